@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* buffer_heap.c -- counted bytes on the heap of the C library. */
+#include "libbus/base/buffer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void heap_release(struct buffer *buffer)
+{
+    free(buffer);
+}
+
+struct buffer *buffer_new(size_t room)
+{
+    enum { HEADER = (sizeof(struct buffer) + 15) / 16 * 16 };
+    if (room > SIZE_MAX - HEADER)
+        return NULL;
+    struct buffer *buffer = malloc(HEADER + room);
+    if (buffer == NULL)
+        return NULL;
+    atomic_init(&buffer->refs, 1);
+    buffer->data = (uint8_t *)buffer + HEADER;
+    buffer->bytes = 0;
+    buffer->room = room;
+    buffer->release = heap_release;
+    buffer->owner = NULL;
+    return buffer;
+}
+
+struct buffer *buffer_copy(struct span bytes)
+{
+    struct buffer *buffer = buffer_new(bytes.bytes);
+    if (buffer == NULL)
+        return NULL;
+    if (bytes.bytes > 0)
+        memcpy(buffer->data, bytes.data, bytes.bytes);
+    buffer->bytes = bytes.bytes;
+    return buffer;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* memory.h -- where pure code gets its memory: an allocator handed in, bounded and countable.
+ *
+ * Modules without I/O take memory only where something is reserved, so that settling cannot fail.
+ * Tests hand in an allocator that fails at the n-th call. */
+#ifndef BASE_MEMORY_H
+#define BASE_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct memory {
+    /* As realloc and free in one, with the old size told: new_bytes 0 frees and gives NULL.  NULL
+     * otherwise means: no memory, and the old block is as it was. */
+    void *(*resize)(struct memory *memory, void *block, size_t old_bytes, size_t new_bytes);
+    uint64_t bytes_used;
+    uint64_t bytes_max;   /* beyond it resize is not asked */
+    uint64_t calls;       /* allocations so far, for tests that fail one */
+};
+
+/* Zeroed memory, or NULL.  bytes > 0. */
+void *memory_take(struct memory *memory, size_t bytes);
+/* Grows or shrinks; what is new is zeroed; NULL: no memory, the old block stands. */
+void *memory_resize(struct memory *memory, void *block, size_t old_bytes, size_t new_bytes);
+/* Gives back; NULL is a no-op. */
+void memory_give(struct memory *memory, void *block, size_t bytes);
+
+/* The heap of the C library (memory_heap.c, the one file of this folder that includes stdlib.h). */
+void memory_heap_init(struct memory *memory, uint64_t bytes_max);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* pattern.h -- names, topics and patterns: what is well formed, what matches what.
+ *
+ * A topic is levels with '/' between them, the first its writer.  In a pattern a whole level may
+ * be '+' (any one level), and the last may be '#' (that level's parent and all below), as in
+ * MQTT 5, section 4.7.  "alice/#" matches "alice" too.  Neither has empty levels. */
+#ifndef BASE_PATTERN_H
+#define BASE_PATTERN_H
+
+#include "libbus/base/span.h"
+
+#include <stdbool.h>
+
+/* UTF-8 without control characters, 1..LIMIT_NAME_BYTES bytes. */
+bool name_is_valid(struct span name);
+/* A name without '/', '+', '#'. */
+bool party_is_valid(struct span party);
+/* "party/name...": at least two levels, no wildcards. */
+bool topic_is_valid(struct span topic);
+bool pattern_is_valid(struct span pattern);
+
+bool pattern_matches(struct span pattern, struct span topic);
+
+/* The first level. */
+struct span topic_party(struct span topic);
+/* Whether the pattern's first level names a party, rather than being a wildcard. */
+bool pattern_names_party(struct span pattern, struct span *out_party);
+
+#endif
