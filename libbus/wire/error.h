@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* error.h -- the error object on the wire: a failure and all its causes, flat.
+ *
+ * msgpack: an array of records; record 0 is the error itself, a record's causes are indices of
+ * later records.  So the chain has no depth, cannot have cycles, and a cause shared by two is
+ * there once.  A chain longer than LIMIT_ERROR_RECORDS, or larger than LIMIT_ERROR_BYTES, keeps
+ * its head and its roots; the number of records left out is in the record before the gap.
+ *
+ * A record is an array of the fields of struct error_record in their order; fields may be appended
+ * as in messages.def. */
+#ifndef WIRE_ERROR_H
+#define WIRE_ERROR_H
+
+#include "libbus/base/limits.h"
+#include "libbus/base/span.h"
+#include "libbus/wire/frame.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum error_kind {
+#define KIND(upper, name, number, what) ERROR_##upper = number,
+#include "schemas/errors.def"
+#undef KIND
+    ERROR_KIND_COUNT,
+};
+#define TYPE(upper, text, what) static const char ERROR_TYPE_##upper[] __attribute__((unused)) = text;
+#include "schemas/errors.def"
+#undef TYPE
+enum wire_code {
+    CODE_OK = 0,
+#define CODE(upper, number, what) CODE_##upper = number,
+#include "schemas/errors.def"
+#undef CODE
+};
+#define EVENT(upper, text, what) static const char EVENT_##upper[] __attribute__((unused)) = text;
+#include "schemas/errors.def"
+#undef EVENT
+
+enum error_recoverable { RECOVERABLE_UNKNOWN = 0, RECOVERABLE_YES = 1, RECOVERABLE_NO = 2 };
+enum error_origin { ORIGIN_USER = 0, ORIGIN_SYSTEM = 1 };
+
+struct error_record {
+    struct span id;             /* job/party/incarnation/n; empty: not yet seen by the bus */
+    struct span job;
+    uint64_t attempt;
+    struct span party;          /* whose failure it is */
+    uint64_t incarnation;
+    uint64_t kind;              /* enum error_kind */
+    struct span type;
+    struct span message;
+    struct span stacktrace;
+    int64_t code;
+    uint64_t recoverable;       /* enum error_recoverable */
+    int64_t retry_after_ms;     /* -1: unknown */
+    uint64_t origin;            /* enum error_origin */
+    int64_t occurred_ns;        /* broker's monotonic clock; 0: unknown */
+    uint64_t uncertainty_ns;
+    int64_t wall_ns;            /* the party's wall clock, for people; 0: unknown */
+    struct span host;
+    uint64_t pid;
+    int64_t exit_code;          /* -1: none */
+    uint64_t signal;            /* 0: none */
+    struct span topic;          /* the slot it was born in; empty: none */
+    uint64_t seq;
+    struct span blames;         /* a party it suspects; empty: none */
+    struct span trace_id;       /* W3C, 16 bytes or empty */
+    uint64_t left_out;          /* causes below this record that were left out */
+    uint64_t is_cut;            /* 1: message or stacktrace was cut in the middle */
+    uint32_t cause_count;
+    uint32_t causes[LIMIT_ERROR_CAUSES]; /* indices of later records */
+};
+
+/* A record with everything unknown or empty. */
+void error_record_init(struct error_record *record);
+
+/* Errors: WIRE_FULL: more than room or LIMIT_ERROR_BYTES; WIRE_RANGE: a field beyond its limit or
+ * a cause that is not later; WIRE_UTF8. */
+enum wire_err error_encode(const struct error_record *records, uint32_t count, uint8_t *out,
+                           size_t room, size_t *out_bytes);
+
+/* Reads at most room records; spans borrow from bytes. */
+enum wire_err error_decode(struct span bytes, struct error_record *records, uint32_t room,
+                           uint32_t *out_count);
+
+const char *error_kind_name(uint64_t kind); /* never NULL: "application" for one not known */
+bool error_kind_find(struct span name, enum error_kind *out_kind);
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* frame.h -- batches and frames of the data channel: fixed headers, written and checked by hand.
+ *
+ * A batch is one part: a batch header, then frames.  Every frame is valid msgpack,
+ *
+ *   0x98                     array of 8
+ *   0xcd u16                 flags: kind and marks (enum frame_kind, FRAME_LAST_CHUNK)
+ *   0xcc u8                  delivery: 1 the first time
+ *   0xce u32                 attempt
+ *   0xce u32                 topic: the broker's number
+ *   0xcf u64                 seq: the slot
+ *   0xcf u64                 stamp: when it was written, ns of the broker's monotonic clock as its
+ *                            writer reckons it
+ *   0xcf u64                 reply_to: for requests the slot of the writer's "_replies", else
+ *                            FRAME_NO_REPLY
+ *   0xc6 u32 ...             value, at byte 48, then 0..7 nil (0xc0) up to a multiple of 8
+ *
+ * so values lie on 8-byte boundaries of a part that does.  The header of a batch likewise:
+ *
+ *   0x95 0xcd u16 (BATCH) 0x00..0x7f format 0xce u32 (frames) 0xce u32 (bytes behind the header)
+ *   0xcf u64 (number of the first frame; to subscribers 0)        24 bytes in all
+ *
+ * and of what precedes a batch to a subscriber, as a part of its own:
+ *
+ *   0x92 0xcd u16 (DELIVERY) 0xce u32 (the client's number of the subscription)       9 bytes
+ *
+ * Numbers are big-endian, as msgpack has them.  See PROTOCOL.md, "Data". */
+#ifndef WIRE_FRAME_H
+#define WIRE_FRAME_H
+
+#include "libbus/base/limits.h"
+#include "libbus/base/span.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define BATCH_NUMBER 0x0b00   /* stands where messages have their number; no message has it */
+#define DELIVERY_NUMBER 0x0b01
+#define BATCH_FORMAT 1
+enum { BATCH_HEADER_BYTES = 24, FRAME_HEADER_BYTES = 48, DELIVERY_HEADER_BYTES = 9 };
+
+#define FRAME_NO_REPLY UINT64_MAX
+#define FRAME_KIND_MASK 0x000f
+#define FRAME_LAST_CHUNK 0x0010 /* with CHUNK: the value is whole after this */
+
+enum frame_kind {
+    FRAME_VALUE = 0,   /* reserve and commit in one; to subscribers: the slot's value */
+    FRAME_COMMIT = 1,  /* settles a reserved slot; to subscribers: the slot's value */
+    FRAME_RESERVE = 2, /* promises the slot; value: msgpack array, see frame_reserve_encode() */
+    FRAME_CHUNK = 3,   /* part of a value: 16 bytes (total, offset; u64 big-endian), then bytes */
+    FRAME_ERROR = 4,   /* to subscribers: the error that stands here; value: an encoded error */
+    FRAME_TOPIC = 5,   /* to subscribers: value is the name of this topic number; seq 0 */
+    FRAME_GAP = 6,     /* to subscribers: slots from seq on are missing; value: frame_gap_encode() */
+    FRAME_END = 7,     /* to subscribers: topic names a party, which ended; seq: its incarnation;
+                          value: an encoded error, or empty: it completed or left owing nothing */
+    FRAME_KIND_COUNT = 8,
+};
+
+struct frame {
+    uint16_t flags; /* kind | marks */
+    uint8_t delivery;
+    uint32_t attempt;
+    uint32_t topic;
+    uint64_t seq;
+    int64_t stamp_ns;
+    uint64_t reply_to;
+    struct span value;  /* borrowed from the part */
+    size_t frame_bytes; /* header, value and padding */
+};
+
+enum wire_err {
+    WIRE_OK = 0,
+    WIRE_EMPTY,     /* nothing there */
+    WIRE_TRUNCATED, /* ends in the middle */
+    WIRE_TRAILING,  /* bytes behind the end */
+    WIRE_FORMAT,    /* not the msgpack that stands here */
+    WIRE_DEPTH,     /* nested deeper than LIMIT_WALK_DEPTH */
+    WIRE_ITEMS,     /* more elements than LIMIT_WALK_ITEMS, or than bytes are left */
+    WIRE_UNKNOWN,   /* no message of this number */
+    WIRE_LANE,      /* a message of the other channel or direction */
+    WIRE_RANGE,     /* a field outside its limits */
+    WIRE_UTF8,      /* text that is not UTF-8 */
+    WIRE_TOO_BIG,   /* larger than its limit */
+    WIRE_FULL,      /* no room to write */
+};
+const char *wire_strerror(enum wire_err err);
+
+static inline size_t frame_padded(size_t value_bytes)
+{
+    return (value_bytes + 7) / 8 * 8;
+}
+static inline size_t frame_total(size_t value_bytes)
+{
+    return FRAME_HEADER_BYTES + frame_padded(value_bytes);
+}
+
+/* Writes the header of a frame with frame->value.bytes to out, which has FRAME_HEADER_BYTES. */
+void frame_header_write(uint8_t *out, const struct frame *frame);
+/* Writes header, value and padding; out has frame_total(frame->value.bytes) bytes. */
+void frame_write(uint8_t *out, const struct frame *frame);
+/* Changes the topic number of a written frame: a broker that started anew gives new numbers. */
+void frame_topic_rewrite(uint8_t *frame, uint32_t topic);
+
+void batch_header_write(uint8_t out[BATCH_HEADER_BYTES], uint32_t frames, uint32_t bytes,
+                        uint64_t number);
+void delivery_header_write(uint8_t out[DELIVERY_HEADER_BYTES], uint32_t sub);
+enum wire_err delivery_header_read(struct span part, uint32_t *out_sub);
+
+/* Reading: batch_reader_init checks the batch's header, each batch_reader_next one frame, whole.
+ * A batch is good if next returned WIRE_EMPTY in the end; frames read before an error stand. */
+struct batch_reader {
+    const uint8_t *data; /* the whole part */
+    size_t bytes;
+    size_t at;
+    uint32_t frames_left;
+    uint32_t frames;
+    uint64_t number;
+};
+enum wire_err batch_reader_init(struct batch_reader *reader, struct span part);
+enum wire_err batch_reader_next(struct batch_reader *reader, struct frame *out_frame);
+
+/* A run: frames of one kind VALUE or COMMIT, of one topic and attempt, with numbers that follow
+ * each other and of one size; other kinds are runs of one.  For a million small values a second
+ * the broker decides about runs, not about frames. */
+struct batch_run {
+    struct frame first; /* of the run; value borrowed */
+    uint32_t count;
+    uint32_t stride;    /* bytes of each frame */
+    size_t offset;      /* of the first frame within the part */
+};
+enum wire_err batch_reader_next_run(struct batch_reader *reader, struct batch_run *out_run);
+
+/* The values of RESERVE, CHUNK and GAP frames.  encode returns the bytes written. */
+struct frame_reserve {
+    int64_t deadline_ms; /* -1: none */
+    uint64_t value_bytes_max; /* 0: not said */
+};
+enum { FRAME_RESERVE_BYTES_MAX = 32, FRAME_CHUNK_PREFIX_BYTES = 16, FRAME_GAP_BYTES_MAX = 64 };
+size_t frame_reserve_encode(uint8_t out[FRAME_RESERVE_BYTES_MAX], const struct frame_reserve *reserve);
+enum wire_err frame_reserve_decode(struct span value, struct frame_reserve *out_reserve);
+
+struct frame_chunk {
+    uint64_t total_bytes;
+    uint64_t offset;
+    struct span bytes;
+};
+void frame_chunk_prefix_write(uint8_t out[FRAME_CHUNK_PREFIX_BYTES], uint64_t total_bytes,
+                              uint64_t offset);
+enum wire_err frame_chunk_decode(struct span value, struct frame_chunk *out_chunk);
+
+enum gap_reason {
+    GAP_OVERFLOW = 0, /* the subscription asked to drop rather than to hold back */
+    GAP_NOT_KEPT = 1, /* older than what is kept */
+    GAP_ATTEMPT = 2,  /* of an older attempt */
+    GAP_REASON_COUNT = 3,
+};
+struct frame_gap {
+    uint64_t count;
+    enum gap_reason reason;
+};
+size_t frame_gap_encode(uint8_t out[FRAME_GAP_BYTES_MAX], const struct frame_gap *gap);
+enum wire_err frame_gap_decode(struct span value, struct frame_gap *out_gap);
+
+#endif
