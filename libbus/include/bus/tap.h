@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* tap.h -- watching a job's control topic: who joined, failed, was lost, and why.
+ *
+ * A tap is an observer: it is no party, holds nobody back, and sees no values.  Events have ids
+ * that count from 1 in each job; the broker keeps the newest of them, so a tap may begin in the
+ * past, and one that reads too slowly is told which ids it missed.  The conventions of bus/bus.h
+ * hold here too. */
+#ifndef BUS_TAP_H
+#define BUS_TAP_H
+
+#include <bus/bus.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct bus_tap;   /* one observer of one job */
+struct bus_event; /* one event, borrowed until the next bus_tap_next() */
+
+#define BUS_TAP_NOW UINT64_MAX /* as from_id: only what comes */
+
+struct bus_tap_options {
+    size_t struct_bytes;   /* set by bus_tap_options_init */
+    const char *job;       /* NULL: $ERRBUS_JOB, else "default" */
+    uint64_t from_id;      /* BUS_TAP_NOW, or the first event wanted; 0 or 1: the oldest kept */
+    int64_t heartbeat_ms;  /* 1000: after two without an answer the connection is made anew */
+    int64_t broker_lost_ms; /* 30000: the broker's absence after which bus_tap_next() gives up */
+};
+#define bus_tap_options_init(o) bus_tap_options_init_sized((o), sizeof *(o))
+BUS_API void bus_tap_options_init_sized(struct bus_tap_options *options, size_t bytes);
+
+/* Endpoint, timeout and errors as bus_open().  After a reconnect it goes on behind the last event
+ * that it gave.  [any] */
+BUS_API enum bus_err bus_tap_open(const char *endpoint, const struct bus_tap_options *options,
+                                  int64_t timeout_ms, struct bus_tap **out_tap,
+                                  struct bus_error **reterr);
+
+/* The next event, oldest first.  BUS_EOVERRUN: events are missing here, see bus_tap_gap(); the
+ * next call goes on behind them.
+ * Errors: BUS_ETIMEDOUT, BUS_EOVERRUN, BUS_ELOST, BUS_ECLOSED.  [one] */
+BUS_API enum bus_err bus_tap_next(struct bus_tap *tap, int64_t timeout_ms,
+                                  const struct bus_event **out_event, struct bus_error **reterr);
+
+/* After BUS_EOVERRUN: the first and the last id that were missed.  They can be asked for again by a
+ * new tap, as long as the broker keeps them. */
+BUS_API void bus_tap_gap(const struct bus_tap *tap, uint64_t *out_first_id, uint64_t *out_last_id);
+
+/* As bus_sub_fd().  [any] */
+BUS_API int bus_tap_fd(const struct bus_tap *tap);
+
+/* Ends a bus_tap_next() under way or to come with BUS_ECLOSED.  [any] [signal] */
+BUS_API void bus_tap_stop(struct bus_tap *tap);
+BUS_API void bus_tap_close(struct bus_tap **tap); /* [one] */
+
+BUS_API uint64_t bus_event_id(const struct bus_event *event);
+BUS_API int64_t bus_event_at_ns(const struct bus_event *event); /* broker's wall clock */
+BUS_API const char *bus_event_job(const struct bus_event *event);
+/* "party.joined" "party.suspect" "party.resumed" "party.lost" "party.left" "party.failed"
+ * "party.completed" "slot.failed" "consumer.slow" "refused"; more may come. */
+BUS_API const char *bus_event_name(const struct bus_event *event);
+BUS_API const char *bus_event_party(const struct bus_event *event);       /* "" if none */
+BUS_API uint32_t bus_event_incarnation(const struct bus_event *event);    /* 0 if none */
+BUS_API const char *bus_event_topic(const struct bus_event *event);       /* "" if none */
+BUS_API uint64_t bus_event_seq(const struct bus_event *event);            /* with a topic */
+BUS_API uint64_t bus_event_count(const struct bus_event *event);          /* slots it stands for */
+BUS_API const char *bus_event_text(const struct bus_event *event);        /* for people; "" */
+BUS_API const struct bus_error *bus_event_error(const struct bus_event *event); /* or NULL */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* link.h -- the two connections of a client, as its library thread sees them.
+ *
+ * Two makings: over ZeroMQ (link_zmq.c) and in one process (link_inproc.c, for race tests); CMake
+ * selects the file.  A link belongs to one thread, but for link_wake().  It knows no protocol: parts go
+ * out, parts come in.  Every connect is a fresh socket: what lay in an old one is never sent
+ * (pitfalls 12a). */
+#ifndef IO_LINK_H
+#define IO_LINK_H
+
+#include "libbus/base/buffer.h"
+#include "libbus/base/span.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct link;
+
+enum link_lane { LINK_CONTROL = 0, LINK_DATA = 1, LINK_LANE_COUNT = 2 };
+
+enum link_err {
+    LINK_OK = 0,
+    LINK_AGAIN,      /* nothing there; or no room now: link_wait() tells when */
+    LINK_DOWN,       /* no connection on this lane */
+    LINK_ENDPOINT,   /* not an endpoint */
+    LINK_RESOURCES,  /* no memory or descriptors */
+};
+
+/* Starts the transport's own threads (all signals blocked). */
+enum link_err link_open(struct link **out_link);
+void link_close(struct link **link, int64_t linger_ms);
+
+/* Closes what the lane had and begins to connect: asynchronous; until the other side answers,
+ * nobody knows whether it is there. */
+enum link_err link_connect(struct link *link, enum link_lane lane, const char *endpoint);
+void link_disconnect(struct link *link, enum link_lane lane);
+
+/* Sends one part; never waits.  LINK_AGAIN: nothing was sent. */
+enum link_err link_send(struct link *link, enum link_lane lane, struct span part);
+/* The same by reference: the link takes a reference of its own and drops it when sent. */
+enum link_err link_send_buffer(struct link *link, enum link_lane lane, struct buffer *part);
+
+/* Takes the next message, never waits.  Control: one part.  Data: the delivery header, and the
+ * batch behind it.  Both are buffers given to the caller, data aligned to 8 bytes.  Messages with
+ * another number of parts come with *out_part NULL: the other side broke the protocol. */
+enum link_err link_receive(struct link *link, enum link_lane lane, struct buffer **out_head,
+                           struct buffer **out_part);
+
+/* Waits until something may be received, a connection closed, room came (if wants_room), somebody
+ * called link_wake(), or timeout_ms passed (-1: no limit).  out_closed[lane] says that the
+ * connection of this lane is known to have closed or failed since the last call. */
+void link_wait(struct link *link, int64_t timeout_ms, const bool wants_room[LINK_LANE_COUNT],
+               bool out_closed[LINK_LANE_COUNT]);
+/* Ends a link_wait() under way or the next one.  [any] [signal] */
+void link_wake(struct link *link);
+
+/* The host by which the lane's peer was reached put in place of the host '*' of a tcp endpoint:
+ * with control at host h, port 1, the data endpoint of host '*' and port 2 is host h, port 2; all
+ * others are copied.  false: no room. */
+bool link_endpoint_resolve(const char *control_endpoint, const char *data_endpoint, char *out,
+                           size_t room);
+
+#endif

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* session.h -- what a client knows: one membership, pure.
+ *
+ * Calls of the application and parts from the broker go in, with the time; parts to send, frames
+ * to hand out and news for waiters are pulled out.  No clock, no I/O, no thread, no randomness:
+ * whoever holds the session (libbus/api with its lock, the simulation without one) carries bytes
+ * and time.  schemas/PROTOCOL.md is the law it follows.
+ *
+ * Order of use, whenever anything went in: pull session_action() until none, then
+ * session_control_out() and session_data_out() as long as the link takes them, then look at
+ * session_news() and wake whom it concerns.
+ *
+ *   inbox.c    frames received, per subscription, in batches that are handed out by reference
+ *   outbox.c   what was said and is not accepted yet: frames in batches, chunks, control messages
+ *   once.c     the one way in which a party ends: first cause wins
+ *   session.c  the conversation */
+#ifndef SESSION_SESSION_H
+#define SESSION_SESSION_H
+
+#include "libbus/base/buffer.h"
+#include "libbus/base/memory.h"
+#include "libbus/base/span.h"
+#include "libbus/wire/error.h"
+#include "libbus/wire/frame.h"
+#include "libbus/wire/msg.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct session;
+
+struct session_options {
+    struct span job;
+    struct span party;         /* empty: observer */
+    struct span library;       /* name and version, for the greeting */
+    struct span host;
+    uint64_t pid;
+    int64_t heartbeat_ms;
+    int64_t lost_after_ms;
+    int64_t grace_ms;
+    int64_t broker_lost_ms;
+    size_t outbox_bytes_max;
+    size_t inbox_bytes_max;
+};
+
+enum session_state {
+    SESSION_CONNECTING, /* no broker yet: HELLO said, or about to be */
+    SESSION_GREETED,    /* WELCOME came, the data channel is not attached yet */
+    SESSION_UP,
+    SESSION_OVER,       /* see session_end() */
+    SESSION_STATE_COUNT,
+};
+
+/* options are copied.  Errors: CODE_ENOMEM. */
+enum wire_code session_new(struct memory *memory, const struct session_options *options,
+                           int64_t now_ns, struct session **out_session);
+void session_free(struct session **session);
+enum session_state session_state(const struct session *session);
+bool session_is_welcome(const struct session *session); /* has been up at least once */
+
+/* ---- time and link in ------------------------------------------------------------------------ */
+
+/* Times are monotonic ns of this process.  session_deadline_ns: when session_tick wants to be
+ * called at the latest; INT64_MAX: never. */
+void session_tick(struct session *session, int64_t now_ns);
+int64_t session_deadline_ns(const struct session *session);
+/* The connection of a lane is known to be closed or could not be made. */
+void session_link_closed(struct session *session, int64_t now_ns);
+/* One part from the broker.  What breaks the protocol ends the session with CODE_EPROTO. */
+void session_control_in(struct session *session, int64_t now_ns, struct span part);
+/* head: the delivery header.  batch is taken over (set to NULL); data aligned to 8. */
+void session_data_in(struct session *session, int64_t now_ns, struct span head,
+                     struct buffer **batch);
+
+/* ---- link out -------------------------------------------------------------------------------- */
+
+enum session_action {
+    SESSION_NOTHING,
+    SESSION_CONNECT_CONTROL, /* a fresh control connection, data disconnected; with the next of
+                                the endpoints, if there are several */
+    SESSION_CONNECT_DATA,    /* a fresh data connection to session_data_endpoint() */
+    SESSION_DISCONNECT,      /* both; the session is over and everything was sent */
+};
+/* What to do with the link now; each is given once. */
+enum session_action session_action(struct session *session);
+const char *session_data_endpoint(const struct session *session);
+
+/* The next control message to send, encoded into out (LIMIT_CONTROL_BYTES); false: none now.
+ * session_control_sent() says that the link took it; without it the same one comes again. */
+bool session_control_out(struct session *session, int64_t now_ns, uint8_t *out, size_t *out_bytes);
+void session_control_sent(struct session *session);
+/* The next part for the data channel, borrowed; NULL: none now.  Seals the open batch. */
+struct buffer *session_data_out(struct session *session, int64_t now_ns);
+void session_data_sent(struct session *session);
+
+/* ---- the end of this party ------------------------------------------------------------------- */
+
+/* Why the session is over: a code (EFENCED, ELOST, ECLOSED, EPROTO, EDENIED) and an encoded error,
+ * which may be empty for ECLOSED; CODE_OK while it is not.  The first cause wins and stays. */
+enum wire_code session_end(const struct session *session, struct buffer **out_error);
+
+/* ---- news: what changed since the last call, for those who wait ------------------------------- */
+
+struct session_news {
+    bool is_state;      /* session_state() or session_end() changed */
+    bool is_accepted;   /* outbox shrank: flushes, room */
+    bool is_credit;     /* credit or a topic's number came */
+    bool is_result;     /* a RESULT came */
+    bool is_want;       /* a want is answered */
+    bool is_refusal;
+    bool is_sub;        /* a subscription has something: see session_sub_news() */
+    bool is_tap;        /* events */
+    bool is_status;     /* status rows are complete */
+};
+struct session_news session_news(struct session *session);
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* All calls: errors are what is to be returned to the application; CODE_ETIMEDOUT means "not now":
+ * wait for news (is_credit, is_accepted) and call again. */
+
+/* The session's number of a topic of ours, for the calls below; name is the whole topic.
+ * Errors: EINVAL (name), EDENIED (another's), EFULL, ENOMEM. */
+enum wire_code session_topic(struct session *session, struct span name, uint32_t *out_topic);
+
+/* Publishes count values as one unit, all or none.  out_first_seq may be NULL.
+ * Errors: ETIMEDOUT: no room, credit or number yet; ETOOBIG; EFULL: never will fit; the end's code. */
+enum wire_code session_publish(struct session *session, int64_t now_ns, uint32_t topic,
+                               const struct span *values, size_t count, uint64_t *out_first_seq);
+
+/* seq -1: the next.  Errors: ETIMEDOUT; ESETTLED: below the next free one; ETOOBIG; ENOMEM. */
+enum wire_code session_reserve(struct session *session, int64_t now_ns, uint32_t topic, int64_t seq,
+                               int64_t deadline_ms, uint64_t value_bytes_max, uint64_t *out_seq);
+
+/* value is copied if it is small, or is a reference taken over by the outbox (owned, any size).
+ * Errors: ETIMEDOUT: outbox full; ETOOBIG; ESETTLED: the slot is known to have failed. */
+enum wire_code session_commit(struct session *session, int64_t now_ns, uint32_t topic, uint64_t seq,
+                              struct span value);
+enum wire_code session_commit_owned(struct session *session, int64_t now_ns, uint32_t topic,
+                                    uint64_t seq, struct buffer **value);
+
+/* error: encoded.  Room for it was set aside at the reservation: cannot fail. */
+void session_fail(struct session *session, int64_t now_ns, uint32_t topic, uint64_t seq,
+                  struct span error);
+/* Errors: ENOMEM.  The answer comes as session_result(number). */
+enum wire_code session_retract(struct session *session, uint32_t topic, uint64_t seq,
+                               struct span error, uint64_t *out_number);
+/* Errors: EINVAL: slots of ours are open. */
+enum wire_code session_complete(struct session *session, uint64_t *out_number);
+/* Whether the RESULT of number has come: its code (CODE_ETIMEDOUT: not yet) and, if not NULL, its
+ * error; forgets it. */
+enum wire_code session_result(struct session *session, uint64_t number, struct buffer **out_error);
+
+void session_fail_party(struct session *session, struct span error); /* once.c: ECLOSED */
+void session_leave(struct session *session);
+void session_progress(struct session *session, uint64_t next_within_ms);
+
+/* A mark of all that was said so far, and whether the broker has answered all of it. */
+struct session_mark {
+    uint64_t data_number;
+    uint64_t control_number;
+    uint64_t bulk_number;
+};
+struct session_mark session_mark(struct session *session);
+bool session_mark_reached(const struct session *session, struct session_mark mark);
+bool session_has_room(const struct session *session); /* in the outbox, for bus_room_fd() */
+
+/* The oldest refusal: topic (borrowed), seq, encoded error; false: none.  lost_count: dropped for
+ * want of room.  refusals_ever counts all, for flush. */
+bool session_refusal(struct session *session, struct span *out_topic, uint64_t *out_seq,
+                     struct buffer **out_error);
+uint64_t session_refusals_ever(const struct session *session);
+
+/* Id for an error made here: "job/party/incarnation/n", n odd (the broker's are even). */
+size_t session_error_id(struct session *session, char *out, size_t room);
+uint32_t session_incarnation(const struct session *session);
+uint32_t session_attempt(const struct session *session);
+/* The broker's monotonic clock as reckoned here, and how far that may be off. */
+int64_t session_broker_ns(const struct session *session, int64_t now_ns, uint64_t *out_uncertainty);
+
+/* ---- awaiting -------------------------------------------------------------------------------- */
+
+/* Errors: EINVAL (topic), EFULL (LIMIT_AWAITS), ENOMEM, the end's code. */
+enum wire_code session_await(struct session *session, struct span topic, uint64_t seq,
+                             bool is_value_wanted, uint64_t *out_want);
+
+/* What a receiver is given.  buffer is a reference of its own; value lies in it. */
+enum session_item_kind {
+    SESSION_ITEM_VALUE,
+    SESSION_ITEM_ERROR, /* value: an encoded error */
+    SESSION_ITEM_GAP,   /* seq..seq+count-1 missing */
+    SESSION_ITEM_END,   /* topic: the party; seq: incarnation; value: an encoded error, or empty */
+};
+struct session_item {
+    enum session_item_kind kind;
+    struct buffer *buffer; /* may be NULL if value is empty */
+    struct span value;     /* aligned to 8 */
+    uint32_t topic;        /* the broker's number, for session_topic_name() */
+    uint64_t seq;
+    uint64_t count;        /* GAP */
+    uint8_t delivery;
+    int64_t stamp_ns;
+    uint32_t batch;        /* inbox batch, for session_ack() */
+};
+/* CODE_OK and the item, and the want is forgotten; CODE_ETIMEDOUT: not yet. */
+enum wire_code session_want_take(struct session *session, uint64_t want, struct session_item *out);
+void session_unawait(struct session *session, uint64_t want);
+
+/* ---- subscribing ----------------------------------------------------------------------------- */
+
+struct session_sub_options {
+    struct span name;  /* empty: not durable */
+    struct span group; /* empty; others are refused by the broker for now being unsupported */
+    int64_t from_seq;
+    uint64_t overflow;
+    uint64_t keep_ms;
+};
+enum wire_code session_subscribe(struct session *session, struct span pattern,
+                                 const struct session_sub_options *options, uint32_t *out_sub);
+enum wire_code session_sub_add(struct session *session, uint32_t sub, struct span pattern);
+void session_unsubscribe(struct session *session, uint32_t sub, bool is_drop);
+
+/* The next frame.  CODE_OK and the item; CODE_ETIMEDOUT: nothing here; EDENIED etc.: the
+ * subscription was refused (out_error); the end's code once all that is here was taken. */
+enum wire_code session_sub_take(struct session *session, uint32_t sub, struct session_item *out,
+                                struct buffer **out_error);
+bool session_sub_is_readable(const struct session *session, uint32_t sub);
+/* The next subscription with news since the last call, or 0. */
+uint32_t session_sub_news(struct session *session);
+/* Borrowed for the life of the session; broker's topic number. */
+struct span session_topic_name(const struct session *session, uint32_t topic);
+
+/* A slot of a subscription is done with (any order; acknowledged to the broker as a prefix). */
+void session_ack(struct session *session, uint32_t sub, uint32_t topic, uint64_t seq);
+/* The slot is not done with: acknowledgement stops before it for the life of the subscription. */
+void session_return(struct session *session, uint32_t sub, uint32_t topic, uint64_t seq);
+
+/* ---- observers ------------------------------------------------------------------------------- */
+
+void session_tap(struct session *session, uint64_t from_id);
+/* The next event, borrowed until the next call: EVENT or MISSED; false: none. */
+bool session_event_take(struct session *session, struct msg *out_event);
+void session_status(struct session *session, struct span job);
+/* Rows, then STATUS_END, one a call, borrowed until the next; false: none (yet). */
+bool session_status_take(struct session *session, struct msg *out_row);
+
+#endif
