@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* effect.h -- what the core wants done, in order.  Whatever effects point to (names, encoded
+ * errors) stands until the next core_step(). */
+#ifndef CORE_EFFECT_H
+#define CORE_EFFECT_H
+
+#include "broker/core/event.h"
+#include "libbus/base/memory.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum effect_type {
+    EFFECT_SEND_MSG,   /* a control message to conn */
+    EFFECT_SEND_RUN,   /* frames that lie in a payload, to conn (data), as they are */
+    EFFECT_SEND_FRAME, /* a frame made here: TOPIC ERROR GAP END, or an empty VALUE */
+    EFFECT_RETAIN,     /* count more references on payload */
+    EFFECT_RELEASE,    /* count fewer */
+    EFFECT_DROP,       /* forget conn: parts from it are ignored from now on */
+    EFFECT_LOG,        /* a line for the operator's log: text, with msg->event where there is one */
+};
+
+struct effect {
+    enum effect_type type;
+    conn_id conn;
+    uint32_t sub;      /* SEND_RUN, SEND_FRAME: the client's number of the subscription */
+    payload_id payload;
+    uint32_t offset;   /* SEND_RUN: of the first frame */
+    uint32_t bytes;    /* SEND_RUN: of all frames */
+    uint32_t count;    /* SEND_RUN: frames; RETAIN, RELEASE: references */
+    uint32_t index;    /* of the message or frame in the arrays below */
+};
+
+struct effect_frame {
+    struct frame frame;   /* value: borrowed */
+    struct frame_gap gap; /* of a GAP: its value is encoded by who carries the effect out */
+};
+
+/* Grows as needed; cleared and used again for each step. */
+struct effects {
+    struct memory *memory;
+    struct effect *items;
+    uint32_t count, room;
+    struct msg *msgs;
+    uint32_t msg_count, msg_room;
+    struct effect_frame *frames;
+    uint32_t frame_count, frame_room;
+};
+
+void effects_init(struct effects *effects, struct memory *memory);
+void effects_fini(struct effects *effects);
+void effects_clear(struct effects *effects);
+
+/* Each appends one and gives what is to be filled in; the pointer is good until the next one.
+ * Memory for effects is set aside by the caller's allocator; if even that is used up the process
+ * ends (must): a broker that cannot say what it decided must not go on deciding. */
+struct msg *effects_msg(struct effects *effects, conn_id conn, enum msg_type type);
+struct effect_frame *effects_frame(struct effects *effects, conn_id conn, uint32_t sub,
+                                   enum frame_kind kind);
+struct effect *effects_run(struct effects *effects, conn_id conn, uint32_t sub, payload_id payload);
+void effects_retain(struct effects *effects, payload_id payload, uint32_t count);
+void effects_release(struct effects *effects, payload_id payload, uint32_t count);
+void effects_drop(struct effects *effects, conn_id conn);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* event.h -- what can happen to the broker's core.  Everything it decides, it decides from these:
+ * time, randomness and bytes come in here and nowhere else. */
+#ifndef CORE_EVENT_H
+#define CORE_EVENT_H
+
+#include "libbus/base/span.h"
+#include "libbus/wire/frame.h"
+#include "libbus/wire/msg.h"
+
+#include <stdint.h>
+
+/* A connection of either channel, numbered by the io layer, never used again. */
+typedef uint32_t conn_id;
+/* A received part whose bytes io keeps; the core counts references by effects. */
+typedef uint32_t payload_id;
+
+enum event_type {
+    EVENT_TICK,      /* time passed */
+    EVENT_MESSAGE,   /* a decoded message of the control channel, or ATTACH */
+    EVENT_DATA,      /* a decoded batch */
+    EVENT_CLOSED,    /* this connection is known to be closed */
+    EVENT_VIOLATION, /* this connection sent what breaks the protocol */
+    EVENT_STOP,      /* the broker is told to stop: say BYE */
+    EVENT_TYPE_COUNT,
+};
+
+/* A run of frames (see frame.h), as the core needs to know it. */
+struct event_run {
+    enum frame_kind kind;
+    uint32_t attempt;
+    uint32_t topic;
+    uint64_t seq;         /* of the first frame */
+    uint32_t count;       /* frames, numbers following each other; 1 unless VALUE or COMMIT */
+    uint32_t stride;      /* bytes of each frame, header and padding included */
+    uint32_t offset;      /* of the first frame in the payload */
+    uint32_t value_bytes; /* of each value */
+    int64_t deadline_ms;      /* RESERVE: -1 none */
+    uint64_t value_bytes_max; /* RESERVE: 0 not said */
+    uint64_t chunk_total;     /* CHUNK: bytes of the whole value */
+    uint64_t chunk_offset;    /* CHUNK */
+    uint32_t chunk_bytes;     /* CHUNK: bytes of the value in it */
+};
+
+struct event {
+    enum event_type type;
+    int64_t now_ns;  /* monotonic clock of the broker; never goes back */
+    int64_t wall_ns; /* wall clock, for people; may jump */
+    uint64_t random; /* fresh with each event; for tokens */
+    conn_id conn;    /* MESSAGE, DATA, CLOSED, VIOLATION */
+    union {
+        const struct msg *msg; /* MESSAGE */
+        struct {
+            uint64_t number; /* of the first frame; 0: chunks */
+            uint32_t frames;
+            payload_id payload; /* io holds a reference during the step */
+            uint32_t payload_bytes;
+            const struct event_run *runs;
+            uint32_t run_count;
+        } data;               /* DATA */
+        const char *complaint; /* VIOLATION: what was wrong, for people */
+    } as;
+};
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* gate.h -- between parts and the core: bytes to events, effects to bytes.  No sockets, no clock:
+ * the loop, the simulation and the in-process link all drive the broker through it.
+ *
+ * After each call that lets something in, gate_out() gives what is to be sent, in order. */
+#ifndef IO_GATE_H
+#define IO_GATE_H
+
+#include "broker/core/core.h"
+#include "libbus/base/buffer.h"
+#include "libbus/base/memory.h"
+#include "libbus/wire/frame.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct gate;
+
+/* The clocks and the dice of one moment. */
+struct gate_now {
+    int64_t now_ns;  /* monotonic */
+    int64_t wall_ns;
+    uint64_t random;
+};
+
+/* NULL: no memory. */
+struct gate *gate_new(struct memory *memory, const struct core_options *options, int64_t now_ns);
+void gate_free(struct gate **gate);
+
+/* A part from a connection of the control channel, or of the data channel (taken over, set to
+ * NULL; kept as long as the core wants it).  The first part of an unknown conn makes it known. */
+void gate_control_in(struct gate *gate, struct gate_now now, conn_id conn, struct span part);
+void gate_data_in(struct gate *gate, struct gate_now now, conn_id conn, struct buffer **part);
+/* Not one part, as the channel has it: a violation. */
+void gate_violation(struct gate *gate, struct gate_now now, conn_id conn, const char *complaint);
+void gate_closed(struct gate *gate, struct gate_now now, conn_id conn);
+void gate_tick(struct gate *gate, struct gate_now now);
+void gate_stop(struct gate *gate, struct gate_now now);
+int64_t gate_deadline_ns(const struct gate *gate);
+
+enum gate_out_kind {
+    GATE_NOTHING,
+    GATE_CONTROL, /* part to conn, on the control channel */
+    GATE_DATA,    /* head, then part, to conn, on the data channel */
+    GATE_DROP,    /* forget conn: ignore what comes from it */
+    GATE_LOG,     /* text, for the operator */
+};
+struct gate_out {
+    enum gate_out_kind kind;
+    conn_id conn;
+    uint8_t head[DELIVERY_HEADER_BYTES];
+    struct buffer *part; /* given to the caller, who drops the reference when it is sent */
+    char text[512];
+};
+/* The next thing to do; false: nothing more.  Frames for the same subscription are packed into one
+ * batch up to LIMIT_BATCH_BYTES; a payload that is wanted whole goes by reference. */
+bool gate_out(struct gate *gate, struct gate_out *out);
+
+/* Payloads and their bytes kept now, for status and tests. */
+uint32_t gate_payload_count(const struct gate *gate);
+uint64_t gate_payload_bytes(const struct gate *gate);
+const struct core *gate_core(const struct gate *gate);
+
+#endif
