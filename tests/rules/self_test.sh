@@ -1,0 +1,259 @@
+#!/bin/sh
+# SPDX-License-Identifier: MPL-2.0
+# usage: self_test.sh ROOT CC CXX
+# The rules are tested too: each planted violation must be found, and a tree without one must pass.
+set -eu
+rules=$(cd "$(dirname "$0")" && pwd)
+cc=$2
+cxx=$3
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+status=0
+
+licence='/* SPDX-License-Identifier: MPL-2.0 */
+/* What this file is for. */'
+
+# clean: a tree in which no rule finds anything.
+clean() {
+    rm -rf "${tree:?}"/*
+    mkdir -p "$tree/libbus/base" "$tree/libbus/wire" "$tree/libbus/session" "$tree/libbus/include/bus" \
+        "$tree/libbus/io" "$tree/libbus/api" "$tree/broker/core" "$tree/broker/io" "$tree/clients" \
+        "$tree/tests/unit" "$tree/tests/system" "$tree/tests/rules" "$tree/bench" "$tree/schemas"
+    echo '# none' >"$tree/tests/rules/functions.waivers"
+    plant libbus/base/leaf.h '
+int leaf(int a);'
+    plant libbus/base/leaf.c '#include "libbus/base/leaf.h"
+
+#include <string.h>
+
+int leaf(int a)
+{
+    return a + (int)strlen("assert(1) is text here");
+}'
+    plant tests/unit/leaf_test.c '#include "libbus/base/leaf.h"
+
+#include <criterion/criterion.h>
+
+Test(leaf, adds_a_length)
+{
+    cr_assert(leaf(1) > 1);
+}'
+    plant libbus/include/bus/bus.h '#define BUS_API __attribute__((visibility("default")))
+BUS_API int bus_one(void);
+BUS_API const char *bus_two(int a_name_so_long_that_the_declaration,
+                            int of_its_function_takes_more_lines_than_one);'
+}
+
+# plant PATH TEXT
+plant() {
+    printf '%s\n%s\n' "$licence" "$2" >"$tree/$1"
+}
+
+# run RULE ARGUMENT...: output in $found, status in $code.
+run() {
+    rule=$1
+    shift
+    code=0
+    found=$("$rules/$rule.sh" "$tree" "$@" 2>&1) || code=$?
+}
+
+# passes RULE ARGUMENT...
+passes() {
+    run "$@"
+    [ "$code" -eq 0 ] || { echo "$1 refuses what is right: $found"; status=1; }
+}
+
+# finds WHAT RULE ARGUMENT...: it must fail and say so in words that match WHAT.
+finds() {
+    what=$1
+    shift
+    run "$@"
+    if [ "$code" -ne 1 ] || ! printf '%s\n' "$found" | grep -q -- "$what"; then
+        echo "$1 does not find: $what (status $code): $found"
+        status=1
+    fi
+    clean
+}
+
+clean
+passes includes
+passes functions
+passes banned
+passes tests
+passes headers "$cc" "$cxx"
+
+# ---- includes ---------------------------------------------------------------------------------------
+while read -r path include; do
+    plant "$path" "#include $include"
+    finds "^$path:3: " includes
+done <<'END'
+libbus/base/a.h "libbus/wire/msg.h"
+libbus/wire/a.c "libbus/session/session.h"
+libbus/session/a.c "libbus/io/link.h"
+libbus/session/a.c "broker/core/core.h"
+libbus/api/a.c "broker/core/core.h"
+libbus/api/a.c "libbus/io/link_zmq.h"
+libbus/io/a.c "libbus/api/bus.h"
+broker/core/slot_table.c "broker/core/party.h"
+broker/core/slot_table.c "libbus/wire/msg.h"
+broker/core/core_slot.c "broker/io/loop.h"
+broker/core/core_slot.c "libbus/session/session.h"
+broker/io/loop.c "broker/core/slot_table.h"
+broker/io/loop.c "libbus/api/bus.h"
+clients/pub.c "libbus/base/span.h"
+tests/system/a_test.c "libbus/session/session.h"
+bench/a.c "libbus/io/link.h"
+libbus/base/a.c "leaf.h"
+libbus/base/a.c "../wire/msg.h"
+libbus/base/a.c <time.h>
+libbus/base/a.c <stdlib.h>
+libbus/wire/a.c <stdio.h>
+libbus/session/a.c <threads.h>
+broker/core/a.c <pthread.h>
+broker/core/core_slot.c <unistd.h>
+libbus/include/bus/a.h <stdio.h>
+libbus/api/a.c <zmq.h>
+broker/io/gate.c <zmq.h>
+broker/io/payload.h <zmq.h>
+clients/cli.c <zmq.h>
+broker/core/a.c <msgpack.h>
+libbus/io/a.c <msgpack/unpack.h>
+libbus/io/a.c <czmq.h>
+clients/tap.c <jansson.h>
+libbus/base/a.c <criterion/criterion.h>
+libbus/session/a.c <bus/bus.h>
+END
+plant libbus/base/a.c '/* #include <time.h>
+ #include <time.h> */'
+plant broker/core/slot_table.c '#include "broker/core/slot_table.h"
+#include "broker/core/event.h"
+#include "libbus/base/span.h"'
+plant broker/core/core_slot.c '#include "broker/core/slot_table.h"
+#include "libbus/wire/msg.h"'
+plant libbus/io/link_zmq.c '#include <zmq.h>'
+passes includes
+clean
+
+# ---- functions --------------------------------------------------------------------------------------
+# long_function NAME LINES
+long_function() {
+    printf 'int %s(int a)\n{\n' "$1"
+    awk -v lines="$2" 'BEGIN { for (i = 1; i < lines; i++) print "    a += 1;" }'
+    printf '\n    /* neither a blank\n       nor this counts */\n    return a;\n}\n'
+}
+plant libbus/base/long.c "$(long_function just 70)"
+passes functions
+plant libbus/base/long.c "$(long_function over 71)"
+finds '^libbus/base/long.c:4: over has 71 lines' functions
+plant libbus/base/long.c "$(long_function over 71)"
+echo 'libbus/base/long.c over it is one table of steps' >"$tree/tests/rules/functions.waivers"
+passes functions
+echo 'libbus/base/long.c over' >"$tree/tests/rules/functions.waivers"
+finds 'a waiver needs a reason' functions
+plant libbus/base/long.c "$(long_function just 70)"
+echo 'libbus/base/long.c just it was long once' >"$tree/tests/rules/functions.waivers"
+finds 'not needed: libbus/base/long.c just' functions
+plant libbus/base/branch.c 'int a(void)
+{
+#ifdef WITH_BROKER
+    return 1;
+#endif
+    return 0;
+}'
+finds '^libbus/base/branch.c:5: #if inside a' functions
+
+# ---- banned -----------------------------------------------------------------------------------------
+while read -r path text; do
+    plant "$path" "$text"
+    finds "^$path:3: " banned
+done <<'END'
+libbus/base/a.c int a(char *b, const char *c) { return *strcpy(b, c); }
+libbus/io/a.c int a(char *b) { return sprintf(b, "1"); }
+clients/a.c int a(const char *b) { return atoi(b); }
+broker/io/a.c char *a(char *b) { return strtok(b, ","); }
+broker/io/a.c int a(void) { return rand(); }
+libbus/api/a.c void a(int b) { assert(b); }
+libbus/api/a.c void *a(unsigned long b) { return alloca (b); }
+tests/unit/a.c void a(void) { usleep(1000); }
+libbus/base/a.h typedef struct a a;
+libbus/base/a.h struct a_t
+clients/a.c /* TODO: the rest */
+END
+plant libbus/base/a.c 'void a(void) { static_assert(1, "sprintf(a)"); my_rand(); /* gets(x) */ }'
+plant tests/system/a.c 'void a(void) { usleep(1000); }'
+passes banned
+clean
+printf 'int a;\n' >"$tree/libbus/base/a.c"
+finds '^libbus/base/a.c:1: the first line is not the licence' banned
+printf '/* SPDX-License-Identifier: MPL-2.0 */\nint a;\n' >"$tree/libbus/base/a.c"
+finds '^libbus/base/a.c:2: ' banned
+plant libbus/base/a.c "/* $(awk 'BEGIN { for (i = 0; i < 100; i++) printf "x" }') */"
+finds '^libbus/base/a.c:3: longer than 100 columns' banned
+
+# ---- tests ------------------------------------------------------------------------------------------
+plant tests/unit/none_test.c 'static int a;'
+finds '^tests/unit/none_test.c:1: has no test' tests
+plant tests/unit/other_test.c 'Test(leaf, a)
+{
+    cr_assert(1);
+}'
+finds '^tests/unit/other_test.c:3: the suite' tests
+plant tests/unit/idle_test.c 'Test(idle, a)
+{
+    int a = 1;
+}'
+finds '^tests/unit/idle_test.c:3: .* states nothing' tests
+
+# ---- headers ----------------------------------------------------------------------------------------
+plant libbus/base/lame.h 'size_t lame(void);'
+finds 'libbus/base/lame.h does not compile alone' headers "$cc" "$cxx"
+plant libbus/include/bus/bus.h 'enum reason { BUS_ADRALN = 7 };'
+finds 'as c11: bus/bus.h signal.h' headers "$cc" "$cxx"
+plant libbus/include/bus/bus.h 'int bus_new(int class);'
+finds 'as c++17: bus/bus.h' headers "$cc" "$cxx"
+
+# ---- symbols ----------------------------------------------------------------------------------------
+# library TEXT: as lib.so and lib.a
+library() {
+    printf '%s\n' "$1" >"$tree/lib.c"
+    "$cc" -c -fPIC -fvisibility=hidden -o "$tree/lib.o" "$tree/lib.c"
+    "$cc" -shared -o "$tree/lib.so" "$tree/lib.o"
+    rm -f "$tree/lib.a"
+    ar rc "$tree/lib.a" "$tree/lib.o"
+}
+shown='__attribute__((visibility("default")))'
+all="$shown int bus_one(void) { return 1; } $shown const char *bus_two(int a, int b) { return a + b ? \"\" : 0; }"
+library "$all"
+passes symbols "$tree/lib.so" "$tree/lib.a"
+library "$all $shown int span_make(void) { return 1; }"
+finds 'lib.so: exports span_make' symbols "$tree/lib.so" "$tree/lib.a"
+library "$all int span_make(void) { return 1; }"
+finds 'lib.a: exports span_make' symbols "$tree/lib.so" "$tree/lib.a"
+library "$shown int bus_one(void) { return 1; }"
+finds 'lib.so: lacks bus_two' symbols "$tree/lib.so" "$tree/lib.a"
+
+# ---- purity -----------------------------------------------------------------------------------------
+# object NAME TEXT
+object() {
+    printf '%s\n' "$2" >"$tree/$1"
+    "$cc" -c -o "$tree/$1.o" "$tree/$1"
+}
+object leaf.c 'void *memcpy(void *, const void *, unsigned long); int leaf(void *a, void *b, unsigned long c)
+    { return memcpy(a, b, c) == a; }'
+object up.c 'int leaf(void *, void *, unsigned long); int up(void) { return leaf(0, 0, 0); }'
+passes purity libbus_base "$tree/leaf.c.o" -- libbus_session "$tree/up.c.o"
+finds 'libbus_base: up.c uses leaf' purity libbus_base "$tree/up.c.o" -- broker_core "$tree/leaf.c.o"
+object clock.c 'long time(long *); long now(void) { return time(0); }'
+finds 'broker_core: clock.c uses time' purity broker_core "$tree/clock.c.o"
+object heap.c 'void *malloc(unsigned long); void *heap(void) { return malloc(9); }'
+finds 'libbus_session: heap.c uses malloc' purity libbus_session "$tree/heap.c.o"
+
+# ---- format -----------------------------------------------------------------------------------------
+if command -v clang-format >/dev/null; then
+    cp "$rules/../../.clang-format" "$tree/.clang-format"
+    passes format
+    plant libbus/base/a.c 'int  a( void ){return 1;}'
+    finds 'clang-formatted' format
+fi
+
+exit $status
