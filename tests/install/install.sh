@@ -1,0 +1,96 @@
+#!/bin/sh
+# SPDX-License-Identifier: MPL-2.0
+# usage: install.sh SOURCE BUILD VERSION CMAKE CC CXX
+# Installs, moves the tree away, and uses it from outside: by find_package and by pkg-config, as C11
+# and as C++17, shared and static; the README's example compiles; all man pages are there.
+set -eu
+source=$1
+build=$2
+version=$3
+cmake=$4
+cc=$5
+cxx=$6
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+die() {
+    echo "install: $*" >&2
+    exit 1
+}
+
+# prints_version PROGRAM
+prints_version() {
+    printed=$("$1") || die "$1 fails"
+    [ "$printed" = "$version" ] || die "$1 prints $printed, not $version"
+}
+
+# needs_libbus PROGRAM: at run time, so it was linked with the shared library
+needs_libbus() {
+    readelf -d "$1" | grep -q 'NEEDED.*libbus\.so'
+}
+
+# ---- install, then move -----------------------------------------------------------------------------
+"$cmake" --install "$build" --prefix "$work/first" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+mv "$work/first" "$work/moved"
+tree=$work/moved
+lib=$(dirname "$(find "$tree" -name libbus.so)")
+! grep -rIl "$work/first\|$source\|$build" "$tree" || die "these files name where they were made"
+
+for header in "$source"/libbus/include/bus/*.h; do
+    cmp "$header" "$tree/include/bus/${header##*/}" || die "${header##*/} is not installed as it is"
+done
+for program in "$tree"/bin/*; do
+    name=${program##*/}
+    find "$tree/share/man" -name "$name.[18]" | grep -q . || die "$name has no man page"
+    "$program" -h >/dev/null || die "$name -h fails in the moved tree"
+done
+find "$source/broker" "$source/clients" "$source/libbus" -name '*.[1-8]' >"$work/pages"
+while read -r page; do
+    cmp "$page" "$tree/share/man/man${page##*.}/${page##*/}" || die "$page is not installed"
+done <"$work/pages"
+
+# ---- find_package -----------------------------------------------------------------------------------
+{
+    "$cmake" -S "$here/outside" -B "$work/outside" -DCMAKE_PREFIX_PATH="$tree" \
+        -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" && "$cmake" --build "$work/outside"
+} >"$work/log" 2>&1 || { cat "$work/log"; die "find_package: does not build"; }
+for language in c cxx; do
+    prints_version "$work/outside/${language}_bus"
+    prints_version "$work/outside/${language}_bus_static"
+    needs_libbus "$work/outside/${language}_bus" || die "${language}_bus is not linked shared"
+    ! needs_libbus "$work/outside/${language}_bus_static" || die "${language}_bus_static is shared"
+done
+
+# ---- pkg-config -------------------------------------------------------------------------------------
+PKG_CONFIG_PATH=$lib/pkgconfig
+export PKG_CONFIG_PATH
+[ "$(pkg-config --modversion libbus)" = "$version" ] || die "libbus.pc: wrong version"
+cflags=$(pkg-config --cflags libbus)
+shared=$(pkg-config --libs libbus)
+static=$(pkg-config --static --libs libbus | sed 's/-lbus/-l:libbus.a/')
+
+# build NAME COMPILER LANGUAGE STANDARD LIBS: as any makefile would
+build() {
+    # shellcheck disable=SC2086
+    "$2" "-std=$4" -Wall -Wextra -Werror $cflags -x "$3" "$here/outside/outside.c" -x none \
+        -o "$work/$1" $5 || die "pkg-config: $1 does not build"
+}
+build c_shared "$cc" c gnu11 "$shared -Wl,-rpath,$lib"
+build c_static "$cc" c gnu11 "$static"
+build cxx_shared "$cxx" c++ gnu++17 "$shared -Wl,-rpath,$lib"
+build cxx_static "$cxx" c++ gnu++17 "$static"
+for program in c_shared c_static cxx_shared cxx_static; do
+    prints_version "$work/$program"
+done
+needs_libbus "$work/c_shared" || die "c_shared is not linked shared"
+! needs_libbus "$work/c_static" || die "c_static is not linked static"
+
+# ---- the example of the README ------------------------------------------------------------------------
+awk '/^```c$/ { inside = 1; next } /^```$/ { if (inside) exit } inside' "$source/README.md" \
+    >"$work/readme.c"
+[ -s "$work/readme.c" ] || die "README.md has no example in C"
+# shellcheck disable=SC2086
+"$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror $cflags "$work/readme.c" -o "$work/readme" $shared ||
+    die "the example of README.md does not compile"
+echo "installed, moved, and used 8 ways"
