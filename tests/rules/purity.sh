@@ -11,8 +11,8 @@ shift
 # memory and strings; what the compiler adds; printf-like formatting is stdio's and not here.
 from_c='mem(cpy|move|set|cmp|chr)|str(len|nlen|cmp|ncmp|chr|rchr|str|spn|cspn|pbrk)'
 from_compiler='__[a-z]+_chk|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_'
-# msgpack-c's inline functions take and give back their own memory.
-from_msgpack='msgpack_[a-z0-9_]+|malloc|realloc|free'
+# msgpack-c's inline functions turn bytes around, and take and give back their own memory.
+from_msgpack='msgpack_[a-z0-9_]+|malloc|realloc|free|ntoh[sl]|hton[sl]'
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
