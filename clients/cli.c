@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* cli.c -- flags, opening and closing, signals, messages and exit codes of the programs. */
+#include "clients/cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LETTERS_BYTES_MAX (2 * CLI_FLAGS_MAX + 2) /* ':' first, two a flag, and the NUL */
+#define SECONDS_MAX INT64_C(1000000000)           /* thirty years, and no overflow in nanoseconds */
+
+/* ---- flags ------------------------------------------------------------------------------------*/
+
+bool cli_number_read(const char *text, int64_t *out_number)
+{
+    char *end = NULL;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0) {
+        return false;
+    }
+    *out_number = number;
+    return true;
+}
+
+/* Digits, then perhaps a point and digits; what is finer than a millisecond is cut. */
+bool cli_seconds_read(const char *text, int64_t *out_ms)
+{
+    int64_t seconds = 0;
+    int64_t ms = 0;
+    const char *at = text;
+    for (; *at >= '0' && *at <= '9' && seconds <= SECONDS_MAX; at++) {
+        seconds = seconds * 10 + (*at - '0');
+    }
+    size_t digits = (size_t)(at - text);
+    if (*at == '.') {
+        int64_t weight = 100;
+        for (at++; *at >= '0' && *at <= '9'; at++, digits++, weight /= 10) {
+            ms += weight * (*at - '0');
+        }
+    }
+    if (*at != '\0' || digits == 0 || seconds > SECONDS_MAX) {
+        return false;
+    }
+    *out_ms = seconds * 1000 + ms;
+    return true;
+}
+
+static bool set_flag(const struct cli_flag *flag, char *text, char *problem)
+{
+    switch (flag->kind) {
+    case CLI_YES: *(bool *)flag->out = true; return true;
+    case CLI_TEXT: *(const char **)flag->out = text; return true;
+    case CLI_NUMBER:
+        if (cli_number_read(text, flag->out)) {
+            return true;
+        }
+        snprintf(problem, CLI_PROBLEM_BYTES_MAX, "--%s takes a whole number, not '%.100s'",
+                 flag->name, text);
+        return false;
+    case CLI_SECONDS:
+        if (cli_seconds_read(text, flag->out)) {
+            return true;
+        }
+        snprintf(problem, CLI_PROBLEM_BYTES_MAX, "--%s takes a number of seconds, not '%.100s'",
+                 flag->name, text);
+        return false;
+    }
+    return false;
+}
+
+static const struct cli_flag *find_letter(const struct cli_flag *flags, size_t count, int letter)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (flags[i].letter != 0 && flags[i].letter == letter) {
+            return &flags[i];
+        }
+    }
+    return NULL;
+}
+
+/* The two tables that getopt_long() wants. */
+static void make_getopt_tables(const struct cli_flag *flags, size_t count, struct option *longs,
+                               char *letters)
+{
+    *letters++ = ':';
+    for (size_t i = 0; i < count; i++) {
+        int has_value = flags[i].kind == CLI_YES ? no_argument : required_argument;
+        longs[i] = (struct option){flags[i].name, has_value, NULL, 0};
+        if (flags[i].letter != 0) {
+            *letters++ = (char)flags[i].letter;
+            if (has_value == required_argument) {
+                *letters++ = ':';
+            }
+        }
+    }
+    longs[count] = (struct option){NULL, 0, NULL, 0};
+    *letters = '\0';
+}
+
+bool cli_flags_read(const struct cli_flag *flags, size_t count, int argc, char **argv,
+                    int *out_operands_at, char problem[CLI_PROBLEM_BYTES_MAX])
+{
+    struct option longs[CLI_FLAGS_MAX + 1];
+    char letters[LETTERS_BYTES_MAX];
+    if (count > CLI_FLAGS_MAX) {
+        snprintf(problem, CLI_PROBLEM_BYTES_MAX, "more than %d flags", CLI_FLAGS_MAX);
+        return false;
+    }
+    make_getopt_tables(flags, count, longs, letters);
+
+    opterr = 0;
+    optind = 0; /* glibc: begin anew */
+    for (;;) {
+        int at = -1;
+        int letter = getopt_long(argc, argv, letters, longs, &at);
+        if (letter == -1) {
+            break;
+        }
+        if (letter == ':') {
+            snprintf(problem, CLI_PROBLEM_BYTES_MAX, "'%.100s' needs a value", argv[optind - 1]);
+            return false;
+        }
+        if (letter == '?') {
+            /* A letter, unless the whole word was wrong. */
+            if (find_letter(flags, count, optopt) == NULL && optopt != 0) {
+                snprintf(problem, CLI_PROBLEM_BYTES_MAX, "there is no flag '-%c'", optopt);
+            } else {
+                snprintf(problem, CLI_PROBLEM_BYTES_MAX, "'%.100s' is no flag, or takes no value",
+                         argv[optind - 1]);
+            }
+            return false;
+        }
+        const struct cli_flag *flag = letter == 0 ? &flags[at] : find_letter(flags, count, letter);
+        if (flag == NULL || !set_flag(flag, optarg, problem)) {
+            return false;
+        }
+    }
+    *out_operands_at = optind;
+    return true;
+}
+
+/* ---- starting ---------------------------------------------------------------------------------*/
+
+int64_t cli_now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void ignore_sigpipe(void)
+{
+    struct sigaction action = {.sa_handler = SIG_IGN};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGPIPE, &action, NULL);
+}
+
+static void print_flag(const struct cli_flag *flag)
+{
+    char name[64];
+    snprintf(name, sizeof name, "--%s%s%s", flag->name, flag->value != NULL ? " " : "",
+             flag->value != NULL ? flag->value : "");
+    if (flag->letter != 0) {
+        printf("  -%c, %-24s %s\n", flag->letter, name, flag->help);
+    } else {
+        printf("      %-24s %s\n", name, flag->help);
+    }
+}
+
+static void print_help(const struct cli *cli, const struct cli_flag *flags, size_t count)
+{
+    printf("usage: %s [flags]%s%s\n%s\n\n", cli->program, cli->operands[0] != '\0' ? " " : "",
+           cli->operands, cli->summary);
+    for (size_t i = 0; i < count; i++) {
+        print_flag(&flags[i]);
+    }
+    printf("\nexit codes: 0 fine, 1 own failure, 2 usage, 3 a remote error was received, "
+           "4 timed out,\n            5 broker lost, 6 denied or fenced\n");
+}
+
+int cli_usage(const struct cli *cli, const char *format, ...)
+{
+    va_list args;
+    fprintf(stderr, "%s: ", cli->program);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fprintf(stderr, " (-h explains)\n");
+    return CLI_USAGE;
+}
+
+bool cli_start(struct cli *cli, int argc, char **argv, const struct cli_flag *own, size_t own_count,
+               int *out_exit)
+{
+    bool wants_help = false;
+    const struct cli_flag common[] = {
+        {'s', "server", CLI_TEXT, &cli->server, "ENDPOINT", "the broker's control endpoint"},
+        {'j', "job", CLI_TEXT, &cli->job, "NAME", "the job"},
+        {'p', "party", CLI_TEXT, &cli->party, "NAME", "who we are in it"},
+        {'C', "count", CLI_NUMBER, &cli->count, "N", "end after so many"},
+        {'W', "wait", CLI_SECONDS, &cli->wait_ms, "SECONDS", "give up after so long"},
+        {0, "json", CLI_YES, &cli->is_json, NULL, "print one JSON object a line"},
+        {'h', "help", CLI_YES, &wants_help, NULL, "print this and end"},
+    };
+    const size_t common_count = sizeof common / sizeof common[0];
+    struct cli_flag flags[CLI_FLAGS_MAX];
+    char problem[CLI_PROBLEM_BYTES_MAX] = "";
+    int operands_at = 0;
+
+    cli->count = -1;
+    cli->wait_ms = BUS_FOREVER;
+    cli->started_ms = cli_now_ms();
+    ignore_sigpipe();
+    if (own_count > CLI_FLAGS_MAX - common_count) {
+        *out_exit = cli_usage(cli, "more than %d flags", CLI_FLAGS_MAX);
+        return false;
+    }
+    if (own_count > 0) {
+        memcpy(flags, own, own_count * sizeof *own);
+    }
+    memcpy(flags + own_count, common, sizeof common);
+
+    if (!cli_flags_read(flags, own_count + common_count, argc, argv, &operands_at, problem)) {
+        *out_exit = cli_usage(cli, "%s", problem);
+        return false;
+    }
+    cli->argc = argc - operands_at;
+    cli->argv = argv + operands_at;
+    if (wants_help) {
+        print_help(cli, flags, own_count + common_count);
+        *out_exit = CLI_OK;
+        return false;
+    }
+    return true;
+}
+
+int64_t cli_left_ms(const struct cli *cli)
+{
+    if (cli->wait_ms < 0) {
+        return BUS_FOREVER;
+    }
+    int64_t left_ms = cli->started_ms + cli->wait_ms - cli_now_ms();
+    return left_ms > 0 ? left_ms : 0;
+}
+
+int64_t cli_left_within(const struct cli *cli, int64_t bound_ms)
+{
+    int64_t left_ms = cli_left_ms(cli);
+    return left_ms < 0 || left_ms > bound_ms ? bound_ms : left_ms;
+}
+
+/* ---- signals ----------------------------------------------------------------------------------*/
+
+static _Atomic(struct bus *) watched_bus;
+static _Atomic(struct bus_tap *) watched_tap;
+static atomic_int signal_seen;
+static int stop_pipe[2] = {-1, -1};
+
+static void on_signal(int number)
+{
+    int errno_before = errno;
+    if (atomic_exchange(&signal_seen, number) != 0) {
+        _exit(128 + number); /* asked twice: leave as we are */
+    }
+    struct bus *bus = atomic_load(&watched_bus);
+    if (bus != NULL) {
+        bus_stop(bus);
+    }
+    struct bus_tap *tap = atomic_load(&watched_tap);
+    if (tap != NULL) {
+        bus_tap_stop(tap);
+    }
+    /* Full or closed: who waits has been woken before, or nobody waits. */
+    ssize_t written = write(stop_pipe[1], "", 1);
+    (void)written;
+    errno = errno_before;
+}
+
+bool cli_is_stopped(void)
+{
+    return atomic_load(&signal_seen) != 0;
+}
+
+void cli_watch(struct bus *bus, struct bus_tap *tap)
+{
+    atomic_store(&watched_bus, bus);
+    atomic_store(&watched_tap, tap);
+    if (stop_pipe[0] < 0 && pipe2(stop_pipe, O_CLOEXEC | O_NONBLOCK) != 0) {
+        perror("errbus: pipe");
+        exit(CLI_FAILED);
+    }
+    struct sigaction action = {.sa_handler = on_signal};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+enum cli_woken cli_wait(const struct cli *cli, int fd, int64_t timeout_ms)
+{
+    struct pollfd fds[] = {
+        {.fd = stop_pipe[0], .events = POLLIN},
+        {.fd = cli->bus != NULL ? bus_failure_fd(cli->bus) : -1, .events = POLLIN},
+        {.fd = fd, .events = POLLIN},
+    };
+    int64_t until_ms = timeout_ms < 0 ? -1 : cli_now_ms() + timeout_ms;
+    for (;;) {
+        int64_t left_ms = until_ms < 0 ? -1 : until_ms - cli_now_ms();
+        if (until_ms >= 0 && left_ms < 0) {
+            left_ms = 0;
+        }
+        int ready = poll(fds, 3, left_ms > INT32_MAX ? INT32_MAX : (int)left_ms);
+        if (fds[0].revents != 0 && ready > 0) {
+            return CLI_WOKEN_STOP;
+        }
+        if (fds[1].revents != 0 && ready > 0) {
+            return CLI_WOKEN_OVER;
+        }
+        if (fds[2].revents != 0 && ready > 0) {
+            return CLI_WOKEN_READABLE;
+        }
+        if (ready == 0 && until_ms >= 0 && cli_now_ms() >= until_ms) {
+            return CLI_WOKEN_TIME;
+        }
+    }
+}
+
+/* ---- opening, closing, reporting --------------------------------------------------------------*/
+
+void cli_bus_options(const struct cli *cli, struct bus_options *options)
+{
+    bus_options_init(options);
+    options->job = cli->job;
+    options->party = cli->party;
+    options->send_timeout_ms = cli_left_ms(cli);
+}
+
+int64_t cli_open_ms(const struct cli *cli)
+{
+    int64_t left_ms = cli_left_ms(cli);
+    return left_ms < 0 ? CLI_OPEN_MS : left_ms;
+}
+
+int cli_open(struct cli *cli, const struct bus_options *options)
+{
+    struct bus_options defaults;
+    struct bus_error *error = NULL;
+    if (options == NULL) {
+        cli_bus_options(cli, &defaults);
+        options = &defaults;
+    }
+    enum bus_err err = bus_open(cli->server, options, cli_open_ms(cli), &cli->bus, &error);
+    if (err != BUS_OK) {
+        return cli_report(cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
+    }
+    cli_watch(cli->bus, NULL);
+    return CLI_OK;
+}
+
+int cli_close(struct cli *cli, int result)
+{
+    cli_watch(NULL, NULL);
+    enum bus_err err = bus_close(&cli->bus, CLI_CLOSE_MS);
+    if (err == BUS_OK || err == BUS_ECLOSED || result != CLI_OK) {
+        return result;
+    }
+    return cli_report(cli, err, NULL);
+}
+
+int cli_exit_of(enum bus_err err)
+{
+    switch (err) {
+    case BUS_OK:
+    case BUS_EOVERRUN:
+    case BUS_EENDED: return CLI_OK;
+    case BUS_EINVAL: return CLI_USAGE;
+    case BUS_ETIMEDOUT: return CLI_TIMEDOUT;
+    case BUS_ELOST: return CLI_LOST;
+    case BUS_EFAILED: return CLI_REMOTE;
+    case BUS_EFENCED:
+    case BUS_EDENIED: return CLI_DENIED;
+    case BUS_ENOMEM:
+    case BUS_EFULL:
+    case BUS_ETOOBIG:
+    case BUS_EPROTO:
+    case BUS_ESETTLED:
+    case BUS_ECLOSED: break;
+    }
+    return CLI_FAILED;
+}
+
+void cli_print_error(FILE *file, const char *program, const struct bus_error *error)
+{
+    size_t bytes = bus_error_describe(error, NULL, 0) + 1;
+    char *text = malloc(bytes);
+    if (text == NULL) {
+        fprintf(file, "%s: %s: %s\n", program, bus_error_type(error), bus_error_message(error));
+        return;
+    }
+    bus_error_describe(error, text, bytes);
+    size_t length = strlen(text);
+    fprintf(file, "%s: %s%s", program, text, length > 0 && text[length - 1] == '\n' ? "" : "\n");
+    free(text);
+}
+
+int cli_report(const struct cli *cli, enum bus_err err, struct bus_error **error)
+{
+    int result = cli_exit_of(err);
+    if (err == BUS_ECLOSED && cli_is_stopped()) {
+        result = CLI_OK;
+    } else if (err != BUS_OK && error != NULL && *error != NULL) {
+        cli_print_error(stderr, cli->program, *error);
+    } else if (err != BUS_OK) {
+        fprintf(stderr, "%s: %s\n", cli->program, bus_strerror(err));
+    }
+    if (error != NULL) {
+        bus_error_unref(error);
+    }
+    return result;
+}
+
+bool cli_flush_output(const struct cli *cli, int *out_exit)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) {
+        return true;
+    }
+    *out_exit = CLI_OK;
+    if (errno != EPIPE) {
+        fprintf(stderr, "%s: standard output: %s\n", cli->program, strerror(errno));
+        *out_exit = CLI_FAILED;
+    }
+    return false;
+}
+
+void cli_time_text(int64_t at_ns, char text[CLI_TIME_BYTES_MAX])
+{
+    int64_t ns = at_ns % 1000000000;
+    time_t seconds = (time_t)(at_ns / 1000000000);
+    if (ns < 0) {
+        ns += 1000000000;
+        seconds--;
+    }
+    struct tm utc;
+    char day[32] = "?";
+    if (gmtime_r(&seconds, &utc) != NULL) {
+        strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &utc);
+    }
+    snprintf(text, CLI_TIME_BYTES_MAX, "%s.%09lldZ", day, (long long)ns);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* cli.h -- what the subcommands of errbus, and the example, have in common.
+ *
+ * Flags: each program has one table of them; parsing and the text of -h follow it.
+ * Leaving: SIGINT and SIGTERM stop the bus, which ends every wait; a second one ends the process.
+ * JSON: built and printed by the cli_json_ calls, so that one file alone knows the JSON library.
+ */
+#ifndef CLIENTS_CLI_H
+#define CLIENTS_CLI_H
+
+#include <bus/bus.h>
+#include <bus/tap.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* What a program ends with; the same in every man page. */
+enum cli_exit {
+    CLI_OK = 0,       /* fine */
+    CLI_FAILED = 1,   /* own failure */
+    CLI_USAGE = 2,    /* called in a wrong way */
+    CLI_REMOTE = 3,   /* a remote error was received */
+    CLI_TIMEDOUT = 4, /* --wait is over */
+    CLI_LOST = 5,     /* the broker is lost, or was not there */
+    CLI_DENIED = 6,   /* denied or fenced */
+};
+
+#define CLI_FLAGS_MAX 32           /* of one program, the common ones included */
+#define CLI_PROBLEM_BYTES_MAX 512  /* of the sentence about a wrong call */
+#define CLI_OPEN_MS INT64_C(10000) /* for a broker to answer, where --wait does not say */
+#define CLI_CLOSE_MS INT64_C(5000) /* for the last goodbye, where --wait does not say */
+
+/* ---- flags ------------------------------------------------------------------------------------*/
+
+enum cli_kind {
+    CLI_YES,     /* takes nothing; bool * */
+    CLI_TEXT,    /* const char ** */
+    CLI_NUMBER,  /* a whole number, 0 or more; int64_t * */
+    CLI_SECONDS, /* 0 or more, a fraction perhaps, kept as milliseconds; int64_t * */
+};
+
+struct cli_flag {
+    int letter;         /* of the short form; 0: none */
+    const char *name;   /* of the long form */
+    enum cli_kind kind; /* what it takes */
+    void *out;          /* where it goes */
+    const char *value;  /* what it takes, as -h calls it; NULL for CLI_YES */
+    const char *help;   /* a few words */
+};
+
+/* What is in argv goes to where the flags say; argv is put in order, operands last, beginning at
+ * *out_operands_at.  False: problem is the sentence about it. */
+bool cli_flags_read(const struct cli_flag *flags, size_t count, int argc, char **argv,
+                    int *out_operands_at, char problem[CLI_PROBLEM_BYTES_MAX]);
+
+/* The value of one flag, from its text. */
+bool cli_number_read(const char *text, int64_t *out_number);
+bool cli_seconds_read(const char *text, int64_t *out_ms);
+
+/* ---- a program --------------------------------------------------------------------------------*/
+
+struct cli {
+    const char *program;  /* "errbus pub": what its messages begin with */
+    const char *operands; /* "TOPIC [VALUE]", for -h */
+    const char *summary;  /* one sentence, for -h */
+    const char *server;   /* NULL: the environment's, then the library's default */
+    const char *job;      /* the same */
+    const char *party;    /* the same */
+    int64_t count;        /* -1: no limit */
+    int64_t wait_ms;      /* BUS_FOREVER: no limit */
+    bool is_json;
+    int64_t started_ms; /* since when --wait counts */
+    int argc;           /* the operands */
+    char **argv;
+    struct bus *bus; /* while one is open */
+};
+
+/* Reads the common flags and the program's own, and ignores SIGPIPE: that nobody reads us any more
+ * is noticed by the write.  True: go on.  False: *out_exit says how to end, and why is printed. */
+bool cli_start(struct cli *cli, int argc, char **argv, const struct cli_flag *own, size_t own_count,
+               int *out_exit);
+
+/* Prints "PROGRAM: what is wrong" and returns CLI_USAGE. */
+int cli_usage(const struct cli *cli, const char *format, ...) BUS_PRINTF(2, 3);
+
+/* What is left of --wait; BUS_FOREVER without one. */
+int64_t cli_left_ms(const struct cli *cli);
+/* The same, and bound_ms at most. */
+int64_t cli_left_within(const struct cli *cli, int64_t bound_ms);
+
+int64_t cli_now_ms(void); /* monotonic */
+
+/* Sets server, job, party and lets calls wait for room as long as --wait says; options is ready for
+ * what the program adds to it. */
+void cli_bus_options(const struct cli *cli, struct bus_options *options);
+
+/* How long opening may take, by --wait or, without one, CLI_OPEN_MS. */
+int64_t cli_open_ms(const struct cli *cli);
+
+/* Opens cli->bus, and has signals stop it from then on.  CLI_OK, or the exit code after saying why:
+ * a broker that does not answer in time is lost.  options NULL: those of cli_bus_options(). */
+int cli_open(struct cli *cli, const struct bus_options *options);
+
+/* Has SIGINT and SIGTERM stop this bus or this tap, whichever is not NULL.  Both NULL: before what
+ * was watched is closed. */
+void cli_watch(struct bus *bus, struct bus_tap *tap);
+
+/* Closes cli->bus and returns result, or the reason why closing it went wrong if that is CLI_OK. */
+int cli_close(struct cli *cli, int result);
+
+/* The exit code that goes with err. */
+int cli_exit_of(enum bus_err err);
+
+/* Says what happened, takes *error (or NULL) over, and returns the exit code.  After a signal it is
+ * silent about BUS_ECLOSED: that is what was asked for. */
+int cli_report(const struct cli *cli, enum bus_err err, struct bus_error **error);
+
+/* The whole error for people, a line a cause, after "PROGRAM: ". */
+void cli_print_error(FILE *file, const char *program, const struct bus_error *error);
+
+/* Flushes stdout.  False: nobody reads it any more, which is a quiet end (CLI_OK), or it cannot be
+ * written, which is said (CLI_FAILED). */
+bool cli_flush_output(const struct cli *cli, int *out_exit);
+
+enum cli_woken {
+    CLI_WOKEN_READABLE, /* fd */
+    CLI_WOKEN_TIME,     /* timeout_ms is over */
+    CLI_WOKEN_STOP,     /* a signal told us to leave */
+    CLI_WOKEN_OVER,     /* this party is over: bus_failure() */
+};
+/* Waits for fd (-1: none), a signal, or the end of cli->bus. */
+enum cli_woken cli_wait(const struct cli *cli, int fd, int64_t timeout_ms);
+
+bool cli_is_stopped(void); /* a signal told us to leave */
+
+/* RFC 3339, in UTC, nine digits; text has room for CLI_TIME_BYTES_MAX. */
+#define CLI_TIME_BYTES_MAX 48
+void cli_time_text(int64_t at_ns, char text[CLI_TIME_BYTES_MAX]);
+
+/* ---- JSON -------------------------------------------------------------------------------------*/
+
+struct cli_json; /* an object or an array; NULL, without memory, is taken everywhere */
+
+struct cli_json *cli_json_new(void); /* an empty object */
+void cli_json_text(struct cli_json *object, const char *key, const char *text); /* NULL: null */
+void cli_json_number(struct cli_json *object, const char *key, int64_t number);
+void cli_json_null(struct cli_json *object, const char *key);
+void cli_json_bool(struct cli_json *object, const char *key, bool yes);
+void cli_json_time(struct cli_json *object, const char *key, int64_t at_ns); /* 0: null */
+/* A string where it is UTF-8; otherwise base64, and "encoding":"base64" beside it. */
+void cli_json_value(struct cli_json *object, const char *key, const void *value, size_t bytes);
+/* With its cause, the causes if there are more, and the root. */
+void cli_json_error(struct cli_json *object, const char *key, const struct bus_error *error);
+struct cli_json *cli_json_array(struct cli_json *object, const char *key); /* borrowed */
+struct cli_json *cli_json_append(struct cli_json *array); /* an object at its end; borrowed */
+/* One line; frees *object.  False: it could not be built or written. */
+bool cli_json_print(struct cli_json **object, FILE *file);
+
+/* The length of base64 of bytes, without the NUL; text has room for it and the NUL. */
+size_t cli_base64_bytes(size_t bytes);
+void cli_base64(const void *value, size_t bytes, char *text);
+
+#endif

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* cli_json.c -- JSON for the programs, over jansson, which is included here and nowhere else.
+ *
+ * A failed allocation leaves a member out and is remembered nowhere: such a process is about to
+ * fail anyway, and a line that could not be built at all makes cli_json_print() say so. */
+#include "clients/cli.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CAUSES_DEPTH_MAX 32 /* of nested causes; the root is beside them in any case */
+
+/* ---- base64, RFC 4648 section 4 ---------------------------------------------------------------*/
+
+size_t cli_base64_bytes(size_t bytes)
+{
+    return (bytes + 2) / 3 * 4;
+}
+
+void cli_base64(const void *value, size_t bytes, char *text)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *at = value;
+    for (; bytes >= 3; bytes -= 3, at += 3) {
+        *text++ = digits[at[0] >> 2];
+        *text++ = digits[(at[0] & 0x03) << 4 | at[1] >> 4];
+        *text++ = digits[(at[1] & 0x0f) << 2 | at[2] >> 6];
+        *text++ = digits[at[2] & 0x3f];
+    }
+    if (bytes > 0) {
+        unsigned second = bytes == 2 ? at[1] : 0;
+        *text++ = digits[at[0] >> 2];
+        *text++ = digits[(at[0] & 0x03u) << 4 | second >> 4];
+        *text++ = bytes == 2 ? digits[(second & 0x0f) << 2] : '=';
+        *text++ = '=';
+    }
+    *text = '\0';
+}
+
+/* ---- building ---------------------------------------------------------------------------------*/
+
+static json_t *as_json(struct cli_json *json)
+{
+    return (json_t *)json;
+}
+
+struct cli_json *cli_json_new(void)
+{
+    return (struct cli_json *)json_object();
+}
+
+/* jansson takes value over, and frees it if it has no place. */
+static void set(struct cli_json *object, const char *key, json_t *value)
+{
+    (void)json_object_set_new(as_json(object), key, value);
+}
+
+/* What is not UTF-8, though it should be, is shown with '?' in place of every byte beyond ASCII. */
+static json_t *make_text(const char *text)
+{
+    if (text == NULL) {
+        return json_null();
+    }
+    json_t *string = json_string(text);
+    if (string != NULL) {
+        return string;
+    }
+    char *copy = strdup(text);
+    for (char *at = copy; at != NULL && *at != '\0'; at++) {
+        if ((unsigned char)*at >= 0x80) {
+            *at = '?';
+        }
+    }
+    string = copy != NULL ? json_string(copy) : NULL;
+    free(copy);
+    return string;
+}
+
+void cli_json_text(struct cli_json *object, const char *key, const char *text)
+{
+    set(object, key, make_text(text));
+}
+
+void cli_json_number(struct cli_json *object, const char *key, int64_t number)
+{
+    set(object, key, json_integer(number));
+}
+
+void cli_json_null(struct cli_json *object, const char *key)
+{
+    set(object, key, json_null());
+}
+
+void cli_json_bool(struct cli_json *object, const char *key, bool yes)
+{
+    set(object, key, json_boolean(yes));
+}
+
+void cli_json_time(struct cli_json *object, const char *key, int64_t at_ns)
+{
+    char text[CLI_TIME_BYTES_MAX];
+    if (at_ns == 0) {
+        cli_json_null(object, key);
+        return;
+    }
+    cli_time_text(at_ns, text);
+    cli_json_text(object, key, text);
+}
+
+void cli_json_value(struct cli_json *object, const char *key, const void *value, size_t bytes)
+{
+    json_t *string = json_stringn(value, bytes); /* NULL if it is not UTF-8 */
+    if (string != NULL) {
+        set(object, key, string);
+        return;
+    }
+    char *text = malloc(cli_base64_bytes(bytes) + 1);
+    if (text == NULL) {
+        return;
+    }
+    cli_base64(value, bytes, text);
+    cli_json_text(object, key, text);
+    cli_json_text(object, "encoding", "base64");
+    free(text);
+}
+
+struct cli_json *cli_json_array(struct cli_json *object, const char *key)
+{
+    json_t *array = json_array();
+    set(object, key, array);
+    return (struct cli_json *)json_object_get(as_json(object), key);
+}
+
+struct cli_json *cli_json_append(struct cli_json *array)
+{
+    (void)json_array_append_new(as_json(array), json_object());
+    size_t count = json_array_size(as_json(array));
+    return count > 0 ? (struct cli_json *)json_array_get(as_json(array), count - 1) : NULL;
+}
+
+bool cli_json_print(struct cli_json **object, FILE *file)
+{
+    bool is_printed =
+        json_dumpf(as_json(*object), file, JSON_COMPACT) == 0 && fputc('\n', file) != EOF;
+    json_decref(as_json(*object));
+    *object = NULL;
+    return is_printed;
+}
+
+/* ---- errors -----------------------------------------------------------------------------------*/
+
+/* All but what it points to. */
+static struct cli_json *make_error_alone(const struct bus_error *error)
+{
+    struct cli_json *object = cli_json_new();
+    uint64_t seq = 0;
+    const char *topic = bus_error_topic(error, &seq);
+    int recoverable = bus_error_recoverable(error);
+
+    cli_json_text(object, "id", bus_error_id(error));
+    cli_json_text(object, "kind", bus_error_kind(error));
+    cli_json_text(object, "type", bus_error_type(error));
+    cli_json_text(object, "message", bus_error_message(error));
+    cli_json_text(object, "party", bus_error_party(error));
+    cli_json_text(object, "topic", topic);
+    if (topic != NULL) {
+        cli_json_number(object, "seq", (int64_t)seq);
+    } else {
+        cli_json_null(object, "seq");
+    }
+    if (recoverable >= 0) {
+        cli_json_bool(object, "recoverable", recoverable == 1);
+    } else {
+        cli_json_null(object, "recoverable");
+    }
+    if (bus_error_retry_after_ms(error) >= 0) {
+        cli_json_number(object, "retry_after_ms", bus_error_retry_after_ms(error));
+    }
+    if (bus_error_code(error) != 0) {
+        cli_json_number(object, "code", bus_error_code(error));
+    }
+    if (bus_error_stacktrace(error)[0] != '\0') {
+        cli_json_text(object, "stacktrace", bus_error_stacktrace(error));
+    }
+    cli_json_time(object, "occurred_at", bus_error_occurred_ns(error));
+    return object;
+}
+
+/* The first cause with its own, the others alone: a line's length stays within depth and causes. */
+static void add_causes(struct cli_json *object, const struct bus_error *error)
+{
+    for (size_t depth = 0; depth < CAUSES_DEPTH_MAX; depth++) {
+        const struct bus_error *cause = bus_error_cause(error);
+        if (cause == NULL) {
+            cli_json_null(object, "cause");
+            return;
+        }
+        if (bus_error_cause_at(error, 1) != NULL) {
+            struct cli_json *causes = cli_json_array(object, "causes");
+            for (size_t i = 0; bus_error_cause_at(error, i) != NULL; i++) {
+                json_t *one = (json_t *)make_error_alone(bus_error_cause_at(error, i));
+                (void)json_array_append_new(as_json(causes), one);
+            }
+        }
+        struct cli_json *child = make_error_alone(cause);
+        set(object, "cause", as_json(child));
+        object = child;
+        error = cause;
+    }
+}
+
+void cli_json_error(struct cli_json *object, const char *key, const struct bus_error *error)
+{
+    struct cli_json *whole = make_error_alone(error);
+    add_causes(whole, error);
+    set(whole, "root", as_json(make_error_alone(bus_error_root(error))));
+    set(object, key, as_json(whole));
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* errbus.c -- the command line of Errbus: finds the subcommand and hands over to it. */
+#include "clients/errbus.h"
+
+#include "clients/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct subcommand {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *summary;
+} subcommands[] = {
+    {"pub", pub_main, "publishes values, or errors in their place"},
+    {"sub", sub_main, "prints values, and the errors that took their place"},
+    {"tap", tap_main, "follows a job's control topic: who joined, failed, was lost, and why"},
+    {"status", status_main, "shows jobs, parties, topics and subscriptions"},
+};
+#define SUBCOMMAND_COUNT (sizeof subcommands / sizeof subcommands[0])
+
+static void print_help(FILE *file)
+{
+    fprintf(file, "usage: errbus SUBCOMMAND [flags] [operands]\n"
+                  "       errbus -h | --version\n\n");
+    for (size_t i = 0; i < SUBCOMMAND_COUNT; i++) {
+        fprintf(file, "  %-8s %s\n", subcommands[i].name, subcommands[i].summary);
+    }
+    fprintf(file, "\nerrbus SUBCOMMAND -h explains one of them; so does errbus-SUBCOMMAND(1).\n");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_help(stderr);
+        return CLI_USAGE;
+    }
+    if (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0) {
+        print_help(stdout);
+        return CLI_OK;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("errbus %s\n", bus_version());
+        return CLI_OK;
+    }
+    for (size_t i = 0; i < SUBCOMMAND_COUNT; i++) {
+        if (strcmp(argv[1], subcommands[i].name) == 0) {
+            return subcommands[i].run(argc - 1, argv + 1);
+        }
+    }
+    fprintf(stderr, "errbus: there is no subcommand '%.100s' (errbus -h lists them)\n", argv[1]);
+    return CLI_USAGE;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* errbus.h -- the subcommands; each returns the exit code of the process. */
+#ifndef CLIENTS_ERRBUS_H
+#define CLIENTS_ERRBUS_H
+
+int pub_main(int argc, char **argv);
+int sub_main(int argc, char **argv);
+int tap_main(int argc, char **argv);
+int status_main(int argc, char **argv);
+
+#endif

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* pub.c -- errbus pub: publishes values, or settles with an error, and ends when all that it sent
+ * is acknowledged.  A refusal is printed, and told by the exit code. */
+#include "clients/errbus.h"
+
+#include "clients/cli.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define READ_BYTES ((size_t)64 * 1024)
+#define TYPE_BYTES_MAX BUS_NAME_BYTES_MAX
+#define HOLD_DEFAULT_MS BUS_FOREVER
+
+struct pub {
+    struct cli cli;
+    const char *topic;
+    const char *value;   /* NULL: a line of standard input each */
+    const char *failure; /* TYPE:MESSAGE, or NULL */
+    bool is_promise;     /* reserve, and hold */
+    int64_t hold_ms;     /* how long; BUS_FOREVER: until a signal */
+    int64_t sent;        /* values */
+};
+
+/* What was read of standard input and not yet sent; the lines before start are gone. */
+struct input {
+    char *bytes;
+    size_t count;
+    size_t capacity;
+    size_t searched; /* so far there is no newline */
+};
+
+/* ---- values -----------------------------------------------------------------------------------*/
+
+static enum bus_err send_value(struct pub *pub, const char *value, size_t bytes)
+{
+    enum bus_err err = bus_publish(pub->cli.bus, pub->topic, value, bytes);
+    if (err == BUS_OK) {
+        pub->sent++;
+    }
+    return err;
+}
+
+static bool is_enough(const struct pub *pub)
+{
+    return pub->cli.count >= 0 && pub->sent >= pub->cli.count;
+}
+
+/* Sends the whole lines of input; what follows the last newline stays in it, or is sent too. */
+static enum bus_err send_lines(struct pub *pub, struct input *input, bool is_end)
+{
+    enum bus_err err = BUS_OK;
+    size_t start = 0;
+    while (err == BUS_OK && start < input->count && !is_enough(pub)) {
+        size_t from = start > input->searched ? start : input->searched;
+        char *newline = memchr(input->bytes + from, '\n', input->count - from);
+        if (newline == NULL && !is_end) {
+            break;
+        }
+        size_t end = newline != NULL ? (size_t)(newline - input->bytes) : input->count;
+        err = send_value(pub, input->bytes + start, end - start);
+        start = newline != NULL ? end + 1 : end;
+    }
+    memmove(input->bytes, input->bytes + start, input->count - start);
+    input->count -= start;
+    input->searched = input->count;
+    return err;
+}
+
+/* Reads what is there.  1: something came, 0: the end, -1: an error, which is said. */
+static int read_more(const struct pub *pub, struct input *input)
+{
+    if (input->capacity - input->count < READ_BYTES) {
+        size_t capacity = 2 * input->capacity + READ_BYTES;
+        char *bytes = realloc(input->bytes, capacity);
+        if (bytes == NULL) {
+            fprintf(stderr, "%s: no memory for a line of %zu bytes\n", pub->cli.program, capacity);
+            return -1;
+        }
+        input->bytes = bytes;
+        input->capacity = capacity;
+    }
+    ssize_t count = read(STDIN_FILENO, input->bytes + input->count, READ_BYTES);
+    if (count < 0 && errno != EINTR && errno != EAGAIN) {
+        fprintf(stderr, "%s: standard input: %s\n", pub->cli.program, strerror(errno));
+        return -1;
+    }
+    input->count += count > 0 ? (size_t)count : 0;
+    return count == 0 ? 0 : 1;
+}
+
+/* Why this party is over, as an exit code. */
+static int report_end(struct pub *pub)
+{
+    struct bus_error *verdict = bus_failure(pub->cli.bus);
+    bool is_lost = verdict != NULL && strcmp(bus_error_kind(verdict), "broker_lost") == 0;
+    return cli_report(&pub->cli, is_lost ? BUS_ELOST : BUS_EFENCED, &verdict);
+}
+
+static int send_input(struct pub *pub)
+{
+    struct input input = {.bytes = NULL};
+    int result = CLI_OK;
+    int more = 1;
+    while (more == 1 && result == CLI_OK && !is_enough(pub)) {
+        enum cli_woken woken = cli_wait(&pub->cli, STDIN_FILENO, cli_left_ms(&pub->cli));
+        if (woken == CLI_WOKEN_OVER) {
+            result = report_end(pub);
+        } else if (woken == CLI_WOKEN_TIME) {
+            result = cli_report(&pub->cli, BUS_ETIMEDOUT, NULL);
+        }
+        if (woken != CLI_WOKEN_READABLE) {
+            break;
+        }
+        more = read_more(pub, &input);
+        enum bus_err err = send_lines(pub, &input, more == 0);
+        result = more < 0 ? CLI_FAILED : cli_report(&pub->cli, err, NULL);
+    }
+    free(input.bytes);
+    return result;
+}
+
+/* Prints all refusals.  CLI_REMOTE if one lost against an error, CLI_FAILED if another, CLI_OK if
+ * there is none. */
+static int print_refusals(struct pub *pub)
+{
+    int result = CLI_OK;
+    struct bus_error *refusal = NULL;
+    while (bus_refusal(pub->cli.bus, &refusal) == BUS_OK) {
+        if (pub->cli.is_json) {
+            struct cli_json *line = cli_json_new();
+            cli_json_text(line, "kind", "refused");
+            cli_json_error(line, "error", refusal);
+            cli_json_print(&line, stdout);
+        } else {
+            cli_print_error(stderr, pub->cli.program, refusal);
+        }
+        if (result != CLI_REMOTE) {
+            result = bus_error_cause(refusal) != NULL ? CLI_REMOTE : CLI_FAILED;
+        }
+        bus_error_unref(&refusal);
+    }
+    return result;
+}
+
+/* ---- promises and errors ----------------------------------------------------------------------*/
+
+static int reserve(struct pub *pub, struct bus_slot **out_slot)
+{
+    struct bus_slot_options options;
+    struct bus_error *error = NULL;
+    bus_slot_options_init(&options);
+    enum bus_err err = bus_slot_reserve_with(pub->cli.bus, pub->topic, &options, out_slot, &error);
+    return cli_report(&pub->cli, err, &error);
+}
+
+static int send_failure(struct pub *pub)
+{
+    char type[TYPE_BYTES_MAX + 1];
+    const char *colon = strchr(pub->failure, ':');
+    struct bus_slot *slot = NULL;
+    int result = reserve(pub, &slot);
+    if (result != CLI_OK) {
+        return result;
+    }
+    snprintf(type, sizeof type, "%.*s", (int)(colon - pub->failure), pub->failure);
+    struct bus_error *error = bus_error_new(type, NULL, "%s", colon + 1);
+    bus_slot_fail(&slot, error);
+    bus_error_unref(&error);
+    return CLI_OK;
+}
+
+static void print_promise(const struct pub *pub, const struct bus_slot *slot)
+{
+    char topic[BUS_NAME_BYTES_MAX + 1];
+    const char *party = bus_party(pub->cli.bus);
+    bool is_whole =
+        strncmp(pub->topic, party, strlen(party)) == 0 && pub->topic[strlen(party)] == '/';
+    snprintf(topic, sizeof topic, "%s%s%s", is_whole ? "" : party, is_whole ? "" : "/", pub->topic);
+    if (pub->cli.is_json) {
+        struct cli_json *line = cli_json_new();
+        cli_json_text(line, "kind", "reserved");
+        cli_json_text(line, "topic", topic);
+        cli_json_number(line, "seq", (int64_t)bus_slot_seq(slot));
+        cli_json_print(&line, stdout);
+    } else {
+        printf("reserved %s %" PRIu64 "\n", topic, bus_slot_seq(slot));
+    }
+}
+
+/* Leaves the slot open: what becomes of it is said by how this process ends. */
+static int hold_promise(struct pub *pub)
+{
+    struct bus_slot *slot = NULL;
+    int result = reserve(pub, &slot);
+    if (result != CLI_OK) {
+        return result;
+    }
+    enum bus_err err = bus_flush(pub->cli.bus, cli_left_ms(&pub->cli));
+    if (err == BUS_ESETTLED) {
+        result = print_refusals(pub);
+    } else if (err != BUS_OK) {
+        result = cli_report(&pub->cli, err, NULL);
+    } else {
+        print_promise(pub, slot);
+        if (cli_flush_output(&pub->cli, &result) &&
+            cli_wait(&pub->cli, -1, pub->hold_ms) == CLI_WOKEN_OVER) {
+            result = report_end(pub);
+        }
+    }
+    result = cli_close(&pub->cli, result);
+    bus_slot_fail(&slot, NULL); /* after the bus: frees it, and says nothing */
+    return result;
+}
+
+/* ---- the end ----------------------------------------------------------------------------------*/
+
+/* Until all that was sent is answered. */
+static int finish(struct pub *pub, int result)
+{
+    enum bus_err err = bus_flush(pub->cli.bus, cli_left_ms(&pub->cli));
+    int refused = print_refusals(pub);
+    if (result == CLI_OK && err != BUS_ESETTLED) {
+        result = cli_report(&pub->cli, err, NULL);
+    }
+    if (result == CLI_OK) {
+        result = refused;
+    }
+    return cli_close(&pub->cli, result);
+}
+
+static int run(struct pub *pub)
+{
+    int result = cli_open(&pub->cli, NULL);
+    if (result != CLI_OK) {
+        return result;
+    }
+    if (pub->is_promise) {
+        return hold_promise(pub);
+    }
+    if (pub->failure != NULL) {
+        result = send_failure(pub);
+    } else if (pub->value != NULL) {
+        result = cli_report(&pub->cli, send_value(pub, pub->value, strlen(pub->value)), NULL);
+    } else {
+        result = send_input(pub);
+    }
+    return finish(pub, result);
+}
+
+/* What does not go together, as CLI_USAGE; or CLI_OK. */
+static int check(const struct pub *pub)
+{
+    const struct cli *cli = &pub->cli;
+    if (cli->argc < 1 || cli->argc > 2) {
+        return cli_usage(cli, "a TOPIC and at most one VALUE are wanted, not %d operands",
+                         cli->argc);
+    }
+    if (pub->failure != NULL && pub->is_promise) {
+        return cli_usage(cli, "--fail and --reserve-only exclude each other");
+    }
+    if (cli->argc == 2 && (pub->failure != NULL || pub->is_promise)) {
+        return cli_usage(cli, "a VALUE and --%s exclude each other",
+                         pub->is_promise ? "reserve-only" : "fail");
+    }
+    if (pub->hold_ms != HOLD_DEFAULT_MS && !pub->is_promise) {
+        return cli_usage(cli, "--hold goes with --reserve-only");
+    }
+    if (pub->failure != NULL) {
+        const char *colon = strchr(pub->failure, ':');
+        if (colon == NULL || colon == pub->failure || colon - pub->failure > TYPE_BYTES_MAX) {
+            return cli_usage(cli, "--fail takes TYPE:MESSAGE, not '%.100s'", pub->failure);
+        }
+    }
+    return CLI_OK;
+}
+
+int pub_main(int argc, char **argv)
+{
+    struct pub pub = {.cli = {.program = "errbus pub",
+                              .operands = "TOPIC [VALUE]",
+                              .summary = "Publishes VALUE, or each line of standard input, to "
+                                         "TOPIC, and ends when all is acknowledged."},
+                      .hold_ms = HOLD_DEFAULT_MS};
+    const struct cli_flag flags[] = {
+        {0, "fail", CLI_TEXT, &pub.failure, "TYPE:MESSAGE", "settle with an error"},
+        {0, "reserve-only", CLI_YES, &pub.is_promise, NULL, "promise a value, send none"},
+        {0, "hold", CLI_SECONDS, &pub.hold_ms, "SECONDS", "and leave after so long"},
+    };
+    int result = CLI_OK;
+    if (!cli_start(&pub.cli, argc, argv, flags, sizeof flags / sizeof flags[0], &result)) {
+        return result;
+    }
+    result = check(&pub);
+    if (result != CLI_OK) {
+        return result;
+    }
+    pub.topic = pub.cli.argv[0];
+    pub.value = pub.cli.argc == 2 ? pub.cli.argv[1] : NULL;
+    return run(&pub);
+}

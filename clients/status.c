@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* status.c -- errbus status: what a broker holds at this moment. */
+#include "clients/errbus.h"
+
+#include "clients/cli.h"
+
+#include <bus/admin.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define EVERY_MS INT64_C(1000) /* between two pictures, with --count */
+
+static const char *kind_text(enum bus_status_kind kind)
+{
+    switch (kind) {
+    case BUS_STATUS_JOB: return "job";
+    case BUS_STATUS_PARTY: return "party";
+    case BUS_STATUS_TOPIC: return "topic";
+    case BUS_STATUS_SUB: return "subscription";
+    }
+    return "?";
+}
+
+static void print_row_json(const struct bus_status_row *row)
+{
+    struct cli_json *line = cli_json_new();
+    cli_json_text(line, "kind", kind_text(row->kind));
+    cli_json_text(line, "job", row->job);
+    cli_json_text(line, "name", row->name);
+    switch (row->kind) {
+    case BUS_STATUS_JOB:
+        cli_json_number(line, "open", (int64_t)row->open);
+        cli_json_number(line, "pending_bytes", (int64_t)row->pending_bytes);
+        cli_json_number(line, "next_event", (int64_t)row->next_seq);
+        break;
+    case BUS_STATUS_PARTY:
+        cli_json_text(line, "state", row->state);
+        cli_json_number(line, "incarnation", row->incarnation);
+        cli_json_number(line, "silent_ms", (int64_t)row->silent_ms);
+        cli_json_number(line, "open", (int64_t)row->open);
+        break;
+    case BUS_STATUS_TOPIC:
+        cli_json_text(line, "party", row->party);
+        cli_json_number(line, "open", (int64_t)row->open);
+        cli_json_number(line, "pending", (int64_t)row->pending);
+        cli_json_number(line, "pending_bytes", (int64_t)row->pending_bytes);
+        cli_json_number(line, "next_seq", (int64_t)row->next_seq);
+        break;
+    case BUS_STATUS_SUB:
+        cli_json_text(line, "party", row->party);
+        cli_json_text(line, "state", row->state);
+        cli_json_number(line, "incarnation", row->incarnation);
+        cli_json_number(line, "lag", (int64_t)row->pending);
+        break;
+    }
+    cli_json_print(&line, stdout);
+}
+
+static void print_row(const struct bus_status_row *row)
+{
+    switch (row->kind) {
+    case BUS_STATUS_JOB:
+        printf("job %s: %" PRIu64 " open, %" PRIu64 " bytes kept\n", row->name, row->open,
+               row->pending_bytes);
+        break;
+    case BUS_STATUS_PARTY:
+        printf("  party %s/%" PRIu32 ": %s, last sign of life %" PRIu64 ".%03" PRIu64
+               " s ago, %" PRIu64 " open\n",
+               row->name, row->incarnation, row->state, row->silent_ms / 1000,
+               row->silent_ms % 1000, row->open);
+        break;
+    case BUS_STATUS_TOPIC:
+        printf("  topic %s: %" PRIu64 " open, %" PRIu64 " pending (%" PRIu64
+               " bytes), next %" PRIu64 "\n",
+               row->name, row->open, row->pending, row->pending_bytes, row->next_seq);
+        break;
+    case BUS_STATUS_SUB:
+        printf("  subscription %s of %s: %s, %" PRIu64 " behind\n", row->name, row->party,
+               row->state, row->pending);
+        break;
+    }
+}
+
+static void print_status(const struct cli *cli, const struct bus_status *status)
+{
+    uint64_t uptime_ms = bus_status_uptime_ms(status);
+    if (cli->is_json) {
+        struct cli_json *line = cli_json_new();
+        cli_json_text(line, "kind", "broker");
+        cli_json_text(line, "version", bus_status_version(status));
+        cli_json_number(line, "uptime_ms", (int64_t)uptime_ms);
+        cli_json_number(line, "refused", (int64_t)bus_status_refused(status));
+        cli_json_print(&line, stdout);
+    } else {
+        printf("broker %s: up %" PRIu64 " s, %" PRIu64 " messages refused\n",
+               bus_status_version(status), uptime_ms / 1000, bus_status_refused(status));
+    }
+    for (size_t i = 0; i < bus_status_count(status); i++) {
+        if (cli->is_json) {
+            print_row_json(bus_status_at(status, i));
+        } else {
+            print_row(bus_status_at(status, i));
+        }
+    }
+}
+
+/* The job asked for; NULL: all.  An empty name takes back what the environment says. */
+static const char *job_asked(const struct cli *cli)
+{
+    const char *job = cli->job != NULL ? cli->job : getenv("ERRBUS_JOB");
+    return job != NULL && job[0] != '\0' ? job : NULL;
+}
+
+/* True: another picture may follow. */
+static bool show(const struct cli *cli, int *out_exit)
+{
+    struct bus_status *status = NULL;
+    struct bus_error *error = NULL;
+    enum bus_err err =
+        bus_status_get(cli->server, job_asked(cli), cli_open_ms(cli), &status, &error);
+    if (err != BUS_OK) {
+        *out_exit = cli_report(cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
+        return false;
+    }
+    print_status(cli, status);
+    bus_status_free(&status);
+    return cli_flush_output(cli, out_exit);
+}
+
+int status_main(int argc, char **argv)
+{
+    struct cli cli = {.program = "errbus status",
+                      .operands = "",
+                      .summary = "Shows jobs, parties, topics and subscriptions of a broker; with "
+                                 "--count so often, a second apart."};
+    int result = CLI_OK;
+    if (!cli_start(&cli, argc, argv, NULL, 0, &result)) {
+        return result;
+    }
+    if (cli.argc != 0) {
+        return cli_usage(&cli, "'%.100s' is too much", cli.argv[0]);
+    }
+    int64_t count = cli.count < 0 ? 1 : cli.count;
+    for (int64_t i = 0; i < count && (i == 0 || cli_wait(&cli, -1, EVERY_MS) == CLI_WOKEN_TIME);
+         i++) {
+        if (!show(&cli, &result)) {
+            break;
+        }
+    }
+    return result;
+}

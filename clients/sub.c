@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* sub.c -- errbus sub: prints the values of topics, and the errors that took their place.
+ *
+ * One frame is printed, flushed, and only then acknowledged: what a durable name has passed over
+ * was written out before. */
+#include "clients/errbus.h"
+
+#include "clients/cli.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+struct sub {
+    struct cli cli;
+    const char *durable; /* a name, or NULL */
+    const char *from;    /* "oldest", "now" or a number, or NULL */
+    bool is_blocking;    /* hold writers back rather than lose frames */
+    bool is_verbose;     /* topic and number before each value */
+    struct bus_sub *sub;
+    int64_t printed; /* values and errors */
+    bool has_error;  /* one of them was an error */
+};
+
+static void print_value(const struct sub *sub, const struct bus_msg *msg)
+{
+    size_t bytes = 0;
+    const void *value = bus_msg_value(msg, &bytes);
+    if (sub->cli.is_json) {
+        struct cli_json *line = cli_json_new();
+        cli_json_text(line, "kind", "value");
+        cli_json_text(line, "topic", bus_msg_topic(msg));
+        cli_json_number(line, "seq", (int64_t)bus_msg_seq(msg));
+        cli_json_value(line, "value", value, bytes);
+        cli_json_print(&line, stdout);
+        return;
+    }
+    if (sub->is_verbose) {
+        printf("%s %" PRIu64 " ", bus_msg_topic(msg), bus_msg_seq(msg));
+    }
+    fwrite(value, 1, bytes, stdout);
+    putchar('\n');
+}
+
+/* Begins a line of JSON about the position that was received last. */
+static struct cli_json *begin_line(const struct sub *sub, const char *kind)
+{
+    uint64_t seq = 0;
+    struct cli_json *line = cli_json_new();
+    cli_json_text(line, "kind", kind);
+    cli_json_text(line, "topic", bus_sub_slot(sub->sub, &seq));
+    cli_json_number(line, "seq", (int64_t)seq);
+    return line;
+}
+
+static void print_remote_error(const struct sub *sub, const struct bus_error *error)
+{
+    if (sub->cli.is_json) {
+        struct cli_json *line = begin_line(sub, "error");
+        cli_json_error(line, "error", error);
+        cli_json_print(&line, stdout);
+        return;
+    }
+    uint64_t seq = 0;
+    const char *topic = bus_sub_slot(sub->sub, &seq);
+    fprintf(stderr, "%s: %s %" PRIu64 " failed\n", sub->cli.program, topic != NULL ? topic : "?",
+            seq);
+    cli_print_error(stderr, sub->cli.program, error);
+}
+
+static void print_gap(const struct sub *sub)
+{
+    uint64_t first = 0;
+    uint64_t missing = bus_sub_gap(sub->sub, &first);
+    const char *topic = bus_sub_slot(sub->sub, NULL);
+    if (sub->cli.is_json) {
+        struct cli_json *line = cli_json_new();
+        cli_json_text(line, "kind", "gap");
+        cli_json_text(line, "topic", topic);
+        cli_json_number(line, "seq", (int64_t)first);
+        cli_json_number(line, "missing", (int64_t)missing);
+        cli_json_print(&line, stdout);
+        return;
+    }
+    fprintf(stderr, "%s: %s: %" PRIu64 " missing, from %" PRIu64 " on\n", sub->cli.program,
+            topic != NULL ? topic : "?", missing, first);
+}
+
+static void print_end(const struct sub *sub)
+{
+    if (sub->cli.is_json) {
+        struct cli_json *line = begin_line(sub, "end");
+        cli_json_print(&line, stdout);
+        return;
+    }
+    const char *topic = bus_sub_slot(sub->sub, NULL);
+    fprintf(stderr, "%s: %s: the party ended, owing nothing\n", sub->cli.program,
+            topic != NULL ? topic : "?");
+}
+
+/* Prints what was received.  False: that was no frame, gap or end. */
+static bool print_received(struct sub *sub, enum bus_err err, const struct bus_msg *msg,
+                           const struct bus_error *error)
+{
+    switch (err) {
+    case BUS_OK:
+        print_value(sub, msg);
+        sub->printed++;
+        return true;
+    case BUS_EFAILED:
+        print_remote_error(sub, error);
+        sub->printed++;
+        sub->has_error = true;
+        return true;
+    case BUS_EOVERRUN: print_gap(sub); return true;
+    case BUS_EENDED: print_end(sub); return true;
+    default: return false;
+    }
+}
+
+/* Until --count is reached, --wait is over, a signal comes, or this party is over. */
+static int receive_all(struct sub *sub)
+{
+    while (sub->cli.count < 0 || sub->printed < sub->cli.count) {
+        struct bus_msg *msg = NULL;
+        struct bus_error *error = NULL;
+        int result = CLI_OK;
+        enum bus_err err = bus_sub_recv(sub->sub, cli_left_ms(&sub->cli), &msg, &error);
+        if (err == BUS_ETIMEDOUT && sub->has_error) {
+            bus_error_unref(&error);
+            break;
+        }
+        if (!print_received(sub, err, msg, error)) {
+            return cli_report(&sub->cli, err, &error);
+        }
+        bus_error_unref(&error);
+        if (!cli_flush_output(&sub->cli, &result)) {
+            bus_msg_return(&msg);
+            return result;
+        }
+        bus_msg_free(&msg);
+    }
+    return CLI_OK;
+}
+
+/* Where --from says.  False: it says nothing that is known. */
+static bool read_from(const char *text, int64_t *out_seq)
+{
+    if (text == NULL || strcmp(text, "oldest") == 0) {
+        *out_seq = BUS_FROM_OLDEST;
+        return true;
+    }
+    if (strcmp(text, "now") == 0) {
+        *out_seq = BUS_FROM_NOW;
+        return true;
+    }
+    return cli_number_read(text, out_seq);
+}
+
+static int run(struct sub *sub, const char *pattern, int64_t from_seq)
+{
+    struct bus_sub_options options;
+    bus_sub_options_init(&options);
+    options.name = sub->durable;
+    options.from_seq = from_seq;
+    options.overflow =
+        sub->is_blocking || sub->durable != NULL ? BUS_OVERFLOW_BLOCK : BUS_OVERFLOW_GAP;
+    int result = cli_open(&sub->cli, NULL);
+    if (result != CLI_OK) {
+        return result;
+    }
+    enum bus_err err = bus_sub_open(sub->cli.bus, pattern, &options, &sub->sub);
+    result = err == BUS_OK ? receive_all(sub) : cli_report(&sub->cli, err, NULL);
+    if (result == CLI_OK && sub->has_error) {
+        result = CLI_REMOTE;
+    }
+    bus_sub_close(&sub->sub);
+    return cli_close(&sub->cli, result);
+}
+
+int sub_main(int argc, char **argv)
+{
+    struct sub sub = {.cli = {.program = "errbus sub",
+                              .operands = "PATTERN",
+                              .summary = "Prints the values of the topics that match PATTERN, and "
+                                         "the errors that took their place."}};
+    const struct cli_flag flags[] = {
+        {'b', "block", CLI_YES, &sub.is_blocking, NULL, "hold writers back, lose nothing"},
+        {'d', "durable", CLI_TEXT, &sub.durable, "NAME", "go on where NAME of this party was"},
+        {'f', "from", CLI_TEXT, &sub.from, "WHERE", "oldest, now, or a number"},
+        {'v', "verbose", CLI_YES, &sub.is_verbose, NULL, "topic and number before each value"},
+    };
+    int64_t from_seq = 0;
+    int result = CLI_OK;
+    if (!cli_start(&sub.cli, argc, argv, flags, sizeof flags / sizeof flags[0], &result)) {
+        return result;
+    }
+    if (sub.cli.argc != 1) {
+        return cli_usage(&sub.cli, "one PATTERN is wanted, not %d", sub.cli.argc);
+    }
+    if (!read_from(sub.from, &from_seq)) {
+        return cli_usage(&sub.cli, "--from takes oldest, now or a number, not '%.100s'", sub.from);
+    }
+    return run(&sub, sub.cli.argv[0], from_seq);
+}

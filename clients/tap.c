@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* tap.c -- errbus tap: follows a job's control topic, one line an event, coloured on a terminal. */
+#include "clients/errbus.h"
+
+#include "clients/cli.h"
+
+#include <bus/tap.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+struct tap {
+    struct cli cli;
+    const char *from; /* an id, "oldest" or "now", or NULL */
+    struct bus_tap *tap;
+    bool has_colours;
+};
+
+#define COLOUR_OFF "\033[0m"
+
+/* What alarms is red, what may become alarming yellow, what went well green. */
+static const char *colour_of(const struct tap *tap, const char *name)
+{
+    static const struct {
+        const char *name;
+        const char *colour;
+    } colours[] = {
+        {"party.lost", "\033[31m"},      {"party.failed", "\033[31m"},
+        {"slot.failed", "\033[31m"},     {"refused", "\033[31m"},
+        {"party.suspect", "\033[33m"},   {"consumer.slow", "\033[33m"},
+        {"party.completed", "\033[32m"}, {"party.joined", "\033[32m"},
+        {"party.resumed", "\033[32m"},
+    };
+    for (size_t i = 0; tap->has_colours && i < sizeof colours / sizeof colours[0]; i++) {
+        if (strcmp(name, colours[i].name) == 0) {
+            return colours[i].colour;
+        }
+    }
+    return "";
+}
+
+static void print_event_json(const struct bus_event *event)
+{
+    struct cli_json *line = cli_json_new();
+    const char *topic = bus_event_topic(event);
+    cli_json_number(line, "id", (int64_t)bus_event_id(event));
+    cli_json_time(line, "at", bus_event_at_ns(event));
+    cli_json_text(line, "job", bus_event_job(event));
+    cli_json_text(line, "event", bus_event_name(event));
+    cli_json_text(line, "party", bus_event_party(event));
+    cli_json_number(line, "incarnation", bus_event_incarnation(event));
+    if (topic[0] != '\0') {
+        cli_json_text(line, "topic", topic);
+        cli_json_number(line, "seq", (int64_t)bus_event_seq(event));
+    }
+    if (bus_event_count(event) > 0) {
+        cli_json_number(line, "count", (int64_t)bus_event_count(event));
+    }
+    if (bus_event_text(event)[0] != '\0') {
+        cli_json_text(line, "text", bus_event_text(event));
+    }
+    if (bus_event_error(event) != NULL) {
+        cli_json_error(line, "error", bus_event_error(event));
+    }
+    cli_json_print(&line, stdout);
+}
+
+/* "42 12:00:01.234 party.lost      alice/1 2 slots: why" */
+static void print_event(const struct tap *tap, const struct bus_event *event)
+{
+    const char *colour = colour_of(tap, bus_event_name(event));
+    const struct bus_error *error = bus_event_error(event);
+    char at[CLI_TIME_BYTES_MAX];
+
+    cli_time_text(bus_event_at_ns(event), at);
+    const char *clock = strchr(at, 'T') != NULL ? strchr(at, 'T') + 1 : at;
+    printf("%4" PRIu64 " %.12s %s%-15s%s", bus_event_id(event), clock, colour,
+           bus_event_name(event), colour[0] != '\0' ? COLOUR_OFF : "");
+    if (bus_event_party(event)[0] != '\0') {
+        printf(" %s/%" PRIu32, bus_event_party(event), bus_event_incarnation(event));
+    }
+    if (bus_event_topic(event)[0] != '\0') {
+        printf(" %s %" PRIu64, bus_event_topic(event), bus_event_seq(event));
+    }
+    if (bus_event_count(event) > 0) {
+        printf(" (%" PRIu64 ")", bus_event_count(event));
+    }
+    if (bus_event_text(event)[0] != '\0') {
+        printf(" %s", bus_event_text(event));
+    }
+    if (error != NULL) {
+        printf(": %s: %s: %s", bus_error_kind(error), bus_error_type(error),
+               bus_error_message(error));
+    }
+    putchar('\n');
+}
+
+/* After it come the events behind; the missing ones are there for `errbus tap --from FIRST`. */
+static void print_gap(const struct tap *tap)
+{
+    uint64_t first = 0;
+    uint64_t last = 0;
+    bus_tap_gap(tap->tap, &first, &last);
+    if (tap->cli.is_json) {
+        struct cli_json *line = cli_json_new();
+        cli_json_text(line, "event", "missed");
+        cli_json_number(line, "first_id", (int64_t)first);
+        cli_json_number(line, "last_id", (int64_t)last);
+        cli_json_print(&line, stdout);
+    } else {
+        printf("%4" PRIu64 " missed, up to %" PRIu64 " (--from %" PRIu64 " may still find them)\n",
+               first, last, first);
+    }
+}
+
+static int follow(struct tap *tap)
+{
+    int64_t printed = 0;
+    while (tap->cli.count < 0 || printed < tap->cli.count) {
+        const struct bus_event *event = NULL;
+        struct bus_error *error = NULL;
+        int result = CLI_OK;
+        enum bus_err err = bus_tap_next(tap->tap, cli_left_ms(&tap->cli), &event, &error);
+        if (err == BUS_EOVERRUN) {
+            print_gap(tap);
+        } else if (err != BUS_OK) {
+            return cli_report(&tap->cli, err, &error);
+        } else if (tap->cli.is_json) {
+            print_event_json(event);
+        } else {
+            print_event(tap, event);
+        }
+        printed += err == BUS_OK;
+        bus_error_unref(&error);
+        if (!cli_flush_output(&tap->cli, &result)) {
+            return result;
+        }
+    }
+    return CLI_OK;
+}
+
+static int run(struct tap *tap, uint64_t from_id)
+{
+    struct bus_tap_options options;
+    struct bus_error *error = NULL;
+    bus_tap_options_init(&options);
+    options.job = tap->cli.job;
+    options.from_id = from_id;
+    enum bus_err err =
+        bus_tap_open(tap->cli.server, &options, cli_open_ms(&tap->cli), &tap->tap, &error);
+    if (err != BUS_OK) {
+        return cli_report(&tap->cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
+    }
+    cli_watch(NULL, tap->tap);
+    int result = follow(tap);
+    cli_watch(NULL, NULL);
+    bus_tap_close(&tap->tap);
+    return result;
+}
+
+/* The first event wanted.  False: --from says nothing that is known. */
+static bool read_from(const char *text, uint64_t *out_id)
+{
+    int64_t id = 0;
+    if (text == NULL || strcmp(text, "now") == 0) {
+        *out_id = BUS_TAP_NOW;
+        return true;
+    }
+    if (strcmp(text, "oldest") != 0 && !cli_number_read(text, &id)) {
+        return false;
+    }
+    *out_id = (uint64_t)id;
+    return true;
+}
+
+int tap_main(int argc, char **argv)
+{
+    struct tap tap = {.cli = {.program = "errbus tap",
+                              .operands = "",
+                              .summary = "Follows a job's control topic: who joined, failed, was "
+                                         "lost, and why."},
+                      .has_colours = isatty(STDOUT_FILENO) != 0};
+    const struct cli_flag flags[] = {
+        {'f', "from", CLI_TEXT, &tap.from, "ID", "the first event wanted, oldest, or now"},
+    };
+    uint64_t from_id = 0;
+    int result = CLI_OK;
+    if (!cli_start(&tap.cli, argc, argv, flags, sizeof flags / sizeof flags[0], &result)) {
+        return result;
+    }
+    if (tap.cli.argc != 0) {
+        return cli_usage(&tap.cli, "'%.100s' is too much", tap.cli.argv[0]);
+    }
+    if (!read_from(tap.from, &from_id)) {
+        return cli_usage(&tap.cli, "--from takes an id, oldest or now, not '%.100s'", tap.from);
+    }
+    return run(&tap, from_id);
+}
