@@ -5,12 +5,12 @@
  *
  *   0x98                     array of 8
  *   0xcd u16                 flags: kind and marks (enum frame_kind, FRAME_LAST_CHUNK)
- *   0xcc u8                  delivery: 1 the first time
+ *   0xcc u8                  delivery: 1 the first time, never 0
  *   0xce u32                 attempt
  *   0xce u32                 topic: the broker's number
- *   0xcf u64                 seq: the slot
+ *   0xcf u64                 seq: the slot, below UINT64_MAX
  *   0xcf u64                 stamp: when it was written, ns of the broker's monotonic clock as its
- *                            writer reckons it
+ *                            writer reckons it; below 0 in two's complement
  *   0xcf u64                 reply_to: for requests the slot of the writer's "_replies", else
  *                            FRAME_NO_REPLY
  *   0xc6 u32 ...             value, at byte 48, then 0..7 nil (0xc0) up to a multiple of 8
@@ -83,6 +83,7 @@ enum wire_err {
     WIRE_UTF8,      /* text that is not UTF-8 */
     WIRE_TOO_BIG,   /* larger than its limit */
     WIRE_FULL,      /* no room to write */
+    WIRE_ERR_COUNT,
 };
 const char *wire_strerror(enum wire_err err);
 
@@ -108,7 +109,10 @@ void delivery_header_write(uint8_t out[DELIVERY_HEADER_BYTES], uint32_t sub);
 enum wire_err delivery_header_read(struct span part, uint32_t *out_sub);
 
 /* Reading: batch_reader_init checks the batch's header, each batch_reader_next one frame, whole.
- * A batch is good if next returned WIRE_EMPTY in the end; frames read before an error stand. */
+ * A batch is good if next returned WIRE_EMPTY in the end; frames read before an error stand.  The
+ * part may lie at any address.  Errors: WIRE_FORMAT, WIRE_TRUNCATED, WIRE_TRAILING; WIRE_TOO_BIG:
+ * a part beyond LIMIT_PART_BYTES, a value beyond what its kind may have (VALUE and COMMIT
+ * LIMIT_CHUNK_BYTES); WIRE_ITEMS: more frames than bytes; WIRE_RANGE: all else that is said here. */
 struct batch_reader {
     const uint8_t *data; /* the whole part */
     size_t bytes;
@@ -120,8 +124,8 @@ struct batch_reader {
 enum wire_err batch_reader_init(struct batch_reader *reader, struct span part);
 enum wire_err batch_reader_next(struct batch_reader *reader, struct frame *out_frame);
 
-/* A run: frames of one kind VALUE or COMMIT, of one topic and attempt, with numbers that follow
- * each other and of one size; other kinds are runs of one.  For a million small values a second
+/* A run: frames of one kind VALUE or COMMIT, of one delivery, topic, attempt, reply_to and size, with
+ * numbers that follow each other; other kinds are runs of one.  For a million small values a second
  * the broker decides about runs, not about frames. */
 struct batch_run {
     struct frame first; /* of the run; value borrowed */
@@ -137,7 +141,9 @@ struct frame_reserve {
     uint64_t value_bytes_max; /* 0: not said */
 };
 enum { FRAME_RESERVE_BYTES_MAX = 32, FRAME_CHUNK_PREFIX_BYTES = 16, FRAME_GAP_BYTES_MAX = 64 };
-size_t frame_reserve_encode(uint8_t out[FRAME_RESERVE_BYTES_MAX], const struct frame_reserve *reserve);
+/* Fields beyond their limits are a broken invariant: must(). */
+size_t frame_reserve_encode(uint8_t out[FRAME_RESERVE_BYTES_MAX],
+                            const struct frame_reserve *reserve);
 enum wire_err frame_reserve_decode(struct span value, struct frame_reserve *out_reserve);
 
 struct frame_chunk {

@@ -3,12 +3,13 @@
  *
  * The table expands to structs and to descriptors; one walker each encodes, decodes and checks
  * limits.  Decoding first walks the bytes with bounds of its own (depth, elements, bytes left),
- * then hands them to msgpack-c. */
+ * then hands the fields to msgpack-c, one by one: never an array or a map, so it never allocates. */
 #ifndef WIRE_MSG_H
 #define WIRE_MSG_H
 
 #include "libbus/base/limits.h"
 #include "libbus/base/span.h"
+#include "libbus/base/utf8.h"
 #include "libbus/wire/frame.h"
 
 #include <stdint.h>
@@ -67,17 +68,16 @@ const char *msg_name(enum msg_type type);
 enum wire_err msg_encode(const struct msg *msg, uint8_t *out, size_t room, size_t *out_bytes);
 
 /* Reads one message, all of part; its spans borrow from part.  Only messages of this lane and
- * direction are taken: the others are WIRE_LANE.  out_type is written, if the number could be
- * read at all, on every outcome (MSG_NONE otherwise). */
+ * direction are taken: the others, and batches, are WIRE_LANE.  out_number, if not NULL, is written
+ * on every outcome: wire_number(part). */
 enum wire_err msg_decode(struct span part, enum msg_lane lane, enum msg_direction direction,
                          struct msg *out_msg, unsigned *out_number);
 
+/* The number that part begins with: that of a message, known or not, BATCH_NUMBER or
+ * DELIVERY_NUMBER; MSG_NONE: there is none to be read; UINT_MAX: a larger one. */
+unsigned wire_number(struct span part);
+
 /* The bounded walk: exactly one msgpack object, well formed, within depth and items. */
 enum wire_err wire_walk(struct span part);
-
-/* UTF-8 as RFC 3629 has it: no overlong forms, no surrogates. */
-bool utf8_is_valid(struct span text);
-/* The largest length <= bytes at which text may be cut without splitting a character. */
-size_t utf8_cut(const char *text, size_t bytes);
 
 #endif
