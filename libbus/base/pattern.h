@@ -3,7 +3,8 @@
  *
  * A topic is levels with '/' between them, the first its writer.  In a pattern a whole level may
  * be '+' (any one level), and the last may be '#' (that level's parent and all below), as in
- * MQTT 5, section 4.7.  "alice/#" matches "alice" too.  Neither has empty levels. */
+ * MQTT 5, section 4.7.  "alice/#" matches "alice" too.  Neither has empty levels; a '$' in front
+ * means nothing here. */
 #ifndef BASE_PATTERN_H
 #define BASE_PATTERN_H
 
@@ -17,13 +18,16 @@ bool name_is_valid(struct span name);
 bool party_is_valid(struct span party);
 /* "party/name...": at least two levels, no wildcards. */
 bool topic_is_valid(struct span topic);
+/* Topics and patterns have LIMIT_TOPIC_LEVELS at most and are LIMIT_NAME_BYTES long at most. */
 bool pattern_is_valid(struct span pattern);
 
+/* Both well formed: otherwise the answer means nothing. */
 bool pattern_matches(struct span pattern, struct span topic);
 
 /* The first level. */
 struct span topic_party(struct span topic);
-/* Whether the pattern's first level names a party, rather than being a wildcard. */
+/* Whether the pattern's first level names a party, rather than being a wildcard; out_party is a
+ * part of pattern. */
 bool pattern_names_party(struct span pattern, struct span *out_party);
 
 #endif
