@@ -31,6 +31,7 @@
 #define LIMIT_ERROR_BYTES (UINT64_C(64) * 1024)   /* encoded, with all causes */
 #define LIMIT_ERROR_RECORDS 64       /* failures in one chain; beyond, the middle is left out */
 #define LIMIT_ERROR_CAUSES 16        /* direct causes of one failure */
+#define LIMIT_ERROR_GIVEN 1025       /* ... before that: one that is caused by full chains alone */
 #define LIMIT_ERROR_MESSAGE_BYTES 4096
 #define LIMIT_ERROR_STACK_BYTES 16384
 #define LIMIT_ERROR_TYPE_BYTES 200

@@ -75,12 +75,20 @@ struct error_record {
 /* A record with everything unknown or empty. */
 void error_record_init(struct error_record *record);
 
-/* Errors: WIRE_FULL: more than room or LIMIT_ERROR_BYTES; WIRE_RANGE: a field beyond its limit or
- * a cause that is not later; WIRE_UTF8. */
+/* Writes the chain.  What has no room in LIMIT_ERROR_RECORDS records, in LIMIT_ERROR_BYTES or in room
+ * bytes is left out: the head stays, then its foremost root, other roots, what is next to the head;
+ * who lost causes is linked to theirs, and its left_out says how many.  Messages and stacktraces
+ * beyond their limits are cut in the middle, is_cut says so.  At most LIMIT_ERROR_GIVEN records.
+ * Errors: WIRE_FULL: the head alone has no room (LIMIT_ERROR_BYTES always do); WIRE_RANGE: another
+ * field beyond its limit, a cause that is not a later record or is there twice; WIRE_UTF8. */
 enum wire_err error_encode(const struct error_record *records, uint32_t count, uint8_t *out,
                            size_t room, size_t *out_bytes);
 
-/* Reads at most room records; spans borrow from bytes. */
+/* Checks the whole chain and reads its first room records; out_count is how many those are.  So a
+ * cause may be an index beyond them if room is less than LIMIT_ERROR_RECORDS.  Spans borrow from
+ * bytes; a field missing at the end is as error_record_init() has it.
+ * Errors: those of wire_walk(); WIRE_FORMAT, WIRE_UTF8; WIRE_RANGE: a field or a number of records
+ * beyond its limit, a cause that is not a later record or is there twice. */
 enum wire_err error_decode(struct span bytes, struct error_record *records, uint32_t room,
                            uint32_t *out_count);
 

@@ -139,25 +139,22 @@ static enum wire_err bytes_read(const msgpack_object *object, enum field_type ty
     return WIRE_OK;
 }
 
-/* By msgpack-c, which keeps str and bin where they are and allocates for arrays and maps alone:
- * those do not get here. */
+/* By msgpack-c, which leaves str and bin where they are and takes memory from the zone for arrays
+ * and maps alone: those do not get here, so the zone stays empty and nothing is allocated. */
 static enum wire_err field_read(const struct field *field, void *object, struct walk *walk)
 {
+    msgpack_zone zone = {0};
+    msgpack_object got;
     if (walk_is_container(walk))
         return WIRE_FORMAT;
-    msgpack_unpacked unpacked;
-    msgpack_unpacked_init(&unpacked);
-    msgpack_unpack_return got =
-        msgpack_unpack_next(&unpacked, (const char *)walk->data, walk->bytes, &walk->at);
-    must(unpacked.zone == NULL);
-    if (got != MSGPACK_UNPACK_SUCCESS)
+    if (msgpack_unpack((const char *)walk->data, walk->bytes, &walk->at, &zone, &got) <= 0)
         return WIRE_FORMAT;
     void *out = (char *)object + field->offset;
     switch (field->type) {
-    case FIELD_U64: return u64_read(&unpacked.data, out);
-    case FIELD_I64: return i64_read(&unpacked.data, out);
+    case FIELD_U64: return u64_read(&got, out);
+    case FIELD_I64: return i64_read(&got, out);
     case FIELD_STR:
-    case FIELD_BIN: return bytes_read(&unpacked.data, field->type, out);
+    case FIELD_BIN: return bytes_read(&got, field->type, out);
     case FIELD_NONE: break;
     }
     must(!"a field without a type");

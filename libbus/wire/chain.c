@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* chain.c -- leaves records out of a chain without losing its head, its roots or its count.
+ *
+ * Causes are later records: there is no cycle, and one pass in ascending order meets every record
+ * before its causes.  The first cause of a record stays the first, so the foremost root stays it.
+ * Whoever reads the outcome can add: the records kept, plus all their left_out, are the records
+ * given plus the left_out they had. */
+#include "libbus/wire/chain.h"
+
+#include "libbus/base/must.h"
+
+#include <stdbool.h>
+
+struct selection {
+    const struct error_record *records;
+    uint32_t count;
+    const size_t *sizes;
+    size_t left; /* of the budget */
+    uint32_t kept_count;
+    bool is_kept[LIMIT_ERROR_GIVEN];
+    bool is_counted[LIMIT_ERROR_GIVEN]; /* left out, and in somebody's left_out */
+};
+
+enum wire_err chain_check(const struct error_record *records, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const struct error_record *record = &records[i];
+        if (record->cause_count > LIMIT_ERROR_CAUSES)
+            return WIRE_RANGE;
+        for (uint32_t at = 0; at < record->cause_count; at++) {
+            if (record->causes[at] <= i || record->causes[at] >= count)
+                return WIRE_RANGE;
+            for (uint32_t before = 0; before < at; before++)
+                if (record->causes[before] == record->causes[at])
+                    return WIRE_RANGE;
+        }
+    }
+    return WIRE_OK;
+}
+
+static void keep(struct selection *selection, uint32_t index)
+{
+    if (selection->is_kept[index] || selection->kept_count == LIMIT_ERROR_RECORDS)
+        return;
+    if (index > 0 && selection->sizes[index] > selection->left)
+        return;
+    size_t bytes = selection->sizes[index];
+    selection->left -= bytes < selection->left ? bytes : selection->left;
+    selection->is_kept[index] = true;
+    selection->kept_count += 1;
+}
+
+static uint32_t foremost_root(const struct error_record *records)
+{
+    uint32_t index = 0;
+    while (records[index].cause_count > 0)
+        index = records[index].causes[0];
+    return index;
+}
+
+/* No more roots than the head could have as causes: they must be reached from it. */
+static void keep_roots(struct selection *selection)
+{
+    for (uint32_t i = 0; i < selection->count; i++) {
+        if (selection->kept_count > LIMIT_ERROR_CAUSES)
+            break;
+        if (selection->records[i].cause_count == 0)
+            keep(selection, i);
+    }
+}
+
+static void keep_rest(struct selection *selection)
+{
+    for (uint32_t i = 0; i < selection->count; i++)
+        keep(selection, i);
+}
+
+static uint64_t left_out_sum(uint64_t a, uint64_t b)
+{
+    return a > UINT32_MAX || b > UINT32_MAX - a ? UINT32_MAX : a + b;
+}
+
+/* The link of a kept record: past what was left out, to the next that is kept, the foremost first. */
+static void link_make(struct selection *selection, uint32_t index, struct chain_link *link)
+{
+    bool is_seen[LIMIT_ERROR_GIVEN] = {false};
+    uint32_t path[LIMIT_ERROR_GIVEN]; /* from index down, all but it left out */
+    uint32_t next[LIMIT_ERROR_GIVEN]; /* which cause of each comes next */
+    uint32_t depth = 1;
+    *link = (struct chain_link){.index = index, .left_out = selection->records[index].left_out};
+    path[0] = index;
+    next[0] = 0;
+    while (depth > 0) {
+        const struct error_record *record = &selection->records[path[depth - 1]];
+        if (next[depth - 1] == record->cause_count) {
+            depth -= 1;
+            continue;
+        }
+        uint32_t cause = record->causes[next[depth - 1]++];
+        if (is_seen[cause])
+            continue;
+        is_seen[cause] = true;
+        if (selection->is_kept[cause]) {
+            if (link->cause_count < LIMIT_ERROR_CAUSES)
+                link->causes[link->cause_count++] = cause;
+            continue;
+        }
+        if (!selection->is_counted[cause])
+            link->left_out = left_out_sum(link->left_out, 1 + selection->records[cause].left_out);
+        selection->is_counted[cause] = true;
+        path[depth] = cause;
+        next[depth] = 0;
+        depth += 1;
+    }
+}
+
+static void links_make(struct selection *selection, struct chain *chain)
+{
+    chain->count = 0;
+    for (uint32_t i = 0; i < selection->count; i++)
+        if (selection->is_kept[i])
+            link_make(selection, i, &chain->links[chain->count++]);
+}
+
+/* Takes out what cannot be reached from the head any more, because a record with more than
+ * LIMIT_ERROR_CAUSES heirs gave some up; the head counts it. */
+static void links_prune(struct chain *chain)
+{
+    bool is_reached[LIMIT_ERROR_GIVEN] = {[0] = true};
+    struct chain_link *head = &chain->links[0];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < chain->count; i++) {
+        struct chain_link *link = &chain->links[i];
+        if (!is_reached[link->index]) {
+            head->left_out = left_out_sum(head->left_out, 1 + link->left_out);
+            continue;
+        }
+        for (uint32_t at = 0; at < link->cause_count; at++)
+            is_reached[link->causes[at]] = true;
+        chain->links[count++] = *link;
+    }
+    chain->count = count;
+}
+
+/* What nothing leads to, not even in the chain that was given, is the head's to count. */
+static void count_strays(struct selection *selection, struct chain *chain)
+{
+    struct chain_link *head = &chain->links[0];
+    for (uint32_t i = 0; i < selection->count; i++)
+        if (!selection->is_kept[i] && !selection->is_counted[i])
+            head->left_out = left_out_sum(head->left_out, 1 + selection->records[i].left_out);
+}
+
+void chain_select(const struct error_record *records, uint32_t count, const size_t *sizes,
+                  size_t budget, struct chain *out_chain)
+{
+    must(count >= 1 && count <= LIMIT_ERROR_GIVEN);
+    struct selection selection = {
+        .records = records, .count = count, .sizes = sizes, .left = budget};
+    keep(&selection, 0);
+    keep(&selection, foremost_root(records));
+    keep_roots(&selection);
+    keep_rest(&selection);
+    links_make(&selection, out_chain);
+    links_prune(out_chain);
+    count_strays(&selection, out_chain);
+}
