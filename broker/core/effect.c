@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* effect.c -- the list of what is to be done. */
+#include "broker/core/effect.h"
+
+#include "libbus/base/must.h"
+
+void effects_init(struct effects *effects, struct memory *memory)
+{
+    *effects = (struct effects){.memory = memory};
+}
+
+void effects_fini(struct effects *effects)
+{
+    memory_give(effects->memory, effects->items, effects->room * sizeof *effects->items);
+    memory_give(effects->memory, effects->msgs, effects->msg_room * sizeof *effects->msgs);
+    memory_give(effects->memory, effects->frames, effects->frame_room * sizeof *effects->frames);
+    effects_init(effects, effects->memory);
+}
+
+void effects_clear(struct effects *effects)
+{
+    effects->count = 0;
+    effects->msg_count = 0;
+    effects->frame_count = 0;
+}
+
+/* Room for one more of item_bytes each. */
+static void *grow(struct effects *effects, void *items, uint32_t *room, uint32_t count,
+                  size_t item_bytes)
+{
+    if (count < *room)
+        return items;
+    uint32_t more = *room ? *room * 2 : 64;
+    void *grown = memory_resize(effects->memory, items, *room * item_bytes, more * item_bytes);
+    must(grown != NULL);
+    *room = more;
+    return grown;
+}
+
+static struct effect *append(struct effects *effects, enum effect_type type, conn_id conn)
+{
+    effects->items = grow(effects, effects->items, &effects->room, effects->count,
+                          sizeof *effects->items);
+    struct effect *effect = &effects->items[effects->count++];
+    *effect = (struct effect){.type = type, .conn = conn};
+    return effect;
+}
+
+struct msg *effects_msg(struct effects *effects, conn_id conn, enum msg_type type)
+{
+    effects->msgs = grow(effects, effects->msgs, &effects->msg_room, effects->msg_count,
+                         sizeof *effects->msgs);
+    append(effects, EFFECT_SEND_MSG, conn)->index = effects->msg_count;
+    struct msg *msg = &effects->msgs[effects->msg_count++];
+    *msg = (struct msg){.type = type};
+    return msg;
+}
+
+struct effect_frame *effects_frame(struct effects *effects, conn_id conn, uint32_t sub,
+                                   enum frame_kind kind)
+{
+    effects->frames = grow(effects, effects->frames, &effects->frame_room, effects->frame_count,
+                           sizeof *effects->frames);
+    struct effect *effect = append(effects, EFFECT_SEND_FRAME, conn);
+    effect->index = effects->frame_count;
+    effect->sub = sub;
+    struct effect_frame *made = &effects->frames[effects->frame_count++];
+    *made = (struct effect_frame){
+        .frame = {.flags = (uint16_t)kind, .delivery = 1, .reply_to = FRAME_NO_REPLY}};
+    return made;
+}
+
+struct effect *effects_run(struct effects *effects, conn_id conn, uint32_t sub, payload_id payload)
+{
+    struct effect *effect = append(effects, EFFECT_SEND_RUN, conn);
+    effect->sub = sub;
+    effect->payload = payload;
+    return effect;
+}
+
+void effects_retain(struct effects *effects, payload_id payload, uint32_t count)
+{
+    struct effect *effect = append(effects, EFFECT_RETAIN, 0);
+    effect->payload = payload;
+    effect->count = count;
+}
+
+void effects_release(struct effects *effects, payload_id payload, uint32_t count)
+{
+    struct effect *effect = append(effects, EFFECT_RELEASE, 0);
+    effect->payload = payload;
+    effect->count = count;
+}
+
+void effects_drop(struct effects *effects, conn_id conn)
+{
+    append(effects, EFFECT_DROP, conn);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* pool.h -- objects of one kind that stay where they are, each with a number from 1 on.
+ *
+ * The first member of an object is `uint32_t id`: its number while it is in use, else 0.  Numbers
+ * are used again, lowest pressure first: the one given back last is the next. */
+#ifndef BASE_POOL_H
+#define BASE_POOL_H
+
+#include "libbus/base/memory.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct pool {
+    struct memory *memory;
+    size_t item_bytes;
+    void **chunks;
+    uint32_t chunk_count;
+    uint32_t chunk_room;
+    uint32_t free_id;  /* head of the chain of free numbers; 0: none */
+    uint32_t used;
+    uint32_t used_max; /* the limit */
+};
+
+void pool_init(struct pool *pool, struct memory *memory, size_t item_bytes, uint32_t used_max);
+void pool_fini(struct pool *pool); /* whatever is still in use goes with it */
+/* Zeroed but for id; NULL: the limit is reached, or no memory. */
+void *pool_take(struct pool *pool);
+void pool_give(struct pool *pool, void *item);
+/* NULL: not in use. */
+void *pool_find(const struct pool *pool, uint32_t id);
+/* Walks all in use by number: the first with a number above after, or NULL. */
+void *pool_next(const struct pool *pool, uint32_t after);
+
+#endif
