@@ -53,13 +53,13 @@ text == "}" && in_function {
     counts[++functions] = lines
     if (lines > longest) {
         longest = lines
-        longest_name = path() " " name
+        longest_name = FILENAME " " name
     }
-    if ((path() " " name) in waived) {
+    if ((FILENAME " " name) in waived) {
         if (lines > limit)
-            used[path() " " name] = 1
+            used[FILENAME " " name] = 1
     } else if (lines > limit) {
-        printf "%s:%d: %s has %d lines of code, more than %d\n", path(), first, name, lines, limit
+        printf "%s:%d: %s has %d lines of code, more than %d\n", FILENAME, first, name, lines, limit
         violations++
     }
     head = ""

@@ -4,4 +4,4 @@
 set -eu
 # shellcheck source=tests/rules/files.sh
 . "$(dirname "$0")/files.sh"
-over_sources functions.awk -v waivers="$root/tests/rules/functions.waivers"
+over_sources functions.awk -v waivers=tests/rules/functions.waivers

@@ -9,9 +9,9 @@ set -eu
 cc=$2
 cxx=$3
 status=0
-flags="-I$root -I$root/libbus/include -Wall -Wextra -Wpedantic -Werror -fsyntax-only"
+flags="-I. -Ilibbus/include -Wall -Wextra -Wpedantic -Werror -fsyntax-only"
 
-for header in $(sources | grep '\.h$' | sed "s|^$root/||"); do
+for header in $(sources | grep '\.h$'); do
     case $header in
     libbus/include/*) continue ;;
     libbus/base/* | libbus/wire/* | libbus/session/* | broker/core/*) posix= ;;
@@ -33,7 +33,7 @@ public() {
         { echo "as $language: $*"; status=1; }
 }
 
-for header in "$root"/libbus/include/bus/*.h; do
+for header in libbus/include/bus/*.h; do
     header=bus/${header##*/}
     # shellcheck disable=SC2086
     printf '#include <%s>\n' "$header" | "$cc" $flags -std=c11 -x c - ||

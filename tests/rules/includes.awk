@@ -32,10 +32,10 @@ function check_quoted(target,    i, own, allowed)
         report("include by path from the root: \"" target "\"")
         return
     }
-    own = path()
+    own = FILENAME
     sub(/\.[ch]$/, ".h", own)
     for (i = 1; i <= edges; i++) {
-        if (path() !~ edge_from[i])
+        if (FILENAME !~ edge_from[i])
             continue
         allowed = edge_to[i]
         if (allowed ~ /OWN/ && target == own)
@@ -52,10 +52,10 @@ function check_door(header,    i, is_known)
     is_known = 0
     for (i = 1; i <= doors; i++) {
         if (door_header[i] ~ /^!/) {
-            if (header ~ substr(door_header[i], 2) && path() ~ door_from[i])
+            if (header ~ substr(door_header[i], 2) && FILENAME ~ door_from[i])
                 report("may not include <" header "> (doors.table)")
         } else if (header ~ door_header[i]) {
-            if (path() ~ door_from[i])
+            if (FILENAME ~ door_from[i])
                 return
             is_known = 1
         }
@@ -67,7 +67,7 @@ function check_door(header,    i, is_known)
 function check_pure(header,    i)
 {
     for (i = 1; i <= pures; i++) {
-        if (path() !~ pure_from[i])
+        if (FILENAME !~ pure_from[i])
             continue
         if (header !~ pure_to[i])
             report("is pure and may not include <" header "> (pure.table)")

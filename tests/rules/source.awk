@@ -39,14 +39,8 @@ function code(line,    out, at, two, quote, c)
     return out
 }
 
-# The path of the file being read, from the root of the tree: a rule is called with -v root=...
-function path()
-{
-    return substr(FILENAME, length(root) + 2)
-}
-
 function report(text)
 {
-    printf "%s:%d: %s\n", path(), FNR, text
+    printf "%s:%d: %s\n", FILENAME, FNR, text
     violations++
 }

@@ -9,7 +9,7 @@ shared=$2
 static=$3
 status=0
 
-declared=$(cat "$root"/libbus/include/bus/*.h | awk -v root= -f "$rules/source.awk" -f "$rules/declared.awk" |
+declared=$(cat libbus/include/bus/*.h | awk -f "$rules/source.awk" -f "$rules/declared.awk" |
                LC_ALL=C sort -u)
 [ -n "$declared" ] || { echo "the headers declare nothing"; exit 1; }
 

@@ -24,7 +24,7 @@ FNR == 1 {
     if (NR > 1)
         end_file()
     tests = 0
-    last_path = path()
+    last_path = FILENAME
     suite = last_path
     sub(/.*\//, "", suite)
     sub(/_test\.c$/, "", suite)
@@ -41,7 +41,7 @@ text ~ /^(Test|ParameterizedTest|Theory)\(/ {
     states = 0
     test_line = FNR
     test_name = $0
-    if (path() ~ /^tests\/unit\// && text ~ /^Test\(/ && text !~ ("^Test\\(" suite "[,)]"))
+    if (FILENAME ~ /^tests\/unit\// && text ~ /^Test\(/ && text !~ ("^Test\\(" suite "[,)]"))
         report("the suite of this test is not " suite ": " $0)
 }
 
