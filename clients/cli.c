@@ -206,12 +206,12 @@ bool cli_start(struct cli *cli, int argc, char **argv, const struct cli_flag *ow
         {'s', "server", CLI_TEXT, &cli->server, "ENDPOINT", "the broker's control endpoint"},
         {'j', "job", CLI_TEXT, &cli->job, "NAME", "the job"},
         {'p', "party", CLI_TEXT, &cli->party, "NAME", "who we are in it"},
-        {'C', "count", CLI_NUMBER, &cli->count, "N", "end after so many"},
         {'W', "wait", CLI_SECONDS, &cli->wait_ms, "SECONDS", "give up after so long"},
-        {0, "json", CLI_YES, &cli->is_json, NULL, "print one JSON object a line"},
         {'h', "help", CLI_YES, &wants_help, NULL, "print this and end"},
+        {'C', "count", CLI_NUMBER, &cli->count, "N", "end after so many"},
+        {0, "json", CLI_YES, &cli->is_json, NULL, "print one JSON object a line"},
     };
-    const size_t common_count = sizeof common / sizeof common[0];
+    const size_t common_count = sizeof common / sizeof common[0] - (cli->prints_lines ? 0 : 2);
     struct cli_flag flags[CLI_FLAGS_MAX];
     char problem[CLI_PROBLEM_BYTES_MAX] = "";
     int operands_at = 0;
@@ -227,7 +227,7 @@ bool cli_start(struct cli *cli, int argc, char **argv, const struct cli_flag *ow
     if (own_count > 0) {
         memcpy(flags, own, own_count * sizeof *own);
     }
-    memcpy(flags + own_count, common, sizeof common);
+    memcpy(flags + own_count, common, common_count * sizeof *common);
 
     if (!cli_flags_read(flags, own_count + common_count, argc, argv, &operands_at, problem)) {
         *out_exit = cli_usage(cli, "%s", problem);
@@ -241,6 +241,13 @@ bool cli_start(struct cli *cli, int argc, char **argv, const struct cli_flag *ow
         return false;
     }
     return true;
+}
+
+void cli_default_party(struct cli *cli, const char *party)
+{
+    if (cli->party == NULL && getenv("ERRBUS_PARTY") == NULL) {
+        cli->party = party;
+    }
 }
 
 int64_t cli_left_ms(const struct cli *cli)

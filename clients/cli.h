@@ -64,6 +64,7 @@ struct cli {
     const char *program;  /* "errbus pub": what its messages begin with */
     const char *operands; /* "TOPIC [VALUE]", for -h */
     const char *summary;  /* one sentence, for -h */
+    bool prints_lines;    /* takes --count and --json too */
     const char *server;   /* NULL: the environment's, then the library's default */
     const char *job;      /* the same */
     const char *party;    /* the same */
@@ -80,6 +81,9 @@ struct cli {
  * is noticed by the write.  True: go on.  False: *out_exit says how to end, and why is printed. */
 bool cli_start(struct cli *cli, int argc, char **argv, const struct cli_flag *own, size_t own_count,
                int *out_exit);
+
+/* The party's name where neither flag nor environment gives one. */
+void cli_default_party(struct cli *cli, const char *party);
 
 /* Prints "PROGRAM: what is wrong" and returns CLI_USAGE. */
 int cli_usage(const struct cli *cli, const char *format, ...) BUS_PRINTF(2, 3);

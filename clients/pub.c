@@ -281,6 +281,7 @@ static int check(const struct pub *pub)
 int pub_main(int argc, char **argv)
 {
     struct pub pub = {.cli = {.program = "errbus pub",
+                              .prints_lines = true,
                               .operands = "TOPIC [VALUE]",
                               .summary = "Publishes VALUE, or each line of standard input, to "
                                          "TOPIC, and ends when all is acknowledged."},

@@ -130,6 +130,7 @@ static bool show(const struct cli *cli, int *out_exit)
 int status_main(int argc, char **argv)
 {
     struct cli cli = {.program = "errbus status",
+                      .prints_lines = true,
                       .operands = "",
                       .summary = "Shows jobs, parties, topics and subscriptions of a broker; with "
                                  "--count so often, a second apart."};

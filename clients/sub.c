@@ -180,6 +180,7 @@ static int run(struct sub *sub, const char *pattern, int64_t from_seq)
 int sub_main(int argc, char **argv)
 {
     struct sub sub = {.cli = {.program = "errbus sub",
+                              .prints_lines = true,
                               .operands = "PATTERN",
                               .summary = "Prints the values of the topics that match PATTERN, and "
                                          "the errors that took their place."}};

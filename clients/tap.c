@@ -176,6 +176,7 @@ static bool read_from(const char *text, uint64_t *out_id)
 int tap_main(int argc, char **argv)
 {
     struct tap tap = {.cli = {.program = "errbus tap",
+                              .prints_lines = true,
                               .operands = "",
                               .summary = "Follows a job's control topic: who joined, failed, was "
                                          "lost, and why."},

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* aggregator.c -- collects what the silos made of each round, and gives back its average.
+ *
+ * It promises its next message before it collects what goes into it.  So if too few silos are left,
+ * their errors stand where the global model would have stood, and every silo that waits there has
+ * them raised. */
+#include "clients/cli.h"
+#include "clients/fedavg/fedavg.h"
+
+#include <bus/bus.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ROUND_MS INT64_C(60000) /* how long a round may take */
+#define ROUNDS 10
+
+struct aggregator {
+    struct cli cli;
+    const char *data_path;
+    int64_t rounds;
+    int64_t round_ms;
+    int64_t min; /* silos that are enough; 0: all */
+    const char *const *silos;
+    size_t silo_count;
+    struct data test;
+};
+
+/* What came of one message that every silo owed. */
+struct harvest {
+    struct bus_want wants[SILOS_MAX];
+    char topics[SILOS_MAX][BUS_NAME_BYTES_MAX + 1];
+    const double *numbers[SILOS_MAX]; /* of the silos that gave good ones, borrowed from wants */
+    size_t good;
+};
+
+/* Says in one line who is missing where, and what the error says about it. */
+static void print_lack(const char *what, const char *silo, const struct bus_error *error)
+{
+    const struct bus_error *root = bus_error_root(error);
+    printf("%s lacks %s: %s: %s: %s\n", what, silo, bus_error_kind(error), bus_error_type(root),
+           bus_error_message(root));
+}
+
+/* Keeps the good ones, says who is missing, and turns bad ones into errors. */
+static void sort_out(const struct aggregator *aggregator, struct harvest *harvest, const char *what,
+                     size_t count)
+{
+    harvest->good = 0;
+    for (size_t i = 0; i < aggregator->silo_count; i++) {
+        struct bus_want *want = &harvest->wants[i];
+        const char *silo = aggregator->silos[i];
+        if (want->msg != NULL) {
+            want->error = promise_examine(want->msg, silo, count);
+        } else if (want->error == NULL) {
+            want->error = bus_error_new("fedavg.too_slow", NULL, "%s sent nothing in %.1f s", silo,
+                                        (double)aggregator->round_ms / 1000);
+        }
+        if (want->error != NULL) {
+            print_lack(what, silo, want->error);
+        } else {
+            size_t bytes = 0;
+            harvest->numbers[harvest->good++] = bus_msg_value(want->msg, &bytes);
+        }
+    }
+}
+
+/* Waits for SILO/name seq of every silo.  True: at least min are good.  False: *out_exit says how to
+ * end, and promise, which depended on them, is failed with all their errors. */
+static bool collect(const struct aggregator *aggregator, struct harvest *harvest, const char *name,
+                    uint64_t seq, size_t count, struct bus_slot **promise, int *out_exit)
+{
+    char what[64];
+    struct bus_error *error = NULL;
+    size_t silos = aggregator->silo_count;
+    size_t min = (size_t)aggregator->min;
+    memset(harvest->wants, 0, sizeof harvest->wants);
+    for (size_t i = 0; i < silos; i++) {
+        snprintf(harvest->topics[i], sizeof harvest->topics[i], "%s/%s", aggregator->silos[i],
+                 name);
+        harvest->wants[i].topic = harvest->topics[i];
+        harvest->wants[i].seq = seq;
+    }
+
+    enum bus_err err = bus_gather(aggregator->cli.bus, harvest->wants, silos, silos, silos - min,
+                                  cli_left_within(&aggregator->cli, aggregator->round_ms), &error);
+    bool is_told = err == BUS_OK || err == BUS_ETIMEDOUT || err == BUS_EFAILED;
+    if (!is_told) {
+        *out_exit = cli_report(&aggregator->cli, err, &error);
+        bus_slot_fail(promise, NULL);
+        return false;
+    }
+    bus_error_unref(&error);
+
+    if (strcmp(name, "weights") == 0) {
+        snprintf(what, sizeof what, "round %llu", (unsigned long long)seq);
+    } else {
+        snprintf(what, sizeof what, "%s", name);
+    }
+    sort_out(aggregator, harvest, what, count);
+    if (harvest->good >= min) {
+        return true;
+    }
+    error = bus_error_new("fedavg.too_few", NULL, "%s: %zu of %zu silos, at least %zu are needed",
+                          what, harvest->good, silos, min);
+    for (size_t i = 0; i < silos; i++) {
+        if (harvest->wants[i].error != NULL) {
+            (void)bus_error_add_cause(error, harvest->wants[i].error); /* as many as fit */
+        }
+    }
+    bus_slot_fail(promise, error);
+    *out_exit = cli_report(&aggregator->cli, BUS_EFAILED, &error);
+    return false;
+}
+
+/* Sums what the silos know of their features, and gives all of them one scale. */
+static bool agree_on_scale(struct aggregator *aggregator, struct harvest *harvest, int *out_exit)
+{
+    double moments[MOMENTS_COUNT] = {0};
+    double scale[SCALE_COUNT] = {(double)aggregator->rounds};
+    struct bus_slot *slot = NULL;
+    if (promise_make(&aggregator->cli, "scale", 0, BUS_FOREVER, &slot, out_exit) != BUS_OK) {
+        return false;
+    }
+    bool is_enough = collect(aggregator, harvest, "moments", 0, MOMENTS_COUNT, &slot, out_exit);
+    for (size_t i = 0; is_enough && i < harvest->good; i++) {
+        for (size_t j = 0; j < MOMENTS_COUNT; j++) {
+            moments[j] += harvest->numbers[i][j];
+        }
+    }
+    bus_wants_free(harvest->wants, aggregator->silo_count);
+    if (!is_enough) {
+        return false;
+    }
+    data_scale(moments, scale);
+    data_standardise(&aggregator->test, scale);
+    printf("scale: %zu of %zu silos, %.0f rows to learn from, %zu held out\n", harvest->good,
+           aggregator->silo_count, moments[0], aggregator->test.count);
+    return promise_keep(&aggregator->cli, &slot, scale, SCALE_COUNT, out_exit);
+}
+
+/* Promises the model behind this round, collects what the silos make of the one before it. */
+static bool run_round(const struct aggregator *aggregator, struct harvest *harvest, int64_t round,
+                      double weights[WEIGHTS], int *out_exit)
+{
+    struct bus_slot *slot = NULL;
+    if (promise_make(&aggregator->cli, "global", round + 1, BUS_FOREVER, &slot, out_exit) !=
+        BUS_OK) {
+        return false;
+    }
+    bool is_enough =
+        collect(aggregator, harvest, "weights", (uint64_t)round, UPDATE_COUNT, &slot, out_exit);
+    if (is_enough) {
+        model_average(weights, harvest->numbers, harvest->good);
+        printf("round %lld: %zu of %zu silos, held-out accuracy %.4f, loss %.4f\n",
+               (long long)round, harvest->good, aggregator->silo_count,
+               model_accuracy(weights, &aggregator->test), model_loss(weights, &aggregator->test));
+    }
+    bus_wants_free(harvest->wants, aggregator->silo_count);
+    return is_enough && promise_keep(&aggregator->cli, &slot, weights, GLOBAL_COUNT, out_exit);
+}
+
+static int run(struct aggregator *aggregator)
+{
+    static struct harvest harvest; /* too large for a stack */
+    double weights[WEIGHTS] = {0};
+    struct bus_slot *slot = NULL;
+    int result = CLI_OK;
+    const struct cli *cli = &aggregator->cli;
+    bool is_well = agree_on_scale(aggregator, &harvest, &result) &&
+                   promise_make(cli, "global", 0, BUS_FOREVER, &slot, &result) == BUS_OK &&
+                   promise_keep(cli, &slot, weights, GLOBAL_COUNT, &result);
+    for (int64_t round = 0; is_well && round < aggregator->rounds; round++) {
+        is_well = run_round(aggregator, &harvest, round, weights, &result);
+    }
+    if (!is_well) {
+        return result;
+    }
+    enum bus_err err = bus_complete(cli->bus, CLI_CLOSE_MS);
+    printf("done: held-out accuracy %.4f\n", model_accuracy(weights, &aggregator->test));
+    return cli_report(cli, err, NULL);
+}
+
+static int check(struct aggregator *aggregator)
+{
+    const struct cli *cli = &aggregator->cli;
+    if (cli->argc < 1 || cli->argc > SILOS_MAX) {
+        return cli_usage(cli, "between 1 and %d silos are wanted, not %d", SILOS_MAX, cli->argc);
+    }
+    aggregator->silos = (const char *const *)cli->argv;
+    aggregator->silo_count = (size_t)cli->argc;
+    if (aggregator->min == 0) {
+        aggregator->min = cli->argc;
+    }
+    if (aggregator->min > cli->argc) {
+        return cli_usage(cli, "--min %lld is more than the %d silos", (long long)aggregator->min,
+                         cli->argc);
+    }
+    return CLI_OK;
+}
+
+int aggregator_main(int argc, char **argv)
+{
+    struct aggregator aggregator = {
+        .cli = {.program = "fedavg aggregator",
+                .operands = "SILO...",
+                .summary = "Averages the models of the parties SILO, round by round."},
+        .data_path = "clients/fedavg/breast_cancer.csv",
+        .rounds = ROUNDS,
+        .round_ms = ROUND_MS,
+    };
+    const struct cli_flag flags[] = {
+        {0, "data", CLI_TEXT, &aggregator.data_path, "FILE", "the data set"},
+        {0, "rounds", CLI_NUMBER, &aggregator.rounds, "N", "how many rounds"},
+        {0, "min", CLI_NUMBER, &aggregator.min, "N", "go on with so many silos; 0: all"},
+        {0, "round-timeout", CLI_SECONDS, &aggregator.round_ms, "SECONDS", "for each round"},
+    };
+    char problem[CLI_PROBLEM_BYTES_MAX];
+    int result = CLI_OK;
+    if (!cli_start(&aggregator.cli, argc, argv, flags, sizeof flags / sizeof flags[0], &result)) {
+        return result;
+    }
+    result = check(&aggregator);
+    if (result != CLI_OK) {
+        return result;
+    }
+    cli_default_party(&aggregator.cli, "aggregator");
+    if (!data_load_held_out(&aggregator.test, aggregator.data_path, problem, sizeof problem)) {
+        fprintf(stderr, "%s: %s\n", aggregator.cli.program, problem);
+        return CLI_FAILED;
+    }
+    result = cli_open(&aggregator.cli, NULL);
+    if (result == CLI_OK) {
+        result = cli_close(&aggregator.cli, run(&aggregator));
+    }
+    data_fini(&aggregator.test);
+    return result;
+}

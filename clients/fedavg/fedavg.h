@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* fedavg.h -- federated averaging over Errbus: what aggregator and silos agree on.
+ *
+ * Messages are arrays of double in the byte order of the machine, in fixed places:
+ *
+ *   SILO/moments 0        rows, then sum and sum of squares of each feature
+ *   AGGREGATOR/scale 0    number of rounds, then mean and deviation of each feature
+ *   AGGREGATOR/global R   the model that round R begins with; the last one is the result
+ *   SILO/weights R        rows, then the model that the silo made of it in round R
+ *
+ * The number of the slot is the round.  Whoever owes one of these has promised it before the work
+ * begins, so that a failure stands where the result would have stood. */
+#ifndef CLIENTS_FEDAVG_FEDAVG_H
+#define CLIENTS_FEDAVG_FEDAVG_H
+
+#include "clients/cli.h"
+
+#include <bus/bus.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FEATURES 30
+#define WEIGHTS (FEATURES + 1)           /* the bias is the last */
+#define SILOS_MAX 64                     /* of one aggregator */
+#define ROWS_MAX 100000                  /* of a data file */
+#define MOMENTS_COUNT (1 + 2 * FEATURES) /* doubles in SILO/moments */
+#define SCALE_COUNT (1 + 2 * FEATURES)   /* in AGGREGATOR/scale */
+#define GLOBAL_COUNT WEIGHTS             /* in AGGREGATOR/global */
+#define UPDATE_COUNT (1 + WEIGHTS)       /* in SILO/weights */
+
+/* ---- data.c -----------------------------------------------------------------------------------*/
+
+struct row {
+    double features[FEATURES];
+    double label; /* 0 or 1 */
+};
+struct data {
+    struct row *rows;
+    size_t count;
+};
+
+/* The rows of the file that are held out, or those of one shard (index from 0) of count.  False:
+ * problem says in one sentence why not. */
+bool data_load_held_out(struct data *data, const char *path, char *problem, size_t problem_bytes);
+bool data_load_shard(struct data *data, const char *path, size_t index, size_t count, char *problem,
+                     size_t problem_bytes);
+void data_fini(struct data *data);
+
+void data_moments(const struct data *data, double moments[MOMENTS_COUNT]);
+/* Mean and deviation from the sum of moments of several; [0] of scale is left alone. */
+void data_scale(const double moments[MOMENTS_COUNT], double scale[SCALE_COUNT]);
+void data_standardise(struct data *data, const double scale[SCALE_COUNT]);
+
+/* ---- model.c ----------------------------------------------------------------------------------*/
+
+/* Logistic regression: so many steps down the gradient of the loss over all rows. */
+void model_train(double weights[WEIGHTS], const struct data *data, size_t steps);
+double model_accuracy(const double weights[WEIGHTS], const struct data *data);
+double model_loss(const double weights[WEIGHTS], const struct data *data);
+
+/* The mean of updates (SILO/weights), weighted by their rows. */
+void model_average(double weights[WEIGHTS], const double *const *updates, size_t count);
+
+/* The index of the first that is not a finite number, or count. */
+size_t first_not_finite(const double *numbers, size_t count);
+
+/* ---- promise.c --------------------------------------------------------------------------------*/
+
+/* Promises PARTY/name seq of ours.  BUS_ESETTLED: an earlier life of ours did.  Any other failure is
+ * printed, and *out_exit says how to end. */
+enum bus_err promise_make(const struct cli *cli, const char *name, int64_t seq, int64_t deadline_ms,
+                          struct bus_slot **out_slot, int *out_exit);
+
+/* Keeps it.  False: it has failed, which is printed, and *out_exit says how to end. */
+bool promise_keep(const struct cli *cli, struct bus_slot **slot, const double *numbers,
+                  size_t count, int *out_exit);
+
+/* What is wrong with a message of party, as an error that blames it; NULL: it has count numbers,
+ * all of them finite. */
+struct bus_error *promise_examine(const struct bus_msg *msg, const char *party, size_t count);
+
+/* ---- the roles: argv[0] is the role, returned is the exit code of the process -----------------*/
+
+int aggregator_main(int argc, char **argv);
+int silo_main(int argc, char **argv);
+
+#endif
