@@ -16,10 +16,10 @@
 struct buffer {
     atomic_uint refs;
     uint8_t *data;
-    size_t bytes;    /* in use */
-    size_t room;     /* allocated, >= bytes */
+    size_t bytes;                           /* in use */
+    size_t room;                            /* allocated, >= bytes */
     void (*release)(struct buffer *buffer); /* frees buffer and data */
-    void *owner;     /* for release */
+    void *owner;                            /* for release */
 };
 
 /* One block for the header and room bytes behind it, aligned to 8, bytes = 0, one reference, from

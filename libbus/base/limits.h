@@ -8,62 +8,62 @@
 #include <stdint.h>
 
 /* names and texts */
-#define LIMIT_NAME_BYTES 200         /* job, party, topic, durable name; as BUS_NAME_BYTES_MAX */
-#define LIMIT_TOPIC_LEVELS 16        /* levels of a topic or pattern */
-#define LIMIT_ENDPOINT_BYTES 512     /* one endpoint */
-#define LIMIT_ENDPOINTS 8            /* endpoints in one list */
-#define LIMIT_CREDENTIAL_BYTES 4096  /* the greeting's field for them */
+#define LIMIT_NAME_BYTES 200        /* job, party, topic, durable name; as BUS_NAME_BYTES_MAX */
+#define LIMIT_TOPIC_LEVELS 16       /* levels of a topic or pattern */
+#define LIMIT_ENDPOINT_BYTES 512    /* one endpoint */
+#define LIMIT_ENDPOINTS 8           /* endpoints in one list */
+#define LIMIT_CREDENTIAL_BYTES 4096 /* the greeting's field for them */
 
 /* bytes on the wire */
-#define LIMIT_VALUE_BYTES UINT64_C(2147483648)    /* 2 GiB: one value */
-#define LIMIT_CHUNK_BYTES (UINT64_C(256) * 1024)  /* a value above this travels in chunks (pitfalls
-                                                     12: larger single frames starve the others) */
-#define LIMIT_BATCH_BYTES (UINT64_C(128) * 1024)  /* a batch grows to this (performance.md 1) */
+#define LIMIT_VALUE_BYTES UINT64_C(2147483648) /* 2 GiB: one value */
+/* A value above this travels in chunks (pitfalls 12: larger single frames starve the others). */
+#define LIMIT_CHUNK_BYTES (UINT64_C(256) * 1024)
+#define LIMIT_BATCH_BYTES (UINT64_C(128) * 1024)      /* a batch grows to this (performance.md 1) */
 #define LIMIT_BULK_BATCH_BYTES (UINT64_C(512) * 1024) /* ... with frames of 16 KiB and more (4) */
-#define LIMIT_PART_BYTES (UINT64_C(768) * 1024)   /* any part on the data channel: the largest
-                                                     frame that may join a batch almost full */
+/* Any part on the data channel: the largest frame that may join a batch almost full. */
+#define LIMIT_PART_BYTES (UINT64_C(768) * 1024)
 #define LIMIT_CONTROL_BYTES (UINT64_C(160) * 1024) /* any message on the control channel */
-#define LIMIT_BATCH_FRAMES 16384     /* frames in one batch */
-#define LIMIT_WALK_DEPTH 8           /* nesting in anything received */
-#define LIMIT_WALK_ITEMS 65536       /* elements in anything received */
+#define LIMIT_BATCH_FRAMES 16384                   /* frames in one batch */
+#define LIMIT_WALK_DEPTH 8                         /* nesting in anything received */
+#define LIMIT_WALK_ITEMS 65536                     /* elements in anything received */
 
 /* the error object */
-#define LIMIT_ERROR_BYTES (UINT64_C(64) * 1024)   /* encoded, with all causes */
-#define LIMIT_ERROR_RECORDS 64       /* failures in one chain; beyond, the middle is left out */
-#define LIMIT_ERROR_CAUSES 16        /* direct causes of one failure */
-#define LIMIT_ERROR_GIVEN 1025       /* ... before that: one that is caused by full chains alone */
+#define LIMIT_ERROR_BYTES (UINT64_C(64) * 1024) /* encoded, with all causes */
+#define LIMIT_ERROR_RECORDS 64 /* failures in one chain; beyond, the middle is left out */
+#define LIMIT_ERROR_CAUSES 16  /* direct causes of one failure */
+#define LIMIT_ERROR_GIVEN 1025 /* ... before that: one that is caused by full chains alone */
 #define LIMIT_ERROR_MESSAGE_BYTES 4096
 #define LIMIT_ERROR_STACK_BYTES 16384
 #define LIMIT_ERROR_TYPE_BYTES 200
-#define LIMIT_ERROR_ID_BYTES 512     /* job/party/incarnation/n */
+#define LIMIT_ERROR_ID_BYTES 512 /* job/party/incarnation/n */
 
 /* the broker */
-#define LIMIT_CONNECTIONS 16384      /* on each channel */
+#define LIMIT_CONNECTIONS 16384 /* on each channel */
 #define LIMIT_JOBS 4096
-#define LIMIT_PARTIES 16384          /* in one job, ended ones included until they are forgotten */
-#define LIMIT_TOPICS (1 << 20)       /* in one broker */
-#define LIMIT_SUBS 4096              /* of one party */
-#define LIMIT_SUB_PATTERNS 64        /* of one subscription */
+#define LIMIT_PARTIES 16384    /* in one job, ended ones included until they are forgotten */
+#define LIMIT_TOPICS (1 << 20) /* in one broker */
+#define LIMIT_SUBS 4096        /* of one party */
+#define LIMIT_SUB_PATTERNS 64  /* of one subscription */
 #define LIMIT_SUB_WINDOW_BYTES (UINT64_C(64) * 1024 * 1024) /* the largest a client may ask for */
-#define LIMIT_AWAITS 65536           /* of one party at a time */
-#define LIMIT_OPEN_SLOTS (1 << 20)   /* in one broker */
-#define LIMIT_PARKED_OPS 65536       /* of one session: settlements that wait for their data */
-#define LIMIT_EVENTS 16384           /* kept of one job for taps */
+#define LIMIT_AWAITS 65536                                  /* of one party at a time */
+#define LIMIT_OPEN_SLOTS (1 << 20)                          /* in one broker */
+#define LIMIT_PARKED_OPS 65536 /* of one session: settlements that wait for their data */
+#define LIMIT_EVENTS 16384     /* kept of one job for taps */
 #define LIMIT_EVENT_BYTES (UINT64_C(16) * 1024 * 1024) /* ... and in bytes */
-#define LIMIT_ENDS 4096              /* ended parties of one job that are remembered */
-#define LIMIT_TAP_WINDOW 1024        /* events in flight to one tap */
-#define LIMIT_CONTROL_QUEUE 65536    /* messages waiting for one peer that does not read */
+#define LIMIT_ENDS 4096           /* ended parties of one job that are remembered */
+#define LIMIT_TAP_WINDOW 1024     /* events in flight to one tap */
+#define LIMIT_CONTROL_QUEUE 65536 /* messages waiting for one peer that does not read */
 
 /* defaults; see errbusd(8) */
 #define DEFAULT_TOPIC_WINDOW_BYTES (UINT64_C(64) * 1024 * 1024) /* not yet taken, of one topic */
-#define DEFAULT_TOPIC_KEEP_BYTES (UINT64_C(4) * 1024 * 1024) /* kept for late subscribers */
+#define DEFAULT_TOPIC_KEEP_BYTES (UINT64_C(4) * 1024 * 1024)    /* kept for late subscribers */
 #define DEFAULT_TOPIC_KEEP_SLOTS 65536
 #define DEFAULT_JOB_BYTES (UINT64_C(4) * 1024 * 1024 * 1024) /* kept of one job in all */
 #define DEFAULT_LINGER_MS 600000
 #define DEFAULT_SUB_KEEP_MS 600000
-#define DEFAULT_SUB_WINDOW_BYTES (UINT64_C(512) * 1024) /* in flight to one subscription; half a
-                                       MiB loses no throughput and cuts the wait of an error behind
-                                       it to a fifth (performance.md, 7) */
+/* In flight to one subscription: half a MiB loses no throughput and cuts the wait of an error
+ * behind it to a fifth (performance.md, 7). */
+#define DEFAULT_SUB_WINDOW_BYTES (UINT64_C(512) * 1024)
 
 /* what a slot costs its writer's credit beside the value: the broker's records of it */
 #define COST_SLOT_BYTES 128
@@ -74,6 +74,6 @@
 
 /* the client */
 #define LIMIT_REFUSALS 1024
-#define LIMIT_WANTS 65536            /* given to one bus_gather() */
+#define LIMIT_WANTS 65536 /* given to one bus_gather() */
 
 #endif

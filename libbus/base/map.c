@@ -2,7 +2,6 @@
 /* map.c -- the two maps; see map.h. */
 #include "libbus/base/map.h"
 
-
 enum { ROOM_MIN = 16 };
 
 /* The finaliser of splitmix64: every bit of the key reaches every bit of the hash. */

@@ -14,8 +14,8 @@ struct memory {
      * otherwise means: no memory, and the old block is as it was. */
     void *(*resize)(struct memory *memory, void *block, size_t old_bytes, size_t new_bytes);
     uint64_t bytes_used;
-    uint64_t bytes_max;   /* beyond it resize is not asked */
-    uint64_t calls;       /* allocations so far, for tests that fail one */
+    uint64_t bytes_max; /* beyond it resize is not asked */
+    uint64_t calls;     /* allocations so far, for tests that fail one */
 };
 
 /* Zeroed memory, or NULL.  bytes > 0. */

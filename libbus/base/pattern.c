@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* What stands before the next '/' or the end; *rest: behind that '/', data NULL: nothing follows. */
+/* What stands before the next '/' or the end; *rest: behind that '/', data NULL: nothing. */
 static struct span level_next(struct span *rest)
 {
     struct span level = *rest;

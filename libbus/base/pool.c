@@ -38,8 +38,8 @@ static int grow(struct pool *pool)
 {
     if (pool->chunk_count == pool->chunk_room) {
         uint32_t room = pool->chunk_room ? pool->chunk_room * 2 : 8;
-        void **chunks = memory_resize(pool->memory, pool->chunks,
-                                      pool->chunk_room * sizeof *chunks, room * sizeof *chunks);
+        void **chunks = memory_resize(pool->memory, pool->chunks, pool->chunk_room * sizeof *chunks,
+                                      room * sizeof *chunks);
         if (chunks == NULL)
             return 0;
         pool->chunks = chunks;

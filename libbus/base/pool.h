@@ -17,7 +17,7 @@ struct pool {
     void **chunks;
     uint32_t chunk_count;
     uint32_t chunk_room;
-    uint32_t free_id;  /* head of the chain of free numbers; 0: none */
+    uint32_t free_id; /* head of the chain of free numbers; 0: none */
     uint32_t used;
     uint32_t used_max; /* the limit */
 };

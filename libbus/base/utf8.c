@@ -6,8 +6,8 @@
 
 /* RFC 3629, section 4: what the first byte says about the length and the second byte. */
 struct lead {
-    uint8_t first, last;   /* this range of first bytes ... */
-    uint8_t bytes;         /* ... begins a character so long ... */
+    uint8_t first, last;     /* this range of first bytes ... */
+    uint8_t bytes;           /* ... begins a character so long ... */
     uint8_t lowest, highest; /* ... whose second byte is in this range */
 };
 static const struct lead leads[] = {

@@ -80,7 +80,7 @@ static uint64_t left_out_sum(uint64_t a, uint64_t b)
     return a > UINT32_MAX || b > UINT32_MAX - a ? UINT32_MAX : a + b;
 }
 
-/* The link of a kept record: past what was left out, to the next that is kept, the foremost first. */
+/* The link of a kept record: past what was left out, to the next that is kept, foremost first. */
 static void link_make(struct selection *selection, uint32_t index, struct chain_link *link)
 {
     bool is_seen[LIMIT_ERROR_GIVEN] = {false};

@@ -12,10 +12,10 @@
 
 /* A record that is kept. */
 struct chain_link {
-    uint32_t index;    /* in the chain that was given */
+    uint32_t index; /* in the chain that was given */
     uint32_t cause_count;
     uint32_t causes[LIMIT_ERROR_CAUSES]; /* in the chain that was given; all of them kept */
-    uint64_t left_out; /* its own and those of this gap */
+    uint64_t left_out;                   /* its own and those of this gap */
 };
 struct chain {
     uint32_t count;

@@ -18,32 +18,32 @@ enum {
 
 /* All fields of a record but its causes, which are an array behind them. */
 static const struct field record_fields[] = {
-    FIELD_ROW_STR(error_record, id, 0, LIMIT_ERROR_ID_BYTES)
-    FIELD_ROW_STR(error_record, job, 0, LIMIT_NAME_BYTES)
-    FIELD_ROW_U64(error_record, attempt, UINT32_MAX)
-    FIELD_ROW_STR(error_record, party, 0, LIMIT_NAME_BYTES)
-    FIELD_ROW_U64(error_record, incarnation, UINT32_MAX)
-    FIELD_ROW_U64(error_record, kind, UINT16_MAX)
-    FIELD_ROW_STR(error_record, type, 0, LIMIT_ERROR_TYPE_BYTES)
-    FIELD_ROW_STR(error_record, message, 0, LIMIT_ERROR_MESSAGE_BYTES)
-    FIELD_ROW_STR(error_record, stacktrace, 0, LIMIT_ERROR_STACK_BYTES)
-    FIELD_ROW_I64(error_record, code, INT64_MIN)
-    FIELD_ROW_U64(error_record, recoverable, RECOVERABLE_NO)
-    FIELD_ROW_I64(error_record, retry_after_ms, -1)
-    FIELD_ROW_U64(error_record, origin, ORIGIN_SYSTEM)
-    FIELD_ROW_I64(error_record, occurred_ns, INT64_MIN)
-    FIELD_ROW_U64(error_record, uncertainty_ns, UINT64_MAX)
-    FIELD_ROW_I64(error_record, wall_ns, INT64_MIN)
-    FIELD_ROW_STR(error_record, host, 0, LIMIT_NAME_BYTES)
-    FIELD_ROW_U64(error_record, pid, UINT32_MAX)
-    FIELD_ROW_I64(error_record, exit_code, -1)
-    FIELD_ROW_U64(error_record, signal, UINT16_MAX)
-    FIELD_ROW_STR(error_record, topic, 0, LIMIT_NAME_BYTES)
-    FIELD_ROW_U64(error_record, seq, UINT64_MAX)
-    FIELD_ROW_STR(error_record, blames, 0, LIMIT_NAME_BYTES)
-    FIELD_ROW_BIN(error_record, trace_id, 0, TRACE_ID_BYTES)
-    FIELD_ROW_U64(error_record, left_out, UINT32_MAX)
-    FIELD_ROW_U64(error_record, is_cut, 1)
+    FIELD_ROW_STR(error_record, id, 0, LIMIT_ERROR_ID_BYTES),
+    FIELD_ROW_STR(error_record, job, 0, LIMIT_NAME_BYTES),
+    FIELD_ROW_U64(error_record, attempt, UINT32_MAX),
+    FIELD_ROW_STR(error_record, party, 0, LIMIT_NAME_BYTES),
+    FIELD_ROW_U64(error_record, incarnation, UINT32_MAX),
+    FIELD_ROW_U64(error_record, kind, UINT16_MAX),
+    FIELD_ROW_STR(error_record, type, 0, LIMIT_ERROR_TYPE_BYTES),
+    FIELD_ROW_STR(error_record, message, 0, LIMIT_ERROR_MESSAGE_BYTES),
+    FIELD_ROW_STR(error_record, stacktrace, 0, LIMIT_ERROR_STACK_BYTES),
+    FIELD_ROW_I64(error_record, code, INT64_MIN),
+    FIELD_ROW_U64(error_record, recoverable, RECOVERABLE_NO),
+    FIELD_ROW_I64(error_record, retry_after_ms, -1),
+    FIELD_ROW_U64(error_record, origin, ORIGIN_SYSTEM),
+    FIELD_ROW_I64(error_record, occurred_ns, INT64_MIN),
+    FIELD_ROW_U64(error_record, uncertainty_ns, UINT64_MAX),
+    FIELD_ROW_I64(error_record, wall_ns, INT64_MIN),
+    FIELD_ROW_STR(error_record, host, 0, LIMIT_NAME_BYTES),
+    FIELD_ROW_U64(error_record, pid, UINT32_MAX),
+    FIELD_ROW_I64(error_record, exit_code, -1),
+    FIELD_ROW_U64(error_record, signal, UINT16_MAX),
+    FIELD_ROW_STR(error_record, topic, 0, LIMIT_NAME_BYTES),
+    FIELD_ROW_U64(error_record, seq, UINT64_MAX),
+    FIELD_ROW_STR(error_record, blames, 0, LIMIT_NAME_BYTES),
+    FIELD_ROW_BIN(error_record, trace_id, 0, TRACE_ID_BYTES),
+    FIELD_ROW_U64(error_record, left_out, UINT32_MAX),
+    FIELD_ROW_U64(error_record, is_cut, 1),
     FIELDS_END,
 };
 
@@ -79,7 +79,7 @@ static enum wire_err trace_id_check(const struct error_record *record)
     return bytes == 0 || bytes == TRACE_ID_BYTES ? WIRE_OK : WIRE_RANGE;
 }
 
-/* ---- cutting ----------------------------------------------------------------------------------- */
+/* ---- cutting --------------------------------------------------------------------------------- */
 /* Room for what is left of two texts that were too long. */
 struct cut_texts {
     char message[LIMIT_ERROR_MESSAGE_BYTES];
@@ -137,7 +137,7 @@ static enum wire_err record_cut(struct error_record *record, struct cut_texts *t
     return WIRE_OK;
 }
 
-/* ---- out --------------------------------------------------------------------------------------- */
+/* ---- out ------------------------------------------------------------------------------------- */
 static enum wire_err causes_write(const struct error_record *record, struct field_writer *writer)
 {
     if (msgpack_pack_array(&writer->packer, record->cause_count) != 0)
@@ -248,7 +248,7 @@ enum wire_err error_encode(const struct error_record *records, uint32_t count, u
     return err;
 }
 
-/* ---- in ---------------------------------------------------------------------------------------- */
+/* ---- in -------------------------------------------------------------------------------------- */
 static enum wire_err causes_read(struct error_record *record, struct walk *walk)
 {
     static const struct field cause = {.type = FIELD_U64, .largest = LIMIT_ERROR_RECORDS - 1};

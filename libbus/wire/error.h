@@ -25,7 +25,8 @@ enum error_kind {
 #undef KIND
     ERROR_KIND_COUNT,
 };
-#define TYPE(upper, text, what) static const char ERROR_TYPE_##upper[] __attribute__((unused)) = text;
+#define TYPE(upper, text, what)                                                                    \
+    static const char ERROR_TYPE_##upper[] __attribute__((unused)) = text;
 #include "schemas/errors.def"
 #undef TYPE
 enum wire_code {
@@ -42,32 +43,32 @@ enum error_recoverable { RECOVERABLE_UNKNOWN = 0, RECOVERABLE_YES = 1, RECOVERAB
 enum error_origin { ORIGIN_USER = 0, ORIGIN_SYSTEM = 1 };
 
 struct error_record {
-    struct span id;             /* job/party/incarnation/n; empty: not yet seen by the bus */
+    struct span id; /* job/party/incarnation/n; empty: not yet seen by the bus */
     struct span job;
     uint64_t attempt;
-    struct span party;          /* whose failure it is */
+    struct span party; /* whose failure it is */
     uint64_t incarnation;
-    uint64_t kind;              /* enum error_kind */
+    uint64_t kind; /* enum error_kind */
     struct span type;
     struct span message;
     struct span stacktrace;
     int64_t code;
-    uint64_t recoverable;       /* enum error_recoverable */
-    int64_t retry_after_ms;     /* -1: unknown */
-    uint64_t origin;            /* enum error_origin */
-    int64_t occurred_ns;        /* broker's monotonic clock; 0: unknown */
+    uint64_t recoverable;   /* enum error_recoverable */
+    int64_t retry_after_ms; /* -1: unknown */
+    uint64_t origin;        /* enum error_origin */
+    int64_t occurred_ns;    /* broker's monotonic clock; 0: unknown */
     uint64_t uncertainty_ns;
-    int64_t wall_ns;            /* the party's wall clock, for people; 0: unknown */
+    int64_t wall_ns; /* the party's wall clock, for people; 0: unknown */
     struct span host;
     uint64_t pid;
-    int64_t exit_code;          /* -1: none */
-    uint64_t signal;            /* 0: none */
-    struct span topic;          /* the slot it was born in; empty: none */
+    int64_t exit_code; /* -1: none */
+    uint64_t signal;   /* 0: none */
+    struct span topic; /* the slot it was born in; empty: none */
     uint64_t seq;
-    struct span blames;         /* a party it suspects; empty: none */
-    struct span trace_id;       /* W3C, 16 bytes or empty */
-    uint64_t left_out;          /* causes below this record that were left out */
-    uint64_t is_cut;            /* 1: message or stacktrace was cut in the middle */
+    struct span blames;   /* a party it suspects; empty: none */
+    struct span trace_id; /* W3C, 16 bytes or empty */
+    uint64_t left_out;    /* causes below this record that were left out */
+    uint64_t is_cut;      /* 1: message or stacktrace was cut in the middle */
     uint32_t cause_count;
     uint32_t causes[LIMIT_ERROR_CAUSES]; /* indices of later records */
 };
@@ -75,12 +76,13 @@ struct error_record {
 /* A record with everything unknown or empty. */
 void error_record_init(struct error_record *record);
 
-/* Writes the chain.  What has no room in LIMIT_ERROR_RECORDS records, in LIMIT_ERROR_BYTES or in room
- * bytes is left out: the head stays, then its foremost root, other roots, what is next to the head;
- * who lost causes is linked to theirs, and its left_out says how many.  Messages and stacktraces
- * beyond their limits are cut in the middle, is_cut says so.  At most LIMIT_ERROR_GIVEN records.
- * Errors: WIRE_FULL: the head alone has no room (LIMIT_ERROR_BYTES always do); WIRE_RANGE: another
- * field beyond its limit, a cause that is not a later record or is there twice; WIRE_UTF8. */
+/* Writes the chain.  What has no room in LIMIT_ERROR_RECORDS records, in LIMIT_ERROR_BYTES or in
+ * room bytes is left out: the head stays, then its foremost root, other roots, what is next to the
+ * head; who lost causes is linked to theirs, and its left_out says how many.  Messages and
+ * stacktraces beyond their limits are cut in the middle, is_cut says so.  At most LIMIT_ERROR_GIVEN
+ * records.  Errors: WIRE_FULL: the head alone has no room (LIMIT_ERROR_BYTES always do);
+ * WIRE_RANGE: another field beyond its limit, a cause that is not a later record or is there twice;
+ * WIRE_UTF8. */
 enum wire_err error_encode(const struct error_record *records, uint32_t count, uint8_t *out,
                            size_t room, size_t *out_bytes);
 

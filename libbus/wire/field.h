@@ -21,17 +21,27 @@ struct field {
 };
 
 /* Rows for tables of fields.  The tables end with FIELDS_END, so that none is empty. */
-#define FIELD_ROW_U64(owner, member, most)                                                        \
-    {.type = FIELD_U64, .offset = offsetof(struct owner, member), .largest = (most)},
-#define FIELD_ROW_I64(owner, member, least)                                                       \
-    {.type = FIELD_I64, .offset = offsetof(struct owner, member), .smallest = (least)},
-#define FIELD_ROW_STR(owner, member, least, most)                                                 \
-    {.type = FIELD_STR, .offset = offsetof(struct owner, member), .smallest = (least),            \
-     .largest = (most)},
-#define FIELD_ROW_BIN(owner, member, least, most)                                                 \
-    {.type = FIELD_BIN, .offset = offsetof(struct owner, member), .smallest = (least),            \
-     .largest = (most)},
-#define FIELDS_END {.type = FIELD_NONE}
+#define FIELD_ROW_U64(owner, member, most)                                                         \
+    {                                                                                              \
+        .type = FIELD_U64, .offset = offsetof(struct owner, member), .largest = (most)             \
+    }
+#define FIELD_ROW_I64(owner, member, least)                                                        \
+    {                                                                                              \
+        .type = FIELD_I64, .offset = offsetof(struct owner, member), .smallest = (least)           \
+    }
+#define FIELD_ROW_BYTES(kind, owner, member, least, most)                                          \
+    {                                                                                              \
+        .type = (kind), .offset = offsetof(struct owner, member), .smallest = (least),             \
+        .largest = (most)                                                                          \
+    }
+#define FIELD_ROW_STR(owner, member, least, most)                                                  \
+    FIELD_ROW_BYTES(FIELD_STR, owner, member, least, most)
+#define FIELD_ROW_BIN(owner, member, least, most)                                                  \
+    FIELD_ROW_BYTES(FIELD_BIN, owner, member, least, most)
+#define FIELDS_END                                                                                 \
+    {                                                                                              \
+        .type = FIELD_NONE                                                                         \
+    }
 #define FIELDS_COUNT(table) ((uint32_t)(sizeof(table) / sizeof((table)[0]) - 1))
 
 /* Bytes being written: a packer over room that is given. */

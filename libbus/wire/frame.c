@@ -65,7 +65,7 @@ const char *wire_strerror(enum wire_err err)
     return (unsigned)err < WIRE_ERR_COUNT ? err_texts[err] : "no such code";
 }
 
-/* ---- numbers, big-endian ----------------------------------------------------------------------- */
+/* ---- numbers, big-endian --------------------------------------------------------------------- */
 static inline uint64_t word_read(const uint8_t *at)
 {
     uint64_t word;
@@ -126,7 +126,7 @@ static inline void u16_write(uint8_t *at, uint16_t number)
     memcpy(at, &number, sizeof number);
 }
 
-/* ---- writing ----------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 void frame_header_write(uint8_t *out, const struct frame *frame)
 {
     must(frame->value.bytes <= UINT32_MAX);
@@ -186,7 +186,7 @@ void frame_chunk_prefix_write(uint8_t out[FRAME_CHUNK_PREFIX_BYTES], uint64_t to
     u64_write(out + 8, offset);
 }
 
-/* ---- reading ----------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 enum wire_err delivery_header_read(struct span part, uint32_t *out_sub)
 {
     const uint8_t *at = part.data;
@@ -280,7 +280,8 @@ static enum wire_err frame_read(const uint8_t *header, size_t left, struct frame
     frame.frame_bytes = frame_total(bytes);
     if (frame.frame_bytes > left)
         return WIRE_TRUNCATED;
-    if (memcmp(header + FRAME_HEADER_BYTES + bytes, padding_bytes, frame_padded(bytes) - bytes) != 0)
+    if (memcmp(header + FRAME_HEADER_BYTES + bytes, padding_bytes, frame_padded(bytes) - bytes) !=
+        0)
         return WIRE_FORMAT;
     *out_frame = frame;
     return WIRE_OK;

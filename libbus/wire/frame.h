@@ -35,7 +35,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BATCH_NUMBER 0x0b00   /* stands where messages have their number; no message has it */
+#define BATCH_NUMBER 0x0b00 /* stands where messages have their number; no message has it */
 #define DELIVERY_NUMBER 0x0b01
 #define BATCH_FORMAT 1
 enum { BATCH_HEADER_BYTES = 24, FRAME_HEADER_BYTES = 48, DELIVERY_HEADER_BYTES = 9 };
@@ -51,8 +51,8 @@ enum frame_kind {
     FRAME_CHUNK = 3,   /* part of a value: 16 bytes (total, offset; u64 big-endian), then bytes */
     FRAME_ERROR = 4,   /* to subscribers: the error that stands here; value: an encoded error */
     FRAME_TOPIC = 5,   /* to subscribers: value is the name of this topic number; seq 0 */
-    FRAME_GAP = 6,     /* to subscribers: slots from seq on are missing; value: frame_gap_encode() */
-    FRAME_END = 7,     /* to subscribers: topic names a party, which ended; seq: its incarnation;
+    FRAME_GAP = 6, /* to subscribers: slots from seq on are missing; value: frame_gap_encode() */
+    FRAME_END = 7, /* to subscribers: topic names a party, which ended; seq: its incarnation;
                           value: an encoded error, or empty: it completed or left owing nothing */
     FRAME_KIND_COUNT = 8,
 };
@@ -112,7 +112,7 @@ enum wire_err delivery_header_read(struct span part, uint32_t *out_sub);
  * A batch is good if next returned WIRE_EMPTY in the end; frames read before an error stand.  The
  * part may lie at any address.  Errors: WIRE_FORMAT, WIRE_TRUNCATED, WIRE_TRAILING; WIRE_TOO_BIG:
  * a part beyond LIMIT_PART_BYTES, a value beyond what its kind may have (VALUE and COMMIT
- * LIMIT_CHUNK_BYTES); WIRE_ITEMS: more frames than bytes; WIRE_RANGE: all else that is said here. */
+ * LIMIT_CHUNK_BYTES); WIRE_ITEMS: more frames than bytes; WIRE_RANGE: all else said above. */
 struct batch_reader {
     const uint8_t *data; /* the whole part */
     size_t bytes;
@@ -124,20 +124,20 @@ struct batch_reader {
 enum wire_err batch_reader_init(struct batch_reader *reader, struct span part);
 enum wire_err batch_reader_next(struct batch_reader *reader, struct frame *out_frame);
 
-/* A run: frames of one kind VALUE or COMMIT, of one delivery, topic, attempt, reply_to and size, with
- * numbers that follow each other; other kinds are runs of one.  For a million small values a second
- * the broker decides about runs, not about frames. */
+/* A run: frames of one kind VALUE or COMMIT, of one delivery, topic, attempt, reply_to and size,
+ * with numbers that follow each other; other kinds are runs of one.  For a million small values a
+ * second the broker decides about runs, not about frames. */
 struct batch_run {
     struct frame first; /* of the run; value borrowed */
     uint32_t count;
-    uint32_t stride;    /* bytes of each frame */
-    size_t offset;      /* of the first frame within the part */
+    uint32_t stride; /* bytes of each frame */
+    size_t offset;   /* of the first frame within the part */
 };
 enum wire_err batch_reader_next_run(struct batch_reader *reader, struct batch_run *out_run);
 
 /* The values of RESERVE, CHUNK and GAP frames.  encode returns the bytes written. */
 struct frame_reserve {
-    int64_t deadline_ms; /* -1: none */
+    int64_t deadline_ms;      /* -1: none */
     uint64_t value_bytes_max; /* 0: not said */
 };
 enum { FRAME_RESERVE_BYTES_MAX = 32, FRAME_CHUNK_PREFIX_BYTES = 16, FRAME_GAP_BYTES_MAX = 64 };

@@ -13,13 +13,13 @@ struct gap_fields {
 };
 
 static const struct field reserve_fields[] = {
-    FIELD_ROW_I64(frame_reserve, deadline_ms, -1)
-    FIELD_ROW_U64(frame_reserve, value_bytes_max, LIMIT_VALUE_BYTES)
+    FIELD_ROW_I64(frame_reserve, deadline_ms, -1),
+    FIELD_ROW_U64(frame_reserve, value_bytes_max, LIMIT_VALUE_BYTES),
     FIELDS_END,
 };
 static const struct field gap_fields[] = {
-    FIELD_ROW_U64(gap_fields, count, UINT64_MAX)
-    FIELD_ROW_U64(gap_fields, reason, GAP_REASON_COUNT - 1)
+    FIELD_ROW_U64(gap_fields, count, UINT64_MAX),
+    FIELD_ROW_U64(gap_fields, reason, GAP_REASON_COUNT - 1),
     FIELDS_END,
 };
 
@@ -57,8 +57,7 @@ size_t frame_reserve_encode(uint8_t out[FRAME_RESERVE_BYTES_MAX],
 enum wire_err frame_reserve_decode(struct span value, struct frame_reserve *out_reserve)
 {
     struct frame_reserve reserve = {.deadline_ms = -1};
-    enum wire_err err =
-        array_decode(reserve_fields, FIELDS_COUNT(reserve_fields), &reserve, value);
+    enum wire_err err = array_decode(reserve_fields, FIELDS_COUNT(reserve_fields), &reserve, value);
     if (err == WIRE_OK)
         *out_reserve = reserve;
     return err;
@@ -75,7 +74,7 @@ enum wire_err frame_gap_decode(struct span value, struct frame_gap *out_gap)
     struct gap_fields fields = {0};
     enum wire_err err = array_decode(gap_fields, FIELDS_COUNT(gap_fields), &fields, value);
     if (err == WIRE_OK)
-        *out_gap = (struct frame_gap){.count = fields.count,
-                                      .reason = (enum gap_reason)fields.reason};
+        *out_gap =
+            (struct frame_gap){.count = fields.count, .reason = (enum gap_reason)fields.reason};
     return err;
 }

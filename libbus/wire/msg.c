@@ -7,15 +7,15 @@
 #include "libbus/wire/walk.h"
 
 /* ---- the table as data ----------------------------------------------------------------------- */
-#define MESSAGE(upper, name, number, lane, direction, what)                                       \
+#define MESSAGE(upper, name, number, lane, direction, what)                                        \
     static const struct field fields_##name[] = {
-#define FIELD_U64(owner, member, largest, what) FIELD_ROW_U64(msg_##owner, member, largest)
-#define FIELD_I64(owner, member, smallest, what) FIELD_ROW_I64(msg_##owner, member, smallest)
-#define FIELD_STR(owner, member, least, most, what) FIELD_ROW_STR(msg_##owner, member, least, most)
-#define FIELD_BIN(owner, member, least, most, what) FIELD_ROW_BIN(msg_##owner, member, least, most)
-#define MESSAGE_END(upper, name)                                                                  \
-    FIELDS_END                                                                                    \
-    }                                                                                             \
+#define FIELD_U64(owner, member, largest, what) FIELD_ROW_U64(msg_##owner, member, largest),
+#define FIELD_I64(owner, member, smallest, what) FIELD_ROW_I64(msg_##owner, member, smallest),
+#define FIELD_STR(owner, member, least, most, what) FIELD_ROW_STR(msg_##owner, member, least, most),
+#define FIELD_BIN(owner, member, least, most, what) FIELD_ROW_BIN(msg_##owner, member, least, most),
+#define MESSAGE_END(upper, name)                                                                   \
+    FIELDS_END                                                                                     \
+    }                                                                                              \
     ;
 #include "schemas/messages.def"
 #undef MESSAGE
@@ -39,11 +39,11 @@ struct message {
 #define FIELD_BIN(owner, member, least, most, what)
 #define MESSAGE_END(upper, name)
 static const struct message messages[] = {
-#define MESSAGE(upper, title, number, side, toward, what)                                         \
-    [number] = {.name = #title,                                                                   \
-                .lane = MSG_LANE_##side,                                                          \
-                .direction = MSG_##toward,                                                        \
-                .fields = fields_##title,                                                         \
+#define MESSAGE(upper, title, number, side, toward, what)                                          \
+    [number] = {.name = #title,                                                                    \
+                .lane = MSG_LANE_##side,                                                           \
+                .direction = MSG_##toward,                                                         \
+                .fields = fields_##title,                                                          \
                 .field_count = FIELDS_COUNT(fields_##title)},
 #include "schemas/messages.def"
 #undef MESSAGE

@@ -3,7 +3,7 @@
  *
  * The table expands to structs and to descriptors; one walker each encodes, decodes and checks
  * limits.  Decoding first walks the bytes with bounds of its own (depth, elements, bytes left),
- * then hands the fields to msgpack-c, one by one: never an array or a map, so it never allocates. */
+ * then hands the fields to msgpack-c, one by one; never an array or a map, so none allocates. */
 #ifndef WIRE_MSG_H
 #define WIRE_MSG_H
 
@@ -26,7 +26,10 @@ enum msg_direction { MSG_TO_BROKER, MSG_TO_CLIENT };
 #define FIELD_I64(msg, field, smallest, what) int64_t field;
 #define FIELD_STR(msg, field, shortest, longest, what) struct span field;
 #define FIELD_BIN(msg, field, shortest, longest, what) struct span field;
-#define MESSAGE_END(upper, name) char end_; };
+#define MESSAGE_END(upper, name)                                                                   \
+    char end_;                                                                                     \
+    }                                                                                              \
+    ;
 #include "schemas/messages.def"
 #undef MESSAGE
 #undef FIELD_U64
