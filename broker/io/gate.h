@@ -18,7 +18,7 @@ struct gate;
 
 /* The clocks and the dice of one moment. */
 struct gate_now {
-    int64_t now_ns;  /* monotonic */
+    int64_t now_ns; /* monotonic */
     int64_t wall_ns;
     uint64_t random;
 };
@@ -51,8 +51,10 @@ struct gate_out {
     uint8_t head[DELIVERY_HEADER_BYTES];
     struct buffer *part; /* given to the caller, who drops the reference when it is sent */
     char text[512];
+    bool is_warning; /* LOG: an operator wants to know; otherwise only one who follows closely */
 };
-/* The next thing to do; false: nothing more.  Frames for the same subscription are packed into one
+/* The next thing to do; false: nothing more.  All is to be taken before the next thing is let in,
+ * and a control part that was let in must stand until then.  Frames for the same subscription are packed into one
  * batch up to LIMIT_BATCH_BYTES; a payload that is wanted whole goes by reference. */
 bool gate_out(struct gate *gate, struct gate_out *out);
 

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* gate.c -- between parts and the core: bytes to events, effects to bytes; see gate.h.
+ *
+ * Order within one step: the core decides, counts of references are carried out, then gate_out()
+ * gives the effects one by one, and when the last is given, payloads that nobody refers to any more
+ * are freed.  So a run may be sent from a payload that the same step released. */
+#include "broker/io/gate.h"
+
+#include "broker/io/packer.h"
+#include "broker/io/payload.h"
+#include "broker/io/runs.h"
+#include "libbus/base/must.h"
+#include "libbus/wire/msg.h"
+
+#include <stdio.h>
+
+/* A connection whose client speaks a newer minor version than we: it may say what we do not know
+ * (PROTOCOL.md, "Versions").  With the first release there are none, so a list will do. */
+struct newer {
+    conn_id conn;
+    uint64_t token; /* of its session, once we welcomed it: its data connection names it; or 0 */
+};
+
+struct gate {
+    struct memory *memory;
+    struct core *core;
+    struct payload_table payloads;
+    struct runs runs; /* of the batch that was let in last */
+    struct effects effects;
+    uint32_t at; /* the next effect to be given out */
+    struct newer *newers;
+    uint32_t newer_count, newer_room;
+    uint64_t skipped;                     /* messages of newer versions that we did not know */
+    char complaint[200];                  /* stands as long as the event it is in */
+    uint8_t scratch[LIMIT_CONTROL_BYTES]; /* a message being encoded */
+};
+
+struct gate *gate_new(struct memory *memory, const struct core_options *options, int64_t now_ns)
+{
+    struct gate *gate = memory_take(memory, sizeof *gate);
+    if (gate == NULL)
+        return NULL;
+    gate->memory = memory;
+    payload_table_init(&gate->payloads, memory);
+    runs_init(&gate->runs, memory);
+    effects_init(&gate->effects, memory);
+    gate->core = core_new(memory, options, now_ns);
+    if (gate->core == NULL)
+        gate_free(&gate);
+    return gate;
+}
+
+void gate_free(struct gate **gate)
+{
+    struct gate *old = *gate;
+    *gate = NULL;
+    if (old == NULL)
+        return;
+    core_free(&old->core);
+    effects_fini(&old->effects);
+    runs_fini(&old->runs);
+    payload_table_fini(&old->payloads);
+    memory_give(old->memory, old->newers, old->newer_room * sizeof *old->newers);
+    memory_give(old->memory, old, sizeof *old);
+}
+
+/* ---- newer clients ----------------------------------------------------------------------------- */
+
+static struct newer *newer_find(const struct gate *gate, conn_id conn)
+{
+    for (uint32_t i = 0; i < gate->newer_count; i++)
+        if (gate->newers[i].conn == conn)
+            return &gate->newers[i];
+    return NULL;
+}
+
+/* Without memory it is forgotten, and what we do not know is a violation. */
+static void newer_add(struct gate *gate, conn_id conn, uint64_t token)
+{
+    if (newer_find(gate, conn) != NULL)
+        return;
+    if (gate->newer_count == gate->newer_room) {
+        uint32_t room = gate->newer_room > 0 ? gate->newer_room * 2 : 16;
+        size_t size = sizeof *gate->newers;
+        struct newer *newers =
+            memory_resize(gate->memory, gate->newers, gate->newer_room * size, room * size);
+        if (newers == NULL)
+            return;
+        gate->newers = newers;
+        gate->newer_room = room;
+    }
+    gate->newers[gate->newer_count++] = (struct newer){.conn = conn, .token = token};
+}
+
+static void newer_remove(struct gate *gate, conn_id conn)
+{
+    struct newer *newer = newer_find(gate, conn);
+    if (newer != NULL)
+        *newer = gate->newers[--gate->newer_count];
+}
+
+/* What a message from a client says about its version. */
+static void newer_learn(struct gate *gate, conn_id conn, const struct msg *msg)
+{
+    if (msg->type == MSG_HELLO && msg->as.hello.minor > PROTOCOL_MINOR)
+        newer_add(gate, conn, 0);
+    if (msg->type != MSG_ATTACH)
+        return;
+    for (uint32_t i = 0; i < gate->newer_count; i++)
+        if (gate->newers[i].token == msg->as.attach.token && gate->newers[i].token != 0) {
+            newer_add(gate, conn, msg->as.attach.token);
+            return;
+        }
+}
+
+/* ---- in ---------------------------------------------------------------------------------------- */
+
+/* Counts are carried out at once: nothing is freed before the sweep, so their place among the other
+ * effects does not matter. */
+static void count_references(struct gate *gate)
+{
+    for (uint32_t i = 0; i < gate->effects.count; i++) {
+        const struct effect *effect = &gate->effects.items[i];
+        if (effect->type == EFFECT_RETAIN)
+            payload_retain(&gate->payloads, effect->payload, effect->count);
+        else if (effect->type == EFFECT_RELEASE)
+            payload_release(&gate->payloads, effect->payload, effect->count);
+    }
+}
+
+static void step(struct gate *gate, struct gate_now now, struct event event)
+{
+    must(gate->at == gate->effects.count);
+    event.now_ns = now.now_ns;
+    event.wall_ns = now.wall_ns;
+    event.random = now.random;
+    effects_clear(&gate->effects);
+    gate->at = 0;
+    core_step(gate->core, &event, &gate->effects);
+    count_references(gate);
+}
+
+static void violate(struct gate *gate, struct gate_now now, conn_id conn, enum wire_err err,
+                    const char *what)
+{
+    snprintf(gate->complaint, sizeof gate->complaint, "%s: %s", what, wire_strerror(err));
+    gate_violation(gate, now, conn, gate->complaint);
+}
+
+/* A part that should be a message of this lane. */
+static void message_in(struct gate *gate, struct gate_now now, conn_id conn, enum msg_lane lane,
+                       struct span part)
+{
+    struct msg msg;
+    unsigned number = MSG_NONE;
+    enum wire_err err = msg_decode(part, lane, MSG_TO_BROKER, &msg, &number);
+    if (err == WIRE_OK) {
+        newer_learn(gate, conn, &msg);
+        step(gate, now, (struct event){.type = EVENT_MESSAGE, .conn = conn, .as.msg = &msg});
+    } else if (err == WIRE_UNKNOWN && newer_find(gate, conn) != NULL) {
+        gate->skipped += 1;
+    } else {
+        const char *name = msg_name((enum msg_type)number);
+        violate(gate, now, conn, err, name != NULL ? name : "message");
+    }
+}
+
+void gate_control_in(struct gate *gate, struct gate_now now, conn_id conn, struct span part)
+{
+    if (part.bytes > LIMIT_CONTROL_BYTES)
+        violate(gate, now, conn, WIRE_TOO_BIG, "control part");
+    else
+        message_in(gate, now, conn, MSG_LANE_CONTROL, part);
+}
+
+/* The core counts its references; ours is for the step alone. */
+static void batch_in(struct gate *gate, struct gate_now now, conn_id conn, struct buffer **part)
+{
+    payload_id payload;
+    uint32_t bytes = (uint32_t)(*part)->bytes;
+    enum wire_err err = runs_read(&gate->runs, buffer_span(*part));
+    if (err != WIRE_OK) {
+        violate(gate, now, conn, err, "batch");
+        return;
+    }
+    if (!payload_add(&gate->payloads, part, &payload)) {
+        gate_violation(gate, now, conn, "batch: the broker is short of memory");
+        return;
+    }
+    struct event event = {.type = EVENT_DATA, .conn = conn};
+    event.as.data.number = gate->runs.number;
+    event.as.data.frames = gate->runs.frames;
+    event.as.data.payload = payload;
+    event.as.data.payload_bytes = bytes;
+    event.as.data.runs = gate->runs.items;
+    event.as.data.run_count = gate->runs.count;
+    step(gate, now, event);
+    payload_release(&gate->payloads, payload, 1);
+}
+
+void gate_data_in(struct gate *gate, struct gate_now now, conn_id conn, struct buffer **part)
+{
+    if (runs_is_batch(buffer_span(*part)))
+        batch_in(gate, now, conn, part);
+    else
+        message_in(gate, now, conn, MSG_LANE_DATA, buffer_span(*part));
+    buffer_unref(part);
+}
+
+void gate_violation(struct gate *gate, struct gate_now now, conn_id conn, const char *complaint)
+{
+    step(gate, now,
+         (struct event){.type = EVENT_VIOLATION, .conn = conn, .as.complaint = complaint});
+}
+
+void gate_closed(struct gate *gate, struct gate_now now, conn_id conn)
+{
+    newer_remove(gate, conn);
+    step(gate, now, (struct event){.type = EVENT_CLOSED, .conn = conn});
+}
+
+void gate_tick(struct gate *gate, struct gate_now now)
+{
+    step(gate, now, (struct event){.type = EVENT_TICK});
+}
+
+void gate_stop(struct gate *gate, struct gate_now now)
+{
+    step(gate, now, (struct event){.type = EVENT_STOP});
+}
+
+int64_t gate_deadline_ns(const struct gate *gate)
+{
+    return core_deadline_ns(gate->core);
+}
+
+/* ---- out --------------------------------------------------------------------------------------- */
+
+/* What the core says is within the limits of the protocol: that it can be encoded is its promise. */
+static struct buffer *encode(struct gate *gate, const struct msg *msg)
+{
+    size_t bytes = 0;
+    must(msg_encode(msg, gate->scratch, sizeof gate->scratch, &bytes) == WIRE_OK);
+    struct buffer *part = buffer_copy(span_of(gate->scratch, bytes));
+    must(part != NULL);
+    return part;
+}
+
+static void control_out(struct gate *gate, conn_id conn, const struct msg *msg,
+                        struct gate_out *out)
+{
+    if (msg->type == MSG_WELCOME && gate->newer_count > 0) {
+        struct newer *newer = newer_find(gate, conn);
+        if (newer != NULL)
+            newer->token = msg->as.welcome.token;
+    }
+    out->kind = GATE_CONTROL;
+    out->conn = conn;
+    out->part = encode(gate, msg);
+}
+
+static int text_length(struct span text)
+{
+    return (int)(text.bytes > 300 ? 300 : text.bytes);
+}
+
+/* An event of some job's control topic, as a line. */
+static void log_out(const struct msg *msg, struct gate_out *out)
+{
+    const struct msg_event *event = &msg->as.event;
+    out->kind = GATE_LOG;
+    out->is_warning = span_equal(event->name, span_text("refused")) ||
+                      span_equal(event->name, span_text("consumer.slow")) ||
+                      span_equal(event->name, span_text("party.lost"));
+    snprintf(out->text, sizeof out->text, "%.*s%s%.*s%s%.*s", text_length(event->name),
+             (const char *)event->name.data, event->party.bytes > 0 ? " " : "",
+             text_length(event->party), (const char *)event->party.data,
+             event->text.bytes > 0 ? ": " : "", text_length(event->text),
+             (const char *)event->text.data);
+}
+
+bool gate_out(struct gate *gate, struct gate_out *out)
+{
+    *out = (struct gate_out){.kind = GATE_NOTHING};
+    while (gate->at < gate->effects.count && out->kind == GATE_NOTHING) {
+        const struct effect *effect = &gate->effects.items[gate->at];
+        switch (effect->type) {
+        case EFFECT_SEND_MSG:
+            control_out(gate, effect->conn, &gate->effects.msgs[effect->index], out);
+            gate->at += 1;
+            break;
+        case EFFECT_SEND_RUN:
+        case EFFECT_SEND_FRAME:
+            out->kind = GATE_DATA;
+            out->conn = effect->conn;
+            delivery_header_write(out->head, effect->sub);
+            out->part = pack_batch(&gate->effects, &gate->payloads, &gate->at);
+            break;
+        case EFFECT_DROP:
+            newer_remove(gate, effect->conn);
+            out->kind = GATE_DROP;
+            out->conn = effect->conn;
+            gate->at += 1;
+            break;
+        case EFFECT_LOG:
+            log_out(&gate->effects.msgs[effect->index], out);
+            gate->at += 1;
+            break;
+        case EFFECT_RETAIN:
+        case EFFECT_RELEASE: gate->at += 1; break;
+        }
+    }
+    if (out->kind == GATE_NOTHING)
+        payload_table_sweep(&gate->payloads);
+    return out->kind != GATE_NOTHING;
+}
+
+uint32_t gate_payload_count(const struct gate *gate)
+{
+    return gate->payloads.count;
+}
+
+uint64_t gate_payload_bytes(const struct gate *gate)
+{
+    return gate->payloads.bytes;
+}
+
+const struct core *gate_core(const struct gate *gate)
+{
+    return gate->core;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* packer.h -- frames to a subscription as one part: packed together, or by reference.
+ *
+ * A frame is encoded once and sent to n: what lies in a payload is passed on as it is, and a payload
+ * that is wanted whole is passed on itself.  Effects that are not about bytes (counts of
+ * references) may stand between those of one batch; they end nothing. */
+#ifndef IO_PACKER_H
+#define IO_PACKER_H
+
+#include "broker/core/effect.h"
+#include "broker/io/payload.h"
+#include "libbus/base/buffer.h"
+
+#include <stdint.h>
+
+/* The batch that begins with the SEND_RUN or SEND_FRAME at effects->items[*at], as far as it goes;
+ * *at is moved behind it.  A reference of the caller's own; never NULL: without memory the process
+ * ends, as in effect.h. */
+struct buffer *pack_batch(const struct effects *effects, const struct payload_table *payloads,
+                          uint32_t *at);
+
+#endif

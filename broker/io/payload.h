@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* payload.h -- the received parts that the core wants kept: numbered, counted, freed exactly once.
+ *
+ * The core names a payload by its id and says by effects how many references it has on it.  A
+ * payload whose count reaches zero is freed by payload_table_sweep(), which is called once all
+ * effects of a step are carried out: until then sends of the same step may still need its bytes.
+ * Ids start at 1 and are used again after that. */
+#ifndef IO_PAYLOAD_H
+#define IO_PAYLOAD_H
+
+#include "broker/core/event.h"
+#include "libbus/base/buffer.h"
+#include "libbus/base/memory.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct payload {
+    struct buffer *buffer; /* NULL: a free place */
+    uint32_t refs;
+    uint32_t next;  /* free: the next free place; unreferenced: the next to be swept; 0: none */
+    bool is_doomed; /* among those to be swept, unless retained again until then */
+};
+
+struct payload_table {
+    struct memory *memory;
+    struct payload *items; /* id - 1 is the place */
+    uint32_t room;
+    uint32_t used;   /* places ever used */
+    uint32_t free;   /* id of the first free place, or 0 */
+    uint32_t doomed; /* id of the first to be swept, or 0 */
+    uint32_t count;
+    uint64_t bytes;
+};
+
+void payload_table_init(struct payload_table *table, struct memory *memory);
+void payload_table_fini(struct payload_table *table); /* drops whatever is left */
+
+/* Takes the buffer over, with one reference; false: no memory, and the buffer stays the caller's. */
+bool payload_add(struct payload_table *table, struct buffer **buffer, payload_id *out_id);
+void payload_retain(struct payload_table *table, payload_id id, uint32_t refs);
+void payload_release(struct payload_table *table, payload_id id, uint32_t refs);
+/* The bytes of a payload, borrowed. */
+struct buffer *payload_buffer(const struct payload_table *table, payload_id id);
+/* Frees what has no reference left. */
+void payload_table_sweep(struct payload_table *table);
+
+#endif

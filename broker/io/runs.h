@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* runs.h -- a received batch as the core needs to know it: runs of frames, one record each. */
+#ifndef IO_RUNS_H
+#define IO_RUNS_H
+
+#include "broker/core/event.h"
+#include "libbus/base/memory.h"
+#include "libbus/base/span.h"
+#include "libbus/wire/frame.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Used again for each batch; grows to the largest seen, at most LIMIT_BATCH_FRAMES. */
+struct runs {
+    struct memory *memory;
+    struct event_run *items;
+    uint32_t count, room;
+    uint64_t number; /* of the batch's first frame */
+    uint32_t frames;
+};
+
+void runs_init(struct runs *runs, struct memory *memory);
+void runs_fini(struct runs *runs);
+
+/* Whether a part of the data channel is a batch rather than a message. */
+bool runs_is_batch(struct span part);
+
+/* Reads a whole batch; runs->items stand until the next call.
+ * Errors: those of batch_reader_next_run(), frame_reserve_decode(), frame_chunk_decode();
+ * WIRE_LANE: a frame that only the broker sends; WIRE_FULL: no memory. */
+enum wire_err runs_read(struct runs *runs, struct span part);
+
+#endif
