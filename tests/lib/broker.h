@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* broker.h -- a real errbusd on free ports. */
+#ifndef TESTS_LIB_BROKER_H
+#define TESTS_LIB_BROKER_H
+
+#include "tests/lib/process.h"
+
+#define BROKER_ENDPOINT_BYTES_MAX 256
+
+struct broker {
+    struct process process;
+    char control[BROKER_ENDPOINT_BYTES_MAX]; /* as its ready line has them */
+    char data[BROKER_ENDPOINT_BYTES_MAX];
+};
+
+/* Starts errbusd with the arguments in more (NULL at their end, or NULL), on free ports of the
+ * loopback where they do not name endpoints, and waits for its ready line.  False: it is not ready;
+ * broker->process tells why. */
+bool broker_start(struct broker *broker, const char *const *more);
+
+/* SIGTERM, and its exit code; -1: it did not end within timeout_ms. */
+int broker_stop(struct broker *broker, int64_t timeout_ms);
+
+void broker_fini(struct broker *broker);
+
+#endif

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* expect.c -- what system tests say and expect, in one line each. */
+#include "tests/lib/expect.h"
+
+#include <criterion/criterion.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DESCRIPTION_BYTES_MAX 2048
+#define COMMAND_BYTES_MAX 1024
+#define WORDS_MAX 12
+
+struct broker stage;
+
+void stage_open_with(const char *const *more)
+{
+    cr_assert(broker_start(&stage, more), "errbusd is not ready: %s%s",
+              process_said(&stage.process), process_complained(&stage.process));
+}
+
+void stage_open(void)
+{
+    stage_open_with(NULL);
+}
+
+void stage_close(void)
+{
+    broker_fini(&stage);
+}
+
+bool is_asked(const char *variable)
+{
+    const char *value = getenv(variable);
+    return value != NULL && value[0] != '\0' && strcmp(value, "0") != 0;
+}
+
+const char *code_name(enum bus_err err)
+{
+    static const char *const names[] = {
+        "BUS_OK",       "BUS_EINVAL",  "BUS_ENOMEM",  "BUS_ETIMEDOUT", "BUS_EFULL",
+        "BUS_ETOOBIG",  "BUS_EPROTO",  "BUS_ELOST",   "BUS_EOVERRUN",  "BUS_EFAILED",
+        "BUS_ESETTLED", "BUS_EFENCED", "BUS_EDENIED", "BUS_ECLOSED",   "BUS_EENDED"};
+    return (size_t)err < sizeof names / sizeof names[0] ? names[err] : "?";
+}
+
+void expect_code(enum bus_err err, enum bus_err expected)
+{
+    cr_assert(err == expected, "%s, not %s", code_name(err), code_name(expected));
+}
+
+static const char *describe(const struct bus_error *error, char text[DESCRIPTION_BYTES_MAX])
+{
+    text[0] = '\0';
+    if (error != NULL) {
+        bus_error_describe(error, text, DESCRIPTION_BYTES_MAX);
+    }
+    return text;
+}
+
+void expect_code_of(enum bus_err err, enum bus_err expected, struct bus_error **error)
+{
+    char text[DESCRIPTION_BYTES_MAX];
+    cr_assert(err == expected, "%s, not %s: %s", code_name(err), code_name(expected),
+              describe(err != BUS_OK ? *error : NULL, text));
+    if (err != BUS_OK) {
+        cr_assert_not_null(*error, "%s comes without an error", code_name(err));
+        bus_error_unref(error);
+    }
+}
+
+/* ---- parties in this process ------------------------------------------------------------------*/
+
+struct bus *must_open_with(const struct bus_options *options)
+{
+    struct bus *bus = NULL;
+    struct bus_error *error = NULL;
+    enum bus_err err = bus_open(stage.control, options, SOON_MS, &bus, &error);
+    expect_code_of(err, BUS_OK, &error);
+    return bus;
+}
+
+struct bus *must_open(const char *party)
+{
+    struct bus_options options;
+    bus_options_init(&options);
+    options.party = party;
+    return must_open_with(&options);
+}
+
+void must_close(struct bus **bus)
+{
+    expect_code(bus_close(bus, SOON_MS), BUS_OK);
+    cr_assert_null(*bus);
+}
+
+void must_publish(struct bus *bus, const char *topic, const char *text)
+{
+    expect_code(bus_publish(bus, topic, text, strlen(text)), BUS_OK);
+}
+
+void must_flush(struct bus *bus)
+{
+    expect_code(bus_flush(bus, SOON_MS), BUS_OK);
+}
+
+struct bus_slot *must_reserve(struct bus *bus, const char *topic)
+{
+    struct bus_slot *slot = NULL;
+    expect_code(bus_slot_reserve(bus, topic, BUS_FOREVER, &slot), BUS_OK);
+    return slot;
+}
+
+void must_commit(struct bus_slot **slot, const char *text)
+{
+    expect_code(bus_slot_commit(slot, text, strlen(text)), BUS_OK);
+    cr_assert_null(*slot, "a commit that is fine takes the slot over");
+}
+
+void fail_slot(struct bus_slot **slot, const char *type, const char *text)
+{
+    struct bus_error *error = bus_error_new(type, NULL, "%s", text);
+    bus_slot_fail(slot, error);
+    bus_error_unref(&error);
+}
+
+struct bus_sub *must_subscribe_with(struct bus *bus, const char *pattern,
+                                    const struct bus_sub_options *options)
+{
+    struct bus_sub *sub = NULL;
+    expect_code(bus_sub_open(bus, pattern, options, &sub), BUS_OK);
+    must_flush(bus);
+    return sub;
+}
+
+struct bus_sub *must_subscribe(struct bus *bus, const char *pattern)
+{
+    return must_subscribe_with(bus, pattern, NULL);
+}
+
+void expect_message(struct bus_msg *msg, const char *text)
+{
+    size_t bytes = 0;
+    const char *value = bus_msg_value(msg, &bytes);
+    cr_assert(bytes == strlen(text) && memcmp(value, text, bytes) == 0,
+              "the value of %s %llu is '%.*s', not '%s'", bus_msg_topic(msg),
+              (unsigned long long)bus_msg_seq(msg), (int)(bytes < 200 ? bytes : 200), value, text);
+}
+
+static void expect_position(const struct bus_sub *sub, const char *topic, uint64_t seq)
+{
+    uint64_t got = 0;
+    const char *name = bus_sub_slot(sub, &got);
+    cr_assert(name != NULL && strcmp(name, topic) == 0 && got == seq,
+              "received at %s %llu, not at %s %llu", name != NULL ? name : "nowhere",
+              (unsigned long long)got, topic, (unsigned long long)seq);
+}
+
+void expect_value(struct bus_sub *sub, const char *topic, uint64_t seq, const char *text)
+{
+    struct bus_msg *msg = NULL;
+    struct bus_error *error = NULL;
+    enum bus_err err = bus_sub_recv(sub, SOON_MS, &msg, &error);
+    expect_code_of(err, BUS_OK, &error);
+    expect_position(sub, topic, seq);
+    cr_assert_str_eq(bus_msg_topic(msg), topic);
+    cr_assert_eq(bus_msg_seq(msg), seq);
+    expect_message(msg, text);
+    bus_msg_free(&msg);
+}
+
+struct bus_error *expect_error(struct bus_sub *sub, const char *topic, uint64_t seq,
+                               const char *kind)
+{
+    char text[DESCRIPTION_BYTES_MAX];
+    struct bus_msg *msg = NULL;
+    struct bus_error *error = NULL;
+    enum bus_err err = bus_sub_recv(sub, SOON_MS, &msg, &error);
+    cr_assert(err == BUS_EFAILED, "%s, where the error of %s %llu was due: %s", code_name(err),
+              topic, (unsigned long long)seq, describe(err != BUS_OK ? error : NULL, text));
+    expect_position(sub, topic, seq);
+    cr_assert_str_eq(bus_error_kind(error), kind, "%s", describe(error, text));
+    return error;
+}
+
+void expect_failed(struct bus_sub *sub, const char *topic, uint64_t seq, const char *kind)
+{
+    struct bus_error *error = expect_error(sub, topic, seq, kind);
+    bus_error_unref(&error);
+}
+
+void expect_end(struct bus_sub *sub, const char *kind)
+{
+    char text[DESCRIPTION_BYTES_MAX];
+    struct bus_msg *msg = NULL;
+    struct bus_error *error = NULL;
+    enum bus_err err = bus_sub_recv(sub, SOON_MS, &msg, &error);
+    cr_assert(err == (kind != NULL ? BUS_EFAILED : BUS_EENDED), "%s, where an end was due: %s",
+              code_name(err), describe(err != BUS_OK ? error : NULL, text));
+    if (kind != NULL) {
+        cr_assert_str_eq(bus_error_kind(error), kind, "%s", describe(error, text));
+    }
+    bus_error_unref(&error);
+}
+
+void expect_nothing(struct bus *bus, struct bus_sub *sub)
+{
+    char text[DESCRIPTION_BYTES_MAX];
+    struct bus_msg *msg = NULL;
+    struct bus_error *error = NULL;
+    must_flush(bus);
+    enum bus_err err = bus_sub_recv(sub, BUS_POLL, &msg, &error);
+    cr_assert(err == BUS_ETIMEDOUT, "%s, where nothing was due: %s", code_name(err),
+              describe(err != BUS_OK ? error : NULL, text));
+    bus_error_unref(&error);
+}
+
+void expect_awaited(struct bus *bus, const char *topic, uint64_t seq, const char *text)
+{
+    struct bus_msg *msg = NULL;
+    struct bus_error *error = NULL;
+    enum bus_err err = bus_await(bus, topic, seq, SOON_MS, &msg, &error);
+    expect_code_of(err, BUS_OK, &error);
+    cr_assert_str_eq(bus_msg_topic(msg), topic);
+    cr_assert_eq(bus_msg_seq(msg), seq);
+    expect_message(msg, text);
+    bus_msg_free(&msg);
+}
+
+struct bus_error *expect_await_failed(struct bus *bus, const char *topic, uint64_t seq,
+                                      const char *kind)
+{
+    char text[DESCRIPTION_BYTES_MAX];
+    struct bus_msg *msg = NULL;
+    struct bus_error *error = NULL;
+    enum bus_err err = bus_await(bus, topic, seq, SOON_MS, &msg, &error);
+    cr_assert(err == BUS_EFAILED, "%s, where %s %llu was to fail", code_name(err), topic,
+              (unsigned long long)seq);
+    cr_assert_str_eq(bus_error_kind(error), kind, "%s", describe(error, text));
+    return error;
+}
+
+static void *wait_for_it(void *arg)
+{
+    struct waiter *waiter = arg;
+    if (waiter->topic != NULL) {
+        waiter->err = bus_await(waiter->bus, waiter->topic, waiter->seq, waiter->timeout_ms,
+                                &waiter->msg, &waiter->error);
+    } else {
+        waiter->err = bus_sub_recv(waiter->sub, waiter->timeout_ms, &waiter->msg, &waiter->error);
+    }
+    waiter->ended_ms = test_now_ms();
+    return NULL;
+}
+
+void waiter_start(struct waiter *waiter)
+{
+    if (waiter->timeout_ms == 0) {
+        waiter->timeout_ms = SOON_MS;
+    }
+    cr_assert_eq(pthread_create(&waiter->thread, NULL, wait_for_it, waiter), 0);
+}
+
+void waiter_join(struct waiter *waiter)
+{
+    pthread_join(waiter->thread, NULL);
+}
+
+void waiter_fini(struct waiter *waiter)
+{
+    bus_msg_free(&waiter->msg);
+    bus_error_unref(&waiter->error);
+}
+
+/* ---- watching ---------------------------------------------------------------------------------*/
+
+struct bus_tap *must_tap(const char *job, uint64_t from_id)
+{
+    struct bus_tap *tap = NULL;
+    struct bus_error *error = NULL;
+    struct bus_tap_options options;
+    bus_tap_options_init(&options);
+    options.job = job;
+    options.from_id = from_id;
+    enum bus_err err = bus_tap_open(stage.control, &options, SOON_MS, &tap, &error);
+    expect_code_of(err, BUS_OK, &error);
+    return tap;
+}
+
+const struct bus_event *expect_event(struct bus_tap *tap, const char *name, const char *party)
+{
+    int64_t until_ms = test_now_ms() + SOON_MS;
+    for (;;) {
+        const struct bus_event *event = NULL;
+        struct bus_error *error = NULL;
+        int64_t left_ms = until_ms - test_now_ms();
+        enum bus_err err = bus_tap_next(tap, left_ms > 0 ? left_ms : 0, &event, &error);
+        cr_assert(err == BUS_OK, "%s, where the event %s of %s was due", code_name(err), name,
+                  party != NULL ? party : "anybody");
+        if (strcmp(bus_event_name(event), name) == 0 &&
+            (party == NULL || strcmp(bus_event_party(event), party) == 0)) {
+            return event;
+        }
+    }
+}
+
+size_t count_events_until(struct bus_tap *tap, const char *name, const char *until)
+{
+    size_t count = 0;
+    for (;;) {
+        const struct bus_event *event = NULL;
+        struct bus_error *error = NULL;
+        enum bus_err err = bus_tap_next(tap, SOON_MS, &event, &error);
+        cr_assert(err == BUS_OK, "%s, where the event %s was due", code_name(err), until);
+        if (strcmp(bus_event_name(event), until) == 0) {
+            return count;
+        }
+        count += strcmp(bus_event_name(event), name) == 0;
+    }
+}
+
+static struct bus_status *must_ask(const char *job)
+{
+    struct bus_status *status = NULL;
+    struct bus_error *error = NULL;
+    enum bus_err err = bus_status_get(stage.control, job, SOON_MS, &status, &error);
+    expect_code_of(err, BUS_OK, &error);
+    return status;
+}
+
+uint64_t refused_count(void)
+{
+    struct bus_status *status = must_ask(NULL);
+    uint64_t count = bus_status_refused(status);
+    bus_status_free(&status);
+    return count;
+}
+
+bool find_row(const char *job, enum bus_status_kind kind, const char *name,
+              struct bus_status_row *out_row)
+{
+    struct bus_status *status = must_ask(job);
+    bool is_found = false;
+    for (size_t i = 0; i < bus_status_count(status) && !is_found; i++) {
+        const struct bus_status_row *row = bus_status_at(status, i);
+        is_found = row->kind == kind && strcmp(row->name, name) == 0 &&
+                   (job == NULL || strcmp(row->job, job) == 0);
+        if (is_found) {
+            *out_row = *row;
+        }
+    }
+    bus_status_free(&status);
+    return is_found;
+}
+
+/* ---- parties in processes of their own ------------------------------------------------------- */
+
+void party_start(struct party *party, const char *name, const char *const *words)
+{
+    const char *argv[WORDS_MAX + 4] = {"test_party", stage.control, name};
+    for (size_t i = 0; words != NULL && words[i] != NULL && i < WORDS_MAX; i++) {
+        argv[3 + i] = words[i];
+    }
+    cr_assert(process_start(&party->process, argv, NULL), "test_party cannot be started");
+    party_expect(party, "OK");
+}
+
+void party_command(struct party *party, const char *command)
+{
+    char line[COMMAND_BYTES_MAX];
+    int length = snprintf(line, sizeof line, "%s\n", command);
+    cr_assert(process_say(&party->process, line, (size_t)length), "it does not listen: %s",
+              process_said(&party->process));
+}
+
+void party_expect(struct party *party, const char *answer)
+{
+    const char *line = NULL;
+    do {
+        cr_assert(process_line(&party->process, 3 * SOON_MS, &line),
+                  "no answer, where '%s' was due; it said: %s%s", answer,
+                  process_said(&party->process), process_complained(&party->process));
+    } while (strncmp(line, "= ", 2) != 0);
+    cr_assert_str_eq(line + 2, answer);
+}
+
+void party_do(struct party *party, const char *answer, const char *command, ...)
+{
+    char line[COMMAND_BYTES_MAX];
+    va_list args;
+    va_start(args, command);
+    vsnprintf(line, sizeof line, command, args);
+    va_end(args);
+    party_command(party, line);
+    party_expect(party, answer);
+}
+
+size_t party_count(const struct party *party, const char *what)
+{
+    size_t count = 0;
+    size_t length = strlen(what);
+    const char *at = process_said(&party->process);
+    while ((at = strstr(at, "! ")) != NULL) {
+        at += 2;
+        count += strncmp(at, what, length) == 0;
+    }
+    return count;
+}
+
+void party_fini(struct party *party)
+{
+    process_fini(&party->process);
+}

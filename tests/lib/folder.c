@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* folder.c -- a folder of one's own that goes with everything in it. */
+#include "tests/lib/folder.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WALK_FDS 16
+
+bool folder_make(struct folder *folder)
+{
+    const char *parent = getenv("TMPDIR");
+    snprintf(folder->path, sizeof folder->path, "%s/errbus-XXXXXX",
+             parent != NULL && strlen(parent) < 80 ? parent : "/tmp");
+    if (mkdtemp(folder->path) != NULL) {
+        return true;
+    }
+    folder->path[0] = '\0';
+    return false;
+}
+
+bool folder_write(const struct folder *folder, const char *name, const char *text, char *path)
+{
+    int length = snprintf(path, FOLDER_PATH_BYTES_MAX, "%s/%s", folder->path, name);
+    FILE *file = length < FOLDER_PATH_BYTES_MAX ? fopen(path, "we") : NULL;
+    if (file == NULL) {
+        return false;
+    }
+    bool is_written = fputs(text, file) >= 0;
+    return fclose(file) == 0 && is_written;
+}
+
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *at)
+{
+    (void)status;
+    (void)kind;
+    (void)at;
+    return remove(path);
+}
+
+void folder_fini(struct folder *folder)
+{
+    if (folder->path[0] != '\0') {
+        nftw(folder->path, remove_one, WALK_FDS, FTW_DEPTH | FTW_PHYS);
+    }
+    folder->path[0] = '\0';
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* folder.h -- a folder of one's own that goes with everything in it. */
+#ifndef TESTS_LIB_FOLDER_H
+#define TESTS_LIB_FOLDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define FOLDER_PATH_BYTES_MAX 128
+
+struct folder {
+    char path[FOLDER_PATH_BYTES_MAX]; /* "": none */
+};
+
+bool folder_make(struct folder *folder);
+/* Writes a file in it; path has room for FOLDER_PATH_BYTES_MAX. */
+bool folder_write(const struct folder *folder, const char *name, const char *text, char *path);
+void folder_fini(struct folder *folder);
+
+#endif

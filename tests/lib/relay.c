@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* relay.c -- a thread that carries bytes between pairs of sockets, as long as it is let. */
+#include "tests/lib/relay.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define FLOW_BYTES ((size_t)256 * 1024)
+#define BACKLOG 32
+
+static struct sockaddr_in loopback(uint16_t port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return address;
+}
+
+static int listen_somewhere(char endpoint[RELAY_ENDPOINT_BYTES_MAX])
+{
+    struct sockaddr_in address = loopback(0);
+    socklen_t bytes = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, bytes) != 0 || listen(fd, BACKLOG) != 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &bytes) != 0) {
+        return -1;
+    }
+    snprintf(endpoint, RELAY_ENDPOINT_BYTES_MAX, "tcp://127.0.0.1:%u", ntohs(address.sin_port));
+    return fd;
+}
+
+bool relay_open(struct relay *relay)
+{
+    memset(relay, 0, sizeof *relay);
+    for (size_t i = 0; i < RELAY_PAIRS_MAX; i++) {
+        relay->pairs[i].near = relay->pairs[i].far = -1;
+    }
+    relay->wake[0] = relay->wake[1] = -1;
+    relay->listeners[0] = listen_somewhere(relay->control_endpoint);
+    relay->listeners[1] = listen_somewhere(relay->data_endpoint);
+    return relay->listeners[0] >= 0 && relay->listeners[1] >= 0 &&
+           pipe2(relay->wake, O_CLOEXEC | O_NONBLOCK) == 0;
+}
+
+/* ---- pairs ------------------------------------------------------------------------------------*/
+
+static void pair_close(struct relay_pair *pair)
+{
+    if (pair->near >= 0) {
+        close(pair->near);
+        close(pair->far);
+        free(pair->out.bytes);
+        free(pair->back.bytes);
+    }
+    *pair = (struct relay_pair){.near = -1, .far = -1};
+}
+
+static void pair_open(struct relay *relay, size_t listener)
+{
+    struct sockaddr_in address = loopback(relay->targets[listener]);
+    struct relay_pair *pair = relay->pairs;
+    int yes = 1;
+    int near = accept4(relay->listeners[listener], NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (near < 0) {
+        return;
+    }
+    while (pair < relay->pairs + RELAY_PAIRS_MAX && pair->near >= 0) {
+        pair++;
+    }
+    int far = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool is_up = far >= 0 && pair < relay->pairs + RELAY_PAIRS_MAX &&
+                 atomic_load(&relay->state) != RELAY_CUT &&
+                 connect(far, (struct sockaddr *)&address, sizeof address) == 0;
+    if (!is_up) {
+        close(near);
+        if (far >= 0) {
+            close(far);
+        }
+        return;
+    }
+    fcntl(far, F_SETFL, O_NONBLOCK);
+    setsockopt(near, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    setsockopt(far, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    pair->near = near;
+    pair->far = far;
+    pair->out.bytes = malloc(FLOW_BYTES);
+    pair->back.bytes = malloc(FLOW_BYTES);
+    if (pair->out.bytes == NULL || pair->back.bytes == NULL) {
+        abort();
+    }
+}
+
+/* False: one of the two ends is gone. */
+static bool flow(struct relay_flow *flow, int from, int to)
+{
+    if (flow->count == 0) {
+        ssize_t count = read(from, flow->bytes, FLOW_BYTES);
+        if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) {
+            return false;
+        }
+        flow->count = count > 0 ? (size_t)count : 0;
+        flow->sent = 0;
+    }
+    if (flow->count > 0) {
+        ssize_t count = send(to, flow->bytes + flow->sent, flow->count - flow->sent, MSG_NOSIGNAL);
+        if (count < 0 && errno != EAGAIN && errno != EINTR) {
+            return false;
+        }
+        flow->sent += count > 0 ? (size_t)count : 0;
+        flow->count = flow->sent == flow->count ? 0 : flow->count;
+    }
+    return true;
+}
+
+/* ---- the thread -------------------------------------------------------------------------------*/
+
+static short wanted(const struct relay_flow *in, const struct relay_flow *out)
+{
+    return (short)((in->count == 0 ? POLLIN : 0) | (out->count > 0 ? POLLOUT : 0));
+}
+
+static size_t fill(const struct relay *relay, struct pollfd *fds)
+{
+    size_t count = 0;
+    bool is_silent = atomic_load(&relay->state) == RELAY_SILENT;
+    fds[count++] = (struct pollfd){.fd = relay->wake[0], .events = POLLIN};
+    fds[count++] = (struct pollfd){.fd = is_silent ? -1 : relay->listeners[0], .events = POLLIN};
+    fds[count++] = (struct pollfd){.fd = is_silent ? -1 : relay->listeners[1], .events = POLLIN};
+    for (const struct relay_pair *pair = relay->pairs;
+         !is_silent && pair < relay->pairs + RELAY_PAIRS_MAX; pair++) {
+        if (pair->near >= 0) {
+            fds[count++] =
+                (struct pollfd){.fd = pair->near, .events = wanted(&pair->out, &pair->back)};
+            fds[count++] =
+                (struct pollfd){.fd = pair->far, .events = wanted(&pair->back, &pair->out)};
+        }
+    }
+    return count;
+}
+
+static void carry(struct relay *relay)
+{
+    for (struct relay_pair *pair = relay->pairs; pair < relay->pairs + RELAY_PAIRS_MAX; pair++) {
+        if (pair->near >= 0 && (!flow(&pair->out, pair->near, pair->far) ||
+                                !flow(&pair->back, pair->far, pair->near))) {
+            pair_close(pair);
+        }
+    }
+}
+
+static void *run(void *arg)
+{
+    struct relay *relay = arg;
+    struct pollfd fds[3 + 2 * RELAY_PAIRS_MAX];
+    char drained[16];
+    while (!atomic_load(&relay->is_over)) {
+        poll(fds, fill(relay, fds), -1);
+        while (read(relay->wake[0], drained, sizeof drained) > 0) {
+        }
+        int state = atomic_load(&relay->state);
+        for (size_t i = 0; i < RELAY_PAIRS_MAX && state == RELAY_CUT; i++) {
+            pair_close(&relay->pairs[i]);
+        }
+        atomic_store(&relay->seen, state);
+        if (state != RELAY_SILENT) {
+            pair_open(relay, 0);
+            pair_open(relay, 1);
+            carry(relay);
+        }
+    }
+    return NULL;
+}
+
+static uint16_t port_of(const char *endpoint)
+{
+    const char *colon = strrchr(endpoint, ':');
+    return colon != NULL ? (uint16_t)strtoul(colon + 1, NULL, 10) : 0;
+}
+
+bool relay_start(struct relay *relay, const char *control_endpoint, const char *data_endpoint)
+{
+    relay->targets[0] = port_of(control_endpoint);
+    relay->targets[1] = port_of(data_endpoint);
+    relay->has_thread = pthread_create(&relay->thread, NULL, run, relay) == 0;
+    return relay->has_thread;
+}
+
+void relay_set(struct relay *relay, enum relay_state state)
+{
+    atomic_store(&relay->state, state);
+    while (atomic_load(&relay->seen) != (int)state) {
+        ssize_t written = write(relay->wake[1], "", 1);
+        (void)written; /* full: it will wake in any case */
+        sched_yield();
+    }
+}
+
+void relay_fini(struct relay *relay)
+{
+    if (relay->has_thread) {
+        atomic_store(&relay->is_over, true);
+        ssize_t written = write(relay->wake[1], "", 1);
+        (void)written; /* full: it will wake in any case */
+        pthread_join(relay->thread, NULL);
+        for (size_t i = 0; i < RELAY_PAIRS_MAX; i++) {
+            pair_close(&relay->pairs[i]);
+        }
+    }
+    for (size_t i = 0; i < 2 && relay->control_endpoint[0] != '\0'; i++) {
+        close(relay->listeners[i]);
+        close(relay->wake[i]);
+    }
+    memset(relay, 0, sizeof *relay);
+}

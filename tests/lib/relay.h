@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* relay.h -- a cable that can be cut: TCP connections to one side are carried on to the other.
+ *
+ * Between a party and the broker it stands twice, for control and data; the broker then advertises
+ * the relay's data port (relay_data_endpoint()). */
+#ifndef TESTS_LIB_RELAY_H
+#define TESTS_LIB_RELAY_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define RELAY_ENDPOINT_BYTES_MAX 64
+#define RELAY_PAIRS_MAX 64
+
+enum relay_state {
+    RELAY_WHOLE,  /* carries bytes */
+    RELAY_CUT,    /* connections are closed, new ones too */
+    RELAY_SILENT, /* connections stay, nothing passes: a cable drawn, a host frozen */
+};
+
+struct relay_flow {
+    char *bytes;
+    size_t count;
+    size_t sent;
+};
+
+struct relay_pair {
+    int near; /* -1: free */
+    int far;
+    struct relay_flow out; /* near to far */
+    struct relay_flow back;
+};
+
+struct relay {
+    char control_endpoint[RELAY_ENDPOINT_BYTES_MAX];
+    char data_endpoint[RELAY_ENDPOINT_BYTES_MAX];
+    int listeners[2]; /* control, data */
+    uint16_t targets[2];
+    int wake[2]; /* a pipe: the state has changed, or the end has come */
+    atomic_int state;
+    atomic_int seen; /* the state that the thread has made true */
+    atomic_bool is_over;
+    bool has_thread;
+    pthread_t thread;
+    struct relay_pair pairs[RELAY_PAIRS_MAX];
+};
+
+/* Listens on two free ports; the endpoints are known from then on. */
+bool relay_open(struct relay *relay);
+/* Carries on to where the broker listens ("tcp://host:port", on the loopback). */
+bool relay_start(struct relay *relay, const char *control_endpoint, const char *data_endpoint);
+/* Returns when it is so. */
+void relay_set(struct relay *relay, enum relay_state state);
+void relay_fini(struct relay *relay);
+
+#endif
