@@ -64,8 +64,8 @@ static void sort_out(const struct aggregator *aggregator, struct harvest *harves
     }
 }
 
-/* Waits for SILO/name seq of every silo.  True: at least min are good.  False: *out_exit says how to
- * end, and promise, which depended on them, is failed with all their errors. */
+/* Waits for SILO/name seq of every silo.  True: at least min are good.  False: *out_exit says how
+ * to end, and promise, which depended on them, is failed with all their errors. */
 static bool collect(const struct aggregator *aggregator, struct harvest *harvest, const char *name,
                     uint64_t seq, size_t count, struct bus_slot **promise, int *out_exit)
 {
