@@ -75,5 +75,9 @@
 /* the client */
 #define LIMIT_REFUSALS 1024
 #define LIMIT_WANTS 65536 /* given to one bus_gather() */
+#define LIMIT_OWN_TOPICS 65536 /* topics that one session writes */
+#define LIMIT_RESULTS 65536    /* RETRACT and COMPLETE whose answer was not asked for yet */
+#define LIMIT_UPLOAD_CHUNKS 8  /* of one value, sent and not accepted yet */
+#define LIMIT_STALE_WANTS 4096 /* given up, but an answer may still be under way */
 
 #endif
