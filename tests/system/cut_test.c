@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* cut_test.c -- links that are cut or fall silent, for less and for longer than they may. */
+#include "tests/lib/expect.h"
+#include "tests/lib/relay.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct relay relay;
+
+static void open_with_relay(void)
+{
+    cr_assert(relay_open(&relay));
+    const char *const more[] = {"--advertise", relay.data_endpoint, NULL};
+    stage_open_with(more);
+    cr_assert(relay_start(&relay, stage.control, stage.data));
+}
+
+static void close_with_relay(void)
+{
+    relay_fini(&relay);
+    stage_close();
+}
+
+TestSuite(cut, .init = open_with_relay, .fini = close_with_relay, .timeout = 240);
+
+struct handled {
+    atomic_int count;
+    char kind[32];
+};
+
+static void count_failure(const struct bus_error *verdict, void *arg)
+{
+    struct handled *handled = arg;
+    snprintf(handled->kind, sizeof handled->kind, "%s", bus_error_kind(verdict));
+    atomic_fetch_add(&handled->count, 1);
+}
+
+/* Over the relay. */
+static struct bus *open_far(const char *party, int64_t grace_ms, int64_t lost_after_ms,
+                            struct handled *handled)
+{
+    struct bus_options options;
+    struct bus *bus = NULL;
+    struct bus_error *error = NULL;
+    bus_options_init(&options);
+    options.party = party;
+    options.heartbeat_ms = 100;
+    options.lost_after_ms = lost_after_ms;
+    options.reconnect_grace_ms = grace_ms;
+    options.broker_lost_ms = 60000;
+    options.on_failure = handled != NULL ? count_failure : NULL;
+    options.on_failure_arg = handled;
+    enum bus_err err = bus_open(relay.control_endpoint, &options, SOON_MS, &bus, &error);
+    expect_code_of(err, BUS_OK, &error);
+    return bus;
+}
+
+static void publish_number(struct bus *bus, uint64_t number)
+{
+    expect_code(bus_publish(bus, "w", &number, sizeof number), BUS_OK);
+}
+
+static void expect_number(struct bus_sub *sub, uint64_t number)
+{
+    struct bus_msg *msg = NULL;
+    struct bus_error *error = NULL;
+    size_t bytes = 0;
+    uint64_t got = 0;
+    enum bus_err err = bus_sub_recv(sub, SOON_MS, &msg, &error);
+    expect_code_of(err, BUS_OK, &error);
+    memcpy(&got, bus_msg_value(msg, &bytes), sizeof got);
+    cr_assert(got == number && bus_msg_seq(msg) == number, "%llu at %llu, not %llu",
+              (unsigned long long)got, (unsigned long long)bus_msg_seq(msg),
+              (unsigned long long)number);
+    bus_msg_free(&msg);
+}
+
+#define CUTS 6
+#define NUMBERS 300
+
+/* Writer and reader beyond the link; some numbers are sent before, while and after it is down. */
+static void pass_numbers_over(enum relay_state state)
+{
+    struct handled handled = {0};
+    struct bus *alice = open_far("alice", 600000, 600000, &handled);
+    struct bus *bob = open_far("bob", 600000, 600000, &handled);
+    struct bus *carol = must_open("carol");
+    struct bus_sub *subs[2] = {NULL, NULL};
+    struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
+    uint64_t sent = 0;
+    expect_code(bus_sub_open(bob, "alice/w", NULL, &subs[0]), BUS_OK);
+    must_flush(bob);
+    publish_number(alice, sent++);
+    must_flush(alice);
+    for (int cut = 0; cut < CUTS; cut++) {
+        for (int i = 0; i < NUMBERS; i++) {
+            publish_number(alice, sent++);
+        }
+        relay_set(&relay, state);
+        for (int i = 0; i < NUMBERS; i++) {
+            publish_number(alice, sent++);
+        }
+        expect_event(tap, "party.suspect", NULL);
+        relay_set(&relay, RELAY_WHOLE);
+        must_flush(alice);
+    }
+    expect_code(bus_sub_open(carol, "alice/w", NULL, &subs[1]), BUS_OK);
+    for (uint64_t number = 0; number < sent; number++) {
+        expect_number(subs[0], number);
+        expect_number(subs[1], number);
+    }
+    expect_nothing(bob, subs[0]);
+    cr_expect_eq(atomic_load(&handled.count), 0);
+    bus_tap_close(&tap);
+    bus_sub_close(&subs[0]);
+    bus_sub_close(&subs[1]);
+    must_close(&alice);
+    must_close(&bob);
+    must_close(&carol);
+}
+
+Test(cut, and_mended_goes_on_where_it_was)
+{
+    pass_numbers_over(RELAY_CUT);
+}
+
+Test(cut, off_in_silence_and_mended_goes_on_where_it_was)
+{
+    pass_numbers_over(RELAY_SILENT);
+}
+
+Test(cut, does_not_lose_settlements_either)
+{
+    struct bus *alice = open_far("alice", 600000, 600000, NULL);
+    struct bus *bob = must_open("bob");
+    struct bus_sub *sub = must_subscribe(bob, "alice/w");
+    struct bus_slot *slots[3] = {must_reserve(alice, "w"), must_reserve(alice, "w"),
+                                 must_reserve(alice, "w")};
+    must_flush(alice);
+    relay_set(&relay, RELAY_CUT);
+    must_commit(&slots[1], "one");
+    fail_slot(&slots[0], "app.zero", "first");
+    bus_slot_fail(&slots[2], NULL);
+    relay_set(&relay, RELAY_WHOLE);
+    must_flush(alice);
+    expect_failed(sub, "alice/w", 0, "application");
+    expect_value(sub, "alice/w", 1, "one");
+    expect_failed(sub, "alice/w", 2, "application");
+    bus_sub_close(&sub);
+    must_close(&alice);
+    must_close(&bob);
+}
+
+/* In the middle of a value in many chunks, both on its way in and on its way out. */
+Test(cut, goes_on_within_a_large_value)
+{
+    static const size_t bytes = (size_t)32 * 1024 * 1024;
+    struct bus *alice = open_far("alice", 600000, 600000, NULL);
+    struct bus *bob = open_far("bob", 600000, 600000, NULL);
+    struct bus_sub *sub = must_subscribe(bob, "alice/model");
+    uint32_t *value = malloc(bytes);
+    cr_assert_not_null(value);
+    for (size_t i = 0; i < bytes / sizeof *value; i++) {
+        value[i] = (uint32_t)i * 2654435761U;
+    }
+    struct bus_slot *slot = must_reserve(alice, "model");
+    expect_code(bus_slot_commit(&slot, value, bytes), BUS_OK);
+    for (int cut = 0; cut < 3; cut++) {
+        relay_set(&relay, RELAY_CUT);
+        relay_set(&relay, RELAY_WHOLE);
+        cr_assert(bus_flush(alice, 50) != BUS_ELOST);
+    }
+    struct bus_msg *msg = NULL;
+    struct bus_error *error = NULL;
+    size_t got = 0;
+    enum bus_err err = bus_sub_recv(sub, 2 * SOON_MS, &msg, &error);
+    expect_code_of(err, BUS_OK, &error);
+    const void *received = bus_msg_value(msg, &got);
+    cr_assert_eq(got, bytes);
+    cr_assert_eq(memcmp(received, value, bytes), 0);
+    bus_msg_free(&msg);
+    free(value);
+    bus_sub_close(&sub);
+    must_close(&alice);
+    must_close(&bob);
+}
+
+/* Beyond the bound: lost for the others, fenced for itself, handler once, and a new life may come. */
+static void stay_away_too_long(enum relay_state state, const char *type)
+{
+    struct handled handled = {0};
+    struct bus *alice = open_far("alice", 300, 600, &handled);
+    struct bus *bob = must_open("bob");
+    struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
+    struct bus_slot *slot = must_reserve(alice, "w");
+    must_flush(alice);
+    relay_set(&relay, state);
+    expect_event(tap, "party.lost", "alice");
+    struct bus_error *error = expect_await_failed(bob, "alice/w", 0, "party_lost");
+    cr_expect_str_eq(bus_error_type(error), type);
+    bus_error_unref(&error);
+    enum bus_err err = bus_slot_commit(&slot, "ghost", 5);
+    cr_expect(err == BUS_OK || err == BUS_EFENCED, "%s", code_name(err));
+    relay_set(&relay, RELAY_WHOLE);
+
+    struct bus_msg *msg = NULL;
+    err = bus_await(alice, "nobody/w", 0, SOON_MS, &msg, &error);
+    expect_code_of(err, BUS_EFENCED, &error);
+    expect_code(bus_close(&alice, SOON_MS), BUS_EFENCED);
+    cr_expect_eq(atomic_load(&handled.count), 1);
+    cr_expect_str_eq(handled.kind, "party_lost");
+
+    alice = open_far("alice", 300, 60000, NULL);
+    must_publish(alice, "w", "anew");
+    expect_awaited(bob, "alice/w", 1, "anew");
+    bus_tap_close(&tap);
+    must_close(&alice);
+    must_close(&bob);
+}
+
+Test(cut, for_longer_than_its_grace_is_a_loss)
+{
+    stay_away_too_long(RELAY_CUT, "errbus.connection_closed");
+}
+
+Test(cut, off_in_silence_for_too_long_is_a_loss)
+{
+    stay_away_too_long(RELAY_SILENT, "errbus.silent");
+}

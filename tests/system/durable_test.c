@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* durable_test.c -- subscriptions with a name go on where the last acknowledgement was. */
+#include "tests/lib/expect.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(durable, .init = stage_open, .fini = stage_close, .timeout = 120);
+
+static struct bus_sub *subscribe_as(struct bus *bus, const char *pattern, const char *name)
+{
+    struct bus_sub_options options;
+    bus_sub_options_init(&options);
+    options.name = name;
+    return must_subscribe_with(bus, pattern, &options);
+}
+
+static void publish_numbers(struct bus *bus, int from, int to)
+{
+    for (int i = from; i < to; i++) {
+        char value[32];
+        snprintf(value, sizeof value, "%d", i);
+        must_publish(bus, "w", value);
+    }
+    must_flush(bus);
+}
+
+static void expect_numbers(struct bus_sub *sub, int from, int to)
+{
+    for (int i = from; i < to; i++) {
+        char value[32];
+        snprintf(value, sizeof value, "%d", i);
+        expect_value(sub, "alice/w", (uint64_t)i, value);
+    }
+}
+
+static struct bus_msg *hold_next(struct bus_sub *sub, uint64_t seq)
+{
+    struct bus_msg *msg = NULL;
+    struct bus_error *error = NULL;
+    enum bus_err err = bus_sub_recv(sub, SOON_MS, &msg, &error);
+    expect_code_of(err, BUS_OK, &error);
+    cr_assert_eq(bus_msg_seq(msg), seq);
+    return msg;
+}
+
+Test(durable, goes_on_behind_the_last_acknowledgement)
+{
+    struct bus *alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    struct bus_sub *sub = subscribe_as(bob, "alice/w", "progress");
+    publish_numbers(alice, 0, 10);
+    expect_numbers(sub, 0, 4);
+    struct bus_msg *held = hold_next(sub, 4);
+    bus_msg_return(&held);
+    must_flush(bob);
+    bus_sub_close(&sub);
+
+    sub = subscribe_as(bob, "alice/w", "progress");
+    expect_numbers(sub, 4, 7);
+    bus_sub_close(&sub);
+    must_close(&bob);
+
+    /* Over a new life of its party, with what came in between. */
+    publish_numbers(alice, 10, 12);
+    bob = must_open("bob");
+    sub = subscribe_as(bob, "alice/w", "progress");
+    expect_numbers(sub, 7, 12);
+    expect_nothing(bob, sub);
+    bus_sub_close(&sub);
+    must_close(&bob);
+    must_close(&alice);
+}
+
+/* An error is acknowledged by the next call, a message when it is freed: the process that dies with
+ * one in hand finds it again. */
+Test(durable, gives_a_killed_party_what_it_had_in_hand)
+{
+    static const char *const quick[] = {"reconnect_grace_ms=100", NULL};
+    struct bus *alice = must_open("alice");
+    struct party bob;
+    party_start(&bob, "bob", quick);
+    party_do(&bob, "OK", "subscribe alice/w steps");
+    publish_numbers(alice, 0, 3);
+    struct bus_slot *slot = must_reserve(alice, "w");
+    fail_slot(&slot, "app.broken", "third");
+    must_flush(alice);
+    party_do(&bob, "OK alice/w 0 0", "receive 20000");
+    party_do(&bob, "OK", "acknowledge");
+    party_do(&bob, "OK alice/w 1 1", "receive 20000");
+    party_do(&bob, "OK", "flush 20000");
+    process_signal(&bob.process, SIGKILL);
+    cr_assert_eq(process_wait(&bob.process, SOON_MS), 128 + SIGKILL);
+    party_fini(&bob);
+
+    party_start(&bob, "bob", quick);
+    party_do(&bob, "OK", "subscribe alice/w steps");
+    party_do(&bob, "OK alice/w 1 1", "receive 20000");
+    party_do(&bob, "OK", "acknowledge");
+    party_do(&bob, "OK alice/w 2 2", "receive 20000");
+    party_do(&bob, "OK", "acknowledge");
+    party_do(&bob, "FAILED alice/w 3 application app.broken alice", "receive 20000");
+    party_do(&bob, "OK", "flush 20000");
+    process_signal(&bob.process, SIGKILL);
+    cr_assert_eq(process_wait(&bob.process, SOON_MS), 128 + SIGKILL);
+    party_fini(&bob);
+
+    party_start(&bob, "bob", quick);
+    party_do(&bob, "OK", "subscribe alice/w steps");
+    party_do(&bob, "FAILED alice/w 3 application app.broken alice", "receive 20000");
+    party_do(&bob, "TIMEDOUT", "receive 0");
+    party_do(&bob, "OK", "flush 20000");
+    party_do(&bob, "OK", "close 20000");
+    party_fini(&bob);
+    must_close(&alice);
+}
+
+Test(durable, is_apart_from_the_other_names_of_its_party)
+{
+    struct bus *alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    struct bus_sub *first = subscribe_as(bob, "alice/w", "first");
+    struct bus_sub *second = subscribe_as(bob, "alice/w", "second");
+    publish_numbers(alice, 0, 3);
+    expect_numbers(first, 0, 3);
+    must_flush(bob);
+    bus_sub_close(&first);
+    bus_sub_close(&second);
+    must_flush(bob);
+    first = subscribe_as(bob, "alice/w", "first");
+    second = subscribe_as(bob, "alice/w", "second");
+    expect_nothing(bob, first);
+    expect_numbers(second, 0, 3);
+    bus_sub_close(&first);
+    bus_sub_close(&second);
+    must_close(&bob);
+    must_close(&alice);
+}
+
+Test(durable, begins_anew_once_it_was_dropped)
+{
+    struct bus *alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    struct bus_sub *sub = subscribe_as(bob, "alice/w", "gone");
+    publish_numbers(alice, 0, 3);
+    expect_numbers(sub, 0, 3);
+    must_flush(bob);
+    bus_sub_drop(&sub);
+    cr_expect_null(sub);
+    sub = subscribe_as(bob, "alice/w", "gone");
+    expect_numbers(sub, 0, 3);
+    bus_sub_drop(&sub);
+    must_close(&bob);
+    must_close(&alice);
+}
+
+static void expect_refused(struct bus *bus, const char *pattern, const char *name, const char *type)
+{
+    struct bus_sub_options options;
+    struct bus_sub *sub = NULL;
+    struct bus_msg *msg = NULL;
+    struct bus_error *error = NULL;
+    bus_sub_options_init(&options);
+    options.name = name;
+    expect_code(bus_sub_open(bus, pattern, &options, &sub), BUS_OK);
+    enum bus_err err = bus_sub_recv(sub, SOON_MS, &msg, &error);
+    cr_assert(err == BUS_EDENIED || err == BUS_EINVAL, "%s", code_name(err));
+    cr_expect_str_eq(bus_error_type(error), type);
+    bus_error_unref(&error);
+    bus_sub_close(&sub);
+}
+
+Test(durable, refuses_another_pattern_and_a_second_handle)
+{
+    struct bus *bob = must_open("bob");
+    struct bus_sub *sub = subscribe_as(bob, "alice/w", "mine");
+    expect_refused(bob, "alice/w", "mine", "errbus.durable_taken");
+    bus_sub_close(&sub);
+    must_flush(bob);
+    expect_refused(bob, "alice/v", "mine", "errbus.durable_differs");
+    sub = subscribe_as(bob, "alice/w", "mine");
+    bus_sub_close(&sub);
+    must_close(&bob);
+}
+
+/* Unattended for its keeping time, a name no longer holds writers back. */
+Test(durable, does_not_hold_writers_back_for_ever)
+{
+    struct bus *alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    struct bus_sub_options options;
+    static char block[256 * 1024];
+    bus_sub_options_init(&options);
+    options.name = "forgotten";
+    options.keep_ms = 500;
+    struct bus_sub *sub = must_subscribe_with(bob, "alice/w", &options);
+    bus_sub_close(&sub);
+    must_close(&bob);
+    for (int i = 0; i < 600; i++) {
+        expect_code(bus_publish(alice, "w", block, sizeof block), BUS_OK);
+    }
+    must_flush(alice);
+    bob = must_open("bob");
+    sub = must_subscribe_with(bob, "alice/w", &options);
+    struct bus_msg *msg = NULL;
+    struct bus_error *error = NULL;
+    uint64_t first = 1;
+    expect_code(bus_sub_recv(sub, SOON_MS, &msg, &error), BUS_EOVERRUN);
+    cr_expect_gt(bus_sub_gap(sub, &first), 0);
+    cr_expect_eq(first, 0);
+    bus_error_unref(&error);
+    bus_sub_drop(&sub);
+    must_close(&bob);
+    must_close(&alice);
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* outage_test.c -- the broker dies, stops, freezes, or is not there: nobody waits for ever. */
+#include "tests/lib/expect.h"
+
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(outage, .init = stage_open, .fini = stage_close, .timeout = 120);
+
+#define BROKER_LOST_MS 500
+#define ENDED_WITHIN_MS (10 * BROKER_LOST_MS)
+
+static atomic_int handled;
+
+static void count_failure(const struct bus_error *verdict, void *arg)
+{
+    snprintf(arg, 64, "%s", bus_error_kind(verdict));
+    atomic_fetch_add(&handled, 1);
+}
+
+static struct bus *open_impatient(const char *party, char kind[64])
+{
+    struct bus_options options;
+    bus_options_init(&options);
+    options.party = party;
+    options.heartbeat_ms = 100;
+    options.lost_after_ms = 60000;
+    options.broker_lost_ms = BROKER_LOST_MS;
+    options.send_timeout_ms = SOON_MS;
+    options.on_failure = count_failure;
+    options.on_failure_arg = kind;
+    return must_open_with(&options);
+}
+
+/* ---- calls that wait --------------------------------------------------------------------------*/
+
+static enum bus_err in_recv(struct bus *bus)
+{
+    struct bus_sub *sub = NULL;
+    struct bus_msg *msg = NULL;
+    enum bus_err err = bus_sub_open(bus, "nobody/#", NULL, &sub);
+    if (err == BUS_OK) {
+        err = bus_sub_recv(sub, BUS_FOREVER, &msg, NULL);
+    }
+    bus_sub_close(&sub);
+    return err;
+}
+
+static enum bus_err in_await(struct bus *bus)
+{
+    struct bus_msg *msg = NULL;
+    return bus_await(bus, "nobody/w", 3, BUS_FOREVER, &msg, NULL);
+}
+
+static enum bus_err in_gather(struct bus *bus)
+{
+    struct bus_want wants[2] = {{.topic = "nobody/w"}, {.topic = "nobody/v", .seq = 1}};
+    enum bus_err err = bus_gather(bus, wants, 2, 2, 0, BUS_FOREVER, NULL);
+    bus_wants_free(wants, 2);
+    return err;
+}
+
+static enum bus_err in_verdict(struct bus *bus)
+{
+    struct bus_error *verdict = NULL;
+    enum bus_err err = bus_verdict(bus, BUS_FOREVER, &verdict);
+    bus_error_unref(&verdict);
+    return err;
+}
+
+/* What is owed an answer while the broker does not give one. */
+static enum bus_err in_flush(struct bus *bus)
+{
+    return bus_flush(bus, BUS_FOREVER);
+}
+
+static enum bus_err in_first_number(struct bus *bus)
+{
+    struct bus_slot *slot = NULL;
+    enum bus_err err = bus_slot_reserve(bus, "first", BUS_FOREVER, &slot);
+    bus_slot_fail(&slot, NULL);
+    return err;
+}
+
+static enum bus_err in_complete(struct bus *bus)
+{
+    return bus_complete(bus, BUS_FOREVER);
+}
+
+static enum bus_err in_retract(struct bus *bus)
+{
+    return bus_retract(bus, "w", 0, NULL, BUS_FOREVER);
+}
+
+struct call {
+    const char *name;
+    enum bus_err (*run)(struct bus *bus);
+    struct bus *bus;
+    pthread_t thread;
+    enum bus_err err;
+    int64_t ended_ms;
+};
+
+static void *run_call(void *arg)
+{
+    struct call *call = arg;
+    call->err = call->run(call->bus);
+    call->ended_ms = test_now_ms();
+    return NULL;
+}
+
+/* Frozen first, so that calls which need an answer wait too; then what the test is about. */
+static void end_all_calls(int number, const char *kind)
+{
+    struct call calls[] = {
+        {"recv", in_recv, NULL, 0, BUS_OK, 0},
+        {"await", in_await, NULL, 0, BUS_OK, 0},
+        {"gather", in_gather, NULL, 0, BUS_OK, 0},
+        {"flush", in_flush, NULL, 0, BUS_OK, 0},
+        {"reserve", in_first_number, NULL, 0, BUS_OK, 0},
+        {"retract", in_retract, NULL, 0, BUS_OK, 0},
+        {"complete", in_complete, NULL, 0, BUS_OK, 0},
+        {"verdict", in_verdict, NULL, 0, BUS_OK, 0},
+    };
+    const size_t count = sizeof calls / sizeof calls[0];
+    char kinds[sizeof calls / sizeof calls[0]][64] = {""};
+    for (size_t i = 0; i < count; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "p%zu", i);
+        calls[i].bus = open_impatient(name, kinds[i]);
+        must_publish(calls[i].bus, "w", "known");
+        must_flush(calls[i].bus);
+    }
+    process_signal(&stage.process, SIGSTOP);
+    int64_t start_ms = test_now_ms();
+    for (size_t i = 0; i < count; i++) {
+        must_publish(calls[i].bus, "w", "unanswered");
+        cr_assert_eq(pthread_create(&calls[i].thread, NULL, run_call, &calls[i]), 0);
+    }
+    process_signal(&stage.process, number);
+    for (size_t i = 0; i < count; i++) {
+        pthread_join(calls[i].thread, NULL);
+        bool is_verdict = calls[i].run == in_verdict;
+        cr_expect(calls[i].err == BUS_ELOST || (is_verdict && calls[i].err == BUS_OK),
+                  "%s ended with %s", calls[i].name, code_name(calls[i].err));
+        cr_expect_lt(calls[i].ended_ms - start_ms, ENDED_WITHIN_MS, "%s took too long",
+                     calls[i].name);
+        struct pollfd poll_fd = {.fd = bus_failure_fd(calls[i].bus), .events = POLLIN};
+        cr_expect_eq(poll(&poll_fd, 1, (int)SOON_MS), 1);
+        enum bus_err err = bus_close(&calls[i].bus, SOON_MS);
+        cr_expect_eq(err, BUS_ELOST, "%s", code_name(err));
+        cr_expect_str_eq(kinds[i], kind);
+    }
+    cr_expect_lt(test_now_ms() - start_ms, 2 * ENDED_WITHIN_MS);
+    cr_expect_eq(atomic_load(&handled), (int)count, "%d handlers ran", atomic_load(&handled));
+}
+
+Test(outage, of_a_killed_broker_ends_every_call)
+{
+    end_all_calls(SIGKILL, "broker_lost");
+}
+
+Test(outage, of_a_frozen_broker_ends_every_call)
+{
+    end_all_calls(SIGSTOP, "broker_lost");
+    process_signal(&stage.process, SIGCONT);
+}
+
+Test(outage, in_good_order_is_told_at_once)
+{
+    char kind[64] = "";
+    struct bus_options options;
+    struct bus_error *error = NULL;
+    bus_options_init(&options);
+    options.party = "alice";
+    options.broker_lost_ms = 600000;
+    options.on_failure = count_failure;
+    options.on_failure_arg = kind;
+    struct bus *alice = must_open_with(&options);
+    struct waiter waiter = {.bus = alice, .topic = "bob/w", .timeout_ms = SOON_MS};
+    waiter_start(&waiter);
+    cr_expect_eq(broker_stop(&stage, SOON_MS), 0, "%s", process_complained(&stage.process));
+    waiter_join(&waiter);
+    expect_code(waiter.err, BUS_ELOST);
+    error = bus_failure(alice);
+    cr_assert_not_null(error);
+    cr_expect_str_eq(bus_error_kind(error), "broker_lost");
+    cr_expect_str_eq(bus_error_type(error), "errbus.broker_stopped");
+    bus_error_unref(&error);
+    waiter_fini(&waiter);
+    cr_expect_eq(bus_close(&alice, SOON_MS), BUS_ELOST);
+    cr_expect_eq(atomic_load(&handled), 1);
+}
+
+Test(outage, ends_a_tap_too)
+{
+    struct bus_tap_options options;
+    struct bus_tap *tap = NULL;
+    const struct bus_event *event = NULL;
+    struct bus_error *error = NULL;
+    bus_tap_options_init(&options);
+    options.heartbeat_ms = 100;
+    options.broker_lost_ms = BROKER_LOST_MS;
+    expect_code(bus_tap_open(stage.control, &options, SOON_MS, &tap, NULL), BUS_OK);
+    process_signal(&stage.process, SIGKILL);
+    int64_t start_ms = test_now_ms();
+    enum bus_err err = bus_tap_next(tap, BUS_FOREVER, &event, &error);
+    expect_code_of(err, BUS_ELOST, &error);
+    cr_expect_lt(test_now_ms() - start_ms, ENDED_WITHIN_MS);
+    bus_tap_close(&tap);
+}
+
+Test(outage, when_opening_is_told_with_what_each_endpoint_said)
+{
+    struct bus *bus = NULL;
+    struct bus_error *error = NULL;
+    char endpoints[600];
+    process_signal(&stage.process, SIGKILL);
+    cr_assert_eq(process_wait(&stage.process, SOON_MS), 128 + SIGKILL);
+    snprintf(endpoints, sizeof endpoints, "%s,ipc:///nonexistent/errbus", stage.control);
+    int64_t start_ms = test_now_ms();
+    expect_code(bus_open(endpoints, NULL, 300, &bus, &error), BUS_ETIMEDOUT);
+    cr_expect_lt(test_now_ms() - start_ms, 300 + AT_ONCE_MS);
+    char text[2048];
+    bus_error_describe(error, text, sizeof text);
+    cr_expect_not_null(strstr(text, stage.control), "%s", text);
+    cr_expect_not_null(strstr(text, "ipc:///nonexistent/errbus"), "%s", text);
+    bus_error_unref(&error);
+}
+
+/* The second of two endpoints is as good as the first. */
+Test(outage, of_one_endpoint_is_none_of_the_other)
+{
+    struct bus *bus = NULL;
+    struct bus_error *error = NULL;
+    char endpoints[600];
+    snprintf(endpoints, sizeof endpoints, "ipc:///nonexistent/errbus,%s", stage.control);
+    enum bus_err err = bus_open(endpoints, NULL, SOON_MS, &bus, &error);
+    expect_code_of(err, BUS_OK, &error);
+    must_close(&bus);
+}
+
+struct opening {
+    const char *endpoint;
+    enum bus_err err;
+    struct bus *bus;
+};
+
+static void *open_early(void *arg)
+{
+    struct opening *opening = arg;
+    opening->err = bus_open(opening->endpoint, NULL, SOON_MS, &opening->bus, NULL);
+    return NULL;
+}
+
+Test(outage, before_the_broker_starts_is_waited_for)
+{
+    struct folder folder;
+    char control[FOLDER_PATH_BYTES_MAX + 16];
+    char data[FOLDER_PATH_BYTES_MAX + 16];
+    pthread_t thread;
+    stage_close();
+    cr_assert(folder_make(&folder));
+    snprintf(control, sizeof control, "ipc://%s/control", folder.path);
+    snprintf(data, sizeof data, "ipc://%s/data", folder.path);
+    struct opening opening = {.endpoint = control};
+    cr_assert_eq(pthread_create(&thread, NULL, open_early, &opening), 0);
+    const char *const more[] = {"--control", control, "--data", data, NULL};
+    stage_open_with(more);
+    cr_expect_str_eq(stage.control, control);
+    pthread_join(thread, NULL);
+    expect_code(opening.err, BUS_OK);
+    must_publish(opening.bus, "w", "over ipc");
+    must_flush(opening.bus);
+    must_close(&opening.bus);
+    stage_close();
+    folder_fini(&folder);
+}
