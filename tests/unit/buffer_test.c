@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* buffer_test.c -- counted bytes: one release, by the last to let go. */
+#include "libbus/base/buffer.h"
+
+#include <criterion/criterion.h>
+#include <stdint.h>
+#include <string.h>
+
+Test(buffer, is_new_empty_and_aligned)
+{
+    for (size_t room = 0; room < 100; room++) {
+        struct buffer *buffer = buffer_new(room);
+        cr_assert_not_null(buffer);
+        cr_assert_eq(buffer->bytes, 0);
+        cr_assert_geq(buffer->room, room);
+        cr_assert_eq((uintptr_t)buffer->data % 8, 0);
+        memset(buffer->data, 0xff, room);
+        buffer_unref(&buffer);
+        cr_assert_null(buffer);
+    }
+}
+
+Test(buffer, refuses_a_room_beyond_all_memory)
+{
+    cr_assert_null(buffer_new(SIZE_MAX));
+    cr_assert_null(buffer_new(SIZE_MAX - 8));
+}
+
+Test(buffer, copies_what_it_is_given)
+{
+    char bytes[] = "abc";
+    struct buffer *buffer = buffer_copy(span_of(bytes, 3));
+    bytes[0] = 'x';
+    cr_assert(span_equal(buffer_span(buffer), span_text("abc")));
+    buffer_unref(&buffer);
+    buffer = buffer_copy(SPAN_NONE);
+    cr_assert_eq(buffer_span(buffer).bytes, 0);
+    buffer_unref(&buffer);
+}
+
+static unsigned releases;
+static void count_release(struct buffer *buffer)
+{
+    (void)buffer;
+    releases += 1;
+}
+
+Test(buffer, is_released_once_by_the_last)
+{
+    struct buffer buffer = {.release = count_release};
+    atomic_init(&buffer.refs, 1);
+    struct buffer *first = &buffer;
+    struct buffer *second = buffer_ref(first);
+    struct buffer *third = buffer_ref(first);
+    struct buffer *none = NULL;
+    buffer_unref(&second);
+    buffer_unref(&first);
+    cr_assert_eq(releases, 0);
+    buffer_unref(&third);
+    cr_assert_eq(releases, 1);
+    buffer_unref(&third);
+    buffer_unref(&none);
+    cr_assert_eq(releases, 1);
+    cr_assert_null(first);
+    cr_assert_null(second);
+    cr_assert_null(third);
+}
