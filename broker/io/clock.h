@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* clock.h -- where the broker's time and randomness come from. */
+#ifndef IO_CLOCK_H
+#define IO_CLOCK_H
+
+#include "broker/io/gate.h"
+
+#include <stdint.h>
+
+enum { CLOCK_DICE_COUNT = 64 };
+
+/* Random numbers are taken from the kernel by the handful: they become session tokens, which must
+ * not be guessed. */
+struct clock {
+    uint64_t dice[CLOCK_DICE_COUNT];
+    unsigned left;
+};
+
+/* The two clocks and a fresh random number, never 0. */
+struct gate_now clock_now(struct clock *clock);
+int64_t clock_monotonic_ns(void);
+int64_t clock_wall_ns(void);
+
+#endif

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* config.c -- what errbusd was told; see config.h.
+ *
+ * zconfig reads the file, but knows no line numbers and complains on standard output.  So the lines
+ * are looked at first: what has the wrong form is refused here, and the numbers of the lines with
+ * keys are kept in the order in which zconfig lists the keys. */
+#include "broker/io/config.h"
+
+#include <czmq.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* No memory of the broker's is configured larger than this: a slip of the finger, not a size. */
+#define CONFIG_BYTES_MAX (UINT64_C(1) << 44)
+enum { LINES_MAX = 1024, LETTER_NONE = 0, LETTER_LONG_ONLY = 256 };
+
+enum kind {
+    KIND_TEXT,
+    KIND_BYTES,  /* uint64_t, with K, M, G */
+    KIND_NUMBER, /* uint64_t */
+    KIND_COUNT,  /* uint32_t */
+    KIND_TIME,   /* int64_t, in ms, with a unit */
+    KIND_YES,    /* bool; on the command line without a value */
+};
+
+struct key {
+    const char *name;
+    enum kind kind;
+    char letter; /* on the command line, or 0 */
+    size_t offset;
+    uint64_t least, most;
+    const char *value; /* for --help */
+    const char *what;
+};
+
+#define AT(member) offsetof(struct config, member)
+static const struct key keys[] = {
+    {"control", KIND_TEXT, 0, AT(control), 1, 0, "ENDPOINT",
+     "control channel (tcp://127.0.0.1:7370)"},
+    {"data", KIND_TEXT, 0, AT(data), 1, 0, "ENDPOINT", "data channel (tcp://127.0.0.1:7371)"},
+    {"advertise", KIND_TEXT, 0, AT(advertise), 1, 0, "ENDPOINT|HOST",
+     "what clients are told of the data channel"},
+    {"journal", KIND_TEXT, 0, AT(journal), 1, 0, "none", "where facts are kept: memory only"},
+    {"verbose", KIND_YES, 'v', AT(is_verbose), 0, 1, NULL, "log parties as they come and go"},
+    {"topic-window", KIND_BYTES, 0, AT(core.topic_window_bytes), 4096, CONFIG_BYTES_MAX, "BYTES",
+     "not yet taken of one topic; beyond it its writer waits"},
+    {"topic-keep", KIND_BYTES, 0, AT(core.topic_keep_bytes), 0, CONFIG_BYTES_MAX, "BYTES",
+     "kept of one topic for late subscribers"},
+    {"topic-keep-slots", KIND_NUMBER, 0, AT(core.topic_keep_slots), 0, UINT32_MAX, "COUNT",
+     "the same in slots"},
+    {"job-bytes", KIND_BYTES, 0, AT(core.job_bytes_max), 4096, CONFIG_BYTES_MAX, "BYTES",
+     "kept of one job in all"},
+    {"value-bytes", KIND_BYTES, 0, AT(core.value_bytes_max), 1, LIMIT_VALUE_BYTES, "BYTES",
+     "largest value"},
+    {"linger", KIND_TIME, 0, AT(core.linger_ms), 0, (uint64_t)LIMIT_PERIOD_MS_MAX, "TIME",
+     "how long a job without parties is kept"},
+    {"open-slots", KIND_COUNT, 0, AT(core.open_slots_max), 1, LIMIT_OPEN_SLOTS, "COUNT",
+     "open slots in all"},
+    {"topics", KIND_COUNT, 0, AT(core.topics_max), 1, LIMIT_TOPICS, "COUNT", "topics in all"},
+    {"parties", KIND_COUNT, 0, AT(core.parties_max), 1, LIMIT_PARTIES, "COUNT",
+     "parties of one job"},
+};
+#undef AT
+enum { KEY_COUNT = sizeof keys / sizeof keys[0] };
+
+static const struct {
+    const char *suffix;
+    uint64_t factor;
+} units[2][8] = {
+    {{"", 1},
+     {"K", 1 << 10},
+     {"KiB", 1 << 10},
+     {"M", 1 << 20},
+     {"MiB", 1 << 20},
+     {"G", 1 << 30},
+     {"GiB", 1 << 30},
+     {NULL, 0}},
+    {{"ms", 1}, {"s", 1000}, {"min", 60000}, {"h", 3600000}, {NULL, 0}},
+};
+
+/* ---- one value --------------------------------------------------------------------------------- */
+
+/* Digits, and a unit where the kind has them. */
+static bool read_number(const char *text, enum kind kind, uint64_t *out_number)
+{
+    char *end = NULL;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || errno != 0)
+        return false;
+    if (*end == '\0' && (kind != KIND_TIME || number == 0)) {
+        *out_number = number;
+        return true;
+    }
+    if (kind != KIND_BYTES && kind != KIND_TIME)
+        return false;
+    for (size_t i = 0; units[kind == KIND_TIME][i].suffix != NULL; i++) {
+        uint64_t factor = units[kind == KIND_TIME][i].factor;
+        if (strcmp(end, units[kind == KIND_TIME][i].suffix) == 0 && number <= UINT64_MAX / factor) {
+            *out_number = number * factor;
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char *kind_form(enum kind kind)
+{
+    switch (kind) {
+    case KIND_TEXT: return "some text";
+    case KIND_BYTES: return "a number of bytes such as 4096, 64K, 512M or 4G";
+    case KIND_NUMBER:
+    case KIND_COUNT: return "a number";
+    case KIND_TIME: return "a time such as 500ms, 30s, 10min or 2h";
+    case KIND_YES: return "yes or no";
+    }
+    return "something else";
+}
+
+static bool set_text(const struct key *key, char *place, const char *value, char *complaint)
+{
+    size_t bytes = strlen(value);
+    if (bytes == 0 || bytes >= CONFIG_TEXT_BYTES) {
+        snprintf(complaint, CONFIG_COMPLAINT_BYTES, "%s: takes 1 to %d bytes, not %zu", key->name,
+                 CONFIG_TEXT_BYTES - 1, bytes);
+        return false;
+    }
+    memcpy(place, value, bytes + 1);
+    return true;
+}
+
+static bool set_number(const struct key *key, void *place, uint64_t number, char *complaint)
+{
+    if (number < key->least || number > key->most) {
+        snprintf(complaint, CONFIG_COMPLAINT_BYTES, "%s: %llu is not between %llu and %llu",
+                 key->name, (unsigned long long)number, (unsigned long long)key->least,
+                 (unsigned long long)key->most);
+        return false;
+    }
+    switch (key->kind) {
+    case KIND_TEXT: break;
+    case KIND_BYTES:
+    case KIND_NUMBER: *(uint64_t *)place = number; break;
+    case KIND_COUNT: *(uint32_t *)place = (uint32_t)number; break;
+    case KIND_TIME: *(int64_t *)place = (int64_t)number; break;
+    case KIND_YES: *(bool *)place = number != 0; break;
+    }
+    return true;
+}
+
+static const struct key *find_key(const char *name)
+{
+    for (size_t i = 0; i < KEY_COUNT; i++)
+        if (strcmp(keys[i].name, name) == 0)
+            return &keys[i];
+    return NULL;
+}
+
+bool config_set(struct config *config, const char *name, const char *value,
+                char complaint[CONFIG_COMPLAINT_BYTES])
+{
+    const struct key *key = find_key(name);
+    if (key == NULL) {
+        snprintf(complaint, CONFIG_COMPLAINT_BYTES, "unknown key '%.100s'", name);
+        return false;
+    }
+    char *place = (char *)config + key->offset;
+    uint64_t number = 0;
+    if (key->kind == KIND_TEXT)
+        return set_text(key, place, value, complaint);
+    bool is_read = false;
+    if (key->kind != KIND_YES) {
+        is_read = read_number(value, key->kind, &number);
+    } else {
+        is_read = strcmp(value, "yes") == 0 || strcmp(value, "no") == 0;
+        number = value[0] == 'y';
+    }
+    if (!is_read) {
+        snprintf(complaint, CONFIG_COMPLAINT_BYTES, "%s: takes %s, not '%.100s'", name,
+                 kind_form(key->kind), value);
+        return false;
+    }
+    return set_number(key, place, number, complaint);
+}
+
+void config_init(struct config *config)
+{
+    *config = (struct config){
+        .control = "tcp://127.0.0.1:7370", .data = "tcp://127.0.0.1:7371", .journal = "none"};
+    core_options_init(&config->core);
+}
+
+/* ---- the file ---------------------------------------------------------------------------------- */
+
+/* The lines of a file that have keys, without comments and blank lines. */
+struct lines {
+    char *text; /* of those lines, for zconfig */
+    size_t bytes;
+    unsigned numbers[LINES_MAX];
+    size_t count;
+};
+
+static bool read_text(const char *path, char **out_text, char *complaint)
+{
+    bool is_read = false;
+    char *text = NULL;
+    FILE *file = fopen(path, "re");
+    if (file != NULL && (text = calloc(1, CONFIG_FILE_BYTES_MAX + 1)) != NULL) {
+        size_t bytes = fread(text, 1, CONFIG_FILE_BYTES_MAX + 1, file);
+        is_read = !ferror(file);
+        if (is_read && (bytes > CONFIG_FILE_BYTES_MAX || strlen(text) != bytes)) {
+            errno = EFBIG;
+            is_read = false;
+        }
+    }
+    if (!is_read)
+        snprintf(complaint, CONFIG_COMPLAINT_BYTES, "%.200s: %s", path, strerror(errno));
+    if (file != NULL)
+        fclose(file);
+    if (is_read)
+        *out_text = text;
+    else
+        free(text);
+    return is_read;
+}
+
+/* What is wrong with the form of a line that has a key, or NULL.  NAME = VALUE, where VALUE may be
+ * quoted, with a comment behind it. */
+static const char *line_fault(const char *line)
+{
+    static const char form[] = "not of the form NAME = VALUE";
+    if (line[0] == ' ' || line[0] == '\t')
+        return "a key stands at the beginning of its line";
+    const char *at = line + strspn(line, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                         "0123456789-_./");
+    if (at == line)
+        return form;
+    at += strspn(at, " \t");
+    if (*at != '=')
+        return form;
+    at += 1 + strspn(at + 1, " \t");
+    if (*at != '"' && *at != '\'')
+        return NULL;
+    const char *close = strchr(at + 1, *at);
+    if (close == NULL)
+        return "the quote is not closed";
+    close += 1 + strspn(close + 1, " \t");
+    return *close == '\0' || *close == '#' ? NULL : form;
+}
+
+/* Looks at every line of text, and keeps those with keys: they are moved to its beginning. */
+static bool scan_lines(char *text, const char *path, struct lines *lines, char *complaint)
+{
+    *lines = (struct lines){.text = text};
+    unsigned number = 0;
+    char *next = text;
+    while (*next != '\0') {
+        char *line = next;
+        size_t bytes = strcspn(line, "\n");
+        next = line + bytes + (line[bytes] != '\0');
+        number += 1;
+        line[bytes] = '\0';
+        if (bytes > 0 && line[bytes - 1] == '\r')
+            line[--bytes] = '\0';
+        const char *first = line + strspn(line, " \t");
+        if (*first == '\0' || *first == '#')
+            continue;
+        const char *fault =
+            lines->count < LINES_MAX ? line_fault(line) : "more keys than there are";
+        if (fault != NULL) {
+            snprintf(complaint, CONFIG_COMPLAINT_BYTES, "%.200s:%u: %s", path, number, fault);
+            return false;
+        }
+        lines->numbers[lines->count++] = number;
+        memmove(text + lines->bytes, line, bytes);
+        lines->bytes += bytes;
+        text[lines->bytes++] = '\n';
+    }
+    text[lines->bytes] = '\0';
+    return true;
+}
+
+static bool is_given_before(zconfig_t *first, zconfig_t *item)
+{
+    for (zconfig_t *before = first; before != item; before = zconfig_next(before))
+        if (strcmp(zconfig_name(before), zconfig_name(item)) == 0)
+            return true;
+    return false;
+}
+
+static bool apply_lines(struct config *config, zconfig_t *root, const struct lines *lines,
+                        const char *path, char *complaint)
+{
+    size_t at = 0;
+    char fault[CONFIG_COMPLAINT_BYTES] = "";
+    zconfig_t *first = zconfig_child(root);
+    for (zconfig_t *item = first; item != NULL; item = zconfig_next(item), at++) {
+        const char *name = zconfig_name(item);
+        const char *value = zconfig_value(item);
+        bool is_set = false;
+        if (is_given_before(first, item))
+            snprintf(fault, sizeof fault, "%.100s is given twice", name);
+        else
+            is_set = config_set(config, name, value != NULL ? value : "", fault);
+        if (!is_set) {
+            snprintf(complaint, CONFIG_COMPLAINT_BYTES, "%.200s:%u: %.250s", path,
+                     at < lines->count ? lines->numbers[at] : 0, fault);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool config_read_file(struct config *config, const char *path,
+                      char complaint[CONFIG_COMPLAINT_BYTES])
+{
+    bool is_good = false;
+    char *text = NULL;
+    zconfig_t *root = NULL;
+    struct lines lines;
+    if (!read_text(path, &text, complaint) || !scan_lines(text, path, &lines, complaint))
+        goto done;
+    is_good = lines.count == 0; /* zconfig takes an empty text for a fault */
+    if (is_good)
+        goto done;
+    root = zconfig_str_load(text);
+    if (root == NULL) {
+        snprintf(complaint, CONFIG_COMPLAINT_BYTES, "%.200s: not a configuration", path);
+        goto done;
+    }
+    is_good = apply_lines(config, root, &lines, path, complaint);
+done:
+    zconfig_destroy(&root);
+    free(text);
+    return is_good;
+}
+
+/* ---- the command line -------------------------------------------------------------------------- */
+
+enum { OPTION_CONFIG = KEY_COUNT, OPTION_VERSION, OPTION_HELP, OPTION_COUNT };
+
+/* Long options have numbers from LETTER_LONG_ONLY on: places in the table of keys, and the others. */
+static void list_options(struct option options[OPTION_COUNT + 1])
+{
+    for (int i = 0; i < KEY_COUNT; i++)
+        options[i] = (struct option){keys[i].name,
+                                     keys[i].kind == KIND_YES ? no_argument : required_argument,
+                                     NULL, LETTER_LONG_ONLY + i};
+    options[OPTION_CONFIG] =
+        (struct option){"config", required_argument, NULL, LETTER_LONG_ONLY + OPTION_CONFIG};
+    options[OPTION_VERSION] =
+        (struct option){"version", no_argument, NULL, LETTER_LONG_ONLY + OPTION_VERSION};
+    options[OPTION_HELP] =
+        (struct option){"help", no_argument, NULL, LETTER_LONG_ONLY + OPTION_HELP};
+    options[OPTION_COUNT] = (struct option){NULL, 0, NULL, 0};
+}
+
+/* The next option as its place in the table of options; -1: no more; OPTION_COUNT: wrong. */
+static int next_option(int argc, char **argv, const struct option *options, char *complaint)
+{
+    int place = OPTION_COUNT;
+    int found = getopt_long(argc, argv, ":vh", options, NULL);
+    switch (found) {
+    case -1: place = -1; break;
+    case 'h': place = OPTION_HELP; break;
+    case ':':
+        snprintf(complaint, CONFIG_COMPLAINT_BYTES, "%.100s takes a value", argv[optind - 1]);
+        break;
+    case '?':
+        if (optopt > 0 && optopt < LETTER_LONG_ONLY)
+            snprintf(complaint, CONFIG_COMPLAINT_BYTES, "unknown option '-%c'", optopt);
+        else
+            snprintf(complaint, CONFIG_COMPLAINT_BYTES, "%s '%.100s'",
+                     optopt == 0 ? "unknown option" : "no value is taken by", argv[optind - 1]);
+        break;
+    default:
+        for (int i = 0; i < KEY_COUNT; i++)
+            if (keys[i].letter != LETTER_NONE && keys[i].letter == found)
+                place = i;
+        if (found >= LETTER_LONG_ONLY)
+            place = found - LETTER_LONG_ONLY;
+        break;
+    }
+    return place;
+}
+
+/* One walk over the command line: first for the file alone, then for all that overrules it. */
+static enum config_outcome walk_args(struct config *config, int argc, char **argv,
+                                     const char **out_path, char *complaint)
+{
+    struct option options[OPTION_COUNT + 1];
+    list_options(options);
+    opterr = 0;
+    optind = 0; /* glibc: from the beginning, with everything forgotten */
+    int place = 0;
+    while ((place = next_option(argc, argv, options, complaint)) >= 0) {
+        const char *value = optarg != NULL ? optarg : "yes";
+        char fault[CONFIG_COMPLAINT_BYTES];
+        if (place == OPTION_COUNT)
+            return CONFIG_WRONG;
+        if (place == OPTION_HELP)
+            return CONFIG_HELP;
+        if (place == OPTION_VERSION)
+            return CONFIG_VERSION;
+        if (place == OPTION_CONFIG) {
+            *out_path = value;
+        } else if (!config_set(config, keys[place].name, value, fault)) {
+            snprintf(complaint, CONFIG_COMPLAINT_BYTES, "--%.500s", fault);
+            return CONFIG_WRONG;
+        }
+    }
+    if (optind < argc) {
+        snprintf(complaint, CONFIG_COMPLAINT_BYTES, "unknown argument '%.100s'", argv[optind]);
+        return CONFIG_WRONG;
+    }
+    return CONFIG_RUN;
+}
+
+enum config_outcome config_read_args(struct config *config, int argc, char **argv,
+                                     char complaint[CONFIG_COMPLAINT_BYTES])
+{
+    const char *path = NULL;
+    struct config unused = *config;
+    enum config_outcome outcome = walk_args(&unused, argc, argv, &path, complaint);
+    if (outcome != CONFIG_RUN)
+        return outcome;
+    if (path != NULL && !config_read_file(config, path, complaint))
+        return CONFIG_WRONG;
+    return walk_args(config, argc, argv, &path, complaint);
+}
+
+void config_print_options(void)
+{
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        char option[64];
+        snprintf(option, sizeof option, "%s--%s%s%s", keys[i].letter != LETTER_NONE ? "-v, " : "",
+                 keys[i].name, keys[i].value != NULL ? " " : "",
+                 keys[i].value != NULL ? keys[i].value : "");
+        printf("  %-28s %s\n", option, keys[i].what);
+    }
+    printf("  %-28s %s\n  %-28s %s\n  %-28s %s\n", "--config FILE",
+           "more of the same, a NAME = VALUE a line", "--version", "print the version and end",
+           "-h, --help", "print this and end");
+}

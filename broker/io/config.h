@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* config.h -- what errbusd was told: options of the command line, over those of a file, over the
+ * defaults.
+ *
+ * One table names every key; the same names stand in the file (`topic-window = 64M`) and on the
+ * command line (`--topic-window 64M`).  The file is in the format of ZeroMQ's ZPL, flat. */
+#ifndef IO_CONFIG_H
+#define IO_CONFIG_H
+
+#include "broker/core/core.h"
+#include "libbus/base/limits.h"
+
+#include <stdbool.h>
+
+enum { CONFIG_COMPLAINT_BYTES = 512, CONFIG_TEXT_BYTES = LIMIT_ENDPOINT_BYTES };
+/* A file of this many bytes is no configuration of ours. */
+enum { CONFIG_FILE_BYTES_MAX = 1024 * 1024 };
+
+struct config {
+    char control[CONFIG_TEXT_BYTES]; /* endpoints to bind */
+    char data[CONFIG_TEXT_BYTES];
+    char advertise[CONFIG_TEXT_BYTES]; /* endpoint or host that clients are told; empty: none */
+    char journal[CONFIG_TEXT_BYTES];
+    bool is_verbose;
+    struct core_options core; /* its strings are set by whoever starts the core */
+};
+
+void config_init(struct config *config);
+
+/* Sets one key as the file or the command line has it.  false: complaint says what is wrong. */
+bool config_set(struct config *config, const char *name, const char *value,
+                char complaint[CONFIG_COMPLAINT_BYTES]);
+
+/* Reads a file; the complaint begins with its name and the line. */
+bool config_read_file(struct config *config, const char *path,
+                      char complaint[CONFIG_COMPLAINT_BYTES]);
+
+enum config_outcome {
+    CONFIG_RUN,
+    CONFIG_HELP,    /* --help */
+    CONFIG_VERSION, /* --version */
+    CONFIG_WRONG,   /* complaint says what */
+};
+/* Reads the command line and the file it names. */
+enum config_outcome config_read_args(struct config *config, int argc, char **argv,
+                                     char complaint[CONFIG_COMPLAINT_BYTES]);
+
+/* The lines of --help that list the options. */
+void config_print_options(void);
+
+#endif

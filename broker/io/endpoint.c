@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* endpoint.c -- where the broker listens; see endpoint.h. */
+#include "broker/io/endpoint.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <zmq.h>
+
+static const char tcp[] = "tcp://";
+static const char ipc[] = "ipc://";
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* 0: nobody listens at this path; otherwise why it cannot be had. */
+static int path_fault(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct stat status;
+    if (strlen(path) >= sizeof address.sun_path)
+        return ENAMETOOLONG;
+    if (lstat(path, &status) != 0)
+        return errno == ENOENT ? 0 : errno;
+    if (!S_ISSOCK(status.st_mode))
+        return EEXIST;
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return errno;
+    int fault = 0;
+    if (connect(fd, (const struct sockaddr *)&address, sizeof address) == 0)
+        fault = EADDRINUSE;
+    else if (errno != ECONNREFUSED && errno != ENOENT)
+        fault = errno;
+    close(fd);
+    return fault;
+}
+
+static const char *fault_text(int fault)
+{
+    switch (fault) {
+    case EADDRINUSE: return "it is in use by another process";
+    case EACCES:
+    case EPERM: return "no rights to it";
+    case EADDRNOTAVAIL:
+    case ENODEV: return "this machine has no such address";
+    case EINVAL: return "not an endpoint";
+    case EEXIST: return "there is a file which is no socket";
+    default: return zmq_strerror(fault);
+    }
+}
+
+/* 0, or why not. */
+static int bind_fault(void *socket, const char *endpoint)
+{
+    if (begins(endpoint, ipc)) {
+        const char *path = endpoint + strlen(ipc);
+        bool is_path = path[0] != '*' && path[0] != '@';
+        int fault = is_path ? path_fault(path) : 0;
+        if (fault != 0)
+            return fault;
+    } else if (!begins(endpoint, tcp)) {
+        return EINVAL;
+    }
+    int wants_v6 = strchr(endpoint, '[') != NULL;
+    if (zmq_setsockopt(socket, ZMQ_IPV6, &wants_v6, sizeof wants_v6) != 0)
+        return errno;
+    return zmq_bind(socket, endpoint) == 0 ? 0 : errno;
+}
+
+bool endpoint_bind(void *socket, const char *endpoint, char out_real[LIMIT_ENDPOINT_BYTES],
+                   char complaint[ENDPOINT_COMPLAINT_BYTES])
+{
+    int fault = bind_fault(socket, endpoint);
+    size_t bytes = LIMIT_ENDPOINT_BYTES;
+    if (fault == 0 && zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, out_real, &bytes) != 0)
+        fault = errno;
+    if (fault != 0)
+        snprintf(complaint, ENDPOINT_COMPLAINT_BYTES, "cannot listen at %s: %s", endpoint,
+                 fault_text(fault));
+    return fault == 0;
+}
+
+/* Where the port of tcp://HOST:PORT begins; NULL: none. */
+static const char *port_of(const char *endpoint)
+{
+    const char *colon = begins(endpoint, tcp) ? strrchr(endpoint + strlen(tcp), ':') : NULL;
+    return colon != NULL ? colon + 1 : NULL;
+}
+
+static bool is_same_host(const char *a, const char *b)
+{
+    const char *port_a = port_of(a);
+    const char *port_b = port_of(b);
+    return port_a != NULL && port_b != NULL && port_a - a == port_b - b &&
+           strncmp(a, b, (size_t)(port_a - a)) == 0;
+}
+
+bool endpoint_advertise(const char *control, const char *data, const char *advertise,
+                        char out[LIMIT_ENDPOINT_BYTES])
+{
+    const char *port = port_of(data);
+    int length;
+    if (strstr(advertise, "://") != NULL)
+        length = snprintf(out, LIMIT_ENDPOINT_BYTES, "%s", advertise);
+    else if (advertise[0] != '\0' && port != NULL)
+        length = snprintf(out, LIMIT_ENDPOINT_BYTES, "tcp://%s:%s", advertise, port);
+    else if (is_same_host(control, data) || begins(data, "tcp://0.0.0.0:") ||
+             begins(data, "tcp://[::]:"))
+        length = snprintf(out, LIMIT_ENDPOINT_BYTES, "tcp://*:%s", port);
+    else
+        length = snprintf(out, LIMIT_ENDPOINT_BYTES, "%s", data);
+    return length >= 0 && length < LIMIT_ENDPOINT_BYTES;
+}

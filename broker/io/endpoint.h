@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* endpoint.h -- where the broker listens, and where clients are told to come. */
+#ifndef IO_ENDPOINT_H
+#define IO_ENDPOINT_H
+
+#include "libbus/base/limits.h"
+
+#include <stdbool.h>
+
+enum { ENDPOINT_COMPLAINT_BYTES = 1024 };
+
+/* Binds the socket to tcp://HOST:PORT (PORT '*' or 0: a free one) or ipc://PATH, and tells what it
+ * really got.  A path that a live process listens on, or that is no socket, is refused; libzmq
+ * itself would take it away from its owner.  false: complaint is one clear sentence. */
+bool endpoint_bind(void *socket, const char *endpoint, char out_real[LIMIT_ENDPOINT_BYTES],
+                   char complaint[ENDPOINT_COMPLAINT_BYTES]);
+
+/* What clients are told of the data channel: `advertise` if it is an endpoint, that host and the
+ * real port if it is a host; if it is empty the real endpoint, of host '*' (as they reached control)
+ * if both channels listen at the same address or data listens at all of them.  false: no room. */
+bool endpoint_advertise(const char *control, const char *data, const char *advertise,
+                        char out[LIMIT_ENDPOINT_BYTES]);
+
+#endif

@@ -1,0 +1,598 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* loop.c -- the broker's one thread; see loop.h.
+ *
+ * What is known of libzmq 4.3 and kept to here: every send and receive is told not to wait; sends
+ * are MANDATORY, so that a peer that is gone (EHOSTUNREACH) and one that does not read (EAGAIN) are
+ * told apart; no heartbeat of libzmq's, which aborts when a queue is full; monitors are emptied in
+ * every round, for a full one stops the I/O thread. */
+#include "broker/io/loop.h"
+
+#include "broker/io/clock.h"
+#include "broker/io/gate.h"
+#include "broker/io/log.h"
+#include "broker/io/part.h"
+#include "broker/io/peers.h"
+#include "libbus/base/must.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#define NS_PER_MS INT64_C(1000000)
+
+enum {
+    ROUTING_BYTES = 5,    /* a zero, and the number ROUTER gave the connection */
+    DATA_TURN_PARTS = 16, /* of data between two looks at control (performance.md 8) */
+    DATA_TURN_BYTES = 512 * 1024,
+    CONTROL_TURN_PARTS = 1024, /* so that a flood of control does not end data */
+    DATA_RECEIVE_QUEUE = 64,   /* parts of one connection: some MiB, then TCP holds it back */
+    CONTROL_RECEIVE_QUEUE = 1024,
+    BACKLOG = 1024,
+    STOP_MS = 1000,  /* for parties to hear BYE and go */
+    LINGER_MS = 800, /* then for what is still in the queues; together under 2 s */
+    WAIT_MS_MAX = 60000,
+    SPARE_DESCRIPTORS = 24, /* that libzmq and this file open, and then some */
+    COMPLAINTS_EVERY_MS = 10000,
+};
+
+struct channel {
+    enum lane lane;
+    void *socket;
+    void *monitor;
+    char endpoint[LIMIT_ENDPOINT_BYTES];
+};
+
+struct loop {
+    struct memory memory;
+    struct gate *gate;
+    struct peers peers;
+    struct clock clock;
+    void *context;
+    struct channel channels[LANE_COUNT];
+    int signal_fd;
+    bool is_stopping;
+    int64_t stop_deadline_ns;
+    uint32_t clogged_count; /* peers to be reported as not reading */
+    int64_t complained_ns;  /* when it was last said that connections cannot be accepted */
+    uint64_t strangers;     /* parts of connections that could not be numbered */
+};
+
+static const char *lane_name(enum lane lane)
+{
+    return lane == LANE_CONTROL ? "control" : "data";
+}
+
+/* ---- sending ----------------------------------------------------------------------------------- */
+
+static int send_msg(void *socket, zmq_msg_t *msg, int flags)
+{
+    int sent;
+    do {
+        sent = zmq_msg_send(msg, socket, flags | ZMQ_DONTWAIT);
+    } while (sent < 0 && errno == EINTR);
+    return sent;
+}
+
+static int send_bytes(void *socket, const void *bytes, size_t count)
+{
+    int sent;
+    do {
+        sent = zmq_send(socket, bytes, count, ZMQ_SNDMORE | ZMQ_DONTWAIT);
+    } while (sent < 0 && errno == EINTR);
+    return sent;
+}
+
+/* Addresses the peer: what is sent next goes to it.  false: it is gone, or does not read. */
+static bool address(struct loop *loop, struct peer *peer)
+{
+    uint8_t routing[ROUTING_BYTES] = {0, (uint8_t)(peer->routing >> 24),
+                                      (uint8_t)(peer->routing >> 16), (uint8_t)(peer->routing >> 8),
+                                      (uint8_t)peer->routing};
+    if (send_bytes(loop->channels[peer->lane].socket, routing, sizeof routing) >= 0)
+        return true;
+    if (errno == EHOSTUNREACH) {
+        peers_close(&loop->peers, peer);
+    } else if (errno == EAGAIN && !peer->is_clogged) {
+        peer->is_clogged = true;
+        loop->clogged_count += 1;
+    }
+    return false;
+}
+
+/* Parts to a peer that is gone are lost, as those are that lay in its connection: what counts is
+ * sent again when its session goes on. */
+static void send_out(struct loop *loop, enum lane lane, struct gate_out *out)
+{
+    zmq_msg_t msg;
+    struct peer *peer = peers_by_conn(&loop->peers, out->conn);
+    if (peer == NULL || peer->lane != lane || peer->is_closing || peer->is_clogged)
+        return;
+    must(part_unwrap(out->part, &msg)); /* as in effect.h: what was decided must be said */
+    if (address(loop, peer)) {
+        void *socket = loop->channels[lane].socket;
+        /* ROUTER takes the rest of a message whose address it took. */
+        if (lane == LANE_DATA)
+            must(send_bytes(socket, out->head, sizeof out->head) >= 0);
+        must(send_msg(socket, &msg, 0) >= 0);
+    }
+    zmq_msg_close(&msg);
+}
+
+static void forget(struct loop *loop, conn_id conn)
+{
+    struct peer *peer = peers_by_conn(&loop->peers, conn);
+    if (peer != NULL)
+        peer->is_forgotten = true;
+}
+
+static void carry_out(struct loop *loop)
+{
+    struct gate_out out;
+    while (gate_out(loop->gate, &out)) {
+        switch (out.kind) {
+        case GATE_NOTHING: break;
+        case GATE_CONTROL: send_out(loop, LANE_CONTROL, &out); break;
+        case GATE_DATA: send_out(loop, LANE_DATA, &out); break;
+        case GATE_DROP: forget(loop, out.conn); break;
+        case GATE_LOG: log_line(out.is_warning ? LOG_WARNING : LOG_INFO, "%s", out.text); break;
+        }
+        buffer_unref(&out.part);
+    }
+}
+
+/* Peers whose queue was full when something was to be said to them.  To report one may fill the
+ * queue of another; none is reported twice. */
+static void report_clogged(struct loop *loop)
+{
+    while (loop->clogged_count > 0) {
+        loop->clogged_count = 0;
+        for (uint32_t i = 0; i < loop->peers.used; i++) {
+            struct peer *peer = &loop->peers.items[i];
+            if (peer->conn == 0 || !peer->is_clogged || peer->is_forgotten)
+                continue;
+            peer->is_forgotten = true;
+            gate_violation(loop->gate, clock_now(&loop->clock), peer->conn,
+                           "it does not read what it is sent");
+            carry_out(loop);
+        }
+    }
+}
+
+/* ---- monitors ---------------------------------------------------------------------------------- */
+
+/* Reads one event; false: none.  value: a descriptor or an errno. */
+static bool read_event(void *monitor, unsigned *out_event, int *out_value)
+{
+    zmq_msg_t msg;
+    uint16_t event = 0;
+    uint32_t value = 0;
+    zmq_msg_init(&msg);
+    bool is_read = zmq_msg_recv(&msg, monitor, ZMQ_DONTWAIT) >= 0;
+    if (is_read && zmq_msg_size(&msg) >= sizeof event + sizeof value) {
+        memcpy(&event, zmq_msg_data(&msg), sizeof event);
+        memcpy(&value, (const char *)zmq_msg_data(&msg) + sizeof event, sizeof value);
+    }
+    while (is_read && zmq_msg_more(&msg)) /* the address, which we do not need */
+        if (zmq_msg_recv(&msg, monitor, ZMQ_DONTWAIT) < 0)
+            break;
+    zmq_msg_close(&msg);
+    *out_event = event;
+    *out_value = (int)value;
+    return is_read;
+}
+
+static void complain_of_accepting(struct loop *loop, enum lane lane, int fault)
+{
+    int64_t now_ns = clock_monotonic_ns();
+    if (loop->complained_ns != 0 && now_ns - loop->complained_ns < COMPLAINTS_EVERY_MS * NS_PER_MS)
+        return;
+    loop->complained_ns = now_ns;
+    log_line(LOG_WARNING, "%s: a connection could not be accepted: %s", lane_name(lane),
+             zmq_strerror(fault));
+}
+
+static void drain_monitor(struct loop *loop, enum lane lane)
+{
+    unsigned event;
+    int value;
+    while (read_event(loop->channels[lane].monitor, &event, &value)) {
+        if (event == ZMQ_EVENT_ACCEPTED)
+            peers_fd_accepted(&loop->peers, lane, value);
+        else if (event == ZMQ_EVENT_DISCONNECTED)
+            peers_fd_closed(&loop->peers, lane, value);
+        else if (event == ZMQ_EVENT_ACCEPT_FAILED)
+            complain_of_accepting(loop, lane, value);
+    }
+}
+
+/* ---- receiving --------------------------------------------------------------------------------- */
+
+/* A message of ROUTER's: who, and one part, if it is one. */
+struct received {
+    bool is_numbered; /* the connection has an id that ROUTER gave it */
+    uint32_t routing;
+    uint32_t part_count;
+    zmq_msg_t part; /* the first */
+};
+
+static bool receive_part(void *socket, zmq_msg_t *msg)
+{
+    int got;
+    do {
+        got = zmq_msg_recv(msg, socket, ZMQ_DONTWAIT);
+    } while (got < 0 && errno == EINTR);
+    return got >= 0;
+}
+
+static void read_routing(zmq_msg_t *id, struct received *received)
+{
+    const uint8_t *bytes = zmq_msg_data(id);
+    received->is_numbered = zmq_msg_size(id) == ROUTING_BYTES && bytes[0] == 0;
+    if (received->is_numbered)
+        received->routing = (uint32_t)bytes[1] << 24 | (uint32_t)bytes[2] << 16 |
+                            (uint32_t)bytes[3] << 8 | bytes[4];
+}
+
+/* false: nothing to read.  Otherwise received->part is the caller's to close. */
+static bool receive(void *socket, struct received *received)
+{
+    zmq_msg_t other;
+    *received = (struct received){.part_count = 0};
+    zmq_msg_init(&received->part);
+    zmq_msg_init(&other);
+    bool is_there = receive_part(socket, &other);
+    if (is_there) {
+        read_routing(&other, received);
+        zmq_msg_t *at = &received->part;
+        for (bool more = zmq_msg_more(&other); more; at = &other) {
+            if (!receive_part(socket, at))
+                break;
+            received->part_count += 1;
+            more = zmq_msg_more(at);
+        }
+    }
+    zmq_msg_close(&other);
+    return is_there;
+}
+
+/* The connection of a part; one that is new is made known.  NULL: its parts are ignored. */
+static struct peer *find_peer(struct loop *loop, enum lane lane, struct received *received)
+{
+    struct peer *peer = NULL;
+    if (received->is_numbered)
+        peer = peers_by_routing(&loop->peers, lane, received->routing);
+    if (peer == NULL && received->is_numbered) {
+        drain_monitor(loop, lane); /* see peers.h */
+        int fd = zmq_msg_get(&received->part, ZMQ_SRCFD);
+        peer = peers_add(&loop->peers, lane, received->routing, fd);
+    }
+    if (peer == NULL) {
+        loop->strangers += 1;
+        log_line(LOG_INFO, "%s: ignored a part of %s (%llu so far)", lane_name(lane),
+                 received->is_numbered ? "one connection too many"
+                                       : "a connection that chose its own id",
+                 (unsigned long long)loop->strangers);
+        return NULL;
+    }
+    peers_read(&loop->peers, peer);
+    return peer->is_forgotten ? NULL : peer;
+}
+
+static void let_in(struct loop *loop, struct peer *peer, struct received *received)
+{
+    struct gate_now now = clock_now(&loop->clock);
+    zmq_msg_t *part = &received->part;
+    if (received->part_count != 1) {
+        gate_violation(loop->gate, now, peer->conn, "more than one part, or none");
+    } else if (peer->lane == LANE_CONTROL) {
+        gate_control_in(loop->gate, now, peer->conn,
+                        span_of(zmq_msg_data(part), zmq_msg_size(part)));
+    } else {
+        struct buffer *buffer = part_wrap(part);
+        if (buffer != NULL)
+            gate_data_in(loop->gate, now, peer->conn, &buffer);
+        else
+            gate_violation(loop->gate, now, peer->conn, "the broker is short of memory");
+    }
+}
+
+/* Reads up to so many parts and bytes; true: there is more. */
+static bool read_lane(struct loop *loop, enum lane lane, unsigned parts_max, size_t bytes_max)
+{
+    struct received received;
+    size_t bytes = 0;
+    for (unsigned i = 0; i < parts_max && bytes < bytes_max; i++) {
+        if (!receive(loop->channels[lane].socket, &received)) {
+            peers_empty(&loop->peers, lane);
+            return false;
+        }
+        bytes += zmq_msg_size(&received.part);
+        struct peer *peer = find_peer(loop, lane, &received);
+        if (peer != NULL) {
+            let_in(loop, peer, &received);
+            carry_out(loop);
+        }
+        zmq_msg_close(&received.part);
+    }
+    return true;
+}
+
+static void tell_closed(struct loop *loop, enum lane lane)
+{
+    struct peer *peer;
+    while ((peer = peers_closed(&loop->peers, lane)) != NULL) {
+        conn_id conn = peer->conn;
+        bool is_forgotten = peer->is_forgotten;
+        peers_remove(&loop->peers, peer);
+        if (is_forgotten)
+            continue;
+        gate_closed(loop->gate, clock_now(&loop->clock), conn);
+        carry_out(loop);
+    }
+}
+
+/* ---- rounds ------------------------------------------------------------------------------------ */
+
+static void tick(struct loop *loop)
+{
+    struct gate_now now = clock_now(&loop->clock);
+    if (gate_deadline_ns(loop->gate) > now.now_ns)
+        return;
+    gate_tick(loop->gate, now);
+    carry_out(loop);
+}
+
+static void begin_stop(struct loop *loop)
+{
+    struct gate_now now = clock_now(&loop->clock);
+    loop->is_stopping = true;
+    loop->stop_deadline_ns = now.now_ns + STOP_MS * NS_PER_MS;
+    for (int i = 0; i < LANE_COUNT; i++)
+        if (zmq_unbind(loop->channels[i].socket, loop->channels[i].endpoint) != 0)
+            log_line(LOG_INFO, "%s: cannot stop listening: %s", lane_name((enum lane)i),
+                     zmq_strerror(errno));
+    log_line(LOG_INFO, "stopping");
+    gate_stop(loop->gate, now);
+    carry_out(loop);
+}
+
+static void read_signals(struct loop *loop)
+{
+    struct signalfd_siginfo info;
+    while (read(loop->signal_fd, &info, sizeof info) == sizeof info) {
+        if (loop->is_stopping)
+            _exit(128 + (int)info.ssi_signo);
+        begin_stop(loop);
+    }
+}
+
+/* How long nothing will have to be done, if nobody says anything. */
+static long wait_ms(const struct loop *loop)
+{
+    int64_t deadline_ns = gate_deadline_ns(loop->gate);
+    if (loop->is_stopping && loop->stop_deadline_ns < deadline_ns)
+        deadline_ns = loop->stop_deadline_ns;
+    int64_t now_ns = clock_monotonic_ns();
+    if (deadline_ns <= now_ns || peers_are_closing(&loop->peers))
+        return 0;
+    int64_t left_ns = deadline_ns - now_ns;
+    if (left_ns >= WAIT_MS_MAX * NS_PER_MS)
+        return WAIT_MS_MAX;
+    return (long)((left_ns + NS_PER_MS - 1) / NS_PER_MS);
+}
+
+static void sleep_until_news(struct loop *loop)
+{
+    zmq_pollitem_t items[] = {
+        {.socket = loop->channels[LANE_CONTROL].socket, .events = ZMQ_POLLIN},
+        {.socket = loop->channels[LANE_DATA].socket, .events = ZMQ_POLLIN},
+        {.socket = loop->channels[LANE_CONTROL].monitor, .events = ZMQ_POLLIN},
+        {.socket = loop->channels[LANE_DATA].monitor, .events = ZMQ_POLLIN},
+        {.fd = loop->signal_fd, .events = ZMQ_POLLIN},
+    };
+    int count = zmq_poll(items, sizeof items / sizeof items[0], wait_ms(loop));
+    must(count >= 0 || errno == EINTR);
+    if (count > 0 && items[4].revents != 0)
+        read_signals(loop);
+}
+
+static bool is_over(const struct loop *loop)
+{
+    return loop->is_stopping && (core_session_count(gate_core(loop->gate)) == 0 ||
+                                 clock_monotonic_ns() >= loop->stop_deadline_ns);
+}
+
+void loop_run(struct loop *loop)
+{
+    while (!is_over(loop)) {
+        drain_monitor(loop, LANE_CONTROL);
+        drain_monitor(loop, LANE_DATA);
+        bool is_busy = read_lane(loop, LANE_CONTROL, CONTROL_TURN_PARTS, SIZE_MAX);
+        tell_closed(loop, LANE_CONTROL);
+        is_busy |= read_lane(loop, LANE_DATA, DATA_TURN_PARTS, DATA_TURN_BYTES);
+        tell_closed(loop, LANE_DATA);
+        tick(loop);
+        report_clogged(loop);
+        if (!is_busy)
+            sleep_until_news(loop);
+    }
+}
+
+/* ---- opening and closing ----------------------------------------------------------------------- */
+
+/* libzmq aborts when its own threads find no descriptors: see that there are some. */
+static bool has_descriptors(void)
+{
+    int fds[SPARE_DESCRIPTORS];
+    int count = 0;
+    while (count < SPARE_DESCRIPTORS) {
+        int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+            break;
+        fds[count++] = fd;
+    }
+    bool is_enough = count == SPARE_DESCRIPTORS;
+    while (count > 0)
+        close(fds[--count]);
+    return is_enough;
+}
+
+static bool set_number(void *socket, int option, int value)
+{
+    return zmq_setsockopt(socket, option, &value, sizeof value) == 0;
+}
+
+/* MAXMSGSIZE lets through what is somewhat too large, so that its sender can be named; beyond it
+ * libzmq closes the connection. */
+static bool set_options(const struct channel *channel)
+{
+    void *socket = channel->socket;
+    bool is_data = channel->lane == LANE_DATA;
+    uint64_t affinity = UINT64_C(1) << channel->lane;
+    int64_t part_bytes_max = 2 * (int64_t)(is_data ? LIMIT_PART_BYTES : LIMIT_CONTROL_BYTES);
+    return zmq_setsockopt(socket, ZMQ_AFFINITY, &affinity, sizeof affinity) == 0 &&
+           zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &part_bytes_max, sizeof part_bytes_max) == 0 &&
+           set_number(socket, ZMQ_ROUTER_MANDATORY, 1) &&
+           set_number(socket, ZMQ_SNDHWM, is_data ? 0 : LIMIT_CONTROL_QUEUE) &&
+           set_number(socket, ZMQ_RCVHWM, is_data ? DATA_RECEIVE_QUEUE : CONTROL_RECEIVE_QUEUE) &&
+           set_number(socket, ZMQ_BACKLOG, BACKLOG) && set_number(socket, ZMQ_LINGER, LINGER_MS);
+}
+
+static bool open_channel(struct loop *loop, enum lane lane, const char *endpoint, char *complaint)
+{
+    static const char *const monitor_names[] = {"inproc://monitor-control",
+                                                "inproc://monitor-data"};
+    struct channel *channel = &loop->channels[lane];
+    channel->lane = lane;
+    channel->socket = zmq_socket(loop->context, ZMQ_ROUTER);
+    channel->monitor = zmq_socket(loop->context, ZMQ_PAIR);
+    if (channel->socket == NULL || channel->monitor == NULL || !set_options(channel) ||
+        zmq_socket_monitor(channel->socket, monitor_names[lane],
+                           ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_ACCEPT_FAILED | ZMQ_EVENT_DISCONNECTED) !=
+            0 ||
+        !set_number(channel->monitor, ZMQ_LINGER, 0) ||
+        !set_number(channel->monitor, ZMQ_RCVHWM, 0) ||
+        zmq_connect(channel->monitor, monitor_names[lane]) != 0) {
+        snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot open the %s channel: %s", lane_name(lane),
+                 zmq_strerror(errno));
+        return false;
+    }
+    char fault[ENDPOINT_COMPLAINT_BYTES];
+    if (!endpoint_bind(channel->socket, endpoint, channel->endpoint, fault)) {
+        snprintf(complaint, LOOP_COMPLAINT_BYTES, "%s: %.1000s", lane_name(lane), fault);
+        return false;
+    }
+    return true;
+}
+
+static int open_signals(void)
+{
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    return signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+static bool open_gate(struct loop *loop, const struct config *config, const char *version,
+                      char *complaint)
+{
+    char advertised[LIMIT_ENDPOINT_BYTES];
+    struct core_options options = config->core;
+    struct gate_now now = clock_now(&loop->clock);
+    if (!endpoint_advertise(loop->channels[LANE_CONTROL].endpoint,
+                            loop->channels[LANE_DATA].endpoint, config->advertise, advertised)) {
+        snprintf(complaint, LOOP_COMPLAINT_BYTES, "the endpoint to advertise is too long");
+        return false;
+    }
+    options.broker = now.random;
+    options.version = version;
+    options.data_endpoint = advertised;
+    loop->gate = gate_new(&loop->memory, &options, now.now_ns);
+    if (loop->gate == NULL)
+        snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: memory is short");
+    return loop->gate != NULL;
+}
+
+struct loop *loop_open(const struct config *config, const char *version,
+                       char complaint[LOOP_COMPLAINT_BYTES])
+{
+    struct loop *loop = calloc(1, sizeof *loop);
+    if (loop == NULL) {
+        snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: memory is short");
+        return NULL;
+    }
+    memory_heap_init(&loop->memory, UINT64_MAX);
+    peers_init(&loop->peers, &loop->memory);
+    loop->signal_fd = open_signals();
+    if (loop->signal_fd < 0 || !has_descriptors()) {
+        snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: no file descriptors left");
+        loop_close(&loop);
+        return NULL;
+    }
+    loop->context = zmq_ctx_new();
+    if (loop->context == NULL || zmq_ctx_set(loop->context, ZMQ_IO_THREADS, LANE_COUNT) != 0) {
+        snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: %s", zmq_strerror(errno));
+        loop_close(&loop);
+        return NULL;
+    }
+    if (!open_channel(loop, LANE_CONTROL, config->control, complaint) ||
+        !open_channel(loop, LANE_DATA, config->data, complaint) ||
+        !open_gate(loop, config, version, complaint))
+        loop_close(&loop);
+    return loop;
+}
+
+const char *loop_control_endpoint(const struct loop *loop)
+{
+    return loop->channels[LANE_CONTROL].endpoint;
+}
+
+const char *loop_data_endpoint(const struct loop *loop)
+{
+    return loop->channels[LANE_DATA].endpoint;
+}
+
+static void close_channel(struct channel *channel)
+{
+    if (channel->socket != NULL) {
+        zmq_socket_monitor(channel->socket, NULL, 0);
+        zmq_close(channel->socket);
+    }
+    if (channel->monitor != NULL)
+        zmq_close(channel->monitor);
+}
+
+/* From here on a signal has its usual effect: nobody reads the descriptor any more. */
+static void release_signals(struct loop *loop)
+{
+    sigset_t signals;
+    if (loop->signal_fd >= 0)
+        close(loop->signal_fd);
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigprocmask(SIG_UNBLOCK, &signals, NULL);
+}
+
+void loop_close(struct loop **loop)
+{
+    struct loop *old = *loop;
+    *loop = NULL;
+    if (old == NULL)
+        return;
+    release_signals(old);
+    for (int i = 0; i < LANE_COUNT; i++)
+        close_channel(&old->channels[i]);
+    while (old->context != NULL && zmq_ctx_term(old->context) != 0 && errno == EINTR)
+        continue;
+    gate_free(&old->gate);
+    peers_fini(&old->peers);
+    free(old);
+}

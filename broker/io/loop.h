@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* loop.h -- the broker's one thread: two sockets, their monitors, signals, the gate.
+ *
+ * Everything is asked without waiting, and only when nothing had anything to say does the thread
+ * sleep in zmq_poll().  In a round: monitors, then all of control, then a little of data, so that
+ * control never waits for more than a few batches. */
+#ifndef IO_LOOP_H
+#define IO_LOOP_H
+
+#include "broker/io/config.h"
+#include "broker/io/endpoint.h"
+
+#include <stdbool.h>
+
+struct loop;
+
+enum { LOOP_COMPLAINT_BYTES = ENDPOINT_COMPLAINT_BYTES };
+
+/* Opens and binds; the options' strings are the loop's to set.  SIGTERM and SIGINT must be blocked:
+ * the loop reads them.  NULL: complaint is one clear sentence. */
+struct loop *loop_open(const struct config *config, const char *version,
+                       char complaint[LOOP_COMPLAINT_BYTES]);
+
+/* The endpoints that were really bound. */
+const char *loop_control_endpoint(const struct loop *loop);
+const char *loop_data_endpoint(const struct loop *loop);
+
+/* Until a signal says stop, and the parties were told, within a bound. */
+void loop_run(struct loop *loop);
+
+/* Sends what is on its way, within a bound, and closes.  A second signal ends the process at once. */
+void loop_close(struct loop **loop);
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* main.c -- errbusd: reads what it is told, opens, runs, ends.  See errbusd(8). */
+#include "broker/io/config.h"
+#include "broker/io/log.h"
+#include "broker/io/loop.h"
+#include "broker/journal/journal.h"
+
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+enum { EXIT_FINE = 0, EXIT_OWN_FAILURE = 1, EXIT_USAGE = 2 };
+
+/* Parts of up to 768 KiB come and go: without this each costs page faults (performance.md 6).
+ * 32 MiB is the largest threshold that glibc takes. */
+#define MALLOC_MMAP_BYTES (32 * 1024 * 1024)
+#define MALLOC_TRIM_BYTES (256 * 1024 * 1024)
+
+static void tune_memory(void)
+{
+    mallopt(M_MMAP_THRESHOLD, MALLOC_MMAP_BYTES);
+    mallopt(M_TRIM_THRESHOLD, MALLOC_TRIM_BYTES);
+}
+
+/* A connection is a descriptor. */
+static void raise_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+/* The loop reads the signals that end us; a reader that is gone is an error of its write. */
+static void block_signals(void)
+{
+    sigset_t signals;
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigprocmask(SIG_BLOCK, &signals, NULL);
+    sigaction(SIGPIPE, &ignore, NULL);
+}
+
+static void print_help(void)
+{
+    printf("Usage: errbusd [OPTION...]\n"
+           "The broker of Errbus: parties publish through it, and it stands in for those that "
+           "fail.\n\n");
+    config_print_options();
+    printf("\nSee errbusd(8).\n");
+}
+
+static int run(const struct config *config)
+{
+    int status = EXIT_OWN_FAILURE;
+    char complaint[LOOP_COMPLAINT_BYTES] = "";
+    struct loop *loop = loop_open(config, ERRBUS_VERSION, complaint);
+    if (loop == NULL) {
+        fprintf(stderr, "errbusd: %s\n", complaint);
+        return EXIT_OWN_FAILURE;
+    }
+    printf("errbusd ready control=%s data=%s\n", loop_control_endpoint(loop),
+           loop_data_endpoint(loop));
+    if (fflush(stdout) == 0) {
+        loop_run(loop);
+        status = EXIT_FINE;
+    } else {
+        fprintf(stderr, "errbusd: cannot write to standard output\n");
+    }
+    loop_close(&loop);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct config config;
+    char complaint[CONFIG_COMPLAINT_BYTES] = "";
+    config_init(&config);
+    switch (config_read_args(&config, argc, argv, complaint)) {
+    case CONFIG_RUN: break;
+    case CONFIG_HELP: print_help(); return EXIT_FINE;
+    case CONFIG_VERSION: printf("errbusd %s\n", ERRBUS_VERSION); return EXIT_FINE;
+    case CONFIG_WRONG: fprintf(stderr, "errbusd: %s\n", complaint); return EXIT_USAGE;
+    }
+    log_init(config.is_verbose);
+    struct journal *journal = NULL;
+    enum journal_err err = journal_open(config.journal, &journal);
+    if (err != JOURNAL_OK) {
+        fprintf(stderr, "errbusd: --journal %s: %s\n", config.journal, journal_strerror(err));
+        return err == JOURNAL_MAKING ? EXIT_USAGE : EXIT_OWN_FAILURE;
+    }
+    tune_memory();
+    raise_descriptors();
+    block_signals();
+    int status = run(&config);
+    journal_close(&journal);
+    return status;
+}
