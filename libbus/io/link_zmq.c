@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* link_zmq.c -- the two connections of a client over ZeroMQ; see link.h.
+ *
+ * A connection is a DEALER of its own that is never told to connect again: what lay in it when it
+ * broke is not sent by a later one (pitfalls 12a).  That it broke, or never came to be, is learnt
+ * from the socket's monitor; it is reported once everything that had arrived on it was received. */
+#include "libbus/io/link.h"
+
+#include "libbus/base/limits.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <zmq.h>
+
+enum {
+    /* Up to here a copy is cheaper than a reference; see the broker's part.h for the other reason. */
+    COPY_BYTES = 8 * 1024,
+    DATA_SEND_QUEUE = 16, /* parts: the outbox is the queue, and this is beyond its reach */
+    CONTROL_SEND_QUEUE = 1024,
+    RECEIVE_QUEUE = 4096, /* credit bounds it before */
+    MONITOR_NAME_BYTES = 48,
+};
+/* Each of them means that the connection is over, or will not come to be. */
+#define MONITOR_EVENTS                                                                             \
+    (ZMQ_EVENT_CLOSED | ZMQ_EVENT_CLOSE_FAILED | ZMQ_EVENT_DISCONNECTED |                          \
+     ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |                  \
+     ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
+
+struct connection {
+    void *socket; /* NULL: none */
+    void *monitor;
+    bool is_broken; /* to be reported; what has arrived may still be received before */
+};
+
+struct link {
+    void *context;
+    int wake_fd;
+    uint64_t opened; /* connections so far: names of monitors */
+    struct connection connections[LINK_LANE_COUNT];
+};
+
+/* ---- buffers and messages ---------------------------------------------------------------------- */
+
+struct wrapped {
+    struct buffer buffer;
+    zmq_msg_t msg;
+};
+
+static void release_wrapped(struct buffer *buffer)
+{
+    struct wrapped *wrapped = buffer->owner;
+    zmq_msg_close(&wrapped->msg);
+    free(wrapped);
+}
+
+/* The last reference may be dropped here, on a thread of libzmq. */
+static void drop_reference(void *data, void *hint)
+{
+    (void)data; /* lies in the buffer */
+    struct buffer *buffer = hint;
+    buffer_unref(&buffer);
+}
+
+/* A buffer of the message's bytes, which lie on an 8-byte boundary; msg is left for closing.  NULL:
+ * no memory. */
+static struct buffer *wrap(zmq_msg_t *msg)
+{
+    size_t bytes = zmq_msg_size(msg);
+    struct wrapped *wrapped = NULL;
+    if (bytes > COPY_BYTES && (uintptr_t)zmq_msg_data(msg) % 8 == 0)
+        wrapped = malloc(sizeof *wrapped);
+    if (wrapped == NULL)
+        return buffer_copy(span_of(zmq_msg_data(msg), bytes));
+    zmq_msg_init(&wrapped->msg);
+    zmq_msg_move(&wrapped->msg, msg);
+    atomic_init(&wrapped->buffer.refs, 1);
+    wrapped->buffer.data = zmq_msg_data(&wrapped->msg);
+    wrapped->buffer.bytes = bytes;
+    wrapped->buffer.room = bytes;
+    wrapped->buffer.release = release_wrapped;
+    wrapped->buffer.owner = wrapped;
+    return &wrapped->buffer;
+}
+
+/* ---- opening ----------------------------------------------------------------------------------- */
+
+/* libzmq's threads start with the first socket, and must not take the host's signals. */
+static bool start_threads(void *context)
+{
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    if (pthread_sigmask(SIG_BLOCK, &all, &before) != 0)
+        return false;
+    void *first = zmq_socket(context, ZMQ_PAIR);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (first == NULL)
+        return false;
+    zmq_close(first);
+    return true;
+}
+
+enum link_err link_open(struct link **out_link)
+{
+    struct link *link = calloc(1, sizeof *link);
+    if (link == NULL)
+        return LINK_RESOURCES;
+    link->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    link->context = zmq_ctx_new();
+    if (link->wake_fd < 0 || link->context == NULL ||
+        zmq_ctx_set(link->context, ZMQ_IO_THREADS, LINK_LANE_COUNT) != 0 ||
+        !start_threads(link->context)) {
+        link_close(&link, 0);
+        return LINK_RESOURCES;
+    }
+    *out_link = link;
+    return LINK_OK;
+}
+
+static void disconnect(struct connection *connection, int linger_ms)
+{
+    if (connection->socket != NULL) {
+        zmq_setsockopt(connection->socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
+        zmq_socket_monitor(connection->socket, NULL, 0);
+        zmq_close(connection->socket);
+    }
+    if (connection->monitor != NULL)
+        zmq_close(connection->monitor);
+    *connection = (struct connection){.socket = NULL};
+}
+
+void link_close(struct link **link, int64_t linger_ms)
+{
+    struct link *old = *link;
+    *link = NULL;
+    if (old == NULL)
+        return;
+    int bounded_ms = linger_ms < 0 ? 0 : linger_ms > INT32_MAX ? INT32_MAX : (int)linger_ms;
+    for (int i = 0; i < LINK_LANE_COUNT; i++)
+        disconnect(&old->connections[i], bounded_ms);
+    while (old->context != NULL && zmq_ctx_term(old->context) != 0 && errno == EINTR)
+        continue;
+    if (old->wake_fd >= 0)
+        close(old->wake_fd);
+    free(old);
+}
+
+/* ---- connecting -------------------------------------------------------------------------------- */
+
+static bool set_number(void *socket, int option, int value)
+{
+    return zmq_setsockopt(socket, option, &value, sizeof value) == 0;
+}
+
+static bool set_options(void *socket, enum link_lane lane, const char *endpoint)
+{
+    bool is_data = lane == LINK_DATA;
+    uint64_t affinity = UINT64_C(1) << lane;
+    int64_t part_bytes_max = (int64_t)(is_data ? LIMIT_PART_BYTES : LIMIT_CONTROL_BYTES);
+    return zmq_setsockopt(socket, ZMQ_AFFINITY, &affinity, sizeof affinity) == 0 &&
+           zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &part_bytes_max, sizeof part_bytes_max) == 0 &&
+           set_number(socket, ZMQ_RECONNECT_IVL, -1) && set_number(socket, ZMQ_IMMEDIATE, 1) &&
+           set_number(socket, ZMQ_LINGER, 0) &&
+           set_number(socket, ZMQ_SNDHWM, is_data ? DATA_SEND_QUEUE : CONTROL_SEND_QUEUE) &&
+           set_number(socket, ZMQ_RCVHWM, RECEIVE_QUEUE) &&
+           set_number(socket, ZMQ_IPV6, strchr(endpoint, '[') != NULL);
+}
+
+static bool open_monitor(struct link *link, struct connection *connection)
+{
+    char name[MONITOR_NAME_BYTES];
+    snprintf(name, sizeof name, "inproc://monitor-%llu", (unsigned long long)++link->opened);
+    connection->monitor = zmq_socket(link->context, ZMQ_PAIR);
+    return connection->monitor != NULL && set_number(connection->monitor, ZMQ_LINGER, 0) &&
+           set_number(connection->monitor, ZMQ_RCVHWM, 0) &&
+           zmq_socket_monitor(connection->socket, name, MONITOR_EVENTS) == 0 &&
+           zmq_connect(connection->monitor, name) == 0;
+}
+
+static bool is_transport(const char *endpoint)
+{
+    return strncmp(endpoint, "tcp://", 6) == 0 || strncmp(endpoint, "ipc://", 6) == 0;
+}
+
+enum link_err link_connect(struct link *link, enum link_lane lane, const char *endpoint)
+{
+    struct connection *connection = &link->connections[lane];
+    disconnect(connection, 0);
+    if (!is_transport(endpoint))
+        return LINK_ENDPOINT;
+    connection->socket = zmq_socket(link->context, ZMQ_DEALER);
+    if (connection->socket == NULL || !set_options(connection->socket, lane, endpoint) ||
+        !open_monitor(link, connection)) {
+        disconnect(connection, 0);
+        return LINK_RESOURCES;
+    }
+    if (zmq_connect(connection->socket, endpoint) == 0)
+        return LINK_OK;
+    enum link_err err =
+        errno == EMFILE || errno == ENFILE || errno == ENOMEM ? LINK_RESOURCES : LINK_ENDPOINT;
+    disconnect(connection, 0);
+    return err;
+}
+
+void link_disconnect(struct link *link, enum link_lane lane)
+{
+    disconnect(&link->connections[lane], 0);
+}
+
+/* ---- sending and receiving --------------------------------------------------------------------- */
+
+static enum link_err send_msg(struct connection *connection, zmq_msg_t *msg)
+{
+    int sent;
+    do {
+        sent = zmq_msg_send(msg, connection->socket, ZMQ_DONTWAIT);
+    } while (sent < 0 && errno == EINTR);
+    if (sent >= 0)
+        return LINK_OK;
+    enum link_err err = errno == EAGAIN ? LINK_AGAIN : LINK_DOWN;
+    zmq_msg_close(msg);
+    return err;
+}
+
+enum link_err link_send(struct link *link, enum link_lane lane, struct span part)
+{
+    struct connection *connection = &link->connections[lane];
+    zmq_msg_t msg;
+    if (connection->socket == NULL || connection->is_broken)
+        return LINK_DOWN;
+    if (zmq_msg_init_size(&msg, part.bytes) != 0)
+        return LINK_RESOURCES;
+    if (part.bytes > 0)
+        memcpy(zmq_msg_data(&msg), part.data, part.bytes);
+    return send_msg(connection, &msg);
+}
+
+enum link_err link_send_buffer(struct link *link, enum link_lane lane, struct buffer *part)
+{
+    struct connection *connection = &link->connections[lane];
+    zmq_msg_t msg;
+    if (part->bytes <= COPY_BYTES)
+        return link_send(link, lane, buffer_span(part));
+    if (connection->socket == NULL || connection->is_broken)
+        return LINK_DOWN;
+    if (zmq_msg_init_data(&msg, part->data, part->bytes, drop_reference, buffer_ref(part)) != 0) {
+        drop_reference(NULL, part);
+        return LINK_RESOURCES;
+    }
+    return send_msg(connection, &msg);
+}
+
+static bool receive_part(void *socket, zmq_msg_t *msg)
+{
+    int got;
+    do {
+        got = zmq_msg_recv(msg, socket, ZMQ_DONTWAIT);
+    } while (got < 0 && errno == EINTR);
+    return got >= 0;
+}
+
+/* Reads a whole message; the first `wanted` parts into parts.  Returns how many there were: 0 means
+ * nothing to read. */
+static unsigned receive_message(void *socket, zmq_msg_t parts[LINK_LANE_COUNT], unsigned wanted)
+{
+    zmq_msg_t other;
+    unsigned count = 0;
+    zmq_msg_init(&other);
+    for (bool more = true; more; count++) {
+        zmq_msg_t *part = count < wanted ? &parts[count] : &other;
+        if (!receive_part(socket, part))
+            break;
+        more = zmq_msg_more(part);
+    }
+    zmq_msg_close(&other);
+    return count;
+}
+
+/* What was received cannot be kept: to go on without it would break the order. */
+static enum link_err give_up(struct connection *connection)
+{
+    disconnect(connection, 0);
+    connection->is_broken = true;
+    return LINK_RESOURCES;
+}
+
+enum link_err link_receive(struct link *link, enum link_lane lane, struct buffer **out_head,
+                           struct buffer **out_part)
+{
+    struct connection *connection = &link->connections[lane];
+    unsigned wanted = lane == LINK_DATA ? 2 : 1;
+    zmq_msg_t parts[2];
+    if (connection->socket == NULL)
+        return LINK_DOWN;
+    zmq_msg_init(&parts[0]);
+    zmq_msg_init(&parts[1]);
+    unsigned count = receive_message(connection->socket, parts, wanted);
+    struct buffer *first = count == wanted ? wrap(&parts[0]) : NULL;
+    struct buffer *second = count == wanted && wanted == 2 ? wrap(&parts[1]) : NULL;
+    zmq_msg_close(&parts[0]);
+    zmq_msg_close(&parts[1]);
+    if (count == 0)
+        return LINK_AGAIN;
+    if (count == wanted && (first == NULL || (wanted == 2 && second == NULL))) {
+        buffer_unref(&first);
+        buffer_unref(&second);
+        return give_up(connection);
+    }
+    *out_head = wanted == 2 ? first : NULL;
+    *out_part = wanted == 2 ? second : first;
+    return LINK_OK;
+}
+
+/* ---- waiting ----------------------------------------------------------------------------------- */
+
+/* Every event that is asked for means the end of the connection; the rest of it does not matter. */
+static void drain_monitor(struct connection *connection)
+{
+    zmq_msg_t msg;
+    if (connection->monitor == NULL)
+        return;
+    zmq_msg_init(&msg);
+    while (receive_part(connection->monitor, &msg))
+        connection->is_broken = true;
+    zmq_msg_close(&msg);
+}
+
+/* Broken, and nothing more to receive.  Reported once: the connection is closed by that. */
+static bool take_closed(struct connection *connection)
+{
+    int events = 0;
+    size_t bytes = sizeof events;
+    if (!connection->is_broken)
+        return false;
+    if (connection->socket != NULL &&
+        zmq_getsockopt(connection->socket, ZMQ_EVENTS, &events, &bytes) == 0 &&
+        (events & ZMQ_POLLIN) != 0)
+        return false;
+    disconnect(connection, 0);
+    return true;
+}
+
+static bool is_any_broken(const struct link *link)
+{
+    bool is_broken = false;
+    for (int i = 0; i < LINK_LANE_COUNT; i++)
+        is_broken |= link->connections[i].is_broken;
+    return is_broken;
+}
+
+void link_wait(struct link *link, int64_t timeout_ms, const bool wants_room[LINK_LANE_COUNT],
+               bool out_closed[LINK_LANE_COUNT])
+{
+    zmq_pollitem_t items[1 + 2 * LINK_LANE_COUNT];
+    int count = 0;
+    items[count++] = (zmq_pollitem_t){.fd = link->wake_fd, .events = ZMQ_POLLIN};
+    for (int i = 0; i < LINK_LANE_COUNT; i++) {
+        struct connection *connection = &link->connections[i];
+        if (connection->socket == NULL)
+            continue;
+        short room = wants_room[i] && !connection->is_broken ? ZMQ_POLLOUT : 0;
+        items[count++] =
+            (zmq_pollitem_t){.socket = connection->socket, .events = (short)(ZMQ_POLLIN | room)};
+        items[count++] = (zmq_pollitem_t){.socket = connection->monitor, .events = ZMQ_POLLIN};
+    }
+    if (is_any_broken(link))
+        timeout_ms = 0;
+    long bounded_ms = timeout_ms < 0 ? -1 : timeout_ms > INT32_MAX ? INT32_MAX : (long)timeout_ms;
+    if (zmq_poll(items, count, bounded_ms) > 0 && items[0].revents != 0) {
+        uint64_t wakes;
+        if (read(link->wake_fd, &wakes, sizeof wakes) < 0)
+            wakes = 0; /* it was read before: nothing was missed */
+    }
+    for (int i = 0; i < LINK_LANE_COUNT; i++) {
+        drain_monitor(&link->connections[i]);
+        out_closed[i] = take_closed(&link->connections[i]);
+    }
+}
+
+void link_wake(struct link *link)
+{
+    uint64_t one = 1;
+    if (write(link->wake_fd, &one, sizeof one) < 0)
+        return; /* full: it is readable as it is */
+}
