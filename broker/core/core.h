@@ -16,18 +16,18 @@
 struct core;
 
 struct core_options {
-    uint64_t broker;         /* which life of which broker: random, not 0 */
+    uint64_t broker; /* which life of which broker: random, not 0 */
     const char *version;
-    const char *data_endpoint; /* as clients are told it; host '*': as they reached control */
+    const char *data_endpoint;   /* as clients are told it; host '*': as they reached control */
     uint64_t topic_window_bytes; /* not yet taken, of one topic; beyond it its writer waits */
     uint64_t topic_keep_bytes;   /* settled and done with, kept of one topic for late subscribers */
     uint64_t topic_keep_slots;
-    uint64_t job_bytes_max;  /* kept of one job in all; beyond it values are refused */
+    uint64_t job_bytes_max; /* kept of one job in all; beyond it values are refused */
     uint64_t value_bytes_max;
-    int64_t linger_ms;       /* how long a job without parties is kept */
+    int64_t linger_ms; /* how long a job without parties is kept */
     uint32_t open_slots_max;
     uint32_t topics_max;
-    uint32_t parties_max;    /* of one job */
+    uint32_t parties_max; /* of one job */
 };
 void core_options_init(struct core_options *options);
 

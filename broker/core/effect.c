@@ -39,8 +39,8 @@ static void *grow(struct effects *effects, void *items, uint32_t *room, uint32_t
 
 static struct effect *append(struct effects *effects, enum effect_type type, conn_id conn)
 {
-    effects->items = grow(effects, effects->items, &effects->room, effects->count,
-                          sizeof *effects->items);
+    effects->items =
+        grow(effects, effects->items, &effects->room, effects->count, sizeof *effects->items);
     struct effect *effect = &effects->items[effects->count++];
     *effect = (struct effect){.type = type, .conn = conn};
     return effect;
@@ -48,8 +48,8 @@ static struct effect *append(struct effects *effects, enum effect_type type, con
 
 struct msg *effects_msg(struct effects *effects, conn_id conn, enum msg_type type)
 {
-    effects->msgs = grow(effects, effects->msgs, &effects->msg_room, effects->msg_count,
-                         sizeof *effects->msgs);
+    effects->msgs =
+        grow(effects, effects->msgs, &effects->msg_room, effects->msg_count, sizeof *effects->msgs);
     append(effects, EFFECT_SEND_MSG, conn)->index = effects->msg_count;
     struct msg *msg = &effects->msgs[effects->msg_count++];
     *msg = (struct msg){.type = type};

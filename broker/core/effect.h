@@ -23,12 +23,12 @@ enum effect_type {
 struct effect {
     enum effect_type type;
     conn_id conn;
-    uint32_t sub;      /* SEND_RUN, SEND_FRAME: the client's number of the subscription */
+    uint32_t sub; /* SEND_RUN, SEND_FRAME: the client's number of the subscription */
     payload_id payload;
-    uint32_t offset;   /* SEND_RUN: of the first frame */
-    uint32_t bytes;    /* SEND_RUN: of all frames */
-    uint32_t count;    /* SEND_RUN: frames; RETAIN, RELEASE: references */
-    uint32_t index;    /* of the message or frame in the arrays below */
+    uint32_t offset; /* SEND_RUN: of the first frame */
+    uint32_t bytes;  /* SEND_RUN: of all frames */
+    uint32_t count;  /* SEND_RUN: frames; RETAIN, RELEASE: references */
+    uint32_t index;  /* of the message or frame in the arrays below */
 };
 
 struct effect_frame {

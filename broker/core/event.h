@@ -30,11 +30,11 @@ struct event_run {
     enum frame_kind kind;
     uint32_t attempt;
     uint32_t topic;
-    uint64_t seq;         /* of the first frame */
-    uint32_t count;       /* frames, numbers following each other; 1 unless VALUE or COMMIT */
-    uint32_t stride;      /* bytes of each frame, header and padding included */
-    uint32_t offset;      /* of the first frame in the payload */
-    uint32_t value_bytes; /* of each value */
+    uint64_t seq;             /* of the first frame */
+    uint32_t count;           /* frames, numbers following each other; 1 unless VALUE or COMMIT */
+    uint32_t stride;          /* bytes of each frame, header and padding included */
+    uint32_t offset;          /* of the first frame in the payload */
+    uint32_t value_bytes;     /* of each value */
     int64_t deadline_ms;      /* RESERVE: -1 none */
     uint64_t value_bytes_max; /* RESERVE: 0 not said */
     uint64_t chunk_total;     /* CHUNK: bytes of the whole value */
@@ -57,7 +57,7 @@ struct event {
             uint32_t payload_bytes;
             const struct event_run *runs;
             uint32_t run_count;
-        } data;               /* DATA */
+        } data;                /* DATA */
         const char *complaint; /* VIOLATION: what was wrong, for people */
     } as;
 };

@@ -40,7 +40,7 @@ struct slot_table {
     uint32_t room;
     uint32_t head;
     uint32_t count;
-    uint64_t next_seq;       /* the first number that is free */
+    uint64_t next_seq; /* the first number that is free */
 };
 
 void slot_table_init(struct slot_table *table, struct memory *memory);

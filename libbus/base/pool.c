@@ -34,34 +34,39 @@ void pool_fini(struct pool *pool)
     pool_init(pool, pool->memory, pool->item_bytes, pool->used_max);
 }
 
-static int grow(struct pool *pool)
+static bool grow(struct pool *pool)
 {
     if (pool->chunk_count == pool->chunk_room) {
         uint32_t room = pool->chunk_room ? pool->chunk_room * 2 : 8;
         void **chunks = memory_resize(pool->memory, pool->chunks, pool->chunk_room * sizeof *chunks,
                                       room * sizeof *chunks);
         if (chunks == NULL)
-            return 0;
+            return false;
         pool->chunks = chunks;
         pool->chunk_room = room;
     }
     void *chunk = memory_take(pool->memory, pool->item_bytes * CHUNK_ITEMS);
     if (chunk == NULL)
-        return 0;
+        return false;
     uint32_t first = pool->chunk_count * CHUNK_ITEMS + 1;
     pool->chunks[pool->chunk_count++] = chunk;
     for (uint32_t i = CHUNK_ITEMS; i-- > 0;) {
         at(pool, first + i)->next_free = pool->free_id;
         pool->free_id = first + i;
     }
-    return 1;
+    return true;
+}
+
+bool pool_reserve(struct pool *pool)
+{
+    return pool->free_id != 0 || grow(pool);
 }
 
 void *pool_take(struct pool *pool)
 {
     if (pool->used == pool->used_max)
         return NULL;
-    if (pool->free_id == 0 && !grow(pool))
+    if (!pool_reserve(pool))
         return NULL;
     uint32_t id = pool->free_id;
     struct item_head *item = at(pool, id);

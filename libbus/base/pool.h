@@ -8,6 +8,7 @@
 
 #include "libbus/base/memory.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +27,8 @@ void pool_init(struct pool *pool, struct memory *memory, size_t item_bytes, uint
 void pool_fini(struct pool *pool); /* whatever is still in use goes with it */
 /* Zeroed but for id; NULL: the limit is reached, or no memory. */
 void *pool_take(struct pool *pool);
+/* Makes room for one more, so that the next take does not fail for memory; false: no memory. */
+bool pool_reserve(struct pool *pool);
 void pool_give(struct pool *pool, void *item);
 /* NULL: not in use. */
 void *pool_find(const struct pool *pool, uint32_t id);

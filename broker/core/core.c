@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* core.c -- one event in: to whom it goes, and what follows every step.
+ *
+ * The order within a step is fixed: the event itself, timers that are due (on ticks), ACCEPTED for
+ * whom something was accepted, and last the pump, which sends what may be sent.  So an answer about
+ * a frame never comes before what the frame caused was decided. */
+#include "broker/core/core_internal.h"
+
+#include <string.h>
+
+/* When an event comes this much later than a timer that was due, it was the broker that stood
+ * still (stopped, swapped out, its machine asleep), not its parties: the clock of silence stands
+ * still with it.  Ten times what a loaded machine of two cores was seen to be late. */
+#define AWAY_SLACK_NS (500 * MS_NS)
+/* Timers and sends of one step: a step takes about a millisecond, and others get their turn. */
+#define STEP_TIMERS_MAX 1024
+
+bool span_keep(struct core *core, struct span text, struct span *out_owned)
+{
+    *out_owned = SPAN_NONE;
+    if (text.bytes == 0)
+        return true;
+    char *copy = memory_take(core->memory, text.bytes);
+    if (copy == NULL)
+        return false;
+    memcpy(copy, text.data, text.bytes);
+    *out_owned = span_of(copy, text.bytes);
+    return true;
+}
+
+void span_drop(struct core *core, struct span *owned)
+{
+    union {
+        const void *read;
+        void *write;
+    } data = {.read = owned->data};
+    memory_give(core->memory, data.write, owned->bytes);
+    *owned = SPAN_NONE;
+}
+
+void core_mark_dirty(struct core *core, struct session *session)
+{
+    if (!list_is_linked(&session->dirty_link))
+        list_push(&core->dirty, &session->dirty_link);
+}
+
+void core_mark_pump(struct core *core, struct session *session)
+{
+    if (!list_is_linked(&session->pump_link))
+        list_push(&core->pump, &session->pump_link);
+}
+
+void core_options_init(struct core_options *options)
+{
+    *options = (struct core_options){
+        .broker = 1,
+        .version = "",
+        .data_endpoint = "tcp://*:7371",
+        .topic_window_bytes = DEFAULT_TOPIC_WINDOW_BYTES,
+        .topic_keep_bytes = DEFAULT_TOPIC_KEEP_BYTES,
+        .topic_keep_slots = DEFAULT_TOPIC_KEEP_SLOTS,
+        .job_bytes_max = DEFAULT_JOB_BYTES,
+        .value_bytes_max = LIMIT_VALUE_BYTES,
+        .linger_ms = DEFAULT_LINGER_MS,
+        .open_slots_max = LIMIT_OPEN_SLOTS,
+        .topics_max = LIMIT_TOPICS,
+        .parties_max = LIMIT_PARTIES,
+    };
+}
+
+static void init_pools(struct core *core)
+{
+    struct memory *memory = core->memory;
+    const struct core_options *options = &core->options;
+    pool_init(&core->jobs, memory, sizeof(struct job), LIMIT_JOBS);
+    pool_init(&core->parties, memory, sizeof(struct party), UINT32_MAX);
+    pool_init(&core->sessions, memory, sizeof(struct session), LIMIT_CONNECTIONS);
+    pool_init(&core->topics, memory, sizeof(struct topic), options->topics_max);
+    pool_init(&core->open_slots, memory, sizeof(struct open_slot), options->open_slots_max);
+    pool_init(&core->chunk_sets, memory, sizeof(struct chunks), UINT32_MAX);
+    pool_init(&core->subs, memory, sizeof(struct sub), UINT32_MAX);
+    pool_init(&core->routes, memory, sizeof(struct route), UINT32_MAX);
+    pool_init(&core->awaits, memory, sizeof(struct await), UINT32_MAX);
+    pool_init(&core->failures, memory, sizeof(struct failure), UINT32_MAX);
+    name_map_init(&core->job_names, memory);
+    id_map_init(&core->conns, memory);
+    id_map_init(&core->tokens, memory);
+    timers_init(&core->timers, memory);
+    list_init(&core->pump);
+    list_init(&core->dirty);
+    list_init(&core->told);
+    list_init(&core->graves);
+}
+
+static bool keep_strings(struct core *core)
+{
+    size_t version_bytes = strlen(core->options.version) + 1;
+    size_t endpoint_bytes = strlen(core->options.data_endpoint) + 1;
+    core->string_bytes = version_bytes + endpoint_bytes;
+    core->strings = memory_take(core->memory, core->string_bytes);
+    if (core->strings == NULL)
+        return false;
+    memcpy(core->strings, core->options.version, version_bytes);
+    memcpy(core->strings + version_bytes, core->options.data_endpoint, endpoint_bytes);
+    core->options.version = core->strings;
+    core->options.data_endpoint = core->strings + version_bytes;
+    return true;
+}
+
+/* Failure number 1 stands in for all that memory is short for: made while there is some. */
+static bool keep_no_memory(struct core *core)
+{
+    struct job nobody = {.name = span_text("-"), .attempt = 0};
+    struct failure *failure =
+        failure_make(core, &(struct failure_spec){.job = &nobody,
+                                                  .kind = ERROR_REJECTED,
+                                                  .type = ERROR_TYPE_NO_MEMORY,
+                                                  .message = "the broker is short of memory"});
+    return failure != NULL;
+}
+
+struct core *core_new(struct memory *memory, const struct core_options *options, int64_t now_ns)
+{
+    struct core *core = memory_take(memory, sizeof *core);
+    if (core == NULL)
+        return NULL;
+    core->memory = memory;
+    core->options = *options;
+    core->now_ns = now_ns;
+    core->start_ns = now_ns;
+    init_pools(core);
+    core->scratch = memory_take(memory, (LIMIT_ERROR_RECORDS + 1) * sizeof *core->scratch);
+    core->scratch_bytes = memory_take(memory, LIMIT_ERROR_BYTES);
+    bool is_made = core->scratch != NULL && core->scratch_bytes != NULL && keep_strings(core) &&
+                   pool_reserve(&core->failures) && keep_no_memory(core);
+    if (!is_made)
+        core_free(&core);
+    return core;
+}
+
+void core_free(struct core **core_at)
+{
+    struct core *core = *core_at;
+    *core_at = NULL;
+    if (core == NULL)
+        return;
+    struct effects unheard;
+    effects_init(&unheard, core->memory);
+    core->effects = &unheard;
+    session_free_all(core);
+    failure_bury(core);
+    struct failure *spare = pool_find(&core->failures, 1);
+    if (spare != NULL)
+        memory_give(core->memory, spare->bytes, spare->byte_count);
+    effects_fini(&unheard);
+    pool_fini(&core->jobs);
+    pool_fini(&core->parties);
+    pool_fini(&core->sessions);
+    pool_fini(&core->topics);
+    pool_fini(&core->open_slots);
+    pool_fini(&core->chunk_sets);
+    pool_fini(&core->subs);
+    pool_fini(&core->routes);
+    pool_fini(&core->awaits);
+    pool_fini(&core->failures);
+    name_map_fini(&core->job_names);
+    id_map_fini(&core->conns);
+    id_map_fini(&core->tokens);
+    timers_fini(&core->timers);
+    memory_give(core->memory, core->strings, core->string_bytes);
+    memory_give(core->memory, core->scratch_bytes, LIMIT_ERROR_BYTES);
+    memory_give(core->memory, core->scratch, (LIMIT_ERROR_RECORDS + 1) * sizeof *core->scratch);
+    memory_give(core->memory, core, sizeof *core);
+}
+
+uint32_t core_session_count(const struct core *core)
+{
+    return core->sessions.used;
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+/* What an observer may say. */
+static bool observe(struct core *core, struct session *session, const struct msg *msg)
+{
+    switch (msg->type) {
+    case MSG_BEAT: session_beat(core, session, &msg->as.beat); return true;
+    case MSG_TAP: tell_tap(core, session, &msg->as.tap); return true;
+    case MSG_TAP_TAKEN: tell_taken(core, session, msg->as.tap_taken.id); return true;
+    case MSG_STATUS: tell_status(core, session, &msg->as.status); return true;
+    case MSG_READY: session_ready(core, session); return true;
+    default: return false;
+    }
+}
+
+/* What a party may say besides, without a number. */
+static bool converse(struct core *core, struct session *session, const struct msg *msg)
+{
+    switch (msg->type) {
+    case MSG_POSITION: session_position(core, session, &msg->as.position); return true;
+    case MSG_PROGRESS:
+        session_progress(core, session, msg->as.progress.next_within_ms);
+        return true;
+    case MSG_TOPIC_OPEN: topic_open(core, session, &msg->as.topic_open); return true;
+    case MSG_TAKEN: sub_taken(core, session, &msg->as.taken); return true;
+    case MSG_AWAIT: await_open(core, session, &msg->as.await); return true;
+    case MSG_UNAWAIT: await_close(core, session, msg->as.unawait.want); return true;
+    default: return false;
+    }
+}
+
+static uint64_t number_of(const struct msg *msg)
+{
+    switch (msg->type) {
+    case MSG_COMPLETE: return msg->as.complete.number;
+    case MSG_LEAVE: return msg->as.leave.number;
+    case MSG_FAIL_PARTY: return msg->as.fail_party.number;
+    case MSG_FAIL: return msg->as.fail.number;
+    case MSG_RETRACT: return msg->as.retract.number;
+    case MSG_SUBSCRIBE: return msg->as.subscribe.number;
+    case MSG_SUB_ADD: return msg->as.sub_add.number;
+    case MSG_UNSUBSCRIBE: return msg->as.unsubscribe.number;
+    case MSG_ACK: return msg->as.ack.number;
+    default: return 0;
+    }
+}
+
+/* Numbered messages come in order; one that came before on another connection is answered again,
+ * for the answer may have been lost with it.  session may be gone afterwards. */
+static void converse_numbered(struct core *core, struct session *session, const struct msg *msg)
+{
+    uint64_t number = number_of(msg);
+    bool is_numbered = number != 0 || msg->type != MSG_ACK;
+    if (is_numbered && (number == 0 || number > session->control_seen + 1)) {
+        session_violation(core, session->control, "a control message out of order");
+        return;
+    }
+    core_mark_dirty(core, session);
+    switch (msg->type) {
+    case MSG_SUBSCRIBE: sub_open(core, session, &msg->as.subscribe); break;
+    case MSG_SUB_ADD: sub_add(core, session, &msg->as.sub_add); break;
+    case MSG_UNSUBSCRIBE:
+        sub_close(core, session, (uint32_t)msg->as.unsubscribe.sub, msg->as.unsubscribe.is_drop);
+        break;
+    default: settle_message(core, session, msg); return;
+    }
+    if (number > session->control_seen)
+        session->control_seen = number;
+}
+
+static void step_message(struct core *core, conn_id conn, const struct msg *msg)
+{
+    struct session *session = session_of_conn(core, conn);
+    if (session == NULL && msg->type == MSG_HELLO)
+        session_hello(core, conn, &msg->as.hello);
+    else if (session == NULL && msg->type == MSG_ATTACH)
+        session_attach(core, conn, msg->as.attach.token);
+    else if (session == NULL)
+        session_violation(core, conn, "the first message is no greeting");
+    else if (msg->type == MSG_HELLO || msg->type == MSG_ATTACH)
+        session_violation(core, conn, "greeted twice");
+    else {
+        session_hear(core, session);
+        if (observe(core, session, msg))
+            return;
+        if (session->party == NULL)
+            session_violation(core, conn, "an observer may not say that");
+        else if (!converse(core, session, msg))
+            converse_numbered(core, session, msg);
+    }
+}
+
+static void step_data(struct core *core, const struct event *event)
+{
+    struct session *session = session_of_conn(core, event->conn);
+    if (session == NULL || session->data != event->conn) {
+        session_violation(core, event->conn, "a batch before ATTACH");
+        return;
+    }
+    session_hear(core, session);
+    write_batch(core, session, event);
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+static void fire(struct core *core, struct timer *timer)
+{
+    switch (timer->kind) {
+    case TIMER_SESSION: session_timer(core, LIST_OWNER(timer, struct session, timer)); break;
+    case TIMER_PROGRESS: session_stalled(core, LIST_OWNER(timer, struct session, progress)); break;
+    case TIMER_SLOT: settle_deadline(core, LIST_OWNER(timer, struct open_slot, deadline)); break;
+    case TIMER_SUB: sub_expire(core, LIST_OWNER(timer, struct sub, timer)); break;
+    case TIMER_JOB: job_linger(core, LIST_OWNER(timer, struct job, linger)); break;
+    case TIMER_KIND_COUNT: break;
+    }
+}
+
+static void step_tick(struct core *core)
+{
+    for (int i = 0; i < STEP_TIMERS_MAX; i++) {
+        struct timer *timer = timers_pop(&core->timers, core_clock(core));
+        if (timer == NULL)
+            return;
+        fire(core, timer);
+    }
+    core->has_more = true;
+}
+
+static void step_stop(struct core *core)
+{
+    core->is_stopping = true;
+    struct session *session = NULL;
+    while ((session = pool_next(&core->sessions, session != NULL ? session->id : 0)) != NULL)
+        if (session->control != 0)
+            effects_msg(core->effects, session->control, MSG_BYE)->as.bye.message =
+                span_text("the broker stops");
+}
+
+static void advance_clock(struct core *core, const struct event *event)
+{
+    must(event->now_ns >= core->now_ns);
+    int64_t due_ns = timers_due_ns(&core->timers);
+    int64_t late_ns = due_ns == INT64_MAX ? 0 : event->now_ns - core->away_ns - due_ns;
+    if (late_ns > AWAY_SLACK_NS && event->now_ns - core->now_ns > AWAY_SLACK_NS)
+        core->away_ns += late_ns;
+    core->now_ns = event->now_ns;
+    core->wall_ns = event->wall_ns;
+    core->random = event->random;
+}
+
+static void accept_dirty(struct core *core)
+{
+    LIST_EACH(link, &core->dirty)
+    {
+        struct session *session = LIST_OWNER(link, struct session, dirty_link);
+        list_remove(link);
+        uint64_t control_number = settle_control_number(session);
+        if (session->control == 0 ||
+            (session->data_told == session->data_number && session->control_told == control_number))
+            continue;
+        struct msg *msg = effects_msg(core->effects, session->control, MSG_ACCEPTED);
+        msg->as.accepted.data_number = session->data_number;
+        msg->as.accepted.control_number = control_number;
+        session->data_told = session->data_number;
+        session->control_told = control_number;
+    }
+}
+
+void core_step(struct core *core, const struct event *event, struct effects *effects)
+{
+    core->effects = effects;
+    core->has_more = false;
+    advance_clock(core, event);
+    failure_bury(core);
+    switch (event->type) {
+    case EVENT_TICK: step_tick(core); break;
+    case EVENT_MESSAGE: step_message(core, event->conn, event->as.msg); break;
+    case EVENT_DATA: step_data(core, event); break;
+    case EVENT_CLOSED: session_closed(core, event->conn); break;
+    case EVENT_VIOLATION: session_violation(core, event->conn, event->as.complaint); break;
+    case EVENT_STOP: step_stop(core); break;
+    case EVENT_TYPE_COUNT: break;
+    }
+    accept_dirty(core);
+    tell_pump(core);
+    pump_all(core);
+    core->effects = NULL;
+}
+
+int64_t core_deadline_ns(const struct core *core)
+{
+    if (core->has_more)
+        return core->now_ns;
+    int64_t due_ns = timers_due_ns(&core->timers);
+    return due_ns == INT64_MAX ? INT64_MAX : due_ns + core->away_ns;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* core_failure.c -- error objects: made by the broker, taken over from clients, shared by count.
+ *
+ * An error is encoded once; slots, events, ends and refusals refer to it.  One that nobody refers
+ * to is freed at the beginning of the next step, for effects of this one may still point to it.
+ * Numbers in ids: a party numbers its own errors odd, the broker those about it even, so that
+ * both can give an id at once and no two failures share one. */
+#include "broker/core/core_internal.h"
+
+#include <string.h>
+
+/* Stands in where memory for the real one is short: never counted, never freed. */
+static struct failure *no_memory(struct core *core)
+{
+    struct failure *failure = pool_find(&core->failures, 1);
+    must(failure != NULL); /* made by the first failure_make(), in core_new() */
+    return failure_ref(failure);
+}
+
+/* Wraps scratch_bytes as a failure of one reference; NULL: no memory. */
+static struct failure *wrap(struct core *core, size_t byte_count, const struct error_record *head)
+{
+    struct failure *failure = pool_take(&core->failures);
+    if (failure == NULL)
+        return NULL;
+    failure->bytes = memory_take(core->memory, byte_count);
+    if (failure->bytes == NULL) {
+        pool_give(&core->failures, failure);
+        return NULL;
+    }
+    memcpy(failure->bytes, core->scratch_bytes, byte_count);
+    failure->byte_count = (uint32_t)byte_count;
+    failure->refs = 1;
+    failure->kind = (enum error_kind)head->kind;
+    list_init(&failure->grave);
+    uint32_t count = 0;
+    enum wire_err err =
+        error_decode(failure_span(failure), core->scratch, LIMIT_ERROR_RECORDS, &count);
+    must(err == WIRE_OK && count > 0); /* we encoded it ourselves */
+    struct span id = core->scratch[0].id;
+    failure->id_bytes = (uint32_t)id.bytes;
+    failure->id_at = id.bytes > 0 ? (uint32_t)((const uint8_t *)id.data - failure->bytes) : 0;
+    return failure;
+}
+
+/* Copies the records of cause behind record 0 of the scratch and points record 0 to them. */
+static uint32_t append_cause(struct core *core, const struct failure *cause)
+{
+    struct error_record *scratch = core->scratch;
+    uint32_t count = 0;
+    if (cause == NULL ||
+        error_decode(failure_span(cause), scratch + 1, LIMIT_ERROR_RECORDS, &count) != WIRE_OK)
+        return 1;
+    for (uint32_t i = 1; i <= count; i++)
+        for (uint32_t k = 0; k < scratch[i].cause_count; k++)
+            scratch[i].causes[k] += 1;
+    scratch[0].causes[0] = 1;
+    scratch[0].cause_count = 1;
+    return count + 1;
+}
+
+static void text_id(struct text *text, const struct failure_spec *spec, uint64_t number)
+{
+    text_init(text);
+    text_add_span(text, spec->job->name);
+    text_add(text, "/");
+    if (spec->party != NULL)
+        text_add_span(text, spec->party->name);
+    text_add(text, "/");
+    text_add_number(text, spec->party != NULL ? spec->party->incarnation : 0);
+    text_add(text, "/");
+    text_add_number(text, number);
+}
+
+struct failure *failure_make(struct core *core, const struct failure_spec *spec)
+{
+    struct text id;
+    uint64_t number = 0;
+    if (spec->party != NULL)
+        number = 2 * ++spec->party->error_count;
+    text_id(&id, spec, number);
+    struct error_record *head = &core->scratch[0];
+    error_record_init(head);
+    uint32_t count = append_cause(core, spec->cause);
+    head->id = span_of(id.data, id.bytes);
+    head->job = spec->job->name;
+    head->attempt = spec->job->attempt;
+    if (spec->party != NULL) {
+        head->party = spec->party->name;
+        head->incarnation = spec->party->incarnation;
+    }
+    head->kind = spec->kind;
+    head->type = span_text(spec->type);
+    head->message = span_text(spec->message);
+    head->origin = ORIGIN_SYSTEM;
+    head->occurred_ns = spec->occurred_ns != 0 ? spec->occurred_ns : core->now_ns;
+    head->uncertainty_ns = spec->uncertainty_ns;
+    head->wall_ns = core->wall_ns;
+    if (spec->topic != NULL) {
+        head->topic = spec->topic->name;
+        head->seq = spec->seq;
+    }
+    size_t bytes;
+    if (error_encode(core->scratch, count, core->scratch_bytes, LIMIT_ERROR_BYTES, &bytes) !=
+        WIRE_OK)
+        return no_memory(core);
+    struct failure *failure = wrap(core, bytes, head);
+    return failure != NULL ? failure : no_memory(core);
+}
+
+/* Bytes that are no error: the slot fails all the same, with this one. */
+static struct failure *unreadable(struct core *core, struct session *session, struct topic *topic,
+                                  uint64_t seq)
+{
+    core->refused_count += 1;
+    struct failure *failure = failure_make(
+        core, &(struct failure_spec){.job = session->job,
+                                     .party = session->party,
+                                     .kind = ERROR_APPLICATION,
+                                     .type = ERROR_TYPE_PROTOCOL,
+                                     .message = "the party failed; its error could not be read",
+                                     .topic = topic,
+                                     .seq = seq});
+    tell(core, session->job,
+         &(struct tell){.name = EVENT_REFUSED,
+                        .party = session->party,
+                        .incarnation = session->incarnation,
+                        .text = "an error object that could not be read",
+                        .failure = failure});
+    return failure;
+}
+
+/* Whether a client gave the id that is its own to give: job/party/incarnation/n. */
+static bool is_own_id(const struct session *session, struct span id)
+{
+    struct text prefix;
+    text_init(&prefix);
+    text_add_span(&prefix, session->job->name);
+    text_add(&prefix, "/");
+    text_add_span(&prefix, session->party->name);
+    text_add(&prefix, "/");
+    text_add_number(&prefix, session->incarnation);
+    text_add(&prefix, "/");
+    return id.bytes > prefix.bytes && memcmp(id.data, prefix.data, prefix.bytes) == 0;
+}
+
+struct failure *failure_take(struct core *core, struct session *session, struct span bytes,
+                             struct topic *topic, uint64_t seq)
+{
+    uint32_t count = 0;
+    if (error_decode(bytes, core->scratch, LIMIT_ERROR_RECORDS, &count) != WIRE_OK || count == 0)
+        return unreadable(core, session, topic, seq);
+    struct error_record *head = &core->scratch[0];
+    struct text id;
+    head->job = session->job->name;
+    head->attempt = session->job->attempt;
+    head->party = session->party->name;
+    head->incarnation = session->incarnation;
+    if (!is_own_id(session, head->id)) {
+        text_id(&id, &(struct failure_spec){.job = session->job, .party = session->party},
+                2 * ++session->party->error_count);
+        head->id = span_of(id.data, id.bytes);
+    }
+    if (head->topic.bytes == 0 && topic != NULL) {
+        head->topic = topic->name;
+        head->seq = seq;
+    }
+    if (head->occurred_ns == 0)
+        head->occurred_ns = core->now_ns;
+    size_t encoded;
+    if (error_encode(core->scratch, count, core->scratch_bytes, LIMIT_ERROR_BYTES, &encoded) !=
+        WIRE_OK)
+        return unreadable(core, session, topic, seq);
+    struct failure *failure = wrap(core, encoded, head);
+    return failure != NULL ? failure : no_memory(core);
+}
+
+struct failure *failure_ref(struct failure *failure)
+{
+    if (failure != NULL)
+        failure->refs += 1;
+    return failure;
+}
+
+void failure_unref(struct core *core, struct failure *failure)
+{
+    if (failure == NULL)
+        return;
+    must(failure->refs > 0);
+    failure->refs -= 1;
+    if (failure->refs == 0)
+        list_push(&core->graves, &failure->grave);
+}
+
+void failure_bury(struct core *core)
+{
+    LIST_EACH(link, &core->graves)
+    {
+        struct failure *failure = LIST_OWNER(link, struct failure, grave);
+        list_remove(link);
+        if (failure->refs > 0)
+            continue; /* somebody took it up again */
+        memory_give(core->memory, failure->bytes, failure->byte_count);
+        pool_give(&core->failures, failure);
+    }
+}

@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* core_internal.h -- the tables of the core and who calls whom within it.
+ *
+ *   core.c          one event in; after it: accept, pump
+ *   core_session.c  greeting, resuming, life and death of sessions and parties
+ *   core_write.c    frames of a batch: reserve, value, commit, chunks; what is refused
+ *   core_settle.c   the control messages that settle, in order behind their data; settling itself
+ *   core_topic.c    topics: opening, credit, what is kept and what may go
+ *   core_sub.c      subscriptions: opening, positions, acknowledging
+ *   core_await.c    waiting for given slots
+ *   core_pump.c     sending: who gets which frames next
+ *   core_failure.c  error objects: made, taken over, shared
+ *   core_tell.c     the control topic, taps, status
+ *
+ * Nothing points to what may go before it: owners take their dependants down first (job: parties,
+ * topics, subs; session: subs, awaits, operations). */
+#ifndef CORE_INTERNAL_H
+#define CORE_INTERNAL_H
+
+#include "broker/core/core.h"
+#include "broker/core/party.h"
+#include "broker/core/slot_table.h"
+#include "broker/core/timers.h"
+#include "libbus/base/limits.h"
+#include "libbus/base/list.h"
+#include "libbus/base/map.h"
+#include "libbus/base/must.h"
+#include "libbus/base/pool.h"
+#include "libbus/wire/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MS_NS INT64_C(1000000)
+
+/* A failure that slots, events and ends share: the encoded error and what the core needs of it. */
+struct failure {
+    uint32_t id; /* of the pool; first in every pooled object */
+    uint32_t refs;
+    uint8_t *bytes;
+    uint32_t byte_count;
+    uint32_t id_bytes; /* the error's id lies in bytes, here: */
+    uint32_t id_at;
+    enum error_kind kind;
+    struct list grave; /* in core->graves once nobody refers to it: gone at the next step */
+};
+
+struct job {
+    uint32_t id;
+    struct span name; /* owned */
+    uint32_t attempt;
+    struct name_map parties; /* name -> id in core->parties */
+    struct name_map topics;  /* name -> id in core->topics */
+    struct list party_list;
+    struct list topic_list;
+    struct list sub_list;  /* all subscriptions, attached or kept */
+    struct list bare_list; /* ended parties that nothing refers to, oldest first */
+    struct list taps;      /* sessions that follow the control topic */
+    uint32_t party_count;
+    uint32_t session_count; /* parties and observers */
+    uint64_t bytes;         /* of kept values */
+    uint64_t open_count;
+    struct list trim_at; /* a mark in topic_list: where trimming under pressure goes on */
+    struct timer linger;
+    struct job_event *events; /* ring of events, newest LIMIT_EVENTS */
+    uint32_t event_room;
+    uint64_t event_next; /* id of the next; the oldest kept is event_first */
+    uint64_t event_first;
+    uint64_t event_bytes;
+    struct list tell_link; /* in core->told while taps are to be served */
+};
+
+struct job_event {
+    uint64_t id;
+    int64_t at_ns;
+    const char *name; /* EVENT_... */
+    char *text;       /* owned: party, topic and text one behind the other */
+    uint32_t party_bytes, topic_bytes, text_bytes;
+    uint32_t incarnation;
+    uint64_t seq;
+    uint64_t count;
+    struct failure *failure; /* a reference, or NULL */
+};
+
+struct party {
+    uint32_t id;
+    struct span name; /* owned */
+    struct job *job;
+    enum party_state state;
+    uint32_t incarnation;     /* 0: never joined */
+    uint64_t error_count;     /* made here about this incarnation */
+    struct failure *ended_by; /* a reference: why the last incarnation ended; NULL: well, or it
+                                 has not ended */
+    struct session *session;  /* of the live incarnation, or NULL */
+    struct list topics;       /* it writes */
+    struct list open_slots;   /* it owes */
+    uint32_t open_count;
+    struct list watches;  /* subscriptions that name it */
+    struct list durables; /* its durable subscriptions */
+    struct list job_link;
+    struct list bare_link;
+};
+
+/* Waiting control message: settles when the data before it is in. */
+struct parked {
+    struct list link;
+    enum msg_type type;
+    uint64_t number;
+    uint64_t after;
+    uint32_t topic;
+    uint64_t seq;
+    uint32_t sub;            /* ACK */
+    bool is_told;            /* its event went out already */
+    struct failure *failure; /* a reference, or NULL */
+};
+
+struct refusal {
+    uint32_t topic;
+    uint64_t seq;
+    struct failure *failure; /* a reference */
+};
+#define REFUSALS_KEPT 1024 /* sent again after a reconnect; as the client keeps LIMIT_REFUSALS */
+
+struct session {
+    uint32_t id;
+    uint64_t token;
+    struct job *job;
+    struct party *party; /* NULL: an observer */
+    uint32_t incarnation;
+    conn_id control; /* 0: closed */
+    conn_id data;    /* 0: not attached */
+    bool is_ready;   /* READY came on this connection */
+    bool is_suspect;
+    int64_t heard_ns;  /* last sign of life, on the core's running clock */
+    int64_t closed_ns; /* when its connection closed */
+    int64_t beat_ns;   /* heartbeat, lost_after, grace as it asked */
+    int64_t lost_after_ns;
+    int64_t grace_ns;
+    struct timer timer;
+    struct timer progress;
+    uint64_t data_number;  /* last frame accepted */
+    uint64_t control_seen; /* last numbered control message that came */
+    uint64_t data_told;    /* as in the last ACCEPTED */
+    uint64_t control_told;
+    struct list parked;
+    uint32_t parked_count;
+    struct list subs;
+    struct id_map sub_ids;    /* the client's number -> id in core->subs */
+    struct list awaits;       /* not answered yet */
+    struct list awaits_ready; /* to be answered */
+    struct id_map await_ids;  /* want -> id in core->awaits */
+    uint64_t await_sent;      /* bytes on subscription 0 and this connection */
+    uint64_t await_taken;
+    uint32_t await_topic;         /* the last one named on it */
+    struct refusal *refusals;     /* ring of REFUSALS_KEPT, made when first needed */
+    uint64_t refusal_number;      /* of the newest */
+    uint64_t chunk_refused_topic; /* the last upload refused: its other chunks are dropped mutely */
+    uint64_t chunk_refused_seq;
+    struct list pump_link;  /* in core->pump while there may be something to send */
+    struct list subs_ready; /* subscriptions that may have something to send */
+    bool is_dirty;          /* in core->dirty: ACCEPTED is due */
+    struct list dirty_link;
+    struct list tap_link;
+    uint64_t tap_next; /* next event to send */
+    uint64_t tap_taken;
+    uint64_t tap_window; /* 0: no tap */
+};
+
+struct end_mark {
+    uint32_t incarnation;
+    uint64_t seq; /* the first slot that is not of this incarnation */
+};
+enum { END_MARKS = 4 };
+
+struct topic {
+    uint32_t id;
+    struct span name; /* owned */
+    struct job *job;
+    struct party *writer;
+    struct slot_table slots;
+    struct list routes;
+    struct list unpromised; /* awaits for numbers not reserved yet, by seq */
+    struct list party_link;
+    struct list job_link;
+    struct end_mark marks[END_MARKS]; /* newest last */
+    uint32_t mark_count;
+    uint32_t open_count;
+    uint64_t begin_seq; /* the first number that was ever reserved */
+    bool is_opened;     /* its writer has asked for it */
+    uint64_t bytes;     /* of all that is kept */
+    uint64_t credit_used;
+    uint64_t credit_limit;
+    uint64_t taken_floor;   /* below it every holding subscription has taken all */
+    uint64_t untaken_bytes; /* from there on */
+    uint64_t done_floor;    /* below it nobody needs it any more */
+    uint64_t done_bytes;    /* kept below it */
+    uint64_t done_slots;
+    bool is_held_back; /* its writer waits: told as consumer.slow */
+};
+
+/* What an open slot has beside its entry. */
+struct open_slot {
+    uint32_t id;
+    uint64_t seq;
+    struct topic *topic;
+    uint64_t value_bytes_max;
+    struct timer deadline;
+    int64_t deadline_ms;
+    struct list awaits;
+    struct list party_link;
+    struct chunks *chunks; /* what came so far, or NULL */
+};
+
+/* A value in chunks: shared by its slot and by who is being sent it. */
+struct chunk {
+    payload_id payload;
+    uint32_t bytes; /* of the value in it */
+    uint32_t stride;
+    uint32_t offset; /* of its frame in the payload */
+};
+struct chunks {
+    uint32_t id;
+    uint32_t refs;
+    struct chunk *items;
+    uint32_t count, room;
+    uint64_t bytes; /* that came */
+    uint64_t total;
+};
+
+struct watch { /* a pattern's first level names this party */
+    struct list sub_link;
+    struct list party_link;
+    struct sub *sub;
+    struct party *party;
+};
+struct ending { /* an end that is to be told to a subscription, kept until it is taken */
+    struct list link;
+    bool is_sent;
+    struct party *party;
+    uint32_t incarnation;
+    struct failure *failure; /* a reference, or NULL */
+};
+
+struct flight {          /* sent, not yet taken */
+    struct route *route; /* NULL: an end */
+    uint64_t end_seq;
+    uint64_t end_bytes; /* of the subscription's sent_bytes */
+};
+
+struct sub {
+    uint32_t id;
+    uint32_t number;         /* the client's */
+    struct session *session; /* NULL: a durable name that nobody reads */
+    struct party *party;
+    struct job *job;
+    struct span *patterns; /* owned */
+    uint32_t pattern_count;
+    struct span name; /* owned; empty: not durable */
+    int64_t from_seq;
+    bool is_gap;     /* drops rather than holds back */
+    bool is_expired; /* kept too long: as is_gap until somebody reads it again */
+    int64_t keep_ns;
+    struct timer timer;
+    uint64_t window_bytes;
+    uint64_t sent_bytes; /* on this connection */
+    uint64_t taken_bytes;
+    struct flight *flights; /* ring */
+    uint32_t flight_room, flight_head, flight_count;
+    struct list routes;
+    struct id_map route_ids; /* topic -> id in core->routes */
+    struct list ready;       /* routes that may have something to send */
+    struct list endings;
+    struct list watches;
+    struct list session_link;
+    struct list job_link;
+    struct list durable_link;
+    struct list ready_link; /* in session->subs_ready */
+};
+
+struct route { /* where a subscription is in a topic */
+    uint32_t id;
+    struct sub *sub;
+    struct topic *topic;
+    uint64_t next_seq;     /* to be sent */
+    uint64_t chunk_offset; /* within it */
+    uint64_t taken_seq;    /* below it all is taken */
+    uint64_t acked_seq;    /* below it all is acknowledged */
+    conn_id named_on;      /* the connection on which TOPIC was sent */
+    bool is_lossy;         /* a gap was told: consumer.slow said once an episode */
+    struct list sub_link;
+    struct list topic_link;
+    struct list ready_link; /* in sub->ready */
+};
+
+enum await_state {
+    AWAIT_UNPROMISED, /* link: topic->unpromised */
+    AWAIT_OPEN,       /* link: open_slot->awaits */
+    AWAIT_READY,      /* link: session->awaits_ready; the outcome is held here */
+};
+struct await {
+    uint32_t id;
+    enum await_state state;
+    uint64_t want;
+    struct session *session;
+    struct topic *topic;
+    uint64_t seq;
+    bool is_value_wanted;
+    uint64_t chunk_offset;
+    struct slot_entry outcome; /* READY: a single slot, ref counted */
+    struct list link;
+    struct list session_link; /* in session->awaits until READY */
+};
+
+struct core {
+    struct memory *memory;
+    struct core_options options;
+    char *strings; /* version and data endpoint */
+    size_t string_bytes;
+    struct effects *effects; /* of the step under way */
+    int64_t now_ns;          /* of the step under way */
+    int64_t wall_ns;
+    uint64_t random;
+    int64_t away_ns; /* time in which the broker itself did not run */
+    int64_t start_ns;
+    struct pool jobs, parties, sessions, topics, open_slots, chunk_sets, subs, routes, awaits,
+        failures;
+    struct name_map job_names;
+    struct id_map conns;  /* conn -> session id */
+    struct id_map tokens; /* token -> session id */
+    struct timers timers;
+    struct list pump;   /* sessions */
+    struct list dirty;  /* sessions */
+    struct list told;   /* jobs with new events */
+    struct list graves; /* failures */
+    uint64_t refused_count;
+    bool is_stopping;
+    bool has_more;                /* the pump's or the timers' bound was reached */
+    struct error_record *scratch; /* LIMIT_ERROR_RECORDS + 1, for making errors */
+    uint8_t *scratch_bytes;       /* LIMIT_ERROR_BYTES */
+};
+
+/* The core's clock: monotonic, without the time in which the broker itself stood still. */
+static inline int64_t core_clock(const struct core *core)
+{
+    return core->now_ns - core->away_ns;
+}
+
+/* ---- core.c: small things for all ------------------------------------------------------------ */
+bool span_keep(struct core *core, struct span text, struct span *out_owned);
+void span_drop(struct core *core, struct span *owned);
+void core_mark_dirty(struct core *core, struct session *session);
+void core_mark_pump(struct core *core, struct session *session);
+
+/* ---- core_session.c -------------------------------------------------------------------------- */
+void session_hello(struct core *core, conn_id conn, const struct msg_hello *hello);
+void session_attach(struct core *core, conn_id conn, uint64_t token);
+void session_position(struct core *core, struct session *session, const struct msg_position *msg);
+void session_ready(struct core *core, struct session *session);
+void session_beat(struct core *core, struct session *session, const struct msg_beat *beat);
+void session_progress(struct core *core, struct session *session, uint64_t next_within_ms);
+void session_hear(struct core *core, struct session *session);
+void session_closed(struct core *core, conn_id conn);
+void session_violation(struct core *core, conn_id conn, const char *complaint);
+void session_timer(struct core *core, struct session *session);
+void session_stalled(struct core *core, struct session *session);
+/* The party of this session ends: slots, waits and watchers are told, and the session with it. */
+void session_end_party(struct core *core, struct session *session, enum party_event event,
+                       struct failure *failure, enum wire_code code);
+void session_complete(struct core *core, struct session *session);
+void session_free_all(struct core *core);
+struct party *party_get(struct core *core, struct job *job, struct span name);
+void party_update_bare(struct party *party);
+void job_linger(struct core *core, struct job *job); /* its timer fired */
+struct session *session_of_conn(struct core *core, conn_id conn);
+
+/* ---- core_write.c ---------------------------------------------------------------------------- */
+void write_batch(struct core *core, struct session *session, const struct event *event);
+/* A refusal to the session's client, its cause the outcome that stands. */
+void write_refuse(struct core *core, struct session *session, struct topic *topic, uint64_t seq,
+                  enum error_kind kind, const char *type, const char *message,
+                  struct failure *cause);
+void write_refusals_again(struct core *core, struct session *session, uint64_t after);
+void write_uploads_again(struct core *core, struct session *session);
+
+/* ---- core_settle.c --------------------------------------------------------------------------- */
+/* An open slot gets its outcome; deadline, waits, routes and accounts follow. */
+void settle_open(struct core *core, struct open_slot *open, enum slot_state state, uint32_t ref,
+                 uint32_t offset, uint32_t stride);
+void settle_open_failed(struct core *core, struct open_slot *open, struct failure *failure);
+void settle_deadline(struct core *core, struct open_slot *open);
+/* FAIL RETRACT COMPLETE LEAVE FAIL_PARTY ACK(numbered): now, or when the data before is in. */
+void settle_message(struct core *core, struct session *session, const struct msg *msg);
+void settle_parked(struct core *core, struct session *session);
+/* The session ends: what is parked settles with what is there.  Whether a LEAVE was among it. */
+bool settle_parked_at_end(struct core *core, struct session *session);
+uint64_t settle_control_number(const struct session *session);
+void parked_free_all(struct core *core, struct session *session);
+
+/* ---- core_topic.c ---------------------------------------------------------------------------- */
+void topic_open(struct core *core, struct session *session, const struct msg_topic_open *msg);
+struct topic *topic_get(struct core *core, struct job *job, struct span name, enum wire_code *out);
+void topic_free(struct core *core, struct topic *topic);
+uint64_t topic_weight(const struct core *core, const struct slot_entry *entry);
+/* An entry's weight changed from before to after. */
+void topic_account(struct topic *topic, const struct slot_entry *entry, uint64_t before,
+                   uint64_t after);
+/* The first number that is ever reserved is seq, not 0: nobody missed those below it. */
+void topic_begin(struct topic *topic, uint64_t seq);
+/* Slots [first, end) came or were settled: routes and waits get going. */
+void topic_news(struct core *core, struct topic *topic, uint64_t first_seq, uint64_t end_seq);
+/* Positions changed, or bytes: what is taken and done with, what may go, what credit there is. */
+void topic_update(struct core *core, struct topic *topic);
+void topic_grant(struct core *core, struct topic *topic, bool is_forced);
+/* The slots [first, first + count) are settled with failure, as a run at the end. */
+bool topic_append_failed(struct core *core, struct topic *topic, uint64_t first_seq, uint64_t count,
+                         struct failure *failure);
+bool job_has_room(struct core *core, struct job *job, uint64_t bytes);
+void topic_mark_end(struct topic *topic, uint32_t incarnation);
+uint64_t topic_end_of(const struct topic *topic, uint32_t incarnation);
+void entry_ref(struct core *core, const struct slot_entry *entry);
+void entry_unref(struct core *core, const struct slot_entry *entry);
+void chunks_unref(struct core *core, struct chunks *chunks);
+
+/* ---- core_sub.c ------------------------------------------------------------------------------ */
+void sub_open(struct core *core, struct session *session, const struct msg_subscribe *msg);
+void sub_add(struct core *core, struct session *session, const struct msg_sub_add *msg);
+void sub_close(struct core *core, struct session *session, uint32_t number, bool is_drop);
+void sub_taken(struct core *core, struct session *session, const struct msg_taken *msg);
+bool sub_ack(struct core *core, struct session *session, uint32_t number, uint32_t topic,
+             uint64_t next_seq);
+void sub_detach(struct core *core, struct sub *sub); /* its session ends */
+void sub_free(struct core *core, struct sub *sub);
+void sub_expire(struct core *core, struct sub *sub);
+void sub_rewind(struct core *core, struct sub *sub); /* a fresh connection */
+struct sub *sub_find(struct core *core, struct session *session, uint32_t number);
+bool sub_wants(const struct sub *sub, struct span topic);
+bool sub_follow(struct core *core, struct sub *sub, struct topic *topic); /* a new topic */
+bool sub_holds(const struct sub *sub);                                    /* holds writers back */
+uint64_t route_floor(const struct route *route);
+void route_free(struct core *core, struct route *route);
+void route_ready(struct core *core, struct route *route);
+void sub_ready(struct core *core, struct sub *sub);
+void sub_ended(struct core *core, struct party *party, struct failure *failure);
+
+/* ---- core_await.c ---------------------------------------------------------------------------- */
+void await_open(struct core *core, struct session *session, const struct msg_await *msg);
+void await_close(struct core *core, struct session *session, uint64_t want);
+void await_settled(struct core *core, struct list *awaits, struct slot_entry *entry);
+void await_promised(struct core *core, struct topic *topic);
+void await_never(struct core *core, struct party *party, struct failure *failure);
+void await_free(struct core *core, struct await *await);
+
+/* ---- core_pump.c ----------------------------------------------------------------------------- */
+void pump_all(struct core *core);
+
+/* ---- core_failure.c -------------------------------------------------------------------------- */
+struct failure_spec {
+    struct job *job;
+    struct party *party; /* whose failure it is; NULL: the broker's word about the job */
+    enum error_kind kind;
+    const char *type;
+    const char *message;
+    struct topic *topic; /* the slot, or NULL */
+    uint64_t seq;
+    struct failure *cause; /* or NULL */
+    int64_t occurred_ns;   /* 0: now */
+    uint64_t uncertainty_ns;
+};
+/* One reference for the caller.  Without memory: the failure set aside for that. */
+struct failure *failure_make(struct core *core, const struct failure_spec *spec);
+/* An error as a client encoded it, with who it is from put right. */
+struct failure *failure_take(struct core *core, struct session *session, struct span bytes,
+                             struct topic *topic, uint64_t seq);
+struct failure *failure_ref(struct failure *failure); /* NULL: NULL */
+void failure_unref(struct core *core, struct failure *failure);
+void failure_bury(struct core *core); /* those that nobody refers to since the last step */
+static inline struct span failure_span(const struct failure *failure)
+{
+    return failure != NULL ? span_of(failure->bytes, failure->byte_count) : SPAN_NONE;
+}
+static inline struct span failure_id(const struct failure *failure)
+{
+    return span_of(failure->bytes + failure->id_at, failure->id_bytes);
+}
+
+/* ---- core_tell.c ----------------------------------------------------------------------------- */
+struct tell {
+    const char *name;
+    struct party *party;
+    uint32_t incarnation;
+    struct topic *topic;
+    uint64_t seq;
+    uint64_t count;
+    const char *text;
+    struct failure *failure;
+};
+void tell(struct core *core, struct job *job, const struct tell *what);
+/* What came from a connection that never said which job it belongs to: every job's operators
+ * learn of it. */
+void tell_all_jobs(struct core *core, const char *complaint);
+void tell_tap(struct core *core, struct session *session, const struct msg_tap *msg);
+void tell_taken(struct core *core, struct session *session, uint64_t id);
+void tell_pump(
+    struct core *core); /* at the end of a step: events that are evicted in it are not sent */
+void tell_forget(struct core *core, struct job *job);
+void tell_status(struct core *core, struct session *session, const struct msg_status *msg);
+
+/* ---- core_text.c: sentences without stdio ---------------------------------------------------- */
+struct text {
+    char data[512];
+    size_t bytes;
+};
+void text_init(struct text *text);
+void text_add(struct text *text, const char *part);
+void text_add_span(struct text *text, struct span part);
+void text_add_number(struct text *text, uint64_t number);
+
+#endif

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* core_pump.c -- sending: what is settled goes to whom it is for, in order and in turn.
+ *
+ * Each subscription has a window of its own and takes from its routes in turn, a batch's worth at a
+ * time; awaited slots come before them.  A step sends a bounded number of things; what is left
+ * stays in the pump, and core_deadline_ns() says that there is more. */
+#include "broker/core/core_internal.h"
+
+#define STEP_SENDS_MAX 4096
+
+/* Party numbers in END frames, apart from those of topics. */
+#define PARTY_NUMBER_BIT UINT32_C(0x80000000)
+
+enum pumped { PUMP_SENT, PUMP_NOTHING };
+
+/* ---- a frame made here ----------------------------------------------------------------------- */
+
+static uint64_t send_frame(struct core *core, struct session *session, uint32_t sub,
+                           enum frame_kind kind, uint32_t topic, uint64_t seq, struct span value)
+{
+    struct effect_frame *made = effects_frame(core->effects, session->data, sub, kind);
+    made->frame.attempt = session->job->attempt;
+    made->frame.topic = topic;
+    made->frame.seq = seq;
+    made->frame.stamp_ns = core->now_ns;
+    made->frame.value = value;
+    return frame_total(value.bytes);
+}
+
+static uint64_t send_gap(struct core *core, struct session *session, uint32_t sub, uint32_t topic,
+                         uint64_t seq, uint64_t count, enum gap_reason reason)
+{
+    uint8_t encoded[FRAME_GAP_BYTES_MAX];
+    struct effect_frame *made = effects_frame(core->effects, session->data, sub, FRAME_GAP);
+    made->frame.attempt = session->job->attempt;
+    made->frame.topic = topic;
+    made->frame.seq = seq;
+    made->frame.stamp_ns = core->now_ns;
+    made->gap = (struct frame_gap){.count = count, .reason = reason};
+    return frame_total(frame_gap_encode(encoded, &made->gap));
+}
+
+static uint64_t send_stored(struct core *core, struct session *session, uint32_t sub,
+                            payload_id payload, uint32_t offset, uint32_t bytes, uint32_t count)
+{
+    struct effect *effect = effects_run(core->effects, session->data, sub, payload);
+    effect->offset = offset;
+    effect->bytes = bytes;
+    effect->count = count;
+    return bytes;
+}
+
+/* The chunk that holds byte at of the value. */
+static const struct chunk *chunk_at(const struct chunks *chunks, uint64_t at, uint64_t *out_begin)
+{
+    uint64_t begin = 0;
+    for (uint32_t i = 0; i < chunks->count; i++) {
+        if (at < begin + chunks->items[i].bytes) {
+            *out_begin = begin;
+            return &chunks->items[i];
+        }
+        begin += chunks->items[i].bytes;
+    }
+    return NULL;
+}
+
+/* One chunk; *offset moves behind it.  Whether it was the last. */
+static bool send_chunk(struct core *core, struct session *session, uint32_t sub,
+                       const struct chunks *chunks, uint64_t *offset, uint64_t *sent)
+{
+    uint64_t begin = 0;
+    const struct chunk *chunk = chunk_at(chunks, *offset, &begin);
+    must(chunk != NULL);
+    *sent += send_stored(core, session, sub, chunk->payload, chunk->offset, chunk->stride, 1);
+    *offset = begin + chunk->bytes;
+    return *offset == chunks->total;
+}
+
+/* ---- awaited slots --------------------------------------------------------------------------- */
+
+static bool await_send(struct core *core, struct session *session, struct await *await,
+                       uint64_t *sent)
+{
+    const struct slot_entry *outcome = &await->outcome;
+    struct topic *topic = await->topic;
+    if (outcome->state == SLOT_ERROR) {
+        *sent += send_frame(core, session, 0, FRAME_ERROR, topic->id, await->seq,
+                            failure_span(pool_find(&core->failures, outcome->ref)));
+        return true;
+    }
+    if (!await->is_value_wanted) {
+        *sent += send_frame(core, session, 0, FRAME_VALUE, topic->id, await->seq, SPAN_NONE);
+        return true;
+    }
+    if (outcome->state == SLOT_VALUE) {
+        *sent += send_stored(core, session, 0, outcome->ref, outcome->offset, outcome->stride, 1);
+        return true;
+    }
+    const struct chunks *chunks = pool_find(&core->chunk_sets, outcome->ref);
+    if (await->chunk_offset >= chunks->total)
+        await->chunk_offset = 0;
+    return send_chunk(core, session, 0, chunks, &await->chunk_offset, sent);
+}
+
+static enum pumped pump_await(struct core *core, struct session *session)
+{
+    uint64_t in_flight = session->await_sent - session->await_taken;
+    if (list_is_empty(&session->awaits_ready) || in_flight >= DEFAULT_SUB_WINDOW_BYTES)
+        return PUMP_NOTHING;
+    struct await *await = LIST_OWNER(session->awaits_ready.next, struct await, link);
+    struct topic *topic = await->topic;
+    uint64_t sent = 0;
+    if (session->await_topic != topic->id) {
+        sent += send_frame(core, session, 0, FRAME_TOPIC, topic->id, 0, topic->name);
+        session->await_topic = topic->id;
+    }
+    if (await_send(core, session, await, &sent))
+        await_free(core, await);
+    else { /* chunks of one value take turns with others */
+        list_remove(&await->link);
+        list_push(&session->awaits_ready, &await->link);
+    }
+    session->await_sent += sent;
+    return PUMP_SENT;
+}
+
+/* ---- subscriptions --------------------------------------------------------------------------- */
+
+static bool reserve_flight(struct core *core, struct sub *sub)
+{
+    if (sub->flight_count < sub->flight_room)
+        return true;
+    uint32_t room = sub->flight_room ? sub->flight_room * 2 : 16;
+    struct flight *flights = memory_take(core->memory, room * sizeof *flights);
+    if (flights == NULL)
+        return false;
+    for (uint32_t i = 0; i < sub->flight_count; i++)
+        flights[i] = sub->flights[(sub->flight_head + i) & (sub->flight_room - 1)];
+    memory_give(core->memory, sub->flights, sub->flight_room * sizeof *flights);
+    sub->flights = flights;
+    sub->flight_room = room;
+    sub->flight_head = 0;
+    return true;
+}
+
+/* end_seq UINT64_MAX: an end. */
+static void take_off(struct sub *sub, struct route *route, uint64_t end_seq, uint64_t bytes)
+{
+    sub->sent_bytes += bytes;
+    uint32_t at = (sub->flight_head + sub->flight_count) & (sub->flight_room - 1);
+    sub->flights[at] =
+        (struct flight){.route = route, .end_seq = end_seq, .end_bytes = sub->sent_bytes};
+    sub->flight_count += 1;
+}
+
+/* An end that is due holds back what its party's next life wrote, so that it comes in between. */
+static uint64_t route_limit(const struct sub *sub, const struct topic *topic)
+{
+    LIST_EACH(link, &sub->endings)
+    {
+        const struct ending *ending = LIST_OWNER(link, struct ending, link);
+        if (!ending->is_sent && ending->party == topic->writer)
+            return topic_end_of(topic, ending->incarnation);
+    }
+    return UINT64_MAX;
+}
+
+static void tell_lossy(struct core *core, struct route *route, uint64_t count)
+{
+    if (route->is_lossy)
+        return;
+    route->is_lossy = true;
+    struct sub *sub = route->sub;
+    struct text text;
+    text_init(&text);
+    text_add_span(&text, sub->party->name);
+    text_add(&text, " loses frames of ");
+    text_add_span(&text, route->topic->name);
+    text_add(&text, ", as it asked to rather than hold its writer back");
+    tell(core, sub->job,
+         &(struct tell){.name = EVENT_CONSUMER_SLOW,
+                        .party = sub->party,
+                        .incarnation = sub->party->incarnation,
+                        .topic = route->topic,
+                        .seq = route->next_seq,
+                        .count = count,
+                        .text = text.data});
+}
+
+static uint64_t route_gap(struct core *core, struct route *route, uint64_t first_seq)
+{
+    struct sub *sub = route->sub;
+    uint64_t count = first_seq - route->next_seq;
+    bool was_followed = route->next_seq > route->acked_seq || sub->is_gap || sub->is_expired;
+    enum gap_reason reason = was_followed && !sub_holds(sub) ? GAP_OVERFLOW : GAP_NOT_KEPT;
+    if (reason == GAP_OVERFLOW)
+        tell_lossy(core, route, count);
+    uint64_t bytes =
+        send_gap(core, sub->session, sub->number, route->topic->id, route->next_seq, count, reason);
+    route->next_seq = first_seq;
+    route->chunk_offset = 0;
+    return bytes;
+}
+
+/* Values that lie one behind the other in one payload go out as one, up to a batch's worth. */
+static uint64_t route_values(struct core *core, struct route *route, uint32_t index, uint64_t limit)
+{
+    struct topic *topic = route->topic;
+    struct slot_entry *entry = slot_table_at(&topic->slots, index);
+    uint32_t skip = (uint32_t)(route->next_seq - entry->first_seq);
+    uint32_t offset = entry->offset + skip * entry->stride;
+    uint32_t count = entry->count - skip;
+    uint32_t bytes = count * entry->stride;
+    entry->is_sealed = true;
+    while (++index < topic->slots.count) {
+        struct slot_entry *next = slot_table_at(&topic->slots, index);
+        if (next->state != SLOT_VALUE || next->ref != entry->ref ||
+            next->offset != offset + bytes || slot_entry_end(next) > limit)
+            break;
+        next->is_sealed = true;
+        count += next->count;
+        bytes += next->count * next->stride;
+    }
+    uint32_t payload = entry->ref;
+    route->next_seq += count;
+    return send_stored(core, route->sub->session, route->sub->number, payload, offset, bytes,
+                       count);
+}
+
+/* Sends what comes next on this route; 0: nothing can be sent on it now. */
+static uint64_t route_send(struct core *core, struct route *route)
+{
+    struct topic *topic = route->topic;
+    struct session *session = route->sub->session;
+    uint32_t number = route->sub->number;
+    uint64_t limit = route_limit(route->sub, topic);
+    uint64_t first_seq = slot_table_first_seq(&topic->slots);
+    uint64_t sent = 0;
+    uint32_t index;
+    bool is_gap = route->next_seq < first_seq && route->next_seq < topic->slots.next_seq;
+    if (route->next_seq >= limit)
+        return 0;
+    if (!is_gap && (!slot_table_find(&topic->slots, route->next_seq, &index) ||
+                    slot_table_at(&topic->slots, index)->state == SLOT_OPEN)) {
+        route->is_lossy = false; /* it has caught up */
+        return 0;
+    }
+    if (route->named_on != session->data) {
+        sent += send_frame(core, session, number, FRAME_TOPIC, topic->id, 0, topic->name);
+        route->named_on = session->data;
+    }
+    if (is_gap)
+        return sent + route_gap(core, route, first_seq);
+    struct slot_entry *entry = slot_table_at(&topic->slots, index);
+    if (entry->state == SLOT_VALUE)
+        return sent + route_values(core, route, index, limit);
+    entry->is_sealed = true;
+    if (entry->state == SLOT_ERROR) {
+        sent += send_frame(core, session, number, FRAME_ERROR, topic->id, route->next_seq,
+                           failure_span(pool_find(&core->failures, entry->ref)));
+        route->next_seq += 1;
+    } else if (send_chunk(core, session, number, pool_find(&core->chunk_sets, entry->ref),
+                          &route->chunk_offset, &sent)) {
+        route->next_seq += 1;
+        route->chunk_offset = 0;
+    }
+    return sent;
+}
+
+/* The first end that is due and not sent, if all before it is. */
+static enum pumped pump_ending(struct core *core, struct sub *sub)
+{
+    struct ending *ending = NULL;
+    LIST_EACH(link, &sub->endings)
+    if (ending == NULL && !LIST_OWNER(link, struct ending, link)->is_sent)
+        ending = LIST_OWNER(link, struct ending, link);
+    if (ending == NULL)
+        return PUMP_NOTHING;
+    struct party *party = ending->party;
+    LIST_EACH(link, &party->topics)
+    {
+        const struct topic *topic = LIST_OWNER(link, struct topic, party_link);
+        uint32_t id;
+        if (id_map_get(&sub->route_ids, topic->id, &id) &&
+            ((struct route *)pool_find(&core->routes, id))->next_seq <
+                topic_end_of(topic, ending->incarnation))
+            return PUMP_NOTHING;
+    }
+    uint32_t number = PARTY_NUMBER_BIT | party->id;
+    uint64_t sent =
+        send_frame(core, sub->session, sub->number, FRAME_TOPIC, number, 0, party->name);
+    sent += send_frame(core, sub->session, sub->number, FRAME_END, number, ending->incarnation,
+                       failure_span(ending->failure));
+    ending->is_sent = true;
+    take_off(sub, NULL, UINT64_MAX, sent);
+    LIST_EACH(link, &sub->routes) /* what its next life wrote was held back */
+    {
+        struct route *route = LIST_OWNER(link, struct route, sub_link);
+        if (route->topic->writer == party)
+            route_ready(core, route);
+    }
+    return PUMP_SENT;
+}
+
+/* One thing for this subscription. */
+static enum pumped pump_sub(struct core *core, struct sub *sub)
+{
+    if (sub->sent_bytes - sub->taken_bytes >= sub->window_bytes &&
+        sub->sent_bytes > sub->taken_bytes)
+        return PUMP_NOTHING;
+    if (!reserve_flight(core, sub))
+        return PUMP_NOTHING; /* tried again with the next event */
+    while (!list_is_empty(&sub->ready)) {
+        struct route *route = LIST_OWNER(sub->ready.next, struct route, ready_link);
+        list_remove(&route->ready_link);
+        uint64_t sent = route_send(core, route);
+        if (sent == 0)
+            continue;
+        take_off(sub, route, route->next_seq, sent);
+        list_push(&sub->ready, &route->ready_link);
+        return PUMP_SENT;
+    }
+    return pump_ending(core, sub);
+}
+
+static bool pump_session(struct core *core, struct session *session, uint32_t *left)
+{
+    if (session->data == 0 || !session->is_ready)
+        return true;
+    while (*left > 0 && pump_await(core, session) == PUMP_SENT)
+        *left -= 1;
+    while (*left > 0 && !list_is_empty(&session->subs_ready)) {
+        struct sub *sub = LIST_OWNER(session->subs_ready.next, struct sub, ready_link);
+        list_remove(&sub->ready_link);
+        if (pump_sub(core, sub) == PUMP_SENT) {
+            list_push(&session->subs_ready, &sub->ready_link);
+            *left -= 1;
+        }
+    }
+    return *left > 0;
+}
+
+void pump_all(struct core *core)
+{
+    uint32_t left = STEP_SENDS_MAX;
+    while (!list_is_empty(&core->pump)) {
+        struct session *session = LIST_OWNER(core->pump.next, struct session, pump_link);
+        list_remove(&session->pump_link);
+        if (!pump_session(core, session, &left)) {
+            list_push(&core->pump, &session->pump_link); /* the others' turn comes first */
+            core->has_more = true;
+            return;
+        }
+    }
+}

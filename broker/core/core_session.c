@@ -1,0 +1,680 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* core_session.c -- greeting, resuming, and how sessions, parties and jobs end.
+ *
+ * Promise 5 rests on two lines here: a token names one session, and a session that ended is gone
+ * from core->tokens, so nothing of it is understood any more (resume); and a new session of a
+ * party has a new incarnation (join). */
+#include "broker/core/core_internal.h"
+
+#include "libbus/base/pattern.h"
+
+/* Beats that may be missed before a party is suspect: two, and half a beat for the way. */
+#define SUSPECT_HALF_BEATS 5
+
+struct session *session_of_conn(struct core *core, conn_id conn)
+{
+    uint32_t id;
+    return id_map_get(&core->conns, conn, &id) ? pool_find(&core->sessions, id) : NULL;
+}
+
+static void refuse(struct core *core, conn_id conn, enum wire_code code, const char *type,
+                   const char *message)
+{
+    struct msg *msg = effects_msg(core->effects, conn, MSG_REFUSED);
+    msg->as.refused.code = code;
+    msg->as.refused.type = span_text(type);
+    msg->as.refused.message = span_text(message);
+    effects_drop(core->effects, conn);
+}
+
+/* ---- jobs ------------------------------------------------------------------------------------ */
+
+static struct job *job_new(struct core *core, struct span name)
+{
+    struct job *job = pool_take(&core->jobs);
+    if (job == NULL)
+        return NULL;
+    list_init(&job->party_list);
+    list_init(&job->topic_list);
+    list_init(&job->sub_list);
+    list_init(&job->bare_list);
+    list_init(&job->taps);
+    list_init(&job->trim_at);
+    list_init(&job->tell_link);
+    name_map_init(&job->parties, core->memory);
+    name_map_init(&job->topics, core->memory);
+    job->linger.kind = TIMER_JOB;
+    job->attempt = 1;
+    job->event_next = 1;
+    job->event_first = 1;
+    if (!timers_reserve(&core->timers)) {
+        pool_give(&core->jobs, job);
+        return NULL;
+    }
+    if (!span_keep(core, name, &job->name) || !name_map_put(&core->job_names, job->name, job->id)) {
+        timers_unreserve(&core->timers, &job->linger);
+        span_drop(core, &job->name);
+        pool_give(&core->jobs, job);
+        return NULL;
+    }
+    list_push(&job->topic_list, &job->trim_at);
+    return job;
+}
+
+static struct job *job_get(struct core *core, struct span name)
+{
+    uint32_t id;
+    if (name_map_get(&core->job_names, name, &id))
+        return pool_find(&core->jobs, id);
+    return job_new(core, name);
+}
+
+static void party_free(struct core *core, struct party *party)
+{
+    name_map_remove(&party->job->parties, party->name);
+    list_remove(&party->job_link);
+    list_remove(&party->bare_link);
+    party->job->party_count -= 1;
+    failure_unref(core, party->ended_by);
+    span_drop(core, &party->name);
+    pool_give(&core->parties, party);
+}
+
+static void job_free(struct core *core, struct job *job)
+{
+    LIST_EACH(link, &job->sub_list) sub_free(core, LIST_OWNER(link, struct sub, job_link));
+    list_remove(&job->trim_at);
+    LIST_EACH(link, &job->topic_list) topic_free(core, LIST_OWNER(link, struct topic, job_link));
+    LIST_EACH(link, &job->party_list) party_free(core, LIST_OWNER(link, struct party, job_link));
+    tell_forget(core, job);
+    list_remove(&job->tell_link);
+    name_map_remove(&core->job_names, job->name);
+    name_map_fini(&job->parties);
+    name_map_fini(&job->topics);
+    timers_unreserve(&core->timers, &job->linger);
+    span_drop(core, &job->name);
+    pool_give(&core->jobs, job);
+}
+
+void job_linger(struct core *core, struct job *job)
+{
+    if (job->session_count == 0)
+        job_free(core, job);
+}
+
+/* ---- parties --------------------------------------------------------------------------------- */
+
+void party_update_bare(struct party *party)
+{
+    bool is_bare = !party_is_live(party->state) && party->session == NULL &&
+                   list_is_empty(&party->topics) && list_is_empty(&party->watches) &&
+                   list_is_empty(&party->durables);
+    if (is_bare && !list_is_linked(&party->bare_link))
+        list_push(&party->job->bare_list, &party->bare_link);
+    else if (!is_bare)
+        list_remove(&party->bare_link);
+}
+
+static struct party *party_new(struct core *core, struct job *job, struct span name)
+{
+    if (job->party_count >= core->options.parties_max && !list_is_empty(&job->bare_list))
+        party_free(core, LIST_OWNER(job->bare_list.next, struct party, bare_link));
+    if (job->party_count >= core->options.parties_max)
+        return NULL;
+    struct party *party = pool_take(&core->parties);
+    if (party == NULL)
+        return NULL;
+    if (!span_keep(core, name, &party->name) ||
+        !name_map_put(&job->parties, party->name, party->id)) {
+        span_drop(core, &party->name);
+        pool_give(&core->parties, party);
+        return NULL;
+    }
+    party->job = job;
+    list_init(&party->topics);
+    list_init(&party->open_slots);
+    list_init(&party->watches);
+    list_init(&party->durables);
+    list_init(&party->bare_link);
+    list_push(&job->party_list, &party->job_link);
+    job->party_count += 1;
+    return party;
+}
+
+struct party *party_get(struct core *core, struct job *job, struct span name)
+{
+    uint32_t id;
+    if (name_map_get(&job->parties, name, &id))
+        return pool_find(&core->parties, id);
+    return party_new(core, job, name);
+}
+
+/* ---- sessions: making and freeing ------------------------------------------------------------ */
+
+static void drop_conn(struct core *core, conn_id *conn)
+{
+    if (*conn == 0)
+        return;
+    id_map_remove(&core->conns, *conn);
+    effects_drop(core->effects, *conn);
+    *conn = 0;
+}
+
+static void session_arm(struct core *core, struct session *session)
+{
+    int64_t due_ns;
+    int64_t suspect_ns = session->beat_ns * SUSPECT_HALF_BEATS / 2;
+    if (session->control == 0)
+        due_ns = session->closed_ns + session->grace_ns;
+    else if (session->is_suspect || suspect_ns >= session->lost_after_ns)
+        due_ns = session->heard_ns + session->lost_after_ns;
+    else
+        due_ns = session->heard_ns + suspect_ns;
+    timers_set(&core->timers, &session->timer, due_ns);
+}
+
+static void session_init(struct core *core, struct session *session, struct job *job,
+                         const struct msg_hello *hello)
+{
+    session->job = job;
+    session->timer.kind = TIMER_SESSION;
+    session->progress.kind = TIMER_PROGRESS;
+    session->beat_ns = (int64_t)hello->heartbeat_ms * MS_NS;
+    session->lost_after_ns = (int64_t)hello->lost_after_ms * MS_NS;
+    session->grace_ns = (int64_t)hello->grace_ms * MS_NS;
+    session->heard_ns = core_clock(core);
+    list_init(&session->parked);
+    list_init(&session->subs);
+    list_init(&session->awaits);
+    list_init(&session->awaits_ready);
+    list_init(&session->pump_link);
+    list_init(&session->subs_ready);
+    list_init(&session->dirty_link);
+    list_init(&session->tap_link);
+    id_map_init(&session->sub_ids, core->memory);
+    id_map_init(&session->await_ids, core->memory);
+}
+
+static struct session *session_new(struct core *core, struct job *job,
+                                   const struct msg_hello *hello, conn_id conn)
+{
+    uint64_t token = core->random != 0 ? core->random : 1;
+    uint32_t taken;
+    while (id_map_get(&core->tokens, token, &taken))
+        token += 1;
+    struct session *session = pool_take(&core->sessions);
+    if (session == NULL)
+        return NULL;
+    session_init(core, session, job, hello);
+    bool has_timer = timers_reserve(&core->timers);
+    bool has_progress = has_timer && timers_reserve(&core->timers);
+    bool has_token = has_progress && id_map_put(&core->tokens, token, session->id);
+    if (has_token && id_map_put(&core->conns, conn, session->id)) {
+        session->token = token;
+        session->control = conn;
+        job->session_count += 1;
+        timers_clear(&core->timers, &job->linger);
+        return session;
+    }
+    if (has_token)
+        id_map_remove(&core->tokens, token);
+    if (has_progress)
+        timers_unreserve(&core->timers, &session->progress);
+    if (has_timer)
+        timers_unreserve(&core->timers, &session->timer);
+    pool_give(&core->sessions, session);
+    return NULL;
+}
+
+static void free_refusals(struct core *core, struct session *session)
+{
+    for (uint32_t i = 0; session->refusals != NULL && i < REFUSALS_KEPT; i++)
+        failure_unref(core, session->refusals[i].failure);
+    memory_give(core->memory, session->refusals, REFUSALS_KEPT * sizeof *session->refusals);
+}
+
+static void session_free(struct core *core, struct session *session)
+{
+    struct job *job = session->job;
+    parked_free_all(core, session);
+    LIST_EACH(link, &session->awaits)
+    await_free(core, LIST_OWNER(link, struct await, session_link));
+    LIST_EACH(link, &session->awaits_ready) await_free(core, LIST_OWNER(link, struct await, link));
+    LIST_EACH(link, &session->subs) sub_detach(core, LIST_OWNER(link, struct sub, session_link));
+    free_refusals(core, session);
+    drop_conn(core, &session->control);
+    drop_conn(core, &session->data);
+    id_map_remove(&core->tokens, session->token);
+    id_map_fini(&session->sub_ids);
+    id_map_fini(&session->await_ids);
+    timers_unreserve(&core->timers, &session->timer);
+    timers_unreserve(&core->timers, &session->progress);
+    list_remove(&session->pump_link);
+    list_remove(&session->dirty_link);
+    list_remove(&session->tap_link);
+    if (session->party != NULL) {
+        session->party->session = NULL;
+        party_update_bare(session->party);
+    }
+    pool_give(&core->sessions, session);
+    job->session_count -= 1;
+    if (job->session_count == 0)
+        timers_set(&core->timers, &job->linger, core_clock(core) + core->options.linger_ms * MS_NS);
+}
+
+void session_free_all(struct core *core)
+{
+    struct session *session;
+    while ((session = pool_next(&core->sessions, 0)) != NULL)
+        session_free(core, session);
+    struct job *job;
+    while ((job = pool_next(&core->jobs, 0)) != NULL)
+        job_free(core, job);
+}
+
+/* ---- greeting -------------------------------------------------------------------------------- */
+
+static void welcome(struct core *core, struct session *session, const struct msg_hello *hello,
+                    bool is_resumed)
+{
+    struct msg_welcome *msg =
+        &effects_msg(core->effects, session->control, MSG_WELCOME)->as.welcome;
+    msg->major = PROTOCOL_MAJOR;
+    msg->minor = hello->minor <= PROTOCOL_MINOR ? hello->minor : PROTOCOL_MINOR;
+    msg->broker = core->options.broker;
+    msg->token = session->token;
+    msg->incarnation = session->incarnation;
+    msg->attempt = session->job->attempt;
+    msg->is_resumed = is_resumed;
+    msg->data_number = session->data_number;
+    msg->data_endpoint = span_text(core->options.data_endpoint);
+    msg->value_bytes_max = core->options.value_bytes_max;
+    msg->broker_ns = core->now_ns;
+    session_arm(core, session);
+}
+
+/* A sentence about what is wrong with the greeting, or NULL. */
+static const char *hello_complaint(const struct msg_hello *hello)
+{
+    if (!party_is_valid(hello->job))
+        return "the job's name is not well formed";
+    if (hello->role == 0 && !party_is_valid(hello->party))
+        return "the party's name is not well formed";
+    if (hello->heartbeat_ms < LIMIT_HEARTBEAT_MS_MIN)
+        return "the heartbeat is shorter than 10 ms";
+    if (hello->lost_after_ms < 3 * hello->heartbeat_ms)
+        return "lost_after_ms is less than three heartbeats";
+    return NULL;
+}
+
+static void tell_party(struct core *core, struct party *party, const char *name, const char *text,
+                       uint64_t count, struct failure *failure)
+{
+    tell(core, party->job,
+         &(struct tell){.name = name,
+                        .party = party,
+                        .incarnation = party->incarnation,
+                        .text = text,
+                        .count = count,
+                        .failure = failure});
+}
+
+static void lose(struct core *core, struct session *session, const char *type, const char *why);
+
+/* A new incarnation of this party, or why not. */
+static void join(struct core *core, conn_id conn, const struct msg_hello *hello, struct job *job)
+{
+    struct party *party = party_get(core, job, hello->party);
+    if (party == NULL) {
+        refuse(core, conn, CODE_EFULL, ERROR_TYPE_FULL, "this job has no room for another party");
+        return;
+    }
+    if (party->session != NULL && party->session->control != 0) {
+        refuse(core, conn, CODE_EDENIED, ERROR_TYPE_NAME_TAKEN,
+               "a live party of this job has this name");
+        return;
+    }
+    if (party->session != NULL)
+        lose(core, party->session, ERROR_TYPE_REPLACED,
+             "a fresh party of the same name came, and its connection was gone");
+    struct session *session = session_new(core, job, hello, conn);
+    if (session == NULL) {
+        refuse(core, conn, CODE_EFULL, ERROR_TYPE_FULL,
+               "the broker has no room for another session");
+        return;
+    }
+    party->incarnation += 1;
+    party->error_count = 0;
+    failure_unref(core, party->ended_by);
+    party->ended_by = NULL;
+    party->session = session;
+    session->party = party;
+    session->incarnation = party->incarnation;
+    bool is_moved = party_next(party->state, PARTY_JOINS, &party->state);
+    must(is_moved); /* its old session is gone, so its state is final, or it never was */
+    party_update_bare(party);
+    tell_party(core, party, EVENT_PARTY_JOINED, "", 0, NULL);
+    welcome(core, session, hello, false);
+}
+
+static void resume(struct core *core, conn_id conn, const struct msg_hello *hello)
+{
+    uint32_t id;
+    struct session *session =
+        id_map_get(&core->tokens, hello->token, &id) ? pool_find(&core->sessions, id) : NULL;
+    if (session == NULL && hello->broker != 0 && hello->broker != core->options.broker) {
+        refuse(core, conn, CODE_ELOST, ERROR_TYPE_SESSION,
+               "this is another broker than the one that gave the session");
+        return;
+    }
+    if (session == NULL || session->party == NULL ||
+        !span_equal(session->party->name, hello->party) ||
+        !span_equal(session->job->name, hello->job)) {
+        refuse(core, conn, CODE_EFENCED, ERROR_TYPE_FENCED,
+               "this incarnation is over: it was lost, failed or left");
+        return;
+    }
+    drop_conn(core, &session->control);
+    drop_conn(core, &session->data);
+    if (!id_map_put(&core->conns, conn, session->id)) {
+        session->closed_ns = core_clock(core);
+        session_arm(core, session);
+        refuse(core, conn, CODE_EFULL, ERROR_TYPE_FULL, "the broker is short of memory");
+        return;
+    }
+    session->control = conn;
+    session->is_ready = false;
+    session->await_sent = 0;
+    session->await_taken = 0;
+    session->await_topic = 0;
+    session->data_told = 0;
+    session->control_told = 0;
+    LIST_EACH(link, &session->subs) sub_rewind(core, LIST_OWNER(link, struct sub, session_link));
+    session_hear(core, session);
+    welcome(core, session, hello, true);
+    write_refusals_again(core, session, hello->refusal_number);
+}
+
+void session_hello(struct core *core, conn_id conn, const struct msg_hello *hello)
+{
+    const char *complaint = hello_complaint(hello);
+    if (hello->major != PROTOCOL_MAJOR) {
+        refuse(core, conn, CODE_EPROTO, ERROR_TYPE_VERSION,
+               hello->major < PROTOCOL_MAJOR
+                   ? "the client speaks an older major version than the broker's 1: upgrade it"
+                   : "the client speaks a newer major version than the broker's 1: upgrade the "
+                     "broker");
+        return;
+    }
+    if (complaint != NULL) {
+        refuse(core, conn, CODE_EINVAL, ERROR_TYPE_NAME, complaint);
+        return;
+    }
+    if (hello->role == 0 && hello->token != 0) {
+        resume(core, conn, hello);
+        return;
+    }
+    struct job *job = job_get(core, hello->job);
+    if (job == NULL) {
+        refuse(core, conn, CODE_EFULL, ERROR_TYPE_FULL, "the broker has no room for another job");
+        return;
+    }
+    if (hello->role == 0) {
+        join(core, conn, hello, job);
+        return;
+    }
+    struct session *observer = session_new(core, job, hello, conn);
+    if (observer != NULL)
+        welcome(core, observer, hello, false);
+    else
+        refuse(core, conn, CODE_EFULL, ERROR_TYPE_FULL,
+               "the broker has no room for another session");
+}
+
+/* Both channels stand: what the last connection may have lost is told again, frames flow. */
+static void attached(struct core *core, struct session *session)
+{
+    if (session->data == 0 || !session->is_ready)
+        return;
+    effects_msg(core->effects, session->control, MSG_ATTACHED);
+    LIST_EACH(link, &session->party->topics)
+    {
+        struct topic *topic = LIST_OWNER(link, struct topic, party_link);
+        if (topic->is_opened)
+            topic_grant(core, topic, true);
+    }
+    write_uploads_again(core, session);
+    LIST_EACH(link, &session->subs) sub_ready(core, LIST_OWNER(link, struct sub, session_link));
+    core_mark_pump(core, session);
+    core_mark_dirty(core, session);
+}
+
+void session_attach(struct core *core, conn_id conn, uint64_t token)
+{
+    uint32_t id;
+    struct session *session =
+        id_map_get(&core->tokens, token, &id) ? pool_find(&core->sessions, id) : NULL;
+    if (session == NULL || session->party == NULL || session->control == 0 ||
+        !id_map_put(&core->conns, conn, session->id)) {
+        session_violation(core, conn, "ATTACH to no session");
+        return;
+    }
+    drop_conn(core, &session->data);
+    session->data = conn;
+    session_hear(core, session);
+    attached(core, session);
+}
+
+void session_position(struct core *core, struct session *session, const struct msg_position *msg)
+{
+    struct sub *sub = sub_find(core, session, (uint32_t)msg->sub);
+    if (sub == NULL)
+        return; /* closed meanwhile: its UNSUBSCRIBE came on the last connection */
+    LIST_EACH(link, &sub->routes)
+    {
+        struct route *route = LIST_OWNER(link, struct route, sub_link);
+        if (route->topic->id != msg->topic || msg->next_seq > route->topic->slots.next_seq ||
+            msg->next_seq < route->next_seq)
+            continue;
+        route->next_seq = msg->next_seq;
+        route->chunk_offset = msg->chunk_offset;
+        route_ready(core, route);
+    }
+}
+
+void session_ready(struct core *core, struct session *session)
+{
+    session->is_ready = true;
+    if (session->party != NULL)
+        attached(core, session);
+    else
+        effects_msg(core->effects, session->control, MSG_ATTACHED);
+}
+
+/* ---- signs of life --------------------------------------------------------------------------- */
+
+void session_hear(struct core *core, struct session *session)
+{
+    session->heard_ns = core_clock(core);
+    if (!session->is_suspect)
+        return;
+    session->is_suspect = false;
+    session_arm(core, session);
+    if (session->party != NULL)
+        tell_party(core, session->party, EVENT_PARTY_RESUMED, "", 0, NULL);
+}
+
+void session_beat(struct core *core, struct session *session, const struct msg_beat *beat)
+{
+    struct msg *msg = effects_msg(core->effects, session->control, MSG_ECHO);
+    msg->as.echo.sent_ns = beat->sent_ns;
+    msg->as.echo.broker_ns = core->now_ns;
+}
+
+void session_progress(struct core *core, struct session *session, uint64_t next_within_ms)
+{
+    if (next_within_ms == 0)
+        timers_clear(&core->timers, &session->progress);
+    else
+        timers_set(&core->timers, &session->progress,
+                   core_clock(core) + (int64_t)next_within_ms * MS_NS);
+}
+
+static void suspect(struct core *core, struct session *session, const char *text)
+{
+    if (session->is_suspect)
+        return;
+    session->is_suspect = true;
+    tell_party(core, session->party, EVENT_PARTY_SUSPECT, text, 0, NULL);
+}
+
+void session_closed(struct core *core, conn_id conn)
+{
+    struct session *session = session_of_conn(core, conn);
+    if (session == NULL) {
+        effects_drop(core->effects, conn);
+        return;
+    }
+    drop_conn(core, &session->control);
+    drop_conn(core, &session->data);
+    if (session->party == NULL) {
+        session_free(core, session);
+        return;
+    }
+    session->is_ready = false;
+    session->closed_ns = core_clock(core);
+    suspect(core, session, "its connection closed");
+    session_arm(core, session);
+}
+
+void session_violation(struct core *core, conn_id conn, const char *complaint)
+{
+    struct session *session = session_of_conn(core, conn);
+    core->refused_count += 1;
+    if (session != NULL)
+        tell(core, session->job,
+             &(struct tell){.name = EVENT_REFUSED,
+                            .party = session->party,
+                            .incarnation = session->incarnation,
+                            .count = 1,
+                            .text = complaint});
+    else
+        tell_all_jobs(core, complaint);
+    session_closed(core, conn);
+}
+
+void session_timer(struct core *core, struct session *session)
+{
+    int64_t clock_ns = core_clock(core);
+    int64_t silent_ns = clock_ns - session->heard_ns;
+    if (session->party == NULL) {
+        if (silent_ns >= session->lost_after_ns)
+            session_free(core, session);
+        else
+            session_arm(core, session);
+        return;
+    }
+    if (session->control == 0 && clock_ns >= session->closed_ns + session->grace_ns) {
+        lose(core, session, ERROR_TYPE_CONNECTION_CLOSED,
+             "its connection closed and did not come back within its grace of ");
+    } else if (silent_ns >= session->lost_after_ns) {
+        lose(core, session, ERROR_TYPE_SILENT, "no sign of life for ");
+    } else {
+        if (session->control != 0 && silent_ns >= session->beat_ns * SUSPECT_HALF_BEATS / 2)
+            suspect(core, session, "no beat of it comes");
+        session_arm(core, session);
+    }
+}
+
+/* ---- endings --------------------------------------------------------------------------------- */
+
+static const char *event_name(enum party_event event)
+{
+    switch (event) {
+    case PARTY_IS_LOST: return EVENT_PARTY_LOST;
+    case PARTY_LEAVES: return EVENT_PARTY_LEFT;
+    case PARTY_COMPLETES: return EVENT_PARTY_COMPLETED;
+    default: return EVENT_PARTY_FAILED;
+    }
+}
+
+/* Everything that hangs on the party learns of its end, in one step. */
+static void end_party(struct core *core, struct party *party, enum party_event event,
+                      struct failure *failure)
+{
+    bool was_told = party->state == PARTY_FAILING;
+    if (!party_next(party->state, event, &party->state))
+        return;
+    party->ended_by = failure_ref(failure);
+    if (!was_told)
+        tell_party(core, party, event_name(event), "", party->open_count, failure);
+    LIST_EACH(link, &party->open_slots)
+    settle_open_failed(core, LIST_OWNER(link, struct open_slot, party_link), failure);
+    LIST_EACH(link, &party->topics)
+    topic_mark_end(LIST_OWNER(link, struct topic, party_link), party->incarnation);
+    await_never(core, party, failure);
+    sub_ended(core, party, failure);
+}
+
+void session_end_party(struct core *core, struct session *session, enum party_event event,
+                       struct failure *failure, enum wire_code code)
+{
+    end_party(core, session->party, event, failure);
+    if (session->control != 0) {
+        struct msg *msg = effects_msg(core->effects, session->control, MSG_OVER);
+        msg->as.over.code = code;
+        if (code != CODE_ECLOSED)
+            msg->as.over.error = failure_span(failure);
+    }
+    session_free(core, session);
+}
+
+void session_complete(struct core *core, struct session *session)
+{
+    end_party(core, session->party, PARTY_COMPLETES, NULL);
+}
+
+/* why ends where the number of milliseconds is to follow, but for a replaced party. */
+static void lose(struct core *core, struct session *session, const char *type, const char *why)
+{
+    struct party *party = session->party;
+    int64_t silent_ns = core_clock(core) - session->heard_ns;
+    bool is_silence = type == ERROR_TYPE_SILENT;
+    if (settle_parked_at_end(core, session))
+        return; /* its LEAVE or failure was here before: that is how it ended */
+    struct text text;
+    text_init(&text);
+    text_add(&text, "party ");
+    text_add_span(&text, party->name);
+    text_add(&text, " lost: ");
+    text_add(&text, why);
+    if (type != ERROR_TYPE_REPLACED) {
+        text_add_number(
+            &text, (uint64_t)((is_silence ? session->lost_after_ns : session->grace_ns) / MS_NS));
+        text_add(&text, " ms");
+    }
+    int64_t ago_ns = is_silence ? silent_ns : core_clock(core) - session->closed_ns;
+    struct failure *failure =
+        failure_make(core, &(struct failure_spec){.job = session->job,
+                                                  .party = party,
+                                                  .kind = ERROR_PARTY_LOST,
+                                                  .type = type,
+                                                  .message = text.data,
+                                                  .occurred_ns = core->now_ns - ago_ns,
+                                                  .uncertainty_ns =
+                                                      is_silence ? (uint64_t)session->beat_ns : 0});
+    session_end_party(core, session, PARTY_IS_LOST, failure, CODE_EFENCED);
+    failure_unref(core, failure);
+}
+
+void session_stalled(struct core *core, struct session *session)
+{
+    struct failure *failure = failure_make(
+        core, &(struct failure_spec){.job = session->job,
+                                     .party = session->party,
+                                     .kind = ERROR_STALLED,
+                                     .type = ERROR_TYPE_STALLED,
+                                     .message = "the progress that it promised did not come"});
+    session_end_party(core, session, PARTY_FAILS, failure, CODE_EFENCED);
+    failure_unref(core, failure);
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* core_settle.c -- settling: the one way from open to an outcome, and the control messages that ask
+ * for it.
+ *
+ * Data and control overtake each other.  A message that settles carries the number of the data it
+ * follows; until that data is in it is parked, and so is what comes after it, for the order of one
+ * party's words is hers.  Its event is told at once all the same. */
+#include "broker/core/core_internal.h"
+
+void settle_open(struct core *core, struct open_slot *open, enum slot_state state, uint32_t ref,
+                 uint32_t offset, uint32_t stride)
+{
+    struct topic *topic = open->topic;
+    uint64_t seq = open->seq;
+    uint32_t index;
+    bool is_found = slot_table_find(&topic->slots, seq, &index);
+    must(is_found); /* open slots are never trimmed */
+    struct slot_entry *entry = slot_table_at(&topic->slots, index);
+    uint64_t before =
+        state == SLOT_CHUNKED
+            ? COST_SLOT_BYTES + ((struct chunks *)pool_find(&core->chunk_sets, ref))->bytes
+            : topic_weight(core, entry);
+    slot_entry_move(entry, state, ref);
+    entry->offset = offset;
+    entry->stride = stride;
+    topic_account(topic, entry, before, topic_weight(core, entry));
+    timers_unreserve(&core->timers, &open->deadline);
+    list_remove(&open->party_link);
+    topic->writer->open_count -= 1;
+    topic->open_count -= 1;
+    topic->job->open_count -= 1;
+    await_settled(core, &open->awaits, entry);
+    chunks_unref(core, open->chunks);
+    pool_give(&core->open_slots, open);
+    topic_news(core, topic, seq, seq + 1);
+}
+
+void settle_open_failed(struct core *core, struct open_slot *open, struct failure *failure)
+{
+    struct topic *topic = open->topic;
+    settle_open(core, open, SLOT_ERROR, failure_ref(failure)->id, 0, 0);
+    topic_update(core, topic);
+}
+
+static void tell_slot(struct core *core, struct topic *topic, uint64_t seq, struct failure *failure)
+{
+    tell(core, topic->job,
+         &(struct tell){.name = EVENT_SLOT_FAILED,
+                        .party = topic->writer,
+                        .incarnation = topic->writer->incarnation,
+                        .topic = topic,
+                        .seq = seq,
+                        .count = 1,
+                        .failure = failure});
+}
+
+void settle_deadline(struct core *core, struct open_slot *open)
+{
+    struct topic *topic = open->topic;
+    uint64_t seq = open->seq;
+    struct text text;
+    text_init(&text);
+    text_add(&text, "no outcome within the deadline of ");
+    text_add_number(&text, (uint64_t)open->deadline_ms);
+    text_add(&text, " ms");
+    struct failure *failure = failure_make(core, &(struct failure_spec){.job = topic->job,
+                                                                        .party = topic->writer,
+                                                                        .kind = ERROR_DEADLINE,
+                                                                        .type = ERROR_TYPE_DEADLINE,
+                                                                        .message = text.data,
+                                                                        .topic = topic,
+                                                                        .seq = seq});
+    tell_slot(core, topic, seq, failure);
+    settle_open_failed(core, open, failure);
+    failure_unref(core, failure);
+}
+
+/* ---- what a parked message does when its time has come ---------------------------------------- */
+
+static struct slot_entry *find_entry(struct topic *topic, uint64_t seq, uint32_t *out_index)
+{
+    return slot_table_find(&topic->slots, seq, out_index) ? slot_table_at(&topic->slots, *out_index)
+                                                          : NULL;
+}
+
+static bool is_same_failure(struct core *core, const struct slot_entry *entry,
+                            const struct failure *failure)
+{
+    return entry->state == SLOT_ERROR &&
+           span_equal(failure_id(pool_find(&core->failures, entry->ref)), failure_id(failure));
+}
+
+static struct failure *outcome_failure(struct core *core, const struct slot_entry *entry)
+{
+    return entry != NULL && entry->state == SLOT_ERROR ? pool_find(&core->failures, entry->ref)
+                                                       : NULL;
+}
+
+static void do_fail(struct core *core, struct session *session, const struct parked *op)
+{
+    struct topic *topic = pool_find(&core->topics, op->topic);
+    uint32_t index;
+    struct slot_entry *entry = find_entry(topic, op->seq, &index);
+    if (entry != NULL && entry->state == SLOT_OPEN) {
+        if (!op->is_told)
+            tell_slot(core, topic, op->seq, op->failure);
+        settle_open_failed(core, pool_find(&core->open_slots, entry->ref), op->failure);
+        return;
+    }
+    if (entry != NULL && is_same_failure(core, entry, op->failure))
+        return; /* said twice */
+    struct failure *won = outcome_failure(core, entry);
+    write_refuse(core, session, topic, op->seq, won != NULL ? won->kind : ERROR_REJECTED,
+                 entry != NULL ? ERROR_TYPE_TOO_LATE : ERROR_TYPE_NOT_OPEN,
+                 entry != NULL ? "the slot was settled before" : "no slot of this number is open",
+                 won);
+}
+
+static void answer(struct core *core, struct session *session, uint64_t number, enum wire_code code,
+                   const char *type, const char *message, struct topic *topic, uint64_t seq,
+                   struct failure *cause)
+{
+    if (session->control == 0)
+        return; /* asked again after the reconnect */
+    struct failure *failure = NULL;
+    if (code != CODE_OK)
+        failure = failure_make(core, &(struct failure_spec){.job = session->job,
+                                                            .party = session->party,
+                                                            .kind = ERROR_REJECTED,
+                                                            .type = type,
+                                                            .message = message,
+                                                            .topic = topic,
+                                                            .seq = seq,
+                                                            .cause = cause});
+    struct msg *msg = effects_msg(core->effects, session->control, MSG_RESULT);
+    msg->as.result.number = number;
+    msg->as.result.code = code;
+    msg->as.result.error = failure_span(failure);
+    failure_unref(core, failure);
+}
+
+/* A value that nobody was sent becomes the error. */
+static void replace_value(struct core *core, struct topic *topic, uint32_t index, uint64_t seq,
+                          struct failure *failure)
+{
+    uint32_t entries = topic->slots.count;
+    index = slot_table_isolate(&topic->slots, index, seq);
+    struct slot_entry *entry = slot_table_at(&topic->slots, index);
+    for (; entries < topic->slots.count; entries++)
+        entry_ref(core, entry); /* each entry has a reference of its own */
+    struct slot_entry old = *entry;
+    uint64_t before = topic_weight(core, entry);
+    slot_entry_move(entry, SLOT_ERROR, failure_ref(failure)->id);
+    topic_account(topic, entry, before, topic_weight(core, entry));
+    entry_unref(core, &old);
+    topic_update(core, topic);
+}
+
+static void do_retract(struct core *core, struct session *session, const struct parked *op)
+{
+    struct topic *topic = pool_find(&core->topics, op->topic);
+    uint32_t index;
+    struct slot_entry *entry = find_entry(topic, op->seq, &index);
+    if (entry == NULL) {
+        answer(core, session, op->number, CODE_ESETTLED, ERROR_TYPE_NOT_OPEN,
+               op->seq < topic->slots.next_seq ? "the slot is older than what is kept"
+                                               : "no slot of this number was reserved",
+               topic, op->seq, NULL);
+    } else if (entry->state == SLOT_OPEN) {
+        if (!op->is_told)
+            tell_slot(core, topic, op->seq, op->failure);
+        settle_open_failed(core, pool_find(&core->open_slots, entry->ref), op->failure);
+        answer(core, session, op->number, CODE_OK, "", "", NULL, 0, NULL);
+    } else if (is_same_failure(core, entry, op->failure)) {
+        answer(core, session, op->number, CODE_OK, "", "", NULL, 0, NULL);
+    } else if (slot_entry_may_move(entry, SLOT_ERROR) && slot_table_reserve(&topic->slots, 2)) {
+        tell_slot(core, topic, op->seq, op->failure);
+        replace_value(core, topic, index, op->seq, op->failure);
+        answer(core, session, op->number, CODE_OK, "", "", NULL, 0, NULL);
+    } else {
+        answer(core, session, op->number, CODE_ESETTLED,
+               entry->is_sealed ? ERROR_TYPE_SEALED : ERROR_TYPE_TOO_LATE,
+               entry->is_sealed ? "a subscriber was sent the outcome before"
+                                : "the slot was settled before",
+               topic, op->seq, outcome_failure(core, entry));
+    }
+}
+
+static void do_complete(struct core *core, struct session *session, const struct parked *op)
+{
+    if (session->party->open_count > 0) {
+        answer(core, session, op->number, CODE_EINVAL, ERROR_TYPE_ARGUMENT,
+               "a party that owes slots cannot complete", NULL, 0, NULL);
+        return;
+    }
+    session_complete(core, session);
+    answer(core, session, op->number, CODE_OK, "", "", NULL, 0, NULL);
+}
+
+static void do_leave(struct core *core, struct session *session)
+{
+    struct party *party = session->party;
+    struct failure *failure = NULL;
+    if (party->open_count > 0) {
+        struct text text;
+        text_init(&text);
+        text_add_span(&text, party->name);
+        text_add(&text, " left and owed ");
+        text_add_number(&text, party->open_count);
+        text_add(&text, party->open_count == 1 ? " slot" : " slots");
+        failure = failure_make(core, &(struct failure_spec){.job = session->job,
+                                                            .party = party,
+                                                            .kind = ERROR_PARTY_LEFT,
+                                                            .type = ERROR_TYPE_LEFT,
+                                                            .message = text.data});
+    }
+    session_end_party(core, session, PARTY_LEAVES, failure, CODE_ECLOSED);
+    failure_unref(core, failure);
+}
+
+/* Whether the session is still there afterwards. */
+static bool execute(struct core *core, struct session *session, const struct parked *op)
+{
+    switch (op->type) {
+    case MSG_FAIL: do_fail(core, session, op); return true;
+    case MSG_RETRACT: do_retract(core, session, op); return true;
+    case MSG_COMPLETE: do_complete(core, session, op); return true;
+    case MSG_ACK: (void)sub_ack(core, session, op->sub, op->topic, op->seq); return true;
+    case MSG_LEAVE: do_leave(core, session); return false;
+    case MSG_FAIL_PARTY:
+        session_end_party(core, session, PARTY_FAILS, op->failure, CODE_ECLOSED);
+        return false;
+    default: return true;
+    }
+}
+
+/* ---- parking --------------------------------------------------------------------------------- */
+
+static void parked_free(struct core *core, struct session *session, struct parked *op)
+{
+    list_remove(&op->link);
+    session->parked_count -= 1;
+    failure_unref(core, op->failure);
+    memory_give(core->memory, op, sizeof *op);
+}
+
+void parked_free_all(struct core *core, struct session *session)
+{
+    LIST_EACH(link, &session->parked)
+    parked_free(core, session, LIST_OWNER(link, struct parked, link));
+}
+
+uint64_t settle_control_number(const struct session *session)
+{
+    if (list_is_empty(&session->parked))
+        return session->control_seen;
+    return LIST_OWNER(session->parked.next, struct parked, link)->number - 1;
+}
+
+/* Takes out the first and executes it; whether the session is still there. */
+static bool execute_first(struct core *core, struct session *session)
+{
+    struct parked *op = LIST_OWNER(session->parked.next, struct parked, link);
+    struct parked copy = *op;
+    copy.failure = failure_ref(op->failure);
+    parked_free(core, session, op);
+    bool is_there = execute(core, session, &copy);
+    failure_unref(core, copy.failure);
+    return is_there;
+}
+
+void settle_parked(struct core *core, struct session *session)
+{
+    while (!list_is_empty(&session->parked)) {
+        const struct parked *op = LIST_OWNER(session->parked.next, struct parked, link);
+        if (op->after > session->data_number)
+            return;
+        core_mark_dirty(core, session);
+        if (!execute_first(core, session))
+            return;
+    }
+}
+
+bool settle_parked_at_end(struct core *core, struct session *session)
+{
+    while (!list_is_empty(&session->parked))
+        if (!execute_first(core, session))
+            return true;
+    return false;
+}
+
+/* Says at once what is going to happen, when it has to wait for its data. */
+static void tell_ahead(struct core *core, struct session *session, struct parked *op)
+{
+    struct party *party = session->party;
+    struct topic *topic = pool_find(&core->topics, op->topic);
+    op->is_told = true;
+    if (op->type == MSG_FAIL)
+        tell_slot(core, topic, op->seq, op->failure);
+    else
+        op->is_told = false;
+    if (op->type == MSG_FAIL_PARTY && party_next(party->state, PARTY_SAYS_FAILED, &party->state))
+        tell(core, session->job,
+             &(struct tell){.name = EVENT_PARTY_FAILED,
+                            .party = party,
+                            .incarnation = party->incarnation,
+                            .count = party->open_count,
+                            .failure = op->failure});
+}
+
+/* Reads the message; false: it names a topic that is not this party's. */
+static bool read_op(struct core *core, struct session *session, const struct msg *msg,
+                    struct parked *op)
+{
+    struct span error = SPAN_NONE;
+    *op = (struct parked){.type = msg->type};
+    switch (msg->type) {
+    case MSG_FAIL:
+    case MSG_RETRACT: /* the same fields, in another struct */
+        op->number = msg->type == MSG_FAIL ? msg->as.fail.number : msg->as.retract.number;
+        op->after = msg->type == MSG_FAIL ? msg->as.fail.after : msg->as.retract.after;
+        op->topic = (uint32_t)(msg->type == MSG_FAIL ? msg->as.fail.topic : msg->as.retract.topic);
+        op->seq = msg->type == MSG_FAIL ? msg->as.fail.seq : msg->as.retract.seq;
+        error = msg->type == MSG_FAIL ? msg->as.fail.error : msg->as.retract.error;
+        break;
+    case MSG_COMPLETE:
+        op->number = msg->as.complete.number;
+        op->after = msg->as.complete.after;
+        break;
+    case MSG_LEAVE:
+        op->number = msg->as.leave.number;
+        op->after = msg->as.leave.after;
+        break;
+    case MSG_FAIL_PARTY:
+        op->number = msg->as.fail_party.number;
+        op->after = msg->as.fail_party.after;
+        error = msg->as.fail_party.error;
+        break;
+    case MSG_ACK:
+        op->number = msg->as.ack.number;
+        op->after = msg->as.ack.after;
+        op->sub = (uint32_t)msg->as.ack.sub;
+        op->topic = (uint32_t)msg->as.ack.topic;
+        op->seq = msg->as.ack.next_seq;
+        return true;
+    default: return false;
+    }
+    struct topic *topic = pool_find(&core->topics, op->topic);
+    if (op->topic != 0 && (topic == NULL || topic->writer != session->party))
+        return false;
+    if ((msg->type == MSG_FAIL || msg->type == MSG_RETRACT) && topic == NULL)
+        return false;
+    if (error.bytes > 0)
+        op->failure = failure_take(core, session, error, topic, op->seq);
+    return true;
+}
+
+void settle_message(struct core *core, struct session *session, const struct msg *msg)
+{
+    struct parked op;
+    if (!read_op(core, session, msg, &op)) {
+        session_violation(core, session->control, "this message is not for a party to say here");
+        return;
+    }
+    bool is_again = op.number != 0 && op.number <= session->control_seen;
+    bool is_asking = op.type == MSG_RETRACT || op.type == MSG_COMPLETE;
+    bool is_parked = is_again && op.number > settle_control_number(session);
+    if (is_again && (is_parked || !is_asking)) {
+        failure_unref(core, op.failure);
+        return;
+    }
+    if (op.number > session->control_seen)
+        session->control_seen = op.number;
+    bool must_wait = op.after > session->data_number || !list_is_empty(&session->parked);
+    struct parked *waiting = NULL;
+    if (must_wait && op.type == MSG_ACK && op.number == 0)
+        must_wait = false; /* nothing hangs on it but the lag that status shows */
+    if (must_wait && session->parked_count < LIMIT_PARKED_OPS)
+        waiting = memory_take(core->memory, sizeof *waiting);
+    if (!must_wait) {
+        (void)execute(core, session, &op);
+        failure_unref(core, op.failure);
+    } else if (waiting != NULL) {
+        tell_ahead(core, session, &op);
+        *waiting = op;
+        list_push(&session->parked, &waiting->link);
+        session->parked_count += 1;
+    } else {
+        session->control_seen -= 1; /* it comes again */
+        failure_unref(core, op.failure);
+        session_violation(core, session->control, "too many settlements wait for their data");
+    }
+}

@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* core_sub.c -- subscriptions and where they are.
+ *
+ * A route is a subscription's place in one topic, with three positions:
+ *   acked_seq <= taken_seq <= next_seq
+ * next_seq: to be sent.  taken_seq: the receiver has what is below (credit).  acked_seq: it is done
+ * with what is below (durability).  A fresh connection of the same session goes on at taken_seq, or
+ * further on where the client says so; a new life of a durable name at acked_seq. */
+#include "broker/core/core_internal.h"
+
+#include "libbus/base/pattern.h"
+
+bool sub_holds(const struct sub *sub)
+{
+    return !sub->is_gap && !sub->is_expired;
+}
+
+uint64_t route_floor(const struct route *route)
+{
+    return route->sub->name.bytes > 0 ? route->acked_seq : route->taken_seq;
+}
+
+struct sub *sub_find(struct core *core, struct session *session, uint32_t number)
+{
+    uint32_t id;
+    return id_map_get(&session->sub_ids, number, &id) ? pool_find(&core->subs, id) : NULL;
+}
+
+bool sub_wants(const struct sub *sub, struct span topic)
+{
+    for (uint32_t i = 0; i < sub->pattern_count; i++)
+        if (pattern_matches(sub->patterns[i], topic))
+            return true;
+    return false;
+}
+
+/* ---- readiness ------------------------------------------------------------------------------- */
+
+static void mark_sub(struct core *core, struct sub *sub)
+{
+    struct session *session = sub->session;
+    if (session == NULL || session->data == 0 || !session->is_ready)
+        return; /* sub_ready() does it when both channels stand */
+    if (!list_is_linked(&sub->ready_link))
+        list_push(&session->subs_ready, &sub->ready_link);
+    core_mark_pump(core, session);
+}
+
+void route_ready(struct core *core, struct route *route)
+{
+    if (!list_is_linked(&route->ready_link))
+        list_push(&route->sub->ready, &route->ready_link);
+    mark_sub(core, route->sub);
+}
+
+void sub_ready(struct core *core, struct sub *sub)
+{
+    LIST_EACH(link, &sub->routes) route_ready(core, LIST_OWNER(link, struct route, sub_link));
+    mark_sub(core, sub);
+}
+
+/* ---- routes ---------------------------------------------------------------------------------- */
+
+/* "Only what comes": from the first slot on that is not settled yet. */
+static uint64_t first_unsettled(const struct topic *topic)
+{
+    uint64_t seq = topic->slots.next_seq;
+    uint32_t open_left = topic->open_count;
+    for (uint32_t i = topic->slots.count; i-- > 0 && open_left > 0;)
+        if (slot_table_at(&topic->slots, i)->state == SLOT_OPEN) {
+            seq = slot_table_at(&topic->slots, i)->first_seq;
+            open_left -= 1;
+        }
+    return seq;
+}
+
+bool sub_follow(struct core *core, struct sub *sub, struct topic *topic)
+{
+    uint32_t known;
+    if (id_map_get(&sub->route_ids, topic->id, &known))
+        return true;
+    struct route *route = pool_take(&core->routes);
+    if (route == NULL || !id_map_put(&sub->route_ids, topic->id, route->id)) {
+        if (route != NULL)
+            pool_give(&core->routes, route);
+        return false;
+    }
+    if (sub->from_seq > 0)
+        route->next_seq = (uint64_t)sub->from_seq;
+    else if (sub->from_seq == 0)
+        route->next_seq = slot_table_first_seq(&topic->slots);
+    else
+        route->next_seq = first_unsettled(topic);
+    route->taken_seq = route->next_seq;
+    route->acked_seq = route->next_seq;
+    route->sub = sub;
+    route->topic = topic;
+    list_init(&route->ready_link);
+    list_push(&sub->routes, &route->sub_link);
+    list_push(&topic->routes, &route->topic_link);
+    route_ready(core, route);
+    return true;
+}
+
+void route_free(struct core *core, struct route *route)
+{
+    struct sub *sub = route->sub;
+    for (uint32_t i = 0; i < sub->flight_count; i++) {
+        struct flight *flight = &sub->flights[(sub->flight_head + i) & (sub->flight_room - 1)];
+        if (flight->route == route)
+            flight->route = NULL;
+    }
+    id_map_remove(&sub->route_ids, route->topic->id);
+    list_remove(&route->ready_link);
+    list_remove(&route->sub_link);
+    list_remove(&route->topic_link);
+    pool_give(&core->routes, route);
+}
+
+void sub_rewind(struct core *core, struct sub *sub)
+{
+    (void)core; /* nothing is sent before READY */
+    sub->sent_bytes = 0;
+    sub->taken_bytes = 0;
+    sub->flight_count = 0;
+    LIST_EACH(link, &sub->endings) LIST_OWNER(link, struct ending, link)->is_sent = false;
+    LIST_EACH(link, &sub->routes)
+    {
+        struct route *route = LIST_OWNER(link, struct route, sub_link);
+        route->next_seq = route->taken_seq;
+        route->chunk_offset = 0;
+        route->named_on = 0;
+    }
+}
+
+/* ---- the ends of parties ---------------------------------------------------------------------- */
+
+static void ending_free(struct core *core, struct ending *ending)
+{
+    list_remove(&ending->link);
+    failure_unref(core, ending->failure);
+    memory_give(core->memory, ending, sizeof *ending);
+}
+
+static void add_ending(struct core *core, struct sub *sub, struct party *party,
+                       struct failure *failure)
+{
+    struct ending *ending = memory_take(core->memory, sizeof *ending);
+    if (ending == NULL)
+        return; /* its slots and waits have told it; the end itself is lost with the memory */
+    ending->party = party;
+    ending->incarnation = party->incarnation;
+    ending->failure = failure_ref(failure);
+    list_push(&sub->endings, &ending->link);
+    mark_sub(core, sub);
+}
+
+void sub_ended(struct core *core, struct party *party, struct failure *failure)
+{
+    LIST_EACH(link, &party->watches)
+    add_ending(core, LIST_OWNER(link, struct watch, party_link)->sub, party, failure);
+}
+
+static bool add_watch(struct core *core, struct sub *sub, struct span party_name)
+{
+    struct party *party = party_get(core, sub->job, party_name);
+    if (party == NULL)
+        return false;
+    LIST_EACH(link, &sub->watches)
+    if (LIST_OWNER(link, struct watch, sub_link)->party == party)
+        return true;
+    struct watch *watch = memory_take(core->memory, sizeof *watch);
+    if (watch == NULL)
+        return false;
+    watch->sub = sub;
+    watch->party = party;
+    list_push(&sub->watches, &watch->sub_link);
+    list_push(&party->watches, &watch->party_link);
+    party_update_bare(party);
+    if (party_is_final(party->state))
+        add_ending(core, sub, party, party->ended_by);
+    return true;
+}
+
+static void watch_free(struct core *core, struct watch *watch)
+{
+    struct party *party = watch->party;
+    list_remove(&watch->sub_link);
+    list_remove(&watch->party_link);
+    memory_give(core->memory, watch, sizeof *watch);
+    party_update_bare(party);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static void answer(struct core *core, struct session *session, uint64_t number, uint32_t sub,
+                   enum wire_code code, const char *type, const char *message)
+{
+    struct failure *failure = NULL;
+    if (code != CODE_OK)
+        failure = failure_make(core, &(struct failure_spec){.job = session->job,
+                                                            .party = session->party,
+                                                            .kind = ERROR_REJECTED,
+                                                            .type = type,
+                                                            .message = message});
+    struct msg_subscribed *msg =
+        &effects_msg(core->effects, session->control, MSG_SUBSCRIBED)->as.subscribed;
+    msg->number = number;
+    msg->sub = sub;
+    msg->code = code;
+    msg->error = failure_span(failure);
+    failure_unref(core, failure);
+}
+
+/* One more pattern: its topics, and the party that it names.  false: no room. */
+static bool add_pattern(struct core *core, struct sub *sub, struct span pattern)
+{
+    struct span party;
+    struct span *patterns =
+        memory_resize(core->memory, sub->patterns, sub->pattern_count * sizeof *patterns,
+                      (sub->pattern_count + 1) * sizeof *patterns);
+    if (patterns == NULL)
+        return false;
+    sub->patterns = patterns;
+    sub->pattern_count += 1;
+    if (!span_keep(core, pattern, &sub->patterns[sub->pattern_count - 1]))
+        return false;
+    LIST_EACH(link, &sub->job->topic_list)
+    {
+        if (link == &sub->job->trim_at)
+            continue;
+        struct topic *topic = LIST_OWNER(link, struct topic, job_link);
+        if (pattern_matches(pattern, topic->name)) {
+            if (!sub_follow(core, sub, topic))
+                return false;
+            topic_update(core, topic);
+        }
+    }
+    return !pattern_names_party(pattern, &party) || add_watch(core, sub, party);
+}
+
+static struct sub *sub_new(struct core *core, struct session *session,
+                           const struct msg_subscribe *msg)
+{
+    struct sub *sub = pool_take(&core->subs);
+    if (sub == NULL)
+        return NULL;
+    sub->party = session->party;
+    sub->job = session->job;
+    sub->from_seq = msg->from_seq;
+    sub->keep_ns = (msg->keep_ms != 0 ? (int64_t)msg->keep_ms : DEFAULT_SUB_KEEP_MS) * MS_NS;
+    sub->timer.kind = TIMER_SUB;
+    id_map_init(&sub->route_ids, core->memory);
+    list_init(&sub->routes);
+    list_init(&sub->ready);
+    list_init(&sub->endings);
+    list_init(&sub->watches);
+    list_init(&sub->session_link);
+    list_init(&sub->durable_link);
+    list_init(&sub->ready_link);
+    if (!timers_reserve(&core->timers)) {
+        pool_give(&core->subs, sub);
+        return NULL;
+    }
+    list_push(&session->job->sub_list, &sub->job_link);
+    if (!span_keep(core, msg->name, &sub->name)) {
+        sub_free(core, sub);
+        return NULL;
+    }
+    if (msg->name.bytes > 0)
+        list_push(&session->party->durables, &sub->durable_link);
+    return sub;
+}
+
+static bool attach(struct core *core, struct session *session, struct sub *sub,
+                   const struct msg_subscribe *msg)
+{
+    if (!id_map_put(&session->sub_ids, msg->sub, sub->id))
+        return false;
+    sub->session = session;
+    sub->number = (uint32_t)msg->sub;
+    sub->is_gap = msg->overflow == 1;
+    sub->is_expired = false;
+    sub->window_bytes = msg->window_bytes;
+    timers_clear(&core->timers, &sub->timer);
+    list_push(&session->subs, &sub->session_link);
+    return true;
+}
+
+/* A durable name goes on at its last acknowledgement. */
+static void take_over(struct core *core, struct sub *sub)
+{
+    LIST_EACH(link, &sub->routes)
+    {
+        struct route *route = LIST_OWNER(link, struct route, sub_link);
+        route->taken_seq = route->acked_seq;
+    }
+    sub_rewind(core, sub);
+    LIST_EACH(link, &sub->routes)
+    topic_update(core, LIST_OWNER(link, struct route, sub_link)->topic);
+    sub_ready(core, sub);
+}
+
+static struct sub *find_durable(const struct party *party, struct span name)
+{
+    LIST_EACH(link, &party->durables)
+    {
+        struct sub *sub = LIST_OWNER(link, struct sub, durable_link);
+        if (span_equal(sub->name, name))
+            return sub;
+    }
+    return NULL;
+}
+
+/* What is wrong with the request itself, or NULL; out_type is its type. */
+static const char *complaint(const struct session *session, const struct msg_subscribe *msg,
+                             const char **out_type)
+{
+    *out_type = ERROR_TYPE_UNSUPPORTED;
+    if (msg->group.bytes > 0)
+        return "groups are not known to this version of the broker";
+    *out_type = ERROR_TYPE_NAME;
+    if (!pattern_is_valid(msg->pattern))
+        return "the pattern is not well formed";
+    if (msg->name.bytes > 0 && !name_is_valid(msg->name))
+        return "the durable name is not well formed";
+    *out_type = ERROR_TYPE_FULL;
+    if (session->sub_ids.count >= LIMIT_SUBS)
+        return "the party has 4096 subscriptions already";
+    return NULL;
+}
+
+static void open_durable(struct core *core, struct session *session, struct sub *sub,
+                         const struct msg_subscribe *msg)
+{
+    uint32_t number = (uint32_t)msg->sub;
+    if (sub->session != NULL)
+        answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_DURABLE_TAKEN,
+               "a live handle has this durable name");
+    else if (sub->pattern_count == 0 || !span_equal(sub->patterns[0], msg->pattern))
+        answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_DURABLE_DIFFERS,
+               "the durable name exists with another pattern");
+    else if (!attach(core, session, sub, msg))
+        answer(core, session, msg->number, number, CODE_EFULL, ERROR_TYPE_NO_MEMORY,
+               "the broker is short of memory");
+    else {
+        take_over(core, sub);
+        answer(core, session, msg->number, number, CODE_OK, "", "");
+    }
+}
+
+void sub_open(struct core *core, struct session *session, const struct msg_subscribe *msg)
+{
+    const char *type;
+    uint32_t number = (uint32_t)msg->sub;
+    if (sub_find(core, session, number) != NULL) { /* said again: the answer was lost */
+        answer(core, session, msg->number, number, CODE_OK, "", "");
+        return;
+    }
+    const char *wrong = complaint(session, msg, &type);
+    if (wrong != NULL) {
+        answer(core, session, msg->number, number,
+               type == ERROR_TYPE_FULL ? CODE_EFULL : CODE_EDENIED, type, wrong);
+        return;
+    }
+    struct sub *sub = msg->name.bytes > 0 ? find_durable(session->party, msg->name) : NULL;
+    if (sub != NULL) {
+        open_durable(core, session, sub, msg);
+        return;
+    }
+    sub = sub_new(core, session, msg);
+    if (sub == NULL || !attach(core, session, sub, msg) || !add_pattern(core, sub, msg->pattern)) {
+        if (sub != NULL)
+            sub_free(core, sub);
+        answer(core, session, msg->number, number, CODE_EFULL, ERROR_TYPE_FULL,
+               "the broker has no room for another subscription");
+        return;
+    }
+    answer(core, session, msg->number, number, CODE_OK, "", "");
+    sub_ready(core, sub);
+}
+
+void sub_add(struct core *core, struct session *session, const struct msg_sub_add *msg)
+{
+    uint32_t number = (uint32_t)msg->sub;
+    struct sub *sub = sub_find(core, session, number);
+    if (sub == NULL)
+        return; /* it was refused: its SUBSCRIBED has said so */
+    for (uint32_t i = 0; i < sub->pattern_count; i++)
+        if (span_equal(sub->patterns[i], msg->pattern)) {
+            answer(core, session, msg->number, number, CODE_OK, "", "");
+            return;
+        }
+    if (!pattern_is_valid(msg->pattern))
+        answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_NAME,
+               "the pattern is not well formed");
+    else if (sub->pattern_count >= LIMIT_SUB_PATTERNS || !add_pattern(core, sub, msg->pattern))
+        answer(core, session, msg->number, number, CODE_EFULL, ERROR_TYPE_FULL,
+               "the subscription has no room for another pattern");
+    else {
+        answer(core, session, msg->number, number, CODE_OK, "", "");
+        sub_ready(core, sub);
+    }
+}
+
+/* ---- closing --------------------------------------------------------------------------------- */
+
+static void leave_session(struct core *core, struct sub *sub)
+{
+    if (sub->session != NULL)
+        id_map_remove(&sub->session->sub_ids, sub->number);
+    sub->session = NULL;
+    list_remove(&sub->session_link);
+    list_remove(&sub->ready_link);
+    (void)core;
+}
+
+void sub_free(struct core *core, struct sub *sub)
+{
+    leave_session(core, sub);
+    LIST_EACH(link, &sub->routes)
+    {
+        struct topic *topic = LIST_OWNER(link, struct route, sub_link)->topic;
+        route_free(core, LIST_OWNER(link, struct route, sub_link));
+        topic_update(core, topic);
+    }
+    LIST_EACH(link, &sub->endings) ending_free(core, LIST_OWNER(link, struct ending, link));
+    LIST_EACH(link, &sub->watches) watch_free(core, LIST_OWNER(link, struct watch, sub_link));
+    for (uint32_t i = 0; i < sub->pattern_count; i++)
+        span_drop(core, &sub->patterns[i]);
+    memory_give(core->memory, sub->patterns, sub->pattern_count * sizeof *sub->patterns);
+    memory_give(core->memory, sub->flights, sub->flight_room * sizeof *sub->flights);
+    id_map_fini(&sub->route_ids);
+    list_remove(&sub->durable_link);
+    list_remove(&sub->job_link);
+    span_drop(core, &sub->name);
+    timers_unreserve(&core->timers, &sub->timer);
+    party_update_bare(sub->party);
+    pool_give(&core->subs, sub);
+}
+
+void sub_detach(struct core *core, struct sub *sub)
+{
+    if (sub->name.bytes == 0) {
+        sub_free(core, sub);
+        return;
+    }
+    leave_session(core, sub);
+    timers_set(&core->timers, &sub->timer, core_clock(core) + sub->keep_ns);
+}
+
+void sub_close(struct core *core, struct session *session, uint32_t number, bool is_drop)
+{
+    struct sub *sub = sub_find(core, session, number);
+    if (sub == NULL)
+        return; /* refused, or closed before */
+    if (is_drop)
+        sub_free(core, sub);
+    else
+        sub_detach(core, sub);
+}
+
+void sub_expire(struct core *core, struct sub *sub)
+{
+    sub->is_expired = true;
+    LIST_EACH(link, &sub->routes)
+    topic_update(core, LIST_OWNER(link, struct route, sub_link)->topic);
+}
+
+/* ---- taken and acknowledged ------------------------------------------------------------------ */
+
+/* What was in flight up to so many bytes has arrived where it was wanted. */
+static void land(struct core *core, struct sub *sub)
+{
+    while (sub->flight_count > 0) {
+        const struct flight *flight = &sub->flights[sub->flight_head];
+        if (flight->end_bytes > sub->taken_bytes)
+            return;
+        struct route *route = flight->route;
+        bool is_end = flight->end_seq == UINT64_MAX;
+        uint64_t end_seq = flight->end_seq;
+        sub->flight_head = (sub->flight_head + 1) & (sub->flight_room - 1);
+        sub->flight_count -= 1;
+        if (is_end)
+            ending_free(core, LIST_OWNER(sub->endings.next, struct ending, link));
+        else if (route != NULL && end_seq > route->taken_seq) {
+            route->taken_seq = end_seq;
+            topic_update(core, route->topic);
+        }
+    }
+}
+
+void sub_taken(struct core *core, struct session *session, const struct msg_taken *msg)
+{
+    if (msg->sub == 0) {
+        if (msg->bytes > session->await_sent || msg->bytes < session->await_taken)
+            session_violation(core, session->control, "more was taken than was sent");
+        else {
+            session->await_taken = msg->bytes;
+            core_mark_pump(core, session);
+        }
+        return;
+    }
+    struct sub *sub = sub_find(core, session, (uint32_t)msg->sub);
+    if (sub == NULL)
+        return; /* closed meanwhile */
+    if (msg->bytes > sub->sent_bytes || msg->bytes < sub->taken_bytes) {
+        session_violation(core, session->control, "more was taken than was sent");
+        return;
+    }
+    sub->taken_bytes = msg->bytes;
+    land(core, sub);
+    mark_sub(core, sub);
+}
+
+bool sub_ack(struct core *core, struct session *session, uint32_t number, uint32_t topic,
+             uint64_t next_seq)
+{
+    struct sub *sub = sub_find(core, session, number);
+    uint32_t id;
+    if (sub == NULL || !id_map_get(&sub->route_ids, topic, &id))
+        return true; /* closed meanwhile */
+    struct route *route = pool_find(&core->routes, id);
+    if (next_seq > route->next_seq)
+        return false;
+    if (next_seq <= route->acked_seq)
+        return true;
+    route->acked_seq = next_seq;
+    if (next_seq > route->taken_seq)
+        route->taken_seq = next_seq;
+    topic_update(core, route->topic);
+    return true;
+}

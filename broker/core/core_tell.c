@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* core_tell.c -- the control topic: events as they happen, the newest kept, taps that follow; and
+ * the picture that status asks for.
+ *
+ * A tap has a window: one that does not read is sent no more, and told later which ids it missed.
+ * Nothing here waits for a tap. */
+#include "broker/core/core_internal.h"
+
+#include <string.h>
+
+/* Rows of one answer to STATUS; more topics than that are named by their count. */
+#define STATUS_ROWS_MAX 65536
+#define EVENT_ROOM_FIRST 64
+
+/* ---- the ring of events ----------------------------------------------------------------------- */
+
+static struct job_event *event_at(const struct job *job, uint64_t id)
+{
+    return &job->events[id & (job->event_room - 1)];
+}
+
+static uint64_t event_weight(const struct job_event *event)
+{
+    return sizeof *event + event->party_bytes + event->topic_bytes + event->text_bytes +
+           (event->failure != NULL ? event->failure->byte_count : 0);
+}
+
+static void drop_oldest(struct core *core, struct job *job)
+{
+    struct job_event *event = event_at(job, job->event_first);
+    job->event_bytes -= event_weight(event);
+    memory_give(core->memory, event->text,
+                (size_t)event->party_bytes + event->topic_bytes + event->text_bytes);
+    failure_unref(core, event->failure);
+    job->event_first += 1;
+}
+
+static bool reserve_event(struct core *core, struct job *job)
+{
+    uint64_t count = job->event_next - job->event_first;
+    if (count < job->event_room)
+        return true;
+    if (job->event_room == LIMIT_EVENTS) {
+        drop_oldest(core, job);
+        return true;
+    }
+    uint32_t room = job->event_room ? job->event_room * 2 : EVENT_ROOM_FIRST;
+    struct job_event *events = memory_take(core->memory, room * sizeof *events);
+    if (events == NULL)
+        return false;
+    for (uint64_t id = job->event_first; id < job->event_next; id++)
+        events[id & (room - 1)] = *event_at(job, id);
+    memory_give(core->memory, job->events, job->event_room * sizeof *events);
+    job->events = events;
+    job->event_room = room;
+    return true;
+}
+
+static bool keep_texts(struct core *core, struct job_event *event, struct span party,
+                       struct span topic, struct span text)
+{
+    size_t bytes = party.bytes + topic.bytes + text.bytes;
+    event->text = bytes > 0 ? memory_take(core->memory, bytes) : NULL;
+    if (bytes > 0 && event->text == NULL)
+        return false;
+    char *at = event->text;
+    if (party.bytes > 0)
+        memcpy(at, party.data, party.bytes);
+    if (topic.bytes > 0)
+        memcpy(at + party.bytes, topic.data, topic.bytes);
+    if (text.bytes > 0)
+        memcpy(at + party.bytes + topic.bytes, text.data, text.bytes);
+    event->party_bytes = (uint32_t)party.bytes;
+    event->topic_bytes = (uint32_t)topic.bytes;
+    event->text_bytes = (uint32_t)text.bytes;
+    return true;
+}
+
+/* Serves the taps of this job at the end of the step. */
+static void mark_told(struct core *core, struct job *job)
+{
+    if (!list_is_linked(&job->tell_link))
+        list_push(&core->told, &job->tell_link);
+}
+
+void tell(struct core *core, struct job *job, const struct tell *what)
+{
+    struct job_event event = {.at_ns = core->wall_ns,
+                              .name = what->name,
+                              .incarnation = what->incarnation,
+                              .seq = what->seq,
+                              .count = what->count};
+    if (!reserve_event(core, job) ||
+        !keep_texts(core, &event, what->party != NULL ? what->party->name : SPAN_NONE,
+                    what->topic != NULL ? what->topic->name : SPAN_NONE, span_text(what->text)))
+        return; /* without memory an event is lost, but no slot's outcome is */
+    event.id = job->event_next++;
+    event.failure = failure_ref(what->failure);
+    *event_at(job, event.id) = event;
+    job->event_bytes += event_weight(&event);
+    while (job->event_bytes > LIMIT_EVENT_BYTES && job->event_first + 1 < job->event_next)
+        drop_oldest(core, job);
+    mark_told(core, job);
+}
+
+void tell_all_jobs(struct core *core, const char *complaint)
+{
+    struct job *job = NULL;
+    while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL)
+        tell(core, job, &(struct tell){.name = EVENT_REFUSED, .count = 1, .text = complaint});
+}
+
+void tell_forget(struct core *core, struct job *job)
+{
+    while (job->event_first < job->event_next)
+        drop_oldest(core, job);
+    memory_give(core->memory, job->events, job->event_room * sizeof *job->events);
+    job->events = NULL;
+    job->event_room = 0;
+}
+
+/* ---- taps ------------------------------------------------------------------------------------ */
+
+static void send_event(struct core *core, struct session *session, const struct job_event *event)
+{
+    struct msg_event *msg = &effects_msg(core->effects, session->control, MSG_EVENT)->as.event;
+    msg->id = event->id;
+    msg->at_ns = event->at_ns;
+    msg->name = span_text(event->name);
+    msg->party = span_of(event->text, event->party_bytes);
+    msg->incarnation = event->incarnation;
+    if (event->topic_bytes > 0)
+        msg->topic = span_of(event->text + event->party_bytes, event->topic_bytes);
+    msg->seq = event->seq;
+    msg->count = event->count;
+    if (event->text_bytes > 0)
+        msg->text =
+            span_of(event->text + event->party_bytes + event->topic_bytes, event->text_bytes);
+    msg->error = failure_span(event->failure);
+}
+
+static void pump_tap(struct core *core, struct session *session)
+{
+    struct job *job = session->job;
+    if (session->control == 0)
+        return;
+    while (session->tap_next < job->event_next &&
+           session->tap_next - session->tap_taken <= session->tap_window) {
+        if (session->tap_next < job->event_first) {
+            struct msg *msg = effects_msg(core->effects, session->control, MSG_MISSED);
+            msg->as.missed.first_id = session->tap_next;
+            msg->as.missed.last_id = job->event_first - 1;
+            session->tap_next = job->event_first;
+            session->tap_taken = job->event_first - 1;
+        }
+        send_event(core, session, event_at(job, session->tap_next));
+        session->tap_next += 1;
+    }
+}
+
+void tell_pump(struct core *core)
+{
+    LIST_EACH(told, &core->told)
+    {
+        struct job *job = LIST_OWNER(told, struct job, tell_link);
+        list_remove(told);
+        LIST_EACH(link, &job->taps) pump_tap(core, LIST_OWNER(link, struct session, tap_link));
+    }
+}
+
+void tell_tap(struct core *core, struct session *session, const struct msg_tap *msg)
+{
+    uint64_t next = session->job->event_next;
+    session->tap_window = msg->window > 0 ? msg->window : 1;
+    session->tap_next = msg->from_id < next ? msg->from_id : next;
+    if (session->tap_next == 0)
+        session->tap_next = 1;
+    if (msg->from_id <= 1) /* "the oldest kept" misses nothing */
+        session->tap_next = session->job->event_first;
+    session->tap_taken = session->tap_next - 1;
+    if (!list_is_linked(&session->tap_link))
+        list_push(&session->job->taps, &session->tap_link);
+    mark_told(core, session->job);
+}
+
+void tell_taken(struct core *core, struct session *session, uint64_t id)
+{
+    if (id >= session->tap_next && session->tap_window > 0) {
+        session_violation(core, session->control, "a tap took what it was not sent");
+        return;
+    }
+    if (id > session->tap_taken)
+        session->tap_taken = id;
+    mark_told(core, session->job);
+}
+
+/* ---- status ---------------------------------------------------------------------------------- */
+
+static struct msg_status_row *add_row(struct core *core, struct session *session,
+                                      const struct msg_status *asked, uint64_t kind,
+                                      const struct job *job, struct span name)
+{
+    struct msg_status_row *row =
+        &effects_msg(core->effects, session->control, MSG_STATUS_ROW)->as.status_row;
+    row->request = asked->request;
+    row->kind = kind;
+    row->job = job->name;
+    row->name = name;
+    return row;
+}
+
+static void add_party(struct core *core, struct session *session, const struct msg_status *asked,
+                      const struct party *party)
+{
+    const struct session *live = party->session;
+    struct msg_status_row *row = add_row(core, session, asked, 1, party->job, party->name);
+    row->party = party->name;
+    row->incarnation = party->incarnation;
+    row->open = party->open_count;
+    row->state = span_text(party_state_name(party->state));
+    if (live != NULL && party_is_live(party->state) && live->control == 0)
+        row->state = span_text("grace");
+    else if (live != NULL && party_is_live(party->state) && live->is_suspect)
+        row->state = span_text("suspect");
+    if (live != NULL)
+        row->silent_ms = (uint64_t)((core_clock(core) - live->heard_ns) / MS_NS);
+}
+
+static void add_topic(struct core *core, struct session *session, const struct msg_status *asked,
+                      const struct topic *topic)
+{
+    struct msg_status_row *row = add_row(core, session, asked, 2, topic->job, topic->name);
+    row->party = topic->writer->name;
+    row->open = topic->open_count;
+    row->pending = topic->slots.next_seq - slot_table_first_seq(&topic->slots) - topic->open_count;
+    row->pending_bytes = topic->bytes;
+    row->next_seq = topic->slots.next_seq;
+}
+
+static void add_sub(struct core *core, struct session *session, const struct msg_status *asked,
+                    const struct sub *sub)
+{
+    bool is_named = sub->name.bytes > 0 || sub->pattern_count == 0;
+    struct msg_status_row *row =
+        add_row(core, session, asked, 3, sub->job, is_named ? sub->name : sub->patterns[0]);
+    row->party = sub->party->name;
+    row->state = span_text(sub->session != NULL ? "live" : "kept");
+    row->incarnation = sub->session != NULL ? sub->session->incarnation : 0;
+    LIST_EACH(link, &sub->routes)
+    {
+        const struct route *route = LIST_OWNER(link, struct route, sub_link);
+        if (route_floor(route) < route->topic->slots.next_seq)
+            row->pending += route->topic->slots.next_seq - route_floor(route);
+    }
+}
+
+static void add_job(struct core *core, struct session *session, const struct msg_status *asked,
+                    struct job *job)
+{
+    struct msg_status_row *row = add_row(core, session, asked, 0, job, job->name);
+    row->state = span_text(job->session_count > 0 ? "running" : "lingering");
+    row->open = job->open_count;
+    row->pending_bytes = job->bytes;
+    row->next_seq = job->event_next;
+    LIST_EACH(link, &job->party_list)
+    add_party(core, session, asked, LIST_OWNER(link, struct party, job_link));
+    uint32_t rows = 0;
+    LIST_EACH(link, &job->topic_list)
+    if (link != &job->trim_at && rows++ < STATUS_ROWS_MAX)
+        add_topic(core, session, asked, LIST_OWNER(link, struct topic, job_link));
+    LIST_EACH(link, &job->sub_list)
+    add_sub(core, session, asked, LIST_OWNER(link, struct sub, job_link));
+}
+
+void tell_status(struct core *core, struct session *session, const struct msg_status *msg)
+{
+    struct job *job = NULL;
+    while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL)
+        if (msg->job.bytes == 0 || span_equal(msg->job, job->name))
+            add_job(core, session, msg, job);
+    struct msg_status_end *end =
+        &effects_msg(core->effects, session->control, MSG_STATUS_END)->as.status_end;
+    end->request = msg->request;
+    end->refused = core->refused_count;
+    end->version = span_text(core->options.version);
+    end->uptime_ms = (uint64_t)((core->now_ns - core->start_ns) / MS_NS);
+}

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* core_topic.c -- a topic's accounts: what is kept, for whom, and what its writer may add.
+ *
+ * Two floors divide what is kept.  Below taken_floor every subscription that holds writers back
+ * has taken all; the bytes from there on are what the writer's window bounds.  Below done_floor
+ * nobody needs a slot any more (durable: acknowledged, others: taken); it is kept for late
+ * subscribers within topic_keep_bytes, the newest always.  An entry counts below a floor when it
+ * ends there.  Slots that subscriptions with overflow = gap have not seen are kept up to the
+ * window and then dropped, oldest first; open slots never are. */
+#include "broker/core/core_internal.h"
+
+#include "libbus/base/pattern.h"
+
+/* Granted ahead at once: enough for a round trip at full rate (2.4 GB/s, performance.md). */
+#define GRANT_BYTES (UINT64_C(8) * 1024 * 1024)
+#define GRANT_STEP_BYTES (UINT64_C(1024) * 1024)
+/* One topic may have this share of what is left of its job's bytes. */
+#define JOB_SHARE 8
+/* Topics looked at for each value, when a job's bytes are used up. */
+#define PRESSURE_TOPICS_MAX 64
+
+void chunks_unref(struct core *core, struct chunks *chunks)
+{
+    if (chunks == NULL || --chunks->refs > 0)
+        return;
+    for (uint32_t i = 0; i < chunks->count; i++)
+        effects_release(core->effects, chunks->items[i].payload, 1);
+    memory_give(core->memory, chunks->items, chunks->room * sizeof *chunks->items);
+    pool_give(&core->chunk_sets, chunks);
+}
+
+void entry_ref(struct core *core, const struct slot_entry *entry)
+{
+    switch ((enum slot_state)entry->state) {
+    case SLOT_VALUE: effects_retain(core->effects, entry->ref, 1); break;
+    case SLOT_CHUNKED: ((struct chunks *)pool_find(&core->chunk_sets, entry->ref))->refs++; break;
+    case SLOT_ERROR: failure_ref(pool_find(&core->failures, entry->ref)); break;
+    case SLOT_OPEN:
+    case SLOT_STATE_COUNT: break;
+    }
+}
+
+void entry_unref(struct core *core, const struct slot_entry *entry)
+{
+    switch ((enum slot_state)entry->state) {
+    case SLOT_VALUE: effects_release(core->effects, entry->ref, 1); break;
+    case SLOT_CHUNKED: chunks_unref(core, pool_find(&core->chunk_sets, entry->ref)); break;
+    case SLOT_ERROR: failure_unref(core, pool_find(&core->failures, entry->ref)); break;
+    case SLOT_OPEN:
+    case SLOT_STATE_COUNT: break;
+    }
+}
+
+uint64_t topic_weight(const struct core *core, const struct slot_entry *entry)
+{
+    if (entry->state == SLOT_VALUE)
+        return (uint64_t)entry->count * entry->stride;
+    if (entry->state == SLOT_CHUNKED)
+        return COST_SLOT_BYTES + ((struct chunks *)pool_find(&core->chunk_sets, entry->ref))->total;
+    if (entry->state == SLOT_ERROR)
+        return COST_SLOT_BYTES;
+    const struct open_slot *open = pool_find(&core->open_slots, entry->ref);
+    return COST_SLOT_BYTES + (open->chunks != NULL ? open->chunks->bytes : 0);
+}
+
+void topic_account(struct topic *topic, const struct slot_entry *entry, uint64_t before,
+                   uint64_t after)
+{
+    uint64_t delta = after - before; /* modulo 2^64, as the sums are */
+    topic->bytes += delta;
+    topic->job->bytes += delta;
+    if (slot_entry_end(entry) > topic->taken_floor)
+        topic->untaken_bytes += delta;
+    if (slot_entry_end(entry) <= topic->done_floor)
+        topic->done_bytes += delta;
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+static struct topic *topic_new(struct core *core, struct job *job, struct party *writer,
+                               struct span name)
+{
+    struct topic *topic = pool_take(&core->topics);
+    if (topic == NULL)
+        return NULL;
+    if (!span_keep(core, name, &topic->name) ||
+        !name_map_put(&job->topics, topic->name, topic->id)) {
+        span_drop(core, &topic->name);
+        pool_give(&core->topics, topic);
+        return NULL;
+    }
+    topic->job = job;
+    topic->writer = writer;
+    slot_table_init(&topic->slots, core->memory);
+    list_init(&topic->routes);
+    list_init(&topic->unpromised);
+    list_push(&job->topic_list, &topic->job_link);
+    list_push(&writer->topics, &topic->party_link);
+    party_update_bare(writer);
+    LIST_EACH(link, &job->sub_list)
+    {
+        struct sub *sub = LIST_OWNER(link, struct sub, job_link);
+        if (sub_wants(sub, topic->name) && !sub_follow(core, sub, topic)) {
+            topic_free(core, topic);
+            return NULL;
+        }
+    }
+    return topic;
+}
+
+struct topic *topic_get(struct core *core, struct job *job, struct span name, enum wire_code *out)
+{
+    uint32_t id;
+    if (name_map_get(&job->topics, name, &id))
+        return pool_find(&core->topics, id);
+    *out = CODE_EINVAL;
+    if (!topic_is_valid(name))
+        return NULL;
+    *out = CODE_EFULL;
+    struct party *writer = party_get(core, job, topic_party(name));
+    return writer != NULL ? topic_new(core, job, writer, name) : NULL;
+}
+
+static void pop(struct core *core, struct topic *topic)
+{
+    struct slot_entry *entry = slot_table_at(&topic->slots, 0);
+    uint64_t weight = topic_weight(core, entry);
+    topic->bytes -= weight;
+    topic->job->bytes -= weight;
+    if (slot_entry_end(entry) <= topic->done_floor) {
+        topic->done_bytes -= weight;
+        topic->done_slots -= entry->count;
+    }
+    if (slot_entry_end(entry) > topic->taken_floor)
+        topic->untaken_bytes -= weight;
+    entry_unref(core, entry);
+    slot_table_pop(&topic->slots);
+}
+
+/* Only when its job goes: nobody is there who could still be sent something. */
+void topic_free(struct core *core, struct topic *topic)
+{
+    LIST_EACH(link, &topic->routes) route_free(core, LIST_OWNER(link, struct route, topic_link));
+    LIST_EACH(link, &topic->unpromised) await_free(core, LIST_OWNER(link, struct await, link));
+    while (topic->slots.count > 0)
+        pop(core, topic);
+    slot_table_fini(&topic->slots);
+    name_map_remove(&topic->job->topics, topic->name);
+    list_remove(&topic->job_link);
+    list_remove(&topic->party_link);
+    span_drop(core, &topic->name);
+    pool_give(&core->topics, topic);
+}
+
+/* ---- floors and trimming --------------------------------------------------------------------- */
+
+/* Bytes and slots of the entries that end in (low, high]. */
+static void sum_between(const struct core *core, const struct topic *topic, uint64_t low,
+                        uint64_t high, uint64_t *out_bytes, uint64_t *out_slots)
+{
+    uint32_t index = 0;
+    *out_bytes = 0;
+    *out_slots = 0;
+    if (low >= topic->slots.next_seq)
+        return;
+    (void)slot_table_find(&topic->slots, low, &index); /* below the oldest: from the oldest on */
+    for (; index < topic->slots.count; index++) {
+        const struct slot_entry *entry = slot_table_at(&topic->slots, index);
+        if (slot_entry_end(entry) > high)
+            return;
+        *out_bytes += topic_weight(core, entry);
+        *out_slots += entry->count;
+    }
+}
+
+static void move_floors(struct core *core, struct topic *topic)
+{
+    uint64_t taken = topic->slots.next_seq;
+    uint64_t done = topic->slots.next_seq;
+    uint64_t bytes, slots;
+    LIST_EACH(link, &topic->routes)
+    {
+        struct route *route = LIST_OWNER(link, struct route, topic_link);
+        if (sub_holds(route->sub) && route->taken_seq < taken)
+            taken = route->taken_seq;
+        if (route_floor(route) < done)
+            done = route_floor(route);
+    }
+    if (taken > topic->taken_floor) {
+        sum_between(core, topic, topic->taken_floor, taken, &bytes, &slots);
+        topic->untaken_bytes -= bytes;
+    } else if (taken < topic->taken_floor) {
+        sum_between(core, topic, taken, topic->taken_floor, &bytes, &slots);
+        topic->untaken_bytes += bytes;
+    }
+    if (done > topic->done_floor) {
+        sum_between(core, topic, topic->done_floor, done, &bytes, &slots);
+        topic->done_bytes += bytes;
+        topic->done_slots += slots;
+    } else if (done < topic->done_floor) {
+        sum_between(core, topic, done, topic->done_floor, &bytes, &slots);
+        topic->done_bytes -= bytes;
+        topic->done_slots -= slots;
+    }
+    topic->taken_floor = taken;
+    topic->done_floor = done;
+}
+
+/* Below it nothing may go: somebody who holds writers back still needs it. */
+static uint64_t held_floor(const struct topic *topic)
+{
+    uint64_t floor = topic->slots.next_seq;
+    LIST_EACH(link, &topic->routes)
+    {
+        const struct route *route = LIST_OWNER(link, struct route, topic_link);
+        if (sub_holds(route->sub) && route_floor(route) < floor)
+            floor = route_floor(route);
+    }
+    return floor;
+}
+
+/* keep_bytes and keep_slots: of what is done with. */
+static void trim(struct core *core, struct topic *topic, uint64_t keep_bytes, uint64_t keep_slots)
+{
+    while (topic->slots.count > 1) {
+        const struct slot_entry *entry = slot_table_at(&topic->slots, 0);
+        if (entry->state == SLOT_OPEN)
+            return;
+        bool is_done = slot_entry_end(entry) <= topic->done_floor;
+        if (is_done && topic->done_bytes <= keep_bytes && topic->done_slots <= keep_slots)
+            return;
+        if (!is_done && (topic->bytes <= core->options.topic_window_bytes ||
+                         slot_entry_end(entry) > held_floor(topic)))
+            return;
+        pop(core, topic);
+    }
+}
+
+bool job_has_room(struct core *core, struct job *job, uint64_t bytes)
+{
+    for (int i = 0; i < PRESSURE_TOPICS_MAX; i++) {
+        if (job->bytes + bytes <= core->options.job_bytes_max)
+            return true;
+        struct list *next =
+            job->trim_at.next != &job->topic_list ? job->trim_at.next : job->topic_list.next;
+        if (next == &job->trim_at)
+            break; /* there is no topic */
+        trim(core, LIST_OWNER(next, struct topic, job_link), 0, 0);
+        list_remove(&job->trim_at);
+        list_insert(next->next, &job->trim_at);
+    }
+    return job->bytes + bytes <= core->options.job_bytes_max;
+}
+
+void topic_update(struct core *core, struct topic *topic)
+{
+    move_floors(core, topic);
+    trim(core, topic, core->options.topic_keep_bytes, core->options.topic_keep_slots);
+    topic_grant(core, topic, false);
+}
+
+/* ---- credit ---------------------------------------------------------------------------------- */
+
+static void tell_held_back(struct core *core, struct topic *topic)
+{
+    const struct route *slowest = NULL;
+    LIST_EACH(link, &topic->routes)
+    {
+        const struct route *route = LIST_OWNER(link, struct route, topic_link);
+        if (sub_holds(route->sub) && (slowest == NULL || route->taken_seq < slowest->taken_seq))
+            slowest = route;
+    }
+    if (slowest == NULL)
+        return; /* the job is full, not a reader slow */
+    struct text text;
+    text_init(&text);
+    text_add_span(&text, slowest->sub->party->name);
+    text_add(&text, " holds the writer of ");
+    text_add_span(&text, topic->name);
+    text_add(&text, " back: ");
+    text_add_number(&text, topic->untaken_bytes);
+    text_add(&text, " bytes are not taken");
+    tell(core, topic->job,
+         &(struct tell){.name = EVENT_CONSUMER_SLOW,
+                        .party = slowest->sub->party,
+                        .incarnation = slowest->sub->party->incarnation,
+                        .topic = topic,
+                        .seq = slowest->taken_seq,
+                        .count = topic->slots.next_seq - slowest->taken_seq,
+                        .text = text.data});
+}
+
+void topic_grant(struct core *core, struct topic *topic, bool is_forced)
+{
+    uint64_t job_left = topic->job->bytes < core->options.job_bytes_max
+                            ? core->options.job_bytes_max - topic->job->bytes
+                            : 0;
+    uint64_t window = core->options.topic_window_bytes;
+    if (job_left / JOB_SHARE < window)
+        window = job_left / JOB_SHARE;
+    uint64_t room = topic->untaken_bytes < window ? window - topic->untaken_bytes : 0;
+    uint64_t target = topic->credit_used + (room < GRANT_BYTES ? room : GRANT_BYTES);
+    uint64_t step = window / 4 < GRANT_STEP_BYTES ? window / 4 : GRANT_STEP_BYTES;
+    bool is_stopped = topic->credit_limit <= topic->credit_used;
+    if (is_stopped && room == 0 && !topic->is_held_back && topic->is_opened) {
+        topic->is_held_back = true;
+        tell_held_back(core, topic);
+    }
+    if (topic->untaken_bytes < window / 2)
+        topic->is_held_back = false;
+    bool is_due =
+        target > topic->credit_limit && (is_stopped || target - topic->credit_limit >= step);
+    if (is_due)
+        topic->credit_limit = target;
+    struct session *session = topic->writer->session;
+    if ((is_due || is_forced) && topic->is_opened && session != NULL && session->control != 0) {
+        struct msg *msg = effects_msg(core->effects, session->control, MSG_CREDIT);
+        msg->as.credit.topic = topic->id;
+        msg->as.credit.limit_bytes = topic->credit_limit;
+    }
+}
+
+static void answer_open(struct core *core, struct session *session,
+                        const struct msg_topic_open *asked, const struct topic *topic,
+                        enum wire_code code, const char *type, const char *text)
+{
+    struct failure *failure = NULL;
+    if (code != CODE_OK)
+        failure = failure_make(core, &(struct failure_spec){.job = session->job,
+                                                            .party = session->party,
+                                                            .kind = ERROR_REJECTED,
+                                                            .type = type,
+                                                            .message = text});
+    struct msg_topic_opened *msg =
+        &effects_msg(core->effects, session->control, MSG_TOPIC_OPENED)->as.topic_opened;
+    msg->request = asked->request;
+    msg->code = code;
+    msg->error = failure_span(failure);
+    if (topic != NULL) {
+        msg->topic = topic->id;
+        msg->next_seq = topic->slots.next_seq;
+        msg->used_bytes = topic->credit_used;
+        msg->limit_bytes = topic->credit_limit;
+    }
+    failure_unref(core, failure);
+}
+
+void topic_open(struct core *core, struct session *session, const struct msg_topic_open *msg)
+{
+    enum wire_code code = CODE_OK;
+    if (topic_is_valid(msg->topic) && !span_equal(topic_party(msg->topic), session->party->name)) {
+        answer_open(core, session, msg, NULL, CODE_EDENIED, ERROR_TYPE_NOT_YOURS,
+                    "a topic is written by the party that its first level names");
+        return;
+    }
+    struct topic *topic = topic_get(core, session->job, msg->topic, &code);
+    if (topic == NULL) {
+        answer_open(core, session, msg, NULL, code,
+                    code == CODE_EINVAL ? ERROR_TYPE_NAME : ERROR_TYPE_FULL,
+                    code == CODE_EINVAL ? "the topic's name is not well formed"
+                                        : "the broker has no room for another topic");
+        return;
+    }
+    topic_grant(core, topic, false); /* not told yet: the answer has it */
+    topic->is_opened = true;
+    answer_open(core, session, msg, topic, CODE_OK, "", "");
+}
+
+/* ---- what is new ----------------------------------------------------------------------------- */
+
+void topic_news(struct core *core, struct topic *topic, uint64_t first_seq, uint64_t end_seq)
+{
+    LIST_EACH(link, &topic->routes)
+    {
+        struct route *route = LIST_OWNER(link, struct route, topic_link);
+        if (route->next_seq < end_seq && end_seq > first_seq)
+            route_ready(core, route);
+    }
+}
+
+bool topic_append_failed(struct core *core, struct topic *topic, uint64_t first_seq, uint64_t count,
+                         struct failure *failure)
+{
+    if (!slot_table_reserve(&topic->slots, 1))
+        return false;
+    struct slot_entry *entry =
+        slot_table_append(&topic->slots, (struct slot_entry){.first_seq = first_seq,
+                                                             .count = (uint32_t)count,
+                                                             .state = SLOT_ERROR,
+                                                             .ref = failure_ref(failure)->id});
+    topic_account(topic, entry, 0, topic_weight(core, entry));
+    await_promised(core, topic);
+    topic_news(core, topic, first_seq, first_seq + count);
+    return true;
+}
+
+void topic_begin(struct topic *topic, uint64_t seq)
+{
+    topic->slots.next_seq = seq;
+    topic->begin_seq = seq;
+    LIST_EACH(link, &topic->routes)
+    {
+        struct route *route = LIST_OWNER(link, struct route, topic_link);
+        if (route->next_seq < seq) {
+            route->next_seq = seq;
+            route->taken_seq = seq;
+            route->acked_seq = seq;
+        }
+    }
+}
+
+void topic_mark_end(struct topic *topic, uint32_t incarnation)
+{
+    if (topic->mark_count == END_MARKS) {
+        for (uint32_t i = 1; i < END_MARKS; i++)
+            topic->marks[i - 1] = topic->marks[i];
+        topic->mark_count -= 1;
+    }
+    topic->marks[topic->mark_count++] =
+        (struct end_mark){.incarnation = incarnation, .seq = topic->slots.next_seq};
+}
+
+uint64_t topic_end_of(const struct topic *topic, uint32_t incarnation)
+{
+    for (uint32_t i = 0; i < topic->mark_count; i++)
+        if (topic->marks[i].incarnation == incarnation)
+            return topic->marks[i].seq;
+    return 0;
+}

@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* core_write.c -- what a party's frames do: promise, keep, keep in pieces; and what is refused.
+ *
+ * Frames are numbered in each session and come in order; those that came before are skipped, so a
+ * batch that is sent again after a reconnect does nothing twice (promise 4). */
+#include "broker/core/core_internal.h"
+
+/* Numbers jumped over at once: each is a slot that its readers are told about. */
+#define JUMP_SLOTS_MAX 65536
+
+/* ---- refusals -------------------------------------------------------------------------------- */
+
+static void send_refusal(struct core *core, struct session *session, uint64_t number)
+{
+    const struct refusal *refusal = &session->refusals[number % REFUSALS_KEPT];
+    struct msg *msg = effects_msg(core->effects, session->control, MSG_REFUSAL);
+    msg->as.refusal.topic = refusal->topic;
+    msg->as.refusal.seq = refusal->seq;
+    msg->as.refusal.error = failure_span(refusal->failure);
+    msg->as.refusal.number = number;
+}
+
+void write_refuse(struct core *core, struct session *session, struct topic *topic, uint64_t seq,
+                  enum error_kind kind, const char *type, const char *message,
+                  struct failure *cause)
+{
+    struct failure *failure = failure_make(core, &(struct failure_spec){.job = session->job,
+                                                                        .party = session->party,
+                                                                        .kind = kind,
+                                                                        .type = type,
+                                                                        .message = message,
+                                                                        .topic = topic,
+                                                                        .seq = seq,
+                                                                        .cause = cause});
+    core->refused_count += 1;
+    if (session->refusals == NULL)
+        session->refusals = memory_take(core->memory, REFUSALS_KEPT * sizeof *session->refusals);
+    if (session->refusals == NULL) {
+        failure_unref(core, failure);
+        return; /* counted, and no more can be done without memory */
+    }
+    uint64_t number = ++session->refusal_number;
+    struct refusal *place = &session->refusals[number % REFUSALS_KEPT];
+    failure_unref(core, place->failure);
+    *place = (struct refusal){.topic = topic->id, .seq = seq, .failure = failure};
+    if (session->control != 0)
+        send_refusal(core, session, number);
+}
+
+void write_refusals_again(struct core *core, struct session *session, uint64_t after)
+{
+    uint64_t first = after + 1;
+    if (session->refusal_number >= REFUSALS_KEPT &&
+        first <= session->refusal_number - REFUSALS_KEPT)
+        first = session->refusal_number - REFUSALS_KEPT + 1;
+    for (uint64_t number = first; number <= session->refusal_number; number++)
+        send_refusal(core, session, number);
+}
+
+/* One event for a run of refused slots. */
+static void tell_refused(struct core *core, struct session *session, struct topic *topic,
+                         const struct event_run *run, const char *message)
+{
+    tell(core, session->job,
+         &(struct tell){.name = EVENT_REFUSED,
+                        .party = session->party,
+                        .incarnation = session->incarnation,
+                        .topic = topic,
+                        .seq = run->seq,
+                        .count = run->count,
+                        .text = message});
+}
+
+static void refuse_run(struct core *core, struct session *session, struct topic *topic,
+                       const struct event_run *run, const char *type, const char *message)
+{
+    tell_refused(core, session, topic, run, message);
+    for (uint32_t i = 0; i < run->count; i++) {
+        uint32_t index;
+        struct failure *cause = NULL;
+        if (slot_table_find(&topic->slots, run->seq + i, &index) &&
+            slot_table_at(&topic->slots, index)->state == SLOT_ERROR)
+            cause = pool_find(&core->failures, slot_table_at(&topic->slots, index)->ref);
+        enum error_kind kind = cause != NULL ? cause->kind : ERROR_REJECTED;
+        write_refuse(core, session, topic, run->seq + i, kind, type, message, cause);
+    }
+}
+
+/* A promise that cannot be taken: its readers are told in its place, its writer by refusal. */
+static void reject_run(struct core *core, struct session *session, struct topic *topic,
+                       const struct event_run *run, const char *type, const char *message)
+{
+    struct failure *failure = failure_make(core, &(struct failure_spec){.job = session->job,
+                                                                        .party = session->party,
+                                                                        .kind = ERROR_REJECTED,
+                                                                        .type = type,
+                                                                        .message = message,
+                                                                        .topic = topic,
+                                                                        .seq = run->seq});
+    (void)topic_append_failed(core, topic, run->seq, run->count, failure); /* or only refused */
+    refuse_run(core, session, topic, run, type, message);
+    failure_unref(core, failure);
+}
+
+/* ---- promises -------------------------------------------------------------------------------- */
+
+/* Numbers from the next one up to seq are settled as cancelled.  The very first number of a topic
+ * may be any: nobody jumped over what never began. */
+static bool jump(struct core *core, struct session *session, struct topic *topic, uint64_t seq)
+{
+    uint64_t next = topic->slots.next_seq;
+    if (next == 0 && topic->slots.count == 0)
+        topic_begin(topic, seq);
+    if (seq == topic->slots.next_seq)
+        return true;
+    struct failure *failure =
+        failure_make(core, &(struct failure_spec){.job = session->job,
+                                                  .party = session->party,
+                                                  .kind = ERROR_CANCELLED,
+                                                  .type = ERROR_TYPE_JUMPED,
+                                                  .message = "its writer jumped over this number",
+                                                  .topic = topic,
+                                                  .seq = next});
+    bool is_done = topic_append_failed(core, topic, next, seq - next, failure);
+    failure_unref(core, failure);
+    return is_done;
+}
+
+/* Whether a new promise of this run can be taken; otherwise it is refused here. */
+static bool may_promise(struct core *core, struct session *session, struct topic *topic,
+                        const struct event_run *run)
+{
+    uint64_t next = topic->slots.next_seq;
+    if (!party_is_live(session->party->state)) {
+        refuse_run(core, session, topic, run, ERROR_TYPE_FENCED, "the party has completed");
+        return false;
+    }
+    if (run->seq < next || run->seq > UINT64_MAX - 1 - run->count) {
+        refuse_run(core, session, topic, run, ERROR_TYPE_TOO_LATE,
+                   "this number was reserved before");
+        return false;
+    }
+    if (run->seq - next > JUMP_SLOTS_MAX && next > 0) {
+        refuse_run(core, session, topic, run, ERROR_TYPE_FULL,
+                   "more than 65536 numbers are jumped over at once");
+        return false;
+    }
+    if (!slot_table_reserve(&topic->slots, 2) || !jump(core, session, topic, run->seq)) {
+        refuse_run(core, session, topic, run, ERROR_TYPE_NO_MEMORY,
+                   "the broker is short of memory");
+        return false;
+    }
+    if (topic->credit_used >= topic->credit_limit) {
+        reject_run(core, session, topic, run, ERROR_TYPE_NO_CREDIT,
+                   "more was promised than the broker had granted credit for");
+        return false;
+    }
+    return true;
+}
+
+static void write_values(struct core *core, struct session *session, struct topic *topic,
+                         const struct event_run *run, payload_id payload)
+{
+    uint64_t bytes = (uint64_t)run->count * run->stride;
+    if (!may_promise(core, session, topic, run))
+        return;
+    if (!job_has_room(core, topic->job, bytes)) {
+        reject_run(core, session, topic, run, ERROR_TYPE_FULL,
+                   "the job keeps all the bytes it may");
+        return;
+    }
+    if (!slot_table_reserve(&topic->slots, 1)) {
+        refuse_run(core, session, topic, run, ERROR_TYPE_NO_MEMORY,
+                   "the broker is short of memory");
+        return;
+    }
+    struct slot_entry *entry =
+        slot_table_append(&topic->slots, (struct slot_entry){.first_seq = run->seq,
+                                                             .count = run->count,
+                                                             .state = SLOT_VALUE,
+                                                             .ref = payload,
+                                                             .offset = run->offset,
+                                                             .stride = run->stride});
+    entry_ref(core, entry);
+    topic->credit_used += bytes;
+    topic_account(topic, entry, 0, bytes);
+    await_promised(core, topic);
+    topic_news(core, topic, run->seq, run->seq + run->count);
+}
+
+static void write_reserve(struct core *core, struct session *session, struct topic *topic,
+                          const struct event_run *run)
+{
+    if (!may_promise(core, session, topic, run))
+        return;
+    struct open_slot *open =
+        slot_table_reserve(&topic->slots, 1) ? pool_take(&core->open_slots) : NULL;
+    if (open == NULL || !timers_reserve(&core->timers)) {
+        if (open != NULL)
+            pool_give(&core->open_slots, open);
+        reject_run(core, session, topic, run, ERROR_TYPE_FULL,
+                   "the broker has no room for another open slot");
+        return;
+    }
+    open->seq = run->seq;
+    open->topic = topic;
+    open->value_bytes_max = run->value_bytes_max;
+    open->deadline_ms = run->deadline_ms;
+    open->deadline.kind = TIMER_SLOT;
+    list_init(&open->awaits);
+    list_push(&session->party->open_slots, &open->party_link);
+    session->party->open_count += 1;
+    topic->open_count += 1;
+    topic->job->open_count += 1;
+    struct slot_entry *entry = slot_table_append(
+        &topic->slots, (struct slot_entry){
+                           .first_seq = run->seq, .count = 1, .state = SLOT_OPEN, .ref = open->id});
+    topic->credit_used += COST_SLOT_BYTES + run->value_bytes_max;
+    topic_account(topic, entry, 0, topic_weight(core, entry));
+    if (run->deadline_ms >= 0)
+        timers_set(&core->timers, &open->deadline, core_clock(core) + run->deadline_ms * MS_NS);
+    await_promised(core, topic);
+}
+
+/* ---- keeping --------------------------------------------------------------------------------- */
+
+static struct open_slot *find_open(struct core *core, struct topic *topic, uint64_t seq)
+{
+    uint32_t index;
+    if (!slot_table_find(&topic->slots, seq, &index))
+        return NULL;
+    const struct slot_entry *entry = slot_table_at(&topic->slots, index);
+    return entry->state == SLOT_OPEN ? pool_find(&core->open_slots, entry->ref) : NULL;
+}
+
+/* The open slot fails for what its value is, and its writer is refused. */
+static void reject_open(struct core *core, struct session *session, struct open_slot *open,
+                        const char *type, const char *message)
+{
+    struct topic *topic = open->topic;
+    uint64_t seq = open->seq;
+    struct failure *failure = failure_make(core, &(struct failure_spec){.job = session->job,
+                                                                        .party = session->party,
+                                                                        .kind = ERROR_REJECTED,
+                                                                        .type = type,
+                                                                        .message = message,
+                                                                        .topic = topic,
+                                                                        .seq = seq});
+    settle_open_failed(core, open, failure);
+    struct event_run one = {.seq = seq, .count = 1};
+    refuse_run(core, session, topic, &one, type, message);
+    failure_unref(core, failure);
+}
+
+static bool is_too_big(const struct core *core, const struct open_slot *open, uint64_t bytes)
+{
+    return bytes > core->options.value_bytes_max ||
+           (open->value_bytes_max > 0 && bytes > open->value_bytes_max);
+}
+
+static void write_commit(struct core *core, struct session *session, struct topic *topic,
+                         const struct event_run *run, uint32_t index, payload_id payload)
+{
+    struct event_run one = *run;
+    one.seq = run->seq + index;
+    one.count = 1;
+    struct open_slot *open = find_open(core, topic, one.seq);
+    if (open == NULL) {
+        refuse_run(core, session, topic, &one, ERROR_TYPE_TOO_LATE,
+                   one.seq < topic->slots.next_seq ? "the slot was settled before"
+                                                   : "the slot was never reserved");
+        return;
+    }
+    if (is_too_big(core, open, run->value_bytes)) {
+        reject_open(core, session, open, ERROR_TYPE_TOO_BIG,
+                    "the value is larger than was reserved, or than the job allows");
+        return;
+    }
+    if (!job_has_room(core, topic->job, run->stride)) {
+        reject_open(core, session, open, ERROR_TYPE_FULL, "the job keeps all the bytes it may");
+        return;
+    }
+    effects_retain(core->effects, payload, 1);
+    settle_open(core, open, SLOT_VALUE, payload, run->offset + index * run->stride, run->stride);
+}
+
+/* ---- keeping in pieces ----------------------------------------------------------------------- */
+
+static void send_chunked(struct core *core, struct session *session, const struct topic *topic,
+                         uint64_t seq, uint64_t bytes)
+{
+    if (session->control == 0)
+        return;
+    struct msg *msg = effects_msg(core->effects, session->control, MSG_CHUNKED);
+    msg->as.chunked.topic = topic->id;
+    msg->as.chunked.seq = seq;
+    msg->as.chunked.bytes = bytes;
+}
+
+void write_uploads_again(struct core *core, struct session *session)
+{
+    LIST_EACH(link, &session->party->open_slots)
+    {
+        const struct open_slot *open = LIST_OWNER(link, struct open_slot, party_link);
+        if (open->chunks != NULL)
+            send_chunked(core, session, open->topic, open->seq, open->chunks->bytes);
+    }
+}
+
+/* Room for one chunk more in the slot's value; false: no memory. */
+static bool reserve_chunk(struct core *core, struct open_slot *open, uint64_t total)
+{
+    if (open->chunks == NULL) {
+        open->chunks = pool_take(&core->chunk_sets);
+        if (open->chunks == NULL)
+            return false;
+        open->chunks->refs = 1;
+        open->chunks->total = total;
+    }
+    struct chunks *chunks = open->chunks;
+    if (chunks->count < chunks->room)
+        return true;
+    uint32_t room = chunks->room ? chunks->room * 2 : 8;
+    struct chunk *items = memory_resize(core->memory, chunks->items, chunks->room * sizeof *items,
+                                        room * sizeof *items);
+    if (items == NULL)
+        return false;
+    chunks->items = items;
+    chunks->room = room;
+    return true;
+}
+
+/* Chunks of a slot that is settled: its writer is told once, and that it may stop. */
+static void refuse_chunk(struct core *core, struct session *session, struct topic *topic,
+                         const struct event_run *run)
+{
+    if (session->chunk_refused_topic != topic->id || session->chunk_refused_seq != run->seq)
+        refuse_run(core, session, topic, run, ERROR_TYPE_TOO_LATE, "the slot was settled before");
+    session->chunk_refused_topic = topic->id;
+    session->chunk_refused_seq = run->seq;
+    send_chunked(core, session, topic, run->seq, run->chunk_total);
+}
+
+/* A chunk that repeats what is there, of a value that may be settled by now. */
+static bool is_repeated(const struct topic *topic, const struct event_run *run)
+{
+    uint32_t index;
+    if (!slot_table_find(&topic->slots, run->seq, &index))
+        return false;
+    return slot_table_at(&topic->slots, index)->state == SLOT_CHUNKED;
+}
+
+static void write_chunk(struct core *core, struct session *session, struct topic *topic,
+                        const struct event_run *run, payload_id payload)
+{
+    struct open_slot *open = find_open(core, topic, run->seq);
+    if (open == NULL) {
+        if (is_repeated(topic, run))
+            send_chunked(core, session, topic, run->seq, run->chunk_total);
+        else
+            refuse_chunk(core, session, topic, run);
+        return;
+    }
+    uint64_t have = open->chunks != NULL ? open->chunks->bytes : 0;
+    if (run->chunk_offset + run->chunk_bytes <= have)
+        return; /* sent again after a reconnect */
+    const char *type = NULL;
+    if (is_too_big(core, open, run->chunk_total))
+        type = ERROR_TYPE_TOO_BIG;
+    else if (!job_has_room(core, topic->job, have == 0 ? run->chunk_total : run->chunk_bytes))
+        type = ERROR_TYPE_FULL;
+    else if (run->chunk_offset != have || run->chunk_offset + run->chunk_bytes > run->chunk_total ||
+             (open->chunks != NULL && open->chunks->total != run->chunk_total))
+        type = ERROR_TYPE_PROTOCOL;
+    else if (!reserve_chunk(core, open, run->chunk_total))
+        type = ERROR_TYPE_NO_MEMORY;
+    if (type != NULL) {
+        reject_open(core, session, open, type, "a value in chunks could not be accepted");
+        session->chunk_refused_topic = topic->id;
+        session->chunk_refused_seq = run->seq;
+        send_chunked(core, session, topic, run->seq, run->chunk_total);
+        return;
+    }
+    struct chunks *chunks = open->chunks;
+    uint32_t index;
+    bool is_found = slot_table_find(&topic->slots, run->seq, &index);
+    must(is_found);
+    effects_retain(core->effects, payload, 1);
+    chunks->items[chunks->count++] = (struct chunk){.payload = payload,
+                                                    .bytes = run->chunk_bytes,
+                                                    .stride = run->stride,
+                                                    .offset = run->offset};
+    chunks->bytes += run->chunk_bytes;
+    topic_account(topic, slot_table_at(&topic->slots, index), 0, run->chunk_bytes);
+    send_chunked(core, session, topic, run->seq, chunks->bytes);
+    if (chunks->bytes == chunks->total) {
+        open->chunks = NULL; /* the entry has the reference now */
+        settle_open(core, open, SLOT_CHUNKED, chunks->id, 0, 0);
+    }
+}
+
+/* ---- the batch ------------------------------------------------------------------------------- */
+
+static void write_run(struct core *core, struct session *session, const struct event_run *run,
+                      payload_id payload)
+{
+    struct topic *topic = pool_find(&core->topics, run->topic);
+    switch (run->kind) {
+    case FRAME_VALUE: write_values(core, session, topic, run, payload); break;
+    case FRAME_RESERVE: write_reserve(core, session, topic, run); break;
+    case FRAME_CHUNK: write_chunk(core, session, topic, run, payload); break;
+    case FRAME_COMMIT:
+        for (uint32_t i = 0; i < run->count; i++)
+            write_commit(core, session, topic, run, i, payload);
+        break;
+    default: must(false); /* complaint() let it through */
+    }
+    topic_update(core, topic);
+}
+
+/* What in this batch breaks the protocol, or NULL: looked at before anything is done. */
+static const char *complaint(struct core *core, const struct session *session,
+                             const struct event *event)
+{
+    bool is_chunks = event->as.data.number == 0;
+    if (!is_chunks && event->as.data.number > session->data_number + 1)
+        return "frames are missing before this batch";
+    for (uint32_t i = 0; i < event->as.data.run_count; i++) {
+        const struct event_run *run = &event->as.data.runs[i];
+        const struct topic *topic = pool_find(&core->topics, run->topic);
+        if (topic == NULL || topic->writer != session->party || !topic->is_opened)
+            return "a frame of a topic that this party did not open";
+        if (run->kind > FRAME_CHUNK)
+            return "a frame that only the broker may send";
+        if ((run->kind == FRAME_CHUNK) != is_chunks)
+            return "chunks and numbered frames in one batch";
+        if (run->attempt != session->job->attempt)
+            return "a frame of another attempt";
+        if (run->kind == FRAME_RESERVE &&
+            (run->deadline_ms > LIMIT_PERIOD_MS_MAX || run->value_bytes_max > LIMIT_VALUE_BYTES))
+            return "a reservation beyond its limits";
+    }
+    return NULL;
+}
+
+void write_batch(struct core *core, struct session *session, const struct event *event)
+{
+    const char *wrong = complaint(core, session, event);
+    if (wrong != NULL) {
+        session_violation(core, event->conn, wrong);
+        return;
+    }
+    uint64_t number = event->as.data.number;
+    uint64_t known = number == 0 ? 0 : session->data_number + 1 - number; /* frames to skip */
+    for (uint32_t i = 0; i < event->as.data.run_count; i++) {
+        struct event_run run = event->as.data.runs[i];
+        uint32_t skip = known < run.count ? (uint32_t)known : run.count;
+        known -= skip;
+        if (skip == run.count)
+            continue;
+        run.seq += skip;
+        run.count -= skip;
+        run.offset += skip * run.stride;
+        write_run(core, session, &run, event->as.data.payload);
+        if (number != 0)
+            session->data_number += run.count;
+    }
+    core_mark_dirty(core, session);
+    settle_parked(core, session); /* may end the session */
+}
