@@ -82,7 +82,7 @@ static void expect_number(struct bus_sub *sub, uint64_t number)
 #define NUMBERS 300
 
 /* Writer and reader beyond the link; some numbers are sent before, while and after it is down. */
-static void pass_numbers_over(enum relay_state state)
+static void expect_numbers_over(enum relay_state state)
 {
     struct handled handled = {0};
     struct bus *alice = open_far("alice", 600000, 600000, &handled);
@@ -124,12 +124,12 @@ static void pass_numbers_over(enum relay_state state)
 
 Test(cut, and_mended_goes_on_where_it_was)
 {
-    pass_numbers_over(RELAY_CUT);
+    expect_numbers_over(RELAY_CUT);
 }
 
 Test(cut, off_in_silence_and_mended_goes_on_where_it_was)
 {
-    pass_numbers_over(RELAY_SILENT);
+    expect_numbers_over(RELAY_SILENT);
 }
 
 Test(cut, does_not_lose_settlements_either)
@@ -189,7 +189,7 @@ Test(cut, goes_on_within_a_large_value)
 }
 
 /* Beyond the bound: lost for the others, fenced for itself, handler once, and a new life may come. */
-static void stay_away_too_long(enum relay_state state, const char *type)
+static void expect_loss_over(enum relay_state state, const char *type)
 {
     struct handled handled = {0};
     struct bus *alice = open_far("alice", 300, 600, &handled);
@@ -223,10 +223,10 @@ static void stay_away_too_long(enum relay_state state, const char *type)
 
 Test(cut, for_longer_than_its_grace_is_a_loss)
 {
-    stay_away_too_long(RELAY_CUT, "errbus.connection_closed");
+    expect_loss_over(RELAY_CUT, "errbus.connection_closed");
 }
 
 Test(cut, off_in_silence_for_too_long_is_a_loss)
 {
-    stay_away_too_long(RELAY_SILENT, "errbus.silent");
+    expect_loss_over(RELAY_SILENT, "errbus.silent");
 }

@@ -61,7 +61,7 @@ static void expect_gathered(struct bus *bus, uint64_t count)
 }
 
 /* Two who subscribe, one who gathers, one who taps; alice dies with count open slots. */
-static void kill_with_open_slots(uint64_t count)
+static void expect_loss_of(uint64_t count)
 {
     struct bus *readers[3] = {must_open("bob"), must_open("carol"), must_open("dave")};
     struct bus_sub *subs[2];
@@ -112,17 +112,17 @@ static void kill_with_open_slots(uint64_t count)
 
 Test(loss, of_a_killed_party_with_one_open_slot)
 {
-    kill_with_open_slots(1);
+    expect_loss_of(1);
 }
 
 Test(loss, of_a_killed_party_with_a_hundred_open_slots)
 {
-    kill_with_open_slots(100);
+    expect_loss_of(100);
 }
 
 Test(loss, of_a_killed_party_with_ten_thousand_open_slots)
 {
-    kill_with_open_slots(10000);
+    expect_loss_of(10000);
 }
 
 Test(loss, of_a_party_that_promised_nothing_is_told_all_the_same)

@@ -114,7 +114,7 @@ static void *run_call(void *arg)
 }
 
 /* Frozen first, so that calls which need an answer wait too; then what the test is about. */
-static void end_all_calls(int number, const char *kind)
+static void expect_every_call_ended(int number, const char *kind)
 {
     struct call calls[] = {
         {"recv", in_recv, NULL, 0, BUS_OK, 0},
@@ -161,12 +161,12 @@ static void end_all_calls(int number, const char *kind)
 
 Test(outage, of_a_killed_broker_ends_every_call)
 {
-    end_all_calls(SIGKILL, "broker_lost");
+    expect_every_call_ended(SIGKILL, "broker_lost");
 }
 
 Test(outage, of_a_frozen_broker_ends_every_call)
 {
-    end_all_calls(SIGSTOP, "broker_lost");
+    expect_every_call_ended(SIGSTOP, "broker_lost");
     process_signal(&stage.process, SIGCONT);
 }
 

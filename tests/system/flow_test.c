@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* flow_test.c -- many writers and readers, slow readers, and what does not wait for them. */
+#include "tests/lib/expect.h"
+
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+TestSuite(flow, .init = stage_open, .fini = stage_close, .timeout = 500);
+
+/* ---- many, interleaved ----------------------------------------------------------------------- */
+
+#define WRITERS 8
+#define READERS 8
+#define KEYS 4 /* topics of each writer */
+#define FRAMES 1000000
+#define PER_TOPIC (FRAMES / (WRITERS * KEYS))
+#define ERROR_EVERY 1000 /* so often an error stands in place of a value */
+
+struct record {
+    uint32_t writer;
+    uint32_t key;
+    uint64_t number;
+};
+
+struct writer {
+    struct bus *bus;
+    uint32_t index;
+    pthread_t thread;
+    char trouble[128]; /* "": none */
+};
+
+static bool write_one(struct writer *writer, uint32_t key, uint64_t number)
+{
+    static const char *const topics[KEYS] = {"k0", "k1", "k2", "k3"};
+    struct record record = {writer->index, key, number};
+    enum bus_err err = BUS_OK;
+    if (number % ERROR_EVERY != ERROR_EVERY - 1) {
+        err = bus_publish(writer->bus, topics[key], &record, sizeof record);
+    } else {
+        struct bus_slot *slot = NULL;
+        err = bus_slot_reserve(writer->bus, topics[key], BUS_FOREVER, &slot);
+        if (err == BUS_OK) {
+            struct bus_error *error =
+                bus_error_new("app.numbered", NULL, "%llu", (unsigned long long)number);
+            bus_slot_fail(&slot, error);
+            bus_error_unref(&error);
+        }
+    }
+    if (err != BUS_OK) {
+        snprintf(writer->trouble, sizeof writer->trouble, "writer %u, key %u, number %llu: %s",
+                 writer->index, key, (unsigned long long)number, code_name(err));
+    }
+    return err == BUS_OK;
+}
+
+static void *write_all(void *arg)
+{
+    struct writer *writer = arg;
+    for (uint64_t number = 0; number < PER_TOPIC; number++) {
+        for (uint32_t key = 0; key < KEYS; key++) {
+            if (!write_one(writer, key, number)) {
+                return NULL;
+            }
+        }
+    }
+    enum bus_err err = bus_flush(writer->bus, BUS_FOREVER);
+    if (err != BUS_OK) {
+        snprintf(writer->trouble, sizeof writer->trouble, "writer %u: flush: %s", writer->index,
+                 code_name(err));
+    }
+    return NULL;
+}
+
+struct reader {
+    struct bus *bus;
+    struct bus_sub *sub;
+    int64_t pause_ms; /* so long it stops now and then; 0: it does not */
+    uint64_t next[WRITERS][KEYS];
+    uint64_t received;
+    uint64_t errors;
+    pthread_t thread;
+    char trouble[160];
+};
+
+/* What was received at topic "w<writer>/k<key>" seq, whose place is known by next. */
+static bool is_in_order(struct reader *reader, const char *topic, uint64_t seq)
+{
+    unsigned writer = WRITERS;
+    unsigned key = KEYS;
+    bool is_right = sscanf(topic, "w%u/k%u", &writer, &key) == 2 && writer < WRITERS &&
+                    key < KEYS && reader->next[writer][key] == seq;
+    if (!is_right) {
+        snprintf(
+            reader->trouble, sizeof reader->trouble, "%s %llu, not %llu", topic,
+            (unsigned long long)seq,
+            (unsigned long long)(writer < WRITERS && key < KEYS ? reader->next[writer][key] : 0));
+        return false;
+    }
+    reader->next[writer][key]++;
+    reader->received++;
+    return true;
+}
+
+static bool is_content_right(struct reader *reader, enum bus_err err, const struct bus_msg *msg,
+                             const struct bus_error *error, uint64_t seq)
+{
+    struct record record = {0};
+    size_t bytes = 0;
+    bool is_right = false;
+    bool is_error_due = seq % ERROR_EVERY == ERROR_EVERY - 1;
+    if (err == BUS_OK) {
+        memcpy(&record, bus_msg_value(msg, &bytes), sizeof record);
+        is_right = !is_error_due && bytes == sizeof record && record.number == seq;
+    } else if (err == BUS_EFAILED) {
+        char number[32];
+        snprintf(number, sizeof number, "%llu", (unsigned long long)seq);
+        reader->errors++;
+        is_right = is_error_due && strcmp(bus_error_message(error), number) == 0;
+    }
+    if (!is_right) {
+        snprintf(reader->trouble, sizeof reader->trouble, "%s at %llu: number %llu of %u/%u",
+                 code_name(err), (unsigned long long)seq, (unsigned long long)record.number,
+                 record.writer, record.key);
+    }
+    return is_right;
+}
+
+static void pause_ms(int64_t ms)
+{
+    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    nanosleep(&time, NULL);
+}
+
+static void *read_all(void *arg)
+{
+    struct reader *reader = arg;
+    bool is_well = true;
+    while (is_well && reader->received < FRAMES) {
+        struct bus_msg *msg = NULL;
+        struct bus_error *error = NULL;
+        uint64_t seq = 0;
+        enum bus_err err = bus_sub_recv(reader->sub, 6 * SOON_MS, &msg, &error);
+        const char *topic = bus_sub_slot(reader->sub, &seq);
+        if (err != BUS_OK && err != BUS_EFAILED) {
+            snprintf(reader->trouble, sizeof reader->trouble, "%s after %llu frames",
+                     code_name(err), (unsigned long long)reader->received);
+            is_well = false;
+        } else {
+            is_well =
+                is_in_order(reader, topic, seq) && is_content_right(reader, err, msg, error, seq);
+        }
+        bus_msg_free(&msg);
+        bus_error_unref(&error);
+        if (reader->pause_ms > 0 && reader->received % (FRAMES / 4) == FRAMES / 8) {
+            pause_ms(reader->pause_ms);
+        }
+    }
+    return NULL;
+}
+
+static void expect_all_right(size_t reader_count, int64_t stop_ms)
+{
+    static struct writer writers[WRITERS];
+    static struct reader readers[READERS];
+    char name[32];
+    for (size_t i = 0; i < reader_count; i++) {
+        snprintf(name, sizeof name, "r%zu", i);
+        readers[i].bus = must_open(name);
+        readers[i].pause_ms = i == 0 ? stop_ms : 0;
+        readers[i].sub = must_subscribe(readers[i].bus, i % 2 == 0 ? "+/+" : "#");
+    }
+    for (uint32_t i = 0; i < WRITERS; i++) {
+        struct bus_options options;
+        snprintf(name, sizeof name, "w%u", i);
+        bus_options_init(&options);
+        options.party = name;
+        options.send_timeout_ms = 6 * SOON_MS;
+        writers[i].index = i;
+        writers[i].bus = must_open_with(&options);
+        cr_assert_eq(pthread_create(&writers[i].thread, NULL, write_all, &writers[i]), 0);
+    }
+    for (size_t i = 0; i < reader_count; i++) {
+        cr_assert_eq(pthread_create(&readers[i].thread, NULL, read_all, &readers[i]), 0);
+    }
+    for (size_t i = 0; i < WRITERS; i++) {
+        pthread_join(writers[i].thread, NULL);
+        cr_expect_str_eq(writers[i].trouble, "");
+    }
+    for (size_t i = 0; i < reader_count; i++) {
+        pthread_join(readers[i].thread, NULL);
+        cr_expect_str_eq(readers[i].trouble, "", "reader %zu: %s", i, readers[i].trouble);
+        cr_expect_eq(readers[i].received, FRAMES);
+        cr_expect_eq(readers[i].errors, WRITERS * KEYS * (PER_TOPIC / ERROR_EVERY));
+        expect_nothing(readers[i].bus, readers[i].sub);
+        bus_sub_close(&readers[i].sub);
+        must_close(&readers[i].bus);
+    }
+    for (size_t i = 0; i < WRITERS; i++) {
+        must_close(&writers[i].bus);
+    }
+}
+
+Test(flow, is_right_for_eight_writers_and_eight_readers)
+{
+    expect_all_right(READERS, 0);
+}
+
+Test(flow, is_right_while_a_reader_stops_now_and_then)
+{
+    expect_all_right(is_asked("TEST_LONG") ? READERS : 2, is_asked("TEST_LONG") ? 5000 : 500);
+}
+
+/* ---- slow readers ---------------------------------------------------------------------------- */
+
+#define BLOCK_BYTES ((size_t)64 * 1024)
+
+static const char *const small_window[] = {"--topic-window", "1M", "--topic-keep", "0", NULL};
+
+static void open_small(void)
+{
+    stage_open_with(small_window);
+}
+
+TestSuite(slow, .init = open_small, .fini = stage_close, .timeout = 120);
+
+/* Who does not wait for room: BUS_EFULL tells when there is none. */
+static struct bus *open_hasty(const char *party)
+{
+    struct bus_options options;
+    bus_options_init(&options);
+    options.party = party;
+    options.send_timeout_ms = BUS_POLL;
+    return must_open_with(&options);
+}
+
+/* And its inbox is small, so that what is not taken stays with the broker. */
+static struct bus *open_reader(const char *party)
+{
+    struct bus_options options;
+    bus_options_init(&options);
+    options.party = party;
+    options.inbox_bytes_max = 128 * 1024;
+    return must_open_with(&options);
+}
+
+/* Publishes until there is no room, flushing so that credit is what decides. */
+static uint64_t fill(struct bus *bus, const char *topic)
+{
+    static char block[BLOCK_BYTES];
+    uint64_t count = 0;
+    for (; count < 10000; count++) {
+        uint64_t number = count;
+        memcpy(block, &number, sizeof number);
+        enum bus_err err = bus_publish(bus, topic, block, sizeof block);
+        if (err == BUS_EFULL) {
+            return count;
+        }
+        expect_code(err, BUS_OK);
+        must_flush(bus);
+    }
+    cr_assert_fail("no end of room on %s", topic);
+    return count;
+}
+
+static uint64_t number_of(struct bus_msg *msg)
+{
+    uint64_t number = 0;
+    size_t bytes = 0;
+    memcpy(&number, bus_msg_value(msg, &bytes), sizeof number);
+    cr_assert_eq(bytes, BLOCK_BYTES);
+    return number;
+}
+
+Test(slow, readers_hold_the_writer_back_and_lose_nothing)
+{
+    struct bus *alice = open_hasty("alice");
+    struct bus *bob = open_reader("bob");
+    struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
+    struct bus_sub *sub = must_subscribe(bob, "alice/w");
+    must_publish(alice, "v", "opens the other topic");
+    must_publish(alice, "w", "opens this one");
+    must_flush(alice);
+    uint64_t count = fill(alice, "w");
+    cr_expect_lt(count * BLOCK_BYTES, 4 * 1024 * 1024);
+    const struct bus_event *event = expect_event(tap, "consumer.slow", "bob");
+    cr_expect_not_null(strstr(bus_event_topic(event), "alice/w"), "topic '%s'",
+                       bus_event_topic(event));
+
+    /* Her other topics are not held back. */
+    must_publish(alice, "v", "flows");
+    must_flush(alice);
+
+    expect_value(sub, "alice/w", 0, "opens this one");
+    uint64_t number = 0;
+    for (; number < count; number++) {
+        struct bus_msg *msg = NULL;
+        struct bus_error *error = NULL;
+        enum bus_err err = bus_sub_recv(sub, SOON_MS, &msg, &error);
+        expect_code_of(err, BUS_OK, &error);
+        cr_assert_eq(number_of(msg), number);
+        bus_msg_free(&msg);
+    }
+    struct pollfd room = {.fd = bus_room_fd(alice), .events = POLLIN};
+    cr_expect_eq(poll(&room, 1, (int)SOON_MS), 1, "there is room again, and nobody is told");
+    must_publish(alice, "w", "and on");
+    expect_value(sub, "alice/w", count + 1, "and on");
+    bus_tap_close(&tap);
+    bus_sub_close(&sub);
+    must_close(&alice);
+    must_close(&bob);
+}
+
+static void *free_later(void *arg)
+{
+    struct waiter *waiter = arg;
+    for (int i = 0; i < 40; i++) {
+        struct bus_msg *msg = NULL;
+        waiter->err = bus_sub_recv(waiter->sub, SOON_MS, &msg, &waiter->error);
+        bus_error_unref(&waiter->error);
+        bus_msg_free(&msg);
+    }
+    return NULL;
+}
+
+/* A writer that may wait goes on as soon as there is room. */
+Test(slow, readers_let_a_patient_writer_wait)
+{
+    struct bus *alice = open_hasty("alice");
+    struct bus *bob = open_reader("bob");
+    struct waiter reader = {.sub = must_subscribe(bob, "alice/w")};
+    static char block[BLOCK_BYTES];
+    must_publish(alice, "w", "first");
+    must_flush(alice);
+    fill(alice, "w");
+    must_close(&alice);
+
+    struct bus_options options;
+    bus_options_init(&options);
+    options.party = "alice";
+    options.send_timeout_ms = 100;
+    alice = must_open_with(&options);
+    int64_t start_ms = test_now_ms();
+    enum bus_err err = BUS_OK;
+    for (int i = 0; i < 100 && err == BUS_OK; i++) {
+        start_ms = test_now_ms();
+        err = bus_publish(alice, "w", block, sizeof block);
+    }
+    expect_code(err, BUS_EFULL);
+    cr_expect_geq(test_now_ms() - start_ms, 99);
+    bus_close(&alice, SOON_MS);
+
+    options.send_timeout_ms = SOON_MS;
+    alice = must_open_with(&options);
+    cr_assert_eq(pthread_create(&reader.thread, NULL, free_later, &reader), 0);
+    for (int i = 0; i < 8; i++) {
+        expect_code(bus_publish(alice, "w", block, sizeof block), BUS_OK);
+    }
+    pthread_join(reader.thread, NULL);
+    bus_sub_close(&reader.sub);
+    must_close(&alice);
+    must_close(&bob);
+}
+
+/* Credit gates promises; keeping one waits for nothing queued behind it. */
+Test(slow, readers_do_not_hold_back_the_settlement_of_open_slots)
+{
+    struct bus *alice = open_hasty("alice");
+    struct bus *bob = open_reader("bob");
+    struct bus *carol = must_open("carol");
+    struct bus_sub *sub = must_subscribe(bob, "alice/w");
+    struct bus_slot *slots[2] = {must_reserve(alice, "w"), must_reserve(alice, "w")};
+    must_flush(alice);
+    fill(alice, "w");
+
+    int64_t start_ms = test_now_ms();
+    must_commit(&slots[0], "kept");
+    fail_slot(&slots[1], "app.broken", "told");
+    must_flush(alice);
+    expect_awaited(carol, "alice/w", 0, "kept");
+    struct bus_error *error = expect_await_failed(carol, "alice/w", 1, "application");
+    bus_error_unref(&error);
+    cr_expect_lt(test_now_ms() - start_ms, AT_ONCE_MS);
+    expect_value(sub, "alice/w", 0, "kept");
+    expect_failed(sub, "alice/w", 1, "application");
+    bus_sub_close(&sub);
+    must_close(&alice);
+    must_close(&bob);
+    must_close(&carol);
+}
+
+/* Who asked for gaps never holds anybody back, and is told exactly what is missing. */
+Test(slow, readers_that_asked_for_it_get_a_gap_instead)
+{
+    struct bus *alice = must_open("alice");
+    struct bus *bob = open_reader("bob");
+    struct bus_sub_options options;
+    static char block[BLOCK_BYTES];
+    const uint64_t total = 200;
+    bus_sub_options_init(&options);
+    options.overflow = BUS_OVERFLOW_GAP;
+    struct bus_sub *sub = must_subscribe_with(bob, "alice/w", &options);
+    for (uint64_t number = 0; number < total; number++) {
+        memcpy(block, &number, sizeof number);
+        expect_code(bus_publish(alice, "w", block, sizeof block), BUS_OK);
+        must_flush(alice);
+    }
+    uint64_t next = 0;
+    uint64_t gaps = 0;
+    while (next < total) {
+        struct bus_msg *msg = NULL;
+        struct bus_error *error = NULL;
+        enum bus_err err = bus_sub_recv(sub, SOON_MS, &msg, &error);
+        if (err == BUS_EOVERRUN) {
+            uint64_t first = 0;
+            uint64_t missing = bus_sub_gap(sub, &first);
+            cr_assert_eq(first, next);
+            cr_assert_gt(missing, 0);
+            cr_assert_str_eq(bus_sub_slot(sub, NULL), "alice/w");
+            next += missing;
+            gaps++;
+            bus_error_unref(&error);
+        } else {
+            expect_code_of(err, BUS_OK, &error);
+            cr_assert_eq(number_of(msg), next);
+            cr_assert_eq(bus_msg_seq(msg), next);
+            next++;
+            bus_msg_free(&msg);
+        }
+    }
+    cr_expect_gt(gaps, 0);
+    cr_expect_eq(next, total);
+    bus_sub_close(&sub);
+    must_close(&alice);
+    must_close(&bob);
+}
+
+/* Taken and acknowledged are two numbers: who holds many messages does not stall. */
+Test(slow, is_not_who_holds_many_messages)
+{
+    enum { HELD = 64 };
+    struct bus *alice = must_open("alice");
+    struct bus *bob = open_reader("bob");
+    struct bus_sub *sub = must_subscribe(bob, "alice/w");
+    struct bus_msg *held[HELD];
+    static char block[BLOCK_BYTES];
+    for (uint64_t number = 0; number < HELD; number++) {
+        struct bus_error *error = NULL;
+        memcpy(block, &number, sizeof number);
+        expect_code(bus_publish(alice, "w", block, sizeof block), BUS_OK);
+        enum bus_err err = bus_sub_recv(sub, SOON_MS, &held[number], &error);
+        expect_code_of(err, BUS_OK, &error);
+    }
+    for (uint64_t number = 0; number < HELD; number++) {
+        cr_expect_eq(number_of(held[number]), number);
+        bus_msg_free(&held[number]);
+    }
+    bus_sub_close(&sub);
+    must_close(&alice);
+    must_close(&bob);
+}
+
+/* Events are kept in a bounded number: who reads too slowly is told which ids it missed. */
+Test(slow, taps_are_told_what_they_missed)
+{
+    enum { EVENTS = 20000 };
+    struct bus *alice = must_open("alice");
+    struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
+    for (int i = 0; i < EVENTS; i++) {
+        struct bus_slot *slot = must_reserve(alice, "w");
+        fail_slot(&slot, "app.one_of_many", "x");
+        if (i % 1000 == 0) {
+            must_flush(alice);
+        }
+    }
+    must_flush(alice);
+    uint64_t next = 0;
+    uint64_t events = 0;
+    uint64_t missed = 0;
+    while (events + missed < EVENTS) {
+        const struct bus_event *event = NULL;
+        struct bus_error *error = NULL;
+        uint64_t first = 0;
+        uint64_t last = 0;
+        enum bus_err err = bus_tap_next(tap, SOON_MS, &event, &error);
+        if (err == BUS_EOVERRUN) {
+            bus_tap_gap(tap, &first, &last);
+            cr_assert(next == 0 || first == next, "gap at %llu, not at %llu",
+                      (unsigned long long)first, (unsigned long long)next);
+            cr_assert_geq(last, first);
+            missed += last - first + 1;
+            next = last + 1;
+            bus_error_unref(&error);
+        } else {
+            expect_code_of(err, BUS_OK, &error);
+            cr_assert(next == 0 || bus_event_id(event) == next);
+            next = bus_event_id(event) + 1;
+            events++;
+        }
+    }
+    cr_expect_gt(missed, 0, "nothing was missed: this test shows nothing");
+    bus_tap_close(&tap);
+    must_close(&alice);
+}

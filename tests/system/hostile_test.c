@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* hostile_test.c -- bytes that are no message, on both channels: refused, counted, named, and
+ * nobody else notices.
+ *
+ * The few messages that a stranger needs to get in are packed by hand here, so that this test does
+ * not trust the library's own idea of them. */
+#include "tests/lib/expect.h"
+
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <zmq.h>
+
+static void *context;
+static struct bus *writer;
+static struct bus *reader;
+static struct bus_sub *sub;
+static uint64_t next_seq;
+
+/* Two who work while the others misbehave. */
+static void open_all(void)
+{
+    stage_open();
+    context = zmq_ctx_new();
+    writer = must_open("writer");
+    reader = must_open("reader");
+    sub = must_subscribe(reader, "writer/w");
+    next_seq = 0;
+}
+
+static void close_all(void)
+{
+    bus_sub_close(&sub);
+    bus_close(&writer, SOON_MS);
+    bus_close(&reader, SOON_MS);
+    zmq_ctx_term(context);
+    stage_close();
+}
+
+TestSuite(hostile, .init = open_all, .fini = close_all, .timeout = 120);
+
+static void expect_undisturbed(void)
+{
+    must_publish(writer, "w", "undisturbed");
+    expect_value(sub, "writer/w", next_seq++, "undisturbed");
+    must_flush(writer);
+    must_flush(reader);
+    cr_assert_null(bus_failure(writer));
+    cr_assert_null(bus_failure(reader));
+    cr_assert_eq(process_wait(&stage.process, 0), -1, "errbusd ended: %s",
+                 process_complained(&stage.process));
+}
+
+/* Waits for the broker to have counted so many refusals. */
+static void expect_refused(uint64_t count)
+{
+    int64_t until_ms = test_now_ms() + SOON_MS;
+    uint64_t got = refused_count();
+    while (got < count && test_now_ms() < until_ms) {
+        got = refused_count();
+    }
+    cr_assert_geq(got, count, "%llu refused, not %llu", (unsigned long long)got,
+                  (unsigned long long)count);
+}
+
+/* ---- a stranger ------------------------------------------------------------------------------ */
+
+static void *dial(const char *endpoint)
+{
+    int linger_ms = 0;
+    void *socket = zmq_socket(context, ZMQ_DEALER);
+    cr_assert_not_null(socket);
+    zmq_setsockopt(socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
+    cr_assert_eq(zmq_connect(socket, endpoint), 0);
+    return socket;
+}
+
+static void send_part(void *socket, const void *bytes, size_t count, int flags)
+{
+    cr_assert_eq(zmq_send(socket, bytes, count, flags), (int)count, "%s", zmq_strerror(errno));
+}
+
+struct bytes {
+    uint8_t at[1024];
+    size_t count;
+};
+
+static void put(struct bytes *bytes, uint8_t byte)
+{
+    bytes->at[bytes->count++] = byte;
+}
+
+static void put_u64(struct bytes *bytes, uint64_t number)
+{
+    put(bytes, 0xcf);
+    for (int shift = 56; shift >= 0; shift -= 8) {
+        put(bytes, (uint8_t)(number >> shift));
+    }
+}
+
+/* The shortest forms, as msgpack packs them. */
+static void put_number(struct bytes *bytes, uint64_t number)
+{
+    if (number < 128) {
+        put(bytes, (uint8_t)number);
+    } else if (number < 65536) {
+        put(bytes, number < 256 ? 0xcc : 0xcd);
+        if (number >= 256) {
+            put(bytes, (uint8_t)(number >> 8));
+        }
+        put(bytes, (uint8_t)number);
+    } else {
+        put_u64(bytes, number);
+    }
+}
+
+static void put_text(struct bytes *bytes, const char *text)
+{
+    size_t count = strlen(text);
+    put(bytes, (uint8_t)(0xa0 | count));
+    memcpy(bytes->at + bytes->count, text, count);
+    bytes->count += count;
+}
+
+/* [1, major, minor, library, credentials, job, party, role, token, heartbeat_ms, lost_after_ms,
+ * grace_ms, host, pid]: the row HELLO of messages.def */
+static struct bytes hello(uint64_t major, const char *job, const char *party, uint64_t token)
+{
+    struct bytes bytes = {.count = 0};
+    put(&bytes, 0x9e);
+    put_number(&bytes, 1);
+    put_number(&bytes, major);
+    put_number(&bytes, 0);
+    put_text(&bytes, "stranger");
+    put(&bytes, 0xc4);
+    put(&bytes, 0);
+    put_text(&bytes, job);
+    put_text(&bytes, party);
+    put_number(&bytes, 0);
+    put_number(&bytes, token);
+    put_number(&bytes, 1000);
+    put_number(&bytes, 10000);
+    put_number(&bytes, 1000);
+    put_text(&bytes, "host");
+    put_number(&bytes, 1);
+    return bytes;
+}
+
+/* The number of the message that the broker answers with; *out_part is the whole of it. */
+static int receive_message(void *socket, zmq_msg_t *out_part)
+{
+    zmq_pollitem_t item = {.socket = socket, .events = ZMQ_POLLIN};
+    cr_assert_eq(zmq_poll(&item, 1, SOON_MS), 1, "no answer");
+    zmq_msg_init(out_part);
+    cr_assert_geq(zmq_msg_recv(out_part, socket, 0), 2);
+    const uint8_t *at = zmq_msg_data(out_part);
+    cr_assert((at[0] & 0xf0) == 0x90 || at[0] == 0xdc, "not an array");
+    return at[0] == 0xdc ? at[3] : at[1];
+}
+
+#define WELCOME 64
+#define REFUSED 65
+
+static void expect_answer(void *socket, int number, const char *contains)
+{
+    zmq_msg_t part;
+    int got = receive_message(socket, &part);
+    cr_assert_eq(got, number, "answered by message %d", got);
+    cr_assert_not_null(memmem(zmq_msg_data(&part), zmq_msg_size(&part), contains, strlen(contains)),
+                       "the answer does not say '%s'", contains);
+    zmq_msg_close(&part);
+}
+
+/* A control connection with a session, as party mallory. */
+static void *join_as_mallory(void)
+{
+    void *control = dial(stage.control);
+    struct bytes bytes = hello(1, "default", "mallory", 0);
+    send_part(control, bytes.at, bytes.count, 0);
+    expect_answer(control, WELCOME, "");
+    return control;
+}
+
+/* ---- what strangers send ----------------------------------------------------------------------*/
+
+Test(hostile, greetings_are_answered_or_refused)
+{
+    void *control = join_as_mallory();
+    expect_undisturbed();
+    zmq_close(control);
+
+    control = dial(stage.control);
+    struct bytes bytes = hello(99, "default", "eve", 0);
+    send_part(control, bytes.at, bytes.count, 0);
+    expect_answer(control, REFUSED, "errbus.version");
+    zmq_close(control);
+
+    control = dial(stage.control);
+    bytes = hello(1, "default", "writer", 0);
+    send_part(control, bytes.at, bytes.count, 0);
+    expect_answer(control, REFUSED, "errbus.name_taken");
+    zmq_close(control);
+
+    control = dial(stage.control);
+    bytes = hello(1, "default", "a/b", 0);
+    send_part(control, bytes.at, bytes.count, 0);
+    expect_answer(control, REFUSED, "errbus.name");
+    zmq_close(control);
+
+    control = dial(stage.control);
+    bytes = hello(1, "default", "writer", 0x1234567890);
+    send_part(control, bytes.at, bytes.count, 0);
+    expect_answer(control, REFUSED, "errbus.session");
+    zmq_close(control);
+    expect_undisturbed();
+}
+
+Test(hostile, truncated_greetings_are_refused_at_every_byte)
+{
+    uint64_t before = refused_count();
+    struct bytes whole = hello(1, "default", "mallory", 0);
+    for (size_t count = 0; count < whole.count; count++) {
+        void *control = dial(stage.control);
+        send_part(control, whole.at, count, 0);
+        expect_refused(++before);
+        zmq_close(control);
+    }
+    expect_undisturbed();
+    struct bus_status_row row;
+    cr_expect_not(find_row("default", BUS_STATUS_PARTY, "mallory", &row));
+}
+
+Test(hostile, bytes_are_refused_on_both_channels)
+{
+    static uint8_t large[2 * 1024 * 1024];
+    static uint8_t deep[4096];
+    static const uint8_t huge_array[] = {0xdd, 0xff, 0x00, 0x00, 0x00};
+    static const uint8_t huge_bin[] = {0xc6, 0xff, 0xff, 0xff, 0xff, 0x00};
+    static const uint8_t unknown[] = {0x91, 0x7f};
+    static const uint8_t reserved[] = {0xc1};
+    static const uint8_t map[] = {0x81, 0x01, 0x02};
+    static const uint8_t text[] = "GET / HTTP/1.1\r\n\r\n";
+    const struct {
+        const void *bytes;
+        size_t count;
+    } parts[] = {
+        {"", 0},
+        {large, sizeof large},
+        {deep, sizeof deep},
+        {huge_array, sizeof huge_array},
+        {huge_bin, sizeof huge_bin},
+        {unknown, sizeof unknown},
+        {reserved, sizeof reserved},
+        {map, sizeof map},
+        {text, sizeof text},
+    };
+    const char *const endpoints[] = {stage.control, stage.data};
+    memset(deep, 0x91, sizeof deep);
+    uint64_t before = refused_count();
+    for (size_t channel = 0; channel < 2; channel++) {
+        for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+            void *socket = dial(endpoints[channel]);
+            send_part(socket, parts[i].bytes, parts[i].count, 0);
+            expect_refused(++before);
+            zmq_close(socket);
+        }
+        void *socket = dial(endpoints[channel]);
+        send_part(socket, text, sizeof text, ZMQ_SNDMORE);
+        send_part(socket, text, sizeof text, ZMQ_SNDMORE);
+        send_part(socket, text, sizeof text, 0);
+        expect_refused(++before);
+        zmq_close(socket);
+        expect_undisturbed();
+    }
+}
+
+Test(hostile, random_bytes_are_refused_on_both_channels)
+{
+    uint64_t state = 20260101;
+    uint8_t bytes[512];
+    void *sockets[2] = {NULL, NULL};
+    const char *const endpoints[] = {stage.control, stage.data};
+    uint64_t before = refused_count();
+    for (int round = 0; round < 2000; round++) {
+        int channel = round % 2;
+        state = state * 6364136223846793005U + 1442695040888963407U;
+        size_t count = (size_t)(state >> 33) % sizeof bytes;
+        for (size_t i = 0; i < count; i++) {
+            state = state * 6364136223846793005U + 1442695040888963407U;
+            bytes[i] = (uint8_t)(state >> 56);
+        }
+        if (round % 100 < 2) {
+            if (sockets[channel] != NULL) {
+                zmq_close(sockets[channel]);
+            }
+            sockets[channel] = dial(endpoints[channel]);
+        }
+        send_part(sockets[channel], bytes, count, 0);
+    }
+    /* A connection is forgotten at its first violation, so each counts once at least. */
+    expect_refused(before + 40);
+    zmq_close(sockets[0]);
+    zmq_close(sockets[1]);
+    expect_undisturbed();
+}
+
+/* Bytes with one bit turned, of a message that is right otherwise. */
+Test(hostile, greetings_with_a_wrong_bit_harm_nobody)
+{
+    struct bytes whole = hello(1, "default", "mallory", 0);
+    for (size_t bit = 0; bit < whole.count * 8; bit++) {
+        struct bytes bytes = whole;
+        bytes.at[bit / 8] ^= (uint8_t)(1U << bit % 8);
+        void *control = dial(stage.control);
+        send_part(control, bytes.at, bytes.count, 0);
+        if (bit % 64 == 0) {
+            must_flush(writer);
+        }
+        zmq_close(control);
+    }
+    expect_undisturbed();
+}
+
+/* One who is in, and then breaks the protocol, is named on the control topic of its job. */
+Test(hostile, members_are_named_in_a_refused_event)
+{
+    static const uint8_t hello_again[] = {0x91, 0x01};
+    static const uint8_t for_clients[] = {0x91, 0x42};
+    static const uint8_t trash[] = {0xc1, 0xc1};
+    const struct {
+        const void *bytes;
+        size_t count;
+    } parts[] = {{hello_again, sizeof hello_again},
+                 {for_clients, sizeof for_clients},
+                 {trash, sizeof trash}};
+    struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        void *control = join_as_mallory();
+        send_part(control, parts[i].bytes, parts[i].count, 0);
+        const struct bus_event *event = expect_event(tap, "refused", "mallory");
+        cr_expect_str_neq(bus_event_text(event), "");
+        cr_expect_str_eq(bus_event_job(event), "default");
+        zmq_close(control);
+        expect_undisturbed();
+    }
+    bus_tap_close(&tap);
+}
+
+/* To ATTACH is to know the token: who guesses takes over nothing. */
+Test(hostile, data_connections_need_a_token)
+{
+    uint64_t before = refused_count();
+    for (uint64_t token = 0; token < 50; token++) {
+        struct bytes bytes = {.count = 0};
+        put(&bytes, 0x92);
+        put(&bytes, 2);
+        put_number(&bytes, token);
+        void *data = dial(stage.data);
+        send_part(data, bytes.at, bytes.count, 0);
+        zmq_close(data);
+    }
+    void *data = dial(stage.data);
+    struct bytes bytes = {.count = 0};
+    put(&bytes, 0x92);
+    put(&bytes, 2);
+    put_u64(&bytes, UINT64_C(0xfedcba9876543210));
+    send_part(data, bytes.at, bytes.count, 0);
+    expect_refused(before + 1);
+    zmq_close(data);
+    expect_undisturbed();
+}
+
+/* No ZeroMQ at all. */
+Test(hostile, strangers_without_zeromq_harm_nobody)
+{
+    const char *const endpoints[] = {stage.control, stage.data};
+    for (int i = 0; i < 40; i++) {
+        const char *colon = strrchr(endpoints[i % 2], ':');
+        struct sockaddr_in address = {.sin_family = AF_INET,
+                                      .sin_port = htons((uint16_t)strtoul(colon + 1, NULL, 10))};
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        cr_assert_eq(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+        char trash[1024];
+        memset(trash, i * 7, sizeof trash);
+        ssize_t sent = send(fd, trash, (size_t)(i * 25), MSG_NOSIGNAL);
+        cr_assert(sent >= 0 || errno == EPIPE || errno == ECONNRESET);
+        close(fd);
+    }
+    expect_undisturbed();
+}
+
+/* Whoever connects and never reads is nobody's burden. */
+Test(hostile, members_that_never_read_harm_nobody)
+{
+    void *control = join_as_mallory();
+    struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
+    for (int i = 0; i < 20000; i++) {
+        struct bytes beat = {.count = 0};
+        put(&beat, 0x92);
+        put(&beat, 5);
+        put_number(&beat, (uint64_t)i);
+        if (zmq_send(control, beat.at, beat.count, ZMQ_DONTWAIT) < 0) {
+            break;
+        }
+    }
+    for (int i = 0; i < 20; i++) {
+        expect_undisturbed();
+    }
+    zmq_close(control);
+    bus_tap_close(&tap);
+}
