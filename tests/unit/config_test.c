@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* config_test.c -- what errbusd was told. */
+#include "broker/io/config.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/errbus-config-XXXXXX";
+static char path[64];
+static char complaint[CONFIG_COMPLAINT_BYTES];
+static struct config config;
+
+static void set_up(void)
+{
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/cfg", folder);
+    config_init(&config);
+    complaint[0] = '\0';
+}
+
+static void tear_down(void)
+{
+    unlink(path);
+    rmdir(folder);
+}
+
+TestSuite(config, .init = set_up, .fini = tear_down);
+
+static bool read_text(const char *text)
+{
+    FILE *file = fopen(path, "w");
+    cr_assert_not_null(file);
+    cr_assert_geq(fputs(text, file), 0);
+    cr_assert_eq(fclose(file), 0);
+    return config_read_file(&config, path, complaint);
+}
+
+/* The file is refused, and the complaint is its name with exactly this behind it. */
+static void expect_refused(const char *text, const char *behind)
+{
+    char expected[CONFIG_COMPLAINT_BYTES];
+    snprintf(expected, sizeof expected, "%s%s", path, behind);
+    cr_expect_not(read_text(text), "accepted: %s", text);
+    cr_expect_str_eq(complaint, expected);
+}
+
+Test(config, has_defaults_of_the_loopback)
+{
+    cr_expect_str_eq(config.control, "tcp://127.0.0.1:7370");
+    cr_expect_str_eq(config.data, "tcp://127.0.0.1:7371");
+    cr_expect_str_eq(config.advertise, "");
+    cr_expect_str_eq(config.journal, "none");
+    cr_expect_not(config.is_verbose);
+    cr_expect_eq(config.core.topic_window_bytes, DEFAULT_TOPIC_WINDOW_BYTES);
+    cr_expect_eq(config.core.linger_ms, DEFAULT_LINGER_MS);
+}
+
+Test(config, reads_every_key_from_a_file)
+{
+    bool is_read = read_text("# a broker\n"
+                             "control = tcp://127.0.0.1:*   # any port\n"
+                             "  # an indented comment\n"
+                             "\n"
+                             "data = \"ipc:///tmp/a b\"\n"
+                             "advertise = 'host'\r\n"
+                             "journal = none\n"
+                             "verbose = yes\n"
+                             "topic-window = 64K\n"
+                             "topic-keep=1MiB\n"
+                             "topic-keep-slots = 7\n"
+                             "job-bytes = 2G\n"
+                             "value-bytes = 4096\n"
+                             "linger = 10min\n"
+                             "open-slots = 10\n"
+                             "topics = 11\n"
+                             "parties = 12"); /* no newline at the end */
+    cr_assert(is_read, "%s", complaint);
+    cr_expect_str_eq(config.control, "tcp://127.0.0.1:*");
+    cr_expect_str_eq(config.data, "ipc:///tmp/a b");
+    cr_expect_str_eq(config.advertise, "host");
+    cr_expect(config.is_verbose);
+    cr_expect_eq(config.core.topic_window_bytes, 65536);
+    cr_expect_eq(config.core.topic_keep_bytes, 1048576);
+    cr_expect_eq(config.core.topic_keep_slots, 7);
+    cr_expect_eq(config.core.job_bytes_max, UINT64_C(2147483648));
+    cr_expect_eq(config.core.value_bytes_max, 4096);
+    cr_expect_eq(config.core.linger_ms, 600000);
+    cr_expect_eq(config.core.open_slots_max, 10);
+    cr_expect_eq(config.core.topics_max, 11);
+    cr_expect_eq(config.core.parties_max, 12);
+}
+
+Test(config, takes_an_empty_file)
+{
+    cr_expect(read_text(""));
+    cr_expect(read_text("\n# nothing\n   \n"));
+}
+
+Test(config, names_the_line_of_what_it_refuses)
+{
+    expect_refused("# one\n\ntopic-windw = 1\n", ":3: unknown key 'topic-windw'");
+    expect_refused("verbose = yes\n  # two\nlinger = 3\n",
+                   ":3: linger: takes a time such as 500ms, 30s, 10min or 2h, not '3'");
+    expect_refused("topics = 1\n    topics = 2\n", ":2: a key stands at the beginning of its line");
+    expect_refused("topics = 1\nparties = 2\ntopics = 1\n", ":3: topics is given twice");
+    expect_refused("control\n", ":1: not of the form NAME = VALUE");
+    expect_refused("control tcp://x\n", ":1: not of the form NAME = VALUE");
+    expect_refused("= 3\n", ":1: not of the form NAME = VALUE");
+    expect_refused("\nwhat/ever = 3\n", ":2: unknown key 'what/ever'");
+    expect_refused("control = \"tcp\n", ":1: the quote is not closed");
+    expect_refused("control = \"tcp\" x\n", ":1: not of the form NAME = VALUE");
+    expect_refused("control =\n", ":1: control: takes 1 to 511 bytes, not 0");
+    expect_refused("verbose = maybe\n", ":1: verbose: takes yes or no, not 'maybe'");
+}
+
+Test(config, refuses_files_that_are_none)
+{
+    cr_expect_not(config_read_file(&config, folder, complaint));
+    cr_expect_not_null(strstr(complaint, "Is a directory"), "%s", complaint);
+    cr_expect_not(config_read_file(&config, "/nonexistent/cfg", complaint));
+    cr_expect_str_eq(complaint, "/nonexistent/cfg: No such file or directory");
+}
+
+Test(config, holds_limits_at_both_ends)
+{
+    static const struct {
+        const char *name, *value;
+        bool is_good;
+    } rows[] = {
+        {"open-slots", "0", false},
+        {"open-slots", "1", true},
+        {"open-slots", "1048576", true},
+        {"open-slots", "1048577", false},
+        {"open-slots", "-1", false},
+        {"open-slots", "1K", false},
+        {"parties", "16384", true},
+        {"parties", "16385", false},
+        {"topics", "4294967297", false},
+        {"value-bytes", "2G", true},
+        {"value-bytes", "2147483649", false},
+        {"value-bytes", "99999999999999999999", false},
+        {"value-bytes", "18446744073709551615G", false},
+        {"topic-keep", "0", true},
+        {"topic-window", "4095", false},
+        {"topic-window", "4096", true},
+        {"topic-window", "1T", false},
+        {"topic-window", " 4096", false},
+        {"linger", "0", true},
+        {"linger", "24h", true},
+        {"linger", "86400001ms", false},
+        {"linger", "1.5s", false},
+        {"verbose", "no", true},
+        {"verbose", "", false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        cr_expect_eq(config_set(&config, rows[i].name, rows[i].value, complaint), rows[i].is_good,
+                     "%s = %s: %s", rows[i].name, rows[i].value, complaint);
+    char text[CONFIG_TEXT_BYTES + 1];
+    memset(text, 'x', CONFIG_TEXT_BYTES);
+    text[CONFIG_TEXT_BYTES] = '\0';
+    cr_expect_not(config_set(&config, "control", text, complaint));
+    text[CONFIG_TEXT_BYTES - 1] = '\0';
+    cr_expect(config_set(&config, "control", text, complaint));
+}
+
+static enum config_outcome read_args(char **argv)
+{
+    int argc = 0;
+    while (argv[argc] != NULL)
+        argc++;
+    return config_read_args(&config, argc, argv, complaint);
+}
+
+#define ARGS(...) ((char *[]){(char *)"errbusd", __VA_ARGS__, NULL})
+
+Test(config, lets_the_command_line_overrule_the_file)
+{
+    cr_assert(read_text("control = tcp://a:1\ndata = tcp://a:2\n"));
+    config_init(&config);
+    cr_assert_eq(read_args(ARGS((char *)"--control", (char *)"tcp://b:3", (char *)"-v",
+                                (char *)"--config", path, (char *)"--linger=5s")),
+                 CONFIG_RUN, "%s", complaint);
+    cr_expect_str_eq(config.control, "tcp://b:3");
+    cr_expect_str_eq(config.data, "tcp://a:2");
+    cr_expect_eq(config.core.linger_ms, 5000);
+    cr_expect(config.is_verbose);
+}
+
+Test(config, says_what_is_wrong_on_the_command_line)
+{
+    static const struct {
+        char *option;
+        enum config_outcome outcome;
+        const char *complaint;
+    } rows[] = {
+        {(char *)"--version", CONFIG_VERSION, ""},
+        {(char *)"--help", CONFIG_HELP, ""},
+        {(char *)"-h", CONFIG_HELP, ""},
+        {(char *)"--frobnicate", CONFIG_WRONG, "unknown option '--frobnicate'"},
+        {(char *)"-x", CONFIG_WRONG, "unknown option '-x'"},
+        {(char *)"--verbose=3", CONFIG_WRONG, "no value is taken by '--verbose=3'"},
+        {(char *)"--control", CONFIG_WRONG, "--control takes a value"},
+        {(char *)"here", CONFIG_WRONG, "unknown argument 'here'"},
+        {(char *)"--topics=none", CONFIG_WRONG, "--topics: takes a number, not 'none'"},
+        {(char *)"--config=/nonexistent/x", CONFIG_WRONG,
+         "/nonexistent/x: No such file or directory"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        complaint[0] = '\0';
+        config_init(&config);
+        cr_expect_eq(read_args(ARGS(rows[i].option)), rows[i].outcome, "%s", rows[i].option);
+        cr_expect_str_eq(complaint, rows[i].complaint);
+    }
+}
