@@ -1,0 +1,593 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* gate_test.c -- bytes to events, effects to bytes; the core is played by the test. */
+#include "broker/io/gate.h"
+
+#include "libbus/wire/msg.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the core ---------------------------------------------------------------------------------- */
+
+/* What it was told last, and what it shall do at its next step. */
+static struct event last;
+static struct msg last_msg;
+static char last_complaint[256];
+static struct event_run last_runs[8];
+static int steps;
+static void (*script)(struct effects *effects);
+
+struct core *core_new(struct memory *memory, const struct core_options *options, int64_t now_ns)
+{
+    (void)options;
+    (void)now_ns;
+    return memory_take(memory, 1);
+}
+
+void core_free(struct core **core)
+{
+    *core = NULL;
+}
+
+void core_step(struct core *core, const struct event *event, struct effects *effects)
+{
+    (void)core;
+    steps += 1;
+    last = *event;
+    if (event->type == EVENT_MESSAGE)
+        last_msg = *event->as.msg;
+    if (event->type == EVENT_VIOLATION)
+        snprintf(last_complaint, sizeof last_complaint, "%s", event->as.complaint);
+    if (event->type == EVENT_DATA)
+        for (uint32_t i = 0; i < event->as.data.run_count && i < 8; i++)
+            last_runs[i] = event->as.data.runs[i];
+    if (script != NULL)
+        script(effects);
+    script = NULL;
+}
+
+int64_t core_deadline_ns(const struct core *core)
+{
+    (void)core;
+    return 77;
+}
+
+/* ---- the gate ---------------------------------------------------------------------------------- */
+
+enum { CONTROL = 3, DATA = 4, OTHER = 5 };
+static struct memory memory;
+static struct gate *gate;
+static const struct gate_now now = {.now_ns = 10, .wall_ns = 20, .random = 30};
+
+static void set_up(void)
+{
+    memory_heap_init(&memory, UINT64_MAX);
+    gate = gate_new(&memory, NULL, 0);
+    cr_assert_not_null(gate);
+}
+
+static void tear_down(void)
+{
+    gate_free(&gate);
+    cr_assert_eq(memory.bytes_used, 1); /* the core's, which it did not give back */
+}
+
+TestSuite(gate, .init = set_up, .fini = tear_down);
+
+static void control_in(conn_id conn, const struct msg *msg)
+{
+    uint8_t bytes[4096];
+    size_t count = 0;
+    cr_assert_eq(msg_encode(msg, bytes, sizeof bytes, &count), WIRE_OK);
+    gate_control_in(gate, now, conn, span_of(bytes, count));
+}
+
+/* A batch of count frames of one topic, value_bytes each; ends are the caller's to change. */
+static struct buffer *batch(uint64_t number, uint32_t count, enum frame_kind kind,
+                            struct span value)
+{
+    size_t stride = frame_total(value.bytes);
+    struct buffer *part = buffer_new(BATCH_HEADER_BYTES + count * stride);
+    cr_assert_not_null(part);
+    batch_header_write(part->data, count, (uint32_t)(count * stride), number);
+    for (uint32_t i = 0; i < count; i++) {
+        struct frame frame = {.flags = (uint16_t)kind,
+                              .delivery = 1,
+                              .topic = 9,
+                              .seq = 100 + i,
+                              .reply_to = FRAME_NO_REPLY,
+                              .value = value};
+        frame_write(part->data + BATCH_HEADER_BYTES + i * stride, &frame);
+    }
+    part->bytes = BATCH_HEADER_BYTES + count * stride;
+    return part;
+}
+
+static void nothing_out(void)
+{
+    struct gate_out out;
+    cr_expect_not(gate_out(gate, &out));
+    cr_expect_eq(out.kind, GATE_NOTHING);
+}
+
+/* The next thing out is a data part for this subscription: a reference of the caller's. */
+static struct buffer *data_out(conn_id conn, uint32_t sub)
+{
+    struct gate_out out;
+    uint32_t told = 0;
+    cr_assert(gate_out(gate, &out));
+    cr_assert_eq(out.kind, GATE_DATA);
+    cr_expect_eq(out.conn, conn);
+    cr_expect_eq(delivery_header_read(span_of(out.head, sizeof out.head), &told), WIRE_OK);
+    cr_expect_eq(told, sub);
+    return out.part;
+}
+
+/* Reads the whole part: how many frames, the last of them in *out_last. */
+static uint32_t read_frames(const struct buffer *part, struct frame *out_last)
+{
+    struct batch_reader reader;
+    uint32_t count = 0;
+    enum wire_err err = batch_reader_init(&reader, buffer_span(part));
+    while (err == WIRE_OK)
+        if ((err = batch_reader_next(&reader, out_last)) == WIRE_OK)
+            count += 1;
+    cr_expect_eq(err, WIRE_EMPTY);
+    cr_expect_eq(reader.number, 0);
+    return count;
+}
+
+/* ---- in ---------------------------------------------------------------------------------------- */
+
+Test(gate, passes_messages_on_with_the_time_and_the_dice)
+{
+    struct msg msg = {.type = MSG_BEAT, .as.beat = {.sent_ns = -5}};
+    control_in(CONTROL, &msg);
+    cr_expect_eq(last.type, EVENT_MESSAGE);
+    cr_expect_eq(last.conn, CONTROL);
+    cr_expect_eq(last.now_ns, 10);
+    cr_expect_eq(last.wall_ns, 20);
+    cr_expect_eq(last.random, 30);
+    cr_expect_eq(last_msg.type, MSG_BEAT);
+    cr_expect_eq(last_msg.as.beat.sent_ns, -5);
+    nothing_out();
+    cr_expect_eq(gate_deadline_ns(gate), 77);
+}
+
+Test(gate, passes_closing_ticks_and_stop_on)
+{
+    gate_closed(gate, now, CONTROL);
+    cr_expect_eq(last.type, EVENT_CLOSED);
+    cr_expect_eq(last.conn, CONTROL);
+    gate_tick(gate, now);
+    cr_expect_eq(last.type, EVENT_TICK);
+    gate_stop(gate, now);
+    cr_expect_eq(last.type, EVENT_STOP);
+    cr_expect_eq(steps, 3);
+}
+
+static void keep_payload(struct effects *effects)
+{
+    effects_retain(effects, last.as.data.payload, 1);
+}
+
+static payload_id kept;
+static void release_payload(struct effects *effects)
+{
+    effects_release(effects, kept, 1);
+}
+
+Test(gate, keeps_a_batch_as_long_as_the_core_wants)
+{
+    struct buffer *part = batch(41, 3, FRAME_VALUE, span_text("hello"));
+    size_t bytes = part->bytes;
+    script = keep_payload;
+    gate_data_in(gate, now, DATA, &part);
+    cr_expect_null(part);
+    cr_expect_eq(last.type, EVENT_DATA);
+    cr_expect_eq(last.as.data.number, 41);
+    cr_expect_eq(last.as.data.frames, 3);
+    cr_expect_eq(last.as.data.payload_bytes, bytes);
+    cr_assert_eq(last.as.data.run_count, 1);
+    cr_expect_eq(last_runs[0].kind, FRAME_VALUE);
+    cr_expect_eq(last_runs[0].topic, 9);
+    cr_expect_eq(last_runs[0].seq, 100);
+    cr_expect_eq(last_runs[0].count, 3);
+    cr_expect_eq(last_runs[0].stride, frame_total(5));
+    cr_expect_eq(last_runs[0].offset, BATCH_HEADER_BYTES);
+    cr_expect_eq(last_runs[0].value_bytes, 5);
+    nothing_out();
+    cr_expect_eq(gate_payload_count(gate), 1);
+    cr_expect_eq(gate_payload_bytes(gate), bytes);
+    kept = last.as.data.payload;
+    script = release_payload;
+    gate_tick(gate, now);
+    nothing_out();
+    cr_expect_eq(gate_payload_count(gate), 0);
+}
+
+Test(gate, frees_a_batch_that_the_core_does_not_want)
+{
+    struct buffer *part = batch(1, 1, FRAME_VALUE, span_text("hello"));
+    gate_data_in(gate, now, DATA, &part);
+    nothing_out();
+    cr_expect_eq(gate_payload_count(gate), 0);
+}
+
+Test(gate, reads_what_reservations_and_chunks_say)
+{
+    uint8_t value[FRAME_RESERVE_BYTES_MAX];
+    struct frame_reserve reserve = {.deadline_ms = 5, .value_bytes_max = 6};
+    size_t bytes = frame_reserve_encode(value, &reserve);
+    struct buffer *part = batch(1, 2, FRAME_RESERVE, span_of(value, bytes));
+    gate_data_in(gate, now, DATA, &part);
+    cr_assert_eq(last.as.data.run_count, 2);
+    cr_expect_eq(last_runs[1].seq, 101);
+    cr_expect_eq(last_runs[1].count, 1);
+    cr_expect_eq(last_runs[1].deadline_ms, 5);
+    cr_expect_eq(last_runs[1].value_bytes_max, 6);
+    nothing_out();
+
+    uint8_t chunk[FRAME_CHUNK_PREFIX_BYTES + 3] = {0};
+    frame_chunk_prefix_write(chunk, 1000, 7);
+    part = batch(0, 1, FRAME_CHUNK, span_of(chunk, sizeof chunk));
+    gate_data_in(gate, now, DATA, &part);
+    cr_expect_eq(last.as.data.number, 0);
+    cr_expect_eq(last_runs[0].chunk_total, 1000);
+    cr_expect_eq(last_runs[0].chunk_offset, 7);
+    cr_expect_eq(last_runs[0].chunk_bytes, 3);
+    cr_expect_eq(last_runs[0].deadline_ms, -1);
+    nothing_out();
+}
+
+Test(gate, takes_attach_on_the_data_channel)
+{
+    uint8_t bytes[64];
+    size_t count = 0;
+    struct msg msg = {.type = MSG_ATTACH, .as.attach = {.token = 12}};
+    cr_assert_eq(msg_encode(&msg, bytes, sizeof bytes, &count), WIRE_OK);
+    struct buffer *part = buffer_copy(span_of(bytes, count));
+    gate_data_in(gate, now, DATA, &part);
+    cr_expect_null(part);
+    cr_expect_eq(last_msg.type, MSG_ATTACH);
+    cr_expect_eq(last_msg.as.attach.token, 12);
+    nothing_out();
+}
+
+static void expect_violation(const char *complaint)
+{
+    cr_expect_eq(last.type, EVENT_VIOLATION);
+    cr_expect_str_eq(last_complaint, complaint);
+    nothing_out();
+    cr_expect_eq(gate_payload_count(gate), 0);
+}
+
+Test(gate, turns_bad_bytes_into_violations)
+{
+    static uint8_t large[LIMIT_CONTROL_BYTES + 1];
+    gate_control_in(gate, now, CONTROL, SPAN_NONE);
+    expect_violation("message: nothing there");
+    gate_control_in(gate, now, CONTROL, span_of(large, sizeof large));
+    expect_violation("control part: larger than its limit");
+    gate_control_in(gate, now, CONTROL, span_of("\x92\x05", 2));
+    cr_expect_eq(last.type, EVENT_VIOLATION);
+    nothing_out();
+    /* ATTACH belongs to the other channel. */
+    gate_control_in(gate, now, CONTROL, span_of("\x92\x02\x07", 3));
+    expect_violation("attach: a message of the other channel or direction");
+    gate_violation(gate, now, CONTROL, "more than one part");
+    expect_violation("more than one part");
+
+    struct buffer *part = buffer_copy(SPAN_NONE);
+    gate_data_in(gate, now, DATA, &part);
+    cr_expect_null(part);
+    expect_violation("message: nothing there");
+    part = batch(1, 2, FRAME_VALUE, span_text("hello"));
+    part->bytes -= 1;
+    gate_data_in(gate, now, DATA, &part);
+    cr_expect_null(part);
+    cr_expect_eq(last.type, EVENT_VIOLATION);
+    nothing_out();
+    part = batch(1, 2, FRAME_VALUE, span_text("hello"));
+    part->data[BATCH_HEADER_BYTES + frame_total(5)] = 0x99;
+    gate_data_in(gate, now, DATA, &part);
+    cr_expect_eq(last.type, EVENT_VIOLATION);
+    nothing_out();
+    part = batch(1, 1, FRAME_TOPIC, span_text("a/b"));
+    part->data[BATCH_HEADER_BYTES + 17 + 7] = 0; /* TOPIC has seq 0 */
+    gate_data_in(gate, now, DATA, &part);
+    expect_violation("batch: a message of the other channel or direction");
+    part = batch(1, 1, FRAME_RESERVE, span_text("\xc1"));
+    gate_data_in(gate, now, DATA, &part);
+    cr_expect_eq(last.type, EVENT_VIOLATION);
+    nothing_out();
+}
+
+Test(gate, takes_an_unknown_message_from_newer_clients_alone)
+{
+    const struct span unknown = span_of("\x92\x3f\x01", 3); /* number 63 */
+    struct msg hello = {.type = MSG_HELLO, .as.hello = {.major = PROTOCOL_MAJOR}};
+    hello.as.hello.job = span_text("job");
+    control_in(CONTROL, &hello);
+    nothing_out();
+    gate_control_in(gate, now, CONTROL, unknown);
+    expect_violation("message: no message of this number");
+
+    hello.as.hello.minor = PROTOCOL_MINOR + 1;
+    control_in(OTHER, &hello);
+    nothing_out();
+    int before = steps;
+    gate_control_in(gate, now, OTHER, unknown);
+    cr_expect_eq(steps, before);
+    nothing_out();
+    gate_control_in(gate, now, CONTROL, unknown);
+    expect_violation("message: no message of this number");
+    gate_closed(gate, now, OTHER);
+    nothing_out();
+    gate_control_in(gate, now, OTHER, unknown);
+    expect_violation("message: no message of this number");
+}
+
+/* ---- out --------------------------------------------------------------------------------------- */
+
+static void say_things(struct effects *effects)
+{
+    effects_msg(effects, CONTROL, MSG_ECHO)->as.echo.sent_ns = 8;
+    effects_drop(effects, OTHER);
+}
+
+Test(gate, gives_messages_and_drops_in_order)
+{
+    struct gate_out out;
+    struct msg msg;
+    unsigned number;
+    script = say_things;
+    gate_tick(gate, now);
+    cr_assert(gate_out(gate, &out));
+    cr_expect_eq(out.kind, GATE_CONTROL);
+    cr_expect_eq(out.conn, CONTROL);
+    cr_assert_eq(msg_decode(buffer_span(out.part), MSG_LANE_CONTROL, MSG_TO_CLIENT, &msg, &number),
+                 WIRE_OK);
+    cr_expect_eq(msg.as.echo.sent_ns, 8);
+    buffer_unref(&out.part);
+    cr_assert(gate_out(gate, &out));
+    cr_expect_eq(out.kind, GATE_DROP);
+    cr_expect_eq(out.conn, OTHER);
+    nothing_out();
+}
+
+/* What the next script sends: runs of the payload that was let in last. */
+static struct {
+    uint32_t sub, offset, bytes, count;
+} runs[64];
+static int run_count;
+
+static void send_runs(struct effects *effects)
+{
+    for (int i = 0; i < run_count; i++) {
+        struct effect *run = effects_run(effects, DATA, runs[i].sub, last.as.data.payload);
+        run->offset = runs[i].offset;
+        run->bytes = runs[i].bytes;
+        run->count = runs[i].count;
+        /* Counts may stand anywhere. */
+        effects_retain(effects, last.as.data.payload, 2);
+        effects_release(effects, last.as.data.payload, 2);
+    }
+}
+
+static void let_in(struct buffer **part)
+{
+    script = send_runs;
+    gate_data_in(gate, now, DATA, part);
+}
+
+Test(gate, passes_a_payload_that_is_wanted_whole_by_reference)
+{
+    struct buffer *part = batch(0, 1000, FRAME_VALUE, span_text("hello"));
+    struct buffer *held = buffer_ref(part);
+    uint32_t stride = (uint32_t)frame_total(5);
+    runs[0].sub = 1, runs[0].offset = BATCH_HEADER_BYTES;
+    runs[0].bytes = 1000 * stride, runs[0].count = 1000;
+    /* To another subscription in two runs, which are one behind the other. */
+    runs[1].sub = 2, runs[1].offset = BATCH_HEADER_BYTES;
+    runs[1].bytes = 10 * stride, runs[1].count = 10;
+    runs[2].sub = 2, runs[2].offset = BATCH_HEADER_BYTES + 10 * stride;
+    runs[2].bytes = 990 * stride, runs[2].count = 990;
+    run_count = 3;
+    let_in(&part);
+    for (uint32_t sub = 1; sub <= 2; sub++) {
+        struct buffer *sent = data_out(DATA, sub);
+        cr_expect_eq(sent, held);
+        buffer_unref(&sent);
+    }
+    nothing_out();
+    cr_expect_eq(gate_payload_count(gate), 0);
+    cr_expect_eq(atomic_load(&held->refs), 1);
+    buffer_unref(&held);
+}
+
+Test(gate, packs_parts_of_a_payload_into_one_batch)
+{
+    struct buffer *part = batch(0, 4, FRAME_VALUE, span_text("hello"));
+    struct buffer *held = buffer_ref(part);
+    struct frame frame;
+    uint32_t stride = (uint32_t)frame_total(5);
+    runs[0].sub = 1, runs[0].offset = BATCH_HEADER_BYTES;
+    runs[0].bytes = stride, runs[0].count = 1;
+    runs[1].sub = 1, runs[1].offset = BATCH_HEADER_BYTES + 2 * stride;
+    runs[1].bytes = 2 * stride, runs[1].count = 2;
+    runs[2].sub = 2, runs[2].offset = BATCH_HEADER_BYTES + stride;
+    runs[2].bytes = stride, runs[2].count = 1;
+    run_count = 3;
+    let_in(&part);
+    struct buffer *sent = data_out(DATA, 1);
+    cr_expect_neq(sent, held);
+    cr_expect_eq(read_frames(sent, &frame), 3);
+    cr_expect_eq(frame.seq, 103);
+    cr_expect(span_equal(frame.value, span_text("hello")));
+    buffer_unref(&sent);
+    sent = data_out(DATA, 2);
+    cr_expect_eq(read_frames(sent, &frame), 1);
+    cr_expect_eq(frame.seq, 101);
+    buffer_unref(&sent);
+    nothing_out();
+    buffer_unref(&held);
+}
+
+static void send_frames(struct effects *effects)
+{
+    struct effect_frame *made = effects_frame(effects, DATA, 1, FRAME_TOPIC);
+    made->frame.topic = 9;
+    made->frame.value = span_text("alice/x");
+    made = effects_frame(effects, DATA, 1, FRAME_GAP);
+    made->frame.topic = 9;
+    made->frame.seq = 4;
+    made->gap = (struct frame_gap){.count = 6, .reason = GAP_NOT_KEPT};
+    run_count = 1;
+    send_runs(effects);
+}
+
+Test(gate, packs_frames_made_here_with_small_payloads)
+{
+    struct buffer *part = batch(0, 1, FRAME_VALUE, span_text("hello"));
+    struct batch_reader reader;
+    struct frame frame;
+    struct frame_gap gap;
+    runs[0].sub = 1, runs[0].offset = BATCH_HEADER_BYTES;
+    runs[0].bytes = (uint32_t)frame_total(5), runs[0].count = 1;
+    script = send_frames;
+    gate_data_in(gate, now, DATA, &part);
+    struct buffer *sent = data_out(DATA, 1);
+    cr_assert_eq(batch_reader_init(&reader, buffer_span(sent)), WIRE_OK);
+    cr_expect_eq(reader.frames, 3);
+    cr_assert_eq(batch_reader_next(&reader, &frame), WIRE_OK);
+    cr_expect_eq(frame.flags, FRAME_TOPIC);
+    cr_expect(span_equal(frame.value, span_text("alice/x")));
+    cr_assert_eq(batch_reader_next(&reader, &frame), WIRE_OK);
+    cr_expect_eq(frame.flags, FRAME_GAP);
+    cr_expect_eq(frame.seq, 4);
+    cr_assert_eq(frame_gap_decode(frame.value, &gap), WIRE_OK);
+    cr_expect_eq(gap.count, 6);
+    cr_expect_eq(gap.reason, GAP_NOT_KEPT);
+    cr_assert_eq(batch_reader_next(&reader, &frame), WIRE_OK);
+    cr_expect_eq(frame.seq, 100);
+    cr_expect_eq(batch_reader_next(&reader, &frame), WIRE_EMPTY);
+    buffer_unref(&sent);
+    nothing_out();
+}
+
+Test(gate, does_not_pack_a_large_payload_that_is_wanted_whole)
+{
+    struct buffer *part = batch(0, 1000, FRAME_VALUE, span_text("hello"));
+    struct buffer *held = buffer_ref(part);
+    struct frame frame;
+    runs[0].sub = 1, runs[0].offset = BATCH_HEADER_BYTES;
+    runs[0].bytes = 1000 * (uint32_t)frame_total(5), runs[0].count = 1000;
+    script = send_frames;
+    gate_data_in(gate, now, DATA, &part);
+    struct buffer *sent = data_out(DATA, 1);
+    cr_expect_eq(read_frames(sent, &frame), 2);
+    buffer_unref(&sent);
+    sent = data_out(DATA, 1);
+    cr_expect_eq(sent, held);
+    buffer_unref(&sent);
+    nothing_out();
+    buffer_unref(&held);
+}
+
+/* Sends count runs of a frame each, all but the first of a payload, with values of this size. */
+static void send_singly(uint32_t count, size_t value_bytes)
+{
+    static uint8_t value[LIMIT_CHUNK_BYTES];
+    struct buffer *part = batch(0, 1 + count, FRAME_VALUE, span_of(value, value_bytes));
+    uint32_t stride = (uint32_t)frame_total(value_bytes);
+    for (uint32_t i = 0; i < count; i++) {
+        runs[i].sub = 1;
+        runs[i].offset = BATCH_HEADER_BYTES + (1 + i) * stride;
+        runs[i].bytes = stride;
+        runs[i].count = 1;
+    }
+    run_count = (int)count;
+    let_in(&part);
+}
+
+/* How many frames the next part has. */
+static uint32_t frames_out(void)
+{
+    struct frame frame;
+    struct buffer *sent = data_out(DATA, 1);
+    cr_expect_leq(sent->bytes, LIMIT_PART_BYTES);
+    uint32_t count = read_frames(sent, &frame);
+    buffer_unref(&sent);
+    return count;
+}
+
+Test(gate, packs_up_to_the_size_of_a_batch)
+{
+    /* Frames of 8 KiB: sixteen would fill LIMIT_BATCH_BYTES if there were no header. */
+    const size_t small = 8192 - FRAME_HEADER_BYTES;
+    send_singly(15, small);
+    cr_expect_eq(frames_out(), 15);
+    nothing_out();
+    send_singly(17, small);
+    cr_expect_eq(frames_out(), 15);
+    cr_expect_eq(frames_out(), 2);
+    nothing_out();
+
+    /* The same to the byte, with values as large as the header leaves room for. */
+    send_singly(16, small - 8);
+    cr_expect_eq(frames_out(), 16);
+    nothing_out();
+}
+
+Test(gate, packs_large_frames_up_to_the_size_of_a_bulk_batch)
+{
+    const size_t bulk = 16384 - FRAME_HEADER_BYTES;
+    send_singly(31, bulk);
+    cr_expect_eq(frames_out(), 31);
+    nothing_out();
+    send_singly(33, bulk);
+    cr_expect_eq(frames_out(), 31);
+    cr_expect_eq(frames_out(), 2);
+    nothing_out();
+    /* A little less is not large. */
+    send_singly(31, bulk - 8);
+    cr_expect_eq(frames_out(), 8);
+    cr_expect_eq(frames_out(), 8);
+    cr_expect_eq(frames_out(), 8);
+    cr_expect_eq(frames_out(), 7);
+    nothing_out();
+}
+
+static void log_something(struct effects *effects)
+{
+    struct msg *msg = effects_msg(effects, 0, MSG_EVENT);
+    msg->as.event.name = span_text("refused");
+    msg->as.event.party = span_text("mallory");
+    msg->as.event.text = span_text("a batch: ends in the middle");
+    effects->items[effects->count - 1].type = EFFECT_LOG;
+}
+
+Test(gate, gives_log_lines_as_text)
+{
+    struct gate_out out;
+    script = log_something;
+    gate_tick(gate, now);
+    cr_assert(gate_out(gate, &out));
+    cr_expect_eq(out.kind, GATE_LOG);
+    cr_expect(out.is_warning);
+    cr_expect_str_eq(out.text, "refused mallory: a batch: ends in the middle");
+    nothing_out();
+}
+
+Test(gate, says_so_when_memory_for_a_batch_is_short)
+{
+    struct buffer *part = batch(1, 1, FRAME_VALUE, span_text("hello"));
+    memory.bytes_max = memory.bytes_used;
+    gate_data_in(gate, now, DATA, &part);
+    cr_expect_null(part);
+    cr_expect_eq(last.type, EVENT_VIOLATION);
+    nothing_out();
+    memory.bytes_max = UINT64_MAX;
+}
