@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* pool_test.c -- objects stay where they are, under numbers that are used again. */
+#include "libbus/base/list.h"
+#include "libbus/base/pool.h"
+
+#include <criterion/criterion.h>
+
+struct thing {
+    uint32_t id;
+    uint32_t number;
+    struct list link;
+};
+
+Test(pool, gives_zeroed_objects_that_stay_where_they_are)
+{
+    struct memory memory;
+    memory_heap_init(&memory, UINT64_MAX);
+    struct pool pool;
+    pool_init(&pool, &memory, sizeof(struct thing), 1000);
+    struct thing *first = pool_take(&pool);
+    first->number = 42;
+    for (int i = 1; i < 1000; i++) {
+        struct thing *thing = pool_take(&pool);
+        cr_assert_not_null(thing);
+        cr_assert_eq(thing->number, 0);
+        thing->number = 1;
+    }
+    cr_assert_null(pool_take(&pool), "the limit is 1000");
+    cr_assert_eq(pool_find(&pool, first->id), first);
+    cr_assert_eq(first->number, 42);
+    pool_give(&pool, first);
+    cr_assert_null(pool_find(&pool, 1));
+    struct thing *again = pool_take(&pool);
+    cr_assert_eq(again, first);
+    cr_assert_eq(again->number, 0);
+    pool_fini(&pool);
+    cr_assert_eq(memory.bytes_used, 0);
+}
+
+Test(pool, finds_nothing_under_numbers_that_were_never_given)
+{
+    struct memory memory;
+    memory_heap_init(&memory, UINT64_MAX);
+    struct pool pool;
+    pool_init(&pool, &memory, sizeof(struct thing), 10);
+    cr_assert_null(pool_find(&pool, 0));
+    cr_assert_null(pool_find(&pool, 1));
+    cr_assert_null(pool_find(&pool, UINT32_MAX));
+    struct thing *one = pool_take(&pool);
+    cr_assert_null(pool_find(&pool, one->id + 1));
+    cr_assert_eq(pool_next(&pool, 0), one);
+    cr_assert_null(pool_next(&pool, one->id));
+    pool_fini(&pool);
+}
+
+Test(pool, says_so_when_memory_is_short)
+{
+    struct memory memory;
+    memory_heap_init(&memory, 16);
+    struct pool pool;
+    pool_init(&pool, &memory, sizeof(struct thing), 10);
+    cr_assert_null(pool_take(&pool));
+    cr_assert_not(pool_reserve(&pool));
+    pool_fini(&pool);
+}
+
+Test(list, keeps_order_and_removes_twice_without_harm)
+{
+    struct list head;
+    struct thing things[3];
+    list_init(&head);
+    for (uint32_t i = 0; i < 3; i++) {
+        things[i].number = i;
+        list_push(&head, &things[i].link);
+    }
+    list_remove(&things[1].link);
+    list_remove(&things[1].link);
+    cr_assert_not(list_is_linked(&things[1].link));
+    uint32_t sum = 0;
+    LIST_EACH(link, &head)
+    {
+        sum = sum * 10 + LIST_OWNER(link, struct thing, link)->number;
+        list_remove(link);
+    }
+    cr_assert_eq(sum, 2); /* 0, then 2 */
+    cr_assert(list_is_empty(&head));
+}
