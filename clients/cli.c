@@ -245,7 +245,8 @@ bool cli_start(struct cli *cli, int argc, char **argv, const struct cli_flag *ow
 
 void cli_default_party(struct cli *cli, const char *party)
 {
-    if (cli->party == NULL && getenv("ERRBUS_PARTY") == NULL) {
+    const char *value = getenv("ERRBUS_PARTY");
+    if (cli->party == NULL && (value == NULL || value[0] == '\0')) {
         cli->party = party;
     }
 }
