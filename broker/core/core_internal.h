@@ -357,7 +357,7 @@ void session_attach(struct core *core, conn_id conn, uint64_t token);
 void session_position(struct core *core, struct session *session, const struct msg_position *msg);
 void session_ready(struct core *core, struct session *session);
 void session_beat(struct core *core, struct session *session, const struct msg_beat *beat);
-void session_progress(struct core *core, struct session *session, uint64_t next_within_ms);
+void session_promise(struct core *core, struct session *session, uint64_t next_within_ms);
 void session_hear(struct core *core, struct session *session);
 void session_closed(struct core *core, conn_id conn);
 void session_violation(struct core *core, conn_id conn, const char *complaint);
@@ -366,7 +366,7 @@ void session_stalled(struct core *core, struct session *session);
 /* The party of this session ends: slots, waits and watchers are told, and the session with it. */
 void session_end_party(struct core *core, struct session *session, enum party_event event,
                        struct failure *failure, enum wire_code code);
-void session_complete(struct core *core, struct session *session);
+void session_completed(struct core *core, struct session *session);
 void session_free_all(struct core *core);
 struct party *party_get(struct core *core, struct job *job, struct span name);
 void party_update_bare(struct party *party);

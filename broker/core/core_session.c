@@ -511,7 +511,7 @@ void session_beat(struct core *core, struct session *session, const struct msg_b
     msg->as.echo.broker_ns = core->now_ns;
 }
 
-void session_progress(struct core *core, struct session *session, uint64_t next_within_ms)
+void session_promise(struct core *core, struct session *session, uint64_t next_within_ms)
 {
     if (next_within_ms == 0)
         timers_clear(&core->timers, &session->progress);
@@ -629,7 +629,7 @@ void session_end_party(struct core *core, struct session *session, enum party_ev
     session_free(core, session);
 }
 
-void session_complete(struct core *core, struct session *session)
+void session_completed(struct core *core, struct session *session)
 {
     end_party(core, session->party, PARTY_COMPLETES, NULL);
 }

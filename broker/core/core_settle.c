@@ -193,7 +193,7 @@ static void do_complete(struct core *core, struct session *session, const struct
                "a party that owes slots cannot complete", NULL, 0, NULL);
         return;
     }
-    session_complete(core, session);
+    session_completed(core, session);
     answer(core, session, op->number, CODE_OK, "", "", NULL, 0, NULL);
 }
 
