@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* cli_test.c -- errbus pub, sub, tap and status: flags, environment, output, exit codes 0 to 6. */
+#include "tests/lib/expect.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(cli, .init = stage_open, .fini = stage_close, .timeout = 240);
+
+#define ARGUMENTS_MAX 24
+
+/* `errbus SUBCOMMAND -s CONTROL ...`; words end with NULL. */
+static void start(struct process *process, const char *subcommand, ...)
+{
+    const char *argv[ARGUMENTS_MAX] = {"errbus", subcommand, "-s", stage.control};
+    size_t count = 4;
+    va_list args;
+    va_start(args, subcommand);
+    for (const char *word = va_arg(args, const char *); word != NULL && count + 1 < ARGUMENTS_MAX;
+         word = va_arg(args, const char *)) {
+        argv[count++] = word;
+    }
+    va_end(args);
+    cr_assert(process_start(process, argv, NULL));
+}
+
+static void expect_exit(struct process *process, int code)
+{
+    int got = process_wait(process, SOON_MS);
+    cr_assert_eq(got, code, "ended with %d, not %d: %s%s", got, code, process_said(process),
+                 process_complained(process));
+}
+
+static void expect_output(struct process *process, const char *text)
+{
+    cr_assert_str_eq(process_said(process), text);
+}
+
+static void expect_line(struct process *process, const char *text)
+{
+    const char *line = NULL;
+    cr_assert(process_line(process, SOON_MS, &line), "no line, where '%s' was due: %s", text,
+              process_complained(process));
+    cr_assert_str_eq(line, text);
+}
+
+static void expect_complaint(const struct process *process, const char *text)
+{
+    cr_assert_not_null(strstr(process_complained(process), text), "not '%s' in: %s", text,
+                       process_complained(process));
+}
+
+/* The next line as an object; the caller's to json_decref. */
+static json_t *expect_json(struct process *process)
+{
+    const char *line = NULL;
+    json_error_t problem;
+    cr_assert(process_line(process, SOON_MS, &line), "no line: %s", process_complained(process));
+    json_t *object = json_loads(line, 0, &problem);
+    cr_assert(json_is_object(object), "no object: %s", line);
+    return object;
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text != NULL ? text : "(none)";
+}
+
+static int64_t number_of(const json_t *object, const char *key)
+{
+    const json_t *number = json_object_get(object, key);
+    cr_assert(json_is_integer(number), "no number '%s'", key);
+    return json_integer_value(number);
+}
+
+/* The next event of this name. */
+static json_t *expect_tapped(struct process *tap, const char *event)
+{
+    for (;;) {
+        json_t *object = expect_json(tap);
+        if (strcmp(text_of(object, "event"), event) == 0) {
+            return object;
+        }
+        json_decref(object);
+    }
+}
+
+static void run_pub(const char *party, const char *topic, const char *value)
+{
+    struct process pub;
+    start(&pub, "pub", "-p", party, topic, value, NULL);
+    expect_exit(&pub, 0);
+    expect_output(&pub, "");
+    process_fini(&pub);
+}
+
+/* ---- pub and sub ----------------------------------------------------------------------------- */
+
+Test(cli, publishes_and_prints_values)
+{
+    struct process sub;
+    run_pub("alice", "w", "hello");
+    run_pub("alice", "alice/w", "world");
+    start(&sub, "sub", "-C", "2", "alice/w", NULL);
+    expect_exit(&sub, 0);
+    expect_output(&sub, "hello\nworld\n");
+    process_fini(&sub);
+    start(&sub, "sub", "--count", "1", "-v", "--from", "1", "alice/#", NULL);
+    expect_exit(&sub, 0);
+    expect_output(&sub, "alice/w 1 world\n");
+    process_fini(&sub);
+}
+
+Test(cli, publishes_a_line_of_input_each)
+{
+    static const char text[] = "one\ntwo\n\nlast without newline";
+    struct process pub;
+    struct process sub;
+    start(&sub, "sub", "-C", "4", "+/w", NULL);
+    start(&pub, "pub", "-p", "alice", "w", NULL);
+    cr_assert(process_say(&pub, text, sizeof text - 1));
+    process_say_end(&pub);
+    expect_exit(&pub, 0);
+    expect_exit(&sub, 0);
+    expect_output(&sub, "one\ntwo\n\nlast without newline\n");
+    process_fini(&pub);
+    process_fini(&sub);
+    start(&pub, "pub", "-p", "alice", "-C", "2", "w", NULL);
+    cr_assert(process_say(&pub, "a\nb\nc\n", 6));
+    expect_exit(&pub, 0);
+    process_fini(&pub);
+    start(&sub, "sub", "-W", "1", "--from", "4", "alice/w", NULL);
+    expect_exit(&sub, 4);
+    expect_output(&sub, "a\nb\n");
+    process_fini(&sub);
+}
+
+Test(cli, takes_the_environment_where_no_flag_says_otherwise)
+{
+    char server[300];
+    snprintf(server, sizeof server, "ERRBUS_SERVER=%s", stage.control);
+    const char *const environment[] = {server, "ERRBUS_JOB=env-job", "ERRBUS_PARTY=env-party",
+                                       NULL};
+    const char *const by_environment[] = {"errbus", "pub", "w", "x", NULL};
+    const char *const by_flags[] = {"errbus", "pub", "--job=flag-job", "-p", "flag-party", "w",
+                                    "y",      NULL};
+    const char *const *const calls[] = {by_environment, by_flags};
+    for (size_t i = 0; i < 2; i++) {
+        struct process pub;
+        cr_assert(process_start(&pub, calls[i], environment));
+        expect_exit(&pub, 0);
+        process_fini(&pub);
+    }
+    struct bus_status_row row;
+    cr_expect(find_row("env-job", BUS_STATUS_TOPIC, "env-party/w", &row));
+    cr_expect(find_row("flag-job", BUS_STATUS_TOPIC, "flag-party/w", &row));
+}
+
+Test(cli, settles_with_an_error_and_prints_it_in_full)
+{
+    struct process pub;
+    struct process sub;
+    start(&pub, "pub", "-p", "alice", "w", "--fail", "app.disk_full:no space: /scratch", NULL);
+    expect_exit(&pub, 0);
+    process_fini(&pub);
+    run_pub("alice", "w", "next");
+    start(&sub, "sub", "-C", "2", "alice/w", NULL);
+    expect_exit(&sub, 3);
+    expect_output(&sub, "next\n");
+    expect_complaint(&sub, "alice/w 0");
+    expect_complaint(&sub, "app.disk_full");
+    expect_complaint(&sub, "no space: /scratch");
+    process_fini(&sub);
+
+    start(&sub, "sub", "--json", "-C", "2", "alice/w", NULL);
+    json_t *line = expect_json(&sub);
+    cr_expect_str_eq(text_of(line, "kind"), "error");
+    cr_expect_str_eq(text_of(line, "topic"), "alice/w");
+    cr_expect_eq(number_of(line, "seq"), 0);
+    const json_t *error = json_object_get(line, "error");
+    cr_expect_str_eq(text_of(error, "kind"), "application");
+    cr_expect_str_eq(text_of(error, "type"), "app.disk_full");
+    cr_expect_str_eq(text_of(error, "message"), "no space: /scratch");
+    cr_expect_str_eq(text_of(error, "party"), "alice");
+    cr_expect_str_eq(text_of(error, "topic"), "alice/w");
+    cr_expect_eq(number_of(error, "seq"), 0);
+    cr_expect_neq(strcmp(text_of(error, "id"), "(none)"), 0);
+    cr_expect_neq(strcmp(text_of(error, "occurred_at"), "(none)"), 0);
+    cr_expect(json_is_null(json_object_get(error, "recoverable")));
+    cr_expect(json_is_null(json_object_get(error, "cause")));
+    cr_expect_str_eq(text_of(json_object_get(error, "root"), "type"), "app.disk_full");
+    json_decref(line);
+    line = expect_json(&sub);
+    cr_expect_str_eq(text_of(line, "kind"), "value");
+    cr_expect_eq(number_of(line, "seq"), 1);
+    cr_expect_str_eq(text_of(line, "value"), "next");
+    cr_expect_null(json_object_get(line, "encoding"));
+    json_decref(line);
+    expect_exit(&sub, 3);
+    process_fini(&sub);
+}
+
+/* Bytes that are no text are printed in base64 in JSON, and as they are otherwise. */
+Test(cli, prints_values_that_are_no_text)
+{
+    struct process sub;
+    struct bus *alice = must_open("alice");
+    expect_code(bus_publish(alice, "w", "\xff\x00\x01z", 4), BUS_OK);
+    must_publish(alice, "w", "gr\xc3\xbc\xc3\x9f");
+    expect_code(bus_publish(alice, "w", "a\0b", 3), BUS_OK);
+    must_close(&alice);
+    start(&sub, "sub", "--json", "-C", "3", "alice/w", NULL);
+    json_t *line = expect_json(&sub);
+    cr_expect_str_eq(text_of(line, "value"), "/wABeg==");
+    cr_expect_str_eq(text_of(line, "encoding"), "base64");
+    json_decref(line);
+    line = expect_json(&sub);
+    cr_expect_str_eq(text_of(line, "value"), "gr\xc3\xbc\xc3\x9f");
+    json_decref(line);
+    line = expect_json(&sub);
+    cr_expect_eq(json_string_length(json_object_get(line, "value")), 3);
+    json_decref(line);
+    expect_exit(&sub, 0);
+    process_fini(&sub);
+}
+
+Test(cli, promises_holds_and_leaves)
+{
+    struct process pub;
+    struct process sub;
+    start(&sub, "sub", "-C", "1", "alice/w", NULL);
+    start(&pub, "pub", "-p", "alice", "w", "--reserve-only", "--hold", "0.3", NULL);
+    expect_line(&pub, "reserved alice/w 0");
+    expect_exit(&pub, 0);
+    expect_exit(&sub, 3);
+    expect_complaint(&sub, "party_left");
+    process_fini(&pub);
+    process_fini(&sub);
+}
+
+Test(cli, tells_of_a_killed_holder)
+{
+    struct process pub;
+    struct process sub;
+    start(&sub, "sub", "--json", "-C", "1", "alice/w", NULL);
+    start(&pub, "pub", "-p", "alice", "--json", "--reserve-only", "w", NULL);
+    json_t *line = expect_json(&pub);
+    cr_expect_str_eq(text_of(line, "topic"), "alice/w");
+    json_decref(line);
+    process_signal(&pub, SIGKILL);
+    line = expect_json(&sub);
+    cr_expect_str_eq(text_of(line, "kind"), "error");
+    cr_expect_str_eq(text_of(json_object_get(line, "error"), "kind"), "party_lost");
+    json_decref(line);
+    expect_exit(&sub, 3);
+    process_fini(&pub);
+    process_fini(&sub);
+}
+
+Test(cli, says_when_a_party_ends_owing_nothing)
+{
+    struct process sub;
+    start(&sub, "sub", "--json", "-W", "2", "alice/w", NULL);
+    run_pub("alice", "w", "x");
+    json_t *line = expect_json(&sub);
+    cr_expect_str_eq(text_of(line, "kind"), "value");
+    json_decref(line);
+    line = expect_json(&sub);
+    cr_expect_str_eq(text_of(line, "kind"), "end");
+    json_decref(line);
+    expect_exit(&sub, 4);
+    process_fini(&sub);
+}
+
+Test(cli, goes_on_where_a_durable_name_was)
+{
+    struct process sub;
+    for (int i = 0; i < 3; i++) {
+        char value[8];
+        snprintf(value, sizeof value, "%d", i);
+        run_pub("alice", "w", value);
+    }
+    for (int i = 0; i < 3; i++) {
+        char value[8];
+        snprintf(value, sizeof value, "%d\n", i);
+        start(&sub, "sub", "-p", "bob", "--durable", "steps", "-C", "1", "alice/w", NULL);
+        expect_exit(&sub, 0);
+        expect_output(&sub, value);
+        process_fini(&sub);
+    }
+}
+
+/* Twice the SIGTERM of anything that waits: in good order the first time, at once the second. */
+Test(cli, leaves_when_told_to)
+{
+    struct process sub;
+    struct process pub;
+    struct process tap;
+    run_pub("alice", "w", "x");
+    start(&sub, "sub", "+/w", NULL);
+    expect_line(&sub, "x");
+    process_signal(&sub, SIGTERM);
+    expect_exit(&sub, 0);
+    process_fini(&sub);
+
+    start(&tap, "tap", "--json", "--from", "oldest", NULL);
+    json_decref(expect_json(&tap));
+    process_signal(&tap, SIGINT);
+    expect_exit(&tap, 0);
+    process_fini(&tap);
+
+    start(&pub, "pub", "-p", "bob", "w", "--reserve-only", NULL);
+    expect_line(&pub, "reserved bob/w 0");
+    process_signal(&stage.process, SIGSTOP);
+    process_signal(&pub, SIGTERM);
+    cr_expect_eq(process_wait(&pub, 200), -1, "it cannot have said goodbye");
+    int64_t start_ms = test_now_ms();
+    process_signal(&pub, SIGTERM);
+    expect_exit(&pub, 128 + SIGTERM);
+    cr_expect_lt(test_now_ms() - start_ms, AT_ONCE_MS);
+    process_signal(&stage.process, SIGCONT);
+    process_fini(&pub);
+}
+
+/* ---- tap ------------------------------------------------------------------------------------- */
+
+Test(cli, taps_the_whole_story)
+{
+    struct process pub;
+    struct process tap;
+    start(&tap, "tap", "--json", "--from", "1", "-W", "20", NULL);
+    start(&pub, "pub", "-p", "alice", "w", "--fail", "app.x:why", NULL);
+    expect_exit(&pub, 0);
+    process_fini(&pub);
+    json_t *event = expect_tapped(&tap, "party.joined");
+    cr_expect_eq(number_of(event, "id"), 1);
+    cr_expect_str_eq(text_of(event, "party"), "alice");
+    cr_expect_eq(number_of(event, "incarnation"), 1);
+    cr_expect_str_eq(text_of(event, "job"), "default");
+    cr_expect_neq(strcmp(text_of(event, "at"), "(none)"), 0);
+    json_decref(event);
+    event = expect_tapped(&tap, "slot.failed");
+    cr_expect_str_eq(text_of(event, "topic"), "alice/w");
+    cr_expect_eq(number_of(event, "seq"), 0);
+    const json_t *error = json_object_get(event, "error");
+    static const char *const keys[] = {"id",          "kind",  "type", "message",
+                                       "party",       "topic", "seq",  "recoverable",
+                                       "occurred_at", "cause", "root"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        cr_expect_not_null(json_object_get(error, keys[i]), "the error has no '%s'", keys[i]);
+    }
+    cr_expect_str_eq(text_of(error, "message"), "why");
+    json_decref(event);
+    event = expect_tapped(&tap, "party.left");
+    json_decref(event);
+
+    start(&pub, "pub", "-p", "alice", "w", "--reserve-only", NULL);
+    expect_line(&pub, "reserved alice/w 1");
+    process_signal(&pub, SIGKILL);
+    json_decref(expect_tapped(&tap, "party.suspect"));
+    event = expect_tapped(&tap, "party.lost");
+    cr_expect_eq(number_of(event, "incarnation"), 2);
+    cr_expect_eq(number_of(event, "count"), 1);
+    cr_expect_str_eq(text_of(json_object_get(event, "error"), "kind"), "party_lost");
+    json_decref(event);
+    process_fini(&pub);
+    process_signal(&tap, SIGTERM);
+    expect_exit(&tap, 0);
+    process_fini(&tap);
+}
+
+Test(cli, taps_without_colours_where_there_is_no_terminal)
+{
+    struct process tap;
+    run_pub("alice", "w", "x");
+    start(&tap, "tap", "--from", "oldest", "-C", "2", NULL);
+    expect_exit(&tap, 0);
+    cr_expect_not_null(strstr(process_said(&tap), "party.joined"));
+    cr_expect_not_null(strstr(process_said(&tap), "party.left"));
+    cr_expect_not_null(strstr(process_said(&tap), "alice"));
+    cr_expect_null(strchr(process_said(&tap), '\033'));
+    process_fini(&tap);
+}
+
+/* ---- status ---------------------------------------------------------------------------------- */
+
+Test(cli, shows_the_status)
+{
+    struct process pub;
+    struct process status;
+    start(&pub, "pub", "-j", "shown", "-p", "alice", "w", "--reserve-only", NULL);
+    expect_line(&pub, "reserved alice/w 0");
+    start(&status, "status", NULL);
+    expect_exit(&status, 0);
+    cr_expect_not_null(strstr(process_said(&status), "job shown: 1 open"), "%s",
+                       process_said(&status));
+    cr_expect_not_null(strstr(process_said(&status), "party alice/1: running"), "%s",
+                       process_said(&status));
+    cr_expect_not_null(strstr(process_said(&status), "topic alice/w: 1 open"), "%s",
+                       process_said(&status));
+    process_fini(&status);
+
+    start(&status, "status", "--json", "-j", "shown", NULL);
+    expect_exit(&status, 0);
+    bool is_shown[3] = {false, false, false};
+    json_t *line = expect_json(&status);
+    cr_expect_str_eq(text_of(line, "kind"), "broker");
+    cr_expect_str_eq(text_of(line, "version"), bus_version());
+    json_decref(line);
+    const char *text = NULL;
+    while (process_line(&status, 0, &text)) {
+        line = json_loads(text, 0, NULL);
+        is_shown[0] |= strcmp(text_of(line, "kind"), "job") == 0;
+        is_shown[1] |= strcmp(text_of(line, "kind"), "party") == 0 &&
+                       strcmp(text_of(line, "state"), "running") == 0 &&
+                       number_of(line, "silent_ms") >= 0;
+        is_shown[2] |= strcmp(text_of(line, "kind"), "topic") == 0 && number_of(line, "open") == 1;
+        json_decref(line);
+    }
+    cr_expect(is_shown[0] && is_shown[1] && is_shown[2], "%s", process_said(&status));
+    process_fini(&status);
+    process_fini(&pub);
+}
+
+/* ---- exit codes ------------------------------------------------------------------------------ */
+
+static void expect_usage(const char *const *words)
+{
+    struct process process;
+    const char *argv[ARGUMENTS_MAX] = {"errbus"};
+    size_t count = 1;
+    for (; words[count - 1] != NULL; count++) {
+        argv[count] = words[count - 1];
+    }
+    cr_assert(process_start(&process, argv, NULL));
+    int got = process_wait(&process, SOON_MS);
+    cr_expect_eq(got, 2, "errbus %s %s ...: %d", words[0] != NULL ? words[0] : "",
+                 words[0] != NULL && words[1] != NULL ? words[1] : "", got);
+    cr_expect_str_neq(process_complained(&process), "");
+    process_fini(&process);
+}
+
+Test(cli, says_2_of_a_wrong_call)
+{
+    static const char *const calls[][8] = {
+        {NULL},
+        {"nonsense", NULL},
+        {"pub", NULL},
+        {"pub", "w", "x", "y", NULL},
+        {"pub", "w", "--fail", "no-colon", NULL},
+        {"pub", "w", "--fail", "a:b", "--reserve-only", NULL},
+        {"pub", "w", "x", "--reserve-only", NULL},
+        {"pub", "w", "--hold", "1", NULL},
+        {"pub", "w", "--nonsense", NULL},
+        {"pub", "w", "x", "-W", "soon", NULL},
+        {"sub", NULL},
+        {"sub", "a", "b", NULL},
+        {"sub", "a/#", "--count", "-1", NULL},
+        {"sub", "a/#", "--count", NULL},
+        {"sub", "a/#", "--from", "nowhere", NULL},
+        {"tap", "x", NULL},
+        {"tap", "--from", "nowhere", NULL},
+        {"status", "x", NULL},
+    };
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        expect_usage(calls[i]);
+    }
+    struct process sub;
+    start(&sub, "sub", "a//b", NULL);
+    expect_exit(&sub, 2);
+    process_fini(&sub);
+}
+
+Test(cli, says_0_of_help)
+{
+    static const char *const calls[][4] = {
+        {"errbus", "-h", NULL},        {"errbus", "--version", NULL},
+        {"errbus", "pub", "-h", NULL}, {"errbus", "sub", "--help", NULL},
+        {"errbus", "tap", "-h", NULL}, {"errbus", "status", "-h", NULL}};
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        struct process process;
+        cr_assert(process_start(&process, calls[i], NULL));
+        expect_exit(&process, 0);
+        cr_expect_str_neq(process_said(&process), "");
+        cr_expect_str_eq(process_complained(&process), "");
+        process_fini(&process);
+    }
+}
+
+Test(cli, says_1_where_its_output_cannot_be_written)
+{
+    struct process sub;
+    char command[600];
+    char program[512];
+    run_pub("alice", "w", "x");
+    snprintf(command, sizeof command, "%s sub -s %s -C 1 alice/w >/dev/full",
+             process_path("errbus", program, sizeof program), stage.control);
+    const char *const argv[] = {"/bin/sh", "-c", command, NULL};
+    cr_assert(process_start(&sub, argv, NULL));
+    expect_exit(&sub, 1);
+    process_fini(&sub);
+}
+
+Test(cli, says_4_when_the_time_is_up)
+{
+    struct process sub;
+    int64_t start_ms = test_now_ms();
+    start(&sub, "sub", "-W", "0.3", "alice/w", NULL);
+    expect_exit(&sub, 4);
+    cr_expect_geq(test_now_ms() - start_ms, 299);
+    process_fini(&sub);
+}
+
+Test(cli, says_5_when_the_broker_is_lost)
+{
+    struct process sub;
+    struct process tap;
+    struct process pub;
+    run_pub("alice", "w", "x");
+    start(&sub, "sub", "+/w", NULL);
+    expect_line(&sub, "x");
+    start(&tap, "tap", "--from", "oldest", NULL);
+    const char *line = NULL;
+    cr_assert(process_line(&tap, SOON_MS, &line));
+    start(&pub, "pub", "-p", "bob", "w", "--reserve-only", NULL);
+    expect_line(&pub, "reserved bob/w 0");
+    cr_expect_eq(broker_stop(&stage, SOON_MS), 0);
+    expect_exit(&sub, 5);
+    expect_exit(&tap, 5);
+    expect_exit(&pub, 5);
+    process_fini(&sub);
+    process_fini(&tap);
+    process_fini(&pub);
+
+    /* Nobody there. */
+    start(&sub, "sub", "-W", "0.3", "alice/w", NULL);
+    expect_exit(&sub, 5);
+    process_fini(&sub);
+    start(&sub, "status", "-W", "0.3", NULL);
+    expect_exit(&sub, 5);
+    process_fini(&sub);
+}
+
+Test(cli, says_6_when_denied_or_fenced)
+{
+    struct process first;
+    struct process second;
+    start(&first, "pub", "-p", "alice", "w", "--reserve-only", NULL);
+    expect_line(&first, "reserved alice/w 0");
+    start(&second, "pub", "-p", "alice", "w", "x", NULL);
+    expect_exit(&second, 6);
+    expect_complaint(&second, "errbus.name_taken");
+    process_fini(&second);
+
+    /* Ten seconds of silence fence it. */
+    struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
+    process_signal(&first, SIGSTOP);
+    expect_event(tap, "party.lost", "alice");
+    process_signal(&first, SIGCONT);
+    expect_exit(&first, 6);
+    process_fini(&first);
+    bus_tap_close(&tap);
+}

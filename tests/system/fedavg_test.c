@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* fedavg_test.c -- the worked example on real data, with each way to fail, and the demonstration. */
+#include "tests/lib/expect.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(fedavg, .init = stage_open, .fini = stage_close, .timeout = 300);
+
+#define SILOS 3
+#define DATA TEST_SOURCE_DIR "/clients/fedavg/breast_cancer.csv"
+#define ROUNDS "6"
+
+struct run {
+    struct process aggregator;
+    struct process silos[SILOS];
+};
+
+/* Silo 2 fails in round 2 in this way, or nobody does (NULL). */
+static void start_run(struct run *run, const char *how, const char *min)
+{
+    static const char *const shards[SILOS] = {"1/3", "2/3", "3/3"};
+    for (size_t i = 0; i < SILOS; i++) {
+        const char *silo[] = {"fedavg",  "silo",   "-s", stage.control, "--shard",
+                              shards[i], "--data", DATA, NULL,          NULL,
+                              NULL,      NULL,     NULL, NULL,          NULL};
+        if (i == 1 && how != NULL) {
+            const char *const more[] = {"--fail-at", "2", "--fail-how", how, "--lost-after", "1"};
+            memcpy(silo + 8, more, sizeof more);
+        }
+        cr_assert(process_start(&run->silos[i], silo, NULL));
+    }
+    const char *const aggregator[] = {"fedavg", "aggregator", "-s",     stage.control, "--data",
+                                      DATA,     "--min",      min,      "--rounds",    ROUNDS,
+                                      "silo-1", "silo-2",     "silo-3", NULL};
+    cr_assert(process_start(&run->aggregator, aggregator, NULL));
+}
+
+static void fini_run(struct run *run)
+{
+    process_fini(&run->aggregator);
+    for (size_t i = 0; i < SILOS; i++) {
+        process_fini(&run->silos[i]);
+    }
+}
+
+static void expect_exit(struct process *process, int code)
+{
+    int got = process_wait(process, 3 * SOON_MS);
+    cr_assert_eq(got, code, "ended with %d, not %d: %s%s", got, code, process_said(process),
+                 process_complained(process));
+}
+
+static double accuracy_of(const struct process *process)
+{
+    const char *at = strstr(process_said(process), "done: held-out accuracy ");
+    cr_assert_not_null(at, "%s", process_said(process));
+    return strtod(at + strlen("done: held-out accuracy "), NULL);
+}
+
+static void expect_said(const struct process *process, const char *text)
+{
+    cr_assert_not_null(strstr(process_said(process), text), "not '%s' in: %s", text,
+                       process_said(process));
+}
+
+Test(fedavg, learns_when_nobody_fails)
+{
+    struct run run;
+    start_run(&run, NULL, "3");
+    expect_exit(&run.aggregator, 0);
+    for (size_t i = 0; i < SILOS; i++) {
+        expect_exit(&run.silos[i], 0);
+        expect_said(&run.silos[i], "done: accuracy");
+    }
+    expect_said(&run.aggregator, "round 5: 3 of 3 silos");
+    cr_expect_null(strstr(process_said(&run.aggregator), "lacks"));
+    cr_expect_gt(accuracy_of(&run.aggregator), 0.9);
+    fini_run(&run);
+}
+
+/* The aggregator and the other two go on well; the second silo ends with code. */
+static void expect_going_on(const char *how, int code, const char *line, const char *later)
+{
+    struct run run;
+    start_run(&run, how, "2");
+    expect_exit(&run.aggregator, 0);
+    expect_exit(&run.silos[0], 0);
+    expect_exit(&run.silos[2], 0);
+    if (strcmp(how, "stop") == 0) {
+        process_signal(&run.silos[1], SIGCONT);
+    }
+    expect_exit(&run.silos[1], code);
+    expect_said(&run.aggregator, line);
+    expect_said(&run.aggregator, later);
+    cr_expect_gt(accuracy_of(&run.aggregator), 0.9);
+    fini_run(&run);
+}
+
+Test(fedavg, goes_on_without_a_silo_that_raises)
+{
+    expect_going_on("raise", 0, "round 2 lacks silo-2: application: fedavg.training_failed",
+                    "round 3: 3 of 3 silos");
+}
+
+Test(fedavg, goes_on_without_a_silo_that_leaves)
+{
+    expect_going_on("exit", 1, "round 2 lacks silo-2: party_left", "round 3: 2 of 3 silos");
+}
+
+Test(fedavg, goes_on_without_a_silo_that_is_killed)
+{
+    expect_going_on("kill", 128 + SIGKILL, "round 2 lacks silo-2: party_lost",
+                    "round 5: 2 of 3 silos");
+}
+
+Test(fedavg, goes_on_without_a_silo_that_is_stopped)
+{
+    expect_going_on("stop", 6, "round 2 lacks silo-2: party_lost", "round 5: 2 of 3 silos");
+}
+
+Test(fedavg, goes_on_without_weights_that_are_no_numbers)
+{
+    expect_going_on("nan", 0, "round 2 lacks silo-2: ", "round 3: 3 of 3 silos");
+}
+
+/* With too few left the error travels: to the aggregator, and from it to who waits for the model. */
+Test(fedavg, fails_for_all_when_too_few_are_left)
+{
+    struct run run;
+    start_run(&run, "kill", "3");
+    expect_exit(&run.aggregator, 3);
+    expect_said(&run.aggregator, "round 2 lacks silo-2: party_lost");
+    expect_exit(&run.silos[0], 3);
+    expect_exit(&run.silos[2], 3);
+    cr_expect_not_null(strstr(process_complained(&run.silos[0]), "silo-2"), "%s",
+                       process_complained(&run.silos[0]));
+    fini_run(&run);
+}
+
+Test(fedavg, is_shown_by_the_demonstration)
+{
+    char program[512];
+    char *slash = NULL;
+    struct process demo;
+    process_path("errbusd", program, sizeof program);
+    for (int level = 0; level < 2; level++) {
+        slash = strrchr(program, '/');
+        cr_assert_not_null(slash);
+        *slash = '\0';
+    }
+    const char *const argv[] = {"bash", TEST_SOURCE_DIR "/clients/fedavg/demo.sh", program, NULL};
+    cr_assert(process_start(&demo, argv, NULL));
+    expect_exit(&demo, 0);
+    expect_said(&demo, "party.lost");
+    expect_said(&demo, "the job ended well without it");
+    process_fini(&demo);
+}
