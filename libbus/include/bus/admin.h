@@ -43,7 +43,7 @@ BUS_API size_t bus_status_count(const struct bus_status *status);
 BUS_API const struct bus_status_row *bus_status_at(const struct bus_status *status, size_t index);
 BUS_API const char *bus_status_version(const struct bus_status *status);  /* of the broker */
 BUS_API uint64_t bus_status_uptime_ms(const struct bus_status *status);
-BUS_API uint64_t bus_status_refused(const struct bus_status *status); /* messages, since its start */
+BUS_API uint64_t bus_status_refused(const struct bus_status *status); /* messages, ever */
 BUS_API void bus_status_free(struct bus_status **status);
 
 #ifdef __cplusplus

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* await.c -- waiting for given slots.
+ *
+ * A wish whose caller's time was up is not taken back at once: it stays among bus->awaits, for the
+ * next call for the same slot to go on with; so a loop of short waits, or of BUS_POLL, comes to its
+ * end.  Wishes are few or many, so they are found by hash.  The oldest are given up when there is
+ * no room, and what was answered meanwhile holds no more than inbox_bytes_max. */
+#include "libbus/api/api_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "libbus/base/pattern.h"
+
+enum { AWAIT_BUCKETS = 1024 };
+
+struct await {
+    struct list link;   /* in bus->awaits.all, oldest first, while nobody waits for it */
+    struct await *next; /* in its bucket, likewise */
+    uint64_t want;      /* the session's number */
+    uint64_t seq;
+    bool is_value_wanted;
+    bool is_answered; /* item is there */
+    struct session_item item;
+    char topic[LIMIT_NAME_BYTES + 1];
+};
+
+struct await_table {
+    struct list all;
+    struct await *buckets[AWAIT_BUCKETS];
+    uint32_t count;
+    uint64_t answered_bytes;
+};
+
+struct await_table *await_table_new(void)
+{
+    struct await_table *table = calloc(1, sizeof *table);
+    if (table != NULL)
+        list_init(&table->all);
+    return table;
+}
+
+static struct await **bucket_of(struct await_table *table, const char *topic, uint64_t seq)
+{
+    uint64_t hash = seq * UINT64_C(0x9e3779b97f4a7c15);
+    for (; *topic != '\0'; topic++)
+        hash = (hash ^ (unsigned char)*topic) * UINT64_C(0x100000001b3);
+    return &table->buckets[(hash >> 32) % AWAIT_BUCKETS];
+}
+
+/* ---- wishes that nobody waits for now; all with the lock ------------------------------------- */
+
+static void take_out(struct bus *bus, struct await *await)
+{
+    struct await **at = bucket_of(bus->awaits, await->topic, await->seq);
+    while (*at != await)
+        at = &(*at)->next;
+    *at = await->next;
+    list_remove(&await->link);
+    bus->awaits->count--;
+    if (await->is_answered)
+        bus->awaits->answered_bytes -= await->item.value.bytes;
+}
+
+/* Nobody wants it any more. */
+static void drop(struct bus *bus, struct await *await)
+{
+    if (!await->is_answered && bus->session != NULL)
+        session_unawait(bus->session, await->want);
+    buffer_unref(&await->item.buffer);
+    free(await);
+}
+
+static bool drop_oldest(struct bus *bus)
+{
+    if (list_is_empty(&bus->awaits->all))
+        return false;
+    struct await *oldest = LIST_OWNER(bus->awaits->all.next, struct await, link);
+    take_out(bus, oldest);
+    drop(bus, oldest);
+    return true;
+}
+
+static void put_by(struct bus *bus, struct await *await)
+{
+    if (bus->session == NULL) {
+        drop(bus, await);
+        return;
+    }
+    struct await_table *table = bus->awaits;
+    struct await **bucket = bucket_of(table, await->topic, await->seq);
+    await->next = *bucket;
+    *bucket = await;
+    list_push(&table->all, &await->link);
+    table->count++;
+    if (await->is_answered)
+        table->answered_bytes += await->item.value.bytes;
+}
+
+static void look(struct bus *bus, struct await *await)
+{
+    if (!await->is_answered)
+        await->is_answered = session_want_take(bus->session, await->want, &await->item) == CODE_OK;
+}
+
+void await_collect(struct bus *bus)
+{
+    struct await_table *table = bus->awaits;
+    if (table == NULL || table->count == 0)
+        return;
+    LIST_EACH(link, &table->all)
+    {
+        struct await *await = LIST_OWNER(link, struct await, link);
+        if (await->is_answered)
+            continue;
+        look(bus, await);
+        if (await->is_answered)
+            table->answered_bytes += await->item.value.bytes;
+    }
+    while (table->answered_bytes > bus->options.inbox_bytes_max && table->count > 1)
+        (void)drop_oldest(bus); /* there are some */
+}
+
+void await_discard_all(struct bus *bus)
+{
+    if (bus->awaits == NULL)
+        return;
+    while (drop_oldest(bus))
+        continue;
+}
+
+static struct await *find(struct bus *bus, const char *topic, uint64_t seq, bool is_value_wanted)
+{
+    struct await *await = *bucket_of(bus->awaits, topic, seq);
+    while (await != NULL && (await->seq != seq || await->is_value_wanted != is_value_wanted ||
+                             strcmp(await->topic, topic) != 0))
+        await = await->next;
+    if (await != NULL)
+        take_out(bus, await);
+    return await;
+}
+
+/* Goes on with a wish, or makes a new one. */
+static enum bus_err begin(struct bus *bus, const char *topic, uint64_t seq, bool is_value_wanted,
+                          struct await **out_await)
+{
+    struct await *await = find(bus, topic, seq, is_value_wanted);
+    if (await != NULL) {
+        *out_await = await;
+        return BUS_OK;
+    }
+    await = calloc(1, sizeof *await);
+    if (await == NULL)
+        return BUS_ENOMEM;
+    enum wire_code code = CODE_EFULL;
+    do {
+        code = session_await(bus->session, span_text(topic), seq, is_value_wanted, &await->want);
+    } while (code == CODE_EFULL && drop_oldest(bus));
+    if (code != CODE_OK) {
+        free(await);
+        return (enum bus_err)code;
+    }
+    list_init(&await->link);
+    await->seq = seq;
+    await->is_value_wanted = is_value_wanted;
+    memcpy(await->topic, topic, strlen(topic) + 1);
+    *out_await = await;
+    return BUS_OK;
+}
+
+static enum bus_err say(struct bus *bus, enum bus_err err, const char *topic,
+                        struct bus_error **reterr)
+{
+    switch (err) {
+    case BUS_OK: return err;
+    case BUS_ENOMEM: return error_say_static(reterr, err, &error_no_memory);
+    case BUS_ETIMEDOUT: return error_say_static(reterr, err, &error_timed_out);
+    case BUS_EINVAL:
+        return error_say(reterr, err, ERROR_TYPE_NAME,
+                         "'%.250s' is no topic: \"party/name\" is wanted", topic);
+    case BUS_EFULL:
+        return error_say(reterr, err, ERROR_TYPE_FULL, "more than %d slots are awaited",
+                         LIMIT_AWAITS);
+    default: return api_say_over(bus, err, reterr);
+    }
+}
+
+/* ---- one ------------------------------------------------------------------------------------- */
+
+/* Takes the answer out of await; the rest of it is freed. */
+static enum bus_err answer(struct await *await, struct bus_msg **out_msg, struct bus_error **reterr)
+{
+    enum bus_err err = BUS_OK;
+    if (await->item.kind != SESSION_ITEM_VALUE) {
+        if (reterr != NULL)
+            *reterr = error_from_wire(await->item.value);
+        err = BUS_EFAILED;
+    } else if (out_msg != NULL) {
+        *out_msg = msg_new(await->topic, &await->item);
+        if (*out_msg == NULL)
+            err = error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+    }
+    buffer_unref(&await->item.buffer);
+    free(await);
+    return err;
+}
+
+enum bus_err bus_await(struct bus *bus, const char *topic, uint64_t seq, int64_t timeout_ms,
+                       struct bus_msg **out_msg, struct bus_error **reterr)
+{
+    struct await *await = NULL;
+    if (bus == NULL || topic == NULL || !options_time_is_valid(timeout_ms))
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "bus_await() wants bus and topic, and a timeout_ms of 0 and more or "
+                         "BUS_FOREVER");
+    if (api_is_foreign(bus))
+        return error_say_static(reterr, BUS_ECLOSED, &error_forked);
+    if (!topic_is_valid(span_text(topic)))
+        return say(bus, BUS_EINVAL, topic, reterr);
+    int64_t deadline_ns = api_deadline_ns(timeout_ms);
+    api_lock(bus);
+    enum bus_err err = api_over(bus);
+    if (err == BUS_OK)
+        err = begin(bus, topic, seq, out_msg != NULL, &await);
+    api_wake(bus);
+    while (err == BUS_OK) {
+        look(bus, await);
+        if (await->is_answered)
+            break;
+        if (!api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
+            err = BUS_ETIMEDOUT;
+        else
+            err = api_over(bus);
+    }
+    if (err == BUS_ETIMEDOUT)
+        put_by(bus, await);
+    else if (err != BUS_OK && await != NULL)
+        drop(bus, await);
+    (void)say(bus, err, topic, reterr);
+    api_unlock_wake(bus);
+    return err == BUS_OK ? answer(await, out_msg, reterr) : err;
+}
+
+/* ---- many ------------------------------------------------------------------------------------ */
+
+struct gather {
+    struct bus *bus;
+    struct bus_want *wants;
+    struct await **awaits; /* of each want; NULL: settled, or not begun */
+    size_t count;
+    size_t values_enough;
+    size_t errors_max;
+};
+
+static bool is_settled(const struct bus_want *want)
+{
+    return want->msg != NULL || want->error != NULL;
+}
+
+/* Lock. */
+static enum bus_err begin_all(struct gather *gather)
+{
+    enum bus_err err = api_over(gather->bus);
+    for (size_t i = 0; i < gather->count && err == BUS_OK; i++) {
+        if (!is_settled(&gather->wants[i]))
+            err = begin(gather->bus, gather->wants[i].topic, gather->wants[i].seq, true,
+                        &gather->awaits[i]);
+    }
+    return err;
+}
+
+/* Lock. */
+static bool look_all(struct gather *gather)
+{
+    bool is_any_answered = false;
+    for (size_t i = 0; i < gather->count; i++) {
+        if (gather->awaits[i] == NULL)
+            continue;
+        look(gather->bus, gather->awaits[i]);
+        is_any_answered |= gather->awaits[i]->is_answered;
+    }
+    return is_any_answered;
+}
+
+/* Without the lock: what was answered goes into wants. */
+static enum bus_err settle_all(struct gather *gather)
+{
+    enum bus_err err = BUS_OK;
+    for (size_t i = 0; i < gather->count; i++) {
+        struct await *await = gather->awaits[i];
+        if (await == NULL || !await->is_answered)
+            continue;
+        gather->awaits[i] = NULL;
+        enum bus_err one = answer(await, &gather->wants[i].msg, &gather->wants[i].error);
+        if (one == BUS_ENOMEM)
+            gather->wants[i].error = NULL; /* not settled: it may be asked for again */
+        if (one == BUS_ENOMEM)
+            err = one;
+    }
+    return err;
+}
+
+/* Whether it is decided; BUS_OK or BUS_EFAILED then. */
+static bool judge(const struct gather *gather, enum bus_err *out_err)
+{
+    size_t values = 0;
+    size_t errors = 0;
+    for (size_t i = 0; i < gather->count; i++) {
+        values += gather->wants[i].msg != NULL;
+        errors += gather->wants[i].msg == NULL && gather->wants[i].error != NULL;
+    }
+    *out_err = values < gather->values_enough && errors > gather->errors_max ? BUS_EFAILED : BUS_OK;
+    return values >= gather->values_enough || errors > gather->errors_max ||
+           values + errors == gather->count;
+}
+
+/* Lock: whatever is still out stays for the next call. */
+static void put_all_by(struct gather *gather)
+{
+    for (size_t i = 0; i < gather->count; i++) {
+        if (gather->awaits[i] != NULL)
+            put_by(gather->bus, gather->awaits[i]);
+    }
+}
+
+static enum bus_err run(struct gather *gather, int64_t deadline_ns)
+{
+    struct bus *bus = gather->bus;
+    enum bus_err err = BUS_OK;
+    api_lock(bus);
+    err = begin_all(gather);
+    api_wake(bus);
+    while (err == BUS_OK) {
+        bool is_any_answered = look_all(gather);
+        if (!is_any_answered) {
+            if (!api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
+                err = BUS_ETIMEDOUT;
+            else
+                err = api_over(bus);
+            continue;
+        }
+        enum bus_err decided = BUS_OK;
+        api_unlock(bus);
+        err = settle_all(gather);
+        bool is_decided = judge(gather, &decided);
+        api_lock(bus);
+        if (is_decided) {
+            err = decided;
+            break;
+        }
+        if (err == BUS_OK)
+            err = api_over(bus);
+    }
+    put_all_by(gather);
+    api_unlock_wake(bus);
+    return err;
+}
+
+/* All that failed as causes of one. */
+static enum bus_err say_failed(const struct gather *gather, struct bus_error **reterr)
+{
+    size_t errors = 0;
+    if (reterr == NULL)
+        return BUS_EFAILED;
+    for (size_t i = 0; i < gather->count; i++)
+        errors += gather->wants[i].error != NULL;
+    struct bus_error *error =
+        bus_error_new(ERROR_TYPE_GATHER, NULL, "%zu of %zu awaited slots failed, and %zu may",
+                      errors, gather->count, gather->errors_max);
+    for (size_t i = 0; i < gather->count && !error->is_static; i++) {
+        if (gather->wants[i].error != NULL && !error_add_cause(error, gather->wants[i].error)) {
+            bus_error_unref(&error);
+            error = &error_no_memory;
+        }
+    }
+    *reterr = error;
+    return BUS_EFAILED;
+}
+
+static enum bus_err check_wants(const struct bus_want *wants, size_t count,
+                                struct bus_error **reterr)
+{
+    if ((wants == NULL && count > 0) || count > LIMIT_WANTS)
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "bus_gather() takes wants, %d at most", LIMIT_WANTS);
+    for (size_t i = 0; i < count; i++) {
+        if (!topic_is_valid(span_text(wants[i].topic)))
+            return error_say(reterr, BUS_EINVAL, ERROR_TYPE_NAME,
+                             "want %zu: '%.250s' is no topic: \"party/name\" is wanted", i,
+                             wants[i].topic != NULL ? wants[i].topic : "");
+    }
+    return BUS_OK;
+}
+
+enum bus_err bus_gather(struct bus *bus, struct bus_want *wants, size_t count, size_t values_enough,
+                        size_t errors_max, int64_t timeout_ms, struct bus_error **reterr)
+{
+    struct gather gather = {.bus = bus,
+                            .wants = wants,
+                            .count = count,
+                            .values_enough = values_enough,
+                            .errors_max = errors_max};
+    if (bus == NULL || !options_time_is_valid(timeout_ms))
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "bus_gather() wants bus, and a timeout_ms of 0 and more or BUS_FOREVER");
+    if (api_is_foreign(bus))
+        return error_say_static(reterr, BUS_ECLOSED, &error_forked);
+    enum bus_err err = check_wants(wants, count, reterr);
+    if (err != BUS_OK)
+        return err;
+    int64_t deadline_ns = api_deadline_ns(timeout_ms);
+    if (!judge(&gather, &err)) {
+        gather.awaits = calloc(count, sizeof(struct await *));
+        err = gather.awaits != NULL ? run(&gather, deadline_ns) : BUS_ENOMEM;
+        free(gather.awaits);
+    }
+    if (err == BUS_EFAILED)
+        return say_failed(&gather, reterr);
+    return say(bus, err, "", reterr);
+}
+
+void bus_wants_free(struct bus_want *wants, size_t count)
+{
+    for (size_t i = 0; wants != NULL && i < count; i++) {
+        bus_msg_free(&wants[i].msg);
+        bus_error_unref(&wants[i].error);
+    }
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* endpoint.c -- the list of endpoints under which a broker may be found, and how each one did. */
+#include "libbus/api/api_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libbus/base/utf8.h"
+
+#define ENDPOINT_DEFAULT "tcp://127.0.0.1:7370"
+enum { IPC_PATH_BYTES = 107 }; /* unix(7): sun_path, without its NUL */
+
+/* NULL: fine; otherwise what is wrong.  "tcp://host:port", "[...]" around a host with colons. */
+static const char *tcp_fault(const char *address)
+{
+    const char *colon = strrchr(address, ':');
+    if (colon == NULL || colon == address)
+        return "a host and a port are wanted behind tcp://";
+    if (memchr(address, ':', (size_t)(colon - address)) != NULL && *address != '[')
+        return "a host with colons stands in brackets";
+    char *end = NULL;
+    long port = colon[1] >= '0' && colon[1] <= '9' ? strtol(colon + 1, &end, 10) : 0;
+    if (end == NULL || *end != '\0' || port < 1 || port > 65535)
+        return "the port must be 1 to 65535";
+    return NULL;
+}
+
+static const char *endpoint_fault(const char *endpoint)
+{
+    static const char tcp[] = "tcp://";
+    static const char ipc[] = "ipc://";
+    static const char inproc[] = "inproc://";
+    if (!utf8_is_valid(span_text(endpoint)))
+        return "it is not UTF-8";
+    if (strncmp(endpoint, tcp, sizeof tcp - 1) == 0)
+        return tcp_fault(endpoint + sizeof tcp - 1);
+    if (strncmp(endpoint, ipc, sizeof ipc - 1) == 0) {
+        size_t bytes = strlen(endpoint + sizeof ipc - 1);
+        return bytes >= 1 && bytes <= IPC_PATH_BYTES
+                   ? NULL
+                   : "a path of 1 to 107 bytes is wanted behind ipc://";
+    }
+    if (strncmp(endpoint, inproc, sizeof inproc - 1) == 0 && endpoint[sizeof inproc - 1] != '\0')
+        return NULL;
+    return "tcp://host:port or ipc://path is wanted";
+}
+
+/* Takes the next of a list, without blanks around it; false: it does not fit. */
+static bool take_one(const char **list, char out[LIMIT_ENDPOINT_BYTES + 1])
+{
+    const char *from = *list + strspn(*list, " \t");
+    size_t bytes = strcspn(from, ",");
+    *list = from[bytes] == ',' ? from + bytes + 1 : NULL;
+    while (bytes > 0 && (from[bytes - 1] == ' ' || from[bytes - 1] == '\t'))
+        bytes--;
+    if (bytes > LIMIT_ENDPOINT_BYTES)
+        return false;
+    memcpy(out, from, bytes);
+    out[bytes] = '\0';
+    return true;
+}
+
+enum bus_err endpoints_read(struct endpoints *endpoints, const char *list,
+                            struct bus_error **reterr)
+{
+    memset(endpoints, 0, sizeof *endpoints);
+    if (list == NULL) {
+        list = getenv("ERRBUS_SERVER");
+        if (list == NULL || *list == '\0')
+            list = ENDPOINT_DEFAULT;
+    }
+    while (list != NULL) {
+        if (endpoints->count == LIMIT_ENDPOINTS)
+            return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT, "more than %d endpoints",
+                             LIMIT_ENDPOINTS);
+        char *text = endpoints->text[endpoints->count];
+        if (!take_one(&list, text))
+            return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                             "an endpoint is longer than %d bytes", LIMIT_ENDPOINT_BYTES);
+        const char *fault = endpoint_fault(text);
+        if (fault != NULL)
+            return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT, "'%s' is no endpoint: %s",
+                             text, fault);
+        endpoints->count++;
+    }
+    endpoints->at = endpoints->count - 1; /* so that the next is the first */
+    return BUS_OK;
+}
+
+const char *endpoints_next(struct endpoints *endpoints)
+{
+    endpoints->at = (endpoints->at + 1) % endpoints->count;
+    if (endpoints->notes[endpoints->at] != ENDPOINT_UNFIT)
+        endpoints->notes[endpoints->at] = ENDPOINT_SILENT;
+    return endpoints->text[endpoints->at];
+}
+
+void endpoints_describe(const struct endpoints *endpoints, char *text, size_t room)
+{
+    static const char *const words[] = {
+        [ENDPOINT_UNTRIED] = "not tried yet",
+        [ENDPOINT_SILENT] = "no answer",
+        [ENDPOINT_CLOSED] = "the connection was refused or closed",
+        [ENDPOINT_SPOKE] = "answered, but did not let us in yet",
+        [ENDPOINT_UNFIT] = "not an endpoint that can be used here",
+    };
+    size_t bytes = 0;
+    text[0] = '\0';
+    for (unsigned i = 0; i < endpoints->count && bytes < room; i++) {
+        int more = snprintf(text + bytes, room - bytes, "%s%s: %s", i > 0 ? "; " : "",
+                            endpoints->text[i], words[endpoints->notes[i]]);
+        bytes += more > 0 ? (size_t)more : 0;
+    }
+}

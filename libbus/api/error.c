@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* error.c -- bus_error objects: counted, immutable once they were used, with all their causes.
+ *
+ * Causes are added before the first use as a cause, so there are no cycles and a root, once found,
+ * stays.  What only the bus can know (id, party, time ...) is the identity: it is put in place
+ * once, atomically, when the bus first sees the error. */
+#include "libbus/api/api_internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libbus/base/pattern.h"
+#include "libbus/base/utf8.h"
+
+enum { MESSAGE_ON_STACK = 512 };
+
+static char nothing[] = "";
+
+#define STATIC_ERROR(name, error_type, text)                                                       \
+    static char name##_type[] = error_type;                                                        \
+    static char name##_message[] = text;                                                           \
+    struct bus_error name = {.refs = 1,                                                            \
+                             .is_used = true,                                                      \
+                             .is_static = true,                                                    \
+                             .kind = ERROR_LOCAL,                                                  \
+                             .type = name##_type,                                                  \
+                             .message = name##_message,                                            \
+                             .stacktrace = nothing,                                                \
+                             .blames = nothing,                                                    \
+                             .retry_after_ms = -1,                                                 \
+                             .exit_code = -1,                                                      \
+                             .origin = ORIGIN_SYSTEM,                                              \
+                             .root = &name}
+
+STATIC_ERROR(error_no_memory, "errbus.no_memory", "memory was short");
+STATIC_ERROR(error_timed_out, "errbus.timed_out", "the time given to the call passed first");
+STATIC_ERROR(error_closed, "errbus.closed", "the bus was stopped or closed here");
+STATIC_ERROR(error_forked, "errbus.forked",
+             "this is a forked child: the bus belongs to the process that opened it");
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+/* Bytes of the well-formed character at text, or 0. */
+static size_t character_bytes(const char *text, size_t bytes)
+{
+    for (size_t length = 1; length <= 4 && length <= bytes; length++) {
+        if (utf8_is_valid(span_of(text, length)))
+            return *text != '\0' ? length : 0;
+    }
+    return 0;
+}
+
+static void mend(char *text, size_t bytes)
+{
+    if (utf8_is_valid(span_of(text, bytes)) && memchr(text, '\0', bytes) == NULL)
+        return;
+    for (size_t at = 0; at < bytes;) {
+        size_t length = character_bytes(text + at, bytes - at);
+        if (length == 0)
+            text[at] = '?';
+        at += length > 0 ? length : 1;
+    }
+}
+
+char *error_text(struct span text, size_t bytes_max, bool *out_is_cut)
+{
+    if (text.bytes == 0)
+        return nothing;
+    char *out = malloc((text.bytes < bytes_max ? text.bytes : bytes_max) + 1);
+    if (out == NULL)
+        return NULL;
+    size_t bytes = text.bytes;
+    if (text.bytes <= bytes_max) {
+        memcpy(out, text.data, text.bytes);
+    } else {
+        enum { MARK_ROOM = 48 };
+        char mark[MARK_ROOM];
+        size_t room = bytes_max > MARK_ROOM ? bytes_max - MARK_ROOM : 0;
+        const char *from = text.data;
+        size_t head = utf8_cut(from, room / 2);
+        size_t tail = text.bytes - room / 2;
+        while (tail < text.bytes && ((unsigned char)from[tail] & 0xc0) == 0x80)
+            tail++;
+        int mark_bytes = snprintf(mark, sizeof mark, " [... %zu bytes cut ...] ", tail - head);
+        memcpy(out, from, head);
+        size_t marked = (size_t)mark_bytes < bytes_max - head ? (size_t)mark_bytes : 0;
+        memcpy(out + head, mark, marked);
+        memcpy(out + head + marked, from + tail, text.bytes - tail);
+        bytes = head + marked + text.bytes - tail;
+        *out_is_cut = true;
+    }
+    mend(out, bytes);
+    out[bytes] = '\0';
+    return out;
+}
+
+static void text_free(char *text)
+{
+    if (text != nothing)
+        free(text);
+}
+
+/* ---- making and freeing ---------------------------------------------------------------------- */
+
+struct bus_error *error_make(uint64_t kind, struct span type, struct span message)
+{
+    struct bus_error *error = calloc(1, sizeof *error);
+    if (error == NULL)
+        return NULL;
+    atomic_init(&error->refs, 1);
+    atomic_init(&error->is_used, false);
+    atomic_init(&error->identity, NULL);
+    bool is_type_cut = false;
+    error->kind = kind;
+    error->type = error_text(type, LIMIT_ERROR_TYPE_BYTES, &is_type_cut);
+    error->message = error_text(message, LIMIT_ERROR_MESSAGE_BYTES, &error->is_cut);
+    error->stacktrace = nothing;
+    error->blames = nothing;
+    error->retry_after_ms = -1;
+    error->exit_code = -1;
+    error->root = error;
+    error->made_ns = api_now_ns();
+    error->made_wall_ns = api_wall_ns();
+    if (error->type == NULL || error->message == NULL)
+        bus_error_unref(&error);
+    return error;
+}
+
+static void error_free(struct bus_error *error)
+{
+    text_free(error->type);
+    text_free(error->message);
+    text_free(error->stacktrace);
+    text_free(error->blames);
+    free(atomic_load_explicit(&error->identity, memory_order_acquire));
+    free(error->causes);
+    free(error);
+}
+
+struct bus_error *bus_error_ref(const struct bus_error *error)
+{
+    struct bus_error *counted = (struct bus_error *)(uintptr_t)error; /* the count alone changes */
+    if (counted != NULL && !counted->is_static)
+        atomic_fetch_add_explicit(&counted->refs, 1, memory_order_relaxed);
+    return counted;
+}
+
+static bool drops_last(struct bus_error *error)
+{
+    return error != NULL && !error->is_static &&
+           atomic_fetch_sub_explicit(&error->refs, 1, memory_order_acq_rel) == 1;
+}
+
+/* Without recursion: a chain may be as long as memory allows. */
+void bus_error_unref(struct bus_error **error)
+{
+    if (error == NULL)
+        return;
+    struct bus_error *dead = NULL;
+    if (drops_last(*error)) {
+        dead = *error;
+        dead->next_dead = NULL;
+    }
+    *error = NULL;
+    while (dead != NULL) {
+        struct bus_error *now = dead;
+        dead = now->next_dead;
+        for (uint32_t i = 0; i < now->cause_count; i++) {
+            if (drops_last(now->causes[i])) {
+                now->causes[i]->next_dead = dead;
+                dead = now->causes[i];
+            }
+        }
+        error_free(now);
+    }
+}
+
+/* ---- roots ----------------------------------------------------------------------------------- */
+
+static bool is_victim(const struct bus_error *error)
+{
+    return error->kind == ERROR_TERMINATED || error->kind == ERROR_DEPENDENCY;
+}
+
+static const struct error_identity *identity_of(const struct bus_error *error)
+{
+    static const struct error_identity unknown = {.id = "", .job = "", .party = "", .host = ""};
+    const struct error_identity *identity =
+        atomic_load_explicit(&error->identity, memory_order_acquire);
+    return identity != NULL ? identity : &unknown;
+}
+
+/* Whether a comes before b as the root of what both led to: no victim, then the earlier by the
+ * broker's clock (unknown last), then party, then id. */
+static bool is_rather_root(const struct bus_error *a, const struct bus_error *b)
+{
+    if (is_victim(a) != is_victim(b))
+        return !is_victim(a);
+    const struct error_identity *left = identity_of(a);
+    const struct error_identity *right = identity_of(b);
+    if ((left->occurred_ns > 0) != (right->occurred_ns > 0))
+        return left->occurred_ns > 0;
+    if (left->occurred_ns != right->occurred_ns)
+        return left->occurred_ns < right->occurred_ns;
+    int order = strcmp(left->party, right->party);
+    if (order == 0)
+        order = strcmp(left->id, right->id);
+    return order < 0;
+}
+
+bool error_add_cause(struct bus_error *error, const struct bus_error *cause)
+{
+    if (error->cause_count == error->cause_room) {
+        uint32_t room = error->cause_room > 0 ? error->cause_room * 2 : 1;
+        struct bus_error **causes = realloc(error->causes, room * sizeof *causes);
+        if (causes == NULL)
+            return false;
+        error->causes = causes;
+        error->cause_room = room;
+    }
+    struct bus_error *used = bus_error_ref(cause);
+    if (!used->is_static)
+        atomic_store_explicit(&used->is_used, true, memory_order_release);
+    if (error->cause_count == 0 || is_rather_root(cause->root, error->root))
+        error->root = cause->root;
+    error->causes[error->cause_count++] = used;
+    return true;
+}
+
+/* ---- saying what happened -------------------------------------------------------------------- */
+
+static struct bus_error *make_formatted(uint64_t kind, const char *type, const char *format,
+                                        va_list arguments)
+{
+    char small[MESSAGE_ON_STACK];
+    va_list again;
+    va_copy(again, arguments);
+    int bytes = vsnprintf(small, sizeof small, format, arguments);
+    struct bus_error *error = NULL;
+    if (bytes >= 0 && (size_t)bytes < sizeof small) {
+        error = error_make(kind, span_text(type), span_of(small, (size_t)bytes));
+    } else if (bytes >= 0) {
+        char *large = malloc((size_t)bytes + 1);
+        if (large != NULL) {
+            vsnprintf(large, (size_t)bytes + 1, format, again);
+            error = error_make(kind, span_text(type), span_of(large, (size_t)bytes));
+            free(large);
+        }
+    } else {
+        error = error_make(kind, span_text(type), span_text(format)); /* not to be formatted */
+    }
+    va_end(again);
+    return error != NULL ? error : &error_no_memory;
+}
+
+enum bus_err error_say(struct bus_error **reterr, enum bus_err err, const char *type,
+                       const char *format, ...)
+{
+    if (reterr == NULL)
+        return err;
+    va_list arguments;
+    va_start(arguments, format);
+    struct bus_error *error = make_formatted(ERROR_LOCAL, type, format, arguments);
+    va_end(arguments);
+    if (!error->is_static)
+        error->origin = ORIGIN_SYSTEM;
+    *reterr = error;
+    return err;
+}
+
+enum bus_err error_say_static(struct bus_error **reterr, enum bus_err err, struct bus_error *error)
+{
+    if (reterr != NULL)
+        *reterr = error;
+    return err;
+}
+
+struct bus_error *bus_error_new(const char *type, const struct bus_error *cause, const char *format,
+                                ...)
+{
+    if (type == NULL || *type == '\0')
+        type = ERROR_TYPE_UNTYPED;
+    va_list arguments;
+    va_start(arguments, format);
+    struct bus_error *error =
+        make_formatted(ERROR_APPLICATION, type, format != NULL ? format : "", arguments);
+    va_end(arguments);
+    if (cause != NULL && !error->is_static && !error_add_cause(error, cause)) {
+        bus_error_unref(&error);
+        error = &error_no_memory;
+    }
+    return error;
+}
+
+/* ---- changing a fresh one -------------------------------------------------------------------- */
+
+/* BUS_OK: it may be changed. */
+static enum bus_err check_fresh(const struct bus_error *error)
+{
+    if (error == NULL)
+        return BUS_EINVAL;
+    if (error->is_static)
+        return BUS_ENOMEM;
+    return atomic_load_explicit(&error->is_used, memory_order_acquire) ? BUS_EINVAL : BUS_OK;
+}
+
+enum bus_err bus_error_add_cause(struct bus_error *error, const struct bus_error *cause)
+{
+    if (cause == NULL || error == cause)
+        return BUS_EINVAL;
+    enum bus_err err = check_fresh(error);
+    if (err == BUS_OK && !error_add_cause(error, cause))
+        err = BUS_ENOMEM;
+    return err;
+}
+
+enum bus_err bus_error_set_recoverable(struct bus_error *error, int yes)
+{
+    enum bus_err err = check_fresh(error);
+    if (err == BUS_OK)
+        error->recoverable = yes != 0 ? RECOVERABLE_YES : RECOVERABLE_NO;
+    return err;
+}
+
+enum bus_err bus_error_set_retry_after(struct bus_error *error, int64_t retry_after_ms)
+{
+    if (retry_after_ms < 0)
+        return BUS_EINVAL;
+    enum bus_err err = check_fresh(error);
+    if (err == BUS_OK)
+        error->retry_after_ms = retry_after_ms;
+    return err;
+}
+
+enum bus_err bus_error_set_code(struct bus_error *error, int64_t code)
+{
+    enum bus_err err = check_fresh(error);
+    if (err == BUS_OK)
+        error->code = code;
+    return err;
+}
+
+enum bus_err bus_error_set_stacktrace(struct bus_error *error, const char *text)
+{
+    enum bus_err err = check_fresh(error);
+    if (err != BUS_OK)
+        return err;
+    char *copy = error_text(span_text(text), LIMIT_ERROR_STACK_BYTES, &error->is_cut);
+    if (copy == NULL)
+        return BUS_ENOMEM;
+    text_free(error->stacktrace);
+    error->stacktrace = copy;
+    return BUS_OK;
+}
+
+enum bus_err bus_error_set_blame(struct bus_error *error, const char *party)
+{
+    if (!party_is_valid(span_text(party)))
+        return BUS_EINVAL;
+    enum bus_err err = check_fresh(error);
+    if (err != BUS_OK)
+        return err;
+    bool is_cut = false;
+    char *copy = error_text(span_text(party), LIMIT_NAME_BYTES, &is_cut);
+    if (copy == NULL)
+        return BUS_ENOMEM;
+    text_free(error->blames);
+    error->blames = copy;
+    return BUS_OK;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+const char *bus_error_id(const struct bus_error *error)
+{
+    return identity_of(error)->id;
+}
+
+const char *bus_error_kind(const struct bus_error *error)
+{
+    /* Once it left the process it is an application's failure like another. */
+    bool has_left = atomic_load_explicit(&error->identity, memory_order_acquire) != NULL;
+    return error_kind_name(error->kind == ERROR_LOCAL && has_left ? ERROR_APPLICATION
+                                                                  : error->kind);
+}
+
+const char *bus_error_type(const struct bus_error *error)
+{
+    return error->type;
+}
+
+const char *bus_error_message(const struct bus_error *error)
+{
+    return error->message;
+}
+
+const char *bus_error_stacktrace(const struct bus_error *error)
+{
+    return error->stacktrace;
+}
+
+const char *bus_error_party(const struct bus_error *error)
+{
+    return identity_of(error)->party;
+}
+
+const char *bus_error_host(const struct bus_error *error)
+{
+    return identity_of(error)->host;
+}
+
+int64_t bus_error_pid(const struct bus_error *error)
+{
+    return (int64_t)identity_of(error)->pid;
+}
+
+uint32_t bus_error_incarnation(const struct bus_error *error)
+{
+    return (uint32_t)identity_of(error)->incarnation;
+}
+
+const char *bus_error_blame(const struct bus_error *error)
+{
+    return error->blames;
+}
+
+const char *bus_error_topic(const struct bus_error *error, uint64_t *out_seq)
+{
+    const struct error_identity *identity = identity_of(error);
+    if (out_seq != NULL && identity->topic != NULL)
+        *out_seq = identity->seq;
+    return identity->topic;
+}
+
+int bus_error_recoverable(const struct bus_error *error)
+{
+    return error->recoverable == RECOVERABLE_YES  ? 1
+           : error->recoverable == RECOVERABLE_NO ? 0
+                                                  : -1;
+}
+
+int64_t bus_error_retry_after_ms(const struct bus_error *error)
+{
+    return error->retry_after_ms;
+}
+
+int64_t bus_error_code(const struct bus_error *error)
+{
+    return error->code;
+}
+
+int64_t bus_error_occurred_ns(const struct bus_error *error)
+{
+    const struct error_identity *identity =
+        atomic_load_explicit(&error->identity, memory_order_acquire);
+    return identity != NULL ? identity->wall_ns : error->made_wall_ns;
+}
+
+const struct bus_error *bus_error_cause(const struct bus_error *error)
+{
+    return bus_error_cause_at(error, 0);
+}
+
+const struct bus_error *bus_error_cause_at(const struct bus_error *error, size_t index)
+{
+    return index < error->cause_count ? error->causes[index] : NULL;
+}
+
+const struct bus_error *bus_error_root(const struct bus_error *error)
+{
+    return error->root;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* error_walk.c -- over an error and its causes: finding one, describing all. */
+#include "libbus/api/api_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "libbus/base/utf8.h"
+
+static bool has(const struct error_walk *walk, const struct bus_error *error)
+{
+    for (uint32_t i = 0; i < walk->count; i++) {
+        if (walk->items[i] == error)
+            return true;
+    }
+    return false;
+}
+
+const struct bus_error *error_cause_within(const struct bus_error *error, uint32_t index,
+                                           uint32_t causes_max)
+{
+    if (error->cause_count <= causes_max || index + 1 < causes_max)
+        return error->causes[index];
+    /* The last that is let in is the one that leads to the root, if no earlier one does. */
+    uint32_t leads = 0;
+    while (leads + 1 < error->cause_count && error->causes[leads]->root != error->root)
+        leads++;
+    return error->causes[leads > index ? leads : index];
+}
+
+void error_walk(struct error_walk *walk, const struct bus_error *error, uint32_t causes_max)
+{
+    walk->items[0] = error;
+    walk->count = 1;
+    for (uint32_t at = 0; at < walk->count; at++) {
+        const struct bus_error *now = walk->items[at];
+        for (uint32_t i = 0; i < now->cause_count && i < causes_max; i++) {
+            if (walk->count == ERROR_WALK_MAX)
+                return;
+            const struct bus_error *cause = error_cause_within(now, i, causes_max);
+            if (!has(walk, cause))
+                walk->items[walk->count++] = cause;
+        }
+    }
+}
+
+const struct bus_error *bus_error_find(const struct bus_error *error, const char *kind_or_type)
+{
+    struct error_walk walk;
+    if (kind_or_type == NULL)
+        return NULL;
+    error_walk(&walk, error, UINT32_MAX);
+    for (uint32_t i = 0; i < walk.count; i++) {
+        if (strcmp(bus_error_kind(walk.items[i]), kind_or_type) == 0 ||
+            strcmp(walk.items[i]->type, kind_or_type) == 0)
+            return walk.items[i];
+    }
+    return NULL;
+}
+
+/* Writes as many whole characters as fit, and counts all, as snprintf. */
+struct writer {
+    char *text;
+    size_t room; /* without the NUL; shrinks to what was written once something did not fit */
+    size_t written;
+    size_t bytes; /* of all */
+};
+
+static void put(struct writer *writer, const char *text)
+{
+    size_t bytes = strlen(text);
+    size_t left = writer->room - writer->written;
+    size_t fitting = bytes <= left ? bytes : utf8_cut(text, left);
+    if (fitting > 0)
+        memcpy(writer->text + writer->written, text, fitting);
+    writer->written += fitting;
+    writer->bytes += bytes;
+    if (fitting < bytes)
+        writer->room = writer->written;
+}
+
+/* What would break the line or steer a terminal is a blank. */
+static void put_line(struct writer *writer, const char *text)
+{
+    size_t from = writer->written;
+    put(writer, text);
+    for (size_t at = from; at < writer->written; at++) {
+        if ((unsigned char)writer->text[at] < 0x20 || writer->text[at] == 0x7f)
+            writer->text[at] = ' ';
+    }
+}
+
+static void put_number(struct writer *writer, const char *before, uint64_t number)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%s%" PRIu64, before, number);
+    put(writer, text);
+}
+
+/* "alice: party_lost errbus.silent: no sign of life for 10000 ms [alice/grads#7]
+ * (job/alice/1/2)" */
+static void put_error(struct writer *writer, const struct bus_error *error)
+{
+    uint64_t seq = 0;
+    const char *topic = bus_error_topic(error, &seq);
+    if (*bus_error_party(error) != '\0') {
+        put_line(writer, bus_error_party(error));
+        put(writer, ": ");
+    }
+    put(writer, bus_error_kind(error));
+    put(writer, " ");
+    put_line(writer, error->type);
+    if (*error->message != '\0') {
+        put(writer, ": ");
+        put_line(writer, error->message);
+    }
+    if (topic != NULL) {
+        put(writer, " [");
+        put_line(writer, topic);
+        put_number(writer, "#", seq);
+        put(writer, "]");
+    }
+    if (*error->blames != '\0') {
+        put(writer, " blames ");
+        put_line(writer, error->blames);
+    }
+    if (*bus_error_id(error) != '\0') {
+        put(writer, " (");
+        put_line(writer, bus_error_id(error));
+        put(writer, ")");
+    }
+    if (error->left_out > 0) {
+        put_number(writer, " [", error->left_out);
+        put(writer, " causes left out]");
+    }
+}
+
+size_t bus_error_describe(const struct bus_error *error, char *text, size_t text_bytes)
+{
+    struct writer writer = {.text = text, .room = text_bytes > 0 ? text_bytes - 1 : 0};
+    struct error_walk walk;
+    error_walk(&walk, error, UINT32_MAX);
+    for (uint32_t i = 0; i < walk.count; i++) {
+        if (i > 0)
+            put(&writer, "\n  because ");
+        put_error(&writer, walk.items[i]);
+        if (walk.count > 1 && walk.items[i] == error->root)
+            put(&writer, " <- root");
+    }
+    if (text_bytes > 0)
+        text[writer.written] = '\0';
+    return writer.bytes;
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* membership.c -- how a membership is put together, joins, leaves, and is taken apart. */
+#include "libbus/api/api_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libbus/base/pattern.h"
+
+#define SESSION_MEMORY_MAX (UINT64_C(1) << 40) /* the session's own limits are narrower */
+
+/* ---- beginning ------------------------------------------------------------------------------- */
+
+void api_ref(struct bus *bus)
+{
+    atomic_fetch_add_explicit(&bus->refs, 1, memory_order_relaxed);
+}
+
+static void close_fd(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+void api_unref(struct bus *bus)
+{
+    if (atomic_fetch_sub_explicit(&bus->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    close_fd(bus->failure_fd);
+    close_fd(bus->room_fd);
+    close_fd(bus->tap_fd);
+    bus_error_unref(&bus->failure);
+    bus_error_unref(&bus->unfit);
+    id_map_fini(&bus->subs_by_number);
+    pthread_cond_destroy(&bus->handler_news);
+    pthread_cond_destroy(&bus->news);
+    pthread_mutex_destroy(&bus->lock);
+    free(bus->sub_slots);
+    free(bus->forgotten);
+    free(bus->encoder);
+    free(bus->awaits);
+    free(bus->topics);
+    free(bus->turn);
+    free(bus);
+}
+
+static bool lock_init(pthread_mutex_t *lock)
+{
+    pthread_mutexattr_t attributes;
+    if (pthread_mutexattr_init(&attributes) != 0)
+        return false;
+    /* What is done with the lock takes less than a trip to the kernel and back. */
+    bool is_made = pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP) == 0 &&
+                   pthread_mutex_init(lock, &attributes) == 0;
+    pthread_mutexattr_destroy(&attributes);
+    return is_made;
+}
+
+/* Without session, link and threads; NULL: no memory. */
+static struct bus *membership_new(void)
+{
+    struct bus *bus = calloc(1, sizeof *bus);
+    if (bus == NULL)
+        return NULL;
+    atomic_init(&bus->refs, 1);
+    atomic_init(&bus->is_stopped, false);
+    bus->failure_fd = bus->room_fd = bus->tap_fd = -1;
+    bus->fork_generation = core_watch_forks();
+    bus->opener = gettid();
+    memory_heap_init(&bus->memory, SESSION_MEMORY_MAX);
+    id_map_init(&bus->subs_by_number, &bus->memory);
+    list_init(&bus->subs);
+    bool has_lock = lock_init(&bus->lock);
+    bool has_news = has_lock && api_cond_init(&bus->news);
+    if (has_news && api_cond_init(&bus->handler_news))
+        return bus;
+    if (has_news)
+        pthread_cond_destroy(&bus->news);
+    if (has_lock)
+        pthread_mutex_destroy(&bus->lock);
+    free(bus);
+    return NULL;
+}
+
+static bool session_make(struct bus *bus)
+{
+    char host[LIMIT_NAME_BYTES + 1] = "";
+    char library[64];
+    (void)gethostname(host, sizeof host - 1); /* for people; without a name there is none */
+    (void)snprintf(library, sizeof library, "libbus %s", bus_version()); /* for people as well */
+    const struct session_options options = {
+        .job = span_text(bus->job),
+        .party = span_text(bus->party),
+        .library = span_text(library),
+        .host = name_is_valid(span_text(host)) ? span_text(host) : SPAN_NONE,
+        .pid = (uint64_t)getpid(),
+        .heartbeat_ms = bus->options.heartbeat_ms,
+        .lost_after_ms = bus->options.lost_after_ms,
+        .grace_ms = bus->options.reconnect_grace_ms,
+        .broker_lost_ms = bus->options.broker_lost_ms,
+        .outbox_bytes_max = bus->options.outbox_bytes_max,
+        .inbox_bytes_max = bus->options.inbox_bytes_max,
+    };
+    return session_new(&bus->memory, &options, api_now_ns(), &bus->session) == CODE_OK;
+}
+
+/* What only a party has, not an observer. */
+static bool party_make(struct bus *bus)
+{
+    if (*bus->party == '\0')
+        return true;
+    snprintf(bus->replies, sizeof bus->replies, "%s/_replies", bus->party);
+    bus->encoder = calloc(1, sizeof *bus->encoder);
+    bus->awaits = await_table_new();
+    bus->topics = calloc(API_TOPIC_CACHE, sizeof *bus->topics);
+    bus->failure_fd = api_event_fd();
+    bus->room_fd = api_event_fd();
+    return bus->encoder != NULL && bus->awaits != NULL && bus->topics != NULL &&
+           bus->failure_fd >= 0 && bus->room_fd >= 0;
+}
+
+static bool threads_start(struct bus *bus)
+{
+    bool wants_handler = bus->options.on_failure != NULL || bus->options.failure_signal != 0;
+    api_ref(bus);
+    bus->has_thread = thread_start(&bus->thread, "errbus", thread_main, bus);
+    if (!bus->has_thread)
+        api_unref(bus);
+    if (!bus->has_thread || !wants_handler)
+        return bus->has_thread;
+    api_ref(bus);
+    bus->has_handler = thread_start(&bus->handler, "errbus-failure", handler_main, bus);
+    if (!bus->has_handler)
+        api_unref(bus);
+    return bus->has_handler;
+}
+
+enum bus_err core_open(const struct endpoints *endpoints, const struct bus_options *options,
+                       const char *job, const char *party, struct bus **out_bus,
+                       struct bus_error **reterr)
+{
+    struct bus *bus = membership_new();
+    if (bus == NULL)
+        return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+    bus->options = *options;
+    bus->endpoints = *endpoints;
+    memcpy(bus->job, job, strlen(job) + 1);
+    memcpy(bus->party, party, strlen(party) + 1);
+    bus->options.job = bus->job;
+    bus->options.party = bus->party;
+    bus->turn = thread_turn_new();
+    if (bus->turn == NULL || !party_make(bus) || !session_make(bus) ||
+        link_open(&bus->link) != LINK_OK || !threads_start(bus)) {
+        (void)core_close(&bus, BUS_POLL); /* nothing was promised yet */
+        return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+    }
+    *out_bus = bus;
+    return BUS_OK;
+}
+
+static enum bus_err say_unreachable(struct bus *bus, struct bus_error **reterr)
+{
+    char text[LIMIT_ENDPOINTS * (LIMIT_ENDPOINT_BYTES + 64)];
+    endpoints_describe(&bus->endpoints, text, sizeof text);
+    return error_say(reterr, BUS_ETIMEDOUT, ERROR_TYPE_UNREACHABLE, "no broker let us in: %s",
+                     text);
+}
+
+enum bus_err core_join(struct bus **bus, int64_t deadline_ns, struct bus_error **reterr)
+{
+    struct bus *joining = *bus;
+    enum bus_err err = BUS_OK;
+    api_lock(joining);
+    while (session_state(joining->session) != SESSION_UP) {
+        err = joining->end;
+        if (joining->unfit != NULL) {
+            err = BUS_EINVAL;
+            if (reterr != NULL)
+                *reterr = bus_error_ref(joining->unfit);
+        } else if (err != BUS_OK) {
+            (void)api_say_over(joining, err, reterr);
+        } else if (!api_wait(joining, &joining->news, &joining->waiters, deadline_ns)) {
+            err = say_unreachable(joining, reterr);
+        }
+        if (err != BUS_OK)
+            break;
+    }
+    api_unlock(joining);
+    if (err != BUS_OK)
+        (void)core_close(bus, BUS_POLL); /* why it did not join is what matters */
+    return err;
+}
+
+/* ---- end ------------------------------------------------------------------------------------- */
+
+/* Waits until the broker has answered all that was said; lock. */
+static enum bus_err wait_answered(struct bus *bus, int64_t deadline_ns)
+{
+    struct session_mark mark = session_mark(bus->session);
+    while (!session_mark_reached(bus->session, mark)) {
+        if (bus->end != BUS_OK)
+            return bus->end == BUS_ECLOSED ? BUS_OK : bus->end;
+        if (!api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
+            return BUS_ETIMEDOUT;
+    }
+    return BUS_OK;
+}
+
+/* Says farewell; lock. */
+static enum bus_err leave(struct bus *bus, int64_t deadline_ns)
+{
+    sub_collect_all(bus);
+    api_wake(bus);
+    enum bus_err err = bus->end == BUS_OK && session_is_welcome(bus->session)
+                           ? wait_answered(bus, deadline_ns)
+                           : BUS_OK;
+    if (bus->end != BUS_OK && bus->end != BUS_ECLOSED)
+        err = bus->end;
+    session_leave(bus->session);
+    api_tell(bus);
+    api_wake(bus);
+    while (!bus->is_disconnected) {
+        if (!api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
+            return err == BUS_OK && session_is_welcome(bus->session) ? BUS_ETIMEDOUT : err;
+    }
+    if (err == BUS_OK && bus->end != BUS_ECLOSED)
+        err = bus->end;
+    if (err == BUS_OK && session_refusals_ever(bus->session) > bus->refusals_told)
+        err = BUS_ESETTLED;
+    return err;
+}
+
+static void stop_thread(struct bus *bus)
+{
+    api_lock(bus);
+    bus->is_done = true;
+    link_wake(bus->link);
+    api_unlock(bus);
+    pthread_join(bus->thread, NULL);
+    bus->has_thread = false;
+}
+
+enum bus_err core_close(struct bus **bus, int64_t timeout_ms)
+{
+    struct bus *closing = *bus;
+    enum bus_err err = BUS_OK;
+    int64_t deadline_ns = api_deadline_ns(timeout_ms);
+    *bus = NULL;
+    atomic_store_explicit(&closing->is_stopped, true, memory_order_release);
+    if (closing->has_thread) {
+        api_lock(closing);
+        err = leave(closing, deadline_ns);
+        api_unlock(closing);
+        stop_thread(closing);
+    }
+    api_lock(closing);
+    closing->is_closed = true;
+    pthread_cond_broadcast(&closing->handler_news);
+    sub_detach_all(closing);
+    await_discard_all(closing);
+    session_free(&closing->session);
+    api_tell_all(closing);
+    api_unlock(closing);
+    if (closing->has_handler && !handler_finish(closing, timeout_ms))
+        err = BUS_ETIMEDOUT;
+    link_close(&closing->link, API_CLOSE_LINGER_MS);
+    api_unref(closing);
+    return err;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* msg.c -- received values. */
+#include "libbus/api/api_internal.h"
+
+#include <stdalign.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct bus_msg *msg_new(const char *topic, struct session_item *item)
+{
+    size_t name_bytes = strlen(topic) + 1;
+    struct bus_msg *msg = malloc(sizeof *msg + name_bytes);
+    if (msg == NULL)
+        return NULL;
+    memcpy(msg + 1, topic, name_bytes);
+    *msg = (struct bus_msg){
+        .buffer = item->buffer,
+        .value = item->value,
+        .topic = (const char *)(msg + 1),
+        .seq = item->seq,
+        .stamp_ns = item->stamp_ns,
+        .delivery = item->delivery,
+    };
+    item->buffer = NULL;
+    return msg;
+}
+
+const char *bus_msg_topic(const struct bus_msg *msg)
+{
+    return msg->topic;
+}
+
+uint64_t bus_msg_seq(const struct bus_msg *msg)
+{
+    return msg->seq;
+}
+
+const void *bus_msg_value(const struct bus_msg *msg, size_t *out_bytes)
+{
+    alignas(8) static const unsigned char no_bytes[8] = {0};
+    if (out_bytes != NULL)
+        *out_bytes = msg->value.bytes;
+    return msg->value.bytes > 0 ? msg->value.data : no_bytes;
+}
+
+unsigned bus_msg_delivery(const struct bus_msg *msg)
+{
+    return msg->delivery > 0 ? msg->delivery : 1;
+}
+
+static void finish(struct bus_msg **msg, enum msg_done done)
+{
+    if (msg == NULL || *msg == NULL)
+        return;
+    struct bus_msg *finished = *msg;
+    *msg = NULL;
+    if (finished->sub != NULL) {
+        finished->done = (uint8_t)done;
+        sub_give_back(finished);
+        return;
+    }
+    buffer_unref(&finished->buffer);
+    free(finished);
+}
+
+void bus_msg_free(struct bus_msg **msg)
+{
+    finish(msg, MSG_ACKNOWLEDGED);
+}
+
+void bus_msg_return(struct bus_msg **msg)
+{
+    finish(msg, MSG_RETURNED);
+}
+
+void bus_msg_reject(struct bus_msg **msg, const struct bus_error *why, int64_t retry_after_ms)
+{
+    (void)why; /* there is no group to tell */
+    (void)retry_after_ms;
+    finish(msg, MSG_RETURNED);
+}
+
+enum bus_err bus_msg_reply(struct bus_msg **msg, const void *value, size_t value_bytes)
+{
+    (void)value;
+    (void)value_bytes;
+    return msg != NULL && *msg == NULL ? BUS_OK : BUS_EINVAL; /* none is a request yet */
+}
+
+void bus_msg_fail(struct bus_msg **msg, const struct bus_error *error)
+{
+    (void)error; /* none is a request yet */
+    finish(msg, MSG_RETURNED);
+}
+
+enum bus_err bus_request(struct bus *bus, const char *topic, const void *value, size_t value_bytes,
+                         int64_t deadline_ms, uint64_t *out_seq)
+{
+    (void)deadline_ms;
+    if (bus == NULL || topic == NULL || out_seq == NULL || (value == NULL && value_bytes > 0))
+        return BUS_EINVAL;
+    return BUS_EDENIED; /* not supported by this version */
+}
+
+const char *bus_replies(const struct bus *bus)
+{
+    return bus->replies;
+}

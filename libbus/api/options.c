@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* options.c -- option structs that can grow, their defaults, and what is let in. */
+#include "libbus/api/api_internal.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libbus/base/pattern.h"
+
+enum { MIB = 1024 * 1024 };
+
+/* ---- growing structs ------------------------------------------------------------------------- */
+
+/* Every option struct begins with its size, set by its init call. */
+bool options_take(void *known, size_t known_bytes, const void *given, size_t given_bytes)
+{
+    const unsigned char *bytes = given;
+    if (given_bytes < sizeof(size_t))
+        return false;
+    for (size_t at = known_bytes; at < given_bytes; at++) {
+        if (bytes[at] != 0)
+            return false;
+    }
+    memcpy(known, given, given_bytes < known_bytes ? given_bytes : known_bytes);
+    return true;
+}
+
+void options_give(void *options, size_t bytes, const void *defaults, size_t default_bytes)
+{
+    if (options == NULL || bytes < sizeof(size_t))
+        return;
+    memset(options, 0, bytes);
+    memcpy(options, defaults, bytes < default_bytes ? bytes : default_bytes);
+    memcpy(options, &bytes, sizeof bytes);
+}
+
+static const struct bus_options bus_defaults = {
+    .struct_bytes = sizeof(struct bus_options),
+    .heartbeat_ms = 1000,
+    .lost_after_ms = 10000,
+    .reconnect_grace_ms = 1000,
+    .broker_lost_ms = 30000,
+    .outbox_bytes_max = (size_t)64 * MIB,
+    .send_timeout_ms = 30000,
+    .inbox_bytes_max = (size_t)64 * MIB,
+};
+
+void bus_options_init_sized(struct bus_options *options, size_t bytes)
+{
+    options_give(options, bytes, &bus_defaults, sizeof bus_defaults);
+}
+
+void bus_slot_options_init_sized(struct bus_slot_options *options, size_t bytes)
+{
+    const struct bus_slot_options defaults = {.seq = BUS_NEXT, .deadline_ms = BUS_FOREVER};
+    options_give(options, bytes, &defaults, sizeof defaults);
+}
+
+void bus_sub_options_init_sized(struct bus_sub_options *options, size_t bytes)
+{
+    const struct bus_sub_options defaults = {.from_seq = BUS_FROM_OLDEST};
+    options_give(options, bytes, &defaults, sizeof defaults);
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/* Explicit beats environment beats default. */
+static const char *chosen(const char *given, const char *variable, const char *otherwise)
+{
+    if (given != NULL)
+        return given;
+    const char *value = getenv(variable);
+    return value != NULL && *value != '\0' ? value : otherwise;
+}
+
+enum bus_err options_job(const char *given, char job[LIMIT_NAME_BYTES + 1],
+                         struct bus_error **reterr)
+{
+    struct span name = span_text(chosen(given, "ERRBUS_JOB", "default"));
+    if (!name_is_valid(name))
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_NAME,
+                         "'%.250s' is no job: a name is UTF-8 without control characters, of 1 to "
+                         "%d bytes",
+                         (const char *)name.data, LIMIT_NAME_BYTES);
+    memcpy(job, name.data, name.bytes);
+    job[name.bytes] = '\0';
+    return BUS_OK;
+}
+
+/* "<host>-<pid>", of the host what may stand in a party's name. */
+static void make_party(char out[LIMIT_NAME_BYTES + 1])
+{
+    char host[LIMIT_NAME_BYTES - 20] = "";
+    if (gethostname(host, sizeof host - 1) != 0 || *host == '\0')
+        memcpy(host, "host", sizeof "host");
+    for (char *at = host; *at != '\0'; at++) {
+        if (*at < 0x21 || *at == 0x7f || strchr("/+#", *at) != NULL)
+            *at = '-';
+    }
+    snprintf(out, LIMIT_NAME_BYTES + 1, "%s-%ld", host, (long)getpid());
+}
+
+static enum bus_err options_party(const char *given, char party[LIMIT_NAME_BYTES + 1],
+                                  struct bus_error **reterr)
+{
+    const char *name = chosen(given, "ERRBUS_PARTY", NULL);
+    if (name == NULL) {
+        make_party(party);
+        return BUS_OK;
+    }
+    if (!party_is_valid(span_text(name)))
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_NAME,
+                         "'%.250s' is no party: a name without '/', '+' and '#', UTF-8 without "
+                         "control characters, of 1 to %d bytes",
+                         name, LIMIT_NAME_BYTES);
+    memcpy(party, name, strlen(name) + 1);
+    return BUS_OK;
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static enum bus_err outside(struct bus_error **reterr, const char *option, int64_t value,
+                            int64_t least, int64_t most)
+{
+    return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                     "%s is %" PRId64 ", and must be %" PRId64 " to %" PRId64, option, value, least,
+                     most);
+}
+
+enum bus_err options_periods(const struct bus_options *options, struct bus_error **reterr)
+{
+    const struct {
+        const char *name;
+        int64_t value;
+        int64_t least;
+        int64_t most;
+    } periods[] = {
+        {"heartbeat_ms", options->heartbeat_ms, LIMIT_HEARTBEAT_MS_MIN, LIMIT_PERIOD_MS_MAX / 3},
+        {"lost_after_ms", options->lost_after_ms, 3 * options->heartbeat_ms, LIMIT_PERIOD_MS_MAX},
+        {"reconnect_grace_ms", options->reconnect_grace_ms, 0, LIMIT_PERIOD_MS_MAX},
+        {"broker_lost_ms", options->broker_lost_ms, 1, LIMIT_PERIOD_MS_MAX},
+        {"send_timeout_ms", options->send_timeout_ms, BUS_FOREVER, INT64_MAX},
+        {"failure_signal", options->failure_signal, 0, SIGRTMAX},
+    };
+    for (size_t i = 0; i < sizeof periods / sizeof periods[0]; i++) {
+        if (periods[i].value < periods[i].least || periods[i].value > periods[i].most)
+            return outside(reterr, periods[i].name, periods[i].value, periods[i].least,
+                           periods[i].most);
+    }
+    return BUS_OK;
+}
+
+enum bus_err options_of_bus(const struct bus_options *given, struct bus_options *out_options,
+                            char job[LIMIT_NAME_BYTES + 1], char party[LIMIT_NAME_BYTES + 1],
+                            struct bus_error **reterr)
+{
+    struct bus_options options = bus_defaults;
+    if (given != NULL && !options_take(&options, sizeof options, given, given->struct_bytes))
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "the options are not initialised, or ask for what this library (%s) does "
+                         "not know",
+                         bus_version());
+    enum bus_err err = options_job(options.job, job, reterr);
+    if (err == BUS_OK)
+        err = options_party(options.party, party, reterr);
+    if (err == BUS_OK)
+        err = options_periods(&options, reterr);
+    if (err == BUS_OK && (options.outbox_bytes_max == 0 || options.inbox_bytes_max == 0))
+        err = error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                        "outbox_bytes_max and inbox_bytes_max must not be 0");
+    if (err != BUS_OK)
+        return err;
+    options.job = job;
+    options.party = party;
+    *out_options = options;
+    return BUS_OK;
+}

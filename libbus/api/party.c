@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* party.c -- this party as a whole: what it said was answered, it is done, it failed, it moves. */
+#include "libbus/api/api_internal.h"
+
+enum bus_err bus_flush(struct bus *bus, int64_t timeout_ms)
+{
+    if (bus == NULL || !options_time_is_valid(timeout_ms))
+        return BUS_EINVAL;
+    if (api_is_foreign(bus))
+        return BUS_ECLOSED;
+    int64_t deadline_ns = api_deadline_ns(timeout_ms);
+    enum bus_err err = BUS_OK;
+    api_lock(bus);
+    uint64_t told_before = bus->refusals_told;
+    if (bus->session == NULL) {
+        err = BUS_ECLOSED;
+        goto done;
+    }
+    sub_collect_all(bus);
+    struct session_mark mark = session_mark(bus->session);
+    api_wake(bus);
+    while (err == BUS_OK && bus->session != NULL && !session_mark_reached(bus->session, mark)) {
+        err = api_ended(bus); /* after bus_stop() what is owed can still be flushed */
+        if (err == BUS_OK && !api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
+            err = BUS_ETIMEDOUT;
+    }
+    if (bus->session == NULL)
+        err = BUS_ECLOSED;
+    if (err == BUS_OK && session_refusals_ever(bus->session) > told_before) {
+        bus->refusals_told = session_refusals_ever(bus->session);
+        err = BUS_ESETTLED;
+    }
+done:
+    api_unlock_wake(bus);
+    return err;
+}
+
+enum bus_err bus_refusal(struct bus *bus, struct bus_error **out_refusal)
+{
+    struct span topic = SPAN_NONE;
+    uint64_t seq = 0;
+    struct buffer *encoded = NULL;
+    if (bus == NULL || out_refusal == NULL)
+        return BUS_EINVAL;
+    if (api_is_foreign(bus))
+        return BUS_ECLOSED;
+    api_lock(bus);
+    bool is_there = bus->session != NULL && session_refusal(bus->session, &topic, &seq, &encoded);
+    api_unlock(bus);
+    if (!is_there)
+        return BUS_ETIMEDOUT;
+    *out_refusal = error_from_wire(encoded != NULL ? buffer_span(encoded) : SPAN_NONE);
+    buffer_unref(&encoded);
+    return BUS_OK;
+}
+
+/* Waits for the broker's answer to a numbered request; lock. */
+enum bus_err party_wait_result(struct bus *bus, uint64_t number, int64_t deadline_ns)
+{
+    api_wake(bus);
+    for (;;) {
+        if (bus->session == NULL)
+            return BUS_ECLOSED;
+        enum wire_code code = session_result(bus->session, number, NULL);
+        if (code != CODE_ETIMEDOUT)
+            return (enum bus_err)code;
+        enum bus_err err = api_over(bus);
+        if (err == BUS_OK && !api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
+            err = BUS_ETIMEDOUT;
+        if (err != BUS_OK) {
+            if (bus->session != NULL)
+                api_forget_result(bus, number);
+            return err;
+        }
+    }
+}
+
+enum bus_err bus_complete(struct bus *bus, int64_t timeout_ms)
+{
+    if (bus == NULL || !options_time_is_valid(timeout_ms))
+        return BUS_EINVAL;
+    if (api_is_foreign(bus))
+        return BUS_ECLOSED;
+    int64_t deadline_ns = api_deadline_ns(timeout_ms);
+    uint64_t number = 0;
+    api_lock(bus);
+    enum bus_err err = api_over(bus);
+    if (err == BUS_OK) {
+        sub_collect_all(bus);
+        err = (enum bus_err)session_complete(bus->session, &number);
+    }
+    if (err == BUS_OK)
+        err = party_wait_result(bus, number, deadline_ns);
+    api_unlock_wake(bus);
+    return err;
+}
+
+void bus_fail(struct bus *bus, const struct bus_error *error)
+{
+    if (bus == NULL || api_is_foreign(bus))
+        return;
+    api_lock(bus);
+    if (api_ended(bus) == BUS_OK) {
+        struct span encoded = error_to_wire(bus, error, ERROR_TYPE_PARTY_FAILED, NULL, 0);
+        session_fail_party(bus->session, encoded);
+        api_tell(bus); /* so that bus_failure() knows when we return */
+    }
+    api_unlock_wake(bus);
+}
+
+int bus_failure_fd(const struct bus *bus)
+{
+    return bus->failure_fd;
+}
+
+/* Until jobs have verdicts of their own, a party's own end is the last word about it. */
+enum bus_err bus_verdict(struct bus *bus, int64_t timeout_ms, struct bus_error **out_verdict)
+{
+    if (bus == NULL || out_verdict == NULL || !options_time_is_valid(timeout_ms))
+        return BUS_EINVAL;
+    if (api_is_foreign(bus))
+        return BUS_ECLOSED;
+    int64_t deadline_ns = api_deadline_ns(timeout_ms);
+    enum bus_err err = BUS_OK;
+    api_lock(bus);
+    while (bus->failure == NULL && err == BUS_OK) {
+        err = api_over(bus);
+        if (err == BUS_OK && !api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
+            err = BUS_ETIMEDOUT;
+    }
+    if (bus->failure != NULL) {
+        *out_verdict = bus_error_ref(bus->failure);
+        err = BUS_OK;
+    }
+    api_unlock(bus);
+    return err;
+}
+
+void bus_progress(struct bus *bus, int64_t next_within_ms)
+{
+    if (bus == NULL || api_is_foreign(bus) || next_within_ms < BUS_FOREVER)
+        return;
+    if (next_within_ms > LIMIT_PERIOD_MS_MAX)
+        next_within_ms = LIMIT_PERIOD_MS_MAX;
+    if (next_within_ms == 0)
+        next_within_ms = 1; /* 0 on the wire is no promise */
+    api_lock(bus);
+    if (api_ended(bus) == BUS_OK)
+        session_progress(bus->session,
+                         next_within_ms == BUS_FOREVER ? 0 : (uint64_t)next_within_ms);
+    api_unlock_wake(bus);
+}
+
+struct bus_error *bus_failure(const struct bus *bus)
+{
+    struct bus *locked = (struct bus *)(uintptr_t)bus; /* the lock alone changes */
+    if (bus == NULL || api_is_foreign(bus))
+        return NULL;
+    api_lock(locked);
+    struct bus_error *failure = bus_error_ref(bus->failure);
+    api_unlock(locked);
+    return failure;
+}
+
+int bus_room_fd(const struct bus *bus)
+{
+    return bus->room_fd;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* publish.c -- values that are promised and kept in one call.
+ *
+ * This is the hot path of writers: one uncontended lock, a look into a small cache of topics, and
+ * the session appends to its open batch; the library thread is woken only if it sleeps. */
+#include "libbus/api/api_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "libbus/base/pattern.h"
+
+enum { SPANS_ON_STACK = 128 };
+
+bool publish_whole_name(const struct bus *bus, const char *name, char out[LIMIT_NAME_BYTES + 1])
+{
+    size_t party_bytes = strlen(bus->party);
+    size_t name_bytes = strnlen(name, LIMIT_NAME_BYTES + 1);
+    bool is_whole = strncmp(name, bus->party, party_bytes) == 0 && name[party_bytes] == '/';
+    size_t prefix_bytes = is_whole ? 0 : party_bytes + 1;
+    if (prefix_bytes + name_bytes > LIMIT_NAME_BYTES)
+        return false;
+    if (!is_whole) {
+        memcpy(out, bus->party, party_bytes);
+        out[party_bytes] = '/';
+    }
+    memcpy(out + prefix_bytes, name, name_bytes);
+    out[prefix_bytes + name_bytes] = '\0';
+    return topic_is_valid(span_text(out));
+}
+
+/* FNV-1a; names are short. */
+static uint32_t hash_of(const char *name)
+{
+    uint32_t hash = 2166136261u;
+    for (; *name != '\0'; name++)
+        hash = (hash ^ (unsigned char)*name) * 16777619u;
+    return hash;
+}
+
+enum bus_err publish_topic(struct bus *bus, const char *name, uint32_t *out_topic)
+{
+    char whole[LIMIT_NAME_BYTES + 1];
+    if (bus->last_topic != NULL && strcmp(bus->last_topic->name, name) == 0) {
+        *out_topic = bus->last_topic->topic;
+        return BUS_OK;
+    }
+    if (strnlen(name, LIMIT_NAME_BYTES + 1) > LIMIT_NAME_BYTES)
+        return BUS_EINVAL;
+    struct topic_cache_entry *entry = &bus->topics[hash_of(name) % API_TOPIC_CACHE];
+    if (!entry->is_used || strcmp(entry->name, name) != 0) {
+        uint32_t topic = 0;
+        if (!publish_whole_name(bus, name, whole))
+            return BUS_EINVAL;
+        enum wire_code code = session_topic(bus->session, span_text(whole), &topic);
+        if (code != CODE_OK)
+            return (enum bus_err)code;
+        memcpy(entry->name, name, strlen(name) + 1);
+        entry->topic = topic;
+        entry->is_used = true;
+    }
+    bus->last_topic = entry;
+    *out_topic = entry->topic;
+    return BUS_OK;
+}
+
+enum bus_err publish_wait(struct bus *bus, int64_t *deadline_ns)
+{
+    enum bus_err err = api_over(bus);
+    if (err != BUS_OK)
+        return err;
+    api_wake(bus); /* a topic's number may have been asked for */
+    if (*deadline_ns == 0)
+        *deadline_ns = api_deadline_ns(bus->options.send_timeout_ms);
+    if (api_wait(bus, &bus->news, &bus->waiters, *deadline_ns))
+        return api_over(bus);
+    bus->is_room_wanted = true;
+    api_clear_fd(bus->room_fd);
+    return BUS_EFULL;
+}
+
+static enum bus_err publish(struct bus *bus, const char *name, const struct span *values,
+                            size_t count)
+{
+    uint32_t topic = 0;
+    int64_t deadline_ns = 0;
+    api_lock(bus);
+    enum bus_err err = api_over(bus);
+    if (err == BUS_OK)
+        err = publish_topic(bus, name, &topic);
+    while (err == BUS_OK) {
+        enum wire_code code =
+            session_publish(bus->session, api_now_ns(), topic, values, count, NULL);
+        if (code != CODE_ETIMEDOUT) {
+            err = (enum bus_err)code;
+            break;
+        }
+        err = publish_wait(bus, &deadline_ns);
+    }
+    api_unlock_wake(bus);
+    return err;
+}
+
+enum bus_err bus_publish(struct bus *bus, const char *topic, const void *value, size_t value_bytes)
+{
+    const struct span one = span_of(value, value_bytes);
+    if (bus == NULL || topic == NULL || (value == NULL && value_bytes > 0))
+        return BUS_EINVAL;
+    if (api_is_foreign(bus))
+        return BUS_ECLOSED;
+    return publish(bus, topic, &one, 1);
+}
+
+enum bus_err bus_publish_many(struct bus *bus, const char *topic, const struct bus_value *values,
+                              size_t count)
+{
+    struct span few[SPANS_ON_STACK];
+    struct span *spans = few;
+    if (bus == NULL || topic == NULL || (values == NULL && count > 0))
+        return BUS_EINVAL;
+    if (api_is_foreign(bus))
+        return BUS_ECLOSED;
+    if (count == 0)
+        return BUS_OK;
+    if (count > SPANS_ON_STACK)
+        spans = count <= SIZE_MAX / sizeof *spans ? malloc(count * sizeof *spans) : NULL;
+    if (spans == NULL)
+        return BUS_ENOMEM;
+    enum bus_err err = BUS_OK;
+    for (size_t i = 0; i < count; i++) {
+        if (values[i].data == NULL && values[i].bytes > 0)
+            err = BUS_EINVAL;
+        spans[i] = span_of(values[i].data, values[i].bytes);
+    }
+    if (err == BUS_OK)
+        err = publish(bus, topic, spans, count);
+    if (spans != few)
+        free(spans);
+    return err;
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* slot.c -- promises, and how they are kept, broken or taken back. */
+#include "libbus/api/api_internal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct bus_slot {
+    struct bus *bus;
+    uint32_t topic; /* the session's number */
+    uint64_t seq;
+    char name[LIMIT_NAME_BYTES + 1]; /* the whole topic, where an error is born */
+};
+
+static void slot_free(struct bus_slot **slot)
+{
+    api_unref((*slot)->bus);
+    free(*slot);
+    *slot = NULL;
+}
+
+/* ---- promising ------------------------------------------------------------------------------- */
+
+/* Lock. */
+static enum bus_err reserve(struct bus *bus, const char *topic,
+                            const struct bus_slot_options *options, struct bus_slot *slot)
+{
+    int64_t deadline_ns = 0;
+    enum bus_err err = api_over(bus);
+    if (err == BUS_OK)
+        err = publish_topic(bus, topic, &slot->topic);
+    while (err == BUS_OK) {
+        enum wire_code code =
+            session_reserve(bus->session, api_now_ns(), slot->topic, options->seq,
+                            options->deadline_ms, options->value_bytes_max, &slot->seq);
+        if (code != CODE_ETIMEDOUT)
+            return (enum bus_err)code;
+        err = publish_wait(bus, &deadline_ns);
+    }
+    return err;
+}
+
+static enum bus_err say_not_reserved(struct bus *bus, enum bus_err err, const char *topic,
+                                     const struct bus_slot_options *options,
+                                     struct bus_error **reterr)
+{
+    switch (err) {
+    case BUS_EINVAL: return error_say(reterr, err, ERROR_TYPE_NAME, "'%.250s' is no topic", topic);
+    case BUS_ENOMEM: return error_say_static(reterr, err, &error_no_memory);
+    case BUS_EFULL:
+        return error_say(reterr, err, ERROR_TYPE_FULL,
+                         "no room for another slot of '%s' within send_timeout_ms", topic);
+    case BUS_ESETTLED:
+        return error_say(reterr, err, ERROR_TYPE_TOO_LATE,
+                         "number %" PRId64 " of '%s' was reserved before", options->seq, topic);
+    case BUS_ETOOBIG:
+        return error_say(reterr, err, ERROR_TYPE_TOO_BIG,
+                         "%zu bytes are more than the job allows in '%s'", options->value_bytes_max,
+                         topic);
+    default: return api_say_over(bus, err, reterr);
+    }
+}
+
+static enum bus_err check_options(const struct bus_slot_options *given,
+                                  struct bus_slot_options *options, struct bus_error **reterr)
+{
+    if (given != NULL && !options_take(options, sizeof *options, given, given->struct_bytes))
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "the options are not initialised, or ask for what this library does not "
+                         "know");
+    if (options->seq < BUS_NEXT)
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "seq is %" PRId64 ", and must be BUS_NEXT or 0 and more", options->seq);
+    if (options->deadline_ms != BUS_FOREVER && options->deadline_ms <= 0)
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "deadline_ms is %" PRId64 ", and must be BUS_FOREVER or 1 and more",
+                         options->deadline_ms);
+    if (options->need_count > 0)
+        return error_say(reterr, BUS_EDENIED, ERROR_TYPE_UNSUPPORTED,
+                         "slots that need others are not supported by this version");
+    return BUS_OK;
+}
+
+enum bus_err bus_slot_reserve_with(struct bus *bus, const char *topic,
+                                   const struct bus_slot_options *options,
+                                   struct bus_slot **out_slot, struct bus_error **reterr)
+{
+    struct bus_slot_options known;
+    bus_slot_options_init(&known);
+    if (bus == NULL || topic == NULL || out_slot == NULL)
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT, "an argument is NULL");
+    if (api_is_foreign(bus))
+        return error_say_static(reterr, BUS_ECLOSED, &error_forked);
+    enum bus_err err = check_options(options, &known, reterr);
+    if (err != BUS_OK)
+        return err;
+    struct bus_slot *slot = calloc(1, sizeof *slot);
+    if (slot == NULL)
+        return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+    api_lock(bus);
+    err = reserve(bus, topic, &known, slot);
+    if (err == BUS_OK) {
+        (void)publish_whole_name(bus, topic, slot->name); /* it was just found to be one */
+        slot->bus = bus;
+        api_ref(bus);
+        *out_slot = slot;
+    } else {
+        (void)say_not_reserved(bus, err, topic, &known, reterr);
+        free(slot);
+    }
+    api_unlock_wake(bus);
+    return err;
+}
+
+enum bus_err bus_slot_reserve(struct bus *bus, const char *topic, int64_t deadline_ms,
+                              struct bus_slot **out_slot)
+{
+    struct bus_slot_options options;
+    bus_slot_options_init(&options);
+    options.deadline_ms = deadline_ms;
+    return bus_slot_reserve_with(bus, topic, &options, out_slot, NULL);
+}
+
+uint64_t bus_slot_seq(const struct bus_slot *slot)
+{
+    return slot->seq;
+}
+
+/* ---- settling -------------------------------------------------------------------------------- */
+
+/* Trying again can help: the slot stays with the caller. */
+static bool is_kept_after(enum bus_err err)
+{
+    return err == BUS_EINVAL || err == BUS_ENOMEM || err == BUS_EFULL || err == BUS_ETOOBIG;
+}
+
+/* Of value and owned one is used. */
+static enum bus_err commit(struct bus_slot **slot, struct span value, struct buffer **owned)
+{
+    struct bus_slot *kept = *slot;
+    struct bus *bus = kept->bus;
+    int64_t deadline_ns = 0;
+    api_lock(bus);
+    enum bus_err err = api_ended(bus);
+    while (err == BUS_OK) {
+        enum wire_code code =
+            owned != NULL
+                ? session_commit_owned(bus->session, api_now_ns(), kept->topic, kept->seq, owned)
+                : session_commit(bus->session, api_now_ns(), kept->topic, kept->seq, value);
+        if (code != CODE_ETIMEDOUT) {
+            err = (enum bus_err)code;
+            break;
+        }
+        /* What is owed may be settled after bus_stop() too, but nothing is waited for then. */
+        err = publish_wait(bus, &deadline_ns);
+        if (err == BUS_ECLOSED && api_ended(bus) == BUS_OK)
+            err = BUS_EFULL;
+    }
+    api_unlock_wake(bus);
+    if (!is_kept_after(err))
+        slot_free(slot);
+    return err;
+}
+
+enum bus_err bus_slot_commit(struct bus_slot **slot, const void *value, size_t value_bytes)
+{
+    if (slot == NULL || (value == NULL && value_bytes > 0))
+        return BUS_EINVAL;
+    if (*slot == NULL)
+        return BUS_OK;
+    if (api_is_foreign((*slot)->bus)) {
+        *slot = NULL;
+        return BUS_ECLOSED;
+    }
+    return commit(slot, span_of(value, value_bytes), NULL);
+}
+
+enum bus_err bus_slot_commit_owned(struct bus_slot **slot, void *value, size_t value_bytes,
+                                   void (*free_fn)(void *value, void *arg), void *arg)
+{
+    if (slot == NULL || free_fn == NULL || (value == NULL && value_bytes > 0))
+        return BUS_EINVAL;
+    if (*slot == NULL)
+        return BUS_OK;
+    if (api_is_foreign((*slot)->bus)) {
+        *slot = NULL;
+        free_fn(value, arg);
+        return BUS_ECLOSED;
+    }
+    struct buffer *owned = owned_new(value, value_bytes, free_fn, arg);
+    if (owned == NULL)
+        return BUS_ENOMEM;
+    enum bus_err err = commit(slot, SPAN_NONE, &owned);
+    if (owned != NULL && is_kept_after(err))
+        owned_discard(&owned);
+    buffer_unref(&owned);
+    return err;
+}
+
+void bus_slot_fail(struct bus_slot **slot, const struct bus_error *error)
+{
+    if (slot == NULL || *slot == NULL)
+        return;
+    struct bus_slot *failing = *slot;
+    struct bus *bus = failing->bus;
+    if (api_is_foreign(bus)) {
+        *slot = NULL;
+        return;
+    }
+    api_lock(bus);
+    if (api_ended(bus) == BUS_OK) {
+        struct span encoded =
+            error_to_wire(bus, error, ERROR_TYPE_ABANDONED, failing->name, failing->seq);
+        session_fail(bus->session, api_now_ns(), failing->topic, failing->seq, encoded);
+    }
+    api_unlock_wake(bus);
+    slot_free(slot);
+}
+
+enum bus_err bus_retract(struct bus *bus, const char *topic, uint64_t seq,
+                         const struct bus_error *error, int64_t timeout_ms)
+{
+    char whole[LIMIT_NAME_BYTES + 1];
+    uint32_t number = 0;
+    uint64_t request = 0;
+    if (bus == NULL || topic == NULL || !options_time_is_valid(timeout_ms))
+        return BUS_EINVAL;
+    if (api_is_foreign(bus))
+        return BUS_ECLOSED;
+    if (!publish_whole_name(bus, topic, whole))
+        return BUS_EINVAL;
+    int64_t deadline_ns = api_deadline_ns(timeout_ms);
+    api_lock(bus);
+    enum bus_err err = api_over(bus);
+    if (err == BUS_OK)
+        err = publish_topic(bus, topic, &number);
+    if (err == BUS_OK) {
+        struct span encoded = error_to_wire(bus, error, ERROR_TYPE_ABANDONED, whole, seq);
+        err = (enum bus_err)session_retract(bus->session, number, seq, encoded, &request);
+    }
+    if (err == BUS_OK)
+        err = party_wait_result(bus, request, deadline_ns);
+    api_unlock_wake(bus);
+    return err;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* status.c -- a picture of the broker: an observer's session that asks once. */
+#include "libbus/api/api_internal.h"
+
+#include <bus/admin.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "libbus/base/pattern.h"
+
+/* A row and its texts, in one block. */
+struct row {
+    struct bus_status_row public;
+    char texts[];
+};
+
+struct bus_status {
+    struct row **rows;
+    size_t count;
+    size_t room;
+    char version[LIMIT_NAME_BYTES + 1];
+    uint64_t uptime_ms;
+    uint64_t refused;
+};
+
+static bool add_row(struct bus_status *status, const struct msg_status_row *from)
+{
+    if (status->count == status->room) {
+        size_t room = status->room > 0 ? status->room * 2 : 32;
+        struct row **grown = realloc(status->rows, room * sizeof(struct row *));
+        if (grown == NULL)
+            return false;
+        status->rows = grown;
+        status->room = room;
+    }
+    size_t texts = from->job.bytes + from->name.bytes + from->party.bytes + from->state.bytes + 4;
+    struct row *row = malloc(sizeof *row + texts);
+    if (row == NULL)
+        return false;
+    char *at = row->texts;
+    row->public = (struct bus_status_row){
+        .kind = (enum bus_status_kind)from->kind,
+        .job = api_place(&at, from->job),
+        .incarnation = (uint32_t)from->incarnation,
+        .silent_ms = from->silent_ms,
+        .open = from->open,
+        .pending = from->pending,
+        .pending_bytes = from->pending_bytes,
+        .next_seq = from->next_seq,
+    };
+    row->public.name = api_place(&at, from->name);
+    row->public.party = api_place(&at, from->party);
+    row->public.state = api_place(&at, from->state);
+    status->rows[status->count++] = row;
+    return true;
+}
+
+static void finish(struct bus_status *status, const struct msg_status_end *end)
+{
+    if (end->version.bytes > 0)
+        memcpy(status->version, end->version.data, end->version.bytes);
+    status->version[end->version.bytes] = '\0';
+    status->uptime_ms = end->uptime_ms;
+    status->refused = end->refused;
+}
+
+static int compare(const void *left, const void *right)
+{
+    const struct bus_status_row *a = &(*(struct row *const *)left)->public;
+    const struct bus_status_row *b = &(*(struct row *const *)right)->public;
+    int order = strcmp(a->job, b->job);
+    if (order == 0 && a->kind != b->kind)
+        return a->kind < b->kind ? -1 : 1;
+    if (order == 0)
+        order = strcmp(a->name, b->name);
+    if (order == 0)
+        order = strcmp(a->party, b->party);
+    if (order == 0 && a->incarnation != b->incarnation)
+        return a->incarnation < b->incarnation ? -1 : 1;
+    return order;
+}
+
+/* Lock. */
+static enum bus_err collect(struct bus *bus, struct bus_status *status, int64_t deadline_ns,
+                            struct bus_error **reterr)
+{
+    struct msg msg;
+    for (;;) {
+        while (session_status_take(bus->session, &msg)) {
+            if (msg.type == MSG_STATUS_END) {
+                finish(status, &msg.as.status_end);
+                return BUS_OK;
+            }
+            if (!add_row(status, &msg.as.status_row))
+                return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+        }
+        enum bus_err err = api_over(bus);
+        if (err != BUS_OK)
+            return api_say_over(bus, err, reterr);
+        if (!api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
+            return error_say_static(reterr, BUS_ETIMEDOUT, &error_timed_out);
+    }
+}
+
+enum bus_err bus_status_get(const char *endpoint, const char *job, int64_t timeout_ms,
+                            struct bus_status **out_status, struct bus_error **reterr)
+{
+    struct endpoints endpoints;
+    struct bus_options options;
+    struct bus *bus = NULL;
+    if (out_status == NULL || !options_time_is_valid(timeout_ms) ||
+        (job != NULL && !name_is_valid(span_text(job))))
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "bus_status_get() wants a job's name or NULL, out_status, and a "
+                         "timeout_ms of 0 and more or BUS_FOREVER");
+    bus_options_init(&options);
+    int64_t deadline_ns = api_deadline_ns(timeout_ms);
+    struct bus_status *status = calloc(1, sizeof *status);
+    if (status == NULL)
+        return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+    enum bus_err err = endpoints_read(&endpoints, endpoint, reterr);
+    if (err == BUS_OK)
+        err = core_open(&endpoints, &options, job != NULL ? job : "default", "", &bus, reterr);
+    if (err == BUS_OK)
+        err = core_join(&bus, deadline_ns, reterr);
+    if (err == BUS_OK) {
+        api_lock(bus);
+        session_status(bus->session, span_text(job));
+        api_wake(bus);
+        err = collect(bus, status, deadline_ns, reterr);
+        api_unlock(bus);
+        (void)core_close(&bus, BUS_POLL); /* an observer owes nothing */
+    }
+    if (err != BUS_OK) {
+        bus_status_free(&status);
+        return err;
+    }
+    if (status->count > 0)
+        qsort(status->rows, status->count, sizeof(struct row *), compare);
+    *out_status = status;
+    return BUS_OK;
+}
+
+size_t bus_status_count(const struct bus_status *status)
+{
+    return status->count;
+}
+
+const struct bus_status_row *bus_status_at(const struct bus_status *status, size_t index)
+{
+    return index < status->count ? &status->rows[index]->public : NULL;
+}
+
+const char *bus_status_version(const struct bus_status *status)
+{
+    return status->version;
+}
+
+uint64_t bus_status_uptime_ms(const struct bus_status *status)
+{
+    return status->uptime_ms;
+}
+
+uint64_t bus_status_refused(const struct bus_status *status)
+{
+    return status->refused;
+}
+
+void bus_status_free(struct bus_status **status)
+{
+    if (status == NULL || *status == NULL)
+        return;
+    for (size_t i = 0; i < (*status)->count; i++)
+        free((*status)->rows[i]);
+    free((*status)->rows);
+    free(*status);
+    *status = NULL;
+}

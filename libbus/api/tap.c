@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* tap.c -- observers of a job's control topic: a session of its own, without a party.
+ *
+ * The session is asked for the next event only when the last was given out, but for one that is
+ * kept ahead so that the descriptor can tell whether there is one; so a tap that does not read
+ * fills no memory here, and the broker counts what it misses. */
+#include "libbus/api/api_internal.h"
+
+#include <bus/tap.h>
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct bus_event {
+    bool is_gap; /* first_id..id were missed */
+    uint64_t first_id;
+    uint64_t id;
+    int64_t at_ns;
+    uint32_t incarnation;
+    uint64_t seq;
+    uint64_t count;
+    struct bus_error *error;
+    char *texts; /* name, party, topic, text, each with its NUL */
+    const char *job;
+    const char *name;
+    const char *party;
+    const char *topic;
+    const char *text;
+};
+
+struct bus_tap {
+    struct bus *bus;
+    struct bus_event *given; /* borrowed by the application */
+    struct bus_event *ahead; /* the one after it, if it has come */
+    uint64_t gap_first;
+    uint64_t gap_last;
+};
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static void event_free(struct bus_event **event)
+{
+    if (*event == NULL)
+        return;
+    bus_error_unref(&(*event)->error);
+    free((*event)->texts);
+    free(*event);
+    *event = NULL;
+}
+
+static bool event_fill(struct bus_event *event, const struct msg_event *from)
+{
+    event->texts =
+        malloc(from->name.bytes + from->party.bytes + from->topic.bytes + from->text.bytes + 4);
+    if (event->texts == NULL)
+        return false;
+    char *at = event->texts;
+    event->at_ns = from->at_ns;
+    event->incarnation = (uint32_t)from->incarnation;
+    event->seq = from->seq;
+    event->count = from->count;
+    event->name = api_place(&at, from->name);
+    event->party = api_place(&at, from->party);
+    event->topic = api_place(&at, from->topic);
+    event->text = api_place(&at, from->text);
+    if (from->error.bytes > 0)
+        event->error = error_from_wire(from->error);
+    return true;
+}
+
+/* The next that the session has; NULL: none, or no memory for even a gap.  Lock. */
+static struct bus_event *event_take(struct bus *bus)
+{
+    struct msg msg;
+    struct bus_event *event = calloc(1, sizeof *event);
+    if (event == NULL || bus->session == NULL || !session_event_take(bus->session, &msg)) {
+        free(event);
+        return NULL;
+    }
+    event->job = bus->job;
+    event->name = event->party = event->topic = event->text = "";
+    if (msg.type == MSG_MISSED) {
+        event->is_gap = true;
+        event->first_id = msg.as.missed.first_id;
+        event->id = msg.as.missed.last_id;
+        return event;
+    }
+    event->id = event->first_id = msg.as.event.id;
+    event->is_gap = !event_fill(event, &msg.as.event); /* without memory it is missed */
+    return event;
+}
+
+uint64_t bus_event_id(const struct bus_event *event)
+{
+    return event->id;
+}
+
+int64_t bus_event_at_ns(const struct bus_event *event)
+{
+    return event->at_ns;
+}
+
+const char *bus_event_job(const struct bus_event *event)
+{
+    return event->job;
+}
+
+const char *bus_event_name(const struct bus_event *event)
+{
+    return event->name;
+}
+
+const char *bus_event_party(const struct bus_event *event)
+{
+    return event->party;
+}
+
+uint32_t bus_event_incarnation(const struct bus_event *event)
+{
+    return event->incarnation;
+}
+
+const char *bus_event_topic(const struct bus_event *event)
+{
+    return event->topic;
+}
+
+uint64_t bus_event_seq(const struct bus_event *event)
+{
+    return event->seq;
+}
+
+uint64_t bus_event_count(const struct bus_event *event)
+{
+    return event->count;
+}
+
+const char *bus_event_text(const struct bus_event *event)
+{
+    return event->text;
+}
+
+const struct bus_error *bus_event_error(const struct bus_event *event)
+{
+    return event->error;
+}
+
+/* ---- the tap --------------------------------------------------------------------------------- */
+
+static const struct bus_tap_options tap_defaults = {
+    .struct_bytes = sizeof(struct bus_tap_options),
+    .from_id = BUS_TAP_NOW,
+    .heartbeat_ms = 1000,
+    .broker_lost_ms = 30000,
+};
+
+void bus_tap_options_init_sized(struct bus_tap_options *options, size_t bytes)
+{
+    options_give(options, bytes, &tap_defaults, sizeof tap_defaults);
+}
+
+static enum bus_err open_observer(const char *endpoint, const struct bus_tap_options *options,
+                                  int64_t deadline_ns, struct bus **out_bus,
+                                  struct bus_error **reterr)
+{
+    struct endpoints endpoints;
+    struct bus_options periods;
+    char job[LIMIT_NAME_BYTES + 1];
+    bus_options_init(&periods);
+    periods.heartbeat_ms = options->heartbeat_ms;
+    periods.broker_lost_ms = options->broker_lost_ms;
+    if (periods.lost_after_ms < 3 * periods.heartbeat_ms &&
+        periods.heartbeat_ms <= LIMIT_PERIOD_MS_MAX / 3)
+        periods.lost_after_ms = 3 * periods.heartbeat_ms;
+    enum bus_err err = options_job(options->job, job, reterr);
+    if (err == BUS_OK)
+        err = options_periods(&periods, reterr);
+    if (err == BUS_OK)
+        err = endpoints_read(&endpoints, endpoint, reterr);
+    if (err == BUS_OK)
+        err = core_open(&endpoints, &periods, job, "", out_bus, reterr);
+    if (err == BUS_OK)
+        err = core_join(out_bus, deadline_ns, reterr);
+    return err;
+}
+
+enum bus_err bus_tap_open(const char *endpoint, const struct bus_tap_options *options,
+                          int64_t timeout_ms, struct bus_tap **out_tap, struct bus_error **reterr)
+{
+    struct bus_tap_options known = tap_defaults;
+    if (out_tap == NULL || !options_time_is_valid(timeout_ms))
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "bus_tap_open() wants out_tap, and a timeout_ms of 0 and more or "
+                         "BUS_FOREVER");
+    if (options != NULL && !options_take(&known, sizeof known, options, options->struct_bytes))
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "the options are not initialised, or ask for what this library does not "
+                         "know");
+    struct bus_tap *tap = calloc(1, sizeof *tap);
+    if (tap == NULL)
+        return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+    enum bus_err err =
+        open_observer(endpoint, &known, api_deadline_ns(timeout_ms), &tap->bus, reterr);
+    if (err != BUS_OK) {
+        free(tap);
+        return err;
+    }
+    api_lock(tap->bus);
+    session_tap(tap->bus->session, known.from_id);
+    api_unlock_wake(tap->bus);
+    *out_tap = tap;
+    return BUS_OK;
+}
+
+/* Lock. */
+static void settle_fd(struct bus_tap *tap)
+{
+    if (tap->ahead == NULL && api_over(tap->bus) == BUS_OK)
+        api_clear_fd(tap->bus->tap_fd);
+}
+
+/* Moves on to the next event.  Lock. */
+static enum bus_err move_on(struct bus_tap *tap, int64_t deadline_ns, struct bus_error **reterr)
+{
+    struct bus *bus = tap->bus;
+    event_free(&tap->given);
+    for (;;) {
+        if (tap->ahead == NULL)
+            tap->ahead = event_take(bus);
+        if (tap->ahead != NULL)
+            break;
+        enum bus_err err = api_over(bus);
+        if (err != BUS_OK)
+            return api_say_over(bus, err, reterr);
+        settle_fd(tap);
+        api_wake(bus); /* what was taken makes room for more */
+        if (!api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
+            return error_say_static(reterr, BUS_ETIMEDOUT, &error_timed_out);
+    }
+    tap->given = tap->ahead;
+    tap->ahead = event_take(bus);
+    settle_fd(tap);
+    return BUS_OK;
+}
+
+enum bus_err bus_tap_next(struct bus_tap *tap, int64_t timeout_ms,
+                          const struct bus_event **out_event, struct bus_error **reterr)
+{
+    if (tap == NULL || out_event == NULL || !options_time_is_valid(timeout_ms))
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "bus_tap_next() wants tap and out_event, and a timeout_ms of 0 and more "
+                         "or BUS_FOREVER");
+    if (api_is_foreign(tap->bus))
+        return error_say_static(reterr, BUS_ECLOSED, &error_forked);
+    int64_t deadline_ns = api_deadline_ns(timeout_ms);
+    api_lock(tap->bus);
+    enum bus_err err = move_on(tap, deadline_ns, reterr);
+    api_unlock_wake(tap->bus);
+    if (err != BUS_OK)
+        return err;
+    if (tap->given->is_gap) {
+        tap->gap_first = tap->given->first_id;
+        tap->gap_last = tap->given->id;
+        return error_say(reterr, BUS_EOVERRUN, ERROR_TYPE_NOT_KEPT,
+                         "events %" PRIu64 " to %" PRIu64 " were missed", tap->gap_first,
+                         tap->gap_last);
+    }
+    *out_event = tap->given;
+    return BUS_OK;
+}
+
+void bus_tap_gap(const struct bus_tap *tap, uint64_t *out_first_id, uint64_t *out_last_id)
+{
+    if (out_first_id != NULL)
+        *out_first_id = tap->gap_first;
+    if (out_last_id != NULL)
+        *out_last_id = tap->gap_last;
+}
+
+int bus_tap_fd(const struct bus_tap *tap)
+{
+    if (tap == NULL || api_is_foreign(tap->bus))
+        return -1;
+    struct bus *bus = tap->bus;
+    api_lock(bus);
+    if (bus->tap_fd < 0) {
+        bus->tap_fd = api_event_fd();
+        api_signal_fd(bus->tap_fd); /* the first bus_tap_next() that finds nothing clears it */
+    }
+    int fd = bus->tap_fd;
+    api_unlock(bus);
+    return fd;
+}
+
+void bus_tap_stop(struct bus_tap *tap)
+{
+    if (tap != NULL)
+        bus_stop(tap->bus);
+}
+
+void bus_tap_close(struct bus_tap **tap)
+{
+    if (tap == NULL || *tap == NULL)
+        return;
+    struct bus_tap *closing = *tap;
+    *tap = NULL;
+    if (!api_is_foreign(closing->bus))
+        (void)core_close(&closing->bus, BUS_POLL); /* an observer owes nothing */
+    event_free(&closing->given);
+    event_free(&closing->ahead);
+    free(closing);
+}

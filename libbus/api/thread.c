@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* thread.c -- the library's thread: it alone uses the link.
+ *
+ * A turn takes in what the link has, control first and only a few parts of data, gives it to the
+ * session, and carries out what the session has to send.  A turn in which nothing moved ends in
+ * link_wait(); before it, under the lock, is_asleep is set, so that whoever puts something into the
+ * session afterwards wakes us, and nobody needs to while we are up. */
+#include "libbus/api/api_internal.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    CONTROL_PER_TURN = 64, /* parts received without the lock, then taken in with it */
+    DATA_PER_TURN = 4,     /* parts, of up to LIMIT_PART_BYTES, between two looks at control */
+    SEND_PER_TURN = 4,     /* parts of data; control is sent whole */
+};
+
+bool thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg)
+{
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
+        return false;
+    bool is_started = pthread_create(thread, NULL, run, arg) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* as it was: cannot fail */
+    if (is_started)
+        (void)pthread_setname_np(*thread, name); /* for people with a debugger */
+    return is_started;
+}
+
+/* What a turn of the thread works with. */
+struct turn {
+    /* received, outside the lock */
+    struct buffer *control[CONTROL_PER_TURN];
+    struct buffer *heads[DATA_PER_TURN];
+    struct buffer *parts[DATA_PER_TURN];
+    unsigned control_count;
+    unsigned data_count;
+    bool is_control_broken; /* something came that was not one part */
+    bool is_data_broken;
+    /* to be sent */
+    bool wants_room[LINK_LANE_COUNT];
+    uint8_t message[LIMIT_CONTROL_BYTES];
+};
+
+struct turn *thread_turn_new(void)
+{
+    return calloc(1, sizeof(struct turn));
+}
+
+static void receive(struct link *link, struct turn *turn)
+{
+    struct buffer *head = NULL;
+    struct buffer *part = NULL;
+    turn->control_count = 0;
+    turn->data_count = 0;
+    while (turn->control_count < CONTROL_PER_TURN &&
+           link_receive(link, LINK_CONTROL, &head, &part) == LINK_OK) {
+        buffer_unref(&head);
+        turn->is_control_broken |= part == NULL;
+        turn->control[turn->control_count] = part;
+        turn->control_count += part != NULL;
+        part = NULL;
+    }
+    while (turn->data_count < DATA_PER_TURN &&
+           link_receive(link, LINK_DATA, &head, &part) == LINK_OK) {
+        if (head == NULL || part == NULL) {
+            turn->is_data_broken = true;
+            buffer_unref(&head);
+            buffer_unref(&part);
+            continue;
+        }
+        turn->heads[turn->data_count] = head;
+        turn->parts[turn->data_count] = part;
+        turn->data_count++;
+        head = part = NULL;
+    }
+}
+
+/* Lock.  Whether there was anything. */
+static bool take_in(struct bus *bus, struct turn *turn, int64_t now_ns)
+{
+    for (unsigned i = 0; i < turn->control_count; i++) {
+        session_control_in(bus->session, now_ns, buffer_span(turn->control[i]));
+        buffer_unref(&turn->control[i]);
+    }
+    for (unsigned i = 0; i < turn->data_count; i++) {
+        session_data_in(bus->session, now_ns, buffer_span(turn->heads[i]), &turn->parts[i]);
+        buffer_unref(&turn->parts[i]);
+        buffer_unref(&turn->heads[i]);
+    }
+    /* An empty part is no message: the session ends as it does for any that is none. */
+    if (turn->is_control_broken || turn->is_data_broken)
+        session_control_in(bus->session, now_ns, SPAN_NONE);
+    turn->is_control_broken = turn->is_data_broken = false;
+    if (turn->control_count > 0)
+        bus->endpoints.notes[bus->endpoints.at] = ENDPOINT_SPOKE;
+    return turn->control_count + turn->data_count > 0;
+}
+
+static void connect_control(struct bus *bus, int64_t now_ns)
+{
+    const char *endpoint = endpoints_next(&bus->endpoints);
+    link_disconnect(bus->link, LINK_DATA);
+    enum link_err err = link_connect(bus->link, LINK_CONTROL, endpoint);
+    if (err == LINK_ENDPOINT) {
+        bus->endpoints.notes[bus->endpoints.at] = ENDPOINT_UNFIT;
+        if (bus->unfit == NULL)
+            (void)error_say(&bus->unfit, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                            "'%s' is not an endpoint that can be used here", endpoint);
+        pthread_cond_broadcast(&bus->news);
+    }
+    if (err != LINK_OK)
+        session_link_closed(bus->session, now_ns);
+}
+
+static void connect_data(struct bus *bus, int64_t now_ns)
+{
+    char endpoint[LIMIT_ENDPOINT_BYTES + 1];
+    bool is_resolved =
+        link_endpoint_resolve(bus->endpoints.text[bus->endpoints.at],
+                              session_data_endpoint(bus->session), endpoint, sizeof endpoint);
+    if (!is_resolved || link_connect(bus->link, LINK_DATA, endpoint) != LINK_OK)
+        session_link_closed(bus->session, now_ns);
+}
+
+/* Lock.  Whether there was anything to do. */
+static bool act(struct bus *bus, int64_t now_ns)
+{
+    bool has_acted = false;
+    for (;;) {
+        switch (session_action(bus->session)) {
+        case SESSION_NOTHING: return has_acted;
+        case SESSION_CONNECT_CONTROL: connect_control(bus, now_ns); break;
+        case SESSION_CONNECT_DATA: connect_data(bus, now_ns); break;
+        case SESSION_DISCONNECT:
+            link_disconnect(bus->link, LINK_CONTROL);
+            link_disconnect(bus->link, LINK_DATA);
+            bus->is_disconnected = true;
+            pthread_cond_broadcast(&bus->news);
+            break;
+        }
+        has_acted = true;
+    }
+}
+
+/* Lock.  Whether anything was sent. */
+static bool send_out(struct bus *bus, struct turn *turn, int64_t now_ns)
+{
+    size_t bytes = 0;
+    unsigned sent = 0;
+    struct buffer *part = NULL;
+    memset(turn->wants_room, 0, sizeof turn->wants_room);
+    while (session_control_out(bus->session, now_ns, turn->message, &bytes)) {
+        enum link_err err = link_send(bus->link, LINK_CONTROL, span_of(turn->message, bytes));
+        turn->wants_room[LINK_CONTROL] = err == LINK_AGAIN;
+        if (err != LINK_OK)
+            break;
+        session_control_sent(bus->session);
+        sent++;
+    }
+    for (unsigned i = 0; i < SEND_PER_TURN; i++) {
+        part = session_data_out(bus->session, now_ns);
+        if (part == NULL)
+            break;
+        enum link_err err = link_send_buffer(bus->link, LINK_DATA, part);
+        turn->wants_room[LINK_DATA] = err == LINK_AGAIN;
+        if (err != LINK_OK)
+            break;
+        session_data_sent(bus->session);
+        sent++;
+    }
+    return sent > 0;
+}
+
+/* Lock; given up while it sleeps. */
+static void sleep_until_news(struct bus *bus, const struct turn *turn)
+{
+    bool closed[LINK_LANE_COUNT] = {false};
+    int64_t left_ms = api_left_ms(session_deadline_ns(bus->session));
+    if (left_ms > bus->options.heartbeat_ms || left_ms < 0)
+        left_ms = bus->options.heartbeat_ms; /* freed messages are acknowledged within a beat */
+    bus->is_asleep = true;
+    api_unlock(bus);
+    link_wait(bus->link, left_ms, turn->wants_room, closed);
+    api_lock(bus);
+    bus->is_asleep = false;
+    if (closed[LINK_CONTROL])
+        bus->endpoints.notes[bus->endpoints.at] = ENDPOINT_CLOSED;
+    if (closed[LINK_CONTROL] || closed[LINK_DATA])
+        session_link_closed(bus->session, api_now_ns());
+}
+
+void *thread_main(void *arg)
+{
+    struct bus *bus = arg;
+    struct turn *turn = bus->turn;
+    api_lock(bus);
+    while (!bus->is_done) {
+        api_unlock(bus);
+        receive(bus->link, turn);
+        api_lock(bus);
+        int64_t now_ns = api_now_ns();
+        bool has_moved = take_in(bus, turn, now_ns);
+        sub_collect_all(bus);
+        session_tick(bus->session, now_ns);
+        has_moved |= act(bus, now_ns);
+        has_moved |= send_out(bus, turn, now_ns);
+        api_tell(bus);
+        if (!has_moved && !bus->is_done)
+            sleep_until_news(bus, turn);
+    }
+    bus->is_disconnected = true;
+    pthread_cond_broadcast(&bus->news);
+    api_unlock(bus);
+    api_unref(bus);
+    return NULL;
+}
