@@ -322,7 +322,7 @@ static void advance_clock(struct core *core, const struct event *event)
     int64_t due_ns = timers_due_ns(&core->timers);
     int64_t late_ns = due_ns == INT64_MAX ? 0 : event->now_ns - core->away_ns - due_ns;
     if (late_ns > AWAY_SLACK_NS && event->now_ns - core->now_ns > AWAY_SLACK_NS)
-        core->away_ns += late_ns;
+        core->away_ns += event->now_ns - core->now_ns; /* since when, nobody knows */
     core->now_ns = event->now_ns;
     core->wall_ns = event->wall_ns;
     core->random = event->random;

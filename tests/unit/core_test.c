@@ -1,0 +1,863 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* core_test.c -- the broker's core in conversations, read as transcripts: what is put in by hand,
+ * and line by line what comes out.
+ *
+ * Connections are numbered as people: control 1 and data 11 are alice's, 2 and 12 bob's, and so on.
+ * A line is "conn < what". */
+#include "broker/core/core.h"
+#include "libbus/wire/error.h"
+
+#include <criterion/criterion.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MS INT64_C(1000000)
+
+static struct memory memory;
+static struct core *core;
+static struct core_options options;
+static struct effects effects;
+static int64_t now_ns;
+static uint64_t dice;
+static char said[1 << 20];
+static size_t said_bytes;
+static uint64_t tokens[32];
+static uint64_t numbers[32];  /* of control messages */
+static uint64_t frames[32];   /* of data */
+static uint32_t topic_number; /* of the last TOPIC_OPENED */
+static int64_t references;    /* on payloads */
+
+static void say(const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    said_bytes += (size_t)vsnprintf(said + said_bytes, sizeof said - said_bytes, format, list);
+    va_end(list);
+}
+
+static void say_error(struct span bytes)
+{
+    struct error_record records[LIMIT_ERROR_RECORDS];
+    uint32_t count;
+    if (bytes.bytes == 0)
+        return;
+    cr_assert_eq(error_decode(bytes, records, LIMIT_ERROR_RECORDS, &count), WIRE_OK);
+    say(" (%s of %.*s)", error_kind_name(records[0].kind), (int)records[0].party.bytes,
+        (const char *)records[0].party.data);
+}
+
+static void say_msg(conn_id conn, const struct msg *msg)
+{
+    const struct msg_event *event = &msg->as.event;
+    switch (msg->type) {
+    case MSG_EVENT:
+        say("%u < %.*s %.*s/%u %.*s#%llu x%llu", conn, (int)event->name.bytes,
+            (const char *)event->name.data, (int)event->party.bytes,
+            (const char *)event->party.data, (unsigned)event->incarnation, (int)event->topic.bytes,
+            (const char *)event->topic.data, (unsigned long long)event->seq,
+            (unsigned long long)event->count);
+        say_error(event->error);
+        break;
+    case MSG_WELCOME:
+        tokens[conn] = msg->as.welcome.token;
+        say("%u < welcome incarnation %u%s", conn, (unsigned)msg->as.welcome.incarnation,
+            msg->as.welcome.is_resumed ? ", resumed" : "");
+        break;
+    case MSG_REFUSED:
+        say("%u < refused %u %.*s", conn, (unsigned)msg->as.refused.code,
+            (int)msg->as.refused.type.bytes, (const char *)msg->as.refused.type.data);
+        break;
+    case MSG_TOPIC_OPENED:
+        topic_number = (uint32_t)msg->as.topic_opened.topic;
+        say("%u < opened %u next %llu", conn, (unsigned)msg->as.topic_opened.code,
+            (unsigned long long)msg->as.topic_opened.next_seq);
+        break;
+    case MSG_ACCEPTED:
+        say("%u < accepted %llu %llu", conn, (unsigned long long)msg->as.accepted.data_number,
+            (unsigned long long)msg->as.accepted.control_number);
+        break;
+    case MSG_REFUSAL:
+        say("%u < refusal #%llu", conn, (unsigned long long)msg->as.refusal.seq);
+        say_error(msg->as.refusal.error);
+        break;
+    case MSG_RESULT: say("%u < result %u", conn, (unsigned)msg->as.result.code); break;
+    case MSG_OVER:
+        say("%u < over %u", conn, (unsigned)msg->as.over.code);
+        say_error(msg->as.over.error);
+        break;
+    case MSG_SUBSCRIBED: say("%u < subscribed %u", conn, (unsigned)msg->as.subscribed.code); break;
+    case MSG_CHUNKED:
+        say("%u < chunked %llu", conn, (unsigned long long)msg->as.chunked.bytes);
+        break;
+    default: say("%u < %s", conn, msg_name(msg->type)); break;
+    }
+    say("\n");
+}
+
+static void say_frame(const struct effect *effect, const struct effect_frame *made)
+{
+    static const char *const names[] = {"value", "commit", "reserve", "chunk",
+                                        "error", "topic",  "gap",     "end"};
+    unsigned kind = made->frame.flags & FRAME_KIND_MASK;
+    if (kind == FRAME_TOPIC)
+        return; /* names add nothing here */
+    say("%u < sub %u %s #%llu", effect->conn, effect->sub, names[kind],
+        (unsigned long long)made->frame.seq);
+    if (kind == FRAME_GAP)
+        say(" x%llu", (unsigned long long)made->gap.count);
+    else
+        say_error(made->frame.value);
+    say("\n");
+}
+
+static void step(struct event event)
+{
+    event.now_ns = now_ns;
+    event.wall_ns = now_ns;
+    event.random = ++dice * UINT64_C(0x9e3779b97f4a7c15);
+    effects_clear(&effects);
+    core_step(core, &event, &effects);
+    for (uint32_t i = 0; i < effects.count; i++) {
+        const struct effect *effect = &effects.items[i];
+        switch (effect->type) {
+        case EFFECT_SEND_MSG: say_msg(effect->conn, &effects.msgs[effect->index]); break;
+        case EFFECT_SEND_FRAME: say_frame(effect, &effects.frames[effect->index]); break;
+        case EFFECT_SEND_RUN:
+            say("%u < sub %u payload %u x%u\n", effect->conn, effect->sub, effect->payload,
+                effect->count);
+            break;
+        case EFFECT_RETAIN: references += effect->count; break;
+        case EFFECT_RELEASE: references -= effect->count; break;
+        case EFFECT_DROP: say("%u dropped\n", effect->conn); break;
+        case EFFECT_LOG: break;
+        }
+    }
+}
+
+static void message(conn_id conn, struct msg msg)
+{
+    step((struct event){.type = EVENT_MESSAGE, .conn = conn, .as.msg = &msg});
+}
+
+/* Everything said since the last look, which must be exactly this. */
+#define EXPECT(text)                                                                               \
+    do {                                                                                           \
+        cr_expect_str_eq(said, text);                                                              \
+        forget();                                                                                  \
+    } while (0)
+
+static void forget(void)
+{
+    said_bytes = 0;
+    said[0] = '\0';
+}
+
+static void pass_ms(int64_t ms)
+{
+    int64_t until_ns = now_ns + ms * MS;
+    while (core_deadline_ns(core) <= until_ns) {
+        if (core_deadline_ns(core) > now_ns)
+            now_ns = core_deadline_ns(core);
+        step((struct event){.type = EVENT_TICK});
+    }
+    now_ns = until_ns;
+}
+
+static void init(void)
+{
+    memory_heap_init(&memory, UINT64_MAX);
+    core_options_init(&options);
+    options.linger_ms = 1000;
+    effects_init(&effects, &memory);
+    now_ns = 1000 * MS;
+    core = core_new(&memory, &options, now_ns);
+    cr_assert_not_null(core);
+}
+
+static void fini(void)
+{
+    pass_ms(3600 * 1000); /* whoever is left falls silent, and the job lingers out */
+    cr_expect_eq(references, 0, "every reference on a payload is given back");
+    core_free(&core);
+    effects_fini(&effects);
+    cr_expect_eq(memory.bytes_used, 0, "all memory is given back");
+}
+
+TestSuite(core, .init = init, .fini = fini);
+
+static void restart(void)
+{
+    core_free(&core);
+    core = core_new(&memory, &options, now_ns);
+}
+
+/* ---- people ---------------------------------------------------------------------------------- */
+
+static const char *name_of(conn_id conn)
+{
+    static const char *const names[] = {"", "alice", "bob", "carol", "dave"};
+    return names[conn % 10];
+}
+
+static struct msg hello(conn_id conn, uint64_t token)
+{
+    return (struct msg){.type = MSG_HELLO,
+                        .as.hello = {.major = PROTOCOL_MAJOR,
+                                     .job = span_text("job"),
+                                     .party = span_text(name_of(conn)),
+                                     .token = token,
+                                     .broker = options.broker,
+                                     .heartbeat_ms = 1000,
+                                     .lost_after_ms = 10000,
+                                     .grace_ms = 1000}};
+}
+
+static void attach(conn_id conn, conn_id data, uint64_t token)
+{
+    message(data, (struct msg){.type = MSG_ATTACH, .as.attach.token = token});
+    message(conn, (struct msg){.type = MSG_READY});
+}
+
+static void join(conn_id conn)
+{
+    message(conn, hello(conn, 0));
+    attach(conn, conn + 10, tokens[conn]);
+    numbers[conn] = 0;
+    frames[conn] = 0;
+    forget();
+}
+
+static void tap(conn_id conn)
+{
+    struct msg msg = hello(conn, 0);
+    msg.as.hello.role = 1;
+    msg.as.hello.party = SPAN_NONE;
+    message(conn, msg);
+    message(conn, (struct msg){.type = MSG_TAP, .as.tap = {.from_id = UINT64_MAX, .window = 1000}});
+    forget();
+}
+
+static uint32_t open_topic(conn_id conn, const char *name)
+{
+    message(conn, (struct msg){.type = MSG_TOPIC_OPEN,
+                               .as.topic_open = {.request = 1, .topic = span_text(name)}});
+    forget();
+    return topic_number;
+}
+
+static void batch(conn_id conn, payload_id payload, struct event_run run)
+{
+    run.stride = run.stride ? run.stride : 64;
+    run.offset = BATCH_HEADER_BYTES;
+    run.count = run.count ? run.count : 1;
+    run.attempt = 1;
+    if (run.kind == FRAME_RESERVE && run.deadline_ms == 0)
+        run.deadline_ms = -1;
+    step((struct event){.type = EVENT_DATA,
+                        .conn = conn + 10,
+                        .as.data = {.number = run.kind == FRAME_CHUNK ? 0 : frames[conn] + 1,
+                                    .frames = run.count,
+                                    .payload = payload,
+                                    .payload_bytes = 4096,
+                                    .runs = &run,
+                                    .run_count = 1}});
+    if (run.kind != FRAME_CHUNK)
+        frames[conn] += run.count;
+}
+
+static void publish(conn_id conn, uint32_t topic, uint64_t seq, uint32_t count, payload_id payload)
+{
+    batch(conn, payload,
+          (struct event_run){.kind = FRAME_VALUE, .topic = topic, .seq = seq, .count = count});
+}
+
+static void reserve(conn_id conn, uint32_t topic, uint64_t seq)
+{
+    batch(conn, 99, (struct event_run){.kind = FRAME_RESERVE, .topic = topic, .seq = seq});
+}
+
+static void commit(conn_id conn, uint32_t topic, uint64_t seq, payload_id payload)
+{
+    batch(conn, payload, (struct event_run){.kind = FRAME_COMMIT, .topic = topic, .seq = seq});
+}
+
+static uint8_t error_bytes[LIMIT_ERROR_BYTES];
+
+static struct span an_error(const char *id)
+{
+    struct error_record record;
+    size_t bytes;
+    error_record_init(&record);
+    record.id = span_text(id);
+    record.type = span_text("app.broken");
+    record.message = span_text("it broke");
+    cr_assert_eq(error_encode(&record, 1, error_bytes, sizeof error_bytes, &bytes), WIRE_OK);
+    return span_of(error_bytes, bytes);
+}
+
+static void fail(conn_id conn, uint32_t topic, uint64_t seq, uint64_t after)
+{
+    message(conn, (struct msg){.type = MSG_FAIL,
+                               .as.fail = {.number = ++numbers[conn],
+                                           .after = after,
+                                           .topic = topic,
+                                           .seq = seq,
+                                           .error = an_error("")}});
+}
+
+static void subscribe(conn_id conn, uint32_t sub, const char *pattern, const char *durable,
+                      int64_t from_seq, uint64_t overflow)
+{
+    message(conn, (struct msg){.type = MSG_SUBSCRIBE,
+                               .as.subscribe = {.number = ++numbers[conn],
+                                                .sub = sub,
+                                                .pattern = span_text(pattern),
+                                                .name = span_text(durable),
+                                                .from_seq = from_seq,
+                                                .overflow = overflow,
+                                                .keep_ms = 5000,
+                                                .window_bytes = 512 * 1024}});
+}
+
+static void await_slot(conn_id conn, uint64_t want, const char *topic, uint64_t seq)
+{
+    message(conn, (struct msg){.type = MSG_AWAIT,
+                               .as.await = {.want = want,
+                                            .topic = span_text(topic),
+                                            .seq = seq,
+                                            .is_value_wanted = 1}});
+}
+
+static void leave(conn_id conn, uint64_t after)
+{
+    message(conn, (struct msg){.type = MSG_LEAVE,
+                               .as.leave = {.number = ++numbers[conn], .after = after}});
+}
+
+static void closed(conn_id conn)
+{
+    step((struct event){.type = EVENT_CLOSED, .conn = conn});
+}
+
+/* ---- the road of a value ---------------------------------------------------------------------- */
+
+Test(core, sends_values_and_errors_in_their_places)
+{
+    join(1);
+    join(2);
+    subscribe(2, 1, "alice/+", "", 0, 0);
+    EXPECT("2 < subscribed 0\n2 < accepted 0 1\n");
+    uint32_t grads = open_topic(1, "alice/grads");
+    reserve(1, grads, 0);
+    reserve(1, grads, 1);
+    publish(1, grads, 2, 3, 5);
+    EXPECT("1 < accepted 1 0\n1 < accepted 2 0\n1 < accepted 5 0\n");
+    fail(1, grads, 0, 5);
+    EXPECT("1 < accepted 5 1\n12 < sub 1 error #0 (application of alice)\n");
+    commit(1, grads, 1, 6);
+    EXPECT("1 < accepted 6 1\n12 < sub 1 payload 6 x1\n12 < sub 1 payload 5 x3\n");
+}
+
+Test(core, does_not_let_a_slow_slot_hold_up_another_topic)
+{
+    join(1);
+    join(2);
+    subscribe(2, 1, "alice/#", "", 0, 0);
+    uint32_t slow = open_topic(1, "alice/slow");
+    uint32_t quick = open_topic(1, "alice/quick");
+    reserve(1, slow, 0);
+    reserve(1, quick, 0);
+    forget();
+    fail(1, quick, 0, 2);
+    EXPECT("1 < accepted 2 1\n12 < sub 1 error #0 (application of alice)\n");
+}
+
+Test(core, parks_a_settlement_until_its_data_is_in_and_tells_it_at_once)
+{
+    join(1);
+    tap(3);
+    uint32_t a = open_topic(1, "alice/a");
+    fail(1, a, 0, 1);
+    EXPECT("3 < slot.failed alice/1 alice/a#0 x1 (application of alice)\n");
+    reserve(1, a, 0);
+    EXPECT("1 < accepted 1 1\n");
+}
+
+Test(core, does_not_let_a_leave_overtake_a_commit)
+{
+    join(1);
+    join(2);
+    subscribe(2, 1, "alice/a", "", 0, 0);
+    uint32_t a = open_topic(1, "alice/a");
+    reserve(1, a, 0);
+    forget();
+    leave(1, 2);
+    EXPECT("");
+    commit(1, a, 0, 7);
+    EXPECT("1 < over 13\n11 dropped\n1 dropped\n12 < sub 1 payload 7 x1\n12 < sub 1 end #1\n");
+}
+
+Test(core, settles_what_a_leaver_owes)
+{
+    join(1);
+    join(2);
+    tap(3);
+    subscribe(2, 1, "alice/a", "", 0, 0);
+    uint32_t a = open_topic(1, "alice/a");
+    reserve(1, a, 0);
+    forget();
+    leave(1, 1);
+    EXPECT("1 < over 13\n11 dropped\n1 dropped\n"
+           "3 < party.left alice/1 #0 x1 (party_left of alice)\n"
+           "12 < sub 1 error #0 (party_left of alice)\n12 < sub 1 end #1 (party_left of alice)\n");
+}
+
+Test(core, refuses_a_late_commit_and_says_what_won)
+{
+    join(1);
+    uint32_t a = open_topic(1, "alice/a");
+    batch(1, 9,
+          (struct event_run){.kind = FRAME_RESERVE, .topic = a, .seq = 0, .deadline_ms = 100});
+    pass_ms(101);
+    forget();
+    commit(1, a, 0, 7);
+    EXPECT("1 < refusal #0 (deadline of alice)\n1 < accepted 2 0\n");
+}
+
+Test(core, does_nothing_twice_when_frames_come_again)
+{
+    join(1);
+    uint32_t a = open_topic(1, "alice/a");
+    publish(1, a, 0, 4, 5);
+    closed(11);
+    message(1, hello(1, tokens[1]));
+    attach(1, 11, tokens[1]);
+    forget();
+    frames[1] = 2; /* two of them were not acknowledged: sent again with two more */
+    publish(1, a, 2, 4, 6);
+    EXPECT("1 < accepted 6 0\n");
+    join(2);
+    subscribe(2, 1, "alice/a", "", 0, 0);
+    EXPECT(
+        "2 < subscribed 0\n2 < accepted 0 1\n12 < sub 1 payload 5 x4\n12 < sub 1 payload 6 x2\n");
+}
+
+Test(core, settles_numbers_that_are_jumped_over_as_cancelled)
+{
+    join(1);
+    join(2);
+    subscribe(2, 1, "alice/a", "", 0, 0);
+    uint32_t a = open_topic(1, "alice/a");
+    publish(1, a, 100, 1, 5); /* the first may be any */
+    publish(1, a, 102, 1, 6);
+    forget();
+    await_slot(2, 1, "alice/a", 101);
+    await_slot(2, 2, "alice/a", 3);
+    EXPECT("12 < sub 0 error #101 (cancelled of alice)\n"
+           "12 < sub 0 error #3 (cancelled of alice)\n");
+    publish(1, a, 102, 1, 6);
+    EXPECT("1 < refusal #102 (rejected of alice)\n1 < accepted 3 0\n");
+}
+
+/* ---- retracting ------------------------------------------------------------------------------- */
+
+static void retract(conn_id conn, uint32_t topic, uint64_t seq)
+{
+    message(conn, (struct msg){.type = MSG_RETRACT,
+                               .as.retract = {.number = ++numbers[conn],
+                                              .after = frames[conn],
+                                              .topic = topic,
+                                              .seq = seq,
+                                              .error = an_error("")}});
+}
+
+Test(core, retracts_what_nobody_was_sent)
+{
+    join(1);
+    uint32_t a = open_topic(1, "alice/a");
+    publish(1, a, 0, 5, 5);
+    forget();
+    retract(1, a, 2);
+    EXPECT("1 < result 0\n1 < accepted 5 1\n");
+    join(2);
+    subscribe(2, 1, "alice/a", "", 0, 0);
+    EXPECT("2 < subscribed 0\n2 < accepted 0 1\n12 < sub 1 payload 5 x2\n"
+           "12 < sub 1 error #2 (application of alice)\n12 < sub 1 payload 5 x2\n");
+    retract(1, a, 3);
+    EXPECT("1 < result 10\n1 < accepted 5 2\n");
+}
+
+Test(core, answers_a_retraction_again_when_it_is_asked_again)
+{
+    join(1);
+    uint32_t a = open_topic(1, "alice/a");
+    publish(1, a, 0, 1, 5);
+    struct span error = an_error("job/alice/1/1");
+    struct msg msg = {
+        .type = MSG_RETRACT,
+        .as.retract = {.number = 1, .after = 1, .topic = a, .seq = 0, .error = error}};
+    forget();
+    message(1, msg);
+    message(1, msg);
+    EXPECT("1 < result 0\n1 < accepted 1 1\n1 < result 0\n");
+}
+
+/* ---- waiting ---------------------------------------------------------------------------------- */
+
+Test(core, answers_waits_for_open_settled_and_unpromised_slots)
+{
+    join(1);
+    join(2);
+    uint32_t a = open_topic(1, "alice/a");
+    publish(1, a, 0, 3, 5);
+    reserve(1, a, 3);
+    forget();
+    await_slot(2, 1, "alice/a", 1);
+    EXPECT("12 < sub 0 payload 5 x1\n");
+    await_slot(2, 2, "alice/a", 3);
+    await_slot(2, 3, "alice/a", 4);
+    EXPECT("");
+    commit(1, a, 3, 6);
+    EXPECT("1 < accepted 5 0\n12 < sub 0 payload 6 x1\n");
+    publish(1, a, 4, 1, 7);
+    EXPECT("1 < accepted 6 0\n12 < sub 0 payload 7 x1\n");
+}
+
+Test(core, waits_for_who_has_not_joined_and_not_for_who_has_gone)
+{
+    join(2);
+    await_slot(2, 1, "alice/a", 7);
+    pass_ms(5000);
+    forget();
+    join(1);
+    leave(1, 0);
+    EXPECT("1 < over 13\n11 dropped\n1 dropped\n12 < sub 0 error #7 (party_left of alice)\n");
+    await_slot(2, 2, "alice/other", 0);
+    EXPECT("12 < sub 0 error #0 (party_left of alice)\n");
+}
+
+/* ---- life and death ---------------------------------------------------------------------------- */
+
+Test(core, loses_a_party_whose_connection_does_not_come_back)
+{
+    join(1);
+    join(2);
+    tap(3);
+    subscribe(2, 1, "alice/#", "", 0, 0);
+    uint32_t a = open_topic(1, "alice/a");
+    reserve(1, a, 0);
+    reserve(1, a, 1);
+    forget();
+    closed(1);
+    EXPECT("1 dropped\n11 dropped\n3 < party.suspect alice/1 #0 x0\n");
+    pass_ms(999);
+    EXPECT("");
+    pass_ms(1);
+    EXPECT("3 < party.lost alice/1 #0 x2 (party_lost of alice)\n"
+           "12 < sub 1 error #0 (party_lost of alice)\n"
+           "12 < sub 1 error #1 (party_lost of alice)\n"
+           "12 < sub 1 end #1 (party_lost of alice)\n");
+    message(1, hello(1, tokens[1]));
+    EXPECT("1 < refused 11 errbus.fenced\n1 dropped\n");
+}
+
+Test(core, suspects_and_loses_a_silent_party_and_tells_it)
+{
+    join(1);
+    tap(3);
+    for (int i = 0; i < 24; i++) { /* the tap beats, alice does not */
+        pass_ms(100);
+        message(3, (struct msg){.type = MSG_BEAT});
+    }
+    forget();
+    pass_ms(200);
+    EXPECT("3 < party.suspect alice/1 #0 x0\n");
+    for (int i = 0; i < 73; i++) {
+        pass_ms(100);
+        message(3, (struct msg){.type = MSG_BEAT});
+    }
+    forget();
+    pass_ms(200);
+    EXPECT("1 < over 11 (party_lost of alice)\n1 dropped\n11 dropped\n"
+           "3 < party.lost alice/1 #0 x0 (party_lost of alice)\n");
+}
+
+Test(core, resumes_a_session_where_it_was)
+{
+    join(1);
+    join(2);
+    subscribe(2, 1, "alice/a", "", 0, 0);
+    uint32_t a = open_topic(1, "alice/a");
+    publish(1, a, 0, 2, 5);
+    publish(1, a, 2, 2, 6);
+    closed(12);
+    forget();
+    message(2, hello(2, tokens[2]));
+    EXPECT("2 < welcome incarnation 1, resumed\n");
+    message(2, (struct msg){.type = MSG_POSITION,
+                            .as.position = {.sub = 1, .topic = a, .next_seq = 2}});
+    attach(2, 12, tokens[2]);
+    EXPECT("2 < attached\n2 < accepted 0 1\n12 < sub 1 payload 6 x2\n");
+}
+
+Test(core, refuses_a_second_live_party_of_a_name_and_replaces_a_dead_one)
+{
+    join(1);
+    uint32_t a = open_topic(1, "alice/a");
+    reserve(1, a, 0);
+    message(21, hello(1, 0));
+    forget();
+    message(31, hello(1, 0));
+    EXPECT("31 < refused 12 errbus.name_taken\n31 dropped\n");
+    closed(1);
+    tap(3);
+    message(5, hello(1, 0));
+    EXPECT("5 < welcome incarnation 2\n3 < party.lost alice/1 #0 x1 (party_lost of alice)\n"
+           "3 < party.joined alice/2 #0 x0\n");
+}
+
+Test(core, does_not_blame_parties_for_the_time_it_stood_still_itself)
+{
+    join(1);
+    tap(3);
+    forget();
+    now_ns += 60000 * MS; /* no tick came: it was the broker that did not run */
+    step((struct event){.type = EVENT_TICK});
+    EXPECT("");
+    message(1, (struct msg){.type = MSG_BEAT});
+    EXPECT("1 < echo\n");
+}
+
+Test(core, puts_an_end_between_two_lives)
+{
+    join(1);
+    join(2);
+    subscribe(2, 1, "alice/#", "", 0, 0);
+    uint32_t a = open_topic(1, "alice/a");
+    closed(12); /* bob is away while alice dies and comes back */
+    publish(1, a, 0, 1, 5);
+    leave(1, 1);
+    join(1);
+    a = open_topic(1, "alice/a");
+    publish(1, a, 1, 1, 6);
+    message(2, hello(2, tokens[2]));
+    attach(2, 12, tokens[2]);
+    forget();
+    join(4);
+    closed(12);
+    message(2, hello(2, tokens[2]));
+    forget();
+    attach(2, 12, tokens[2]);
+    EXPECT("2 < attached\n2 < accepted 0 1\n12 < sub 1 payload 5 x1\n12 < sub 1 end #1\n"
+           "12 < sub 1 payload 6 x1\n");
+}
+
+/* ---- credit, durability, gaps ------------------------------------------------------------------ */
+
+static void taken(conn_id conn, uint32_t sub, uint64_t bytes)
+{
+    message(conn, (struct msg){.type = MSG_TAKEN, .as.taken = {.sub = sub, .bytes = bytes}});
+}
+
+/* Frames of 64 bytes; the name of alice/a takes 56. */
+enum { NAMED = 48 + 8 };
+
+Test(core, holds_a_writer_back_and_lets_settlements_through)
+{
+    options.topic_window_bytes = 1024;
+    restart();
+    join(1);
+    join(2);
+    tap(3);
+    subscribe(2, 1, "alice/a", "", 0, 0);
+    uint32_t a = open_topic(1, "alice/a");
+    reserve(1, a, 0);
+    publish(1, a, 1, 16, 5); /* 128 + 1024 > 1024: one may pass the limit */
+    forget();
+    publish(1, a, 17, 1, 6);
+    cr_expect_not_null(strstr(said, "refusal #17 (rejected of alice)"));
+    forget();
+    commit(1, a, 0, 7);
+    cr_expect_not_null(strstr(said, "12 < sub 1 payload 7 x1\n12 < sub 1 payload 5 x16\n"));
+    forget();
+    taken(2, 1, NAMED + 17 * 64);
+    cr_expect_not_null(strstr(said, "1 < credit"));
+}
+
+Test(core, drops_the_oldest_for_who_asked_for_it)
+{
+    options.topic_window_bytes = 1024;
+    options.topic_keep_bytes = 256;
+    restart();
+    join(1);
+    join(2);
+    tap(3);
+    subscribe(2, 1, "alice/a", "", 0, 1);
+    uint32_t a = open_topic(1, "alice/a");
+    closed(12);
+    for (uint32_t i = 0; i < 20; i++)
+        publish(1, a, i * 4, 4, 5 + i);
+    message(2, hello(2, tokens[2]));
+    forget();
+    attach(2, 12, tokens[2]);
+    cr_expect_not_null(strstr(said, "12 < sub 1 gap #0 x64\n12 < sub 1 payload 21 x4\n"));
+}
+
+static void ack(conn_id conn, uint32_t sub, uint32_t topic, uint64_t next_seq)
+{
+    message(conn, (struct msg){.type = MSG_ACK,
+                               .as.ack = {.sub = sub,
+                                          .topic = topic,
+                                          .next_seq = next_seq,
+                                          .number = ++numbers[conn]}});
+}
+
+Test(core, lets_a_durable_name_go_on_at_its_last_acknowledgement)
+{
+    join(1);
+    join(2);
+    subscribe(2, 1, "alice/a", "mine", 0, 0);
+    uint32_t a = open_topic(1, "alice/a");
+    for (uint32_t i = 0; i < 4; i++)
+        publish(1, a, i, 1, 5 + i);
+    ack(2, 1, a, 2);
+    closed(2);
+    pass_ms(1000);
+    message(2, hello(2, 0));
+    numbers[2] = 0;
+    attach(2, 12, tokens[2]);
+    forget();
+    subscribe(2, 9, "alice/a", "mine", 0, 0);
+    EXPECT(
+        "2 < subscribed 0\n2 < accepted 0 1\n12 < sub 9 payload 7 x1\n12 < sub 9 payload 8 x1\n");
+    subscribe(2, 10, "alice/b", "mine", 0, 0);
+    EXPECT("2 < subscribed 12\n2 < accepted 0 2\n");
+}
+
+/* ---- values in chunks --------------------------------------------------------------------------- */
+
+static void chunk(conn_id conn, uint32_t topic, uint64_t seq, uint64_t total, uint64_t offset,
+                  uint32_t bytes, payload_id payload)
+{
+    batch(conn, payload,
+          (struct event_run){.kind = FRAME_CHUNK,
+                             .topic = topic,
+                             .seq = seq,
+                             .stride = bytes + 64,
+                             .chunk_total = total,
+                             .chunk_offset = offset,
+                             .chunk_bytes = bytes});
+}
+
+Test(core, settles_with_the_last_chunk_and_sends_them_in_turn)
+{
+    join(1);
+    join(2);
+    subscribe(2, 1, "alice/a", "", 0, 0);
+    uint32_t a = open_topic(1, "alice/a");
+    reserve(1, a, 0);
+    forget();
+    chunk(1, a, 0, 300, 0, 200, 5);
+    EXPECT("1 < chunked 200\n");
+    chunk(1, a, 0, 300, 0, 200, 6); /* again */
+    EXPECT("");
+    chunk(1, a, 0, 300, 200, 100, 7);
+    EXPECT("1 < chunked 300\n12 < sub 1 payload 5 x1\n12 < sub 1 payload 7 x1\n");
+}
+
+Test(core, refuses_the_chunks_of_a_slot_that_has_failed_once)
+{
+    join(1);
+    uint32_t a = open_topic(1, "alice/a");
+    reserve(1, a, 0);
+    chunk(1, a, 0, 300, 0, 100, 5);
+    fail(1, a, 0, 1);
+    forget();
+    chunk(1, a, 0, 300, 100, 100, 6);
+    chunk(1, a, 0, 300, 200, 100, 7);
+    EXPECT("1 < refusal #0 (application of alice)\n1 < chunked 300\n1 < chunked 300\n");
+}
+
+/* ---- what breaks the protocol -------------------------------------------------------------------- */
+
+Test(core, drops_who_breaks_the_protocol_and_nobody_else)
+{
+    join(1);
+    join(2);
+    tap(3);
+    message(7, (struct msg){.type = MSG_BEAT});
+    EXPECT("7 dropped\n3 < refused /0 #0 x1\n");
+    step((struct event){.type = EVENT_DATA, .conn = 8});
+    EXPECT("8 dropped\n3 < refused /0 #0 x1\n");
+    step((struct event){.type = EVENT_VIOLATION, .conn = 11, .as.complaint = "noise"});
+    EXPECT("1 dropped\n11 dropped\n3 < refused alice/1 #0 x1\n3 < party.suspect alice/1 #0 x0\n");
+    message(2, (struct msg){.type = MSG_BEAT});
+    EXPECT("2 < echo\n");
+}
+
+Test(core, lets_nobody_write_what_belongs_to_another)
+{
+    join(1);
+    join(2);
+    tap(3);
+    uint32_t a = open_topic(1, "alice/a");
+    message(2, (struct msg){.type = MSG_TOPIC_OPEN,
+                            .as.topic_open = {.request = 1, .topic = span_text("alice/a")}});
+    EXPECT("2 < opened 12 next 0\n");
+    publish(2, a, 0, 1, 5);
+    EXPECT("2 dropped\n12 dropped\n3 < refused bob/1 #0 x1\n3 < party.suspect bob/1 #0 x0\n");
+}
+
+Test(core, does_not_look_into_another_job)
+{
+    join(1);
+    uint32_t a = open_topic(1, "alice/a");
+    publish(1, a, 0, 1, 5);
+    struct msg other = hello(2, 0);
+    other.as.hello.job = span_text("other");
+    message(2, other);
+    attach(2, 12, tokens[2]);
+    forget();
+    numbers[2] = 0;
+    subscribe(2, 1, "#", "", 0, 0);
+    EXPECT("2 < subscribed 0\n2 < accepted 0 1\n");
+}
+
+Test(core, greets_only_who_speaks_its_version_and_has_a_name)
+{
+    struct msg msg = hello(1, 0);
+    msg.as.hello.major = PROTOCOL_MAJOR + 1;
+    message(1, msg);
+    EXPECT("1 < refused 6 errbus.version\n1 dropped\n");
+    msg = hello(1, 0);
+    msg.as.hello.party = span_text("a/b");
+    message(1, msg);
+    EXPECT("1 < refused 1 errbus.name\n1 dropped\n");
+    msg = hello(1, 0);
+    msg.as.hello.lost_after_ms = 2999;
+    message(1, msg);
+    EXPECT("1 < refused 1 errbus.name\n1 dropped\n");
+    message(1, hello(1, 12345));
+    EXPECT("1 < refused 11 errbus.fenced\n1 dropped\n");
+    msg = hello(1, 12345);
+    msg.as.hello.broker = 77;
+    message(1, msg);
+    EXPECT("1 < refused 7 errbus.session\n1 dropped\n");
+}
+
+Test(core, limits_open_slots)
+{
+    options.open_slots_max = 2;
+    restart();
+    join(1);
+    uint32_t a = open_topic(1, "alice/a");
+    reserve(1, a, 0);
+    reserve(1, a, 1);
+    forget();
+    reserve(1, a, 2);
+    EXPECT("1 < refusal #2 (rejected of alice)\n1 < accepted 3 0\n");
+    commit(1, a, 0, 5);
+    reserve(1, a, 3);
+    EXPECT("1 < accepted 4 0\n1 < accepted 5 0\n");
+}
