@@ -10,10 +10,11 @@
  * session_control_out() and session_data_out() as long as the link takes them, then look at
  * session_news() and wake whom it concerns.
  *
- *   inbox.c    frames received, per subscription, in batches that are handed out by reference
- *   outbox.c   what was said and is not accepted yet: frames in batches, chunks, control messages
- *   once.c     the one way in which a party ends: first cause wins
- *   session.c  the conversation */
+ *   inbox.c     frames received, per subscription, in batches that are handed out by reference
+ *   outbox.c    what was said and is not accepted yet: frames in batches; uploads.c: values in
+ *               chunks; controls.c: control messages
+ *   once.c      the one way in which a party ends: first cause wins
+ *   session*.c  the conversation; see session_internal.h */
 #ifndef SESSION_SESSION_H
 #define SESSION_SESSION_H
 
@@ -95,11 +96,13 @@ void session_data_sent(struct session *session);
 
 /* ---- the end of this party ------------------------------------------------------------------- */
 
-/* Why the session is over: a code (EFENCED, ELOST, ECLOSED, EPROTO, EDENIED) and an encoded error,
- * which may be empty for ECLOSED; CODE_OK while it is not.  The first cause wins and stays. */
+/* Why the session is over: a code (EFENCED, ELOST, ECLOSED, EPROTO, EDENIED; for a greeting that was
+ * refused whatever the broker said; EFULL: a status beyond LIMIT_CONTROL_QUEUE rows) and an encoded
+ * error; CODE_OK while it is not.  The first cause wins and stays.  out_error may be NULL; it gets a
+ * reference of the caller's, or NULL if there is no error (ECLOSED after session_leave()). */
 enum wire_code session_end(const struct session *session, struct buffer **out_error);
 
-/* ---- news: what changed since the last call, for those who wait ------------------------------- */
+/* ---- news: what changed since the last call, for those who wait ------------------------------ */
 
 struct session_news {
     bool is_state;      /* session_state() or session_end() changed */
@@ -124,7 +127,8 @@ struct session_news session_news(struct session *session);
 enum wire_code session_topic(struct session *session, struct span name, uint32_t *out_topic);
 
 /* Publishes count values as one unit, all or none.  out_first_seq may be NULL.
- * Errors: ETIMEDOUT: no room, credit or number yet; ETOOBIG; EFULL: never will fit; the end's code. */
+ * Errors: ETIMEDOUT: no room, credit or number yet; ETOOBIG; EFULL: never will fit; ENOMEM; the
+ * end's code. */
 enum wire_code session_publish(struct session *session, int64_t now_ns, uint32_t topic,
                                const struct span *values, size_t count, uint64_t *out_first_seq);
 
@@ -147,8 +151,8 @@ enum wire_code session_retract(struct session *session, uint32_t topic, uint64_t
                                struct span error, uint64_t *out_number);
 /* Errors: EINVAL: slots of ours are open. */
 enum wire_code session_complete(struct session *session, uint64_t *out_number);
-/* Whether the RESULT of number has come: its code (CODE_ETIMEDOUT: not yet) and, if not NULL, its
- * error; forgets it. */
+/* Whether the RESULT of number has come: its code (CODE_ETIMEDOUT: not yet; the end's code: it will
+ * not come) and, if out_error is not NULL, its error or NULL; forgets it. */
 enum wire_code session_result(struct session *session, uint64_t number, struct buffer **out_error);
 
 void session_fail_party(struct session *session, struct span error); /* once.c: ECLOSED */
@@ -160,13 +164,14 @@ struct session_mark {
     uint64_t data_number;
     uint64_t control_number;
     uint64_t bulk_number;
+    uint64_t ack_number; /* acknowledgements of durable subscriptions; 0: none were waiting */
 };
 struct session_mark session_mark(struct session *session);
 bool session_mark_reached(const struct session *session, struct session_mark mark);
 bool session_has_room(const struct session *session); /* in the outbox, for bus_room_fd() */
 
-/* The oldest refusal: topic (borrowed), seq, encoded error; false: none.  lost_count: dropped for
- * want of room.  refusals_ever counts all, for flush. */
+/* The oldest refusal: topic (borrowed), seq, encoded error (the caller's); false: none.  The newest
+ * LIMIT_REFUSALS are kept; refusals_ever counts all, for flush. */
 bool session_refusal(struct session *session, struct span *out_topic, uint64_t *out_seq,
                      struct buffer **out_error);
 uint64_t session_refusals_ever(const struct session *session);
@@ -200,9 +205,10 @@ struct session_item {
     uint64_t count;        /* GAP */
     uint8_t delivery;
     int64_t stamp_ns;
-    uint32_t batch;        /* inbox batch, for session_ack() */
+    uint32_t batch;        /* counts data connections: on which one it came */
 };
-/* CODE_OK and the item, and the want is forgotten; CODE_ETIMEDOUT: not yet. */
+/* CODE_OK and the item, and the want is forgotten; CODE_ENOMEM: answered, but there is no memory for
+ * the value, and forgotten too; CODE_ETIMEDOUT: not yet; the end's code: it will not come. */
 enum wire_code session_want_take(struct session *session, uint64_t want, struct session_item *out);
 void session_unawait(struct session *session, uint64_t want);
 
@@ -230,7 +236,8 @@ uint32_t session_sub_news(struct session *session);
 /* Borrowed for the life of the session; broker's topic number. */
 struct span session_topic_name(const struct session *session, uint32_t topic);
 
-/* A slot of a subscription is done with (any order; acknowledged to the broker as a prefix). */
+/* A slot of a subscription is done with (any order; acknowledged to the broker as a prefix).  For a
+ * GAP item seq is the last missing one: item.seq + item.count - 1. */
 void session_ack(struct session *session, uint32_t sub, uint32_t topic, uint64_t seq);
 /* The slot is not done with: acknowledgement stops before it for the life of the subscription. */
 void session_return(struct session *session, uint32_t sub, uint32_t topic, uint64_t seq);

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* ack_prefix.c -- see ack_prefix.h. */
+#include "libbus/session/ack_prefix.h"
+
+#include "libbus/base/must.h"
+
+enum { RING_ROOM_MIN = 16 };
+#define DONE_MARK (ACK_PREFIX_SEQ_MAX + 1)
+
+static uint64_t *at(const struct ack_prefix *prefix, uint32_t index)
+{
+    return &prefix->seqs[(prefix->head + index) & (prefix->room - 1)];
+}
+
+static uint64_t seq_at(const struct ack_prefix *prefix, uint32_t index)
+{
+    return *at(prefix, index) & ACK_PREFIX_SEQ_MAX;
+}
+
+void ack_prefix_fini(struct ack_prefix *prefix, struct memory *memory)
+{
+    memory_give(memory, prefix->seqs, prefix->room * sizeof *prefix->seqs);
+    *prefix = (struct ack_prefix){0};
+}
+
+bool ack_prefix_reserve(struct ack_prefix *prefix, struct memory *memory)
+{
+    if (prefix->count < prefix->room || prefix->is_stopped)
+        return true;
+    if (prefix->room > UINT32_MAX / 2)
+        return false;
+    uint32_t room = prefix->room > 0 ? prefix->room * 2 : RING_ROOM_MIN;
+    uint64_t *seqs = memory_take(memory, room * sizeof *seqs);
+    if (seqs == NULL)
+        return false;
+    for (uint32_t i = 0; i < prefix->count; i++)
+        seqs[i] = *at(prefix, i);
+    memory_give(memory, prefix->seqs, prefix->room * sizeof *seqs);
+    prefix->seqs = seqs;
+    prefix->room = room;
+    prefix->head = 0;
+    return true;
+}
+
+void ack_prefix_hand(struct ack_prefix *prefix, uint64_t seq)
+{
+    must(seq <= ACK_PREFIX_SEQ_MAX && seq >= prefix->handed_end);
+    prefix->handed_end = seq + 1;
+    if (prefix->is_stopped)
+        return;
+    must(prefix->count < prefix->room);
+    if (prefix->count == 0)
+        prefix->next_seq = seq;
+    prefix->count += 1;
+    *at(prefix, prefix->count - 1) = seq;
+}
+
+static bool find(const struct ack_prefix *prefix, uint64_t seq, uint32_t *out_index)
+{
+    if (prefix->count == 0 || seq < seq_at(prefix, 0) || seq > ACK_PREFIX_SEQ_MAX)
+        return false;
+    uint64_t distance = seq - seq_at(prefix, 0);
+    if (distance < prefix->count && seq_at(prefix, (uint32_t)distance) == seq) {
+        *out_index = (uint32_t)distance;
+        return true;
+    }
+    uint32_t low = 0;
+    uint32_t high = prefix->count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (seq_at(prefix, middle) < seq)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *out_index = low;
+    return low < prefix->count && seq_at(prefix, low) == seq;
+}
+
+bool ack_prefix_ack(struct ack_prefix *prefix, uint64_t seq)
+{
+    uint32_t index;
+    if (!find(prefix, seq, &index))
+        return false;
+    if (prefix->is_stopped && index == prefix->count - 1)
+        return false;
+    *at(prefix, index) |= DONE_MARK;
+    if (index > 0)
+        return false;
+    while (prefix->count > 0 && (*at(prefix, 0) & DONE_MARK) != 0) {
+        prefix->head = (prefix->head + 1) & (prefix->room - 1);
+        prefix->count -= 1;
+    }
+    prefix->next_seq = prefix->count > 0 ? seq_at(prefix, 0) : prefix->handed_end;
+    return true;
+}
+
+void ack_prefix_return(struct ack_prefix *prefix, uint64_t seq)
+{
+    uint32_t index;
+    if (!find(prefix, seq, &index))
+        return;
+    /* What lies behind it matters no more; the slot itself stays as the end of the ring. */
+    *at(prefix, index) = seq;
+    prefix->count = index + 1;
+    prefix->is_stopped = true;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* clock_offset.c -- one sample and its age; see clock_offset.h. */
+#include "libbus/session/clock_offset.h"
+
+#include <stddef.h>
+
+/* Quartz in ordinary machines stays within 100 ppm of another. */
+enum { DRIFT_DIVISOR = 10000 };
+
+static uint64_t uncertainty(const struct clock_offset *clock, int64_t now_ns)
+{
+    uint64_t age = now_ns > clock->sampled_ns ? (uint64_t)now_ns - (uint64_t)clock->sampled_ns : 0;
+    return (uint64_t)clock->half_ns + age / DRIFT_DIVISOR;
+}
+
+void clock_offset_sample(struct clock_offset *clock, int64_t sent_ns, int64_t broker_ns,
+                         int64_t now_ns)
+{
+    if (sent_ns > now_ns || sent_ns < 0)
+        return;
+    int64_t half_ns = (now_ns - sent_ns) / 2;
+    if (clock->is_known && (uint64_t)half_ns > uncertainty(clock, now_ns))
+        return;
+    clock->is_known = true;
+    clock->offset_ns = (uint64_t)broker_ns - (uint64_t)(sent_ns + half_ns);
+    clock->half_ns = half_ns;
+    clock->sampled_ns = now_ns;
+}
+
+int64_t clock_offset_broker_ns(const struct clock_offset *clock, int64_t now_ns,
+                               uint64_t *out_uncertainty_ns)
+{
+    if (out_uncertainty_ns != NULL)
+        *out_uncertainty_ns = clock->is_known ? uncertainty(clock, now_ns) : UINT64_MAX;
+    return clock->is_known ? (int64_t)((uint64_t)now_ns + clock->offset_ns) : now_ns;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* controls.c -- see controls.h. */
+#include "libbus/session/controls.h"
+
+#include "libbus/base/limits.h"
+#include "libbus/base/must.h"
+
+void controls_init(struct controls *controls, struct memory *memory)
+{
+    *controls = (struct controls){.memory = memory};
+}
+
+void controls_fini(struct controls *controls)
+{
+    while (controls->first != NULL) {
+        struct control *control = controls->first;
+        controls->first = control->next;
+        control_free(controls->memory, &control);
+    }
+    controls_init(controls, controls->memory);
+}
+
+struct control *control_new(struct memory *memory, size_t room)
+{
+    struct control *control = memory_take(memory, sizeof *control + room);
+    if (control != NULL)
+        control->room = room;
+    return control;
+}
+
+void control_free(struct memory *memory, struct control **control)
+{
+    if (*control != NULL)
+        memory_give(memory, *control, sizeof **control + (*control)->room);
+    *control = NULL;
+}
+
+void controls_append(struct controls *controls, struct control **control, uint64_t after_upload)
+{
+    struct control *added = *control;
+    must(added->bytes > 0 && added->bytes <= added->room);
+    *control = NULL;
+    added->next = NULL;
+    added->number = ++controls->last;
+    added->after_upload = after_upload;
+    if (controls->first == NULL)
+        controls->first = added;
+    else
+        controls->newest->next = added;
+    controls->newest = added;
+    if (controls->unsent == NULL)
+        controls->unsent = added;
+}
+
+struct control *controls_next(const struct controls *controls)
+{
+    if (controls->unsent == NULL ||
+        controls->unsent->number - controls->accepted > LIMIT_PARKED_OPS / 2)
+        return NULL;
+    return controls->unsent;
+}
+
+void controls_sent(struct controls *controls)
+{
+    struct control *sent = controls->unsent;
+    if (controls->sent_ever < sent->number)
+        controls->sent_ever = sent->number;
+    controls->unsent = sent->next;
+}
+
+void controls_hurry(struct controls *controls)
+{
+    for (struct control *control = controls->first; control != NULL; control = control->next)
+        control->after_upload = 0;
+}
+
+bool controls_accept(struct controls *controls, uint64_t number)
+{
+    if (number > controls->sent_ever)
+        return false;
+    if (controls->accepted < number)
+        controls->accepted = number;
+    while (controls->first != NULL && controls->first->number <= number) {
+        struct control *control = controls->first;
+        controls->first = control->next;
+        if (controls->unsent == control)
+            controls->unsent = control->next;
+        control_free(controls->memory, &control);
+    }
+    return true;
+}
+
+void controls_rewind(struct controls *controls)
+{
+    controls->unsent = controls->first;
+}

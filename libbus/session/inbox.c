@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* inbox.c -- see inbox.h. */
+#include "libbus/session/inbox.h"
+
+#include "libbus/base/limits.h"
+#include "libbus/base/must.h"
+
+enum { RING_ROOM_MIN = 8 };
+
+/* The broker sends less than a window ahead of what was taken, and one batch in any case.  What is
+ * far beyond that is not kept: it would be a broker that does not count. */
+enum { WINDOW_SLACK = 4 };
+
+void inbox_init(struct inbox *inbox, struct memory *memory, struct known_topics *topics)
+{
+    *inbox = (struct inbox){.memory = memory, .topics = topics};
+    pool_init(&inbox->subs, memory, sizeof(struct inbox_sub), LIMIT_SUBS);
+    pool_init(&inbox->streams, memory, sizeof(struct inbox_stream), UINT32_MAX - 1);
+    id_map_init(&inbox->by_number, memory);
+}
+
+void inbox_fini(struct inbox *inbox)
+{
+    struct inbox_sub *sub;
+    while ((sub = pool_next(&inbox->subs, 0)) != NULL)
+        inbox_sub_free(inbox, sub);
+    pool_fini(&inbox->subs);
+    pool_fini(&inbox->streams);
+    id_map_fini(&inbox->by_number);
+}
+
+/* ---- subscriptions and their streams --------------------------------------------------------- */
+
+struct inbox_sub *inbox_sub_new(struct inbox *inbox)
+{
+    if (!id_map_reserve(&inbox->by_number) || inbox->last_number == UINT32_MAX)
+        return NULL;
+    struct inbox_sub *sub = pool_take(&inbox->subs);
+    if (sub == NULL)
+        return NULL;
+    sub->number = ++inbox->last_number;
+    id_map_init(&sub->streams, inbox->memory);
+    list_init(&sub->news);
+    list_init(&sub->talk);
+    list_init(&sub->acking);
+    list_init(&sub->closing);
+    list_init(&sub->dirty);
+    (void)id_map_put(&inbox->by_number, sub->number, sub->id); /* reserved above */
+    return sub;
+}
+
+struct inbox_sub *inbox_sub_find(const struct inbox *inbox, uint32_t number)
+{
+    uint32_t id;
+    return id_map_get(&inbox->by_number, number, &id) ? pool_find(&inbox->subs, id) : NULL;
+}
+
+static struct inbox_batch *batch_at(const struct inbox_sub *sub, uint32_t index)
+{
+    return &sub->ring[(sub->head + index) & (sub->room - 1)];
+}
+
+static void stream_free(struct inbox *inbox, struct inbox_stream *stream)
+{
+    assembly_drop(&stream->assembly);
+    ack_prefix_fini(&stream->acks, inbox->memory);
+    list_remove(&stream->dirty);
+    pool_give(&inbox->streams, stream);
+}
+
+void inbox_sub_free(struct inbox *inbox, struct inbox_sub *sub)
+{
+    for (uint32_t i = 0; i < sub->streams.room; i++)
+        if (sub->streams.entries[i].is_used)
+            stream_free(inbox, pool_find(&inbox->streams, sub->streams.entries[i].value));
+    id_map_fini(&sub->streams);
+    for (uint32_t i = 0; i < sub->count; i++)
+        buffer_unref(&batch_at(sub, i)->part);
+    memory_give(inbox->memory, sub->ring, sub->room * sizeof *sub->ring);
+    buffer_unref(&sub->ready_value);
+    buffer_unref(&sub->error);
+    list_remove(&sub->news);
+    list_remove(&sub->talk);
+    list_remove(&sub->acking);
+    list_remove(&sub->closing);
+    id_map_remove(&inbox->by_number, sub->number);
+    pool_give(&inbox->subs, sub);
+}
+
+struct inbox_stream *inbox_stream_find(const struct inbox *inbox, const struct inbox_sub *sub,
+                                       uint32_t topic)
+{
+    if (sub->recent != NULL && sub->recent->topic == topic)
+        return sub->recent;
+    uint32_t id;
+    return id_map_get(&sub->streams, topic, &id) ? pool_find(&inbox->streams, id) : NULL;
+}
+
+/* The stream of a topic, made if it is new.  Errors: CODE_ENOMEM; CODE_EPROTO: nobody said what
+ * the topic's number stands for. */
+static enum wire_code stream_open(struct inbox *inbox, struct inbox_sub *sub, uint32_t topic,
+                                  struct inbox_stream **out_stream)
+{
+    struct inbox_stream *stream = inbox_stream_find(inbox, sub, topic);
+    if (stream == NULL) {
+        if (!id_map_reserve(&sub->streams))
+            return CODE_ENOMEM;
+        stream = pool_take(&inbox->streams);
+        if (stream == NULL)
+            return CODE_ENOMEM;
+        stream->topic = topic;
+        stream->sub = sub;
+        list_init(&stream->dirty);
+        (void)id_map_put(&sub->streams, topic, stream->id); /* reserved above */
+    }
+    sub->recent = stream;
+    *out_stream = stream;
+    return CODE_OK;
+}
+
+/* ---- one frame ------------------------------------------------------------------------------- */
+
+static void make_ready(struct inbox_sub *sub, struct inbox_stream *stream,
+                       const struct frame *frame, enum session_item_kind kind)
+{
+    sub->is_ready = true;
+    sub->ready_stream = stream;
+    sub->ready_bytes = frame->frame_bytes;
+    sub->ready = (struct session_item){
+        .kind = kind,
+        .buffer = batch_at(sub, 0)->part,
+        .value = frame->value,
+        .topic = frame->topic,
+        .seq = frame->seq,
+        .count = 1,
+        .delivery = frame->delivery,
+        .stamp_ns = frame->stamp_ns,
+        .batch = batch_at(sub, 0)->connection,
+    };
+}
+
+static enum wire_code gap_in(struct inbox_sub *sub, struct inbox_stream *stream,
+                             const struct frame *frame)
+{
+    struct frame_gap gap;
+    if (frame_gap_decode(frame->value, &gap) != WIRE_OK || gap.count == 0 ||
+        gap.count > ACK_PREFIX_SEQ_MAX - frame->seq)
+        return CODE_EPROTO;
+    uint64_t end = frame->seq + gap.count;
+    uint64_t first = frame->seq;
+    if (stream->is_started && first < stream->next_seq)
+        first = stream->next_seq;
+    if (first >= end)
+        return CODE_OK;
+    make_ready(sub, stream, frame, SESSION_ITEM_GAP);
+    sub->ready.value = SPAN_NONE;
+    sub->ready.seq = first;
+    sub->ready.count = end - first;
+    stream->next_seq = end;
+    stream->is_started = true;
+    assembly_drop(&stream->assembly);
+    return CODE_OK;
+}
+
+static enum wire_code chunk_in(struct inbox *inbox, struct inbox_sub *sub,
+                               struct inbox_stream *stream, const struct frame *frame)
+{
+    stream->next_seq = frame->seq;
+    stream->is_started = true;
+    switch (assembly_add(&stream->assembly, frame, inbox->value_bytes_max)) {
+    case ASSEMBLY_GOES_ON: return CODE_OK;
+    case ASSEMBLY_BROKEN: return CODE_EPROTO;
+    case ASSEMBLY_WHOLE:
+        make_ready(sub, stream, frame, SESSION_ITEM_VALUE);
+        sub->ready_value = stream->assembly.value;
+        sub->ready.buffer = sub->ready_value;
+        sub->ready.value = buffer_span(sub->ready_value);
+        stream->assembly.value = NULL;
+        break;
+    case ASSEMBLY_NO_MEMORY:
+        /* The receiver is told that the slot is missing; its other chunks are passed over. */
+        make_ready(sub, stream, frame, SESSION_ITEM_GAP);
+        sub->ready.value = SPAN_NONE;
+        break;
+    }
+    stream->next_seq = frame->seq + 1;
+    return CODE_OK;
+}
+
+static enum wire_code frame_in(struct inbox *inbox, struct inbox_sub *sub,
+                               const struct frame *frame)
+{
+    static const enum session_item_kind kinds[FRAME_KIND_COUNT] = {
+        [FRAME_VALUE] = SESSION_ITEM_VALUE,
+        [FRAME_COMMIT] = SESSION_ITEM_VALUE,
+        [FRAME_ERROR] = SESSION_ITEM_ERROR,
+        [FRAME_END] = SESSION_ITEM_END,
+    };
+    unsigned kind = frame->flags & FRAME_KIND_MASK;
+    if (kind == FRAME_TOPIC)
+        return known_topics_number(inbox->topics, frame->topic, frame->value);
+    if (kind == FRAME_RESERVE || frame->seq >= ACK_PREFIX_SEQ_MAX)
+        return CODE_EPROTO;
+    struct inbox_stream *stream = sub->recent;
+    if (stream == NULL || stream->topic != frame->topic) {
+        if (known_topics_find(inbox->topics, frame->topic) == NULL)
+            return CODE_EPROTO;
+        enum wire_code code = stream_open(inbox, sub, frame->topic, &stream);
+        if (code != CODE_OK)
+            return code;
+    }
+    if (kind == FRAME_GAP)
+        return gap_in(sub, stream, frame);
+    if (stream->is_started && frame->seq < stream->next_seq)
+        return CODE_OK;
+    if (kind == FRAME_CHUNK)
+        return chunk_in(inbox, sub, stream, frame);
+    make_ready(sub, stream, frame, kinds[kind]);
+    if (stream->assembly.value != NULL)
+        assembly_drop(&stream->assembly);
+    stream->is_party = kind == FRAME_END;
+    stream->is_started = true;
+    stream->next_seq = frame->seq + 1;
+    return CODE_OK;
+}
+
+/* ---- the queue ------------------------------------------------------------------------------- */
+
+static bool ring_reserve(struct inbox *inbox, struct inbox_sub *sub)
+{
+    if (sub->count < sub->room)
+        return true;
+    uint32_t room = sub->room > 0 ? sub->room * 2 : RING_ROOM_MIN;
+    struct inbox_batch *ring = memory_take(inbox->memory, room * sizeof *ring);
+    if (ring == NULL)
+        return false;
+    for (uint32_t i = 0; i < sub->count; i++)
+        ring[i] = *batch_at(sub, i);
+    memory_give(inbox->memory, sub->ring, sub->room * sizeof *ring);
+    sub->ring = ring;
+    sub->room = room;
+    sub->head = 0;
+    return true;
+}
+
+static void count_taken(const struct inbox *inbox, struct inbox_sub *sub, uint64_t bytes)
+{
+    if (batch_at(sub, 0)->connection == inbox->connection)
+        sub->taken += bytes;
+}
+
+static void pop(struct inbox_sub *sub)
+{
+    buffer_unref(&batch_at(sub, 0)->part);
+    sub->head = (sub->head + 1) & (sub->room - 1);
+    sub->count -= 1;
+    sub->is_reading = false;
+}
+
+enum wire_code inbox_look(struct inbox *inbox, struct inbox_sub *sub)
+{
+    while (!sub->is_ready && sub->count > 0) {
+        if (!sub->is_reading &&
+            batch_reader_init(&sub->reader, buffer_span(batch_at(sub, 0)->part)) != WIRE_OK)
+            return CODE_EPROTO;
+        sub->is_reading = true;
+        struct batch_reader before = sub->reader;
+        struct frame frame;
+        enum wire_err err = batch_reader_next(&sub->reader, &frame);
+        if (err == WIRE_EMPTY) {
+            pop(sub);
+            continue;
+        }
+        if (err != WIRE_OK)
+            return CODE_EPROTO;
+        enum wire_code code = frame_in(inbox, sub, &frame);
+        if (code != CODE_OK) {
+            sub->reader = before;
+            return code == CODE_EFULL ? CODE_EPROTO : code;
+        }
+        if (!sub->is_ready)
+            count_taken(inbox, sub, frame.frame_bytes);
+    }
+    return CODE_OK;
+}
+
+enum wire_code inbox_receive(struct inbox *inbox, struct inbox_sub *sub, struct buffer **part)
+{
+    struct batch_reader reader;
+    if (batch_reader_init(&reader, buffer_span(*part)) != WIRE_OK)
+        return CODE_EPROTO;
+    uint64_t bytes = (*part)->bytes - BATCH_HEADER_BYTES;
+    if (sub->received - sub->taken > WINDOW_SLACK * (sub->window_bytes + LIMIT_PART_BYTES))
+        return CODE_EPROTO;
+    if (!ring_reserve(inbox, sub))
+        return CODE_ENOMEM;
+    sub->received += bytes;
+    sub->count += 1;
+    *batch_at(sub, sub->count - 1) = (struct inbox_batch){*part, inbox->connection};
+    *part = NULL;
+    return CODE_OK;
+}
+
+enum wire_code inbox_take(struct inbox *inbox, struct inbox_sub *sub, struct session_item *out,
+                          enum wire_code *out_look)
+{
+    *out_look = CODE_OK;
+    if (!sub->is_ready)
+        return CODE_ETIMEDOUT;
+    struct inbox_stream *stream = sub->ready_stream;
+    if (!ack_prefix_reserve(&stream->acks, inbox->memory))
+        return CODE_ENOMEM;
+    *out = sub->ready;
+    if (sub->ready_value != NULL)
+        sub->ready_value = NULL;
+    else if (out->value.bytes > 0)
+        out->buffer = buffer_ref(out->buffer);
+    else
+        out->buffer = NULL;
+    ack_prefix_hand(&stream->acks, out->seq + out->count - 1);
+    count_taken(inbox, sub, sub->ready_bytes);
+    sub->is_ready = false;
+    *out_look = inbox_look(inbox, sub);
+    return CODE_OK;
+}
+
+/* ---- a new connection ------------------------------------------------------------------------ */
+
+/* Where a stream is behind this frame, which lies unread. */
+static enum wire_code position_frame(struct inbox *inbox, struct inbox_sub *sub,
+                                     const struct frame *frame)
+{
+    unsigned kind = frame->flags & FRAME_KIND_MASK;
+    if (kind == FRAME_TOPIC || kind == FRAME_RESERVE || frame->seq >= ACK_PREFIX_SEQ_MAX)
+        return CODE_OK; /* told when it is looked up */
+    struct inbox_stream *stream;
+    enum wire_code code = stream_open(inbox, sub, frame->topic, &stream);
+    if (code != CODE_OK)
+        return code;
+    struct frame_gap gap;
+    struct frame_chunk chunk;
+    uint64_t end = frame->seq + 1;
+    uint64_t offset = 0;
+    if (kind == FRAME_GAP && frame_gap_decode(frame->value, &gap) == WIRE_OK &&
+        gap.count <= ACK_PREFIX_SEQ_MAX - frame->seq)
+        end = frame->seq + gap.count;
+    if (kind == FRAME_CHUNK && frame_chunk_decode(frame->value, &chunk) == WIRE_OK &&
+        chunk.offset + chunk.bytes.bytes < chunk.total_bytes) {
+        end = frame->seq;
+        offset = chunk.offset + chunk.bytes.bytes;
+    }
+    stream->is_party = kind == FRAME_END;
+    if (end < stream->position_seq)
+        return CODE_OK;
+    if (end > stream->position_seq || offset > stream->position_offset)
+        stream->position_offset = offset;
+    stream->position_seq = end;
+    return CODE_OK;
+}
+
+static enum wire_code position_batch(struct inbox *inbox, struct inbox_sub *sub, uint32_t index)
+{
+    struct batch_reader reader = sub->reader;
+    bool is_under_way = index == 0 && sub->is_reading;
+    if (!is_under_way &&
+        batch_reader_init(&reader, buffer_span(batch_at(sub, index)->part)) != WIRE_OK)
+        return CODE_EPROTO;
+    struct frame frame;
+    enum wire_err err;
+    while ((err = batch_reader_next(&reader, &frame)) == WIRE_OK) {
+        enum wire_code code = position_frame(inbox, sub, &frame);
+        if (code != CODE_OK)
+            return code;
+    }
+    return err == WIRE_EMPTY ? CODE_OK : CODE_EPROTO;
+}
+
+enum wire_code inbox_positions(struct inbox *inbox)
+{
+    struct inbox_stream *stream = NULL;
+    while ((stream = pool_next(&inbox->streams, stream != NULL ? stream->id : 0)) != NULL) {
+        stream->position_seq = stream->next_seq;
+        stream->position_offset = assembly_offset(&stream->assembly, stream->next_seq);
+    }
+    struct inbox_sub *sub = NULL;
+    while ((sub = pool_next(&inbox->subs, sub != NULL ? sub->id : 0)) != NULL) {
+        for (uint32_t i = 0; i < sub->count; i++) {
+            enum wire_code code = position_batch(inbox, sub, i);
+            if (code != CODE_OK)
+                return code;
+        }
+    }
+    return CODE_OK;
+}
+
+void inbox_reconnect(struct inbox *inbox)
+{
+    inbox->connection += 1;
+    struct inbox_sub *sub = NULL;
+    while ((sub = pool_next(&inbox->subs, sub != NULL ? sub->id : 0)) != NULL) {
+        sub->received = 0;
+        sub->taken = 0;
+        sub->taken_told = 0;
+    }
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* inbox.h -- what was received, by subscription, in the batches it came in.
+ *
+ * A batch stays whole until its last frame was handed out; what is handed out holds a reference of
+ * the batch, so a value is never copied, but for those that came in chunks.
+ *
+ * The next frame of each subscription is looked up as soon as there is one: names of topics,
+ * frames received before and chunks of a value that is not whole are passed over at once, and count
+ * as taken.  Invariant: a subscription with batches has an item ready, or memory was short; so
+ * whether a receiver would wait is known without asking.
+ *
+ * Slots arrive in ascending order in each topic.  After a reconnect sending starts at the POSITION
+ * told, and what comes twice is dropped by its number. */
+#ifndef SESSION_INBOX_H
+#define SESSION_INBOX_H
+
+#include "libbus/base/buffer.h"
+#include "libbus/base/list.h"
+#include "libbus/base/map.h"
+#include "libbus/base/memory.h"
+#include "libbus/base/pool.h"
+#include "libbus/session/ack_prefix.h"
+#include "libbus/session/assembly.h"
+#include "libbus/session/known_topics.h"
+#include "libbus/session/session.h"
+#include "libbus/wire/frame.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One topic in one subscription, or one party whose end was told. */
+struct inbox_stream {
+    uint32_t id; /* for the pool */
+    uint32_t topic;
+    struct inbox_sub *sub;
+    bool is_started; /* next_seq says something */
+    bool is_party;
+    uint64_t next_seq; /* the first slot that was not looked up yet */
+    struct assembly assembly;
+    uint64_t position_seq; /* as in POSITION; after inbox_positions() */
+    uint64_t position_offset;
+    struct ack_prefix acks;
+    struct list dirty;         /* in inbox_sub.dirty while the broker is to be told of acks */
+    uint64_t ack_due_seq;      /* what it is to be told, once ... */
+    uint64_t ack_after_upload; /* ... uploads up to this ordinal are done */
+    uint64_t ack_told_seq;
+    uint64_t ack_number; /* of the ACK that told it; 0: none, or it is not numbered */
+};
+
+struct inbox_batch {
+    struct buffer *part;
+    uint32_t connection; /* on which it came */
+};
+
+struct inbox_sub {
+    uint32_t id;     /* for the pool */
+    uint32_t number; /* as in SUBSCRIBE */
+    bool is_durable;
+    bool is_closing; /* UNSUBSCRIBE is due, once ... */
+    bool is_drop;
+    uint64_t close_after_upload; /* ... uploads up to this ordinal are done */
+    uint64_t window_bytes;
+    enum wire_code code; /* refused */
+    struct buffer *error;
+    struct inbox_batch *ring; /* room is 0 or a power of two */
+    uint32_t room;
+    uint32_t head;
+    uint32_t count;
+    struct batch_reader reader; /* of the first batch, if is_reading */
+    bool is_reading;
+    bool is_ready;
+    struct session_item ready; /* its buffer is the first batch's, or a reference: ready_value */
+    struct buffer *ready_value;
+    struct inbox_stream *ready_stream;
+    uint64_t ready_bytes;  /* of its frame */
+    struct id_map streams; /* topic to inbox_stream.id */
+    struct inbox_stream *recent;
+    uint64_t received; /* bytes of frames on this data connection */
+    uint64_t taken;
+    uint64_t taken_told;
+    struct list news;    /* session.sub_news */
+    struct list talk;    /* session.talk: TAKEN or ACK to be sent now */
+    struct list acking;  /* session.acking: dirty is not empty */
+    struct list closing; /* session.closing */
+    struct list dirty;   /* streams */
+};
+
+struct inbox {
+    struct memory *memory;
+    struct pool subs;
+    struct pool streams;
+    struct id_map by_number;
+    struct known_topics *topics;
+    uint32_t last_number;
+    uint32_t connection; /* counts data connections */
+    uint64_t value_bytes_max;
+};
+
+void inbox_init(struct inbox *inbox, struct memory *memory, struct known_topics *topics);
+void inbox_fini(struct inbox *inbox);
+
+/* NULL: no memory, or LIMIT_SUBS. */
+struct inbox_sub *inbox_sub_new(struct inbox *inbox);
+struct inbox_sub *inbox_sub_find(const struct inbox *inbox, uint32_t number);
+void inbox_sub_free(struct inbox *inbox, struct inbox_sub *sub);
+/* NULL: nothing of that topic was received. */
+struct inbox_stream *inbox_stream_find(const struct inbox *inbox, const struct inbox_sub *sub,
+                                       uint32_t topic);
+
+/* All return CODE_OK; CODE_ENOMEM: nothing changed, try again; CODE_EPROTO: what came breaks the
+ * protocol, and what was ready before it still is. */
+
+/* Takes the batch over on CODE_OK. */
+enum wire_code inbox_receive(struct inbox *inbox, struct inbox_sub *sub, struct buffer **part);
+/* Looks up the next item if none is ready; still none ready with CODE_OK: there is none. */
+enum wire_code inbox_look(struct inbox *inbox, struct inbox_sub *sub);
+/* Hands the ready item out (CODE_ETIMEDOUT: none), then looks up the next.  out_look: what that
+ * gave. */
+enum wire_code inbox_take(struct inbox *inbox, struct inbox_sub *sub, struct session_item *out,
+                          enum wire_code *out_look);
+/* Works out the POSITION of every stream, over what lies here unread too. */
+enum wire_code inbox_positions(struct inbox *inbox);
+/* A new data connection: its count of bytes begins at 0. */
+void inbox_reconnect(struct inbox *inbox);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* known_topics.h -- topics that are read here: names that were awaited, and the broker's numbers.
+ *
+ * Nothing is forgotten: numbers stand as long as the broker lives (PROTOCOL.md, "Greeting and
+ * sessions"), and names are lent out for the life of the session. */
+#ifndef SESSION_KNOWN_TOPICS_H
+#define SESSION_KNOWN_TOPICS_H
+
+#include "libbus/base/map.h"
+#include "libbus/base/memory.h"
+#include "libbus/base/pool.h"
+#include "libbus/base/span.h"
+#include "libbus/wire/error.h"
+
+#include <stdint.h>
+
+struct known_topic {
+    uint32_t id; /* for the pool */
+    struct span name;
+    struct id_map wanted; /* seq to want_slot.id; see wants.h */
+};
+
+struct known_topics {
+    struct memory *memory;
+    struct pool pool;
+    struct name_map by_name;
+    struct id_map by_number;
+};
+
+void known_topics_init(struct known_topics *known, struct memory *memory);
+void known_topics_fini(struct known_topics *known);
+/* Errors: CODE_EFULL: LIMIT_TOPICS; CODE_ENOMEM. */
+enum wire_code known_topics_open(struct known_topics *known, struct span name,
+                                 struct known_topic **out_topic);
+/* The broker gives a number to a name.  Errors: CODE_EFULL, CODE_ENOMEM; CODE_EPROTO: no name, or
+ * the number has another. */
+enum wire_code known_topics_number(struct known_topics *known, uint32_t number, struct span name);
+/* NULL: a number that nobody told. */
+struct known_topic *known_topics_find(const struct known_topics *known, uint32_t number);
+
+#endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* outbox.c -- batches of frames; see outbox.h. */
+#include "libbus/session/outbox.h"
+
+#include "libbus/base/limits.h"
+#include "libbus/base/must.h"
+
+#include <string.h>
+
+enum { RING_ROOM_MIN = 16 };
+
+void outbox_init(struct outbox *outbox, struct memory *memory, struct spares *spares)
+{
+    *outbox = (struct outbox){.memory = memory, .spares = spares};
+}
+
+static struct outbox_batch *batch_at(const struct outbox *outbox, uint32_t index)
+{
+    return &outbox->ring[(outbox->head + index) & (outbox->room - 1)];
+}
+
+void outbox_fini(struct outbox *outbox)
+{
+    for (uint32_t i = 0; i < outbox->count; i++)
+        buffer_unref(&batch_at(outbox, i)->part);
+    buffer_unref(&outbox->open);
+    memory_give(outbox->memory, outbox->ring, outbox->room * sizeof *outbox->ring);
+    outbox_init(outbox, outbox->memory, outbox->spares);
+}
+
+static bool ring_reserve(struct outbox *outbox)
+{
+    if (outbox->count < outbox->room)
+        return true;
+    uint32_t room = outbox->room > 0 ? outbox->room * 2 : RING_ROOM_MIN;
+    struct outbox_batch *ring = memory_take(outbox->memory, room * sizeof *ring);
+    if (ring == NULL)
+        return false;
+    for (uint32_t i = 0; i < outbox->count; i++)
+        ring[i] = *batch_at(outbox, i);
+    memory_give(outbox->memory, outbox->ring, outbox->room * sizeof *ring);
+    outbox->ring = ring;
+    outbox->room = room;
+    outbox->head = 0;
+    return true;
+}
+
+static void seal(struct outbox *outbox)
+{
+    must(outbox->open_frames > 0 && outbox->count < outbox->room);
+    struct buffer *part = outbox->open;
+    batch_header_write(part->data, outbox->open_frames,
+                       (uint32_t)(part->bytes - BATCH_HEADER_BYTES),
+                       outbox->last - outbox->open_frames + 1);
+    outbox->likely_bytes = part->bytes;
+    outbox->count += 1;
+    *batch_at(outbox, outbox->count - 1) = (struct outbox_batch){part, outbox->last};
+    outbox->open = NULL;
+    outbox->open_frames = 0;
+}
+
+/* Whether a frame of so many bytes may join the open batch. */
+static inline bool joins(const struct outbox *outbox, size_t frame_bytes)
+{
+    size_t most =
+        frame_bytes >= OUTBOX_BULK_FRAME_BYTES ? LIMIT_BULK_BATCH_BYTES : LIMIT_BATCH_BYTES;
+    return outbox->open_frames == 0 ||
+           (outbox->open->bytes + frame_bytes <= most && outbox->open_frames < LIMIT_BATCH_FRAMES);
+}
+
+static bool open_batch(struct outbox *outbox, size_t frame_bytes)
+{
+    if (!ring_reserve(outbox))
+        return false;
+    size_t room = BATCH_HEADER_BYTES + frame_bytes;
+    if (room < outbox->likely_bytes)
+        room = outbox->likely_bytes;
+    outbox->open = spares_take(outbox->spares, room);
+    if (outbox->open == NULL)
+        return false;
+    outbox->open->bytes = BATCH_HEADER_BYTES;
+    return true;
+}
+
+/* A batch begins small, for most are, and moves to a larger buffer as it grows. */
+static bool grow_open(struct outbox *outbox, size_t frame_bytes)
+{
+    struct buffer *grown = spares_take(outbox->spares, outbox->open->bytes + frame_bytes);
+    if (grown == NULL)
+        return false;
+    memcpy(grown->data, outbox->open->data, outbox->open->bytes);
+    grown->bytes = outbox->open->bytes;
+    spares_give(outbox->spares, &outbox->open);
+    outbox->open = grown;
+    return true;
+}
+
+static bool make_room(struct outbox *outbox, size_t frame_bytes)
+{
+    if (outbox->open != NULL && !joins(outbox, frame_bytes))
+        seal(outbox);
+    if (outbox->open == NULL && !open_batch(outbox, frame_bytes))
+        return false;
+    return outbox->open->room - outbox->open->bytes >= frame_bytes ||
+           grow_open(outbox, frame_bytes);
+}
+
+bool outbox_append(struct outbox *outbox, const struct frame *frame)
+{
+    size_t bytes = frame_total(frame->value.bytes);
+    must(BATCH_HEADER_BYTES + bytes <= LIMIT_PART_BYTES);
+    struct buffer *open = outbox->open;
+    if (open == NULL || open->room - open->bytes < bytes || !joins(outbox, bytes)) {
+        if (!make_room(outbox, bytes))
+            return false;
+        open = outbox->open;
+    }
+    frame_write(open->data + open->bytes, frame);
+    open->bytes += bytes;
+    outbox->bytes += bytes;
+    outbox->open_frames += 1;
+    outbox->last += 1;
+    return true;
+}
+
+struct outbox_point outbox_point(const struct outbox *outbox)
+{
+    return (struct outbox_point){.count = outbox->count,
+                                 .is_open = outbox->open != NULL,
+                                 .open_bytes = outbox->open != NULL ? outbox->open->bytes : 0,
+                                 .open_frames = outbox->open_frames,
+                                 .last = outbox->last,
+                                 .bytes = outbox->bytes};
+}
+
+void outbox_back(struct outbox *outbox, struct outbox_point point)
+{
+    must(outbox->sent_count <= point.count);
+    /* The batch that was open then may have been sealed since: it is the first one too many. */
+    while (outbox->count > point.count) {
+        if (outbox->open != NULL)
+            spares_give(outbox->spares, &outbox->open);
+        outbox->open = batch_at(outbox, outbox->count - 1)->part;
+        outbox->count -= 1;
+    }
+    if (!point.is_open && outbox->open != NULL)
+        spares_give(outbox->spares, &outbox->open);
+    if (outbox->open != NULL)
+        outbox->open->bytes = point.open_bytes;
+    outbox->open_frames = point.open_frames;
+    outbox->last = point.last;
+    outbox->bytes = point.bytes;
+}
+
+struct buffer *outbox_part(struct outbox *outbox)
+{
+    if (outbox->sent_count == outbox->count && outbox->open_frames > 0)
+        seal(outbox);
+    if (outbox->sent_count == outbox->count)
+        return NULL;
+    return batch_at(outbox, outbox->sent_count)->part;
+}
+
+void outbox_part_sent(struct outbox *outbox)
+{
+    must(outbox->sent_count < outbox->count);
+    outbox->sent = batch_at(outbox, outbox->sent_count)->last;
+    outbox->sent_count += 1;
+    if (outbox->sent_ever < outbox->sent)
+        outbox->sent_ever = outbox->sent;
+}
+
+bool outbox_accept(struct outbox *outbox, uint64_t number)
+{
+    if (number > outbox->sent_ever)
+        return false;
+    if (outbox->accepted < number)
+        outbox->accepted = number;
+    if (outbox->sent < number)
+        outbox->sent = number;
+    while (outbox->count > 0 && batch_at(outbox, 0)->last <= number) {
+        struct buffer *part = batch_at(outbox, 0)->part;
+        outbox->bytes -= part->bytes - BATCH_HEADER_BYTES;
+        spares_give(outbox->spares, &part);
+        outbox->head = (outbox->head + 1) & (outbox->room - 1);
+        outbox->count -= 1;
+        outbox->sent_count -= outbox->sent_count > 0;
+    }
+    return true;
+}
+
+void outbox_rewind(struct outbox *outbox)
+{
+    outbox->sent_count = 0;
+    outbox->sent = outbox->accepted;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* own_topics.h -- the topics this party writes, with their credit and the slots it owes.
+ *
+ * A slot's record holds what its settlement must not fail for: room in the outbox, and a control
+ * message that is large enough for an error that stands in for one there is no memory for. */
+#ifndef SESSION_OWN_TOPICS_H
+#define SESSION_OWN_TOPICS_H
+
+#include "libbus/base/list.h"
+#include "libbus/base/map.h"
+#include "libbus/base/memory.h"
+#include "libbus/base/pool.h"
+#include "libbus/base/span.h"
+#include "libbus/session/controls.h"
+#include "libbus/wire/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* FAIL with the error that stands in when memory is short (session_errors.c): less than 200 bytes,
+ * and four numbers of 9 bytes at most. */
+enum { OWN_SLOT_SPARE_BYTES = 256 };
+
+enum own_topic_state {
+    OWN_TOPIC_UNKNOWN, /* to be asked for */
+    OWN_TOPIC_ASKED,
+    OWN_TOPIC_OPEN,
+    OWN_TOPIC_REFUSED, /* code says why */
+};
+
+struct own_topic {
+    uint32_t id;    /* the session's number of it; for the pool */
+    uint32_t topic; /* the broker's number; OPEN */
+    enum own_topic_state state;
+    enum wire_code code;
+    struct span name;
+    struct list ask;     /* in own_topics.asks while TOPIC_OPEN is to be sent */
+    uint64_t next_seq;   /* the first number that is free */
+    uint64_t used_bytes; /* credit (PROTOCOL.md, "Writing") */
+    uint64_t limit_bytes;
+    bool is_doubtful;    /* something of it was refused: was credit used for that? */
+    bool is_recount;     /* asked again to find out */
+    struct id_map slots; /* seq to own_slot.id */
+};
+
+struct own_slot {
+    uint32_t id;    /* for the pool */
+    bool is_failed; /* the broker refused it: committing it says so */
+    uint64_t seq;
+    uint64_t reserve_number;  /* of the frame that reserved it */
+    uint64_t value_bytes_max; /* 0: not said */
+    uint64_t held_bytes;      /* of the outbox, kept for its value */
+    struct control *spare;
+};
+
+struct own_topics {
+    struct memory *memory;
+    struct pool topics;
+    struct pool slots;
+    struct name_map by_name;
+    struct id_map by_number;
+    struct list asks;
+    uint64_t held_bytes; /* of all slots */
+};
+
+void own_topics_init(struct own_topics *own, struct memory *memory);
+void own_topics_fini(struct own_topics *own);
+
+/* The topic of this name, made if it is new.  Errors: CODE_EFULL, CODE_ENOMEM. */
+enum wire_code own_topics_open(struct own_topics *own, struct span name,
+                               struct own_topic **out_topic);
+/* NULL: no such topic. */
+struct own_topic *own_topics_find(const struct own_topics *own, uint32_t id);
+struct own_topic *own_topics_by_number(const struct own_topics *own, uint32_t topic);
+/* TOPIC_OPENED came with the broker's number.  Errors: CODE_ENOMEM; CODE_EPROTO: another topic has
+ * this number, or this one had another. */
+enum wire_code own_topics_number(struct own_topics *own, struct own_topic *topic, uint32_t number);
+/* TOPIC_OPEN is to be sent (again). */
+void own_topics_ask(struct own_topics *own, struct own_topic *topic);
+/* A new connection: asks again where the answer may be lost. */
+void own_topics_rewind(struct own_topics *own);
+
+/* The record of a slot that is being reserved; NULL: no memory. */
+struct own_slot *own_slot_new(struct own_topics *own, struct own_topic *topic, uint64_t seq);
+/* NULL: it is not open. */
+struct own_slot *own_slot_find(const struct own_topics *own, const struct own_topic *topic,
+                               uint64_t seq);
+void own_slot_free(struct own_topics *own, struct own_topic *topic, struct own_slot *slot);
+
+#endif

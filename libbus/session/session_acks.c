@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* session_acks.c -- telling the broker what was taken (credit) and what is done with (durability).
+ *
+ * TAKEN goes out when it is a quarter of the window, and with each beat (performance.md, 5).
+ *
+ * For subscriptions that are not durable ACK means nothing but lag: it has no number and goes out
+ * along with TAKEN.  For durable ones it is numbered, and must not overtake what was settled
+ * before: `after` covers frames; for uploads it waits here, as many slots as were done with when it
+ * began to wait.  One ACK of a topic is under way at a time, so any number of acknowledgements
+ * become one message a round trip. */
+#include "libbus/session/session_internal.h"
+
+static struct inbox_sub *sub_of_talk(struct list *link)
+{
+    return LIST_OWNER(link, struct inbox_sub, talk);
+}
+
+static struct inbox_sub *sub_of_acking(struct list *link)
+{
+    return LIST_OWNER(link, struct inbox_sub, acking);
+}
+
+static struct inbox_sub *sub_of_closing(struct list *link)
+{
+    return LIST_OWNER(link, struct inbox_sub, closing);
+}
+
+static struct inbox_stream *stream_of(struct list *link)
+{
+    return LIST_OWNER(link, struct inbox_stream, dirty);
+}
+
+static void talk(struct session *session, struct inbox_sub *sub)
+{
+    if (!list_is_linked(&sub->talk) && !sub->is_closing)
+        list_push(&session->talk, &sub->talk);
+}
+
+/* ---- acknowledging --------------------------------------------------------------------------- */
+
+static void make_due(struct session *session, struct inbox_stream *stream)
+{
+    stream->ack_due_seq = stream->acks.next_seq;
+    stream->ack_after_upload = session_uploads_under_way(session);
+}
+
+static void make_dirty(struct session *session, struct inbox_sub *sub, struct inbox_stream *stream)
+{
+    if (!list_is_linked(&stream->dirty)) {
+        list_push(&sub->dirty, &stream->dirty);
+        make_due(session, stream);
+    } else if (stream->ack_after_upload >= session_uploads_under_way(session)) {
+        make_due(session, stream);
+    }
+    if (!list_is_linked(&sub->acking))
+        list_push(&session->acking, &sub->acking);
+    session->is_ack_due = session->is_ack_due || sub->is_durable;
+}
+
+void session_ack(struct session *session, uint32_t number, uint32_t topic, uint64_t seq)
+{
+    struct inbox_sub *sub = inbox_sub_find(&session->inbox, number);
+    struct inbox_stream *stream =
+        sub != NULL ? inbox_stream_find(&session->inbox, sub, topic) : NULL;
+    if (stream != NULL && ack_prefix_ack(&stream->acks, seq) && !stream->is_party)
+        make_dirty(session, sub, stream);
+}
+
+void session_return(struct session *session, uint32_t number, uint32_t topic, uint64_t seq)
+{
+    struct inbox_sub *sub = inbox_sub_find(&session->inbox, number);
+    struct inbox_stream *stream =
+        sub != NULL ? inbox_stream_find(&session->inbox, sub, topic) : NULL;
+    if (stream != NULL)
+        ack_prefix_return(&stream->acks, seq);
+}
+
+/* ---- numbered -------------------------------------------------------------------------------- */
+
+static bool say_ack(struct session *session, struct inbox_sub *sub, struct inbox_stream *stream,
+                    uint64_t next_seq, uint64_t after_upload)
+{
+    struct msg msg = {
+        .type = MSG_ACK,
+        .as.ack = {.sub = sub->number,
+                   .topic = stream->topic,
+                   .next_seq = next_seq,
+                   .number = session->controls.last + 1,
+                   .after = session->outbox.last},
+    };
+    if (session_say(session, &msg, after_upload) != CODE_OK)
+        return false;
+    stream->ack_number = session->controls.last;
+    stream->ack_told_seq = next_seq;
+    if (stream->acks.next_seq > next_seq)
+        make_due(session, stream);
+    else
+        list_remove(&stream->dirty);
+    return true;
+}
+
+static bool say_sub_acks(struct session *session, struct inbox_sub *sub)
+{
+    LIST_EACH(link, &sub->dirty)
+    {
+        struct inbox_stream *stream = stream_of(link);
+        bool is_under_way = stream->ack_number > session->controls.accepted;
+        if (is_under_way || !uploads_reached(&session->uploads, stream->ack_after_upload))
+            continue;
+        bool is_free = session_uploads_under_way(session) == 0;
+        if (!say_ack(session, sub, stream, is_free ? stream->acks.next_seq : stream->ack_due_seq,
+                     0))
+            return false;
+    }
+    if (list_is_empty(&sub->dirty))
+        list_remove(&sub->acking);
+    return true;
+}
+
+static bool say_all_of_sub(struct session *session, struct inbox_sub *sub, uint64_t after_upload)
+{
+    LIST_EACH(link, &sub->dirty)
+    {
+        struct inbox_stream *stream = stream_of(link);
+        if (!say_ack(session, sub, stream, stream->acks.next_seq, after_upload))
+            return false;
+    }
+    list_remove(&sub->acking);
+    return true;
+}
+
+bool acks_say_all(struct session *session, uint64_t after_upload)
+{
+    LIST_EACH(link, &session->acking)
+    if (sub_of_acking(link)->is_durable &&
+        !say_all_of_sub(session, sub_of_acking(link), after_upload))
+        return false;
+    return true;
+}
+
+/* ---- closing --------------------------------------------------------------------------------- */
+
+/* UNSUBSCRIBE behind the last acknowledgements; false: it has to wait. */
+static bool close_sub(struct session *session, struct inbox_sub *sub)
+{
+    if (!uploads_reached(&session->uploads, sub->close_after_upload))
+        return false;
+    if (sub->is_durable && !say_all_of_sub(session, sub, 0))
+        return false;
+    struct msg msg = {
+        .type = MSG_UNSUBSCRIBE,
+        .as.unsubscribe = {.number = session->controls.last + 1,
+                           .sub = sub->number,
+                           .is_drop = sub->is_drop},
+    };
+    if (sub->code == CODE_OK && session_say(session, &msg, 0) != CODE_OK)
+        return false;
+    inbox_sub_free(&session->inbox, sub);
+    return true;
+}
+
+void session_unsubscribe(struct session *session, uint32_t number, bool is_drop)
+{
+    struct inbox_sub *sub = inbox_sub_find(&session->inbox, number);
+    if (sub == NULL || sub->is_closing)
+        return;
+    bool has_acks = sub->is_durable && !is_drop && !list_is_empty(&sub->dirty);
+    sub->is_closing = true;
+    sub->is_drop = is_drop;
+    sub->close_after_upload = has_acks ? session_uploads_under_way(session) : 0;
+    list_remove(&sub->talk);
+    list_remove(&sub->news);
+    if (!close_sub(session, sub))
+        list_push(&session->closing, &sub->closing);
+}
+
+/* ---- marks ----------------------------------------------------------------------------------- */
+
+static bool has_durable_acks(const struct session *session)
+{
+    for (struct list *link = session->acking.next; link != &session->acking; link = link->next)
+        if (sub_of_acking(link)->is_durable)
+            return true;
+    return false;
+}
+
+static void round_begin(struct session *session)
+{
+    session->ack_round.is_active = true;
+    session->ack_round.is_next_wanted = false;
+    session->ack_round.after_upload = session_uploads_under_way(session);
+}
+
+static void round_step(struct session *session)
+{
+    struct session_ack_round *round = &session->ack_round;
+    while (round->is_active && uploads_reached(&session->uploads, round->after_upload) &&
+           acks_say_all(session, 0)) {
+        round->done += 1;
+        round->control_number = session->controls.last;
+        round->is_active = false;
+        if (round->is_next_wanted)
+            round_begin(session);
+    }
+}
+
+uint64_t acks_mark(struct session *session)
+{
+    struct session_ack_round *round = &session->ack_round;
+    if (!has_durable_acks(session))
+        return 0;
+    uint64_t mark = round->done + 1;
+    if (round->is_active) {
+        round->is_next_wanted = true;
+        mark += 1;
+    } else {
+        round_begin(session);
+    }
+    round_step(session);
+    return mark;
+}
+
+bool acks_mark_reached(const struct session *session, uint64_t mark)
+{
+    return mark == 0 || (session->ack_round.done >= mark &&
+                         session->controls.accepted >= session->ack_round.control_number);
+}
+
+void acks_say(struct session *session)
+{
+    round_step(session);
+    LIST_EACH(link, &session->closing)
+    (void)close_sub(session, sub_of_closing(link)); /* tried again next time */
+    if (!session->is_ack_due)
+        return;
+    bool is_done = true;
+    LIST_EACH(link, &session->acking)
+    if (sub_of_acking(link)->is_durable)
+        is_done = say_sub_acks(session, sub_of_acking(link)) && is_done;
+    session->is_ack_due = !is_done;
+}
+
+/* ---- not numbered ---------------------------------------------------------------------------- */
+
+void acks_taken(struct session *session, struct inbox_sub *sub)
+{
+    if (sub->taken - sub->taken_told >= sub->window_bytes / 4)
+        talk(session, sub);
+}
+
+void acks_beat(struct session *session)
+{
+    struct inbox_sub *sub = NULL;
+    while ((sub = pool_next(&session->inbox.subs, sub != NULL ? sub->id : 0)) != NULL)
+        if (sub->taken != sub->taken_told || (!sub->is_durable && !list_is_empty(&sub->dirty)))
+            talk(session, sub);
+    session->wants_taken.is_due = session->wants_taken.taken != session->wants_taken.told;
+}
+
+static void taken_message(struct msg *out, uint32_t sub, uint64_t bytes)
+{
+    out->type = MSG_TAKEN;
+    out->as.taken = (struct msg_taken){.sub = sub, .bytes = bytes};
+}
+
+static bool sub_message(struct inbox_sub *sub, struct msg *out)
+{
+    if (sub->taken != sub->taken_told) {
+        taken_message(out, sub->number, sub->taken);
+        sub->taken_told = sub->taken;
+        return true;
+    }
+    if (sub->is_durable || list_is_empty(&sub->dirty))
+        return false;
+    struct inbox_stream *stream = stream_of(sub->dirty.next);
+    out->type = MSG_ACK;
+    out->as.ack = (struct msg_ack){
+        .sub = sub->number, .topic = stream->topic, .next_seq = stream->acks.next_seq};
+    stream->ack_told_seq = stream->acks.next_seq;
+    list_remove(&stream->dirty);
+    if (list_is_empty(&sub->dirty))
+        list_remove(&sub->acking);
+    return true;
+}
+
+bool acks_message(struct session *session, struct msg *out)
+{
+    if (session->wants_taken.is_due) {
+        taken_message(out, 0, session->wants_taken.taken);
+        session->wants_taken.told = session->wants_taken.taken;
+        session->wants_taken.is_due = false;
+        return true;
+    }
+    while (!list_is_empty(&session->talk)) {
+        struct inbox_sub *sub = sub_of_talk(session->talk.next);
+        if (sub_message(sub, out))
+            return true;
+        list_remove(&sub->talk);
+    }
+    return false;
+}

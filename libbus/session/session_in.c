@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* session_in.c -- control messages from the broker: who may say what when (PROTOCOL.md), and what
+ * it changes here. */
+#include "libbus/session/session_internal.h"
+
+#include <string.h>
+
+/* Which phases a message may come in.  BYE may come in all. */
+static bool is_expected(enum msg_type type, enum phase phase)
+{
+    switch (type) {
+    case MSG_WELCOME:
+    case MSG_REFUSED: return phase == PHASE_GREET;
+    case MSG_ATTACHED: return phase == PHASE_ATTACH;
+    case MSG_BYE: return true;
+    default: return phase == PHASE_ATTACH || phase == PHASE_UP;
+    }
+}
+
+static bool code_is_known(uint64_t code)
+{
+    return code > CODE_OK && code <= CODE_EENDED;
+}
+
+/* ---- greeting -------------------------------------------------------------------------------- */
+
+/* What in this WELCOME breaks the protocol, or NULL. */
+static const char *welcome_complaint(const struct session *session,
+                                     const struct msg_welcome *welcome)
+{
+    bool is_resumed = session->token != 0;
+    if (welcome->major != PROTOCOL_MAJOR || welcome->minor > PROTOCOL_MINOR)
+        return "the broker welcomed another version of the protocol";
+    if (welcome->is_resumed != is_resumed)
+        return "the broker welcomed another session than was asked for";
+    if (is_resumed && (welcome->token != session->token || welcome->broker != session->broker ||
+                       welcome->incarnation != session->incarnation))
+        return "the session changed while it was resumed";
+    if (welcome->token == 0 && !session->is_observer)
+        return "the broker gave no token";
+    if (memchr(welcome->data_endpoint.data, 0, welcome->data_endpoint.bytes) != NULL)
+        return "the data endpoint is no text";
+    return NULL;
+}
+
+/* What the broker has is dropped, the rest is to be said again.  false: it says that it has more
+ * than it was sent. */
+static bool rewind_writing(struct session *session, const struct msg_welcome *welcome)
+{
+    if (!outbox_accept(&session->outbox, welcome->data_number) ||
+        !controls_accept(&session->controls, welcome->control_number))
+        return false;
+    outbox_rewind(&session->outbox);
+    controls_rewind(&session->controls);
+    uploads_rewind(&session->uploads);
+    own_topics_rewind(&session->own);
+    session->is_progress_due = session->is_progress_said;
+    session->is_chunk_last = false;
+    return true;
+}
+
+static enum wire_code rewind_reading(struct session *session)
+{
+    wants_rewind(&session->wants);
+    inbox_reconnect(&session->inbox);
+    session->wants_taken = (struct session_taken){0};
+    session->position_at = 0;
+    session->is_ack_due = true;
+    LIST_EACH(link, &session->talk)
+    list_remove(link);
+    return inbox_positions(&session->inbox);
+}
+
+/* The greeting's data part: ATTACH.  false: no memory. */
+static bool make_attach(struct session *session)
+{
+    struct msg msg = {.type = MSG_ATTACH, .as.attach = {.token = session->token}};
+    size_t bytes = 0;
+    if (session->part != NULL)
+        spares_give(&session->spares, &session->part);
+    session->part = spares_take(&session->spares, SESSION_SPARE_ERROR_BYTES);
+    if (session->part == NULL)
+        return false;
+    if (msg_encode(&msg, session->part->data, session->part->room, &bytes) != WIRE_OK)
+        return false;
+    session->part->bytes = bytes;
+    session->is_attach_part = true;
+    return true;
+}
+
+static void keep_welcome(struct session *session, const struct msg_welcome *welcome)
+{
+    session->incarnation = (uint32_t)welcome->incarnation;
+    session->attempt = (uint32_t)welcome->attempt;
+    session->value_bytes_max = welcome->value_bytes_max;
+    session->inbox.value_bytes_max = welcome->value_bytes_max;
+    session->broker = welcome->broker;
+    memcpy(session->data_endpoint, welcome->data_endpoint.data, welcome->data_endpoint.bytes);
+    session->data_endpoint[welcome->data_endpoint.bytes] = 0;
+    clock_offset_sample(&session->clock, session->hello_ns, welcome->broker_ns, session->now_ns);
+}
+
+static void welcome_observer(struct session *session, const struct msg_welcome *welcome)
+{
+    watch_rewind(session, session->is_welcome && session->broker != welcome->broker);
+    keep_welcome(session, welcome);
+    (void)phase_move(&session->phase, PHASE_WELCOMED); /* is_expected() let it through */
+    session_stand(session);
+}
+
+static void welcome_in(struct session *session, const struct msg_welcome *welcome)
+{
+    const char *complaint = welcome_complaint(session, welcome);
+    if (complaint != NULL) {
+        session_break(session, complaint);
+        return;
+    }
+    if (session->is_observer) {
+        welcome_observer(session, welcome);
+        return;
+    }
+    keep_welcome(session, welcome);
+    session->token = welcome->token;
+    if (!rewind_writing(session, welcome)) {
+        session_break(session, "the broker has more of the outbox than was sent");
+        return;
+    }
+    enum wire_code code = rewind_reading(session);
+    if (code == CODE_EPROTO) {
+        session_break(session, "a batch is not well formed");
+        return;
+    }
+    if (code != CODE_OK || !make_attach(session)) {
+        session_lose_link(session);
+        return;
+    }
+    (void)phase_move(&session->phase, PHASE_WELCOMED); /* is_expected() let it through */
+    session->is_ready_due = true;
+    session->action = SESSION_CONNECT_DATA;
+    session->step_ns = session->now_ns + 2 * session->options.heartbeat_ms * SESSION_NS_PER_MS +
+                       SESSION_GREET_MIN_NS;
+    session->news.is_state = true;
+}
+
+void session_stand(struct session *session)
+{
+    (void)phase_move(&session->phase, PHASE_ATTACHED); /* from ATTACH alone, see the callers */
+    session->is_welcome = true;
+    session->backoff_ns = SESSION_BACKOFF_MIN_NS;
+    session->alive_ns = session->now_ns;
+    session->beat_ns = session->now_ns;
+    session->news.is_state = true;
+    session->news.is_credit = true;
+}
+
+static void attached_in(struct session *session)
+{
+    if (session->is_ready_due)
+        session_break(session, "ATTACHED before READY");
+    else
+        session_stand(session);
+}
+
+/* A session that we lost sight of before it greeted us may have our name for a while. */
+static bool is_own_ghost(const struct session *session, const struct msg_refused *refused)
+{
+    return session->token == 0 && !session->is_welcome && refused->code == CODE_EDENIED &&
+           span_equal(refused->type, span_text(ERROR_TYPE_NAME_TAKEN)) &&
+           session->now_ns < session->ghost_ns;
+}
+
+static void refused_in(struct session *session, const struct msg_refused *refused)
+{
+    if (!code_is_known(refused->code)) {
+        session_break(session, "refused without a reason");
+        return;
+    }
+    session->is_hello_sent = false; /* this one leaves no ghost */
+    bool is_passing = session->is_welcome && refused->code == CODE_EFULL;
+    if (is_own_ghost(session, refused) || is_passing) {
+        session_lose_link(session);
+        return;
+    }
+    uint8_t error[SESSION_ERROR_BYTES];
+    session_finish(session, (enum wire_code)refused->code,
+                   session_error_make(
+                       session, refused->code == CODE_ELOST ? ERROR_BROKER_LOST : ERROR_REJECTED,
+                       refused->type, refused->message, error));
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void over_in(struct session *session, const struct msg_over *over)
+{
+    if (over->code != CODE_EFENCED && over->code != CODE_ELOST && over->code != CODE_ECLOSED)
+        session_break(session, "over without a reason");
+    else
+        session_finish(session, (enum wire_code)over->code, over->error);
+}
+
+static void credit_in(struct session *session, const struct msg_credit *credit)
+{
+    struct own_topic *topic = own_topics_by_number(&session->own, (uint32_t)credit->topic);
+    if (topic == NULL)
+        return; /* its TOPIC_OPENED was lost with a connection, and is asked for again */
+    if (topic->limit_bytes < credit->limit_bytes)
+        topic->limit_bytes = credit->limit_bytes;
+    session->news.is_credit = true;
+}
+
+static void topic_refused(struct session *session, struct own_topic *topic, uint64_t code)
+{
+    if (!code_is_known(code)) {
+        session_break(session, "a topic was refused without a reason");
+        return;
+    }
+    topic->state = OWN_TOPIC_REFUSED;
+    topic->code = (enum wire_code)code;
+}
+
+static void topic_opened_in(struct session *session, const struct msg_topic_opened *opened)
+{
+    struct own_topic *topic = opened->request <= UINT32_MAX
+                                  ? own_topics_find(&session->own, (uint32_t)opened->request)
+                                  : NULL;
+    if (topic == NULL || (topic->state != OWN_TOPIC_ASKED && topic->state != OWN_TOPIC_OPEN)) {
+        session_break(session, "TOPIC_OPENED for a topic that was not asked for");
+        return;
+    }
+    session->news.is_credit = true;
+    if (opened->code != CODE_OK) {
+        topic_refused(session, topic, opened->code);
+        return;
+    }
+    enum wire_code code = own_topics_number(&session->own, topic, (uint32_t)opened->topic);
+    if (code == CODE_EPROTO)
+        session_break(session, "two topics with one number");
+    if (code == CODE_ENOMEM)
+        session_lose_link(session); /* asked for again */
+    if (code != CODE_OK)
+        return;
+    if (topic->state == OWN_TOPIC_ASKED)
+        topic->next_seq = opened->next_seq;
+    if (topic->state == OWN_TOPIC_ASKED || topic->is_recount)
+        topic->used_bytes = opened->used_bytes;
+    topic->is_recount = false;
+    topic->state = OWN_TOPIC_OPEN;
+    if (topic->limit_bytes < opened->limit_bytes)
+        topic->limit_bytes = opened->limit_bytes;
+}
+
+static void accepted_in(struct session *session, const struct msg_accepted *accepted)
+{
+    if (!outbox_accept(&session->outbox, accepted->data_number) ||
+        !controls_accept(&session->controls, accepted->control_number)) {
+        session_break(session, "more was accepted than was sent");
+        return;
+    }
+    session->is_ack_due = true;
+    session->news.is_accepted = true;
+}
+
+static void chunked_in(struct session *session, const struct msg_chunked *chunked)
+{
+    switch (
+        uploads_accept(&session->uploads, (uint32_t)chunked->topic, chunked->seq, chunked->bytes)) {
+    case UPLOADS_BROKEN: session_break(session, "more of a value was accepted than it has"); break;
+    case UPLOADS_DONE:
+        session->is_ack_due = true;
+        session->news.is_accepted = true;
+        break;
+    case UPLOADS_GOES_ON:
+    case UPLOADS_UNKNOWN: break; /* unknown: given up meanwhile */
+    }
+}
+
+static void refusal_in(struct session *session, const struct msg_refusal *refusal)
+{
+    struct own_topic *topic = own_topics_by_number(&session->own, (uint32_t)refusal->topic);
+    if (topic == NULL) {
+        session_break(session, "REFUSAL in a topic that is not ours");
+        return;
+    }
+    if (refusal->number != 0 && refusal->number <= session->refusal_number)
+        return; /* told on an earlier connection */
+    if (refusal->number != 0)
+        session->refusal_number = refusal->number;
+    refused_push(&session->refused, topic->id, refusal->seq, refusal->error);
+    struct own_slot *slot = own_slot_find(&session->own, topic, refusal->seq);
+    if (slot != NULL)
+        slot->is_failed = true;
+    topic->is_doubtful = true;
+    session->news.is_refusal = true;
+}
+
+static void result_in(struct session *session, const struct msg_result *result)
+{
+    if (result->code != CODE_OK && !code_is_known(result->code)) {
+        session_break(session, "RESULT without a known code");
+        return;
+    }
+    if (results_answer(&session->results, result->number, (enum wire_code)result->code,
+                       result->error))
+        session->news.is_result = true;
+}
+
+static void subscribed_in(struct session *session, const struct msg_subscribed *subscribed)
+{
+    struct inbox_sub *sub = inbox_sub_find(&session->inbox, (uint32_t)subscribed->sub);
+    if (subscribed->sub > session->inbox.last_number ||
+        (subscribed->code != CODE_OK && !code_is_known(subscribed->code))) {
+        session_break(session, "SUBSCRIBED for nothing");
+        return;
+    }
+    if (sub == NULL || subscribed->code == CODE_OK || sub->code != CODE_OK)
+        return;
+    sub->code = (enum wire_code)subscribed->code;
+    sub->error = subscribed->error.bytes > 0 ? buffer_copy(subscribed->error) : NULL;
+    session_sub_notify(session, sub);
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+static void message_in(struct session *session, const struct msg *msg, struct span part)
+{
+    switch (msg->type) {
+    case MSG_WELCOME: welcome_in(session, &msg->as.welcome); break;
+    case MSG_REFUSED: refused_in(session, &msg->as.refused); break;
+    case MSG_ATTACHED: attached_in(session); break;
+    case MSG_ECHO:
+        clock_offset_sample(&session->clock, msg->as.echo.sent_ns, msg->as.echo.broker_ns,
+                            session->now_ns);
+        break;
+    case MSG_OVER: over_in(session, &msg->as.over); break;
+    case MSG_TOPIC_OPENED: topic_opened_in(session, &msg->as.topic_opened); break;
+    case MSG_CREDIT: credit_in(session, &msg->as.credit); break;
+    case MSG_ACCEPTED: accepted_in(session, &msg->as.accepted); break;
+    case MSG_CHUNKED: chunked_in(session, &msg->as.chunked); break;
+    case MSG_REFUSAL: refusal_in(session, &msg->as.refusal); break;
+    case MSG_RESULT: result_in(session, &msg->as.result); break;
+    case MSG_SUBSCRIBED: subscribed_in(session, &msg->as.subscribed); break;
+    case MSG_EVENT:
+    case MSG_MISSED: watch_event_in(session, msg, part); break;
+    case MSG_STATUS_ROW:
+    case MSG_STATUS_END: watch_status_in(session, msg, part); break;
+    case MSG_BYE: session_lose_link(session); break;
+    default: session_break(session, "a message that only clients send"); break;
+    }
+}
+
+void session_control_in(struct session *session, int64_t now_ns, struct span part)
+{
+    session_see_time(session, now_ns);
+    /* What an old connection still had is of no interest. */
+    bool is_connected = session->phase != PHASE_WAIT && session->phase != PHASE_OVER &&
+                        session->action != SESSION_CONNECT_CONTROL;
+    if (!is_connected)
+        return;
+    struct msg msg;
+    unsigned number = 0;
+    enum wire_err err = msg_decode(part, MSG_LANE_CONTROL, MSG_TO_CLIENT, &msg, &number);
+    if (err != WIRE_OK) {
+        session_break(session, wire_strerror(err));
+        return;
+    }
+    if (!is_expected(msg.type, session->phase)) {
+        session_break(session, "the broker said what may not be said now");
+        return;
+    }
+    session->heard_ns = session->now_ns;
+    if (session->phase == PHASE_UP)
+        session->alive_ns = session->now_ns;
+    message_in(session, &msg, part);
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* session_internal.h -- the session as its own files see it.
+ *
+ *   session.c         making, connecting, time, the end
+ *   session_in.c      control messages from the broker
+ *   session_out.c     what is said next, on both channels
+ *   session_write.c   topics, slots, refusals, marks
+ *   session_read.c    wants, subscriptions, what comes on the data channel
+ *   session_acks.c    TAKEN and ACK
+ *   session_watch.c   tap and status
+ *   session_errors.c  errors made here
+ *
+ * Leaves (outbox, inbox, wants, ...) do not know the session; they compute, these files decide. */
+#ifndef SESSION_SESSION_INTERNAL_H
+#define SESSION_SESSION_INTERNAL_H
+
+#include "libbus/base/limits.h"
+#include "libbus/base/list.h"
+#include "libbus/session/clock_offset.h"
+#include "libbus/session/controls.h"
+#include "libbus/session/inbox.h"
+#include "libbus/session/known_topics.h"
+#include "libbus/session/once.h"
+#include "libbus/session/outbox.h"
+#include "libbus/session/own_topics.h"
+#include "libbus/session/phase.h"
+#include "libbus/session/refused.h"
+#include "libbus/session/results.h"
+#include "libbus/session/rows.h"
+#include "libbus/session/session.h"
+#include "libbus/session/spares.h"
+#include "libbus/session/uploads.h"
+#include "libbus/session/wants.h"
+
+#define SESSION_NS_PER_MS INT64_C(1000000)
+#define SESSION_BACKOFF_MIN_NS (20 * SESSION_NS_PER_MS) /* between two attempts to connect */
+#define SESSION_GREET_MIN_NS                                                                       \
+    (250 * SESSION_NS_PER_MS)                        /* a WELCOME is waited for at least so long */
+#define SESSION_SILENCE_NS (100 * SESSION_NS_PER_MS) /* beyond two beats: the broker is silent */
+
+enum {
+    SESSION_SCRATCH_BYTES = LIMIT_ERROR_BYTES + 1024, /* any message that is kept */
+    /* An error made here: a message, and names. */
+    SESSION_ERROR_BYTES = LIMIT_ERROR_MESSAGE_BYTES + 4 * LIMIT_NAME_BYTES + 1024,
+    SESSION_SPARE_ERROR_BYTES = 200,
+};
+
+struct session_taken { /* subscription 0: awaited slots */
+    uint64_t taken;    /* bytes on this data connection */
+    uint64_t told;
+    bool is_due;
+};
+
+/* Marks that have to wait for acknowledgements that wait for uploads; see session_acks.c. */
+struct session_ack_round {
+    bool is_active;
+    bool is_next_wanted;     /* marks were set after it began */
+    uint64_t done;           /* rounds that are through */
+    uint64_t after_upload;   /* of the active one */
+    uint64_t control_number; /* of the last one that is through */
+};
+
+struct session_tap_state {
+    bool is_on;
+    bool is_due;       /* TAP is to be sent */
+    bool is_taken_due; /* TAP_TAKEN is to be sent */
+    bool is_any;       /* events came */
+    uint64_t from_id;
+    uint64_t received_id; /* the newest received */
+    uint64_t taken_id;    /* the newest taken */
+    uint64_t told_id;
+    uint32_t untold; /* events taken since TAP_TAKEN */
+    struct rows rows;
+};
+
+struct session_status_state {
+    bool is_on; /* asked, STATUS_END did not come */
+    bool is_due;
+    bool is_complete; /* rows may be taken */
+    uint64_t request;
+    struct span job; /* in job_text */
+    char job_text[LIMIT_NAME_BYTES];
+    struct rows rows;
+};
+
+struct session {
+    struct memory *memory;
+    struct session_options options;
+    char *texts; /* behind the spans of options */
+    size_t text_bytes;
+    struct once once;
+    struct session_news news;
+    int64_t now_ns; /* the latest time that was told */
+
+    /* connection */
+    enum phase phase;
+    enum session_action action;
+    bool is_observer;
+    bool is_welcome; /* was up once */
+    bool is_leaving; /* LEAVE or FAIL_PARTY was said */
+    bool is_hello_due;
+    bool is_hello_sent; /* on this connection, asking for a new session */
+    bool is_attach_due;
+    bool is_ready_due;
+    uint32_t position_at; /* the stream whose POSITION was told last */
+    int64_t attempt_ns;   /* when this connection was begun */
+    int64_t backoff_ns;
+    int64_t retry_ns; /* WAIT: when to try again */
+    int64_t step_ns;  /* GREET, ATTACH: when to give this connection up */
+    int64_t heard_ns; /* last message on this connection */
+    int64_t alive_ns; /* last message while up, on any */
+    int64_t beat_ns;  /* when the next BEAT is due */
+    int64_t hello_ns; /* when HELLO was sent */
+    int64_t ghost_ns; /* until then, a session that we ourselves lost may have our name */
+
+    /* what WELCOME said */
+    uint64_t token; /* 0: no session yet */
+    uint64_t broker;
+    uint32_t incarnation;
+    uint32_t attempt;
+    uint64_t value_bytes_max;
+    char data_endpoint[LIMIT_ENDPOINT_BYTES + 1];
+    struct clock_offset clock;
+    uint64_t error_count; /* ids given */
+
+    /* what is to be sent */
+    uint8_t *stage;      /* LIMIT_CONTROL_BYTES: the message that the link did not take yet */
+    size_t stage_bytes;  /* 0: none */
+    uint8_t *scratch;    /* SESSION_SCRATCH_BYTES, for encoding */
+    struct buffer *part; /* ATTACH or a chunk that the link did not take yet */
+    bool is_attach_part; /* part is ATTACH */
+    bool is_chunk_last;  /* the last part sent was a chunk: a batch goes first */
+    struct spares spares;
+    struct control *spare_leave;
+    struct control *spare_fail;
+    uint8_t spare_error[SESSION_SPARE_ERROR_BYTES]; /* stands in when there is no memory for one */
+    size_t spare_error_bytes;
+    bool is_progress_due;
+    bool is_progress_said;
+    uint64_t progress_ms;
+
+    /* writing */
+    struct outbox outbox;
+    struct uploads uploads;
+    struct controls controls;
+    struct own_topics own;
+    struct refused refused;
+    uint64_t refusal_number; /* last REFUSAL received */
+    struct results results;
+
+    /* reading */
+    struct known_topics known;
+    struct wants wants;
+    struct session_taken wants_taken;
+    struct inbox inbox;
+    struct list sub_news; /* inbox_sub.news */
+    struct list talk;     /* inbox_sub.talk */
+    struct list acking;   /* inbox_sub.acking */
+    struct list closing;  /* inbox_sub.closing */
+    bool is_ack_due;      /* a numbered ACK may be said */
+    struct session_ack_round ack_round;
+
+    /* observing */
+    struct session_tap_state tap;
+    struct session_status_state status;
+};
+
+/* ---- session.c ------------------------------------------------------------------------------- */
+
+/* The party is over, and nothing more will be said: the link is to be closed. */
+void session_finish(struct session *session, enum wire_code code, struct span error);
+/* The broker broke the protocol; what: a sentence for people. */
+void session_break(struct session *session, const char *what);
+/* This connection is of no use any more: another one is made at its time. */
+void session_lose_link(struct session *session);
+void session_dial(struct session *session);
+void session_see_time(struct session *session, int64_t now_ns);
+
+/* ---- session_in.c ---------------------------------------------------------------------------- */
+
+/* Both channels stand. */
+void session_stand(struct session *session);
+
+/* ---- session_write.c ------------------------------------------------------------------------- */
+
+/* Says a numbered message, whose number is the next one.  Errors: CODE_ENOMEM. */
+enum wire_code session_say(struct session *session, const struct msg *msg, uint64_t after_upload);
+/* The ordinal that whoever waits for all uploads under way waits for; 0: there are none. */
+uint64_t session_uploads_under_way(const struct session *session);
+
+/* ---- session_acks.c -------------------------------------------------------------------------- */
+
+/* Says numbered ACKs and UNSUBSCRIBEs as far as they are due. */
+void acks_say(struct session *session);
+/* Says all that durable subscriptions acknowledged, whatever is under way; false: no memory. */
+bool acks_say_all(struct session *session, uint64_t after_upload);
+/* For session_mark() and session_mark_reached(). */
+uint64_t acks_mark(struct session *session);
+bool acks_mark_reached(const struct session *session, uint64_t mark);
+/* The next TAKEN or ACK without number; false: none. */
+bool acks_message(struct session *session, struct msg *out);
+/* What is less than a quarter of a window is told now. */
+void acks_beat(struct session *session);
+/* Bytes were taken: told now if they are a quarter of the window. */
+void acks_taken(struct session *session, struct inbox_sub *sub);
+
+/* ---- session_read.c -------------------------------------------------------------------------- */
+
+void session_sub_notify(struct session *session, struct inbox_sub *sub);
+
+/* ---- session_watch.c ------------------------------------------------------------------------- */
+
+void watch_event_in(struct session *session, const struct msg *msg, struct span part);
+void watch_status_in(struct session *session, const struct msg *msg, struct span part);
+void watch_beat(struct session *session);
+bool watch_message(struct session *session, struct msg *out);
+/* A new connection; is_other: to another broker. */
+void watch_rewind(struct session *session, bool is_other);
+
+/* ---- session_errors.c ------------------------------------------------------------------------ */
+
+/* An encoded error made here, of this party; type and message are cut to their limits.  out has
+ * SESSION_ERROR_BYTES. */
+struct span session_error_make(struct session *session, enum error_kind kind, struct span type,
+                               struct span message, uint8_t *out);
+/* The error that stands in for one there is no memory for; out has SESSION_SPARE_ERROR_BYTES. */
+size_t session_error_spare(uint8_t *out);
+
+#endif

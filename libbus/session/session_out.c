@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* session_out.c -- what is said next, on both channels.
+ *
+ * A control message is encoded once, when its turn comes, and stands in stage until the link takes
+ * it.  Its turn: signs of life first, then what has a number, in order; then questions, wants, and
+ * credit; then what only observers say. */
+#include "libbus/session/session_internal.h"
+
+#include "libbus/base/must.h"
+
+#include <string.h>
+
+/* ---- control --------------------------------------------------------------------------------- */
+
+static void hello_message(struct session *session, struct msg *out)
+{
+    const struct session_options *options = &session->options;
+    out->type = MSG_HELLO;
+    out->as.hello = (struct msg_hello){
+        .major = PROTOCOL_MAJOR,
+        .minor = PROTOCOL_MINOR,
+        .library = options->library,
+        .job = options->job,
+        .party = options->party,
+        .role = session->is_observer,
+        .token = session->token,
+        .heartbeat_ms = (uint64_t)options->heartbeat_ms,
+        .lost_after_ms = (uint64_t)options->lost_after_ms,
+        .grace_ms = (uint64_t)options->grace_ms,
+        .host = options->host,
+        .pid = options->pid,
+        .broker = session->token != 0 ? session->broker : 0,
+        .refusal_number = session->token != 0 ? session->refusal_number : 0,
+    };
+    session->is_hello_due = false;
+    session->is_hello_sent = true;
+    session->hello_ns = session->now_ns;
+}
+
+/* Where the next stream is; false: all were told. */
+static bool position_message(struct session *session, struct msg *out)
+{
+    const struct inbox_stream *stream;
+    while ((stream = pool_next(&session->inbox.streams, session->position_at)) != NULL) {
+        session->position_at = stream->id;
+        if (stream->is_party || stream->sub->is_closing || stream->sub->code != CODE_OK)
+            continue;
+        out->type = MSG_POSITION;
+        out->as.position = (struct msg_position){.sub = stream->sub->number,
+                                                 .topic = stream->topic,
+                                                 .next_seq = stream->position_seq,
+                                                 .chunk_offset = stream->position_offset};
+        return true;
+    }
+    return false;
+}
+
+static bool attach_message(struct session *session, struct msg *out)
+{
+    if (!session->is_ready_due)
+        return false;
+    if (position_message(session, out) || wants_await(&session->wants, out))
+        return true;
+    out->type = MSG_READY;
+    session->is_ready_due = false;
+    return true;
+}
+
+static bool beat_message(struct session *session, struct msg *out)
+{
+    if (session->now_ns < session->beat_ns)
+        return false;
+    session->beat_ns = session->now_ns + session->options.heartbeat_ms * SESSION_NS_PER_MS;
+    out->type = MSG_BEAT;
+    out->as.beat = (struct msg_beat){.sent_ns = session->now_ns};
+    acks_beat(session);
+    watch_beat(session);
+    return true;
+}
+
+static bool progress_message(struct session *session, struct msg *out)
+{
+    if (!session->is_progress_due)
+        return false;
+    session->is_progress_due = false;
+    out->type = MSG_PROGRESS;
+    out->as.progress = (struct msg_progress){.next_within_ms = session->progress_ms};
+    return true;
+}
+
+static bool topic_message(struct session *session, struct msg *out)
+{
+    if (list_is_empty(&session->own.asks))
+        return false;
+    struct own_topic *topic = LIST_OWNER(session->own.asks.next, struct own_topic, ask);
+    list_remove(&topic->ask);
+    if (topic->state == OWN_TOPIC_UNKNOWN)
+        topic->state = OWN_TOPIC_ASKED;
+    out->type = MSG_TOPIC_OPEN;
+    out->as.topic_open = (struct msg_topic_open){.request = topic->id, .topic = topic->name};
+    return true;
+}
+
+/* Stages the next numbered message; false: there is none, or it waits for uploads. */
+static bool stage_control(struct session *session)
+{
+    struct control *control = controls_next(&session->controls);
+    if (control == NULL || !uploads_reached(&session->uploads, control->after_upload))
+        return false;
+    memcpy(session->stage, control->data, control->bytes);
+    session->stage_bytes = control->bytes;
+    controls_sent(&session->controls);
+    return true;
+}
+
+static void stage(struct session *session, const struct msg *msg)
+{
+    enum wire_err err = msg_encode(msg, session->stage, LIMIT_CONTROL_BYTES, &session->stage_bytes);
+    must(err == WIRE_OK); /* everything in it was checked when it was said */
+}
+
+static bool stage_next(struct session *session)
+{
+    struct msg msg = {.type = MSG_NONE};
+    bool is_any = false;
+    switch (session->phase) {
+    case PHASE_GREET:
+        is_any = session->is_hello_due;
+        if (is_any)
+            hello_message(session, &msg);
+        break;
+    case PHASE_ATTACH: is_any = attach_message(session, &msg); break;
+    case PHASE_UP:
+        is_any = beat_message(session, &msg) || progress_message(session, &msg);
+        if (is_any)
+            break;
+        acks_say(session);
+        if (stage_control(session))
+            return true;
+        is_any = topic_message(session, &msg) || wants_await(&session->wants, &msg) ||
+                 wants_unawait(&session->wants, &msg) || acks_message(session, &msg) ||
+                 watch_message(session, &msg);
+        break;
+    case PHASE_WAIT:
+    case PHASE_OVER:
+    case PHASE_COUNT: break;
+    }
+    if (is_any)
+        stage(session, &msg);
+    return is_any;
+}
+
+bool session_control_out(struct session *session, int64_t now_ns, uint8_t *out, size_t *out_bytes)
+{
+    session_see_time(session, now_ns);
+    if (session->action == SESSION_CONNECT_CONTROL)
+        return false;
+    if (session->stage_bytes == 0 && !stage_next(session))
+        return false;
+    memcpy(out, session->stage, session->stage_bytes);
+    *out_bytes = session->stage_bytes;
+    return true;
+}
+
+void session_control_sent(struct session *session)
+{
+    session->stage_bytes = 0;
+}
+
+/* ---- data ------------------------------------------------------------------------------------ */
+
+static bool has_batch(const struct session *session)
+{
+    const struct outbox *outbox = &session->outbox;
+    return outbox->sent_count < outbox->count || outbox->open_frames > 0;
+}
+
+/* The part with the next chunk of an upload; NULL: no memory. */
+static struct buffer *cut_chunk(struct session *session, struct upload *upload)
+{
+    struct buffer *part = spares_take(&session->spares, upload_part_bytes(upload));
+    if (part == NULL)
+        return NULL;
+    part->bytes = upload_part_bytes(upload);
+    upload_part_write(upload, part->data);
+    uploads_sent(&session->uploads, upload);
+    return part;
+}
+
+struct buffer *session_data_out(struct session *session, int64_t now_ns)
+{
+    session_see_time(session, now_ns);
+    if (session->action != SESSION_NOTHING)
+        return NULL;
+    if (session->part != NULL || session->phase != PHASE_UP)
+        return session->part;
+    /* Batches and chunks take turns, so that neither holds the other up. */
+    bool is_batch_turn = session->is_chunk_last && has_batch(session);
+    struct upload *upload =
+        is_batch_turn ? NULL : uploads_next(&session->uploads, session->outbox.sent);
+    if (upload != NULL)
+        session->part = cut_chunk(session, upload);
+    return session->part != NULL ? session->part : outbox_part(&session->outbox);
+}
+
+void session_data_sent(struct session *session)
+{
+    if (session->part == NULL) {
+        outbox_part_sent(&session->outbox);
+        session->is_chunk_last = false;
+        return;
+    }
+    session->is_chunk_last = !session->is_attach_part;
+    session->is_attach_part = false;
+    spares_give(&session->spares, &session->part);
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* session_read.c -- awaiting, subscribing, and what comes on the data channel. */
+#include "libbus/session/session_internal.h"
+
+#include "libbus/base/pattern.h"
+
+/* The least that one subscription may have under way, however many there are. */
+#define WINDOW_MIN_BYTES (UINT64_C(16) * 1024)
+
+/* ---- awaiting -------------------------------------------------------------------------------- */
+
+enum wire_code session_await(struct session *session, struct span topic, uint64_t seq,
+                             bool is_value_wanted, uint64_t *out_want)
+{
+    if (session->once.code != CODE_OK)
+        return session->once.code;
+    if (session->is_leaving)
+        return CODE_ECLOSED;
+    if (!topic_is_valid(topic) || seq >= ACK_PREFIX_SEQ_MAX)
+        return CODE_EINVAL;
+    struct known_topic *known;
+    enum wire_code code = known_topics_open(&session->known, topic, &known);
+    if (code != CODE_OK)
+        return code;
+    return wants_add(&session->wants, known, seq, is_value_wanted ? WANT_VALUE : WANT_OUTCOME,
+                     out_want);
+}
+
+enum wire_code session_want_take(struct session *session, uint64_t want, struct session_item *out)
+{
+    enum wire_code code = wants_take(&session->wants, want, out);
+    if (code == CODE_ETIMEDOUT && session->once.code != CODE_OK)
+        return session->once.code;
+    return code;
+}
+
+void session_unawait(struct session *session, uint64_t want)
+{
+    wants_cancel(&session->wants, want);
+}
+
+/* ---- subscribing ----------------------------------------------------------------------------- */
+
+static uint64_t window_bytes(const struct session *session)
+{
+    uint64_t share = session->options.inbox_bytes_max / (session->inbox.subs.used + 1);
+    if (share < WINDOW_MIN_BYTES)
+        return WINDOW_MIN_BYTES;
+    return share < DEFAULT_SUB_WINDOW_BYTES ? share : DEFAULT_SUB_WINDOW_BYTES;
+}
+
+static bool options_are_valid(struct span pattern, const struct session_sub_options *options)
+{
+    return pattern_is_valid(pattern) &&
+           (options->name.bytes == 0 || name_is_valid(options->name)) &&
+           (options->group.bytes == 0 || name_is_valid(options->group)) &&
+           options->from_seq >= -1 && options->overflow <= 1 &&
+           options->keep_ms <= (uint64_t)LIMIT_PERIOD_MS_MAX;
+}
+
+enum wire_code session_subscribe(struct session *session, struct span pattern,
+                                 const struct session_sub_options *options, uint32_t *out_sub)
+{
+    if (session->once.code != CODE_OK)
+        return session->once.code;
+    if (session->is_leaving)
+        return CODE_ECLOSED;
+    if (!options_are_valid(pattern, options))
+        return CODE_EINVAL;
+    if (session->inbox.subs.used == LIMIT_SUBS)
+        return CODE_EFULL;
+    uint64_t window = window_bytes(session);
+    struct inbox_sub *sub = inbox_sub_new(&session->inbox);
+    if (sub == NULL)
+        return CODE_ENOMEM;
+    sub->is_durable = options->name.bytes > 0;
+    sub->window_bytes = window;
+    struct msg msg = {
+        .type = MSG_SUBSCRIBE,
+        .as.subscribe = {.number = session->controls.last + 1,
+                         .sub = sub->number,
+                         .pattern = pattern,
+                         .name = options->name,
+                         .group = options->group,
+                         .from_seq = options->from_seq,
+                         .overflow = options->overflow,
+                         .keep_ms = options->keep_ms,
+                         .window_bytes = window},
+    };
+    enum wire_code code = session_say(session, &msg, 0);
+    if (code == CODE_OK)
+        *out_sub = sub->number;
+    else
+        inbox_sub_free(&session->inbox, sub);
+    return code;
+}
+
+/* NULL: closed, or about to be. */
+static struct inbox_sub *sub_find(const struct session *session, uint32_t number)
+{
+    struct inbox_sub *sub = inbox_sub_find(&session->inbox, number);
+    return sub != NULL && !sub->is_closing ? sub : NULL;
+}
+
+enum wire_code session_sub_add(struct session *session, uint32_t number, struct span pattern)
+{
+    if (session->once.code != CODE_OK)
+        return session->once.code;
+    struct inbox_sub *sub = sub_find(session, number);
+    if (sub == NULL || session->is_leaving)
+        return CODE_ECLOSED;
+    if (!pattern_is_valid(pattern))
+        return CODE_EINVAL;
+    if (sub->code != CODE_OK)
+        return sub->code;
+    struct msg msg = {
+        .type = MSG_SUB_ADD,
+        .as.sub_add = {.number = session->controls.last + 1,
+                       .sub = sub->number,
+                       .pattern = pattern},
+    };
+    return session_say(session, &msg, 0);
+}
+
+/* ---- receiving ------------------------------------------------------------------------------- */
+
+void session_sub_notify(struct session *session, struct inbox_sub *sub)
+{
+    if (!list_is_linked(&sub->news) && !sub->is_closing)
+        list_push(&session->sub_news, &sub->news);
+    session->news.is_sub = true;
+}
+
+uint32_t session_sub_news(struct session *session)
+{
+    if (list_is_empty(&session->sub_news))
+        return 0;
+    struct inbox_sub *sub = LIST_OWNER(session->sub_news.next, struct inbox_sub, news);
+    list_remove(&sub->news);
+    return sub->number;
+}
+
+/* Looks for the next item; a batch that breaks the protocol ends the session. */
+static enum wire_code look(struct session *session, struct inbox_sub *sub)
+{
+    enum wire_code code = inbox_look(&session->inbox, sub);
+    if (code == CODE_EPROTO)
+        session_break(session, "a frame that does not belong there");
+    return code;
+}
+
+static void sub_data_in(struct session *session, struct inbox_sub *sub, struct buffer **batch)
+{
+    enum wire_code code = inbox_receive(&session->inbox, sub, batch);
+    if (code == CODE_ENOMEM) {
+        session_lose_link(session); /* sent again from the position told on the next one */
+    } else if (code == CODE_EPROTO) {
+        session_break(session, "a batch that is not well formed, or beyond the window");
+    } else {
+        (void)look(session, sub); /* short memory shows when the receiver asks */
+        acks_taken(session, sub);
+        if (sub->is_ready || sub->count > 0)
+            session_sub_notify(session, sub);
+    }
+}
+
+static enum wire_code want_frame_in(struct session *session, const struct frame *frame,
+                                    struct buffer *batch)
+{
+    if ((frame->flags & FRAME_KIND_MASK) == FRAME_TOPIC)
+        return known_topics_number(&session->known, frame->topic, frame->value);
+    struct known_topic *topic = known_topics_find(&session->known, frame->topic);
+    if (topic == NULL)
+        return CODE_EPROTO;
+    switch (wants_frame(&session->wants, topic, frame, batch, session->value_bytes_max)) {
+    case WANTS_BROKEN: return CODE_EPROTO;
+    case WANTS_ANSWERED: session->news.is_want = true; break;
+    case WANTS_NOTHING: break;
+    }
+    return CODE_OK;
+}
+
+/* Subscription 0: awaited slots. */
+static void want_data_in(struct session *session, struct buffer *batch)
+{
+    struct batch_reader reader;
+    struct frame frame;
+    enum wire_code code = CODE_OK;
+    enum wire_err err = batch_reader_init(&reader, buffer_span(batch));
+    while (err == WIRE_OK && code == CODE_OK) {
+        err = batch_reader_next(&reader, &frame);
+        if (err != WIRE_OK)
+            break;
+        code = want_frame_in(session, &frame, batch);
+        session->wants_taken.taken += frame.frame_bytes;
+    }
+    if (code == CODE_ENOMEM)
+        session_lose_link(session); /* asked for again on the next one */
+    else if (err != WIRE_EMPTY || code != CODE_OK)
+        session_break(session, "an awaited slot that does not belong there");
+    else if (session->wants_taken.taken - session->wants_taken.told >= DEFAULT_SUB_WINDOW_BYTES / 4)
+        session->wants_taken.is_due = true;
+}
+
+void session_data_in(struct session *session, int64_t now_ns, struct span head,
+                     struct buffer **out_batch)
+{
+    session_see_time(session, now_ns);
+    struct buffer *batch = *out_batch;
+    *out_batch = NULL;
+    /* What an old connection still had is of no interest. */
+    bool is_connected = session->action == SESSION_NOTHING && !session->is_ready_due &&
+                        (session->phase == PHASE_ATTACH || session->phase == PHASE_UP);
+    uint32_t number = 0;
+    if (!is_connected)
+        goto done;
+    if (batch == NULL || delivery_header_read(head, &number) != WIRE_OK ||
+        number > session->inbox.last_number) {
+        session_break(session, "a delivery to no subscription");
+        goto done;
+    }
+    session->heard_ns = session->now_ns;
+    if (session->phase == PHASE_UP)
+        session->alive_ns = session->now_ns;
+    if (number == 0) {
+        want_data_in(session, batch);
+        goto done;
+    }
+    struct inbox_sub *sub = sub_find(session, number);
+    if (sub != NULL)
+        sub_data_in(session, sub, &batch);
+done:
+    buffer_unref(&batch);
+}
+
+/* ---- taking ---------------------------------------------------------------------------------- */
+
+/* Why nothing can be taken. */
+static enum wire_code nothing_to_take(const struct session *session, const struct inbox_sub *sub,
+                                      struct buffer **out_error)
+{
+    if (sub != NULL && sub->code != CODE_OK) {
+        if (out_error != NULL)
+            *out_error = sub->error != NULL ? buffer_ref(sub->error) : NULL;
+        return sub->code;
+    }
+    if (session->once.code != CODE_OK)
+        return session->once.code;
+    return sub != NULL ? CODE_ETIMEDOUT : CODE_ECLOSED;
+}
+
+enum wire_code session_sub_take(struct session *session, uint32_t number, struct session_item *out,
+                                struct buffer **out_error)
+{
+    struct inbox_sub *sub = sub_find(session, number);
+    enum wire_code code = sub != NULL ? look(session, sub) : CODE_OK;
+    if (code == CODE_ENOMEM)
+        return code;
+    if (sub == NULL || !sub->is_ready)
+        return nothing_to_take(session, sub, out_error);
+    enum wire_code look_code;
+    code = inbox_take(&session->inbox, sub, out, &look_code);
+    if (look_code == CODE_EPROTO)
+        session_break(session, "a frame that does not belong there");
+    acks_taken(session, sub);
+    return code;
+}
+
+bool session_sub_is_readable(const struct session *session, uint32_t number)
+{
+    const struct inbox_sub *sub = sub_find(session, number);
+    return session->once.code != CODE_OK || sub == NULL || sub->is_ready || sub->count > 0 ||
+           sub->code != CODE_OK;
+}
+
+struct span session_topic_name(const struct session *session, uint32_t topic)
+{
+    const struct known_topic *known = known_topics_find(&session->known, topic);
+    return known != NULL ? known->name : SPAN_NONE;
+}

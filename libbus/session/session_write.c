@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* session_write.c -- promising, keeping, failing; see PROTOCOL.md, "Writing".
+ *
+ * The road of a small value is short: look the topic up, check credit and room, write the frame.
+ * Whatever a promise will need to be settled is set aside with the promise: room in the outbox and
+ * a control message (own_topics.h). */
+#include "libbus/session/session_internal.h"
+
+#include "libbus/base/must.h"
+#include "libbus/base/pattern.h"
+
+#include <string.h>
+
+/* Slot numbers stay below this: they are told as int64_t too. */
+#define SEQ_END ((uint64_t)INT64_MAX)
+
+/* ---- what is there --------------------------------------------------------------------------- */
+
+static uint64_t outbox_used(const struct session *session)
+{
+    return session->outbox.bytes + session->uploads.bytes + session->own.held_bytes;
+}
+
+/* Whether so many bytes more may be kept: within the limit, or alone. */
+static bool has_room(const struct session *session, uint64_t bytes)
+{
+    uint64_t used = outbox_used(session);
+    if (used <= session->options.outbox_bytes_max &&
+        bytes <= session->options.outbox_bytes_max - used)
+        return true;
+    return session->outbox.bytes + session->uploads.bytes == 0;
+}
+
+bool session_has_room(const struct session *session)
+{
+    return outbox_used(session) < session->options.outbox_bytes_max;
+}
+
+uint64_t session_uploads_under_way(const struct session *session)
+{
+    return list_is_empty(&session->uploads.items) ? 0 : session->uploads.last;
+}
+
+/* A topic that may be promised in: the code to give to the application otherwise. */
+static enum wire_code writable(const struct session *session, uint32_t id,
+                               struct own_topic **out_topic)
+{
+    if (session->once.code != CODE_OK)
+        return session->once.code;
+    if (session->is_leaving)
+        return CODE_ECLOSED;
+    struct own_topic *topic = own_topics_find(&session->own, id);
+    if (topic == NULL)
+        return CODE_EINVAL;
+    if (topic->state == OWN_TOPIC_REFUSED)
+        return topic->code;
+    if (topic->state != OWN_TOPIC_OPEN)
+        return CODE_ETIMEDOUT;
+    *out_topic = topic;
+    return CODE_OK;
+}
+
+/* Whether a frame may be promised that is the last of so many bytes of credit.  What is refused may
+ * or may not have used credit: once nothing is under way any more, the broker is asked. */
+static bool has_credit(struct session *session, struct own_topic *topic, uint64_t before_bytes)
+{
+    if (topic->used_bytes < topic->limit_bytes &&
+        before_bytes < topic->limit_bytes - topic->used_bytes)
+        return true;
+    if (topic->is_doubtful && session->outbox.bytes + session->uploads.bytes == 0) {
+        topic->is_doubtful = false;
+        topic->is_recount = true;
+        own_topics_ask(&session->own, topic);
+    }
+    return false;
+}
+
+/* ---- saying ---------------------------------------------------------------------------------- */
+
+static size_t encode(struct session *session, const struct msg *msg)
+{
+    size_t bytes = 0;
+    enum wire_err err = msg_encode(msg, session->scratch, SESSION_SCRATCH_BYTES, &bytes);
+    must(err == WIRE_OK); /* callers checked what they were given */
+    return bytes;
+}
+
+/* spare: taken instead, if there is no memory and it has room for what scratch then holds. */
+static struct control *control_of(struct session *session, size_t bytes)
+{
+    struct control *control = control_new(session->memory, bytes);
+    if (control != NULL) {
+        control->bytes = bytes;
+        memcpy(control->data, session->scratch, bytes);
+    }
+    return control;
+}
+
+enum wire_code session_say(struct session *session, const struct msg *msg, uint64_t after_upload)
+{
+    struct control *control = control_of(session, encode(session, msg));
+    if (control == NULL)
+        return CODE_ENOMEM;
+    controls_append(&session->controls, &control, after_upload);
+    return CODE_OK;
+}
+
+/* Says a message for which room was set aside.  When there is no memory for it as it is, its error
+ * (which must lie in msg) is replaced by the one that fits. */
+static void say_surely(struct session *session, struct msg *msg, struct span *error,
+                       struct control **spare, uint64_t after_upload)
+{
+    if (*spare == NULL || session_say(session, msg, after_upload) == CODE_OK)
+        return;
+    if (error != NULL)
+        *error = span_of(session->spare_error, session->spare_error_bytes);
+    size_t bytes = encode(session, msg);
+    must(bytes <= (*spare)->room);
+    memcpy((*spare)->data, session->scratch, bytes);
+    (*spare)->bytes = bytes;
+    controls_append(&session->controls, spare, after_upload);
+}
+
+/* ---- topics ---------------------------------------------------------------------------------- */
+
+enum wire_code session_topic(struct session *session, struct span name, uint32_t *out_topic)
+{
+    if (session->once.code != CODE_OK)
+        return session->once.code;
+    if (!topic_is_valid(name))
+        return CODE_EINVAL;
+    if (!span_equal(topic_party(name), session->options.party))
+        return CODE_EDENIED;
+    struct own_topic *topic;
+    enum wire_code code = own_topics_open(&session->own, name, &topic);
+    if (code == CODE_OK)
+        *out_topic = topic->id;
+    return code;
+}
+
+/* ---- publishing ------------------------------------------------------------------------------ */
+
+struct need {
+    uint64_t credit; /* of all frames but the last */
+    uint64_t credit_last;
+    uint64_t bytes; /* of the outbox */
+};
+
+static bool is_large(size_t bytes)
+{
+    return bytes > LIMIT_CHUNK_BYTES;
+}
+
+static enum wire_code add_up(const struct session *session, const struct span *values, size_t count,
+                             struct need *need)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t bytes = values[i].bytes;
+        if (bytes > session->value_bytes_max || bytes > LIMIT_VALUE_BYTES)
+            return CODE_ETOOBIG;
+        need->credit += need->credit_last;
+        need->credit_last = is_large(bytes) ? COST_SLOT_BYTES + bytes : frame_total(bytes);
+        need->bytes +=
+            is_large(bytes) ? frame_total(FRAME_RESERVE_BYTES_MAX) + bytes : frame_total(bytes);
+        if (i > 0 && need->bytes > session->options.outbox_bytes_max)
+            return CODE_EFULL;
+    }
+    return CODE_OK;
+}
+
+static struct frame frame_of(const struct session *session, const struct own_topic *topic,
+                             enum frame_kind kind, uint64_t seq, int64_t stamp_ns,
+                             struct span value)
+{
+    return (struct frame){.flags = (uint16_t)kind,
+                          .delivery = 1,
+                          .attempt = session->attempt,
+                          .topic = topic->topic,
+                          .seq = seq,
+                          .stamp_ns = stamp_ns,
+                          .reply_to = FRAME_NO_REPLY,
+                          .value = value};
+}
+
+static bool append_reserve(struct session *session, const struct own_topic *topic, uint64_t seq,
+                           int64_t stamp_ns, int64_t deadline_ms, uint64_t value_bytes_max)
+{
+    uint8_t value[FRAME_RESERVE_BYTES_MAX];
+    struct frame_reserve reserve = {.deadline_ms = deadline_ms, .value_bytes_max = value_bytes_max};
+    size_t bytes = frame_reserve_encode(value, &reserve);
+    struct frame frame =
+        frame_of(session, topic, FRAME_RESERVE, seq, stamp_ns, span_of(value, bytes));
+    return outbox_append(&session->outbox, &frame);
+}
+
+static bool add_upload(struct session *session, const struct own_topic *topic, uint64_t seq,
+                       uint64_t reserve_number, int64_t stamp_ns, struct buffer **value)
+{
+    struct upload upload = {.after = reserve_number,
+                            .topic = topic->topic,
+                            .seq = seq,
+                            .attempt = session->attempt,
+                            .stamp_ns = stamp_ns};
+    return uploads_add(&session->uploads, &upload, value);
+}
+
+static bool append_large(struct session *session, const struct own_topic *topic, uint64_t seq,
+                         int64_t stamp_ns, struct span value)
+{
+    struct buffer *copy = buffer_copy(value);
+    if (copy == NULL)
+        return false;
+    bool is_done = append_reserve(session, topic, seq, stamp_ns, -1, value.bytes) &&
+                   add_upload(session, topic, seq, session->outbox.last, stamp_ns, &copy);
+    buffer_unref(&copy);
+    return is_done;
+}
+
+static bool append_values(struct session *session, const struct own_topic *topic, int64_t stamp_ns,
+                          const struct span *values, size_t count)
+{
+    struct frame frame =
+        frame_of(session, topic, FRAME_VALUE, topic->next_seq, stamp_ns, SPAN_NONE);
+    for (size_t i = 0; i < count; i++, frame.seq++) {
+        frame.value = values[i];
+        bool is_done = is_large(values[i].bytes)
+                           ? append_large(session, topic, frame.seq, stamp_ns, values[i])
+                           : outbox_append(&session->outbox, &frame);
+        if (!is_done)
+            return false;
+    }
+    return true;
+}
+
+enum wire_code session_publish(struct session *session, int64_t now_ns, uint32_t topic_id,
+                               const struct span *values, size_t count, uint64_t *out_first_seq)
+{
+    session_see_time(session, now_ns);
+    struct own_topic *topic;
+    struct need need = {0};
+    enum wire_code code = writable(session, topic_id, &topic);
+    if (code != CODE_OK)
+        return code;
+    code = add_up(session, values, count, &need);
+    if (code != CODE_OK)
+        return code;
+    if (count > SEQ_END - topic->next_seq)
+        return CODE_EFULL;
+    if (count > 0 && (!has_room(session, need.bytes) || !has_credit(session, topic, need.credit)))
+        return CODE_ETIMEDOUT;
+    struct outbox_point point = outbox_point(&session->outbox);
+    uint64_t last_upload = session->uploads.last;
+    if (!append_values(session, topic, session_broker_ns(session, now_ns, NULL), values, count)) {
+        outbox_back(&session->outbox, point);
+        uploads_back(&session->uploads, last_upload);
+        return CODE_ENOMEM;
+    }
+    if (out_first_seq != NULL)
+        *out_first_seq = topic->next_seq;
+    topic->next_seq += count;
+    topic->used_bytes += need.credit + need.credit_last;
+    return CODE_OK;
+}
+
+/* ---- reserving ------------------------------------------------------------------------------- */
+
+static enum wire_code reserve_slot(struct session *session, struct own_topic *topic, uint64_t seq,
+                                   int64_t deadline_ms, uint64_t value_bytes_max)
+{
+    uint64_t held_bytes = 0;
+    if (value_bytes_max > 0)
+        held_bytes = is_large(value_bytes_max) ? value_bytes_max : frame_total(value_bytes_max);
+    if (!has_room(session, frame_total(FRAME_RESERVE_BYTES_MAX) + held_bytes) ||
+        !has_credit(session, topic, 0))
+        return CODE_ETIMEDOUT;
+    struct own_slot *slot = own_slot_new(&session->own, topic, seq);
+    if (slot == NULL)
+        return CODE_ENOMEM;
+    int64_t stamp_ns = session_broker_ns(session, session->now_ns, NULL);
+    if (!append_reserve(session, topic, seq, stamp_ns, deadline_ms, value_bytes_max)) {
+        own_slot_free(&session->own, topic, slot);
+        return CODE_ENOMEM;
+    }
+    slot->reserve_number = session->outbox.last;
+    slot->value_bytes_max = value_bytes_max;
+    slot->held_bytes = held_bytes;
+    session->own.held_bytes += held_bytes;
+    topic->next_seq = seq + 1;
+    topic->used_bytes += COST_SLOT_BYTES + value_bytes_max;
+    return CODE_OK;
+}
+
+enum wire_code session_reserve(struct session *session, int64_t now_ns, uint32_t topic_id,
+                               int64_t seq, int64_t deadline_ms, uint64_t value_bytes_max,
+                               uint64_t *out_seq)
+{
+    session_see_time(session, now_ns);
+    struct own_topic *topic;
+    enum wire_code code = writable(session, topic_id, &topic);
+    if (code != CODE_OK)
+        return code;
+    if (seq < -1 || deadline_ms < -1 || deadline_ms > LIMIT_PERIOD_MS_MAX)
+        return CODE_EINVAL;
+    if (value_bytes_max > session->value_bytes_max || value_bytes_max > LIMIT_VALUE_BYTES)
+        return CODE_ETOOBIG;
+    uint64_t chosen = seq == -1 ? topic->next_seq : (uint64_t)seq;
+    if (chosen < topic->next_seq)
+        return CODE_ESETTLED;
+    if (chosen >= SEQ_END)
+        return CODE_EFULL;
+    code = reserve_slot(session, topic, chosen, deadline_ms, value_bytes_max);
+    if (code == CODE_OK)
+        *out_seq = chosen;
+    return code;
+}
+
+/* ---- keeping --------------------------------------------------------------------------------- */
+
+/* The slot that is to be kept with so many bytes, or the code to give to the application. */
+static enum wire_code keepable(struct session *session, struct own_topic *topic, uint64_t seq,
+                               size_t bytes, struct own_slot **out_slot)
+{
+    struct own_slot *slot = own_slot_find(&session->own, topic, seq);
+    if (slot == NULL)
+        return CODE_ESETTLED; /* retracted meanwhile */
+    if (slot->is_failed) {
+        own_slot_free(&session->own, topic, slot);
+        return CODE_ESETTLED;
+    }
+    if (bytes > session->value_bytes_max || bytes > LIMIT_VALUE_BYTES ||
+        (slot->value_bytes_max > 0 && bytes > slot->value_bytes_max))
+        return CODE_ETOOBIG;
+    uint64_t kept = is_large(bytes) ? bytes : frame_total(bytes);
+    if (slot->held_bytes == 0 && !has_room(session, kept))
+        return CODE_ETIMEDOUT;
+    *out_slot = slot;
+    return CODE_OK;
+}
+
+/* Settling goes on while the party leaves, but not once it is over. */
+static enum wire_code settleable(const struct session *session, uint32_t id,
+                                 struct own_topic **out_topic)
+{
+    if (session->once.code != CODE_OK)
+        return session->once.code;
+    if (session->is_leaving)
+        return CODE_ECLOSED;
+    *out_topic = own_topics_find(&session->own, id);
+    return *out_topic != NULL ? CODE_OK : CODE_EINVAL;
+}
+
+static bool append_commit(struct session *session, const struct own_topic *topic, uint64_t seq,
+                          int64_t stamp_ns, struct span value)
+{
+    struct frame frame = frame_of(session, topic, FRAME_COMMIT, seq, stamp_ns, value);
+    return outbox_append(&session->outbox, &frame);
+}
+
+enum wire_code session_commit(struct session *session, int64_t now_ns, uint32_t topic_id,
+                              uint64_t seq, struct span value)
+{
+    session_see_time(session, now_ns);
+    struct own_topic *topic;
+    struct own_slot *slot;
+    enum wire_code code = settleable(session, topic_id, &topic);
+    if (code == CODE_OK)
+        code = keepable(session, topic, seq, value.bytes, &slot);
+    if (code != CODE_OK)
+        return code;
+    int64_t stamp_ns = session_broker_ns(session, now_ns, NULL);
+    bool is_done;
+    if (is_large(value.bytes)) {
+        struct buffer *copy = buffer_copy(value);
+        is_done =
+            copy != NULL && add_upload(session, topic, seq, slot->reserve_number, stamp_ns, &copy);
+        buffer_unref(&copy);
+    } else {
+        is_done = append_commit(session, topic, seq, stamp_ns, value);
+    }
+    if (!is_done)
+        return CODE_ENOMEM;
+    own_slot_free(&session->own, topic, slot);
+    return CODE_OK;
+}
+
+enum wire_code session_commit_owned(struct session *session, int64_t now_ns, uint32_t topic_id,
+                                    uint64_t seq, struct buffer **value)
+{
+    if (!is_large((*value)->bytes)) {
+        enum wire_code code = session_commit(session, now_ns, topic_id, seq, buffer_span(*value));
+        if (code == CODE_OK)
+            buffer_unref(value);
+        return code;
+    }
+    session_see_time(session, now_ns);
+    struct own_topic *topic;
+    struct own_slot *slot;
+    enum wire_code code = settleable(session, topic_id, &topic);
+    if (code == CODE_OK)
+        code = keepable(session, topic, seq, (*value)->bytes, &slot);
+    if (code != CODE_OK)
+        return code;
+    if (!add_upload(session, topic, seq, slot->reserve_number,
+                    session_broker_ns(session, now_ns, NULL), value))
+        return CODE_ENOMEM;
+    own_slot_free(&session->own, topic, slot);
+    return CODE_OK;
+}
+
+/* ---- failing --------------------------------------------------------------------------------- */
+
+void session_fail(struct session *session, int64_t now_ns, uint32_t topic_id, uint64_t seq,
+                  struct span error)
+{
+    session_see_time(session, now_ns);
+    must(error.bytes > 0 && error.bytes <= LIMIT_ERROR_BYTES);
+    struct own_topic *topic;
+    if (settleable(session, topic_id, &topic) != CODE_OK)
+        return; /* the broker settles what the party owed */
+    struct own_slot *slot = own_slot_find(&session->own, topic, seq);
+    if (slot == NULL)
+        return; /* retracted meanwhile */
+    struct msg msg = {
+        .type = MSG_FAIL,
+        .as.fail = {.number = session->controls.last + 1,
+                    .after = session->outbox.last,
+                    .topic = topic->topic,
+                    .seq = seq,
+                    .error = error},
+    };
+    say_surely(session, &msg, &msg.as.fail.error, &slot->spare, 0);
+    own_slot_free(&session->own, topic, slot);
+}
+
+/* Asks for something that is answered by RESULT. */
+static enum wire_code ask(struct session *session, const struct msg *msg, uint64_t after_upload,
+                          uint64_t *out_number)
+{
+    uint64_t number = session->controls.last + 1;
+    enum wire_code code = results_expect(&session->results, number);
+    if (code != CODE_OK)
+        return code;
+    code = session_say(session, msg, after_upload);
+    if (code != CODE_OK)
+        results_forget(&session->results, number);
+    else
+        *out_number = number;
+    return code;
+}
+
+enum wire_code session_retract(struct session *session, uint32_t topic_id, uint64_t seq,
+                               struct span error, uint64_t *out_number)
+{
+    must(error.bytes > 0 && error.bytes <= LIMIT_ERROR_BYTES);
+    struct own_topic *topic;
+    enum wire_code code = writable(session, topic_id, &topic);
+    if (code != CODE_OK)
+        return code;
+    struct msg msg = {
+        .type = MSG_RETRACT,
+        .as.retract = {.number = session->controls.last + 1,
+                       .after = session->outbox.last,
+                       .topic = topic->topic,
+                       .seq = seq,
+                       .error = error},
+    };
+    code = ask(session, &msg, 0, out_number);
+    if (code != CODE_OK)
+        return code;
+    uploads_drop(&session->uploads, topic->topic, seq);
+    struct own_slot *slot = own_slot_find(&session->own, topic, seq);
+    if (slot != NULL)
+        own_slot_free(&session->own, topic, slot);
+    session->news.is_accepted = true;
+    return CODE_OK;
+}
+
+enum wire_code session_complete(struct session *session, uint64_t *out_number)
+{
+    if (session->once.code != CODE_OK)
+        return session->once.code;
+    if (session->is_leaving)
+        return CODE_ECLOSED;
+    if (session->own.slots.used > 0)
+        return CODE_EINVAL;
+    struct msg msg = {
+        .type = MSG_COMPLETE,
+        .as.complete = {.number = session->controls.last + 1, .after = session->outbox.last},
+    };
+    return ask(session, &msg, session_uploads_under_way(session), out_number);
+}
+
+enum wire_code session_result(struct session *session, uint64_t number, struct buffer **out_error)
+{
+    enum wire_code code = results_take(&session->results, number, out_error);
+    if (code == CODE_ETIMEDOUT && session->once.code != CODE_OK)
+        return session->once.code;
+    return code;
+}
+
+/* ---- the party's end ------------------------------------------------------------------------- */
+
+void session_fail_party(struct session *session, struct span error)
+{
+    must(error.bytes > 0 && error.bytes <= LIMIT_ERROR_BYTES);
+    if (!once_end(&session->once, CODE_ECLOSED, error))
+        return;
+    session->news.is_state = true;
+    if (session->token == 0) {
+        session_finish(session, CODE_ECLOSED, SPAN_NONE);
+        return;
+    }
+    struct msg msg = {
+        .type = MSG_FAIL_PARTY,
+        .as.fail_party = {.number = session->controls.last + 1,
+                          .after = session->outbox.last,
+                          .error = error},
+    };
+    say_surely(session, &msg, &msg.as.fail_party.error, &session->spare_fail, 0);
+    controls_hurry(&session->controls); /* bad news waits for no upload */
+    session->is_leaving = true;
+}
+
+void session_leave(struct session *session)
+{
+    if (session->once.code != CODE_OK || session->is_leaving)
+        return;
+    session->is_leaving = true;
+    if (session->token == 0) {
+        session_finish(session, CODE_ECLOSED, SPAN_NONE);
+        return;
+    }
+    uint64_t after_upload = session_uploads_under_way(session);
+    (void)acks_say_all(session, after_upload); /* without memory: delivered again later */
+    struct msg msg = {
+        .type = MSG_LEAVE,
+        .as.leave = {.number = session->controls.last + 1, .after = session->outbox.last},
+    };
+    say_surely(session, &msg, NULL, &session->spare_leave, after_upload);
+}
+
+void session_progress(struct session *session, uint64_t next_within_ms)
+{
+    session->is_progress_said = true;
+    session->is_progress_due = true;
+    session->progress_ms =
+        next_within_ms < (uint64_t)LIMIT_PERIOD_MS_MAX ? next_within_ms : LIMIT_PERIOD_MS_MAX;
+}
+
+/* ---- marks and refusals ---------------------------------------------------------------------- */
+
+struct session_mark session_mark(struct session *session)
+{
+    uint64_t ack_number = acks_mark(session); /* may say something, so it goes first */
+    return (struct session_mark){.data_number = session->outbox.last,
+                                 .control_number = session->controls.last,
+                                 .bulk_number = session->uploads.last,
+                                 .ack_number = ack_number};
+}
+
+bool session_mark_reached(const struct session *session, struct session_mark mark)
+{
+    return session->outbox.accepted >= mark.data_number &&
+           session->controls.accepted >= mark.control_number &&
+           uploads_reached(&session->uploads, mark.bulk_number) &&
+           acks_mark_reached(session, mark.ack_number);
+}
+
+bool session_refusal(struct session *session, struct span *out_topic, uint64_t *out_seq,
+                     struct buffer **out_error)
+{
+    struct refused_one one;
+    if (!refused_pop(&session->refused, &one))
+        return false;
+    *out_topic = own_topics_find(&session->own, one.topic)->name;
+    *out_seq = one.seq;
+    *out_error = one.error;
+    return true;
+}
+
+uint64_t session_refusals_ever(const struct session *session)
+{
+    return session->refused.ever;
+}

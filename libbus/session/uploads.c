@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* uploads.c -- see uploads.h. */
+#include "libbus/session/uploads.h"
+
+#include "libbus/base/limits.h"
+#include "libbus/base/must.h"
+#include "libbus/wire/frame.h"
+
+#include <string.h>
+
+static struct upload *owner(struct list *link)
+{
+    return LIST_OWNER(link, struct upload, link);
+}
+
+void uploads_init(struct uploads *uploads, struct memory *memory)
+{
+    *uploads = (struct uploads){.memory = memory};
+    list_init(&uploads->items);
+}
+
+static void remove_upload(struct uploads *uploads, struct upload *upload)
+{
+    if (uploads->turn == upload)
+        uploads->turn = upload->link.next == &uploads->items ? NULL : owner(upload->link.next);
+    list_remove(&upload->link);
+    uploads->bytes -= upload->value->bytes;
+    buffer_unref(&upload->value);
+    memory_give(uploads->memory, upload, sizeof *upload);
+}
+
+void uploads_fini(struct uploads *uploads)
+{
+    LIST_EACH(link, &uploads->items)
+    remove_upload(uploads, owner(link));
+}
+
+bool uploads_add(struct uploads *uploads, const struct upload *upload, struct buffer **value)
+{
+    struct upload *added = memory_take(uploads->memory, sizeof *added);
+    if (added == NULL)
+        return false;
+    *added = *upload;
+    added->ordinal = ++uploads->last;
+    added->value = *value;
+    *value = NULL;
+    list_push(&uploads->items, &added->link);
+    uploads->bytes += added->value->bytes;
+    return true;
+}
+
+static struct upload *find(const struct uploads *uploads, uint32_t topic, uint64_t seq)
+{
+    for (struct list *link = uploads->items.next; link != &uploads->items; link = link->next)
+        if (owner(link)->seq == seq && owner(link)->topic == topic)
+            return owner(link);
+    return NULL;
+}
+
+void uploads_drop(struct uploads *uploads, uint32_t topic, uint64_t seq)
+{
+    struct upload *upload = find(uploads, topic, seq);
+    if (upload != NULL)
+        remove_upload(uploads, upload);
+}
+
+void uploads_back(struct uploads *uploads, uint64_t last)
+{
+    while (!list_is_empty(&uploads->items) && owner(uploads->items.prev)->ordinal > last)
+        remove_upload(uploads, owner(uploads->items.prev));
+}
+
+static bool may_send(const struct upload *upload, uint64_t frames_sent)
+{
+    return upload->after <= frames_sent && upload->sent < upload->value->bytes &&
+           upload->sent - upload->accepted < LIMIT_UPLOAD_CHUNKS * LIMIT_CHUNK_BYTES;
+}
+
+struct upload *uploads_next(struct uploads *uploads, uint64_t frames_sent)
+{
+    if (list_is_empty(&uploads->items))
+        return NULL;
+    struct list *first = uploads->turn != NULL ? &uploads->turn->link : uploads->items.next;
+    struct list *link = first;
+    do {
+        if (link != &uploads->items && may_send(owner(link), frames_sent))
+            return owner(link);
+        link = link->next;
+    } while (link != first);
+    return NULL;
+}
+
+static size_t chunk_bytes(const struct upload *upload)
+{
+    uint64_t left = upload->value->bytes - upload->sent;
+    return left < LIMIT_CHUNK_BYTES ? (size_t)left : (size_t)LIMIT_CHUNK_BYTES;
+}
+
+size_t upload_part_bytes(const struct upload *upload)
+{
+    return BATCH_HEADER_BYTES + frame_total(FRAME_CHUNK_PREFIX_BYTES + chunk_bytes(upload));
+}
+
+void upload_part_write(const struct upload *upload, uint8_t *out)
+{
+    size_t bytes = chunk_bytes(upload);
+    bool is_last = upload->sent + bytes == upload->value->bytes;
+    struct frame frame = {
+        .flags = (uint16_t)(FRAME_CHUNK | (is_last ? FRAME_LAST_CHUNK : 0)),
+        .delivery = 1,
+        .attempt = upload->attempt,
+        .topic = upload->topic,
+        .seq = upload->seq,
+        .stamp_ns = upload->stamp_ns,
+        .reply_to = FRAME_NO_REPLY,
+        .value = span_of(NULL, FRAME_CHUNK_PREFIX_BYTES + bytes),
+    };
+    size_t frame_bytes = frame_total(frame.value.bytes);
+    batch_header_write(out, 1, (uint32_t)frame_bytes, 0);
+    frame_header_write(out + BATCH_HEADER_BYTES, &frame);
+    uint8_t *value = out + BATCH_HEADER_BYTES + FRAME_HEADER_BYTES;
+    frame_chunk_prefix_write(value, upload->value->bytes, upload->sent);
+    memcpy(value + FRAME_CHUNK_PREFIX_BYTES, upload->value->data + upload->sent, bytes);
+    memset(value + frame.value.bytes, 0xc0, frame_padded(frame.value.bytes) - frame.value.bytes);
+}
+
+void uploads_sent(struct uploads *uploads, struct upload *upload)
+{
+    upload->sent += chunk_bytes(upload);
+    uploads->turn = upload->link.next == &uploads->items ? NULL : owner(upload->link.next);
+}
+
+enum uploads_verdict uploads_accept(struct uploads *uploads, uint32_t topic, uint64_t seq,
+                                    uint64_t bytes)
+{
+    struct upload *upload = find(uploads, topic, seq);
+    if (upload == NULL)
+        return UPLOADS_UNKNOWN;
+    if (bytes > upload->value->bytes)
+        return UPLOADS_BROKEN;
+    if (upload->accepted < bytes)
+        upload->accepted = bytes;
+    if (upload->sent < bytes)
+        upload->sent = bytes;
+    if (upload->accepted < upload->value->bytes)
+        return UPLOADS_GOES_ON;
+    remove_upload(uploads, upload);
+    return UPLOADS_DONE;
+}
+
+void uploads_rewind(struct uploads *uploads)
+{
+    LIST_EACH(link, &uploads->items)
+    {
+        owner(link)->sent = 0;
+        owner(link)->accepted = 0;
+    }
+}
+
+bool uploads_reached(const struct uploads *uploads, uint64_t ordinal)
+{
+    return list_is_empty(&uploads->items) || owner(uploads->items.next)->ordinal > ordinal;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* uploads.h -- values that travel in chunks (PROTOCOL.md, "Writing").
+ *
+ * Chunks are cut when the link asks for one, so a value of 2 GiB costs no second copy of itself.
+ * Uploads take turns; each keeps LIMIT_UPLOAD_CHUNKS under way, and stays until the broker has said
+ * that it has all of it. */
+#ifndef SESSION_UPLOADS_H
+#define SESSION_UPLOADS_H
+
+#include "libbus/base/buffer.h"
+#include "libbus/base/list.h"
+#include "libbus/base/memory.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct upload {
+    struct list link;
+    uint64_t ordinal; /* counts from 1 in each session */
+    uint64_t after;   /* number of the frame that reserved its slot */
+    uint32_t topic;   /* the broker's number */
+    uint64_t seq;
+    uint32_t attempt;
+    int64_t stamp_ns;
+    struct buffer *value;
+    uint64_t sent; /* bytes, on this connection or accepted */
+    uint64_t accepted;
+};
+
+struct uploads {
+    struct memory *memory;
+    struct list items;   /* by ordinal */
+    struct upload *turn; /* whose turn it is; NULL: the first */
+    uint64_t last;       /* ordinal given last */
+    uint64_t bytes;      /* of all values here */
+};
+
+void uploads_init(struct uploads *uploads, struct memory *memory);
+void uploads_fini(struct uploads *uploads);
+
+/* Copies what describes it, and takes *value over (NULL then); false: no memory, nothing taken. */
+bool uploads_add(struct uploads *uploads, const struct upload *upload, struct buffer **value);
+/* No upload of this slot, or it is given up. */
+void uploads_drop(struct uploads *uploads, uint32_t topic, uint64_t seq);
+/* Takes back the newest ones, down to this ordinal. */
+void uploads_back(struct uploads *uploads, uint64_t last);
+
+/* The next upload that may send a chunk, given which frames were sent; NULL: none. */
+struct upload *uploads_next(struct uploads *uploads, uint64_t frames_sent);
+/* Bytes that the part with its next chunk needs, and that part. */
+size_t upload_part_bytes(const struct upload *upload);
+void upload_part_write(const struct upload *upload, uint8_t *out);
+/* That chunk was sent: it is the next one's turn. */
+void uploads_sent(struct uploads *uploads, struct upload *upload);
+
+enum uploads_verdict {
+    UPLOADS_UNKNOWN, /* no such upload here */
+    UPLOADS_GOES_ON,
+    UPLOADS_DONE,   /* all of it; it is gone */
+    UPLOADS_BROKEN, /* more than there is */
+};
+enum uploads_verdict uploads_accept(struct uploads *uploads, uint32_t topic, uint64_t seq,
+                                    uint64_t bytes);
+/* A new connection: from the beginning, unless uploads_accept() says otherwise. */
+void uploads_rewind(struct uploads *uploads);
+/* Whether all up to this ordinal are done. */
+bool uploads_reached(const struct uploads *uploads, uint64_t ordinal);
+
+#endif
