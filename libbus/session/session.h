@@ -96,10 +96,10 @@ void session_data_sent(struct session *session);
 
 /* ---- the end of this party ------------------------------------------------------------------- */
 
-/* Why the session is over: a code (EFENCED, ELOST, ECLOSED, EPROTO, EDENIED; for a greeting that was
- * refused whatever the broker said; EFULL: a status beyond LIMIT_CONTROL_QUEUE rows) and an encoded
- * error; CODE_OK while it is not.  The first cause wins and stays.  out_error may be NULL; it gets a
- * reference of the caller's, or NULL if there is no error (ECLOSED after session_leave()). */
+/* Why the session is over: a code (EFENCED, ELOST, ECLOSED, EPROTO, EDENIED; when a greeting was
+ * refused, whatever the broker said; EFULL: a status beyond LIMIT_CONTROL_QUEUE rows) and an
+ * encoded error; CODE_OK while it is not.  The first cause wins and stays.  out_error may be NULL;
+ * it gets a reference of the caller's, or NULL if there is no error (ECLOSED after a leave). */
 enum wire_code session_end(const struct session *session, struct buffer **out_error);
 
 /* ---- news: what changed since the last call, for those who wait ------------------------------ */
@@ -207,8 +207,8 @@ struct session_item {
     int64_t stamp_ns;
     uint32_t batch;        /* counts data connections: on which one it came */
 };
-/* CODE_OK and the item, and the want is forgotten; CODE_ENOMEM: answered, but there is no memory for
- * the value, and forgotten too; CODE_ETIMEDOUT: not yet; the end's code: it will not come. */
+/* CODE_OK and the item, and the want is forgotten; CODE_ENOMEM: answered, but there is no memory
+ * for the value, and forgotten too; CODE_ETIMEDOUT: not yet; the end's code: it will not come. */
 enum wire_code session_want_take(struct session *session, uint64_t want, struct session_item *out);
 void session_unawait(struct session *session, uint64_t want);
 
