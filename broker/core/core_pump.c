@@ -333,6 +333,7 @@ static bool pump_session(struct core *core, struct session *session, uint32_t *l
         struct sub *sub = LIST_OWNER(session->subs_ready.next, struct sub, ready_link);
         list_remove(&sub->ready_link);
         if (pump_sub(core, sub) == PUMP_SENT) {
+            list_remove(&sub->ready_link); /* an end that was sent has put it back already */
             list_push(&session->subs_ready, &sub->ready_link);
             *left -= 1;
         }
