@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* harness.h -- what the questions have in common: roles as processes, samples, a table for people,
+ * a line of JSON for later.
+ *
+ * A question is a program that starts itself again in its roles ("publish", "subscribe" ...), each a
+ * process.  A role says "ready", is told to go by a line, and says "done NUMBER...". */
+#ifndef BENCH_HARNESS_H
+#define BENCH_HARNESS_H
+
+#include "tests/lib/broker.h"
+#include "tests/lib/process.h"
+
+#include <bus/bus.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define BENCH_RUNS_MAX 31
+
+struct bench {
+    const char *question;  /* "throughput" */
+    const char *json_path; /* appended to; NULL: nothing is */
+    bool is_quick;         /* a tenth of the work, one run: whether it runs at all */
+    size_t runs;           /* of which the median is told */
+};
+
+/* --quick, --runs N, --json FILE.  False: said why. */
+bool bench_init(struct bench *bench, const char *question, int argc, char **argv);
+/* So much work, or a tenth of it. */
+uint64_t bench_count(const struct bench *bench, uint64_t count);
+
+/* One row of the table, and one line of JSON.  values: one a run, of which the median is told;
+ * ratio: to what it is compared with, 0: nothing; n: samples or values in each run. */
+struct bench_row {
+    const char *what;   /* "256 B" */
+    const char *system; /* "errbus" */
+    const char *unit;   /* "1/s" "us" */
+    const double *values;
+    size_t runs;
+    uint64_t n;
+    double ratio;
+};
+double bench_tell(const struct bench *bench, const struct bench_row *row);
+double bench_median(const double *values, size_t count);
+
+/* ---- samples --------------------------------------------------------------------------------- */
+
+struct samples {
+    int64_t *at; /* in ns */
+    size_t count;
+    size_t room;
+};
+void samples_add(struct samples *samples, int64_t ns);
+/* percent of them are not above it; 0 where there are none.  In us. */
+double samples_percentile(struct samples *samples, double percent);
+/* Read from the lines "sample NS" that a role says. */
+void samples_read(struct samples *samples, struct process *role, size_t count);
+void samples_say(const struct samples *samples);
+void samples_fini(struct samples *samples);
+
+/* ---- roles ----------------------------------------------------------------------------------- */
+
+/* Everything below ends the program with a sentence where it fails. */
+void bench_die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+/* words: the role and what it is told, NULL at the end.  Returns when it is ready. */
+void role_start(struct process *role, const char *const *words);
+void role_go(struct process *role);
+/* The number that follows "done"; a role that says nothing more is waited for. */
+int64_t role_done(struct process *role);
+void role_fini(struct process *role);
+
+/* In a role. */
+void role_ready(void);
+void role_wait_go(void);
+void role_say_done(int64_t number);
+
+void bench_broker(struct broker *broker);
+struct bus *bench_open(const char *endpoint, const char *party);
+void bench_check(enum bus_err err, const char *what);
+/* Until a given monotonic time. */
+void bench_sleep_until(int64_t at_ns);
+
+#endif

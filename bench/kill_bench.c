@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* kill_bench.c -- how long from kill -9 of a party to its loss raised at who waits for its slots,
+ * beyond the reconnect grace: the first of them and the last, with one open slot and with 10,000. */
+#include "bench/harness.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GRACE_NS INT64_C(100000000) /* bench_open() */
+#define COUNT 20
+
+/* hold ENDPOINT SLOTS: promises, and waits for its end */
+static int hold(char **words)
+{
+    struct bus *bus = bench_open(words[0], "dying");
+    uint64_t count = strtoull(words[1], NULL, 10);
+    for (uint64_t i = 0; i < count; i++) {
+        struct bus_slot *slot = NULL;
+        bench_check(bus_slot_reserve(bus, "w", BUS_FOREVER, &slot), "reserve");
+    }
+    bench_check(bus_flush(bus, 10000), "flush");
+    role_ready();
+    role_wait_go();
+    return 0;
+}
+
+/* wait ENDPOINT SLOTS: says when the first error was raised, and when the last */
+static int wait_for_errors(char **words)
+{
+    struct bus *bus = bench_open(words[0], "waiting");
+    uint64_t count = strtoull(words[1], NULL, 10);
+    struct bus_sub *sub = NULL;
+    bench_check(bus_sub_open(bus, "dying/w", NULL, &sub), "subscribe");
+    bench_check(bus_flush(bus, 10000), "flush");
+    role_ready();
+    for (uint64_t i = 0; i < count; i++) {
+        struct bus_msg *msg = NULL;
+        struct bus_error *error = NULL;
+        if (bus_sub_recv(sub, 60000, &msg, &error) != BUS_EFAILED) {
+            bench_die("an error was due");
+        }
+        bus_error_unref(&error);
+        if (i == 0) {
+            role_say_done(test_now_ns());
+        }
+    }
+    role_say_done(test_now_ns());
+    role_wait_go();
+    bus_sub_close(&sub);
+    bus_close(&bus, 10000);
+    return 0;
+}
+
+static void run_one(const char *slots, struct samples *first, struct samples *last)
+{
+    struct broker broker;
+    struct process dying;
+    struct process waiting;
+    bench_broker(&broker);
+    const char *const dying_words[] = {"kill_bench", "hold", broker.control, slots, NULL};
+    const char *const waiting_words[] = {"kill_bench", "wait", broker.control, slots, NULL};
+    role_start(&dying, dying_words);
+    role_start(&waiting, waiting_words);
+    int64_t killed_ns = test_now_ns();
+    process_signal(&dying, SIGKILL);
+    samples_add(first, role_done(&waiting) - killed_ns - GRACE_NS);
+    samples_add(last, role_done(&waiting) - killed_ns - GRACE_NS);
+    role_fini(&dying);
+    role_fini(&waiting);
+    broker_fini(&broker);
+}
+
+static void ask(const struct bench *bench, const char *slots, uint64_t n)
+{
+    double values[4][BENCH_RUNS_MAX];
+    char what[4][64];
+    for (size_t run = 0; run < bench->runs; run++) {
+        struct samples first = {.count = 0};
+        struct samples last = {.count = 0};
+        for (uint64_t i = 0; i < n; i++) {
+            run_one(slots, &first, &last);
+        }
+        values[0][run] = samples_percentile(&first, 50);
+        values[1][run] = samples_percentile(&first, 100);
+        values[2][run] = samples_percentile(&last, 50);
+        values[3][run] = samples_percentile(&last, 100);
+        samples_fini(&first);
+        samples_fini(&last);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        snprintf(what[i], sizeof what[i], "%s open, %s raised, %s", slots, i < 2 ? "first" : "last",
+                 i % 2 == 0 ? "p50" : "max");
+        struct bench_row row = {.what = what[i],
+                                .system = "errbus",
+                                .unit = "us",
+                                .values = values[i],
+                                .runs = bench->runs,
+                                .n = n};
+        bench_tell(bench, &row);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct bench bench;
+    if (argc == 4 && strcmp(argv[1], "hold") == 0) {
+        return hold(argv + 2);
+    }
+    if (argc == 4 && strcmp(argv[1], "wait") == 0) {
+        return wait_for_errors(argv + 2);
+    }
+    if (!bench_init(&bench, "kill", argc, argv)) {
+        return 2;
+    }
+    ask(&bench, "1", bench_count(&bench, COUNT));
+    ask(&bench, "10000", bench_count(&bench, COUNT));
+    return 0;
+}
