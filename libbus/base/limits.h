@@ -74,7 +74,7 @@
 
 /* the client */
 #define LIMIT_REFUSALS 1024
-#define LIMIT_WANTS 65536 /* given to one bus_gather() */
+#define LIMIT_WANTS 65536      /* given to one bus_gather() */
 #define LIMIT_OWN_TOPICS 65536 /* topics that one session writes */
 #define LIMIT_RESULTS 65536    /* RETRACT and COMPLETE whose answer was not asked for yet */
 #define LIMIT_UPLOAD_CHUNKS 8  /* of one value, sent and not accepted yet */
