@@ -241,6 +241,12 @@ void session_dial(struct session *session)
     session->news.is_state = true;
 }
 
+static int64_t longer_backoff_ns(const struct session *session)
+{
+    int64_t most_ns = ms(session->options.heartbeat_ms);
+    return session->backoff_ns < most_ns / 2 ? session->backoff_ns * 2 : most_ns;
+}
+
 void session_lose_link(struct session *session)
 {
     if (session->phase == PHASE_OVER || session->phase == PHASE_WAIT)
@@ -249,8 +255,8 @@ void session_lose_link(struct session *session)
     if (session->part != NULL)
         spares_give(&session->spares, &session->part);
     session->retry_ns = later(session->attempt_ns, session->backoff_ns);
-    int64_t most_ns = ms(session->options.heartbeat_ms);
-    session->backoff_ns = session->backoff_ns < most_ns / 2 ? session->backoff_ns * 2 : most_ns;
+    if (session->phase != PHASE_UP)
+        session->backoff_ns = longer_backoff_ns(session);
     (void)phase_move(&session->phase, PHASE_CLOSES); /* OVER was seen above */
     session->action = SESSION_NOTHING;
     session->news.is_state = true;
@@ -324,7 +330,12 @@ int64_t session_deadline_ns(const struct session *session)
     case PHASE_WAIT: step_ns = session->retry_ns; break;
     case PHASE_GREET:
     case PHASE_ATTACH: step_ns = session->step_ns; break;
-    case PHASE_UP: step_ns = session->beat_ns < silent_ns ? session->beat_ns : silent_ns; break;
+    case PHASE_UP:
+        /* While the link does not take what is staged, no BEAT can go out: nothing to wake for. */
+        step_ns = silent_ns;
+        if (session->stage_bytes == 0 && session->beat_ns < silent_ns)
+            step_ns = session->beat_ns;
+        break;
     case PHASE_OVER:
     case PHASE_COUNT: return INT64_MAX;
     }

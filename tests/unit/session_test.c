@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* Greeting, connections, time and the end of a session, in virtual time. */
+#include "libbus/session/session.h"
+
+#include "tests/unit/session_driver.h"
+
+static struct driver d;
+
+static void tick(int64_t ms)
+{
+    d.now_ns += ms * DRIVER_MS;
+    session_tick(d.session, d.now_ns);
+}
+
+/* Ticks at each deadline until so many ms have passed; the broker is silent. */
+static void sleep_through(int64_t ms)
+{
+    int64_t until_ns = d.now_ns + ms * DRIVER_MS;
+    while (session_deadline_ns(d.session) <= until_ns) {
+        if (d.now_ns < session_deadline_ns(d.session))
+            d.now_ns = session_deadline_ns(d.session);
+        session_tick(d.session, d.now_ns);
+        (void)session_action(d.session);
+        while (driver_hear(&d).type != MSG_NONE)
+            ;
+        if (session_state(d.session) == SESSION_OVER)
+            return;
+    }
+    d.now_ns = until_ns;
+}
+
+Test(session, says_hello_first_and_is_up_once_attached)
+{
+    driver_init(&d);
+    cr_assert_eq(session_state(d.session), SESSION_CONNECTING);
+    /* Nothing is said before the connection was asked for. */
+    cr_assert_eq(driver_hear(&d).type, MSG_NONE);
+    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
+    cr_assert_eq(session_action(d.session), SESSION_NOTHING);
+    struct msg hello = driver_expect(&d, MSG_HELLO);
+    cr_assert_eq(hello.as.hello.major, PROTOCOL_MAJOR);
+    cr_assert_eq(hello.as.hello.token, 0);
+    cr_assert_eq(hello.as.hello.role, 0);
+    cr_assert_eq(hello.as.hello.heartbeat_ms, 1000);
+    cr_assert(span_equal(hello.as.hello.party, span_text("alice")));
+    cr_assert(span_equal(hello.as.hello.job, span_text("train")));
+    cr_assert_eq(driver_hear(&d).type, MSG_NONE);
+    struct msg welcome = driver_welcome(&d, false);
+    driver_say(&d, &welcome);
+    cr_assert_eq(session_state(d.session), SESSION_GREETED);
+    cr_assert_str_eq(session_data_endpoint(d.session), "tcp://*:7371");
+    cr_assert_null(session_data_out(d.session, d.now_ns));
+    driver_expect_attach(&d);
+    (void)driver_expect(&d, MSG_READY);
+    cr_assert_not(session_is_welcome(d.session));
+    driver_attached(&d);
+    cr_assert(session_is_welcome(d.session));
+    cr_assert(session_news(d.session).is_state);
+    cr_assert_not(session_news(d.session).is_state);
+    cr_assert_eq(session_incarnation(d.session), 3);
+    cr_assert_eq(session_attempt(d.session), 1);
+    driver_fini(&d);
+}
+
+Test(session, says_the_same_until_the_link_takes_it)
+{
+    driver_init(&d);
+    (void)session_action(d.session);
+    size_t first, second;
+    static uint8_t again[LIMIT_CONTROL_BYTES];
+    cr_assert(session_control_out(d.session, d.now_ns, d.heard, &first));
+    cr_assert(session_control_out(d.session, d.now_ns, again, &second));
+    cr_assert_eq(first, second);
+    cr_assert_eq(memcmp(d.heard, again, first), 0);
+    session_control_sent(d.session);
+    cr_assert_not(session_control_out(d.session, d.now_ns, again, &second));
+    driver_fini(&d);
+}
+
+Test(session, tries_again_with_a_doubling_pause_when_nobody_is_there)
+{
+    driver_init(&d);
+    (void)session_action(d.session);
+    static const int64_t pauses_ms[] = {20, 40, 80, 160, 320, 640, 1000, 1000, 1000};
+    for (size_t i = 0; i < sizeof pauses_ms / sizeof *pauses_ms; i++) {
+        int64_t begun_ns = d.now_ns;
+        session_link_closed(d.session, d.now_ns);
+        cr_assert_eq(session_action(d.session), SESSION_NOTHING, "attempt %zu", i);
+        cr_assert_eq(session_deadline_ns(d.session), begun_ns + pauses_ms[i] * DRIVER_MS,
+                     "attempt %zu", i);
+        tick(pauses_ms[i] - 1);
+        cr_assert_eq(session_action(d.session), SESSION_NOTHING, "attempt %zu", i);
+        tick(1);
+        cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL, "attempt %zu", i);
+        (void)driver_expect(&d, MSG_HELLO);
+    }
+    driver_fini(&d);
+}
+
+Test(session, takes_a_fresh_connection_when_no_welcome_comes_in_a_beat)
+{
+    driver_init(&d);
+    for (int i = 0; i < 40; i++) { /* however long: the end is for whoever opens to decide */
+        cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
+        (void)driver_expect(&d, MSG_HELLO);
+        tick(999);
+        cr_assert_eq(session_action(d.session), SESSION_NOTHING);
+        tick(1);
+    }
+    cr_assert_eq(session_state(d.session), SESSION_CONNECTING);
+    driver_fini(&d);
+}
+
+Test(session, gives_a_connection_up_that_is_not_attached)
+{
+    driver_init(&d);
+    driver_greet_to_attach(&d, false);
+    (void)driver_expect(&d, MSG_READY);
+    tick(2249);
+    cr_assert_eq(session_state(d.session), SESSION_GREETED);
+    tick(1);
+    cr_assert_eq(session_state(d.session), SESSION_CONNECTING);
+    driver_greet(&d, true);
+    driver_fini(&d);
+}
+
+Test(session, beats_every_heartbeat)
+{
+    driver_up(&d);
+    for (int i = 0; i < 5; i++) {
+        cr_assert_eq(session_deadline_ns(d.session), d.now_ns + 1000 * DRIVER_MS);
+        tick(999);
+        cr_assert_eq(driver_hear(&d).type, MSG_NONE);
+        tick(1);
+        struct msg beat = driver_expect(&d, MSG_BEAT);
+        cr_assert_eq(beat.as.beat.sent_ns, d.now_ns);
+        driver_say(&d, &(struct msg){.type = MSG_ECHO, .as.echo.sent_ns = d.now_ns});
+    }
+    driver_fini(&d);
+}
+
+Test(session, connects_anew_after_two_silent_beats_and_again_each_beat)
+{
+    driver_up(&d);
+    int64_t begun_ns = d.now_ns;
+    while (session_deadline_ns(d.session) < begun_ns + 2100 * DRIVER_MS) {
+        d.now_ns = session_deadline_ns(d.session);
+        session_tick(d.session, d.now_ns);
+        (void)driver_hear(&d);
+    }
+    cr_assert_eq(session_action(d.session), SESSION_NOTHING);
+    for (int i = 0; i < 4; i++) {
+        cr_assert_eq(session_deadline_ns(d.session), begun_ns + (2100 + i * 1000) * DRIVER_MS);
+        d.now_ns = session_deadline_ns(d.session);
+        session_tick(d.session, d.now_ns);
+        cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
+        struct msg hello = driver_expect(&d, MSG_HELLO);
+        cr_assert_eq(hello.as.hello.token, DRIVER_TOKEN);
+        cr_assert_eq(hello.as.hello.broker, DRIVER_BROKER);
+    }
+    struct msg welcome = driver_welcome(&d, true);
+    driver_say(&d, &welcome);
+    driver_expect_attach(&d);
+    (void)driver_expect(&d, MSG_READY);
+    driver_attached(&d);
+    driver_fini(&d);
+}
+
+Test(session, is_lost_when_the_broker_is_away_for_broker_lost_ms)
+{
+    driver_up(&d);
+    int64_t begun_ns = d.now_ns;
+    sleep_through(29999);
+    cr_assert_eq(session_state(d.session), SESSION_CONNECTING);
+    cr_assert_eq(d.now_ns, begun_ns + 29999 * DRIVER_MS);
+    tick(1);
+    driver_expect_end(&d, CODE_ELOST, ERROR_TYPE_BROKER_LOST);
+    cr_assert_eq(session_action(d.session), SESSION_DISCONNECT);
+    cr_assert_eq(session_action(d.session), SESSION_NOTHING);
+    cr_assert_eq(session_deadline_ns(d.session), INT64_MAX);
+    uint32_t topic;
+    cr_assert_eq(session_topic(d.session, span_text("alice/x"), &topic), CODE_ELOST);
+    driver_fini(&d);
+}
+
+Test(session, treats_bye_as_a_closed_connection)
+{
+    driver_up(&d);
+    d.now_ns += 500 * DRIVER_MS;
+    driver_say(&d, &(struct msg){.type = MSG_BYE});
+    cr_assert_eq(session_state(d.session), SESSION_CONNECTING);
+    driver_greet(&d, true);
+    driver_fini(&d);
+}
+
+Test(session, ignores_what_an_old_connection_still_had)
+{
+    driver_up(&d);
+    driver_break_link(&d);
+    driver_accept(&d, 99, 99); /* would break the protocol */
+    cr_assert_eq(session_state(d.session), SESSION_CONNECTING);
+    driver_greet(&d, true);
+    driver_fini(&d);
+}
+
+static void refuse(enum wire_code code, const char *type)
+{
+    driver_say(
+        &d, &(struct msg){
+                .type = MSG_REFUSED,
+                .as.refused = {.code = code, .type = span_text(type), .message = span_text("no")}});
+}
+
+Test(session, ends_when_the_first_greeting_is_refused)
+{
+    static const struct {
+        enum wire_code code;
+        const char *type;
+    } rows[] = {
+        {CODE_EDENIED, ERROR_TYPE_NAME_TAKEN}, {CODE_EPROTO, ERROR_TYPE_VERSION},
+        {CODE_EFULL, ERROR_TYPE_FULL},         {CODE_EDENIED, ERROR_TYPE_NOT_AUTHORISED},
+        {CODE_EINVAL, ERROR_TYPE_NAME},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        driver_init(&d);
+        (void)session_action(d.session);
+        (void)driver_expect(&d, MSG_HELLO);
+        refuse(rows[i].code, rows[i].type);
+        driver_expect_end(&d, rows[i].code, rows[i].type);
+        cr_assert_eq(session_action(d.session), SESSION_DISCONNECT);
+        driver_fini(&d);
+    }
+}
+
+Test(session, ends_when_resuming_is_refused)
+{
+    static const struct {
+        enum wire_code code;
+        const char *type;
+    } rows[] = {{CODE_EFENCED, ERROR_TYPE_FENCED}, {CODE_ELOST, ERROR_TYPE_SESSION}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        driver_up(&d);
+        driver_break_link(&d);
+        (void)session_action(d.session);
+        (void)driver_expect(&d, MSG_HELLO);
+        refuse(rows[i].code, rows[i].type);
+        driver_expect_end(&d, rows[i].code, rows[i].type);
+        driver_fini(&d);
+    }
+}
+
+Test(session, tries_again_when_resuming_meets_a_full_broker)
+{
+    driver_up(&d);
+    driver_break_link(&d);
+    (void)session_action(d.session);
+    (void)driver_expect(&d, MSG_HELLO);
+    refuse(CODE_EFULL, ERROR_TYPE_FULL);
+    cr_assert_eq(session_state(d.session), SESSION_CONNECTING);
+    tick(20);
+    driver_greet(&d, true);
+    driver_fini(&d);
+}
+
+Test(session, waits_for_its_own_ghost_to_lose_its_name)
+{
+    driver_init(&d);
+    (void)session_action(d.session);
+    (void)driver_expect(&d, MSG_HELLO); /* arrives, but the answer does not */
+    tick(1000);
+    int64_t ghost_ns = d.now_ns + 11000 * DRIVER_MS;
+    while (session_state(d.session) != SESSION_OVER) {
+        cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
+        (void)driver_expect(&d, MSG_HELLO);
+        refuse(CODE_EDENIED, ERROR_TYPE_NAME_TAKEN);
+        if (session_state(d.session) == SESSION_OVER)
+            break;
+        cr_assert(d.now_ns < ghost_ns);
+        d.now_ns = session_deadline_ns(d.session);
+        session_tick(d.session, d.now_ns);
+    }
+    cr_assert(d.now_ns >= ghost_ns);
+    driver_expect_end(&d, CODE_EDENIED, ERROR_TYPE_NAME_TAKEN);
+    driver_fini(&d);
+}
+
+Test(session, ends_as_the_broker_says)
+{
+    static const enum wire_code codes[] = {CODE_EFENCED, CODE_ELOST};
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        driver_up(&d);
+        driver_say(&d, &(struct msg){
+                           .type = MSG_OVER,
+                           .as.over = {.code = codes[i], .error = driver_error("errbus.silent")}});
+        driver_expect_end(&d, codes[i], "errbus.silent");
+        cr_assert_eq(session_action(d.session), SESSION_DISCONNECT);
+        driver_fini(&d);
+    }
+}
+
+Test(session, leaves_and_is_closed_when_the_broker_agrees)
+{
+    driver_up(&d);
+    session_leave(d.session);
+    session_leave(d.session);
+    cr_assert_eq(session_state(d.session), SESSION_UP);
+    struct msg leave = driver_expect(&d, MSG_LEAVE);
+    cr_assert_eq(leave.as.leave.number, 1);
+    cr_assert_eq(driver_hear(&d).type, MSG_NONE);
+    uint64_t want;
+    cr_assert_eq(session_await(d.session, span_text("bob/x"), 0, true, &want), CODE_ECLOSED);
+    driver_say(&d, &(struct msg){.type = MSG_OVER, .as.over.code = CODE_ECLOSED});
+    driver_expect_end(&d, CODE_ECLOSED, NULL);
+    cr_assert_eq(session_action(d.session), SESSION_DISCONNECT);
+    driver_fini(&d);
+}
+
+Test(session, leaves_at_once_when_it_never_had_a_session)
+{
+    driver_init(&d);
+    session_leave(d.session);
+    driver_expect_end(&d, CODE_ECLOSED, NULL);
+    cr_assert_eq(session_action(d.session), SESSION_DISCONNECT);
+    driver_fini(&d);
+    driver_init(&d);
+    session_fail_party(d.session, driver_error("app.broken"));
+    driver_expect_end(&d, CODE_ECLOSED, "app.broken");
+    cr_assert_eq(session_action(d.session), SESSION_DISCONNECT);
+    driver_fini(&d);
+}
+
+Test(session, fails_at_once_and_still_tells_the_broker)
+{
+    driver_up(&d);
+    session_fail_party(d.session, driver_error("app.broken"));
+    session_fail_party(d.session, driver_error("app.other"));
+    driver_expect_end(&d, CODE_ECLOSED, "app.broken");
+    cr_assert_eq(session_action(d.session), SESSION_NOTHING); /* not before it was told */
+    uint32_t topic;
+    cr_assert_eq(session_topic(d.session, span_text("alice/x"), &topic), CODE_ECLOSED);
+    driver_fini(&d);
+}
+
+Test(session, tells_the_broker_of_a_failed_party_over_reconnects)
+{
+    driver_up(&d);
+    session_fail_party(d.session, driver_error("app.broken"));
+    struct msg fail = driver_expect(&d, MSG_FAIL_PARTY);
+    cr_assert_eq(fail.as.fail_party.number, 1);
+    driver_break_link(&d);
+    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
+    (void)driver_expect(&d, MSG_HELLO);
+    struct msg welcome = driver_welcome(&d, true);
+    driver_say(&d, &welcome);
+    driver_expect_attach(&d);
+    (void)driver_expect(&d, MSG_READY);
+    driver_say(&d, &(struct msg){.type = MSG_ATTACHED});
+    (void)driver_expect(&d, MSG_BEAT);
+    fail = driver_expect(&d, MSG_FAIL_PARTY);
+    cr_assert_eq(fail.as.fail_party.number, 1);
+    driver_say(&d, &(struct msg){
+                       .type = MSG_OVER,
+                       .as.over = {.code = CODE_EFENCED, .error = driver_error("errbus.silent")}});
+    cr_assert_eq(session_action(d.session), SESSION_DISCONNECT);
+    driver_expect_end(&d, CODE_ECLOSED, "app.broken"); /* the first cause stands */
+    driver_fini(&d);
+}
+
+Test(session, ends_when_the_broker_breaks_the_protocol)
+{
+    static const struct msg rows[] = {
+        {.type = MSG_WELCOME, .as.welcome = {.major = 1, .token = 1, .data_endpoint = {"x", 1}}},
+        {.type = MSG_ATTACHED},
+        {.type = MSG_REFUSED, .as.refused = {.code = CODE_EDENIED, .type = {"x", 1}}},
+        {.type = MSG_ACCEPTED, .as.accepted.data_number = 1},
+        {.type = MSG_ACCEPTED, .as.accepted.control_number = 1},
+        {.type = MSG_TOPIC_OPENED, .as.topic_opened.request = 1},
+        {.type = MSG_REFUSAL, .as.refusal = {.topic = 1, .error = {"x", 1}}},
+        {.type = MSG_SUBSCRIBED, .as.subscribed.sub = 1},
+        {.type = MSG_OVER, .as.over.code = CODE_OK},
+        {.type = MSG_OVER, .as.over.code = CODE_EFULL},
+        {.type = MSG_EVENT, .as.event = {.id = 1, .name = {"x", 1}}},
+        {.type = MSG_STATUS_END, .as.status_end.request = 1},
+        {.type = MSG_STATUS_ROW},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        driver_up(&d);
+        driver_say(&d, &rows[i]);
+        driver_expect_end(&d, CODE_EPROTO, ERROR_TYPE_PROTOCOL);
+        driver_fini(&d);
+    }
+}
+
+Test(session, ends_when_a_part_is_no_message)
+{
+    static const struct {
+        const char *bytes;
+        size_t count;
+    } rows[] = {{"", 0},
+                {"\x91", 1},
+                {"\xc1", 1},
+                {"\x91\x05\x00", 3},
+                {"\x92\x05\x01", 3},
+                {"\x91\xcc\xfa", 3}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        driver_up(&d);
+        session_control_in(d.session, d.now_ns, span_of(rows[i].bytes, rows[i].count));
+        driver_expect_end(&d, CODE_EPROTO, ERROR_TYPE_PROTOCOL);
+        driver_fini(&d);
+    }
+}
+
+static void try_welcome(bool is_resumed, struct msg welcome)
+{
+    if (is_resumed) {
+        driver_up(&d);
+        driver_break_link(&d);
+    } else {
+        driver_init(&d);
+    }
+    (void)session_action(d.session);
+    (void)driver_expect(&d, MSG_HELLO);
+    driver_say(&d, &welcome);
+    driver_expect_end(&d, CODE_EPROTO, ERROR_TYPE_PROTOCOL);
+    driver_fini(&d);
+}
+
+Test(session, refuses_a_welcome_to_another_session)
+{
+    struct driver blank = {0};
+    struct msg welcome = driver_welcome(&blank, false);
+    struct msg bad = welcome;
+    bad.as.welcome.major = 2;
+    try_welcome(false, bad);
+    bad = welcome;
+    bad.as.welcome.is_resumed = 1;
+    try_welcome(false, bad);
+    bad = welcome;
+    bad.as.welcome.token = 0;
+    try_welcome(false, bad);
+    bad = welcome;
+    bad.as.welcome.data_number = 1;
+    try_welcome(false, bad);
+    bad = welcome;
+    bad.as.welcome.data_endpoint = span_of("a\0b", 3);
+    try_welcome(false, bad);
+    try_welcome(true, welcome);
+    welcome.as.welcome.is_resumed = 1;
+    bad = welcome;
+    bad.as.welcome.token += 1;
+    try_welcome(true, bad);
+    bad = welcome;
+    bad.as.welcome.broker += 1;
+    try_welcome(true, bad);
+    bad = welcome;
+    bad.as.welcome.control_number = 1;
+    try_welcome(true, bad);
+}
+
+Test(session, reckons_the_clock_of_the_broker)
+{
+    driver_up(&d);
+    uint64_t uncertainty = 0;
+    cr_assert_eq(session_broker_ns(d.session, d.now_ns, &uncertainty),
+                 d.now_ns + DRIVER_BROKER_AHEAD);
+    cr_assert_eq(uncertainty, 0);
+    tick(1000);
+    (void)driver_expect(&d, MSG_BEAT);
+    int64_t sent_ns = d.now_ns;
+    d.now_ns += 4 * DRIVER_MS;
+    driver_say(&d, &(struct msg){.type = MSG_ECHO,
+                                 .as.echo = {.sent_ns = sent_ns, .broker_ns = INT64_MIN}});
+    /* A sample with a longer trip than the one kept: it stays. */
+    cr_assert_eq(session_broker_ns(d.session, d.now_ns, NULL), d.now_ns + DRIVER_BROKER_AHEAD);
+    driver_fini(&d);
+}
+
+Test(session, numbers_its_errors)
+{
+    driver_up(&d);
+    char id[LIMIT_ERROR_ID_BYTES + 1];
+    static const char *const expected[] = {"train/alice/3/1", "train/alice/3/3", "train/alice/3/5"};
+    for (int i = 0; i < 3; i++) {
+        id[session_error_id(d.session, id, sizeof id)] = 0;
+        cr_assert_str_eq(id, expected[i]);
+    }
+    driver_fini(&d);
+}
+
+Test(session, says_progress_again_on_a_new_connection)
+{
+    driver_up(&d);
+    session_progress(d.session, 5000);
+    session_progress(d.session, 7000);
+    cr_assert_eq(driver_expect(&d, MSG_PROGRESS).as.progress.next_within_ms, 7000);
+    cr_assert_eq(driver_hear(&d).type, MSG_NONE);
+    driver_break_link(&d);
+    driver_greet(&d, true);
+    cr_assert_eq(driver_expect(&d, MSG_PROGRESS).as.progress.next_within_ms, 7000);
+    session_progress(d.session, UINT64_MAX);
+    cr_assert_eq(driver_expect(&d, MSG_PROGRESS).as.progress.next_within_ms, LIMIT_PERIOD_MS_MAX);
+    driver_fini(&d);
+}
