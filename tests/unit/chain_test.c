@@ -119,6 +119,21 @@ Test(chain, keeps_the_foremost_cause_the_first)
     cr_assert_eq(chain.links[0].left_out, 1);
 }
 
+Test(chain, prefers_the_foremost_root)
+{
+    clear(5);
+    cause_add(0, 2);
+    cause_add(0, 1); /* a root, and before the other in place */
+    cause_add(2, 3);
+    cause_add(3, 4);
+    for (uint32_t i = 0; i < 5; i++)
+        sizes[i] = 10;
+    select_and_check(5, 20);
+    cr_assert_eq(chain.count, 2);
+    cr_assert_not_null(link_of(4));
+    cr_assert_eq(chain.links[0].left_out, 3);
+}
+
 Test(chain, takes_what_fits_at_one_less_exactly_and_one_more)
 {
     clear(3);

@@ -294,6 +294,38 @@ Test(error, always_has_room_for_the_largest_head_and_root)
     cr_assert_eq(got[0].left_out, 5 + (LIMIT_ERROR_GIVEN - 2) * 6, "theirs count too");
 }
 
+/* Records are measured before it is known what will be left out around them. */
+Test(error, fits_in_every_room_that_its_head_fits_in)
+{
+    enum { COUNT = 60 };
+    struct error_record records[COUNT];
+    size_t head = 0;
+    size_t whole = 0;
+    for (uint32_t i = 0; i < COUNT; i++) {
+        error_record_init(&records[i]);
+        records[i].left_out = i > 0 ? 70000 : 0;
+        records[i].cause_count = 0;
+        for (uint32_t cause = i + 1; i % 4 == 0 && cause < COUNT && cause <= i + 4; cause++)
+            records[i].causes[records[i].cause_count++] = cause;
+    }
+    struct error_record alone = records[0];
+    alone.cause_count = 0;
+    alone.left_out = UINT32_MAX;
+    cr_assert_eq(error_encode(&alone, 1, out, sizeof out, &head), WIRE_OK);
+    cr_assert_eq(error_encode(records, COUNT, out, sizeof out, &whole), WIRE_OK);
+    for (size_t room = head; room <= whole; room++) {
+        size_t bytes = 0;
+        uint32_t count = 0;
+        uint64_t told = 0;
+        cr_assert_eq(error_encode(records, COUNT, out, room, &bytes), WIRE_OK, "in %zu", room);
+        cr_assert_leq(bytes, room);
+        cr_assert_eq(error_decode(span_of(out, bytes), got, COUNT, &count), WIRE_OK);
+        for (uint32_t i = 0; i < count; i++)
+            told += 1 + got[i].left_out;
+        cr_assert_eq(told, COUNT + (COUNT - 1) * UINT64_C(70000));
+    }
+}
+
 Test(error, is_refused_if_its_records_are_none_or_too_many)
 {
     static struct error_record records[LIMIT_ERROR_GIVEN + 1];
