@@ -422,16 +422,21 @@ void cli_print_error(FILE *file, const char *program, const struct bus_error *er
 int cli_report(const struct cli *cli, enum bus_err err, struct bus_error **error)
 {
     int result = cli_exit_of(err);
+    struct bus_error *why = NULL;
+    if (error != NULL) {
+        why = *error;
+        *error = NULL;
+    } else if (err != BUS_OK && cli->bus != NULL) {
+        why = bus_failure(cli->bus); /* the call had no place for it */
+    }
     if (err == BUS_ECLOSED && cli_is_stopped()) {
         result = CLI_OK;
-    } else if (err != BUS_OK && error != NULL && *error != NULL) {
-        cli_print_error(stderr, cli->program, *error);
+    } else if (err != BUS_OK && why != NULL) {
+        cli_print_error(stderr, cli->program, why);
     } else if (err != BUS_OK) {
         fprintf(stderr, "%s: %s\n", cli->program, bus_strerror(err));
     }
-    if (error != NULL) {
-        bus_error_unref(error);
-    }
+    bus_error_unref(&why);
     return result;
 }
 

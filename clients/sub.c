@@ -41,27 +41,19 @@ static void print_value(const struct sub *sub, const struct bus_msg *msg)
     putchar('\n');
 }
 
-/* Begins a line of JSON about the position that was received last. */
-static struct cli_json *begin_line(const struct sub *sub, const char *kind)
-{
-    uint64_t seq = 0;
-    struct cli_json *line = cli_json_new();
-    cli_json_text(line, "kind", kind);
-    cli_json_text(line, "topic", bus_sub_slot(sub->sub, &seq));
-    cli_json_number(line, "seq", (int64_t)seq);
-    return line;
-}
-
 static void print_remote_error(const struct sub *sub, const struct bus_error *error)
 {
+    uint64_t seq = 0;
+    const char *topic = bus_sub_slot(sub->sub, &seq);
     if (sub->cli.is_json) {
-        struct cli_json *line = begin_line(sub, "error");
+        struct cli_json *line = cli_json_new();
+        cli_json_text(line, "kind", "error");
+        cli_json_text(line, "topic", topic);
+        cli_json_number(line, "seq", (int64_t)seq);
         cli_json_error(line, "error", error);
         cli_json_print(&line, stdout);
         return;
     }
-    uint64_t seq = 0;
-    const char *topic = bus_sub_slot(sub->sub, &seq);
     fprintf(stderr, "%s: %s %" PRIu64 " failed\n", sub->cli.program, topic != NULL ? topic : "?",
             seq);
     cli_print_error(stderr, sub->cli.program, error);
@@ -87,14 +79,18 @@ static void print_gap(const struct sub *sub)
 
 static void print_end(const struct sub *sub)
 {
+    uint64_t incarnation = 0;
+    const char *party = bus_sub_slot(sub->sub, &incarnation);
     if (sub->cli.is_json) {
-        struct cli_json *line = begin_line(sub, "end");
+        struct cli_json *line = cli_json_new();
+        cli_json_text(line, "kind", "end");
+        cli_json_text(line, "party", party);
+        cli_json_number(line, "incarnation", (int64_t)incarnation);
         cli_json_print(&line, stdout);
         return;
     }
-    const char *topic = bus_sub_slot(sub->sub, NULL);
-    fprintf(stderr, "%s: %s: the party ended, owing nothing\n", sub->cli.program,
-            topic != NULL ? topic : "?");
+    fprintf(stderr, "%s: %s/%" PRIu64 " ended, owing nothing\n", sub->cli.program,
+            party != NULL ? party : "?", incarnation);
 }
 
 /* Prints what was received.  False: that was no frame, gap or end. */

@@ -85,8 +85,10 @@ static bool collect(const struct aggregator *aggregator, struct harvest *harvest
                                   cli_left_within(&aggregator->cli, aggregator->round_ms), &error);
     bool is_told = err == BUS_OK || err == BUS_ETIMEDOUT || err == BUS_EFAILED;
     if (!is_told) {
+        struct bus_error *mine = bus_error_new("fedavg.gave_up", error, "the aggregator is ending");
+        bus_slot_fail(promise, mine);
+        bus_error_unref(&mine);
         *out_exit = cli_report(&aggregator->cli, err, &error);
-        bus_slot_fail(promise, NULL);
         return false;
     }
     bus_error_unref(&error);

@@ -105,7 +105,7 @@ start aggregator "$build/clients/fedavg" aggregator --data "$data" --min $((silo
     "${silo_names[@]}"
 aggregator=$started
 
-wait "$aggregator" || die "the aggregator ended with $?"
+wait "$aggregator" 2>/dev/null || die "the aggregator ended with $?"
 for ((k = 1; k <= silos; k++)); do
     status=0
     wait "${silo_pids[k - 1]}" 2>/dev/null || status=$?

@@ -77,11 +77,12 @@ static bool agree_on_scale(struct silo *silo, int64_t *out_rounds, int *out_exit
     return true;
 }
 
-/* Fails as asked, while *slot is promised.  True: it still is. */
+/* Fails as asked, when the promise of *slot is in force.  True: it still is. */
 static bool fail_on_purpose(struct silo *silo, int64_t round, struct bus_slot **slot,
                             double update[UPDATE_COUNT], int *out_exit)
 {
     struct bus_error *error = NULL;
+    (void)bus_flush(silo->cli.bus, CLI_CLOSE_MS); /* if it cannot be in force, failing goes on */
     printf("round %lld: fails on purpose: %s\n", (long long)round, fail_names[silo->how]);
     switch (silo->how) {
     case FAIL_RAISE:
