@@ -203,6 +203,40 @@ plant tests/unit/idle_test.c 'Test(idle, a)
     int a = 1;
 }'
 finds '^tests/unit/idle_test.c:3: .* states nothing' tests
+plant tests/unit/idle_test.c 'static int helper(void)
+{
+    return look(1);
+}
+
+Test(idle, calls_what_states_nothing)
+{
+    helper();
+}'
+finds '^tests/unit/idle_test.c:8: .* states nothing' tests
+plant tests/unit/far_test.c '#define SAYS(a) helper(a)
+
+static void helper(int a)
+{
+    cr_assert_eq(a, 1);
+}
+
+static void helper_of_helper(void)
+{
+    SAYS(1);
+}
+
+Test(far, states_through_helpers)
+{
+    helper_of_helper();
+}
+
+Test(far, ends_the_process,
+     .signal = SIGABRT)
+{
+    abort();
+}'
+passes tests
+clean
 
 # ---- headers ----------------------------------------------------------------------------------------
 plant libbus/base/lame.h 'size_t lame(void);'

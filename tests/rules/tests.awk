@@ -1,22 +1,24 @@
 # SPDX-License-Identifier: MPL-2.0
-# tests.awk -- a Criterion program without tests passes, so each must have some; a unit test's suite
-# is named as its file (style.md 31); every test states something that can fail.
-
-function end_test()
-{
-    if (in_test && !states) {
-        printf "%s:%d: %s states nothing\n", last_path, test_line, test_name
-        violations++
-    }
-    in_test = 0
-}
+# tests.awk -- a Criterion program without tests passes, so each must have some; the suite of a unit
+# test is named as its file (style.md 31); and every test can fail: it calls something that states,
+# itself or through helpers, or names the signal or exit code it ends with.
 
 function end_file()
 {
-    end_test()
     if (last_path ~ /^tests\/(unit|corpus|sim|system)\/.*_test\.c$/ && tests == 0) {
         printf "%s:1: has no test\n", last_path
         violations++
+    }
+}
+
+# Keeps which functions a body calls: calls[name] is " a b c ".
+function keep(name, body,    call)
+{
+    while (match(body, /[A-Za-z_][A-Za-z0-9_]* *\(/)) {
+        call = substr(body, RSTART, RLENGTH)
+        sub(/ *\($/, "", call)
+        body = substr(body, RSTART + RLENGTH)
+        calls[name] = calls[name] " " call
     }
 }
 
@@ -24,36 +26,109 @@ FNR == 1 {
     if (NR > 1)
         end_file()
     tests = 0
+    in_body = 0
+    in_macro = 0
+    head = ""
     last_path = FILENAME
     suite = last_path
     sub(/.*\//, "", suite)
     sub(/_test\.c$/, "", suite)
 }
 
+FILENAME !~ /^tests\// {
+    next
+}
+
 {
     text = code($0)
 }
 
-text ~ /^(Test|ParameterizedTest|Theory)\(/ {
-    end_test()
-    tests++
-    in_test = 1
-    states = 0
-    test_line = FNR
-    test_name = $0
-    if (FILENAME ~ /^tests\/unit\// && text ~ /^Test\(/ && text !~ ("^Test\\(" suite "[,)]"))
-        report("the suite of this test is not " suite ": " $0)
+# ---- macros: a name and all its lines ---------------------------------------------------------------
+!in_body && (in_macro || text ~ /^# *define [A-Za-z_][A-Za-z0-9_]*\(/) {
+    if (!in_macro) {
+        macro = text
+        sub(/^# *define /, "", macro)
+        body = macro
+        sub(/\(.*/, "", macro)
+        sub(/^[^)]*\)/, "", body)
+    } else {
+        body = body text
+    }
+    in_macro = text ~ /\\$/
+    if (!in_macro)
+        keep(macro, body)
+    next
 }
 
-# A statement of Criterion's, or a helper that makes one: its name says check, expect or must.
-in_test && text ~ /(cr_|check|expect|must|assert|verify|run_seed|walk|want)/ {
-    states = 1
+# ---- functions and tests ----------------------------------------------------------------------------
+text == "{" && !in_body {
+    in_body = 1
+    body = ""
+    next
 }
-text == "}" {
-    end_test()
+
+text == "}" && in_body {
+    in_body = 0
+    keep(name, body)
+    head = ""
+    next
+}
+
+in_body {
+    body = body " " text
+    next
+}
+
+text ~ /[;}]$/ || text ~ /^#/ {
+    head = ""
+    next
+}
+
+{
+    if (head == "")
+        head_line = FNR
+    head = head text
+    name = head
+    if (head ~ /^(Test|ParameterizedTest|Theory)\(/) {
+        # A head that goes on over lines is named by its first.
+        if (FILENAME ":" head_line != test_at) {
+            test_at = FILENAME ":" head_line
+            test = test_at ": " $0
+            is_test[test] = 1
+            tests++
+            if (FILENAME ~ /^tests\/unit\// && $0 ~ /^Test\(/ && $0 !~ ("^Test\\(" suite "[,)]"))
+                report("the suite of this test is not " suite ": " $0)
+        }
+        name = test
+        if (head ~ /\.(signal|exit_code) *=/)
+            states[name] = 1
+    } else {
+        sub(/\(.*/, "", name)
+        sub(/ +$/, "", name)
+        sub(/.*[ *]/, "", name)
+    }
 }
 
 END {
     end_file()
+    do {
+        changed = 0
+        for (name in calls) {
+            if (name in states)
+                continue
+            count = split(calls[name], called, " ")
+            for (i = 1; i <= count; i++)
+                if (called[i] ~ /^(cr_|must$)/ || called[i] in states) {
+                    states[name] = 1
+                    changed = 1
+                    break
+                }
+        }
+    } while (changed)
+    for (name in is_test)
+        if (!(name in states)) {
+            print name " states nothing"
+            violations++
+        }
     exit violations > 0
 }
