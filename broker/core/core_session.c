@@ -166,7 +166,7 @@ static void session_arm(struct core *core, struct session *session)
     int64_t suspect_ns = session->beat_ns * SUSPECT_HALF_BEATS / 2;
     if (session->control == 0)
         due_ns = session->closed_ns + session->grace_ns;
-    else if (session->is_suspect || suspect_ns >= session->lost_after_ns)
+    else if (session->party == NULL || session->is_suspect || suspect_ns >= session->lost_after_ns)
         due_ns = session->heard_ns + session->lost_after_ns;
     else
         due_ns = session->heard_ns + suspect_ns;

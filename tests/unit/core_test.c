@@ -395,7 +395,7 @@ Test(core, does_not_let_a_leave_overtake_a_commit)
     leave(1, 2);
     EXPECT("");
     commit(1, a, 0, 7);
-    EXPECT("1 < over 13\n11 dropped\n1 dropped\n12 < sub 1 payload 7 x1\n12 < sub 1 end #1\n");
+    EXPECT("1 < over 13\n1 dropped\n11 dropped\n12 < sub 1 payload 7 x1\n12 < sub 1 end #1\n");
 }
 
 Test(core, settles_what_a_leaver_owes)
@@ -408,7 +408,7 @@ Test(core, settles_what_a_leaver_owes)
     reserve(1, a, 0);
     forget();
     leave(1, 1);
-    EXPECT("1 < over 13\n11 dropped\n1 dropped\n"
+    EXPECT("1 < over 13\n1 dropped\n11 dropped\n"
            "3 < party.left alice/1 #0 x1 (party_left of alice)\n"
            "12 < sub 1 error #0 (party_left of alice)\n12 < sub 1 end #1 (party_left of alice)\n");
 }
@@ -532,7 +532,7 @@ Test(core, waits_for_who_has_not_joined_and_not_for_who_has_gone)
     forget();
     join(1);
     leave(1, 0);
-    EXPECT("1 < over 13\n11 dropped\n1 dropped\n12 < sub 0 error #7 (party_left of alice)\n");
+    EXPECT("1 < over 13\n1 dropped\n11 dropped\n12 < sub 0 error #7 (party_left of alice)\n");
     await_slot(2, 2, "alice/other", 0);
     EXPECT("12 < sub 0 error #0 (party_left of alice)\n");
 }
