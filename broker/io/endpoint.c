@@ -19,6 +19,13 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
+/* The file of an ipc endpoint; NULL: it has none. */
+static const char *path_of(const char *endpoint)
+{
+    const char *path = begins(endpoint, ipc) ? endpoint + strlen(ipc) : NULL;
+    return path != NULL && path[0] != '@' ? path : NULL;
+}
+
 /* 0: nobody listens at this path; otherwise why it cannot be had. */
 static int path_fault(const char *path)
 {
@@ -60,15 +67,12 @@ static const char *fault_text(int fault)
 /* 0, or why not. */
 static int bind_fault(void *socket, const char *endpoint)
 {
-    if (begins(endpoint, ipc)) {
-        const char *path = endpoint + strlen(ipc);
-        bool is_path = path[0] != '*' && path[0] != '@';
-        int fault = is_path ? path_fault(path) : 0;
-        if (fault != 0)
-            return fault;
-    } else if (!begins(endpoint, tcp)) {
+    int fault = path_of(endpoint) != NULL ? path_fault(path_of(endpoint)) : 0;
+    if (fault != 0)
+        return fault;
+    /* A path of libzmq's choosing would be relative to a folder that clients do not know. */
+    if ((!begins(endpoint, tcp) && !begins(endpoint, ipc)) || strcmp(endpoint, "ipc://*") == 0)
         return EINVAL;
-    }
     int wants_v6 = strchr(endpoint, '[') != NULL;
     if (zmq_setsockopt(socket, ZMQ_IPV6, &wants_v6, sizeof wants_v6) != 0)
         return errno;
@@ -86,6 +90,12 @@ bool endpoint_bind(void *socket, const char *endpoint, char out_real[LIMIT_ENDPO
         snprintf(complaint, ENDPOINT_COMPLAINT_BYTES, "cannot listen at %s: %s", endpoint,
                  fault_text(fault));
     return fault == 0;
+}
+
+void endpoint_remove(const char *endpoint)
+{
+    if (path_of(endpoint) != NULL)
+        unlink(path_of(endpoint)); /* that it is gone is all we want */
 }
 
 /* Where the port of tcp://HOST:PORT begins; NULL: none. */

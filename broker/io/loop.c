@@ -45,7 +45,8 @@ struct channel {
     enum lane lane;
     void *socket;
     void *monitor;
-    char endpoint[LIMIT_ENDPOINT_BYTES];
+    char asked[LIMIT_ENDPOINT_BYTES];    /* as it was configured */
+    char endpoint[LIMIT_ENDPOINT_BYTES]; /* as it was bound; empty: not listening */
 };
 
 struct loop {
@@ -348,15 +349,21 @@ static void tick(struct loop *loop)
     carry_out(loop);
 }
 
+/* zmq_unbind() would close all connections that came in by the endpoint: it is left alone. */
+static void remove_endpoints(struct loop *loop)
+{
+    for (int i = 0; i < LANE_COUNT; i++) {
+        if (loop->channels[i].endpoint[0] != '\0')
+            endpoint_remove(loop->channels[i].asked);
+        loop->channels[i].endpoint[0] = '\0';
+    }
+}
+
 static void begin_stop(struct loop *loop)
 {
     struct gate_now now = clock_now(&loop->clock);
     loop->is_stopping = true;
     loop->stop_deadline_ns = now.now_ns + STOP_MS * NS_PER_MS;
-    for (int i = 0; i < LANE_COUNT; i++)
-        if (zmq_unbind(loop->channels[i].socket, loop->channels[i].endpoint) != 0)
-            log_line(LOG_INFO, "%s: cannot stop listening: %s", lane_name((enum lane)i),
-                     zmq_strerror(errno));
     log_line(LOG_INFO, "stopping");
     gate_stop(loop->gate, now);
     carry_out(loop);
@@ -366,8 +373,10 @@ static void read_signals(struct loop *loop)
 {
     struct signalfd_siginfo info;
     while (read(loop->signal_fd, &info, sizeof info) == sizeof info) {
-        if (loop->is_stopping)
+        if (loop->is_stopping) {
+            remove_endpoints(loop);
             _exit(128 + (int)info.ssi_signo);
+        }
         begin_stop(loop);
     }
 }
@@ -402,9 +411,11 @@ static void sleep_until_news(struct loop *loop)
         read_signals(loop);
 }
 
+/* Stopped, and nobody is left to hear of it, or the time is up. */
 static bool is_over(const struct loop *loop)
 {
     return loop->is_stopping && (core_session_count(gate_core(loop->gate)) == 0 ||
+                                 loop->peers.lanes[LANE_CONTROL].count == 0 ||
                                  clock_monotonic_ns() >= loop->stop_deadline_ns);
 }
 
@@ -470,6 +481,7 @@ static bool open_channel(struct loop *loop, enum lane lane, const char *endpoint
                                                 "inproc://monitor-data"};
     struct channel *channel = &loop->channels[lane];
     channel->lane = lane;
+    snprintf(channel->asked, sizeof channel->asked, "%s", endpoint);
     channel->socket = zmq_socket(loop->context, ZMQ_ROUTER);
     channel->monitor = zmq_socket(loop->context, ZMQ_PAIR);
     if (channel->socket == NULL || channel->monitor == NULL || !set_options(channel) ||
@@ -485,6 +497,7 @@ static bool open_channel(struct loop *loop, enum lane lane, const char *endpoint
     }
     char fault[ENDPOINT_COMPLAINT_BYTES];
     if (!endpoint_bind(channel->socket, endpoint, channel->endpoint, fault)) {
+        channel->endpoint[0] = '\0';
         snprintf(complaint, LOOP_COMPLAINT_BYTES, "%s: %.1000s", lane_name(lane), fault);
         return false;
     }
@@ -587,6 +600,7 @@ void loop_close(struct loop **loop)
     *loop = NULL;
     if (old == NULL)
         return;
+    remove_endpoints(old);
     release_signals(old);
     for (int i = 0; i < LANE_COUNT; i++)
         close_channel(&old->channels[i]);

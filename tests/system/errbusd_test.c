@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* errbusd_test.c -- the daemon as its operator meets it: how it starts, refuses to, and ends. */
+#include "tests/lib/broker.h"
+#include "tests/lib/folder.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <zmq.h>
+
+/* A bound against hanging. */
+#define SOON_MS 20000
+/* What errbusd promises for its end. */
+#define END_MS 2000
+
+static struct folder folder;
+
+static void set_up(void)
+{
+    cr_assert(folder_make(&folder));
+}
+
+static void tear_down(void)
+{
+    folder_fini(&folder);
+}
+
+TestSuite(errbusd, .init = set_up, .fini = tear_down, .timeout = 60);
+
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* It ends with this code and one line on standard error, which has this in it. */
+static void expect_refusal(const char *const *argv, int code, const char *words)
+{
+    struct process process = {.pid = 0};
+    cr_assert(process_start(&process, argv, NULL));
+    cr_expect_eq(process_wait(&process, SOON_MS), code, "%s", process_complained(&process));
+    const char *complaint = process_complained(&process);
+    const char *newline = strchr(complaint, '\n');
+    cr_expect_str_empty(process_said(&process));
+    cr_expect_not_null(strstr(complaint, words), "'%s' is not in: %s", words, complaint);
+    cr_expect(newline != NULL && newline[1] == '\0', "not one line: %s", complaint);
+    cr_expect(strncmp(complaint, "errbusd: ", 9) == 0, "%s", complaint);
+    process_fini(&process);
+}
+
+/* ---- a party that knows just enough ------------------------------------------------------------ */
+
+/* [1 HELLO, 1, 0, "t", b"", "job", "p", 0, 0, 1000, 5000, 1000, "", 1] */
+static const char hello[] = "\x9e\x01\x01\x00\xa1t\xc4\x00\xa3job\xa1p\x00\x00\xcd\x03\xe8\xcd\x13"
+                            "\x88\xcd\x03\xe8\xa0\x01";
+enum { HELLO_BYTES = sizeof hello - 1, WELCOME = 64, BYE = 80 };
+
+/* Reads one message: its number. */
+static int receive_number(void *socket)
+{
+    unsigned char bytes[4096];
+    int count = zmq_recv(socket, bytes, sizeof bytes, 0);
+    cr_assert_gt(count, 1, "%s", zmq_strerror(errno));
+    return bytes[1];
+}
+
+static void *dial(void *context, const char *endpoint)
+{
+    int timeout_ms = SOON_MS;
+    int linger_ms = 0;
+    void *socket = zmq_socket(context, ZMQ_DEALER);
+    cr_assert_not_null(socket);
+    zmq_setsockopt(socket, ZMQ_RCVTIMEO, &timeout_ms, sizeof timeout_ms);
+    zmq_setsockopt(socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
+    cr_assert_eq(zmq_connect(socket, endpoint), 0);
+    return socket;
+}
+
+/* Says HELLO, is welcomed, and hears BYE when the broker stops; it ends within its bound. */
+static void expect_service(struct broker *broker)
+{
+    void *context = zmq_ctx_new();
+    void *socket = dial(context, broker->control);
+    cr_assert_eq(zmq_send(socket, hello, HELLO_BYTES, 0), HELLO_BYTES);
+    cr_expect_eq(receive_number(socket), WELCOME);
+    int64_t began_ms = test_now_ms();
+    cr_expect_eq(broker_stop(broker, SOON_MS), 0, "%s", process_complained(&broker->process));
+    /* The bound with room for a loaded machine; SOON_MS would be a hang. */
+    cr_expect_lt(test_now_ms() - began_ms, 5 * END_MS);
+    cr_expect_eq(receive_number(socket), BYE);
+    zmq_close(socket);
+    zmq_ctx_term(context);
+}
+
+Test(errbusd, starts_serves_and_ends_on_sigterm)
+{
+    struct broker broker;
+    cr_assert(broker_start(&broker, NULL), "%s", process_complained(&broker.process));
+    cr_expect(strncmp(broker.control, "tcp://127.0.0.1:", 16) == 0, "%s", broker.control);
+    cr_expect_str_neq(broker.control, broker.data);
+    expect_service(&broker);
+    cr_expect_str_empty(process_complained(&broker.process));
+    broker_fini(&broker);
+}
+
+Test(errbusd, ends_on_sigint_with_nobody_there)
+{
+    struct broker broker;
+    cr_assert(broker_start(&broker, WORDS("--journal", "none")));
+    process_signal(&broker.process, SIGINT);
+    cr_expect_eq(process_wait(&broker.process, SOON_MS), 0);
+    broker_fini(&broker);
+}
+
+Test(errbusd, serves_over_ipc_and_removes_its_files)
+{
+    struct broker broker;
+    char control[FOLDER_PATH_BYTES_MAX + 16];
+    char data[FOLDER_PATH_BYTES_MAX + 16];
+    snprintf(control, sizeof control, "ipc://%s/control", folder.path);
+    snprintf(data, sizeof data, "ipc://%s/data", folder.path);
+    cr_assert(broker_start(&broker, WORDS("--control", control, "--data", data)));
+    cr_expect_str_eq(broker.control, control);
+    cr_expect_str_eq(broker.data, data);
+    /* A path that a broker listens on is not taken away from it. */
+    expect_refusal(WORDS("errbusd", "--control", control, "--data", "tcp://127.0.0.1:*"), 1,
+                   "in use");
+    expect_service(&broker);
+    broker_fini(&broker);
+    cr_expect_eq(access(control + 6, F_OK), -1);
+    cr_expect_eq(access(data + 6, F_OK), -1);
+}
+
+Test(errbusd, replaces_the_socket_of_a_dead_broker_and_no_other_file)
+{
+    struct broker broker;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    char path[FOLDER_PATH_BYTES_MAX];
+    char control[FOLDER_PATH_BYTES_MAX + 16];
+    snprintf(address.sun_path, sizeof address.sun_path, "%.90s/stale", folder.path);
+    snprintf(control, sizeof control, "ipc://%s", address.sun_path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
+    close(fd);
+    cr_assert_eq(access(address.sun_path, F_OK), 0);
+    cr_assert(broker_start(&broker, WORDS("--control", control)), "%s",
+              process_complained(&broker.process));
+    expect_service(&broker);
+    broker_fini(&broker);
+
+    cr_assert(folder_write(&folder, "precious", "text", path));
+    snprintf(control, sizeof control, "ipc://%s", path);
+    expect_refusal(WORDS("errbusd", "--control", control), 1, "no socket");
+    cr_expect_eq(access(path, F_OK), 0);
+}
+
+Test(errbusd, refuses_what_it_cannot_have)
+{
+    struct broker broker;
+    cr_assert(broker_start(&broker, NULL));
+    expect_refusal(WORDS("errbusd", "--control", broker.control), 1, "in use");
+    expect_refusal(WORDS("errbusd", "--control", "tcp://127.0.0.1:*", "--data", broker.data), 1,
+                   "in use");
+    broker_fini(&broker);
+    expect_refusal(WORDS("errbusd", "--control", "tcp://192.0.2.1:*"), 1, "no such address");
+    expect_refusal(WORDS("errbusd", "--control", "udp://127.0.0.1:1"), 1, "not an endpoint");
+    expect_refusal(WORDS("errbusd", "--control", "tcp://127.0.0.1"), 1, "not an endpoint");
+    expect_refusal(WORDS("errbusd", "--control", "ipc:///nonexistent/x"), 1, "No such file");
+}
+
+Test(errbusd, refuses_what_it_does_not_know)
+{
+    char path[FOLDER_PATH_BYTES_MAX];
+    char words[2 * FOLDER_PATH_BYTES_MAX];
+    expect_refusal(WORDS("errbusd", "--frobnicate"), 2, "--frobnicate");
+    expect_refusal(WORDS("errbusd", "here"), 2, "here");
+    expect_refusal(WORDS("errbusd", "--journal", "/var/lib/errbus"), 2, "'none'");
+    cr_assert(folder_write(&folder, "cfg", "# one\nverbose = yes\nfrobnicate = 1\n", path));
+    snprintf(words, sizeof words, "%s:3: unknown key 'frobnicate'", path);
+    expect_refusal(WORDS("errbusd", "--config", path), 2, words);
+}
+
+Test(errbusd, takes_its_options_from_a_file)
+{
+    struct broker broker;
+    char path[FOLDER_PATH_BYTES_MAX];
+    cr_assert(
+        folder_write(&folder, "cfg", "linger = 5s\nverbose = yes\ntopic-window = 1M\n", path));
+    cr_assert(broker_start(&broker, WORDS("--config", path)));
+    expect_service(&broker);
+    /* Verbose: it tells who came. */
+    cr_expect_not_null(strstr(process_complained(&broker.process), "stopping"));
+    broker_fini(&broker);
+}
+
+Test(errbusd, says_so_when_no_descriptors_are_left)
+{
+    struct process process = {.pid = 0};
+    /* The limit is the child's: a shell lowers it for errbusd alone. */
+    char path[4096];
+    char command[4200];
+    snprintf(command, sizeof command, "ulimit -n 16; exec '%s'",
+             process_path("errbusd", path, sizeof path));
+    cr_assert(process_start(&process, WORDS("/bin/sh", "-c", command), NULL));
+    cr_expect_eq(process_wait(&process, SOON_MS), 1);
+    cr_expect_str_eq(process_complained(&process),
+                     "errbusd: cannot start: no file descriptors left\n");
+    process_fini(&process);
+}
+
+Test(errbusd, prints_version_and_help)
+{
+    struct process process = {.pid = 0};
+    cr_assert(process_start(&process, WORDS("errbusd", "--version"), NULL));
+    cr_expect_eq(process_wait(&process, SOON_MS), 0);
+    cr_expect(strncmp(process_said(&process), "errbusd ", 8) == 0);
+    process_fini(&process);
+    cr_assert(process_start(&process, WORDS("errbusd", "--help"), NULL));
+    cr_expect_eq(process_wait(&process, SOON_MS), 0);
+    cr_expect_not_null(strstr(process_said(&process), "--control ENDPOINT"));
+    cr_expect_str_empty(process_complained(&process));
+    process_fini(&process);
+}
