@@ -281,12 +281,12 @@ Test(cli, goes_on_where_a_durable_name_was)
 {
     struct process sub;
     for (int i = 0; i < 3; i++) {
-        char value[8];
+        char value[16];
         snprintf(value, sizeof value, "%d", i);
         run_pub("alice", "w", value);
     }
     for (int i = 0; i < 3; i++) {
-        char value[8];
+        char value[16];
         snprintf(value, sizeof value, "%d\n", i);
         start(&sub, "sub", "-p", "bob", "--durable", "steps", "-C", "1", "alice/w", NULL);
         expect_exit(&sub, 0);
