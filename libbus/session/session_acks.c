@@ -248,11 +248,16 @@ void acks_taken(struct session *session, struct inbox_sub *sub)
         talk(session, sub);
 }
 
+static bool has_news(const struct inbox_sub *sub)
+{
+    return sub->taken != sub->taken_told || (!sub->is_durable && !list_is_empty(&sub->dirty));
+}
+
 void acks_beat(struct session *session)
 {
     struct inbox_sub *sub = NULL;
     while ((sub = pool_next(&session->inbox.subs, sub != NULL ? sub->id : 0)) != NULL)
-        if (sub->taken != sub->taken_told || (!sub->is_durable && !list_is_empty(&sub->dirty)))
+        if (has_news(sub))
             talk(session, sub);
     session->wants_taken.is_due = session->wants_taken.taken != session->wants_taken.told;
 }
@@ -293,9 +298,11 @@ bool acks_message(struct session *session, struct msg *out)
     }
     while (!list_is_empty(&session->talk)) {
         struct inbox_sub *sub = sub_of_talk(session->talk.next);
-        if (sub_message(sub, out))
+        bool is_any = sub_message(sub, out);
+        if (!has_news(sub))
+            list_remove(&sub->talk);
+        if (is_any)
             return true;
-        list_remove(&sub->talk);
     }
     return false;
 }

@@ -131,7 +131,7 @@ enum wire_code session_topic(struct session *session, struct span name, uint32_t
         return CODE_EINVAL;
     if (!span_equal(topic_party(name), session->options.party))
         return CODE_EDENIED;
-    struct own_topic *topic;
+    struct own_topic *topic = NULL;
     enum wire_code code = own_topics_open(&session->own, name, &topic);
     if (code == CODE_OK)
         *out_topic = topic->id;
@@ -236,7 +236,7 @@ enum wire_code session_publish(struct session *session, int64_t now_ns, uint32_t
                                const struct span *values, size_t count, uint64_t *out_first_seq)
 {
     session_see_time(session, now_ns);
-    struct own_topic *topic;
+    struct own_topic *topic = NULL;
     struct need need = {0};
     enum wire_code code = writable(session, topic_id, &topic);
     if (code != CODE_OK)
@@ -295,7 +295,7 @@ enum wire_code session_reserve(struct session *session, int64_t now_ns, uint32_t
                                uint64_t *out_seq)
 {
     session_see_time(session, now_ns);
-    struct own_topic *topic;
+    struct own_topic *topic = NULL;
     enum wire_code code = writable(session, topic_id, &topic);
     if (code != CODE_OK)
         return code;
@@ -360,7 +360,7 @@ enum wire_code session_commit(struct session *session, int64_t now_ns, uint32_t 
                               uint64_t seq, struct span value)
 {
     session_see_time(session, now_ns);
-    struct own_topic *topic;
+    struct own_topic *topic = NULL;
     struct own_slot *slot;
     enum wire_code code = settleable(session, topic_id, &topic);
     if (code == CODE_OK)
@@ -393,7 +393,7 @@ enum wire_code session_commit_owned(struct session *session, int64_t now_ns, uin
         return code;
     }
     session_see_time(session, now_ns);
-    struct own_topic *topic;
+    struct own_topic *topic = NULL;
     struct own_slot *slot;
     enum wire_code code = settleable(session, topic_id, &topic);
     if (code == CODE_OK)
@@ -414,7 +414,7 @@ void session_fail(struct session *session, int64_t now_ns, uint32_t topic_id, ui
 {
     session_see_time(session, now_ns);
     must(error.bytes > 0 && error.bytes <= LIMIT_ERROR_BYTES);
-    struct own_topic *topic;
+    struct own_topic *topic = NULL;
     if (settleable(session, topic_id, &topic) != CODE_OK)
         return; /* the broker settles what the party owed */
     struct own_slot *slot = own_slot_find(&session->own, topic, seq);
@@ -452,7 +452,7 @@ enum wire_code session_retract(struct session *session, uint32_t topic_id, uint6
                                struct span error, uint64_t *out_number)
 {
     must(error.bytes > 0 && error.bytes <= LIMIT_ERROR_BYTES);
-    struct own_topic *topic;
+    struct own_topic *topic = NULL;
     enum wire_code code = writable(session, topic_id, &topic);
     if (code != CODE_OK)
         return code;

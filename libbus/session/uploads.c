@@ -150,6 +150,7 @@ enum uploads_verdict uploads_accept(struct uploads *uploads, uint32_t topic, uin
 
 void uploads_rewind(struct uploads *uploads)
 {
+    uploads->turn = NULL;
     LIST_EACH(link, &uploads->items)
     {
         owner(link)->sent = 0;

@@ -1,0 +1,693 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* Promising, keeping and failing: numbers, credit, room, chunks, refusals, marks. */
+#include "libbus/session/session.h"
+
+#include "tests/unit/session_driver.h"
+
+enum { WIDE = 1 << 30 };
+static struct driver d;
+
+static enum wire_code publish(uint32_t topic, const char *text)
+{
+    struct span value = span_text(text);
+    return session_publish(d.session, d.now_ns, topic, &value, 1, NULL);
+}
+
+static enum wire_code publish_bytes(uint32_t topic, size_t bytes)
+{
+    void *data = calloc(1, bytes + 1);
+    struct span value = span_of(data, bytes);
+    enum wire_code code = session_publish(d.session, d.now_ns, topic, &value, 1, NULL);
+    free(data);
+    return code;
+}
+
+static uint64_t reserve(uint32_t topic, uint64_t value_bytes_max)
+{
+    uint64_t seq = UINT64_MAX;
+    cr_assert_eq(session_reserve(d.session, d.now_ns, topic, -1, -1, value_bytes_max, &seq),
+                 CODE_OK);
+    return seq;
+}
+
+static void credit(uint32_t number, uint64_t limit_bytes)
+{
+    driver_say(&d, &(struct msg){.type = MSG_CREDIT,
+                                 .as.credit = {.topic = number, .limit_bytes = limit_bytes}});
+}
+
+static void chunked(uint32_t number, uint64_t seq, uint64_t bytes)
+{
+    driver_say(&d, &(struct msg){.type = MSG_CHUNKED,
+                                 .as.chunked = {.topic = number, .seq = seq, .bytes = bytes}});
+}
+
+static void refuse(uint32_t topic, uint64_t seq, uint64_t number)
+{
+    driver_say(&d, &(struct msg){.type = MSG_REFUSAL,
+                                 .as.refusal = {.topic = topic,
+                                                .seq = seq,
+                                                .number = number,
+                                                .error = driver_error("errbus.too_late")}});
+}
+
+/* The next part is a batch with this number; its frames are read into out. */
+static uint32_t expect_batch(uint64_t number, struct frame *out, uint32_t room)
+{
+    static struct buffer *part;
+    buffer_unref(&part);
+    part = driver_part(&d);
+    cr_assert_not_null(part);
+    struct batch_reader reader;
+    cr_assert_eq(batch_reader_init(&reader, buffer_span(part)), WIRE_OK);
+    cr_assert_eq(reader.number, number, "number %llu", (unsigned long long)reader.number);
+    uint32_t count = 0;
+    enum wire_err err;
+    struct frame frame;
+    while ((err = batch_reader_next(&reader, &frame)) == WIRE_OK) {
+        cr_assert_lt(count, room);
+        out[count++] = frame;
+    }
+    cr_assert_eq(err, WIRE_EMPTY);
+    return count;
+}
+
+static void expect_no_part(void)
+{
+    cr_assert_null(session_data_out(d.session, d.now_ns));
+}
+
+/* The next part is one chunk at this offset. */
+static void expect_chunk(uint64_t seq, uint64_t offset)
+{
+    struct frame frame;
+    struct frame_chunk chunk;
+    cr_assert_eq(expect_batch(0, &frame, 1), 1);
+    cr_assert_eq(frame.flags & FRAME_KIND_MASK, FRAME_CHUNK);
+    cr_assert_eq(frame.seq, seq);
+    cr_assert_eq(frame_chunk_decode(frame.value, &chunk), WIRE_OK);
+    cr_assert_eq(chunk.offset, offset, "offset %llu", (unsigned long long)chunk.offset);
+    bool is_last = chunk.offset + chunk.bytes.bytes == chunk.total_bytes;
+    cr_assert_eq((frame.flags & FRAME_LAST_CHUNK) != 0, is_last);
+}
+
+static void resume(void)
+{
+    driver_break_link(&d);
+    driver_greet(&d, true);
+}
+
+/* ---- topics ---------------------------------------------------------------------------------- */
+
+Test(session_write, opens_topics_of_its_own_alone)
+{
+    driver_up(&d);
+    uint32_t topic, again;
+    cr_assert_eq(session_topic(d.session, span_text("bob/x"), &topic), CODE_EDENIED);
+    cr_assert_eq(session_topic(d.session, span_text("alice"), &topic), CODE_EINVAL);
+    cr_assert_eq(session_topic(d.session, span_text("alice/+"), &topic), CODE_EINVAL);
+    cr_assert_eq(session_topic(d.session, span_text(""), &topic), CODE_EINVAL);
+    cr_assert_eq(session_topic(d.session, span_text("alice/x"), &topic), CODE_OK);
+    cr_assert_eq(session_topic(d.session, span_text("alice/x"), &again), CODE_OK);
+    cr_assert_eq(topic, again);
+    cr_assert_eq(publish(topic, "early"), CODE_ETIMEDOUT);
+    cr_assert_eq(publish(topic + 1, "nowhere"), CODE_EINVAL);
+    struct msg open = driver_expect(&d, MSG_TOPIC_OPEN);
+    cr_assert(span_equal(open.as.topic_open.topic, span_text("alice/x")));
+    cr_assert_eq(driver_hear(&d).type, MSG_NONE);
+    driver_fini(&d);
+}
+
+Test(session_write, asks_for_a_topic_again_on_a_new_connection)
+{
+    driver_up(&d);
+    uint32_t topic;
+    cr_assert_eq(session_topic(d.session, span_text("alice/x"), &topic), CODE_OK);
+    (void)driver_expect(&d, MSG_TOPIC_OPEN);
+    resume();
+    credit(9, 1000); /* of the topic whose answer was lost */
+    struct msg open = driver_expect(&d, MSG_TOPIC_OPEN);
+    driver_say(&d, &(struct msg){.type = MSG_TOPIC_OPENED,
+                                 .as.topic_opened = {.request = open.as.topic_open.request,
+                                                     .topic = 9,
+                                                     .next_seq = 40,
+                                                     .limit_bytes = 1000}});
+    cr_assert_eq(reserve(topic, 0), 40);
+    resume();
+    cr_assert_eq(driver_hear(&d).type, MSG_NONE); /* known now */
+    driver_fini(&d);
+}
+
+Test(session_write, gives_the_code_of_a_refused_topic)
+{
+    driver_up(&d);
+    uint32_t topic;
+    cr_assert_eq(session_topic(d.session, span_text("alice/x"), &topic), CODE_OK);
+    struct msg open = driver_expect(&d, MSG_TOPIC_OPEN);
+    driver_say(&d, &(struct msg){.type = MSG_TOPIC_OPENED,
+                                 .as.topic_opened = {.request = open.as.topic_open.request,
+                                                     .code = CODE_EFULL}});
+    uint64_t seq;
+    cr_assert_eq(publish(topic, "x"), CODE_EFULL);
+    cr_assert_eq(session_reserve(d.session, d.now_ns, topic, -1, -1, 0, &seq), CODE_EFULL);
+    driver_fini(&d);
+}
+
+Test(session_write, refuses_two_topics_of_one_number)
+{
+    driver_up(&d);
+    (void)driver_topic(&d, "alice/x", 1, WIDE);
+    uint32_t topic;
+    cr_assert_eq(session_topic(d.session, span_text("alice/y"), &topic), CODE_OK);
+    struct msg open = driver_expect(&d, MSG_TOPIC_OPEN);
+    driver_say(
+        &d, &(struct msg){.type = MSG_TOPIC_OPENED,
+                          .as.topic_opened = {.request = open.as.topic_open.request, .topic = 1}});
+    driver_expect_end(&d, CODE_EPROTO, ERROR_TYPE_PROTOCOL);
+    driver_fini(&d);
+}
+
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+Test(session_write, sends_what_is_there_in_one_batch)
+{
+    driver_up(&d);
+    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    uint32_t y = driver_topic(&d, "alice/y", 2, WIDE);
+    expect_no_part();
+    uint64_t first;
+    struct span values[] = {span_text("one"), SPAN_NONE, span_text("three")};
+    cr_assert_eq(session_publish(d.session, d.now_ns, x, values, 3, &first), CODE_OK);
+    cr_assert_eq(first, 0);
+    cr_assert_eq(publish(y, "other"), CODE_OK);
+    cr_assert_eq(reserve(x, 100), 3);
+    cr_assert_eq(session_commit(d.session, d.now_ns, x, 3, span_text("kept")), CODE_OK);
+    struct frame frames[8];
+    cr_assert_eq(expect_batch(1, frames, 8), 6);
+    static const struct {
+        unsigned kind;
+        uint32_t topic;
+        uint64_t seq;
+        const char *value;
+    } rows[] = {{FRAME_VALUE, 1, 0, "one"},   {FRAME_VALUE, 1, 1, ""},
+                {FRAME_VALUE, 1, 2, "three"}, {FRAME_VALUE, 2, 0, "other"},
+                {FRAME_RESERVE, 1, 3, NULL},  {FRAME_COMMIT, 1, 3, "kept"}};
+    for (size_t i = 0; i < 6; i++) {
+        cr_assert_eq(frames[i].flags, rows[i].kind);
+        cr_assert_eq(frames[i].topic, rows[i].topic);
+        cr_assert_eq(frames[i].seq, rows[i].seq);
+        cr_assert_eq(frames[i].attempt, 1);
+        cr_assert_eq(frames[i].delivery, 1);
+        cr_assert_eq(frames[i].reply_to, FRAME_NO_REPLY);
+        cr_assert_eq(frames[i].stamp_ns, d.now_ns + DRIVER_BROKER_AHEAD);
+        if (rows[i].value != NULL)
+            cr_assert(span_equal(frames[i].value, span_text(rows[i].value)));
+    }
+    struct frame_reserve promise;
+    cr_assert_eq(frame_reserve_decode(frames[4].value, &promise), WIRE_OK);
+    cr_assert_eq(promise.value_bytes_max, 100);
+    cr_assert_eq(promise.deadline_ms, -1);
+    expect_no_part();
+    cr_assert_eq(publish(x, "later"), CODE_OK);
+    cr_assert_eq(expect_batch(7, frames, 8), 1);
+    driver_fini(&d);
+}
+
+Test(session_write, sends_again_what_was_not_accepted)
+{
+    driver_up(&d);
+    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    struct frame frames[8];
+    for (uint64_t i = 0; i < 4; i++) {
+        cr_assert_eq(publish(x, "a"), CODE_OK);
+        cr_assert_eq(publish(x, "b"), CODE_OK);
+        cr_assert_eq(expect_batch(1 + 2 * i, frames, 8), 2);
+    }
+    driver_accept(&d, 2, 0);
+    cr_assert_eq(publish(x, "unsent"), CODE_OK);
+    d.data_number = 5; /* half of the batch 5..6 */
+    resume();
+    cr_assert_eq(expect_batch(5, frames, 8), 2);
+    cr_assert_eq(expect_batch(7, frames, 8), 2);
+    cr_assert_eq(frames[0].seq, 6);
+    cr_assert_eq(expect_batch(9, frames, 8), 1);
+    expect_no_part();
+    driver_accept(&d, 9, 0);
+    cr_assert_eq(session_state(d.session), SESSION_UP);
+    driver_accept(&d, 10, 0);
+    driver_expect_end(&d, CODE_EPROTO, ERROR_TYPE_PROTOCOL);
+    driver_fini(&d);
+}
+
+Test(session_write, chooses_numbers_upwards)
+{
+    driver_up(&d);
+    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    uint64_t seq;
+    cr_assert_eq(session_reserve(d.session, d.now_ns, x, 7, 100, 0, &seq), CODE_OK);
+    cr_assert_eq(seq, 7);
+    cr_assert_eq(session_reserve(d.session, d.now_ns, x, 7, -1, 0, &seq), CODE_ESETTLED);
+    cr_assert_eq(session_reserve(d.session, d.now_ns, x, 0, -1, 0, &seq), CODE_ESETTLED);
+    cr_assert_eq(session_reserve(d.session, d.now_ns, x, -2, -1, 0, &seq), CODE_EINVAL);
+    cr_assert_eq(session_reserve(d.session, d.now_ns, x, 8, -2, 0, &seq), CODE_EINVAL);
+    cr_assert_eq(session_reserve(d.session, d.now_ns, x, INT64_MAX, -1, 0, &seq), CODE_EFULL);
+    cr_assert_eq(reserve(x, 0), 8);
+    driver_fini(&d);
+}
+
+/* ---- credit and room ------------------------------------------------------------------------- */
+
+Test(session_write, stops_when_credit_is_used_up)
+{
+    driver_up(&d);
+    enum { FRAME = FRAME_HEADER_BYTES + 8 };
+    uint32_t x = driver_topic(&d, "alice/x", 1, 2 * FRAME);
+    cr_assert_eq(publish(x, "12345678"), CODE_OK);
+    cr_assert_eq(publish(x, "12345678"), CODE_OK); /* used == limit now */
+    cr_assert_eq(publish(x, "1"), CODE_ETIMEDOUT);
+    credit(1, 2 * FRAME + 1);
+    cr_assert(session_news(d.session).is_credit);
+    cr_assert_eq(publish_bytes(x, 100000), CODE_OK); /* one frame is let in alone */
+    cr_assert_eq(publish(x, ""), CODE_ETIMEDOUT);
+    credit(1, 1); /* only grows */
+    credit(1, 2 * FRAME + frame_total(100000));
+    cr_assert_eq(publish(x, ""), CODE_ETIMEDOUT);
+    credit(1, 2 * FRAME + frame_total(100000) + 1);
+    uint64_t seq;
+    cr_assert_eq(session_reserve(d.session, d.now_ns, x, -1, -1, 1000, &seq), CODE_OK);
+    uint64_t used = 2 * FRAME + frame_total(100000) + COST_SLOT_BYTES + 1000;
+    credit(1, used);
+    cr_assert_eq(session_reserve(d.session, d.now_ns, x, -1, -1, 0, &seq), CODE_ETIMEDOUT);
+    /* Settling waits for nothing. */
+    cr_assert_eq(session_commit(d.session, d.now_ns, x, 3, span_text("kept")), CODE_OK);
+    driver_fini(&d);
+}
+
+Test(session_write, publishes_many_or_none)
+{
+    driver_up(&d);
+    enum { FRAME = FRAME_HEADER_BYTES + 8 };
+    struct span values[3] = {span_text("1"), span_text("2"), span_text("3")};
+    uint32_t x = driver_topic(&d, "alice/x", 1, 2 * FRAME);
+    cr_assert_eq(session_publish(d.session, d.now_ns, x, values, 3, NULL), CODE_ETIMEDOUT);
+    credit(1, 2 * FRAME + 1);
+    cr_assert_eq(session_publish(d.session, d.now_ns, x, values, 3, NULL), CODE_OK);
+    cr_assert_eq(session_publish(d.session, d.now_ns, x, values, 0, NULL), CODE_OK);
+    struct frame frames[4];
+    cr_assert_eq(expect_batch(1, frames, 4), 3);
+    driver_fini(&d);
+}
+
+Test(session_write, asks_how_much_credit_refusals_used)
+{
+    driver_up(&d);
+    uint32_t x = driver_topic(&d, "alice/x", 1, 100);
+    cr_assert_eq(publish_bytes(x, 100), CODE_OK);
+    struct frame frame;
+    cr_assert_eq(expect_batch(1, &frame, 1), 1);
+    refuse(1, 0, 1);
+    cr_assert_eq(publish(x, "a"), CODE_ETIMEDOUT);
+    cr_assert_eq(driver_hear(&d).type, MSG_NONE); /* the refused one is under way still */
+    driver_accept(&d, 1, 0);
+    cr_assert_eq(publish(x, "a"), CODE_ETIMEDOUT);
+    struct msg open = driver_expect(&d, MSG_TOPIC_OPEN);
+    driver_say(&d, &(struct msg){.type = MSG_TOPIC_OPENED,
+                                 .as.topic_opened = {.request = open.as.topic_open.request,
+                                                     .topic = 1,
+                                                     .next_seq = 0,
+                                                     .limit_bytes = 100}});
+    cr_assert_eq(publish(x, "a"), CODE_OK);
+    cr_assert_eq(expect_batch(2, &frame, 1), 1);
+    cr_assert_eq(frame.seq, 1); /* numbers go on */
+    cr_assert_eq(driver_hear(&d).type, MSG_NONE);
+    driver_fini(&d);
+}
+
+static void init_small_outbox(size_t bytes)
+{
+    struct session_options options = driver_options("alice");
+    options.outbox_bytes_max = bytes;
+    driver_init_with(&d, &options);
+    driver_greet(&d, false);
+}
+
+Test(session_write, bounds_the_outbox)
+{
+    enum { FRAME = FRAME_HEADER_BYTES + 8 };
+    init_small_outbox(3 * FRAME);
+    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    struct span values[4] = {SPAN_NONE, SPAN_NONE, SPAN_NONE, span_text("12345678")};
+    cr_assert_eq(session_publish(d.session, d.now_ns, x, values, 4, NULL), CODE_EFULL);
+    for (int i = 0; i < 3; i++) {
+        cr_assert(session_has_room(d.session));
+        cr_assert_eq(publish(x, "12345678"), CODE_OK);
+    }
+    cr_assert_not(session_has_room(d.session));
+    cr_assert_eq(publish(x, ""), CODE_ETIMEDOUT);
+    struct frame frames[4];
+    cr_assert_eq(expect_batch(1, frames, 4), 3);
+    (void)session_news(d.session);
+    driver_accept(&d, 3, 0);
+    cr_assert(session_news(d.session).is_accepted);
+    cr_assert(session_has_room(d.session));
+    cr_assert_eq(publish_bytes(x, 4000), CODE_OK); /* a larger one alone */
+    cr_assert_eq(publish(x, ""), CODE_ETIMEDOUT);
+    driver_fini(&d);
+}
+
+Test(session_write, keeps_room_for_what_was_reserved)
+{
+    init_small_outbox(4096);
+    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    uint64_t seq = reserve(x, 2048);
+    while (publish(x, "12345678") == CODE_OK)
+        ;
+    cr_assert_eq(publish(x, "12345678"), CODE_ETIMEDOUT);
+    static char bytes[2049];
+    cr_assert_eq(session_commit(d.session, d.now_ns, x, seq, span_of(bytes, 2049)), CODE_ETOOBIG);
+    cr_assert_eq(session_commit(d.session, d.now_ns, x, seq, span_of(bytes, 2048)), CODE_OK);
+    cr_assert_eq(session_commit(d.session, d.now_ns, x, seq, span_of(bytes, 1)), CODE_ESETTLED);
+    driver_fini(&d);
+}
+
+Test(session_write, refuses_values_beyond_what_the_job_takes)
+{
+    driver_init(&d);
+    (void)session_action(d.session);
+    (void)driver_expect(&d, MSG_HELLO);
+    struct msg welcome = driver_welcome(&d, false);
+    welcome.as.welcome.value_bytes_max = 1000;
+    driver_say(&d, &welcome);
+    driver_expect_attach(&d);
+    (void)driver_expect(&d, MSG_READY);
+    driver_attached(&d);
+    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    cr_assert_eq(publish_bytes(x, 999), CODE_OK);
+    cr_assert_eq(publish_bytes(x, 1000), CODE_OK);
+    cr_assert_eq(publish_bytes(x, 1001), CODE_ETOOBIG);
+    uint64_t seq;
+    cr_assert_eq(session_reserve(d.session, d.now_ns, x, -1, -1, 1001, &seq), CODE_ETOOBIG);
+    cr_assert_eq(session_reserve(d.session, d.now_ns, x, -1, -1, 0, &seq), CODE_OK);
+    static char bytes[1001];
+    cr_assert_eq(session_commit(d.session, d.now_ns, x, seq, span_of(bytes, 1001)), CODE_ETOOBIG);
+    driver_fini(&d);
+}
+
+/* ---- chunks ---------------------------------------------------------------------------------- */
+
+Test(session_write, sends_large_values_in_chunks_behind_their_promise)
+{
+    driver_up(&d);
+    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    const uint64_t chunk = LIMIT_CHUNK_BYTES;
+    struct frame frame;
+    cr_assert_eq(publish_bytes(x, chunk), CODE_OK); /* the largest that is one frame */
+    cr_assert_eq(expect_batch(1, &frame, 1), 1);
+    cr_assert_eq(frame.flags, FRAME_VALUE);
+    cr_assert_eq(publish_bytes(x, 2 * chunk + 1), CODE_OK);
+    cr_assert_eq(expect_batch(2, &frame, 1), 1);
+    cr_assert_eq(frame.flags, FRAME_RESERVE);
+    expect_chunk(1, 0);
+    expect_chunk(1, chunk);
+    expect_chunk(1, 2 * chunk);
+    expect_no_part();
+    struct session_mark mark = session_mark(d.session);
+    driver_accept(&d, 2, 0);
+    cr_assert_not(session_mark_reached(d.session, mark));
+    chunked(1, 1, 2 * chunk);
+    cr_assert_not(session_mark_reached(d.session, mark));
+    chunked(1, 1, 2 * chunk + 1);
+    cr_assert(session_mark_reached(d.session, mark));
+    chunked(1, 1, 2 * chunk + 1); /* once more: of something that is gone */
+    cr_assert_eq(session_state(d.session), SESSION_UP);
+    driver_fini(&d);
+}
+
+Test(session_write, lets_batches_and_uploads_take_turns)
+{
+    driver_up(&d);
+    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    const uint64_t chunk = LIMIT_CHUNK_BYTES;
+    uint64_t a = reserve(x, 0);
+    uint64_t b = reserve(x, 0);
+    char *bytes = calloc(4, chunk);
+    cr_assert_eq(session_commit(d.session, d.now_ns, x, a, span_of(bytes, 2 * chunk)), CODE_OK);
+    struct buffer *owned = buffer_copy(span_of(bytes, 2 * chunk));
+    cr_assert_eq(session_commit_owned(d.session, d.now_ns, x, b, &owned), CODE_OK);
+    cr_assert_null(owned);
+    free(bytes);
+    struct frame frames[4];
+    cr_assert_eq(expect_batch(1, frames, 4), 2); /* nothing before the promises */
+    cr_assert_eq(publish(x, "small"), CODE_OK);
+    expect_chunk(a, 0);
+    cr_assert_eq(expect_batch(3, frames, 4), 1);
+    expect_chunk(b, 0);
+    expect_chunk(a, chunk);
+    cr_assert_eq(publish(x, "small"), CODE_OK);
+    cr_assert_eq(expect_batch(4, frames, 4), 1);
+    expect_chunk(b, chunk);
+    expect_no_part();
+    driver_fini(&d);
+}
+
+Test(session_write, keeps_a_bounded_number_of_chunks_under_way)
+{
+    driver_up(&d);
+    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    const uint64_t chunk = LIMIT_CHUNK_BYTES;
+    cr_assert_eq(publish_bytes(x, 20 * chunk), CODE_OK);
+    struct frame frame;
+    cr_assert_eq(expect_batch(1, &frame, 1), 1);
+    for (uint64_t i = 0; i < LIMIT_UPLOAD_CHUNKS; i++)
+        expect_chunk(0, i * chunk);
+    expect_no_part();
+    chunked(1, 0, chunk);
+    expect_chunk(0, LIMIT_UPLOAD_CHUNKS * chunk);
+    expect_no_part();
+    chunked(1, 0, 20 * chunk + 1);
+    driver_expect_end(&d, CODE_EPROTO, ERROR_TYPE_PROTOCOL);
+    driver_fini(&d);
+}
+
+Test(session_write, resumes_an_upload_where_the_broker_has_it)
+{
+    driver_up(&d);
+    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    const uint64_t chunk = LIMIT_CHUNK_BYTES;
+    cr_assert_eq(publish_bytes(x, 3 * chunk), CODE_OK);
+    cr_assert_eq(publish_bytes(x, 2 * chunk), CODE_OK);
+    struct frame frames[2];
+    cr_assert_eq(expect_batch(1, frames, 2), 2);
+    expect_chunk(0, 0);
+    expect_chunk(1, 0);
+    expect_chunk(0, chunk);
+    d.data_number = 2;
+    driver_break_link(&d);
+    driver_greet(&d, true);
+    chunked(1, 0, chunk); /* the other one did not arrive */
+    expect_chunk(0, chunk);
+    expect_chunk(1, 0);
+    expect_chunk(0, 2 * chunk);
+    expect_chunk(1, chunk);
+    expect_no_part();
+    driver_fini(&d);
+}
+
+Test(session_write, sends_no_chunk_before_its_promise_on_a_new_connection)
+{
+    driver_up(&d);
+    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    cr_assert_eq(publish_bytes(x, LIMIT_CHUNK_BYTES + 1), CODE_OK);
+    struct frame frame;
+    cr_assert_eq(expect_batch(1, &frame, 1), 1);
+    resume(); /* the promise did not arrive */
+    cr_assert_eq(expect_batch(1, &frame, 1), 1);
+    expect_chunk(0, 0);
+    driver_fini(&d);
+}
+
+Test(session_write, drops_the_upload_of_a_retracted_slot)
+{
+    driver_up(&d);
+    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    cr_assert_eq(publish_bytes(x, 3 * LIMIT_CHUNK_BYTES), CODE_OK);
+    struct frame frame;
+    cr_assert_eq(expect_batch(1, &frame, 1), 1);
+    expect_chunk(0, 0);
+    uint64_t number;
+    cr_assert_eq(session_retract(d.session, x, 0, driver_error("app.sorry"), &number), CODE_OK);
+    expect_no_part();
+    struct msg retract = driver_expect(&d, MSG_RETRACT);
+    cr_assert_eq(retract.as.retract.after, 1);
+    chunked(1, 0, LIMIT_CHUNK_BYTES);
+    cr_assert_eq(session_state(d.session), SESSION_UP);
+    driver_fini(&d);
+}
+
+/* ---- failing --------------------------------------------------------------------------------- */
+
+Test(session_write, fails_slots_with_the_number_of_what_they_follow)
+{
+    driver_up(&d);
+    uint32_t x = driver_topic(&d, "alice/x", 8, WIDE);
+    cr_assert_eq(publish(x, "before"), CODE_OK);
+    uint64_t seq = reserve(x, 0);
+    session_fail(d.session, d.now_ns, x, seq, driver_error("app.bad"));
+    session_fail(d.session, d.now_ns, x, seq, driver_error("app.bad")); /* gone: a no-op */
+    struct msg fail = driver_expect(&d, MSG_FAIL);
+    cr_assert_eq(fail.as.fail.number, 1);
+    cr_assert_eq(fail.as.fail.after, 2);
+    cr_assert_eq(fail.as.fail.topic, 8);
+    cr_assert_eq(fail.as.fail.seq, seq);
+    cr_assert(span_equal(fail.as.fail.error, driver_error("app.bad")));
+    cr_assert_eq(driver_hear(&d).type, MSG_NONE);
+    cr_assert_eq(session_commit(d.session, d.now_ns, x, seq, SPAN_NONE), CODE_ESETTLED);
+    driver_fini(&d);
+}
+
+Test(session_write, says_numbered_messages_again_in_order)
+{
+    driver_up(&d);
+    uint32_t x = driver_topic(&d, "alice/x", 8, WIDE);
+    for (int i = 0; i < 4; i++) {
+        uint64_t seq = reserve(x, 0);
+        session_fail(d.session, d.now_ns, x, seq, driver_error("app.bad"));
+        cr_assert_eq(driver_expect(&d, MSG_FAIL).as.fail.number, seq + 1);
+    }
+    driver_accept(&d, 0, 1);
+    d.control_number = 2;
+    resume();
+    cr_assert_eq(driver_expect(&d, MSG_FAIL).as.fail.number, 3);
+    d.control_number = 0; /* as a broker says that keeps no number: again what is not accepted */
+    resume();
+    cr_assert_eq(driver_expect(&d, MSG_FAIL).as.fail.number, 3);
+    cr_assert_eq(driver_expect(&d, MSG_FAIL).as.fail.number, 4);
+    cr_assert_eq(driver_hear(&d).type, MSG_NONE);
+    driver_fini(&d);
+}
+
+Test(session_write, retracts_and_completes_with_an_answer)
+{
+    driver_up(&d);
+    uint32_t x = driver_topic(&d, "alice/x", 8, WIDE);
+    uint64_t seq = reserve(x, 0);
+    uint64_t number;
+    cr_assert_eq(session_complete(d.session, &number), CODE_EINVAL); /* it owes a slot */
+    cr_assert_eq(session_retract(d.session, x, seq, driver_error("app.sorry"), &number), CODE_OK);
+    cr_assert_eq(session_result(d.session, number, NULL), CODE_ETIMEDOUT);
+    cr_assert_eq(session_commit(d.session, d.now_ns, x, seq, SPAN_NONE), CODE_ESETTLED);
+    (void)driver_expect(&d, MSG_RETRACT);
+    (void)session_news(d.session);
+    driver_say(&d, &(struct msg){.type = MSG_RESULT,
+                                 .as.result = {.number = number,
+                                               .code = CODE_ESETTLED,
+                                               .error = driver_error("errbus.sealed")}});
+    cr_assert(session_news(d.session).is_result);
+    struct buffer *error = NULL;
+    cr_assert_eq(session_result(d.session, number, &error), CODE_ESETTLED);
+    cr_assert(span_equal(buffer_span(error), driver_error("errbus.sealed")));
+    buffer_unref(&error);
+    cr_assert_eq(session_result(d.session, number, NULL), CODE_EINVAL);
+    cr_assert_eq(session_complete(d.session, &number), CODE_OK);
+    cr_assert_eq(driver_expect(&d, MSG_COMPLETE).as.complete.number, number);
+    driver_say(&d, &(struct msg){.type = MSG_RESULT, .as.result.number = number});
+    driver_say(&d, &(struct msg){.type = MSG_RESULT, .as.result.number = number}); /* twice */
+    cr_assert_eq(session_result(d.session, number, &error), CODE_OK);
+    cr_assert_null(error);
+    driver_fini(&d);
+}
+
+Test(session_write, completes_and_leaves_behind_its_uploads)
+{
+    driver_up(&d);
+    uint32_t x = driver_topic(&d, "alice/x", 8, WIDE);
+    cr_assert_eq(publish_bytes(x, LIMIT_CHUNK_BYTES + 1), CODE_OK);
+    uint64_t number;
+    cr_assert_eq(session_complete(d.session, &number), CODE_OK);
+    session_leave(d.session);
+    cr_assert_eq(driver_hear(&d).type, MSG_NONE);
+    struct frame frame;
+    cr_assert_eq(expect_batch(1, &frame, 1), 1);
+    expect_chunk(0, 0);
+    expect_chunk(0, LIMIT_CHUNK_BYTES);
+    cr_assert_eq(driver_hear(&d).type, MSG_NONE);
+    chunked(8, 0, LIMIT_CHUNK_BYTES + 1);
+    (void)driver_expect(&d, MSG_COMPLETE);
+    (void)driver_expect(&d, MSG_LEAVE);
+    cr_assert_eq(publish(x, "late"), CODE_ECLOSED);
+    driver_fini(&d);
+}
+
+Test(session_write, fails_as_a_party_without_waiting_for_uploads)
+{
+    driver_up(&d);
+    uint32_t x = driver_topic(&d, "alice/x", 8, WIDE);
+    cr_assert_eq(publish_bytes(x, LIMIT_CHUNK_BYTES + 1), CODE_OK);
+    session_fail_party(d.session, driver_error("app.broken"));
+    (void)driver_expect(&d, MSG_FAIL_PARTY);
+    cr_assert_eq(publish(x, "late"), CODE_ECLOSED);
+    driver_fini(&d);
+}
+
+/* ---- refusals -------------------------------------------------------------------------------- */
+
+Test(session_write, hands_refusals_out_once_and_fails_late_commits)
+{
+    driver_up(&d);
+    uint32_t x = driver_topic(&d, "alice/x", 8, WIDE);
+    uint64_t seq = reserve(x, 0);
+    uint64_t other = reserve(x, 0);
+    struct frame frames[2];
+    cr_assert_eq(expect_batch(1, frames, 2), 2);
+    refuse(8, seq, 1);
+    cr_assert(session_news(d.session).is_refusal);
+    driver_break_link(&d);
+    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
+    cr_assert_eq(driver_expect(&d, MSG_HELLO).as.hello.refusal_number, 1);
+    struct msg welcome = driver_welcome(&d, true);
+    driver_say(&d, &welcome);
+    driver_expect_attach(&d);
+    (void)driver_expect(&d, MSG_READY);
+    driver_attached(&d);
+    refuse(8, seq, 1); /* told twice */
+    refuse(8, 17, 2);  /* no slot that is open here */
+    cr_assert_eq(session_refusals_ever(d.session), 2);
+    struct span topic;
+    uint64_t at;
+    struct buffer *error;
+    cr_assert(session_refusal(d.session, &topic, &at, &error));
+    cr_assert(span_equal(topic, span_text("alice/x")));
+    cr_assert_eq(at, seq);
+    cr_assert(span_equal(buffer_span(error), driver_error("errbus.too_late")));
+    buffer_unref(&error);
+    cr_assert(session_refusal(d.session, &topic, &at, &error));
+    cr_assert_eq(at, 17);
+    buffer_unref(&error);
+    cr_assert_not(session_refusal(d.session, &topic, &at, &error));
+    cr_assert_eq(session_commit(d.session, d.now_ns, x, seq, SPAN_NONE), CODE_ESETTLED);
+    cr_assert_eq(session_commit(d.session, d.now_ns, x, other, SPAN_NONE), CODE_OK);
+    uint64_t number;
+    cr_assert_eq(session_complete(d.session, &number), CODE_OK); /* both are done with */
+    driver_fini(&d);
+}
+
+Test(session_write, reaches_marks_when_all_is_accepted)
+{
+    driver_up(&d);
+    uint32_t x = driver_topic(&d, "alice/x", 8, WIDE);
+    struct session_mark mark = session_mark(d.session);
+    cr_assert(session_mark_reached(d.session, mark));
+    cr_assert_eq(publish(x, "a"), CODE_OK);
+    uint64_t seq = reserve(x, 0);
+    session_fail(d.session, d.now_ns, x, seq, driver_error("app.bad"));
+    mark = session_mark(d.session);
+    struct frame frames[2];
+    cr_assert_eq(expect_batch(1, frames, 2), 2);
+    (void)driver_expect(&d, MSG_FAIL);
+    cr_assert_eq(publish(x, "b"), CODE_OK); /* behind the mark */
+    driver_accept(&d, 2, 0);
+    cr_assert_not(session_mark_reached(d.session, mark));
+    driver_accept(&d, 2, 1);
+    cr_assert(session_mark_reached(d.session, mark));
+    driver_fini(&d);
+}
