@@ -20,10 +20,10 @@ enum link_lane { LINK_CONTROL = 0, LINK_DATA = 1, LINK_LANE_COUNT = 2 };
 
 enum link_err {
     LINK_OK = 0,
-    LINK_AGAIN,      /* nothing there; or no room now: link_wait() tells when */
-    LINK_DOWN,       /* no connection on this lane */
-    LINK_ENDPOINT,   /* not an endpoint */
-    LINK_RESOURCES,  /* no memory or descriptors */
+    LINK_AGAIN,     /* nothing there; or no room now: link_wait() tells when */
+    LINK_DOWN,      /* no connection on this lane */
+    LINK_ENDPOINT,  /* not an endpoint */
+    LINK_RESOURCES, /* no memory or descriptors */
 };
 
 /* Starts the transport's own threads (all signals blocked). */

@@ -9,6 +9,7 @@
 #include "libbus/base/limits.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,6 +26,10 @@ enum {
     CONTROL_SEND_QUEUE = 1024,
     RECEIVE_QUEUE = 4096, /* credit bounds it before */
     MONITOR_NAME_BYTES = 48,
+    /* libzmq ends the process when its own threads find no descriptors: see that there are some,
+       with room for what the host opens meanwhile. */
+    OPEN_DESCRIPTORS = 16,
+    CONNECT_DESCRIPTORS = 8,
 };
 /* Each of them means that the connection is over, or will not come to be. */
 #define MONITOR_EVENTS                                                                             \
@@ -90,6 +95,18 @@ static struct buffer *wrap(zmq_msg_t *msg)
 
 /* ---- opening ----------------------------------------------------------------------------------- */
 
+static bool has_descriptors(int like, int wanted)
+{
+    int fds[OPEN_DESCRIPTORS];
+    int count = 0;
+    while (count < wanted && (fds[count] = fcntl(like, F_DUPFD_CLOEXEC, 0)) >= 0)
+        count++;
+    bool is_enough = count == wanted;
+    while (count > 0)
+        close(fds[--count]);
+    return is_enough;
+}
+
 /* libzmq's threads start with the first socket, and must not take the host's signals. */
 static bool start_threads(void *context)
 {
@@ -113,8 +130,8 @@ enum link_err link_open(struct link **out_link)
         return LINK_RESOURCES;
     link->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     link->context = zmq_ctx_new();
-    if (link->wake_fd < 0 || link->context == NULL ||
-        zmq_ctx_set(link->context, ZMQ_IO_THREADS, LINK_LANE_COUNT) != 0 ||
+    if (link->wake_fd < 0 || !has_descriptors(link->wake_fd, OPEN_DESCRIPTORS) ||
+        link->context == NULL || zmq_ctx_set(link->context, ZMQ_IO_THREADS, LINK_LANE_COUNT) != 0 ||
         !start_threads(link->context)) {
         link_close(&link, 0);
         return LINK_RESOURCES;
@@ -194,6 +211,8 @@ enum link_err link_connect(struct link *link, enum link_lane lane, const char *e
     disconnect(connection, 0);
     if (!is_transport(endpoint))
         return LINK_ENDPOINT;
+    if (!has_descriptors(link->wake_fd, CONNECT_DESCRIPTORS))
+        return LINK_RESOURCES;
     connection->socket = zmq_socket(link->context, ZMQ_DEALER);
     if (connection->socket == NULL || !set_options(connection->socket, lane, endpoint) ||
         !open_monitor(link, connection)) {
