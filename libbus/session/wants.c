@@ -266,9 +266,11 @@ void wants_rewind(struct wants *wants)
     for (uint32_t id = 0; (slot = pool_next(&wants->slots, id)) != NULL;) {
         id = slot->id; /* the slot may be gone at the end of the body */
         struct want_ask *outcome = &slot->asks[WANT_OUTCOME];
-        /* What the old connection carried is gone; the broker may still answer one that was given
-         * up, if its UNAWAIT went down with the connection. */
-        slot->outcomes = slot->outcomes > (outcome->state == WANT_ASK_OUT) ? 1 : 0;
+        /* What the old connection carried is gone.  The broker may still answer one that was given
+         * up, if its UNAWAIT went down with the connection, and one that is not said again because
+         * the value is wanted now. */
+        bool is_said_again = outcome->state == WANT_ASK_OUT && !has_want(slot, WANT_VALUE);
+        slot->outcomes = slot->outcomes > is_said_again ? 1 : 0;
         for (unsigned mode = 0; mode < WANT_MODE_COUNT; mode++)
             if (slot->asks[mode].state == WANT_ASK_OUT)
                 slot->asks[mode].state = WANT_ASK_DUE;
