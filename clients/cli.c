@@ -431,6 +431,9 @@ int cli_report(const struct cli *cli, enum bus_err err, struct bus_error **error
     }
     if (err == BUS_ECLOSED && cli_is_stopped()) {
         result = CLI_OK;
+    } else if (err == BUS_ETIMEDOUT && cli->wait_ms >= 0) {
+        fprintf(stderr, "%s: timed out: --wait %g is over\n", cli->program,
+                (double)cli->wait_ms / 1000);
     } else if (err != BUS_OK && why != NULL) {
         cli_print_error(stderr, cli->program, why);
     } else if (err != BUS_OK) {

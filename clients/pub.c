@@ -33,6 +33,20 @@ struct input {
     size_t searched; /* so far there is no newline */
 };
 
+/* As cli_report(); what breaks the rules can only be the topic. */
+static int report(const struct pub *pub, enum bus_err err, struct bus_error **error)
+{
+    if (err != BUS_EINVAL) {
+        return cli_report(&pub->cli, err, error);
+    }
+    bus_error_unref(error);
+    return cli_usage(
+        &pub->cli,
+        "'%.250s' is no topic: NAME or PARTY/NAME, of %d bytes at most with the party, "
+        "without '+' and '#'",
+        pub->topic, BUS_NAME_BYTES_MAX);
+}
+
 /* ---- values -----------------------------------------------------------------------------------*/
 
 static enum bus_err send_value(struct pub *pub, const char *value, size_t bytes)
@@ -117,7 +131,7 @@ static int send_input(struct pub *pub)
         }
         more = read_more(pub, &input);
         enum bus_err err = send_lines(pub, &input, more == 0);
-        result = more < 0 ? CLI_FAILED : cli_report(&pub->cli, err, NULL);
+        result = more < 0 ? CLI_FAILED : report(pub, err, NULL);
     }
     free(input.bytes);
     return result;
@@ -154,7 +168,7 @@ static int reserve(struct pub *pub, struct bus_slot **out_slot)
     struct bus_error *error = NULL;
     bus_slot_options_init(&options);
     enum bus_err err = bus_slot_reserve_with(pub->cli.bus, pub->topic, &options, out_slot, &error);
-    return cli_report(&pub->cli, err, &error);
+    return report(pub, err, &error);
 }
 
 static int send_failure(struct pub *pub)
@@ -244,7 +258,7 @@ static int run(struct pub *pub)
     if (pub->failure != NULL) {
         result = send_failure(pub);
     } else if (pub->value != NULL) {
-        result = cli_report(&pub->cli, send_value(pub, pub->value, strlen(pub->value)), NULL);
+        result = report(pub, send_value(pub, pub->value, strlen(pub->value)), NULL);
     } else {
         result = send_input(pub);
     }

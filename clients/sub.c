@@ -54,8 +54,9 @@ static void print_remote_error(const struct sub *sub, const struct bus_error *er
         cli_json_print(&line, stdout);
         return;
     }
-    fprintf(stderr, "%s: %s %" PRIu64 " failed\n", sub->cli.program, topic != NULL ? topic : "?",
-            seq);
+    bool is_end = topic != NULL && strchr(topic, '/') == NULL; /* a party, and its incarnation */
+    fprintf(stderr, "%s: %s%s%" PRIu64 " %s\n", sub->cli.program, topic != NULL ? topic : "?",
+            is_end ? "/" : " ", seq, is_end ? "ended" : "failed");
     cli_print_error(stderr, sub->cli.program, error);
 }
 
@@ -165,7 +166,16 @@ static int run(struct sub *sub, const char *pattern, int64_t from_seq)
         return result;
     }
     enum bus_err err = bus_sub_open(sub->cli.bus, pattern, &options, &sub->sub);
-    result = err == BUS_OK ? receive_all(sub) : cli_report(&sub->cli, err, NULL);
+    if (err == BUS_OK) {
+        result = receive_all(sub);
+    } else if (err == BUS_EINVAL) {
+        result = cli_usage(&sub->cli,
+                           "'%.250s' is no pattern, or --durable no name: levels between '/', '+' "
+                           "for one of them, '#' at the end for the rest, %d bytes at most",
+                           pattern, BUS_NAME_BYTES_MAX);
+    } else {
+        result = cli_report(&sub->cli, err, NULL);
+    }
     if (result == CLI_OK && sub->has_error) {
         result = CLI_REMOTE;
     }
