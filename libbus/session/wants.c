@@ -101,16 +101,12 @@ static bool has_want(const struct want_slot *slot, enum want_mode mode)
 
 static void ask_update(struct wants *wants, struct want_ask *ask, bool is_needed)
 {
-    if (is_needed && ask->state == WANT_ASK_NONE) {
-        ask->state = WANT_ASK_DUE;
-        ask->number = ++wants->last_number;
-    } else if (is_needed && ask->state == WANT_ASK_DROP) {
-        ask->state = WANT_ASK_OUT;
-    } else if (!is_needed && ask->state == WANT_ASK_DUE) {
-        ask->state = WANT_ASK_NONE;
-    } else if (!is_needed && ask->state == WANT_ASK_OUT) {
-        ask->state = WANT_ASK_DROP;
-    }
+    if (is_needed && ask->state == WANT_ASK_NONE)
+        *ask = (struct want_ask){.state = WANT_ASK_DUE, .number = ++wants->last_number};
+    else if (is_needed && ask->state == WANT_ASK_DROP)
+        ask->state = WANT_ASK_DUE; /* said again: a no-op, unless the answer was lost */
+    else if (!is_needed && ask->state != WANT_ASK_NONE)
+        ask->state = ask->is_told ? WANT_ASK_DROP : WANT_ASK_NONE;
 }
 
 static bool has_ask(const struct want_slot *slot, enum want_ask_state state)
@@ -130,7 +126,8 @@ static void enlist(struct list *list, struct list *link, bool is_member)
 static void slot_update(struct wants *wants, struct want_slot *slot)
 {
     bool is_value_needed = has_want(slot, WANT_VALUE);
-    bool is_asked = slot->asks[WANT_OUTCOME].state == WANT_ASK_OUT;
+    bool is_asked =
+        slot->asks[WANT_OUTCOME].is_told && slot->asks[WANT_OUTCOME].state != WANT_ASK_NONE;
     ask_update(wants, &slot->asks[WANT_VALUE], is_value_needed);
     ask_update(wants, &slot->asks[WANT_OUTCOME],
                has_want(slot, WANT_OUTCOME) && (is_asked || !is_value_needed));
@@ -232,7 +229,8 @@ static void await_message(struct want_slot *slot, enum want_mode mode, struct ms
         .chunk_offset = is_value_wanted ? assembly_offset(&slot->assembly, slot->seq) : 0,
     };
     slot->asks[mode].state = WANT_ASK_OUT;
-    slot->outcomes += !is_value_wanted;
+    slot->outcomes += !is_value_wanted && !slot->asks[mode].is_told;
+    slot->asks[mode].is_told = true;
 }
 
 bool wants_await(struct wants *wants, struct msg *out)
@@ -265,12 +263,6 @@ void wants_rewind(struct wants *wants)
     struct want_slot *slot;
     for (uint32_t id = 0; (slot = pool_next(&wants->slots, id)) != NULL;) {
         id = slot->id; /* the slot may be gone at the end of the body */
-        struct want_ask *outcome = &slot->asks[WANT_OUTCOME];
-        /* What the old connection carried is gone.  The broker may still answer one that was given
-         * up, if its UNAWAIT went down with the connection, and one that is not said again because
-         * the value is wanted now. */
-        bool is_said_again = outcome->state == WANT_ASK_OUT && !has_want(slot, WANT_VALUE);
-        slot->outcomes = slot->outcomes > is_said_again ? 1 : 0;
         for (unsigned mode = 0; mode < WANT_MODE_COUNT; mode++)
             if (slot->asks[mode].state == WANT_ASK_OUT)
                 slot->asks[mode].state = WANT_ASK_DUE;

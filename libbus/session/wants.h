@@ -34,6 +34,7 @@ enum want_ask_state {
 
 struct want_ask {
     enum want_ask_state state;
+    bool is_told;    /* the broker may know of it */
     uint64_t number; /* as in AWAIT */
 };
 

@@ -599,3 +599,25 @@ Test(session_read, tells_what_was_taken_of_awaited_slots)
     cr_assert_eq(taken.as.taken.bytes, sent);
     driver_fini(&d);
 }
+
+Test(session_read, does_not_take_an_outcome_for_an_empty_value_after_a_reconnect)
+{
+    driver_up(&d);
+    uint64_t outcome = await("bob/x", 0, false);
+    (void)driver_expect(&d, MSG_AWAIT);
+    uint64_t value = await("bob/x", 0, true);
+    (void)driver_expect(&d, MSG_AWAIT);
+    driver_break_link(&d);
+    driver_greet_to_attach(&d, true);
+    (void)driver_expect(&d, MSG_AWAIT);
+    (void)driver_expect(&d, MSG_AWAIT);
+    (void)driver_expect(&d, MSG_READY);
+    driver_attached(&d);
+    deliver_one(0, driver_value(4, 0, ""));
+    expect_answer(outcome, "");
+    expect_no_answer(value);
+    deliver_one(
+        0, (struct frame){.flags = FRAME_COMMIT, .topic = 4, .seq = 0, .value = span_text("real")});
+    expect_answer(value, "real");
+    driver_fini(&d);
+}
