@@ -349,12 +349,13 @@ void cli_bus_options(const struct cli *cli, struct bus_options *options)
     options->job = cli->job;
     options->party = cli->party;
     options->send_timeout_ms = cli_left_ms(cli);
+    options->broker_lost_ms = CLI_LOST_MS;
 }
 
 int64_t cli_open_ms(const struct cli *cli)
 {
     int64_t left_ms = cli_left_ms(cli);
-    return left_ms < 0 ? CLI_OPEN_MS : left_ms;
+    return left_ms < 0 ? CLI_LOST_MS : left_ms;
 }
 
 int cli_open(struct cli *cli, const struct bus_options *options)

@@ -26,9 +26,11 @@ enum cli_exit {
     CLI_DENIED = 6,   /* denied or fenced */
 };
 
-#define CLI_FLAGS_MAX 32           /* of one program, the common ones included */
-#define CLI_PROBLEM_BYTES_MAX 512  /* of the sentence about a wrong call */
-#define CLI_OPEN_MS INT64_C(10000) /* for a broker to answer, where --wait does not say */
+#define CLI_FLAGS_MAX 32          /* of one program, the common ones included */
+#define CLI_PROBLEM_BYTES_MAX 512 /* of the sentence about a wrong call */
+/* A broker out of reach for so long is lost.  More than lost_after_ms, so that a process that was
+ * stopped for that long learns that it is fenced. */
+#define CLI_LOST_MS INT64_C(15000)
 #define CLI_CLOSE_MS INT64_C(5000) /* for the last goodbye, where --wait does not say */
 
 /* ---- flags ------------------------------------------------------------------------------------*/
@@ -99,7 +101,7 @@ int64_t cli_now_ms(void); /* monotonic */
  * what the program adds to it. */
 void cli_bus_options(const struct cli *cli, struct bus_options *options);
 
-/* How long opening may take, by --wait or, without one, CLI_OPEN_MS. */
+/* How long opening may take, by --wait or, without one, CLI_LOST_MS. */
 int64_t cli_open_ms(const struct cli *cli);
 
 /* Opens cli->bus, and has signals stop it from then on.  CLI_OK, or the exit code after saying why:

@@ -146,6 +146,7 @@ static int run(struct tap *tap, uint64_t from_id)
     bus_tap_options_init(&options);
     options.job = tap->cli.job;
     options.from_id = from_id;
+    options.broker_lost_ms = CLI_LOST_MS;
     enum bus_err err =
         bus_tap_open(tap->cli.server, &options, cli_open_ms(&tap->cli), &tap->tap, &error);
     if (err != BUS_OK) {

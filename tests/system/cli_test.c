@@ -60,7 +60,7 @@ static json_t *expect_json(struct process *process)
     const char *line = NULL;
     json_error_t problem;
     cr_assert(process_line(process, SOON_MS, &line), "no line: %s", process_complained(process));
-    json_t *object = json_loads(line, 0, &problem);
+    json_t *object = json_loads(line, JSON_ALLOW_NUL, &problem);
     cr_assert(json_is_object(object), "no object: %s", line);
     return object;
 }
