@@ -97,7 +97,9 @@ static enum bus_err publish(struct bus *bus, const char *name, const struct span
         }
         err = publish_wait(bus, &deadline_ns);
     }
-    api_unlock_wake(bus);
+    if (session_data_is_due(bus->session)) /* otherwise the broker's answer wakes the thread */
+        api_wake(bus);
+    api_unlock(bus);
     return err;
 }
 

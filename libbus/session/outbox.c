@@ -152,12 +152,18 @@ void outbox_back(struct outbox *outbox, struct outbox_point point)
     outbox->bytes = point.bytes;
 }
 
+bool outbox_is_due(const struct outbox *outbox)
+{
+    return outbox->sent_count < outbox->count ||
+           (outbox->open_frames > 0 && outbox->sent_count < OUTBOX_UNACCEPTED_MAX);
+}
+
 struct buffer *outbox_part(struct outbox *outbox)
 {
-    if (outbox->sent_count == outbox->count && outbox->open_frames > 0)
-        seal(outbox);
-    if (outbox->sent_count == outbox->count)
+    if (!outbox_is_due(outbox))
         return NULL;
+    if (outbox->sent_count == outbox->count)
+        seal(outbox);
     return batch_at(outbox, outbox->sent_count)->part;
 }
 

@@ -32,8 +32,8 @@ struct session;
 
 struct session_options {
     struct span job;
-    struct span party;         /* empty: observer */
-    struct span library;       /* name and version, for the greeting */
+    struct span party;   /* empty: observer */
+    struct span library; /* name and version, for the greeting */
     struct span host;
     uint64_t pid;
     int64_t heartbeat_ms;
@@ -48,7 +48,7 @@ enum session_state {
     SESSION_CONNECTING, /* no broker yet: HELLO said, or about to be */
     SESSION_GREETED,    /* WELCOME came, the data channel is not attached yet */
     SESSION_UP,
-    SESSION_OVER,       /* see session_end() */
+    SESSION_OVER, /* see session_end() */
     SESSION_STATE_COUNT,
 };
 
@@ -93,6 +93,8 @@ void session_control_sent(struct session *session);
 /* The next part for the data channel, borrowed; NULL: none now.  Seals the open batch. */
 struct buffer *session_data_out(struct session *session, int64_t now_ns);
 void session_data_sent(struct session *session);
+/* Whether it is worth asking: what was said may wait for the broker's answer, to grow a batch. */
+bool session_data_is_due(const struct session *session);
 
 /* ---- the end of this party ------------------------------------------------------------------- */
 
@@ -105,15 +107,15 @@ enum wire_code session_end(const struct session *session, struct buffer **out_er
 /* ---- news: what changed since the last call, for those who wait ------------------------------ */
 
 struct session_news {
-    bool is_state;      /* session_state() or session_end() changed */
-    bool is_accepted;   /* outbox shrank: flushes, room */
-    bool is_credit;     /* credit or a topic's number came */
-    bool is_result;     /* a RESULT came */
-    bool is_want;       /* a want is answered */
+    bool is_state;    /* session_state() or session_end() changed */
+    bool is_accepted; /* outbox shrank: flushes, room */
+    bool is_credit;   /* credit or a topic's number came */
+    bool is_result;   /* a RESULT came */
+    bool is_want;     /* a want is answered */
     bool is_refusal;
-    bool is_sub;        /* a subscription has something: see session_sub_news() */
-    bool is_tap;        /* events */
-    bool is_status;     /* status rows are complete */
+    bool is_sub;    /* a subscription has something: see session_sub_news() */
+    bool is_tap;    /* events */
+    bool is_status; /* status rows are complete */
 };
 struct session_news session_news(struct session *session);
 
@@ -202,10 +204,10 @@ struct session_item {
     struct span value;     /* aligned to 8 */
     uint32_t topic;        /* the broker's number, for session_topic_name() */
     uint64_t seq;
-    uint64_t count;        /* GAP */
+    uint64_t count; /* GAP */
     uint8_t delivery;
     int64_t stamp_ns;
-    uint32_t batch;        /* counts data connections: on which one it came */
+    uint32_t batch; /* counts data connections: on which one it came */
 };
 /* CODE_OK and the item, and the want is forgotten; CODE_ENOMEM: answered, but there is no memory
  * for the value, and forgotten too; CODE_ETIMEDOUT: not yet; the end's code: it will not come. */

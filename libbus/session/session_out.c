@@ -169,12 +169,6 @@ void session_control_sent(struct session *session)
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
-static bool has_batch(const struct session *session)
-{
-    const struct outbox *outbox = &session->outbox;
-    return outbox->sent_count < outbox->count || outbox->open_frames > 0;
-}
-
 /* The part with the next chunk of an upload; NULL: no memory. */
 static struct buffer *cut_chunk(struct session *session, struct upload *upload)
 {
@@ -187,6 +181,12 @@ static struct buffer *cut_chunk(struct session *session, struct upload *upload)
     return part;
 }
 
+bool session_data_is_due(const struct session *session)
+{
+    return session->part != NULL || outbox_is_due(&session->outbox) ||
+           !list_is_empty(&session->uploads.items);
+}
+
 struct buffer *session_data_out(struct session *session, int64_t now_ns)
 {
     session_see_time(session, now_ns);
@@ -195,7 +195,7 @@ struct buffer *session_data_out(struct session *session, int64_t now_ns)
     if (session->part != NULL || session->phase != PHASE_UP)
         return session->part;
     /* Batches and chunks take turns, so that neither holds the other up. */
-    bool is_batch_turn = session->is_chunk_last && has_batch(session);
+    bool is_batch_turn = session->is_chunk_last && outbox_is_due(&session->outbox);
     struct upload *upload =
         is_batch_turn ? NULL : uploads_next(&session->uploads, session->outbox.sent);
     if (upload != NULL)
