@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* link_zmq.c -- the two connections of a client over ZeroMQ; see link.h.
  *
- * A connection is a DEALER of its own that is never told to connect again: what lay in it when it
- * broke is not sent by a later one (pitfalls 12a).  That it broke, or never came to be, is learnt
- * from the socket's monitor; it is reported once everything that had arrived on it was received. */
+ * A connection is a DEALER of its own, closed when the connection is: what lay in it then is not sent
+ * by a later one (pitfalls 12a).  That it broke, or never came to be, is learnt from the socket's
+ * monitor; it is reported once everything that had arrived on it was received.
+ *
+ * ZMQ_RECONNECT_IVL -1 and ZMQ_IMMEDIATE look made for this, but with either libzmq 4.3.4 throws away
+ * what has arrived and was not received yet when the connection closes: of 100 messages that were
+ * there for 0.3 ms none or one was left in 7 of 10 runs.  So it may connect again, in a day. */
 #include "libbus/io/link.h"
 
 #include "libbus/base/limits.h"
@@ -26,6 +30,7 @@ enum {
     CONTROL_SEND_QUEUE = 1024,
     RECEIVE_QUEUE = 4096, /* credit bounds it before */
     MONITOR_NAME_BYTES = 48,
+    RECONNECT_MS = 24 * 3600 * 1000,
     /* libzmq ends the process when its own threads find no descriptors: see that there are some,
        with room for what the host opens meanwhile. */
     OPEN_DESCRIPTORS = 16,
@@ -33,7 +38,7 @@ enum {
 };
 /* Each of them means that the connection is over, or will not come to be. */
 #define MONITOR_EVENTS                                                                             \
-    (ZMQ_EVENT_CLOSED | ZMQ_EVENT_CLOSE_FAILED | ZMQ_EVENT_DISCONNECTED |                          \
+    (ZMQ_EVENT_CLOSED | ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_DISCONNECTED |                       \
      ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |                  \
      ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
 
@@ -182,7 +187,7 @@ static bool set_options(void *socket, enum link_lane lane, const char *endpoint)
     int64_t part_bytes_max = (int64_t)(is_data ? LIMIT_PART_BYTES : LIMIT_CONTROL_BYTES);
     return zmq_setsockopt(socket, ZMQ_AFFINITY, &affinity, sizeof affinity) == 0 &&
            zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &part_bytes_max, sizeof part_bytes_max) == 0 &&
-           set_number(socket, ZMQ_RECONNECT_IVL, -1) && set_number(socket, ZMQ_IMMEDIATE, 1) &&
+           set_number(socket, ZMQ_RECONNECT_IVL, RECONNECT_MS) &&
            set_number(socket, ZMQ_LINGER, 0) &&
            set_number(socket, ZMQ_SNDHWM, is_data ? DATA_SEND_QUEUE : CONTROL_SEND_QUEUE) &&
            set_number(socket, ZMQ_RCVHWM, RECEIVE_QUEUE) &&
