@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NO_JOB "/" /* as a job's name it would be odd, and harmless */
+
 struct bus_event {
     bool is_gap; /* first_id..id were missed */
     uint64_t first_id;
@@ -185,6 +187,31 @@ static enum bus_err open_observer(const char *endpoint, const struct bus_tap_opt
     return err;
 }
 
+/* Follows the control topic, and waits until the broker does so too: what it is asked behind that
+ * is answered behind that.  The question, about a job that has no name to be found, costs one
+ * message. */
+static enum bus_err follow(struct bus *bus, uint64_t from_id, int64_t deadline_ns,
+                           struct bus_error **reterr)
+{
+    enum bus_err err = BUS_OK;
+    struct msg msg = {.type = MSG_NONE};
+    api_lock(bus);
+    session_tap(bus->session, from_id);
+    session_status(bus->session, span_text(NO_JOB));
+    api_wake(bus);
+    while (err == BUS_OK && msg.type != MSG_STATUS_END) {
+        if (session_status_take(bus->session, &msg))
+            continue;
+        err = api_over(bus);
+        if (err != BUS_OK)
+            (void)api_say_over(bus, err, reterr);
+        else if (!api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
+            err = error_say_static(reterr, BUS_ETIMEDOUT, &error_timed_out);
+    }
+    api_unlock(bus);
+    return err;
+}
+
 enum bus_err bus_tap_open(const char *endpoint, const struct bus_tap_options *options,
                           int64_t timeout_ms, struct bus_tap **out_tap, struct bus_error **reterr)
 {
@@ -200,17 +227,17 @@ enum bus_err bus_tap_open(const char *endpoint, const struct bus_tap_options *op
     struct bus_tap *tap = calloc(1, sizeof *tap);
     if (tap == NULL)
         return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
-    enum bus_err err =
-        open_observer(endpoint, &known, api_deadline_ns(timeout_ms), &tap->bus, reterr);
-    if (err != BUS_OK) {
+    int64_t deadline_ns = api_deadline_ns(timeout_ms);
+    enum bus_err err = open_observer(endpoint, &known, deadline_ns, &tap->bus, reterr);
+    if (err == BUS_OK)
+        err = follow(tap->bus, known.from_id, deadline_ns, reterr);
+    if (err == BUS_OK)
+        *out_tap = tap;
+    else if (tap->bus != NULL)
+        bus_tap_close(&tap);
+    else
         free(tap);
-        return err;
-    }
-    api_lock(tap->bus);
-    session_tap(tap->bus->session, known.from_id);
-    api_unlock_wake(tap->bus);
-    *out_tap = tap;
-    return BUS_OK;
+    return err;
 }
 
 /* Lock. */

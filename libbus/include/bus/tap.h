@@ -29,8 +29,8 @@ struct bus_tap_options {
 #define bus_tap_options_init(o) bus_tap_options_init_sized((o), sizeof *(o))
 BUS_API void bus_tap_options_init_sized(struct bus_tap_options *options, size_t bytes);
 
-/* Endpoint, timeout and errors as bus_open().  After a reconnect it goes on behind the last event
- * that it gave.  [any] */
+/* Endpoint, timeout and errors as bus_open().  When it returns the tap is in force.  After a
+ * reconnect it goes on behind the last event that it gave.  [any] */
 BUS_API enum bus_err bus_tap_open(const char *endpoint, const struct bus_tap_options *options,
                                   int64_t timeout_ms, struct bus_tap **out_tap,
                                   struct bus_error **reterr);
