@@ -210,7 +210,6 @@ Test(membership, tells_a_good_end_from_a_bad_one)
     struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
     must_publish(alice, "w", "last");
     expect_code(bus_complete(alice, SOON_MS), BUS_OK);
-    cr_expect_neq(bus_publish(alice, "w", "x", 1), BUS_OK, "she said that she is done");
     must_close(&alice);
     must_close(&carol);
     expect_event(tap, "party.completed", "alice");
@@ -231,6 +230,26 @@ Test(membership, tells_a_good_end_from_a_bad_one)
     bus_tap_close(&tap);
     bus_sub_close(&of_alice);
     bus_sub_close(&of_carol);
+    must_close(&bob);
+}
+
+Test(membership, takes_nothing_more_of_who_completed)
+{
+    struct bus *alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    struct bus_error *error = NULL;
+    must_publish(alice, "w", "last");
+    expect_code(bus_complete(alice, SOON_MS), BUS_OK);
+    enum bus_err err = bus_publish(alice, "w", "x", 1);
+    if (err == BUS_OK) {
+        expect_code(bus_flush(alice, SOON_MS), BUS_ESETTLED);
+        expect_code(bus_refusal(alice, &error), BUS_OK);
+        bus_error_unref(&error);
+    }
+    must_close(&alice);
+    expect_awaited(bob, "alice/w", 0, "last");
+    err = bus_await(bob, "alice/w", 1, SOON_MS, NULL, &error);
+    expect_code_of(err, BUS_EFAILED, &error);
     must_close(&bob);
 }
 
