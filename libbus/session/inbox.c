@@ -52,6 +52,8 @@ struct inbox_sub *inbox_sub_new(struct inbox *inbox)
 struct inbox_sub *inbox_sub_find(const struct inbox *inbox, uint32_t number)
 {
     uint32_t id;
+    if (inbox->recent != NULL && inbox->recent->number == number)
+        return inbox->recent;
     return id_map_get(&inbox->by_number, number, &id) ? pool_find(&inbox->subs, id) : NULL;
 }
 
@@ -84,6 +86,8 @@ void inbox_sub_free(struct inbox *inbox, struct inbox_sub *sub)
     list_remove(&sub->acking);
     list_remove(&sub->closing);
     id_map_remove(&inbox->by_number, sub->number);
+    if (inbox->recent == sub)
+        inbox->recent = NULL;
     pool_give(&inbox->subs, sub);
 }
 
@@ -297,6 +301,7 @@ enum wire_code inbox_receive(struct inbox *inbox, struct inbox_sub *sub, struct 
     sub->received += bytes;
     sub->count += 1;
     *batch_at(sub, sub->count - 1) = (struct inbox_batch){*part, inbox->connection};
+    inbox->recent = sub; /* the next to be asked for, most likely */
     *part = NULL;
     return CODE_OK;
 }

@@ -90,6 +90,7 @@ struct inbox {
     struct pool subs;
     struct pool streams;
     struct id_map by_number;
+    struct inbox_sub *recent; /* received for last; NULL: none, or it is gone */
     struct known_topics *topics;
     uint32_t last_number;
     uint32_t connection; /* counts data connections */

@@ -12,6 +12,37 @@
 
 #include <string.h>
 
+/* Beats without a call after which it was us who stood still: the library's thread calls at each. */
+enum { STANDSTILL_BEATS = 5 };
+
+/* ---- periods -------------------------------------------------------------------------------- */
+
+static int64_t ms(int64_t period_ms)
+{
+    return period_ms * SESSION_NS_PER_MS;
+}
+
+static int64_t earlier(int64_t a_ns, int64_t b_ns)
+{
+    return a_ns < b_ns ? a_ns : b_ns;
+}
+
+static int64_t later(int64_t now_ns, int64_t period_ns)
+{
+    return now_ns > INT64_MAX - period_ns ? INT64_MAX : now_ns + period_ns;
+}
+
+static int64_t greet_ns(const struct session *session)
+{
+    int64_t beat_ns = ms(session->options.heartbeat_ms);
+    return beat_ns > SESSION_GREET_MIN_NS ? beat_ns : SESSION_GREET_MIN_NS;
+}
+
+static int64_t silence_ns(const struct session *session)
+{
+    return 2 * ms(session->options.heartbeat_ms) + SESSION_SILENCE_NS;
+}
+
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static struct span keep_text(struct session *session, struct span text, size_t *at)
@@ -93,6 +124,7 @@ enum wire_code session_new(struct memory *memory, const struct session_options *
     session->phase = PHASE_WAIT;
     session->now_ns = now_ns;
     session->backoff_ns = SESSION_BACKOFF_MIN_NS;
+    session->data_stall_ns = silence_ns(session);
     session_dial(session);
     *out_session = session;
     return CODE_OK;
@@ -204,27 +236,6 @@ static void lose_broker(struct session *session)
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
-static int64_t ms(int64_t period_ms)
-{
-    return period_ms * SESSION_NS_PER_MS;
-}
-
-static int64_t later(int64_t now_ns, int64_t period_ns)
-{
-    return now_ns > INT64_MAX - period_ns ? INT64_MAX : now_ns + period_ns;
-}
-
-static int64_t greet_ns(const struct session *session)
-{
-    int64_t beat_ns = ms(session->options.heartbeat_ms);
-    return beat_ns > SESSION_GREET_MIN_NS ? beat_ns : SESSION_GREET_MIN_NS;
-}
-
-static int64_t silence_ns(const struct session *session)
-{
-    return 2 * ms(session->options.heartbeat_ms) + SESSION_SILENCE_NS;
-}
-
 void session_dial(struct session *session)
 {
     must(phase_move(&session->phase, PHASE_DIALS));
@@ -284,9 +295,15 @@ const char *session_data_endpoint(const struct session *session)
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
+/* Whoever carries time calls at every beat.  When far longer has passed it was this process that
+ * stood still (stopped, its machine asleep), and the broker's silence is not counted: it may be
+ * there and say that we are fenced. */
 void session_see_time(struct session *session, int64_t now_ns)
 {
-    if (session->now_ns < now_ns)
+    int64_t passed_ns = now_ns - session->now_ns;
+    if (passed_ns > STANDSTILL_BEATS * ms(session->options.heartbeat_ms))
+        session->alive_ns = earlier(now_ns, later(session->alive_ns, passed_ns));
+    if (passed_ns > 0)
         session->now_ns = now_ns;
 }
 
@@ -295,6 +312,34 @@ static int64_t lost_ns(const struct session *session)
     if (!session->is_welcome)
         return INT64_MAX;
     return later(session->alive_ns, ms(session->options.broker_lost_ms));
+}
+
+bool session_has_data_under_way(const struct session *session)
+{
+    return session->outbox.sent > session->outbox.accepted || session->uploads.under_way > 0;
+}
+
+void session_data_moved(struct session *session)
+{
+    session->data_ns = session->now_ns;
+}
+
+/* The data channel has no beats of its own.  It is taken for dead when nothing of what was sent is
+ * accepted for as long as the broker may be silent; that grows each time, for a link may be so slow
+ * that one part takes longer. */
+static int64_t data_deadline_ns(const struct session *session)
+{
+    if (session->phase != PHASE_UP || !session_has_data_under_way(session))
+        return INT64_MAX;
+    return later(session->data_ns, session->data_stall_ns);
+}
+
+static void lose_data(struct session *session)
+{
+    int64_t most_ns = ms(session->options.broker_lost_ms);
+    session->data_stall_ns =
+        session->data_stall_ns < most_ns / 2 ? session->data_stall_ns * 2 : most_ns;
+    session_lose_link(session);
 }
 
 void session_tick(struct session *session, int64_t now_ns)
@@ -315,6 +360,8 @@ void session_tick(struct session *session, int64_t now_ns)
     case PHASE_UP:
         if (now_ns >= later(session->heard_ns, silence_ns(session)))
             session_lose_link(session);
+        else if (now_ns >= data_deadline_ns(session))
+            lose_data(session);
         break;
     case PHASE_OVER:
     case PHASE_COUNT: break;

@@ -90,6 +90,9 @@ const char *session_data_endpoint(const struct session *session);
  * session_control_sent() says that the link took it; without it the same one comes again. */
 bool session_control_out(struct session *session, int64_t now_ns, uint8_t *out, size_t *out_bytes);
 void session_control_sent(struct session *session);
+/* Whether credit or acknowledgements are worth a message now: what was taken and acknowledged
+ * since the last one is more than a part of the window, or has to be durable. */
+bool session_control_is_due(const struct session *session);
 /* The next part for the data channel, borrowed; NULL: none now.  Seals the open batch. */
 struct buffer *session_data_out(struct session *session, int64_t now_ns);
 void session_data_sent(struct session *session);
@@ -241,6 +244,9 @@ struct span session_topic_name(const struct session *session, uint32_t topic);
 /* A slot of a subscription is done with (any order; acknowledged to the broker as a prefix).  For a
  * GAP item seq is the last missing one: item.seq + item.count - 1. */
 void session_ack(struct session *session, uint32_t sub, uint32_t topic, uint64_t seq);
+/* The same for count slots from first_seq on, for the price of one look-up. */
+void session_ack_run(struct session *session, uint32_t sub, uint32_t topic, uint64_t first_seq,
+                     uint64_t count);
 /* The slot is not done with: acknowledgement stops before it for the life of the subscription. */
 void session_return(struct session *session, uint32_t sub, uint32_t topic, uint64_t seq);
 

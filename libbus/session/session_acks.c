@@ -59,11 +59,26 @@ static void make_dirty(struct session *session, struct inbox_sub *sub, struct in
 
 void session_ack(struct session *session, uint32_t number, uint32_t topic, uint64_t seq)
 {
+    session_ack_run(session, number, topic, seq, 1);
+}
+
+void session_ack_run(struct session *session, uint32_t number, uint32_t topic, uint64_t first_seq,
+                     uint64_t count)
+{
     struct inbox_sub *sub = inbox_sub_find(&session->inbox, number);
     struct inbox_stream *stream =
         sub != NULL ? inbox_stream_find(&session->inbox, sub, topic) : NULL;
-    if (stream != NULL && ack_prefix_ack(&stream->acks, seq) && !stream->is_party)
+    bool has_moved = false;
+    for (uint64_t i = 0; stream != NULL && i < count; i++)
+        has_moved |= ack_prefix_ack(&stream->acks, first_seq + i);
+    if (has_moved && !stream->is_party)
         make_dirty(session, sub, stream);
+}
+
+bool session_control_is_due(const struct session *session)
+{
+    return session->is_ack_due || !list_is_empty(&session->talk) ||
+           !list_is_empty(&session->closing);
 }
 
 void session_return(struct session *session, uint32_t number, uint32_t topic, uint64_t seq)

@@ -251,6 +251,8 @@ static void topic_opened_in(struct session *session, const struct msg_topic_open
 
 static void accepted_in(struct session *session, const struct msg_accepted *accepted)
 {
+    if (accepted->data_number > session->outbox.accepted)
+        session_data_moved(session);
     if (!outbox_accept(&session->outbox, accepted->data_number) ||
         !controls_accept(&session->controls, accepted->control_number)) {
         session_break(session, "more was accepted than was sent");
@@ -262,6 +264,7 @@ static void accepted_in(struct session *session, const struct msg_accepted *acce
 
 static void chunked_in(struct session *session, const struct msg_chunked *chunked)
 {
+    session_data_moved(session);
     switch (
         uploads_accept(&session->uploads, (uint32_t)chunked->topic, chunked->seq, chunked->bytes)) {
     case UPLOADS_BROKEN: session_break(session, "more of a value was accepted than it has"); break;

@@ -105,13 +105,15 @@ struct session {
     uint32_t position_at; /* the stream whose POSITION was told last */
     int64_t attempt_ns;   /* when this connection was begun */
     int64_t backoff_ns;
-    int64_t retry_ns; /* WAIT: when to try again */
-    int64_t step_ns;  /* GREET, ATTACH: when to give this connection up */
-    int64_t heard_ns; /* last message on this connection */
-    int64_t alive_ns; /* last message while up, on any */
-    int64_t beat_ns;  /* when the next BEAT is due */
-    int64_t hello_ns; /* when HELLO was sent */
-    int64_t ghost_ns; /* until then, a session that we ourselves lost may have our name */
+    int64_t retry_ns;      /* WAIT: when to try again */
+    int64_t step_ns;       /* GREET, ATTACH: when to give this connection up */
+    int64_t heard_ns;      /* last message on this connection */
+    int64_t alive_ns;      /* last message while up, on any */
+    int64_t data_ns;       /* since when nothing of what was sent on the data channel is accepted */
+    int64_t data_stall_ns; /* after so long the data channel is taken for dead */
+    int64_t beat_ns;       /* when the next BEAT is due */
+    int64_t hello_ns;      /* when HELLO was sent */
+    int64_t ghost_ns;      /* until then, a session that we ourselves lost may have our name */
 
     /* what WELCOME said */
     uint64_t token; /* 0: no session yet */
@@ -174,6 +176,9 @@ void session_break(struct session *session, const char *what);
 /* This connection is of no use any more: another one is made at its time. */
 void session_lose_link(struct session *session);
 void session_dial(struct session *session);
+/* The broker accepted something that was sent on the data channel. */
+void session_data_moved(struct session *session);
+bool session_has_data_under_way(const struct session *session);
 void session_see_time(struct session *session, int64_t now_ns);
 
 /* ---- session_in.c ---------------------------------------------------------------------------- */

@@ -205,6 +205,9 @@ struct buffer *session_data_out(struct session *session, int64_t now_ns)
 
 void session_data_sent(struct session *session)
 {
+    if (session->outbox.sent == session->outbox.accepted &&
+        session->uploads.under_way <= LIMIT_CHUNK_BYTES)
+        session_data_moved(session); /* the first that is under way */
     if (session->part == NULL) {
         outbox_part_sent(&session->outbox);
         session->is_chunk_last = false;

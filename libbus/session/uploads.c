@@ -25,6 +25,7 @@ static void remove_upload(struct uploads *uploads, struct upload *upload)
         uploads->turn = upload->link.next == &uploads->items ? NULL : owner(upload->link.next);
     list_remove(&upload->link);
     uploads->bytes -= upload->value->bytes;
+    uploads->under_way -= upload->sent - upload->accepted;
     buffer_unref(&upload->value);
     memory_give(uploads->memory, upload, sizeof *upload);
 }
@@ -126,7 +127,9 @@ void upload_part_write(const struct upload *upload, uint8_t *out)
 
 void uploads_sent(struct uploads *uploads, struct upload *upload)
 {
-    upload->sent += chunk_bytes(upload);
+    size_t bytes = chunk_bytes(upload);
+    upload->sent += bytes;
+    uploads->under_way += bytes;
     uploads->turn = upload->link.next == &uploads->items ? NULL : owner(upload->link.next);
 }
 
@@ -138,10 +141,12 @@ enum uploads_verdict uploads_accept(struct uploads *uploads, uint32_t topic, uin
         return UPLOADS_UNKNOWN;
     if (bytes > upload->value->bytes)
         return UPLOADS_BROKEN;
+    uploads->under_way -= upload->sent - upload->accepted;
     if (upload->accepted < bytes)
         upload->accepted = bytes;
     if (upload->sent < bytes)
         upload->sent = bytes;
+    uploads->under_way += upload->sent - upload->accepted;
     if (upload->accepted < upload->value->bytes)
         return UPLOADS_GOES_ON;
     remove_upload(uploads, upload);
@@ -151,6 +156,7 @@ enum uploads_verdict uploads_accept(struct uploads *uploads, uint32_t topic, uin
 void uploads_rewind(struct uploads *uploads)
 {
     uploads->turn = NULL;
+    uploads->under_way = 0;
     LIST_EACH(link, &uploads->items)
     {
         owner(link)->sent = 0;

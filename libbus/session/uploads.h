@@ -33,6 +33,7 @@ struct uploads {
     struct upload *turn; /* whose turn it is; NULL: the first */
     uint64_t last;       /* ordinal given last */
     uint64_t bytes;      /* of all values here */
+    uint64_t under_way;  /* of these, sent and not accepted */
 };
 
 void uploads_init(struct uploads *uploads, struct memory *memory);

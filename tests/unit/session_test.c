@@ -183,6 +183,21 @@ Test(session, is_lost_when_the_broker_is_away_for_broker_lost_ms)
     driver_fini(&d);
 }
 
+Test(session, asks_a_broker_again_after_it_stood_still_itself)
+{
+    driver_up(&d);
+    d.now_ns += 60000 * DRIVER_MS; /* stopped, and no call came in all this time */
+    session_tick(d.session, d.now_ns);
+    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
+    (void)driver_expect(&d, MSG_HELLO);
+    driver_say(&d, &(struct msg){.type = MSG_REFUSED,
+                                 .as.refused = {.code = CODE_EFENCED,
+                                                .type = span_text(ERROR_TYPE_FENCED),
+                                                .message = span_text("lost meanwhile")}});
+    driver_expect_end(&d, CODE_EFENCED, ERROR_TYPE_FENCED);
+    driver_fini(&d);
+}
+
 Test(session, treats_bye_as_a_closed_connection)
 {
     driver_up(&d);
