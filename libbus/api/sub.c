@@ -22,9 +22,8 @@
 #include "libbus/base/pattern.h"
 
 enum {
-    FETCH_FRAMES = 256,      /* taken with one lock */
+    FETCH_FRAMES = 512,      /* taken with one lock */
     FETCH_BYTES = 64 * 1024, /* ... and no more once they have so many bytes */
-    OWED_BYTES = 64 * 1024,  /* taken without the library thread knowing: it is woken */
     CHUNK_FIRST = 16,        /* messages allocated together at first; then as many again */
 };
 
@@ -135,6 +134,20 @@ void sub_give_back(struct bus_msg *msg)
     api_unref(waited_for);
 }
 
+/* Slots of one topic that follow each other, acknowledged together. */
+struct run {
+    uint32_t topic;
+    uint64_t first_seq;
+    uint64_t count;
+};
+
+/* Lock. */
+static void acknowledge(struct bus_sub *sub, const struct run *run)
+{
+    if (sub->bus->session != NULL && run->count > 0)
+        session_ack_run(sub->bus->session, sub->number, run->topic, run->first_seq, run->count);
+}
+
 /* Acknowledges a stack of messages, oldest first, and keeps them for use; returns their number.
  * Lock. */
 static uint32_t take_back(struct bus_sub *sub, struct bus_msg *stack)
@@ -148,19 +161,26 @@ static uint32_t take_back(struct bus_sub *sub, struct bus_msg *stack)
         oldest = stack;
         stack = next;
     }
+    struct run run = {0};
     while (oldest != NULL) {
         struct bus_msg *msg = oldest;
-        bool is_slot = msg->kind == SESSION_ITEM_VALUE || msg->kind == SESSION_ITEM_ERROR;
+        uint64_t last_seq = msg->seq + msg->count - 1; /* of a gap; else it is seq */
         oldest = msg->next;
-        if (session != NULL && is_slot && msg->done == MSG_ACKNOWLEDGED)
-            session_ack(session, sub->number, msg->number, msg->seq);
-        else if (session != NULL && is_slot)
+        if (msg->done == MSG_ACKNOWLEDGED && msg->number == run.topic &&
+            last_seq == run.first_seq + run.count) {
+            run.count++;
+        } else {
+            acknowledge(sub, &run);
+            run = (struct run){msg->number, last_seq, msg->done == MSG_ACKNOWLEDGED};
+        }
+        if (session != NULL && msg->done != MSG_ACKNOWLEDGED)
             session_return(session, sub->number, msg->number, msg->seq);
         buffer_unref(&msg->buffer);
         msg->next = sub->spare;
         sub->spare = msg;
         count++;
     }
+    acknowledge(sub, &run);
     sub->spare_count += count;
     sub->is_owed = true;
     return count;
@@ -626,7 +646,7 @@ static enum bus_err refill(struct bus_sub *sub, int64_t timeout_ms, struct bus_e
             err = say_refused(sub, code, encoded, reterr);
         buffer_unref(&encoded);
     }
-    if (sub->owed_bytes >= OWED_BYTES)
+    if (bus->session != NULL && session_control_is_due(bus->session))
         wake(sub);
     api_unlock(bus);
     return err;
