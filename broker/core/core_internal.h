@@ -60,7 +60,9 @@ struct job {
     uint32_t session_count; /* parties and observers */
     uint64_t bytes;         /* of kept values */
     uint64_t open_count;
-    struct list trim_at; /* a mark in topic_list: where trimming under pressure goes on */
+    struct list trim_at;   /* a mark in topic_list: where trimming under pressure goes on */
+    struct list hungry;    /* topics whose writers wait for room in the job, not in the topic */
+    uint64_t hungry_bytes; /* bytes, when they were last looked at */
     struct timer linger;
     struct job_event *events; /* ring of events, newest LIMIT_EVENTS */
     uint32_t event_room;
@@ -182,6 +184,7 @@ struct topic {
     struct list unpromised; /* awaits for numbers not reserved yet, by seq */
     struct list party_link;
     struct list job_link;
+    struct list hungry_link;          /* in job->hungry */
     struct end_mark marks[END_MARKS]; /* newest last */
     uint32_t mark_count;
     uint32_t open_count;
@@ -400,6 +403,8 @@ void parked_free_all(struct core *core, struct session *session);
 void topic_open(struct core *core, struct session *session, const struct msg_topic_open *msg);
 struct topic *topic_get(struct core *core, struct job *job, struct span name, enum wire_code *out);
 void topic_free(struct core *core, struct topic *topic);
+/* Entries were split: what is counted by where they end is counted anew. */
+void topic_recount(struct core *core, struct topic *topic);
 uint64_t topic_weight(const struct core *core, const struct slot_entry *entry);
 /* An entry's weight changed from before to after. */
 void topic_account(struct topic *topic, const struct slot_entry *entry, uint64_t before,

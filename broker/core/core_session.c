@@ -40,6 +40,7 @@ static struct job *job_new(struct core *core, struct span name)
     list_init(&job->bare_list);
     list_init(&job->taps);
     list_init(&job->trim_at);
+    list_init(&job->hungry);
     list_init(&job->tell_link);
     name_map_init(&job->parties, core->memory);
     name_map_init(&job->topics, core->memory);

@@ -153,6 +153,7 @@ static void replace_value(struct core *core, struct topic *topic, uint32_t index
     slot_entry_move(entry, SLOT_ERROR, failure_ref(failure)->id);
     topic_account(topic, entry, before, topic_weight(core, entry));
     entry_unref(core, &old);
+    topic_recount(core, topic);
     topic_update(core, topic);
 }
 

@@ -4,7 +4,7 @@
  * Two floors divide what is kept.  Below taken_floor every subscription that holds writers back
  * has taken all; the bytes from there on are what the writer's window bounds.  Below done_floor
  * nobody needs a slot any more (durable: acknowledged, others: taken); it is kept for late
- * subscribers within topic_keep_bytes, the newest always.  An entry counts below a floor when it
+ * subscribers within topic_keep_bytes, the newest while the job has room.  An entry counts below a floor when it
  * ends there.  Slots that subscriptions with overflow = gap have not seen are kept up to the
  * window and then dropped, oldest first; open slots never are. */
 #include "broker/core/core_internal.h"
@@ -94,6 +94,7 @@ static struct topic *topic_new(struct core *core, struct job *job, struct party 
     slot_table_init(&topic->slots, core->memory);
     list_init(&topic->routes);
     list_init(&topic->unpromised);
+    list_init(&topic->hungry_link);
     list_push(&job->topic_list, &topic->job_link);
     list_push(&writer->topics, &topic->party_link);
     party_update_bare(writer);
@@ -147,6 +148,7 @@ void topic_free(struct core *core, struct topic *topic)
     slot_table_fini(&topic->slots);
     name_map_remove(&topic->job->topics, topic->name);
     list_remove(&topic->job_link);
+    list_remove(&topic->hungry_link);
     list_remove(&topic->party_link);
     span_drop(core, &topic->name);
     pool_give(&core->topics, topic);
@@ -171,6 +173,13 @@ static void sum_between(const struct core *core, const struct topic *topic, uint
         *out_bytes += topic_weight(core, entry);
         *out_slots += entry->count;
     }
+}
+
+void topic_recount(struct core *core, struct topic *topic)
+{
+    uint64_t slots;
+    sum_between(core, topic, 0, topic->done_floor, &topic->done_bytes, &topic->done_slots);
+    sum_between(core, topic, topic->taken_floor, UINT64_MAX, &topic->untaken_bytes, &slots);
 }
 
 static void move_floors(struct core *core, struct topic *topic)
@@ -219,10 +228,11 @@ static uint64_t held_floor(const struct topic *topic)
     return floor;
 }
 
-/* keep_bytes and keep_slots: of what is done with. */
-static void trim(struct core *core, struct topic *topic, uint64_t keep_bytes, uint64_t keep_slots)
+/* keep_bytes and keep_slots: of what is done with; keep_entries: of all, the newest. */
+static void trim(struct core *core, struct topic *topic, uint64_t keep_bytes, uint64_t keep_slots,
+                 uint32_t keep_entries)
 {
-    while (topic->slots.count > 1) {
+    while (topic->slots.count > keep_entries) {
         const struct slot_entry *entry = slot_table_at(&topic->slots, 0);
         if (entry->state == SLOT_OPEN)
             return;
@@ -245,18 +255,29 @@ bool job_has_room(struct core *core, struct job *job, uint64_t bytes)
             job->trim_at.next != &job->topic_list ? job->trim_at.next : job->topic_list.next;
         if (next == &job->trim_at)
             break; /* there is no topic */
-        trim(core, LIST_OWNER(next, struct topic, job_link), 0, 0);
+        trim(core, LIST_OWNER(next, struct topic, job_link), 0, 0, 0);
         list_remove(&job->trim_at);
         list_insert(next->next, &job->trim_at);
     }
     return job->bytes + bytes <= core->options.job_bytes_max;
 }
 
+/* What one topic gives back, the writers of others may have been waiting for. */
+static void feed(struct core *core, struct job *job)
+{
+    if (job->bytes >= job->hungry_bytes)
+        return;
+    job->hungry_bytes = job->bytes;
+    LIST_EACH(link, &job->hungry)
+    topic_grant(core, LIST_OWNER(link, struct topic, hungry_link), false);
+}
+
 void topic_update(struct core *core, struct topic *topic)
 {
     move_floors(core, topic);
-    trim(core, topic, core->options.topic_keep_bytes, core->options.topic_keep_slots);
+    trim(core, topic, core->options.topic_keep_bytes, core->options.topic_keep_slots, 1);
     topic_grant(core, topic, false);
+    feed(core, topic->job);
 }
 
 /* ---- credit ---------------------------------------------------------------------------------- */
@@ -290,6 +311,17 @@ static void tell_held_back(struct core *core, struct topic *topic)
                         .text = text.data});
 }
 
+static void mark_hungry(struct topic *topic, bool is_hungry)
+{
+    struct job *job = topic->job;
+    if (!is_hungry)
+        list_remove(&topic->hungry_link);
+    else if (!list_is_linked(&topic->hungry_link))
+        list_push(&job->hungry, &topic->hungry_link);
+    if (is_hungry && job->hungry_bytes < job->bytes)
+        job->hungry_bytes = job->bytes;
+}
+
 void topic_grant(struct core *core, struct topic *topic, bool is_forced)
 {
     uint64_t job_left = topic->job->bytes < core->options.job_bytes_max
@@ -312,6 +344,8 @@ void topic_grant(struct core *core, struct topic *topic, bool is_forced)
         target > topic->credit_limit && (is_stopped || target - topic->credit_limit >= step);
     if (is_due)
         topic->credit_limit = target;
+    mark_hungry(topic, topic->credit_limit <= topic->credit_used &&
+                           window < core->options.topic_window_bytes);
     struct session *session = topic->writer->session;
     if ((is_due || is_forced) && topic->is_opened && session != NULL && session->control != 0) {
         struct msg *msg = effects_msg(core->effects, session->control, MSG_CREDIT);
