@@ -726,3 +726,77 @@ Test(session_write, reaches_marks_when_all_is_accepted)
     cr_assert(session_mark_reached(d.session, mark));
     driver_fini(&d);
 }
+
+/* ---- a dead data channel --------------------------------------------------------------------- */
+
+/* Beats are answered until the session gives its connection up; how long that took, in ms. */
+static int64_t live_on_control_alone(void)
+{
+    int64_t begun_ns = d.now_ns;
+    while (session_state(d.session) == SESSION_UP) {
+        d.now_ns = session_deadline_ns(d.session);
+        session_tick(d.session, d.now_ns);
+        struct msg said;
+        while ((said = driver_hear(&d)).type != MSG_NONE)
+            if (said.type == MSG_BEAT)
+                driver_say(&d, &(struct msg){.type = MSG_ECHO, .as.echo.sent_ns = d.now_ns});
+        cr_assert_lt(d.now_ns - begun_ns, 100000 * DRIVER_MS);
+        if (session_action(d.session) == SESSION_CONNECT_CONTROL)
+            break;
+    }
+    return (d.now_ns - begun_ns) / DRIVER_MS;
+}
+
+static void greet_again(void)
+{
+    (void)driver_expect(&d, MSG_HELLO);
+    struct msg welcome = driver_welcome(&d, true);
+    driver_say(&d, &welcome);
+    driver_expect_attach(&d);
+    (void)driver_expect(&d, MSG_READY);
+    driver_attached(&d);
+}
+
+Test(session_write, connects_anew_when_nothing_that_was_sent_is_accepted)
+{
+    driver_up(&d);
+    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    struct frame frames[4];
+    static const int64_t patience_ms[] = {2100, 4200, 8400};
+    cr_assert_eq(publish(x, "lost"), CODE_OK);
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(expect_batch(1, frames, 4), 1);
+        cr_assert_eq(live_on_control_alone(), patience_ms[i]);
+        greet_again(); /* as slow as the link may be, some time a part goes through */
+    }
+    cr_assert_eq(expect_batch(1, frames, 4), 1);
+    driver_accept(&d, 1, 0);
+    cr_assert_eq(publish_bytes(x, LIMIT_CHUNK_BYTES + 1), CODE_OK);
+    cr_assert_eq(expect_batch(2, frames, 4), 1);
+    driver_accept(&d, 2, 0);
+    expect_chunk(1, 0);
+    cr_assert_eq(live_on_control_alone(), 16800);
+    driver_fini(&d);
+}
+
+Test(session_write, keeps_a_connection_on_which_something_moves)
+{
+    driver_up(&d);
+    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    struct frame frames[4];
+    for (uint64_t i = 1; i <= 30; i++) {
+        cr_assert_eq(publish(x, "slow"), CODE_OK);
+        cr_assert_eq(expect_batch(i, frames, 4), 1);
+        for (int k = 0; k < 2; k++) {
+            d.now_ns += 1000 * DRIVER_MS;
+            session_tick(d.session, d.now_ns);
+            (void)driver_expect(&d, MSG_BEAT);
+            driver_say(&d, &(struct msg){.type = MSG_ECHO, .as.echo.sent_ns = d.now_ns});
+        }
+        driver_accept(&d, i > 1 ? i - 1 : 0, 0); /* one is always under way */
+        if (i == 1)
+            driver_accept(&d, 1, 0);
+    }
+    cr_assert_eq(session_state(d.session), SESSION_UP);
+    driver_fini(&d);
+}
