@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* pool_test.c -- objects stay where they are, under numbers that are used again. */
-#include "libbus/base/list.h"
 #include "libbus/base/pool.h"
 
 #include <criterion/criterion.h>
@@ -8,7 +7,6 @@
 struct thing {
     uint32_t id;
     uint32_t number;
-    struct list link;
 };
 
 Test(pool, gives_zeroed_objects_that_stay_where_they_are)
@@ -62,26 +60,4 @@ Test(pool, says_so_when_memory_is_short)
     cr_assert_null(pool_take(&pool));
     cr_assert_not(pool_reserve(&pool));
     pool_fini(&pool);
-}
-
-Test(list, keeps_order_and_removes_twice_without_harm)
-{
-    struct list head;
-    struct thing things[3];
-    list_init(&head);
-    for (uint32_t i = 0; i < 3; i++) {
-        things[i].number = i;
-        list_push(&head, &things[i].link);
-    }
-    list_remove(&things[1].link);
-    list_remove(&things[1].link);
-    cr_assert_not(list_is_linked(&things[1].link));
-    uint32_t sum = 0;
-    LIST_EACH(link, &head)
-    {
-        sum = sum * 10 + LIST_OWNER(link, struct thing, link)->number;
-        list_remove(link);
-    }
-    cr_assert_eq(sum, 2); /* 0, then 2 */
-    cr_assert(list_is_empty(&head));
 }
