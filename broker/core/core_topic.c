@@ -6,7 +6,8 @@
  * nobody needs a slot any more (durable: acknowledged, others: taken); it is kept for late
  * subscribers within topic_keep_bytes, the newest while the job has room.  An entry counts below a floor when it
  * ends there.  Slots that subscriptions with overflow = gap have not seen are kept up to the
- * window and then dropped, oldest first; open slots never are. */
+ * window and then dropped, oldest first; open slots never are.  When the job's bytes are used up,
+ * nothing is kept but what somebody who may not lose it still needs. */
 #include "broker/core/core_internal.h"
 
 #include "libbus/base/pattern.h"
@@ -228,19 +229,25 @@ static uint64_t held_floor(const struct topic *topic)
     return floor;
 }
 
-/* keep_bytes and keep_slots: of what is done with; keep_entries: of all, the newest. */
-static void trim(struct core *core, struct topic *topic, uint64_t keep_bytes, uint64_t keep_slots,
-                 uint32_t keep_entries)
+struct keep {
+    uint64_t done_bytes; /* of what is done with */
+    uint64_t done_slots;
+    uint64_t lossy_bytes; /* of all, if only who may lose it has not seen it */
+    uint32_t entries;     /* the newest, in any case */
+};
+
+static void trim(struct core *core, struct topic *topic, const struct keep *keep)
 {
-    while (topic->slots.count > keep_entries) {
+    while (topic->slots.count > keep->entries) {
         const struct slot_entry *entry = slot_table_at(&topic->slots, 0);
         if (entry->state == SLOT_OPEN)
             return;
         bool is_done = slot_entry_end(entry) <= topic->done_floor;
-        if (is_done && topic->done_bytes <= keep_bytes && topic->done_slots <= keep_slots)
+        if (is_done && topic->done_bytes <= keep->done_bytes &&
+            topic->done_slots <= keep->done_slots)
             return;
-        if (!is_done && (topic->bytes <= core->options.topic_window_bytes ||
-                         slot_entry_end(entry) > held_floor(topic)))
+        if (!is_done &&
+            (topic->bytes <= keep->lossy_bytes || slot_entry_end(entry) > held_floor(topic)))
             return;
         pop(core, topic);
     }
@@ -255,7 +262,7 @@ bool job_has_room(struct core *core, struct job *job, uint64_t bytes)
             job->trim_at.next != &job->topic_list ? job->trim_at.next : job->topic_list.next;
         if (next == &job->trim_at)
             break; /* there is no topic */
-        trim(core, LIST_OWNER(next, struct topic, job_link), 0, 0, 0);
+        trim(core, LIST_OWNER(next, struct topic, job_link), &(struct keep){0});
         list_remove(&job->trim_at);
         list_insert(next->next, &job->trim_at);
     }
@@ -275,7 +282,11 @@ static void feed(struct core *core, struct job *job)
 void topic_update(struct core *core, struct topic *topic)
 {
     move_floors(core, topic);
-    trim(core, topic, core->options.topic_keep_bytes, core->options.topic_keep_slots, 1);
+    trim(core, topic,
+         &(struct keep){.done_bytes = core->options.topic_keep_bytes,
+                        .done_slots = core->options.topic_keep_slots,
+                        .lossy_bytes = core->options.topic_window_bytes,
+                        .entries = 1});
     topic_grant(core, topic, false);
     feed(core, topic->job);
 }
