@@ -75,7 +75,7 @@ void settle_deadline(struct core *core, struct open_slot *open)
     failure_unref(core, failure);
 }
 
-/* ---- what a parked message does when its time has come ---------------------------------------- */
+/* ---- what a parked message does when its time has come --------------------------------------- */
 
 static struct slot_entry *find_entry(struct topic *topic, uint64_t seq, uint32_t *out_index)
 {

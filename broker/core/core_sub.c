@@ -133,7 +133,7 @@ void sub_rewind(struct core *core, struct sub *sub)
     }
 }
 
-/* ---- the ends of parties ---------------------------------------------------------------------- */
+/* ---- the ends of parties --------------------------------------------------------------------- */
 
 static void ending_free(struct core *core, struct ending *ending)
 {

@@ -12,7 +12,7 @@
 #define STATUS_ROWS_MAX 65536
 #define EVENT_ROOM_FIRST 64
 
-/* ---- the ring of events ----------------------------------------------------------------------- */
+/* ---- the ring of events ---------------------------------------------------------------------- */
 
 static struct job_event *event_at(const struct job *job, uint64_t id)
 {

@@ -4,8 +4,8 @@
  * Two floors divide what is kept.  Below taken_floor every subscription that holds writers back
  * has taken all; the bytes from there on are what the writer's window bounds.  Below done_floor
  * nobody needs a slot any more (durable: acknowledged, others: taken); it is kept for late
- * subscribers within topic_keep_bytes, the newest while the job has room.  An entry counts below a floor when it
- * ends there.  Slots that subscriptions with overflow = gap have not seen are kept up to the
+ * subscribers within topic_keep_bytes, the newest while the job has room.  An entry counts below a
+ * floor when it ends there.  Slots that subscriptions with overflow = gap have not seen are kept up to the
  * window and then dropped, oldest first; open slots never are.  When the job's bytes are used up,
  * nothing is kept but what somebody who may not lose it still needs. */
 #include "broker/core/core_internal.h"

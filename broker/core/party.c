@@ -5,7 +5,7 @@
 #define STAY PARTY_STATE_COUNT
 
 static const enum party_state table[PARTY_STATE_COUNT][PARTY_EVENT_COUNT] = {
-    /*                    joins          says failed    completes        fails         is lost     leaves      is terminated */
+    /* joins, says failed, completes, fails, is lost, leaves, is terminated */
     [PARTY_SCHEDULING] = {PARTY_RUNNING, STAY, STAY, STAY, STAY, STAY, STAY},
     [PARTY_RUNNING] = {STAY, PARTY_FAILING, PARTY_COMPLETED, PARTY_FAILED, PARTY_LOST, PARTY_LEFT,
                        PARTY_TERMINATED},

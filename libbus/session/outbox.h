@@ -4,9 +4,9 @@
  * Frames join the open batch; it is sealed when it is full, or when the link asks for something to
  * send and the broker has accepted all but OUTBOX_UNACCEPTED_MAX batches of what was sent.  So at
  * low rates nothing is held back, and under load batches grow by themselves, for the time of one
- * answer of the broker at most (as Nagle's algorithm, RFC 896, but for batches).  Sealed batches stay, sent or not,
- * until the broker has accepted their last frame; after a reconnect they are sent again whole, and
- * the broker drops what it has (PROTOCOL.md, "Numbers").
+ * answer of the broker at most (as Nagle's algorithm, RFC 896, but for batches).  Sealed batches
+ * stay, sent or not, until the broker has accepted their last frame; after a reconnect they are
+ * sent again whole, and the broker drops what it has (PROTOCOL.md, "Numbers").
  *
  * Invariant: when a batch is open there is room in the ring for it, so sealing cannot fail. */
 #ifndef SESSION_OUTBOX_H

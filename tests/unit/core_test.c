@@ -340,7 +340,7 @@ static void closed(conn_id conn)
     step((struct event){.type = EVENT_CLOSED, .conn = conn});
 }
 
-/* ---- the road of a value ---------------------------------------------------------------------- */
+/* ---- the road of a value --------------------------------------------------------------------- */
 
 Test(core, sends_values_and_errors_in_their_places)
 {
@@ -460,7 +460,7 @@ Test(core, settles_numbers_that_are_jumped_over_as_cancelled)
     EXPECT("1 < refusal #102 (rejected of alice)\n1 < accepted 3 0\n");
 }
 
-/* ---- retracting ------------------------------------------------------------------------------- */
+/* ---- retracting ------------------------------------------------------------------------------ */
 
 static void retract(conn_id conn, uint32_t topic, uint64_t seq)
 {
@@ -503,7 +503,7 @@ Test(core, answers_a_retraction_again_when_it_is_asked_again)
     EXPECT("1 < result 0\n1 < accepted 1 1\n1 < result 0\n");
 }
 
-/* ---- waiting ---------------------------------------------------------------------------------- */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 Test(core, answers_waits_for_open_settled_and_unpromised_slots)
 {
@@ -537,7 +537,7 @@ Test(core, waits_for_who_has_not_joined_and_not_for_who_has_gone)
     EXPECT("12 < sub 0 error #0 (party_left of alice)\n");
 }
 
-/* ---- life and death ---------------------------------------------------------------------------- */
+/* ---- life and death -------------------------------------------------------------------------- */
 
 Test(core, loses_a_party_whose_connection_does_not_come_back)
 {
@@ -653,7 +653,7 @@ Test(core, puts_an_end_between_two_lives)
            "12 < sub 1 payload 6 x1\n");
 }
 
-/* ---- credit, durability, gaps ------------------------------------------------------------------ */
+/* ---- credit, durability, gaps ---------------------------------------------------------------- */
 
 static void taken(conn_id conn, uint32_t sub, uint64_t bytes)
 {
@@ -735,7 +735,7 @@ Test(core, lets_a_durable_name_go_on_at_its_last_acknowledgement)
     EXPECT("2 < subscribed 12\n2 < accepted 0 2\n");
 }
 
-/* ---- values in chunks --------------------------------------------------------------------------- */
+/* ---- values in chunks ------------------------------------------------------------------------ */
 
 static void chunk(conn_id conn, uint32_t topic, uint64_t seq, uint64_t total, uint64_t offset,
                   uint32_t bytes, payload_id payload)
@@ -779,7 +779,7 @@ Test(core, refuses_the_chunks_of_a_slot_that_has_failed_once)
     EXPECT("1 < refusal #0 (application of alice)\n1 < chunked 300\n1 < chunked 300\n");
 }
 
-/* ---- what breaks the protocol -------------------------------------------------------------------- */
+/* ---- what breaks the protocol ---------------------------------------------------------------- */
 
 Test(core, drops_who_breaks_the_protocol_and_nobody_else)
 {
