@@ -382,6 +382,8 @@ int64_t session_deadline_ns(const struct session *session)
         step_ns = silent_ns;
         if (session->stage_bytes == 0 && session->beat_ns < silent_ns)
             step_ns = session->beat_ns;
+        if (data_deadline_ns(session) < step_ns)
+            step_ns = data_deadline_ns(session);
         break;
     case PHASE_OVER:
     case PHASE_COUNT: return INT64_MAX;

@@ -766,7 +766,8 @@ Test(session_write, connects_anew_when_nothing_that_was_sent_is_accepted)
     cr_assert_eq(publish(x, "lost"), CODE_OK);
     for (int i = 0; i < 3; i++) {
         cr_assert_eq(expect_batch(1, frames, 4), 1);
-        cr_assert_eq(live_on_control_alone(), patience_ms[i]);
+        int64_t lived_ms = live_on_control_alone();
+        cr_assert_eq(lived_ms, patience_ms[i], "%lld ms", (long long)lived_ms);
         greet_again(); /* as slow as the link may be, some time a part goes through */
     }
     cr_assert_eq(expect_batch(1, frames, 4), 1);
@@ -787,15 +788,11 @@ Test(session_write, keeps_a_connection_on_which_something_moves)
     for (uint64_t i = 1; i <= 30; i++) {
         cr_assert_eq(publish(x, "slow"), CODE_OK);
         cr_assert_eq(expect_batch(i, frames, 4), 1);
-        for (int k = 0; k < 2; k++) {
-            d.now_ns += 1000 * DRIVER_MS;
-            session_tick(d.session, d.now_ns);
-            (void)driver_expect(&d, MSG_BEAT);
-            driver_say(&d, &(struct msg){.type = MSG_ECHO, .as.echo.sent_ns = d.now_ns});
-        }
-        driver_accept(&d, i > 1 ? i - 1 : 0, 0); /* one is always under way */
-        if (i == 1)
-            driver_accept(&d, 1, 0);
+        d.now_ns += 1000 * DRIVER_MS;
+        session_tick(d.session, d.now_ns);
+        (void)driver_expect(&d, MSG_BEAT);
+        driver_say(&d, &(struct msg){.type = MSG_ECHO, .as.echo.sent_ns = d.now_ns});
+        driver_accept(&d, i - 1, 0); /* one is always under way */
     }
     cr_assert_eq(session_state(d.session), SESSION_UP);
     driver_fini(&d);
