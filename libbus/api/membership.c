@@ -247,7 +247,6 @@ enum bus_err core_close(struct bus **bus, int64_t timeout_ms)
     struct bus *closing = *bus;
     enum bus_err err = BUS_OK;
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
-    *bus = NULL;
     atomic_store_explicit(&closing->is_stopped, true, memory_order_release);
     if (closing->has_thread) {
         api_lock(closing);
@@ -265,6 +264,7 @@ enum bus_err core_close(struct bus **bus, int64_t timeout_ms)
     api_unlock(closing);
     if (closing->has_handler && !handler_finish(closing, timeout_ms))
         err = BUS_ETIMEDOUT;
+    *bus = NULL; /* not before: a handler that runs may use it */
     link_close(&closing->link, API_CLOSE_LINGER_MS);
     api_unref(closing);
     return err;

@@ -9,6 +9,9 @@
 
 #include "libbus/base/pattern.h"
 
+/* An observer greets with a job too; to name the one that is asked for could bring it into being. */
+#define GREETING_JOB "default"
+
 /* A row and its texts, in one block. */
 struct row {
     struct bus_status_row public;
@@ -121,7 +124,7 @@ enum bus_err bus_status_get(const char *endpoint, const char *job, int64_t timeo
         return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
     enum bus_err err = endpoints_read(&endpoints, endpoint, reterr);
     if (err == BUS_OK)
-        err = core_open(&endpoints, &options, job != NULL ? job : "default", "", &bus, reterr);
+        err = core_open(&endpoints, &options, GREETING_JOB, "", &bus, reterr);
     if (err == BUS_OK)
         err = core_join(&bus, deadline_ns, reterr);
     if (err == BUS_OK) {

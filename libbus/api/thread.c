@@ -41,6 +41,7 @@ struct turn {
     unsigned data_count;
     bool is_control_broken; /* something came that was not one part */
     bool is_data_broken;
+    bool is_link_closed; /* the session is told once what came before is read */
     /* to be sent */
     bool wants_room[LINK_LANE_COUNT];
     uint8_t message[LIMIT_CONTROL_BYTES];
@@ -104,6 +105,7 @@ static bool take_in(struct bus *bus, struct turn *turn, int64_t now_ns)
 static void connect_control(struct bus *bus, int64_t now_ns)
 {
     const char *endpoint = endpoints_next(&bus->endpoints);
+    bus->turn->is_link_closed = false;
     link_disconnect(bus->link, LINK_DATA);
     enum link_err err = link_connect(bus->link, LINK_CONTROL, endpoint);
     if (err == LINK_ENDPOINT) {
@@ -177,7 +179,7 @@ static bool send_out(struct bus *bus, struct turn *turn, int64_t now_ns)
 }
 
 /* Lock; given up while it sleeps. */
-static void sleep_until_news(struct bus *bus, const struct turn *turn)
+static void sleep_until_news(struct bus *bus, struct turn *turn)
 {
     bool closed[LINK_LANE_COUNT] = {false};
     int64_t left_ms = api_left_ms(session_deadline_ns(bus->session));
@@ -190,8 +192,7 @@ static void sleep_until_news(struct bus *bus, const struct turn *turn)
     bus->is_asleep = false;
     if (closed[LINK_CONTROL])
         bus->endpoints.notes[bus->endpoints.at] = ENDPOINT_CLOSED;
-    if (closed[LINK_CONTROL] || closed[LINK_DATA])
-        session_link_closed(bus->session, api_now_ns());
+    turn->is_link_closed |= closed[LINK_CONTROL] || closed[LINK_DATA];
 }
 
 void *thread_main(void *arg)
@@ -205,6 +206,10 @@ void *thread_main(void *arg)
         api_lock(bus);
         int64_t now_ns = api_now_ns();
         bool has_moved = take_in(bus, turn, now_ns);
+        if (turn->is_link_closed && !has_moved) {
+            turn->is_link_closed = false;
+            session_link_closed(bus->session, now_ns);
+        }
         sub_collect_all(bus);
         session_tick(bus->session, now_ns);
         has_moved |= act(bus, now_ns);

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* link_inproc.c -- link.h within one process, for race tests: the sanitizer sees every step, as it
+ * does not inside a libzmq that was built without it.
+ *
+ * One lock for everything; each side sleeps on an eventfd of its own, for link_wake() must do in a
+ * signal handler.  Queues from a link to its server are bounded, so that "no room now" happens. */
+#include "libbus/io/link_inproc.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "libbus/base/list.h"
+
+enum {
+    NAME_BYTES = 64,
+    ENDPOINT_BYTES = 96,
+    QUEUED_MAX = 64, /* parts of one connection on their way to the server */
+};
+
+/* A message on its way, to either side; part NULL: the connection is closed. */
+struct letter {
+    struct list link;
+    struct buffer *head;
+    struct buffer *part;
+    uint32_t conn;
+    enum link_lane lane;
+};
+
+struct conn {
+    struct list link; /* in its server's */
+    struct inproc *server;
+    struct link *owner; /* NULL: its link let it go */
+    enum link_lane lane;
+    uint32_t id;
+    unsigned queued;   /* letters of it in the server's queue */
+    struct list inbox; /* struct letter, to the link */
+};
+
+struct inproc {
+    struct list link; /* in servers */
+    char name[NAME_BYTES];
+    int wake_fd;
+    uint32_t next_conn;
+    struct list conns;
+    struct list inbox; /* struct letter, to the server */
+};
+
+struct link {
+    int wake_fd;
+    struct conn *conns[LINK_LANE_COUNT];
+    bool is_closed[LINK_LANE_COUNT]; /* to be told by link_wait() */
+    bool wants_room;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list servers = {.prev = &servers, .next = &servers};
+
+static void wake(int fd)
+{
+    const uint64_t one = 1;
+    (void)!write(fd, &one, sizeof one); /* full means that it is awake already */
+}
+
+static void wait_on(int fd, int64_t timeout_ms)
+{
+    struct pollfd item = {.fd = fd, .events = POLLIN};
+    uint64_t count;
+    int limit_ms = timeout_ms < 0 ? -1 : timeout_ms > 60000 ? 60000 : (int)timeout_ms;
+    (void)poll(&item, 1, limit_ms); /* interrupted: as woken */
+    (void)!read(fd, &count, sizeof count);
+}
+
+static void letter_free(struct letter *letter)
+{
+    list_remove(&letter->link);
+    buffer_unref(&letter->head);
+    buffer_unref(&letter->part);
+    free(letter);
+}
+
+/* False: no memory; a lost letter is a lost connection. */
+static bool post(struct list *inbox, struct buffer **head, struct buffer **part, uint32_t conn,
+                 enum link_lane lane)
+{
+    struct letter *letter = calloc(1, sizeof *letter);
+    if (letter == NULL)
+        return false;
+    letter->head = head != NULL ? *head : NULL;
+    letter->part = part != NULL ? *part : NULL;
+    letter->conn = conn;
+    letter->lane = lane;
+    list_push(inbox, &letter->link);
+    if (head != NULL)
+        *head = NULL;
+    if (part != NULL)
+        *part = NULL;
+    return true;
+}
+
+/* ---- connections; all with the lock ---------------------------------------------------------- */
+
+static struct inproc *find_server(const char *endpoint, enum link_lane lane)
+{
+    char own[ENDPOINT_BYTES];
+    LIST_EACH(at, &servers)
+    {
+        struct inproc *server = LIST_OWNER(at, struct inproc, link);
+        (void)snprintf(own, sizeof own, "inproc://%s/%s", server->name,
+                       lane == LINK_CONTROL ? "control" : "data"); /* names are bounded */
+        if (strcmp(own, endpoint) == 0)
+            return server;
+    }
+    return NULL;
+}
+
+static void conn_free(struct conn *conn)
+{
+    LIST_EACH(at, &conn->inbox)
+    letter_free(LIST_OWNER(at, struct letter, link));
+    list_remove(&conn->link);
+    free(conn);
+}
+
+/* The server has gone or does not want it any more; what it sent before still arrives. */
+static void conn_sever(struct conn *conn)
+{
+    list_remove(&conn->link);
+    conn->server = NULL;
+    if (conn->owner != NULL) {
+        conn->owner->is_closed[conn->lane] = true;
+        wake(conn->owner->wake_fd);
+    } else {
+        conn_free(conn);
+    }
+}
+
+static void conn_let_go(struct link *link, enum link_lane lane)
+{
+    struct conn *conn = link->conns[lane];
+    link->conns[lane] = NULL;
+    link->is_closed[lane] = false;
+    if (conn == NULL)
+        return;
+    conn->owner = NULL;
+    if (conn->server != NULL) {
+        (void)post(&conn->server->inbox, NULL, NULL, conn->id, lane); /* else silence will tell */
+        wake(conn->server->wake_fd);
+    }
+    conn_free(conn);
+}
+
+/* ---- link.h ---------------------------------------------------------------------------------- */
+
+enum link_err link_open(struct link **out_link)
+{
+    struct link *link = calloc(1, sizeof *link);
+    if (link == NULL)
+        return LINK_RESOURCES;
+    link->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (link->wake_fd < 0) {
+        free(link);
+        return LINK_RESOURCES;
+    }
+    *out_link = link;
+    return LINK_OK;
+}
+
+void link_close(struct link **link, int64_t linger_ms)
+{
+    (void)linger_ms; /* what was sent has arrived */
+    struct link *closing = *link;
+    *link = NULL;
+    if (closing == NULL)
+        return;
+    link_disconnect(closing, LINK_CONTROL);
+    link_disconnect(closing, LINK_DATA);
+    close(closing->wake_fd);
+    free(closing);
+}
+
+enum link_err link_connect(struct link *link, enum link_lane lane, const char *endpoint)
+{
+    static const char scheme[] = "inproc://";
+    if (strncmp(endpoint, scheme, sizeof scheme - 1) != 0)
+        return LINK_ENDPOINT;
+    struct conn *conn = calloc(1, sizeof *conn);
+    if (conn == NULL)
+        return LINK_RESOURCES;
+    pthread_mutex_lock(&lock);
+    conn_let_go(link, lane);
+    conn->owner = link;
+    conn->lane = lane;
+    list_init(&conn->link);
+    list_init(&conn->inbox);
+    conn->server = find_server(endpoint, lane);
+    link->conns[lane] = conn;
+    link->is_closed[lane] = conn->server == NULL;
+    if (conn->server != NULL) {
+        conn->id = ++conn->server->next_conn;
+        list_push(&conn->server->conns, &conn->link);
+    }
+    pthread_mutex_unlock(&lock);
+    return LINK_OK;
+}
+
+void link_disconnect(struct link *link, enum link_lane lane)
+{
+    pthread_mutex_lock(&lock);
+    conn_let_go(link, lane);
+    pthread_mutex_unlock(&lock);
+}
+
+enum link_err link_send_buffer(struct link *link, enum link_lane lane, struct buffer *part)
+{
+    enum link_err err = LINK_OK;
+    struct buffer *sent = buffer_ref(part);
+    pthread_mutex_lock(&lock);
+    struct conn *conn = link->conns[lane];
+    if (conn == NULL || conn->server == NULL) {
+        err = LINK_DOWN;
+    } else if (conn->queued == QUEUED_MAX ||
+               !post(&conn->server->inbox, NULL, &sent, conn->id, lane)) {
+        err = LINK_AGAIN;
+        link->wants_room = true;
+    } else {
+        conn->queued++;
+        wake(conn->server->wake_fd);
+    }
+    pthread_mutex_unlock(&lock);
+    buffer_unref(&sent);
+    return err;
+}
+
+enum link_err link_send(struct link *link, enum link_lane lane, struct span part)
+{
+    struct buffer *copy = buffer_copy(part);
+    enum link_err err = copy != NULL ? link_send_buffer(link, lane, copy) : LINK_AGAIN;
+    buffer_unref(&copy);
+    return err;
+}
+
+enum link_err link_receive(struct link *link, enum link_lane lane, struct buffer **out_head,
+                           struct buffer **out_part)
+{
+    enum link_err err = LINK_OK;
+    pthread_mutex_lock(&lock);
+    struct conn *conn = link->conns[lane];
+    if (conn == NULL) {
+        err = LINK_DOWN;
+    } else if (list_is_empty(&conn->inbox)) {
+        err = LINK_AGAIN;
+    } else {
+        struct letter *letter = LIST_OWNER(conn->inbox.next, struct letter, link);
+        *out_head = letter->head;
+        *out_part = letter->part;
+        letter->head = letter->part = NULL;
+        letter_free(letter);
+    }
+    pthread_mutex_unlock(&lock);
+    return err;
+}
+
+/* Lock.  Whether link_wait() has nothing to wait for. */
+static bool has_news(const struct link *link)
+{
+    for (int lane = 0; lane < LINK_LANE_COUNT; lane++) {
+        if (link->is_closed[lane] ||
+            (link->conns[lane] != NULL && !list_is_empty(&link->conns[lane]->inbox)))
+            return true;
+    }
+    return false;
+}
+
+void link_wait(struct link *link, int64_t timeout_ms, const bool wants_room[LINK_LANE_COUNT],
+               bool out_closed[LINK_LANE_COUNT])
+{
+    (void)wants_room; /* a send that found none has said so */
+    pthread_mutex_lock(&lock);
+    bool is_due = has_news(link);
+    pthread_mutex_unlock(&lock);
+    if (!is_due)
+        wait_on(link->wake_fd, timeout_ms);
+    pthread_mutex_lock(&lock);
+    for (int lane = 0; lane < LINK_LANE_COUNT; lane++) {
+        /* What arrived before the end is read first. */
+        out_closed[lane] = link->is_closed[lane] &&
+                           (link->conns[lane] == NULL || list_is_empty(&link->conns[lane]->inbox));
+        if (out_closed[lane])
+            link->is_closed[lane] = false;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void link_wake(struct link *link)
+{
+    wake(link->wake_fd);
+}
+
+/* ---- the server ------------------------------------------------------------------------------ */
+
+enum link_err inproc_open(const char *name, struct inproc **out_server)
+{
+    if (strlen(name) == 0 || strlen(name) >= NAME_BYTES)
+        return LINK_ENDPOINT;
+    struct inproc *server = calloc(1, sizeof *server);
+    if (server == NULL)
+        return LINK_RESOURCES;
+    server->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (server->wake_fd < 0) {
+        free(server);
+        return LINK_RESOURCES;
+    }
+    memcpy(server->name, name, strlen(name) + 1);
+    list_init(&server->conns);
+    list_init(&server->inbox);
+    pthread_mutex_lock(&lock);
+    list_push(&servers, &server->link);
+    pthread_mutex_unlock(&lock);
+    *out_server = server;
+    return LINK_OK;
+}
+
+void inproc_close(struct inproc **server)
+{
+    struct inproc *closing = *server;
+    *server = NULL;
+    if (closing == NULL)
+        return;
+    pthread_mutex_lock(&lock);
+    list_remove(&closing->link);
+    LIST_EACH(at, &closing->conns)
+    conn_sever(LIST_OWNER(at, struct conn, link));
+    LIST_EACH(at, &closing->inbox)
+    letter_free(LIST_OWNER(at, struct letter, link));
+    pthread_mutex_unlock(&lock);
+    close(closing->wake_fd);
+    free(closing);
+}
+
+static struct conn *find_conn(struct inproc *server, uint32_t id)
+{
+    LIST_EACH(at, &server->conns)
+    {
+        struct conn *conn = LIST_OWNER(at, struct conn, link);
+        if (conn->id == id)
+            return conn;
+    }
+    return NULL;
+}
+
+enum inproc_event inproc_receive(struct inproc *server, struct inproc_in *out)
+{
+    *out = (struct inproc_in){.event = INPROC_NOTHING};
+    pthread_mutex_lock(&lock);
+    if (!list_is_empty(&server->inbox)) {
+        struct letter *letter = LIST_OWNER(server->inbox.next, struct letter, link);
+        struct conn *conn = find_conn(server, letter->conn);
+        out->event = letter->part != NULL ? INPROC_PART : INPROC_CLOSED;
+        out->lane = letter->lane;
+        out->conn = letter->conn;
+        out->part = letter->part;
+        letter->part = NULL;
+        letter_free(letter);
+        if (conn != NULL) {
+            conn->queued -= conn->queued > 0;
+            if (conn->owner != NULL && conn->owner->wants_room) {
+                conn->owner->wants_room = false;
+                wake(conn->owner->wake_fd);
+            }
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return out->event;
+}
+
+void inproc_send(struct inproc *server, uint32_t conn, struct buffer **head, struct buffer **part)
+{
+    pthread_mutex_lock(&lock);
+    struct conn *to = find_conn(server, conn);
+    if (to != NULL && to->owner != NULL) {
+        if (!post(&to->inbox, head, part, conn, to->lane))
+            conn_sever(to);
+        else
+            wake(to->owner->wake_fd);
+    }
+    pthread_mutex_unlock(&lock);
+    if (head != NULL)
+        buffer_unref(head);
+    buffer_unref(part);
+}
+
+void inproc_drop(struct inproc *server, uint32_t conn)
+{
+    pthread_mutex_lock(&lock);
+    struct conn *dropped = find_conn(server, conn);
+    if (dropped != NULL)
+        conn_sever(dropped);
+    pthread_mutex_unlock(&lock);
+}
+
+void inproc_wait(struct inproc *server, int64_t timeout_ms)
+{
+    pthread_mutex_lock(&lock);
+    bool is_due = !list_is_empty(&server->inbox);
+    pthread_mutex_unlock(&lock);
+    if (!is_due)
+        wait_on(server->wake_fd, timeout_ms);
+}
+
+void inproc_wake(struct inproc *server)
+{
+    wake(server->wake_fd);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* inproc_broker.c -- see inproc_broker.h: the gate over the server side of the in-process link. */
+#include "tests/lib/inproc_broker.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "broker/io/gate.h"
+#include "libbus/base/memory.h"
+#include "libbus/base/must.h"
+#include "libbus/io/link_inproc.h"
+
+#define NS_PER_S INT64_C(1000000000)
+#define NS_PER_MS INT64_C(1000000)
+#define MEMORY_MAX (UINT64_C(1) << 32)
+
+struct inproc_broker {
+    char endpoint[96];
+    char data_endpoint[96];
+    struct inproc *server;
+    struct memory memory;
+    struct gate *gate;
+    pthread_t thread;
+    atomic_bool is_done;
+    uint64_t dice;
+};
+
+static int64_t clock_ns(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+/* Tokens need not be secret here, but different: an odd step goes through all numbers. */
+static struct gate_now now_of(struct inproc_broker *broker)
+{
+    broker->dice += UINT64_C(0x9e3779b97f4a7c15);
+    return (struct gate_now){.now_ns = clock_ns(CLOCK_MONOTONIC),
+                             .wall_ns = clock_ns(CLOCK_REALTIME),
+                             .random = broker->dice | 1};
+}
+
+static void send_all(struct inproc_broker *broker)
+{
+    struct gate_out out;
+    while (gate_out(broker->gate, &out)) {
+        struct buffer *head = NULL;
+        switch (out.kind) {
+        case GATE_NOTHING: break;
+        case GATE_CONTROL: inproc_send(broker->server, out.conn, NULL, &out.part); break;
+        case GATE_DATA:
+            head = buffer_copy(span_of(out.head, sizeof out.head));
+            must(head != NULL);
+            inproc_send(broker->server, out.conn, &head, &out.part);
+            break;
+        case GATE_DROP: inproc_drop(broker->server, out.conn); break;
+        case GATE_LOG: break;
+        }
+    }
+}
+
+static void let_in(struct inproc_broker *broker, struct inproc_in *in)
+{
+    struct gate_now now = now_of(broker);
+    if (in->event == INPROC_CLOSED)
+        gate_closed(broker->gate, now, in->conn);
+    else if (in->lane == LINK_CONTROL)
+        gate_control_in(broker->gate, now, in->conn, buffer_span(in->part));
+    else
+        gate_data_in(broker->gate, now, in->conn, &in->part);
+    send_all(broker);
+    buffer_unref(&in->part);
+}
+
+static void *run(void *arg)
+{
+    struct inproc_broker *broker = arg;
+    struct inproc_in in;
+    while (!atomic_load(&broker->is_done)) {
+        while (!atomic_load(&broker->is_done) &&
+               inproc_receive(broker->server, &in) != INPROC_NOTHING)
+            let_in(broker, &in);
+        struct gate_now now = now_of(broker);
+        if (gate_deadline_ns(broker->gate) <= now.now_ns) {
+            gate_tick(broker->gate, now);
+            send_all(broker);
+        }
+        int64_t deadline_ns = gate_deadline_ns(broker->gate);
+        int64_t left_ns = deadline_ns - clock_ns(CLOCK_MONOTONIC);
+        int64_t left_ms = left_ns <= 0 ? 0 : left_ns / NS_PER_MS + 1;
+        inproc_wait(broker->server, deadline_ns == INT64_MAX ? -1 : left_ms);
+    }
+    return NULL;
+}
+
+struct inproc_broker *inproc_broker_start(const char *name)
+{
+    struct core_options options;
+    struct inproc_broker *broker = calloc(1, sizeof *broker);
+    must(broker != NULL);
+    (void)snprintf(broker->endpoint, sizeof broker->endpoint, "inproc://%s/control", name);
+    (void)snprintf(broker->data_endpoint, sizeof broker->data_endpoint, "inproc://%s/data", name);
+    atomic_init(&broker->is_done, false);
+    broker->dice = (uint64_t)clock_ns(CLOCK_REALTIME);
+    memory_heap_init(&broker->memory, MEMORY_MAX);
+    core_options_init(&options);
+    options.broker = now_of(broker).random;
+    options.data_endpoint = broker->data_endpoint;
+    broker->gate = gate_new(&broker->memory, &options, now_of(broker).now_ns);
+    must(broker->gate != NULL);
+    must(inproc_open(name, &broker->server) == LINK_OK);
+    must(pthread_create(&broker->thread, NULL, run, broker) == 0);
+    return broker;
+}
+
+const char *inproc_broker_endpoint(const struct inproc_broker *broker)
+{
+    return broker->endpoint;
+}
+
+void inproc_broker_kill(struct inproc_broker **broker)
+{
+    struct inproc_broker *killed = *broker;
+    *broker = NULL;
+    if (killed == NULL)
+        return;
+    atomic_store(&killed->is_done, true);
+    inproc_wake(killed->server);
+    pthread_join(killed->thread, NULL);
+    inproc_close(&killed->server);
+    gate_free(&killed->gate);
+    free(killed);
+}
