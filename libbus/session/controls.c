@@ -74,20 +74,34 @@ void controls_hurry(struct controls *controls)
         control->after_upload = 0;
 }
 
-bool controls_accept(struct controls *controls, uint64_t number)
+static void drop_done(struct controls *controls)
 {
-    if (number > controls->sent_ever)
-        return false;
-    if (controls->accepted < number)
-        controls->accepted = number;
-    while (controls->first != NULL && controls->first->number <= number) {
+    while (controls->first != NULL && controls->first->number <= controls->accepted &&
+           (!controls->first->is_question || controls->first->is_answered)) {
         struct control *control = controls->first;
         controls->first = control->next;
         if (controls->unsent == control)
             controls->unsent = control->next;
         control_free(controls->memory, &control);
     }
+}
+
+bool controls_accept(struct controls *controls, uint64_t number)
+{
+    if (number > controls->sent_ever)
+        return false;
+    if (controls->accepted < number)
+        controls->accepted = number;
+    drop_done(controls);
     return true;
+}
+
+void controls_answer(struct controls *controls, uint64_t number)
+{
+    for (struct control *control = controls->first; control != NULL; control = control->next)
+        if (control->number == number)
+            control->is_answered = true;
+    drop_done(controls);
 }
 
 void controls_rewind(struct controls *controls)

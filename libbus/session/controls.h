@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* controls.h -- numbered control messages that were said and are not accepted yet.
  *
- * Kept encoded and in order, sent again with the same numbers after a reconnect.  COMPLETE, LEAVE
+ * Kept encoded and in order, sent again with the same numbers after a reconnect.  A question is
+ * kept until its answer came: the broker may have accepted it on a connection that took the answer
+ * down with it, and answers it again.  COMPLETE, LEAVE
  * and acknowledgements in front of them wait here until the uploads before them are done, for
  * chunks have no number that `after` could name. */
 #ifndef SESSION_CONTROLS_H
@@ -18,6 +20,8 @@ struct control {
     struct control *next;
     uint64_t number;
     uint64_t after_upload; /* waits until uploads up to this ordinal are done; 0: for none */
+    bool is_question;      /* it stays until it is answered, too */
+    bool is_answered;
     size_t bytes;
     size_t room;
     uint8_t data[];
@@ -51,6 +55,8 @@ void controls_sent(struct controls *controls);
 void controls_hurry(struct controls *controls);
 /* false: that was never sent. */
 bool controls_accept(struct controls *controls, uint64_t number);
+/* The answer to this number came. */
+void controls_answer(struct controls *controls, uint64_t number);
 void controls_rewind(struct controls *controls);
 
 #endif

@@ -302,6 +302,7 @@ static void result_in(struct session *session, const struct msg_result *result)
         session_break(session, "RESULT without a known code");
         return;
     }
+    controls_answer(&session->controls, result->number);
     if (results_answer(&session->results, result->number, (enum wire_code)result->code,
                        result->error))
         session->news.is_result = true;
@@ -315,6 +316,7 @@ static void subscribed_in(struct session *session, const struct msg_subscribed *
         session_break(session, "SUBSCRIBED for nothing");
         return;
     }
+    controls_answer(&session->controls, subscribed->number);
     if (sub == NULL || subscribed->code == CODE_OK || sub->code != CODE_OK)
         return;
     sub->code = (enum wire_code)subscribed->code;

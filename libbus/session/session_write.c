@@ -96,11 +96,18 @@ static struct control *control_of(struct session *session, size_t bytes)
     return control;
 }
 
+static bool is_question(enum msg_type type)
+{
+    return type == MSG_RETRACT || type == MSG_COMPLETE || type == MSG_SUBSCRIBE ||
+           type == MSG_SUB_ADD;
+}
+
 enum wire_code session_say(struct session *session, const struct msg *msg, uint64_t after_upload)
 {
     struct control *control = control_of(session, encode(session, msg));
     if (control == NULL)
         return CODE_ENOMEM;
+    control->is_question = is_question(msg->type);
     controls_append(&session->controls, &control, after_upload);
     return CODE_OK;
 }

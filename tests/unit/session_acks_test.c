@@ -12,7 +12,9 @@ static uint32_t subscribe(const char *name)
     uint32_t sub = 0;
     struct session_sub_options options = {.name = span_text(name)};
     cr_assert_eq(session_subscribe(d.session, span_text("bob/#"), &options, &sub), CODE_OK);
-    (void)driver_expect(&d, MSG_SUBSCRIBE);
+    struct msg msg = driver_expect(&d, MSG_SUBSCRIBE);
+    driver_say(&d, &(struct msg){.type = MSG_SUBSCRIBED,
+                                 .as.subscribed = {.number = msg.as.subscribe.number, .sub = sub}});
     return sub;
 }
 

@@ -797,3 +797,28 @@ Test(session_write, keeps_a_connection_on_which_something_moves)
     cr_assert_eq(session_state(d.session), SESSION_UP);
     driver_fini(&d);
 }
+
+Test(session_write, asks_again_when_an_answer_may_be_lost)
+{
+    driver_up(&d);
+    uint32_t x = driver_topic(&d, "alice/x", 8, WIDE);
+    uint64_t first, second;
+    cr_assert_eq(session_retract(d.session, x, 0, driver_error("app.sorry"), &first), CODE_OK);
+    cr_assert_eq(session_retract(d.session, x, 1, driver_error("app.sorry"), &second), CODE_OK);
+    (void)driver_expect(&d, MSG_RETRACT);
+    (void)driver_expect(&d, MSG_RETRACT);
+    driver_say(&d, &(struct msg){.type = MSG_RESULT, .as.result.number = first});
+    driver_break_link(&d);
+    driver_greet(&d, true);
+    driver_accept(&d, 0, 2); /* the second as well, but its answer was lost */
+    struct session_mark mark = session_mark(d.session);
+    cr_assert(session_mark_reached(d.session, mark));
+    cr_assert_eq(driver_expect(&d, MSG_RETRACT).as.retract.number, second);
+    cr_assert_eq(driver_hear(&d).type, MSG_NONE);
+    driver_say(&d, &(struct msg){.type = MSG_RESULT, .as.result.number = second});
+    cr_assert_eq(session_result(d.session, second, NULL), CODE_OK);
+    driver_break_link(&d);
+    driver_greet(&d, true);
+    cr_assert_eq(driver_hear(&d).type, MSG_NONE);
+    driver_fini(&d);
+}
