@@ -55,7 +55,7 @@ void controls_append(struct controls *controls, struct control **control, uint64
 struct control *controls_next(const struct controls *controls)
 {
     if (controls->unsent == NULL ||
-        controls->unsent->number - controls->accepted > LIMIT_PARKED_OPS / 2)
+        controls->unsent->number > controls->accepted + LIMIT_PARKED_OPS / 2)
         return NULL;
     return controls->unsent;
 }
