@@ -83,7 +83,7 @@ static const struct {
     {{"ms", 1}, {"s", 1000}, {"min", 60000}, {"h", 3600000}, {NULL, 0}},
 };
 
-/* ---- one value --------------------------------------------------------------------------------- */
+/* ---- one value ------------------------------------------------------------------------------- */
 
 /* Digits, and a unit where the kind has them. */
 static bool read_number(const char *text, enum kind kind, uint64_t *out_number)
@@ -195,7 +195,7 @@ void config_init(struct config *config)
     core_options_init(&config->core);
 }
 
-/* ---- the file ---------------------------------------------------------------------------------- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 /* The lines of a file that have keys, without comments and blank lines. */
 struct lines {
@@ -340,11 +340,12 @@ done:
     return is_good;
 }
 
-/* ---- the command line -------------------------------------------------------------------------- */
+/* ---- the command line ------------------------------------------------------------------------ */
 
 enum { OPTION_CONFIG = KEY_COUNT, OPTION_VERSION, OPTION_HELP, OPTION_COUNT };
 
-/* Long options have numbers from LETTER_LONG_ONLY on: places in the table of keys, and the others. */
+/* Long options have numbers from LETTER_LONG_ONLY on: places in the table of keys, and the others.
+ */
 static void list_options(struct option options[OPTION_COUNT + 1])
 {
     for (int i = 0; i < KEY_COUNT; i++)

@@ -15,13 +15,14 @@ enum { ENDPOINT_COMPLAINT_BYTES = 1024 };
 bool endpoint_bind(void *socket, const char *endpoint, char out_real[LIMIT_ENDPOINT_BYTES],
                    char complaint[ENDPOINT_COMPLAINT_BYTES]);
 
-/* Removes the socket's file, if the endpoint (as it was asked for) has one: libzmq leaves it behind.
- * Only while it is ours: before the socket is closed. */
+/* Removes the socket's file, if the endpoint (as it was asked for) has one: libzmq leaves it
+ * behind. Only while it is ours: before the socket is closed. */
 void endpoint_remove(const char *endpoint);
 
 /* What clients are told of the data channel: `advertise` if it is an endpoint, that host and the
- * real port if it is a host; if it is empty the real endpoint, of host '*' (as they reached control)
- * if both channels listen at the same address or data listens at all of them.  false: no room. */
+ * real port if it is a host; if it is empty the real endpoint, of host '*' (as they reached
+ * control) if both channels listen at the same address or data listens at all of them.  false: no
+ * room. */
 bool endpoint_advertise(const char *control, const char *data, const char *advertise,
                         char out[LIMIT_ENDPOINT_BYTES]);
 

@@ -64,7 +64,7 @@ void gate_free(struct gate **gate)
     memory_give(old->memory, old, sizeof *old);
 }
 
-/* ---- newer clients ----------------------------------------------------------------------------- */
+/* ---- newer clients --------------------------------------------------------------------------- */
 
 static struct newer *newer_find(const struct gate *gate, conn_id conn)
 {
@@ -113,7 +113,7 @@ static void newer_learn(struct gate *gate, conn_id conn, const struct msg *msg)
         }
 }
 
-/* ---- in ---------------------------------------------------------------------------------------- */
+/* ---- in -------------------------------------------------------------------------------------- */
 
 /* Counts are carried out at once: nothing is freed before the sweep, so their place among the other
  * effects does not matter. */
@@ -234,9 +234,9 @@ int64_t gate_deadline_ns(const struct gate *gate)
     return core_deadline_ns(gate->core);
 }
 
-/* ---- out --------------------------------------------------------------------------------------- */
+/* ---- out ------------------------------------------------------------------------------------- */
 
-/* What the core says is within the limits of the protocol: that it can be encoded is its promise. */
+/* What the core says is within the limits of the protocol: it can be encoded. */
 static struct buffer *encode(struct gate *gate, const struct msg *msg)
 {
     size_t bytes = 0;

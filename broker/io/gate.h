@@ -54,8 +54,9 @@ struct gate_out {
     bool is_warning; /* LOG: an operator wants to know; otherwise only one who follows closely */
 };
 /* The next thing to do; false: nothing more.  All is to be taken before the next thing is let in,
- * and a control part that was let in must stand until then.  Frames for the same subscription are packed into one
- * batch up to LIMIT_BATCH_BYTES; a payload that is wanted whole goes by reference. */
+ * and a control part that was let in must stand until then.  Frames for the same subscription are
+ * packed into one batch up to LIMIT_BATCH_BYTES; a payload that is wanted whole goes by reference.
+ */
 bool gate_out(struct gate *gate, struct gate_out *out);
 
 /* Payloads and their bytes kept now, for status and tests. */

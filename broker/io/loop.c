@@ -69,7 +69,7 @@ static const char *lane_name(enum lane lane)
     return lane == LANE_CONTROL ? "control" : "data";
 }
 
-/* ---- sending ----------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 static int send_msg(void *socket, zmq_msg_t *msg, int flags)
 {
@@ -165,7 +165,7 @@ static void report_clogged(struct loop *loop)
     }
 }
 
-/* ---- monitors ---------------------------------------------------------------------------------- */
+/* ---- monitors -------------------------------------------------------------------------------- */
 
 /* Reads one event; false: none.  value: a descriptor or an errno. */
 static bool read_event(void *monitor, unsigned *out_event, int *out_value)
@@ -212,7 +212,7 @@ static void drain_monitor(struct loop *loop, enum lane lane)
     }
 }
 
-/* ---- receiving --------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
 /* A message of ROUTER's: who, and one part, if it is one. */
 struct received {
@@ -338,7 +338,7 @@ static void tell_closed(struct loop *loop, enum lane lane)
     }
 }
 
-/* ---- rounds ------------------------------------------------------------------------------------ */
+/* ---- rounds ---------------------------------------------------------------------------------- */
 
 static void tick(struct loop *loop)
 {
@@ -435,7 +435,7 @@ void loop_run(struct loop *loop)
     }
 }
 
-/* ---- opening and closing ----------------------------------------------------------------------- */
+/* ---- opening and closing --------------------------------------------------------------------- */
 
 /* libzmq aborts when its own threads find no descriptors: see that there are some. */
 static bool has_descriptors(void)
@@ -504,6 +504,14 @@ static bool open_channel(struct loop *loop, enum lane lane, const char *endpoint
     return true;
 }
 
+/* ROUTER counts the ids it gives from a number that libzmq takes from rand(), which is the same in
+ * every process unless somebody seeds it; and libzmq aborts when a client has chosen the very id
+ * that is next.  So the number must not be known: srandom() seeds rand() too, in this C library. */
+static void hide_routing_ids(struct clock *clock)
+{
+    srandom((unsigned)clock_now(clock).random);
+}
+
 static int open_signals(void)
 {
     sigset_t signals;
@@ -549,6 +557,7 @@ struct loop *loop_open(const struct config *config, const char *version,
         loop_close(&loop);
         return NULL;
     }
+    hide_routing_ids(&loop->clock);
     loop->context = zmq_ctx_new();
     if (loop->context == NULL || zmq_ctx_set(loop->context, ZMQ_IO_THREADS, LANE_COUNT) != 0) {
         snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: %s", zmq_strerror(errno));

@@ -40,7 +40,7 @@ struct peer *peers_by_conn(struct peers *peers, conn_id conn)
     return id_map_get(&peers->by_conn, conn, &place) ? &peers->items[place] : NULL;
 }
 
-/* ---- descriptors ------------------------------------------------------------------------------- */
+/* ---- descriptors ----------------------------------------------------------------------------- */
 
 /* NULL: unknown descriptor, or no memory: closing is then learnt from a send. */
 static struct peer_fd *fd_entry(struct peers *peers, enum lane lane, int fd)
@@ -107,7 +107,7 @@ void peers_fd_closed(struct peers *peers, enum lane lane, int fd)
     entry->is_closed = true;
 }
 
-/* ---- connections ------------------------------------------------------------------------------- */
+/* ---- connections ----------------------------------------------------------------------------- */
 
 static bool grow(struct peers *peers)
 {
