@@ -2,9 +2,9 @@
 /* link.h -- the two connections of a client, as its library thread sees them.
  *
  * Two makings: over ZeroMQ (link_zmq.c) and in one process (link_inproc.c, for race tests); CMake
- * selects the file.  A link belongs to one thread, but for link_wake().  It knows no protocol: parts go
- * out, parts come in.  Every connect is a fresh socket: what lay in an old one is never sent
- * (pitfalls 12a). */
+ * selects the file.  A link belongs to one thread, but for link_wake().  It knows no protocol:
+ * parts go out, parts come in.  Every connect is a fresh socket: what lay in an old one is never
+ * sent (pitfalls 12a). */
 #ifndef IO_LINK_H
 #define IO_LINK_H
 
@@ -41,9 +41,9 @@ enum link_err link_send(struct link *link, enum link_lane lane, struct span part
 enum link_err link_send_buffer(struct link *link, enum link_lane lane, struct buffer *part);
 
 /* Takes the next message, never waits.  Control: one part, and *out_head NULL.  Data: the
- * delivery header, and the batch behind it.  Both are buffers given to the caller, data aligned to 8
- * bytes.  Messages with another number of parts come with *out_part NULL: the other side broke the
- * protocol.  LINK_RESOURCES: the connection was given up, as link_wait() will say. */
+ * delivery header, and the batch behind it.  Both are buffers given to the caller, data aligned to
+ * 8 bytes.  Messages with another number of parts come with *out_part NULL: the other side broke
+ * the protocol.  LINK_RESOURCES: the connection was given up, as link_wait() will say. */
 enum link_err link_receive(struct link *link, enum link_lane lane, struct buffer **out_head,
                            struct buffer **out_part);
 

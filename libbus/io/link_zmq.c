@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* link_zmq.c -- the two connections of a client over ZeroMQ; see link.h.
  *
- * A connection is a DEALER of its own, closed when the connection is: what lay in it then is not sent
- * by a later one (pitfalls 12a).  That it broke, or never came to be, is learnt from the socket's
- * monitor; it is reported once everything that had arrived on it was received.
+ * A connection is a DEALER of its own, closed when the connection is: what lay in it then is not
+ * sent by a later one (pitfalls 12a).  That it broke, or never came to be, is learnt from the
+ * socket's monitor; it is reported once everything that had arrived on it was received.
  *
- * ZMQ_RECONNECT_IVL -1 and ZMQ_IMMEDIATE look made for this, but with either libzmq 4.3.4 throws away
- * what has arrived and was not received yet when the connection closes: of 100 messages that were
- * there for 0.3 ms none or one was left in 7 of 10 runs.  So it may connect again, in a day. */
+ * ZMQ_RECONNECT_IVL -1 and ZMQ_IMMEDIATE look made for this, but with either libzmq 4.3.4 throws
+ * away what has arrived and was not received yet when the connection closes: of 100 messages that
+ * were there for 0.3 ms, none or one was left in 7 runs of 10.  So it may connect again: in a day. */
 #include "libbus/io/link.h"
 
 #include "libbus/base/limits.h"
@@ -24,7 +24,7 @@
 #include <zmq.h>
 
 enum {
-    /* Up to here a copy is cheaper than a reference; see the broker's part.h for the other reason. */
+    /* Up to here a copy is cheaper than a reference; see also the broker's part.h. */
     COPY_BYTES = 8 * 1024,
     DATA_SEND_QUEUE = 16, /* parts: the outbox is the queue, and this is beyond its reach */
     CONTROL_SEND_QUEUE = 1024,
@@ -55,7 +55,7 @@ struct link {
     struct connection connections[LINK_LANE_COUNT];
 };
 
-/* ---- buffers and messages ---------------------------------------------------------------------- */
+/* ---- buffers and messages -------------------------------------------------------------------- */
 
 struct wrapped {
     struct buffer buffer;
@@ -98,7 +98,7 @@ static struct buffer *wrap(zmq_msg_t *msg)
     return &wrapped->buffer;
 }
 
-/* ---- opening ----------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static bool has_descriptors(int like, int wanted)
 {
@@ -173,7 +173,7 @@ void link_close(struct link **link, int64_t linger_ms)
     free(old);
 }
 
-/* ---- connecting -------------------------------------------------------------------------------- */
+/* ---- connecting ------------------------------------------------------------------------------ */
 
 static bool set_number(void *socket, int option, int value)
 {
@@ -237,7 +237,7 @@ void link_disconnect(struct link *link, enum link_lane lane)
     disconnect(&link->connections[lane], 0);
 }
 
-/* ---- sending and receiving --------------------------------------------------------------------- */
+/* ---- sending and receiving ------------------------------------------------------------------- */
 
 static enum link_err send_msg(struct connection *connection, zmq_msg_t *msg)
 {
@@ -341,7 +341,7 @@ enum link_err link_receive(struct link *link, enum link_lane lane, struct buffer
     return LINK_OK;
 }
 
-/* ---- waiting ----------------------------------------------------------------------------------- */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 /* Every event that is asked for means the end of the connection; the rest of it does not matter. */
 static void drain_monitor(struct connection *connection)

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- the core ---------------------------------------------------------------------------------- */
+/* ---- the core -------------------------------------------------------------------------------- */
 
 /* What it was told last, and what it shall do at its next step. */
 static struct event last;
@@ -53,7 +53,7 @@ int64_t core_deadline_ns(const struct core *core)
     return 77;
 }
 
-/* ---- the gate ---------------------------------------------------------------------------------- */
+/* ---- the gate -------------------------------------------------------------------------------- */
 
 enum { CONTROL = 3, DATA = 4, OTHER = 5 };
 static struct memory memory;
@@ -138,7 +138,7 @@ static uint32_t read_frames(const struct buffer *part, struct frame *out_last)
     return count;
 }
 
-/* ---- in ---------------------------------------------------------------------------------------- */
+/* ---- in -------------------------------------------------------------------------------------- */
 
 Test(gate, passes_messages_on_with_the_time_and_the_dice)
 {
@@ -329,7 +329,7 @@ Test(gate, takes_an_unknown_message_from_newer_clients_alone)
     expect_violation("message: no message of this number");
 }
 
-/* ---- out --------------------------------------------------------------------------------------- */
+/* ---- out ------------------------------------------------------------------------------------- */
 
 static void say_things(struct effects *effects)
 {
