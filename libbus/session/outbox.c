@@ -195,6 +195,13 @@ bool outbox_accept(struct outbox *outbox, uint64_t number)
     return true;
 }
 
+struct buffer *outbox_batch(struct outbox *outbox, uint32_t index)
+{
+    if (outbox->open_frames > 0)
+        seal(outbox);
+    return index < outbox->count ? batch_at(outbox, index)->part : NULL;
+}
+
 void outbox_rewind(struct outbox *outbox)
 {
     outbox->sent_count = 0;

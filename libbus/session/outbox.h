@@ -75,6 +75,8 @@ struct buffer *outbox_part(struct outbox *outbox);
 void outbox_part_sent(struct outbox *outbox);
 /* Everything up to number is accepted.  false: that was never sent. */
 bool outbox_accept(struct outbox *outbox, uint64_t number);
+/* The batch behind index others that are not accepted whole, borrowed; NULL: there is none. */
+struct buffer *outbox_batch(struct outbox *outbox, uint32_t index);
 /* A new connection: all that is here is to be sent again. */
 void outbox_rewind(struct outbox *outbox);
 

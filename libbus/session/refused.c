@@ -27,6 +27,12 @@ void refused_push(struct refused *refused, uint32_t topic, uint64_t seq, struct 
     refused->count += 1;
 }
 
+void refused_skip(struct refused *refused)
+{
+    refused->ever += 1;
+    refused->lost += 1;
+}
+
 bool refused_pop(struct refused *refused, struct refused_one *out)
 {
     if (refused->count == 0)

@@ -26,6 +26,8 @@ struct refused {
 
 void refused_fini(struct refused *refused);
 void refused_push(struct refused *refused, uint32_t topic, uint64_t seq, struct span error);
+/* One that will not be kept, for so many newer ones are known to follow. */
+void refused_skip(struct refused *refused);
 /* The oldest; false: none.  out->error is the caller's. */
 bool refused_pop(struct refused *refused, struct refused_one *out);
 

@@ -215,6 +215,8 @@ void session_finish(struct session *session, enum wire_code code, struct span er
     session->action = SESSION_DISCONNECT;
     session->stage_bytes = 0;
     session->news.is_state = true;
+    if (code == CODE_EFENCED)
+        session_refuse_unaccepted(session);
 }
 
 void session_break(struct session *session, const char *what)

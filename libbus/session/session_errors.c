@@ -48,6 +48,13 @@ static struct span cut(struct span text, size_t most)
 struct span session_error_make(struct session *session, enum error_kind kind, struct span type,
                                struct span message, uint8_t *out)
 {
+    return session_error_make_at(session, kind, type, message, SPAN_NONE, 0, out);
+}
+
+struct span session_error_make_at(struct session *session, enum error_kind kind, struct span type,
+                                  struct span message, struct span topic, uint64_t seq,
+                                  uint8_t *out)
+{
     char id[LIMIT_ERROR_ID_BYTES];
     struct error_record record;
     error_record_init(&record);
@@ -63,6 +70,8 @@ struct span session_error_make(struct session *session, enum error_kind kind, st
     record.occurred_ns = session_broker_ns(session, session->now_ns, &record.uncertainty_ns);
     record.host = session->options.host;
     record.pid = session->options.pid;
+    record.topic = topic;
+    record.seq = seq;
     size_t bytes = 0;
     enum wire_err err = error_encode(&record, 1, out, SESSION_ERROR_BYTES, &bytes);
     must(err == WIRE_OK); /* all lengths are within limits, type and message came as valid text */

@@ -228,6 +228,12 @@ void watch_rewind(struct session *session, bool is_other);
  * SESSION_ERROR_BYTES. */
 struct span session_error_make(struct session *session, enum error_kind kind, struct span type,
                                struct span message, uint8_t *out);
+/* The same, of a slot of this topic. */
+struct span session_error_make_at(struct session *session, enum error_kind kind, struct span type,
+                                  struct span message, struct span topic, uint64_t seq,
+                                  uint8_t *out);
+/* Values that were not accepted before this incarnation was over: each becomes a refusal. */
+void session_refuse_unaccepted(struct session *session);
 /* The error that stands in for one there is no memory for; out has SESSION_SPARE_ERROR_BYTES. */
 size_t session_error_spare(uint8_t *out);
 

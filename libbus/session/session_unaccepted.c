@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* session_unaccepted.c -- what becomes of values that were not accepted when this incarnation was
+ * declared over: each is a refusal, so that none is lost in silence.
+ *
+ * A value whose acceptance was on its way to us just then may stand all the same; that it does is for
+ * its readers to see, not for a party whose life is over. */
+#include "libbus/session/session_internal.h"
+
+static void refuse(struct session *session, uint32_t number, uint64_t seq)
+{
+    uint8_t error[SESSION_ERROR_BYTES];
+    struct own_topic *topic = own_topics_by_number(&session->own, number);
+    if (topic == NULL)
+        return; /* of a broker that is gone */
+    refused_push(
+        &session->refused, topic->id, seq,
+        session_error_make_at(session, ERROR_PARTY_LOST, span_text(ERROR_TYPE_FENCED),
+                              span_text("not accepted before this incarnation was declared over"),
+                              topic->name, seq, error));
+}
+
+/* The frames of one batch; newer ones push out those that have LIMIT_REFUSALS behind them. */
+static void refuse_batch(struct session *session, struct span part)
+{
+    struct batch_reader reader;
+    struct frame frame;
+    if (batch_reader_init(&reader, part) != WIRE_OK)
+        return; /* a batch of our own is well formed */
+    for (uint64_t number = reader.number; batch_reader_next(&reader, &frame) == WIRE_OK; number++) {
+        unsigned kind = frame.flags & FRAME_KIND_MASK;
+        if (number <= session->outbox.accepted || (kind != FRAME_VALUE && kind != FRAME_COMMIT))
+            continue;
+        if (session->outbox.last - number > LIMIT_REFUSALS)
+            refused_skip(&session->refused);
+        else
+            refuse(session, frame.topic, frame.seq);
+    }
+}
+
+void session_refuse_unaccepted(struct session *session)
+{
+    struct buffer *part;
+    for (uint32_t i = 0; (part = outbox_batch(&session->outbox, i)) != NULL; i++)
+        refuse_batch(session, buffer_span(part));
+    LIST_EACH(link, &session->uploads.items)
+    {
+        const struct upload *upload = LIST_OWNER(link, struct upload, link);
+        refuse(session, upload->topic, upload->seq);
+    }
+    session->news.is_refusal = session->news.is_refusal || session->refused.count > 0;
+}
