@@ -344,8 +344,7 @@ done:
 
 enum { OPTION_CONFIG = KEY_COUNT, OPTION_VERSION, OPTION_HELP, OPTION_COUNT };
 
-/* Long options have numbers from LETTER_LONG_ONLY on: places in the table of keys, and the others.
- */
+/* Long options have numbers from LETTER_LONG_ONLY on: first the keys, then the others. */
 static void list_options(struct option options[OPTION_COUNT + 1])
 {
     for (int i = 0; i < KEY_COUNT; i++)

@@ -28,8 +28,7 @@ const char *loop_data_endpoint(const struct loop *loop);
 /* Until a signal says stop, and the parties were told, within a bound. */
 void loop_run(struct loop *loop);
 
-/* Sends what is on its way, within a bound, and closes.  A second signal ends the process at once.
- */
+/* Sends what is on its way, within a bound, and closes.  A second signal ends all at once. */
 void loop_close(struct loop **loop);
 
 #endif

@@ -36,8 +36,7 @@ struct payload_table {
 void payload_table_init(struct payload_table *table, struct memory *memory);
 void payload_table_fini(struct payload_table *table); /* drops whatever is left */
 
-/* Takes the buffer over, with one reference; false: no memory, and the buffer stays the caller's.
- */
+/* Takes the buffer over, with one reference; false: no memory, and the buffer stays as it was. */
 bool payload_add(struct payload_table *table, struct buffer **buffer, payload_id *out_id);
 void payload_retain(struct payload_table *table, payload_id id, uint32_t refs);
 void payload_release(struct payload_table *table, payload_id id, uint32_t refs);

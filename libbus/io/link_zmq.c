@@ -7,7 +7,7 @@
  *
  * ZMQ_RECONNECT_IVL -1 and ZMQ_IMMEDIATE look made for this, but with either libzmq 4.3.4 throws
  * away what has arrived and was not received yet when the connection closes: of 100 messages that
- * were there for 0.3 ms, none or one was left in 7 runs of 10.  So it may connect again: in a day. */
+ * were there for 0.3 ms, none or one was left in 7 runs of 10.  It may connect again, in a day. */
 #include "libbus/io/link.h"
 
 #include "libbus/base/limits.h"
