@@ -333,8 +333,18 @@ static void mark_hungry(struct topic *topic, bool is_hungry)
         job->hungry_bytes = job->bytes;
 }
 
+/* No credit, no values; no values, nobody who makes room for them in a job that is full. */
+static void make_room(struct core *core, const struct topic *topic)
+{
+    uint64_t most = core->options.job_bytes_max;
+    bool is_full = topic->job->bytes + JOB_SHARE > most;
+    if (is_full && topic->untaken_bytes == 0 && topic->credit_limit <= topic->credit_used)
+        (void)job_has_room(core, topic->job, most / JOB_SHARE); /* as much as can be had */
+}
+
 void topic_grant(struct core *core, struct topic *topic, bool is_forced)
 {
+    make_room(core, topic);
     uint64_t job_left = topic->job->bytes < core->options.job_bytes_max
                             ? core->options.job_bytes_max - topic->job->bytes
                             : 0;
