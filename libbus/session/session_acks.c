@@ -263,6 +263,17 @@ void acks_taken(struct session *session, struct inbox_sub *sub)
         talk(session, sub);
 }
 
+void acks_rewind(struct session *session)
+{
+    struct inbox_stream *stream = NULL;
+    session->is_ack_due = true;
+    LIST_EACH (link, &session->talk)
+        list_remove(link);
+    while ((stream = pool_next(&session->inbox.streams, stream != NULL ? stream->id : 0)) != NULL)
+        if (!stream->sub->is_durable && !stream->is_party && stream->ack_told_seq > 0)
+            make_dirty(session, stream->sub, stream);
+}
+
 static bool has_news(const struct inbox_sub *sub)
 {
     return sub->taken != sub->taken_told || (!sub->is_durable && !list_is_empty(&sub->dirty));

@@ -65,9 +65,7 @@ static enum wire_code rewind_reading(struct session *session)
     inbox_reconnect(&session->inbox);
     session->wants_taken = (struct session_taken){0};
     session->position_at = 0;
-    session->is_ack_due = true;
-    LIST_EACH(link, &session->talk)
-    list_remove(link);
+    acks_rewind(session);
     return inbox_positions(&session->inbox);
 }
 

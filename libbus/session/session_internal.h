@@ -204,6 +204,8 @@ uint64_t acks_mark(struct session *session);
 bool acks_mark_reached(const struct session *session, uint64_t mark);
 /* The next TAKEN or ACK without number; false: none. */
 bool acks_message(struct session *session, struct msg *out);
+/* A new connection: what has no number may be lost, and is told with its first beat. */
+void acks_rewind(struct session *session);
 /* What is less than a quarter of a window is told now. */
 void acks_beat(struct session *session);
 /* Bytes were taken: told now if they are a quarter of the window. */

@@ -13,6 +13,8 @@ static uint32_t subscribe(const char *pattern, const char *name)
     struct session_sub_options options = {.name = span_text(name)};
     cr_assert_eq(session_subscribe(d.session, span_text(pattern), &options, &sub), CODE_OK);
     struct msg msg = driver_expect(&d, MSG_SUBSCRIBE);
+    driver_say(&d, &(struct msg){.type = MSG_SUBSCRIBED,
+                                 .as.subscribed = {.number = msg.as.subscribe.number, .sub = sub}});
     cr_assert_eq(msg.as.subscribe.sub, sub);
     cr_assert(span_equal(msg.as.subscribe.pattern, span_text(pattern)));
     cr_assert(span_equal(msg.as.subscribe.name, span_text(name)));
@@ -22,7 +24,8 @@ static uint32_t subscribe(const char *pattern, const char *name)
 static struct session_item take(uint32_t sub)
 {
     struct session_item item;
-    cr_assert_eq(session_sub_take(d.session, sub, &item, NULL), CODE_OK);
+    enum wire_code code = session_sub_take(d.session, sub, &item, NULL);
+    cr_assert_eq(code, CODE_OK, "code %d", (int)code);
     return item;
 }
 
