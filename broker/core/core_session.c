@@ -479,6 +479,12 @@ void session_position(struct core *core, struct session *session, const struct m
             continue;
         route->next_seq = msg->next_seq;
         route->chunk_offset = msg->chunk_offset;
+        /* The TAKEN that told it may be lost, and none tells it again: what lies in its inbox is no
+         * more than a window, so what it received counts as taken. */
+        if (route->taken_seq < msg->next_seq) {
+            route->taken_seq = msg->next_seq;
+            topic_update(core, route->topic);
+        }
         route_ready(core, route);
     }
 }
