@@ -253,6 +253,30 @@ static void count_taken(const struct inbox *inbox, struct inbox_sub *sub, uint64
         sub->taken += bytes;
 }
 
+/* The next frame of the first batch.  Small values come in runs, checked once for all. */
+static enum wire_err peek_frame(struct inbox_sub *sub)
+{
+    if (sub->run_left > 0)
+        return WIRE_OK;
+    enum wire_err err = batch_reader_next_run(&sub->reader, &sub->run);
+    if (err == WIRE_OK)
+        sub->run_left = sub->run.count;
+    return err;
+}
+
+/* That frame is taken in. */
+static void pass_frame(struct inbox_sub *sub)
+{
+    struct batch_run *run = &sub->run;
+    sub->run_left -= 1;
+    if (sub->run_left == 0)
+        return;
+    run->offset += run->stride;
+    run->first.seq += 1;
+    run->first.stamp_ns = frame_stamp(sub->reader.data + run->offset);
+    run->first.value.data = (const char *)run->first.value.data + run->stride;
+}
+
 static void pop(struct inbox_sub *sub)
 {
     buffer_unref(&batch_at(sub, 0)->part);
@@ -268,22 +292,20 @@ enum wire_code inbox_look(struct inbox *inbox, struct inbox_sub *sub)
             batch_reader_init(&sub->reader, buffer_span(batch_at(sub, 0)->part)) != WIRE_OK)
             return CODE_EPROTO;
         sub->is_reading = true;
-        struct batch_reader before = sub->reader;
-        struct frame frame;
-        enum wire_err err = batch_reader_next(&sub->reader, &frame);
+        enum wire_err err = peek_frame(sub);
         if (err == WIRE_EMPTY) {
             pop(sub);
             continue;
         }
         if (err != WIRE_OK)
             return CODE_EPROTO;
-        enum wire_code code = frame_in(inbox, sub, &frame);
-        if (code != CODE_OK) {
-            sub->reader = before;
+        uint64_t bytes = sub->run.first.frame_bytes;
+        enum wire_code code = frame_in(inbox, sub, &sub->run.first);
+        if (code != CODE_OK) /* the same frame again, when there is memory */
             return code == CODE_EFULL ? CODE_EPROTO : code;
-        }
+        pass_frame(sub);
         if (!sub->is_ready)
-            count_taken(inbox, sub, frame.frame_bytes);
+            count_taken(inbox, sub, bytes);
     }
     return CODE_OK;
 }
@@ -372,6 +394,13 @@ static enum wire_code position_batch(struct inbox *inbox, struct inbox_sub *sub,
         return CODE_EPROTO;
     struct frame frame;
     enum wire_err err;
+    if (is_under_way && sub->run_left > 0) { /* the last of the run under way says it for all */
+        frame = sub->run.first;
+        frame.seq += sub->run_left - 1;
+        enum wire_code code = position_frame(inbox, sub, &frame);
+        if (code != CODE_OK)
+            return code;
+    }
     while ((err = batch_reader_next(&reader, &frame)) == WIRE_OK) {
         enum wire_code code = position_frame(inbox, sub, &frame);
         if (code != CODE_OK)

@@ -380,3 +380,8 @@ enum wire_err frame_chunk_decode(struct span value, struct frame_chunk *out_chun
                                       .bytes = span_of(at + FRAME_CHUNK_PREFIX_BYTES, bytes)};
     return WIRE_OK;
 }
+
+int64_t frame_stamp(const uint8_t *frame)
+{
+    return (int64_t)u64_read(frame + AT_STAMP);
+}

@@ -135,6 +135,9 @@ struct batch_run {
 };
 enum wire_err batch_reader_next_run(struct batch_reader *reader, struct batch_run *out_run);
 
+/* When this frame, whose header was checked, was written. */
+int64_t frame_stamp(const uint8_t *frame);
+
 /* The values of RESERVE, CHUNK and GAP frames.  encode returns the bytes written. */
 struct frame_reserve {
     int64_t deadline_ms;      /* -1: none */
