@@ -40,6 +40,7 @@
 
 enum {
     API_TOPIC_CACHE = 256, /* topics that publishing finds without asking the session */
+    API_STAMP_USES = 64,   /* values published in a row that may bear the same time */
     API_CLOSE_LINGER_MS =
         50, /* a farewell is given this long, however short the time for closing */
     API_HANDLER_WAIT_MS = 10000, /* bus_close() waits at least this long for a handler that runs */
@@ -138,6 +139,9 @@ struct bus {
     struct topic_cache_entry *topics;
     struct topic_cache_entry *last_topic;
 
+    int64_t stamp_ns;    /* now, or when the library thread's turn began */
+    unsigned stamp_uses; /* since it was read */
+
     bool is_asleep;       /* the library thread waits in the link */
     bool is_done;         /* the library thread ends */
     bool is_disconnected; /* the session said that everything was sent, or the thread ended */
@@ -197,6 +201,10 @@ bool api_wait(struct bus *bus, pthread_cond_t *cond, unsigned *waiters, int64_t 
 bool api_cond_init(pthread_cond_t *cond);
 int64_t api_now_ns(void);
 int64_t api_wall_ns(void);
+/* About now, for the stamp of a value: a clock costs as much as the rest of a small one.  It was read
+ * in this turn of the library thread and for few values, or just now if that sleeps.  Lock. */
+int64_t api_stamp_ns(struct bus *bus);
+void api_see_time(struct bus *bus, int64_t now_ns);
 int64_t api_deadline_ns(int64_t timeout_ms);
 int64_t api_left_ms(int64_t deadline_ns);
 /* Whether waits are over: BUS_OK, or BUS_ECLOSED after bus_stop(), or the code of the end.

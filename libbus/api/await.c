@@ -20,7 +20,8 @@ struct await {
     uint64_t want;      /* the session's number */
     uint64_t seq;
     bool is_value_wanted;
-    bool is_answered; /* item is there */
+    bool is_answered; /* item is there, or code is not CODE_OK */
+    enum wire_code code;
     struct session_item item;
     char topic[LIMIT_NAME_BYTES + 1];
 };
@@ -99,8 +100,10 @@ static void put_by(struct bus *bus, struct await *await)
 
 static void look(struct bus *bus, struct await *await)
 {
-    if (!await->is_answered)
-        await->is_answered = session_want_take(bus->session, await->want, &await->item) == CODE_OK;
+    if (await->is_answered)
+        return;
+    await->code = session_want_take(bus->session, await->want, &await->item);
+    await->is_answered = await->code != CODE_ETIMEDOUT;
 }
 
 void await_collect(struct bus *bus)
@@ -190,8 +193,12 @@ static enum bus_err say(struct bus *bus, enum bus_err err, const char *topic,
 /* Takes the answer out of await; the rest of it is freed. */
 static enum bus_err answer(struct await *await, struct bus_msg **out_msg, struct bus_error **reterr)
 {
-    enum bus_err err = BUS_OK;
-    if (await->item.kind != SESSION_ITEM_VALUE) {
+    enum bus_err err = (enum bus_err)await->code;
+    if (err == BUS_ENOMEM) {
+        (void)error_say_static(reterr, err, &error_no_memory);
+    } else if (err != BUS_OK) {
+        (void)error_say(reterr, err, ERROR_TYPE_CLOSED, "%s", bus_strerror(err));
+    } else if (await->item.kind != SESSION_ITEM_VALUE) {
         if (reterr != NULL)
             *reterr = error_from_wire(await->item.value);
         err = BUS_EFAILED;
@@ -225,11 +232,13 @@ enum bus_err bus_await(struct bus *bus, const char *topic, uint64_t seq, int64_t
     api_wake(bus);
     while (err == BUS_OK) {
         look(bus, await);
-        if (await->is_answered)
+        if (await->is_answered && (await->code == CODE_OK || await->code == CODE_ENOMEM))
             break;
-        if (!api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
+        if (await->is_answered) /* it will not come, for the session is over */
+            api_tell(bus);
+        else if (!api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
             err = BUS_ETIMEDOUT;
-        else
+        if (err == BUS_OK)
             err = api_over(bus);
     }
     if (err == BUS_ETIMEDOUT)
@@ -292,10 +301,10 @@ static enum bus_err settle_all(struct gather *gather)
             continue;
         gather->awaits[i] = NULL;
         enum bus_err one = answer(await, &gather->wants[i].msg, &gather->wants[i].error);
-        if (one == BUS_ENOMEM)
-            gather->wants[i].error = NULL; /* not settled: it may be asked for again */
-        if (one == BUS_ENOMEM)
-            err = one;
+        if (one == BUS_OK || one == BUS_EFAILED)
+            continue;
+        bus_error_unref(&gather->wants[i].error); /* not settled: it may be asked for again */
+        err = one;
     }
     return err;
 }

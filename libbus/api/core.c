@@ -17,8 +17,9 @@
 atomic_uint core_fork_generation;
 
 /* Locks of buses that this thread holds, and the buffers put aside meanwhile. */
-static _Thread_local unsigned locks_held;
-static _Thread_local struct owned *put_aside;
+#define OWN_THREAD static _Thread_local __attribute__((tls_model("initial-exec"))) /* few bytes */
+OWN_THREAD unsigned locks_held;
+OWN_THREAD struct owned *put_aside;
 
 /* ---- forks ----------------------------------------------------------------------------------- */
 
@@ -117,6 +118,20 @@ int64_t api_now_ns(void)
 int64_t api_wall_ns(void)
 {
     return clock_ns(CLOCK_REALTIME);
+}
+
+int64_t api_stamp_ns(struct bus *bus)
+{
+    bus->stamp_uses++;
+    if (bus->is_asleep || bus->stamp_uses >= API_STAMP_USES || bus->stamp_ns == 0)
+        api_see_time(bus, api_now_ns());
+    return bus->stamp_ns;
+}
+
+void api_see_time(struct bus *bus, int64_t now_ns)
+{
+    bus->stamp_ns = now_ns;
+    bus->stamp_uses = 0;
 }
 
 int64_t api_deadline_ns(int64_t timeout_ms)

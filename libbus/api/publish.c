@@ -90,14 +90,15 @@ static enum bus_err publish(struct bus *bus, const char *name, const struct span
         err = publish_topic(bus, name, &topic);
     while (err == BUS_OK) {
         enum wire_code code =
-            session_publish(bus->session, api_now_ns(), topic, values, count, NULL);
+            session_publish(bus->session, api_stamp_ns(bus), topic, values, count, NULL);
         if (code != CODE_ETIMEDOUT) {
             err = (enum bus_err)code;
             break;
         }
         err = publish_wait(bus, &deadline_ns);
     }
-    if (session_data_is_due(bus->session)) /* otherwise the broker's answer wakes the thread */
+    /* Otherwise the broker's answer wakes the thread. */
+    if (err == BUS_OK && session_data_is_due(bus->session))
         api_wake(bus);
     api_unlock(bus);
     return err;

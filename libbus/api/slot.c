@@ -32,7 +32,7 @@ static enum bus_err reserve(struct bus *bus, const char *topic,
         err = publish_topic(bus, topic, &slot->topic);
     while (err == BUS_OK) {
         enum wire_code code =
-            session_reserve(bus->session, api_now_ns(), slot->topic, options->seq,
+            session_reserve(bus->session, api_stamp_ns(bus), slot->topic, options->seq,
                             options->deadline_ms, options->value_bytes_max, &slot->seq);
         if (code != CODE_ETIMEDOUT)
             return (enum bus_err)code;
@@ -144,10 +144,10 @@ static enum bus_err commit(struct bus_slot **slot, struct span value, struct buf
     api_lock(bus);
     enum bus_err err = api_ended(bus);
     while (err == BUS_OK) {
-        enum wire_code code =
-            owned != NULL
-                ? session_commit_owned(bus->session, api_now_ns(), kept->topic, kept->seq, owned)
-                : session_commit(bus->session, api_now_ns(), kept->topic, kept->seq, value);
+        enum wire_code code = owned != NULL ? session_commit_owned(bus->session, api_stamp_ns(bus),
+                                                                   kept->topic, kept->seq, owned)
+                                            : session_commit(bus->session, api_stamp_ns(bus),
+                                                             kept->topic, kept->seq, value);
         if (code != CODE_ETIMEDOUT) {
             err = (enum bus_err)code;
             break;
@@ -212,7 +212,7 @@ void bus_slot_fail(struct bus_slot **slot, const struct bus_error *error)
     if (api_ended(bus) == BUS_OK) {
         struct span encoded =
             error_to_wire(bus, error, ERROR_TYPE_ABANDONED, failing->name, failing->seq);
-        session_fail(bus->session, api_now_ns(), failing->topic, failing->seq, encoded);
+        session_fail(bus->session, api_stamp_ns(bus), failing->topic, failing->seq, encoded);
     }
     api_unlock_wake(bus);
     slot_free(slot);

@@ -9,7 +9,7 @@
 
 #include "libbus/base/pattern.h"
 
-/* An observer greets with a job too; to name the one that is asked for could bring it into being. */
+/* An observer greets with a job too; naming the one asked for might bring it into being. */
 #define GREETING_JOB "default"
 
 /* A row and its texts, in one block. */

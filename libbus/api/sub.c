@@ -53,7 +53,6 @@ struct bus_sub {
     unsigned waiters;
     struct bus_msg *spare; /* came back, may be used again */
     uint32_t spare_count;
-    bool is_owed; /* acknowledged since the library thread was woken */
 
     /* the receiver's */
     _Atomic(struct bus_msg *) ready; /* fetched, to be given out; atomic for bus_sub_fd() alone */
@@ -67,7 +66,6 @@ struct bus_sub {
     uint64_t slot_seq;
     uint64_t gap_first;
     uint64_t gap_count;
-    size_t owed_bytes;
     struct memory memory; /* of topics */
     struct id_map topics; /* broker's number -> index into topic_names */
     struct name **topic_names;
@@ -134,7 +132,7 @@ void sub_give_back(struct bus_msg *msg)
     api_unref(waited_for);
 }
 
-/* Slots of one topic that follow each other, acknowledged together. */
+/* Slots of one topic whose numbers follow each other: acknowledged together. */
 struct run {
     uint32_t topic;
     uint64_t first_seq;
@@ -142,17 +140,38 @@ struct run {
 };
 
 /* Lock. */
-static void acknowledge(struct bus_sub *sub, const struct run *run)
+static void acknowledge(struct bus_sub *sub, struct run *run)
 {
-    if (sub->bus->session != NULL && run->count > 0)
+    if (run->count > 0)
         session_ack_run(sub->bus->session, sub->number, run->topic, run->first_seq, run->count);
+    run->count = 0;
+}
+
+/* One slot, or the missing ones of a gap, is done with, or goes back; an end is nobody's slot.
+ * Lock. */
+static void finish(struct bus_sub *sub, struct run *run, const struct bus_msg *msg)
+{
+    bool is_slot = msg->kind == SESSION_ITEM_VALUE || msg->kind == SESSION_ITEM_ERROR;
+    if (is_slot && msg->done == MSG_ACKNOWLEDGED && run->topic == msg->number &&
+        run->first_seq + run->count == msg->seq && run->count > 0) {
+        run->count++;
+        return;
+    }
+    acknowledge(sub, run);
+    if (msg->kind == SESSION_ITEM_GAP)
+        session_ack(sub->bus->session, sub->number, msg->number, msg->seq + msg->count - 1);
+    else if (is_slot && msg->done == MSG_ACKNOWLEDGED)
+        *run = (struct run){.topic = msg->number, .first_seq = msg->seq, .count = 1};
+    else if (is_slot)
+        session_return(sub->bus->session, sub->number, msg->number, msg->seq);
 }
 
 /* Acknowledges a stack of messages, oldest first, and keeps them for use; returns their number.
  * Lock. */
 static uint32_t take_back(struct bus_sub *sub, struct bus_msg *stack)
 {
-    struct session *session = sub->bus->session;
+    bool is_open = sub->bus->session != NULL;
+    struct run run = {.count = 0};
     struct bus_msg *oldest = NULL;
     uint32_t count = 0;
     while (stack != NULL) {
@@ -161,28 +180,19 @@ static uint32_t take_back(struct bus_sub *sub, struct bus_msg *stack)
         oldest = stack;
         stack = next;
     }
-    struct run run = {0};
     while (oldest != NULL) {
         struct bus_msg *msg = oldest;
-        uint64_t last_seq = msg->seq + msg->count - 1; /* of a gap; else it is seq */
         oldest = msg->next;
-        if (msg->done == MSG_ACKNOWLEDGED && msg->number == run.topic &&
-            last_seq == run.first_seq + run.count) {
-            run.count++;
-        } else {
-            acknowledge(sub, &run);
-            run = (struct run){msg->number, last_seq, msg->done == MSG_ACKNOWLEDGED};
-        }
-        if (session != NULL && msg->done != MSG_ACKNOWLEDGED)
-            session_return(session, sub->number, msg->number, msg->seq);
+        if (is_open)
+            finish(sub, &run, msg);
         buffer_unref(&msg->buffer);
         msg->next = sub->spare;
         sub->spare = msg;
         count++;
     }
-    acknowledge(sub, &run);
+    if (is_open)
+        acknowledge(sub, &run);
     sub->spare_count += count;
-    sub->is_owed = true;
     return count;
 }
 
@@ -576,7 +586,6 @@ static enum wire_code fetch(struct bus_sub *sub, uint32_t *out_count, struct buf
     atomic_fetch_add_explicit(&sub->refs, count, memory_order_relaxed);
     atomic_store_explicit(&sub->ready, first, memory_order_relaxed);
     sub->is_pool_short = sub->pool == NULL;
-    sub->owed_bytes += bytes;
     *out_count = count;
     if (count == 0 && code == CODE_OK)
         return CODE_ENOMEM;
@@ -597,14 +606,6 @@ static enum bus_err say_refused(struct bus_sub *sub, enum wire_code code, struct
     return (enum bus_err)code;
 }
 
-/* Credit and acknowledgements go out.  Lock. */
-static void wake(struct bus_sub *sub)
-{
-    sub->owed_bytes = 0;
-    sub->is_owed = false;
-    api_wake(sub->bus);
-}
-
 /* Nothing is here: waits for news.  BUS_OK: look again.  Lock. */
 static enum bus_err wait_for_news(struct bus_sub *sub, int64_t deadline_ns,
                                   struct bus_error **reterr)
@@ -614,8 +615,6 @@ static enum bus_err wait_for_news(struct bus_sub *sub, int64_t deadline_ns,
     if (err != BUS_OK)
         return api_say_over(bus, err, reterr);
     settle_fd(sub);
-    if (sub->is_owed || sub->owed_bytes > 0)
-        wake(sub);
     atomic_store(&sub->is_waiting, true);
     bool is_awake = api_wait(bus, &sub->news, &sub->waiters, deadline_ns);
     atomic_store(&sub->is_waiting, false);
@@ -640,14 +639,14 @@ static enum bus_err refill(struct bus_sub *sub, int64_t timeout_ms, struct bus_e
         pool_refill(sub);
         pool_grow(sub);
         enum wire_code code = fetch(sub, &count, &encoded);
+        if (session_control_is_due(bus->session)) /* credit, acknowledgements */
+            api_wake(bus);
         if (count == 0 && code == CODE_ETIMEDOUT)
             err = wait_for_news(sub, deadline_ns, reterr);
         else if (count == 0)
             err = say_refused(sub, code, encoded, reterr);
         buffer_unref(&encoded);
     }
-    if (bus->session != NULL && session_control_is_due(bus->session))
-        wake(sub);
     api_unlock(bus);
     return err;
 }

@@ -205,6 +205,7 @@ void *thread_main(void *arg)
         receive(bus->link, turn);
         api_lock(bus);
         int64_t now_ns = api_now_ns();
+        api_see_time(bus, now_ns);
         bool has_moved = take_in(bus, turn, now_ns);
         if (turn->is_link_closed && !has_moved) {
             turn->is_link_closed = false;
