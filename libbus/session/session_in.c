@@ -148,6 +148,7 @@ void session_stand(struct session *session)
     session->alive_ns = session->now_ns;
     session->beat_ns = session->now_ns;
     session->news.is_state = true;
+    session->news.is_accepted = true;
     session->news.is_credit = true;
 }
 

@@ -567,6 +567,10 @@ struct session_mark session_mark(struct session *session)
 
 bool session_mark_reached(const struct session *session, struct session_mark mark)
 {
+    /* WELCOME says what was accepted before it says again what was refused of it: only when both
+     * channels stand are all refusals in. */
+    if (session->phase != PHASE_UP && session->phase != PHASE_OVER)
+        return false;
     return session->outbox.accepted >= mark.data_number &&
            session->controls.accepted >= mark.control_number &&
            uploads_reached(&session->uploads, mark.bulk_number) &&
