@@ -150,6 +150,7 @@ void session_stand(struct session *session)
     session->news.is_state = true;
     session->news.is_accepted = true;
     session->news.is_credit = true;
+    session->news.is_accepted = true;
 }
 
 static void attached_in(struct session *session)

@@ -571,7 +571,8 @@ bool session_mark_reached(const struct session *session, struct session_mark mar
      * channels stand are all refusals in. */
     if (session->phase != PHASE_UP && session->phase != PHASE_OVER)
         return false;
-    return session->outbox.accepted >= mark.data_number &&
+    /* While a session is resumed, WELCOME may cover what a REFUSAL behind it refuses. */
+    return session->phase != PHASE_ATTACH && session->outbox.accepted >= mark.data_number &&
            session->controls.accepted >= mark.control_number &&
            uploads_reached(&session->uploads, mark.bulk_number) &&
            acks_mark_reached(session, mark.ack_number);

@@ -825,3 +825,25 @@ Test(session_write, asks_again_when_an_answer_may_be_lost)
     cr_assert_eq(driver_hear(&d).type, MSG_NONE);
     driver_fini(&d);
 }
+
+Test(session_write, reaches_no_mark_before_the_refusals_of_a_resumed_session)
+{
+    driver_up(&d);
+    uint32_t x = driver_topic(&d, "alice/x", 8, WIDE);
+    cr_assert_eq(publish(x, "a"), CODE_OK);
+    struct session_mark mark = session_mark(d.session);
+    struct frame frame;
+    cr_assert_eq(expect_batch(1, &frame, 1), 1);
+    d.data_number = 1;
+    driver_break_link(&d);
+    driver_greet_to_attach(&d, true);
+    cr_assert_not(session_mark_reached(d.session, mark));
+    refuse(8, 0, 1);
+    (void)driver_expect(&d, MSG_READY);
+    (void)session_news(d.session);
+    driver_attached(&d);
+    cr_assert(session_news(d.session).is_accepted);
+    cr_assert(session_mark_reached(d.session, mark));
+    cr_assert_eq(session_refusals_ever(d.session), 1);
+    driver_fini(&d);
+}
