@@ -480,5 +480,7 @@ uint64_t topic_end_of(const struct topic *topic, uint32_t incarnation)
     for (uint32_t i = 0; i < topic->mark_count; i++)
         if (topic->marks[i].incarnation == incarnation)
             return topic->marks[i].seq;
-    return 0;
+    /* So many lives ago that it is forgotten: no later than the oldest that is not. */
+    bool is_forgotten = topic->mark_count == END_MARKS && topic->marks[0].incarnation > incarnation;
+    return is_forgotten ? topic->marks[0].seq : 0;
 }
