@@ -240,6 +240,8 @@ enum bus_err bus_await(struct bus *bus, const char *topic, uint64_t seq, int64_t
             err = BUS_ETIMEDOUT;
         if (err == BUS_OK)
             err = api_over(bus);
+        if (err == BUS_OK && await->is_answered)
+            err = (enum bus_err)await->code;
     }
     if (err == BUS_ETIMEDOUT)
         put_by(bus, await);

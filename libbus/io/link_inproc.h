@@ -31,7 +31,8 @@ enum link_err inproc_open(const char *name, struct inproc **out_server);
 void inproc_close(struct inproc **server);
 
 enum inproc_event inproc_receive(struct inproc *server, struct inproc_in *out);
-/* To a conn that is gone: dropped.  head is NULL on the control lane.  References are taken over. */
+/* To a conn that is gone: dropped.  head is NULL on the control lane.  References are taken
+ * over. */
 void inproc_send(struct inproc *server, uint32_t conn, struct buffer **head, struct buffer **part);
 /* Closes a connection from this side. */
 void inproc_drop(struct inproc *server, uint32_t conn);

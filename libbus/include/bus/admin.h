@@ -22,16 +22,16 @@ enum bus_status_kind {
 struct bus_status_row {
     enum bus_status_kind kind;
     const char *job;
-    const char *name;      /* job, party, topic; subscription: durable name or first pattern */
-    const char *party;     /* the party, the topic's writer, the subscriber */
-    const char *state;     /* party: running failing completed failed lost left terminated, and
+    const char *name;  /* job, party, topic; subscription: durable name or first pattern */
+    const char *party; /* the party, the topic's writer, the subscriber */
+    const char *state; /* party: running failing completed failed lost left terminated, and
                               suspect or grace for one in doubt; subscription: live, kept */
     uint32_t incarnation;
-    uint64_t silent_ms;    /* party: since its last sign of life */
-    uint64_t open;         /* job, party, topic: slots reserved and not settled */
-    uint64_t pending;      /* topic: settled slots kept; subscription: not acknowledged (lag) */
+    uint64_t silent_ms;     /* party: since its last sign of life */
+    uint64_t open;          /* job, party, topic: slots reserved and not settled */
+    uint64_t pending;       /* topic: settled slots kept; subscription: not acknowledged (lag) */
     uint64_t pending_bytes; /* job, topic: bytes kept */
-    uint64_t next_seq;     /* topic: the first number that is free; job: the next event's id */
+    uint64_t next_seq;      /* topic: the first number that is free; job: the next event's id */
 };
 
 /* Asks for one job, or for all (NULL), without joining any.
@@ -41,7 +41,7 @@ BUS_API enum bus_err bus_status_get(const char *endpoint, const char *job, int64
 BUS_API size_t bus_status_count(const struct bus_status *status);
 /* Jobs by name, in each its parties, topics, subscriptions.  index < count, else NULL. */
 BUS_API const struct bus_status_row *bus_status_at(const struct bus_status *status, size_t index);
-BUS_API const char *bus_status_version(const struct bus_status *status);  /* of the broker */
+BUS_API const char *bus_status_version(const struct bus_status *status); /* of the broker */
 BUS_API uint64_t bus_status_uptime_ms(const struct bus_status *status);
 BUS_API uint64_t bus_status_refused(const struct bus_status *status); /* messages, ever */
 BUS_API void bus_status_free(struct bus_status **status);

@@ -20,10 +20,10 @@ struct bus_event; /* one event, borrowed until the next bus_tap_next() */
 #define BUS_TAP_NOW UINT64_MAX /* as from_id: only what comes */
 
 struct bus_tap_options {
-    size_t struct_bytes;   /* set by bus_tap_options_init */
-    const char *job;       /* NULL: $ERRBUS_JOB, else "default" */
-    uint64_t from_id;      /* BUS_TAP_NOW, or the first event wanted; 0 or 1: the oldest kept */
-    int64_t heartbeat_ms;  /* 1000: after two without an answer the connection is made anew */
+    size_t struct_bytes;    /* set by bus_tap_options_init */
+    const char *job;        /* NULL: $ERRBUS_JOB, else "default" */
+    uint64_t from_id;       /* BUS_TAP_NOW, or the first event wanted; 0 or 1: the oldest kept */
+    int64_t heartbeat_ms;   /* 1000: after two without an answer the connection is made anew */
     int64_t broker_lost_ms; /* 30000: the broker's absence after which bus_tap_next() gives up */
 };
 #define bus_tap_options_init(o) bus_tap_options_init_sized((o), sizeof *(o))
@@ -58,12 +58,12 @@ BUS_API const char *bus_event_job(const struct bus_event *event);
 /* "party.joined" "party.suspect" "party.resumed" "party.lost" "party.left" "party.failed"
  * "party.completed" "slot.failed" "consumer.slow" "refused"; more may come. */
 BUS_API const char *bus_event_name(const struct bus_event *event);
-BUS_API const char *bus_event_party(const struct bus_event *event);       /* "" if none */
-BUS_API uint32_t bus_event_incarnation(const struct bus_event *event);    /* 0 if none */
-BUS_API const char *bus_event_topic(const struct bus_event *event);       /* "" if none */
-BUS_API uint64_t bus_event_seq(const struct bus_event *event);            /* with a topic */
-BUS_API uint64_t bus_event_count(const struct bus_event *event);          /* slots it stands for */
-BUS_API const char *bus_event_text(const struct bus_event *event);        /* for people; "" */
+BUS_API const char *bus_event_party(const struct bus_event *event);    /* "" if none */
+BUS_API uint32_t bus_event_incarnation(const struct bus_event *event); /* 0 if none */
+BUS_API const char *bus_event_topic(const struct bus_event *event);    /* "" if none */
+BUS_API uint64_t bus_event_seq(const struct bus_event *event);         /* with a topic */
+BUS_API uint64_t bus_event_count(const struct bus_event *event);       /* slots it stands for */
+BUS_API const char *bus_event_text(const struct bus_event *event);     /* for people; "" */
 BUS_API const struct bus_error *bus_event_error(const struct bus_event *event); /* or NULL */
 
 #ifdef __cplusplus
