@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* app.h -- the application of one party: what it says, what it is given, and whether that is what
+ * the bus promises.
+ *
+ * Each call does what a program would do with its session, keeps book, and tells the world when a
+ * promise is broken.  Nothing waits: answers come with app_look(). */
+#ifndef SIM_APP_H
+#define SIM_APP_H
+
+#include "libbus/session/session.h"
+#include "tests/sim/oracle.h"
+#include "tests/sim/world.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    APP_TOPICS = 6,
+    APP_SLOTS = 128,
+    APP_WRITES = 4096,
+    APP_SUBS = 6,
+    APP_PATTERNS = 3,
+    APP_POSITIONS = 64,
+    APP_HELD = 4096,
+    APP_ENDS = 64,
+    APP_WANTS = 256,
+    APP_MARKS = 32,
+    APP_RESULTS = 64,
+    APP_DURABLES = 4,
+};
+
+struct app_topic {
+    uint32_t number; /* the session's */
+    uint32_t topic;  /* the oracle's */
+    uint64_t next_seq;
+};
+
+struct app_slot {
+    uint32_t topic; /* index in topics */
+    uint64_t seq;
+    size_t value_bytes_max;
+    int64_t ends_ns; /* when its deadline will have passed; INT64_MAX: none */
+};
+
+/* Something said that settles a slot. */
+struct app_write {
+    uint32_t topic; /* the oracle's */
+    uint64_t seq;
+    struct outcome outcome;
+    int64_t said_ns;
+    bool is_refused;
+    bool is_accepted;
+    bool is_doubtful; /* said twice, or taken back: its fate is known by what is seen alone */
+    bool is_plain;    /* bytes that others may have written too */
+};
+
+/* Where a subscription is in a topic. */
+struct app_position {
+    uint32_t topic;
+    uint64_t first_seq;
+    uint64_t next_seq;
+    bool is_started;
+    uint64_t floor_seq; /* a durable name was acknowledged up to here in an earlier life */
+    bool has_floor;
+    uint64_t returned_seq; /* the first that was not done with; UINT64_MAX: none */
+};
+
+struct app_held {
+    uint32_t number; /* of the topic, the broker's */
+    uint32_t topic;  /* the oracle's */
+    uint64_t seq;
+};
+
+struct app_end {
+    uint32_t party; /* host */
+    uint32_t incarnation;
+};
+
+struct app_sub {
+    bool is_used;
+    bool is_denied;
+    uint32_t number; /* the session's */
+    const char *patterns[APP_PATTERNS];
+    uint32_t pattern_count;
+    bool is_gap;
+    int64_t from_seq;
+    int durable; /* index in durables; -1: none */
+    int64_t said_ns;
+    int64_t joined_ns; /* when it was known to be in force; INT64_MAX: not known */
+    int64_t first_ns;  /* when the first item came; INT64_MAX: none did */
+    struct app_position positions[APP_POSITIONS];
+    uint32_t position_count;
+    struct app_held held[APP_HELD];
+    uint32_t held_count;
+    struct app_end ends[APP_ENDS];
+    uint32_t end_count;
+};
+
+struct app_want {
+    uint64_t number;
+    uint32_t topic;
+    uint64_t seq;
+    bool is_value_wanted;
+    int64_t said_ns;
+};
+
+struct app_mark {
+    struct session_mark mark;
+    uint32_t writes; /* said before it */
+    int64_t said_ns;
+};
+
+struct app_result {
+    uint64_t number;
+    bool is_complete; /* of COMPLETE; otherwise of RETRACT: */
+    uint32_t topic;
+    uint64_t seq;
+    struct outcome error;
+    struct outcome value;
+};
+
+/* A durable name outlives its party. */
+struct app_durable {
+    const char *name;
+    const char *pattern;
+    bool is_made;    /* some life had it in force */
+    bool is_lossy;   /* it was unattended for too long, or drops by itself */
+    int64_t left_ns; /* since when nobody reads it */
+    int64_t keep_ms;
+    struct app_position positions[APP_POSITIONS]; /* next_seq: the first not acknowledged */
+    uint32_t position_count;
+};
+
+struct app {
+    struct world *world;
+    struct oracle *oracle;
+    uint32_t host;
+    uint32_t job;
+    const char *job_name;
+    const char *party;
+    bool is_running;
+    uint32_t life;   /* the oracle's */
+    bool is_leaving; /* it says nothing more */
+    bool is_completed;
+    struct app_topic topics[APP_TOPICS];
+    uint32_t topic_count;
+    struct app_slot slots[APP_SLOTS]; /* open */
+    uint32_t slot_count;
+    struct app_write *writes;
+    uint32_t write_count;
+    uint32_t accepted_count; /* writes looked at by marks */
+    struct app_sub *subs[APP_SUBS];
+    struct app_want wants[APP_WANTS];
+    uint32_t want_count;
+    struct app_mark marks[APP_MARKS];
+    uint32_t mark_count;
+    struct app_result results[APP_RESULTS];
+    uint32_t result_count;
+    struct app_durable durables[APP_DURABLES]; /* kept over lives */
+    uint32_t durable_count;
+    struct buffer *last_error; /* the newest received, encoded */
+    uint64_t taken_count;      /* items received */
+    uint64_t refused_count;
+};
+
+/* The app of a host made by world_host(); strings are borrowed. */
+void app_init(struct app *app, struct world *world, struct oracle *oracle, uint32_t host,
+              uint32_t job, const struct host_options *options);
+void app_fini(struct app *app);
+
+/* A process starts; a process is gone (killed, or its session was over). */
+void app_start(struct app *app);
+void app_gone(struct app *app);
+/* Whether it may speak: a session that was up and is not over. */
+bool app_is_up(const struct app *app);
+
+/* Looks for answers: when there is news, and now and then, for a flush of nothing makes none. */
+void app_look(struct app *app);
+
+/* What app_look() does about awaited slots. */
+void app_wants_take(struct app *app);
+
+/* ---- writing; name is the whole topic -------------------------------------------------------- */
+
+/* Each gives what the session said; CODE_ETIMEDOUT: not now. */
+enum wire_code app_publish(struct app *app, const char *name, const struct span *values,
+                           size_t count);
+enum wire_code app_reserve(struct app *app, const char *name, int64_t seq, int64_t deadline_ms,
+                           size_t value_bytes_max);
+/* The open slot of that topic and number, as index in slots; -1: there is none. */
+int app_slot_find(const struct app *app, const char *name, uint64_t seq);
+enum wire_code app_commit(struct app *app, uint32_t slot, struct span value, bool is_owned);
+/* The same for a slot that was settled before: the broker has to refuse one of the two. */
+enum wire_code app_commit_again(struct app *app, uint32_t write, struct span value);
+/* with_cause: because of the newest error received, if there is one. */
+void app_fail(struct app *app, uint32_t slot, const char *type, const char *message,
+              bool with_cause);
+enum wire_code app_retract(struct app *app, const char *name, uint64_t seq, const char *type);
+void app_flush(struct app *app);
+enum wire_code app_complete(struct app *app);
+void app_leave(struct app *app);
+void app_fail_party(struct app *app, const char *type);
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+struct app_sub_options {
+    const char *durable; /* or NULL */
+    int64_t from_seq;
+    int64_t keep_ms;
+    bool is_gap;
+};
+/* Gives the index in subs; -1: no. */
+int app_subscribe(struct app *app, const char *pattern, const struct app_sub_options *options);
+void app_sub_add(struct app *app, uint32_t sub, const char *pattern);
+void app_unsubscribe(struct app *app, uint32_t sub, bool is_drop);
+/* Takes and checks the next item; false: there is none. */
+bool app_take(struct app *app, uint32_t sub);
+void app_ack(struct app *app, uint32_t sub, uint32_t held);
+void app_return(struct app *app, uint32_t sub, uint32_t held);
+enum wire_code app_await(struct app *app, const char *name, uint64_t seq, bool is_value_wanted);
+void app_unawait(struct app *app, uint32_t want);
+
+/* Notes where a durable name will go on: at the first item that was not acknowledged. */
+void app_durable_leave(struct app *app, const struct app_sub *sub);
+bool app_sub_matches(const struct app_sub *sub, struct span topic);
+/* Where the subscription is in the oracle's topic; NULL: nowhere yet. */
+const struct app_position *app_position(const struct app_sub *sub, uint32_t topic);
+
+#endif

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* app_read.c -- what an application subscribes to, awaits and is given; see app.h. */
+#include "tests/sim/app.h"
+
+#include "libbus/base/must.h"
+#include "libbus/base/pattern.h"
+#include "libbus/wire/error.h"
+#include "tests/sim/trace.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct session *session_of(const struct app *app)
+{
+    return world_session(app->world, app->host);
+}
+
+static void claim(struct app *app, const char *wrong)
+{
+    if (wrong != NULL)
+        world_violate(app->world, "%s", wrong);
+}
+
+/* ---- in words -------------------------------------------------------------------------------- */
+
+static struct error_record records[LIMIT_ERROR_RECORDS];
+
+static bool is_text(struct span value)
+{
+    const unsigned char *byte = value.data;
+    for (size_t i = 0; i < value.bytes; i++)
+        if (byte[i] < 0x20 || byte[i] > 0x7e)
+            return false;
+    return value.bytes > 0 && value.bytes < 60;
+}
+
+static void value_text(char *text, size_t room, struct span value)
+{
+    if (is_text(value))
+        (void)snprintf(text, room, "= %.*s", (int)value.bytes, (const char *)value.data);
+    else
+        (void)snprintf(text, room, "= (%zu bytes)", value.bytes);
+}
+
+/* "failed, root alice app.hot", and the path where there is one: records are decoded already. */
+static void error_text(char *text, size_t room, uint32_t count)
+{
+    uint32_t root = 0;
+    size_t at = 0;
+    char path[200] = "";
+    while (records[root].cause_count > 0 && records[root].causes[0] < count) {
+        int more = snprintf(path + at, sizeof path - at, "%.*s < ", (int)records[root].party.bytes,
+                            (const char *)records[root].party.data);
+        if (more > 0 && at + (size_t)more < sizeof path)
+            at += (size_t)more;
+        root = records[root].causes[0];
+    }
+    const struct error_record *record = &records[root];
+    if (at > 0)
+        (void)snprintf(text, room, "failed, root %.*s %.*s, path %s%.*s", (int)record->party.bytes,
+                       (const char *)record->party.data, (int)record->type.bytes,
+                       (const char *)record->type.data, path, (int)record->party.bytes,
+                       (const char *)record->party.data);
+    else
+        (void)snprintf(text, room, "failed, root %.*s %.*s", (int)record->party.bytes,
+                       (const char *)record->party.data, (int)record->type.bytes,
+                       (const char *)record->type.data);
+}
+
+/* ---- checking what is given ------------------------------------------------------------------ */
+
+/* Decodes an error and checks what every error must have; count 0: it is none. */
+static uint32_t error_check(struct app *app, struct span error)
+{
+    uint32_t count = 0;
+    enum wire_err err = error_decode(error, records, LIMIT_ERROR_RECORDS, &count);
+    if (err != WIRE_OK || count == 0) {
+        world_violate(app->world, "%s was given an error that is none: %s", app->party,
+                      wire_strerror(err));
+        return 0;
+    }
+    if (records[0].id.bytes == 0)
+        world_violate(app->world, "%s was given an error without an id", app->party);
+    if (!span_equal(records[0].job, span_text(app->job_name)))
+        world_violate(app->world, "%s was given an error of job %.*s", app->party,
+                      (int)records[0].job.bytes, (const char *)records[0].job.data);
+    return count;
+}
+
+static bool is_type(const char *type)
+{
+    return span_equal(records[0].type, span_text(type));
+}
+
+/* The outcome of an item; NONE: an answer that is no outcome of the slot (an error about the wait
+ * itself), or nothing at all. */
+static struct outcome item_outcome(struct app *app, const struct session_item *item, bool is_whole,
+                                   char *text, size_t room)
+{
+    struct outcome none = {.kind = OUTCOME_NONE};
+    text[0] = 0;
+    if (item->kind == SESSION_ITEM_VALUE) {
+        if (world_is_telling(app->world))
+            value_text(text, room, item->value);
+        return is_whole ? outcome_of_value(item->value)
+                        : (struct outcome){.kind = OUTCOME_SOME_VALUE};
+    }
+    uint32_t count = error_check(app, item->value);
+    if (count == 0)
+        return none;
+    if (world_is_telling(app->world))
+        error_text(text, room, count);
+    buffer_unref(&app->last_error);
+    app->last_error = buffer_copy(item->value);
+    struct outcome outcome = outcome_of_error(records[0].id);
+    return outcome;
+}
+
+static struct app_position *position_get(struct app *app, struct app_sub *sub, uint32_t topic)
+{
+    for (uint32_t i = 0; i < sub->position_count; i++)
+        if (sub->positions[i].topic == topic)
+            return &sub->positions[i];
+    must(sub->position_count < APP_POSITIONS);
+    struct app_position *position = &sub->positions[sub->position_count++];
+    *position = (struct app_position){.topic = topic, .returned_seq = UINT64_MAX};
+    if (sub->durable < 0)
+        return position;
+    const struct app_durable *durable = &app->durables[sub->durable];
+    for (uint32_t i = 0; i < durable->position_count; i++)
+        if (durable->positions[i].topic == topic) {
+            position->has_floor = true;
+            position->floor_seq = durable->positions[i].next_seq;
+        }
+    return position;
+}
+
+/* Promise 3: in order, nothing twice, nothing missing without a gap. */
+static void position_check(struct app *app, struct app_sub *sub, struct app_position *position,
+                           uint64_t seq, uint64_t count)
+{
+    const char *name = oracle_topic_at(app->oracle, position->topic)->name;
+    bool is_lossy = sub->is_gap || (sub->durable >= 0 && app->durables[sub->durable].is_lossy);
+    if (!position->is_started) {
+        if (position->has_floor && seq > position->floor_seq && !is_lossy && count == 1)
+            world_violate(app->world,
+                          "%s goes on with %s %" PRIu64 " and had acknowledged up to %" PRIu64,
+                          app->party, name, seq, position->floor_seq);
+        if (sub->from_seq > 0 && seq < (uint64_t)sub->from_seq && !position->has_floor &&
+            sub->durable < 0)
+            world_violate(app->world, "%s was sent %s %" PRIu64 " and wanted it from %" PRId64,
+                          app->party, name, seq, sub->from_seq);
+        position->first_seq = seq;
+    } else if (seq != position->next_seq) {
+        world_violate(app->world, "%s was sent %s %" PRIu64 " instead of %" PRIu64, app->party,
+                      name, seq, position->next_seq);
+    }
+    position->is_started = true;
+    position->next_seq = seq + count;
+}
+
+static void hold(struct app *app, struct app_sub *sub, const struct session_item *item,
+                 uint32_t topic)
+{
+    if (sub->held_count == APP_HELD) { /* done with the oldest */
+        session_ack(session_of(app), sub->number, sub->held[0].number, sub->held[0].seq);
+        sub->held[0] = sub->held[--sub->held_count];
+    }
+    sub->held[sub->held_count++] =
+        (struct app_held){.number = item->topic, .topic = topic, .seq = item->seq};
+}
+
+/* A value of a life that the subscription was told the end of.  A pattern that was added later may
+ * bring what ended before. */
+static void end_check(struct app *app, const struct app_sub *sub, struct outcome outcome,
+                      struct span name)
+{
+    const struct oracle_life *life = oracle_origin(app->oracle, outcome);
+    if (life == NULL || sub->pattern_count > 1)
+        return;
+    for (uint32_t i = 0; i < sub->end_count; i++)
+        if (sub->ends[i].incarnation >= life->incarnation &&
+            strcmp(life->party, oracle_life_at(app->oracle, sub->ends[i].party)->party) == 0)
+            world_violate(app->world, "%s was sent %.*s of life %" PRIu32 " behind its end",
+                          app->party, (int)name.bytes, (const char *)name.data, life->incarnation);
+}
+
+static void frame_came(struct app *app, struct app_sub *sub, const struct session_item *item)
+{
+    char text[200];
+    struct span name = session_topic_name(session_of(app), item->topic);
+    if (!app_sub_matches(sub, name)) {
+        world_violate(app->world, "%s was sent %.*s and did not ask for it", app->party,
+                      (int)name.bytes, (const char *)name.data);
+        return;
+    }
+    uint32_t topic = oracle_topic(app->oracle, app->job, name);
+    struct app_position *position = position_get(app, sub, topic);
+    struct outcome outcome = item_outcome(app, item, true, text, sizeof text);
+    world_line(app->world, "%s: %.*s %" PRIu64 " %s", app->party, (int)name.bytes,
+               (const char *)name.data, item->seq, text);
+    position_check(app, sub, position, item->seq, 1);
+    claim(app, oracle_seen(app->oracle, topic, item->seq, outcome, app->party));
+    end_check(app, sub, outcome, name);
+    hold(app, sub, item, topic);
+}
+
+static void gap_came(struct app *app, struct app_sub *sub, const struct session_item *item)
+{
+    struct span name = session_topic_name(session_of(app), item->topic);
+    uint32_t topic = oracle_topic(app->oracle, app->job, name);
+    struct app_position *position = position_get(app, sub, topic);
+    bool is_lossy = sub->is_gap || (sub->durable >= 0 && app->durables[sub->durable].is_lossy);
+    world_line(app->world, "%s: %.*s %" PRIu64 "..%" PRIu64 " missing", app->party, (int)name.bytes,
+               (const char *)name.data, item->seq, item->seq + item->count - 1);
+    if (item->count == 0)
+        world_violate(app->world, "%s was told a gap of nothing", app->party);
+    if (position->is_started && !is_lossy)
+        world_violate(app->world, "%s misses %.*s %" PRIu64 " and had asked to block", app->party,
+                      (int)name.bytes, (const char *)name.data, item->seq);
+    position_check(app, sub, position, item->seq, item->count);
+    session_ack(session_of(app), sub->number, item->topic, item->seq + item->count - 1);
+}
+
+static void end_came(struct app *app, struct app_sub *sub, const struct session_item *item)
+{
+    struct span party = session_topic_name(session_of(app), item->topic);
+    uint32_t incarnation = (uint32_t)item->seq;
+    char text[300] = "owing nothing";
+    if (item->value.bytes > 0 && error_check(app, item->value) > 0 && world_is_telling(app->world))
+        (void)snprintf(text, sizeof text, "%.*s", (int)records[0].type.bytes,
+                       (const char *)records[0].type.data);
+    world_line(app->world, "%s: end of %.*s %" PRIu32 ", %s", app->party, (int)party.bytes,
+               (const char *)party.data, incarnation, text);
+    const struct oracle_life *life = oracle_life_find(app->oracle, app->job, party, incarnation);
+    if (life == NULL) {
+        world_violate(app->world, "%s was told the end of %.*s %" PRIu32 ", which never lived",
+                      app->party, (int)party.bytes, (const char *)party.data, incarnation);
+        return;
+    }
+    if (life->ended_ns == INT64_MAX)
+        world_violate(app->world, "%s was told the end of %.*s %" PRIu32 ", which has not ended",
+                      app->party, (int)party.bytes, (const char *)party.data, incarnation);
+    for (uint32_t i = 0; i < sub->end_count; i++) {
+        const struct oracle_life *other = oracle_life_at(app->oracle, sub->ends[i].party);
+        if (strcmp(other->party, life->party) == 0 && sub->ends[i].incarnation >= incarnation)
+            world_violate(app->world,
+                          "%s was told the end of %.*s %" PRIu32 " behind that of %" PRIu32,
+                          app->party, (int)party.bytes, (const char *)party.data, incarnation,
+                          sub->ends[i].incarnation);
+    }
+    must(sub->end_count < APP_ENDS);
+    sub->ends[sub->end_count++] = (struct app_end){
+        .party = (uint32_t)(life - oracle_life_at(app->oracle, 0)), .incarnation = incarnation};
+}
+
+/* ---- subscribing ----------------------------------------------------------------------------- */
+
+bool app_sub_matches(const struct app_sub *sub, struct span topic)
+{
+    for (uint32_t i = 0; i < sub->pattern_count; i++)
+        if (pattern_matches(span_text(sub->patterns[i]), topic))
+            return true;
+    return false;
+}
+
+const struct app_position *app_position(const struct app_sub *sub, uint32_t topic)
+{
+    for (uint32_t i = 0; i < sub->position_count; i++)
+        if (sub->positions[i].topic == topic)
+            return &sub->positions[i];
+    return NULL;
+}
+
+static int durable_get(struct app *app, const char *pattern, const struct app_sub_options *options)
+{
+    for (uint32_t i = 0; i < app->durable_count; i++)
+        if (strcmp(app->durables[i].name, options->durable) == 0)
+            return (int)i;
+    must(app->durable_count < APP_DURABLES);
+    app->durables[app->durable_count] = (struct app_durable){.name = options->durable,
+                                                             .pattern = pattern,
+                                                             .keep_ms = options->keep_ms,
+                                                             .is_lossy = options->is_gap};
+    return (int)app->durable_count++;
+}
+
+int app_subscribe(struct app *app, const char *pattern, const struct app_sub_options *options)
+{
+    struct session_sub_options session_options = {.name = span_text(options->durable),
+                                                  .from_seq = options->from_seq,
+                                                  .overflow = options->is_gap ? 1 : 0,
+                                                  .keep_ms = (uint64_t)options->keep_ms};
+    int at = 0;
+    while (at < APP_SUBS && app->subs[at] != NULL)
+        at++;
+    if (at == APP_SUBS)
+        return -1;
+    uint32_t number = 0;
+    if (session_subscribe(session_of(app), span_text(pattern), &session_options, &number) !=
+        CODE_OK)
+        return -1;
+    struct app_sub *sub = calloc(1, sizeof *sub);
+    must(sub != NULL);
+    sub->number = number;
+    sub->patterns[0] = pattern;
+    sub->pattern_count = 1;
+    sub->is_gap = options->is_gap;
+    sub->from_seq = options->from_seq;
+    sub->said_ns = world_now_ns(app->world);
+    sub->joined_ns = INT64_MAX;
+    sub->first_ns = INT64_MAX;
+    sub->durable = options->durable != NULL ? durable_get(app, pattern, options) : -1;
+    app->subs[at] = sub;
+    return at;
+}
+
+void app_sub_add(struct app *app, uint32_t index, const char *pattern)
+{
+    struct app_sub *sub = app->subs[index];
+    if (sub->pattern_count == APP_PATTERNS || sub->durable >= 0)
+        return;
+    if (session_sub_add(session_of(app), sub->number, span_text(pattern)) != CODE_OK)
+        return;
+    sub->patterns[sub->pattern_count++] = pattern;
+    sub->said_ns = world_now_ns(app->world);
+    sub->joined_ns = INT64_MAX;
+}
+
+void app_unsubscribe(struct app *app, uint32_t index, bool is_drop)
+{
+    struct app_sub *sub = app->subs[index];
+    session_unsubscribe(session_of(app), sub->number, is_drop);
+    if (sub->durable >= 0) {
+        /* What was not acknowledged comes again; what was dropped is made anew. */
+        struct app_durable *durable = &app->durables[sub->durable];
+        if (is_drop) {
+            durable->position_count = 0;
+            durable->left_ns = 0;
+            durable->is_lossy = sub->is_gap;
+        } else {
+            app_durable_leave(app, sub);
+        }
+    }
+    free(sub);
+    app->subs[index] = NULL;
+}
+
+/* Whether a durable name was kept too long with nobody reading.  Its keeping time begins when the
+ * broker sees the end, which is later than ours, and ends before the first item comes. */
+static void note_first(struct app *app, struct app_sub *sub)
+{
+    if (sub->first_ns != INT64_MAX)
+        return;
+    sub->first_ns = world_now_ns(app->world);
+    if (sub->durable < 0)
+        return;
+    struct app_durable *durable = &app->durables[sub->durable];
+    if (durable->left_ns > 0 && sub->first_ns - durable->left_ns > durable->keep_ms * WORLD_MS)
+        durable->is_lossy = true;
+}
+
+bool app_take(struct app *app, uint32_t index)
+{
+    struct app_sub *sub = app->subs[index];
+    struct session_item item = {0};
+    struct buffer *error = NULL;
+    if (sub->is_denied)
+        return false;
+    enum wire_code code = session_sub_take(session_of(app), sub->number, &item, &error);
+    if (code != CODE_OK) {
+        bool is_over = session_state(session_of(app)) == SESSION_OVER;
+        if (code != CODE_ETIMEDOUT && !is_over) {
+            world_line(app->world, "%s: subscription to %s denied, %s", app->party,
+                       sub->patterns[0], trace_code(code));
+            sub->is_denied = true;
+        }
+        buffer_unref(&error);
+        return false;
+    }
+    app->taken_count += 1;
+    note_first(app, sub);
+    switch (item.kind) {
+    case SESSION_ITEM_VALUE:
+    case SESSION_ITEM_ERROR: frame_came(app, sub, &item); break;
+    case SESSION_ITEM_GAP: gap_came(app, sub, &item); break;
+    case SESSION_ITEM_END: end_came(app, sub, &item); break;
+    }
+    buffer_unref(&item.buffer);
+    return true;
+}
+
+void app_ack(struct app *app, uint32_t index, uint32_t at)
+{
+    struct app_sub *sub = app->subs[index];
+    struct app_held held = sub->held[at];
+    sub->held[at] = sub->held[--sub->held_count];
+    session_ack(session_of(app), sub->number, held.number, held.seq);
+}
+
+void app_return(struct app *app, uint32_t index, uint32_t at)
+{
+    struct app_sub *sub = app->subs[index];
+    struct app_held held = sub->held[at];
+    sub->held[at] = sub->held[--sub->held_count];
+    session_return(session_of(app), sub->number, held.number, held.seq);
+    struct app_position *position = position_get(app, sub, held.topic);
+    if (held.seq < position->returned_seq)
+        position->returned_seq = held.seq;
+}
+
+/* Whether the error that records have says that there is nothing to wait for, rather than what the
+ * slot's outcome is: a party that ended without promising the slot may promise it in its next
+ * life. */
+static bool is_about_the_wait(void)
+{
+    return is_type(ERROR_TYPE_NOT_KEPT) || is_type(ERROR_TYPE_NEVER_PROMISED) ||
+           is_type(ERROR_TYPE_JUMPED) || records[0].topic.bytes == 0;
+}
+
+/* ---- awaiting -------------------------------------------------------------------------------- */
+
+enum wire_code app_await(struct app *app, const char *name, uint64_t seq, bool is_value_wanted)
+{
+    struct app_want want = {.topic = oracle_topic(app->oracle, app->job, span_text(name)),
+                            .seq = seq,
+                            .is_value_wanted = is_value_wanted,
+                            .said_ns = world_now_ns(app->world)};
+    if (app->want_count == APP_WANTS)
+        return CODE_EFULL;
+    enum wire_code code =
+        session_await(session_of(app), span_text(name), seq, is_value_wanted, &want.number);
+    if (code == CODE_OK)
+        app->wants[app->want_count++] = want;
+    return code;
+}
+
+void app_unawait(struct app *app, uint32_t want)
+{
+    session_unawait(session_of(app), app->wants[want].number);
+    app->wants[want] = app->wants[--app->want_count];
+}
+
+static void want_came(struct app *app, const struct app_want *want, const struct session_item *item)
+{
+    char text[200];
+    const char *name = oracle_topic_at(app->oracle, want->topic)->name;
+    struct outcome outcome = item_outcome(app, item, want->is_value_wanted, text, sizeof text);
+    app->taken_count += 1;
+    if (item->kind == SESSION_ITEM_GAP || item->kind == SESSION_ITEM_END)
+        world_violate(app->world, "%s awaited %s %" PRIu64 " and was given item %d", app->party,
+                      name, want->seq, (int)item->kind);
+    if (item->seq != want->seq)
+        world_violate(app->world, "%s awaited %s %" PRIu64 " and was given %" PRIu64, app->party,
+                      name, want->seq, item->seq);
+    world_line(app->world, "%s: awaited %s %" PRIu64 " %s", app->party, name, want->seq,
+               item->kind == SESSION_ITEM_VALUE && !want->is_value_wanted ? "is a value" : text);
+    if (outcome.kind == OUTCOME_ERROR && is_about_the_wait())
+        return;
+    claim(app, oracle_seen(app->oracle, want->topic, want->seq, outcome, app->party));
+}
+
+void app_wants_take(struct app *app)
+{
+    for (uint32_t i = 0; i < app->want_count;) {
+        struct session_item item = {0};
+        struct app_want want = app->wants[i];
+        if (session_want_take(session_of(app), want.number, &item) != CODE_OK) {
+            i++;
+            continue;
+        }
+        app->wants[i] = app->wants[--app->want_count];
+        want_came(app, &want, &item);
+        buffer_unref(&item.buffer);
+    }
+}

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* oracle.c -- two hash tables: slots and their outcomes, values and their origin; see oracle.h. */
+#include "tests/sim/oracle.h"
+
+#include "libbus/base/must.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TABLE_ROOM_MIN = 1024 };
+
+struct fact {
+    bool is_used;
+    uint32_t topic;
+    uint64_t seq;
+    struct outcome outcome; /* NONE: only a refusal is known */
+    bool is_seen;           /* by a receiver; otherwise its writer was told that it stands */
+    bool is_doubtful;       /* its writer wants it back, and was not answered yet */
+    bool is_refused;
+    struct outcome refused; /* the newest that does not stand */
+    const char *by;         /* who said so first */
+};
+
+struct origin {
+    bool is_used;
+    uint64_t mark;
+    uint32_t life;
+    uint32_t topic;
+    uint64_t seq;
+    int64_t said_ns;
+};
+
+struct oracle {
+    struct oracle_life lives[ORACLE_LIVES];
+    uint32_t life_count;
+    struct oracle_topic topics[ORACLE_TOPICS];
+    uint32_t topic_count;
+    struct fact *facts;
+    uint32_t fact_count, fact_room;
+    struct origin *origins;
+    uint32_t origin_count, origin_room;
+    char text[2 * ORACLE_TEXT];
+};
+
+static uint64_t mixed(uint64_t word)
+{
+    word = (word ^ (word >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    word = (word ^ (word >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return word ^ (word >> 31);
+}
+
+/* Eight bytes at a time: values may be large. */
+static uint64_t hash_of(struct span span)
+{
+    uint64_t hash = mixed(span.bytes + 1);
+    const uint8_t *byte = span.data;
+    size_t at = 0;
+    for (uint64_t word; at + 8 <= span.bytes; at += 8) {
+        memcpy(&word, byte + at, 8);
+        hash = mixed(hash ^ word) + 1;
+    }
+    for (; at < span.bytes; at++)
+        hash = mixed(hash ^ byte[at]) + 1;
+    return hash;
+}
+
+struct outcome outcome_of_value(struct span value)
+{
+    return (struct outcome){.kind = OUTCOME_VALUE, .mark = hash_of(value)};
+}
+
+struct outcome outcome_of_error(struct span error_id)
+{
+    return (struct outcome){.kind = OUTCOME_ERROR, .mark = hash_of(error_id)};
+}
+
+/* ---- the tables ------------------------------------------------------------------------------ */
+
+static struct fact *fact_slot(struct fact *facts, uint32_t room, uint32_t topic, uint64_t seq)
+{
+    uint32_t at = (uint32_t)mixed(seq * 1000003 + topic) & (room - 1);
+    while (facts[at].is_used && (facts[at].topic != topic || facts[at].seq != seq))
+        at = (at + 1) & (room - 1);
+    return &facts[at];
+}
+
+static void facts_grow(struct oracle *oracle)
+{
+    uint32_t room = oracle->fact_room > 0 ? oracle->fact_room * 2 : TABLE_ROOM_MIN;
+    struct fact *facts = calloc(room, sizeof *facts);
+    must(facts != NULL);
+    for (uint32_t i = 0; i < oracle->fact_room; i++)
+        if (oracle->facts[i].is_used)
+            *fact_slot(facts, room, oracle->facts[i].topic, oracle->facts[i].seq) =
+                oracle->facts[i];
+    free(oracle->facts);
+    oracle->facts = facts;
+    oracle->fact_room = room;
+}
+
+static struct fact *fact_get(struct oracle *oracle, uint32_t topic, uint64_t seq)
+{
+    if (oracle->fact_count * 2 >= oracle->fact_room)
+        facts_grow(oracle);
+    struct fact *fact = fact_slot(oracle->facts, oracle->fact_room, topic, seq);
+    if (!fact->is_used) {
+        *fact = (struct fact){.is_used = true, .topic = topic, .seq = seq};
+        oracle->fact_count += 1;
+    }
+    return fact;
+}
+
+static struct origin *origin_slot(struct origin *origins, uint32_t room, uint64_t mark)
+{
+    uint32_t at = (uint32_t)mark & (room - 1);
+    while (origins[at].is_used && origins[at].mark != mark)
+        at = (at + 1) & (room - 1);
+    return &origins[at];
+}
+
+static void origins_grow(struct oracle *oracle)
+{
+    uint32_t room = oracle->origin_room > 0 ? oracle->origin_room * 2 : TABLE_ROOM_MIN;
+    struct origin *origins = calloc(room, sizeof *origins);
+    must(origins != NULL);
+    for (uint32_t i = 0; i < oracle->origin_room; i++)
+        if (oracle->origins[i].is_used)
+            *origin_slot(origins, room, oracle->origins[i].mark) = oracle->origins[i];
+    free(oracle->origins);
+    oracle->origins = origins;
+    oracle->origin_room = room;
+}
+
+/* ---- lives, topics --------------------------------------------------------------------------- */
+
+struct oracle *oracle_new(void)
+{
+    struct oracle *oracle = calloc(1, sizeof *oracle);
+    must(oracle != NULL);
+    facts_grow(oracle);
+    origins_grow(oracle);
+    return oracle;
+}
+
+void oracle_free(struct oracle **oracle)
+{
+    if (*oracle == NULL)
+        return;
+    free((*oracle)->facts);
+    free((*oracle)->origins);
+    free(*oracle);
+    *oracle = NULL;
+}
+
+uint32_t oracle_life(struct oracle *oracle, uint32_t job, const char *party)
+{
+    must(oracle->life_count < ORACLE_LIVES);
+    struct oracle_life *life = &oracle->lives[oracle->life_count];
+    *life = (struct oracle_life){.job = job, .lost_ns = INT64_MAX, .ended_ns = INT64_MAX};
+    must(strlen(party) < sizeof life->party);
+    memcpy(life->party, party, strlen(party) + 1);
+    return oracle->life_count++;
+}
+
+struct oracle_life *oracle_life_at(struct oracle *oracle, uint32_t life)
+{
+    return &oracle->lives[life];
+}
+
+struct oracle_life *oracle_life_find(struct oracle *oracle, uint32_t job, struct span party,
+                                     uint32_t incarnation)
+{
+    for (uint32_t i = 0; i < oracle->life_count; i++) {
+        struct oracle_life *life = &oracle->lives[i];
+        if (life->job == job && life->incarnation == incarnation &&
+            span_equal(span_text(life->party), party))
+            return life;
+    }
+    return NULL;
+}
+
+void oracle_life_named(struct oracle *oracle, uint32_t index, uint32_t incarnation)
+{
+    struct oracle_life *life = &oracle->lives[index];
+    const struct oracle_life *known =
+        oracle_life_find(oracle, life->job, span_text(life->party), incarnation);
+    if (known != NULL) { /* it ended before it heard its number */
+        life->lost_ns = known->lost_ns;
+        life->ended_ns = known->ended_ns;
+    }
+    life->incarnation = incarnation;
+}
+
+const char *oracle_life_ended(struct oracle *oracle, uint32_t job, struct span party,
+                              uint32_t incarnation, bool is_lost, int64_t now_ns)
+{
+    char name[32];
+    struct oracle_life *life = oracle_life_find(oracle, job, party, incarnation);
+    /* It fits: names are short here. */
+    (void)snprintf(name, sizeof name, "%.*s", (int)party.bytes, (const char *)party.data);
+    if (life == NULL) {
+        life = &oracle->lives[oracle_life(oracle, job, name)];
+        life->incarnation = incarnation;
+    }
+    if (is_lost && life->ended_ns != INT64_MAX) {
+        (void)snprintf(oracle->text, sizeof oracle->text, "%s %u is lost after it ended", name,
+                       (unsigned)incarnation); /* fits */
+        return oracle->text;
+    }
+    if (life->ended_ns == INT64_MAX)
+        life->ended_ns = now_ns;
+    if (is_lost)
+        life->lost_ns = now_ns;
+    return NULL;
+}
+
+uint32_t oracle_topic(struct oracle *oracle, uint32_t job, struct span name)
+{
+    for (uint32_t i = 0; i < oracle->topic_count; i++)
+        if (oracle->topics[i].job == job && span_equal(span_text(oracle->topics[i].name), name))
+            return i;
+    must(oracle->topic_count < ORACLE_TOPICS);
+    struct oracle_topic *topic = &oracle->topics[oracle->topic_count];
+    *topic = (struct oracle_topic){.job = job, .accepted_said_ns = -1};
+    must(name.bytes < sizeof topic->name);
+    memcpy(topic->name, name.data, name.bytes);
+    return oracle->topic_count++;
+}
+
+struct oracle_topic *oracle_topic_at(struct oracle *oracle, uint32_t topic)
+{
+    return &oracle->topics[topic];
+}
+
+uint32_t oracle_topic_count(const struct oracle *oracle)
+{
+    return oracle->topic_count;
+}
+
+/* ---- what is said and seen ------------------------------------------------------------------- */
+
+void oracle_said(struct oracle *oracle, uint32_t life, uint32_t topic, uint64_t seq,
+                 struct span value, int64_t now_ns)
+{
+    if (value.bytes < 8)
+        return;
+    if (oracle->origin_count * 2 >= oracle->origin_room)
+        origins_grow(oracle);
+    uint64_t mark = outcome_of_value(value).mark;
+    struct origin *origin = origin_slot(oracle->origins, oracle->origin_room, mark);
+    if (!origin->is_used)
+        oracle->origin_count += 1;
+    *origin = (struct origin){
+        .is_used = true, .mark = mark, .life = life, .topic = topic, .seq = seq, .said_ns = now_ns};
+}
+
+static const char *kind_name(enum outcome_kind kind)
+{
+    switch (kind) {
+    case OUTCOME_NONE: return "nothing";
+    case OUTCOME_VALUE: return "a value";
+    case OUTCOME_ERROR: return "an error";
+    case OUTCOME_SOME_VALUE: return "some value";
+    }
+    return "?";
+}
+
+static const char *complain(struct oracle *oracle, uint32_t topic, uint64_t seq, const char *what,
+                            const char *by)
+{
+    (void)snprintf(oracle->text, sizeof oracle->text, "%s %llu: %s, says %s",
+                   oracle->topics[topic].name, (unsigned long long)seq, what, by); /* may be cut */
+    return oracle->text;
+}
+
+/* Whether two claims about one slot can both be true. */
+static bool agrees(struct outcome a, struct outcome b)
+{
+    if (a.kind == OUTCOME_SOME_VALUE || b.kind == OUTCOME_SOME_VALUE)
+        return a.kind != OUTCOME_ERROR && b.kind != OUTCOME_ERROR;
+    return a.kind == b.kind && a.mark == b.mark;
+}
+
+static const char *claim(struct oracle *oracle, uint32_t topic, uint64_t seq,
+                         struct outcome outcome, const char *by)
+{
+    char what[ORACLE_TEXT];
+    struct fact *fact = fact_get(oracle, topic, seq);
+    if (fact->is_refused && outcome.kind != OUTCOME_SOME_VALUE && agrees(fact->refused, outcome))
+        return complain(oracle, topic, seq, "stands although it was refused", by);
+    if (fact->outcome.kind != OUTCOME_NONE && !agrees(fact->outcome, outcome)) {
+        (void)snprintf(what, sizeof what, "%s (%llx), but %s (%llx) was seen by %s",
+                       kind_name(outcome.kind), (unsigned long long)outcome.mark,
+                       kind_name(fact->outcome.kind), (unsigned long long)fact->outcome.mark,
+                       fact->by); /* may be cut */
+        return complain(oracle, topic, seq, what, by);
+    }
+    if (fact->outcome.kind == OUTCOME_NONE || fact->outcome.kind == OUTCOME_SOME_VALUE) {
+        fact->outcome = outcome;
+        fact->by = by;
+    }
+    if (oracle->topics[topic].next_seq <= seq)
+        oracle->topics[topic].next_seq = seq + 1;
+    return NULL;
+}
+
+static const char *check_origin(struct oracle *oracle, uint32_t topic, uint64_t seq, uint64_t mark,
+                                const char *by)
+{
+    struct origin *origin = origin_slot(oracle->origins, oracle->origin_room, mark);
+    if (!origin->is_used)
+        return NULL;
+    const struct oracle_life *life = &oracle->lives[origin->life];
+    if (life->job != oracle->topics[topic].job)
+        return complain(oracle, topic, seq, "a value of another job", by);
+    if (origin->topic != topic || origin->seq != seq)
+        return complain(oracle, topic, seq, "a value of another slot", by);
+    if (origin->said_ns > life->lost_ns)
+        return complain(oracle, topic, seq, "a value that a dead party wrote", by);
+    return NULL;
+}
+
+const char *oracle_seen(struct oracle *oracle, uint32_t topic, uint64_t seq, struct outcome outcome,
+                        const char *by)
+{
+    const char *wrong = NULL;
+    if (outcome.kind == OUTCOME_VALUE)
+        wrong = check_origin(oracle, topic, seq, outcome.mark, by);
+    fact_get(oracle, topic, seq)->is_seen = true;
+    return wrong != NULL ? wrong : claim(oracle, topic, seq, outcome, by);
+}
+
+const char *oracle_accepted(struct oracle *oracle, uint32_t topic, uint64_t seq,
+                            struct outcome outcome, const char *by)
+{
+    if (fact_get(oracle, topic, seq)->is_doubtful)
+        return NULL;
+    return claim(oracle, topic, seq, outcome, by);
+}
+
+void oracle_doubted(struct oracle *oracle, uint32_t topic, uint64_t seq)
+{
+    struct fact *fact = fact_get(oracle, topic, seq);
+    fact->is_doubtful = true;
+    if (!fact->is_seen)
+        fact->outcome = (struct outcome){.kind = OUTCOME_NONE};
+}
+
+const char *oracle_retracted(struct oracle *oracle, uint32_t topic, uint64_t seq,
+                             struct outcome error, struct outcome value, const char *by)
+{
+    const char *wrong = claim(oracle, topic, seq, error, by);
+    if (wrong == NULL && value.kind == OUTCOME_VALUE)
+        wrong = oracle_refused(oracle, topic, seq, value, by);
+    return wrong;
+}
+
+const char *oracle_refused(struct oracle *oracle, uint32_t topic, uint64_t seq,
+                           struct outcome outcome, const char *by)
+{
+    struct fact *fact = fact_get(oracle, topic, seq);
+    if (fact->outcome.kind != OUTCOME_NONE && fact->outcome.kind != OUTCOME_SOME_VALUE &&
+        agrees(fact->outcome, outcome))
+        return complain(oracle, topic, seq, "is refused although it stands", by);
+    fact->is_refused = true;
+    fact->refused = outcome;
+    return NULL;
+}
+
+struct outcome oracle_known(const struct oracle *oracle, uint32_t topic, uint64_t seq)
+{
+    return fact_slot(oracle->facts, oracle->fact_room, topic, seq)->outcome;
+}
+
+const struct oracle_life *oracle_origin(const struct oracle *oracle, struct outcome outcome)
+{
+    if (outcome.kind != OUTCOME_VALUE)
+        return NULL;
+    struct origin *origin = origin_slot(oracle->origins, oracle->origin_room, outcome.mark);
+    return origin->is_used ? &oracle->lives[origin->life] : NULL;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* oracle.h -- what is known of every slot by all who saw it, and whether it fits together.
+ *
+ * Values are known by their bytes, errors by their id.  Whoever writes says so beforehand
+ * (oracle_said); whoever receives asks (oracle_seen) and is told what does not fit:
+ *
+ *   promise 1  another outcome than somebody saw before; a value that was refused or retracted;
+ *              an error where a value was accepted, and the other way round
+ *   promise 3  a value in another place than it was written to
+ *   promise 5  a value that its writer said after it was declared lost
+ *   isolation  a value of another job */
+#ifndef SIM_ORACLE_H
+#define SIM_ORACLE_H
+
+#include "libbus/base/span.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum outcome_kind {
+    OUTCOME_NONE,
+    OUTCOME_VALUE,
+    OUTCOME_ERROR,
+    OUTCOME_SOME_VALUE, /* a value, bytes not known */
+};
+
+struct outcome {
+    enum outcome_kind kind;
+    uint64_t mark; /* of the value's bytes, or of the error's id */
+};
+
+/* One life of a party. */
+struct oracle_life {
+    uint32_t job;
+    char party[32];
+    uint32_t incarnation; /* 0: not known yet */
+    int64_t lost_ns;      /* when the broker declared it lost; INT64_MAX: it did not */
+    int64_t ended_ns;     /* when the broker said that it ended, in whatever way; INT64_MAX */
+};
+
+struct oracle_topic {
+    uint32_t job;
+    char name[64];
+    uint64_t next_seq;        /* above all that was accepted or seen */
+    int64_t accepted_said_ns; /* when the newest of what was accepted was said; -1: nothing */
+};
+
+enum { ORACLE_LIVES = 256, ORACLE_TOPICS = 256, ORACLE_TEXT = 256 };
+
+struct oracle;
+
+struct oracle *oracle_new(void);
+void oracle_free(struct oracle **oracle);
+
+uint32_t oracle_life(struct oracle *oracle, uint32_t job, const char *party);
+struct oracle_life *oracle_life_at(struct oracle *oracle, uint32_t life);
+/* The life of this incarnation; NULL: nobody spoke of it yet. */
+struct oracle_life *oracle_life_find(struct oracle *oracle, uint32_t job, struct span party,
+                                     uint32_t incarnation);
+/* That life has learnt which incarnation it is. */
+void oracle_life_named(struct oracle *oracle, uint32_t life, uint32_t incarnation);
+/* The broker says that this incarnation ended.  NULL, or what is wrong. */
+const char *oracle_life_ended(struct oracle *oracle, uint32_t job, struct span party,
+                              uint32_t incarnation, bool is_lost, int64_t now_ns);
+uint32_t oracle_topic(struct oracle *oracle, uint32_t job, struct span name);
+struct oracle_topic *oracle_topic_at(struct oracle *oracle, uint32_t topic);
+uint32_t oracle_topic_count(const struct oracle *oracle);
+
+struct outcome outcome_of_value(struct span value);
+struct outcome outcome_of_error(struct span error_id);
+
+/* That life is about to write this value to that slot.  Values shorter than 8 bytes are not told
+ * apart, and so not remembered. */
+void oracle_said(struct oracle *oracle, uint32_t life, uint32_t topic, uint64_t seq,
+                 struct span value, int64_t now_ns);
+
+/* Each gives NULL, or what is wrong, borrowed until the next call. */
+const char *oracle_seen(struct oracle *oracle, uint32_t topic, uint64_t seq, struct outcome outcome,
+                        const char *by);
+/* Its writer was told that it stands. */
+const char *oracle_accepted(struct oracle *oracle, uint32_t topic, uint64_t seq,
+                            struct outcome outcome, const char *by);
+/* Its writer wants its value back: until it knows more, what stands is what is seen. */
+void oracle_doubted(struct oracle *oracle, uint32_t topic, uint64_t seq);
+/* It was told that its error stands, and not the value (NONE: it wrote none that is known). */
+const char *oracle_retracted(struct oracle *oracle, uint32_t topic, uint64_t seq,
+                             struct outcome error, struct outcome value, const char *by);
+/* Its writer was told that this outcome, which it said, does not stand. */
+const char *oracle_refused(struct oracle *oracle, uint32_t topic, uint64_t seq,
+                           struct outcome outcome, const char *by);
+/* The life that wrote it, as far as that is known; NULL: nobody knows. */
+const struct oracle_life *oracle_origin(const struct oracle *oracle, struct outcome outcome);
+struct outcome oracle_known(const struct oracle *oracle, uint32_t topic, uint64_t seq);
+
+#endif

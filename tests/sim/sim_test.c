@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* sim_test.c -- thousands of seeds; see swarm.h.
+ *
+ *   ERRBUS_SIM_SEEDS   how many (default 2000)
+ *   ERRBUS_SIM_FROM    the first one (default 1)
+ *   ERRBUS_SIM_TRACE   1: everything that happens, on standard error
+ *
+ * A seed that breaks a promise is run again and the end of its transcript shown.  Once mended it
+ * belongs into named[], with a sentence about what it found. */
+#include "tests/sim/swarm.h"
+
+#include <criterion/criterion.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SEEDS_DEFAULT = 2000, TRANSCRIPT_LINES = 120 };
+
+/* What a process says that dies of a broken invariant or a wild pointer in the middle of a seed. */
+static char last_words[128];
+
+static void on_death(int number)
+{
+    (void)number; /* the default action, which follows, tells it */
+    ssize_t written = write(STDERR_FILENO, last_words, strlen(last_words));
+    (void)written; /* nothing is left to be done about it */
+}
+
+static void watch_over(uint64_t seed)
+{
+    static const int numbers[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE};
+    struct sigaction action = {.sa_handler = on_death, .sa_flags = (int)SA_RESETHAND};
+    (void)snprintf(last_words, sizeof last_words,
+                   "died in seed %" PRIu64 ": ERRBUS_SIM_TRACE=1 ERRBUS_SIM_SEEDS=1 "
+                   "ERRBUS_SIM_FROM=%" PRIu64 " tells more\n",
+                   seed, seed); /* fits */
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        (void)sigaction(numbers[i], &action, NULL); /* the numbers are valid */
+}
+
+static uint64_t number_of(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text != NULL && text[0] != 0 ? strtoull(text, NULL, 10) : otherwise;
+}
+
+/* The seed once more, and the end of what happened. */
+static void show(uint64_t seed)
+{
+    struct swarm_report report;
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *trace = open_memstream(&text, &bytes);
+    cr_assert_not_null(trace);
+    swarm_run(seed, trace, &report);
+    (void)fclose(trace); /* a stream in memory */
+    size_t at = bytes;
+    for (int lines = 0; at > 0 && lines <= TRANSCRIPT_LINES; at--)
+        lines += text[at - 1] == '\n';
+    fprintf(stderr, "%s\n", text + at);
+    free(text);
+}
+
+static void check_seed(uint64_t seed, struct swarm_report *sum)
+{
+    struct swarm_report report;
+    FILE *trace = number_of("ERRBUS_SIM_TRACE", 0) == 1 ? stderr : NULL;
+    watch_over(seed);
+    swarm_run(seed, trace, &report);
+    sum->taken_count += report.taken_count;
+    sum->refused_count += report.refused_count;
+    sum->end_count += report.end_count;
+    if (report.violation[0] != 0 && trace == NULL)
+        show(seed);
+    cr_assert(report.violation[0] == 0, "seed %" PRIu64 ": %s", seed, report.violation);
+}
+
+Test(sim, keeps_the_promises_under_every_seed)
+{
+    struct swarm_report sum = {.violation = ""};
+    uint64_t from = number_of("ERRBUS_SIM_FROM", 1);
+    uint64_t count = number_of("ERRBUS_SIM_SEEDS", SEEDS_DEFAULT);
+    for (uint64_t seed = from; seed < from + count; seed++)
+        check_seed(seed, &sum);
+    /* A swarm in which nothing happens proves nothing. */
+    if (count >= SEEDS_DEFAULT) {
+        cr_assert_gt(sum.taken_count, 50 * count);
+        cr_assert_gt(sum.refused_count, count);
+        cr_assert_gt(sum.end_count, 3 * count);
+    }
+}
+
+Test(sim, does_the_same_for_the_same_seed)
+{
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct swarm_report first, second;
+        swarm_run(seed, NULL, &first);
+        swarm_run(seed, NULL, &second);
+        cr_assert_eq(first.digest, second.digest, "seed %" PRIu64, seed);
+    }
+}
+
+static const struct {
+    uint64_t seed;
+    const char *found;
+} named[] = {
+    {1, "an ordinary run"},
+};
+
+Test(sim, keeps_what_seeds_have_taught)
+{
+    struct swarm_report sum = {.violation = ""};
+    for (size_t i = 0; i < sizeof named / sizeof named[0]; i++) {
+        cr_log_info("seed %" PRIu64 ": %s", named[i].seed, named[i].found);
+        check_seed(named[i].seed, &sum);
+    }
+}

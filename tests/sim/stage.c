@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* stage.c -- hooks of the world, spread to the applications; see stage.h. */
+#include "tests/sim/stage.h"
+
+#include "libbus/base/must.h"
+#include "libbus/wire/error.h"
+#include "tests/sim/trace.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void on_news(void *arg, uint32_t host, const struct session_news *news)
+{
+    struct stage *stage = arg;
+    (void)news; /* looking for all costs little */
+    app_look(&stage->apps[host]);
+    if (stage->on_news != NULL)
+        stage->on_news(stage->arg, host);
+}
+
+static void on_act(void *arg, uint32_t what, uint32_t who, uint64_t value)
+{
+    struct stage *stage = arg;
+    stage->on_act(stage->arg, what, who, value);
+}
+
+static void tell_event(struct stage *stage, const struct msg_event *event)
+{
+    char text[200] = "";
+    if (event->error.bytes > 0)
+        trace_error(text, sizeof text, event->error);
+    world_line(stage->world, "tap: %.*s %.*s %" PRIu64 " %.*s %" PRIu64 " count %" PRIu64 "%s%s",
+               (int)event->name.bytes, (const char *)event->name.data, (int)event->party.bytes,
+               (const char *)event->party.data, event->incarnation, (int)event->topic.bytes,
+               (const char *)event->topic.data, event->seq, event->count, text[0] != 0 ? ", " : "",
+               text);
+}
+
+static void on_event(void *arg, uint32_t job, const struct msg_event *event)
+{
+    struct stage *stage = arg;
+    bool is_lost = span_equal(event->name, span_text(EVENT_PARTY_LOST));
+    if (stage->is_telling_events)
+        tell_event(stage, event);
+    if (!is_lost && !span_equal(event->name, span_text(EVENT_PARTY_LEFT)) &&
+        !span_equal(event->name, span_text(EVENT_PARTY_FAILED)) &&
+        !span_equal(event->name, span_text(EVENT_PARTY_COMPLETED)))
+        return;
+    const char *wrong =
+        oracle_life_ended(stage->oracle, job, event->party, (uint32_t)event->incarnation, is_lost,
+                          world_now_ns(stage->world));
+    if (wrong != NULL)
+        world_violate(stage->world, "%s", wrong);
+}
+
+/* Promise 9, as far as it can be seen from outside. */
+static void on_step(void *arg)
+{
+    struct stage *stage = arg;
+    uint64_t payload_bytes = gate_payload_bytes(world_gate(stage->world));
+    uint64_t broker_bytes = world_broker_bytes(stage->world);
+    if (payload_bytes > stage->payload_bytes_max)
+        world_violate(stage->world, "the broker keeps payloads of %" PRIu64 " bytes",
+                      payload_bytes);
+    if (broker_bytes > stage->broker_bytes_max)
+        world_violate(stage->world, "the broker has memory of %" PRIu64 " bytes", broker_bytes);
+}
+
+void stage_open(struct stage *stage, const struct world_options *options, const char *const *jobs,
+                uint32_t job_count)
+{
+    struct world_options hooked = *options;
+    memset(stage, 0, sizeof *stage);
+    hooked.hooks = (struct world_hooks){.arg = stage,
+                                        .on_news = on_news,
+                                        .on_act = on_act,
+                                        .on_event = on_event,
+                                        .on_step = on_step};
+    stage->payload_bytes_max = UINT64_MAX;
+    stage->broker_bytes_max = UINT64_MAX;
+    stage->oracle = oracle_new();
+    stage->world = world_new(&hooked);
+    stage->job_count = job_count;
+    for (uint32_t job = 0; job < job_count; job++)
+        (void)world_tap(stage->world, jobs[job]); /* numbered as here */
+}
+
+uint32_t stage_add(struct stage *stage, uint32_t job, const struct host_options *options)
+{
+    uint32_t host = world_host(stage->world, options);
+    must(host == stage->app_count);
+    app_init(&stage->apps[host], stage->world, stage->oracle, host, job, options);
+    stage->app_count += 1;
+    return host;
+}
+
+void stage_kill(struct stage *stage, uint32_t who, bool is_flushed, int64_t notice_ns)
+{
+    app_gone(&stage->apps[who]);
+    world_kill(stage->world, who, is_flushed, notice_ns);
+}
+
+void stage_close(struct stage *stage)
+{
+    for (uint32_t who = 0; who < stage->app_count; who++) {
+        if (world_session(stage->world, who) != NULL)
+            stage_kill(stage, who, false, WORLD_NEVER);
+        app_fini(&stage->apps[who]);
+    }
+    world_close(stage->world);
+}
+
+void stage_free(struct stage *stage)
+{
+    oracle_free(&stage->oracle);
+    world_free(&stage->world);
+}

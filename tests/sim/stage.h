@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* stage.h -- a world with an oracle, and applications at its hosts: what scenarios and swarms
+ * share.  Every event of the control topic is heard, and every step is followed by a look at what
+ * must be bounded. */
+#ifndef SIM_STAGE_H
+#define SIM_STAGE_H
+
+#include "tests/sim/app.h"
+#include "tests/sim/oracle.h"
+#include "tests/sim/world.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { STAGE_JOBS = 2 };
+
+struct stage {
+    struct world *world;
+    struct oracle *oracle;
+    struct app apps[WORLD_HOSTS];
+    uint32_t app_count;
+    uint32_t job_count;
+    uint64_t payload_bytes_max; /* the gate must not keep more */
+    uint64_t broker_bytes_max;
+    bool is_telling_events;
+    /* For who drives it; arg is theirs. */
+    void *arg;
+    void (*on_act)(void *arg, uint32_t what, uint32_t who, uint64_t value);
+    void (*on_news)(void *arg, uint32_t who);
+};
+
+/* jobs: their names, for taps; hooks in options are the stage's. */
+void stage_open(struct stage *stage, const struct world_options *options, const char *const *jobs,
+                uint32_t job_count);
+/* All processes and the broker end, and nothing may leak: see world_violation(). */
+void stage_close(struct stage *stage);
+void stage_free(struct stage *stage);
+/* A host and its app; gives the index of both. */
+uint32_t stage_add(struct stage *stage, uint32_t job, const struct host_options *options);
+/* Its process goes, in whatever state it is; see world_kill(). */
+void stage_kill(struct stage *stage, uint32_t who, bool is_flushed, int64_t notice_ns);
+
+#endif

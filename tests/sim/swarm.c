@@ -1,0 +1,620 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* swarm.c -- running one seed; see swarm.h.  What must hold is in swarm_check.c. */
+#include "tests/sim/swarm.h"
+
+#include "libbus/base/must.h"
+#include "tests/sim/climate.h"
+#include "tests/sim/swarm_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { VALUE_ROOM = 1 << 20, BATCH_MOST = 40, QUIET_EVERY_MS = 20, WRITES_KEPT_FREE = 64 };
+
+static const char *const job_names[STAGE_JOBS] = {"job", "other"};
+static const char *const party_names[SWARM_PARTIES] = {"a", "b", "c", "d", "e", "f"};
+static const char *const topic_names[SWARM_PARTIES][SWARM_TOPICS] = {
+    {"a/x", "a/y", "a/z/z"}, {"b/x", "b/y", "b/z/z"}, {"c/x", "c/y", "c/z/z"},
+    {"d/x", "d/y", "d/z/z"}, {"e/x", "e/y", "e/z/z"}, {"f/x", "f/y", "f/z/z"}};
+static const char *const patterns[] = {"#",   "+/x", "+/#", "a/#",   "b/#",   "c/#", "a/x",
+                                       "b/y", "a/+", "c/x", "b/z/z", "+/z/+", "d/#", "e/x"};
+static const char *const durable_names[APP_DURABLES] = {"one", "two", "three", "four"};
+static const char *const durable_patterns[APP_DURABLES] = {"#", "a/#", "+/x", "b/y"};
+
+static uint8_t value_bytes[VALUE_ROOM];
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static size_t draw_bytes(struct swarm *swarm)
+{
+    struct dice *dice = swarm->dice;
+    if (dice_hits(dice, swarm->climate.large_permille))
+        return (size_t)dice_between(dice, 1000, 100000);
+    return (size_t)dice_below(dice, swarm->climate.small_bytes_max);
+}
+
+/* Bytes like no others, if there is room for a number. */
+static struct span make_value(struct swarm *swarm, size_t at, size_t bytes)
+{
+    must(at + bytes <= VALUE_ROOM);
+    uint64_t number = ++swarm->value_count;
+    for (size_t i = 0; i < bytes; i++)
+        value_bytes[at + i] = (uint8_t)(number + i * 7);
+    memcpy(value_bytes + at, &number, bytes < sizeof number ? bytes : sizeof number);
+    return span_of(value_bytes + at, bytes);
+}
+
+/* ---- what parties say ------------------------------------------------------------------------ */
+
+static const char *own_topic(struct swarm *swarm, const struct app *app)
+{
+    uint32_t party = app->host % swarm->climate.party_count;
+    return topic_names[party][dice_below(swarm->dice, swarm->climate.topic_count)];
+}
+
+static const char *any_topic(struct swarm *swarm)
+{
+    return topic_names[dice_below(swarm->dice, swarm->climate.party_count)]
+                      [dice_below(swarm->dice, swarm->climate.topic_count)];
+}
+
+static void say_publish(struct swarm *swarm, struct app *app)
+{
+    struct span values[BATCH_MOST];
+    uint64_t most = dice_hits(swarm->dice, 100) ? BATCH_MOST : 4;
+    size_t count = 1 + dice_below(swarm->dice, most);
+    size_t bytes = draw_bytes(swarm);
+    if (bytes * count > VALUE_ROOM)
+        count = 1;
+    for (size_t i = 0; i < count; i++)
+        values[i] = make_value(swarm, i * bytes, bytes);
+    (void)app_publish(app, own_topic(swarm, app), values, count); /* now or never */
+}
+
+static void say_reserve(struct swarm *swarm, struct app *app)
+{
+    struct dice *dice = swarm->dice;
+    const char *name = own_topic(swarm, app);
+    int64_t seq = -1, deadline_ms = -1;
+    size_t bytes_max = dice_hits(dice, 500) ? 0 : draw_bytes(swarm) + 1;
+    if (dice_hits(dice, swarm->climate.deadline_permille))
+        deadline_ms = dice_between(dice, 1, swarm->climate.deadline_most_ms);
+    if (dice_hits(dice, swarm->climate.chosen_permille)) {
+        uint32_t topic = oracle_topic(app->oracle, app->job, span_text(name));
+        seq = (int64_t)oracle_topic_at(app->oracle, topic)->next_seq + dice_between(dice, -1, 5);
+        if (seq < 0)
+            seq = 0;
+    }
+    (void)app_reserve(app, name, seq, deadline_ms, bytes_max); /* now or never */
+}
+
+static void say_commit(struct swarm *swarm, struct app *app)
+{
+    if (app->slot_count == 0)
+        return;
+    uint32_t slot = (uint32_t)dice_below(swarm->dice, app->slot_count);
+    size_t bytes = draw_bytes(swarm);
+    if (swarm->bulk_left > 0 && app->slots[slot].value_bytes_max == 0 &&
+        dice_hits(swarm->dice, 200)) {
+        swarm->bulk_left -= 1;
+        bytes = (size_t)dice_between(swarm->dice, LIMIT_CHUNK_BYTES - 1, 800000);
+    }
+    size_t bytes_max = app->slots[slot].value_bytes_max;
+    if (bytes_max > 0 && bytes > bytes_max && !dice_hits(swarm->dice, 100))
+        bytes = bytes_max;
+    (void)app_commit(app, slot, make_value(swarm, 0, bytes),
+                     dice_hits(swarm->dice, 300)); /* now or never */
+}
+
+static void say_fail(struct swarm *swarm, struct app *app)
+{
+    if (app->slot_count > 0)
+        app_fail(app, (uint32_t)dice_below(swarm->dice, app->slot_count), "app.failed", "no luck",
+                 dice_hits(swarm->dice, 500));
+}
+
+static void say_retract(struct swarm *swarm, struct app *app)
+{
+    if (app->write_count == 0)
+        return;
+    uint32_t back = (uint32_t)dice_below(swarm->dice, 8) + 1;
+    const struct app_write *write =
+        &app->writes[back > app->write_count ? 0 : app->write_count - back];
+    if (!write->is_doubtful)
+        (void)app_retract(app, oracle_topic_at(app->oracle, write->topic)->name, write->seq,
+                          "app.retracted"); /* now or never */
+}
+
+static void say_again(struct swarm *swarm, struct app *app)
+{
+    if (app->write_count == 0)
+        return;
+    uint32_t back = (uint32_t)dice_below(swarm->dice, 4) + 1;
+    uint32_t write = back > app->write_count ? 0 : app->write_count - back;
+    if (!app->writes[write].is_doubtful)
+        (void)app_commit_again(app, write, make_value(swarm, 0, 40)); /* refused, here or there */
+}
+
+static void say_subscribe(struct swarm *swarm, struct app *app)
+{
+    struct dice *dice = swarm->dice;
+    struct app_sub_options options = {.from_seq = dice_between(dice, -1, 1),
+                                      .keep_ms = 600000,
+                                      .is_gap = dice_hits(dice, swarm->climate.gap_permille)};
+    const char *pattern = patterns[dice_below(dice, sizeof patterns / sizeof patterns[0])];
+    if (dice_hits(dice, 100))
+        options.from_seq = dice_between(dice, 2, 10);
+    if (dice_hits(dice, swarm->climate.durable_permille)) {
+        uint32_t name = (uint32_t)dice_below(dice, APP_DURABLES);
+        for (int i = 0; i < APP_SUBS; i++)
+            if (app->subs[i] != NULL && app->subs[i]->durable >= 0 &&
+                strcmp(app->durables[app->subs[i]->durable].name, durable_names[name]) == 0)
+                return;
+        options.durable = durable_names[name];
+        options.is_gap = name == 3; /* the name stands for all its properties */
+        options.keep_ms = swarm->climate.keep_most_ms;
+        pattern = durable_patterns[name];
+    }
+    (void)app_subscribe(app, pattern, &options); /* if there is room */
+}
+
+static int any_sub(struct swarm *swarm, const struct app *app)
+{
+    uint32_t at = (uint32_t)dice_below(swarm->dice, APP_SUBS);
+    for (uint32_t i = 0; i < APP_SUBS; i++)
+        if (app->subs[(at + i) % APP_SUBS] != NULL)
+            return (int)((at + i) % APP_SUBS);
+    return -1;
+}
+
+static void read_some(struct swarm *swarm, struct app *app, enum speech speech)
+{
+    int sub = any_sub(swarm, app);
+    if (sub < 0)
+        return;
+    uint64_t count = dice_hits(swarm->dice, 200) ? 1000 : dice_below(swarm->dice, 8) + 1;
+    switch (speech) {
+    case SPEECH_SUB_ADD:
+        app_sub_add(app, (uint32_t)sub,
+                    patterns[dice_below(swarm->dice, sizeof patterns / sizeof patterns[0])]);
+        break;
+    case SPEECH_UNSUBSCRIBE:
+        app_unsubscribe(app, (uint32_t)sub, dice_hits(swarm->dice, 300));
+        break;
+    case SPEECH_TAKE:
+        while (count-- > 0 && app_take(app, (uint32_t)sub)) {
+        }
+        break;
+    case SPEECH_ACK:
+        for (; count > 0 && app->subs[sub]->held_count > 0; count--)
+            app_ack(app, (uint32_t)sub,
+                    (uint32_t)dice_below(swarm->dice, app->subs[sub]->held_count));
+        break;
+    default: /* SPEECH_RETURN */
+        if (app->subs[sub]->held_count > 0)
+            app_return(app, (uint32_t)sub,
+                       (uint32_t)dice_below(swarm->dice, app->subs[sub]->held_count));
+        break;
+    }
+}
+
+static void say_await(struct swarm *swarm, struct app *app)
+{
+    const char *name = any_topic(swarm);
+    uint32_t topic = oracle_topic(app->oracle, app->job, span_text(name));
+    int64_t seq =
+        (int64_t)oracle_topic_at(app->oracle, topic)->next_seq + dice_between(swarm->dice, -4, 6);
+    (void)app_await(app, name, seq < 0 ? 0 : (uint64_t)seq,
+                    dice_hits(swarm->dice, 700)); /* if there is room */
+}
+
+static void say_end(struct swarm *swarm, struct app *app)
+{
+    switch (dice_below(swarm->dice, 4)) {
+    case 0: app_fail_party(app, "app.hopeless"); break;
+    case 1:
+        if (app_complete(app) == CODE_OK)
+            swarm->is_completing[app->host] = true;
+        break;
+    default: app_leave(app); break;
+    }
+}
+
+static void speak(struct swarm *swarm, struct app *app)
+{
+    enum speech speech =
+        (enum speech)climate_pick(swarm->dice, swarm->climate.speech_weights, SPEECH_COUNT);
+    if (app->write_count + BATCH_MOST + WRITES_KEPT_FREE > APP_WRITES)
+        speech = SPEECH_TAKE;
+    if (swarm->is_completing[app->host] && speech != SPEECH_ACK && speech != SPEECH_FLUSH &&
+        speech != SPEECH_END)
+        speech = SPEECH_TAKE;
+    switch (speech) {
+    case SPEECH_PUBLISH: say_publish(swarm, app); break;
+    case SPEECH_RESERVE: say_reserve(swarm, app); break;
+    case SPEECH_COMMIT: say_commit(swarm, app); break;
+    case SPEECH_FAIL: say_fail(swarm, app); break;
+    case SPEECH_RETRACT: say_retract(swarm, app); break;
+    case SPEECH_AGAIN: say_again(swarm, app); break;
+    case SPEECH_SUBSCRIBE: say_subscribe(swarm, app); break;
+    case SPEECH_SUB_ADD:
+    case SPEECH_UNSUBSCRIBE:
+    case SPEECH_TAKE:
+    case SPEECH_ACK:
+    case SPEECH_RETURN: read_some(swarm, app, speech); break;
+    case SPEECH_AWAIT: say_await(swarm, app); break;
+    case SPEECH_UNAWAIT:
+        if (app->want_count > 0)
+            app_unawait(app, (uint32_t)dice_below(swarm->dice, app->want_count));
+        break;
+    case SPEECH_FLUSH: app_flush(app); break;
+    case SPEECH_PROGRESS:
+        session_progress(world_session(swarm->stage.world, app->host),
+                         dice_hits(swarm->dice, 500) ? 0 : dice_below(swarm->dice, 3000) + 1);
+        break;
+    case SPEECH_END: say_end(swarm, app); break;
+    case SPEECH_COUNT: break;
+    }
+}
+
+/* ---- what is done to them -------------------------------------------------------------------- */
+
+static int64_t draw_notice(struct swarm *swarm)
+{
+    if (dice_hits(swarm->dice, swarm->climate.quiet_permille))
+        return WORLD_NEVER;
+    return dice_between(swarm->dice, 0, swarm->climate.notice_most_ns);
+}
+
+static void restart_later(struct swarm *swarm, uint32_t who)
+{
+    struct world *world = swarm->stage.world;
+    if (swarm->phase == SWARM_ACTIVE && dice_hits(swarm->dice, swarm->climate.restart_permille))
+        world_at(world,
+                 world_now_ns(world) + dice_between(swarm->dice, 0, swarm->climate.restart_most_ns),
+                 SWARM_START, WORLD_NOBODY, who);
+}
+
+static void intrude(struct swarm *swarm, uint32_t who)
+{
+    uint8_t bytes[300];
+    struct world *world = swarm->stage.world;
+    enum channel channel = dice_hits(swarm->dice, 500) ? CHANNEL_DATA : CHANNEL_CONTROL;
+    struct span overheard = world_overheard(world, who, channel);
+    if (overheard.bytes > 0 && dice_hits(swarm->dice, 600)) {
+        world_intrude(world, channel, overheard);
+        return;
+    }
+    size_t count = dice_below(swarm->dice, sizeof bytes) + 1;
+    for (size_t i = 0; i < count; i++)
+        bytes[i] = (uint8_t)dice_next(swarm->dice);
+    world_intrude(world, channel, span_of(bytes, count));
+}
+
+void swarm_kill(struct swarm *swarm, uint32_t who)
+{
+    struct dice *dice = swarm->dice;
+    world_line(swarm->stage.world, "%s is killed", swarm->stage.apps[who].party);
+    bool is_flushed = dice_hits(dice, 500);
+    stage_kill(&swarm->stage, who, is_flushed, draw_notice(swarm));
+    swarm->report.end_count += 1;
+    restart_later(swarm, who);
+}
+
+static void harm(struct swarm *swarm)
+{
+    struct dice *dice = swarm->dice;
+    struct world *world = swarm->stage.world;
+    uint32_t who = (uint32_t)dice_below(dice, swarm->stage.app_count);
+    if (world_session(world, who) == NULL)
+        return;
+    enum fault fault = (enum fault)climate_pick(dice, swarm->climate.fault_weights, FAULT_COUNT);
+    int64_t broker_notice_ns = draw_notice(swarm);
+    int64_t client_notice_ns = draw_notice(swarm);
+    int64_t for_ns = dice_between(dice, 0, swarm->climate.freeze_most_ns);
+    world_line(world, "fault %d strikes %s", (int)fault, swarm->stage.apps[who].party);
+    switch (fault) {
+    case FAULT_BREAK: world_break(world, who, 3, broker_notice_ns, client_notice_ns); break;
+    case FAULT_BREAK_ONE:
+        /* Beats run on the control channel: if the other breaks alone, the kernel has to tell of it
+         * in the end, at one side at least. */
+        if (broker_notice_ns == WORLD_NEVER && client_notice_ns == WORLD_NEVER)
+            client_notice_ns = dice_between(dice, 0, 1000 * WORLD_MS);
+        world_break(world, who, 1u << dice_below(dice, 2), broker_notice_ns, client_notice_ns);
+        break;
+    case FAULT_HALF_OPEN:
+        world_half_open(world, who, dice_hits(dice, 500) ? WAY_UP : WAY_DOWN);
+        break;
+    case FAULT_STALL:
+        world_stall(world, who, (unsigned)dice_between(dice, 1, 3), for_ns / 2);
+        break;
+    case FAULT_FREEZE: world_freeze(world, who, for_ns); break;
+    case FAULT_KILL: swarm_kill(swarm, who); break;
+    case FAULT_INTRUDE: intrude(swarm, who); break;
+    case FAULT_COUNT: break;
+    }
+}
+
+/* ---- moments --------------------------------------------------------------------------------- */
+
+void swarm_read_all(struct app *app)
+{
+    for (uint32_t sub = 0; sub < APP_SUBS; sub++) {
+        if (app->subs[sub] == NULL)
+            continue;
+        while (app_take(app, sub)) {
+        }
+        while (app->subs[sub]->held_count > 0)
+            app_ack(app, sub, app->subs[sub]->held_count - 1);
+    }
+}
+
+static void on_speak(struct swarm *swarm, uint32_t who)
+{
+    struct world *world = swarm->stage.world;
+    struct app *app = &swarm->stage.apps[who];
+    if (swarm->phase != SWARM_ACTIVE)
+        return;
+    if (app_is_up(app))
+        speak(swarm, app);
+    world_at(world,
+             world_now_ns(world) + dice_between(swarm->dice, 1, 2 * swarm->climate.speech_every_ns),
+             SWARM_SPEAK, who, 0);
+}
+
+static void on_bury(struct swarm *swarm, uint32_t who, uint64_t life)
+{
+    struct app *app = &swarm->stage.apps[who];
+    if (!app->is_running || app->life != life)
+        return;
+    for (uint32_t sub = 0; sub < APP_SUBS; sub++)
+        while (app->subs[sub] != NULL && app_take(app, sub)) {
+        }
+    stage_kill(&swarm->stage, who, true, 0);
+    swarm->report.end_count += 1;
+    restart_later(swarm, who);
+}
+
+static void on_start(struct swarm *swarm, uint32_t who)
+{
+    if (swarm->phase != SWARM_ACTIVE || swarm->stage.apps[who].is_running)
+        return;
+    swarm->is_completing[who] = false;
+    swarm->is_burying[who] = false;
+    app_start(&swarm->stage.apps[who]);
+}
+
+static void on_quiet(struct swarm *swarm, uint32_t who)
+{
+    struct world *world = swarm->stage.world;
+    struct app *app = &swarm->stage.apps[who];
+    if (!app->is_running)
+        return;
+    app_look(app);
+    swarm_read_all(app);
+    world_at(world, world_now_ns(world) + QUIET_EVERY_MS * WORLD_MS, SWARM_QUIET, who, 0);
+}
+
+static void on_probe(struct swarm *swarm, uint32_t who, uint64_t index)
+{
+    struct world *world = swarm->stage.world;
+    struct app *app = &swarm->stage.apps[who];
+    if (!app_is_up(app) || swarm->is_completing[who] || index >= app->topic_count)
+        return;
+    struct span value = make_value(swarm, 0, 16);
+    const char *name = oracle_topic_at(app->oracle, app->topics[index].topic)->name;
+    enum wire_code code = app_publish(app, name, &value, 1);
+    if (code == CODE_ETIMEDOUT) {
+        swarm->probe_name = name;
+        world_at(world, world_now_ns(world) + QUIET_EVERY_MS * WORLD_MS, SWARM_PROBE, who, index);
+        return;
+    }
+    swarm->probe_count -= 1;
+    app_flush(app);
+}
+
+static void on_act(void *arg, uint32_t what, uint32_t who, uint64_t value)
+{
+    struct swarm *swarm = arg;
+    struct world *world = swarm->stage.world;
+    switch ((enum swarm_act)what) {
+    case SWARM_SPEAK: on_speak(swarm, who); break;
+    case SWARM_HARM:
+        if (swarm->phase != SWARM_ACTIVE)
+            break;
+        harm(swarm);
+        world_at(world,
+                 world_now_ns(world) +
+                     dice_between(swarm->dice, 1, 2 * swarm->climate.fault_every_ns),
+                 SWARM_HARM, WORLD_NOBODY, 0);
+        break;
+    case SWARM_START: on_start(swarm, (uint32_t)value); break;
+    case SWARM_BURY: on_bury(swarm, who, value); break;
+    case SWARM_QUIET: on_quiet(swarm, who); break;
+    case SWARM_PROBE: on_probe(swarm, who, value); break;
+    }
+}
+
+static void on_news(void *arg, uint32_t who)
+{
+    struct swarm *swarm = arg;
+    struct world *world = swarm->stage.world;
+    if (session_state(world_session(world, who)) != SESSION_OVER || swarm->is_burying[who])
+        return;
+    swarm->is_burying[who] = true;
+    world_at(world, world_now_ns(world) + dice_between(swarm->dice, 0, 50) * WORLD_MS, SWARM_BURY,
+             who, swarm->stage.apps[who].life);
+}
+
+/* ---- phases ---------------------------------------------------------------------------------- */
+
+static void people(struct swarm *swarm)
+{
+    const struct climate *climate = &swarm->climate;
+    for (uint32_t job = 0; job < climate->job_count; job++)
+        for (uint32_t party = 0; party < climate->party_count; party++) {
+            struct host_options options = {.job = job_names[job],
+                                           .party = party_names[party],
+                                           .heartbeat_ms = climate->heartbeat_ms,
+                                           .lost_after_ms = climate->lost_after_ms,
+                                           .grace_ms = climate->grace_ms,
+                                           .broker_lost_ms = climate->broker_lost_ms,
+                                           .outbox_bytes_max = climate->outbox_bytes_max,
+                                           .inbox_bytes_max = climate->inbox_bytes_max};
+            uint32_t who = stage_add(&swarm->stage, job, &options);
+            int64_t at_ns =
+                dice_hits(swarm->dice, 700) ? 0 : dice_between(swarm->dice, 0, climate->active_ns);
+            world_at(swarm->stage.world, at_ns, SWARM_START, WORLD_NOBODY, who);
+            world_at(swarm->stage.world, at_ns, SWARM_SPEAK, who, 0);
+        }
+    if (climate->fault_every_ns > 0)
+        world_at(swarm->stage.world, climate->fault_every_ns, SWARM_HARM, WORLD_NOBODY, 0);
+}
+
+/* So long it takes until all that runs by time has run out. */
+static int64_t quiet_ns(const struct climate *climate)
+{
+    int64_t ms = 2 * climate->lost_after_ms + climate->grace_ms + climate->broker_lost_ms +
+                 climate->keep_most_ms + climate->deadline_most_ms + 3000;
+    return ms * WORLD_MS;
+}
+
+static void flush_all(struct swarm *swarm)
+{
+    for (uint32_t who = 0; who < swarm->stage.app_count; who++)
+        if (app_is_up(&swarm->stage.apps[who])) {
+            app_flush(&swarm->stage.apps[who]);
+            world_pump(swarm->stage.world, who);
+        }
+}
+
+/* An open slot holds back what is behind it, and so its writer in the end.  Without any, all is
+ * read and acknowledged, and everybody must be able to write. */
+static void settle_and_probe(struct swarm *swarm)
+{
+    struct stage *stage = &swarm->stage;
+    for (uint32_t who = 0; who < stage->app_count; who++) {
+        struct app *app = &stage->apps[who];
+        if (!app_is_up(app))
+            continue;
+        for (int i = 0; i < APP_SLOTS && app->slot_count > 0; i++)
+            app_fail(app, 0, "app.given_up", "too late", false);
+        for (uint32_t topic = 0; topic < app->topic_count && !swarm->is_completing[who]; topic++) {
+            swarm->probe_count += 1;
+            world_at(stage->world, world_now_ns(stage->world) + 300 * WORLD_MS, SWARM_PROBE, who,
+                     topic);
+        }
+        world_pump(stage->world, who);
+    }
+}
+
+static void quiet(struct swarm *swarm)
+{
+    struct stage *stage = &swarm->stage;
+    swarm->phase = SWARM_CALM;
+    world_line(stage->world, "faults stop");
+    world_calm(stage->world, 5 * WORLD_MS);
+    for (uint32_t who = 0; who < stage->app_count; who++) {
+        world_thaw(stage->world, who);
+        world_at(stage->world, world_now_ns(stage->world), SWARM_QUIET, who, 0);
+    }
+    world_run(stage->world, world_now_ns(stage->world) + quiet_ns(&swarm->climate));
+    flush_all(swarm);
+    world_run(stage->world, world_now_ns(stage->world) + 1000 * WORLD_MS);
+    swarm_check_calm(swarm);
+    settle_and_probe(swarm);
+    flush_all(swarm);
+    world_run(stage->world, world_now_ns(stage->world) + 1500 * WORLD_MS);
+    swarm_check_calm(swarm);
+}
+
+static void end_party(struct swarm *swarm, uint32_t who)
+{
+    struct stage *stage = &swarm->stage;
+    struct app *app = &stage->apps[who];
+    int64_t patience_ms = 700;
+    switch (dice_below(swarm->dice, 4)) {
+    case 0: app_fail_party(app, "app.hopeless"); break;
+    case 1:
+        swarm_kill(swarm, who);
+        patience_ms += 2 * swarm->climate.lost_after_ms + swarm->climate.grace_ms;
+        break;
+    default: app_leave(app); break;
+    }
+    world_pump(stage->world, who);
+    world_run(stage->world, world_now_ns(stage->world) + patience_ms * WORLD_MS);
+    swarm_check_ended(swarm, who);
+}
+
+static void ending(struct swarm *swarm)
+{
+    struct stage *stage = &swarm->stage;
+    uint32_t first = (uint32_t)dice_below(swarm->dice, stage->app_count);
+    for (uint32_t i = 0; i < stage->app_count && world_violation(stage->world) == NULL; i++) {
+        uint32_t who = (first + i) % stage->app_count;
+        if (app_is_up(&stage->apps[who]))
+            end_party(swarm, who);
+    }
+}
+
+static void after(struct swarm *swarm)
+{
+    struct stage *stage = &swarm->stage;
+    for (uint32_t who = 0; who < stage->app_count; who++)
+        if (world_session(stage->world, who) != NULL)
+            stage_kill(stage, who, true, 0);
+    world_run(stage->world, world_now_ns(stage->world) + quiet_ns(&swarm->climate));
+    world_untap(stage->world);
+    world_run(stage->world, world_now_ns(stage->world) + 300000 * WORLD_MS);
+    swarm_check_after(swarm);
+}
+
+static struct swarm *swarm_new(uint64_t seed, FILE *trace)
+{
+    struct swarm *swarm = calloc(1, sizeof *swarm);
+    must(swarm != NULL);
+    struct world_options options;
+    struct dice dice;
+    dice_init(&dice, seed);
+    world_options_init(&options);
+    options.seed = dice_next(&dice);
+    options.trace = trace;
+    climate_draw(&swarm->climate, &options, &dice);
+    stage_open(&swarm->stage, &options, job_names, swarm->climate.job_count);
+    swarm->job_bytes_max = options.core.job_bytes_max;
+    swarm->dice = world_dice(swarm->stage.world);
+    swarm->bulk_left = swarm->climate.bulk_max;
+    swarm->stage.arg = swarm;
+    swarm->stage.on_act = on_act;
+    swarm->stage.on_news = on_news;
+    swarm->stage.is_telling_events = trace != NULL;
+    return swarm;
+}
+
+void swarm_run(uint64_t seed, FILE *trace, struct swarm_report *out_report)
+{
+    struct swarm *swarm = swarm_new(seed, trace);
+    struct world *world = swarm->stage.world;
+    swarm_note_baseline(swarm);
+    people(swarm);
+    world_run(world, swarm->climate.active_ns);
+    if (world_violation(world) == NULL)
+        quiet(swarm);
+    if (world_violation(world) == NULL)
+        ending(swarm);
+    if (world_violation(world) == NULL)
+        after(swarm);
+    stage_close(&swarm->stage);
+    *out_report = swarm->report;
+    for (uint32_t who = 0; who < swarm->stage.app_count; who++) {
+        out_report->taken_count += swarm->stage.apps[who].taken_count;
+        out_report->refused_count += swarm->stage.apps[who].refused_count;
+    }
+    out_report->digest = world_digest(world);
+    const char *violation = world_violation(world);
+    (void)snprintf(out_report->violation, sizeof out_report->violation, "%s",
+                   violation != NULL ? violation : ""); /* as long as its source */
+    stage_free(&swarm->stage);
+    free(swarm);
+}

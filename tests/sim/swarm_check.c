@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* swarm_check.c -- what must hold when a run has come to rest; see swarm.h.
+ *
+ * What is checked while it runs stands where it is seen: app.c, app_read.c, oracle.c, world.c. */
+#include "libbus/base/pattern.h"
+#include "tests/sim/swarm_internal.h"
+#include "tests/sim/trace.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Tables that grew stay as large as they are; a job's own memory must be back. */
+#define MEMORY_SLACK_BYTES (UINT64_C(1024) * 1024)
+/* Beside what is accounted for: parts of which only some frames are kept. */
+#define PAYLOAD_SLACK_BYTES (UINT64_C(16) * 1024 * 1024)
+/* A deadline so near that the broker may count it either way. */
+#define DEADLINE_SLACK_NS (300 * WORLD_MS)
+
+void swarm_note_baseline(struct swarm *swarm)
+{
+    struct stage *stage = &swarm->stage;
+    swarm->baseline_bytes = world_broker_bytes(stage->world);
+    stage->payload_bytes_max =
+        swarm->climate.job_count * swarm->job_bytes_max + PAYLOAD_SLACK_BYTES;
+    stage->broker_bytes_max = swarm->baseline_bytes + (UINT64_C(64) << 20);
+}
+
+/* The app that writes this topic, up; NULL: none is. */
+static struct app *writer_of(struct swarm *swarm, const struct oracle_topic *topic)
+{
+    struct span party = topic_party(span_text(topic->name));
+    for (uint32_t who = 0; who < swarm->stage.app_count; who++) {
+        struct app *app = &swarm->stage.apps[who];
+        if (app->job == topic->job && span_equal(span_text(app->party), party) && app_is_up(app))
+            return app;
+    }
+    return NULL;
+}
+
+/* Below this number every slot of the topic is settled, as far as anybody can know. */
+static uint64_t settled_to(struct swarm *swarm, uint32_t index)
+{
+    struct oracle_topic *topic = oracle_topic_at(swarm->stage.oracle, index);
+    struct app *app = writer_of(swarm, topic);
+    uint64_t seq = topic->next_seq;
+    if (app == NULL)
+        return seq;
+    for (uint32_t i = 0; i < app->slot_count; i++) {
+        const struct app_slot *slot = &app->slots[i];
+        bool is_over = slot->ends_ns < world_now_ns(app->world) - DEADLINE_SLACK_NS;
+        if (app->topics[slot->topic].topic == index && slot->seq < seq && !is_over)
+            seq = slot->seq;
+    }
+    return seq;
+}
+
+static bool has_lived(struct swarm *swarm, const struct oracle_topic *topic)
+{
+    struct span party = topic_party(span_text(topic->name));
+    for (uint32_t i = 1; i < ORACLE_LIVES; i++)
+        if (oracle_life_find(swarm->stage.oracle, topic->job, party, i) != NULL)
+            return true;
+    return false;
+}
+
+/* Promise 2, for waits. */
+static void check_wants(struct swarm *swarm, const struct app *app)
+{
+    for (uint32_t i = 0; i < app->want_count; i++) {
+        const struct app_want *want = &app->wants[i];
+        const struct oracle_topic *topic = oracle_topic_at(app->oracle, want->topic);
+        if (want->seq < settled_to(swarm, want->topic))
+            world_violate(app->world, "%s still awaits %s %" PRIu64 ", which is settled",
+                          app->party, topic->name, want->seq);
+        if (writer_of(swarm, topic) == NULL && has_lived(swarm, topic))
+            world_violate(app->world, "%s still awaits %s %" PRIu64 ", whose writer is gone",
+                          app->party, topic->name, want->seq);
+    }
+}
+
+/* Whether a subscription that was sent nothing of a topic must have been: something was accepted
+ * that was said after it was in force, and nothing open stands before it.  (A durable name that is
+ * acknowledged to the end has nothing to bring.) */
+static bool is_expecting(struct swarm *swarm, const struct app_sub *sub, uint32_t index,
+                         uint64_t end_seq)
+{
+    const struct oracle_topic *topic = oracle_topic_at(swarm->stage.oracle, index);
+    const struct app *writer = writer_of(swarm, topic);
+    if (sub->durable >= 0 || sub->from_seq < 0 || (uint64_t)sub->from_seq >= end_seq)
+        return false;
+    if (writer == NULL)
+        return sub->joined_ns < topic->accepted_said_ns;
+    for (uint32_t i = 0; i < writer->write_count; i++) {
+        const struct app_write *write = &writer->writes[i];
+        if (write->topic == index && write->is_accepted && write->said_ns > sub->joined_ns &&
+            write->seq < end_seq && write->seq >= (uint64_t)sub->from_seq)
+            return true;
+    }
+    return false;
+}
+
+/* Promises 3 and 4, for one subscription and topic. */
+static void check_route(struct swarm *swarm, const struct app *app, const struct app_sub *sub,
+                        uint32_t index)
+{
+    const struct oracle_topic *topic = oracle_topic_at(app->oracle, index);
+    if (topic->job != app->job || !app_sub_matches(sub, span_text(topic->name)))
+        return;
+    const struct app_position *position = app_position(sub, index);
+    uint64_t end_seq = settled_to(swarm, index);
+    bool is_started = position != NULL && position->is_started;
+    if (is_started && position->next_seq < end_seq)
+        world_violate(app->world, "%s waits at %s %" PRIu64 ", and %" PRIu64 " are settled",
+                      app->party, topic->name, position->next_seq, end_seq);
+    if (!is_started && is_expecting(swarm, sub, index, end_seq))
+        world_violate(app->world, "%s was sent nothing of %s", app->party, topic->name);
+}
+
+static void check_subs(struct swarm *swarm, const struct app *app)
+{
+    for (uint32_t i = 0; i < APP_SUBS; i++) {
+        const struct app_sub *sub = app->subs[i];
+        if (sub == NULL || sub->is_denied)
+            continue;
+        if (sub->joined_ns == INT64_MAX)
+            world_violate(app->world, "%s subscribed to %s and was not answered", app->party,
+                          sub->patterns[0]);
+        for (uint32_t topic = 0; topic < oracle_topic_count(app->oracle); topic++)
+            check_route(swarm, app, sub, topic);
+    }
+}
+
+void swarm_check_calm(struct swarm *swarm)
+{
+    struct stage *stage = &swarm->stage;
+    for (uint32_t who = 0; who < stage->app_count; who++) {
+        struct app *app = &stage->apps[who];
+        struct session *session = world_session(stage->world, who);
+        if (!app->is_running)
+            continue;
+        if (session_state(session) != SESSION_UP)
+            world_violate(stage->world, "%s is in state %d with nothing in its way", app->party,
+                          (int)session_state(session));
+        if (app->mark_count > 0)
+            world_violate(stage->world, "%s waits for a flush said at %" PRId64 " ms", app->party,
+                          app->marks[0].said_ns / WORLD_MS);
+        if (app->result_count > 0)
+            world_violate(stage->world, "%s waits for the result of %s %" PRIu64, app->party,
+                          app->results[0].is_complete
+                              ? "completing"
+                              : oracle_topic_at(app->oracle, app->results[0].topic)->name,
+                          app->results[0].seq);
+        if (app->is_leaving)
+            world_violate(stage->world, "%s left and is still here", app->party);
+        check_wants(swarm, app);
+        check_subs(swarm, app);
+    }
+    if (swarm->probe_count > 0)
+        world_violate(stage->world,
+                      "%" PRIu32 " topics cannot be published to, %s among them, and all is read",
+                      swarm->probe_count, swarm->probe_name);
+}
+
+static bool is_named(const struct app_sub *sub, const char *party)
+{
+    struct span named;
+    for (uint32_t i = 0; i < sub->pattern_count; i++)
+        if (pattern_names_party(span_text(sub->patterns[i]), &named) &&
+            span_equal(named, span_text(party)))
+            return true;
+    return false;
+}
+
+static bool was_told(const struct app *app, const struct app_sub *sub, const char *party,
+                     uint32_t incarnation)
+{
+    for (uint32_t i = 0; i < sub->end_count; i++)
+        if (sub->ends[i].incarnation == incarnation &&
+            strcmp(oracle_life_at(app->oracle, sub->ends[i].party)->party, party) == 0)
+            return true;
+    return false;
+}
+
+void swarm_check_ended(struct swarm *swarm, uint32_t who)
+{
+    struct stage *stage = &swarm->stage;
+    const struct app *gone = &stage->apps[who];
+    const struct oracle_life *life = oracle_life_at(stage->oracle, gone->life);
+    if (gone->is_running && session_state(world_session(stage->world, who)) != SESSION_OVER)
+        world_violate(stage->world, "%s said that it ends, and goes on", gone->party);
+    if (life->ended_ns == INT64_MAX)
+        world_violate(stage->world, "nobody was told that %s ended", gone->party);
+    for (uint32_t i = 0; i < stage->app_count; i++) {
+        struct app *app = &stage->apps[i];
+        if (!app_is_up(app))
+            continue;
+        check_wants(swarm, app);
+        check_subs(swarm, app);
+        if (app->job != gone->job)
+            continue;
+        for (uint32_t j = 0; j < APP_SUBS; j++)
+            if (app->subs[j] != NULL && !app->subs[j]->is_denied &&
+                is_named(app->subs[j], gone->party) && app->subs[j]->joined_ns < life->ended_ns &&
+                !was_told(app, app->subs[j], gone->party, life->incarnation))
+                world_violate(stage->world, "%s was not told of the end of %s %" PRIu32 " on %s",
+                              app->party, gone->party, life->incarnation,
+                              app->subs[j]->patterns[0]);
+    }
+}
+
+void swarm_check_after(struct swarm *swarm)
+{
+    struct world *world = swarm->stage.world;
+    const struct gate *gate = world_gate(world);
+    if (gate_payload_count(gate) != 0 || gate_payload_bytes(gate) != 0)
+        world_violate(world, "%" PRIu32 " payloads of %" PRIu64 " bytes are left",
+                      gate_payload_count(gate), gate_payload_bytes(gate));
+    if (world_broker_bytes(world) > swarm->baseline_bytes + MEMORY_SLACK_BYTES)
+        world_violate(world, "the broker has %" PRIu64 " bytes, and had %" PRIu64,
+                      world_broker_bytes(world), swarm->baseline_bytes);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* swarm_internal.h -- what swarm.c and swarm_check.c share. */
+#ifndef SIM_SWARM_INTERNAL_H
+#define SIM_SWARM_INTERNAL_H
+
+#include "tests/sim/climate.h"
+#include "tests/sim/stage.h"
+#include "tests/sim/swarm.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { SWARM_PARTIES = 6, SWARM_TOPICS = 3 };
+
+enum swarm_phase { SWARM_ACTIVE, SWARM_CALM };
+
+enum swarm_act {
+    SWARM_SPEAK, /* who says something, if it is up */
+    SWARM_HARM,
+    SWARM_START, /* value: who */
+    SWARM_BURY,  /* who's session is over; value: the life */
+    SWARM_QUIET, /* who reads all there is */
+    SWARM_PROBE, /* who must be able to publish; value: topic */
+};
+
+struct swarm {
+    struct climate climate;
+    struct stage stage;
+    struct dice *dice;
+    enum swarm_phase phase;
+    uint64_t job_bytes_max;
+    uint64_t value_count;
+    uint32_t bulk_left;
+    uint32_t probe_count;   /* not answered yet */
+    const char *probe_name; /* the topic that was tried last, in vain */
+    uint64_t baseline_bytes;
+    bool is_completing[WORLD_HOSTS];
+    bool is_burying[WORLD_HOSTS];
+    struct swarm_report report;
+};
+
+/* swarm.c */
+void swarm_read_all(struct app *app);
+void swarm_kill(struct swarm *swarm, uint32_t who);
+
+/* swarm_check.c: each tells the world what is wrong. */
+void swarm_note_baseline(struct swarm *swarm);
+/* Faults are over and all time ran out: nobody waits without reason. */
+void swarm_check_calm(struct swarm *swarm);
+/* That party ended, and all others know. */
+void swarm_check_ended(struct swarm *swarm, uint32_t who);
+/* All are gone, and the broker has forgotten them. */
+void swarm_check_after(struct swarm *swarm);
+
+#endif

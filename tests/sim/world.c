@@ -1,0 +1,1021 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* world.c -- the clock, the broker, the hosts and what lies between; see world.h.
+ *
+ * A moment of the agenda is one step: a part arrives, a timer goes off, an end learns of a closed
+ * connection, or whoever hangs on the hooks acts.  After it, all that the broker and the session
+ * concerned want to send is put under way. */
+#include "tests/sim/world.h"
+
+#include "libbus/base/must.h"
+#include "tests/sim/agenda.h"
+#include "tests/sim/lane.h"
+#include "tests/sim/trace.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SPIN_MAX = 10000, /* rounds without time passing, before somebody is said to spin */
+    TAPS = 4,
+    TAP_BEAT_MS = 10000,
+    OVERHEARD = 8,       /* parts of a connection that an outsider remembers */
+    HOST_OUTSIDE = 1000, /* as host of a connection: an outsider's; HOST_TAP + job: a tap's */
+    HOST_TAP = 2000,
+};
+#define BROKER_EPOCH_NS INT64_C(86400000000000) /* its monotonic clock at the beginning */
+#define WALL_EPOCH_NS INT64_C(1700000000000000000)
+#define BROKER_BYTES_MAX (UINT64_C(1) << 30)
+#define HOST_BYTES_MAX (UINT64_C(1) << 28)
+
+enum moment_kind {
+    MOMENT_LANE,      /* who: connection, value: way */
+    MOMENT_HOST_TICK, /* who: host, value: its life */
+    MOMENT_BROKER_TICK,
+    MOMENT_CLOSED_BROKER, /* who: connection */
+    MOMENT_CLOSED_CLIENT, /* who: connection */
+    MOMENT_TAP_BEAT,      /* who: tap */
+    MOMENT_ACT,           /* who: host or nobody, value: index of the act */
+};
+
+struct act {
+    uint32_t what, who;
+    uint64_t value;
+};
+
+struct conn {
+    uint32_t host;
+    enum channel channel;
+    struct lane lanes[WAY_COUNT];
+    bool is_left;      /* the client has nothing to do with it any more */
+    bool is_forgotten; /* the broker: GATE_DROP */
+    bool is_closed;    /* the broker was told that it is closed */
+};
+
+struct host {
+    struct host_options options;
+    struct memory memory;
+    struct session *session;
+    uint32_t life;                /* sessions so far */
+    conn_id conns[CHANNEL_COUNT]; /* 0: none */
+    int64_t clock_ns;             /* its clock is so far ahead of the world's */
+    int64_t armed_ns;             /* the next tick put down */
+    int64_t frozen_until_ns;
+    enum wire_code end; /* as first seen */
+    uint64_t end_hash;
+    struct buffer *overheard[CHANNEL_COUNT];
+};
+
+struct tap {
+    const char *job;
+    conn_id conn;
+    uint64_t seen_id;
+    uint64_t taken_id; /* as the broker was told */
+};
+
+struct world {
+    struct world_options options;
+    int64_t now_ns;
+    struct dice dice;      /* of faults, delays and whoever asks */
+    struct dice gate_dice; /* of the broker: its tokens */
+    struct agenda agenda;
+    struct act *acts;
+    uint32_t act_count, act_room;
+    struct memory memory; /* of the broker */
+    struct gate *gate;
+    int64_t gate_armed_ns;
+    struct conn **conns; /* by id - 1 */
+    uint32_t conn_count, conn_room;
+    struct host hosts[WORLD_HOSTS];
+    uint32_t host_count;
+    struct tap taps[TAPS];
+    uint32_t tap_count;
+    char **lines;
+    uint32_t line_count, line_room;
+    uint64_t digest;
+    char violation[WORLD_TEXT];
+};
+
+static uint8_t control_part[LIMIT_CONTROL_BYTES];
+
+/* ---- what is seen ---------------------------------------------------------------------------- */
+
+static void digest(struct world *world, const void *data, size_t bytes)
+{
+    const uint8_t *byte = data;
+    for (size_t i = 0; i < bytes; i++)
+        world->digest = (world->digest ^ byte[i]) * UINT64_C(0x100000001b3);
+}
+
+static uint64_t hash_of(struct span span)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    const uint8_t *byte = span.data;
+    for (size_t i = 0; i < span.bytes; i++)
+        hash = (hash ^ byte[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+void world_violate(struct world *world, const char *format, ...)
+{
+    if (world->violation[0] != 0)
+        return;
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(world->violation, sizeof world->violation, format, args); /* may be cut */
+    va_end(args);
+    world_line(world, "BROKEN: %s", world->violation);
+}
+
+const char *world_violation(const struct world *world)
+{
+    return world->violation[0] != 0 ? world->violation : NULL;
+}
+
+bool world_is_telling(const struct world *world)
+{
+    return world->options.is_recorded || world->options.trace != NULL;
+}
+
+static void keep_line(struct world *world, const char *text)
+{
+    if (world->line_count == world->line_room) {
+        world->line_room = world->line_room > 0 ? world->line_room * 2 : 64;
+        world->lines = realloc(world->lines, world->line_room * sizeof *world->lines);
+        must(world->lines != NULL);
+    }
+    char *line = malloc(strlen(text) + 1);
+    must(line != NULL);
+    memcpy(line, text, strlen(text) + 1);
+    world->lines[world->line_count++] = line;
+}
+
+void world_line(struct world *world, const char *format, ...)
+{
+    char text[WORLD_TEXT];
+    if (!world_is_telling(world))
+        return;
+    int at = snprintf(text, sizeof text, "[%4lld] ", (long long)(world->now_ns / WORLD_MS));
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text + at, sizeof text - (size_t)at, format, args); /* may be cut */
+    va_end(args);
+    if (world->options.trace != NULL)
+        fprintf(world->options.trace, "%s\n", text);
+    if (world->options.is_recorded)
+        keep_line(world, text);
+}
+
+uint32_t world_lines(const struct world *world, char *const **out_lines)
+{
+    *out_lines = world->lines;
+    return world->line_count;
+}
+
+uint64_t world_digest(const struct world *world)
+{
+    return world->digest;
+}
+
+static const char *host_name(const struct world *world, uint32_t host)
+{
+    if (host < WORLD_HOSTS)
+        return world->hosts[host].options.party;
+    return host >= HOST_TAP ? "tap" : "outsider";
+}
+
+static void trace_part(struct world *world, conn_id id, enum way way, struct span bytes,
+                       const char *what)
+{
+    if (world->options.trace == NULL)
+        return;
+    static char text[3000];
+    struct conn *conn = world->conns[id - 1];
+    unsigned number = wire_number(bytes);
+    if (number == BATCH_NUMBER)
+        trace_batch(text, sizeof text, bytes);
+    else
+        trace_message(text, sizeof text, bytes,
+                      conn->channel == CHANNEL_DATA ? MSG_LANE_DATA : MSG_LANE_CONTROL,
+                      way == WAY_UP ? MSG_TO_BROKER : MSG_TO_CLIENT);
+    fprintf(world->options.trace, "  %10.3f %s %s%u %s %s %s\n", (double)world->now_ns / 1e6,
+            host_name(world, conn->host), conn->channel == CHANNEL_DATA ? "d" : "c", (unsigned)id,
+            way == WAY_UP ? "->" : "<-", what, text);
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+int64_t world_now_ns(const struct world *world)
+{
+    return world->now_ns;
+}
+
+struct dice *world_dice(struct world *world)
+{
+    return &world->dice;
+}
+
+void world_at(struct world *world, int64_t at_ns, uint32_t what, uint32_t who, uint64_t value)
+{
+    if (world->act_count == world->act_room) {
+        world->act_room = world->act_room > 0 ? world->act_room * 2 : 256;
+        world->acts = realloc(world->acts, world->act_room * sizeof *world->acts);
+        must(world->acts != NULL);
+    }
+    world->acts[world->act_count] = (struct act){.what = what, .who = who, .value = value};
+    agenda_put(&world->agenda, at_ns, MOMENT_ACT, who, world->act_count++);
+}
+
+static struct gate_now gate_now(struct world *world)
+{
+    return (struct gate_now){.now_ns = BROKER_EPOCH_NS + world->now_ns,
+                             .wall_ns = WALL_EPOCH_NS + world->now_ns,
+                             .random = dice_next(&world->gate_dice)};
+}
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+static conn_id conn_new(struct world *world, uint32_t host, enum channel channel)
+{
+    if (world->conn_count == world->conn_room) {
+        world->conn_room = world->conn_room > 0 ? world->conn_room * 2 : 64;
+        world->conns = realloc(world->conns, world->conn_room * sizeof *world->conns);
+        must(world->conns != NULL);
+    }
+    struct conn *conn = calloc(1, sizeof *conn);
+    must(conn != NULL);
+    conn->host = host;
+    conn->channel = channel;
+    world->conns[world->conn_count++] = conn;
+    return world->conn_count;
+}
+
+static void lane_arm(struct world *world, conn_id id, enum way way)
+{
+    struct conn *conn = world->conns[id - 1];
+    struct lane *lane = &conn->lanes[way];
+    if (lane->is_armed || lane->count == 0)
+        return;
+    int64_t due_ns = lane_due_ns(lane);
+    if (way == WAY_DOWN && conn->host < WORLD_HOSTS &&
+        due_ns < world->hosts[conn->host].frozen_until_ns)
+        due_ns = world->hosts[conn->host].frozen_until_ns;
+    lane->is_armed = true;
+    agenda_put(&world->agenda, due_ns > world->now_ns ? due_ns : world->now_ns, MOMENT_LANE, id,
+               way);
+}
+
+/* Puts it under way. */
+static void part_send(struct world *world, conn_id id, enum way way, struct part part)
+{
+    const struct world_options *options = &world->options;
+    struct conn *conn = world->conns[id - 1];
+    struct lane *lane = &conn->lanes[way];
+    int64_t delay_ns = dice_between(&world->dice, options->delay_least_ns[conn->channel],
+                                    options->delay_most_ns[conn->channel]);
+    if (options->spike_permille > 0 && dice_hits(&world->dice, options->spike_permille))
+        delay_ns += dice_between(&world->dice, 0, options->spike_most_ns);
+    trace_part(world, id, way, buffer_span(part.bytes), lane->is_cut ? "(lost)" : "");
+    lane_put(lane, part, world->now_ns + delay_ns);
+    lane_arm(world, id, way);
+}
+
+/* The client closes it: what it sent may still arrive, what comes is not wanted. */
+static void conn_leave(struct world *world, uint32_t host, enum channel channel, bool is_flushed,
+                       int64_t notice_ns)
+{
+    conn_id id = world->hosts[host].conns[channel];
+    if (id == 0)
+        return;
+    struct conn *conn = world->conns[id - 1];
+    world->hosts[host].conns[channel] = 0;
+    conn->is_left = true;
+    lane_cut(&conn->lanes[WAY_DOWN]);
+    if (!is_flushed)
+        lane_cut(&conn->lanes[WAY_UP]);
+    if (notice_ns != WORLD_NEVER)
+        agenda_put(&world->agenda, world->now_ns + notice_ns, MOMENT_CLOSED_BROKER, id, 0);
+}
+
+/* As a session does it: its socket closes in good order, unless the network is in the way. */
+static void conn_leave_by_itself(struct world *world, uint32_t host, enum channel channel)
+{
+    const struct world_options *options = &world->options;
+    bool is_told = !dice_hits(&world->dice, options->no_notice_permille);
+    int64_t notice_ns = dice_between(&world->dice, 0, options->notice_most_ns);
+    bool is_flushed = dice_hits(&world->dice, 500);
+    conn_leave(world, host, channel, is_flushed, is_told ? notice_ns : WORLD_NEVER);
+}
+
+/* ---- the broker ------------------------------------------------------------------------------ */
+
+static void tap_event(struct world *world, uint32_t tap, struct span bytes)
+{
+    struct msg msg;
+    enum wire_err err = msg_decode(bytes, MSG_LANE_CONTROL, MSG_TO_CLIENT, &msg, NULL);
+    if (err != WIRE_OK) {
+        world_violate(world, "the tap was sent no message: %s", wire_strerror(err));
+        return;
+    }
+    if (msg.type == MSG_MISSED)
+        world_violate(world, "the tap missed %llu..%llu",
+                      (unsigned long long)msg.as.missed.first_id,
+                      (unsigned long long)msg.as.missed.last_id);
+    if (msg.type != MSG_EVENT)
+        return;
+    if (msg.as.event.id != world->taps[tap].seen_id + 1)
+        world_violate(world, "the tap got event %llu behind %llu",
+                      (unsigned long long)msg.as.event.id,
+                      (unsigned long long)world->taps[tap].seen_id);
+    world->taps[tap].seen_id = msg.as.event.id;
+    if (world->options.hooks.on_event != NULL)
+        world->options.hooks.on_event(world->options.hooks.arg, tap, &msg.as.event);
+}
+
+static void broker_send(struct world *world, struct gate_out *out)
+{
+    must(out->conn > 0 && out->conn <= world->conn_count);
+    struct conn *conn = world->conns[out->conn - 1];
+    struct part part = {.bytes = out->part};
+    memcpy(part.head, out->head, sizeof part.head);
+    if (conn->host >= HOST_TAP) {
+        trace_part(world, out->conn, WAY_DOWN, buffer_span(part.bytes), "");
+        tap_event(world, conn->host - HOST_TAP, buffer_span(part.bytes));
+        buffer_unref(&part.bytes);
+        return;
+    }
+    if (out->part->bytes > (conn->channel == CHANNEL_DATA ? LIMIT_PART_BYTES : LIMIT_CONTROL_BYTES))
+        world_violate(world, "the broker sends a part of %zu bytes", out->part->bytes);
+    part_send(world, out->conn, WAY_DOWN, part);
+}
+
+/* Carries out what the broker decided, until nothing is left. */
+static void broker_out(struct world *world)
+{
+    static struct gate_out out;
+    while (gate_out(world->gate, &out)) {
+        switch (out.kind) {
+        case GATE_NOTHING: break;
+        case GATE_CONTROL:
+        case GATE_DATA: broker_send(world, &out); break;
+        case GATE_DROP:
+            world->conns[out.conn - 1]->is_forgotten = true;
+            world_line(world, "broker forgets connection %u", (unsigned)out.conn);
+            break;
+        case GATE_LOG:
+            if (world->options.trace != NULL)
+                fprintf(world->options.trace, "  %10.3f broker: %s\n", (double)world->now_ns / 1e6,
+                        out.text);
+            break;
+        }
+    }
+}
+
+/* Ticks that are due at once, then the next one is put down. */
+static void broker_settle(struct world *world)
+{
+    broker_out(world);
+    int64_t deadline_ns = gate_deadline_ns(world->gate);
+    for (uint32_t spins = 0; deadline_ns <= BROKER_EPOCH_NS + world->now_ns; spins++) {
+        if (spins == SPIN_MAX) {
+            world_violate(world, "the broker spins");
+            return;
+        }
+        gate_tick(world->gate, gate_now(world));
+        broker_out(world);
+        deadline_ns = gate_deadline_ns(world->gate);
+    }
+    if (deadline_ns == INT64_MAX)
+        return;
+    int64_t at_ns = deadline_ns - BROKER_EPOCH_NS;
+    if (world->gate_armed_ns > world->now_ns && world->gate_armed_ns <= at_ns)
+        return;
+    world->gate_armed_ns = at_ns + dice_between(&world->dice, 0, world->options.tick_late_ns);
+    agenda_put(&world->agenda, world->gate_armed_ns, MOMENT_BROKER_TICK, 0, 0);
+}
+
+static void broker_in(struct world *world, conn_id id, struct part *part)
+{
+    struct conn *conn = world->conns[id - 1];
+    if (!conn->is_forgotten && !conn->is_closed) {
+        if (conn->channel == CHANNEL_DATA)
+            gate_data_in(world->gate, gate_now(world), id, &part->bytes);
+        else
+            gate_control_in(world->gate, gate_now(world), id, buffer_span(part->bytes));
+        broker_settle(world);
+    }
+    buffer_unref(&part->bytes);
+}
+
+static void broker_closed(struct world *world, conn_id id)
+{
+    struct conn *conn = world->conns[id - 1];
+    lane_cut(&conn->lanes[WAY_UP]);
+    if (conn->is_closed)
+        return;
+    conn->is_closed = true;
+    if (conn->is_forgotten)
+        return;
+    if (world->options.trace != NULL)
+        fprintf(world->options.trace, "  %10.3f connection %u of %s is closed for the broker\n",
+                (double)world->now_ns / 1e6, (unsigned)id, host_name(world, conn->host));
+    gate_closed(world->gate, gate_now(world), id);
+    broker_settle(world);
+}
+
+/* ---- hosts ----------------------------------------------------------------------------------- */
+
+int64_t world_host_ns(const struct world *world, uint32_t host)
+{
+    return world->now_ns + world->hosts[host].clock_ns;
+}
+
+struct session *world_session(struct world *world, uint32_t host)
+{
+    return world->hosts[host].session;
+}
+
+bool world_is_frozen(const struct world *world, uint32_t host)
+{
+    return world->hosts[host].frozen_until_ns > world->now_ns;
+}
+
+/* Promise 6, for the session: it ends once, and what it says about that stays. */
+static void host_note_end(struct world *world, struct host *host)
+{
+    struct buffer *error = NULL;
+    enum wire_code end = session_end(host->session, &error);
+    uint64_t hash = error != NULL ? hash_of(buffer_span(error)) : 0;
+    if (host->end != CODE_OK && (host->end != end || host->end_hash != hash))
+        world_violate(world, "%s ended with %s and now says %s", host->options.party,
+                      trace_code(host->end), trace_code(end));
+    if (host->end == CODE_OK && end != CODE_OK) {
+        char text[WORLD_TEXT] = "";
+        if (world_is_telling(world) && error != NULL && error->bytes > 0)
+            trace_error(text, sizeof text, buffer_span(error));
+        world_line(world, "%s: over, %s%s%s", host->options.party, trace_code(end),
+                   text[0] != 0 ? ", " : "", text);
+        host->end = end;
+        host->end_hash = hash;
+    }
+    if ((end != CODE_OK) != (session_state(host->session) == SESSION_OVER))
+        world_violate(world, "%s: state %d and end %s", host->options.party,
+                      (int)session_state(host->session), trace_code(end));
+    buffer_unref(&error);
+}
+
+static bool host_follow(struct world *world, uint32_t index)
+{
+    struct host *host = &world->hosts[index];
+    bool is_moved = false;
+    for (;; is_moved = true) {
+        switch (session_action(host->session)) {
+        case SESSION_NOTHING: return is_moved;
+        case SESSION_CONNECT_CONTROL:
+            conn_leave_by_itself(world, index, CHANNEL_DATA);
+            conn_leave_by_itself(world, index, CHANNEL_CONTROL);
+            host->conns[CHANNEL_CONTROL] = conn_new(world, index, CHANNEL_CONTROL);
+            break;
+        case SESSION_CONNECT_DATA:
+            must(session_data_endpoint(host->session) != NULL);
+            conn_leave_by_itself(world, index, CHANNEL_DATA);
+            host->conns[CHANNEL_DATA] = conn_new(world, index, CHANNEL_DATA);
+            break;
+        case SESSION_DISCONNECT:
+            conn_leave(world, index, CHANNEL_DATA, true, 0);
+            conn_leave(world, index, CHANNEL_CONTROL, true, 0);
+            break;
+        }
+    }
+}
+
+static void overhear(struct world *world, struct host *host, enum channel channel,
+                     struct buffer *bytes)
+{
+    unsigned number = wire_number(buffer_span(bytes));
+    if (number == MSG_HELLO || number == MSG_ATTACH || !dice_hits(&world->dice, 300))
+        return;
+    buffer_unref(&host->overheard[channel]);
+    host->overheard[channel] = buffer_ref(bytes);
+}
+
+static bool lane_has_room(const struct world *world, const struct host *host, enum channel channel)
+{
+    conn_id id = host->conns[channel];
+    return id != 0 && world->conns[id - 1]->lanes[WAY_UP].count < world->options.lane_parts_max;
+}
+
+static bool host_send(struct world *world, uint32_t index)
+{
+    struct host *host = &world->hosts[index];
+    int64_t now_ns = world_host_ns(world, index);
+    bool is_moved = false;
+    size_t bytes = 0;
+    /* A session is asked whether or not the link has room, as a link does it: what it does not take
+     * comes again. */
+    while (session_control_out(host->session, now_ns, control_part, &bytes) &&
+           lane_has_room(world, host, CHANNEL_CONTROL)) {
+        struct part part = {.bytes = buffer_copy(span_of(control_part, bytes))};
+        must(part.bytes != NULL);
+        session_control_sent(host->session);
+        overhear(world, host, CHANNEL_CONTROL, part.bytes);
+        part_send(world, host->conns[CHANNEL_CONTROL], WAY_UP, part);
+        is_moved = true;
+    }
+    struct buffer *batch;
+    while ((batch = session_data_out(host->session, now_ns)) != NULL &&
+           lane_has_room(world, host, CHANNEL_DATA)) {
+        if (batch->bytes > LIMIT_PART_BYTES)
+            world_violate(world, "%s sends a part of %zu bytes", host->options.party, batch->bytes);
+        /* A copy, as a network makes it: what the outbox does to its own later is its own. */
+        struct part part = {.bytes = buffer_copy(buffer_span(batch))};
+        must(part.bytes != NULL);
+        session_data_sent(host->session);
+        overhear(world, host, CHANNEL_DATA, part.bytes);
+        part_send(world, host->conns[CHANNEL_DATA], WAY_UP, part);
+        is_moved = true;
+    }
+    return is_moved;
+}
+
+static void host_arm(struct world *world, uint32_t index)
+{
+    struct host *host = &world->hosts[index];
+    int64_t deadline_ns = session_deadline_ns(host->session);
+    if (deadline_ns == INT64_MAX)
+        return;
+    int64_t at_ns = deadline_ns - host->clock_ns;
+    if (at_ns < world->now_ns)
+        at_ns = world->now_ns;
+    if (host->armed_ns > world->now_ns && host->armed_ns <= at_ns)
+        return;
+    host->armed_ns = at_ns + dice_between(&world->dice, 0, world->options.tick_late_ns);
+    agenda_put(&world->agenda, host->armed_ns, MOMENT_HOST_TICK, index, host->life);
+}
+
+static bool has_news(const struct session_news *news)
+{
+    return news->is_state || news->is_accepted || news->is_credit || news->is_result ||
+           news->is_want || news->is_refusal || news->is_sub || news->is_tap || news->is_status;
+}
+
+void world_pump(struct world *world, uint32_t index)
+{
+    struct host *host = &world->hosts[index];
+    uint32_t rounds = 0;
+    if (world_is_frozen(world, index))
+        return;
+    for (bool is_moved = true; is_moved && host->session != NULL && world->violation[0] == 0;) {
+        is_moved = host_follow(world, index);
+        is_moved = host_send(world, index) || is_moved;
+        host_note_end(world, host);
+        struct session_news news = session_news(host->session);
+        if (has_news(&news)) {
+            is_moved = true;
+            if (world->options.hooks.on_news != NULL)
+                world->options.hooks.on_news(world->options.hooks.arg, index, &news);
+        }
+        if (++rounds == SPIN_MAX)
+            world_violate(world, "%s spins", host->options.party);
+    }
+    if (host->session != NULL)
+        host_arm(world, index);
+}
+
+static void host_tick(struct world *world, uint32_t index, uint64_t life)
+{
+    struct host *host = &world->hosts[index];
+    if (host->session == NULL || host->life != life)
+        return;
+    if (world_is_frozen(world, index)) {
+        agenda_put(&world->agenda, host->frozen_until_ns, MOMENT_HOST_TICK, index, life);
+        host->armed_ns = host->frozen_until_ns;
+        return;
+    }
+    session_tick(host->session, world_host_ns(world, index));
+    for (uint32_t spins = 0; session_deadline_ns(host->session) <= world_host_ns(world, index);
+         spins++) {
+        world_pump(world, index);
+        if (session_deadline_ns(host->session) > world_host_ns(world, index))
+            break;
+        if (spins == SPIN_MAX) {
+            world_violate(world, "the session of %s spins", host->options.party);
+            return;
+        }
+        session_tick(host->session, world_host_ns(world, index));
+    }
+    world_pump(world, index);
+}
+
+static void host_in(struct world *world, conn_id id, struct part *part)
+{
+    struct conn *conn = world->conns[id - 1];
+    struct host *host = &world->hosts[conn->host];
+    if (host->session != NULL && host->conns[conn->channel] == id) {
+        int64_t now_ns = world_host_ns(world, conn->host);
+        if (conn->channel == CHANNEL_DATA)
+            session_data_in(host->session, now_ns, span_of(part->head, sizeof part->head),
+                            &part->bytes);
+        else
+            session_control_in(host->session, now_ns, buffer_span(part->bytes));
+        world_pump(world, conn->host);
+    }
+    buffer_unref(&part->bytes);
+}
+
+static void client_closed(struct world *world, conn_id id)
+{
+    struct conn *conn = world->conns[id - 1];
+    struct host *host = &world->hosts[conn->host];
+    if (host->session == NULL || host->conns[conn->channel] != id)
+        return;
+    if (world_is_frozen(world, conn->host)) {
+        agenda_put(&world->agenda, host->frozen_until_ns, MOMENT_CLOSED_CLIENT, id, 0);
+        return;
+    }
+    session_link_closed(host->session, world_host_ns(world, conn->host));
+    world_pump(world, conn->host);
+}
+
+uint32_t world_host(struct world *world, const struct host_options *options)
+{
+    must(world->host_count < WORLD_HOSTS);
+    struct host *host = &world->hosts[world->host_count];
+    host->options = *options;
+    host->clock_ns = dice_between(&world->dice, 0, 1000000 * WORLD_MS);
+    return world->host_count++;
+}
+
+void world_start(struct world *world, uint32_t index)
+{
+    struct host *host = &world->hosts[index];
+    must(host->session == NULL);
+    struct session_options options = {
+        .job = span_text(host->options.job),
+        .party = span_text(host->options.party),
+        .library = span_text("simulation"),
+        .host = span_text("nowhere"),
+        .pid = index + 1,
+        .heartbeat_ms = host->options.heartbeat_ms,
+        .lost_after_ms = host->options.lost_after_ms,
+        .grace_ms = host->options.grace_ms,
+        .broker_lost_ms = host->options.broker_lost_ms,
+        .outbox_bytes_max = host->options.outbox_bytes_max,
+        .inbox_bytes_max = host->options.inbox_bytes_max,
+    };
+    memory_heap_init(&host->memory, HOST_BYTES_MAX);
+    enum wire_code code =
+        session_new(&host->memory, &options, world_host_ns(world, index), &host->session);
+    must(code == CODE_OK);
+    host->life += 1;
+    host->armed_ns = 0;
+    host->frozen_until_ns = 0;
+    host->end = CODE_OK;
+    host->end_hash = 0;
+    world_pump(world, index);
+}
+
+void world_kill(struct world *world, uint32_t index, bool is_flushed, int64_t notice_ns)
+{
+    struct host *host = &world->hosts[index];
+    for (int channel = 0; channel < CHANNEL_COUNT; channel++)
+        conn_leave(world, index, (enum channel)channel, is_flushed, notice_ns);
+    session_free(&host->session);
+    host->frozen_until_ns = 0;
+    if (host->memory.bytes_used != 0)
+        world_violate(world, "the session of %s leaks %llu bytes", host->options.party,
+                      (unsigned long long)host->memory.bytes_used);
+}
+
+void world_freeze(struct world *world, uint32_t index, int64_t for_ns)
+{
+    world->hosts[index].frozen_until_ns = world->now_ns + for_ns;
+}
+
+void world_thaw(struct world *world, uint32_t index)
+{
+    struct host *host = &world->hosts[index];
+    host->frozen_until_ns = 0;
+    for (int channel = 0; channel < CHANNEL_COUNT; channel++)
+        if (host->conns[channel] != 0) {
+            /* One more moment for what would come later only. */
+            world->conns[host->conns[channel] - 1]->lanes[WAY_DOWN].is_armed = false;
+            lane_arm(world, host->conns[channel], WAY_DOWN);
+        }
+    if (host->session != NULL)
+        agenda_put(&world->agenda, world->now_ns, MOMENT_HOST_TICK, index, host->life);
+}
+
+/* ---- the network ----------------------------------------------------------------------------- */
+
+void world_break(struct world *world, uint32_t index, unsigned channels, int64_t broker_notice_ns,
+                 int64_t client_notice_ns)
+{
+    for (unsigned channel = 0; channel < CHANNEL_COUNT; channel++) {
+        conn_id id = world->hosts[index].conns[channel];
+        if (id == 0 || (channels & (1u << channel)) == 0)
+            continue;
+        lane_cut(&world->conns[id - 1]->lanes[WAY_UP]);
+        lane_cut(&world->conns[id - 1]->lanes[WAY_DOWN]);
+        if (broker_notice_ns != WORLD_NEVER)
+            agenda_put(&world->agenda, world->now_ns + broker_notice_ns, MOMENT_CLOSED_BROKER, id,
+                       0);
+        if (client_notice_ns != WORLD_NEVER)
+            agenda_put(&world->agenda, world->now_ns + client_notice_ns, MOMENT_CLOSED_CLIENT, id,
+                       0);
+    }
+}
+
+void world_half_open(struct world *world, uint32_t index, enum way way)
+{
+    for (unsigned channel = 0; channel < CHANNEL_COUNT; channel++) {
+        conn_id id = world->hosts[index].conns[channel];
+        if (id != 0)
+            lane_cut(&world->conns[id - 1]->lanes[way]);
+    }
+}
+
+void world_stall(struct world *world, uint32_t index, unsigned channels, int64_t for_ns)
+{
+    for (unsigned channel = 0; channel < CHANNEL_COUNT; channel++) {
+        conn_id id = world->hosts[index].conns[channel];
+        if (id == 0 || (channels & (1u << channel)) == 0)
+            continue;
+        world->conns[id - 1]->lanes[WAY_UP].stalled_until_ns = world->now_ns + for_ns;
+        world->conns[id - 1]->lanes[WAY_DOWN].stalled_until_ns = world->now_ns + for_ns;
+    }
+}
+
+void world_calm(struct world *world, int64_t delay_most_ns)
+{
+    struct world_options *options = &world->options;
+    options->spike_permille = 0;
+    options->tick_late_ns = 0;
+    for (int channel = 0; channel < CHANNEL_COUNT; channel++) {
+        if (options->delay_most_ns[channel] > delay_most_ns)
+            options->delay_most_ns[channel] = delay_most_ns;
+        if (options->delay_least_ns[channel] > options->delay_most_ns[channel])
+            options->delay_least_ns[channel] = options->delay_most_ns[channel];
+    }
+}
+
+void world_intrude(struct world *world, enum channel channel, struct span bytes)
+{
+    conn_id id = conn_new(world, HOST_OUTSIDE, channel);
+    lane_cut(&world->conns[id - 1]->lanes[WAY_DOWN]);
+    struct part part = {.bytes = buffer_copy(bytes)};
+    must(part.bytes != NULL);
+    part_send(world, id, WAY_UP, part);
+}
+
+struct span world_overheard(const struct world *world, uint32_t host, enum channel channel)
+{
+    const struct buffer *buffer = world->hosts[host].overheard[channel];
+    return buffer != NULL ? buffer_span(buffer) : SPAN_NONE;
+}
+
+static void lane_step(struct world *world, conn_id id, enum way way)
+{
+    struct conn *conn = world->conns[id - 1];
+    struct lane *lane = &conn->lanes[way];
+    bool is_held =
+        way == WAY_DOWN && conn->host < WORLD_HOSTS && world_is_frozen(world, conn->host);
+    lane->is_armed = false;
+    struct part part;
+    if (!is_held && lane_due_ns(lane) <= world->now_ns && lane_take(lane, &part)) {
+        struct span bytes = buffer_span(part.bytes);
+        digest(world, &world->now_ns, sizeof world->now_ns);
+        digest(world, bytes.data, bytes.bytes < 64 ? bytes.bytes : 64);
+        trace_part(world, id, way, bytes, "in:");
+        if (way == WAY_UP)
+            broker_in(world, id, &part);
+        else
+            host_in(world, id, &part);
+        if (way == WAY_UP && !conn->is_left && conn->host < WORLD_HOSTS &&
+            world->hosts[conn->host].session != NULL)
+            world_pump(world, conn->host); /* the lane has room again */
+    }
+    lane_arm(world, id, way);
+}
+
+/* ---- taps ------------------------------------------------------------------------------------ */
+
+static void tap_say(struct world *world, uint32_t tap, const struct msg *msg)
+{
+    size_t bytes = 0;
+    enum wire_err err = msg_encode(msg, control_part, sizeof control_part, &bytes);
+    must(err == WIRE_OK);
+    gate_control_in(world->gate, gate_now(world), world->taps[tap].conn,
+                    span_of(control_part, bytes));
+    broker_settle(world);
+}
+
+static void tap_start(struct world *world, uint32_t tap)
+{
+    struct msg hello = {.type = MSG_HELLO,
+                        .as.hello = {.major = PROTOCOL_MAJOR,
+                                     .minor = PROTOCOL_MINOR,
+                                     .library = span_text("simulation"),
+                                     .job = span_text(world->taps[tap].job),
+                                     .role = 1,
+                                     .heartbeat_ms = TAP_BEAT_MS,
+                                     .lost_after_ms = 10 * TAP_BEAT_MS,
+                                     .grace_ms = TAP_BEAT_MS,
+                                     .host = span_text("nowhere")}};
+    struct msg follow = {.type = MSG_TAP, .as.tap = {.from_id = 1, .window = LIMIT_TAP_WINDOW}};
+    world->taps[tap].conn = conn_new(world, HOST_TAP + tap, CHANNEL_CONTROL);
+    world->taps[tap].seen_id = 0;
+    world->taps[tap].taken_id = 0;
+    tap_say(world, tap, &hello);
+    tap_say(world, tap, &follow);
+    agenda_put(&world->agenda, world->now_ns + TAP_BEAT_MS * WORLD_MS, MOMENT_TAP_BEAT, tap,
+               world->taps[tap].conn);
+}
+
+uint32_t world_tap(struct world *world, const char *job)
+{
+    must(world->tap_count < TAPS);
+    world->taps[world->tap_count].job = job;
+    tap_start(world, world->tap_count);
+    return world->tap_count++;
+}
+
+void world_untap(struct world *world)
+{
+    for (uint32_t tap = 0; tap < world->tap_count; tap++)
+        broker_closed(world, world->taps[tap].conn);
+    world->tap_count = 0;
+}
+
+static void tap_take(struct world *world, uint32_t tap)
+{
+    struct msg taken = {.type = MSG_TAP_TAKEN, .as.tap_taken = {.id = world->taps[tap].seen_id}};
+    world->taps[tap].taken_id = world->taps[tap].seen_id;
+    tap_say(world, tap, &taken);
+}
+
+static void tap_beat(struct world *world, uint32_t tap, uint64_t conn)
+{
+    if (tap >= world->tap_count || conn != world->taps[tap].conn)
+        return;
+    struct msg beat = {.type = MSG_BEAT, .as.beat = {.sent_ns = world->now_ns}};
+    tap_say(world, tap, &beat);
+    agenda_put(&world->agenda, world->now_ns + TAP_BEAT_MS * WORLD_MS, MOMENT_TAP_BEAT, tap, conn);
+}
+
+/* Taps take what they have before their window is full. */
+static void taps_take(struct world *world)
+{
+    for (uint32_t i = 0; i < world->tap_count; i++)
+        if (world->taps[i].seen_id >= world->taps[i].taken_id + 64)
+            tap_take(world, i);
+}
+
+/* ---- the broker, from outside ---------------------------------------------------------------- */
+
+struct gate *world_gate(struct world *world)
+{
+    return world->gate;
+}
+
+uint64_t world_broker_bytes(const struct world *world)
+{
+    return world->memory.bytes_used;
+}
+
+void world_stop_broker(struct world *world)
+{
+    gate_stop(world->gate, gate_now(world));
+    broker_settle(world);
+}
+
+static void gate_leave(struct world *world)
+{
+    gate_free(&world->gate);
+    if (world->memory.bytes_used != 0)
+        world_violate(world, "the broker leaks %llu bytes",
+                      (unsigned long long)world->memory.bytes_used);
+}
+
+static void gate_start(struct world *world)
+{
+    memory_heap_init(&world->memory, BROKER_BYTES_MAX);
+    world->options.core.broker = dice_next(&world->gate_dice) | 1;
+    world->gate = gate_new(&world->memory, &world->options.core, BROKER_EPOCH_NS + world->now_ns);
+    must(world->gate != NULL);
+    world->gate_armed_ns = 0;
+}
+
+void world_close(struct world *world)
+{
+    gate_leave(world);
+}
+
+void world_replace_broker(struct world *world)
+{
+    for (uint32_t i = 0; i < world->host_count; i++)
+        world_break(world, i, 3, WORLD_NEVER, dice_between(&world->dice, 0, 50 * WORLD_MS));
+    for (uint32_t i = 0; i < world->conn_count; i++) {
+        world->conns[i]->is_closed = true; /* its numbers mean nothing to the new one */
+        lane_cut(&world->conns[i]->lanes[WAY_UP]);
+    }
+    gate_leave(world);
+    gate_start(world);
+    for (uint32_t i = 0; i < world->tap_count; i++)
+        tap_start(world, i);
+}
+
+/* ---- the world ------------------------------------------------------------------------------- */
+
+void world_options_init(struct world_options *options)
+{
+    *options = (struct world_options){.lane_parts_max = 1000};
+    for (int channel = 0; channel < CHANNEL_COUNT; channel++) {
+        options->delay_least_ns[channel] = WORLD_MS;
+        options->delay_most_ns[channel] = WORLD_MS;
+    }
+    core_options_init(&options->core);
+    options->core.version = "simulation";
+    options->core.data_endpoint = "tcp://*:7371";
+}
+
+struct world *world_new(const struct world_options *options)
+{
+    struct world *world = calloc(1, sizeof *world);
+    must(world != NULL);
+    world->options = *options;
+    world->digest = UINT64_C(0xcbf29ce484222325);
+    dice_init(&world->dice, options->seed);
+    dice_init(&world->gate_dice, ~options->seed);
+    gate_start(world);
+    return world;
+}
+
+void world_free(struct world **world)
+{
+    struct world *old = *world;
+    if (old == NULL)
+        return;
+    *world = NULL;
+    for (uint32_t i = 0; i < old->host_count; i++) {
+        session_free(&old->hosts[i].session);
+        for (int channel = 0; channel < CHANNEL_COUNT; channel++)
+            buffer_unref(&old->hosts[i].overheard[channel]);
+    }
+    for (uint32_t i = 0; i < old->conn_count; i++) {
+        lane_fini(&old->conns[i]->lanes[WAY_UP]);
+        lane_fini(&old->conns[i]->lanes[WAY_DOWN]);
+        free(old->conns[i]);
+    }
+    gate_free(&old->gate);
+    for (uint32_t i = 0; i < old->line_count; i++)
+        free(old->lines[i]);
+    agenda_fini(&old->agenda);
+    free(old->conns);
+    free(old->acts);
+    free(old->lines);
+    free(old);
+}
+
+static void act(struct world *world, const struct moment *moment)
+{
+    struct act act = world->acts[moment->value];
+    if (act.who < WORLD_HOSTS && world_is_frozen(world, act.who)) {
+        agenda_put(&world->agenda, world->hosts[act.who].frozen_until_ns, MOMENT_ACT, act.who,
+                   moment->value);
+        return;
+    }
+    world->options.hooks.on_act(world->options.hooks.arg, act.what, act.who, act.value);
+    if (act.who < WORLD_HOSTS && world->hosts[act.who].session != NULL)
+        world_pump(world, act.who);
+}
+
+static void step(struct world *world, const struct moment *moment)
+{
+    switch ((enum moment_kind)moment->what) {
+    case MOMENT_LANE: lane_step(world, moment->who, (enum way)moment->value); break;
+    case MOMENT_HOST_TICK: host_tick(world, moment->who, moment->value); break;
+    case MOMENT_BROKER_TICK: broker_settle(world); break;
+    case MOMENT_CLOSED_BROKER: broker_closed(world, moment->who); break;
+    case MOMENT_CLOSED_CLIENT: client_closed(world, moment->who); break;
+    case MOMENT_TAP_BEAT: tap_beat(world, moment->who, moment->value); break;
+    case MOMENT_ACT: act(world, moment); break;
+    }
+    taps_take(world);
+    if (world->options.hooks.on_step != NULL)
+        world->options.hooks.on_step(world->options.hooks.arg);
+}
+
+void world_run(struct world *world, int64_t until_ns)
+{
+    struct moment moment;
+    while (world->violation[0] == 0 && agenda_next_ns(&world->agenda) <= until_ns) {
+        (void)agenda_take(&world->agenda, &moment); /* there is one: it is due */
+        must(moment.at_ns >= world->now_ns);
+        world->now_ns = moment.at_ns;
+        step(world, &moment);
+    }
+    if (world->violation[0] == 0 && world->now_ns < until_ns)
+        world->now_ns = until_ns;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* world.h -- a broker, parties and the network between them in one process, under virtual time.
+ *
+ * The broker is the gate with the core behind it, a party is a session; between them encoded parts
+ * travel over connections of two lanes each way.  Within a lane parts keep their order; between
+ * lanes they do not.  A connection that breaks takes with it what is under way, and its two ends
+ * are told late, or never.  The same seed gives the same run, part by part: see world_digest().
+ *
+ * A world knows nothing of what applications want; they hang on the hooks (app.h). */
+#ifndef SIM_WORLD_H
+#define SIM_WORLD_H
+
+#include "broker/io/gate.h"
+#include "libbus/session/session.h"
+#include "tests/sim/dice.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define WORLD_MS INT64_C(1000000) /* ns */
+#define WORLD_NOBODY UINT32_MAX
+#define WORLD_NEVER INT64_C(-1) /* as time until an end is told of a closed connection */
+
+enum { WORLD_HOSTS = 16, WORLD_TEXT = 512 };
+
+enum channel { CHANNEL_CONTROL, CHANNEL_DATA, CHANNEL_COUNT };
+enum way { WAY_UP, WAY_DOWN, WAY_COUNT }; /* up: to the broker */
+
+struct world_hooks {
+    void *arg;
+    /* A session has news; afterwards what it wants to send goes out. */
+    void (*on_news)(void *arg, uint32_t host, const struct session_news *news);
+    /* A moment put down by world_at(). */
+    void (*on_act)(void *arg, uint32_t what, uint32_t who, uint64_t value);
+    /* An event of a job's control topic, at the moment it is made. */
+    void (*on_event)(void *arg, uint32_t job, const struct msg_event *event);
+    /* After each moment. */
+    void (*on_step)(void *arg);
+};
+
+struct world_options {
+    uint64_t seed;
+    struct core_options core;
+    int64_t delay_least_ns[CHANNEL_COUNT], delay_most_ns[CHANNEL_COUNT];
+    uint32_t spike_permille; /* so many parts take longer, by ... */
+    int64_t spike_most_ns;
+    int64_t tick_late_ns;        /* timers go off so late at most */
+    uint32_t lane_parts_max;     /* parts under way that a link takes */
+    uint32_t no_notice_permille; /* of connections that a session closes, unknown to the broker */
+    int64_t notice_most_ns;
+    bool is_recorded; /* lines are kept, see world_lines() */
+    FILE *trace;      /* everything that happens goes there; NULL: nowhere */
+    struct world_hooks hooks;
+};
+
+struct host_options {
+    const char *job;
+    const char *party;
+    int64_t heartbeat_ms, lost_after_ms, grace_ms, broker_lost_ms;
+    size_t outbox_bytes_max, inbox_bytes_max;
+};
+
+struct world;
+
+void world_options_init(struct world_options *options);
+struct world *world_new(const struct world_options *options);
+/* The broker ends; whatever memory it has then is a leak. */
+void world_close(struct world *world);
+void world_free(struct world **world);
+
+int64_t world_now_ns(const struct world *world);
+struct dice *world_dice(struct world *world);
+/* Goes on until that time, or until a promise is broken. */
+void world_run(struct world *world, int64_t until_ns);
+void world_at(struct world *world, int64_t at_ns, uint32_t what, uint32_t who, uint64_t value);
+
+/* Follows the control topic of a job from its beginning; returns the job's number, from 0. */
+uint32_t world_tap(struct world *world, const char *job);
+/* Nobody follows any more: taps, too, keep a job. */
+void world_untap(struct world *world);
+
+/* ---- parties --------------------------------------------------------------------------------- */
+
+/* A place for a party; options are copied.  Nothing runs in it yet. */
+uint32_t world_host(struct world *world, const struct host_options *options);
+/* A process starts there: a session that knows nothing of an earlier one. */
+void world_start(struct world *world, uint32_t host);
+/* It is gone at once.  What it sent is still under way if is_flushed. */
+void world_kill(struct world *world, uint32_t host, bool is_flushed, int64_t notice_ns);
+void world_freeze(struct world *world, uint32_t host, int64_t for_ns);
+void world_thaw(struct world *world, uint32_t host);
+bool world_is_frozen(const struct world *world, uint32_t host);
+/* NULL: no process runs there. */
+struct session *world_session(struct world *world, uint32_t host);
+/* The clock of that host, for calls of its session. */
+int64_t world_host_ns(const struct world *world, uint32_t host);
+/* After calls of its session: what it wants to send goes out. */
+void world_pump(struct world *world, uint32_t host);
+
+/* ---- the network ----------------------------------------------------------------------------- */
+
+/* The connections of these channels (bit by bit) break; told to the ends after so long. */
+void world_break(struct world *world, uint32_t host, unsigned channels, int64_t broker_notice_ns,
+                 int64_t client_notice_ns);
+/* One way of both connections swallows everything from now on; nobody is told. */
+void world_half_open(struct world *world, uint32_t host, enum way way);
+/* Nothing arrives for a while, one channel's or both's, either way; then all of it. */
+void world_stall(struct world *world, uint32_t host, unsigned channels, int64_t for_ns);
+/* From now on parts take no longer than so, and timers are on time. */
+void world_calm(struct world *world, int64_t delay_most_ns);
+/* An outsider sends these bytes over a connection of its own. */
+void world_intrude(struct world *world, enum channel channel, struct span bytes);
+/* A part that this host sent lately, for an outsider to send again; empty: there is none. */
+struct span world_overheard(const struct world *world, uint32_t host, enum channel channel);
+
+/* ---- the broker ------------------------------------------------------------------------------ */
+
+struct gate *world_gate(struct world *world);
+uint64_t world_broker_bytes(const struct world *world); /* memory that it has */
+void world_stop_broker(struct world *world);
+/* Another broker takes its place, which knows nothing. */
+void world_replace_broker(struct world *world);
+
+/* ---- what was seen --------------------------------------------------------------------------- */
+
+/* A promise is broken: the first one is kept and ends the run. */
+void world_violate(struct world *world, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+const char *world_violation(const struct world *world); /* NULL: none */
+/* Whether world_line() leads anywhere: lines cost more than the rest of a run. */
+bool world_is_telling(const struct world *world);
+/* "[ 110] ..." */
+void world_line(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Lines so far; borrowed until the next one. */
+uint32_t world_lines(const struct world *world, char *const **out_lines);
+uint64_t world_digest(const struct world *world);
+
+#endif
