@@ -83,6 +83,22 @@ static void mark_told(struct core *core, struct job *job)
         list_push(&core->told, &job->tell_link);
 }
 
+/* What concerns parties and connections; slots are too many for a log. */
+static void log_event(struct core *core, const struct job *job, const struct tell *what)
+{
+    if (what->topic != NULL && what->party == NULL)
+        return;
+    if (span_equal(span_text(what->name), span_text(EVENT_SLOT_FAILED)))
+        return;
+    struct msg_event *event = &effects_log(core->effects)->as.event;
+    event->name = span_text(what->name);
+    event->topic = job->name;
+    event->party = what->party != NULL ? what->party->name : SPAN_NONE;
+    event->incarnation = what->incarnation;
+    event->count = what->count;
+    event->text = span_text(what->text);
+}
+
 void tell(struct core *core, struct job *job, const struct tell *what)
 {
     struct job_event event = {.at_ns = core->wall_ns,
@@ -101,6 +117,7 @@ void tell(struct core *core, struct job *job, const struct tell *what)
     while (job->event_bytes > LIMIT_EVENT_BYTES && job->event_first + 1 < job->event_next)
         drop_oldest(core, job);
     mark_told(core, job);
+    log_event(core, job, what);
 }
 
 void tell_all_jobs(struct core *core, const char *complaint)

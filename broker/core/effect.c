@@ -96,3 +96,10 @@ void effects_drop(struct effects *effects, conn_id conn)
 {
     append(effects, EFFECT_DROP, conn);
 }
+
+struct msg *effects_log(struct effects *effects)
+{
+    struct msg *msg = effects_msg(effects, 0, MSG_EVENT);
+    effects->items[effects->count - 1].type = EFFECT_LOG;
+    return msg;
+}

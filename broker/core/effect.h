@@ -17,7 +17,7 @@ enum effect_type {
     EFFECT_RETAIN,     /* count more references on payload */
     EFFECT_RELEASE,    /* count fewer */
     EFFECT_DROP,       /* forget conn: parts from it are ignored from now on */
-    EFFECT_LOG,        /* a line for the operator's log: text, with msg->event where there is one */
+    EFFECT_LOG,        /* a line for the operator's log: an EVENT, with the job as its topic */
 };
 
 struct effect {
@@ -61,5 +61,6 @@ struct effect *effects_run(struct effects *effects, conn_id conn, uint32_t sub, 
 void effects_retain(struct effects *effects, payload_id payload, uint32_t count);
 void effects_release(struct effects *effects, payload_id payload, uint32_t count);
 void effects_drop(struct effects *effects, conn_id conn);
+struct msg *effects_log(struct effects *effects);
 
 #endif

@@ -261,20 +261,22 @@ static void control_out(struct gate *gate, conn_id conn, const struct msg *msg,
 
 static int text_length(struct span text)
 {
-    return (int)(text.bytes > 300 ? 300 : text.bytes);
+    return (int)(text.bytes > 200 ? 200 : text.bytes);
 }
 
-/* An event of some job's control topic, as a line. */
+/* "EVENT JOB/PARTY/INCARNATION: TEXT", as far as they are known. */
 static void log_out(const struct msg *msg, struct gate_out *out)
 {
     const struct msg_event *event = &msg->as.event;
+    char life[16] = "";
+    if (event->party.bytes > 0)
+        snprintf(life, sizeof life, "/%llu", (unsigned long long)event->incarnation);
     out->kind = GATE_LOG;
-    out->is_warning = span_equal(event->name, span_text("refused")) ||
-                      span_equal(event->name, span_text("consumer.slow")) ||
-                      span_equal(event->name, span_text("party.lost"));
-    snprintf(out->text, sizeof out->text, "%.*s%s%.*s%s%.*s", text_length(event->name),
-             (const char *)event->name.data, event->party.bytes > 0 ? " " : "",
-             text_length(event->party), (const char *)event->party.data,
+    out->is_warning = span_equal(event->name, span_text("party.lost"));
+    snprintf(out->text, sizeof out->text, "%.*s %.*s%s%.*s%s%s%.*s", text_length(event->name),
+             (const char *)event->name.data, text_length(event->topic),
+             (const char *)event->topic.data, event->party.bytes > 0 ? "/" : "",
+             text_length(event->party), (const char *)event->party.data, life,
              event->text.bytes > 0 ? ": " : "", text_length(event->text),
              (const char *)event->text.data);
 }

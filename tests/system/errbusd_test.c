@@ -49,7 +49,7 @@ static void expect_refusal(const char *const *argv, int code, const char *words)
     process_fini(&process);
 }
 
-/* ---- a party that knows just enough ------------------------------------------------------------ */
+/* ---- a party that knows just enough ---------------------------------------------------------- */
 
 /* [1 HELLO, 1, 0, "t", b"", "job", "p", 0, 0, 1000, 5000, 1000, "", 1] */
 static const char hello[] = "\x9e\x01\x01\x00\xa1t\xc4\x00\xa3job\xa1p\x00\x00\xcd\x03\xe8\xcd\x13"
@@ -190,7 +190,7 @@ Test(errbusd, takes_its_options_from_a_file)
     cr_assert(broker_start(&broker, WORDS("--config", path)));
     expect_service(&broker);
     /* Verbose: it tells who came. */
-    cr_expect_not_null(strstr(process_complained(&broker.process), "stopping"));
+    cr_expect_not_null(strstr(process_complained(&broker.process), "party.joined job/p/1"));
     broker_fini(&broker);
 }
 

@@ -562,11 +562,15 @@ Test(gate, packs_large_frames_up_to_the_size_of_a_bulk_batch)
 
 static void log_something(struct effects *effects)
 {
-    struct msg *msg = effects_msg(effects, 0, MSG_EVENT);
-    msg->as.event.name = span_text("refused");
+    struct msg *msg = effects_log(effects);
+    msg->as.event.name = span_text("party.lost");
+    msg->as.event.topic = span_text("job");
     msg->as.event.party = span_text("mallory");
-    msg->as.event.text = span_text("a batch: ends in the middle");
-    effects->items[effects->count - 1].type = EFFECT_LOG;
+    msg->as.event.incarnation = 3;
+    msg->as.event.text = span_text("its connection closed");
+    msg = effects_log(effects);
+    msg->as.event.name = span_text("refused");
+    msg->as.event.topic = span_text("job");
 }
 
 Test(gate, gives_log_lines_as_text)
@@ -577,7 +581,10 @@ Test(gate, gives_log_lines_as_text)
     cr_assert(gate_out(gate, &out));
     cr_expect_eq(out.kind, GATE_LOG);
     cr_expect(out.is_warning);
-    cr_expect_str_eq(out.text, "refused mallory: a batch: ends in the middle");
+    cr_expect_str_eq(out.text, "party.lost job/mallory/3: its connection closed");
+    cr_assert(gate_out(gate, &out));
+    cr_expect_not(out.is_warning);
+    cr_expect_str_eq(out.text, "refused job");
     nothing_out();
 }
 
