@@ -147,6 +147,57 @@ Test(api, holds_topics_to_their_limit)
     must_close(&bob);
 }
 
+/* 64 patterns of a subscription, 65536 wants of a call, 16 causes of an error that travels. */
+Test(api, holds_counts_to_their_limits)
+{
+    struct bus *alice = must_open("alice");
+    struct bus_sub *sub = must_subscribe(alice, "bob/w0");
+    struct bus_error *error = NULL;
+    struct bus_msg *msg = NULL;
+    for (int i = 1; i <= 64; i++) {
+        char pattern[16];
+        snprintf(pattern, sizeof pattern, "bob/w%d", i);
+        enum bus_err err = bus_sub_add(sub, pattern);
+        expect_code(err, i < 64 || err == BUS_OK ? BUS_OK : BUS_EFULL);
+        must_flush(alice);
+        err = bus_sub_recv(sub, BUS_POLL, &msg, &error);
+        expect_code_of(err, i < 64 ? BUS_ETIMEDOUT : BUS_EFULL, &error);
+    }
+
+    static struct bus_want wants[65537];
+    for (size_t i = 0; i < 65537; i++) {
+        wants[i] = (struct bus_want){.topic = "bob/w", .seq = i};
+    }
+    for (size_t count = 65535; count <= 65537; count++) {
+        enum bus_err err = bus_gather(alice, wants, count, count, 0, BUS_POLL, &error);
+        expect_code_of(err, count <= 65536 ? BUS_ETIMEDOUT : BUS_EINVAL, &error);
+    }
+
+    /* As many causes as one likes, of which sixteen travel. */
+    for (int causes = 15; causes <= 17; causes++) {
+        struct bus_slot *slot = must_reserve(alice, "w");
+        error = bus_error_new("app.effect", NULL, "x");
+        for (int i = 1; i <= causes; i++) {
+            struct bus_error *cause = bus_error_new("app.cause", NULL, "%d", i);
+            expect_code(bus_error_add_cause(error, cause), BUS_OK);
+            bus_error_unref(&cause);
+        }
+        uint64_t seq = bus_slot_seq(slot);
+        bus_slot_fail(&slot, error);
+        bus_error_unref(&error);
+        error = expect_await_failed(alice, "alice/w", seq, "application");
+        size_t arrived = 0;
+        while (bus_error_cause_at(error, arrived) != NULL) {
+            arrived++;
+        }
+        cr_expect_eq(arrived, causes <= 16 ? (size_t)causes : 16);
+        cr_expect_str_eq(bus_error_message(bus_error_cause(error)), "1");
+        bus_error_unref(&error);
+    }
+    bus_sub_close(&sub);
+    must_close(&alice);
+}
+
 Test(api, refuses_topics_and_patterns_that_are_none)
 {
     static const char *const no_topics[] = {"",    "/", "a/", "/a",   "a//b",

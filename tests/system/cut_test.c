@@ -188,6 +188,33 @@ Test(cut, goes_on_within_a_large_value)
     must_close(&bob);
 }
 
+Test(cut, does_not_end_what_the_command_line_prints)
+{
+    struct process sub;
+    struct bus *alice = open_far("alice", 600000, 600000, NULL);
+    struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
+    const char *const argv[] = {"errbus", "sub",     "-s", relay.control_endpoint,
+                                "-p",     "bob",     "-C", "6",
+                                "-v",     "alice/w", NULL};
+    const char *line = NULL;
+    char value[32];
+    cr_assert(process_start(&sub, argv, NULL));
+    for (int i = 0; i < 6; i++) {
+        snprintf(value, sizeof value, "%d", i);
+        must_publish(alice, "w", value);
+        snprintf(value, sizeof value, "alice/w %d %d", i, i);
+        cr_assert(process_line(&sub, SOON_MS, &line), "%s", process_complained(&sub));
+        cr_expect_str_eq(line, value);
+        relay_set(&relay, RELAY_CUT);
+        relay_set(&relay, RELAY_WHOLE);
+    }
+    cr_expect_eq(process_wait(&sub, SOON_MS), 0);
+    cr_expect_str_eq(process_complained(&sub), "");
+    process_fini(&sub);
+    bus_tap_close(&tap);
+    must_close(&alice);
+}
+
 /* Beyond the bound: lost for the others, fenced for itself, handler once, and a new life may come. */
 static void expect_loss_over(enum relay_state state, const char *type)
 {
