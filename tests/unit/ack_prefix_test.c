@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* ack_prefix_test.c -- acknowledged in any order, told as a prefix. */
+#include "libbus/session/ack_prefix.h"
+
+#include <criterion/criterion.h>
+
+static struct memory memory;
+static struct ack_prefix prefix;
+
+static void init(void)
+{
+    memory_heap_init(&memory, UINT64_MAX);
+    prefix = (struct ack_prefix){0};
+}
+
+static void fini(void)
+{
+    ack_prefix_fini(&prefix, &memory);
+    cr_assert_eq(memory.bytes_used, 0);
+}
+
+TestSuite(ack_prefix, .init = init, .fini = fini);
+
+static void hand(uint64_t seq)
+{
+    cr_assert(ack_prefix_reserve(&prefix, &memory));
+    ack_prefix_hand(&prefix, seq);
+}
+
+Test(ack_prefix, tells_the_first_that_is_not_acknowledged)
+{
+    for (uint64_t seq = 5; seq < 10; seq++)
+        hand(seq);
+    cr_assert_eq(prefix.next_seq, 5);
+    cr_assert_not(ack_prefix_ack(&prefix, 7));
+    cr_assert_not(ack_prefix_ack(&prefix, 6));
+    cr_assert_eq(prefix.next_seq, 5);
+    cr_assert(ack_prefix_ack(&prefix, 5));
+    cr_assert_eq(prefix.next_seq, 8);
+    cr_assert_not(ack_prefix_ack(&prefix, 5));
+    cr_assert_not(ack_prefix_ack(&prefix, 7));
+    cr_assert_not(ack_prefix_ack(&prefix, 10));
+    cr_assert_not(ack_prefix_ack(&prefix, UINT64_MAX));
+    cr_assert(ack_prefix_ack(&prefix, 8));
+    cr_assert(ack_prefix_ack(&prefix, 9));
+    cr_assert_eq(prefix.next_seq, 10);
+    hand(20);
+    cr_assert_eq(prefix.next_seq, 20);
+    cr_assert(ack_prefix_ack(&prefix, 20));
+    cr_assert_eq(prefix.next_seq, 21);
+}
+
+Test(ack_prefix, finds_numbers_with_holes_between_them)
+{
+    static const uint64_t seqs[] = {0, 1, 5, 6, 1000, 1001, ACK_PREFIX_SEQ_MAX - 1};
+    enum { COUNT = sizeof seqs / sizeof *seqs };
+    for (int i = 0; i < COUNT; i++)
+        hand(seqs[i]);
+    for (int i = COUNT - 1; i > 0; i--) {
+        cr_assert_not(ack_prefix_ack(&prefix, seqs[i]));
+        cr_assert_not(ack_prefix_ack(&prefix, seqs[i] + 1));
+    }
+    cr_assert_eq(prefix.next_seq, 0);
+    cr_assert(ack_prefix_ack(&prefix, 0));
+    cr_assert_eq(prefix.next_seq, ACK_PREFIX_SEQ_MAX);
+}
+
+/* A model of bits says what the prefix must be. */
+Test(ack_prefix, agrees_with_a_model)
+{
+    enum { SLOTS = 400 };
+    bool is_done[SLOTS] = {false};
+    uint32_t dice = 12345;
+    uint64_t handed = 0;
+    for (int round = 0; round < 20000 && prefix.next_seq < SLOTS; round++) {
+        dice = dice * 1664525 + 1013904223;
+        uint64_t seq = (dice >> 16) % SLOTS;
+        if (handed < SLOTS && (dice & 1) != 0) {
+            hand(handed++);
+        } else if (seq < handed) {
+            is_done[seq] = true;
+            (void)ack_prefix_ack(&prefix, seq);
+        }
+        uint64_t expected = 0;
+        while (expected < handed && is_done[expected])
+            expected++;
+        cr_assert_eq(prefix.next_seq, expected, "in round %d", round);
+    }
+    cr_assert_eq(prefix.next_seq, SLOTS);
+}
+
+Test(ack_prefix, stops_before_what_was_returned)
+{
+    for (uint64_t seq = 0; seq < 5; seq++)
+        hand(seq);
+    cr_assert_not(ack_prefix_ack(&prefix, 4));
+    ack_prefix_return(&prefix, 2);
+    for (uint64_t seq = 5; seq < 1000; seq++)
+        hand(seq);
+    cr_assert_leq(prefix.room, 16, "what is behind it costs nothing");
+    for (uint64_t seq = 0; seq < 1000; seq++)
+        (void)ack_prefix_ack(&prefix, seq);
+    cr_assert_eq(prefix.next_seq, 2);
+    ack_prefix_return(&prefix, 2);
+    cr_assert_eq(prefix.next_seq, 2);
+}
+
+Test(ack_prefix, says_so_when_memory_is_short)
+{
+    for (uint64_t seq = 0; seq < 16; seq++)
+        hand(seq);
+    memory.bytes_max = memory.bytes_used;
+    cr_assert_not(ack_prefix_reserve(&prefix, &memory));
+    cr_assert(ack_prefix_ack(&prefix, 0));
+    hand(16);
+    for (uint64_t seq = 1; seq < 17; seq++)
+        cr_assert(ack_prefix_ack(&prefix, seq));
+    cr_assert_eq(prefix.next_seq, 17);
+}

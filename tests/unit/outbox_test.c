@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* outbox_test.c -- batches: how large they get, when they are sent, how long they stay. */
+#include "libbus/session/outbox.h"
+
+#include "libbus/base/limits.h"
+
+#include <criterion/criterion.h>
+
+static struct memory memory;
+static struct spares spares;
+static struct outbox outbox;
+static uint8_t zeros[LIMIT_CHUNK_BYTES];
+
+static void init(void)
+{
+    memory_heap_init(&memory, UINT64_MAX);
+    outbox_init(&outbox, &memory, &spares);
+}
+
+static void fini(void)
+{
+    outbox_fini(&outbox);
+    spares_fini(&spares);
+    cr_assert_eq(memory.bytes_used, 0);
+}
+
+TestSuite(outbox, .init = init, .fini = fini);
+
+static void append(size_t bytes)
+{
+    struct frame frame = {.flags = FRAME_VALUE,
+                          .delivery = 1,
+                          .seq = outbox.last,
+                          .reply_to = FRAME_NO_REPLY,
+                          .value = span_of(zeros, bytes)};
+    cr_assert(outbox_append(&outbox, &frame));
+}
+
+/* The next part has frames first..last; it is sent. */
+static size_t expect_sent(uint64_t first, uint64_t last)
+{
+    struct buffer *part = outbox_part(&outbox);
+    cr_assert_not_null(part);
+    cr_assert_eq(outbox_part(&outbox), part, "the same until it is sent");
+    struct batch_reader reader;
+    struct frame frame;
+    uint64_t number = first;
+    cr_assert_eq(batch_reader_init(&reader, buffer_span(part)), WIRE_OK);
+    cr_assert_eq(reader.number, first, "begins with %llu", (unsigned long long)reader.number);
+    while (batch_reader_next(&reader, &frame) == WIRE_OK)
+        cr_assert_eq(frame.seq, number++ - 1);
+    cr_assert_eq(number, last + 1, "ends with %llu", (unsigned long long)number - 1);
+    outbox_part_sent(&outbox);
+    return part->bytes;
+}
+
+Test(outbox, sends_at_once_what_is_there)
+{
+    cr_assert_null(outbox_part(&outbox));
+    append(10);
+    (void)expect_sent(1, 1);
+    cr_assert_null(outbox_part(&outbox));
+    append(10);
+    append(20);
+    (void)expect_sent(2, 3);
+    cr_assert_eq(outbox.bytes, frame_total(10) * 2 + frame_total(20));
+}
+
+Test(outbox, lets_small_frames_fill_a_batch)
+{
+    uint64_t per_batch = (LIMIT_BATCH_BYTES - BATCH_HEADER_BYTES) / frame_total(200);
+    for (uint64_t i = 0; i < 2 * per_batch + 1; i++)
+        append(200);
+    size_t bytes = expect_sent(1, per_batch);
+    cr_assert_leq(bytes, LIMIT_BATCH_BYTES);
+    cr_assert_gt(bytes + frame_total(200), LIMIT_BATCH_BYTES);
+    (void)expect_sent(per_batch + 1, 2 * per_batch);
+}
+
+Test(outbox, lets_large_frames_grow_a_batch_further)
+{
+    uint64_t per_batch =
+        (LIMIT_BULK_BATCH_BYTES - BATCH_HEADER_BYTES) / frame_total(OUTBOX_BULK_FRAME_BYTES);
+    for (uint64_t i = 0; i < per_batch + 1; i++)
+        append(OUTBOX_BULK_FRAME_BYTES);
+    size_t bytes = expect_sent(1, per_batch);
+    cr_assert_leq(bytes, LIMIT_BULK_BATCH_BYTES);
+    cr_assert_gt(bytes, LIMIT_BATCH_BYTES);
+}
+
+Test(outbox, keeps_the_limits_of_a_part)
+{
+    for (int i = 0; i < 3; i++)
+        append(LIMIT_CHUNK_BYTES);
+    cr_assert_leq(expect_sent(1, 1), LIMIT_PART_BYTES); /* two are more than a batch may have */
+    cr_assert_leq(expect_sent(2, 2), LIMIT_PART_BYTES);
+    (void)outbox_accept(&outbox, 2);
+    (void)expect_sent(3, 3);
+    /* A batch of frames without values is bounded by its bytes first, whatever its count. */
+    for (uint32_t i = 0; i < 5000; i++)
+        append(0);
+    (void)outbox_accept(&outbox, 3);
+    cr_assert_leq(expect_sent(4, 3 + (LIMIT_BATCH_BYTES - BATCH_HEADER_BYTES) / frame_total(0)),
+                  LIMIT_BATCH_BYTES);
+}
+
+Test(outbox, waits_for_an_answer_before_it_sends_a_third_batch_that_is_not_full)
+{
+    append(1);
+    (void)expect_sent(1, 1);
+    append(1);
+    (void)expect_sent(2, 2);
+    append(1);
+    cr_assert_not(outbox_is_due(&outbox));
+    cr_assert_null(outbox_part(&outbox));
+    append(1);
+    cr_assert(outbox_accept(&outbox, 1));
+    cr_assert(outbox_is_due(&outbox));
+    (void)expect_sent(3, 4);
+    while (outbox.count < 3)
+        append(200);
+    cr_assert(outbox_is_due(&outbox)); /* a full one does not wait */
+}
+
+Test(outbox, drops_what_is_accepted_whole)
+{
+    for (int i = 0; i < 6; i++)
+        append(8);
+    (void)expect_sent(1, 6);
+    append(8);
+    (void)expect_sent(7, 7);
+    cr_assert(outbox_accept(&outbox, 5));
+    cr_assert_eq(outbox.bytes, 7 * frame_total(8));
+    cr_assert_not_null(outbox_batch(&outbox, 1));
+    cr_assert_null(outbox_batch(&outbox, 2));
+    cr_assert(outbox_accept(&outbox, 6));
+    cr_assert_eq(outbox.bytes, frame_total(8));
+    cr_assert(outbox_accept(&outbox, 3)); /* an old answer */
+    cr_assert_eq(outbox.accepted, 6);
+    cr_assert_not(outbox_accept(&outbox, 8));
+    cr_assert(outbox_accept(&outbox, 7));
+    cr_assert_eq(outbox.bytes, 0);
+}
+
+Test(outbox, sends_again_from_the_first_that_is_not_accepted)
+{
+    for (uint64_t i = 1; i <= 4; i++) {
+        append(8);
+        append(8);
+        (void)expect_sent(2 * i - 1, 2 * i);
+        (void)outbox_accept(&outbox, i <= 2 ? 2 * i : 4);
+    }
+    append(8);
+    outbox_rewind(&outbox);
+    cr_assert_eq(outbox.sent, 4);
+    cr_assert(outbox_accept(&outbox, 5)); /* half of a batch: it is sent whole */
+    (void)expect_sent(5, 6);
+    (void)expect_sent(7, 8);
+    cr_assert(outbox_accept(&outbox, 8));
+    (void)expect_sent(9, 9);
+}
+
+Test(outbox, takes_back_to_any_point)
+{
+    uint64_t per_batch = (LIMIT_BATCH_BYTES - BATCH_HEADER_BYTES) / frame_total(200);
+    for (int is_open = 0; is_open < 2; is_open++)
+        for (uint64_t more = 0; more <= 3 * per_batch; more += per_batch / 2) {
+            struct outbox_point before = outbox_point(&outbox);
+            for (int i = 0; i < is_open * 3; i++)
+                append(200);
+            struct outbox_point point = outbox_point(&outbox);
+            cr_assert_eq(point.is_open, is_open);
+            for (uint64_t i = 0; i < more; i++)
+                append(200);
+            outbox_back(&outbox, point);
+            cr_assert_eq(outbox.last, point.last);
+            cr_assert_eq(outbox.bytes, point.bytes);
+            append(200);
+            (void)expect_sent(point.last + 1 - 3 * (uint64_t)is_open, point.last + 1);
+            cr_assert(outbox_accept(&outbox, point.last + 1));
+            cr_assert_eq(outbox.bytes, 0);
+            cr_assert_eq(before.count, 0);
+        }
+}
+
+Test(outbox, says_so_when_memory_is_short)
+{
+    memory.bytes_max = 0;
+    struct frame frame = {.flags = FRAME_VALUE, .delivery = 1};
+    cr_assert_not(outbox_append(&outbox, &frame));
+    cr_assert_eq(outbox.last, 0);
+    cr_assert_eq(outbox.bytes, 0);
+    cr_assert_null(outbox_part(&outbox));
+    memory.bytes_max = UINT64_MAX;
+    append(1);
+    (void)expect_sent(1, 1);
+}
