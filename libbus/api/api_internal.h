@@ -97,7 +97,7 @@ struct topic_cache_entry {
 
 /* Room to encode one error, set aside because failing a slot must not fail. */
 struct error_encoder {
-    struct error_record records[LIMIT_ERROR_RECORDS + 1];
+    struct error_record records[LIMIT_ERROR_GIVEN];
     uint8_t bytes[LIMIT_ERROR_BYTES];
     char id[LIMIT_ERROR_ID_BYTES];
 };

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* error_wire.c -- bus_error objects from the wire and onto it, and the identity the bus gives them.
  *
- * A chain too large for the wire keeps its head, its roots and what is nearest to the head; a
- * record whose causes were left out points to the nearest kept ones below, and counts the rest. */
+ * The wire takes flat records, each before its causes, and leaves out what has no room
+ * (libbus/wire/error.h); here a graph becomes records, and records become a graph again. */
 #include "libbus/api/api_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "libbus/base/must.h"
 #include "libbus/base/utf8.h"
 
 /* ---- identity -------------------------------------------------------------------------------- */
@@ -156,25 +157,13 @@ struct bus_error *error_from_wire(struct span bytes)
 
 /* ---- onto the wire --------------------------------------------------------------------------- */
 
-/* How much of a chain is kept, tried one after the other until it fits LIMIT_ERROR_BYTES. */
-struct level {
-    uint32_t records;
-    size_t stack_bytes;
-    size_t message_bytes;
-};
-static const struct level levels[] = {
-    {LIMIT_ERROR_RECORDS, LIMIT_ERROR_STACK_BYTES, LIMIT_ERROR_MESSAGE_BYTES},
-    {LIMIT_ERROR_RECORDS, 1024, 1024},
-    {24, 256, 512},
-    {8, 0, 256},
-};
+_Static_assert(ERROR_WALK_MAX + 1 <= LIMIT_ERROR_GIVEN,
+               "a walk and the root beyond it are encoded");
 
-enum { NOT_KEPT = UINT16_MAX };
 struct plan {
     struct error_walk walk;
-    uint16_t order[ERROR_WALK_MAX];    /* walked errors, each before its causes */
-    uint16_t position[ERROR_WALK_MAX]; /* among the records, or NOT_KEPT */
-    uint8_t is_seen[ERROR_WALK_MAX];
+    uint16_t position[ERROR_WALK_MAX]; /* of each walked error among the records */
+    bool is_seen[ERROR_WALK_MAX];
     uint16_t stack[ERROR_WALK_MAX];
     uint8_t next_cause[ERROR_WALK_MAX];
 };
@@ -204,105 +193,48 @@ static void put_in_order(struct plan *plan)
     const struct error_walk *walk = &plan->walk;
     uint32_t depth = 0;
     uint32_t left = walk->count;
-    memset(plan->is_seen, 0, walk->count);
+    memset(plan->is_seen, 0, walk->count * sizeof plan->is_seen[0]);
     memset(plan->next_cause, 0, walk->count);
     plan->stack[depth++] = 0;
-    plan->is_seen[0] = 1;
+    plan->is_seen[0] = true;
     while (depth > 0) {
         uint16_t now = plan->stack[depth - 1];
         if (plan->next_cause[now] == wire_cause_count(walk->items[now])) {
-            plan->order[--left] = now;
+            plan->position[now] = (uint16_t)--left;
             depth--;
             continue;
         }
         uint32_t cause = index_of(walk, wire_cause(walk->items[now], plan->next_cause[now]++));
         if (cause < walk->count && !plan->is_seen[cause]) {
-            plan->is_seen[cause] = 1;
+            plan->is_seen[cause] = true;
             plan->stack[depth++] = (uint16_t)cause;
         }
     }
 }
 
-/* Marks what is kept (0) and gives it its place among the records; the root, should it lie beyond
- * the walk, comes after all.  Returns the number of records without that root. */
-static uint32_t choose(struct plan *plan, uint32_t records_max, const struct bus_error *root)
-{
-    const struct error_walk *walk = &plan->walk;
-    uint32_t kept = 0;
-    uint32_t root_index = index_of(walk, root);
-    uint32_t room = records_max - 1; /* one for the root */
-    uint32_t near = walk->count <= records_max ? walk->count : room - room / 4;
-    for (uint32_t i = 0; i < walk->count; i++)
-        plan->position[i] = NOT_KEPT;
-    for (; kept < near; kept++)
-        plan->position[kept] = 0;
-    for (uint32_t i = near; i < walk->count && kept < room; i++) {
-        if (walk->items[i]->cause_count == 0 && i != root_index) {
-            plan->position[i] = 0;
-            kept++;
-        }
-    }
-    if (root_index < walk->count)
-        plan->position[root_index] = 0;
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < walk->count; i++) {
-        if (plan->position[plan->order[i]] == 0)
-            plan->position[plan->order[i]] = (uint16_t)count++;
-    }
-    return count;
-}
-
-static void add_cause_index(struct error_record *record, uint32_t position)
+static void add_cause(struct error_record *record, uint32_t position)
 {
     for (uint32_t i = 0; i < record->cause_count; i++) {
         if (record->causes[i] == position)
             return;
     }
-    if (record->cause_count < LIMIT_ERROR_CAUSES)
-        record->causes[record->cause_count++] = position;
-    else
-        record->left_out++;
+    record->causes[record->cause_count++] = position;
 }
 
-/* Points a record to the nearest kept ones below it. */
-static void link_causes(struct plan *plan, uint32_t index, uint32_t root_position,
+/* What lies beyond the walk is left out, but for the root, which is the last record then. */
+static void link_causes(const struct plan *plan, const struct bus_error *error,
                         struct error_record *record)
 {
-    const struct error_walk *walk = &plan->walk;
-    uint32_t depth = 0;
-    memset(plan->is_seen, 0, walk->count);
-    plan->stack[depth++] = (uint16_t)index;
-    plan->is_seen[index] = 1;
-    while (depth > 0) {
-        const struct bus_error *now = walk->items[plan->stack[--depth]];
-        record->left_out += now->cause_count - wire_cause_count(now);
-        for (uint32_t i = 0; i < wire_cause_count(now); i++) {
-            uint32_t cause = index_of(walk, wire_cause(now, i));
-            if (cause == walk->count) {
-                add_cause_index(record, root_position);
-                record->left_out++;
-            } else if (plan->position[cause] != NOT_KEPT) {
-                add_cause_index(record, plan->position[cause]);
-            } else if (!plan->is_seen[cause]) {
-                plan->is_seen[cause] = 1;
-                plan->stack[depth++] = (uint16_t)cause;
-                record->left_out++;
-            }
-        }
+    record->left_out += error->cause_count - wire_cause_count(error);
+    for (uint32_t i = 0; i < wire_cause_count(error); i++) {
+        const struct bus_error *cause = wire_cause(error, i);
+        uint32_t index = index_of(&plan->walk, cause);
+        add_cause(record, index < plan->walk.count ? plan->position[index] : plan->walk.count);
+        record->left_out += index == plan->walk.count && cause != plan->walk.items[0]->root;
     }
 }
 
-static struct span shortened(const char *text, size_t bytes_max, uint64_t *is_cut)
-{
-    struct span span = span_text(text);
-    if (span.bytes <= bytes_max)
-        return span;
-    *is_cut = 1;
-    return span_of(text, utf8_cut(text, bytes_max));
-}
-
-static void fill(struct error_record *record, const struct bus_error *error,
-                 const struct level *level)
+static void fill(struct error_record *record, const struct bus_error *error)
 {
     const struct error_identity *identity =
         atomic_load_explicit(&error->identity, memory_order_acquire);
@@ -310,8 +242,8 @@ static void fill(struct error_record *record, const struct bus_error *error,
     record->kind = error->kind == ERROR_LOCAL ? (uint64_t)ERROR_APPLICATION : error->kind;
     record->type = span_text(error->type);
     record->is_cut = error->is_cut;
-    record->message = shortened(error->message, level->message_bytes, &record->is_cut);
-    record->stacktrace = shortened(error->stacktrace, level->stack_bytes, &record->is_cut);
+    record->message = span_text(error->message);
+    record->stacktrace = span_text(error->stacktrace);
     record->blames = span_text(error->blames);
     record->code = error->code;
     record->recoverable = error->recoverable;
@@ -338,22 +270,21 @@ static void fill(struct error_record *record, const struct bus_error *error,
     record->wall_ns = identity->wall_ns;
 }
 
-static uint32_t fill_all(struct plan *plan, struct error_record *records,
-                         const struct bus_error *error, const struct level *level)
+/* The whole chain as records; returns how many. */
+static uint32_t fill_all(struct plan *plan, const struct bus_error *error,
+                         struct error_record *records)
 {
-    uint32_t count = choose(plan, level->records, error->root);
-    uint32_t root = index_of(&plan->walk, error->root);
-    bool is_root_beyond = root == plan->walk.count;
+    error_walk(&plan->walk, error, LIMIT_ERROR_CAUSES);
+    put_in_order(plan);
     for (uint32_t i = 0; i < plan->walk.count; i++) {
-        if (plan->position[i] == NOT_KEPT)
-            continue;
         struct error_record *record = &records[plan->position[i]];
-        fill(record, plan->walk.items[i], level);
-        link_causes(plan, i, is_root_beyond ? count : plan->position[root], record);
+        fill(record, plan->walk.items[i]);
+        link_causes(plan, plan->walk.items[i], record);
     }
-    if (is_root_beyond)
-        fill(&records[count++], error->root, level);
-    return count;
+    if (index_of(&plan->walk, error->root) < plan->walk.count)
+        return plan->walk.count;
+    fill(&records[plan->walk.count], error->root);
+    return plan->walk.count + 1;
 }
 
 /* Who and when, for a head that could not be given an identity of its own. */
@@ -386,20 +317,12 @@ struct span error_to_wire(struct bus *bus, const struct bus_error *error, const 
         error = own != NULL ? own : &error_no_memory;
     }
     error_stamp(bus, error, topic, seq);
-    error_walk(&plan.walk, error, LIMIT_ERROR_CAUSES);
-    put_in_order(&plan);
-    enum wire_err err = WIRE_FULL;
-    for (size_t i = 0; i < sizeof levels / sizeof levels[0] && err != WIRE_OK; i++) {
-        uint32_t count = fill_all(&plan, encoder->records, error, &levels[i]);
-        stamp_record(bus, &encoder->records[0], encoder, topic, seq);
-        err = error_encode(encoder->records, count, encoder->bytes, sizeof encoder->bytes, &bytes);
-    }
-    if (err != WIRE_OK) { /* the head alone, without what it says: names and numbers always fit */
-        encoder->records[0].cause_count = 0;
-        encoder->records[0].message = SPAN_NONE;
-        encoder->records[0].stacktrace = SPAN_NONE;
-        err = error_encode(encoder->records, 1, encoder->bytes, sizeof encoder->bytes, &bytes);
-    }
+    uint32_t count = fill_all(&plan, error, encoder->records);
+    stamp_record(bus, &encoder->records[0], encoder, topic, seq);
+    enum wire_err err =
+        error_encode(encoder->records, count, encoder->bytes, sizeof encoder->bytes, &bytes);
+    must(err ==
+         WIRE_OK); /* texts were mended and cut when they came in, and the head always fits */
     bus_error_unref(&own);
-    return err == WIRE_OK ? span_of(encoder->bytes, bytes) : SPAN_NONE;
+    return span_of(encoder->bytes, bytes);
 }

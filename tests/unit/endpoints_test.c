@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* endpoints_test.c -- lists of endpoints: what is let in, in which order they are tried. */
+#include "libbus/api/api_internal.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct endpoints endpoints;
+
+static enum bus_err read_list(const char *list)
+{
+    struct bus_error *error = NULL;
+    enum bus_err err = endpoints_read(&endpoints, list, &error);
+    cr_expect_eq(err != BUS_OK, error != NULL);
+    if (error != NULL)
+        cr_expect_gt(strlen(bus_error_message(error)), 10, "no sentence");
+    bus_error_unref(&error);
+    return err;
+}
+
+Test(endpoints, are_let_in_if_they_are_well_formed)
+{
+    static const char *const good[] = {
+        "tcp://127.0.0.1:1", "tcp://host.example:65535",    "tcp://[::1]:7370",
+        "ipc:///tmp/x",      " tcp://a:1 , ipc://relative", "tcp://eth0;10.0.0.1:7370",
+        "inproc://name",
+    };
+    static const char *const bad[] = {
+        "",          "tcp://",     "tcp://host", "tcp://:1",    "tcp://h:0",  "tcp://h:65536",
+        "tcp://h:x", "tcp://h:1x", "tcp://h:+1", "tcp://::1:1", "ipc://",     "udp://h:1",
+        "h:1",       "tcp://a:1,", ",tcp://a:1", "inproc://",   "ipc://\xff",
+    };
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
+        cr_expect_eq(read_list(good[i]), BUS_OK, "%s", good[i]);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        cr_expect_eq(read_list(bad[i]), BUS_EINVAL, "%s", bad[i]);
+}
+
+Test(endpoints, come_from_the_environment_if_none_are_given)
+{
+    unsetenv("ERRBUS_SERVER");
+    cr_assert_eq(read_list(NULL), BUS_OK);
+    cr_expect_str_eq(endpoints_next(&endpoints), "tcp://127.0.0.1:7370");
+    setenv("ERRBUS_SERVER", "ipc:///run/errbus", 1);
+    cr_assert_eq(read_list(NULL), BUS_OK);
+    cr_expect_str_eq(endpoints_next(&endpoints), "ipc:///run/errbus");
+    cr_assert_eq(read_list("tcp://given:1"), BUS_OK);
+    cr_expect_str_eq(endpoints_next(&endpoints), "tcp://given:1");
+}
+
+Test(endpoints, are_tried_in_turn)
+{
+    cr_assert_eq(read_list("tcp://a:1, tcp://b:2 ,tcp://c:3"), BUS_OK);
+    cr_expect_str_eq(endpoints_next(&endpoints), "tcp://a:1");
+    cr_expect_str_eq(endpoints_next(&endpoints), "tcp://b:2");
+    cr_expect_str_eq(endpoints_next(&endpoints), "tcp://c:3");
+    cr_expect_str_eq(endpoints_next(&endpoints), "tcp://a:1");
+}
+
+Test(endpoints, are_limited_in_number_and_length)
+{
+    char list[LIMIT_ENDPOINTS * 16 + 16] = "tcp://a:1";
+    for (int count = 1; count <= LIMIT_ENDPOINTS + 1; count++) {
+        cr_expect_eq(read_list(list), count <= LIMIT_ENDPOINTS ? BUS_OK : BUS_EINVAL, "%d", count);
+        size_t bytes = strlen(list);
+        (void)snprintf(list + bytes, sizeof list - bytes, ",tcp://a:1");
+    }
+    char text[LIMIT_ENDPOINT_BYTES + 2];
+    for (size_t bytes = LIMIT_ENDPOINT_BYTES - 1; bytes <= LIMIT_ENDPOINT_BYTES + 1; bytes++) {
+        memset(text, 'h', bytes);
+        memcpy(text, "tcp://", 6);
+        memcpy(text + bytes - 2, ":1", 3);
+        cr_expect_eq(read_list(text), bytes <= LIMIT_ENDPOINT_BYTES ? BUS_OK : BUS_EINVAL);
+    }
+    for (size_t bytes = 106; bytes <= 108; bytes++) {
+        memset(text, 'p', bytes + 6);
+        memcpy(text, "ipc://", 6);
+        text[bytes + 6] = '\0';
+        cr_expect_eq(read_list(text), bytes <= 107 ? BUS_OK : BUS_EINVAL, "%zu", bytes);
+    }
+}
+
+Test(endpoints, say_how_each_did)
+{
+    char text[512];
+    cr_assert_eq(read_list("tcp://a:1,tcp://b:2,tcp://c:3"), BUS_OK);
+    (void)endpoints_next(&endpoints);
+    endpoints.notes[1] = ENDPOINT_CLOSED;
+    endpoints_describe(&endpoints, text, sizeof text);
+    cr_expect_str_eq(text, "tcp://a:1: no answer; tcp://b:2: the connection was refused or closed; "
+                           "tcp://c:3: not tried yet");
+    endpoints_describe(&endpoints, text, 10); /* cut, not overrun */
+    cr_expect_eq(strlen(text), 9);
+}

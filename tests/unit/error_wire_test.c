@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* error_wire_test.c -- errors onto the wire and back: one id, whole chains, what is left out. */
+#include "libbus/api/api_internal.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct bus bus;
+
+/* As much of a membership as errors ask for. */
+static void begin(void)
+{
+    const struct session_options options = {
+        .job = SPAN_NONE,
+        .party = span_of("alice", 5),
+        .heartbeat_ms = 1000,
+        .lost_after_ms = 10000,
+        .grace_ms = 1000,
+        .broker_lost_ms = 30000,
+        .outbox_bytes_max = 1 << 20,
+        .inbox_bytes_max = 1 << 20,
+    };
+    struct session_options own = options;
+    own.job = span_text("train");
+    memory_heap_init(&bus.memory, UINT64_MAX);
+    (void)snprintf(bus.job, sizeof bus.job, "train");
+    (void)snprintf(bus.party, sizeof bus.party, "alice");
+    bus.encoder = calloc(1, sizeof *bus.encoder);
+    cr_assert_not_null(bus.encoder);
+    cr_assert_eq(session_new(&bus.memory, &own, api_now_ns(), &bus.session), CODE_OK);
+}
+
+static void end(void)
+{
+    session_free(&bus.session);
+    free(bus.encoder);
+}
+
+TestSuite(error_wire, .init = begin, .fini = end);
+
+static struct bus_error *over_the_wire(const struct bus_error *error)
+{
+    struct span bytes = error_to_wire(&bus, error, "errbus.abandoned", "alice/w", 7);
+    cr_assert_gt(bytes.bytes, 0);
+    cr_assert_leq(bytes.bytes, LIMIT_ERROR_BYTES);
+    return error_from_wire(bytes);
+}
+
+Test(error_wire, keeps_every_field)
+{
+    uint64_t seq = 0;
+    struct bus_error *sent = bus_error_new("app.x", NULL, "m");
+    cr_assert_eq(bus_error_set_recoverable(sent, 1), BUS_OK);
+    cr_assert_eq(bus_error_set_retry_after(sent, 1500), BUS_OK);
+    cr_assert_eq(bus_error_set_code(sent, 42), BUS_OK);
+    cr_assert_eq(bus_error_set_stacktrace(sent, "at main"), BUS_OK);
+    cr_assert_eq(bus_error_set_blame(sent, "bob"), BUS_OK);
+    struct bus_error *got = over_the_wire(sent);
+    cr_expect_str_eq(bus_error_type(got), "app.x");
+    cr_expect_str_eq(bus_error_message(got), "m");
+    cr_expect_str_eq(bus_error_kind(got), "application");
+    cr_expect_str_eq(bus_error_party(got), "alice");
+    cr_expect_str_eq(bus_error_stacktrace(got), "at main");
+    cr_expect_str_eq(bus_error_blame(got), "bob");
+    cr_expect_str_eq(bus_error_topic(got, &seq), "alice/w");
+    cr_expect_eq(seq, 7);
+    cr_expect_eq(bus_error_recoverable(got), 1);
+    cr_expect_eq(bus_error_retry_after_ms(got), 1500);
+    cr_expect_eq(bus_error_code(got), 42);
+    cr_expect_eq(bus_error_occurred_ns(got), bus_error_occurred_ns(sent));
+    cr_expect_gt(bus_error_pid(got), 0);
+    cr_expect_str_eq(bus_error_id(got), bus_error_id(sent));
+    cr_expect_eq(strncmp(bus_error_id(sent), "train/alice/", 12), 0);
+    bus_error_unref(&sent);
+    bus_error_unref(&got);
+}
+
+Test(error_wire, gives_one_failure_one_id_wherever_it_is_used)
+{
+    struct bus_error *error = bus_error_new("app.x", NULL, "m");
+    struct bus_error *first = over_the_wire(error);
+    struct bus_error *second = over_the_wire(error);
+    struct bus_error *effect = bus_error_new("app.y", first, "m"); /* from the wire, and on */
+    struct bus_error *third = over_the_wire(effect);
+    cr_expect_str_eq(bus_error_id(first), bus_error_id(second));
+    cr_expect_str_eq(bus_error_id(bus_error_root(third)), bus_error_id(error));
+    cr_expect_str_neq(bus_error_id(third), bus_error_id(error));
+    cr_expect_eq(bus_error_set_code(error, 1), BUS_EINVAL); /* the bus has seen it */
+    bus_error_unref(&error);
+    bus_error_unref(&first);
+    bus_error_unref(&second);
+    bus_error_unref(&effect);
+    bus_error_unref(&third);
+}
+
+Test(error_wire, has_a_type_for_what_was_given_up)
+{
+    struct bus_error *got = over_the_wire(NULL);
+    cr_expect_str_eq(bus_error_type(got), "errbus.abandoned");
+    cr_expect_str_eq(bus_error_kind(got), "application");
+    cr_expect_str_neq(bus_error_id(got), "");
+    bus_error_unref(&got);
+    got = over_the_wire(&error_no_memory);
+    cr_expect_str_eq(bus_error_type(got), "errbus.no_memory");
+    cr_expect_str_eq(bus_error_kind(got), "application"); /* it is local no more */
+    cr_expect_str_neq(bus_error_id(got), "");
+    bus_error_unref(&got);
+}
+
+Test(error_wire, keeps_what_two_share_once)
+{
+    struct bus_error *root = bus_error_new("app.root", NULL, "r");
+    struct bus_error *left = bus_error_new("app.left", root, "l");
+    struct bus_error *right = bus_error_new("app.right", root, "r");
+    struct bus_error *top = bus_error_new("app.top", left, "t");
+    cr_assert_eq(bus_error_add_cause(top, right), BUS_OK);
+    cr_assert_eq(bus_error_add_cause(top, root), BUS_OK);
+    struct bus_error *got = over_the_wire(top);
+    cr_expect_str_eq(bus_error_type(bus_error_cause_at(got, 0)), "app.left");
+    cr_expect_str_eq(bus_error_type(bus_error_cause_at(got, 1)), "app.right");
+    cr_expect_eq(bus_error_cause_at(got, 2), bus_error_cause(bus_error_cause_at(got, 0)));
+    cr_expect_eq(bus_error_cause_at(got, 2), bus_error_cause(bus_error_cause_at(got, 1)));
+    cr_expect_eq(bus_error_cause_at(got, 2), bus_error_root(got));
+    bus_error_unref(&root);
+    bus_error_unref(&left);
+    bus_error_unref(&right);
+    bus_error_unref(&top);
+    bus_error_unref(&got);
+}
+
+/* A chain of so many, the root's message so long; the caller's. */
+static struct bus_error *chain_of(unsigned count, size_t message_bytes)
+{
+    char *message = calloc(1, message_bytes + 1);
+    memset(message, 'm', message_bytes);
+    struct bus_error *chain = bus_error_new("app.root", NULL, "%s", message);
+    for (unsigned i = 1; i < count; i++) {
+        struct bus_error *next = bus_error_new("app.link", chain, "%s", message);
+        bus_error_unref(&chain);
+        chain = next;
+    }
+    free(message);
+    return chain;
+}
+
+static unsigned length_of(const struct bus_error *error)
+{
+    unsigned count = 0;
+    for (; error != NULL; error = bus_error_cause(error))
+        count++;
+    return count;
+}
+
+Test(error_wire, keeps_head_and_root_of_a_chain_of_any_length)
+{
+    static const unsigned lengths[] = {1, 2, 63, 64, 65, 1023, 1024, 1025, 5000};
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        unsigned length = lengths[i];
+        struct bus_error *chain = chain_of(length, 1);
+        struct bus_error *got = over_the_wire(chain);
+        unsigned kept = length_of(got);
+        uint64_t left_out = 0;
+        for (const struct bus_error *at = got; at != NULL; at = bus_error_cause(at))
+            left_out += at->left_out;
+        cr_expect_str_eq(bus_error_type(bus_error_root(got)), "app.root", "of %u", length);
+        cr_expect_str_eq(bus_error_id(got), bus_error_id(chain));
+        cr_expect_leq(kept, (unsigned)LIMIT_ERROR_RECORDS);
+        cr_expect_eq(kept, length <= LIMIT_ERROR_RECORDS ? length : kept);
+        if (length <= 1024)
+            cr_expect_eq(kept + left_out, length, "%u kept, %u left out of %u", kept,
+                         (unsigned)left_out, length);
+        else
+            cr_expect_gt(left_out, 0);
+        bus_error_unref(&chain);
+        bus_error_unref(&got);
+    }
+}
+
+Test(error_wire, leaves_out_the_middle_of_what_is_too_large)
+{
+    struct bus_error *chain = chain_of(LIMIT_ERROR_RECORDS, LIMIT_ERROR_MESSAGE_BYTES);
+    struct bus_error *got = over_the_wire(chain);
+    cr_expect_str_eq(bus_error_type(bus_error_root(got)), "app.root");
+    cr_expect_str_eq(bus_error_message(got), bus_error_message(chain));
+    cr_expect_geq(length_of(got), 8);
+    cr_expect_lt(length_of(got), (unsigned)LIMIT_ERROR_RECORDS);
+    bus_error_unref(&chain);
+    bus_error_unref(&got);
+}
+
+Test(error_wire, lets_sixteen_causes_travel_among_them_the_way_to_the_root)
+{
+    for (unsigned count = 15; count <= 40; count += 5) {
+        struct bus_error *top = bus_error_new("app.top", NULL, "t");
+        for (unsigned i = 0; i < count; i++) {
+            struct bus_error *cause = bus_error_new("app.cause", NULL, "%u", i);
+            bool is_last = i + 1 == count;
+            cause->kind = is_last ? (uint64_t)ERROR_APPLICATION : (uint64_t)ERROR_DEPENDENCY;
+            cr_assert_eq(bus_error_add_cause(top, cause), BUS_OK);
+            bus_error_unref(&cause);
+        }
+        char last[16];
+        (void)snprintf(last, sizeof last, "%u", count - 1);
+        struct bus_error *got = over_the_wire(top);
+        cr_expect_str_eq(bus_error_message(bus_error_root(top)), last);
+        cr_expect_str_eq(bus_error_message(bus_error_root(got)), last, "of %u", count);
+        cr_expect_eq(got->cause_count, count < 16 ? count : 16);
+        cr_expect_eq(got->left_out, count < 16 ? 0 : count - 16);
+        bus_error_unref(&top);
+        bus_error_unref(&got);
+    }
+}
+
+Test(error_wire, makes_something_of_bytes_that_are_no_error)
+{
+    static const uint8_t bytes[] = {0xc1, 0xff, 0x00};
+    for (size_t count = 0; count <= sizeof bytes; count++) {
+        struct bus_error *got = error_from_wire(span_of(bytes, count));
+        cr_expect_str_eq(bus_error_type(got), "errbus.protocol");
+        bus_error_unref(&got);
+    }
+}
