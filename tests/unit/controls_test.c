@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* controls_test.c -- numbered messages: order, answers, saying again. */
+#include "libbus/session/controls.h"
+
+#include "libbus/base/limits.h"
+
+#include <criterion/criterion.h>
+
+static struct memory memory;
+static struct controls controls;
+
+static void init(void)
+{
+    memory_heap_init(&memory, UINT64_MAX);
+    controls_init(&controls, &memory);
+}
+
+static void fini(void)
+{
+    controls_fini(&controls);
+    cr_assert_eq(memory.bytes_used, 0);
+}
+
+TestSuite(controls, .init = init, .fini = fini);
+
+static void append(bool is_question)
+{
+    struct control *control = control_new(&memory, 4);
+    control->bytes = 1;
+    control->is_question = is_question;
+    controls_append(&controls, &control, 0);
+    cr_assert_null(control);
+}
+
+static void expect_next(uint64_t number)
+{
+    struct control *control = controls_next(&controls);
+    cr_assert_not_null(control);
+    cr_assert_eq(control->number, number, "%llu", (unsigned long long)control->number);
+    controls_sent(&controls);
+}
+
+Test(controls, numbers_and_sends_in_order)
+{
+    cr_assert_null(controls_next(&controls));
+    for (int i = 0; i < 3; i++)
+        append(false);
+    cr_assert_eq(controls.last, 3);
+    expect_next(1);
+    append(false);
+    for (uint64_t number = 2; number <= 4; number++)
+        expect_next(number);
+    cr_assert_null(controls_next(&controls));
+    cr_assert_not(controls_accept(&controls, 5));
+    cr_assert(controls_accept(&controls, 2));
+    controls_rewind(&controls);
+    expect_next(3);
+    expect_next(4);
+    cr_assert(controls_accept(&controls, 4));
+    cr_assert(controls_accept(&controls, 1)); /* an old answer */
+    cr_assert_eq(controls.accepted, 4);
+    controls_rewind(&controls);
+    cr_assert_null(controls_next(&controls));
+}
+
+Test(controls, keeps_questions_until_they_are_answered)
+{
+    append(true);
+    append(false);
+    append(true);
+    for (uint64_t number = 1; number <= 3; number++)
+        expect_next(number);
+    cr_assert(controls_accept(&controls, 3));
+    controls_rewind(&controls);
+    for (uint64_t number = 1; number <= 3; number++) /* 2 is said again along with them */
+        expect_next(number);
+    controls_answer(&controls, 3);
+    controls_answer(&controls, 77);
+    controls_rewind(&controls);
+    expect_next(1);
+    controls_answer(&controls, 1);
+    cr_assert_null(controls_next(&controls));
+    cr_assert_null(controls.first);
+}
+
+Test(controls, keeps_an_answered_question_until_it_is_accepted)
+{
+    append(true);
+    expect_next(1);
+    controls_answer(&controls, 1);
+    controls_rewind(&controls);
+    expect_next(1);
+    cr_assert(controls_accept(&controls, 1));
+    cr_assert_null(controls.first);
+}
+
+Test(controls, does_not_drown_the_broker)
+{
+    for (uint64_t i = 0; i < LIMIT_PARKED_OPS; i++)
+        append(false);
+    for (uint64_t number = 1; number <= LIMIT_PARKED_OPS / 2; number++)
+        expect_next(number);
+    cr_assert_null(controls_next(&controls));
+    cr_assert(controls_accept(&controls, 1));
+    expect_next(LIMIT_PARKED_OPS / 2 + 1);
+    cr_assert_null(controls_next(&controls));
+}
+
+Test(controls, hurries)
+{
+    struct control *control = control_new(&memory, 4);
+    control->bytes = 4;
+    controls_append(&controls, &control, 9);
+    cr_assert_eq(controls_next(&controls)->after_upload, 9);
+    controls_hurry(&controls);
+    cr_assert_eq(controls_next(&controls)->after_upload, 0);
+    control = NULL;
+    control_free(&memory, &control);
+    memory.bytes_max = memory.bytes_used;
+    cr_assert_null(control_new(&memory, 4));
+}
