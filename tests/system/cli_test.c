@@ -498,7 +498,7 @@ Test(cli, says_1_where_its_output_cannot_be_written)
     char command[600];
     char program[512];
     run_pub("alice", "w", "x");
-    snprintf(command, sizeof command, "%s sub -s %s -C 1 alice/w >/dev/full",
+    snprintf(command, sizeof command, "'%s' sub -s %s -C 1 alice/w >/dev/full",
              process_path("errbus", program, sizeof program), stage.control);
     const char *const argv[] = {"/bin/sh", "-c", command, NULL};
     cr_assert(process_start(&sub, argv, NULL));
