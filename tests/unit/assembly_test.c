@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* assembly_test.c -- chunks in order, twice, overlapping, and wrong. */
+#include "libbus/session/assembly.h"
+
+#include "libbus/base/limits.h"
+#include "tests/unit/failing_buffers.h"
+
+#include <criterion/criterion.h>
+
+static struct assembly assembly;
+static uint8_t bytes[LIMIT_CHUNK_BYTES + FRAME_CHUNK_PREFIX_BYTES];
+
+static enum assembly_verdict add_marked(uint64_t seq, uint64_t total, uint64_t offset, size_t count,
+                                        unsigned flags)
+{
+    frame_chunk_prefix_write(bytes, total, offset);
+    for (size_t i = 0; i < count; i++)
+        bytes[FRAME_CHUNK_PREFIX_BYTES + i] = (uint8_t)((offset + i) * 3);
+    struct frame frame = {.flags = (uint16_t)(FRAME_CHUNK | flags),
+                          .seq = seq,
+                          .value = span_of(bytes, FRAME_CHUNK_PREFIX_BYTES + count)};
+    return assembly_add(&assembly, &frame, LIMIT_VALUE_BYTES);
+}
+
+static enum assembly_verdict add(uint64_t seq, uint64_t total, uint64_t offset, size_t count)
+{
+    return add_marked(seq, total, offset, count, 0);
+}
+
+static void expect_whole(uint64_t seq, uint64_t total)
+{
+    cr_assert_eq(assembly.seq, seq);
+    cr_assert_eq(assembly.value->bytes, total);
+    cr_assert_eq((uintptr_t)assembly.value->data % 8, 0);
+    for (uint64_t i = 0; i < total; i++)
+        cr_assert_eq(assembly.value->data[i], (uint8_t)(i * 3));
+    assembly_drop(&assembly);
+}
+
+Test(assembly, puts_chunks_together)
+{
+    cr_assert_eq(add(4, 1000, 0, 400), ASSEMBLY_GOES_ON);
+    cr_assert_eq(assembly_offset(&assembly, 4), 400);
+    cr_assert_eq(assembly_offset(&assembly, 5), 0);
+    cr_assert_eq(add(4, 1000, 400, 599), ASSEMBLY_GOES_ON);
+    cr_assert_eq(add_marked(4, 1000, 999, 1, FRAME_LAST_CHUNK), ASSEMBLY_WHOLE);
+    expect_whole(4, 1000);
+    cr_assert_eq(add(5, 1, 0, 1), ASSEMBLY_WHOLE);
+    expect_whole(5, 1);
+}
+
+Test(assembly, takes_what_is_new_of_what_comes_again)
+{
+    cr_assert_eq(add(4, 1000, 0, 400), ASSEMBLY_GOES_ON);
+    cr_assert_eq(add(4, 1000, 0, 400), ASSEMBLY_GOES_ON);
+    cr_assert_eq(add(4, 1000, 100, 200), ASSEMBLY_GOES_ON);
+    cr_assert_eq(assembly_offset(&assembly, 4), 400);
+    cr_assert_eq(add(4, 1000, 300, 500), ASSEMBLY_GOES_ON);
+    cr_assert_eq(assembly_offset(&assembly, 4), 800);
+    cr_assert_eq(add(4, 1000, 0, 1000), ASSEMBLY_WHOLE);
+    expect_whole(4, 1000);
+}
+
+Test(assembly, begins_anew_with_another_slot)
+{
+    cr_assert_eq(add(4, 1000, 0, 400), ASSEMBLY_GOES_ON);
+    cr_assert_eq(add(6, 50, 0, 20), ASSEMBLY_GOES_ON);
+    cr_assert_eq(assembly_offset(&assembly, 4), 0);
+    cr_assert_eq(add(6, 50, 20, 30), ASSEMBLY_WHOLE);
+    expect_whole(6, 50);
+}
+
+Test(assembly, refuses_what_does_not_fit)
+{
+    cr_assert_eq(add(4, 1000, 1, 10), ASSEMBLY_BROKEN); /* not the first */
+    cr_assert_eq(add(4, 0, 0, 0), ASSEMBLY_BROKEN);     /* nothing in it */
+    cr_assert_eq(add(4, 1000, 0, 0), ASSEMBLY_BROKEN);
+    cr_assert_eq(add(4, 10, 0, 11), ASSEMBLY_BROKEN); /* beyond its total */
+    cr_assert_eq(add(4, LIMIT_VALUE_BYTES + 1, 0, 1), ASSEMBLY_BROKEN);
+    cr_assert_eq(add_marked(4, 1000, 0, 10, FRAME_LAST_CHUNK), ASSEMBLY_BROKEN);
+    assembly_drop(&assembly);
+    cr_assert_eq(add(4, 1000, 0, 100), ASSEMBLY_GOES_ON);
+    cr_assert_eq(add(4, 1000, 101, 10), ASSEMBLY_BROKEN); /* a hole */
+    cr_assert_eq(add(4, 1001, 100, 10), ASSEMBLY_BROKEN); /* another total */
+    cr_assert_eq(add(4, 1000, 100, 900), ASSEMBLY_WHOLE); /* what was here stands */
+    expect_whole(4, 1000);
+    struct frame frame = {.flags = FRAME_CHUNK, .value = span_of(bytes, 15)};
+    cr_assert_eq(assembly_add(&assembly, &frame, LIMIT_VALUE_BYTES), ASSEMBLY_BROKEN);
+    frame_chunk_prefix_write(bytes, 1000, 0);
+    frame.value = span_of(bytes, FRAME_CHUNK_PREFIX_BYTES + 1);
+    cr_assert_eq(assembly_add(&assembly, &frame, 999),
+                 ASSEMBLY_BROKEN); /* more than the job takes */
+    cr_assert_eq(assembly_add(&assembly, &frame, 1000), ASSEMBLY_GOES_ON);
+    assembly_drop(&assembly);
+}
+
+Test(assembly, says_so_when_memory_is_short)
+{
+    buffers_left = 0;
+    cr_assert_eq(add(4, LIMIT_VALUE_BYTES, 0, 10), ASSEMBLY_NO_MEMORY);
+    cr_assert_null(assembly.value);
+    buffers_left = UINT64_MAX;
+    cr_assert_eq(add(5, 100, 0, 10), ASSEMBLY_GOES_ON);
+    assembly_drop(&assembly);
+}

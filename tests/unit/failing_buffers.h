@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* failing_buffers.h -- for tests: buffers that are not to be had from some time on.
+ *
+ * Defines what libbus/base/buffer_heap.c defines; so that file is not fetched from the archive. */
+#ifndef TESTS_UNIT_FAILING_BUFFERS_H
+#define TESTS_UNIT_FAILING_BUFFERS_H
+
+#include "libbus/base/buffer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* So many more are made; then none, until it is set anew. */
+static uint64_t buffers_left = UINT64_MAX;
+
+static void failing_release(struct buffer *buffer)
+{
+    free(buffer);
+}
+
+struct buffer *buffer_new(size_t room)
+{
+    if (buffers_left == 0)
+        return NULL;
+    buffers_left -= buffers_left != UINT64_MAX;
+    struct buffer *buffer = malloc(sizeof *buffer + 8 + room);
+    if (buffer == NULL)
+        return NULL;
+    atomic_init(&buffer->refs, 1);
+    buffer->data = (uint8_t *)(((uintptr_t)(buffer + 1) + 7) / 8 * 8);
+    buffer->bytes = 0;
+    buffer->room = room;
+    buffer->release = failing_release;
+    buffer->owner = NULL;
+    return buffer;
+}
+
+struct buffer *buffer_copy(struct span bytes)
+{
+    struct buffer *buffer = buffer_new(bytes.bytes);
+    if (buffer == NULL)
+        return NULL;
+    if (bytes.bytes > 0)
+        memcpy(buffer->data, bytes.data, bytes.bytes);
+    buffer->bytes = bytes.bytes;
+    return buffer;
+}
+
+#endif
