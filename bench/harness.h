@@ -2,8 +2,8 @@
 /* harness.h -- what the questions have in common: roles as processes, samples, a table for people,
  * a line of JSON for later.
  *
- * A question is a program that starts itself again in its roles ("publish", "subscribe" ...), each a
- * process.  A role says "ready", is told to go by a line, and says "done NUMBER...". */
+ * A question is a program that starts itself again in its roles ("publish", "subscribe" ...), each
+ * a process.  A role says "ready", is told to go by a line, and says "done NUMBER...". */
 #ifndef BENCH_HARNESS_H
 #define BENCH_HARNESS_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* kill_bench.c -- how long from kill -9 of a party to its loss raised at who waits for its slots,
- * beyond the reconnect grace: the first of them and the last, with one open slot and with 10,000. */
+ * beyond the reconnect grace: the first of them and the last, with one open slot and with
+ * 10,000. */
 #include "bench/harness.h"
 
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* latency_bench.c -- how long a value is on its way, one way, at a low rate: 256 bytes, a thousand a
- * second, from bus_publish() to the return of bus_sub_recv(), beside a plain libzmq proxy.
+/* latency_bench.c -- how long a value is on its way, one way, at a low rate: 256 bytes, a thousand
+ * a second, from bus_publish() to the return of bus_sub_recv(), beside a plain libzmq proxy.
  *
  * Both ends read the same monotonic clock. */
 #include "bench/harness.h"

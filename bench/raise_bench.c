@@ -2,7 +2,8 @@
 /* raise_bench.c -- how long from bus_slot_fail() to the error raised at who waits for the slot, and
  * to its event on the control channel; idle, and while another topic saturates the broker.
  *
- * The error carries the moment of its failure as its code; all processes read one monotonic clock. */
+ * The error carries the moment of its failure as its code; all processes read one monotonic
+ * clock. */
 #include "bench/harness.h"
 
 #include <bus/tap.h>
@@ -156,7 +157,7 @@ static int drain(char **words)
     return 0;
 }
 
-/* ---- one run ---------------------------------------------------------------------------------- */
+/* ---- one run ------------------------------------------------------------------------------- */
 
 enum place { IN_PLACE, ON_TAP, PLACES };
 struct raised {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* throughput_bench.c -- how many values a second go from one publisher through the broker to each of
- * its subscribers, beside a plain libzmq proxy that does the same work.
+/* throughput_bench.c -- how many values a second go from one publisher through the broker to each
+ * of its subscribers, beside a plain libzmq proxy that does the same work.
  *
  * Publisher, broker and subscribers are processes.  The two systems take turns, run by run.  A rate
  * is that of the slowest subscriber, from a tenth of its values on to the last. */
@@ -97,7 +97,7 @@ static int subscribe(char **words)
     return 0;
 }
 
-/* ---- one run ---------------------------------------------------------------------------------- */
+/* ---- one run ------------------------------------------------------------------------------- */
 
 static double rate_of(struct process *readers, size_t reader_count, uint64_t count)
 {

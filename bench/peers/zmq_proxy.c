@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* zmq_proxy.c -- what Errbus is measured against: a plain XSUB/XPUB proxy of libzmq, with a publisher
- * and subscribers that do the same work.  Nothing is acknowledged, kept, or told of a failure.
+/* zmq_proxy.c -- what Errbus is measured against: a plain XSUB/XPUB proxy of libzmq, with a
+ * publisher and subscribers that do the same work.  Nothing is acknowledged, kept, or told of a
+ * failure.
  *
  * Nobody drops (ZMQ_XPUB_NODROP): a full queue holds back whoever fills it, as in Errbus. */
 #include "bench/harness.h"

@@ -12,7 +12,8 @@
 
 #include <string.h>
 
-/* Beats without a call after which it was us who stood still: the library's thread calls at each. */
+/* Beats without a call after which it was us who stood still: the library's thread calls at
+ * each. */
 enum { STANDSTILL_BEATS = 5 };
 
 /* ---- periods -------------------------------------------------------------------------------- */

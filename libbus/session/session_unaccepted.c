@@ -2,8 +2,8 @@
 /* session_unaccepted.c -- what becomes of values that were not accepted when this incarnation was
  * declared over: each is a refusal, so that none is lost in silence.
  *
- * A value whose acceptance was on its way to us just then may stand all the same; that it does is for
- * its readers to see, not for a party whose life is over. */
+ * A value whose acceptance was on its way to us just then may stand all the same; that it does is
+ * for its readers to see, not for a party whose life is over. */
 #include "libbus/session/session_internal.h"
 
 static void refuse(struct session *session, uint32_t number, uint64_t seq)
@@ -42,8 +42,7 @@ void session_refuse_unaccepted(struct session *session)
     struct buffer *part;
     for (uint32_t i = 0; (part = outbox_batch(&session->outbox, i)) != NULL; i++)
         refuse_batch(session, buffer_span(part));
-    LIST_EACH(link, &session->uploads.items)
-    {
+    LIST_EACH(link, &session->uploads.items) {
         const struct upload *upload = LIST_OWNER(link, struct upload, link);
         refuse(session, upload->topic, upload->seq);
     }

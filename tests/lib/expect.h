@@ -15,7 +15,8 @@
 
 /* What must come has come by then: a bound against hanging, not a measurement. */
 #define SOON_MS INT64_C(20000)
-/* Most of what the bus does at once takes some ms; at least ten times that, with a loaded machine. */
+/* Most of what the bus does at once takes some ms; at least ten times that, with a loaded
+ * machine. */
 #define AT_ONCE_MS INT64_C(2000)
 
 /* The broker of the running test; test files name stage_open and stage_close as init and fini. */

@@ -33,8 +33,8 @@ int64_t test_now_ms(void)
 
 /* ---- starting ---------------------------------------------------------------------------------*/
 
-/* The build puts errbusd into broker/, errbus and fedavg into clients/, the rest into tests/, and us
- * into tests/ or bench/. */
+/* The build puts errbusd into broker/, errbus and fedavg into clients/, the rest into tests/, and
+ * us into tests/ or bench/. */
 static bool path_beside_us(const char *program, char *path, size_t bytes)
 {
     static const char *const folders[] = {"broker", "clients", "tests", "bench"};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* fedavg_test.c -- the worked example on real data, with each way to fail, and the demonstration. */
+/* fedavg_test.c -- the worked example on real data, with each way to fail, and the
+ * demonstration. */
 #include "tests/lib/expect.h"
 
 #include <criterion/criterion.h>
@@ -127,7 +128,8 @@ Test(fedavg, goes_on_without_weights_that_are_no_numbers)
     expect_going_on("nan", 0, "round 2 lacks silo-2: ", "round 3: 3 of 3 silos");
 }
 
-/* With too few left the error travels: to the aggregator, and from it to who waits for the model. */
+/* With too few left the error travels: to the aggregator, and from it to who waits for the
+ * model. */
 Test(fedavg, fails_for_all_when_too_few_are_left)
 {
     struct run run;
