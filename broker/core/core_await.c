@@ -68,7 +68,8 @@ static void answer_gone(struct core *core, struct await *await)
 
 void await_settled(struct core *core, struct list *awaits, struct slot_entry *entry)
 {
-    LIST_EACH(link, awaits) answer_entry(core, LIST_OWNER(link, struct await, link), entry);
+    LIST_EACH(link, awaits)
+        answer_entry(core, LIST_OWNER(link, struct await, link), entry);
 }
 
 /* Behind those for smaller or the same numbers; they mostly come in order. */
@@ -132,11 +133,9 @@ static struct failure *never(struct core *core, struct party *party, struct fail
 void await_never(struct core *core, struct party *party, struct failure *failure)
 {
     struct failure *why = NULL;
-    LIST_EACH(topic_link, &party->topics)
-    {
+    LIST_EACH(topic_link, &party->topics) {
         struct topic *topic = LIST_OWNER(topic_link, struct topic, party_link);
-        LIST_EACH(link, &topic->unpromised)
-        {
+        LIST_EACH(link, &topic->unpromised) {
             if (why == NULL)
                 why = never(core, party, failure);
             answer_failed(core, LIST_OWNER(link, struct await, link), why);

@@ -194,8 +194,7 @@ void failure_unref(struct core *core, struct failure *failure)
 
 void failure_bury(struct core *core)
 {
-    LIST_EACH(link, &core->graves)
-    {
+    LIST_EACH(link, &core->graves) {
         struct failure *failure = LIST_OWNER(link, struct failure, grave);
         list_remove(link);
         if (failure->refs > 0)

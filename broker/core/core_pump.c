@@ -156,8 +156,7 @@ static void take_off(struct sub *sub, struct route *route, uint64_t end_seq, uin
 /* An end that is due holds back what its party's next life wrote, so that it comes in between. */
 static uint64_t route_limit(const struct sub *sub, const struct topic *topic)
 {
-    LIST_EACH(link, &sub->endings)
-    {
+    LIST_EACH(link, &sub->endings) {
         const struct ending *ending = LIST_OWNER(link, struct ending, link);
         if (!ending->is_sent && ending->party == topic->writer)
             return topic_end_of(topic, ending->incarnation);
@@ -272,13 +271,12 @@ static enum pumped pump_ending(struct core *core, struct sub *sub)
 {
     struct ending *ending = NULL;
     LIST_EACH(link, &sub->endings)
-    if (ending == NULL && !LIST_OWNER(link, struct ending, link)->is_sent)
-        ending = LIST_OWNER(link, struct ending, link);
+        if (ending == NULL && !LIST_OWNER(link, struct ending, link)->is_sent)
+            ending = LIST_OWNER(link, struct ending, link);
     if (ending == NULL)
         return PUMP_NOTHING;
     struct party *party = ending->party;
-    LIST_EACH(link, &party->topics)
-    {
+    LIST_EACH(link, &party->topics) {
         const struct topic *topic = LIST_OWNER(link, struct topic, party_link);
         uint32_t id;
         if (id_map_get(&sub->route_ids, topic->id, &id) &&

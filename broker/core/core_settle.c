@@ -248,7 +248,7 @@ static void parked_free(struct core *core, struct session *session, struct parke
 void parked_free_all(struct core *core, struct session *session)
 {
     LIST_EACH(link, &session->parked)
-    parked_free(core, session, LIST_OWNER(link, struct parked, link));
+        parked_free(core, session, LIST_OWNER(link, struct parked, link));
 }
 
 uint64_t settle_control_number(const struct session *session)

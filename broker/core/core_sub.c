@@ -55,7 +55,8 @@ void route_ready(struct core *core, struct route *route)
 
 void sub_ready(struct core *core, struct sub *sub)
 {
-    LIST_EACH(link, &sub->routes) route_ready(core, LIST_OWNER(link, struct route, sub_link));
+    LIST_EACH(link, &sub->routes)
+        route_ready(core, LIST_OWNER(link, struct route, sub_link));
     mark_sub(core, sub);
 }
 
@@ -123,9 +124,9 @@ void sub_rewind(struct core *core, struct sub *sub)
     sub->sent_bytes = 0;
     sub->taken_bytes = 0;
     sub->flight_count = 0;
-    LIST_EACH(link, &sub->endings) LIST_OWNER(link, struct ending, link)->is_sent = false;
-    LIST_EACH(link, &sub->routes)
-    {
+    LIST_EACH(link, &sub->endings)
+        LIST_OWNER(link, struct ending, link)->is_sent = false;
+    LIST_EACH(link, &sub->routes) {
         struct route *route = LIST_OWNER(link, struct route, sub_link);
         route->next_seq = route->taken_seq;
         route->chunk_offset = 0;
@@ -158,7 +159,7 @@ static void add_ending(struct core *core, struct sub *sub, struct party *party,
 void sub_ended(struct core *core, struct party *party, struct failure *failure)
 {
     LIST_EACH(link, &party->watches)
-    add_ending(core, LIST_OWNER(link, struct watch, party_link)->sub, party, failure);
+        add_ending(core, LIST_OWNER(link, struct watch, party_link)->sub, party, failure);
 }
 
 static bool add_watch(struct core *core, struct sub *sub, struct span party_name)
@@ -167,8 +168,8 @@ static bool add_watch(struct core *core, struct sub *sub, struct span party_name
     if (party == NULL)
         return false;
     LIST_EACH(link, &sub->watches)
-    if (LIST_OWNER(link, struct watch, sub_link)->party == party)
-        return true;
+        if (LIST_OWNER(link, struct watch, sub_link)->party == party)
+            return true;
     struct watch *watch = memory_take(core->memory, sizeof *watch);
     if (watch == NULL)
         return false;
@@ -225,8 +226,7 @@ static bool add_pattern(struct core *core, struct sub *sub, struct span pattern)
     sub->pattern_count += 1;
     if (!span_keep(core, pattern, &sub->patterns[sub->pattern_count - 1]))
         return false;
-    LIST_EACH(link, &sub->job->topic_list)
-    {
+    LIST_EACH(link, &sub->job->topic_list) {
         if (link == &sub->job->trim_at)
             continue;
         struct topic *topic = LIST_OWNER(link, struct topic, job_link);
@@ -290,21 +290,19 @@ static bool attach(struct core *core, struct session *session, struct sub *sub,
 /* A durable name goes on at its last acknowledgement. */
 static void take_over(struct core *core, struct sub *sub)
 {
-    LIST_EACH(link, &sub->routes)
-    {
+    LIST_EACH(link, &sub->routes) {
         struct route *route = LIST_OWNER(link, struct route, sub_link);
         route->taken_seq = route->acked_seq;
     }
     sub_rewind(core, sub);
     LIST_EACH(link, &sub->routes)
-    topic_update(core, LIST_OWNER(link, struct route, sub_link)->topic);
+        topic_update(core, LIST_OWNER(link, struct route, sub_link)->topic);
     sub_ready(core, sub);
 }
 
 static struct sub *find_durable(const struct party *party, struct span name)
 {
-    LIST_EACH(link, &party->durables)
-    {
+    LIST_EACH(link, &party->durables) {
         struct sub *sub = LIST_OWNER(link, struct sub, durable_link);
         if (span_equal(sub->name, name))
             return sub;
@@ -331,7 +329,7 @@ static const char *complaint(const struct session *session, const struct msg_sub
 }
 
 static void open_durable(struct core *core, struct session *session, struct sub *sub,
-                         const struct msg_subscribe *msg)
+                         const struct msg_subscribe *msg, bool is_again)
 {
     uint32_t number = (uint32_t)msg->sub;
     if (sub->session != NULL)
@@ -340,7 +338,7 @@ static void open_durable(struct core *core, struct session *session, struct sub 
     else if (sub->pattern_count == 0 || !span_equal(sub->patterns[0], msg->pattern))
         answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_DURABLE_DIFFERS,
                "the durable name exists with another pattern");
-    else if (!attach(core, session, sub, msg))
+    else if (is_again || !attach(core, session, sub, msg)) /* refused then, or closed since */
         answer(core, session, msg->number, number, CODE_EFULL, ERROR_TYPE_NO_MEMORY,
                "the broker is short of memory");
     else {
@@ -349,7 +347,8 @@ static void open_durable(struct core *core, struct session *session, struct sub 
     }
 }
 
-void sub_open(struct core *core, struct session *session, const struct msg_subscribe *msg)
+void sub_open(struct core *core, struct session *session, const struct msg_subscribe *msg,
+              bool is_again)
 {
     const char *type;
     uint32_t number = (uint32_t)msg->sub;
@@ -365,10 +364,11 @@ void sub_open(struct core *core, struct session *session, const struct msg_subsc
     }
     struct sub *sub = msg->name.bytes > 0 ? find_durable(session->party, msg->name) : NULL;
     if (sub != NULL) {
-        open_durable(core, session, sub, msg);
+        open_durable(core, session, sub, msg, is_again);
         return;
     }
-    sub = sub_new(core, session, msg);
+    /* What came before and is not there was refused, or is closed: it does not come to life. */
+    sub = is_again ? NULL : sub_new(core, session, msg);
     if (sub == NULL || !attach(core, session, sub, msg) || !add_pattern(core, sub, msg->pattern)) {
         if (sub != NULL)
             sub_free(core, sub);
@@ -384,8 +384,11 @@ void sub_add(struct core *core, struct session *session, const struct msg_sub_ad
 {
     uint32_t number = (uint32_t)msg->sub;
     struct sub *sub = sub_find(core, session, number);
-    if (sub == NULL)
-        return; /* it was refused: its SUBSCRIBED has said so */
+    if (sub == NULL) { /* refused, as its SUBSCRIBED has said, or closed meanwhile */
+        answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_NOT_OPEN,
+               "there is no such subscription");
+        return;
+    }
     for (uint32_t i = 0; i < sub->pattern_count; i++)
         if (span_equal(sub->patterns[i], msg->pattern)) {
             answer(core, session, msg->number, number, CODE_OK, "", "");
@@ -418,14 +421,15 @@ static void leave_session(struct core *core, struct sub *sub)
 void sub_free(struct core *core, struct sub *sub)
 {
     leave_session(core, sub);
-    LIST_EACH(link, &sub->routes)
-    {
+    LIST_EACH(link, &sub->routes) {
         struct topic *topic = LIST_OWNER(link, struct route, sub_link)->topic;
         route_free(core, LIST_OWNER(link, struct route, sub_link));
         topic_update(core, topic);
     }
-    LIST_EACH(link, &sub->endings) ending_free(core, LIST_OWNER(link, struct ending, link));
-    LIST_EACH(link, &sub->watches) watch_free(core, LIST_OWNER(link, struct watch, sub_link));
+    LIST_EACH(link, &sub->endings)
+        ending_free(core, LIST_OWNER(link, struct ending, link));
+    LIST_EACH(link, &sub->watches)
+        watch_free(core, LIST_OWNER(link, struct watch, sub_link));
     for (uint32_t i = 0; i < sub->pattern_count; i++)
         span_drop(core, &sub->patterns[i]);
     memory_give(core->memory, sub->patterns, sub->pattern_count * sizeof *sub->patterns);
@@ -464,7 +468,7 @@ void sub_expire(struct core *core, struct sub *sub)
 {
     sub->is_expired = true;
     LIST_EACH(link, &sub->routes)
-    topic_update(core, LIST_OWNER(link, struct route, sub_link)->topic);
+        topic_update(core, LIST_OWNER(link, struct route, sub_link)->topic);
 }
 
 /* ---- taken and acknowledged ------------------------------------------------------------------ */

@@ -177,11 +177,11 @@ static void pump_tap(struct core *core, struct session *session)
 
 void tell_pump(struct core *core)
 {
-    LIST_EACH(told, &core->told)
-    {
+    LIST_EACH(told, &core->told) {
         struct job *job = LIST_OWNER(told, struct job, tell_link);
         list_remove(told);
-        LIST_EACH(link, &job->taps) pump_tap(core, LIST_OWNER(link, struct session, tap_link));
+        LIST_EACH(link, &job->taps)
+            pump_tap(core, LIST_OWNER(link, struct session, tap_link));
     }
 }
 
@@ -263,8 +263,7 @@ static void add_sub(struct core *core, struct session *session, const struct msg
     row->party = sub->party->name;
     row->state = span_text(sub->session != NULL ? "live" : "kept");
     row->incarnation = sub->session != NULL ? sub->session->incarnation : 0;
-    LIST_EACH(link, &sub->routes)
-    {
+    LIST_EACH(link, &sub->routes) {
         const struct route *route = LIST_OWNER(link, struct route, sub_link);
         if (route_floor(route) < route->topic->slots.next_seq)
             row->pending += route->topic->slots.next_seq - route_floor(route);
@@ -280,13 +279,13 @@ static void add_job(struct core *core, struct session *session, const struct msg
     row->pending_bytes = job->bytes;
     row->next_seq = job->event_next;
     LIST_EACH(link, &job->party_list)
-    add_party(core, session, asked, LIST_OWNER(link, struct party, job_link));
+        add_party(core, session, asked, LIST_OWNER(link, struct party, job_link));
     uint32_t rows = 0;
     LIST_EACH(link, &job->topic_list)
-    if (link != &job->trim_at && rows++ < STATUS_ROWS_MAX)
-        add_topic(core, session, asked, LIST_OWNER(link, struct topic, job_link));
+        if (link != &job->trim_at && rows++ < STATUS_ROWS_MAX)
+            add_topic(core, session, asked, LIST_OWNER(link, struct topic, job_link));
     LIST_EACH(link, &job->sub_list)
-    add_sub(core, session, asked, LIST_OWNER(link, struct sub, job_link));
+        add_sub(core, session, asked, LIST_OWNER(link, struct sub, job_link));
 }
 
 void tell_status(struct core *core, struct session *session, const struct msg_status *msg)

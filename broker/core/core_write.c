@@ -299,8 +299,7 @@ static void send_chunked(struct core *core, struct session *session, const struc
 
 void write_uploads_again(struct core *core, struct session *session)
 {
-    LIST_EACH(link, &session->party->open_slots)
-    {
+    LIST_EACH(link, &session->party->open_slots) {
         const struct open_slot *open = LIST_OWNER(link, struct open_slot, party_link);
         if (open->chunks != NULL)
             send_chunked(core, session, open->topic, open->seq, open->chunks->bytes);

@@ -111,8 +111,7 @@ void await_collect(struct bus *bus)
     struct await_table *table = bus->awaits;
     if (table == NULL || table->count == 0)
         return;
-    LIST_EACH(link, &table->all)
-    {
+    LIST_EACH(link, &table->all) {
         struct await *await = LIST_OWNER(link, struct await, link);
         if (await->is_answered)
             continue;
@@ -420,14 +419,15 @@ enum bus_err bus_gather(struct bus *bus, struct bus_want *wants, size_t count, s
     if (err != BUS_OK)
         return err;
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
+    api_ref(bus); /* a handler may close it between two looks */
     if (!judge(&gather, &err)) {
         gather.awaits = calloc(count, sizeof(struct await *));
         err = gather.awaits != NULL ? run(&gather, deadline_ns) : BUS_ENOMEM;
         free(gather.awaits);
     }
-    if (err == BUS_EFAILED)
-        return say_failed(&gather, reterr);
-    return say(bus, err, "", reterr);
+    err = err == BUS_EFAILED ? say_failed(&gather, reterr) : say(bus, err, "", reterr);
+    api_unref(bus);
+    return err;
 }
 
 void bus_wants_free(struct bus_want *wants, size_t count)

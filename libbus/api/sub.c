@@ -219,13 +219,13 @@ static void detach(struct bus_sub *sub)
 void sub_collect_all(struct bus *bus)
 {
     LIST_EACH(link, &bus->subs)
-    collect(LIST_OWNER(link, struct bus_sub, link));
+        collect(LIST_OWNER(link, struct bus_sub, link));
 }
 
 void sub_detach_all(struct bus *bus)
 {
     LIST_EACH(link, &bus->subs)
-    detach(LIST_OWNER(link, struct bus_sub, link));
+        detach(LIST_OWNER(link, struct bus_sub, link));
 }
 
 /* ---- news ------------------------------------------------------------------------------------ */
@@ -250,7 +250,7 @@ void sub_tell(struct bus *bus)
 void sub_tell_all(struct bus *bus)
 {
     LIST_EACH(link, &bus->subs)
-    tell(LIST_OWNER(link, struct bus_sub, link));
+        tell(LIST_OWNER(link, struct bus_sub, link));
 }
 
 /* Lock. */

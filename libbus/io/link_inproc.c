@@ -107,8 +107,7 @@ static bool post(struct list *inbox, struct buffer **head, struct buffer **part,
 static struct inproc *find_server(const char *endpoint, enum link_lane lane)
 {
     char own[ENDPOINT_BYTES];
-    LIST_EACH(at, &servers)
-    {
+    LIST_EACH(at, &servers) {
         struct inproc *server = LIST_OWNER(at, struct inproc, link);
         (void)snprintf(own, sizeof own, "inproc://%s/%s", server->name,
                        lane == LINK_CONTROL ? "control" : "data"); /* names are bounded */
@@ -121,7 +120,7 @@ static struct inproc *find_server(const char *endpoint, enum link_lane lane)
 static void conn_free(struct conn *conn)
 {
     LIST_EACH(at, &conn->inbox)
-    letter_free(LIST_OWNER(at, struct letter, link));
+        letter_free(LIST_OWNER(at, struct letter, link));
     list_remove(&conn->link);
     free(conn);
 }
@@ -334,9 +333,9 @@ void inproc_close(struct inproc **server)
     pthread_mutex_lock(&lock);
     list_remove(&closing->link);
     LIST_EACH(at, &closing->conns)
-    conn_sever(LIST_OWNER(at, struct conn, link));
+        conn_sever(LIST_OWNER(at, struct conn, link));
     LIST_EACH(at, &closing->inbox)
-    letter_free(LIST_OWNER(at, struct letter, link));
+        letter_free(LIST_OWNER(at, struct letter, link));
     pthread_mutex_unlock(&lock);
     close(closing->wake_fd);
     free(closing);
@@ -344,8 +343,7 @@ void inproc_close(struct inproc **server)
 
 static struct conn *find_conn(struct inproc *server, uint32_t id)
 {
-    LIST_EACH(at, &server->conns)
-    {
+    LIST_EACH(at, &server->conns) {
         struct conn *conn = LIST_OWNER(at, struct conn, link);
         if (conn->id == id)
             return conn;

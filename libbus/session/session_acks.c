@@ -116,8 +116,7 @@ static bool say_ack(struct session *session, struct inbox_sub *sub, struct inbox
 
 static bool say_sub_acks(struct session *session, struct inbox_sub *sub)
 {
-    LIST_EACH(link, &sub->dirty)
-    {
+    LIST_EACH(link, &sub->dirty) {
         struct inbox_stream *stream = stream_of(link);
         bool is_under_way = stream->ack_number > session->controls.accepted;
         if (is_under_way || !uploads_reached(&session->uploads, stream->ack_after_upload))
@@ -134,8 +133,7 @@ static bool say_sub_acks(struct session *session, struct inbox_sub *sub)
 
 static bool say_all_of_sub(struct session *session, struct inbox_sub *sub, uint64_t after_upload)
 {
-    LIST_EACH(link, &sub->dirty)
-    {
+    LIST_EACH(link, &sub->dirty) {
         struct inbox_stream *stream = stream_of(link);
         if (!say_ack(session, sub, stream, stream->acks.next_seq, after_upload))
             return false;
@@ -147,9 +145,9 @@ static bool say_all_of_sub(struct session *session, struct inbox_sub *sub, uint6
 bool acks_say_all(struct session *session, uint64_t after_upload)
 {
     LIST_EACH(link, &session->acking)
-    if (sub_of_acking(link)->is_durable &&
-        !say_all_of_sub(session, sub_of_acking(link), after_upload))
-        return false;
+        if (sub_of_acking(link)->is_durable &&
+            !say_all_of_sub(session, sub_of_acking(link), after_upload))
+            return false;
     return true;
 }
 
@@ -245,13 +243,13 @@ void acks_say(struct session *session)
 {
     round_step(session);
     LIST_EACH(link, &session->closing)
-    (void)close_sub(session, sub_of_closing(link)); /* tried again next time */
+        (void)close_sub(session, sub_of_closing(link)); /* tried again next time */
     if (!session->is_ack_due)
         return;
     bool is_done = true;
     LIST_EACH(link, &session->acking)
-    if (sub_of_acking(link)->is_durable)
-        is_done = say_sub_acks(session, sub_of_acking(link)) && is_done;
+        if (sub_of_acking(link)->is_durable)
+            is_done = say_sub_acks(session, sub_of_acking(link)) && is_done;
     session->is_ack_due = !is_done;
 }
 
@@ -267,7 +265,7 @@ void acks_rewind(struct session *session)
 {
     struct inbox_stream *stream = NULL;
     session->is_ack_due = true;
-    LIST_EACH (link, &session->talk)
+    LIST_EACH(link, &session->talk)
         list_remove(link);
     while ((stream = pool_next(&session->inbox.streams, stream != NULL ? stream->id : 0)) != NULL)
         if (!stream->sub->is_durable && !stream->is_party && stream->ack_told_seq > 0)

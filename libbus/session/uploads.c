@@ -33,7 +33,7 @@ static void remove_upload(struct uploads *uploads, struct upload *upload)
 void uploads_fini(struct uploads *uploads)
 {
     LIST_EACH(link, &uploads->items)
-    remove_upload(uploads, owner(link));
+        remove_upload(uploads, owner(link));
 }
 
 bool uploads_add(struct uploads *uploads, const struct upload *upload, struct buffer **value)
@@ -157,8 +157,7 @@ void uploads_rewind(struct uploads *uploads)
 {
     uploads->turn = NULL;
     uploads->under_way = 0;
-    LIST_EACH(link, &uploads->items)
-    {
+    LIST_EACH(link, &uploads->items) {
         owner(link)->sent = 0;
         owner(link)->accepted = 0;
     }

@@ -291,8 +291,7 @@ static bool answer_mode(struct want_slot *slot, enum want_mode mode, enum wire_c
                         const struct session_item *item)
 {
     bool is_any = false;
-    LIST_EACH(link, &slot->wants)
-    {
+    LIST_EACH(link, &slot->wants) {
         if (want_of(link)->mode == mode) {
             want_answer(want_of(link), code, item);
             is_any = true;

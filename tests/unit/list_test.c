@@ -37,8 +37,7 @@ Test(list, keeps_order_and_removes_twice_without_harm)
     list_remove(&things[1].link);
     cr_assert_not(list_is_linked(&things[1].link));
     uint32_t sum = 0;
-    LIST_EACH(link, &head)
-    {
+    LIST_EACH(link, &head) {
         sum = sum * 10 + LIST_OWNER(link, struct thing, link)->number;
         list_remove(link);
     }

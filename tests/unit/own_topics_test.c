@@ -35,7 +35,7 @@ static size_t ask_count(void)
 {
     size_t count = 0;
     LIST_EACH(link, &own.asks)
-    count++;
+        count++;
     return count;
 }
 
