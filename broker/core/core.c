@@ -87,6 +87,7 @@ static void init_pools(struct core *core)
     id_map_init(&core->tokens, memory);
     timers_init(&core->timers, memory);
     list_init(&core->pump);
+    list_init(&core->tight);
     list_init(&core->dirty);
     list_init(&core->told);
     list_init(&core->graves);
@@ -198,9 +199,7 @@ static bool converse(struct core *core, struct session *session, const struct ms
 {
     switch (msg->type) {
     case MSG_POSITION: session_position(core, session, &msg->as.position); return true;
-    case MSG_PROGRESS:
-        session_promise(core, session, msg->as.progress.next_within_ms);
-        return true;
+    case MSG_PROGRESS: session_promise(core, session, msg->as.progress.next_within_ms); return true;
     case MSG_TOPIC_OPEN: topic_open(core, session, &msg->as.topic_open); return true;
     case MSG_TAKEN: sub_taken(core, session, &msg->as.taken); return true;
     case MSG_AWAIT: await_open(core, session, &msg->as.await); return true;
@@ -237,7 +236,9 @@ static void converse_numbered(struct core *core, struct session *session, const 
     }
     core_mark_dirty(core, session);
     switch (msg->type) {
-    case MSG_SUBSCRIBE: sub_open(core, session, &msg->as.subscribe); break;
+    case MSG_SUBSCRIBE:
+        sub_open(core, session, &msg->as.subscribe, number <= session->control_seen);
+        break;
     case MSG_SUB_ADD: sub_add(core, session, &msg->as.sub_add); break;
     case MSG_UNSUBSCRIBE:
         sub_close(core, session, (uint32_t)msg->as.unsubscribe.sub, msg->as.unsubscribe.is_drop);
@@ -361,6 +362,7 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
     case EVENT_STOP: step_stop(core); break;
     case EVENT_TYPE_COUNT: break;
     }
+    topic_relieve(core);
     accept_dirty(core);
     tell_pump(core);
     pump_all(core);

@@ -60,9 +60,10 @@ struct job {
     uint32_t session_count; /* parties and observers */
     uint64_t bytes;         /* of kept values */
     uint64_t open_count;
-    struct list trim_at;   /* a mark in topic_list: where trimming under pressure goes on */
-    struct list hungry;    /* topics whose writers wait for room in the job, not in the topic */
-    uint64_t hungry_bytes; /* bytes, when they were last looked at */
+    struct list trim_at;    /* a mark in topic_list: where trimming under pressure goes on */
+    struct list hungry;     /* topics whose writers wait for room in the job, not in the topic */
+    uint64_t hungry_bytes;  /* bytes, when they were last looked at */
+    struct list tight_link; /* in core->tight: somebody is held back because it is full */
     struct timer linger;
     struct job_event *events; /* ring of events, newest LIMIT_EVENTS */
     uint32_t event_room;
@@ -333,6 +334,7 @@ struct core {
     struct timers timers;
     struct list pump;   /* sessions */
     struct list dirty;  /* sessions */
+    struct list tight;  /* jobs */
     struct list told;   /* jobs with new events */
     struct list graves; /* failures */
     uint64_t refused_count;
@@ -416,6 +418,8 @@ void topic_news(struct core *core, struct topic *topic, uint64_t first_seq, uint
 /* Positions changed, or bytes: what is taken and done with, what may go, what credit there is. */
 void topic_update(struct core *core, struct topic *topic);
 void topic_grant(struct core *core, struct topic *topic, bool is_forced);
+/* Makes room in jobs that are full, once nothing walks their topics any more. */
+void topic_relieve(struct core *core);
 /* The slots [first, first + count) are settled with failure, as a run at the end. */
 bool topic_append_failed(struct core *core, struct topic *topic, uint64_t first_seq, uint64_t count,
                          struct failure *failure);
@@ -427,7 +431,9 @@ void entry_unref(struct core *core, const struct slot_entry *entry);
 void chunks_unref(struct core *core, struct chunks *chunks);
 
 /* ---- core_sub.c ------------------------------------------------------------------------------ */
-void sub_open(struct core *core, struct session *session, const struct msg_subscribe *msg);
+/* is_again: it came before on another connection, and is answered as it was then. */
+void sub_open(struct core *core, struct session *session, const struct msg_subscribe *msg,
+              bool is_again);
 void sub_add(struct core *core, struct session *session, const struct msg_sub_add *msg);
 void sub_close(struct core *core, struct session *session, uint32_t number, bool is_drop);
 void sub_taken(struct core *core, struct session *session, const struct msg_taken *msg);

@@ -41,6 +41,7 @@ static struct job *job_new(struct core *core, struct span name)
     list_init(&job->taps);
     list_init(&job->trim_at);
     list_init(&job->hungry);
+    list_init(&job->tight_link);
     list_init(&job->tell_link);
     name_map_init(&job->parties, core->memory);
     name_map_init(&job->topics, core->memory);
@@ -89,6 +90,7 @@ static void job_free(struct core *core, struct job *job)
     LIST_EACH(link, &job->party_list) party_free(core, LIST_OWNER(link, struct party, job_link));
     tell_forget(core, job);
     list_remove(&job->tell_link);
+    list_remove(&job->tight_link);
     name_map_remove(&core->job_names, job->name);
     name_map_fini(&job->parties);
     name_map_fini(&job->topics);

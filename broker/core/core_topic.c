@@ -5,9 +5,9 @@
  * has taken all; the bytes from there on are what the writer's window bounds.  Below done_floor
  * nobody needs a slot any more (durable: acknowledged, others: taken); it is kept for late
  * subscribers within topic_keep_bytes, the newest while the job has room.  An entry counts below a
- * floor when it ends there.  Slots that subscriptions with overflow = gap have not seen are kept up to the
- * window and then dropped, oldest first; open slots never are.  When the job's bytes are used up,
- * nothing is kept but what somebody who may not lose it still needs. */
+ * floor when it ends there.  Slots that subscriptions with overflow = gap have not seen are kept up
+ * to the window and then dropped, oldest first; open slots never are.  When the job's bytes are
+ * used up, nothing is kept but what somebody who may not lose it still needs. */
 #include "broker/core/core_internal.h"
 
 #include "libbus/base/pattern.h"
@@ -334,17 +334,28 @@ static void mark_hungry(struct topic *topic, bool is_hungry)
 }
 
 /* No credit, no values; no values, nobody who makes room for them in a job that is full. */
-static void make_room(struct core *core, const struct topic *topic)
+static void mark_tight(struct core *core, const struct topic *topic)
 {
-    uint64_t most = core->options.job_bytes_max;
-    bool is_full = topic->job->bytes + JOB_SHARE > most;
-    if (is_full && topic->untaken_bytes == 0 && topic->credit_limit <= topic->credit_used)
-        (void)job_has_room(core, topic->job, most / JOB_SHARE); /* as much as can be had */
+    bool is_full = topic->job->bytes + JOB_SHARE > core->options.job_bytes_max;
+    bool is_held = topic->untaken_bytes == 0 && topic->credit_limit <= topic->credit_used;
+    if (is_full && is_held && !list_is_linked(&topic->job->tight_link))
+        list_push(&core->tight, &topic->job->tight_link);
+}
+
+void topic_relieve(struct core *core)
+{
+    LIST_EACH(link, &core->tight)
+    {
+        struct job *job = LIST_OWNER(link, struct job, tight_link);
+        list_remove(link);
+        (void)job_has_room(core, job, core->options.job_bytes_max / JOB_SHARE); /* if it can be */
+        feed(core, job);
+        list_remove(link); /* again: more cannot be had before something changes */
+    }
 }
 
 void topic_grant(struct core *core, struct topic *topic, bool is_forced)
 {
-    make_room(core, topic);
     uint64_t job_left = topic->job->bytes < core->options.job_bytes_max
                             ? core->options.job_bytes_max - topic->job->bytes
                             : 0;
@@ -365,6 +376,7 @@ void topic_grant(struct core *core, struct topic *topic, bool is_forced)
         target > topic->credit_limit && (is_stopped || target - topic->credit_limit >= step);
     if (is_due)
         topic->credit_limit = target;
+    mark_tight(core, topic);
     mark_hungry(topic, topic->credit_limit <= topic->credit_used &&
                            window < core->options.topic_window_bytes);
     struct session *session = topic->writer->session;
