@@ -21,7 +21,7 @@ static void *failing_resize(struct memory *memory, void *block, size_t old_bytes
     return heap_resize(memory, block, old_bytes, new_bytes);
 }
 
-/* ---- a broker that agrees to everything -------------------------------------------------------- */
+/* ---- a broker that agrees to everything ------------------------------------------------------ */
 
 static struct {
     uint64_t data_number;
@@ -161,7 +161,7 @@ static void converse(void)
     }
 }
 
-/* ---- the conversation -------------------------------------------------------------------------- */
+/* ---- the conversation ------------------------------------------------------------------------ */
 
 /* Tries a call until it succeeds; only want of memory or "not now" may come between. */
 #define TRY(call)                                                                                  \
