@@ -19,6 +19,7 @@ atomic_uint core_fork_generation;
 /* Locks of buses that this thread holds, and the buffers put aside meanwhile. */
 #define OWN_THREAD static _Thread_local __attribute__((tls_model("initial-exec"))) /* few bytes */
 OWN_THREAD unsigned locks_held;
+OWN_THREAD bool has_waited; /* with the lock that it holds now */
 OWN_THREAD struct owned *put_aside;
 
 /* ---- forks ----------------------------------------------------------------------------------- */
@@ -180,10 +181,14 @@ void api_lock(struct bus *bus)
 
 void api_unlock(struct bus *bus)
 {
+    bool is_held = has_waited;
+    has_waited = false;
     pthread_mutex_unlock(&bus->lock);
     locks_held--;
     if (put_aside != NULL && locks_held == 0)
         release_put_aside();
+    if (is_held)
+        api_unref(bus);
 }
 
 void api_wake(struct bus *bus)
@@ -204,10 +209,16 @@ bool api_wait(struct bus *bus, pthread_cond_t *cond, unsigned *waiters, int64_t 
 {
     if (deadline_ns != INT64_MAX && api_now_ns() >= deadline_ns)
         return false;
-    if (put_aside != NULL) { /* what they wait for may depend on it */
+    if (put_aside != NULL) { /* what is waited for may depend on it */
+        api_ref(bus);
         api_unlock(bus);
         api_lock(bus);
+        has_waited = true;
         return true;
+    }
+    if (!has_waited) { /* a handler may close the bus meanwhile: it goes when we are out of it */
+        has_waited = true;
+        api_ref(bus);
     }
     int result = 0;
     *waiters += 1;

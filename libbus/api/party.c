@@ -99,6 +99,7 @@ void bus_fail(struct bus *bus, const struct bus_error *error)
 {
     if (bus == NULL || api_is_foreign(bus))
         return;
+    api_ref(bus); /* the handler may close it before we are out of here */
     api_lock(bus);
     if (api_ended(bus) == BUS_OK) {
         struct span encoded = error_to_wire(bus, error, ERROR_TYPE_PARTY_FAILED, NULL, 0);
@@ -106,6 +107,7 @@ void bus_fail(struct bus *bus, const struct bus_error *error)
         api_tell(bus); /* so that bus_failure() knows when we return */
     }
     api_unlock_wake(bus);
+    api_unref(bus);
 }
 
 int bus_failure_fd(const struct bus *bus)
