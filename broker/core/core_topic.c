@@ -99,8 +99,7 @@ static struct topic *topic_new(struct core *core, struct job *job, struct party 
     list_push(&job->topic_list, &topic->job_link);
     list_push(&writer->topics, &topic->party_link);
     party_update_bare(writer);
-    LIST_EACH(link, &job->sub_list)
-    {
+    LIST_EACH(link, &job->sub_list) {
         struct sub *sub = LIST_OWNER(link, struct sub, job_link);
         if (sub_wants(sub, topic->name) && !sub_follow(core, sub, topic)) {
             topic_free(core, topic);
@@ -142,8 +141,10 @@ static void pop(struct core *core, struct topic *topic)
 /* Only when its job goes: nobody is there who could still be sent something. */
 void topic_free(struct core *core, struct topic *topic)
 {
-    LIST_EACH(link, &topic->routes) route_free(core, LIST_OWNER(link, struct route, topic_link));
-    LIST_EACH(link, &topic->unpromised) await_free(core, LIST_OWNER(link, struct await, link));
+    LIST_EACH(link, &topic->routes)
+        route_free(core, LIST_OWNER(link, struct route, topic_link));
+    LIST_EACH(link, &topic->unpromised)
+        await_free(core, LIST_OWNER(link, struct await, link));
     while (topic->slots.count > 0)
         pop(core, topic);
     slot_table_fini(&topic->slots);
@@ -188,8 +189,7 @@ static void move_floors(struct core *core, struct topic *topic)
     uint64_t taken = topic->slots.next_seq;
     uint64_t done = topic->slots.next_seq;
     uint64_t bytes, slots;
-    LIST_EACH(link, &topic->routes)
-    {
+    LIST_EACH(link, &topic->routes) {
         struct route *route = LIST_OWNER(link, struct route, topic_link);
         if (sub_holds(route->sub) && route->taken_seq < taken)
             taken = route->taken_seq;
@@ -220,8 +220,7 @@ static void move_floors(struct core *core, struct topic *topic)
 static uint64_t held_floor(const struct topic *topic)
 {
     uint64_t floor = topic->slots.next_seq;
-    LIST_EACH(link, &topic->routes)
-    {
+    LIST_EACH(link, &topic->routes) {
         const struct route *route = LIST_OWNER(link, struct route, topic_link);
         if (sub_holds(route->sub) && route_floor(route) < floor)
             floor = route_floor(route);
@@ -276,7 +275,7 @@ static void feed(struct core *core, struct job *job)
         return;
     job->hungry_bytes = job->bytes;
     LIST_EACH(link, &job->hungry)
-    topic_grant(core, LIST_OWNER(link, struct topic, hungry_link), false);
+        topic_grant(core, LIST_OWNER(link, struct topic, hungry_link), false);
 }
 
 void topic_update(struct core *core, struct topic *topic)
@@ -296,8 +295,7 @@ void topic_update(struct core *core, struct topic *topic)
 static void tell_held_back(struct core *core, struct topic *topic)
 {
     const struct route *slowest = NULL;
-    LIST_EACH(link, &topic->routes)
-    {
+    LIST_EACH(link, &topic->routes) {
         const struct route *route = LIST_OWNER(link, struct route, topic_link);
         if (sub_holds(route->sub) && (slowest == NULL || route->taken_seq < slowest->taken_seq))
             slowest = route;
@@ -344,8 +342,7 @@ static void mark_tight(struct core *core, const struct topic *topic)
 
 void topic_relieve(struct core *core)
 {
-    LIST_EACH(link, &core->tight)
-    {
+    LIST_EACH(link, &core->tight) {
         struct job *job = LIST_OWNER(link, struct job, tight_link);
         list_remove(link);
         (void)job_has_room(core, job, core->options.job_bytes_max / JOB_SHARE); /* if it can be */
@@ -437,8 +434,7 @@ void topic_open(struct core *core, struct session *session, const struct msg_top
 
 void topic_news(struct core *core, struct topic *topic, uint64_t first_seq, uint64_t end_seq)
 {
-    LIST_EACH(link, &topic->routes)
-    {
+    LIST_EACH(link, &topic->routes) {
         struct route *route = LIST_OWNER(link, struct route, topic_link);
         if (route->next_seq < end_seq && end_seq > first_seq)
             route_ready(core, route);
@@ -465,8 +461,7 @@ void topic_begin(struct topic *topic, uint64_t seq)
 {
     topic->slots.next_seq = seq;
     topic->begin_seq = seq;
-    LIST_EACH(link, &topic->routes)
-    {
+    LIST_EACH(link, &topic->routes) {
         struct route *route = LIST_OWNER(link, struct route, topic_link);
         if (route->next_seq < seq) {
             route->next_seq = seq;
