@@ -111,6 +111,8 @@ void party_do(struct party *party, const char *answer, const char *command, ...)
     __attribute__((format(printf, 3, 4)));
 void party_command(struct party *party, const char *command);
 void party_expect(struct party *party, const char *answer);
+/* What it answers, good until it says more. */
+const char *party_answer(struct party *party);
 /* How often it said "! WHAT..." so far. */
 size_t party_count(const struct party *party, const char *what);
 void party_fini(struct party *party);
