@@ -331,8 +331,7 @@ static void advance_clock(struct core *core, const struct event *event)
 
 static void accept_dirty(struct core *core)
 {
-    LIST_EACH(link, &core->dirty)
-    {
+    LIST_EACH(link, &core->dirty) {
         struct session *session = LIST_OWNER(link, struct session, dirty_link);
         list_remove(link);
         uint64_t control_number = settle_control_number(session);

@@ -84,10 +84,13 @@ static void party_free(struct core *core, struct party *party)
 
 static void job_free(struct core *core, struct job *job)
 {
-    LIST_EACH(link, &job->sub_list) sub_free(core, LIST_OWNER(link, struct sub, job_link));
+    LIST_EACH(link, &job->sub_list)
+        sub_free(core, LIST_OWNER(link, struct sub, job_link));
     list_remove(&job->trim_at);
-    LIST_EACH(link, &job->topic_list) topic_free(core, LIST_OWNER(link, struct topic, job_link));
-    LIST_EACH(link, &job->party_list) party_free(core, LIST_OWNER(link, struct party, job_link));
+    LIST_EACH(link, &job->topic_list)
+        topic_free(core, LIST_OWNER(link, struct topic, job_link));
+    LIST_EACH(link, &job->party_list)
+        party_free(core, LIST_OWNER(link, struct party, job_link));
     tell_forget(core, job);
     list_remove(&job->tell_link);
     list_remove(&job->tight_link);
@@ -241,9 +244,11 @@ static void session_free(struct core *core, struct session *session)
     struct job *job = session->job;
     parked_free_all(core, session);
     LIST_EACH(link, &session->awaits)
-    await_free(core, LIST_OWNER(link, struct await, session_link));
-    LIST_EACH(link, &session->awaits_ready) await_free(core, LIST_OWNER(link, struct await, link));
-    LIST_EACH(link, &session->subs) sub_detach(core, LIST_OWNER(link, struct sub, session_link));
+        await_free(core, LIST_OWNER(link, struct await, session_link));
+    LIST_EACH(link, &session->awaits_ready)
+        await_free(core, LIST_OWNER(link, struct await, link));
+    LIST_EACH(link, &session->subs)
+        sub_detach(core, LIST_OWNER(link, struct sub, session_link));
     free_refusals(core, session);
     drop_conn(core, &session->control);
     drop_conn(core, &session->data);
@@ -392,7 +397,8 @@ static void resume(struct core *core, conn_id conn, const struct msg_hello *hell
     session->await_topic = 0;
     session->data_told = 0;
     session->control_told = 0;
-    LIST_EACH(link, &session->subs) sub_rewind(core, LIST_OWNER(link, struct sub, session_link));
+    LIST_EACH(link, &session->subs)
+        sub_rewind(core, LIST_OWNER(link, struct sub, session_link));
     session_hear(core, session);
     welcome(core, session, hello, true);
     write_refusals_again(core, session, hello->refusal_number);
@@ -440,14 +446,14 @@ static void attached(struct core *core, struct session *session)
     if (session->data == 0 || !session->is_ready)
         return;
     effects_msg(core->effects, session->control, MSG_ATTACHED);
-    LIST_EACH(link, &session->party->topics)
-    {
+    LIST_EACH(link, &session->party->topics) {
         struct topic *topic = LIST_OWNER(link, struct topic, party_link);
         if (topic->is_opened)
             topic_grant(core, topic, true);
     }
     write_uploads_again(core, session);
-    LIST_EACH(link, &session->subs) sub_ready(core, LIST_OWNER(link, struct sub, session_link));
+    LIST_EACH(link, &session->subs)
+        sub_ready(core, LIST_OWNER(link, struct sub, session_link));
     core_mark_pump(core, session);
     core_mark_dirty(core, session);
 }
@@ -473,8 +479,7 @@ void session_position(struct core *core, struct session *session, const struct m
     struct sub *sub = sub_find(core, session, (uint32_t)msg->sub);
     if (sub == NULL)
         return; /* closed meanwhile: its UNSUBSCRIBE came on the last connection */
-    LIST_EACH(link, &sub->routes)
-    {
+    LIST_EACH(link, &sub->routes) {
         struct route *route = LIST_OWNER(link, struct route, sub_link);
         if (route->topic->id != msg->topic || msg->next_seq > route->topic->slots.next_seq ||
             msg->next_seq < route->next_seq)
@@ -618,9 +623,9 @@ static void end_party(struct core *core, struct party *party, enum party_event e
     if (!was_told)
         tell_party(core, party, event_name(event), "", party->open_count, failure);
     LIST_EACH(link, &party->open_slots)
-    settle_open_failed(core, LIST_OWNER(link, struct open_slot, party_link), failure);
+        settle_open_failed(core, LIST_OWNER(link, struct open_slot, party_link), failure);
     LIST_EACH(link, &party->topics)
-    topic_mark_end(LIST_OWNER(link, struct topic, party_link), party->incarnation);
+        topic_mark_end(LIST_OWNER(link, struct topic, party_link), party->incarnation);
     await_never(core, party, failure);
     sub_ended(core, party, failure);
 }
