@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* slow_test.c -- slow readers: whom they hold back, whom they do not, and what they are told. */
+#include "tests/lib/expect.h"
+
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BLOCK_BYTES ((size_t)64 * 1024)
+
+static const char *const small_window[] = {"--topic-window", "1M", "--topic-keep", "0", NULL};
+
+static void open_small(void)
+{
+    stage_open_with(small_window);
+}
+
+TestSuite(slow, .init = open_small, .fini = stage_close, .timeout = 120);
+
+/* Who does not wait long for room: BUS_EFULL tells when there is none. */
+static struct bus *open_hasty(const char *party)
+{
+    struct bus_options options;
+    bus_options_init(&options);
+    options.party = party;
+    options.send_timeout_ms = 200;
+    return must_open_with(&options);
+}
+
+/* Whose inbox is small, so that what is not taken stays with the broker. */
+static struct bus *open_reader(const char *party)
+{
+    struct bus_options options;
+    bus_options_init(&options);
+    options.party = party;
+    options.inbox_bytes_max = 128 * 1024;
+    return must_open_with(&options);
+}
+
+/* Publishes until there is no room, flushing so that credit is what decides. */
+static uint64_t fill(struct bus *bus, const char *topic)
+{
+    static char block[BLOCK_BYTES];
+    uint64_t count = 0;
+    for (; count < 10000; count++) {
+        uint64_t number = count;
+        memcpy(block, &number, sizeof number);
+        enum bus_err err = bus_publish(bus, topic, block, sizeof block);
+        if (err == BUS_EFULL) {
+            return count;
+        }
+        expect_code(err, BUS_OK);
+        must_flush(bus);
+    }
+    cr_assert_fail("no end of room on %s", topic);
+    return count;
+}
+
+static uint64_t number_of(struct bus_msg *msg)
+{
+    uint64_t number = 0;
+    size_t bytes = 0;
+    memcpy(&number, bus_msg_value(msg, &bytes), sizeof number);
+    cr_assert_eq(bytes, BLOCK_BYTES);
+    return number;
+}
+
+Test(slow, readers_hold_the_writer_back_and_lose_nothing)
+{
+    struct bus *alice = open_hasty("alice");
+    struct bus *bob = open_reader("bob");
+    struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
+    struct bus_sub *sub = must_subscribe(bob, "alice/w");
+    must_publish(alice, "v", "opens the other topic");
+    must_publish(alice, "w", "opens this one");
+    must_flush(alice);
+    uint64_t count = fill(alice, "w");
+    cr_expect_lt(count * BLOCK_BYTES, 4 * 1024 * 1024);
+    const struct bus_event *event = expect_event(tap, "consumer.slow", "bob");
+    cr_expect_not_null(strstr(bus_event_topic(event), "alice/w"), "topic '%s'",
+                       bus_event_topic(event));
+
+    /* Her other topics are not held back. */
+    must_publish(alice, "v", "flows");
+    must_flush(alice);
+
+    expect_value(sub, "alice/w", 0, "opens this one");
+    uint64_t number = 0;
+    for (; number < count; number++) {
+        struct bus_msg *msg = NULL;
+        struct bus_error *error = NULL;
+        enum bus_err err = bus_sub_recv(sub, SOON_MS, &msg, &error);
+        expect_code_of(err, BUS_OK, &error);
+        cr_assert_eq(number_of(msg), number);
+        bus_msg_free(&msg);
+    }
+    struct pollfd room = {.fd = bus_room_fd(alice), .events = POLLIN};
+    cr_expect_eq(poll(&room, 1, (int)SOON_MS), 1, "there is room again, and nobody is told");
+    must_publish(alice, "w", "and on");
+    expect_value(sub, "alice/w", count + 1, "and on");
+    bus_tap_close(&tap);
+    bus_sub_close(&sub);
+    must_close(&alice);
+    must_close(&bob);
+}
+
+/* Takes all up to a value that is not a whole block. */
+static void *take_blocks(void *arg)
+{
+    struct waiter *waiter = arg;
+    size_t bytes = BLOCK_BYTES;
+    while (bytes == BLOCK_BYTES && waiter->err != BUS_ETIMEDOUT) {
+        waiter->err = bus_sub_recv(waiter->sub, SOON_MS, &waiter->msg, &waiter->error);
+        if (waiter->err == BUS_OK) {
+            bus_msg_value(waiter->msg, &bytes);
+        }
+        waiter_fini(waiter);
+    }
+    return NULL;
+}
+
+/* In an event loop nothing waits: room is what the descriptor tells. */
+Test(slow, readers_do_not_block_an_event_loop)
+{
+    struct bus_options options;
+    bus_options_init(&options);
+    options.party = "alice";
+    options.send_timeout_ms = BUS_POLL;
+    struct bus *alice = must_open_with(&options);
+    struct bus *bob = must_open("bob");
+    struct bus_sub *sub = must_subscribe(bob, "alice/w");
+    static char block[BLOCK_BYTES];
+    struct pollfd fds[] = {{.fd = bus_room_fd(alice), .events = POLLIN},
+                           {.fd = bus_sub_fd(sub), .events = POLLIN}};
+    uint64_t sent = 0;
+    while (sent < 100) {
+        enum bus_err err = bus_publish(alice, "w", block, sizeof block);
+        if (err == BUS_EFULL) {
+            cr_assert_geq(poll(fds, 2, (int)SOON_MS), 1, "no word of room after %llu",
+                          (unsigned long long)sent);
+        } else {
+            expect_code(err, BUS_OK);
+            sent++;
+        }
+        struct bus_msg *msg = NULL;
+        if (bus_sub_recv(sub, BUS_POLL, &msg, NULL) == BUS_OK) {
+            bus_msg_free(&msg);
+        }
+    }
+    must_flush(alice);
+    bus_sub_close(&sub);
+    must_close(&alice);
+    must_close(&bob);
+}
+
+/* A writer that may wait goes on as soon as there is room. */
+Test(slow, readers_let_a_patient_writer_wait)
+{
+    struct bus *alice = open_hasty("alice");
+    struct bus *bob = open_reader("bob");
+    struct waiter reader = {.sub = must_subscribe(bob, "alice/w")};
+    static char block[BLOCK_BYTES];
+    expect_code(bus_publish(alice, "w", block, sizeof block), BUS_OK);
+    must_flush(alice);
+    fill(alice, "w");
+    must_close(&alice);
+
+    struct bus_options options;
+    bus_options_init(&options);
+    options.party = "alice";
+    options.send_timeout_ms = 100;
+    alice = must_open_with(&options);
+    int64_t start_ms = test_now_ms();
+    enum bus_err err = BUS_OK;
+    for (int i = 0; i < 100 && err == BUS_OK; i++) {
+        start_ms = test_now_ms();
+        err = bus_publish(alice, "w", block, sizeof block);
+    }
+    expect_code(err, BUS_EFULL);
+    cr_expect_geq(test_now_ms() - start_ms, 99);
+    bus_close(&alice, SOON_MS);
+
+    options.send_timeout_ms = SOON_MS;
+    alice = must_open_with(&options);
+    cr_assert_eq(pthread_create(&reader.thread, NULL, take_blocks, &reader), 0);
+    for (int i = 0; i < 8; i++) {
+        expect_code(bus_publish(alice, "w", block, sizeof block), BUS_OK);
+    }
+    must_publish(alice, "w", "last");
+    pthread_join(reader.thread, NULL);
+    expect_code(reader.err, BUS_OK);
+    bus_sub_close(&reader.sub);
+    must_close(&alice);
+    must_close(&bob);
+}
+
+/* Credit gates promises; keeping one waits for nothing queued behind it. */
+Test(slow, readers_do_not_hold_back_the_settlement_of_open_slots)
+{
+    struct bus *alice = open_hasty("alice");
+    struct bus *bob = open_reader("bob");
+    struct bus *carol = must_open("carol");
+    struct bus_sub *sub = must_subscribe(bob, "alice/w");
+    struct bus_slot *slots[2] = {must_reserve(alice, "w"), must_reserve(alice, "w")};
+    must_flush(alice);
+    fill(alice, "w");
+
+    int64_t start_ms = test_now_ms();
+    must_commit(&slots[0], "kept");
+    fail_slot(&slots[1], "app.broken", "told");
+    must_flush(alice);
+    expect_awaited(carol, "alice/w", 0, "kept");
+    struct bus_error *error = expect_await_failed(carol, "alice/w", 1, "application");
+    bus_error_unref(&error);
+    cr_expect_lt(test_now_ms() - start_ms, AT_ONCE_MS);
+    expect_value(sub, "alice/w", 0, "kept");
+    expect_failed(sub, "alice/w", 1, "application");
+    bus_sub_close(&sub);
+    must_close(&alice);
+    must_close(&bob);
+    must_close(&carol);
+}
+
+/* Who asked for gaps never holds anybody back, and is told exactly what is missing. */
+Test(slow, readers_that_asked_for_it_get_a_gap_instead)
+{
+    struct bus *alice = must_open("alice");
+    struct bus *bob = open_reader("bob");
+    struct bus_sub_options options;
+    static char block[BLOCK_BYTES];
+    const uint64_t total = 200;
+    bus_sub_options_init(&options);
+    options.overflow = BUS_OVERFLOW_GAP;
+    struct bus_sub *sub = must_subscribe_with(bob, "alice/w", &options);
+    for (uint64_t number = 0; number < total; number++) {
+        memcpy(block, &number, sizeof number);
+        expect_code(bus_publish(alice, "w", block, sizeof block), BUS_OK);
+        must_flush(alice);
+    }
+    uint64_t next = 0;
+    uint64_t gaps = 0;
+    while (next < total) {
+        struct bus_msg *msg = NULL;
+        struct bus_error *error = NULL;
+        enum bus_err err = bus_sub_recv(sub, SOON_MS, &msg, &error);
+        if (err == BUS_EOVERRUN) {
+            uint64_t first = 0;
+            uint64_t missing = bus_sub_gap(sub, &first);
+            cr_assert_eq(first, next);
+            cr_assert_gt(missing, 0);
+            cr_assert_str_eq(bus_sub_slot(sub, NULL), "alice/w");
+            next += missing;
+            gaps++;
+            bus_error_unref(&error);
+        } else {
+            expect_code_of(err, BUS_OK, &error);
+            cr_assert_eq(number_of(msg), next);
+            cr_assert_eq(bus_msg_seq(msg), next);
+            next++;
+            bus_msg_free(&msg);
+        }
+    }
+    cr_expect_gt(gaps, 0);
+    cr_expect_eq(next, total);
+    bus_sub_close(&sub);
+    must_close(&alice);
+    must_close(&bob);
+}
+
+/* Taken and acknowledged are two numbers: who holds many messages does not stall. */
+Test(slow, is_not_who_holds_many_messages)
+{
+    enum { HELD = 64 };
+    struct bus *alice = must_open("alice");
+    struct bus *bob = open_reader("bob");
+    struct bus_sub *sub = must_subscribe(bob, "alice/w");
+    struct bus_msg *held[HELD];
+    static char block[BLOCK_BYTES];
+    for (uint64_t number = 0; number < HELD; number++) {
+        struct bus_error *error = NULL;
+        memcpy(block, &number, sizeof number);
+        expect_code(bus_publish(alice, "w", block, sizeof block), BUS_OK);
+        enum bus_err err = bus_sub_recv(sub, SOON_MS, &held[number], &error);
+        expect_code_of(err, BUS_OK, &error);
+    }
+    for (uint64_t number = 0; number < HELD; number++) {
+        cr_expect_eq(number_of(held[number]), number);
+        bus_msg_free(&held[number]);
+    }
+    bus_sub_close(&sub);
+    must_close(&alice);
+    must_close(&bob);
+}
+
+static long resident_kib(pid_t pid)
+{
+    char path[64];
+    char line[256];
+    long kib = -1;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "re");
+    cr_assert_not_null(file);
+    while (fgets(line, sizeof line, file) != NULL) {
+        if (strncmp(line, "VmRSS:", 6) == 0) {
+            kib = strtol(line + 6, NULL, 10);
+        }
+    }
+    fclose(file);
+    return kib;
+}
+
+/* 1.3 GB for a reader that never takes any: it loses them, and nobody keeps them. */
+Test(slow, readers_cost_nobody_memory_without_bound)
+{
+    struct bus *alice = must_open("alice");
+    struct bus *bob = open_reader("bob");
+    struct bus_sub_options options;
+    static char block[BLOCK_BYTES];
+    bus_sub_options_init(&options);
+    options.overflow = BUS_OVERFLOW_GAP;
+    struct bus_sub *sub = must_subscribe_with(bob, "alice/w", &options);
+    must_publish(alice, "w", "first");
+    must_flush(alice);
+    long broker_before = resident_kib(stage.process.pid);
+    long ours_before = resident_kib(getpid());
+    for (int i = 0; i < 20000; i++) {
+        expect_code(bus_publish(alice, "w", block, sizeof block), BUS_OK);
+    }
+    must_flush(alice);
+    /* Window and outbox are 65 MiB; a malloc that looks for mistakes keeps 256 MiB back. */
+    cr_expect_lt(resident_kib(stage.process.pid) - broker_before, 500 * 1024);
+    cr_expect_lt(resident_kib(getpid()) - ours_before, 500 * 1024);
+    bus_sub_close(&sub);
+    must_close(&alice);
+    must_close(&bob);
+}
+
+/* Events are kept in a bounded number: who reads too slowly is told which ids it missed. */
+Test(slow, taps_are_told_what_they_missed)
+{
+    enum { EVENTS = 20000 };
+    struct bus *alice = must_open("alice");
+    struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
+    for (int i = 0; i < EVENTS; i++) {
+        struct bus_slot *slot = must_reserve(alice, "w");
+        fail_slot(&slot, "app.one_of_many", "x");
+        if (i % 1000 == 0) {
+            must_flush(alice);
+        }
+    }
+    must_flush(alice);
+    uint64_t next = 0;
+    uint64_t events = 0;
+    uint64_t missed = 0;
+    while (events + missed < EVENTS) {
+        const struct bus_event *event = NULL;
+        struct bus_error *error = NULL;
+        uint64_t first = 0;
+        uint64_t last = 0;
+        enum bus_err err = bus_tap_next(tap, SOON_MS, &event, &error);
+        if (err == BUS_EOVERRUN) {
+            bus_tap_gap(tap, &first, &last);
+            cr_assert(next == 0 || first == next, "gap at %llu, not at %llu",
+                      (unsigned long long)first, (unsigned long long)next);
+            cr_assert_geq(last, first);
+            missed += last - first + 1;
+            next = last + 1;
+            bus_error_unref(&error);
+        } else {
+            expect_code_of(err, BUS_OK, &error);
+            cr_assert(next == 0 || bus_event_id(event) == next);
+            next = bus_event_id(event) + 1;
+            events++;
+        }
+    }
+    cr_expect_gt(missed, 0, "nothing was missed: this test shows nothing");
+    bus_tap_close(&tap);
+    must_close(&alice);
+}
