@@ -122,6 +122,7 @@ struct refusal {
     uint64_t seq;
     struct failure *failure; /* a reference */
 };
+#define GRANTED_KEPT 1024  /* said again when they are asked again, whatever came of the slot */
 #define REFUSALS_KEPT 1024 /* sent again after a reconnect; as the client keeps LIMIT_REFUSALS */
 
 struct session {
@@ -156,6 +157,7 @@ struct session {
     uint64_t await_taken;
     uint32_t await_topic;         /* the last one named on it */
     struct refusal *refusals;     /* ring of REFUSALS_KEPT, made when first needed */
+    uint64_t *granted;            /* ring of GRANTED_KEPT: numbers of RETRACTs that were done */
     uint64_t refusal_number;      /* of the newest */
     uint64_t chunk_refused_topic; /* the last upload refused: its other chunks are dropped mutely */
     uint64_t chunk_refused_seq;

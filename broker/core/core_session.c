@@ -237,6 +237,8 @@ static void free_refusals(struct core *core, struct session *session)
     for (uint32_t i = 0; session->refusals != NULL && i < REFUSALS_KEPT; i++)
         failure_unref(core, session->refusals[i].failure);
     memory_give(core->memory, session->refusals, REFUSALS_KEPT * sizeof *session->refusals);
+    memory_give(core->memory, session->granted,
+                session->granted != NULL ? GRANTED_KEPT * sizeof *session->granted : 0);
 }
 
 static void session_free(struct core *core, struct session *session)

@@ -116,10 +116,26 @@ static void do_fail(struct core *core, struct session *session, const struct par
                  won);
 }
 
+/* Whether this question was answered with yes before. */
+static bool was_granted(const struct session *session, uint64_t number)
+{
+    return session->granted != NULL && session->granted[number % GRANTED_KEPT] == number;
+}
+
+static void remember_granted(struct core *core, struct session *session, uint64_t number)
+{
+    if (session->granted == NULL)
+        session->granted = memory_take(core->memory, GRANTED_KEPT * sizeof *session->granted);
+    if (session->granted != NULL) /* without memory it is worked out anew */
+        session->granted[number % GRANTED_KEPT] = number;
+}
+
 static void answer(struct core *core, struct session *session, uint64_t number, enum wire_code code,
                    const char *type, const char *message, struct topic *topic, uint64_t seq,
                    struct failure *cause)
 {
+    if (code == CODE_OK)
+        remember_granted(core, session, number);
     if (session->control == 0)
         return; /* asked again after the reconnect */
     struct failure *failure = NULL;
@@ -366,7 +382,9 @@ void settle_message(struct core *core, struct session *session, const struct msg
     bool is_again = op.number != 0 && op.number <= session->control_seen;
     bool is_asking = op.type == MSG_RETRACT || op.type == MSG_COMPLETE;
     bool is_parked = is_again && op.number > settle_control_number(session);
-    if (is_again && (is_parked || !is_asking)) {
+    if (is_again && (is_parked || !is_asking || was_granted(session, op.number))) {
+        if (is_asking && !is_parked)
+            answer(core, session, op.number, CODE_OK, "", "", NULL, 0, NULL);
         failure_unref(core, op.failure);
         return;
     }

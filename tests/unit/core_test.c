@@ -503,6 +503,22 @@ Test(core, answers_a_retraction_again_when_it_is_asked_again)
     EXPECT("1 < result 0\n1 < accepted 1 1\n1 < result 0\n");
 }
 
+Test(core, remembers_that_it_retracted_when_the_slot_is_no_longer_kept)
+{
+    options.topic_keep_bytes = 64;
+    restart();
+    join(1);
+    uint32_t a = open_topic(1, "alice/a");
+    publish(1, a, 0, 1, 5);
+    retract(1, a, 0);
+    for (uint32_t i = 1; i < 10; i++)
+        publish(1, a, i, 1, 5 + i);
+    forget();
+    numbers[1] = 0; /* the answer was lost */
+    retract(1, a, 0);
+    EXPECT("1 < result 0\n");
+}
+
 /* ---- waiting --------------------------------------------------------------------------------- */
 
 Test(core, answers_waits_for_open_settled_and_unpromised_slots)
