@@ -55,8 +55,7 @@ struct gate_out {
 };
 /* The next thing to do; false: nothing more.  All is to be taken before the next thing is let in,
  * and a control part that was let in must stand until then.  Frames for the same subscription are
- * packed into one batch up to LIMIT_BATCH_BYTES; a payload that is wanted whole goes by reference.
- */
+ * packed into one batch (see packer.h); a payload that is wanted whole goes by reference. */
 bool gate_out(struct gate *gate, struct gate_out *out);
 
 /* Payloads and their bytes kept now, for status and tests. */

@@ -104,6 +104,27 @@ Test(errbusd, starts_serves_and_ends_on_sigterm)
     broker_fini(&broker);
 }
 
+/* The party does not leave, so the broker gives it a second; the next signal does not wait. */
+Test(errbusd, ends_at_once_on_a_second_signal)
+{
+    struct broker broker;
+    char control[FOLDER_PATH_BYTES_MAX + 16];
+    snprintf(control, sizeof control, "ipc://%s/control", folder.path);
+    cr_assert(broker_start(&broker, WORDS("--control", control)));
+    void *context = zmq_ctx_new();
+    void *socket = dial(context, broker.control);
+    cr_assert_eq(zmq_send(socket, hello, HELLO_BYTES, 0), HELLO_BYTES);
+    cr_expect_eq(receive_number(socket), WELCOME);
+    process_signal(&broker.process, SIGTERM);
+    cr_expect_eq(receive_number(socket), BYE);
+    process_signal(&broker.process, SIGINT);
+    cr_expect_eq(process_wait(&broker.process, SOON_MS), 128 + SIGINT);
+    cr_expect_eq(access(control + 6, F_OK), -1);
+    broker_fini(&broker);
+    zmq_close(socket);
+    zmq_ctx_term(context);
+}
+
 Test(errbusd, ends_on_sigint_with_nobody_there)
 {
     struct broker broker;
@@ -111,6 +132,35 @@ Test(errbusd, ends_on_sigint_with_nobody_there)
     process_signal(&broker.process, SIGINT);
     cr_expect_eq(process_wait(&broker.process, SOON_MS), 0);
     broker_fini(&broker);
+}
+
+/* Ids are ROUTER's to give (pitfalls 4): who brings one is not heard, and takes nobody's place. */
+Test(errbusd, ignores_connections_that_choose_their_id)
+{
+    struct broker broker;
+    cr_assert(broker_start(&broker, WORDS("--verbose")));
+    void *context = zmq_ctx_new();
+    void *sockets[2];
+    const char *line = NULL;
+    for (int i = 0; i < 2; i++) {
+        sockets[i] = zmq_socket(context, ZMQ_DEALER);
+        cr_assert_not_null(sockets[i]);
+        int linger_ms = 0;
+        zmq_setsockopt(sockets[i], ZMQ_LINGER, &linger_ms, sizeof linger_ms);
+        zmq_setsockopt(sockets[i], ZMQ_ROUTING_ID, "mine", 4);
+        cr_assert_eq(zmq_connect(sockets[i], broker.control), 0);
+        cr_assert_eq(zmq_send(sockets[i], hello, HELLO_BYTES, 0), HELLO_BYTES);
+    }
+    cr_assert(process_complaint(&broker.process, SOON_MS, &line));
+    cr_expect_not_null(strstr(line, "chose its own id"), "%s", line);
+    expect_service(&broker);
+    for (int i = 0; i < 2; i++) {
+        char byte;
+        cr_expect_eq(zmq_recv(sockets[i], &byte, sizeof byte, ZMQ_DONTWAIT), -1);
+        zmq_close(sockets[i]);
+    }
+    broker_fini(&broker);
+    zmq_ctx_term(context);
 }
 
 Test(errbusd, serves_over_ipc_and_removes_its_files)
