@@ -361,7 +361,9 @@ static void broker_out(struct world *world)
         case GATE_DATA: broker_send(world, &out); break;
         case GATE_DROP:
             world->conns[out.conn - 1]->is_forgotten = true;
-            world_line(world, "broker forgets connection %u", (unsigned)out.conn);
+            if (world->options.trace != NULL)
+                fprintf(world->options.trace, "  %10.3f broker forgets connection %u\n",
+                        (double)world->now_ns / 1e6, (unsigned)out.conn);
             break;
         case GATE_LOG:
             if (world->options.trace != NULL)
@@ -882,12 +884,6 @@ struct gate *world_gate(struct world *world)
 uint64_t world_broker_bytes(const struct world *world)
 {
     return world->memory.bytes_used;
-}
-
-void world_stop_broker(struct world *world)
-{
-    gate_stop(world->gate, gate_now(world));
-    broker_settle(world);
 }
 
 static void gate_leave(struct world *world)

@@ -118,7 +118,6 @@ struct span world_overheard(const struct world *world, uint32_t host, enum chann
 
 struct gate *world_gate(struct world *world);
 uint64_t world_broker_bytes(const struct world *world); /* memory that it has */
-void world_stop_broker(struct world *world);
 /* Another broker takes its place, which knows nothing. */
 void world_replace_broker(struct world *world);
 
