@@ -155,7 +155,7 @@ Test(api, holds_counts_to_their_limits)
     struct bus_error *error = NULL;
     struct bus_msg *msg = NULL;
     for (int i = 1; i <= 64; i++) {
-        char pattern[16];
+        char pattern[32];
         snprintf(pattern, sizeof pattern, "bob/w%d", i);
         enum bus_err err = bus_sub_add(sub, pattern);
         expect_code(err, i < 64 || err == BUS_OK ? BUS_OK : BUS_EFULL);

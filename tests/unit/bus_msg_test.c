@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* bus_msg_test.c -- received values: what they say, how they end, what no version of them can yet. */
+/* bus_msg_test.c -- received values: what they say, how they end, and that none is a request. */
 #include "libbus/api/api_internal.h"
 
 #include <criterion/criterion.h>
