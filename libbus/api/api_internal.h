@@ -140,7 +140,7 @@ struct bus {
     struct topic_cache_entry *last_topic;
 
     int64_t stamp_ns;    /* now, or when the library thread's turn began */
-    unsigned stamp_uses; /* since it was read */
+    unsigned stamp_uses; /* so many more values may bear it */
 
     bool is_asleep;       /* the library thread waits in the link */
     bool is_done;         /* the library thread ends */
@@ -201,8 +201,8 @@ bool api_wait(struct bus *bus, pthread_cond_t *cond, unsigned *waiters, int64_t 
 bool api_cond_init(pthread_cond_t *cond);
 int64_t api_now_ns(void);
 int64_t api_wall_ns(void);
-/* About now, for the stamp of a value: a clock costs as much as the rest of a small one.  It was
- * read in this turn of the library thread and for few values, or just now if that sleeps.  Lock. */
+/* About now, for the stamp of a value: a clock costs as much as the rest of a small one.  It was read
+ * for API_STAMP_USES values, and in this turn or this sleep of the library thread.  Lock. */
 int64_t api_stamp_ns(struct bus *bus);
 void api_see_time(struct bus *bus, int64_t now_ns);
 int64_t api_deadline_ns(int64_t timeout_ms);

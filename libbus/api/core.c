@@ -123,16 +123,16 @@ int64_t api_wall_ns(void)
 
 int64_t api_stamp_ns(struct bus *bus)
 {
-    bus->stamp_uses++;
-    if (bus->is_asleep || bus->stamp_uses >= API_STAMP_USES || bus->stamp_ns == 0)
+    if (bus->stamp_uses == 0)
         api_see_time(bus, api_now_ns());
+    bus->stamp_uses--;
     return bus->stamp_ns;
 }
 
 void api_see_time(struct bus *bus, int64_t now_ns)
 {
     bus->stamp_ns = now_ns;
-    bus->stamp_uses = 0;
+    bus->stamp_uses = API_STAMP_USES;
 }
 
 int64_t api_deadline_ns(int64_t timeout_ms)

@@ -166,6 +166,13 @@ static void finish(struct bus_sub *sub, struct run *run, const struct bus_msg *m
         session_return(sub->bus->session, sub->number, msg->number, msg->seq);
 }
 
+/* Drops count references at once: messages that came together lie in one batch. */
+static void drop(struct buffer *buffer, unsigned count)
+{
+    if (count > 0 && atomic_fetch_sub_explicit(&buffer->refs, count, memory_order_acq_rel) == count)
+        buffer->release(buffer);
+}
+
 /* Acknowledges a stack of messages, oldest first, and keeps them for use; returns their number.
  * Lock. */
 static uint32_t take_back(struct bus_sub *sub, struct bus_msg *stack)
@@ -173,6 +180,8 @@ static uint32_t take_back(struct bus_sub *sub, struct bus_msg *stack)
     bool is_open = sub->bus->session != NULL;
     struct run run = {.count = 0};
     struct bus_msg *oldest = NULL;
+    struct buffer *held = NULL;
+    unsigned held_count = 0;
     uint32_t count = 0;
     while (stack != NULL) {
         struct bus_msg *next = stack->next;
@@ -185,11 +194,18 @@ static uint32_t take_back(struct bus_sub *sub, struct bus_msg *stack)
         oldest = msg->next;
         if (is_open)
             finish(sub, &run, msg);
-        buffer_unref(&msg->buffer);
+        if (msg->buffer != NULL && msg->buffer != held) {
+            drop(held, held_count);
+            held = msg->buffer;
+            held_count = 0;
+        }
+        held_count += msg->buffer != NULL;
+        msg->buffer = NULL;
         msg->next = sub->spare;
         sub->spare = msg;
         count++;
     }
+    drop(held, held_count);
     if (is_open)
         acknowledge(sub, &run);
     sub->spare_count += count;

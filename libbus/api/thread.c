@@ -186,6 +186,7 @@ static void sleep_until_news(struct bus *bus, struct turn *turn)
     if (left_ms > bus->options.heartbeat_ms || left_ms < 0)
         left_ms = bus->options.heartbeat_ms; /* freed messages are acknowledged within a beat */
     bus->is_asleep = true;
+    bus->stamp_uses = 0; /* who publishes meanwhile looks at the clock first */
     api_unlock(bus);
     link_wait(bus->link, left_ms, turn->wants_room, closed);
     api_lock(bus);
