@@ -201,8 +201,8 @@ bool api_wait(struct bus *bus, pthread_cond_t *cond, unsigned *waiters, int64_t 
 bool api_cond_init(pthread_cond_t *cond);
 int64_t api_now_ns(void);
 int64_t api_wall_ns(void);
-/* About now, for the stamp of a value: a clock costs as much as the rest of a small one.  It was read
- * for API_STAMP_USES values, and in this turn or this sleep of the library thread.  Lock. */
+/* About now, for the stamp of a value: a clock costs as much as the rest of a small one.  It was
+ * read for API_STAMP_USES values, and in this turn or this sleep of the library thread.  Lock. */
 int64_t api_stamp_ns(struct bus *bus);
 void api_see_time(struct bus *bus, int64_t now_ns);
 int64_t api_deadline_ns(int64_t timeout_ms);
