@@ -79,8 +79,9 @@ enum bus_err publish_wait(struct bus *bus, int64_t *deadline_ns)
     return BUS_EFULL;
 }
 
+/* owned: one value that is copied already, taken over; or NULL, and values. */
 static enum bus_err publish(struct bus *bus, const char *name, const struct span *values,
-                            size_t count)
+                            size_t count, struct buffer **owned)
 {
     uint32_t topic = 0;
     int64_t deadline_ns = 0;
@@ -89,8 +90,10 @@ static enum bus_err publish(struct bus *bus, const char *name, const struct span
     if (err == BUS_OK)
         err = publish_topic(bus, name, &topic);
     while (err == BUS_OK) {
+        int64_t stamp_ns = api_stamp_ns(bus);
         enum wire_code code =
-            session_publish(bus->session, api_stamp_ns(bus), topic, values, count, NULL);
+            owned != NULL ? session_publish_owned(bus->session, stamp_ns, topic, owned)
+                          : session_publish(bus->session, stamp_ns, topic, values, count, NULL);
         if (code != CODE_ETIMEDOUT) {
             err = (enum bus_err)code;
             break;
@@ -111,7 +114,14 @@ enum bus_err bus_publish(struct bus *bus, const char *topic, const void *value, 
         return BUS_EINVAL;
     if (api_is_foreign(bus))
         return BUS_ECLOSED;
-    return publish(bus, topic, &one, 1);
+    if (value_bytes <= API_COPY_BYTES)
+        return publish(bus, topic, &one, 1, NULL);
+    struct buffer *copy = value_bytes <= LIMIT_VALUE_BYTES ? buffer_copy(one) : NULL;
+    if (copy == NULL)
+        return value_bytes <= LIMIT_VALUE_BYTES ? BUS_ENOMEM : BUS_ETOOBIG;
+    enum bus_err err = publish(bus, topic, NULL, 0, &copy);
+    buffer_unref(&copy);
+    return err;
 }
 
 enum bus_err bus_publish_many(struct bus *bus, const char *topic, const struct bus_value *values,
@@ -136,7 +146,7 @@ enum bus_err bus_publish_many(struct bus *bus, const char *topic, const struct b
         spans[i] = span_of(values[i].data, values[i].bytes);
     }
     if (err == BUS_OK)
-        err = publish(bus, topic, spans, count);
+        err = publish(bus, topic, spans, count, NULL);
     if (spans != few)
         free(spans);
     return err;

@@ -173,7 +173,14 @@ enum bus_err bus_slot_commit(struct bus_slot **slot, const void *value, size_t v
         *slot = NULL;
         return BUS_ECLOSED;
     }
-    return commit(slot, span_of(value, value_bytes), NULL);
+    if (value_bytes <= API_COPY_BYTES || value_bytes > LIMIT_VALUE_BYTES) /* refused in there */
+        return commit(slot, span_of(value, value_bytes), NULL);
+    struct buffer *copy = buffer_copy(span_of(value, value_bytes));
+    if (copy == NULL)
+        return BUS_ENOMEM;
+    enum bus_err err = commit(slot, SPAN_NONE, &copy);
+    buffer_unref(&copy);
+    return err;
 }
 
 enum bus_err bus_slot_commit_owned(struct bus_slot **slot, void *value, size_t value_bytes,

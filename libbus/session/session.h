@@ -136,6 +136,10 @@ enum wire_code session_topic(struct session *session, struct span name, uint32_t
  * end's code. */
 enum wire_code session_publish(struct session *session, int64_t now_ns, uint32_t topic,
                                const struct span *values, size_t count, uint64_t *out_first_seq);
+/* The same for one value that is copied already: taken over with CODE_OK, and by reference if it
+ * travels in chunks. */
+enum wire_code session_publish_owned(struct session *session, int64_t now_ns, uint32_t topic,
+                                     struct buffer **value);
 
 /* seq -1: the next.  Errors: ETIMEDOUT; ESETTLED: below the next free one; ETOOBIG; ENOMEM. */
 enum wire_code session_reserve(struct session *session, int64_t now_ns, uint32_t topic, int64_t seq,

@@ -211,27 +211,28 @@ static bool add_upload(struct session *session, const struct own_topic *topic, u
     return uploads_add(&session->uploads, &upload, value);
 }
 
+/* owned: the buffer that value is, or NULL: it is copied. */
 static bool append_large(struct session *session, const struct own_topic *topic, uint64_t seq,
-                         int64_t stamp_ns, struct span value)
+                         int64_t stamp_ns, struct span value, struct buffer *owned)
 {
-    struct buffer *copy = buffer_copy(value);
-    if (copy == NULL)
+    struct buffer *kept = owned != NULL ? buffer_ref(owned) : buffer_copy(value);
+    if (kept == NULL)
         return false;
     bool is_done = append_reserve(session, topic, seq, stamp_ns, -1, value.bytes) &&
-                   add_upload(session, topic, seq, session->outbox.last, stamp_ns, &copy);
-    buffer_unref(&copy);
+                   add_upload(session, topic, seq, session->outbox.last, stamp_ns, &kept);
+    buffer_unref(&kept);
     return is_done;
 }
 
 static bool append_values(struct session *session, const struct own_topic *topic, int64_t stamp_ns,
-                          const struct span *values, size_t count)
+                          const struct span *values, size_t count, struct buffer *owned)
 {
     struct frame frame =
         frame_of(session, topic, FRAME_VALUE, topic->next_seq, stamp_ns, SPAN_NONE);
     for (size_t i = 0; i < count; i++, frame.seq++) {
         frame.value = values[i];
         bool is_done = is_large(values[i].bytes)
-                           ? append_large(session, topic, frame.seq, stamp_ns, values[i])
+                           ? append_large(session, topic, frame.seq, stamp_ns, values[i], owned)
                            : outbox_append(&session->outbox, &frame);
         if (!is_done)
             return false;
@@ -239,8 +240,9 @@ static bool append_values(struct session *session, const struct own_topic *topic
     return true;
 }
 
-enum wire_code session_publish(struct session *session, int64_t now_ns, uint32_t topic_id,
-                               const struct span *values, size_t count, uint64_t *out_first_seq)
+static enum wire_code publish(struct session *session, int64_t now_ns, uint32_t topic_id,
+                              const struct span *values, size_t count, struct buffer *owned,
+                              uint64_t *out_first_seq)
 {
     session_see_time(session, now_ns);
     struct own_topic *topic = NULL;
@@ -257,7 +259,8 @@ enum wire_code session_publish(struct session *session, int64_t now_ns, uint32_t
         return CODE_ETIMEDOUT;
     struct outbox_point point = outbox_point(&session->outbox);
     uint64_t last_upload = session->uploads.last;
-    if (!append_values(session, topic, session_broker_ns(session, now_ns, NULL), values, count)) {
+    if (!append_values(session, topic, session_broker_ns(session, now_ns, NULL), values, count,
+                       owned)) {
         outbox_back(&session->outbox, point);
         uploads_back(&session->uploads, last_upload);
         return CODE_ENOMEM;
@@ -267,6 +270,22 @@ enum wire_code session_publish(struct session *session, int64_t now_ns, uint32_t
     topic->next_seq += count;
     topic->used_bytes += need.credit + need.credit_last;
     return CODE_OK;
+}
+
+enum wire_code session_publish(struct session *session, int64_t now_ns, uint32_t topic_id,
+                               const struct span *values, size_t count, uint64_t *out_first_seq)
+{
+    return publish(session, now_ns, topic_id, values, count, NULL, out_first_seq);
+}
+
+enum wire_code session_publish_owned(struct session *session, int64_t now_ns, uint32_t topic_id,
+                                     struct buffer **value)
+{
+    const struct span span = buffer_span(*value);
+    enum wire_code code = publish(session, now_ns, topic_id, &span, 1, *value, NULL);
+    if (code == CODE_OK)
+        buffer_unref(value);
+    return code;
 }
 
 /* ---- reserving ------------------------------------------------------------------------------- */
