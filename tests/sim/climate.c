@@ -86,7 +86,7 @@ static void draw_faults(struct climate *climate, struct dice *dice)
 {
     static const uint32_t usual[FAULT_COUNT] = {
         [FAULT_BREAK] = 6,  [FAULT_BREAK_ONE] = 4, [FAULT_HALF_OPEN] = 3, [FAULT_STALL] = 4,
-        [FAULT_FREEZE] = 4, [FAULT_KILL] = 3,      [FAULT_INTRUDE] = 3,
+        [FAULT_FREEZE] = 4, [FAULT_KILL] = 3,      [FAULT_INTRUDE] = 3,   [FAULT_REPEAT] = 4,
     };
     for (uint32_t i = 0; i < FAULT_COUNT; i++)
         climate->fault_weights[i] =

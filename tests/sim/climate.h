@@ -39,6 +39,7 @@ enum fault {
     FAULT_FREEZE,
     FAULT_KILL,
     FAULT_INTRUDE,
+    FAULT_REPEAT, /* what was sent before is sent again, as an impatient client may */
     FAULT_COUNT,
 };
 

@@ -706,7 +706,7 @@ Test(scenario, tells_a_gap_to_who_asked_for_it)
 
 /* ---- what seeds have taught ------------------------------------------------------------------ */
 
-/* Seed 3: two waits of one party for one slot, the first for the outcome alone; after a reconnect
+/* Two waits of one party for one slot, the first for the outcome alone; after a reconnect
  * the empty answer to that one was taken for the value. */
 Test(scenario, tells_an_outcome_from_a_value_after_a_reconnect)
 {
@@ -730,7 +730,7 @@ Test(scenario, tells_an_outcome_from_a_value_after_a_reconnect)
     expect_end();
 }
 
-/* Seed 147: the answer to a retraction was lost with a connection, and never said again. */
+/* The answer to a retraction was lost with a connection, and never said again. */
 Test(scenario, says_a_result_again)
 {
     begin();
@@ -746,7 +746,7 @@ Test(scenario, says_a_result_again)
     expect_end();
 }
 
-/* Seed 204: what was taken and not told when the connection broke held the writer back for ever. */
+/* What was taken and not told when the connection broke held the writer back for ever. */
 Test(scenario, gives_credit_for_what_was_taken_before_a_break)
 {
     begin_with_window(4096);
@@ -765,7 +765,7 @@ Test(scenario, gives_credit_for_what_was_taken_before_a_break)
     expect_end();
 }
 
-/* Seed 936: after a reconnect WELCOME said that all was accepted, and only then what was refused;
+/* After a reconnect WELCOME said that all was accepted, and only then what was refused;
  * a flush in between was told that all was well. */
 Test(scenario, flushes_only_when_all_refusals_are_in)
 {
@@ -783,7 +783,7 @@ Test(scenario, flushes_only_when_all_refusals_are_in)
     expect_end();
 }
 
-/* Seed 1406: a SUBSCRIBE whose answer was lost was said again, and brought a subscription back to
+/* A SUBSCRIBE whose answer was lost was said again, and brought a subscription back to
  * life that had been closed meanwhile; nobody read it, and it held the writer back. */
 Test(scenario, keeps_a_closed_subscription_closed)
 {

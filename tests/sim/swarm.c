@@ -332,6 +332,9 @@ static void harm(struct swarm *swarm)
     case FAULT_FREEZE: world_freeze(world, who, for_ns); break;
     case FAULT_KILL: swarm_kill(swarm, who); break;
     case FAULT_INTRUDE: intrude(swarm, who); break;
+    case FAULT_REPEAT:
+        world_repeat(world, who, dice_hits(dice, 700) ? CHANNEL_DATA : CHANNEL_CONTROL);
+        break;
     case FAULT_COUNT: break;
     }
 }

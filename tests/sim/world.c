@@ -666,6 +666,8 @@ void world_start(struct world *world, uint32_t index)
         .outbox_bytes_max = host->options.outbox_bytes_max,
         .inbox_bytes_max = host->options.inbox_bytes_max,
     };
+    for (int channel = 0; channel < CHANNEL_COUNT; channel++)
+        buffer_unref(&host->overheard[channel]);
     memory_heap_init(&host->memory, HOST_BYTES_MAX);
     enum wire_code code =
         session_new(&host->memory, &options, world_host_ns(world, index), &host->session);
@@ -769,6 +771,31 @@ void world_intrude(struct world *world, enum channel channel, struct span bytes)
     struct part part = {.bytes = buffer_copy(bytes)};
     must(part.bytes != NULL);
     part_send(world, id, WAY_UP, part);
+}
+
+/* Whether the protocol lets it come twice: what is known by its number is dropped. */
+static bool is_numbered(struct span bytes)
+{
+    switch (wire_number(bytes)) {
+    case BATCH_NUMBER:
+    case MSG_FAIL:
+    case MSG_RETRACT:
+    case MSG_COMPLETE:
+    case MSG_SUBSCRIBE:
+    case MSG_SUB_ADD: return true;
+    default: return false;
+    }
+}
+
+void world_repeat(struct world *world, uint32_t index, enum channel channel)
+{
+    struct host *host = &world->hosts[index];
+    conn_id id = host->conns[channel];
+    struct buffer *bytes = host->overheard[channel];
+    if (id == 0 || bytes == NULL || !is_numbered(buffer_span(bytes)) ||
+        session_state(host->session) != SESSION_UP)
+        return;
+    part_send(world, id, WAY_UP, (struct part){.bytes = buffer_ref(bytes)});
 }
 
 struct span world_overheard(const struct world *world, uint32_t host, enum channel channel)
