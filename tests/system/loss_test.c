@@ -352,7 +352,8 @@ Test(loss, does_not_follow_from_a_short_freeze)
     must_close(&bob);
 }
 
-/* A minute, six times its bound of silence, where it is asked for; four times the bound otherwise. */
+/* A minute, six times its bound of silence, where it is asked for; four times the bound
+ * otherwise. */
 Test(loss, does_not_follow_from_being_busy)
 {
     static const char *const words[] = {"heartbeat_ms=100", "lost_after_ms=1000", NULL};
