@@ -23,6 +23,7 @@
 
 enum {
     FETCH_FRAMES = 512,      /* taken with one lock */
+    FETCH_RUN = 64,          /* ... at once */
     FETCH_BYTES = 64 * 1024, /* ... and no more once they have so many bytes */
     CHUNK_FIRST = 16,        /* messages allocated together at first; then as many again */
 };
@@ -573,31 +574,42 @@ static void fill(struct bus_msg *msg, const struct session_item *item, const cha
     msg->delivery = item->delivery;
 }
 
+/* Turns items of one topic into messages at *end; where the next one goes. */
+static struct bus_msg **fill_all(struct bus_sub *sub, struct bus_msg **end,
+                                 const struct session_item *items, uint32_t count)
+{
+    const char *topic = name_of(sub, items[0].topic);
+    for (uint32_t i = 0; i < count; i++) {
+        struct bus_msg *msg = sub->pool;
+        sub->pool = msg->next;
+        fill(msg, &items[i], topic);
+        *end = msg;
+        end = &msg->next;
+    }
+    sub->pool_count -= count;
+    return end;
+}
+
 /* Takes what the session has, up to the bounds of one fetch; the code that ended it.  Lock. */
 static enum wire_code fetch(struct bus_sub *sub, uint32_t *out_count, struct buffer **out_error)
 {
     struct session *session = sub->bus->session;
-    struct session_item item;
+    struct session_item items[FETCH_RUN];
     enum wire_code code = CODE_OK;
     struct bus_msg *first = NULL;
-    struct bus_msg *last = NULL;
+    struct bus_msg **end = &first;
     uint32_t count = 0;
     size_t bytes = 0;
     while (count < FETCH_FRAMES && bytes < FETCH_BYTES && sub->pool != NULL && name_reserve(sub)) {
-        code = session_sub_take(session, sub->number, &item, out_error);
+        uint32_t room = sub->pool_count < FETCH_RUN ? sub->pool_count : FETCH_RUN;
+        uint32_t taken = 0;
+        code = session_sub_take_run(session, sub->number, items, room, FETCH_BYTES - bytes, &taken,
+                                    out_error);
         if (code != CODE_OK)
             break;
-        struct bus_msg *msg = sub->pool;
-        sub->pool = msg->next;
-        sub->pool_count--;
-        fill(msg, &item, name_of(sub, item.topic));
-        if (last != NULL)
-            last->next = msg;
-        else
-            first = msg;
-        last = msg;
-        bytes += item.value.bytes + FRAME_HEADER_BYTES;
-        count++;
+        end = fill_all(sub, end, items, taken);
+        bytes += taken * (items[0].value.bytes + FRAME_HEADER_BYTES);
+        count += taken;
     }
     atomic_fetch_add_explicit(&sub->refs, count, memory_order_relaxed);
     atomic_store_explicit(&sub->ready, first, memory_order_relaxed);

@@ -34,6 +34,12 @@ static inline struct buffer *buffer_ref(struct buffer *buffer)
     return buffer;
 }
 
+/* The same for count references at once. */
+static inline void buffer_ref_many(struct buffer *buffer, unsigned count)
+{
+    atomic_fetch_add_explicit(&buffer->refs, count, memory_order_relaxed);
+}
+
 /* Drops one reference and sets the pointer to NULL; a NULL pointer is a no-op. */
 static inline void buffer_unref(struct buffer **buffer)
 {

@@ -77,6 +77,16 @@ static bool find(const struct ack_prefix *prefix, uint64_t seq, uint32_t *out_in
     return low < prefix->count && seq_at(prefix, low) == seq;
 }
 
+/* What is done with leaves the front of the ring. */
+static void pop_done(struct ack_prefix *prefix)
+{
+    while (prefix->count > 0 && (*at(prefix, 0) & DONE_MARK) != 0) {
+        prefix->head = (prefix->head + 1) & (prefix->room - 1);
+        prefix->count -= 1;
+    }
+    prefix->next_seq = prefix->count > 0 ? seq_at(prefix, 0) : prefix->handed_end;
+}
+
 bool ack_prefix_ack(struct ack_prefix *prefix, uint64_t seq)
 {
     uint32_t index;
@@ -87,12 +97,25 @@ bool ack_prefix_ack(struct ack_prefix *prefix, uint64_t seq)
     *at(prefix, index) |= DONE_MARK;
     if (index > 0)
         return false;
-    while (prefix->count > 0 && (*at(prefix, 0) & DONE_MARK) != 0) {
-        prefix->head = (prefix->head + 1) & (prefix->room - 1);
-        prefix->count -= 1;
-    }
-    prefix->next_seq = prefix->count > 0 ? seq_at(prefix, 0) : prefix->handed_end;
+    pop_done(prefix);
     return true;
+}
+
+bool ack_prefix_ack_run(struct ack_prefix *prefix, uint64_t first_seq, uint64_t count)
+{
+    /* Numbers ascend: if first and last stand count - 1 places apart, so do all between them. */
+    bool is_head = count > 0 && count <= prefix->count && !prefix->is_stopped &&
+                   seq_at(prefix, 0) == first_seq &&
+                   seq_at(prefix, (uint32_t)count - 1) == first_seq + count - 1;
+    bool has_moved = is_head;
+    if (is_head) {
+        prefix->head = (prefix->head + (uint32_t)count) & (prefix->room - 1);
+        prefix->count -= (uint32_t)count;
+        pop_done(prefix);
+    }
+    for (uint64_t i = 0; !is_head && i < count; i++)
+        has_moved |= ack_prefix_ack(prefix, first_seq + i);
+    return has_moved;
 }
 
 void ack_prefix_return(struct ack_prefix *prefix, uint64_t seq)

@@ -33,6 +33,9 @@ bool ack_prefix_reserve(struct ack_prefix *prefix, struct memory *memory);
 void ack_prefix_hand(struct ack_prefix *prefix, uint64_t seq);
 /* true: next_seq moved.  A slot that is not out is a no-op. */
 bool ack_prefix_ack(struct ack_prefix *prefix, uint64_t seq);
+/* The same for count slots from first_seq on; what is acknowledged in the order in which it was
+ * handed out costs no more than one slot does. */
+bool ack_prefix_ack_run(struct ack_prefix *prefix, uint64_t first_seq, uint64_t count);
 /* The slot is out and stays so: acknowledgement stops before it. */
 void ack_prefix_return(struct ack_prefix *prefix, uint64_t seq);
 

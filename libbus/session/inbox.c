@@ -351,6 +351,30 @@ enum wire_code inbox_take(struct inbox *inbox, struct inbox_sub *sub, struct ses
     return CODE_OK;
 }
 
+uint32_t inbox_take_more(struct inbox *inbox, struct inbox_sub *sub, struct session_item *out,
+                         uint32_t room, uint64_t bytes)
+{
+    struct session_item *ready = &sub->ready;
+    bool is_in_run = sub->is_ready && ready->kind == SESSION_ITEM_VALUE && ready->value.bytes > 0 &&
+                     sub->ready_value == NULL;
+    uint32_t count = 0;
+    while (is_in_run && count < room && sub->run_left > 0 && count * sub->run.stride < bytes &&
+           ack_prefix_reserve(&sub->ready_stream->acks, inbox->memory)) {
+        out[count++] = *ready;
+        ack_prefix_hand(&sub->ready_stream->acks, ready->seq);
+        ready->seq = sub->run.first.seq; /* what frame_in() would make of it */
+        ready->stamp_ns = sub->run.first.stamp_ns;
+        ready->value.data = sub->run.first.value.data;
+        pass_frame(sub);
+    }
+    if (count == 0)
+        return 0;
+    sub->ready_stream->next_seq = ready->seq + 1;
+    buffer_ref_many(ready->buffer, count);
+    count_taken(inbox, sub, count * sub->ready_bytes);
+    return count;
+}
+
 /* ---- a new connection ------------------------------------------------------------------------ */
 
 /* Where a stream is behind this frame, which lies unread. */

@@ -239,6 +239,11 @@ void session_unsubscribe(struct session *session, uint32_t sub, bool is_drop);
  * subscription was refused (out_error); the end's code once all that is here was taken. */
 enum wire_code session_sub_take(struct session *session, uint32_t sub, struct session_item *out,
                                 struct buffer **out_error);
+/* The same for up to room items, with more than one only where values of one size follow each
+ * other, and those not beyond so many bytes. */
+enum wire_code session_sub_take_run(struct session *session, uint32_t sub, struct session_item *out,
+                                    uint32_t room, uint64_t bytes, uint32_t *out_count,
+                                    struct buffer **out_error);
 bool session_sub_is_readable(const struct session *session, uint32_t sub);
 /* The next subscription with news since the last call, or 0. */
 uint32_t session_sub_news(struct session *session);

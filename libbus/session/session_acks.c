@@ -68,10 +68,7 @@ void session_ack_run(struct session *session, uint32_t number, uint32_t topic, u
     struct inbox_sub *sub = inbox_sub_find(&session->inbox, number);
     struct inbox_stream *stream =
         sub != NULL ? inbox_stream_find(&session->inbox, sub, topic) : NULL;
-    bool has_moved = false;
-    for (uint64_t i = 0; stream != NULL && i < count; i++)
-        has_moved |= ack_prefix_ack(&stream->acks, first_seq + i);
-    if (has_moved && !stream->is_party)
+    if (stream != NULL && ack_prefix_ack_run(&stream->acks, first_seq, count) && !stream->is_party)
         make_dirty(session, sub, stream);
 }
 

@@ -252,6 +252,14 @@ static enum wire_code nothing_to_take(const struct session *session, const struc
 enum wire_code session_sub_take(struct session *session, uint32_t number, struct session_item *out,
                                 struct buffer **out_error)
 {
+    uint32_t count;
+    return session_sub_take_run(session, number, out, 1, 0, &count, out_error);
+}
+
+enum wire_code session_sub_take_run(struct session *session, uint32_t number,
+                                    struct session_item *out, uint32_t room, uint64_t bytes,
+                                    uint32_t *out_count, struct buffer **out_error)
+{
     struct inbox_sub *sub = sub_find(session, number);
     enum wire_code code = sub != NULL ? look(session, sub) : CODE_OK;
     if (code == CODE_ENOMEM)
@@ -262,6 +270,9 @@ enum wire_code session_sub_take(struct session *session, uint32_t number, struct
     code = inbox_take(&session->inbox, sub, out, &look_code);
     if (look_code == CODE_EPROTO)
         session_break(session, "a frame that does not belong there");
+    *out_count = 1;
+    if (code == CODE_OK)
+        *out_count += inbox_take_more(&session->inbox, sub, out + 1, room - 1, bytes);
     acks_taken(session, sub);
     return code;
 }

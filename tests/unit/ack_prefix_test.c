@@ -117,3 +117,33 @@ Test(ack_prefix, says_so_when_memory_is_short)
         cr_assert(ack_prefix_ack(&prefix, seq));
     cr_assert_eq(prefix.next_seq, 17);
 }
+
+Test(ack_prefix, acknowledges_a_run_as_its_slots_one_by_one)
+{
+    uint64_t dice = 1;
+    for (int round = 0; round < 2000; round++) {
+        struct ack_prefix by_run = {0};
+        struct ack_prefix by_one = {0};
+        uint64_t seq = 0;
+        for (int i = 0; i < 20; i++) {
+            dice = dice * 6364136223846793005u + 1442695040888963407u;
+            seq += dice >> 60 == 0 ? 2 : 1; /* now and then a number is missing */
+            cr_assert(ack_prefix_reserve(&by_run, &memory) && ack_prefix_reserve(&by_one, &memory));
+            ack_prefix_hand(&by_run, seq);
+            ack_prefix_hand(&by_one, seq);
+        }
+        for (int i = 0; i < 6; i++) {
+            dice = dice * 6364136223846793005u + 1442695040888963407u;
+            uint64_t first = i == 0 ? 1 : (dice >> 40) % 24;
+            uint64_t count = (dice >> 50) % 9;
+            bool has_moved = false;
+            for (uint64_t k = 0; k < count; k++)
+                has_moved |= ack_prefix_ack(&by_one, first + k);
+            cr_assert_eq(ack_prefix_ack_run(&by_run, first, count), has_moved);
+            cr_assert_eq(by_run.next_seq, by_one.next_seq);
+            cr_assert_eq(by_run.count, by_one.count);
+        }
+        ack_prefix_fini(&by_run, &memory);
+        ack_prefix_fini(&by_one, &memory);
+    }
+}
