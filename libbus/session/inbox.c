@@ -351,12 +351,14 @@ enum wire_code inbox_take(struct inbox *inbox, struct inbox_sub *sub, struct ses
     return CODE_OK;
 }
 
-uint32_t inbox_take_more(struct inbox *inbox, struct inbox_sub *sub, struct session_item *out,
-                         uint32_t room, uint64_t bytes)
+uint32_t inbox_take_more(struct inbox *inbox, struct inbox_sub *sub,
+                         const struct session_item *item, struct session_item *out, uint32_t room,
+                         uint64_t bytes)
 {
     struct session_item *ready = &sub->ready;
     bool is_in_run = sub->is_ready && ready->kind == SESSION_ITEM_VALUE && ready->value.bytes > 0 &&
-                     sub->ready_value == NULL;
+                     sub->ready_value == NULL && item->kind == SESSION_ITEM_VALUE &&
+                     ready->topic == item->topic && ready->value.bytes == item->value.bytes;
     uint32_t count = 0;
     while (is_in_run && count < room && sub->run_left > 0 && count * sub->run.stride < bytes &&
            ack_prefix_reserve(&sub->ready_stream->acks, inbox->memory)) {

@@ -121,10 +121,11 @@ enum wire_code inbox_look(struct inbox *inbox, struct inbox_sub *sub);
  * gave. */
 enum wire_code inbox_take(struct inbox *inbox, struct inbox_sub *sub, struct session_item *out,
                           enum wire_code *out_look);
-/* More of the run that the last item began, as far as room and bytes go: the number of items.  None
- * is no news: inbox_take() goes on. */
-uint32_t inbox_take_more(struct inbox *inbox, struct inbox_sub *sub, struct session_item *out,
-                         uint32_t room, uint64_t bytes);
+/* Values of the topic and size of item, which was taken last, as far as they lie ready and room and
+ * bytes go: the number of items.  None is no news: inbox_take() goes on. */
+uint32_t inbox_take_more(struct inbox *inbox, struct inbox_sub *sub,
+                         const struct session_item *item, struct session_item *out, uint32_t room,
+                         uint64_t bytes);
 /* Works out the POSITION of every stream, over what lies here unread too. */
 enum wire_code inbox_positions(struct inbox *inbox);
 /* A new data connection: its count of bytes begins at 0. */

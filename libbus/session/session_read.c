@@ -272,7 +272,7 @@ enum wire_code session_sub_take_run(struct session *session, uint32_t number,
         session_break(session, "a frame that does not belong there");
     *out_count = 1;
     if (code == CODE_OK)
-        *out_count += inbox_take_more(&session->inbox, sub, out + 1, room - 1, bytes);
+        *out_count += inbox_take_more(&session->inbox, sub, out, out + 1, room - 1, bytes);
     acks_taken(session, sub);
     return code;
 }
