@@ -125,6 +125,10 @@ struct refusal {
 #define GRANTED_KEPT 1024  /* said again when they are asked again, whatever came of the slot */
 #define REFUSALS_KEPT 1024 /* sent again after a reconnect; as the client keeps LIMIT_REFUSALS */
 
+/* Values in chunks that may be whole here without their writer's knowing: its chunks of them, sent
+ * again, are no news.  Of older ones only those are known that are kept. */
+enum { UPLOADED_KEPT = 32 };
+
 struct session {
     uint32_t id;
     uint64_t token;
@@ -161,6 +165,11 @@ struct session {
     uint64_t refusal_number;      /* of the newest */
     uint64_t chunk_refused_topic; /* the last upload refused: its other chunks are dropped mutely */
     uint64_t chunk_refused_seq;
+    struct {
+        uint32_t topic; /* 0: none */
+        uint64_t seq;
+    } uploaded[UPLOADED_KEPT]; /* the newest values in chunks that are whole, a ring */
+    uint32_t uploaded_at;
     struct list pump_link;  /* in core->pump while there may be something to send */
     struct list subs_ready; /* subscriptions that may have something to send */
     bool is_dirty;          /* in core->dirty: ACCEPTED is due */

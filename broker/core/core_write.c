@@ -340,13 +340,23 @@ static void refuse_chunk(struct core *core, struct session *session, struct topi
     send_chunked(core, session, topic, run->seq, run->chunk_total);
 }
 
-/* A chunk that repeats what is there, of a value that may be settled by now. */
-static bool is_repeated(const struct topic *topic, const struct event_run *run)
+/* A chunk of a value that is whole, and may not even be kept any more. */
+static bool is_repeated(const struct session *session, const struct topic *topic,
+                        const struct event_run *run)
 {
+    for (uint32_t i = 0; i < UPLOADED_KEPT; i++)
+        if (session->uploaded[i].topic == topic->id && session->uploaded[i].seq == run->seq)
+            return true;
     uint32_t index;
-    if (!slot_table_find(&topic->slots, run->seq, &index))
-        return false;
-    return slot_table_at(&topic->slots, index)->state == SLOT_CHUNKED;
+    return slot_table_find(&topic->slots, run->seq, &index) &&
+           slot_table_at(&topic->slots, index)->state == SLOT_CHUNKED;
+}
+
+static void note_uploaded(struct session *session, const struct topic *topic, uint64_t seq)
+{
+    uint32_t at = session->uploaded_at++ % UPLOADED_KEPT;
+    session->uploaded[at].topic = topic->id;
+    session->uploaded[at].seq = seq;
 }
 
 static void write_chunk(struct core *core, struct session *session, struct topic *topic,
@@ -354,7 +364,7 @@ static void write_chunk(struct core *core, struct session *session, struct topic
 {
     struct open_slot *open = find_open(core, topic, run->seq);
     if (open == NULL) {
-        if (is_repeated(topic, run))
+        if (is_repeated(session, topic, run))
             send_chunked(core, session, topic, run->seq, run->chunk_total);
         else
             refuse_chunk(core, session, topic, run);
@@ -393,6 +403,7 @@ static void write_chunk(struct core *core, struct session *session, struct topic
     topic_account(topic, slot_table_at(&topic->slots, index), 0, run->chunk_bytes);
     send_chunked(core, session, topic, run->seq, chunks->bytes);
     if (chunks->bytes == chunks->total) {
+        note_uploaded(session, topic, open->seq);
         open->chunks = NULL; /* the entry has the reference now */
         settle_open(core, open, SLOT_CHUNKED, chunks->id, 0, 0);
     }
