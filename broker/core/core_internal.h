@@ -435,7 +435,7 @@ void topic_relieve(struct core *core);
 bool topic_append_failed(struct core *core, struct topic *topic, uint64_t first_seq, uint64_t count,
                          struct failure *failure);
 bool job_has_room(struct core *core, struct job *job, uint64_t bytes);
-void topic_mark_end(struct topic *topic, uint32_t incarnation);
+void topic_mark_end(struct core *core, struct topic *topic, uint32_t incarnation);
 uint64_t topic_end_of(const struct topic *topic, uint32_t incarnation);
 void entry_ref(struct core *core, const struct slot_entry *entry);
 void entry_unref(struct core *core, const struct slot_entry *entry);

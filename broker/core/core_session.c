@@ -627,7 +627,7 @@ static void end_party(struct core *core, struct party *party, enum party_event e
     LIST_EACH(link, &party->open_slots)
         settle_open_failed(core, LIST_OWNER(link, struct open_slot, party_link), failure);
     LIST_EACH(link, &party->topics)
-        topic_mark_end(LIST_OWNER(link, struct topic, party_link), party->incarnation);
+        topic_mark_end(core, LIST_OWNER(link, struct topic, party_link), party->incarnation);
     await_never(core, party, failure);
     sub_ended(core, party, failure);
 }

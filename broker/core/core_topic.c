@@ -471,12 +471,14 @@ void topic_begin(struct topic *topic, uint64_t seq)
     }
 }
 
-void topic_mark_end(struct topic *topic, uint32_t incarnation)
+void topic_mark_end(struct core *core, struct topic *topic, uint32_t incarnation)
 {
     if (topic->mark_count == END_MARKS) {
         for (uint32_t i = 1; i < END_MARKS; i++)
             topic->marks[i - 1] = topic->marks[i];
         topic->mark_count -= 1;
+        LIST_EACH(link, &topic->routes) /* who waits at the forgotten one goes on to the next */
+            route_ready(core, LIST_OWNER(link, struct route, topic_link));
     }
     topic->marks[topic->mark_count++] =
         (struct end_mark){.incarnation = incarnation, .seq = topic->slots.next_seq};
