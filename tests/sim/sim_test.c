@@ -106,7 +106,9 @@ static const struct {
     uint64_t seed;
     const char *found;
 } named[] = {
-    {1, "an ordinary run"},
+    {5528, "chunks came once more when the value was whole and no longer kept, and were refused"},
+    {37148, "the same, without anybody repeating them: CHUNKED was lost with a connection"},
+    {41840, "a reader of five lives of one party waited for ever at an end that was forgotten"},
 };
 
 Test(sim, keeps_what_seeds_have_taught)
