@@ -561,6 +561,46 @@ static void ending(struct swarm *swarm)
     }
 }
 
+/* A party in a job of its own does a little of everything, leaves, and is forgotten with its job. */
+static uint64_t visit(struct swarm *swarm, uint32_t visitor)
+{
+    struct stage *stage = &swarm->stage;
+    struct host_options options = {.job = "third",
+                                   .party = party_names[visitor],
+                                   .heartbeat_ms = 1000,
+                                   .lost_after_ms = 5000,
+                                   .grace_ms = 100,
+                                   .broker_lost_ms = 5000,
+                                   .outbox_bytes_max = 1 << 20,
+                                   .inbox_bytes_max = 1 << 20};
+    struct app_sub_options sub_options = {.keep_ms = 1000};
+    struct world *world = stage->world;
+    struct app *app = &stage->apps[stage_add(stage, STAGE_JOBS, &options)];
+    const char *name = topic_names[visitor][0];
+    struct span value = make_value(swarm, 0, 100);
+    app_start(app);
+    world_run(world, world_now_ns(world) + 200 * WORLD_MS);
+    (void)app_reserve(app, name, -1, -1, 0);     /* asks for the topic's number */
+    (void)app_subscribe(app, "#", &sub_options); /* there is room */
+    world_pump(world, app->host);
+    world_run(world, world_now_ns(world) + 200 * WORLD_MS);
+    (void)app_publish(app, name, &value, 1);
+    for (int i = 0; i < 3; i++)
+        (void)app_reserve(app, name, -1, 10000, 0);
+    if (app->slot_count > 1)
+        app_fail(app, 0, "app.failed", "no luck", false);
+    (void)app_await(app, name, 3, true);
+    world_pump(world, app->host);
+    world_run(world, world_now_ns(world) + 200 * WORLD_MS);
+    swarm_read_all(app);
+    app_leave(app);
+    world_pump(world, app->host);
+    world_run(world, world_now_ns(world) + 1000 * WORLD_MS);
+    stage_kill(stage, app->host, true, 0);
+    world_run(world, world_now_ns(world) + 300000 * WORLD_MS);
+    return world_broker_bytes(world);
+}
+
 static void after(struct swarm *swarm)
 {
     struct stage *stage = &swarm->stage;
@@ -571,6 +611,12 @@ static void after(struct swarm *swarm)
     world_untap(stage->world);
     world_run(stage->world, world_now_ns(stage->world) + 300000 * WORLD_MS);
     swarm_check_after(swarm);
+    (void)visit(swarm, 0); /* what grows once may stay grown */
+    uint64_t second = visit(swarm, 1);
+    uint64_t third = visit(swarm, 2);
+    if (third > second)
+        world_violate(stage->world, "a visit leaves %llu bytes in the broker",
+                      (unsigned long long)(third - second));
 }
 
 static struct swarm *swarm_new(uint64_t seed, FILE *trace)
