@@ -12,7 +12,7 @@
 /* Tables that grew stay as large as they are; a job's own memory must be back. */
 #define MEMORY_SLACK_BYTES (UINT64_C(1024) * 1024)
 /* Beside what is accounted for: parts of which only some frames are kept. */
-#define PAYLOAD_SLACK_BYTES (UINT64_C(16) * 1024 * 1024)
+#define PAYLOAD_SLACK_BYTES (UINT64_C(2) * 1024 * 1024)
 /* A deadline so near that the broker may count it either way. */
 #define DEADLINE_SLACK_NS (300 * WORLD_MS)
 
@@ -22,7 +22,7 @@ void swarm_note_baseline(struct swarm *swarm)
     swarm->baseline_bytes = world_broker_bytes(stage->world);
     stage->payload_bytes_max =
         swarm->climate.job_count * swarm->job_bytes_max + PAYLOAD_SLACK_BYTES;
-    stage->broker_bytes_max = swarm->baseline_bytes + (UINT64_C(64) << 20);
+    stage->broker_bytes_max = swarm->baseline_bytes + (UINT64_C(4) << 20);
 }
 
 /* The app that writes this topic, up; NULL: none is. */
