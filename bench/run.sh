@@ -51,5 +51,5 @@ done
 if [ -n "$is_quick" ]; then
     rm -f "$file"
 else
-    echo "written to ${file#"$here"/../}"
+    echo "written to bench/results/${file##*/}"
 fi
