@@ -561,7 +561,7 @@ static void ending(struct swarm *swarm)
     }
 }
 
-/* A party in a job of its own does a little of everything, leaves, and is forgotten with its job. */
+/* A party in a job of its own does a little of everything, leaves, and is forgotten with it. */
 static uint64_t visit(struct swarm *swarm, uint32_t visitor)
 {
     struct stage *stage = &swarm->stage;
