@@ -12,6 +12,7 @@
 #define DESCRIPTION_BYTES_MAX 2048
 #define COMMAND_BYTES_MAX 1024
 #define WORDS_MAX 12
+#define STORY_MS 1000
 
 struct broker stage;
 
@@ -296,6 +297,22 @@ struct bus_tap *must_tap(const char *job, uint64_t from_id)
     return tap;
 }
 
+const char *tell_story(void)
+{
+    static char story[8192];
+    size_t at = 0;
+    struct bus_tap *tap = must_tap(NULL, 0);
+    const struct bus_event *event = NULL;
+    story[0] = '\0';
+    while (at + 256 < sizeof story && bus_tap_next(tap, STORY_MS, &event, NULL) == BUS_OK) {
+        at += (size_t)snprintf(story + at, 256, "\n%llu %s %.100s %.100s",
+                               (unsigned long long)bus_event_id(event), bus_event_name(event),
+                               bus_event_party(event), bus_event_text(event));
+    }
+    bus_tap_close(&tap);
+    return story;
+}
+
 const struct bus_event *expect_event(struct bus_tap *tap, const char *name, const char *party)
 {
     int64_t until_ms = test_now_ms() + SOON_MS;
@@ -304,8 +321,9 @@ const struct bus_event *expect_event(struct bus_tap *tap, const char *name, cons
         struct bus_error *error = NULL;
         int64_t left_ms = until_ms - test_now_ms();
         enum bus_err err = bus_tap_next(tap, left_ms > 0 ? left_ms : 0, &event, &error);
-        cr_assert(err == BUS_OK, "%s, where the event %s of %s was due", code_name(err), name,
-                  party != NULL ? party : "anybody");
+        cr_assert(err == BUS_OK, "%s, where the event %s of %s was due; there was:%s",
+                  code_name(err), name, party != NULL ? party : "anybody",
+                  err == BUS_ETIMEDOUT ? tell_story() : "");
         if (strcmp(bus_event_name(event), name) == 0 &&
             (party == NULL || strcmp(bus_event_party(event), party) == 0)) {
             return event;

@@ -90,6 +90,8 @@ void waiter_fini(struct waiter *waiter);
 struct bus_tap *must_tap(const char *job, uint64_t from_id);
 /* The next event of this name about this party (NULL: any); others are passed over. */
 const struct bus_event *expect_event(struct bus_tap *tap, const char *name, const char *party);
+/* What a new tap reads of the default job from its first event on: for the message of a failure. */
+const char *tell_story(void);
 /* How many of them have come up to and without the next event of the name until. */
 size_t count_events_until(struct bus_tap *tap, const char *name, const char *until);
 

@@ -186,7 +186,8 @@ static void expect_all_right(size_t reader_count, int64_t stop_ms)
     }
     for (size_t i = 0; i < WRITERS; i++) {
         pthread_join(writers[i].thread, NULL);
-        cr_expect_str_eq(writers[i].trouble, "");
+        cr_expect_str_eq(writers[i].trouble, "", "%s:%s", writers[i].trouble,
+                         writers[i].trouble[0] != '\0' ? tell_story() : "");
     }
     for (size_t i = 0; i < reader_count; i++) {
         pthread_join(readers[i].thread, NULL);
