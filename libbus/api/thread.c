@@ -106,6 +106,7 @@ static void connect_control(struct bus *bus, int64_t now_ns)
 {
     const char *endpoint = endpoints_next(&bus->endpoints);
     bus->turn->is_link_closed = false;
+    session_dialled(bus->session, span_text(endpoint));
     link_disconnect(bus->link, LINK_DATA);
     enum link_err err = link_connect(bus->link, LINK_CONTROL, endpoint);
     if (err == LINK_ENDPOINT) {

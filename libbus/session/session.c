@@ -15,6 +15,8 @@
 /* Beats without a call after which it was us who stood still: the library's thread calls at
  * each. */
 enum { STANDSTILL_BEATS = 5 };
+/* What is said about a lost broker, beside its endpoint. */
+enum { LOST_TEXT_BYTES = 100 };
 
 /* ---- periods -------------------------------------------------------------------------------- */
 
@@ -228,13 +230,38 @@ void session_break(struct session *session, const char *what)
                                       span_text(what), error));
 }
 
-static void lose_broker(struct session *session)
+static size_t add(char *text, size_t at, const char *more)
+{
+    size_t bytes = strlen(more);
+    memcpy(text + at, more, bytes);
+    return at + bytes;
+}
+
+/* before, the endpoint of the broker that welcomed us last, after. */
+static void end_lost(struct session *session, const char *type, const char *before,
+                     const char *after)
 {
     uint8_t error[SESSION_ERROR_BYTES];
+    char text[LIMIT_ENDPOINT_BYTES + LOST_TEXT_BYTES];
+    must(strlen(before) + strlen(after) + sizeof " at " <= LOST_TEXT_BYTES);
+    size_t bytes = add(text, 0, before);
+    if (*session->welcomed != 0) {
+        bytes = add(text, bytes, " at ");
+        bytes = add(text, bytes, session->welcomed);
+    }
+    bytes = add(text, bytes, after);
     session_finish(session, CODE_ELOST,
-                   session_error_make(session, ERROR_BROKER_LOST, span_text(ERROR_TYPE_BROKER_LOST),
-                                      span_text("no word from the broker for broker_lost_ms"),
-                                      error));
+                   session_error_make(session, ERROR_BROKER_LOST, span_text(type),
+                                      span_of(text, bytes), error));
+}
+
+static void lose_broker(struct session *session)
+{
+    if (session->is_bye_said)
+        end_lost(session, ERROR_TYPE_BROKER_STOPPED, "the broker",
+                 " stopped in good order and did not come back within broker_lost_ms");
+    else
+        end_lost(session, ERROR_TYPE_BROKER_LOST, "no word from the broker", " for broker_lost_ms");
 }
 
 /* ---- connections ----------------------------------------------------------------------------- */
@@ -278,6 +305,14 @@ void session_lose_link(struct session *session)
         session_dial(session);
 }
 
+/* A broker that is being restarted says so too: the session is over only when none comes back in
+ * time.  From a broker that did not welcome us (a second endpoint) it says nothing about ours. */
+void session_bye(struct session *session)
+{
+    session->is_bye_said = session->is_bye_said || session->phase != PHASE_GREET;
+    session_lose_link(session);
+}
+
 void session_link_closed(struct session *session, int64_t now_ns)
 {
     session_see_time(session, now_ns);
@@ -294,6 +329,13 @@ enum session_action session_action(struct session *session)
 const char *session_data_endpoint(const struct session *session)
 {
     return session->data_endpoint;
+}
+
+void session_dialled(struct session *session, struct span endpoint)
+{
+    must(endpoint.bytes <= LIMIT_ENDPOINT_BYTES);
+    memcpy(session->dialled, endpoint.data, endpoint.bytes);
+    session->dialled[endpoint.bytes] = 0;
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */

@@ -93,6 +93,8 @@ static void keep_welcome(struct session *session, const struct msg_welcome *welc
     session->value_bytes_max = welcome->value_bytes_max;
     session->inbox.value_bytes_max = welcome->value_bytes_max;
     session->broker = welcome->broker;
+    session->is_bye_said = false;
+    memcpy(session->welcomed, session->dialled, sizeof session->welcomed);
     memcpy(session->data_endpoint, welcome->data_endpoint.data, welcome->data_endpoint.bytes);
     session->data_endpoint[welcome->data_endpoint.bytes] = 0;
     clock_offset_sample(&session->clock, session->hello_ns, welcome->broker_ns, session->now_ns);
@@ -348,7 +350,7 @@ static void message_in(struct session *session, const struct msg *msg, struct sp
     case MSG_MISSED: watch_event_in(session, msg, part); break;
     case MSG_STATUS_ROW:
     case MSG_STATUS_END: watch_status_in(session, msg, part); break;
-    case MSG_BYE: session_lose_link(session); break;
+    case MSG_BYE: session_bye(session); break;
     default: session_break(session, "a message that only clients send"); break;
     }
 }

@@ -114,6 +114,9 @@ struct session {
     int64_t beat_ns;       /* when the next BEAT is due */
     int64_t hello_ns;      /* when HELLO was sent */
     int64_t ghost_ns;      /* until then, a session that we ourselves lost may have our name */
+    bool is_bye_said;      /* by the broker that was the last to welcome us */
+    char dialled[LIMIT_ENDPOINT_BYTES + 1];
+    char welcomed[LIMIT_ENDPOINT_BYTES + 1]; /* dialled, when WELCOME came from there */
 
     /* what WELCOME said */
     uint64_t token; /* 0: no session yet */
@@ -173,6 +176,8 @@ struct session {
 void session_finish(struct session *session, enum wire_code code, struct span error);
 /* The broker broke the protocol; what: a sentence for people. */
 void session_break(struct session *session, const char *what);
+/* BYE: the broker stops in good order, and perhaps comes back. */
+void session_bye(struct session *session);
 /* This connection is of no use any more: another one is made at its time. */
 void session_lose_link(struct session *session);
 void session_dial(struct session *session);

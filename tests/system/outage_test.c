@@ -22,6 +22,17 @@ static void count_failure(const struct bus_error *verdict, void *arg)
     atomic_fetch_add(&handled, 1);
 }
 
+/* Of a bus whose broker vanished without a word. */
+static void expect_vanished(const struct bus *bus)
+{
+    struct bus_error *error = bus_failure(bus);
+    cr_assert_not_null(error);
+    cr_expect_str_eq(bus_error_type(error), "errbus.broker_lost");
+    cr_expect_not_null(strstr(bus_error_message(error), stage.control), "%s",
+                       bus_error_message(error));
+    bus_error_unref(&error);
+}
+
 static struct bus *open_impatient(const char *party, char kind[64])
 {
     struct bus_options options;
@@ -151,6 +162,7 @@ static void expect_every_call_ended(int number, const char *kind)
                      calls[i].name);
         struct pollfd poll_fd = {.fd = bus_failure_fd(calls[i].bus), .events = POLLIN};
         cr_expect_eq(poll(&poll_fd, 1, (int)SOON_MS), 1);
+        expect_vanished(calls[i].bus);
         enum bus_err err = bus_close(&calls[i].bus, SOON_MS);
         cr_expect_eq(err, BUS_ELOST, "%s", code_name(err));
         cr_expect_str_eq(kinds[i], kind);
@@ -185,6 +197,9 @@ Test(outage, in_good_order_ends_every_call_too)
     struct bus_error *error = bus_failure(alice);
     cr_assert_not_null(error);
     cr_expect_str_eq(bus_error_kind(error), "broker_lost");
+    cr_expect_str_eq(bus_error_type(error), "errbus.broker_stopped");
+    cr_expect_not_null(strstr(bus_error_message(error), stage.control), "%s",
+                       bus_error_message(error));
     bus_error_unref(&error);
     waiter_fini(&waiter);
     cr_expect_eq(bus_close(&alice, SOON_MS), BUS_ELOST);

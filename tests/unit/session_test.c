@@ -4,6 +4,8 @@
 
 #include "tests/unit/session_driver.h"
 
+#include <stdio.h>
+
 static struct driver d;
 
 static void tick(int64_t ms)
@@ -205,6 +207,77 @@ Test(session, treats_bye_as_a_closed_connection)
     driver_say(&d, &(struct msg){.type = MSG_BYE});
     cr_assert_eq(session_state(d.session), SESSION_CONNECTING);
     driver_greet(&d, true);
+    driver_fini(&d);
+}
+
+/* No broker answers, and the last one was heard so many ms before its time is up. */
+static void expect_lost(int64_t left_ms, const char *type, const char *message)
+{
+    struct buffer *error = NULL;
+    struct error_record record;
+    uint32_t count = 0;
+    sleep_through(left_ms - 1);
+    cr_assert_eq(session_state(d.session), SESSION_CONNECTING);
+    tick(1);
+    driver_expect_end(&d, CODE_ELOST, type);
+    (void)session_end(d.session, &error);
+    cr_assert_eq(error_decode(buffer_span(error), &record, 1, &count), WIRE_OK);
+    cr_assert_eq(record.kind, ERROR_BROKER_LOST);
+    cr_assert(span_equal(record.message, span_text(message)), "%.*s", (int)record.message.bytes,
+              (const char *)record.message.data);
+    buffer_unref(&error);
+}
+
+Test(session, says_that_a_broker_was_stopped_when_it_said_bye)
+{
+    driver_init(&d);
+    session_dialled(d.session, span_text("tcp://10.0.0.1:7370"));
+    driver_greet(&d, false);
+    driver_say(&d, &(struct msg){.type = MSG_BYE});
+    session_dialled(d.session, span_text("tcp://10.0.0.2:7370")); /* who does not answer */
+    expect_lost(30000, ERROR_TYPE_BROKER_STOPPED,
+                "the broker at tcp://10.0.0.1:7370 stopped in good order and did not come back "
+                "within broker_lost_ms");
+    driver_fini(&d);
+}
+
+Test(session, forgets_bye_once_it_is_welcome_again)
+{
+    driver_init(&d);
+    session_dialled(d.session, span_text("tcp://10.0.0.1:7370"));
+    driver_greet(&d, false);
+    d.now_ns += 500 * DRIVER_MS;
+    driver_say(&d, &(struct msg){.type = MSG_BYE});
+    driver_greet(&d, true);
+    expect_lost(30000, ERROR_TYPE_BROKER_LOST,
+                "no word from the broker at tcp://10.0.0.1:7370 for broker_lost_ms");
+    driver_fini(&d);
+}
+
+Test(session, counts_no_bye_of_a_broker_that_did_not_welcome_it)
+{
+    driver_up(&d); /* by one whose endpoint nobody told */
+    session_link_closed(d.session, d.now_ns);
+    tick(20);
+    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
+    driver_say(&d, &(struct msg){.type = MSG_BYE});
+    expect_lost(29980, ERROR_TYPE_BROKER_LOST, "no word from the broker for broker_lost_ms");
+    driver_fini(&d);
+}
+
+Test(session, takes_an_endpoint_of_the_most_bytes)
+{
+    char endpoint[LIMIT_ENDPOINT_BYTES];
+    char message[LIMIT_ENDPOINT_BYTES + 100];
+    memset(endpoint, 'e', sizeof endpoint);
+    driver_init(&d);
+    session_dialled(d.session, span_of(endpoint, sizeof endpoint));
+    driver_greet(&d, false);
+    driver_say(&d, &(struct msg){.type = MSG_BYE});
+    snprintf(message, sizeof message,
+             "the broker at %.*s stopped in good order and did not come back within broker_lost_ms",
+             (int)sizeof endpoint, endpoint);
+    expect_lost(30000, ERROR_TYPE_BROKER_STOPPED, message);
     driver_fini(&d);
 }
 
