@@ -85,8 +85,8 @@ enum session_action {
 /* What to do with the link now; each is given once. */
 enum session_action session_action(struct session *session);
 const char *session_data_endpoint(const struct session *session);
-/* Where SESSION_CONNECT_CONTROL was carried out to, for the error of a lost or stopped broker: UTF-8
- * of at most LIMIT_ENDPOINT_BYTES. */
+/* Where SESSION_CONNECT_CONTROL was carried out to, which the error of a lost or stopped broker
+ * names: UTF-8, at most LIMIT_ENDPOINT_BYTES. */
 void session_dialled(struct session *session, struct span endpoint);
 
 /* The next control message to send, encoded into out (LIMIT_CONTROL_BYTES); false: none now.
