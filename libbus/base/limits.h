@@ -54,7 +54,14 @@
 #define LIMIT_TAP_WINDOW 1024     /* events in flight to one tap */
 #define LIMIT_CONTROL_QUEUE 65536 /* messages waiting for one peer that does not read */
 
+/* the journal */
+#define LIMIT_JOURNAL_SEGMENT_BYTES_MIN UINT64_C(4096) /* one file of it */
+#define LIMIT_JOURNAL_SEGMENT_BYTES_MAX (UINT64_C(1024) * 1024 * 1024)
+#define LIMIT_JOURNAL_BATCH_BYTES (UINT64_C(64) * 1024 * 1024) /* appended at once, heads and all */
+#define LIMIT_JOURNAL_SEGMENTS (1 << 20)                       /* files of one journal */
+
 /* defaults; see errbusd(8) */
+#define DEFAULT_JOURNAL_SEGMENT_BYTES (UINT64_C(64) * 1024 * 1024)
 #define DEFAULT_TOPIC_WINDOW_BYTES (UINT64_C(64) * 1024 * 1024) /* not yet taken, of one topic */
 #define DEFAULT_TOPIC_KEEP_BYTES (UINT64_C(4) * 1024 * 1024)    /* kept for late subscribers */
 #define DEFAULT_TOPIC_KEEP_SLOTS 65536
