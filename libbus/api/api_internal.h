@@ -161,7 +161,7 @@ struct bus {
     struct id_map subs_by_number; /* session's number -> index into sub_slots */
     struct bus_sub **sub_slots;
     uint32_t sub_room;
-    struct await_table *awaits; /* given up for now, see await.c */
+    struct await_table *awaits; /* whose callers stopped waiting, see await.c */
     uint64_t *forgotten;        /* numbers whose result nobody waits for any more */
     uint32_t forgotten_count;
     uint32_t forgotten_room;
@@ -297,7 +297,7 @@ void sub_detach_all(struct bus *bus);
 /* ---- await.c --------------------------------------------------------------------------------- */
 
 struct await_table *await_table_new(void); /* free() frees it, once all are discarded */
-void await_collect(struct bus *bus);       /* answers to those given up for now.  Lock. */
+void await_collect(struct bus *bus);       /* answers to those put by.  Lock. */
 void await_discard_all(struct bus *bus);
 
 /* ---- error.c, error_wire.c ------------------------------------------------------------------- */

@@ -49,7 +49,7 @@ static struct await **bucket_of(struct await_table *table, const char *topic, ui
     return &table->buckets[(hash >> 32) % AWAIT_BUCKETS];
 }
 
-/* ---- wishes that nobody waits for now; all with the lock ------------------------------------- */
+/* ---- wishes whose callers stopped waiting; all with the lock --------------------------------- */
 
 static void take_out(struct bus *bus, struct await *await)
 {

@@ -228,7 +228,7 @@ void session_unawait(struct session *session, uint64_t want);
 
 struct session_sub_options {
     struct span name;  /* empty: not durable */
-    struct span group; /* empty; others are refused by the broker for now being unsupported */
+    struct span group; /* empty; any other the broker refuses: errbus.unsupported */
     int64_t from_seq;
     uint64_t overflow;
     uint64_t keep_ms;
