@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* graph.c -- rows of edges behind each other, and three walks over them; see graph.h. */
+#include "libbus/base/graph.h"
+
+#include "libbus/base/must.h"
+
+#include <string.h>
+
+enum {
+    NODE_ARRAYS = 11,
+    EDGE_ARRAYS = 2,
+    ROOM_MIN = 64,
+};
+
+/* Where a walk through all components stands. */
+struct fold {
+    uint32_t number; /* of the node entered last */
+    uint32_t stack_count;
+    uint32_t call_count;
+    uint32_t folded_count;
+};
+
+static size_t node_bytes(uint32_t room)
+{
+    return room > 0 ? ((size_t)room + 1) * NODE_ARRAYS * sizeof(uint32_t) : 0;
+}
+
+static size_t edge_bytes(uint32_t room)
+{
+    return (size_t)room * EDGE_ARRAYS * sizeof(uint32_t);
+}
+
+void graph_init(struct graph *graph, struct memory *memory)
+{
+    *graph = (struct graph){.memory = memory};
+}
+
+void graph_fini(struct graph *graph)
+{
+    memory_give(graph->memory, graph->node_block, node_bytes(graph->node_room));
+    memory_give(graph->memory, graph->edge_block, edge_bytes(graph->edge_room));
+    graph_init(graph, graph->memory);
+}
+
+static uint32_t grown(uint32_t room, uint32_t needed)
+{
+    if (room < ROOM_MIN)
+        room = ROOM_MIN;
+    while (room < needed)
+        room *= 2;
+    return room;
+}
+
+static void share_nodes(struct graph *graph)
+{
+    uint32_t **const arrays[NODE_ARRAYS] = {
+        &graph->first,  &graph->back_first, &graph->is_reached, &graph->component,
+        &graph->folded, &graph->steps,      &graph->number,     &graph->low,
+        &graph->cursor, &graph->stack,      &graph->calls,
+    };
+    for (uint32_t i = 0; i < NODE_ARRAYS; i++)
+        *arrays[i] = graph->node_block + i * ((size_t)graph->node_room + 1);
+}
+
+/* The old block is given back when the new one is there: a failure takes nothing away. */
+static bool reserve_nodes(struct graph *graph, uint32_t nodes)
+{
+    if (nodes <= graph->node_room)
+        return true;
+    uint32_t room = grown(graph->node_room, nodes);
+    uint32_t *block = memory_take(graph->memory, node_bytes(room));
+    if (block == NULL)
+        return false;
+    memory_give(graph->memory, graph->node_block, node_bytes(graph->node_room));
+    graph->node_block = block;
+    graph->node_room = room;
+    share_nodes(graph);
+    return true;
+}
+
+static bool reserve_edges(struct graph *graph, uint32_t edges)
+{
+    if (edges <= graph->edge_room)
+        return true;
+    uint32_t room = grown(graph->edge_room, edges);
+    uint32_t *block = memory_take(graph->memory, edge_bytes(room));
+    if (block == NULL)
+        return false;
+    memory_give(graph->memory, graph->edge_block, edge_bytes(graph->edge_room));
+    graph->edge_block = block;
+    graph->edge_room = room;
+    graph->to = block;
+    graph->back_to = block + room;
+    return true;
+}
+
+bool graph_reserve(struct graph *graph, uint32_t nodes, uint32_t edges)
+{
+    must(nodes <= UINT32_MAX / 4 && edges <= UINT32_MAX / 4);
+    graph_clear(graph);
+    return reserve_nodes(graph, nodes) && reserve_edges(graph, edges);
+}
+
+void graph_clear(struct graph *graph)
+{
+    graph->node_count = 0;
+    graph->edge_count = 0;
+    graph->component_count = 0;
+}
+
+uint32_t graph_add_node(struct graph *graph)
+{
+    must(graph->node_count < graph->node_room);
+    graph->first[graph->node_count] = graph->edge_count;
+    graph->is_reached[graph->node_count] = 0;
+    return graph->node_count++;
+}
+
+void graph_add_edge(struct graph *graph, uint32_t target)
+{
+    must(graph->node_count > 0 && graph->edge_count < graph->edge_room);
+    graph->to[graph->edge_count++] = target;
+}
+
+/* The edges against their direction, counted first and then put in place. */
+void graph_seal(struct graph *graph)
+{
+    if (graph->node_count == 0)
+        return;
+    uint32_t *first = graph->back_first;
+    graph->first[graph->node_count] = graph->edge_count;
+    memset(first, 0, ((size_t)graph->node_count + 1) * sizeof *first);
+    for (uint32_t edge = 0; edge < graph->edge_count; edge++) {
+        must(graph->to[edge] < graph->node_count);
+        first[graph->to[edge] + 1] += 1;
+    }
+    for (uint32_t node = 0; node < graph->node_count; node++) {
+        first[node + 1] += first[node];
+        graph->cursor[node] = first[node];
+    }
+    for (uint32_t node = 0; node < graph->node_count; node++)
+        for (uint32_t edge = graph->first[node]; edge < graph->first[node + 1]; edge++)
+            graph->back_to[graph->cursor[graph->to[edge]]++] = node;
+}
+
+void graph_reach(struct graph *graph, uint32_t node)
+{
+    must(node < graph->node_count);
+    if (graph->is_reached[node])
+        return;
+    uint32_t count = 0;
+    graph->is_reached[node] = 1;
+    graph->stack[count++] = node;
+    while (count > 0) {
+        node = graph->stack[--count];
+        for (uint32_t edge = graph->first[node]; edge < graph->first[node + 1]; edge++) {
+            uint32_t target = graph->to[edge];
+            if (graph->is_reached[target])
+                continue;
+            graph->is_reached[target] = 1;
+            graph->stack[count++] = target;
+        }
+    }
+}
+
+static void fold_enter(struct graph *graph, struct fold *fold, uint32_t node)
+{
+    fold->number += 1;
+    graph->number[node] = fold->number;
+    graph->low[node] = fold->number;
+    graph->cursor[node] = graph->first[node];
+    graph->component[node] = GRAPH_NONE; /* until its component is closed */
+    graph->stack[fold->stack_count++] = node;
+    graph->calls[fold->call_count++] = node;
+}
+
+static void lower(uint32_t *low, uint32_t number)
+{
+    if (number < *low)
+        *low = number;
+}
+
+/* Everything on the stack from node on is a component. */
+static void fold_close(struct graph *graph, struct fold *fold, uint32_t node)
+{
+    uint32_t member;
+    do {
+        member = graph->stack[--fold->stack_count];
+        graph->component[member] = graph->component_count;
+        graph->folded[fold->folded_count++] = member;
+    } while (member != node);
+    graph->component_count += 1;
+}
+
+static void fold_from(struct graph *graph, struct fold *fold, uint32_t root)
+{
+    fold_enter(graph, fold, root);
+    while (fold->call_count > 0) {
+        uint32_t node = graph->calls[fold->call_count - 1];
+        if (graph->cursor[node] < graph->first[node + 1]) {
+            uint32_t target = graph->to[graph->cursor[node]++];
+            if (graph->number[target] == 0)
+                fold_enter(graph, fold, target);
+            else if (graph->component[target] == GRAPH_NONE)
+                lower(&graph->low[node], graph->number[target]);
+            continue;
+        }
+        fold->call_count -= 1;
+        if (graph->low[node] == graph->number[node])
+            fold_close(graph, fold, node);
+        if (fold->call_count > 0)
+            lower(&graph->low[graph->calls[fold->call_count - 1]], graph->low[node]);
+    }
+}
+
+void graph_fold(struct graph *graph)
+{
+    struct fold fold = {0};
+    graph->component_count = 0;
+    for (uint32_t node = 0; node < graph->node_count; node++)
+        graph->number[node] = 0;
+    for (uint32_t node = 0; node < graph->node_count; node++)
+        if (graph->number[node] == 0)
+            fold_from(graph, &fold, node);
+}
+
+void graph_measure(struct graph *graph, uint32_t target)
+{
+    must(target < graph->node_count);
+    for (uint32_t node = 0; node < graph->node_count; node++)
+        graph->steps[node] = GRAPH_NONE;
+    uint32_t *queue = graph->stack;
+    uint32_t head = 0;
+    uint32_t tail = 0;
+    graph->steps[target] = 0;
+    queue[tail++] = target;
+    while (head < tail) {
+        uint32_t node = queue[head++];
+        for (uint32_t edge = graph->back_first[node]; edge < graph->back_first[node + 1]; edge++) {
+            uint32_t before = graph->back_to[edge];
+            if (graph->steps[before] != GRAPH_NONE)
+                continue;
+            graph->steps[before] = graph->steps[node] + 1;
+            queue[tail++] = before;
+        }
+    }
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* graph.h -- a directed graph in arrays: what leads where, what leads back to itself, how far it is.
+ *
+ * Nodes are numbered from 0 in the order in which they are added, each with all its edges before
+ * the next one; an edge may lead to a node that is still to come.  Room for all of it is set aside
+ * by graph_reserve(), so that nothing behind it can fail.  Every operation takes time linear in
+ * nodes and edges, and none recurses: a chain of a hundred thousand nodes needs no stack. */
+#ifndef BASE_GRAPH_H
+#define BASE_GRAPH_H
+
+#include "libbus/base/memory.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define GRAPH_NONE UINT32_MAX
+
+struct graph {
+    struct memory *memory;
+    uint32_t node_room, edge_room;
+    uint32_t node_count, edge_count;
+    uint32_t component_count;
+    uint32_t *node_block; /* the arrays below with an element a node, and one more */
+    uint32_t *edge_block; /* ... with an element an edge */
+
+    uint32_t *first;      /* edges of a node are to[first[node]] .. to[first[node + 1] - 1] */
+    uint32_t *to;         /* where each edge leads */
+    uint32_t *is_reached; /* graph_reach(): 1 or 0 */
+    uint32_t *component;  /* graph_fold(): edges between two lead to the one of smaller number */
+    uint32_t *folded;     /* graph_fold(): all nodes by their component */
+    uint32_t *steps;      /* graph_measure(): GRAPH_NONE: no way leads there */
+
+    uint32_t *back_first; /* as first and to, against the edges */
+    uint32_t *back_to;
+    uint32_t *number, *low, *cursor, *stack, *calls; /* of the walks */
+};
+
+void graph_init(struct graph *graph, struct memory *memory);
+void graph_fini(struct graph *graph);
+/* Room for so many in all, and an empty graph.  false: no memory; room that was there still is. */
+bool graph_reserve(struct graph *graph, uint32_t nodes, uint32_t edges);
+
+void graph_clear(struct graph *graph);
+uint32_t graph_add_node(struct graph *graph);              /* gives its number */
+void graph_add_edge(struct graph *graph, uint32_t target); /* from the node added last */
+/* All nodes and edges are there: the calls below may follow, in any order. */
+void graph_seal(struct graph *graph);
+
+/* Marks node and all to which it leads, beside what is marked already. */
+void graph_reach(struct graph *graph, uint32_t node);
+/* Finds the strongly connected components: nodes that lead to each other (Tarjan 1972). */
+void graph_fold(struct graph *graph);
+/* Counts the fewest edges from each node to target. */
+void graph_measure(struct graph *graph, uint32_t target);
+
+#endif
