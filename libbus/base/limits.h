@@ -72,6 +72,13 @@
  * behind it to a fifth (performance.md, 7). */
 #define DEFAULT_SUB_WINDOW_BYTES (UINT64_C(512) * 1024)
 
+/* the verdict of an attempt */
+#define LIMIT_VERDICT_ERRORS 16384 /* weighed; beyond, the first in the order of verdict.h stay */
+#define LIMIT_ERROR_BLAMES 16      /* parties that one failure suspects */
+/* Corrections are looked for at most so often: weighing takes time linear in all errors. */
+#define LIMIT_VERDICT_LOOK_MS 100
+#define DEFAULT_SETTLE_MS 2000
+
 /* what a slot costs its writer's credit beside the value: the broker's records of it */
 #define COST_SLOT_BYTES 128
 
