@@ -15,6 +15,7 @@ killed_at=4
 
 work=$(mktemp -d)
 pids=()
+lives=()
 started=0
 
 die() {
@@ -22,62 +23,44 @@ die() {
     exit 1
 }
 
-# has_ended PID: nothing of ours is left of it but perhaps its exit status.
-has_ended() {
-    ! kill -0 "$1" 2>/dev/null
-}
-
-# end_process PID: asks it to end, and ends it if it has not done so in five seconds.
+# end_process PID LIFE: asks it to end, and ends it if it has not done so in five seconds.
 end_process() {
+    local status=0
     kill -TERM "$1" 2>/dev/null || return 0
-    for _ in $(seq 50); do
-        has_ended "$1" && return 0
-        sleep 0.1
-    done
-    kill -KILL "$1" 2>/dev/null || true
+    read -r -t 5 -u "$2" || status=$?
+    ((status <= 128)) || kill -KILL "$1" # 1: it has ended; above 128: the time is over
+    wait "$1" 2>/dev/null || true
 }
 
 end_all() {
     local i
     for ((i = ${#pids[@]} - 1; i >= 0; i--)); do
-        end_process "${pids[i]}"
-        wait "${pids[i]}" 2>/dev/null || true
+        end_process "${pids[i]}" "${lives[i]}"
     done
     rm -rf "$work"
 }
 trap end_all EXIT
 
 # start NAME COMMAND...: in the background, its lines with its name before them, and in $work/NAME.
-# Its process id is in $started.
+# Its process id is in $started. It alone can write to a pipe of its own, so that it ends with it.
 start() {
-    local name=$1
+    local name=$1 open life
     shift
-    "$@" > >(tee "$work/$name" | sed -u "s/^/$(printf '%-10s' "$name") | /") 2>&1 &
+    : >"$work/$name"
+    mkfifo "$work/$name.life"
+    exec {open}<>"$work/$name.life" {life}<"$work/$name.life"
+    "$@" > >(tee -a "$work/$name" | sed -u "s/^/$(printf '%-10s' "$name") | /") 2>&1 &
     started=$!
+    exec {open}>&-
     pids+=("$started")
+    lives+=("$life")
 }
 
-# wait_for WHAT SECONDS COMMAND...: until it succeeds.
+# wait_for WHAT SECONDS COUNT PATTERN NAME: until NAME has printed so many lines that match, which
+# are then in $lines.
 wait_for() {
-    local what=$1 tenths=$(($2 * 10))
-    shift 2
-    until "$@"; do
-        ((tenths-- > 0)) || die "$what did not come"
-        sleep 0.1
-    done
-}
-
-endpoint_of() {
-    sed -n 's/^errbusd ready control=\([^ ]*\) data=.*$/\1/p' "$work/errbusd" 2>/dev/null
-}
-
-is_ready() {
-    [ -n "$(endpoint_of)" ]
-}
-
-# has_told COUNT EVENT: the tap has shown so many of it.
-has_told() {
-    [ "$(grep -c " $2 " "$work/tap")" -ge "$1" ]
+    lines=$(timeout "$2" tail -n +1 -f "$work/$5" | grep -E -m "$3" "$4") || die "$1 did not come"
+    [ "$(wc -l <<<"$lines")" -eq "$3" ] || die "$1 did not come $3 times"
 }
 
 for program in broker/errbusd clients/errbus clients/fedavg; do
@@ -86,8 +69,9 @@ done
 unset ERRBUS_JOB ERRBUS_PARTY
 
 start errbusd "$build/broker/errbusd" --control 'tcp://127.0.0.1:*' --data 'tcp://127.0.0.1:*'
-wait_for "the broker" 10 is_ready
-ERRBUS_SERVER=$(endpoint_of)
+wait_for "the broker" 10 1 '^errbusd ready control=[^ ]* data=' errbusd
+ERRBUS_SERVER=${lines#*control=}
+ERRBUS_SERVER=${ERRBUS_SERVER%% *}
 export ERRBUS_SERVER
 
 start tap "$build/clients/errbus" tap --from oldest
@@ -112,10 +96,10 @@ for ((k = 1; k <= silos; k++)); do
     expected=$((k == killed ? 137 : 0))
     [ "$status" -eq "$expected" ] || die "silo-$k ended with $status instead of $expected"
 done
-wait_for "the tap's word of the loss" 5 has_told 1 party.lost
-wait_for "the tap's word of the end" 5 has_told "$silos" party.completed
-grep -q "^round $killed_at lacks silo-$killed: party_lost" "$work/aggregator" ||
-    die "the aggregator has not said whom round $killed_at lacked"
+wait_for "the tap's word of the loss" 5 1 ' party\.lost ' tap
+wait_for "the tap's word of the end" 5 "$silos" ' party\.completed ' tap
+wait_for "whom round $killed_at lacked" 5 1 "^round $killed_at lacks silo-$killed: party_lost" \
+    aggregator
 
 end_all
 trap - EXIT
