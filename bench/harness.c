@@ -273,6 +273,24 @@ struct bus *bench_open(const char *endpoint, const char *party)
     return bus;
 }
 
+struct bus_sub *bench_subscribe(struct bus *bus, const char *topic)
+{
+    struct bus_sub *sub = NULL;
+    bench_check(bus_sub_open(bus, topic, NULL, &sub), "subscribe");
+    bench_check(bus_flush(bus, 10000), "flush");
+    return sub;
+}
+
+struct bus_error *bench_take_error(struct bus_sub *sub)
+{
+    struct bus_msg *msg = NULL;
+    struct bus_error *error = NULL;
+    if (bus_sub_recv(sub, 60000, &msg, &error) != BUS_EFAILED) {
+        bench_die("an error was due");
+    }
+    return error;
+}
+
 void bench_sleep_until(int64_t at_ns)
 {
     struct timespec at = {.tv_sec = at_ns / 1000000000, .tv_nsec = at_ns % 1000000000};

@@ -79,6 +79,10 @@ void role_say_done(int64_t number);
 void bench_broker(struct broker *broker);
 struct bus *bench_open(const char *endpoint, const char *party);
 void bench_check(enum bus_err err, const char *what);
+/* In force when it returns. */
+struct bus_sub *bench_subscribe(struct bus *bus, const char *topic);
+/* The next that comes, which has to be an error; to be released. */
+struct bus_error *bench_take_error(struct bus_sub *sub);
 /* Until a given monotonic time. */
 void bench_sleep_until(int64_t at_ns);
 

@@ -31,16 +31,10 @@ static int wait_for_errors(char **words)
 {
     struct bus *bus = bench_open(words[0], "waiting");
     uint64_t count = strtoull(words[1], NULL, 10);
-    struct bus_sub *sub = NULL;
-    bench_check(bus_sub_open(bus, "dying/w", NULL, &sub), "subscribe");
-    bench_check(bus_flush(bus, 10000), "flush");
+    struct bus_sub *sub = bench_subscribe(bus, "dying/w");
     role_ready();
     for (uint64_t i = 0; i < count; i++) {
-        struct bus_msg *msg = NULL;
-        struct bus_error *error = NULL;
-        if (bus_sub_recv(sub, 60000, &msg, &error) != BUS_EFAILED) {
-            bench_die("an error was due");
-        }
+        struct bus_error *error = bench_take_error(sub);
         bus_error_unref(&error);
         if (i == 0) {
             role_say_done(test_now_ns());

@@ -40,9 +40,7 @@ static int time_values(char **words)
     struct samples samples = {.count = 0};
     struct bus *bus = bench_open(words[0], "reader");
     uint64_t count = strtoull(words[1], NULL, 10);
-    struct bus_sub *sub = NULL;
-    bench_check(bus_sub_open(bus, "writer/w", NULL, &sub), "subscribe");
-    bench_check(bus_flush(bus, 10000), "flush");
+    struct bus_sub *sub = bench_subscribe(bus, "writer/w");
     role_ready();
     for (uint64_t i = 0; i < count; i++) {
         struct bus_msg *msg = NULL;

@@ -8,6 +8,7 @@
 
 #include <bus/tap.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #define COUNT 1500
 #define EVERY_NS INT64_C(2000000)
 #define BULK_BYTES 4096
+#define FULL_AFTER 32768 /* values taken: 128 MiB, several times all queues on the way together */
 
 /* ---- roles ----------------------------------------------------------------------------------- */
 
@@ -60,16 +62,10 @@ static int receive(char **words)
     struct samples samples = {.count = 0};
     struct bus *bus = bench_open(words[0], "waiting");
     uint64_t count = strtoull(words[1], NULL, 10);
-    struct bus_sub *sub = NULL;
-    bench_check(bus_sub_open(bus, "failing/w", NULL, &sub), "subscribe");
-    bench_check(bus_flush(bus, 10000), "flush");
+    struct bus_sub *sub = bench_subscribe(bus, "failing/w");
     role_ready();
     for (uint64_t i = 0; i < count; i++) {
-        struct bus_msg *msg = NULL;
-        struct bus_error *error = NULL;
-        if (bus_sub_recv(sub, 60000, &msg, &error) != BUS_EFAILED) {
-            bench_die("an error was due");
-        }
+        struct bus_error *error = bench_take_error(sub);
         int64_t now_ns = test_now_ns();
         if (i >= count / 10) {
             samples_add(&samples, now_ns - bus_error_code(error));
@@ -122,6 +118,7 @@ static int flood(char **words)
 }
 
 static _Atomic int64_t drained;
+static sem_t is_full;
 
 static void *take_values(void *arg)
 {
@@ -131,28 +128,31 @@ static void *take_values(void *arg)
         struct bus_msg *msg = NULL;
         err = bus_sub_recv(sub, 60000, &msg, NULL);
         bus_msg_free(&msg);
-        atomic_fetch_add(&drained, 1);
+        if (atomic_fetch_add(&drained, 1) == FULL_AFTER) {
+            sem_post(&is_full);
+        }
     }
     bench_check(err, "receive");
     return NULL;
 }
 
-/* drain ENDPOINT: takes it, until it is killed; when told to go, says how much it took so far */
+/* drain ENDPOINT: takes it, until it is killed; says how much it took once all queues are full, and
+ * again when told to go */
 static int drain(char **words)
 {
     struct bus *bus = bench_open(words[0], "draining");
-    struct bus_sub *sub = NULL;
+    struct bus_sub *sub = bench_subscribe(bus, "flooding/bulk");
     pthread_t thread;
-    bench_check(bus_sub_open(bus, "flooding/bulk", NULL, &sub), "subscribe");
-    bench_check(bus_flush(bus, 10000), "flush");
-    if (pthread_create(&thread, NULL, take_values, sub) != 0) {
+    if (sem_init(&is_full, 0, 0) != 0 || pthread_create(&thread, NULL, take_values, sub) != 0) {
         bench_die("no thread");
     }
     role_ready();
-    for (int i = 0; i < 2; i++) {
-        role_wait_go();
-        role_say_done(atomic_load(&drained));
+    while (sem_wait(&is_full) != 0) {
+        continue; /* a signal came */
     }
+    role_say_done(atomic_load(&drained));
+    role_wait_go();
+    role_say_done(atomic_load(&drained));
     role_wait_go();
     return 0;
 }
@@ -194,8 +194,6 @@ static void run_one(const char *count, struct raised *raised, size_t run, bool i
     if (is_loaded) {
         role_start(&draining, drain_words);
         role_start(&flooding, flood_words);
-        bench_sleep_until(test_now_ns() + 500000000); /* until the queues are as full as they get */
-        role_go(&draining);
     }
     int64_t before = is_loaded ? role_done(&draining) : 0;
     int64_t start_ns = test_now_ns();

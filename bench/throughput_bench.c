@@ -69,12 +69,10 @@ static int publish(char **words)
 static int subscribe(char **words)
 {
     struct bus *bus = bench_open(words[0], words[1]);
-    struct bus_sub *sub = NULL;
     size_t bytes = strtoul(words[2], NULL, 10);
     uint64_t count = strtoull(words[3], NULL, 10);
     int64_t start_ns = 0;
-    bench_check(bus_sub_open(bus, "writer/w", NULL, &sub), "subscribe");
-    bench_check(bus_flush(bus, 10000), "flush");
+    struct bus_sub *sub = bench_subscribe(bus, "writer/w");
     role_ready();
     for (uint64_t i = 0; i < count; i++) {
         struct bus_msg *msg = NULL;
