@@ -669,6 +669,28 @@ Test(core, puts_an_end_between_two_lives)
            "12 < sub 1 payload 6 x1\n");
 }
 
+/* Sending an end makes its subscription ready again while its turn is not over yet: queued twice,
+ * it would never leave. */
+Test(core, queues_a_subscription_once_after_an_end, .timeout = 10)
+{
+    join(1);
+    join(2);
+    subscribe(2, 1, "alice/#", "", 0, 0);
+    subscribe(2, 2, "alice/a", "", 0, 0);
+    subscribe(2, 3, "bob/#", "", 0, 0);
+    publish(1, open_topic(1, "alice/a"), 0, 1, 5);
+    forget();
+    leave(1, 1);
+    EXPECT("1 < over 13\n1 dropped\n11 dropped\n12 < sub 1 end #1\n12 < sub 2 end #1\n");
+    step((struct event){.type = EVENT_TICK});
+    EXPECT("");
+    join(1);
+    publish(1, open_topic(1, "alice/a"), 1, 1, 6);
+    EXPECT("1 < accepted 1 0\n12 < sub 1 payload 6 x1\n12 < sub 2 payload 6 x1\n");
+    publish(2, open_topic(2, "bob/b"), 0, 1, 7);
+    EXPECT("2 < accepted 1 3\n12 < sub 3 payload 7 x1\n");
+}
+
 /* ---- credit, durability, gaps ---------------------------------------------------------------- */
 
 static void taken(conn_id conn, uint32_t sub, uint64_t bytes)
