@@ -255,7 +255,7 @@ static void step_message(struct core *core, conn_id conn, const struct msg *msg)
     if (session == NULL && msg->type == MSG_HELLO)
         session_hello(core, conn, &msg->as.hello);
     else if (session == NULL && msg->type == MSG_ATTACH)
-        session_attach(core, conn, msg->as.attach.token);
+        session_attach(core, conn, &msg->as.attach);
     else if (session == NULL)
         session_violation(core, conn, "the first message is no greeting");
     else if (msg->type == MSG_HELLO || msg->type == MSG_ATTACH)

@@ -369,7 +369,7 @@ void core_mark_pump(struct core *core, struct session *session);
 
 /* ---- core_session.c -------------------------------------------------------------------------- */
 void session_hello(struct core *core, conn_id conn, const struct msg_hello *hello);
-void session_attach(struct core *core, conn_id conn, uint64_t token);
+void session_attach(struct core *core, conn_id conn, const struct msg_attach *msg);
 void session_position(struct core *core, struct session *session, const struct msg_position *msg);
 void session_ready(struct core *core, struct session *session);
 void session_beat(struct core *core, struct session *session, const struct msg_beat *beat);

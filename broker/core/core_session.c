@@ -300,6 +300,7 @@ static void welcome(struct core *core, struct session *session, const struct msg
     msg->data_endpoint = span_text(core->options.data_endpoint);
     msg->value_bytes_max = core->options.value_bytes_max;
     msg->broker_ns = core->now_ns;
+    msg->connection = session->control;
     session_arm(core, session);
 }
 
@@ -460,14 +461,23 @@ static void attached(struct core *core, struct session *session)
     core_mark_dirty(core, session);
 }
 
-void session_attach(struct core *core, conn_id conn, uint64_t token)
+/* The data channel may be far behind the control channel: an ATTACH may come when its client has
+ * given up the connections that it belongs to, and has come back on others. */
+void session_attach(struct core *core, conn_id conn, const struct msg_attach *msg)
 {
     uint32_t id;
     struct session *session =
-        id_map_get(&core->tokens, token, &id) ? pool_find(&core->sessions, id) : NULL;
-    if (session == NULL || session->party == NULL || session->control == 0 ||
-        !id_map_put(&core->conns, conn, session->id)) {
+        id_map_get(&core->tokens, msg->token, &id) ? pool_find(&core->sessions, id) : NULL;
+    if (session == NULL || session->party == NULL) {
         session_violation(core, conn, "ATTACH to no session");
+        return;
+    }
+    if (session->control == 0 || msg->connection != session->control) {
+        effects_drop(core->effects, conn);
+        return;
+    }
+    if (!id_map_put(&core->conns, conn, session->id)) {
+        session_violation(core, conn, "the broker is short of memory");
         return;
     }
     drop_conn(core, &session->data);

@@ -70,9 +70,12 @@ static enum wire_code rewind_reading(struct session *session)
 }
 
 /* The greeting's data part: ATTACH.  false: no memory. */
-static bool make_attach(struct session *session)
+static bool make_attach(struct session *session, const struct msg_welcome *welcome)
 {
-    struct msg msg = {.type = MSG_ATTACH, .as.attach = {.token = session->token}};
+    struct msg msg = {
+        .type = MSG_ATTACH,
+        .as.attach = {.token = session->token, .connection = welcome->connection},
+    };
     size_t bytes = 0;
     if (session->part != NULL)
         spares_give(&session->spares, &session->part);
@@ -130,7 +133,7 @@ static void welcome_in(struct session *session, const struct msg_welcome *welcom
         session_break(session, "a batch is not well formed");
         return;
     }
-    if (code != CODE_OK || !make_attach(session)) {
+    if (code != CODE_OK || !make_attach(session, welcome)) {
         session_lose_link(session);
         return;
     }

@@ -215,7 +215,8 @@ static struct msg hello(conn_id conn, uint64_t token)
 
 static void attach(conn_id conn, conn_id data, uint64_t token)
 {
-    message(data, (struct msg){.type = MSG_ATTACH, .as.attach.token = token});
+    message(data,
+            (struct msg){.type = MSG_ATTACH, .as.attach = {.token = token, .connection = conn}});
     message(conn, (struct msg){.type = MSG_READY});
 }
 
@@ -615,6 +616,25 @@ Test(core, resumes_a_session_where_it_was)
                             .as.position = {.sub = 1, .topic = a, .next_seq = 2}});
     attach(2, 12, tokens[2]);
     EXPECT("2 < attached\n2 < accepted 0 1\n12 < sub 1 payload 6 x2\n");
+}
+
+/* The data channel is slow, and brings the ATTACH of a connection when there is another. */
+Test(core, attaches_only_to_the_connection_that_it_welcomed)
+{
+    message(2, hello(2, 0));
+    message(22, hello(2, tokens[2])); /* he gave that one up */
+    forget();
+    struct msg late = {.type = MSG_ATTACH, .as.attach = {.token = tokens[2], .connection = 2}};
+    message(12, late);
+    EXPECT("12 dropped\n");
+    attach(22, 13, tokens[2]);
+    EXPECT("22 < attached\n");
+    message(14, late);
+    EXPECT("14 dropped\n");
+    closed(22);
+    forget();
+    message(15, late);
+    EXPECT("15 dropped\n");
 }
 
 Test(core, refuses_a_second_live_party_of_a_name_and_replaces_a_dead_one)

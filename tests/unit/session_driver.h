@@ -17,6 +17,7 @@
 #define DRIVER_MS INT64_C(1000000)
 #define DRIVER_TOKEN UINT64_C(77)
 #define DRIVER_BROKER UINT64_C(5)
+#define DRIVER_CONNECTION 42
 #define DRIVER_BROKER_AHEAD (INT64_C(1000) * 1000 * DRIVER_MS) /* of our clock */
 
 struct driver {
@@ -112,7 +113,8 @@ static inline struct msg driver_welcome(const struct driver *d, bool is_resumed)
                                        .control_number = d->control_number,
                                        .data_endpoint = span_text("tcp://*:7371"),
                                        .value_bytes_max = LIMIT_VALUE_BYTES,
-                                       .broker_ns = d->now_ns + DRIVER_BROKER_AHEAD}};
+                                       .broker_ns = d->now_ns + DRIVER_BROKER_AHEAD,
+                                       .connection = DRIVER_CONNECTION}};
 }
 
 /* The next part on the data channel, a reference of the caller's, or NULL. */
@@ -137,6 +139,7 @@ static inline void driver_expect_attach(struct driver *d)
                  WIRE_OK);
     cr_assert_eq(msg.type, MSG_ATTACH);
     cr_assert_eq(msg.as.attach.token, DRIVER_TOKEN);
+    cr_assert_eq(msg.as.attach.connection, DRIVER_CONNECTION);
     buffer_unref(&part);
 }
 
