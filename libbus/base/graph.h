@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* graph.h -- a directed graph in arrays: what leads where, what leads back to itself, how far it is.
+/* graph.h -- a directed graph in arrays: what leads where, what leads back, how far it is.
  *
  * Nodes are numbered from 0 in the order in which they are added, each with all its edges before
  * the next one; an edge may lead to a node that is still to come.  Room for all of it is set aside
