@@ -8,6 +8,7 @@
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 
 enum { EXIT_FINE = 0, EXIT_OWN_FAILURE = 1, EXIT_USAGE = 2 };
@@ -88,10 +89,17 @@ int main(int argc, char **argv)
     }
     log_init(config.is_verbose);
     struct journal *journal = NULL;
-    enum journal_err err = journal_open(config.journal, &journal);
-    if (err != JOURNAL_OK) {
-        fprintf(stderr, "errbusd: --journal %s: %s\n", config.journal, journal_strerror(err));
-        return err == JOURNAL_MAKING ? EXIT_USAGE : EXIT_OWN_FAILURE;
+    if (strcmp(config.journal, "none") != 0) {
+        fprintf(stderr, "errbusd: --journal %s: %s\n", config.journal,
+                journal_strerror(JOURNAL_MAKING));
+        return EXIT_USAGE;
+    }
+    struct journal_options options = {.may_create = true};
+    struct journal_opened opened;
+    char why[JOURNAL_COMPLAINT_BYTES] = "";
+    if (journal_open(config.journal, &options, &journal, &opened, why) != JOURNAL_OK) {
+        fprintf(stderr, "errbusd: --journal %s: %s\n", config.journal, why);
+        return EXIT_OWN_FAILURE;
     }
     tune_memory();
     raise_descriptors();

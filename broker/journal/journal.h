@@ -1,49 +1,138 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* journal.h -- where decided facts are kept, so that a broker can end and begin again.
  *
- * A journal is a sequence of records, numbered from 0 by their position.  It holds what was decided
- * (reserved, settled, lost, acknowledged), never what was asked.  Makings differ in what they
- * survive; `none` (journal_none.c) survives nothing: it counts positions and keeps no record.
+ * A journal is a sequence of records.  It holds what was decided (reserved, settled, lost,
+ * acknowledged), never what was asked.  Each record has a position, greater than that of every
+ * record before it; a position finds its record at once, and stays good as long as the record is
+ * kept.  Positions are not consecutive: take them from the calls.
  *
- * One writer at a time: the lease.  Its number is greater than that of every lease before it, and
- * an append under an older one is refused, so that a broker which lost its lease cannot write. */
+ * Makings differ in what they survive: `none` survives nothing, it counts positions and keeps no
+ * record; the embedded one keeps segments in a directory (embedded.h).
+ *
+ * One writer at a time: the lease.  Its number is not less than that of any lease before it, and an
+ * append under another one is refused, so that a broker which lost its lease cannot write.  Where
+ * the system itself lets in one process at a time, all leases have the same number.
+ *
+ * Calls on one journal come from one thread at a time, and may wait for the disk: they belong to a
+ * thread of their own.  Group commit is that thread's work: it appends whatever is ready, syncs
+ * once, and then tells all whom it may concern. */
 #ifndef JOURNAL_JOURNAL_H
 #define JOURNAL_JOURNAL_H
 
 #include "libbus/base/span.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#define JOURNAL_COMPLAINT_BYTES 2048 /* room for a sentence about what went wrong, with its NUL */
+
 enum journal_err {
     JOURNAL_OK = 0,
-    JOURNAL_END,      /* no record at this position: the end, or trimmed */
-    JOURNAL_POSITION, /* an append where the journal does not end */
+    JOURNAL_END,      /* no record from this position on: the end, or trimmed */
+    JOURNAL_POSITION, /* not a position that this call takes */
     JOURNAL_FENCED,   /* the lease is another's by now */
     JOURNAL_MAKING,   /* no making of this name */
     JOURNAL_MEMORY,
+    JOURNAL_LIMIT,   /* larger than a named limit */
+    JOURNAL_FULL,    /* the disk is full, but for what is set aside; nothing was appended */
+    JOURNAL_IO,      /* the system refused; nothing was appended, all is as it was */
+    JOURNAL_FAILED,  /* a sync failed: close it; opened anew it goes on with what is there */
+    JOURNAL_DAMAGED, /* what must be there is not, or has changed */
+    JOURNAL_FORMAT,  /* a newer version wrote it */
+    JOURNAL_LOCKED,  /* another process has it */
+    JOURNAL_MISSING, /* there is none, and none was to be made */
 };
 const char *journal_strerror(enum journal_err err);
 
 struct journal;
 
-/* where: "none".  Takes the lease.  Errors: JOURNAL_MAKING, JOURNAL_MEMORY. */
-enum journal_err journal_open(const char *where, struct journal **out_journal);
+struct journal_options {
+    bool may_create;        /* a journal is made where there is none */
+    uint64_t id;            /* the name of one that is made: a random number */
+    uint64_t segment_bytes; /* of one file; 0: the default; LIMIT_JOURNAL_SEGMENT_BYTES_... */
+};
+/* What was found. */
+struct journal_opened {
+    bool is_new;          /* it was made */
+    uint64_t cut_bytes;   /* behind the last whole batch: what a crash left half written */
+    uint64_t cut_records; /* whole ones among it, of a batch that is not */
+    char cut[JOURNAL_COMPLAINT_BYTES]; /* a sentence about it; "": nothing was cut */
+};
+
+/* where: "none", or a directory.  Takes the lease.  complaint: a sentence that names file, place
+ * and remedy, if it fails.  Errors: JOURNAL_MEMORY, LIMIT, FULL, IO, DAMAGED, FORMAT, LOCKED,
+ * MISSING. */
+enum journal_err journal_open(const char *where, const struct journal_options *options,
+                              struct journal **out_journal, struct journal_opened *out_opened,
+                              char *complaint);
+/* Syncs what it can; whoever must know calls journal_sync() before. */
 void journal_close(struct journal **journal);
 
 /* The lease that journal_open() took. */
 uint64_t journal_lease(const struct journal *journal);
-/* Positions: of the oldest record kept, and behind the newest. */
+/* The random number by which it was made; 0 if it survives nothing. */
+uint64_t journal_id(const struct journal *journal);
+/* Positions: of the oldest record kept, and where the next one will stand at the earliest. */
 uint64_t journal_first(const struct journal *journal);
 uint64_t journal_next(const struct journal *journal);
+/* All below is on the disk. */
+uint64_t journal_synced(const struct journal *journal);
+/* Where the newest whole checkpoint begins, and so a replay; journal_first() if there is none. */
+uint64_t journal_start(const struct journal *journal);
+/* About the last call that failed. */
+const char *journal_complaint(const struct journal *journal);
 
-/* Appends count records at position `at`, which must be journal_next(): all or none.
- * Errors: JOURNAL_POSITION, JOURNAL_FENCED. */
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* Kinds are the caller's, 1 .. JOURNAL_KIND_MAX; JOURNAL_KIND_LOST is met in reading alone. */
+#define JOURNAL_KIND_MAX 0xfeff
+#define JOURNAL_KIND_LOST 0xff00 /* stands where a repair cut something out; no body */
+
+struct journal_record {
+    uint16_t kind;
+    struct span body;
+};
+
+/* What is appended, or'ed. */
+#define JOURNAL_ESSENTIAL 1 /* may use what is set aside: errors, settlements, acknowledgements */
+#define JOURNAL_CHECKPOINT_BEGIN 2 /* with this batch a snapshot begins */
+#define JOURNAL_CHECKPOINT_END 4   /* with this batch it is whole; one batch may be both */
+
+/* Appends a batch of count > 0 records at position `at`, which must be journal_next(), asked anew
+ * each time (a call that fails may move it): all or none, also after a crash.  They survive the end
+ * of this process at once, that of the machine once they are synced.  out_at: NULL, or room for
+ * count positions; they are told on success.
+ * Errors: JOURNAL_POSITION, FENCED, MEMORY, LIMIT, FULL, IO, FAILED; after all but FAILED it may be
+ * tried again. */
 enum journal_err journal_append(struct journal *journal, uint64_t lease, uint64_t at,
-                                const struct span *records, size_t count);
-/* The record at a position, borrowed until the next call.  Errors: JOURNAL_END. */
-enum journal_err journal_read(struct journal *journal, uint64_t at, struct span *out_record);
-/* Records below `first` are not needed any more. */
-void journal_trim(struct journal *journal, uint64_t first);
+                                const struct journal_record *records, size_t count, unsigned how,
+                                uint64_t *out_at);
+/* All below `until` is on the disk when it returns; at once if it is already.  Errors:
+ * JOURNAL_POSITION (beyond the end), FAILED. */
+enum journal_err journal_sync(struct journal *journal, uint64_t until);
+/* Records below `below` are not needed any more: whole segments of them go.  Syncs, so that nothing
+ * goes before what takes its place is on the disk.  Moves journal_next(): a trim is a record, too.
+ * Errors: JOURNAL_POSITION (beyond the end), and those of journal_append(). */
+enum journal_err journal_trim(struct journal *journal, uint64_t below);
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+struct journal_found {
+    uint64_t at;
+    uint64_t next; /* to read on from */
+    uint16_t kind;
+    bool is_begin;    /* the first record of a checkpoint */
+    bool is_end;      /* the last one */
+    struct span body; /* borrowed until the next call */
+};
+
+/* The first record of the caller's at or behind a position that stood between records.  Fast when
+ * positions follow each other.  Errors: JOURNAL_END, MEMORY, IO, DAMAGED. */
+enum journal_err journal_read(struct journal *journal, uint64_t at,
+                              struct journal_found *out_found);
+/* The body of the record at this very position, whose size is known, with one read.  Errors:
+ * JOURNAL_END, IO, DAMAGED (which is also: no such record, or of another size). */
+enum journal_err journal_fetch(struct journal *journal, uint64_t at, void *out_body, size_t bytes);
 
 #endif

@@ -1,84 +1,75 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* journal_none.c -- the journal that keeps nothing: everything ends with the process. */
-#include "broker/journal/journal.h"
+#include "broker/journal/making.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { LEASE = 1 }; /* nobody else can have it */
 
-struct journal {
-    uint64_t next;
-};
-
-const char *journal_strerror(enum journal_err err)
-{
-    switch (err) {
-    case JOURNAL_OK: return "fine";
-    case JOURNAL_END: return "no record there";
-    case JOURNAL_POSITION: return "the journal does not end there";
-    case JOURNAL_FENCED: return "another broker has the journal";
-    case JOURNAL_MAKING: return "this version keeps no journal: only 'none' is known";
-    case JOURNAL_MEMORY: return "memory is short";
-    }
-    return "no such code";
-}
-
-enum journal_err journal_open(const char *where, struct journal **out_journal)
-{
-    if (strcmp(where, "none") != 0)
-        return JOURNAL_MAKING;
-    struct journal *journal = calloc(1, sizeof *journal);
-    if (journal == NULL)
-        return JOURNAL_MEMORY;
-    *out_journal = journal;
-    return JOURNAL_OK;
-}
-
-void journal_close(struct journal **journal)
-{
-    free(*journal);
-    *journal = NULL;
-}
-
-uint64_t journal_lease(const struct journal *journal)
-{
-    (void)journal; /* one lease for all */
-    return LEASE;
-}
-
-uint64_t journal_first(const struct journal *journal)
-{
-    return journal->next;
-}
-
-uint64_t journal_next(const struct journal *journal)
-{
-    return journal->next;
-}
-
-enum journal_err journal_append(struct journal *journal, uint64_t lease, uint64_t at,
-                                const struct span *records, size_t count)
+static enum journal_err none_append(struct journal *journal, const struct journal_record *records,
+                                    size_t count, unsigned how, uint64_t *out_at)
 {
     (void)records; /* none is kept */
-    if (lease != LEASE)
-        return JOURNAL_FENCED;
-    if (at != journal->next)
-        return JOURNAL_POSITION;
+    (void)how;
+    for (size_t i = 0; out_at != NULL && i < count; i++)
+        out_at[i] = journal->next + i;
     journal->next += count;
+    journal->first = journal->next;
+    journal->synced = journal->next; /* as far as can be: there is nothing to lose */
     return JOURNAL_OK;
 }
 
-enum journal_err journal_read(struct journal *journal, uint64_t at, struct span *out_record)
+static enum journal_err none_sync(struct journal *journal)
+{
+    (void)journal;
+    return JOURNAL_OK;
+}
+
+static enum journal_err none_trim(struct journal *journal, uint64_t below)
+{
+    (void)journal;
+    (void)below; /* nothing is kept as it is */
+    return JOURNAL_OK;
+}
+
+static enum journal_err none_read(struct journal *journal, uint64_t at,
+                                  struct journal_found *out_found)
 {
     (void)journal;
     (void)at;
-    (void)out_record; /* there is none to give */
+    (void)out_found; /* there is none to give */
     return JOURNAL_END;
 }
 
-void journal_trim(struct journal *journal, uint64_t first)
+static enum journal_err none_fetch(struct journal *journal, uint64_t at, void *out_body,
+                                   size_t bytes)
 {
     (void)journal;
-    (void)first; /* nothing is kept as it is */
+    (void)at;
+    (void)out_body;
+    (void)bytes;
+    return JOURNAL_END;
+}
+
+static void none_close(struct journal *journal)
+{
+    free(journal);
+}
+
+enum journal_err none_open(struct journal **out_journal)
+{
+    static const struct journal_ops ops = {.append = none_append,
+                                           .sync = none_sync,
+                                           .trim = none_trim,
+                                           .read = none_read,
+                                           .fetch = none_fetch,
+                                           .close = none_close};
+    struct journal *journal = calloc(1, sizeof *journal);
+    if (journal == NULL)
+        return JOURNAL_MEMORY;
+    journal->ops = &ops;
+    journal->lease = LEASE;
+    journal->checkpoint = UINT64_MAX;
+    *out_journal = journal;
+    return JOURNAL_OK;
 }

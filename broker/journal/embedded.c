@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* embedded.c -- opens and closes the embedded journal: looks at what is there, mends what a crash
+ * left, and refuses what it must not touch. */
+#include "broker/journal/embedded.h"
+
+#include "broker/journal/embedded_internal.h"
+#include "broker/journal/survey.h"
+#include "libbus/base/limits.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEASE = 1 }; /* the lock lets in one process at a time */
+#define COPY_BYTES ((size_t)64 * 1024)
+
+enum journal_err embedded_err(int result)
+{
+    switch (-result) {
+    case 0: return JOURNAL_OK;
+    case ENOSPC:
+    case EDQUOT: return JOURNAL_FULL;
+    case ENOENT: return JOURNAL_MISSING;
+    case ENOMEM: return JOURNAL_MEMORY;
+    case EWOULDBLOCK: return JOURNAL_LOCKED;
+    default: return JOURNAL_IO;
+    }
+}
+
+enum journal_err embedded_complain(struct embedded *embedded, const char *name, const char *what,
+                                   int result)
+{
+    enum journal_err err = embedded_err(result);
+    snprintf(embedded->base.complaint, sizeof embedded->base.complaint,
+             "'%.1000s/%s' cannot be %s: %s", embedded->disk->name, name, what, strerror(-result));
+    return err == JOURNAL_MISSING || err == JOURNAL_LOCKED ? JOURNAL_IO : err;
+}
+
+static enum journal_err refuse(struct embedded *embedded, enum journal_err err, const char *why)
+{
+    snprintf(embedded->base.complaint, sizeof embedded->base.complaint, "%s", why);
+    return err;
+}
+
+static enum journal_err lock(struct embedded *embedded)
+{
+    int64_t pid = 0;
+    char who[32] = "";
+    int result = embedded->disk->ops->lock(embedded->disk, false, &pid);
+    if (result != -EWOULDBLOCK)
+        return result == 0 ? JOURNAL_OK : embedded_complain(embedded, "lock", "written", result);
+    if (pid > 0)
+        snprintf(who, sizeof who, " (process %" PRId64 ")", pid);
+    snprintf(embedded->base.complaint, sizeof embedded->base.complaint,
+             "another broker%s has the journal in '%.1000s': one directory, one broker", who,
+             embedded->disk->name);
+    return JOURNAL_LOCKED;
+}
+
+/* ---- what a crash left ----------------------------------------------------------------------- */
+
+static enum journal_err write_last(struct embedded *embedded, void *bytes, size_t count,
+                                   uint64_t at)
+{
+    struct segment *last = embedded_last(embedded);
+    struct iovec piece = {bytes, count};
+    char name[FORMAT_NAME_BYTES];
+    int result = disk_write_all(embedded->disk, last->file, &piece, 1,
+                                FORMAT_SEGMENT_BYTES + at - last->first);
+    segment_name_write(last->first, name);
+    return result == 0 ? JOURNAL_OK : embedded_complain(embedded, name, "written", result);
+}
+
+/* Zeros from one position to another: in place, which works on a full disk, too. */
+static enum journal_err cut(struct embedded *embedded, uint64_t from, uint64_t until)
+{
+    enum journal_err err = JOURNAL_OK;
+    uint8_t *zeros = calloc(1, COPY_BYTES);
+    if (zeros == NULL)
+        return refuse(embedded, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
+    for (uint64_t at = from; err == JOURNAL_OK && at < until; at += COPY_BYTES) {
+        uint64_t left = until - at;
+        err = write_last(embedded, zeros, left < COPY_BYTES ? (size_t)left : COPY_BYTES, at);
+    }
+    free(zeros);
+    return err;
+}
+
+/* Writes what is there once more, so that the next sync brings it to the disk even if the system
+ * has forgotten that an earlier one failed. */
+static enum journal_err write_again(struct embedded *embedded, uint64_t from, uint64_t until)
+{
+    struct segment *last = embedded_last(embedded);
+    enum journal_err err = JOURNAL_OK;
+    char name[FORMAT_NAME_BYTES];
+    uint8_t *bytes = malloc(COPY_BYTES);
+    if (bytes == NULL)
+        return refuse(embedded, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
+    segment_name_write(last->first, name);
+    for (uint64_t at = from; err == JOURNAL_OK && at < until;) {
+        size_t wanted = until - at < COPY_BYTES ? (size_t)(until - at) : COPY_BYTES;
+        int64_t got = disk_read_at(embedded->disk, last->file, bytes, wanted,
+                                   FORMAT_SEGMENT_BYTES + at - last->first);
+        if (got <= 0)
+            err = embedded_complain(embedded, name, "read", got < 0 ? (int)got : -EIO);
+        else
+            err = write_last(embedded, bytes, (size_t)got, at);
+        at += (uint64_t)got;
+    }
+    free(bytes);
+    return err;
+}
+
+/* Removes what must not be there; a name that is not there is fine. */
+static enum journal_err remove_name(struct embedded *embedded, const char *name)
+{
+    int result = embedded->disk->ops->unlink(embedded->disk, name);
+    return result == 0 || result == -ENOENT ? JOURNAL_OK
+                                            : embedded_complain(embedded, name, "removed", result);
+}
+
+static enum journal_err mend(struct embedded *embedded, const struct survey *survey,
+                             struct journal_opened *opened)
+{
+    enum journal_err err = JOURNAL_OK;
+    char text[SURVEY_TEXT_BYTES];
+    char name[FORMAT_NAME_BYTES];
+    for (size_t i = 0; err == JOURNAL_OK && i < survey->finding_count; i++) {
+        const struct finding *finding = &survey->findings[i];
+        if (finding->kind == FINDING_TORN) {
+            err = cut(embedded, finding->from, finding->until);
+            survey_describe(survey, finding, text);
+            snprintf(opened->cut, sizeof opened->cut, "%s; they are cut", text);
+            opened->cut_bytes = finding->until - finding->from;
+            opened->cut_records = finding->records;
+        } else if (finding->kind == FINDING_ROLL) {
+            segment_name_write(finding->segment, name);
+            err = remove_name(embedded, name);
+        }
+    }
+    if (err == JOURNAL_OK)
+        err = remove_name(embedded, EMBEDDED_NEXT);
+    if (err == JOURNAL_OK) {
+        int result = embedded->disk->ops->sync_names(embedded->disk);
+        if (result < 0)
+            err = embedded_complain(embedded, ".", "synced", result);
+    }
+    return err;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static enum journal_err adopt(struct embedded *embedded, const struct survey *survey)
+{
+    struct journal *base = &embedded->base;
+    struct disk *disk = embedded->disk;
+    char name[FORMAT_NAME_BYTES];
+    for (size_t i = 0; i < survey->count; i++) {
+        const struct surveyed *found = &survey->segments[i];
+        if (!embedded_reserve_segment(embedded))
+            return refuse(embedded, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
+        embedded->segments[embedded->count++] = (struct segment){
+            .first = found->first, .end = found->end, .room = found->bytes, .file = -1};
+    }
+    struct segment *last = embedded_last(embedded);
+    segment_name_write(last->first, name);
+    int file = disk->ops->open(disk, name, DISK_WRITE);
+    if (file < 0)
+        return embedded_complain(embedded, name, "written", file);
+    last->file = file;
+    /* A file that was cut short gets its room again if there is any. */
+    if (last->room < embedded->segment_bytes &&
+        disk->ops->reserve(disk, file, embedded->segment_bytes) == 0)
+        last->room = embedded->segment_bytes;
+    base->id = survey->journal;
+    base->first = embedded->segments[0].first;
+    base->next = last->end;
+    base->checkpoint = survey->checkpoint;
+    embedded->begun = survey->begun;
+    embedded->trimmed = survey->trimmed;
+    embedded->batch = survey->batch;
+    return JOURNAL_OK;
+}
+
+static enum journal_err recover(struct embedded *embedded, const struct survey *survey,
+                                struct journal_opened *opened)
+{
+    struct journal *base = &embedded->base;
+    enum journal_err err = adopt(embedded, survey);
+    if (err == JOURNAL_OK)
+        err = mend(embedded, survey, opened);
+    if (err == JOURNAL_OK && survey->synced < base->next)
+        err = write_again(embedded, survey->synced, base->next);
+    if (err == JOURNAL_OK)
+        err = embedded_sync(base);
+    if (err == JOURNAL_OK)
+        err = embedded_drop_trimmed(embedded);
+    return err;
+}
+
+static enum journal_err refuse_damage(struct embedded *embedded, const struct survey *survey,
+                                      const struct finding *finding)
+{
+    char text[SURVEY_TEXT_BYTES];
+    const char *name = embedded->disk->name;
+    survey_describe(survey, finding, text);
+    snprintf(embedded->base.complaint, sizeof embedded->base.complaint,
+             "%s. Nothing was changed: 'errbusd --check %.300s' tells all that is wrong, "
+             "'errbusd --export %.300s' writes out what can be read, and "
+             "'errbusd --repair %.300s' cuts out what cannot",
+             text, name, name, name);
+    return JOURNAL_DAMAGED;
+}
+
+static enum journal_err create(struct embedded *embedded, const struct journal_options *options)
+{
+    if (!options->may_create) {
+        snprintf(embedded->base.complaint, sizeof embedded->base.complaint,
+                 "there is no journal in '%.1000s'", embedded->disk->name);
+        return JOURNAL_MISSING;
+    }
+    embedded->base.id = options->id;
+    if (!embedded_reserve_segment(embedded))
+        return refuse(embedded, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
+    enum journal_err err =
+        embedded_make_segment(embedded, 0, embedded->segment_bytes, false, &embedded->segments[0]);
+    embedded->count = err == JOURNAL_OK;
+    return err;
+}
+
+static enum journal_err open_directory(struct embedded *embedded,
+                                       const struct journal_options *options,
+                                       struct journal_opened *opened)
+{
+    struct survey survey = {.count = 0};
+    uint64_t bytes = options->segment_bytes;
+    bytes = bytes == 0 ? DEFAULT_JOURNAL_SEGMENT_BYTES : bytes;
+    embedded->segment_bytes = bytes;
+    if (bytes < LIMIT_JOURNAL_SEGMENT_BYTES_MIN || bytes > LIMIT_JOURNAL_SEGMENT_BYTES_MAX)
+        return refuse(embedded, JOURNAL_LIMIT, "a segment of the journal has 4 KiB to 1 GiB");
+    enum journal_err err = lock(embedded);
+    if (err != JOURNAL_OK)
+        return err;
+    err = survey_take(&survey, embedded->disk, NULL, NULL);
+    const struct finding *damage = survey_damage(&survey);
+    if (err != JOURNAL_OK)
+        err = refuse(embedded, err, survey.complaint);
+    else if (damage != NULL)
+        err = refuse_damage(embedded, &survey, damage);
+    else if (survey.count > 0)
+        err = recover(embedded, &survey, opened);
+    else
+        err = create(embedded, options);
+    opened->is_new = survey.count == 0;
+    if (err == JOURNAL_OK)
+        (void)embedded_make_spare(embedded); /* the next append tells if there is no room for it */
+    survey_fini(&survey);
+    return err;
+}
+
+static void embedded_close(struct journal *journal)
+{
+    struct embedded *embedded = embedded_of(journal);
+    if (embedded->count > 0 && embedded_last(embedded)->file >= 0 &&
+        journal->synced < journal->next)
+        (void)embedded_sync(journal); /* who must know asked before */
+    for (size_t i = 0; i < embedded->count; i++)
+        embedded_shut(embedded, &embedded->segments[i]);
+    if (embedded->has_made)
+        embedded_shut(embedded, &embedded->made);
+    scan_fini(&embedded->reader);
+    disk_close(&embedded->disk);
+    free(embedded->segments);
+    free(embedded->stage);
+    free(embedded);
+}
+
+static const struct journal_ops embedded_ops = {.append = embedded_append,
+                                                .sync = embedded_sync,
+                                                .trim = embedded_trim,
+                                                .read = embedded_read,
+                                                .fetch = embedded_fetch,
+                                                .close = embedded_close};
+
+enum journal_err embedded_open(struct disk **disk, const struct journal_options *options,
+                               struct journal **out_journal, struct journal_opened *out_opened,
+                               char *complaint)
+{
+    struct journal_opened opened = {.is_new = false};
+    struct embedded *embedded = calloc(1, sizeof *embedded);
+    if (embedded == NULL) {
+        disk_close(disk);
+        snprintf(complaint, JOURNAL_COMPLAINT_BYTES, "%s", journal_strerror(JOURNAL_MEMORY));
+        return JOURNAL_MEMORY;
+    }
+    embedded->base.ops = &embedded_ops;
+    embedded->base.lease = LEASE;
+    embedded->base.checkpoint = UINT64_MAX;
+    embedded->begun = UINT64_MAX;
+    embedded->read_from = UINT64_MAX;
+    embedded->disk = *disk;
+    *disk = NULL;
+    scan_init(&embedded->reader, embedded->disk);
+    enum journal_err err = open_directory(embedded, options, &opened);
+    if (err == JOURNAL_OK) {
+        *out_journal = &embedded->base;
+        *out_opened = opened;
+    } else {
+        memcpy(complaint, embedded->base.complaint, JOURNAL_COMPLAINT_BYTES);
+        embedded->base.next = embedded->base.synced; /* nothing of it is synced any more */
+        embedded_close(&embedded->base);
+    }
+    return err;
+}

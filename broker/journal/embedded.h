@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* embedded.h -- the journal in one directory: append-only segments, preallocated, checksummed.
+ *
+ *     00000000000000000000.journal   segments, each named by its first position
+ *     00000000000067108800.journal
+ *     spare                          a segment's room, set aside for what is essential
+ *     next                           a segment that is being made
+ *     lock                           held by the process that has the journal; its number in it
+ *
+ * What holds it together:
+ * - All that a later record builds on is on the disk before that record is: a segment is synced
+ *   before anything stands in the next one, what replaces trimmed records before they go.
+ * - A name appears when what it names is whole: segments are made as `next` and renamed.
+ * - What an append that failed left behind never passes for a record: each attempt has a number.
+ * - After a sync that failed nothing is written any more.  The system tells such a failure once and
+ *   then takes what it could not write for clean, so a second sync would lie.  Opened anew, the
+ *   journal writes all again that is not known to be on the disk. */
+#ifndef JOURNAL_EMBEDDED_H
+#define JOURNAL_EMBEDDED_H
+
+#include "broker/journal/disk.h"
+#include "broker/journal/journal.h"
+
+#define EMBEDDED_SPARE "spare"
+#define EMBEDDED_NEXT "next"
+
+/* Takes the disk over, also when it fails. */
+enum journal_err embedded_open(struct disk **disk, const struct journal_options *options,
+                               struct journal **out_journal, struct journal_opened *out_opened,
+                               char *complaint);
+/* What a failure of the disk means to who called. */
+enum journal_err embedded_err(int result);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* embedded_internal.h -- what the files of the embedded journal share; the invariants are in
+ * embedded.h. */
+#ifndef JOURNAL_EMBEDDED_INTERNAL_H
+#define JOURNAL_EMBEDDED_INTERNAL_H
+
+#include "broker/journal/disk.h"
+#include "broker/journal/format.h"
+#include "broker/journal/making.h"
+#include "broker/journal/scan.h"
+
+struct segment {
+    uint64_t first;
+    uint64_t end;  /* behind its last record; of all but the last: the first of the next */
+    uint64_t room; /* bytes of the file */
+    int file;      /* of the last always open, for writing; else for reading, or -1 */
+};
+
+struct embedded {
+    struct journal base;
+    struct disk *disk;
+    struct segment *segments; /* by position, at least one */
+    size_t count;
+    size_t segment_room; /* of the array */
+    size_t open_count;   /* files open for reading */
+    uint64_t segment_bytes;
+    uint64_t trimmed;   /* what lies below is given up, and that is on the disk */
+    uint64_t begun;     /* a checkpoint that is not whole yet; UINT64_MAX: none */
+    uint64_t read_from; /* the segment that `reader` reads; UINT64_MAX: none */
+    struct scan reader;
+    uint8_t *stage; /* heads, fillings and small bodies of the batch being written */
+    size_t stage_room;
+    uint32_t batch;                   /* of the last attempt to append */
+    struct segment made;              /* goes behind the last as soon as that one is sealed */
+    bool has_made;                    /* it is there, and on the disk */
+    bool has_spare;                   /* what is set aside is there */
+    bool is_failed;                   /* a sync failed: nothing is written any more */
+    char leftover[FORMAT_NAME_BYTES]; /* a segment that must go before anything is appended; "" */
+};
+
+static inline struct embedded *embedded_of(struct journal *journal)
+{
+    return (struct embedded *)(void *)journal;
+}
+static inline struct segment *embedded_last(struct embedded *embedded)
+{
+    return &embedded->segments[embedded->count - 1];
+}
+
+/* Says what could not be done with which file, and returns what it means. */
+enum journal_err embedded_complain(struct embedded *embedded, const char *name, const char *what,
+                                   int result);
+
+/* embedded_write.c */
+enum journal_err embedded_append(struct journal *journal, const struct journal_record *records,
+                                 size_t count, unsigned how, uint64_t *out_at);
+enum journal_err embedded_sync(struct journal *journal);
+enum journal_err embedded_trim(struct journal *journal, uint64_t below);
+/* Unlinks segments that lie wholly below what was trimmed. */
+enum journal_err embedded_drop_trimmed(struct embedded *embedded);
+/* Room for one more in the array. */
+bool embedded_reserve_segment(struct embedded *embedded);
+/* A new segment, on the disk; not in the array yet. */
+enum journal_err embedded_make_segment(struct embedded *embedded, uint64_t first, uint64_t bytes,
+                                       bool is_essential, struct segment *out_segment);
+/* Sets space aside if there is none. */
+enum journal_err embedded_make_spare(struct embedded *embedded);
+
+/* embedded_read.c */
+enum journal_err embedded_read(struct journal *journal, uint64_t at,
+                               struct journal_found *out_found);
+enum journal_err embedded_fetch(struct journal *journal, uint64_t at, void *out_body, size_t bytes);
+void embedded_shut(struct embedded *embedded, struct segment *segment);
+
+#endif

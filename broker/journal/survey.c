@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* survey.c -- looks at all that lies in the directory of a journal; see survey.h. */
+#include "broker/journal/survey.h"
+
+#include "libbus/base/limits.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+/* Makes room for one more item. */
+static bool grow(void **items, size_t item_bytes, size_t count, size_t *room)
+{
+    if (count < *room)
+        return true;
+    size_t new_room = *room == 0 ? 16 : 2 * *room;
+    void *grown = realloc(*items, new_room * item_bytes);
+    if (grown == NULL)
+        return false;
+    *items = grown;
+    *room = new_room;
+    return true;
+}
+
+static enum journal_err refuse(struct survey *survey, enum journal_err err, const char *why)
+{
+    snprintf(survey->complaint, sizeof survey->complaint, "the journal in '%.1000s': %s",
+             survey->disk->name, why);
+    return err;
+}
+
+static enum journal_err refuse_file(struct survey *survey, uint64_t first, int err)
+{
+    char name[FORMAT_NAME_BYTES];
+    segment_name_write(first, name);
+    snprintf(survey->complaint, sizeof survey->complaint, "'%.1000s/%s' cannot be read: %s",
+             survey->disk->name, name, strerror(-err));
+    return JOURNAL_IO;
+}
+
+static enum journal_err find(struct survey *survey, struct finding finding)
+{
+    if (survey->finding_count == SURVEY_FINDINGS_MAX)
+        return refuse(survey, JOURNAL_LIMIT, "more is damaged than can be listed");
+    void *findings = survey->findings;
+    if (!grow(&findings, sizeof finding, survey->finding_count, &survey->finding_room))
+        return refuse(survey, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
+    survey->findings = findings;
+    survey->findings[survey->finding_count++] = finding;
+    return JOURNAL_OK;
+}
+
+static void drop_segment(struct survey *survey, size_t index)
+{
+    survey->count--;
+    memmove(survey->segments + index, survey->segments + index + 1,
+            (survey->count - index) * sizeof *survey->segments);
+}
+
+/* ---- which segments there are ---------------------------------------------------------------- */
+
+struct listing {
+    struct survey *survey;
+    enum journal_err err;
+};
+
+static void list_name(void *arg, const char *name)
+{
+    struct listing *listing = arg;
+    struct survey *survey = listing->survey;
+    uint64_t first = 0;
+    if (listing->err != JOURNAL_OK || !segment_name_read(name, &first))
+        return;
+    void *segments = survey->segments;
+    if (survey->count == LIMIT_JOURNAL_SEGMENTS)
+        listing->err = refuse(survey, JOURNAL_LIMIT, "it has too many files");
+    else if (!grow(&segments, sizeof *survey->segments, survey->count, &survey->room))
+        listing->err = refuse(survey, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
+    else
+        survey->segments = segments;
+    if (listing->err == JOURNAL_OK)
+        survey->segments[survey->count++] = (struct surveyed){.first = first, .end = first};
+}
+
+static int compare_segments(const void *left, const void *right)
+{
+    uint64_t a = ((const struct surveyed *)left)->first;
+    uint64_t b = ((const struct surveyed *)right)->first;
+    return (a > b) - (a < b);
+}
+
+static int open_segment(struct survey *survey, uint64_t first)
+{
+    char name[FORMAT_NAME_BYTES];
+    segment_name_write(first, name);
+    return survey->disk->ops->open(survey->disk, name, DISK_READ);
+}
+
+/* With a damaged head: one of its two numbers of the journal may make sense of its first record. */
+static void guess_journal(struct survey *survey, const uint8_t *bytes, uint64_t first)
+{
+    struct record_head head;
+    for (size_t at = 16; at <= 40 && !survey->has_journal; at += 24) {
+        survey->journal = format_get64(bytes + at);
+        survey->has_journal =
+            record_head_read(bytes + FORMAT_SEGMENT_BYTES, survey->journal, first, &head);
+    }
+}
+
+/* Reads the head of a segment.  out_is_foreign: it is of another journal. */
+static enum journal_err read_head(struct survey *survey, struct surveyed *segment, bool is_guess,
+                                  bool *out_is_foreign)
+{
+    uint8_t bytes[FORMAT_SEGMENT_BYTES + FORMAT_RECORD_BYTES] = {0};
+    struct segment_head head = {.version = 0};
+    enum journal_err err = JOURNAL_OK;
+    int64_t result = open_segment(survey, segment->first);
+    int file = (int)result;
+    if (result >= 0)
+        result = disk_read_at(survey->disk, file, bytes, sizeof bytes, 0);
+    if (result >= 0)
+        result = survey->disk->ops->size(survey->disk, file);
+    if (file >= 0)
+        survey->disk->ops->shut(survey->disk, file);
+    if (result < 0)
+        return refuse_file(survey, segment->first, (int)result);
+    segment->bytes = (uint64_t)result;
+    enum segment_verdict verdict = segment_head_read(bytes, &head);
+    segment->has_head = verdict == SEGMENT_GOOD && head.first == segment->first;
+    segment->trimmed = segment->has_head ? head.trimmed : 0;
+    *out_is_foreign = segment->has_head && survey->has_journal && head.journal != survey->journal;
+    if (verdict == SEGMENT_NEWER) {
+        char why[160];
+        snprintf(why, sizeof why,
+                 "it is of format %" PRIu32 ", and this version knows formats up to %d: a newer "
+                 "errbusd wrote it",
+                 head.version, FORMAT_VERSION);
+        err = refuse(survey, JOURNAL_FORMAT, why);
+    } else if (segment->has_head && !survey->has_journal) {
+        survey->journal = head.journal;
+        survey->has_journal = true;
+    } else if (is_guess) {
+        guess_journal(survey, bytes, segment->first);
+    }
+    return err;
+}
+
+static enum journal_err read_heads(struct survey *survey)
+{
+    enum journal_err err = JOURNAL_OK;
+    bool is_foreign = false;
+    for (size_t i = 0; err == JOURNAL_OK && i < survey->count; i++)
+        err = read_head(survey, &survey->segments[i], false, &is_foreign);
+    for (size_t i = 0; err == JOURNAL_OK && !survey->has_journal && i < survey->count; i++)
+        err = read_head(survey, &survey->segments[i], true, &is_foreign);
+    for (size_t i = 0; err == JOURNAL_OK && i < survey->count;) {
+        struct finding finding = {.segment = survey->segments[i].first,
+                                  .from = survey->segments[i].first,
+                                  .until = survey->segments[i].first};
+        err = read_head(survey, &survey->segments[i], false, &is_foreign);
+        finding.kind = is_foreign ? FINDING_FOREIGN : FINDING_HEAD;
+        if (err == JOURNAL_OK && (is_foreign || !survey->segments[i].has_head))
+            err = find(survey, finding);
+        if (is_foreign)
+            drop_segment(survey, i);
+        else
+            i++;
+    }
+    return err;
+}
+
+/* ---- what stands in a segment ---------------------------------------------------------------- */
+
+static enum journal_err scan_failed(struct survey *survey, const struct surveyed *segment,
+                                    enum scan_verdict verdict)
+{
+    if (verdict == SCAN_MEMORY)
+        return refuse(survey, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
+    return refuse_file(survey, segment->first, survey->scan.err);
+}
+
+static void account(struct survey *survey, struct surveyed *segment,
+                    const struct scan_record *record, uint64_t *unfinished)
+{
+    const struct record_head *head = &record->head;
+    segment->records++;
+    (*unfinished)++;
+    survey->synced = head->synced > survey->synced ? head->synced : survey->synced;
+    survey->batch = head->batch;
+    if ((head->marks & FORMAT_MARK_CHECKPOINT_BEGIN) != 0)
+        survey->begun = record->at;
+    if ((head->marks & FORMAT_MARK_CHECKPOINT_END) != 0 && survey->begun != UINT64_MAX) {
+        survey->checkpoint = survey->begun;
+        survey->begun = UINT64_MAX;
+    }
+    if (head->kind == FORMAT_KIND_TRIM && record->body.bytes == 8) {
+        uint64_t trimmed = format_get64(record->body.data);
+        survey->trimmed = trimmed > survey->trimmed ? trimmed : survey->trimmed;
+    }
+    if ((head->marks & FORMAT_MARK_BATCH_END) != 0) {
+        segment->end = record->next;
+        *unfinished = 0;
+    }
+    segment->is_sealed = head->kind == FORMAT_KIND_SEAL;
+    if (survey->visit != NULL)
+        survey->visit(survey->arg, record);
+}
+
+/* The scan stopped: at the end of what there is, in a torn tail, or at damage, behind which it then
+ * goes on.  until: where the segment ends if it is not the last, else UINT64_MAX. */
+static enum journal_err judge_stop(struct survey *survey, struct surveyed *segment, uint64_t until,
+                                   uint64_t unfinished, bool *out_is_end)
+{
+    struct scan *scan = &survey->scan;
+    struct scan_behind behind;
+    struct record_head head = {.kind = 0};
+    struct finding finding = {.segment = segment->first};
+    bool has_head = scan_head_here(scan, &head);
+    enum scan_verdict verdict = scan_behind(scan, &behind);
+    if (verdict != SCAN_STOP)
+        return scan_failed(survey, segment, verdict);
+    if (until == UINT64_MAX && behind.synced <= scan->at) {
+        *out_is_end = true;
+        finding.kind = FINDING_TORN;
+        finding.from = segment->end;
+        finding.until = format_filled(behind.filled);
+        finding.records = unfinished + behind.heads - has_head;
+        return finding.until > finding.from ? find(survey, finding) : JOURNAL_OK;
+    }
+    finding.kind = FINDING_DAMAGE;
+    finding.from = scan->at;
+    finding.until = behind.next != UINT64_MAX ? behind.next
+                    : until != UINT64_MAX     ? until
+                                              : scan->limit;
+    finding.has_head = has_head && finding.from + format_record(head.bytes) == finding.until;
+    finding.kind_lost = head.kind;
+    finding.bytes_lost = head.bytes;
+    *out_is_end = finding.until >= scan->limit;
+    segment->end = finding.until;
+    if (!*out_is_end)
+        scan_move(scan, finding.until, scan->limit);
+    return find(survey, finding);
+}
+
+/* until: where the segment must end; UINT64_MAX: it is the last. */
+static enum journal_err survey_segment(struct survey *survey, struct surveyed *segment,
+                                       uint64_t until)
+{
+    struct scan_record record;
+    enum journal_err err = JOURNAL_OK;
+    uint64_t unfinished = 0;
+    bool is_end = false;
+    uint64_t there =
+        segment->bytes > FORMAT_SEGMENT_BYTES ? segment->bytes - FORMAT_SEGMENT_BYTES : 0;
+    uint64_t limit = until < segment->first + there ? until : segment->first + there;
+    int file = open_segment(survey, segment->first);
+    if (file < 0)
+        return refuse_file(survey, segment->first, file);
+    survey->synced = segment->first > survey->synced ? segment->first : survey->synced;
+    scan_start(&survey->scan, file, survey->journal, segment->first, segment->first, limit);
+    while (err == JOURNAL_OK && !is_end && !segment->is_sealed) {
+        enum scan_verdict verdict = scan_next(&survey->scan, &record);
+        if (verdict == SCAN_RECORD) {
+            account(survey, segment, &record, &unfinished);
+        } else if (verdict == SCAN_STOP) {
+            /* What ends right where the next begins is whole, seal or not. */
+            is_end = segment->end == until;
+            if (!is_end)
+                err = judge_stop(survey, segment, until, unfinished, &is_end);
+            unfinished = 0;
+        } else {
+            err = scan_failed(survey, segment, verdict);
+        }
+    }
+    survey->disk->ops->shut(survey->disk, file);
+    return err;
+}
+
+/* ---- how segments fit together --------------------------------------------------------------- */
+
+/* True: a seal stands right before a position, at the end of this segment. */
+static bool has_seal_before(struct survey *survey, const struct surveyed *segment, uint64_t at)
+{
+    uint8_t bytes[FORMAT_RECORD_BYTES];
+    struct record_head head = {.kind = 0};
+    if (at < segment->first + FORMAT_RECORD_BYTES)
+        return false;
+    at -= FORMAT_RECORD_BYTES;
+    int file = open_segment(survey, segment->first);
+    if (file < 0)
+        return false;
+    int64_t got = disk_read_at(survey->disk, file, bytes, sizeof bytes,
+                               FORMAT_SEGMENT_BYTES + at - segment->first);
+    survey->disk->ops->shut(survey->disk, file);
+    return got == sizeof bytes && record_head_read(bytes, survey->journal, at, &head) &&
+           head.kind == FORMAT_KIND_SEAL;
+}
+
+/* Drops the last segment if a crash came before the one before it was sealed. */
+static enum journal_err drop_unfinished_roll(struct survey *survey)
+{
+    struct scan_record record;
+    struct scan_behind behind = {.heads = 0};
+    const struct surveyed *last = &survey->segments[survey->count - 1];
+    if (survey->count < 2 || !last->has_head || has_seal_before(survey, last - 1, last->first))
+        return JOURNAL_OK;
+    int file = open_segment(survey, last->first);
+    if (file < 0)
+        return refuse_file(survey, last->first, file);
+    uint64_t there = last->bytes > FORMAT_SEGMENT_BYTES ? last->bytes - FORMAT_SEGMENT_BYTES : 0;
+    scan_start(&survey->scan, file, survey->journal, last->first, last->first, last->first + there);
+    enum scan_verdict verdict = scan_next(&survey->scan, &record);
+    if (verdict == SCAN_STOP)
+        verdict = scan_behind(&survey->scan, &behind);
+    survey->disk->ops->shut(survey->disk, file);
+    if (verdict != SCAN_STOP || behind.heads > 0)
+        return verdict == SCAN_RECORD || verdict == SCAN_STOP ? JOURNAL_OK
+                                                              : scan_failed(survey, last, verdict);
+    struct finding finding = {
+        .kind = FINDING_ROLL, .segment = last->first, .from = last->first, .until = last->first};
+    survey->count--;
+    return find(survey, finding);
+}
+
+static enum journal_err survey_segments(struct survey *survey)
+{
+    enum journal_err err = JOURNAL_OK;
+    for (size_t i = 0; err == JOURNAL_OK && i < survey->count; i++) {
+        struct surveyed *segment = &survey->segments[i];
+        bool is_last = i + 1 == survey->count;
+        uint64_t until = is_last ? UINT64_MAX : segment[1].first;
+        survey->trimmed = segment->trimmed > survey->trimmed ? segment->trimmed : survey->trimmed;
+        err = survey_segment(survey, segment, until);
+        struct finding finding = {.kind = is_last ? FINDING_LAST : FINDING_MISSING,
+                                  .segment = segment->first,
+                                  .from = segment->end,
+                                  .until = is_last ? segment->end : until};
+        if (err == JOURNAL_OK && (is_last ? segment->is_sealed : segment->end < until))
+            err = find(survey, finding);
+    }
+    return err;
+}
+
+static enum journal_err survey_all(struct survey *survey)
+{
+    enum journal_err err = read_heads(survey);
+    if (err != JOURNAL_OK || survey->count == 0)
+        return err;
+    err = drop_unfinished_roll(survey);
+    if (err == JOURNAL_OK)
+        err = survey_segments(survey);
+    if (err == JOURNAL_OK && survey->segments[0].first > survey->trimmed)
+        err = find(survey, (struct finding){.kind = FINDING_MISSING,
+                                            .segment = survey->segments[0].first,
+                                            .from = survey->trimmed,
+                                            .until = survey->segments[0].first});
+    return err;
+}
+
+enum journal_err survey_take(struct survey *survey, struct disk *disk,
+                             void (*visit)(void *arg, const struct scan_record *record), void *arg)
+{
+    struct listing listing = {.survey = survey, .err = JOURNAL_OK};
+    *survey = (struct survey){
+        .disk = disk, .visit = visit, .arg = arg, .checkpoint = UINT64_MAX, .begun = UINT64_MAX};
+    scan_init(&survey->scan, disk);
+    int result = disk->ops->list(disk, list_name, &listing);
+    if (listing.err != JOURNAL_OK)
+        return listing.err;
+    if (result < 0)
+        return refuse(survey, JOURNAL_IO, strerror(-result));
+    if (survey->count > 0)
+        qsort(survey->segments, survey->count, sizeof *survey->segments, compare_segments);
+    return survey_all(survey);
+}
+
+void survey_fini(struct survey *survey)
+{
+    scan_fini(&survey->scan);
+    free(survey->segments);
+    free(survey->findings);
+    survey->segments = NULL;
+    survey->findings = NULL;
+}
+
+/* ---- telling --------------------------------------------------------------------------------- */
+
+const struct finding *survey_damage(const struct survey *survey)
+{
+    for (size_t i = 0; i < survey->finding_count; i++) {
+        enum finding_kind kind = survey->findings[i].kind;
+        if (kind != FINDING_TORN && kind != FINDING_ROLL)
+            return &survey->findings[i];
+    }
+    return NULL;
+}
+
+static void describe_damage(const char *file, const struct finding *finding, char *text)
+{
+    char what[96] = "";
+    if (finding->has_head)
+        snprintf(what, sizeof what, ", the body of one record of kind %u with %" PRIu32 " B",
+                 finding->kind_lost, finding->bytes_lost);
+    snprintf(text, SURVEY_TEXT_BYTES,
+             "'%s' is damaged at position %" PRIu64 " (offset %" PRIu64 "), %" PRIu64 " B%s", file,
+             finding->from, FORMAT_SEGMENT_BYTES + finding->from - finding->segment,
+             finding->until - finding->from, what);
+}
+
+void survey_describe(const struct survey *survey, const struct finding *finding, char *text)
+{
+    char file[FORMAT_NAME_BYTES + 256];
+    char name[FORMAT_NAME_BYTES];
+    segment_name_write(finding->segment, name);
+    snprintf(file, sizeof file, "%.250s/%s", survey->disk->name, name);
+    switch (finding->kind) {
+    case FINDING_TORN:
+        snprintf(text, SURVEY_TEXT_BYTES,
+                 "'%s' has a torn tail: %" PRIu64 " B from position %" PRIu64 " (offset %" PRIu64
+                 "), %" PRIu64 " whole records among them, were never said to be on the disk",
+                 file, finding->until - finding->from, finding->from,
+                 FORMAT_SEGMENT_BYTES + finding->from - finding->segment, finding->records);
+        break;
+    case FINDING_ROLL:
+        snprintf(text, SURVEY_TEXT_BYTES, "'%s' was made and not used yet", file);
+        break;
+    case FINDING_DAMAGE: describe_damage(file, finding, text); break;
+    case FINDING_MISSING:
+        snprintf(text, SURVEY_TEXT_BYTES,
+                 "beside '%s' a file is missing: none has positions %" PRIu64 " to %" PRIu64, file,
+                 finding->from, finding->until);
+        break;
+    case FINDING_LAST:
+        snprintf(text, SURVEY_TEXT_BYTES,
+                 "behind '%s' a file is missing: none begins at position %" PRIu64
+                 ", and the newest records were there",
+                 file, finding->from);
+        break;
+    case FINDING_HEAD:
+        snprintf(text, SURVEY_TEXT_BYTES, "'%s' is damaged in its head (offset 0)", file);
+        break;
+    case FINDING_FOREIGN:
+        snprintf(text, SURVEY_TEXT_BYTES, "'%s' belongs to another journal", file);
+        break;
+    }
+}
