@@ -143,6 +143,37 @@ struct peer *peers_add(struct peers *peers, enum lane lane, uint32_t routing, in
     return peer;
 }
 
+/* ---- closing --------------------------------------------------------------------------------- */
+
+/* Those closing wait in the order in which they may be given out, whatever comes of them meanwhile:
+ * who is read from goes back to the end.  So only the first is ever looked at. */
+static void closing_push(struct peers *peers, struct peer *peer)
+{
+    uint32_t place = (uint32_t)(peer - peers->items);
+    uint32_t last = peers->lanes[peer->lane].closing_last;
+    peer->last_read = peers->lanes[peer->lane].read;
+    peer->last_empty = peers->lanes[peer->lane].empty;
+    peer->prev = last;
+    peer->next = 0;
+    if (last != 0)
+        peers->items[last - 1].next = place + 1;
+    else
+        peers->lanes[peer->lane].closing_first = place + 1;
+    peers->lanes[peer->lane].closing_last = place + 1;
+}
+
+static void closing_take(struct peers *peers, struct peer *peer)
+{
+    if (peer->prev != 0)
+        peers->items[peer->prev - 1].next = peer->next;
+    else
+        peers->lanes[peer->lane].closing_first = peer->next;
+    if (peer->next != 0)
+        peers->items[peer->next - 1].prev = peer->prev;
+    else
+        peers->lanes[peer->lane].closing_last = peer->prev;
+}
+
 void peers_remove(struct peers *peers, struct peer *peer)
 {
     uint32_t place = (uint32_t)(peer - peers->items);
@@ -152,7 +183,8 @@ void peers_remove(struct peers *peers, struct peer *peer)
     id_map_remove(&peers->by_conn, peer->conn);
     id_map_remove(&peers->lanes[peer->lane].by_routing, peer->routing);
     peers->lanes[peer->lane].count -= 1;
-    peers->lanes[peer->lane].closing_count -= peer->is_closing;
+    if (peer->is_closing)
+        closing_take(peers, peer);
     *peer = (struct peer){.next = peers->free};
     peers->free = place + 1;
 }
@@ -162,14 +194,16 @@ void peers_close(struct peers *peers, struct peer *peer)
     if (peer->is_closing)
         return;
     peer->is_closing = true;
-    peer->last_read = peers->lanes[peer->lane].read;
-    peer->last_empty = peers->lanes[peer->lane].empty;
-    peers->lanes[peer->lane].closing_count += 1;
+    closing_push(peers, peer);
 }
 
 void peers_read(struct peers *peers, struct peer *peer)
 {
     peer->last_read = ++peers->lanes[peer->lane].read;
+    if (peer->is_closing) {
+        closing_take(peers, peer);
+        closing_push(peers, peer);
+    }
 }
 
 void peers_empty(struct peers *peers, enum lane lane)
@@ -179,20 +213,17 @@ void peers_empty(struct peers *peers, enum lane lane)
 
 struct peer *peers_closed(struct peers *peers, enum lane lane)
 {
-    if (peers->lanes[lane].closing_count == 0)
+    uint32_t first = peers->lanes[lane].closing_first;
+    if (first == 0)
         return NULL;
+    struct peer *peer = &peers->items[first - 1];
     uint64_t turns = (uint64_t)peers->lanes[lane].count * 2 + TURNS_SPARE;
-    for (uint32_t i = 0; i < peers->used; i++) {
-        struct peer *peer = &peers->items[i];
-        if (peer->conn != 0 && peer->lane == lane && peer->is_closing &&
-            (peers->lanes[lane].empty > peer->last_empty ||
-             peers->lanes[lane].read - peer->last_read > turns))
-            return peer;
-    }
-    return NULL;
+    bool is_empty = peers->lanes[lane].empty > peer->last_empty;
+    return is_empty || peers->lanes[lane].read - peer->last_read > turns ? peer : NULL;
 }
 
 bool peers_are_closing(const struct peers *peers)
 {
-    return peers->lanes[LANE_CONTROL].closing_count + peers->lanes[LANE_DATA].closing_count > 0;
+    return peers->lanes[LANE_CONTROL].closing_first != 0 ||
+           peers->lanes[LANE_DATA].closing_first != 0;
 }

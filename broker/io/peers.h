@@ -28,14 +28,15 @@ enum lane { LANE_CONTROL = 0, LANE_DATA = 1, LANE_COUNT = 2 };
 struct peer {
     conn_id conn;
     enum lane lane;
-    uint32_t routing;    /* ROUTER's running number */
-    int fd;              /* -1: unknown */
-    bool is_closing;     /* known to be closed; parts of it may still come */
-    bool is_forgotten;   /* the core does not want to hear of it any more */
-    bool is_clogged;     /* does not read: to be reported as a violation */
-    uint64_t last_read;  /* how many parts the lane had read when the last of it came */
-    uint64_t last_empty; /* closing: how often the lane had been empty when that became known */
-    uint32_t next;       /* free places; 0: none */
+    uint32_t routing;   /* ROUTER's running number */
+    int fd;             /* -1: unknown */
+    bool is_closing;    /* known to be closed; parts of it may still come */
+    bool is_forgotten;  /* the core does not want to hear of it any more */
+    bool is_clogged;    /* does not read: to be reported as a violation */
+    uint64_t last_read; /* how many parts the lane had read when the last of it came */
+    uint64_t
+        last_empty; /* closing: how often the lane had been empty then, or when that was known */
+    uint32_t prev, next; /* place + 1 of those closing before and after it; next of free places */
 };
 
 struct peer_fd {
@@ -55,9 +56,9 @@ struct peers {
         struct peer_fd *fds;
         uint32_t fd_room;
         uint32_t count;
-        uint32_t closing_count;
-        uint64_t read;  /* parts read so far */
-        uint64_t empty; /* how often there was nothing to read */
+        uint32_t closing_first, closing_last; /* place + 1; by last_read and last_empty */
+        uint64_t read;                        /* parts read so far */
+        uint64_t empty;                       /* how often there was nothing to read */
     } lanes[LANE_COUNT];
 };
 

@@ -89,6 +89,44 @@ Test(peers, is_closed_when_others_have_had_their_turns)
     cr_expect_null(peers_by_conn(&peers, a));
 }
 
+/* However many there are, the one that waits longest is the one that is asked for. */
+Test(peers, are_given_out_in_the_order_in_which_they_closed)
+{
+    conn_id conns[8];
+    for (uint32_t i = 0; i < 8; i++)
+        conns[i] = join(LANE_DATA, i, (int)i);
+    peers_close(&peers, peers_by_conn(&peers, conns[5]));
+    peers_close(&peers, peers_by_conn(&peers, conns[2]));
+    peers_close(&peers, peers_by_conn(&peers, conns[7]));
+    peers_close(&peers, peers_by_conn(&peers, conns[0]));
+    peers_read(&peers, peers_by_conn(&peers, conns[2])); /* goes to the end */
+    peers_remove(&peers, peers_by_conn(&peers, conns[7]));
+    cr_expect_eq(closed(LANE_DATA), 0);
+    peers_empty(&peers, LANE_DATA);
+    peers_close(&peers, peers_by_conn(&peers, conns[1])); /* the lane was not empty since */
+    cr_expect_eq(closed(LANE_DATA), conns[5]);
+    cr_expect_eq(closed(LANE_DATA), conns[0]);
+    cr_expect_eq(closed(LANE_DATA), conns[2]);
+    cr_expect_eq(closed(LANE_DATA), 0);
+    cr_expect(peers_are_closing(&peers));
+    peers_empty(&peers, LANE_DATA);
+    cr_expect_eq(closed(LANE_DATA), conns[1]);
+    cr_expect_not(peers_are_closing(&peers));
+    cr_expect_eq(closed(LANE_CONTROL), 0);
+}
+
+/* Every part read in between starts its wait anew: it was not the last one. */
+Test(peers, is_not_closed_while_parts_of_it_come)
+{
+    conn_id a = join(LANE_DATA, 1, 10);
+    peers_fd_closed(&peers, LANE_DATA, 10);
+    peers_empty(&peers, LANE_DATA);
+    peers_read(&peers, peers_by_conn(&peers, a));
+    cr_expect_eq(closed(LANE_DATA), 0);
+    peers_empty(&peers, LANE_DATA);
+    cr_expect_eq(closed(LANE_DATA), a);
+}
+
 Test(peers, closes_the_older_of_two_with_one_descriptor)
 {
     /* The first part of the older one may be read last. */
