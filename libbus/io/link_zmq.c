@@ -347,8 +347,6 @@ enum link_err link_receive(struct link *link, enum link_lane lane, struct buffer
 static void drain_monitor(struct connection *connection)
 {
     zmq_msg_t msg;
-    if (connection->monitor == NULL)
-        return;
     zmq_msg_init(&msg);
     while (receive_part(connection->monitor, &msg))
         connection->is_broken = true;
@@ -382,6 +380,7 @@ void link_wait(struct link *link, int64_t timeout_ms, const bool wants_room[LINK
                bool out_closed[LINK_LANE_COUNT])
 {
     zmq_pollitem_t items[1 + 2 * LINK_LANE_COUNT];
+    int monitors[LINK_LANE_COUNT] = {0}; /* where in items; 0: none */
     int count = 0;
     items[count++] = (zmq_pollitem_t){.fd = link->wake_fd, .events = ZMQ_POLLIN};
     for (int i = 0; i < LINK_LANE_COUNT; i++) {
@@ -391,18 +390,21 @@ void link_wait(struct link *link, int64_t timeout_ms, const bool wants_room[LINK
         short room = wants_room[i] && !connection->is_broken ? ZMQ_POLLOUT : 0;
         items[count++] =
             (zmq_pollitem_t){.socket = connection->socket, .events = (short)(ZMQ_POLLIN | room)};
+        monitors[i] = count;
         items[count++] = (zmq_pollitem_t){.socket = connection->monitor, .events = ZMQ_POLLIN};
     }
     if (is_any_broken(link))
         timeout_ms = 0;
     long bounded_ms = timeout_ms < 0 ? -1 : timeout_ms > INT32_MAX ? INT32_MAX : (long)timeout_ms;
-    if (zmq_poll(items, count, bounded_ms) > 0 && items[0].revents != 0) {
+    bool is_any = zmq_poll(items, count, bounded_ms) > 0;
+    if (is_any && items[0].revents != 0) {
         uint64_t wakes;
         if (read(link->wake_fd, &wakes, sizeof wakes) < 0)
             wakes = 0; /* it was read before: nothing was missed */
     }
     for (int i = 0; i < LINK_LANE_COUNT; i++) {
-        drain_monitor(&link->connections[i]);
+        if (is_any && monitors[i] != 0 && items[monitors[i]].revents != 0)
+            drain_monitor(&link->connections[i]);
         out_closed[i] = take_closed(&link->connections[i]);
     }
 }
