@@ -75,8 +75,7 @@
 /* the verdict of an attempt */
 #define LIMIT_VERDICT_ERRORS 16384 /* weighed; beyond, the first in the order of verdict.h stay */
 #define LIMIT_ERROR_BLAMES 16      /* parties that one failure suspects */
-/* Corrections are looked for at most so often: weighing takes time linear in all errors. */
-#define LIMIT_VERDICT_LOOK_MS 100
+#define LIMIT_VERDICT_LOOK_MS 100  /* corrections are looked for once in that time, at most */
 #define DEFAULT_SETTLE_MS 2000
 
 /* what a slot costs its writer's credit beside the value: the broker's records of it */

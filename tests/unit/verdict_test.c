@@ -1068,6 +1068,28 @@ Test(verdict, is_corrected_by_a_root_that_comes_inside_the_window)
     cr_expect_eq(verdict_result(&verdict)->row_count, 4);
 }
 
+Test(verdict, looks_for_corrections_less_often_the_more_there_is)
+{
+    static const struct {
+        uint32_t count;
+        int64_t factor;
+    } cases[] = {{1023, 1}, {1024, 2}, {1025, 2}, {4095, 4}, {4096, 5}};
+    for (uint32_t i = 0; i < COUNT(cases); i++) {
+        char id[16];
+        again();
+        add_at(SECOND, "b", 9);
+        cr_assert_eq(verdict_step(&verdict, SECOND, &broken), VERDICT_SAYS_PROVISIONAL);
+        for (uint32_t k = 1; k < cases[i].count; k++) {
+            (void)snprintf(id, sizeof id, "%u", k);
+            add_at(SECOND, id, k < 9 ? 8 : 10);
+        }
+        int64_t due_ns = SECOND + cases[i].factor * LOOK;
+        cr_expect_eq(verdict_due_ns(&verdict), due_ns, "case %u", i);
+        cr_expect_eq(verdict_step(&verdict, due_ns - 1, &broken), VERDICT_SAYS_NOTHING);
+        cr_expect_eq(verdict_step(&verdict, due_ns, &broken), VERDICT_SAYS_CORRECTED);
+    }
+}
+
 Test(verdict, is_not_changed_by_what_is_late)
 {
     add_at(SECOND, "b", 9);
