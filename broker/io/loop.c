@@ -10,9 +10,9 @@
 #include "broker/io/clock.h"
 #include "broker/io/gate.h"
 #include "broker/io/log.h"
-#include "broker/io/part.h"
 #include "broker/io/peers.h"
 #include "libbus/base/must.h"
+#include "libbus/io/part.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -222,15 +222,6 @@ struct received {
     zmq_msg_t part; /* the first */
 };
 
-static bool receive_part(void *socket, zmq_msg_t *msg)
-{
-    int got;
-    do {
-        got = zmq_msg_recv(msg, socket, ZMQ_DONTWAIT);
-    } while (got < 0 && errno == EINTR);
-    return got >= 0;
-}
-
 static void read_routing(zmq_msg_t *id, struct received *received)
 {
     const uint8_t *bytes = zmq_msg_data(id);
@@ -247,12 +238,12 @@ static bool receive(void *socket, struct received *received)
     *received = (struct received){.part_count = 0};
     zmq_msg_init(&received->part);
     zmq_msg_init(&other);
-    bool is_there = receive_part(socket, &other);
+    bool is_there = part_receive(socket, &other);
     if (is_there) {
         read_routing(&other, received);
         zmq_msg_t *at = &received->part;
         for (bool more = zmq_msg_more(&other); more; at = &other) {
-            if (!receive_part(socket, at))
+            if (!part_receive(socket, at))
                 break;
             received->part_count += 1;
             more = zmq_msg_more(at);
@@ -295,7 +286,7 @@ static void let_in(struct loop *loop, struct peer *peer, struct received *receiv
         gate_control_in(loop->gate, now, peer->conn,
                         span_of(zmq_msg_data(part), zmq_msg_size(part)));
     } else {
-        struct buffer *buffer = part_wrap(part);
+        struct buffer *buffer = part_wrap(part, 1);
         if (buffer != NULL)
             gate_data_in(loop->gate, now, peer->conn, &buffer);
         else

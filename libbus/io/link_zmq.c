@@ -11,6 +11,7 @@
 #include "libbus/io/link.h"
 
 #include "libbus/base/limits.h"
+#include "libbus/io/part.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,12 +25,11 @@
 #include <zmq.h>
 
 enum {
-    /* Up to here a copy is cheaper than a reference; see also the broker's part.h. */
-    COPY_BYTES = 8 * 1024,
     DATA_SEND_QUEUE = 16, /* parts: the outbox is the queue, and this is beyond its reach */
     CONTROL_SEND_QUEUE = 1024,
     RECEIVE_QUEUE = 4096, /* credit bounds it before */
     MONITOR_NAME_BYTES = 48,
+    VALUE_ALIGN = 8, /* of buffers, see link.h */
     RECONNECT_MS = 24 * 3600 * 1000,
     /* libzmq ends the process when its own threads find no descriptors: see that there are some,
        with room for what the host opens meanwhile. */
@@ -54,49 +54,6 @@ struct link {
     uint64_t opened; /* connections so far: names of monitors */
     struct connection connections[LINK_LANE_COUNT];
 };
-
-/* ---- buffers and messages -------------------------------------------------------------------- */
-
-struct wrapped {
-    struct buffer buffer;
-    zmq_msg_t msg;
-};
-
-static void release_wrapped(struct buffer *buffer)
-{
-    struct wrapped *wrapped = buffer->owner;
-    zmq_msg_close(&wrapped->msg);
-    free(wrapped);
-}
-
-/* The last reference may be dropped here, on a thread of libzmq. */
-static void drop_reference(void *data, void *hint)
-{
-    (void)data; /* lies in the buffer */
-    struct buffer *buffer = hint;
-    buffer_unref(&buffer);
-}
-
-/* A buffer of the message's bytes, which lie on an 8-byte boundary; msg is left for closing.  NULL:
- * no memory. */
-static struct buffer *wrap(zmq_msg_t *msg)
-{
-    size_t bytes = zmq_msg_size(msg);
-    struct wrapped *wrapped = NULL;
-    if (bytes > COPY_BYTES && (uintptr_t)zmq_msg_data(msg) % 8 == 0)
-        wrapped = malloc(sizeof *wrapped);
-    if (wrapped == NULL)
-        return buffer_copy(span_of(zmq_msg_data(msg), bytes));
-    zmq_msg_init(&wrapped->msg);
-    zmq_msg_move(&wrapped->msg, msg);
-    atomic_init(&wrapped->buffer.refs, 1);
-    wrapped->buffer.data = zmq_msg_data(&wrapped->msg);
-    wrapped->buffer.bytes = bytes;
-    wrapped->buffer.room = bytes;
-    wrapped->buffer.release = release_wrapped;
-    wrapped->buffer.owner = wrapped;
-    return &wrapped->buffer;
-}
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
@@ -269,24 +226,11 @@ enum link_err link_send_buffer(struct link *link, enum link_lane lane, struct bu
 {
     struct connection *connection = &link->connections[lane];
     zmq_msg_t msg;
-    if (part->bytes <= COPY_BYTES)
-        return link_send(link, lane, buffer_span(part));
     if (connection->socket == NULL || connection->is_broken)
         return LINK_DOWN;
-    if (zmq_msg_init_data(&msg, part->data, part->bytes, drop_reference, buffer_ref(part)) != 0) {
-        drop_reference(NULL, part);
+    if (!part_unwrap(part, &msg))
         return LINK_RESOURCES;
-    }
     return send_msg(connection, &msg);
-}
-
-static bool receive_part(void *socket, zmq_msg_t *msg)
-{
-    int got;
-    do {
-        got = zmq_msg_recv(msg, socket, ZMQ_DONTWAIT);
-    } while (got < 0 && errno == EINTR);
-    return got >= 0;
 }
 
 /* Reads a whole message; the first `wanted` parts into parts.  Returns how many there were: 0 means
@@ -298,7 +242,7 @@ static unsigned receive_message(void *socket, zmq_msg_t parts[LINK_LANE_COUNT], 
     zmq_msg_init(&other);
     for (bool more = true; more; count++) {
         zmq_msg_t *part = count < wanted ? &parts[count] : &other;
-        if (!receive_part(socket, part))
+        if (!part_receive(socket, part))
             break;
         more = zmq_msg_more(part);
     }
@@ -325,8 +269,9 @@ enum link_err link_receive(struct link *link, enum link_lane lane, struct buffer
     zmq_msg_init(&parts[0]);
     zmq_msg_init(&parts[1]);
     unsigned count = receive_message(connection->socket, parts, wanted);
-    struct buffer *first = count == wanted ? wrap(&parts[0]) : NULL;
-    struct buffer *second = count == wanted && wanted == 2 ? wrap(&parts[1]) : NULL;
+    struct buffer *first = count == wanted ? part_wrap(&parts[0], VALUE_ALIGN) : NULL;
+    struct buffer *second =
+        count == wanted && wanted == 2 ? part_wrap(&parts[1], VALUE_ALIGN) : NULL;
     zmq_msg_close(&parts[0]);
     zmq_msg_close(&parts[1]);
     if (count == 0)
@@ -348,7 +293,7 @@ static void drain_monitor(struct connection *connection)
 {
     zmq_msg_t msg;
     zmq_msg_init(&msg);
-    while (receive_part(connection->monitor, &msg))
+    while (part_receive(connection->monitor, &msg))
         connection->is_broken = true;
     zmq_msg_close(&msg);
 }

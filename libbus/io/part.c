@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* part.c -- parts as ZeroMQ has them, and buffers; see part.h. */
-#include "broker/io/part.h"
+#include "libbus/io/part.h"
 
+#include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,20 +27,14 @@ static void drop_reference(void *data, void *hint)
     buffer_unref(&buffer);
 }
 
-struct buffer *part_wrap(zmq_msg_t *msg)
+struct buffer *part_wrap(zmq_msg_t *msg, size_t align)
 {
     size_t bytes = zmq_msg_size(msg);
-    if (bytes <= PART_COPY_BYTES) {
-        struct buffer *copy = buffer_copy(span_of(zmq_msg_data(msg), bytes));
-        if (copy != NULL) {
-            zmq_msg_close(msg);
-            zmq_msg_init(msg);
-        }
-        return copy;
-    }
-    struct wrapped *wrapped = malloc(sizeof *wrapped);
+    struct wrapped *wrapped = NULL;
+    if (bytes > PART_COPY_BYTES && (uintptr_t)zmq_msg_data(msg) % align == 0)
+        wrapped = malloc(sizeof *wrapped);
     if (wrapped == NULL)
-        return NULL;
+        return buffer_copy(span_of(zmq_msg_data(msg), bytes));
     zmq_msg_init(&wrapped->msg);
     zmq_msg_move(&wrapped->msg, msg);
     atomic_init(&wrapped->buffer.refs, 1);
@@ -63,4 +59,13 @@ bool part_unwrap(struct buffer *buffer, zmq_msg_t *out_msg)
         return true;
     drop_reference(NULL, buffer);
     return false;
+}
+
+bool part_receive(void *socket, zmq_msg_t *msg)
+{
+    int got;
+    do {
+        got = zmq_msg_recv(msg, socket, ZMQ_DONTWAIT);
+    } while (got < 0 && errno == EINTR);
+    return got >= 0;
 }

@@ -1,23 +1,29 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* part.h -- parts as ZeroMQ has them, and buffers: by reference where a copy would cost more. */
+/* part.h -- parts as ZeroMQ has them, and buffers: by reference where a copy would cost more.  For
+ * the library's link and the broker's loop alike. */
 #ifndef IO_PART_H
 #define IO_PART_H
 
 #include "libbus/base/buffer.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <zmq.h>
 
 /* Up to here a copy is cheaper than a reference.  It is also what libzmq reads at a time: smaller
  * parts that it received share one such block, and keeping one of them would keep the block. */
 enum { PART_COPY_BYTES = 8 * 1024 };
 
-/* Takes msg over, which is left empty, and makes a buffer of it; NULL: no memory, and msg is as it
- * was. */
-struct buffer *part_wrap(zmq_msg_t *msg);
+/* Makes a buffer of a message whose data lies on a boundary of align bytes, as parts that were
+ * received do not always (pitfalls 12b); msg is left for closing.  NULL: no memory, and msg is as
+ * it was. */
+struct buffer *part_wrap(zmq_msg_t *msg, size_t align);
 
 /* Makes a message of the buffer's bytes, with a reference of its own where it does not copy.
  * false: no memory. */
 bool part_unwrap(struct buffer *buffer, zmq_msg_t *out_msg);
+
+/* Takes the next part, never waits.  false: there is none. */
+bool part_receive(void *socket, zmq_msg_t *msg);
 
 #endif
