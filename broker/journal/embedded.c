@@ -113,6 +113,31 @@ static enum journal_err write_again(struct embedded *embedded, uint64_t from, ui
     return err;
 }
 
+/* The same for the seal of the segment before the last: it is on the disk before the first record of
+ * the last segment is, but nothing says so as long as there is none. */
+static enum journal_err seal_again(struct embedded *embedded)
+{
+    struct disk *disk = embedded->disk;
+    const struct segment *sealed = embedded_last(embedded) - 1;
+    uint64_t offset = FORMAT_SEGMENT_BYTES + sealed->end - sealed->first - FORMAT_RECORD_BYTES;
+    uint8_t bytes[FORMAT_RECORD_BYTES];
+    struct iovec piece = {bytes, sizeof bytes};
+    char name[FORMAT_NAME_BYTES];
+    segment_name_write(sealed->first, name);
+    int file = disk->ops->open(disk, name, DISK_WRITE);
+    if (file < 0)
+        return embedded_complain(embedded, name, "written", file);
+    int64_t result = disk_read_at(disk, file, bytes, sizeof bytes, offset);
+    if (result >= 0 && result < (int64_t)sizeof bytes)
+        result = -EIO;
+    if (result >= 0)
+        result = disk_write_all(disk, file, &piece, 1, offset);
+    if (result >= 0)
+        result = disk->ops->sync(disk, file);
+    disk->ops->shut(disk, file);
+    return result < 0 ? embedded_complain(embedded, name, "written", (int)result) : JOURNAL_OK;
+}
+
 /* Removes what must not be there; a name that is not there is fine. */
 static enum journal_err remove_name(struct embedded *embedded, const char *name)
 {
@@ -193,6 +218,8 @@ static enum journal_err recover(struct embedded *embedded, const struct survey *
         err = mend(embedded, survey, opened);
     if (err == JOURNAL_OK && survey->synced < base->next)
         err = write_again(embedded, survey->synced, base->next);
+    if (err == JOURNAL_OK && embedded->count > 1 && embedded_last(embedded)->first == base->next)
+        err = seal_again(embedded);
     if (err == JOURNAL_OK)
         err = embedded_sync(base);
     if (err == JOURNAL_OK)

@@ -112,6 +112,18 @@ static bool reserve_stage(struct embedded *embedded, const struct journal_record
     return true;
 }
 
+/* After a batch that failed: nothing that could pass for it stays where it would have begun.  If
+ * this fails, too, the next attempt goes over it; if that never comes, the journal may be found with
+ * a batch of which it was said that it is not there. */
+static void wipe(struct embedded *embedded)
+{
+    uint8_t zeros[FORMAT_RECORD_BYTES] = {0};
+    struct iovec piece = {zeros, sizeof zeros};
+    const struct segment *last = embedded_last(embedded);
+    (void)disk_write_all(embedded->disk, last->file, &piece, 1,
+                         FORMAT_SEGMENT_BYTES + last->end - last->first);
+}
+
 /* Appends to the last segment, where there is room for it. */
 static enum journal_err write_batch(struct embedded *embedded, const struct journal_record *records,
                                     size_t count, unsigned how, uint64_t *out_at)
@@ -147,6 +159,7 @@ static enum journal_err write_batch(struct embedded *embedded, const struct jour
     if (result == 0)
         result = flush_pieces(&writing);
     if (result < 0) {
+        wipe(embedded);
         segment_name_write(last->first, name);
         return embedded_complain(embedded, name, "written", result);
     }

@@ -61,8 +61,8 @@ struct journal_opened {
 };
 
 /* where: "none", or a directory.  Takes the lease.  complaint: a sentence that names file, place
- * and remedy, if it fails.  Errors: JOURNAL_MEMORY, LIMIT, FULL, IO, DAMAGED, FORMAT, LOCKED,
- * MISSING. */
+ * and remedy, if it fails.  Errors: JOURNAL_MAKING, MEMORY, LIMIT, FULL, IO, FAILED, DAMAGED,
+ * FORMAT, LOCKED, MISSING. */
 enum journal_err journal_open(const char *where, const struct journal_options *options,
                               struct journal **out_journal, struct journal_opened *out_opened,
                               char *complaint);

@@ -502,6 +502,12 @@ void sim_disk_stop_after(struct sim_disk *sim, uint64_t calls)
     sim->stop_after = calls == SIM_NO_LIMIT ? SIM_NO_LIMIT : sim->calls + calls;
 }
 
+uint64_t sim_disk_below(struct sim_disk *sim, uint64_t count)
+{
+    must(count > 0);
+    return roll(sim) % count;
+}
+
 uint64_t sim_disk_calls(const struct sim_disk *sim)
 {
     return sim->calls;

@@ -43,6 +43,8 @@ struct disk *sim_disk_open(struct sim_disk *sim);
 void sim_disk_fault(struct sim_disk *sim, unsigned calls, uint64_t skip, uint64_t times, int err);
 /* From so many changing calls on, nothing reaches the disk any more: all fail. */
 void sim_disk_stop_after(struct sim_disk *sim, uint64_t calls);
+/* Chance of the same seed, for who plans what is done: 0 .. count-1. */
+uint64_t sim_disk_below(struct sim_disk *sim, uint64_t count);
 /* Changing calls so far. */
 uint64_t sim_disk_calls(const struct sim_disk *sim);
 /* So many bytes are on the disk in all; SIM_NO_LIMIT. */

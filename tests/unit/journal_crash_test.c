@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* journal_crash_test.c -- random histories of a journal whose process or machine ends at any moment,
+ * on a disk that loses, tears and delays: what was synced is there, and what is there is the
+ * beginning of what was appended, in whole batches. */
+#include "broker/journal/embedded.h"
+#include "broker/journal/format.h"
+#include "tests/lib/sim_disk.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RECORDS_MAX 4096
+#define BATCH_MAX 12
+#define BODY_MAX 700
+#define SEGMENT 4096
+
+struct history {
+    struct sim_disk *sim;
+    struct journal *journal;
+    uint64_t seed;
+    uint64_t number;                /* of the next record */
+    uint64_t synced;                /* all with lower numbers are on the disk */
+    uint64_t trimmed;               /* what has a lower number may be gone */
+    uint64_t attempt;               /* of the last batch */
+    uint64_t failed;                /* the attempt that failed at the end; 0: none */
+    uint64_t attempts[RECORDS_MAX]; /* by number: the attempt that appended it */
+    uint64_t at[RECORDS_MAX];
+    bool is_end[RECORDS_MAX]; /* with it a batch ends */
+    uint64_t cuts;            /* openings that cut something */
+};
+
+/* Few sizes, so that what an attempt left lies where records of the next one begin. */
+static size_t make_body(uint64_t number, uint64_t attempt, uint8_t *body)
+{
+    size_t bytes = 16 + (number % 5 == 0 ? BODY_MAX - 16 : 24);
+    memset(body, (int)(number + attempt), bytes);
+    format_put64(body, number);
+    format_put64(body + 8, attempt);
+    return bytes;
+}
+
+/* ---- what is done ---------------------------------------------------------------------------- */
+
+static enum journal_err append(struct history *history)
+{
+    static uint8_t bodies[BATCH_MAX][BODY_MAX];
+    struct journal_record records[BATCH_MAX];
+    uint64_t at[BATCH_MAX];
+    uint64_t kind = sim_disk_below(history->sim, 8);
+    size_t count = 1 + sim_disk_below(history->sim, kind == 0 ? BATCH_MAX : 3);
+    unsigned how = kind == 1 ? JOURNAL_CHECKPOINT_BEGIN : kind == 2 ? JOURNAL_CHECKPOINT_END : 0;
+    struct journal *journal = history->journal;
+    cr_assert_lt(history->number + count, RECORDS_MAX);
+    history->attempt++;
+    for (size_t i = 0; i < count; i++) {
+        size_t bytes = make_body(history->number + i, history->attempt, bodies[i]);
+        records[i] = (struct journal_record){1, span_of(bodies[i], bytes)};
+    }
+    if (sim_disk_below(history->sim, 10) < 3)
+        how |= JOURNAL_ESSENTIAL;
+    enum journal_err err = journal_append(journal, journal_lease(journal), journal_next(journal),
+                                          records, count, how, at);
+    history->failed = err == JOURNAL_OK ? 0 : history->attempt;
+    for (size_t i = 0; err == JOURNAL_OK && i < count; i++) {
+        history->attempts[history->number + i] = history->attempt;
+        history->at[history->number + i] = at[i];
+        history->is_end[history->number + i] = i + 1 == count;
+    }
+    history->number += err == JOURNAL_OK ? count : 0;
+    return err;
+}
+
+static enum journal_err trim(struct history *history)
+{
+    uint64_t number = history->trimmed;
+    if (history->number > number)
+        number += sim_disk_below(history->sim, history->number - number);
+    if (number == history->number)
+        return JOURNAL_OK;
+    history->trimmed = number;
+    return journal_trim(history->journal, history->at[number]);
+}
+
+static enum journal_err act(struct history *history)
+{
+    enum journal_err err = JOURNAL_OK;
+    uint64_t what = sim_disk_below(history->sim, 10);
+    if (what < 8)
+        return append(history);
+    if (what == 9 && history->number > 20)
+        return trim(history);
+    err = journal_sync(history->journal, journal_next(history->journal));
+    history->synced = err == JOURNAL_OK ? history->number : history->synced;
+    return err;
+}
+
+/* ---- what must be ---------------------------------------------------------------------------- */
+
+/* Takes a batch of which it was said that it failed, if the crash came before it was gone. */
+static void take_failed(struct history *history, uint64_t number, uint64_t attempt,
+                        const struct journal_found *found)
+{
+    uint8_t body[BODY_MAX];
+    cr_assert(history->failed != 0 && attempt == history->failed,
+              "seed %llu: record %llu is not of its attempt", (unsigned long long)history->seed,
+              (unsigned long long)number);
+    cr_assert(span_equal(found->body, span_of(body, make_body(number, attempt, body))));
+    history->attempts[number] = attempt;
+    history->at[number] = found->at;
+    history->is_end[number] = true;
+    if (number > 0 && history->attempts[number - 1] == attempt)
+        history->is_end[number - 1] = false;
+}
+
+/* Reads all; what was not there any more is forgotten. */
+static void check(struct history *history, uint64_t least)
+{
+    uint8_t body[BODY_MAX];
+    struct journal_found found;
+    enum journal_err err = JOURNAL_OK;
+    uint64_t number = UINT64_MAX;
+    for (uint64_t at = journal_first(history->journal);
+         (err = journal_read(history->journal, at, &found)) == JOURNAL_OK; at = found.next) {
+        cr_assert_geq(found.body.bytes, 16);
+        uint64_t got = format_get64(found.body.data);
+        uint64_t attempt = format_get64((const uint8_t *)found.body.data + 8);
+        cr_assert(number == UINT64_MAX ? got <= history->trimmed : got == number,
+                  "seed %llu: record %llu where %llu was due", (unsigned long long)history->seed,
+                  (unsigned long long)got, (unsigned long long)number);
+        number = got + 1;
+        if (got >= history->number) {
+            take_failed(history, got, attempt, &found);
+            continue;
+        }
+        cr_assert_eq(attempt, history->attempts[got], "seed %llu: record %llu is of attempt %llu",
+                     (unsigned long long)history->seed, (unsigned long long)got,
+                     (unsigned long long)attempt);
+        cr_assert_eq(found.at, history->at[got]);
+        cr_assert(span_equal(found.body, span_of(body, make_body(got, attempt, body))));
+    }
+    cr_assert_eq(err, JOURNAL_END, "seed %llu: %s", (unsigned long long)history->seed,
+                 journal_complaint(history->journal));
+    number = number == UINT64_MAX ? 0 : number; /* a trim always leaves a record */
+    cr_assert(number >= least, "seed %llu: %llu of %llu are there, %llu were promised",
+              (unsigned long long)history->seed, (unsigned long long)number,
+              (unsigned long long)history->number, (unsigned long long)least);
+    cr_assert(number == 0 || number >= RECORDS_MAX || history->is_end[number - 1],
+              "seed %llu: half a batch", (unsigned long long)history->seed);
+    history->number = number;
+    history->synced = number; /* opening syncs what it finds */
+    history->failed = 0;
+    if (history->trimmed > number)
+        history->trimmed = number;
+}
+
+static enum journal_err try_open(struct history *history)
+{
+    struct disk *disk = sim_disk_open(history->sim);
+    struct journal_options options = {.may_create = true, .id = 99, .segment_bytes = SEGMENT};
+    struct journal_opened opened;
+    char complaint[JOURNAL_COMPLAINT_BYTES] = "";
+    enum journal_err err = embedded_open(&disk, &options, &history->journal, &opened, complaint);
+    cr_assert(err == JOURNAL_OK || err == JOURNAL_IO || err == JOURNAL_FULL ||
+                  err == JOURNAL_FAILED,
+              "seed %llu: %s", (unsigned long long)history->seed, complaint);
+    history->cuts += err == JOURNAL_OK && opened.cut_bytes > 0;
+    return err;
+}
+
+static struct history *history_new(uint64_t seed)
+{
+    struct history *history = calloc(1, sizeof *history);
+    cr_assert_not_null(history);
+    history->seed = seed;
+    history->sim = sim_disk_new(seed);
+    return history;
+}
+
+static void history_free(struct history *history)
+{
+    journal_close(&history->journal);
+    sim_disk_free(&history->sim);
+    free(history);
+}
+
+/* ---- the machine stops at each call ---------------------------------------------------------- */
+
+/* A history of so many steps that ends with the machine at a given call.  False: it came to its end
+ * before. */
+static bool crash_at(uint64_t seed, uint64_t call, size_t steps, uint64_t *cuts)
+{
+    struct history *history = history_new(seed);
+    enum journal_err err = JOURNAL_OK;
+    sim_disk_stop_after(history->sim, call);
+    err = try_open(history);
+    for (size_t i = 0; err == JOURNAL_OK && i < steps; i++)
+        err = act(history);
+    bool is_stopped = err != JOURNAL_OK;
+    journal_close(&history->journal);
+    sim_disk_crash(history->sim);
+    /* The second opening may be ended, too, and must leave what the first would have found. */
+    for (uint64_t again = 1 + seed % 7; err != JOURNAL_OK && again < 40; again += 5) {
+        sim_disk_stop_after(history->sim, again);
+        err = try_open(history);
+        journal_close(&history->journal);
+        sim_disk_crash(history->sim);
+    }
+    cr_assert_eq(try_open(history), JOURNAL_OK);
+    check(history, history->synced);
+    for (size_t i = 0; i < 10; i++)
+        cr_assert_eq(act(history), JOURNAL_OK);
+    journal_close(&history->journal);
+    cr_assert_eq(try_open(history), JOURNAL_OK);
+    check(history, history->number);
+    *cuts += history->cuts;
+    history_free(history);
+    return is_stopped;
+}
+
+Test(journal_crash, keeps_what_was_synced_wherever_the_machine_stops)
+{
+    uint64_t cuts = 0;
+    uint64_t stops = 0;
+    for (uint64_t seed = 1; seed <= 24; seed++) {
+        uint64_t call = 0;
+        while (crash_at(seed, call, 60, &cuts))
+            call++;
+        stops += call;
+    }
+    /* The test is about something: it stopped often, and often left a torn tail. */
+    cr_expect(stops > 1000 && cuts > 200, "%llu stops, %llu cuts", (unsigned long long)stops,
+              (unsigned long long)cuts);
+}
+
+/* ---- anything fails -------------------------------------------------------------------------- */
+
+static void plan_fault(struct history *history)
+{
+    static const unsigned calls[] = {SIM_WRITE,  SIM_RESERVE, SIM_RENAME, SIM_SYNC_NAMES,
+                                     SIM_UNLINK, SIM_OPEN,    SIM_SYNC};
+    static const int errs[] = {EIO, ENOSPC, EIO, EDQUOT};
+    size_t which = sim_disk_below(history->sim, sizeof calls / sizeof *calls);
+    sim_disk_fault(history->sim, calls[which], sim_disk_below(history->sim, 12),
+                   1 + sim_disk_below(history->sim, 3), errs[sim_disk_below(history->sim, 4)]);
+}
+
+/* One life of a process; it ends of itself, by a kill or with its machine. */
+static void live(struct history *history)
+{
+    uint64_t faults = sim_disk_below(history->sim, 4);
+    for (uint64_t i = 0; i < faults; i++)
+        plan_fault(history);
+    if (try_open(history) != JOURNAL_OK) {
+        sim_disk_kill(history->sim);
+        cr_assert_eq(try_open(history), JOURNAL_OK);
+    }
+    check(history, history->synced);
+    uint64_t steps = 5 + sim_disk_below(history->sim, 40);
+    enum journal_err err = JOURNAL_OK;
+    for (uint64_t i = 0; i < steps && err != JOURNAL_FAILED; i++) {
+        err = act(history);
+        cr_assert(err == JOURNAL_OK || err == JOURNAL_FULL || err == JOURNAL_IO ||
+                  err == JOURNAL_FAILED);
+        cr_assert(err == JOURNAL_OK || journal_complaint(history->journal)[0] != '\0');
+    }
+    if (err == JOURNAL_FAILED)
+        cr_assert_eq(append(history), JOURNAL_FAILED);
+    switch (sim_disk_below(history->sim, 3)) {
+    case 0: /* power failure */
+        sim_disk_stop_after(history->sim, 0);
+        journal_close(&history->journal);
+        sim_disk_crash(history->sim);
+        break;
+    case 1: /* kill: all that was appended is in the cache */
+        sim_disk_stop_after(history->sim, 0);
+        journal_close(&history->journal);
+        history->synced = history->number;
+        break;
+    default:
+        journal_close(&history->journal);
+        history->synced = history->number;
+        break;
+    }
+}
+
+Test(journal_crash, goes_on_whatever_the_disk_refuses)
+{
+    uint64_t cuts = 0;
+    for (uint64_t seed = 1; seed <= 400; seed++) {
+        struct history *history = history_new(seed);
+        if (seed % 2 == 0)
+            sim_disk_stint(history->sim);
+        for (size_t life = 0; life < 12; life++)
+            live(history);
+        cr_assert_eq(try_open(history), JOURNAL_OK);
+        check(history, history->synced);
+        cuts += history->cuts;
+        history_free(history);
+    }
+    cr_expect(cuts > 100, "%llu cuts", (unsigned long long)cuts);
+}
