@@ -31,7 +31,7 @@ static void answer(struct core *core, struct await *await, struct slot_entry out
 static void answer_entry(struct core *core, struct await *await, struct slot_entry *entry)
 {
     struct slot_entry outcome = *entry;
-    outcome.offset += (uint32_t)(await->seq - entry->first_seq) * entry->stride;
+    outcome.place.skip += (uint16_t)(await->seq - entry->first_seq);
     outcome.first_seq = await->seq;
     outcome.count = 1;
     entry->is_sealed = true;

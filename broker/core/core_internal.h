@@ -230,7 +230,7 @@ struct open_slot {
 struct chunk {
     payload_id payload;
     uint32_t bytes; /* of the value in it */
-    uint32_t stride;
+    uint32_t frame_bytes;
     uint32_t offset; /* of its frame in the payload */
 };
 struct chunks {
@@ -401,7 +401,7 @@ void write_uploads_again(struct core *core, struct session *session);
 /* ---- core_settle.c --------------------------------------------------------------------------- */
 /* An open slot gets its outcome; deadline, waits, routes and accounts follow. */
 void settle_open(struct core *core, struct open_slot *open, enum slot_state state, uint32_t ref,
-                 uint32_t offset, uint32_t stride);
+                 struct slot_place place);
 void settle_open_failed(struct core *core, struct open_slot *open, struct failure *failure);
 void settle_deadline(struct core *core, struct open_slot *open);
 /* FAIL RETRACT COMPLETE LEAVE FAIL_PARTY ACK(numbered): now, or when the data before is in. */

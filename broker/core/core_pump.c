@@ -40,14 +40,39 @@ static uint64_t send_gap(struct core *core, struct session *session, uint32_t su
     return frame_total(frame_gap_encode(encoded, &made->gap));
 }
 
+/* Whole frames. */
 static uint64_t send_stored(struct core *core, struct session *session, uint32_t sub,
-                            payload_id payload, uint32_t offset, uint32_t bytes, uint32_t count)
+                            payload_id payload, uint32_t offset, uint32_t bytes, uint32_t frames)
 {
     struct effect *effect = effects_run(core->effects, session->data, sub, payload);
     effect->offset = offset;
     effect->bytes = bytes;
-    effect->count = count;
+    effect->count = frames;
     return bytes;
+}
+
+/* Bytes of a frame with so many values of this size. */
+static uint32_t values_bytes(uint32_t value_bytes, uint32_t count)
+{
+    return FRAME_HEADER_BYTES + count * (uint32_t)frame_padded(value_bytes);
+}
+
+/* Whether the entry's values are all of their frame. */
+static bool is_whole(const struct slot_entry *entry)
+{
+    return entry->place.skip == 0 && entry->place.frame_count == entry->count;
+}
+
+/* Values of an entry, behind the first skip ones. */
+static uint64_t send_part(struct core *core, struct session *session, uint32_t sub,
+                          const struct slot_entry *entry, uint32_t skip)
+{
+    struct effect *effect = effects_part(core->effects, session->data, sub, entry->ref);
+    effect->offset = entry->place.offset;
+    effect->skip = entry->place.skip + skip;
+    effect->count = entry->count - skip;
+    effect->bytes = values_bytes(entry->place.value_bytes, effect->count);
+    return effect->bytes;
 }
 
 /* The chunk that holds byte at of the value. */
@@ -71,7 +96,7 @@ static bool send_chunk(struct core *core, struct session *session, uint32_t sub,
     uint64_t begin = 0;
     const struct chunk *chunk = chunk_at(chunks, *offset, &begin);
     must(chunk != NULL);
-    *sent += send_stored(core, session, sub, chunk->payload, chunk->offset, chunk->stride, 1);
+    *sent += send_stored(core, session, sub, chunk->payload, chunk->offset, chunk->frame_bytes, 1);
     *offset = begin + chunk->bytes;
     return *offset == chunks->total;
 }
@@ -93,7 +118,10 @@ static bool await_send(struct core *core, struct session *session, struct await 
         return true;
     }
     if (outcome->state == SLOT_VALUE) {
-        *sent += send_stored(core, session, 0, outcome->ref, outcome->offset, outcome->stride, 1);
+        *sent += is_whole(outcome)
+                     ? send_stored(core, session, 0, outcome->ref, outcome->place.offset,
+                                   values_bytes(outcome->place.value_bytes, 1), 1)
+                     : send_part(core, session, 0, outcome, 0);
         return true;
     }
     const struct chunks *chunks = pool_find(&core->chunk_sets, outcome->ref);
@@ -201,29 +229,36 @@ static uint64_t route_gap(struct core *core, struct route *route, uint64_t first
     return bytes;
 }
 
-/* Values that lie one behind the other in one payload go out as one, up to a batch's worth. */
+/* Frames that lie one behind the other in one payload go out as one, up to a batch's worth; a frame
+ * of which not all is wanted, or not all is there, alone. */
 static uint64_t route_values(struct core *core, struct route *route, uint32_t index, uint64_t limit)
 {
     struct topic *topic = route->topic;
+    struct session *session = route->sub->session;
+    uint32_t number = route->sub->number;
     struct slot_entry *entry = slot_table_at(&topic->slots, index);
     uint32_t skip = (uint32_t)(route->next_seq - entry->first_seq);
-    uint32_t offset = entry->offset + skip * entry->stride;
-    uint32_t count = entry->count - skip;
-    uint32_t bytes = count * entry->stride;
+    payload_id payload = entry->ref;
+    uint32_t offset = entry->place.offset;
+    uint32_t bytes = 0;
+    uint32_t frames = 0;
     entry->is_sealed = true;
-    while (++index < topic->slots.count) {
-        struct slot_entry *next = slot_table_at(&topic->slots, index);
-        if (next->state != SLOT_VALUE || next->ref != entry->ref ||
-            next->offset != offset + bytes || slot_entry_end(next) > limit)
+    route->next_seq = slot_entry_end(entry);
+    if (skip > 0 || !is_whole(entry))
+        return send_part(core, session, number, entry, skip);
+    for (;;) {
+        bytes += values_bytes(entry->place.value_bytes, entry->count);
+        frames += 1;
+        if (++index == topic->slots.count)
             break;
-        next->is_sealed = true;
-        count += next->count;
-        bytes += next->count * next->stride;
+        entry = slot_table_at(&topic->slots, index);
+        if (entry->state != SLOT_VALUE || entry->ref != payload || !is_whole(entry) ||
+            entry->place.offset != offset + bytes || slot_entry_end(entry) > limit)
+            break;
+        entry->is_sealed = true;
+        route->next_seq = slot_entry_end(entry);
     }
-    uint32_t payload = entry->ref;
-    route->next_seq += count;
-    return send_stored(core, route->sub->session, route->sub->number, payload, offset, bytes,
-                       count);
+    return send_stored(core, session, number, payload, offset, bytes, frames);
 }
 
 /* Sends what comes next on this route; 0: nothing can be sent on it now. */

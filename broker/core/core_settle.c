@@ -8,7 +8,7 @@
 #include "broker/core/core_internal.h"
 
 void settle_open(struct core *core, struct open_slot *open, enum slot_state state, uint32_t ref,
-                 uint32_t offset, uint32_t stride)
+                 struct slot_place place)
 {
     struct topic *topic = open->topic;
     uint64_t seq = open->seq;
@@ -21,8 +21,7 @@ void settle_open(struct core *core, struct open_slot *open, enum slot_state stat
             ? COST_SLOT_BYTES + ((struct chunks *)pool_find(&core->chunk_sets, ref))->bytes
             : topic_weight(core, entry);
     slot_entry_move(entry, state, ref);
-    entry->offset = offset;
-    entry->stride = stride;
+    entry->place = place;
     topic_account(topic, entry, before, topic_weight(core, entry));
     timers_unreserve(&core->timers, &open->deadline);
     list_remove(&open->party_link);
@@ -38,7 +37,7 @@ void settle_open(struct core *core, struct open_slot *open, enum slot_state stat
 void settle_open_failed(struct core *core, struct open_slot *open, struct failure *failure)
 {
     struct topic *topic = open->topic;
-    settle_open(core, open, SLOT_ERROR, failure_ref(failure)->id, 0, 0);
+    settle_open(core, open, SLOT_ERROR, failure_ref(failure)->id, (struct slot_place){0});
     topic_update(core, topic);
 }
 

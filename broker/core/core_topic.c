@@ -55,7 +55,7 @@ void entry_unref(struct core *core, const struct slot_entry *entry)
 uint64_t topic_weight(const struct core *core, const struct slot_entry *entry)
 {
     if (entry->state == SLOT_VALUE)
-        return (uint64_t)entry->count * entry->stride;
+        return entry->count * frame_total(entry->place.value_bytes);
     if (entry->state == SLOT_CHUNKED)
         return COST_SLOT_BYTES + ((struct chunks *)pool_find(&core->chunk_sets, entry->ref))->total;
     if (entry->state == SLOT_ERROR)

@@ -158,10 +158,19 @@ static bool may_promise(struct core *core, struct session *session, struct topic
     return true;
 }
 
-static void write_values(struct core *core, struct session *session, struct topic *topic,
-                         const struct event_run *run, payload_id payload)
+static struct slot_place place_of(const struct event_run *run, uint32_t skip)
 {
-    uint64_t bytes = (uint64_t)run->count * run->stride;
+    return (struct slot_place){.offset = run->offset,
+                               .value_bytes = run->value_bytes,
+                               .frame_count = (uint16_t)(skip + run->count),
+                               .skip = (uint16_t)skip};
+}
+
+/* skip: values of the run's frame before it, which came before. */
+static void write_values(struct core *core, struct session *session, struct topic *topic,
+                         const struct event_run *run, uint32_t skip, payload_id payload)
+{
+    uint64_t bytes = run->count * frame_total(run->value_bytes);
     if (!may_promise(core, session, topic, run))
         return;
     if (!job_has_room(core, topic->job, bytes)) {
@@ -179,8 +188,7 @@ static void write_values(struct core *core, struct session *session, struct topi
                                                              .count = run->count,
                                                              .state = SLOT_VALUE,
                                                              .ref = payload,
-                                                             .offset = run->offset,
-                                                             .stride = run->stride});
+                                                             .place = place_of(run, skip)});
     entry_ref(core, entry);
     topic->credit_used += bytes;
     topic_account(topic, entry, 0, bytes);
@@ -259,16 +267,13 @@ static bool is_too_big(const struct core *core, const struct open_slot *open, ui
 }
 
 static void write_commit(struct core *core, struct session *session, struct topic *topic,
-                         const struct event_run *run, uint32_t index, payload_id payload)
+                         const struct event_run *run, payload_id payload)
 {
-    struct event_run one = *run;
-    one.seq = run->seq + index;
-    one.count = 1;
-    struct open_slot *open = find_open(core, topic, one.seq);
+    struct open_slot *open = find_open(core, topic, run->seq);
     if (open == NULL) {
-        refuse_run(core, session, topic, &one, ERROR_TYPE_TOO_LATE,
-                   one.seq < topic->slots.next_seq ? "the slot was settled before"
-                                                   : "the slot was never reserved");
+        refuse_run(core, session, topic, run, ERROR_TYPE_TOO_LATE,
+                   run->seq < topic->slots.next_seq ? "the slot was settled before"
+                                                    : "the slot was never reserved");
         return;
     }
     if (is_too_big(core, open, run->value_bytes)) {
@@ -276,12 +281,12 @@ static void write_commit(struct core *core, struct session *session, struct topi
                     "the value is larger than was reserved, or than the job allows");
         return;
     }
-    if (!job_has_room(core, topic->job, run->stride)) {
+    if (!job_has_room(core, topic->job, frame_total(run->value_bytes))) {
         reject_open(core, session, open, ERROR_TYPE_FULL, "the job keeps all the bytes it may");
         return;
     }
     effects_retain(core->effects, payload, 1);
-    settle_open(core, open, SLOT_VALUE, payload, run->offset + index * run->stride, run->stride);
+    settle_open(core, open, SLOT_VALUE, payload, place_of(run, 0));
 }
 
 /* ---- keeping in pieces ----------------------------------------------------------------------- */
@@ -395,34 +400,32 @@ static void write_chunk(struct core *core, struct session *session, struct topic
     bool is_found = slot_table_find(&topic->slots, run->seq, &index);
     must(is_found);
     effects_retain(core->effects, payload, 1);
-    chunks->items[chunks->count++] = (struct chunk){.payload = payload,
-                                                    .bytes = run->chunk_bytes,
-                                                    .stride = run->stride,
-                                                    .offset = run->offset};
+    chunks->items[chunks->count++] =
+        (struct chunk){.payload = payload,
+                       .bytes = run->chunk_bytes,
+                       .frame_bytes = (uint32_t)frame_total(run->value_bytes),
+                       .offset = run->offset};
     chunks->bytes += run->chunk_bytes;
     topic_account(topic, slot_table_at(&topic->slots, index), 0, run->chunk_bytes);
     send_chunked(core, session, topic, run->seq, chunks->bytes);
     if (chunks->bytes == chunks->total) {
         note_uploaded(session, topic, open->seq);
         open->chunks = NULL; /* the entry has the reference now */
-        settle_open(core, open, SLOT_CHUNKED, chunks->id, 0, 0);
+        settle_open(core, open, SLOT_CHUNKED, chunks->id, (struct slot_place){0});
     }
 }
 
 /* ---- the batch ------------------------------------------------------------------------------- */
 
 static void write_run(struct core *core, struct session *session, const struct event_run *run,
-                      payload_id payload)
+                      uint32_t skip, payload_id payload)
 {
     struct topic *topic = pool_find(&core->topics, run->topic);
     switch (run->kind) {
-    case FRAME_VALUE: write_values(core, session, topic, run, payload); break;
+    case FRAME_VALUE: write_values(core, session, topic, run, skip, payload); break;
     case FRAME_RESERVE: write_reserve(core, session, topic, run); break;
     case FRAME_CHUNK: write_chunk(core, session, topic, run, payload); break;
-    case FRAME_COMMIT:
-        for (uint32_t i = 0; i < run->count; i++)
-            write_commit(core, session, topic, run, i, payload);
-        break;
+    case FRAME_COMMIT: write_commit(core, session, topic, run, payload); break;
     default: must(false); /* complaint() let it through */
     }
     topic_update(core, topic);
@@ -461,7 +464,7 @@ void write_batch(struct core *core, struct session *session, const struct event 
         return;
     }
     uint64_t number = event->as.data.number;
-    uint64_t known = number == 0 ? 0 : session->data_number + 1 - number; /* frames to skip */
+    uint64_t known = number == 0 ? 0 : session->data_number + 1 - number; /* to skip */
     for (uint32_t i = 0; i < event->as.data.run_count; i++) {
         struct event_run run = event->as.data.runs[i];
         uint32_t skip = known < run.count ? (uint32_t)known : run.count;
@@ -470,8 +473,7 @@ void write_batch(struct core *core, struct session *session, const struct event 
             continue;
         run.seq += skip;
         run.count -= skip;
-        run.offset += skip * run.stride;
-        write_run(core, session, &run, event->as.data.payload);
+        write_run(core, session, &run, skip, event->as.data.payload);
         if (number != 0)
             session->data_number += run.count;
     }

@@ -78,6 +78,13 @@ struct effect *effects_run(struct effects *effects, conn_id conn, uint32_t sub, 
     return effect;
 }
 
+struct effect *effects_part(struct effects *effects, conn_id conn, uint32_t sub, payload_id payload)
+{
+    struct effect *effect = effects_run(effects, conn, sub, payload);
+    effect->type = EFFECT_SEND_PART;
+    return effect;
+}
+
 void effects_retain(struct effects *effects, payload_id payload, uint32_t count)
 {
     struct effect *effect = append(effects, EFFECT_RETAIN, 0);

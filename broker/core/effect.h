@@ -13,6 +13,7 @@
 enum effect_type {
     EFFECT_SEND_MSG,   /* a control message to conn */
     EFFECT_SEND_RUN,   /* frames that lie in a payload, to conn (data), as they are */
+    EFFECT_SEND_PART,  /* some values of one of them, in a frame with a header of its own */
     EFFECT_SEND_FRAME, /* a frame made here: TOPIC ERROR GAP END, or an empty VALUE */
     EFFECT_RETAIN,     /* count more references on payload */
     EFFECT_RELEASE,    /* count fewer */
@@ -23,11 +24,12 @@ enum effect_type {
 struct effect {
     enum effect_type type;
     conn_id conn;
-    uint32_t sub; /* SEND_RUN, SEND_FRAME: the client's number of the subscription */
+    uint32_t sub; /* SEND_...: the client's number of the subscription */
     payload_id payload;
-    uint32_t offset; /* SEND_RUN: of the first frame */
-    uint32_t bytes;  /* SEND_RUN: of all frames */
-    uint32_t count;  /* SEND_RUN: frames; RETAIN, RELEASE: references */
+    uint32_t offset; /* SEND_RUN, SEND_PART: of the first frame */
+    uint32_t bytes;  /* ...: of what is sent, with headers */
+    uint32_t count;  /* SEND_RUN: frames; SEND_PART: values; RETAIN, RELEASE: references */
+    uint32_t skip;   /* SEND_PART: values of the frame before the first one sent */
     uint32_t index;  /* of the message or frame in the arrays below */
 };
 
@@ -58,6 +60,8 @@ struct msg *effects_msg(struct effects *effects, conn_id conn, enum msg_type typ
 struct effect_frame *effects_frame(struct effects *effects, conn_id conn, uint32_t sub,
                                    enum frame_kind kind);
 struct effect *effects_run(struct effects *effects, conn_id conn, uint32_t sub, payload_id payload);
+struct effect *effects_part(struct effects *effects, conn_id conn, uint32_t sub,
+                            payload_id payload);
 void effects_retain(struct effects *effects, payload_id payload, uint32_t count);
 void effects_release(struct effects *effects, payload_id payload, uint32_t count);
 void effects_drop(struct effects *effects, conn_id conn);

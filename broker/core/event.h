@@ -25,15 +25,15 @@ enum event_type {
     EVENT_TYPE_COUNT,
 };
 
-/* A run of frames (see frame.h), as the core needs to know it. */
+/* A frame, as the core needs to know it: one slot, or a run of values for slots whose numbers
+ * follow each other. */
 struct event_run {
     enum frame_kind kind;
     uint32_t attempt;
     uint32_t topic;
-    uint64_t seq;             /* of the first frame */
-    uint32_t count;           /* frames, numbers following each other; 1 unless VALUE or COMMIT */
-    uint32_t stride;          /* bytes of each frame, header and padding included */
-    uint32_t offset;          /* of the first frame in the payload */
+    uint64_t seq;             /* of the first value */
+    uint32_t count;           /* values; 1 unless VALUE */
+    uint32_t offset;          /* of the frame in the payload */
     uint32_t value_bytes;     /* of each value */
     int64_t deadline_ms;      /* RESERVE: -1 none */
     uint64_t value_bytes_max; /* RESERVE: 0 not said */
@@ -51,8 +51,7 @@ struct event {
     union {
         const struct msg *msg; /* MESSAGE */
         struct {
-            uint64_t number; /* of the first frame; 0: chunks */
-            uint32_t frames;
+            uint64_t number;    /* of the first run; 0: chunks */
             payload_id payload; /* io holds a reference during the step */
             uint32_t payload_bytes;
             const struct event_run *runs;

@@ -24,8 +24,7 @@ void slot_entry_move(struct slot_entry *entry, enum slot_state to, uint32_t ref)
     must(slot_entry_may_move(entry, to));
     entry->state = (uint8_t)to;
     entry->ref = ref;
-    entry->offset = 0;
-    entry->stride = 0;
+    entry->place = (struct slot_place){0};
 }
 
 void slot_table_init(struct slot_table *table, struct memory *memory)
@@ -122,7 +121,7 @@ static void cut(struct slot_table *table, uint32_t index, uint64_t seq)
     slot_table_at(table, index)->count = kept;
     rest.first_seq = seq;
     rest.count -= kept;
-    rest.offset += kept * rest.stride;
+    rest.place.skip += (uint16_t)kept; /* of no meaning but for values, which are 2048 at most */
     *insert(table, index + 1) = rest;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* slot_table.h -- the slots of one topic, in order, with their outcomes.
  *
- * An entry is one slot, or a run of slots with the same outcome or with values of one size that lie
- * one behind the other in one payload: a batch of a thousand small values is one entry.  Entries
- * cover [first kept, next) without a hole.
+ * An entry is one slot, or a run of slots with the same outcome or with values that lie in one
+ * frame of a payload: a frame of a thousand small values is one entry.  Entries cover
+ * [first kept, next) without a hole.
  *
  * The one rule, promise 1: a slot goes from OPEN to one of the others and stays there; a value
  * that nobody was sent yet (not sealed) may still become an error.  slot_entry_move() is the one
@@ -18,20 +18,27 @@
 
 enum slot_state {
     SLOT_OPEN,    /* reserved; ref: the open slot's record */
-    SLOT_VALUE,   /* ref: payload, with offset and stride */
+    SLOT_VALUE,   /* ref: payload, with place */
     SLOT_CHUNKED, /* ref: the record of its chunks */
     SLOT_ERROR,   /* ref: the failure */
     SLOT_STATE_COUNT,
 };
 
+/* VALUE: where its values lie. */
+struct slot_place {
+    uint32_t offset;      /* of their frame in the payload */
+    uint32_t value_bytes; /* of each, without padding */
+    uint16_t frame_count; /* values in the frame */
+    uint16_t skip;        /* ... before the entry's first */
+};
+
 struct slot_entry {
     uint64_t first_seq;
-    uint32_t count;  /* slots; 1 if OPEN or CHUNKED */
-    uint32_t ref;    /* see the states */
-    uint32_t offset; /* VALUE: of the first frame in the payload */
-    uint32_t stride; /* VALUE: bytes of each frame */
-    uint8_t state;   /* enum slot_state */
-    bool is_sealed;  /* somebody was sent it */
+    uint32_t count; /* slots; 1 if OPEN or CHUNKED */
+    uint32_t ref;   /* see the states */
+    struct slot_place place;
+    uint8_t state;  /* enum slot_state */
+    bool is_sealed; /* somebody was sent it */
 };
 
 struct slot_table {

@@ -189,7 +189,6 @@ static void batch_in(struct gate *gate, struct gate_now now, conn_id conn, struc
     }
     struct event event = {.type = EVENT_DATA, .conn = conn};
     event.as.data.number = gate->runs.number;
-    event.as.data.frames = gate->runs.frames;
     event.as.data.payload = payload;
     event.as.data.payload_bytes = bytes;
     event.as.data.runs = gate->runs.items;
@@ -292,6 +291,7 @@ bool gate_out(struct gate *gate, struct gate_out *out)
             gate->at += 1;
             break;
         case EFFECT_SEND_RUN:
+        case EFFECT_SEND_PART:
         case EFFECT_SEND_FRAME:
             out->kind = GATE_DATA;
             out->conn = effect->conn;

@@ -28,8 +28,9 @@ static bool is_count(const struct effect *effect)
 
 static bool is_same_stream(const struct effect *a, const struct effect *b)
 {
-    return (b->type == EFFECT_SEND_RUN || b->type == EFFECT_SEND_FRAME) && a->conn == b->conn &&
-           a->sub == b->sub;
+    bool is_sent =
+        b->type == EFFECT_SEND_RUN || b->type == EFFECT_SEND_PART || b->type == EFFECT_SEND_FRAME;
+    return is_sent && a->conn == b->conn && a->sub == b->sub;
 }
 
 static uint32_t skip_counts(const struct effects *effects, uint32_t at)
@@ -74,7 +75,7 @@ static struct span frame_value(const struct effect_frame *made,
 
 static size_t effect_bytes(const struct effects *effects, const struct effect *effect)
 {
-    if (effect->type == EFFECT_SEND_RUN)
+    if (effect->type != EFFECT_SEND_FRAME)
         return effect->bytes;
     uint8_t scratch[FRAME_GAP_BYTES_MAX];
     return frame_total(frame_value(&effects->frames[effect->index], scratch).bytes);
@@ -123,6 +124,10 @@ static uint8_t *write_effect(uint8_t *out, const struct effects *effects,
         memcpy(out, payload->data + effect->offset, effect->bytes);
         return out + effect->bytes;
     }
+    if (effect->type == EFFECT_SEND_PART)
+        return out + frame_part_write(
+                         out, payload_buffer(payloads, effect->payload)->data + effect->offset,
+                         effect->skip, effect->count);
     uint8_t scratch[FRAME_GAP_BYTES_MAX];
     const struct effect_frame *made = &effects->frames[effect->index];
     struct frame frame = made->frame;

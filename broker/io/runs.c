@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* runs.c -- a received batch as runs of frames; see runs.h. */
+/* runs.c -- a received batch as the core needs to know it; see runs.h. */
 #include "broker/io/runs.h"
 
 #include "libbus/base/limits.h"
@@ -73,37 +73,39 @@ static enum wire_err read_value(struct event_run *run, struct span value)
     return err;
 }
 
-static enum wire_err append_run(struct runs *runs, const struct batch_run *read)
+static enum wire_err append_run(struct runs *runs, const struct frame *frame, size_t offset)
 {
     struct event_run *run = append(runs);
     if (run == NULL)
         return WIRE_FULL;
     *run = (struct event_run){
-        .kind = (enum frame_kind)(read->first.flags & FRAME_KIND_MASK),
-        .attempt = read->first.attempt,
-        .topic = read->first.topic,
-        .seq = read->first.seq,
-        .count = read->count,
-        .stride = read->stride,
-        .offset = (uint32_t)read->offset,
-        .value_bytes = (uint32_t)read->first.value.bytes,
+        .kind = (enum frame_kind)(frame->flags & FRAME_KIND_MASK),
+        .attempt = frame->attempt,
+        .topic = frame->topic,
+        .seq = frame->seq,
+        .count = frame_count(frame),
+        .offset = (uint32_t)offset,
+        .value_bytes = (uint32_t)frame->value.bytes,
         .deadline_ms = -1,
     };
-    return read_value(run, read->first.value);
+    return read_value(run, frame->value);
 }
 
 enum wire_err runs_read(struct runs *runs, struct span part)
 {
     struct batch_reader reader;
-    struct batch_run read;
+    struct frame frame;
     runs->count = 0;
     enum wire_err err = batch_reader_init(&reader, part);
     if (err != WIRE_OK)
         return err;
     runs->number = reader.number;
-    runs->frames = reader.frames;
-    while ((err = batch_reader_next_run(&reader, &read)) == WIRE_OK)
-        if ((err = append_run(runs, &read)) != WIRE_OK)
+    size_t offset = reader.at;
+    while ((err = batch_reader_next(&reader, &frame)) == WIRE_OK) {
+        err = append_run(runs, &frame, offset);
+        if (err != WIRE_OK)
             return err;
+        offset = reader.at;
+    }
     return err == WIRE_EMPTY ? WIRE_OK : err;
 }

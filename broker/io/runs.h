@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* runs.h -- a received batch as the core needs to know it: runs of frames, one record each. */
+/* runs.h -- a received batch as the core needs to know it: one record for each frame, that is for
+ * each run of values. */
 #ifndef IO_RUNS_H
 #define IO_RUNS_H
 
@@ -17,7 +18,6 @@ struct runs {
     struct event_run *items;
     uint32_t count, room;
     uint64_t number; /* of the batch's first frame */
-    uint32_t frames;
 };
 
 void runs_init(struct runs *runs, struct memory *memory);
@@ -27,7 +27,7 @@ void runs_fini(struct runs *runs);
 bool runs_is_batch(struct span part);
 
 /* Reads a whole batch; runs->items stand until the next call.
- * Errors: those of batch_reader_next_run(), frame_reserve_decode(), frame_chunk_decode();
+ * Errors: those of batch_reader_next(), frame_reserve_decode(), frame_chunk_decode();
  * WIRE_LANE: a frame that only the broker sends; WIRE_FULL: no memory. */
 enum wire_err runs_read(struct runs *runs, struct span part);
 

@@ -41,7 +41,7 @@
 enum {
     API_TOPIC_CACHE = 256, /* topics that publishing finds without asking the session */
     API_COPY_BYTES = LIMIT_CHUNK_BYTES, /* larger values are copied before the lock is taken */
-    API_STAMP_USES = 64,                /* values published in a row that may bear the same time */
+    API_STAMP_USES = 256,               /* values published in a row that may bear the same time */
     API_CLOSE_LINGER_MS =
         50, /* a farewell is given this long, however short the time for closing */
     API_HANDLER_WAIT_MS = 10000, /* bus_close() waits at least this long for a handler that runs */

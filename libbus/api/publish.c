@@ -38,13 +38,21 @@ static uint32_t hash_of(const char *name)
     return hash;
 }
 
-enum bus_err publish_topic(struct bus *bus, const char *name, uint32_t *out_topic)
+/* Short names are told apart sooner than strcmp() is called. */
+static inline bool is_same(const char *a, const char *b)
+{
+    for (int i = 0; i < 16; i++, a++, b++) {
+        if (*a != *b)
+            return false;
+        if (*a == '\0')
+            return true;
+    }
+    return strcmp(a, b) == 0;
+}
+
+static enum bus_err find_topic(struct bus *bus, const char *name, uint32_t *out_topic)
 {
     char whole[LIMIT_NAME_BYTES + 1];
-    if (bus->last_topic != NULL && strcmp(bus->last_topic->name, name) == 0) {
-        *out_topic = bus->last_topic->topic;
-        return BUS_OK;
-    }
     if (strnlen(name, LIMIT_NAME_BYTES + 1) > LIMIT_NAME_BYTES)
         return BUS_EINVAL;
     struct topic_cache_entry *entry = &bus->topics[hash_of(name) % API_TOPIC_CACHE];
@@ -61,6 +69,14 @@ enum bus_err publish_topic(struct bus *bus, const char *name, uint32_t *out_topi
     }
     bus->last_topic = entry;
     *out_topic = entry->topic;
+    return BUS_OK;
+}
+
+enum bus_err publish_topic(struct bus *bus, const char *name, uint32_t *out_topic)
+{
+    if (bus->last_topic == NULL || !is_same(bus->last_topic->name, name))
+        return find_topic(bus, name, out_topic);
+    *out_topic = bus->last_topic->topic;
     return BUS_OK;
 }
 
@@ -101,7 +117,7 @@ static enum bus_err publish(struct bus *bus, const char *name, const struct span
         err = publish_wait(bus, &deadline_ns);
     }
     /* Otherwise the broker's answer wakes the thread. */
-    if (err == BUS_OK && session_data_is_due(bus->session))
+    if (bus->is_asleep && err == BUS_OK && session_data_is_due(bus->session))
         api_wake(bus);
     api_unlock(bus);
     return err;

@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-enum { CHUNK_ITEMS = 128 };
-
 struct item_head {
     uint32_t id;
     uint32_t next_free;
@@ -16,8 +14,8 @@ struct item_head {
 static struct item_head *at(const struct pool *pool, uint32_t id)
 {
     uint32_t index = id - 1;
-    char *chunk = pool->chunks[index / CHUNK_ITEMS];
-    return (struct item_head *)(void *)(chunk + (index % CHUNK_ITEMS) * pool->item_bytes);
+    char *chunk = pool->chunks[index / POOL_CHUNK_ITEMS];
+    return (struct item_head *)(void *)(chunk + (index % POOL_CHUNK_ITEMS) * pool->item_bytes);
 }
 
 void pool_init(struct pool *pool, struct memory *memory, size_t item_bytes, uint32_t used_max)
@@ -29,7 +27,7 @@ void pool_init(struct pool *pool, struct memory *memory, size_t item_bytes, uint
 void pool_fini(struct pool *pool)
 {
     for (uint32_t i = 0; i < pool->chunk_count; i++)
-        memory_give(pool->memory, pool->chunks[i], pool->item_bytes * CHUNK_ITEMS);
+        memory_give(pool->memory, pool->chunks[i], pool->item_bytes * POOL_CHUNK_ITEMS);
     memory_give(pool->memory, pool->chunks, pool->chunk_room * sizeof *pool->chunks);
     pool_init(pool, pool->memory, pool->item_bytes, pool->used_max);
 }
@@ -45,12 +43,12 @@ static bool grow(struct pool *pool)
         pool->chunks = chunks;
         pool->chunk_room = room;
     }
-    void *chunk = memory_take(pool->memory, pool->item_bytes * CHUNK_ITEMS);
+    void *chunk = memory_take(pool->memory, pool->item_bytes * POOL_CHUNK_ITEMS);
     if (chunk == NULL)
         return false;
-    uint32_t first = pool->chunk_count * CHUNK_ITEMS + 1;
+    uint32_t first = pool->chunk_count * POOL_CHUNK_ITEMS + 1;
     pool->chunks[pool->chunk_count++] = chunk;
-    for (uint32_t i = CHUNK_ITEMS; i-- > 0;) {
+    for (uint32_t i = POOL_CHUNK_ITEMS; i-- > 0;) {
         at(pool, first + i)->next_free = pool->free_id;
         pool->free_id = first + i;
     }
@@ -88,17 +86,9 @@ void pool_give(struct pool *pool, void *item)
     pool->used -= 1;
 }
 
-void *pool_find(const struct pool *pool, uint32_t id)
-{
-    if (id == 0 || (id - 1) / CHUNK_ITEMS >= pool->chunk_count)
-        return NULL;
-    struct item_head *item = at(pool, id);
-    return item->id == id ? item : NULL;
-}
-
 void *pool_next(const struct pool *pool, uint32_t after)
 {
-    uint32_t end = pool->chunk_count * CHUNK_ITEMS;
+    uint32_t end = pool->chunk_count * POOL_CHUNK_ITEMS;
     for (uint32_t id = after + 1; id <= end; id++) {
         struct item_head *item = at(pool, id);
         if (item->id == id)

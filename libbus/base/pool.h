@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { POOL_CHUNK_ITEMS = 128 }; /* objects allocated together */
+
 struct pool {
     struct memory *memory;
     size_t item_bytes;
@@ -31,7 +33,15 @@ void *pool_take(struct pool *pool);
 bool pool_reserve(struct pool *pool);
 void pool_give(struct pool *pool, void *item);
 /* NULL: not in use. */
-void *pool_find(const struct pool *pool, uint32_t id);
+static inline void *pool_find(const struct pool *pool, uint32_t id)
+{
+    uint32_t index = id - 1; /* of number 0: beyond all */
+    if (index / POOL_CHUNK_ITEMS >= pool->chunk_count)
+        return NULL;
+    char *chunk = pool->chunks[index / POOL_CHUNK_ITEMS];
+    uint32_t *item = (uint32_t *)(void *)(chunk + index % POOL_CHUNK_ITEMS * pool->item_bytes);
+    return *item == id ? item : NULL;
+}
 /* Walks all in use by number: the first with a number above after, or NULL. */
 void *pool_next(const struct pool *pool, uint32_t after);
 

@@ -124,12 +124,18 @@ static enum wire_code stream_open(struct inbox *inbox, struct inbox_sub *sub, ui
 
 /* ---- one frame ------------------------------------------------------------------------------- */
 
+/* The bytes of the next value with what stands before it and is not counted yet. */
+static uint64_t first_bytes(const struct frame *frame)
+{
+    return frame->frame_bytes - frame->more * frame_padded(frame->value.bytes);
+}
+
 static void make_ready(struct inbox_sub *sub, struct inbox_stream *stream,
                        const struct frame *frame, enum session_item_kind kind)
 {
     sub->is_ready = true;
     sub->ready_stream = stream;
-    sub->ready_bytes = frame->frame_bytes;
+    sub->ready_bytes = first_bytes(frame);
     sub->ready = (struct session_item){
         .kind = kind,
         .buffer = batch_at(sub, 0)->part,
@@ -203,7 +209,7 @@ static enum wire_code frame_in(struct inbox *inbox, struct inbox_sub *sub,
     unsigned kind = frame->flags & FRAME_KIND_MASK;
     if (kind == FRAME_TOPIC)
         return known_topics_number(inbox->topics, frame->topic, frame->value);
-    if (kind == FRAME_RESERVE || frame->seq >= ACK_PREFIX_SEQ_MAX)
+    if (kind == FRAME_RESERVE || frame->seq + frame->more >= ACK_PREFIX_SEQ_MAX)
         return CODE_EPROTO;
     struct inbox_stream *stream = sub->recent;
     if (stream == NULL || stream->topic != frame->topic) {
@@ -253,28 +259,28 @@ static void count_taken(const struct inbox *inbox, struct inbox_sub *sub, uint64
         sub->taken += bytes;
 }
 
-/* The next frame of the first batch.  Small values come in runs, checked once for all. */
+/* The next frame of the first batch, or what is left of it. */
 static enum wire_err peek_frame(struct inbox_sub *sub)
 {
-    if (sub->run_left > 0)
+    if (sub->is_frame_left)
         return WIRE_OK;
-    enum wire_err err = batch_reader_next_run(&sub->reader, &sub->run);
-    if (err == WIRE_OK)
-        sub->run_left = sub->run.count;
+    enum wire_err err = batch_reader_next(&sub->reader, &sub->frame);
+    sub->is_frame_left = err == WIRE_OK;
     return err;
 }
 
-/* That frame is taken in. */
+/* Its first value is taken in. */
 static void pass_frame(struct inbox_sub *sub)
 {
-    struct batch_run *run = &sub->run;
-    sub->run_left -= 1;
-    if (sub->run_left == 0)
+    struct frame *frame = &sub->frame;
+    size_t stride = frame_padded(frame->value.bytes);
+    sub->is_frame_left = frame->more > 0;
+    if (frame->more == 0)
         return;
-    run->offset += run->stride;
-    run->first.seq += 1;
-    run->first.stamp_ns = frame_stamp(sub->reader.data + run->offset);
-    run->first.value.data = (const char *)run->first.value.data + run->stride;
+    frame->frame_bytes = frame->more * stride; /* the header is counted */
+    frame->more -= 1;
+    frame->seq += 1;
+    frame->value.data = (const char *)frame->value.data + stride;
 }
 
 static void pop(struct inbox_sub *sub)
@@ -299,8 +305,8 @@ enum wire_code inbox_look(struct inbox *inbox, struct inbox_sub *sub)
         }
         if (err != WIRE_OK)
             return CODE_EPROTO;
-        uint64_t bytes = sub->run.first.frame_bytes;
-        enum wire_code code = frame_in(inbox, sub, &sub->run.first);
+        uint64_t bytes = first_bytes(&sub->frame);
+        enum wire_code code = frame_in(inbox, sub, &sub->frame);
         if (code != CODE_OK) /* the same frame again, when there is memory */
             return code == CODE_EFULL ? CODE_EPROTO : code;
         pass_frame(sub);
@@ -359,21 +365,22 @@ uint32_t inbox_take_more(struct inbox *inbox, struct inbox_sub *sub,
     bool is_in_run = sub->is_ready && ready->kind == SESSION_ITEM_VALUE && ready->value.bytes > 0 &&
                      sub->ready_value == NULL && item->kind == SESSION_ITEM_VALUE &&
                      ready->topic == item->topic && ready->value.bytes == item->value.bytes;
+    uint64_t stride = frame_padded(ready->value.bytes);
     uint32_t count = 0;
-    while (is_in_run && count < room && sub->run_left > 0 && count * sub->run.stride < bytes &&
+    while (is_in_run && count < room && sub->is_frame_left && count * stride < bytes &&
            ack_prefix_reserve(&sub->ready_stream->acks, inbox->memory)) {
         out[count++] = *ready;
         ack_prefix_hand(&sub->ready_stream->acks, ready->seq);
-        ready->seq = sub->run.first.seq; /* what frame_in() would make of it */
-        ready->stamp_ns = sub->run.first.stamp_ns;
-        ready->value.data = sub->run.first.value.data;
+        ready->seq = sub->frame.seq; /* what frame_in() would make of it */
+        ready->value.data = sub->frame.value.data;
         pass_frame(sub);
     }
     if (count == 0)
         return 0;
     sub->ready_stream->next_seq = ready->seq + 1;
     buffer_ref_many(ready->buffer, count);
-    count_taken(inbox, sub, count * sub->ready_bytes);
+    count_taken(inbox, sub, sub->ready_bytes + (count - 1) * stride);
+    sub->ready_bytes = stride;
     return count;
 }
 
@@ -384,7 +391,8 @@ static enum wire_code position_frame(struct inbox *inbox, struct inbox_sub *sub,
                                      const struct frame *frame)
 {
     unsigned kind = frame->flags & FRAME_KIND_MASK;
-    if (kind == FRAME_TOPIC || kind == FRAME_RESERVE || frame->seq >= ACK_PREFIX_SEQ_MAX)
+    if (kind == FRAME_TOPIC || kind == FRAME_RESERVE ||
+        frame->seq + frame->more >= ACK_PREFIX_SEQ_MAX)
         return CODE_OK; /* told when it is looked up */
     struct inbox_stream *stream;
     enum wire_code code = stream_open(inbox, sub, frame->topic, &stream);
@@ -392,7 +400,7 @@ static enum wire_code position_frame(struct inbox *inbox, struct inbox_sub *sub,
         return code;
     struct frame_gap gap;
     struct frame_chunk chunk;
-    uint64_t end = frame->seq + 1;
+    uint64_t end = frame->seq + frame_count(frame);
     uint64_t offset = 0;
     if (kind == FRAME_GAP && frame_gap_decode(frame->value, &gap) == WIRE_OK &&
         gap.count <= ACK_PREFIX_SEQ_MAX - frame->seq)
@@ -420,10 +428,8 @@ static enum wire_code position_batch(struct inbox *inbox, struct inbox_sub *sub,
         return CODE_EPROTO;
     struct frame frame;
     enum wire_err err;
-    if (is_under_way && sub->run_left > 0) { /* the last of the run under way says it for all */
-        frame = sub->run.first;
-        frame.seq += sub->run_left - 1;
-        enum wire_code code = position_frame(inbox, sub, &frame);
+    if (is_under_way && sub->is_frame_left) {
+        enum wire_code code = position_frame(inbox, sub, &sub->frame);
         if (code != CODE_OK)
             return code;
     }

@@ -67,8 +67,8 @@ struct inbox_sub {
     uint32_t head;
     uint32_t count;
     struct batch_reader reader; /* of the first batch, if is_reading */
-    struct batch_run run;       /* read of it: first is the next frame to be taken in */
-    uint32_t run_left;          /* frames of the run that are not taken in */
+    struct frame frame;         /* read of it; its first value is the next to be taken in */
+    bool is_frame_left;         /* frame has something that is not taken in */
     bool is_reading;
     bool is_ready;
     struct session_item ready; /* its buffer is the first batch's, or a reference: ready_value */

@@ -45,13 +45,20 @@ static bool ring_reserve(struct outbox *outbox)
     return true;
 }
 
+static void close_tail(struct outbox *outbox)
+{
+    if (outbox->tail.offset > 0)
+        frame_header_write(outbox->open->data + outbox->tail.offset, &outbox->tail.frame);
+    outbox->tail = (struct outbox_tail){.offset = 0};
+}
+
 static void seal(struct outbox *outbox)
 {
     must(outbox->open_frames > 0 && outbox->count < outbox->room);
+    close_tail(outbox);
     struct buffer *part = outbox->open;
     batch_header_write(part->data, outbox->open_frames,
-                       (uint32_t)(part->bytes - BATCH_HEADER_BYTES),
-                       outbox->last - outbox->open_frames + 1);
+                       (uint32_t)(part->bytes - BATCH_HEADER_BYTES), outbox->open_first);
     outbox->likely_bytes = part->bytes;
     outbox->count += 1;
     *batch_at(outbox, outbox->count - 1) = (struct outbox_batch){part, outbox->last};
@@ -79,6 +86,7 @@ static bool open_batch(struct outbox *outbox, size_t frame_bytes)
     if (outbox->open == NULL)
         return false;
     outbox->open->bytes = BATCH_HEADER_BYTES;
+    outbox->open_first = outbox->last + 1;
     return true;
 }
 
@@ -105,21 +113,54 @@ static bool make_room(struct outbox *outbox, size_t frame_bytes)
            grow_open(outbox, frame_bytes);
 }
 
+static inline void account(struct outbox *outbox, size_t bytes)
+{
+    outbox->open->bytes += bytes;
+    outbox->bytes += bytes;
+    outbox->last += 1;
+}
+
+bool outbox_join(struct outbox *outbox, const struct outbox_value *value)
+{
+    struct outbox_tail *tail = &outbox->tail;
+    struct frame *frame = &tail->frame;
+    size_t bytes = frame_padded(value->value.bytes);
+    if (!tail->is_joinable || frame->value.bytes != value->value.bytes ||
+        frame->topic != value->topic || frame->stamp_ns != value->stamp_ns ||
+        frame->seq + frame->more + 1 != value->seq || frame->attempt != value->attempt)
+        return false;
+    if (frame->more == FRAME_MORE_MAX || (frame->more + 2) * bytes > LIMIT_CHUNK_BYTES ||
+        outbox->open->room - outbox->open->bytes < bytes || !joins(outbox, bytes))
+        return false;
+    frame_value_write(outbox->open->data + outbox->open->bytes, value->value);
+    frame->more += 1;
+    account(outbox, bytes);
+    return true;
+}
+
+static bool is_joinable(const struct frame *frame)
+{
+    return frame->flags == FRAME_VALUE && frame->value.bytes > 0 && frame->delivery == 1 &&
+           frame->reply_to == FRAME_NO_REPLY;
+}
+
 bool outbox_append(struct outbox *outbox, const struct frame *frame)
 {
     size_t bytes = frame_total(frame->value.bytes);
-    must(BATCH_HEADER_BYTES + bytes <= LIMIT_PART_BYTES);
+    must(BATCH_HEADER_BYTES + bytes <= LIMIT_PART_BYTES && frame->more == 0);
     struct buffer *open = outbox->open;
     if (open == NULL || open->room - open->bytes < bytes || !joins(outbox, bytes)) {
         if (!make_room(outbox, bytes))
             return false;
         open = outbox->open;
     }
-    frame_write(open->data + open->bytes, frame);
-    open->bytes += bytes;
-    outbox->bytes += bytes;
+    close_tail(outbox);
+    outbox->tail = (struct outbox_tail){
+        .frame = *frame, .offset = open->bytes, .is_joinable = is_joinable(frame)};
+    outbox->tail.frame.value.data = NULL; /* the caller's */
+    frame_value_write(open->data + open->bytes + FRAME_HEADER_BYTES, frame->value);
+    account(outbox, bytes);
     outbox->open_frames += 1;
-    outbox->last += 1;
     return true;
 }
 
@@ -129,6 +170,8 @@ struct outbox_point outbox_point(const struct outbox *outbox)
                                  .is_open = outbox->open != NULL,
                                  .open_bytes = outbox->open != NULL ? outbox->open->bytes : 0,
                                  .open_frames = outbox->open_frames,
+                                 .open_first = outbox->open_first,
+                                 .tail = outbox->tail,
                                  .last = outbox->last,
                                  .bytes = outbox->bytes};
 }
@@ -145,17 +188,13 @@ void outbox_back(struct outbox *outbox, struct outbox_point point)
     }
     if (!point.is_open && outbox->open != NULL)
         spares_give(outbox->spares, &outbox->open);
+    outbox->tail = point.tail;
     if (outbox->open != NULL)
         outbox->open->bytes = point.open_bytes;
     outbox->open_frames = point.open_frames;
+    outbox->open_first = point.open_first;
     outbox->last = point.last;
     outbox->bytes = point.bytes;
-}
-
-bool outbox_is_due(const struct outbox *outbox)
-{
-    return outbox->sent_count < outbox->count ||
-           (outbox->open_frames > 0 && outbox->sent_count < OUTBOX_UNACCEPTED_MAX);
 }
 
 struct buffer *outbox_part(struct outbox *outbox)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* outbox.h -- frames that were said and are not accepted yet, in batches, with running numbers.
  *
- * Frames join the open batch; it is sealed when it is full, or when the link asks for something to
+ * Frames join the open batch, and a value joins the frame before it if it could as well have been
+ * said in one with it: same topic, size and stamp, the number behind it.  A batch is sealed when it
+ * is full, or when the link asks for something to
  * send and the broker has accepted all but OUTBOX_UNACCEPTED_MAX batches of what was sent.  So at
  * low rates nothing is held back, and under load batches grow by themselves, for the time of one
  * answer of the broker at most (as Nagle's algorithm, RFC 896, but for batches).  Sealed batches
@@ -29,7 +31,23 @@ enum { OUTBOX_BULK_FRAME_BYTES = 16384 };
 
 struct outbox_batch {
     struct buffer *part;
-    uint64_t last; /* number of its last frame */
+    uint64_t last; /* number of its last value or other frame */
+};
+
+/* The last frame of the open batch.  Its header is written when nothing can join it any more. */
+struct outbox_tail {
+    struct frame frame; /* its value is but a size */
+    size_t offset;      /* 0: there is none */
+    bool is_joinable;
+};
+
+/* A value that goes out in a VALUE frame, delivered for the first time, without reply_to. */
+struct outbox_value {
+    uint32_t attempt;
+    uint32_t topic;
+    uint64_t seq;
+    int64_t stamp_ns;
+    struct span value;
 };
 
 struct outbox {
@@ -37,7 +55,9 @@ struct outbox {
     struct spares *spares;
     struct buffer *open; /* room for the header, then frames; NULL: none */
     uint32_t open_frames;
-    uint64_t last;             /* number of the last frame that was appended */
+    struct outbox_tail tail;
+    uint64_t open_first;       /* number of the first of the open batch */
+    uint64_t last;             /* number of the last value or other frame that was appended */
     uint64_t sent;             /* ... that was handed out on this connection, or accepted */
     uint64_t sent_ever;        /* ... handed out at all */
     uint64_t accepted;         /* ... accepted */
@@ -53,8 +73,11 @@ struct outbox {
 void outbox_init(struct outbox *outbox, struct memory *memory, struct spares *spares);
 void outbox_fini(struct outbox *outbox);
 
-/* Appends one frame and numbers it (outbox->last); false: no memory. */
+/* Appends one frame, with one value, and numbers it (outbox->last); false: no memory, and nothing
+ * changed. */
 bool outbox_append(struct outbox *outbox, const struct frame *frame);
+/* Lets a value join the last frame, and numbers it; false: it needs a frame of its own. */
+bool outbox_join(struct outbox *outbox, const struct outbox_value *value);
 
 /* Where the outbox stands, to take back what is appended after it, as long as none was sent. */
 struct outbox_point {
@@ -62,6 +85,8 @@ struct outbox_point {
     bool is_open;
     size_t open_bytes;
     uint32_t open_frames;
+    uint64_t open_first;
+    struct outbox_tail tail;
     uint64_t last;
     uint64_t bytes;
 };
@@ -69,7 +94,11 @@ struct outbox_point outbox_point(const struct outbox *outbox);
 void outbox_back(struct outbox *outbox, struct outbox_point point);
 
 /* Whether there is a batch to be sent now. */
-bool outbox_is_due(const struct outbox *outbox);
+static inline bool outbox_is_due(const struct outbox *outbox)
+{
+    return outbox->sent_count < outbox->count ||
+           (outbox->open_frames > 0 && outbox->sent_count < OUTBOX_UNACCEPTED_MAX);
+}
 /* The next batch for this connection, borrowed, or NULL; the same until outbox_part_sent(). */
 struct buffer *outbox_part(struct outbox *outbox);
 void outbox_part_sent(struct outbox *outbox);

@@ -62,11 +62,6 @@ enum wire_code own_topics_open(struct own_topics *own, struct span name,
     return CODE_OK;
 }
 
-struct own_topic *own_topics_find(const struct own_topics *own, uint32_t id)
-{
-    return pool_find(&own->topics, id);
-}
-
 struct own_topic *own_topics_by_number(const struct own_topics *own, uint32_t topic)
 {
     uint32_t id;

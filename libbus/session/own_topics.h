@@ -70,7 +70,10 @@ void own_topics_fini(struct own_topics *own);
 enum wire_code own_topics_open(struct own_topics *own, struct span name,
                                struct own_topic **out_topic);
 /* NULL: no such topic. */
-struct own_topic *own_topics_find(const struct own_topics *own, uint32_t id);
+static inline struct own_topic *own_topics_find(const struct own_topics *own, uint32_t id)
+{
+    return pool_find(&own->topics, id);
+}
 struct own_topic *own_topics_by_number(const struct own_topics *own, uint32_t topic);
 /* TOPIC_OPENED came with the broker's number.  Errors: CODE_ENOMEM; CODE_EPROTO: another topic has
  * this number, or this one had another. */

@@ -343,13 +343,12 @@ void session_dialled(struct session *session, struct span endpoint)
 /* Whoever carries time calls at every beat.  When far longer has passed it was this process that
  * stood still (stopped, its machine asleep), and the broker's silence is not counted: it may be
  * there and say that we are fenced. */
-void session_see_time(struct session *session, int64_t now_ns)
+void session_time_passed(struct session *session, int64_t now_ns)
 {
     int64_t passed_ns = now_ns - session->now_ns;
     if (passed_ns > STANDSTILL_BEATS * ms(session->options.heartbeat_ms))
         session->alive_ns = earlier(now_ns, later(session->alive_ns, passed_ns));
-    if (passed_ns > 0)
-        session->now_ns = now_ns;
+    session->now_ns = now_ns;
 }
 
 static int64_t lost_ns(const struct session *session)

@@ -184,7 +184,12 @@ void session_dial(struct session *session);
 /* The broker accepted something that was sent on the data channel. */
 void session_data_moved(struct session *session);
 bool session_has_data_under_way(const struct session *session);
-void session_see_time(struct session *session, int64_t now_ns);
+void session_time_passed(struct session *session, int64_t now_ns);
+static inline void session_see_time(struct session *session, int64_t now_ns)
+{
+    if (now_ns > session->now_ns)
+        session_time_passed(session, now_ns);
+}
 
 /* ---- session_in.c ---------------------------------------------------------------------------- */
 

@@ -19,21 +19,31 @@ static void refuse(struct session *session, uint32_t number, uint64_t seq)
                               topic->name, seq, error));
 }
 
-/* The frames of one batch; newer ones push out those that have LIMIT_REFUSALS behind them. */
+/* The slots of one frame; newer ones push out those that have LIMIT_REFUSALS behind them. */
+static void refuse_frame(struct session *session, const struct frame *frame, uint64_t number)
+{
+    for (uint32_t i = 0; i < frame_count(frame); i++) {
+        if (number + i <= session->outbox.accepted)
+            continue;
+        if (session->outbox.last - (number + i) > LIMIT_REFUSALS)
+            refused_skip(&session->refused);
+        else
+            refuse(session, frame->topic, frame->seq + i);
+    }
+}
+
 static void refuse_batch(struct session *session, struct span part)
 {
     struct batch_reader reader;
     struct frame frame;
     if (batch_reader_init(&reader, part) != WIRE_OK)
         return; /* a batch of our own is well formed */
-    for (uint64_t number = reader.number; batch_reader_next(&reader, &frame) == WIRE_OK; number++) {
+    uint64_t number = reader.number;
+    while (batch_reader_next(&reader, &frame) == WIRE_OK) {
         unsigned kind = frame.flags & FRAME_KIND_MASK;
-        if (number <= session->outbox.accepted || (kind != FRAME_VALUE && kind != FRAME_COMMIT))
-            continue;
-        if (session->outbox.last - number > LIMIT_REFUSALS)
-            refused_skip(&session->refused);
-        else
-            refuse(session, frame.topic, frame.seq);
+        if (kind == FRAME_VALUE || kind == FRAME_COMMIT)
+            refuse_frame(session, &frame, number);
+        number += frame_count(&frame);
     }
 }
 

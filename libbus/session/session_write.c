@@ -229,8 +229,14 @@ static bool append_values(struct session *session, const struct own_topic *topic
 {
     struct frame frame =
         frame_of(session, topic, FRAME_VALUE, topic->next_seq, stamp_ns, SPAN_NONE);
-    for (size_t i = 0; i < count; i++, frame.seq++) {
-        frame.value = values[i];
+    struct outbox_value one = {
+        .attempt = frame.attempt, .topic = frame.topic, .seq = frame.seq, .stamp_ns = stamp_ns};
+    for (size_t i = 0; i < count; i++, one.seq++) {
+        one.value = values[i];
+        if (outbox_join(&session->outbox, &one))
+            continue;
+        frame.seq = one.seq;
+        frame.value = one.value;
         bool is_done = is_large(values[i].bytes)
                            ? append_large(session, topic, frame.seq, stamp_ns, values[i], owned)
                            : outbox_append(&session->outbox, &frame);
@@ -238,6 +244,33 @@ static bool append_values(struct session *session, const struct own_topic *topic
             return false;
     }
     return true;
+}
+
+/* One value that is not large: nothing is to be taken back. */
+static enum wire_code publish_one(struct session *session, struct own_topic *topic, int64_t now_ns,
+                                  struct span value)
+{
+    uint64_t cost = frame_total(value.bytes);
+    if (value.bytes > session->value_bytes_max)
+        return CODE_ETOOBIG;
+    if (topic->next_seq >= SEQ_END)
+        return CODE_EFULL;
+    if (!has_room(session, cost) || !has_credit(session, topic, 0))
+        return CODE_ETIMEDOUT;
+    const struct outbox_value one = {.attempt = session->attempt,
+                                     .topic = topic->topic,
+                                     .seq = topic->next_seq,
+                                     .stamp_ns = session_broker_ns(session, now_ns, NULL),
+                                     .value = value};
+    if (!outbox_join(&session->outbox, &one)) {
+        struct frame frame =
+            frame_of(session, topic, FRAME_VALUE, one.seq, one.stamp_ns, one.value);
+        if (!outbox_append(&session->outbox, &frame))
+            return CODE_ENOMEM;
+    }
+    topic->next_seq += 1;
+    topic->used_bytes += cost;
+    return CODE_OK;
 }
 
 static enum wire_code publish(struct session *session, int64_t now_ns, uint32_t topic_id,
@@ -250,6 +283,11 @@ static enum wire_code publish(struct session *session, int64_t now_ns, uint32_t 
     enum wire_code code = writable(session, topic_id, &topic);
     if (code != CODE_OK)
         return code;
+    if (count == 1 && !is_large(values[0].bytes)) {
+        if (out_first_seq != NULL)
+            *out_first_seq = topic->next_seq;
+        return publish_one(session, topic, now_ns, values[0]);
+    }
     code = add_up(session, values, count, &need);
     if (code != CODE_OK)
         return code;

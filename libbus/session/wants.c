@@ -351,6 +351,8 @@ enum wants_verdict wants_frame(struct wants *wants, struct known_topic *topic,
     enum frame_kind kind = (enum frame_kind)(frame->flags & FRAME_KIND_MASK);
     if (kind != FRAME_VALUE && kind != FRAME_COMMIT && kind != FRAME_CHUNK && kind != FRAME_ERROR)
         return WANTS_BROKEN;
+    if (frame->more > 0)
+        return WANTS_BROKEN; /* one slot was asked for */
     struct want_slot *slot = slot_find(wants, topic, frame->seq);
     if (slot == NULL)
         return WANTS_NOTHING;

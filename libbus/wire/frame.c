@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* frame.c -- headers of batches and frames, by hand; see frame.h.
  *
- * A header is six words of 8 bytes.  Its type bytes are checked a word at a time under masks, and
- * the frames of a run against the first of them, so that a small value costs about 3 ns. */
+ * A header is six words of 8 bytes.  Its type bytes are checked a word at a time under masks. */
 #include "libbus/wire/frame.h"
 
 #include "libbus/base/must.h"
@@ -129,25 +128,28 @@ static inline void u16_write(uint8_t *at, uint16_t number)
 /* ---- writing --------------------------------------------------------------------------------- */
 void frame_header_write(uint8_t *out, const struct frame *frame)
 {
-    must(frame->value.bytes <= UINT32_MAX);
+    size_t bytes = frame->more * frame_padded(frame->value.bytes) + frame->value.bytes;
+    must(bytes <= UINT32_MAX && frame->more <= FRAME_MORE_MAX);
     memcpy(out, type_bytes, FRAME_HEADER_BYTES);
-    u16_write(out + AT_FLAGS, frame->flags);
+    u16_write(out + AT_FLAGS, (uint16_t)(frame->flags | frame->more << FRAME_MORE_SHIFT));
     out[AT_DELIVERY] = frame->delivery;
     u32_write(out + AT_ATTEMPT, frame->attempt);
     u32_write(out + AT_TOPIC, frame->topic);
     u64_write(out + AT_SEQ, frame->seq);
     u64_write(out + AT_STAMP, (uint64_t)frame->stamp_ns);
     u64_write(out + AT_REPLY_TO, frame->reply_to);
-    u32_write(out + AT_VALUE_BYTES, (uint32_t)frame->value.bytes);
+    u32_write(out + AT_VALUE_BYTES, (uint32_t)bytes);
 }
 
 void frame_write(uint8_t *out, const struct frame *frame)
 {
-    size_t bytes = frame->value.bytes;
+    size_t behind = frame->more * frame_padded(frame->value.bytes);
     frame_header_write(out, frame);
-    if (bytes > 0)
-        memcpy(out + FRAME_HEADER_BYTES, frame->value.data, bytes);
-    memcpy(out + FRAME_HEADER_BYTES + bytes, padding_bytes, frame_padded(bytes) - bytes);
+    out += FRAME_HEADER_BYTES;
+    if (behind > 0)
+        memcpy(out, frame->value.data, behind);
+    frame_value_write(out + behind,
+                      span_of((const uint8_t *)frame->value.data + behind, frame->value.bytes));
 }
 
 void frame_topic_rewrite(uint8_t *frame, uint32_t topic)
@@ -242,20 +244,46 @@ static bool types_are_right(const uint8_t *header)
     return wrong == 0;
 }
 
-static enum wire_err fields_check(const struct frame *frame)
+/* bytes: of the value, or of all values with the padding between them. */
+static enum wire_err fields_check(const struct frame *frame, size_t bytes)
 {
     unsigned kind = frame->flags & FRAME_KIND_MASK;
-    if (frame->flags & ~(FRAME_KIND_MASK | FRAME_LAST_CHUNK) || kind >= FRAME_KIND_COUNT)
+    if (kind >= FRAME_KIND_COUNT)
+        return WIRE_RANGE;
+    if (frame->more > 0 && (kind != FRAME_VALUE || frame->reply_to != FRAME_NO_REPLY))
         return WIRE_RANGE;
     if (frame->flags & FRAME_LAST_CHUNK && kind != FRAME_CHUNK)
         return WIRE_RANGE;
-    if (frame->delivery == 0 || frame->seq == UINT64_MAX)
+    if (frame->delivery == 0 || frame->seq >= UINT64_MAX - frame->more)
         return WIRE_RANGE;
     if (kind == FRAME_TOPIC && frame->seq != 0)
         return WIRE_RANGE;
-    if (frame->value.bytes > value_limits[kind].most)
+    if (bytes > value_limits[kind].most)
         return WIRE_TOO_BIG;
-    return frame->value.bytes < value_limits[kind].least ? WIRE_RANGE : WIRE_OK;
+    return bytes < value_limits[kind].least ? WIRE_RANGE : WIRE_OK;
+}
+
+/* The size of each of so many values that have bytes in all; false: there is none. */
+static bool values_divide(size_t bytes, uint32_t count, size_t *out_each)
+{
+    size_t stride = frame_padded(bytes) / count;
+    if (stride == 0 || stride % 8 != 0 || stride * count != frame_padded(bytes))
+        return false;
+    *out_each = bytes - stride * (count - 1);
+    return true;
+}
+
+static bool padding_is_right(const struct frame *frame)
+{
+    size_t stride = frame_padded(frame->value.bytes);
+    size_t padding = stride - frame->value.bytes;
+    const uint8_t *at = (const uint8_t *)frame->value.data + frame->value.bytes;
+    if (padding == 0)
+        return true;
+    for (uint32_t i = 0; i < frame_count(frame); i++, at += stride)
+        if (memcmp(at, padding_bytes, padding) != 0)
+            return false;
+    return true;
 }
 
 /* The frame that begins at header, which has so many bytes up to the end of its batch. */
@@ -265,7 +293,9 @@ static enum wire_err frame_read(const uint8_t *header, size_t left, struct frame
         return WIRE_TRUNCATED;
     if (!types_are_right(header))
         return WIRE_FORMAT;
-    struct frame frame = {.flags = u16_read(header + AT_FLAGS),
+    uint16_t flags = u16_read(header + AT_FLAGS);
+    struct frame frame = {.flags = flags & (FRAME_KIND_MASK | FRAME_LAST_CHUNK),
+                          .more = flags >> FRAME_MORE_SHIFT,
                           .delivery = header[AT_DELIVERY],
                           .attempt = u32_read(header + AT_ATTEMPT),
                           .topic = u32_read(header + AT_TOPIC),
@@ -273,18 +303,32 @@ static enum wire_err frame_read(const uint8_t *header, size_t left, struct frame
                           .stamp_ns = (int64_t)u64_read(header + AT_STAMP),
                           .reply_to = u64_read(header + AT_REPLY_TO)};
     size_t bytes = u32_read(header + AT_VALUE_BYTES);
-    frame.value = span_of(header + FRAME_HEADER_BYTES, bytes);
-    enum wire_err err = fields_check(&frame);
+    enum wire_err err = fields_check(&frame, bytes);
     if (err != WIRE_OK)
         return err;
+    frame.value = span_of(header + FRAME_HEADER_BYTES, bytes);
+    if (frame.more > 0 && !values_divide(bytes, frame_count(&frame), &frame.value.bytes))
+        return WIRE_RANGE;
     frame.frame_bytes = frame_total(bytes);
     if (frame.frame_bytes > left)
         return WIRE_TRUNCATED;
-    if (memcmp(header + FRAME_HEADER_BYTES + bytes, padding_bytes, frame_padded(bytes) - bytes) !=
-        0)
+    if (!padding_is_right(&frame))
         return WIRE_FORMAT;
     *out_frame = frame;
     return WIRE_OK;
+}
+
+size_t frame_part_write(uint8_t *out, const uint8_t *whole, uint32_t skip, uint32_t count)
+{
+    struct frame part;
+    must(frame_read(whole, SIZE_MAX, &part) == WIRE_OK);
+    must(count > 0 && count <= frame_count(&part) && skip <= frame_count(&part) - count);
+    size_t stride = frame_padded(part.value.bytes);
+    part.seq += skip;
+    part.more = (uint16_t)(count - 1);
+    part.value.data = (const uint8_t *)part.value.data + skip * stride;
+    frame_write(out, &part);
+    return FRAME_HEADER_BYTES + count * stride;
 }
 
 enum wire_err batch_reader_next(struct batch_reader *reader, struct frame *out_frame)
@@ -295,71 +339,11 @@ enum wire_err batch_reader_next(struct batch_reader *reader, struct frame *out_f
     enum wire_err err = frame_read(reader->data + reader->at, left, out_frame);
     if (err != WIRE_OK)
         return err;
+    reader->count += frame_count(out_frame);
+    if (reader->number > UINT64_MAX - reader->count)
+        return WIRE_RANGE;
     reader->at += out_frame->frame_bytes;
     reader->frames_left -= 1;
-    return WIRE_OK;
-}
-
-/* What every frame of a run has as the first has it: all of its header but seq and stamp. */
-struct run_model {
-    uint64_t flags_to_attempt; /* bytes 0..7 */
-    uint64_t attempt_to_topic; /* bytes 8..15 */
-    uint64_t reply_to;         /* bytes 34..41 */
-    uint64_t value_bytes;      /* bytes 40..47 */
-    uint64_t padding_mask;     /* which of the last eight bytes are padding */
-};
-
-static struct run_model run_model_of(const uint8_t *header, const struct frame *first)
-{
-    size_t padding = frame_padded(first->value.bytes) - first->value.bytes;
-    uint64_t padding_mask = 0;
-    memset((uint8_t *)&padding_mask + (8 - padding), 0xff, padding);
-    return (struct run_model){.flags_to_attempt = word_read(header),
-                              .attempt_to_topic = word_read(header + 8),
-                              .reply_to = word_read(header + 34),
-                              .value_bytes = word_read(header + 40),
-                              .padding_mask = padding_mask};
-}
-
-/* Whether a good frame of the run begins here, with this seq. */
-static inline bool run_goes_on(const struct run_model *model, const uint8_t *header, size_t stride,
-                               uint64_t seq)
-{
-    uint64_t wrong = word_read(header) ^ model->flags_to_attempt;
-    wrong |= word_read(header + 8) ^ model->attempt_to_topic;
-    wrong |= word_read(header + 34) ^ model->reply_to;
-    wrong |= word_read(header + 40) ^ model->value_bytes;
-    wrong |= word_read(header + AT_SEQ) ^ u64_swap(seq);
-    wrong |= (uint64_t)(header[AT_SEQ - 1] ^ 0xcf) | (uint64_t)(header[AT_STAMP - 1] ^ 0xcf);
-    if (model->padding_mask != 0)
-        wrong |= (word_read(header + stride - 8) ^ word_read(padding_bytes)) & model->padding_mask;
-    return wrong == 0;
-}
-
-enum wire_err batch_reader_next_run(struct batch_reader *reader, struct batch_run *out_run)
-{
-    size_t offset = reader->at;
-    struct frame first;
-    enum wire_err err = batch_reader_next(reader, &first);
-    if (err != WIRE_OK)
-        return err;
-    unsigned kind = first.flags & FRAME_KIND_MASK;
-    size_t stride = first.frame_bytes;
-    uint32_t count = 1;
-    if (kind == FRAME_VALUE || kind == FRAME_COMMIT) {
-        struct run_model model = run_model_of(reader->data + offset, &first);
-        size_t at = reader->at;
-        uint32_t most = reader->frames_left + 1;
-        while (count < most && reader->bytes - at >= stride && first.seq + count != UINT64_MAX &&
-               run_goes_on(&model, reader->data + at, stride, first.seq + count)) {
-            at += stride;
-            count += 1;
-        }
-        reader->at = at;
-        reader->frames_left -= count - 1;
-    }
-    *out_run = (struct batch_run){
-        .first = first, .count = count, .stride = (uint32_t)stride, .offset = offset};
     return WIRE_OK;
 }
 
@@ -379,9 +363,4 @@ enum wire_err frame_chunk_decode(struct span value, struct frame_chunk *out_chun
                                       .offset = offset,
                                       .bytes = span_of(at + FRAME_CHUNK_PREFIX_BYTES, bytes)};
     return WIRE_OK;
-}
-
-int64_t frame_stamp(const uint8_t *frame)
-{
-    return (int64_t)u64_read(frame + AT_STAMP);
 }

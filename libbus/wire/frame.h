@@ -4,21 +4,26 @@
  * A batch is one part: a batch header, then frames.  Every frame is valid msgpack,
  *
  *   0x98                     array of 8
- *   0xcd u16                 flags: kind and marks (enum frame_kind, FRAME_LAST_CHUNK)
+ *   0xcd u16                 flags: kind and mark (enum frame_kind, FRAME_LAST_CHUNK) in the lowest
+ *                            five bits; above them how many values follow the first
  *   0xcc u8                  delivery: 1 the first time, never 0
  *   0xce u32                 attempt
  *   0xce u32                 topic: the broker's number
- *   0xcf u64                 seq: the slot, below UINT64_MAX
+ *   0xcf u64                 seq: the slot of the (first) value, below UINT64_MAX
  *   0xcf u64                 stamp: when it was written, ns of the broker's monotonic clock as its
  *                            writer reckons it; below 0 in two's complement
  *   0xcf u64                 reply_to: for requests the slot of the writer's "_replies", else
  *                            FRAME_NO_REPLY
  *   0xc6 u32 ...             value, at byte 48, then 0..7 nil (0xc0) up to a multiple of 8
  *
- * so values lie on 8-byte boundaries of a part that does.  The header of a batch likewise:
+ * so values lie on 8-byte boundaries of a part that does.  A VALUE frame without reply_to may
+ * hold more than one: of one size, at least a byte, for slots whose numbers follow each other.
+ * Each is padded with nil to a multiple of 8; the padding of all but the last counts as the frame's
+ * value.  (With a header for each value of 16 bytes, three quarters of all copying were headers.)
+ * The header of a batch likewise:
  *
  *   0x95 0xcd u16 (BATCH) 0x00..0x7f format 0xce u32 (frames) 0xce u32 (bytes behind the header)
- *   0xcf u64 (number of the first frame; to subscribers 0)        24 bytes in all
+ *   0xcf u64 (number of the first; to subscribers 0)        24 bytes in all
  *
  * and of what precedes a batch to a subscriber, as a part of its own:
  *
@@ -34,6 +39,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define BATCH_NUMBER 0x0b00 /* stands where messages have their number; no message has it */
 #define DELIVERY_NUMBER 0x0b01
@@ -43,6 +49,8 @@ enum { BATCH_HEADER_BYTES = 24, FRAME_HEADER_BYTES = 48, DELIVERY_HEADER_BYTES =
 #define FRAME_NO_REPLY UINT64_MAX
 #define FRAME_KIND_MASK 0x000f
 #define FRAME_LAST_CHUNK 0x0010 /* with CHUNK: the value is whole after this */
+#define FRAME_MORE_SHIFT 5
+#define FRAME_MORE_MAX 2047 /* values behind the first: what is left of 16 bits */
 
 enum frame_kind {
     FRAME_VALUE = 0,   /* reserve and commit in one; to subscribers: the slot's value */
@@ -58,15 +66,16 @@ enum frame_kind {
 };
 
 struct frame {
-    uint16_t flags; /* kind | marks */
+    uint16_t flags; /* kind | mark */
+    uint16_t more;  /* values behind the first, with the numbers behind seq; only of VALUE */
     uint8_t delivery;
     uint32_t attempt;
     uint32_t topic;
     uint64_t seq;
     int64_t stamp_ns;
     uint64_t reply_to;
-    struct span value;  /* borrowed from the part */
-    size_t frame_bytes; /* header, value and padding */
+    struct span value;  /* the first; borrowed from the part; the next is frame_padded() behind */
+    size_t frame_bytes; /* header, values and padding */
 };
 
 enum wire_err {
@@ -95,11 +104,31 @@ static inline size_t frame_total(size_t value_bytes)
 {
     return FRAME_HEADER_BYTES + frame_padded(value_bytes);
 }
+/* The numbers that a frame takes: one for each value. */
+static inline uint32_t frame_count(const struct frame *frame)
+{
+    return (uint32_t)frame->more + 1;
+}
 
 /* Writes the header of a frame with frame->value.bytes to out, which has FRAME_HEADER_BYTES. */
 void frame_header_write(uint8_t *out, const struct frame *frame);
-/* Writes header, value and padding; out has frame_total(frame->value.bytes) bytes. */
+/* Writes header, values and padding; out has frame_total(frame->value.bytes) bytes, and
+ * frame_padded() more for each value behind the first, which lie in frame->value.data as they do in
+ * a frame. */
 void frame_write(uint8_t *out, const struct frame *frame);
+/* Writes one value and its padding; out has frame_padded() bytes. */
+static inline void frame_value_write(uint8_t *out, struct span value)
+{
+    static const uint8_t padding[8] = {0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0};
+    size_t padded = frame_padded(value.bytes);
+    if (padded != value.bytes)
+        memcpy(out + padded - sizeof padding, padding, sizeof padding);
+    if (value.bytes > 0)
+        memcpy(out, value.data, value.bytes);
+}
+/* Writes some values of a frame that was checked, from the one behind skip others on, as a frame of
+ * their own; returns its bytes: frame_total() of a value and frame_padded() for each more. */
+size_t frame_part_write(uint8_t *out, const uint8_t *whole, uint32_t skip, uint32_t count);
 /* Changes the topic number of a written frame: a broker that started anew gives new numbers. */
 void frame_topic_rewrite(uint8_t *frame, uint32_t topic);
 
@@ -120,23 +149,10 @@ struct batch_reader {
     uint32_t frames_left;
     uint32_t frames;
     uint64_t number;
+    uint64_t count; /* numbers that were taken by what was read */
 };
 enum wire_err batch_reader_init(struct batch_reader *reader, struct span part);
 enum wire_err batch_reader_next(struct batch_reader *reader, struct frame *out_frame);
-
-/* A run: frames of one kind VALUE or COMMIT, of one delivery, topic, attempt, reply_to and size,
- * with numbers that follow each other; other kinds are runs of one.  For a million small values a
- * second the broker decides about runs, not about frames. */
-struct batch_run {
-    struct frame first; /* of the run; value borrowed */
-    uint32_t count;
-    uint32_t stride; /* bytes of each frame */
-    size_t offset;   /* of the first frame within the part */
-};
-enum wire_err batch_reader_next_run(struct batch_reader *reader, struct batch_run *out_run);
-
-/* When this frame, whose header was checked, was written. */
-int64_t frame_stamp(const uint8_t *frame);
 
 /* The values of RESERVE, CHUNK and GAP frames.  encode returns the bytes written. */
 struct frame_reserve {

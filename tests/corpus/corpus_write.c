@@ -246,7 +246,8 @@ static size_t batch_make(const struct frame *frames, uint32_t count, uint64_t nu
     size_t at = BATCH_HEADER_BYTES;
     for (uint32_t i = 0; i < count; i++) {
         frame_write(batch + at, &frames[i]);
-        at += frame_total(frames[i].value.bytes);
+        at += frame_total(frames[i].value.bytes) +
+              frames[i].more * frame_padded(frames[i].value.bytes);
     }
     batch_header_write(batch, count, (uint32_t)(at - BATCH_HEADER_BYTES), number);
     return at;
@@ -293,7 +294,10 @@ static void write_batches(void)
                          .seq = UINT64_MAX - 1,
                          .stamp_ns = INT64_MIN,
                          .reply_to = 0};
+    struct frame many = frame_of(FRAME_VALUE, 41, "value 1\300value 2\300value 3", 7);
+    many.more = 2;
     write_batch("batch_run", run, 3, 1000);
+    write_batch("batch_many_values", &many, 1, 1000);
     write_batch("batch_promise_kept", kept, 2, 1);
     write_batch("batch_chunks", chunked, 2, 0);
     write_batch("batch_to_subscriber", sent, 7, 0);
@@ -317,6 +321,16 @@ static void bad_frame(const char *name, const char *code, struct frame frame)
     bad(name, code, batch, bytes);
 }
 
+/* Three values where there can be but one, or no number for the last. */
+static void bad_many(const char *name, unsigned flags, uint64_t seq, uint64_t reply_to,
+                     uint64_t number)
+{
+    struct frame frame = frame_of(flags, seq, "value 1\300value 2\300value 3", 7);
+    frame.more = 2;
+    frame.reply_to = reply_to;
+    bad(name, "WIRE_RANGE", batch, batch_make(&frame, 1, number));
+}
+
 static void write_bad_batches(void)
 {
     static const uint8_t text[256];
@@ -334,13 +348,17 @@ static void write_bad_batches(void)
     bad_batch("frame_is_array_of_7", "WIRE_FORMAT", 24, 0x97);
     bad_batch("frame_other_type_of_seq", "WIRE_FORMAT", 24 + 16, 0xd3);
     bad_batch("frame_unknown_kind", "WIRE_RANGE", 24 + 3, 8);
-    bad_batch("frame_unknown_flag", "WIRE_RANGE", 24 + 3, 0x20);
+    bad_batch("frame_many_in_too_few_bytes", "WIRE_RANGE", 24 + 3, 0x20);
     bad_batch("frame_last_of_no_chunks", "WIRE_RANGE", 24 + 3, 0x10);
     bad_batch("frame_delivery_0", "WIRE_RANGE", 24 + 5, 0);
     bad_batch("frame_value_beyond_batch", "WIRE_TRUNCATED", 24 + 46, 1);
     bad_batch("frame_value_shorter_than_frame", "WIRE_FORMAT", 24 + 47, 6);
     bad_batch("frame_value_too_big", "WIRE_TOO_BIG", 24 + 45, 0x05);
     bad_batch("frame_padding_not_nil", "WIRE_FORMAT", 24 + 55, 0);
+    bad_many("frame_many_commits", FRAME_COMMIT, 41, FRAME_NO_REPLY, 1000);
+    bad_many("frame_many_requests", FRAME_VALUE, 41, 5, 1000);
+    bad_many("frame_many_beyond_last", FRAME_VALUE, UINT64_MAX - 2, FRAME_NO_REPLY, 1000);
+    bad_many("frame_many_numbers_beyond_last", FRAME_VALUE, 41, FRAME_NO_REPLY, UINT64_MAX - 2);
     bad_frame("frame_seq_beyond_last", "WIRE_RANGE", frame_of(FRAME_VALUE, UINT64_MAX, "x", 1));
     bad_frame("frame_topic_with_seq", "WIRE_RANGE", frame_of(FRAME_TOPIC, 1, "a/b", 3));
     bad_frame("frame_topic_without_name", "WIRE_RANGE", frame_of(FRAME_TOPIC, 0, "", 0));

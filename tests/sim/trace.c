@@ -128,16 +128,15 @@ void trace_message(char *text, size_t room, struct span part, enum msg_lane lane
             say_field(&words, &rows[i], &msg);
 }
 
-static void say_run(struct words *words, const struct batch_run *run)
+static void say_frame(struct words *words, const struct frame *frame)
 {
     static const char *const names[FRAME_KIND_COUNT] = {"value", "commit", "reserve", "chunk",
                                                         "error", "topic",  "gap",     "end"};
-    const struct frame *frame = &run->first;
     enum frame_kind kind = (enum frame_kind)(frame->flags & FRAME_KIND_MASK);
     say(words, " %s %" PRIu32 ":%" PRIu64, kind < FRAME_KIND_COUNT ? names[kind] : "?",
         frame->topic, frame->seq);
-    if (run->count > 1)
-        say(words, "..%" PRIu64, frame->seq + run->count - 1);
+    if (frame->more > 0)
+        say(words, "..%" PRIu64, frame->seq + frame->more);
     char error[256];
     if (kind == FRAME_ERROR || (kind == FRAME_END && frame->value.bytes > 0)) {
         trace_error(error, sizeof error, frame->value);
@@ -153,13 +152,13 @@ void trace_batch(char *text, size_t room, struct span part)
 {
     struct words words = {.text = text, .room = room};
     struct batch_reader reader;
-    struct batch_run run;
+    struct frame frame;
     text[0] = 0;
     enum wire_err err = batch_reader_init(&reader, part);
     if (err == WIRE_OK) {
         say(&words, "batch %" PRIu64 "+%" PRIu32 ":", reader.number, reader.frames);
-        while ((err = batch_reader_next_run(&reader, &run)) == WIRE_OK)
-            say_run(&words, &run);
+        while ((err = batch_reader_next(&reader, &frame)) == WIRE_OK)
+            say_frame(&words, &frame);
     }
     if (err != WIRE_EMPTY)
         say(&words, " no batch: %s", wire_strerror(err));

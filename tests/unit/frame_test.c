@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* frame_test.c -- batches and frames: every byte of a header means something, and a run is what its
- * frames are one by one. */
+/* frame_test.c -- batches and frames: every byte of a header means something, and a frame of many
+ * values is read as it was written, whole and in parts. */
 #include "libbus/wire/frame.h"
 
 #include "libbus/wire/msg.h"
@@ -172,7 +172,9 @@ Test(frame, refuses_flags_that_do_not_exist)
 {
     for (unsigned flags = 0; flags <= UINT16_MAX; flags++) {
         unsigned kind = flags & FRAME_KIND_MASK;
-        bool is_known = kind < FRAME_KIND_COUNT && (flags & ~0x1fu) == 0 &&
+        unsigned more = flags >> FRAME_MORE_SHIFT; /* 16 bytes are one value, or two of 8 */
+        bool is_known = kind < FRAME_KIND_COUNT &&
+                        (more == 0 || (more == 1 && kind == FRAME_VALUE)) &&
                         (!(flags & FRAME_LAST_CHUNK) || kind == FRAME_CHUNK);
         struct frame frame = frame_of(flags, "0123456789abcdef", 16);
         if (kind == FRAME_TOPIC)
@@ -307,128 +309,171 @@ Test(frame, holds_the_limits_of_batches)
     cr_assert_eq(batch_reader_init(&reader, span_of(part, LIMIT_PART_BYTES - 1)), WIRE_OK);
 }
 
-/* ---- runs ------------------------------------------------------------------------------------ */
-static uint32_t first_run(size_t bytes)
+/* ---- many values ----------------------------------------------------------------------------- */
+/* A batch of one frame with count values of so many bytes, each byte telling where it stands. */
+static size_t many_make(uint32_t count, size_t bytes, struct frame *out_frame)
 {
-    struct batch_reader reader;
-    struct batch_run run;
-    cr_assert_eq(batch_reader_init(&reader, span_of(part, bytes)), WIRE_OK);
-    cr_assert_eq(batch_reader_next_run(&reader, &run), WIRE_OK);
-    return run.count;
+    size_t stride = frame_padded(bytes);
+    uint8_t *value = part + BATCH_HEADER_BYTES + FRAME_HEADER_BYTES;
+    *out_frame = frame_of(FRAME_VALUE, value, bytes);
+    out_frame->more = (uint16_t)(count - 1);
+    memset(value, 0xc0, count * stride);
+    for (uint32_t i = 0; i < count; i++)
+        memset(value + i * stride, (int)(1 + i % 100), bytes);
+    frame_header_write(part + BATCH_HEADER_BYTES, out_frame);
+    size_t size = BATCH_HEADER_BYTES + FRAME_HEADER_BYTES + count * stride;
+    batch_header_write(part, 1, (uint32_t)size - BATCH_HEADER_BYTES, 1);
+    out_frame->frame_bytes = size - BATCH_HEADER_BYTES;
+    return size;
 }
 
-Test(frame, ends_a_run_where_a_frame_differs)
+Test(frame, reads_many_values_of_any_size)
 {
-    struct frame frames[4];
-    for (uint32_t i = 0; i < 4; i++) {
-        frames[i] = frame_of(FRAME_VALUE, "abc", 3);
-        frames[i].seq = 7 + i;
-        frames[i].stamp_ns = 1000 * i;
-    }
-    cr_assert_eq(first_run(batch_make(part, frames, 4)), 4);
-    struct frame was = frames[2];
-#define ENDS_AT_TWO(change)                                                                        \
-    do {                                                                                           \
-        change;                                                                                    \
-        cr_assert_eq(first_run(batch_make(part, frames, 4)), 2, #change);                          \
-        frames[2] = was;                                                                           \
-    } while (0)
-    ENDS_AT_TWO(frames[2].flags = FRAME_COMMIT);
-    ENDS_AT_TWO(frames[2].delivery += 1);
-    ENDS_AT_TWO(frames[2].attempt += 1);
-    ENDS_AT_TWO(frames[2].attempt += 1u << 24);
-    ENDS_AT_TWO(frames[2].topic += 1);
-    ENDS_AT_TWO(frames[2].topic += 1u << 24);
-    ENDS_AT_TWO(frames[2].seq += 1);
-    ENDS_AT_TWO(frames[2].seq -= 1);
-    ENDS_AT_TWO(frames[2].reply_to = 5);
-    ENDS_AT_TWO(frames[2].reply_to = FRAME_NO_REPLY - 1);
-    ENDS_AT_TWO(frames[2].value.bytes = 2);
-#undef ENDS_AT_TWO
-}
-
-Test(frame, makes_runs_of_values_and_commits_alone)
-{
-    for (unsigned kind = 0; kind < FRAME_KIND_COUNT; kind++) {
-        struct frame frames[3];
-        for (uint32_t i = 0; i < 3; i++) {
-            frames[i] = frame_of(kind, "0123456789abcdef", 16);
-            frames[i].seq = kind == FRAME_TOPIC ? 0 : i;
+    static const uint32_t counts[] = {2, 3, 7, FRAME_MORE_MAX, FRAME_MORE_MAX + 1};
+    for (size_t bytes = 1; bytes <= 33; bytes++)
+        for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+            struct frame made;
+            struct frame got;
+            size_t size = many_make(counts[i], bytes, &made);
+            cr_assert_eq(batch_read(part, size, &got), WIRE_EMPTY, "%zu x%u", bytes, counts[i]);
+            check_same(&made, &got);
+            cr_assert_eq(got.more, made.more);
+            cr_assert_eq(got.frame_bytes, made.frame_bytes);
+            cr_assert_eq(frame_count(&got), counts[i]);
         }
-        unsigned count = kind == FRAME_VALUE || kind == FRAME_COMMIT ? 3 : 1;
-        cr_assert_eq(first_run(batch_make(part, frames, 3)), count, "kind %u", kind);
+}
+
+Test(frame, writes_many_values_as_they_were_read)
+{
+    struct frame made;
+    static uint8_t again[1024];
+    size_t size = many_make(9, 13, &made);
+    frame_write(again, &made);
+    cr_assert_arr_eq(again, part + BATCH_HEADER_BYTES, size - BATCH_HEADER_BYTES);
+}
+
+static void check_part(const struct frame *whole, uint32_t skip, uint32_t count)
+{
+    static uint8_t out[BATCH_HEADER_BYTES + 4096];
+    struct frame got;
+    size_t stride = frame_padded(whole->value.bytes);
+    size_t bytes =
+        frame_part_write(out + BATCH_HEADER_BYTES, part + BATCH_HEADER_BYTES, skip, count);
+    cr_assert_eq(bytes, FRAME_HEADER_BYTES + count * stride);
+    batch_header_write(out, 1, (uint32_t)bytes, 1);
+    cr_assert_eq(batch_read(out, BATCH_HEADER_BYTES + bytes, &got), WIRE_EMPTY);
+    cr_assert_eq(got.seq, whole->seq + skip);
+    cr_assert_eq(frame_count(&got), count);
+    cr_assert_eq(got.value.bytes, whole->value.bytes);
+    cr_assert_eq(got.stamp_ns, whole->stamp_ns);
+    for (uint32_t i = 0; i < count; i++)
+        cr_assert_arr_eq((const uint8_t *)got.value.data + i * stride,
+                         (const uint8_t *)whole->value.data + (skip + i) * stride,
+                         whole->value.bytes);
+}
+
+Test(frame, cuts_any_part_out_of_many_values)
+{
+    for (size_t bytes = 7; bytes <= 9; bytes++) {
+        struct frame whole;
+        many_make(12, bytes, &whole);
+        for (uint32_t skip = 0; skip < 12; skip++)
+            for (uint32_t count = 1; count <= 12 - skip; count++)
+                check_part(&whole, skip, count);
     }
 }
 
-Test(frame, ends_a_run_before_the_numbers_do)
+static enum wire_err read_changed(struct frame frame, uint32_t value_bytes)
 {
-    struct frame frames[3];
-    struct batch_reader reader;
-    struct batch_run run;
-    for (uint32_t i = 0; i < 3; i++) {
-        frames[i] = frame_of(FRAME_VALUE, "abc", 3);
-        frames[i].seq = UINT64_MAX - 2 + i;
-    }
-    cr_assert_eq(batch_reader_init(&reader, span_of(part, batch_make(part, frames, 3))), WIRE_OK);
-    cr_assert_eq(batch_reader_next_run(&reader, &run), WIRE_OK);
-    cr_assert_eq(run.count, 2);
-    cr_assert_eq(batch_reader_next_run(&reader, &run), WIRE_RANGE);
+    uint8_t *header = part + BATCH_HEADER_BYTES;
+    frame_header_write(header, &frame);
+    for (int i = 0; value_bytes > 0 && i < 4; i++)
+        header[44 + i] = (uint8_t)(value_bytes >> (24 - 8 * i));
+    return batch_read(part, BATCH_HEADER_BYTES + frame.frame_bytes, NULL);
 }
 
-/* Reads the run's frames again, one by one, and compares. */
-static void check_run(struct batch_reader *slow, const struct batch_run *run)
+Test(frame, refuses_many_of_what_there_can_be_but_one)
 {
-    for (uint32_t i = 0; i < run->count; i++) {
-        struct frame frame;
-        size_t at = slow->at;
-        cr_assert_eq(batch_reader_next(slow, &frame), WIRE_OK);
-        cr_assert_eq(at, run->offset + (size_t)i * run->stride);
-        cr_assert_eq(frame.frame_bytes, run->stride);
-        cr_assert_eq(frame.seq, run->first.seq + i);
-        cr_assert_eq(frame.flags, run->first.flags);
-        cr_assert_eq(frame.topic, run->first.topic);
-        cr_assert_eq(frame.attempt, run->first.attempt);
-        cr_assert_eq(frame.delivery, run->first.delivery);
-        cr_assert_eq(frame.reply_to, run->first.reply_to);
-        cr_assert_eq(frame.value.bytes, run->first.value.bytes);
+    struct frame made;
+    many_make(4, 16, &made);
+    cr_assert_eq(read_changed(made, 0), WIRE_EMPTY);
+    struct frame frame = made;
+    for (unsigned kind = 1; kind < FRAME_KIND_COUNT; kind++) {
+        frame.flags = (uint16_t)kind;
+        cr_assert_eq(read_changed(frame, 0), WIRE_RANGE, "kind %u", kind);
+    }
+    frame = made;
+    frame.reply_to = 5;
+    cr_assert_eq(read_changed(frame, 0), WIRE_RANGE);
+    frame = made;
+    frame.seq = UINT64_MAX - 4;
+    cr_assert_eq(read_changed(frame, 0), WIRE_EMPTY);
+    frame.seq = UINT64_MAX - 3;
+    cr_assert_eq(read_changed(frame, 0), WIRE_RANGE);
+    /* four values in 57..64 bytes are of 9 to 16; less does not divide */
+    for (uint32_t bytes = 57; bytes <= 64; bytes++)
+        cr_assert_neq(read_changed(made, bytes), WIRE_RANGE, "%u", bytes);
+    frame = made;
+    frame.more = 2; /* three in 64 bytes */
+    cr_assert_eq(read_changed(frame, 64), WIRE_RANGE);
+    frame.more = 6; /* seven in 64: not of 8 bytes each */
+    cr_assert_eq(read_changed(frame, 64), WIRE_RANGE);
+    frame.more = 3;
+    cr_assert_eq(read_changed(frame, 8), WIRE_RANGE); /* four in 8 */
+}
+
+Test(frame, refuses_padding_that_is_none_between_values)
+{
+    struct frame made;
+    for (uint32_t i = 0; i < 5; i++) {
+        size_t size = many_make(5, 13, &made);
+        cr_assert_eq(batch_read(part, size, NULL), WIRE_EMPTY);
+        part[BATCH_HEADER_BYTES + FRAME_HEADER_BYTES + i * 16 + 14] = 0;
+        cr_assert_eq(batch_read(part, size, NULL), WIRE_FORMAT, "value %u", i);
     }
 }
 
-static void check_runs(const uint8_t *data, size_t bytes)
+Test(frame, holds_the_limit_of_many_values_together)
 {
-    struct batch_reader fast;
-    struct batch_reader slow;
-    struct batch_run run;
-    struct frame frame;
-    enum wire_err err = batch_reader_init(&fast, span_of(data, bytes));
-    cr_assert_eq(batch_reader_init(&slow, span_of(data, bytes)), err);
-    while (err == WIRE_OK) {
-        err = batch_reader_next_run(&fast, &run);
-        if (err == WIRE_OK)
-            check_run(&slow, &run);
-    }
-    if (bytes > 0)
-        cr_assert_eq(batch_reader_next(&slow, &frame), err);
+    struct frame made;
+    size_t each = LIMIT_CHUNK_BYTES / 4;
+    size_t size = many_make(4, each, &made);
+    cr_assert_eq(batch_read(part, size, NULL), WIRE_EMPTY);
+    size = many_make(4, each - 1, &made);
+    cr_assert_eq(batch_read(part, size, NULL), WIRE_EMPTY);
+    size = many_make(4, each + 1, &made);
+    cr_assert_eq(batch_read(part, size, NULL), WIRE_TOO_BIG);
 }
 
-Test(frame, reads_runs_as_it_reads_frames_whatever_is_changed)
+Test(frame, numbers_each_of_many_values)
 {
+    struct frame made;
+    size_t size = many_make(4, 16, &made);
+    uint32_t inner = (uint32_t)size - BATCH_HEADER_BYTES;
+    batch_header_write(part, 1, inner, UINT64_MAX - 4);
+    cr_assert_eq(batch_read(part, size, NULL), WIRE_EMPTY);
+    batch_header_write(part, 1, inner, UINT64_MAX - 3);
+    cr_assert_eq(batch_read(part, size, NULL), WIRE_RANGE);
+}
+
+/* Whatever is changed: what is read lies within the part, and is written again as it was. */
+Test(frame, reads_only_what_is_there_whatever_is_changed)
+{
+    static uint8_t again[4096];
     uint64_t random = 3;
     for (unsigned round = 0; round < 20000; round++) {
-        struct frame frames[6];
-        uint32_t count = 1 + next_random(&random) % 6;
-        for (uint32_t i = 0; i < count; i++) {
-            frames[i] = frame_of(next_random(&random) % 8 == 0 ? FRAME_COMMIT : FRAME_VALUE,
-                                 "0123456789abcdefghij", 13);
-            frames[i].seq = i > 0 && next_random(&random) % 8 ? frames[i - 1].seq + 1 : 5;
-        }
-        uint8_t *data = part + next_random(&random) % 8;
-        size_t bytes = batch_make(data, frames, count);
-        for (uint32_t changes = next_random(&random) % 3; changes > 0; changes--) {
-            size_t at = BATCH_HEADER_BYTES + next_random(&random) % (bytes - BATCH_HEADER_BYTES);
-            data[at] ^= (uint8_t)(1u << next_random(&random) % 8);
-        }
-        check_runs(data, bytes);
+        struct frame made;
+        struct frame got;
+        uint32_t count = 1 + next_random(&random) % 9;
+        size_t size = many_make(count, 1 + next_random(&random) % 20, &made);
+        for (uint32_t changes = next_random(&random) % 3; changes > 0; changes--)
+            part[BATCH_HEADER_BYTES + next_random(&random) % (size - BATCH_HEADER_BYTES)] ^=
+                (uint8_t)(1u << next_random(&random) % 8);
+        if (batch_read(part, size, &got) != WIRE_EMPTY)
+            continue;
+        cr_assert_eq(got.frame_bytes, size - BATCH_HEADER_BYTES);
+        frame_write(again, &got);
+        cr_assert_arr_eq(again, part + BATCH_HEADER_BYTES, got.frame_bytes);
     }
 }
 

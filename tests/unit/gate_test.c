@@ -104,6 +104,30 @@ static struct buffer *batch(uint64_t number, uint32_t count, enum frame_kind kin
     return part;
 }
 
+/* A batch of one frame with count values of 8 bytes: "value000", "value001" ... */
+static struct buffer *batch_of_many(uint32_t count)
+{
+    struct buffer *part = buffer_new(BATCH_HEADER_BYTES + FRAME_HEADER_BYTES + count * 8);
+    cr_assert_not_null(part);
+    struct frame frame = {.flags = FRAME_VALUE,
+                          .more = (uint16_t)(count - 1),
+                          .delivery = 1,
+                          .topic = 9,
+                          .seq = 100,
+                          .reply_to = FRAME_NO_REPLY,
+                          .value = span_of(NULL, 8)};
+    batch_header_write(part->data, 1, FRAME_HEADER_BYTES + count * 8, 41);
+    frame_header_write(part->data + BATCH_HEADER_BYTES, &frame);
+    part->bytes = BATCH_HEADER_BYTES + FRAME_HEADER_BYTES;
+    for (uint32_t i = 0; i < count; i++) {
+        char text[16];
+        snprintf(text, sizeof text, "value%03u", i);
+        memcpy(part->data + part->bytes, text, 8);
+        part->bytes += 8;
+    }
+    return part;
+}
+
 static void nothing_out(void)
 {
     struct gate_out out;
@@ -180,23 +204,21 @@ static void release_payload(struct effects *effects)
 
 Test(gate, keeps_a_batch_as_long_as_the_core_wants)
 {
-    struct buffer *part = batch(41, 3, FRAME_VALUE, span_text("hello"));
+    struct buffer *part = batch_of_many(3);
     size_t bytes = part->bytes;
     script = keep_payload;
     gate_data_in(gate, now, DATA, &part);
     cr_expect_null(part);
     cr_expect_eq(last.type, EVENT_DATA);
     cr_expect_eq(last.as.data.number, 41);
-    cr_expect_eq(last.as.data.frames, 3);
     cr_expect_eq(last.as.data.payload_bytes, bytes);
     cr_assert_eq(last.as.data.run_count, 1);
     cr_expect_eq(last_runs[0].kind, FRAME_VALUE);
     cr_expect_eq(last_runs[0].topic, 9);
     cr_expect_eq(last_runs[0].seq, 100);
     cr_expect_eq(last_runs[0].count, 3);
-    cr_expect_eq(last_runs[0].stride, frame_total(5));
     cr_expect_eq(last_runs[0].offset, BATCH_HEADER_BYTES);
-    cr_expect_eq(last_runs[0].value_bytes, 5);
+    cr_expect_eq(last_runs[0].value_bytes, 8);
     nothing_out();
     cr_expect_eq(gate_payload_count(gate), 1);
     cr_expect_eq(gate_payload_bytes(gate), bytes);
@@ -433,6 +455,34 @@ Test(gate, packs_parts_of_a_payload_into_one_batch)
     buffer_unref(&sent);
     nothing_out();
     buffer_unref(&held);
+}
+
+static void send_part(struct effects *effects)
+{
+    struct effect *part = effects_part(effects, DATA, 1, last.as.data.payload);
+    part->offset = BATCH_HEADER_BYTES;
+    part->skip = 2;
+    part->count = 3;
+    part->bytes = FRAME_HEADER_BYTES + 3 * 8;
+}
+
+Test(gate, cuts_a_part_out_of_many_values)
+{
+    struct buffer *part = batch_of_many(9);
+    struct batch_reader reader;
+    struct frame frame;
+    script = send_part;
+    gate_data_in(gate, now, DATA, &part);
+    struct buffer *sent = data_out(DATA, 1);
+    cr_assert_eq(batch_reader_init(&reader, buffer_span(sent)), WIRE_OK);
+    cr_assert_eq(batch_reader_next(&reader, &frame), WIRE_OK);
+    cr_expect_eq(frame.seq, 102);
+    cr_expect_eq(frame_count(&frame), 3);
+    cr_expect_arr_eq(frame.value.data, "value002value003value004", 24);
+    cr_expect_eq(batch_reader_next(&reader, &frame), WIRE_EMPTY);
+    buffer_unref(&sent);
+    nothing_out();
+    cr_expect_eq(gate_payload_count(gate), 0);
 }
 
 static void send_frames(struct effects *effects)

@@ -110,6 +110,104 @@ Test(inbox, hands_runs_and_mixtures_out_in_order)
     cr_assert_eq(sub->received, bytes);
 }
 
+/* A batch of one frame with count values of one letter each, then one frame of topic 5. */
+static struct buffer *batch_of_many(uint64_t seq, uint32_t count)
+{
+    size_t bytes = FRAME_HEADER_BYTES + count * 8 + frame_total(1);
+    struct buffer *batch = buffer_new(BATCH_HEADER_BYTES + bytes);
+    struct frame frame = {.flags = FRAME_VALUE,
+                          .more = (uint16_t)(count - 1),
+                          .delivery = 1,
+                          .topic = 4,
+                          .seq = seq,
+                          .reply_to = FRAME_NO_REPLY,
+                          .value = span_of(NULL, 1)};
+    batch_header_write(batch->data, 2, (uint32_t)bytes, 0);
+    uint8_t *at = batch->data + BATCH_HEADER_BYTES;
+    frame_header_write(at, &frame);
+    at += FRAME_HEADER_BYTES;
+    for (uint32_t i = 0; i < count; i++, at += 8)
+        frame_value_write(at, span_of((char[]){(char)('a' + (seq + i) % 26)}, 1));
+    frame.topic = 5;
+    frame.more = 0;
+    frame.value = span_text("y");
+    frame_write(at, &frame);
+    batch->bytes = BATCH_HEADER_BYTES + bytes;
+    return batch;
+}
+
+static void receive_many(uint64_t seq, uint32_t count)
+{
+    struct buffer *batch = batch_of_many(seq, count);
+    cr_assert_eq(inbox_receive(&inbox, sub, &batch), CODE_OK);
+    cr_assert_eq(inbox_look(&inbox, sub), CODE_OK);
+}
+
+static void expect_letter(uint64_t seq)
+{
+    expect(4, seq, (char[]){(char)('a' + seq % 26), 0});
+}
+
+Test(inbox, hands_out_each_of_many_values)
+{
+    receive_many(0, 5);
+    uint64_t counted[] = {FRAME_HEADER_BYTES + 8, 8, 8, 8, 8};
+    uint64_t taken = 0;
+    for (uint64_t seq = 0; seq < 5; seq++) {
+        expect_letter(seq);
+        taken += counted[seq];
+        cr_assert_eq(sub->taken, taken, "%llu", (unsigned long long)seq);
+    }
+    expect(5, 0, "y");
+    expect_nothing();
+    cr_assert_eq(sub->taken, sub->received);
+}
+
+Test(inbox, hands_out_many_values_at_once)
+{
+    struct session_item items[8];
+    receive_many(0, 12);
+    struct session_item first = take();
+    uint32_t count = inbox_take_more(&inbox, sub, &first, items, 8, UINT64_MAX);
+    cr_assert_eq(count, 8);
+    for (uint32_t i = 0; i < count; i++) {
+        cr_assert_eq(items[i].seq, 1 + i);
+        cr_assert_eq(*(const char *)items[i].value.data, (char)('b' + i));
+        buffer_unref(&items[i].buffer);
+    }
+    buffer_unref(&first.buffer);
+    cr_assert_eq(sub->taken, FRAME_HEADER_BYTES + 9 * 8);
+    for (uint64_t seq = 9; seq < 12; seq++)
+        expect_letter(seq);
+    expect(5, 0, "y");
+    expect_nothing();
+    cr_assert_eq(sub->taken, sub->received);
+}
+
+Test(inbox, passes_over_those_of_many_values_that_it_had)
+{
+    receive_many(3, 3);
+    receive_many(0, 9);
+    for (uint64_t seq = 3; seq < 6; seq++)
+        expect_letter(seq);
+    expect(5, 3, "y");
+    for (uint64_t seq = 6; seq < 9; seq++)
+        expect_letter(seq);
+    expect_nothing();
+    cr_assert_eq(sub->taken, sub->received);
+}
+
+Test(inbox, knows_its_position_behind_many_values)
+{
+    receive_many(0, 6);
+    receive_many(6, 4);
+    expect_letter(0);
+    expect_letter(1);
+    cr_assert_eq(inbox_positions(&inbox), CODE_OK);
+    cr_assert_eq(inbox_stream_find(&inbox, sub, 4)->position_seq, 10);
+    cr_assert_eq(inbox_stream_find(&inbox, sub, 5)->position_seq, 7);
+}
+
 Test(inbox, keeps_a_batch_as_long_as_any_value_of_it_is_held)
 {
     static const struct spec specs[] = {{4, 0, "first"}, {4, 1, "other"}};

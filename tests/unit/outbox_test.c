@@ -183,6 +183,115 @@ Test(outbox, takes_back_to_any_point)
         }
 }
 
+/* ---- values that join a frame ---------------------------------------------------------------- */
+
+static bool join(uint32_t topic, uint64_t seq, int64_t stamp_ns, size_t bytes)
+{
+    return outbox_join(&outbox, &(struct outbox_value){.topic = topic,
+                                                       .seq = seq,
+                                                       .stamp_ns = stamp_ns,
+                                                       .value = span_of(zeros, bytes)});
+}
+
+/* The frames of the next part, which is sent; how many there are. */
+static uint32_t sent_frames(struct frame *frames, uint32_t room)
+{
+    struct buffer *part = outbox_part(&outbox);
+    cr_assert_not_null(part);
+    struct batch_reader reader;
+    uint32_t count = 0;
+    enum wire_err err = batch_reader_init(&reader, buffer_span(part));
+    while (err == WIRE_OK && (err = batch_reader_next(&reader, &frames[count])) == WIRE_OK) {
+        count += 1;
+        cr_assert_lt(count, room);
+    }
+    cr_assert_eq(err, WIRE_EMPTY);
+    cr_assert_eq(reader.number + reader.count - 1, outbox.last);
+    outbox_part_sent(&outbox);
+    return count;
+}
+
+Test(outbox, lets_a_value_join_what_could_have_been_said_with_it)
+{
+    struct frame frames[4];
+    cr_assert_not(join(0, 0, 0, 8), "there is no frame");
+    append(8); /* topic 0, slot 0, stamp 0 */
+    cr_assert_not(join(1, 1, 0, 8));
+    cr_assert_not(join(0, 2, 0, 8));
+    cr_assert_not(join(0, 0, 0, 8));
+    cr_assert_not(join(0, 1, 1, 8));
+    cr_assert_not(join(0, 1, 0, 7));
+    cr_assert_not(join(0, 1, 0, 9));
+    cr_assert(join(0, 1, 0, 8));
+    cr_assert(join(0, 2, 0, 8));
+    cr_assert_eq(outbox.last, 3);
+    cr_assert_eq(outbox.bytes, frame_total(8) + 2 * 8);
+    cr_assert_eq(sent_frames(frames, 4), 1);
+    cr_assert_eq(frame_count(&frames[0]), 3);
+    cr_assert_not(join(0, 3, 0, 8), "the batch is on its way");
+    cr_assert(outbox_accept(&outbox, 3));
+    cr_assert_eq(outbox.bytes, 0);
+}
+
+Test(outbox, lets_nothing_join_what_is_no_plain_value)
+{
+    struct frame frame = {.flags = FRAME_VALUE,
+                          .delivery = 1,
+                          .reply_to = FRAME_NO_REPLY,
+                          .value = span_of(zeros, 8)};
+    struct frame other = frame;
+    other.flags = FRAME_COMMIT;
+    cr_assert(outbox_append(&outbox, &other));
+    cr_assert_not(join(0, 1, 0, 8));
+    other = frame;
+    other.reply_to = 7;
+    cr_assert(outbox_append(&outbox, &other));
+    cr_assert_not(join(0, 1, 0, 8));
+    other = frame;
+    other.value.bytes = 0;
+    cr_assert(outbox_append(&outbox, &other));
+    cr_assert_not(join(0, 1, 0, 0));
+    cr_assert(outbox_append(&outbox, &frame));
+    cr_assert(join(0, 1, 0, 8));
+    cr_assert_not(outbox_join(
+        &outbox, &(struct outbox_value){.attempt = 1, .seq = 2, .value = span_of(zeros, 8)}));
+}
+
+Test(outbox, holds_the_limits_of_a_frame_of_many_values)
+{
+    while (outbox.likely_bytes < LIMIT_BATCH_BYTES / 2) { /* so that room is there at once */
+        append(LIMIT_BATCH_BYTES / 2);
+        uint64_t last = outbox.last;
+        cr_assert_not_null(outbox_part(&outbox));
+        outbox_part_sent(&outbox);
+        cr_assert(outbox_accept(&outbox, last));
+    }
+    uint64_t first = outbox.last;
+    append(8);
+    for (uint64_t i = 1; i <= FRAME_MORE_MAX; i++)
+        cr_assert(join(0, first + i, 0, 8), "%llu", (unsigned long long)i);
+    cr_assert_not(join(0, first + FRAME_MORE_MAX + 1, 0, 8));
+    append(LIMIT_CHUNK_BYTES / 2 + 8);
+    cr_assert_not(join(0, outbox.last, 0, LIMIT_CHUNK_BYTES / 2 + 8), "more than a value may be");
+}
+
+Test(outbox, takes_back_what_joined)
+{
+    struct frame frames[4];
+    append(8);
+    cr_assert(join(0, 1, 0, 8));
+    struct outbox_point point = outbox_point(&outbox);
+    cr_assert(join(0, 2, 0, 8));
+    append(9);
+    while (outbox.count == 0)
+        append(9);
+    outbox_back(&outbox, point);
+    cr_assert_eq(outbox.last, 2);
+    cr_assert(join(0, 2, 0, 8));
+    cr_assert_eq(sent_frames(frames, 4), 1);
+    cr_assert_eq(frame_count(&frames[0]), 3);
+}
+
 Test(outbox, says_so_when_memory_is_short)
 {
     memory.bytes_max = 0;

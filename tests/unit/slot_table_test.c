@@ -25,12 +25,13 @@ TestSuite(slot_table, .init = init, .fini = fini);
 static void append(uint64_t first_seq, uint32_t count, enum slot_state state)
 {
     cr_assert(slot_table_reserve(&table, 1));
-    slot_table_append(&table, (struct slot_entry){.first_seq = first_seq,
-                                                  .count = count,
-                                                  .state = (uint8_t)state,
-                                                  .ref = 7,
-                                                  .offset = 24,
-                                                  .stride = 64});
+    slot_table_append(
+        &table, (struct slot_entry){
+                    .first_seq = first_seq,
+                    .count = count,
+                    .state = (uint8_t)state,
+                    .ref = 7,
+                    .place = {.offset = 24, .value_bytes = 16, .frame_count = (uint16_t)count}});
 }
 
 Test(slot_table, allows_exactly_the_moves_of_its_table)
@@ -94,7 +95,9 @@ Test(slot_table, isolates_the_first_a_middle_and_the_last_slot_of_a_run)
         const struct slot_entry *entry = slot_table_at(&table, index);
         cr_expect_eq(entry->first_seq, victims[i]);
         cr_expect_eq(entry->count, 1);
-        cr_expect_eq(entry->offset, 24 + (victims[i] - 10) * 64);
+        cr_expect_eq(entry->place.offset, 24);
+        cr_expect_eq(entry->place.frame_count, 10);
+        cr_expect_eq(entry->place.skip, victims[i] - 10);
         uint64_t seq = 10;
         for (uint32_t k = 0; k < table.count; k++) {
             cr_expect_eq(slot_table_at(&table, k)->first_seq, seq);
