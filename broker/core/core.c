@@ -181,13 +181,25 @@ uint32_t core_session_count(const struct core *core)
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
+/* false: it greeted without a job that it could follow. */
+static bool follow(struct core *core, struct session *session, const struct msg *msg)
+{
+    if (session->job == NULL)
+        return false;
+    if (msg->type == MSG_TAP)
+        tell_tap(core, session, &msg->as.tap);
+    else
+        tell_taken(core, session, msg->as.tap_taken.id);
+    return true;
+}
+
 /* What an observer may say. */
 static bool observe(struct core *core, struct session *session, const struct msg *msg)
 {
     switch (msg->type) {
     case MSG_BEAT: session_beat(core, session, &msg->as.beat); return true;
-    case MSG_TAP: tell_tap(core, session, &msg->as.tap); return true;
-    case MSG_TAP_TAKEN: tell_taken(core, session, msg->as.tap_taken.id); return true;
+    case MSG_TAP:
+    case MSG_TAP_TAKEN: return follow(core, session, msg);
     case MSG_STATUS: tell_status(core, session, &msg->as.status); return true;
     case MSG_READY: session_ready(core, session); return true;
     default: return false;

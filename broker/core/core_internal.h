@@ -132,7 +132,7 @@ enum { UPLOADED_KEPT = 32 };
 struct session {
     uint32_t id;
     uint64_t token;
-    struct job *job;
+    struct job *job;     /* NULL: an observer of none */
     struct party *party; /* NULL: an observer */
     uint32_t incarnation;
     conn_id control; /* 0: closed */

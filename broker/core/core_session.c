@@ -102,6 +102,20 @@ static void job_free(struct core *core, struct job *job)
     pool_give(&core->jobs, job);
 }
 
+/* Its sessions keep it in being, and a while beyond the last of them. */
+static void job_hold(struct core *core, struct job *job)
+{
+    job->session_count += 1;
+    timers_clear(&core->timers, &job->linger);
+}
+
+static void job_release(struct core *core, struct job *job)
+{
+    job->session_count -= 1;
+    if (job->session_count == 0)
+        timers_set(&core->timers, &job->linger, core_clock(core) + core->options.linger_ms * MS_NS);
+}
+
 void job_linger(struct core *core, struct job *job)
 {
     if (job->session_count == 0)
@@ -218,8 +232,8 @@ static struct session *session_new(struct core *core, struct job *job,
     if (has_token && id_map_put(&core->conns, conn, session->id)) {
         session->token = token;
         session->control = conn;
-        job->session_count += 1;
-        timers_clear(&core->timers, &job->linger);
+        if (job != NULL)
+            job_hold(core, job);
         return session;
     }
     if (has_token)
@@ -267,9 +281,8 @@ static void session_free(struct core *core, struct session *session)
         party_update_bare(session->party);
     }
     pool_give(&core->sessions, session);
-    job->session_count -= 1;
-    if (job->session_count == 0)
-        timers_set(&core->timers, &job->linger, core_clock(core) + core->options.linger_ms * MS_NS);
+    if (job != NULL)
+        job_release(core, job);
 }
 
 void session_free_all(struct core *core)
@@ -294,7 +307,7 @@ static void welcome(struct core *core, struct session *session, const struct msg
     msg->broker = core->options.broker;
     msg->token = session->token;
     msg->incarnation = session->incarnation;
-    msg->attempt = session->job->attempt;
+    msg->attempt = session->job != NULL ? session->job->attempt : 0;
     msg->is_resumed = is_resumed;
     msg->data_number = session->data_number;
     msg->data_endpoint = span_text(core->options.data_endpoint);
@@ -307,7 +320,8 @@ static void welcome(struct core *core, struct session *session, const struct msg
 /* A sentence about what is wrong with the greeting, or NULL. */
 static const char *hello_complaint(const struct msg_hello *hello)
 {
-    if (!party_is_valid(hello->job))
+    bool is_jobless = hello->role == 1 && hello->job.bytes == 0;
+    if (!is_jobless && !party_is_valid(hello->job))
         return "the job's name is not well formed";
     if (hello->role == 0 && !party_is_valid(hello->party))
         return "the party's name is not well formed";
@@ -426,8 +440,8 @@ void session_hello(struct core *core, conn_id conn, const struct msg_hello *hell
         resume(core, conn, hello);
         return;
     }
-    struct job *job = job_get(core, hello->job);
-    if (job == NULL) {
+    struct job *job = hello->job.bytes > 0 ? job_get(core, hello->job) : NULL;
+    if (job == NULL && hello->job.bytes > 0) {
         refuse(core, conn, CODE_EFULL, ERROR_TYPE_FULL, "the broker has no room for another job");
         return;
     }
@@ -577,7 +591,7 @@ void session_violation(struct core *core, conn_id conn, const char *complaint)
 {
     struct session *session = session_of_conn(core, conn);
     core->refused_count += 1;
-    if (session != NULL)
+    if (session != NULL && session->job != NULL)
         tell(core, session->job,
              &(struct tell){.name = EVENT_REFUSED,
                             .party = session->party,

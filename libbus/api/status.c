@@ -9,8 +9,8 @@
 
 #include "libbus/base/pattern.h"
 
-/* An observer greets with a job too; naming the one asked for might bring it into being. */
-#define GREETING_JOB "default"
+/* Who greets with a job brings it into being, and keeps it there: a question does not. */
+#define NO_JOB ""
 
 /* A row and its texts, in one block. */
 struct row {
@@ -124,7 +124,7 @@ enum bus_err bus_status_get(const char *endpoint, const char *job, int64_t timeo
         return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
     enum bus_err err = endpoints_read(&endpoints, endpoint, reterr);
     if (err == BUS_OK)
-        err = core_open(&endpoints, &options, GREETING_JOB, "", &bus, reterr);
+        err = core_open(&endpoints, &options, NO_JOB, "", &bus, reterr);
     if (err == BUS_OK)
         err = core_join(&bus, deadline_ns, reterr);
     if (err == BUS_OK) {

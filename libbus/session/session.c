@@ -109,8 +109,8 @@ static bool reserve(struct session *session)
 enum wire_code session_new(struct memory *memory, const struct session_options *options,
                            int64_t now_ns, struct session **out_session)
 {
-    must(party_is_valid(options->job));
     must(options->party.bytes == 0 || party_is_valid(options->party));
+    must((options->party.bytes == 0 && options->job.bytes == 0) || party_is_valid(options->job));
     must(options->heartbeat_ms >= LIMIT_HEARTBEAT_MS_MIN);
     must(options->heartbeat_ms <= LIMIT_PERIOD_MS_MAX);
     must(options->broker_lost_ms <= LIMIT_PERIOD_MS_MAX);

@@ -31,7 +31,7 @@
 struct session;
 
 struct session_options {
-    struct span job;
+    struct span job;     /* empty: an observer that does not tap */
     struct span party;   /* empty: observer */
     struct span library; /* name and version, for the greeting */
     struct span host;

@@ -907,6 +907,76 @@ Test(core, greets_only_who_speaks_its_version_and_has_a_name)
     EXPECT("1 < refused 7 errbus.session\n1 dropped\n");
 }
 
+static void observe(conn_id conn, const char *job)
+{
+    struct msg msg = hello(conn, 0);
+    msg.as.hello.role = 1;
+    msg.as.hello.party = SPAN_NONE;
+    msg.as.hello.job = span_text(job);
+    message(conn, msg);
+}
+
+static void ask_status(conn_id conn)
+{
+    message(conn, (struct msg){.type = MSG_STATUS, .as.status.request = 1});
+}
+
+Test(core, lets_an_observer_without_a_job_ask_and_not_tap)
+{
+    join(1);
+    tap(2);
+    observe(3, "");
+    EXPECT("3 < welcome incarnation 0\n");
+    message(3, (struct msg){.type = MSG_BEAT});
+    ask_status(3);
+    EXPECT("3 < echo\n3 < status_row\n3 < status_row\n3 < status_end\n");
+    message(3, (struct msg){.type = MSG_TAP, .as.tap = {.from_id = 1, .window = 10}});
+    EXPECT("3 dropped\n2 < refused /0 #0 x1\n");
+    observe(3, "");
+    forget();
+    message(3, (struct msg){.type = MSG_TAP_TAKEN, .as.tap_taken.id = 1});
+    EXPECT("3 dropped\n2 < refused /0 #0 x1\n");
+    struct msg nobody = hello(4, 0); /* a party has a job */
+    nobody.as.hello.job = SPAN_NONE;
+    message(4, nobody);
+    EXPECT("4 < refused 1 errbus.name\n4 dropped\n");
+}
+
+Test(core, keeps_no_job_for_an_observer_that_has_none)
+{
+    join(1);
+    observe(3, "");
+    observe(4, "job");
+    leave(1, 0);
+    pass_ms(1500); /* beyond the job's linger, within the observers' silence */
+    forget();
+    ask_status(3);
+    EXPECT("3 < status_row\n3 < status_row\n3 < status_end\n"); /* for the one that has it */
+    closed(4);
+    pass_ms(1500);
+    forget();
+    ask_status(3);
+    EXPECT("3 < status_end\n");
+}
+
+/* Where an observer had to have a job, a question made one, or was refused for want of room. */
+Test(core, answers_an_observer_when_there_is_no_room_for_a_job)
+{
+    join(1);
+    for (uint32_t i = 1; i < LIMIT_JOBS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "job%u", i);
+        observe(20, name);
+        closed(20); /* the job lingers */
+    }
+    forget();
+    observe(3, "other");
+    EXPECT("3 < refused 4 errbus.full\n3 dropped\n");
+    observe(3, "");
+    ask_status(3);
+    EXPECT("3 < welcome incarnation 0\n3 < status_row\n3 < status_row\n3 < status_end\n");
+}
+
 Test(core, limits_open_slots)
 {
     options.open_slots_max = 2;

@@ -157,3 +157,23 @@ Test(session_watch, bounds_the_rows_it_keeps)
     driver_expect_end(&d, CODE_EFULL, ERROR_TYPE_FULL);
     driver_fini(&d);
 }
+
+Test(session_watch, asks_for_a_status_without_a_job)
+{
+    struct session_options options = driver_options("");
+    options.job = SPAN_NONE;
+    driver_init_with(&d, &options);
+    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
+    cr_assert_eq(driver_expect(&d, MSG_HELLO).as.hello.job.bytes, 0);
+    struct msg welcome = driver_welcome(&d, false);
+    driver_say(&d, &welcome);
+    (void)driver_expect(&d, MSG_BEAT);
+    session_status(d.session, span_text("train"));
+    cr_assert(span_equal(driver_expect(&d, MSG_STATUS).as.status.job, span_text("train")));
+    driver_say(&d, &(struct msg){.type = MSG_STATUS_END, .as.status_end.request = 1});
+    struct msg end;
+    cr_assert(session_status_take(d.session, &end));
+    driver_say(&d, &(struct msg){.type = MSG_ATTACHED}); /* breaks the protocol */
+    driver_expect_end(&d, CODE_EPROTO, ERROR_TYPE_PROTOCOL);
+    driver_fini(&d);
+}
