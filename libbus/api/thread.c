@@ -204,6 +204,7 @@ void *thread_main(void *arg)
     api_lock(bus);
     while (!bus->is_done) {
         api_unlock(bus);
+        int64_t looked_ns = api_now_ns();
         receive(bus->link, turn);
         api_lock(bus);
         int64_t now_ns = api_now_ns();
@@ -214,7 +215,7 @@ void *thread_main(void *arg)
             session_link_closed(bus->session, now_ns);
         }
         sub_collect_all(bus);
-        session_tick(bus->session, now_ns);
+        session_tick(bus->session, looked_ns); /* what came since was not looked for */
         has_moved |= act(bus, now_ns);
         has_moved |= send_out(bus, turn, now_ns);
         api_tell(bus);

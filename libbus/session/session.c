@@ -12,9 +12,6 @@
 
 #include <string.h>
 
-/* Beats without a call after which it was us who stood still: the library's thread calls at
- * each. */
-enum { STANDSTILL_BEATS = 5 };
 /* What is said about a lost broker, beside its endpoint. */
 enum { LOST_TEXT_BYTES = 100 };
 
@@ -340,17 +337,6 @@ void session_dialled(struct session *session, struct span endpoint)
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-/* Whoever carries time calls at every beat.  When far longer has passed it was this process that
- * stood still (stopped, its machine asleep), and the broker's silence is not counted: it may be
- * there and say that we are fenced. */
-void session_time_passed(struct session *session, int64_t now_ns)
-{
-    int64_t passed_ns = now_ns - session->now_ns;
-    if (passed_ns > STANDSTILL_BEATS * ms(session->options.heartbeat_ms))
-        session->alive_ns = earlier(now_ns, later(session->alive_ns, passed_ns));
-    session->now_ns = now_ns;
-}
-
 static int64_t lost_ns(const struct session *session)
 {
     if (!session->is_welcome)
@@ -386,9 +372,26 @@ static void lose_data(struct session *session)
     session_lose_link(session);
 }
 
+/* It was us who stood still for so long (stopped, asleep, waiting for a processor), and nobody else
+ * is blamed for it.  We did not beat, so nobody answered, and what came all the same may lie in the
+ * link: the link gets its whole time again.  Of the broker's time the standstill is not counted: it
+ * may be there and say that we are fenced. */
+static void forgive(struct session *session, int64_t late_ns)
+{
+    int64_t now_ns = session->now_ns;
+    session->alive_ns = earlier(now_ns, later(session->alive_ns, late_ns));
+    session->heard_ns = now_ns;
+    session->data_ns = now_ns;
+    if (session->phase == PHASE_GREET || session->phase == PHASE_ATTACH)
+        session->step_ns = later(now_ns, greet_ns(session));
+}
+
 void session_tick(struct session *session, int64_t now_ns)
 {
+    int64_t deadline_ns = session_deadline_ns(session);
     session_see_time(session, now_ns);
+    if (deadline_ns < now_ns - SESSION_LATE_NS)
+        forgive(session, now_ns - deadline_ns);
     if (session->phase != PHASE_OVER && now_ns >= lost_ns(session))
         lose_broker(session);
     switch (session->phase) {

@@ -37,6 +37,8 @@
 #define SESSION_GREET_MIN_NS                                                                       \
     (250 * SESSION_NS_PER_MS)                        /* a WELCOME is waited for at least so long */
 #define SESSION_SILENCE_NS (100 * SESSION_NS_PER_MS) /* beyond two beats: the broker is silent */
+/* A tick that comes later than it was asked for by more than what the broker is granted. */
+#define SESSION_LATE_NS SESSION_SILENCE_NS
 
 enum {
     SESSION_SCRATCH_BYTES = LIMIT_ERROR_BYTES + 1024, /* any message that is kept */
@@ -184,11 +186,10 @@ void session_dial(struct session *session);
 /* The broker accepted something that was sent on the data channel. */
 void session_data_moved(struct session *session);
 bool session_has_data_under_way(const struct session *session);
-void session_time_passed(struct session *session, int64_t now_ns);
 static inline void session_see_time(struct session *session, int64_t now_ns)
 {
-    if (now_ns > session->now_ns)
-        session_time_passed(session, now_ns);
+    if (session->now_ns < now_ns)
+        session->now_ns = now_ns;
 }
 
 /* ---- session_in.c ---------------------------------------------------------------------------- */

@@ -241,17 +241,17 @@ Test(scenario, takes_silence_for_a_loss)
            "[  22] bob: up, life 1\n"
            "[ 546] bob: alice/w 0 failed, root alice errbus.silent\n"
            "[ 546] bob: end of alice 1, errbus.silent\n");
-    /* She wakes up, does not know yet, and commits: nothing of it lands. */
-    scene_run(&scene, 301);
+    /* She wakes up, and commits before she has looked: nothing of it lands. */
+    scene_run(&scene, 299);
     expect_code(scene_commit(&scene, "alice", "alice/w", 0, "of a life that is over"), CODE_OK);
     scene_run(&scene, 100);
-    EXPECT("[1056] alice: over, EFENCED, job/alice/1/1 rejected errbus.fenced\n"
-           "[1056] alice: alice/w 0 refused, errbus.fenced\n");
+    EXPECT("[1054] alice: over, EFENCED, job/alice/1/2 party_lost errbus.silent\n"
+           "[1054] alice: alice/w 0 refused, errbus.fenced\n");
     scene_join(&scene, "alice");
     expect_code(scene_publish(&scene, "alice", "alice/w", "of the next life"), CODE_OK);
     scene_run(&scene, 10);
-    EXPECT("[1157] alice: up, life 2\n"
-           "[1181] bob: alice/w 1 = of the next life\n");
+    EXPECT("[1155] alice: up, life 2\n"
+           "[1179] bob: alice/w 1 = of the next life\n");
     expect_end();
 }
 

@@ -185,11 +185,76 @@ Test(session, is_lost_when_the_broker_is_away_for_broker_lost_ms)
     driver_fini(&d);
 }
 
-Test(session, asks_a_broker_again_after_it_stood_still_itself)
+/* Whoever was not there to beat and to listen cannot tell a silent broker. */
+Test(session, blames_no_broker_for_the_time_it_stood_still_itself)
 {
     driver_up(&d);
     d.now_ns += 60000 * DRIVER_MS; /* stopped, and no call came in all this time */
     session_tick(d.session, d.now_ns);
+    cr_assert_eq(session_action(d.session), SESSION_NOTHING);
+    (void)driver_expect(&d, MSG_BEAT);
+    driver_say(&d, &(struct msg){.type = MSG_ECHO, .as.echo.sent_ns = d.now_ns});
+    sleep_through(1999);
+    cr_assert_eq(session_state(d.session), SESSION_UP);
+    driver_fini(&d);
+}
+
+/* Late by what a broker may be late as well, and by no more than that. */
+Test(session, tells_lateness_of_its_own_from_silence)
+{
+    for (int64_t late_ms = 100; late_ms <= 101; late_ms++) {
+        driver_up(&d);
+        int64_t begun_ns = d.now_ns;
+        while (session_deadline_ns(d.session) < begun_ns + 2100 * DRIVER_MS) {
+            d.now_ns = session_deadline_ns(d.session);
+            session_tick(d.session, d.now_ns);
+            (void)driver_hear(&d);
+        }
+        d.now_ns = session_deadline_ns(d.session) + late_ms * DRIVER_MS;
+        session_tick(d.session, d.now_ns);
+        cr_assert_eq(session_action(d.session),
+                     late_ms == 100 ? SESSION_CONNECT_CONTROL : SESSION_NOTHING);
+        driver_fini(&d);
+    }
+}
+
+Test(session, lets_a_greeting_take_its_time_after_it_stood_still_itself)
+{
+    driver_init(&d);
+    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
+    (void)driver_expect(&d, MSG_HELLO);
+    tick(5000);
+    cr_assert_eq(session_action(d.session), SESSION_NOTHING);
+    tick(999);
+    cr_assert_eq(session_action(d.session), SESSION_NOTHING);
+    tick(1);
+    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
+    driver_fini(&d);
+}
+
+/* The application's calls tell the time as well, but they neither beat nor listen. */
+Test(session, counts_the_standstill_of_who_carries_it_alone)
+{
+    driver_up(&d);
+    uint32_t topic = driver_topic(&d, "alice/x", 1, 1000000);
+    for (int i = 0; i < 60; i++) {
+        d.now_ns += 1000 * DRIVER_MS;
+        cr_assert_eq(session_publish(d.session, d.now_ns, topic, &(struct span){0}, 1, NULL),
+                     CODE_OK);
+    }
+    session_tick(d.session, d.now_ns);
+    cr_assert_eq(session_action(d.session), SESSION_NOTHING);
+    cr_assert_eq(session_state(d.session), SESSION_UP);
+    driver_fini(&d);
+}
+
+Test(session, asks_a_broker_again_after_it_stood_still_itself)
+{
+    driver_up(&d);
+    d.now_ns += 60000 * DRIVER_MS;
+    session_tick(d.session, d.now_ns);
+    (void)driver_expect(&d, MSG_BEAT);
+    driver_break_link(&d); /* and there the old connection turns out to be gone */
     cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
     (void)driver_expect(&d, MSG_HELLO);
     driver_say(&d, &(struct msg){.type = MSG_REFUSED,
