@@ -195,10 +195,6 @@ static enum journal_err adopt(struct embedded *embedded, const struct survey *su
     if (file < 0)
         return embedded_complain(embedded, name, "written", file);
     last->file = file;
-    /* A file that was cut short gets its room again if there is any. */
-    if (last->room < embedded->segment_bytes &&
-        disk->ops->reserve(disk, file, embedded->segment_bytes) == 0)
-        last->room = embedded->segment_bytes;
     base->id = survey->journal;
     base->first = embedded->segments[0].first;
     base->next = last->end;

@@ -258,7 +258,8 @@ enum journal_err embedded_make_segment(struct embedded *embedded, uint64_t first
     struct segment_head head = {.version = FORMAT_VERSION,
                                 .journal = embedded->base.id,
                                 .first = first,
-                                .trimmed = embedded->trimmed};
+                                .trimmed = embedded->trimmed,
+                                .bytes = bytes};
     segment_name_write(first, name);
     segment_head_write(&head, head_bytes);
     int file = take_room(embedded, bytes, is_essential, &from);

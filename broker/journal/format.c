@@ -47,6 +47,7 @@ void segment_head_write(const struct segment_head *head, uint8_t *out)
     put(out + 24, head->first, 8);
     put(out + 32, head->trimmed, 8);
     put(out + 40, head->journal, 8);
+    put(out + 48, head->bytes, 8);
     put(out + 12, crc32c(0, out, FORMAT_SEGMENT_BYTES), 4);
 }
 
@@ -56,7 +57,8 @@ enum segment_verdict segment_head_read(const uint8_t *bytes, struct segment_head
     *out_head = (struct segment_head){.version = (uint32_t)get(bytes + 8, 4),
                                       .journal = get(bytes + 16, 8),
                                       .first = get(bytes + 24, 8),
-                                      .trimmed = get(bytes + 32, 8)};
+                                      .trimmed = get(bytes + 32, 8),
+                                      .bytes = get(bytes + 48, 8)};
     memcpy(copy, bytes, sizeof copy);
     memset(copy + 12, 0, 4);
     if (memcmp(bytes, magic, sizeof magic) == 0 &&

@@ -13,7 +13,8 @@
  *    24  first position    u64
  *    32  trimmed           u64   what lies below was given up when the segment was made
  *    40  journal, again    u64   so that a head with one flaw still tells whose records follow
- *    48  0
+ *    48  bytes             u64   of the file, all of which it had before it got its name
+ *    56  0
  *
  * Record, FORMAT_RECORD_BYTES and the body, filled up with zeros to a multiple of 8:
  *     0  crc of the head   u32   of journal, position, and what follows in the head
@@ -59,6 +60,7 @@ struct segment_head {
     uint64_t journal;
     uint64_t first;
     uint64_t trimmed;
+    uint64_t bytes;
 };
 enum segment_verdict { SEGMENT_GOOD, SEGMENT_BAD, SEGMENT_NEWER };
 void segment_head_write(const struct segment_head *head, uint8_t *out);

@@ -132,6 +132,7 @@ static enum journal_err read_head(struct survey *survey, struct surveyed *segmen
     enum segment_verdict verdict = segment_head_read(bytes, &head);
     segment->has_head = verdict == SEGMENT_GOOD && head.first == segment->first;
     segment->trimmed = segment->has_head ? head.trimmed : 0;
+    segment->made = segment->has_head ? head.bytes : 0;
     *out_is_foreign = segment->has_head && survey->has_journal && head.journal != survey->journal;
     if (verdict == SEGMENT_NEWER) {
         char why[160];
@@ -341,6 +342,11 @@ static enum journal_err survey_segments(struct survey *survey)
                                   .until = is_last ? segment->end : until};
         if (err == JOURNAL_OK && (is_last ? segment->is_sealed : segment->end < until))
             err = find(survey, finding);
+        if (err == JOURNAL_OK && is_last && segment->bytes < segment->made)
+            err = find(survey, (struct finding){.kind = FINDING_SHORT,
+                                                .segment = segment->first,
+                                                .from = segment->bytes,
+                                                .until = segment->made});
     }
     return err;
 }
@@ -433,6 +439,12 @@ void survey_describe(const struct survey *survey, const struct finding *finding,
         snprintf(text, SURVEY_TEXT_BYTES,
                  "beside '%s' a file is missing: none has positions %" PRIu64 " to %" PRIu64, file,
                  finding->from, finding->until);
+        break;
+    case FINDING_SHORT:
+        snprintf(text, SURVEY_TEXT_BYTES,
+                 "'%s' ends at offset %" PRIu64 ", and was made with %" PRIu64
+                 " B: what stood behind is gone",
+                 file, finding->from, finding->until);
         break;
     case FINDING_LAST:
         snprintf(text, SURVEY_TEXT_BYTES,

@@ -10,6 +10,7 @@
  * - The oldest segment is the one that the newest trim left.
  * - In the last segment, what follows the last whole batch is a torn tail, unless something valid
  *   behind it says that this place was on the disk before: then it is damage.
+ * - A file is never shorter than it was made; if the last one is, what stood there is gone.
  * - A last segment without records behind one without a seal is a change of segments that a crash
  *   interrupted; the one before it is the last. */
 #ifndef JOURNAL_SURVEY_H
@@ -27,6 +28,7 @@ enum finding_kind {
     FINDING_ROLL,    /* an interrupted change of segments: the new one can go */
     FINDING_DAMAGE,  /* no valid record there */
     FINDING_MISSING, /* no file has these positions */
+    FINDING_SHORT,   /* the last file has not the bytes that it was made with */
     FINDING_LAST,    /* the file that the seal promised is not there */
     FINDING_HEAD,    /* a segment whose head is not valid */
     FINDING_FOREIGN, /* a segment of another journal */
@@ -34,7 +36,7 @@ enum finding_kind {
 struct finding {
     enum finding_kind kind;
     uint64_t segment; /* its first position: its name */
-    uint64_t from;    /* positions */
+    uint64_t from;    /* positions; FINDING_SHORT: offsets */
     uint64_t until;
     uint64_t records; /* FINDING_TORN: whole ones within it */
     bool has_head;    /* FINDING_DAMAGE: the head is valid, the body is not */
@@ -46,6 +48,7 @@ struct surveyed {
     uint64_t first;
     uint64_t end;     /* behind its last whole batch, its seal included */
     uint64_t bytes;   /* of the file */
+    uint64_t made;    /* ... when it was made; 0: its head does not tell */
     uint64_t records; /* valid ones */
     uint64_t trimmed; /* as its head says */
     bool is_sealed;

@@ -351,7 +351,7 @@ static int64_t sim_write(struct disk *disk, int handle, const struct iovec *piec
         used_bytes(sim) + offset + total - file->bytes > sim->limit)
         return -ENOSPC;
     if (result < 0)
-        until = roll(sim) % (total + 1);
+        until = roll(sim) % 3 == 0 ? total : roll(sim) % (total + 1);
     else if (sim->is_stingy)
         until = 1 + roll(sim) % total;
     for (int i = 0; i < count && written < until; i++) {

@@ -10,7 +10,7 @@
 #define ID UINT64_C(0xfedcba9876543210)
 
 static const struct segment_head segment = {
-    .version = FORMAT_VERSION, .journal = ID, .first = 4096, .trimmed = 64};
+    .version = FORMAT_VERSION, .journal = ID, .first = 4096, .trimmed = 64, .bytes = 8192};
 static const struct record_head record = {.body_crc = 1,
                                           .bytes = 100,
                                           .kind = 3,
@@ -28,6 +28,7 @@ Test(journal_format, reads_the_segment_head_that_it_wrote)
     cr_expect_eq(head.journal, segment.journal);
     cr_expect_eq(head.first, segment.first);
     cr_expect_eq(head.trimmed, segment.trimmed);
+    cr_expect_eq(head.bytes, segment.bytes);
 }
 
 Test(journal_format, refuses_a_segment_head_with_any_bit_changed)
