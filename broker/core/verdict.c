@@ -539,7 +539,7 @@ static void link_row(struct verdict *verdict, uint32_t row)
         uint32_t item;
         if (!name_map_get(&verdict->by_id, error->causes[i], &item))
             verdict->rows[row].unknown_count += 1;
-        else if (verdict->row_of[item] != row)
+        else
             graph_add_edge(&verdict->graph, verdict->row_of[item]);
     }
     for (uint32_t i = 0; i < error->blame_count; i++) {

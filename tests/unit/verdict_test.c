@@ -752,7 +752,8 @@ Test(verdict, ignores_an_error_that_is_its_own_cause)
 Test(verdict, keeps_the_better_version_whichever_came_first)
 {
     static const struct span two[] = {TEXT("c"), TEXT("d")};
-    const struct verdict_error versions[] = {
+    static const struct verdict_blame by_party[] = {{TEXT("p"), 0}, {TEXT("p"), 1}, {TEXT("q"), 0}};
+    static const struct verdict_error versions[] = {
         /* best first */
         {.id = TEXT("a"), .occurred_ns = 50, .code = 1},
         {.id = TEXT("a"), .occurred_ns = 50, .code = 2},
@@ -770,7 +771,24 @@ Test(verdict, keeps_the_better_version_whichever_came_first)
          .is_hearsay = true,
          .causes = two,
          .cause_count = 1,
-         BLAME("p")},
+         .blames = by_party,
+         .blame_count = 1},
+        {.id = TEXT("a"),
+         .occurred_ns = 1,
+         .code = 3,
+         .is_hearsay = true,
+         .causes = two,
+         .cause_count = 1,
+         .blames = by_party + 1,
+         .blame_count = 1},
+        {.id = TEXT("a"),
+         .occurred_ns = 1,
+         .code = 3,
+         .is_hearsay = true,
+         .causes = two,
+         .cause_count = 1,
+         .blames = by_party + 2,
+         .blame_count = 1},
         {.id = TEXT("a"),
          .occurred_ns = 1,
          .code = 3,
@@ -803,6 +821,10 @@ Test(verdict, keeps_the_better_version_whichever_came_first)
             cr_expect_eq(root->error->blame_count, best->blame_count);
             if (best->cause_count > 0)
                 cr_expect(span_equal(root->error->causes[0], best->causes[0]));
+            if (best->blame_count > 0) {
+                cr_expect(span_equal(root->error->blames[0].party, best->blames[0].party));
+                cr_expect_eq(root->error->blames[0].incarnation, best->blames[0].incarnation);
+            }
         }
 }
 
