@@ -314,6 +314,7 @@ static void welcome(struct core *core, struct session *session, const struct msg
     msg->value_bytes_max = core->options.value_bytes_max;
     msg->broker_ns = core->now_ns;
     msg->connection = session->control;
+    msg->event_next = session->job != NULL ? session->job->event_next : 0;
     session_arm(core, session);
 }
 

@@ -97,6 +97,7 @@ static void keep_welcome(struct session *session, const struct msg_welcome *welc
     session->inbox.value_bytes_max = welcome->value_bytes_max;
     session->broker = welcome->broker;
     session->is_bye_said = false;
+    session->tap.event_next = welcome->event_next;
     memcpy(session->welcomed, session->dialled, sizeof session->welcomed);
     memcpy(session->data_endpoint, welcome->data_endpoint.data, welcome->data_endpoint.bytes);
     session->data_endpoint[welcome->data_endpoint.bytes] = 0;

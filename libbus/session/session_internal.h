@@ -70,8 +70,10 @@ struct session_tap_state {
     uint64_t from_id;
     uint64_t received_id; /* the newest received */
     uint64_t taken_id;    /* the newest taken */
-    uint64_t told_id;
-    uint32_t untold; /* events taken since TAP_TAKEN */
+    uint64_t event_next;  /* of the job, as WELCOME said; 0: not known */
+    uint32_t window;      /* as said in TAP on this connection */
+    uint32_t untold;      /* events taken since TAP_TAKEN */
+    uint32_t foreign;     /* the oldest in rows: of another broker, which counted for itself */
     struct rows rows;
 };
 

@@ -6,8 +6,12 @@
 
 #include <string.h>
 
-/* So many events may be under way; with what is said about missed ones they fit the queue. */
-enum { TAP_WINDOW = LIMIT_TAP_WINDOW / 2 };
+/* How many events may be under way: with what is said about missed ones they fit into what is free
+ * of the queue, for events of an earlier connection may not be taken yet.  0: not now. */
+static uint32_t tap_room(const struct session *session)
+{
+    return (LIMIT_TAP_WINDOW - session->tap.rows.count) / 2;
+}
 
 /* ---- tap ------------------------------------------------------------------------------------- */
 
@@ -19,6 +23,7 @@ void session_tap(struct session *session, uint64_t from_id)
     session->tap.is_any = false;
     session->tap.from_id = from_id;
     session->tap.untold = 0;
+    session->tap.foreign = 0;
 }
 
 static uint64_t newest_id(const struct msg *msg)
@@ -53,9 +58,13 @@ bool session_event_take(struct session *session, struct msg *out_event)
     struct span part;
     if (!rows_pop(&session->tap.rows, &part) || !read_row(part, out_event))
         return false;
+    if (session->tap.foreign > 0) {
+        session->tap.foreign -= 1;
+        return true;
+    }
     session->tap.taken_id = newest_id(out_event);
     session->tap.untold += 1;
-    if (session->tap.untold >= TAP_WINDOW / 4)
+    if (session->tap.untold >= session->tap.window / 4)
         session->tap.is_taken_due = true;
     return true;
 }
@@ -115,18 +124,31 @@ void watch_beat(struct session *session)
     session->tap.is_taken_due = session->tap.is_taken_due || session->tap.untold > 0;
 }
 
+/* "From now" is a place, and is the same after a reconnect: what happened meanwhile belongs to the
+ * tap. */
+static void tap_message(struct session *session, struct msg *out)
+{
+    struct session_tap_state *tap = &session->tap;
+    if (!tap->is_any && tap->event_next > 0 && tap->from_id >= tap->event_next) {
+        tap->is_any = true;
+        tap->received_id = tap->event_next - 1;
+    }
+    tap->window = tap_room(session);
+    tap->is_due = false;
+    out->type = MSG_TAP;
+    out->as.tap = (struct msg_tap){.from_id = tap->is_any ? tap->received_id + 1 : tap->from_id,
+                                   .window = tap->window};
+}
+
 bool watch_message(struct session *session, struct msg *out)
 {
     struct session_tap_state *tap = &session->tap;
     struct session_status_state *status = &session->status;
-    if (tap->is_due) {
-        out->type = MSG_TAP;
-        out->as.tap = (struct msg_tap){.from_id = tap->is_any ? tap->received_id + 1 : tap->from_id,
-                                       .window = TAP_WINDOW};
-        tap->is_due = false;
+    if (tap->is_due && tap_room(session) > 0) {
+        tap_message(session, out);
         return true;
     }
-    if (tap->is_taken_due) {
+    if (tap->is_taken_due && !tap->is_due) {
         out->type = MSG_TAP_TAKEN;
         out->as.tap_taken = (struct msg_tap_taken){.id = tap->taken_id};
         tap->is_taken_due = false;
@@ -150,6 +172,9 @@ void watch_rewind(struct session *session, bool is_other)
     if (is_other && session->tap.is_any) {
         session->tap.is_any = false;
         session->tap.from_id = 1; /* another broker counts from 1 again */
+        session->tap.foreign = session->tap.rows.count;
+        session->tap.untold = 0;
+        session->tap.is_taken_due = false;
     }
     session->status.is_due = session->status.is_on;
     if (session->status.is_on)

@@ -26,6 +26,7 @@ static uint64_t tokens[32];
 static uint64_t numbers[32];  /* of control messages */
 static uint64_t frames[32];   /* of data */
 static uint32_t topic_number; /* of the last TOPIC_OPENED */
+static uint64_t event_next;   /* as the last WELCOME said */
 static int64_t references;    /* on payloads */
 
 static void say(const char *format, ...)
@@ -61,6 +62,7 @@ static void say_msg(conn_id conn, const struct msg *msg)
         break;
     case MSG_WELCOME:
         tokens[conn] = msg->as.welcome.token;
+        event_next = msg->as.welcome.event_next;
         say("%u < welcome incarnation %u%s", conn, (unsigned)msg->as.welcome.incarnation,
             msg->as.welcome.is_resumed ? ", resumed" : "");
         break;
@@ -619,6 +621,20 @@ Test(core, resumes_a_session_where_it_was)
                             .as.position = {.sub = 1, .topic = a, .next_seq = 2}});
     attach(2, 12, tokens[2]);
     EXPECT("2 < attached\n2 < accepted 0 1\n12 < sub 1 payload 6 x1\n");
+}
+
+/* What happens between WELCOME and TAP is not missed by who asks for what comes from then on. */
+Test(core, tells_an_observer_where_now_begins)
+{
+    join(1);
+    struct msg observer = hello(3, 0);
+    observer.as.hello.role = 1;
+    observer.as.hello.party = SPAN_NONE;
+    message(3, observer);
+    uint64_t now = event_next;
+    join(2);
+    message(3, (struct msg){.type = MSG_TAP, .as.tap = {.from_id = now, .window = 1000}});
+    EXPECT("3 < party.joined bob/1 #0 x0\n");
 }
 
 /* The data channel is slow, and brings the ATTACH of a connection when there is another. */

@@ -5,6 +5,7 @@
 #include "tests/unit/session_driver.h"
 
 static struct driver d;
+static uint64_t event_next; /* for WELCOME */
 
 /* An observer's conversation is on the control channel alone. */
 static void observe(uint64_t broker)
@@ -15,6 +16,7 @@ static void observe(uint64_t broker)
     cr_assert_eq(hello.as.hello.token, 0);
     struct msg welcome = driver_welcome(&d, false);
     welcome.as.welcome.broker = broker;
+    welcome.as.welcome.event_next = event_next;
     driver_say(&d, &welcome);
     cr_assert_eq(session_state(d.session), SESSION_UP);
     cr_assert_eq(session_action(d.session), SESSION_NOTHING);
@@ -94,6 +96,86 @@ Test(session_watch, goes_on_with_the_next_event)
     driver_break_link(&d);
     observe(DRIVER_BROKER + 1); /* it counts from 1 again */
     cr_assert_eq(driver_expect(&d, MSG_TAP).as.tap.from_id, 1);
+    driver_fini(&d);
+}
+
+/* What happens while the first connection is lost, before any event came, is not missed. */
+Test(session_watch, begins_from_now_at_the_same_event_after_a_reconnect)
+{
+    event_next = 9;
+    up();
+    session_tap(d.session, UINT64_MAX);
+    cr_assert_eq(driver_expect(&d, MSG_TAP).as.tap.from_id, 9);
+    event_next = 12;
+    driver_break_link(&d);
+    observe(DRIVER_BROKER);
+    cr_assert_eq(driver_expect(&d, MSG_TAP).as.tap.from_id, 9);
+    event_next = 3;
+    driver_break_link(&d);
+    observe(DRIVER_BROKER + 1);
+    cr_assert_eq(driver_expect(&d, MSG_TAP).as.tap.from_id, 1);
+    driver_fini(&d);
+}
+
+Test(session_watch, begins_where_it_was_asked_to)
+{
+    for (uint64_t from_id = 0; from_id <= 10; from_id++) {
+        event_next = 9;
+        up();
+        session_tap(d.session, from_id);
+        cr_assert_eq(driver_expect(&d, MSG_TAP).as.tap.from_id, from_id < 9 ? from_id : 9);
+        driver_fini(&d);
+    }
+}
+
+/* Nobody takes, and the connection is lost again and again. */
+Test(session_watch, asks_for_no_more_events_than_it_has_room_for)
+{
+    up();
+    session_tap(d.session, 1);
+    uint64_t id = 0;
+    uint64_t window = driver_expect(&d, MSG_TAP).as.tap.window;
+    while (window > 0) {
+        for (uint64_t i = 0; i < window; i++)
+            happen(++id);
+        driver_break_link(&d);
+        observe(DRIVER_BROKER);
+        struct msg tap = driver_hear(&d);
+        cr_assert(tap.type == MSG_NONE || tap.as.tap.from_id == id + 1);
+        window = tap.type == MSG_NONE ? 0 : tap.as.tap.window;
+    }
+    cr_assert_eq(session_state(d.session), SESSION_UP);
+    cr_assert_leq(id, LIMIT_TAP_WINDOW);
+
+    /* It goes on as soon as there is room. */
+    struct msg event;
+    cr_assert(session_event_take(d.session, &event));
+    cr_assert(session_event_take(d.session, &event));
+    cr_assert_eq(driver_expect(&d, MSG_TAP).as.tap.window, 1);
+    cr_assert_eq(driver_expect(&d, MSG_TAP_TAKEN).as.tap_taken.id, 2);
+    driver_fini(&d);
+}
+
+/* Events of one broker are not taken from another. */
+Test(session_watch, tells_no_broker_what_another_has_sent)
+{
+    up();
+    session_tap(d.session, 1);
+    (void)driver_expect(&d, MSG_TAP);
+    for (uint64_t id = 1; id <= 300; id++)
+        happen(id);
+    struct msg event;
+    cr_assert(session_event_take(d.session, &event));
+    driver_break_link(&d);
+    observe(DRIVER_BROKER + 1);
+    cr_assert_eq(driver_expect(&d, MSG_TAP).as.tap.from_id, 1);
+    while (session_event_take(d.session, &event))
+        cr_assert_eq(driver_hear(&d).type, MSG_NONE);
+    happen(1);
+    cr_assert(session_event_take(d.session, &event));
+    d.now_ns += 1000 * DRIVER_MS;
+    (void)driver_expect(&d, MSG_BEAT);
+    cr_assert_eq(driver_expect(&d, MSG_TAP_TAKEN).as.tap_taken.id, 1);
     driver_fini(&d);
 }
 
