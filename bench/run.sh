@@ -34,7 +34,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ -n "$questions" ] || questions="throughput latency raise kill"
+[ -n "$questions" ] || questions="throughput latency raise kill journal"
 
 BENCH_COMMIT=$(git -C "$here" describe --always --dirty --exclude '*' 2>/dev/null || echo unknown)
 export BENCH_COMMIT
