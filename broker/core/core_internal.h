@@ -137,6 +137,7 @@ struct session {
     uint32_t incarnation;
     conn_id control; /* 0: closed */
     conn_id data;    /* 0: not attached */
+    uint32_t dial;   /* HELLO.dial of the last connection */
     bool is_ready;   /* READY came on this connection */
     bool is_suspect;
     int64_t heard_ns;  /* last sign of life, on the core's running clock */

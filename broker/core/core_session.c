@@ -202,6 +202,7 @@ static void session_init(struct core *core, struct session *session, struct job 
     session->beat_ns = (int64_t)hello->heartbeat_ms * MS_NS;
     session->lost_after_ns = (int64_t)hello->lost_after_ms * MS_NS;
     session->grace_ns = (int64_t)hello->grace_ms * MS_NS;
+    session->dial = (uint32_t)hello->dial;
     session->heard_ns = core_clock(core);
     list_init(&session->parked);
     list_init(&session->subs);
@@ -400,6 +401,11 @@ static void resume(struct core *core, conn_id conn, const struct msg_hello *hell
                "this incarnation is over: it was lost, failed or left");
         return;
     }
+    if (hello->dial > 0 && hello->dial <= session->dial) {
+        effects_drop(core->effects, conn); /* it came late: the client is on another by now */
+        return;
+    }
+    session->dial = (uint32_t)hello->dial;
     drop_conn(core, &session->control);
     drop_conn(core, &session->data);
     if (!id_map_put(&core->conns, conn, session->id)) {

@@ -102,12 +102,22 @@ static bool take_in(struct bus *bus, struct turn *turn, int64_t now_ns)
     return turn->control_count + turn->data_count > 0;
 }
 
+static void close_link(struct bus *bus)
+{
+    link_close_aside(bus->link);
+    link_disconnect(bus->link, LINK_CONTROL);
+    link_disconnect(bus->link, LINK_DATA);
+}
+
 static void connect_control(struct bus *bus, int64_t now_ns)
 {
     const char *endpoint = endpoints_next(&bus->endpoints);
     bus->turn->is_link_closed = false;
     session_dialled(bus->session, span_text(endpoint));
-    link_disconnect(bus->link, LINK_DATA);
+    if (session_keeps_link(bus->session))
+        link_put_aside(bus->link);
+    else
+        close_link(bus);
     enum link_err err = link_connect(bus->link, LINK_CONTROL, endpoint);
     if (err == LINK_ENDPOINT) {
         bus->endpoints.notes[bus->endpoints.at] = ENDPOINT_UNFIT;
@@ -123,6 +133,7 @@ static void connect_control(struct bus *bus, int64_t now_ns)
 static void connect_data(struct bus *bus, int64_t now_ns)
 {
     char endpoint[LIMIT_ENDPOINT_BYTES + 1];
+    link_close_aside(bus->link); /* the broker has us here, and heeds nothing else any more */
     bool is_resolved =
         link_endpoint_resolve(bus->endpoints.text[bus->endpoints.at],
                               session_data_endpoint(bus->session), endpoint, sizeof endpoint);
@@ -140,8 +151,7 @@ static bool act(struct bus *bus, int64_t now_ns)
         case SESSION_CONNECT_CONTROL: connect_control(bus, now_ns); break;
         case SESSION_CONNECT_DATA: connect_data(bus, now_ns); break;
         case SESSION_DISCONNECT:
-            link_disconnect(bus->link, LINK_CONTROL);
-            link_disconnect(bus->link, LINK_DATA);
+            close_link(bus);
             bus->is_disconnected = true;
             pthread_cond_broadcast(&bus->news);
             break;

@@ -17,6 +17,7 @@
 struct link;
 
 enum link_lane { LINK_CONTROL = 0, LINK_DATA = 1, LINK_LANE_COUNT = 2 };
+enum { LINK_ASIDE_MAX = 4 };
 
 enum link_err {
     LINK_OK = 0,
@@ -34,6 +35,10 @@ void link_close(struct link **link, int64_t linger_ms);
  * nobody knows whether it is there. */
 enum link_err link_connect(struct link *link, enum link_lane lane, const char *endpoint);
 void link_disconnect(struct link *link, enum link_lane lane);
+/* Puts what both lanes have aside: it stays open, is neither read nor written any more, and sends
+ * what it was given.  Of more than LINK_ASIDE_MAX the oldest are closed. */
+void link_put_aside(struct link *link);
+void link_close_aside(struct link *link);
 
 /* Sends one part; never waits.  LINK_AGAIN: nothing was sent. */
 enum link_err link_send(struct link *link, enum link_lane lane, struct span part);

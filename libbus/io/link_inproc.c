@@ -53,7 +53,8 @@ struct inproc {
 struct link {
     int wake_fd;
     struct conn *conns[LINK_LANE_COUNT];
-    bool is_closed[LINK_LANE_COUNT]; /* to be told by link_wait() */
+    struct conn *aside[LINK_ASIDE_MAX][LINK_LANE_COUNT]; /* the newest first */
+    bool is_closed[LINK_LANE_COUNT];                     /* to be told by link_wait() */
     bool wants_room;
 };
 
@@ -130,24 +131,24 @@ static void conn_sever(struct conn *conn)
 {
     list_remove(&conn->link);
     conn->server = NULL;
-    if (conn->owner != NULL) {
+    if (conn->owner == NULL) {
+        conn_free(conn);
+    } else if (conn->owner->conns[conn->lane] == conn) { /* not put aside */
         conn->owner->is_closed[conn->lane] = true;
         wake(conn->owner->wake_fd);
-    } else {
-        conn_free(conn);
     }
 }
 
-static void conn_let_go(struct link *link, enum link_lane lane)
+static void conn_let_go(struct conn **at)
 {
-    struct conn *conn = link->conns[lane];
-    link->conns[lane] = NULL;
-    link->is_closed[lane] = false;
+    struct conn *conn = *at;
+    *at = NULL;
     if (conn == NULL)
         return;
     conn->owner = NULL;
     if (conn->server != NULL) {
-        (void)post(&conn->server->inbox, NULL, NULL, conn->id, lane); /* else silence will tell */
+        /* If it cannot be told, silence will tell. */
+        (void)post(&conn->server->inbox, NULL, NULL, conn->id, conn->lane);
         wake(conn->server->wake_fd);
     }
     conn_free(conn);
@@ -178,6 +179,7 @@ void link_close(struct link **link, int64_t linger_ms)
         return;
     link_disconnect(closing, LINK_CONTROL);
     link_disconnect(closing, LINK_DATA);
+    link_close_aside(closing);
     close(closing->wake_fd);
     free(closing);
 }
@@ -191,7 +193,7 @@ enum link_err link_connect(struct link *link, enum link_lane lane, const char *e
     if (conn == NULL)
         return LINK_RESOURCES;
     pthread_mutex_lock(&lock);
-    conn_let_go(link, lane);
+    conn_let_go(&link->conns[lane]);
     conn->owner = link;
     conn->lane = lane;
     list_init(&conn->link);
@@ -210,7 +212,30 @@ enum link_err link_connect(struct link *link, enum link_lane lane, const char *e
 void link_disconnect(struct link *link, enum link_lane lane)
 {
     pthread_mutex_lock(&lock);
-    conn_let_go(link, lane);
+    conn_let_go(&link->conns[lane]);
+    link->is_closed[lane] = false;
+    pthread_mutex_unlock(&lock);
+}
+
+void link_put_aside(struct link *link)
+{
+    pthread_mutex_lock(&lock);
+    for (int lane = 0; lane < LINK_LANE_COUNT; lane++) {
+        conn_let_go(&link->aside[LINK_ASIDE_MAX - 1][lane]);
+        for (int i = LINK_ASIDE_MAX - 1; i > 0; i--)
+            link->aside[i][lane] = link->aside[i - 1][lane];
+        link->aside[0][lane] = link->conns[lane];
+        link->conns[lane] = NULL;
+        link->is_closed[lane] = false;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void link_close_aside(struct link *link)
+{
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < LINK_ASIDE_MAX * LINK_LANE_COUNT; i++)
+        conn_let_go(&link->aside[i / LINK_LANE_COUNT][i % LINK_LANE_COUNT]);
     pthread_mutex_unlock(&lock);
 }
 

@@ -53,6 +53,7 @@ struct link {
     int wake_fd;
     uint64_t opened; /* connections so far: names of monitors */
     struct connection connections[LINK_LANE_COUNT];
+    struct connection aside[LINK_ASIDE_MAX][LINK_LANE_COUNT]; /* the newest first */
 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -123,6 +124,7 @@ void link_close(struct link **link, int64_t linger_ms)
     int bounded_ms = linger_ms < 0 ? 0 : linger_ms > INT32_MAX ? INT32_MAX : (int)linger_ms;
     for (int i = 0; i < LINK_LANE_COUNT; i++)
         disconnect(&old->connections[i], bounded_ms);
+    link_close_aside(old);
     while (old->context != NULL && zmq_ctx_term(old->context) != 0 && errno == EINTR)
         continue;
     if (old->wake_fd >= 0)
@@ -192,6 +194,21 @@ enum link_err link_connect(struct link *link, enum link_lane lane, const char *e
 void link_disconnect(struct link *link, enum link_lane lane)
 {
     disconnect(&link->connections[lane], 0);
+}
+
+void link_put_aside(struct link *link)
+{
+    for (int i = 0; i < LINK_LANE_COUNT; i++)
+        disconnect(&link->aside[LINK_ASIDE_MAX - 1][i], 0);
+    memmove(&link->aside[1], &link->aside[0], sizeof link->aside - sizeof link->aside[0]);
+    memcpy(link->aside[0], link->connections, sizeof link->connections);
+    memset(link->connections, 0, sizeof link->connections);
+}
+
+void link_close_aside(struct link *link)
+{
+    for (int i = 0; i < LINK_ASIDE_MAX * LINK_LANE_COUNT; i++)
+        disconnect(&link->aside[i / LINK_LANE_COUNT][i % LINK_LANE_COUNT], 0);
 }
 
 /* ---- sending and receiving ------------------------------------------------------------------- */

@@ -273,6 +273,7 @@ void session_dial(struct session *session)
     session->is_hello_due = true;
     session->stage_bytes = 0;
     session->action = SESSION_CONNECT_CONTROL;
+    session->dials += 1;
     session->attempt_ns = session->now_ns;
     session->heard_ns = session->now_ns;
     session->step_ns = later(session->now_ns, greet_ns(session));
@@ -321,6 +322,13 @@ enum session_action session_action(struct session *session)
     enum session_action action = session->action;
     session->action = SESSION_NOTHING;
     return action;
+}
+
+/* We may be wrong about a link: it may be slow, or we are.  The broker would take its closing for
+ * ours, and begin to count our grace before it has seen us on the next one. */
+bool session_keeps_link(const struct session *session)
+{
+    return session->token != 0 && !session->is_bye_said;
 }
 
 const char *session_data_endpoint(const struct session *session)

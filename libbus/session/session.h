@@ -77,14 +77,18 @@ void session_data_in(struct session *session, int64_t now_ns, struct span head,
 
 enum session_action {
     SESSION_NOTHING,
-    SESSION_CONNECT_CONTROL, /* a fresh control connection, data disconnected; with the next of
-                                the endpoints, if there are several */
+    SESSION_CONNECT_CONTROL, /* a fresh control connection, to the next of the endpoints if there
+                                are several; what stood before is closed, but for
+                                session_keeps_link() */
     SESSION_CONNECT_DATA,    /* a fresh data connection to session_data_endpoint() */
     SESSION_DISCONNECT,      /* both; the session is over and everything was sent */
 };
 /* What to do with the link now; each is given once. */
 enum session_action session_action(struct session *session);
 const char *session_data_endpoint(const struct session *session);
+/* With SESSION_CONNECT_CONTROL: whether what stood before is put aside, open and unread, until the
+ * next SESSION_CONNECT_DATA or SESSION_DISCONNECT. */
+bool session_keeps_link(const struct session *session);
 /* Where SESSION_CONNECT_CONTROL was carried out to, which the error of a lost or stopped broker
  * names: UTF-8, at most LIMIT_ENDPOINT_BYTES. */
 void session_dialled(struct session *session, struct span endpoint);

@@ -107,6 +107,7 @@ struct session {
     bool is_attach_due;
     bool is_ready_due;
     uint32_t position_at; /* the stream whose POSITION was told last */
+    uint32_t dials;       /* connections begun */
     int64_t attempt_ns;   /* when this connection was begun */
     int64_t backoff_ns;
     int64_t retry_ns;      /* WAIT: when to try again */

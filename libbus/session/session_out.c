@@ -31,6 +31,7 @@ static void hello_message(struct session *session, struct msg *out)
         .pid = options->pid,
         .broker = session->token != 0 ? session->broker : 0,
         .refusal_number = session->token != 0 ? session->refusal_number : 0,
+        .dial = session->dials,
     };
     session->is_hello_due = false;
     session->is_hello_sent = true;

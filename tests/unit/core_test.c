@@ -623,6 +623,25 @@ Test(core, resumes_a_session_where_it_was)
     EXPECT("2 < attached\n2 < accepted 0 1\n12 < sub 1 payload 6 x1\n");
 }
 
+/* Of several connections that its client made, the newest counts, not the last to be heard of. */
+Test(core, resumes_on_the_newest_connection)
+{
+    struct msg again = hello(2, 0);
+    again.as.hello.dial = 1;
+    message(2, again);
+    again.as.hello.token = tokens[2];
+    again.as.hello.dial = 3;
+    forget();
+    message(22, again);
+    EXPECT("2 dropped\n22 < welcome incarnation 1, resumed\n");
+    for (again.as.hello.dial = 1; again.as.hello.dial <= 3; again.as.hello.dial++) {
+        message(12, again);
+        EXPECT("12 dropped\n");
+    }
+    message(12, again);
+    EXPECT("22 dropped\n12 < welcome incarnation 1, resumed\n");
+}
+
 /* What happens between WELCOME and TAP is not missed by who asks for what comes from then on. */
 Test(core, tells_an_observer_where_now_begins)
 {

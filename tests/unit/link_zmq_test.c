@@ -5,6 +5,7 @@
 #include "libbus/base/limits.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -263,6 +264,48 @@ Test(link_zmq, does_not_send_later_what_was_said_to_a_closed_connection)
     expect_at_router(LINK_CONTROL, "new", routing);
     link_disconnect(subject, LINK_CONTROL);
     cr_expect_eq(link_send(subject, LINK_CONTROL, span_text("x")), LINK_DOWN);
+}
+
+/* Whether the router knows the connection still. */
+static bool is_known(const uint8_t routing[5])
+{
+    return zmq_send(routers[LINK_CONTROL], routing, 5, ZMQ_SNDMORE | ZMQ_DONTWAIT) == 5 &&
+           zmq_send(routers[LINK_CONTROL], "x", 1, ZMQ_DONTWAIT) == 1;
+}
+
+static void expect_unknown_soon(const uint8_t routing[5])
+{
+    while (is_known(routing)) /* bounded by the suite's time */
+        link_wait(subject, 1, no_room, closed);
+    cr_expect_eq(errno, EHOSTUNREACH);
+}
+
+Test(link_zmq, keeps_what_is_put_aside_open_and_unread)
+{
+    uint8_t routings[2 + LINK_ASIDE_MAX][5];
+    struct buffer *head = NULL;
+    struct buffer *part = NULL;
+    int on = 1;
+    zmq_setsockopt(routers[LINK_CONTROL], ZMQ_ROUTER_MANDATORY, &on, sizeof on);
+    for (int i = 0; i < 2 + LINK_ASIDE_MAX; i++) {
+        link_put_aside(subject);
+        cr_expect_eq(link_send(subject, LINK_CONTROL, span_text("x")), LINK_DOWN);
+        cr_assert_eq(link_connect(subject, LINK_CONTROL, endpoints[LINK_CONTROL]), LINK_OK);
+        send_soon(LINK_CONTROL, "hello");
+        expect_at_router(LINK_CONTROL, "hello", routings[i]);
+    }
+    expect_unknown_soon(routings[0]); /* one too many */
+    for (int i = 1; i < 2 + LINK_ASIDE_MAX; i++)
+        cr_expect(is_known(routings[i]), "%d", i);
+
+    /* What comes is what comes on the newest. */
+    receive_soon(LINK_CONTROL, &head, &part);
+    buffer_unref(&part);
+    cr_expect_eq(link_receive(subject, LINK_CONTROL, &head, &part), LINK_AGAIN);
+    link_close_aside(subject);
+    for (int i = 1; i <= LINK_ASIDE_MAX; i++)
+        expect_unknown_soon(routings[i]);
+    cr_expect(is_known(routings[1 + LINK_ASIDE_MAX]));
 }
 
 Test(link_zmq, refuses_what_is_no_endpoint)

@@ -265,6 +265,32 @@ Test(session, asks_a_broker_again_after_it_stood_still_itself)
     driver_fini(&d);
 }
 
+/* The broker is not to take the closing of a slow link for that of the party. */
+Test(session, keeps_a_link_that_it_gives_up_until_it_is_welcome_on_another)
+{
+    driver_init(&d);
+    cr_assert_not(session_keeps_link(d.session), "the broker may take it for another party");
+    driver_greet(&d, false);
+    cr_assert(session_keeps_link(d.session));
+    driver_break_link(&d);
+    cr_assert(session_keeps_link(d.session));
+    driver_greet(&d, true);
+    driver_say(&d, &(struct msg){.type = MSG_BYE});
+    cr_assert_not(session_keeps_link(d.session), "the broker waits for us to go");
+    driver_fini(&d);
+}
+
+Test(session, counts_its_connections_for_the_broker)
+{
+    driver_init(&d);
+    for (uint64_t dial = 1; dial <= 3; dial++) {
+        cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
+        cr_assert_eq(driver_expect(&d, MSG_HELLO).as.hello.dial, dial);
+        driver_break_link(&d);
+    }
+    driver_fini(&d);
+}
+
 Test(session, treats_bye_as_a_closed_connection)
 {
     driver_up(&d);
