@@ -23,7 +23,6 @@
 
 enum {
     FETCH_FRAMES = 512,      /* taken with one lock */
-    FETCH_RUN = 64,          /* ... at once */
     FETCH_BYTES = 64 * 1024, /* ... and no more once they have so many bytes */
     CHUNK_FIRST = 16,        /* messages allocated together at first; then as many again */
 };
@@ -574,15 +573,25 @@ static void fill(struct bus_msg *msg, const struct session_item *item, const cha
     msg->delivery = item->delivery;
 }
 
-/* Turns items of one topic into messages at *end; where the next one goes. */
-static struct bus_msg **fill_all(struct bus_sub *sub, struct bus_msg **end,
-                                 const struct session_item *items, uint32_t count)
+/* How many messages an item makes: one for each value, one for all that is missing. */
+static uint32_t msgs_of(const struct session_item *item)
 {
-    const char *topic = name_of(sub, items[0].topic);
+    return item->kind == SESSION_ITEM_VALUE ? (uint32_t)item->count : 1;
+}
+
+/* Turns an item into messages at *end; where the next one goes. */
+static struct bus_msg **fill_all(struct bus_sub *sub, struct bus_msg **end,
+                                 struct session_item *item)
+{
+    const char *topic = name_of(sub, item->topic);
+    size_t stride = frame_padded(item->value.bytes);
+    uint32_t count = msgs_of(item);
     for (uint32_t i = 0; i < count; i++) {
         struct bus_msg *msg = sub->pool;
         sub->pool = msg->next;
-        fill(msg, &items[i], topic);
+        fill(msg, item, topic);
+        item->seq += 1;
+        item->value.data = (const char *)item->value.data + stride;
         *end = msg;
         end = &msg->next;
     }
@@ -594,22 +603,22 @@ static struct bus_msg **fill_all(struct bus_sub *sub, struct bus_msg **end,
 static enum wire_code fetch(struct bus_sub *sub, uint32_t *out_count, struct buffer **out_error)
 {
     struct session *session = sub->bus->session;
-    struct session_item items[FETCH_RUN];
+    struct session_item item;
     enum wire_code code = CODE_OK;
     struct bus_msg *first = NULL;
     struct bus_msg **end = &first;
     uint32_t count = 0;
     size_t bytes = 0;
     while (count < FETCH_FRAMES && bytes < FETCH_BYTES && sub->pool != NULL && name_reserve(sub)) {
-        uint32_t room = sub->pool_count < FETCH_RUN ? sub->pool_count : FETCH_RUN;
-        uint32_t taken = 0;
-        code = session_sub_take_run(session, sub->number, items, room, FETCH_BYTES - bytes, &taken,
-                                    out_error);
+        uint32_t room = FETCH_FRAMES - count;
+        code =
+            session_sub_take_run(session, sub->number,
+                                 sub->pool_count < room ? sub->pool_count : room, &item, out_error);
         if (code != CODE_OK)
             break;
-        end = fill_all(sub, end, items, taken);
-        bytes += taken * (items[0].value.bytes + FRAME_HEADER_BYTES);
-        count += taken;
+        count += msgs_of(&item);
+        bytes += msgs_of(&item) * item.value.bytes + FRAME_HEADER_BYTES;
+        end = fill_all(sub, end, &item);
     }
     atomic_fetch_add_explicit(&sub->refs, count, memory_order_relaxed);
     atomic_store_explicit(&sub->ready, first, memory_order_relaxed);

@@ -23,13 +23,16 @@ void ack_prefix_fini(struct ack_prefix *prefix, struct memory *memory)
     *prefix = (struct ack_prefix){0};
 }
 
-bool ack_prefix_reserve(struct ack_prefix *prefix, struct memory *memory)
+bool ack_prefix_reserve(struct ack_prefix *prefix, struct memory *memory, uint32_t count)
 {
-    if (prefix->count < prefix->room || prefix->is_stopped)
+    if (prefix->room - prefix->count >= count || prefix->is_stopped)
         return true;
-    if (prefix->room > UINT32_MAX / 2)
-        return false;
-    uint32_t room = prefix->room > 0 ? prefix->room * 2 : RING_ROOM_MIN;
+    uint32_t room = prefix->room > 0 ? prefix->room : RING_ROOM_MIN;
+    while (room - prefix->count < count) {
+        if (room > UINT32_MAX / 2)
+            return false;
+        room *= 2;
+    }
     uint64_t *seqs = memory_take(memory, room * sizeof *seqs);
     if (seqs == NULL)
         return false;
@@ -42,17 +45,19 @@ bool ack_prefix_reserve(struct ack_prefix *prefix, struct memory *memory)
     return true;
 }
 
-void ack_prefix_hand(struct ack_prefix *prefix, uint64_t seq)
+void ack_prefix_hand(struct ack_prefix *prefix, uint64_t first_seq, uint32_t count)
 {
-    must(seq <= ACK_PREFIX_SEQ_MAX && seq >= prefix->handed_end);
-    prefix->handed_end = seq + 1;
+    must(count > 0 && first_seq >= prefix->handed_end);
+    must(first_seq <= ACK_PREFIX_SEQ_MAX - (count - 1));
+    prefix->handed_end = first_seq + count;
     if (prefix->is_stopped)
         return;
-    must(prefix->count < prefix->room);
+    must(prefix->room - prefix->count >= count);
     if (prefix->count == 0)
-        prefix->next_seq = seq;
-    prefix->count += 1;
-    *at(prefix, prefix->count - 1) = seq;
+        prefix->next_seq = first_seq;
+    prefix->count += count;
+    for (uint32_t i = 0; i < count; i++)
+        *at(prefix, prefix->count - count + i) = first_seq + i;
 }
 
 static bool find(const struct ack_prefix *prefix, uint64_t seq, uint32_t *out_index)

@@ -27,10 +27,10 @@ struct ack_prefix {
 };
 
 void ack_prefix_fini(struct ack_prefix *prefix, struct memory *memory);
-/* Makes room for one more; false: no memory. */
-bool ack_prefix_reserve(struct ack_prefix *prefix, struct memory *memory);
-/* seq is handed out: above all before; room was reserved. */
-void ack_prefix_hand(struct ack_prefix *prefix, uint64_t seq);
+/* Makes room for so many more; false: no memory. */
+bool ack_prefix_reserve(struct ack_prefix *prefix, struct memory *memory, uint32_t count);
+/* count slots from first_seq on are handed out: above all before; room was reserved. */
+void ack_prefix_hand(struct ack_prefix *prefix, uint64_t first_seq, uint32_t count);
 /* true: next_seq moved.  A slot that is not out is a no-op. */
 bool ack_prefix_ack(struct ack_prefix *prefix, uint64_t seq);
 /* The same for count slots from first_seq on; what is acknowledged in the order in which it was

@@ -124,18 +124,12 @@ static enum wire_code stream_open(struct inbox *inbox, struct inbox_sub *sub, ui
 
 /* ---- one frame ------------------------------------------------------------------------------- */
 
-/* The bytes of the next value with what stands before it and is not counted yet. */
-static uint64_t first_bytes(const struct frame *frame)
-{
-    return frame->frame_bytes - frame->more * frame_padded(frame->value.bytes);
-}
-
 static void make_ready(struct inbox_sub *sub, struct inbox_stream *stream,
                        const struct frame *frame, enum session_item_kind kind)
 {
     sub->is_ready = true;
     sub->ready_stream = stream;
-    sub->ready_bytes = first_bytes(frame);
+    sub->ready_bytes = frame_total(frame->value.bytes);
     sub->ready = (struct session_item){
         .kind = kind,
         .buffer = batch_at(sub, 0)->part,
@@ -197,11 +191,36 @@ static enum wire_code chunk_in(struct inbox *inbox, struct inbox_sub *sub,
     return CODE_OK;
 }
 
+static void count_taken(const struct inbox *inbox, struct inbox_sub *sub, uint64_t bytes)
+{
+    if (batch_at(sub, 0)->connection == inbox->connection)
+        sub->taken += bytes;
+}
+
+/* The values that were not received before. */
+static void values_in(const struct inbox *inbox, struct inbox_sub *sub, struct inbox_stream *stream,
+                      const struct frame *frame)
+{
+    uint64_t end_seq = frame->seq + frame_count(frame);
+    uint64_t had = 0;
+    make_ready(sub, stream, frame, SESSION_ITEM_VALUE);
+    if (stream->is_started && frame->seq < stream->next_seq)
+        had = stream->next_seq - frame->seq;
+    sub->ready.seq += had;
+    sub->ready.count = end_seq - sub->ready.seq;
+    if (had > 0) {
+        size_t stride = frame_padded(frame->value.bytes);
+        sub->ready.value.data = (const char *)frame->value.data + had * stride;
+        count_taken(inbox, sub, FRAME_HEADER_BYTES + had * stride);
+        sub->ready_bytes = stride;
+    }
+    stream->next_seq = end_seq;
+}
+
 static enum wire_code frame_in(struct inbox *inbox, struct inbox_sub *sub,
                                const struct frame *frame)
 {
     static const enum session_item_kind kinds[FRAME_KIND_COUNT] = {
-        [FRAME_VALUE] = SESSION_ITEM_VALUE,
         [FRAME_COMMIT] = SESSION_ITEM_VALUE,
         [FRAME_ERROR] = SESSION_ITEM_ERROR,
         [FRAME_END] = SESSION_ITEM_END,
@@ -221,16 +240,20 @@ static enum wire_code frame_in(struct inbox *inbox, struct inbox_sub *sub,
     }
     if (kind == FRAME_GAP)
         return gap_in(sub, stream, frame);
-    if (stream->is_started && frame->seq < stream->next_seq)
+    if (stream->is_started && frame->seq + frame->more < stream->next_seq)
         return CODE_OK;
     if (kind == FRAME_CHUNK)
         return chunk_in(inbox, sub, stream, frame);
-    make_ready(sub, stream, frame, kinds[kind]);
+    if (kind == FRAME_VALUE) {
+        values_in(inbox, sub, stream, frame);
+    } else {
+        make_ready(sub, stream, frame, kinds[kind]);
+        stream->next_seq = frame->seq + 1;
+    }
     if (stream->assembly.value != NULL)
         assembly_drop(&stream->assembly);
     stream->is_party = kind == FRAME_END;
     stream->is_started = true;
-    stream->next_seq = frame->seq + 1;
     return CODE_OK;
 }
 
@@ -253,36 +276,6 @@ static bool ring_reserve(struct inbox *inbox, struct inbox_sub *sub)
     return true;
 }
 
-static void count_taken(const struct inbox *inbox, struct inbox_sub *sub, uint64_t bytes)
-{
-    if (batch_at(sub, 0)->connection == inbox->connection)
-        sub->taken += bytes;
-}
-
-/* The next frame of the first batch, or what is left of it. */
-static enum wire_err peek_frame(struct inbox_sub *sub)
-{
-    if (sub->is_frame_left)
-        return WIRE_OK;
-    enum wire_err err = batch_reader_next(&sub->reader, &sub->frame);
-    sub->is_frame_left = err == WIRE_OK;
-    return err;
-}
-
-/* Its first value is taken in. */
-static void pass_frame(struct inbox_sub *sub)
-{
-    struct frame *frame = &sub->frame;
-    size_t stride = frame_padded(frame->value.bytes);
-    sub->is_frame_left = frame->more > 0;
-    if (frame->more == 0)
-        return;
-    frame->frame_bytes = frame->more * stride; /* the header is counted */
-    frame->more -= 1;
-    frame->seq += 1;
-    frame->value.data = (const char *)frame->value.data + stride;
-}
-
 static void pop(struct inbox_sub *sub)
 {
     buffer_unref(&batch_at(sub, 0)->part);
@@ -298,20 +291,22 @@ enum wire_code inbox_look(struct inbox *inbox, struct inbox_sub *sub)
             batch_reader_init(&sub->reader, buffer_span(batch_at(sub, 0)->part)) != WIRE_OK)
             return CODE_EPROTO;
         sub->is_reading = true;
-        enum wire_err err = peek_frame(sub);
+        struct batch_reader before = sub->reader;
+        struct frame frame;
+        enum wire_err err = batch_reader_next(&sub->reader, &frame);
         if (err == WIRE_EMPTY) {
             pop(sub);
             continue;
         }
         if (err != WIRE_OK)
             return CODE_EPROTO;
-        uint64_t bytes = first_bytes(&sub->frame);
-        enum wire_code code = frame_in(inbox, sub, &sub->frame);
-        if (code != CODE_OK) /* the same frame again, when there is memory */
+        enum wire_code code = frame_in(inbox, sub, &frame);
+        if (code != CODE_OK) { /* the same frame again, when there is memory */
+            sub->reader = before;
             return code == CODE_EFULL ? CODE_EPROTO : code;
-        pass_frame(sub);
+        }
         if (!sub->is_ready)
-            count_taken(inbox, sub, bytes);
+            count_taken(inbox, sub, frame.frame_bytes);
     }
     return CODE_OK;
 }
@@ -334,54 +329,45 @@ enum wire_code inbox_receive(struct inbox *inbox, struct inbox_sub *sub, struct 
     return CODE_OK;
 }
 
-enum wire_code inbox_take(struct inbox *inbox, struct inbox_sub *sub, struct session_item *out,
-                          enum wire_code *out_look)
+/* Moves the ready item behind its first so many values; false: there are no more. */
+static bool pass_values(struct session_item *ready, uint32_t count)
+{
+    if (ready->kind != SESSION_ITEM_VALUE || ready->count == count)
+        return false;
+    ready->count -= count;
+    ready->seq += count;
+    ready->value.data = (const char *)ready->value.data + count * frame_padded(ready->value.bytes);
+    return true;
+}
+
+enum wire_code inbox_take(struct inbox *inbox, struct inbox_sub *sub, uint32_t values_max,
+                          struct session_item *out, enum wire_code *out_look)
 {
     *out_look = CODE_OK;
     if (!sub->is_ready)
         return CODE_ETIMEDOUT;
     struct inbox_stream *stream = sub->ready_stream;
-    if (!ack_prefix_reserve(&stream->acks, inbox->memory))
+    uint32_t count = 1; /* of a gap the last alone is handed out */
+    if (sub->ready.kind == SESSION_ITEM_VALUE)
+        count = sub->ready.count < values_max ? (uint32_t)sub->ready.count : values_max;
+    if (!ack_prefix_reserve(&stream->acks, inbox->memory, count))
         return CODE_ENOMEM;
+    size_t stride = frame_padded(sub->ready.value.bytes);
     *out = sub->ready;
+    if (out->kind == SESSION_ITEM_VALUE)
+        out->count = count;
     if (sub->ready_value != NULL)
         sub->ready_value = NULL;
     else if (out->value.bytes > 0)
-        out->buffer = buffer_ref(out->buffer);
+        buffer_ref_many(out->buffer, count);
     else
         out->buffer = NULL;
-    ack_prefix_hand(&stream->acks, out->seq + out->count - 1);
-    count_taken(inbox, sub, sub->ready_bytes);
-    sub->is_ready = false;
-    *out_look = inbox_look(inbox, sub);
-    return CODE_OK;
-}
-
-uint32_t inbox_take_more(struct inbox *inbox, struct inbox_sub *sub,
-                         const struct session_item *item, struct session_item *out, uint32_t room,
-                         uint64_t bytes)
-{
-    struct session_item *ready = &sub->ready;
-    bool is_in_run = sub->is_ready && ready->kind == SESSION_ITEM_VALUE && ready->value.bytes > 0 &&
-                     sub->ready_value == NULL && item->kind == SESSION_ITEM_VALUE &&
-                     ready->topic == item->topic && ready->value.bytes == item->value.bytes;
-    uint64_t stride = frame_padded(ready->value.bytes);
-    uint32_t count = 0;
-    while (is_in_run && count < room && sub->is_frame_left && count * stride < bytes &&
-           ack_prefix_reserve(&sub->ready_stream->acks, inbox->memory)) {
-        out[count++] = *ready;
-        ack_prefix_hand(&sub->ready_stream->acks, ready->seq);
-        ready->seq = sub->frame.seq; /* what frame_in() would make of it */
-        ready->value.data = sub->frame.value.data;
-        pass_frame(sub);
-    }
-    if (count == 0)
-        return 0;
-    sub->ready_stream->next_seq = ready->seq + 1;
-    buffer_ref_many(ready->buffer, count);
+    ack_prefix_hand(&stream->acks, out->seq + out->count - count, count);
     count_taken(inbox, sub, sub->ready_bytes + (count - 1) * stride);
     sub->ready_bytes = stride;
-    return count;
+    sub->is_ready = pass_values(&sub->ready, count);
+    *out_look = inbox_look(inbox, sub);
+    return CODE_OK;
 }
 
 /* ---- a new connection ------------------------------------------------------------------------ */
@@ -428,11 +414,6 @@ static enum wire_code position_batch(struct inbox *inbox, struct inbox_sub *sub,
         return CODE_EPROTO;
     struct frame frame;
     enum wire_err err;
-    if (is_under_way && sub->is_frame_left) {
-        enum wire_code code = position_frame(inbox, sub, &sub->frame);
-        if (code != CODE_OK)
-            return code;
-    }
     while ((err = batch_reader_next(&reader, &frame)) == WIRE_OK) {
         enum wire_code code = position_frame(inbox, sub, &frame);
         if (code != CODE_OK)

@@ -67,14 +67,12 @@ struct inbox_sub {
     uint32_t head;
     uint32_t count;
     struct batch_reader reader; /* of the first batch, if is_reading */
-    struct frame frame;         /* read of it; its first value is the next to be taken in */
-    bool is_frame_left;         /* frame has something that is not taken in */
     bool is_reading;
     bool is_ready;
     struct session_item ready; /* its buffer is the first batch's, or a reference: ready_value */
     struct buffer *ready_value;
     struct inbox_stream *ready_stream;
-    uint64_t ready_bytes;  /* of its frame */
+    uint64_t ready_bytes;  /* of its (first) value, with what stands before it */
     struct id_map streams; /* topic to inbox_stream.id */
     struct inbox_stream *recent;
     uint64_t received; /* bytes of frames on this data connection */
@@ -117,15 +115,10 @@ struct inbox_stream *inbox_stream_find(const struct inbox *inbox, const struct i
 enum wire_code inbox_receive(struct inbox *inbox, struct inbox_sub *sub, struct buffer **part);
 /* Looks up the next item if none is ready; still none ready with CODE_OK: there is none. */
 enum wire_code inbox_look(struct inbox *inbox, struct inbox_sub *sub);
-/* Hands the ready item out (CODE_ETIMEDOUT: none), then looks up the next.  out_look: what that
- * gave. */
-enum wire_code inbox_take(struct inbox *inbox, struct inbox_sub *sub, struct session_item *out,
-                          enum wire_code *out_look);
-/* Values of the topic and size of item, which was taken last, as far as they lie ready and room and
- * bytes go: the number of items.  None is no news: inbox_take() goes on. */
-uint32_t inbox_take_more(struct inbox *inbox, struct inbox_sub *sub,
-                         const struct session_item *item, struct session_item *out, uint32_t room,
-                         uint64_t bytes);
+/* Hands the ready item out (CODE_ETIMEDOUT: none), or values_max of its values, then looks up the
+ * next.  out_look: what that gave. */
+enum wire_code inbox_take(struct inbox *inbox, struct inbox_sub *sub, uint32_t values_max,
+                          struct session_item *out, enum wire_code *out_look);
 /* Works out the POSITION of every stream, over what lies here unread too. */
 enum wire_code inbox_positions(struct inbox *inbox);
 /* A new data connection: its count of bytes begins at 0. */

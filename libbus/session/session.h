@@ -205,7 +205,9 @@ int64_t session_broker_ns(const struct session *session, int64_t now_ns, uint64_
 enum wire_code session_await(struct session *session, struct span topic, uint64_t seq,
                              bool is_value_wanted, uint64_t *out_want);
 
-/* What a receiver is given.  buffer is a reference of its own; value lies in it. */
+/* What a receiver is given: an outcome, or values of one size for slots that follow each other,
+ * each frame_padded() behind the one before.  They lie in buffer, of which count references are the
+ * receiver's. */
 enum session_item_kind {
     SESSION_ITEM_VALUE,
     SESSION_ITEM_ERROR, /* value: an encoded error */
@@ -215,10 +217,10 @@ enum session_item_kind {
 struct session_item {
     enum session_item_kind kind;
     struct buffer *buffer; /* may be NULL if value is empty */
-    struct span value;     /* aligned to 8 */
+    struct span value;     /* the first; aligned to 8 */
     uint32_t topic;        /* the broker's number, for session_topic_name() */
     uint64_t seq;
-    uint64_t count; /* GAP */
+    uint64_t count; /* values, or what is missing */
     uint8_t delivery;
     int64_t stamp_ns;
     uint32_t batch; /* counts data connections: on which one it came */
@@ -246,11 +248,9 @@ void session_unsubscribe(struct session *session, uint32_t sub, bool is_drop);
  * subscription was refused (out_error); the end's code once all that is here was taken. */
 enum wire_code session_sub_take(struct session *session, uint32_t sub, struct session_item *out,
                                 struct buffer **out_error);
-/* The same for up to room items, with more than one only where values of one size follow each
- * other, and those not beyond so many bytes. */
-enum wire_code session_sub_take_run(struct session *session, uint32_t sub, struct session_item *out,
-                                    uint32_t room, uint64_t bytes, uint32_t *out_count,
-                                    struct buffer **out_error);
+/* The same, but as many as values_max values at once, as far as they came together. */
+enum wire_code session_sub_take_run(struct session *session, uint32_t sub, uint32_t values_max,
+                                    struct session_item *out, struct buffer **out_error);
 bool session_sub_is_readable(const struct session *session, uint32_t sub);
 /* The next subscription with news since the last call, or 0. */
 uint32_t session_sub_news(struct session *session);

@@ -252,13 +252,11 @@ static enum wire_code nothing_to_take(const struct session *session, const struc
 enum wire_code session_sub_take(struct session *session, uint32_t number, struct session_item *out,
                                 struct buffer **out_error)
 {
-    uint32_t count;
-    return session_sub_take_run(session, number, out, 1, 0, &count, out_error);
+    return session_sub_take_run(session, number, 1, out, out_error);
 }
 
-enum wire_code session_sub_take_run(struct session *session, uint32_t number,
-                                    struct session_item *out, uint32_t room, uint64_t bytes,
-                                    uint32_t *out_count, struct buffer **out_error)
+enum wire_code session_sub_take_run(struct session *session, uint32_t number, uint32_t values_max,
+                                    struct session_item *out, struct buffer **out_error)
 {
     struct inbox_sub *sub = sub_find(session, number);
     enum wire_code code = sub != NULL ? look(session, sub) : CODE_OK;
@@ -267,12 +265,9 @@ enum wire_code session_sub_take_run(struct session *session, uint32_t number,
     if (sub == NULL || !sub->is_ready)
         return nothing_to_take(session, sub, out_error);
     enum wire_code look_code;
-    code = inbox_take(&session->inbox, sub, out, &look_code);
+    code = inbox_take(&session->inbox, sub, values_max, out, &look_code);
     if (look_code == CODE_EPROTO)
         session_break(session, "a frame that does not belong there");
-    *out_count = 1;
-    if (code == CODE_OK)
-        *out_count += inbox_take_more(&session->inbox, sub, out, out + 1, room - 1, bytes);
     acks_taken(session, sub);
     return code;
 }

@@ -23,8 +23,8 @@ TestSuite(ack_prefix, .init = init, .fini = fini);
 
 static void hand(uint64_t seq)
 {
-    cr_assert(ack_prefix_reserve(&prefix, &memory));
-    ack_prefix_hand(&prefix, seq);
+    cr_assert(ack_prefix_reserve(&prefix, &memory, 1));
+    ack_prefix_hand(&prefix, seq, 1);
 }
 
 Test(ack_prefix, tells_the_first_that_is_not_acknowledged)
@@ -110,7 +110,7 @@ Test(ack_prefix, says_so_when_memory_is_short)
     for (uint64_t seq = 0; seq < 16; seq++)
         hand(seq);
     memory.bytes_max = memory.bytes_used;
-    cr_assert_not(ack_prefix_reserve(&prefix, &memory));
+    cr_assert_not(ack_prefix_reserve(&prefix, &memory, 1));
     cr_assert(ack_prefix_ack(&prefix, 0));
     hand(16);
     for (uint64_t seq = 1; seq < 17; seq++)
@@ -128,9 +128,10 @@ Test(ack_prefix, acknowledges_a_run_as_its_slots_one_by_one)
         for (int i = 0; i < 20; i++) {
             dice = dice * 6364136223846793005u + 1442695040888963407u;
             seq += dice >> 60 == 0 ? 2 : 1; /* now and then a number is missing */
-            cr_assert(ack_prefix_reserve(&by_run, &memory) && ack_prefix_reserve(&by_one, &memory));
-            ack_prefix_hand(&by_run, seq);
-            ack_prefix_hand(&by_one, seq);
+            cr_assert(ack_prefix_reserve(&by_run, &memory, 1) &&
+                      ack_prefix_reserve(&by_one, &memory, 1));
+            ack_prefix_hand(&by_run, seq, 1);
+            ack_prefix_hand(&by_one, seq, 1);
         }
         for (int i = 0; i < 6; i++) {
             dice = dice * 6364136223846793005u + 1442695040888963407u;

@@ -236,11 +236,16 @@ static inline struct span driver_error(const char *type)
 }
 
 /* A batch of these frames, as the broker sends them. */
+static inline size_t driver_frame_bytes(const struct frame *frame)
+{
+    return frame_total(frame->value.bytes) + frame->more * frame_padded(frame->value.bytes);
+}
+
 static inline struct buffer *driver_batch(const struct frame *frames, size_t count)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++)
-        bytes += frame_total(frames[i].value.bytes);
+        bytes += driver_frame_bytes(&frames[i]);
     struct buffer *batch = buffer_new(BATCH_HEADER_BYTES + bytes);
     if (batch == NULL) /* a test made one fail: not this one */
         batch = buffer_new(BATCH_HEADER_BYTES + bytes);
@@ -252,7 +257,7 @@ static inline struct buffer *driver_batch(const struct frame *frames, size_t cou
         frame.delivery = frame.delivery ? frame.delivery : 1;
         frame.reply_to = FRAME_NO_REPLY;
         frame_write(batch->data + batch->bytes, &frame);
-        batch->bytes += frame_total(frame.value.bytes);
+        batch->bytes += driver_frame_bytes(&frame);
     }
     return batch;
 }
