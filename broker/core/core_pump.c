@@ -149,6 +149,7 @@ static enum pumped pump_await(struct core *core, struct session *session)
         list_push(&session->awaits_ready, &await->link);
     }
     session->await_sent += sent;
+    session->data_sent += sent;
     return PUMP_SENT;
 }
 
@@ -175,6 +176,7 @@ static bool reserve_flight(struct core *core, struct sub *sub)
 static void take_off(struct sub *sub, struct route *route, uint64_t end_seq, uint64_t bytes)
 {
     sub->sent_bytes += bytes;
+    sub->session->data_sent += bytes;
     uint32_t at = (sub->flight_head + sub->flight_count) & (sub->flight_room - 1);
     sub->flights[at] =
         (struct flight){.route = route, .end_seq = end_seq, .end_bytes = sub->sent_bytes};

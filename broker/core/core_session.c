@@ -503,6 +503,7 @@ void session_attach(struct core *core, conn_id conn, const struct msg_attach *ms
     }
     drop_conn(core, &session->data);
     session->data = conn;
+    session->data_sent = 0;
     session_hear(core, session);
     attached(core, session);
 }
@@ -556,6 +557,7 @@ void session_beat(struct core *core, struct session *session, const struct msg_b
     struct msg *msg = effects_msg(core->effects, session->control, MSG_ECHO);
     msg->as.echo.sent_ns = beat->sent_ns;
     msg->as.echo.broker_ns = core->now_ns;
+    msg->as.echo.data_bytes = session->data != 0 ? session->data_sent : 0;
 }
 
 void session_promise(struct core *core, struct session *session, uint64_t next_within_ms)

@@ -125,6 +125,7 @@ enum wire_code session_new(struct memory *memory, const struct session_options *
     session->now_ns = now_ns;
     session->backoff_ns = SESSION_BACKOFF_MIN_NS;
     session->data_stall_ns = silence_ns(session);
+    session->inflow_stall_ns = ms(options->lost_after_ms) / 2;
     session_dial(session);
     *out_session = session;
     return CODE_OK;
@@ -372,11 +373,19 @@ static int64_t data_deadline_ns(const struct session *session)
     return later(session->data_ns, session->data_stall_ns);
 }
 
-static void lose_data(struct session *session)
+/* Towards us, what the broker says it sent tells the same. */
+static int64_t inflow_deadline_ns(const struct session *session)
+{
+    if (session->phase != PHASE_UP || !session_is_behind(session))
+        return INT64_MAX;
+    return later(session->inflow_ns, session->inflow_stall_ns);
+}
+
+static void lose_data(struct session *session, int64_t *stall_ns)
 {
     int64_t most_ns = ms(session->options.broker_lost_ms);
-    session->data_stall_ns =
-        session->data_stall_ns < most_ns / 2 ? session->data_stall_ns * 2 : most_ns;
+    if (*stall_ns < most_ns)
+        *stall_ns = earlier(2 * *stall_ns, most_ns);
     session_lose_link(session);
 }
 
@@ -390,6 +399,7 @@ static void forgive(struct session *session, int64_t late_ns)
     session->alive_ns = earlier(now_ns, later(session->alive_ns, late_ns));
     session->heard_ns = now_ns;
     session->data_ns = now_ns;
+    session->inflow_ns = now_ns;
     if (session->phase == PHASE_GREET || session->phase == PHASE_ATTACH)
         session->step_ns = later(now_ns, greet_ns(session));
 }
@@ -416,7 +426,9 @@ void session_tick(struct session *session, int64_t now_ns)
         if (now_ns >= later(session->heard_ns, silence_ns(session)))
             session_lose_link(session);
         else if (now_ns >= data_deadline_ns(session))
-            lose_data(session);
+            lose_data(session, &session->data_stall_ns);
+        else if (now_ns >= inflow_deadline_ns(session))
+            lose_data(session, &session->inflow_stall_ns);
         break;
     case PHASE_OVER:
     case PHASE_COUNT: break;
@@ -437,8 +449,8 @@ int64_t session_deadline_ns(const struct session *session)
         step_ns = silent_ns;
         if (session->stage_bytes == 0 && session->beat_ns < silent_ns)
             step_ns = session->beat_ns;
-        if (data_deadline_ns(session) < step_ns)
-            step_ns = data_deadline_ns(session);
+        step_ns = earlier(step_ns, data_deadline_ns(session));
+        step_ns = earlier(step_ns, inflow_deadline_ns(session));
         break;
     case PHASE_OVER:
     case PHASE_COUNT: return INT64_MAX;

@@ -63,6 +63,8 @@ static enum wire_code rewind_reading(struct session *session)
 {
     wants_rewind(&session->wants);
     inbox_reconnect(&session->inbox);
+    session->data_received = 0;
+    session->data_announced = 0;
     session->wants_taken = (struct session_taken){0};
     session->position_at = 0;
     acks_rewind(session);
@@ -195,6 +197,15 @@ static void refused_in(struct session *session, const struct msg_refused *refuse
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
+
+static void echo_in(struct session *session, const struct msg_echo *echo)
+{
+    clock_offset_sample(&session->clock, echo->sent_ns, echo->broker_ns, session->now_ns);
+    if (!session_is_behind(session))
+        session->inflow_ns = session->now_ns;
+    if (session->data_announced < echo->data_bytes)
+        session->data_announced = echo->data_bytes;
+}
 
 static void over_in(struct session *session, const struct msg_over *over)
 {
@@ -338,10 +349,7 @@ static void message_in(struct session *session, const struct msg *msg, struct sp
     case MSG_WELCOME: welcome_in(session, &msg->as.welcome); break;
     case MSG_REFUSED: refused_in(session, &msg->as.refused); break;
     case MSG_ATTACHED: attached_in(session); break;
-    case MSG_ECHO:
-        clock_offset_sample(&session->clock, msg->as.echo.sent_ns, msg->as.echo.broker_ns,
-                            session->now_ns);
-        break;
+    case MSG_ECHO: echo_in(session, &msg->as.echo); break;
     case MSG_OVER: over_in(session, &msg->as.over); break;
     case MSG_TOPIC_OPENED: topic_opened_in(session, &msg->as.topic_opened); break;
     case MSG_CREDIT: credit_in(session, &msg->as.credit); break;

@@ -116,10 +116,14 @@ struct session {
     int64_t alive_ns;      /* last message while up, on any */
     int64_t data_ns;       /* since when nothing of what was sent on the data channel is accepted */
     int64_t data_stall_ns; /* after so long the data channel is taken for dead */
-    int64_t beat_ns;       /* when the next BEAT is due */
-    int64_t hello_ns;      /* when HELLO was sent */
-    int64_t ghost_ns;      /* until then, a session that we ourselves lost may have our name */
-    bool is_bye_said;      /* by the broker that was the last to welcome us */
+    int64_t inflow_ns;     /* since when nothing came of what the broker says it sent as data */
+    int64_t inflow_stall_ns; /* after so long the data channel is taken for dead */
+    uint64_t data_received;  /* bytes of frames on this data connection */
+    uint64_t data_announced; /* as the broker says, the newest ECHO */
+    int64_t beat_ns;         /* when the next BEAT is due */
+    int64_t hello_ns;        /* when HELLO was sent */
+    int64_t ghost_ns;        /* until then, a session that we ourselves lost may have our name */
+    bool is_bye_said;        /* by the broker that was the last to welcome us */
     char dialled[LIMIT_ENDPOINT_BYTES + 1];
     char welcomed[LIMIT_ENDPOINT_BYTES + 1]; /* dialled, when WELCOME came from there */
 
@@ -181,6 +185,11 @@ struct session {
 void session_finish(struct session *session, enum wire_code code, struct span error);
 /* The broker broke the protocol; what: a sentence for people. */
 void session_break(struct session *session, const char *what);
+/* Not all has come of what the broker says it sent on the data channel. */
+static inline bool session_is_behind(const struct session *session)
+{
+    return session->data_received < session->data_announced;
+}
 /* BYE: the broker stops in good order, and perhaps comes back. */
 void session_bye(struct session *session);
 /* This connection is of no use any more: another one is made at its time. */

@@ -214,12 +214,14 @@ void session_data_in(struct session *session, int64_t now_ns, struct span head,
     uint32_t number = 0;
     if (!is_connected)
         goto done;
-    if (batch == NULL || delivery_header_read(head, &number) != WIRE_OK ||
-        number > session->inbox.last_number) {
+    if (batch == NULL || batch->bytes < BATCH_HEADER_BYTES ||
+        delivery_header_read(head, &number) != WIRE_OK || number > session->inbox.last_number) {
         session_break(session, "a delivery to no subscription");
         goto done;
     }
     session->heard_ns = session->now_ns;
+    session->inflow_ns = session->now_ns;
+    session->data_received += batch->bytes - BATCH_HEADER_BYTES;
     if (session->phase == PHASE_UP)
         session->alive_ns = session->now_ns;
     if (number == 0) {

@@ -398,6 +398,23 @@ Test(scenario, notices_a_half_open_link)
     expect_end();
 }
 
+/* He hears the broker all the time, and would wait for ever. */
+Test(scenario, notices_that_data_does_not_reach_it)
+{
+    begin();
+    scene_join(&scene, "alice");
+    scene_join(&scene, "bob");
+    scene_subscribe(&scene, "bob", "alice/w");
+    scene_run(&scene, 10);
+    world_half_open_one(scene.stage.world, scene_app(&scene, "bob")->host, CHANNEL_DATA, WAY_DOWN);
+    scene_publish(&scene, "alice", "alice/w", "lost on its way");
+    scene_run(&scene, 500);
+    EXPECT("[   2] alice: up, life 1\n"
+           "[  22] bob: up, life 1\n"
+           "[ 380] bob: alice/w 0 = lost on its way\n");
+    expect_end();
+}
+
 Test(scenario, ends_within_its_bound_when_the_broker_is_gone)
 {
     begin();

@@ -302,6 +302,16 @@ void swarm_kill(struct swarm *swarm, uint32_t who)
     restart_later(swarm, who);
 }
 
+/* Both channels, or data alone: what is dead of control alone, nobody promises to notice. */
+static void half_open(struct swarm *swarm, uint32_t who, bool is_both)
+{
+    enum way way = dice_hits(swarm->dice, 500) ? WAY_UP : WAY_DOWN;
+    if (is_both)
+        world_half_open(swarm->stage.world, who, way);
+    else
+        world_half_open_one(swarm->stage.world, who, CHANNEL_DATA, way);
+}
+
 static void harm(struct swarm *swarm)
 {
     struct dice *dice = swarm->dice;
@@ -323,9 +333,7 @@ static void harm(struct swarm *swarm)
             client_notice_ns = dice_between(dice, 0, 1000 * WORLD_MS);
         world_break(world, who, 1u << dice_below(dice, 2), broker_notice_ns, client_notice_ns);
         break;
-    case FAULT_HALF_OPEN:
-        world_half_open(world, who, dice_hits(dice, 500) ? WAY_UP : WAY_DOWN);
-        break;
+    case FAULT_HALF_OPEN: half_open(swarm, who, for_ns % 2 == 0); break;
     case FAULT_STALL:
         world_stall(world, who, (unsigned)dice_between(dice, 1, 3), for_ns / 2);
         break;

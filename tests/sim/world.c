@@ -48,9 +48,11 @@ struct conn {
     uint32_t host;
     enum channel channel;
     struct lane lanes[WAY_COUNT];
-    bool is_left;      /* the client has nothing to do with it any more */
-    bool is_forgotten; /* the broker: GATE_DROP */
-    bool is_closed;    /* the broker was told that it is closed */
+    conn_id data;        /* control: the data connection beside it; 0: none yet */
+    uint64_t sent_bytes; /* data: of frames that the broker sent on it */
+    bool is_left;        /* the client has nothing to do with it any more */
+    bool is_forgotten;   /* the broker: GATE_DROP */
+    bool is_closed;      /* the broker was told that it is closed */
 };
 
 struct host {
@@ -333,6 +335,19 @@ static void tap_event(struct world *world, uint32_t tap, struct span bytes)
         world->options.hooks.on_event(world->options.hooks.arg, tap, &msg.as.event);
 }
 
+/* A client takes its data connection for dead by what ECHO says was sent on it. */
+static void check_echo(struct world *world, const struct conn *control, struct span bytes)
+{
+    struct msg msg;
+    uint64_t sent = control->data != 0 ? world->conns[control->data - 1]->sent_bytes : 0;
+    if (wire_number(bytes) != MSG_ECHO ||
+        msg_decode(bytes, MSG_LANE_CONTROL, MSG_TO_CLIENT, &msg, NULL) != WIRE_OK)
+        return;
+    if (msg.as.echo.data_bytes != sent)
+        world_violate(world, "the broker says it sent %llu bytes of frames, not %llu",
+                      (unsigned long long)msg.as.echo.data_bytes, (unsigned long long)sent);
+}
+
 static void broker_send(struct world *world, struct gate_out *out)
 {
     must(out->conn > 0 && out->conn <= world->conn_count);
@@ -347,6 +362,10 @@ static void broker_send(struct world *world, struct gate_out *out)
     }
     if (out->part->bytes > (conn->channel == CHANNEL_DATA ? LIMIT_PART_BYTES : LIMIT_CONTROL_BYTES))
         world_violate(world, "the broker sends a part of %zu bytes", out->part->bytes);
+    if (conn->channel == CHANNEL_DATA)
+        conn->sent_bytes += out->part->bytes - BATCH_HEADER_BYTES;
+    else
+        check_echo(world, conn, buffer_span(out->part));
     part_send(world, out->conn, WAY_DOWN, part);
 }
 
@@ -483,6 +502,8 @@ static bool host_follow(struct world *world, uint32_t index)
             must(session_data_endpoint(host->session) != NULL);
             conn_leave_by_itself(world, index, CHANNEL_DATA);
             host->conns[CHANNEL_DATA] = conn_new(world, index, CHANNEL_DATA);
+            if (host->conns[CHANNEL_CONTROL] != 0)
+                world->conns[host->conns[CHANNEL_CONTROL] - 1]->data = host->conns[CHANNEL_DATA];
             break;
         case SESSION_DISCONNECT:
             conn_leave(world, index, CHANNEL_DATA, true, 0);
@@ -731,13 +752,17 @@ void world_break(struct world *world, uint32_t index, unsigned channels, int64_t
     }
 }
 
+void world_half_open_one(struct world *world, uint32_t index, enum channel channel, enum way way)
+{
+    conn_id id = world->hosts[index].conns[channel];
+    if (id != 0)
+        lane_cut(&world->conns[id - 1]->lanes[way]);
+}
+
 void world_half_open(struct world *world, uint32_t index, enum way way)
 {
-    for (unsigned channel = 0; channel < CHANNEL_COUNT; channel++) {
-        conn_id id = world->hosts[index].conns[channel];
-        if (id != 0)
-            lane_cut(&world->conns[id - 1]->lanes[way]);
-    }
+    world_half_open_one(world, index, CHANNEL_CONTROL, way);
+    world_half_open_one(world, index, CHANNEL_DATA, way);
 }
 
 void world_stall(struct world *world, uint32_t index, unsigned channels, int64_t for_ns)

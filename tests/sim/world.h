@@ -105,6 +105,7 @@ void world_break(struct world *world, uint32_t host, unsigned channels, int64_t 
                  int64_t client_notice_ns);
 /* One way of both connections swallows everything from now on; nobody is told. */
 void world_half_open(struct world *world, uint32_t host, enum way way);
+void world_half_open_one(struct world *world, uint32_t host, enum channel channel, enum way way);
 /* Nothing arrives for a while, one channel's or both's, either way; then all of it. */
 void world_stall(struct world *world, uint32_t host, unsigned channels, int64_t for_ns);
 /* From now on parts take no longer than so, and timers are on time. */

@@ -727,6 +727,36 @@ Test(core, puts_an_end_between_two_lives)
            "12 < sub 1 payload 6 x1\n");
 }
 
+/* What ECHO says was sent on the data connection. */
+static uint64_t told_bytes(conn_id conn)
+{
+    message(conn, (struct msg){.type = MSG_BEAT});
+    cr_assert_eq(effects.msgs[0].type, MSG_ECHO);
+    return effects.msgs[0].as.echo.data_bytes;
+}
+
+Test(core, tells_with_each_echo_what_it_sent_on_the_data_connection)
+{
+    join(1);
+    join(2);
+    cr_expect_eq(told_bytes(2), 0);
+    subscribe(2, 1, "alice/a", "", 0, 0);
+    uint32_t a = open_topic(1, "alice/a");
+    publish(1, a, 0, 1, 5);
+    uint64_t named = 48 + 8; /* a header, and "alice/a" */
+    uint64_t value = told_bytes(2) - named;
+    cr_expect_eq(value, 64);
+    publish(1, a, 1, 1, 6);
+    await_slot(2, 1, "alice/a", 0);
+    cr_expect_eq(told_bytes(2), 2 * named + 3 * value, "awaited slots count too");
+    closed(12);
+    message(2, hello(2, tokens[2]));
+    cr_expect_eq(told_bytes(2), 0, "not attached yet");
+    attach(2, 12, tokens[2]);
+    cr_expect_eq(told_bytes(2), named + 2 * value, "sent again, for nothing was told as taken");
+    forget();
+}
+
 /* Sending an end makes its subscription ready again while its turn is not over yet: queued twice,
  * it would never leave. */
 Test(core, queues_a_subscription_once_after_an_end, .timeout = 10)

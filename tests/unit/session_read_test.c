@@ -651,3 +651,85 @@ Test(session_read, does_not_take_an_outcome_for_an_empty_value_after_a_reconnect
     expect_answer(value, "real");
     driver_fini(&d);
 }
+
+/* ---- a data connection that is dead towards us ----------------------------------------------- */
+
+static void echo(uint64_t data_bytes)
+{
+    driver_say(
+        &d, &(struct msg){
+                .type = MSG_ECHO,
+                .as.echo = {.sent_ns = d.now_ns, .broker_ns = d.now_ns, .data_bytes = data_bytes}});
+}
+
+/* The broker answers each beat, and says that it sent so much; until so many ms have passed, or a
+ * fresh connection is asked for. */
+static enum session_action beat_for(int64_t ms, uint64_t data_bytes)
+{
+    enum session_action action = SESSION_NOTHING;
+    for (int64_t passed = 0; passed < ms && action == SESSION_NOTHING; passed += 500) {
+        d.now_ns += 500 * DRIVER_MS;
+        session_tick(d.session, d.now_ns);
+        action = session_action(d.session);
+        if (action == SESSION_NOTHING && driver_hear(&d).type == MSG_BEAT)
+            echo(data_bytes);
+    }
+    return action;
+}
+
+static uint64_t bytes_of(const char *text)
+{
+    return frame_total(strlen(text));
+}
+
+Test(session_read, drops_a_data_connection_that_is_behind_for_half_of_lost_after)
+{
+    driver_up(&d);
+    uint32_t sub = subscribe("bob/#", "");
+    cr_assert_eq(beat_for(60000, 0), SESSION_NOTHING); /* as of a broker that does not tell */
+    struct frame frames[] = {driver_topic_frame(9, "bob/w"), driver_value(9, 0, "zero")};
+    driver_deliver(&d, sub, frames, 2);
+    uint64_t received = bytes_of("bob/w") + bytes_of("zero");
+    cr_assert_eq(beat_for(60000, received), SESSION_NOTHING);
+    echo(received + 8);
+    cr_assert_eq(beat_for(4500, received + 8), SESSION_NOTHING);
+    cr_assert_eq(session_deadline_ns(d.session), d.now_ns + 500 * DRIVER_MS);
+    cr_assert_eq(beat_for(500, received + 8), SESSION_CONNECT_CONTROL);
+    cr_assert_eq(session_state(d.session), SESSION_CONNECTING);
+    driver_fini(&d);
+}
+
+Test(session_read, keeps_a_data_connection_on_which_something_comes)
+{
+    driver_up(&d);
+    uint32_t sub = subscribe("bob/#", "");
+    driver_deliver(&d, sub, (struct frame[]){driver_topic_frame(9, "bob/w")}, 1);
+    uint64_t sent = bytes_of("bob/w") + 10 * bytes_of("slow");
+    echo(sent);
+    for (uint64_t seq = 0; seq < 10; seq++) {
+        cr_assert_eq(beat_for(4500, sent), SESSION_NOTHING, "at %llu", (unsigned long long)seq);
+        driver_deliver(&d, sub, (struct frame[]){driver_value(9, seq, "slow")}, 1);
+    }
+    cr_assert_eq(beat_for(60000, sent), SESSION_NOTHING); /* it has it all */
+    driver_fini(&d);
+}
+
+Test(session_read, waits_twice_as_long_for_the_next_data_connection)
+{
+    driver_up(&d);
+    int64_t waits_ms[] = {5000, 10000, 20000, 30000, 30000}; /* broker_lost_ms at most */
+    for (size_t i = 0; i < sizeof waits_ms / sizeof *waits_ms; i++) {
+        echo(100);
+        cr_assert_eq(beat_for(waits_ms[i] - 500, 100), SESSION_NOTHING);
+        cr_assert_eq(beat_for(500, 100), SESSION_CONNECT_CONTROL);
+        struct msg hello = driver_expect(&d, MSG_HELLO);
+        cr_assert_eq(hello.as.hello.token, DRIVER_TOKEN);
+        struct msg welcome = driver_welcome(&d, true);
+        driver_say(&d, &welcome);
+        driver_expect_attach(&d);
+        (void)driver_expect(&d, MSG_READY);
+        driver_attached(&d); /* what was told of the last one is not held against it */
+        cr_assert_eq(beat_for(60000, 0), SESSION_NOTHING);
+    }
+    driver_fini(&d);
+}
