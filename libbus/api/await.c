@@ -7,6 +7,7 @@
  * no room, and what was answered meanwhile holds no more than inbox_bytes_max. */
 #include "libbus/api/api_internal.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -187,6 +188,12 @@ static enum bus_err say(struct bus *bus, enum bus_err err, const char *topic,
     }
 }
 
+static enum bus_err say_beyond(uint64_t seq, struct bus_error **reterr)
+{
+    return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                     "no topic has a number %" PRIu64 ": they are below INT64_MAX", seq);
+}
+
 /* ---- one ------------------------------------------------------------------------------------- */
 
 /* Takes the answer out of await; the rest of it is freed. */
@@ -223,6 +230,8 @@ enum bus_err bus_await(struct bus *bus, const char *topic, uint64_t seq, int64_t
         return error_say_static(reterr, BUS_ECLOSED, &error_forked);
     if (!topic_is_valid(span_text(topic)))
         return say(bus, BUS_EINVAL, topic, reterr);
+    if (seq >= INT64_MAX)
+        return say_beyond(seq, reterr);
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
     api_lock(bus);
     enum bus_err err = api_over(bus);
@@ -398,6 +407,8 @@ static enum bus_err check_wants(const struct bus_want *wants, size_t count,
             return error_say(reterr, BUS_EINVAL, ERROR_TYPE_NAME,
                              "want %zu: '%.250s' is no topic: \"party/name\" is wanted", i,
                              wants[i].topic != NULL ? wants[i].topic : "");
+        if (wants[i].seq >= INT64_MAX)
+            return say_beyond(wants[i].seq, reterr);
     }
     return BUS_OK;
 }

@@ -313,7 +313,7 @@ struct span error_to_wire(struct bus *bus, const struct bus_error *error, const 
     struct plan plan;
     size_t bytes = 0;
     if (error == NULL) {
-        own = error_make(ERROR_APPLICATION, span_text(type), SPAN_NONE);
+        own = error_make(ERROR_APPLICATION, span_text(type), span_text("no reason was given"));
         error = own != NULL ? own : &error_no_memory;
     }
     error_stamp(bus, error, topic, seq);

@@ -81,10 +81,10 @@ enum bus_err options_job(const char *given, char job[LIMIT_NAME_BYTES + 1],
                          struct bus_error **reterr)
 {
     struct span name = span_text(chosen(given, "ERRBUS_JOB", "default"));
-    if (!name_is_valid(name))
+    if (!party_is_valid(name))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_NAME,
-                         "'%.250s' is no job: a name is UTF-8 without control characters, of 1 to "
-                         "%d bytes",
+                         "'%.250s' is no job: a name without '/', '+' and '#', UTF-8 without "
+                         "control characters, of 1 to %d bytes",
                          (const char *)name.data, LIMIT_NAME_BYTES);
     memcpy(job, name.data, name.bytes);
     job[name.bytes] = '\0';

@@ -69,13 +69,16 @@ static enum bus_err check_options(const struct bus_slot_options *given,
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
                          "the options are not initialised, or ask for what this library does not "
                          "know");
-    if (options->seq < BUS_NEXT)
+    if (options->seq < BUS_NEXT || options->seq == INT64_MAX)
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "seq is %" PRId64 ", and must be BUS_NEXT or 0 and more", options->seq);
-    if (options->deadline_ms != BUS_FOREVER && options->deadline_ms <= 0)
+                         "seq is %" PRId64 ", and must be BUS_NEXT, or 0 and more and below "
+                         "INT64_MAX",
+                         options->seq);
+    if (options->deadline_ms != BUS_FOREVER &&
+        (options->deadline_ms <= 0 || options->deadline_ms > LIMIT_PERIOD_MS_MAX))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "deadline_ms is %" PRId64 ", and must be BUS_FOREVER or 1 and more",
-                         options->deadline_ms);
+                         "deadline_ms is %" PRId64 ", and must be BUS_FOREVER or 1 to %" PRId64,
+                         options->deadline_ms, LIMIT_PERIOD_MS_MAX);
     if (options->need_count > 0)
         return error_say(reterr, BUS_EDENIED, ERROR_TYPE_UNSUPPORTED,
                          "slots that need others are not supported by this version");
@@ -225,11 +228,30 @@ void bus_slot_fail(struct bus_slot **slot, const struct bus_error *error)
     slot_free(slot);
 }
 
+/* Says it once the topic's number is known, which an earlier life may have used.  Lock. */
+static enum bus_err retract(struct bus *bus, const char *whole, uint64_t seq,
+                            const struct bus_error *error, int64_t deadline_ns,
+                            uint64_t *out_request)
+{
+    uint32_t topic = 0;
+    enum bus_err err = publish_topic(bus, whole, &topic);
+    while (err == BUS_OK) {
+        struct span encoded = error_to_wire(bus, error, ERROR_TYPE_ABANDONED, whole, seq);
+        enum wire_code code = session_retract(bus->session, topic, seq, encoded, out_request);
+        if (code != CODE_ETIMEDOUT)
+            return (enum bus_err)code;
+        api_wake(bus); /* the number has to be asked for */
+        if (!api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
+            return BUS_ETIMEDOUT;
+        err = api_over(bus);
+    }
+    return err;
+}
+
 enum bus_err bus_retract(struct bus *bus, const char *topic, uint64_t seq,
                          const struct bus_error *error, int64_t timeout_ms)
 {
     char whole[LIMIT_NAME_BYTES + 1];
-    uint32_t number = 0;
     uint64_t request = 0;
     if (bus == NULL || topic == NULL || !options_time_is_valid(timeout_ms))
         return BUS_EINVAL;
@@ -241,11 +263,7 @@ enum bus_err bus_retract(struct bus *bus, const char *topic, uint64_t seq,
     api_lock(bus);
     enum bus_err err = api_over(bus);
     if (err == BUS_OK)
-        err = publish_topic(bus, topic, &number);
-    if (err == BUS_OK) {
-        struct span encoded = error_to_wire(bus, error, ERROR_TYPE_ABANDONED, whole, seq);
-        err = (enum bus_err)session_retract(bus->session, number, seq, encoded, &request);
-    }
+        err = retract(bus, whole, seq, error, deadline_ns, &request);
     if (err == BUS_OK)
         err = party_wait_result(bus, request, deadline_ns);
     api_unlock_wake(bus);

@@ -113,7 +113,7 @@ enum bus_err bus_status_get(const char *endpoint, const char *job, int64_t timeo
     struct bus_options options;
     struct bus *bus = NULL;
     if (out_status == NULL || !options_time_is_valid(timeout_ms) ||
-        (job != NULL && !name_is_valid(span_text(job))))
+        (job != NULL && !party_is_valid(span_text(job))))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
                          "bus_status_get() wants a job's name or NULL, out_status, and a "
                          "timeout_ms of 0 and more or BUS_FOREVER");

@@ -113,7 +113,18 @@ Test(api, holds_names_to_their_limit)
         expect_code(try_open("job", wrong[i]), BUS_EINVAL);
         expect_code(try_open(wrong[i], "party"), BUS_EINVAL);
     }
-    expect_code(try_open("job", "a/b"), BUS_EINVAL);
+    static const char *const topical[] = {"a/b", "+", "a#"};
+    for (size_t i = 0; i < sizeof topical / sizeof topical[0]; i++) {
+        struct bus_tap_options options;
+        struct bus_tap *tap = NULL;
+        struct bus_status *status = NULL;
+        expect_code(try_open("job", topical[i]), BUS_EINVAL);
+        expect_code(try_open(topical[i], "party"), BUS_EINVAL);
+        bus_tap_options_init(&options);
+        options.job = topical[i];
+        expect_code(bus_tap_open(stage.control, &options, SOON_MS, &tap, NULL), BUS_EINVAL);
+        expect_code(bus_status_get(stage.control, topical[i], SOON_MS, &status, NULL), BUS_EINVAL);
+    }
     expect_code(try_open("job", "Zo\xc3\xab"), BUS_OK);
 }
 
@@ -148,6 +159,56 @@ Test(api, holds_topics_to_their_limit)
 }
 
 /* 64 patterns of a subscription, 65536 wants of a call, 16 causes of an error that travels. */
+Test(api, holds_numbers_and_deadlines_to_their_limits)
+{
+    static const struct {
+        int64_t seq;
+        int64_t deadline_ms;
+        enum bus_err due;
+    } rows[] = {
+        {-2, BUS_FOREVER, BUS_EINVAL},
+        {0, BUS_FOREVER, BUS_OK},
+        {INT64_MAX - 1, BUS_FOREVER, BUS_OK},
+        {INT64_MAX, BUS_FOREVER, BUS_EINVAL},
+        {BUS_NEXT, -2, BUS_EINVAL},
+        {BUS_NEXT, 0, BUS_EINVAL},
+        {BUS_NEXT, 1, BUS_OK},
+        {BUS_NEXT, INT64_C(86400000), BUS_OK},
+        {BUS_NEXT, INT64_C(86400001), BUS_EINVAL},
+    };
+    struct bus *alice = must_open("alice");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct bus_slot_options options;
+        struct bus_slot *slot = NULL;
+        struct bus_error *error = NULL;
+        char topic[8];
+        snprintf(topic, sizeof topic, "w%zu", i);
+        bus_slot_options_init(&options);
+        options.seq = rows[i].seq;
+        options.deadline_ms = rows[i].deadline_ms;
+        enum bus_err err = bus_slot_reserve_with(alice, topic, &options, &slot, &error);
+        cr_expect_eq(err, rows[i].due, "row %zu: %s", i, code_name(err));
+        if (err == BUS_EINVAL) {
+            cr_expect_str_eq(bus_error_type(error), "errbus.argument");
+        }
+        bus_error_unref(&error);
+        bus_slot_fail(&slot, NULL);
+    }
+
+    /* The last number can be waited for, and nothing comes behind it. */
+    struct bus_error *error = expect_await_failed(alice, "alice/w2", INT64_MAX - 1, "application");
+    cr_expect_str_neq(bus_error_message(error), "");
+    bus_error_unref(&error);
+    struct bus_msg *msg = NULL;
+    enum bus_err err = bus_await(alice, "alice/w2", INT64_MAX, BUS_POLL, &msg, &error);
+    cr_expect_str_eq(bus_error_type(error), "errbus.argument");
+    expect_code_of(err, BUS_EINVAL, &error);
+    struct bus_want want = {.topic = "alice/w2", .seq = INT64_MAX};
+    expect_code(bus_gather(alice, &want, 1, 1, 0, BUS_POLL, NULL), BUS_EINVAL);
+    expect_code(bus_publish(alice, "w2", "x", 1), BUS_EFULL);
+    bus_close(&alice, SOON_MS);
+}
+
 Test(api, holds_counts_to_their_limits)
 {
     struct bus *alice = must_open("alice");

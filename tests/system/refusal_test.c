@@ -166,3 +166,21 @@ Test(refusal, of_nothing_when_an_open_slot_is_retracted)
     bus_close(&alice, SOON_MS);
     must_close(&bob);
 }
+
+/* A life that has not written to the topic yet asks for its number first. */
+Test(refusal, of_a_retraction_waits_until_the_topic_is_known)
+{
+    struct bus *alice = must_open("alice");
+    must_publish(alice, "w", "of the first life");
+    must_close(&alice);
+    alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    expect_code(bus_retract(alice, "w", 0, NULL, SOON_MS), BUS_OK);
+    expect_code(bus_retract(alice, "w", 1, NULL, SOON_MS), BUS_ESETTLED);
+    expect_code(bus_retract(alice, "never", 0, NULL, SOON_MS), BUS_ESETTLED);
+    struct bus_error *error = expect_await_failed(bob, "alice/w", 0, "application");
+    cr_expect_str_eq(bus_error_type(error), "errbus.abandoned");
+    bus_error_unref(&error);
+    bus_close(&alice, SOON_MS);
+    must_close(&bob);
+}

@@ -153,6 +153,9 @@ Test(options, hold_names_to_their_limits)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         bus_options_init(&options);
         options.party = bad[i];
-        cr_expect_eq(check(&options), BUS_EINVAL, "%s", bad[i]);
+        cr_expect_eq(check(&options), BUS_EINVAL, "party %s", bad[i]);
+        bus_options_init(&options);
+        options.job = bad[i];
+        cr_expect_eq(check(&options), BUS_EINVAL, "job %s", bad[i]);
     }
 }
