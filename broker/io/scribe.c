@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* scribe.c -- the journal's own thread; see scribe.h. */
+#include "broker/io/scribe.h"
+
+#include "libbus/base/must.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A record of no meaning, to see whether there is room again; replay passes it over. */
+enum { KIND_PROBE = JOURNAL_KIND_MAX };
+enum { RECORDS_AT_ONCE = 4096 };
+
+struct steps {
+    struct scribe_step *first;
+    struct scribe_step *last;
+};
+
+struct scribe {
+    struct journal *journal; /* the thread's */
+    bool wants_sync;
+    int fd;
+    pthread_t thread;
+    struct journal_record *records; /* of all steps that are written together; the thread's */
+    uint64_t *positions;
+
+    pthread_mutex_t lock; /* protects all below */
+    pthread_cond_t work;
+    struct steps waiting;
+    struct steps logged; /* with payloads, until the loop fetches them */
+    uint64_t waiting_bytes;
+    uint64_t last_ticket;
+    struct scribe_news news;
+    char complaint[JOURNAL_COMPLAINT_BYTES];
+    bool is_closing;
+
+    char told[JOURNAL_COMPLAINT_BYTES]; /* the loop's copy */
+};
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static void push(struct steps *steps, struct scribe_step *step)
+{
+    step->next = NULL;
+    if (steps->last != NULL)
+        steps->last->next = step;
+    else
+        steps->first = step;
+    steps->last = step;
+}
+
+static struct scribe_step *pop(struct steps *steps)
+{
+    struct scribe_step *step = steps->first;
+    if (step == NULL)
+        return NULL;
+    steps->first = step->next;
+    if (steps->first == NULL)
+        steps->last = NULL;
+    return step;
+}
+
+/* The bodies that are copied lie behind the records. */
+struct scribe_step *scribe_step_new(size_t count, size_t body_bytes)
+{
+    size_t record_bytes = count * sizeof(struct journal_record);
+    struct scribe_step *step = malloc(sizeof *step + record_bytes + body_bytes);
+    if (step != NULL)
+        *step = (struct scribe_step){.body = (uint8_t *)(step->records + count)};
+    return step;
+}
+
+void scribe_step_add(struct scribe_step *step, uint16_t kind, struct span body)
+{
+    if (body.bytes > 0)
+        memcpy(step->body, body.data, body.bytes);
+    step->records[step->count++] =
+        (struct journal_record){.kind = kind, .body = span_of(step->body, body.bytes)};
+    step->body += body.bytes;
+    step->bytes += body.bytes;
+}
+
+void scribe_step_payload(struct scribe_step *step, uint16_t kind, uint64_t key,
+                         struct buffer *payload)
+{
+    must(step->count == 0);
+    step->key = key;
+    step->payload = buffer_ref(payload);
+    step->records[step->count++] =
+        (struct journal_record){.kind = kind, .body = buffer_span(payload)};
+    step->bytes += payload->bytes;
+}
+
+void scribe_step_free(struct scribe_step **step)
+{
+    if (*step != NULL)
+        buffer_unref(&(*step)->payload);
+    free(*step);
+    *step = NULL;
+}
+
+static void free_all(struct steps *steps)
+{
+    struct scribe_step *step;
+    while ((step = pop(steps)) != NULL)
+        scribe_step_free(&step);
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+static void tell(struct scribe *scribe)
+{
+    const uint64_t one = 1;
+    (void)!write(scribe->fd, &one, sizeof one); /* full means that it is readable already */
+}
+
+/* Lock. */
+static void set_state(struct scribe *scribe, enum scribe_state state)
+{
+    if (state != SCRIBE_WELL)
+        snprintf(scribe->complaint, sizeof scribe->complaint, "%s",
+                 journal_complaint(scribe->journal));
+    scribe->news.state = state;
+}
+
+static enum journal_err append(struct scribe *scribe, size_t count, unsigned how)
+{
+    struct journal *journal = scribe->journal;
+    return journal_append(journal, journal_lease(journal), journal_next(journal), scribe->records,
+                          count, how, scribe->positions);
+}
+
+/* What an append that failed means, and whether it may be tried again. */
+static enum scribe_state state_of(enum journal_err err)
+{
+    return err == JOURNAL_FAILED || err == JOURNAL_FENCED || err == JOURNAL_POSITION ||
+                   err == JOURNAL_LIMIT
+               ? SCRIBE_FAILED
+               : SCRIBE_REFUSED;
+}
+
+/* Appends the first count records, into what is set aside if there is no other room. */
+static enum scribe_state write_records(struct scribe *scribe, size_t count)
+{
+    enum scribe_state state = SCRIBE_WELL;
+    enum journal_err err = append(scribe, count, 0);
+    if (err == JOURNAL_FULL) {
+        state = SCRIBE_FULL;
+        err = append(scribe, count, JOURNAL_ESSENTIAL);
+    }
+    return err == JOURNAL_OK ? state : state_of(err);
+}
+
+/* Gathers steps into one batch, at least one of them; the last of it. */
+static struct scribe_step *gather(struct scribe *scribe, struct scribe_step *first,
+                                  size_t *out_count)
+{
+    struct scribe_step *last = NULL;
+    size_t count = 0;
+    for (struct scribe_step *step = first; step != NULL; step = step->next) {
+        if (last != NULL && count + step->count > RECORDS_AT_ONCE)
+            break;
+        must(step->count <= RECORDS_AT_ONCE);
+        memcpy(scribe->records + count, step->records, step->count * sizeof *step->records);
+        count += step->count;
+        last = step;
+    }
+    *out_count = count;
+    return last;
+}
+
+/* Lock.  Steps up to last are logged. */
+static void note_logged(struct scribe *scribe, const struct scribe_step *last)
+{
+    size_t at = 0;
+    bool is_last;
+    scribe->news.logged = last->ticket;
+    do {
+        struct scribe_step *step = pop(&scribe->waiting);
+        is_last = step == last;
+        scribe->waiting_bytes -= step->bytes;
+        step->payload_at = scribe->positions[at];
+        at += step->count;
+        if (step->payload != NULL)
+            push(&scribe->logged, step);
+        else
+            scribe_step_free(&step);
+    } while (!is_last);
+}
+
+/* Lock; given up meanwhile.  Waits, or until it is time to try again. */
+static void wait_for_work(struct scribe *scribe, bool is_again)
+{
+    struct timespec until;
+    if (!is_again) {
+        pthread_cond_wait(&scribe->work, &scribe->lock);
+        return;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += SCRIBE_AGAIN_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    pthread_cond_timedwait(&scribe->work, &scribe->lock, &until);
+}
+
+/* Lock; given up meanwhile.  Whether it went well. */
+static bool write_waiting(struct scribe *scribe)
+{
+    size_t count = 0;
+    struct scribe_step *last = gather(scribe, scribe->waiting.first, &count);
+    pthread_mutex_unlock(&scribe->lock);
+    enum scribe_state state = write_records(scribe, count);
+    pthread_mutex_lock(&scribe->lock);
+    bool is_logged = state == SCRIBE_WELL || state == SCRIBE_FULL;
+    bool is_news = is_logged || state != scribe->news.state;
+    set_state(scribe, state);
+    if (is_logged)
+        note_logged(scribe, last);
+    if (is_news)
+        tell(scribe);
+    return is_logged;
+}
+
+/* Lock; given up meanwhile. */
+static void sync_logged(struct scribe *scribe)
+{
+    uint64_t ticket = scribe->news.logged;
+    pthread_mutex_unlock(&scribe->lock);
+    enum journal_err err = journal_sync(scribe->journal, journal_next(scribe->journal));
+    pthread_mutex_lock(&scribe->lock);
+    if (err == JOURNAL_OK)
+        scribe->news.synced = ticket;
+    else
+        set_state(scribe, SCRIBE_FAILED);
+    tell(scribe);
+}
+
+/* Lock; given up meanwhile.  The disk was full: whether it is still. */
+static void probe(struct scribe *scribe)
+{
+    pthread_mutex_unlock(&scribe->lock);
+    scribe->records[0] = (struct journal_record){.kind = KIND_PROBE};
+    enum journal_err err = append(scribe, 1, 0);
+    pthread_mutex_lock(&scribe->lock);
+    if (err == JOURNAL_FULL)
+        return;
+    set_state(scribe, err == JOURNAL_OK ? SCRIBE_WELL : state_of(err));
+    tell(scribe);
+}
+
+static void *run(void *arg)
+{
+    struct scribe *scribe = arg;
+    bool is_refused = false;
+    pthread_mutex_lock(&scribe->lock);
+    while (scribe->news.state != SCRIBE_FAILED) {
+        bool has_work = scribe->waiting.first != NULL && !is_refused;
+        bool is_behind = scribe->wants_sync && scribe->news.synced < scribe->news.logged;
+        if (has_work) {
+            is_refused = !write_waiting(scribe);
+        } else if (is_behind) {
+            sync_logged(scribe);
+        } else if (scribe->is_closing) {
+            break;
+        } else {
+            wait_for_work(scribe, is_refused || scribe->news.state == SCRIBE_FULL);
+            if (!is_refused && scribe->news.state == SCRIBE_FULL && scribe->waiting.first == NULL)
+                probe(scribe);
+            is_refused = false;
+        }
+    }
+    pthread_mutex_unlock(&scribe->lock);
+    return NULL;
+}
+
+/* ---- opening and closing --------------------------------------------------------------------- */
+
+static bool start_thread(struct scribe *scribe)
+{
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
+        return false;
+    bool is_started = pthread_create(&scribe->thread, NULL, run, scribe) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* as it was: cannot fail */
+    if (is_started)
+        (void)pthread_setname_np(scribe->thread, "journal"); /* for people with a debugger */
+    return is_started;
+}
+
+static void scribe_free(struct scribe *scribe)
+{
+    free_all(&scribe->waiting);
+    free_all(&scribe->logged);
+    if (scribe->fd >= 0)
+        close(scribe->fd);
+    free(scribe->records);
+    free(scribe->positions);
+    pthread_cond_destroy(&scribe->work);
+    pthread_mutex_destroy(&scribe->lock);
+    free(scribe);
+}
+
+static bool init_locks(struct scribe *scribe)
+{
+    pthread_condattr_t attributes;
+    if (pthread_mutex_init(&scribe->lock, NULL) != 0)
+        return false;
+    bool is_made = pthread_condattr_init(&attributes) == 0 &&
+                   pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
+                   pthread_cond_init(&scribe->work, &attributes) == 0;
+    if (!is_made)
+        pthread_mutex_destroy(&scribe->lock);
+    return is_made;
+}
+
+struct scribe *scribe_open(struct journal **journal, bool wants_sync)
+{
+    struct scribe *scribe = calloc(1, sizeof *scribe);
+    if (scribe == NULL)
+        return NULL;
+    if (!init_locks(scribe)) {
+        free(scribe);
+        return NULL;
+    }
+    scribe->wants_sync = wants_sync;
+    scribe->journal = *journal;
+    scribe->records = calloc(RECORDS_AT_ONCE, sizeof *scribe->records);
+    scribe->positions = calloc(RECORDS_AT_ONCE, sizeof *scribe->positions);
+    scribe->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (scribe->records == NULL || scribe->positions == NULL || scribe->fd < 0 ||
+        !start_thread(scribe)) {
+        scribe_free(scribe);
+        return NULL;
+    }
+    *journal = NULL;
+    return scribe;
+}
+
+void scribe_close(struct scribe **scribe)
+{
+    struct scribe *old = *scribe;
+    *scribe = NULL;
+    if (old == NULL)
+        return;
+    pthread_mutex_lock(&old->lock);
+    old->is_closing = true;
+    pthread_cond_signal(&old->work);
+    pthread_mutex_unlock(&old->lock);
+    pthread_join(old->thread, NULL);
+    if (old->news.state != SCRIBE_FAILED)
+        (void)journal_sync(old->journal, journal_next(old->journal)); /* what it can */
+    journal_close(&old->journal);
+    scribe_free(old);
+}
+
+/* ---- the loop's side ------------------------------------------------------------------------- */
+
+uint64_t scribe_give(struct scribe *scribe, struct scribe_step **step)
+{
+    struct scribe_step *given = *step;
+    *step = NULL;
+    must(given->count > 0 && given->count <= RECORDS_AT_ONCE);
+    pthread_mutex_lock(&scribe->lock);
+    uint64_t ticket = ++scribe->last_ticket;
+    given->ticket = ticket;
+    scribe->waiting_bytes += given->bytes;
+    bool was_idle = scribe->waiting.first == NULL;
+    push(&scribe->waiting, given);
+    if (was_idle)
+        pthread_cond_signal(&scribe->work);
+    pthread_mutex_unlock(&scribe->lock);
+    return ticket;
+}
+
+bool scribe_has_room(struct scribe *scribe)
+{
+    pthread_mutex_lock(&scribe->lock);
+    bool has_room = scribe->waiting_bytes < SCRIBE_WAITING_BYTES;
+    pthread_mutex_unlock(&scribe->lock);
+    return has_room;
+}
+
+int scribe_fd(const struct scribe *scribe)
+{
+    return scribe->fd;
+}
+
+struct scribe_news scribe_news(struct scribe *scribe)
+{
+    uint64_t count;
+    (void)!read(scribe->fd, &count, sizeof count); /* nothing in it is what is wanted */
+    pthread_mutex_lock(&scribe->lock);
+    struct scribe_news news = scribe->news;
+    pthread_mutex_unlock(&scribe->lock);
+    return news;
+}
+
+struct scribe_step *scribe_logged(struct scribe *scribe)
+{
+    pthread_mutex_lock(&scribe->lock);
+    struct scribe_step *step = pop(&scribe->logged);
+    pthread_mutex_unlock(&scribe->lock);
+    return step;
+}
+
+const char *scribe_complaint(struct scribe *scribe)
+{
+    pthread_mutex_lock(&scribe->lock);
+    memcpy(scribe->told, scribe->complaint, sizeof scribe->told);
+    pthread_mutex_unlock(&scribe->lock);
+    return scribe->told;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* scribe.h -- the journal's own thread: the loop gives it what was decided, and hears how far that
+ * is kept.  So the loop waits for no disk.
+ *
+ * What one step decided goes in together, under a ticket: 1, 2, 3 and so on.  The thread takes all
+ * that waits, appends it at once, tells that it is logged (it survives the end of this process),
+ * and, if that is wanted, syncs once for all of it and tells that it is synced (it survives the end
+ * of the machine): group commit.
+ *
+ * What was decided cannot be taken back.  When the disk is full, steps are written into the room
+ * set aside for essential records, and the news say so: the core lets nothing new in meanwhile.
+ * Room is set aside for more than may wait here (SCRIBE_WAITING_BYTES), so what was decided before
+ * that finds place.  When the system refuses to write, what waits is tried again and again; until
+ * then nothing more is said to be kept.  When a sync failed it is over (journal.h). */
+#ifndef IO_SCRIBE_H
+#define IO_SCRIBE_H
+
+#include "broker/journal/journal.h"
+#include "libbus/base/buffer.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* From so many waiting bytes on the loop reads no more data. */
+#define SCRIBE_WAITING_BYTES (UINT64_C(8) * 1024 * 1024)
+/* How often a disk that was full is looked at again, and a write that was refused tried again. */
+enum { SCRIBE_AGAIN_MS = 200 };
+
+/* What one step decided; one block from scribe_step_new(), which the scribe frees. */
+struct scribe_step {
+    struct scribe_step *next;
+    uint64_t ticket;
+    uint64_t key;           /* the caller's name for the payload */
+    struct buffer *payload; /* a reference, or NULL: the body of the first record */
+    uint64_t payload_at;    /* where in the journal it is, once it is logged */
+    uint64_t bytes;
+    uint8_t *body; /* where the next body goes */
+    size_t count;
+    struct journal_record records[];
+};
+
+enum scribe_state {
+    SCRIBE_WELL,
+    SCRIBE_FULL,    /* only what is essential may be decided */
+    SCRIBE_REFUSED, /* the system refuses to write; it is tried again */
+    SCRIBE_FAILED,  /* a sync failed, or another has the journal: this process must end */
+};
+struct scribe_news {
+    uint64_t logged; /* the newest ticket that is in the log */
+    uint64_t synced; /* ... on the disk */
+    enum scribe_state state;
+};
+
+struct scribe;
+
+/* Takes the journal over.  wants_sync: all is synced as it comes; otherwise when it closes.  NULL:
+ * no memory, threads or descriptors, and the journal is the caller's still. */
+struct scribe *scribe_open(struct journal **journal, bool wants_sync);
+/* Writes what waits, syncs, closes the journal; what is refused is given up. */
+void scribe_close(struct scribe **scribe);
+
+/* All below: the loop's thread. */
+
+/* A step with room for count records; their bodies are copied by scribe_step_add().  NULL: no
+ * memory. */
+struct scribe_step *scribe_step_new(size_t count, size_t body_bytes);
+void scribe_step_add(struct scribe_step *step, uint16_t kind, struct span body);
+/* A payload, whose bytes are not copied; before any other record. */
+void scribe_step_payload(struct scribe_step *step, uint16_t kind, uint64_t key,
+                         struct buffer *payload);
+/* Takes the step over; its ticket. */
+uint64_t scribe_give(struct scribe *scribe, struct scribe_step **step);
+/* Whether less than SCRIBE_WAITING_BYTES wait. */
+bool scribe_has_room(struct scribe *scribe);
+/* Readable when the news have changed; scribe_news() makes it unreadable. */
+int scribe_fd(const struct scribe *scribe);
+struct scribe_news scribe_news(struct scribe *scribe);
+/* A step with a payload that is logged now, the caller's to free; NULL: no more. */
+struct scribe_step *scribe_logged(struct scribe *scribe);
+void scribe_step_free(struct scribe_step **step);
+/* A sentence about what is refused or failed; stands until the next call. */
+const char *scribe_complaint(struct scribe *scribe);
+
+#endif

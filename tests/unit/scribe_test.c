@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* scribe_test.c -- the journal's thread: what it tells is true, whatever the disk does. */
+#include "broker/io/scribe.h"
+
+#include "tests/unit/journal_driver.h"
+
+#include <errno.h>
+#include <poll.h>
+
+enum { SOON_MS = 20000 };
+
+static struct sim_disk *sim;
+static struct scribe *scribe;
+
+static void start(bool wants_sync)
+{
+    struct journal *journal = driver_open(sim);
+    scribe = scribe_open(&journal, wants_sync);
+    cr_assert_not_null(scribe);
+    cr_assert_null(journal);
+}
+
+static void init(void)
+{
+    sim = sim_disk_new(7);
+}
+
+static void fini(void)
+{
+    scribe_close(&scribe);
+    sim_disk_free(&sim);
+}
+
+TestSuite(scribe, .init = init, .fini = fini);
+
+static uint64_t give(uint64_t number)
+{
+    uint8_t body[DRIVER_BODY_MAX];
+    size_t bytes = driver_body(number, body);
+    struct scribe_step *step = scribe_step_new(1, bytes);
+    scribe_step_add(step, DRIVER_KIND, span_of(body, bytes));
+    uint64_t ticket = scribe_give(scribe, &step);
+    cr_assert_null(step);
+    return ticket;
+}
+
+/* The news once they say this; the test fails if they never do. */
+static struct scribe_news wait_for(uint64_t logged, uint64_t synced, enum scribe_state state)
+{
+    struct scribe_news news = scribe_news(scribe);
+    while (news.logged < logged || news.synced < synced || news.state != state) {
+        struct pollfd item = {.fd = scribe_fd(scribe), .events = POLLIN};
+        cr_assert_eq(poll(&item, 1, SOON_MS), 1, "logged %llu, synced %llu, state %d",
+                     (unsigned long long)news.logged, (unsigned long long)news.synced,
+                     (int)news.state);
+        news = scribe_news(scribe);
+    }
+    cr_assert_leq(news.synced, news.logged);
+    return news;
+}
+
+/* How many records from number 0 on the journal has after the machine went away. */
+static uint64_t count_after_crash(void)
+{
+    sim_disk_crash(sim);
+    struct journal *journal = driver_open(sim);
+    struct journal_found found;
+    uint64_t count = 0;
+    enum journal_err err;
+    for (uint64_t at = journal_first(journal);
+         (err = journal_read(journal, at, &found)) == JOURNAL_OK; at = found.next) {
+        uint8_t body[DRIVER_BODY_MAX];
+        if (found.kind != DRIVER_KIND)
+            continue;
+        cr_assert(span_equal(found.body, span_of(body, driver_body(count, body))));
+        count += 1;
+    }
+    cr_assert_eq(err, JOURNAL_END);
+    journal_close(&journal);
+    return count;
+}
+
+Test(scribe, logs_and_syncs_in_order)
+{
+    start(true);
+    for (uint64_t i = 0; i < 500; i++)
+        cr_assert_eq(give(i), i + 1);
+    wait_for(500, 500, SCRIBE_WELL);
+    cr_assert(scribe_has_room(scribe));
+    scribe_close(&scribe);
+    cr_assert_eq(count_after_crash(), 500);
+}
+
+Test(scribe, logs_without_sync_and_syncs_when_it_closes)
+{
+    start(false);
+    for (uint64_t i = 0; i < 100; i++)
+        give(i);
+    struct scribe_news news = wait_for(100, 0, SCRIBE_WELL);
+    cr_assert_eq(news.synced, 0);
+    give(100); /* not waited for */
+    scribe_close(&scribe);
+    cr_assert_eq(count_after_crash(), 101);
+}
+
+Test(scribe, says_where_payloads_are)
+{
+    start(false);
+    uint64_t at[10];
+    for (uint64_t i = 0; i < 10; i++) {
+        uint8_t body[DRIVER_BODY_MAX];
+        struct buffer *payload = buffer_copy(span_of(body, driver_body(i, body)));
+        struct scribe_step *step = scribe_step_new(2, 1);
+        scribe_step_payload(step, DRIVER_KIND, 100 + i, payload);
+        scribe_step_add(step, DRIVER_KIND + 1, span_text("x"));
+        scribe_give(scribe, &step);
+        buffer_unref(&payload);
+    }
+    wait_for(10, 0, SCRIBE_WELL);
+    for (uint64_t i = 0; i < 10; i++) {
+        struct scribe_step *step = scribe_logged(scribe);
+        cr_assert_not_null(step);
+        cr_assert_eq(step->key, 100 + i);
+        at[i] = step->payload_at;
+        scribe_step_free(&step);
+    }
+    cr_assert_null(scribe_logged(scribe));
+    scribe_close(&scribe);
+    struct journal *journal = driver_open(sim);
+    for (uint64_t i = 0; i < 10; i++) {
+        uint8_t body[DRIVER_BODY_MAX];
+        uint8_t got[DRIVER_BODY_MAX];
+        size_t bytes = driver_body(i, body);
+        cr_assert_eq(journal_fetch(journal, at[i], got, bytes), JOURNAL_OK);
+        cr_assert_arr_eq(got, body, bytes);
+    }
+    journal_close(&journal);
+}
+
+Test(scribe, stops_reading_when_too_much_waits)
+{
+    start(true);
+    sim_disk_fault(sim, SIM_WRITE, 0, UINT64_MAX, EIO);
+    static uint8_t large[1 << 20];
+    uint64_t given = 0;
+    while (scribe_has_room(scribe)) {
+        struct scribe_step *step = scribe_step_new(1, sizeof large);
+        scribe_step_add(step, DRIVER_KIND, span_of(large, sizeof large));
+        scribe_give(scribe, &step);
+        given += sizeof large;
+    }
+    cr_assert_eq(given, SCRIBE_WAITING_BYTES);
+}
+
+Test(scribe, tries_again_what_the_system_refuses)
+{
+    start(true);
+    sim_disk_fault(sim, SIM_WRITE, 0, 3, EIO);
+    give(0);
+    struct scribe_news news = wait_for(0, 0, SCRIBE_REFUSED);
+    cr_assert_eq(news.logged, 0);
+    cr_assert_not_null(strstr(scribe_complaint(scribe), strerror(EIO)), "%s",
+                       scribe_complaint(scribe));
+    give(1);
+    wait_for(2, 2, SCRIBE_WELL);
+    scribe_close(&scribe);
+    cr_assert_eq(count_after_crash(), 2);
+}
+
+Test(scribe, writes_what_was_decided_into_the_room_set_aside)
+{
+    start(true);
+    sim_disk_limit(sim, 4 * DRIVER_SEGMENT);
+    uint64_t number = 0;
+    struct scribe_news news = {.state = SCRIBE_WELL};
+    while (news.state == SCRIBE_WELL) {
+        uint64_t ticket = give(number++);
+        do {
+            struct pollfd item = {.fd = scribe_fd(scribe), .events = POLLIN};
+            cr_assert_eq(poll(&item, 1, SOON_MS), 1);
+            news = scribe_news(scribe);
+        } while (news.logged < ticket);
+    }
+    cr_assert_eq(news.state, SCRIBE_FULL);
+    cr_assert_gt(number, 4);
+    for (int i = 0; i < 5; i++)
+        give(number++);
+    wait_for(number, number, SCRIBE_FULL);
+    sim_disk_limit(sim, SIM_NO_LIMIT);
+    wait_for(number, number, SCRIBE_WELL); /* by itself */
+    give(number++);
+    wait_for(number, number, SCRIBE_WELL);
+    scribe_close(&scribe);
+    cr_assert_eq(count_after_crash(), number);
+}
+
+Test(scribe, never_claims_what_a_failed_sync_may_have_lost)
+{
+    start(true);
+    give(0);
+    wait_for(1, 1, SCRIBE_WELL);
+    sim_disk_fault(sim, SIM_SYNC, 0, 1, EIO);
+    give(1);
+    struct scribe_news news = wait_for(2, 1, SCRIBE_FAILED);
+    give(2);
+    news = scribe_news(scribe);
+    cr_assert_eq(news.synced, 1);
+    cr_assert_eq(news.logged, 2);
+    cr_assert_neq(scribe_complaint(scribe)[0], '\0');
+    scribe_close(&scribe);
+    uint64_t count = count_after_crash();
+    cr_assert(count == 1 || count == 2, "%llu", (unsigned long long)count);
+}
