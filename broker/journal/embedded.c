@@ -113,8 +113,8 @@ static enum journal_err write_again(struct embedded *embedded, uint64_t from, ui
     return err;
 }
 
-/* The same for the seal of the segment before the last: it is on the disk before the first record of
- * the last segment is, but nothing says so as long as there is none. */
+/* The same for the seal of the segment before the last: it is on the disk before the first record
+ * of the last segment is, but nothing says so as long as there is none. */
 static enum journal_err seal_again(struct embedded *embedded)
 {
     struct disk *disk = embedded->disk;

@@ -113,8 +113,8 @@ static bool reserve_stage(struct embedded *embedded, const struct journal_record
 }
 
 /* After a batch that failed: nothing that could pass for it stays where it would have begun.  If
- * this fails, too, the next attempt goes over it; if that never comes, the journal may be found with
- * a batch of which it was said that it is not there. */
+ * this fails, too, the next attempt goes over it; if that never comes, the journal may be found
+ * with a batch of which it was said that it is not there. */
 static void wipe(struct embedded *embedded)
 {
     uint8_t zeros[FORMAT_RECORD_BYTES] = {0};

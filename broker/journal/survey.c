@@ -44,6 +44,7 @@ static enum journal_err refuse_file(struct survey *survey, uint64_t first, int e
 
 static enum journal_err find(struct survey *survey, struct finding finding)
 {
+    finding.batch = survey->batch;
     if (survey->finding_count == SURVEY_FINDINGS_MAX)
         return refuse(survey, JOURNAL_LIMIT, "more is damaged than can be listed");
     void *findings = survey->findings;

@@ -42,6 +42,7 @@ struct finding {
     bool has_head;    /* FINDING_DAMAGE: the head is valid, the body is not */
     uint16_t kind_lost;
     uint32_t bytes_lost;
+    uint32_t batch; /* of the record before it */
 };
 
 struct surveyed {

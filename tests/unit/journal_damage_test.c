@@ -179,7 +179,7 @@ Test(journal_damage, of_a_tail_that_was_not_synced_is_cut)
     sim_disk_free(&sim);
 }
 
-/* Sectors of a tail reach the disk in any order; a hole before something valid is no damage there. */
+/* Sectors of a tail reach the disk in any order: there a hole before something valid is none. */
 Test(journal_damage, is_told_from_a_hole_in_what_was_not_synced)
 {
     for (size_t synced = 0; synced < 2; synced++) {

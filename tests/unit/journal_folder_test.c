@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* journal_folder_test.c -- the embedded journal in a real directory: what the file system refuses is
- * told in a sentence, and a journal of each format that was ever released is read. */
+/* journal_folder_test.c -- the embedded journal in a real directory: what the file system refuses
+ * is told in a sentence, and a journal of each format that was ever released is read. */
 #include "broker/journal/format.h"
 #include "broker/journal/journal.h"
 #include "tests/lib/folder.h"
@@ -196,8 +196,7 @@ Test(journal_folder, says_that_it_has_no_rights)
 
 /* ---- formats --------------------------------------------------------------------------------- */
 
-/* The records of tests/corpus/journal/v1, as tests/unit/journal_folder_test.c once wrote them: kind,
- * and bytes that count up from the kind. */
+/* The records of tests/corpus/journal/v1: kind, and bytes that count up from the kind. */
 static const struct {
     uint16_t kind;
     size_t bytes;
