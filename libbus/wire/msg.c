@@ -18,12 +18,6 @@
     }                                                                                              \
     ;
 #include "schemas/messages.def"
-#undef MESSAGE
-#undef FIELD_U64
-#undef FIELD_I64
-#undef FIELD_STR
-#undef FIELD_BIN
-#undef MESSAGE_END
 
 struct message {
     const char *name; /* NULL: no message has this number */
@@ -33,11 +27,6 @@ struct message {
     uint32_t field_count;
 };
 
-#define FIELD_U64(owner, member, largest, what)
-#define FIELD_I64(owner, member, smallest, what)
-#define FIELD_STR(owner, member, least, most, what)
-#define FIELD_BIN(owner, member, least, most, what)
-#define MESSAGE_END(upper, name)
 static const struct message messages[] = {
 #define MESSAGE(upper, title, number, side, toward, what)                                          \
     [number] = {.name = #title,                                                                    \
@@ -46,13 +35,7 @@ static const struct message messages[] = {
                 .fields = fields_##title,                                                          \
                 .field_count = FIELDS_COUNT(fields_##title)},
 #include "schemas/messages.def"
-#undef MESSAGE
 };
-#undef FIELD_U64
-#undef FIELD_I64
-#undef FIELD_STR
-#undef FIELD_BIN
-#undef MESSAGE_END
 
 static const struct message *message_find(uint64_t number)
 {

@@ -31,37 +31,19 @@ enum msg_direction { MSG_TO_BROKER, MSG_TO_CLIENT };
     }                                                                                              \
     ;
 #include "schemas/messages.def"
-#undef MESSAGE
-#undef FIELD_U64
-#undef FIELD_I64
-#undef FIELD_STR
-#undef FIELD_BIN
-#undef MESSAGE_END
 
-#define FIELD_U64(msg, field, largest, what)
-#define FIELD_I64(msg, field, smallest, what)
-#define FIELD_STR(msg, field, shortest, longest, what)
-#define FIELD_BIN(msg, field, shortest, longest, what)
-#define MESSAGE_END(upper, name)
 enum msg_type {
     MSG_NONE = 0,
 #define MESSAGE(upper, name, number, lane, direction, what) MSG_##upper = number,
 #include "schemas/messages.def"
-#undef MESSAGE
 };
 struct msg {
     enum msg_type type;
     union {
 #define MESSAGE(upper, name, number, lane, direction, what) struct msg_##name name;
 #include "schemas/messages.def"
-#undef MESSAGE
     } as;
 };
-#undef FIELD_U64
-#undef FIELD_I64
-#undef FIELD_STR
-#undef FIELD_BIN
-#undef MESSAGE_END
 
 /* The message's name in messages.def in lower case, or NULL. */
 const char *msg_name(enum msg_type type);

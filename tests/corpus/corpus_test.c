@@ -4,6 +4,7 @@
 #include "libbus/wire/error.h"
 #include "libbus/wire/frame.h"
 #include "libbus/wire/msg.h"
+#include "tests/lib/titles.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -82,29 +83,6 @@ static struct span span_file(const struct file *file)
 }
 
 /* ---- what a message is ----------------------------------------------------------------------- */
-static const struct title {
-    unsigned number;
-    const char *name;
-    enum msg_lane lane;
-    enum msg_direction direction;
-} titles[] = {
-#define MESSAGE(upper, name, number, lane, direction, what)                                        \
-    {number, #name, MSG_LANE_##lane, MSG_##direction},
-#define FIELD_U64(owner, member, largest, what)
-#define FIELD_I64(owner, member, smallest, what)
-#define FIELD_STR(owner, member, shortest, longest, what)
-#define FIELD_BIN(owner, member, shortest, longest, what)
-#define MESSAGE_END(upper, name)
-#include "schemas/messages.def"
-#undef MESSAGE
-#undef FIELD_U64
-#undef FIELD_I64
-#undef FIELD_STR
-#undef FIELD_BIN
-#undef MESSAGE_END
-};
-enum { TITLES = sizeof titles / sizeof titles[0] };
-
 static const struct title *title_find(const char *name)
 {
     for (unsigned i = 0; i < TITLES; i++)

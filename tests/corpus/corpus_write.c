@@ -93,7 +93,6 @@ struct row {
     uint64_t most;
 };
 static const struct row rows[] = {
-#define MESSAGE(upper, name, number, lane, direction, what)
 #define FIELD_U64(owner, member, largest, what)                                                    \
     {#owner, 0, U64, offsetof(struct msg_##owner, member), largest},
 #define FIELD_I64(owner, member, smallest, what)                                                   \
@@ -104,12 +103,6 @@ static const struct row rows[] = {
     {#owner, 0, BIN, offsetof(struct msg_##owner, member), longest},
 #define MESSAGE_END(upper, name) {#name, MSG_##upper, END, 0, 0},
 #include "schemas/messages.def"
-#undef MESSAGE
-#undef FIELD_U64
-#undef FIELD_I64
-#undef FIELD_STR
-#undef FIELD_BIN
-#undef MESSAGE_END
 };
 
 /* Values that differ from field to field, so that two that are swapped show. */

@@ -46,14 +46,7 @@ static const struct row {
 #define FIELD_I64(owner, member, smallest, what) {NULL, #member, 0, what},
 #define FIELD_STR(owner, member, shortest, longest, what) {NULL, #member, 0, what},
 #define FIELD_BIN(owner, member, shortest, longest, what) {NULL, #member, 0, what},
-#define MESSAGE_END(upper, name)
 #include "schemas/messages.def"
-#undef MESSAGE
-#undef FIELD_U64
-#undef FIELD_I64
-#undef FIELD_STR
-#undef FIELD_BIN
-#undef MESSAGE_END
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 

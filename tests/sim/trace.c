@@ -21,21 +21,10 @@ struct field_row {
      .shape = (shape_is),                                                                          \
      .name = #field,                                                                               \
      .offset = offsetof(struct msg, as.message.field)},
-#define FIELD_U64(message, field, largest, what)
-#define FIELD_I64(message, field, smallest, what)
-#define FIELD_STR(message, field, shortest, longest, what)
-#define FIELD_BIN(message, field, shortest, longest, what)
-#define MESSAGE_END(upper, name)
 enum {
 #define MESSAGE(upper, name, number, lane, direction, what) MSG_OF_##name = MSG_##upper,
 #include "schemas/messages.def"
-#undef MESSAGE
 };
-#undef FIELD_U64
-#undef FIELD_I64
-#undef FIELD_STR
-#undef FIELD_BIN
-#define MESSAGE(upper, name, number, lane, direction, what)
 #define FIELD_U64(message, field, largest, what) ROW(message, field, ROW_U64)
 #define FIELD_I64(message, field, smallest, what) ROW(message, field, ROW_I64)
 #define FIELD_STR(message, field, shortest, longest, what) ROW(message, field, ROW_STR)
@@ -43,12 +32,6 @@ enum {
 static const struct field_row rows[] = {
 #include "schemas/messages.def"
 };
-#undef MESSAGE
-#undef FIELD_U64
-#undef FIELD_I64
-#undef FIELD_STR
-#undef FIELD_BIN
-#undef MESSAGE_END
 
 /* What is written so far, cut at the end of the room. */
 struct words {

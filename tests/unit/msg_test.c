@@ -5,6 +5,8 @@
  * msgpack-c itself. */
 #include "libbus/wire/msg.h"
 
+#include "tests/lib/titles.h"
+
 #include <criterion/criterion.h>
 #include <msgpack.h>
 #include <stdlib.h>
@@ -22,17 +24,7 @@ struct row {
 
 enum number_of {
 #define MESSAGE(upper, name, number, lane, direction, what) NUMBER_##name = number,
-#define FIELD_U64(owner, member, largest, what)
-#define FIELD_I64(owner, member, smallest, what)
-#define FIELD_STR(owner, member, shortest, longest, what)
-#define FIELD_BIN(owner, member, shortest, longest, what)
-#define MESSAGE_END(upper, name)
 #include "schemas/messages.def"
-#undef MESSAGE
-#undef FIELD_U64
-#undef FIELD_I64
-#undef FIELD_STR
-#undef FIELD_BIN
 };
 
 #define ROW(owner, member, kind, from, to)                                                         \
@@ -43,41 +35,13 @@ enum number_of {
      .least = from,                                                                                \
      .most = to},
 static const struct row rows[] = {
-#define MESSAGE(upper, name, number, lane, direction, what)
 #define FIELD_U64(owner, member, largest, what) ROW(owner, member, U64, 0, largest)
 #define FIELD_I64(owner, member, smallest, what) ROW(owner, member, I64, smallest, INT64_MAX)
 #define FIELD_STR(owner, member, shortest, longest, what) ROW(owner, member, STR, shortest, longest)
 #define FIELD_BIN(owner, member, shortest, longest, what) ROW(owner, member, BIN, shortest, longest)
 #include "schemas/messages.def"
-#undef MESSAGE
-#undef FIELD_U64
-#undef FIELD_I64
-#undef FIELD_STR
-#undef FIELD_BIN
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
-
-static const struct title {
-    unsigned number;
-    const char *name;
-    enum msg_lane lane;
-    enum msg_direction direction;
-} titles[] = {
-#define MESSAGE(upper, name, number, lane, direction, what)                                        \
-    {number, #name, MSG_LANE_##lane, MSG_##direction},
-#define FIELD_U64(owner, member, largest, what)
-#define FIELD_I64(owner, member, smallest, what)
-#define FIELD_STR(owner, member, shortest, longest, what)
-#define FIELD_BIN(owner, member, shortest, longest, what)
-#include "schemas/messages.def"
-#undef MESSAGE
-#undef FIELD_U64
-#undef FIELD_I64
-#undef FIELD_STR
-#undef FIELD_BIN
-#undef MESSAGE_END
-};
-enum { TITLES = sizeof titles / sizeof titles[0] };
 
 /* ---- values for the fields ------------------------------------------------------------------- */
 /* A field's value as the test wants it on the wire. */
