@@ -140,9 +140,10 @@ struct session {
     uint32_t dial;   /* HELLO.dial of the last connection */
     bool is_ready;   /* READY came on this connection */
     bool is_suspect;
-    int64_t heard_ns;  /* last sign of life, on the core's running clock */
-    int64_t closed_ns; /* when its connection closed */
-    int64_t beat_ns;   /* heartbeat, lost_after, grace as it asked */
+    int64_t heard_ns;   /* last sign of life, on the core's running clock */
+    int64_t closed_ns;  /* when its connection closed */
+    int64_t suspect_ns; /* since when it is suspect */
+    int64_t beat_ns;    /* heartbeat, lost_after, grace as it asked */
     int64_t lost_after_ns;
     int64_t grace_ns;
     struct timer timer;

@@ -180,14 +180,25 @@ static void drop_conn(struct core *core, conn_id *conn)
     *conn = 0;
 }
 
+/* When a suspect is lost for its silence.  Not before it was suspect for half a beat: if the broker
+ * was late itself (by less than core.c takes for a standstill), it looks once more. */
+static int64_t silence_end_ns(const struct session *session)
+{
+    int64_t lost_ns = session->heard_ns + session->lost_after_ns;
+    int64_t sure_ns = session->suspect_ns + session->beat_ns / 2;
+    return lost_ns > sure_ns ? lost_ns : sure_ns;
+}
+
 static void session_arm(struct core *core, struct session *session)
 {
     int64_t due_ns;
     int64_t suspect_ns = session->beat_ns * SUSPECT_HALF_BEATS / 2;
     if (session->control == 0)
         due_ns = session->closed_ns + session->grace_ns;
-    else if (session->party == NULL || session->is_suspect || suspect_ns >= session->lost_after_ns)
+    else if (session->party == NULL)
         due_ns = session->heard_ns + session->lost_after_ns;
+    else if (session->is_suspect)
+        due_ns = silence_end_ns(session);
     else
         due_ns = session->heard_ns + suspect_ns;
     timers_set(&core->timers, &session->timer, due_ns);
@@ -574,6 +585,7 @@ static void suspect(struct core *core, struct session *session, const char *text
     if (session->is_suspect)
         return;
     session->is_suspect = true;
+    session->suspect_ns = core_clock(core);
     tell_party(core, session->party, EVENT_PARTY_SUSPECT, text, 0, NULL);
 }
 
@@ -626,7 +638,7 @@ void session_timer(struct core *core, struct session *session)
     if (session->control == 0 && clock_ns >= session->closed_ns + session->grace_ns) {
         lose(core, session, ERROR_TYPE_CONNECTION_CLOSED,
              "its connection closed and did not come back within its grace of ");
-    } else if (silent_ns >= session->lost_after_ns) {
+    } else if (session->is_suspect && clock_ns >= silence_end_ns(session)) {
         lose(core, session, ERROR_TYPE_SILENT, "no sign of life for ");
     } else {
         if (session->control != 0 && silent_ns >= session->beat_ns * SUSPECT_HALF_BEATS / 2)

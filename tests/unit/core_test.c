@@ -605,6 +605,30 @@ Test(core, suspects_and_loses_a_silent_party_and_tells_it)
            "3 < party.lost alice/1 #0 x0 (party_lost of alice)\n");
 }
 
+/* The broker was late, by less than what it takes for a standstill, and looks once more. */
+Test(core, loses_nobody_that_was_not_suspect_for_half_a_beat)
+{
+    struct msg quick = hello(1, 0);
+    quick.as.hello.heartbeat_ms = 100;
+    quick.as.hello.lost_after_ms = 600;
+    message(1, quick);
+    attach(1, 11, tokens[1]);
+    tap(3);
+    for (int i = 0; i < 2; i++) {
+        now_ns += 650 * MS;
+        step((struct event){.type = EVENT_TICK});
+        EXPECT("3 < party.suspect alice/1 #0 x0\n");
+        pass_ms(49);
+        EXPECT("");
+        if (i == 0)
+            message(1, (struct msg){.type = MSG_PROGRESS});
+        pass_ms(1);
+        EXPECT(i == 0 ? "3 < party.resumed alice/1 #0 x0\n"
+                      : "1 < over 11 (party_lost of alice)\n1 dropped\n11 dropped\n"
+                        "3 < party.lost alice/1 #0 x0 (party_lost of alice)\n");
+    }
+}
+
 Test(core, resumes_a_session_where_it_was)
 {
     join(1);
