@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* hold_test.c -- parts wait for their ticket, in order, each stage by itself. */
+#include "broker/io/hold.h"
+
+#include <criterion/criterion.h>
+
+static struct memory memory;
+static struct hold hold;
+
+static void init(void)
+{
+    memory_heap_init(&memory, UINT64_MAX);
+    hold_init(&hold, &memory);
+}
+
+static void fini(void)
+{
+    hold_fini(&hold);
+    cr_assert_eq(memory.bytes_used, 0);
+}
+
+TestSuite(hold, .init = init, .fini = fini);
+
+static void push(enum hold_stage stage, uint64_t ticket, conn_id conn)
+{
+    struct held held = {.ticket = ticket, .conn = conn, .part = buffer_copy(span_text("part"))};
+    hold_push(&hold, stage, &held);
+}
+
+static void expect(enum hold_stage stage, uint64_t reached, conn_id conn)
+{
+    struct held held;
+    cr_assert(hold_pop(&hold, stage, reached, &held));
+    cr_assert_eq(held.conn, conn);
+    buffer_unref(&held.part);
+}
+
+static void expect_none(enum hold_stage stage, uint64_t reached)
+{
+    struct held held;
+    cr_assert_not(hold_pop(&hold, stage, reached, &held));
+}
+
+Test(hold, gives_what_has_reached_its_ticket)
+{
+    cr_assert(hold_is_empty(&hold, HOLD_LOGGED));
+    push(HOLD_LOGGED, 3, 1);
+    push(HOLD_LOGGED, 3, 2);
+    push(HOLD_LOGGED, 5, 3);
+    cr_assert_not(hold_is_empty(&hold, HOLD_LOGGED));
+    expect_none(HOLD_LOGGED, 2);
+    expect(HOLD_LOGGED, 3, 1);
+    expect(HOLD_LOGGED, 4, 2);
+    expect_none(HOLD_LOGGED, 4);
+    expect(HOLD_LOGGED, 9, 3);
+    cr_assert(hold_is_empty(&hold, HOLD_LOGGED));
+}
+
+Test(hold, keeps_its_stages_apart)
+{
+    push(HOLD_SYNCED, 1, 1);
+    push(HOLD_LOGGED, 2, 2);
+    expect_none(HOLD_SYNCED, 0);
+    expect(HOLD_LOGGED, 2, 2);
+    expect(HOLD_SYNCED, 1, 1);
+}
+
+Test(hold, keeps_order_however_much_waits)
+{
+    uint64_t next = 1;
+    for (uint64_t ticket = 1; ticket <= 1000; ticket++) {
+        push(HOLD_LOGGED, ticket, (conn_id)ticket);
+        if (ticket % 3 == 0) {
+            expect(HOLD_LOGGED, ticket, (conn_id)next);
+            next += 1;
+        }
+    }
+    for (; next <= 1000; next++)
+        expect(HOLD_LOGGED, 1000, (conn_id)next);
+    push(HOLD_LOGGED, 1001, 1); /* what is left is freed by fini */
+}
