@@ -163,6 +163,20 @@ struct cli_json *cli_json_append(struct cli_json *array); /* an object at its en
 /* One line; frees *object.  False: it could not be built or written. */
 bool cli_json_print(struct cli_json **object, FILE *file);
 
+/* Reading.  NULL: bytes are no JSON object; problem is why. */
+struct cli_json *cli_json_read(const char *text, size_t bytes, char problem[CLI_PROBLEM_BYTES_MAX]);
+void cli_json_free(struct cli_json **object);
+/* What stands under key; an array or object is borrowed.  NULL or false: nothing of that kind. */
+const char *cli_json_find_text(const struct cli_json *object, const char *key);
+bool cli_json_find_number(const struct cli_json *object, const char *key, int64_t *out_number);
+bool cli_json_find_bool(const struct cli_json *object, const char *key, bool *out_yes);
+struct cli_json *cli_json_find_object(const struct cli_json *object, const char *key);
+struct cli_json *cli_json_find_array(const struct cli_json *object, const char *key);
+bool cli_json_has(const struct cli_json *object, const char *key); /* something but null */
+/* NULL: there are not so many, or it is no object. */
+struct cli_json *cli_json_object_at(const struct cli_json *array, size_t index);
+size_t cli_json_count(const struct cli_json *array);
+
 /* The length of base64 of bytes, without the NUL; text has room for it and the NUL. */
 size_t cli_base64_bytes(size_t bytes);
 void cli_base64(const void *value, size_t bytes, char *text);

@@ -148,6 +148,87 @@ bool cli_json_print(struct cli_json **object, FILE *file)
     return is_printed;
 }
 
+/* ---- reading ----------------------------------------------------------------------------------*/
+
+struct cli_json *cli_json_read(const char *text, size_t bytes, char problem[CLI_PROBLEM_BYTES_MAX])
+{
+    json_error_t error;
+    json_t *json = json_loadb(text, bytes, 0, &error);
+    if (json == NULL) {
+        (void)snprintf(problem, CLI_PROBLEM_BYTES_MAX, "line %d: %s", error.line, error.text);
+    } else if (!json_is_object(json)) {
+        (void)snprintf(problem, CLI_PROBLEM_BYTES_MAX, "no JSON object");
+        json_decref(json);
+        json = NULL;
+    }
+    return (struct cli_json *)json;
+}
+
+void cli_json_free(struct cli_json **object)
+{
+    json_decref(as_json(*object));
+    *object = NULL;
+}
+
+static json_t *find(const struct cli_json *object, const char *key)
+{
+    return json_object_get((const json_t *)object, key);
+}
+
+const char *cli_json_find_text(const struct cli_json *object, const char *key)
+{
+    return json_string_value(find(object, key));
+}
+
+bool cli_json_find_number(const struct cli_json *object, const char *key, int64_t *out_number)
+{
+    const json_t *json = find(object, key);
+    if (!json_is_integer(json)) {
+        return false;
+    }
+    *out_number = json_integer_value(json);
+    return true;
+}
+
+bool cli_json_find_bool(const struct cli_json *object, const char *key, bool *out_yes)
+{
+    const json_t *json = find(object, key);
+    if (!json_is_boolean(json)) {
+        return false;
+    }
+    *out_yes = json_is_true(json);
+    return true;
+}
+
+struct cli_json *cli_json_find_object(const struct cli_json *object, const char *key)
+{
+    json_t *json = find(object, key);
+    return json_is_object(json) ? (struct cli_json *)json : NULL;
+}
+
+struct cli_json *cli_json_find_array(const struct cli_json *object, const char *key)
+{
+    json_t *json = find(object, key);
+    return json_is_array(json) ? (struct cli_json *)json : NULL;
+}
+
+bool cli_json_has(const struct cli_json *object, const char *key)
+{
+    const json_t *json = find(object, key);
+    return json != NULL && !json_is_null(json);
+}
+
+struct cli_json *cli_json_object_at(const struct cli_json *array, size_t index)
+{
+    json_t *json = json_array_get((const json_t *)array, index);
+    return json_is_object(json) ? (struct cli_json *)json : NULL;
+}
+
+size_t cli_json_count(const struct cli_json *array)
+{
+    return json_array_size((const json_t *)array);
+}
+
 /* ---- errors -----------------------------------------------------------------------------------*/
 
 /* All but what it points to. */

@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* run_error.c -- error files and wait statuses become errors; the forms are in run_error.h. */
+#include "clients/run_error.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define SECOND_NS INT64_C(1000000000)
+#define EPOCH_SECONDS_MAX (INT64_MAX / SECOND_NS - 1)
+#define SHELL_SIGNAL_BASE 128 /* what a shell adds to the number of a signal (POSIX, 2.8.2) */
+
+enum {
+    PROGRAM_BYTES_MAX = 200,  /* of its name, inline */
+    SENTENCE_BYTES_MAX = 900, /* of all that stands before the tail */
+};
+
+/* ---- signals ----------------------------------------------------------------------------------*/
+
+void run_error_signal_name(int number, char text[RUN_SIGNAL_BYTES_MAX])
+{
+    static const struct {
+        int number;
+        const char *name;
+    } names[] = {
+        {SIGHUP, "SIGHUP"},   {SIGINT, "SIGINT"},       {SIGQUIT, "SIGQUIT"}, {SIGILL, "SIGILL"},
+        {SIGTRAP, "SIGTRAP"}, {SIGABRT, "SIGABRT"},     {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},
+        {SIGKILL, "SIGKILL"}, {SIGUSR1, "SIGUSR1"},     {SIGSEGV, "SIGSEGV"}, {SIGUSR2, "SIGUSR2"},
+        {SIGPIPE, "SIGPIPE"}, {SIGALRM, "SIGALRM"},     {SIGTERM, "SIGTERM"}, {SIGCHLD, "SIGCHLD"},
+        {SIGCONT, "SIGCONT"}, {SIGSTOP, "SIGSTOP"},     {SIGTSTP, "SIGTSTP"}, {SIGTTIN, "SIGTTIN"},
+        {SIGTTOU, "SIGTTOU"}, {SIGURG, "SIGURG"},       {SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"},
+        {SIGPROF, "SIGPROF"}, {SIGVTALRM, "SIGVTALRM"}, {SIGSYS, "SIGSYS"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (names[i].number == number) {
+            (void)snprintf(text, RUN_SIGNAL_BYTES_MAX, "%s", names[i].name);
+            return;
+        }
+    }
+    if (number >= SIGRTMIN && number <= SIGRTMAX) {
+        (void)snprintf(text, RUN_SIGNAL_BYTES_MAX, "SIGRTMIN+%d", number - SIGRTMIN);
+    } else {
+        (void)snprintf(text, RUN_SIGNAL_BYTES_MAX, "signal %d", number);
+    }
+}
+
+/* ---- ends -------------------------------------------------------------------------------------*/
+
+/* What an end is called, and what follows from it. */
+struct judgement {
+    const char *type;
+    int64_t code;
+    int recoverable; /* 1, 0, -1 unknown */
+    char text[SENTENCE_BYTES_MAX];
+};
+
+bool run_error_is_good(const struct run_end *end)
+{
+    return end->start_errno == 0 && WIFEXITED(end->wait_status) &&
+           WEXITSTATUS(end->wait_status) == 0;
+}
+
+/* The kernel kills by SIGKILL; a shell between us and the program makes 137 of it. */
+static bool is_memory(const struct run_end *end)
+{
+    bool is_killed = WIFSIGNALED(end->wait_status) && WTERMSIG(end->wait_status) == SIGKILL;
+    bool is_told =
+        WIFEXITED(end->wait_status) && WEXITSTATUS(end->wait_status) == SHELL_SIGNAL_BASE + SIGKILL;
+    return end->is_out_of_memory && (is_killed || is_told);
+}
+
+/* What is short now may be there later; a file that cannot be run stays so. */
+static bool is_passing(int start_errno)
+{
+    switch (start_errno) {
+    case EAGAIN: return true;
+    case ENOMEM: return true;
+    case EMFILE: return true;
+    case ENFILE: return true;
+    case ETXTBSY: return true;
+    default: return false;
+    }
+}
+
+static void judge_start(const struct run_end *end, const char *program, struct judgement *judgement)
+{
+    judgement->type = RUN_TYPE_START;
+    judgement->code = end->start_errno == ENOENT ? 127 : 126;
+    judgement->recoverable = is_passing(end->start_errno) ? 1 : 0;
+    (void)snprintf(judgement->text, sizeof judgement->text, "%s could not be started: %s", program,
+                   strerror(end->start_errno));
+}
+
+static void judge_signal(const struct run_end *end, const char *program,
+                         struct judgement *judgement)
+{
+    char name[RUN_SIGNAL_BYTES_MAX];
+    run_error_signal_name(WTERMSIG(end->wait_status), name);
+    judgement->type = is_memory(end) ? RUN_TYPE_MEMORY : RUN_TYPE_SIGNAL;
+    judgement->code = -WTERMSIG(end->wait_status);
+    (void)snprintf(judgement->text, sizeof judgement->text, "%s was killed by %s%s%s", program,
+                   name, WCOREDUMP(end->wait_status) ? ", core dumped" : "",
+                   is_memory(end) ? ": out of memory" : "");
+}
+
+static void judge_exit(const struct run_end *end, const char *program, struct judgement *judgement)
+{
+    int status = WEXITSTATUS(end->wait_status);
+    char name[RUN_SIGNAL_BYTES_MAX] = "";
+    if (status > SHELL_SIGNAL_BASE && status <= SHELL_SIGNAL_BASE + SIGRTMAX) {
+        run_error_signal_name(status - SHELL_SIGNAL_BASE, name);
+    }
+    judgement->type = is_memory(end) ? RUN_TYPE_MEMORY : RUN_TYPE_EXIT;
+    judgement->code = status;
+    (void)snprintf(judgement->text, sizeof judgement->text, "%s exited with status %d%s%s%s",
+                   program, status, *name != '\0' ? ", a shell's way to say " : "", name,
+                   is_memory(end) ? ": out of memory" : "");
+}
+
+static void judge(const struct run_end *end, struct judgement *judgement)
+{
+    char program[PROGRAM_BYTES_MAX + 4];
+    size_t bytes = strlen(end->program);
+    (void)snprintf(program, sizeof program, "%.*s%s", PROGRAM_BYTES_MAX, end->program,
+                   bytes > PROGRAM_BYTES_MAX ? "..." : "");
+    *judgement = (struct judgement){.recoverable = -1};
+    if (end->start_errno != 0) {
+        judge_start(end, program, judgement);
+    } else if (WIFSIGNALED(end->wait_status)) {
+        judge_signal(end, program, judgement);
+    } else {
+        judge_exit(end, program, judgement);
+    }
+    if (end->problem != NULL) {
+        size_t at = strlen(judgement->text);
+        (void)snprintf(judgement->text + at, sizeof judgement->text - at,
+                       "; its error file could not be used: %s", end->problem);
+    }
+}
+
+/* The end of what it said as text: from the beginning of a character, and of a line if that loses
+ * no more than half.  Bytes that are no text become '?', or they would end it. */
+static size_t copy_tail(const struct run_end *end, char text[RUN_TAIL_BYTES_MAX + 1])
+{
+    size_t bytes = end->tail != NULL ? end->tail_bytes : 0;
+    const char *from = end->tail;
+    if (bytes > RUN_TAIL_BYTES_MAX) {
+        from += bytes - RUN_TAIL_BYTES_MAX;
+        bytes = RUN_TAIL_BYTES_MAX;
+        const char *newline = memchr(from, '\n', bytes / 2);
+        size_t skip = newline != NULL ? (size_t)(newline - from) + 1 : 0;
+        while (newline == NULL && skip < 3 && ((unsigned char)from[skip] & 0xc0) == 0x80) {
+            skip += 1;
+        }
+        from += skip;
+        bytes -= skip;
+    }
+    for (size_t i = 0; i < bytes; i++) {
+        unsigned char byte = (unsigned char)from[i];
+        bool is_text = (byte >= ' ' && byte != 0x7f) || byte == '\n' || byte == '\t';
+        text[i] = is_text ? from[i] : '?';
+    }
+    text[bytes] = '\0';
+    return bytes;
+}
+
+struct bus_error *run_error_of_end(const struct run_end *end)
+{
+    if (run_error_is_good(end)) {
+        return NULL;
+    }
+    struct judgement judgement;
+    struct bus_error *error;
+    char tail[RUN_TAIL_BYTES_MAX + 1];
+    size_t tail_bytes = copy_tail(end, tail);
+    judge(end, &judgement);
+    if (end->said_bytes > tail_bytes) {
+        error = bus_error_new(judgement.type, NULL,
+                              "%s; the last %zu of %" PRIu64 " bytes of its standard error:\n%s",
+                              judgement.text, tail_bytes, end->said_bytes, tail);
+    } else if (tail_bytes > 0) {
+        error = bus_error_new(judgement.type, NULL, "%s; its standard error:\n%s", judgement.text,
+                              tail);
+    } else {
+        error = bus_error_new(judgement.type, NULL, "%s", judgement.text);
+    }
+    /* Refused by the static error of no memory alone, which then says enough. */
+    (void)bus_error_set_code(error, judgement.code);
+    if (judgement.recoverable >= 0) {
+        (void)bus_error_set_recoverable(error, judgement.recoverable);
+    }
+    return error;
+}
+
+/* ---- times ------------------------------------------------------------------------------------*/
+
+/* Digits of a field of fixed width. */
+static bool read_digits(const char **at, int count, int least, int most, int *out_number)
+{
+    int number = 0;
+    for (int i = 0; i < count; i++) {
+        char digit = (*at)[i];
+        if (digit < '0' || digit > '9') {
+            return false;
+        }
+        number = number * 10 + (digit - '0');
+    }
+    *at += count;
+    *out_number = number;
+    return number >= least && number <= most;
+}
+
+static bool read_char(const char **at, const char *any)
+{
+    if (**at == '\0' || strchr(any, **at) == NULL) {
+        return false;
+    }
+    *at += 1;
+    return true;
+}
+
+/* A point and digits, as many as there are; those behind the ninth are less than a nanosecond. */
+static bool read_fraction(const char **at, int64_t *out_ns)
+{
+    int64_t unit = SECOND_NS / 10;
+    *out_ns = 0;
+    if (**at != '.') {
+        return true;
+    }
+    *at += 1;
+    const char *first = *at;
+    for (; **at >= '0' && **at <= '9'; *at += 1, unit /= 10) {
+        *out_ns += (**at - '0') * unit;
+    }
+    return *at > first;
+}
+
+/* "Z", or how far ahead of UTC its clock is: +hh:mm. */
+static bool read_zone(const char **at, int64_t *out_seconds)
+{
+    int hours = 0;
+    int minutes = 0;
+    *out_seconds = 0;
+    if (read_char(at, "Zz")) {
+        return true;
+    }
+    int64_t sign = **at == '-' ? -1 : 1;
+    if (!read_char(at, "+-") || !read_digits(at, 2, 0, 23, &hours) || !read_char(at, ":") ||
+        !read_digits(at, 2, 0, 59, &minutes)) {
+        return false;
+    }
+    *out_seconds = sign * (hours * INT64_C(3600) + minutes * INT64_C(60));
+    return true;
+}
+
+/* Midnight of a day that exists, in seconds since the epoch. */
+static bool read_day(const char **at, int64_t *out_seconds)
+{
+    int year;
+    int month;
+    int day;
+    if (!read_digits(at, 4, 1970, 9999, &year) || !read_char(at, "-") ||
+        !read_digits(at, 2, 1, 12, &month) || !read_char(at, "-") ||
+        !read_digits(at, 2, 1, 31, &day)) {
+        return false;
+    }
+    struct tm tm = {.tm_year = year - 1900, .tm_mon = month - 1, .tm_mday = day};
+    *out_seconds = timegm(&tm);
+    return tm.tm_mday == day;
+}
+
+/* RFC 3339, section 5.6; up to where nanoseconds in 64 bits reach, in 2262. */
+static bool read_time(const char *text, int64_t *out_ns)
+{
+    int64_t seconds;
+    int64_t fraction_ns;
+    int64_t zone_seconds;
+    int hour;
+    int minute;
+    int second;
+    if (!read_day(&text, &seconds) || !read_char(&text, "Tt ") ||
+        !read_digits(&text, 2, 0, 23, &hour) || !read_char(&text, ":") ||
+        !read_digits(&text, 2, 0, 59, &minute) || !read_char(&text, ":") ||
+        !read_digits(&text, 2, 0, 60, &second) || !read_fraction(&text, &fraction_ns) ||
+        !read_zone(&text, &zone_seconds) || *text != '\0') {
+        return false;
+    }
+    seconds += hour * INT64_C(3600) + minute * INT64_C(60) + second - zone_seconds;
+    if (seconds < 0 || seconds > EPOCH_SECONDS_MAX) {
+        return false;
+    }
+    *out_ns = seconds * SECOND_NS + fraction_ns;
+    return true;
+}
+
+/* ---- our form ---------------------------------------------------------------------------------*/
+
+static bool complain(char problem[CLI_PROBLEM_BYTES_MAX], const char *key, const char *what)
+{
+    (void)snprintf(problem, CLI_PROBLEM_BYTES_MAX, "\"%s\" %s", key, what);
+    return false;
+}
+
+/* A member that is there is of its kind and may be set. */
+static bool set_text(const struct cli_json *object, const char *key, struct bus_error *error,
+                     enum bus_err (*set)(struct bus_error *error, const char *text),
+                     char problem[CLI_PROBLEM_BYTES_MAX])
+{
+    const char *text = cli_json_find_text(object, key);
+    if (!cli_json_has(object, key)) {
+        return true;
+    }
+    if (text == NULL) {
+        return complain(problem, key, "is no text");
+    }
+    return set(error, text) != BUS_EINVAL || complain(problem, key, "is not well formed");
+}
+
+static bool set_number(const struct cli_json *object, const char *key, struct bus_error *error,
+                       enum bus_err (*set)(struct bus_error *error, int64_t number),
+                       char problem[CLI_PROBLEM_BYTES_MAX])
+{
+    int64_t number = 0;
+    if (!cli_json_has(object, key)) {
+        return true;
+    }
+    if (!cli_json_find_number(object, key, &number)) {
+        return complain(problem, key, "is no whole number");
+    }
+    return set(error, number) != BUS_EINVAL || complain(problem, key, "is out of range");
+}
+
+static bool set_recoverable(const struct cli_json *object, struct bus_error *error,
+                            char problem[CLI_PROBLEM_BYTES_MAX])
+{
+    bool yes = false;
+    if (!cli_json_has(object, "recoverable")) {
+        return true;
+    }
+    if (!cli_json_find_bool(object, "recoverable", &yes)) {
+        return complain(problem, "recoverable", "is neither true nor false");
+    }
+    (void)bus_error_set_recoverable(error, yes); /* refused by the error of no memory alone */
+    return true;
+}
+
+/* Causes of an error as they are made, to be let go of. */
+struct causes {
+    struct bus_error *errors[RUN_CAUSES_MAX];
+    size_t count;
+};
+
+static bool make_own(const struct cli_json *object, int depth, struct bus_error **out_error,
+                     char problem[CLI_PROBLEM_BYTES_MAX]);
+
+static bool make_cause(const struct cli_json *object, const char *key, int depth,
+                       struct causes *causes, char problem[CLI_PROBLEM_BYTES_MAX])
+{
+    if (object == NULL) {
+        return complain(problem, key, "is no object");
+    }
+    if (depth == RUN_CAUSES_DEPTH_MAX) {
+        return complain(problem, key, "goes deeper than 16 causes");
+    }
+    if (!make_own(object, depth + 1, &causes->errors[causes->count], problem)) {
+        return false;
+    }
+    causes->count += 1;
+    return true;
+}
+
+static bool make_causes(const struct cli_json *object, int depth, struct causes *causes,
+                        char problem[CLI_PROBLEM_BYTES_MAX])
+{
+    if (!cli_json_has(object, "causes")) {
+        return !cli_json_has(object, "cause") ||
+               make_cause(cli_json_find_object(object, "cause"), "cause", depth, causes, problem);
+    }
+    const struct cli_json *array = cli_json_find_array(object, "causes");
+    if (array == NULL) {
+        return complain(problem, "causes", "is no array");
+    }
+    if (cli_json_count(array) > RUN_CAUSES_MAX) {
+        return complain(problem, "causes", "has more than 16");
+    }
+    for (size_t i = 0; i < cli_json_count(array); i++) {
+        if (!make_cause(cli_json_object_at(array, i), "causes", depth, causes, problem)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool fill_own(const struct cli_json *object, struct bus_error *error,
+                     char problem[CLI_PROBLEM_BYTES_MAX])
+{
+    return set_text(object, "stacktrace", error, bus_error_set_stacktrace, problem) &&
+           set_text(object, "blame", error, bus_error_set_blame, problem) &&
+           set_number(object, "code", error, bus_error_set_code, problem) &&
+           set_number(object, "retry_after_ms", error, bus_error_set_retry_after, problem) &&
+           set_recoverable(object, error, problem);
+}
+
+/* depth: how many causes it stands below. */
+static bool make_own(const struct cli_json *object, int depth, struct bus_error **out_error,
+                     char problem[CLI_PROBLEM_BYTES_MAX])
+{
+    bool is_made = false;
+    struct causes causes = {.count = 0};
+    struct bus_error *error = NULL;
+    const char *type = cli_json_find_text(object, "type");
+    const char *message = cli_json_find_text(object, "message");
+    if (type == NULL || *type == '\0' || strlen(type) > BUS_NAME_BYTES_MAX) {
+        is_made = complain(problem, "type", "is no text of 1 to 200 bytes");
+        goto done;
+    }
+    if (message == NULL) {
+        is_made = complain(problem, "message", "is no text");
+        goto done;
+    }
+    if (!make_causes(object, depth, &causes, problem)) {
+        goto done;
+    }
+    error = bus_error_new(type, causes.count > 0 ? causes.errors[0] : NULL, "%s", message);
+    for (size_t i = 1; i < causes.count; i++) {
+        (void)bus_error_add_cause(error, causes.errors[i]); /* as many as one may have */
+    }
+    is_made = fill_own(object, error, problem);
+done:
+    for (size_t i = 0; i < causes.count; i++) {
+        bus_error_unref(&causes.errors[i]);
+    }
+    if (is_made) {
+        *out_error = error;
+    } else {
+        bus_error_unref(&error);
+    }
+    return is_made;
+}
+
+static bool read_own(const struct cli_json *object, struct run_error *out_error,
+                     char problem[CLI_PROBLEM_BYTES_MAX])
+{
+    struct run_error own = {0};
+    if (cli_json_has(object, "occurred_at")) {
+        const char *text = cli_json_find_text(object, "occurred_at");
+        if (text == NULL || !read_time(text, &own.occurred_ns)) {
+            return complain(problem, "occurred_at", "is no time of RFC 3339");
+        }
+    }
+    if (!make_own(object, 0, &own.error, problem)) {
+        return false;
+    }
+    *out_error = own;
+    return true;
+}
+
+/* ---- the elastic launcher's form --------------------------------------------------------------*/
+
+/* Seconds since the epoch, as text or number; what is neither, or absurd, is unknown. */
+static int64_t launcher_time(const struct cli_json *object)
+{
+    int64_t seconds = 0;
+    const char *text = cli_json_find_text(object, "timestamp");
+    if (text != NULL) {
+        bool is_number = cli_number_read(text, &seconds);
+        seconds = is_number ? seconds : 0;
+    } else {
+        (void)cli_json_find_number(object, "timestamp", &seconds); /* else it stays 0 */
+    }
+    return seconds > 0 && seconds <= EPOCH_SECONDS_MAX ? seconds * SECOND_NS : 0;
+}
+
+/* The name of an exception that stands before ": "; false: there is none. */
+static bool exception_type(const char *message, char type[BUS_NAME_BYTES_MAX + 1])
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
+    static const char further[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_.0123456789";
+    size_t bytes = strspn(message, further);
+    if (bytes > BUS_NAME_BYTES_MAX || strspn(message, letters) == 0 || message[bytes] != ':' ||
+        (message[bytes + 1] != ' ' && message[bytes + 1] != '\0')) {
+        return false;
+    }
+    memcpy(type, message, bytes);
+    type[bytes] = '\0';
+    return true;
+}
+
+static bool read_launcher(const struct cli_json *object, struct run_error *out_error,
+                          char problem[CLI_PROBLEM_BYTES_MAX])
+{
+    char type[BUS_NAME_BYTES_MAX + 1];
+    int64_t code = 0;
+    const char *stack = NULL;
+    const char *message = cli_json_find_text(object, "message");
+    struct run_error error = {0};
+    if (message != NULL) {
+        error.occurred_ns = launcher_time(object);
+    } else {
+        const struct cli_json *body = cli_json_find_object(object, "message");
+        const struct cli_json *extra = cli_json_find_object(body, "extraInfo");
+        message = cli_json_find_text(body, "message");
+        stack = cli_json_find_text(extra, "py_callstack");
+        error.occurred_ns = launcher_time(extra);
+        (void)cli_json_find_number(body, "errorCode", &code); /* else it stays 0: none */
+    }
+    if (message == NULL) {
+        return complain(problem, "message", "is missing, or of neither form");
+    }
+    error.error = bus_error_new(exception_type(message, type) ? type : NULL, NULL, "%s", message);
+    /* Refused by the static error of no memory alone, which then says enough. */
+    (void)bus_error_set_code(error.error, code);
+    if (stack != NULL) {
+        (void)bus_error_set_stacktrace(error.error, stack);
+    }
+    *out_error = error;
+    return true;
+}
+
+bool run_error_of_file(const char *text, size_t bytes, struct run_error *out_error,
+                       char problem[CLI_PROBLEM_BYTES_MAX])
+{
+    if (bytes == 0) {
+        (void)snprintf(problem, CLI_PROBLEM_BYTES_MAX, "it is empty");
+        return false;
+    }
+    if (bytes > RUN_FILE_BYTES_MAX) {
+        (void)snprintf(problem, CLI_PROBLEM_BYTES_MAX, "it has more than %zu bytes",
+                       RUN_FILE_BYTES_MAX);
+        return false;
+    }
+    struct cli_json *object = cli_json_read(text, bytes, problem);
+    if (object == NULL) {
+        return false;
+    }
+    bool is_own = cli_json_has(object, "type");
+    bool is_read =
+        is_own ? read_own(object, out_error, problem) : read_launcher(object, out_error, problem);
+    cli_json_free(&object);
+    return is_read;
+}

@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* run_error_test.c -- ends of programs are named exactly, error files read in both their forms. */
+#include "clients/run_error.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define CORE 0x80 /* of a wait status */
+#define EXITED(status) W_EXITCODE((status), 0)
+#define KILLED(number) W_EXITCODE(0, (number))
+
+/* ---- ends -------------------------------------------------------------------------------------*/
+
+struct end_case {
+    struct run_end end;
+    const char *type, *message;
+    int64_t code;
+    int recoverable;
+};
+
+static const struct end_case end_cases[] = {
+    {{.wait_status = EXITED(1)}, RUN_TYPE_EXIT, "job exited with status 1", 1, -1},
+    {{.wait_status = EXITED(3)}, RUN_TYPE_EXIT, "job exited with status 3", 3, -1},
+    {{.wait_status = EXITED(128)}, RUN_TYPE_EXIT, "job exited with status 128", 128, -1},
+    {{.wait_status = EXITED(139)},
+     RUN_TYPE_EXIT,
+     "job exited with status 139, a shell's way to say SIGSEGV",
+     139,
+     -1},
+    {{.wait_status = EXITED(192)},
+     RUN_TYPE_EXIT,
+     "job exited with status 192, a shell's way to say SIGRTMIN+30",
+     192,
+     -1},
+    {{.wait_status = EXITED(193)}, RUN_TYPE_EXIT, "job exited with status 193", 193, -1},
+    {{.wait_status = EXITED(255)}, RUN_TYPE_EXIT, "job exited with status 255", 255, -1},
+    {{.wait_status = KILLED(SIGKILL)}, RUN_TYPE_SIGNAL, "job was killed by SIGKILL", -9, -1},
+    {{.wait_status = KILLED(SIGSEGV) | CORE},
+     RUN_TYPE_SIGNAL,
+     "job was killed by SIGSEGV, core dumped",
+     -11,
+     -1},
+    {{.wait_status = KILLED(SIGABRT)}, RUN_TYPE_SIGNAL, "job was killed by SIGABRT", -6, -1},
+    {{.wait_status = KILLED(SIGKILL), .is_out_of_memory = true},
+     RUN_TYPE_MEMORY,
+     "job was killed by SIGKILL: out of memory",
+     -9,
+     -1},
+    {{.wait_status = EXITED(137), .is_out_of_memory = true},
+     RUN_TYPE_MEMORY,
+     "job exited with status 137, a shell's way to say SIGKILL: out of memory",
+     137,
+     -1},
+    {{.wait_status = KILLED(SIGTERM), .is_out_of_memory = true},
+     RUN_TYPE_SIGNAL,
+     "job was killed by SIGTERM",
+     -15,
+     -1},
+    {{.wait_status = EXITED(1), .is_out_of_memory = true},
+     RUN_TYPE_EXIT,
+     "job exited with status 1",
+     1,
+     -1},
+    {{.start_errno = ENOENT},
+     RUN_TYPE_START,
+     "job could not be started: No such file or directory",
+     127,
+     0},
+    {{.start_errno = EACCES},
+     RUN_TYPE_START,
+     "job could not be started: Permission denied",
+     126,
+     0},
+    {{.start_errno = ENOEXEC},
+     RUN_TYPE_START,
+     "job could not be started: Exec format error",
+     126,
+     0},
+    {{.start_errno = EAGAIN},
+     RUN_TYPE_START,
+     "job could not be started: Resource temporarily unavailable",
+     126,
+     1},
+    {{.start_errno = ENOMEM},
+     RUN_TYPE_START,
+     "job could not be started: Cannot allocate memory",
+     126,
+     1},
+    {{.wait_status = EXITED(2), .problem = "it is empty"},
+     RUN_TYPE_EXIT,
+     "job exited with status 2; its error file could not be used: it is empty",
+     2,
+     -1},
+};
+
+Test(run_error, names_every_end)
+{
+    for (size_t i = 0; i < COUNT(end_cases); i++) {
+        struct run_end end = end_cases[i].end;
+        end.program = "job";
+        struct bus_error *error = run_error_of_end(&end);
+        cr_assert_not_null(error);
+        cr_expect_str_eq(bus_error_type(error), end_cases[i].type);
+        cr_expect_str_eq(bus_error_message(error), end_cases[i].message);
+        cr_expect_eq(bus_error_code(error), end_cases[i].code, "case %zu", i);
+        cr_expect_eq(bus_error_recoverable(error), end_cases[i].recoverable, "case %zu", i);
+        bus_error_unref(&error);
+    }
+}
+
+Test(run_error, is_none_of_a_good_end)
+{
+    struct run_end end = {.program = "job", .wait_status = EXITED(0)};
+    cr_expect(run_error_is_good(&end));
+    cr_expect_null(run_error_of_end(&end));
+    end.start_errno = ENOENT;
+    cr_expect_not(run_error_is_good(&end), "what did not start did not exit either");
+}
+
+Test(run_error, names_signals)
+{
+    char text[RUN_SIGNAL_BYTES_MAX];
+    static const struct {
+        int number;
+        const char *name;
+    } cases[] = {{1, "SIGHUP"},     {6, "SIGABRT"},     {7, "SIGBUS"},       {9, "SIGKILL"},
+                 {11, "SIGSEGV"},   {13, "SIGPIPE"},    {15, "SIGTERM"},     {31, "SIGSYS"},
+                 {32, "signal 32"}, {34, "SIGRTMIN+0"}, {64, "SIGRTMIN+30"}, {65, "signal 65"},
+                 {0, "signal 0"}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        run_error_signal_name(cases[i].number, text);
+        cr_expect_str_eq(text, cases[i].name);
+    }
+}
+
+static const char *message_with(const struct run_end *end)
+{
+    static char message[8192];
+    struct bus_error *error = run_error_of_end(end);
+    (void)snprintf(message, sizeof message, "%s", bus_error_message(error));
+    bus_error_unref(&error);
+    return message;
+}
+
+Test(run_error, shows_what_the_program_said_last)
+{
+    struct run_end end = {.program = "job",
+                          .wait_status = EXITED(1),
+                          .tail = "no\0\x1b[1mdisk\n",
+                          .tail_bytes = 12,
+                          .said_bytes = 12};
+    cr_expect_str_eq(message_with(&end),
+                     "job exited with status 1; its standard error:\nno??[1mdisk\n");
+    end.said_bytes = 100000000;
+    cr_expect_str_eq(message_with(&end), "job exited with status 1; the last 12 of 100000000 bytes "
+                                         "of its standard error:\nno??[1mdisk\n");
+    end.tail = NULL;
+    end.tail_bytes = 0;
+    end.said_bytes = 0;
+    cr_expect_str_eq(message_with(&end), "job exited with status 1");
+}
+
+/* bytes of 'x', with mark at a place; the message's tail. */
+static const char *tail_of(size_t bytes, size_t mark_at, const char *mark)
+{
+    static char text[2 * RUN_TAIL_BYTES_MAX];
+    memset(text, 'x', sizeof text);
+    memcpy(text + mark_at, mark, strlen(mark));
+    struct run_end end = {.program = "job",
+                          .wait_status = EXITED(1),
+                          .tail = text,
+                          .tail_bytes = bytes,
+                          .said_bytes = bytes};
+    const char *message = message_with(&end);
+    size_t said = 0;
+    const char *tail = strstr(message, ":\n");
+    cr_assert_not_null(tail);
+    if (sscanf(message, "job exited with status 1; the last %zu of", &said) == 1) {
+        cr_expect_eq(strlen(tail + 2), said, "it says what it shows");
+    } else {
+        cr_expect_eq(strlen(tail + 2), bytes, "nothing is cut unsaid");
+    }
+    return tail + 2;
+}
+
+Test(run_error, cuts_the_tail_at_its_limit_before_a_line_or_a_character)
+{
+    enum { MOST = RUN_TAIL_BYTES_MAX };
+    cr_expect_eq(strlen(tail_of(MOST - 1, 5, "\n")), MOST - 1);
+    cr_expect_eq(strlen(tail_of(MOST, 5, "\n")), MOST);
+    cr_expect_eq(strlen(tail_of(MOST + 1, 0, "x")), MOST);
+    /* Five bytes of the line that was cut, and its end, go too. */
+    cr_expect_eq(strlen(tail_of(MOST + 1, 6, "\n")), MOST - 6);
+    /* ... but not more than half. */
+    cr_expect_eq(strlen(tail_of(MOST + 1, MOST / 2, "\n")), MOST / 2);
+    cr_expect_eq(strlen(tail_of(MOST + 1, MOST / 2 + 1, "\n")), MOST);
+    /* Of a character of four bytes, three are left over. */
+    cr_expect_eq(strlen(tail_of(MOST + 1, 0, "\xf0\x9f\x98\x80")), MOST - 3);
+    cr_expect_eq(strlen(tail_of(MOST + 2, 0, "\xf0\x9f\x98\x80")), MOST - 2);
+    cr_expect_eq(*tail_of(MOST + 4, 4, "\xf0\x9f\x98\x80"), '\xf0');
+}
+
+Test(run_error, stays_within_a_message_whatever_is_put_in)
+{
+    char program[1000], problem[CLI_PROBLEM_BYTES_MAX], tail[RUN_TAIL_BYTES_MAX];
+    memset(program, 'p', sizeof program);
+    memset(problem, 'q', sizeof problem);
+    memset(tail, 't', sizeof tail);
+    program[sizeof program - 1] = problem[sizeof problem - 1] = '\0';
+    struct run_end end = {.program = program,
+                          .wait_status = KILLED(SIGSEGV) | CORE,
+                          .tail = tail,
+                          .tail_bytes = sizeof tail,
+                          .said_bytes = UINT64_MAX,
+                          .problem = problem};
+    const char *message = message_with(&end);
+    cr_expect_leq(strlen(message), 4096);
+    cr_expect_not_null(strstr(message, "pp... was killed by SIGSEGV, core dumped; its error file"));
+    cr_expect_not_null(strstr(message, problem));
+    cr_expect_not_null(strstr(message, "the last 3000 of 18446744073709551615 bytes"));
+    cr_expect_eq(strspn(strstr(message, ":\nttt") + 2, "t"), sizeof tail);
+}
+
+/* ---- our form ---------------------------------------------------------------------------------*/
+
+static struct run_error read_good(const char *text)
+{
+    struct run_error error = {0};
+    char problem[CLI_PROBLEM_BYTES_MAX] = "";
+    cr_assert(run_error_of_file(text, strlen(text), &error, problem), "%s: %s", text, problem);
+    cr_assert_not_null(error.error);
+    return error;
+}
+
+static void expect_bad(const char *text, const char *why)
+{
+    struct run_error error = {.occurred_ns = 7};
+    char problem[CLI_PROBLEM_BYTES_MAX] = "";
+    cr_expect_not(run_error_of_file(text, strlen(text), &error, problem), "%.100s", text);
+    cr_expect_not_null(strstr(problem, why), "'%s' is not in '%s'", why, problem);
+    cr_expect_null(error.error);
+    cr_expect_eq(error.occurred_ns, 7);
+}
+
+Test(run_error, reads_all_of_our_form)
+{
+    struct run_error error =
+        read_good("{\"type\": \"app.disk_full\", \"message\": \"no room on \\u00e9\", "
+                  "\"stacktrace\": \"at write()\\nat main()\", \"code\": -28, "
+                  "\"recoverable\": true, \"retry_after_ms\": 500, \"blame\": \"alice\", "
+                  "\"occurred_at\": \"2026-11-21T06:16:24.5Z\", \"id\": \"ignored\", "
+                  "\"causes\": [{\"type\": \"app.one\", \"message\": \"1\", \"cause\": "
+                  "{\"type\": \"app.deep\", \"message\": \"\", \"recoverable\": false}}, "
+                  "{\"type\": \"app.two\", \"message\": \"2\"}]}");
+    struct bus_error *top = error.error;
+    cr_expect_str_eq(bus_error_type(top), "app.disk_full");
+    cr_expect_str_eq(bus_error_message(top), "no room on \xc3\xa9");
+    cr_expect_str_eq(bus_error_stacktrace(top), "at write()\nat main()");
+    cr_expect_eq(bus_error_code(top), -28);
+    cr_expect_eq(bus_error_recoverable(top), 1);
+    cr_expect_eq(bus_error_retry_after_ms(top), 500);
+    cr_expect_str_eq(bus_error_blame(top), "alice");
+    cr_expect_eq(error.occurred_ns, INT64_C(1795241784500000000));
+    const struct bus_error *one = bus_error_cause(top);
+    cr_expect_str_eq(bus_error_type(one), "app.one");
+    cr_expect_eq(bus_error_recoverable(one), -1);
+    cr_expect_str_eq(bus_error_type(bus_error_cause(one)), "app.deep");
+    cr_expect_eq(bus_error_recoverable(bus_error_cause(one)), 0);
+    cr_expect_str_eq(bus_error_type(bus_error_cause_at(top, 1)), "app.two");
+    cr_expect_null(bus_error_cause_at(top, 2));
+    bus_error_unref(&top);
+}
+
+Test(run_error, reads_the_least_of_our_form)
+{
+    struct run_error error = read_good("{\"type\":\"t\",\"message\":\"\",\"code\":null,"
+                                       "\"recoverable\":null,\"cause\":null,\"causes\":null,"
+                                       "\"occurred_at\":null,\"blame\":null}");
+    cr_expect_str_eq(bus_error_type(error.error), "t");
+    cr_expect_str_eq(bus_error_message(error.error), "");
+    cr_expect_eq(bus_error_code(error.error), 0);
+    cr_expect_eq(bus_error_recoverable(error.error), -1);
+    cr_expect_eq(bus_error_retry_after_ms(error.error), -1);
+    cr_expect_null(bus_error_cause(error.error));
+    cr_expect_eq(error.occurred_ns, 0);
+    bus_error_unref(&error.error);
+}
+
+/* What errbus prints of an error is an error file. */
+Test(run_error, reads_what_is_printed)
+{
+    struct bus_error *root = bus_error_new("app.root", NULL, "disk \"full\"");
+    struct bus_error *top = bus_error_new("app.top", root, "no\nround");
+    cr_assert_eq(bus_error_set_code(top, 28), BUS_OK);
+    cr_assert_eq(bus_error_set_recoverable(top, 0), BUS_OK);
+    char *line = NULL;
+    size_t bytes = 0;
+    FILE *file = open_memstream(&line, &bytes);
+    cr_assert_not_null(file);
+    struct cli_json *object = cli_json_new();
+    cli_json_error(object, "error", top);
+    cr_assert(cli_json_print(&object, file));
+    cr_assert_eq(fclose(file), 0);
+    /* {"error":{...}} */
+    line[strlen(line) - 2] = '\0';
+    struct run_error error = read_good(line + strlen("{\"error\":"));
+    cr_expect_str_eq(bus_error_type(error.error), "app.top");
+    cr_expect_str_eq(bus_error_message(error.error), "no\nround");
+    cr_expect_eq(bus_error_code(error.error), 28);
+    cr_expect_eq(bus_error_recoverable(error.error), 0);
+    cr_expect_str_eq(bus_error_message(bus_error_cause(error.error)), "disk \"full\"");
+    bus_error_unref(&error.error);
+    bus_error_unref(&top);
+    bus_error_unref(&root);
+    free(line);
+}
+
+Test(run_error, reads_times)
+{
+    static const struct {
+        const char *text;
+        int64_t ns; /* -1: refused */
+    } cases[] = {
+        {"1970-01-01T00:00:00Z", 0},
+        {"1970-01-01T00:00:00.000000001Z", 1},
+        {"1970-01-01t00:00:01z", 1000000000},
+        {"1970-01-01 00:00:01Z", 1000000000},
+        {"2026-11-21T06:16:24Z", INT64_C(1795241784000000000)},
+        {"2026-11-21T06:16:24.123456789Z", INT64_C(1795241784123456789)},
+        {"2026-11-21T06:16:24.1234567899Z", INT64_C(1795241784123456789)},
+        {"2026-11-21T07:46:24+01:30", INT64_C(1795241784000000000)},
+        {"2026-11-20T22:16:24-08:00", INT64_C(1795241784000000000)},
+        {"2024-02-29T00:00:00Z", INT64_C(1709164800000000000)},
+        {"2016-12-31T23:59:60Z", INT64_C(1483228800000000000)},
+        {"2026-02-29T00:00:00Z", -1},
+        {"2026-04-31T00:00:00Z", -1},
+        {"2026-13-01T00:00:00Z", -1},
+        {"2026-00-01T00:00:00Z", -1},
+        {"2026-01-00T00:00:00Z", -1},
+        {"2026-01-01T24:00:00Z", -1},
+        {"2026-01-01T00:60:00Z", -1},
+        {"2026-01-01T00:00:61Z", -1},
+        {"2026-01-01T00:00:00", -1},
+        {"2026-01-01T00:00:00.Z", -1},
+        {"2026-01-01T00:00:00+24:00", -1},
+        {"2026-01-01T00:00:00+0100", -1},
+        {"2026-01-01T00:00:00Zx", -1},
+        {"2026-01-01", -1},
+        {"2026-1-1T00:00:00Z", -1},
+        {"1969-12-31T23:59:59Z", -1},
+        {"1970-01-01T00:00:00+00:01", -1},
+        {"9999-12-31T23:59:59Z", -1},
+        {"yesterday", -1},
+        {"", -1},
+    };
+    char text[200];
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        (void)snprintf(text, sizeof text,
+                       "{\"type\":\"t\",\"message\":\"\",\"occurred_at\":\"%s\"}", cases[i].text);
+        if (cases[i].ns < 0) {
+            expect_bad(text, "occurred_at");
+            continue;
+        }
+        struct run_error error = read_good(text);
+        cr_expect_eq(error.occurred_ns, cases[i].ns, "%s: %" PRId64, cases[i].text,
+                     error.occurred_ns);
+        bus_error_unref(&error.error);
+    }
+}
+
+Test(run_error, refuses_what_is_not_well_formed_and_says_why)
+{
+    static const struct {
+        const char *text, *why;
+    } cases[] = {
+        {"", "empty"},
+        {"{", "line 1"},
+        {"[]", "no JSON object"},
+        {"7", "line 1"},
+        {"{\"type\":\"t\",\"message\":\"\\ud800\"}", "line 1"},
+        {"{\"type\":\"t\",\"message\":\"\\u0000\"}", "line 1"},
+        {"{\"type\":\"t\",\"message\":\"\xff\"}", "line 1"},
+        {"{\"type\":\"t\",\"message\":\"m\"} x", "line 1"},
+        {"{}", "\"message\""},
+        {"{\"type\":\"t\"}", "\"message\" is no text"},
+        {"{\"type\":\"t\",\"message\":{}}", "\"message\" is no text"},
+        {"{\"type\":\"\",\"message\":\"\"}", "\"type\""},
+        {"{\"type\":7,\"message\":\"\"}", "\"type\""},
+        {"{\"type\":\"t\",\"message\":\"\",\"stacktrace\":[]}", "\"stacktrace\" is no text"},
+        {"{\"type\":\"t\",\"message\":\"\",\"blame\":\"a/b\"}", "\"blame\" is not well formed"},
+        {"{\"type\":\"t\",\"message\":\"\",\"blame\":{}}", "\"blame\" is no text"},
+        {"{\"type\":\"t\",\"message\":\"\",\"code\":\"28\"}", "\"code\" is no whole number"},
+        {"{\"type\":\"t\",\"message\":\"\",\"code\":1.5}", "\"code\" is no whole number"},
+        {"{\"type\":\"t\",\"message\":\"\",\"retry_after_ms\":-1}", "\"retry_after_ms\" is out of"},
+        {"{\"type\":\"t\",\"message\":\"\",\"recoverable\":1}", "\"recoverable\" is neither"},
+        {"{\"type\":\"t\",\"message\":\"\",\"occurred_at\":1}", "\"occurred_at\" is no time"},
+        {"{\"type\":\"t\",\"message\":\"\",\"cause\":\"c\"}", "\"cause\" is no object"},
+        {"{\"type\":\"t\",\"message\":\"\",\"cause\":{}}", "\"type\""},
+        {"{\"type\":\"t\",\"message\":\"\",\"causes\":{}}", "\"causes\" is no array"},
+        {"{\"type\":\"t\",\"message\":\"\",\"causes\":[7]}", "\"causes\" is no object"},
+        {"{\"type\":\"t\",\"message\":\"\",\"causes\":[{\"type\":\"t\",\"message\":\"\"},{}]}",
+         "\"type\""},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        expect_bad(cases[i].text, cases[i].why);
+    }
+}
+
+/* count objects {"type":"t","message":"","cause": ... in each other. */
+static const char *nested(int count)
+{
+    static char text[4096];
+    size_t at = 0;
+    for (int i = 0; i < count; i++) {
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s{\"type\":\"t%d\",\"message\":\"\"",
+                               i > 0 ? ",\"cause\":" : "", i);
+    }
+    memset(text + at, '}', (size_t)count);
+    text[at + (size_t)count] = '\0';
+    return text;
+}
+
+static const char *with_causes(int count)
+{
+    static char text[4096];
+    size_t at =
+        (size_t)snprintf(text, sizeof text, "{\"type\":\"t\",\"message\":\"\",\"causes\":[");
+    for (int i = 0; i < count; i++) {
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s{\"type\":\"c%d\",\"message\":\"\"}",
+                               i > 0 ? "," : "", i);
+    }
+    (void)snprintf(text + at, sizeof text - at, "]}");
+    return text;
+}
+
+Test(run_error, holds_causes_to_their_limits)
+{
+    for (int count = 0; count <= RUN_CAUSES_MAX + 1; count++) {
+        if (count > RUN_CAUSES_MAX) {
+            expect_bad(with_causes(count), "more than 16");
+            break;
+        }
+        struct run_error error = read_good(with_causes(count));
+        cr_expect_eq(bus_error_cause_at(error.error, (size_t)count), NULL);
+        cr_expect(count == 0 || bus_error_cause_at(error.error, (size_t)count - 1) != NULL);
+        bus_error_unref(&error.error);
+    }
+    for (int depth = RUN_CAUSES_DEPTH_MAX - 1; depth <= RUN_CAUSES_DEPTH_MAX; depth++) {
+        char last[8];
+        (void)snprintf(last, sizeof last, "t%d", depth);
+        struct run_error error = read_good(nested(depth + 1));
+        cr_expect_str_eq(bus_error_type(bus_error_root(error.error)), last);
+        bus_error_unref(&error.error);
+    }
+    expect_bad(nested(RUN_CAUSES_DEPTH_MAX + 2), "deeper than 16");
+}
+
+Test(run_error, holds_type_and_file_to_their_limits)
+{
+    char text[400], type[BUS_NAME_BYTES_MAX + 2];
+    for (size_t bytes = BUS_NAME_BYTES_MAX - 1; bytes <= BUS_NAME_BYTES_MAX + 1; bytes++) {
+        memset(type, 't', bytes);
+        type[bytes] = '\0';
+        (void)snprintf(text, sizeof text, "{\"type\":\"%s\",\"message\":\"\"}", type);
+        if (bytes > BUS_NAME_BYTES_MAX) {
+            expect_bad(text, "\"type\"");
+            continue;
+        }
+        struct run_error error = read_good(text);
+        cr_expect_str_eq(bus_error_type(error.error), type);
+        bus_error_unref(&error.error);
+    }
+    static char file[RUN_FILE_BYTES_MAX + 2];
+    static const char good[] = "{\"type\":\"t\",\"message\":\"\"}";
+    for (size_t bytes = RUN_FILE_BYTES_MAX - 1; bytes <= RUN_FILE_BYTES_MAX + 1; bytes++) {
+        memset(file, ' ', bytes);
+        memcpy(file + bytes - (sizeof good - 1), good, sizeof good);
+        if (bytes > RUN_FILE_BYTES_MAX) {
+            expect_bad(file, "more than 1048576 bytes");
+            continue;
+        }
+        struct run_error error = read_good(file);
+        bus_error_unref(&error.error);
+    }
+}
+
+/* ---- the elastic launcher's form --------------------------------------------------------------*/
+
+Test(run_error, reads_what_the_elastic_launcher_defines)
+{
+    static const struct {
+        const char *text, *type, *message, *stack;
+        int64_t code, seconds;
+    } cases[] = {
+        {"{\"message\": {\"message\": \"RuntimeError: CUDA out of memory\", \"extraInfo\": "
+         "{\"py_callstack\": \"Traceback (most recent call last):\\n  File \\\"train.py\\\"\\n\", "
+         "\"timestamp\": \"1795241784\"}}}",
+         "RuntimeError", "RuntimeError: CUDA out of memory",
+         "Traceback (most recent call last):\n  File \"train.py\"\n", 0, 1795241784},
+        {"{\"message\": {\"message\": \"torch.OutOfMemoryError: x\", \"errorCode\": 139, "
+         "\"extraInfo\": {\"timestamp\": 1795241784}}}",
+         "torch.OutOfMemoryError", "torch.OutOfMemoryError: x", "", 139, 1795241784},
+        {"{\"message\": {\"message\": \"KeyError: 'a'\"}}", "KeyError", "KeyError: 'a'", "", 0, 0},
+        {"{\"message\": {\"message\": \"AssertionError: \"}}", "AssertionError",
+         "AssertionError: ", "", 0, 0},
+        {"{\"message\": {\"message\": \"SystemExit:\"}}", "SystemExit", "SystemExit:", "", 0, 0},
+        {"{\"message\": \"it just stopped\", \"timestamp\": 1795241784}", "errbus.untyped",
+         "it just stopped", "", 0, 1795241784},
+        {"{\"message\": \"http://x: no\", \"timestamp\": \"1795241784\"}", "errbus.untyped",
+         "http://x: no", "", 0, 1795241784},
+        {"{\"message\": \"3D: no\"}", "errbus.untyped", "3D: no", "", 0, 0},
+        {"{\"message\": \": no\"}", "errbus.untyped", ": no", "", 0, 0},
+        {"{\"message\": \"<NONE>\"}", "errbus.untyped", "<NONE>", "", 0, 0},
+        {"{\"message\": \"\"}", "errbus.untyped", "", "", 0, 0},
+        /* Stamps that mean nothing are unknown, and spoil nothing. */
+        {"{\"message\": \"m\", \"timestamp\": \"soon\"}", "errbus.untyped", "m", "", 0, 0},
+        {"{\"message\": \"m\", \"timestamp\": -1}", "errbus.untyped", "m", "", 0, 0},
+        {"{\"message\": \"m\", \"timestamp\": 0}", "errbus.untyped", "m", "", 0, 0},
+        {"{\"message\": \"m\", \"timestamp\": 1.5}", "errbus.untyped", "m", "", 0, 0},
+        {"{\"message\": \"m\", \"timestamp\": {}}", "errbus.untyped", "m", "", 0, 0},
+        {"{\"message\": \"m\", \"timestamp\": 9223372036854775807}", "errbus.untyped", "m", "", 0,
+         0},
+        {"{\"message\": \"m\", \"timestamp\": 9223372035}", "errbus.untyped", "m", "", 0,
+         9223372035},
+        {"{\"message\": \"m\", \"timestamp\": 9223372036}", "errbus.untyped", "m", "", 0, 0},
+        {"{\"message\": {\"message\": \"m\", \"extraInfo\": 7}}", "errbus.untyped", "m", "", 0, 0},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct run_error error = read_good(cases[i].text);
+        cr_expect_str_eq(bus_error_type(error.error), cases[i].type);
+        cr_expect_str_eq(bus_error_message(error.error), cases[i].message);
+        cr_expect_str_eq(bus_error_stacktrace(error.error), cases[i].stack);
+        cr_expect_eq(bus_error_code(error.error), cases[i].code, "case %zu", i);
+        cr_expect_eq(bus_error_recoverable(error.error), -1);
+        cr_expect_eq(error.occurred_ns, cases[i].seconds * 1000000000, "case %zu", i);
+        bus_error_unref(&error.error);
+    }
+}
+
+Test(run_error, refuses_what_the_elastic_launcher_does_not_define)
+{
+    static const char *const texts[] = {
+        "{\"message\": {}}",
+        "{\"message\": {\"message\": {}}}",
+        "{\"message\": {\"message\": null}}",
+        "{\"message\": null}",
+        "{\"message\": []}",
+        "{\"message\": 7}",
+        "{\"msg\": \"x\"}",
+    };
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        expect_bad(texts[i], "\"message\" is missing, or of neither form");
+    }
+}
+
+Test(run_error, takes_the_name_of_an_exception_up_to_its_limit)
+{
+    char text[400], type[BUS_NAME_BYTES_MAX + 2];
+    for (size_t bytes = BUS_NAME_BYTES_MAX - 1; bytes <= BUS_NAME_BYTES_MAX + 1; bytes++) {
+        memset(type, 'E', bytes);
+        type[bytes] = '\0';
+        (void)snprintf(text, sizeof text, "{\"message\":\"%s: x\"}", type);
+        struct run_error error = read_good(text);
+        cr_expect_str_eq(bus_error_type(error.error),
+                         bytes > BUS_NAME_BYTES_MAX ? "errbus.untyped" : type);
+        bus_error_unref(&error.error);
+    }
+}
