@@ -3,7 +3,6 @@
 #include "libbus/base/buffer.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static void heap_release(struct buffer *buffer)
 {
@@ -24,16 +23,5 @@ struct buffer *buffer_new(size_t room)
     buffer->room = room;
     buffer->release = heap_release;
     buffer->owner = NULL;
-    return buffer;
-}
-
-struct buffer *buffer_copy(struct span bytes)
-{
-    struct buffer *buffer = buffer_new(bytes.bytes);
-    if (buffer == NULL)
-        return NULL;
-    if (bytes.bytes > 0)
-        memcpy(buffer->data, bytes.data, bytes.bytes);
-    buffer->bytes = bytes.bytes;
     return buffer;
 }

@@ -8,7 +8,6 @@
 #include "libbus/base/buffer.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* So many more are made; then so many are not; then all are again. */
 static uint64_t buffers_left = UINT64_MAX;
@@ -37,17 +36,6 @@ struct buffer *buffer_new(size_t room)
     buffer->room = room;
     buffer->release = failing_release;
     buffer->owner = NULL;
-    return buffer;
-}
-
-struct buffer *buffer_copy(struct span bytes)
-{
-    struct buffer *buffer = buffer_new(bytes.bytes);
-    if (buffer == NULL)
-        return NULL;
-    if (bytes.bytes > 0)
-        memcpy(buffer->data, bytes.data, bytes.bytes);
-    buffer->bytes = bytes.bytes;
     return buffer;
 }
 
