@@ -76,6 +76,13 @@ Test(durable, goes_on_behind_the_last_acknowledgement)
 
 /* An error is acknowledged by the next call, a message when it is freed: the process that dies with
  * one in hand finds it again. */
+static void kill_party(struct party *party)
+{
+    process_signal(&party->process, SIGKILL);
+    cr_assert_eq(process_wait(&party->process, SOON_MS), 128 + SIGKILL);
+    party_fini(party);
+}
+
 Test(durable, gives_a_killed_party_what_it_had_in_hand)
 {
     static const char *const quick[] = {"reconnect_grace_ms=100", NULL};
@@ -91,9 +98,7 @@ Test(durable, gives_a_killed_party_what_it_had_in_hand)
     party_do(&bob, "OK", "acknowledge");
     party_do(&bob, "OK alice/w 1 1", "receive 20000");
     party_do(&bob, "OK", "flush 20000");
-    process_signal(&bob.process, SIGKILL);
-    cr_assert_eq(process_wait(&bob.process, SOON_MS), 128 + SIGKILL);
-    party_fini(&bob);
+    kill_party(&bob);
 
     party_start(&bob, "bob", quick);
     party_do(&bob, "OK", "subscribe alice/w steps");
@@ -103,9 +108,7 @@ Test(durable, gives_a_killed_party_what_it_had_in_hand)
     party_do(&bob, "OK", "acknowledge");
     party_do(&bob, "FAILED alice/w 3 application app.broken alice", "receive 20000");
     party_do(&bob, "OK", "flush 20000");
-    process_signal(&bob.process, SIGKILL);
-    cr_assert_eq(process_wait(&bob.process, SOON_MS), 128 + SIGKILL);
-    party_fini(&bob);
+    kill_party(&bob);
 
     party_start(&bob, "bob", quick);
     party_do(&bob, "OK", "subscribe alice/w steps");
