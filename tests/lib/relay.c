@@ -91,6 +91,7 @@ static void pair_open(struct relay *relay, size_t listener)
     setsockopt(far, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     pair->near = near;
     pair->far = far;
+    pair->is_data = listener == 1;
     pair->out.bytes = malloc(FLOW_BYTES);
     pair->back.bytes = malloc(FLOW_BYTES);
     if (pair->out.bytes == NULL || pair->back.bytes == NULL) {
@@ -120,6 +121,13 @@ static bool flow(struct relay_flow *flow, int from, int to)
     return true;
 }
 
+static bool swallow(struct relay_flow *flow, int from)
+{
+    ssize_t count = read(from, flow->bytes, FLOW_BYTES);
+    flow->count = 0; /* what was on its way does not arrive either */
+    return count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
 /* ---- the thread -------------------------------------------------------------------------------*/
 
 static short wanted(const struct relay_flow *in, const struct relay_flow *out)
@@ -146,11 +154,27 @@ static size_t fill(const struct relay *relay, struct pollfd *fds)
     return count;
 }
 
+static void deafen(struct relay *relay)
+{
+    for (size_t i = 0; i < RELAY_PAIRS_MAX; i++) {
+        relay->pairs[i].is_deaf |= relay->pairs[i].near >= 0 && relay->pairs[i].is_data;
+    }
+}
+
+/* False: one of the two ends is gone. */
+static bool carry_pair(struct relay_pair *pair)
+{
+    bool is_up = flow(&pair->out, pair->near, pair->far);
+    if (pair->is_deaf) {
+        return is_up && swallow(&pair->back, pair->far);
+    }
+    return is_up && flow(&pair->back, pair->far, pair->near);
+}
+
 static void carry(struct relay *relay)
 {
     for (struct relay_pair *pair = relay->pairs; pair < relay->pairs + RELAY_PAIRS_MAX; pair++) {
-        if (pair->near >= 0 && (!flow(&pair->out, pair->near, pair->far) ||
-                                !flow(&pair->back, pair->far, pair->near))) {
+        if (pair->near >= 0 && !carry_pair(pair)) {
             pair_close(pair);
         }
     }
@@ -168,6 +192,9 @@ static void *run(void *arg)
         int state = atomic_load(&relay->state);
         for (size_t i = 0; i < RELAY_PAIRS_MAX && state == RELAY_CUT; i++) {
             pair_close(&relay->pairs[i]);
+        }
+        if (state == RELAY_DEAF && atomic_load(&relay->seen) != RELAY_DEAF) {
+            deafen(relay);
         }
         atomic_store(&relay->seen, state);
         if (state != RELAY_SILENT) {

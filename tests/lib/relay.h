@@ -18,6 +18,7 @@ enum relay_state {
     RELAY_WHOLE,  /* carries bytes */
     RELAY_CUT,    /* connections are closed, new ones too */
     RELAY_SILENT, /* connections stay, nothing passes: a cable drawn, a host frozen */
+    RELAY_DEAF,   /* the data connections that are there carry nothing back; new ones do */
 };
 
 struct relay_flow {
@@ -29,6 +30,8 @@ struct relay_flow {
 struct relay_pair {
     int near; /* -1: free */
     int far;
+    bool is_data;
+    bool is_deaf;
     struct relay_flow out; /* near to far */
     struct relay_flow back;
 };

@@ -154,6 +154,24 @@ Test(cut, does_not_lose_settlements_either)
     must_close(&bob);
 }
 
+/* Bob hears the broker all the time, but of data that it sends him nothing arrives. */
+Test(cut, towards_a_reader_alone_is_noticed)
+{
+    struct bus *alice = must_open("alice");
+    struct bus *bob = open_far("bob", 600000, 1000, NULL);
+    struct bus_sub *sub = must_subscribe(bob, "alice/w");
+    publish_number(alice, 0);
+    expect_number(sub, 0);
+    relay_set(&relay, RELAY_DEAF);
+    publish_number(alice, 1);
+    expect_number(sub, 1);
+    publish_number(alice, 2);
+    expect_number(sub, 2);
+    bus_sub_close(&sub);
+    must_close(&alice);
+    must_close(&bob);
+}
+
 /* In the middle of a value in many chunks, both on its way in and on its way out. */
 Test(cut, goes_on_within_a_large_value)
 {
