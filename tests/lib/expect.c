@@ -305,6 +305,9 @@ const char *tell_story(void)
     const struct bus_event *event = NULL;
     story[0] = '\0';
     while (at + 256 < sizeof story && bus_tap_next(tap, STORY_MS, &event, NULL) == BUS_OK) {
+        if (strcmp(bus_event_name(event), "slot.failed") == 0) {
+            continue; /* too many, and of no help */
+        }
         at += (size_t)snprintf(story + at, 256, "\n%llu %s %.100s %.100s",
                                (unsigned long long)bus_event_id(event), bus_event_name(event),
                                bus_event_party(event), bus_event_text(event));

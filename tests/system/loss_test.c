@@ -260,6 +260,7 @@ Test(loss, of_a_frozen_party_fences_the_life_it_lost)
     party_do(&alice, "OK", "flush 20000");
 
     process_signal(&alice.process, SIGSTOP);
+    expect_event(tap, "party.suspect", "alice");
     expect_event(tap, "party.lost", "alice");
     expect_value(sub, "alice/w", 0, "before-0");
     for (uint64_t seq = 1; seq <= 2; seq++) {

@@ -232,6 +232,26 @@ Test(session, lets_a_greeting_take_its_time_after_it_stood_still_itself)
     driver_fini(&d);
 }
 
+/* Each call comes late, so that little of the time counts: but some of it does. */
+Test(session, loses_a_broker_in_the_end_however_late_it_is_called)
+{
+    struct session_options options = driver_options("alice");
+    options.heartbeat_ms = 50;
+    options.broker_lost_ms = 300;
+    driver_init_with(&d, &options);
+    driver_greet(&d, false);
+    session_link_closed(d.session, d.now_ns);
+    int ticks = 0;
+    for (; session_state(d.session) != SESSION_OVER && ticks < 1000; ticks++) {
+        tick(300);
+        if (session_action(d.session) == SESSION_CONNECT_CONTROL)
+            session_link_closed(d.session, d.now_ns);
+    }
+    cr_expect_leq(ticks, 300 / 20, "%d", ticks); /* it dials every 20 ms at the most */
+    driver_expect_end(&d, CODE_ELOST, ERROR_TYPE_BROKER_LOST);
+    driver_fini(&d);
+}
+
 /* The application's calls tell the time as well, but they neither beat nor listen. */
 Test(session, counts_the_standstill_of_who_carries_it_alone)
 {
