@@ -406,17 +406,33 @@ int cli_exit_of(enum bus_err err)
     return CLI_FAILED;
 }
 
+void cli_print_text(FILE *file, const char *text, const char *kept)
+{
+    for (const unsigned char *at = (const unsigned char *)text; *at != '\0'; at++) {
+        bool is_c1 = at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0; /* U+0080 to U+009F */
+        if (is_c1)
+            fprintf(file, "\\u%04x", *++at);
+        else if ((*at >= 0x20 && *at != 0x7f) || strchr(kept, *at) != NULL)
+            putc(*at, file);
+        else if (*at == '\n')
+            fputs("\\n", file);
+        else
+            fprintf(file, "\\x%02x", *at);
+    }
+}
+
 void cli_print_error(FILE *file, const char *program, const struct bus_error *error)
 {
     size_t bytes = bus_error_describe(error, NULL, 0) + 1;
     char *text = malloc(bytes);
-    if (text == NULL) {
-        fprintf(file, "%s: %s: %s\n", program, bus_error_type(error), bus_error_message(error));
-        return;
+    if (text != NULL) {
+        bus_error_describe(error, text, bytes);
     }
-    bus_error_describe(error, text, bytes);
-    size_t length = strlen(text);
-    fprintf(file, "%s: %s%s", program, text, length > 0 && text[length - 1] == '\n' ? "" : "\n");
+    const char *said = text != NULL ? text : bus_error_message(error);
+    size_t length = strlen(said);
+    fprintf(file, "%s: ", program);
+    cli_print_text(file, said, "\n\t");
+    fputs(length > 0 && said[length - 1] == '\n' ? "" : "\n", file);
     free(text);
 }
 

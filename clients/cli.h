@@ -122,6 +122,10 @@ int cli_exit_of(enum bus_err err);
  * silent about BUS_ECLOSED: that is what was asked for. */
 int cli_report(const struct cli *cli, enum bus_err err, struct bus_error **error);
 
+/* Text of others, for people: control characters, by which a terminal could be told what to do, are
+ * written as \n, \x1b, \u009b; those in kept stay. */
+void cli_print_text(FILE *file, const char *text, const char *kept);
+
 /* The whole error for people, a line a cause, after "PROGRAM: ". */
 void cli_print_error(FILE *file, const char *program, const struct bus_error *error);
 

@@ -35,7 +35,8 @@ int main(int argc, char **argv)
         print_help(stderr);
         return CLI_USAGE;
     }
-    if (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0) {
+    if (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0 ||
+        strcmp(argv[1], "help") == 0) {
         print_help(stdout);
         return CLI_OK;
     }

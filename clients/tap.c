@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* tap.c -- errbus tap: follows a job's control topic, one line an event, coloured on a terminal. */
+/* tap.c -- errbus tap: follows a job's control topic, one line an event: for people, and coloured, on
+ * a terminal, and JSON otherwise. */
 #include "clients/errbus.h"
 
 #include "clients/cli.h"
@@ -13,6 +14,7 @@ struct tap {
     struct cli cli;
     const char *from; /* an id, "oldest" or "now", or NULL */
     struct bus_tap *tap;
+    bool is_text; /* for people, terminal or not */
     bool has_colours;
 };
 
@@ -86,11 +88,14 @@ static void print_event(const struct tap *tap, const struct bus_event *event)
         printf(" (%" PRIu64 ")", bus_event_count(event));
     }
     if (bus_event_text(event)[0] != '\0') {
-        printf(" %s", bus_event_text(event));
+        putchar(' ');
+        cli_print_text(stdout, bus_event_text(event), "");
     }
     if (error != NULL) {
-        printf(": %s: %s: %s", bus_error_kind(error), bus_error_type(error),
-               bus_error_message(error));
+        printf(": %s: ", bus_error_kind(error));
+        cli_print_text(stdout, bus_error_type(error), "");
+        fputs(": ", stdout);
+        cli_print_text(stdout, bus_error_message(error), "");
     }
     putchar('\n');
 }
@@ -180,10 +185,11 @@ int tap_main(int argc, char **argv)
                               .prints_lines = true,
                               .operands = "",
                               .summary = "Follows a job's control topic: who joined, failed, was "
-                                         "lost, and why."},
+                                         "lost, and why; as JSON where there is no terminal."},
                       .has_colours = isatty(STDOUT_FILENO) != 0};
     const struct cli_flag flags[] = {
         {'f', "from", CLI_TEXT, &tap.from, "ID", "the first event wanted, oldest, or now"},
+        {0, "text", CLI_YES, &tap.is_text, NULL, "as on a terminal, where there is none"},
     };
     uint64_t from_id = 0;
     int result = CLI_OK;
@@ -193,6 +199,10 @@ int tap_main(int argc, char **argv)
     if (tap.cli.argc != 0) {
         return cli_usage(&tap.cli, "'%.100s' is too much", tap.cli.argv[0]);
     }
+    if (tap.is_text && tap.cli.is_json) {
+        return cli_usage(&tap.cli, "--text and --json exclude each other");
+    }
+    tap.cli.is_json |= !tap.is_text && !tap.has_colours;
     if (!read_from(tap.from, &from_id)) {
         return cli_usage(&tap.cli, "--from takes an id, oldest or now, not '%.100s'", tap.from);
     }

@@ -74,7 +74,7 @@ ERRBUS_SERVER=${lines#*control=}
 ERRBUS_SERVER=${ERRBUS_SERVER%% *}
 export ERRBUS_SERVER
 
-start tap "$build/clients/errbus" tap --from oldest
+start tap "$build/clients/errbus" tap --text --from oldest
 data=$here/breast_cancer.csv
 silo_names=()
 silo_pids=()

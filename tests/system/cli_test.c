@@ -378,17 +378,62 @@ Test(cli, taps_the_whole_story)
     process_fini(&tap);
 }
 
-Test(cli, taps_without_colours_where_there_is_no_terminal)
+static void expect_said(struct process *process, const char *text)
+{
+    cr_expect_not_null(strstr(process_said(process), text), "not '%s' in: %s", text,
+                       process_said(process));
+}
+
+Test(cli, taps_as_json_where_there_is_no_terminal)
 {
     struct process tap;
     run_pub("alice", "w", "x");
-    start(&tap, "tap", "--from", "oldest", "-C", "2", NULL);
+    start(&tap, "tap", "--from", "oldest", "-C", "1", NULL);
+    json_t *event = expect_json(&tap);
+    cr_expect_str_eq(text_of(event, "event"), "party.joined");
+    json_decref(event);
     expect_exit(&tap, 0);
-    cr_expect_not_null(strstr(process_said(&tap), "party.joined"));
-    cr_expect_not_null(strstr(process_said(&tap), "party.left"));
-    cr_expect_not_null(strstr(process_said(&tap), "alice"));
+    process_fini(&tap);
+    start(&tap, "tap", "--from", "oldest", "-C", "2", "--text", NULL);
+    expect_exit(&tap, 0);
+    expect_said(&tap, " party.joined    alice/1\n");
+    expect_said(&tap, " party.left      alice/1\n");
     cr_expect_null(strchr(process_said(&tap), '\033'));
     process_fini(&tap);
+}
+
+/* script(1) gives it a terminal. */
+Test(cli, taps_in_colour_on_a_terminal)
+{
+    struct process tap;
+    char command[700];
+    char program[512];
+    run_pub("alice", "w", "x");
+    snprintf(command, sizeof command, "'%s' tap -s %s --from oldest -C 2",
+             process_path("errbus", program, sizeof program), stage.control);
+    const char *const argv[] = {"/usr/bin/script", "-qec", command, "/dev/null", NULL};
+    cr_assert(process_start(&tap, argv, NULL));
+    expect_exit(&tap, 0);
+    expect_said(&tap, " \033[32mparty.joined   \033[0m alice/1");
+    expect_said(&tap, " party.left      alice/1");
+    process_fini(&tap);
+}
+
+/* What a party says of its failure is no command to the terminal of who reads it, and one line. */
+Test(cli, shows_control_characters_as_what_they_are)
+{
+    struct process process;
+    start(&process, "pub", "-p", "alice", "w", "--fail", "app.x:one\n\033[2Jtwo\302\233", NULL);
+    expect_exit(&process, 0);
+    process_fini(&process);
+    start(&process, "tap", "--text", "--from", "2", "-C", "1", NULL);
+    expect_exit(&process, 0);
+    expect_said(&process, "app.x: one\\n\\x1b[2Jtwo\\u009b\n");
+    process_fini(&process);
+    start(&process, "sub", "-C", "1", "alice/w", NULL);
+    expect_exit(&process, 3);
+    expect_complaint(&process, "app.x: one  [2Jtwo\\u009b");
+    process_fini(&process);
 }
 
 /* ---- status ---------------------------------------------------------------------------------- */
@@ -469,6 +514,7 @@ Test(cli, says_2_of_a_wrong_call)
         {"sub", "a/#", "--from", "nowhere", NULL},
         {"tap", "x", NULL},
         {"tap", "--from", "nowhere", NULL},
+        {"tap", "--text", "--json", NULL},
         {"status", "x", NULL},
     };
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {

@@ -343,3 +343,31 @@ Test(cli, prints_all_causes_where_there_are_more)
     bus_error_unref(&two);
     bus_error_unref(&one);
 }
+
+/* ---- texts of others --------------------------------------------------------------------------*/
+
+Test(cli, shows_control_characters_and_keeps_what_it_is_told)
+{
+    static const struct {
+        const char *text;
+        const char *kept;
+        const char *shown;
+    } cases[] = {
+        {"", "", ""},
+        {"plain, gr\xc3\xbc\xc3\x9f", "", "plain, gr\xc3\xbc\xc3\x9f"},
+        {"a\nb\tc\x7f", "", "a\\nb\\x09c\\x7f"},
+        {"a\nb\tc\x1b[0m", "\n\t", "a\nb\tc\\x1b[0m"},
+        {"\xc2\x80\xc2\x9f\xc2\xa0\xc3\x80", "", "\\u0080\\u009f\xc2\xa0\xc3\x80"},
+        {"cut \xc2", "", "cut \xc2"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *shown = NULL;
+        size_t bytes = 0;
+        FILE *file = open_memstream(&shown, &bytes);
+        cr_assert_not_null(file);
+        cli_print_text(file, cases[i].text, cases[i].kept);
+        fclose(file);
+        cr_expect_str_eq(shown, cases[i].shown, "case %zu", i);
+        free(shown);
+    }
+}
