@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -24,6 +25,21 @@ static const char *path_of(const char *endpoint)
 {
     const char *path = begins(endpoint, ipc) ? endpoint + strlen(ipc) : NULL;
     return path != NULL && path[0] != '@' ? path : NULL;
+}
+
+/* Where the port of tcp://HOST:PORT begins; NULL: none. */
+static const char *port_of(const char *endpoint)
+{
+    const char *colon = begins(endpoint, tcp) ? strrchr(endpoint + strlen(tcp), ':') : NULL;
+    return colon != NULL ? colon + 1 : NULL;
+}
+
+/* libzmq takes any number for a port, and then what is left of it in 16 bits. */
+static bool is_port(const char *text, long least)
+{
+    size_t digits = strspn(text, "0123456789");
+    long port = digits > 0 && digits <= 5 ? strtol(text, NULL, 10) : -1;
+    return text[digits] == '\0' && port >= least && port <= 65535;
 }
 
 /* 0: nobody listens at this path; otherwise why it cannot be had. */
@@ -53,7 +69,8 @@ static int path_fault(const char *path)
 static const char *fault_text(int fault)
 {
     switch (fault) {
-    case EADDRINUSE: return "it is in use by another process";
+    case EADDRINUSE: return "it is in use";
+    case EDOM: return "the port must be 1 to 65535, or * or 0 for a free one";
     case EACCES:
     case EPERM: return "no rights to it";
     case EADDRNOTAVAIL:
@@ -67,6 +84,16 @@ static const char *fault_text(int fault)
 /* 0, or why not. */
 static int bind_fault(void *socket, const char *endpoint)
 {
+    static const char local[] = "tcp://localhost:";
+    char numeric[LIMIT_ENDPOINT_BYTES];
+    const char *port = port_of(endpoint);
+    if (port != NULL && strcmp(port, "*") != 0 && !is_port(port, 0))
+        return EDOM;
+    /* libzmq listens at addresses and interfaces alone; this name is what everybody tries. */
+    if (begins(endpoint, local)) {
+        snprintf(numeric, sizeof numeric, "tcp://127.0.0.1:%.8s", port);
+        endpoint = numeric;
+    }
     int fault = path_of(endpoint) != NULL ? path_fault(path_of(endpoint)) : 0;
     if (fault != 0)
         return fault;
@@ -98,13 +125,6 @@ void endpoint_remove(const char *endpoint)
         unlink(path_of(endpoint)); /* that it is gone is all we want */
 }
 
-/* Where the port of tcp://HOST:PORT begins; NULL: none. */
-static const char *port_of(const char *endpoint)
-{
-    const char *colon = begins(endpoint, tcp) ? strrchr(endpoint + strlen(tcp), ':') : NULL;
-    return colon != NULL ? colon + 1 : NULL;
-}
-
 static bool is_same_host(const char *a, const char *b)
 {
     const char *port_a = port_of(a);
@@ -113,11 +133,36 @@ static bool is_same_host(const char *a, const char *b)
            strncmp(a, b, (size_t)(port_a - a)) == 0;
 }
 
+/* A name or an address; of IPv6 in brackets. */
+static bool is_host(const char *text, size_t bytes)
+{
+    bool is_v6 = bytes > 2 && text[0] == '[' && text[bytes - 1] == ']';
+    for (size_t i = is_v6; i < bytes - is_v6; i++) {
+        if ((unsigned char)text[i] <= 0x20 || strchr(is_v6 ? "/[]" : "/[]:*", text[i]) != NULL)
+            return false;
+    }
+    return bytes > 0;
+}
+
+/* Whether clients can be sent there. */
+static bool is_reachable(const char *advertise)
+{
+    const char *port = port_of(advertise);
+    if (port != NULL)
+        return is_host(advertise + strlen(tcp), (size_t)(port - 1 - advertise) - strlen(tcp)) &&
+               is_port(port, 1);
+    if (begins(advertise, ipc))
+        return advertise[strlen(ipc)] != '\0';
+    return is_host(advertise, strlen(advertise));
+}
+
 bool endpoint_advertise(const char *control, const char *data, const char *advertise,
                         char out[LIMIT_ENDPOINT_BYTES])
 {
     const char *port = port_of(data);
     int length;
+    if (advertise[0] != '\0' && !is_reachable(advertise))
+        return false;
     if (strstr(advertise, "://") != NULL)
         length = snprintf(out, LIMIT_ENDPOINT_BYTES, "%s", advertise);
     else if (advertise[0] != '\0' && port != NULL)

@@ -21,8 +21,8 @@ void endpoint_remove(const char *endpoint);
 
 /* What clients are told of the data channel: `advertise` if it is an endpoint, that host and the
  * real port if it is a host; if it is empty the real endpoint, of host '*' (as they reached
- * control) if both channels listen at the same address or data listens at all of them.  false: no
- * room. */
+ * control) if both channels listen at the same address or data listens at all of them.  false: it
+ * is neither, or there is no room. */
 bool endpoint_advertise(const char *control, const char *data, const char *advertise,
                         char out[LIMIT_ENDPOINT_BYTES]);
 

@@ -520,7 +520,9 @@ static bool open_gate(struct loop *loop, const struct config *config, const char
     struct gate_now now = clock_now(&loop->clock);
     if (!endpoint_advertise(loop->channels[LANE_CONTROL].endpoint,
                             loop->channels[LANE_DATA].endpoint, config->advertise, advertised)) {
-        snprintf(complaint, LOOP_COMPLAINT_BYTES, "the endpoint to advertise is too long");
+        snprintf(complaint, LOOP_COMPLAINT_BYTES,
+                 "cannot advertise %s: a host, tcp://HOST:PORT or ipc://PATH is wanted",
+                 config->advertise);
         return false;
     }
     options.broker = now.random;

@@ -217,6 +217,14 @@ Test(errbusd, refuses_what_it_cannot_have)
     expect_refusal(WORDS("errbusd", "--control", "udp://127.0.0.1:1"), 1, "not an endpoint");
     expect_refusal(WORDS("errbusd", "--control", "tcp://127.0.0.1"), 1, "not an endpoint");
     expect_refusal(WORDS("errbusd", "--control", "ipc:///nonexistent/x"), 1, "No such file");
+    static const char *const ports[] = {"tcp://127.0.0.1:65536", "tcp://127.0.0.1:-1",
+                                        "tcp://127.0.0.1:1x", "tcp://127.0.0.1:"};
+    for (size_t i = 0; i < sizeof ports / sizeof ports[0]; i++) {
+        expect_refusal(WORDS("errbusd", "--control", ports[i]), 1, "the port must be 1 to 65535");
+    }
+    expect_refusal(WORDS("errbusd", "--control", "tcp://localhost:*", "--data", "tcp://127.0.0.1:*",
+                         "--advertise", "there:7371"),
+                   1, "cannot advertise there:7371");
 }
 
 Test(errbusd, refuses_what_it_does_not_know)

@@ -48,3 +48,41 @@ Test(endpoint, refuses_to_tell_more_than_fits)
     host[LIMIT_ENDPOINT_BYTES - around + 1] = '\0';
     cr_expect_not(endpoint_advertise("tcp://a:1", "tcp://a:2", host, told));
 }
+
+Test(endpoint, tells_only_where_one_can_go)
+{
+    static const struct {
+        const char *advertise;
+        bool is_good;
+    } rows[] = {
+        {"h", true},
+        {"10.0.0.1", true},
+        {"[fe80::1]", true},
+        {"tcp://h:1", true},
+        {"tcp://h:65535", true},
+        {"tcp://[::1]:1", true},
+        {"ipc:///x", true},
+        {"a/b", false},
+        {"h:1", false},
+        {"::1", false},
+        {"*", false},
+        {"h h", false},
+        {"[]", false},
+        {"tcp://", false},
+        {"tcp://h", false},
+        {"tcp://:1", false},
+        {"tcp://h:0", false},
+        {"tcp://h:65536", false},
+        {"tcp://h:-1", false},
+        {"tcp://h:x", false},
+        {"tcp://*:1", false},
+        {"ipc://", false},
+        {"udp://h:1", false},
+        {"tcp://h:", false},
+    };
+    char told[LIMIT_ENDPOINT_BYTES];
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        cr_expect_eq(endpoint_advertise("tcp://a:1", "tcp://a:2", rows[i].advertise, told),
+                     rows[i].is_good, "%s", rows[i].advertise);
+    }
+}
