@@ -467,8 +467,7 @@ static int64_t launcher_time(const struct cli_json *object)
     int64_t seconds = 0;
     const char *text = cli_json_find_text(object, "timestamp");
     if (text != NULL) {
-        bool is_number = cli_number_read(text, &seconds);
-        seconds = is_number ? seconds : 0;
+        (void)cli_number_read(text, &seconds); /* else it stays 0 */
     } else {
         (void)cli_json_find_number(object, "timestamp", &seconds); /* else it stays 0 */
     }

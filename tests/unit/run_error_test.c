@@ -153,14 +153,14 @@ Test(run_error, shows_what_the_program_said_last)
 {
     struct run_end end = {.program = "job",
                           .wait_status = EXITED(1),
-                          .tail = "no\0\x1b[1mdisk\n",
-                          .tail_bytes = 12,
-                          .said_bytes = 12};
+                          .tail = "no\0\x1b[1m\tdisk\n",
+                          .tail_bytes = 13,
+                          .said_bytes = 13};
     cr_expect_str_eq(message_with(&end),
-                     "job exited with status 1; its standard error:\nno??[1mdisk\n");
+                     "job exited with status 1; its standard error:\nno??[1m\tdisk\n");
     end.said_bytes = 100000000;
-    cr_expect_str_eq(message_with(&end), "job exited with status 1; the last 12 of 100000000 bytes "
-                                         "of its standard error:\nno??[1mdisk\n");
+    cr_expect_str_eq(message_with(&end), "job exited with status 1; the last 13 of 100000000 bytes "
+                                         "of its standard error:\nno??[1m\tdisk\n");
     end.tail = NULL;
     end.tail_bytes = 0;
     end.said_bytes = 0;
@@ -234,7 +234,7 @@ static struct run_error read_good(const char *text)
 {
     struct run_error error = {0};
     char problem[CLI_PROBLEM_BYTES_MAX] = "";
-    cr_assert(run_error_of_file(text, strlen(text), &error, problem), "%s: %s", text, problem);
+    cr_assert(run_error_of_file(text, strlen(text), &error, problem), "%.100s: %s", text, problem);
     cr_assert_not_null(error.error);
     return error;
 }
