@@ -11,7 +11,7 @@ static struct payload *find(const struct payload_table *table, payload_id id)
 {
     must(id >= 1 && id <= table->used);
     struct payload *payload = &table->items[id - 1];
-    must(payload->buffer != NULL);
+    must(payload->bytes > 0);
     return payload;
 }
 
@@ -45,22 +45,77 @@ void payload_table_fini(struct payload_table *table)
     *table = (struct payload_table){.memory = table->memory};
 }
 
-bool payload_add(struct payload_table *table, struct buffer **buffer, payload_id *out_id)
+/* A free place, with one reference; NULL: no memory. */
+static struct payload *take(struct payload_table *table, uint32_t bytes, payload_id *out_id)
 {
     payload_id id = table->free;
     if (id != 0) {
         table->free = table->items[id - 1].next;
     } else {
         if (!grow(table))
-            return false;
+            return NULL;
         id = ++table->used;
+        table->items[id - 1].serial = 0;
     }
-    table->items[id - 1] = (struct payload){.buffer = *buffer, .refs = 1};
+    struct payload *payload = &table->items[id - 1];
+    *payload = (struct payload){
+        .bytes = bytes, .serial = payload->serial + 1, .at = PAYLOAD_NOWHERE, .refs = 1};
     table->count += 1;
-    table->bytes += (*buffer)->bytes;
-    *buffer = NULL;
+    table->bytes += bytes;
     *out_id = id;
+    return payload;
+}
+
+bool payload_add(struct payload_table *table, struct buffer **buffer, payload_id *out_id)
+{
+    must((*buffer)->bytes > 0 && (*buffer)->bytes <= UINT32_MAX);
+    struct payload *payload = take(table, (uint32_t)(*buffer)->bytes, out_id);
+    if (payload == NULL)
+        return false;
+    payload->buffer = *buffer;
+    *buffer = NULL;
     return true;
+}
+
+bool payload_add_logged(struct payload_table *table, uint64_t at, uint32_t bytes,
+                        payload_id *out_id)
+{
+    must(bytes > 0);
+    struct payload *payload = take(table, bytes, out_id);
+    if (payload == NULL)
+        return false;
+    payload->at = at;
+    return true;
+}
+
+uint64_t payload_key(const struct payload_table *table, payload_id id)
+{
+    return (uint64_t)find(table, id)->serial << 32 | id;
+}
+
+void payload_logged(struct payload_table *table, uint64_t key, uint64_t at)
+{
+    payload_id id = (payload_id)key;
+    must(id >= 1 && id <= table->used);
+    struct payload *payload = &table->items[id - 1];
+    if (payload->bytes > 0 && payload->serial == key >> 32)
+        payload->at = at;
+}
+
+void payload_load(struct payload_table *table, payload_id id, struct buffer **buffer)
+{
+    struct payload *payload = find(table, id);
+    must(payload->buffer == NULL && (*buffer)->bytes == payload->bytes);
+    payload->buffer = *buffer;
+    *buffer = NULL;
+}
+
+payload_id payload_next(const struct payload_table *table, payload_id after)
+{
+    for (payload_id id = after + 1; id <= table->used; id++)
+        if (table->items[id - 1].bytes > 0)
+            return id;
+    return 0;
 }
 
 void payload_retain(struct payload_table *table, payload_id id, uint32_t refs)
@@ -97,7 +152,8 @@ void payload_table_sweep(struct payload_table *table)
         if (payload->refs > 0)
             continue;
         table->count -= 1;
-        table->bytes -= payload->buffer->bytes;
+        table->bytes -= payload->bytes;
+        payload->bytes = 0;
         buffer_unref(&payload->buffer);
         payload->next = table->free;
         table->free = id;

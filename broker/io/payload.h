@@ -4,7 +4,10 @@
  * The core names a payload by its id and says by effects how many references it has on it.  A
  * payload whose count reaches zero is freed by payload_table_sweep(), which is called once all
  * effects of a step are carried out: until then sends of the same step may still need its bytes.
- * Ids start at 1 and are used again after that. */
+ * Ids start at 1 and are used again after that.  A key is never used again: it names a payload to
+ * who may speak of it when it is gone already, as the journal's thread does.
+ *
+ * A payload that is in the journal need not be in memory: then it has a place instead of a buffer. */
 #ifndef IO_PAYLOAD_H
 #define IO_PAYLOAD_H
 
@@ -15,8 +18,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define PAYLOAD_NOWHERE UINT64_MAX
+
 struct payload {
-    struct buffer *buffer; /* NULL: a free place */
+    uint32_t bytes;        /* 0: a free place */
+    uint32_t serial;       /* how often the place was used */
+    struct buffer *buffer; /* NULL: in the journal alone */
+    uint64_t at;           /* position in the journal, or PAYLOAD_NOWHERE */
     uint32_t refs;
     uint32_t next;  /* free: the next free place; unreferenced: the next to be swept; 0: none */
     bool is_doomed; /* among those to be swept, unless retained again until then */
@@ -38,9 +46,19 @@ void payload_table_fini(struct payload_table *table); /* drops whatever is left 
 
 /* Takes the buffer over, with one reference; false: no memory, and the buffer stays as it was. */
 bool payload_add(struct payload_table *table, struct buffer **buffer, payload_id *out_id);
+/* One that is in the journal alone, with one reference; false: no memory. */
+bool payload_add_logged(struct payload_table *table, uint64_t at, uint32_t bytes,
+                        payload_id *out_id);
+uint64_t payload_key(const struct payload_table *table, payload_id id);
+/* What has this key is in the journal now; nothing, if it is gone. */
+void payload_logged(struct payload_table *table, uint64_t key, uint64_t at);
+/* Its bytes came from the journal; takes the buffer over. */
+void payload_load(struct payload_table *table, payload_id id, struct buffer **buffer);
+/* All that is used, by number: the first above after, or 0. */
+payload_id payload_next(const struct payload_table *table, payload_id after);
 void payload_retain(struct payload_table *table, payload_id id, uint32_t refs);
 void payload_release(struct payload_table *table, payload_id id, uint32_t refs);
-/* The bytes of a payload, borrowed. */
+/* The bytes of a payload, borrowed; NULL: in the journal alone. */
 struct buffer *payload_buffer(const struct payload_table *table, payload_id id);
 /* Frees what has no reference left. */
 void payload_table_sweep(struct payload_table *table);
