@@ -3,6 +3,7 @@
 #include "broker/io/config.h"
 #include "broker/io/log.h"
 #include "broker/io/loop.h"
+#include "broker/io/tools.h"
 #include "broker/journal/journal.h"
 
 #include <malloc.h>
@@ -52,6 +53,8 @@ static void print_help(void)
            "The broker of Errbus: parties publish through it, and it stands in for those that "
            "fail.\n\n");
     config_print_options();
+    printf("\nInstead of being a broker, as the only option:\n");
+    tools_print_options();
     printf("\nSee errbusd(8).\n");
 }
 
@@ -80,6 +83,9 @@ int main(int argc, char **argv)
 {
     struct config config;
     char complaint[CONFIG_COMPLAINT_BYTES] = "";
+    int tool_status = EXIT_FINE;
+    if (tools_run(argc, argv, &tool_status))
+        return tool_status;
     config_init(&config);
     switch (config_read_args(&config, argc, argv, complaint)) {
     case CONFIG_RUN: break;

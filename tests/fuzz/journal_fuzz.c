@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* journal_fuzz.c -- foreign bytes as the files of a journal: whatever they are, it opens or refuses;
- * what it opens stays as it is; what was repaired opens.
+/* journal_fuzz.c -- foreign bytes as the files of a journal: whatever they are, it opens or
+ * refuses; what it opens stays as it is; what was repaired opens.
  *
  * The first byte says how the rest is taken: whether checksums are made to fit, since chance does
  * not find them, and where a second file begins. */
@@ -104,8 +104,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     bool is_open = open_and_count(sim, &opened, &count);
     must(is_open == (err == JOURNAL_OK));
     if (is_open) {
-        must(open_and_count(sim, &opened, &again));
-        must(again == count && opened.cut_bytes == 0);
+        /* What was cut may leave an empty file, and with that gone there may be more to cut. */
+        must(open_and_count(sim, &opened, &again) && again == count);
+        must(open_and_count(sim, &opened, &again) && again == count && opened.cut_bytes == 0);
     }
     disk = sim_disk_open(sim);
     if (tool_repair(&disk, hear, NULL) == JOURNAL_OK) {

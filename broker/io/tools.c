@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* tools.c -- what errbusd does instead of being a broker; see tools.h. */
+#include "broker/io/tools.h"
+
+#include "broker/journal/journal.h"
+#include "broker/journal/tool.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum tool { TOOL_CHECK, TOOL_REPAIR, TOOL_EXPORT, TOOL_COUNT };
+static const struct {
+    const char *name;
+    const char *what;
+} tools[TOOL_COUNT] = {[TOOL_CHECK] = {"--check", "say whether a journal is whole, and end"},
+                       [TOOL_REPAIR] = {"--repair", "cut out what is damaged, and end"},
+                       [TOOL_EXPORT] = {"--export", "write a line of JSON a record, and end"}};
+
+static void print_line(void *arg, const char *line)
+{
+    fprintf(arg, "%s\n", line);
+}
+
+/* What only hinders an export does not go into it. */
+static enum journal_err run(enum tool tool, const char *where)
+{
+    switch (tool) {
+    case TOOL_CHECK: return journal_check(where, print_line, stdout);
+    case TOOL_REPAIR: return journal_repair(where, print_line, stdout);
+    case TOOL_EXPORT:
+    case TOOL_COUNT: break;
+    }
+    return journal_export(where, stdout, print_line, stderr);
+}
+
+bool tools_run(int argc, char **argv, int *out_status)
+{
+    enum tool tool = TOOL_CHECK;
+    while (argc > 1 && tool < TOOL_COUNT && strcmp(argv[1], tools[tool].name) != 0)
+        tool++;
+    if (argc < 2 || tool == TOOL_COUNT)
+        return false;
+    if (argc != 3) {
+        fprintf(stderr, "errbusd: %s takes the directory of a journal and nothing else\n", argv[1]);
+        *out_status = 2;
+        return true;
+    }
+    enum journal_err err = run(tool, argv[2]);
+    if (fflush(stdout) != 0) {
+        fprintf(stderr, "errbusd: cannot write to standard output\n");
+        err = JOURNAL_IO;
+    }
+    *out_status = err == JOURNAL_OK ? 0 : 1;
+    return true;
+}
+
+void tools_print_options(void)
+{
+    for (int tool = 0; tool < TOOL_COUNT; tool++) {
+        char option[32];
+        snprintf(option, sizeof option, "%s DIR", tools[tool].name);
+        printf("  %-28s %s\n", option, tools[tool].what);
+    }
+}

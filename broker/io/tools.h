@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* tools.h -- what errbusd does instead of being a broker: --check, --repair, --export. */
+#ifndef IO_TOOLS_H
+#define IO_TOOLS_H
+
+#include <stdbool.h>
+
+/* False: the first word is no tool's.  Otherwise it is done, and told on standard output.
+ * out_status is how the process ends: 0, 1 damaged or not done, 2 wrong use. */
+bool tools_run(int argc, char **argv, int *out_status);
+
+/* The lines of --help about them. */
+void tools_print_options(void);
+
+#endif
