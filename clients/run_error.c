@@ -76,14 +76,8 @@ static bool is_memory(const struct run_end *end)
 /* What is short now may be there later; a file that cannot be run stays so. */
 static bool is_passing(int start_errno)
 {
-    switch (start_errno) {
-    case EAGAIN: return true;
-    case ENOMEM: return true;
-    case EMFILE: return true;
-    case ENFILE: return true;
-    case ETXTBSY: return true;
-    default: return false;
-    }
+    return start_errno == EAGAIN || start_errno == ENOMEM || start_errno == EMFILE ||
+           start_errno == ENFILE || start_errno == ETXTBSY;
 }
 
 static void judge_start(const struct run_end *end, const char *program, struct judgement *judgement)

@@ -802,7 +802,7 @@ void verdict_fini(struct verdict *verdict)
     struct verdict_options options = verdict->options;
     for (uint32_t i = 0; i < verdict->item_count; i++)
         item_free(verdict, verdict->items[i]);
-    memory_give(memory, verdict->items, verdict->item_room * sizeof(*verdict->items));
+    memory_give(memory, verdict->items, verdict->item_room * sizeof *verdict->items);
     memory_give(memory, verdict->rows, verdict->row_room * sizeof *verdict->rows);
     memory_give(memory, verdict->block,
                 (size_t)verdict->block_room * BLOCK_ARRAYS * sizeof *verdict->block);
@@ -972,8 +972,7 @@ const char *verdict_reason_text(enum verdict_reason reason)
         [VERDICT_NO_ROOT] = "there is nothing that the job failed of",
         [VERDICT_ALONE] = "no other error could be the root",
         [VERDICT_STAMP] = "it occurred {apart} before {rival}",
-        [VERDICT_STAMP_CLOSE] = "its stamp is {apart} before that of {rival}, which is less than "
-                                "the clocks can tell apart",
+        [VERDICT_STAMP_CLOSE] = "it seems {apart} before {rival}, closer than clocks can tell",
         [VERDICT_STAMPED] = "{rival} has no usable stamp",
         [VERDICT_SURER] = "stamped the same as {rival}, it is the surer",
         [VERDICT_NAMED] = "nothing tells it from {rival} but the order of their names",
