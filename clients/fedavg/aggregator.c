@@ -202,11 +202,12 @@ static int check(struct aggregator *aggregator)
 
 int aggregator_main(int argc, char **argv)
 {
+    char data_path[DATA_PATH_BYTES];
     struct aggregator aggregator = {
         .cli = {.program = "fedavg aggregator",
                 .operands = "SILO...",
                 .summary = "Averages the models of the parties SILO, round by round."},
-        .data_path = "clients/fedavg/breast_cancer.csv",
+        .data_path = data_path,
         .rounds = ROUNDS,
         .round_ms = ROUND_MS,
     };
@@ -218,6 +219,7 @@ int aggregator_main(int argc, char **argv)
     };
     char problem[CLI_PROBLEM_BYTES_MAX];
     int result = CLI_OK;
+    data_path_default(data_path);
     if (!cli_start(&aggregator.cli, argc, argv, flags, sizeof flags / sizeof flags[0], &result)) {
         return result;
     }

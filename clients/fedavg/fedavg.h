@@ -40,6 +40,11 @@ struct data {
     size_t count;
 };
 
+/* Where the data set is without --data: where it was installed with this program, or else in the
+ * source tree that one stands in. */
+#define DATA_PATH_BYTES 4096
+void data_path_default(char path[DATA_PATH_BYTES]);
+
 /* The rows of the file that are held out, or those of one shard (index from 0) of count.  False:
  * problem says in one sentence why not. */
 bool data_load_held_out(struct data *data, const char *path, char *problem, size_t problem_bytes);

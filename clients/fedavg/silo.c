@@ -213,12 +213,13 @@ static int open_and_run(struct silo *silo, size_t index)
 
 int silo_main(int argc, char **argv)
 {
+    char data_path[DATA_PATH_BYTES];
     struct silo silo = {
         .cli = {.program = "fedavg silo",
                 .operands = "",
                 .summary = "Learns from shard K of N of the rows, and gives its model to the "
                            "aggregator."},
-        .data_path = "clients/fedavg/breast_cancer.csv",
+        .data_path = data_path,
         .aggregator = "aggregator",
         .how_text = "raise",
         .fail_at = -1,
@@ -240,6 +241,7 @@ int silo_main(int argc, char **argv)
     size_t index = 0;
     size_t count = 0;
     int result = CLI_OK;
+    data_path_default(data_path);
     if (!cli_start(&silo.cli, argc, argv, flags, sizeof flags / sizeof flags[0], &result)) {
         return result;
     }

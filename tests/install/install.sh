@@ -45,6 +45,10 @@ for program in "$tree"/bin/*; do
     find "$tree/share/man" -name "$name.[18]" | grep -q . || die "$name has no man page"
     "$program" -h >/dev/null || die "$name -h fails in the moved tree"
 done
+# Without a broker, but not without its data: 5, not 1.
+status=0
+(cd "$work" && "$tree/bin/fedavg" silo --shard 1/3 -s ipc://nobody -W 0.1) 2>"$work/log" || status=$?
+[ "$status" -eq 5 ] || { cat "$work/log"; die "fedavg does not find its data in the moved tree"; }
 find "$source/broker" "$source/clients" "$source/libbus" -name '*.[1-8]' >"$work/pages"
 while read -r page; do
     cmp "$page" "$tree/share/man/man${page##*.}/${page##*/}" || die "$page is not installed"
