@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAMES_MAX 256
-#define FILES_MAX 512
+#define NAMES_MAX 512
+#define FILES_MAX 1024
 #define PENDING_MAX 64
 #define FAULTS_MAX 8
 #define TOLD_MAX 256
@@ -61,6 +61,7 @@ struct sim_disk {
     uint64_t limit;
     char told[TOLD_MAX];
     size_t told_count;
+    int handles;
     bool is_open;
     bool is_locked;
     bool is_stingy;
@@ -286,8 +287,11 @@ static int sim_open(struct disk *disk, const char *name, enum disk_how how)
     int result = how == DISK_READ ? fate(sim, SIM_READ, ' ') : fate(sim, SIM_OPEN, 'o');
     if (result < 0)
         return result;
+    if (how != DISK_MAKE && index < 0)
+        return -ENOENT;
+    sim->handles++;
     if (how != DISK_MAKE)
-        return index < 0 ? -ENOENT : sim->seen[index].file;
+        return sim->seen[index].file;
     /* Emptied in place is made anew: what the medium has of it is in doubt all the same. */
     sim->group++;
     int file = new_file(sim);
@@ -297,7 +301,7 @@ static int sim_open(struct disk *disk, const char *name, enum disk_how how)
 
 static void sim_shut(struct disk *disk, int file)
 {
-    (void)disk;
+    sim_of(disk)->handles--;
     (void)file;
 }
 
@@ -506,6 +510,11 @@ uint64_t sim_disk_below(struct sim_disk *sim, uint64_t count)
 {
     must(count > 0);
     return roll(sim) % count;
+}
+
+int sim_disk_handles(const struct sim_disk *sim)
+{
+    return sim->handles;
 }
 
 uint64_t sim_disk_calls(const struct sim_disk *sim)

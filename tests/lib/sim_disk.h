@@ -45,6 +45,8 @@ void sim_disk_fault(struct sim_disk *sim, unsigned calls, uint64_t skip, uint64_
 void sim_disk_stop_after(struct sim_disk *sim, uint64_t calls);
 /* Chance of the same seed, for who plans what is done: 0 .. count-1. */
 uint64_t sim_disk_below(struct sim_disk *sim, uint64_t count);
+/* Files that are open. */
+int sim_disk_handles(const struct sim_disk *sim);
 /* Changing calls so far. */
 uint64_t sim_disk_calls(const struct sim_disk *sim);
 /* So many bytes are on the disk in all; SIM_NO_LIMIT. */

@@ -77,10 +77,10 @@ Test(journal, takes_bodies_of_any_size_up_to_the_limit)
     struct sim_disk *sim = sim_disk_new(1);
     struct journal_record records[COUNT];
     struct journal_found found;
-    uint8_t *bytes = malloc(1000000);
+    uint8_t *bytes = malloc(1000000 + COUNT);
     uint64_t at = 0;
     cr_assert_not_null(bytes);
-    for (size_t i = 0; i < 1000000; i++)
+    for (size_t i = 0; i < 1000000 + COUNT; i++)
         bytes[i] = (uint8_t)(i * i >> 3);
     for (size_t i = 0; i < COUNT; i++)
         records[i] = (struct journal_record){(uint16_t)(1 + i), span_of(bytes + i, sizes[i])};
@@ -101,6 +101,63 @@ Test(journal, takes_bodies_of_any_size_up_to_the_limit)
     cr_expect_eq(journal_read(journal, at, &found), JOURNAL_END);
     journal_close(&journal);
     free(bytes);
+    sim_disk_free(&sim);
+}
+
+/* More pieces than one write takes; and a disk that takes less than it is given. */
+Test(journal, writes_a_batch_of_many_large_bodies)
+{
+    enum { BYTES = 8200, MOST = 130 };
+    static uint8_t bytes[MOST + BYTES];
+    struct journal_record records[MOST];
+    struct sim_disk *sim = sim_disk_new(1);
+    struct journal_found found = {.next = 0};
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * 31);
+    for (size_t i = 0; i < MOST; i++)
+        records[i] = (struct journal_record){1, span_of(bytes + i, BYTES - i % 9)};
+    sim_disk_stint(sim);
+    struct journal *journal = driver_open(sim);
+    for (size_t count = 30; count <= MOST; count += count < 34 ? 1 : 32)
+        cr_assert_eq(journal_append(journal, journal_lease(journal), journal_next(journal), records,
+                                    count, 0, NULL),
+                     JOURNAL_OK);
+    journal_close(&journal);
+    journal = driver_open(sim);
+    for (size_t count = 30; count <= MOST; count += count < 34 ? 1 : 32)
+        for (size_t i = 0; i < count; i++) {
+            cr_assert_eq(journal_read(journal, found.next, &found), JOURNAL_OK);
+            cr_assert(span_equal(found.body, records[i].body));
+        }
+    cr_expect_eq(journal_read(journal, found.next, &found), JOURNAL_END);
+    journal_close(&journal);
+    sim_disk_free(&sim);
+}
+
+Test(journal, has_few_files_open_and_in_the_end_none)
+{
+    enum { COUNT = 5000 };
+    static uint64_t at[COUNT];
+    uint8_t body[DRIVER_BODY_MAX];
+    uint8_t got[DRIVER_BODY_MAX];
+    struct sim_disk *sim = sim_disk_new(1);
+    struct journal *journal = driver_open(sim);
+    for (uint64_t i = 0; i < COUNT; i++)
+        cr_assert_eq(driver_append(journal, i, 1, 0, &at[i]), JOURNAL_OK);
+    cr_assert_gt(count_segments(sim), 150);
+    cr_expect_eq(driver_read_all(journal, 0, 0), COUNT);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        size_t k = (i * 2971) % COUNT;
+        size_t bytes = driver_body(k, body);
+        cr_assert_eq(journal_fetch(journal, at[k], got, bytes), JOURNAL_OK);
+        cr_assert_eq(memcmp(got, body, bytes), 0);
+        cr_assert_leq(sim_disk_handles(sim), 130);
+    }
+    cr_expect_gt(sim_disk_handles(sim), 100);
+    cr_assert_eq(journal_trim(journal, journal_next(journal)), JOURNAL_OK);
+    cr_expect_leq(sim_disk_handles(sim), 2);
+    journal_close(&journal);
+    cr_expect_eq(sim_disk_handles(sim), 0);
     sim_disk_free(&sim);
 }
 
@@ -217,12 +274,13 @@ Test(journal, begins_a_replay_at_the_newest_whole_checkpoint)
 {
     struct sim_disk *sim = sim_disk_new(1);
     struct journal_found found;
-    uint64_t begin = 0;
+    uint64_t begins[2] = {0};
     uint64_t at = 0;
     struct journal *journal = driver_open(sim);
     driver_must_append(journal, 0, 3);
     cr_expect_eq(journal_start(journal), 0);
-    cr_assert_eq(driver_append(journal, 3, 2, JOURNAL_CHECKPOINT_BEGIN, &begin), JOURNAL_OK);
+    cr_assert_eq(driver_append(journal, 3, 2, JOURNAL_CHECKPOINT_BEGIN, begins), JOURNAL_OK);
+    uint64_t begin = begins[0];
     driver_must_append(journal, 5, 1);
     cr_expect_eq(journal_start(journal), 0);
     cr_assert_eq(driver_append(journal, 6, 2, JOURNAL_CHECKPOINT_END, NULL), JOURNAL_OK);
