@@ -453,7 +453,7 @@ Test(run_error, holds_causes_to_their_limits)
         bus_error_unref(&error.error);
     }
     for (int depth = RUN_CAUSES_DEPTH_MAX - 1; depth <= RUN_CAUSES_DEPTH_MAX; depth++) {
-        char last[8];
+        char last[16];
         (void)snprintf(last, sizeof last, "t%d", depth);
         struct run_error error = read_good(nested(depth + 1));
         cr_expect_str_eq(bus_error_type(bus_error_root(error.error)), last);
