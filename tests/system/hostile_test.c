@@ -164,6 +164,7 @@ static int receive_message(void *socket, zmq_msg_t *out_part)
 
 #define WELCOME 64
 #define REFUSED 65
+#define ATTACHED 66
 
 static void expect_answer(void *socket, int number, const char *contains)
 {
@@ -184,6 +185,57 @@ static void *join_as_mallory(void)
     send_part(control, bytes.at, bytes.count, 0);
     expect_answer(control, WELCOME, "");
     return control;
+}
+
+/* A field that is an unsigned number, of whatever width. */
+static uint64_t take_number(const uint8_t **at)
+{
+    uint8_t first = *(*at)++;
+    if (first < 0x80) {
+        return first;
+    }
+    cr_assert(first >= 0xcc && first <= 0xcf, "no number: %02x", first);
+    uint64_t number = 0;
+    for (int bytes = 1 << (first - 0xcc); bytes > 0; bytes--) {
+        number = number << 8 | *(*at)++;
+    }
+    return number;
+}
+
+/* The same, and a data connection of the session. */
+static void attach_as_mallory(void **out_control, void **out_data)
+{
+    void *control = dial(stage.control);
+    struct bytes bytes = hello(1, "default", "mallory", 0);
+    zmq_msg_t part;
+    uint64_t fields[8]; /* WELCOME's up to data_endpoint, its own number first */
+    send_part(control, bytes.at, bytes.count, 0);
+    cr_assert_eq(receive_message(control, &part), WELCOME);
+    const uint8_t *at = (const uint8_t *)zmq_msg_data(&part) + 1;
+    for (size_t i = 0; i < 8; i++) {
+        fields[i] = take_number(&at);
+    }
+    take_number(&at); /* data_number */
+    take_number(&at); /* control_number */
+    cr_assert(*at == 0xd9 || (*at & 0xe0) == 0xa0, "no text: %02x", *at);
+    at += *at == 0xd9 ? 2 + at[1] : 1 + (*at & 0x1f);
+    take_number(&at); /* value_bytes_max */
+    take_number(&at); /* broker_ns, which is not negative */
+    uint64_t connection = take_number(&at);
+    zmq_msg_close(&part);
+
+    void *data = dial(stage.data);
+    bytes = (struct bytes){.count = 0};
+    put(&bytes, 0x93);
+    put(&bytes, 2);
+    put_number(&bytes, fields[4]); /* token */
+    put_number(&bytes, connection);
+    send_part(data, bytes.at, bytes.count, 0);
+    send_part(control, "\x91\x04", 2, 0); /* READY */
+    cr_assert_eq(receive_message(control, &part), ATTACHED);
+    zmq_msg_close(&part);
+    *out_control = control;
+    *out_data = data;
 }
 
 /* ---- what strangers send ----------------------------------------------------------------------*/
@@ -368,6 +420,40 @@ Test(hostile, members_are_named_in_a_refused_event)
         const struct bus_event *event = expect_event(tap, "refused", "mallory");
         cr_expect_str_neq(bus_event_text(event), "");
         cr_expect_str_eq(bus_event_job(event), "default");
+        zmq_close(control);
+        expect_undisturbed();
+    }
+    bus_tap_close(&tap);
+}
+
+/* The same of what comes as data. */
+Test(hostile, members_are_named_for_their_data_too)
+{
+    /* The header of a batch of one frame of 48 bytes, number 1; see "Encoding" in PROTOCOL.md. */
+    static const uint8_t batch[24] = {0x95, 0xcd, 0x0b, 0x00, 0x01, 0xce, 0, 0, 0, 1, 0xce, 0,
+                                      0,    0,    48,   0xcf, 0,    0,    0, 0, 0, 0, 0,    1};
+    static const uint8_t again[] = {0x93, 0x02, 0x01, 0x01};
+    uint8_t frame[72] = {0};
+    memcpy(frame, batch, sizeof batch);
+    memset(frame + sizeof batch, 0xc0, sizeof frame - sizeof batch);
+    const struct {
+        const void *bytes;
+        size_t count;
+    } parts[] = {
+        {"\xc1\xc1", 2},       {"", 0},
+        {batch, sizeof batch},                        /* what it promises is not there */
+        {batch, 10},           {frame, sizeof frame}, /* no frame */
+        {frame, 71},           {again, sizeof again},
+    };
+    struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        void *control = NULL;
+        void *data = NULL;
+        attach_as_mallory(&control, &data);
+        send_part(data, parts[i].bytes, parts[i].count, 0);
+        const struct bus_event *event = expect_event(tap, "refused", "mallory");
+        cr_expect_str_neq(bus_event_text(event), "", "part %zu", i);
+        zmq_close(data);
         zmq_close(control);
         expect_undisturbed();
     }
