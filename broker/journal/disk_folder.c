@@ -167,6 +167,13 @@ static int folder_sync(struct disk *disk, int file)
     return code(result);
 }
 
+/* A failure stays with the file until fdatasync tells it. */
+static void folder_push(struct disk *disk, int file, uint64_t offset, uint64_t bytes)
+{
+    (void)disk;
+    (void)sync_file_range(file, (off_t)offset, (off_t)bytes, SYNC_FILE_RANGE_WRITE);
+}
+
 static int folder_reserve(struct disk *disk, int file, uint64_t bytes)
 {
     (void)disk;
@@ -204,6 +211,7 @@ static const struct disk_ops folder_ops = {.lock = folder_lock,
                                            .read = folder_read,
                                            .write = folder_write,
                                            .sync = folder_sync,
+                                           .push = folder_push,
                                            .reserve = folder_reserve,
                                            .size = folder_size,
                                            .rename = folder_rename,

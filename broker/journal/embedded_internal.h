@@ -26,6 +26,7 @@ struct embedded {
     uint64_t segment_bytes;
     uint64_t trimmed;   /* what lies below is given up, and that is on the disk */
     uint64_t begun;     /* a checkpoint that is not whole yet; UINT64_MAX: none */
+    uint64_t pushed;    /* what lies below is on its way to the disk */
     uint64_t read_from; /* the segment that `reader` reads; UINT64_MAX: none */
     struct scan reader;
     uint8_t *stage; /* heads, fillings and small bodies of the batch being written */

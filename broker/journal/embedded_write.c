@@ -20,6 +20,9 @@
 
 #define PIECES_MAX 64
 #define DIRECT_BYTES 8192 /* bodies from this size on are written from where they lie */
+/* So much is written before it is pushed to the disk: a change of segments, which syncs, then finds
+ * most of it there, and the disk works while batches come. */
+#define PUSH_BYTES ((uint64_t)4 * 1024 * 1024)
 #define SEAL_BYTES FORMAT_RECORD_BYTES
 #define TRIM_BYTES (FORMAT_RECORD_BYTES + 8)
 
@@ -124,6 +127,19 @@ static void wipe(struct embedded *embedded)
                          FORMAT_SEGMENT_BYTES + last->end - last->first);
 }
 
+static void push(struct embedded *embedded)
+{
+    const struct segment *last = embedded_last(embedded);
+    uint64_t from =
+        embedded->pushed > embedded->base.synced ? embedded->pushed : embedded->base.synced;
+    from = from > last->first ? from : last->first;
+    if (last->end < from + PUSH_BYTES)
+        return;
+    embedded->disk->ops->push(embedded->disk, last->file, FORMAT_SEGMENT_BYTES + from - last->first,
+                              last->end - from);
+    embedded->pushed = last->end;
+}
+
 /* Appends to the last segment, where there is room for it. */
 static enum journal_err write_batch(struct embedded *embedded, const struct journal_record *records,
                                     size_t count, unsigned how, uint64_t *out_at)
@@ -165,6 +181,7 @@ static enum journal_err write_batch(struct embedded *embedded, const struct jour
     }
     last->end = at;
     base->next = at;
+    push(embedded);
     return JOURNAL_OK;
 }
 

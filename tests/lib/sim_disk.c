@@ -376,6 +376,18 @@ static int sim_sync(struct disk *disk, int handle)
     return result;
 }
 
+/* Some of it gets there, some later. */
+static void sim_push(struct disk *disk, int handle, uint64_t offset, uint64_t bytes)
+{
+    struct sim_disk *sim = sim_of(disk);
+    struct sim_file *file = &sim->files[handle];
+    if (sim->told_count + 1 < TOLD_MAX)
+        sim->told[sim->told_count++] = 'p';
+    for (uint64_t i = offset / SIM_SECTOR; i < (offset + bytes) / SIM_SECTOR; i++)
+        if (!is_stopped(sim) && i < file->room / SIM_SECTOR && file->is_dirty[i] && flip(sim))
+            keep_sector(file, i);
+}
+
 static int sim_reserve(struct disk *disk, int handle, uint64_t bytes)
 {
     struct sim_disk *sim = sim_of(disk);
@@ -448,6 +460,7 @@ static const struct disk_ops sim_ops = {.lock = sim_lock,
                                         .read = sim_read,
                                         .write = sim_write,
                                         .sync = sim_sync,
+                                        .push = sim_push,
                                         .reserve = sim_reserve,
                                         .size = sim_size,
                                         .rename = sim_rename,

@@ -70,7 +70,7 @@ void sim_disk_remove(struct sim_disk *sim, const char *name);
 /* The i-th name, in order; NULL: there are not so many. */
 const char *sim_disk_name(const struct sim_disk *sim, size_t i);
 /* The changing calls since the last time, a letter each: o(pen) w(rite) s(ync) f(reserve) r(ename)
- * u(nlink) n(ames). */
+ * u(nlink) n(ames); and p(ush), which changes nothing that is promised. */
 const char *sim_disk_told(struct sim_disk *sim);
 
 #endif

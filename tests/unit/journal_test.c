@@ -370,6 +370,31 @@ Test(journal, syncs_a_segment_before_anything_stands_in_the_next)
     sim_disk_free(&sim);
 }
 
+/* Every 4 MiB, and of what a sync brought there already nothing. */
+Test(journal, pushes_what_is_not_synced_in_the_meantime)
+{
+    static const uint8_t bytes[1 << 20];
+    struct sim_disk *sim = sim_disk_new(1);
+    struct disk *disk = sim_disk_open(sim);
+    struct journal *journal = NULL;
+    struct journal_options options = {.may_create = true};
+    struct journal_record record = {1, span_of(bytes, sizeof bytes)};
+    const char *expected[] = {"w", "w", "w", "wp", "w", "w", "w", "wp", "ws", "w", "w", "w", "wp"};
+    cr_assert_eq(embedded_open(&disk, &options, &journal, &driver_opened, driver_complaint),
+                 JOURNAL_OK);
+    (void)sim_disk_told(sim);
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        cr_assert_eq(journal_append(journal, journal_lease(journal), journal_next(journal), &record,
+                                    1, 0, NULL),
+                     JOURNAL_OK);
+        if (i == 8)
+            driver_must_sync(journal);
+        cr_expect_str_eq(sim_disk_told(sim), expected[i], "%zu", i);
+    }
+    journal_close(&journal);
+    sim_disk_free(&sim);
+}
+
 Test(journal, lets_in_one_process_at_a_time)
 {
     struct sim_disk *sim = sim_disk_new(1);
