@@ -1,0 +1,120 @@
+#!/bin/sh
+# SPDX-License-Identifier: MPL-2.0
+# usage: quickstart.sh SOURCE
+# Runs the script `quickstart` where all that it calls is made up: what it installs, as whom, with
+# what words; that it builds and tests what it says; and that nothing is installed, so nothing asked
+# of the network, when nothing is missing.
+set -eu
+source=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+die() {
+    echo "quickstart: $*" >&2
+    cat "$work/calls" "$work/out" >&2
+    exit 1
+}
+
+# fake NAME LINE...: a command that notes how it was called, and then does this.
+fake() {
+    name=$1
+    shift
+    {
+        printf '#!/bin/sh\necho "%s $*" >>"%s/calls"\n' "$name" "$work"
+        printf '%s\n' "$@"
+    } >"$work/bin/$name"
+    chmod +x "$work/bin/$name"
+}
+
+# The name of the folder has a blank in it, and we are in another one.
+clone="$work/a clone"
+mkdir "$work/bin" "$clone" "$clone/clients" "$clone/clients/fedavg"
+cp "$source/quickstart" "$clone"
+for tool in sh dirname sed cat rm mkdir; do
+    ln -s "$(command -v "$tool")" "$work/bin/$tool"
+done
+fake cmake
+fake apt-get '[ -z "${APT_FAILS-}" ]'
+fake dpkg-query 'case " $MISSING " in *" $4 "*) exit 1 ;; esac' 'echo installed'
+fake id 'echo "$USER_ID"'
+fake demo 'echo shown'
+cp "$work/bin/demo" "$clone/clients/fedavg/demo.sh"
+fake ctest 'mkdir -p "build/$2"' 'echo "90% tests passed, $FAILED tests failed out of 10" >"$4"'
+MISSING=
+USER_ID=1000
+FAILED=0
+export MISSING USER_ID FAILED
+
+# run STATUS WORD...: the script, which ends with this.
+run() {
+    expected=$1
+    shift
+    : >"$work/calls"
+    status=0
+    (cd / && PATH=$work/bin "$clone/quickstart" "$@") >"$work/out" 2>&1 </dev/null || status=$?
+    [ "$status" -eq "$expected" ] || die "quickstart $*: ended with $status, not $expected"
+}
+called() {
+    grep -q -- "^$1" "$work/calls" || die "not called: $1"
+}
+not_called() {
+    ! grep -q -- "^$1" "$work/calls" || die "called: $1"
+}
+said() {
+    grep -q -- "$1" "$work/out" || die "not said: $1"
+}
+
+# ---- nothing is missing -------------------------------------------------------------------------
+run 0
+not_called apt-get
+called 'cmake --preset release'
+called 'cmake --build --preset release --target errbusd errbus fedavg'
+said shown
+run 0 build
+not_called apt-get
+called 'cmake --build --preset release$'
+
+# ---- tests: the last line has the sum -----------------------------------------------------------
+run 0 test
+called 'ctest --preset dev'
+called 'ctest --preset tsan'
+[ "$(tail -n 1 "$work/out")" = '20 passed, 0 failed' ] || die "the last line is not the sum"
+FAILED=3
+run 1 test
+[ "$(tail -n 1 "$work/out")" = '14 passed, 6 failed' ] || die "the last line is not the sum"
+FAILED=0
+
+# ---- something is missing -----------------------------------------------------------------------
+MISSING='libczmq-dev cmake'
+words='apt-get update && apt-get install -y --no-install-recommends cmake libczmq-dev'
+run 1 build
+said "run this as root, then ./quickstart again: $words$"
+not_called apt-get
+not_called cmake
+fake sudo 'exit 1' # who would ask for a password, of whom nobody is there to type it
+run 1 test
+said "run this as root, then ./quickstart again: $words$"
+not_called apt-get
+fake sudo 'for word; do case $word in -n | *=*) shift ;; *) break ;; esac; done' '"$@"'
+run 0 build
+called 'apt-get update$'
+called 'apt-get install -y --no-install-recommends cmake libczmq-dev$'
+called 'cmake --build'
+rm "$work/bin/sudo"
+USER_ID=0
+run 0 build
+called 'apt-get update$'
+called 'apt-get install -y --no-install-recommends cmake libczmq-dev$'
+APT_FAILS=yes
+export APT_FAILS
+run 1 build
+said "this failed: $words"
+not_called cmake
+
+# ---- usage, and what is told of it --------------------------------------------------------------
+run 2 nonsense
+said './quickstart test'
+grep -q '^\./quickstart  ' "$source/README.md" || die "README.md does not show the demonstration"
+grep -q '^\./quickstart test  ' "$source/README.md" || die "README.md does not show the tests"
+grep -q '\./quickstart test$' "$source/.ci/run" || die ".ci/run does not run the tests of README.md"
+echo "seen with nothing and something missing, as root, by sudo and as nobody in particular"
