@@ -299,6 +299,124 @@ Test(cli, goes_on_where_a_durable_name_was)
     }
 }
 
+/* A subscription is in force once the broker shows it. */
+static void await_subscription(const char *job, const char *name)
+{
+    struct bus_status_row row;
+    int64_t until_ms = test_now_ms() + SOON_MS;
+    while (!find_row(job, BUS_STATUS_SUB, name, &row)) {
+        cr_assert_lt(test_now_ms(), until_ms, "nobody subscribed to %s", name);
+    }
+}
+
+Test(cli, ends_pub_when_all_is_acknowledged_and_not_before)
+{
+    struct process sub;
+    struct process pub;
+    start(&sub, "sub", "-C", "2", "alice/w", NULL);
+    start(&pub, "pub", "-p", "alice", "w", NULL);
+    cr_assert(process_say(&pub, "one\n", 4));
+    expect_line(&sub, "one");
+    process_signal(&stage.process, SIGSTOP);
+    cr_assert(process_say(&pub, "two\n", 4));
+    process_say_end(&pub);
+    cr_expect_eq(process_wait(&pub, 300), -1, "nobody can have acknowledged that");
+    process_signal(&stage.process, SIGCONT);
+    expect_exit(&pub, 0);
+    expect_line(&sub, "two");
+    expect_exit(&sub, 0);
+    process_fini(&pub);
+    process_fini(&sub);
+}
+
+/* ---- readers that fall behind ---------------------------------------------------------------- */
+
+#define BLOCK_BYTES ((size_t)64 * 1024)
+#define BLOCKS 100 /* six times the window */
+
+static const char *const small_window[] = {"--topic-window", "1M", "--topic-keep", "0", NULL};
+
+/* Publishes blocks while the reader, whose subscription has this name, is frozen, and then "last";
+ * how many blocks there was room for. */
+static uint64_t publish_to_frozen(struct process *reader, const char *name)
+{
+    static char block[BLOCK_BYTES];
+    struct bus_options options;
+    uint64_t count = 0;
+    enum bus_err err = BUS_OK;
+    memset(block, 'x', sizeof block);
+    bus_options_init(&options);
+    options.party = "alice";
+    options.send_timeout_ms = 200;
+    struct bus *alice = must_open_with(&options);
+    await_subscription("default", name);
+    process_signal(reader, SIGSTOP);
+    for (; count < BLOCKS && err == BUS_OK; count += err == BUS_OK) {
+        err = bus_publish(alice, "w", block, sizeof block);
+        if (err == BUS_OK) {
+            must_flush(alice);
+        }
+    }
+    cr_assert(err == BUS_OK || err == BUS_EFULL, "%s", code_name(err));
+    process_signal(reader, SIGCONT);
+    int64_t until_ms = test_now_ms() + SOON_MS;
+    do {
+        err = bus_publish(alice, "w", "last", 4);
+    } while (err == BUS_EFULL && test_now_ms() < until_ms);
+    expect_code(err, BUS_OK);
+    must_close(&alice);
+    return count;
+}
+
+/* Every slot up to count is there or said to be missing; how many gaps. */
+static uint64_t expect_all_told(struct process *reader, uint64_t count)
+{
+    uint64_t next = 0;
+    uint64_t gaps = 0;
+    while (next <= count) {
+        json_t *line = expect_json(reader);
+        bool is_gap = strcmp(text_of(line, "kind"), "gap") == 0;
+        cr_assert_eq(number_of(line, "seq"), (int64_t)next);
+        cr_assert(is_gap || strcmp(text_of(line, "kind"), "value") == 0);
+        next += is_gap ? (uint64_t)number_of(line, "missing") : 1;
+        gaps += is_gap;
+        if (next == count + 1) {
+            cr_expect_str_eq(text_of(line, "value"), "last");
+        }
+        json_decref(line);
+    }
+    return gaps;
+}
+
+Test(cli, reports_gaps_rather_than_hold_the_job_back)
+{
+    struct process sub;
+    stage_close();
+    stage_open_with(small_window);
+    start(&sub, "sub", "--json", "alice/w", NULL);
+    cr_expect_eq(publish_to_frozen(&sub, "alice/w"), BLOCKS);
+    cr_expect_gt(expect_all_told(&sub, BLOCKS), 0);
+    process_fini(&sub);
+}
+
+Test(cli, holds_the_job_back_where_it_is_told_to)
+{
+    static const char *const flags[][4] = {{"--block", "--json"},
+                                           {"--json", "--durable", "all", "-pbob"}};
+    for (size_t i = 0; i < 2; i++) {
+        struct process sub;
+        stage_close();
+        stage_open_with(small_window);
+        start(&sub, "sub", "alice/w", flags[i][0], flags[i][1], flags[i][2], flags[i][3], NULL);
+        uint64_t count = publish_to_frozen(&sub, i == 0 ? "alice/w" : "all");
+        cr_expect_lt(count, BLOCKS);
+        cr_expect_eq(expect_all_told(&sub, count), 0);
+        process_fini(&sub);
+    }
+}
+
+/* ---- signals --------------------------------------------------------------------------------- */
+
 /* Twice the SIGTERM of anything that waits: in good order the first time, at once the second. */
 Test(cli, leaves_when_told_to)
 {
@@ -441,22 +559,32 @@ Test(cli, shows_control_characters_as_what_they_are)
 Test(cli, shows_the_status)
 {
     struct process pub;
+    struct process sub;
     struct process status;
     start(&pub, "pub", "-j", "shown", "-p", "alice", "w", "--reserve-only", NULL);
     expect_line(&pub, "reserved alice/w 0");
     start(&status, "status", NULL);
     expect_exit(&status, 0);
-    cr_expect_not_null(strstr(process_said(&status), "job shown: 1 open"), "%s",
-                       process_said(&status));
-    cr_expect_not_null(strstr(process_said(&status), "party alice/1: running"), "%s",
-                       process_said(&status));
-    cr_expect_not_null(strstr(process_said(&status), "topic alice/w: 1 open"), "%s",
-                       process_said(&status));
+    expect_said(&status, "job shown: 1 open");
+    expect_said(&status, "party alice/1: running");
+    expect_said(&status, "topic alice/w: 1 open");
+    process_fini(&status);
+
+    start(&sub, "sub", "-j", "shown", "-p", "bob", "--durable", "all", "+/w", NULL);
+    await_subscription("shown", "all");
+    process_signal(&sub, SIGSTOP);
+    start(&status, "pub", "-j", "shown", "-p", "carol", "w", "x", NULL);
+    expect_exit(&status, 0);
+    process_fini(&status);
+    start(&status, "status", "-j", "shown", NULL);
+    expect_exit(&status, 0);
+    /* The value, and the open slot that it waits for. */
+    expect_said(&status, "subscription all of bob: live, 2 behind\n");
     process_fini(&status);
 
     start(&status, "status", "--json", "-j", "shown", NULL);
     expect_exit(&status, 0);
-    bool is_shown[3] = {false, false, false};
+    bool is_shown[4] = {false, false, false, false};
     json_t *line = expect_json(&status);
     cr_expect_str_eq(text_of(line, "kind"), "broker");
     cr_expect_str_eq(text_of(line, "version"), bus_version());
@@ -469,10 +597,14 @@ Test(cli, shows_the_status)
                        strcmp(text_of(line, "state"), "running") == 0 &&
                        number_of(line, "silent_ms") >= 0;
         is_shown[2] |= strcmp(text_of(line, "kind"), "topic") == 0 && number_of(line, "open") == 1;
+        is_shown[3] |= strcmp(text_of(line, "kind"), "subscription") == 0 &&
+                       strcmp(text_of(line, "name"), "all") == 0 && number_of(line, "lag") == 2;
         json_decref(line);
     }
-    cr_expect(is_shown[0] && is_shown[1] && is_shown[2], "%s", process_said(&status));
+    cr_expect(is_shown[0] && is_shown[1] && is_shown[2] && is_shown[3], "%s",
+              process_said(&status));
     process_fini(&status);
+    process_fini(&sub);
     process_fini(&pub);
 }
 
