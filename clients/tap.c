@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* tap.c -- errbus tap: follows a job's control topic, one line an event: for people, and coloured, on
- * a terminal, and JSON otherwise. */
+/* tap.c -- errbus tap: follows a job's control topic, one line an event: for people, and coloured,
+ * on a terminal, and JSON otherwise. */
 #include "clients/errbus.h"
 
 #include "clients/cli.h"

@@ -7,7 +7,8 @@
  * Ids start at 1 and are used again after that.  A key is never used again: it names a payload to
  * who may speak of it when it is gone already, as the journal's thread does.
  *
- * A payload that is in the journal need not be in memory: then it has a place instead of a buffer. */
+ * A payload that is in the journal need not be in memory: then it has a place instead of a
+ * buffer. */
 #ifndef IO_PAYLOAD_H
 #define IO_PAYLOAD_H
 
