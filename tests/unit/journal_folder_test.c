@@ -138,6 +138,55 @@ Test(journal_folder, goes_to_the_next_process_when_one_is_killed)
     folder_fini(&own);
 }
 
+/* Appends for ever, and says each time that it did. */
+static _Noreturn void append_and_tell(const char *folder, int told)
+{
+    struct journal *journal = must_open(folder);
+    static uint8_t bytes[20000];
+    for (uint64_t number = count(journal);; number++) {
+        format_put64(bytes, number);
+        append(journal, bytes, 8 + (size_t)(number * 7919 % (sizeof bytes - 8)));
+        if (write(told, "x", 1) != 1)
+            _exit(1);
+    }
+}
+
+/* Killed anywhere, it has what it said it had, and at most one batch more. */
+Test(journal_folder, has_what_a_killed_process_appended)
+{
+    struct folder own;
+    cr_assert(folder_make(&own));
+    uint64_t appended = 0;
+    for (size_t round = 0; round < 20; round++) {
+        int told[2];
+        char bytes[256];
+        ssize_t got = 0;
+        int status = 0;
+        cr_assert_eq(pipe(told), 0);
+        pid_t child = fork();
+        cr_assert_geq(child, 0);
+        if (child == 0) {
+            close(told[0]);
+            append_and_tell(own.path, told[1]);
+        }
+        close(told[1]);
+        for (size_t said = 0; said < 1 + round * 3; said += (size_t)got, appended += (size_t)got)
+            cr_assert_gt(got = read(told[0], bytes, 1), 0);
+        cr_assert_eq(kill(child, SIGKILL), 0);
+        cr_assert_eq(waitpid(child, &status, 0), child);
+        while ((got = read(told[0], bytes, sizeof bytes)) > 0)
+            appended += (uint64_t)got;
+        close(told[0]);
+        struct journal *journal = must_open(own.path);
+        uint64_t there = count(journal);
+        cr_assert(there == appended || there == appended + 1, "%llu of %llu",
+                  (unsigned long long)there, (unsigned long long)appended);
+        appended = there;
+        journal_close(&journal);
+    }
+    folder_fini(&own);
+}
+
 Test(journal_folder, says_what_the_file_system_refuses)
 {
     struct folder own;
