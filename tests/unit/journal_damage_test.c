@@ -283,6 +283,7 @@ Test(journal_damage, of_files_that_are_not_its_own_is_refused)
     sim_disk_put(sim, second, file, bytes);
     struct outcome outcome = try_it(sim);
     expect_refusal(&outcome, second);
+    cr_expect(strstr(driver_complaint, "is damaged in its head") != NULL, "%s", driver_complaint);
     /* One of another journal. */
     uint8_t *changed = sim_disk_file(other, second, &bytes);
     cr_assert_eq(segment_head_read(changed, &head), SEGMENT_GOOD);

@@ -174,6 +174,25 @@ Test(journal_tool, says_what_is_lost_and_saves_it)
     sim_disk_free(&sim);
 }
 
+/* A repair that was begun before may have saved the same place: that is the better copy. */
+Test(journal_tool, writes_over_nothing_that_was_saved)
+{
+    struct sim_disk *sim = make_journal();
+    size_t bytes = 0;
+    char name[64];
+    snprintf(name, sizeof name, "lost-%020llu-%020llu", (unsigned long long)at_of[3],
+             (unsigned long long)at_of[4]);
+    sim_disk_put(sim, name, "before", 6);
+    sim_disk_file(sim, DRIVER_FIRST, &bytes)[FORMAT_SEGMENT_BYTES + at_of[3]] ^= 1;
+    cr_expect_eq(repair(sim), JOURNAL_OK);
+    const uint8_t *saved = sim_disk_file(sim, name, &bytes);
+    cr_expect(bytes == 6 && memcmp(saved, "before", 6) == 0);
+    snprintf(name, sizeof name, "lost-%020llu-%020llu-2", (unsigned long long)at_of[3],
+             (unsigned long long)at_of[4]);
+    cr_expect(sim_disk_file(sim, name, &bytes) != NULL && bytes == at_of[4] - at_of[3]);
+    sim_disk_free(&sim);
+}
+
 /* Whatever is broken, in all pairs of two. */
 static void break_it(struct sim_disk *sim, size_t how)
 {
