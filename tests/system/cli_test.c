@@ -652,10 +652,17 @@ Test(cli, says_2_of_a_wrong_call)
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         expect_usage(calls[i]);
     }
-    struct process sub;
-    start(&sub, "sub", "a//b", NULL);
-    expect_exit(&sub, 2);
-    process_fini(&sub);
+    static const char *const names[][2] = {{"sub", "a//b"}, {"sub", "a/#/b"}, {"pub", "a/+"},
+                                           {"pub", "/w"},   {"pub", "a/w/"},  {"pub", ""},
+                                           {"pub", "a//w"}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct process process;
+        const char *value = strcmp(names[i][0], "pub") == 0 ? "x" : NULL;
+        start(&process, names[i][0], "-p", "a", names[i][1], value, NULL);
+        int got = process_wait(&process, SOON_MS);
+        cr_expect_eq(got, 2, "errbus %s '%s': %d", names[i][0], names[i][1], got);
+        process_fini(&process);
+    }
 }
 
 Test(cli, says_0_of_help)
@@ -738,6 +745,13 @@ Test(cli, says_6_when_denied_or_fenced)
     expect_exit(&second, 6);
     expect_complaint(&second, "errbus.name_taken");
     process_fini(&second);
+
+    /* Nobody writes to the topic of another, not even one who is not there. */
+    start(&second, "pub", "-p", "bob", "carol/w", "x", NULL);
+    expect_exit(&second, 6);
+    expect_complaint(&second, "'carol/w' is another party's");
+    process_fini(&second);
+    run_pub("bob", "bob/w/deep", "x");
 
     /* Ten seconds of silence fence it. */
     struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
