@@ -320,6 +320,12 @@ Test(membership, shows_in_the_status)
     cr_assert(find_row("shown", BUS_STATUS_SUB, "alice/#", &row));
     cr_expect_geq(row.pending, 1, "one value is not acknowledged");
     cr_expect_not(find_row("absent", BUS_STATUS_JOB, "absent", &row));
+    struct bus_status *status = NULL;
+    expect_code(bus_status_get(stage.control, NULL, SOON_MS, &status, NULL), BUS_OK);
+    cr_expect_str_eq(bus_status_version(status), bus_version());
+    cr_expect_lt(bus_status_uptime_ms(status), UINT64_C(600000));
+    cr_expect_null(bus_status_at(status, bus_status_count(status)));
+    bus_status_free(&status);
 
     expect_value(sub, "alice/w", 0, "12345");
     must_commit(&slots[0], "x");
@@ -330,4 +336,30 @@ Test(membership, shows_in_the_status)
     bus_sub_close(&sub);
     must_close(&alice);
     must_close(&bob);
+}
+
+/* Given the control endpoint alone, and reached there by whatever address. */
+Test(membership, finds_the_data_channel_from_the_control_channel)
+{
+    char path[FOLDER_PATH_BYTES_MAX + 16];
+    struct folder folder;
+    cr_assert(folder_make(&folder));
+    snprintf(path, sizeof path, "ipc://%s/control", folder.path);
+    const char *const rows[][7] = {
+        {"--control", "tcp://127.0.0.2:*", "--data", "tcp://127.0.0.2:*"},
+        {"--control", "tcp://127.0.0.2:*", "--data", "tcp://0.0.0.0:*"},
+        {"--control", "tcp://127.0.0.2:*", "--data", "tcp://127.0.0.3:*"},
+        {"--control", "tcp://127.0.0.2:*", "--data", "tcp://0.0.0.0:*", "--advertise", "127.0.0.3"},
+        {"--control", path, "--data", "tcp://127.0.0.1:*"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        stage_close();
+        stage_open_with(rows[i]);
+        struct bus *alice = must_open("alice");
+        must_publish(alice, "w", "found");
+        expect_awaited(alice, "alice/w", 0, "found");
+        must_close(&alice);
+    }
+    stage_close();
+    folder_fini(&folder);
 }
