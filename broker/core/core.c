@@ -62,6 +62,7 @@ void core_options_init(struct core_options *options)
         .job_bytes_max = DEFAULT_JOB_BYTES,
         .value_bytes_max = LIMIT_VALUE_BYTES,
         .linger_ms = DEFAULT_LINGER_MS,
+        .resume_ms = DEFAULT_RESUME_MS,
         .open_slots_max = LIMIT_OPEN_SLOTS,
         .topics_max = LIMIT_TOPICS,
         .parties_max = LIMIT_PARTIES,
@@ -85,6 +86,7 @@ static void init_pools(struct core *core)
     name_map_init(&core->job_names, memory);
     id_map_init(&core->conns, memory);
     id_map_init(&core->tokens, memory);
+    id_map_init(&core->replayed, memory);
     timers_init(&core->timers, memory);
     list_init(&core->pump);
     list_init(&core->tight);
@@ -117,6 +119,8 @@ static bool keep_no_memory(struct core *core)
                                                   .kind = ERROR_REJECTED,
                                                   .type = ERROR_TYPE_NO_MEMORY,
                                                   .message = "the broker is short of memory"});
+    if (failure != NULL)
+        failure->number = ++core->failure_number; /* every core has it: no fact makes it */
     return failure != NULL;
 }
 
@@ -134,7 +138,9 @@ struct core *core_new(struct memory *memory, const struct core_options *options,
     core->scratch_bytes = memory_take(memory, LIMIT_ERROR_BYTES);
     bool is_made = core->scratch != NULL && core->scratch_bytes != NULL && keep_strings(core) &&
                    pool_reserve(&core->failures) && keep_no_memory(core);
-    if (!is_made)
+    if (is_made)
+        core->is_noting = options->has_facts;
+    else
         core_free(&core);
     return core;
 }
@@ -148,6 +154,8 @@ void core_free(struct core **core_at)
     struct effects unheard;
     effects_init(&unheard, core->memory);
     core->effects = &unheard;
+    core->is_noting = false;
+    replay_forget(core);
     session_free_all(core);
     failure_bury(core);
     struct failure *spare = pool_find(&core->failures, 1);
@@ -347,6 +355,8 @@ static void accept_dirty(struct core *core)
         struct session *session = LIST_OWNER(link, struct session, dirty_link);
         list_remove(link);
         uint64_t control_number = settle_control_number(session);
+        if (session->party != NULL)
+            note_numbers(core, session);
         if (session->control == 0 ||
             (session->data_told == session->data_number && session->control_told == control_number))
             continue;

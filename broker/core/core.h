@@ -11,6 +11,7 @@
 #include "broker/core/event.h"
 #include "libbus/base/memory.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct core;
@@ -25,9 +26,11 @@ struct core_options {
     uint64_t job_bytes_max; /* kept of one job in all; beyond it values are refused */
     uint64_t value_bytes_max;
     int64_t linger_ms; /* how long a job without parties is kept */
+    int64_t resume_ms; /* after a replay: so long sessions wait for their clients at least */
     uint32_t open_slots_max;
     uint32_t topics_max;
     uint32_t parties_max; /* of one job */
+    bool has_facts;       /* what is decided is told as EFFECT_FACT, for a journal */
 };
 void core_options_init(struct core_options *options);
 
@@ -41,6 +44,20 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
 /* When the next TICK is due at the latest; INT64_MAX: none.  At or before the last event's time:
  * at once, there is more to send. */
 int64_t core_deadline_ns(const struct core *core);
+
+/* ---- beginning again: broker/DESIGN.md, "Facts and replay" ---------------------------------- */
+
+/* On a core that is new: one fact after the other, as they were told by another core, or by
+ * core_snapshot() and from there on.  payload: what stands beside the fact, under the number it has
+ * now; 0: none.  Appends RETAIN and RELEASE to effects, nothing else.  NULL: done; otherwise a
+ * sentence about what is wrong with it, and the core is good for core_free() alone. */
+const char *core_replay(struct core *core, struct span record, payload_id payload,
+                        struct effects *effects);
+/* Ends the replay: from now on sessions wait for their clients, and all clocks run anew.  Only
+ * now_ns and wall_ns of the event are read. */
+void core_resume(struct core *core, const struct event *now, struct effects *effects);
+/* Facts that build all that is durable from nothing, between two steps. */
+void core_snapshot(struct core *core, struct effects *effects);
 
 /* Parties that would be told by STOP: 0 when nothing holds a stopping broker any more. */
 uint32_t core_session_count(const struct core *core);

@@ -72,12 +72,26 @@ static void text_id(struct text *text, const struct failure_spec *spec, uint64_t
     text_add_number(text, number);
 }
 
+enum { ERROR_NUMBERS_AHEAD = 64 };
+
+/* The next of the broker's errors about this party.  Facts speak of numbers ahead, so that none is
+ * given twice over a restart, whether or not a fact speaks of the error itself. */
+static uint64_t next_number(struct core *core, struct party *party)
+{
+    party->error_count += 1;
+    if (party->error_count > party->error_limit) {
+        party->error_limit = party->error_count + ERROR_NUMBERS_AHEAD - 1;
+        note_error_numbers(core, party);
+    }
+    return 2 * party->error_count;
+}
+
 struct failure *failure_make(struct core *core, const struct failure_spec *spec)
 {
     struct text id;
     uint64_t number = 0;
     if (spec->party != NULL)
-        number = 2 * ++spec->party->error_count;
+        number = next_number(core, spec->party);
     text_id(&id, spec, number);
     struct error_record *head = &core->scratch[0];
     error_record_init(head);
@@ -158,7 +172,7 @@ struct failure *failure_take(struct core *core, struct session *session, struct 
     head->incarnation = session->incarnation;
     if (!is_own_id(session, head->id)) {
         text_id(&id, &(struct failure_spec){.job = session->job, .party = session->party},
-                2 * ++session->party->error_count);
+                next_number(core, session->party));
         head->id = span_of(id.data, id.bytes);
     }
     if (head->topic.bytes == 0 && topic != NULL) {
@@ -173,6 +187,16 @@ struct failure *failure_take(struct core *core, struct session *session, struct 
         return unreadable(core, session, topic, seq);
     struct failure *failure = wrap(core, encoded, head);
     return failure != NULL ? failure : no_memory(core);
+}
+
+struct failure *failure_restore(struct core *core, struct span bytes)
+{
+    uint32_t count = 0;
+    if (bytes.bytes > LIMIT_ERROR_BYTES ||
+        error_decode(bytes, core->scratch, LIMIT_ERROR_RECORDS, &count) != WIRE_OK || count == 0)
+        return NULL;
+    memcpy(core->scratch_bytes, bytes.data, bytes.bytes);
+    return wrap(core, bytes.bytes, &core->scratch[0]);
 }
 
 struct failure *failure_ref(struct failure *failure)
@@ -199,6 +223,7 @@ void failure_bury(struct core *core)
         list_remove(link);
         if (failure->refs > 0)
             continue; /* somebody took it up again */
+        note_failure_forgotten(core, failure);
         memory_give(core->memory, failure->bytes, failure->byte_count);
         pool_give(&core->failures, failure);
     }

@@ -11,6 +11,9 @@
  *   core_pump.c     sending: who gets which frames next
  *   core_failure.c  error objects: made, taken over, shared
  *   core_tell.c     the control topic, taps, status
+ *   core_note.c     what is decided, as facts for a journal
+ *   core_replay.c   facts back into tables
+ *   core_snapshot.c tables into facts
  *
  * Nothing points to what may go before it: owners take their dependants down first (job: parties,
  * topics, subs; session: subs, awaits, operations). */
@@ -41,6 +44,7 @@ struct failure {
     uint32_t byte_count;
     uint32_t id_bytes; /* the error's id lies in bytes, here: */
     uint32_t id_at;
+    uint64_t number; /* in facts; 0: none has spoken of it */
     enum error_kind kind;
     struct list grave; /* in core->graves once nobody refers to it: gone at the next step */
 };
@@ -76,9 +80,8 @@ struct job {
 struct job_event {
     uint64_t id;
     int64_t at_ns;
-    const char *name; /* EVENT_... */
-    char *text;       /* owned: party, topic and text one behind the other */
-    uint32_t party_bytes, topic_bytes, text_bytes;
+    char *text; /* owned: name, party, topic and text one behind the other */
+    uint32_t name_bytes, party_bytes, topic_bytes, text_bytes;
     uint32_t incarnation;
     uint64_t seq;
     uint64_t count;
@@ -92,6 +95,7 @@ struct party {
     enum party_state state;
     uint32_t incarnation;     /* 0: never joined */
     uint64_t error_count;     /* made here about this incarnation */
+    uint64_t error_limit;     /* a fact says that numbers up to here may be in use */
     struct failure *ended_by; /* a reference: why the last incarnation ended; NULL: well, or it
                                  has not ended */
     struct session *session;  /* of the live incarnation, or NULL */
@@ -146,12 +150,16 @@ struct session {
     int64_t beat_ns;    /* heartbeat, lost_after, grace as it asked */
     int64_t lost_after_ns;
     int64_t grace_ns;
+    bool is_resuming; /* it was replayed, and its client has not come back yet */
+    uint64_t progress_ms;
     struct timer timer;
     struct timer progress;
     uint64_t data_number;  /* last frame accepted */
     uint64_t control_seen; /* last numbered control message that came */
     uint64_t data_told;    /* as in the last ACCEPTED */
     uint64_t control_told;
+    uint64_t data_noted; /* as in the last fact */
+    uint64_t control_noted, seen_noted;
     struct list parked;
     uint32_t parked_count;
     struct list subs;
@@ -224,6 +232,7 @@ struct open_slot {
     uint64_t value_bytes_max;
     struct timer deadline;
     int64_t deadline_ms;
+    int64_t due_wall_ns; /* the deadline by the wall clock, for a restart */
     struct list awaits;
     struct list party_link;
     struct chunks *chunks; /* what came so far, or NULL */
@@ -352,6 +361,10 @@ struct core {
     struct list told;   /* jobs with new events */
     struct list graves; /* failures */
     uint64_t refused_count;
+    bool is_noting; /* decisions are told as facts */
+    bool is_replaying;
+    uint64_t failure_number; /* of the newest that a fact spoke of */
+    struct id_map replayed;  /* while replaying: number of a failure -> id; a reference each */
     bool is_stopping;
     bool has_more;                /* the pump's or the timers' bound was reached */
     struct error_record *scratch; /* LIMIT_ERROR_RECORDS + 1, for making errors */
@@ -370,7 +383,21 @@ void span_drop(struct core *core, struct span *owned);
 void core_mark_dirty(struct core *core, struct session *session);
 void core_mark_pump(struct core *core, struct session *session);
 
+/* One from the pool: any, or while replaying the one of this number, unless it is in use. */
+static inline void *core_take(struct pool *pool, uint32_t id)
+{
+    if (id == 0)
+        return pool_take(pool);
+    return pool_find(pool, id) == NULL ? pool_take_at(pool, id) : NULL;
+}
+
 /* ---- core_session.c -------------------------------------------------------------------------- */
+struct session_terms {
+    uint64_t token;
+    conn_id conn;  /* 0: closed */
+    uint32_t dial; /* of that connection */
+    uint64_t heartbeat_ms, lost_after_ms, grace_ms;
+};
 void session_hello(struct core *core, conn_id conn, const struct msg_hello *hello);
 void session_attach(struct core *core, conn_id conn, const struct msg_attach *msg);
 void session_position(struct core *core, struct session *session, const struct msg_position *msg);
@@ -388,6 +415,17 @@ void session_end_party(struct core *core, struct session *session, enum party_ev
 void session_completed(struct core *core, struct session *session);
 void session_free_all(struct core *core);
 struct party *party_get(struct core *core, struct job *job, struct span name);
+/* id 0: any. */
+struct job *job_make(struct core *core, uint32_t id, struct span name);
+void job_free(struct core *core, struct job *job);
+struct party *party_make(struct core *core, uint32_t id, struct job *job, struct span name);
+void party_free(struct core *core, struct party *party);
+struct session *session_make(struct core *core, struct job *job, const struct session_terms *terms);
+/* The party begins a new life in this session. */
+void session_begin(struct core *core, struct party *party, struct session *session,
+                   uint32_t incarnation);
+void session_drop(struct core *core, struct session *session);
+void session_resume(struct core *core, struct session *session); /* at the end of a replay */
 void party_update_bare(struct party *party);
 void job_linger(struct core *core, struct job *job); /* its timer fired */
 struct session *session_of_conn(struct core *core, conn_id conn);
@@ -398,6 +436,23 @@ void write_batch(struct core *core, struct session *session, const struct event 
 void write_refuse(struct core *core, struct session *session, struct topic *topic, uint64_t seq,
                   enum error_kind kind, const char *type, const char *message,
                   struct failure *cause);
+/* The session's next refusal is remembered; false: no memory. */
+bool write_remember(struct core *core, struct session *session, uint32_t topic, uint64_t seq,
+                    struct failure *failure);
+/* Values behind the last slot; room for an entry is reserved. */
+void write_keep(struct core *core, struct topic *topic, const struct slot_entry *entry);
+/* One open slot behind the last; false: no room. */
+bool write_promise(struct core *core, struct topic *topic, uint64_t seq, uint64_t value_bytes_max,
+                   int64_t deadline_ms, int64_t due_wall_ns);
+/* One chunk more of an open slot's value; false: no memory. */
+bool write_add_chunk(struct core *core, struct open_slot *open, uint64_t total,
+                     const struct chunk *chunk);
+void write_whole(struct core *core, struct open_slot *open);
+struct open_slot *write_find_open(struct core *core, struct topic *topic, uint64_t seq);
+void write_remember_uploaded(struct core *core, struct session *session, uint32_t topic,
+                             uint64_t seq);
+void write_remember_upload_refused(struct core *core, struct session *session, uint32_t topic,
+                                   uint64_t seq);
 void write_refusals_again(struct core *core, struct session *session, uint64_t after);
 void write_uploads_again(struct core *core, struct session *session);
 
@@ -407,6 +462,13 @@ void settle_open(struct core *core, struct open_slot *open, enum slot_state stat
                  struct slot_place place);
 void settle_open_failed(struct core *core, struct open_slot *open, struct failure *failure);
 void settle_deadline(struct core *core, struct open_slot *open);
+/* A value that nobody was sent becomes the error; room for two entries more is reserved. */
+void settle_replace(struct core *core, struct topic *topic, uint64_t seq, struct failure *failure);
+/* The message waits for its data; false: too many do, or no memory. */
+bool settle_park(struct core *core, struct session *session, const struct parked *op);
+/* What was parked up to this number is done. */
+void settle_passed(struct core *core, struct session *session, uint64_t number);
+bool settle_remember_granted(struct core *core, struct session *session, uint64_t number);
 /* FAIL RETRACT COMPLETE LEAVE FAIL_PARTY ACK(numbered): now, or when the data before is in. */
 void settle_message(struct core *core, struct session *session, const struct msg *msg);
 void settle_parked(struct core *core, struct session *session);
@@ -418,7 +480,11 @@ void parked_free_all(struct core *core, struct session *session);
 /* ---- core_topic.c ---------------------------------------------------------------------------- */
 void topic_open(struct core *core, struct session *session, const struct msg_topic_open *msg);
 struct topic *topic_get(struct core *core, struct job *job, struct span name, enum wire_code *out);
+/* id 0: any.  No subscription follows it yet. */
+struct topic *topic_make(struct core *core, uint32_t id, struct party *writer, struct span name);
 void topic_free(struct core *core, struct topic *topic);
+/* Settled slots below seq go. */
+void topic_cut(struct core *core, struct topic *topic, uint64_t seq);
 /* Entries were split: what is counted by where they end is counted anew. */
 void topic_recount(struct core *core, struct topic *topic);
 uint64_t topic_weight(const struct core *core, const struct slot_entry *entry);
@@ -426,7 +492,7 @@ uint64_t topic_weight(const struct core *core, const struct slot_entry *entry);
 void topic_account(struct topic *topic, const struct slot_entry *entry, uint64_t before,
                    uint64_t after);
 /* The first number that is ever reserved is seq, not 0: nobody missed those below it. */
-void topic_begin(struct topic *topic, uint64_t seq);
+void topic_begin(struct core *core, struct topic *topic, uint64_t seq);
 /* Slots [first, end) came or were settled: routes and waits get going. */
 void topic_news(struct core *core, struct topic *topic, uint64_t first_seq, uint64_t end_seq);
 /* Positions changed, or bytes: what is taken and done with, what may go, what credit there is. */
@@ -438,7 +504,7 @@ void topic_relieve(struct core *core);
 bool topic_append_failed(struct core *core, struct topic *topic, uint64_t first_seq, uint64_t count,
                          struct failure *failure);
 bool job_has_room(struct core *core, struct job *job, uint64_t bytes);
-void topic_mark_end(struct core *core, struct topic *topic, uint32_t incarnation);
+void topic_mark_end(struct core *core, struct topic *topic, uint32_t incarnation, uint64_t seq);
 uint64_t topic_end_of(const struct topic *topic, uint32_t incarnation);
 void entry_ref(struct core *core, const struct slot_entry *entry);
 void entry_unref(struct core *core, const struct slot_entry *entry);
@@ -457,6 +523,23 @@ void sub_detach(struct core *core, struct sub *sub); /* its session ends */
 void sub_free(struct core *core, struct sub *sub);
 void sub_expire(struct core *core, struct sub *sub);
 void sub_rewind(struct core *core, struct sub *sub); /* a fresh connection */
+/* id 0: any; name empty: not durable. */
+struct sub *sub_make(struct core *core, uint32_t id, struct party *party, struct span name,
+                     int64_t from_seq, int64_t keep_ns);
+struct sub_terms {
+    uint32_t number;
+    bool is_gap;
+    uint64_t window_bytes;
+};
+bool sub_attach(struct core *core, struct session *session, struct sub *sub,
+                const struct sub_terms *terms);
+bool sub_keep_pattern(struct core *core, struct sub *sub, struct span pattern);
+bool sub_watch(struct core *core, struct sub *sub, struct party *party);
+bool sub_add_ending(struct core *core, struct sub *sub, struct party *party, uint32_t incarnation,
+                    struct failure *failure);
+void sub_end_told(struct core *core, struct sub *sub);
+struct route *sub_route(struct core *core, struct sub *sub, struct topic *topic, uint64_t seq);
+void sub_acknowledge(struct core *core, struct route *route, uint64_t next_seq);
 struct sub *sub_find(struct core *core, struct session *session, uint32_t number);
 bool sub_wants(const struct sub *sub, struct span topic);
 bool sub_follow(struct core *core, struct sub *sub, struct topic *topic); /* a new topic */
@@ -496,6 +579,8 @@ struct failure *failure_make(struct core *core, const struct failure_spec *spec)
 /* An error as a client encoded it, with who it is from put right. */
 struct failure *failure_take(struct core *core, struct session *session, struct span bytes,
                              struct topic *topic, uint64_t seq);
+/* One that a fact tells of, with one reference.  NULL: no memory, or no error. */
+struct failure *failure_restore(struct core *core, struct span bytes);
 struct failure *failure_ref(struct failure *failure); /* NULL: NULL */
 void failure_unref(struct core *core, struct failure *failure);
 void failure_bury(struct core *core); /* those that nobody refers to since the last step */
@@ -520,6 +605,17 @@ struct tell {
     struct failure *failure;
 };
 void tell(struct core *core, struct job *job, const struct tell *what);
+struct tell_event {
+    uint64_t id;
+    int64_t at_ns;
+    struct span name, party, topic, text; /* copied */
+    uint32_t incarnation;
+    uint64_t seq;
+    uint64_t count;
+    struct failure *failure;
+};
+/* The newest of the job's events; older ones go when there are too many.  false: no memory. */
+bool tell_keep(struct core *core, struct job *job, const struct tell_event *what);
 /* What came from a connection that never said which job it belongs to: every job's operators
  * learn of it. */
 void tell_all_jobs(struct core *core, const char *complaint);
@@ -529,6 +625,54 @@ void tell_pump(
     struct core *core); /* at the end of a step: events that are evicted in it are not sent */
 void tell_forget(struct core *core, struct job *job);
 void tell_status(struct core *core, struct session *session, const struct msg_status *msg);
+
+/* ---- core_note.c: facts; nothing happens unless core->is_noting ------------------------------ */
+void note_failure_made(struct core *core, struct failure *failure);
+void note_failure_forgotten(struct core *core, const struct failure *failure);
+void note_job_begun(struct core *core, const struct job *job);
+void note_job_ended(struct core *core, const struct job *job);
+void note_party_known(struct core *core, const struct party *party);
+void note_party_forgotten(struct core *core, const struct party *party);
+void note_party_joined(struct core *core, const struct party *party);
+void note_party_ended(struct core *core, const struct party *party);
+void note_session_ended(struct core *core, const struct party *party);
+void note_error_numbers(struct core *core, const struct party *party);
+void note_numbers(struct core *core, struct session *session);
+void note_parked(struct core *core, const struct session *session, const struct parked *op);
+void note_progress(struct core *core, const struct session *session);
+void note_topic_known(struct core *core, const struct topic *topic);
+void note_topic_forgotten(struct core *core, const struct topic *topic);
+void note_topic_opened(struct core *core, const struct topic *topic);
+void note_topic_begun(struct core *core, const struct topic *topic);
+void note_credit(struct core *core, const struct topic *topic);
+void note_end_marked(struct core *core, const struct topic *topic, const struct end_mark *mark);
+void note_trimmed(struct core *core, const struct topic *topic);
+/* A new entry: values, an error, or an open slot without chunks. */
+void note_appended(struct core *core, const struct topic *topic, const struct slot_entry *entry);
+/* An open slot got its outcome. */
+void note_settled(struct core *core, const struct topic *topic, const struct slot_entry *entry);
+void note_retracted(struct core *core, const struct topic *topic, const struct slot_entry *entry);
+void note_chunk_added(struct core *core, const struct topic *topic, uint64_t seq, uint64_t total,
+                      const struct chunk *chunk);
+void note_refused(struct core *core, const struct session *session, uint64_t number);
+void note_uploaded(struct core *core, const struct session *session, uint32_t topic, uint64_t seq);
+void note_upload_refused(struct core *core, const struct session *session);
+void note_granted(struct core *core, const struct session *session, uint64_t number);
+void note_sub_opened(struct core *core, const struct sub *sub);
+void note_pattern_added(struct core *core, const struct sub *sub, struct span pattern);
+void note_watched(struct core *core, const struct watch *watch);
+void note_followed(struct core *core, const struct route *route, uint64_t seq);
+void note_sub_attached(struct core *core, const struct sub *sub);
+void note_sub_detached(struct core *core, const struct sub *sub);
+void note_sub_expired(struct core *core, const struct sub *sub);
+void note_sub_closed(struct core *core, const struct sub *sub);
+void note_acknowledged(struct core *core, const struct route *route);
+void note_end_due(struct core *core, const struct sub *sub, const struct ending *ending);
+void note_end_told(struct core *core, const struct sub *sub);
+void note_event(struct core *core, const struct job *job, const struct job_event *event);
+
+/* ---- core_replay.c --------------------------------------------------------------------------- */
+void replay_forget(struct core *core); /* failures that facts spoke of are held no longer */
 
 /* ---- core_text.c: sentences without stdio ---------------------------------------------------- */
 struct text {

@@ -29,9 +29,9 @@ static void refuse(struct core *core, conn_id conn, enum wire_code code, const c
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
-static struct job *job_new(struct core *core, struct span name)
+struct job *job_make(struct core *core, uint32_t id, struct span name)
 {
-    struct job *job = pool_take(&core->jobs);
+    struct job *job = core_take(&core->jobs, id);
     if (job == NULL)
         return NULL;
     list_init(&job->party_list);
@@ -60,6 +60,7 @@ static struct job *job_new(struct core *core, struct span name)
         return NULL;
     }
     list_push(&job->topic_list, &job->trim_at);
+    note_job_begun(core, job);
     return job;
 }
 
@@ -68,10 +69,10 @@ static struct job *job_get(struct core *core, struct span name)
     uint32_t id;
     if (name_map_get(&core->job_names, name, &id))
         return pool_find(&core->jobs, id);
-    return job_new(core, name);
+    return job_make(core, 0, name);
 }
 
-static void party_free(struct core *core, struct party *party)
+void party_free(struct core *core, struct party *party)
 {
     name_map_remove(&party->job->parties, party->name);
     list_remove(&party->job_link);
@@ -82,7 +83,7 @@ static void party_free(struct core *core, struct party *party)
     pool_give(&core->parties, party);
 }
 
-static void job_free(struct core *core, struct job *job)
+void job_free(struct core *core, struct job *job)
 {
     LIST_EACH(link, &job->sub_list)
         sub_free(core, LIST_OWNER(link, struct sub, job_link));
@@ -118,8 +119,13 @@ static void job_release(struct core *core, struct job *job)
 
 void job_linger(struct core *core, struct job *job)
 {
-    if (job->session_count == 0)
-        job_free(core, job);
+    if (job->session_count > 0)
+        return;
+    bool was_noting = core->is_noting;
+    note_job_ended(core, job);
+    core->is_noting = false; /* all in it goes with it */
+    job_free(core, job);
+    core->is_noting = was_noting;
 }
 
 /* ---- parties --------------------------------------------------------------------------------- */
@@ -135,13 +141,9 @@ void party_update_bare(struct party *party)
         list_remove(&party->bare_link);
 }
 
-static struct party *party_new(struct core *core, struct job *job, struct span name)
+struct party *party_make(struct core *core, uint32_t id, struct job *job, struct span name)
 {
-    if (job->party_count >= core->options.parties_max && !list_is_empty(&job->bare_list))
-        party_free(core, LIST_OWNER(job->bare_list.next, struct party, bare_link));
-    if (job->party_count >= core->options.parties_max)
-        return NULL;
-    struct party *party = pool_take(&core->parties);
+    struct party *party = core_take(&core->parties, id);
     if (party == NULL)
         return NULL;
     if (!span_keep(core, name, &party->name) ||
@@ -158,7 +160,18 @@ static struct party *party_new(struct core *core, struct job *job, struct span n
     list_init(&party->bare_link);
     list_push(&job->party_list, &party->job_link);
     job->party_count += 1;
+    note_party_known(core, party);
     return party;
+}
+
+static struct party *party_new(struct core *core, struct job *job, struct span name)
+{
+    if (job->party_count >= core->options.parties_max && !list_is_empty(&job->bare_list)) {
+        struct party *oldest = LIST_OWNER(job->bare_list.next, struct party, bare_link);
+        note_party_forgotten(core, oldest);
+        party_free(core, oldest);
+    }
+    return job->party_count < core->options.parties_max ? party_make(core, 0, job, name) : NULL;
 }
 
 struct party *party_get(struct core *core, struct job *job, struct span name)
@@ -189,12 +202,19 @@ static int64_t silence_end_ns(const struct session *session)
     return lost_ns > sure_ns ? lost_ns : sure_ns;
 }
 
+/* Whoever was here before the broker went away has the resume window to come back. */
+static int64_t grace_of(const struct core *core, const struct session *session)
+{
+    int64_t resume_ns = core->options.resume_ms * MS_NS;
+    return session->is_resuming && resume_ns > session->grace_ns ? resume_ns : session->grace_ns;
+}
+
 static void session_arm(struct core *core, struct session *session)
 {
     int64_t due_ns;
     int64_t suspect_ns = session->beat_ns * SUSPECT_HALF_BEATS / 2;
     if (session->control == 0)
-        due_ns = session->closed_ns + session->grace_ns;
+        due_ns = session->closed_ns + grace_of(core, session);
     else if (session->party == NULL)
         due_ns = session->heard_ns + session->lost_after_ns;
     else if (session->is_suspect)
@@ -205,15 +225,15 @@ static void session_arm(struct core *core, struct session *session)
 }
 
 static void session_init(struct core *core, struct session *session, struct job *job,
-                         const struct msg_hello *hello)
+                         const struct session_terms *terms)
 {
     session->job = job;
     session->timer.kind = TIMER_SESSION;
     session->progress.kind = TIMER_PROGRESS;
-    session->beat_ns = (int64_t)hello->heartbeat_ms * MS_NS;
-    session->lost_after_ns = (int64_t)hello->lost_after_ms * MS_NS;
-    session->grace_ns = (int64_t)hello->grace_ms * MS_NS;
-    session->dial = (uint32_t)hello->dial;
+    session->beat_ns = (int64_t)terms->heartbeat_ms * MS_NS;
+    session->lost_after_ns = (int64_t)terms->lost_after_ms * MS_NS;
+    session->grace_ns = (int64_t)terms->grace_ms * MS_NS;
+    session->dial = terms->dial;
     session->heard_ns = core_clock(core);
     list_init(&session->parked);
     list_init(&session->subs);
@@ -227,21 +247,18 @@ static void session_init(struct core *core, struct session *session, struct job 
     id_map_init(&session->await_ids, core->memory);
 }
 
-static struct session *session_new(struct core *core, struct job *job,
-                                   const struct msg_hello *hello, conn_id conn)
+struct session *session_make(struct core *core, struct job *job, const struct session_terms *terms)
 {
-    uint64_t token = core->random != 0 ? core->random : 1;
-    uint32_t taken;
-    while (id_map_get(&core->tokens, token, &taken))
-        token += 1;
+    uint64_t token = terms->token;
+    conn_id conn = terms->conn;
     struct session *session = pool_take(&core->sessions);
     if (session == NULL)
         return NULL;
-    session_init(core, session, job, hello);
+    session_init(core, session, job, terms);
     bool has_timer = timers_reserve(&core->timers);
     bool has_progress = has_timer && timers_reserve(&core->timers);
     bool has_token = has_progress && id_map_put(&core->tokens, token, session->id);
-    if (has_token && id_map_put(&core->conns, conn, session->id)) {
+    if (has_token && (conn == 0 || id_map_put(&core->conns, conn, session->id))) {
         session->token = token;
         session->control = conn;
         if (job != NULL)
@@ -258,6 +275,22 @@ static struct session *session_new(struct core *core, struct job *job,
     return NULL;
 }
 
+static struct session *session_new(struct core *core, struct job *job,
+                                   const struct msg_hello *hello, conn_id conn)
+{
+    uint64_t token = core->random != 0 ? core->random : 1;
+    uint32_t taken;
+    while (id_map_get(&core->tokens, token, &taken))
+        token += 1;
+    return session_make(core, job,
+                        &(struct session_terms){.token = token,
+                                                .conn = conn,
+                                                .dial = (uint32_t)hello->dial,
+                                                .heartbeat_ms = hello->heartbeat_ms,
+                                                .lost_after_ms = hello->lost_after_ms,
+                                                .grace_ms = hello->grace_ms});
+}
+
 static void free_refusals(struct core *core, struct session *session)
 {
     for (uint32_t i = 0; session->refusals != NULL && i < REFUSALS_KEPT; i++)
@@ -267,7 +300,7 @@ static void free_refusals(struct core *core, struct session *session)
                 session->granted != NULL ? GRANTED_KEPT * sizeof *session->granted : 0);
 }
 
-static void session_free(struct core *core, struct session *session)
+void session_drop(struct core *core, struct session *session)
 {
     struct job *job = session->job;
     parked_free_all(core, session);
@@ -291,6 +324,7 @@ static void session_free(struct core *core, struct session *session)
     if (session->party != NULL) {
         session->party->session = NULL;
         party_update_bare(session->party);
+        note_session_ended(core, session->party);
     }
     pool_give(&core->sessions, session);
     if (job != NULL)
@@ -301,7 +335,7 @@ void session_free_all(struct core *core)
 {
     struct session *session;
     while ((session = pool_next(&core->sessions, 0)) != NULL)
-        session_free(core, session);
+        session_drop(core, session);
     struct job *job;
     while ((job = pool_next(&core->jobs, 0)) != NULL)
         job_free(core, job);
@@ -359,6 +393,23 @@ static void tell_party(struct core *core, struct party *party, const char *name,
 
 static void lose(struct core *core, struct session *session, const char *type, const char *why);
 
+void session_begin(struct core *core, struct party *party, struct session *session,
+                   uint32_t incarnation)
+{
+    party->incarnation = incarnation;
+    party->error_count = 0;
+    party->error_limit = 0;
+    failure_unref(core, party->ended_by);
+    party->ended_by = NULL;
+    party->session = session;
+    session->party = party;
+    session->incarnation = incarnation;
+    bool is_moved = party_next(party->state, PARTY_JOINS, &party->state);
+    must(is_moved); /* its old session is gone, so its state is final, or it never was */
+    party_update_bare(party);
+    note_party_joined(core, party);
+}
+
 /* A new incarnation of this party, or why not. */
 static void join(struct core *core, conn_id conn, const struct msg_hello *hello, struct job *job)
 {
@@ -381,16 +432,7 @@ static void join(struct core *core, conn_id conn, const struct msg_hello *hello,
                "the broker has no room for another session");
         return;
     }
-    party->incarnation += 1;
-    party->error_count = 0;
-    failure_unref(core, party->ended_by);
-    party->ended_by = NULL;
-    party->session = session;
-    session->party = party;
-    session->incarnation = party->incarnation;
-    bool is_moved = party_next(party->state, PARTY_JOINS, &party->state);
-    must(is_moved); /* its old session is gone, so its state is final, or it never was */
-    party_update_bare(party);
+    session_begin(core, party, session, party->incarnation + 1);
     tell_party(core, party, EVENT_PARTY_JOINED, "", 0, NULL);
     welcome(core, session, hello, false);
 }
@@ -427,6 +469,7 @@ static void resume(struct core *core, conn_id conn, const struct msg_hello *hell
     }
     session->control = conn;
     session->is_ready = false;
+    session->is_resuming = false;
     session->await_sent = 0;
     session->await_taken = 0;
     session->await_topic = 0;
@@ -573,6 +616,10 @@ void session_beat(struct core *core, struct session *session, const struct msg_b
 
 void session_promise(struct core *core, struct session *session, uint64_t next_within_ms)
 {
+    if (next_within_ms != session->progress_ms) {
+        session->progress_ms = next_within_ms;
+        note_progress(core, session);
+    }
     if (next_within_ms == 0)
         timers_clear(&core->timers, &session->progress);
     else
@@ -599,7 +646,7 @@ void session_closed(struct core *core, conn_id conn)
     drop_conn(core, &session->control);
     drop_conn(core, &session->data);
     if (session->party == NULL) {
-        session_free(core, session);
+        session_drop(core, session);
         return;
     }
     session->is_ready = false;
@@ -630,12 +677,12 @@ void session_timer(struct core *core, struct session *session)
     int64_t silent_ns = clock_ns - session->heard_ns;
     if (session->party == NULL) {
         if (silent_ns >= session->lost_after_ns)
-            session_free(core, session);
+            session_drop(core, session);
         else
             session_arm(core, session);
         return;
     }
-    if (session->control == 0 && clock_ns >= session->closed_ns + session->grace_ns) {
+    if (session->control == 0 && clock_ns >= session->closed_ns + grace_of(core, session)) {
         lose(core, session, ERROR_TYPE_CONNECTION_CLOSED,
              "its connection closed and did not come back within its grace of ");
     } else if (session->is_suspect && clock_ns >= silence_end_ns(session)) {
@@ -659,6 +706,11 @@ static const char *event_name(enum party_event event)
     }
 }
 
+static void mark_end(struct core *core, struct topic *topic)
+{
+    topic_mark_end(core, topic, topic->writer->incarnation, topic->slots.next_seq);
+}
+
 /* Everything that hangs on the party learns of its end, in one step. */
 static void end_party(struct core *core, struct party *party, enum party_event event,
                       struct failure *failure)
@@ -667,12 +719,13 @@ static void end_party(struct core *core, struct party *party, enum party_event e
     if (!party_next(party->state, event, &party->state))
         return;
     party->ended_by = failure_ref(failure);
+    note_party_ended(core, party);
     if (!was_told)
         tell_party(core, party, event_name(event), "", party->open_count, failure);
     LIST_EACH(link, &party->open_slots)
         settle_open_failed(core, LIST_OWNER(link, struct open_slot, party_link), failure);
     LIST_EACH(link, &party->topics)
-        topic_mark_end(core, LIST_OWNER(link, struct topic, party_link), party->incarnation);
+        mark_end(core, LIST_OWNER(link, struct topic, party_link));
     await_never(core, party, failure);
     sub_ended(core, party, failure);
 }
@@ -687,7 +740,7 @@ void session_end_party(struct core *core, struct session *session, enum party_ev
         if (code != CODE_ECLOSED)
             msg->as.over.error = failure_span(failure);
     }
-    session_free(core, session);
+    session_drop(core, session);
 }
 
 void session_completed(struct core *core, struct session *session)
@@ -711,7 +764,8 @@ static void lose(struct core *core, struct session *session, const char *type, c
     text_add(&text, why);
     if (type != ERROR_TYPE_REPLACED) {
         text_add_number(
-            &text, (uint64_t)((is_silence ? session->lost_after_ns : session->grace_ns) / MS_NS));
+            &text,
+            (uint64_t)((is_silence ? session->lost_after_ns : grace_of(core, session)) / MS_NS));
         text_add(&text, " ms");
     }
     int64_t ago_ns = is_silence ? silent_ns : core_clock(core) - session->closed_ns;
@@ -726,6 +780,18 @@ static void lose(struct core *core, struct session *session, const char *type, c
                                                       is_silence ? (uint64_t)session->beat_ns : 0});
     session_end_party(core, session, PARTY_IS_LOST, failure, CODE_EFENCED);
     failure_unref(core, failure);
+}
+
+void session_resume(struct core *core, struct session *session)
+{
+    session->is_resuming = true;
+    session->heard_ns = core_clock(core);
+    session->closed_ns = core_clock(core);
+    session_arm(core, session);
+    if (session->progress_ms > 0)
+        timers_set(&core->timers, &session->progress,
+                   core_clock(core) +
+                       ((int64_t)session->progress_ms + core->options.resume_ms) * MS_NS);
 }
 
 void session_stalled(struct core *core, struct session *session)

@@ -23,6 +23,7 @@ void settle_open(struct core *core, struct open_slot *open, enum slot_state stat
     slot_entry_move(entry, state, ref);
     entry->place = place;
     topic_account(topic, entry, before, topic_weight(core, entry));
+    note_settled(core, topic, entry);
     timers_unreserve(&core->timers, &open->deadline);
     list_remove(&open->party_link);
     topic->writer->open_count -= 1;
@@ -121,12 +122,17 @@ static bool was_granted(const struct session *session, uint64_t number)
     return session->granted != NULL && session->granted[number % GRANTED_KEPT] == number;
 }
 
-static void remember_granted(struct core *core, struct session *session, uint64_t number)
+bool settle_remember_granted(struct core *core, struct session *session, uint64_t number)
 {
     if (session->granted == NULL)
         session->granted = memory_take(core->memory, GRANTED_KEPT * sizeof *session->granted);
-    if (session->granted != NULL) /* without memory it is worked out anew */
+    if (session->granted == NULL)
+        return false;
+    if (!was_granted(session, number)) {
         session->granted[number % GRANTED_KEPT] = number;
+        note_granted(core, session, number);
+    }
+    return true;
 }
 
 static void answer(struct core *core, struct session *session, uint64_t number, enum wire_code code,
@@ -134,7 +140,7 @@ static void answer(struct core *core, struct session *session, uint64_t number, 
                    struct failure *cause)
 {
     if (code == CODE_OK)
-        remember_granted(core, session, number);
+        (void)settle_remember_granted(core, session, number); /* or it is worked out anew */
     if (session->control == 0)
         return; /* asked again after the reconnect */
     struct failure *failure = NULL;
@@ -154,11 +160,12 @@ static void answer(struct core *core, struct session *session, uint64_t number, 
     failure_unref(core, failure);
 }
 
-/* A value that nobody was sent becomes the error. */
-static void replace_value(struct core *core, struct topic *topic, uint32_t index, uint64_t seq,
-                          struct failure *failure)
+void settle_replace(struct core *core, struct topic *topic, uint64_t seq, struct failure *failure)
 {
     uint32_t entries = topic->slots.count;
+    uint32_t index;
+    bool is_found = slot_table_find(&topic->slots, seq, &index);
+    must(is_found);
     index = slot_table_isolate(&topic->slots, index, seq);
     struct slot_entry *entry = slot_table_at(&topic->slots, index);
     for (; entries < topic->slots.count; entries++)
@@ -169,6 +176,7 @@ static void replace_value(struct core *core, struct topic *topic, uint32_t index
     topic_account(topic, entry, before, topic_weight(core, entry));
     entry_unref(core, &old);
     topic_recount(core, topic);
+    note_retracted(core, topic, entry);
     topic_update(core, topic);
 }
 
@@ -191,7 +199,7 @@ static void do_retract(struct core *core, struct session *session, const struct 
         answer(core, session, op->number, CODE_OK, "", "", NULL, 0, NULL);
     } else if (slot_entry_may_move(entry, SLOT_ERROR) && slot_table_reserve(&topic->slots, 2)) {
         tell_slot(core, topic, op->seq, op->failure);
-        replace_value(core, topic, index, op->seq, op->failure);
+        settle_replace(core, topic, op->seq, op->failure);
         answer(core, session, op->number, CODE_OK, "", "", NULL, 0, NULL);
     } else {
         answer(core, session, op->number, CODE_ESETTLED,
@@ -264,6 +272,26 @@ void parked_free_all(struct core *core, struct session *session)
 {
     LIST_EACH(link, &session->parked)
         parked_free(core, session, LIST_OWNER(link, struct parked, link));
+}
+
+bool settle_park(struct core *core, struct session *session, const struct parked *op)
+{
+    struct parked *waiting = session->parked_count < LIMIT_PARKED_OPS
+                                 ? memory_take(core->memory, sizeof *waiting)
+                                 : NULL;
+    if (waiting == NULL)
+        return false;
+    *waiting = *op;
+    list_push(&session->parked, &waiting->link);
+    session->parked_count += 1;
+    return true;
+}
+
+void settle_passed(struct core *core, struct session *session, uint64_t number)
+{
+    LIST_EACH(link, &session->parked)
+        if (LIST_OWNER(link, struct parked, link)->number <= number)
+            parked_free(core, session, LIST_OWNER(link, struct parked, link));
 }
 
 uint64_t settle_control_number(const struct session *session)
@@ -390,19 +418,17 @@ void settle_message(struct core *core, struct session *session, const struct msg
     if (op.number > session->control_seen)
         session->control_seen = op.number;
     bool must_wait = op.after > session->data_number || !list_is_empty(&session->parked);
-    struct parked *waiting = NULL;
     if (must_wait && op.type == MSG_ACK && op.number == 0)
         must_wait = false; /* nothing hangs on it but the lag that status shows */
-    if (must_wait && session->parked_count < LIMIT_PARKED_OPS)
-        waiting = memory_take(core->memory, sizeof *waiting);
+    if (is_again)
+        must_wait = false; /* a question that was answered: its turn was before what is parked */
     if (!must_wait) {
         (void)execute(core, session, &op);
         failure_unref(core, op.failure);
-    } else if (waiting != NULL) {
-        tell_ahead(core, session, &op);
-        *waiting = op;
-        list_push(&session->parked, &waiting->link);
-        session->parked_count += 1;
+    } else if (settle_park(core, session, &op)) {
+        struct parked *waiting = LIST_OWNER(session->parked.prev, struct parked, link);
+        tell_ahead(core, session, waiting);
+        note_parked(core, session, waiting);
     } else {
         session->control_seen -= 1; /* it comes again */
         failure_unref(core, op.failure);

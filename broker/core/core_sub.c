@@ -75,32 +75,38 @@ static uint64_t first_unsettled(const struct topic *topic)
     return seq;
 }
 
-bool sub_follow(struct core *core, struct sub *sub, struct topic *topic)
+struct route *sub_route(struct core *core, struct sub *sub, struct topic *topic, uint64_t seq)
 {
-    uint32_t known;
-    if (id_map_get(&sub->route_ids, topic->id, &known))
-        return true;
     struct route *route = pool_take(&core->routes);
     if (route == NULL || !id_map_put(&sub->route_ids, topic->id, route->id)) {
         if (route != NULL)
             pool_give(&core->routes, route);
-        return false;
+        return NULL;
     }
-    if (sub->from_seq > 0)
-        route->next_seq = (uint64_t)sub->from_seq;
-    else if (sub->from_seq == 0)
-        route->next_seq = slot_table_first_seq(&topic->slots);
-    else
-        route->next_seq = first_unsettled(topic);
-    route->taken_seq = route->next_seq;
-    route->acked_seq = route->next_seq;
+    route->next_seq = seq;
+    route->taken_seq = seq;
+    route->acked_seq = seq;
     route->sub = sub;
     route->topic = topic;
     list_init(&route->ready_link);
     list_push(&sub->routes, &route->sub_link);
     list_push(&topic->routes, &route->topic_link);
+    note_followed(core, route, seq);
     route_ready(core, route);
-    return true;
+    return route;
+}
+
+bool sub_follow(struct core *core, struct sub *sub, struct topic *topic)
+{
+    uint32_t known;
+    uint64_t seq = (uint64_t)sub->from_seq;
+    if (id_map_get(&sub->route_ids, topic->id, &known))
+        return true;
+    if (sub->from_seq == 0)
+        seq = slot_table_first_seq(&topic->slots);
+    else if (sub->from_seq < 0)
+        seq = first_unsettled(topic);
+    return sub_route(core, sub, topic, seq) != NULL;
 }
 
 void route_free(struct core *core, struct route *route)
@@ -143,23 +149,52 @@ static void ending_free(struct core *core, struct ending *ending)
     memory_give(core->memory, ending, sizeof *ending);
 }
 
-static void add_ending(struct core *core, struct sub *sub, struct party *party,
-                       struct failure *failure)
+bool sub_add_ending(struct core *core, struct sub *sub, struct party *party, uint32_t incarnation,
+                    struct failure *failure)
 {
     struct ending *ending = memory_take(core->memory, sizeof *ending);
     if (ending == NULL)
-        return; /* its slots and waits have told it; the end itself is lost with the memory */
+        return false;
     ending->party = party;
-    ending->incarnation = party->incarnation;
+    ending->incarnation = incarnation;
     ending->failure = failure_ref(failure);
     list_push(&sub->endings, &ending->link);
+    note_end_due(core, sub, ending);
     mark_sub(core, sub);
+    return true;
+}
+
+/* Without memory its slots and waits have told it; the end itself is lost. */
+static void add_ending(struct core *core, struct sub *sub, struct party *party,
+                       struct failure *failure)
+{
+    (void)sub_add_ending(core, sub, party, party->incarnation, failure);
+}
+
+void sub_end_told(struct core *core, struct sub *sub)
+{
+    ending_free(core, LIST_OWNER(sub->endings.next, struct ending, link));
+    note_end_told(core, sub);
 }
 
 void sub_ended(struct core *core, struct party *party, struct failure *failure)
 {
     LIST_EACH(link, &party->watches)
         add_ending(core, LIST_OWNER(link, struct watch, party_link)->sub, party, failure);
+}
+
+bool sub_watch(struct core *core, struct sub *sub, struct party *party)
+{
+    struct watch *watch = memory_take(core->memory, sizeof *watch);
+    if (watch == NULL)
+        return false;
+    watch->sub = sub;
+    watch->party = party;
+    list_push(&sub->watches, &watch->sub_link);
+    list_push(&party->watches, &watch->party_link);
+    party_update_bare(party);
+    note_watched(core, watch);
+    return true;
 }
 
 static bool add_watch(struct core *core, struct sub *sub, struct span party_name)
@@ -170,14 +205,8 @@ static bool add_watch(struct core *core, struct sub *sub, struct span party_name
     LIST_EACH(link, &sub->watches)
         if (LIST_OWNER(link, struct watch, sub_link)->party == party)
             return true;
-    struct watch *watch = memory_take(core->memory, sizeof *watch);
-    if (watch == NULL)
+    if (!sub_watch(core, sub, party))
         return false;
-    watch->sub = sub;
-    watch->party = party;
-    list_push(&sub->watches, &watch->sub_link);
-    list_push(&party->watches, &watch->party_link);
-    party_update_bare(party);
     if (party_is_final(party->state))
         add_ending(core, sub, party, party->ended_by);
     return true;
@@ -213,18 +242,29 @@ static void answer(struct core *core, struct session *session, uint64_t number, 
     failure_unref(core, failure);
 }
 
+bool sub_keep_pattern(struct core *core, struct sub *sub, struct span pattern)
+{
+    struct span kept;
+    if (!span_keep(core, pattern, &kept))
+        return false;
+    struct span *patterns =
+        memory_resize(core->memory, sub->patterns, sub->pattern_count * sizeof *patterns,
+                      (sub->pattern_count + 1) * sizeof *patterns);
+    if (patterns == NULL) {
+        span_drop(core, &kept);
+        return false;
+    }
+    sub->patterns = patterns;
+    sub->patterns[sub->pattern_count++] = kept;
+    note_pattern_added(core, sub, kept);
+    return true;
+}
+
 /* One more pattern: its topics, and the party that it names.  false: no room. */
 static bool add_pattern(struct core *core, struct sub *sub, struct span pattern)
 {
     struct span party;
-    struct span *patterns =
-        memory_resize(core->memory, sub->patterns, sub->pattern_count * sizeof *patterns,
-                      (sub->pattern_count + 1) * sizeof *patterns);
-    if (patterns == NULL)
-        return false;
-    sub->patterns = patterns;
-    sub->pattern_count += 1;
-    if (!span_keep(core, pattern, &sub->patterns[sub->pattern_count - 1]))
+    if (!sub_keep_pattern(core, sub, pattern))
         return false;
     LIST_EACH(link, &sub->job->topic_list) {
         if (link == &sub->job->trim_at)
@@ -239,16 +279,16 @@ static bool add_pattern(struct core *core, struct sub *sub, struct span pattern)
     return !pattern_names_party(pattern, &party) || add_watch(core, sub, party);
 }
 
-static struct sub *sub_new(struct core *core, struct session *session,
-                           const struct msg_subscribe *msg)
+struct sub *sub_make(struct core *core, uint32_t id, struct party *party, struct span name,
+                     int64_t from_seq, int64_t keep_ns)
 {
-    struct sub *sub = pool_take(&core->subs);
+    struct sub *sub = core_take(&core->subs, id);
     if (sub == NULL)
         return NULL;
-    sub->party = session->party;
-    sub->job = session->job;
-    sub->from_seq = msg->from_seq;
-    sub->keep_ns = (msg->keep_ms != 0 ? (int64_t)msg->keep_ms : DEFAULT_SUB_KEEP_MS) * MS_NS;
+    sub->party = party;
+    sub->job = party->job;
+    sub->from_seq = from_seq;
+    sub->keep_ns = keep_ns;
     sub->timer.kind = TIMER_SUB;
     id_map_init(&sub->route_ids, core->memory);
     list_init(&sub->routes);
@@ -262,26 +302,40 @@ static struct sub *sub_new(struct core *core, struct session *session,
         pool_give(&core->subs, sub);
         return NULL;
     }
-    list_push(&session->job->sub_list, &sub->job_link);
-    if (!span_keep(core, msg->name, &sub->name)) {
+    list_push(&party->job->sub_list, &sub->job_link);
+    if (!span_keep(core, name, &sub->name)) {
         sub_free(core, sub);
         return NULL;
     }
-    if (msg->name.bytes > 0)
-        list_push(&session->party->durables, &sub->durable_link);
+    if (name.bytes > 0)
+        list_push(&party->durables, &sub->durable_link);
     return sub;
 }
 
-static bool attach(struct core *core, struct session *session, struct sub *sub,
-                   const struct msg_subscribe *msg)
+static struct sub *sub_new(struct core *core, struct session *session,
+                           const struct msg_subscribe *msg)
 {
-    if (!id_map_put(&session->sub_ids, msg->sub, sub->id))
+    int64_t keep_ms = msg->keep_ms != 0 ? (int64_t)msg->keep_ms : DEFAULT_SUB_KEEP_MS;
+    return sub_make(core, 0, session->party, msg->name, msg->from_seq, keep_ms * MS_NS);
+}
+
+static struct sub_terms terms_of(const struct msg_subscribe *msg)
+{
+    return (struct sub_terms){.number = (uint32_t)msg->sub,
+                              .is_gap = msg->overflow == 1,
+                              .window_bytes = msg->window_bytes};
+}
+
+bool sub_attach(struct core *core, struct session *session, struct sub *sub,
+                const struct sub_terms *terms)
+{
+    if (!id_map_put(&session->sub_ids, terms->number, sub->id))
         return false;
     sub->session = session;
-    sub->number = (uint32_t)msg->sub;
-    sub->is_gap = msg->overflow == 1;
+    sub->number = terms->number;
+    sub->is_gap = terms->is_gap;
     sub->is_expired = false;
-    sub->window_bytes = msg->window_bytes;
+    sub->window_bytes = terms->window_bytes;
     timers_clear(&core->timers, &sub->timer);
     list_push(&session->subs, &sub->session_link);
     return true;
@@ -332,16 +386,18 @@ static void open_durable(struct core *core, struct session *session, struct sub 
                          const struct msg_subscribe *msg, bool is_again)
 {
     uint32_t number = (uint32_t)msg->sub;
+    struct sub_terms terms = terms_of(msg);
     if (sub->session != NULL)
         answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_DURABLE_TAKEN,
                "a live handle has this durable name");
     else if (sub->pattern_count == 0 || !span_equal(sub->patterns[0], msg->pattern))
         answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_DURABLE_DIFFERS,
                "the durable name exists with another pattern");
-    else if (is_again || !attach(core, session, sub, msg)) /* refused then, or closed since */
+    else if (is_again || !sub_attach(core, session, sub, &terms)) /* refused, or closed since */
         answer(core, session, msg->number, number, CODE_EFULL, ERROR_TYPE_NO_MEMORY,
                "the broker is short of memory");
     else {
+        note_sub_attached(core, sub);
         take_over(core, sub);
         answer(core, session, msg->number, number, CODE_OK, "", "");
     }
@@ -368,8 +424,14 @@ void sub_open(struct core *core, struct session *session, const struct msg_subsc
         return;
     }
     /* What came before and is not there was refused, or is closed: it does not come to life. */
+    struct sub_terms terms = terms_of(msg);
     sub = is_again ? NULL : sub_new(core, session, msg);
-    if (sub == NULL || !attach(core, session, sub, msg) || !add_pattern(core, sub, msg->pattern)) {
+    bool is_attached = sub != NULL && sub_attach(core, session, sub, &terms);
+    if (is_attached)
+        note_sub_opened(core, sub);
+    if (!is_attached || !add_pattern(core, sub, msg->pattern)) {
+        if (is_attached)
+            note_sub_closed(core, sub);
         if (sub != NULL)
             sub_free(core, sub);
         answer(core, session, msg->number, number, CODE_EFULL, ERROR_TYPE_FULL,
@@ -446,11 +508,13 @@ void sub_free(struct core *core, struct sub *sub)
 void sub_detach(struct core *core, struct sub *sub)
 {
     if (sub->name.bytes == 0) {
+        note_sub_closed(core, sub);
         sub_free(core, sub);
         return;
     }
     leave_session(core, sub);
     timers_set(&core->timers, &sub->timer, core_clock(core) + sub->keep_ns);
+    note_sub_detached(core, sub);
 }
 
 void sub_close(struct core *core, struct session *session, uint32_t number, bool is_drop)
@@ -458,15 +522,17 @@ void sub_close(struct core *core, struct session *session, uint32_t number, bool
     struct sub *sub = sub_find(core, session, number);
     if (sub == NULL)
         return; /* refused, or closed before */
-    if (is_drop)
+    if (is_drop) {
+        note_sub_closed(core, sub);
         sub_free(core, sub);
-    else
+    } else
         sub_detach(core, sub);
 }
 
 void sub_expire(struct core *core, struct sub *sub)
 {
     sub->is_expired = true;
+    note_sub_expired(core, sub);
     LIST_EACH(link, &sub->routes)
         topic_update(core, LIST_OWNER(link, struct route, sub_link)->topic);
 }
@@ -486,7 +552,7 @@ static void land(struct core *core, struct sub *sub)
         sub->flight_head = (sub->flight_head + 1) & (sub->flight_room - 1);
         sub->flight_count -= 1;
         if (is_end)
-            ending_free(core, LIST_OWNER(sub->endings.next, struct ending, link));
+            sub_end_told(core, sub);
         else if (route != NULL && end_seq > route->taken_seq) {
             route->taken_seq = end_seq;
             topic_update(core, route->topic);
@@ -517,6 +583,19 @@ void sub_taken(struct core *core, struct session *session, const struct msg_take
     mark_sub(core, sub);
 }
 
+void sub_acknowledge(struct core *core, struct route *route, uint64_t next_seq)
+{
+    route->acked_seq = next_seq;
+    if (next_seq > route->taken_seq)
+        route->taken_seq = next_seq;
+    if (next_seq > route->next_seq)
+        route->next_seq =
+            next_seq; /* in a replay alone: nothing is acknowledged that was not sent */
+    if (route->sub->name.bytes > 0)
+        note_acknowledged(core, route);
+    topic_update(core, route->topic);
+}
+
 bool sub_ack(struct core *core, struct session *session, uint32_t number, uint32_t topic,
              uint64_t next_seq)
 {
@@ -529,9 +608,6 @@ bool sub_ack(struct core *core, struct session *session, uint32_t number, uint32
         return false;
     if (next_seq <= route->acked_seq)
         return true;
-    route->acked_seq = next_seq;
-    if (next_seq > route->taken_seq)
-        route->taken_seq = next_seq;
-    topic_update(core, route->topic);
+    sub_acknowledge(core, route, next_seq);
     return true;
 }

@@ -19,9 +19,14 @@ static struct job_event *event_at(const struct job *job, uint64_t id)
     return &job->events[id & (job->event_room - 1)];
 }
 
+static size_t texts_bytes(const struct job_event *event)
+{
+    return (size_t)event->name_bytes + event->party_bytes + event->topic_bytes + event->text_bytes;
+}
+
 static uint64_t event_weight(const struct job_event *event)
 {
-    return sizeof *event + event->party_bytes + event->topic_bytes + event->text_bytes +
+    return sizeof *event + texts_bytes(event) +
            (event->failure != NULL ? event->failure->byte_count : 0);
 }
 
@@ -29,8 +34,7 @@ static void drop_oldest(struct core *core, struct job *job)
 {
     struct job_event *event = event_at(job, job->event_first);
     job->event_bytes -= event_weight(event);
-    memory_give(core->memory, event->text,
-                (size_t)event->party_bytes + event->topic_bytes + event->text_bytes);
+    memory_give(core->memory, event->text, texts_bytes(event));
     failure_unref(core, event->failure);
     job->event_first += 1;
 }
@@ -56,23 +60,27 @@ static bool reserve_event(struct core *core, struct job *job)
     return true;
 }
 
-static bool keep_texts(struct core *core, struct job_event *event, struct span party,
-                       struct span topic, struct span text)
+/* One text behind the other; SPAN_NONE appends nothing. */
+static char *append_text(char *at, struct span text)
 {
-    size_t bytes = party.bytes + topic.bytes + text.bytes;
-    event->text = bytes > 0 ? memory_take(core->memory, bytes) : NULL;
-    if (bytes > 0 && event->text == NULL)
-        return false;
-    char *at = event->text;
-    if (party.bytes > 0)
-        memcpy(at, party.data, party.bytes);
-    if (topic.bytes > 0)
-        memcpy(at + party.bytes, topic.data, topic.bytes);
     if (text.bytes > 0)
-        memcpy(at + party.bytes + topic.bytes, text.data, text.bytes);
-    event->party_bytes = (uint32_t)party.bytes;
-    event->topic_bytes = (uint32_t)topic.bytes;
-    event->text_bytes = (uint32_t)text.bytes;
+        memcpy(at, text.data, text.bytes);
+    return at + text.bytes;
+}
+
+static bool keep_texts(struct core *core, struct job_event *event, const struct tell_event *what)
+{
+    event->name_bytes = (uint32_t)what->name.bytes;
+    event->party_bytes = (uint32_t)what->party.bytes;
+    event->topic_bytes = (uint32_t)what->topic.bytes;
+    event->text_bytes = (uint32_t)what->text.bytes;
+    event->text = memory_take(core->memory, texts_bytes(event)); /* a name, at least */
+    if (event->text == NULL)
+        return false;
+    char *at = append_text(event->text, what->name);
+    at = append_text(at, what->party);
+    at = append_text(at, what->topic);
+    (void)append_text(at, what->text); /* the last */
     return true;
 }
 
@@ -83,39 +91,60 @@ static void mark_told(struct core *core, struct job *job)
         list_push(&core->told, &job->tell_link);
 }
 
-/* What concerns parties and connections; slots are too many for a log. */
+/* What concerns parties and connections; slots are too many for a log.  What it borrows is of the
+ * event that is kept, for the caller's own text may be gone when the effect is carried out. */
 static void log_event(struct core *core, const struct job *job, const struct tell *what)
 {
     if (what->topic != NULL && what->party == NULL)
         return;
     if (span_equal(span_text(what->name), span_text(EVENT_SLOT_FAILED)))
         return;
+    const struct job_event *kept = event_at(job, job->event_next - 1);
+    size_t before = (size_t)kept->name_bytes + kept->party_bytes + kept->topic_bytes;
     struct msg_event *event = &effects_log(core->effects)->as.event;
     event->name = span_text(what->name);
     event->topic = job->name;
     event->party = what->party != NULL ? what->party->name : SPAN_NONE;
     event->incarnation = what->incarnation;
     event->count = what->count;
-    event->text = span_text(what->text);
+    event->text = span_of(kept->text + before, kept->text_bytes);
+}
+
+bool tell_keep(struct core *core, struct job *job, const struct tell_event *what)
+{
+    struct job_event event = {.id = what->id,
+                              .at_ns = what->at_ns,
+                              .incarnation = what->incarnation,
+                              .seq = what->seq,
+                              .count = what->count};
+    if (!reserve_event(core, job) || !keep_texts(core, &event, what))
+        return false;
+    event.failure = failure_ref(what->failure);
+    if (job->event_first == job->event_next)
+        job->event_first = what->id;
+    job->event_next = what->id + 1;
+    *event_at(job, event.id) = event;
+    job->event_bytes += event_weight(&event);
+    note_event(core, job, &event);
+    while (job->event_bytes > LIMIT_EVENT_BYTES && job->event_first + 1 < job->event_next)
+        drop_oldest(core, job);
+    return true;
 }
 
 void tell(struct core *core, struct job *job, const struct tell *what)
 {
-    struct job_event event = {.at_ns = core->wall_ns,
-                              .name = what->name,
-                              .incarnation = what->incarnation,
-                              .seq = what->seq,
-                              .count = what->count};
-    if (!reserve_event(core, job) ||
-        !keep_texts(core, &event, what->party != NULL ? what->party->name : SPAN_NONE,
-                    what->topic != NULL ? what->topic->name : SPAN_NONE, span_text(what->text)))
+    struct tell_event event = {.id = job->event_next,
+                               .at_ns = core->wall_ns,
+                               .name = span_text(what->name),
+                               .party = what->party != NULL ? what->party->name : SPAN_NONE,
+                               .topic = what->topic != NULL ? what->topic->name : SPAN_NONE,
+                               .text = span_text(what->text),
+                               .incarnation = what->incarnation,
+                               .seq = what->seq,
+                               .count = what->count,
+                               .failure = what->failure};
+    if (!tell_keep(core, job, &event))
         return; /* without memory an event is lost, but no slot's outcome is */
-    event.id = job->event_next++;
-    event.failure = failure_ref(what->failure);
-    *event_at(job, event.id) = event;
-    job->event_bytes += event_weight(&event);
-    while (job->event_bytes > LIMIT_EVENT_BYTES && job->event_first + 1 < job->event_next)
-        drop_oldest(core, job);
     mark_told(core, job);
     log_event(core, job, what);
 }
@@ -143,16 +172,17 @@ static void send_event(struct core *core, struct session *session, const struct 
     struct msg_event *msg = &effects_msg(core->effects, session->control, MSG_EVENT)->as.event;
     msg->id = event->id;
     msg->at_ns = event->at_ns;
-    msg->name = span_text(event->name);
-    msg->party = span_of(event->text, event->party_bytes);
+    const char *at = event->text;
+    msg->name = span_of(at, event->name_bytes);
+    at += event->name_bytes;
+    msg->party = span_of(at, event->party_bytes);
     msg->incarnation = event->incarnation;
-    if (event->topic_bytes > 0)
-        msg->topic = span_of(event->text + event->party_bytes, event->topic_bytes);
+    at += event->party_bytes;
+    msg->topic = span_of(at, event->topic_bytes);
     msg->seq = event->seq;
     msg->count = event->count;
-    if (event->text_bytes > 0)
-        msg->text =
-            span_of(event->text + event->party_bytes + event->topic_bytes, event->text_bytes);
+    at += event->topic_bytes;
+    msg->text = span_of(at, event->text_bytes);
     msg->error = failure_span(event->failure);
 }
 

@@ -78,10 +78,10 @@ void topic_account(struct topic *topic, const struct slot_entry *entry, uint64_t
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-static struct topic *topic_new(struct core *core, struct job *job, struct party *writer,
-                               struct span name)
+struct topic *topic_make(struct core *core, uint32_t id, struct party *writer, struct span name)
 {
-    struct topic *topic = pool_take(&core->topics);
+    struct job *job = writer->job;
+    struct topic *topic = core_take(&core->topics, id);
     if (topic == NULL)
         return NULL;
     if (!span_keep(core, name, &topic->name) ||
@@ -99,9 +99,19 @@ static struct topic *topic_new(struct core *core, struct job *job, struct party 
     list_push(&job->topic_list, &topic->job_link);
     list_push(&writer->topics, &topic->party_link);
     party_update_bare(writer);
-    LIST_EACH(link, &job->sub_list) {
+    note_topic_known(core, topic);
+    return topic;
+}
+
+static struct topic *topic_new(struct core *core, struct party *writer, struct span name)
+{
+    struct topic *topic = topic_make(core, 0, writer, name);
+    if (topic == NULL)
+        return NULL;
+    LIST_EACH(link, &topic->job->sub_list) {
         struct sub *sub = LIST_OWNER(link, struct sub, job_link);
         if (sub_wants(sub, topic->name) && !sub_follow(core, sub, topic)) {
+            note_topic_forgotten(core, topic);
             topic_free(core, topic);
             return NULL;
         }
@@ -119,7 +129,7 @@ struct topic *topic_get(struct core *core, struct job *job, struct span name, en
         return NULL;
     *out = CODE_EFULL;
     struct party *writer = party_get(core, job, topic_party(name));
-    return writer != NULL ? topic_new(core, job, writer, name) : NULL;
+    return writer != NULL ? topic_new(core, writer, name) : NULL;
 }
 
 static void pop(struct core *core, struct topic *topic)
@@ -235,21 +245,33 @@ struct keep {
     uint32_t entries;     /* the newest, in any case */
 };
 
+static bool may_go(const struct topic *topic, const struct slot_entry *entry,
+                   const struct keep *keep)
+{
+    if (entry->state == SLOT_OPEN)
+        return false;
+    if (slot_entry_end(entry) <= topic->done_floor)
+        return topic->done_bytes > keep->done_bytes || topic->done_slots > keep->done_slots;
+    return topic->bytes > keep->lossy_bytes && slot_entry_end(entry) <= held_floor(topic);
+}
+
 static void trim(struct core *core, struct topic *topic, const struct keep *keep)
 {
-    while (topic->slots.count > keep->entries) {
-        const struct slot_entry *entry = slot_table_at(&topic->slots, 0);
-        if (entry->state == SLOT_OPEN)
-            return;
-        bool is_done = slot_entry_end(entry) <= topic->done_floor;
-        if (is_done && topic->done_bytes <= keep->done_bytes &&
-            topic->done_slots <= keep->done_slots)
-            return;
-        if (!is_done &&
-            (topic->bytes <= keep->lossy_bytes || slot_entry_end(entry) > held_floor(topic)))
-            return;
+    uint32_t before = topic->slots.count;
+    while (topic->slots.count > keep->entries &&
+           may_go(topic, slot_table_at(&topic->slots, 0), keep))
         pop(core, topic);
-    }
+    if (topic->slots.count < before)
+        note_trimmed(core, topic);
+}
+
+void topic_cut(struct core *core, struct topic *topic, uint64_t seq)
+{
+    while (topic->slots.count > 0 && slot_entry_end(slot_table_at(&topic->slots, 0)) <= seq &&
+           slot_table_at(&topic->slots, 0)->state != SLOT_OPEN)
+        pop(core, topic);
+    if (topic->slots.count == 0 && topic->slots.next_seq < seq)
+        topic->slots.next_seq = seq; /* a snapshot knows of no more */
 }
 
 bool job_has_room(struct core *core, struct job *job, uint64_t bytes)
@@ -280,6 +302,8 @@ static void feed(struct core *core, struct job *job)
 
 void topic_update(struct core *core, struct topic *topic)
 {
+    if (core->is_replaying)
+        return; /* what followed is told by facts of its own */
     move_floors(core, topic);
     trim(core, topic,
          &(struct keep){.done_bytes = core->options.topic_keep_bytes,
@@ -371,8 +395,10 @@ void topic_grant(struct core *core, struct topic *topic, bool is_forced)
         topic->is_held_back = false;
     bool is_due =
         target > topic->credit_limit && (is_stopped || target - topic->credit_limit >= step);
-    if (is_due)
+    if (is_due) {
         topic->credit_limit = target;
+        note_credit(core, topic);
+    }
     mark_tight(core, topic);
     mark_hungry(topic, topic->credit_limit <= topic->credit_used &&
                            window < core->options.topic_window_bytes);
@@ -426,7 +452,10 @@ void topic_open(struct core *core, struct session *session, const struct msg_top
         return;
     }
     topic_grant(core, topic, false); /* not told yet: the answer has it */
-    topic->is_opened = true;
+    if (!topic->is_opened) {
+        topic->is_opened = true;
+        note_topic_opened(core, topic);
+    }
     answer_open(core, session, msg, topic, CODE_OK, "", "");
 }
 
@@ -452,15 +481,17 @@ bool topic_append_failed(struct core *core, struct topic *topic, uint64_t first_
                                                              .state = SLOT_ERROR,
                                                              .ref = failure_ref(failure)->id});
     topic_account(topic, entry, 0, topic_weight(core, entry));
+    note_appended(core, topic, entry);
     await_promised(core, topic);
     topic_news(core, topic, first_seq, first_seq + count);
     return true;
 }
 
-void topic_begin(struct topic *topic, uint64_t seq)
+void topic_begin(struct core *core, struct topic *topic, uint64_t seq)
 {
     topic->slots.next_seq = seq;
     topic->begin_seq = seq;
+    note_topic_begun(core, topic);
     LIST_EACH(link, &topic->routes) {
         struct route *route = LIST_OWNER(link, struct route, topic_link);
         if (route->next_seq < seq) {
@@ -471,7 +502,7 @@ void topic_begin(struct topic *topic, uint64_t seq)
     }
 }
 
-void topic_mark_end(struct core *core, struct topic *topic, uint32_t incarnation)
+void topic_mark_end(struct core *core, struct topic *topic, uint32_t incarnation, uint64_t seq)
 {
     if (topic->mark_count == END_MARKS) {
         for (uint32_t i = 1; i < END_MARKS; i++)
@@ -480,8 +511,9 @@ void topic_mark_end(struct core *core, struct topic *topic, uint32_t incarnation
         LIST_EACH(link, &topic->routes) /* who waits at the forgotten one goes on to the next */
             route_ready(core, LIST_OWNER(link, struct route, topic_link));
     }
-    topic->marks[topic->mark_count++] =
-        (struct end_mark){.incarnation = incarnation, .seq = topic->slots.next_seq};
+    struct end_mark *mark = &topic->marks[topic->mark_count++];
+    *mark = (struct end_mark){.incarnation = incarnation, .seq = seq};
+    note_end_marked(core, topic, mark);
 }
 
 uint64_t topic_end_of(const struct topic *topic, uint32_t incarnation)

@@ -20,6 +20,21 @@ static void send_refusal(struct core *core, struct session *session, uint64_t nu
     msg->as.refusal.number = number;
 }
 
+bool write_remember(struct core *core, struct session *session, uint32_t topic, uint64_t seq,
+                    struct failure *failure)
+{
+    if (session->refusals == NULL)
+        session->refusals = memory_take(core->memory, REFUSALS_KEPT * sizeof *session->refusals);
+    if (session->refusals == NULL)
+        return false;
+    uint64_t number = ++session->refusal_number;
+    struct refusal *place = &session->refusals[number % REFUSALS_KEPT];
+    failure_unref(core, place->failure);
+    *place = (struct refusal){.topic = topic, .seq = seq, .failure = failure_ref(failure)};
+    note_refused(core, session, number);
+    return true;
+}
+
 void write_refuse(struct core *core, struct session *session, struct topic *topic, uint64_t seq,
                   enum error_kind kind, const char *type, const char *message,
                   struct failure *cause)
@@ -33,18 +48,10 @@ void write_refuse(struct core *core, struct session *session, struct topic *topi
                                                                         .seq = seq,
                                                                         .cause = cause});
     core->refused_count += 1;
-    if (session->refusals == NULL)
-        session->refusals = memory_take(core->memory, REFUSALS_KEPT * sizeof *session->refusals);
-    if (session->refusals == NULL) {
-        failure_unref(core, failure);
-        return; /* counted, and no more can be done without memory */
-    }
-    uint64_t number = ++session->refusal_number;
-    struct refusal *place = &session->refusals[number % REFUSALS_KEPT];
-    failure_unref(core, place->failure);
-    *place = (struct refusal){.topic = topic->id, .seq = seq, .failure = failure};
-    if (session->control != 0)
-        send_refusal(core, session, number);
+    /* Without memory it is counted, and no more can be done. */
+    if (write_remember(core, session, topic->id, seq, failure) && session->control != 0)
+        send_refusal(core, session, session->refusal_number);
+    failure_unref(core, failure);
 }
 
 void write_refusals_again(struct core *core, struct session *session, uint64_t after)
@@ -110,7 +117,7 @@ static bool jump(struct core *core, struct session *session, struct topic *topic
 {
     uint64_t next = topic->slots.next_seq;
     if (next == 0 && topic->slots.count == 0)
-        topic_begin(topic, seq);
+        topic_begin(core, topic, seq);
     if (seq == topic->slots.next_seq)
         return true;
     struct failure *failure =
@@ -166,6 +173,18 @@ static struct slot_place place_of(const struct event_run *run, uint32_t skip)
                                .skip = (uint16_t)skip};
 }
 
+void write_keep(struct core *core, struct topic *topic, const struct slot_entry *values)
+{
+    struct slot_entry *entry = slot_table_append(&topic->slots, *values);
+    uint64_t bytes = topic_weight(core, entry);
+    entry_ref(core, entry);
+    topic->credit_used += bytes;
+    topic_account(topic, entry, 0, bytes);
+    note_appended(core, topic, entry);
+    await_promised(core, topic);
+    topic_news(core, topic, values->first_seq, slot_entry_end(values));
+}
+
 /* skip: values of the run's frame before it, which came before. */
 static void write_values(struct core *core, struct session *session, struct topic *topic,
                          const struct event_run *run, uint32_t skip, payload_id payload)
@@ -183,56 +202,60 @@ static void write_values(struct core *core, struct session *session, struct topi
                    "the broker is short of memory");
         return;
     }
-    struct slot_entry *entry =
-        slot_table_append(&topic->slots, (struct slot_entry){.first_seq = run->seq,
-                                                             .count = run->count,
-                                                             .state = SLOT_VALUE,
-                                                             .ref = payload,
-                                                             .place = place_of(run, skip)});
-    entry_ref(core, entry);
-    topic->credit_used += bytes;
-    topic_account(topic, entry, 0, bytes);
-    await_promised(core, topic);
-    topic_news(core, topic, run->seq, run->seq + run->count);
+    write_keep(core, topic,
+               &(struct slot_entry){.first_seq = run->seq,
+                                    .count = run->count,
+                                    .state = SLOT_VALUE,
+                                    .ref = payload,
+                                    .place = place_of(run, skip)});
 }
 
-static void write_reserve(struct core *core, struct session *session, struct topic *topic,
-                          const struct event_run *run)
+bool write_promise(struct core *core, struct topic *topic, uint64_t seq, uint64_t value_bytes_max,
+                   int64_t deadline_ms, int64_t due_wall_ns)
 {
-    if (!may_promise(core, session, topic, run))
-        return;
     struct open_slot *open =
         slot_table_reserve(&topic->slots, 1) ? pool_take(&core->open_slots) : NULL;
     if (open == NULL || !timers_reserve(&core->timers)) {
         if (open != NULL)
             pool_give(&core->open_slots, open);
-        reject_run(core, session, topic, run, ERROR_TYPE_FULL,
-                   "the broker has no room for another open slot");
-        return;
+        return false;
     }
-    open->seq = run->seq;
+    open->seq = seq;
     open->topic = topic;
-    open->value_bytes_max = run->value_bytes_max;
-    open->deadline_ms = run->deadline_ms;
+    open->value_bytes_max = value_bytes_max;
+    open->deadline_ms = deadline_ms;
+    open->due_wall_ns = due_wall_ns;
     open->deadline.kind = TIMER_SLOT;
     list_init(&open->awaits);
-    list_push(&session->party->open_slots, &open->party_link);
-    session->party->open_count += 1;
+    list_push(&topic->writer->open_slots, &open->party_link);
+    topic->writer->open_count += 1;
     topic->open_count += 1;
     topic->job->open_count += 1;
     struct slot_entry *entry = slot_table_append(
-        &topic->slots, (struct slot_entry){
-                           .first_seq = run->seq, .count = 1, .state = SLOT_OPEN, .ref = open->id});
-    topic->credit_used += COST_SLOT_BYTES + run->value_bytes_max;
+        &topic->slots,
+        (struct slot_entry){.first_seq = seq, .count = 1, .state = SLOT_OPEN, .ref = open->id});
+    topic->credit_used += COST_SLOT_BYTES + value_bytes_max;
     topic_account(topic, entry, 0, topic_weight(core, entry));
-    if (run->deadline_ms >= 0)
-        timers_set(&core->timers, &open->deadline, core_clock(core) + run->deadline_ms * MS_NS);
+    note_appended(core, topic, entry);
+    if (deadline_ms >= 0)
+        timers_set(&core->timers, &open->deadline, core_clock(core) + deadline_ms * MS_NS);
     await_promised(core, topic);
+    return true;
+}
+
+static void write_reserve(struct core *core, struct session *session, struct topic *topic,
+                          const struct event_run *run)
+{
+    int64_t due_wall_ns = run->deadline_ms >= 0 ? core->wall_ns + run->deadline_ms * MS_NS : 0;
+    if (may_promise(core, session, topic, run) &&
+        !write_promise(core, topic, run->seq, run->value_bytes_max, run->deadline_ms, due_wall_ns))
+        reject_run(core, session, topic, run, ERROR_TYPE_FULL,
+                   "the broker has no room for another open slot");
 }
 
 /* ---- keeping --------------------------------------------------------------------------------- */
 
-static struct open_slot *find_open(struct core *core, struct topic *topic, uint64_t seq)
+struct open_slot *write_find_open(struct core *core, struct topic *topic, uint64_t seq)
 {
     uint32_t index;
     if (!slot_table_find(&topic->slots, seq, &index))
@@ -269,7 +292,7 @@ static bool is_too_big(const struct core *core, const struct open_slot *open, ui
 static void write_commit(struct core *core, struct session *session, struct topic *topic,
                          const struct event_run *run, payload_id payload)
 {
-    struct open_slot *open = find_open(core, topic, run->seq);
+    struct open_slot *open = write_find_open(core, topic, run->seq);
     if (open == NULL) {
         refuse_run(core, session, topic, run, ERROR_TYPE_TOO_LATE,
                    run->seq < topic->slots.next_seq ? "the slot was settled before"
@@ -334,14 +357,23 @@ static bool reserve_chunk(struct core *core, struct open_slot *open, uint64_t to
     return true;
 }
 
+void write_remember_upload_refused(struct core *core, struct session *session, uint32_t topic,
+                                   uint64_t seq)
+{
+    if (session->chunk_refused_topic == topic && session->chunk_refused_seq == seq)
+        return;
+    session->chunk_refused_topic = topic;
+    session->chunk_refused_seq = seq;
+    note_upload_refused(core, session);
+}
+
 /* Chunks of a slot that is settled: its writer is told once, and that it may stop. */
 static void refuse_chunk(struct core *core, struct session *session, struct topic *topic,
                          const struct event_run *run)
 {
     if (session->chunk_refused_topic != topic->id || session->chunk_refused_seq != run->seq)
         refuse_run(core, session, topic, run, ERROR_TYPE_TOO_LATE, "the slot was settled before");
-    session->chunk_refused_topic = topic->id;
-    session->chunk_refused_seq = run->seq;
+    write_remember_upload_refused(core, session, topic->id, run->seq);
     send_chunked(core, session, topic, run->seq, run->chunk_total);
 }
 
@@ -357,17 +389,44 @@ static bool is_repeated(const struct session *session, const struct topic *topic
            slot_table_at(&topic->slots, index)->state == SLOT_CHUNKED;
 }
 
-static void note_uploaded(struct session *session, const struct topic *topic, uint64_t seq)
+void write_remember_uploaded(struct core *core, struct session *session, uint32_t topic,
+                             uint64_t seq)
 {
     uint32_t at = session->uploaded_at++ % UPLOADED_KEPT;
-    session->uploaded[at].topic = topic->id;
+    session->uploaded[at].topic = topic;
     session->uploaded[at].seq = seq;
+    note_uploaded(core, session, topic, seq);
+}
+
+bool write_add_chunk(struct core *core, struct open_slot *open, uint64_t total,
+                     const struct chunk *chunk)
+{
+    uint32_t index;
+    struct topic *topic = open->topic;
+    bool is_found = slot_table_find(&topic->slots, open->seq, &index);
+    must(is_found); /* open slots are never trimmed */
+    if (!reserve_chunk(core, open, total))
+        return false;
+    struct chunks *chunks = open->chunks;
+    effects_retain(core->effects, chunk->payload, 1);
+    chunks->items[chunks->count++] = *chunk;
+    chunks->bytes += chunk->bytes;
+    topic_account(topic, slot_table_at(&topic->slots, index), 0, chunk->bytes);
+    note_chunk_added(core, topic, open->seq, total, chunk);
+    return true;
+}
+
+void write_whole(struct core *core, struct open_slot *open)
+{
+    uint32_t chunks = open->chunks->id;
+    open->chunks = NULL; /* the entry has the reference now */
+    settle_open(core, open, SLOT_CHUNKED, chunks, (struct slot_place){0});
 }
 
 static void write_chunk(struct core *core, struct session *session, struct topic *topic,
                         const struct event_run *run, payload_id payload)
 {
-    struct open_slot *open = find_open(core, topic, run->seq);
+    struct open_slot *open = write_find_open(core, topic, run->seq);
     if (open == NULL) {
         if (is_repeated(session, topic, run))
             send_chunked(core, session, topic, run->seq, run->chunk_total);
@@ -386,32 +445,23 @@ static void write_chunk(struct core *core, struct session *session, struct topic
     else if (run->chunk_offset != have || run->chunk_offset + run->chunk_bytes > run->chunk_total ||
              (open->chunks != NULL && open->chunks->total != run->chunk_total))
         type = ERROR_TYPE_PROTOCOL;
-    else if (!reserve_chunk(core, open, run->chunk_total))
+    else if (!write_add_chunk(
+                 core, open, run->chunk_total,
+                 &(struct chunk){.payload = payload,
+                                 .bytes = run->chunk_bytes,
+                                 .frame_bytes = (uint32_t)frame_total(run->value_bytes),
+                                 .offset = run->offset}))
         type = ERROR_TYPE_NO_MEMORY;
     if (type != NULL) {
         reject_open(core, session, open, type, "a value in chunks could not be accepted");
-        session->chunk_refused_topic = topic->id;
-        session->chunk_refused_seq = run->seq;
+        write_remember_upload_refused(core, session, topic->id, run->seq);
         send_chunked(core, session, topic, run->seq, run->chunk_total);
         return;
     }
-    struct chunks *chunks = open->chunks;
-    uint32_t index;
-    bool is_found = slot_table_find(&topic->slots, run->seq, &index);
-    must(is_found);
-    effects_retain(core->effects, payload, 1);
-    chunks->items[chunks->count++] =
-        (struct chunk){.payload = payload,
-                       .bytes = run->chunk_bytes,
-                       .frame_bytes = (uint32_t)frame_total(run->value_bytes),
-                       .offset = run->offset};
-    chunks->bytes += run->chunk_bytes;
-    topic_account(topic, slot_table_at(&topic->slots, index), 0, run->chunk_bytes);
-    send_chunked(core, session, topic, run->seq, chunks->bytes);
-    if (chunks->bytes == chunks->total) {
-        note_uploaded(session, topic, open->seq);
-        open->chunks = NULL; /* the entry has the reference now */
-        settle_open(core, open, SLOT_CHUNKED, chunks->id, (struct slot_place){0});
+    send_chunked(core, session, topic, run->seq, open->chunks->bytes);
+    if (open->chunks->bytes == open->chunks->total) {
+        write_remember_uploaded(core, session, topic->id, open->seq);
+        write_whole(core, open);
     }
 }
 

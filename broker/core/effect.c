@@ -14,6 +14,7 @@ void effects_fini(struct effects *effects)
     memory_give(effects->memory, effects->items, effects->room * sizeof *effects->items);
     memory_give(effects->memory, effects->msgs, effects->msg_room * sizeof *effects->msgs);
     memory_give(effects->memory, effects->frames, effects->frame_room * sizeof *effects->frames);
+    memory_give(effects->memory, effects->fact_bytes, effects->fact_room);
     effects_init(effects, effects->memory);
 }
 
@@ -22,6 +23,7 @@ void effects_clear(struct effects *effects)
     effects->count = 0;
     effects->msg_count = 0;
     effects->frame_count = 0;
+    effects->fact_used = 0;
 }
 
 /* Room for one more of item_bytes each. */
@@ -109,4 +111,31 @@ struct msg *effects_log(struct effects *effects)
     struct msg *msg = effects_msg(effects, 0, MSG_EVENT);
     effects->items[effects->count - 1].type = EFFECT_LOG;
     return msg;
+}
+
+void effects_fact(struct effects *effects, const struct fact *fact, payload_id payload)
+{
+    size_t bytes = 0;
+    while (effects->fact_room - effects->fact_used < LIMIT_FACT_BYTES) {
+        uint32_t room =
+            effects->fact_room ? effects->fact_room * 2 : 2 * (uint32_t)LIMIT_FACT_BYTES;
+        effects->fact_bytes =
+            memory_resize(effects->memory, effects->fact_bytes, effects->fact_room, room);
+        must(effects->fact_bytes != NULL);
+        effects->fact_room = room;
+    }
+    enum wire_err err = fact_encode(fact, effects->fact_bytes + effects->fact_used,
+                                    effects->fact_room - effects->fact_used, &bytes);
+    must(err == WIRE_OK); /* what the core keeps is within the limits of what came */
+    struct effect *effect = append(effects, EFFECT_FACT, 0);
+    effect->payload = payload;
+    effect->offset = effects->fact_used;
+    effect->bytes = (uint32_t)bytes;
+    effect->index = (uint32_t)fact->type;
+    effects->fact_used += (uint32_t)bytes;
+}
+
+struct span effects_record(const struct effects *effects, const struct effect *effect)
+{
+    return span_of(effects->fact_bytes + effect->offset, effect->bytes);
 }

@@ -6,6 +6,7 @@
 
 #include "broker/core/event.h"
 #include "libbus/base/memory.h"
+#include "libbus/wire/fact.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,18 +20,19 @@ enum effect_type {
     EFFECT_RELEASE,    /* count fewer */
     EFFECT_DROP,       /* forget conn: parts from it are ignored from now on */
     EFFECT_LOG,        /* a line for the operator's log: an EVENT, with the job as its topic */
+    EFFECT_FACT,       /* append this record to the journal, before what comes behind it is said */
 };
 
 struct effect {
     enum effect_type type;
     conn_id conn;
-    uint32_t sub; /* SEND_...: the client's number of the subscription */
-    payload_id payload;
-    uint32_t offset; /* SEND_RUN, SEND_PART: of the first frame */
-    uint32_t bytes;  /* ...: of what is sent, with headers */
-    uint32_t count;  /* SEND_RUN: frames; SEND_PART: values; RETAIN, RELEASE: references */
-    uint32_t skip;   /* SEND_PART: values of the frame before the first one sent */
-    uint32_t index;  /* of the message or frame in the arrays below */
+    uint32_t sub;       /* SEND_...: the client's number of the subscription */
+    payload_id payload; /* FACT: whose bytes stand beside it; 0: it has none */
+    uint32_t offset;    /* SEND_RUN, SEND_PART: of the first frame; FACT: in fact_bytes */
+    uint32_t bytes;     /* ...: of what is sent, with headers; FACT: of the record */
+    uint32_t count;     /* SEND_RUN: frames; SEND_PART: values; RETAIN, RELEASE: references */
+    uint32_t skip;      /* SEND_PART: values of the frame before the first one sent */
+    uint32_t index;     /* of the message or frame in the arrays below; FACT: its enum fact_type */
 };
 
 struct effect_frame {
@@ -47,6 +49,8 @@ struct effects {
     uint32_t msg_count, msg_room;
     struct effect_frame *frames;
     uint32_t frame_count, frame_room;
+    uint8_t *fact_bytes; /* encoded, one behind the other */
+    uint32_t fact_used, fact_room;
 };
 
 void effects_init(struct effects *effects, struct memory *memory);
@@ -66,5 +70,9 @@ void effects_retain(struct effects *effects, payload_id payload, uint32_t count)
 void effects_release(struct effects *effects, payload_id payload, uint32_t count);
 void effects_drop(struct effects *effects, conn_id conn);
 struct msg *effects_log(struct effects *effects);
+/* The fact is encoded here: what its spans point to may go. */
+void effects_fact(struct effects *effects, const struct fact *fact, payload_id payload);
+/* The record of a FACT, borrowed until the next one is appended. */
+struct span effects_record(const struct effects *effects, const struct effect *effect);
 
 #endif

@@ -280,6 +280,15 @@ static void log_out(const struct msg *msg, struct gate_out *out)
              (const char *)event->text.data);
 }
 
+static void fact_out(struct gate *gate, const struct effect *effect, struct gate_out *out)
+{
+    out->kind = GATE_FACT;
+    out->part = buffer_copy(effects_record(&gate->effects, effect));
+    must(out->part != NULL);
+    out->payload = effect->payload;
+    out->is_essential = fact_is_essential((enum fact_type)effect->index);
+}
+
 bool gate_out(struct gate *gate, struct gate_out *out)
 {
     *out = (struct gate_out){.kind = GATE_NOTHING};
@@ -308,6 +317,10 @@ bool gate_out(struct gate *gate, struct gate_out *out)
             log_out(&gate->effects.msgs[effect->index], out);
             gate->at += 1;
             break;
+        case EFFECT_FACT:
+            fact_out(gate, effect, out);
+            gate->at += 1;
+            break;
         case EFFECT_RETAIN:
         case EFFECT_RELEASE: gate->at += 1; break;
         }
@@ -315,6 +328,55 @@ bool gate_out(struct gate *gate, struct gate_out *out)
     if (out->kind == GATE_NOTHING)
         payload_table_sweep(&gate->payloads);
     return out->kind != GATE_NOTHING;
+}
+
+/* ---- a journal ------------------------------------------------------------------------------- */
+
+struct buffer *gate_payload(const struct gate *gate, payload_id payload)
+{
+    return payload_buffer(&gate->payloads, payload);
+}
+
+bool gate_payload_add(struct gate *gate, struct buffer **bytes, payload_id *out_payload)
+{
+    return payload_add(&gate->payloads, bytes, out_payload);
+}
+
+void gate_payload_drop(struct gate *gate, payload_id payload)
+{
+    payload_release(&gate->payloads, payload, 1);
+    payload_table_sweep(&gate->payloads);
+}
+
+const char *gate_replay(struct gate *gate, struct span record, payload_id payload)
+{
+    must(gate->at == gate->effects.count);
+    effects_clear(&gate->effects);
+    gate->at = 0;
+    const char *wrong = core_replay(gate->core, record, payload, &gate->effects);
+    count_references(gate);
+    gate->at = gate->effects.count; /* nothing but references: there is nobody to tell yet */
+    payload_table_sweep(&gate->payloads);
+    return wrong;
+}
+
+void gate_resume(struct gate *gate, struct gate_now now)
+{
+    must(gate->at == gate->effects.count);
+    struct event event = {
+        .type = EVENT_TICK, .now_ns = now.now_ns, .wall_ns = now.wall_ns, .random = now.random};
+    effects_clear(&gate->effects);
+    gate->at = 0;
+    core_resume(gate->core, &event, &gate->effects);
+    count_references(gate);
+}
+
+void gate_snapshot(struct gate *gate)
+{
+    must(gate->at == gate->effects.count);
+    effects_clear(&gate->effects);
+    gate->at = 0;
+    core_snapshot(gate->core, &gate->effects);
 }
 
 uint32_t gate_payload_count(const struct gate *gate)

@@ -44,6 +44,7 @@ enum gate_out_kind {
     GATE_DATA,    /* head, then part, to conn, on the data channel */
     GATE_DROP,    /* forget conn: ignore what comes from it */
     GATE_LOG,     /* text, for the operator */
+    GATE_FACT, /* part is a record for the journal: before anything that comes behind it goes out */
 };
 struct gate_out {
     enum gate_out_kind kind;
@@ -51,12 +52,29 @@ struct gate_out {
     uint8_t head[DELIVERY_HEADER_BYTES];
     struct buffer *part; /* given to the caller, who drops the reference when it is sent */
     char text[512];
-    bool is_warning; /* LOG: an operator wants to know; otherwise only one who follows closely */
+    bool is_warning;    /* LOG: an operator wants to know; otherwise only one who follows closely */
+    payload_id payload; /* FACT: whose bytes stand beside the record; 0: it has none */
+    bool is_essential;  /* FACT: it may use the space that is set aside for bad news */
 };
 /* The next thing to do; false: nothing more.  All is to be taken before the next thing is let in,
  * and a control part that was let in must stand until then.  Frames for the same subscription are
  * packed into one batch (see packer.h); a payload that is wanted whole goes by reference. */
 bool gate_out(struct gate *gate, struct gate_out *out);
+
+/* ---- a journal: with core_options.has_facts -------------------------------------------------- */
+
+/* The bytes of a payload that a GATE_FACT names, borrowed; good until gate_out() gives nothing. */
+struct buffer *gate_payload(const struct gate *gate, payload_id payload);
+/* In a new gate: bytes that facts will refer to, taken over, under a number of their own.  The
+ * caller holds a reference until gate_payload_drop(): when no fact to come refers to them.  false:
+ * no memory. */
+bool gate_payload_add(struct gate *gate, struct buffer **bytes, payload_id *out_payload);
+void gate_payload_drop(struct gate *gate, payload_id payload);
+/* One record after the other, then gate_resume(): see core_replay(), core_resume(). */
+const char *gate_replay(struct gate *gate, struct span record, payload_id payload);
+void gate_resume(struct gate *gate, struct gate_now now);
+/* All that is durable, as facts: gate_out() gives them. */
+void gate_snapshot(struct gate *gate);
 
 /* Payloads and their bytes kept now, for status and tests. */
 uint32_t gate_payload_count(const struct gate *gate);

@@ -141,6 +141,7 @@ static void carry_out(struct loop *loop)
         case GATE_CONTROL: send_out(loop, LANE_CONTROL, &out); break;
         case GATE_DATA: send_out(loop, LANE_DATA, &out); break;
         case GATE_DROP: forget(loop, out.conn); break;
+        case GATE_FACT: buffer_unref(&out.part); break; /* no journal: none was asked for */
         case GATE_LOG: log_line(out.is_warning ? LOG_WARNING : LOG_INFO, "%s", out.text); break;
         }
         buffer_unref(&out.part);

@@ -59,6 +59,7 @@
 #define LIMIT_JOURNAL_SEGMENT_BYTES_MAX (UINT64_C(1024) * 1024 * 1024)
 #define LIMIT_JOURNAL_BATCH_BYTES (UINT64_C(64) * 1024 * 1024) /* appended at once, heads and all */
 #define LIMIT_JOURNAL_SEGMENTS (1 << 20)                       /* files of one journal */
+#define LIMIT_FACT_BYTES (UINT64_C(80) * 1024) /* one fact: an error, or an event with its texts */
 
 /* defaults; see errbusd(8) */
 #define DEFAULT_JOURNAL_SEGMENT_BYTES (UINT64_C(64) * 1024 * 1024)
@@ -67,6 +68,9 @@
 #define DEFAULT_TOPIC_KEEP_SLOTS 65536
 #define DEFAULT_JOB_BYTES (UINT64_C(4) * 1024 * 1024 * 1024) /* kept of one job in all */
 #define DEFAULT_LINGER_MS 600000
+/* For clients to come back after a restart of the broker: ten times its own beat, and what it takes
+ * a client to notice that it is there again. */
+#define DEFAULT_RESUME_MS 10000
 #define DEFAULT_SUB_KEEP_MS 600000
 /* In flight to one subscription: half a MiB loses no throughput and cuts the wait of an error
  * behind it to a fifth (performance.md, 7). */

@@ -62,7 +62,7 @@ bool pool_reserve(struct pool *pool)
 
 void *pool_take(struct pool *pool)
 {
-    if (pool->used == pool->used_max)
+    if (pool->used >= pool->used_max)
         return NULL;
     if (!pool_reserve(pool))
         return NULL;
@@ -73,6 +73,33 @@ void *pool_take(struct pool *pool)
     memset(item, 0, pool->item_bytes);
     item->id = id;
     return item;
+}
+
+void *pool_take_at(struct pool *pool, uint32_t id)
+{
+    if (id == 0 || id > pool->used_max || pool->used >= pool->used_max)
+        return NULL;
+    while ((id - 1) / POOL_CHUNK_ITEMS >= pool->chunk_count)
+        if (!grow(pool))
+            return NULL;
+    struct item_head *item = at(pool, id);
+    must(item->id == 0);
+    memset(item, 0, pool->item_bytes);
+    item->id = id;
+    pool->used += 1;
+    return item;
+}
+
+void pool_mend(struct pool *pool)
+{
+    pool->free_id = 0;
+    for (uint32_t id = pool->chunk_count * POOL_CHUNK_ITEMS; id > 0; id--) {
+        struct item_head *item = at(pool, id);
+        if (item->id != 0)
+            continue;
+        item->next_free = pool->free_id;
+        pool->free_id = id;
+    }
 }
 
 void pool_give(struct pool *pool, void *item)

@@ -60,6 +60,7 @@ static void send_all(struct inproc_broker *broker)
             break;
         case GATE_DROP: inproc_drop(broker->server, out.conn); break;
         case GATE_LOG: break;
+        case GATE_FACT: buffer_unref(&out.part); break; /* nobody asked for them */
         }
     }
 }

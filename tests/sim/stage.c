@@ -58,6 +58,8 @@ static void on_event(void *arg, uint32_t job, const struct msg_event *event)
 static void on_step(void *arg)
 {
     struct stage *stage = arg;
+    if (world_is_broker_down(stage->world))
+        return;
     uint64_t payload_bytes = gate_payload_bytes(world_gate(stage->world));
     uint64_t broker_bytes = world_broker_bytes(stage->world);
     if (payload_bytes > stage->payload_bytes_max)

@@ -425,6 +425,17 @@ static void on_probe(struct swarm *swarm, uint32_t who, uint64_t index)
     app_flush(app);
 }
 
+/* Mostly it is back before anybody gives up. */
+static void on_crash(struct swarm *swarm)
+{
+    struct dice *dice = &swarm->journal_dice;
+    int64_t most_ms = swarm->climate.broker_lost_ms / (dice_hits(dice, 100) ? 1 : 4);
+    if (swarm->phase != SWARM_ACTIVE || world_is_broker_down(swarm->stage.world))
+        return;
+    world_crash_broker(swarm->stage.world, dice_between(dice, 0, most_ms * WORLD_MS));
+    swarm->report.crash_count += 1;
+}
+
 static void on_act(void *arg, uint32_t what, uint32_t who, uint64_t value)
 {
     struct swarm *swarm = arg;
@@ -444,6 +455,8 @@ static void on_act(void *arg, uint32_t what, uint32_t who, uint64_t value)
     case SWARM_BURY: on_bury(swarm, who, value); break;
     case SWARM_QUIET: on_quiet(swarm, who); break;
     case SWARM_PROBE: on_probe(swarm, who, value); break;
+    case SWARM_CRASH: on_crash(swarm); break;
+    case SWARM_COMPACT: world_compact(world); break;
     }
 }
 
@@ -627,6 +640,30 @@ static void after(struct swarm *swarm)
                       (unsigned long long)(third - second));
 }
 
+/* Every other seed has a journal, whose facts must give the state of the broker all the time; every
+ * fourth has a broker that is killed and goes on. */
+static void draw_journal(struct swarm *swarm, struct world_options *options, uint64_t seed)
+{
+    struct dice *dice = &swarm->journal_dice;
+    dice_init(dice, seed ^ UINT64_C(0x6a6f75726e616c));
+    options->core.has_facts = seed % 2 == 0;
+    options->core.resume_ms = dice_between(dice, 1, 1500);
+    options->check_every = (uint32_t)dice_between(dice, 1, 400);
+    if (seed % 4 == 2)
+        swarm->crash_count = (uint32_t)dice_between(dice, 1, 5);
+}
+
+static void plan_crashes(struct swarm *swarm, bool has_facts)
+{
+    struct dice *dice = &swarm->journal_dice;
+    for (uint32_t i = 0; i < swarm->crash_count; i++)
+        world_at(swarm->stage.world, dice_between(dice, 0, swarm->climate.active_ns), SWARM_CRASH,
+                 WORLD_NOBODY, 0);
+    for (uint64_t i = has_facts ? dice_below(dice, 4) : 0; i > 0; i--)
+        world_at(swarm->stage.world, dice_between(dice, 0, swarm->climate.active_ns), SWARM_COMPACT,
+                 WORLD_NOBODY, 0);
+}
+
 static struct swarm *swarm_new(uint64_t seed, FILE *trace)
 {
     struct swarm *swarm = calloc(1, sizeof *swarm);
@@ -638,6 +675,7 @@ static struct swarm *swarm_new(uint64_t seed, FILE *trace)
     options.seed = dice_next(&dice);
     options.trace = trace;
     climate_draw(&swarm->climate, &options, &dice);
+    draw_journal(swarm, &options, seed);
     stage_open(&swarm->stage, &options, job_names, swarm->climate.job_count);
     swarm->job_bytes_max = options.core.job_bytes_max;
     swarm->dice = world_dice(swarm->stage.world);
@@ -646,6 +684,7 @@ static struct swarm *swarm_new(uint64_t seed, FILE *trace)
     swarm->stage.on_act = on_act;
     swarm->stage.on_news = on_news;
     swarm->stage.is_telling_events = trace != NULL;
+    plan_crashes(swarm, options.core.has_facts);
     return swarm;
 }
 

@@ -17,7 +17,8 @@ struct swarm_report {
     uint64_t digest;
     uint64_t taken_count; /* items received by anybody */
     uint64_t refused_count;
-    uint64_t end_count; /* parties lost or ended while others were there */
+    uint64_t end_count;   /* parties lost or ended while others were there */
+    uint64_t crash_count; /* of the broker */
 };
 
 /* trace: where everything that happens is told; NULL: nowhere. */

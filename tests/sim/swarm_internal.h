@@ -21,15 +21,20 @@ enum swarm_act {
     SWARM_BURY,  /* who's session is over; value: the life */
     SWARM_QUIET, /* who reads all there is */
     SWARM_PROBE, /* who must be able to publish; value: topic */
+    SWARM_CRASH, /* the broker is killed */
+    SWARM_COMPACT,
 };
 
 struct swarm {
     struct climate climate;
     struct stage stage;
     struct dice *dice;
+    struct dice
+        journal_dice; /* of all that concerns the broker's journal: the rest stays as it is */
     enum swarm_phase phase;
     uint64_t job_bytes_max;
     uint64_t value_count;
+    uint32_t crash_count;
     uint32_t bulk_left;
     uint32_t probe_count;   /* not answered yet */
     const char *probe_name; /* the topic that was tried last, in vain */

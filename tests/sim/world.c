@@ -9,6 +9,7 @@
 #include "libbus/base/must.h"
 #include "tests/sim/agenda.h"
 #include "tests/sim/lane.h"
+#include "tests/sim/ledger.h"
 #include "tests/sim/trace.h"
 
 #include <stdarg.h>
@@ -36,7 +37,8 @@ enum moment_kind {
     MOMENT_CLOSED_BROKER, /* who: connection */
     MOMENT_CLOSED_CLIENT, /* who: connection */
     MOMENT_TAP_BEAT,      /* who: tap */
-    MOMENT_ACT,           /* who: host or nobody, value: index of the act */
+    MOMENT_BROKER_UP,
+    MOMENT_ACT, /* who: host or nobody, value: index of the act */
 };
 
 struct act {
@@ -84,8 +86,10 @@ struct world {
     struct agenda agenda;
     struct act *acts;
     uint32_t act_count, act_room;
-    struct memory memory; /* of the broker */
-    struct gate *gate;
+    struct memory memory;  /* of the broker */
+    struct gate *gate;     /* NULL: the broker is down */
+    struct ledger *ledger; /* NULL: it has no journal */
+    uint32_t steps;        /* since the ledger was checked */
     int64_t gate_armed_ns;
     struct conn **conns; /* by id - 1 */
     uint32_t conn_count, conn_room;
@@ -369,6 +373,23 @@ static void broker_send(struct world *world, struct gate_out *out)
     part_send(world, out->conn, WAY_DOWN, part);
 }
 
+static void broker_fact(struct world *world, struct gate_out *out)
+{
+    struct buffer *payload = out->payload != 0 ? gate_payload(world->gate, out->payload) : NULL;
+    const char *name = fact_name((enum fact_type)wire_number(buffer_span(out->part)));
+    const char *wrong = ledger_add(world->ledger, &out->part, out->payload, payload);
+    if (wrong != NULL)
+        world_violate(world, "the broker tells a fact that cannot be, %s: %s", name, wrong);
+}
+
+static void ledger_look(struct world *world)
+{
+    const char *difference = ledger_check(world->ledger, gate_core(world->gate));
+    world->steps = 0;
+    if (difference != NULL)
+        world_violate(world, "the facts so far give another state: %s", difference);
+}
+
 /* Carries out what the broker decided, until nothing is left. */
 static void broker_out(struct world *world)
 {
@@ -378,6 +399,7 @@ static void broker_out(struct world *world)
         case GATE_NOTHING: break;
         case GATE_CONTROL:
         case GATE_DATA: broker_send(world, &out); break;
+        case GATE_FACT: broker_fact(world, &out); break;
         case GATE_DROP:
             world->conns[out.conn - 1]->is_forgotten = true;
             if (world->options.trace != NULL)
@@ -391,11 +413,15 @@ static void broker_out(struct world *world)
             break;
         }
     }
+    if (world->ledger != NULL && ++world->steps >= world->options.check_every)
+        ledger_look(world);
 }
 
 /* Ticks that are due at once, then the next one is put down. */
 static void broker_settle(struct world *world)
 {
+    if (world->gate == NULL)
+        return;
     broker_out(world);
     int64_t deadline_ns = gate_deadline_ns(world->gate);
     for (uint32_t spins = 0; deadline_ns <= BROKER_EPOCH_NS + world->now_ns; spins++) {
@@ -419,7 +445,12 @@ static void broker_settle(struct world *world)
 static void broker_in(struct world *world, conn_id id, struct part *part)
 {
     struct conn *conn = world->conns[id - 1];
-    if (!conn->is_forgotten && !conn->is_closed) {
+    if (world->gate == NULL) { /* nobody listens there */
+        lane_cut(&conn->lanes[WAY_UP]);
+        conn->is_closed = true;
+        agenda_put(&world->agenda, world->now_ns + dice_between(&world->dice, 0, 20 * WORLD_MS),
+                   MOMENT_CLOSED_CLIENT, id, 0);
+    } else if (!conn->is_forgotten && !conn->is_closed) {
         if (conn->channel == CHANNEL_DATA)
             gate_data_in(world->gate, gate_now(world), id, &part->bytes);
         else
@@ -436,7 +467,7 @@ static void broker_closed(struct world *world, conn_id id)
     if (conn->is_closed)
         return;
     conn->is_closed = true;
-    if (conn->is_forgotten)
+    if (conn->is_forgotten || world->gate == NULL)
         return;
     if (world->options.trace != NULL)
         fprintf(world->options.trace, "  %10.3f connection %u of %s is closed for the broker\n",
@@ -650,6 +681,8 @@ static void host_in(struct world *world, conn_id id, struct part *part)
 static void client_closed(struct world *world, conn_id id)
 {
     struct conn *conn = world->conns[id - 1];
+    if (conn->host >= WORLD_HOSTS)
+        return;
     struct host *host = &world->hosts[conn->host];
     if (host->session == NULL || host->conns[conn->channel] != id)
         return;
@@ -865,6 +898,7 @@ static void tap_say(struct world *world, uint32_t tap, const struct msg *msg)
     broker_settle(world);
 }
 
+/* It goes on behind what it has seen. */
 static void tap_start(struct world *world, uint32_t tap)
 {
     struct msg hello = {.type = MSG_HELLO,
@@ -877,10 +911,11 @@ static void tap_start(struct world *world, uint32_t tap)
                                      .lost_after_ms = 10 * TAP_BEAT_MS,
                                      .grace_ms = TAP_BEAT_MS,
                                      .host = span_text("nowhere")}};
-    struct msg follow = {.type = MSG_TAP, .as.tap = {.from_id = 1, .window = LIMIT_TAP_WINDOW}};
+    struct msg follow = {
+        .type = MSG_TAP,
+        .as.tap = {.from_id = world->taps[tap].seen_id + 1, .window = LIMIT_TAP_WINDOW}};
     world->taps[tap].conn = conn_new(world, HOST_TAP + tap, CHANNEL_CONTROL);
-    world->taps[tap].seen_id = 0;
-    world->taps[tap].taken_id = 0;
+    world->taps[tap].taken_id = world->taps[tap].seen_id;
     tap_say(world, tap, &hello);
     tap_say(world, tap, &follow);
     agenda_put(&world->agenda, world->now_ns + TAP_BEAT_MS * WORLD_MS, MOMENT_TAP_BEAT, tap,
@@ -904,6 +939,8 @@ void world_untap(struct world *world)
 
 static void tap_take(struct world *world, uint32_t tap)
 {
+    if (world->gate == NULL)
+        return;
     struct msg taken = {.type = MSG_TAP_TAKEN, .as.tap_taken = {.id = world->taps[tap].seen_id}};
     world->taps[tap].taken_id = world->taps[tap].seen_id;
     tap_say(world, tap, &taken);
@@ -911,7 +948,7 @@ static void tap_take(struct world *world, uint32_t tap)
 
 static void tap_beat(struct world *world, uint32_t tap, uint64_t conn)
 {
-    if (tap >= world->tap_count || conn != world->taps[tap].conn)
+    if (tap >= world->tap_count || conn != world->taps[tap].conn || world->gate == NULL)
         return;
     struct msg beat = {.type = MSG_BEAT, .as.beat = {.sent_ns = world->now_ns}};
     tap_say(world, tap, &beat);
@@ -970,15 +1007,67 @@ void world_replace_broker(struct world *world)
     }
     gate_leave(world);
     gate_start(world);
+    for (uint32_t i = 0; i < world->tap_count; i++) {
+        world->taps[i].seen_id = 0;
+        tap_start(world, i);
+    }
+}
+
+/* All its connections break with it; clients learn of it late, and find nobody until it is back. */
+void world_crash_broker(struct world *world, int64_t down_ns)
+{
+    if (world->gate == NULL)
+        return;
+    world_line(world, "the broker is killed");
+    for (uint32_t i = 0; i < world->host_count; i++)
+        world_break(world, i, 3, WORLD_NEVER, dice_between(&world->dice, 0, 50 * WORLD_MS));
+    for (uint32_t i = 0; i < world->conn_count; i++) {
+        world->conns[i]->is_closed = true;
+        lane_cut(&world->conns[i]->lanes[WAY_UP]);
+    }
+    gate_leave(world);
+    agenda_put(&world->agenda, world->now_ns + down_ns, MOMENT_BROKER_UP, 0, 0);
+}
+
+bool world_is_broker_down(const struct world *world)
+{
+    return world->gate == NULL;
+}
+
+static void broker_up(struct world *world)
+{
+    memory_heap_init(&world->memory, BROKER_BYTES_MAX);
+    world->gate = gate_new(&world->memory, &world->options.core, BROKER_EPOCH_NS + world->now_ns);
+    must(world->gate != NULL);
+    world->gate_armed_ns = 0;
+    world_line(world, "the broker is back");
+    const char *wrong = ledger_rebuild(world->ledger, world->gate);
+    if (wrong != NULL) {
+        world_violate(world, "the journal cannot be replayed: %s", wrong);
+        return;
+    }
+    gate_resume(world->gate, gate_now(world));
+    broker_settle(world);
+    ledger_look(world);
     for (uint32_t i = 0; i < world->tap_count; i++)
         tap_start(world, i);
+}
+
+void world_compact(struct world *world)
+{
+    if (world->gate == NULL)
+        return;
+    ledger_clear(world->ledger);
+    gate_snapshot(world->gate);
+    broker_out(world);
+    ledger_look(world);
 }
 
 /* ---- the world ------------------------------------------------------------------------------- */
 
 void world_options_init(struct world_options *options)
 {
-    *options = (struct world_options){.lane_parts_max = 1000};
+    *options = (struct world_options){.lane_parts_max = 1000, .check_every = 1};
     for (int channel = 0; channel < CHANNEL_COUNT; channel++) {
         options->delay_least_ns[channel] = WORLD_MS;
         options->delay_most_ns[channel] = WORLD_MS;
@@ -996,6 +1085,8 @@ struct world *world_new(const struct world_options *options)
     world->digest = UINT64_C(0xcbf29ce484222325);
     dice_init(&world->dice, options->seed);
     dice_init(&world->gate_dice, ~options->seed);
+    if (options->core.has_facts)
+        world->ledger = ledger_new(&options->core);
     gate_start(world);
     return world;
 }
@@ -1017,6 +1108,7 @@ void world_free(struct world **world)
         free(old->conns[i]);
     }
     gate_free(&old->gate);
+    ledger_free(&old->ledger);
     for (uint32_t i = 0; i < old->line_count; i++)
         free(old->lines[i]);
     agenda_fini(&old->agenda);
@@ -1045,6 +1137,7 @@ static void step(struct world *world, const struct moment *moment)
     case MOMENT_LANE: lane_step(world, moment->who, (enum way)moment->value); break;
     case MOMENT_HOST_TICK: host_tick(world, moment->who, moment->value); break;
     case MOMENT_BROKER_TICK: broker_settle(world); break;
+    case MOMENT_BROKER_UP: broker_up(world); break;
     case MOMENT_CLOSED_BROKER: broker_closed(world, moment->who); break;
     case MOMENT_CLOSED_CLIENT: client_closed(world, moment->who); break;
     case MOMENT_TAP_BEAT: tap_beat(world, moment->who, moment->value); break;

@@ -49,8 +49,9 @@ struct world_options {
     uint32_t lane_parts_max;     /* parts under way that a link takes */
     uint32_t no_notice_permille; /* of connections that a session closes, unknown to the broker */
     int64_t notice_most_ns;
-    bool is_recorded; /* lines are kept, see world_lines() */
-    FILE *trace;      /* everything that happens goes there; NULL: nowhere */
+    uint32_t check_every; /* steps of the broker, after which its journal must give what it has */
+    bool is_recorded;     /* lines are kept, see world_lines() */
+    FILE *trace;          /* everything that happens goes there; NULL: nowhere */
     struct world_hooks hooks;
 };
 
@@ -121,6 +122,11 @@ struct span world_overheard(const struct world *world, uint32_t host, enum chann
 
 struct gate *world_gate(struct world *world);
 uint64_t world_broker_bytes(const struct world *world); /* memory that it has */
+/* With core_options.has_facts: it is killed; after a while another one begins with its journal. */
+void world_crash_broker(struct world *world, int64_t down_ns);
+bool world_is_broker_down(const struct world *world);
+/* Its journal becomes a snapshot of what is. */
+void world_compact(struct world *world);
 /* Another broker takes its place, which knows nothing. */
 void world_replace_broker(struct world *world);
 

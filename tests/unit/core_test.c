@@ -136,7 +136,8 @@ static void step(struct event event)
         case EFFECT_RETAIN: references += effect->count; break;
         case EFFECT_RELEASE: references -= effect->count; break;
         case EFFECT_DROP: say("%u dropped\n", effect->conn); break;
-        case EFFECT_LOG: break;
+        case EFFECT_LOG:
+        case EFFECT_FACT: break;
         }
     }
 }

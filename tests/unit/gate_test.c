@@ -53,6 +53,31 @@ int64_t core_deadline_ns(const struct core *core)
     return 77;
 }
 
+const char *core_replay(struct core *core, struct span record, payload_id payload,
+                        struct effects *effects)
+{
+    (void)core;
+    if (payload == 0)
+        return "no bytes stand beside it";
+    effects_retain(effects, payload, (uint32_t)record.bytes);
+    return NULL;
+}
+
+void core_resume(struct core *core, const struct event *now, struct effects *effects)
+{
+    (void)core;
+    last = *now;
+    effects_log(effects)->as.event.name = span_text("resumed");
+}
+
+void core_snapshot(struct core *core, struct effects *effects)
+{
+    (void)core;
+    if (script != NULL)
+        script(effects);
+    script = NULL;
+}
+
 /* ---- the gate -------------------------------------------------------------------------------- */
 
 enum { CONTROL = 3, DATA = 4, OTHER = 5 };

@@ -1,0 +1,867 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* core_replay.c -- facts back into tables; see broker/DESIGN.md, "Facts and replay".
+ *
+ * Each fact calls what made the change when it was decided; nothing is decided anew: nothing is
+ * trimmed, granted, timed or sent.  What a fact speaks of must be there, and what it makes must
+ * not, or it is refused: then something is missing before it, and to go on would be to guess. */
+#include "broker/core/core_internal.h"
+
+static const char no_memory[] = "the memory that the broker may use is too little for it";
+static const char no_error[] = "it refers to an error that no fact before it made";
+static const char no_topic[] = "it speaks of a topic that no fact before it made";
+static const char no_party[] = "it speaks of a party that no fact before it made";
+static const char no_job[] = "it speaks of a job that no fact before it made";
+static const char no_sub[] = "it speaks of a subscription that no fact before it made";
+static const char no_session[] = "it speaks of a session that is not there";
+static const char no_slot[] = "it settles a slot that is not open";
+static const char no_payload[] = "no bytes stand beside it";
+static const char twice[] = "what it makes is there already";
+static const char no_order[] = "it does not follow from the facts before it";
+
+/* ---- what facts speak of --------------------------------------------------------------------- */
+
+/* NULL for 0; *wrong is set if the number means nothing. */
+static struct failure *failure_of(struct core *core, uint64_t number, const char **wrong)
+{
+    uint32_t id = 1; /* of the one that every core has */
+    if (number == 0)
+        return NULL;
+    if (number != 1 && !id_map_get(&core->replayed, number, &id)) {
+        *wrong = no_error;
+        return NULL;
+    }
+    return pool_find(&core->failures, id);
+}
+
+static struct job *job_of(struct core *core, uint64_t id)
+{
+    return pool_find(&core->jobs, (uint32_t)id);
+}
+
+static struct party *party_of(struct core *core, uint64_t id)
+{
+    return pool_find(&core->parties, (uint32_t)id);
+}
+
+static struct topic *topic_of(struct core *core, uint64_t id)
+{
+    return pool_find(&core->topics, (uint32_t)id);
+}
+
+static struct sub *sub_of(struct core *core, uint64_t id)
+{
+    return pool_find(&core->subs, (uint32_t)id);
+}
+
+static struct session *session_of(struct core *core, uint64_t id)
+{
+    struct party *party = party_of(core, id);
+    return party != NULL ? party->session : NULL;
+}
+
+static struct route *route_of(struct core *core, const struct sub *sub, uint64_t topic)
+{
+    uint32_t id;
+    return id_map_get(&sub->route_ids, topic, &id) ? pool_find(&core->routes, id) : NULL;
+}
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+static const char *failure_made(struct core *core, const struct fact_failure_made *fact)
+{
+    uint32_t known;
+    if (fact->failure <= 1 || id_map_get(&core->replayed, fact->failure, &known))
+        return twice;
+    if (!id_map_reserve(&core->replayed))
+        return no_memory;
+    struct failure *failure = failure_restore(core, fact->error);
+    if (failure == NULL)
+        return "its error cannot be read, or there is no memory for it";
+    bool is_put = id_map_put(&core->replayed, fact->failure, failure->id);
+    must(is_put); /* reserved */
+    failure->number = fact->failure;
+    if (core->failure_number < fact->failure)
+        core->failure_number = fact->failure;
+    return NULL;
+}
+
+static const char *failure_forgotten(struct core *core, const struct fact_failure_forgotten *fact)
+{
+    const char *wrong = NULL;
+    struct failure *failure = failure_of(core, fact->failure, &wrong);
+    if (failure == NULL || fact->failure == 1)
+        return no_error;
+    id_map_remove(&core->replayed, fact->failure);
+    failure->number = 0; /* if it is still there (more is kept now than then), it is news again */
+    failure_unref(core, failure);
+    failure_bury(core);
+    return NULL;
+}
+
+void replay_forget(struct core *core)
+{
+    for (uint32_t i = 0; i < core->replayed.room; i++)
+        if (core->replayed.entries[i].is_used)
+            failure_unref(core, pool_find(&core->failures, core->replayed.entries[i].value));
+    id_map_fini(&core->replayed);
+}
+
+/* ---- jobs, parties, sessions ----------------------------------------------------------------- */
+
+static const char *job_begun(struct core *core, const struct fact_job_begun *fact)
+{
+    uint32_t known;
+    if (job_of(core, fact->job) != NULL || name_map_get(&core->job_names, fact->name, &known))
+        return twice;
+    struct job *job = fact->job != 0 ? job_make(core, (uint32_t)fact->job, fact->name) : NULL;
+    if (job == NULL)
+        return no_memory;
+    job->attempt = (uint32_t)fact->attempt;
+    return NULL;
+}
+
+static const char *job_ended(struct core *core, const struct fact_job_ended *fact)
+{
+    struct job *job = job_of(core, fact->job);
+    if (job == NULL)
+        return no_job;
+    if (job->session_count > 0)
+        return no_order;
+    job_free(core, job);
+    return NULL;
+}
+
+static const char *party_known(struct core *core, const struct fact_party_known *fact)
+{
+    uint32_t known;
+    struct job *job = job_of(core, fact->job);
+    if (job == NULL)
+        return no_job;
+    if (party_of(core, fact->party) != NULL || name_map_get(&job->parties, fact->name, &known))
+        return twice;
+    if (fact->party == 0 || party_make(core, (uint32_t)fact->party, job, fact->name) == NULL)
+        return no_memory;
+    return NULL;
+}
+
+static const char *party_forgotten(struct core *core, const struct fact_party_forgotten *fact)
+{
+    struct party *party = party_of(core, fact->party);
+    if (party == NULL)
+        return no_party;
+    if (party->session != NULL || !list_is_empty(&party->topics) ||
+        !list_is_empty(&party->watches) || !list_is_empty(&party->durables))
+        return no_order;
+    party_free(core, party);
+    return NULL;
+}
+
+static const char *party_joined(struct core *core, const struct fact_party_joined *fact)
+{
+    uint32_t known;
+    enum party_state next;
+    struct party *party = party_of(core, fact->party);
+    if (party == NULL)
+        return no_party;
+    if (party->session != NULL || !party_next(party->state, PARTY_JOINS, &next) ||
+        fact->incarnation <= party->incarnation)
+        return no_order;
+    if (fact->token == 0 || id_map_get(&core->tokens, fact->token, &known))
+        return twice;
+    struct session *session =
+        session_make(core, party->job,
+                     &(struct session_terms){.token = fact->token,
+                                             .heartbeat_ms = fact->heartbeat_ms,
+                                             .lost_after_ms = fact->lost_after_ms,
+                                             .grace_ms = fact->grace_ms});
+    if (session == NULL)
+        return no_memory;
+    session_begin(core, party, session, (uint32_t)fact->incarnation);
+    return NULL;
+}
+
+static const char *party_ended(struct core *core, const struct fact_party_ended *fact)
+{
+    const char *wrong = NULL;
+    struct party *party = party_of(core, fact->party);
+    struct failure *failure = failure_of(core, fact->failure, &wrong);
+    if (party == NULL || wrong != NULL)
+        return party == NULL ? no_party : wrong;
+    bool is_live = party_is_live(party->state);
+    if (fact->state >= PARTY_STATE_COUNT || !party_is_final((enum party_state)fact->state) ||
+        (is_live ? fact->incarnation != party->incarnation
+                 : fact->incarnation <= party->incarnation))
+        return no_order; /* of a party that is not live only a snapshot tells, once */
+    party->state = (enum party_state)fact->state;
+    party->incarnation = (uint32_t)fact->incarnation;
+    party->ended_by = failure_ref(failure);
+    party_update_bare(party);
+    return NULL;
+}
+
+static const char *session_ended(struct core *core, const struct fact_session_ended *fact)
+{
+    struct session *session = session_of(core, fact->party);
+    if (session == NULL)
+        return no_session;
+    if (!list_is_empty(&session->subs) || party_is_live(session->party->state))
+        return no_order;
+    session_drop(core, session);
+    return NULL;
+}
+
+static const char *error_numbers(struct core *core, const struct fact_error_numbers *fact)
+{
+    struct party *party = party_of(core, fact->party);
+    if (party == NULL)
+        return no_party;
+    party->error_limit = fact->limit;
+    return NULL;
+}
+
+static const char *numbers(struct core *core, const struct fact_numbers *fact)
+{
+    struct session *session = session_of(core, fact->party);
+    if (session == NULL)
+        return no_session;
+    session->data_number = fact->data_number;
+    settle_passed(core, session, fact->control_number);
+    session->control_seen = fact->control_seen;
+    session->seen_noted = fact->control_seen;
+    session->data_noted = fact->data_number;
+    session->control_noted = fact->control_number;
+    return NULL;
+}
+
+static const char *parked(struct core *core, const struct fact_parked *fact)
+{
+    const char *wrong = NULL;
+    struct session *session = session_of(core, fact->party);
+    struct failure *failure = failure_of(core, fact->failure, &wrong);
+    struct topic *topic = topic_of(core, fact->topic);
+    bool needs_topic = fact->type == MSG_FAIL || fact->type == MSG_RETRACT;
+    bool needs_error = needs_topic || fact->type == MSG_FAIL_PARTY;
+    if (session == NULL)
+        return no_session;
+    if (wrong != NULL || (needs_error && failure == NULL))
+        return no_error;
+    if (needs_topic && (topic == NULL || topic->writer != session->party))
+        return no_topic;
+    if (fact->number <= session->control_noted ||
+        (!list_is_empty(&session->parked) &&
+         fact->number <= LIST_OWNER(session->parked.prev, struct parked, link)->number))
+        return no_order;
+    if (!settle_park(core, session,
+                     &(struct parked){.type = (enum msg_type)fact->type,
+                                      .number = fact->number,
+                                      .after = fact->after,
+                                      .topic = (uint32_t)fact->topic,
+                                      .seq = fact->seq,
+                                      .sub = (uint32_t)fact->sub,
+                                      .is_told = fact->is_told != 0,
+                                      .failure = failure}))
+        return no_memory;
+    (void)failure_ref(failure); /* the one parked */
+    if (session->control_seen < fact->number)
+        session->control_seen = fact->number;
+    if (fact->type == MSG_FAIL_PARTY)
+        (void)party_next(session->party->state, PARTY_SAYS_FAILED, &session->party->state);
+    return NULL;
+}
+
+static const char *progress_promised(struct core *core, const struct fact_progress_promised *fact)
+{
+    struct session *session = session_of(core, fact->party);
+    if (session == NULL)
+        return no_session;
+    session->progress_ms = fact->within_ms;
+    return NULL;
+}
+
+/* ---- topics ---------------------------------------------------------------------------------- */
+
+static const char *topic_known(struct core *core, const struct fact_topic_known *fact)
+{
+    uint32_t known;
+    struct party *writer = party_of(core, fact->party);
+    if (writer == NULL)
+        return no_party;
+    if (topic_of(core, fact->topic) != NULL ||
+        name_map_get(&writer->job->topics, fact->name, &known))
+        return twice;
+    if (fact->topic == 0 || topic_make(core, (uint32_t)fact->topic, writer, fact->name) == NULL)
+        return no_memory;
+    return NULL;
+}
+
+static const char *topic_forgotten(struct core *core, struct topic *topic)
+{
+    if (topic->slots.count > 0)
+        return no_order;
+    struct party *writer = topic->writer;
+    topic_free(core, topic);
+    party_update_bare(writer);
+    return NULL;
+}
+
+static const char *topic_opened(struct core *core, struct topic *topic)
+{
+    (void)core; /* nothing hangs on it */
+    topic->is_opened = true;
+    return NULL;
+}
+
+static const char *topic_begun(struct core *core, struct topic *topic, uint64_t seq)
+{
+    if (topic->slots.count > 0 || topic->slots.next_seq > 0)
+        return no_order;
+    topic_begin(core, topic, seq);
+    return NULL;
+}
+
+static const char *credit(struct topic *topic, const struct fact_credit *fact)
+{
+    topic->credit_used = fact->used_bytes;
+    topic->credit_limit = fact->limit_bytes;
+    return NULL;
+}
+
+static const char *trimmed(struct core *core, struct topic *topic, uint64_t first_seq)
+{
+    topic_cut(core, topic, first_seq);
+    return slot_table_first_seq(&topic->slots) == first_seq ? NULL : no_order;
+}
+
+/* ---- slots ----------------------------------------------------------------------------------- */
+
+/* Whether so many slots from seq on come next. */
+static const char *may_append(struct topic *topic, uint64_t seq, uint64_t count)
+{
+    if (seq != topic->slots.next_seq || count == 0 || seq > UINT64_MAX - 1 - count)
+        return no_order;
+    return slot_table_reserve(&topic->slots, 1) ? NULL : no_memory;
+}
+
+static const char *kept(struct core *core, struct topic *topic, const struct fact_kept *fact,
+                        payload_id payload)
+{
+    if (payload == 0)
+        return no_payload;
+    if (fact->skip + fact->count > fact->frame_count)
+        return no_order;
+    const char *wrong = may_append(topic, fact->seq, fact->count);
+    if (wrong == NULL)
+        write_keep(core, topic,
+                   &(struct slot_entry){.first_seq = fact->seq,
+                                        .count = (uint32_t)fact->count,
+                                        .state = SLOT_VALUE,
+                                        .ref = payload,
+                                        .place = {.offset = (uint32_t)fact->offset,
+                                                  .value_bytes = (uint32_t)fact->value_bytes,
+                                                  .frame_count = (uint16_t)fact->frame_count,
+                                                  .skip = (uint16_t)fact->skip}});
+    return wrong;
+}
+
+static const char *reserved(struct core *core, struct topic *topic,
+                            const struct fact_reserved *fact)
+{
+    const char *wrong = may_append(topic, fact->seq, 1);
+    if (wrong != NULL)
+        return wrong;
+    if (fact->deadline_ms > LIMIT_PERIOD_MS_MAX)
+        return no_order;
+    return write_promise(core, topic, fact->seq, fact->value_bytes_max, fact->deadline_ms,
+                         fact->due_wall_ns)
+               ? NULL
+               : no_memory;
+}
+
+static const char *rejected(struct core *core, struct topic *topic,
+                            const struct fact_rejected *fact)
+{
+    const char *wrong = may_append(topic, fact->seq, fact->count);
+    struct failure *failure = failure_of(core, fact->failure, &wrong);
+    if (wrong == NULL && failure == NULL)
+        wrong = no_error;
+    if (wrong == NULL && !topic_append_failed(core, topic, fact->seq, fact->count, failure))
+        wrong = no_memory;
+    return wrong;
+}
+
+static const char *committed(struct core *core, struct topic *topic,
+                             const struct fact_committed *fact, payload_id payload)
+{
+    struct open_slot *open = write_find_open(core, topic, fact->seq);
+    if (open == NULL)
+        return no_slot;
+    if (payload == 0)
+        return no_payload;
+    effects_retain(core->effects, payload, 1);
+    settle_open(core, open, SLOT_VALUE, payload,
+                (struct slot_place){.offset = (uint32_t)fact->offset,
+                                    .value_bytes = (uint32_t)fact->value_bytes,
+                                    .frame_count = 1});
+    return NULL;
+}
+
+static const char *failed(struct core *core, struct topic *topic, const struct fact_failed *fact)
+{
+    const char *wrong = NULL;
+    struct failure *failure = failure_of(core, fact->failure, &wrong);
+    struct open_slot *open = write_find_open(core, topic, fact->seq);
+    if (open == NULL)
+        return no_slot;
+    if (failure == NULL)
+        return no_error;
+    settle_open_failed(core, open, failure);
+    return NULL;
+}
+
+static const char *retracted(struct core *core, struct topic *topic,
+                             const struct fact_retracted *fact)
+{
+    const char *wrong = NULL;
+    uint32_t index;
+    struct failure *failure = failure_of(core, fact->failure, &wrong);
+    if (failure == NULL)
+        return no_error;
+    if (!slot_table_find(&topic->slots, fact->seq, &index) ||
+        slot_table_at(&topic->slots, index)->state == SLOT_OPEN ||
+        !slot_entry_may_move(slot_table_at(&topic->slots, index), SLOT_ERROR))
+        return no_order;
+    if (!slot_table_reserve(&topic->slots, 2))
+        return no_memory;
+    settle_replace(core, topic, fact->seq, failure);
+    return NULL;
+}
+
+static const char *chunk_added(struct core *core, struct topic *topic,
+                               const struct fact_chunk_added *fact, payload_id payload)
+{
+    struct open_slot *open = write_find_open(core, topic, fact->seq);
+    if (open == NULL)
+        return no_slot;
+    if (payload == 0)
+        return no_payload;
+    uint64_t have = open->chunks != NULL ? open->chunks->bytes : 0;
+    if (fact->bytes > fact->total || have > fact->total - fact->bytes ||
+        (open->chunks != NULL && open->chunks->total != fact->total))
+        return no_order;
+    return write_add_chunk(core, open, fact->total,
+                           &(struct chunk){.payload = payload,
+                                           .bytes = (uint32_t)fact->bytes,
+                                           .frame_bytes = (uint32_t)fact->frame_bytes,
+                                           .offset = (uint32_t)fact->offset})
+               ? NULL
+               : no_memory;
+}
+
+static const char *whole(struct core *core, struct topic *topic, uint64_t seq)
+{
+    struct open_slot *open = write_find_open(core, topic, seq);
+    if (open == NULL)
+        return no_slot;
+    if (open->chunks == NULL || open->chunks->bytes != open->chunks->total)
+        return no_order;
+    write_whole(core, open);
+    return NULL;
+}
+
+/* Facts about one topic. */
+static const char *of_topic(struct core *core, const struct fact *fact, struct topic *topic,
+                            payload_id payload)
+{
+    if (topic == NULL)
+        return no_topic;
+    switch (fact->type) {
+    case FACT_TOPIC_FORGOTTEN: return topic_forgotten(core, topic);
+    case FACT_TOPIC_OPENED: return topic_opened(core, topic);
+    case FACT_TOPIC_BEGUN: return topic_begun(core, topic, fact->as.topic_begun.seq);
+    case FACT_CREDIT: return credit(topic, &fact->as.credit);
+    case FACT_TRIMMED: return trimmed(core, topic, fact->as.trimmed.first_seq);
+    case FACT_KEPT: return kept(core, topic, &fact->as.kept, payload);
+    case FACT_RESERVED: return reserved(core, topic, &fact->as.reserved);
+    case FACT_REJECTED: return rejected(core, topic, &fact->as.rejected);
+    case FACT_COMMITTED: return committed(core, topic, &fact->as.committed, payload);
+    case FACT_FAILED: return failed(core, topic, &fact->as.failed);
+    case FACT_RETRACTED: return retracted(core, topic, &fact->as.retracted);
+    case FACT_CHUNK_ADDED: return chunk_added(core, topic, &fact->as.chunk_added, payload);
+    case FACT_WHOLE: return whole(core, topic, fact->as.whole.seq);
+    case FACT_END_MARKED:
+        topic_mark_end(core, topic, (uint32_t)fact->as.end_marked.incarnation,
+                       fact->as.end_marked.seq);
+        return NULL;
+    default: return no_order; /* replay() sends no other here */
+    }
+}
+
+/* ---- answers that are given again ------------------------------------------------------------ */
+
+static const char *refused(struct core *core, const struct fact_refused *fact)
+{
+    const char *wrong = NULL;
+    struct session *session = session_of(core, fact->party);
+    struct failure *failure = failure_of(core, fact->failure, &wrong);
+    if (session == NULL)
+        return no_session;
+    if (failure == NULL)
+        return no_error;
+    if (fact->number <= session->refusal_number)
+        return no_order;
+    session->refusal_number = fact->number - 1;
+    return write_remember(core, session, (uint32_t)fact->topic, fact->seq, failure) ? NULL
+                                                                                    : no_memory;
+}
+
+static const char *uploaded(struct core *core, const struct fact_uploaded *fact)
+{
+    struct session *session = session_of(core, fact->party);
+    if (session == NULL)
+        return no_session;
+    write_remember_uploaded(core, session, (uint32_t)fact->topic, fact->seq);
+    return NULL;
+}
+
+static const char *upload_refused(struct core *core, const struct fact_upload_refused *fact)
+{
+    struct session *session = session_of(core, fact->party);
+    if (session == NULL)
+        return no_session;
+    write_remember_upload_refused(core, session, (uint32_t)fact->topic, fact->seq);
+    return NULL;
+}
+
+static const char *granted(struct core *core, const struct fact_granted *fact)
+{
+    struct session *session = session_of(core, fact->party);
+    if (session == NULL)
+        return no_session;
+    return settle_remember_granted(core, session, fact->number) ? NULL : no_memory;
+}
+
+/* ---- subscriptions --------------------------------------------------------------------------- */
+
+static const char *attach(struct core *core, struct sub *sub, const struct sub_terms *terms)
+{
+    uint32_t known;
+    struct session *session = sub->party->session;
+    if (session == NULL)
+        return no_session;
+    if (sub->session != NULL || id_map_get(&session->sub_ids, terms->number, &known))
+        return twice;
+    return sub_attach(core, session, sub, terms) ? NULL : no_memory;
+}
+
+static const char *sub_opened(struct core *core, const struct fact_sub_opened *fact)
+{
+    struct party *party = party_of(core, fact->party);
+    if (party == NULL)
+        return no_party;
+    if (sub_of(core, fact->sub) != NULL)
+        return twice;
+    if (fact->number == 0 && fact->name.bytes == 0)
+        return no_order; /* nobody could ever read it */
+    struct sub *sub = fact->sub != 0 ? sub_make(core, (uint32_t)fact->sub, party, fact->name,
+                                                fact->from_seq, (int64_t)fact->keep_ms * MS_NS)
+                                     : NULL;
+    if (sub == NULL)
+        return no_memory;
+    struct sub_terms terms = {.number = (uint32_t)fact->number,
+                              .is_gap = fact->is_gap != 0,
+                              .window_bytes = fact->window_bytes};
+    const char *wrong = fact->number != 0 ? attach(core, sub, &terms) : NULL;
+    if (wrong != NULL) {
+        sub_free(core, sub);
+        return wrong;
+    }
+    sub->is_gap = terms.is_gap;
+    sub->window_bytes = terms.window_bytes;
+    sub->is_expired = fact->is_expired != 0;
+    return NULL;
+}
+
+static const char *watched(struct core *core, struct sub *sub, const struct fact_watched *fact)
+{
+    struct party *party = party_of(core, fact->party);
+    if (party == NULL || party->job != sub->job)
+        return no_party;
+    LIST_EACH(link, &sub->watches)
+        if (LIST_OWNER(link, struct watch, sub_link)->party == party)
+            return twice;
+    return sub_watch(core, sub, party) ? NULL : no_memory;
+}
+
+static const char *followed(struct core *core, struct sub *sub, const struct fact_followed *fact)
+{
+    struct topic *topic = topic_of(core, fact->topic);
+    if (topic == NULL || topic->job != sub->job)
+        return no_topic;
+    if (route_of(core, sub, fact->topic) != NULL)
+        return twice;
+    return sub_route(core, sub, topic, fact->seq) != NULL ? NULL : no_memory;
+}
+
+static const char *sub_detached(struct core *core, struct sub *sub)
+{
+    if (sub->session == NULL || sub->name.bytes == 0)
+        return no_order;
+    sub_detach(core, sub);
+    return NULL;
+}
+
+static const char *acknowledged(struct core *core, struct sub *sub,
+                                const struct fact_acknowledged *fact)
+{
+    struct route *route = route_of(core, sub, fact->topic);
+    if (route == NULL)
+        return no_topic;
+    if (fact->next_seq < route->acked_seq)
+        return no_order;
+    sub_acknowledge(core, route, fact->next_seq);
+    return NULL;
+}
+
+static const char *end_due(struct core *core, struct sub *sub, const struct fact_end_due *fact)
+{
+    const char *wrong = NULL;
+    struct party *party = party_of(core, fact->party);
+    struct failure *failure = failure_of(core, fact->failure, &wrong);
+    if (party == NULL || party->job != sub->job)
+        return no_party;
+    if (wrong == NULL && !sub_add_ending(core, sub, party, (uint32_t)fact->incarnation, failure))
+        wrong = no_memory;
+    return wrong;
+}
+
+static const char *end_told(struct core *core, struct sub *sub)
+{
+    if (list_is_empty(&sub->endings))
+        return no_order;
+    sub_end_told(core, sub);
+    return NULL;
+}
+
+/* Facts about one subscription. */
+static const char *of_sub(struct core *core, const struct fact *fact, struct sub *sub)
+{
+    if (sub == NULL)
+        return no_sub;
+    switch (fact->type) {
+    case FACT_PATTERN_ADDED:
+        return sub_keep_pattern(core, sub, fact->as.pattern_added.pattern) ? NULL : no_memory;
+    case FACT_WATCHED: return watched(core, sub, &fact->as.watched);
+    case FACT_FOLLOWED: return followed(core, sub, &fact->as.followed);
+    case FACT_SUB_ATTACHED:
+        return attach(core, sub,
+                      &(struct sub_terms){.number = (uint32_t)fact->as.sub_attached.number,
+                                          .is_gap = fact->as.sub_attached.is_gap != 0,
+                                          .window_bytes = fact->as.sub_attached.window_bytes});
+    case FACT_SUB_DETACHED: return sub_detached(core, sub);
+    case FACT_SUB_EXPIRED: sub_expire(core, sub); return NULL;
+    case FACT_SUB_CLOSED: sub_free(core, sub); return NULL;
+    case FACT_ACKNOWLEDGED: return acknowledged(core, sub, &fact->as.acknowledged);
+    case FACT_END_DUE: return end_due(core, sub, &fact->as.end_due);
+    case FACT_END_TOLD: return end_told(core, sub);
+    default: return no_order; /* replay() sends no other here */
+    }
+}
+
+/* ---- history --------------------------------------------------------------------------------- */
+
+static const char *event(struct core *core, const struct fact_event *fact)
+{
+    const char *wrong = NULL;
+    struct job *job = job_of(core, fact->job);
+    struct tell_event event = {.id = fact->id,
+                               .at_ns = fact->at_ns,
+                               .name = fact->name,
+                               .party = fact->party,
+                               .topic = fact->topic,
+                               .text = fact->text,
+                               .incarnation = (uint32_t)fact->incarnation,
+                               .seq = fact->seq,
+                               .count = fact->count,
+                               .failure = failure_of(core, fact->failure, &wrong)};
+    if (job == NULL || wrong != NULL)
+        return job == NULL ? no_job : wrong;
+    bool is_first = job->event_first == job->event_next; /* older ones went before a snapshot */
+    if (is_first ? fact->id < job->event_next : fact->id != job->event_next)
+        return no_order;
+    return tell_keep(core, job, &event) ? NULL : no_memory;
+}
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+/* What was within its limits when it was decided is taken whatever they are now. */
+static void limits_lift(struct core *core)
+{
+    core->jobs.used_max = UINT32_MAX;
+    core->sessions.used_max = UINT32_MAX;
+    core->topics.used_max = UINT32_MAX;
+    core->open_slots.used_max = UINT32_MAX;
+}
+
+static void limits_set(struct core *core)
+{
+    core->jobs.used_max = LIMIT_JOBS;
+    core->sessions.used_max = LIMIT_CONNECTIONS;
+    core->topics.used_max = core->options.topics_max;
+    core->open_slots.used_max = core->options.open_slots_max;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+static const char *replay(struct core *core, const struct fact *fact, payload_id payload)
+{
+    switch (fact->type) {
+    case FACT_FAILURE_MADE: return failure_made(core, &fact->as.failure_made);
+    case FACT_FAILURE_FORGOTTEN: return failure_forgotten(core, &fact->as.failure_forgotten);
+    case FACT_JOB_BEGUN: return job_begun(core, &fact->as.job_begun);
+    case FACT_JOB_ENDED: return job_ended(core, &fact->as.job_ended);
+    case FACT_PARTY_KNOWN: return party_known(core, &fact->as.party_known);
+    case FACT_PARTY_FORGOTTEN: return party_forgotten(core, &fact->as.party_forgotten);
+    case FACT_PARTY_JOINED: return party_joined(core, &fact->as.party_joined);
+    case FACT_PARTY_ENDED: return party_ended(core, &fact->as.party_ended);
+    case FACT_SESSION_ENDED: return session_ended(core, &fact->as.session_ended);
+    case FACT_ERROR_NUMBERS: return error_numbers(core, &fact->as.error_numbers);
+    case FACT_NUMBERS: return numbers(core, &fact->as.numbers);
+    case FACT_PARKED: return parked(core, &fact->as.parked);
+    case FACT_PROGRESS_PROMISED: return progress_promised(core, &fact->as.progress_promised);
+    case FACT_TOPIC_KNOWN: return topic_known(core, &fact->as.topic_known);
+    case FACT_TOPIC_FORGOTTEN:
+    case FACT_TOPIC_OPENED:
+    case FACT_TOPIC_BEGUN:
+    case FACT_CREDIT:
+    case FACT_END_MARKED:
+    case FACT_TRIMMED:
+    case FACT_KEPT:
+    case FACT_RESERVED:
+    case FACT_REJECTED:
+    case FACT_COMMITTED:
+    case FACT_FAILED:
+    case FACT_RETRACTED:
+    case FACT_CHUNK_ADDED:
+    case FACT_WHOLE: /* their first field is the topic */
+        return of_topic(core, fact, topic_of(core, fact->as.kept.topic), payload);
+    case FACT_REFUSED: return refused(core, &fact->as.refused);
+    case FACT_UPLOADED: return uploaded(core, &fact->as.uploaded);
+    case FACT_UPLOAD_REFUSED: return upload_refused(core, &fact->as.upload_refused);
+    case FACT_GRANTED: return granted(core, &fact->as.granted);
+    case FACT_SUB_OPENED: return sub_opened(core, &fact->as.sub_opened);
+    case FACT_PATTERN_ADDED:
+    case FACT_WATCHED:
+    case FACT_FOLLOWED:
+    case FACT_SUB_ATTACHED:
+    case FACT_SUB_DETACHED:
+    case FACT_SUB_EXPIRED:
+    case FACT_SUB_CLOSED:
+    case FACT_ACKNOWLEDGED:
+    case FACT_END_DUE:
+    case FACT_END_TOLD: /* their first field is the subscription */
+        return of_sub(core, fact, sub_of(core, fact->as.watched.sub));
+    case FACT_EVENT: return event(core, &fact->as.event);
+    case FACT_NONE:
+    case FACT_TYPE_COUNT: break;
+    }
+    return no_order;
+}
+
+const char *core_replay(struct core *core, struct span record, payload_id payload,
+                        struct effects *effects)
+{
+    struct fact fact;
+    enum wire_err err = fact_decode(record, &fact);
+    if (err == WIRE_UNKNOWN)
+        return "a newer version of the broker wrote it";
+    if (err != WIRE_OK)
+        return wire_strerror(err);
+    if (!core->is_replaying)
+        limits_lift(core);
+    core->effects = effects;
+    core->is_replaying = true;
+    core->is_noting = false;
+    failure_bury(core);
+    const char *wrong = replay(core, &fact, payload);
+    core->effects = NULL;
+    return wrong;
+}
+
+/* ---- the end of a replay --------------------------------------------------------------------- */
+
+/* A deadline goes on by the wall clock; one that passed meanwhile has the resume window.  However
+ * far that clock jumped, no slot waits for longer than it was reserved for, or for the window. */
+static void resume_slot(struct core *core, struct open_slot *open)
+{
+    int64_t window_ns = core->options.resume_ms * MS_NS;
+    int64_t whole_ns = open->deadline_ms * MS_NS;
+    int64_t left_ns = open->due_wall_ns - core->wall_ns;
+    if (open->deadline_ms < 0)
+        return;
+    if (left_ns > whole_ns)
+        left_ns = whole_ns;
+    if (left_ns < window_ns)
+        left_ns = window_ns;
+    timers_set(&core->timers, &open->deadline, core_clock(core) + left_ns);
+}
+
+/* Who was sent what is not known any more: every outcome stands as it is. */
+static void resume_topic(struct topic *topic)
+{
+    for (uint32_t i = 0; i < topic->slots.count; i++) {
+        struct slot_entry *entry = slot_table_at(&topic->slots, i);
+        entry->is_sealed = entry->state != SLOT_OPEN;
+    }
+    topic->is_held_back = true; /* readers tell where they are: until then nobody is called slow */
+}
+
+static void resume_subs(struct core *core)
+{
+    struct sub *sub = NULL;
+    while ((sub = pool_next(&core->subs, sub != NULL ? sub->id : 0)) != NULL) {
+        if (sub->session == NULL && !sub->is_expired)
+            timers_set(&core->timers, &sub->timer, core_clock(core) + sub->keep_ns);
+        sub_rewind(core, sub);
+    }
+}
+
+static void resume_owners(struct core *core)
+{
+    struct party *party = NULL;
+    while ((party = pool_next(&core->parties, party != NULL ? party->id : 0)) != NULL)
+        party->error_count = party->error_limit;
+    struct session *session = NULL;
+    while ((session = pool_next(&core->sessions, session != NULL ? session->id : 0)) != NULL)
+        session_resume(core, session);
+    struct job *job = NULL;
+    while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL)
+        if (job->session_count == 0)
+            timers_set(&core->timers, &job->linger,
+                       core_clock(core) + core->options.linger_ms * MS_NS);
+}
+
+void core_resume(struct core *core, const struct event *now, struct effects *effects)
+{
+    core->effects = effects;
+    core->now_ns = now->now_ns;
+    core->wall_ns = now->wall_ns;
+    core->is_replaying = false;
+    core->is_noting = core->options.has_facts;
+    limits_set(core);
+    pool_mend(&core->jobs);
+    pool_mend(&core->parties);
+    pool_mend(&core->topics);
+    pool_mend(&core->subs);
+    replay_forget(core);
+    resume_owners(core);
+    struct open_slot *open = NULL;
+    while ((open = pool_next(&core->open_slots, open != NULL ? open->id : 0)) != NULL)
+        resume_slot(core, open);
+    resume_subs(core);
+    struct topic *topic = NULL;
+    while ((topic = pool_next(&core->topics, topic != NULL ? topic->id : 0)) != NULL) {
+        resume_topic(topic);
+        topic_update(core, topic);
+    }
+    core->effects = NULL;
+}

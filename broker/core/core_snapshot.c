@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* core_snapshot.c -- tables into facts: those that build, from nothing, what is durable now.
+ *
+ * The order follows from what facts refer to: failures, then jobs, parties, topics with their
+ * slots, then lives and their sessions, then subscriptions, and last the history. */
+#include "broker/core/core_internal.h"
+
+static void snap_failures(struct core *core)
+{
+    struct failure *failure = NULL;
+    while ((failure = pool_next(&core->failures, failure != NULL ? failure->id : 0)) != NULL)
+        if (failure->number > 1) /* 1 is everybody's */
+            note_failure_made(core, failure);
+}
+
+/* ---- topics ---------------------------------------------------------------------------------- */
+
+static void snap_chunks(struct core *core, const struct topic *topic, uint64_t seq,
+                        const struct chunks *chunks)
+{
+    for (uint32_t i = 0; i < chunks->count; i++)
+        note_chunk_added(core, topic, seq, chunks->total, &chunks->items[i]);
+}
+
+/* As it came about: promised, in pieces, whole. */
+static void snap_chunked(struct core *core, const struct topic *topic,
+                         const struct slot_entry *entry)
+{
+    struct fact fact = {
+        .type = FACT_RESERVED,
+        .as.reserved = {.topic = topic->id, .seq = entry->first_seq, .deadline_ms = -1}};
+    effects_fact(core->effects, &fact, 0);
+    snap_chunks(core, topic, entry->first_seq, pool_find(&core->chunk_sets, entry->ref));
+    note_settled(core, topic, entry);
+}
+
+static void snap_entry(struct core *core, const struct topic *topic, const struct slot_entry *entry)
+{
+    if (entry->state == SLOT_CHUNKED) {
+        snap_chunked(core, topic, entry);
+        return;
+    }
+    note_appended(core, topic, entry);
+    const struct open_slot *open =
+        entry->state == SLOT_OPEN ? pool_find(&core->open_slots, entry->ref) : NULL;
+    if (open != NULL && open->chunks != NULL)
+        snap_chunks(core, topic, entry->first_seq, open->chunks);
+}
+
+static void snap_topic(struct core *core, const struct topic *topic)
+{
+    note_topic_known(core, topic);
+    if (topic->is_opened)
+        note_topic_opened(core, topic);
+    if (topic->begin_seq > 0)
+        note_topic_begun(core, topic);
+    if (slot_table_first_seq(&topic->slots) > topic->begin_seq)
+        note_trimmed(core, topic);
+    for (uint32_t i = 0; i < topic->mark_count; i++)
+        note_end_marked(core, topic, &topic->marks[i]);
+    for (uint32_t i = 0; i < topic->slots.count; i++)
+        snap_entry(core, topic, slot_table_at(&topic->slots, i));
+    note_credit(core, topic); /* slots counted what they cost anew: this says what is right */
+}
+
+/* ---- lives ----------------------------------------------------------------------------------- */
+
+static void snap_session(struct core *core, struct session *session)
+{
+    session->data_noted = UINT64_MAX; /* as if nothing had been said of it */
+    note_numbers(core, session);
+    LIST_EACH(link, &session->parked)
+        note_parked(core, session, LIST_OWNER(link, struct parked, link));
+    if (session->progress_ms > 0)
+        note_progress(core, session);
+    uint64_t refusal = session->refusal_number;
+    uint64_t first = refusal > REFUSALS_KEPT ? refusal - REFUSALS_KEPT + 1 : 1;
+    for (uint64_t number = first; number <= refusal; number++)
+        note_refused(core, session, number);
+    for (uint32_t i = 0; i < UPLOADED_KEPT; i++) {
+        uint32_t at = (session->uploaded_at + i) % UPLOADED_KEPT;
+        if (session->uploaded[at].topic != 0)
+            note_uploaded(core, session, session->uploaded[at].topic, session->uploaded[at].seq);
+    }
+    if (session->chunk_refused_topic != 0)
+        note_upload_refused(core, session);
+    for (uint32_t i = 0; session->granted != NULL && i < GRANTED_KEPT; i++)
+        if (session->granted[i] != 0)
+            note_granted(core, session, session->granted[i]);
+}
+
+static void snap_life(struct core *core, const struct party *party)
+{
+    if (party->session != NULL)
+        note_party_joined(core, party);
+    if (party_is_final(party->state))
+        note_party_ended(core, party);
+    if (party->error_limit > 0)
+        note_error_numbers(core, party);
+    if (party->session != NULL)
+        snap_session(core, party->session);
+}
+
+/* ---- subscriptions --------------------------------------------------------------------------- */
+
+static void snap_sub(struct core *core, const struct sub *sub)
+{
+    note_sub_opened(core, sub);
+    for (uint32_t i = 0; i < sub->pattern_count; i++)
+        note_pattern_added(core, sub, sub->patterns[i]);
+    LIST_EACH(link, &sub->watches)
+        note_watched(core, LIST_OWNER(link, struct watch, sub_link));
+    LIST_EACH(link, &sub->routes) {
+        const struct route *route = LIST_OWNER(link, struct route, sub_link);
+        note_followed(core, route, route_floor(route));
+    }
+    LIST_EACH(link, &sub->endings)
+        note_end_due(core, sub, LIST_OWNER(link, struct ending, link));
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static void snap_events(struct core *core, const struct job *job)
+{
+    for (uint64_t id = job->event_first; id < job->event_next; id++)
+        note_event(core, job, &job->events[id & (job->event_room - 1)]);
+}
+
+static void snap_job(struct core *core, const struct job *job)
+{
+    note_job_begun(core, job);
+    LIST_EACH(link, &job->party_list)
+        note_party_known(core, LIST_OWNER(link, struct party, job_link));
+    LIST_EACH(link, &job->topic_list)
+        if (link != &job->trim_at)
+            snap_topic(core, LIST_OWNER(link, struct topic, job_link));
+    LIST_EACH(link, &job->party_list)
+        snap_life(core, LIST_OWNER(link, struct party, job_link));
+    LIST_EACH(link, &job->sub_list)
+        snap_sub(core, LIST_OWNER(link, struct sub, job_link));
+    snap_events(core, job);
+}
+
+void core_snapshot(struct core *core, struct effects *effects)
+{
+    bool was_noting = core->is_noting;
+    core->effects = effects;
+    core->is_noting = true;
+    snap_failures(core);
+    struct job *job = NULL;
+    while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL)
+        snap_job(core, job);
+    core->is_noting = was_noting;
+    core->effects = NULL;
+}

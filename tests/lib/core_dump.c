@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* core_dump.c -- walks the core's tables in the order of their numbers; see core_dump.h. */
+#include "tests/lib/core_dump.h"
+
+#include "broker/core/core_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+static char *room_for(struct core_dump *dump, size_t bytes)
+{
+    while (dump->room - dump->bytes < bytes + 1) {
+        dump->room = dump->room > 0 ? dump->room * 2 : 4096;
+        dump->text = realloc(dump->text, dump->room);
+        must(dump->text != NULL);
+    }
+    return dump->text + dump->bytes;
+}
+
+static void put(struct core_dump *dump, const char *data, size_t bytes)
+{
+    char *at = room_for(dump, bytes);
+    if (bytes > 0)
+        memcpy(at, data, bytes);
+    at[bytes] = 0;
+    dump->bytes += bytes;
+}
+
+static void word(struct core_dump *dump, const char *text)
+{
+    put(dump, text, strlen(text));
+}
+
+static void name(struct core_dump *dump, struct span text)
+{
+    put(dump, " ", 1);
+    put(dump, text.data, text.bytes);
+}
+
+static void number(struct core_dump *dump, uint64_t value)
+{
+    char digits[24];
+    size_t at = sizeof digits;
+    do
+        digits[--at] = (char)('0' + value % 10);
+    while ((value /= 10) > 0);
+    digits[--at] = ' ';
+    put(dump, digits + at, sizeof digits - at);
+}
+
+static void numbers(struct core_dump *dump, const uint64_t *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        number(dump, values[i]);
+    put(dump, "\n", 1);
+}
+
+/* A line: a word, numbers. */
+#define LINE(dump, text, ...)                                                                      \
+    do {                                                                                           \
+        const uint64_t values_[] = {__VA_ARGS__};                                                  \
+        word((dump), (text));                                                                      \
+        numbers((dump), values_, sizeof values_ / sizeof values_[0]);                              \
+    } while (0)
+
+static uint64_t hash_of(const uint8_t *data, size_t bytes)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ data[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* ---- what there is --------------------------------------------------------------------------- */
+
+static uint64_t failure_number(const struct core *core, uint32_t id)
+{
+    const struct failure *failure = pool_find(&core->failures, id);
+    return failure != NULL ? failure->number : UINT64_MAX;
+}
+
+static uint64_t number_of(const struct failure *failure)
+{
+    return failure != NULL ? failure->number : 0;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const struct failure *const *left = a;
+    const struct failure *const *right = b;
+    return (*left)->number < (*right)->number ? -1 : (*left)->number > (*right)->number;
+}
+
+static void put_failures(struct core_dump *dump, const struct core *core)
+{
+    const struct failure *failure = NULL;
+    const struct failure **all = calloc(core->failures.used + 1, sizeof *all);
+    size_t count = 0;
+    must(all != NULL);
+    while ((failure = pool_next(&core->failures, failure != NULL ? failure->id : 0)) != NULL)
+        if (failure->number > 1)
+            all[count++] = failure;
+    qsort(all, count, sizeof *all, by_number);
+    for (size_t i = 0; i < count; i++)
+        LINE(dump, "failure", all[i]->number, all[i]->byte_count,
+             hash_of(all[i]->bytes, all[i]->byte_count), all[i]->kind);
+    free(all);
+}
+
+static void put_chunks(struct core_dump *dump, const struct chunks *chunks)
+{
+    LINE(dump, "    chunks", chunks->count, chunks->bytes, chunks->total);
+    for (uint32_t i = 0; i < chunks->count; i++)
+        LINE(dump, "     ", chunks->items[i].payload, chunks->items[i].bytes,
+             chunks->items[i].frame_bytes, chunks->items[i].offset);
+}
+
+static void put_entry(struct core_dump *dump, const struct core *core,
+                      const struct slot_entry *entry)
+{
+    const struct open_slot *open;
+    const struct slot_place *place = &entry->place;
+    switch ((enum slot_state)entry->state) {
+    case SLOT_OPEN:
+        open = pool_find(&core->open_slots, entry->ref);
+        LINE(dump, "   open", entry->first_seq, open->value_bytes_max, (uint64_t)open->deadline_ms,
+             (uint64_t)open->due_wall_ns);
+        if (open->chunks != NULL)
+            put_chunks(dump, open->chunks);
+        break;
+    case SLOT_VALUE:
+        LINE(dump, "   value", entry->first_seq, entry->count, entry->ref, place->offset,
+             place->value_bytes, place->frame_count, place->skip);
+        break;
+    case SLOT_CHUNKED:
+        LINE(dump, "   chunked", entry->first_seq);
+        put_chunks(dump, pool_find(&core->chunk_sets, entry->ref));
+        break;
+    case SLOT_ERROR:
+        LINE(dump, "   error", entry->first_seq, entry->count, failure_number(core, entry->ref));
+        break;
+    case SLOT_STATE_COUNT: break;
+    }
+}
+
+static void put_topics(struct core_dump *dump, const struct core *core)
+{
+    const struct topic *topic = NULL;
+    while ((topic = pool_next(&core->topics, topic != NULL ? topic->id : 0)) != NULL) {
+        word(dump, "topic");
+        name(dump, topic->name);
+        LINE(dump, "", topic->id, topic->writer->id, topic->job->id, topic->is_opened,
+             topic->begin_seq, topic->slots.next_seq, topic->open_count, topic->bytes,
+             topic->credit_used, topic->credit_limit);
+        for (uint32_t i = 0; i < topic->mark_count; i++)
+            LINE(dump, "   mark", topic->marks[i].incarnation, topic->marks[i].seq);
+        for (uint32_t i = 0; i < topic->slots.count; i++)
+            put_entry(dump, core, slot_table_at(&topic->slots, i));
+    }
+}
+
+static void put_session(struct core_dump *dump, const struct session *session)
+{
+    LINE(dump, "   session", session->token, session->incarnation, (uint64_t)session->beat_ns,
+         (uint64_t)session->lost_after_ns, (uint64_t)session->grace_ns, session->data_number,
+         settle_control_number(session), session->control_seen, session->refusal_number,
+         session->progress_ms, session->chunk_refused_topic, session->chunk_refused_seq);
+    LIST_EACH(link, &session->parked) {
+        const struct parked *op = LIST_OWNER(link, struct parked, link);
+        LINE(dump, "    parked", op->type, op->number, op->after, op->topic, op->seq, op->sub,
+             op->is_told, number_of(op->failure));
+    }
+    uint64_t last = session->refusal_number;
+    for (uint64_t i = last > REFUSALS_KEPT ? last - REFUSALS_KEPT + 1 : 1; i <= last; i++) {
+        const struct refusal *refusal = &session->refusals[i % REFUSALS_KEPT];
+        LINE(dump, "    refusal", i, refusal->topic, refusal->seq, refusal->failure->number);
+    }
+    for (uint32_t i = 0; i < UPLOADED_KEPT; i++) { /* oldest first, wherever the ring begins */
+        uint32_t at = (session->uploaded_at + i) % UPLOADED_KEPT;
+        if (session->uploaded[at].topic != 0)
+            LINE(dump, "    uploaded", session->uploaded[at].topic, session->uploaded[at].seq);
+    }
+    for (uint32_t i = 0; session->granted != NULL && i < GRANTED_KEPT; i++)
+        if (session->granted[i] != 0)
+            LINE(dump, "    granted", session->granted[i]);
+}
+
+static void put_parties(struct core_dump *dump, const struct core *core)
+{
+    const struct party *party = NULL;
+    while ((party = pool_next(&core->parties, party != NULL ? party->id : 0)) != NULL) {
+        word(dump, "party");
+        name(dump, party->name);
+        LINE(dump, "", party->id, party->job->id, party->state, party->incarnation,
+             party->error_limit, number_of(party->ended_by), party->open_count);
+        if (party->session != NULL)
+            put_session(dump, party->session);
+    }
+}
+
+static void put_routes(struct core_dump *dump, const struct core *core, const struct sub *sub)
+{
+    const struct topic *topic = NULL;
+    while ((topic = pool_next(&core->topics, topic != NULL ? topic->id : 0)) != NULL) {
+        uint32_t id;
+        if (!id_map_get(&sub->route_ids, topic->id, &id))
+            continue;
+        const struct route *route = pool_find(&core->routes, id);
+        LINE(dump, "   route", topic->id, sub->name.bytes > 0 ? route->acked_seq : 0);
+    }
+}
+
+static void put_subs(struct core_dump *dump, const struct core *core)
+{
+    const struct sub *sub = NULL;
+    while ((sub = pool_next(&core->subs, sub != NULL ? sub->id : 0)) != NULL) {
+        word(dump, "sub");
+        name(dump, sub->name);
+        LINE(dump, "", sub->id, sub->party->id, sub->session != NULL ? sub->number : 0,
+             (uint64_t)sub->from_seq, sub->is_gap, sub->is_expired, (uint64_t)sub->keep_ns,
+             sub->window_bytes);
+        for (uint32_t i = 0; i < sub->pattern_count; i++) {
+            word(dump, "   pattern");
+            name(dump, sub->patterns[i]);
+            word(dump, "\n");
+        }
+        put_routes(dump, core, sub);
+        LIST_EACH(link, &sub->watches)
+            LINE(dump, "   watch", LIST_OWNER(link, struct watch, sub_link)->party->id);
+        LIST_EACH(link, &sub->endings) {
+            const struct ending *ending = LIST_OWNER(link, struct ending, link);
+            LINE(dump, "   ending", ending->party->id, ending->incarnation,
+                 number_of(ending->failure));
+        }
+    }
+}
+
+static void put_jobs(struct core_dump *dump, const struct core *core)
+{
+    const struct job *job = NULL;
+    while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL) {
+        word(dump, "job");
+        name(dump, job->name);
+        LINE(dump, "", job->id, job->attempt, job->party_count, job->bytes, job->open_count,
+             job->event_first, job->event_next, job->event_bytes);
+        for (uint64_t id = job->event_first; id < job->event_next; id++) {
+            const struct job_event *event = &job->events[id & (job->event_room - 1)];
+            word(dump, "   event");
+            name(dump, span_of(event->text, event->name_bytes + event->party_bytes +
+                                                event->topic_bytes + event->text_bytes));
+            LINE(dump, "", event->id, (uint64_t)event->at_ns, event->incarnation, event->seq,
+                 event->count, number_of(event->failure));
+        }
+    }
+}
+
+void core_dump_take(struct core_dump *dump, const struct core *core)
+{
+    dump->bytes = 0;
+    word(dump, "");
+    put_failures(dump, core);
+    put_jobs(dump, core);
+    put_parties(dump, core);
+    put_topics(dump, core);
+    put_subs(dump, core);
+}
+
+void core_dump_fini(struct core_dump *dump)
+{
+    free(dump->text);
+    *dump = (struct core_dump){0};
+}
+
+static int line_bytes(const char *text)
+{
+    return (int)strcspn(text, "\n");
+}
+
+const char *core_dump_differ(const struct core_dump *left, const struct core_dump *right)
+{
+    static char text[1024];
+    const char *a = left->text;
+    const char *b = right->text;
+    if (left->bytes == right->bytes && memcmp(a, b, left->bytes) == 0)
+        return NULL;
+    while (line_bytes(a) == line_bytes(b) && strncmp(a, b, strcspn(a, "\n")) == 0) {
+        a += line_bytes(a) + 1; /* they differ somewhere, so neither is at its end */
+        b += line_bytes(b) + 1;
+    }
+    (void)snprintf(text, sizeof text, "%.*s | %.*s", line_bytes(a), a, line_bytes(b), b);
+    return text;
+}
