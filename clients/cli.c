@@ -157,6 +157,17 @@ int64_t cli_now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+/* A standard stream that nobody gave us would be the next socket, to be read and written by those
+ * who mean the stream.  /dev/null takes its place, the wrong way round: to use it is an error. */
+static void hold_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) == -1) {
+            (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY); /* the lowest: fd */
+        }
+    }
+}
+
 static void ignore_sigpipe(void)
 {
     struct sigaction action = {.sa_handler = SIG_IGN};
@@ -219,6 +230,7 @@ bool cli_start(struct cli *cli, int argc, char **argv, const struct cli_flag *ow
     cli->count = -1;
     cli->wait_ms = BUS_FOREVER;
     cli->started_ms = cli_now_ms();
+    hold_streams();
     ignore_sigpipe();
     if (own_count > CLI_FLAGS_MAX - common_count) {
         *out_exit = cli_usage(cli, "more than %d flags", CLI_FLAGS_MAX);

@@ -6,11 +6,13 @@
 #include "broker/io/tools.h"
 #include "broker/journal/journal.h"
 
+#include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 enum { EXIT_FINE = 0, EXIT_OWN_FAILURE = 1, EXIT_USAGE = 2 };
 
@@ -23,6 +25,16 @@ static void tune_memory(void)
 {
     mallopt(M_MMAP_THRESHOLD, MALLOC_MMAP_BYTES);
     mallopt(M_TRIM_THRESHOLD, MALLOC_TRIM_BYTES);
+}
+
+/* A standard stream that nobody gave us would be the next socket, and what we log would be sent
+ * there.  /dev/null takes its place, the wrong way round: to use it is an error. */
+static void hold_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) == -1)
+            (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY); /* the lowest: fd */
+    }
 }
 
 /* A connection is a descriptor. */
@@ -84,6 +96,7 @@ int main(int argc, char **argv)
     struct config config;
     char complaint[CONFIG_COMPLAINT_BYTES] = "";
     int tool_status = EXIT_FINE;
+    hold_streams();
     if (tools_run(argc, argv, &tool_status))
         return tool_status;
     config_init(&config);

@@ -695,6 +695,32 @@ Test(cli, says_1_where_its_output_cannot_be_written)
     process_fini(&sub);
 }
 
+/* A stream that is closed is not taken over by a socket. */
+Test(cli, says_1_where_a_stream_is_closed)
+{
+    static const struct {
+        const char *words;
+        const char *complaint;
+    } rows[] = {
+        {"pub -p bob w <&-", "standard input: Bad file descriptor"},
+        {"sub -C 1 alice/w >&-", "standard output: Bad file descriptor"},
+        {"status <&- >&-", "standard output: Bad file descriptor"},
+    };
+    run_pub("alice", "w", "x");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct process process;
+        char command[700];
+        char program[512];
+        snprintf(command, sizeof command, "export ERRBUS_SERVER=%s; exec '%s' %s", stage.control,
+                 process_path("errbus", program, sizeof program), rows[i].words);
+        const char *const argv[] = {"/bin/sh", "-c", command, NULL};
+        cr_assert(process_start(&process, argv, NULL));
+        expect_exit(&process, 1);
+        expect_complaint(&process, rows[i].complaint);
+        process_fini(&process);
+    }
+}
+
 Test(cli, says_4_when_the_time_is_up)
 {
     struct process sub;

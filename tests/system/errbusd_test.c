@@ -267,6 +267,30 @@ Test(errbusd, says_so_when_no_descriptors_are_left)
     process_fini(&process);
 }
 
+/* What it logs is not sent to whoever got the descriptor. */
+Test(errbusd, gives_no_socket_the_place_of_a_closed_stream)
+{
+    struct process process = {.pid = 0};
+    const char *line = NULL;
+    char path[4096];
+    char command[4300];
+    snprintf(command, sizeof command,
+             "exec '%s' --control 'tcp://127.0.0.1:*' --data 'tcp://127.0.0.1:*' <&- 2>&-",
+             process_path("errbusd", path, sizeof path));
+    cr_assert(process_start(&process, WORDS("/bin/sh", "-c", command), NULL));
+    cr_assert(process_line(&process, SOON_MS, &line));
+    for (int fd = 0; fd <= 2; fd += 2) {
+        char link[64];
+        char target[64] = "";
+        snprintf(link, sizeof link, "/proc/%ld/fd/%d", (long)process.pid, fd);
+        cr_assert_gt(readlink(link, target, sizeof target - 1), 0);
+        cr_expect_str_eq(target, "/dev/null");
+    }
+    process_signal(&process, SIGTERM);
+    cr_expect_eq(process_wait(&process, SOON_MS), 0);
+    process_fini(&process);
+}
+
 Test(errbusd, prints_version_and_help)
 {
     struct process process = {.pid = 0};
