@@ -45,7 +45,10 @@ static const struct key keys[] = {
     {"data", KIND_TEXT, 0, AT(data), 1, 0, "ENDPOINT", "data channel (tcp://127.0.0.1:7371)"},
     {"advertise", KIND_TEXT, 0, AT(advertise), 1, 0, "ENDPOINT|HOST",
      "what clients are told of the data channel"},
-    {"journal", KIND_TEXT, 0, AT(journal), 1, 0, "none", "where facts are kept: memory only"},
+    {"journal", KIND_TEXT, 0, AT(journal), 1, 0, "DIR|none",
+     "where facts are kept; none: in memory only (none)"},
+    {"durability", KIND_TEXT, 0, AT(durability), 1, 0, "process|disk",
+     "what is acknowledged survives the end of the broker, or of its machine (disk)"},
     {"verbose", KIND_YES, 'v', AT(is_verbose), 0, 1, NULL, "log parties as they come and go"},
     {"topic-window", KIND_BYTES, 0, AT(core.topic_window_bytes), 4096, CONFIG_BYTES_MAX, "BYTES",
      "not yet taken of one topic; beyond it its writer waits"},
@@ -190,8 +193,10 @@ bool config_set(struct config *config, const char *name, const char *value,
 
 void config_init(struct config *config)
 {
-    *config = (struct config){
-        .control = "tcp://127.0.0.1:7370", .data = "tcp://127.0.0.1:7371", .journal = "none"};
+    *config = (struct config){.control = "tcp://127.0.0.1:7370",
+                              .data = "tcp://127.0.0.1:7371",
+                              .journal = "none",
+                              .durability = "disk"};
     core_options_init(&config->core);
 }
 

@@ -21,6 +21,7 @@ struct config {
     char data[CONFIG_TEXT_BYTES];
     char advertise[CONFIG_TEXT_BYTES]; /* endpoint or host that clients are told; empty: none */
     char journal[CONFIG_TEXT_BYTES];
+    char durability[CONFIG_TEXT_BYTES];
     bool is_verbose;
     struct core_options core; /* its strings are set by whoever starts the core */
 };

@@ -6,6 +6,7 @@
  * are freed.  So a run may be sent from a payload that the same step released. */
 #include "broker/io/gate.h"
 
+#include "broker/io/ledger.h"
 #include "broker/io/packer.h"
 #include "broker/io/payload.h"
 #include "broker/io/runs.h"
@@ -27,7 +28,8 @@ struct gate {
     struct payload_table payloads;
     struct runs runs; /* of the batch that was let in last */
     struct effects effects;
-    uint32_t at; /* the next effect to be given out */
+    uint32_t at;      /* the next effect to be given out */
+    uint32_t fact_at; /* ... to be looked at for facts */
     struct newer *newers;
     uint32_t newer_count, newer_room;
     uint64_t skipped;                     /* messages of newer versions that we did not know */
@@ -135,7 +137,7 @@ static void step(struct gate *gate, struct gate_now now, struct event event)
     event.wall_ns = now.wall_ns;
     event.random = now.random;
     effects_clear(&gate->effects);
-    gate->at = 0;
+    gate->at = gate->fact_at = 0;
     core_step(gate->core, &event, &gate->effects);
     count_references(gate);
 }
@@ -245,6 +247,20 @@ static struct buffer *encode(struct gate *gate, const struct msg *msg)
     return part;
 }
 
+static enum gate_saying saying_of(enum msg_type type)
+{
+    switch (type) {
+    case MSG_ECHO:
+    case MSG_EVENT:
+    case MSG_MISSED:
+    case MSG_STATUS_ROW:
+    case MSG_STATUS_END:
+    case MSG_REFUSED: /* there is no session of which it tells */
+    case MSG_BYE: return GATE_NEWS;
+    default: return GATE_ANSWER;
+    }
+}
+
 static void control_out(struct gate *gate, conn_id conn, const struct msg *msg,
                         struct gate_out *out)
 {
@@ -254,6 +270,7 @@ static void control_out(struct gate *gate, conn_id conn, const struct msg *msg,
             newer->token = msg->as.welcome.token;
     }
     out->kind = GATE_CONTROL;
+    out->saying = saying_of(msg->type);
     out->conn = conn;
     out->part = encode(gate, msg);
 }
@@ -303,6 +320,7 @@ bool gate_out(struct gate *gate, struct gate_out *out)
         case EFFECT_SEND_PART:
         case EFFECT_SEND_FRAME:
             out->kind = GATE_DATA;
+            out->saying = GATE_OUTCOME;
             out->conn = effect->conn;
             delivery_header_write(out->head, effect->sub);
             out->part = pack_batch(&gate->effects, &gate->payloads, &gate->at);
@@ -318,7 +336,8 @@ bool gate_out(struct gate *gate, struct gate_out *out)
             gate->at += 1;
             break;
         case EFFECT_FACT:
-            fact_out(gate, effect, out);
+            if (gate->at >= gate->fact_at) /* otherwise gate_step() gave it */
+                fact_out(gate, effect, out);
             gate->at += 1;
             break;
         case EFFECT_RETAIN:
@@ -337,9 +356,14 @@ struct buffer *gate_payload(const struct gate *gate, payload_id payload)
     return payload_buffer(&gate->payloads, payload);
 }
 
-bool gate_payload_add(struct gate *gate, struct buffer **bytes, payload_id *out_payload)
+bool gate_payload_add(struct gate *gate, struct buffer **bytes, uint64_t at,
+                      payload_id *out_payload)
 {
-    return payload_add(&gate->payloads, bytes, out_payload);
+    if (!payload_add(&gate->payloads, bytes, out_payload))
+        return false;
+    if (at != PAYLOAD_NOWHERE)
+        payload_logged(&gate->payloads, payload_key(&gate->payloads, *out_payload), at);
+    return true;
 }
 
 void gate_payload_drop(struct gate *gate, payload_id payload)
@@ -352,7 +376,7 @@ const char *gate_replay(struct gate *gate, struct span record, payload_id payloa
 {
     must(gate->at == gate->effects.count);
     effects_clear(&gate->effects);
-    gate->at = 0;
+    gate->at = gate->fact_at = 0;
     const char *wrong = core_replay(gate->core, record, payload, &gate->effects);
     count_references(gate);
     gate->at = gate->effects.count; /* nothing but references: there is nobody to tell yet */
@@ -366,7 +390,7 @@ void gate_resume(struct gate *gate, struct gate_now now)
     struct event event = {
         .type = EVENT_TICK, .now_ns = now.now_ns, .wall_ns = now.wall_ns, .random = now.random};
     effects_clear(&gate->effects);
-    gate->at = 0;
+    gate->at = gate->fact_at = 0;
     core_resume(gate->core, &event, &gate->effects);
     count_references(gate);
 }
@@ -375,8 +399,28 @@ void gate_snapshot(struct gate *gate)
 {
     must(gate->at == gate->effects.count);
     effects_clear(&gate->effects);
-    gate->at = 0;
+    gate->at = gate->fact_at = 0;
     core_snapshot(gate->core, &gate->effects);
+}
+
+struct scribe_step *gate_step(struct gate *gate, size_t bytes_max)
+{
+    return ledger_step(&gate->effects, &gate->payloads, &gate->fact_at, bytes_max);
+}
+
+bool gate_is_logged(const struct gate *gate)
+{
+    return gate->payloads.logged_count == gate->payloads.count;
+}
+
+uint64_t gate_needed_from(const struct gate *gate)
+{
+    return payload_oldest(&gate->payloads);
+}
+
+void gate_logged(struct gate *gate, uint64_t key, uint64_t at)
+{
+    payload_logged(&gate->payloads, key, at);
 }
 
 uint32_t gate_payload_count(const struct gate *gate)

@@ -7,6 +7,7 @@
 #define IO_GATE_H
 
 #include "broker/core/core.h"
+#include "broker/io/scribe.h"
 #include "libbus/base/buffer.h"
 #include "libbus/base/memory.h"
 #include "libbus/wire/frame.h"
@@ -44,10 +45,19 @@ enum gate_out_kind {
     GATE_DATA,    /* head, then part, to conn, on the data channel */
     GATE_DROP,    /* forget conn: ignore what comes from it */
     GATE_LOG,     /* text, for the operator */
-    GATE_FACT, /* part is a record for the journal: before anything that comes behind it goes out */
+    GATE_FACT,    /* part is a record for the journal, unless gate_step() gave it: before anything
+                     that comes behind it goes out */
+};
+/* What is said with a part, for who must keep first what it tells. */
+enum gate_saying {
+    GATE_NEWS,    /* control events and signs of life: they wait for nothing */
+    GATE_OUTCOME, /* frames: what slots became */
+    GATE_ANSWER,  /* what was accepted, refused, granted, opened */
+    GATE_SAYING_COUNT,
 };
 struct gate_out {
     enum gate_out_kind kind;
+    enum gate_saying saying;
     conn_id conn;
     uint8_t head[DELIVERY_HEADER_BYTES];
     struct buffer *part; /* given to the caller, who drops the reference when it is sent */
@@ -63,12 +73,22 @@ bool gate_out(struct gate *gate, struct gate_out *out);
 
 /* ---- a journal: with core_options.has_facts -------------------------------------------------- */
 
-/* The bytes of a payload that a GATE_FACT names, borrowed; good until gate_out() gives nothing. */
+/* What the last call decided, as a step for the journal; NULL: nothing, or no more.  Of
+ * gate_snapshot() in pieces of about bytes_max, otherwise whole.  Before gate_out(). */
+struct scribe_step *gate_step(struct gate *gate, size_t bytes_max);
+/* Whether all payloads are in the journal: only then can a snapshot speak of them. */
+bool gate_is_logged(const struct gate *gate);
+/* The position of the oldest payload; UINT64_MAX: there is none. */
+uint64_t gate_needed_from(const struct gate *gate);
+/* The payload with this key is in the journal now. */
+void gate_logged(struct gate *gate, uint64_t key, uint64_t at);
+/* The bytes of a payload that a GATE_FACT names, borrowed; good until gate_out() has no more. */
 struct buffer *gate_payload(const struct gate *gate, payload_id payload);
 /* In a new gate: bytes that facts will refer to, taken over, under a number of their own.  The
- * caller holds a reference until gate_payload_drop(): when no fact to come refers to them.  false:
- * no memory. */
-bool gate_payload_add(struct gate *gate, struct buffer **bytes, payload_id *out_payload);
+ * caller holds a reference until gate_payload_drop(): when no fact to come refers to them.  at: the
+ * position in the journal; UINT64_MAX: there is none.  false: no memory. */
+bool gate_payload_add(struct gate *gate, struct buffer **bytes, uint64_t at,
+                      payload_id *out_payload);
 void gate_payload_drop(struct gate *gate, payload_id payload);
 /* One record after the other, then gate_resume(): see core_replay(), core_resume(). */
 const char *gate_replay(struct gate *gate, struct span record, payload_id payload);

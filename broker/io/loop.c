@@ -9,8 +9,10 @@
 
 #include "broker/io/clock.h"
 #include "broker/io/gate.h"
+#include "broker/io/keeper.h"
 #include "broker/io/log.h"
 #include "broker/io/peers.h"
+#include "broker/io/recovery.h"
 #include "libbus/base/must.h"
 #include "libbus/io/part.h"
 
@@ -53,6 +55,7 @@ struct loop {
     struct memory memory;
     struct gate *gate;
     struct peers peers;
+    struct keeper keeper;
     struct clock clock;
     void *context;
     struct channel channels[LANE_COUNT];
@@ -108,18 +111,19 @@ static bool address(struct loop *loop, struct peer *peer)
 
 /* Parts to a peer that is gone are lost, as those are that lay in its connection: what counts is
  * sent again when its session goes on. */
-static void send_out(struct loop *loop, enum lane lane, struct gate_out *out)
+static void send_out(struct loop *loop, enum lane lane, conn_id conn, const uint8_t *head,
+                     struct buffer *part)
 {
     zmq_msg_t msg;
-    struct peer *peer = peers_by_conn(&loop->peers, out->conn);
+    struct peer *peer = peers_by_conn(&loop->peers, conn);
     if (peer == NULL || peer->lane != lane || peer->is_closing || peer->is_clogged)
         return;
-    must(part_unwrap(out->part, &msg)); /* as in effect.h: what was decided must be said */
+    must(part_unwrap(part, &msg)); /* as in effect.h: what was decided must be said */
     if (address(loop, peer)) {
         void *socket = loop->channels[lane].socket;
         /* ROUTER takes the rest of a message whose address it took. */
         if (lane == LANE_DATA)
-            must(send_bytes(socket, out->head, sizeof out->head) >= 0);
+            must(send_bytes(socket, head, DELIVERY_HEADER_BYTES) >= 0);
         must(send_msg(socket, &msg, 0) >= 0);
     }
     zmq_msg_close(&msg);
@@ -135,16 +139,32 @@ static void forget(struct loop *loop, conn_id conn)
 static void carry_out(struct loop *loop)
 {
     struct gate_out out;
+    keeper_give(&loop->keeper, loop->gate);
     while (gate_out(loop->gate, &out)) {
+        if (keeper_holds(&loop->keeper, &out))
+            continue;
         switch (out.kind) {
         case GATE_NOTHING: break;
-        case GATE_CONTROL: send_out(loop, LANE_CONTROL, &out); break;
-        case GATE_DATA: send_out(loop, LANE_DATA, &out); break;
+        case GATE_CONTROL: send_out(loop, LANE_CONTROL, out.conn, NULL, out.part); break;
+        case GATE_DATA: send_out(loop, LANE_DATA, out.conn, out.head, out.part); break;
         case GATE_DROP: forget(loop, out.conn); break;
         case GATE_FACT: buffer_unref(&out.part); break; /* no journal: none was asked for */
         case GATE_LOG: log_line(out.is_warning ? LOG_WARNING : LOG_INFO, "%s", out.text); break;
         }
         buffer_unref(&out.part);
+    }
+}
+
+/* Says what is kept by now. */
+static void say_kept(struct loop *loop)
+{
+    struct held held;
+    keeper_hear(&loop->keeper, loop->gate);
+    keeper_checkpoint(&loop->keeper, loop->gate);
+    while (keeper_next(&loop->keeper, &held)) {
+        enum lane lane = held.lane == MSG_LANE_DATA ? LANE_DATA : LANE_CONTROL;
+        send_out(loop, lane, held.conn, held.head, held.part);
+        buffer_unref(&held.part);
     }
 }
 
@@ -390,12 +410,14 @@ static long wait_ms(const struct loop *loop)
 
 static void sleep_until_news(struct loop *loop)
 {
+    short data_events = keeper_has_room(&loop->keeper) ? ZMQ_POLLIN : 0;
     zmq_pollitem_t items[] = {
         {.socket = loop->channels[LANE_CONTROL].socket, .events = ZMQ_POLLIN},
-        {.socket = loop->channels[LANE_DATA].socket, .events = ZMQ_POLLIN},
+        {.socket = loop->channels[LANE_DATA].socket, .events = data_events},
         {.socket = loop->channels[LANE_CONTROL].monitor, .events = ZMQ_POLLIN},
         {.socket = loop->channels[LANE_DATA].monitor, .events = ZMQ_POLLIN},
         {.fd = loop->signal_fd, .events = ZMQ_POLLIN},
+        {.fd = keeper_fd(&loop->keeper), .events = ZMQ_POLLIN},
     };
     int count = zmq_poll(items, sizeof items / sizeof items[0], wait_ms(loop));
     must(count >= 0 || errno == EINTR);
@@ -418,9 +440,11 @@ void loop_run(struct loop *loop)
         drain_monitor(loop, LANE_DATA);
         bool is_busy = read_lane(loop, LANE_CONTROL, CONTROL_TURN_PARTS, SIZE_MAX);
         tell_closed(loop, LANE_CONTROL);
-        is_busy |= read_lane(loop, LANE_DATA, DATA_TURN_PARTS, DATA_TURN_BYTES);
+        if (keeper_has_room(&loop->keeper))
+            is_busy |= read_lane(loop, LANE_DATA, DATA_TURN_PARTS, DATA_TURN_BYTES);
         tell_closed(loop, LANE_DATA);
         tick(loop);
+        say_kept(loop);
         report_clogged(loop);
         if (!is_busy)
             sleep_until_news(loop);
@@ -513,8 +537,28 @@ static int open_signals(void)
     return signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
+/* The broker is where it was when the journal ends. */
+static bool recover(struct loop *loop, struct journal **journal, enum durability durability,
+                    char *complaint)
+{
+    struct recovery done;
+    char fault[JOURNAL_COMPLAINT_BYTES] = "";
+    if (!recovery_run(*journal, loop->gate, clock_now(&loop->clock), &done, fault)) {
+        snprintf(complaint, LOOP_COMPLAINT_BYTES, "journal: %s", fault);
+        return false;
+    }
+    log_line(LOG_INFO, "journal: %llu steps replayed, %llu bytes of values kept",
+             (unsigned long long)done.steps, (unsigned long long)gate_payload_bytes(loop->gate));
+    if (!keeper_start(&loop->keeper, journal, durability)) {
+        snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: no memory or threads left");
+        return false;
+    }
+    carry_out(loop);
+    return true;
+}
+
 static bool open_gate(struct loop *loop, const struct config *config, const char *version,
-                      char *complaint)
+                      uint64_t broker, char *complaint)
 {
     char advertised[LIMIT_ENDPOINT_BYTES];
     struct core_options options = config->core;
@@ -526,7 +570,8 @@ static bool open_gate(struct loop *loop, const struct config *config, const char
                  config->advertise);
         return false;
     }
-    options.broker = now.random;
+    options.broker = broker != 0 ? broker : now.random;
+    options.has_facts = broker != 0;
     options.version = version;
     options.data_endpoint = advertised;
     loop->gate = gate_new(&loop->memory, &options, now.now_ns);
@@ -535,8 +580,8 @@ static bool open_gate(struct loop *loop, const struct config *config, const char
     return loop->gate != NULL;
 }
 
-struct loop *loop_open(const struct config *config, const char *version,
-                       char complaint[LOOP_COMPLAINT_BYTES])
+struct loop *loop_open(const struct config *config, const char *version, struct journal **journal,
+                       enum durability durability, char complaint[LOOP_COMPLAINT_BYTES])
 {
     struct loop *loop = calloc(1, sizeof *loop);
     if (loop == NULL) {
@@ -545,6 +590,7 @@ struct loop *loop_open(const struct config *config, const char *version,
     }
     memory_heap_init(&loop->memory, UINT64_MAX);
     peers_init(&loop->peers, &loop->memory);
+    keeper_init(&loop->keeper, &loop->memory);
     loop->signal_fd = open_signals();
     if (loop->signal_fd < 0 || !has_descriptors()) {
         snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: no file descriptors left");
@@ -560,7 +606,8 @@ struct loop *loop_open(const struct config *config, const char *version,
     }
     if (!open_channel(loop, LANE_CONTROL, config->control, complaint) ||
         !open_channel(loop, LANE_DATA, config->data, complaint) ||
-        !open_gate(loop, config, version, complaint))
+        !open_gate(loop, config, version, journal_id(*journal), complaint) ||
+        (durability != DURABILITY_MEMORY && !recover(loop, journal, durability, complaint)))
         loop_close(&loop);
     return loop;
 }
@@ -609,6 +656,7 @@ void loop_close(struct loop **loop)
         close_channel(&old->channels[i]);
     while (old->context != NULL && zmq_ctx_term(old->context) != 0 && errno == EINTR)
         continue;
+    keeper_fini(&old->keeper);
     gate_free(&old->gate);
     peers_fini(&old->peers);
     free(old);

@@ -9,17 +9,19 @@
 
 #include "broker/io/config.h"
 #include "broker/io/endpoint.h"
+#include "broker/io/keeper.h"
 
 #include <stdbool.h>
 
 struct loop;
 
-enum { LOOP_COMPLAINT_BYTES = ENDPOINT_COMPLAINT_BYTES };
+enum { LOOP_COMPLAINT_BYTES = ENDPOINT_COMPLAINT_BYTES + JOURNAL_COMPLAINT_BYTES };
 
-/* Opens and binds; the options' strings are the loop's to set.  SIGTERM and SIGINT must be blocked:
- * the loop reads them.  NULL: complaint is one clear sentence. */
-struct loop *loop_open(const struct config *config, const char *version,
-                       char complaint[LOOP_COMPLAINT_BYTES]);
+/* Opens and binds, replays the journal and takes it over; the options' strings are the loop's to
+ * set.  SIGTERM and SIGINT must be blocked: the loop reads them.  NULL: complaint is one clear
+ * sentence, and the journal is still the caller's. */
+struct loop *loop_open(const struct config *config, const char *version, struct journal **journal,
+                       enum durability durability, char complaint[LOOP_COMPLAINT_BYTES]);
 
 /* The endpoints that were really bound. */
 const char *loop_control_endpoint(const struct loop *loop);

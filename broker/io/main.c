@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* main.c -- errbusd: reads what it is told, opens, runs, ends.  See errbusd(8). */
+#include "broker/io/clock.h"
 #include "broker/io/config.h"
 #include "broker/io/log.h"
 #include "broker/io/loop.h"
@@ -70,11 +71,11 @@ static void print_help(void)
     printf("\nSee errbusd(8).\n");
 }
 
-static int run(const struct config *config)
+static int run(const struct config *config, struct journal **journal, enum durability durability)
 {
     int status = EXIT_OWN_FAILURE;
     char complaint[LOOP_COMPLAINT_BYTES] = "";
-    struct loop *loop = loop_open(config, ERRBUS_VERSION, complaint);
+    struct loop *loop = loop_open(config, ERRBUS_VERSION, journal, durability, complaint);
     if (loop == NULL) {
         fprintf(stderr, "errbusd: %s\n", complaint);
         return EXIT_OWN_FAILURE;
@@ -91,14 +92,42 @@ static int run(const struct config *config)
     return status;
 }
 
+/* false: it was said why, and status is what to end with. */
+static bool open_journal(const struct config *config, struct journal **out_journal,
+                         enum durability *out_durability, int *out_status)
+{
+    struct clock clock = {0};
+    struct journal_options options = {.may_create = true, .id = clock_now(&clock).random};
+    struct journal_opened opened;
+    char why[JOURNAL_COMPLAINT_BYTES] = "";
+    bool is_kept = strcmp(config->journal, "none") != 0;
+    *out_status = EXIT_USAGE;
+    if (strcmp(config->durability, "disk") != 0 && strcmp(config->durability, "process") != 0) {
+        fprintf(stderr, "errbusd: --durability is 'process' or 'disk', not '%s'\n",
+                config->durability);
+        return false;
+    }
+    *out_status = EXIT_OWN_FAILURE;
+    if (journal_open(config->journal, &options, out_journal, &opened, why) != JOURNAL_OK) {
+        fprintf(stderr, "errbusd: --journal %s: %s\n", config->journal, why);
+        return false;
+    }
+    if (opened.cut[0] != '\0')
+        log_line(LOG_WARNING, "journal: %s", opened.cut);
+    *out_durability = !is_kept                                  ? DURABILITY_MEMORY
+                      : strcmp(config->durability, "disk") == 0 ? DURABILITY_DISK
+                                                                : DURABILITY_PROCESS;
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     struct config config;
     char complaint[CONFIG_COMPLAINT_BYTES] = "";
-    int tool_status = EXIT_FINE;
+    int status = EXIT_FINE;
     hold_streams();
-    if (tools_run(argc, argv, &tool_status))
-        return tool_status;
+    if (tools_run(argc, argv, &status))
+        return status;
     config_init(&config);
     switch (config_read_args(&config, argc, argv, complaint)) {
     case CONFIG_RUN: break;
@@ -107,23 +136,14 @@ int main(int argc, char **argv)
     case CONFIG_WRONG: fprintf(stderr, "errbusd: %s\n", complaint); return EXIT_USAGE;
     }
     log_init(config.is_verbose);
+    enum durability durability = DURABILITY_MEMORY;
     struct journal *journal = NULL;
-    if (strcmp(config.journal, "none") != 0) {
-        fprintf(stderr, "errbusd: --journal %s: %s\n", config.journal,
-                journal_strerror(JOURNAL_MAKING));
-        return EXIT_USAGE;
-    }
-    struct journal_options options = {.may_create = true};
-    struct journal_opened opened;
-    char why[JOURNAL_COMPLAINT_BYTES] = "";
-    if (journal_open(config.journal, &options, &journal, &opened, why) != JOURNAL_OK) {
-        fprintf(stderr, "errbusd: --journal %s: %s\n", config.journal, why);
-        return EXIT_OWN_FAILURE;
-    }
+    if (!open_journal(&config, &journal, &durability, &status))
+        return status;
     tune_memory();
     raise_descriptors();
     block_signals();
-    int status = run(&config);
+    status = run(&config, &journal, durability);
     journal_close(&journal);
     return status;
 }

@@ -77,15 +77,22 @@ bool payload_add(struct payload_table *table, struct buffer **buffer, payload_id
     return true;
 }
 
-bool payload_add_logged(struct payload_table *table, uint64_t at, uint32_t bytes,
-                        payload_id *out_id)
+bool payload_give(struct payload_table *table, payload_id id)
 {
-    must(bytes > 0);
-    struct payload *payload = take(table, bytes, out_id);
-    if (payload == NULL)
-        return false;
-    payload->at = at;
-    return true;
+    struct payload *payload = find(table, id);
+    bool is_new = !payload->is_given;
+    payload->is_given = true;
+    return is_new;
+}
+
+uint64_t payload_at(const struct payload_table *table, payload_id id)
+{
+    return find(table, id)->at;
+}
+
+uint32_t payload_bytes(const struct payload_table *table, payload_id id)
+{
+    return find(table, id)->bytes;
 }
 
 uint64_t payload_key(const struct payload_table *table, payload_id id)
@@ -98,24 +105,20 @@ void payload_logged(struct payload_table *table, uint64_t key, uint64_t at)
     payload_id id = (payload_id)key;
     must(id >= 1 && id <= table->used);
     struct payload *payload = &table->items[id - 1];
-    if (payload->bytes > 0 && payload->serial == key >> 32)
-        payload->at = at;
+    if (payload->bytes == 0 || payload->serial != key >> 32)
+        return;
+    table->logged_count += payload->at == PAYLOAD_NOWHERE;
+    payload->at = at;
+    payload->is_given = true;
 }
 
-void payload_load(struct payload_table *table, payload_id id, struct buffer **buffer)
+uint64_t payload_oldest(const struct payload_table *table)
 {
-    struct payload *payload = find(table, id);
-    must(payload->buffer == NULL && (*buffer)->bytes == payload->bytes);
-    payload->buffer = *buffer;
-    *buffer = NULL;
-}
-
-payload_id payload_next(const struct payload_table *table, payload_id after)
-{
-    for (payload_id id = after + 1; id <= table->used; id++)
-        if (table->items[id - 1].bytes > 0)
-            return id;
-    return 0;
+    uint64_t oldest = UINT64_MAX;
+    for (uint32_t i = 0; i < table->used; i++)
+        if (table->items[i].bytes > 0 && table->items[i].at < oldest)
+            oldest = table->items[i].at;
+    return oldest;
 }
 
 void payload_retain(struct payload_table *table, payload_id id, uint32_t refs)
@@ -152,6 +155,7 @@ void payload_table_sweep(struct payload_table *table)
         if (payload->refs > 0)
             continue;
         table->count -= 1;
+        table->logged_count -= payload->at != PAYLOAD_NOWHERE;
         table->bytes -= payload->bytes;
         payload->bytes = 0;
         buffer_unref(&payload->buffer);

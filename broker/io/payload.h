@@ -5,10 +5,7 @@
  * payload whose count reaches zero is freed by payload_table_sweep(), which is called once all
  * effects of a step are carried out: until then sends of the same step may still need its bytes.
  * Ids start at 1 and are used again after that.  A key is never used again: it names a payload to
- * who may speak of it when it is gone already, as the journal's thread does.
- *
- * A payload that is in the journal need not be in memory: then it has a place instead of a
- * buffer. */
+ * who may speak of it when it is gone already, as the journal's thread does. */
 #ifndef IO_PAYLOAD_H
 #define IO_PAYLOAD_H
 
@@ -22,10 +19,11 @@
 #define PAYLOAD_NOWHERE UINT64_MAX
 
 struct payload {
-    uint32_t bytes;        /* 0: a free place */
-    uint32_t serial;       /* how often the place was used */
-    struct buffer *buffer; /* NULL: in the journal alone */
-    uint64_t at;           /* position in the journal, or PAYLOAD_NOWHERE */
+    uint32_t bytes;  /* 0: a free place */
+    uint32_t serial; /* how often the place was used */
+    struct buffer *buffer;
+    uint64_t at;   /* position in the journal, or PAYLOAD_NOWHERE */
+    bool is_given; /* it is on its way into the journal, or there */
     uint32_t refs;
     uint32_t next;  /* free: the next free place; unreferenced: the next to be swept; 0: none */
     bool is_doomed; /* among those to be swept, unless retained again until then */
@@ -39,6 +37,7 @@ struct payload_table {
     uint32_t free;   /* id of the first free place, or 0 */
     uint32_t doomed; /* id of the first to be swept, or 0 */
     uint32_t count;
+    uint32_t logged_count; /* of these, in the journal */
     uint64_t bytes;
 };
 
@@ -47,19 +46,19 @@ void payload_table_fini(struct payload_table *table); /* drops whatever is left 
 
 /* Takes the buffer over, with one reference; false: no memory, and the buffer stays as it was. */
 bool payload_add(struct payload_table *table, struct buffer **buffer, payload_id *out_id);
-/* One that is in the journal alone, with one reference; false: no memory. */
-bool payload_add_logged(struct payload_table *table, uint64_t at, uint32_t bytes,
-                        payload_id *out_id);
 uint64_t payload_key(const struct payload_table *table, payload_id id);
+/* It goes into the journal now; false: it did before. */
+bool payload_give(struct payload_table *table, payload_id id);
+/* Its position in the journal, or PAYLOAD_NOWHERE. */
+uint64_t payload_at(const struct payload_table *table, payload_id id);
+uint32_t payload_bytes(const struct payload_table *table, payload_id id);
+/* The lowest position of any; UINT64_MAX: none is in the journal. */
+uint64_t payload_oldest(const struct payload_table *table);
 /* What has this key is in the journal now; nothing, if it is gone. */
 void payload_logged(struct payload_table *table, uint64_t key, uint64_t at);
-/* Its bytes came from the journal; takes the buffer over. */
-void payload_load(struct payload_table *table, payload_id id, struct buffer **buffer);
-/* All that is used, by number: the first above after, or 0. */
-payload_id payload_next(const struct payload_table *table, payload_id after);
 void payload_retain(struct payload_table *table, payload_id id, uint32_t refs);
 void payload_release(struct payload_table *table, payload_id id, uint32_t refs);
-/* The bytes of a payload, borrowed; NULL: in the journal alone. */
+/* The bytes of a payload, borrowed. */
 struct buffer *payload_buffer(const struct payload_table *table, payload_id id);
 /* Frees what has no reference left. */
 void payload_table_sweep(struct payload_table *table);

@@ -14,9 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A record of no meaning, to see whether there is room again; replay passes it over. */
-enum { KIND_PROBE = JOURNAL_KIND_MAX };
 enum { RECORDS_AT_ONCE = 4096 };
+#define BYTES_AT_ONCE (UINT64_C(16) * 1024 * 1024) /* unless one step has more */
 
 struct steps {
     struct scribe_step *first;
@@ -77,14 +76,21 @@ struct scribe_step *scribe_step_new(size_t count, size_t body_bytes)
     return step;
 }
 
+uint8_t *scribe_step_body(struct scribe_step *step, uint16_t kind, size_t bytes)
+{
+    uint8_t *body = step->body;
+    step->records[step->count++] =
+        (struct journal_record){.kind = kind, .body = span_of(body, bytes)};
+    step->body += bytes;
+    step->bytes += bytes;
+    return body;
+}
+
 void scribe_step_add(struct scribe_step *step, uint16_t kind, struct span body)
 {
+    uint8_t *copy = scribe_step_body(step, kind, body.bytes);
     if (body.bytes > 0)
-        memcpy(step->body, body.data, body.bytes);
-    step->records[step->count++] =
-        (struct journal_record){.kind = kind, .body = span_of(step->body, body.bytes)};
-    step->body += body.bytes;
-    step->bytes += body.bytes;
+        memcpy(copy, body.data, body.bytes);
 }
 
 void scribe_step_payload(struct scribe_step *step, uint16_t kind, uint64_t key,
@@ -147,25 +153,36 @@ static enum scribe_state state_of(enum journal_err err)
 }
 
 /* Appends the first count records, into what is set aside if there is no other room. */
-static enum scribe_state write_records(struct scribe *scribe, size_t count)
+static enum scribe_state write_records(struct scribe *scribe, size_t count, unsigned how)
 {
     enum scribe_state state = SCRIBE_WELL;
-    enum journal_err err = append(scribe, count, 0);
+    enum journal_err err = append(scribe, count, how);
     if (err == JOURNAL_FULL) {
         state = SCRIBE_FULL;
-        err = append(scribe, count, JOURNAL_ESSENTIAL);
+        err = append(scribe, count, how | JOURNAL_ESSENTIAL);
     }
     return err == JOURNAL_OK ? state : state_of(err);
 }
 
-/* Gathers steps into one batch, at least one of them; the last of it. */
+/* A checkpoint is whole: what it does not need goes, or with the next one if it cannot go now. */
+static void trim(struct scribe *scribe, uint64_t needed_from)
+{
+    uint64_t start = journal_start(scribe->journal);
+    (void)journal_trim(scribe->journal, start < needed_from ? start : needed_from);
+}
+
+/* Gathers steps into one batch, at least one of them, and those of a checkpoint alone; the last of
+ * it. */
 static struct scribe_step *gather(struct scribe *scribe, struct scribe_step *first,
                                   size_t *out_count)
 {
     struct scribe_step *last = NULL;
     size_t count = 0;
+    uint64_t bytes = 0;
     for (struct scribe_step *step = first; step != NULL; step = step->next) {
-        if (last != NULL && count + step->count > RECORDS_AT_ONCE)
+        bytes += step->bytes;
+        if (last != NULL && (count + step->count > RECORDS_AT_ONCE || bytes > BYTES_AT_ONCE ||
+                             step->how != 0 || last->how != 0))
             break;
         must(step->count <= RECORDS_AT_ONCE);
         memcpy(scribe->records + count, step->records, step->count * sizeof *step->records);
@@ -216,7 +233,9 @@ static bool write_waiting(struct scribe *scribe)
     size_t count = 0;
     struct scribe_step *last = gather(scribe, scribe->waiting.first, &count);
     pthread_mutex_unlock(&scribe->lock);
-    enum scribe_state state = write_records(scribe, count);
+    enum scribe_state state = write_records(scribe, count, last->how);
+    if ((state == SCRIBE_WELL || state == SCRIBE_FULL) && (last->how & JOURNAL_CHECKPOINT_END) != 0)
+        trim(scribe, last->needed_from);
     pthread_mutex_lock(&scribe->lock);
     bool is_logged = state == SCRIBE_WELL || state == SCRIBE_FULL;
     bool is_news = is_logged || state != scribe->news.state;
@@ -246,7 +265,7 @@ static void sync_logged(struct scribe *scribe)
 static void probe(struct scribe *scribe)
 {
     pthread_mutex_unlock(&scribe->lock);
-    scribe->records[0] = (struct journal_record){.kind = KIND_PROBE};
+    scribe->records[0] = (struct journal_record){.kind = SCRIBE_KIND_PROBE};
     enum journal_err err = append(scribe, 1, 0);
     pthread_mutex_lock(&scribe->lock);
     if (err == JOURNAL_FULL)

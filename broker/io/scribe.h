@@ -23,6 +23,8 @@
 
 /* From so many waiting bytes on the loop reads no more data. */
 #define SCRIBE_WAITING_BYTES (UINT64_C(8) * 1024 * 1024)
+/* A record of no meaning, to see whether there is room again: replay passes it over. */
+enum { SCRIBE_KIND_PROBE = JOURNAL_KIND_MAX };
 /* How often a disk that was full is looked at again, and a write that was refused tried again. */
 enum { SCRIBE_AGAIN_MS = 200 };
 
@@ -33,6 +35,8 @@ struct scribe_step {
     uint64_t key;           /* the caller's name for the payload */
     struct buffer *payload; /* a reference, or NULL: the body of the first record */
     uint64_t payload_at;    /* where in the journal it is, once it is logged */
+    unsigned how;           /* JOURNAL_CHECKPOINT_..., or 0 */
+    uint64_t needed_from;   /* with CHECKPOINT_END: payloads before it that are needed still */
     uint64_t bytes;
     uint8_t *body; /* where the next body goes */
     size_t count;
@@ -65,6 +69,8 @@ void scribe_close(struct scribe **scribe);
  * memory. */
 struct scribe_step *scribe_step_new(size_t count, size_t body_bytes);
 void scribe_step_add(struct scribe_step *step, uint16_t kind, struct span body);
+/* The same, for the caller to write the body. */
+uint8_t *scribe_step_body(struct scribe_step *step, uint16_t kind, size_t bytes);
 /* A payload, whose bytes are not copied; before any other record. */
 void scribe_step_payload(struct scribe_step *step, uint16_t kind, uint64_t key,
                          struct buffer *payload);

@@ -146,7 +146,7 @@ static payload_id *add_payloads(struct ledger *ledger, struct gate *gate)
     must(ids != NULL);
     for (uint32_t i = 0; i < ledger->payload_count; i++) {
         struct buffer *bytes = buffer_ref(ledger->payloads[i]);
-        bool is_added = gate_payload_add(gate, &bytes, &ids[i]);
+        bool is_added = gate_payload_add(gate, &bytes, UINT64_MAX, &ids[i]);
         must(is_added);
         ledger->places = grow(ledger->places, &ledger->place_room, ids[i], sizeof *ledger->places);
         ledger->places[ids[i]] = i;

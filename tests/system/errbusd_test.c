@@ -233,7 +233,8 @@ Test(errbusd, refuses_what_it_does_not_know)
     char words[2 * FOLDER_PATH_BYTES_MAX];
     expect_refusal(WORDS("errbusd", "--frobnicate"), 2, "--frobnicate");
     expect_refusal(WORDS("errbusd", "here"), 2, "here");
-    expect_refusal(WORDS("errbusd", "--journal", "/var/lib/errbus"), 2, "'none'");
+    expect_refusal(WORDS("errbusd", "--durability", "hope"), 2, "'process' or 'disk'");
+    expect_refusal(WORDS("errbusd", "--journal", "/proc/errbus"), 1, "/proc/errbus");
     cr_assert(folder_write(&folder, "cfg", "# one\nverbose = yes\nfrobnicate = 1\n", path));
     snprintf(words, sizeof words, "%s:3: unknown key 'frobnicate'", path);
     expect_refusal(WORDS("errbusd", "--config", path), 2, words);

@@ -145,24 +145,3 @@ Test(payload, knows_where_in_the_journal_it_is)
     payload_logged(&table, key, 5); /* of one that is gone */
     cr_expect_eq(table.items[id - 1].at, PAYLOAD_NOWHERE);
 }
-
-Test(payload, can_be_in_the_journal_alone)
-{
-    payload_id id = 0;
-    cr_assert(payload_add_logged(&table, 99, sizeof bytes, &id));
-    cr_expect_null(payload_buffer(&table, id));
-    cr_expect_eq(table.bytes, sizeof bytes);
-    cr_expect_eq(payload_next(&table, 0), id);
-    cr_expect_eq(payload_next(&table, id), 0);
-    struct buffer buffer;
-    struct buffer *given = &buffer;
-    make(&buffer);
-    payload_load(&table, id, &given);
-    cr_expect_null(given);
-    cr_expect_eq(payload_buffer(&table, id), &buffer);
-    payload_release(&table, id, 1);
-    payload_table_sweep(&table);
-    cr_expect_eq(released, 1);
-    cr_expect_eq(table.bytes, 0);
-    cr_expect_eq(payload_next(&table, 0), 0);
-}

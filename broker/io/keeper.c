@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* keeper.c -- between the gate and the journal; see keeper.h. */
+#include "broker/io/keeper.h"
+
+#include "libbus/base/must.h"
+
+#include <string.h>
+
+/* A checkpoint is written in steps of this size. */
+#define CHECKPOINT_STEP_BYTES ((size_t)4 * 1024 * 1024)
+
+/* What a part of each kind waits for; HOLD_STAGE_COUNT: nothing. */
+static const uint8_t stages[DURABILITY_COUNT][GATE_SAYING_COUNT] = {
+    [DURABILITY_MEMORY] = {[GATE_NEWS] = HOLD_STAGE_COUNT,
+                           [GATE_OUTCOME] = HOLD_STAGE_COUNT,
+                           [GATE_ANSWER] = HOLD_STAGE_COUNT},
+    [DURABILITY_PROCESS] =
+        {[GATE_NEWS] = HOLD_STAGE_COUNT, [GATE_OUTCOME] = HOLD_LOGGED, [GATE_ANSWER] = HOLD_LOGGED},
+    [DURABILITY_DISK] =
+        {[GATE_NEWS] = HOLD_STAGE_COUNT, [GATE_OUTCOME] = HOLD_LOGGED, [GATE_ANSWER] = HOLD_SYNCED},
+};
+
+void keeper_init(struct keeper *keeper, struct memory *memory)
+{
+    *keeper = (struct keeper){.durability = DURABILITY_MEMORY};
+    hold_init(&keeper->hold, memory);
+}
+
+bool keeper_start(struct keeper *keeper, struct journal **journal, enum durability durability)
+{
+    keeper->scribe = scribe_open(journal, durability == DURABILITY_DISK);
+    if (keeper->scribe == NULL)
+        return false;
+    keeper->durability = durability;
+    return true;
+}
+
+void keeper_fini(struct keeper *keeper)
+{
+    scribe_close(&keeper->scribe);
+    hold_fini(&keeper->hold);
+}
+
+void keeper_give(struct keeper *keeper, struct gate *gate)
+{
+    if (keeper->scribe == NULL)
+        return;
+    struct scribe_step *step = gate_step(gate, SIZE_MAX);
+    if (step == NULL)
+        return;
+    keeper->given_bytes += step->bytes;
+    keeper->ticket = scribe_give(keeper->scribe, &step);
+}
+
+/* ---- checkpoints ----------------------------------------------------------------------------- */
+
+static bool is_checkpoint_due(const struct keeper *keeper)
+{
+    return keeper->given_bytes >= KEEPER_CHECKPOINT_BYTES &&
+           keeper->given_bytes >= KEEPER_CHECKPOINT_TIMES * keeper->checkpoint_bytes;
+}
+
+void keeper_checkpoint(struct keeper *keeper, struct gate *gate)
+{
+    if (keeper->scribe == NULL || !is_checkpoint_due(keeper) || !gate_is_logged(gate))
+        return;
+    keeper->given_bytes = keeper->checkpoint_bytes = 0;
+    gate_snapshot(gate);
+    struct scribe_step *step = gate_step(gate, CHECKPOINT_STEP_BYTES);
+    unsigned how = JOURNAL_CHECKPOINT_BEGIN;
+    while (step != NULL) {
+        struct scribe_step *next = gate_step(gate, CHECKPOINT_STEP_BYTES);
+        step->how = how | (next == NULL ? JOURNAL_CHECKPOINT_END : 0);
+        step->needed_from = gate_needed_from(gate);
+        keeper->checkpoint_bytes += step->bytes;
+        keeper->ticket = scribe_give(keeper->scribe, &step);
+        step = next;
+        how = 0;
+    }
+    struct gate_out out;
+    bool is_more = gate_out(gate, &out);
+    must(!is_more); /* there is nothing to say about it */
+}
+
+static uint64_t reached(const struct keeper *keeper, enum hold_stage stage)
+{
+    return stage == HOLD_LOGGED ? keeper->news.logged : keeper->news.synced;
+}
+
+bool keeper_holds(struct keeper *keeper, struct gate_out *out)
+{
+    uint8_t stage = stages[keeper->durability][out->saying];
+    if (stage == HOLD_STAGE_COUNT || (out->kind != GATE_CONTROL && out->kind != GATE_DATA))
+        return false;
+    if (reached(keeper, (enum hold_stage)stage) >= keeper->ticket &&
+        hold_is_empty(&keeper->hold, (enum hold_stage)stage))
+        return false;
+    struct held held = {.ticket = keeper->ticket,
+                        .conn = out->conn,
+                        .lane = out->kind == GATE_DATA ? MSG_LANE_DATA : MSG_LANE_CONTROL,
+                        .part = out->part};
+    memcpy(held.head, out->head, sizeof held.head);
+    hold_push(&keeper->hold, (enum hold_stage)stage, &held);
+    out->part = NULL;
+    return true;
+}
+
+bool keeper_next(struct keeper *keeper, struct held *out_held)
+{
+    for (int stage = 0; stage < HOLD_STAGE_COUNT; stage++)
+        if (hold_pop(&keeper->hold, (enum hold_stage)stage, reached(keeper, (enum hold_stage)stage),
+                     out_held))
+            return true;
+    return false;
+}
+
+void keeper_hear(struct keeper *keeper, struct gate *gate)
+{
+    if (keeper->scribe == NULL)
+        return;
+    keeper->news = scribe_news(keeper->scribe);
+    struct scribe_step *step;
+    while ((step = scribe_logged(keeper->scribe)) != NULL) {
+        gate_logged(gate, step->key, step->payload_at);
+        scribe_step_free(&step);
+    }
+}
+
+bool keeper_has_room(const struct keeper *keeper)
+{
+    return keeper->scribe == NULL ||
+           (!is_checkpoint_due(keeper) && scribe_has_room(keeper->scribe));
+}
+
+bool keeper_is_quiet(const struct keeper *keeper)
+{
+    return hold_is_empty(&keeper->hold, HOLD_LOGGED) && hold_is_empty(&keeper->hold, HOLD_SYNCED);
+}
+
+int keeper_fd(const struct keeper *keeper)
+{
+    return keeper->scribe != NULL ? scribe_fd(keeper->scribe) : -1;
+}

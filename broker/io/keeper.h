@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* keeper.h -- between the gate and the journal: what a step decided goes into it, and what is to be
+ * said waits until that is kept.
+ *
+ * How long a part waits depends on what it is (gate.h) and on the durability that was asked for:
+ *
+ *                    memory     process              disk
+ *   outcomes         at once    in the log           in the log
+ *   answers          at once    in the log           on the disk
+ *   all else         at once    at once              at once
+ *
+ * "In the log" survives the end of the broker's process, "on the disk" that of its machine. */
+#ifndef IO_KEEPER_H
+#define IO_KEEPER_H
+
+#include "broker/io/gate.h"
+#include "broker/io/hold.h"
+#include "broker/io/scribe.h"
+
+#include <stdbool.h>
+
+enum durability { DURABILITY_MEMORY, DURABILITY_PROCESS, DURABILITY_DISK, DURABILITY_COUNT };
+
+struct keeper {
+    enum durability durability;
+    struct scribe *scribe; /* NULL: nothing is kept */
+    struct hold hold;
+    uint64_t ticket; /* of the newest step */
+    struct scribe_news news;
+    uint64_t given_bytes;      /* into the journal, since the last checkpoint */
+    uint64_t checkpoint_bytes; /* of the last checkpoint */
+};
+
+/* A checkpoint is made when so many bytes, and so many times its size, came behind the last one. */
+#define KEEPER_CHECKPOINT_BYTES (UINT64_C(64) * 1024 * 1024)
+enum { KEEPER_CHECKPOINT_TIMES = 4 };
+
+/* Keeps nothing until keeper_start(). */
+void keeper_init(struct keeper *keeper, struct memory *memory);
+/* Takes the journal over; false: no memory, threads or descriptors, and it is the caller's. */
+bool keeper_start(struct keeper *keeper, struct journal **journal, enum durability durability);
+/* Writes what waits and closes the journal; what is held back is dropped. */
+void keeper_fini(struct keeper *keeper);
+
+/* What the gate's last call decided is on its way.  Before gate_out(). */
+void keeper_give(struct keeper *keeper, struct gate *gate);
+/* Whether this part must wait: then it is taken over, and comes by keeper_next(). */
+bool keeper_holds(struct keeper *keeper, struct gate_out *out);
+/* A part that has waited long enough, the caller's; false: none. */
+bool keeper_next(struct keeper *keeper, struct held *out_held);
+/* Hears what the scribe has to tell. */
+void keeper_hear(struct keeper *keeper, struct gate *gate);
+/* Whether more may be decided: the journal keeps up, and no checkpoint is due. */
+bool keeper_has_room(const struct keeper *keeper);
+/* Makes a checkpoint if one is due and can be made now. */
+void keeper_checkpoint(struct keeper *keeper, struct gate *gate);
+/* Whether nothing waits to be said. */
+bool keeper_is_quiet(const struct keeper *keeper);
+int keeper_fd(const struct keeper *keeper); /* readable: keeper_hear(); -1: nothing is kept */
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* ledger.h -- what was decided, as records of the journal, and back.
+ *
+ * Two kinds of records: a payload, which is a batch as it came, and the facts of one step, one
+ * behind the other.  A fact may speak of bytes in a payload: in that of the record before, when the
+ * batch came with this step, or, in a checkpoint, in one that has stood in the journal before.
+ *
+ *   facts    any number of: u8 tag, u32 bytes, [u64 position of the payload, u32 its bytes], fact
+ *   tag      0: no payload; 1: the newest payload before this record; 2: the one at the position
+ *
+ * Numbers are big-endian. */
+#ifndef IO_LEDGER_H
+#define IO_LEDGER_H
+
+#include "broker/core/effect.h"
+#include "broker/io/payload.h"
+#include "broker/io/scribe.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum ledger_kind { LEDGER_PAYLOAD = 1, LEDGER_FACTS = 2 };
+
+/* Facts among the effects from *at on as a step for the scribe, with the payload that is new; *at
+ * moves behind them.  All of them, or, of a checkpoint, which may be told in pieces, about so many
+ * bytes.  NULL: there are none.  Without memory the process ends, as in effect.h: what is decided
+ * must be kept. */
+struct scribe_step *ledger_step(const struct effects *effects, struct payload_table *payloads,
+                                uint32_t *at, size_t bytes_max);
+
+/* Reading a record of facts. */
+enum ledger_tag { LEDGER_NO_PAYLOAD = 0, LEDGER_NEWEST_PAYLOAD = 1, LEDGER_PAYLOAD_AT = 2 };
+struct ledger_reader {
+    struct span left;
+};
+struct ledger_entry {
+    enum ledger_tag tag;
+    uint64_t payload_at; /* PAYLOAD_AT */
+    uint32_t payload_bytes;
+    struct span fact;
+};
+/* WIRE_EMPTY: no more.  Errors: WIRE_TRUNCATED, WIRE_RANGE. */
+enum wire_err ledger_next(struct ledger_reader *reader, struct ledger_entry *out_entry);
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* recovery.c -- see recovery.h.
+ *
+ * Facts speak of payloads: of the newest one that was met, or, in a checkpoint, of one at an older
+ * position.  Those are held for the whole replay, for more facts may speak of them; the gate drops
+ * in the end what no fact wanted. */
+#include "broker/io/recovery.h"
+
+#include "broker/io/ledger.h"
+#include "libbus/base/map.h"
+#include "libbus/base/must.h"
+
+#include <stdio.h>
+
+struct replay {
+    struct journal *journal;
+    struct gate *gate;
+    struct memory memory;
+    struct id_map older; /* position of a payload to its id */
+    payload_id newest;   /* 0: none yet */
+    struct recovery *out;
+};
+
+static const char *short_of_memory = "memory is short";
+
+/* ---- payloads -------------------------------------------------------------------------------- */
+
+static const char *add_payload(struct replay *replay, uint64_t at, struct buffer **bytes,
+                               payload_id *out_id)
+{
+    replay->out->payloads += 1;
+    if (!gate_payload_add(replay->gate, bytes, at, out_id)) {
+        buffer_unref(bytes);
+        return short_of_memory;
+    }
+    return NULL;
+}
+
+static const char *meet_payload(struct replay *replay, const struct journal_found *found)
+{
+    struct buffer *bytes = buffer_copy(found->body);
+    if (replay->newest != 0)
+        gate_payload_drop(replay->gate, replay->newest);
+    replay->newest = 0;
+    if (found->body.bytes == 0 || bytes == NULL) {
+        buffer_unref(&bytes);
+        return found->body.bytes == 0 ? "an empty payload" : short_of_memory;
+    }
+    return add_payload(replay, found->at, &bytes, &replay->newest);
+}
+
+static const char *find_older(struct replay *replay, const struct ledger_entry *entry,
+                              payload_id *out_id)
+{
+    if (id_map_get(&replay->older, entry->payload_at, out_id))
+        return NULL;
+    if (entry->payload_bytes == 0 || entry->payload_bytes > LIMIT_PART_BYTES)
+        return "a payload of a size that none has";
+    struct buffer *bytes = buffer_new(entry->payload_bytes);
+    if (bytes == NULL || !id_map_reserve(&replay->older)) {
+        buffer_unref(&bytes);
+        return short_of_memory;
+    }
+    bytes->bytes = entry->payload_bytes;
+    if (journal_fetch(replay->journal, entry->payload_at, bytes->data, bytes->bytes) !=
+        JOURNAL_OK) {
+        buffer_unref(&bytes);
+        return "a payload that a checkpoint needs is not there";
+    }
+    const char *wrong = add_payload(replay, entry->payload_at, &bytes, out_id);
+    if (wrong == NULL)
+        (void)id_map_put(&replay->older, entry->payload_at, *out_id); /* reserved */
+    return wrong;
+}
+
+static void drop_payloads(struct replay *replay)
+{
+    if (replay->newest != 0)
+        gate_payload_drop(replay->gate, replay->newest);
+    for (uint32_t i = 0; i < replay->older.room; i++)
+        if (replay->older.entries[i].is_used)
+            gate_payload_drop(replay->gate, replay->older.entries[i].value);
+    id_map_fini(&replay->older);
+}
+
+/* ---- facts ----------------------------------------------------------------------------------- */
+
+static const char *replay_entry(struct replay *replay, const struct ledger_entry *entry)
+{
+    payload_id payload = 0;
+    const char *wrong = NULL;
+    if (entry->tag == LEDGER_NEWEST_PAYLOAD) {
+        payload = replay->newest;
+        wrong = payload != 0 ? NULL : "a fact speaks of a payload that is not there";
+    } else if (entry->tag == LEDGER_PAYLOAD_AT) {
+        wrong = find_older(replay, entry, &payload);
+    }
+    return wrong != NULL ? wrong : gate_replay(replay->gate, entry->fact, payload);
+}
+
+static const char *replay_facts(struct replay *replay, struct span body)
+{
+    /* A copy: to fetch a payload from the journal takes what was read away. */
+    struct buffer *record = buffer_copy(body);
+    if (record == NULL)
+        return short_of_memory;
+    struct ledger_reader reader = {.left = buffer_span(record)};
+    struct ledger_entry entry;
+    const char *wrong = NULL;
+    enum wire_err err = WIRE_OK;
+    while (wrong == NULL && (err = ledger_next(&reader, &entry)) == WIRE_OK)
+        wrong = replay_entry(replay, &entry);
+    if (wrong == NULL && err != WIRE_EMPTY)
+        wrong = wire_strerror(err);
+    replay->out->steps += 1;
+    buffer_unref(&record);
+    return wrong;
+}
+
+static const char *replay_record(struct replay *replay, const struct journal_found *found)
+{
+    switch (found->kind) {
+    case LEDGER_PAYLOAD: return meet_payload(replay, found);
+    case LEDGER_FACTS: return replay_facts(replay, found->body);
+    case SCRIBE_KIND_PROBE:
+    case JOURNAL_KIND_LOST: return NULL; /* what is missing shows in the facts behind it */
+    default: return "a record of a kind that this version does not know";
+    }
+}
+
+static bool read_all(struct replay *replay, char *complaint)
+{
+    struct journal_found found;
+    enum journal_err err;
+    uint64_t at = journal_start(replay->journal);
+    while ((err = journal_read(replay->journal, at, &found)) == JOURNAL_OK) {
+        uint64_t here = found.at;
+        uint64_t next = found.next;
+        const char *wrong = replay_record(replay, &found);
+        if (wrong != NULL) {
+            snprintf(complaint, JOURNAL_COMPLAINT_BYTES,
+                     "the record at position %llu cannot be replayed: %.400s",
+                     (unsigned long long)here, wrong);
+            return false;
+        }
+        at = next;
+    }
+    if (err != JOURNAL_END)
+        snprintf(complaint, JOURNAL_COMPLAINT_BYTES, "%s", journal_complaint(replay->journal));
+    return err == JOURNAL_END;
+}
+
+bool recovery_run(struct journal *journal, struct gate *gate, struct gate_now now,
+                  struct recovery *out, char *complaint)
+{
+    struct replay replay = {.journal = journal, .gate = gate, .out = out};
+    *out = (struct recovery){.steps = 0};
+    memory_heap_init(&replay.memory, UINT64_MAX);
+    id_map_init(&replay.older, &replay.memory);
+    bool is_done = read_all(&replay, complaint);
+    drop_payloads(&replay);
+    if (is_done)
+        gate_resume(gate, now);
+    return is_done;
+}

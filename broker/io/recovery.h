@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* recovery.h -- a journal is read, and the gate is where the broker was that wrote it. */
+#ifndef IO_RECOVERY_H
+#define IO_RECOVERY_H
+
+#include "broker/io/gate.h"
+#include "broker/journal/journal.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct recovery {
+    uint64_t steps; /* that were replayed */
+    uint64_t payloads;
+};
+
+/* Replays the journal into a gate that is new and resumes it.  false: complaint, of
+ * JOURNAL_COMPLAINT_BYTES, is a sentence that names the position. */
+bool recovery_run(struct journal *journal, struct gate *gate, struct gate_now now,
+                  struct recovery *out, char *complaint);
+
+#endif

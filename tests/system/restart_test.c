@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* restart_test.c -- the broker is killed and started again over its journal: the job goes on as if
+ * there had been a pause. */
+#include "tests/lib/expect.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct folder folder;
+static char control[FOLDER_PATH_BYTES_MAX + 16];
+static char data[FOLDER_PATH_BYTES_MAX + 16];
+static char journal[FOLDER_PATH_BYTES_MAX + 16];
+
+static void start_broker(const char *durability)
+{
+    const char *const more[] = {"--control", control,        "--data",   data, "--journal",
+                                journal,     "--durability", durability, NULL};
+    stage_open_with(more);
+}
+
+static void set_up(void)
+{
+    cr_assert(folder_make(&folder));
+    snprintf(control, sizeof control, "ipc://%s/control", folder.path);
+    snprintf(data, sizeof data, "ipc://%s/data", folder.path);
+    snprintf(journal, sizeof journal, "%s/journal", folder.path);
+}
+
+static void tear_down(void)
+{
+    stage_close();
+    folder_fini(&folder);
+}
+
+TestSuite(restart, .init = set_up, .fini = tear_down, .timeout = 120);
+
+static void kill_broker(void)
+{
+    process_signal(&stage.process, SIGKILL);
+    cr_assert_eq(process_wait(&stage.process, SOON_MS), 128 + SIGKILL);
+    stage_close();
+}
+
+static struct bus *open_patient(const char *party)
+{
+    struct bus_options options;
+    bus_options_init(&options);
+    options.party = party;
+    options.heartbeat_ms = 100;
+    options.broker_lost_ms = SOON_MS;
+    options.send_timeout_ms = SOON_MS;
+    return must_open_with(&options);
+}
+
+static void go_on_with(const char *durability)
+{
+    start_broker(durability);
+    struct bus *alice = open_patient("alice");
+    struct bus *bob = open_patient("bob");
+    struct bus_sub *sub = must_subscribe(bob, "alice/#");
+    must_publish(alice, "w", "before");
+    expect_value(sub, "alice/w", 0, "before");
+    struct bus_slot *kept = must_reserve(alice, "w");
+    struct bus_slot *failed = must_reserve(alice, "w");
+    must_publish(alice, "w", "behind");
+    must_flush(alice);
+    kill_broker();
+    start_broker(durability);
+    must_commit(&kept, "kept");
+    fail_slot(&failed, "ValueError", "of the time before");
+    expect_value(sub, "alice/w", 1, "kept");
+    expect_failed(sub, "alice/w", 2, "application");
+    expect_value(sub, "alice/w", 3, "behind");
+    must_publish(alice, "w", "after");
+    expect_value(sub, "alice/w", 4, "after");
+    bus_sub_close(&sub);
+    must_close(&bob);
+    must_close(&alice);
+}
+
+Test(restart, goes_on_with_its_promises_on_the_disk)
+{
+    go_on_with("disk");
+}
+
+Test(restart, goes_on_with_its_promises_in_the_log)
+{
+    go_on_with("process");
+}
+
+Test(restart, gives_what_was_accepted_to_who_comes_later)
+{
+    enum { VALUES = 5000 };
+    start_broker("disk");
+    struct bus *alice = open_patient("alice");
+    for (int i = 0; i < VALUES; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "value %d", i);
+        must_publish(alice, "w", text);
+    }
+    must_flush(alice);
+    kill_broker();
+    start_broker("disk");
+    struct bus *bob = open_patient("bob");
+    struct bus_sub *sub = must_subscribe(bob, "alice/w");
+    for (int i = 0; i < VALUES; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "value %d", i);
+        expect_value(sub, "alice/w", (uint64_t)i, text);
+    }
+    expect_nothing(bob, sub);
+    bus_sub_close(&sub);
+    must_close(&bob);
+    must_close(&alice);
+}
+
+/* A durable reader that is gone meanwhile goes on at its last acknowledgement. */
+Test(restart, keeps_the_place_of_durable_readers)
+{
+    struct bus_sub_options options;
+    bus_sub_options_init(&options);
+    options.name = "reader";
+    start_broker("disk");
+    struct bus *alice = open_patient("alice");
+    struct bus *bob = open_patient("bob");
+    struct bus_sub *sub = must_subscribe_with(bob, "alice/w", &options);
+    for (int i = 0; i < 10; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "value %d", i);
+        must_publish(alice, "w", text);
+    }
+    for (int i = 0; i < 4; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "value %d", i);
+        expect_value(sub, "alice/w", (uint64_t)i, text);
+    }
+    must_flush(bob);
+    bus_sub_close(&sub);
+    must_close(&bob);
+    must_flush(alice);
+    kill_broker();
+    start_broker("disk");
+    bob = open_patient("bob");
+    sub = must_subscribe_with(bob, "alice/w", &options);
+    for (int i = 4; i < 10; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "value %d", i);
+        expect_value(sub, "alice/w", (uint64_t)i, text);
+    }
+    bus_sub_close(&sub);
+    must_close(&bob);
+    must_close(&alice);
+}
+
+Test(restart, leaves_the_dead_dead)
+{
+    start_broker("disk");
+    struct party carol = {0};
+    party_start(&carol, "carol", NULL);
+    party_do(&carol, "OK", "reserve w 1");
+    struct bus *bob = open_patient("bob");
+    struct bus_sub *sub = must_subscribe(bob, "carol/w");
+    process_signal(&carol.process, SIGKILL);
+    expect_failed(sub, "carol/w", 0, "party_lost");
+    kill_broker();
+    start_broker("disk");
+    struct bus *dora = open_patient("dora");
+    struct bus_sub *late = must_subscribe(dora, "carol/w");
+    expect_failed(late, "carol/w", 0, "party_lost");
+    bus_sub_close(&late);
+    bus_sub_close(&sub);
+    must_close(&dora);
+    must_close(&bob);
+    party_fini(&carol);
+}
+
+/* Many times in a row, in the middle of traffic: every number once, in order. */
+Test(restart, loses_nothing_however_often)
+{
+    enum { ROUNDS = 8, EACH = 400 };
+    start_broker("process");
+    struct bus *alice = open_patient("alice");
+    struct bus *bob = open_patient("bob");
+    struct bus_sub *sub = must_subscribe(bob, "alice/w");
+    uint64_t seq = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        char text[32];
+        for (int i = 0; i < EACH; i++) {
+            snprintf(text, sizeof text, "%d", round * EACH + i);
+            must_publish(alice, "w", text);
+        }
+        kill_broker();
+        start_broker("process");
+        for (int i = 0; i < EACH; i++, seq++) {
+            snprintf(text, sizeof text, "%llu", (unsigned long long)seq);
+            expect_value(sub, "alice/w", seq, text);
+        }
+    }
+    bus_sub_close(&sub);
+    must_close(&bob);
+    must_close(&alice);
+}
+
+/* Without the journal it is another broker. */
+Test(restart, without_its_journal_is_another_broker)
+{
+    start_broker("disk");
+    struct bus_options options;
+    bus_options_init(&options);
+    options.party = "alice";
+    options.heartbeat_ms = 100;
+    options.broker_lost_ms = SOON_MS;
+    struct bus *alice = must_open_with(&options);
+    must_publish(alice, "w", "lost with it");
+    must_flush(alice);
+    kill_broker();
+    snprintf(journal, sizeof journal, "%s/other", folder.path);
+    start_broker("disk");
+    struct bus_error *error = NULL;
+    enum bus_err err = bus_verdict(alice, SOON_MS, &error);
+    cr_expect(err == BUS_OK, "%s", code_name(err));
+    cr_expect_str_eq(bus_error_kind(error), "broker_lost");
+    bus_error_unref(&error);
+    expect_code(bus_publish(alice, "w", "x", 1), BUS_ELOST);
+    expect_code(bus_close(&alice, SOON_MS), BUS_ELOST);
+}
