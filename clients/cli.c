@@ -255,10 +255,15 @@ bool cli_start(struct cli *cli, int argc, char **argv, const struct cli_flag *ow
     return true;
 }
 
-void cli_default_party(struct cli *cli, const char *party)
+bool cli_has_party(const struct cli *cli)
 {
     const char *value = getenv("ERRBUS_PARTY");
-    if (cli->party == NULL && (value == NULL || value[0] == '\0')) {
+    return cli->party != NULL || (value != NULL && value[0] != '\0');
+}
+
+void cli_default_party(struct cli *cli, const char *party)
+{
+    if (!cli_has_party(cli)) {
         cli->party = party;
     }
 }

@@ -84,6 +84,9 @@ struct cli {
 bool cli_start(struct cli *cli, int argc, char **argv, const struct cli_flag *own, size_t own_count,
                int *out_exit);
 
+/* Whether a flag or the environment says which party we are. */
+bool cli_has_party(const struct cli *cli);
+
 /* The party's name where neither flag nor environment gives one. */
 void cli_default_party(struct cli *cli, const char *party);
 

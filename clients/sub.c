@@ -165,6 +165,10 @@ static int run(struct sub *sub, const char *pattern, int64_t from_seq)
     if (result != CLI_OK) {
         return result;
     }
+    if (sub->durable != NULL && !cli_has_party(&sub->cli)) {
+        fprintf(stderr, "%s: --durable without --party: only a party named %s could go on here\n",
+                sub->cli.program, bus_party(sub->cli.bus));
+    }
     enum bus_err err = bus_sub_open(sub->cli.bus, pattern, &options, &sub->sub);
     if (err == BUS_OK) {
         result = receive_all(sub);

@@ -27,6 +27,7 @@ struct aggregator {
 
 /* What came of one message that every silo owed. */
 struct harvest {
+    int64_t within_ms; /* waited for it so long at most */
     struct bus_want wants[SILOS_MAX];
     char topics[SILOS_MAX][BUS_NAME_BYTES_MAX + 1];
     const double *numbers[SILOS_MAX]; /* of the silos that gave good ones, borrowed from wants */
@@ -53,7 +54,7 @@ static void sort_out(const struct aggregator *aggregator, struct harvest *harves
             want->error = promise_examine(want->msg, silo, count);
         } else if (want->error == NULL) {
             want->error = bus_error_new("fedavg.too_slow", NULL, "%s sent nothing in %.1f s", silo,
-                                        (double)aggregator->round_ms / 1000);
+                                        (double)harvest->within_ms / 1000);
         }
         if (want->error != NULL) {
             print_lack(what, silo, want->error);
@@ -81,8 +82,9 @@ static bool collect(const struct aggregator *aggregator, struct harvest *harvest
         harvest->wants[i].seq = seq;
     }
 
+    harvest->within_ms = cli_left_within(&aggregator->cli, aggregator->round_ms);
     enum bus_err err = bus_gather(aggregator->cli.bus, harvest->wants, silos, silos, silos - min,
-                                  cli_left_within(&aggregator->cli, aggregator->round_ms), &error);
+                                  harvest->within_ms, &error);
     bool is_told = err == BUS_OK || err == BUS_ETIMEDOUT || err == BUS_EFAILED;
     if (!is_told) {
         struct bus_error *mine = bus_error_new("fedavg.gave_up", error, "the aggregator is ending");
@@ -111,7 +113,24 @@ static bool collect(const struct aggregator *aggregator, struct harvest *harvest
     }
     bus_slot_fail(promise, error);
     *out_exit = cli_report(&aggregator->cli, BUS_EFAILED, &error);
+    if (err == BUS_ETIMEDOUT && cli_left_ms(&aggregator->cli) == 0) {
+        *out_exit = cli_report(&aggregator->cli, BUS_ETIMEDOUT, NULL);
+    }
     return false;
+}
+
+/* As promise_make(); what was promised before cannot be averaged anew. */
+static bool promise(const struct aggregator *aggregator, const char *name, int64_t seq,
+                    struct bus_slot **out_slot, int *out_exit)
+{
+    enum bus_err err = promise_make(&aggregator->cli, name, seq, BUS_FOREVER, out_slot, out_exit);
+    if (err == BUS_ESETTLED) {
+        fprintf(stderr, "%s: job '%s' has had its %s/%s %lld: take another, by --job\n",
+                aggregator->cli.program, bus_job(aggregator->cli.bus),
+                bus_party(aggregator->cli.bus), name, (long long)seq);
+        *out_exit = CLI_FAILED;
+    }
+    return err == BUS_OK;
 }
 
 /* Sums what the silos know of their features, and gives all of them one scale. */
@@ -120,7 +139,7 @@ static bool agree_on_scale(struct aggregator *aggregator, struct harvest *harves
     double moments[MOMENTS_COUNT] = {0};
     double scale[SCALE_COUNT] = {(double)aggregator->rounds};
     struct bus_slot *slot = NULL;
-    if (promise_make(&aggregator->cli, "scale", 0, BUS_FOREVER, &slot, out_exit) != BUS_OK) {
+    if (!promise(aggregator, "scale", 0, &slot, out_exit)) {
         return false;
     }
     bool is_enough = collect(aggregator, harvest, "moments", 0, MOMENTS_COUNT, &slot, out_exit);
@@ -145,8 +164,7 @@ static bool run_round(const struct aggregator *aggregator, struct harvest *harve
                       double weights[WEIGHTS], int *out_exit)
 {
     struct bus_slot *slot = NULL;
-    if (promise_make(&aggregator->cli, "global", round + 1, BUS_FOREVER, &slot, out_exit) !=
-        BUS_OK) {
+    if (!promise(aggregator, "global", round + 1, &slot, out_exit)) {
         return false;
     }
     bool is_enough =
@@ -169,7 +187,7 @@ static int run(struct aggregator *aggregator)
     int result = CLI_OK;
     const struct cli *cli = &aggregator->cli;
     bool is_well = agree_on_scale(aggregator, &harvest, &result) &&
-                   promise_make(cli, "global", 0, BUS_FOREVER, &slot, &result) == BUS_OK &&
+                   promise(aggregator, "global", 0, &slot, &result) &&
                    promise_keep(cli, &slot, weights, GLOBAL_COUNT, &result);
     for (int64_t round = 0; is_well && round < aggregator->rounds; round++) {
         is_well = run_round(aggregator, &harvest, round, weights, &result);

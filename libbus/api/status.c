@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libbus/base/pattern.h"
-
 /* Who greets with a job brings it into being, and keeps it there: a question does not. */
 #define NO_JOB ""
 
@@ -112,11 +110,13 @@ enum bus_err bus_status_get(const char *endpoint, const char *job, int64_t timeo
     struct endpoints endpoints;
     struct bus_options options;
     struct bus *bus = NULL;
-    if (out_status == NULL || !options_time_is_valid(timeout_ms) ||
-        (job != NULL && !party_is_valid(span_text(job))))
+    char name[LIMIT_NAME_BYTES + 1];
+    if (out_status == NULL || !options_time_is_valid(timeout_ms))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "bus_status_get() wants a job's name or NULL, out_status, and a "
-                         "timeout_ms of 0 and more or BUS_FOREVER");
+                         "bus_status_get() wants out_status, and a timeout_ms of 0 and more or "
+                         "BUS_FOREVER");
+    if (job != NULL && options_job(job, name, reterr) != BUS_OK)
+        return BUS_EINVAL;
     bus_options_init(&options);
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
     struct bus_status *status = calloc(1, sizeof *status);

@@ -309,6 +309,22 @@ static void await_subscription(const char *job, const char *name)
     }
 }
 
+/* A name that nobody can come back to holds writers back for as long as it is kept. */
+Test(cli, warns_of_a_durable_name_of_nobody_in_particular)
+{
+    static const char *const words[][2] = {{NULL, NULL}, {"-p", "bob"}};
+    run_pub("alice", "w", "x");
+    for (size_t i = 0; i < 2; i++) {
+        struct process sub;
+        start(&sub, "sub", "--durable", "all", "-C", "1", "alice/w", words[i][0], words[i][1],
+              NULL);
+        expect_exit(&sub, 0);
+        cr_expect_eq(strstr(process_complained(&sub), "--durable without --party") != NULL, i == 0,
+                     "%s", process_complained(&sub));
+        process_fini(&sub);
+    }
+}
+
 Test(cli, ends_pub_when_all_is_acknowledged_and_not_before)
 {
     struct process sub;

@@ -143,6 +143,25 @@ Test(fedavg, fails_for_all_when_too_few_are_left)
     fini_run(&run);
 }
 
+static void run_aggregator(const char *wait, int code, const char *complaint)
+{
+    struct process aggregator;
+    const char *const words[] = {"fedavg", "aggregator", "-s", stage.control, "--data",
+                                 DATA,     "-W",         wait, "nobody",      NULL};
+    cr_assert(process_start(&aggregator, words, NULL));
+    expect_exit(&aggregator, code);
+    cr_expect_not_null(strstr(process_complained(&aggregator), complaint), "not '%s' in: %s",
+                       complaint, process_complained(&aggregator));
+    process_fini(&aggregator);
+}
+
+/* Nobody comes in time; and what this party has promised once in a job, it cannot again. */
+Test(fedavg, ends_with_a_word_where_it_cannot_go_on)
+{
+    run_aggregator("3", 4, "--wait 3 is over");
+    run_aggregator("3", 1, "job 'default' has had its aggregator/scale 0");
+}
+
 Test(fedavg, is_shown_by_the_demonstration)
 {
     char program[512];
