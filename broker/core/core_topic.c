@@ -148,6 +148,18 @@ static void pop(struct core *core, struct topic *topic)
     slot_table_pop(&topic->slots);
 }
 
+/* Only at the end of the core: in life a topic goes when all its slots are settled. */
+static void drop_open(struct core *core, struct topic *topic, struct open_slot *open)
+{
+    timers_unreserve(&core->timers, &open->deadline);
+    list_remove(&open->party_link);
+    topic->writer->open_count -= 1;
+    topic->open_count -= 1;
+    topic->job->open_count -= 1;
+    chunks_unref(core, open->chunks);
+    pool_give(&core->open_slots, open);
+}
+
 /* Only when its job goes: nobody is there who could still be sent something. */
 void topic_free(struct core *core, struct topic *topic)
 {
@@ -155,8 +167,14 @@ void topic_free(struct core *core, struct topic *topic)
         route_free(core, LIST_OWNER(link, struct route, topic_link));
     LIST_EACH(link, &topic->unpromised)
         await_free(core, LIST_OWNER(link, struct await, link));
-    while (topic->slots.count > 0)
+    while (topic->slots.count > 0) {
+        const struct slot_entry *entry = slot_table_at(&topic->slots, 0);
+        struct open_slot *open =
+            entry->state == SLOT_OPEN ? pool_find(&core->open_slots, entry->ref) : NULL;
         pop(core, topic);
+        if (open != NULL)
+            drop_open(core, topic, open);
+    }
     slot_table_fini(&topic->slots);
     name_map_remove(&topic->job->topics, topic->name);
     list_remove(&topic->job_link);

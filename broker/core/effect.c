@@ -4,6 +4,9 @@
 
 #include "libbus/base/must.h"
 
+/* What a snapshot of a large state took is given back; what steps take is kept for the next. */
+enum { FACT_ROOM_KEPT = 512 * 1024, ITEM_ROOM_KEPT = 32768 };
+
 void effects_init(struct effects *effects, struct memory *memory)
 {
     *effects = (struct effects){.memory = memory};
@@ -24,6 +27,16 @@ void effects_clear(struct effects *effects)
     effects->msg_count = 0;
     effects->frame_count = 0;
     effects->fact_used = 0;
+    if (effects->fact_room > FACT_ROOM_KEPT) {
+        memory_give(effects->memory, effects->fact_bytes, effects->fact_room);
+        effects->fact_bytes = NULL;
+        effects->fact_room = 0;
+    }
+    if (effects->room > ITEM_ROOM_KEPT) {
+        memory_give(effects->memory, effects->items, effects->room * sizeof *effects->items);
+        effects->items = NULL;
+        effects->room = 0;
+    }
 }
 
 /* Room for one more of item_bytes each. */

@@ -20,12 +20,6 @@
     }                                                                                              \
     ;
 #include "schemas/facts.def"
-#undef FACT
-#undef FIELD_U64
-#undef FIELD_I64
-#undef FIELD_STR
-#undef FIELD_BIN
-#undef FACT_END
 
 struct kind {
     const char *name; /* NULL: no fact has this number */
@@ -34,11 +28,6 @@ struct kind {
     uint32_t field_count;
 };
 
-#define FIELD_U64(owner, member, largest, what)
-#define FIELD_I64(owner, member, smallest, what)
-#define FIELD_STR(owner, member, least, most, what)
-#define FIELD_BIN(owner, member, least, most, what)
-#define FACT_END(upper, name)
 #define ESSENTIAL true
 #define ORDINARY false
 static const struct kind kinds[FACT_TYPE_COUNT] = {
@@ -48,15 +37,9 @@ static const struct kind kinds[FACT_TYPE_COUNT] = {
                 .fields = fields_##title,                                                          \
                 .field_count = FIELDS_COUNT(fields_##title)},
 #include "schemas/facts.def"
-#undef FACT
 };
 #undef ESSENTIAL
 #undef ORDINARY
-#undef FIELD_U64
-#undef FIELD_I64
-#undef FIELD_STR
-#undef FIELD_BIN
-#undef FACT_END
 
 static const struct kind *kind_find(uint64_t number)
 {

@@ -22,23 +22,11 @@
     }                                                                                              \
     ;
 #include "schemas/facts.def"
-#undef FACT
-#undef FIELD_U64
-#undef FIELD_I64
-#undef FIELD_STR
-#undef FIELD_BIN
-#undef FACT_END
 
-#define FIELD_U64(fact, field, largest, what)
-#define FIELD_I64(fact, field, smallest, what)
-#define FIELD_STR(fact, field, shortest, longest, what)
-#define FIELD_BIN(fact, field, shortest, longest, what)
-#define FACT_END(upper, name)
 enum fact_type {
     FACT_NONE = 0,
 #define FACT(upper, name, number, weight, what) FACT_##upper = number,
 #include "schemas/facts.def"
-#undef FACT
     FACT_TYPE_COUNT, /* beyond the newest */
 };
 struct fact {
@@ -46,14 +34,8 @@ struct fact {
     union {
 #define FACT(upper, name, number, weight, what) struct fact_##name name;
 #include "schemas/facts.def"
-#undef FACT
     } as;
 };
-#undef FIELD_U64
-#undef FIELD_I64
-#undef FIELD_STR
-#undef FIELD_BIN
-#undef FACT_END
 
 /* The fact's name in facts.def in lower case, or NULL. */
 const char *fact_name(enum fact_type type);

@@ -2,6 +2,7 @@
 /* corpus_test.c -- the bytes of schemas/corpus: y_*.mp are taken and come out the same, n_*.mp are
  * refused with the code in the n_*.err beside them. */
 #include "libbus/wire/error.h"
+#include "libbus/wire/fact.h"
 #include "libbus/wire/frame.h"
 #include "libbus/wire/msg.h"
 #include "tests/lib/titles.h"
@@ -113,6 +114,17 @@ static void check_msg(const struct file *file)
     check_again(file, bytes);
 }
 
+/* What a broker of today writes, one of tomorrow reads. */
+static void check_fact(const struct file *file)
+{
+    struct fact fact;
+    size_t bytes = 0;
+    cr_assert_eq(fact_decode(span_file(file), &fact), WIRE_OK, "%s", file->name);
+    cr_assert_str_eq(fact_name(fact.type), file->name + strlen("y_fact_"));
+    cr_assert_eq(fact_encode(&fact, again, sizeof again, &bytes), WIRE_OK, "%s", file->name);
+    check_again(file, bytes);
+}
+
 static void check_error(const struct file *file)
 {
     static struct error_record records[LIMIT_ERROR_RECORDS];
@@ -187,6 +199,8 @@ Test(corpus, y_is_taken_and_comes_out_the_same)
         const struct file *file = &files[i];
         if (begins(file->name, "y_msg_"))
             check_msg(file);
+        else if (begins(file->name, "y_fact_"))
+            check_fact(file);
         else if (begins(file->name, "y_error_"))
             check_error(file);
         else if (begins(file->name, "y_batch_"))
@@ -260,9 +274,12 @@ static enum wire_err read_batch(const struct file *file)
 static enum wire_err read_bad(const struct file *file, const struct verdict *verdict)
 {
     static struct error_record records[LIMIT_ERROR_RECORDS];
+    struct fact fact;
     uint32_t number;
     if (begins(file->name, "n_msg_"))
         return read_msg(file, verdict);
+    if (begins(file->name, "n_fact_"))
+        return fact_decode(span_file(file), &fact);
     if (begins(file->name, "n_error_"))
         return error_decode(span_file(file), records, LIMIT_ERROR_RECORDS, &number);
     if (begins(file->name, "n_delivery_"))
@@ -299,15 +316,28 @@ Test(corpus, n_is_refused_with_the_code_beside_it)
     corpus_free();
 }
 
+static bool is_there(const char *kind, const char *name)
+{
+    for (unsigned at = 0; at < file_count; at++)
+        if (begins(files[at].name, kind) && strcmp(files[at].name + strlen(kind), name) == 0)
+            return true;
+    return false;
+}
+
+Test(corpus, has_every_fact)
+{
+    corpus_load();
+    for (unsigned type = 1; type < FACT_TYPE_COUNT; type++)
+        cr_assert(is_there("y_fact_", fact_name((enum fact_type)type)),
+                  "y_fact_%s.mp is missing: run corpus_write", fact_name((enum fact_type)type));
+    corpus_free();
+}
+
 Test(corpus, has_every_message)
 {
     corpus_load();
-    for (unsigned i = 0; i < TITLES; i++) {
-        bool is_there = false;
-        for (unsigned at = 0; at < file_count; at++)
-            is_there = is_there || (begins(files[at].name, "y_msg_") &&
-                                    strcmp(files[at].name + strlen("y_msg_"), titles[i].name) == 0);
-        cr_assert(is_there, "y_msg_%s.mp is missing: run corpus_write", titles[i].name);
-    }
+    for (unsigned i = 0; i < TITLES; i++)
+        cr_assert(is_there("y_msg_", titles[i].name), "y_msg_%s.mp is missing: run corpus_write",
+                  titles[i].name);
     corpus_free();
 }

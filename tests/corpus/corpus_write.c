@@ -7,9 +7,10 @@
  *
  * A file that is there is never changed: bytes that were promised once stay promised.  A message
  * that got a field comes out longer: remove its file, and it is written anew.  The name of a file
- * says what it is: msg, batch, frame, delivery or error.  An .err file has the code, and for
+ * says what it is: msg, fact, batch, frame, delivery or error.  An .err file has the code, and for
  * messages the channel and the direction they are read in. */
 #include "libbus/wire/error.h"
+#include "libbus/wire/fact.h"
 #include "libbus/wire/frame.h"
 #include "libbus/wire/msg.h"
 
@@ -106,10 +107,10 @@ static const struct row rows[] = {
 };
 
 /* Values that differ from field to field, so that two that are swapped show. */
-static void member_fill(struct msg *msg, const struct row *row, unsigned index)
+static void member_fill(void *as, const struct row *row, unsigned index)
 {
     static const char *const texts[] = {"alice/grads", "bob/weights", "J\xc3\xbcrgen/x", "c/d"};
-    char *member = (char *)&msg->as + row->offset;
+    char *member = (char *)as + row->offset;
     uint64_t number = row->most < 1000 ? row->most : (uint64_t)1 << (index * 5 % 60);
     int64_t negative = -(int64_t)index - 100;
     struct span text = span_text(texts[index % 4]);
@@ -140,7 +141,7 @@ static void write_messages(void)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const struct row *row = &rows[i];
         if (row->type != END) {
-            member_fill(&msg, row, index++);
+            member_fill(&msg.as, row, index++);
             continue;
         }
         uint8_t bytes[4096];
@@ -153,6 +154,53 @@ static void write_messages(void)
             fail("cannot encode", name);
         good(name, bytes, size);
         memset(&msg, 0, sizeof msg);
+        index = 0;
+    }
+}
+
+/* ---- facts ----------------------------------------------------------------------------------- */
+static const struct row fact_rows[] = {
+#define FIELD_U64(owner, member, largest, what)                                                    \
+    {#owner, 0, U64, offsetof(struct fact_##owner, member), largest},
+#define FIELD_I64(owner, member, smallest, what)                                                   \
+    {#owner, 0, I64, offsetof(struct fact_##owner, member), INT64_MAX},
+#define FIELD_STR(owner, member, shortest, longest, what)                                          \
+    {#owner, 0, STR, offsetof(struct fact_##owner, member), longest},
+#define FIELD_BIN(owner, member, shortest, longest, what)                                          \
+    {#owner, 0, BIN, offsetof(struct fact_##owner, member), longest},
+#define FACT_END(upper, name) {#name, FACT_##upper, END, 0, 0},
+#include "schemas/facts.def"
+};
+
+/* Signed numbers with a bound. */
+static void fact_mend(struct fact *fact)
+{
+    if (fact->type == FACT_RESERVED)
+        fact->as.reserved.deadline_ms = -1;
+    if (fact->type == FACT_SUB_OPENED)
+        fact->as.sub_opened.from_seq = -1;
+}
+
+static void write_facts(void)
+{
+    struct fact fact = {.type = FACT_NONE};
+    unsigned index = 0;
+    for (size_t i = 0; i < sizeof fact_rows / sizeof fact_rows[0]; i++) {
+        const struct row *row = &fact_rows[i];
+        if (row->type != END) {
+            member_fill(&fact.as, row, index++);
+            continue;
+        }
+        uint8_t bytes[4096];
+        size_t size = 0;
+        char name[64];
+        fact.type = (enum fact_type)row->number;
+        fact_mend(&fact);
+        snprintf(name, sizeof name, "fact_%s", row->message);
+        if (fact_encode(&fact, bytes, sizeof bytes, &size) != WIRE_OK)
+            fail("cannot encode", name);
+        good(name, bytes, size);
+        memset(&fact, 0, sizeof fact);
         index = 0;
     }
 }
@@ -417,6 +465,16 @@ static const struct {
      BYTES("\x92\x05\xcf\x80\x00\x00\x00\x00\x00\x00\x00")},
     {"msg_signed_too_small", "WIRE_RANGE control to_broker",
      BYTES("\x97\x0d\x01\x01\xa1#\xa0\xa0\xfe")},
+    {"fact_empty", "WIRE_EMPTY", BYTES("")},
+    {"fact_not_an_array", "WIRE_FORMAT", BYTES("\x05")},
+    {"fact_number_0", "WIRE_FORMAT", BYTES("\x91\x00")},
+    {"fact_number_unknown", "WIRE_UNKNOWN", BYTES("\x91\xcd\x03\xe7")},
+    {"fact_cut", "WIRE_TRUNCATED", BYTES("\x92\x04\xcd\x01")},
+    {"fact_two_in_one", "WIRE_TRAILING", BYTES("\x92\x04\x01\x92\x04\x01")},
+    {"fact_number_is_text", "WIRE_FORMAT", BYTES("\x92\x04\xa1x")},
+    {"fact_number_too_large", "WIRE_RANGE", BYTES("\x92\x04\xcf\x00\x00\x00\x01\x00\x00\x00\x00")},
+    {"fact_name_empty", "WIRE_RANGE", BYTES("\x94\x03\x01\xa0\x01")},
+    {"fact_name_not_utf8", "WIRE_UTF8", BYTES("\x94\x03\x01\xa1\xff\x01")},
     {"error_empty", "WIRE_EMPTY", BYTES("")},
     {"error_not_an_array", "WIRE_FORMAT", BYTES("\xa1x")},
     {"error_no_records", "WIRE_RANGE", BYTES("\x90")},
@@ -478,6 +536,7 @@ int main(int count, char **words)
     directory = words[count - 1];
     write_errors();
     write_messages();
+    write_facts();
     write_batches();
     write_bad_batches();
     write_refused();

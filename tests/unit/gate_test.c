@@ -673,3 +673,86 @@ Test(gate, says_so_when_memory_for_a_batch_is_short)
     nothing_out();
     memory.bytes_max = UINT64_MAX;
 }
+
+/* ---- a journal ------------------------------------------------------------------------------- */
+
+static void tell_facts(struct effects *effects)
+{
+    struct fact value = {.type = FACT_KEPT, .as.kept = {.topic = 9, .seq = 100, .count = 1}};
+    struct fact failed = {.type = FACT_FAILED, .as.failed = {.topic = 9, .seq = 101}};
+    effects_retain(effects, last.as.data.payload, 1);
+    effects_fact(effects, &value, last.as.data.payload);
+    effects_fact(effects, &failed, 0);
+}
+
+static void expect_fact(struct gate_out *out, enum fact_type type, bool is_essential)
+{
+    struct fact fact;
+    cr_assert(gate_out(gate, out));
+    cr_assert_eq(out->kind, GATE_FACT);
+    cr_assert_eq(fact_decode(buffer_span(out->part), &fact), WIRE_OK);
+    cr_expect_eq(fact.type, type);
+    cr_expect_eq(fact.as.kept.topic, 9);
+    cr_expect_eq(out->is_essential, is_essential);
+    buffer_unref(&out->part);
+}
+
+Test(gate, gives_facts_with_the_bytes_beside_them)
+{
+    struct gate_out out;
+    struct buffer *part = batch(1, 1, FRAME_VALUE, span_text("hello"));
+    const struct buffer *sent = part;
+    script = tell_facts;
+    gate_data_in(gate, now, DATA, &part);
+    expect_fact(&out, FACT_KEPT, false);
+    cr_expect_eq(gate_payload(gate, out.payload), sent);
+    expect_fact(&out, FACT_FAILED, true);
+    cr_expect_eq(out.payload, 0);
+    nothing_out();
+    cr_expect_eq(gate_payload_count(gate), 1);
+}
+
+static void tell_snapshot(struct effects *effects)
+{
+    struct fact opened = {.type = FACT_TOPIC_OPENED, .as.topic_opened = {.topic = 9}};
+    effects_fact(effects, &opened, 0);
+}
+
+Test(gate, tells_a_snapshot)
+{
+    struct gate_out out;
+    script = tell_snapshot;
+    gate_snapshot(gate);
+    expect_fact(&out, FACT_TOPIC_OPENED, false);
+    nothing_out();
+}
+
+/* The played core takes a reference for each byte of the record. */
+Test(gate, keeps_what_replayed_facts_refer_to)
+{
+    payload_id wanted, unwanted;
+    struct buffer *first = buffer_copy(span_text("wanted"));
+    struct buffer *second = buffer_copy(span_text("unwanted"));
+    cr_assert(gate_payload_add(gate, &first, &wanted));
+    cr_assert(gate_payload_add(gate, &second, &unwanted));
+    cr_expect(first == NULL && second == NULL && wanted != unwanted);
+    cr_expect_null(gate_replay(gate, span_text("fact"), wanted));
+    cr_expect_str_eq(gate_replay(gate, span_text("fact"), 0), "no bytes stand beside it");
+    nothing_out();
+    cr_expect_eq(gate_payload_count(gate), 2);
+    gate_payload_drop(gate, wanted);
+    gate_payload_drop(gate, unwanted);
+    cr_expect_eq(gate_payload_count(gate), 1);
+    cr_expect(span_equal(buffer_span(gate_payload(gate, wanted)), span_text("wanted")));
+}
+
+Test(gate, says_what_follows_when_a_replay_ends)
+{
+    struct gate_out out;
+    gate_resume(gate, now);
+    cr_expect(last.now_ns == now.now_ns && last.wall_ns == now.wall_ns);
+    cr_assert(gate_out(gate, &out));
+    cr_expect_eq(out.kind, GATE_LOG);
+    cr_expect_str_eq(out.text, "resumed ");
+    nothing_out();
+}

@@ -61,3 +61,27 @@ Test(pool, says_so_when_memory_is_short)
     cr_assert_not(pool_reserve(&pool));
     pool_fini(&pool);
 }
+
+Test(pool, rebuilds_what_was_under_its_numbers)
+{
+    struct memory memory;
+    memory_heap_init(&memory, UINT64_MAX);
+    struct pool pool;
+    pool_init(&pool, &memory, sizeof(struct thing), 300);
+    cr_assert_null(pool_take_at(&pool, 0));
+    cr_assert_null(pool_take_at(&pool, 301), "beyond the limit");
+    struct thing *last = pool_take_at(&pool, 300);
+    struct thing *second = pool_take_at(&pool, 2);
+    cr_assert(last != NULL && last->id == 300 && second != NULL && second->id == 2);
+    pool_give(&pool, last);
+    cr_assert_eq(pool_take_at(&pool, 300), last);
+    pool_mend(&pool);
+    struct thing *first = pool_take(&pool);
+    cr_assert_eq(first->id, 1, "the smallest that is free");
+    for (uint32_t id = 3; id < 300; id++)
+        cr_assert_eq(((struct thing *)pool_take(&pool))->id, id);
+    cr_assert_null(pool_take(&pool), "all are in use");
+    cr_assert_null(pool_take_at(&pool, 5));
+    pool_fini(&pool);
+    cr_assert_eq(memory.bytes_used, 0);
+}

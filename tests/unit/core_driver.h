@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* core_driver.h -- for tests: the broker's core in conversations, read as transcripts: what is put
+ * in by hand, and line by line what comes out.
+ *
+ * Connections are numbered as people: control 1 and data 11 are alice's, 2 and 12 bob's, and so on.
+ * A line is "conn < what".
+ *
+ * Beside the core stands a second one, which is told nothing but the facts: after every step both
+ * must have the same state (broker/DESIGN.md, "Facts and replay"). */
+#ifndef TESTS_UNIT_CORE_DRIVER_H
+#define TESTS_UNIT_CORE_DRIVER_H
+
+#include "broker/core/core.h"
+#include "libbus/wire/error.h"
+#include "tests/lib/core_dump.h"
+
+#include <criterion/criterion.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS INT64_C(1000000)
+
+static struct memory memory;
+static struct core *core;
+static struct core_options options;
+static struct effects effects;
+static int64_t now_ns;
+static int64_t wall_ahead_ns; /* of the clock for people */
+static uint64_t dice;
+static char said[1 << 20];
+static size_t said_bytes;
+static uint64_t tokens[32];
+static uint64_t numbers[32];  /* of control messages */
+static uint64_t frames[32];   /* of data */
+static uint32_t topic_number; /* of the last TOPIC_OPENED */
+static uint64_t event_next;   /* as the last WELCOME said */
+static int64_t references;    /* on payloads */
+
+/* What was told as facts. */
+static struct record {
+    uint8_t *bytes;
+    uint32_t count;
+    payload_id payload;
+} * journal;
+static uint32_t journal_count, journal_room;
+static bool was_told[FACT_TYPE_COUNT];
+static struct memory shadow_memory;
+static struct core *shadow;
+static struct effects shadow_effects;
+static struct core_dump is, should;
+
+static inline void say(const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    said_bytes += (size_t)vsnprintf(said + said_bytes, sizeof said - said_bytes, format, list);
+    va_end(list);
+}
+
+static inline void say_error(struct span bytes)
+{
+    struct error_record records[LIMIT_ERROR_RECORDS];
+    uint32_t count;
+    if (bytes.bytes == 0)
+        return;
+    cr_assert_eq(error_decode(bytes, records, LIMIT_ERROR_RECORDS, &count), WIRE_OK);
+    say(" (%s of %.*s)", error_kind_name(records[0].kind), (int)records[0].party.bytes,
+        (const char *)records[0].party.data);
+}
+
+static inline void say_msg(conn_id conn, const struct msg *msg)
+{
+    const struct msg_event *event = &msg->as.event;
+    switch (msg->type) {
+    case MSG_EVENT:
+        say("%u < %.*s %.*s/%u %.*s#%llu x%llu", conn, (int)event->name.bytes,
+            (const char *)event->name.data, (int)event->party.bytes,
+            (const char *)event->party.data, (unsigned)event->incarnation, (int)event->topic.bytes,
+            (const char *)event->topic.data, (unsigned long long)event->seq,
+            (unsigned long long)event->count);
+        say_error(event->error);
+        break;
+    case MSG_WELCOME:
+        tokens[conn] = msg->as.welcome.token;
+        event_next = msg->as.welcome.event_next;
+        say("%u < welcome incarnation %u%s", conn, (unsigned)msg->as.welcome.incarnation,
+            msg->as.welcome.is_resumed ? ", resumed" : "");
+        break;
+    case MSG_REFUSED:
+        say("%u < refused %u %.*s", conn, (unsigned)msg->as.refused.code,
+            (int)msg->as.refused.type.bytes, (const char *)msg->as.refused.type.data);
+        break;
+    case MSG_TOPIC_OPENED:
+        topic_number = (uint32_t)msg->as.topic_opened.topic;
+        say("%u < opened %u next %llu", conn, (unsigned)msg->as.topic_opened.code,
+            (unsigned long long)msg->as.topic_opened.next_seq);
+        break;
+    case MSG_ACCEPTED:
+        say("%u < accepted %llu %llu", conn, (unsigned long long)msg->as.accepted.data_number,
+            (unsigned long long)msg->as.accepted.control_number);
+        break;
+    case MSG_REFUSAL:
+        say("%u < refusal #%llu", conn, (unsigned long long)msg->as.refusal.seq);
+        say_error(msg->as.refusal.error);
+        break;
+    case MSG_RESULT: say("%u < result %u", conn, (unsigned)msg->as.result.code); break;
+    case MSG_OVER:
+        say("%u < over %u", conn, (unsigned)msg->as.over.code);
+        say_error(msg->as.over.error);
+        break;
+    case MSG_SUBSCRIBED: say("%u < subscribed %u", conn, (unsigned)msg->as.subscribed.code); break;
+    case MSG_CHUNKED:
+        say("%u < chunked %llu", conn, (unsigned long long)msg->as.chunked.bytes);
+        break;
+    default: say("%u < %s", conn, msg_name(msg->type)); break;
+    }
+    say("\n");
+}
+
+static inline void say_frame(const struct effect *effect, const struct effect_frame *made)
+{
+    static const char *const names[] = {"value", "commit", "reserve", "chunk",
+                                        "error", "topic",  "gap",     "end"};
+    unsigned kind = made->frame.flags & FRAME_KIND_MASK;
+    if (kind == FRAME_TOPIC)
+        return; /* names add nothing here */
+    say("%u < sub %u %s #%llu", effect->conn, effect->sub, names[kind],
+        (unsigned long long)made->frame.seq);
+    if (kind == FRAME_GAP)
+        say(" x%llu", (unsigned long long)made->gap.count);
+    else
+        say_error(made->frame.value);
+    say("\n");
+}
+
+/* ---- facts ----------------------------------------------------------------------------------- */
+
+static inline void shadow_begin(void)
+{
+    memory_heap_init(&shadow_memory, UINT64_MAX);
+    effects_init(&shadow_effects, &shadow_memory);
+    shadow = core_new(&shadow_memory, &options, 0);
+    cr_assert_not_null(shadow);
+}
+
+static inline void shadow_end(void)
+{
+    core_free(&shadow);
+    effects_fini(&shadow_effects);
+    cr_expect_eq(shadow_memory.bytes_used, 0, "a core that only replays gives all back, too");
+}
+
+static inline void shadow_tell(struct span record, payload_id payload)
+{
+    effects_clear(&shadow_effects);
+    const char *wrong = core_replay(shadow, record, payload, &shadow_effects);
+    struct fact fact;
+    cr_assert_eq(fact_decode(record, &fact), WIRE_OK);
+    cr_assert_null(wrong, "%s: %s", fact_name(fact.type), wrong);
+    was_told[fact.type] = true;
+}
+
+static inline void journal_keep(struct span record, payload_id payload)
+{
+    if (journal_count == journal_room) {
+        journal_room = journal_room > 0 ? journal_room * 2 : 256;
+        journal = realloc(journal, journal_room * sizeof *journal);
+        cr_assert_not_null(journal);
+    }
+    uint8_t *bytes = malloc(record.bytes);
+    cr_assert_not_null(bytes);
+    memcpy(bytes, record.data, record.bytes);
+    journal[journal_count++] = (struct record){bytes, (uint32_t)record.bytes, payload};
+}
+
+static inline void journal_forget(void)
+{
+    for (uint32_t i = 0; i < journal_count; i++)
+        free(journal[i].bytes);
+    journal_count = 0;
+}
+
+static inline void note_facts(void)
+{
+    for (uint32_t i = 0; i < effects.count; i++) {
+        const struct effect *effect = &effects.items[i];
+        if (effect->type != EFFECT_FACT)
+            continue;
+        struct span record = effects_record(&effects, effect);
+        journal_keep(record, effect->payload);
+        shadow_tell(record, effect->payload);
+    }
+}
+
+static inline void expect_same(void)
+{
+    core_dump_take(&is, core);
+    core_dump_take(&should, shadow);
+    const char *difference = core_dump_differ(&is, &should);
+    cr_assert_null(difference, "live | replayed: %s", difference);
+}
+
+static inline void step(struct event event)
+{
+    event.now_ns = now_ns;
+    event.wall_ns = now_ns + wall_ahead_ns;
+    event.random = ++dice * UINT64_C(0x9e3779b97f4a7c15);
+    effects_clear(&effects);
+    core_step(core, &event, &effects);
+    for (uint32_t i = 0; i < effects.count; i++) {
+        const struct effect *effect = &effects.items[i];
+        switch (effect->type) {
+        case EFFECT_SEND_MSG: say_msg(effect->conn, &effects.msgs[effect->index]); break;
+        case EFFECT_SEND_FRAME: say_frame(effect, &effects.frames[effect->index]); break;
+        case EFFECT_SEND_RUN:
+            say("%u < sub %u payload %u x%u\n", effect->conn, effect->sub, effect->payload,
+                effect->count);
+            break;
+        case EFFECT_SEND_PART:
+            say("%u < sub %u payload %u part %u x%u\n", effect->conn, effect->sub, effect->payload,
+                effect->skip, effect->count);
+            break;
+        case EFFECT_RETAIN: references += effect->count; break;
+        case EFFECT_RELEASE: references -= effect->count; break;
+        case EFFECT_DROP: say("%u dropped\n", effect->conn); break;
+        case EFFECT_LOG:
+        case EFFECT_FACT: break;
+        }
+    }
+    note_facts();
+    expect_same();
+}
+
+static inline void message(conn_id conn, struct msg msg)
+{
+    step((struct event){.type = EVENT_MESSAGE, .conn = conn, .as.msg = &msg});
+}
+
+/* Everything said since the last look, which must be exactly this. */
+#define EXPECT(text)                                                                               \
+    do {                                                                                           \
+        cr_expect_str_eq(said, text);                                                              \
+        forget();                                                                                  \
+    } while (0)
+
+static inline void forget(void)
+{
+    said_bytes = 0;
+    said[0] = '\0';
+}
+
+static inline void pass_ms(int64_t ms)
+{
+    int64_t until_ns = now_ns + ms * MS;
+    while (core_deadline_ns(core) <= until_ns) {
+        if (core_deadline_ns(core) > now_ns)
+            now_ns = core_deadline_ns(core);
+        step((struct event){.type = EVENT_TICK});
+    }
+    now_ns = until_ns;
+}
+
+static inline void init(void)
+{
+    memory_heap_init(&memory, UINT64_MAX);
+    core_options_init(&options);
+    options.linger_ms = 1000;
+    options.has_facts = true;
+    effects_init(&effects, &memory);
+    now_ns = 1000 * MS;
+    core = core_new(&memory, &options, now_ns);
+    cr_assert_not_null(core);
+    shadow_begin();
+}
+
+static inline void fini(void)
+{
+    pass_ms(3600 * 1000); /* whoever is left falls silent, and the job lingers out */
+    cr_expect_eq(references, 0, "every reference on a payload is given back");
+    core_free(&core);
+    effects_fini(&effects);
+    cr_expect_eq(memory.bytes_used, 0, "all memory is given back");
+    shadow_end();
+    journal_forget();
+    free(journal);
+    core_dump_fini(&is);
+    core_dump_fini(&should);
+}
+
+static inline void restart(void)
+{
+    core_free(&core);
+    core = core_new(&memory, &options, now_ns);
+    shadow_end();
+    shadow_begin();
+    journal_forget();
+}
+
+/* ---- people ---------------------------------------------------------------------------------- */
+
+static inline const char *name_of(conn_id conn)
+{
+    static const char *const names[] = {"", "alice", "bob", "carol", "dave"};
+    return names[conn % 10];
+}
+
+static inline struct msg hello(conn_id conn, uint64_t token)
+{
+    return (struct msg){.type = MSG_HELLO,
+                        .as.hello = {.major = PROTOCOL_MAJOR,
+                                     .job = span_text("job"),
+                                     .party = span_text(name_of(conn)),
+                                     .token = token,
+                                     .broker = options.broker,
+                                     .heartbeat_ms = 1000,
+                                     .lost_after_ms = 10000,
+                                     .grace_ms = 1000}};
+}
+
+static inline void attach(conn_id conn, conn_id data, uint64_t token)
+{
+    message(data,
+            (struct msg){.type = MSG_ATTACH, .as.attach = {.token = token, .connection = conn}});
+    message(conn, (struct msg){.type = MSG_READY});
+}
+
+static inline void join(conn_id conn)
+{
+    message(conn, hello(conn, 0));
+    attach(conn, conn + 10, tokens[conn]);
+    numbers[conn] = 0;
+    frames[conn] = 0;
+    forget();
+}
+
+static inline void tap(conn_id conn)
+{
+    struct msg msg = hello(conn, 0);
+    msg.as.hello.role = 1;
+    msg.as.hello.party = SPAN_NONE;
+    message(conn, msg);
+    message(conn, (struct msg){.type = MSG_TAP, .as.tap = {.from_id = UINT64_MAX, .window = 1000}});
+    forget();
+}
+
+static inline uint32_t open_topic(conn_id conn, const char *name)
+{
+    message(conn, (struct msg){.type = MSG_TOPIC_OPEN,
+                               .as.topic_open = {.request = 1, .topic = span_text(name)}});
+    forget();
+    return topic_number;
+}
+
+static inline void batch(conn_id conn, payload_id payload, struct event_run run)
+{
+    run.value_bytes = run.value_bytes ? run.value_bytes : 16;
+    run.offset = BATCH_HEADER_BYTES;
+    run.count = run.count ? run.count : 1;
+    run.attempt = 1;
+    if (run.kind == FRAME_RESERVE && run.deadline_ms == 0)
+        run.deadline_ms = -1;
+    step((struct event){.type = EVENT_DATA,
+                        .conn = conn + 10,
+                        .as.data = {.number = run.kind == FRAME_CHUNK ? 0 : frames[conn] + 1,
+                                    .payload = payload,
+                                    .payload_bytes = 4096,
+                                    .runs = &run,
+                                    .run_count = 1}});
+    if (run.kind != FRAME_CHUNK)
+        frames[conn] += run.count;
+}
+
+static inline void publish(conn_id conn, uint32_t topic, uint64_t seq, uint32_t count,
+                           payload_id payload)
+{
+    batch(conn, payload,
+          (struct event_run){.kind = FRAME_VALUE, .topic = topic, .seq = seq, .count = count});
+}
+
+static inline void reserve(conn_id conn, uint32_t topic, uint64_t seq)
+{
+    batch(conn, 99, (struct event_run){.kind = FRAME_RESERVE, .topic = topic, .seq = seq});
+}
+
+static inline void commit(conn_id conn, uint32_t topic, uint64_t seq, payload_id payload)
+{
+    batch(conn, payload, (struct event_run){.kind = FRAME_COMMIT, .topic = topic, .seq = seq});
+}
+
+static uint8_t error_bytes[LIMIT_ERROR_BYTES];
+
+static inline struct span an_error(const char *id)
+{
+    struct error_record record;
+    size_t bytes;
+    error_record_init(&record);
+    record.id = span_text(id);
+    record.type = span_text("app.broken");
+    record.message = span_text("it broke");
+    cr_assert_eq(error_encode(&record, 1, error_bytes, sizeof error_bytes, &bytes), WIRE_OK);
+    return span_of(error_bytes, bytes);
+}
+
+static inline void fail(conn_id conn, uint32_t topic, uint64_t seq, uint64_t after)
+{
+    message(conn, (struct msg){.type = MSG_FAIL,
+                               .as.fail = {.number = ++numbers[conn],
+                                           .after = after,
+                                           .topic = topic,
+                                           .seq = seq,
+                                           .error = an_error("")}});
+}
+
+static inline void subscribe(conn_id conn, uint32_t sub, const char *pattern, const char *durable,
+                             int64_t from_seq, uint64_t overflow)
+{
+    message(conn, (struct msg){.type = MSG_SUBSCRIBE,
+                               .as.subscribe = {.number = ++numbers[conn],
+                                                .sub = sub,
+                                                .pattern = span_text(pattern),
+                                                .name = span_text(durable),
+                                                .from_seq = from_seq,
+                                                .overflow = overflow,
+                                                .keep_ms = 5000,
+                                                .window_bytes = 512 * 1024}});
+}
+
+static inline void await_slot(conn_id conn, uint64_t want, const char *topic, uint64_t seq)
+{
+    message(conn, (struct msg){.type = MSG_AWAIT,
+                               .as.await = {.want = want,
+                                            .topic = span_text(topic),
+                                            .seq = seq,
+                                            .is_value_wanted = 1}});
+}
+
+static inline void leave(conn_id conn, uint64_t after)
+{
+    message(conn, (struct msg){.type = MSG_LEAVE,
+                               .as.leave = {.number = ++numbers[conn], .after = after}});
+}
+
+static inline void closed(conn_id conn)
+{
+    step((struct event){.type = EVENT_CLOSED, .conn = conn});
+}
+
+#endif

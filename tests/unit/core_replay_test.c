@@ -1,0 +1,646 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* core_replay_test.c -- facts: every kind of them is told and gives the same state, what is wrong
+ * is refused in words, and a broker that was away goes on. */
+#include "tests/unit/core_driver.h"
+
+TestSuite(core_replay, .init = init, .fini = fini);
+
+/* ---- the same in other ways ------------------------------------------------------------------ */
+
+/* As when the process is gone: what it knew is in the journal, and nothing else is. */
+static void crash(int64_t away_ms)
+{
+    core_free(&core);
+    now_ns += away_ms * MS;
+    references = 0;
+    core = core_new(&memory, &options, now_ns);
+    effects_clear(&effects);
+    for (uint32_t i = 0; i < journal_count; i++) {
+        const char *wrong = core_replay(core, span_of(journal[i].bytes, journal[i].count),
+                                        journal[i].payload, &effects);
+        cr_assert_null(wrong, "%s", wrong);
+    }
+    struct event now = {.now_ns = now_ns, .wall_ns = now_ns};
+    uint32_t before = effects.count;
+    core_resume(core, &now, &effects);
+    for (uint32_t i = 0; i < effects.count; i++) {
+        if (effects.items[i].type == EFFECT_RETAIN)
+            references += effects.items[i].count;
+        else if (effects.items[i].type == EFFECT_RELEASE)
+            references -= effects.items[i].count;
+        else
+            cr_assert(i >= before && effects.items[i].type == EFFECT_FACT,
+                      "there is nobody to tell anything yet");
+    }
+    note_facts();
+    expect_same();
+    forget();
+}
+
+/* All that was told so far becomes a snapshot: it must give the same state. */
+static void compact(void)
+{
+    effects_clear(&effects);
+    core_snapshot(core, &effects);
+    shadow_end();
+    shadow_begin();
+    journal_forget();
+    note_facts();
+    expect_same();
+}
+
+static void resume(conn_id conn, uint64_t token, uint64_t refusal_number)
+{
+    struct msg msg = hello(conn, token);
+    msg.as.hello.refusal_number = refusal_number;
+    message(conn, msg);
+    attach(conn, conn + 10, token);
+}
+
+static void chunk(conn_id conn, uint32_t topic, uint64_t seq, uint64_t at, payload_id payload)
+{
+    batch(conn, payload,
+          (struct event_run){.kind = FRAME_CHUNK,
+                             .topic = topic,
+                             .seq = seq,
+                             .value_bytes = FRAME_CHUNK_PREFIX_BYTES + 100,
+                             .chunk_total = 200,
+                             .chunk_offset = at,
+                             .chunk_bytes = 100});
+}
+
+static void numbered(conn_id conn, struct msg msg)
+{
+    uint64_t number = ++numbers[conn];
+    memcpy(&msg.as, &number, sizeof number); /* the first field of all that have one */
+    message(conn, msg);
+}
+
+static void retract(conn_id conn, uint32_t topic, uint64_t seq, uint64_t after)
+{
+    numbered(conn,
+             (struct msg){.type = MSG_RETRACT,
+                          .as.retract = {
+                              .after = after, .topic = topic, .seq = seq, .error = an_error("")}});
+}
+
+static void ack(conn_id conn, uint32_t sub, uint32_t topic, uint64_t next_seq)
+{
+    numbers[conn] += 1;
+    message(
+        conn,
+        (struct msg){
+            .type = MSG_ACK,
+            .as.ack = {.number = numbers[conn], .sub = sub, .topic = topic, .next_seq = next_seq}});
+}
+
+static void taken(conn_id conn, uint32_t sub, uint64_t bytes)
+{
+    message(conn, (struct msg){.type = MSG_TAKEN, .as.taken = {.sub = sub, .bytes = bytes}});
+}
+
+/* ---- every kind ------------------------------------------------------------------------------ */
+
+/* Promises, values of all sorts, and what becomes of them. */
+static void write_all_sorts(uint32_t a)
+{
+    publish(1, a, 5, 3, 1);  /* begins above 0 */
+    publish(1, a, 10, 1, 2); /* jumps */
+    for (uint64_t seq = 11; seq < 17; seq++)
+        reserve(1, a, seq);
+    commit(1, a, 11, 3);
+    fail(1, a, 12, frames[1]);
+    chunk(1, a, 13, 0, 4);
+    chunk(1, a, 13, 100, 5);
+    chunk(1, a, 14, 0, 6);
+    commit(1, a, 11, 7);         /* refused: it came before */
+    chunk(1, a, 12, 0, 8);       /* refused: it failed */
+    retract(1, a, 6, frames[1]); /* nobody was sent it: granted */
+    fail(1, a, 15, frames[1] + 1);
+    publish(1, a, 17, 1, 9);       /* ... and what it waited for */
+    fail(1, a, 16, frames[1] + 5); /* parked to its end */
+}
+
+/* A durable name that was left is taken up again, acknowledged, left, and kept too long. */
+static void read_all_sorts(uint32_t a)
+{
+    pass_ms(2000);
+    join(2);
+    subscribe(2, 1, "alice/#", "deep", 0, 0);
+    subscribe(2, 2, "alice/a", "", 0, 0);
+    numbered(2, (struct msg){.type = MSG_SUB_ADD,
+                             .as.sub_add = {.sub = 2, .pattern = span_text("carol/+")}});
+    ack(2, 1, a, 8);
+    numbered(2, (struct msg){.type = MSG_UNSUBSCRIBE, .as.unsubscribe = {.sub = 2}});
+    numbered(2, (struct msg){.type = MSG_UNSUBSCRIBE, .as.unsubscribe = {.sub = 1}});
+    message(1, (struct msg){.type = MSG_PROGRESS, .as.progress = {.next_within_ms = 60000}});
+    pass_ms(6000);
+}
+
+/* Which facts cannot be had by talking: there has to be no memory. */
+static bool is_of_short_memory(unsigned type)
+{
+    return type == FACT_TOPIC_FORGOTTEN;
+}
+
+static uint64_t bytes_sent(conn_id conn, uint32_t sub)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < effects.count; i++) {
+        const struct effect *effect = &effects.items[i];
+        if (effect->conn != conn || effect->sub != sub)
+            continue;
+        if (effect->type == EFFECT_SEND_FRAME)
+            bytes += frame_total(effects.frames[effect->index].frame.value.bytes);
+        else if (effect->type == EFFECT_SEND_RUN || effect->type == EFFECT_SEND_PART)
+            bytes += effect->bytes;
+    }
+    return bytes;
+}
+
+/* carol comes and goes while nobody needs her; then somebody else needs her place. */
+static void forget_a_party(void)
+{
+    join(3);
+    leave(3, 0);
+    join(4);
+    leave(4, 0);
+    pass_ms(1);
+    await_slot(2, 77, "erin/a", 0);
+}
+
+/* With ERRBUS_WRITE_HISTORY set to a folder: the facts so far and the state they give, for
+ * tests/corpus/facts, where what a release writes is kept. */
+static void write_history(void)
+{
+    char path[1024];
+    const char *folder = getenv("ERRBUS_WRITE_HISTORY");
+    if (folder == NULL)
+        return;
+    (void)snprintf(path, sizeof path, "%s/new.facts", folder); /* cut: it cannot be opened */
+    FILE *file = fopen(path, "wb");
+    cr_assert_not_null(file);
+    for (uint32_t i = 0; i < journal_count; i++) {
+        const struct record *record = &journal[i];
+        const uint8_t head[] = {(uint8_t)(record->count >> 8), (uint8_t)record->count, 0, 0, 0,
+                                (uint8_t)record->payload};
+        fwrite(head, 1, sizeof head, file);
+        fwrite(record->bytes, 1, record->count, file);
+    }
+    cr_assert_eq(fclose(file), 0);
+    (void)snprintf(path, sizeof path, "%s/new.state", folder);
+    file = fopen(path, "wb");
+    cr_assert_not_null(file);
+    fwrite(should.text, 1, should.bytes, file);
+    cr_assert_eq(fclose(file), 0);
+}
+
+Test(core_replay, gives_the_same_state_for_every_kind_of_fact)
+{
+    options.parties_max = 4;
+    options.topic_keep_slots = 2;
+    restart();
+    join(1);
+    join(2);
+    tap(5);
+    uint32_t a = open_topic(1, "alice/a");
+    subscribe(2, 1, "alice/#", "deep", 0, 0);
+    closed(2);
+    write_all_sorts(a);
+    read_all_sorts(a);
+    closed(1);
+    pass_ms(2000);
+    join(1);
+    subscribe(2, 1, "alice/b", "", 0, 0); /* an end is due at once, sent, and taken */
+    leave(1, 0);
+    uint64_t bytes = bytes_sent(12, 1);
+    cr_assert_gt(bytes, 0);
+    taken(2, 1, bytes);
+    forget_a_party();
+    write_history();
+    compact();
+    leave(2, 0);
+    pass_ms(5000);
+    for (unsigned type = 1; type < FACT_TYPE_COUNT; type++)
+        cr_expect(was_told[type] || is_of_short_memory(type), "no %s was told",
+                  fact_name((enum fact_type)type));
+}
+
+/* ---- going on -------------------------------------------------------------------------------- */
+
+Test(core_replay, lets_sessions_go_on_where_they_were)
+{
+    join(1);
+    join(2);
+    uint32_t a = open_topic(1, "alice/a");
+    subscribe(2, 1, "alice/a", "", 0, 0);
+    reserve(1, a, 0);
+    publish(1, a, 1, 2, 5);
+    closed(1);
+    crash(100000);
+    EXPECT("");
+    pass_ms(900); /* its grace would be over soon, but the broker was away, too */
+    pass_ms(8000);
+    EXPECT("");
+    resume(1, tokens[1], 0);
+    EXPECT("1 < welcome incarnation 1, resumed\n1 < attached\n1 < credit\n1 < accepted 3 0\n");
+    resume(2, tokens[2], 0);
+    EXPECT("2 < welcome incarnation 1, resumed\n2 < attached\n2 < accepted 0 1\n");
+    commit(1, a, 0, 6);
+    EXPECT("1 < accepted 4 0\n12 < sub 1 payload 6 x1\n12 < sub 1 payload 5 x1\n");
+}
+
+Test(core_replay, loses_who_does_not_come_back_in_time)
+{
+    join(1);
+    join(2);
+    uint32_t a = open_topic(1, "alice/a");
+    subscribe(2, 1, "alice/a", "", 0, 0);
+    reserve(1, a, 0);
+    crash(50);
+    resume(2, tokens[2], 0);
+    forget();
+    for (int beat = 0; beat < 9; beat++) {
+        pass_ms(1000);
+        message(2, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
+    }
+    forget();
+    pass_ms(DEFAULT_RESUME_MS - 9000 - 1);
+    EXPECT("");
+    pass_ms(1);
+    EXPECT("12 < sub 1 error #0 (party_lost of alice)\n12 < sub 1 end #1 (party_lost of alice)\n");
+}
+
+Test(core_replay, skips_what_came_before_and_asks_for_nothing_twice)
+{
+    join(1);
+    uint32_t a = open_topic(1, "alice/a");
+    publish(1, a, 0, 3, 5);
+    subscribe(1, 1, "alice/a", "", 0, 0);
+    crash(0);
+    resume(1, tokens[1], 0);
+    EXPECT("1 < welcome incarnation 1, resumed\n1 < attached\n1 < credit\n1 < accepted 3 1\n"
+           "11 < sub 1 payload 5 x1\n");
+    frames[1] = 0; /* sent again from the beginning, and two more */
+    publish(1, a, 0, 5, 6);
+    EXPECT("1 < accepted 5 1\n11 < sub 1 payload 6 part 3 x2\n");
+}
+
+Test(core_replay, settles_what_waited_for_its_data_when_that_comes_after_all)
+{
+    join(1);
+    join(2);
+    subscribe(2, 1, "alice/a", "", 0, 0);
+    uint32_t a = open_topic(1, "alice/a");
+    message(1, (struct msg){
+                   .type = MSG_FAIL_PARTY,
+                   .as.fail_party = {.number = ++numbers[1], .after = 1, .error = an_error("")}});
+    crash(0);
+    resume(2, tokens[2], 0);
+    resume(1, tokens[1], 0);
+    forget();
+    reserve(1, a, 0);
+    EXPECT("1 < over 13\n1 dropped\n11 dropped\n"
+           "12 < sub 1 error #0 (application of alice)\n"
+           "12 < sub 1 end #1 (application of alice)\n");
+}
+
+/* It said why it fails, and did not come back: that is why it failed. */
+Test(core_replay, keeps_the_reason_of_who_failed_and_was_lost)
+{
+    join(1);
+    join(2);
+    subscribe(2, 1, "alice/a", "", 0, 0);
+    uint32_t a = open_topic(1, "alice/a");
+    reserve(1, a, 0);
+    message(1, (struct msg){
+                   .type = MSG_FAIL_PARTY,
+                   .as.fail_party = {.number = ++numbers[1], .after = 2, .error = an_error("")}});
+    crash(0);
+    resume(2, tokens[2], 0);
+    forget();
+    pass_ms(9000);
+    message(2, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
+    forget();
+    pass_ms(1000);
+    EXPECT("12 < sub 1 error #0 (application of alice)\n"
+           "12 < sub 1 end #1 (application of alice)\n");
+}
+
+Test(core_replay, says_refusals_and_yes_again)
+{
+    join(1);
+    uint32_t a = open_topic(1, "alice/a");
+    reserve(1, a, 0);
+    retract(1, a, 0, 1);
+    commit(1, a, 0, 7);
+    EXPECT(
+        "1 < accepted 1 0\n1 < result 0\n1 < accepted 1 1\n1 < refusal #0 (application of alice)\n"
+        "1 < accepted 2 1\n");
+    crash(0);
+    resume(1, tokens[1], 0);
+    EXPECT("1 < welcome incarnation 1, resumed\n1 < refusal #0 (application of alice)\n"
+           "1 < attached\n1 < credit\n1 < accepted 2 1\n");
+    numbers[1] = 0;
+    retract(1, a, 0, 1);
+    EXPECT("1 < result 0\n");
+}
+
+Test(core_replay, seals_every_outcome)
+{
+    join(1);
+    uint32_t a = open_topic(1, "alice/a");
+    publish(1, a, 0, 1, 5);
+    crash(0);
+    resume(1, tokens[1], 0);
+    forget();
+    retract(1, a, 0, 1);
+    EXPECT("1 < result 10\n1 < accepted 1 1\n");
+}
+
+Test(core_replay, fences_the_dead_and_knows_other_brokers)
+{
+    join(1);
+    leave(1, 0);
+    uint64_t token = tokens[1];
+    crash(0);
+    message(1, hello(1, token));
+    EXPECT("1 < refused 11 errbus.fenced\n1 dropped\n");
+    message(1, hello(1, 0));
+    EXPECT("1 < welcome incarnation 2\n");
+    options.broker += 1; /* without a journal it is another one */
+    restart();
+    options.broker -= 1;
+    message(2, hello(2, token));
+    EXPECT("2 < refused 7 errbus.session\n2 dropped\n");
+}
+
+/* No two errors have one id, whether or not a fact spoke of the first. */
+Test(core_replay, never_gives_a_number_of_an_error_twice)
+{
+    join(1);
+    numbered(1, (struct msg){.type = MSG_SUBSCRIBE,
+                             .as.subscribe = {.sub = 1, .pattern = span_text("#/x")}});
+    struct span first = effects.msgs[0].as.subscribed.error;
+    struct error_record records[LIMIT_ERROR_RECORDS];
+    uint32_t count = 0;
+    char id[64] = "";
+    cr_assert_eq(error_decode(first, records, LIMIT_ERROR_RECORDS, &count), WIRE_OK);
+    cr_assert_lt(records[0].id.bytes, sizeof id);
+    memcpy(id, records[0].id.data, records[0].id.bytes);
+    crash(0);
+    resume(1, tokens[1], 0);
+    numbered(1, (struct msg){.type = MSG_SUBSCRIBE,
+                             .as.subscribe = {.sub = 2, .pattern = span_text("#/x")}});
+    struct span second = effects.msgs[0].as.subscribed.error;
+    cr_assert_eq(error_decode(second, records, LIMIT_ERROR_RECORDS, &count), WIRE_OK);
+    cr_assert_not(span_equal(records[0].id, span_text(id)));
+}
+
+/* ---- deadlines ------------------------------------------------------------------------------- */
+
+static void promise(conn_id conn, uint32_t topic, uint64_t seq, int64_t deadline_ms)
+{
+    batch(conn, 99,
+          (struct event_run){
+              .kind = FRAME_RESERVE, .topic = topic, .seq = seq, .deadline_ms = deadline_ms});
+}
+
+/* alice beats, so that nothing else happens. */
+static void beat_for_ms(int64_t ms)
+{
+    while (ms > 0) {
+        int64_t part_ms = ms < 2000 ? ms : 2000;
+        message(1, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
+        message(3, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
+        EXPECT("1 < echo\n3 < echo\n");
+        pass_ms(part_ms);
+        ms -= part_ms;
+    }
+}
+
+Test(core_replay, keeps_deadlines_and_gives_those_that_passed_the_resume_window)
+{
+    join(1);
+    uint32_t a = open_topic(1, "alice/a");
+    promise(1, a, 0, 1000);  /* passes while the broker is away */
+    promise(1, a, 1, 15000); /* passes 14 s after its return */
+    crash(1000);
+    resume(1, tokens[1], 0);
+    tap(3);
+    forget();
+    beat_for_ms(DEFAULT_RESUME_MS - 1);
+    EXPECT("");
+    pass_ms(1);
+    EXPECT("3 < slot.failed alice/1 alice/a#0 x1 (deadline of alice)\n");
+    beat_for_ms(14000 - DEFAULT_RESUME_MS - 1);
+    EXPECT("");
+    pass_ms(1);
+    EXPECT("3 < slot.failed alice/1 alice/a#1 x1 (deadline of alice)\n");
+}
+
+/* However the wall clock is set, no slot waits for longer than it was promised for. */
+Test(core_replay, takes_no_deadline_for_longer_than_it_was)
+{
+    join(1);
+    uint32_t a = open_topic(1, "alice/a");
+    wall_ahead_ns = 86400000 * MS;
+    promise(1, a, 0, 20000);
+    wall_ahead_ns = 0;
+    crash(1000);
+    resume(1, tokens[1], 0);
+    tap(3);
+    forget();
+    beat_for_ms(19999);
+    EXPECT("");
+    pass_ms(1);
+    EXPECT("3 < slot.failed alice/1 alice/a#0 x1 (deadline of alice)\n");
+}
+
+/* ---- what is refused ------------------------------------------------------------------------- */
+
+#define REFUSED(upper, lower, words, ...)                                                          \
+    {                                                                                              \
+        words,                                                                                     \
+        {                                                                                          \
+            .type = FACT_##upper, .as.lower = { __VA_ARGS__ }                                      \
+        }                                                                                          \
+    }
+static const struct {
+    const char *words;
+    struct fact fact;
+} refused[] = {
+    REFUSED(FAILURE_MADE, failure_made, "there already", .failure = 1, .error = {"x", 1}),
+    REFUSED(FAILURE_MADE, failure_made, "cannot be read", .failure = 900, .error = {"x", 1}),
+    REFUSED(FAILURE_FORGOTTEN, failure_forgotten, "an error", .failure = 1),
+    REFUSED(FAILURE_FORGOTTEN, failure_forgotten, "an error", .failure = 900),
+    REFUSED(JOB_BEGUN, job_begun, "there already", .job = 1, .name = {"other", 5}),
+    REFUSED(JOB_BEGUN, job_begun, "there already", .job = 9, .name = {"job", 3}),
+    REFUSED(JOB_ENDED, job_ended, "a job", .job = 9),
+    REFUSED(JOB_ENDED, job_ended, "does not follow", .job = 1),
+    REFUSED(PARTY_KNOWN, party_known, "a job", .party = 9, .job = 9, .name = {"x", 1}),
+    REFUSED(PARTY_KNOWN, party_known, "there already", .party = 9, .job = 1, .name = {"alice", 5}),
+    REFUSED(PARTY_FORGOTTEN, party_forgotten, "a party", .party = 9),
+    REFUSED(PARTY_FORGOTTEN, party_forgotten, "does not follow", .party = 1),
+    REFUSED(PARTY_JOINED, party_joined, "a party", .party = 9),
+    REFUSED(PARTY_JOINED, party_joined, "does not follow", .party = 1, .incarnation = 2),
+    REFUSED(PARTY_ENDED, party_ended, "a party", .party = 9),
+    REFUSED(PARTY_ENDED, party_ended, "does not follow", .party = 1, .incarnation = 2, .state = 5),
+    REFUSED(PARTY_ENDED, party_ended, "does not follow", .party = 1, .incarnation = 1, .state = 1),
+    REFUSED(PARTY_ENDED, party_ended, "an error", .party = 1, .incarnation = 1, .state = 5,
+            .failure = 900),
+    REFUSED(SESSION_ENDED, session_ended, "a session", .party = 9),
+    REFUSED(SESSION_ENDED, session_ended, "does not follow", .party = 1),
+    REFUSED(ERROR_NUMBERS, error_numbers, "a party", .party = 9),
+    REFUSED(NUMBERS, numbers, "a session", .party = 9),
+    REFUSED(PROGRESS_PROMISED, progress_promised, "a session", .party = 9),
+    REFUSED(PARKED, parked, "a session", .party = 9),
+    REFUSED(PARKED, parked, "an error", .party = 1, .type = MSG_FAIL, .number = 9),
+    REFUSED(TOPIC_KNOWN, topic_known, "a party", .topic = 9, .party = 9, .name = {"x/a", 3}),
+    REFUSED(TOPIC_KNOWN, topic_known, "there already", .topic = 1, .party = 1, .name = {"x/a", 3}),
+    REFUSED(TOPIC_FORGOTTEN, topic_forgotten, "a topic", .topic = 9),
+    REFUSED(TOPIC_FORGOTTEN, topic_forgotten, "does not follow", .topic = 1),
+    REFUSED(TOPIC_BEGUN, topic_begun, "does not follow", .topic = 1, .seq = 7),
+    REFUSED(TRIMMED, trimmed, "does not follow", .topic = 1, .first_seq = 2),
+    REFUSED(KEPT, kept, "no bytes", .topic = 1, .seq = 1, .count = 1, .frame_count = 1),
+    REFUSED(RESERVED, reserved, "does not follow", .topic = 1, .seq = 7),
+    REFUSED(RESERVED, reserved, "does not follow", .topic = 1, .seq = 1, .deadline_ms = INT64_MAX),
+    REFUSED(REJECTED, rejected, "an error", .topic = 1, .seq = 1, .count = 1),
+    REFUSED(REJECTED, rejected, "does not follow", .topic = 1, .seq = 1, .count = 0, .failure = 1),
+    REFUSED(COMMITTED, committed, "no bytes", .topic = 1, .seq = 0),
+    REFUSED(COMMITTED, committed, "not open", .topic = 1, .seq = 1),
+    REFUSED(FAILED, failed, "not open", .topic = 1, .seq = 1, .failure = 1),
+    REFUSED(FAILED, failed, "an error", .topic = 1, .seq = 0, .failure = 900),
+    REFUSED(RETRACTED, retracted, "does not follow", .topic = 1, .seq = 0, .failure = 1),
+    REFUSED(CHUNK_ADDED, chunk_added, "no bytes", .topic = 1, .seq = 0),
+    REFUSED(WHOLE, whole, "does not follow", .topic = 1, .seq = 0),
+    REFUSED(WHOLE, whole, "not open", .topic = 1, .seq = 1),
+    REFUSED(REFUSED, refused, "a session", .party = 9, .number = 1, .failure = 1),
+    REFUSED(REFUSED, refused, "does not follow", .party = 1, .number = 0, .failure = 1),
+    REFUSED(UPLOADED, uploaded, "a session", .party = 9),
+    REFUSED(UPLOAD_REFUSED, upload_refused, "a session", .party = 9),
+    REFUSED(GRANTED, granted, "a session", .party = 9),
+    REFUSED(SUB_OPENED, sub_opened, "a party", .sub = 9, .party = 9, .number = 5),
+    REFUSED(SUB_OPENED, sub_opened, "there already", .sub = 1, .party = 1, .number = 5),
+    REFUSED(SUB_OPENED, sub_opened, "there already", .sub = 9, .party = 1, .number = 1),
+    REFUSED(SUB_OPENED, sub_opened, "does not follow", .sub = 9, .party = 1),
+    REFUSED(PATTERN_ADDED, pattern_added, "a subscription", .sub = 9, .pattern = {"#", 1}),
+    REFUSED(WATCHED, watched, "a party", .sub = 1, .party = 9),
+    REFUSED(WATCHED, watched, "there already", .sub = 1, .party = 1),
+    REFUSED(FOLLOWED, followed, "a topic", .sub = 1, .topic = 9),
+    REFUSED(FOLLOWED, followed, "there already", .sub = 1, .topic = 1),
+    REFUSED(SUB_ATTACHED, sub_attached, "there already", .sub = 1, .number = 5),
+    REFUSED(SUB_DETACHED, sub_detached, "does not follow", .sub = 1),
+    REFUSED(ACKNOWLEDGED, acknowledged, "a topic", .sub = 1, .topic = 9),
+    REFUSED(END_DUE, end_due, "a party", .sub = 1, .party = 9),
+    REFUSED(END_TOLD, end_told, "does not follow", .sub = 1),
+    REFUSED(EVENT, event, "a job", .job = 9, .id = 1, .name = {"x", 1}),
+    REFUSED(EVENT, event, "does not follow", .job = 1, .id = 1, .name = {"x", 1}),
+};
+
+/* alice writes topic 1, whose slot 0 is open, and reads it with subscription 1. */
+Test(core_replay, refuses_in_words_what_does_not_follow)
+{
+    uint8_t record[4096];
+    size_t bytes;
+    join(1);
+    cr_assert_eq(open_topic(1, "alice/a"), 1);
+    subscribe(1, 1, "alice/a", "", 0, 0);
+    reserve(1, 1, 0);
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        const char *name = fact_name(refused[i].fact.type);
+        cr_assert_eq(fact_encode(&refused[i].fact, record, sizeof record, &bytes), WIRE_OK, "%s",
+                     name);
+        effects_clear(&shadow_effects);
+        const char *words = core_replay(shadow, span_of(record, bytes), 0, &shadow_effects);
+        cr_assert_not_null(words, "row %zu: %s was taken", i, name);
+        cr_assert_not_null(strstr(words, refused[i].words), "row %zu: %s: %s", i, name, words);
+    }
+    expect_same(); /* and nothing of it has changed anything */
+}
+
+Test(core_replay, refuses_in_words_what_is_no_fact)
+{
+    static const uint8_t unknown[] = {0x92, 0x7f, 1};
+    static const uint8_t cut[] = {0x93, FACT_TRIMMED, 7};
+    effects_clear(&shadow_effects);
+    cr_expect_str_eq(core_replay(shadow, span_of(unknown, sizeof unknown), 0, &shadow_effects),
+                     "a newer version of the broker wrote it");
+    cr_expect_str_eq(core_replay(shadow, span_of(cut, sizeof cut), 0, &shadow_effects),
+                     wire_strerror(WIRE_ITEMS));
+}
+
+/* A topic for which there was no memory in the end: its number may be used again. */
+Test(core_replay, forgets_a_topic)
+{
+    uint8_t record[200];
+    size_t bytes;
+    const struct fact facts[] = {
+        {.type = FACT_TOPIC_KNOWN,
+         .as.topic_known = {.topic = 1, .party = 1, .name = {"alice/x", 7}}},
+        {.type = FACT_TOPIC_FORGOTTEN, .as.topic_forgotten = {.topic = 1}},
+    };
+    join(1);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(fact_encode(&facts[i], record, sizeof record, &bytes), WIRE_OK);
+        shadow_tell(span_of(record, bytes), 0);
+    }
+    expect_same();
+    cr_assert_eq(open_topic(1, "alice/y"), 1);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static struct memory heap;
+static uint64_t calls_left;
+
+static void *resize_or_fail(struct memory *self, void *block, size_t old_bytes, size_t new_bytes)
+{
+    if (new_bytes > old_bytes && calls_left-- == 0) {
+        calls_left = 0;
+        return NULL;
+    }
+    return heap.resize(self, block, old_bytes, new_bytes);
+}
+
+/* Replays all with the n-th allocation failing; whether it was refused. */
+static bool replay_short(uint64_t n)
+{
+    struct memory scarce;
+    struct effects unheard;
+    const char *wrong = NULL;
+    memory_heap_init(&heap, UINT64_MAX);
+    scarce = heap;
+    effects_init(&unheard, &memory);
+    struct core *poor = core_new(&scarce, &options, now_ns);
+    cr_assert_not_null(poor);
+    scarce.resize = resize_or_fail;
+    calls_left = n;
+    for (uint32_t i = 0; i < journal_count && wrong == NULL; i++) {
+        effects_clear(&unheard);
+        wrong = core_replay(poor, span_of(journal[i].bytes, journal[i].count), journal[i].payload,
+                            &unheard);
+    }
+    calls_left = UINT64_MAX;
+    if (wrong != NULL)
+        cr_assert_not_null(strstr(wrong, "memory"), "%s", wrong);
+    core_free(&poor);
+    effects_fini(&unheard);
+    cr_assert_eq(scarce.bytes_used, 0, "after failing allocation %llu", (unsigned long long)n);
+    return wrong != NULL;
+}
+
+Test(core_replay, says_so_when_memory_is_short)
+{
+    join(1);
+    join(2);
+    uint32_t a = open_topic(1, "alice/a");
+    subscribe(2, 1, "alice/#", "deep", 0, 0);
+    closed(2);
+    write_all_sorts(a);
+    read_all_sorts(a);
+    uint64_t n = 0;
+    while (replay_short(n))
+        n += 1;
+    cr_assert_gt(n, 20);
+}
