@@ -3,8 +3,8 @@
  *
  * What is known of libzmq 4.3 and kept to here: every send and receive is told not to wait; sends
  * are MANDATORY, so that a peer that is gone (EHOSTUNREACH) and one that does not read (EAGAIN) are
- * told apart; no heartbeat of libzmq's, which aborts when a queue is full; monitors are emptied in
- * every round, for a full one stops the I/O thread. */
+ * told apart; no heartbeat of libzmq's, which aborts when a queue is full; monitors are looked at
+ * in every round, for a full one stops the I/O thread. */
 #include "broker/io/loop.h"
 
 #include "broker/io/clock.h"
@@ -15,9 +15,11 @@
 #include "broker/io/recovery.h"
 #include "libbus/base/must.h"
 #include "libbus/io/part.h"
+#include "libbus/io/ready.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +49,8 @@ struct channel {
     enum lane lane;
     void *socket;
     void *monitor;
+    int fd; /* of socket and monitor, to be polled */
+    int monitor_fd;
     char asked[LIMIT_ENDPOINT_BYTES];    /* as it was configured */
     char endpoint[LIMIT_ENDPOINT_BYTES]; /* as it was bound; empty: not listening */
 };
@@ -408,20 +412,38 @@ static long wait_ms(const struct loop *loop)
     return (long)((left_ns + NS_PER_MS - 1) / NS_PER_MS);
 }
 
-static void sleep_until_news(struct loop *loop)
+/* What can be told by their descriptors alone: monitors, signals, and the journal's news. */
+enum { WATCH_SIGNALS, WATCH_KEEPER, WATCH_MONITORS, WATCH_SOCKETS = WATCH_MONITORS + LANE_COUNT };
+
+static bool is_lane_ready(struct loop *loop, enum lane lane)
 {
-    short data_events = keeper_has_room(&loop->keeper) ? ZMQ_POLLIN : 0;
-    zmq_pollitem_t items[] = {
-        {.socket = loop->channels[LANE_CONTROL].socket, .events = ZMQ_POLLIN},
-        {.socket = loop->channels[LANE_DATA].socket, .events = data_events},
-        {.socket = loop->channels[LANE_CONTROL].monitor, .events = ZMQ_POLLIN},
-        {.socket = loop->channels[LANE_DATA].monitor, .events = ZMQ_POLLIN},
-        {.fd = loop->signal_fd, .events = ZMQ_POLLIN},
-        {.fd = keeper_fd(&loop->keeper), .events = ZMQ_POLLIN},
-    };
-    int count = zmq_poll(items, sizeof items / sizeof items[0], wait_ms(loop));
+    return ready_has(loop->channels[lane].socket, ZMQ_POLLIN);
+}
+
+/* Looks at what is told by descriptors; if nothing is to be done, sleeps until something is. */
+static void watch(struct loop *loop, bool is_busy)
+{
+    struct pollfd items[WATCH_SOCKETS + LANE_COUNT];
+    bool reads_data = keeper_has_room(&loop->keeper);
+    items[WATCH_SIGNALS] = (struct pollfd){.fd = loop->signal_fd, .events = POLLIN};
+    items[WATCH_KEEPER] = (struct pollfd){.fd = keeper_fd(&loop->keeper), .events = POLLIN};
+    for (int i = 0; i < LANE_COUNT; i++) {
+        bool is_read = i != LANE_DATA || reads_data;
+        items[WATCH_MONITORS + i] =
+            (struct pollfd){.fd = loop->channels[i].monitor_fd, .events = POLLIN};
+        items[WATCH_SOCKETS + i] =
+            (struct pollfd){.fd = is_read ? loop->channels[i].fd : -1, .events = POLLIN};
+    }
+    is_busy = is_busy || is_lane_ready(loop, LANE_CONTROL) ||
+              (reads_data && is_lane_ready(loop, LANE_DATA));
+    int count = poll(items, sizeof items / sizeof items[0], is_busy ? 0 : (int)wait_ms(loop));
     must(count >= 0 || errno == EINTR);
-    if (count > 0 && items[4].revents != 0)
+    if (count <= 0)
+        return;
+    for (int i = 0; i < LANE_COUNT; i++)
+        if (items[WATCH_MONITORS + i].revents != 0)
+            drain_monitor(loop, (enum lane)i);
+    if (items[WATCH_SIGNALS].revents != 0)
         read_signals(loop);
 }
 
@@ -435,9 +457,9 @@ static bool is_over(const struct loop *loop)
 
 void loop_run(struct loop *loop)
 {
+    for (int i = 0; i < LANE_COUNT; i++)
+        drain_monitor(loop, (enum lane)i); /* see ready.h */
     while (!is_over(loop)) {
-        drain_monitor(loop, LANE_CONTROL);
-        drain_monitor(loop, LANE_DATA);
         bool is_busy = read_lane(loop, LANE_CONTROL, CONTROL_TURN_PARTS, SIZE_MAX);
         tell_closed(loop, LANE_CONTROL);
         if (keeper_has_room(&loop->keeper))
@@ -446,8 +468,7 @@ void loop_run(struct loop *loop)
         tick(loop);
         say_kept(loop);
         report_clogged(loop);
-        if (!is_busy)
-            sleep_until_news(loop);
+        watch(loop, is_busy);
     }
 }
 
@@ -511,6 +532,8 @@ static bool open_channel(struct loop *loop, enum lane lane, const char *endpoint
                  zmq_strerror(errno));
         return false;
     }
+    channel->fd = ready_fd(channel->socket);
+    channel->monitor_fd = ready_fd(channel->monitor);
     char fault[ENDPOINT_COMPLAINT_BYTES];
     if (!endpoint_bind(channel->socket, endpoint, channel->endpoint, fault)) {
         channel->endpoint[0] = '\0';

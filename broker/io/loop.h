@@ -2,7 +2,7 @@
 /* loop.h -- the broker's one thread: two sockets, their monitors, signals, the gate.
  *
  * Everything is asked without waiting, and only when nothing had anything to say does the thread
- * sleep in zmq_poll().  In a round: monitors, then all of control, then a little of data, so that
+ * sleep in poll().  In a round: monitors, then all of control, then a little of data, so that
  * control never waits for more than a few batches. */
 #ifndef IO_LOOP_H
 #define IO_LOOP_H

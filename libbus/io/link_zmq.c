@@ -12,9 +12,11 @@
 
 #include "libbus/base/limits.h"
 #include "libbus/io/part.h"
+#include "libbus/io/ready.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -45,6 +47,8 @@ enum {
 struct connection {
     void *socket; /* NULL: none */
     void *monitor;
+    int fd; /* of socket and monitor, to be polled */
+    int monitor_fd;
     bool is_broken; /* to be reported; what has arrived may still be received before */
 };
 
@@ -164,6 +168,16 @@ static bool open_monitor(struct link *link, struct connection *connection)
            zmq_connect(connection->monitor, name) == 0;
 }
 
+/* Every event that is asked for means the end of the connection; the rest of it does not matter. */
+static void drain_monitor(struct connection *connection)
+{
+    zmq_msg_t msg;
+    zmq_msg_init(&msg);
+    while (part_receive(connection->monitor, &msg))
+        connection->is_broken = true;
+    zmq_msg_close(&msg);
+}
+
 static bool is_transport(const char *endpoint)
 {
     return strncmp(endpoint, "tcp://", 6) == 0 || strncmp(endpoint, "ipc://", 6) == 0;
@@ -183,6 +197,9 @@ enum link_err link_connect(struct link *link, enum link_lane lane, const char *e
         disconnect(connection, 0);
         return LINK_RESOURCES;
     }
+    connection->fd = ready_fd(connection->socket);
+    connection->monitor_fd = ready_fd(connection->monitor);
+    drain_monitor(connection); /* see ready.h */
     if (zmq_connect(connection->socket, endpoint) == 0)
         return LINK_OK;
     enum link_err err =
@@ -305,26 +322,11 @@ enum link_err link_receive(struct link *link, enum link_lane lane, struct buffer
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-/* Every event that is asked for means the end of the connection; the rest of it does not matter. */
-static void drain_monitor(struct connection *connection)
-{
-    zmq_msg_t msg;
-    zmq_msg_init(&msg);
-    while (part_receive(connection->monitor, &msg))
-        connection->is_broken = true;
-    zmq_msg_close(&msg);
-}
-
 /* Broken, and nothing more to receive.  Reported once: the connection is closed by that. */
 static bool take_closed(struct connection *connection)
 {
-    int events = 0;
-    size_t bytes = sizeof events;
-    if (!connection->is_broken)
-        return false;
-    if (connection->socket != NULL &&
-        zmq_getsockopt(connection->socket, ZMQ_EVENTS, &events, &bytes) == 0 &&
-        (events & ZMQ_POLLIN) != 0)
+    if (!connection->is_broken ||
+        (connection->socket != NULL && ready_has(connection->socket, ZMQ_POLLIN)))
         return false;
     disconnect(connection, 0);
     return true;
@@ -338,34 +340,41 @@ static bool is_any_broken(const struct link *link)
     return is_broken;
 }
 
+/* Whether a turn would find something to do: then there is no need to wait. */
+static bool is_any_ready(const struct link *link, const bool wants_room[LINK_LANE_COUNT])
+{
+    for (int i = 0; i < LINK_LANE_COUNT; i++) {
+        const struct connection *connection = &link->connections[i];
+        int room = wants_room[i] && !connection->is_broken ? ZMQ_POLLOUT : 0;
+        if (connection->socket != NULL && ready_has(connection->socket, ZMQ_POLLIN | room))
+            return true;
+    }
+    return false;
+}
+
 void link_wait(struct link *link, int64_t timeout_ms, const bool wants_room[LINK_LANE_COUNT],
                bool out_closed[LINK_LANE_COUNT])
 {
-    zmq_pollitem_t items[1 + 2 * LINK_LANE_COUNT];
-    int monitors[LINK_LANE_COUNT] = {0}; /* where in items; 0: none */
-    int count = 0;
-    items[count++] = (zmq_pollitem_t){.fd = link->wake_fd, .events = ZMQ_POLLIN};
+    struct pollfd items[1 + 2 * LINK_LANE_COUNT];
+    items[0] = (struct pollfd){.fd = link->wake_fd, .events = POLLIN};
     for (int i = 0; i < LINK_LANE_COUNT; i++) {
-        struct connection *connection = &link->connections[i];
-        if (connection->socket == NULL)
-            continue;
-        short room = wants_room[i] && !connection->is_broken ? ZMQ_POLLOUT : 0;
-        items[count++] =
-            (zmq_pollitem_t){.socket = connection->socket, .events = (short)(ZMQ_POLLIN | room)};
-        monitors[i] = count;
-        items[count++] = (zmq_pollitem_t){.socket = connection->monitor, .events = ZMQ_POLLIN};
+        const struct connection *connection = &link->connections[i];
+        bool is_open = connection->socket != NULL;
+        items[1 + i] = (struct pollfd){.fd = is_open ? connection->fd : -1, .events = POLLIN};
+        items[1 + LINK_LANE_COUNT + i] =
+            (struct pollfd){.fd = is_open ? connection->monitor_fd : -1, .events = POLLIN};
     }
-    if (is_any_broken(link))
+    if (is_any_broken(link) || is_any_ready(link, wants_room))
         timeout_ms = 0;
-    long bounded_ms = timeout_ms < 0 ? -1 : timeout_ms > INT32_MAX ? INT32_MAX : (long)timeout_ms;
-    bool is_any = zmq_poll(items, count, bounded_ms) > 0;
+    int bounded_ms = timeout_ms < 0 ? -1 : timeout_ms > INT32_MAX ? INT32_MAX : (int)timeout_ms;
+    bool is_any = poll(items, sizeof items / sizeof items[0], bounded_ms) > 0;
     if (is_any && items[0].revents != 0) {
         uint64_t wakes;
         if (read(link->wake_fd, &wakes, sizeof wakes) < 0)
             wakes = 0; /* it was read before: nothing was missed */
     }
     for (int i = 0; i < LINK_LANE_COUNT; i++) {
-        if (is_any && monitors[i] != 0 && items[monitors[i]].revents != 0)
+        if (is_any && items[1 + LINK_LANE_COUNT + i].revents != 0)
             drain_monitor(&link->connections[i]);
         out_closed[i] = take_closed(&link->connections[i]);
     }
