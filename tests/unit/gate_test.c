@@ -733,8 +733,8 @@ Test(gate, keeps_what_replayed_facts_refer_to)
     payload_id wanted, unwanted;
     struct buffer *first = buffer_copy(span_text("wanted"));
     struct buffer *second = buffer_copy(span_text("unwanted"));
-    cr_assert(gate_payload_add(gate, &first, &wanted));
-    cr_assert(gate_payload_add(gate, &second, &unwanted));
+    cr_assert(gate_payload_add(gate, &first, UINT64_MAX, &wanted));
+    cr_assert(gate_payload_add(gate, &second, UINT64_MAX, &unwanted));
     cr_expect(first == NULL && second == NULL && wanted != unwanted);
     cr_expect_null(gate_replay(gate, span_text("fact"), wanted));
     cr_expect_str_eq(gate_replay(gate, span_text("fact"), 0), "no bytes stand beside it");
