@@ -302,7 +302,7 @@ static inline void restart(void)
 
 static inline const char *name_of(conn_id conn)
 {
-    static const char *const names[] = {"", "alice", "bob", "carol", "dave"};
+    static const char *const names[] = {"", "alice", "bob", "carol", "dave", "erin"};
     return names[conn % 10];
 }
 

@@ -166,7 +166,7 @@ static void forget_a_party(void)
     join(4);
     leave(4, 0);
     pass_ms(1);
-    await_slot(2, 77, "erin/a", 0);
+    await_slot(2, 77, "frank/a", 0);
 }
 
 /* With ERRBUS_WRITE_HISTORY set to a folder: the facts so far and the state they give, for
