@@ -30,24 +30,44 @@ void bench_check(enum bus_err err, const char *what)
     }
 }
 
+/* One word, and the one behind it where it takes one; false: not a word for us. */
+static bool take_word(struct bench *bench, char **words, int *at, int count)
+{
+    const char *word = words[*at];
+    const char *next = *at + 1 < count ? words[*at + 1] : NULL;
+    if (strcmp(word, "--quick") == 0) {
+        bench->is_quick = true;
+        bench->runs = 1;
+        return true;
+    }
+    if (strcmp(word, "--long") == 0) {
+        bench->is_long = true;
+        return true;
+    }
+    ++*at;
+    if (next != NULL && strcmp(word, "--runs") == 0) {
+        bench->runs = (size_t)strtoul(next, NULL, 10);
+    } else if (next != NULL && strcmp(word, "--json") == 0) {
+        bench->json_path = next;
+    } else if (next != NULL && strcmp(word, "--systems") == 0) {
+        bench->systems = next;
+    } else {
+        return false;
+    }
+    return true;
+}
+
 bool bench_init(struct bench *bench, const char *question, int argc, char **argv)
 {
+    bool is_known = true;
     *bench = (struct bench){.question = question, .runs = RUNS};
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--quick") == 0) {
-            bench->is_quick = true;
-            bench->runs = 1;
-        } else if (strcmp(argv[i], "--runs") == 0 && i + 1 < argc) {
-            bench->runs = (size_t)strtoul(argv[++i], NULL, 10);
-        } else if (strcmp(argv[i], "--json") == 0 && i + 1 < argc) {
-            bench->json_path = argv[++i];
-        } else {
-            bench->runs = 0;
-        }
+    for (int i = 1; is_known && i < argc; i++) {
+        is_known = take_word(bench, argv, &i, argc);
     }
-    if (bench->runs < 1 || bench->runs > BENCH_RUNS_MAX) {
-        fprintf(stderr, "usage: %s [--quick] [--runs 1..%d] [--json FILE]\n", argv[0],
-                BENCH_RUNS_MAX);
+    if (!is_known || bench->runs < 1 || bench->runs > BENCH_RUNS_MAX) {
+        fprintf(stderr,
+                "usage: %s [--quick] [--long] [--runs 1..%d] [--json FILE] [--systems NAME,...]\n",
+                argv[0], BENCH_RUNS_MAX);
         return false;
     }
     return true;
@@ -67,12 +87,20 @@ static int compare_doubles(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-double bench_median(const double *values, size_t count)
+double bench_quantile(const double *values, size_t count, double share)
 {
     double sorted[BENCH_RUNS_MAX];
     memcpy(sorted, values, count * sizeof *values);
     qsort(sorted, count, sizeof *sorted, compare_doubles);
-    return count % 2 == 1 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
+    double place = share * (double)(count - 1);
+    size_t below = (size_t)place;
+    size_t above = below + 1 < count ? below + 1 : below;
+    return sorted[below] + (place - (double)below) * (sorted[above] - sorted[below]);
+}
+
+double bench_median(const double *values, size_t count)
+{
+    return bench_quantile(values, count, 0.5);
 }
 
 /* Processor and cores, as far as the system tells. */
@@ -109,8 +137,10 @@ static void append_json(const struct bench *bench, const struct bench_row *row, 
     fprintf(
         file,
         "{\"question\":\"%s\",\"what\":\"%s\",\"system\":\"%s\",\"unit\":\"%s\",\"median\":%.6g,"
-        "\"runs\":[",
-        bench->question, row->what, row->system, row->unit, median);
+        "\"q1\":%.6g,\"q3\":%.6g,\"ratio\":%.4g,\"runs\":[",
+        bench->question, row->what, row->system, row->unit, median,
+        bench_quantile(row->values, row->runs, 0.25), bench_quantile(row->values, row->runs, 0.75),
+        row->ratio);
     for (size_t i = 0; i < row->runs; i++) {
         fprintf(file, "%s%.6g", i > 0 ? "," : "", row->values[i]);
     }
@@ -124,21 +154,18 @@ double bench_tell(const struct bench *bench, const struct bench_row *row)
 {
     double median = bench_median(row->values, row->runs);
     char ratio[32] = "";
-    char unit[32];
-    double shown = median;
-    snprintf(unit, sizeof unit, "%s", row->unit);
-    if (strcmp(row->unit, "1/s") == 0 && median >= 1e6) {
-        shown = median / 1e6;
-        snprintf(unit, sizeof unit, "M/s");
-    } else if (strcmp(row->unit, "1/s") == 0 && median >= 1e3) {
-        shown = median / 1e3;
-        snprintf(unit, sizeof unit, "k/s");
+    const char *unit = row->unit;
+    double scale = 1;
+    if (strcmp(row->unit, "1/s") == 0 && median >= 1e3) {
+        scale = median >= 1e6 ? 1e6 : 1e3;
+        unit = median >= 1e6 ? "M/s" : "k/s";
     }
     if (row->ratio > 0) {
         snprintf(ratio, sizeof ratio, "%6.2f x", row->ratio);
     }
-    printf("%-11s %-30s %-18s %9.2f %-5s %s\n", bench->question, row->what, row->system, shown,
-           unit, ratio);
+    printf("%-11s %-30s %-18s %9.2f %-5s %9.2f %9.2f %s\n", bench->question, row->what, row->system,
+           median / scale, unit, bench_quantile(row->values, row->runs, 0.25) / scale,
+           bench_quantile(row->values, row->runs, 0.75) / scale, ratio);
     fflush(stdout);
     if (bench->json_path != NULL) {
         append_json(bench, row, median);
@@ -195,6 +222,15 @@ void samples_say(const struct samples *samples)
         printf("sample %lld\n", (long long)samples->at[i]);
     }
     fflush(stdout);
+}
+
+void samples_drop(struct samples *samples, size_t count)
+{
+    count = count < samples->count ? count : samples->count;
+    samples->count -= count;
+    if (count > 0) {
+        memmove(samples->at, samples->at + count, samples->count * sizeof *samples->at);
+    }
 }
 
 void samples_fini(struct samples *samples)

@@ -22,10 +22,12 @@ struct bench {
     const char *question;  /* "throughput" */
     const char *json_path; /* appended to; NULL: nothing is */
     bool is_quick;         /* a tenth of the work, one run: whether it runs at all */
+    bool is_long;          /* also what takes long */
+    const char *systems;   /* names with commas between, of systems.h; NULL: all that are there */
     size_t runs;           /* of which the median is told */
 };
 
-/* --quick, --runs N, --json FILE.  False: said why. */
+/* --quick, --long, --runs N, --json FILE, --systems NAME,NAME...  False: said why. */
 bool bench_init(struct bench *bench, const char *question, int argc, char **argv);
 /* So much work, or a tenth of it. */
 uint64_t bench_count(const struct bench *bench, uint64_t count);
@@ -41,8 +43,11 @@ struct bench_row {
     uint64_t n;
     double ratio;
 };
+/* Its median. */
 double bench_tell(const struct bench *bench, const struct bench_row *row);
 double bench_median(const double *values, size_t count);
+/* share: 0.25 is the first quartile; between two values, in proportion. */
+double bench_quantile(const double *values, size_t count, double share);
 
 /* ---- samples --------------------------------------------------------------------------------- */
 
@@ -57,6 +62,7 @@ double samples_percentile(struct samples *samples, double percent);
 /* Read from the lines "sample NS" that a role says. */
 void samples_read(struct samples *samples, struct process *role, size_t count);
 void samples_say(const struct samples *samples);
+void samples_drop(struct samples *samples, size_t count); /* the first ones */
 void samples_fini(struct samples *samples);
 
 /* ---- roles ----------------------------------------------------------------------------------- */

@@ -1,17 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: MPL-2.0
 #
-# usage: bench/run.sh BUILD_DIR [--quick] [--runs N] [QUESTION...]
-# Asks the questions (throughput, latency, raise, kill; all of them where none is named), prints one
-# table, and writes what was measured as JSON lines to bench/results/, by machine and commit.
+# usage: bench/run.sh BUILD_DIR [--quick] [--long] [--runs N] [--systems NAME,NAME...] [QUESTION...]
+# Asks the questions (throughput, latency, beside, raise, kill, journal; all of them where none is
+# named), prints one table and one of ratios, and writes what was measured to bench/results/, by
+# machine and commit: JSON lines, and a page with plots.
+# --systems: these of those that throughput, latency and beside measure ("errbus,relay,nats socket").
 
 set -eu
-build=${1:?usage: $0 BUILD_DIR [--quick] [--runs N] [QUESTION...]}
+build=${1:?usage: $0 BUILD_DIR [--quick] [--long] [--runs N] [--systems NAME,...] [QUESTION...]}
 shift
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$build" && pwd)
 
 flags=
+systems=
 questions=
 is_quick=
 while [ $# -gt 0 ]; do
@@ -19,6 +22,11 @@ while [ $# -gt 0 ]; do
     --quick)
         flags="$flags --quick"
         is_quick=yes
+        ;;
+    --long) flags="$flags --long" ;;
+    --systems)
+        systems=${2:?--systems takes names with commas between}
+        shift
         ;;
     --runs)
         flags="$flags --runs ${2:?--runs takes a number}"
@@ -34,22 +42,22 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ -n "$questions" ] || questions="throughput latency raise kill journal"
+[ -n "$questions" ] || questions="throughput latency beside raise kill journal"
 
 BENCH_COMMIT=$(git -C "$here" describe --always --dirty --exclude '*' 2>/dev/null || echo unknown)
 export BENCH_COMMIT
 unset ERRBUS_SERVER ERRBUS_JOB ERRBUS_PARTY
 mkdir -p "$here/results"
 file=$here/results/$(uname -n)-$BENCH_COMMIT.jsonl
-[ -z "$is_quick" ] || file=$(mktemp)
+if [ -n "$is_quick" ]; then
+    file=$build/bench/quick.jsonl
+    rm -f "$file"
+fi
 
-printf '%-11s %-30s %-18s %9s %-5s %s\n' question what system median unit 'to the peer'
+printf '%-11s %-30s %-18s %9s %-5s %9s %9s %s\n' question what system median unit '1/4' '3/4' 'errbus to it'
 for question in $questions; do
     # shellcheck disable=SC2086
-    "$build/bench/${question}_bench" --json "$file" $flags
+    "$build/bench/${question}_bench" --json "$file" $flags ${systems:+--systems "$systems"}
 done
-if [ -n "$is_quick" ]; then
-    rm -f "$file"
-else
-    echo "written to bench/results/${file##*/}"
-fi
+echo
+"$here/report.sh" "$file"

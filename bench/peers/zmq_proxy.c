@@ -1,220 +1,142 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* zmq_proxy.c -- what Errbus is measured against: a plain XSUB/XPUB proxy of libzmq, with a
- * publisher and subscribers that do the same work.  Nothing is acknowledged, kept, or told of a
- * failure.
+/* zmq_proxy.c -- libzmq's own proxy between an XSUB and an XPUB socket, a message a value.  Nothing
+ * is acknowledged, kept, or told of a failure.
  *
  * Nobody drops (ZMQ_XPUB_NODROP): a full queue holds back whoever fills it, as in Errbus. */
-#include "bench/harness.h"
+#include "bench/peer.h"
+#include "bench/peers/zmq_socket.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <zmq.h>
 
-#define QUEUE_BYTES ((size_t)64 * 1024 * 1024)
-#define QUEUE_MIN 16
+#define QUEUE_BYTES ((size_t)8 * 1024 * 1024)
+#define QUEUE_MIN 4
 #define QUEUE_MAX 100000
 #define SUBSCRIBED_WITHIN_MS 2000
 
-static void set(void *socket, int option, int value)
-{
-    if (zmq_setsockopt(socket, option, &value, sizeof value) != 0) {
-        bench_die("zmq option %d: %s", option, zmq_strerror(zmq_errno()));
-    }
-}
+struct client {
+    void *socket;
+    size_t bytes;
+    char topic; /* the first byte of each message */
+};
 
-static void *open_socket(void *context, int type, size_t bytes)
+static void *open_socket(int type, size_t bytes)
 {
-    void *socket = zmq_socket(context, type);
-    size_t queue = QUEUE_BYTES / bytes;
+    size_t queue = QUEUE_BYTES / (bytes > 0 ? bytes : 1);
     queue = queue < QUEUE_MIN ? QUEUE_MIN : queue > QUEUE_MAX ? QUEUE_MAX : queue;
-    if (socket == NULL) {
-        bench_die("zmq_socket: %s", zmq_strerror(zmq_errno()));
-    }
-    set(socket, ZMQ_SNDHWM, (int)queue);
-    set(socket, ZMQ_RCVHWM, (int)queue);
+    void *socket = zmq_socket_open(type, (int)queue);
     if (type == ZMQ_XPUB) {
-        set(socket, ZMQ_XPUB_NODROP, 1);
-        set(socket, ZMQ_XPUB_VERBOSE, 1);
+        zmq_socket_set(socket, ZMQ_XPUB_NODROP, 1);
+        zmq_socket_set(socket, ZMQ_XPUB_VERBOSE, 1);
     }
     return socket;
 }
 
-static void bind_and_tell(void *socket, char separator)
+/* Where writers go, and where readers go. */
+static void serve(const struct peer_work *work)
 {
-    char endpoint[128];
-    size_t bytes = sizeof endpoint;
-    if (zmq_bind(socket, "tcp://127.0.0.1:*") != 0 ||
-        zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, endpoint, &bytes) != 0) {
-        bench_die("zmq_bind: %s", zmq_strerror(zmq_errno()));
-    }
-    printf("%s%c", endpoint, separator);
-}
-
-static void connect_to(void *socket, const char *endpoint)
-{
-    if (zmq_connect(socket, endpoint) != 0) {
-        bench_die("zmq_connect: %s", zmq_strerror(zmq_errno()));
-    }
-}
-
-/* proxy BYTES: says "ready", then its two endpoints in one line; ends by being killed. */
-static int proxy(void *context, char **words)
-{
-    size_t bytes = strtoul(words[0], NULL, 10);
-    void *in = open_socket(context, ZMQ_XSUB, bytes);
-    void *out = open_socket(context, ZMQ_XPUB, bytes);
-    role_ready();
-    bind_and_tell(in, ' ');
-    bind_and_tell(out, '\n');
-    fflush(stdout);
+    char writers[ZMQ_ENDPOINT_BYTES];
+    char readers[ZMQ_ENDPOINT_BYTES];
+    void *in = open_socket(ZMQ_XSUB, work->bytes);
+    void *out = open_socket(ZMQ_XPUB, work->bytes);
+    zmq_socket_bind(in, work, "writers", writers);
+    zmq_socket_bind(out, work, "readers", readers);
+    peer_tell_endpoint("%s,%s", writers, readers);
     zmq_proxy(in, out, NULL);
-    return 0;
+}
+
+static struct client *open_client(const struct peer_work *work, int type)
+{
+    char text[2 * ZMQ_ENDPOINT_BYTES];
+    struct client *client = peer_allocate(sizeof *client);
+    client->bytes = work->bytes;
+    client->topic = work->topic[0];
+    client->socket = open_socket(type, work->bytes);
+    snprintf(text, sizeof text, "%s", work->at);
+    char *comma = strchr(text, ',');
+    if (comma == NULL) {
+        bench_die("not two endpoints: %s", text);
+    }
+    *comma = '\0';
+    zmq_socket_connect(client->socket, type == ZMQ_SUB ? comma + 1 : text);
+    return client;
+}
+
+static void *open_writer(const struct peer_work *work)
+{
+    return open_client(work, ZMQ_XPUB);
 }
 
 /* Each subscription comes by as a message; those that were there before we connected, as one. */
-static void wait_for_readers(void *socket, size_t count)
+static void await_readers(void *context, uint64_t count)
 {
-    char subscription[64];
-    set(socket, ZMQ_RCVTIMEO, SUBSCRIBED_WITHIN_MS);
-    for (size_t i = 0; i < count; i++) {
-        if (zmq_recv(socket, subscription, sizeof subscription, 0) < 1 && i == 0) {
+    struct client *client = context;
+    zmq_socket_set(client->socket, ZMQ_RCVTIMEO, SUBSCRIBED_WITHIN_MS);
+    for (uint64_t seen = 0; seen < count;) {
+        char subscription[64] = "";
+        int bytes = zmq_recv(client->socket, subscription, sizeof subscription, 0);
+        if (bytes < 0 && seen == 0) {
             bench_die("no subscription: %s", zmq_strerror(zmq_errno()));
         }
+        if (bytes < 0) {
+            break;
+        }
+        seen += bytes > 1 && subscription[1] == client->topic ? 1 : 0;
     }
 }
 
-static void send_value(void *socket, const void *value, size_t bytes)
+static void send_values(void *context, const char *values, size_t count)
 {
-    if (zmq_send(socket, value, bytes, 0) != (int)bytes) {
-        bench_die("zmq_send: %s", zmq_strerror(zmq_errno()));
+    struct client *client = context;
+    for (size_t i = 0; i < count; i++) {
+        zmq_msg_t msg;
+        if (zmq_msg_init_size(&msg, client->bytes + 1) != 0) {
+            bench_die("no memory");
+        }
+        char *bytes = zmq_msg_data(&msg);
+        bytes[0] = client->topic;
+        memcpy(bytes + 1, values + i * client->bytes, client->bytes);
+        if (zmq_msg_send(&msg, client->socket, 0) < 0) {
+            bench_die("zmq_msg_send: %s", zmq_strerror(zmq_errno()));
+        }
     }
 }
 
-/* publish ENDPOINT BYTES COUNT READERS */
-static int publish(void *context, char **words)
+static void flush(void *context)
 {
-    size_t bytes = strtoul(words[1], NULL, 10);
-    uint64_t count = strtoull(words[2], NULL, 10);
-    void *socket = open_socket(context, ZMQ_XPUB, bytes);
-    void *value = calloc(1, bytes);
-    connect_to(socket, words[0]);
-    role_ready();
-    role_wait_go();
-    wait_for_readers(socket, strtoul(words[3], NULL, 10));
-    for (uint64_t i = 0; value != NULL && i < count; i++) {
-        send_value(socket, value, bytes);
-    }
-    role_say_done(0);
-    role_wait_go();
-    free(value);
-    return 0;
+    (void)context; /* libzmq sends by itself */
 }
 
-/* pace ENDPOINT BYTES COUNT EVERY_NS: values that say when they were sent */
-static int pace(void *context, char **words)
+static void *open_reader(const struct peer_work *work)
 {
-    size_t bytes = strtoul(words[1], NULL, 10);
-    uint64_t count = strtoull(words[2], NULL, 10);
-    int64_t every_ns = strtoll(words[3], NULL, 10);
-    void *socket = open_socket(context, ZMQ_XPUB, bytes);
-    char *value = calloc(1, bytes);
-    connect_to(socket, words[0]);
-    role_ready();
-    role_wait_go();
-    wait_for_readers(socket, 1);
-    int64_t at_ns = test_now_ns();
-    for (uint64_t i = 0; value != NULL && i < count; i++) {
-        bench_sleep_until(at_ns += every_ns);
-        int64_t now_ns = test_now_ns();
-        memcpy(value, &now_ns, sizeof now_ns);
-        send_value(socket, value, bytes);
-    }
-    role_say_done(0);
-    role_wait_go();
-    free(value);
-    return 0;
-}
-
-static void *open_reader(void *context, const char *endpoint, size_t bytes)
-{
-    void *socket = open_socket(context, ZMQ_SUB, bytes);
-    connect_to(socket, endpoint);
-    if (zmq_setsockopt(socket, ZMQ_SUBSCRIBE, "", 0) != 0) {
+    struct client *client = open_client(work, ZMQ_SUB);
+    if (zmq_setsockopt(client->socket, ZMQ_SUBSCRIBE, work->topic, 1) != 0) {
         bench_die("zmq subscribe: %s", zmq_strerror(zmq_errno()));
     }
-    return socket;
+    return client;
 }
 
-static void receive_value(void *socket, size_t bytes, int64_t *out_sent_ns)
+static void read_all(void *context, struct tally *tally)
 {
-    zmq_msg_t msg;
-    zmq_msg_init(&msg);
-    if (zmq_msg_recv(&msg, socket, 0) != (int)bytes) {
-        bench_die("not what was sent: %s", zmq_strerror(zmq_errno()));
-    }
-    memcpy(out_sent_ns, zmq_msg_data(&msg), sizeof *out_sent_ns);
-    zmq_msg_close(&msg);
-}
-
-/* subscribe ENDPOINT BYTES COUNT */
-static int subscribe(void *context, char **words)
-{
-    size_t bytes = strtoul(words[1], NULL, 10);
-    uint64_t count = strtoull(words[2], NULL, 10);
-    void *socket = open_reader(context, words[0], bytes);
-    int64_t start_ns = 0;
-    int64_t sent_ns = 0;
-    role_ready();
-    for (uint64_t i = 0; i < count; i++) {
-        receive_value(socket, bytes, &sent_ns);
-        if (i == count / 10) {
-            start_ns = test_now_ns();
+    struct client *client = context;
+    while (!tally_is_full(tally)) {
+        zmq_msg_t msg;
+        zmq_msg_init(&msg);
+        if (zmq_msg_recv(&msg, client->socket, 0) < 1) {
+            bench_die("zmq_msg_recv: %s", zmq_strerror(zmq_errno()));
         }
+        tally_value(tally, (const char *)zmq_msg_data(&msg) + 1, zmq_msg_size(&msg) - 1);
+        zmq_msg_close(&msg);
     }
-    role_say_done(test_now_ns() - start_ns);
-    role_wait_go();
-    return 0;
-}
-
-/* time ENDPOINT BYTES COUNT: how long each was on its way; the first tenth warms up */
-static int time_values(void *context, char **words)
-{
-    struct samples samples = {.count = 0};
-    size_t bytes = strtoul(words[1], NULL, 10);
-    uint64_t count = strtoull(words[2], NULL, 10);
-    void *socket = open_reader(context, words[0], bytes);
-    role_ready();
-    for (uint64_t i = 0; i < count; i++) {
-        int64_t sent_ns = 0;
-        receive_value(socket, bytes, &sent_ns);
-        if (i >= count / 10) {
-            samples_add(&samples, test_now_ns() - sent_ns);
-        }
-    }
-    role_say_done((int64_t)samples.count);
-    samples_say(&samples);
-    role_wait_go();
-    samples_fini(&samples);
-    return 0;
 }
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        int words;
-        int (*run)(void *context, char **words);
-    } roles[] = {{"proxy", 1, proxy},
-                 {"publish", 4, publish},
-                 {"pace", 4, pace},
-                 {"subscribe", 3, subscribe},
-                 {"time", 3, time_values}};
-    void *context = zmq_ctx_new();
-    for (size_t i = 0; argc > 1 && i < sizeof roles / sizeof roles[0]; i++) {
-        if (strcmp(argv[1], roles[i].name) == 0 && argc == roles[i].words + 2) {
-            return roles[i].run(context, argv + 2); /* the context ends with the process */
-        }
-    }
-    fprintf(stderr, "usage: zmq_proxy ROLE ..., started by the questions\n");
-    return 2;
+    static const struct peer peer = {.serve = serve,
+                                     .open_writer = open_writer,
+                                     .await_readers = await_readers,
+                                     .send = send_values,
+                                     .flush = flush,
+                                     .open_reader = open_reader,
+                                     .read = read_all};
+    return peer_main(&peer, argc, argv);
 }

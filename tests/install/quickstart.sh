@@ -28,7 +28,7 @@ fake() {
 
 # The name of the folder has a blank in it, and we are in another one.
 clone="$work/a clone"
-mkdir "$work/bin" "$clone" "$clone/clients" "$clone/clients/fedavg"
+mkdir "$work/bin" "$clone" "$clone/bench" "$clone/clients" "$clone/clients/fedavg"
 cp "$source/quickstart" "$clone"
 for tool in sh dirname sed cat rm mkdir; do
     ln -s "$(command -v "$tool")" "$work/bin/$tool"
@@ -39,6 +39,7 @@ fake dpkg-query 'case " $MISSING " in *" $4 "*) exit 1 ;; esac' 'echo installed'
 fake id 'echo "$USER_ID"'
 fake demo 'echo shown'
 cp "$work/bin/demo" "$clone/clients/fedavg/demo.sh"
+cp "$work/bin/demo" "$clone/bench/run.sh"
 fake ctest 'mkdir -p "build/$2"' 'echo "90% tests passed, $FAILED tests failed out of 10" >"$4"'
 MISSING=
 USER_ID=1000
@@ -110,6 +111,25 @@ export APT_FAILS
 run 1 build
 said "this failed: $words"
 not_called cmake
+
+# ---- what only bench asks for -------------------------------------------------------------------
+unset APT_FAILS
+MISSING='nats-server gnuplot-nox'
+run 0 build
+not_called apt-get
+run 0 bench --quick
+called 'apt-get install -y --no-install-recommends gnuplot-nox nats-server$'
+called 'demo build/release --quick$'
+APT_FAILS=yes
+export APT_FAILS
+run 0 bench
+said 'measured without them; this failed: apt-get'
+called 'demo build/release$'
+USER_ID=1000
+run 0 bench
+said 'measured without them; run this as root'
+not_called apt-get
+called 'demo build/release$'
 
 # ---- usage, and what is told of it --------------------------------------------------------------
 run 2 nonsense

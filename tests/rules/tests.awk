@@ -5,7 +5,7 @@
 
 function end_file()
 {
-    if (last_path ~ /^tests\/(unit|corpus|sim|system)\/.*_test\.c$/ && tests == 0) {
+    if (last_path ~ /^tests\/(unit|corpus|sim|system|bench)\/.*_test\.c$/ && tests == 0) {
         printf "%s:1: has no test\n", last_path
         violations++
     }

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* errbus_peer.c -- Errbus itself in the roles of its peers.  Mode "many": what is ready together is
+ * one call of bus_publish_many(); else each value is one of bus_publish(). */
+#include "bench/peer.h"
+#include "tests/lib/broker.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define GROUP_MAX 1024
+#define TOPIC_BYTES 64
+
+struct client {
+    struct bus *bus;
+    struct bus_sub *sub;
+    const char *topic;
+    size_t bytes;
+    bool is_many;
+    bool is_paced;
+};
+
+/* The broker is a child of this process, and goes with it. */
+static void serve(const struct peer_work *work)
+{
+    struct broker broker;
+    char control[BROKER_ENDPOINT_BYTES_MAX];
+    char data[BROKER_ENDPOINT_BYTES_MAX];
+    snprintf(control, sizeof control, "ipc://%s/control", work->folder);
+    snprintf(data, sizeof data, "ipc://%s/data", work->folder);
+    const char *const more[] = {"--control", control, "--data", data, NULL};
+    if (!broker_start(&broker, work->is_ipc != 0 ? more : NULL)) {
+        bench_die("errbusd is not ready: %s", process_complained(&broker.process));
+    }
+    peer_tell_endpoint("%s", broker.control);
+    role_wait_go();
+    broker_fini(&broker);
+}
+
+static struct client *open_client(const struct peer_work *work, const char *party)
+{
+    struct client *client = peer_allocate(sizeof *client);
+    client->topic = work->topic;
+    client->bytes = work->bytes;
+    client->is_many = strcmp(work->mode, "many") == 0;
+    client->is_paced = work->every_ns > 0;
+    client->bus = bench_open(work->at, party);
+    return client;
+}
+
+static void *open_writer(const struct peer_work *work)
+{
+    char party[TOPIC_BYTES];
+    snprintf(party, sizeof party, "writer_%s", work->topic);
+    return open_client(work, party);
+}
+
+static void send_values(void *context, const char *values, size_t count)
+{
+    struct client *client = context;
+    if (client->is_many && count > 1) {
+        struct bus_value together[GROUP_MAX];
+        if (count > GROUP_MAX) {
+            bench_die("%zu values are too many for one call", count);
+        }
+        for (size_t i = 0; i < count; i++) {
+            together[i] = (struct bus_value){values + i * client->bytes, client->bytes};
+        }
+        bench_check(bus_publish_many(client->bus, client->topic, together, count), "publish");
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        bench_check(
+            bus_publish(client->bus, client->topic, values + i * client->bytes, client->bytes),
+            "publish");
+    }
+}
+
+static void flush(void *context)
+{
+    struct client *client = context;
+    if (!client->is_paced) {
+        bench_check(bus_flush(client->bus, BUS_FOREVER), "flush");
+    }
+}
+
+static void *open_reader(const struct peer_work *work)
+{
+    char text[TOPIC_BYTES];
+    snprintf(text, sizeof text, "reader_%ld", (long)getpid());
+    struct client *client = open_client(work, text);
+    snprintf(text, sizeof text, "writer_%s/%s", work->topic, work->topic);
+    client->sub = bench_subscribe(client->bus, text);
+    return client;
+}
+
+static void read_all(void *context, struct tally *tally)
+{
+    struct client *client = context;
+    while (!tally_is_full(tally)) {
+        struct bus_msg *msg = NULL;
+        size_t bytes = 0;
+        bench_check(bus_sub_recv(client->sub, 60000, &msg, NULL), "receive");
+        const void *value = bus_msg_value(msg, &bytes);
+        tally_value(tally, value, bytes);
+        bus_msg_free(&msg);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct peer peer = {.serve = serve,
+                                     .open_writer = open_writer,
+                                     .send = send_values,
+                                     .flush = flush,
+                                     .open_reader = open_reader,
+                                     .read = read_all};
+    return peer_main(&peer, argc, argv);
+}

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: MPL-2.0
+# report.awk -- from lines of JSON as harness.c writes them to a table of ratios, a page, and the
+# data of its plots.
+#
+# -v table=1: prints the table of ratios.  -v page=DIR: prints the page; the plots' data go to DIR,
+# a file each, named in DIR/plots with its kind (lines, bars), its title and its unit, between tabs;
+# where DIR/<file>.svg is there, it is on the page.
+# Of lines about the same thing the last one counts.
+
+function text(name,    at)
+{
+    at = index($0, "\"" name "\":\"")
+    if (at == 0)
+        return ""
+    at = substr($0, at + length(name) + 4)
+    return substr(at, 1, index(at, "\"") - 1)
+}
+
+function number(name,    at)
+{
+    at = index($0, "\"" name "\":")
+    return at == 0 ? 0 : substr($0, at + length(name) + 3) + 0
+}
+
+function learn(list, count, seen, name)
+{
+    if (!(name in seen)) {
+        seen[name] = 1
+        list[++count] = name
+    }
+    return count
+}
+
+# "4 KiB": 4096; what is not the size of one value to one reader: 0.
+function bytes_of(what,    part)
+{
+    if (split(what, part, " ") != 2)
+        return 0
+    return part[1] * (part[2] == "MiB" ? 1048576 : part[2] == "KiB" ? 1024 : part[2] == "B" ? 1 : 0)
+}
+
+function shown(value, unit)
+{
+    if (unit == "1/s")
+        return value >= 1e6 ? sprintf("%.2f M/s", value / 1e6) : \
+               value >= 1e3 ? sprintf("%.1f k/s", value / 1e3) : sprintf("%.0f /s", value)
+    return sprintf(value >= 100 ? "%.0f %s" : "%.1f %s", value, unit)
+}
+
+{
+    question = text("question")
+    what = text("what")
+    system_name = text("system")
+    if (question == "")
+        next
+    key = question SUBSEP what SUBSEP system_name
+    questions = learn(question_at, questions, question_seen, question)
+    columns = learn(column_at, columns, column_seen, question SUBSEP what)
+    rows = learn(row_at, rows, row_seen, key)
+    median[key] = number("median")
+    q1[key] = number("q1")
+    q3[key] = number("q3")
+    ratio[key] = number("ratio")
+    n[key] = number("n")
+    unit[key] = text("unit")
+    machine = text("machine")
+    commit = text("commit")
+    at = number("at")
+    if (ratio[key] > 0 && question != "journal") {
+        peers = learn(peer_at, peers, peer_seen, system_name)
+        has_ratio[question, what] = 1
+    }
+    crowd[question, what] += !((key, "counted") in crowd)
+    crowd[key, "counted"] = 1
+}
+
+# ---- the table of ratios ------------------------------------------------------------------------------
+
+function ratio_of(peer, column)
+{
+    key = column SUBSEP peer
+    return key in ratio && ratio[key] > 0 ? sprintf("%.2f", ratio[key]) : "-"
+}
+
+function print_table(    q, c, p, part)
+{
+    print "Errbus to its peers: rates (throughput, the bulk) are better above 1, times (all else) below."
+    for (q = 1; q <= questions; q++) {
+        line = ""
+        for (c = 1; c <= columns; c++) {
+            split(column_at[c], part, SUBSEP)
+            if (part[1] == question_at[q] && (part[1], part[2]) in has_ratio)
+                line = line sprintf(" %20s", part[2])
+        }
+        if (line == "")
+            continue
+        printf "\n%-16s%s\n", question_at[q], line
+        for (p = 1; p <= peers; p++) {
+            line = ""
+            for (c = 1; c <= columns; c++) {
+                split(column_at[c], part, SUBSEP)
+                if (part[1] == question_at[q] && (part[1], part[2]) in has_ratio)
+                    line = line sprintf(" %20s", ratio_of(peer_at[p], column_at[c]))
+            }
+            if (line ~ /[0-9]/)
+                printf "%-16s%s\n", peer_at[p], line
+        }
+    }
+}
+
+# ---- the plots ----------------------------------------------------------------------------------------
+
+function print_lines(file,    r, s, part, block, systems, system_list, seen)
+{
+    for (r = 1; r <= rows; r++) {
+        split(row_at[r], part, SUBSEP)
+        if (part[1] != "throughput" || bytes_of(part[2]) == 0)
+            continue
+        systems = learn(system_list, systems, seen, part[3])
+        block[part[3]] = block[part[3]] sprintf("%d %.6g %.6g %.6g\n", bytes_of(part[2]), \
+                         median[row_at[r]], q1[row_at[r]], q3[row_at[r]])
+    }
+    for (s = 1; s <= systems; s++)
+        printf "\"%s\"\n%s\n\n", system_list[s], block[system_list[s]] > file
+    if (systems > 0) {
+        close(file)
+        add_plot("lines", "Throughput by size of the values, one reader", "values a second")
+    }
+}
+
+# One bar a row: of one thing where many systems do it, else of the whole question.
+function print_bars(q,    r, part, group, groups, list, seen, label, g, key, file)
+{
+    for (r = 1; r <= rows; r++) {
+        split(row_at[r], part, SUBSEP)
+        if (part[1] != q || (q == "throughput" && bytes_of(part[2]) > 0))
+            continue
+        key = row_at[r]
+        group = q (crowd[q, part[2]] > 3 ? ": " part[2] : "") "\t" unit[key]
+        label = crowd[q, part[2]] > 3 ? part[3] : part[2] ", " part[3]
+        groups = learn(list, groups, seen, group)
+        data[group] = data[group] sprintf("\"%s\" %.6g %.6g %.6g %d\n", label, median[key], q1[key], \
+                      q3[key], part[3] ~ /^(errbus|in place|tap)/ ? 12603469 : 10141120)
+    }
+    for (g = 1; g <= groups; g++) {
+        split(list[g], part, "\t")
+        file = next_plot()
+        printf "%s", data[list[g]] > file
+        close(file)
+        add_plot("bars", part[1], part[2] == "1/s" ? "a second" : part[2])
+    }
+}
+
+function next_plot()
+{
+    return page "/plot" (plots + 1)
+}
+
+function add_plot(kind, title, plot_unit)
+{
+    plots++
+    printf "plot%d\t%s\t%s\t%s\n", plots, kind, title, plot_unit > (page "/plots")
+}
+
+# ---- the page -----------------------------------------------------------------------------------------
+
+function print_rows(    r, part, key)
+{
+    print "<table><tr><th>question<th>what<th>system<th>median<th>quartiles<th>Errbus to it<th>n</tr>"
+    for (r = 1; r <= rows; r++) {
+        key = row_at[r]
+        split(key, part, SUBSEP)
+        printf "<tr><td>%s<td>%s<td>%s<td>%s<td>%s, %s<td>%s<td>%d</tr>\n", part[1], part[2], part[3], \
+               shown(median[key], unit[key]), shown(q1[key], unit[key]), shown(q3[key], unit[key]), \
+               (ratio[key] > 0 ? sprintf("%.2f", ratio[key]) : ""), n[key]
+    }
+    print "</table>"
+}
+
+function print_plots(    p, line, file)
+{
+    for (p = 1; p <= plots; p++) {
+        file = page "/plot" p ".svg"
+        while ((getline line < file) > 0)
+            if (line !~ /^<[?]xml/ && line !~ /^<!DOCTYPE/ && line !~ /svg11[.]dtd/)
+                print line
+        close(file)
+    }
+}
+
+function print_page()
+{
+    print "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Errbus: measured</title>"
+    print "<style>body{font:15px sans-serif;max-width:70em;margin:2em auto;padding:0 1em}"
+    print "table{border-collapse:collapse;font-size:13px}td,th{padding:2px 9px;text-align:left;"
+    print "border-bottom:1px solid #ddd}td:nth-child(n+4){text-align:right}svg{max-width:100%;"
+    print "height:auto;display:block;margin:1em 0}pre{overflow-x:auto;font-size:12px}</style></head><body>"
+    printf "<h1>Errbus, measured</h1><p>%s; commit %s.</p>\n<h2>Ratios</h2><pre>\n", machine, commit
+    print_table()
+    print "</pre><h2>Plots</h2>"
+    if (plots == 0)
+        print "<p>gnuplot is not installed.</p>"
+    print_plots()
+    print "<h2>All of it</h2>"
+    print_rows()
+    print "</body></html>"
+}
+
+END {
+    if (table)
+        print_table()
+    if (page != "" && !is_drawn) {
+        printf "" > (page "/plots")
+        print_lines(next_plot())
+        for (i = 1; i <= questions; i++)
+            print_bars(question_at[i])
+        close(page "/plots")
+    }
+    if (page != "" && is_drawn) {
+        plots = is_drawn == "all" ? 0 : is_drawn + 0
+        print_page()
+    }
+}

@@ -1,0 +1,67 @@
+#!/bin/sh
+# SPDX-License-Identifier: MPL-2.0
+#
+# usage: bench/report.sh FILE.jsonl
+# Prints the table of ratios, and writes FILE.html beside it: the table, plots by gnuplot (skipped by
+# name where there is none), and every figure with its quartiles.
+
+set -eu
+file=${1:?usage: $0 FILE.jsonl}
+here=$(cd "$(dirname "$0")" && pwd)
+page=${file%.jsonl}.html
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+# draw FILE KIND TITLE UNIT
+draw() {
+    bars=$(wc -l <"$folder/$1")
+    case $2 in
+    lines)
+        size=900,620
+        blocks=$(grep -c '^"' "$folder/$1")
+        commands="set logscale xy 2
+            set logscale y 10
+            set xlabel 'size of a value'
+            set xtics ('16 B' 16, '256 B' 256, '4 KiB' 4096, '64 KiB' 65536, '1 MiB' 1048576, \
+                '64 MiB' 67108864)
+            set xrange [8:*]
+            set ylabel '$4'
+            set key outside
+            set grid
+            plot for [i=0:$blocks-1] '$folder/$1' index i using 1:2:3:4 with yerrorlines \
+                title columnheader(1)"
+        ;;
+    *)
+        size=900,$((90 + 22 * bars))
+        commands="stats '$folder/$1' using 2 nooutput
+            low = STATS_min > 0 ? STATS_min / 3 : 0.1
+            set logscale x
+            set xrange [low:]
+            set xlabel '$4'
+            set yrange [$bars-0.4:-0.6]
+            set grid xtics
+            set style fill solid 0.6
+            unset key
+            plot '$folder/$1' using (low):0:(low):2:(\$0-0.35):(\$0+0.35):5:ytic(1) \
+                with boxxyerror lc rgb variable, \
+                '' using 2:0:3:4 with xerrorbars pt -1 lc rgb 'black'"
+        ;;
+    esac
+    printf '%s\n' "set terminal svg size $size background rgb 'white'" \
+        "set output '$folder/$1.svg'" "set title \"$3\"" "$commands" | gnuplot
+}
+
+awk -v page="$folder" -f "$here/report.awk" "$file"
+count=$(wc -l <"$folder/plots")
+if command -v gnuplot >/dev/null; then
+    while IFS="$(printf '\t')" read -r name kind title unit; do
+        draw "$name" "$kind" "$title" "$unit"
+    done <"$folder/plots"
+else
+    echo "plots: skipped, gnuplot is not installed (Debian: gnuplot-nox)"
+    count=all
+fi
+awk -v page="$folder" -v is_drawn="$count" -f "$here/report.awk" "$file" >"$page"
+awk -v table=1 -f "$here/report.awk" "$file"
+echo
+echo "the page: $page"
