@@ -37,6 +37,7 @@ struct bus_tap {
     struct bus_event *ahead; /* the one after it, if it has come */
     uint64_t gap_first;
     uint64_t gap_last;
+    uint64_t next_id; /* of the job, when the tap was opened */
 };
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -191,7 +192,7 @@ static enum bus_err open_observer(const char *endpoint, const struct bus_tap_opt
  * is answered behind that.  The question, about a job that has no name to be found, costs one
  * message. */
 static enum bus_err follow(struct bus *bus, uint64_t from_id, int64_t deadline_ns,
-                           struct bus_error **reterr)
+                           uint64_t *out_next_id, struct bus_error **reterr)
 {
     enum bus_err err = BUS_OK;
     struct msg msg = {.type = MSG_NONE};
@@ -208,6 +209,8 @@ static enum bus_err follow(struct bus *bus, uint64_t from_id, int64_t deadline_n
         else if (!api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
             err = error_say_static(reterr, BUS_ETIMEDOUT, &error_timed_out);
     }
+    if (err == BUS_OK)
+        *out_next_id = session_event_next(bus->session);
     api_unlock(bus);
     return err;
 }
@@ -230,7 +233,7 @@ enum bus_err bus_tap_open(const char *endpoint, const struct bus_tap_options *op
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
     enum bus_err err = open_observer(endpoint, &known, deadline_ns, &tap->bus, reterr);
     if (err == BUS_OK)
-        err = follow(tap->bus, known.from_id, deadline_ns, reterr);
+        err = follow(tap->bus, known.from_id, deadline_ns, &tap->next_id, reterr);
     if (err == BUS_OK)
         *out_tap = tap;
     else if (tap->bus != NULL)
@@ -303,6 +306,16 @@ void bus_tap_gap(const struct bus_tap *tap, uint64_t *out_first_id, uint64_t *ou
         *out_first_id = tap->gap_first;
     if (out_last_id != NULL)
         *out_last_id = tap->gap_last;
+}
+
+uint64_t bus_tap_next_id(const struct bus_tap *tap)
+{
+    if (tap == NULL || api_is_foreign(tap->bus))
+        return 0;
+    api_lock(tap->bus);
+    uint64_t now = tap->bus->session != NULL ? session_event_next(tap->bus->session) : tap->next_id;
+    api_unlock(tap->bus);
+    return now < tap->next_id ? now : tap->next_id;
 }
 
 int bus_tap_fd(const struct bus_tap *tap)

@@ -271,6 +271,8 @@ void session_return(struct session *session, uint32_t sub, uint32_t topic, uint6
 void session_tap(struct session *session, uint64_t from_id);
 /* The next event, borrowed until the next call: EVENT or MISSED; false: none. */
 bool session_event_take(struct session *session, struct msg *out_event);
+/* The id of the job's next event, as the last WELCOME said; 0: not known. */
+uint64_t session_event_next(const struct session *session);
 void session_status(struct session *session, struct span job);
 /* Rows, then STATUS_END, one a call, borrowed until the next; false: none (yet). */
 bool session_status_take(struct session *session, struct msg *out_row);

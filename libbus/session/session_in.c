@@ -108,7 +108,7 @@ static void keep_welcome(struct session *session, const struct msg_welcome *welc
 
 static void welcome_observer(struct session *session, const struct msg_welcome *welcome)
 {
-    watch_rewind(session, session->is_welcome && session->broker != welcome->broker);
+    watch_rewind(session, welcome);
     keep_welcome(session, welcome);
     (void)phase_move(&session->phase, PHASE_WELCOMED); /* is_expected() let it through */
     session_stand(session);

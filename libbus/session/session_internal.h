@@ -73,7 +73,7 @@ struct session_tap_state {
     uint64_t event_next;  /* of the job, as WELCOME said; 0: not known */
     uint32_t window;      /* as said in TAP on this connection */
     uint32_t untold;      /* events taken since TAP_TAKEN */
-    uint32_t foreign;     /* the oldest in rows: of another broker, which counted for itself */
+    uint32_t foreign;     /* the oldest in rows: their ids mean nothing to this broker */
     struct rows rows;
 };
 
@@ -245,7 +245,7 @@ void watch_status_in(struct session *session, const struct msg *msg, struct span
 void watch_beat(struct session *session);
 bool watch_message(struct session *session, struct msg *out);
 /* A new connection; is_other: to another broker. */
-void watch_rewind(struct session *session, bool is_other);
+void watch_rewind(struct session *session, const struct msg_welcome *welcome);
 
 /* ---- session_errors.c ------------------------------------------------------------------------ */
 

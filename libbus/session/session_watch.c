@@ -69,6 +69,11 @@ bool session_event_take(struct session *session, struct msg *out_event)
     return true;
 }
 
+uint64_t session_event_next(const struct session *session)
+{
+    return session->tap.event_next;
+}
+
 /* ---- status ---------------------------------------------------------------------------------- */
 
 void session_status(struct session *session, struct span job)
@@ -165,17 +170,27 @@ bool watch_message(struct session *session, struct msg *out)
     return false;
 }
 
-void watch_rewind(struct session *session, bool is_other)
+/* The newest event that the broker has of those that were received here: less than that if a crash
+ * took the others before they were in its journal, none if it is another broker, which counts from
+ * 1 again.  What came of their ids is told again, for those are other events now. */
+static void forget_lost(struct session *session, const struct msg_welcome *welcome)
+{
+    struct session_tap_state *tap = &session->tap;
+    bool is_other = session->is_welcome && session->broker != welcome->broker;
+    bool is_behind = welcome->event_next > 0 && welcome->event_next <= tap->received_id;
+    if (!tap->is_any || (!is_other && !is_behind))
+        return;
+    tap->received_id = is_other ? 0 : welcome->event_next - 1;
+    tap->foreign = tap->rows.count;
+    tap->untold = 0;
+    tap->is_taken_due = false;
+}
+
+void watch_rewind(struct session *session, const struct msg_welcome *welcome)
 {
     session->tap.is_due = session->tap.is_on;
     session->tap.is_taken_due = session->tap.is_on && session->tap.untold > 0;
-    if (is_other && session->tap.is_any) {
-        session->tap.is_any = false;
-        session->tap.from_id = 1; /* another broker counts from 1 again */
-        session->tap.foreign = session->tap.rows.count;
-        session->tap.untold = 0;
-        session->tap.is_taken_due = false;
-    }
+    forget_lost(session, welcome);
     session->status.is_due = session->status.is_on;
     if (session->status.is_on)
         rows_clear(&session->status.rows);

@@ -99,6 +99,46 @@ Test(session_watch, goes_on_with_the_next_event)
     driver_fini(&d);
 }
 
+/* A broker that crashed may have lost events that it told; their ids are other events' now. */
+Test(session_watch, goes_on_where_a_crashed_broker_does)
+{
+    for (uint64_t kept = 5; kept <= 12; kept++) { /* ids told: 7 to 10 */
+        struct msg event;
+        event_next = 7;
+        up();
+        session_tap(d.session, UINT64_MAX);
+        cr_assert_eq(driver_expect(&d, MSG_TAP).as.tap.from_id, 7);
+        for (uint64_t id = 7; id <= 10; id++)
+            happen(id);
+        cr_assert(session_event_take(d.session, &event));
+        driver_break_link(&d);
+        event_next = kept;
+        observe(DRIVER_BROKER);
+        uint64_t from_id = kept < 11 ? kept : 11;
+        cr_expect_eq(driver_expect(&d, MSG_TAP).as.tap.from_id, from_id);
+        cr_expect_eq(session_event_next(d.session), kept);
+        if (kept < 11) {
+            happen(from_id);
+            d.now_ns += 1000 * DRIVER_MS;
+            (void)driver_expect(&d, MSG_BEAT);
+            for (uint64_t id = 8; id <= 10; id++) { /* what was told before is still here */
+                cr_assert(session_event_take(d.session, &event));
+                cr_expect_eq(event.as.event.id, id);
+            }
+            d.now_ns += 1000 * DRIVER_MS;
+            (void)driver_expect(&d, MSG_BEAT);
+            cr_expect_eq(driver_hear(&d).type, MSG_NONE, "it takes nothing that was not sent");
+            cr_assert(session_event_take(d.session, &event));
+            cr_expect_eq(event.as.event.id, from_id);
+            d.now_ns += 1000 * DRIVER_MS;
+            (void)driver_expect(&d, MSG_BEAT);
+            cr_expect_eq(driver_expect(&d, MSG_TAP_TAKEN).as.tap_taken.id, from_id);
+        }
+        driver_fini(&d);
+    }
+    event_next = 0;
+}
+
 /* What happens while the first connection is lost, before any event came, is not missed. */
 Test(session_watch, begins_from_now_at_the_same_event_after_a_reconnect)
 {

@@ -45,6 +45,11 @@ BUS_API enum bus_err bus_tap_next(struct bus_tap *tap, int64_t timeout_ms,
  * new tap, as long as the broker keeps them. */
 BUS_API void bus_tap_gap(const struct bus_tap *tap, uint64_t *out_first_id, uint64_t *out_last_id);
 
+/* What was still to come when the tap was opened: the id of the job's next event then.  So all that
+ * is below it is history, and a tap that has read up to it knows that there is no more.  Less if a
+ * broker that crashed has forgotten events since; 0: the broker does not tell.  [any] */
+BUS_API uint64_t bus_tap_next_id(const struct bus_tap *tap);
+
 /* As bus_sub_fd().  [any] */
 BUS_API int bus_tap_fd(const struct bus_tap *tap);
 
