@@ -54,6 +54,17 @@ bool cli_seconds_read(const char *text, int64_t *out_ms)
     return true;
 }
 
+bool cli_event_id_read(const char *text, uint64_t *out_id)
+{
+    int64_t id = 1;
+    bool is_now = strcmp(text, "now") == 0;
+    if (!is_now && strcmp(text, "oldest") != 0 && !cli_number_read(text, &id)) {
+        return false;
+    }
+    *out_id = is_now ? BUS_TAP_NOW : (uint64_t)id;
+    return true;
+}
+
 static bool set_flag(const struct cli_flag *flag, char *text, char *problem)
 {
     switch (flag->kind) {

@@ -59,6 +59,8 @@ bool cli_flags_read(const struct cli_flag *flags, size_t count, int argc, char *
 /* The value of one flag, from its text. */
 bool cli_number_read(const char *text, int64_t *out_number);
 bool cli_seconds_read(const char *text, int64_t *out_ms);
+/* The event that a tap begins with: its id, "oldest" (1), or "now" (BUS_TAP_NOW). */
+bool cli_event_id_read(const char *text, uint64_t *out_id);
 
 /* ---- a program --------------------------------------------------------------------------------*/
 
@@ -163,7 +165,11 @@ void cli_json_bool(struct cli_json *object, const char *key, bool yes);
 void cli_json_time(struct cli_json *object, const char *key, int64_t at_ns); /* 0: null */
 /* A string where it is UTF-8; otherwise base64, and "encoding":"base64" beside it. */
 void cli_json_value(struct cli_json *object, const char *key, const void *value, size_t bytes);
-/* With its cause, the causes if there are more, and the root. */
+/* Another object within it; borrowed. */
+struct cli_json *cli_json_object(struct cli_json *object, const char *key);
+/* An error with its cause, the causes if there are more, and the root; the caller's. */
+struct cli_json *cli_json_of_error(const struct bus_error *error);
+/* The same, as a member. */
 void cli_json_error(struct cli_json *object, const char *key, const struct bus_error *error);
 struct cli_json *cli_json_array(struct cli_json *object, const char *key); /* borrowed */
 struct cli_json *cli_json_append(struct cli_json *array); /* an object at its end; borrowed */

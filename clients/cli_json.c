@@ -139,6 +139,12 @@ struct cli_json *cli_json_append(struct cli_json *array)
     return count > 0 ? (struct cli_json *)json_array_get(as_json(array), count - 1) : NULL;
 }
 
+struct cli_json *cli_json_object(struct cli_json *object, const char *key)
+{
+    set(object, key, json_object());
+    return cli_json_find_object(object, key);
+}
+
 bool cli_json_print(struct cli_json **object, FILE *file)
 {
     bool is_printed =
@@ -231,6 +237,20 @@ size_t cli_json_count(const struct cli_json *array)
 
 /* ---- errors -----------------------------------------------------------------------------------*/
 
+/* Which life of the party, and where it ran, as far as that is known. */
+static void add_process(struct cli_json *object, const struct bus_error *error)
+{
+    if (bus_error_incarnation(error) != 0) {
+        cli_json_number(object, "incarnation", bus_error_incarnation(error));
+    }
+    if (bus_error_host(error)[0] != '\0') {
+        cli_json_text(object, "host", bus_error_host(error));
+    }
+    if (bus_error_pid(error) != 0) {
+        cli_json_number(object, "pid", bus_error_pid(error));
+    }
+}
+
 /* All but what it points to. */
 static struct cli_json *make_error_alone(const struct bus_error *error)
 {
@@ -244,6 +264,7 @@ static struct cli_json *make_error_alone(const struct bus_error *error)
     cli_json_text(object, "type", bus_error_type(error));
     cli_json_text(object, "message", bus_error_message(error));
     cli_json_text(object, "party", bus_error_party(error));
+    add_process(object, error);
     cli_json_text(object, "topic", topic);
     if (topic != NULL) {
         cli_json_number(object, "seq", (int64_t)seq);
@@ -260,6 +281,9 @@ static struct cli_json *make_error_alone(const struct bus_error *error)
     }
     if (bus_error_code(error) != 0) {
         cli_json_number(object, "code", bus_error_code(error));
+    }
+    if (bus_error_blame(error)[0] != '\0') {
+        cli_json_text(object, "blame", bus_error_blame(error));
     }
     if (bus_error_stacktrace(error)[0] != '\0') {
         cli_json_text(object, "stacktrace", bus_error_stacktrace(error));
@@ -291,10 +315,15 @@ static void add_causes(struct cli_json *object, const struct bus_error *error)
     }
 }
 
-void cli_json_error(struct cli_json *object, const char *key, const struct bus_error *error)
+struct cli_json *cli_json_of_error(const struct bus_error *error)
 {
     struct cli_json *whole = make_error_alone(error);
     add_causes(whole, error);
     set(whole, "root", as_json(make_error_alone(bus_error_root(error))));
-    set(object, key, as_json(whole));
+    return whole;
+}
+
+void cli_json_error(struct cli_json *object, const char *key, const struct bus_error *error)
+{
+    set(object, key, as_json(cli_json_of_error(error)));
 }

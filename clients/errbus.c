@@ -15,6 +15,7 @@ static const struct subcommand {
     {"pub", pub_main, "publishes values, or errors in their place"},
     {"sub", sub_main, "prints values, and the errors that took their place"},
     {"tap", tap_main, "follows a job's control topic: who joined, failed, was lost, and why"},
+    {"errors", errors_main, "lists what failed in a job so far, or shows the whole of one error"},
     {"status", status_main, "shows jobs, parties, topics and subscriptions"},
 };
 #define SUBCOMMAND_COUNT (sizeof subcommands / sizeof subcommands[0])

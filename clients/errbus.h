@@ -6,6 +6,7 @@
 int pub_main(int argc, char **argv);
 int sub_main(int argc, char **argv);
 int tap_main(int argc, char **argv);
+int errors_main(int argc, char **argv);
 int status_main(int argc, char **argv);
 
 #endif

@@ -12,7 +12,7 @@
 
 struct tap {
     struct cli cli;
-    const char *from; /* an id, "oldest" or "now", or NULL */
+    const char *since; /* an id, "oldest" or "now", or NULL */
     struct bus_tap *tap;
     bool is_text; /* for people, terminal or not */
     bool has_colours;
@@ -100,7 +100,7 @@ static void print_event(const struct tap *tap, const struct bus_event *event)
     putchar('\n');
 }
 
-/* After it come the events behind; the missing ones are there for `errbus tap --from FIRST`. */
+/* After it come the events behind; the missing ones are there for `errbus tap --since FIRST`. */
 static void print_gap(const struct tap *tap)
 {
     uint64_t first = 0;
@@ -113,7 +113,7 @@ static void print_gap(const struct tap *tap)
         cli_json_number(line, "last_id", (int64_t)last);
         cli_json_print(&line, stdout);
     } else {
-        printf("%4" PRIu64 " missed, up to %" PRIu64 " (--from %" PRIu64 " may still find them)\n",
+        printf("%4" PRIu64 " missed, up to %" PRIu64 " (--since %" PRIu64 " may still find them)\n",
                first, last, first);
     }
 }
@@ -164,21 +164,6 @@ static int run(struct tap *tap, uint64_t from_id)
     return result;
 }
 
-/* The first event wanted.  False: --from says nothing that is known. */
-static bool read_from(const char *text, uint64_t *out_id)
-{
-    int64_t id = 0;
-    if (text == NULL || strcmp(text, "now") == 0) {
-        *out_id = BUS_TAP_NOW;
-        return true;
-    }
-    if (strcmp(text, "oldest") != 0 && !cli_number_read(text, &id)) {
-        return false;
-    }
-    *out_id = (uint64_t)id;
-    return true;
-}
-
 int tap_main(int argc, char **argv)
 {
     struct tap tap = {.cli = {.program = "errbus tap",
@@ -188,10 +173,11 @@ int tap_main(int argc, char **argv)
                                          "lost, and why; as JSON where there is no terminal."},
                       .has_colours = isatty(STDOUT_FILENO) != 0};
     const struct cli_flag flags[] = {
-        {'f', "from", CLI_TEXT, &tap.from, "ID", "the first event wanted, oldest, or now"},
+        {0, "since", CLI_TEXT, &tap.since, "ID", "the first event wanted, oldest, or now"},
+        {'f', "from", CLI_TEXT, &tap.since, "ID", "the same"},
         {0, "text", CLI_YES, &tap.is_text, NULL, "as on a terminal, where there is none"},
     };
-    uint64_t from_id = 0;
+    uint64_t from_id = BUS_TAP_NOW;
     int result = CLI_OK;
     if (!cli_start(&tap.cli, argc, argv, flags, sizeof flags / sizeof flags[0], &result)) {
         return result;
@@ -203,8 +189,8 @@ int tap_main(int argc, char **argv)
         return cli_usage(&tap.cli, "--text and --json exclude each other");
     }
     tap.cli.is_json |= !tap.is_text && !tap.has_colours;
-    if (!read_from(tap.from, &from_id)) {
-        return cli_usage(&tap.cli, "--from takes an id, oldest or now, not '%.100s'", tap.from);
+    if (tap.since != NULL && !cli_event_id_read(tap.since, &from_id)) {
+        return cli_usage(&tap.cli, "--since takes an id, oldest or now, not '%.100s'", tap.since);
     }
     return run(&tap, from_id);
 }

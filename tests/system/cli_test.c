@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* cli_test.c -- errbus pub, sub, tap and status: flags, environment, output, exit codes 0 to 6. */
+/* cli_test.c -- errbus pub, sub, tap, errors, status: flags, environment, output, exit codes. */
 #include "tests/lib/expect.h"
 
 #include <criterion/criterion.h>
@@ -528,7 +528,7 @@ Test(cli, taps_as_json_where_there_is_no_terminal)
     json_decref(event);
     expect_exit(&tap, 0);
     process_fini(&tap);
-    start(&tap, "tap", "--from", "oldest", "-C", "2", "--text", NULL);
+    start(&tap, "tap", "--since", "oldest", "-C", "2", "--text", NULL);
     expect_exit(&tap, 0);
     expect_said(&tap, " party.joined    alice/1\n");
     expect_said(&tap, " party.left      alice/1\n");
@@ -568,6 +568,198 @@ Test(cli, shows_control_characters_as_what_they_are)
     expect_exit(&process, 3);
     expect_complaint(&process, "app.x: one  [2Jtwo\\u009b");
     process_fini(&process);
+}
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+/* Bob fails because of alice, with all that an error can say. */
+static void fail_because_of_alice(void)
+{
+    struct bus *alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    struct bus_sub *sub = must_subscribe(bob, "alice/w");
+    struct bus_slot *slot = must_reserve(alice, "w");
+    fail_slot(&slot, "app.disk_full", "no space left");
+    struct bus_error *why = expect_error(sub, "alice/w", 0, "application");
+    struct bus_error *error = bus_error_new("app.no_input", why, "nothing to work on");
+    cr_assert_eq(bus_error_set_code(error, 28), BUS_OK);
+    cr_assert_eq(bus_error_set_blame(error, "alice"), BUS_OK);
+    cr_assert_eq(bus_error_set_recoverable(error, 1), BUS_OK);
+    cr_assert_eq(bus_error_set_retry_after(error, 500), BUS_OK);
+    cr_assert_eq(bus_error_set_stacktrace(error, "at first\n\tat last"), BUS_OK);
+    for (int i = 0; i < 3; i++) { /* one error for three slots */
+        slot = must_reserve(bob, "mean");
+        bus_slot_fail(&slot, error);
+    }
+    must_flush(bob);
+    bus_error_unref(&error);
+    bus_error_unref(&why);
+    bus_sub_close(&sub);
+    must_close(&bob);
+    must_close(&alice);
+}
+
+/* A party that is killed owing something. */
+static void lose_carol(void)
+{
+    struct process pub;
+    struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
+    start(&pub, "pub", "-p", "carol", "w", "--reserve-only", NULL);
+    expect_line(&pub, "reserved carol/w 0");
+    process_signal(&pub, SIGKILL);
+    (void)expect_event(tap, "party.lost", "carol");
+    bus_tap_close(&tap);
+    process_fini(&pub);
+}
+
+Test(cli, has_no_errors_where_nothing_failed)
+{
+    struct process errors;
+    run_pub("alice", "w", "x");
+    static const char *const flags[] = {"--json", "-jnobody", "--since=1", "--since=oldest",
+                                        "--since=99"};
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        start(&errors, "errors", flags[i], NULL);
+        expect_exit(&errors, 0);
+        expect_output(&errors, "");
+        cr_expect_str_eq(process_complained(&errors), "");
+        process_fini(&errors);
+    }
+}
+
+Test(cli, lists_each_error_once_and_oldest_first)
+{
+    static const char *const types[] = {"app.disk_full", "app.no_input",
+                                        "errbus.connection_closed"};
+    struct process errors;
+    fail_because_of_alice();
+    lose_carol();
+    start(&errors, "errors", "--json", NULL);
+    int64_t last_id = 0;
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        json_t *error = expect_json(&errors);
+        const json_t *event = json_object_get(error, "event");
+        cr_expect_str_eq(text_of(error, "type"), types[i]);
+        cr_expect_gt(number_of(event, "id"), last_id);
+        cr_expect_str_eq(text_of(event, "job"), "default");
+        last_id = number_of(event, "id");
+        json_decref(error);
+    }
+    expect_exit(&errors, 0);
+    const char *line = NULL;
+    cr_expect_not(process_line(&errors, 0, &line), "one more: %s", line);
+    process_fini(&errors);
+
+    char since[32];
+    snprintf(since, sizeof since, "%lld", (long long)last_id);
+    start(&errors, "errors", "--json", "--since", since, NULL);
+    json_t *error = expect_json(&errors);
+    cr_expect_str_eq(text_of(error, "type"), "errbus.connection_closed");
+    cr_expect_str_eq(text_of(error, "kind"), "party_lost");
+    cr_expect_str_eq(text_of(json_object_get(error, "event"), "event"), "party.lost");
+    json_decref(error);
+    expect_exit(&errors, 0);
+    process_fini(&errors);
+
+    start(&errors, "errors", "--count", "2", NULL);
+    expect_exit(&errors, 0);
+    expect_said(&errors, "alice: application app.disk_full: no space left [alice/w#0]");
+    expect_said(&errors, "bob: application app.no_input: nothing to work on [bob/mean#0]");
+    expect_said(&errors, "       because alice: application app.disk_full");
+    cr_expect_null(strstr(process_said(&errors), "carol"));
+    process_fini(&errors);
+}
+
+static void expect_bobs_error(const json_t *error)
+{
+    static const char *const keys[] = {"id", "host", "occurred_at", "incarnation", "pid"};
+    const json_t *cause = json_object_get(error, "cause");
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        cr_expect_not_null(json_object_get(error, keys[i]), "the error has no '%s'", keys[i]);
+    }
+    cr_expect_str_eq(text_of(error, "message"), "nothing to work on");
+    cr_expect_str_eq(text_of(error, "party"), "bob");
+    cr_expect_str_eq(text_of(error, "topic"), "bob/mean");
+    cr_expect_str_eq(text_of(error, "stacktrace"), "at first\n\tat last");
+    cr_expect_str_eq(text_of(error, "blame"), "alice");
+    cr_expect_eq(number_of(error, "code"), 28);
+    cr_expect_eq(number_of(error, "seq"), 0);
+    cr_expect_eq(number_of(error, "retry_after_ms"), 500);
+    cr_expect(json_is_true(json_object_get(error, "recoverable")));
+    cr_expect_str_eq(text_of(cause, "type"), "app.disk_full");
+    cr_expect_str_eq(text_of(cause, "party"), "alice");
+    cr_expect_str_eq(text_of(json_object_get(error, "root"), "type"), "app.disk_full");
+}
+
+Test(cli, shows_the_whole_of_one_error)
+{
+    struct process errors;
+    char bob[256];
+    char alice[256];
+    fail_because_of_alice();
+    start(&errors, "errors", "--json", NULL);
+    json_t *error = expect_json(&errors);
+    snprintf(alice, sizeof alice, "%s", text_of(error, "id"));
+    json_decref(error);
+    error = expect_json(&errors);
+    snprintf(bob, sizeof bob, "%s", text_of(error, "id"));
+    expect_bobs_error(error);
+    json_decref(error);
+    expect_exit(&errors, 0);
+    process_fini(&errors);
+
+    start(&errors, "errors", "--json", "show", bob, NULL);
+    error = expect_json(&errors);
+    expect_bobs_error(error);
+    cr_expect_str_eq(text_of(json_object_get(error, "event"), "event"), "slot.failed");
+    json_decref(error);
+    expect_exit(&errors, 0);
+    process_fini(&errors);
+
+    start(&errors, "errors", "show", bob, NULL);
+    expect_exit(&errors, 0);
+    expect_said(&errors, "message       nothing to work on\n");
+    expect_said(&errors, "stacktrace   \nat first\n\tat last\n");
+    expect_said(&errors, "retry after   500 ms\n");
+    expect_said(&errors, "\nbecause (root)\nid            default/alice/1/1\n");
+    process_fini(&errors);
+
+    /* Behind alice's own event it is there as what led to bob's. */
+    start(&errors, "errors", "--since", "5", "show", alice, NULL);
+    expect_exit(&errors, 0);
+    expect_said(&errors, "type          app.disk_full\n");
+    process_fini(&errors);
+
+    start(&errors, "errors", "show", "default/alice/1/99", NULL);
+    expect_exit(&errors, 1);
+    expect_output(&errors, "");
+    expect_complaint(&errors, "no error 'default/alice/1/99'");
+    process_fini(&errors);
+}
+
+/* The ring of events goes round; who asks for what is gone is told so. */
+Test(cli, says_which_errors_are_no_longer_kept)
+{
+    enum { FAILED = 17000 }; /* more than 16384, LIMIT_EVENTS */
+    struct bus *alice = must_open("alice");
+    for (int i = 0; i < FAILED; i++) {
+        struct bus_slot *slot = must_reserve(alice, "w");
+        fail_slot(&slot, "app.x", "one of many");
+        if (i % 1000 == 0) {
+            must_flush(alice);
+        }
+    }
+    must_close(&alice);
+    struct process errors;
+    start(&errors, "errors", "--since", "2", "--json", NULL);
+    expect_exit(&errors, 0);
+    expect_complaint(&errors, "events 2 to ");
+    size_t lines = 0;
+    for (const char *at = process_said(&errors); (at = strchr(at, '\n')) != NULL; at++) {
+        lines++;
+    }
+    cr_expect_eq(lines, 16383, "%zu: all that are kept, but for party.left", lines);
+    process_fini(&errors);
 }
 
 /* ---- status ---------------------------------------------------------------------------------- */
@@ -663,6 +855,11 @@ Test(cli, says_2_of_a_wrong_call)
         {"tap", "x", NULL},
         {"tap", "--from", "nowhere", NULL},
         {"tap", "--text", "--json", NULL},
+        {"tap", "--since", "nowhere", NULL},
+        {"errors", "x", NULL},
+        {"errors", "show", NULL},
+        {"errors", "show", "a", "b", NULL},
+        {"errors", "--since", "now", NULL},
         {"status", "x", NULL},
     };
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
@@ -684,9 +881,10 @@ Test(cli, says_2_of_a_wrong_call)
 Test(cli, says_0_of_help)
 {
     static const char *const calls[][4] = {
-        {"errbus", "-h", NULL},        {"errbus", "--version", NULL},
-        {"errbus", "pub", "-h", NULL}, {"errbus", "sub", "--help", NULL},
-        {"errbus", "tap", "-h", NULL}, {"errbus", "status", "-h", NULL}};
+        {"errbus", "-h", NULL},          {"errbus", "--version", NULL},
+        {"errbus", "pub", "-h", NULL},   {"errbus", "sub", "--help", NULL},
+        {"errbus", "tap", "-h", NULL},   {"errbus", "status", "-h", NULL},
+        {"errbus", "errors", "-h", NULL}};
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         struct process process;
         cr_assert(process_start(&process, calls[i], NULL));
@@ -773,6 +971,9 @@ Test(cli, says_5_when_the_broker_is_lost)
     expect_exit(&sub, 5);
     process_fini(&sub);
     start(&sub, "status", "-W", "0.3", NULL);
+    expect_exit(&sub, 5);
+    process_fini(&sub);
+    start(&sub, "errors", "-W", "0.3", NULL);
     expect_exit(&sub, 5);
     process_fini(&sub);
 }

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* error_list.c -- see error_list.h. */
+#include "clients/error_list.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define IDS_ROOM_FIRST 64
+
+/* ---- ids --------------------------------------------------------------------------------------*/
+
+/* FNV-1a, 64 bits: http://www.isthe.com/chongo/tech/comp/fnv/ */
+static uint64_t hash_of(const char *text)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (; *text != '\0'; text++) {
+        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
+/* Where the id is, or would be. */
+static char **place_of(char **texts, size_t room, const char *id)
+{
+    size_t at = (size_t)hash_of(id) & (room - 1);
+    while (texts[at] != NULL && strcmp(texts[at], id) != 0) {
+        at = (at + 1) & (room - 1);
+    }
+    return &texts[at];
+}
+
+static bool grow(struct error_ids *ids)
+{
+    size_t room = ids->room > 0 ? ids->room * 2 : IDS_ROOM_FIRST;
+    char **texts = calloc(room, sizeof *texts);
+    if (texts == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < ids->room; i++) {
+        if (ids->texts[i] != NULL) {
+            *place_of(texts, room, ids->texts[i]) = ids->texts[i];
+        }
+    }
+    free(ids->texts);
+    ids->texts = texts;
+    ids->room = room;
+    return true;
+}
+
+bool error_ids_add(struct error_ids *ids, const char *id, bool *out_is_short)
+{
+    *out_is_short = false;
+    if (id[0] == '\0') {
+        return true;
+    }
+    if (ids->count * 2 >= ids->room && !grow(ids)) {
+        *out_is_short = true;
+        return false;
+    }
+    char **place = place_of(ids->texts, ids->room, id);
+    if (*place != NULL) {
+        return false;
+    }
+    *place = strdup(id);
+    *out_is_short = *place == NULL;
+    ids->count += *place != NULL;
+    return *place != NULL;
+}
+
+void error_ids_fini(struct error_ids *ids)
+{
+    for (size_t i = 0; i < ids->room; i++) {
+        free(ids->texts[i]);
+    }
+    free(ids->texts);
+    *ids = (struct error_ids){0};
+}
+
+/* ---- what stands behind one -------------------------------------------------------------------*/
+
+/* The same failure may be met as two objects, and a local one has no id. */
+static bool is_same(const struct bus_error *left, const struct bus_error *right)
+{
+    const char *id = bus_error_id(left);
+    return left == right || (id[0] != '\0' && strcmp(id, bus_error_id(right)) == 0);
+}
+
+static bool has(const struct bus_error *const *list, size_t count, const struct bus_error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (is_same(list[i], error)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+size_t error_list_of(const struct bus_error *error, const struct bus_error *out[ERROR_LIST_MAX])
+{
+    size_t count = 1;
+    out[0] = error;
+    for (size_t at = 0; at < count; at++) {
+        const struct bus_error *cause;
+        for (size_t i = 0; (cause = bus_error_cause_at(out[at], i)) != NULL; i++) {
+            if (count < ERROR_LIST_MAX && !has(out, count, cause)) {
+                out[count++] = cause;
+            }
+        }
+    }
+    return count;
+}
+
+const struct bus_error *error_list_find(const struct bus_error *error, const char *id)
+{
+    const struct bus_error *list[ERROR_LIST_MAX];
+    size_t count = error_list_of(error, list);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(bus_error_id(list[i]), id) == 0) {
+            return list[i];
+        }
+    }
+    return NULL;
+}

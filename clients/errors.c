@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* errors.c -- errbus errors: what failed in a job so far, oldest first; or the whole of one error.
+ *
+ * The history is what the control topic keeps: a tap reads it from its oldest event up to the one
+ * that was the newest when it began. */
+#include "clients/errbus.h"
+
+#include "clients/cli.h"
+#include "clients/error_list.h"
+
+#include <bus/tap.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A broker that crashed may have forgotten events that it told: so often it is looked whether the
+ * end is nearer than it was. */
+#define LOOK_MS INT64_C(500)
+
+/* The event that told of an error; the library's own is gone with the next. */
+struct told {
+    uint64_t id;
+    int64_t at_ns;
+    uint64_t count;
+    char name[BUS_NAME_BYTES_MAX + 1];
+    char job[BUS_NAME_BYTES_MAX + 1];
+};
+
+struct errors {
+    struct cli cli;
+    const char *since; /* an id, "oldest", or NULL */
+    const char *id;    /* the one to show; NULL: all */
+    struct bus_tap *tap;
+    uint64_t next_id; /* the first event not read yet */
+    int64_t printed;
+    struct error_ids met;
+    struct bus_error *found; /* the one to show, and who told of it */
+    bool is_found_itself;    /* it was told itself, not as what led to another */
+    struct told told;
+};
+
+/* ---- printing ---------------------------------------------------------------------------------*/
+
+/* "2026-11-21 12:00:01.234". */
+static void print_clock(int64_t at_ns)
+{
+    char at[CLI_TIME_BYTES_MAX];
+    cli_time_text(at_ns, at);
+    char *day_end = strchr(at, 'T');
+    if (day_end != NULL) {
+        *day_end = ' ';
+    }
+    printf("%.23s", at);
+}
+
+/* What the library says of it, each line indented. */
+static void print_described(const struct bus_error *error)
+{
+    size_t bytes = bus_error_describe(error, NULL, 0) + 1;
+    char *text = malloc(bytes);
+    if (text != NULL) {
+        bus_error_describe(error, text, bytes);
+    }
+    char *rest = text;
+    for (char *line; (line = rest) != NULL;) {
+        rest = strchr(line, '\n');
+        if (rest != NULL) {
+            *rest++ = '\0';
+        }
+        fputs("     ", stdout);
+        cli_print_text(stdout, line, "");
+        putchar('\n');
+    }
+    free(text);
+}
+
+/* "  42 2026-11-21 12:00:01.234 party.lost (2)", and who, what, where, why below it. */
+static void print_listed(const struct told *told, const struct bus_error *error)
+{
+    printf("%4" PRIu64 " ", told->id);
+    print_clock(told->at_ns);
+    printf(" %s", told->name);
+    if (told->count > 0) {
+        printf(" (%" PRIu64 ")", told->count);
+    }
+    putchar('\n');
+    print_described(error);
+}
+
+static void print_json(const struct told *told, const struct bus_error *error)
+{
+    struct cli_json *line = cli_json_of_error(error);
+    struct cli_json *event = cli_json_object(line, "event");
+    cli_json_number(event, "id", (int64_t)told->id);
+    cli_json_time(event, "at", told->at_ns);
+    cli_json_text(event, "job", told->job);
+    cli_json_text(event, "event", told->name);
+    if (told->count > 0) {
+        cli_json_number(event, "count", (int64_t)told->count);
+    }
+    cli_json_print(&line, stdout);
+}
+
+static void print_field(const char *name, const char *text)
+{
+    if (text[0] != '\0') {
+        printf("%-13s ", name);
+        cli_print_text(stdout, text, "");
+        putchar('\n');
+    }
+}
+
+static void print_who(const struct bus_error *error)
+{
+    if (bus_error_party(error)[0] != '\0') {
+        printf("%-13s ", "party");
+        cli_print_text(stdout, bus_error_party(error), "");
+        printf("/%" PRIu32 "\n", bus_error_incarnation(error));
+    }
+    if (bus_error_host(error)[0] != '\0') {
+        printf("%-13s ", "host");
+        cli_print_text(stdout, bus_error_host(error), "");
+        printf(", process %" PRId64 "\n", bus_error_pid(error));
+    }
+}
+
+static void print_where(const struct bus_error *error)
+{
+    uint64_t seq = 0;
+    const char *topic = bus_error_topic(error, &seq);
+    if (topic != NULL) {
+        printf("%-13s ", "slot");
+        cli_print_text(stdout, topic, "");
+        printf(" %" PRIu64 "\n", seq);
+    }
+    if (bus_error_occurred_ns(error) != 0) {
+        char at[CLI_TIME_BYTES_MAX];
+        cli_time_text(bus_error_occurred_ns(error), at);
+        print_field("occurred at", at);
+    }
+}
+
+/* Each field on a line of its own; a stacktrace on as many as it has. */
+static void print_fields(const struct bus_error *error)
+{
+    int recoverable = bus_error_recoverable(error);
+    print_field("id", bus_error_id(error));
+    print_field("kind", bus_error_kind(error));
+    print_field("type", bus_error_type(error));
+    print_field("message", bus_error_message(error));
+    print_who(error);
+    print_where(error);
+    print_field("blames", bus_error_blame(error));
+    if (bus_error_code(error) != 0) {
+        printf("%-13s %" PRId64 "\n", "code", bus_error_code(error));
+    }
+    print_field("recoverable", recoverable < 0 ? "unknown" : recoverable == 1 ? "yes" : "no");
+    if (bus_error_retry_after_ms(error) >= 0) {
+        printf("%-13s %" PRId64 " ms\n", "retry after", bus_error_retry_after_ms(error));
+    }
+    if (bus_error_stacktrace(error)[0] != '\0') {
+        printf("%-13s\n", "stacktrace");
+        cli_print_text(stdout, bus_error_stacktrace(error), "\n\t");
+        putchar('\n');
+    }
+}
+
+/* The error, what led to it, and the event that told of it. */
+static void print_whole(const struct told *told, const struct bus_error *error)
+{
+    const struct bus_error *list[ERROR_LIST_MAX];
+    size_t count = error_list_of(error, list);
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0) {
+            printf("\nbecause%s\n", list[i] == bus_error_root(error) ? " (root)" : "");
+        }
+        print_fields(list[i]);
+    }
+    printf("\n%-13s %" PRIu64 " %s, ", "told by event", told->id, told->name);
+    print_clock(told->at_ns);
+    putchar('\n');
+}
+
+/* ---- reading ----------------------------------------------------------------------------------*/
+
+static struct told told_by(const struct bus_event *event)
+{
+    struct told told = {.id = bus_event_id(event),
+                        .at_ns = bus_event_at_ns(event),
+                        .count = bus_event_count(event)};
+    snprintf(told.name, sizeof told.name, "%s", bus_event_name(event));
+    snprintf(told.job, sizeof told.job, "%s", bus_event_job(event));
+    return told;
+}
+
+/* The one that is asked for: rather as it was told itself, for what led to another may be cut. */
+static void look_at(struct errors *errors, const struct bus_event *event)
+{
+    const struct bus_error *error = error_list_find(bus_event_error(event), errors->id);
+    bool is_itself = error == bus_event_error(event);
+    if (error == NULL || errors->is_found_itself || (errors->found != NULL && !is_itself)) {
+        return;
+    }
+    bus_error_unref(&errors->found);
+    errors->found = bus_error_ref(error);
+    errors->is_found_itself = is_itself;
+    errors->told = told_by(event);
+}
+
+/* False: memory is short. */
+static bool take(struct errors *errors, const struct bus_event *event)
+{
+    const struct bus_error *error = bus_event_error(event);
+    bool is_short = false;
+    if (error != NULL && errors->id != NULL) {
+        look_at(errors, event);
+    } else if (error != NULL && error_ids_add(&errors->met, bus_error_id(error), &is_short)) {
+        struct told told = told_by(event);
+        errors->printed += 1;
+        if (errors->cli.is_json) {
+            print_json(&told, error);
+        } else {
+            print_listed(&told, error);
+        }
+    }
+    return !is_short;
+}
+
+/* What is no longer kept is no error, but nobody shall think that there was nothing. */
+static void tell_gap(struct errors *errors)
+{
+    uint64_t first = 0;
+    uint64_t last = 0;
+    bus_tap_gap(errors->tap, &first, &last);
+    fprintf(stderr, "%s: events %" PRIu64 " to %" PRIu64 " are no longer kept\n",
+            errors->cli.program, first, last);
+    errors->next_id = last + 1;
+}
+
+/* One more event, or a look whether there is one to come.  True: go on. */
+static bool step(struct errors *errors, int *out_result)
+{
+    const struct bus_event *event = NULL;
+    struct bus_error *error = NULL;
+    bool is_short = false;
+    enum bus_err err =
+        bus_tap_next(errors->tap, cli_left_within(&errors->cli, LOOK_MS), &event, &error);
+    if (err == BUS_OK) {
+        errors->next_id = bus_event_id(event) + 1;
+        is_short = !take(errors, event);
+    } else if (err == BUS_EOVERRUN) {
+        tell_gap(errors);
+    } else if (err != BUS_ETIMEDOUT || cli_left_ms(&errors->cli) == 0) {
+        *out_result = cli_report(&errors->cli, err, &error);
+        return false;
+    }
+    bus_error_unref(&error);
+    if (is_short) {
+        *out_result = cli_report(&errors->cli, BUS_ENOMEM, NULL);
+    }
+    return !is_short && cli_flush_output(&errors->cli, out_result);
+}
+
+static int read_history(struct errors *errors)
+{
+    int result = CLI_OK;
+    while (errors->next_id < bus_tap_next_id(errors->tap) && !errors->is_found_itself &&
+           (errors->cli.count < 0 || errors->printed < errors->cli.count)) {
+        if (!step(errors, &result)) {
+            return result;
+        }
+    }
+    return result;
+}
+
+static int show(struct errors *errors)
+{
+    int result = CLI_OK;
+    if (errors->found == NULL) {
+        fprintf(stderr, "%s: the job's history has no error '%.500s'\n", errors->cli.program,
+                errors->id);
+        return CLI_FAILED;
+    }
+    if (errors->cli.is_json) {
+        print_json(&errors->told, errors->found);
+    } else {
+        print_whole(&errors->told, errors->found);
+    }
+    (void)cli_flush_output(&errors->cli, &result);
+    return result;
+}
+
+static int run(struct errors *errors, uint64_t from_id)
+{
+    struct bus_tap_options options;
+    struct bus_error *error = NULL;
+    bus_tap_options_init(&options);
+    options.job = errors->cli.job;
+    options.from_id = from_id;
+    options.broker_lost_ms = CLI_LOST_MS;
+    enum bus_err err =
+        bus_tap_open(errors->cli.server, &options, cli_open_ms(&errors->cli), &errors->tap, &error);
+    if (err != BUS_OK) {
+        return cli_report(&errors->cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
+    }
+    errors->next_id = from_id;
+    cli_watch(NULL, errors->tap);
+    int result = read_history(errors);
+    if (result == CLI_OK && errors->id != NULL && !cli_is_stopped()) {
+        result = show(errors);
+    }
+    cli_watch(NULL, NULL);
+    bus_tap_close(&errors->tap);
+    error_ids_fini(&errors->met);
+    bus_error_unref(&errors->found);
+    return result;
+}
+
+/* Nothing, or "show ID". */
+static bool read_operands(struct errors *errors)
+{
+    const struct cli *cli = &errors->cli;
+    bool is_show = cli->argc == 2 && strcmp(cli->argv[0], "show") == 0;
+    errors->id = is_show ? cli->argv[1] : NULL;
+    return cli->argc == 0 || is_show;
+}
+
+int errors_main(int argc, char **argv)
+{
+    struct errors errors = {
+        .cli = {.program = "errbus errors",
+                .prints_lines = true,
+                .operands = "[show ID]",
+                .summary = "Lists what failed in a job so far, oldest first, each error once; or "
+                           "shows the whole of one."}};
+    const struct cli_flag flags[] = {
+        {0, "since", CLI_TEXT, &errors.since, "ID", "the first event that counts, or oldest"},
+    };
+    uint64_t from_id = 1;
+    int result = CLI_OK;
+    if (!cli_start(&errors.cli, argc, argv, flags, sizeof flags / sizeof flags[0], &result)) {
+        return result;
+    }
+    if (!read_operands(&errors)) {
+        return cli_usage(&errors.cli, "it takes nothing, or 'show' and an error's id");
+    }
+    if (errors.since != NULL &&
+        (!cli_event_id_read(errors.since, &from_id) || from_id == BUS_TAP_NOW)) {
+        return cli_usage(&errors.cli, "--since takes an id or oldest, not '%.100s'", errors.since);
+    }
+    return run(&errors, from_id);
+}
