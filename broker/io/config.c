@@ -49,6 +49,8 @@ static const struct key keys[] = {
      "where facts are kept; none: in memory only (none)"},
     {"durability", KIND_TEXT, 0, AT(durability), 1, 0, "process|disk",
      "what is acknowledged survives the end of the broker, or of its machine (disk)"},
+    {"memory", KIND_BYTES, 0, AT(memory_bytes), 1 << 20, CONFIG_BYTES_MAX, "BYTES",
+     "with a journal: of values held in memory; what is beyond is read back (256M)"},
     {"verbose", KIND_YES, 'v', AT(is_verbose), 0, 1, NULL, "log parties as they come and go"},
     {"topic-window", KIND_BYTES, 0, AT(core.topic_window_bytes), 4096, CONFIG_BYTES_MAX, "BYTES",
      "not yet taken of one topic; beyond it its writer waits"},
@@ -196,7 +198,8 @@ void config_init(struct config *config)
     *config = (struct config){.control = "tcp://127.0.0.1:7370",
                               .data = "tcp://127.0.0.1:7371",
                               .journal = "none",
-                              .durability = "disk"};
+                              .durability = "disk",
+                              .memory_bytes = DEFAULT_MEMORY_BYTES};
     core_options_init(&config->core);
 }
 

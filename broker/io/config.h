@@ -22,6 +22,7 @@ struct config {
     char advertise[CONFIG_TEXT_BYTES]; /* endpoint or host that clients are told; empty: none */
     char journal[CONFIG_TEXT_BYTES];
     char durability[CONFIG_TEXT_BYTES];
+    uint64_t memory_bytes; /* of values, with a journal */
     bool is_verbose;
     struct core_options core; /* its strings are set by whoever starts the core */
 };

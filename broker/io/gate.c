@@ -8,7 +8,6 @@
 
 #include "broker/io/ledger.h"
 #include "broker/io/packer.h"
-#include "broker/io/payload.h"
 #include "broker/io/runs.h"
 #include "libbus/base/must.h"
 #include "libbus/wire/msg.h"
@@ -32,6 +31,7 @@ struct gate {
     uint32_t fact_at; /* ... to be looked at for facts */
     struct newer *newers;
     uint32_t newer_count, newer_room;
+    bool is_broken;                       /* a payload could not be read back */
     uint64_t skipped;                     /* messages of newer versions that we did not know */
     char complaint[200];                  /* stands as long as the event it is in */
     uint8_t scratch[LIMIT_CONTROL_BYTES]; /* a message being encoded */
@@ -306,9 +306,23 @@ static void fact_out(struct gate *gate, const struct effect *effect, struct gate
     out->is_essential = fact_is_essential((enum fact_type)effect->index);
 }
 
+/* What comes next, as one part.  A stream with a hole in it is worse than none: without its bytes
+ * nothing behind it is said either. */
+static void data_out(struct gate *gate, const struct effect *effect, struct gate_out *out)
+{
+    out->saying = GATE_OUTCOME;
+    out->conn = effect->conn;
+    delivery_header_write(out->head, effect->sub);
+    out->part = pack_batch(&gate->effects, &gate->payloads, &gate->at);
+    gate->is_broken = out->part == NULL;
+    out->kind = gate->is_broken ? GATE_NOTHING : GATE_DATA;
+}
+
 bool gate_out(struct gate *gate, struct gate_out *out)
 {
     *out = (struct gate_out){.kind = GATE_NOTHING};
+    if (gate->is_broken)
+        gate->at = gate->effects.count;
     while (gate->at < gate->effects.count && out->kind == GATE_NOTHING) {
         const struct effect *effect = &gate->effects.items[gate->at];
         switch (effect->type) {
@@ -319,11 +333,9 @@ bool gate_out(struct gate *gate, struct gate_out *out)
         case EFFECT_SEND_RUN:
         case EFFECT_SEND_PART:
         case EFFECT_SEND_FRAME:
-            out->kind = GATE_DATA;
-            out->saying = GATE_OUTCOME;
-            out->conn = effect->conn;
-            delivery_header_write(out->head, effect->sub);
-            out->part = pack_batch(&gate->effects, &gate->payloads, &gate->at);
+            data_out(gate, effect, out);
+            if (gate->is_broken)
+                gate->at = gate->effects.count;
             break;
         case EFFECT_DROP:
             newer_remove(gate, effect->conn);
@@ -351,6 +363,16 @@ bool gate_out(struct gate *gate, struct gate_out *out)
 
 /* ---- a journal ------------------------------------------------------------------------------- */
 
+void gate_use_store(struct gate *gate, const struct payload_store *store)
+{
+    payload_table_use_store(&gate->payloads, store);
+}
+
+bool gate_is_broken(const struct gate *gate)
+{
+    return gate->is_broken;
+}
+
 struct buffer *gate_payload(const struct gate *gate, payload_id payload)
 {
     return payload_buffer(&gate->payloads, payload);
@@ -364,6 +386,12 @@ bool gate_payload_add(struct gate *gate, struct buffer **bytes, uint64_t at,
     if (at != PAYLOAD_NOWHERE)
         payload_logged(&gate->payloads, payload_key(&gate->payloads, *out_payload), at);
     return true;
+}
+
+bool gate_payload_add_stored(struct gate *gate, uint64_t at, uint32_t bytes,
+                             payload_id *out_payload)
+{
+    return payload_add_stored(&gate->payloads, at, bytes, out_payload);
 }
 
 void gate_payload_drop(struct gate *gate, payload_id payload)
@@ -431,6 +459,11 @@ uint32_t gate_payload_count(const struct gate *gate)
 uint64_t gate_payload_bytes(const struct gate *gate)
 {
     return gate->payloads.bytes;
+}
+
+uint64_t gate_payload_memory(const struct gate *gate)
+{
+    return gate->payloads.memory_used;
 }
 
 const struct core *gate_core(const struct gate *gate)

@@ -7,6 +7,7 @@
 #define IO_GATE_H
 
 #include "broker/core/core.h"
+#include "broker/io/payload.h"
 #include "broker/io/scribe.h"
 #include "libbus/base/buffer.h"
 #include "libbus/base/memory.h"
@@ -82,6 +83,12 @@ bool gate_is_logged(const struct gate *gate);
 uint64_t gate_needed_from(const struct gate *gate);
 /* The payload with this key is in the journal now. */
 void gate_logged(struct gate *gate, uint64_t key, uint64_t at);
+/* Payloads in the journal may go from memory, and are read back when they are sent.  Before
+ * anything is let in or replayed. */
+void gate_use_store(struct gate *gate, const struct payload_store *store);
+/* Whether a payload could not be read back.  Then what was to be said was not, and the gate says
+ * nothing any more: its owner ends. */
+bool gate_is_broken(const struct gate *gate);
 /* The bytes of a payload that a GATE_FACT names, borrowed; good until gate_out() has no more. */
 struct buffer *gate_payload(const struct gate *gate, payload_id payload);
 /* In a new gate: bytes that facts will refer to, taken over, under a number of their own.  The
@@ -89,6 +96,9 @@ struct buffer *gate_payload(const struct gate *gate, payload_id payload);
  * position in the journal; UINT64_MAX: there is none.  false: no memory. */
 bool gate_payload_add(struct gate *gate, struct buffer **bytes, uint64_t at,
                       payload_id *out_payload);
+/* The same for bytes that are in the store and stay there until they are sent. */
+bool gate_payload_add_stored(struct gate *gate, uint64_t at, uint32_t bytes,
+                             payload_id *out_payload);
 void gate_payload_drop(struct gate *gate, payload_id payload);
 /* One record after the other, then gate_resume(): see core_replay(), core_resume(). */
 const char *gate_replay(struct gate *gate, struct span record, payload_id payload);
@@ -96,9 +106,10 @@ void gate_resume(struct gate *gate, struct gate_now now);
 /* All that is durable, as facts: gate_out() gives them. */
 void gate_snapshot(struct gate *gate);
 
-/* Payloads and their bytes kept now, for status and tests. */
+/* Payloads and their bytes kept now, and how many of these are in memory, for status and tests. */
 uint32_t gate_payload_count(const struct gate *gate);
 uint64_t gate_payload_bytes(const struct gate *gate);
+uint64_t gate_payload_memory(const struct gate *gate);
 const struct core *gate_core(const struct gate *gate);
 
 #endif

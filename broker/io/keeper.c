@@ -2,8 +2,10 @@
 /* keeper.c -- between the gate and the journal; see keeper.h. */
 #include "broker/io/keeper.h"
 
+#include "broker/io/log.h"
 #include "libbus/base/must.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* A checkpoint is written in steps of this size. */
@@ -26,11 +28,17 @@ void keeper_init(struct keeper *keeper, struct memory *memory)
     hold_init(&keeper->hold, memory);
 }
 
-bool keeper_start(struct keeper *keeper, struct journal **journal, enum durability durability)
+bool keeper_start(struct keeper *keeper, const char *where, struct journal **journal,
+                  enum durability durability, char *complaint)
 {
-    keeper->scribe = scribe_open(journal, durability == DURABILITY_DISK);
-    if (keeper->scribe == NULL)
+    uint64_t id = journal_id(*journal);
+    if (journal_reader_open(where, id, &keeper->reader, complaint) != JOURNAL_OK)
         return false;
+    keeper->scribe = scribe_open(journal, durability == DURABILITY_DISK);
+    if (keeper->scribe == NULL) {
+        snprintf(complaint, JOURNAL_COMPLAINT_BYTES, "no memory or threads left");
+        return false;
+    }
     keeper->durability = durability;
     return true;
 }
@@ -38,7 +46,24 @@ bool keeper_start(struct keeper *keeper, struct journal **journal, enum durabili
 void keeper_fini(struct keeper *keeper)
 {
     scribe_close(&keeper->scribe);
+    journal_reader_close(&keeper->reader);
     hold_fini(&keeper->hold);
+}
+
+static bool fetch(void *arg, uint64_t at, void *out_body, size_t bytes)
+{
+    struct keeper *keeper = arg;
+    if (journal_reader_fetch(keeper->reader, at, out_body, bytes) == JOURNAL_OK)
+        return true;
+    log_line(LOG_WARNING, "journal: a value that is to be sent cannot be read back: %s",
+             journal_reader_complaint(keeper->reader));
+    return false;
+}
+
+void keeper_lend(struct keeper *keeper, struct gate *gate, uint64_t memory_bytes)
+{
+    struct payload_store store = {.fetch = fetch, .arg = keeper, .memory_bytes = memory_bytes};
+    gate_use_store(gate, &store);
 }
 
 void keeper_give(struct keeper *keeper, struct gate *gate)
@@ -77,6 +102,7 @@ void keeper_checkpoint(struct keeper *keeper, struct gate *gate)
         step = next;
         how = 0;
     }
+    journal_reader_forget(keeper->reader, gate_needed_from(gate));
     struct gate_out out;
     bool is_more = gate_out(gate, &out);
     must(!is_more); /* there is nothing to say about it */

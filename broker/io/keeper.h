@@ -24,6 +24,7 @@ enum durability { DURABILITY_MEMORY, DURABILITY_PROCESS, DURABILITY_DISK, DURABI
 struct keeper {
     enum durability durability;
     struct scribe *scribe; /* NULL: nothing is kept */
+    struct journal_reader *reader;
     struct hold hold;
     uint64_t ticket; /* of the newest step */
     struct scribe_news news;
@@ -37,11 +38,16 @@ enum { KEEPER_CHECKPOINT_TIMES = 4 };
 
 /* Keeps nothing until keeper_start(). */
 void keeper_init(struct keeper *keeper, struct memory *memory);
-/* Takes the journal over; false: no memory, threads or descriptors, and it is the caller's. */
-bool keeper_start(struct keeper *keeper, struct journal **journal, enum durability durability);
+/* Takes the journal over, which is at this place; false: it is the caller's still, and complaint,
+ * of JOURNAL_COMPLAINT_BYTES, says why. */
+bool keeper_start(struct keeper *keeper, const char *where, struct journal **journal,
+                  enum durability durability, char *complaint);
 /* Writes what waits and closes the journal; what is held back is dropped. */
 void keeper_fini(struct keeper *keeper);
 
+/* Lets the gate keep no more than so many bytes of values in memory: what is beyond is read back by
+ * the thread that sends it, which waits for no sync.  Before the journal is replayed. */
+void keeper_lend(struct keeper *keeper, struct gate *gate, uint64_t memory_bytes);
 /* What the gate's last call decided is on its way.  Before gate_out(). */
 void keeper_give(struct keeper *keeper, struct gate *gate);
 /* Whether this part must wait: then it is taken over, and comes by keeper_next(). */

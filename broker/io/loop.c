@@ -447,15 +447,16 @@ static void watch(struct loop *loop, bool is_busy)
         read_signals(loop);
 }
 
-/* Stopped, and nobody is left to hear of it, or the time is up. */
+/* Stopped, and nobody is left to hear of it, or the time is up; or it cannot go on. */
 static bool is_over(const struct loop *loop)
 {
-    return loop->is_stopping && (core_session_count(gate_core(loop->gate)) == 0 ||
-                                 loop->peers.lanes[LANE_CONTROL].count == 0 ||
-                                 clock_monotonic_ns() >= loop->stop_deadline_ns);
+    bool is_stopped = loop->is_stopping && (core_session_count(gate_core(loop->gate)) == 0 ||
+                                            loop->peers.lanes[LANE_CONTROL].count == 0 ||
+                                            clock_monotonic_ns() >= loop->stop_deadline_ns);
+    return is_stopped || gate_is_broken(loop->gate);
 }
 
-void loop_run(struct loop *loop)
+bool loop_run(struct loop *loop)
 {
     for (int i = 0; i < LANE_COUNT; i++)
         drain_monitor(loop, (enum lane)i); /* see ready.h */
@@ -470,6 +471,7 @@ void loop_run(struct loop *loop)
         report_clogged(loop);
         watch(loop, is_busy);
     }
+    return !gate_is_broken(loop->gate);
 }
 
 /* ---- opening and closing --------------------------------------------------------------------- */
@@ -561,19 +563,20 @@ static int open_signals(void)
 }
 
 /* The broker is where it was when the journal ends. */
-static bool recover(struct loop *loop, struct journal **journal, enum durability durability,
-                    char *complaint)
+static bool recover(struct loop *loop, const struct config *config, struct journal **journal,
+                    enum durability durability, char *complaint)
 {
     struct recovery done;
     char fault[JOURNAL_COMPLAINT_BYTES] = "";
+    keeper_lend(&loop->keeper, loop->gate, config->memory_bytes);
     if (!recovery_run(*journal, loop->gate, clock_now(&loop->clock), &done, fault)) {
         snprintf(complaint, LOOP_COMPLAINT_BYTES, "journal: %s", fault);
         return false;
     }
     log_line(LOG_INFO, "journal: %llu steps replayed, %llu bytes of values kept",
              (unsigned long long)done.steps, (unsigned long long)gate_payload_bytes(loop->gate));
-    if (!keeper_start(&loop->keeper, journal, durability)) {
-        snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: no memory or threads left");
+    if (!keeper_start(&loop->keeper, config->journal, journal, durability, fault)) {
+        snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: %s", fault);
         return false;
     }
     carry_out(loop);
@@ -630,7 +633,7 @@ struct loop *loop_open(const struct config *config, const char *version, struct 
     if (!open_channel(loop, LANE_CONTROL, config->control, complaint) ||
         !open_channel(loop, LANE_DATA, config->data, complaint) ||
         !open_gate(loop, config, version, journal_id(*journal), complaint) ||
-        (durability != DURABILITY_MEMORY && !recover(loop, journal, durability, complaint)))
+        (durability != DURABILITY_MEMORY && !recover(loop, config, journal, durability, complaint)))
         loop_close(&loop);
     return loop;
 }

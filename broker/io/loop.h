@@ -27,8 +27,9 @@ struct loop *loop_open(const struct config *config, const char *version, struct 
 const char *loop_control_endpoint(const struct loop *loop);
 const char *loop_data_endpoint(const struct loop *loop);
 
-/* Until a signal says stop, and the parties were told, within a bound. */
-void loop_run(struct loop *loop);
+/* Until a signal says stop, and the parties were told, within a bound.  false: it could not go on;
+ * the log says why. */
+bool loop_run(struct loop *loop);
 
 /* Sends what is on its way, within a bound, and closes.  A second signal ends all at once. */
 void loop_close(struct loop **loop);

@@ -83,8 +83,7 @@ static int run(const struct config *config, struct journal **journal, enum durab
     printf("errbusd ready control=%s data=%s\n", loop_control_endpoint(loop),
            loop_data_endpoint(loop));
     if (fflush(stdout) == 0) {
-        loop_run(loop);
-        status = EXIT_FINE;
+        status = loop_run(loop) ? EXIT_FINE : EXIT_OWN_FAILURE;
     } else {
         fprintf(stderr, "errbusd: cannot write to standard output\n");
     }

@@ -47,7 +47,7 @@ static bool plan_reference(const struct effects *effects, const struct payload_t
     const struct effect *head = &effects->items[first];
     if (head->type != EFFECT_SEND_RUN || head->offset != BATCH_HEADER_BYTES)
         return false;
-    size_t bytes = payload_buffer(payloads, head->payload)->bytes;
+    size_t bytes = payload_bytes(payloads, head->payload);
     size_t offset = BATCH_HEADER_BYTES;
     uint32_t at = first;
     while (at < effects->count) {
@@ -115,19 +115,22 @@ static struct plan plan_copy(const struct effects *effects, const struct payload
     return plan;
 }
 
+/* NULL: its payload cannot be read back. */
 static uint8_t *write_effect(uint8_t *out, const struct effects *effects,
-                             const struct payload_table *payloads, const struct effect *effect)
+                             struct payload_table *payloads, const struct effect *effect)
 {
-    if (effect->type == EFFECT_SEND_RUN) {
-        const struct buffer *payload = payload_buffer(payloads, effect->payload);
-        must(effect->offset <= payload->bytes && effect->bytes <= payload->bytes - effect->offset);
+    if (effect->type != EFFECT_SEND_FRAME) {
+        const struct buffer *payload = payload_fetch(payloads, effect->payload);
+        if (payload == NULL)
+            return NULL;
+        must(effect->offset <= payload->bytes);
+        if (effect->type == EFFECT_SEND_PART)
+            return out + frame_part_write(out, payload->data + effect->offset, effect->skip,
+                                          effect->count);
+        must(effect->bytes <= payload->bytes - effect->offset);
         memcpy(out, payload->data + effect->offset, effect->bytes);
         return out + effect->bytes;
     }
-    if (effect->type == EFFECT_SEND_PART)
-        return out + frame_part_write(
-                         out, payload_buffer(payloads, effect->payload)->data + effect->offset,
-                         effect->skip, effect->count);
     uint8_t scratch[FRAME_GAP_BYTES_MAX];
     const struct effect_frame *made = &effects->frames[effect->index];
     struct frame frame = made->frame;
@@ -136,22 +139,26 @@ static uint8_t *write_effect(uint8_t *out, const struct effects *effects,
     return out + frame_total(frame.value.bytes);
 }
 
-static struct buffer *copy(const struct effects *effects, const struct payload_table *payloads,
+static struct buffer *copy(const struct effects *effects, struct payload_table *payloads,
                            uint32_t first, const struct plan *plan)
 {
     struct buffer *part = buffer_new(BATCH_HEADER_BYTES + plan->bytes);
     must(part != NULL);
     batch_header_write(part->data, plan->frames, (uint32_t)plan->bytes, 0);
     uint8_t *out = part->data + BATCH_HEADER_BYTES;
-    for (uint32_t i = first; i < plan->end; i++)
+    for (uint32_t i = first; i < plan->end && out != NULL; i++)
         if (!is_count(&effects->items[i]))
             out = write_effect(out, effects, payloads, &effects->items[i]);
+    if (out == NULL) {
+        buffer_unref(&part);
+        return NULL;
+    }
     part->bytes = (size_t)(out - part->data);
     must(part->bytes == BATCH_HEADER_BYTES + plan->bytes);
     return part;
 }
 
-struct buffer *pack_batch(const struct effects *effects, const struct payload_table *payloads,
+struct buffer *pack_batch(const struct effects *effects, struct payload_table *payloads,
                           uint32_t *at)
 {
     uint32_t first = *at;
@@ -163,7 +170,9 @@ struct buffer *pack_batch(const struct effects *effects, const struct payload_ta
     /* A small payload goes by reference too, if nothing else would be packed with it. */
     bool by_reference = is_whole && whole.end >= copied.end;
     *at = by_reference ? whole.end : copied.end;
-    if (by_reference)
-        return buffer_ref(payload_buffer(payloads, whole.reference));
+    if (by_reference) {
+        struct buffer *payload = payload_fetch(payloads, whole.reference);
+        return payload != NULL ? buffer_ref(payload) : NULL;
+    }
     return copy(effects, payloads, first, &copied);
 }

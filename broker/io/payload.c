@@ -37,6 +37,11 @@ void payload_table_init(struct payload_table *table, struct memory *memory)
     *table = (struct payload_table){.memory = memory};
 }
 
+void payload_table_use_store(struct payload_table *table, const struct payload_store *store)
+{
+    table->store = *store;
+}
+
 void payload_table_fini(struct payload_table *table)
 {
     for (uint32_t i = 0; i < table->used; i++)
@@ -44,6 +49,59 @@ void payload_table_fini(struct payload_table *table)
     memory_give(table->memory, table->items, table->room * sizeof *table->items);
     *table = (struct payload_table){.memory = table->memory};
 }
+
+/* ---- what may go from memory ----------------------------------------------------------------- */
+
+static struct payload *place(struct payload_table *table, uint32_t id)
+{
+    return &table->items[id - 1];
+}
+
+static void queue_push(struct payload_table *table, payload_id id)
+{
+    struct payload *payload = place(table, id);
+    payload->before = table->newest;
+    payload->behind = 0;
+    if (table->newest != 0)
+        place(table, table->newest)->behind = id;
+    else
+        table->oldest = id;
+    table->newest = id;
+}
+
+static void queue_remove(struct payload_table *table, const struct payload *payload)
+{
+    if (payload->before != 0)
+        place(table, payload->before)->behind = payload->behind;
+    else
+        table->oldest = payload->behind;
+    if (payload->behind != 0)
+        place(table, payload->behind)->before = payload->before;
+    else
+        table->newest = payload->before;
+}
+
+/* The bytes go from memory; those of a place that has none are gone already. */
+static void forget_bytes(struct payload_table *table, struct payload *payload)
+{
+    if (payload->buffer == NULL)
+        return;
+    if (payload->at != PAYLOAD_NOWHERE)
+        queue_remove(table, payload);
+    table->memory_used -= payload->bytes;
+    buffer_unref(&payload->buffer);
+}
+
+/* Makes room in memory for so many bytes, as far as there is something that may go. */
+static void shed(struct payload_table *table, uint64_t bytes)
+{
+    if (table->store.fetch == NULL)
+        return;
+    while (table->oldest != 0 && table->memory_used + bytes > table->store.memory_bytes)
+        forget_bytes(table, place(table, table->oldest));
+}
+
+/* ---- coming and going ------------------------------------------------------------------------ */
 
 /* A free place, with one reference; NULL: no memory. */
 static struct payload *take(struct payload_table *table, uint32_t bytes, payload_id *out_id)
@@ -73,7 +131,21 @@ bool payload_add(struct payload_table *table, struct buffer **buffer, payload_id
     if (payload == NULL)
         return false;
     payload->buffer = *buffer;
+    table->memory_used += payload->bytes;
     *buffer = NULL;
+    return true;
+}
+
+bool payload_add_stored(struct payload_table *table, uint64_t at, uint32_t bytes,
+                        payload_id *out_id)
+{
+    must(bytes > 0 && at != PAYLOAD_NOWHERE);
+    struct payload *payload = take(table, bytes, out_id);
+    if (payload == NULL)
+        return false;
+    table->logged_count += 1;
+    payload->at = at;
+    payload->is_given = true;
     return true;
 }
 
@@ -107,9 +179,13 @@ void payload_logged(struct payload_table *table, uint64_t key, uint64_t at)
     struct payload *payload = &table->items[id - 1];
     if (payload->bytes == 0 || payload->serial != key >> 32)
         return;
-    table->logged_count += payload->at == PAYLOAD_NOWHERE;
+    bool is_new = payload->at == PAYLOAD_NOWHERE;
+    table->logged_count += is_new;
     payload->at = at;
     payload->is_given = true;
+    if (is_new && payload->buffer != NULL)
+        queue_push(table, id);
+    shed(table, 0);
 }
 
 uint64_t payload_oldest(const struct payload_table *table)
@@ -145,6 +221,26 @@ struct buffer *payload_buffer(const struct payload_table *table, payload_id id)
     return find(table, id)->buffer;
 }
 
+struct buffer *payload_fetch(struct payload_table *table, payload_id id)
+{
+    struct payload *payload = find(table, id);
+    if (payload->buffer != NULL)
+        return payload->buffer;
+    must(table->store.fetch != NULL);
+    shed(table, payload->bytes);
+    struct buffer *buffer = buffer_new(payload->bytes);
+    must(buffer != NULL); /* as in effect.h: what was decided must be said */
+    buffer->bytes = payload->bytes;
+    if (!table->store.fetch(table->store.arg, payload->at, buffer->data, buffer->bytes)) {
+        buffer_unref(&buffer);
+        return NULL;
+    }
+    payload->buffer = buffer;
+    table->memory_used += payload->bytes;
+    queue_push(table, id);
+    return buffer;
+}
+
 void payload_table_sweep(struct payload_table *table)
 {
     while (table->doomed != 0) {
@@ -154,11 +250,11 @@ void payload_table_sweep(struct payload_table *table)
         payload->is_doomed = false;
         if (payload->refs > 0)
             continue;
+        forget_bytes(table, payload);
         table->count -= 1;
         table->logged_count -= payload->at != PAYLOAD_NOWHERE;
         table->bytes -= payload->bytes;
         payload->bytes = 0;
-        buffer_unref(&payload->buffer);
         payload->next = table->free;
         table->free = id;
     }

@@ -5,7 +5,10 @@
  * payload whose count reaches zero is freed by payload_table_sweep(), which is called once all
  * effects of a step are carried out: until then sends of the same step may still need its bytes.
  * Ids start at 1 and are used again after that.  A key is never used again: it names a payload to
- * who may speak of it when it is gone already, as the journal's thread does. */
+ * who may speak of it when it is gone already, as the journal's thread does.
+ *
+ * With a store, memory holds so many bytes and no more: beyond them what has been in memory longest
+ * goes, and is read back when it is sent.  What is not in the journal yet counts, and stays. */
 #ifndef IO_PAYLOAD_H
 #define IO_PAYLOAD_H
 
@@ -19,14 +22,24 @@
 #define PAYLOAD_NOWHERE UINT64_MAX
 
 struct payload {
-    uint32_t bytes;  /* 0: a free place */
-    uint32_t serial; /* how often the place was used */
-    struct buffer *buffer;
-    uint64_t at;   /* position in the journal, or PAYLOAD_NOWHERE */
-    bool is_given; /* it is on its way into the journal, or there */
+    uint32_t bytes;        /* 0: a free place */
+    uint32_t serial;       /* how often the place was used */
+    struct buffer *buffer; /* NULL: in the journal only */
+    uint64_t at;           /* position in the journal, or PAYLOAD_NOWHERE */
     uint32_t refs;
-    uint32_t next;  /* free: the next free place; unreferenced: the next to be swept; 0: none */
-    bool is_doomed; /* among those to be swept, unless retained again until then */
+    uint32_t before; /* in memory and in the journal: the id of the next older one, or 0 */
+    uint32_t behind; /* ... of the next newer one */
+    uint32_t next;   /* free: the next free place; unreferenced: the next to be swept; 0: none */
+    bool is_given;   /* it is on its way into the journal, or there */
+    bool is_doomed;  /* among those to be swept, unless retained again until then */
+};
+
+/* Where payloads are that are not in memory. */
+struct payload_store {
+    /* The body of this size at this position; false: it cannot be had. */
+    bool (*fetch)(void *arg, uint64_t at, void *out_body, size_t bytes);
+    void *arg;
+    uint64_t memory_bytes; /* held in memory all the same */
 };
 
 struct payload_table {
@@ -39,13 +52,22 @@ struct payload_table {
     uint32_t count;
     uint32_t logged_count; /* of these, in the journal */
     uint64_t bytes;
+    struct payload_store store; /* fetch NULL: there is none */
+    uint64_t memory_used;       /* bytes in memory */
+    uint32_t oldest;            /* in memory and in the journal: the id of the first to go, or 0 */
+    uint32_t newest;            /* ... of the last */
 };
 
 void payload_table_init(struct payload_table *table, struct memory *memory);
 void payload_table_fini(struct payload_table *table); /* drops whatever is left */
+/* What is in the journal need not be in memory any more. */
+void payload_table_use_store(struct payload_table *table, const struct payload_store *store);
 
 /* Takes the buffer over, with one reference; false: no memory, and the buffer stays as it was. */
 bool payload_add(struct payload_table *table, struct buffer **buffer, payload_id *out_id);
+/* One that is in the store only. */
+bool payload_add_stored(struct payload_table *table, uint64_t at, uint32_t bytes,
+                        payload_id *out_id);
 uint64_t payload_key(const struct payload_table *table, payload_id id);
 /* It goes into the journal now; false: it did before. */
 bool payload_give(struct payload_table *table, payload_id id);
@@ -58,8 +80,11 @@ uint64_t payload_oldest(const struct payload_table *table);
 void payload_logged(struct payload_table *table, uint64_t key, uint64_t at);
 void payload_retain(struct payload_table *table, payload_id id, uint32_t refs);
 void payload_release(struct payload_table *table, payload_id id, uint32_t refs);
-/* The bytes of a payload, borrowed. */
+/* The bytes of a payload, borrowed; NULL: they are not in memory. */
 struct buffer *payload_buffer(const struct payload_table *table, payload_id id);
+/* The same, read back if need be; good until the next one is fetched or logged.  NULL: they cannot
+ * be read. */
+struct buffer *payload_fetch(struct payload_table *table, payload_id id);
 /* Frees what has no reference left. */
 void payload_table_sweep(struct payload_table *table);
 

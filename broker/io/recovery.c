@@ -3,7 +3,7 @@
  *
  * Facts speak of payloads: of the newest one that was met, or, in a checkpoint, of one at an older
  * position.  Those are held for the whole replay, for more facts may speak of them; the gate drops
- * in the end what no fact wanted. */
+ * in the end what no fact wanted.  Their bytes stay in the journal until they are sent. */
 #include "broker/io/recovery.h"
 
 #include "broker/io/ledger.h"
@@ -25,28 +25,21 @@ static const char *short_of_memory = "memory is short";
 
 /* ---- payloads -------------------------------------------------------------------------------- */
 
-static const char *add_payload(struct replay *replay, uint64_t at, struct buffer **bytes,
-                               payload_id *out_id)
+static const char *add_payload(struct replay *replay, uint64_t at, size_t bytes, payload_id *out_id)
 {
+    if (bytes == 0 || bytes > LIMIT_PART_BYTES)
+        return "a payload of a size that none has";
     replay->out->payloads += 1;
-    if (!gate_payload_add(replay->gate, bytes, at, out_id)) {
-        buffer_unref(bytes);
-        return short_of_memory;
-    }
-    return NULL;
+    bool is_added = gate_payload_add_stored(replay->gate, at, (uint32_t)bytes, out_id);
+    return is_added ? NULL : short_of_memory;
 }
 
 static const char *meet_payload(struct replay *replay, const struct journal_found *found)
 {
-    struct buffer *bytes = buffer_copy(found->body);
     if (replay->newest != 0)
         gate_payload_drop(replay->gate, replay->newest);
     replay->newest = 0;
-    if (found->body.bytes == 0 || bytes == NULL) {
-        buffer_unref(&bytes);
-        return found->body.bytes == 0 ? "an empty payload" : short_of_memory;
-    }
-    return add_payload(replay, found->at, &bytes, &replay->newest);
+    return add_payload(replay, found->at, found->body.bytes, &replay->newest);
 }
 
 static const char *find_older(struct replay *replay, const struct ledger_entry *entry,
@@ -54,20 +47,12 @@ static const char *find_older(struct replay *replay, const struct ledger_entry *
 {
     if (id_map_get(&replay->older, entry->payload_at, out_id))
         return NULL;
-    if (entry->payload_bytes == 0 || entry->payload_bytes > LIMIT_PART_BYTES)
-        return "a payload of a size that none has";
-    struct buffer *bytes = buffer_new(entry->payload_bytes);
-    if (bytes == NULL || !id_map_reserve(&replay->older)) {
-        buffer_unref(&bytes);
+    if (!id_map_reserve(&replay->older))
         return short_of_memory;
-    }
-    bytes->bytes = entry->payload_bytes;
-    if (journal_fetch(replay->journal, entry->payload_at, bytes->data, bytes->bytes) !=
-        JOURNAL_OK) {
-        buffer_unref(&bytes);
+    /* Its bytes were found good when the journal was opened. */
+    if (journal_fetch(replay->journal, entry->payload_at, NULL, entry->payload_bytes) != JOURNAL_OK)
         return "a payload that a checkpoint needs is not there";
-    }
-    const char *wrong = add_payload(replay, entry->payload_at, &bytes, out_id);
+    const char *wrong = add_payload(replay, entry->payload_at, entry->payload_bytes, out_id);
     if (wrong == NULL)
         (void)id_map_put(&replay->older, entry->payload_at, *out_id); /* reserved */
     return wrong;

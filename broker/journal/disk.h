@@ -42,6 +42,8 @@ struct disk_ops {
     int (*sync)(struct disk *disk, int file);
     /* Begins to bring a range to the disk and waits for nothing; a failure is told by sync. */
     void (*push)(struct disk *disk, int file, uint64_t offset, uint64_t bytes);
+    /* Begins to read a range and waits for nothing. */
+    void (*ahead)(struct disk *disk, int file, uint64_t offset, uint64_t bytes);
     /* The file has so many bytes, and room on the disk for all of them; what is new is zero. */
     int (*reserve)(struct disk *disk, int file, uint64_t bytes);
     int64_t (*size)(struct disk *disk, int file);

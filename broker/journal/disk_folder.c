@@ -174,6 +174,12 @@ static void folder_push(struct disk *disk, int file, uint64_t offset, uint64_t b
     (void)sync_file_range(file, (off_t)offset, (off_t)bytes, SYNC_FILE_RANGE_WRITE);
 }
 
+static void folder_ahead(struct disk *disk, int file, uint64_t offset, uint64_t bytes)
+{
+    (void)disk;
+    (void)posix_fadvise(file, (off_t)offset, (off_t)bytes, POSIX_FADV_WILLNEED); /* or it waits */
+}
+
 static int folder_reserve(struct disk *disk, int file, uint64_t bytes)
 {
     (void)disk;
@@ -212,6 +218,7 @@ static const struct disk_ops folder_ops = {.lock = folder_lock,
                                            .write = folder_write,
                                            .sync = folder_sync,
                                            .push = folder_push,
+                                           .ahead = folder_ahead,
                                            .reserve = folder_reserve,
                                            .size = folder_size,
                                            .rename = folder_rename,

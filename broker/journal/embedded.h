@@ -28,6 +28,10 @@
 enum journal_err embedded_open(struct disk **disk, const struct journal_options *options,
                                struct journal **out_journal, struct journal_opened *out_opened,
                                char *complaint);
+/* The body of the record at a position in the segment that begins at `first`, with one read;
+ * out_body NULL: only its head.  0; 1: there is no such record; or a negative errno. */
+int embedded_read_body(struct disk *disk, int file, uint64_t id, uint64_t first, uint64_t at,
+                       void *out_body, size_t bytes);
 /* What a failure of the disk means to who called. */
 enum journal_err embedded_err(int result);
 

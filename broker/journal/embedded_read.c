@@ -3,6 +3,7 @@
 #include "broker/journal/embedded_internal.h"
 
 #include "broker/journal/crc32c.h"
+#include "broker/journal/embedded.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -112,29 +113,40 @@ enum journal_err embedded_read(struct journal *journal, uint64_t at,
     return JOURNAL_OK;
 }
 
+int embedded_read_body(struct disk *disk, int file, uint64_t id, uint64_t first, uint64_t at,
+                       void *out_body, size_t bytes)
+{
+    uint8_t head_bytes[FORMAT_RECORD_BYTES];
+    uint8_t filling[FORMAT_ALIGN];
+    struct record_head head;
+    size_t filled = (size_t)format_filled(bytes) - bytes;
+    struct iovec pieces[] = {{head_bytes, sizeof head_bytes}, {out_body, bytes}, {filling, filled}};
+    int64_t got = disk->ops->read(disk, file, pieces, out_body != NULL ? 3 : 1,
+                                  FORMAT_SEGMENT_BYTES + at - first);
+    if (got < 0)
+        return (int)got;
+    if (got < FORMAT_RECORD_BYTES || !record_head_read(head_bytes, id, at, &head) ||
+        head.bytes != bytes || head.kind >= FORMAT_KIND_OWN)
+        return 1;
+    if (out_body == NULL)
+        return 0;
+    return (uint64_t)got != format_record(bytes) ||
+           crc32c(bytes > 0 ? crc32c(0, out_body, bytes) : 0, filling, filled) != head.body_crc;
+}
+
 enum journal_err embedded_fetch(struct journal *journal, uint64_t at, void *out_body, size_t bytes)
 {
     struct embedded *embedded = embedded_of(journal);
     struct segment *segment = find_segment(embedded, at);
-    uint8_t head_bytes[FORMAT_RECORD_BYTES];
-    uint8_t filling[FORMAT_ALIGN];
-    struct record_head head;
     char name[FORMAT_NAME_BYTES];
-    size_t filled = (size_t)format_filled(bytes) - bytes;
-    struct iovec pieces[] = {{head_bytes, sizeof head_bytes}, {out_body, bytes}, {filling, filled}};
     enum journal_err err = open_segment(embedded, segment);
     if (err != JOURNAL_OK)
         return err;
-    int64_t got = embedded->disk->ops->read(embedded->disk, segment->file, pieces, 3,
-                                            FORMAT_SEGMENT_BYTES + at - segment->first);
-    if (got < 0) {
+    int result = embedded_read_body(embedded->disk, segment->file, journal->id, segment->first, at,
+                                    out_body, bytes);
+    if (result < 0) {
         segment_name_write(segment->first, name);
-        return embedded_complain(embedded, name, "read", (int)got);
+        return embedded_complain(embedded, name, "read", result);
     }
-    if ((uint64_t)got != format_record(bytes) ||
-        !record_head_read(head_bytes, journal->id, at, &head) || head.bytes != bytes ||
-        head.kind >= FORMAT_KIND_OWN ||
-        crc32c(bytes > 0 ? crc32c(0, out_body, bytes) : 0, filling, filled) != head.body_crc)
-        return tell_damage(embedded, segment, at);
-    return JOURNAL_OK;
+    return result == 0 ? JOURNAL_OK : tell_damage(embedded, segment, at);
 }

@@ -131,8 +131,30 @@ struct journal_found {
  * positions follow each other.  Errors: JOURNAL_END, MEMORY, IO, DAMAGED. */
 enum journal_err journal_read(struct journal *journal, uint64_t at,
                               struct journal_found *out_found);
-/* The body of the record at this very position, whose size is known, with one read.  Errors:
- * JOURNAL_END, IO, DAMAGED (which is also: no such record, or of another size). */
+/* The body of the record at this very position, whose size is known, with one read; out_body NULL:
+ * looks only whether it is there.  Errors: JOURNAL_END, IO, DAMAGED (which is also: no such record,
+ * or of another size). */
 enum journal_err journal_fetch(struct journal *journal, uint64_t at, void *out_body, size_t bytes);
+
+/* ---- reading beside the writer --------------------------------------------------------------- */
+
+/* Bodies of records, for a thread that is not the journal's: a reader has descriptors of its own
+ * and shares nothing with the writer but the files, so it waits for no append and no sync.  What it
+ * is asked for must have been appended before, and must not be trimmed. */
+struct journal_reader;
+
+/* where: as for journal_open(), which has it open; id: journal_id().  Errors: those of
+ * journal_open(), with a complaint; JOURNAL_MAKING: this making keeps nothing to be read. */
+enum journal_err journal_reader_open(const char *where, uint64_t id,
+                                     struct journal_reader **out_reader, char *complaint);
+void journal_reader_close(struct journal_reader **reader);
+/* As journal_fetch(); what lies behind it is asked of the disk ahead.  Waits for the disk if the
+ * system does not have the bytes in memory. */
+enum journal_err journal_reader_fetch(struct journal_reader *reader, uint64_t at, void *out_body,
+                                      size_t bytes);
+/* Nothing below will be asked for: files that were trimmed are held open no longer. */
+void journal_reader_forget(struct journal_reader *reader, uint64_t below);
+/* About the last call that failed. */
+const char *journal_reader_complaint(const struct journal_reader *reader);
 
 #endif

@@ -67,6 +67,7 @@
 #define DEFAULT_TOPIC_KEEP_BYTES (UINT64_C(4) * 1024 * 1024)    /* kept for late subscribers */
 #define DEFAULT_TOPIC_KEEP_SLOTS 65536
 #define DEFAULT_JOB_BYTES (UINT64_C(4) * 1024 * 1024 * 1024) /* kept of one job in all */
+#define DEFAULT_MEMORY_BYTES (UINT64_C(256) * 1024 * 1024)   /* of these, not in the journal only */
 #define DEFAULT_LINGER_MS 600000
 /* For clients to come back after a restart of the broker: ten times its own beat, and what it takes
  * a client to notice that it is there again. */

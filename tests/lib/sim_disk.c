@@ -388,6 +388,15 @@ static void sim_push(struct disk *disk, int handle, uint64_t offset, uint64_t by
             keep_sector(file, i);
 }
 
+/* All is in memory. */
+static void sim_ahead(struct disk *disk, int handle, uint64_t offset, uint64_t bytes)
+{
+    (void)disk;
+    (void)handle;
+    (void)offset;
+    (void)bytes;
+}
+
 static int sim_reserve(struct disk *disk, int handle, uint64_t bytes)
 {
     struct sim_disk *sim = sim_of(disk);
@@ -461,6 +470,7 @@ static const struct disk_ops sim_ops = {.lock = sim_lock,
                                         .write = sim_write,
                                         .sync = sim_sync,
                                         .push = sim_push,
+                                        .ahead = sim_ahead,
                                         .reserve = sim_reserve,
                                         .size = sim_size,
                                         .rename = sim_rename,

@@ -648,6 +648,74 @@ static void log_something(struct effects *effects)
     msg->as.event.topic = span_text("job");
 }
 
+/* ---- a store --------------------------------------------------------------------------------- */
+
+static struct buffer *stored; /* what the store has, at position 500 */
+
+static bool fetch(void *arg, uint64_t at, void *out_body, size_t bytes)
+{
+    bool *is_there = arg;
+    cr_assert_eq(at, 500);
+    cr_assert_eq(bytes, stored->bytes);
+    memcpy(out_body, stored->data, bytes);
+    return *is_there;
+}
+
+/* A payload that is in the store only. */
+static void store_batch(struct buffer *part, bool *is_there)
+{
+    struct payload_store store = {.fetch = fetch, .arg = is_there, .memory_bytes = 1};
+    gate_use_store(gate, &store);
+    stored = part;
+    cr_assert(gate_payload_add_stored(gate, 500, (uint32_t)part->bytes, &kept));
+    cr_expect_eq(gate_payload_bytes(gate), part->bytes);
+    cr_expect_eq(gate_payload_memory(gate), 0);
+}
+
+static void send_whole(struct effects *effects)
+{
+    struct effect *run = effects_run(effects, DATA, 2, kept);
+    run->offset = BATCH_HEADER_BYTES;
+    run->count = 3;
+    run->bytes = (uint32_t)(stored->bytes - BATCH_HEADER_BYTES);
+    log_something(effects);
+}
+
+Test(gate, reads_back_what_it_sends)
+{
+    bool is_there = true;
+    struct gate_out out;
+    store_batch(batch(1, 3, FRAME_VALUE, span_text("readback")), &is_there);
+    script = send_whole;
+    gate_tick(gate, now);
+    cr_assert(gate_out(gate, &out));
+    cr_expect_eq(out.kind, GATE_DATA);
+    cr_assert_eq(out.part->bytes, stored->bytes);
+    cr_expect_eq(memcmp(out.part->data, stored->data, stored->bytes), 0);
+    buffer_unref(&out.part);
+    cr_expect(gate_out(gate, &out));
+    cr_expect(gate_out(gate, &out));
+    nothing_out();
+    cr_expect_not(gate_is_broken(gate));
+    buffer_unref(&stored);
+}
+
+Test(gate, says_nothing_any_more_when_bytes_cannot_be_read_back)
+{
+    bool is_there = false;
+    store_batch(batch(1, 3, FRAME_VALUE, span_text("readback")), &is_there);
+    script = send_whole;
+    gate_tick(gate, now);
+    nothing_out();
+    cr_expect(gate_is_broken(gate));
+    is_there = true;
+    script = log_something;
+    gate_tick(gate, now);
+    nothing_out();
+    cr_expect(gate_is_broken(gate));
+    buffer_unref(&stored);
+}
+
 Test(gate, gives_log_lines_as_text)
 {
     struct gate_out out;

@@ -3,6 +3,7 @@
 #include "broker/io/payload.h"
 
 #include <criterion/criterion.h>
+#include <string.h>
 
 /* Counts how often the buffer under test is freed. */
 static int released;
@@ -144,4 +145,132 @@ Test(payload, knows_where_in_the_journal_it_is)
     cr_expect_neq(payload_key(&table, again), key);
     payload_logged(&table, key, 5); /* of one that is gone */
     cr_expect_eq(table.items[id - 1].at, PAYLOAD_NOWHERE);
+}
+
+/* ---- a store --------------------------------------------------------------------------------- */
+
+static uint64_t fetched_at[16];
+static int fetched;
+static bool is_lost;
+
+static bool fetch(void *arg, uint64_t at, void *out_body, size_t count)
+{
+    cr_assert_eq(arg, &memory);
+    fetched_at[fetched++ % 16] = at;
+    memset(out_body, (int)at, count);
+    return !is_lost;
+}
+
+static void use_store(uint64_t memory_bytes)
+{
+    struct payload_store store = {.fetch = fetch, .arg = &memory, .memory_bytes = memory_bytes};
+    payload_table_use_store(&table, &store);
+    fetched = 0;
+    is_lost = false;
+}
+
+static bool is_in_memory(payload_id id)
+{
+    return payload_buffer(&table, id) != NULL;
+}
+
+Test(payload, drops_the_oldest_bytes_once_they_are_logged)
+{
+    static struct buffer buffers[4];
+    payload_id ids[4];
+    use_store(2 * sizeof bytes);
+    for (int i = 0; i < 4; i++)
+        ids[i] = add(&buffers[i]);
+    cr_expect_eq(released, 0, "nothing of it is in the journal");
+    cr_expect_eq(table.memory_used, 4 * sizeof bytes);
+    payload_logged(&table, payload_key(&table, ids[0]), 1000);
+    cr_expect_eq(released, 1);
+    for (int i = 1; i < 4; i++)
+        payload_logged(&table, payload_key(&table, ids[i]), 1000 + (uint64_t)i);
+    cr_expect_eq(released, 2);
+    cr_expect_not(is_in_memory(ids[0]));
+    cr_expect_not(is_in_memory(ids[1]));
+    cr_expect(is_in_memory(ids[2]));
+    cr_expect(is_in_memory(ids[3]));
+    cr_expect_eq(table.memory_used, 2 * sizeof bytes);
+    cr_expect_eq(table.bytes, 4 * sizeof bytes);
+    cr_expect_eq(payload_bytes(&table, ids[0]), sizeof bytes);
+}
+
+Test(payload, reads_back_what_was_dropped_and_drops_another_for_it)
+{
+    static struct buffer buffers[3];
+    payload_id ids[3];
+    use_store(2 * sizeof bytes);
+    for (int i = 0; i < 3; i++) {
+        ids[i] = add(&buffers[i]);
+        payload_logged(&table, payload_key(&table, ids[i]), 7 + (uint64_t)i);
+    }
+    cr_expect_not(is_in_memory(ids[0]));
+    const struct buffer *back = payload_fetch(&table, ids[0]);
+    cr_assert_not_null(back);
+    cr_expect_eq(back->bytes, sizeof bytes);
+    cr_expect_eq(back->data[0], 7);
+    cr_expect_eq(back->data[sizeof bytes - 1], 7);
+    cr_expect_eq(fetched, 1);
+    cr_expect_eq(fetched_at[0], 7);
+    cr_expect_not(is_in_memory(ids[1]));
+    cr_expect(is_in_memory(ids[2]));
+    cr_expect_eq(payload_fetch(&table, ids[0]), back);
+    cr_expect_eq(payload_fetch(&table, ids[2]), &buffers[2]);
+    cr_expect_eq(fetched, 1, "what is in memory is not read");
+    cr_expect_eq(table.memory_used, 2 * sizeof bytes);
+}
+
+Test(payload, says_so_when_it_cannot_be_read_back)
+{
+    payload_id id = 0;
+    use_store(1000);
+    cr_assert(payload_add_stored(&table, 5, 10, &id));
+    cr_expect_eq(table.logged_count, 1);
+    cr_expect_eq(table.bytes, 10);
+    cr_expect_eq(table.memory_used, 0);
+    cr_expect_eq(payload_at(&table, id), 5);
+    is_lost = true;
+    cr_expect_null(payload_fetch(&table, id));
+    cr_expect_not(is_in_memory(id));
+    cr_expect_eq(table.memory_used, 0);
+    is_lost = false;
+    cr_expect_not_null(payload_fetch(&table, id));
+    cr_expect_eq(table.memory_used, 10);
+}
+
+/* The queue of what may go is a list through the table: taken from anywhere, and put to its end. */
+Test(payload, keeps_its_accounts_whatever_comes_and_goes)
+{
+    enum { COUNT = 40 };
+    static struct buffer buffers[COUNT];
+    payload_id ids[COUNT] = {0};
+    uint64_t dice = 1;
+    use_store(10 * sizeof bytes);
+    for (int step = 0; step < 4000; step++) {
+        dice = dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        unsigned place = (unsigned)(dice >> 33) % COUNT;
+        if (ids[place] == 0) {
+            ids[place] = add(&buffers[place]);
+        } else if (payload_at(&table, ids[place]) == PAYLOAD_NOWHERE) {
+            payload_logged(&table, payload_key(&table, ids[place]), dice >> 1);
+        } else if ((dice >> 20) % 3 != 0) {
+            cr_assert_not_null(payload_fetch(&table, ids[place]));
+        } else {
+            payload_release(&table, ids[place], 1);
+            payload_table_sweep(&table);
+            ids[place] = 0;
+        }
+        uint64_t used = 0;
+        uint64_t stuck = 0;
+        for (int i = 0; i < COUNT; i++) {
+            used += ids[i] != 0 && is_in_memory(ids[i]) ? sizeof bytes : 0;
+            stuck +=
+                ids[i] != 0 && payload_at(&table, ids[i]) == PAYLOAD_NOWHERE ? sizeof bytes : 0;
+        }
+        cr_assert_eq(table.memory_used, used);
+        cr_assert(used <= 10 * sizeof bytes || table.oldest == 0 || stuck > 0);
+    }
+    cr_expect_gt(fetched, 100);
 }
