@@ -648,7 +648,13 @@ void note_credit(struct core *core, const struct topic *topic);
 void note_end_marked(struct core *core, const struct topic *topic, const struct end_mark *mark);
 void note_trimmed(struct core *core, const struct topic *topic);
 /* A new entry: values, an error, or an open slot without chunks. */
-void note_appended(struct core *core, const struct topic *topic, const struct slot_entry *entry);
+void note_entry(struct core *core, const struct topic *topic, const struct slot_entry *entry);
+static inline void note_appended(struct core *core, const struct topic *topic,
+                                 const struct slot_entry *entry)
+{
+    if (core->is_noting) /* on the way of every value: without a journal a branch is all it costs */
+        note_entry(core, topic, entry);
+}
 /* An open slot got its outcome. */
 void note_settled(struct core *core, const struct topic *topic, const struct slot_entry *entry);
 void note_retracted(struct core *core, const struct topic *topic, const struct slot_entry *entry);

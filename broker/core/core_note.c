@@ -205,10 +205,8 @@ static void note_reserved(struct core *core, const struct topic *topic,
          .due_wall_ns = open->due_wall_ns);
 }
 
-void note_appended(struct core *core, const struct topic *topic, const struct slot_entry *entry)
+void note_entry(struct core *core, const struct topic *topic, const struct slot_entry *entry)
 {
-    if (!core->is_noting)
-        return;
     switch ((enum slot_state)entry->state) {
     case SLOT_VALUE: note_kept(core, topic, entry); break;
     case SLOT_OPEN: note_reserved(core, topic, entry); break;

@@ -72,6 +72,7 @@ static void check_seed(uint64_t seed, struct swarm_report *sum)
     sum->taken_count += report.taken_count;
     sum->refused_count += report.refused_count;
     sum->end_count += report.end_count;
+    sum->crash_count += report.crash_count;
     if (report.violation[0] != 0 && trace == NULL)
         show(seed);
     cr_assert(report.violation[0] == 0, "seed %" PRIu64 ": %s", seed, report.violation);
@@ -89,6 +90,7 @@ Test(sim, keeps_the_promises_under_every_seed)
         cr_assert_gt(sum.taken_count, 50 * count);
         cr_assert_gt(sum.refused_count, count);
         cr_assert_gt(sum.end_count, 3 * count);
+        cr_assert_gt(sum.crash_count, count / 4);
     }
 }
 

@@ -644,3 +644,41 @@ Test(core_replay, says_so_when_memory_is_short)
         n += 1;
     cr_assert_gt(n, 20);
 }
+
+/* With this much memory left, alice opens a topic that bob's fresh subscription wants. */
+static void open_short(uint32_t number, uint64_t bytes_left)
+{
+    char name[32];
+    (void)snprintf(name, sizeof name, "alice/t%u", number); /* fits */
+    subscribe(2, number, name, "", 0, 0);
+    memory.bytes_max = memory.bytes_used + bytes_left;
+    (void)open_topic(1, name);
+    memory.bytes_max = UINT64_MAX;
+}
+
+/* bob subscribes to what there is, with this much memory left. */
+static void subscribe_short(uint32_t number, uint64_t bytes_left)
+{
+    memory.bytes_max = memory.bytes_used + bytes_left;
+    subscribe(2, number, "alice/#", number % 2 == 0 ? "a name" : "", 0, 0);
+    memory.bytes_max = UINT64_MAX;
+    numbered(
+        2, (struct msg){.type = MSG_UNSUBSCRIBE, .as.unsubscribe = {.sub = number, .is_drop = 1}});
+}
+
+/* What was begun and could not be done is a fact, too, and so is that it was undone. */
+Test(core_replay, knows_of_what_failed_for_want_of_memory)
+{
+    uint32_t number = 1;
+    join(1);
+    join(2);
+    open_short(number++, UINT32_MAX); /* tables are made with the first of all */
+    for (uint64_t left = 0; left < 400; left += 8)
+        open_short(number++, left);
+    cr_assert(was_told[FACT_TOPIC_FORGOTTEN]);
+    was_told[FACT_SUB_CLOSED] = false;
+    for (uint64_t left = 0; left < 4000; left += 8)
+        subscribe_short(number++, left);
+    cr_assert(was_told[FACT_SUB_CLOSED]);
+    forget();
+}
