@@ -4,8 +4,10 @@
  * all that it is measured against.  (How long Errbus itself takes to raise one: raise_bench.c.)
  *
  * "alone": nothing else goes.  "own sockets": writer and reader of the small values are processes
- * of their own, the topic is another one.  "same stream": every so often one of the bulk's own
+ * of their own, the topic is another one.  "same reader": one process reads both, over one
+ * connection.  "same stream": every so often one of the bulk's own
  * values is timed, and so waits behind what its writer sent before, its own queue included. */
+#include "bench/peer.h"
 #include "bench/systems.h"
 
 #include <string.h>
@@ -17,8 +19,8 @@
 #define EVERY_NS INT64_C(2000000)
 #define FULL_AFTER_NS INT64_C(300000000) /* of bulk: all queues are full */
 
-enum place { ALONE, OWN_SOCKETS, SAME_STREAM, PLACES };
-static const char *const places[PLACES] = {"alone", "own sockets", "same stream"};
+enum place { ALONE, OWN_SOCKETS, SAME_READER, SAME_STREAM, PLACES };
+static const char *const places[PLACES] = {"alone", "own sockets", "same reader", "same stream"};
 
 static struct results p50[PLACES];
 static struct results p99[PLACES];
@@ -64,12 +66,14 @@ static bool follow_until(struct bulk *bulk, int64_t at_ns)
 }
 
 /* Up to full queues, from where its rate counts. */
-static bool bulk_start(const struct stage *stage, struct bulk *bulk)
+static bool bulk_start(const struct stage *stage, struct bulk *bulk, uint64_t samples)
 {
     bool is_full =
         stage_role(stage, &bulk->writer, "write", "topic=b bytes=%d group=%d readers=1", BULK_BYTES,
                    BULK_GROUP) &&
-        stage_role(stage, &bulk->reader, "read", "topic=b bytes=%d told=1", BULK_BYTES) &&
+        stage_role(stage, &bulk->reader, "read", "topic=%s bytes=%d told=1 beside=%d samples=%llu",
+                   samples > 0 ? PEER_ALL_TOPICS : "b", BULK_BYTES, SMALL_BYTES,
+                   (unsigned long long)samples) &&
         stage_go(stage, &bulk->writer) && follow(bulk) &&
         follow_until(bulk, bulk->first_ns + FULL_AFTER_NS);
     bulk->first_ns = bulk->last_ns;
@@ -103,11 +107,26 @@ static bool time_small(const struct stage *stage, uint64_t count, struct bulk *b
                    SMALL_BYTES, (unsigned long long)count, (long long)EVERY_NS) &&
         stage_role(stage, &reader, "read", "topic=v bytes=%d count=%llu", SMALL_BYTES,
                    (unsigned long long)count) &&
-        (bulk == NULL || bulk_start(stage, bulk)) && stage_go(stage, &writer) &&
+        (bulk == NULL || bulk_start(stage, bulk, 0)) && stage_go(stage, &writer) &&
         stage_result(stage, &reader, &end_ns, samples) &&
         (bulk == NULL || follow_until(bulk, end_ns));
     process_fini(&writer);
     process_fini(&reader);
+    return is_done;
+}
+
+/* Small values from a writer of their own to the reader of the bulk. */
+static bool time_between(const struct stage *stage, uint64_t count, struct bulk *bulk,
+                         struct samples *samples)
+{
+    struct process writer = {0};
+    int64_t end_ns = 0;
+    bool is_done =
+        stage_role(stage, &writer, "write", "topic=v bytes=%d count=%llu every_ns=%lld readers=1",
+                   SMALL_BYTES, (unsigned long long)count, (long long)EVERY_NS) &&
+        bulk_start(stage, bulk, count) && stage_go(stage, &writer) &&
+        stage_result(stage, &bulk->reader, &end_ns, samples);
+    process_fini(&writer);
     return is_done;
 }
 
@@ -124,6 +143,16 @@ static bool time_bulk(const struct stage *stage, uint64_t count, struct bulk *bu
            stage_go(stage, &bulk->writer) && stage_result(stage, &bulk->reader, &end_ns, samples);
 }
 
+static bool run_place(const struct stage *stage, enum place place, uint64_t count,
+                      struct bulk *bulk, struct samples *samples)
+{
+    switch (place) {
+    case SAME_READER: return time_between(stage, count, bulk, samples);
+    case SAME_STREAM: return time_bulk(stage, count, bulk, samples);
+    default: return time_small(stage, count, place == ALONE ? NULL : bulk, samples);
+    }
+}
+
 static void run_one(const struct system *system, enum place place, uint64_t count, size_t at,
                     size_t run)
 {
@@ -131,10 +160,8 @@ static void run_one(const struct system *system, enum place place, uint64_t coun
     struct bulk bulk;
     struct stage stage;
     memset(&bulk, 0, sizeof bulk);
-    bool is_done =
-        stage_open(&stage, system, place == ALONE ? SMALL_BYTES : BULK_BYTES) &&
-        (place == SAME_STREAM ? time_bulk(&stage, count, &bulk, &samples)
-                              : time_small(&stage, count, place == ALONE ? NULL : &bulk, &samples));
+    bool is_done = stage_open(&stage, system, place == ALONE ? SMALL_BYTES : BULK_BYTES) &&
+                   run_place(&stage, place, count, &bulk, &samples);
     samples_drop(&samples, samples.count / 5);
     p50[place].values[at][run] = samples_percentile(&samples, 50);
     p99[place].values[at][run] = samples_percentile(&samples, 99);
@@ -169,6 +196,10 @@ int main(int argc, char **argv)
         return 2;
     }
     systems_find(&systems, &bench, FOR_LATENCY);
+    for (size_t i = 0; i < systems.count; i++) {
+        bool is_out = (systems.at[i]->flags & ONE_TOPIC) != 0;
+        p50[SAME_READER].is_out[i] = p99[SAME_READER].is_out[i] = is_out;
+    }
     for (size_t run = 0; run < bench.runs; run++) {
         for (size_t i = 0; i < systems.count; i++) {
             for (enum place place = 0; place < PLACES; place++) {

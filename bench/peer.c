@@ -28,7 +28,8 @@ void tally_init(struct tally *tally, const struct peer_work *work)
     *tally = (struct tally){.bytes = work->bytes,
                             .end = work->count > 0 ? work->count : UINT64_MAX,
                             .next_tell = work->is_told != 0 ? TELL_EVERY : UINT64_MAX,
-                            .samples_end = work->samples > 0 ? work->samples : UINT64_MAX};
+                            .samples_end = work->samples > 0 ? work->samples : UINT64_MAX,
+                            .beside_bytes = work->beside};
 }
 
 static void tell(struct tally *tally)
@@ -41,17 +42,20 @@ static void tell(struct tally *tally)
 void tally_value(struct tally *tally, const void *value, size_t bytes)
 {
     struct peer_stamp stamp = {.number = UINT64_MAX};
+    bool is_beside = bytes == tally->beside_bytes;
+    uint64_t due = is_beside ? tally->beside_count : tally->count;
     if (bytes >= sizeof stamp) {
         memcpy(&stamp, value, sizeof stamp);
     }
-    if (bytes != tally->bytes || stamp.number != tally->count) {
+    if ((bytes != tally->bytes && !is_beside) || stamp.number != due) {
         bench_die("not what was sent: %zu bytes, number %llu where %llu was due", bytes,
-                  (unsigned long long)stamp.number, (unsigned long long)tally->count);
+                  (unsigned long long)stamp.number, (unsigned long long)due);
     }
     if (stamp.sent_ns != 0) {
         samples_add(&tally->samples, test_now_ns() - stamp.sent_ns);
     }
-    tally->count++;
+    tally->beside_count += is_beside ? 1 : 0;
+    tally->count += is_beside ? 0 : 1;
     if (tally->count >= tally->next_tell) {
         tell(tally);
     }
@@ -222,6 +226,7 @@ static bool take_word(struct peer_work *work, const char *word)
                  {"every_ns", NULL, &work->every_ns},
                  {"stamp_ns", NULL, &work->stamp_ns},
                  {"samples", NULL, &work->samples},
+                 {"beside", NULL, &work->beside},
                  {"told", NULL, &work->is_told}};
     size_t bytes = strcspn(word, "=");
     for (size_t i = 0; word[bytes] == '=' && i < sizeof names / sizeof names[0]; i++) {

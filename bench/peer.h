@@ -11,6 +11,7 @@
 #include "bench/harness.h"
 
 #define PEER_BYTES_MIN 16 /* a stamp */
+#define PEER_ALL_TOPICS "*"
 
 struct peer_stamp {
     uint64_t number;
@@ -23,7 +24,7 @@ struct peer_work {
     const char *mode;   /* a way of the system's own to do it */
     const char *folder; /* the serving process's own */
     const char *server; /* path of a foreign server */
-    const char *topic;  /* of one letter */
+    const char *topic;  /* of one letter; a reader's may be PEER_ALL_TOPICS */
     uint64_t is_ipc;
     uint64_t bytes;    /* each value */
     uint64_t count;    /* of values; 0: no end */
@@ -32,6 +33,7 @@ struct peer_work {
     uint64_t every_ns; /* one by one in this time, each timed; 0: as fast as it goes */
     uint64_t stamp_ns; /* as fast as it goes, and one in this time is timed */
     uint64_t samples;  /* a reader is content with these */
+    uint64_t beside;   /* bytes of the values of another writer that come in between; 0: none */
     uint64_t is_told;  /* a reader says now and then how far it is */
 };
 
@@ -43,6 +45,8 @@ struct tally {
     uint64_t end; /* of count; UINT64_MAX: none */
     uint64_t next_tell;
     uint64_t samples_end;
+    uint64_t beside_bytes;
+    uint64_t beside_count;
     struct samples samples;
 };
 

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define HELD_BYTES ((size_t)128 * 1024)
-#define DIRECT_BYTES ((size_t)16 * 1024) /* a value of so many is written from where it lies */
+#define DIRECT_BYTES ((size_t)64 * 1024) /* a value of so many is written from where it lies */
 #define INLET_BYTES ((size_t)256 * 1024)
 #define LITTLE_BYTES 4096 /* are moved to the front, so that a read has all the room */
 #define SOCKET_BYTES (1024 * 1024)

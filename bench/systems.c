@@ -17,23 +17,24 @@
 
 /* The expected rates are of two cores of 2026, rounded. */
 static const struct system all[] = {
-    [SYSTEM_ERRBUS] = {"errbus", "errbus_peer", "", NULL, "", false, false, 1e7, 2e9},
-    [SYSTEM_ERRBUS_IPC] = {"errbus ipc", "errbus_peer", "", NULL, "", true, false, 1e7, 2e9},
-    {"errbus many", "errbus_peer", "many", NULL, "", false, true, 1e7, 2e9},
-    {"relay", "zmq_relay", "", NULL, "", false, false, 4e7, 2e9},
-    {"relay ipc", "zmq_relay", "", NULL, "", true, false, 4e7, 2e9},
-    {"raw", "raw_relay", "", NULL, "", false, false, 6e7, 3e9},
-    {"raw ipc", "raw_relay", "", NULL, "", true, false, 6e7, 3e9},
-    {"zmq proxy", "zmq_proxy", "", NULL, "", false, false, 2e6, 1.5e9},
-    {"zmq proxy ipc", "zmq_proxy", "", NULL, "", true, false, 2e6, 1.5e9},
-    {"nats socket", "nats_socket", "", "nats-server", NATS, false, false, 1.5e6, 6e8},
-    {"nats library", "nats_library", "", "nats-server", NATS_LIBRARY, false, false, 1e6, 5e8},
-    {"jetstream", "nats_library", "file", "nats-server", NATS_LIBRARY, false, false, 1e5, 3e8},
-    {"mosquitto", "mqtt_peer", "", "mosquitto", MOSQUITTO, false, false, 1e5, 8e8},
-    {"mosquitto ipc", "mqtt_peer", "", "mosquitto", MOSQUITTO, true, false, 1e5, 8e8},
-    {"redis", "redis_peer", "pubsub", "redis-server", REDIS, false, false, 5e5, 6e8},
-    {"redis ipc", "redis_peer", "pubsub", "redis-server", REDIS, true, false, 5e5, 6e8},
-    {"redis stream", "redis_peer", "stream", "redis-server", REDIS, false, true, 2e5, 4e8},
+    [SYSTEM_ERRBUS] = {"errbus", "errbus_peer", "", NULL, "", 0, 1e7, 2e9},
+    [SYSTEM_ERRBUS_IPC] = {"errbus ipc", "errbus_peer", "", NULL, "", OVER_IPC, 1e7, 2e9},
+    {"errbus many", "errbus_peer", "many", NULL, "", RATE_ALONE, 1e7, 2e9},
+    {"relay", "zmq_relay", "", NULL, "", 0, 4e7, 2e9},
+    {"relay ipc", "zmq_relay", "", NULL, "", OVER_IPC, 4e7, 2e9},
+    {"raw", "raw_relay", "", NULL, "", ONE_TOPIC, 6e7, 3e9},
+    {"raw ipc", "raw_relay", "", NULL, "", OVER_IPC | ONE_TOPIC, 6e7, 3e9},
+    {"zmq proxy", "zmq_proxy", "", NULL, "", 0, 2e6, 1.5e9},
+    {"zmq proxy ipc", "zmq_proxy", "", NULL, "", OVER_IPC, 2e6, 1.5e9},
+    {"nats socket", "nats_socket", "", "nats-server", NATS, 0, 1.5e6, 6e8},
+    {"nats library", "nats_library", "", "nats-server", NATS_LIBRARY, 0, 1e6, 5e8},
+    {"jetstream", "nats_library", "file", "nats-server", NATS_LIBRARY, ONE_TOPIC, 1e5, 3e8},
+    {"mosquitto", "mqtt_peer", "", "mosquitto", MOSQUITTO, 0, 1e5, 8e8},
+    {"mosquitto ipc", "mqtt_peer", "", "mosquitto", MOSQUITTO, OVER_IPC, 1e5, 8e8},
+    {"redis", "redis_peer", "pubsub", "redis-server", REDIS, 0, 5e5, 6e8},
+    {"redis ipc", "redis_peer", "pubsub", "redis-server", REDIS, OVER_IPC, 5e5, 6e8},
+    {"redis stream", "redis_peer", "stream", "redis-server", REDIS, ONE_TOPIC | RATE_ALONE, 2e5,
+     4e8},
 };
 #define ALL_COUNT (sizeof all / sizeof all[0])
 
@@ -91,7 +92,7 @@ void systems_find(struct systems *systems, const struct bench *bench, enum syste
     for (size_t i = 0; i < ALL_COUNT; i++) {
         const char *why = missing(&all[i]);
         if (!is_named(bench->systems, all[i].name) ||
-            (purpose == FOR_LATENCY && all[i].is_rate_alone)) {
+            (purpose == FOR_LATENCY && (all[i].flags & RATE_ALONE) != 0)) {
             continue;
         }
         if (why != NULL) {
@@ -119,7 +120,7 @@ void systems_find_all(struct systems *systems)
 
 const struct system *system_counterpart(const struct system *system)
 {
-    return &all[system->is_ipc ? SYSTEM_ERRBUS_IPC : SYSTEM_ERRBUS];
+    return &all[(system->flags & OVER_IPC) != 0 ? SYSTEM_ERRBUS_IPC : SYSTEM_ERRBUS];
 }
 
 /* ---- one run ----------------------------------------------------------------------------------*/
@@ -169,7 +170,7 @@ bool stage_open(struct stage *stage, const struct system *system, size_t bytes)
         bench_die("%s is gone", system->server);
     }
     snprintf(text, sizeof text, "mode=%s folder=%s server=%s ipc=%d bytes=%zu", system->mode,
-             stage->folder.path, server, system->is_ipc ? 1 : 0, bytes);
+             stage->folder.path, server, (system->flags & OVER_IPC) != 0, bytes);
     if (!start(stage, &stage->service, "serve", text)) {
         return false;
     }

@@ -13,6 +13,12 @@
 #define SYSTEM_NAME_BYTES 32
 #define READERS_MAX 8
 
+enum system_flag {
+    OVER_IPC = 1,
+    ONE_TOPIC = 2, /* is all that a reader can have */
+    RATE_ALONE = 4 /* its latency says nothing that another's does not */
+};
+
 /* One way to carry values: a system, over tcp or ipc. */
 struct system {
     const char *name; /* "relay", "relay ipc": the same in tables, JSON and --systems */
@@ -20,8 +26,7 @@ struct system {
     const char *mode;
     const char *server;  /* that its program starts; NULL: none */
     const char *package; /* Debian's, of what it needs */
-    bool is_ipc;
-    bool is_rate_alone; /* its latency says nothing that another's does not */
+    unsigned flags;
     double values_rate; /* about so many a second, to size the work; a factor is no harm */
     double bytes_rate;
 };

@@ -89,8 +89,9 @@ static void *open_reader(const struct peer_work *work)
     char text[TOPIC_BYTES];
     snprintf(text, sizeof text, "reader_%ld", (long)getpid());
     struct client *client = open_client(work, text);
+    bool is_all = strcmp(work->topic, PEER_ALL_TOPICS) == 0;
     snprintf(text, sizeof text, "writer_%s/%s", work->topic, work->topic);
-    client->sub = bench_subscribe(client->bus, text);
+    client->sub = bench_subscribe(client->bus, is_all ? "+/+" : text);
     return client;
 }
 

@@ -5,6 +5,7 @@
 #include "tests/lib/folder.h"
 
 #include <mosquitto.h>
+#include <string.h>
 
 #define KEEP_ALIVE_S 600
 #define LOOP_MS 1000
@@ -136,7 +137,8 @@ static void send_values(void *context, const char *values, size_t count)
 static void *open_reader(const struct peer_work *work)
 {
     struct client *client = open_client(work);
-    check(mosquitto_subscribe(client->mosquitto, NULL, work->topic, 0), "subscribe");
+    bool is_all = strcmp(work->topic, PEER_ALL_TOPICS) == 0;
+    check(mosquitto_subscribe(client->mosquitto, NULL, is_all ? "+" : work->topic, 0), "subscribe");
     await_welcome(client);
     return client;
 }

@@ -144,7 +144,10 @@ static void *open_reader(const struct peer_work *work)
 {
     struct client *client = open_client(work);
     if (!client->is_stream) {
-        redisReply *reply = redisCommand(client->redis, "SUBSCRIBE %s", work->topic);
+        redisReply *reply = redisCommand(client->redis,
+                                         strcmp(work->topic, PEER_ALL_TOPICS) == 0 ? "PSUBSCRIBE %s"
+                                                                                   : "SUBSCRIBE %s",
+                                         work->topic);
         check(client, reply != NULL && reply->type == REDIS_REPLY_ARRAY, "subscribe");
         freeReplyObject(reply);
     }
@@ -163,7 +166,7 @@ static void read_published(struct client *client, struct tally *tally)
 {
     while (!tally_is_full(tally)) {
         redisReply *reply = next_reply(client);
-        const redisReply *value = element(reply, 2);
+        const redisReply *value = element(reply, reply->elements > 3 ? 3 : 2); /* the last */
         tally_value(tally, value->str, (size_t)value->len);
         freeReplyObject(reply);
     }

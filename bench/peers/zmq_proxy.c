@@ -80,7 +80,7 @@ static void await_readers(void *context, uint64_t count)
         if (bytes < 0) {
             break;
         }
-        seen += bytes > 1 && subscription[1] == client->topic ? 1 : 0;
+        seen += bytes == 1 || subscription[1] == client->topic ? 1 : 0; /* all, or ours */
     }
 }
 
@@ -109,7 +109,8 @@ static void flush(void *context)
 static void *open_reader(const struct peer_work *work)
 {
     struct client *client = open_client(work, ZMQ_SUB);
-    if (zmq_setsockopt(client->socket, ZMQ_SUBSCRIBE, work->topic, 1) != 0) {
+    size_t prefix_bytes = strcmp(work->topic, PEER_ALL_TOPICS) == 0 ? 0 : 1;
+    if (zmq_setsockopt(client->socket, ZMQ_SUBSCRIBE, work->topic, prefix_bytes) != 0) {
         bench_die("zmq subscribe: %s", zmq_strerror(zmq_errno()));
     }
     return client;

@@ -118,7 +118,7 @@ static void hand_on(struct relay *relay, zmq_msg_t *batch)
     for (size_t i = 0; i < relay->reader_count; i++) {
         struct reader *reader = &relay->readers[i];
         zmq_msg_t copy;
-        if (reader->topic != topic) {
+        if (reader->topic != topic && reader->topic != (uint32_t)PEER_ALL_TOPICS[0]) {
             continue;
         }
         zmq_msg_init(&copy);

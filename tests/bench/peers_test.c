@@ -72,6 +72,32 @@ Test(peers, are_done_with_the_last_value)
     cr_assert(tally_is_full(&tally));
 }
 
+Test(peers, count_another_writer_for_itself)
+{
+    struct tally tally;
+    struct peer_work both = work;
+    both.beside = 16;
+    tally_init(&tally, &both);
+    take(&tally, 0, both.bytes);
+    take(&tally, 0, both.beside);
+    take(&tally, 1, both.beside);
+    cr_assert_eq(tally.count, 1);
+    cr_assert_eq(tally.beside_count, 2);
+    take(&tally, 1, both.bytes);
+    take(&tally, 2, both.bytes);
+    cr_assert(tally_is_full(&tally));
+}
+
+Test(peers, see_a_lost_value_of_another_writer, .exit_code = 1)
+{
+    struct tally tally;
+    struct peer_work both = work;
+    both.beside = 16;
+    tally_init(&tally, &both);
+    take(&tally, 0, both.beside);
+    take(&tally, 2, both.beside);
+}
+
 Test(peers, see_a_lost_value, .exit_code = 1)
 {
     struct tally tally;
