@@ -3,6 +3,7 @@
 #include "broker/io/keeper.h"
 
 #include "broker/io/log.h"
+#include "libbus/base/limits.h"
 #include "libbus/base/must.h"
 
 #include <stdio.h>
@@ -85,11 +86,23 @@ static bool is_checkpoint_due(const struct keeper *keeper)
            keeper->given_bytes >= KEEPER_CHECKPOINT_TIMES * keeper->checkpoint_bytes;
 }
 
+/* Whether a checkpoint would let at least one segment go, or all payloads. */
+static bool would_make_room(const struct keeper *keeper, const struct gate *gate)
+{
+    if (!keeper_is_full(keeper))
+        return false;
+    uint64_t from = gate_needed_from(gate);
+    return from > keeper->needed_from &&
+           (from == UINT64_MAX || from - keeper->needed_from >= DEFAULT_JOURNAL_SEGMENT_BYTES);
+}
+
 void keeper_checkpoint(struct keeper *keeper, struct gate *gate)
 {
-    if (keeper->scribe == NULL || !is_checkpoint_due(keeper) || !gate_is_logged(gate))
+    if (keeper->scribe == NULL || !gate_is_logged(gate) ||
+        (!is_checkpoint_due(keeper) && !would_make_room(keeper, gate)))
         return;
     keeper->given_bytes = keeper->checkpoint_bytes = 0;
+    keeper->needed_from = gate_needed_from(gate);
     gate_snapshot(gate);
     struct scribe_step *step = gate_step(gate, CHECKPOINT_STEP_BYTES);
     unsigned how = JOURNAL_CHECKPOINT_BEGIN;
@@ -155,7 +168,30 @@ void keeper_hear(struct keeper *keeper, struct gate *gate)
 bool keeper_has_room(const struct keeper *keeper)
 {
     return keeper->scribe == NULL ||
-           (!is_checkpoint_due(keeper) && scribe_has_room(keeper->scribe));
+           (keeper->news.state == SCRIBE_WELL && !is_checkpoint_due(keeper) &&
+            scribe_has_room(keeper->scribe));
+}
+
+bool keeper_is_full(const struct keeper *keeper)
+{
+    return keeper->scribe != NULL && keeper->news.state == SCRIBE_FULL;
+}
+
+bool keeper_has_changed(struct keeper *keeper)
+{
+    bool has_changed = keeper->told != keeper->news.state;
+    keeper->told = keeper->news.state;
+    return has_changed;
+}
+
+enum scribe_state keeper_state(const struct keeper *keeper)
+{
+    return keeper->news.state;
+}
+
+const char *keeper_complaint(const struct keeper *keeper)
+{
+    return scribe_complaint(keeper->scribe);
 }
 
 bool keeper_is_quiet(const struct keeper *keeper)

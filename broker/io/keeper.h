@@ -28,11 +28,14 @@ struct keeper {
     struct hold hold;
     uint64_t ticket; /* of the newest step */
     struct scribe_news news;
+    enum scribe_state told;    /* the state that keeper_has_changed() told last */
     uint64_t given_bytes;      /* into the journal, since the last checkpoint */
     uint64_t checkpoint_bytes; /* of the last checkpoint */
+    uint64_t needed_from;      /* when it was made: the oldest payload that was wanted */
 };
 
-/* A checkpoint is made when so many bytes, and so many times its size, came behind the last one. */
+/* A checkpoint is made when so many bytes, and so many times its size, came behind the last one.
+ * On a full disk, as soon as it lets a segment go: that is where room comes from. */
 #define KEEPER_CHECKPOINT_BYTES (UINT64_C(64) * 1024 * 1024)
 enum { KEEPER_CHECKPOINT_TIMES = 4 };
 
@@ -56,8 +59,15 @@ bool keeper_holds(struct keeper *keeper, struct gate_out *out);
 bool keeper_next(struct keeper *keeper, struct held *out_held);
 /* Hears what the scribe has to tell. */
 void keeper_hear(struct keeper *keeper, struct gate *gate);
-/* Whether more may be decided: the journal keeps up, and no checkpoint is due. */
+/* Whether more values may be let in: the journal keeps up, has room, and no checkpoint is due. */
 bool keeper_has_room(const struct keeper *keeper);
+/* Whether there is no room because the disk is full: it may last. */
+bool keeper_is_full(const struct keeper *keeper);
+/* Whether the journal's state is another than when this was asked last. */
+bool keeper_has_changed(struct keeper *keeper);
+enum scribe_state keeper_state(const struct keeper *keeper);
+/* A sentence about a state that is not well; stands until the next call. */
+const char *keeper_complaint(const struct keeper *keeper);
 /* Makes a checkpoint if one is due and can be made now. */
 void keeper_checkpoint(struct keeper *keeper, struct gate *gate);
 /* Whether nothing waits to be said. */

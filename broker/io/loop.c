@@ -13,6 +13,7 @@
 #include "broker/io/log.h"
 #include "broker/io/peers.h"
 #include "broker/io/recovery.h"
+#include "broker/io/runs.h"
 #include "libbus/base/must.h"
 #include "libbus/io/part.h"
 #include "libbus/io/ready.h"
@@ -44,6 +45,8 @@ enum {
     SPARE_DESCRIPTORS = 24, /* that libzmq and this file open, and then some */
     COMPLAINTS_EVERY_MS = 10000,
 };
+/* What is read of data while the disk is full, so that who comes then can attach and read. */
+#define PARKED_BYTES_MAX ((size_t)64 * 1024 * 1024)
 
 struct channel {
     enum lane lane;
@@ -60,6 +63,8 @@ struct loop {
     struct gate *gate;
     struct peers peers;
     struct keeper keeper;
+    struct hold parked; /* batches that wait for room in the journal, in order */
+    size_t parked_bytes;
     struct clock clock;
     void *context;
     struct channel channels[LANE_COUNT];
@@ -301,6 +306,41 @@ static struct peer *find_peer(struct loop *loop, enum lane lane, struct received
     return peer->is_forgotten ? NULL : peer;
 }
 
+/* Whether this part, of data, is taken over until there is room for it. */
+static bool park(struct loop *loop, conn_id conn, struct buffer **part)
+{
+    if ((!keeper_is_full(&loop->keeper) && hold_is_empty(&loop->parked, HOLD_LOGGED)) ||
+        !runs_is_batch(buffer_span(*part)))
+        return false;
+    struct held held = {.conn = conn, .lane = MSG_LANE_DATA, .part = *part};
+    loop->parked_bytes += (*part)->bytes;
+    hold_push(&loop->parked, HOLD_LOGGED, &held);
+    *part = NULL;
+    return true;
+}
+
+/* Lets in what was parked, as far as there is room; that of connections which are gone comes again
+ * by others. */
+static void unpark(struct loop *loop)
+{
+    struct held held;
+    while (keeper_has_room(&loop->keeper) && hold_pop(&loop->parked, HOLD_LOGGED, 0, &held)) {
+        struct peer *peer = peers_by_conn(&loop->peers, held.conn);
+        loop->parked_bytes -= held.part->bytes;
+        if (peer != NULL && !peer->is_forgotten && !peer->is_closing) {
+            gate_data_in(loop->gate, clock_now(&loop->clock), held.conn, &held.part);
+            carry_out(loop);
+        }
+        buffer_unref(&held.part);
+    }
+}
+
+static bool may_read_data(const struct loop *loop)
+{
+    return keeper_has_room(&loop->keeper) ||
+           (keeper_is_full(&loop->keeper) && loop->parked_bytes < PARKED_BYTES_MAX);
+}
+
 static void let_in(struct loop *loop, struct peer *peer, struct received *received)
 {
     struct gate_now now = clock_now(&loop->clock);
@@ -312,9 +352,9 @@ static void let_in(struct loop *loop, struct peer *peer, struct received *receiv
                         span_of(zmq_msg_data(part), zmq_msg_size(part)));
     } else {
         struct buffer *buffer = part_wrap(part, 1);
-        if (buffer != NULL)
+        if (buffer != NULL && !park(loop, peer->conn, &buffer))
             gate_data_in(loop->gate, now, peer->conn, &buffer);
-        else
+        else if (buffer == NULL)
             gate_violation(loop->gate, now, peer->conn, "the broker is short of memory");
     }
 }
@@ -424,7 +464,7 @@ static bool is_lane_ready(struct loop *loop, enum lane lane)
 static void watch(struct loop *loop, bool is_busy)
 {
     struct pollfd items[WATCH_SOCKETS + LANE_COUNT];
-    bool reads_data = keeper_has_room(&loop->keeper);
+    bool reads_data = may_read_data(loop);
     items[WATCH_SIGNALS] = (struct pollfd){.fd = loop->signal_fd, .events = POLLIN};
     items[WATCH_KEEPER] = (struct pollfd){.fd = keeper_fd(&loop->keeper), .events = POLLIN};
     for (int i = 0; i < LANE_COUNT; i++) {
@@ -447,13 +487,41 @@ static void watch(struct loop *loop, bool is_busy)
         read_signals(loop);
 }
 
+/* It cannot go on: values cannot be read back, or nothing can be kept. */
+static bool is_broken(const struct loop *loop)
+{
+    return gate_is_broken(loop->gate) || keeper_state(&loop->keeper) == SCRIBE_FAILED;
+}
+
 /* Stopped, and nobody is left to hear of it, or the time is up; or it cannot go on. */
 static bool is_over(const struct loop *loop)
 {
     bool is_stopped = loop->is_stopping && (core_session_count(gate_core(loop->gate)) == 0 ||
                                             loop->peers.lanes[LANE_CONTROL].count == 0 ||
                                             clock_monotonic_ns() >= loop->stop_deadline_ns);
-    return is_stopped || gate_is_broken(loop->gate);
+    return is_stopped || is_broken(loop);
+}
+
+/* What the operator must know of the journal, once. */
+static void report_journal(struct loop *loop)
+{
+    if (!keeper_has_changed(&loop->keeper))
+        return;
+    switch (keeper_state(&loop->keeper)) {
+    case SCRIBE_WELL: log_line(LOG_WARNING, "journal: it is well again, and goes on"); break;
+    case SCRIBE_FULL:
+        log_line(LOG_WARNING, "journal: no values are let in until there is room: %s",
+                 keeper_complaint(&loop->keeper));
+        break;
+    case SCRIBE_REFUSED:
+        log_line(LOG_WARNING, "journal: nothing is accepted until it can be written: %s",
+                 keeper_complaint(&loop->keeper));
+        break;
+    case SCRIBE_FAILED:
+        log_line(LOG_WARNING, "journal: nothing can be kept any more: %s",
+                 keeper_complaint(&loop->keeper));
+        break;
+    }
 }
 
 bool loop_run(struct loop *loop)
@@ -463,15 +531,17 @@ bool loop_run(struct loop *loop)
     while (!is_over(loop)) {
         bool is_busy = read_lane(loop, LANE_CONTROL, CONTROL_TURN_PARTS, SIZE_MAX);
         tell_closed(loop, LANE_CONTROL);
-        if (keeper_has_room(&loop->keeper))
+        unpark(loop);
+        if (may_read_data(loop))
             is_busy |= read_lane(loop, LANE_DATA, DATA_TURN_PARTS, DATA_TURN_BYTES);
         tell_closed(loop, LANE_DATA);
         tick(loop);
         say_kept(loop);
+        report_journal(loop);
         report_clogged(loop);
-        watch(loop, is_busy);
+        watch(loop, is_busy || is_broken(loop));
     }
-    return !gate_is_broken(loop->gate);
+    return !is_broken(loop);
 }
 
 /* ---- opening and closing --------------------------------------------------------------------- */
@@ -617,6 +687,7 @@ struct loop *loop_open(const struct config *config, const char *version, struct 
     memory_heap_init(&loop->memory, UINT64_MAX);
     peers_init(&loop->peers, &loop->memory);
     keeper_init(&loop->keeper, &loop->memory);
+    hold_init(&loop->parked, &loop->memory);
     loop->signal_fd = open_signals();
     if (loop->signal_fd < 0 || !has_descriptors()) {
         snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: no file descriptors left");
@@ -683,6 +754,7 @@ void loop_close(struct loop **loop)
     while (old->context != NULL && zmq_ctx_term(old->context) != 0 && errno == EINTR)
         continue;
     keeper_fini(&old->keeper);
+    hold_fini(&old->parked);
     gate_free(&old->gate);
     peers_fini(&old->peers);
     free(old);
