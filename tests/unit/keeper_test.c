@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* keeper_test.c -- nothing is said before what it tells is kept; the core is played by the test,
+ * the disk too. */
+#include "broker/io/keeper.h"
+
+#include "tests/lib/folder.h"
+#include "tests/unit/journal_driver.h"
+
+#include <errno.h>
+#include <poll.h>
+
+enum { SOON_MS = 20000, CONN = 5 };
+
+/* ---- the core -------------------------------------------------------------------------------- */
+
+static uint64_t decided; /* facts so far */
+
+/* Each step decides something, and says an answer, an outcome and news. */
+void core_step(struct core *core, const struct event *event, struct effects *effects)
+{
+    (void)core;
+    (void)event;
+    struct fact fact = {.type = FACT_FAILURE_FORGOTTEN, .as.failure_forgotten.failure = ++decided};
+    effects_fact(effects, &fact, 0);
+    (void)effects_msg(effects, CONN, MSG_ACCEPTED);
+    effects_frame(effects, CONN, 1, FRAME_END)->frame.seq = decided;
+    effects_msg(effects, CONN, MSG_ECHO);
+}
+
+struct core *core_new(struct memory *memory, const struct core_options *options, int64_t now_ns)
+{
+    (void)options;
+    (void)now_ns;
+    return memory_take(memory, 1);
+}
+
+void core_free(struct core **core)
+{
+    *core = NULL;
+}
+
+int64_t core_deadline_ns(const struct core *core)
+{
+    (void)core;
+    return INT64_MAX;
+}
+
+const char *core_replay(struct core *core, struct span record, payload_id payload,
+                        struct effects *effects)
+{
+    (void)core;
+    (void)record;
+    (void)payload;
+    (void)effects;
+    return "nothing is replayed here";
+}
+
+void core_resume(struct core *core, const struct event *now, struct effects *effects)
+{
+    (void)core;
+    (void)now;
+    (void)effects;
+}
+
+void core_snapshot(struct core *core, struct effects *effects)
+{
+    (void)core;
+    struct fact fact = {.type = FACT_FAILURE_FORGOTTEN, .as.failure_forgotten.failure = 1};
+    effects_fact(effects, &fact, 0);
+}
+
+/* ---- the keeper ------------------------------------------------------------------------------ */
+
+static struct sim_disk *sim;
+static struct folder folder; /* where values would be read back, if there were any */
+static struct memory memory;
+static struct gate *gate;
+static struct keeper keeper;
+
+static void start(enum durability durability)
+{
+    sim = sim_disk_new(11);
+    memory_heap_init(&memory, UINT64_MAX);
+    gate = gate_new(&memory, NULL, 0);
+    cr_assert_not_null(gate);
+    keeper_init(&keeper, &memory);
+    struct journal *journal = driver_open(sim);
+    char complaint[JOURNAL_COMPLAINT_BYTES];
+    cr_assert(folder_make(&folder));
+    cr_assert(keeper_start(&keeper, folder.path, &journal, durability, complaint), "%s", complaint);
+    cr_assert_null(journal);
+}
+
+static void fini(void)
+{
+    keeper_fini(&keeper);
+    gate_free(&gate);
+    sim_disk_free(&sim);
+    folder_fini(&folder);
+}
+
+TestSuite(keeper, .fini = fini);
+
+/* One step; a bit of each saying that was not held back. */
+static unsigned decide(void)
+{
+    struct gate_out out;
+    unsigned said = 0;
+    gate_tick(gate, (struct gate_now){.now_ns = 1});
+    keeper_give(&keeper, gate);
+    while (gate_out(gate, &out)) {
+        bool says = out.kind == GATE_CONTROL || out.kind == GATE_DATA;
+        if (!keeper_holds(&keeper, &out) && says)
+            said |= 1u << out.saying;
+        buffer_unref(&out.part);
+    }
+    return said;
+}
+
+/* Waits for the scribe; the test fails if it has nothing to tell. */
+static void hear(void)
+{
+    struct pollfd item = {.fd = keeper_fd(&keeper), .events = POLLIN};
+    cr_assert_eq(poll(&item, 1, SOON_MS), 1);
+    keeper_hear(&keeper, gate);
+}
+
+/* Parts that may be said now, by lane. */
+static void take(unsigned counts[2])
+{
+    struct held held;
+    while (keeper_next(&keeper, &held)) {
+        cr_assert_eq(held.conn, CONN);
+        counts[held.lane == MSG_LANE_DATA] += 1;
+        cr_assert_leq(held.ticket,
+                      held.lane == MSG_LANE_DATA || keeper.durability == DURABILITY_PROCESS
+                          ? keeper.news.logged
+                          : keeper.news.synced,
+                      "said before it was kept");
+        buffer_unref(&held.part);
+    }
+}
+
+Test(keeper, holds_nothing_back_without_a_journal)
+{
+    sim = sim_disk_new(11);
+    memory_heap_init(&memory, UINT64_MAX);
+    gate = gate_new(&memory, NULL, 0);
+    keeper_init(&keeper, &memory);
+    cr_assert_eq(decide(), 1u << GATE_NEWS | 1u << GATE_OUTCOME | 1u << GATE_ANSWER);
+    cr_assert(keeper_has_room(&keeper));
+    cr_assert(keeper_is_quiet(&keeper));
+    cr_assert_eq(keeper_fd(&keeper), -1);
+    cr_assert_not(keeper_has_changed(&keeper));
+}
+
+Test(keeper, says_all_but_news_once_it_is_in_the_log)
+{
+    unsigned counts[2] = {0};
+    start(DURABILITY_PROCESS);
+    for (unsigned i = 0; i < 100; i++)
+        cr_assert_eq(decide(), 1u << GATE_NEWS);
+    while (counts[0] < 100 || counts[1] < 100) {
+        hear();
+        take(counts);
+    }
+    cr_assert(keeper_is_quiet(&keeper));
+}
+
+/* No sync goes well until it may: outcomes come out, not one answer does. */
+Test(keeper, says_answers_at_disk_behind_their_sync_alone)
+{
+    unsigned counts[2] = {0};
+    start(DURABILITY_DISK);
+    for (unsigned i = 0; i < 100; i++)
+        cr_assert_eq(decide(), 1u << GATE_NEWS);
+    while (counts[0] < 100 || counts[1] < 100) {
+        hear();
+        take(counts);
+        cr_assert_leq(counts[0], keeper.news.synced);
+        cr_assert_leq(counts[1], keeper.news.logged);
+    }
+    cr_assert(keeper_is_quiet(&keeper));
+}
+
+Test(keeper, says_no_answer_after_a_sync_that_failed)
+{
+    unsigned counts[2] = {0};
+    start(DURABILITY_DISK);
+    sim_disk_fault(sim, SIM_SYNC, 0, UINT64_MAX, EIO);
+    decide();
+    while (keeper_state(&keeper) != SCRIBE_FAILED || counts[1] == 0) {
+        hear();
+        take(counts);
+    }
+    cr_assert(keeper_has_changed(&keeper));
+    cr_assert_not(keeper_has_changed(&keeper), "it is told once");
+    cr_assert_neq(keeper_complaint(&keeper)[0], '\0');
+    cr_assert_eq(counts[0], 0);
+    cr_assert_eq(counts[1], 1, "it is in the log: its outcome may be seen");
+    cr_assert_not(keeper_is_quiet(&keeper));
+    cr_assert_not(keeper_has_room(&keeper));
+}
+
+Test(keeper, says_nothing_while_writes_are_refused_and_all_of_it_then)
+{
+    unsigned counts[2] = {0};
+    start(DURABILITY_PROCESS);
+    sim_disk_fault(sim, SIM_WRITE, 0, 2, EIO);
+    decide();
+    hear();
+    take(counts);
+    cr_assert_eq(keeper_state(&keeper), SCRIBE_REFUSED);
+    cr_assert(keeper_has_changed(&keeper));
+    cr_assert_not(keeper_has_room(&keeper));
+    cr_assert_not(keeper_is_full(&keeper));
+    cr_assert_eq(counts[0] + counts[1], 0);
+    while (counts[0] == 0 || counts[1] == 0) {
+        hear();
+        take(counts);
+    }
+    cr_assert_eq(keeper_state(&keeper), SCRIBE_WELL);
+    cr_assert(keeper_has_changed(&keeper));
+    cr_assert(keeper_has_room(&keeper));
+}
+
+/* What is decided on a full disk is kept and said, nothing more is let in, and then it goes on. */
+Test(keeper, goes_on_by_itself_when_there_is_room_again)
+{
+    unsigned counts[2] = {0};
+    start(DURABILITY_DISK);
+    sim_disk_limit(sim, 4 * DRIVER_SEGMENT);
+    while (keeper_state(&keeper) == SCRIBE_WELL) {
+        uint64_t ticket = keeper.ticket + 1;
+        decide();
+        while (keeper.news.logged < ticket)
+            hear();
+    }
+    cr_assert(keeper_is_full(&keeper));
+    cr_assert_not(keeper_has_room(&keeper));
+    decide();
+    while (counts[0] < decided || counts[1] < decided) {
+        take(counts);
+        if (counts[0] < decided || counts[1] < decided)
+            hear();
+    }
+    cr_assert(keeper_is_quiet(&keeper));
+    sim_disk_limit(sim, SIM_NO_LIMIT);
+    while (!keeper_has_room(&keeper))
+        hear();
+    cr_assert_eq(keeper_state(&keeper), SCRIBE_WELL);
+}
+
+/* A full disk is where room must come from: a checkpoint is made before it is due. */
+Test(keeper, makes_a_checkpoint_when_the_disk_is_full)
+{
+    start(DURABILITY_PROCESS);
+    sim_disk_limit(sim, 4 * DRIVER_SEGMENT);
+    while (keeper_state(&keeper) == SCRIBE_WELL) {
+        uint64_t ticket = keeper.ticket + 1;
+        decide();
+        while (keeper.news.logged < ticket)
+            hear();
+        uint64_t before = keeper.ticket;
+        keeper_checkpoint(&keeper, gate);
+        cr_assert(keeper.ticket == before || keeper_is_full(&keeper), "none was due");
+    }
+    keeper_checkpoint(&keeper, gate);
+    while (!keeper_has_room(&keeper))
+        hear();
+    cr_assert_eq(keeper_state(&keeper), SCRIBE_WELL, "old segments went");
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* recovery_test.c -- a journal is replayed, fact by fact with its bytes, or refused in words; the
+ * core is played by the test, the disk too. */
+#include "broker/io/recovery.h"
+
+#include "broker/io/ledger.h"
+#include "tests/unit/journal_driver.h"
+
+#include <stdio.h>
+
+enum { TOLD_MAX = 64 };
+
+/* ---- the core -------------------------------------------------------------------------------- */
+
+static struct gate *gate;
+static struct {
+    uint64_t number;
+    payload_id payload; /* beside it; 0: none */
+} told[TOLD_MAX];
+static unsigned told_count;
+static unsigned resumed_count;
+static uint64_t refused_number; /* a fact of this number is refused; 0: none */
+
+const char *core_replay(struct core *core, struct span record, payload_id payload,
+                        struct effects *effects)
+{
+    struct fact fact;
+    (void)core;
+    if (fact_decode(record, &fact) != WIRE_OK)
+        return "no fact";
+    uint64_t number = fact.as.failure_forgotten.failure;
+    if (number == refused_number)
+        return "a fact that cannot follow";
+    cr_assert_lt(told_count, TOLD_MAX);
+    told[told_count].number = number;
+    told[told_count].payload = payload;
+    if (payload != 0)
+        effects_retain(effects, payload, 1);
+    told_count += 1;
+    return NULL;
+}
+
+struct core *core_new(struct memory *memory, const struct core_options *options, int64_t now_ns)
+{
+    (void)options;
+    (void)now_ns;
+    return memory_take(memory, 1);
+}
+
+void core_free(struct core **core)
+{
+    *core = NULL;
+}
+
+void core_step(struct core *core, const struct event *event, struct effects *effects)
+{
+    (void)core;
+    (void)event;
+    (void)effects;
+    cr_assert_fail("nothing happens while a journal is replayed");
+}
+
+int64_t core_deadline_ns(const struct core *core)
+{
+    (void)core;
+    return INT64_MAX;
+}
+
+void core_resume(struct core *core, const struct event *now, struct effects *effects)
+{
+    (void)core;
+    (void)effects;
+    cr_assert_eq(now->now_ns, 5);
+    resumed_count += 1;
+}
+
+void core_snapshot(struct core *core, struct effects *effects)
+{
+    (void)core;
+    (void)effects;
+    cr_assert_fail("no checkpoint is made while a journal is replayed");
+}
+
+/* ---- a journal ------------------------------------------------------------------------------- */
+
+static struct sim_disk *sim;
+static struct memory memory;
+static struct journal *journal;
+static uint8_t body[512];
+static size_t body_bytes;
+
+static void init(void)
+{
+    sim = sim_disk_new(3);
+    memory_heap_init(&memory, UINT64_MAX);
+    gate = gate_new(&memory, NULL, 0);
+    journal = driver_open(sim);
+    cr_assert_not_null(gate);
+}
+
+static void fini(void)
+{
+    journal_close(&journal);
+    gate_free(&gate);
+    sim_disk_free(&sim);
+}
+
+TestSuite(recovery, .init = init, .fini = fini);
+
+static void put(uint64_t number, int bytes)
+{
+    while (bytes-- > 0)
+        body[body_bytes++] = (uint8_t)(number >> 8 * bytes);
+}
+
+/* One more fact in the record that is being made. */
+static void add_fact(enum ledger_tag tag, uint64_t number, uint64_t payload_at,
+                     uint32_t payload_bytes)
+{
+    uint8_t record[64];
+    size_t bytes = 0;
+    struct fact fact = {.type = FACT_FAILURE_FORGOTTEN, .as.failure_forgotten.failure = number};
+    cr_assert_eq(fact_encode(&fact, record, sizeof record, &bytes), WIRE_OK);
+    put(tag, 1);
+    put(bytes, 4);
+    if (tag == LEDGER_PAYLOAD_AT) {
+        put(payload_at, 8);
+        put(payload_bytes, 4);
+    }
+    memcpy(body + body_bytes, record, bytes);
+    body_bytes += bytes;
+}
+
+static uint64_t append(uint16_t kind, struct span bytes, unsigned how)
+{
+    struct journal_record record = {.kind = kind, .body = bytes};
+    uint64_t at = 0;
+    cr_assert_eq(journal_append(journal, journal_lease(journal), journal_next(journal), &record, 1,
+                                how, &at),
+                 JOURNAL_OK);
+    return at;
+}
+
+static void append_facts(unsigned how)
+{
+    append(LEDGER_FACTS, span_of(body, body_bytes), how);
+    body_bytes = 0;
+}
+
+static void recover(uint64_t steps, uint64_t payloads)
+{
+    char complaint[JOURNAL_COMPLAINT_BYTES] = "";
+    struct recovery done;
+    cr_assert(recovery_run(journal, gate, (struct gate_now){.now_ns = 5}, &done, complaint), "%s",
+              complaint);
+    cr_assert_eq(done.steps, steps);
+    cr_assert_eq(done.payloads, payloads);
+    cr_assert_eq(resumed_count, 1);
+}
+
+static void expect_refused(const char *words)
+{
+    char complaint[JOURNAL_COMPLAINT_BYTES] = "";
+    struct recovery done;
+    cr_assert_not(recovery_run(journal, gate, (struct gate_now){.now_ns = 5}, &done, complaint));
+    cr_assert_not_null(strstr(complaint, words), "'%s' does not say: %s", complaint, words);
+    cr_assert_not_null(strstr(complaint, "position"), "'%s' does not say where", complaint);
+    cr_assert_eq(resumed_count, 0);
+}
+
+static void expect_told(unsigned i, uint64_t number, bool has_payload)
+{
+    cr_assert_lt(i, told_count);
+    cr_assert_eq(told[i].number, number);
+    cr_assert_eq(told[i].payload != 0, has_payload);
+}
+
+Test(recovery, of_an_empty_journal_resumes)
+{
+    recover(0, 0);
+    cr_assert_eq(told_count, 0);
+}
+
+Test(recovery, tells_facts_in_order_with_the_payload_before_them)
+{
+    add_fact(LEDGER_NO_PAYLOAD, 1, 0, 0);
+    append_facts(0);
+    append(LEDGER_PAYLOAD, span_text("first"), 0);
+    add_fact(LEDGER_NEWEST_PAYLOAD, 2, 0, 0);
+    add_fact(LEDGER_NO_PAYLOAD, 3, 0, 0);
+    append_facts(0);
+    append(SCRIBE_KIND_PROBE, span_text(""), 0);
+    append(LEDGER_PAYLOAD, span_text("unwanted"), 0);
+    append(LEDGER_PAYLOAD, span_text("second"), 0);
+    add_fact(LEDGER_NEWEST_PAYLOAD, 4, 0, 0);
+    append_facts(0);
+    recover(3, 3);
+    cr_assert_eq(told_count, 4);
+    expect_told(0, 1, false);
+    expect_told(1, 2, true);
+    expect_told(2, 3, false);
+    expect_told(3, 4, true);
+    cr_assert_neq(told[1].payload, told[3].payload);
+    cr_assert_eq(gate_payload_count(gate), 2, "what no fact wanted is not kept");
+    cr_assert_eq(gate_payload_bytes(gate), strlen("first") + strlen("second"));
+}
+
+/* A snapshot speaks of payloads that stood in the journal before it, twice of one. */
+Test(recovery, of_a_checkpoint_fetches_the_payloads_that_it_names)
+{
+    append(LEDGER_PAYLOAD, span_text("forgotten"), 0);
+    uint64_t at = append(LEDGER_PAYLOAD, span_text("kept"), 0);
+    add_fact(LEDGER_NEWEST_PAYLOAD, 100, 0, 0);
+    append_facts(0);
+    add_fact(LEDGER_PAYLOAD_AT, 1, at, 4);
+    append_facts(JOURNAL_CHECKPOINT_BEGIN);
+    add_fact(LEDGER_PAYLOAD_AT, 2, at, 4);
+    append_facts(JOURNAL_CHECKPOINT_END);
+    append(LEDGER_PAYLOAD, span_text("new"), 0);
+    add_fact(LEDGER_NEWEST_PAYLOAD, 3, 0, 0);
+    append_facts(0);
+    recover(3, 2);
+    cr_assert_eq(told_count, 3);
+    expect_told(0, 1, true);
+    expect_told(1, 2, true);
+    expect_told(2, 3, true);
+    cr_assert_eq(told[0].payload, told[1].payload);
+    cr_assert_eq(gate_payload_count(gate), 2);
+    cr_assert_eq(gate_payload_bytes(gate), strlen("kept") + strlen("new"));
+    cr_assert_eq(gate_needed_from(gate), at);
+}
+
+/* A crash in the middle of a checkpoint: the one before counts, and all behind it. */
+Test(recovery, passes_over_a_checkpoint_that_is_not_whole)
+{
+    add_fact(LEDGER_NO_PAYLOAD, 1, 0, 0);
+    append_facts(0);
+    add_fact(LEDGER_NO_PAYLOAD, 2, 0, 0);
+    append_facts(JOURNAL_CHECKPOINT_BEGIN | JOURNAL_CHECKPOINT_END);
+    add_fact(LEDGER_NO_PAYLOAD, 3, 0, 0);
+    append_facts(0);
+    recover(2, 0);
+    expect_told(0, 2, false);
+    expect_told(1, 3, false);
+}
+
+Test(recovery, refuses_facts_of_a_payload_that_is_not_there)
+{
+    add_fact(LEDGER_NEWEST_PAYLOAD, 1, 0, 0);
+    append_facts(0);
+    expect_refused("a fact speaks of a payload that is not there");
+}
+
+Test(recovery, refuses_a_place_where_no_such_payload_is)
+{
+    uint64_t at = append(LEDGER_PAYLOAD, span_text("kept"), 0);
+    add_fact(LEDGER_PAYLOAD_AT, 1, at, 5);
+    append_facts(JOURNAL_CHECKPOINT_BEGIN | JOURNAL_CHECKPOINT_END);
+    expect_refused("a payload that a checkpoint needs is not there");
+}
+
+Test(recovery, refuses_an_empty_payload)
+{
+    append(LEDGER_PAYLOAD, span_text(""), 0);
+    expect_refused("a size that none has");
+}
+
+Test(recovery, refuses_a_record_that_is_cut)
+{
+    add_fact(LEDGER_NO_PAYLOAD, 1, 0, 0);
+    body_bytes -= 1;
+    append_facts(0);
+    expect_refused(wire_strerror(WIRE_TRUNCATED));
+}
+
+Test(recovery, refuses_a_fact_that_the_core_refuses)
+{
+    refused_number = 2;
+    add_fact(LEDGER_NO_PAYLOAD, 1, 0, 0);
+    add_fact(LEDGER_NO_PAYLOAD, 2, 0, 0);
+    append_facts(0);
+    expect_refused("a fact that cannot follow");
+    cr_assert_eq(told_count, 1);
+}
+
+Test(recovery, refuses_a_kind_that_it_does_not_know)
+{
+    append(LEDGER_FACTS + 1, span_text("of a later version"), 0);
+    expect_refused("a record of a kind that this version does not know");
+}
