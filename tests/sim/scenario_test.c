@@ -445,6 +445,89 @@ Test(scenario, tells_the_party_of_a_broker_that_forgot_it)
     expect_end();
 }
 
+static void begin_with_journal(void)
+{
+    struct scene_options options;
+    scene_options_init(&options);
+    if (getenv("ERRBUS_SIM_TRACE") != NULL)
+        options.world.trace = stderr;
+    options.world.core.has_facts = true;
+    options.world.core.resume_ms = 400;
+    scene_open(&scene, &options);
+}
+
+Test(scenario, goes_on_as_if_there_had_been_a_pause_when_the_broker_is_back)
+{
+    begin_with_journal();
+    scene_join(&scene, "alice");
+    scene_join(&scene, "bob");
+    scene_subscribe(&scene, "bob", "alice/#");
+    scene_reserve(&scene, "alice", "alice/w", -1);
+    scene_publish(&scene, "alice", "alice/w", "1");
+    scene_await(&scene, "bob", "alice/w", 1);
+    scene_run(&scene, 20);
+    world_crash_broker(scene.stage.world, 300 * WORLD_MS);
+    scene_commit(&scene, "alice", "alice/w", 0, "0");
+    scene_publish(&scene, "alice", "alice/w", "2");
+    scene_run(&scene, 800);
+    EXPECT("[   2] alice: up, life 1\n"
+           "[  22] bob: up, life 1\n"
+           "[  46] bob: awaited alice/w 1 = 1\n"
+           "[  64] the broker is killed\n"
+           "[ 364] the broker is back\n"
+           "[ 455] bob: alice/w 0 = 0\n"
+           "[ 455] bob: alice/w 1 = 1\n"
+           "[ 455] bob: alice/w 2 = 2\n");
+    expect_end();
+}
+
+/* Who does not come back is lost after the window, for what was promised before. */
+Test(scenario, loses_who_died_with_the_broker)
+{
+    begin_with_journal();
+    scene_join(&scene, "alice");
+    scene_join(&scene, "bob");
+    scene_subscribe(&scene, "bob", "alice/#");
+    scene_reserve(&scene, "alice", "alice/w", -1);
+    scene_run(&scene, 20);
+    world_crash_broker(scene.stage.world, 300 * WORLD_MS);
+    scene_kill(&scene, "alice", WORLD_NEVER);
+    scene_run(&scene, 690);
+    EXPECT("[   2] alice: up, life 1\n"
+           "[  22] bob: up, life 1\n"
+           "[  64] the broker is killed\n"
+           "[ 364] the broker is back\n");
+    scene_run(&scene, 30);
+    EXPECT("[ 765] bob: alice/w 0 failed, root alice errbus.connection_closed\n"
+           "[ 765] bob: end of alice 1, errbus.connection_closed\n");
+    expect_end();
+}
+
+/* A snapshot stands for all that was before it. */
+Test(scenario, goes_on_from_a_snapshot_and_what_followed)
+{
+    begin_with_journal();
+    scene_join(&scene, "alice");
+    scene_reserve(&scene, "alice", "alice/w", -1);
+    scene_publish(&scene, "alice", "alice/w", "1");
+    scene_run(&scene, 20);
+    world_compact(scene.stage.world);
+    scene_fail(&scene, "alice", "alice/w", 0, "app.hot", false);
+    scene_run(&scene, 20);
+    world_crash_broker(scene.stage.world, 100 * WORLD_MS);
+    scene_run(&scene, 500);
+    scene_join(&scene, "bob");
+    scene_subscribe(&scene, "bob", "alice/#");
+    scene_run(&scene, 20);
+    EXPECT("[   2] alice: up, life 1\n"
+           "[  64] the broker is killed\n"
+           "[ 164] the broker is back\n"
+           "[ 566] bob: up, life 1\n"
+           "[ 586] bob: alice/w 0 failed, root alice app.hot\n"
+           "[ 586] bob: alice/w 1 = 1\n");
+    expect_end();
+}
+
 /* ---- joining, leaving ------------------------------------------------------------------------ */
 
 Test(scenario, gives_a_late_joiner_all_that_is_kept)

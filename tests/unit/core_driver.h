@@ -32,6 +32,7 @@ static int64_t wall_ahead_ns; /* of the clock for people */
 static uint64_t dice;
 static char said[1 << 20];
 static size_t said_bytes;
+static char logged[400]; /* the last line of the log */
 static uint64_t tokens[32];
 static uint64_t numbers[32];  /* of control messages */
 static uint64_t frames[32];   /* of data */
@@ -136,6 +137,14 @@ static inline void say_frame(const struct effect *effect, const struct effect_fr
     say("\n");
 }
 
+/* For the operator, as it stands when the step is over. */
+static inline void keep_log(const struct msg_event *event)
+{
+    (void)snprintf(logged, sizeof logged, "%.*s: %.*s", (int)event->name.bytes,
+                   (const char *)event->name.data, (int)event->text.bytes,
+                   event->text.bytes > 0 ? (const char *)event->text.data : ""); /* may be cut */
+}
+
 /* ---- facts ----------------------------------------------------------------------------------- */
 
 static inline void shadow_begin(void)
@@ -226,7 +235,7 @@ static inline void step(struct event event)
         case EFFECT_RETAIN: references += effect->count; break;
         case EFFECT_RELEASE: references -= effect->count; break;
         case EFFECT_DROP: say("%u dropped\n", effect->conn); break;
-        case EFFECT_LOG:
+        case EFFECT_LOG: keep_log(&effects.msgs[effect->index].as.event); break;
         case EFFECT_FACT: break;
         }
     }

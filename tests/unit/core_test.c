@@ -183,6 +183,27 @@ Test(core, remembers_that_it_retracted_when_the_slot_is_no_longer_kept)
     EXPECT("1 < result 0\n");
 }
 
+/* It was answered with no, and its answer may be lost: its turn was before what is parked. */
+Test(core, answers_again_at_once_while_others_wait_for_their_data)
+{
+    join(1);
+    join(2);
+    subscribe(2, 1, "alice/a", "", 0, 0);
+    uint32_t a = open_topic(1, "alice/a");
+    publish(1, a, 0, 1, 5);
+    struct msg late = {.type = MSG_RETRACT,
+                       .as.retract = {.number = 1, .after = 1, .topic = a, .error = an_error("")}};
+    numbers[1] = 1;
+    message(1, late);
+    forget();
+    fail(1, a, 1, 2);
+    EXPECT("");
+    message(1, late);
+    EXPECT("1 < result 10\n");
+    reserve(1, a, 1);
+    EXPECT("1 < accepted 2 2\n12 < sub 1 error #1 (application of alice)\n");
+}
+
 /* ---- waiting --------------------------------------------------------------------------------- */
 
 Test(core, answers_waits_for_open_settled_and_unpromised_slots)
@@ -491,6 +512,21 @@ Test(core, holds_a_writer_back_and_lets_settlements_through)
     forget();
     taken(2, 1, NAMED + 64 + (48 + 16 * 16)); /* a value alone, 16 in one frame */
     cr_expect_not_null(strstr(said, "1 < credit"));
+}
+
+/* The text of a log line outlives the step that told it. */
+Test(core, tells_the_log_who_is_slow)
+{
+    options.topic_window_bytes = 1024;
+    restart();
+    join(1);
+    join(2);
+    subscribe(2, 1, "alice/a", "", 0, 0);
+    uint32_t a = open_topic(1, "alice/a");
+    publish(1, a, 0, 16, 5);
+    cr_expect_str_eq(
+        logged, "consumer.slow: bob holds the writer of alice/a back: 1024 bytes are not taken");
+    forget();
 }
 
 Test(core, drops_the_oldest_for_who_asked_for_it)
