@@ -411,8 +411,10 @@ static void on_probe(struct swarm *swarm, uint32_t who, uint64_t index)
 {
     struct world *world = swarm->stage.world;
     struct app *app = &swarm->stage.apps[who];
-    if (!app_is_up(app) || swarm->is_completing[who] || index >= app->topic_count)
+    if (!app_is_up(app) || swarm->is_completing[who] || index >= app->topic_count) {
+        swarm->probe_count -= 1; /* its life is over: nobody is held back */
         return;
+    }
     struct span value = make_value(swarm, 0, 16);
     const char *name = oracle_topic_at(app->oracle, app->topics[index].topic)->name;
     enum wire_code code = app_publish(app, name, &value, 1);
@@ -513,6 +515,22 @@ static void flush_all(struct swarm *swarm)
         }
 }
 
+/* What was returned is never acknowledged, and a durable name with it may keep the whole job full:
+ * it is given up. */
+static void drop_returned(struct app *app)
+{
+    for (uint32_t i = 0; i < APP_SUBS; i++) {
+        const struct app_sub *sub = app->subs[i];
+        bool has_returned = false;
+        if (sub == NULL || sub->durable < 0)
+            continue;
+        for (uint32_t k = 0; k < sub->position_count; k++)
+            has_returned |= sub->positions[k].returned_seq != UINT64_MAX;
+        if (has_returned)
+            app_unsubscribe(app, i, true);
+    }
+}
+
 /* An open slot holds back what is behind it, and so its writer in the end.  Without any, all is
  * read and acknowledged, and everybody must be able to write. */
 static void settle_and_probe(struct swarm *swarm)
@@ -522,6 +540,7 @@ static void settle_and_probe(struct swarm *swarm)
         struct app *app = &stage->apps[who];
         if (!app_is_up(app))
             continue;
+        drop_returned(app);
         for (int i = 0; i < APP_SLOTS && app->slot_count > 0; i++)
             app_fail(app, 0, "app.given_up", "too late", false);
         for (uint32_t topic = 0; topic < app->topic_count && !swarm->is_completing[who]; topic++) {
