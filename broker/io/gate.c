@@ -436,9 +436,24 @@ struct scribe_step *gate_step(struct gate *gate, size_t bytes_max)
     return ledger_step(&gate->effects, &gate->payloads, &gate->fact_at, bytes_max);
 }
 
+uint64_t gate_sparse_below(const struct gate *gate, uint64_t end, uint64_t bytes_max)
+{
+    return payload_sparse_below(&gate->payloads, end, bytes_max);
+}
+
+struct scribe_step *gate_move(struct gate *gate, uint32_t *at, uint64_t below)
+{
+    payload_id payload = gate->is_broken ? 0 : payload_move(&gate->payloads, at, below);
+    if (payload == 0)
+        return NULL;
+    struct scribe_step *step = ledger_move(&gate->payloads, payload);
+    gate->is_broken = step == NULL;
+    return step;
+}
+
 bool gate_is_logged(const struct gate *gate)
 {
-    return gate->payloads.logged_count == gate->payloads.count;
+    return gate->payloads.logged_count == gate->payloads.count && gate->payloads.moving_count == 0;
 }
 
 uint64_t gate_needed_from(const struct gate *gate)

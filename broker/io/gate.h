@@ -77,7 +77,13 @@ bool gate_out(struct gate *gate, struct gate_out *out);
 /* What the last call decided, as a step for the journal; NULL: nothing, or no more.  Of
  * gate_snapshot() in pieces of about bytes_max, otherwise whole.  Before gate_out(). */
 struct scribe_step *gate_step(struct gate *gate, size_t bytes_max);
-/* Whether all payloads are in the journal: only then can a snapshot speak of them. */
+/* Up to where before `end` the journal holds little that is wanted, bytes_max at most; 0: nowhere.
+ * What lies below is written anew by gate_move(): the next payload of it as a step; *at begins with
+ * 0; NULL: no more. */
+uint64_t gate_sparse_below(const struct gate *gate, uint64_t end, uint64_t bytes_max);
+struct scribe_step *gate_move(struct gate *gate, uint32_t *at, uint64_t below);
+/* Whether all payloads are in the journal, where they are to be: only then can a snapshot speak of
+ * them. */
 bool gate_is_logged(const struct gate *gate);
 /* The position of the oldest payload; UINT64_MAX: there is none. */
 uint64_t gate_needed_from(const struct gate *gate);

@@ -96,11 +96,32 @@ static bool would_make_room(const struct keeper *keeper, const struct gate *gate
            (from == UINT64_MAX || from - keeper->needed_from >= DEFAULT_JOURNAL_SEGMENT_BYTES);
 }
 
+/* A value that is wanted holds its segment, and all behind it.  Where few are, they are written
+ * anew, so that the next trim takes what lies around them. */
+static void move_sparse(struct keeper *keeper, struct gate *gate)
+{
+    uint32_t at = 0;
+    uint64_t next = keeper->news.next;
+    uint64_t end = next > KEEPER_RECENT_BYTES ? next - KEEPER_RECENT_BYTES : 0;
+    uint64_t below = gate_sparse_below(gate, end, KEEPER_MOVE_BYTES);
+    struct scribe_step *step;
+    while ((step = gate_move(gate, &at, below)) != NULL) {
+        keeper->given_bytes += step->bytes;
+        keeper->ticket = scribe_give(keeper->scribe, &step);
+    }
+    keeper->is_moved = true;
+}
+
 void keeper_checkpoint(struct keeper *keeper, struct gate *gate)
 {
     if (keeper->scribe == NULL || !gate_is_logged(gate) ||
         (!is_checkpoint_due(keeper) && !would_make_room(keeper, gate)))
         return;
+    if (!keeper->is_moved && keeper->news.state == SCRIBE_WELL)
+        move_sparse(keeper, gate);
+    if (!gate_is_logged(gate))
+        return; /* and not before it is known where they are now */
+    keeper->is_moved = false;
     keeper->given_bytes = keeper->checkpoint_bytes = 0;
     keeper->needed_from = gate_needed_from(gate);
     gate_snapshot(gate);

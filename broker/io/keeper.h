@@ -32,12 +32,17 @@ struct keeper {
     uint64_t given_bytes;      /* into the journal, since the last checkpoint */
     uint64_t checkpoint_bytes; /* of the last checkpoint */
     uint64_t needed_from;      /* when it was made: the oldest payload that was wanted */
+    bool is_moved;             /* what was in the way of the next one is written anew */
 };
 
 /* A checkpoint is made when so many bytes, and so many times its size, came behind the last one.
  * On a full disk, as soon as it lets a segment go: that is where room comes from. */
 #define KEEPER_CHECKPOINT_BYTES (UINT64_C(64) * 1024 * 1024)
 enum { KEEPER_CHECKPOINT_TIMES = 4 };
+/* Before it, old values that hold much of the journal are written anew: as many as may wait at
+ * once, and none of what came last, most of which will be gone with the next one. */
+#define KEEPER_MOVE_BYTES SCRIBE_WAITING_BYTES
+#define KEEPER_RECENT_BYTES (2 * KEEPER_CHECKPOINT_BYTES)
 
 /* Keeps nothing until keeper_start(). */
 void keeper_init(struct keeper *keeper, struct memory *memory);
@@ -68,7 +73,8 @@ bool keeper_has_changed(struct keeper *keeper);
 enum scribe_state keeper_state(const struct keeper *keeper);
 /* A sentence about a state that is not well; stands until the next call. */
 const char *keeper_complaint(const struct keeper *keeper);
-/* Makes a checkpoint if one is due and can be made now. */
+/* Goes on towards a checkpoint if one is due: what is in its way is written anew, then it is made.
+ */
 void keeper_checkpoint(struct keeper *keeper, struct gate *gate);
 /* Whether nothing waits to be said. */
 bool keeper_is_quiet(const struct keeper *keeper);

@@ -111,6 +111,17 @@ struct scribe_step *ledger_step(const struct effects *effects, struct payload_ta
     return step;
 }
 
+struct scribe_step *ledger_move(struct payload_table *payloads, payload_id payload)
+{
+    struct buffer *bytes = payload_fetch(payloads, payload);
+    if (bytes == NULL)
+        return NULL;
+    struct scribe_step *step = scribe_step_new(1, 0);
+    must(step != NULL);
+    scribe_step_payload(step, LEDGER_PAYLOAD, payload_key(payloads, payload), bytes);
+    return step;
+}
+
 /* ---- reading --------------------------------------------------------------------------------- */
 
 enum wire_err ledger_next(struct ledger_reader *reader, struct ledger_entry *out_entry)

@@ -3,7 +3,9 @@
  *
  * Two kinds of records: a payload, which is a batch as it came, and the facts of one step, one
  * behind the other.  A fact may speak of bytes in a payload: in that of the record before, when the
- * batch came with this step, or, in a checkpoint, in one that has stood in the journal before.
+ * batch came with this step, or, in a checkpoint, in one that has stood in the journal before.  A
+ * payload of which no fact speaks was written anew, so that what lies around its old place can go:
+ * the next checkpoint knows its new one.
  *
  *   facts    any number of: u8 tag, u32 bytes, [u64 position of the payload, u32 its bytes], fact
  *   tag      0: no payload; 1: the newest payload before this record; 2: the one at the position
@@ -27,6 +29,9 @@ enum ledger_kind { LEDGER_PAYLOAD = 1, LEDGER_FACTS = 2 };
  * must be kept. */
 struct scribe_step *ledger_step(const struct effects *effects, struct payload_table *payloads,
                                 uint32_t *at, size_t bytes_max);
+
+/* A step that writes a payload anew; NULL: it cannot be read back. */
+struct scribe_step *ledger_move(struct payload_table *payloads, payload_id payload);
 
 /* Reading a record of facts. */
 enum ledger_tag { LEDGER_NO_PAYLOAD = 0, LEDGER_NEWEST_PAYLOAD = 1, LEDGER_PAYLOAD_AT = 2 };

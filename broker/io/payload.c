@@ -180,6 +180,8 @@ void payload_logged(struct payload_table *table, uint64_t key, uint64_t at)
     if (payload->bytes == 0 || payload->serial != key >> 32)
         return;
     bool is_new = payload->at == PAYLOAD_NOWHERE;
+    table->moving_count -= payload->is_moving;
+    payload->is_moving = false;
     table->logged_count += is_new;
     payload->at = at;
     payload->is_given = true;
@@ -195,6 +197,45 @@ uint64_t payload_oldest(const struct payload_table *table)
         if (table->items[i].bytes > 0 && table->items[i].at < oldest)
             oldest = table->items[i].at;
     return oldest;
+}
+
+/* Positions are counted in so many buckets: that is exact enough, and needs no order. */
+enum { BUCKETS = 256 };
+
+uint64_t payload_sparse_below(const struct payload_table *table, uint64_t end, uint64_t bytes_max)
+{
+    uint64_t wanted[BUCKETS] = {0};
+    uint64_t oldest = payload_oldest(table);
+    if (oldest >= end)
+        return 0;
+    uint64_t width = (end - oldest) / BUCKETS + 1;
+    for (uint32_t i = 0; i < table->used; i++) {
+        const struct payload *payload = &table->items[i];
+        if (payload->bytes > 0 && payload->at < end)
+            wanted[(payload->at - oldest) / width] += payload->bytes;
+    }
+    uint64_t below = 0;
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; i < BUCKETS && bytes + wanted[i] <= bytes_max; i++) {
+        bytes += wanted[i];
+        if (bytes <= (i + 1) * width / PAYLOAD_SPARSE)
+            below = oldest + (i + 1) * width;
+    }
+    return below < end ? below : end;
+}
+
+payload_id payload_move(struct payload_table *table, uint32_t *at, uint64_t below)
+{
+    for (; *at < table->used; *at += 1) {
+        struct payload *payload = &table->items[*at];
+        if (payload->bytes == 0 || payload->at >= below || payload->is_moving)
+            continue;
+        payload->is_moving = true;
+        table->moving_count += 1;
+        *at += 1;
+        return *at;
+    }
+    return 0;
 }
 
 void payload_retain(struct payload_table *table, payload_id id, uint32_t refs)
@@ -253,6 +294,7 @@ void payload_table_sweep(struct payload_table *table)
         forget_bytes(table, payload);
         table->count -= 1;
         table->logged_count -= payload->at != PAYLOAD_NOWHERE;
+        table->moving_count -= payload->is_moving;
         table->bytes -= payload->bytes;
         payload->bytes = 0;
         payload->next = table->free;

@@ -31,6 +31,7 @@ struct payload {
     uint32_t behind; /* ... of the next newer one */
     uint32_t next;   /* free: the next free place; unreferenced: the next to be swept; 0: none */
     bool is_given;   /* it is on its way into the journal, or there */
+    bool is_moving;  /* it is written anew; `at` is the old place until it has the new one */
     bool is_doomed;  /* among those to be swept, unless retained again until then */
 };
 
@@ -51,6 +52,7 @@ struct payload_table {
     uint32_t doomed; /* id of the first to be swept, or 0 */
     uint32_t count;
     uint32_t logged_count; /* of these, in the journal */
+    uint32_t moving_count; /* of these, being written anew */
     uint64_t bytes;
     struct payload_store store; /* fetch NULL: there is none */
     uint64_t memory_used;       /* bytes in memory */
@@ -76,7 +78,15 @@ uint64_t payload_at(const struct payload_table *table, payload_id id);
 uint32_t payload_bytes(const struct payload_table *table, payload_id id);
 /* The lowest position of any; UINT64_MAX: none is in the journal. */
 uint64_t payload_oldest(const struct payload_table *table);
-/* What has this key is in the journal now; nothing, if it is gone. */
+/* Up to where the journal holds little that is wanted, between the oldest payload and `end`: what
+ * is wanted there has bytes_max at most and is no more than a fourth (PAYLOAD_SPARSE) of it.
+ * 0: nowhere. */
+enum { PAYLOAD_SPARSE = 4 };
+uint64_t payload_sparse_below(const struct payload_table *table, uint64_t end, uint64_t bytes_max);
+/* The next payload from place *at on whose position is below that, which is written anew now; *at
+ * moves behind it.  0: no more. */
+payload_id payload_move(struct payload_table *table, uint32_t *at, uint64_t below);
+/* What has this key is in the journal now, or has moved to there; nothing, if it is gone. */
 void payload_logged(struct payload_table *table, uint64_t key, uint64_t at);
 void payload_retain(struct payload_table *table, payload_id id, uint32_t refs);
 void payload_release(struct payload_table *table, payload_id id, uint32_t refs);

@@ -238,6 +238,7 @@ static bool write_waiting(struct scribe *scribe)
         trim(scribe, last->needed_from);
     pthread_mutex_lock(&scribe->lock);
     bool is_logged = state == SCRIBE_WELL || state == SCRIBE_FULL;
+    scribe->news.next = journal_next(scribe->journal);
     bool is_news = is_logged || state != scribe->news.state;
     set_state(scribe, state);
     if (is_logged)
@@ -352,6 +353,7 @@ struct scribe *scribe_open(struct journal **journal, bool wants_sync)
     }
     scribe->wants_sync = wants_sync;
     scribe->journal = *journal;
+    scribe->news.next = journal_next(*journal);
     scribe->records = calloc(RECORDS_AT_ONCE, sizeof *scribe->records);
     scribe->positions = calloc(RECORDS_AT_ONCE, sizeof *scribe->positions);
     scribe->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

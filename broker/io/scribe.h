@@ -52,6 +52,7 @@ enum scribe_state {
 struct scribe_news {
     uint64_t logged; /* the newest ticket that is in the log */
     uint64_t synced; /* ... on the disk */
+    uint64_t next;   /* where the journal ends */
     enum scribe_state state;
 };
 

@@ -6,11 +6,13 @@
 #include "tests/lib/expect.h"
 
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define KIB UINT64_C(1024)
@@ -18,7 +20,7 @@
 #define VALUE_BYTES (40 * KIB)
 #define SMALL_BYTES 200
 /* What the broker has beside values: queues of what is on its way, tables, itself. */
-#define CONSTANT_BYTES (20 * MIB)
+#define CONSTANT_BYTES (32 * MIB)
 
 static struct folder folder;
 static char control[FOLDER_PATH_BYTES_MAX + 16];
@@ -223,6 +225,9 @@ Test(spill, goes_on_with_it_after_the_broker_was_killed)
     must_close(&alice);
 }
 
+/* Within what is sent before anything is taken. */
+#define DAMAGED_AT (64 * KIB)
+
 /* A byte of the oldest segment turns while the broker runs. */
 static void damage_value(void)
 {
@@ -231,9 +236,9 @@ static void damage_value(void)
     snprintf(path, sizeof path, "%s/00000000000000000000.journal", journal);
     int fd = open(path, O_RDWR | O_CLOEXEC);
     cr_assert_geq(fd, 0);
-    cr_assert_eq(pread(fd, &byte, 1, (off_t)MIB), 1);
+    cr_assert_eq(pread(fd, &byte, 1, (off_t)DAMAGED_AT), 1);
     byte ^= 0x10;
-    cr_assert_eq(pwrite(fd, &byte, 1, (off_t)MIB), 1);
+    cr_assert_eq(pwrite(fd, &byte, 1, (off_t)DAMAGED_AT), 1);
     close(fd);
 }
 
@@ -259,4 +264,50 @@ Test(spill, ends_rather_than_send_what_is_damaged)
     bus_sub_close(&sub);
     (void)bus_close(&bob, 0);   /* they have no broker */
     (void)bus_close(&alice, 0); /* any more */
+}
+
+/* What the journal has, in files. */
+static uint64_t journal_bytes(void)
+{
+    uint64_t bytes = 0;
+    char path[FOLDER_PATH_BYTES_MAX + 300];
+    struct stat status;
+    const struct dirent *entry = NULL;
+    DIR *names = opendir(journal);
+    cr_assert_not_null(names);
+    while ((entry = readdir(names)) != NULL) {
+        snprintf(path, sizeof path, "%s/%s", journal, entry->d_name);
+        if (stat(path, &status) == 0 && S_ISREG(status.st_mode))
+            bytes += (uint64_t)status.st_size;
+    }
+    closedir(names);
+    return bytes;
+}
+
+/* One value that nobody takes does not keep all that came and went behind it. */
+Test(spill, does_not_let_one_old_value_hold_all_behind_it)
+{
+    enum { COUNT = 16 * 1024 }; /* of 40 KiB: 640 MiB */
+    struct bus *carol = open_patient("carol");
+    leave_reader_behind();
+    struct bus *alice = open_patient("alice");
+    publish(alice, "small", 0, 3, SMALL_BYTES);
+    publish(carol, "passing", 0, COUNT, VALUE_BYTES);
+    expect_code(bus_flush(carol, 3 * SOON_MS), BUS_OK);
+    uint64_t bytes = journal_bytes();
+    cr_log_info("the journal has %llu MiB", (unsigned long long)(bytes / MIB));
+    cr_expect_lt(bytes, 384 * MIB, "%llu MiB", (unsigned long long)(bytes / MIB));
+    kill_broker();
+    start_broker();
+    struct bus *bob = open_patient("bob");
+    struct bus_sub *sub = subscribe_durably(bob);
+    uint64_t large = 0;
+    uint64_t small = 0;
+    while (small < 3)
+        expect_next(sub, &large, &small);
+    expect_nothing(bob, sub);
+    bus_sub_close(&sub);
+    must_close(&bob);
+    must_close(&alice);
+    must_close(&carol);
 }

@@ -274,3 +274,61 @@ Test(payload, keeps_its_accounts_whatever_comes_and_goes)
     }
     cr_expect_gt(fetched, 100);
 }
+
+/* ---- moving ---------------------------------------------------------------------------------- */
+
+/* So many payloads of 100 bytes, each so far behind the last. */
+static void add_stored(payload_id *ids, int count, uint64_t from, uint64_t distance)
+{
+    for (int i = 0; i < count; i++)
+        cr_assert(payload_add_stored(&table, from + (uint64_t)i * distance, 100, &ids[i]));
+}
+
+Test(payload, knows_where_the_journal_holds_little)
+{
+    payload_id ids[100];
+    use_store(1000);
+    cr_expect_eq(payload_sparse_below(&table, 1000000, 1000), 0, "there is none");
+    add_stored(ids, 3, 5000, 10000);              /* little */
+    add_stored(ids, 97, 1000000 - 97 * 100, 100); /* all of it */
+    uint64_t below = payload_sparse_below(&table, 1000000, 10000);
+    cr_expect_gt(below, 25000, "%llu", (unsigned long long)below);
+    cr_expect_leq(below, 1000000);
+    below = payload_sparse_below(&table, 1000000, 250);
+    cr_expect_gt(below, 15000, "%llu", (unsigned long long)below);
+    cr_expect_leq(below, 25000, "the third is too much: %llu", (unsigned long long)below);
+    cr_expect_eq(payload_sparse_below(&table, 1000000, 99), 0, "each is too much");
+    cr_expect_eq(payload_sparse_below(&table, 5000, 10000), 0, "none lies before");
+}
+
+Test(payload, leaves_alone_what_is_dense)
+{
+    payload_id ids[100];
+    use_store(1000);
+    add_stored(ids, 100, 7, 399);
+    cr_expect_eq(payload_sparse_below(&table, 7 + 100 * 399, 100000), 0);
+}
+
+Test(payload, is_where_it_was_until_it_has_moved)
+{
+    payload_id ids[3];
+    uint32_t at = 0;
+    use_store(1000);
+    add_stored(ids, 3, 1000, 1000);
+    cr_expect_eq(payload_move(&table, &at, 3000), ids[0]);
+    cr_expect_eq(payload_move(&table, &at, 3000), ids[1]);
+    cr_expect_eq(payload_move(&table, &at, 3000), 0);
+    cr_expect_eq(table.moving_count, 2);
+    cr_expect_eq(payload_oldest(&table), 1000);
+    payload_logged(&table, payload_key(&table, ids[0]), 9000);
+    cr_expect_eq(payload_at(&table, ids[0]), 9000);
+    cr_expect_eq(payload_oldest(&table), 2000);
+    cr_expect_eq(table.moving_count, 1);
+    uint64_t key = payload_key(&table, ids[1]);
+    payload_release(&table, ids[1], 1);
+    payload_table_sweep(&table);
+    cr_expect_eq(table.moving_count, 0, "what is gone moves no more");
+    payload_logged(&table, key, 9100);
+    cr_expect_eq(table.moving_count, 0);
+    cr_expect_eq(table.logged_count, table.count);
+}
