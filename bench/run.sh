@@ -54,6 +54,12 @@ if [ -n "$is_quick" ]; then
     rm -f "$file"
 fi
 
+# Whatever the servers leave goes, also when we are interrupted.
+TMPDIR=$(mktemp -d)
+export TMPDIR
+trap 'rm -rf "$TMPDIR"' EXIT
+trap 'exit 130' INT TERM
+
 printf '%-11s %-30s %-18s %9s %-5s %9s %9s %s\n' question what system median unit '1/4' '3/4' 'errbus to it'
 for question in $questions; do
     # shellcheck disable=SC2086

@@ -19,6 +19,8 @@
 static const struct system all[] = {
     [SYSTEM_ERRBUS] = {"errbus", "errbus_peer", "", NULL, "", 0, 1e7, 2e9},
     [SYSTEM_ERRBUS_IPC] = {"errbus ipc", "errbus_peer", "", NULL, "", OVER_IPC, 1e7, 2e9},
+    [SYSTEM_ERRBUS_DISK] = {"errbus disk", "errbus_peer", "disk", NULL, "", 0, 1e6, 3e8},
+    {"errbus process", "errbus_peer", "process", NULL, "", 0, 5e6, 6e8},
     {"errbus many", "errbus_peer", "many", NULL, "", RATE_ALONE, 1e7, 2e9},
     {"relay", "zmq_relay", "", NULL, "", 0, 4e7, 2e9},
     {"relay ipc", "zmq_relay", "", NULL, "", OVER_IPC, 4e7, 2e9},
@@ -28,7 +30,8 @@ static const struct system all[] = {
     {"zmq proxy ipc", "zmq_proxy", "", NULL, "", OVER_IPC, 2e6, 1.5e9},
     {"nats socket", "nats_socket", "", "nats-server", NATS, 0, 1.5e6, 6e8},
     {"nats library", "nats_library", "", "nats-server", NATS_LIBRARY, 0, 1e6, 5e8},
-    {"jetstream", "nats_library", "file", "nats-server", NATS_LIBRARY, ONE_TOPIC, 1e5, 3e8},
+    {"jetstream", "nats_library", "file", "nats-server", NATS_LIBRARY, ONE_TOPIC | TO_DISK, 1e5,
+     3e8},
     {"mosquitto", "mqtt_peer", "", "mosquitto", MOSQUITTO, 0, 1e5, 8e8},
     {"mosquitto ipc", "mqtt_peer", "", "mosquitto", MOSQUITTO, OVER_IPC, 1e5, 8e8},
     {"redis", "redis_peer", "pubsub", "redis-server", REDIS, 0, 5e5, 6e8},
@@ -120,6 +123,9 @@ void systems_find_all(struct systems *systems)
 
 const struct system *system_counterpart(const struct system *system)
 {
+    if ((system->flags & TO_DISK) != 0) {
+        return &all[SYSTEM_ERRBUS_DISK];
+    }
     return &all[(system->flags & OVER_IPC) != 0 ? SYSTEM_ERRBUS_IPC : SYSTEM_ERRBUS];
 }
 

@@ -15,8 +15,9 @@
 
 enum system_flag {
     OVER_IPC = 1,
-    ONE_TOPIC = 2, /* is all that a reader can have */
-    RATE_ALONE = 4 /* its latency says nothing that another's does not */
+    ONE_TOPIC = 2,  /* is all that a reader can have */
+    RATE_ALONE = 4, /* its latency says nothing that another's does not */
+    TO_DISK = 8     /* what it carries is in files when that is acknowledged */
 };
 
 /* One way to carry values: a system, over tcp or ipc. */
@@ -31,10 +32,8 @@ struct system {
     double bytes_rate;
 };
 
-enum {
-    SYSTEM_ERRBUS,
-    SYSTEM_ERRBUS_IPC
-}; /* the first of the table: what the others stand beside */
+/* The first of the table: what the others stand beside. */
+enum { SYSTEM_ERRBUS, SYSTEM_ERRBUS_IPC, SYSTEM_ERRBUS_DISK };
 
 struct systems {
     const struct system *at[SYSTEMS_MAX];
@@ -47,7 +46,7 @@ void systems_find(struct systems *systems, const struct bench *bench, enum syste
 void systems_find_all(struct systems *systems);
 /* Where system->server is; false: nowhere. */
 bool system_server(const struct system *system, char *path, size_t bytes);
-/* Of ours, what a peer is told beside: over the same channel. */
+/* Of ours, what a peer is told beside: over the same channel, and to disk where that does. */
 const struct system *system_counterpart(const struct system *system);
 
 /* ---- one run ----------------------------------------------------------------------------------*/

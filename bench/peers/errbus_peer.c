@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* errbus_peer.c -- Errbus itself in the roles of its peers.  Mode "many": what is ready together is
- * one call of bus_publish_many(); else each value is one of bus_publish(). */
+ * one call of bus_publish_many(); else each value is one of bus_publish().  Modes "process" and
+ * "disk": the broker has a journal, with that durability. */
 #include "bench/peer.h"
 #include "tests/lib/broker.h"
 
@@ -23,13 +24,28 @@ struct client {
 /* The broker is a child of this process, and goes with it. */
 static void serve(const struct peer_work *work)
 {
+    const char *more[12] = {NULL};
+    size_t count = 0;
     struct broker broker;
     char control[BROKER_ENDPOINT_BYTES_MAX];
     char data[BROKER_ENDPOINT_BYTES_MAX];
+    char journal[BROKER_ENDPOINT_BYTES_MAX];
     snprintf(control, sizeof control, "ipc://%s/control", work->folder);
     snprintf(data, sizeof data, "ipc://%s/data", work->folder);
-    const char *const more[] = {"--control", control, "--data", data, NULL};
-    if (!broker_start(&broker, work->is_ipc != 0 ? more : NULL)) {
+    snprintf(journal, sizeof journal, "%s/journal", work->folder);
+    if (work->is_ipc != 0) {
+        more[count++] = "--control";
+        more[count++] = control;
+        more[count++] = "--data";
+        more[count++] = data;
+    }
+    if (strcmp(work->mode, "process") == 0 || strcmp(work->mode, "disk") == 0) {
+        more[count++] = "--journal";
+        more[count++] = journal;
+        more[count++] = "--durability";
+        more[count++] = work->mode;
+    }
+    if (!broker_start(&broker, more)) {
         bench_die("errbusd is not ready: %s", process_complained(&broker.process));
     }
     peer_tell_endpoint("%s", broker.control);
