@@ -89,8 +89,8 @@ static struct bus_sub *subscribe_durably(struct bus *bus)
     return must_subscribe_with(bus, "alice/#", &options);
 }
 
-/* The most memory that the broker ever had. */
-static uint64_t broker_peak_bytes(void)
+/* A number of the kernel's about the broker, which it gives in KiB. */
+static uint64_t broker_bytes(const char *name)
 {
     char path[64];
     char line[256];
@@ -99,17 +99,21 @@ static uint64_t broker_peak_bytes(void)
     FILE *file = fopen(path, "re");
     cr_assert_not_null(file);
     while (kib == 0 && fgets(line, sizeof line, file) != NULL)
-        if (strncmp(line, "VmHWM:", 6) == 0)
-            kib = strtoull(line + 6, NULL, 10);
+        if (strncmp(line, name, strlen(name)) == 0)
+            kib = strtoull(line + strlen(name), NULL, 10);
     fclose(file);
     cr_assert_gt(kib, 0);
     return kib * KIB;
 }
 
+/* The most memory that the broker ever had.  Under a sanitizer, which maps terabytes for itself and
+ * keeps what is freed, that tells nothing. */
 static void expect_small(void)
 {
     uint64_t bound = 2 * (memory_bytes + CONSTANT_BYTES);
-    uint64_t peak = broker_peak_bytes();
+    uint64_t peak = broker_bytes("VmHWM:");
+    if (broker_bytes("VmSize:") > KIB * KIB * MIB)
+        return;
     cr_log_info("the broker had %llu MiB at most", (unsigned long long)(peak / MIB));
     cr_expect_lt(peak, bound, "%llu MiB, not %llu at most", (unsigned long long)(peak / MIB),
                  (unsigned long long)(bound / MIB));
