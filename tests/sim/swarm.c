@@ -576,7 +576,8 @@ static void end_party(struct swarm *swarm, uint32_t who)
 {
     struct stage *stage = &swarm->stage;
     struct app *app = &stage->apps[who];
-    int64_t patience_ms = 700;
+    /* A link on which nothing came for long may be dead in one direction: that shows only now. */
+    int64_t patience_ms = 700 + swarm->climate.lost_after_ms;
     switch (dice_below(swarm->dice, 4)) {
     case 0: app_fail_party(app, "app.hopeless"); break;
     case 1:
