@@ -88,12 +88,14 @@ static void print_status(const struct cli *cli, const struct bus_status *status)
         struct cli_json *line = cli_json_new();
         cli_json_text(line, "kind", "broker");
         cli_json_text(line, "version", bus_status_version(status));
+        cli_json_text(line, "durability", bus_status_durability(status));
         cli_json_number(line, "uptime_ms", (int64_t)uptime_ms);
         cli_json_number(line, "refused", (int64_t)bus_status_refused(status));
         cli_json_print(&line, stdout);
     } else {
-        printf("broker %s: up %" PRIu64 " s, %" PRIu64 " messages refused\n",
-               bus_status_version(status), uptime_ms / 1000, bus_status_refused(status));
+        printf("broker %s: up %" PRIu64 " s, durability %s, %" PRIu64 " messages refused\n",
+               bus_status_version(status), uptime_ms / 1000, bus_status_durability(status),
+               bus_status_refused(status));
     }
     for (size_t i = 0; i < bus_status_count(status); i++) {
         if (cli->is_json) {

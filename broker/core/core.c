@@ -347,6 +347,7 @@ static void advance_clock(struct core *core, const struct event *event)
     core->now_ns = event->now_ns;
     core->wall_ns = event->wall_ns;
     core->random = event->random;
+    core->kept = event->kept;
 }
 
 static void accept_dirty(struct core *core)
@@ -372,6 +373,7 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
 {
     core->effects = effects;
     core->has_more = false;
+    core->steps += 1;
     advance_clock(core, event);
     failure_bury(core);
     switch (event->type) {

@@ -85,6 +85,7 @@ struct job_event {
     uint32_t incarnation;
     uint64_t seq;
     uint64_t count;
+    uint64_t step;           /* in which it was told; 0: before a restart */
     struct failure *failure; /* a reference, or NULL */
 };
 
@@ -347,6 +348,8 @@ struct core {
     int64_t now_ns;          /* of the step under way */
     int64_t wall_ns;
     uint64_t random;
+    uint64_t steps;  /* so far, the one under way included */
+    uint64_t kept;   /* ... as the event said */
     int64_t away_ns; /* time in which the broker itself did not run */
     int64_t start_ns;
     struct pool jobs, parties, sessions, topics, open_slots, chunk_sets, subs, routes, awaits,

@@ -845,6 +845,7 @@ void core_resume(struct core *core, const struct event *now, struct effects *eff
     core->effects = effects;
     core->now_ns = now->now_ns;
     core->wall_ns = now->wall_ns;
+    core->steps += 1;
     core->is_replaying = false;
     core->is_noting = core->options.has_facts;
     limits_set(core);

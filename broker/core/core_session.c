@@ -361,6 +361,7 @@ static void welcome(struct core *core, struct session *session, const struct msg
     msg->broker_ns = core->now_ns;
     msg->connection = session->control;
     msg->event_next = session->job != NULL ? session->job->event_next : 0;
+    msg->durability = core->options.durability;
     session_arm(core, session);
 }
 

@@ -11,6 +11,9 @@
 /* Rows of one answer to STATUS; more topics than that are named by their count. */
 #define STATUS_ROWS_MAX 65536
 #define EVENT_ROOM_FIRST 64
+/* What an event weighs beside its texts and its error.  A number, for replay comes to the same
+ * budget as the broker that told it, which may have been built otherwise. */
+#define EVENT_COST_BYTES 72
 
 /* ---- the ring of events ---------------------------------------------------------------------- */
 
@@ -26,7 +29,7 @@ static size_t texts_bytes(const struct job_event *event)
 
 static uint64_t event_weight(const struct job_event *event)
 {
-    return sizeof *event + texts_bytes(event) +
+    return EVENT_COST_BYTES + texts_bytes(event) +
            (event->failure != NULL ? event->failure->byte_count : 0);
 }
 
@@ -116,7 +119,8 @@ bool tell_keep(struct core *core, struct job *job, const struct tell_event *what
                               .at_ns = what->at_ns,
                               .incarnation = what->incarnation,
                               .seq = what->seq,
-                              .count = what->count};
+                              .count = what->count,
+                              .step = core->steps};
     if (!reserve_event(core, job) || !keep_texts(core, &event, what))
         return false;
     event.failure = failure_ref(what->failure);
@@ -184,6 +188,7 @@ static void send_event(struct core *core, struct session *session, const struct 
     at += event->topic_bytes;
     msg->text = span_of(at, event->text_bytes);
     msg->error = failure_span(event->failure);
+    msg->is_durable = event->step <= core->kept;
 }
 
 static void pump_tap(struct core *core, struct session *session)

@@ -47,6 +47,7 @@ struct event {
     int64_t now_ns;  /* monotonic clock of the broker; never goes back */
     int64_t wall_ns; /* wall clock, for people; may jump */
     uint64_t random; /* fresh with each event; for tokens */
+    uint64_t kept;   /* what was decided in so many of the first steps is in the journal */
     conn_id conn;    /* MESSAGE, DATA, CLOSED, VIOLATION */
     union {
         const struct msg *msg; /* MESSAGE */

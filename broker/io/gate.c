@@ -31,6 +31,8 @@ struct gate {
     uint32_t fact_at; /* ... to be looked at for facts */
     struct newer *newers;
     uint32_t newer_count, newer_room;
+    uint64_t steps;                       /* of the core */
+    uint64_t kept;                        /* ... whose facts are in the journal */
     bool is_broken;                       /* a payload could not be read back */
     uint64_t skipped;                     /* messages of newer versions that we did not know */
     char complaint[200];                  /* stands as long as the event it is in */
@@ -136,6 +138,8 @@ static void step(struct gate *gate, struct gate_now now, struct event event)
     event.now_ns = now.now_ns;
     event.wall_ns = now.wall_ns;
     event.random = now.random;
+    event.kept = gate->kept;
+    gate->steps += 1;
     effects_clear(&gate->effects);
     gate->at = gate->fact_at = 0;
     core_step(gate->core, &event, &gate->effects);
@@ -418,9 +422,20 @@ void gate_resume(struct gate *gate, struct gate_now now)
     struct event event = {
         .type = EVENT_TICK, .now_ns = now.now_ns, .wall_ns = now.wall_ns, .random = now.random};
     effects_clear(&gate->effects);
+    gate->steps += 1;
     gate->at = gate->fact_at = 0;
     core_resume(gate->core, &event, &gate->effects);
     count_references(gate);
+}
+
+uint64_t gate_steps(const struct gate *gate)
+{
+    return gate->steps;
+}
+
+void gate_kept(struct gate *gate, uint64_t steps)
+{
+    gate->kept = steps;
 }
 
 void gate_snapshot(struct gate *gate)

@@ -109,6 +109,9 @@ void gate_payload_drop(struct gate *gate, payload_id payload);
 /* One record after the other, then gate_resume(): see core_replay(), core_resume(). */
 const char *gate_replay(struct gate *gate, struct span record, payload_id payload);
 void gate_resume(struct gate *gate, struct gate_now now);
+/* Steps of the core so far; and that what was decided in so many of the first is in the journal. */
+uint64_t gate_steps(const struct gate *gate);
+void gate_kept(struct gate *gate, uint64_t steps);
 /* All that is durable, as facts: gate_out() gives them. */
 void gate_snapshot(struct gate *gate);
 

@@ -76,6 +76,10 @@ void keeper_give(struct keeper *keeper, struct gate *gate)
         return;
     keeper->given_bytes += step->bytes;
     keeper->ticket = scribe_give(keeper->scribe, &step);
+    if (keeper->mark_ticket == 0) {
+        keeper->mark_ticket = keeper->ticket;
+        keeper->mark_steps = gate_steps(gate);
+    }
 }
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
@@ -174,11 +178,26 @@ bool keeper_next(struct keeper *keeper, struct held *out_held)
     return false;
 }
 
+/* The core learns up to which step all is kept.  One mark at a time: the next is set when this one
+ * is reached, so it learns a little late, and never too much. */
+static void tell_kept(struct keeper *keeper, struct gate *gate)
+{
+    uint64_t kept =
+        reached(keeper, keeper->durability == DURABILITY_DISK ? HOLD_SYNCED : HOLD_LOGGED);
+    if (keeper->mark_ticket == 0 || kept < keeper->mark_ticket)
+        return;
+    bool is_all = kept >= keeper->ticket;
+    gate_kept(gate, is_all ? gate_steps(gate) : keeper->mark_steps);
+    keeper->mark_ticket = is_all ? 0 : keeper->ticket;
+    keeper->mark_steps = gate_steps(gate);
+}
+
 void keeper_hear(struct keeper *keeper, struct gate *gate)
 {
     if (keeper->scribe == NULL)
         return;
     keeper->news = scribe_news(keeper->scribe);
+    tell_kept(keeper, gate);
     struct scribe_step *step;
     while ((step = scribe_logged(keeper->scribe)) != NULL) {
         gate_logged(gate, step->key, step->payload_at);

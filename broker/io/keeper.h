@@ -28,7 +28,9 @@ struct keeper {
     struct hold hold;
     uint64_t ticket; /* of the newest step */
     struct scribe_news news;
-    enum scribe_state told;    /* the state that keeper_has_changed() told last */
+    enum scribe_state told; /* the state that keeper_has_changed() told last */
+    uint64_t mark_ticket;   /* once it is kept, so are the first mark_steps of the core; 0: none */
+    uint64_t mark_steps;
     uint64_t given_bytes;      /* into the journal, since the last checkpoint */
     uint64_t checkpoint_bytes; /* of the last checkpoint */
     uint64_t needed_from;      /* when it was made: the oldest payload that was wanted */

@@ -654,7 +654,7 @@ static bool recover(struct loop *loop, const struct config *config, struct journ
 }
 
 static bool open_gate(struct loop *loop, const struct config *config, const char *version,
-                      uint64_t broker, char *complaint)
+                      uint64_t broker, enum durability durability, char *complaint)
 {
     char advertised[LIMIT_ENDPOINT_BYTES];
     struct core_options options = config->core;
@@ -668,6 +668,7 @@ static bool open_gate(struct loop *loop, const struct config *config, const char
     }
     options.broker = broker != 0 ? broker : now.random;
     options.has_facts = broker != 0;
+    options.durability = (uint8_t)durability;
     options.version = version;
     options.data_endpoint = advertised;
     loop->gate = gate_new(&loop->memory, &options, now.now_ns);
@@ -703,7 +704,7 @@ struct loop *loop_open(const struct config *config, const char *version, struct 
     }
     if (!open_channel(loop, LANE_CONTROL, config->control, complaint) ||
         !open_channel(loop, LANE_DATA, config->data, complaint) ||
-        !open_gate(loop, config, version, journal_id(*journal), complaint) ||
+        !open_gate(loop, config, version, journal_id(*journal), durability, complaint) ||
         (durability != DURABILITY_MEMORY && !recover(loop, config, journal, durability, complaint)))
         loop_close(&loop);
     return loop;

@@ -23,6 +23,7 @@ struct bus_status {
     char version[LIMIT_NAME_BYTES + 1];
     uint64_t uptime_ms;
     uint64_t refused;
+    uint8_t durability;
 };
 
 static bool add_row(struct bus_status *status, const struct msg_status_row *from)
@@ -91,6 +92,7 @@ static enum bus_err collect(struct bus *bus, struct bus_status *status, int64_t 
         while (session_status_take(bus->session, &msg)) {
             if (msg.type == MSG_STATUS_END) {
                 finish(status, &msg.as.status_end);
+                status->durability = session_durability(bus->session);
                 return BUS_OK;
             }
             if (!add_row(status, &msg.as.status_row))
@@ -158,6 +160,12 @@ const struct bus_status_row *bus_status_at(const struct bus_status *status, size
 const char *bus_status_version(const struct bus_status *status)
 {
     return status->version;
+}
+
+const char *bus_status_durability(const struct bus_status *status)
+{
+    static const char *const names[] = {"memory", "process", "disk"};
+    return status->durability < sizeof names / sizeof names[0] ? names[status->durability] : "?";
 }
 
 uint64_t bus_status_uptime_ms(const struct bus_status *status)

@@ -16,6 +16,7 @@
 
 struct bus_event {
     bool is_gap; /* first_id..id were missed */
+    bool is_durable;
     uint64_t first_id;
     uint64_t id;
     int64_t at_ns;
@@ -63,6 +64,7 @@ static bool event_fill(struct bus_event *event, const struct msg_event *from)
     event->incarnation = (uint32_t)from->incarnation;
     event->seq = from->seq;
     event->count = from->count;
+    event->is_durable = from->is_durable != 0;
     event->name = api_place(&at, from->name);
     event->party = api_place(&at, from->party);
     event->topic = api_place(&at, from->topic);
@@ -142,6 +144,11 @@ uint64_t bus_event_count(const struct bus_event *event)
 const char *bus_event_text(const struct bus_event *event)
 {
     return event->text;
+}
+
+int bus_event_is_durable(const struct bus_event *event)
+{
+    return event->is_durable;
 }
 
 const struct bus_error *bus_event_error(const struct bus_event *event)

@@ -273,6 +273,8 @@ void session_tap(struct session *session, uint64_t from_id);
 bool session_event_take(struct session *session, struct msg *out_event);
 /* The id of the job's next event, as the last WELCOME said; 0: not known. */
 uint64_t session_event_next(const struct session *session);
+/* Of what is acknowledged, as the last WELCOME said it. */
+uint8_t session_durability(const struct session *session);
 void session_status(struct session *session, struct span job);
 /* Rows, then STATUS_END, one a call, borrowed until the next; false: none (yet). */
 bool session_status_take(struct session *session, struct msg *out_row);

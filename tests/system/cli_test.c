@@ -480,6 +480,7 @@ Test(cli, taps_the_whole_story)
     cr_expect_str_eq(text_of(event, "party"), "alice");
     cr_expect_eq(number_of(event, "incarnation"), 1);
     cr_expect_str_eq(text_of(event, "job"), "default");
+    cr_expect(json_is_false(json_object_get(event, "durable")), "there is no journal");
     cr_expect_neq(strcmp(text_of(event, "at"), "(none)"), 0);
     json_decref(event);
     event = expect_tapped(&tap, "slot.failed");
@@ -773,6 +774,7 @@ Test(cli, shows_the_status)
     expect_line(&pub, "reserved alice/w 0");
     start(&status, "status", NULL);
     expect_exit(&status, 0);
+    expect_said(&status, " s, durability memory, ");
     expect_said(&status, "job shown: 1 open");
     expect_said(&status, "party alice/1: running");
     expect_said(&status, "topic alice/w: 1 open");
@@ -796,6 +798,7 @@ Test(cli, shows_the_status)
     json_t *line = expect_json(&status);
     cr_expect_str_eq(text_of(line, "kind"), "broker");
     cr_expect_str_eq(text_of(line, "version"), bus_version());
+    cr_expect_str_eq(text_of(line, "durability"), "memory");
     json_decref(line);
     const char *text = NULL;
     while (process_line(&status, 0, &text)) {

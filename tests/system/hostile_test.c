@@ -211,7 +211,8 @@ static void attach_as_mallory(void **out_control, void **out_data)
     uint64_t fields[8]; /* WELCOME's up to data_endpoint, its own number first */
     send_part(control, bytes.at, bytes.count, 0);
     cr_assert_eq(receive_message(control, &part), WELCOME);
-    const uint8_t *at = (const uint8_t *)zmq_msg_data(&part) + 1;
+    const uint8_t *at = zmq_msg_data(&part);
+    at += *at == 0xdc ? 3 : 1; /* msgpack's array 16, or a short one */
     for (size_t i = 0; i < 8; i++) {
         fields[i] = take_number(&at);
     }

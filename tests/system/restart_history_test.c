@@ -181,6 +181,68 @@ Test(restart_history, is_whole_in_the_log)
     expect_history_after_kill("process");
 }
 
+/* ---- what is durable ------------------------------------------------------------------------- */
+
+static void expect_durability(const char *durability)
+{
+    struct bus_status *status = NULL;
+    struct bus_error *error = NULL;
+    expect_code_of(bus_status_get(control, NULL, SOON_MS, &status, &error), BUS_OK, &error);
+    cr_expect_str_eq(bus_status_durability(status), durability);
+    bus_status_free(&status);
+}
+
+/* Of the first event, as a new tap is told it. */
+static bool is_first_durable(void)
+{
+    struct bus_tap *tap = must_tap(NULL, 1);
+    bool is_durable = bus_event_is_durable(expect_event(tap, "party.joined", "alice")) != 0;
+    bus_tap_close(&tap);
+    return is_durable;
+}
+
+static void expect_events_become_durable(const char *durability)
+{
+    start_broker(durability);
+    expect_durability(durability);
+    struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
+    struct bus *alice = open_patient("alice");
+    const struct bus_event *event = expect_event(tap, "party.joined", "alice");
+    cr_expect_not(bus_event_is_durable(event), "it is told before it can be");
+    bus_tap_close(&tap);
+    must_publish(alice, "w", "x");
+    must_flush(alice);
+    int64_t until_ms = test_now_ms() + SOON_MS;
+    while (!is_first_durable()) {
+        cr_assert_lt(test_now_ms(), until_ms, "it is never said to be kept");
+    }
+    restart_broker(durability);
+    cr_expect(is_first_durable(), "it was kept");
+    must_close(&alice);
+}
+
+Test(restart_history, says_when_it_is_on_the_disk)
+{
+    expect_events_become_durable("disk");
+}
+
+Test(restart_history, says_when_it_is_in_the_log)
+{
+    expect_events_become_durable("process");
+}
+
+Test(restart_history, is_never_durable_without_a_journal)
+{
+    const char *const more[] = {"--control", control, "--data", data, "--journal", "none", NULL};
+    stage_open_with(more);
+    expect_durability("memory");
+    struct bus *alice = open_patient("alice");
+    must_publish(alice, "w", "x");
+    must_flush(alice);
+    cr_expect_not(is_first_durable());
+    must_close(&alice);
+}
+
 /* ---- budgets --------------------------------------------------------------------------------- */
 
 /* So many errors with a text of so many bytes; then nobody is there any more. */

@@ -39,6 +39,9 @@ static uint64_t frames[32];   /* of data */
 static uint32_t topic_number; /* of the last TOPIC_OPENED */
 static uint64_t event_next;   /* as the last WELCOME said */
 static int64_t references;    /* on payloads */
+static uint64_t steps;        /* so far */
+static uint64_t kept;         /* ... whose facts are said to be in the journal */
+static uint64_t durability;   /* as the last WELCOME said */
 
 /* What was told as facts. */
 static struct record {
@@ -83,10 +86,12 @@ static inline void say_msg(conn_id conn, const struct msg *msg)
             (const char *)event->topic.data, (unsigned long long)event->seq,
             (unsigned long long)event->count);
         say_error(event->error);
+        say(event->is_durable ? ", durable" : "");
         break;
     case MSG_WELCOME:
         tokens[conn] = msg->as.welcome.token;
         event_next = msg->as.welcome.event_next;
+        durability = msg->as.welcome.durability;
         say("%u < welcome incarnation %u%s", conn, (unsigned)msg->as.welcome.incarnation,
             msg->as.welcome.is_resumed ? ", resumed" : "");
         break;
@@ -216,6 +221,8 @@ static inline void step(struct event event)
 {
     event.now_ns = now_ns;
     event.wall_ns = now_ns + wall_ahead_ns;
+    event.kept = kept;
+    steps += 1;
     event.random = ++dice * UINT64_C(0x9e3779b97f4a7c15);
     effects_clear(&effects);
     core_step(core, &event, &effects);

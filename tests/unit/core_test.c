@@ -699,6 +699,37 @@ static void observe(conn_id conn, const char *job)
     message(conn, msg);
 }
 
+static void tap_from(conn_id conn, uint64_t from_id)
+{
+    forget();
+    message(conn, (struct msg){.type = MSG_TAP, .as.tap = {.from_id = from_id, .window = 10}});
+}
+
+/* An event is told before it can be in the journal, and is in it when it is told again. */
+Test(core, says_of_each_event_whether_it_is_kept)
+{
+    join(1);
+    tap(3);
+    observe(4, "job");
+    uint32_t a = open_topic(1, "alice/a");
+    reserve(1, a, 0);
+    uint64_t before = steps;
+    forget();
+    kept = steps; /* of the steps so far; this one cannot be in it */
+    fail(1, a, 0, 1);
+    EXPECT("1 < accepted 1 1\n3 < slot.failed alice/1 alice/a#0 x1 (application of alice)\n");
+    tap_from(4, 1);
+    EXPECT("4 < party.joined alice/1 #0 x0, durable\n"
+           "4 < slot.failed alice/1 alice/a#0 x1 (application of alice)\n");
+    kept = before + 1; /* the one that failed it, and nothing behind */
+    tap_from(4, 2);
+    EXPECT("4 < slot.failed alice/1 alice/a#0 x1 (application of alice), durable\n");
+    kept = 0;
+    tap_from(4, 1);
+    EXPECT("4 < party.joined alice/1 #0 x0\n"
+           "4 < slot.failed alice/1 alice/a#0 x1 (application of alice)\n");
+}
+
 static void ask_status(conn_id conn)
 {
     message(conn, (struct msg){.type = MSG_STATUS, .as.status.request = 1});

@@ -814,6 +814,22 @@ Test(gate, keeps_what_replayed_facts_refer_to)
     cr_expect(span_equal(buffer_span(gate_payload(gate, wanted)), span_text("wanted")));
 }
 
+Test(gate, tells_the_core_how_many_of_its_steps_are_kept)
+{
+    gate_tick(gate, now);
+    cr_expect_eq(gate_steps(gate), 1);
+    cr_expect_eq(last.kept, 0);
+    gate_kept(gate, 1);
+    gate_tick(gate, now);
+    cr_expect_eq(gate_steps(gate), 2);
+    cr_expect_eq(last.kept, 1);
+    gate_resume(gate, now);
+    struct gate_out out;
+    cr_assert(gate_out(gate, &out));
+    cr_expect_eq(gate_steps(gate), 3, "as the core counts");
+    nothing_out();
+}
+
 Test(gate, says_what_follows_when_a_replay_ends)
 {
     struct gate_out out;

@@ -17,8 +17,10 @@ static void observe(uint64_t broker)
     struct msg welcome = driver_welcome(&d, false);
     welcome.as.welcome.broker = broker;
     welcome.as.welcome.event_next = event_next;
+    welcome.as.welcome.durability = 2;
     driver_say(&d, &welcome);
     cr_assert_eq(session_state(d.session), SESSION_UP);
+    cr_assert_eq(session_durability(d.session), 2);
     cr_assert_eq(session_action(d.session), SESSION_NOTHING);
     cr_assert_null(session_data_out(d.session, d.now_ns));
     (void)driver_expect(&d, MSG_BEAT);

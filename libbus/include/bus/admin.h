@@ -42,6 +42,9 @@ BUS_API size_t bus_status_count(const struct bus_status *status);
 /* Jobs by name, in each its parties, topics, subscriptions.  index < count, else NULL. */
 BUS_API const struct bus_status_row *bus_status_at(const struct bus_status *status, size_t index);
 BUS_API const char *bus_status_version(const struct bus_status *status); /* of the broker */
+/* What survives of what is acknowledged: "memory", nothing; "process", the end of the broker's
+ * process; "disk", that of its machine too; more may come. */
+BUS_API const char *bus_status_durability(const struct bus_status *status);
 BUS_API uint64_t bus_status_uptime_ms(const struct bus_status *status);
 BUS_API uint64_t bus_status_refused(const struct bus_status *status); /* messages, ever */
 BUS_API void bus_status_free(struct bus_status **status);

@@ -69,6 +69,9 @@ BUS_API const char *bus_event_topic(const struct bus_event *event);    /* "" if 
 BUS_API uint64_t bus_event_seq(const struct bus_event *event);         /* with a topic */
 BUS_API uint64_t bus_event_count(const struct bus_event *event);       /* slots it stands for */
 BUS_API const char *bus_event_text(const struct bus_event *event);     /* for people; "" */
+/* 1: the broker has it after a restart, as far as its durability goes; 0: when it was told, it was
+ * not in a journal yet.  Events wait for nothing, so those that have just happened are not. */
+BUS_API int bus_event_is_durable(const struct bus_event *event);
 BUS_API const struct bus_error *bus_event_error(const struct bus_event *event); /* or NULL */
 
 #ifdef __cplusplus
