@@ -131,7 +131,7 @@ Test(payload, drops_what_is_left_at_the_end)
 
 Test(payload, knows_where_in_the_journal_it_is)
 {
-    struct buffer buffer;
+    static struct buffer buffer; /* dropped behind the test */
     payload_id id = add(&buffer);
     uint64_t key = payload_key(&table, id);
     cr_expect_eq(table.items[id - 1].at, PAYLOAD_NOWHERE);
@@ -139,7 +139,7 @@ Test(payload, knows_where_in_the_journal_it_is)
     cr_expect_eq(table.items[id - 1].at, 4711);
     payload_release(&table, id, 1);
     payload_table_sweep(&table);
-    struct buffer other;
+    static struct buffer other;
     payload_id again = add(&other);
     cr_assert_eq(again, id);
     cr_expect_neq(payload_key(&table, again), key);
