@@ -2,6 +2,7 @@
 /* keeper.c -- between the gate and the journal; see keeper.h. */
 #include "broker/io/keeper.h"
 
+#include "broker/io/failpoint.h"
 #include "broker/io/log.h"
 #include "libbus/base/limits.h"
 #include "libbus/base/must.h"
@@ -75,6 +76,7 @@ void keeper_give(struct keeper *keeper, struct gate *gate)
     if (step == NULL)
         return;
     keeper->given_bytes += step->bytes;
+    failpoint_reach("decided");
     keeper->ticket = scribe_give(keeper->scribe, &step);
     if (keeper->mark_ticket == 0) {
         keeper->mark_ticket = keeper->ticket;
@@ -86,7 +88,7 @@ void keeper_give(struct keeper *keeper, struct gate *gate)
 
 static bool is_checkpoint_due(const struct keeper *keeper)
 {
-    return keeper->given_bytes >= KEEPER_CHECKPOINT_BYTES &&
+    return keeper->given_bytes >= failpoint_number("CHECKPOINT_BYTES", KEEPER_CHECKPOINT_BYTES) &&
            keeper->given_bytes >= KEEPER_CHECKPOINT_TIMES * keeper->checkpoint_bytes;
 }
 
@@ -96,8 +98,9 @@ static bool would_make_room(const struct keeper *keeper, const struct gate *gate
     if (!keeper_is_full(keeper))
         return false;
     uint64_t from = gate_needed_from(gate);
+    uint64_t segment_bytes = failpoint_number("SEGMENT_BYTES", DEFAULT_JOURNAL_SEGMENT_BYTES);
     return from > keeper->needed_from &&
-           (from == UINT64_MAX || from - keeper->needed_from >= DEFAULT_JOURNAL_SEGMENT_BYTES);
+           (from == UINT64_MAX || from - keeper->needed_from >= segment_bytes);
 }
 
 /* A value that is wanted holds its segment, and all behind it.  Where few are, they are written
@@ -128,6 +131,7 @@ void keeper_checkpoint(struct keeper *keeper, struct gate *gate)
     keeper->is_moved = false;
     keeper->given_bytes = keeper->checkpoint_bytes = 0;
     keeper->needed_from = gate_needed_from(gate);
+    failpoint_reach("checkpoint");
     gate_snapshot(gate);
     struct scribe_step *step = gate_step(gate, CHECKPOINT_STEP_BYTES);
     unsigned how = JOURNAL_CHECKPOINT_BEGIN;
@@ -137,6 +141,7 @@ void keeper_checkpoint(struct keeper *keeper, struct gate *gate)
         step->needed_from = gate_needed_from(gate);
         keeper->checkpoint_bytes += step->bytes;
         keeper->ticket = scribe_give(keeper->scribe, &step);
+        failpoint_reach("checkpointing");
         step = next;
         how = 0;
     }

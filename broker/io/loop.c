@@ -8,6 +8,7 @@
 #include "broker/io/loop.h"
 
 #include "broker/io/clock.h"
+#include "broker/io/failpoint.h"
 #include "broker/io/gate.h"
 #include "broker/io/keeper.h"
 #include "broker/io/log.h"
@@ -127,6 +128,7 @@ static void send_out(struct loop *loop, enum lane lane, conn_id conn, const uint
     struct peer *peer = peers_by_conn(&loop->peers, conn);
     if (peer == NULL || peer->lane != lane || peer->is_closing || peer->is_clogged)
         return;
+    failpoint_reach(lane == LANE_DATA ? "deliver" : "answer");
     must(part_unwrap(part, &msg)); /* as in effect.h: what was decided must be said */
     if (address(loop, peer)) {
         void *socket = loop->channels[lane].socket;
@@ -136,6 +138,7 @@ static void send_out(struct loop *loop, enum lane lane, conn_id conn, const uint
         must(send_msg(socket, &msg, 0) >= 0);
     }
     zmq_msg_close(&msg);
+    failpoint_reach(lane == LANE_DATA ? "delivered" : "answered");
 }
 
 static void forget(struct loop *loop, conn_id conn)
@@ -352,10 +355,10 @@ static void let_in(struct loop *loop, struct peer *peer, struct received *receiv
                         span_of(zmq_msg_data(part), zmq_msg_size(part)));
     } else {
         struct buffer *buffer = part_wrap(part, 1);
-        if (buffer != NULL && !park(loop, peer->conn, &buffer))
-            gate_data_in(loop->gate, now, peer->conn, &buffer);
-        else if (buffer == NULL)
+        if (buffer == NULL)
             gate_violation(loop->gate, now, peer->conn, "the broker is short of memory");
+        else if (!park(loop, peer->conn, &buffer))
+            gate_data_in(loop->gate, now, peer->conn, &buffer);
     }
 }
 

@@ -2,6 +2,7 @@
 /* main.c -- errbusd: reads what it is told, opens, runs, ends.  See errbusd(8). */
 #include "broker/io/clock.h"
 #include "broker/io/config.h"
+#include "broker/io/failpoint.h"
 #include "broker/io/log.h"
 #include "broker/io/loop.h"
 #include "broker/io/tools.h"
@@ -96,7 +97,9 @@ static bool open_journal(const struct config *config, struct journal **out_journ
                          enum durability *out_durability, int *out_status)
 {
     struct clock clock = {0};
-    struct journal_options options = {.may_create = true, .id = clock_now(&clock).random};
+    struct journal_options options = {.may_create = true,
+                                      .id = clock_now(&clock).random,
+                                      .segment_bytes = failpoint_number("SEGMENT_BYTES", 0)};
     struct journal_opened opened;
     char why[JOURNAL_COMPLAINT_BYTES] = "";
     bool is_kept = strcmp(config->journal, "none") != 0;

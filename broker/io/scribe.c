@@ -2,6 +2,7 @@
 /* scribe.c -- the journal's own thread; see scribe.h. */
 #include "broker/io/scribe.h"
 
+#include "broker/io/failpoint.h"
 #include "libbus/base/must.h"
 
 #include <errno.h>
@@ -167,8 +168,10 @@ static enum scribe_state write_records(struct scribe *scribe, size_t count, unsi
 /* A checkpoint is whole: what it does not need goes, or with the next one if it cannot go now. */
 static void trim(struct scribe *scribe, uint64_t needed_from)
 {
+    failpoint_reach("trim");
     uint64_t start = journal_start(scribe->journal);
     (void)journal_trim(scribe->journal, start < needed_from ? start : needed_from);
+    failpoint_reach("trimmed");
 }
 
 /* Gathers steps into one batch, at least one of them, and those of a checkpoint alone; the last of
@@ -233,7 +236,9 @@ static bool write_waiting(struct scribe *scribe)
     size_t count = 0;
     struct scribe_step *last = gather(scribe, scribe->waiting.first, &count);
     pthread_mutex_unlock(&scribe->lock);
+    failpoint_reach("append");
     enum scribe_state state = write_records(scribe, count, last->how);
+    failpoint_reach("appended");
     if ((state == SCRIBE_WELL || state == SCRIBE_FULL) && (last->how & JOURNAL_CHECKPOINT_END) != 0)
         trim(scribe, last->needed_from);
     pthread_mutex_lock(&scribe->lock);
@@ -253,7 +258,9 @@ static void sync_logged(struct scribe *scribe)
 {
     uint64_t ticket = scribe->news.logged;
     pthread_mutex_unlock(&scribe->lock);
+    failpoint_reach("sync");
     enum journal_err err = journal_sync(scribe->journal, journal_next(scribe->journal));
+    failpoint_reach("synced");
     pthread_mutex_lock(&scribe->lock);
     if (err == JOURNAL_OK)
         scribe->news.synced = ticket;

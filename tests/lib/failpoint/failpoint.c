@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* failpoint.c -- the broker for tests dies where the environment says; see broker/io/failpoint.h.
+ *
+ *   ERRBUS_FAILPOINT=NAME:COUNT   as by kill -9, when it gets to NAME for the COUNTth time
+ *   ERRBUS_NUMBER_NAME=N          N instead of the usual number of this name */
+#include "broker/io/failpoint.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static atomic_ulong reached;
+
+void failpoint_reach(const char *name)
+{
+    const char *wanted = getenv("ERRBUS_FAILPOINT");
+    size_t length = strlen(name);
+    if (wanted == NULL || strncmp(wanted, name, length) != 0 || wanted[length] != ':')
+        return;
+    if (atomic_fetch_add(&reached, 1) + 1 == strtoul(wanted + length + 1, NULL, 10))
+        kill(getpid(), SIGKILL);
+}
+
+uint64_t failpoint_number(const char *name, uint64_t usual)
+{
+    char variable[64];
+    snprintf(variable, sizeof variable, "ERRBUS_NUMBER_%s", name);
+    const char *value = getenv(variable);
+    return value != NULL ? strtoull(value, NULL, 10) : usual;
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* failpoint_test.c -- the broker dies between any two steps of deciding, logging, syncing,
+ * answering, delivering, checkpoint and trim (broker/io/failpoint.h), and is started again: nothing
+ * that was acknowledged is lost, nothing comes twice. */
+#include "tests/lib/expect.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROUNDS = 14, VALUE_BYTES = 20000, LOOK_MS = 20 };
+
+static struct folder folder;
+static char control[FOLDER_PATH_BYTES_MAX + 16];
+static char data[FOLDER_PATH_BYTES_MAX + 16];
+static char journal[FOLDER_PATH_BYTES_MAX + 16];
+
+/* ---- the broker -------------------------------------------------------------------------------*/
+
+/* failpoint: NAME:COUNT, or "" */
+static void start_broker(const char *durability, const char *failpoint)
+{
+    char variable[64];
+    const char *line = NULL;
+    snprintf(variable, sizeof variable, "ERRBUS_FAILPOINT=%s", failpoint);
+    const char *const argv[] = {
+        "errbusd_failpoints", "--control", control,        "--data",   data,
+        "--journal",          journal,     "--durability", durability, NULL};
+    const char *const environment[] = {variable, "ERRBUS_NUMBER_CHECKPOINT_BYTES=300000",
+                                       "ERRBUS_NUMBER_SEGMENT_BYTES=131072", NULL};
+    cr_assert(process_start(&stage.process, argv, environment));
+    cr_assert(process_line(&stage.process, SOON_MS, &line) || failpoint[0] != '\0', "%s",
+              process_complained(&stage.process));
+}
+
+static void set_up(void)
+{
+    cr_assert(folder_make(&folder));
+    snprintf(control, sizeof control, "ipc://%s/control", folder.path);
+    snprintf(data, sizeof data, "ipc://%s/data", folder.path);
+    snprintf(journal, sizeof journal, "%s/journal", folder.path);
+}
+
+static void tear_down(void)
+{
+    stage_close();
+    folder_fini(&folder);
+}
+
+TestSuite(failpoint, .init = set_up, .fini = tear_down, .timeout = 300);
+
+/* ---- the parties, in a thread of their own ----------------------------------------------------*/
+
+struct job {
+    char complaint[256]; /* "": all was as it must be */
+    atomic_bool is_done;
+};
+
+static bool check(struct job *job, bool is_fine, const char *what, int round)
+{
+    if (!is_fine && job->complaint[0] == '\0')
+        snprintf(job->complaint, sizeof job->complaint, "round %d: %s", round, what);
+    return is_fine;
+}
+
+static struct bus *open_party(const char *party)
+{
+    struct bus_options options;
+    struct bus *bus = NULL;
+    bus_options_init(&options);
+    options.party = party;
+    options.heartbeat_ms = 100;
+    options.broker_lost_ms = SOON_MS;
+    options.send_timeout_ms = SOON_MS;
+    return bus_open(control, &options, SOON_MS, &bus, NULL) == BUS_OK ? bus : NULL;
+}
+
+/* "ROUND.PLACE", filled up. */
+static const char *value_of(int round, int place)
+{
+    static char value[VALUE_BYTES];
+    memset(value, 'x', sizeof value);
+    snprintf(value, sizeof value, "%d.%d", round, place);
+    return value;
+}
+
+/* Two values, a promise that is kept, one that fails, and a value. */
+static void write_round(struct job *job, struct bus *alice, int round)
+{
+    struct bus_slot *kept = NULL;
+    struct bus_slot *failed = NULL;
+    bool is_fine = true;
+    for (int place = 0; place < 5; place++) {
+        if (place == 2)
+            is_fine &= bus_slot_reserve(alice, "w", BUS_FOREVER, &kept) == BUS_OK;
+        else if (place == 3)
+            is_fine &= bus_slot_reserve(alice, "w", BUS_FOREVER, &failed) == BUS_OK;
+        else
+            is_fine &= bus_publish(alice, "w", value_of(round, place), VALUE_BYTES) == BUS_OK;
+    }
+    struct bus_error *error = bus_error_new("test.failed", NULL, "%d.3", round);
+    is_fine = is_fine && bus_slot_commit(&kept, value_of(round, 2), VALUE_BYTES) == BUS_OK;
+    bus_slot_fail(&failed, error);
+    bus_error_unref(&error);
+    check(job, is_fine, "a call failed", round);
+    check(job, bus_flush(alice, SOON_MS) == BUS_OK, "the flush of the writer failed", round);
+}
+
+static void read_place(struct job *job, struct bus_sub *sub, int round, int place)
+{
+    struct bus_msg *msg = NULL;
+    struct bus_error *error = NULL;
+    uint64_t seq = UINT64_MAX;
+    size_t bytes = 0;
+    enum bus_err err = bus_sub_recv(sub, SOON_MS, &msg, &error);
+    (void)bus_sub_slot(sub, &seq);
+    check(job, seq == (uint64_t)(round * 5 + place), "another place than was due", round);
+    if (place == 3) {
+        check(job, err == BUS_EFAILED && strcmp(bus_error_type(error), "test.failed") == 0,
+              "not the error that was due", round);
+    } else if (check(job, err == BUS_OK, "not a value", round)) {
+        const char *value = bus_msg_value(msg, &bytes);
+        check(job, bytes == VALUE_BYTES && memcmp(value, value_of(round, place), bytes) == 0,
+              "not the value that was due", round);
+    }
+    bus_msg_free(&msg);
+    bus_error_unref(&error);
+}
+
+static void *work(void *arg)
+{
+    struct job *job = arg;
+    struct bus_sub_options options;
+    struct bus_sub *sub = NULL;
+    struct bus *alice = open_party("alice");
+    struct bus *bob = open_party("bob");
+    bus_sub_options_init(&options);
+    options.name = "reader";
+    if (check(job, alice != NULL && bob != NULL, "a party could not open", -1)) {
+        check(job, bus_sub_open(bob, "alice/w", &options, &sub) == BUS_OK, "no subscription", -1);
+        for (int round = 0; round < ROUNDS && job->complaint[0] == '\0'; round++) {
+            write_round(job, alice, round);
+            for (int place = 0; place < 5 && job->complaint[0] == '\0'; place++)
+                read_place(job, sub, round, place);
+        }
+        check(job, bus_flush(bob, SOON_MS) == BUS_OK, "the flush of the reader failed", ROUNDS);
+        struct bus_msg *msg = NULL;
+        check(job, bus_sub_recv(sub, BUS_POLL, &msg, NULL) == BUS_ETIMEDOUT, "more came", ROUNDS);
+    }
+    bus_sub_close(&sub);
+    check(job, bus_close(&bob, SOON_MS) == BUS_OK, "the reader could not close", ROUNDS);
+    check(job, bus_close(&alice, SOON_MS) == BUS_OK, "the writer could not close", ROUNDS);
+    atomic_store(&job->is_done, true);
+    return NULL;
+}
+
+/* Whether it got there; the broker is started again if it did. */
+static bool die_at(const char *durability, const char *name, int count)
+{
+    struct job job = {.complaint = ""};
+    char failpoint[48];
+    pthread_t thread;
+    bool has_died = false;
+    snprintf(failpoint, sizeof failpoint, "%s:%d", name, count);
+    snprintf(journal, sizeof journal, "%s/%s-%d", folder.path, name, count);
+    start_broker(durability, failpoint);
+    cr_assert_eq(pthread_create(&thread, NULL, work, &job), 0);
+    while (!atomic_load(&job.is_done)) {
+        int code = process_wait(&stage.process, LOOK_MS);
+        if (code < 0)
+            continue;
+        cr_assert_eq(code, 128 + SIGKILL, "%s: it ended with %d: %s", failpoint, code,
+                     process_complained(&stage.process));
+        cr_assert_not(has_died, "%s: twice", failpoint);
+        has_died = true;
+        process_fini(&stage.process);
+        start_broker(durability, "");
+    }
+    pthread_join(thread, NULL);
+    cr_assert_eq(job.complaint[0], '\0', "%s at %s: %s", failpoint, durability, job.complaint);
+    stage_close();
+    return has_died;
+}
+
+static void die_at_all(const char *durability, const char *name)
+{
+    cr_assert(die_at(durability, name, 1), "it never gets to %s", name);
+    for (int count = 4; count <= 64 && die_at(durability, name, count); count *= 4)
+        continue;
+}
+
+Test(failpoint, between_deciding_and_logging)
+{
+    die_at_all("disk", "decided");
+    die_at_all("process", "append");
+}
+
+Test(failpoint, between_logging_and_syncing)
+{
+    die_at_all("process", "appended");
+    die_at_all("disk", "sync");
+}
+
+Test(failpoint, between_syncing_and_answering)
+{
+    die_at_all("disk", "synced");
+    die_at_all("disk", "answer");
+}
+
+Test(failpoint, between_answering_and_delivering)
+{
+    die_at_all("disk", "answered");
+    die_at_all("process", "deliver");
+    die_at_all("process", "delivered");
+}
+
+Test(failpoint, between_the_pieces_of_a_checkpoint)
+{
+    die_at_all("process", "checkpoint");
+    die_at_all("disk", "checkpointing");
+}
+
+Test(failpoint, around_a_trim)
+{
+    die_at_all("process", "trim");
+    die_at_all("disk", "trimmed");
+}
