@@ -14,12 +14,13 @@ enum { SOON_MS = 20000, CONN = 5 };
 /* ---- the core -------------------------------------------------------------------------------- */
 
 static uint64_t decided; /* facts so far */
+static uint64_t kept;    /* as the last event said */
 
 /* Each step decides something, and says an answer, an outcome and news. */
 void core_step(struct core *core, const struct event *event, struct effects *effects)
 {
     (void)core;
-    (void)event;
+    kept = event->kept;
     struct fact fact = {.type = FACT_FAILURE_FORGOTTEN, .as.failure_forgotten.failure = ++decided};
     effects_fact(effects, &fact, 0);
     (void)effects_msg(effects, CONN, MSG_ACCEPTED);
@@ -181,6 +182,23 @@ Test(keeper, says_answers_at_disk_behind_their_sync_alone)
         cr_assert_leq(counts[1], keeper.news.logged);
     }
     cr_assert(keeper_is_quiet(&keeper));
+}
+
+/* Here each step has a ticket of the same number. */
+Test(keeper, tells_the_core_how_many_steps_are_kept_and_never_too_many)
+{
+    enum { STEPS = 20 };
+    start(DURABILITY_DISK);
+    for (int i = 0; i < STEPS; i++) {
+        decide();
+        cr_assert_leq(kept, keeper.news.synced);
+        if (i % 7 == 6)
+            hear();
+    }
+    while (keeper.news.synced < keeper.ticket)
+        hear();
+    decide();
+    cr_expect_eq(kept, STEPS);
 }
 
 Test(keeper, says_no_answer_after_a_sync_that_failed)
