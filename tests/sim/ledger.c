@@ -132,6 +132,17 @@ const char *ledger_add(struct ledger *ledger, struct buffer **record, payload_id
     return shadow_tell(ledger, buffer_span(added->bytes), payload);
 }
 
+uint32_t ledger_count(const struct ledger *ledger)
+{
+    return ledger->record_count;
+}
+
+void ledger_lose(struct ledger *ledger, uint32_t count)
+{
+    while (ledger->record_count > count)
+        buffer_unref(&ledger->records[--ledger->record_count].bytes);
+}
+
 const char *ledger_check(struct ledger *ledger, const struct core *core)
 {
     core_dump_take(&ledger->is, core);

@@ -16,6 +16,9 @@ void ledger_clear(struct ledger *ledger);
  * are as long as they are kept.  NULL, or what the second core says is wrong with it. */
 const char *ledger_add(struct ledger *ledger, struct buffer **record, payload_id payload,
                        struct buffer *bytes);
+uint32_t ledger_count(const struct ledger *ledger); /* records */
+/* Those behind the first count were never written; only before ledger_rebuild(). */
+void ledger_lose(struct ledger *ledger, uint32_t count);
 /* NULL, or the first difference between a core and what its facts give. */
 const char *ledger_check(struct ledger *ledger, const struct core *core);
 /* All facts into a gate that is new, and into a second core anew.  NULL, or what is wrong. */

@@ -671,6 +671,8 @@ static void draw_journal(struct swarm *swarm, struct world_options *options, uin
     options->check_every = (uint32_t)dice_between(dice, 1, 400);
     if (seed % 4 == 2)
         swarm->crash_count = (uint32_t)dice_between(dice, 1, 5);
+    if (seed % 8 == 2)
+        options->log_most_ns = dice_between(dice, 1, 20 * WORLD_MS);
 }
 
 static void plan_crashes(struct swarm *swarm, bool has_facts)

@@ -38,6 +38,7 @@ enum moment_kind {
     MOMENT_CLOSED_CLIENT, /* who: connection */
     MOMENT_TAP_BEAT,      /* who: tap */
     MOMENT_BROKER_UP,
+    MOMENT_LOGGED,
     MOMENT_ACT, /* who: host or nobody, value: index of the act */
 };
 
@@ -78,6 +79,15 @@ struct tap {
     uint64_t taken_id; /* as the broker was told */
 };
 
+/* What the broker says when its journal has so many records. */
+struct held {
+    int64_t due_ns; /* when it has */
+    uint32_t record_count;
+    conn_id conn;        /* 0: nothing is said, but the records count */
+    struct buffer *part; /* a reference */
+    uint8_t head[DELIVERY_HEADER_BYTES];
+};
+
 struct world {
     struct world_options options;
     int64_t now_ns;
@@ -90,6 +100,10 @@ struct world {
     struct gate *gate;     /* NULL: the broker is down */
     struct ledger *ledger; /* NULL: it has no journal */
     uint32_t steps;        /* since the ledger was checked */
+    struct held *held;     /* in order, from held_at on */
+    uint32_t held_at, held_count, held_room;
+    int64_t logged_ns;     /* when the newest facts are in the journal */
+    uint32_t logged_count; /* records that are in it */
     int64_t gate_armed_ns;
     struct conn **conns; /* by id - 1 */
     uint32_t conn_count, conn_room;
@@ -352,7 +366,7 @@ static void check_echo(struct world *world, const struct conn *control, struct s
                       (unsigned long long)msg.as.echo.data_bytes, (unsigned long long)sent);
 }
 
-static void broker_send(struct world *world, struct gate_out *out)
+static void broker_send(struct world *world, const struct held *out)
 {
     must(out->conn > 0 && out->conn <= world->conn_count);
     struct conn *conn = world->conns[out->conn - 1];
@@ -371,6 +385,57 @@ static void broker_send(struct world *world, struct gate_out *out)
     else
         check_echo(world, conn, buffer_span(out->part));
     part_send(world, out->conn, WAY_DOWN, part);
+}
+
+/* ---- the broker's journal -------------------------------------------------------------------- */
+
+/* All that is in the journal by now is said. */
+static void logged(struct world *world)
+{
+    while (world->held_at < world->held_count &&
+           world->held[world->held_at].due_ns <= world->now_ns) {
+        struct held held = world->held[world->held_at++];
+        world->logged_count = held.record_count;
+        if (held.conn != 0)
+            broker_send(world, &held);
+    }
+    if (world->held_at == world->held_count) {
+        world->held_at = 0;
+        world->held_count = 0;
+    }
+}
+
+static void hold(struct world *world, const struct held *held)
+{
+    if (world->held_count == world->held_room) {
+        world->held_room = world->held_room > 0 ? world->held_room * 2 : 64;
+        world->held = realloc(world->held, world->held_room * sizeof *world->held);
+        must(world->held != NULL);
+    }
+    world->held[world->held_count] = *held;
+    world->held[world->held_count++].due_ns = world->logged_ns;
+    agenda_put(&world->agenda, world->logged_ns, MOMENT_LOGGED, 0, 0);
+}
+
+/* It is killed: what was not in the journal yet was never decided, and is never said. */
+static void lose_held(struct world *world)
+{
+    for (; world->held_at < world->held_count; world->held_at++)
+        buffer_unref(&world->held[world->held_at].part);
+    world->held_at = 0;
+    world->held_count = 0;
+}
+
+static void broker_say(struct world *world, struct gate_out *out)
+{
+    struct held held = {.conn = out->conn, .part = out->part};
+    memcpy(held.head, out->head, sizeof held.head);
+    if (world->ledger != NULL)
+        held.record_count = ledger_count(world->ledger);
+    if (world->options.log_most_ns > 0)
+        hold(world, &held);
+    else
+        broker_send(world, &held);
 }
 
 static void broker_fact(struct world *world, struct gate_out *out)
@@ -394,11 +459,16 @@ static void ledger_look(struct world *world)
 static void broker_out(struct world *world)
 {
     static struct gate_out out;
+    if (world->options.log_most_ns > 0) {
+        int64_t at_ns = world->now_ns + dice_between(&world->dice, 0, world->options.log_most_ns);
+        if (world->logged_ns < at_ns)
+            world->logged_ns = at_ns;
+    }
     while (gate_out(world->gate, &out)) {
         switch (out.kind) {
         case GATE_NOTHING: break;
         case GATE_CONTROL:
-        case GATE_DATA: broker_send(world, &out); break;
+        case GATE_DATA: broker_say(world, &out); break;
         case GATE_FACT: broker_fact(world, &out); break;
         case GATE_DROP:
             world->conns[out.conn - 1]->is_forgotten = true;
@@ -413,6 +483,10 @@ static void broker_out(struct world *world)
             break;
         }
     }
+    bool is_held = world->options.log_most_ns > 0;
+    if (is_held &&
+        ledger_count(world->ledger) != world->logged_count) /* nothing may be said of it */
+        hold(world, &(struct held){.record_count = ledger_count(world->ledger)});
     if (world->ledger != NULL && ++world->steps >= world->options.check_every)
         ledger_look(world);
 }
@@ -1026,6 +1100,9 @@ void world_crash_broker(struct world *world, int64_t down_ns)
         lane_cut(&world->conns[i]->lanes[WAY_UP]);
     }
     gate_leave(world);
+    if (world->options.log_most_ns > 0)
+        ledger_lose(world->ledger, world->logged_count);
+    lose_held(world);
     agenda_put(&world->agenda, world->now_ns + down_ns, MOMENT_BROKER_UP, 0, 0);
 }
 
@@ -1055,11 +1132,12 @@ static void broker_up(struct world *world)
 
 void world_compact(struct world *world)
 {
-    if (world->gate == NULL)
-        return;
+    if (world->gate == NULL || world->held_at < world->held_count)
+        return; /* what it stands for has to be in the journal */
     ledger_clear(world->ledger);
     gate_snapshot(world->gate);
     broker_out(world);
+    world->logged_count = ledger_count(world->ledger); /* until it is whole the old one stands */
     ledger_look(world);
 }
 
@@ -1109,6 +1187,8 @@ void world_free(struct world **world)
     }
     gate_free(&old->gate);
     ledger_free(&old->ledger);
+    lose_held(old);
+    free(old->held);
     for (uint32_t i = 0; i < old->line_count; i++)
         free(old->lines[i]);
     agenda_fini(&old->agenda);
@@ -1138,6 +1218,7 @@ static void step(struct world *world, const struct moment *moment)
     case MOMENT_HOST_TICK: host_tick(world, moment->who, moment->value); break;
     case MOMENT_BROKER_TICK: broker_settle(world); break;
     case MOMENT_BROKER_UP: broker_up(world); break;
+    case MOMENT_LOGGED: logged(world); break;
     case MOMENT_CLOSED_BROKER: broker_closed(world, moment->who); break;
     case MOMENT_CLOSED_CLIENT: client_closed(world, moment->who); break;
     case MOMENT_TAP_BEAT: tap_beat(world, moment->who, moment->value); break;
