@@ -534,12 +534,12 @@ bool loop_run(struct loop *loop)
     while (!is_over(loop)) {
         bool is_busy = read_lane(loop, LANE_CONTROL, CONTROL_TURN_PARTS, SIZE_MAX);
         tell_closed(loop, LANE_CONTROL);
-        unpark(loop);
         if (may_read_data(loop))
             is_busy |= read_lane(loop, LANE_DATA, DATA_TURN_PARTS, DATA_TURN_BYTES);
         tell_closed(loop, LANE_DATA);
         tick(loop);
         say_kept(loop);
+        unpark(loop); /* here: what was heard just now may have made room */
         report_journal(loop);
         report_clogged(loop);
         watch(loop, is_busy || is_broken(loop));

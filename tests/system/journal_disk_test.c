@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* journal_disk_test.c -- the broker and its disk: acknowledgements come behind fdatasync, a disk
+ * that is full holds values back and nothing else, one that fails ends the broker in words. */
+#include "tests/lib/expect.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { ANSWERS = 50, VALUE_BYTES = 16000 };
+
+static struct folder folder;
+static char control[FOLDER_PATH_BYTES_MAX + 16];
+static char data[FOLDER_PATH_BYTES_MAX + 16];
+static char journal[FOLDER_PATH_BYTES_MAX + 32];
+static char traced[FOLDER_PATH_BYTES_MAX + 16];
+
+static void set_up(void)
+{
+    cr_assert(folder_make(&folder));
+    snprintf(control, sizeof control, "ipc://%s/control", folder.path);
+    snprintf(data, sizeof data, "ipc://%s/data", folder.path);
+    snprintf(journal, sizeof journal, "%s/journal", folder.path);
+    snprintf(traced, sizeof traced, "%s/traced", folder.path);
+}
+
+static void tear_down(void)
+{
+    char volume[FOLDER_PATH_BYTES_MAX + 16];
+    stage_close();
+    snprintf(volume, sizeof volume, "%s/volume", folder.path);
+    (void)umount2(volume, MNT_DETACH); /* if there is one */
+    folder_fini(&folder);
+}
+
+TestSuite(journal_disk, .init = set_up, .fini = tear_down, .timeout = 300);
+
+static struct bus *open_quiet(const char *party)
+{
+    struct bus_options options;
+    bus_options_init(&options);
+    options.party = party;
+    options.heartbeat_ms = 60000; /* so that all that is sent is an answer */
+    options.lost_after_ms = 600000;
+    options.outbox_bytes_max = (size_t)1024 * 1024;
+    options.send_timeout_ms = 100;
+    return must_open_with(&options);
+}
+
+/* The next line on standard error with this in it. */
+static void expect_complaint(const char *words)
+{
+    const char *line = "";
+    do {
+        cr_assert(process_complaint(&stage.process, SOON_MS, &line), "it does not say '%s': %s",
+                  words, process_complained(&stage.process));
+    } while (strstr(line, words) == NULL);
+}
+
+/* ---- traced -----------------------------------------------------------------------------------*/
+
+/* errbusd is our child, who traces it is not.  more: one more option of strace, or NULL. */
+static void start_traced(const char *more)
+{
+    char path[512];
+    const char *line = NULL;
+    process_path("errbusd", path, sizeof path);
+    const char *argv[24] = {"strace",
+                            "-D",
+                            "-f",
+                            "-o",
+                            traced,
+                            "-e",
+                            "trace=pwrite64,pwritev,pwritev2,fdatasync,fsync,sendto,sendmsg"};
+    size_t count = 7;
+    if (more != NULL) {
+        argv[count++] = "-e";
+        argv[count++] = more;
+    }
+    const char *const rest[] = {path,        "--control", control,        "--data", data,
+                                "--journal", journal,     "--durability", "disk",   NULL};
+    memcpy(argv + count, rest, sizeof rest);
+    cr_assert(process_start(&stage.process, argv, NULL));
+    if (!process_line(&stage.process, SOON_MS, &line)) {
+        int code = process_wait(&stage.process, 0);
+        const char *said = process_complained(&stage.process);
+        if (code == 127 || strstr(said, "ptrace") != NULL)
+            cr_skip_test("strace is not installed, or may not trace: %s", said);
+        cr_assert_fail("errbusd is not ready under strace: %s", said);
+    }
+    snprintf(stage.control, sizeof stage.control, "%s", control);
+}
+
+struct order {
+    unsigned answers; /* sent once it began to count */
+    unsigned syncs;
+    bool is_counting;
+    bool is_dirty; /* something was written and is not synced */
+    bool is_wrong;
+};
+
+static void read_call(struct order *order, const char *line)
+{
+    bool is_sync = strstr(line, "fdatasync") != NULL || strstr(line, "fsync") != NULL;
+    bool is_write = strstr(line, "pwrite") != NULL;
+    bool is_send = strstr(line, "sendto(") != NULL || strstr(line, "sendmsg(") != NULL;
+    if (strstr(line, "--- SIGCONT") != NULL) {
+        order->is_counting = true;
+    } else if (is_sync && strstr(line, "= 0") != NULL) {
+        order->syncs += order->is_counting;
+        order->is_dirty = false;
+    } else if (is_write) {
+        order->is_dirty = true;
+    } else if (is_send && order->is_counting) {
+        order->answers += 1;
+        order->is_wrong |= order->is_dirty;
+    }
+}
+
+/* Who traces it may end a little later than errbusd did. */
+static struct order read_trace(void)
+{
+    struct order order;
+    int64_t until_ms = test_now_ms() + SOON_MS;
+    bool is_whole = false;
+    while (!is_whole && test_now_ms() < until_ms) {
+        char line[1024];
+        FILE *file = fopen(traced, "re");
+        cr_assert_not_null(file);
+        order = (struct order){0};
+        while (fgets(line, sizeof line, file) != NULL) {
+            read_call(&order, line);
+            is_whole |= strstr(line, "+++ killed by SIGKILL") != NULL;
+        }
+        fclose(file);
+    }
+    cr_assert(is_whole, "the trace has no end");
+    return order;
+}
+
+Test(journal_disk, is_synced_before_anything_is_acknowledged)
+{
+    start_traced(NULL);
+    struct bus *alice = open_quiet("alice");
+    must_publish(alice, "w", "the first");
+    must_flush(alice);
+    process_signal(&stage.process, SIGCONT); /* a mark in the trace */
+    for (int i = 0; i < ANSWERS; i++) {
+        must_publish(alice, "w", "a value");
+        must_flush(alice);
+    }
+    process_signal(&stage.process, SIGKILL);
+    cr_assert_eq(process_wait(&stage.process, SOON_MS), 128 + SIGKILL);
+    struct order order = read_trace();
+    cr_expect_geq(order.answers, ANSWERS);
+    cr_expect_geq(order.syncs, ANSWERS);
+    cr_expect_not(order.is_wrong, "something was sent between a write and its fdatasync");
+    (void)bus_close(&alice, BUS_POLL); /* nobody is there to hear of it */
+}
+
+/* All that was acknowledged before is there when it is started again. */
+Test(journal_disk, ends_the_broker_in_words_when_a_sync_fails)
+{
+    start_traced("inject=fdatasync:error=EIO:when=40+");
+    struct bus *alice = open_quiet("alice");
+    uint64_t acknowledged = 0;
+    char text[32];
+    do {
+        snprintf(text, sizeof text, "%llu", (unsigned long long)acknowledged);
+        must_publish(alice, "w", text);
+    } while (bus_flush(alice, AT_ONCE_MS) == BUS_OK && ++acknowledged < 1000);
+    cr_assert_lt(acknowledged, 1000);
+    cr_assert_gt(acknowledged, 5);
+    cr_assert_eq(process_wait(&stage.process, SOON_MS), 1);
+    cr_assert_not_null(strstr(process_complained(&stage.process), "nothing can be kept any more"),
+                       "%s", process_complained(&stage.process));
+    broker_fini(&stage);
+    const char *const more[] = {"--control", control,        "--data", data, "--journal",
+                                journal,     "--durability", "disk",   NULL};
+    stage_open_with(more);
+    struct bus *bob = must_open("bob");
+    struct bus_sub *sub = must_subscribe(bob, "alice/w");
+    for (uint64_t i = 0; i < acknowledged; i++) {
+        snprintf(text, sizeof text, "%llu", (unsigned long long)i);
+        expect_value(sub, "alice/w", i, text);
+    }
+    bus_sub_close(&sub);
+    must_close(&bob);
+    must_close(&alice);
+}
+
+/* ---- full -------------------------------------------------------------------------------------*/
+
+/* A small file system, for three segments and a bit, that is seen by us and our children alone. */
+static void mount_volume(void)
+{
+    char volume[FOLDER_PATH_BYTES_MAX + 16];
+    snprintf(volume, sizeof volume, "%s/volume", folder.path);
+    cr_assert_eq(mkdir(volume, 0700), 0);
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("errbus-test", volume, "tmpfs", 0, "size=60m") != 0)
+        cr_skip_test("no file system may be mounted here: %s", strerror(errno));
+    snprintf(journal, sizeof journal, "%s/journal", volume);
+}
+
+static void start_small(void)
+{
+    const char *line = NULL;
+    const char *const argv[] = {"errbusd_failpoints", "--control", control,        "--data", data,
+                                "--journal",          journal,     "--durability", "disk",   NULL};
+    const char *const environment[] = {"ERRBUS_NUMBER_SEGMENT_BYTES=16777216", NULL};
+    cr_assert(process_start(&stage.process, argv, environment));
+    cr_assert(process_line(&stage.process, SOON_MS, &line), "%s",
+              process_complained(&stage.process));
+    snprintf(stage.control, sizeof stage.control, "%s", control);
+}
+
+static void fill_volume(const char *path)
+{
+    static const char zeros[4096];
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    cr_assert_geq(fd, 0);
+    while (write(fd, zeros, sizeof zeros) > 0)
+        continue;
+    cr_assert_eq(errno, ENOSPC);
+    close(fd);
+}
+
+static void expect_large(struct bus_sub *sub, uint64_t seq)
+{
+    struct bus_msg *msg = NULL;
+    struct bus_error *error = NULL;
+    size_t bytes = 0;
+    enum bus_err err = bus_sub_recv(sub, SOON_MS, &msg, &error);
+    expect_code_of(err, BUS_OK, &error);
+    cr_assert_eq(bus_msg_seq(msg), seq);
+    (void)bus_msg_value(msg, &bytes);
+    cr_assert_eq(bytes, VALUE_BYTES);
+    bus_msg_free(&msg);
+}
+
+Test(journal_disk, that_is_full_holds_values_back_and_settles_failures)
+{
+    static const char value[VALUE_BYTES];
+    char ballast[FOLDER_PATH_BYTES_MAX + 32];
+    uint64_t count = 0;
+    mount_volume();
+    start_small();
+    struct bus *alice = open_quiet("alice");
+    struct bus *bob = open_quiet("bob");
+    struct bus *dora = open_quiet("dora");
+    struct bus_sub *sub = must_subscribe(bob, "dora/w");
+    struct bus_sub *held = must_subscribe(bob, "alice/w");
+    struct bus_slot *slot = must_reserve(dora, "w");
+    must_publish(dora, "w", "before");
+    must_flush(dora);
+    snprintf(ballast, sizeof ballast, "%s/volume/ballast", folder.path);
+    fill_volume(ballast);
+    while (bus_publish(alice, "w", value, sizeof value) == BUS_OK)
+        count += 1;
+    cr_assert_gt(count, 10);
+    expect_complaint("no values are let in until there is room");
+    expect_code(bus_flush(alice, 100), BUS_ETIMEDOUT);
+    fail_slot(&slot, "test.failed", "on a full disk");
+    expect_failed(sub, "dora/w", 0, "application");
+    expect_value(sub, "dora/w", 1, "before");
+    struct bus *carol = open_quiet("carol"); /* who comes now may read, too */
+    struct bus_sub *late = must_subscribe(carol, "dora/w");
+    expect_failed(late, "dora/w", 0, "application");
+    expect_value(late, "dora/w", 1, "before");
+    cr_assert_eq(unlink(ballast), 0);
+    expect_complaint("it is well again");
+    must_flush(alice);
+    for (uint64_t i = 0; i < count; i++)
+        expect_large(held, i);
+    bus_sub_close(&late);
+    bus_sub_close(&held);
+    bus_sub_close(&sub);
+    must_close(&dora);
+    must_close(&carol);
+    must_close(&bob);
+    must_close(&alice);
+}
