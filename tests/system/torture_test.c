@@ -34,7 +34,7 @@ enum {
 
 struct victim {
     struct process process;
-    char name[8];
+    char name[16];
     unsigned life;
     bool is_writer;
     bool is_done;
