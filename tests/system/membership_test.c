@@ -108,7 +108,7 @@ Test(membership, gives_who_comes_late_everything_in_order)
     fail_slot(&slot, "app.broken", "early");
     slot = must_reserve(alice, "w");
     must_flush(alice);
-    struct timespec ten = {.tv_sec = 10};
+    struct timespec ten = {.tv_sec = 10}; /* no event ends it: being late is what is tested */
     nanosleep(&ten, NULL);
     struct bus *bob = must_open("bob");
     struct bus_sub *sub = must_subscribe(bob, "alice/#");

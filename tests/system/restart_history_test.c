@@ -2,7 +2,7 @@
 /* restart_history_test.c -- what a job was told stays told: its events and errors are there after
  * the broker was killed and started again over its journal, within their budget, and their ids go
  * on. */
-#include "tests/lib/expect.h"
+#include "tests/lib/revival.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -17,44 +17,28 @@
 #define EVENT_BYTES_MAX (16 * 1024 * 1024)
 #define MESSAGE_BYTES_MAX 4096 /* of an error, uncut */
 
-static struct folder folder;
-static char control[FOLDER_PATH_BYTES_MAX + 16];
-static char data[FOLDER_PATH_BYTES_MAX + 16];
-static char journal[FOLDER_PATH_BYTES_MAX + 16];
+static struct revival revival;
 
 static void start_broker(const char *durability)
 {
-    const char *const more[] = {"--control", control,        "--data",   data, "--journal",
-                                journal,     "--durability", durability, NULL};
-    stage_open_with(more);
+    revival_start(&revival, durability, NULL);
 }
 
 static void set_up(void)
 {
-    cr_assert(folder_make(&folder));
-    snprintf(control, sizeof control, "ipc://%s/control", folder.path);
-    snprintf(data, sizeof data, "ipc://%s/data", folder.path);
-    snprintf(journal, sizeof journal, "%s/journal", folder.path);
+    revival_open(&revival);
 }
 
 static void tear_down(void)
 {
-    stage_close();
-    folder_fini(&folder);
+    revival_close(&revival);
 }
 
 TestSuite(restart_history, .init = set_up, .fini = tear_down, .timeout = 180);
 
-static void kill_broker(void)
-{
-    process_signal(&stage.process, SIGKILL);
-    cr_assert_eq(process_wait(&stage.process, SOON_MS), 128 + SIGKILL);
-    stage_close();
-}
-
 static void restart_broker(const char *durability)
 {
-    kill_broker();
+    revival_kill();
     start_broker(durability);
 }
 
@@ -187,7 +171,7 @@ static void expect_durability(const char *durability)
 {
     struct bus_status *status = NULL;
     struct bus_error *error = NULL;
-    expect_code_of(bus_status_get(control, NULL, SOON_MS, &status, &error), BUS_OK, &error);
+    expect_code_of(bus_status_get(revival.control, NULL, SOON_MS, &status, &error), BUS_OK, &error);
     cr_expect_str_eq(bus_status_durability(status), durability);
     bus_status_free(&status);
 }
@@ -233,7 +217,8 @@ Test(restart_history, says_when_it_is_in_the_log)
 
 Test(restart_history, is_never_durable_without_a_journal)
 {
-    const char *const more[] = {"--control", control, "--data", data, "--journal", "none", NULL};
+    const char *const more[] = {"--control", revival.control, "--data", revival.data,
+                                "--journal", "none",          NULL};
     stage_open_with(more);
     expect_durability("memory");
     struct bus *alice = open_patient("alice");
@@ -295,7 +280,7 @@ Test(restart_history, keeps_as_many_bytes_as_before)
 /* Where the journal's oldest segment begins: that is the segment's name. */
 static uint64_t oldest_segment(void)
 {
-    DIR *entries = opendir(journal);
+    DIR *entries = opendir(revival.journal);
     const struct dirent *entry;
     uint64_t oldest = UINT64_MAX;
     cr_assert_not_null(entries);
@@ -370,7 +355,7 @@ Test(restart_history, goes_on_for_a_tap_that_is_there)
 
 static void run_errbus(struct process *process, const char *subcommand, const char *more)
 {
-    const char *const argv[] = {"errbus", subcommand, "-s", control, "--json", more, NULL};
+    const char *const argv[] = {"errbus", subcommand, "-s", revival.control, "--json", more, NULL};
     cr_assert(process_start(process, argv, NULL));
     cr_assert_eq(process_wait(process, SOON_MS), 0, "%s", process_complained(process));
 }
@@ -391,7 +376,8 @@ Test(restart_history, is_listed_by_the_command_line_as_before)
     struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
     cr_expect_eq(bus_tap_next_id(tap), 8, "joined, five failures, left");
     bus_tap_close(&tap);
-    const char *const argv[] = {"errbus", "tap", "-s", control, "--since", "6", "-C", "2", NULL};
+    const char *const argv[] = {"errbus", "tap", "-s", revival.control, "--since", "6",
+                                "-C",     "2",   NULL};
     cr_assert(process_start(&after, argv, NULL));
     cr_assert_eq(process_wait(&after, SOON_MS), 0, "%s", process_complained(&after));
     cr_expect_eq(strncmp(process_said(&after), "{\"id\":6,", 8), 0, "%s", process_said(&after));

@@ -1,47 +1,31 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* restart_test.c -- the broker is killed and started again over its journal: the job goes on as if
  * there had been a pause. */
-#include "tests/lib/expect.h"
+#include "tests/lib/revival.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
-static struct folder folder;
-static char control[FOLDER_PATH_BYTES_MAX + 16];
-static char data[FOLDER_PATH_BYTES_MAX + 16];
-static char journal[FOLDER_PATH_BYTES_MAX + 16];
+static struct revival revival;
 
 static void start_broker(const char *durability)
 {
-    const char *const more[] = {"--control", control,        "--data",   data, "--journal",
-                                journal,     "--durability", durability, NULL};
-    stage_open_with(more);
+    revival_start(&revival, durability, NULL);
 }
 
 static void set_up(void)
 {
-    cr_assert(folder_make(&folder));
-    snprintf(control, sizeof control, "ipc://%s/control", folder.path);
-    snprintf(data, sizeof data, "ipc://%s/data", folder.path);
-    snprintf(journal, sizeof journal, "%s/journal", folder.path);
+    revival_open(&revival);
 }
 
 static void tear_down(void)
 {
-    stage_close();
-    folder_fini(&folder);
+    revival_close(&revival);
 }
 
 TestSuite(restart, .init = set_up, .fini = tear_down, .timeout = 120);
-
-static void kill_broker(void)
-{
-    process_signal(&stage.process, SIGKILL);
-    cr_assert_eq(process_wait(&stage.process, SOON_MS), 128 + SIGKILL);
-    stage_close();
-}
 
 static struct bus *open_patient(const char *party)
 {
@@ -66,7 +50,7 @@ static void go_on_with(const char *durability)
     struct bus_slot *failed = must_reserve(alice, "w");
     must_publish(alice, "w", "behind");
     must_flush(alice);
-    kill_broker();
+    revival_kill();
     start_broker(durability);
     must_commit(&kept, "kept");
     fail_slot(&failed, "ValueError", "of the time before");
@@ -101,7 +85,7 @@ Test(restart, gives_what_was_accepted_to_who_comes_later)
         must_publish(alice, "w", text);
     }
     must_flush(alice);
-    kill_broker();
+    revival_kill();
     start_broker("disk");
     struct bus *bob = open_patient("bob");
     struct bus_sub *sub = must_subscribe(bob, "alice/w");
@@ -140,7 +124,7 @@ Test(restart, keeps_the_place_of_durable_readers)
     bus_sub_close(&sub);
     must_close(&bob);
     must_flush(alice);
-    kill_broker();
+    revival_kill();
     start_broker("disk");
     bob = open_patient("bob");
     sub = must_subscribe_with(bob, "alice/w", &options);
@@ -164,7 +148,7 @@ Test(restart, leaves_the_dead_dead)
     struct bus_sub *sub = must_subscribe(bob, "carol/w");
     process_signal(&carol.process, SIGKILL);
     expect_failed(sub, "carol/w", 0, "party_lost");
-    kill_broker();
+    revival_kill();
     start_broker("disk");
     struct bus *dora = open_patient("dora");
     struct bus_sub *late = must_subscribe(dora, "carol/w");
@@ -191,7 +175,7 @@ Test(restart, loses_nothing_however_often)
             snprintf(text, sizeof text, "%d", round * EACH + i);
             must_publish(alice, "w", text);
         }
-        kill_broker();
+        revival_kill();
         start_broker("process");
         for (int i = 0; i < EACH; i++, seq++) {
             snprintf(text, sizeof text, "%llu", (unsigned long long)seq);
@@ -215,8 +199,8 @@ Test(restart, without_its_journal_is_another_broker)
     struct bus *alice = must_open_with(&options);
     must_publish(alice, "w", "lost with it");
     must_flush(alice);
-    kill_broker();
-    snprintf(journal, sizeof journal, "%s/other", folder.path);
+    revival_kill();
+    snprintf(revival.journal, sizeof revival.journal, "%s/other", revival.folder.path);
     start_broker("disk");
     struct bus_error *error = NULL;
     enum bus_err err = bus_verdict(alice, SOON_MS, &error);

@@ -3,7 +3,7 @@
  *
  * A durable reader is away while 64 MiB are published past a broker that may hold 4 MiB of them;
  * TEST_LARGE=1: 10 GiB and 256 MiB. */
-#include "tests/lib/expect.h"
+#include "tests/lib/revival.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -22,10 +22,7 @@
 /* What the broker has beside values: queues of what is on its way, tables, itself. */
 #define CONSTANT_BYTES (32 * MIB)
 
-static struct folder folder;
-static char control[FOLDER_PATH_BYTES_MAX + 16];
-static char data[FOLDER_PATH_BYTES_MAX + 16];
-static char journal[FOLDER_PATH_BYTES_MAX + 16];
+static struct revival revival;
 static uint64_t backlog_bytes;
 static uint64_t memory_bytes;
 
@@ -37,11 +34,9 @@ static void start_broker(void)
     snprintf(memory, sizeof memory, "%lluM", (unsigned long long)(memory_bytes / MIB));
     snprintf(window, sizeof window, "%lluM", (unsigned long long)(backlog_bytes / MIB * 2));
     snprintf(job, sizeof job, "%lluM", (unsigned long long)(backlog_bytes / MIB * 20));
-    const char *const more[] = {
-        "--control",      control,   "--data",   data,   "--journal",   journal,
-        "--durability",   "process", "--memory", memory, "--job-bytes", job,
-        "--topic-window", window,    NULL};
-    stage_open_with(more);
+    const char *const more[] = {"--memory",       memory, "--job-bytes", job,
+                                "--topic-window", window, NULL};
+    revival_start(&revival, "process", more);
 }
 
 static void set_up(void)
@@ -49,27 +44,16 @@ static void set_up(void)
     bool is_large = is_asked("TEST_LARGE");
     backlog_bytes = is_large ? 10 * KIB * MIB : 64 * MIB;
     memory_bytes = is_large ? 256 * MIB : 4 * MIB;
-    cr_assert(folder_make(&folder));
-    snprintf(control, sizeof control, "ipc://%s/control", folder.path);
-    snprintf(data, sizeof data, "ipc://%s/data", folder.path);
-    snprintf(journal, sizeof journal, "%s/journal", folder.path);
+    revival_open(&revival);
     start_broker();
 }
 
 static void tear_down(void)
 {
-    stage_close();
-    folder_fini(&folder);
+    revival_close(&revival);
 }
 
 TestSuite(spill, .init = set_up, .fini = tear_down, .timeout = 1200);
-
-static void kill_broker(void)
-{
-    process_signal(&stage.process, SIGKILL);
-    cr_assert_eq(process_wait(&stage.process, SOON_MS), 128 + SIGKILL);
-    stage_close();
-}
 
 static struct bus *open_patient(const char *party)
 {
@@ -213,12 +197,12 @@ Test(spill, goes_on_with_it_after_the_broker_was_killed)
     leave_reader_behind();
     struct bus *alice = open_patient("alice");
     publish_backlog(alice, 0, value_count() / 32 * 16);
-    kill_broker();
+    revival_kill();
     start_broker();
     publish_backlog(alice, value_count() / 32 * 16, value_count());
     expect_code(bus_flush(alice, 6 * SOON_MS), BUS_OK);
     expect_small();
-    kill_broker();
+    revival_kill();
     start_broker();
     struct bus *bob = open_patient("bob");
     struct bus_sub *sub = subscribe_durably(bob);
@@ -237,7 +221,7 @@ static void damage_value(void)
 {
     char path[FOLDER_PATH_BYTES_MAX + 64];
     uint8_t byte = 0;
-    snprintf(path, sizeof path, "%s/00000000000000000000.journal", journal);
+    snprintf(path, sizeof path, "%s/00000000000000000000.journal", revival.journal);
     int fd = open(path, O_RDWR | O_CLOEXEC);
     cr_assert_geq(fd, 0);
     cr_assert_eq(pread(fd, &byte, 1, (off_t)DAMAGED_AT), 1);
@@ -277,10 +261,10 @@ static uint64_t journal_bytes(void)
     char path[FOLDER_PATH_BYTES_MAX + 300];
     struct stat status;
     const struct dirent *entry = NULL;
-    DIR *names = opendir(journal);
+    DIR *names = opendir(revival.journal);
     cr_assert_not_null(names);
     while ((entry = readdir(names)) != NULL) {
-        snprintf(path, sizeof path, "%s/%s", journal, entry->d_name);
+        snprintf(path, sizeof path, "%s/%s", revival.journal, entry->d_name);
         if (stat(path, &status) == 0 && S_ISREG(status.st_mode))
             bytes += (uint64_t)status.st_size;
     }
@@ -301,7 +285,7 @@ Test(spill, does_not_let_one_old_value_hold_all_behind_it)
     uint64_t bytes = journal_bytes();
     cr_log_info("the journal has %llu MiB", (unsigned long long)(bytes / MIB));
     cr_expect_lt(bytes, 384 * MIB, "%llu MiB", (unsigned long long)(bytes / MIB));
-    kill_broker();
+    revival_kill();
     start_broker();
     struct bus *bob = open_patient("bob");
     struct bus_sub *sub = subscribe_durably(bob);

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* revival.c -- see revival.h. */
+#include "tests/lib/revival.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+
+enum { OPTIONS_MAX = 32 };
+
+void revival_open(struct revival *revival)
+{
+    cr_assert(folder_make(&revival->folder));
+    const char *path = revival->folder.path;
+    snprintf(revival->control, sizeof revival->control, "ipc://%s/control", path);
+    snprintf(revival->data, sizeof revival->data, "ipc://%s/data", path);
+    snprintf(revival->journal, sizeof revival->journal, "%s/journal", path);
+}
+
+void revival_close(struct revival *revival)
+{
+    stage_close();
+    folder_fini(&revival->folder);
+}
+
+void revival_start(const struct revival *revival, const char *durability, const char *const *more)
+{
+    const char *options[OPTIONS_MAX] = {"--control",    revival->control, "--data",
+                                        revival->data,  "--journal",      revival->journal,
+                                        "--durability", durability};
+    size_t count = 8;
+    for (size_t i = 0; more != NULL && more[i] != NULL; i++) {
+        cr_assert_lt(count + 1, OPTIONS_MAX);
+        options[count++] = more[i];
+    }
+    stage_open_with(options);
+}
+
+void revival_kill(void)
+{
+    process_signal(&stage.process, SIGKILL);
+    cr_assert_eq(process_wait(&stage.process, SOON_MS), 128 + SIGKILL);
+    stage_close();
+}

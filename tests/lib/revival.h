@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* revival.h -- a stage whose broker can be killed and started again: it has its endpoints and its
+ * journal in a folder of its own.  As expect.h, from the test's own thread alone. */
+#ifndef TESTS_LIB_REVIVAL_H
+#define TESTS_LIB_REVIVAL_H
+
+#include "tests/lib/expect.h"
+
+#define REVIVAL_PATH_BYTES (FOLDER_PATH_BYTES_MAX + 16)
+
+struct revival {
+    struct folder folder;
+    char control[REVIVAL_PATH_BYTES]; /* endpoints, the same in each of its lives */
+    char data[REVIVAL_PATH_BYTES];
+    char journal[REVIVAL_PATH_BYTES]; /* the directory */
+};
+
+/* The folder and the names; no broker yet. */
+void revival_open(struct revival *revival);
+void revival_close(struct revival *revival);
+/* Starts the stage's broker over the journal; more: other options, NULL at their end, or NULL. */
+void revival_start(const struct revival *revival, const char *durability, const char *const *more);
+/* SIGKILL, and the stage is empty. */
+void revival_kill(void);
+
+#endif
