@@ -20,7 +20,7 @@ struct config {
     char control[CONFIG_TEXT_BYTES]; /* endpoints to bind */
     char data[CONFIG_TEXT_BYTES];
     char advertise[CONFIG_TEXT_BYTES]; /* endpoint or host that clients are told; empty: none */
-    char journal[CONFIG_TEXT_BYTES];
+    char journal[CONFIG_TEXT_BYTES];   /* directory or "none"; empty: as state_folder.h has it */
     char durability[CONFIG_TEXT_BYTES];
     uint64_t memory_bytes; /* of values, with a journal */
     bool is_verbose;

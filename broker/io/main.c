@@ -5,6 +5,7 @@
 #include "broker/io/failpoint.h"
 #include "broker/io/log.h"
 #include "broker/io/loop.h"
+#include "broker/io/state_folder.h"
 #include "broker/io/tools.h"
 #include "broker/journal/journal.h"
 
@@ -12,6 +13,7 @@
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -22,6 +24,10 @@ enum { EXIT_FINE = 0, EXIT_OWN_FAILURE = 1, EXIT_USAGE = 2 };
  * 32 MiB is the largest threshold that glibc takes. */
 #define MALLOC_MMAP_BYTES (32 * 1024 * 1024)
 #define MALLOC_TRIM_BYTES (256 * 1024 * 1024)
+
+/* Where there can be no journal in one place. */
+static const char remedy[] = "name another directory with --journal DIR, or keep all in memory "
+                             "alone with --journal none";
 
 static void tune_memory(void)
 {
@@ -72,6 +78,19 @@ static void print_help(void)
     printf("\nSee errbusd(8).\n");
 }
 
+/* One line, whatever a path may have in it: the journal comes last, for it may have blanks. */
+static bool print_ready(const struct loop *loop, const char *journal)
+{
+    char path[CONFIG_TEXT_BYTES];
+    snprintf(path, sizeof path, "%s", journal);
+    for (unsigned char *at = (unsigned char *)path; *at != '\0'; at++)
+        if (*at < 0x20 || *at == 0x7f)
+            *at = '?';
+    printf("errbusd ready control=%s data=%s journal=%s\n", loop_control_endpoint(loop),
+           loop_data_endpoint(loop), path);
+    return fflush(stdout) == 0;
+}
+
 static int run(const struct config *config, struct journal **journal, enum durability durability)
 {
     int status = EXIT_OWN_FAILURE;
@@ -81,15 +100,27 @@ static int run(const struct config *config, struct journal **journal, enum durab
         fprintf(stderr, "errbusd: %s\n", complaint);
         return EXIT_OWN_FAILURE;
     }
-    printf("errbusd ready control=%s data=%s\n", loop_control_endpoint(loop),
-           loop_data_endpoint(loop));
-    if (fflush(stdout) == 0) {
+    if (print_ready(loop, config->journal)) {
         status = loop_run(loop) ? EXIT_FINE : EXIT_OWN_FAILURE;
     } else {
         fprintf(stderr, "errbusd: cannot write to standard output\n");
     }
     loop_close(&loop);
     return status;
+}
+
+/* false: it was said why. */
+static bool choose_journal(struct config *config)
+{
+    char why[STATE_FOLDER_COMPLAINT_BYTES] = "";
+    struct state_places places = {.service = getenv("STATE_DIRECTORY"),
+                                  .state = getenv("XDG_STATE_HOME"),
+                                  .home = getenv("HOME")};
+    if (config->journal[0] != '\0' ||
+        state_folder_journal(&places, config->journal, sizeof config->journal, why))
+        return true;
+    fprintf(stderr, "errbusd: %s; %s\n", why, remedy);
+    return false;
 }
 
 /* false: it was said why, and status is what to end with. */
@@ -110,8 +141,10 @@ static bool open_journal(const struct config *config, struct journal **out_journ
         return false;
     }
     *out_status = EXIT_OWN_FAILURE;
-    if (journal_open(config->journal, &options, out_journal, &opened, why) != JOURNAL_OK) {
-        fprintf(stderr, "errbusd: --journal %s: %s\n", config->journal, why);
+    enum journal_err err = journal_open(config->journal, &options, out_journal, &opened, why);
+    if (err != JOURNAL_OK) {
+        bool is_damaged = err == JOURNAL_DAMAGED; /* its sentence has remedies of its own */
+        fprintf(stderr, "errbusd: %s%s%s\n", why, is_damaged ? "" : "; ", is_damaged ? "" : remedy);
         return false;
     }
     if (opened.cut[0] != '\0')
@@ -140,6 +173,8 @@ int main(int argc, char **argv)
     log_init(config.is_verbose);
     enum durability durability = DURABILITY_MEMORY;
     struct journal *journal = NULL;
+    if (!choose_journal(&config))
+        return EXIT_OWN_FAILURE;
     if (!open_journal(&config, &journal, &durability, &status))
         return status;
     tune_memory();

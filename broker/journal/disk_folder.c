@@ -258,24 +258,26 @@ static int sync_parent(const char *path)
     return result;
 }
 
-static int complain(int err, const char *path, char *complaint)
+/* is_made: what failed was to make it. */
+static int complain(int err, const char *path, bool is_made, char *complaint)
 {
-    if (err == -ENOENT)
+    if (err == -ENOENT && !is_made)
         snprintf(complaint, DISK_COMPLAINT_BYTES, "there is no directory '%.900s'", path);
     else if (err == -ENOTDIR)
         snprintf(complaint, DISK_COMPLAINT_BYTES, "'%.900s' is not a directory", path);
     else
-        snprintf(complaint, DISK_COMPLAINT_BYTES, "the directory '%.800s' cannot be opened: %s",
-                 path, strerror(-err));
+        snprintf(complaint, DISK_COMPLAINT_BYTES, "the directory '%.800s' cannot be %s: %s", path,
+                 is_made ? "made" : "opened", strerror(-err));
     return err;
 }
 
 int disk_folder_open(const char *path, bool may_make, struct disk **out_disk, char *complaint)
 {
     int result = 0;
+    bool is_made = false;
     struct folder *folder = calloc(1, sizeof *folder);
     if (folder == NULL)
-        return complain(-ENOMEM, path, complaint);
+        return complain(-ENOMEM, path, is_made, complaint);
     folder->fd = -1;
     folder->lock = -1;
     folder->path = strdup(path);
@@ -287,6 +289,7 @@ int disk_folder_open(const char *path, bool may_make, struct disk **out_disk, ch
     folder->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder->fd < 0 && errno == ENOENT && may_make && path[0] != '\0') {
         result = make_folders(folder->path);
+        is_made = result < 0;
         if (result == 0)
             folder->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (folder->fd >= 0)
@@ -296,7 +299,7 @@ int disk_folder_open(const char *path, bool may_make, struct disk **out_disk, ch
         result = code(folder->fd);
 done:
     if (result < 0) {
-        complain(result, path, complaint);
+        complain(result, path, is_made, complaint);
         folder_close(&folder->disk);
     } else {
         *out_disk = &folder->disk;

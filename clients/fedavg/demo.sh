@@ -68,7 +68,8 @@ for program in broker/errbusd clients/errbus clients/fedavg; do
 done
 unset ERRBUS_JOB ERRBUS_PARTY
 
-start errbusd "$build/broker/errbusd" --control 'tcp://127.0.0.1:*' --data 'tcp://127.0.0.1:*'
+start errbusd "$build/broker/errbusd" --control 'tcp://127.0.0.1:*' --data 'tcp://127.0.0.1:*' \
+    --journal "$work/journal"
 wait_for "the broker" 10 1 '^errbusd ready control=[^ ]* data=' errbusd
 ERRBUS_SERVER=${lines#*control=}
 ERRBUS_SERVER=${ERRBUS_SERVER%% *}

@@ -9,7 +9,7 @@
 #define ARGUMENTS_MAX 40
 #define READY_WITHIN_MS 20000
 
-/* "errbusd ready control=ENDPOINT data=ENDPOINT" */
+/* "errbusd ready control=ENDPOINT data=ENDPOINT journal=DIR|none" */
 static bool read_ready_line(struct broker *broker, const char *line)
 {
     return sscanf(line, "errbusd ready control=%255s data=%255s", broker->control, broker->data) ==
@@ -28,13 +28,14 @@ static bool is_among(const char *const *more, const char *option)
 
 bool broker_start(struct broker *broker, const char *const *more)
 {
-    static const char *const channels[] = {"--control", "--data"};
+    static const char *const own[][2] = {
+        {"--control", "tcp://127.0.0.1:*"}, {"--data", "tcp://127.0.0.1:*"}, {"--journal", "none"}};
     const char *argv[ARGUMENTS_MAX] = {"errbusd"};
     size_t count = 1;
-    for (size_t i = 0; i < 2; i++) {
-        if (!is_among(more, channels[i])) {
-            argv[count++] = channels[i];
-            argv[count++] = "tcp://127.0.0.1:*";
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        if (!is_among(more, own[i][0])) {
+            argv[count++] = own[i][0];
+            argv[count++] = own[i][1];
         }
     }
     for (size_t i = 0; more != NULL && more[i] != NULL && count + 1 < ARGUMENTS_MAX; i++) {

@@ -14,8 +14,8 @@ struct broker {
 };
 
 /* Starts errbusd with the arguments in more (NULL at their end, or NULL), on free ports of the
- * loopback where they do not name endpoints, and waits for its ready line.  False: it is not ready;
- * broker->process tells why. */
+ * loopback where they do not name endpoints and without a journal where they name none, and waits
+ * for its ready line.  False: it is not ready; broker->process tells why. */
 bool broker_start(struct broker *broker, const char *const *more);
 
 /* SIGTERM, and its exit code; -1: it did not end within timeout_ms. */

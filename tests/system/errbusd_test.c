@@ -18,6 +18,8 @@
 /* What errbusd promises for its end. */
 #define END_MS 2000
 
+enum { ARGUMENTS_MAX = 16 };
+
 static struct folder folder;
 
 static void set_up(void)
@@ -34,10 +36,15 @@ TestSuite(errbusd, .init = set_up, .fini = tear_down, .timeout = 60);
 
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-/* It ends with this code and one line on standard error, which has this in it. */
-static void expect_refusal(const char *const *argv, int code, const char *words)
+/* With these arguments, and no journal if they name none, it ends with this code and one line on
+ * standard error, which has this in it. */
+static void expect_refusal(const char *const *more, int code, const char *words)
 {
     struct process process = {.pid = 0};
+    const char *argv[ARGUMENTS_MAX] = {"errbusd", "--journal", "none"};
+    for (size_t i = 0; more[i] != NULL && i + 4 < ARGUMENTS_MAX; i++) {
+        argv[i + 3] = more[i];
+    }
     cr_assert(process_start(&process, argv, NULL));
     cr_expect_eq(process_wait(&process, SOON_MS), code, "%s", process_complained(&process));
     const char *complaint = process_complained(&process);
@@ -175,8 +182,7 @@ Test(errbusd, serves_over_ipc_and_removes_its_files)
     cr_expect_str_eq(broker.control, control);
     cr_expect_str_eq(broker.data, data);
     /* A path that a broker listens on is not taken away from it. */
-    expect_refusal(WORDS("errbusd", "--control", control, "--data", "tcp://127.0.0.1:*"), 1,
-                   "in use");
+    expect_refusal(WORDS("--control", control, "--data", "tcp://127.0.0.1:*"), 1, "in use");
     expect_service(&broker);
     broker_fini(&broker);
     cr_expect_eq(access(control + 6, F_OK), -1);
@@ -202,7 +208,7 @@ Test(errbusd, replaces_the_socket_of_a_dead_broker_and_no_other_file)
 
     cr_assert(folder_write(&folder, "precious", "text", path));
     snprintf(control, sizeof control, "ipc://%s", path);
-    expect_refusal(WORDS("errbusd", "--control", control), 1, "no socket");
+    expect_refusal(WORDS("--control", control), 1, "no socket");
     cr_expect_eq(access(path, F_OK), 0);
 }
 
@@ -210,20 +216,19 @@ Test(errbusd, refuses_what_it_cannot_have)
 {
     struct broker broker;
     cr_assert(broker_start(&broker, NULL));
-    expect_refusal(WORDS("errbusd", "--control", broker.control), 1, "in use");
-    expect_refusal(WORDS("errbusd", "--control", "tcp://127.0.0.1:*", "--data", broker.data), 1,
-                   "in use");
+    expect_refusal(WORDS("--control", broker.control), 1, "in use");
+    expect_refusal(WORDS("--control", "tcp://127.0.0.1:*", "--data", broker.data), 1, "in use");
     broker_fini(&broker);
-    expect_refusal(WORDS("errbusd", "--control", "tcp://192.0.2.1:*"), 1, "no such address");
-    expect_refusal(WORDS("errbusd", "--control", "udp://127.0.0.1:1"), 1, "not an endpoint");
-    expect_refusal(WORDS("errbusd", "--control", "tcp://127.0.0.1"), 1, "not an endpoint");
-    expect_refusal(WORDS("errbusd", "--control", "ipc:///nonexistent/x"), 1, "No such file");
+    expect_refusal(WORDS("--control", "tcp://192.0.2.1:*"), 1, "no such address");
+    expect_refusal(WORDS("--control", "udp://127.0.0.1:1"), 1, "not an endpoint");
+    expect_refusal(WORDS("--control", "tcp://127.0.0.1"), 1, "not an endpoint");
+    expect_refusal(WORDS("--control", "ipc:///nonexistent/x"), 1, "No such file");
     static const char *const ports[] = {"tcp://127.0.0.1:65536", "tcp://127.0.0.1:-1",
                                         "tcp://127.0.0.1:1x", "tcp://127.0.0.1:"};
     for (size_t i = 0; i < sizeof ports / sizeof ports[0]; i++) {
-        expect_refusal(WORDS("errbusd", "--control", ports[i]), 1, "the port must be 1 to 65535");
+        expect_refusal(WORDS("--control", ports[i]), 1, "the port must be 1 to 65535");
     }
-    expect_refusal(WORDS("errbusd", "--control", "tcp://localhost:*", "--data", "tcp://127.0.0.1:*",
+    expect_refusal(WORDS("--control", "tcp://localhost:*", "--data", "tcp://127.0.0.1:*",
                          "--advertise", "there:7371"),
                    1, "cannot advertise there:7371");
 }
@@ -232,13 +237,13 @@ Test(errbusd, refuses_what_it_does_not_know)
 {
     char path[FOLDER_PATH_BYTES_MAX];
     char words[2 * FOLDER_PATH_BYTES_MAX];
-    expect_refusal(WORDS("errbusd", "--frobnicate"), 2, "--frobnicate");
-    expect_refusal(WORDS("errbusd", "here"), 2, "here");
-    expect_refusal(WORDS("errbusd", "--durability", "hope"), 2, "'process' or 'disk'");
-    expect_refusal(WORDS("errbusd", "--journal", "/proc/errbus"), 1, "/proc/errbus");
+    expect_refusal(WORDS("--frobnicate"), 2, "--frobnicate");
+    expect_refusal(WORDS("here"), 2, "here");
+    expect_refusal(WORDS("--durability", "hope"), 2, "'process' or 'disk'");
+    expect_refusal(WORDS("--journal", "/proc/errbus"), 1, "/proc/errbus");
     cr_assert(folder_write(&folder, "cfg", "# one\nverbose = yes\nfrobnicate = 1\n", path));
     snprintf(words, sizeof words, "%s:3: unknown key 'frobnicate'", path);
-    expect_refusal(WORDS("errbusd", "--config", path), 2, words);
+    expect_refusal(WORDS("--config", path), 2, words);
 }
 
 Test(errbusd, takes_its_options_from_a_file)
@@ -260,7 +265,7 @@ Test(errbusd, says_so_when_no_descriptors_are_left)
     /* The limit is the child's: a shell lowers it for errbusd alone. */
     char path[4096];
     char command[4200];
-    snprintf(command, sizeof command, "ulimit -n 16; exec '%s'",
+    snprintf(command, sizeof command, "ulimit -n 16; exec '%s' --journal none",
              process_path("errbusd", path, sizeof path));
     cr_assert(process_start(&process, WORDS("/bin/sh", "-c", command), NULL));
     cr_expect_eq(process_wait(&process, SOON_MS), 1);
@@ -277,7 +282,8 @@ Test(errbusd, gives_no_socket_the_place_of_a_closed_stream)
     char path[4096];
     char command[4300];
     snprintf(command, sizeof command,
-             "exec '%s' --control 'tcp://127.0.0.1:*' --data 'tcp://127.0.0.1:*' <&- 2>&-",
+             "exec '%s' --control 'tcp://127.0.0.1:*' --data 'tcp://127.0.0.1:*' --journal none "
+             "<&- 2>&-",
              process_path("errbusd", path, sizeof path));
     cr_assert(process_start(&process, WORDS("/bin/sh", "-c", command), NULL));
     cr_assert(process_line(&process, SOON_MS, &line));

@@ -52,7 +52,7 @@ Test(config, has_defaults_of_the_loopback)
     cr_expect_str_eq(config.control, "tcp://127.0.0.1:7370");
     cr_expect_str_eq(config.data, "tcp://127.0.0.1:7371");
     cr_expect_str_eq(config.advertise, "");
-    cr_expect_str_eq(config.journal, "none");
+    cr_expect_str_eq(config.journal, "");
     cr_expect_eq(config.memory_bytes, DEFAULT_MEMORY_BYTES);
     cr_expect_not(config.is_verbose);
     cr_expect_eq(config.core.topic_window_bytes, DEFAULT_TOPIC_WINDOW_BYTES);
@@ -83,6 +83,8 @@ Test(config, reads_every_key_from_a_file)
     cr_expect_str_eq(config.control, "tcp://127.0.0.1:*");
     cr_expect_str_eq(config.data, "ipc:///tmp/a b");
     cr_expect_str_eq(config.advertise, "host");
+    cr_expect_str_eq(config.journal, "none");
+    cr_expect_eq(config.memory_bytes, 3145728);
     cr_expect(config.is_verbose);
     cr_expect_eq(config.core.topic_window_bytes, 65536);
     cr_expect_eq(config.core.topic_keep_bytes, 1048576);

@@ -232,7 +232,7 @@ Test(journal_folder, says_that_it_has_no_rights)
         cr_assert_eq(chmod(path, 0), 0);
     expect_refusal(folder, JOURNAL_IO, "/lock' cannot be written: Permission denied");
     snprintf(path, sizeof path, "%s/below", folder);
-    expect_refusal(path, JOURNAL_IO, "cannot be opened: Permission denied");
+    expect_refusal(path, JOURNAL_IO, "/below' cannot be made: Permission denied");
     cr_assert_eq(seteuid(getuid()), 0);
     cr_assert_eq(chmod(folder, 0), 0);
     if (geteuid() == 0)
