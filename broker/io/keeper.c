@@ -92,15 +92,32 @@ static bool is_checkpoint_due(const struct keeper *keeper)
            keeper->given_bytes >= KEEPER_CHECKPOINT_TIMES * keeper->checkpoint_bytes;
 }
 
-/* Whether a checkpoint would let at least one segment go, or all payloads. */
+/* Up to where what is wanted is written anew before a checkpoint; 0: it stays where it is.  On a
+ * full disk the oldest file alone counts: all of it, or it is not worth the room. */
+static uint64_t movable_below(const struct keeper *keeper, const struct gate *gate)
+{
+    uint64_t next = keeper->news.next;
+    uint64_t end = next > KEEPER_RECENT_BYTES ? next - KEEPER_RECENT_BYTES : 0;
+    bool is_full = keeper_is_full(keeper);
+    if (is_full)
+        end = keeper->news.first_end;
+    else if (keeper->news.state != SCRIBE_WELL)
+        return 0;
+    uint64_t below = gate_sparse_below(gate, end, KEEPER_MOVE_BYTES);
+    return is_full && below < end ? 0 : below;
+}
+
+/* Whether a checkpoint would let the oldest file go.  Where one did not, though it should have, the
+ * next is made only when that has changed: each takes of the room that is set aside. */
 static bool would_make_room(const struct keeper *keeper, const struct gate *gate)
 {
-    if (!keeper_is_full(keeper))
+    uint64_t end = keeper->news.first_end;
+    if (!keeper_is_full(keeper) || end == UINT64_MAX ||
+        keeper->news.logged < keeper->checkpoint_ticket)
         return false;
     uint64_t from = gate_needed_from(gate);
-    uint64_t segment_bytes = failpoint_number("SEGMENT_BYTES", DEFAULT_JOURNAL_SEGMENT_BYTES);
-    return from > keeper->needed_from &&
-           (from == UINT64_MAX || from - keeper->needed_from >= segment_bytes);
+    return (end != keeper->first_end || from > keeper->needed_from) &&
+           (from >= end || movable_below(keeper, gate) > 0);
 }
 
 /* A value that is wanted holds its segment, and all behind it.  Where few are, they are written
@@ -108,9 +125,7 @@ static bool would_make_room(const struct keeper *keeper, const struct gate *gate
 static void move_sparse(struct keeper *keeper, struct gate *gate)
 {
     uint32_t at = 0;
-    uint64_t next = keeper->news.next;
-    uint64_t end = next > KEEPER_RECENT_BYTES ? next - KEEPER_RECENT_BYTES : 0;
-    uint64_t below = gate_sparse_below(gate, end, KEEPER_MOVE_BYTES);
+    uint64_t below = movable_below(keeper, gate);
     struct scribe_step *step;
     while ((step = gate_move(gate, &at, below)) != NULL) {
         keeper->given_bytes += step->bytes;
@@ -122,15 +137,16 @@ static void move_sparse(struct keeper *keeper, struct gate *gate)
 void keeper_checkpoint(struct keeper *keeper, struct gate *gate)
 {
     if (keeper->scribe == NULL || !gate_is_logged(gate) ||
-        (!is_checkpoint_due(keeper) && !would_make_room(keeper, gate)))
+        !(keeper_is_full(keeper) ? would_make_room(keeper, gate) : is_checkpoint_due(keeper)))
         return;
-    if (!keeper->is_moved && keeper->news.state == SCRIBE_WELL)
+    if (!keeper->is_moved)
         move_sparse(keeper, gate);
     if (!gate_is_logged(gate))
         return; /* and not before it is known where they are now */
     keeper->is_moved = false;
     keeper->given_bytes = keeper->checkpoint_bytes = 0;
     keeper->needed_from = gate_needed_from(gate);
+    keeper->first_end = keeper->news.first_end;
     failpoint_reach("checkpoint");
     gate_snapshot(gate);
     struct scribe_step *step = gate_step(gate, CHECKPOINT_STEP_BYTES);
@@ -145,6 +161,7 @@ void keeper_checkpoint(struct keeper *keeper, struct gate *gate)
         step = next;
         how = 0;
     }
+    keeper->checkpoint_ticket = keeper->ticket;
     journal_reader_forget(keeper->reader, gate_needed_from(gate));
     struct gate_out out;
     bool is_more = gate_out(gate, &out);

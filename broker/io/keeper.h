@@ -31,10 +31,12 @@ struct keeper {
     enum scribe_state told; /* the state that keeper_has_changed() told last */
     uint64_t mark_ticket;   /* once it is kept, so are the first mark_steps of the core; 0: none */
     uint64_t mark_steps;
-    uint64_t given_bytes;      /* into the journal, since the last checkpoint */
-    uint64_t checkpoint_bytes; /* of the last checkpoint */
-    uint64_t needed_from;      /* when it was made: the oldest payload that was wanted */
-    bool is_moved;             /* what was in the way of the next one is written anew */
+    uint64_t given_bytes;       /* into the journal, since the last checkpoint */
+    uint64_t checkpoint_bytes;  /* of the last checkpoint */
+    uint64_t checkpoint_ticket; /* once that is logged, it is whole and what it frees is gone */
+    uint64_t needed_from;       /* when it was made: the oldest payload that was wanted, */
+    uint64_t first_end;         /* ... and where the journal's oldest file ended */
+    bool is_moved;              /* what was in the way of the next one is written anew */
 };
 
 /* A checkpoint is made when so many bytes, and so many times its size, came behind the last one.

@@ -26,6 +26,8 @@ struct steps {
 struct scribe {
     struct journal *journal; /* the thread's */
     bool wants_sync;
+    bool has_trimmed;   /* and not looked since whether that made room; the thread's */
+    uint64_t untrimmed; /* what lies below could not go when it should; the thread's; 0: nothing */
     int fd;
     pthread_t thread;
     struct journal_record *records; /* of all steps that are written together; the thread's */
@@ -165,12 +167,16 @@ static enum scribe_state write_records(struct scribe *scribe, size_t count, unsi
     return err == JOURNAL_OK ? state : state_of(err);
 }
 
-/* A checkpoint is whole: what it does not need goes, or with the next one if it cannot go now. */
+/* A checkpoint is whole: what it does not need goes, or with the next one if it cannot go now; on a
+ * full disk it is tried again before that. */
 static void trim(struct scribe *scribe, uint64_t needed_from)
 {
     failpoint_reach("trim");
     uint64_t start = journal_start(scribe->journal);
-    (void)journal_trim(scribe->journal, start < needed_from ? start : needed_from);
+    uint64_t first = journal_first(scribe->journal);
+    uint64_t below = start < needed_from ? start : needed_from;
+    scribe->untrimmed = journal_trim(scribe->journal, below) == JOURNAL_OK ? 0 : below;
+    scribe->has_trimmed = journal_first(scribe->journal) > first;
     failpoint_reach("trimmed");
 }
 
@@ -244,6 +250,7 @@ static bool write_waiting(struct scribe *scribe)
     pthread_mutex_lock(&scribe->lock);
     bool is_logged = state == SCRIBE_WELL || state == SCRIBE_FULL;
     scribe->news.next = journal_next(scribe->journal);
+    scribe->news.first_end = journal_first_end(scribe->journal);
     bool is_news = is_logged || state != scribe->news.state;
     set_state(scribe, state);
     if (is_logged)
@@ -273,9 +280,13 @@ static void sync_logged(struct scribe *scribe)
 static void probe(struct scribe *scribe)
 {
     pthread_mutex_unlock(&scribe->lock);
+    if (scribe->untrimmed != 0)
+        trim(scribe, scribe->untrimmed);
+    scribe->has_trimmed = false;
     scribe->records[0] = (struct journal_record){.kind = SCRIBE_KIND_PROBE};
     enum journal_err err = append(scribe, 1, 0);
     pthread_mutex_lock(&scribe->lock);
+    scribe->news.first_end = journal_first_end(scribe->journal);
     if (err == JOURNAL_FULL)
         return;
     set_state(scribe, err == JOURNAL_OK ? SCRIBE_WELL : state_of(err));
@@ -297,7 +308,8 @@ static void *run(void *arg)
         } else if (scribe->is_closing) {
             break;
         } else {
-            wait_for_work(scribe, is_refused || scribe->news.state == SCRIBE_FULL);
+            if (scribe->news.state != SCRIBE_FULL || !scribe->has_trimmed)
+                wait_for_work(scribe, is_refused || scribe->news.state == SCRIBE_FULL);
             if (!is_refused && scribe->news.state == SCRIBE_FULL && scribe->waiting.first == NULL)
                 probe(scribe);
             is_refused = false;
@@ -361,6 +373,7 @@ struct scribe *scribe_open(struct journal **journal, bool wants_sync)
     scribe->wants_sync = wants_sync;
     scribe->journal = *journal;
     scribe->news.next = journal_next(*journal);
+    scribe->news.first_end = journal_first_end(*journal);
     scribe->records = calloc(RECORDS_AT_ONCE, sizeof *scribe->records);
     scribe->positions = calloc(RECORDS_AT_ONCE, sizeof *scribe->positions);
     scribe->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

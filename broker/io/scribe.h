@@ -50,9 +50,10 @@ enum scribe_state {
     SCRIBE_FAILED,  /* a sync failed, or another has the journal: this process must end */
 };
 struct scribe_news {
-    uint64_t logged; /* the newest ticket that is in the log */
-    uint64_t synced; /* ... on the disk */
-    uint64_t next;   /* where the journal ends */
+    uint64_t logged;    /* the newest ticket that is in the log */
+    uint64_t synced;    /* ... on the disk */
+    uint64_t next;      /* where the journal ends */
+    uint64_t first_end; /* what lies below holds its oldest file; UINT64_MAX: it has but one */
     enum scribe_state state;
 };
 

@@ -300,11 +300,18 @@ static void embedded_close(struct journal *journal)
     free(embedded);
 }
 
+static uint64_t embedded_first_end(const struct journal *journal)
+{
+    const struct embedded *embedded = (const struct embedded *)(const void *)journal;
+    return embedded->count > 1 ? embedded->segments[1].first : UINT64_MAX;
+}
+
 static const struct journal_ops embedded_ops = {.append = embedded_append,
                                                 .sync = embedded_sync,
                                                 .trim = embedded_trim,
                                                 .read = embedded_read,
                                                 .fetch = embedded_fetch,
+                                                .first_end = embedded_first_end,
                                                 .close = embedded_close};
 
 enum journal_err embedded_open(struct disk **disk, const struct journal_options *options,

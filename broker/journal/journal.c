@@ -79,6 +79,11 @@ uint64_t journal_next(const struct journal *journal)
     return journal->next;
 }
 
+uint64_t journal_first_end(const struct journal *journal)
+{
+    return journal->ops->first_end(journal);
+}
+
 uint64_t journal_synced(const struct journal *journal)
 {
     return journal->synced;

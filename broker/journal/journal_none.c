@@ -51,6 +51,12 @@ static enum journal_err none_fetch(struct journal *journal, uint64_t at, void *o
     return JOURNAL_END;
 }
 
+static uint64_t none_first_end(const struct journal *journal)
+{
+    (void)journal;
+    return UINT64_MAX;
+}
+
 static void none_close(struct journal *journal)
 {
     free(journal);
@@ -63,6 +69,7 @@ enum journal_err none_open(struct journal **out_journal)
                                            .trim = none_trim,
                                            .read = none_read,
                                            .fetch = none_fetch,
+                                           .first_end = none_first_end,
                                            .close = none_close};
     struct journal *journal = calloc(1, sizeof *journal);
     if (journal == NULL)

@@ -290,3 +290,59 @@ Test(journal_disk, that_is_full_holds_values_back_and_settles_failures)
     must_close(&bob);
     must_close(&alice);
 }
+
+static struct bus_sub *subscribe_durably(struct bus *bus, const char *pattern)
+{
+    struct bus_sub_options options;
+    bus_sub_options_init(&options);
+    options.name = "reader";
+    return must_subscribe_with(bus, pattern, &options);
+}
+
+/* Publishes until nothing more is taken over; how many were. */
+static uint64_t publish_until_full(struct bus *bus)
+{
+    static const char value[VALUE_BYTES];
+    uint64_t count = 0;
+    while (bus_publish(bus, "w", value, sizeof value) == BUS_OK)
+        count += 1;
+    expect_complaint("no values are let in until there is room");
+    return count;
+}
+
+/* More than the volume holds passes through it. */
+static void expect_flow(struct bus *writer, struct bus_sub *sub, uint64_t from)
+{
+    static const char value[VALUE_BYTES];
+    for (uint64_t i = from; i < from + 5000; i++) {
+        expect_code(bus_publish(writer, "w", value, sizeof value), BUS_OK);
+        expect_large(sub, i);
+    }
+}
+
+/* What fills the volume are values alone: read and acknowledged, they make room for more.  A value
+ * that nobody takes is no obstacle: it is written anew elsewhere. */
+Test(journal_disk, that_is_full_gets_room_from_who_reads)
+{
+    mount_volume();
+    start_small();
+    struct bus *alice = open_quiet("alice");
+    struct bus *bob = open_quiet("bob");
+    struct bus *dora = open_quiet("dora");
+    struct bus_sub *left = subscribe_durably(dora, "alice/left");
+    must_publish(alice, "left", "behind");
+    struct bus_sub *sub = subscribe_durably(bob, "alice/w");
+    uint64_t count = publish_until_full(alice);
+    for (uint64_t i = 0; i < count; i++)
+        expect_large(sub, i);
+    expect_complaint("it is well again");
+    must_flush(alice);
+    expect_flow(alice, sub, count);
+    expect_value(left, "alice/left", 0, "behind");
+    must_flush(bob);
+    bus_sub_close(&left);
+    bus_sub_close(&sub);
+    must_close(&dora);
+    must_close(&bob);
+    must_close(&alice);
+}
