@@ -364,6 +364,7 @@ static void accept_dirty(struct core *core)
         struct msg *msg = effects_msg(core->effects, session->control, MSG_ACCEPTED);
         msg->as.accepted.data_number = session->data_number;
         msg->as.accepted.control_number = control_number;
+        msg->as.accepted.durability = core->options.durability;
         session->data_told = session->data_number;
         session->control_told = control_number;
     }

@@ -31,7 +31,7 @@ struct core_options {
     uint32_t topics_max;
     uint32_t parties_max; /* of one job */
     bool has_facts;       /* what is decided is told as EFFECT_FACT, for a journal */
-    uint8_t durability;   /* of what is acknowledged, as WELCOME says it */
+    uint8_t durability;   /* of what is acknowledged, which says it */
 };
 void core_options_init(struct core_options *options);
 

@@ -323,6 +323,7 @@ static void send_chunked(struct core *core, struct session *session, const struc
     msg->as.chunked.topic = topic->id;
     msg->as.chunked.seq = seq;
     msg->as.chunked.bytes = bytes;
+    msg->as.chunked.durability = core->options.durability;
 }
 
 void write_uploads_again(struct core *core, struct session *session)

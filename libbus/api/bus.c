@@ -95,6 +95,17 @@ enum bus_err bus_close(struct bus **bus, int64_t timeout_ms)
     return core_close(bus, timeout_ms);
 }
 
+enum bus_durability bus_durability(const struct bus *bus)
+{
+    struct bus *locked = (struct bus *)(uintptr_t)bus; /* the lock alone changes */
+    if (bus == NULL || api_is_foreign(bus))
+        return BUS_DURABILITY_MEMORY;
+    api_lock(locked);
+    uint8_t durability = session_durability(bus->session);
+    api_unlock(locked);
+    return (enum bus_durability)durability;
+}
+
 const char *bus_party(const struct bus *bus)
 {
     return bus->party;

@@ -186,6 +186,11 @@ uint32_t session_attempt(const struct session *session)
     return session->attempt;
 }
 
+uint8_t session_durability(const struct session *session)
+{
+    return session->durability;
+}
+
 int64_t session_broker_ns(const struct session *session, int64_t now_ns, uint64_t *out_uncertainty)
 {
     return clock_offset_broker_ns(&session->clock, now_ns, out_uncertainty);

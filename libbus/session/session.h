@@ -196,6 +196,8 @@ uint64_t session_refusals_ever(const struct session *session);
 size_t session_error_id(struct session *session, char *out, size_t room);
 uint32_t session_incarnation(const struct session *session);
 uint32_t session_attempt(const struct session *session);
+/* What survives of what is acknowledged, as the newest WELCOME, ACCEPTED or CHUNKED said it. */
+uint8_t session_durability(const struct session *session);
 /* The broker's monotonic clock as reckoned here, and how far that may be off. */
 int64_t session_broker_ns(const struct session *session, int64_t now_ns, uint64_t *out_uncertainty);
 
@@ -273,8 +275,6 @@ void session_tap(struct session *session, uint64_t from_id);
 bool session_event_take(struct session *session, struct msg *out_event);
 /* The id of the job's next event, as the last WELCOME said; 0: not known. */
 uint64_t session_event_next(const struct session *session);
-/* Of what is acknowledged, as the last WELCOME said it. */
-uint8_t session_durability(const struct session *session);
 void session_status(struct session *session, struct span job);
 /* Rows, then STATUS_END, one a call, borrowed until the next; false: none (yet). */
 bool session_status_take(struct session *session, struct msg *out_row);

@@ -276,6 +276,7 @@ static void accepted_in(struct session *session, const struct msg_accepted *acce
         session_break(session, "more was accepted than was sent");
         return;
     }
+    session->durability = (uint8_t)accepted->durability;
     session->is_ack_due = true;
     session->news.is_accepted = true;
 }
@@ -287,6 +288,7 @@ static void chunked_in(struct session *session, const struct msg_chunked *chunke
         uploads_accept(&session->uploads, (uint32_t)chunked->topic, chunked->seq, chunked->bytes)) {
     case UPLOADS_BROKEN: session_break(session, "more of a value was accepted than it has"); break;
     case UPLOADS_DONE:
+        session->durability = (uint8_t)chunked->durability;
         session->is_ack_due = true;
         session->news.is_accepted = true;
         break;

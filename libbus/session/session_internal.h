@@ -133,7 +133,7 @@ struct session {
     uint32_t incarnation;
     uint32_t attempt;
     uint64_t value_bytes_max;
-    uint8_t durability; /* as WELCOME said */
+    uint8_t durability; /* of the newest acknowledgement; until there is one, as WELCOME said */
     char data_endpoint[LIMIT_ENDPOINT_BYTES + 1];
     struct clock_offset clock;
     uint64_t error_count; /* ids given */

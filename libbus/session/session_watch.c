@@ -74,11 +74,6 @@ uint64_t session_event_next(const struct session *session)
     return session->tap.event_next;
 }
 
-uint8_t session_durability(const struct session *session)
-{
-    return session->durability;
-}
-
 /* ---- status ---------------------------------------------------------------------------------- */
 
 void session_status(struct session *session, struct span job)

@@ -176,6 +176,16 @@ static void expect_durability(const char *durability)
     bus_status_free(&status);
 }
 
+/* As the acknowledgements of this party's messages had it. */
+static void expect_level(const struct bus *bus, const char *durability)
+{
+    static const char *const names[] = {[BUS_DURABILITY_MEMORY] = "memory",
+                                        [BUS_DURABILITY_PROCESS] = "process",
+                                        [BUS_DURABILITY_DISK] = "disk"};
+    cr_assert_lt(bus_durability(bus), sizeof names / sizeof names[0]);
+    cr_expect_str_eq(names[bus_durability(bus)], durability);
+}
+
 /* Of the first event, as a new tap is told it. */
 static bool is_first_durable(void)
 {
@@ -196,12 +206,14 @@ static void expect_events_become_durable(const char *durability)
     bus_tap_close(&tap);
     must_publish(alice, "w", "x");
     must_flush(alice);
+    expect_level(alice, durability);
     int64_t until_ms = test_now_ms() + SOON_MS;
     while (!is_first_durable()) {
         cr_assert_lt(test_now_ms(), until_ms, "it is never said to be kept");
     }
     restart_broker(durability);
     cr_expect(is_first_durable(), "it was kept");
+    expect_level(alice, durability);
     must_close(&alice);
 }
 
@@ -224,6 +236,7 @@ Test(restart_history, is_never_durable_without_a_journal)
     struct bus *alice = open_patient("alice");
     must_publish(alice, "w", "x");
     must_flush(alice);
+    expect_level(alice, "memory");
     cr_expect_not(is_first_durable());
     must_close(&alice);
 }

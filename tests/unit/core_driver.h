@@ -41,7 +41,7 @@ static uint64_t event_next;   /* as the last WELCOME said */
 static int64_t references;    /* on payloads */
 static uint64_t steps;        /* so far */
 static uint64_t kept;         /* ... whose facts are said to be in the journal */
-static uint64_t durability;   /* as the last WELCOME said */
+static uint64_t durability;   /* as the last WELCOME, ACCEPTED or CHUNKED said */
 
 /* What was told as facts. */
 static struct record {
@@ -105,6 +105,7 @@ static inline void say_msg(conn_id conn, const struct msg *msg)
             (unsigned long long)msg->as.topic_opened.next_seq);
         break;
     case MSG_ACCEPTED:
+        durability = msg->as.accepted.durability;
         say("%u < accepted %llu %llu", conn, (unsigned long long)msg->as.accepted.data_number,
             (unsigned long long)msg->as.accepted.control_number);
         break;
@@ -119,6 +120,7 @@ static inline void say_msg(conn_id conn, const struct msg *msg)
         break;
     case MSG_SUBSCRIBED: say("%u < subscribed %u", conn, (unsigned)msg->as.subscribed.code); break;
     case MSG_CHUNKED:
+        durability = msg->as.chunked.durability;
         say("%u < chunked %llu", conn, (unsigned long long)msg->as.chunked.bytes);
         break;
     default: say("%u < %s", conn, msg_name(msg->type)); break;

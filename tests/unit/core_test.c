@@ -623,6 +623,26 @@ Test(core, refuses_the_chunks_of_a_slot_that_has_failed_once)
     EXPECT("1 < refusal #0 (application of alice)\n1 < chunked 300\n1 < chunked 300\n");
 }
 
+/* Each kind of acknowledgement names what it is worth. */
+Test(core, says_with_each_acknowledgement_what_survives)
+{
+    for (uint8_t level = 0; level < 3; level++) {
+        options.durability = level;
+        restart();
+        durability = UINT64_MAX;
+        join(1);
+        cr_expect_eq(durability, level, "WELCOME");
+        uint32_t a = open_topic(1, "alice/a");
+        durability = UINT64_MAX;
+        publish(1, a, 0, 1, 5);
+        cr_expect_eq(durability, level, "ACCEPTED");
+        reserve(1, a, 1);
+        durability = UINT64_MAX;
+        chunk(1, a, 1, 300, 0, 200, 6);
+        cr_expect_eq(durability, level, "CHUNKED");
+    }
+}
+
 /* ---- what breaks the protocol ---------------------------------------------------------------- */
 
 Test(core, drops_who_breaks_the_protocol_and_nobody_else)

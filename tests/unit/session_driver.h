@@ -25,6 +25,7 @@ struct driver {
     struct session *session;
     int64_t now_ns;
     uint64_t data_number; /* as the broker has accepted it, for WELCOME */
+    uint8_t durability;   /* ... and what it is worth */
     uint64_t control_number;
     uint8_t heard[LIMIT_CONTROL_BYTES]; /* what the session said last */
 };
@@ -114,7 +115,8 @@ static inline struct msg driver_welcome(const struct driver *d, bool is_resumed)
                                        .data_endpoint = span_text("tcp://*:7371"),
                                        .value_bytes_max = LIMIT_VALUE_BYTES,
                                        .broker_ns = d->now_ns + DRIVER_BROKER_AHEAD,
-                                       .connection = DRIVER_CONNECTION}};
+                                       .connection = DRIVER_CONNECTION,
+                                       .durability = d->durability}};
 }
 
 /* The next part on the data channel, a reference of the caller's, or NULL. */

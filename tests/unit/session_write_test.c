@@ -469,6 +469,33 @@ Test(session_write, sends_large_values_in_chunks_behind_their_promise)
     driver_fini(&d);
 }
 
+Test(session_write, knows_what_its_newest_acknowledgement_is_worth)
+{
+    driver_init(&d);
+    d.durability = 1;
+    driver_greet(&d, false);
+    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    struct frame frame;
+    cr_assert_eq(session_durability(d.session), 1);
+    cr_assert_eq(publish(x, "a"), CODE_OK);
+    cr_assert_eq(expect_batch(1, &frame, 1), 1);
+    driver_say(&d, &(struct msg){.type = MSG_ACCEPTED,
+                                 .as.accepted = {.data_number = 1, .durability = 2}});
+    cr_assert_eq(session_durability(d.session), 2);
+    cr_assert_eq(publish_bytes(x, LIMIT_CHUNK_BYTES + 1), CODE_OK);
+    cr_assert_eq(expect_batch(2, &frame, 1), 1);
+    struct msg piece = {.type = MSG_CHUNKED,
+                        .as.chunked = {.topic = 1, .seq = 1, .bytes = LIMIT_CHUNK_BYTES}};
+    expect_chunk(1, 0);
+    expect_chunk(1, LIMIT_CHUNK_BYTES);
+    driver_say(&d, &piece);
+    cr_assert_eq(session_durability(d.session), 2, "of a piece nothing is said yet");
+    piece.as.chunked.bytes += 1;
+    driver_say(&d, &piece);
+    cr_assert_eq(session_durability(d.session), 0);
+    driver_fini(&d);
+}
+
 Test(session_write, lets_batches_and_uploads_take_turns)
 {
     driver_up(&d);
