@@ -61,6 +61,20 @@ bool hold_pop(struct hold *hold, enum hold_stage stage, uint64_t reached, struct
     return true;
 }
 
+void hold_drop(struct hold *hold, enum hold_stage stage, conn_id conn)
+{
+    struct hold_queue *queue = &hold->queues[stage];
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < queue->count; i++) {
+        struct held *held = at(queue, i);
+        if (held->conn == conn)
+            buffer_unref(&held->part);
+        else
+            *at(queue, kept++) = *held;
+    }
+    queue->count = kept;
+}
+
 bool hold_is_empty(const struct hold *hold, enum hold_stage stage)
 {
     return hold->queues[stage].count == 0;

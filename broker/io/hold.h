@@ -44,6 +44,8 @@ void hold_fini(struct hold *hold);
 void hold_push(struct hold *hold, enum hold_stage stage, const struct held *held);
 /* The next whose ticket is reached; its part is the caller's.  false: none. */
 bool hold_pop(struct hold *hold, enum hold_stage stage, uint64_t reached, struct held *out_held);
+/* Forgets what waits for this connection. */
+void hold_drop(struct hold *hold, enum hold_stage stage, conn_id conn);
 /* Whether anything waits in this stage: what comes behind it must wait, too. */
 bool hold_is_empty(const struct hold *hold, enum hold_stage stage);
 

@@ -12,6 +12,7 @@
 #include "broker/io/gate.h"
 #include "broker/io/keeper.h"
 #include "broker/io/log.h"
+#include "broker/io/parking.h"
 #include "broker/io/peers.h"
 #include "broker/io/recovery.h"
 #include "broker/io/runs.h"
@@ -46,8 +47,6 @@ enum {
     SPARE_DESCRIPTORS = 24, /* that libzmq and this file open, and then some */
     COMPLAINTS_EVERY_MS = 10000,
 };
-/* What is read of data while the disk is full, so that who comes then can attach and read. */
-#define PARKED_BYTES_MAX ((size_t)64 * 1024 * 1024)
 
 struct channel {
     enum lane lane;
@@ -64,8 +63,7 @@ struct loop {
     struct gate *gate;
     struct peers peers;
     struct keeper keeper;
-    struct hold parked; /* batches that wait for room in the journal, in order */
-    size_t parked_bytes;
+    struct parking parking;
     struct clock clock;
     void *context;
     struct channel channels[LANE_COUNT];
@@ -144,8 +142,10 @@ static void send_out(struct loop *loop, enum lane lane, conn_id conn, const uint
 static void forget(struct loop *loop, conn_id conn)
 {
     struct peer *peer = peers_by_conn(&loop->peers, conn);
-    if (peer != NULL)
-        peer->is_forgotten = true;
+    if (peer == NULL)
+        return;
+    peer->is_forgotten = true;
+    parking_drop(&loop->parking, peer);
 }
 
 static void carry_out(struct loop *loop)
@@ -309,27 +309,24 @@ static struct peer *find_peer(struct loop *loop, enum lane lane, struct received
     return peer->is_forgotten ? NULL : peer;
 }
 
-/* Whether this part, of data, is taken over until there is room for it. */
-static bool park(struct loop *loop, conn_id conn, struct buffer **part)
+/* Whether this part, of data, is not let in now: it waits for room, or comes again. */
+static bool park(struct loop *loop, struct peer *peer, struct buffer **part)
 {
-    if ((!keeper_is_full(&loop->keeper) && hold_is_empty(&loop->parked, HOLD_LOGGED)) ||
-        !runs_is_batch(buffer_span(*part)))
+    bool must_wait =
+        peer->is_shed || keeper_is_full(&loop->keeper) || !parking_is_empty(&loop->parking);
+    if (!must_wait || !runs_is_batch(buffer_span(*part)))
         return false;
-    struct held held = {.conn = conn, .lane = MSG_LANE_DATA, .part = *part};
-    loop->parked_bytes += (*part)->bytes;
-    hold_push(&loop->parked, HOLD_LOGGED, &held);
-    *part = NULL;
+    if (!parking_take(&loop->parking, peer, part))
+        buffer_unref(part);
     return true;
 }
 
-/* Lets in what was parked, as far as there is room; that of connections which are gone comes again
- * by others. */
+/* Lets in what was parked, as far as there is room. */
 static void unpark(struct loop *loop)
 {
     struct held held;
-    while (keeper_has_room(&loop->keeper) && hold_pop(&loop->parked, HOLD_LOGGED, 0, &held)) {
-        struct peer *peer = peers_by_conn(&loop->peers, held.conn);
-        loop->parked_bytes -= held.part->bytes;
+    while (keeper_has_room(&loop->keeper) && parking_next(&loop->parking, &loop->peers, &held)) {
+        const struct peer *peer = peers_by_conn(&loop->peers, held.conn);
         if (peer != NULL && !peer->is_forgotten && !peer->is_closing) {
             gate_data_in(loop->gate, clock_now(&loop->clock), held.conn, &held.part);
             carry_out(loop);
@@ -338,10 +335,10 @@ static void unpark(struct loop *loop)
     }
 }
 
+/* On a full disk all is read: who comes then attaches by it. */
 static bool may_read_data(const struct loop *loop)
 {
-    return keeper_has_room(&loop->keeper) ||
-           (keeper_is_full(&loop->keeper) && loop->parked_bytes < PARKED_BYTES_MAX);
+    return keeper_has_room(&loop->keeper) || keeper_is_full(&loop->keeper);
 }
 
 static void let_in(struct loop *loop, struct peer *peer, struct received *received)
@@ -357,7 +354,7 @@ static void let_in(struct loop *loop, struct peer *peer, struct received *receiv
         struct buffer *buffer = part_wrap(part, 1);
         if (buffer == NULL)
             gate_violation(loop->gate, now, peer->conn, "the broker is short of memory");
-        else if (!park(loop, peer->conn, &buffer))
+        else if (!park(loop, peer, &buffer))
             gate_data_in(loop->gate, now, peer->conn, &buffer);
     }
 }
@@ -389,6 +386,7 @@ static void tell_closed(struct loop *loop, enum lane lane)
     while ((peer = peers_closed(&loop->peers, lane)) != NULL) {
         conn_id conn = peer->conn;
         bool is_forgotten = peer->is_forgotten;
+        parking_drop(&loop->parking, peer);
         peers_remove(&loop->peers, peer);
         if (is_forgotten)
             continue;
@@ -691,7 +689,7 @@ struct loop *loop_open(const struct config *config, const char *version, struct 
     memory_heap_init(&loop->memory, UINT64_MAX);
     peers_init(&loop->peers, &loop->memory);
     keeper_init(&loop->keeper, &loop->memory);
-    hold_init(&loop->parked, &loop->memory);
+    parking_init(&loop->parking, &loop->memory);
     loop->signal_fd = open_signals();
     if (loop->signal_fd < 0 || !has_descriptors()) {
         snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: no file descriptors left");
@@ -758,7 +756,7 @@ void loop_close(struct loop **loop)
     while (old->context != NULL && zmq_ctx_term(old->context) != 0 && errno == EINTR)
         continue;
     keeper_fini(&old->keeper);
-    hold_fini(&old->parked);
+    parking_fini(&old->parking);
     gate_free(&old->gate);
     peers_fini(&old->peers);
     free(old);

@@ -28,12 +28,14 @@ enum lane { LANE_CONTROL = 0, LANE_DATA = 1, LANE_COUNT = 2 };
 struct peer {
     conn_id conn;
     enum lane lane;
-    uint32_t routing;   /* ROUTER's running number */
-    int fd;             /* -1: unknown */
-    bool is_closing;    /* known to be closed; parts of it may still come */
-    bool is_forgotten;  /* the core does not want to hear of it any more */
-    bool is_clogged;    /* does not read: to be reported as a violation */
-    uint64_t last_read; /* how many parts the lane had read when the last of it came */
+    uint32_t routing;    /* ROUTER's running number */
+    int fd;              /* -1: unknown */
+    bool is_closing;     /* known to be closed; parts of it may still come */
+    bool is_forgotten;   /* the core does not want to hear of it any more */
+    bool is_clogged;     /* does not read: to be reported as a violation */
+    bool is_shed;        /* more of it came than can be parked: nothing is kept any more */
+    size_t parked_bytes; /* see parking.h */
+    uint64_t last_read;  /* how many parts the lane had read when the last of it came */
     uint64_t
         last_empty; /* closing: how often the lane had been empty then, or when that was known */
     uint32_t prev, next; /* place + 1 of those closing before and after it; next of free places */

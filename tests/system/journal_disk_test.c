@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ANSWERS = 50, VALUE_BYTES = 16000 };
+enum { ANSWERS = 50, VALUE_BYTES = 16000, THREE_SEGMENTS_MIB = 60, NINE_SEGMENTS_MIB = 150 };
 
 static struct folder folder;
 static char control[FOLDER_PATH_BYTES_MAX + 16];
@@ -200,14 +200,16 @@ Test(journal_disk, ends_the_broker_in_words_when_a_sync_fails)
 
 /* ---- full -------------------------------------------------------------------------------------*/
 
-/* A small file system, for three segments and a bit, that is seen by us and our children alone. */
-static void mount_volume(void)
+/* A small file system that is seen by us and our children alone. */
+static void mount_volume(int mib)
 {
     char volume[FOLDER_PATH_BYTES_MAX + 16];
+    char size[32];
+    snprintf(size, sizeof size, "size=%dm", mib);
     snprintf(volume, sizeof volume, "%s/volume", folder.path);
     cr_assert_eq(mkdir(volume, 0700), 0);
     if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-        mount("errbus-test", volume, "tmpfs", 0, "size=60m") != 0)
+        mount("errbus-test", volume, "tmpfs", 0, size) != 0)
         cr_skip_test("no file system may be mounted here: %s", strerror(errno));
     snprintf(journal, sizeof journal, "%s/journal", volume);
 }
@@ -253,7 +255,7 @@ Test(journal_disk, that_is_full_holds_values_back_and_settles_failures)
     static const char value[VALUE_BYTES];
     char ballast[FOLDER_PATH_BYTES_MAX + 32];
     uint64_t count = 0;
-    mount_volume();
+    mount_volume(THREE_SEGMENTS_MIB);
     start_small();
     struct bus *alice = open_quiet("alice");
     struct bus *bob = open_quiet("bob");
@@ -324,7 +326,7 @@ static void expect_flow(struct bus *writer, struct bus_sub *sub, uint64_t from)
  * that nobody takes is no obstacle: it is written anew elsewhere. */
 Test(journal_disk, that_is_full_gets_room_from_who_reads)
 {
-    mount_volume();
+    mount_volume(THREE_SEGMENTS_MIB);
     start_small();
     struct bus *alice = open_quiet("alice");
     struct bus *bob = open_quiet("bob");
@@ -345,4 +347,60 @@ Test(journal_disk, that_is_full_gets_room_from_who_reads)
     must_close(&dora);
     must_close(&bob);
     must_close(&alice);
+}
+
+/* ---- more than can be parked ------------------------------------------------------------------*/
+
+enum { PUSHERS = 4, PUSHED = 320, PUSHED_BYTES = 64 * 1024 }; /* 20 MiB each, 80 in all */
+/* More would not fit the credit of one. */
+static const char *const topics[] = {"w0", "w1", "w2", "w3"};
+
+static struct bus *open_pusher(int index)
+{
+    char name[16];
+    struct bus_options options;
+    snprintf(name, sizeof name, "p%d", index);
+    bus_options_init(&options);
+    options.party = name;
+    options.heartbeat_ms = 200; /* it tries again and again */
+    options.lost_after_ms = 20000;
+    options.send_timeout_ms = SOON_MS;
+    return must_open_with(&options);
+}
+
+/* However much waits for room, whoever comes is let in, can read, and is heard; and all of it goes
+ * in then, though it could not all be parked. */
+Test(journal_disk, that_is_full_lets_parties_in_whatever_waits_for_room)
+{
+    static const char value[PUSHED_BYTES];
+    struct bus *pushers[PUSHERS];
+    char ballast[FOLDER_PATH_BYTES_MAX + 32];
+    mount_volume(NINE_SEGMENTS_MIB);
+    start_small();
+    struct bus *dora = open_quiet("dora");
+    struct bus_slot *slot = must_reserve(dora, "w");
+    must_flush(dora);
+    for (int i = 0; i < PUSHERS; i++)
+        pushers[i] = open_pusher(i);
+    snprintf(ballast, sizeof ballast, "%s/volume/ballast", folder.path);
+    fill_volume(ballast);
+    for (int k = 0; k < PUSHED; k++)
+        for (int i = 0; i < PUSHERS; i++)
+            expect_code(bus_publish(pushers[i], topics[k % 4], value, sizeof value), BUS_OK);
+    expect_complaint("no values are let in until there is room");
+    for (int i = 0; i < PUSHERS; i++) /* long enough to try again */
+        expect_code(bus_flush(pushers[i], 300), BUS_ETIMEDOUT);
+    struct bus *carol = open_quiet("carol");
+    struct bus_sub *sub = must_subscribe(carol, "dora/w");
+    fail_slot(&slot, "test.failed", "on a full disk");
+    expect_failed(sub, "dora/w", 0, "application");
+    cr_assert_eq(unlink(ballast), 0);
+    expect_complaint("it is well again");
+    for (int i = 0; i < PUSHERS; i++) {
+        must_flush(pushers[i]);
+        must_close(&pushers[i]);
+    }
+    bus_sub_close(&sub);
+    must_close(&carol);
+    must_close(&dora);
 }

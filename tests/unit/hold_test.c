@@ -79,3 +79,16 @@ Test(hold, keeps_order_however_much_waits)
         expect(HOLD_LOGGED, 1000, (conn_id)next);
     push(HOLD_LOGGED, 1001, 1); /* what is left is freed by fini */
 }
+
+Test(hold, drops_what_waits_for_a_connection)
+{
+    for (conn_id conn = 1; conn <= 200; conn++)
+        push(HOLD_LOGGED, conn, conn % 3);
+    push(HOLD_SYNCED, 1, 1);
+    hold_drop(&hold, HOLD_LOGGED, 1);
+    for (conn_id conn = 1; conn <= 200; conn++)
+        if (conn % 3 != 1)
+            expect(HOLD_LOGGED, conn, conn % 3);
+    expect_none(HOLD_LOGGED, UINT64_MAX);
+    expect(HOLD_SYNCED, 1, 1);
+}

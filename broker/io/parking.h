@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* parking.h -- batches that came while the disk is full, until there is room for them.
+ *
+ * So much is taken over of each connection, and of all together.  A connection of which more comes
+ * is shed: from its next batch on nothing of it is kept, for what follows a gap is of no use.  Its
+ * client has all of it in its outbox, hears of no acceptance, and comes back by another connection,
+ * as from any that is dead.  So however much is sent, whoever comes can attach, read, and make
+ * room. */
+#ifndef IO_PARKING_H
+#define IO_PARKING_H
+
+#include "broker/io/hold.h"
+#include "broker/io/peers.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Of one connection: what a client has under way before it can know that the disk is full. */
+#define PARKING_PEER_BYTES ((size_t)4 * 1024 * 1024)
+#define PARKING_BYTES ((size_t)64 * 1024 * 1024)
+/* What a batch takes beside its bytes. */
+enum { PARKING_BATCH_BYTES = 128 };
+
+struct parking {
+    struct hold hold;
+    size_t bytes;
+};
+
+void parking_init(struct parking *parking, struct memory *memory);
+void parking_fini(struct parking *parking);
+bool parking_is_empty(const struct parking *parking);
+
+/* Takes a batch over; false: the peer is shed, and the batch is still the caller's. */
+bool parking_take(struct parking *parking, struct peer *peer, struct buffer **part);
+/* The next in the order in which they came, the caller's; false: none.  Its peer may be gone. */
+bool parking_next(struct parking *parking, struct peers *peers, struct held *out_held);
+/* What came by this connection is not wanted any more. */
+void parking_drop(struct parking *parking, struct peer *peer);
+
+#endif
