@@ -38,6 +38,20 @@ Test(crc32c, is_the_same_by_table_and_by_processor)
     }
 }
 
+/* Long data is taken as three streams, of 4096 or 256 bytes each. */
+Test(crc32c, is_the_same_around_the_sizes_of_three_streams)
+{
+    static uint8_t bytes[3 * 4096 * 2 + 3 * 256 + 64];
+    static const size_t sizes[] = {3 * 256, 3 * 512, 3 * 4096, 3 * 4096 + 3 * 256, 2 * 3 * 4096};
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * 29 + (i >> 7) * 13);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (size_t count = sizes[i] - 9; count <= sizes[i] + 9; count++)
+            for (size_t from = 0; from < 9; from += 4)
+                cr_assert_eq(crc32c(5, bytes + from, count),
+                             crc32c_by_table(5, bytes + from, count), "%zu B", count);
+}
+
 Test(crc32c, goes_on_where_it_stopped)
 {
     const char text[] = "what was decided is kept";
