@@ -27,6 +27,7 @@ static const char *colour_of(const struct tap *tap, const char *name)
         const char *name;
         const char *colour;
     } colours[] = {
+        {"verdict.final", "\033[31m"},   {"verdict.provisional", "\033[31m"},
         {"party.lost", "\033[31m"},      {"party.failed", "\033[31m"},
         {"slot.failed", "\033[31m"},     {"refused", "\033[31m"},
         {"party.suspect", "\033[33m"},   {"consumer.slow", "\033[33m"},

@@ -92,6 +92,7 @@ static void init_pools(struct core *core)
     list_init(&core->tight);
     list_init(&core->dirty);
     list_init(&core->told);
+    list_init(&core->judged);
     list_init(&core->graves);
 }
 
@@ -209,6 +210,7 @@ static bool observe(struct core *core, struct session *session, const struct msg
     case MSG_TAP:
     case MSG_TAP_TAKEN: return follow(core, session, msg);
     case MSG_STATUS: tell_status(core, session, &msg->as.status); return true;
+    case MSG_VERDICT_ASK: judge_asked(core, session, &msg->as.verdict_ask); return true;
     case MSG_READY: session_ready(core, session); return true;
     default: return false;
     }
@@ -312,6 +314,7 @@ static void fire(struct core *core, struct timer *timer)
     case TIMER_SLOT: settle_deadline(core, LIST_OWNER(timer, struct open_slot, deadline)); break;
     case TIMER_SUB: sub_expire(core, LIST_OWNER(timer, struct sub, timer)); break;
     case TIMER_JOB: job_linger(core, LIST_OWNER(timer, struct job, linger)); break;
+    case TIMER_VERDICT: judge_look(core, LIST_OWNER(timer, struct job, judgement.timer)); break;
     case TIMER_KIND_COUNT: break;
     }
 }
@@ -387,6 +390,7 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
     case EVENT_TYPE_COUNT: break;
     }
     topic_relieve(core);
+    judge_all(core);
     accept_dirty(core);
     tell_pump(core);
     pump_all(core);

@@ -199,6 +199,59 @@ struct failure *failure_restore(struct core *core, struct span bytes)
     return wrap(core, bytes.bytes, &core->scratch[0]);
 }
 
+struct failure *failure_extract(struct core *core, const struct failure *failure, struct span id)
+{
+    struct error_record *records = core->scratch;
+    uint32_t places[LIMIT_ERROR_RECORDS] = {0}; /* where each goes; 0: nowhere, or it is the head */
+    uint32_t count = 0;
+    uint32_t kept = 0;
+    if (error_decode(failure_span(failure), records, LIMIT_ERROR_RECORDS, &count) != WIRE_OK)
+        return NULL;
+    uint32_t head = 0;
+    while (head < count && !span_equal(records[head].id, id))
+        head += 1;
+    for (uint32_t i = head; i < count; i++) {
+        if (i > head && places[i] == 0)
+            continue;
+        places[i] = kept;
+        for (uint32_t k = 0; k < records[i].cause_count; k++)
+            places[records[i].causes[k]] = 1; /* it is wanted: causes are later records */
+        records[kept++] = records[i];
+    }
+    for (uint32_t i = 0; i < kept; i++)
+        for (uint32_t k = 0; k < records[i].cause_count; k++)
+            records[i].causes[k] = places[records[i].causes[k]];
+    size_t bytes;
+    if (kept == 0 || error_encode(records, kept, core->scratch_bytes, LIMIT_ERROR_BYTES, &bytes))
+        return NULL;
+    return wrap(core, bytes, &records[0]);
+}
+
+struct failure *failure_recall(struct core *core, const struct job *job,
+                               const struct verdict_error *error)
+{
+    struct error_record record;
+    size_t bytes;
+    error_record_init(&record);
+    record.id = error->id;
+    record.job = job->name;
+    record.attempt = error->attempt;
+    record.party = error->party;
+    record.incarnation = error->incarnation;
+    record.kind = error->kind;
+    record.type = span_text(ERROR_TYPE_NOT_KEPT);
+    record.message = span_text("its details are no longer kept");
+    record.code = error->code;
+    record.recoverable = error->recoverable;
+    record.origin = error->origin;
+    record.occurred_ns = error->occurred_ns;
+    record.uncertainty_ns = error->uncertainty_ns;
+    struct failure *failure = NULL;
+    if (error_encode(&record, 1, core->scratch_bytes, LIMIT_ERROR_BYTES, &bytes) == WIRE_OK)
+        failure = wrap(core, bytes, &record);
+    return failure != NULL ? failure : no_memory(core);
+}
+
 struct failure *failure_ref(struct failure *failure)
 {
     if (failure != NULL)

@@ -10,6 +10,7 @@
  *   core_await.c    waiting for given slots
  *   core_pump.c     sending: who gets which frames next
  *   core_failure.c  error objects: made, taken over, shared
+ *   core_verdict.c  why a job cannot go on: what is weighed, when it is said, and to whom
  *   core_tell.c     the control topic, taps, status
  *   core_note.c     what is decided, as facts for a journal
  *   core_replay.c   facts back into tables
@@ -24,6 +25,7 @@
 #include "broker/core/party.h"
 #include "broker/core/slot_table.h"
 #include "broker/core/timers.h"
+#include "broker/core/verdict.h"
 #include "libbus/base/limits.h"
 #include "libbus/base/list.h"
 #include "libbus/base/map.h"
@@ -47,6 +49,32 @@ struct failure {
     uint64_t number; /* in facts; 0: none has spoken of it */
     enum error_kind kind;
     struct list grave; /* in core->graves once nobody refers to it: gone at the next step */
+};
+
+/* An error that a job can fail of: kept, so that it can be told, and told again by a snapshot. */
+struct judged {
+    struct failure *failure; /* a reference */
+    int64_t at_ns;           /* when it came */
+    int64_t life_from_ns;    /* when the life began that it ended; 0: not known */
+    uint32_t blamed;         /* which life of the party it blames; 0: cannot be told */
+};
+
+/* What a job failed of, or may: core_verdict.c. */
+struct judgement {
+    struct verdict verdict;
+    struct judged *errors; /* in the order in which they came */
+    uint32_t count, room;
+    uint32_t survived_count; /* of these, the first so many */
+    uint64_t bytes;          /* of the errors */
+    struct name_map by_id;   /* id of an error -> its place in errors */
+    bool is_said;
+    bool is_final;
+    int64_t said_ns;
+    struct failure *root; /* as it was said last: a reference */
+    struct span why;      /* as it was said last: owned */
+    struct timer timer;   /* the next look */
+    struct list link;     /* in core->judged: to be looked at when the step ends */
+    struct list waiters;  /* observers that asked for the final word */
 };
 
 struct job {
@@ -75,6 +103,7 @@ struct job {
     uint64_t event_first;
     uint64_t event_bytes;
     struct list tell_link; /* in core->told while taps are to be served */
+    struct judgement judgement;
 };
 
 struct job_event {
@@ -85,6 +114,7 @@ struct job_event {
     uint32_t incarnation;
     uint64_t seq;
     uint64_t count;
+    bool is_late;            /* behind the final verdict */
     uint64_t step;           /* in which it was told; 0: before a restart */
     struct failure *failure; /* a reference, or NULL */
 };
@@ -95,6 +125,7 @@ struct party {
     struct job *job;
     enum party_state state;
     uint32_t incarnation;     /* 0: never joined */
+    int64_t joined_ns;        /* when it began; 0: before a restart */
     uint64_t error_count;     /* made here about this incarnation */
     uint64_t error_limit;     /* a fact says that numbers up to here may be in use */
     struct failure *ended_by; /* a reference: why the last incarnation ended; NULL: well, or it
@@ -189,7 +220,9 @@ struct session {
     struct list tap_link;
     uint64_t tap_next; /* next event to send */
     uint64_t tap_taken;
-    uint64_t tap_window; /* 0: no tap */
+    uint64_t tap_window;      /* 0: no tap */
+    struct list verdict_link; /* in a judgement's waiters */
+    uint64_t verdict_request;
 };
 
 struct end_mark {
@@ -362,6 +395,7 @@ struct core {
     struct list dirty;  /* sessions */
     struct list tight;  /* jobs */
     struct list told;   /* jobs with new events */
+    struct list judged; /* judgements to be looked at */
     struct list graves; /* failures */
     uint64_t refused_count;
     bool is_noting; /* decisions are told as facts */
@@ -584,6 +618,12 @@ struct failure *failure_take(struct core *core, struct session *session, struct 
                              struct topic *topic, uint64_t seq);
 /* One that a fact tells of, with one reference.  NULL: no memory, or no error. */
 struct failure *failure_restore(struct core *core, struct span bytes);
+/* The error of this id within failure, with what led to it, as one of its own.  NULL: it is not
+ * there, or no memory. */
+struct failure *failure_extract(struct core *core, const struct failure *failure, struct span id);
+/* What the verdict knows of an error of which nothing else is kept. */
+struct failure *failure_recall(struct core *core, const struct job *job,
+                               const struct verdict_error *error);
 struct failure *failure_ref(struct failure *failure); /* NULL: NULL */
 void failure_unref(struct core *core, struct failure *failure);
 void failure_bury(struct core *core); /* those that nobody refers to since the last step */
@@ -596,6 +636,33 @@ static inline struct span failure_id(const struct failure *failure)
     return span_of(failure->bytes + failure->id_at, failure->id_bytes);
 }
 
+/* ---- core_verdict.c -------------------------------------------------------------------------- */
+/* false: no memory. */
+bool judge_init(struct core *core, struct job *job);
+void judge_fini(struct core *core, struct job *job);
+/* An error that the job can fail of: of this party, which has not ended by it yet, or the broker's
+ * word about the job (NULL).  Whether it came too late to count. */
+bool judge_error(struct core *core, struct job *job, const struct party *party,
+                 struct failure *failure);
+/* The job's parties changed, or time passed: it is looked at when this step ends. */
+void judge_look(struct core *core, struct job *job);
+/* A party is done, and well. */
+void judge_completed(struct core *core, struct job *job);
+/* A party begins a life. */
+void judge_joined(struct core *core, struct job *job);
+/* What comes from now on is weighed anew. */
+void judge_anew(struct core *core, struct job *job);
+void judge_all(struct core *core); /* at the end of a step */
+/* A party is back on another connection: it may have missed what was said. */
+void judge_tell_again(struct core *core, struct session *session);
+void judge_asked(struct core *core, struct session *session, const struct msg_verdict_ask *msg);
+/* While replaying. */
+bool judge_restore_error(struct core *core, struct job *job, const struct judged *judged);
+void judge_restore_survived(struct job *job);
+bool judge_restore_said(struct core *core, struct job *job, bool is_final, int64_t at_ns,
+                        struct failure *root, struct span why);
+void judge_resume(struct core *core, struct job *job); /* at its end */
+
 /* ---- core_tell.c ----------------------------------------------------------------------------- */
 struct tell {
     const char *name;
@@ -606,6 +673,7 @@ struct tell {
     uint64_t count;
     const char *text;
     struct failure *failure;
+    bool is_late; /* it came when the final verdict had been said */
 };
 void tell(struct core *core, struct job *job, const struct tell *what);
 struct tell_event {
@@ -616,6 +684,7 @@ struct tell_event {
     uint64_t seq;
     uint64_t count;
     struct failure *failure;
+    bool is_late;
 };
 /* The newest of the job's events; older ones go when there are too many.  false: no memory. */
 bool tell_keep(struct core *core, struct job *job, const struct tell_event *what);
@@ -679,6 +748,10 @@ void note_acknowledged(struct core *core, const struct route *route);
 void note_end_due(struct core *core, const struct sub *sub, const struct ending *ending);
 void note_end_told(struct core *core, const struct sub *sub);
 void note_event(struct core *core, const struct job *job, const struct job_event *event);
+void note_verdict_error(struct core *core, const struct job *job, const struct judged *judged);
+void note_verdict_survived(struct core *core, const struct job *job);
+void note_verdict_said(struct core *core, const struct job *job);
+void note_verdict_forgotten(struct core *core, const struct job *job);
 
 /* ---- core_replay.c --------------------------------------------------------------------------- */
 void replay_forget(struct core *core); /* failures that facts spoke of are held no longer */

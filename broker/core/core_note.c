@@ -388,5 +388,36 @@ void note_event(struct core *core, const struct job *job, const struct job_event
          .party = span_of(party, event->party_bytes), .incarnation = event->incarnation,
          .topic = span_of(topic, event->topic_bytes), .seq = event->seq, .count = event->count,
          .text = span_of(topic + event->topic_bytes, event->text_bytes),
-         .failure = failure_number(core, event->failure));
+         .failure = failure_number(core, event->failure), .is_late = event->is_late);
+}
+
+/* ---- the verdict ----------------------------------------------------------------------------- */
+
+void note_verdict_error(struct core *core, const struct job *job, const struct judged *judged)
+{
+    if (core->is_noting)
+        NOTE(core, VERDICT_ERROR, verdict_error, .job = job->id,
+             .failure = failure_number(core, judged->failure), .at_ns = judged->at_ns,
+             .life_from_ns = judged->life_from_ns, .blamed = judged->blamed);
+}
+
+void note_verdict_survived(struct core *core, const struct job *job)
+{
+    if (core->is_noting)
+        NOTE(core, VERDICT_SURVIVED, verdict_survived, .job = job->id);
+}
+
+void note_verdict_said(struct core *core, const struct job *job)
+{
+    const struct judgement *judgement = &job->judgement;
+    if (core->is_noting)
+        NOTE(core, VERDICT_SAID, verdict_said, .job = job->id, .is_final = judgement->is_final,
+             .at_ns = judgement->said_ns, .failure = failure_number(core, judgement->root),
+             .why = judgement->why);
+}
+
+void note_verdict_forgotten(struct core *core, const struct job *job)
+{
+    if (core->is_noting)
+        NOTE(core, VERDICT_FORGOTTEN, verdict_forgotten, .job = job->id);
 }

@@ -682,13 +682,64 @@ static const char *event(struct core *core, const struct fact_event *fact)
                                .incarnation = (uint32_t)fact->incarnation,
                                .seq = fact->seq,
                                .count = fact->count,
-                               .failure = failure_of(core, fact->failure, &wrong)};
+                               .failure = failure_of(core, fact->failure, &wrong),
+                               .is_late = fact->is_late != 0};
     if (job == NULL || wrong != NULL)
         return job == NULL ? no_job : wrong;
     bool is_first = job->event_first == job->event_next; /* older ones went before a snapshot */
     if (is_first ? fact->id < job->event_next : fact->id != job->event_next)
         return no_order;
     return tell_keep(core, job, &event) ? NULL : no_memory;
+}
+
+/* ---- the verdict ----------------------------------------------------------------------------- */
+
+static const char *verdict_error(struct core *core, const struct fact_verdict_error *fact)
+{
+    const char *wrong = NULL;
+    struct job *job = job_of(core, fact->job);
+    struct failure *failure = failure_of(core, fact->failure, &wrong);
+    if (job == NULL)
+        return no_job;
+    if (failure == NULL)
+        return no_error;
+    if (job->judgement.is_final)
+        return no_order;
+    return judge_restore_error(core, job,
+                               &(struct judged){.failure = failure,
+                                                .at_ns = fact->at_ns,
+                                                .life_from_ns = fact->life_from_ns,
+                                                .blamed = (uint32_t)fact->blamed})
+               ? NULL
+               : no_memory;
+}
+
+static const char *verdict_said(struct core *core, const struct fact_verdict_said *fact)
+{
+    const char *wrong = NULL;
+    struct job *job = job_of(core, fact->job);
+    struct failure *failure = failure_of(core, fact->failure, &wrong);
+    if (job == NULL)
+        return no_job;
+    if (failure == NULL)
+        return no_error;
+    if (job->judgement.is_final)
+        return no_order;
+    return judge_restore_said(core, job, fact->is_final != 0, fact->at_ns, failure, fact->why)
+               ? NULL
+               : no_memory;
+}
+
+/* Facts that a job is all there is to. */
+static const char *of_verdict(struct core *core, enum fact_type type, struct job *job)
+{
+    if (job == NULL)
+        return no_job;
+    if (type == FACT_VERDICT_SURVIVED)
+        judge_restore_survived(job);
+    else
+        judge_anew(core, job);
+    return NULL;
 }
 
 /* ---- limits ---------------------------------------------------------------------------------- */
@@ -761,6 +812,11 @@ static const char *replay(struct core *core, const struct fact *fact, payload_id
     case FACT_END_TOLD: /* their first field is the subscription */
         return of_sub(core, fact, sub_of(core, fact->as.watched.sub));
     case FACT_EVENT: return event(core, &fact->as.event);
+    case FACT_VERDICT_ERROR: return verdict_error(core, &fact->as.verdict_error);
+    case FACT_VERDICT_SAID: return verdict_said(core, &fact->as.verdict_said);
+    case FACT_VERDICT_SURVIVED:
+    case FACT_VERDICT_FORGOTTEN: /* their only field is the job */
+        return of_verdict(core, fact->type, job_of(core, fact->as.verdict_survived.job));
     case FACT_NONE:
     case FACT_TYPE_COUNT: break;
     }
@@ -834,10 +890,12 @@ static void resume_owners(struct core *core)
     while ((session = pool_next(&core->sessions, session != NULL ? session->id : 0)) != NULL)
         session_resume(core, session);
     struct job *job = NULL;
-    while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL)
+    while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL) {
+        judge_resume(core, job);
         if (job->session_count == 0)
             timers_set(&core->timers, &job->linger,
                        core_clock(core) + core->options.linger_ms * MS_NS);
+    }
 }
 
 void core_resume(struct core *core, const struct event *now, struct effects *effects)

@@ -53,7 +53,13 @@ struct job *job_make(struct core *core, uint32_t id, struct span name)
         pool_give(&core->jobs, job);
         return NULL;
     }
+    if (!judge_init(core, job)) {
+        timers_unreserve(&core->timers, &job->linger);
+        pool_give(&core->jobs, job);
+        return NULL;
+    }
     if (!span_keep(core, name, &job->name) || !name_map_put(&core->job_names, job->name, job->id)) {
+        judge_fini(core, job);
         timers_unreserve(&core->timers, &job->linger);
         span_drop(core, &job->name);
         pool_give(&core->jobs, job);
@@ -92,6 +98,7 @@ void job_free(struct core *core, struct job *job)
         topic_free(core, LIST_OWNER(link, struct topic, job_link));
     LIST_EACH(link, &job->party_list)
         party_free(core, LIST_OWNER(link, struct party, job_link));
+    judge_fini(core, job);
     tell_forget(core, job);
     list_remove(&job->tell_link);
     list_remove(&job->tight_link);
@@ -243,6 +250,7 @@ static void session_init(struct core *core, struct session *session, struct job 
     list_init(&session->subs_ready);
     list_init(&session->dirty_link);
     list_init(&session->tap_link);
+    list_init(&session->verdict_link);
     id_map_init(&session->sub_ids, core->memory);
     id_map_init(&session->await_ids, core->memory);
 }
@@ -321,6 +329,7 @@ void session_drop(struct core *core, struct session *session)
     list_remove(&session->pump_link);
     list_remove(&session->dirty_link);
     list_remove(&session->tap_link);
+    list_remove(&session->verdict_link);
     if (session->party != NULL) {
         session->party->session = NULL;
         party_update_bare(session->party);
@@ -398,6 +407,7 @@ void session_begin(struct core *core, struct party *party, struct session *sessi
                    uint32_t incarnation)
 {
     party->incarnation = incarnation;
+    party->joined_ns = core->is_replaying ? 0 : core->now_ns;
     party->error_count = 0;
     party->error_limit = 0;
     failure_unref(core, party->ended_by);
@@ -433,6 +443,7 @@ static void join(struct core *core, conn_id conn, const struct msg_hello *hello,
                "the broker has no room for another session");
         return;
     }
+    judge_joined(core, job);
     session_begin(core, party, session, party->incarnation + 1);
     tell_party(core, party, EVENT_PARTY_JOINED, "", 0, NULL);
     welcome(core, session, hello, false);
@@ -480,6 +491,7 @@ static void resume(struct core *core, conn_id conn, const struct msg_hello *hell
         sub_rewind(core, LIST_OWNER(link, struct sub, session_link));
     session_hear(core, session);
     welcome(core, session, hello, true);
+    judge_tell_again(core, session);
     write_refusals_again(core, session, hello->refusal_number);
 }
 
@@ -603,8 +615,10 @@ void session_hear(struct core *core, struct session *session)
         return;
     session->is_suspect = false;
     session_arm(core, session);
-    if (session->party != NULL)
-        tell_party(core, session->party, EVENT_PARTY_RESUMED, "", 0, NULL);
+    if (session->party == NULL)
+        return;
+    tell_party(core, session->party, EVENT_PARTY_RESUMED, "", 0, NULL);
+    judge_look(core, session->job);
 }
 
 void session_beat(struct core *core, struct session *session, const struct msg_beat *beat)
@@ -635,6 +649,7 @@ static void suspect(struct core *core, struct session *session, const char *text
     session->is_suspect = true;
     session->suspect_ns = core_clock(core);
     tell_party(core, session->party, EVENT_PARTY_SUSPECT, text, 0, NULL);
+    judge_look(core, session->job);
 }
 
 void session_closed(struct core *core, conn_id conn)
@@ -720,9 +735,19 @@ static void end_party(struct core *core, struct party *party, enum party_event e
     if (!party_next(party->state, event, &party->state))
         return;
     party->ended_by = failure_ref(failure);
+    bool is_late = failure != NULL && judge_error(core, party->job, party, failure);
     note_party_ended(core, party);
+    judge_look(core, party->job);
+    if (event == PARTY_COMPLETES)
+        judge_completed(core, party->job);
     if (!was_told)
-        tell_party(core, party, event_name(event), "", party->open_count, failure);
+        tell(core, party->job,
+             &(struct tell){.name = event_name(event),
+                            .party = party,
+                            .incarnation = party->incarnation,
+                            .count = party->open_count,
+                            .failure = failure,
+                            .is_late = is_late});
     LIST_EACH(link, &party->open_slots)
         settle_open_failed(core, LIST_OWNER(link, struct open_slot, party_link), failure);
     LIST_EACH(link, &party->topics)

@@ -343,13 +343,16 @@ static void tell_ahead(struct core *core, struct session *session, struct parked
         tell_slot(core, topic, op->seq, op->failure);
     else
         op->is_told = false;
-    if (op->type == MSG_FAIL_PARTY && party_next(party->state, PARTY_SAYS_FAILED, &party->state))
+    if (op->type == MSG_FAIL_PARTY && party_next(party->state, PARTY_SAYS_FAILED, &party->state)) {
+        bool is_late = judge_error(core, session->job, party, op->failure);
         tell(core, session->job,
              &(struct tell){.name = EVENT_PARTY_FAILED,
                             .party = party,
                             .incarnation = party->incarnation,
                             .count = party->open_count,
-                            .failure = op->failure});
+                            .failure = op->failure,
+                            .is_late = is_late});
+    }
 }
 
 /* Reads the message; false: it names a topic that is not this party's. */

@@ -118,6 +118,20 @@ static void snap_sub(struct core *core, const struct sub *sub)
         note_end_due(core, sub, LIST_OWNER(link, struct ending, link));
 }
 
+/* ---- the verdict ----------------------------------------------------------------------------- */
+
+static void snap_judgement(struct core *core, const struct job *job)
+{
+    const struct judgement *judgement = &job->judgement;
+    for (uint32_t i = 0; i < judgement->count; i++) {
+        note_verdict_error(core, job, &judgement->errors[i]);
+        if (i + 1 == judgement->survived_count)
+            note_verdict_survived(core, job);
+    }
+    if (judgement->is_said)
+        note_verdict_said(core, job);
+}
+
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 static void snap_events(struct core *core, const struct job *job)
@@ -138,6 +152,7 @@ static void snap_job(struct core *core, const struct job *job)
         snap_life(core, LIST_OWNER(link, struct party, job_link));
     LIST_EACH(link, &job->sub_list)
         snap_sub(core, LIST_OWNER(link, struct sub, job_link));
+    snap_judgement(core, job);
     snap_events(core, job);
 }
 

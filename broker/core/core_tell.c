@@ -120,6 +120,7 @@ bool tell_keep(struct core *core, struct job *job, const struct tell_event *what
                               .incarnation = what->incarnation,
                               .seq = what->seq,
                               .count = what->count,
+                              .is_late = what->is_late,
                               .step = core->steps};
     if (!reserve_event(core, job) || !keep_texts(core, &event, what))
         return false;
@@ -146,7 +147,8 @@ void tell(struct core *core, struct job *job, const struct tell *what)
                                .incarnation = what->incarnation,
                                .seq = what->seq,
                                .count = what->count,
-                               .failure = what->failure};
+                               .failure = what->failure,
+                               .is_late = what->is_late};
     if (!tell_keep(core, job, &event))
         return; /* without memory an event is lost, but no slot's outcome is */
     mark_told(core, job);
@@ -189,6 +191,7 @@ static void send_event(struct core *core, struct session *session, const struct 
     msg->text = span_of(at, event->text_bytes);
     msg->error = failure_span(event->failure);
     msg->is_durable = event->step <= core->kept;
+    msg->is_late = event->is_late;
 }
 
 static void pump_tap(struct core *core, struct session *session)

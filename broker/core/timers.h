@@ -17,6 +17,7 @@ enum timer_kind {
     TIMER_SLOT,     /* a slot's deadline */
     TIMER_SUB,      /* keeping time of a durable name */
     TIMER_JOB,      /* linger */
+    TIMER_VERDICT,  /* the next look at what a job failed of */
     TIMER_KIND_COUNT,
 };
 

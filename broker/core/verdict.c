@@ -783,13 +783,18 @@ static int64_t clamp(int64_t value, int64_t least, int64_t most)
     return value < least ? least : value > most ? most : value;
 }
 
+void verdict_set_windows(struct verdict *verdict, int64_t settle_ns, int64_t settle_ns_max)
+{
+    struct verdict_options *own = &verdict->options;
+    own->settle_ns = clamp(settle_ns, 0, LIMIT_PERIOD_MS_MAX * MS_NS);
+    own->settle_ns_max = clamp(settle_ns_max, own->settle_ns, LIMIT_PERIOD_MS_MAX * MS_NS);
+}
+
 void verdict_init(struct verdict *verdict, struct memory *memory,
                   const struct verdict_options *options)
 {
     *verdict = (struct verdict){.memory = memory, .options = *options};
-    struct verdict_options *own = &verdict->options;
-    own->settle_ns = clamp(own->settle_ns, 0, LIMIT_PERIOD_MS_MAX * MS_NS);
-    own->settle_ns_max = clamp(own->settle_ns_max, own->settle_ns, LIMIT_PERIOD_MS_MAX * MS_NS);
+    verdict_set_windows(verdict, options->settle_ns, options->settle_ns_max);
     name_map_init(&verdict->by_id, memory);
     graph_init(&verdict->graph, memory);
     verdict->result = (struct verdict_result){
@@ -832,11 +837,9 @@ static bool is_window_over(const struct verdict *verdict, int64_t since_ns, int6
     return now_ns - since_ns >= window_ns(verdict);
 }
 
-/* What there is so far is no reason for a later failure, unless that leads to it. */
-static void survive(struct verdict *verdict, int64_t now_ns)
+void verdict_set_survived(struct verdict *verdict)
 {
-    if (verdict->state != VERDICT_CALM || verdict->fresh_count == 0 || !is_enough(&verdict->job) ||
-        !is_window_over(verdict, verdict->loss_ns, now_ns))
+    if (verdict->state != VERDICT_CALM)
         return;
     move(verdict, VERDICT_SURVIVES);
     for (uint32_t i = 0; i < verdict->item_count; i++)
@@ -844,12 +847,21 @@ static void survive(struct verdict *verdict, int64_t now_ns)
     verdict->fresh_count = 0;
 }
 
+bool verdict_survive(struct verdict *verdict, int64_t now_ns)
+{
+    if (verdict->state != VERDICT_CALM || verdict->fresh_count == 0 || !is_enough(&verdict->job) ||
+        !is_window_over(verdict, verdict->loss_ns, now_ns))
+        return false;
+    verdict_set_survived(verdict);
+    return true;
+}
+
 enum verdict_err verdict_add(struct verdict *verdict, int64_t now_ns,
                              const struct verdict_error *error)
 {
     enum verdict_err err = VERDICT_REFUSED;
     uint32_t index;
-    survive(verdict, now_ns);
+    (void)verdict_survive(verdict, now_ns);
     if (!is_acceptable(verdict, error)) {
         verdict->refused_count += 1;
         goto done;
@@ -893,7 +905,7 @@ static bool look(struct verdict *verdict, int64_t now_ns)
 static enum verdict_says step_calm(struct verdict *verdict, int64_t now_ns)
 {
     if (may_go_on(&verdict->job)) {
-        survive(verdict, now_ns);
+        (void)verdict_survive(verdict, now_ns);
         return VERDICT_SAYS_NOTHING;
     }
     if (verdict->fresh_count == 0)
@@ -935,6 +947,17 @@ enum verdict_says verdict_step(struct verdict *verdict, int64_t now_ns,
     case VERDICT_STATE_COUNT: break;
     }
     return VERDICT_SAYS_NOTHING;
+}
+
+void verdict_restore_final(struct verdict *verdict, int64_t now_ns)
+{
+    if (verdict->state == VERDICT_CALM)
+        move(verdict, VERDICT_BREAKS);
+    if (verdict->state == VERDICT_CLOSED)
+        return;
+    (void)look(verdict, now_ns); /* for the rows: what was said is in the journal */
+    verdict->result.is_final = true;
+    move(verdict, VERDICT_CLOSES);
 }
 
 static int64_t later(int64_t since_ns, int64_t ns)

@@ -249,6 +249,8 @@ struct verdict {
 void verdict_init(struct verdict *verdict, struct memory *memory,
                   const struct verdict_options *options);
 void verdict_fini(struct verdict *verdict);
+/* As in the options: parties that join later may be given more time. */
+void verdict_set_windows(struct verdict *verdict, int64_t settle_ns, int64_t settle_ns_max);
 
 /* Takes a copy.  What a party's end is about is added before the step that tells of the end.
  * Reserves all that weighing needs, so that weighing cannot fail. */
@@ -260,6 +262,14 @@ enum verdict_err verdict_add(struct verdict *verdict, int64_t now_ns,
  * no error to show for it is given one by its caller first; until then nothing is said. */
 enum verdict_says verdict_step(struct verdict *verdict, int64_t now_ns,
                                const struct verdict_job *job);
+/* What was added so far is survived if the job, as of the last step, went on for a whole window;
+ * whether it became so now.  verdict_add() and verdict_step() see to it as well: a caller that has
+ * to tell of it asks first. */
+bool verdict_survive(struct verdict *verdict, int64_t now_ns);
+/* The same whatever the window: a journal tells so, or part of the job ended well. */
+void verdict_set_survived(struct verdict *verdict);
+/* As a journal tells: the final word about what was added was said at now_ns. */
+void verdict_restore_final(struct verdict *verdict, int64_t now_ns);
 /* When the next step is due if nothing happens; INT64_MAX: never. */
 int64_t verdict_due_ns(const struct verdict *verdict);
 

@@ -259,6 +259,8 @@ static enum gate_saying saying_of(enum msg_type type)
     case MSG_MISSED:
     case MSG_STATUS_ROW:
     case MSG_STATUS_END:
+    case MSG_VERDICT_ROW:
+    case MSG_VERDICT: /* as the events of which it tells */
     case MSG_REFUSED: /* there is no session of which it tells */
     case MSG_BYE: return GATE_NEWS;
     default: return GATE_ANSWER;

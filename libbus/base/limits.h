@@ -79,8 +79,10 @@
 
 /* the verdict of an attempt */
 #define LIMIT_VERDICT_ERRORS 16384 /* weighed; beyond, the first in the order of verdict.h stay */
-#define LIMIT_ERROR_BLAMES 16      /* parties that one failure suspects */
-#define LIMIT_VERDICT_LOOK_MS 100  /* corrections are looked for once in that time, at most */
+#define LIMIT_VERDICT_BYTES (UINT64_C(16) * 1024 * 1024) /* errors kept to tell of it */
+#define LIMIT_VERDICT_ROWS 4096                          /* told in one answer */
+#define LIMIT_ERROR_BLAMES 16                            /* parties that one failure suspects */
+#define LIMIT_VERDICT_LOOK_MS 100 /* corrections are looked for once in that time, at most */
 #define DEFAULT_SETTLE_MS 2000
 
 /* what a slot costs its writer's credit beside the value: the broker's records of it */

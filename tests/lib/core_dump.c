@@ -238,6 +238,27 @@ static void put_subs(struct core_dump *dump, const struct core *core)
     }
 }
 
+static void put_judgement(struct core_dump *dump, const struct judgement *judgement)
+{
+    LINE(dump, "   judgement", judgement->survived_count, judgement->verdict.fresh_count,
+         judgement->is_said, judgement->is_final, (uint64_t)judgement->said_ns,
+         number_of(judgement->root));
+    word(dump, "   why");
+    name(dump, judgement->why);
+    word(dump, "\n");
+    for (uint32_t i = 0; i < judgement->count; i++) {
+        const struct judged *judged = &judgement->errors[i];
+        LINE(dump, "    judged", number_of(judged->failure), (uint64_t)judged->at_ns,
+             (uint64_t)judged->life_from_ns, judged->blamed);
+    }
+    const struct verdict_result *result = verdict_result(&judgement->verdict);
+    for (uint32_t i = 0; judgement->is_final && i < result->row_count; i++) {
+        word(dump, "    row");
+        name(dump, result->rows[i].error->id);
+        LINE(dump, "", result->rows[i].role, result->rows[i].next, result->rows[i].steps);
+    }
+}
+
 static void put_jobs(struct core_dump *dump, const struct core *core)
 {
     const struct job *job = NULL;
@@ -253,7 +274,11 @@ static void put_jobs(struct core_dump *dump, const struct core *core)
                                                 event->topic_bytes + event->text_bytes));
             LINE(dump, "", event->id, (uint64_t)event->at_ns, event->incarnation, event->seq,
                  event->count, number_of(event->failure));
+            if (event->is_late)
+                word(dump, "    late\n");
         }
+        if (job->judgement.count > 0 || job->judgement.is_said)
+            put_judgement(dump, &job->judgement);
     }
 }
 

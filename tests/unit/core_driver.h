@@ -11,6 +11,7 @@
 #define TESTS_UNIT_CORE_DRIVER_H
 
 #include "broker/core/core.h"
+#include "broker/core/verdict.h"
 #include "libbus/wire/error.h"
 #include "tests/lib/core_dump.h"
 
@@ -87,6 +88,7 @@ static inline void say_msg(conn_id conn, const struct msg *msg)
             (unsigned long long)event->count);
         say_error(event->error);
         say(event->is_durable ? ", durable" : "");
+        say(event->is_late ? ", late" : "");
         break;
     case MSG_WELCOME:
         tokens[conn] = msg->as.welcome.token;
@@ -119,6 +121,21 @@ static inline void say_msg(conn_id conn, const struct msg *msg)
         say_error(msg->as.over.error);
         break;
     case MSG_SUBSCRIBED: say("%u < subscribed %u", conn, (unsigned)msg->as.subscribed.code); break;
+    case MSG_VERDICT:
+        say("%u < verdict %u", conn, (unsigned)msg->as.verdict.state);
+        say_error(msg->as.verdict.error);
+        say(" x%u%s", (unsigned)msg->as.verdict.victims, msg->as.verdict.is_over ? ", over" : "");
+        break;
+    case MSG_VERDICT_ROW:
+        say("%u < row %u %s %.*s/%u", conn, (unsigned)msg->as.verdict_row.row,
+            verdict_role_name((enum verdict_role)msg->as.verdict_row.role),
+            (int)msg->as.verdict_row.party.bytes, (const char *)msg->as.verdict_row.party.data,
+            (unsigned)msg->as.verdict_row.incarnation);
+        if (msg->as.verdict_row.role == VERDICT_VICTIM)
+            say(" by %s of row %u",
+                msg->as.verdict_row.link == VERDICT_LINK_CAUSE ? "cause" : "blame",
+                (unsigned)msg->as.verdict_row.next);
+        break;
     case MSG_CHUNKED:
         durability = msg->as.chunked.durability;
         say("%u < chunked %llu", conn, (unsigned long long)msg->as.chunked.bytes);
@@ -465,6 +482,58 @@ static inline void leave(conn_id conn, uint64_t after)
 static inline void closed(conn_id conn)
 {
     step((struct event){.type = EVENT_CLOSED, .conn = conn});
+}
+
+/* ---- facts, used -------------------------------------------------------------------------- */
+
+/* As when the process is gone: what it knew is in the journal, and nothing else is. */
+static inline void crash(int64_t away_ms)
+{
+    core_free(&core);
+    now_ns += away_ms * MS;
+    references = 0;
+    core = core_new(&memory, &options, now_ns);
+    effects_clear(&effects);
+    for (uint32_t i = 0; i < journal_count; i++) {
+        const char *wrong = core_replay(core, span_of(journal[i].bytes, journal[i].count),
+                                        journal[i].payload, &effects);
+        cr_assert_null(wrong, "%s", wrong);
+    }
+    struct event now = {.now_ns = now_ns, .wall_ns = now_ns};
+    uint32_t before = effects.count;
+    core_resume(core, &now, &effects);
+    for (uint32_t i = 0; i < effects.count; i++) {
+        if (effects.items[i].type == EFFECT_RETAIN)
+            references += effects.items[i].count;
+        else if (effects.items[i].type == EFFECT_RELEASE)
+            references -= effects.items[i].count;
+        else
+            cr_assert(i >= before && effects.items[i].type == EFFECT_FACT,
+                      "there is nobody to tell anything yet");
+    }
+    note_facts();
+    expect_same();
+    forget();
+}
+
+/* All that was told so far becomes a snapshot: it must give the same state. */
+static inline void compact(void)
+{
+    effects_clear(&effects);
+    core_snapshot(core, &effects);
+    shadow_end();
+    shadow_begin();
+    journal_forget();
+    note_facts();
+    expect_same();
+}
+
+static inline void resume(conn_id conn, uint64_t token, uint64_t refusal_number)
+{
+    struct msg msg = hello(conn, token);
+    msg.as.hello.refusal_number = refusal_number;
+    message(conn, msg);
+    attach(conn, conn + 10, token);
 }
 
 #endif

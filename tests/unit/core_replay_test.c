@@ -5,58 +5,6 @@
 
 TestSuite(core_replay, .init = init, .fini = fini);
 
-/* ---- the same in other ways ------------------------------------------------------------------ */
-
-/* As when the process is gone: what it knew is in the journal, and nothing else is. */
-static void crash(int64_t away_ms)
-{
-    core_free(&core);
-    now_ns += away_ms * MS;
-    references = 0;
-    core = core_new(&memory, &options, now_ns);
-    effects_clear(&effects);
-    for (uint32_t i = 0; i < journal_count; i++) {
-        const char *wrong = core_replay(core, span_of(journal[i].bytes, journal[i].count),
-                                        journal[i].payload, &effects);
-        cr_assert_null(wrong, "%s", wrong);
-    }
-    struct event now = {.now_ns = now_ns, .wall_ns = now_ns};
-    uint32_t before = effects.count;
-    core_resume(core, &now, &effects);
-    for (uint32_t i = 0; i < effects.count; i++) {
-        if (effects.items[i].type == EFFECT_RETAIN)
-            references += effects.items[i].count;
-        else if (effects.items[i].type == EFFECT_RELEASE)
-            references -= effects.items[i].count;
-        else
-            cr_assert(i >= before && effects.items[i].type == EFFECT_FACT,
-                      "there is nobody to tell anything yet");
-    }
-    note_facts();
-    expect_same();
-    forget();
-}
-
-/* All that was told so far becomes a snapshot: it must give the same state. */
-static void compact(void)
-{
-    effects_clear(&effects);
-    core_snapshot(core, &effects);
-    shadow_end();
-    shadow_begin();
-    journal_forget();
-    note_facts();
-    expect_same();
-}
-
-static void resume(conn_id conn, uint64_t token, uint64_t refusal_number)
-{
-    struct msg msg = hello(conn, token);
-    msg.as.hello.refusal_number = refusal_number;
-    message(conn, msg);
-    attach(conn, conn + 10, token);
-}
-
 static void chunk(conn_id conn, uint32_t topic, uint64_t seq, uint64_t at, payload_id payload)
 {
     batch(conn, payload,
@@ -220,6 +168,9 @@ Test(core_replay, gives_the_same_state_for_every_kind_of_fact)
     write_history();
     compact();
     leave(2, 0);
+    join(2);
+    pass_ms(60000); /* all fall silent: a verdict, and whoever comes behind it begins a new one */
+    join(1);
     pass_ms(5000);
     for (unsigned type = 1; type < FACT_TYPE_COUNT; type++)
         cr_expect(was_told[type] || is_of_short_memory(type), "no %s was told",

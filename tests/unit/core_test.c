@@ -281,7 +281,8 @@ Test(core, suspects_and_loses_a_silent_party_and_tells_it)
     forget();
     pass_ms(200);
     EXPECT("1 < over 11 (party_lost of alice)\n1 dropped\n11 dropped\n"
-           "3 < party.lost alice/1 #0 x0 (party_lost of alice)\n");
+           "3 < party.lost alice/1 #0 x0 (party_lost of alice)\n"
+           "3 < verdict.final alice/1 #0 x0 (party_lost of alice)\n");
 }
 
 /* The broker was late, by less than what it takes for a standstill, and looks once more. */
@@ -304,7 +305,8 @@ Test(core, loses_nobody_that_was_not_suspect_for_half_a_beat)
         pass_ms(1);
         EXPECT(i == 0 ? "3 < party.resumed alice/1 #0 x0\n"
                       : "1 < over 11 (party_lost of alice)\n1 dropped\n11 dropped\n"
-                        "3 < party.lost alice/1 #0 x0 (party_lost of alice)\n");
+                        "3 < party.lost alice/1 #0 x0 (party_lost of alice)\n"
+                        "3 < verdict.final alice/1 #0 x0 (party_lost of alice)\n");
     }
 }
 

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* core_verdict_test.c -- which errors the core weighs, when it says why a job cannot go on, and to
+ * whom; in conversations as those of core_test.c. */
+#include "tests/unit/core_driver.h"
+
+TestSuite(core_verdict, .init = init, .fini = fini);
+
+#define HOUR_NS (INT64_C(3600) * 1000 * MS)
+
+/* What a party says when it fails as a whole. */
+struct failing {
+    const char *id;
+    const char *blames;
+    const char *cause_id;    /* or NULL */
+    const char *cause_party; /* of incarnation 1 */
+    int64_t stamp_ns;        /* 0: now */
+    int64_t code;
+    enum error_kind kind;
+};
+
+static void fail_party(conn_id conn, struct failing what, uint64_t after)
+{
+    struct error_record records[2];
+    size_t bytes;
+    error_record_init(&records[0]);
+    error_record_init(&records[1]);
+    records[0].id = span_text(what.id);
+    records[0].kind = what.kind;
+    records[0].type = span_text("app.connection_reset");
+    records[0].message = span_text("connection reset by peer");
+    records[0].blames = span_text(what.blames);
+    records[0].code = what.code;
+    records[0].occurred_ns = what.stamp_ns != 0 ? what.stamp_ns : now_ns;
+    records[0].uncertainty_ns = 100;
+    if (what.cause_id != NULL) {
+        records[0].causes[records[0].cause_count++] = 1;
+        records[1].id = span_text(what.cause_id);
+        records[1].party = span_text(what.cause_party);
+        records[1].incarnation = 1;
+        records[1].attempt = 1;
+        records[1].occurred_ns = records[0].occurred_ns - MS;
+    }
+    cr_assert_eq(error_encode(records, what.cause_id != NULL ? 2 : 1, error_bytes,
+                              sizeof error_bytes, &bytes),
+                 WIRE_OK);
+    message(conn, (struct msg){.type = MSG_FAIL_PARTY,
+                               .as.fail_party = {.number = ++numbers[conn],
+                                                 .after = after,
+                                                 .error = span_of(error_bytes, bytes)}});
+}
+
+static void ask(conn_id conn, uint64_t is_waiting)
+{
+    message(conn,
+            (struct msg){.type = MSG_VERDICT_ASK,
+                         .as.verdict_ask = {
+                             .request = 7, .job = span_text("job"), .is_waiting = is_waiting}});
+}
+
+static void complete(conn_id conn)
+{
+    message(conn, (struct msg){.type = MSG_COMPLETE, .as.complete = {.number = ++numbers[conn]}});
+}
+
+/* An observer that has nothing to do with what is said to taps. */
+static void observe(conn_id conn)
+{
+    struct msg msg = hello(conn, 0);
+    msg.as.hello.role = 1;
+    msg.as.hello.party = SPAN_NONE;
+    msg.as.hello.job = SPAN_NONE;
+    msg.as.hello.lost_after_ms = LIMIT_PERIOD_MS_MAX;
+    message(conn, msg);
+    forget();
+}
+
+/* The witnesses of a death speak before the broker has noticed it, whatever their clocks say. */
+Test(core_verdict, is_the_loss_that_its_witnesses_blame)
+{
+    static const int64_t wrong_by_ns[] = {0, HOUR_NS, -HOUR_NS};
+    now_ns += 2 * HOUR_NS;
+    for (unsigned i = 0; i < 3; i++) {
+        int64_t bob_ns = now_ns + wrong_by_ns[i] + 50 * MS;
+        int64_t carol_ns = now_ns - wrong_by_ns[i] + 60 * MS;
+        join(1);
+        join(2);
+        join(3);
+        pass_ms(100);
+        closed(1);
+        tap(5);
+        fail_party(2, (struct failing){.blames = "alice", .stamp_ns = bob_ns}, 0);
+        fail_party(3, (struct failing){.blames = "alice", .stamp_ns = carol_ns}, 0);
+        forget();
+        pass_ms(999);
+        EXPECT("");
+        pass_ms(1);
+        char expected[200];
+        (void)snprintf(expected, sizeof expected,
+                       "5 < party.lost alice/%u #0 x0 (party_lost of alice)\n"
+                       "5 < verdict.final alice/%u #0 x2 (party_lost of alice)\n",
+                       i + 1, i + 1); /* it fits */
+        EXPECT(expected);
+        closed(5);
+    }
+}
+
+Test(core_verdict, ends_mutual_blame_in_the_earlier_of_the_two)
+{
+    join(1);
+    join(2);
+    tap(5);
+    pass_ms(100);
+    fail_party(1, (struct failing){.blames = "bob", .stamp_ns = now_ns - 5 * MS}, 0);
+    forget();
+    fail_party(2, (struct failing){.blames = "alice", .stamp_ns = now_ns - 6 * MS}, 0);
+    EXPECT("2 < over 13\n2 dropped\n12 dropped\n"
+           "5 < party.failed bob/1 #0 x0 (application of bob)\n"
+           "5 < verdict.final bob/1 #0 x1 (application of bob)\n");
+}
+
+Test(core_verdict, says_nothing_while_a_party_runs_or_when_one_has_done_well)
+{
+    join(1);
+    join(2);
+    join(3);
+    tap(5);
+    pass_ms(100);
+    fail_party(1, (struct failing){0}, 0);
+    pass_ms(5000);
+    fail_party(2, (struct failing){0}, 0);
+    forget();
+    complete(3);
+    leave(3, 0);
+    forget();
+    ask(5, 0);
+    EXPECT("5 < verdict 0 x0\n");
+    pass_ms(5000);
+    ask(5, 0);
+    EXPECT("5 < verdict 0 x0\n");
+}
+
+/* A step at a time, as the party's chain of causes leads to what was survived long ago. */
+Test(core_verdict, finds_what_was_survived_when_something_leads_to_it)
+{
+    join(1);
+    join(2);
+    join(3);
+    tap(5);
+    pass_ms(100);
+    fail_party(1, (struct failing){.code = 42}, 0);
+    fail_party(3, (struct failing){0}, 0);
+    for (int i = 0; i < 50; i++) { /* long enough to be survived, and bob beats */
+        pass_ms(100);
+        message(2, (struct msg){.type = MSG_BEAT});
+        message(5, (struct msg){.type = MSG_BEAT});
+    }
+    forget();
+    fail_party(2, (struct failing){.blames = "alice"}, 0);
+    EXPECT("2 < over 13\n2 dropped\n12 dropped\n"
+           "5 < party.failed bob/1 #0 x0 (application of bob)\n"
+           "5 < verdict.final alice/1 #0 x1 (application of alice)\n");
+}
+
+/* What a slot failed of is known by the chain of whoever failed of it. */
+Test(core_verdict, may_be_a_slots_error_that_led_to_a_partys_failure)
+{
+    join(1);
+    join(2);
+    tap(5);
+    observe(4);
+    pass_ms(100);
+    fail_party(2, (struct failing){.cause_id = "job/alice/1/1", .cause_party = "alice"}, 0);
+    leave(1, 0);
+    forget();
+    ask(4, 0);
+    EXPECT("4 < row 0 root alice/1\n4 < row 1 victim bob/1 by cause of row 0\n"
+           "4 < verdict 2 (application of alice) x1\n");
+}
+
+Test(core_verdict, is_for_those_who_wait_when_it_is_final)
+{
+    join(1);
+    join(2);
+    observe(4);
+    observe(5);
+    pass_ms(100);
+    ask(4, 1);
+    ask(5, 1);
+    closed(5);
+    fail_party(1, (struct failing){.stamp_ns = now_ns - MS}, 0);
+    forget();
+    fail_party(2, (struct failing){.stamp_ns = now_ns - 2 * MS}, 0);
+    EXPECT("2 < over 13\n2 dropped\n12 dropped\n"
+           "4 < row 0 root bob/1\n4 < row 1 apart alice/1\n"
+           "4 < verdict 2 (application of bob) x0\n");
+    ask(4, 1);
+    EXPECT("4 < row 0 root bob/1\n4 < row 1 apart alice/1\n"
+           "4 < verdict 2 (application of bob) x0\n");
+    message(4, (struct msg){
+                   .type = MSG_VERDICT_ASK,
+                   .as.verdict_ask = {.request = 8, .job = span_text("another"), .is_waiting = 1}});
+    EXPECT("4 < verdict 0 x0\n");
+}
+
+Test(core_verdict, of_a_job_that_is_forgotten_is_none)
+{
+    join(1);
+    observe(4);
+    ask(4, 1);
+    leave(1, 0);
+    forget();
+    pass_ms(1000);
+    EXPECT("4 < verdict 0 x0\n");
+}
+
+/* A party that said that it failed is known to, though its data is still under way. */
+Test(core_verdict, is_provisional_while_the_last_ones_data_is_on_its_way)
+{
+    join(1);
+    tap(5);
+    pass_ms(100);
+    uint32_t a = open_topic(1, "alice/a");
+    reserve(1, a, 0);
+    forget();
+    fail_party(1, (struct failing){0}, 2);
+    EXPECT("1 < verdict 1 (application of alice) x0, over\n"
+           "5 < party.failed alice/1 #0 x1 (application of alice)\n"
+           "5 < verdict.provisional alice/1 #0 x0 (application of alice)\n");
+    commit(1, a, 0, 5);
+    EXPECT("1 < over 13\n1 dropped\n11 dropped\n"
+           "5 < verdict.final alice/1 #0 x0 (application of alice)\n");
+}
+
+Test(core_verdict, begins_anew_with_who_joins_behind_it)
+{
+    join(1);
+    tap(5);
+    pass_ms(100);
+    fail_party(1, (struct failing){.stamp_ns = now_ns}, 0);
+    pass_ms(100);
+    join(1);
+    join(2);
+    pass_ms(100);
+    fail_party(2, (struct failing){.stamp_ns = now_ns}, 0);
+    forget();
+    fail_party(1, (struct failing){.stamp_ns = now_ns + 1}, 0);
+    EXPECT("1 < over 13\n1 dropped\n11 dropped\n"
+           "5 < party.failed alice/2 #0 x0 (application of alice)\n"
+           "5 < verdict.final bob/1 #0 x0 (application of bob)\n");
+}
+
+/* Its new life comes in the same step: somebody runs all the time. */
+Test(core_verdict, is_none_when_a_party_replaces_itself)
+{
+    join(1);
+    pass_ms(100);
+    closed(1);
+    tap(5);
+    message(1, hello(1, 0));
+    EXPECT("1 < welcome incarnation 2\n"
+           "5 < party.lost alice/1 #0 x0 (party_lost of alice)\n"
+           "5 < party.joined alice/2 #0 x0\n");
+    pass_ms(2400);
+    EXPECT("");
+}
+
+Test(core_verdict, survives_a_restart_of_the_broker)
+{
+    join(1);
+    join(2);
+    pass_ms(100);
+    fail_party(1, (struct failing){.stamp_ns = now_ns - 9 * MS}, 0);
+    crash(50);
+    compact();
+    pass_ms(10000); /* bob does not come back */
+    crash(50);
+    compact();
+    observe(4);
+    ask(4, 1);
+    EXPECT("4 < row 0 root alice/1\n4 < row 1 apart bob/1\n"
+           "4 < verdict 2 (application of alice) x0\n");
+}
