@@ -206,7 +206,8 @@ static void print_help(const struct cli *cli, const struct cli_flag *flags, size
         print_flag(&flags[i]);
     }
     printf("\nexit codes: 0 fine, 1 own failure, 2 usage, 3 a remote error was received, "
-           "4 timed out,\n            5 broker lost, 6 denied or fenced\n");
+           "4 timed out,\n            5 broker lost, 6 denied or fenced%s\n",
+           cli->exits != NULL ? cli->exits : "");
 }
 
 int cli_usage(const struct cli *cli, const char *format, ...)

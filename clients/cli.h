@@ -17,13 +17,14 @@
 
 /* What a program ends with; the same in every man page. */
 enum cli_exit {
-    CLI_OK = 0,       /* fine */
-    CLI_FAILED = 1,   /* own failure */
-    CLI_USAGE = 2,    /* called in a wrong way */
-    CLI_REMOTE = 3,   /* a remote error was received */
-    CLI_TIMEDOUT = 4, /* --wait is over */
-    CLI_LOST = 5,     /* the broker is lost, or was not there */
-    CLI_DENIED = 6,   /* denied or fenced */
+    CLI_OK = 0,         /* fine */
+    CLI_FAILED = 1,     /* own failure */
+    CLI_USAGE = 2,      /* called in a wrong way */
+    CLI_REMOTE = 3,     /* a remote error was received */
+    CLI_TIMEDOUT = 4,   /* --wait is over */
+    CLI_LOST = 5,       /* the broker is lost, or was not there */
+    CLI_DENIED = 6,     /* denied or fenced */
+    CLI_PARTY_LOST = 7, /* the job failed because a party was lost */
 };
 
 #define CLI_FLAGS_MAX 32          /* of one program, the common ones included */
@@ -68,6 +69,7 @@ struct cli {
     const char *program;  /* "errbus pub": what its messages begin with */
     const char *operands; /* "TOPIC [VALUE]", for -h */
     const char *summary;  /* one sentence, for -h */
+    const char *exits;    /* what else it ends with, for -h; NULL: nothing */
     bool prints_lines;    /* takes --count and --json too */
     const char *server;   /* NULL: the environment's, then the library's default */
     const char *job;      /* the same */

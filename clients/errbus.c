@@ -17,6 +17,7 @@ static const struct subcommand {
     {"tap", tap_main, "follows a job's control topic: who joined, failed, was lost, and why"},
     {"errors", errors_main, "lists what failed in a job so far, or shows the whole of one error"},
     {"status", status_main, "shows jobs, parties, topics and subscriptions"},
+    {"run", run_main, "starts a program as a party, and tells the others how it ends"},
 };
 #define SUBCOMMAND_COUNT (sizeof subcommands / sizeof subcommands[0])
 

@@ -8,5 +8,6 @@ int sub_main(int argc, char **argv);
 int tap_main(int argc, char **argv);
 int errors_main(int argc, char **argv);
 int status_main(int argc, char **argv);
+int run_main(int argc, char **argv);
 
 #endif

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* run.c -- errbus run: starts a program as a party, or several copies of it as several, and makes
+ * the truth of how they end. */
+#include "clients/run.h"
+
+#include "clients/errbus.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define GRACE_DEFAULT_MS 10000
+#define ENDPOINT_DEFAULT "tcp://127.0.0.1:7370" /* as the library has it */
+#define HOST_BYTES_MAX 100
+
+/* ---- what is asked for ------------------------------------------------------------------------*/
+
+/* Cuts argv at the first "--": what follows is the program's. */
+static int split(int argc, char **argv, char *const **out_command)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--") == 0) {
+            *out_command = argv + i + 1;
+            return i;
+        }
+    }
+    *out_command = argv + argc;
+    return argc;
+}
+
+/* What does not go together, as CLI_USAGE; or CLI_OK. */
+static int check(const struct run *run)
+{
+    const struct cli *cli = &run->cli;
+    if (cli->argc > 0 || run->command[0] == NULL) {
+        return cli_usage(cli, "the program goes behind --: errbus run [flags] -- PROGRAM ARGS...");
+    }
+    if (run->copies < 1 || run->copies > RUN_COPIES_MAX) {
+        return cli_usage(cli, "--nproc takes 1 to %d, not %" PRId64, RUN_COPIES_MAX, run->copies);
+    }
+    if (run->master_port < 0 || run->master_port > UINT16_MAX) {
+        return cli_usage(cli, "--master-port takes a port, not %" PRId64, run->master_port);
+    }
+    if (run->log_folder != NULL && strlen(run->log_folder) > RUN_PATH_BYTES_MAX / 2) {
+        return cli_usage(cli, "--log-dir is too long");
+    }
+    return CLI_OK;
+}
+
+static const char *chosen(const char *given, const char *variable, const char *otherwise)
+{
+    const char *value = given != NULL ? given : getenv(variable);
+    return value != NULL && *value != '\0' ? value : otherwise;
+}
+
+/* As the library calls a party that has no name. */
+static void make_party(char out[BUS_NAME_BYTES_MAX + 1])
+{
+    char host[HOST_BYTES_MAX] = "";
+    if (gethostname(host, sizeof host - 1) != 0 || *host == '\0') {
+        memcpy(host, "host", sizeof "host");
+    }
+    for (char *at = host; *at != '\0'; at++) {
+        if (*at <= ' ' || *at == 0x7f || strchr("/+#", *at) != NULL) {
+            *at = '-';
+        }
+    }
+    (void)snprintf(out, BUS_NAME_BYTES_MAX + 1, "%s-%ld", host, (long)getpid());
+}
+
+/* NAME, or NAME-0, NAME-1 ... if there are several. */
+static int name_members(struct run *run)
+{
+    char made[BUS_NAME_BYTES_MAX + 1];
+    make_party(made);
+    const char *name = chosen(run->cli.party, "ERRBUS_PARTY", made);
+    for (unsigned i = 0; i < run->copies; i++) {
+        struct run_member *member = &run->members[i];
+        int bytes = run->copies == 1
+                        ? snprintf(member->party, sizeof member->party, "%s", name)
+                        : snprintf(member->party, sizeof member->party, "%s-%u", name, i);
+        if (bytes < 0 || (size_t)bytes >= sizeof member->party) {
+            return cli_usage(&run->cli, "the party's name is too long");
+        }
+        (void)snprintf(member->prefix, sizeof member->prefix, "%s: ", member->party);
+        member->rank = i;
+    }
+    return CLI_OK;
+}
+
+/* A port that is free at the moment, for MASTER_PORT; 0: none is. */
+static int64_t find_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t bytes = sizeof address;
+    int64_t port = 0;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && bind(fd, (const struct sockaddr *)&address, sizeof address) == 0 &&
+        getsockname(fd, (struct sockaddr *)&address, &bytes) == 0) {
+        port = ntohs(address.sin_port);
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return port;
+}
+
+/* What programs are told and nobody has said. */
+static void fill_in(struct run *run)
+{
+    int64_t port = 0;
+    const char *text = getenv("MASTER_PORT");
+    run->server = chosen(run->cli.server, "ERRBUS_SERVER", ENDPOINT_DEFAULT);
+    run->job = chosen(run->cli.job, "ERRBUS_JOB", "default");
+    run->master_address = chosen(run->master_address, "MASTER_ADDR", "127.0.0.1");
+    if (run->master_port == 0 && text != NULL && cli_number_read(text, &port)) {
+        run->master_port = port;
+    }
+    if (run->master_port == 0) {
+        run->master_port = find_port();
+    }
+    run->world_size = (unsigned)run->copies;
+    run->attempt = 1;
+}
+
+/* ---- files ------------------------------------------------------------------------------------*/
+
+static int complain(const struct run *run, const char *what, const char *path, int reason)
+{
+    fprintf(stderr, "%s: %s %s: %s\n", run->cli.program, what, path, strerror(reason));
+    return CLI_FAILED;
+}
+
+static int make_folder(struct run *run)
+{
+    const char *temporary = chosen(NULL, "TMPDIR", "/tmp");
+    if (run->log_folder != NULL) {
+        (void)snprintf(run->folder, sizeof run->folder, "%s", run->log_folder);
+        if (mkdir(run->folder, 0777) != 0 && errno != EEXIST) {
+            return complain(run, "cannot make", run->folder, errno);
+        }
+        return CLI_OK;
+    }
+    int bytes = snprintf(run->folder, sizeof run->folder, "%s/errbus-run-XXXXXX", temporary);
+    if (bytes < 0 || (size_t)bytes > RUN_PATH_BYTES_MAX / 2 || mkdtemp(run->folder) == NULL) {
+        return complain(run, "cannot make a folder in", temporary, errno);
+    }
+    return CLI_OK;
+}
+
+/* FOLDER/PARTY/ATTEMPT; a party's name has no '/', but may be "..". */
+static int make_files(struct run *run, struct run_member *member)
+{
+    char folder[RUN_PATH_BYTES_MAX];
+    run_child_init(&member->child);
+    int bytes = snprintf(folder, sizeof folder, "%s/%s%s", run->folder,
+                         member->party[0] == '.' ? "_" : "", member->party);
+    if (bytes < 0 || (size_t)bytes + 16 > sizeof folder) {
+        return complain(run, "cannot make", run->folder, ENAMETOOLONG);
+    }
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        return complain(run, "cannot make", folder, errno);
+    }
+    (void)snprintf(folder + bytes, sizeof folder - (size_t)bytes, "/%u", run->attempt);
+    int reason = run_child_make_files(&member->child, folder);
+    return reason == 0 ? CLI_OK : complain(run, "cannot make files in", folder, reason);
+}
+
+/* ---- signals ----------------------------------------------------------------------------------*/
+
+/* Signals become readable; those that we were started to ignore (nohup) stay ignored.
+ * False: no descriptor. */
+static bool catch_signals(struct run *run)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+    struct sigaction action = {.sa_handler = SIG_DFL};
+    sigset_t caught;
+    sigemptyset(&caught);
+    sigaddset(&caught, SIGCHLD);
+    (void)sigaction(SIGCHLD, &action, NULL); /* or ends would be lost if it came ignored */
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (sigaction(numbers[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN) {
+            sigaddset(&caught, numbers[i]);
+        }
+    }
+    (void)sigprocmask(SIG_BLOCK, &caught, &run->mask_before);
+    run->signal_fd = signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK);
+    return run->signal_fd >= 0;
+}
+
+static void release_signals(struct run *run)
+{
+    (void)sigprocmask(SIG_SETMASK, &run->mask_before, NULL);
+    (void)close(run->signal_fd);
+}
+
+/* ---- the run ----------------------------------------------------------------------------------*/
+
+static int open_all(struct run *run)
+{
+    int result = CLI_OK;
+    for (unsigned i = 0; i < run->copies && result == CLI_OK; i++) {
+        result = run_party_open(run, &run->members[i]);
+    }
+    for (unsigned i = 0; i < run->copies && result == CLI_OK; i++) {
+        result = make_files(run, &run->members[i]);
+    }
+    return result;
+}
+
+static int close_all(struct run *run, int code)
+{
+    int64_t until_ms = cli_now_ms() + CLI_CLOSE_MS;
+    for (unsigned i = 0; i < run->copies; i++) {
+        int64_t left_ms = until_ms - cli_now_ms();
+        code = run_party_close(run, &run->members[i], left_ms > 0 ? left_ms : 0, code);
+    }
+    return code;
+}
+
+static int run_attempt(struct run *run)
+{
+    int result = open_all(run);
+    if (result != CLI_OK) {
+        goto done;
+    }
+    if (!catch_signals(run)) {
+        result = complain(run, "no descriptor for", "signals", errno);
+        goto done;
+    }
+    run_core_init(&run->core,
+                  &(struct run_rules){.copies = (unsigned)run->copies,
+                                      .grace_ms = run->grace_ms,
+                                      .stall_ms = run->stall_ms,
+                                      .until_ms = run->cli.wait_ms < 0
+                                                      ? RUN_NEVER
+                                                      : run->cli.started_ms + run->cli.wait_ms});
+    run_loop(run);
+    result = run->code;
+    release_signals(run); /* a signal ends us as it ends anybody, from here on */
+done:
+    return close_all(run, result);
+}
+
+static int run_all(struct run *run)
+{
+    int result = name_members(run);
+    if (result != CLI_OK) {
+        return result;
+    }
+    fill_in(run);
+    result = make_folder(run);
+    if (result != CLI_OK) {
+        return result;
+    }
+    if (!run_warden_start(&run->warden)) {
+        return complain(run, "cannot start", "the warden", errno);
+    }
+    if (run->log_folder == NULL) {
+        run_note(run, "output is kept in %s", run->folder);
+    }
+    result = run_attempt(run);
+    run_screen_finish(run);
+    run_warden_stop(&run->warden);
+    return result;
+}
+
+int run_main(int argc, char **argv)
+{
+    char *const *command;
+    int result = CLI_FAILED;
+    struct run *run = calloc(1, sizeof *run);
+    if (run == NULL) {
+        fprintf(stderr, "errbus run: no memory\n");
+        return CLI_FAILED;
+    }
+    run->cli = (struct cli){.program = "errbus run",
+                            .operands = "-- PROGRAM [ARGUMENT...]",
+                            .summary = "Starts PROGRAM as a party of the job, and tells the others "
+                                       "how it ends.",
+                            .exits = ", 7 a party was lost, 128+N by signal N"};
+    run->copies = 1;
+    run->grace_ms = GRACE_DEFAULT_MS;
+    const struct cli_flag flags[] = {
+        {'n', "nproc", CLI_NUMBER, &run->copies, "N", "so many copies, as NAME-0, NAME-1 ..."},
+        {0, "grace", CLI_SECONDS, &run->grace_ms, "SECONDS", "from SIGTERM to SIGKILL (10)"},
+        {0, "stall", CLI_SECONDS, &run->stall_ms, "SECONDS", "fail what says nothing for so long"},
+        {0, "log-dir", CLI_TEXT, &run->log_folder, "DIR", "keep the output here"},
+        {0, "plain", CLI_YES, &run->is_plain, NULL, "show output as it comes, unprefixed"},
+        {0, "master-addr", CLI_TEXT, &run->master_address, "HOST", "MASTER_ADDR of the program"},
+        {0, "master-port", CLI_NUMBER, &run->master_port, "PORT", "MASTER_PORT of the program"},
+    };
+    argc = split(argc, argv, &command);
+    run->command = command;
+    if (cli_start(&run->cli, argc, argv, flags, sizeof flags / sizeof flags[0], &result)) {
+        result = check(run);
+        run->members = result == CLI_OK ? calloc((size_t)run->copies, sizeof *run->members) : NULL;
+        if (run->members != NULL) {
+            run->screens[RUN_STDOUT].fd = STDOUT_FILENO;
+            run->screens[RUN_STDERR].fd = STDERR_FILENO;
+            run_output_init(&run->notes, run->notes_waiting);
+            result = run_all(run);
+        } else if (result == CLI_OK) {
+            fprintf(stderr, "errbus run: no memory\n");
+            result = CLI_FAILED;
+        }
+    }
+    free(run->members);
+    free(run);
+    return result;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* run.h -- errbus run, as its files share it.
+ *
+ *   run.c          what is asked for, and the whole of a run
+ *   run_loop.c     waits for signals, output and the bus; carries out what run_core.c decides
+ *   run_party.c    what a copy is on the bus: how it joins, what is said of its end
+ *   run_child.c    what it is in this machine: process, output, files
+ *   run_screen.c   its output, beside that of others, on our own
+ *   run_warden.c   no program outlives us
+ *
+ * One thread does all of it, and waits for nothing but in poll(). */
+#ifndef CLIENTS_RUN_H
+#define CLIENTS_RUN_H
+
+#include "clients/cli.h"
+#include "clients/run_child.h"
+#include "clients/run_core.h"
+#include "clients/run_warden.h"
+
+#define RUN_ADDRESS_BYTES_MAX 256
+
+/* One of the program's copies. */
+struct run_member {
+    struct bus *bus;
+    char party[BUS_NAME_BYTES_MAX + 1];
+    char prefix[BUS_NAME_BYTES_MAX + 4];
+    unsigned rank;
+    bool is_reported; /* what its party was to say is said */
+    struct run_child child;
+};
+
+/* One of our own streams. */
+struct run_screen {
+    int fd;
+    bool is_closed; /* nobody reads it any more */
+    unsigned turn;  /* whose output comes next */
+    size_t at;      /* of shown: so much is written */
+    size_t count;
+    char shown[RUN_SHOWN_BYTES_MAX];
+};
+
+struct run {
+    struct cli cli;
+    const char *server; /* as the programs are told */
+    const char *job;
+    char *const *command;
+    int64_t copies;
+    int64_t grace_ms;
+    int64_t stall_ms;
+    const char *log_folder;
+    const char *master_address;
+    int64_t master_port;
+    bool is_plain;
+
+    char folder[RUN_PATH_BYTES_MAX]; /* where the output is kept */
+    unsigned attempt;                /* from 1 */
+    unsigned world_size;
+    struct run_core core;
+    struct run_member *members; /* copies of them */
+    struct run_screen screens[RUN_STREAMS];
+    struct run_output notes; /* what we ourselves have to say */
+    char notes_waiting[RUN_WAITING_BYTES_MAX];
+    struct run_warden warden;
+    sigset_t mask_before;
+    int signal_fd;
+    bool is_over;
+    int code;
+};
+
+/* ---- run_party.c ------------------------------------------------------------------------------*/
+
+/* Joins.  CLI_OK, or the exit code after saying why. */
+int run_party_open(struct run *run, struct run_member *member);
+/* Tells the bus how a copy ended, and the user if that is no good. */
+void run_party_report(struct run *run, struct run_member *member, enum run_how how, int number);
+/* Its party is over, not by our word: what that is called as an exit code.  The user is told. */
+int run_party_over(struct run *run, struct run_member *member);
+/* Leaves.  The exit code, which is code unless that is CLI_OK and leaving went wrong. */
+int run_party_close(struct run *run, struct run_member *member, int64_t timeout_ms, int code);
+
+/* ---- run_loop.c -------------------------------------------------------------------------------*/
+
+/* From the first start to the last end; run->code is set. */
+void run_loop(struct run *run);
+
+/* ---- run_screen.c -----------------------------------------------------------------------------*/
+
+/* A line of ours, for standard error. */
+void run_note(struct run *run, const char *format, ...) BUS_PRINTF(2, 3);
+void run_note_error(struct run *run, const struct bus_error *error);
+/* Whether there is something to write. */
+bool run_screen_is_due(struct run *run, enum run_stream_number number);
+/* It can be written to. */
+void run_screen_write(struct run *run, enum run_stream_number number);
+/* Writes what is still to be shown, unless nobody reads it. */
+void run_screen_finish(struct run *run);
+
+#endif

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* run_child.c -- a program as a child: started, listened to, signalled, and its end understood. */
+#include "clients/run_child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    READ_BYTES = 65536,
+    EVENTS_BYTES = 1024, /* of a control group's memory.events */
+    CORE_FLAG = 0x80,    /* of a wait status */
+};
+
+extern char **environ;
+
+void run_child_init(struct run_child *child)
+{
+    child->pid = 0;
+    child->has_ended = false;
+    for (int i = 0; i < RUN_STREAMS; i++) {
+        struct run_stream *stream = &child->streams[i];
+        stream->fd = -1;
+        stream->file = -1;
+        stream->file_errno = 0;
+        stream->unkept = 0;
+        run_output_init(&stream->output, stream->waiting);
+    }
+}
+
+/* ---- environment ------------------------------------------------------------------------------*/
+
+void run_environment_set(struct run_environment *environment, const char *name, const char *format,
+                         ...)
+{
+    char *text = environment->texts[environment->count];
+    va_list args;
+    int bytes = snprintf(text, RUN_VARIABLE_BYTES_MAX, "%s=", name);
+    va_start(args, format);
+    (void)vsnprintf(text + bytes, RUN_VARIABLE_BYTES_MAX - (size_t)bytes, format, args);
+    va_end(args);
+    environment->count += environment->count + 1 < RUN_VARIABLES_MAX;
+}
+
+static bool is_replaced(const struct run_environment *environment, const char *entry)
+{
+    size_t name_bytes = strcspn(entry, "=") + 1;
+    for (unsigned i = 0; i < environment->count; i++) {
+        if (strncmp(environment->texts[i], entry, name_bytes) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Ours, with what environment says in place of the same names; NULL: no memory.  The array alone is
+ * the caller's to free. */
+static char **make_environment(const struct run_environment *environment)
+{
+    size_t count = 0;
+    size_t at = 0;
+    while (environ[count] != NULL) {
+        count++;
+    }
+    char **entries = calloc(count + environment->count + 1, sizeof *entries);
+    if (entries == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!is_replaced(environment, environ[i])) {
+            entries[at++] = environ[i];
+        }
+    }
+    for (unsigned i = 0; i < environment->count; i++) {
+        entries[at++] = (char *)environment->texts[i];
+    }
+    return entries;
+}
+
+/* ---- files ------------------------------------------------------------------------------------*/
+
+static int make_file(struct run_stream *stream, const char *folder, const char *name)
+{
+    char path[RUN_PATH_BYTES_MAX + 16];
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    stream->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    return stream->file < 0 ? errno : 0;
+}
+
+int run_child_make_files(struct run_child *child, const char *folder)
+{
+    (void)snprintf(child->folder, sizeof child->folder, "%s", folder);
+    (void)snprintf(child->error_file, sizeof child->error_file, "%s/error.json", child->folder);
+    if (mkdir(child->folder, 0777) != 0 && errno != EEXIST) {
+        return errno;
+    }
+    if (unlink(child->error_file) != 0 && errno != ENOENT) { /* of another run */
+        return errno;
+    }
+    int reason = make_file(&child->streams[RUN_STDOUT], child->folder, "stdout");
+    return reason != 0 ? reason : make_file(&child->streams[RUN_STDERR], child->folder, "stderr");
+}
+
+/* All of it, or the file is given up: a hole in it would be taken for the whole. */
+static void keep(struct run_stream *stream, const char *bytes, size_t count)
+{
+    while (stream->file >= 0 && count > 0) {
+        ssize_t written = write(stream->file, bytes, count);
+        if (written < 0 && errno != EINTR) {
+            stream->file_errno = errno;
+            (void)close(stream->file);
+            stream->file = -1;
+        } else if (written > 0) {
+            bytes += written;
+            count -= (size_t)written;
+        }
+    }
+    stream->unkept += count;
+}
+
+/* ---- memory -----------------------------------------------------------------------------------*/
+
+/* What is in a small file of the kernel, NUL behind it; "": it cannot be read. */
+static void read_small(const char *path, char *text, size_t room)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t count = fd >= 0 ? read(fd, text, room - 1) : 0;
+    text[count > 0 ? count : 0] = '\0';
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
+/* How often the kernel has killed in our control group for want of memory, which is the program's
+ * too; 0 where it is not told (control groups of version 1). */
+static uint64_t memory_kills(void)
+{
+    char text[RUN_PATH_BYTES_MAX];
+    char path[RUN_PATH_BYTES_MAX + 64];
+    read_small("/proc/self/cgroup", text, sizeof text);
+    char *group = strstr(text, "0::/");
+    if (group == NULL) {
+        return 0;
+    }
+    group += strlen("0::");
+    group[strcspn(group, "\n")] = '\0';
+    (void)snprintf(path, sizeof path, "/sys/fs/cgroup%s/memory.events", group);
+    read_small(path, text, EVENTS_BYTES);
+    const char *line = strstr(text, "oom_kill ");
+    return line != NULL ? strtoull(line + strlen("oom_kill "), NULL, 10) : 0;
+}
+
+/* ---- starting ---------------------------------------------------------------------------------*/
+
+/* The ends that the program gets. */
+struct ends {
+    int input;
+    int output;
+    int errors;
+    int report; /* where it says why it could not become the program */
+};
+
+/* In the child, where nothing but what a signal handler may do is allowed: others of our threads
+ * may have held locks. */
+_Noreturn static void become(const struct run_start *start, char *const *environment,
+                             const struct ends *ends, pid_t parent)
+{
+    struct sigaction action = {.sa_handler = SIG_DFL};
+    (void)setpgid(0, 0); /* the parent does it too, whoever is first */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent &&
+        dup2(ends->input, STDIN_FILENO) >= 0 && dup2(ends->output, STDOUT_FILENO) >= 0 &&
+        dup2(ends->errors, STDERR_FILENO) >= 0 && sigaction(SIGPIPE, &action, NULL) == 0 &&
+        sigprocmask(SIG_SETMASK, start->mask, NULL) == 0) {
+        (void)execvpe(start->command[0], start->command, environment);
+    }
+    int reason = errno;
+    ssize_t written = write(ends->report, &reason, sizeof reason);
+    (void)written;
+    _exit(127);
+}
+
+/* The errno that the child tells, or 0: it became the program. */
+static int hear(int report)
+{
+    int reason = 0;
+    ssize_t count;
+    do {
+        count = read(report, &reason, sizeof reason);
+    } while (count < 0 && errno == EINTR);
+    return count == (ssize_t)sizeof reason ? reason : 0;
+}
+
+static void close_all(int *fds, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (fds[i] >= 0) {
+            (void)close(fds[i]);
+        }
+    }
+}
+
+static void adopt(struct run_child *child, int *output, int *errors)
+{
+    int *const fds[RUN_STREAMS] = {output, errors};
+    for (int i = 0; i < RUN_STREAMS; i++) {
+        (void)fcntl(*fds[i], F_SETFL, O_NONBLOCK); /* a pipe of ours: cannot fail */
+        child->streams[i].fd = *fds[i];
+        *fds[i] = -1;
+    }
+}
+
+int run_child_start(struct run_child *child, const struct run_start *start)
+{
+    enum { OUTPUT, OUTPUT_END, ERRORS, ERRORS_END, REPORT, REPORT_END, INPUT, FD_COUNT };
+    int fds[FD_COUNT] = {-1, -1, -1, -1, -1, -1, -1};
+    int reason = 0;
+    pid_t parent = getpid();
+    char **environment = make_environment(start->environment);
+    if (environment == NULL) {
+        return ENOMEM;
+    }
+    fds[INPUT] = start->has_input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+                                  : open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (fds[INPUT] < 0 || pipe2(fds + OUTPUT, O_CLOEXEC) != 0 ||
+        pipe2(fds + ERRORS, O_CLOEXEC) != 0 || pipe2(fds + REPORT, O_CLOEXEC) != 0) {
+        reason = errno;
+        goto done;
+    }
+    child->kills_before = memory_kills();
+    child->pid = fork();
+    if (child->pid == 0) {
+        become(start, environment,
+               &(struct ends){.input = fds[INPUT],
+                              .output = fds[OUTPUT_END],
+                              .errors = fds[ERRORS_END],
+                              .report = fds[REPORT_END]},
+               parent);
+    }
+    if (child->pid < 0) {
+        reason = errno;
+        child->pid = 0;
+        goto done;
+    }
+    (void)setpgid(child->pid, child->pid); /* or it has done so, and is another program already */
+    (void)close(fds[REPORT_END]);
+    fds[REPORT_END] = -1;
+    reason = hear(fds[REPORT]);
+    if (reason != 0) {
+        child->has_ended = true; /* or is about to */
+        run_child_reap(child);
+        goto done;
+    }
+    adopt(child, &fds[OUTPUT], &fds[ERRORS]);
+done:
+    close_all(fds, FD_COUNT);
+    free(environment);
+    return reason;
+}
+
+/* ---- listening --------------------------------------------------------------------------------*/
+
+bool run_child_read(struct run_child *child, enum run_stream_number number, size_t limit)
+{
+    char bytes[READ_BYTES];
+    struct run_stream *stream = &child->streams[number];
+    size_t total = 0;
+    while (stream->fd >= 0 && total < limit) {
+        size_t left = limit - total;
+        ssize_t count = read(stream->fd, bytes, left < sizeof bytes ? left : sizeof bytes);
+        if (count > 0) {
+            keep(stream, bytes, (size_t)count);
+            run_output_add(&stream->output, bytes, (size_t)count);
+            total += (size_t)count;
+        } else if (count == 0 || (errno != EAGAIN && errno != EINTR)) {
+            (void)close(stream->fd);
+            stream->fd = -1;
+        } else if (errno == EAGAIN) {
+            break;
+        }
+    }
+    return total > 0;
+}
+
+bool run_child_is_quiet(const struct run_child *child)
+{
+    return child->streams[RUN_STDOUT].fd < 0 && child->streams[RUN_STDERR].fd < 0;
+}
+
+/* ---- ending -----------------------------------------------------------------------------------*/
+
+bool run_child_has_ended(struct run_child *child, int *out_wait_status)
+{
+    siginfo_t info = {.si_pid = 0};
+    if (child->pid == 0 || child->has_ended ||
+        waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        info.si_pid == 0) {
+        return false;
+    }
+    child->has_ended = true;
+    switch (info.si_code) {
+    case CLD_EXITED: *out_wait_status = W_EXITCODE(info.si_status, 0); break;
+    case CLD_DUMPED: *out_wait_status = W_EXITCODE(0, info.si_status) | CORE_FLAG; break;
+    default: *out_wait_status = W_EXITCODE(0, info.si_status); break;
+    }
+    return true;
+}
+
+void run_child_signal(const struct run_child *child, int number)
+{
+    if (child->pid > 0) {
+        (void)kill(-child->pid, number); /* until it is reaped the number is its group's */
+    }
+}
+
+void run_child_reap(struct run_child *child)
+{
+    for (int i = 0; i < RUN_STREAMS; i++) {
+        int fds[] = {child->streams[i].fd, child->streams[i].file};
+        close_all(fds, 2);
+        child->streams[i].fd = -1;
+        child->streams[i].file = -1;
+    }
+    int flags = child->has_ended ? 0 : WNOHANG; /* what does not end is left to the kernel */
+    while (child->pid > 0 && waitpid(child->pid, NULL, flags) < 0 && errno == EINTR) {
+    }
+    child->pid = 0;
+}
+
+/* ---- errors -----------------------------------------------------------------------------------*/
+
+/* The error file's text, the caller's to free; NULL: there is none, or problem says why it is of
+ * no use. */
+static char *read_error_file(const char *path, size_t *out_bytes,
+                             char problem[CLI_PROBLEM_BYTES_MAX])
+{
+    struct stat about;
+    char *text = NULL;
+    size_t count = 0;
+    ssize_t more = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) {
+        if (errno != ENOENT) {
+            (void)snprintf(problem, CLI_PROBLEM_BYTES_MAX, "%s", strerror(errno));
+        }
+        return NULL;
+    }
+    if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)) {
+        (void)snprintf(problem, CLI_PROBLEM_BYTES_MAX, "it is no regular file");
+        goto done;
+    }
+    text = malloc(RUN_FILE_BYTES_MAX + 1); /* one more: so too much is seen to be */
+    if (text == NULL) {
+        (void)snprintf(problem, CLI_PROBLEM_BYTES_MAX, "no memory");
+        goto done;
+    }
+    while (count <= RUN_FILE_BYTES_MAX &&
+           ((more = read(fd, text + count, RUN_FILE_BYTES_MAX + 1 - count)) > 0 ||
+            (more < 0 && errno == EINTR))) {
+        count += more > 0 ? (size_t)more : 0;
+    }
+    *out_bytes = count;
+done:
+    (void)close(fd);
+    return text;
+}
+
+void run_child_error(struct run_child *child, const char *program, bool is_started,
+                     int errno_or_status, struct run_error *out_error)
+{
+    char problem[CLI_PROBLEM_BYTES_MAX] = "";
+    size_t bytes = 0;
+    struct run_stream *errors = &child->streams[RUN_STDERR];
+    char *text = is_started ? read_error_file(child->error_file, &bytes, problem) : NULL;
+    bool is_told = text != NULL && run_error_of_file(text, bytes, out_error, problem);
+    free(text);
+    if (is_told) {
+        return;
+    }
+    struct run_end end = {
+        .program = program,
+        .start_errno = is_started ? 0 : errno_or_status,
+        .wait_status = is_started ? errno_or_status : 0,
+        .is_out_of_memory = is_started && memory_kills() > child->kills_before,
+        .said_bytes = errors->output.said_bytes,
+        .problem = problem[0] != '\0' ? problem : NULL,
+    };
+    end.tail = run_output_tail(&errors->output, &end.tail_bytes);
+    *out_error = (struct run_error){.error = run_error_of_end(&end)};
+}

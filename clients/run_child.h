@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* run_child.h -- one copy of the program: its process, its output, its files. */
+#ifndef CLIENTS_RUN_CHILD_H
+#define CLIENTS_RUN_CHILD_H
+
+#include "clients/run_error.h"
+#include "clients/run_output.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define RUN_PATH_BYTES_MAX 4096
+
+enum run_stream_number { RUN_STDOUT, RUN_STDERR, RUN_STREAMS };
+
+struct run_stream {
+    int fd;          /* what it says; -1: nobody can say more */
+    int file;        /* where all of it goes; -1: it could not be kept any more */
+    int file_errno;  /* why */
+    uint64_t unkept; /* bytes that are not in the file */
+    struct run_output output;
+    char waiting[RUN_WAITING_BYTES_MAX];
+};
+
+struct run_child {
+    pid_t pid; /* also of its process group; 0: there is none */
+    bool has_ended;
+    enum run_stream_number last_stream; /* on which it spoke last */
+    uint64_t kills_before;              /* for want of memory, in its control group */
+    char folder[RUN_PATH_BYTES_MAX];
+    char error_file[RUN_PATH_BYTES_MAX + 16];
+    struct run_stream streams[RUN_STREAMS];
+};
+
+/* Names and values for the environment of a program. */
+#define RUN_VARIABLES_MAX 32
+#define RUN_VARIABLE_BYTES_MAX 1024
+struct run_environment {
+    char texts[RUN_VARIABLES_MAX][RUN_VARIABLE_BYTES_MAX]; /* "NAME=value" */
+    unsigned count;
+};
+void run_environment_set(struct run_environment *environment, const char *name, const char *format,
+                         ...) BUS_PRINTF(3, 4);
+
+void run_child_init(struct run_child *child);
+
+/* Makes folder with the files in it, empty.  0, or an errno. */
+int run_child_make_files(struct run_child *child, const char *folder);
+
+struct run_start {
+    char *const *command;
+    const struct run_environment *environment;
+    bool has_input;       /* it reads what we would read; else /dev/null */
+    const sigset_t *mask; /* the signals to block in it */
+};
+/* In a process group of its own; killed when the calling thread ends.  0, or why it did not start:
+ * an errno. */
+int run_child_start(struct run_child *child, const struct run_start *start);
+
+/* Whether it has ended, and how; it stays there, so that its group's number is not given away. */
+bool run_child_has_ended(struct run_child *child, int *out_wait_status);
+
+void run_child_signal(const struct run_child *child, int number); /* its whole group */
+void run_child_reap(struct run_child *child); /* what it still says is not heard any more */
+
+/* Takes in what a stream has, limit bytes at most.  False: nothing was there. */
+bool run_child_read(struct run_child *child, enum run_stream_number number, size_t limit);
+bool run_child_is_quiet(const struct run_child *child); /* nobody can say more */
+
+/* The error that its end is: by its error file, or else by how it ended.  errno_or_status: of
+ * run_child_start(), or of run_child_has_ended(). */
+void run_child_error(struct run_child *child, const char *program, bool is_started,
+                     int errno_or_status, struct run_error *out_error);
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* run_core.h -- what errbus run decides: pure.
+ *
+ * Copies of a program are started, told to stop, killed, and each is spoken of once.  What happens
+ * comes in as events, with the time; what is to be done goes out as effects, to be carried out in
+ * their order.  No clock, process, signal or socket is known here.
+ *
+ * A copy's way, in the table of run_core.c:
+ *
+ *   WAITING --begins--> STARTING --started--> RUNNING --ended--> SWEEPING --quiet--> DONE
+ *                                                |  stops
+ *                                             STOPPING --grace is over--> KILLED
+ *
+ * SWEEPING: the program has ended, and what it left in its process group is asked to go, for as
+ * long as it holds the output and for the grace at most.
+ *
+ * The first cause for which a copy is stopped stands.  Its end is spoken of once, when the cause
+ * calls for it: what stalls or takes too long is reported at once, for others wait for it; any
+ * other end when it has come. */
+#ifndef CLIENTS_RUN_CORE_H
+#define CLIENTS_RUN_CORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RUN_COPIES_MAX 128
+#define RUN_NEVER INT64_MAX /* as a time */
+/* What SIGKILL did not end by then stands still in the kernel, and is waited for no longer. */
+#define RUN_KILL_WAIT_MS INT64_C(5000)
+
+enum run_event_kind {
+    RUN_EVENT_BEGIN,       /* copy: may start now */
+    RUN_EVENT_STARTED,     /* copy */
+    RUN_EVENT_NOT_STARTED, /* copy; number: errno */
+    RUN_EVENT_MOVED,       /* copy: it said something */
+    RUN_EVENT_ENDED,       /* copy; number: wait status */
+    RUN_EVENT_QUIET,       /* copy: nobody can write to its output any more */
+    RUN_EVENT_OVER,        /* copy: its party is over; number: exit code for that */
+    RUN_EVENT_SIGNAL,      /* we are asked to end; number: of the signal */
+    RUN_EVENT_PASS,        /* a signal that is meant for the program alone; number */
+    RUN_EVENT_TIME,        /* time has passed */
+};
+
+struct run_event {
+    enum run_event_kind kind;
+    int64_t now_ms; /* monotonic, never less than before */
+    unsigned copy;  /* of events that name one */
+    int number;
+};
+
+enum run_effect_kind {
+    RUN_EFFECT_START,  /* copy; answered by STARTED or NOT_STARTED */
+    RUN_EFFECT_SIGNAL, /* copy; number: for its whole process group */
+    RUN_EFFECT_REPORT, /* copy; how it ended; number: errno or wait status */
+    RUN_EFFECT_REAP,   /* copy: nothing of it is left, or is waited for */
+    RUN_EFFECT_EXIT,   /* number: exit code; the last effect */
+};
+
+/* How a copy ended; on the bus each is said in a way of its own. */
+enum run_how {
+    RUN_COMPLETED,   /* well */
+    RUN_FAILED,      /* number: wait status */
+    RUN_NOT_STARTED, /* number: errno */
+    RUN_STALLED,     /* said nothing for too long */
+    RUN_OUT_OF_TIME, /* took longer than the whole run may */
+    RUN_STUCK,       /* SIGKILL did not end it */
+    RUN_LEFT,        /* we were asked to end */
+    RUN_TERMINATED,  /* its party was over before */
+};
+
+struct run_effect {
+    enum run_effect_kind kind;
+    unsigned copy;
+    int number;
+    enum run_how how;
+};
+
+/* A step has at most four effects a copy, and the exit. */
+#define RUN_EFFECTS_MAX ((size_t)RUN_COPIES_MAX * 4 + 1)
+struct run_effects {
+    struct run_effect items[RUN_EFFECTS_MAX];
+    size_t count;
+};
+
+enum run_state {
+    RUN_WAITING,  /* not told to begin yet */
+    RUN_STARTING, /* START was given */
+    RUN_UNWANTED, /* the same, but it is to end */
+    RUN_RUNNING,
+    RUN_STOPPING, /* asked to end */
+    RUN_KILLED,   /* forced to */
+    RUN_SWEEPING, /* has ended; the rest of its group is asked to */
+    RUN_DONE,
+    RUN_STATE_COUNT,
+};
+
+enum run_cause {
+    RUN_CAUSE_NONE,
+    RUN_CAUSE_SIGNAL,
+    RUN_CAUSE_OVER,
+    RUN_CAUSE_TIME,
+    RUN_CAUSE_STALL,
+};
+
+struct run_copy {
+    enum run_state state;
+    enum run_cause cause; /* why it was stopped; the first stands */
+    int code;             /* RUN_CAUSE_OVER: the exit code for that */
+    int64_t due_ms;       /* of STOPPING, KILLED, SWEEPING */
+    int64_t moved_ms;     /* RUNNING: since when it has said nothing */
+    bool is_quiet;
+    bool is_reported;
+};
+
+struct run_rules {
+    unsigned copies;  /* 1..RUN_COPIES_MAX */
+    int64_t grace_ms; /* between the request to end and SIGKILL */
+    int64_t stall_ms; /* 0: a program may be silent */
+    int64_t until_ms; /* when the whole run has to be over; RUN_NEVER */
+};
+
+struct run_core {
+    struct run_rules rules;
+    struct run_copy copies[RUN_COPIES_MAX];
+    int asked; /* the signal that asked us to end; 0: none */
+    int code;  /* the exit code; the first that is not 0 stands */
+    bool is_over;
+};
+
+void run_core_init(struct run_core *core, const struct run_rules *rules);
+
+/* Events that make no sense now change nothing.  effects is emptied first. */
+void run_core_step(struct run_core *core, const struct run_event *event,
+                   struct run_effects *effects);
+
+/* When RUN_EVENT_TIME is wanted at the latest; RUN_NEVER. */
+int64_t run_core_due_ms(const struct run_core *core);
+
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* run_loop.c -- the edge of run_core.c: events from signals, pipes and the bus, and its effects. */
+#include "clients/run.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+enum {
+    /* Of one stream, between two looks at all the others: there is room for it to be shown. */
+    READ_BYTES_MAX = RUN_WAITING_BYTES_MAX / 2,
+    /* Of a program that has ended, before its end is told: more than a pipe holds.  Another process
+     * may go on writing. */
+    LAST_BYTES_MAX = 2 * 1024 * 1024,
+    SIGNALS_MAX = 16,
+    POLLS_MAX = 1 + RUN_STREAMS + RUN_COPIES_MAX * (RUN_STREAMS + 1),
+};
+
+static void happen(struct run *run, enum run_event_kind kind, unsigned copy, int number);
+
+/* ---- effects ----------------------------------------------------------------------------------*/
+
+static void set_environment(const struct run *run, const struct run_member *member,
+                            struct run_environment *out)
+{
+    unsigned local_rank = (unsigned)(member - run->members);
+    out->count = 0;
+    run_environment_set(out, "ERRBUS_SERVER", "%s", run->server);
+    run_environment_set(out, "ERRBUS_JOB", "%s", run->job);
+    run_environment_set(out, "ERRBUS_PARTY", "%s", member->party);
+    run_environment_set(out, "ERRBUS_RANK", "%u", member->rank);
+    run_environment_set(out, "ERRBUS_LOCAL_RANK", "%u", local_rank);
+    run_environment_set(out, "ERRBUS_WORLD_SIZE", "%u", run->world_size);
+    run_environment_set(out, "ERRBUS_ATTEMPT", "%u", run->attempt);
+    run_environment_set(out, "ERRBUS_ERROR_FILE", "%s", member->child.error_file);
+    run_environment_set(out, "RANK", "%u", member->rank);
+    run_environment_set(out, "LOCAL_RANK", "%u", local_rank);
+    run_environment_set(out, "WORLD_SIZE", "%u", run->world_size);
+    run_environment_set(out, "LOCAL_WORLD_SIZE", "%u", (unsigned)run->copies);
+    run_environment_set(out, "MASTER_ADDR", "%s", run->master_address);
+    run_environment_set(out, "MASTER_PORT", "%d", (int)run->master_port);
+    run_environment_set(out, "TORCHELASTIC_RESTART_COUNT", "%u", run->attempt - 1);
+    run_environment_set(out, "TORCHELASTIC_ERROR_FILE", "%s", member->child.error_file);
+}
+
+static void start(struct run *run, unsigned copy)
+{
+    struct run_environment environment;
+    struct run_member *member = &run->members[copy];
+    set_environment(run, member, &environment);
+    int reason = run_child_start(
+        &member->child, &(struct run_start){.command = run->command,
+                                            .environment = &environment,
+                                            .has_input = run->copies == 1 && !isatty(STDIN_FILENO),
+                                            .mask = &run->mask_before});
+    if (reason == 0) {
+        run_warden_add(&run->warden, member->child.pid);
+    }
+    happen(run, reason == 0 ? RUN_EVENT_STARTED : RUN_EVENT_NOT_STARTED, copy, reason);
+}
+
+static void reap(struct run *run, struct run_member *member)
+{
+    static const char *const names[RUN_STREAMS] = {"stdout", "stderr"};
+    for (int i = 0; i < RUN_STREAMS; i++) {
+        const struct run_stream *stream = &member->child.streams[i];
+        if (stream->unkept > 0) {
+            run_note(run, "%s: %s/%s is not complete: %" PRIu64 " bytes are missing: %s",
+                     member->party, member->child.folder, names[i], stream->unkept,
+                     strerror(stream->file_errno));
+        }
+        if (stream->output.unshown_bytes > 0) {
+            run_note(run, "%s: %" PRIu64 " bytes of its %s are not shown here, but in %s/%s",
+                     member->party, stream->output.unshown_bytes, names[i], member->child.folder,
+                     names[i]);
+        }
+    }
+    if (member->child.pid != 0) {
+        run_warden_remove(&run->warden, member->child.pid);
+    }
+    run_child_reap(&member->child);
+}
+
+static void carry_out(struct run *run, const struct run_effect *effect)
+{
+    struct run_member *member = &run->members[effect->copy];
+    switch (effect->kind) {
+    case RUN_EFFECT_START: start(run, effect->copy); break;
+    case RUN_EFFECT_SIGNAL: run_child_signal(&member->child, effect->number); break;
+    case RUN_EFFECT_REPORT: run_party_report(run, member, effect->how, effect->number); break;
+    case RUN_EFFECT_REAP: reap(run, member); break;
+    case RUN_EFFECT_EXIT:
+        run->is_over = true;
+        run->code = effect->number;
+        break;
+    }
+}
+
+static void happen(struct run *run, enum run_event_kind kind, unsigned copy, int number)
+{
+    struct run_effects effects;
+    struct run_event event = {.kind = kind, .now_ms = cli_now_ms(), .copy = copy, .number = number};
+    run_core_step(&run->core, &event, &effects);
+    for (size_t i = 0; i < effects.count; i++) {
+        carry_out(run, &effects.items[i]);
+    }
+}
+
+/* ---- events -----------------------------------------------------------------------------------*/
+
+static void look_at_output(struct run *run, unsigned copy, size_t limit)
+{
+    struct run_child *child = &run->members[copy].child;
+    bool was_quiet = run_child_is_quiet(child);
+    bool has_moved = false;
+    for (int i = 0; i < RUN_STREAMS; i++) {
+        if (run_child_read(child, i, limit)) {
+            child->last_stream = i;
+            has_moved = true;
+        }
+    }
+    if (has_moved) {
+        happen(run, RUN_EVENT_MOVED, copy, 0);
+    }
+    if (!was_quiet && run_child_is_quiet(child)) {
+        happen(run, RUN_EVENT_QUIET, copy, 0);
+    }
+}
+
+/* What a program said before its end is part of the error that its end is. */
+static void look_for_ends(struct run *run)
+{
+    for (unsigned i = 0; i < run->copies; i++) {
+        int wait_status = 0;
+        if (run_child_has_ended(&run->members[i].child, &wait_status)) {
+            look_at_output(run, i, LAST_BYTES_MAX);
+            happen(run, RUN_EVENT_ENDED, i, wait_status);
+        }
+    }
+}
+
+static void look_at_signals(struct run *run)
+{
+    struct signalfd_siginfo signals[SIGNALS_MAX];
+    ssize_t bytes = read(run->signal_fd, signals, sizeof signals);
+    size_t count = bytes > 0 ? (size_t)bytes / sizeof signals[0] : 0;
+    for (size_t i = 0; i < count; i++) {
+        int number = (int)signals[i].ssi_signo;
+        if (number == SIGCHLD) {
+            look_for_ends(run);
+        } else if (number == SIGUSR1 || number == SIGUSR2) {
+            happen(run, RUN_EVENT_PASS, 0, number);
+        } else {
+            happen(run, RUN_EVENT_SIGNAL, 0, number);
+        }
+    }
+}
+
+/* ---- waiting ----------------------------------------------------------------------------------*/
+
+/* What is waited for, and whose it is. */
+struct waiting {
+    struct pollfd polls[POLLS_MAX];
+    struct {
+        unsigned copy;
+        enum { OUR_SIGNALS, OUR_SCREEN, ITS_OUTPUT, ITS_PARTY } what;
+    } owners[POLLS_MAX];
+    nfds_t count;
+};
+
+static void want(struct waiting *waiting, int fd, short events, unsigned copy, int what)
+{
+    waiting->polls[waiting->count] = (struct pollfd){.fd = fd, .events = events};
+    waiting->owners[waiting->count].copy = copy;
+    waiting->owners[waiting->count].what = what;
+    waiting->count++;
+}
+
+static void want_all(struct run *run, struct waiting *waiting)
+{
+    waiting->count = 0;
+    want(waiting, run->signal_fd, POLLIN, 0, OUR_SIGNALS);
+    for (unsigned i = 0; i < run->copies; i++) {
+        struct run_member *member = &run->members[i];
+        if (!member->is_reported) {
+            want(waiting, bus_failure_fd(member->bus), POLLIN, i, ITS_PARTY);
+        }
+        for (int n = 0; n < RUN_STREAMS; n++) {
+            struct run_stream *stream = &member->child.streams[n];
+            if (stream->fd >= 0 && run_output_has_room(&stream->output)) {
+                want(waiting, stream->fd, POLLIN, i, ITS_OUTPUT);
+            }
+        }
+    }
+    for (int n = 0; n < RUN_STREAMS; n++) {
+        if (run_screen_is_due(run, n)) {
+            want(waiting, run->screens[n].fd, POLLOUT, (unsigned)n, OUR_SCREEN);
+        }
+    }
+}
+
+static int timeout_of(const struct run *run)
+{
+    int64_t due_ms = run_core_due_ms(&run->core);
+    if (due_ms == RUN_NEVER) {
+        return -1;
+    }
+    int64_t left_ms = due_ms - cli_now_ms();
+    return left_ms < 0 ? 0 : left_ms > INT32_MAX ? INT32_MAX : (int)left_ms;
+}
+
+static void look(struct run *run, const struct waiting *waiting)
+{
+    for (nfds_t i = 0; i < waiting->count && !run->is_over; i++) {
+        unsigned copy = waiting->owners[i].copy;
+        if (waiting->polls[i].revents == 0) {
+            continue;
+        }
+        switch (waiting->owners[i].what) {
+        case OUR_SIGNALS: look_at_signals(run); break;
+        case OUR_SCREEN: run_screen_write(run, copy); break;
+        case ITS_OUTPUT: look_at_output(run, copy, READ_BYTES_MAX); break;
+        case ITS_PARTY:
+            if (!run->members[copy].is_reported) {
+                run->members[copy].is_reported = true;
+                happen(run, RUN_EVENT_OVER, copy, run_party_over(run, &run->members[copy]));
+            }
+            break;
+        }
+    }
+}
+
+void run_loop(struct run *run)
+{
+    static struct waiting waiting;
+    for (unsigned i = 0; i < run->copies; i++) {
+        happen(run, RUN_EVENT_BEGIN, i, 0);
+    }
+    while (!run->is_over) {
+        want_all(run, &waiting);
+        if (poll(waiting.polls, waiting.count, timeout_of(run)) > 0) {
+            look(run, &waiting);
+        }
+        if (run_core_due_ms(&run->core) <= cli_now_ms()) {
+            happen(run, RUN_EVENT_TIME, 0, 0);
+        }
+    }
+}

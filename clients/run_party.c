@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* run_party.c -- a copy of the program as a party: it joins, and its end becomes the truth. */
+#include "clients/run.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define TYPE_STALLED "errbus.output_stalled"
+#define TYPE_OUT_OF_TIME "errbus.run_timed_out"
+#define TYPE_STUCK "errbus.not_ended"
+#define LINE_BYTES_MAX 300 /* of the last line of a program that stalls */
+
+int run_party_open(struct run *run, struct run_member *member)
+{
+    struct bus_options options;
+    struct bus_error *error = NULL;
+    cli_bus_options(&run->cli, &options);
+    options.party = member->party;
+    enum bus_err err =
+        bus_open(run->cli.server, &options, cli_open_ms(&run->cli), &member->bus, &error);
+    return err == BUS_OK ? CLI_OK
+                         : cli_report(&run->cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
+}
+
+/* ---- ends -------------------------------------------------------------------------------------*/
+
+/* What it said last, on whichever stream that was. */
+static struct bus_error *stalled(const struct run *run, const struct run_member *member)
+{
+    char line[LINE_BYTES_MAX + 1];
+    size_t bytes;
+    enum run_stream_number number = member->child.last_stream;
+    const char *last = run_output_last_line(&member->child.streams[number].output, &bytes);
+    if (bytes > LINE_BYTES_MAX) {
+        last += bytes - LINE_BYTES_MAX;
+        bytes = LINE_BYTES_MAX;
+    }
+    for (size_t i = 0; i < bytes; i++) {
+        line[i] = (unsigned char)last[i] < ' ' ? '?' : last[i];
+    }
+    line[bytes] = '\0';
+    return bytes == 0 ? bus_error_new(TYPE_STALLED, NULL, "%s said nothing for %g s, nor before",
+                                      run->command[0], (double)run->stall_ms / 1000)
+                      : bus_error_new(TYPE_STALLED, NULL,
+                                      "%s said nothing for %g s; its last line was: %s",
+                                      run->command[0], (double)run->stall_ms / 1000, line);
+}
+
+static void fail(struct run *run, struct run_member *member, struct bus_error *error)
+{
+    bus_fail(member->bus, error);
+    run_note_error(run, error);
+    bus_error_unref(&error);
+}
+
+static void fail_by_end(struct run *run, struct run_member *member, bool is_started, int number)
+{
+    struct run_error end;
+    run_child_error(&member->child, run->command[0], is_started, number, &end);
+    fail(run, member, end.error);
+}
+
+void run_party_report(struct run *run, struct run_member *member, enum run_how how, int number)
+{
+    member->is_reported = true;
+    switch (how) {
+    case RUN_COMPLETED:
+        (void)bus_complete(member->bus, BUS_POLL); /* said; leaving waits for the answer */
+        break;
+    case RUN_FAILED: fail_by_end(run, member, true, number); break;
+    case RUN_NOT_STARTED: fail_by_end(run, member, false, number); break;
+    case RUN_STALLED: fail(run, member, stalled(run, member)); break;
+    case RUN_OUT_OF_TIME:
+        fail(run, member,
+             bus_error_new(TYPE_OUT_OF_TIME, NULL, "%s was not done when --wait %g was over",
+                           run->command[0], (double)run->cli.wait_ms / 1000));
+        break;
+    case RUN_STUCK:
+        fail(run, member,
+             bus_error_new(TYPE_STUCK, NULL, "%s did not end by SIGKILL within %" PRId64 " ms",
+                           run->command[0], RUN_KILL_WAIT_MS));
+        break;
+    case RUN_LEFT: /* leaving says it */
+    case RUN_TERMINATED: /* said by whoever ended it */ break;
+    }
+}
+
+/* ---- over, but not by our word ----------------------------------------------------------------*/
+
+int run_party_over(struct run *run, struct run_member *member)
+{
+    int code = CLI_REMOTE;
+    struct bus_error *error = bus_failure(member->bus);
+    if (error == NULL) {
+        return CLI_DENIED;
+    }
+    const char *kind = bus_error_kind(error);
+    bool is_ours = strcmp(bus_error_party(error), member->party) == 0;
+    bool is_loss = strcmp(kind, "party_lost") == 0;
+    if (strcmp(kind, "broker_lost") == 0) {
+        code = CLI_LOST;
+    } else if (is_ours && is_loss) {
+        code = CLI_DENIED;
+    } else if (is_ours) {
+        code = CLI_FAILED;
+    } else if (is_loss) {
+        code = CLI_PARTY_LOST;
+    }
+    run_note_error(run, error);
+    bus_error_unref(&error);
+    return code;
+}
+
+int run_party_close(struct run *run, struct run_member *member, int64_t timeout_ms, int code)
+{
+    if (member->bus == NULL) {
+        return code;
+    }
+    enum bus_err err = bus_close(&member->bus, timeout_ms);
+    if (err == BUS_OK || err == BUS_ECLOSED || code != CLI_OK) {
+        return code;
+    }
+    return cli_report(&run->cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, NULL);
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* run_screen.c -- what the copies say, in whole lines and by turns, on our own output.
+ *
+ * Our streams are shared with others, who would be surprised if they did not block any more.  So a
+ * stream is written to when poll() says so, and no more than PIPE_BUF at a time, for which there is
+ * room then. */
+#include "clients/run.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define STUCK_MS 5000 /* at the end: nobody reads it */
+
+static void say(struct run *run, const char *text)
+{
+    run_output_add(&run->notes, text, strlen(text));
+}
+
+void run_note(struct run *run, const char *format, ...)
+{
+    char text[RUN_PATH_BYTES_MAX + 1024];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    say(run, "errbus run: ");
+    say(run, text);
+    say(run, "\n");
+}
+
+void run_note_error(struct run *run, const struct bus_error *error)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *file = open_memstream(&text, &bytes);
+    if (file == NULL) {
+        run_note(run, "%s", bus_error_message(error));
+        return;
+    }
+    cli_print_error(file, run->cli.program, error);
+    if (fclose(file) == 0) {
+        run_output_add(&run->notes, text, bytes);
+    }
+    free(text);
+}
+
+/* The copies' streams by turns, and on standard error our own notes. */
+static size_t fill_from(struct run *run, enum run_stream_number number, unsigned index)
+{
+    struct run_screen *screen = &run->screens[number];
+    if (index == run->copies) {
+        return number == RUN_STDERR ? run_output_show(&run->notes, NULL, true, screen->shown) : 0;
+    }
+    struct run_member *member = &run->members[index];
+    struct run_stream *stream = &member->child.streams[number];
+    return run_output_show(&stream->output, run->is_plain ? NULL : member->prefix, stream->fd < 0,
+                           screen->shown);
+}
+
+/* Nobody reads it: what waits must not hold up the programs. */
+static void drop_all(struct run *run, enum run_stream_number number)
+{
+    for (unsigned i = 0; i <= run->copies; i++) {
+        while (fill_from(run, number, i) > 0) {
+        }
+    }
+}
+
+bool run_screen_is_due(struct run *run, enum run_stream_number number)
+{
+    struct run_screen *screen = &run->screens[number];
+    unsigned turns = (unsigned)run->copies + 1;
+    if (screen->is_closed) {
+        drop_all(run, number);
+        return false;
+    }
+    for (unsigned i = 0; i < turns && screen->at == screen->count; i++) {
+        screen->at = 0;
+        screen->count = fill_from(run, number, screen->turn);
+        screen->turn = (screen->turn + 1) % turns;
+    }
+    return screen->at < screen->count;
+}
+
+void run_screen_write(struct run *run, enum run_stream_number number)
+{
+    struct run_screen *screen = &run->screens[number];
+    size_t left = screen->count - screen->at;
+    ssize_t written =
+        write(screen->fd, screen->shown + screen->at, left < PIPE_BUF ? left : PIPE_BUF);
+    if (written > 0) {
+        screen->at += (size_t)written;
+    } else if (written < 0 && errno != EINTR && errno != EAGAIN) {
+        screen->is_closed = true; /* the program goes on, and its output into its files */
+    }
+}
+
+void run_screen_finish(struct run *run)
+{
+    for (int n = 0; n < RUN_STREAMS; n++) {
+        struct pollfd screen = {.fd = run->screens[n].fd, .events = POLLOUT};
+        while (run_screen_is_due(run, n)) {
+            if (poll(&screen, 1, STUCK_MS) > 0) {
+                run_screen_write(run, n);
+            } else {
+                run->screens[n].is_closed = true;
+            }
+        }
+    }
+}

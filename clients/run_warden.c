@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* run_warden.c -- waits at a pipe, and kills what is left when nobody holds its other end. */
+#include "clients/run_warden.h"
+
+#include "clients/run_core.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What the pipe carries: a group that begins, or the same, negative, that ends.  Written whole,
+ * being shorter than PIPE_BUF. */
+
+static void note(pid_t *groups, pid_t word)
+{
+    for (size_t i = 0; i < RUN_COPIES_MAX; i++) {
+        if (word > 0 && groups[i] == 0) {
+            groups[i] = word;
+            return;
+        }
+        if (word < 0 && groups[i] == -word) {
+            groups[i] = 0;
+            return;
+        }
+    }
+}
+
+/* Holds nothing of what it was given: no stream that somebody waits at, no terminal. */
+static void let_go(int pipe)
+{
+    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        (void)dup2(nothing, fd); /* or it keeps what it has: no harm while the parent lives */
+    }
+    int kept = dup2(pipe, STDERR_FILENO + 1);
+    (void)close_range((unsigned)kept + 1, ~0U, 0); /* the same */
+}
+
+_Noreturn static void watch(int pipe)
+{
+    pid_t groups[RUN_COPIES_MAX] = {0};
+    pid_t word = 0;
+    ssize_t count;
+    sigset_t all;
+    sigfillset(&all);
+    (void)sigprocmask(SIG_SETMASK, &all, NULL); /* what ends the parent is not meant for us */
+    (void)setsid();                             /* a child of a fork is no group's leader */
+    (void)prctl(PR_SET_NAME, "errbus-warden");
+    let_go(pipe);
+    pipe = STDERR_FILENO + 1;
+    while ((count = read(pipe, &word, sizeof word)) > 0 || (count < 0 && errno == EINTR)) {
+        if (count == (ssize_t)sizeof word) {
+            note(groups, word);
+        }
+    }
+    for (size_t i = 0; i < RUN_COPIES_MAX; i++) {
+        if (groups[i] > 0) {
+            (void)kill(-groups[i], SIGKILL); /* or it is gone already */
+        }
+    }
+    _exit(0);
+}
+
+bool run_warden_start(struct run_warden *warden)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return false;
+    }
+    warden->pid = fork();
+    if (warden->pid == 0) {
+        (void)close(ends[1]);
+        watch(ends[0]);
+    }
+    int reason = errno;
+    (void)close(ends[0]);
+    if (warden->pid < 0) {
+        (void)close(ends[1]);
+        errno = reason;
+        return false;
+    }
+    warden->pipe = ends[1];
+    return true;
+}
+
+/* A warden that somebody killed is missed, but not mourned: SIGPIPE is ignored. */
+static void tell(struct run_warden *warden, pid_t word)
+{
+    ssize_t written = write(warden->pipe, &word, sizeof word);
+    (void)written;
+}
+
+void run_warden_add(struct run_warden *warden, pid_t group)
+{
+    tell(warden, group);
+}
+
+void run_warden_remove(struct run_warden *warden, pid_t group)
+{
+    tell(warden, -group);
+}
+
+void run_warden_stop(struct run_warden *warden)
+{
+    (void)close(warden->pipe);
+    while (waitpid(warden->pid, NULL, 0) < 0 && errno == EINTR) {
+    }
+    *warden = (struct run_warden){.pipe = -1};
+}

@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* run_test.c -- errbus run: a program that knows nothing of the bus is a party, and its end is told
+ * as it was. */
+#include "tests/lib/expect.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define WORDS_MAX 32
+/* From the end of a program to its error at a receiver; 5 ms are promised, on a machine that is not
+ * busy with other things. */
+#define TOLD_MS 500
+
+static struct folder folder;
+
+static void open_all(void)
+{
+    stage_open();
+    cr_assert(folder_make(&folder));
+}
+
+static void close_all(void)
+{
+    folder_fini(&folder);
+    stage_close();
+}
+
+TestSuite(run, .init = open_all, .fini = close_all, .timeout = 240);
+
+/* `errbus run -s CONTROL --log-dir FOLDER ...`; words end with NULL. */
+static void start(struct process *process, ...)
+{
+    const char *argv[WORDS_MAX] = {"errbus", "run", "-s", stage.control, "--log-dir", folder.path};
+    size_t count = 6;
+    va_list args;
+    va_start(args, process);
+    for (const char *word = va_arg(args, const char *); word != NULL && count + 1 < WORDS_MAX;
+         word = va_arg(args, const char *)) {
+        argv[count++] = word;
+    }
+    va_end(args);
+    cr_assert(process_start(process, argv, NULL));
+}
+
+/* alice is a shell with this script. */
+static void start_script(struct process *process, const char *script)
+{
+    start(process, "-p", "alice", "--", "sh", "-c", script, NULL);
+}
+
+static void expect_exit(struct process *process, int code)
+{
+    int got = process_wait(process, 3 * SOON_MS);
+    cr_assert_eq(got, code, "ended with %d, not %d: %s%s", got, code, process_said(process),
+                 process_complained(process));
+}
+
+static void expect_line(struct process *process, const char *text)
+{
+    const char *line = NULL;
+    cr_assert(process_line(process, SOON_MS, &line), "no line, where '%s' was due: %s", text,
+              process_complained(process));
+    cr_assert_str_eq(line, text);
+}
+
+static void expect_complaint(struct process *process, const char *text)
+{
+    cr_assert_not_null(strstr(process_complained(process), text), "not '%s' in: %s", text,
+                       process_complained(process));
+}
+
+/* The next failure of a party on the tap: its error, borrowed until the next event. */
+static const struct bus_error *expect_failure(struct bus_tap *tap, const char *party)
+{
+    return bus_event_error(expect_event(tap, "party.failed", party));
+}
+
+/* A process number that the program says on a line "alice: PID". */
+static pid_t expect_pid(struct process *process)
+{
+    const char *line = NULL;
+    cr_assert(process_line(process, SOON_MS, &line), "%s", process_complained(process));
+    pid_t pid = (pid_t)strtol(strrchr(line, ' ') + 1, NULL, 10);
+    cr_assert_gt(pid, 1, "no process number: %s", line);
+    return pid;
+}
+
+/* Gone, or dead and merely not reaped by whoever has inherited it. */
+static bool is_running(pid_t pid)
+{
+    char path[64];
+    char state = 'X';
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+    FILE *file = fopen(path, "r");
+    if (file != NULL) {
+        (void)fscanf(file, "%*d (%*[^)]) %c", &state);
+        fclose(file);
+    }
+    return state != 'X' && state != 'Z';
+}
+
+static void expect_gone(pid_t pid)
+{
+    int64_t until_ms = test_now_ms() + SOON_MS;
+    while (is_running(pid)) {
+        cr_assert_lt(test_now_ms(), until_ms, "process %ld is still there", (long)pid);
+        usleep(1000);
+    }
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+static const struct end {
+    const char *script;
+    const char *type;
+    const char *message;
+    int64_t code;
+} ends[] = {
+    {"exit 3", "errbus.exit_status", "sh exited with status 3", 3},
+    {"echo oh no >&2; exit 1", "errbus.exit_status",
+     "sh exited with status 1; its standard error:\noh no\n", 1},
+    {"ulimit -c 0; kill -SEGV $$", "errbus.signal", "sh was killed by SIGSEGV", -SIGSEGV},
+    {"ulimit -c 0; kill -ABRT $$", "errbus.signal", "sh was killed by SIGABRT", -SIGABRT},
+    {"kill -KILL $$", "errbus.signal", "sh was killed by SIGKILL", -SIGKILL},
+};
+
+Test(run, names_the_end_of_a_program_exactly)
+{
+    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct process run;
+        start_script(&run, ends[i].script);
+        expect_exit(&run, 1);
+        const struct bus_error *error = expect_failure(tap, "alice");
+        cr_assert_str_eq(bus_error_type(error), ends[i].type);
+        cr_assert_str_eq(bus_error_message(error), ends[i].message);
+        cr_assert_eq(bus_error_code(error), ends[i].code);
+        expect_complaint(&run, ends[i].type);
+        process_fini(&run);
+    }
+    bus_tap_close(&tap);
+}
+
+Test(run, says_what_could_not_be_started)
+{
+    struct process run;
+    char path[FOLDER_PATH_BYTES_MAX];
+    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
+    cr_assert(folder_write(&folder, "plain", "no program\n", path));
+    start(&run, "-p", "alice", "--", path, NULL);
+    expect_exit(&run, 1);
+    process_fini(&run);
+    const struct bus_error *error = expect_failure(tap, "alice");
+    cr_assert_str_eq(bus_error_type(error), "errbus.not_started");
+    cr_assert_not_null(strstr(bus_error_message(error), "Permission denied"));
+    cr_assert_eq(bus_error_code(error), 126);
+    cr_assert_eq(bus_error_recoverable(error), 0);
+
+    start(&run, "-p", "alice", "--", "errbus-no-such-program", "x", NULL);
+    expect_exit(&run, 1);
+    process_fini(&run);
+    error = expect_failure(tap, "alice");
+    cr_assert_str_eq(bus_error_message(error),
+                     "errbus-no-such-program could not be started: No such file or directory");
+    cr_assert_eq(bus_error_code(error), 127);
+    bus_tap_close(&tap);
+}
+
+Test(run, completes_a_party_whose_program_exits_with_0)
+{
+    struct process run;
+    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
+    start_script(&run, "echo fine; echo well >&2");
+    expect_exit(&run, 0);
+    cr_assert_str_eq(process_said(&run), "alice: fine\n");
+    cr_assert_str_eq(process_complained(&run), "alice: well\n");
+    expect_event(tap, "party.completed", "alice");
+    bus_tap_close(&tap);
+    process_fini(&run);
+}
+
+Test(run, tells_the_end_at_once)
+{
+    struct process run;
+    struct bus *bus = must_open("bob");
+    start_script(&run, "echo $$; exec sleep 600");
+    pid_t pid = expect_pid(&run);
+    struct waiter waiter = {.bus = bus, .topic = "alice/w", .timeout_ms = SOON_MS};
+    waiter_start(&waiter);
+    must_flush(bus); /* behind it the wish of the waiter is said, or is about to be */
+    int64_t killed_ms = test_now_ms();
+    cr_assert_eq(kill(pid, SIGKILL), 0);
+    waiter_join(&waiter);
+    expect_code(waiter.err, BUS_EFAILED);
+    cr_assert_str_eq(bus_error_message(bus_error_root(waiter.error)), "sh was killed by SIGKILL");
+    cr_assert_lt(waiter.ended_ms - killed_ms, TOLD_MS);
+    waiter_fini(&waiter);
+    expect_exit(&run, 1);
+    process_fini(&run);
+    must_close(&bus);
+}
+
+/* ---- output ---------------------------------------------------------------------------------- */
+
+static int64_t size_of(const char *name)
+{
+    char path[PATH_MAX];
+    struct stat about;
+    snprintf(path, sizeof path, "%s/%s", folder.path, name);
+    cr_assert_eq(stat(path, &about), 0, "%s: %s", path, strerror(errno));
+    return about.st_size;
+}
+
+/* The most memory that a process has had, in KiB. */
+static int64_t peak_kib(pid_t pid)
+{
+    char path[64];
+    char line[256];
+    int64_t kib = -1;
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
+    FILE *file = fopen(path, "r");
+    cr_assert_not_null(file);
+    while (fgets(line, sizeof line, file) != NULL) {
+        (void)sscanf(line, "VmHWM: %" SCNd64, &kib);
+    }
+    fclose(file);
+    return kib;
+}
+
+Test(run, keeps_100_mb_of_standard_error_and_shows_its_end)
+{
+    static const char script[] =
+        "yes 'a line of standard error, fifty bytes with its end' | head -c 100000000 >&2;"
+        "echo the last words >&2; echo done; sleep 600 & wait $!; exit 3";
+    struct process run;
+    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
+    start(&run, "-p", "alice", "--grace", "0.1", "--", "sh", "-c", script, NULL);
+    expect_line(&run, "alice: done");
+    cr_assert_lt(peak_kib(run.pid), 64 * 1024);
+    process_signal(&run, SIGUSR1); /* the shell has no handler for it: that ends it */
+    expect_exit(&run, 1);
+    const struct bus_error *error = expect_failure(tap, "alice");
+    const char *message = bus_error_message(error);
+    cr_assert_not_null(strstr(message, "sh was killed by SIGUSR1; the last "), "%s", message);
+    cr_assert_not_null(strstr(message, " of 100000015 bytes of its standard error:\n"), "%s",
+                       message);
+    cr_assert_not_null(strstr(message, "the last words\n"));
+    cr_assert_eq(size_of("alice/1/stderr"), 100000015);
+    cr_assert_eq(size_of("alice/1/stdout"), 5);
+    size_t shown = strlen(process_complained(&run));
+    cr_assert_geq(shown, 100000015 + 100000000 / 51 * strlen("alice: "), "%zu bytes: %.200s", shown,
+                  process_complained(&run) + shown - 200);
+    bus_tap_close(&tap);
+    process_fini(&run);
+}
+
+Test(run, tells_the_end_though_nobody_reads_the_output)
+{
+    struct process run;
+    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
+    start_script(&run, "yes | head -c 120000; exit 3");
+    const struct bus_error *error = expect_failure(tap, "alice");
+    cr_assert_eq(bus_error_code(error), 3);
+    cr_assert_eq(size_of("alice/1/stdout"), 120000);
+    expect_exit(&run, 1);
+    cr_assert_eq(strlen(process_said(&run)), 120000 / 2 * strlen("alice: y\n"));
+    bus_tap_close(&tap);
+    process_fini(&run);
+}
+
+Test(run, shows_bytes_as_they_are_if_asked)
+{
+    struct process run;
+    start(&run, "-p", "alice", "--plain", "--", "printf", "a\\nb", NULL);
+    expect_exit(&run, 0);
+    cr_assert_str_eq(process_said(&run), "a\nb");
+    process_fini(&run);
+}
+
+Test(run, gives_a_single_copy_its_input)
+{
+    struct process run;
+    start(&run, "-p", "alice", "--plain", "--", "cat", NULL);
+    cr_assert(process_say(&run, "hello", 5));
+    process_say_end(&run);
+    expect_exit(&run, 0);
+    cr_assert_str_eq(process_said(&run), "hello");
+    process_fini(&run);
+}
+
+Test(run, keeps_output_in_a_folder_that_it_names)
+{
+    struct process run;
+    char path[PATH_MAX];
+    char variable[PATH_MAX + 16];
+    snprintf(variable, sizeof variable, "TMPDIR=%s", folder.path);
+    cr_assert(process_start(&run,
+                            (const char *[]){"errbus", "run", "-s", stage.control, "-p", "alice",
+                                             "--", "echo", "kept", NULL},
+                            (const char *[]){variable, NULL}));
+    expect_exit(&run, 0);
+    const char *named = strstr(process_complained(&run), folder.path);
+    cr_assert_not_null(named, "%s", process_complained(&run));
+    snprintf(path, sizeof path, "%.*s/alice/1/stdout", (int)strcspn(named, "\n"), named);
+    cr_assert_eq(access(path, R_OK), 0, "%s", path);
+    process_fini(&run);
+}
+
+/* ---- several --------------------------------------------------------------------------------- */
+
+Test(run, starts_copies_that_know_who_they_are)
+{
+    static const char script[] =
+        "echo $ERRBUS_PARTY $ERRBUS_RANK $ERRBUS_LOCAL_RANK $ERRBUS_WORLD_SIZE $ERRBUS_ATTEMPT "
+        "$ERRBUS_JOB $RANK $LOCAL_RANK $WORLD_SIZE $MASTER_ADDR:$MASTER_PORT "
+        "$TORCHELASTIC_RESTART_COUNT; test \"$ERRBUS_SERVER\" && test \"$ERRBUS_ERROR_FILE\" "
+        "&& test \"$TORCHELASTIC_ERROR_FILE\"";
+    struct process run;
+    start(&run, "-p", "w", "-j", "numbers", "-n", "3", "--master-port", "29500", "--", "sh", "-c",
+          script, NULL);
+    expect_exit(&run, 0);
+    for (int i = 0; i < 3; i++) {
+        char line[128];
+        snprintf(line, sizeof line, "w-%d: w-%d %d %d 3 1 numbers %d %d 3 127.0.0.1:29500 0\n", i,
+                 i, i, i, i, i);
+        cr_assert_not_null(strstr(process_said(&run), line), "not '%s' in %s", line,
+                           process_said(&run));
+    }
+    process_fini(&run);
+}
+
+Test(run, lets_the_others_go_on_when_one_fails)
+{
+    struct process run;
+    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
+    start(&run, "-p", "w", "-n", "2", "--", "sh", "-c", "read x; exit $((4 * ERRBUS_RANK))", NULL);
+    expect_exit(&run, 1);
+    cr_assert_eq(bus_error_code(expect_failure(tap, "w-1")), 4);
+    bus_tap_close(&tap);
+    tap = must_tap("default", 1);
+    expect_event(tap, "party.completed", "w-0");
+    bus_tap_close(&tap);
+    process_fini(&run);
+}
+
+/* ---- error files ----------------------------------------------------------------------------- */
+
+Test(run, takes_an_error_file_for_the_error)
+{
+    static const char script[] =
+        "echo '{\"type\": \"app.disk_full\", \"message\": \"no room for the model\", "
+        "\"code\": 28, \"recoverable\": true, \"blame\": \"bob\"}' > $ERRBUS_ERROR_FILE; exit 9";
+    struct process run;
+    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
+    start_script(&run, script);
+    expect_exit(&run, 1);
+    const struct bus_error *error = expect_failure(tap, "alice");
+    cr_assert_str_eq(bus_error_type(error), "app.disk_full");
+    cr_assert_str_eq(bus_error_message(error), "no room for the model");
+    cr_assert_str_eq(bus_error_blame(error), "bob");
+    cr_assert_eq(bus_error_code(error), 28);
+    cr_assert_eq(bus_error_recoverable(error), 1);
+    process_fini(&run);
+
+    start_script(&run, "echo '{\"type\": 5}' > $ERRBUS_ERROR_FILE; exit 9");
+    expect_exit(&run, 1);
+    error = expect_failure(tap, "alice");
+    cr_assert_str_eq(bus_error_message(error),
+                     "sh exited with status 9; its error file could not be used: \"type\" is no "
+                     "text of 1 to 200 bytes");
+    process_fini(&run);
+    bus_tap_close(&tap);
+}
+
+/* What a worker decorated with torch.distributed.elastic's record() leaves behind, by the standard
+ * library alone. */
+static const char worker[] =
+    "import json, os, sys, time, traceback\n"
+    "def main():\n"
+    "    raise ValueError('gradient is NaN at step 7')\n"
+    "try:\n"
+    "    main()\n"
+    "except Exception as failure:\n"
+    "    text = {'message': {'message': f'{type(failure).__name__}: {failure}', 'errorCode': 7,\n"
+    "        'extraInfo': {'py_callstack': traceback.format_exc(),\n"
+    "                      'timestamp': str(int(time.time()))}}}\n"
+    "    with open(os.environ['TORCHELASTIC_ERROR_FILE'], 'w') as file:\n"
+    "        json.dump(text, file)\n"
+    "    sys.exit(1)\n";
+
+Test(run, takes_the_error_file_of_an_elastic_worker)
+{
+    struct process run;
+    char path[FOLDER_PATH_BYTES_MAX];
+    if (access("/usr/bin/python3", X_OK) != 0) {
+        cr_skip_test("python3 is not installed");
+    }
+    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
+    cr_assert(folder_write(&folder, "worker.py", worker, path));
+    start(&run, "-p", "alice", "--", "python3", path, NULL);
+    expect_exit(&run, 1);
+    const struct bus_error *error = expect_failure(tap, "alice");
+    cr_assert_str_eq(bus_error_type(error), "ValueError");
+    cr_assert_str_eq(bus_error_message(error), "ValueError: gradient is NaN at step 7");
+    cr_assert_not_null(strstr(bus_error_stacktrace(error), "in main"), "%s",
+                       bus_error_stacktrace(error));
+    cr_assert_eq(bus_error_code(error), 7);
+    bus_tap_close(&tap);
+    process_fini(&run);
+}
+
+/* ---- stopping -------------------------------------------------------------------------------- */
+
+Test(run, passes_a_signal_on_and_leaves)
+{
+    struct process run;
+    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
+    struct bus *bus = must_open("bob");
+    start_script(&run, "trap 'echo caught; exit 0' INT; echo ready; sleep 600 & wait");
+    expect_line(&run, "alice: ready");
+    process_signal(&run, SIGINT);
+    expect_line(&run, "alice: caught");
+    expect_exit(&run, 128 + SIGINT);
+    expect_event(tap, "party.left", "alice");
+    must_publish(bus, "w", "the job goes on");
+    must_flush(bus);
+    must_close(&bus);
+    bus_tap_close(&tap);
+    process_fini(&run);
+}
+
+Test(run, ends_at_once_when_asked_twice)
+{
+    struct process run;
+    start_script(&run, "trap 'echo no' TERM; sleep 600 & echo $!; while :; do wait; done");
+    pid_t pid = expect_pid(&run);
+    process_signal(&run, SIGTERM);
+    expect_line(&run, "alice: no");
+    process_signal(&run, SIGTERM);
+    expect_exit(&run, 128 + SIGTERM);
+    expect_gone(pid);
+    process_fini(&run);
+}
+
+Test(run, kills_what_does_not_heed_sigterm)
+{
+    struct process run;
+    start(&run, "-p", "alice", "--grace", "0.2", "--", "sh", "-c",
+          "trap '' TERM; sleep 600 & echo $!; wait; sleep 600", NULL);
+    pid_t pid = expect_pid(&run);
+    process_signal(&run, SIGTERM);
+    expect_exit(&run, 128 + SIGTERM);
+    expect_gone(pid);
+    process_fini(&run);
+}
+
+Test(run, leaves_nothing_of_a_process_group_behind)
+{
+    struct process run;
+    start(&run, "-p", "alice", "--grace", "0.2", "--", "sh", "-c",
+          "trap '' TERM; sleep 600 & echo $!; exit 0", NULL);
+    pid_t pid = expect_pid(&run);
+    expect_exit(&run, 0);
+    expect_gone(pid);
+    process_fini(&run);
+}
+
+Test(run, leaves_no_orphan_when_it_is_killed_and_is_noticed)
+{
+    struct process run;
+    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
+    start_script(&run, "trap '' HUP TERM; sleep 600 & echo $!; echo $$; wait; sleep 600");
+    pid_t grandchild = expect_pid(&run);
+    pid_t child = expect_pid(&run);
+    process_signal(&run, SIGKILL);
+    expect_exit(&run, 128 + SIGKILL);
+    expect_gone(child);
+    expect_gone(grandchild);
+    expect_event(tap, "party.lost", "alice");
+    bus_tap_close(&tap);
+    process_fini(&run);
+}
+
+Test(run, fails_what_says_nothing_for_too_long)
+{
+    struct process run;
+    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
+    start(&run, "-p", "alice", "--stall", "0.3", "--", "sh", "-c",
+          "for i in 1 2 3; do echo step $i; sleep 0.2; done; sleep 600", NULL);
+    expect_exit(&run, 1);
+    const struct bus_error *error = expect_failure(tap, "alice");
+    cr_assert_str_eq(bus_error_type(error), "errbus.output_stalled");
+    cr_assert_str_eq(bus_error_message(error),
+                     "sh said nothing for 0.3 s; its last line was: step 3");
+    bus_tap_close(&tap);
+    process_fini(&run);
+}
+
+Test(run, ends_when_its_time_is_over)
+{
+    struct process run;
+    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
+    start(&run, "-p", "alice", "--wait", "0.5", "--", "sleep", "600", NULL);
+    expect_exit(&run, 4);
+    cr_assert_str_eq(bus_error_type(expect_failure(tap, "alice")), "errbus.run_timed_out");
+    bus_tap_close(&tap);
+    process_fini(&run);
+}
+
+Test(run, stops_its_program_when_the_broker_is_lost)
+{
+    struct process run;
+    start(&run, "-p", "alice", "--", "sh", "-c", "echo $$; exec sleep 600", NULL);
+    pid_t pid = expect_pid(&run);
+    process_signal(&stage.process, SIGKILL);
+    expect_exit(&run, 5);
+    expect_gone(pid);
+    process_fini(&run);
+}
+
+/* ---- wrong calls ----------------------------------------------------------------------------- */
+
+Test(run, says_how_it_is_called)
+{
+    struct process run;
+    start(&run, "sh", "-c", "exit 0", NULL);
+    expect_exit(&run, 2);
+    process_fini(&run);
+    start(&run, "--", NULL);
+    expect_exit(&run, 2);
+    expect_complaint(&run, "the program goes behind --");
+    process_fini(&run);
+    start(&run, "-n", "129", "--", "true", NULL);
+    expect_exit(&run, 2);
+    expect_complaint(&run, "--nproc takes 1 to 128, not 129");
+    process_fini(&run);
+    start(&run, "-n", "0", "--", "true", NULL);
+    expect_exit(&run, 2);
+    process_fini(&run);
+    start(&run, "-p", "a/b", "--", "true", NULL);
+    expect_exit(&run, 2);
+    expect_complaint(&run, "is no party");
+    process_fini(&run);
+}

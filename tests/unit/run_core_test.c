@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* run_core_test.c -- a supervisor's decisions: scenarios as transcripts, and what holds whatever
+ * happens. */
+#include "clients/run_core.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define GRACE_MS 1000
+#define STALL_MS 300
+#define LOST 5 /* an exit code that an end of the party stands for */
+
+static struct run_core core;
+static struct run_effects effects;
+static int64_t now_ms;
+static char story[4096];
+
+/* ---- transcripts ------------------------------------------------------------------------------*/
+
+static void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static void tell(const char *format, ...)
+{
+    size_t at = strlen(story);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(story + at, sizeof story - at, format, args);
+    va_end(args);
+}
+
+static const char *how_name(enum run_how how)
+{
+    static const char *const names[] = {[RUN_COMPLETED] = "completed",
+                                        [RUN_FAILED] = "failed",
+                                        [RUN_NOT_STARTED] = "not started",
+                                        [RUN_STALLED] = "stalled",
+                                        [RUN_OUT_OF_TIME] = "out of time",
+                                        [RUN_STUCK] = "stuck",
+                                        [RUN_LEFT] = "left",
+                                        [RUN_TERMINATED] = "terminated"};
+    return names[how];
+}
+
+static void tell_effect(const struct run_effect *effect)
+{
+    switch (effect->kind) {
+    case RUN_EFFECT_START: tell("[%4" PRId64 "] %u: start\n", now_ms, effect->copy); break;
+    case RUN_EFFECT_SIGNAL:
+        tell("[%4" PRId64 "] %u: SIG%s\n", now_ms, effect->copy, sigabbrev_np(effect->number));
+        break;
+    case RUN_EFFECT_REPORT:
+        tell("[%4" PRId64 "] %u: %s %d\n", now_ms, effect->copy, how_name(effect->how),
+             effect->number);
+        break;
+    case RUN_EFFECT_REAP: tell("[%4" PRId64 "] %u: reap\n", now_ms, effect->copy); break;
+    case RUN_EFFECT_EXIT: tell("[%4" PRId64 "] exit %d\n", now_ms, effect->number); break;
+    }
+}
+
+static void step(enum run_event_kind kind, unsigned copy, int number)
+{
+    run_core_step(
+        &core, &(struct run_event){.kind = kind, .now_ms = now_ms, .copy = copy, .number = number},
+        &effects);
+    for (size_t i = 0; i < effects.count; i++) {
+        tell_effect(&effects.items[i]);
+    }
+}
+
+static void begin(unsigned copies, int64_t stall_ms, int64_t until_ms)
+{
+    now_ms = 0;
+    story[0] = '\0';
+    run_core_init(&core, &(struct run_rules){.copies = copies,
+                                             .grace_ms = GRACE_MS,
+                                             .stall_ms = stall_ms,
+                                             .until_ms = until_ms});
+}
+
+static void begin_running(unsigned copies, int64_t stall_ms, int64_t until_ms)
+{
+    begin(copies, stall_ms, until_ms);
+    for (unsigned i = 0; i < copies; i++) {
+        step(RUN_EVENT_BEGIN, i, 0);
+        step(RUN_EVENT_STARTED, i, 0);
+    }
+    story[0] = '\0';
+}
+
+/* Time goes on to at_ms, with a look whenever one is due. */
+static void pass_until(int64_t at_ms)
+{
+    while (run_core_due_ms(&core) <= at_ms) {
+        now_ms = run_core_due_ms(&core);
+        step(RUN_EVENT_TIME, 0, 0);
+    }
+    now_ms = at_ms;
+}
+
+static void expect(const char *text)
+{
+    cr_assert_str_eq(story, text);
+    story[0] = '\0';
+}
+
+/* ---- one copy ---------------------------------------------------------------------------------*/
+
+Test(run_core, completes_what_exits_with_0)
+{
+    begin(1, 0, RUN_NEVER);
+    step(RUN_EVENT_BEGIN, 0, 0);
+    step(RUN_EVENT_STARTED, 0, 0);
+    cr_assert_eq(run_core_due_ms(&core), RUN_NEVER);
+    now_ms = 7;
+    step(RUN_EVENT_ENDED, 0, 0);
+    now_ms = 8;
+    step(RUN_EVENT_QUIET, 0, 0);
+    expect("[   0] 0: start\n"
+           "[   7] 0: completed 0\n"
+           "[   7] 0: SIGTERM\n"
+           "[   8] 0: SIGKILL\n"
+           "[   8] 0: reap\n"
+           "[   8] exit 0\n");
+    step(RUN_EVENT_SIGNAL, 0, SIGINT);
+    cr_assert_eq(effects.count, 0, "after the exit nothing happens");
+}
+
+Test(run_core, fails_what_ends_otherwise)
+{
+    begin_running(1, 0, RUN_NEVER);
+    step(RUN_EVENT_QUIET, 0, 0); /* it closed its output before */
+    step(RUN_EVENT_ENDED, 0, W_EXITCODE(3, 0));
+    expect("[   0] 0: failed 768\n"
+           "[   0] 0: SIGTERM\n"
+           "[   0] 0: SIGKILL\n"
+           "[   0] 0: reap\n"
+           "[   0] exit 1\n");
+}
+
+Test(run_core, fails_what_cannot_be_started)
+{
+    begin(1, 0, RUN_NEVER);
+    step(RUN_EVENT_BEGIN, 0, 0);
+    step(RUN_EVENT_NOT_STARTED, 0, ENOENT);
+    expect("[   0] 0: start\n"
+           "[   0] 0: not started 2\n"
+           "[   0] exit 1\n");
+}
+
+Test(run_core, waits_for_the_rest_of_a_group_no_longer_than_the_grace)
+{
+    begin_running(1, STALL_MS, RUN_NEVER);
+    step(RUN_EVENT_ENDED, 0, 0);
+    pass_until(GRACE_MS - 1);
+    expect("[   0] 0: completed 0\n"
+           "[   0] 0: SIGTERM\n");
+    pass_until(GRACE_MS);
+    expect("[1000] 0: SIGKILL\n"
+           "[1000] 0: reap\n"
+           "[1000] exit 0\n");
+}
+
+Test(run_core, kills_what_does_not_end_when_its_party_is_over)
+{
+    begin_running(1, 0, RUN_NEVER);
+    now_ms = 10;
+    step(RUN_EVENT_OVER, 0, LOST);
+    step(RUN_EVENT_OVER, 0, LOST + 1); /* the first stands */
+    pass_until(GRACE_MS + 10);
+    expect("[  10] 0: SIGTERM\n"
+           "[1010] 0: SIGKILL\n");
+    step(RUN_EVENT_ENDED, 0, SIGKILL);
+    step(RUN_EVENT_QUIET, 0, 0);
+    expect("[1010] 0: terminated 9\n"
+           "[1010] 0: SIGTERM\n"
+           "[1010] 0: SIGKILL\n"
+           "[1010] 0: reap\n"
+           "[1010] exit 5\n");
+}
+
+Test(run_core, gives_up_on_what_even_sigkill_does_not_end)
+{
+    begin_running(1, 0, RUN_NEVER);
+    step(RUN_EVENT_OVER, 0, LOST);
+    pass_until(GRACE_MS + RUN_KILL_WAIT_MS - 1);
+    expect("[   0] 0: SIGTERM\n"
+           "[1000] 0: SIGKILL\n");
+    pass_until(GRACE_MS + RUN_KILL_WAIT_MS);
+    expect("[6000] 0: terminated 0\n"
+           "[6000] 0: reap\n"
+           "[6000] exit 5\n");
+}
+
+/* ---- stalls and time --------------------------------------------------------------------------*/
+
+Test(run_core, fails_at_once_what_is_silent_too_long)
+{
+    begin_running(1, STALL_MS, RUN_NEVER);
+    pass_until(STALL_MS - 1);
+    step(RUN_EVENT_MOVED, 0, 0);
+    pass_until(2 * STALL_MS - 2);
+    expect("");
+    pass_until(2 * STALL_MS - 1);
+    expect("[ 599] 0: stalled 0\n"
+           "[ 599] 0: SIGTERM\n");
+    step(RUN_EVENT_OVER, 0, LOST); /* our own word comes back */
+    step(RUN_EVENT_ENDED, 0, 0);
+    step(RUN_EVENT_QUIET, 0, 0);
+    expect("[ 599] 0: SIGTERM\n"
+           "[ 599] 0: SIGKILL\n"
+           "[ 599] 0: reap\n"
+           "[ 599] exit 1\n");
+}
+
+Test(run_core, ends_all_when_the_time_of_the_run_is_over)
+{
+    begin(2, 0, 50);
+    step(RUN_EVENT_BEGIN, 0, 0);
+    step(RUN_EVENT_STARTED, 0, 0);
+    pass_until(49);
+    story[0] = '\0';
+    pass_until(50);
+    cr_assert_eq(run_core_due_ms(&core), 50 + GRACE_MS, "nothing but the grace is waited for");
+    step(RUN_EVENT_ENDED, 0, SIGTERM);
+    step(RUN_EVENT_QUIET, 0, 0);
+    expect("[  50] 0: out of time 0\n"
+           "[  50] 0: SIGTERM\n"
+           "[  50] 1: out of time 0\n"
+           "[  50] 0: SIGTERM\n"
+           "[  50] 0: SIGKILL\n"
+           "[  50] 0: reap\n"
+           "[  50] exit 4\n");
+}
+
+/* ---- signals ----------------------------------------------------------------------------------*/
+
+Test(run_core, passes_the_first_signal_on_and_leaves)
+{
+    begin_running(2, 0, RUN_NEVER);
+    step(RUN_EVENT_SIGNAL, 0, SIGINT);
+    step(RUN_EVENT_ENDED, 0, SIGINT);
+    step(RUN_EVENT_QUIET, 0, 0);
+    step(RUN_EVENT_ENDED, 1, 0);
+    step(RUN_EVENT_QUIET, 1, 0);
+    expect("[   0] 0: SIGINT\n"
+           "[   0] 1: SIGINT\n"
+           "[   0] 0: left 2\n"
+           "[   0] 0: SIGTERM\n"
+           "[   0] 0: SIGKILL\n"
+           "[   0] 0: reap\n"
+           "[   0] 1: left 0\n"
+           "[   0] 1: SIGTERM\n"
+           "[   0] 1: SIGKILL\n"
+           "[   0] 1: reap\n"
+           "[   0] exit 130\n");
+}
+
+Test(run_core, ends_at_once_at_the_second_signal)
+{
+    begin_running(3, 0, RUN_NEVER);
+    step(RUN_EVENT_ENDED, 2, 0);
+    story[0] = '\0';
+    step(RUN_EVENT_SIGNAL, 0, SIGTERM);
+    step(RUN_EVENT_ENDED, 0, SIGTERM);
+    story[0] = '\0';
+    step(RUN_EVENT_SIGNAL, 0, SIGINT);
+    expect("[   0] 0: SIGKILL\n"
+           "[   0] 0: reap\n"
+           "[   0] 1: left 0\n"
+           "[   0] 1: SIGKILL\n"
+           "[   0] 2: SIGKILL\n"
+           "[   0] 2: reap\n"
+           "[   0] exit 130\n");
+}
+
+Test(run_core, passes_on_what_is_meant_for_the_program)
+{
+    begin(3, 0, RUN_NEVER);
+    step(RUN_EVENT_BEGIN, 0, 0);
+    step(RUN_EVENT_STARTED, 0, 0);
+    step(RUN_EVENT_BEGIN, 1, 0);
+    step(RUN_EVENT_STARTED, 1, 0);
+    step(RUN_EVENT_ENDED, 1, 0);
+    story[0] = '\0';
+    step(RUN_EVENT_PASS, 0, SIGUSR1);
+    expect("[   0] 0: SIGUSR1\n");
+}
+
+Test(run_core, never_starts_what_is_not_wanted_any_more)
+{
+    begin(2, 0, RUN_NEVER);
+    step(RUN_EVENT_BEGIN, 0, 0);
+    step(RUN_EVENT_SIGNAL, 0, SIGHUP);
+    step(RUN_EVENT_BEGIN, 1, 0);
+    expect("[   0] 0: start\n"
+           "[   0] 1: left 0\n");
+    step(RUN_EVENT_STARTED, 0, 0);
+    expect("[   0] 0: SIGHUP\n");
+}
+
+/* ---- several ----------------------------------------------------------------------------------*/
+
+Test(run_core, lets_the_others_go_on_and_ends_with_the_first_code)
+{
+    begin_running(3, 0, RUN_NEVER);
+    step(RUN_EVENT_ENDED, 1, W_EXITCODE(9, 0));
+    step(RUN_EVENT_QUIET, 1, 0);
+    step(RUN_EVENT_ENDED, 0, 0);
+    step(RUN_EVENT_QUIET, 0, 0);
+    story[0] = '\0';
+    step(RUN_EVENT_OVER, 2, LOST);
+    step(RUN_EVENT_ENDED, 2, SIGTERM);
+    step(RUN_EVENT_QUIET, 2, 0);
+    expect("[   0] 2: SIGTERM\n"
+           "[   0] 2: terminated 15\n"
+           "[   0] 2: SIGTERM\n"
+           "[   0] 2: SIGKILL\n"
+           "[   0] 2: reap\n"
+           "[   0] exit 1\n");
+}
+
+Test(run_core, heeds_no_copy_beyond_the_last)
+{
+    begin(RUN_COPIES_MAX, 0, RUN_NEVER);
+    step(RUN_EVENT_BEGIN, RUN_COPIES_MAX - 1, 0);
+    cr_assert_eq(effects.count, 1);
+    step(RUN_EVENT_BEGIN, RUN_COPIES_MAX, 0);
+    cr_assert_eq(effects.count, 0);
+    step(RUN_EVENT_SIGNAL, 0, SIGINT);
+    step(RUN_EVENT_SIGNAL, 0, SIGINT);
+    cr_assert_leq(effects.count, RUN_EFFECTS_MAX);
+}
+
+/* ---- whatever happens -------------------------------------------------------------------------*/
+
+/* What a world around the core knows. */
+struct world {
+    bool is_alive[RUN_COPIES_MAX]; /* there is a process group that a signal may be sent to */
+    unsigned started[RUN_COPIES_MAX];
+    unsigned reported[RUN_COPIES_MAX];
+    unsigned exits;
+    uint64_t dice;
+};
+
+static unsigned roll(struct world *world, unsigned sides)
+{
+    world->dice = world->dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (unsigned)(world->dice >> 33) % sides;
+}
+
+static void happen(struct world *world, enum run_event_kind kind, unsigned copy, int number);
+
+/* Carries effects out in order, and answers a start before anything else happens. */
+static void carry_out(struct world *world)
+{
+    struct run_effects todo = effects;
+    for (size_t i = 0; i < todo.count; i++) {
+        const struct run_effect *effect = &todo.items[i];
+        bool fails = effect->kind == RUN_EFFECT_START && roll(world, 4) == 0;
+        switch (effect->kind) {
+        case RUN_EFFECT_START:
+            world->is_alive[effect->copy] = !fails;
+            cr_assert_eq(++world->started[effect->copy], 1);
+            happen(world, fails ? RUN_EVENT_NOT_STARTED : RUN_EVENT_STARTED, effect->copy, EAGAIN);
+            break;
+        case RUN_EFFECT_SIGNAL:
+            cr_assert(world->is_alive[effect->copy], "a signal to nobody, or to somebody else");
+            break;
+        case RUN_EFFECT_REPORT: world->reported[effect->copy] += 1; break;
+        case RUN_EFFECT_REAP: world->is_alive[effect->copy] = false; break;
+        case RUN_EFFECT_EXIT: world->exits += 1; break;
+        }
+    }
+}
+
+static void happen(struct world *world, enum run_event_kind kind, unsigned copy, int number)
+{
+    cr_assert_eq(world->exits, 0);
+    run_core_step(
+        &core, &(struct run_event){.kind = kind, .now_ms = now_ms, .copy = copy, .number = number},
+        &effects);
+    carry_out(world);
+}
+
+static void live(struct world *world, unsigned copies)
+{
+    static const enum run_event_kind kinds[] = {RUN_EVENT_BEGIN, RUN_EVENT_MOVED, RUN_EVENT_ENDED,
+                                                RUN_EVENT_QUIET, RUN_EVENT_OVER,  RUN_EVENT_PASS,
+                                                RUN_EVENT_TIME,  RUN_EVENT_SIGNAL};
+    for (unsigned i = 0; i < 60 && world->exits == 0; i++) {
+        unsigned kind = roll(world, 30);
+        now_ms += roll(world, 100);
+        happen(world, kinds[kind < 8 ? kind : kind % 7], roll(world, copies),
+               roll(world, 2) == 0 ? 0 : SIGTERM);
+    }
+    if (world->exits == 0) {
+        happen(world, RUN_EVENT_SIGNAL, 0, SIGTERM); /* or nobody would tell those that wait */
+    }
+    while (world->exits == 0) { /* by itself, from here on */
+        cr_assert_neq(run_core_due_ms(&core), RUN_NEVER, "it waits for ever");
+        now_ms = run_core_due_ms(&core);
+        happen(world, RUN_EVENT_TIME, 0, 0);
+    }
+}
+
+Test(run_core, ends_every_copy_once_whatever_happens)
+{
+    for (uint64_t seed = 1; seed <= 20000; seed++) {
+        struct world world = {.dice = seed};
+        unsigned copies = 1 + roll(&world, 4);
+        begin(copies, roll(&world, 2) * STALL_MS, roll(&world, 3) == 0 ? 900 : RUN_NEVER);
+        live(&world, copies);
+        for (unsigned i = 0; i < copies; i++) {
+            cr_assert_eq(world.reported[i], 1, "seed %" PRIu64 ": %u reports of copy %u", seed,
+                         world.reported[i], i);
+        }
+        cr_assert_eq(world.exits, 1, "seed %" PRIu64, seed);
+    }
+}
