@@ -13,6 +13,7 @@
 struct tap {
     struct cli cli;
     const char *since; /* an id, "oldest" or "now", or NULL */
+    int64_t until;     /* the last id wanted; -1: no end */
     struct bus_tap *tap;
     bool is_text; /* for people, terminal or not */
     bool has_colours;
@@ -102,7 +103,8 @@ static void print_event(const struct tap *tap, const struct bus_event *event)
     putchar('\n');
 }
 
-/* After it come the events behind; the missing ones are there for `errbus tap --since FIRST`. */
+/* After it comes what happens now.  What was missed is not fetched here: who is behind because his
+ * reader is slow would be further behind for it. */
 static void print_gap(const struct tap *tap)
 {
     uint64_t first = 0;
@@ -115,8 +117,9 @@ static void print_gap(const struct tap *tap)
         cli_json_number(line, "last_id", (int64_t)last);
         cli_json_print(&line, stdout);
     } else {
-        printf("%4" PRIu64 " missed, up to %" PRIu64 " (--since %" PRIu64 " may still find them)\n",
-               first, last, first);
+        printf("%4" PRIu64 " missed, up to %" PRIu64 ": errbus tap --since %" PRIu64
+               " --until %" PRIu64 " may still find them\n",
+               first, last, first, last);
     }
 }
 
@@ -130,6 +133,9 @@ static int follow(struct tap *tap)
         enum bus_err err = bus_tap_next(tap->tap, cli_left_ms(&tap->cli), &event, &error);
         if (err == BUS_EOVERRUN) {
             print_gap(tap);
+        } else if (err == BUS_EENDED) {
+            bus_error_unref(&error);
+            return CLI_OK;
         } else if (err != BUS_OK) {
             return cli_report(&tap->cli, err, &error);
         } else if (tap->cli.is_json) {
@@ -153,6 +159,7 @@ static int run(struct tap *tap, uint64_t from_id)
     bus_tap_options_init(&options);
     options.job = tap->cli.job;
     options.from_id = from_id;
+    options.until_id = tap->until > 0 ? (uint64_t)tap->until : 0;
     options.broker_lost_ms = CLI_LOST_MS;
     enum bus_err err =
         bus_tap_open(tap->cli.server, &options, cli_open_ms(&tap->cli), &tap->tap, &error);
@@ -166,6 +173,20 @@ static int run(struct tap *tap, uint64_t from_id)
     return result;
 }
 
+/* What is wanted: where it begins, and that it begins before it ends.  Else a usage error. */
+static int read_range(const struct tap *tap, uint64_t *out_from_id)
+{
+    *out_from_id = tap->until >= 0 ? 1 : BUS_TAP_NOW;
+    if (tap->since != NULL && !cli_event_id_read(tap->since, out_from_id)) {
+        return cli_usage(&tap->cli, "--since takes an id, oldest or now, not '%.100s'", tap->since);
+    }
+    bool is_now = *out_from_id == BUS_TAP_NOW;
+    if (tap->until == 0 || (tap->until > 0 && !is_now && *out_from_id > (uint64_t)tap->until)) {
+        return cli_usage(&tap->cli, "--until takes an id, 1 or more and not below that of --since");
+    }
+    return CLI_OK;
+}
+
 int tap_main(int argc, char **argv)
 {
     struct tap tap = {.cli = {.program = "errbus tap",
@@ -173,13 +194,15 @@ int tap_main(int argc, char **argv)
                               .operands = "",
                               .summary = "Follows a job's control topic: who joined, failed, was "
                                          "lost, and why; as JSON where there is no terminal."},
+                      .until = -1,
                       .has_colours = isatty(STDOUT_FILENO) != 0};
     const struct cli_flag flags[] = {
         {0, "since", CLI_TEXT, &tap.since, "ID", "the first event wanted, oldest, or now"},
         {'f', "from", CLI_TEXT, &tap.since, "ID", "the same"},
+        {0, "until", CLI_NUMBER, &tap.until, "ID", "the last event wanted; alone: from the oldest"},
         {0, "text", CLI_YES, &tap.is_text, NULL, "as on a terminal, where there is none"},
     };
-    uint64_t from_id = BUS_TAP_NOW;
+    uint64_t from_id = 0;
     int result = CLI_OK;
     if (!cli_start(&tap.cli, argc, argv, flags, sizeof flags / sizeof flags[0], &result)) {
         return result;
@@ -191,8 +214,6 @@ int tap_main(int argc, char **argv)
         return cli_usage(&tap.cli, "--text and --json exclude each other");
     }
     tap.cli.is_json |= !tap.is_text && !tap.has_colours;
-    if (tap.since != NULL && !cli_event_id_read(tap.since, &from_id)) {
-        return cli_usage(&tap.cli, "--since takes an id, oldest or now, not '%.100s'", tap.since);
-    }
-    return run(&tap, from_id);
+    result = read_range(&tap, &from_id);
+    return result == CLI_OK ? run(&tap, from_id) : result;
 }

@@ -102,7 +102,8 @@ struct job {
     uint64_t event_next; /* id of the next; the oldest kept is event_first */
     uint64_t event_first;
     uint64_t event_bytes;
-    struct list tell_link; /* in core->told while taps are to be served */
+    uint64_t event_bytes_ever; /* those that are kept no more included */
+    struct list tell_link;     /* in core->told while taps are to be served */
     struct judgement judgement;
 };
 
@@ -116,6 +117,7 @@ struct job_event {
     uint64_t count;
     bool is_late;            /* behind the final verdict */
     uint64_t step;           /* in which it was told; 0: before a restart */
+    uint64_t bytes_before;   /* of job->event_bytes_ever */
     struct failure *failure; /* a reference, or NULL */
 };
 
@@ -220,6 +222,7 @@ struct session {
     struct list tap_link;
     uint64_t tap_next; /* next event to send */
     uint64_t tap_taken;
+    bool tap_is_live;         /* it was sent the newest event once: it follows */
     uint64_t tap_window;      /* 0: no tap */
     struct list verdict_link; /* in a judgement's waiters */
     uint64_t verdict_request;

@@ -2,8 +2,9 @@
 /* core_tell.c -- the control topic: events as they happen, the newest kept, taps that follow; and
  * the picture that status asks for.
  *
- * A tap has a window: one that does not read is sent no more, and told later which ids it missed.
- * Nothing here waits for a tap. */
+ * A tap has a window: one that does not read is sent no more.  When it reads again it is sent what
+ * it has not had, as long as that is little; if it has fallen too far behind, it is told which ids
+ * it missed and goes on with what comes next.  Nothing here waits for a tap. */
 #include "broker/core/core_internal.h"
 
 #include <string.h>
@@ -121,7 +122,8 @@ bool tell_keep(struct core *core, struct job *job, const struct tell_event *what
                               .seq = what->seq,
                               .count = what->count,
                               .is_late = what->is_late,
-                              .step = core->steps};
+                              .step = core->steps,
+                              .bytes_before = job->event_bytes_ever};
     if (!reserve_event(core, job) || !keep_texts(core, &event, what))
         return false;
     event.failure = failure_ref(what->failure);
@@ -130,6 +132,7 @@ bool tell_keep(struct core *core, struct job *job, const struct tell_event *what
     job->event_next = what->id + 1;
     *event_at(job, event.id) = event;
     job->event_bytes += event_weight(&event);
+    job->event_bytes_ever += event_weight(&event);
     note_event(core, job, &event);
     while (job->event_bytes > LIMIT_EVENT_BYTES && job->event_first + 1 < job->event_next)
         drop_oldest(core, job);
@@ -194,23 +197,45 @@ static void send_event(struct core *core, struct session *session, const struct 
     msg->is_late = event->is_late;
 }
 
+/* Whoever reads history may be as far behind as there is any; whoever follows wants to know what is
+ * going on now. */
+static bool is_too_far_behind(const struct job *job, const struct session *session)
+{
+    if (!session->tap_is_live)
+        return false;
+    uint64_t next = session->tap_next > job->event_first ? session->tap_next : job->event_first;
+    return job->event_next - session->tap_next > LIMIT_TAP_BEHIND ||
+           job->event_bytes_ever - event_at(job, next)->bytes_before > LIMIT_TAP_BEHIND_BYTES;
+}
+
+/* It is not sent what lies before next_id, and told so. */
+static void skip_to(struct core *core, struct session *session, uint64_t next_id)
+{
+    struct msg *msg = effects_msg(core->effects, session->control, MSG_MISSED);
+    msg->as.missed.first_id = session->tap_next;
+    msg->as.missed.last_id = next_id - 1;
+    session->tap_next = next_id;
+    session->tap_taken = next_id - 1;
+}
+
+static bool has_room(const struct session *session)
+{
+    return session->tap_next - session->tap_taken <= session->tap_window;
+}
+
 static void pump_tap(struct core *core, struct session *session)
 {
     struct job *job = session->job;
-    if (session->control == 0)
+    if (session->control == 0 || session->tap_next == job->event_next || !has_room(session))
         return;
-    while (session->tap_next < job->event_next &&
-           session->tap_next - session->tap_taken <= session->tap_window) {
-        if (session->tap_next < job->event_first) {
-            struct msg *msg = effects_msg(core->effects, session->control, MSG_MISSED);
-            msg->as.missed.first_id = session->tap_next;
-            msg->as.missed.last_id = job->event_first - 1;
-            session->tap_next = job->event_first;
-            session->tap_taken = job->event_first - 1;
-        }
+    if (is_too_far_behind(job, session))
+        skip_to(core, session, job->event_next);
+    else if (session->tap_next < job->event_first)
+        skip_to(core, session, job->event_first);
+    for (; session->tap_next < job->event_next && has_room(session); session->tap_next++)
         send_event(core, session, event_at(job, session->tap_next));
-        session->tap_next += 1;
-    }
+    if (session->tap_next == job->event_next)
+        session->tap_is_live = true;
 }
 
 void tell_pump(struct core *core)
@@ -233,6 +258,7 @@ void tell_tap(struct core *core, struct session *session, const struct msg_tap *
     if (msg->from_id <= 1) /* "the oldest kept" misses nothing */
         session->tap_next = session->job->event_first;
     session->tap_taken = session->tap_next - 1;
+    session->tap_is_live = session->tap_next == next;
     if (!list_is_linked(&session->tap_link))
         list_push(&session->job->taps, &session->tap_link);
     mark_told(core, session->job);

@@ -38,7 +38,9 @@ struct bus_tap {
     struct bus_event *ahead; /* the one after it, if it has come */
     uint64_t gap_first;
     uint64_t gap_last;
-    uint64_t next_id; /* of the job, when the tap was opened */
+    uint64_t next_id;  /* of the job, when the tap was opened */
+    uint64_t wanted;   /* the next that may come */
+    uint64_t until_id; /* UINT64_MAX: no end */
 };
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -234,6 +236,8 @@ enum bus_err bus_tap_open(const char *endpoint, const struct bus_tap_options *op
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
                          "the options are not initialised, or ask for what this library does not "
                          "know");
+    if (known.until_id > 0 && known.from_id != BUS_TAP_NOW && known.from_id > known.until_id)
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT, "until_id lies before from_id");
     struct bus_tap *tap = calloc(1, sizeof *tap);
     if (tap == NULL)
         return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
@@ -241,6 +245,8 @@ enum bus_err bus_tap_open(const char *endpoint, const struct bus_tap_options *op
     enum bus_err err = open_observer(endpoint, &known, deadline_ns, &tap->bus, reterr);
     if (err == BUS_OK)
         err = follow(tap->bus, known.from_id, deadline_ns, &tap->next_id, reterr);
+    tap->until_id = known.until_id > 0 ? known.until_id : UINT64_MAX;
+    tap->wanted = known.from_id < tap->next_id ? known.from_id : tap->next_id;
     if (err == BUS_OK)
         *out_tap = tap;
     else if (tap->bus != NULL)
@@ -250,11 +256,26 @@ enum bus_err bus_tap_open(const char *endpoint, const struct bus_tap_options *op
     return err;
 }
 
+static bool is_ended(const struct bus_tap *tap)
+{
+    return tap->wanted > tap->until_id;
+}
+
 /* Lock. */
 static void settle_fd(struct bus_tap *tap)
 {
-    if (tap->ahead == NULL && api_over(tap->bus) == BUS_OK)
+    if (tap->ahead == NULL && !is_ended(tap) && api_over(tap->bus) == BUS_OK)
         api_clear_fd(tap->bus->tap_fd);
+}
+
+/* Whether there is an event to give out, or the end.  Lock. */
+static bool look_ahead(struct bus_tap *tap)
+{
+    if (tap->ahead == NULL)
+        tap->ahead = event_take(tap->bus);
+    if (tap->ahead != NULL && tap->ahead->first_id > tap->until_id)
+        tap->wanted = tap->ahead->first_id; /* what was asked for is kept no more */
+    return tap->ahead != NULL || is_ended(tap);
 }
 
 /* Moves on to the next event.  Lock. */
@@ -262,11 +283,7 @@ static enum bus_err move_on(struct bus_tap *tap, int64_t deadline_ns, struct bus
 {
     struct bus *bus = tap->bus;
     event_free(&tap->given);
-    for (;;) {
-        if (tap->ahead == NULL)
-            tap->ahead = event_take(bus);
-        if (tap->ahead != NULL)
-            break;
+    while (!look_ahead(tap)) {
         enum bus_err err = api_over(bus);
         if (err != BUS_OK)
             return api_say_over(bus, err, reterr);
@@ -275,7 +292,13 @@ static enum bus_err move_on(struct bus_tap *tap, int64_t deadline_ns, struct bus
         if (!api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
             return error_say_static(reterr, BUS_ETIMEDOUT, &error_timed_out);
     }
+    if (is_ended(tap))
+        return error_say(reterr, BUS_EENDED, ERROR_TYPE_CLOSED,
+                         "event %" PRIu64 " was the last one asked for", tap->until_id);
     tap->given = tap->ahead;
+    if (tap->given->id > tap->until_id)
+        tap->given->id = tap->until_id; /* a gap that is larger than what was asked for */
+    tap->wanted = tap->given->id + 1;
     tap->ahead = event_take(bus);
     settle_fd(tap);
     return BUS_OK;

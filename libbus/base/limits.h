@@ -50,6 +50,10 @@
 #define LIMIT_PARKED_OPS 65536 /* of one session: settlements that wait for their data */
 #define LIMIT_EVENTS 16384     /* kept of one job for taps */
 #define LIMIT_EVENT_BYTES (UINT64_C(16) * 1024 * 1024) /* ... and in bytes */
+/* A tap that was at the newest event, and is further behind than this, goes on with what comes next
+ * and is told what it missed.  A quarter of what is kept: time enough to ask for the rest. */
+#define LIMIT_TAP_BEHIND 4096
+#define LIMIT_TAP_BEHIND_BYTES (UINT64_C(4) * 1024 * 1024)
 #define LIMIT_ENDS 4096           /* ended parties of one job that are remembered */
 #define LIMIT_TAP_WINDOW 1024     /* events in flight to one tap */
 #define LIMIT_CONTROL_QUEUE 65536 /* messages waiting for one peer that does not read */

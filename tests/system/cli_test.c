@@ -537,6 +537,30 @@ Test(cli, taps_as_json_where_there_is_no_terminal)
     process_fini(&tap);
 }
 
+Test(cli, taps_from_one_event_to_another)
+{
+    struct process tap;
+    static const char *const wrong[][2] = {{"2", "1"}, {"oldest", "0"}, {"now", "x"}};
+    run_pub("alice", "w", "x");
+    run_pub("bob", "w", "x");
+    start(&tap, "tap", "--since", "2", "--until", "3", "--text", NULL);
+    expect_exit(&tap, 0);
+    expect_said(&tap, " party.left      alice/1\n");
+    expect_said(&tap, " party.joined    bob/1\n");
+    cr_expect_null(strstr(process_said(&tap), "joined    alice"));
+    cr_expect_null(strstr(process_said(&tap), "left      bob"));
+    process_fini(&tap);
+    start(&tap, "tap", "--until", "1", "--text", NULL);
+    expect_exit(&tap, 0);
+    expect_said(&tap, " party.joined    alice/1\n");
+    process_fini(&tap);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        start(&tap, "tap", "--since", wrong[i][0], "--until", wrong[i][1], NULL);
+        expect_exit(&tap, 2);
+        process_fini(&tap);
+    }
+}
+
 /* script(1) gives it a terminal. */
 Test(cli, taps_in_colour_on_a_terminal)
 {

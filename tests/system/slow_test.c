@@ -338,45 +338,139 @@ Test(slow, readers_cost_nobody_memory_without_bound)
     must_close(&bob);
 }
 
-/* Events are kept in a bounded number: who reads too slowly is told which ids it missed. */
-Test(slow, taps_are_told_what_they_missed)
+/* ---- taps ------------------------------------------------------------------------------------ */
+
+enum { TOLD = 8000 }; /* less than is kept, more than a tap may be behind */
+
+struct told {
+    uint64_t id;
+    uint64_t seq;
+    int64_t at_ns;
+    char error_id[64];
+};
+
+static struct told told_by(const struct bus_event *event)
 {
-    enum { EVENTS = 20000 };
-    struct bus *alice = must_open("alice");
-    struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
-    for (int i = 0; i < EVENTS; i++) {
-        struct bus_slot *slot = must_reserve(alice, "w");
-        fail_slot(&slot, "app.one_of_many", "x");
-        if (i % 1000 == 0) {
-            must_flush(alice);
-        }
-    }
-    must_flush(alice);
-    uint64_t next = 0;
-    uint64_t events = 0;
-    uint64_t missed = 0;
-    while (events + missed < EVENTS) {
+    struct told told = {
+        .id = bus_event_id(event), .seq = bus_event_seq(event), .at_ns = bus_event_at_ns(event)};
+    cr_assert_str_eq(bus_event_name(event), "slot.failed");
+    (void)snprintf(told.error_id, sizeof told.error_id, "%s", bus_error_id(bus_event_error(event)));
+    return told;
+}
+
+static struct told must_be_told(struct bus_tap *tap)
+{
+    const struct bus_event *event = NULL;
+    struct bus_error *error = NULL;
+    enum bus_err err = bus_tap_next(tap, SOON_MS, &event, &error);
+    expect_code_of(err, BUS_OK, &error);
+    return told_by(event);
+}
+
+static void expect_told_as(struct told told, const struct told *before)
+{
+    cr_assert_eq(told.id, before->id);
+    cr_expect_eq(told.seq, before->seq);
+    cr_expect_eq(told.at_ns, before->at_ns);
+    cr_expect_str_eq(told.error_id, before->error_id);
+}
+
+static void fail_one(struct bus *bus)
+{
+    struct bus_slot *slot = must_reserve(bus, "w");
+    fail_slot(&slot, "app.one_of_many", "x");
+}
+
+/* What the tap gets of what was told, up to where it missed something. */
+static size_t read_to_the_gap(struct bus_tap *tap, const struct told *all, uint64_t *out_first,
+                              uint64_t *out_last)
+{
+    for (size_t i = 0; i < TOLD; i++) {
         const struct bus_event *event = NULL;
         struct bus_error *error = NULL;
-        uint64_t first = 0;
-        uint64_t last = 0;
         enum bus_err err = bus_tap_next(tap, SOON_MS, &event, &error);
         if (err == BUS_EOVERRUN) {
-            bus_tap_gap(tap, &first, &last);
-            cr_assert(next == 0 || first == next, "gap at %llu, not at %llu",
-                      (unsigned long long)first, (unsigned long long)next);
-            cr_assert_geq(last, first);
-            missed += last - first + 1;
-            next = last + 1;
             bus_error_unref(&error);
-        } else {
-            expect_code_of(err, BUS_OK, &error);
-            cr_assert(next == 0 || bus_event_id(event) == next);
-            next = bus_event_id(event) + 1;
-            events++;
+            bus_tap_gap(tap, out_first, out_last);
+            return i;
         }
+        expect_code_of(err, BUS_OK, &error);
+        expect_told_as(told_by(event), &all[i]);
     }
-    cr_expect_gt(missed, 0, "nothing was missed: this test shows nothing");
+    cr_assert_fail("nothing was missed");
+    return 0;
+}
+
+static struct bus_tap *must_tap_from_to(uint64_t first_id, uint64_t last_id)
+{
+    struct bus_tap *tap = NULL;
+    struct bus_error *error = NULL;
+    struct bus_tap_options options;
+    bus_tap_options_init(&options);
+    options.from_id = first_id;
+    options.until_id = last_id;
+    enum bus_err err = bus_tap_open(stage.control, &options, SOON_MS, &tap, &error);
+    expect_code_of(err, BUS_OK, &error);
+    return tap;
+}
+
+/* A tap that stops reading goes on with what happens now, and what it was told that it missed is,
+ * asked for again, what another tap has seen all along. */
+Test(slow, taps_are_told_what_they_missed_and_can_have_it_again)
+{
+    static struct told all[TOLD];
+    struct bus *alice = must_open("alice");
+    struct bus_tap *steady = must_tap(NULL, BUS_TAP_NOW);
+    struct bus_tap *stopped = must_tap(NULL, BUS_TAP_NOW);
+    const struct bus_event *event = NULL;
+    for (size_t i = 0; i < TOLD; i++) {
+        fail_one(alice);
+        all[i] = must_be_told(steady);
+    }
+    uint64_t first = 0;
+    uint64_t last = 0;
+    size_t seen = read_to_the_gap(stopped, all, &first, &last);
+    cr_expect_eq(first, all[seen].id);
+    cr_expect_eq(last, all[TOLD - 1].id);
+    expect_code(bus_tap_next(stopped, BUS_POLL, &event, NULL), BUS_ETIMEDOUT);
+    fail_one(alice);
+    cr_expect_eq(must_be_told(stopped).id, last + 1);
+
+    struct bus_tap *again = must_tap_from_to(first, last);
+    for (size_t i = seen; i < TOLD; i++) {
+        expect_told_as(must_be_told(again), &all[i]);
+    }
+    expect_code(bus_tap_next(again, SOON_MS, &event, NULL), BUS_EENDED);
+    struct pollfd item = {.fd = bus_tap_fd(again), .events = POLLIN};
+    cr_expect_eq(poll(&item, 1, 0), 1, "an end can be taken");
+    expect_code(bus_tap_next(again, BUS_FOREVER, &event, NULL), BUS_EENDED);
+    bus_tap_close(&again);
+    bus_tap_close(&stopped);
+    bus_tap_close(&steady);
+    must_close(&alice);
+}
+
+/* What is asked for may be waited for, and may be kept no more. */
+Test(slow, taps_end_where_they_were_asked_to)
+{
+    struct bus *alice = must_open("alice");
+    const struct bus_event *event = NULL;
+    struct bus_tap_options options;
+    struct bus_tap *tap = must_tap_from_to(2, 3);
+    expect_code(bus_tap_next(tap, BUS_POLL, &event, NULL), BUS_ETIMEDOUT);
+    fail_one(alice);
+    fail_one(alice);
+    fail_one(alice);
+    cr_expect_eq(must_be_told(tap).id, 2);
+    cr_expect_eq(must_be_told(tap).id, 3);
+    expect_code(bus_tap_next(tap, SOON_MS, &event, NULL), BUS_EENDED);
     bus_tap_close(&tap);
+    tap = must_tap_from_to(BUS_TAP_NOW, 3); /* which was before now */
+    expect_code(bus_tap_next(tap, SOON_MS, &event, NULL), BUS_EENDED);
+    bus_tap_close(&tap);
+    bus_tap_options_init(&options);
+    options.from_id = 3;
+    options.until_id = 2;
+    expect_code(bus_tap_open(stage.control, &options, SOON_MS, &tap, NULL), BUS_EINVAL);
     must_close(&alice);
 }

@@ -3,7 +3,7 @@
  *
  * A tap is an observer: it is no party, holds nobody back, and sees no values.  Events have ids
  * that count from 1 in each job; the broker keeps the newest of them, so a tap may begin in the
- * past, and one that reads too slowly is told which ids it missed.  The conventions of bus/bus.h
+ * past, and one that follows too slowly is told which ids it missed, and may ask for them again.  The conventions of bus/bus.h
  * hold here too. */
 #ifndef BUS_TAP_H
 #define BUS_TAP_H
@@ -25,6 +25,7 @@ struct bus_tap_options {
     uint64_t from_id;       /* BUS_TAP_NOW, or the first event wanted; 0 or 1: the oldest kept */
     int64_t heartbeat_ms;   /* 1000: after two without an answer the connection is made anew */
     int64_t broker_lost_ms; /* 30000: the broker's absence after which bus_tap_next() gives up */
+    uint64_t until_id;      /* 0: none; else the last event wanted: behind it is BUS_EENDED */
 };
 #define bus_tap_options_init(o) bus_tap_options_init_sized((o), sizeof *(o))
 BUS_API void bus_tap_options_init_sized(struct bus_tap_options *options, size_t bytes);
@@ -36,13 +37,17 @@ BUS_API enum bus_err bus_tap_open(const char *endpoint, const struct bus_tap_opt
                                   struct bus_error **reterr);
 
 /* The next event, oldest first.  BUS_EOVERRUN: events are missing here, see bus_tap_gap(); the
- * next call goes on behind them.
- * Errors: BUS_ETIMEDOUT, BUS_EOVERRUN, BUS_ELOST, BUS_ECLOSED.  [one] */
+ * next call goes on behind them.  A tap that begins in the past gets all that the broker keeps.  One
+ * that has come to the newest event, and falls 4096 events or 4 MiB of them behind, goes on with
+ * what happens next: so it tells what is going on now, and what it left out can be read beside it.
+ * Errors: BUS_ETIMEDOUT, BUS_EOVERRUN, BUS_EENDED: until_id was given; BUS_ELOST, BUS_ECLOSED.
+ * [one] */
 BUS_API enum bus_err bus_tap_next(struct bus_tap *tap, int64_t timeout_ms,
                                   const struct bus_event **out_event, struct bus_error **reterr);
 
-/* After BUS_EOVERRUN: the first and the last id that were missed.  They can be asked for again by a
- * new tap, as long as the broker keeps them. */
+/* After BUS_EOVERRUN: the first and the last id that were missed.  They can be had again by a new
+ * tap from from_id to until_id, as long as the broker keeps them: the newest 16384 of a job, 16 MiB
+ * at most; so there are 12288 events, or 12 MiB, to come before the first of them goes. */
 BUS_API void bus_tap_gap(const struct bus_tap *tap, uint64_t *out_first_id, uint64_t *out_last_id);
 
 /* What was still to come when the tap was opened: the id of the job's next event then.  So all that

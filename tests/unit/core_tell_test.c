@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* core_tell_test.c -- how far a tap may be behind, and what it is told when it is further. */
+#include "broker/core/core.h"
+
+#include "tests/unit/core_driver.h"
+
+static void begin(void)
+{
+    init();
+    is_alone = true; /* what a tap is sent is no state that lasts */
+}
+
+TestSuite(core_tell, .init = begin, .fini = fini);
+
+enum {
+    WINDOW = 1000,
+    EVENT_COST_BYTES = 72, /* of an event beside its texts and error; core_tell.c */
+    STACK_BYTES = 8000,
+};
+
+static uint64_t next_seq; /* of the topic */
+
+static void observe(conn_id conn)
+{
+    struct msg msg = hello(conn, 0);
+    msg.as.hello.role = 1;
+    msg.as.hello.party = SPAN_NONE;
+    message(conn, msg);
+}
+
+/* From now on or from an event on, with a window that is small. */
+static void tap_from(conn_id conn, uint64_t from_id)
+{
+    observe(conn);
+    forget();
+    message(conn, (struct msg){.type = MSG_TAP, .as.tap = {.from_id = from_id, .window = WINDOW}});
+}
+
+static void take(conn_id conn, uint64_t id)
+{
+    forget();
+    message(conn, (struct msg){.type = MSG_TAP_TAKEN, .as.tap_taken.id = id});
+}
+
+/* That many slots, promised in one batch, and all of them too late in some steps. */
+static void miss_deadlines(uint32_t topic, uint32_t count)
+{
+    static struct event_run runs[WINDOW + LIMIT_TAP_BEHIND + 1];
+    cr_assert_leq(count, sizeof runs / sizeof runs[0]);
+    for (uint32_t i = 0; i < count; i++)
+        runs[i] = (struct event_run){.kind = FRAME_RESERVE,
+                                     .topic = topic,
+                                     .seq = next_seq++,
+                                     .offset = BATCH_HEADER_BYTES,
+                                     .count = 1,
+                                     .attempt = 1,
+                                     .value_bytes = 16,
+                                     .deadline_ms = 10};
+    step((struct event){.type = EVENT_DATA,
+                        .conn = 11,
+                        .as.data = {.number = frames[1] + 1,
+                                    .payload = 99,
+                                    .payload_bytes = 4096,
+                                    .runs = runs,
+                                    .run_count = count}});
+    frames[1] += count;
+    pass_ms(20);
+}
+
+/* How often text is said. */
+static uint32_t count_said(const char *text)
+{
+    uint32_t count = 0;
+    for (const char *at = said; (at = strstr(at, text)) != NULL; at += strlen(text))
+        count += 1;
+    return count;
+}
+
+/* The tap, which has all up to newest, is sent as much as its window lets in, and is behind by the
+ * rest.  What the newest event is then. */
+static uint64_t fall_behind(uint32_t topic, uint64_t newest, uint32_t behind)
+{
+    forget();
+    miss_deadlines(topic, WINDOW + behind);
+    cr_assert_eq(count_said("3 < slot.failed"), WINDOW);
+    return newest + WINDOW + behind;
+}
+
+/* It takes what it was sent until there is no more. */
+static void catch_up(uint64_t taken, uint64_t newest)
+{
+    while (taken < newest) {
+        take(3, taken);
+        uint64_t sent = count_said("3 < slot.failed");
+        cr_assert_gt(sent, 0);
+        cr_assert_eq(count_said("missed"), 0);
+        taken += sent;
+    }
+    cr_assert_eq(taken, newest);
+    take(3, newest);
+    EXPECT("");
+}
+
+Test(core_tell, leads_a_tap_through_what_it_is_behind_up_to_a_limit)
+{
+    join(1);
+    tap_from(3, UINT64_MAX);
+    uint32_t a = open_topic(1, "alice/a");
+    uint64_t newest = 1; /* alice joined */
+    for (int above = -1; above <= 0; above++) {
+        uint64_t before = newest;
+        newest = fall_behind(a, newest, (uint32_t)(LIMIT_TAP_BEHIND + above));
+        catch_up(before + WINDOW, newest);
+    }
+    char missed[64];
+    uint64_t before = newest;
+    newest = fall_behind(a, newest, LIMIT_TAP_BEHIND + 1);
+    take(3, before + WINDOW);
+    snprintf(missed, sizeof missed, "3 < missed %llu..%llu\n",
+             (unsigned long long)(before + WINDOW + 1), (unsigned long long)newest);
+    EXPECT(missed);
+    miss_deadlines(a, 1); /* and it goes on behind that */
+    EXPECT("1 < accepted 15289 0\n3 < slot.failed alice/1 alice/a#15288 x1 (deadline of alice)\n");
+    take(3, newest + 1);
+    EXPECT("");
+}
+
+/* Another tap reads what the first one missed: it comes from behind, however far. */
+Test(core_tell, leads_a_tap_that_begins_in_the_past_through_all_that_is_kept)
+{
+    join(1);
+    tap_from(3, UINT64_MAX);
+    uint32_t a = open_topic(1, "alice/a");
+    uint64_t newest = fall_behind(a, 1, LIMIT_TAP_BEHIND + 1);
+    take(3, 1 + WINDOW);
+    cr_expect_eq(count_said("missed"), 1);
+    closed(3);
+    tap_from(3, 1 + WINDOW + 1);
+    cr_expect_eq(count_said("3 < slot.failed"), WINDOW);
+    catch_up(1 + 2 * WINDOW, newest);
+    newest = fall_behind(a, newest, LIMIT_TAP_BEHIND + 1); /* now it follows, too */
+    take(3, newest - LIMIT_TAP_BEHIND - 1);
+    cr_expect_eq(count_said("missed"), 1);
+}
+
+/* What is kept no more is told, too. */
+Test(core_tell, tells_a_tap_what_is_no_longer_kept)
+{
+    join(1);
+    uint32_t a = open_topic(1, "alice/a");
+    for (int i = 0; i < LIMIT_EVENTS / 4096; i++)
+        miss_deadlines(a, 4096);
+    forget();
+    tap_from(3, 1); /* from the oldest: it misses nothing */
+    cr_expect_eq(count_said("missed"), 0);
+    closed(3);
+    tap_from(3, 2);
+    cr_expect_eq(count_said("missed"), 0, "alice's joining went, and it is event 1");
+    closed(3);
+    miss_deadlines(a, 3);
+    tap_from(3, 2);
+    cr_expect_eq(count_said("3 < missed 2..4\n3 < slot.failed alice/1 alice/a#3 "), 1);
+}
+
+/* An error with a stacktrace of so many bytes; what its event weighs. */
+static uint64_t fail_with(uint32_t topic, size_t stack_bytes)
+{
+    static char stack[2 * STACK_BYTES];
+    struct error_record record;
+    size_t bytes;
+    memset(stack, 's', sizeof stack);
+    error_record_init(&record);
+    record.stacktrace = span_of(stack, stack_bytes);
+    cr_assert_eq(error_encode(&record, 1, error_bytes, sizeof error_bytes, &bytes), WIRE_OK);
+    reserve(1, topic, next_seq);
+    message(1, (struct msg){.type = MSG_FAIL,
+                            .as.fail = {.number = ++numbers[1],
+                                        .after = frames[1],
+                                        .topic = topic,
+                                        .seq = next_seq++,
+                                        .error = span_of(error_bytes, bytes)}});
+    return EVENT_COST_BYTES + event_bytes;
+}
+
+/* The same limit in bytes.  A second tap tells what events weigh; the last one makes it exact. */
+Test(core_tell, counts_the_bytes_a_tap_is_behind)
+{
+    join(1);
+    tap(2);
+    tap_from(3, UINT64_MAX);
+    uint32_t a = open_topic(1, "alice/a");
+    uint64_t newest = 1;
+    for (int above = -1; above <= 1; above++) {
+        uint64_t before = newest;
+        uint64_t behind_bytes = 0;
+        newest = fall_behind(a, newest, 0);
+        message(2, (struct msg){.type = MSG_TAP_TAKEN, .as.tap_taken.id = newest});
+        while (LIMIT_TAP_BEHIND_BYTES - behind_bytes > 3 * STACK_BYTES) {
+            behind_bytes += fail_with(a, STACK_BYTES);
+            newest += 1;
+        }
+        uint64_t around = fail_with(a, STACK_BYTES) - STACK_BYTES;
+        behind_bytes += around + STACK_BYTES;
+        uint64_t left = LIMIT_TAP_BEHIND_BYTES - behind_bytes - around + (uint64_t)(int64_t)above;
+        cr_assert_eq(fail_with(a, (size_t)left), left + around);
+        newest += 2;
+        take(3, before + WINDOW);
+        cr_expect_eq(count_said("3 < missed"), above > 0, "%d above", above);
+        cr_expect_eq(count_said("3 < slot.failed"), above > 0 ? 0 : newest - before - WINDOW);
+        take(3, newest);
+        take(2, newest);
+    }
+}
