@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MPL-2.0
 # usage: install.sh SOURCE BUILD VERSION CMAKE CC CXX
 # Installs, moves the tree away, and uses it from outside: by find_package and by pkg-config, as C11
-# and as C++17, shared and static; the README's example compiles; all man pages are there.
+# and as C++17, shared and static; the example of the README compiles, and has twenty lines; all man
+# pages are there.
 set -eu
 source=$1
 build=$2
@@ -94,6 +95,8 @@ needs_libbus "$work/c_shared" || die "c_shared is not linked shared"
 awk '/^```c$/ { inside = 1; next } /^```$/ { if (inside) exit } inside' "$source/README.md" \
     >"$work/readme.c"
 [ -s "$work/readme.c" ] || die "README.md has no example in C"
+awk 'NR > 20 || length > 100 { exit 1 }' "$work/readme.c" ||
+    die "the example of README.md has more than twenty lines, or one of more than 100 columns"
 # shellcheck disable=SC2086
 "$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror $cflags "$work/readme.c" -o "$work/readme" $shared ||
     die "the example of README.md does not compile"

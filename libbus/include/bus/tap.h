@@ -3,8 +3,8 @@
  *
  * A tap is an observer: it is no party, holds nobody back, and sees no values.  Events have ids
  * that count from 1 in each job; the broker keeps the newest of them, so a tap may begin in the
- * past, and one that follows too slowly is told which ids it missed, and may ask for them again.  The conventions of bus/bus.h
- * hold here too. */
+ * past, and one that follows too slowly is told which ids it missed, and may ask for them again.
+ * The conventions of bus/bus.h hold here too. */
 #ifndef BUS_TAP_H
 #define BUS_TAP_H
 
@@ -37,9 +37,10 @@ BUS_API enum bus_err bus_tap_open(const char *endpoint, const struct bus_tap_opt
                                   struct bus_error **reterr);
 
 /* The next event, oldest first.  BUS_EOVERRUN: events are missing here, see bus_tap_gap(); the
- * next call goes on behind them.  A tap that begins in the past gets all that the broker keeps.  One
- * that has come to the newest event, and falls 4096 events or 4 MiB of them behind, goes on with
- * what happens next: so it tells what is going on now, and what it left out can be read beside it.
+ * next call goes on behind them.  A tap that begins in the past gets all that the broker keeps.
+ * One that has come to the newest event, and falls 4096 events or 4 MiB of them behind, goes on
+ * with what happens next: so it tells what is going on now, and what it left out can be read beside
+ * it.
  * Errors: BUS_ETIMEDOUT, BUS_EOVERRUN, BUS_EENDED: until_id was given; BUS_ELOST, BUS_ECLOSED.
  * [one] */
 BUS_API enum bus_err bus_tap_next(struct bus_tap *tap, int64_t timeout_ms,
