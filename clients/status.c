@@ -7,6 +7,7 @@
 #include <bus/admin.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define EVERY_MS INT64_C(1000) /* between two pictures, with --count */
 
@@ -81,6 +82,46 @@ static void print_row(const struct bus_status_row *row)
     }
 }
 
+static void print_journal_json(const struct bus_status_journal *journal, const char *durability)
+{
+    struct cli_json *line = cli_json_new();
+    cli_json_text(line, "kind", "journal");
+    cli_json_text(line, "making", journal->making);
+    cli_json_text(line, "durability", durability);
+    cli_json_text(line, "directory", journal->directory);
+    cli_json_text(line, "state", journal->state);
+    cli_json_text(line, "reason", journal->reason);
+    cli_json_number(line, "bytes", (int64_t)journal->bytes);
+    cli_json_number(line, "first", (int64_t)journal->first);
+    cli_json_number(line, "next", (int64_t)journal->next);
+    cli_json_number(line, "synced", (int64_t)journal->synced);
+    cli_json_number(line, "spilled", (int64_t)journal->spilled);
+    cli_json_number(line, "spilled_bytes", (int64_t)journal->spilled_bytes);
+    cli_json_print(&line, stdout);
+}
+
+/* What a state that is not well means for those who send. */
+static const char *held_text(const char *state)
+{
+    if (strcmp(state, "full") == 0)
+        return "values are held back";
+    return strcmp(state, "refused") == 0 ? "everything is held back" : state;
+}
+
+static void print_journal(const struct bus_status_journal *journal)
+{
+    if (strcmp(journal->making, "none") == 0) {
+        printf("journal none\n");
+        return;
+    }
+    printf("journal %s (%s): %" PRIu64 " bytes, first %" PRIu64 ", next %" PRIu64
+           ", synced %" PRIu64 ", %" PRIu64 " pieces in it alone (%" PRIu64 " bytes)\n",
+           journal->directory, journal->making, journal->bytes, journal->first, journal->next,
+           journal->synced, journal->spilled, journal->spilled_bytes);
+    if (strcmp(journal->state, "well") != 0)
+        printf("  %s: %s\n", held_text(journal->state), journal->reason);
+}
+
 static void print_status(const struct cli *cli, const struct bus_status *status)
 {
     uint64_t uptime_ms = bus_status_uptime_ms(status);
@@ -92,10 +133,12 @@ static void print_status(const struct cli *cli, const struct bus_status *status)
         cli_json_number(line, "uptime_ms", (int64_t)uptime_ms);
         cli_json_number(line, "refused", (int64_t)bus_status_refused(status));
         cli_json_print(&line, stdout);
+        print_journal_json(bus_status_journal(status), bus_status_durability(status));
     } else {
         printf("broker %s: up %" PRIu64 " s, durability %s, %" PRIu64 " messages refused\n",
                bus_status_version(status), uptime_ms / 1000, bus_status_durability(status),
                bus_status_refused(status));
+        print_journal(bus_status_journal(status));
     }
     for (size_t i = 0; i < bus_status_count(status); i++) {
         if (cli->is_json) {
@@ -131,11 +174,12 @@ static bool show(const struct cli *cli, int *out_exit)
 
 int status_main(int argc, char **argv)
 {
-    struct cli cli = {.program = "errbus status",
-                      .prints_lines = true,
-                      .operands = "",
-                      .summary = "Shows jobs, parties, topics and subscriptions of a broker; with "
-                                 "--count so often, a second apart."};
+    struct cli cli = {
+        .program = "errbus status",
+        .prints_lines = true,
+        .operands = "",
+        .summary = "Shows journal, jobs, parties, topics and subscriptions of a broker; with "
+                   "--count so often, a second apart."};
     int result = CLI_OK;
     if (!cli_start(&cli, argc, argv, NULL, 0, &result)) {
         return result;

@@ -31,6 +31,7 @@ struct gate {
     uint32_t fact_at; /* ... to be looked at for facts */
     struct newer *newers;
     uint32_t newer_count, newer_room;
+    struct gate_journal journal;          /* describe NULL: there is none */
     uint64_t steps;                       /* of the core */
     uint64_t kept;                        /* ... whose facts are in the journal */
     bool is_broken;                       /* a payload could not be read back */
@@ -251,9 +252,11 @@ static struct buffer *encode(struct gate *gate, const struct msg *msg)
     return part;
 }
 
-static enum gate_saying saying_of(enum msg_type type)
+/* An observer's greeting promises nothing: a broker that cannot write can still be asked why. */
+static enum gate_saying saying_of(const struct msg *msg)
 {
-    switch (type) {
+    switch (msg->type) {
+    case MSG_WELCOME: return msg->as.welcome.incarnation == 0 ? GATE_NEWS : GATE_ANSWER;
     case MSG_ECHO:
     case MSG_EVENT:
     case MSG_MISSED:
@@ -267,16 +270,28 @@ static enum gate_saying saying_of(enum msg_type type)
     }
 }
 
-static void control_out(struct gate *gate, conn_id conn, const struct msg *msg,
-                        struct gate_out *out)
+/* What the core cannot say about itself. */
+static void describe_journal(const struct gate *gate, struct msg_status_end *end)
 {
+    const struct payload_table *payloads = &gate->payloads;
+    end->journal = span_text("none");
+    end->spilled = payloads->count - payloads->memory_count;
+    end->spilled_bytes = payloads->bytes - payloads->memory_used;
+    if (gate->journal.describe != NULL)
+        gate->journal.describe(gate->journal.arg, end);
+}
+
+static void control_out(struct gate *gate, conn_id conn, struct msg *msg, struct gate_out *out)
+{
+    if (msg->type == MSG_STATUS_END)
+        describe_journal(gate, &msg->as.status_end);
     if (msg->type == MSG_WELCOME && gate->newer_count > 0) {
         struct newer *newer = newer_find(gate, conn);
         if (newer != NULL)
             newer->token = msg->as.welcome.token;
     }
     out->kind = GATE_CONTROL;
-    out->saying = saying_of(msg->type);
+    out->saying = saying_of(msg);
     out->conn = conn;
     out->part = encode(gate, msg);
 }
@@ -372,6 +387,11 @@ bool gate_out(struct gate *gate, struct gate_out *out)
 void gate_use_store(struct gate *gate, const struct payload_store *store)
 {
     payload_table_use_store(&gate->payloads, store);
+}
+
+void gate_use_journal(struct gate *gate, const struct gate_journal *journal)
+{
+    gate->journal = *journal;
 }
 
 bool gate_is_broken(const struct gate *gate)

@@ -92,6 +92,13 @@ void gate_logged(struct gate *gate, uint64_t key, uint64_t at);
 /* Payloads in the journal may go from memory, and are read back when they are sent.  Before
  * anything is let in or replayed. */
 void gate_use_store(struct gate *gate, const struct payload_store *store);
+/* What a status says of the journal, of which the core knows nothing: asked when the answer is
+ * encoded.  What it points to stands until the next call. */
+struct gate_journal {
+    void (*describe)(void *arg, struct msg_status_end *out);
+    void *arg;
+};
+void gate_use_journal(struct gate *gate, const struct gate_journal *journal);
 /* Whether a payload could not be read back.  Then what was to be said was not, and the gate says
  * nothing any more: its owner ends. */
 bool gate_is_broken(const struct gate *gate);

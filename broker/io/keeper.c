@@ -6,6 +6,7 @@
 #include "broker/io/log.h"
 #include "libbus/base/limits.h"
 #include "libbus/base/must.h"
+#include "libbus/base/utf8.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -42,6 +43,8 @@ bool keeper_start(struct keeper *keeper, const char *where, struct journal **jou
         return false;
     }
     keeper->durability = durability;
+    snprintf(keeper->where, sizeof keeper->where, "%s", where);
+    keeper->news = scribe_news(keeper->scribe);
     return true;
 }
 
@@ -62,10 +65,42 @@ static bool fetch(void *arg, uint64_t at, void *out_body, size_t bytes)
     return false;
 }
 
+/* A path may be no text: what is not is shown as '?'. */
+static struct span as_text(char *text)
+{
+    if (!utf8_is_valid(span_text(text)))
+        for (char *at = text; *at != '\0'; at++)
+            if ((unsigned char)*at > 0x7f)
+                *at = '?';
+    return span_text(text);
+}
+
+static void describe(void *arg, struct msg_status_end *out)
+{
+    struct keeper *keeper = arg;
+    const struct scribe_news *news = &keeper->news;
+    if (keeper->scribe == NULL)
+        return;
+    if (news->state != SCRIBE_WELL)
+        snprintf(keeper->reason, sizeof keeper->reason, "%s", keeper_complaint(keeper));
+    else
+        keeper->reason[0] = '\0';
+    out->journal = span_text("embedded");
+    out->journal_directory = as_text(keeper->where);
+    out->journal_state = news->state;
+    out->journal_reason = as_text(keeper->reason);
+    out->journal_bytes = news->bytes;
+    out->journal_first = news->first;
+    out->journal_next = news->next;
+    out->journal_synced = news->on_disk;
+}
+
 void keeper_lend(struct keeper *keeper, struct gate *gate, uint64_t memory_bytes)
 {
     struct payload_store store = {.fetch = fetch, .arg = keeper, .memory_bytes = memory_bytes};
+    struct gate_journal journal = {.describe = describe, .arg = keeper};
     gate_use_store(gate, &store);
+    gate_use_journal(gate, &journal);
 }
 
 void keeper_give(struct keeper *keeper, struct gate *gate)

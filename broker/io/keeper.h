@@ -28,8 +28,10 @@ struct keeper {
     struct hold hold;
     uint64_t ticket; /* of the newest step */
     struct scribe_news news;
-    enum scribe_state told; /* the state that keeper_has_changed() told last */
-    uint64_t mark_ticket;   /* once it is kept, so are the first mark_steps of the core; 0: none */
+    char where[LIMIT_ENDPOINT_BYTES];     /* the journal's directory, for people */
+    char reason[JOURNAL_COMPLAINT_BYTES]; /* what a status said was wrong */
+    enum scribe_state told;               /* the state that keeper_has_changed() told last */
+    uint64_t mark_ticket; /* once it is kept, so are the first mark_steps of the core; 0: none */
     uint64_t mark_steps;
     uint64_t given_bytes;       /* into the journal, since the last checkpoint */
     uint64_t checkpoint_bytes;  /* of the last checkpoint */
@@ -58,7 +60,8 @@ bool keeper_start(struct keeper *keeper, const char *where, struct journal **jou
 void keeper_fini(struct keeper *keeper);
 
 /* Lets the gate keep no more than so many bytes of values in memory: what is beyond is read back by
- * the thread that sends it, which waits for no sync.  Before the journal is replayed. */
+ * the thread that sends it, which waits for no sync.  And lets a status tell of the journal.
+ * Before that is replayed. */
 void keeper_lend(struct keeper *keeper, struct gate *gate, uint64_t memory_bytes);
 /* What the gate's last call decided is on its way.  Before gate_out(). */
 void keeper_give(struct keeper *keeper, struct gate *gate);

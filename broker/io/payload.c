@@ -89,6 +89,7 @@ static void forget_bytes(struct payload_table *table, struct payload *payload)
     if (payload->at != PAYLOAD_NOWHERE)
         queue_remove(table, payload);
     table->memory_used -= payload->bytes;
+    table->memory_count -= 1;
     buffer_unref(&payload->buffer);
 }
 
@@ -132,6 +133,7 @@ bool payload_add(struct payload_table *table, struct buffer **buffer, payload_id
         return false;
     payload->buffer = *buffer;
     table->memory_used += payload->bytes;
+    table->memory_count += 1;
     *buffer = NULL;
     return true;
 }
@@ -278,6 +280,7 @@ struct buffer *payload_fetch(struct payload_table *table, payload_id id)
     }
     payload->buffer = buffer;
     table->memory_used += payload->bytes;
+    table->memory_count += 1;
     queue_push(table, id);
     return buffer;
 }

@@ -56,6 +56,7 @@ struct payload_table {
     uint64_t bytes;
     struct payload_store store; /* fetch NULL: there is none */
     uint64_t memory_used;       /* bytes in memory */
+    uint32_t memory_count;      /* of payloads there */
     uint32_t oldest;            /* in memory and in the journal: the id of the first to go, or 0 */
     uint32_t newest;            /* ... of the last */
 };

@@ -139,6 +139,17 @@ static void set_state(struct scribe *scribe, enum scribe_state state)
     scribe->news.state = state;
 }
 
+/* Lock, or alone. */
+static void note_place(struct scribe *scribe)
+{
+    const struct journal *journal = scribe->journal;
+    scribe->news.first = journal_first(journal);
+    scribe->news.first_end = journal_first_end(journal);
+    scribe->news.next = journal_next(journal);
+    scribe->news.on_disk = journal_synced(journal);
+    scribe->news.bytes = journal_bytes(journal);
+}
+
 static enum journal_err append(struct scribe *scribe, size_t count, unsigned how)
 {
     struct journal *journal = scribe->journal;
@@ -249,8 +260,7 @@ static bool write_waiting(struct scribe *scribe)
         trim(scribe, last->needed_from);
     pthread_mutex_lock(&scribe->lock);
     bool is_logged = state == SCRIBE_WELL || state == SCRIBE_FULL;
-    scribe->news.next = journal_next(scribe->journal);
-    scribe->news.first_end = journal_first_end(scribe->journal);
+    note_place(scribe);
     bool is_news = is_logged || state != scribe->news.state;
     set_state(scribe, state);
     if (is_logged)
@@ -269,6 +279,7 @@ static void sync_logged(struct scribe *scribe)
     enum journal_err err = journal_sync(scribe->journal, journal_next(scribe->journal));
     failpoint_reach("synced");
     pthread_mutex_lock(&scribe->lock);
+    note_place(scribe);
     if (err == JOURNAL_OK)
         scribe->news.synced = ticket;
     else
@@ -286,7 +297,7 @@ static void probe(struct scribe *scribe)
     scribe->records[0] = (struct journal_record){.kind = SCRIBE_KIND_PROBE};
     enum journal_err err = append(scribe, 1, 0);
     pthread_mutex_lock(&scribe->lock);
-    scribe->news.first_end = journal_first_end(scribe->journal);
+    note_place(scribe);
     if (err == JOURNAL_FULL)
         return;
     set_state(scribe, err == JOURNAL_OK ? SCRIBE_WELL : state_of(err));
@@ -372,8 +383,7 @@ struct scribe *scribe_open(struct journal **journal, bool wants_sync)
     }
     scribe->wants_sync = wants_sync;
     scribe->journal = *journal;
-    scribe->news.next = journal_next(*journal);
-    scribe->news.first_end = journal_first_end(*journal);
+    note_place(scribe);
     scribe->records = calloc(RECORDS_AT_ONCE, sizeof *scribe->records);
     scribe->positions = calloc(RECORDS_AT_ONCE, sizeof *scribe->positions);
     scribe->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -52,7 +52,10 @@ enum scribe_state {
 struct scribe_news {
     uint64_t logged;    /* the newest ticket that is in the log */
     uint64_t synced;    /* ... on the disk */
-    uint64_t next;      /* where the journal ends */
+    uint64_t first;     /* positions: of the oldest record that is kept, */
+    uint64_t next;      /* where the journal ends, */
+    uint64_t on_disk;   /* and what lies below is on the disk */
+    uint64_t bytes;     /* of its files */
     uint64_t first_end; /* what lies below holds its oldest file; UINT64_MAX: it has but one */
     enum scribe_state state;
 };

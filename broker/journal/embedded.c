@@ -306,12 +306,23 @@ static uint64_t embedded_first_end(const struct journal *journal)
     return embedded->count > 1 ? embedded->segments[1].first : UINT64_MAX;
 }
 
+static uint64_t embedded_bytes(const struct journal *journal)
+{
+    const struct embedded *embedded = (const struct embedded *)(const void *)journal;
+    uint64_t bytes = (embedded->has_spare ? embedded->segment_bytes : 0) +
+                     (embedded->has_made ? embedded->made.room : 0);
+    for (size_t i = 0; i < embedded->count; i++)
+        bytes += embedded->segments[i].room;
+    return bytes;
+}
+
 static const struct journal_ops embedded_ops = {.append = embedded_append,
                                                 .sync = embedded_sync,
                                                 .trim = embedded_trim,
                                                 .read = embedded_read,
                                                 .fetch = embedded_fetch,
                                                 .first_end = embedded_first_end,
+                                                .bytes = embedded_bytes,
                                                 .close = embedded_close};
 
 enum journal_err embedded_open(struct disk **disk, const struct journal_options *options,

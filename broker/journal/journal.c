@@ -84,6 +84,11 @@ uint64_t journal_first_end(const struct journal *journal)
     return journal->ops->first_end(journal);
 }
 
+uint64_t journal_bytes(const struct journal *journal)
+{
+    return journal->ops->bytes(journal);
+}
+
 uint64_t journal_synced(const struct journal *journal)
 {
     return journal->synced;

@@ -78,6 +78,8 @@ uint64_t journal_first(const struct journal *journal);
 uint64_t journal_next(const struct journal *journal);
 /* A trim below this lets nothing go, for the oldest file ends here; UINT64_MAX: none can go. */
 uint64_t journal_first_end(const struct journal *journal);
+/* Of its files; 0 if it has none. */
+uint64_t journal_bytes(const struct journal *journal);
 /* All below is on the disk. */
 uint64_t journal_synced(const struct journal *journal);
 /* Where the newest whole checkpoint begins, and so a replay; journal_first() if there is none. */

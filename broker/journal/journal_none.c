@@ -57,6 +57,12 @@ static uint64_t none_first_end(const struct journal *journal)
     return UINT64_MAX;
 }
 
+static uint64_t none_bytes(const struct journal *journal)
+{
+    (void)journal;
+    return 0;
+}
+
 static void none_close(struct journal *journal)
 {
     free(journal);
@@ -70,6 +76,7 @@ enum journal_err none_open(struct journal **out_journal)
                                            .read = none_read,
                                            .fetch = none_fetch,
                                            .first_end = none_first_end,
+                                           .bytes = none_bytes,
                                            .close = none_close};
     struct journal *journal = calloc(1, sizeof *journal);
     if (journal == NULL)

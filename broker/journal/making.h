@@ -14,6 +14,7 @@ struct journal_ops {
     enum journal_err (*read)(struct journal *journal, uint64_t at, struct journal_found *out_found);
     enum journal_err (*fetch)(struct journal *journal, uint64_t at, void *out_body, size_t bytes);
     uint64_t (*first_end)(const struct journal *journal);
+    uint64_t (*bytes)(const struct journal *journal);
     void (*close)(struct journal *journal);
 };
 struct journal {

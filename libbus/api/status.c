@@ -24,6 +24,8 @@ struct bus_status {
     uint64_t uptime_ms;
     uint64_t refused;
     uint8_t durability;
+    struct bus_status_journal journal;
+    char texts[LIMIT_NAME_BYTES + LIMIT_ENDPOINT_BYTES + LIMIT_ERROR_MESSAGE_BYTES + 3];
 };
 
 static bool add_row(struct bus_status *status, const struct msg_status_row *from)
@@ -58,8 +60,27 @@ static bool add_row(struct bus_status *status, const struct msg_status_row *from
     return true;
 }
 
+static void finish_journal(struct bus_status *status, const struct msg_status_end *end)
+{
+    static const char *const states[] = {"well", "full", "refused", "failed"};
+    struct bus_status_journal *journal = &status->journal;
+    bool is_known = end->journal_state < sizeof states / sizeof states[0];
+    char *at = status->texts;
+    journal->making = api_place(&at, end->journal);
+    journal->directory = api_place(&at, end->journal_directory);
+    journal->reason = api_place(&at, end->journal_reason);
+    journal->state = is_known ? states[end->journal_state] : "?";
+    journal->bytes = end->journal_bytes;
+    journal->first = end->journal_first;
+    journal->next = end->journal_next;
+    journal->synced = end->journal_synced;
+    journal->spilled = end->spilled;
+    journal->spilled_bytes = end->spilled_bytes;
+}
+
 static void finish(struct bus_status *status, const struct msg_status_end *end)
 {
+    finish_journal(status, end);
     if (end->version.bytes > 0)
         memcpy(status->version, end->version.data, end->version.bytes);
     status->version[end->version.bytes] = '\0';
@@ -166,6 +187,11 @@ const char *bus_status_durability(const struct bus_status *status)
 {
     static const char *const names[] = {"memory", "process", "disk"};
     return status->durability < sizeof names / sizeof names[0] ? names[status->durability] : "?";
+}
+
+const struct bus_status_journal *bus_status_journal(const struct bus_status *status)
+{
+    return &status->journal;
 }
 
 uint64_t bus_status_uptime_ms(const struct bus_status *status)

@@ -799,6 +799,7 @@ Test(cli, shows_the_status)
     start(&status, "status", NULL);
     expect_exit(&status, 0);
     expect_said(&status, " s, durability memory, ");
+    expect_said(&status, "\njournal none\n");
     expect_said(&status, "job shown: 1 open");
     expect_said(&status, "party alice/1: running");
     expect_said(&status, "topic alice/w: 1 open");
@@ -823,6 +824,12 @@ Test(cli, shows_the_status)
     cr_expect_str_eq(text_of(line, "kind"), "broker");
     cr_expect_str_eq(text_of(line, "version"), bus_version());
     cr_expect_str_eq(text_of(line, "durability"), "memory");
+    json_decref(line);
+    line = expect_json(&status);
+    cr_expect_str_eq(text_of(line, "kind"), "journal");
+    cr_expect_str_eq(text_of(line, "making"), "none");
+    cr_expect_str_eq(text_of(line, "directory"), "");
+    cr_expect_eq(number_of(line, "bytes"), 0);
     json_decref(line);
     const char *text = NULL;
     while (process_line(&status, 0, &text)) {

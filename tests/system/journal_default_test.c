@@ -151,6 +151,20 @@ Test(journal_default, follows_the_service_then_the_user)
     cr_expect_not(is_there("home"));
 }
 
+Test(journal_default, is_shown_in_the_status)
+{
+    char expected[2 * PATH_BYTES];
+    struct process status = {.pid = 0};
+    struct places places = places_of("service", NULL, NULL);
+    start_stage(&places, NULL, "service/journal");
+    cr_assert(process_start(&status, (const char *const[]){"errbus", "status", "-s", control, NULL},
+                            NULL));
+    cr_expect_eq(process_wait(&status, SOON_MS), 0, "%s", process_complained(&status));
+    snprintf(expected, sizeof expected, "\njournal %s/service/journal (embedded): ", folder.path);
+    cr_expect_not_null(strstr(process_said(&status), expected), "%s", process_said(&status));
+    process_fini(&status);
+}
+
 Test(journal_default, is_not_kept_where_it_is_not_wanted)
 {
     struct places places = places_of("service", "state", "home");

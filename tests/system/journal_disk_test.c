@@ -237,6 +237,20 @@ static void fill_volume(const char *path)
     close(fd);
 }
 
+/* In a status, with a sentence where something is wrong. */
+static void expect_journal(const char *state)
+{
+    struct bus_status *status = NULL;
+    struct bus_error *error = NULL;
+    expect_code_of(bus_status_get(control, NULL, SOON_MS, &status, &error), BUS_OK, &error);
+    const struct bus_status_journal *told = bus_status_journal(status);
+    cr_expect_str_eq(told->state, state);
+    cr_expect_str_eq(told->directory, journal);
+    cr_expect_eq(told->reason[0] == '\0', strcmp(state, "well") == 0, "'%s'", told->reason);
+    cr_expect_gt(told->bytes, 16777216);
+    bus_status_free(&status);
+}
+
 static void expect_large(struct bus_sub *sub, uint64_t seq)
 {
     struct bus_msg *msg = NULL;
@@ -272,6 +286,7 @@ Test(journal_disk, that_is_full_holds_values_back_and_settles_failures)
     cr_assert_gt(count, 10);
     expect_complaint("no values are let in until there is room");
     expect_code(bus_flush(alice, 100), BUS_ETIMEDOUT);
+    expect_journal("full");
     fail_slot(&slot, "test.failed", "on a full disk");
     expect_failed(sub, "dora/w", 0, "application");
     expect_value(sub, "dora/w", 1, "before");
@@ -281,6 +296,7 @@ Test(journal_disk, that_is_full_holds_values_back_and_settles_failures)
     expect_value(late, "dora/w", 1, "before");
     cr_assert_eq(unlink(ballast), 0);
     expect_complaint("it is well again");
+    expect_journal("well");
     must_flush(alice);
     for (uint64_t i = 0; i < count; i++)
         expect_large(held, i);

@@ -173,6 +173,41 @@ static void expect_backlog(struct bus_sub *sub)
     cr_log_info("read back in %lld ms", (long long)took_ms);
 }
 
+/* What the journal has, in files. */
+static uint64_t journal_bytes(void)
+{
+    uint64_t bytes = 0;
+    char path[FOLDER_PATH_BYTES_MAX + 300];
+    struct stat status;
+    const struct dirent *entry = NULL;
+    DIR *names = opendir(revival.journal);
+    cr_assert_not_null(names);
+    while ((entry = readdir(names)) != NULL) {
+        snprintf(path, sizeof path, "%s/%s", revival.journal, entry->d_name);
+        if (stat(path, &status) == 0 && S_ISREG(status.st_mode))
+            bytes += (uint64_t)status.st_size;
+    }
+    closedir(names);
+    return bytes;
+}
+
+/* A status tells what of the backlog is in the journal alone, and how large that is. */
+static void expect_spilled(void)
+{
+    struct bus_status *status = NULL;
+    struct bus_error *error = NULL;
+    expect_code_of(bus_status_get(revival.control, NULL, SOON_MS, &status, &error), BUS_OK, &error);
+    const struct bus_status_journal *journal = bus_status_journal(status);
+    uint64_t there = journal_bytes();
+    cr_expect_geq(journal->spilled_bytes, backlog_bytes - 2 * memory_bytes);
+    cr_expect_gt(journal->spilled, 0);
+    cr_expect_geq(journal->next - journal->first, journal->spilled_bytes);
+    /* A segment may have come meanwhile; the file of the lock is not counted. */
+    cr_expect(journal->bytes + 65 * MIB > there && there + 65 * MIB > journal->bytes,
+              "%llu and %llu", (unsigned long long)journal->bytes, (unsigned long long)there);
+    bus_status_free(&status);
+}
+
 /* ---- the tests ------------------------------------------------------------------------------- */
 
 Test(spill, gives_a_reader_that_was_away_all_of_it_in_order)
@@ -182,6 +217,7 @@ Test(spill, gives_a_reader_that_was_away_all_of_it_in_order)
     publish_backlog(alice, 0, value_count());
     expect_code(bus_flush(alice, 6 * SOON_MS), BUS_OK);
     expect_small();
+    expect_spilled();
     struct bus *bob = open_patient("bob");
     struct bus_sub *sub = subscribe_durably(bob);
     expect_backlog(sub);
@@ -252,24 +288,6 @@ Test(spill, ends_rather_than_send_what_is_damaged)
     bus_sub_close(&sub);
     (void)bus_close(&bob, 0);   /* they have no broker */
     (void)bus_close(&alice, 0); /* any more */
-}
-
-/* What the journal has, in files. */
-static uint64_t journal_bytes(void)
-{
-    uint64_t bytes = 0;
-    char path[FOLDER_PATH_BYTES_MAX + 300];
-    struct stat status;
-    const struct dirent *entry = NULL;
-    DIR *names = opendir(revival.journal);
-    cr_assert_not_null(names);
-    while ((entry = readdir(names)) != NULL) {
-        snprintf(path, sizeof path, "%s/%s", revival.journal, entry->d_name);
-        if (stat(path, &status) == 0 && S_ISREG(status.st_mode))
-            bytes += (uint64_t)status.st_size;
-    }
-    closedir(names);
-    return bytes;
 }
 
 /* One value that nobody takes does not keep all that came and went behind it. */

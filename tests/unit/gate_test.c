@@ -648,6 +648,35 @@ static void log_something(struct effects *effects)
     msg->as.event.topic = span_text("job");
 }
 
+static void say_what_may_be_kept_first(struct effects *effects)
+{
+    static const struct msg_welcome observer = {.incarnation = 0,
+                                                .data_endpoint = {.data = "x", .bytes = 1}};
+    struct msg_welcome party = observer;
+    party.incarnation = 1;
+    effects_msg(effects, CONTROL, MSG_WELCOME)->as.welcome = observer;
+    effects_msg(effects, CONTROL, MSG_WELCOME)->as.welcome = party;
+    effects_msg(effects, CONTROL, MSG_ACCEPTED);
+    effects_msg(effects, CONTROL, MSG_ECHO);
+    effects_msg(effects, CONTROL, MSG_STATUS_END);
+}
+
+/* Who only looks must be told even of a journal that cannot be written. */
+Test(gate, lets_observers_wait_for_no_journal)
+{
+    static const enum gate_saying expected[] = {GATE_NEWS, GATE_ANSWER, GATE_ANSWER, GATE_NEWS,
+                                                GATE_NEWS};
+    script = say_what_may_be_kept_first;
+    gate_tick(gate, now);
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        struct gate_out out;
+        cr_assert(gate_out(gate, &out));
+        cr_expect_eq(out.saying, expected[i], "%zu", i);
+        buffer_unref(&out.part);
+    }
+    nothing_out();
+}
+
 /* ---- a store --------------------------------------------------------------------------------- */
 
 static struct buffer *stored; /* what the store has, at position 500 */

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 
 enum { SOON_MS = 20000, CONN = 5 };
 
@@ -26,6 +27,7 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
     (void)effects_msg(effects, CONN, MSG_ACCEPTED);
     effects_frame(effects, CONN, 1, FRAME_END)->frame.seq = decided;
     effects_msg(effects, CONN, MSG_ECHO);
+    effects_msg(effects, CONN, MSG_STATUS_END);
 }
 
 struct core *core_new(struct memory *memory, const struct core_options *options, int64_t now_ns)
@@ -85,6 +87,7 @@ static void start(enum durability durability)
     gate = gate_new(&memory, NULL, 0);
     cr_assert_not_null(gate);
     keeper_init(&keeper, &memory);
+    keeper_lend(&keeper, gate, DEFAULT_MEMORY_BYTES);
     struct journal *journal = driver_open(sim);
     char complaint[JOURNAL_COMPLAINT_BYTES];
     cr_assert(folder_make(&folder));
@@ -126,6 +129,28 @@ static void hear(void)
     keeper_hear(&keeper, gate);
 }
 
+/* The end of a status, as an observer is told it now; stands until the next step. */
+static struct msg_status_end ask(void)
+{
+    static uint8_t bytes[LIMIT_CONTROL_BYTES];
+    struct gate_out out;
+    struct msg msg = {.type = MSG_NONE};
+    gate_tick(gate, (struct gate_now){.now_ns = 1});
+    keeper_give(&keeper, gate);
+    while (gate_out(gate, &out)) {
+        bool is_held = keeper_holds(&keeper, &out);
+        if (!is_held && out.kind == GATE_CONTROL && msg.type != MSG_STATUS_END) {
+            memcpy(bytes, out.part->data, out.part->bytes);
+            cr_assert_eq(msg_decode(span_of(bytes, out.part->bytes), MSG_LANE_CONTROL,
+                                    MSG_TO_CLIENT, &msg, NULL),
+                         WIRE_OK);
+        }
+        buffer_unref(&out.part);
+    }
+    cr_assert_eq(msg.type, MSG_STATUS_END);
+    return msg.as.status_end;
+}
+
 /* Parts that may be said now, by lane. */
 static void take(unsigned counts[2])
 {
@@ -153,6 +178,38 @@ Test(keeper, holds_nothing_back_without_a_journal)
     cr_assert(keeper_is_quiet(&keeper));
     cr_assert_eq(keeper_fd(&keeper), -1);
     cr_assert_not(keeper_has_changed(&keeper));
+    struct msg_status_end end = ask();
+    cr_expect(span_equal(end.journal, span_text("none")));
+    cr_expect_eq(end.journal_directory.bytes + end.journal_reason.bytes, 0);
+    cr_expect_eq(end.journal_bytes + end.journal_next + end.journal_state, 0);
+}
+
+Test(keeper, tells_a_status_where_the_journal_is_and_how_far)
+{
+    start(DURABILITY_DISK);
+    struct msg_status_end end = ask();
+    cr_expect(span_equal(end.journal, span_text("embedded")));
+    cr_expect(span_equal(end.journal_directory, span_text(folder.path)));
+    cr_expect_eq(end.journal_state, 0);
+    cr_expect_eq(end.journal_reason.bytes, 0);
+    cr_expect_geq(end.journal_bytes, 2 * DRIVER_SEGMENT, "a segment, and what is set aside");
+    cr_expect_eq(end.journal_first, 0);
+    cr_expect_eq(end.journal_next, 0);
+    while (keeper.news.synced < keeper.ticket)
+        hear();
+    end = ask();
+    cr_expect_gt(end.journal_next, 0);
+    cr_expect_eq(end.journal_synced, end.journal_next);
+}
+
+/* A path need not be text, and what goes over the wire must be. */
+Test(keeper, tells_a_path_that_is_no_text)
+{
+    start(DURABILITY_PROCESS);
+    snprintf(keeper.where, sizeof keeper.where, "/a/\xff\xc3\xa9");
+    cr_expect(span_equal(ask().journal_directory, span_text("/a/???")));
+    snprintf(keeper.where, sizeof keeper.where, "/a/\xc3\xa9");
+    cr_expect(span_equal(ask().journal_directory, span_text("/a/\xc3\xa9")));
 }
 
 Test(keeper, says_all_but_news_once_it_is_in_the_log)
@@ -233,6 +290,9 @@ Test(keeper, says_nothing_while_writes_are_refused_and_all_of_it_then)
     cr_assert_not(keeper_has_room(&keeper));
     cr_assert_not(keeper_is_full(&keeper));
     cr_assert_eq(counts[0] + counts[1], 0);
+    struct msg_status_end end = ask();
+    cr_expect_eq(end.journal_state, 2);
+    cr_expect_gt(end.journal_reason.bytes, 0);
     while (counts[0] == 0 || counts[1] == 0) {
         hear();
         take(counts);
@@ -256,6 +316,9 @@ Test(keeper, goes_on_by_itself_when_there_is_room_again)
     }
     cr_assert(keeper_is_full(&keeper));
     cr_assert_not(keeper_has_room(&keeper));
+    struct msg_status_end end = ask();
+    cr_expect_eq(end.journal_state, 1);
+    cr_expect_gt(end.journal_reason.bytes, 0);
     decide();
     while (counts[0] < decided || counts[1] < decided) {
         take(counts);

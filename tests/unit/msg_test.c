@@ -199,18 +199,17 @@ Test(msg, lacks_fields_of_an_older_version)
 
 Test(msg, skips_fields_of_a_newer_version)
 {
-    /* [STATUS_END, 1, 2, "v", 3, {1: [nil]}, 2.5, ext] */
-    static const char newer[] = "\x98\x4f\x01\x02\xa1v\x03\x81\x01\x91\xc0\xca\x40\x20\x00\x00"
+    /* [CREDIT, 1, 2, {1: [nil]}, 2.5, ext] */
+    static const char newer[] = "\x96\x46\x01\x02\x81\x01\x91\xc0\xca\x40\x20\x00\x00"
                                 "\xd4\x05\x00";
     struct msg msg;
     unsigned number;
     cr_assert_eq(msg_decode(span_of(newer, sizeof newer - 1), MSG_LANE_CONTROL, MSG_TO_CLIENT, &msg,
                             &number),
                  WIRE_OK);
-    cr_assert_eq(msg.as.status_end.request, 1);
-    cr_assert_eq(msg.as.status_end.refused, 2);
-    cr_assert(span_equal(msg.as.status_end.version, span_text("v")));
-    cr_assert_eq(msg.as.status_end.uptime_ms, 3);
+    cr_assert_eq(msg.type, MSG_CREDIT);
+    cr_assert_eq(msg.as.credit.topic, 1);
+    cr_assert_eq(msg.as.credit.limit_bytes, 2);
 }
 
 Test(msg, takes_numbers_of_any_width)

@@ -45,6 +45,21 @@ BUS_API const char *bus_status_version(const struct bus_status *status); /* of t
 /* What survives of what is acknowledged: "memory", nothing; "process", the end of the broker's
  * process; "disk", that of its machine too; more may come. */
 BUS_API const char *bus_status_durability(const struct bus_status *status);
+/* Its journal; read it by pointer only, fields may be appended.  Strings are never NULL.  Positions
+ * count bytes from when the journal was made. */
+struct bus_status_journal {
+    const char *making;    /* "none", and all below is empty; "embedded"; more may come */
+    const char *directory; /* for people: not all that a path may be is text */
+    const char *state;  /* well; full: values are held back; refused: everything is; failed; "?" */
+    const char *reason; /* a sentence about a state that is not well */
+    uint64_t bytes;     /* of its files */
+    uint64_t first;     /* position of the oldest record kept */
+    uint64_t next;      /* where it ends */
+    uint64_t synced;    /* what lies before is on the disk */
+    uint64_t spilled;   /* batches and pieces of values that are in the journal alone */
+    uint64_t spilled_bytes;
+};
+BUS_API const struct bus_status_journal *bus_status_journal(const struct bus_status *status);
 BUS_API uint64_t bus_status_uptime_ms(const struct bus_status *status);
 BUS_API uint64_t bus_status_refused(const struct bus_status *status); /* messages, ever */
 BUS_API void bus_status_free(struct bus_status **status);
