@@ -190,8 +190,33 @@ static inline const char *api_place(char **at, struct span text)
 
 void api_ref(struct bus *bus);
 void api_unref(struct bus *bus);
-void api_lock(struct bus *bus);
-void api_unlock(struct bus *bus);
+
+/* What a thread of the application has to remember between lock and unlock. */
+struct owned;
+struct api_thread {
+    unsigned locks_held;     /* of buses; a handler may use another one */
+    bool has_waited;         /* with the lock that it holds now: the bus is counted meanwhile */
+    struct owned *put_aside; /* the application's buffers, to be released without a lock */
+};
+#define API_OWN_THREAD _Thread_local __attribute__((tls_model("initial-exec"))) /* few bytes */
+extern API_OWN_THREAD struct api_thread api_thread;
+
+static inline void api_lock(struct bus *bus)
+{
+    pthread_mutex_lock(&bus->lock);
+    api_thread.locks_held++;
+}
+
+void api_after_unlock(struct bus *bus, bool has_waited);
+static inline void api_unlock(struct bus *bus)
+{
+    bool has_waited = api_thread.has_waited;
+    api_thread.has_waited = false;
+    pthread_mutex_unlock(&bus->lock);
+    api_thread.locks_held--;
+    if (has_waited || api_thread.put_aside != NULL)
+        api_after_unlock(bus, has_waited);
+}
 /* Something was put into the session: wakes the library thread if it sleeps.  With the lock, for
  * the link must not go meanwhile; it is once in a sleep. */
 void api_wake(struct bus *bus);
@@ -202,17 +227,32 @@ bool api_wait(struct bus *bus, pthread_cond_t *cond, unsigned *waiters, int64_t 
 bool api_cond_init(pthread_cond_t *cond);
 int64_t api_now_ns(void);
 int64_t api_wall_ns(void);
+void api_see_time(struct bus *bus, int64_t now_ns);
 /* About now, for the stamp of a value: a clock costs as much as the rest of a small one.  It was
  * read for API_STAMP_USES values, and in this turn or this sleep of the library thread.  Lock. */
-int64_t api_stamp_ns(struct bus *bus);
-void api_see_time(struct bus *bus, int64_t now_ns);
+static inline int64_t api_stamp_ns(struct bus *bus)
+{
+    if (bus->stamp_uses == 0)
+        api_see_time(bus, api_now_ns());
+    bus->stamp_uses--;
+    return bus->stamp_ns;
+}
 int64_t api_deadline_ns(int64_t timeout_ms);
 int64_t api_left_ms(int64_t deadline_ns);
+/* The code of the end, for what can still be done after bus_stop(). */
+static inline enum bus_err api_ended(const struct bus *bus)
+{
+    return bus->session == NULL ? BUS_ECLOSED : bus->end;
+}
 /* Whether waits are over: BUS_OK, or BUS_ECLOSED after bus_stop(), or the code of the end.
  * Lock. */
-enum bus_err api_over(const struct bus *bus);
-/* The same, for what can still be done after bus_stop(). */
-enum bus_err api_ended(const struct bus *bus);
+static inline enum bus_err api_over(const struct bus *bus)
+{
+    enum bus_err end = api_ended(bus);
+    return end == BUS_OK && atomic_load_explicit(&bus->is_stopped, memory_order_acquire)
+               ? BUS_ECLOSED
+               : end;
+}
 /* The error that belongs to a code of the end, to reterr if that is not NULL; returns err. */
 enum bus_err api_say_over(const struct bus *bus, enum bus_err err, struct bus_error **reterr);
 /* Wakes whom the session's news concern; notes the end of the party.  Lock. */

@@ -16,11 +16,7 @@
 
 atomic_uint core_fork_generation;
 
-/* Locks of buses that this thread holds, and the buffers put aside meanwhile. */
-#define OWN_THREAD static _Thread_local __attribute__((tls_model("initial-exec"))) /* few bytes */
-OWN_THREAD unsigned locks_held;
-OWN_THREAD bool has_waited; /* with the lock that it holds now */
-OWN_THREAD struct owned *put_aside;
+API_OWN_THREAD struct api_thread api_thread;
 
 /* ---- forks ----------------------------------------------------------------------------------- */
 
@@ -61,19 +57,19 @@ static void owned_free(struct owned *owned)
 static void owned_release(struct buffer *buffer)
 {
     struct owned *owned = buffer->owner;
-    if (locks_held == 0) {
+    if (api_thread.locks_held == 0) {
         owned_free(owned);
         return;
     }
-    owned->next = put_aside;
-    put_aside = owned;
+    owned->next = api_thread.put_aside;
+    api_thread.put_aside = owned;
 }
 
 static void release_put_aside(void)
 {
-    while (put_aside != NULL) {
-        struct owned *owned = put_aside;
-        put_aside = owned->next;
+    while (api_thread.put_aside != NULL) {
+        struct owned *owned = api_thread.put_aside;
+        api_thread.put_aside = owned->next;
         owned_free(owned);
     }
 }
@@ -121,14 +117,6 @@ int64_t api_wall_ns(void)
     return clock_ns(CLOCK_REALTIME);
 }
 
-int64_t api_stamp_ns(struct bus *bus)
-{
-    if (bus->stamp_uses == 0)
-        api_see_time(bus, api_now_ns());
-    bus->stamp_uses--;
-    return bus->stamp_ns;
-}
-
 void api_see_time(struct bus *bus, int64_t now_ns)
 {
     bus->stamp_ns = now_ns;
@@ -173,21 +161,11 @@ void api_clear_fd(int fd)
 
 /* ---- lock and waits -------------------------------------------------------------------------- */
 
-void api_lock(struct bus *bus)
+void api_after_unlock(struct bus *bus, bool has_waited)
 {
-    pthread_mutex_lock(&bus->lock);
-    locks_held++;
-}
-
-void api_unlock(struct bus *bus)
-{
-    bool is_held = has_waited;
-    has_waited = false;
-    pthread_mutex_unlock(&bus->lock);
-    locks_held--;
-    if (put_aside != NULL && locks_held == 0)
+    if (api_thread.put_aside != NULL && api_thread.locks_held == 0)
         release_put_aside();
-    if (is_held)
+    if (has_waited)
         api_unref(bus);
 }
 
@@ -209,15 +187,16 @@ bool api_wait(struct bus *bus, pthread_cond_t *cond, unsigned *waiters, int64_t 
 {
     if (deadline_ns != INT64_MAX && api_now_ns() >= deadline_ns)
         return false;
-    if (put_aside != NULL) { /* what is waited for may depend on it */
+    if (api_thread.put_aside != NULL) { /* what is waited for may depend on it */
         api_ref(bus);
         api_unlock(bus);
         api_lock(bus);
-        has_waited = true;
+        api_thread.has_waited = true;
         return true;
     }
-    if (!has_waited) { /* a handler may close the bus meanwhile: it goes when we are out of it */
-        has_waited = true;
+    /* A handler may close the bus meanwhile: it goes when we are out of it. */
+    if (!api_thread.has_waited) {
+        api_thread.has_waited = true;
         api_ref(bus);
     }
     int result = 0;

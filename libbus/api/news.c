@@ -6,19 +6,6 @@
 
 /* ---- over ------------------------------------------------------------------------------------ */
 
-enum bus_err api_ended(const struct bus *bus)
-{
-    return bus->session == NULL ? BUS_ECLOSED : bus->end;
-}
-
-enum bus_err api_over(const struct bus *bus)
-{
-    enum bus_err end = api_ended(bus);
-    if (end == BUS_OK && atomic_load_explicit(&bus->is_stopped, memory_order_acquire))
-        return BUS_ECLOSED;
-    return end;
-}
-
 enum bus_err api_say_over(const struct bus *bus, enum bus_err err, struct bus_error **reterr)
 {
     if (reterr == NULL)

@@ -38,7 +38,7 @@ static uint32_t hash_of(const char *name)
     return hash;
 }
 
-/* Short names are told apart sooner than strcmp() is called. */
+/* Short names are compared sooner than strcmp() is called. */
 static inline bool is_same(const char *a, const char *b)
 {
     for (int i = 0; i < 16; i++, a++, b++) {
@@ -72,12 +72,17 @@ static enum bus_err find_topic(struct bus *bus, const char *name, uint32_t *out_
     return BUS_OK;
 }
 
-enum bus_err publish_topic(struct bus *bus, const char *name, uint32_t *out_topic)
+static inline enum bus_err topic_of(struct bus *bus, const char *name, uint32_t *out_topic)
 {
     if (bus->last_topic == NULL || !is_same(bus->last_topic->name, name))
         return find_topic(bus, name, out_topic);
     *out_topic = bus->last_topic->topic;
     return BUS_OK;
+}
+
+enum bus_err publish_topic(struct bus *bus, const char *name, uint32_t *out_topic)
+{
+    return topic_of(bus, name, out_topic);
 }
 
 enum bus_err publish_wait(struct bus *bus, int64_t *deadline_ns)
@@ -104,7 +109,7 @@ static enum bus_err publish(struct bus *bus, const char *name, const struct span
     api_lock(bus);
     enum bus_err err = api_over(bus);
     if (err == BUS_OK)
-        err = publish_topic(bus, name, &topic);
+        err = topic_of(bus, name, &topic);
     while (err == BUS_OK) {
         int64_t stamp_ns = api_stamp_ns(bus);
         enum wire_code code =

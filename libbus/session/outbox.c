@@ -113,35 +113,25 @@ static bool make_room(struct outbox *outbox, size_t frame_bytes)
            grow_open(outbox, frame_bytes);
 }
 
-static inline void account(struct outbox *outbox, size_t bytes)
+static size_t least(size_t a, size_t b)
 {
-    outbox->open->bytes += bytes;
-    outbox->bytes += bytes;
-    outbox->last += 1;
+    return a < b ? a : b;
 }
 
-bool outbox_join(struct outbox *outbox, const struct outbox_value *value)
+/* How many bytes of values may join a frame that is written at offset: as many as a frame may hold,
+ * the batch, and the buffer as it is.  A larger buffer is made with the next frame. */
+static size_t joining_room(const struct outbox *outbox, const struct frame *frame, size_t offset)
 {
-    struct outbox_tail *tail = &outbox->tail;
-    struct frame *frame = &tail->frame;
-    size_t bytes = frame_padded(value->value.bytes);
-    if (!tail->is_joinable || frame->value.bytes != value->value.bytes ||
-        frame->topic != value->topic || frame->stamp_ns != value->stamp_ns ||
-        frame->seq + frame->more + 1 != value->seq || frame->attempt != value->attempt)
-        return false;
-    if (frame->more == FRAME_MORE_MAX || (frame->more + 2) * bytes > LIMIT_CHUNK_BYTES ||
-        outbox->open->room - outbox->open->bytes < bytes || !joins(outbox, bytes))
-        return false;
-    frame_value_write(outbox->open->data + outbox->open->bytes, value->value);
-    frame->more += 1;
-    account(outbox, bytes);
-    return true;
-}
-
-static bool is_joinable(const struct frame *frame)
-{
-    return frame->flags == FRAME_VALUE && frame->value.bytes > 0 && frame->delivery == 1 &&
-           frame->reply_to == FRAME_NO_REPLY;
+    if (frame->flags != FRAME_VALUE || frame->value.bytes == 0 || frame->delivery != 1 ||
+        frame->reply_to != FRAME_NO_REPLY)
+        return 0;
+    size_t bytes = frame_padded(frame->value.bytes);
+    size_t end = offset + frame_total(frame->value.bytes);
+    size_t frame_room =
+        bytes < LIMIT_CHUNK_BYTES ? least(FRAME_MORE_MAX * bytes, LIMIT_CHUNK_BYTES - bytes) : 0;
+    size_t most = bytes >= OUTBOX_BULK_FRAME_BYTES ? LIMIT_BULK_BATCH_BYTES : LIMIT_BATCH_BYTES;
+    size_t batch_room = least(most, outbox->open->room);
+    return batch_room > end ? least(frame_room, batch_room - end) : 0;
 }
 
 bool outbox_append(struct outbox *outbox, const struct frame *frame)
@@ -155,11 +145,15 @@ bool outbox_append(struct outbox *outbox, const struct frame *frame)
         open = outbox->open;
     }
     close_tail(outbox);
-    outbox->tail = (struct outbox_tail){
-        .frame = *frame, .offset = open->bytes, .is_joinable = is_joinable(frame)};
+    outbox->tail = (struct outbox_tail){.frame = *frame,
+                                        .offset = open->bytes,
+                                        .next_seq = frame->seq + 1,
+                                        .joining_room = joining_room(outbox, frame, open->bytes)};
     outbox->tail.frame.value.data = NULL; /* the caller's */
     frame_value_write(open->data + open->bytes + FRAME_HEADER_BYTES, frame->value);
-    account(outbox, bytes);
+    open->bytes += bytes;
+    outbox->bytes += bytes;
+    outbox->last += 1;
     outbox->open_frames += 1;
     return true;
 }

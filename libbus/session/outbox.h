@@ -36,9 +36,10 @@ struct outbox_batch {
 
 /* The last frame of the open batch.  Its header is written when nothing can join it any more. */
 struct outbox_tail {
-    struct frame frame; /* its value is but a size */
-    size_t offset;      /* 0: there is none */
-    bool is_joinable;
+    struct frame frame;  /* its value is but a size */
+    size_t offset;       /* 0: there is none */
+    uint64_t next_seq;   /* of a value that joins it */
+    size_t joining_room; /* in bytes, for values that join it; 0: none can */
 };
 
 /* A value that goes out in a VALUE frame, delivered for the first time, without reply_to. */
@@ -77,7 +78,23 @@ void outbox_fini(struct outbox *outbox);
  * changed. */
 bool outbox_append(struct outbox *outbox, const struct frame *frame);
 /* Lets a value join the last frame, and numbers it; false: it needs a frame of its own. */
-bool outbox_join(struct outbox *outbox, const struct outbox_value *value);
+static inline bool outbox_join(struct outbox *outbox, const struct outbox_value *value)
+{
+    struct outbox_tail *tail = &outbox->tail;
+    size_t bytes = frame_padded(value->value.bytes);
+    if (bytes == 0 || tail->joining_room < bytes || tail->frame.value.bytes != value->value.bytes ||
+        tail->frame.topic != value->topic || tail->frame.stamp_ns != value->stamp_ns ||
+        tail->next_seq != value->seq || tail->frame.attempt != value->attempt)
+        return false;
+    frame_value_write(outbox->open->data + outbox->open->bytes, value->value);
+    outbox->open->bytes += bytes;
+    outbox->bytes += bytes;
+    outbox->last += 1;
+    tail->joining_room -= bytes;
+    tail->next_seq += 1;
+    tail->frame.more += 1;
+    return true;
+}
 
 /* Where the outbox stands, to take back what is appended after it, as long as none was sent. */
 struct outbox_point {

@@ -56,6 +56,7 @@ struct own_slot {
 struct own_topics {
     struct memory *memory;
     struct pool topics;
+    struct own_topic *recent; /* that was found last; topics stay */
     struct pool slots;
     struct name_map by_name;
     struct id_map by_number;
@@ -69,10 +70,16 @@ void own_topics_fini(struct own_topics *own);
 /* The topic of this name, made if it is new.  Errors: CODE_EFULL, CODE_ENOMEM. */
 enum wire_code own_topics_open(struct own_topics *own, struct span name,
                                struct own_topic **out_topic);
-/* NULL: no such topic. */
-static inline struct own_topic *own_topics_find(const struct own_topics *own, uint32_t id)
+/* NULL: no such topic.  Most look for the one that they found last: a value's way is a chain of
+ * loads, and this is the link that all others wait for. */
+static inline struct own_topic *own_topics_find(struct own_topics *own, uint32_t id)
 {
-    return pool_find(&own->topics, id);
+    if (own->recent != NULL && own->recent->id == id)
+        return own->recent;
+    struct own_topic *topic = pool_find(&own->topics, id);
+    if (topic != NULL)
+        own->recent = topic;
+    return topic;
 }
 struct own_topic *own_topics_by_number(const struct own_topics *own, uint32_t topic);
 /* TOPIC_OPENED came with the broker's number.  Errors: CODE_ENOMEM; CODE_EPROTO: another topic has

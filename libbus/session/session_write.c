@@ -42,8 +42,7 @@ uint64_t session_uploads_under_way(const struct session *session)
 }
 
 /* A topic that may be promised in: the code to give to the application otherwise. */
-static enum wire_code writable(const struct session *session, uint32_t id,
-                               struct own_topic **out_topic)
+static enum wire_code writable(struct session *session, uint32_t id, struct own_topic **out_topic)
 {
     if (session->once.code != CODE_OK)
         return session->once.code;
@@ -246,9 +245,9 @@ static bool append_values(struct session *session, const struct own_topic *topic
     return true;
 }
 
-/* One value that is not large: nothing is to be taken back. */
-static enum wire_code publish_one(struct session *session, struct own_topic *topic, int64_t now_ns,
-                                  struct span value)
+/* Nothing is to be taken back: all is known before anything changes. */
+static inline enum wire_code publish_small(struct session *session, struct own_topic *topic,
+                                           int64_t now_ns, struct span value)
 {
     uint64_t cost = frame_total(value.bytes);
     if (value.bytes > session->value_bytes_max)
@@ -273,22 +272,11 @@ static enum wire_code publish_one(struct session *session, struct own_topic *top
     return CODE_OK;
 }
 
-static enum wire_code publish(struct session *session, int64_t now_ns, uint32_t topic_id,
-                              const struct span *values, size_t count, struct buffer *owned,
-                              uint64_t *out_first_seq)
+static enum wire_code publish(struct session *session, int64_t now_ns, struct own_topic *topic,
+                              const struct span *values, size_t count, struct buffer *owned)
 {
-    session_see_time(session, now_ns);
-    struct own_topic *topic = NULL;
     struct need need = {0};
-    enum wire_code code = writable(session, topic_id, &topic);
-    if (code != CODE_OK)
-        return code;
-    if (count == 1 && !is_large(values[0].bytes)) {
-        if (out_first_seq != NULL)
-            *out_first_seq = topic->next_seq;
-        return publish_one(session, topic, now_ns, values[0]);
-    }
-    code = add_up(session, values, count, &need);
+    enum wire_code code = add_up(session, values, count, &need);
     if (code != CODE_OK)
         return code;
     if (count > SEQ_END - topic->next_seq)
@@ -303,8 +291,6 @@ static enum wire_code publish(struct session *session, int64_t now_ns, uint32_t 
         uploads_back(&session->uploads, last_upload);
         return CODE_ENOMEM;
     }
-    if (out_first_seq != NULL)
-        *out_first_seq = topic->next_seq;
     topic->next_seq += count;
     topic->used_bytes += need.credit + need.credit_last;
     return CODE_OK;
@@ -313,14 +299,29 @@ static enum wire_code publish(struct session *session, int64_t now_ns, uint32_t 
 enum wire_code session_publish(struct session *session, int64_t now_ns, uint32_t topic_id,
                                const struct span *values, size_t count, uint64_t *out_first_seq)
 {
-    return publish(session, now_ns, topic_id, values, count, NULL, out_first_seq);
+    session_see_time(session, now_ns);
+    struct own_topic *topic = NULL;
+    enum wire_code code = writable(session, topic_id, &topic);
+    if (code != CODE_OK)
+        return code;
+    uint64_t first_seq = topic->next_seq;
+    code = count == 1 && !is_large(values->bytes)
+               ? publish_small(session, topic, now_ns, *values)
+               : publish(session, now_ns, topic, values, count, NULL);
+    if (code == CODE_OK && out_first_seq != NULL)
+        *out_first_seq = first_seq;
+    return code;
 }
 
 enum wire_code session_publish_owned(struct session *session, int64_t now_ns, uint32_t topic_id,
                                      struct buffer **value)
 {
     const struct span span = buffer_span(*value);
-    enum wire_code code = publish(session, now_ns, topic_id, &span, 1, *value, NULL);
+    session_see_time(session, now_ns);
+    struct own_topic *topic = NULL;
+    enum wire_code code = writable(session, topic_id, &topic);
+    if (code == CODE_OK)
+        code = publish(session, now_ns, topic, &span, 1, *value);
     if (code == CODE_OK)
         buffer_unref(value);
     return code;
@@ -402,8 +403,7 @@ static enum wire_code keepable(struct session *session, struct own_topic *topic,
 }
 
 /* Settling goes on while the party leaves, but not once it is over. */
-static enum wire_code settleable(const struct session *session, uint32_t id,
-                                 struct own_topic **out_topic)
+static enum wire_code settleable(struct session *session, uint32_t id, struct own_topic **out_topic)
 {
     if (session->once.code != CODE_OK)
         return session->once.code;
