@@ -49,6 +49,8 @@ static const struct key keys[] = {
      "where all is kept that was decided; none: in memory only (see errbusd(8))"},
     {"durability", KIND_TEXT, 0, AT(durability), 1, 0, "process|disk",
      "what is acknowledged survives the end of the broker, or of its machine (disk)"},
+    {"resume-window", KIND_TIME, 0, AT(core.resume_ms), 0, (uint64_t)LIMIT_PERIOD_MS_MAX, "TIME",
+     "with a journal: for parties to come back after a restart (10s)"},
     {"memory", KIND_BYTES, 0, AT(memory_bytes), 1 << 20, CONFIG_BYTES_MAX, "BYTES",
      "with a journal: of values held in memory; what is beyond is read back (256M)"},
     {"verbose", KIND_YES, 'v', AT(is_verbose), 0, 1, NULL, "log parties as they come and go"},

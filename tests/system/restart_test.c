@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Of errbusd(8). */
+#define DEFAULT_WINDOW_MS 10000
+
 static struct revival revival;
 
 static void start_broker(const char *durability)
@@ -156,6 +159,29 @@ Test(restart, leaves_the_dead_dead)
     bus_sub_close(&late);
     bus_sub_close(&sub);
     must_close(&dora);
+    must_close(&bob);
+    party_fini(&carol);
+}
+
+/* Who was there and does not come back is lost at the end of the window, with what it owed: here
+ * well before the ten seconds that it is without a word. */
+Test(restart, waits_for_parties_as_long_as_it_is_told)
+{
+    static const char *const words[] = {"--resume-window", "200ms", NULL};
+    struct party carol = {0};
+    start_broker("disk");
+    party_start(&carol, "carol", NULL);
+    party_do(&carol, "OK", "reserve w 1");
+    party_do(&carol, "OK", "flush");
+    revival_kill();
+    process_signal(&carol.process, SIGKILL);
+    cr_assert_eq(process_wait(&carol.process, SOON_MS), 128 + SIGKILL);
+    int64_t begin_ms = test_now_ms();
+    revival_start(&revival, "disk", words);
+    struct bus *bob = open_patient("bob");
+    struct bus_error *error = expect_await_failed(bob, "carol/w", 0, "party_lost");
+    bus_error_unref(&error);
+    cr_expect_lt(test_now_ms() - begin_ms, DEFAULT_WINDOW_MS);
     must_close(&bob);
     party_fini(&carol);
 }

@@ -57,6 +57,7 @@ Test(config, has_defaults_of_the_loopback)
     cr_expect_not(config.is_verbose);
     cr_expect_eq(config.core.topic_window_bytes, DEFAULT_TOPIC_WINDOW_BYTES);
     cr_expect_eq(config.core.linger_ms, DEFAULT_LINGER_MS);
+    cr_expect_eq(config.core.resume_ms, DEFAULT_RESUME_MS);
 }
 
 Test(config, reads_every_key_from_a_file)
@@ -69,6 +70,7 @@ Test(config, reads_every_key_from_a_file)
                              "advertise = 'host'\r\n"
                              "journal = none\n"
                              "memory = 3M\n"
+                             "resume-window = 25s\n"
                              "verbose = yes\n"
                              "topic-window = 64K\n"
                              "topic-keep=1MiB\n"
@@ -85,6 +87,7 @@ Test(config, reads_every_key_from_a_file)
     cr_expect_str_eq(config.advertise, "host");
     cr_expect_str_eq(config.journal, "none");
     cr_expect_eq(config.memory_bytes, 3145728);
+    cr_expect_eq(config.core.resume_ms, 25000);
     cr_expect(config.is_verbose);
     cr_expect_eq(config.core.topic_window_bytes, 65536);
     cr_expect_eq(config.core.topic_keep_bytes, 1048576);
@@ -156,6 +159,13 @@ Test(config, holds_limits_at_both_ends)
         {"linger", "24h", true},
         {"linger", "86400001ms", false},
         {"linger", "1.5s", false},
+        {"resume-window", "0", true},
+        {"resume-window", "-1ms", false},
+        {"resume-window", "10", false},
+        {"resume-window", "1ms", true},
+        {"resume-window", "86399999ms", true},
+        {"resume-window", "86400000ms", true},
+        {"resume-window", "86400001ms", false},
         {"verbose", "no", true},
         {"verbose", "", false},
     };

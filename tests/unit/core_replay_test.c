@@ -390,6 +390,43 @@ Test(core_replay, keeps_deadlines_and_gives_those_that_passed_the_resume_window)
     EXPECT("3 < slot.failed alice/1 alice/a#1 x1 (deadline of alice)\n");
 }
 
+/* One that passed fires at the end of the window: not a millisecond before it. */
+Test(core_replay, keeps_to_the_resume_window_it_is_told)
+{
+    static const int64_t windows_ms[] = {1, 2, 900, DEFAULT_RESUME_MS + 1, 60000};
+    for (size_t i = 0; i < sizeof windows_ms / sizeof windows_ms[0]; i++) {
+        options.resume_ms = windows_ms[i];
+        restart();
+        join(1);
+        uint32_t a = open_topic(1, "alice/a");
+        promise(1, a, 0, 1000);
+        crash(1000);
+        resume(1, tokens[1], 0);
+        tap(3);
+        forget();
+        beat_for_ms(windows_ms[i] - 1);
+        EXPECT("");
+        pass_ms(1);
+        EXPECT("3 < slot.failed alice/1 alice/a#0 x1 (deadline of alice)\n");
+    }
+}
+
+/* Without one, what passed meanwhile fires at once. */
+Test(core_replay, may_have_no_resume_window)
+{
+    options.resume_ms = 0;
+    restart();
+    join(1);
+    uint32_t a = open_topic(1, "alice/a");
+    promise(1, a, 0, 1000);
+    crash(1000);
+    resume(1, tokens[1], 0);
+    forget();
+    pass_ms(0);
+    await_slot(1, 1, "alice/a", 0);
+    cr_expect_not_null(strstr(said, "error #0 (deadline of alice)"), "%s", said);
+}
+
 /* However the wall clock is set, no slot waits for longer than it was promised for. */
 Test(core_replay, takes_no_deadline_for_longer_than_it_was)
 {
