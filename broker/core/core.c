@@ -138,7 +138,9 @@ struct core *core_new(struct memory *memory, const struct core_options *options,
     core->scratch = memory_take(memory, (LIMIT_ERROR_RECORDS + 1) * sizeof *core->scratch);
     core->scratch_bytes = memory_take(memory, LIMIT_ERROR_BYTES);
     bool is_made = core->scratch != NULL && core->scratch_bytes != NULL && keep_strings(core) &&
-                   pool_reserve(&core->failures) && keep_no_memory(core);
+                   pool_reserve(&core->failures) && keep_no_memory(core) &&
+                   timers_reserve(&core->timers);
+    core->strangers.timer.kind = TIMER_STRANGERS;
     if (is_made)
         core->is_noting = options->has_facts;
     else
@@ -176,6 +178,7 @@ void core_free(struct core **core_at)
     name_map_fini(&core->job_names);
     id_map_fini(&core->conns);
     id_map_fini(&core->tokens);
+    timers_clear(&core->timers, &core->strangers.timer);
     timers_fini(&core->timers);
     memory_give(core->memory, core->strings, core->string_bytes);
     memory_give(core->memory, core->scratch_bytes, LIMIT_ERROR_BYTES);
@@ -315,6 +318,7 @@ static void fire(struct core *core, struct timer *timer)
     case TIMER_SUB: sub_expire(core, LIST_OWNER(timer, struct sub, timer)); break;
     case TIMER_JOB: job_linger(core, LIST_OWNER(timer, struct job, linger)); break;
     case TIMER_VERDICT: judge_look(core, LIST_OWNER(timer, struct job, judgement.timer)); break;
+    case TIMER_STRANGERS: tell_strangers(core); break;
     case TIMER_KIND_COUNT: break;
     }
 }

@@ -38,6 +38,12 @@
 
 #define MS_NS INT64_C(1000000)
 
+/* A sentence; see core_text.c. */
+struct text {
+    char data[512];
+    size_t bytes;
+};
+
 /* A failure that slots, events and ends share: the encoded error and what the core needs of it. */
 struct failure {
     uint32_t id; /* of the pool; first in every pooled object */
@@ -375,6 +381,14 @@ struct await {
     struct list session_link; /* in session->awaits until READY */
 };
 
+/* Connections of no job that broke the protocol: all jobs are told, but not each time. */
+struct strangers {
+    struct timer timer;    /* set for a while after they were told of */
+    int64_t period_ms;     /* that while */
+    uint64_t count;        /* that came since */
+    struct text complaint; /* about the last */
+};
+
 struct core {
     struct memory *memory;
     struct core_options options;
@@ -401,6 +415,7 @@ struct core {
     struct list judged; /* judgements to be looked at */
     struct list graves; /* failures */
     uint64_t refused_count;
+    struct strangers strangers;
     bool is_noting; /* decisions are told as facts */
     bool is_replaying;
     uint64_t failure_number; /* of the newest that a fact spoke of */
@@ -692,8 +707,9 @@ struct tell_event {
 /* The newest of the job's events; older ones go when there are too many.  false: no memory. */
 bool tell_keep(struct core *core, struct job *job, const struct tell_event *what);
 /* What came from a connection that never said which job it belongs to: every job's operators
- * learn of it. */
-void tell_all_jobs(struct core *core, const char *complaint);
+ * learn of it, at once if it is the first, else with a count when its time has come. */
+void tell_stranger(struct core *core, const char *complaint);
+void tell_strangers(struct core *core); /* its time has come */
 void tell_tap(struct core *core, struct session *session, const struct msg_tap *msg);
 void tell_taken(struct core *core, struct session *session, uint64_t id);
 void tell_pump(
@@ -760,10 +776,6 @@ void note_verdict_forgotten(struct core *core, const struct job *job);
 void replay_forget(struct core *core); /* failures that facts spoke of are held no longer */
 
 /* ---- core_text.c: sentences without stdio ---------------------------------------------------- */
-struct text {
-    char data[512];
-    size_t bytes;
-};
 void text_init(struct text *text);
 void text_add(struct text *text, const char *part);
 void text_add_span(struct text *text, struct span part);

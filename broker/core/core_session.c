@@ -683,7 +683,7 @@ void session_violation(struct core *core, conn_id conn, const char *complaint)
                             .count = 1,
                             .text = complaint});
     else
-        tell_all_jobs(core, complaint);
+        tell_stranger(core, complaint);
     session_closed(core, conn);
 }
 

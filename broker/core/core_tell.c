@@ -158,11 +158,41 @@ void tell(struct core *core, struct job *job, const struct tell *what)
     log_event(core, job, what);
 }
 
-void tell_all_jobs(struct core *core, const char *complaint)
+/* One event stands for all that came since the last one. */
+static void tell_all_jobs(struct core *core)
 {
+    struct strangers *strangers = &core->strangers;
     struct job *job = NULL;
     while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL)
-        tell(core, job, &(struct tell){.name = EVENT_REFUSED, .count = 1, .text = complaint});
+        tell(core, job,
+             &(struct tell){.name = EVENT_REFUSED,
+                            .count = strangers->count,
+                            .text = strangers->complaint.data});
+    strangers->count = 0;
+    timers_set(&core->timers, &strangers->timer, core_clock(core) + strangers->period_ms * MS_NS);
+}
+
+void tell_stranger(struct core *core, const char *complaint)
+{
+    struct strangers *strangers = &core->strangers;
+    strangers->count += 1;
+    text_init(&strangers->complaint);
+    text_add(&strangers->complaint, complaint);
+    if (strangers->timer.place > 0)
+        return;
+    strangers->period_ms = LIMIT_STRANGERS_MS_MIN;
+    tell_all_jobs(core);
+}
+
+void tell_strangers(struct core *core)
+{
+    struct strangers *strangers = &core->strangers;
+    if (strangers->count == 0)
+        return; /* it is over: the next one is told at once */
+    strangers->period_ms *= 2;
+    if (strangers->period_ms > LIMIT_STRANGERS_MS_MAX)
+        strangers->period_ms = LIMIT_STRANGERS_MS_MAX;
+    tell_all_jobs(core);
 }
 
 void tell_forget(struct core *core, struct job *job)

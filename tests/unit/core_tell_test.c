@@ -211,3 +211,67 @@ Test(core_tell, counts_the_bytes_a_tap_is_behind)
         take(2, newest);
     }
 }
+
+/* ---- strangers ------------------------------------------------------------------------------- */
+
+static void intrude(conn_id conn)
+{
+    step((struct event){.type = EVENT_VIOLATION, .conn = conn, .as.complaint = "noise"});
+}
+
+/* What the events say that were told since the last look: how many came, in how many events. */
+static uint64_t count_told(uint32_t *out_events)
+{
+    uint64_t told = 0;
+    *out_events = 0;
+    for (const char *at = said; (at = strstr(at, "2 < refused /0 #0 x")) != NULL; at++) {
+        told += strtoull(at + strlen("2 < refused /0 #0 x"), NULL, 10);
+        *out_events += 1;
+    }
+    forget();
+    return told;
+}
+
+Test(core_tell, tells_of_the_first_stranger_at_once_and_counts_the_others)
+{
+    uint32_t events;
+    tap(2);
+    intrude(40);
+    EXPECT("40 dropped\n2 < refused /0 #0 x1\n");
+    for (conn_id conn = 41; conn < 48; conn++)
+        intrude(conn);
+    cr_expect_eq(count_told(&events), 0);
+    pass_ms(LIMIT_STRANGERS_MS_MIN - 1);
+    EXPECT("");
+    pass_ms(1);
+    EXPECT("2 < refused /0 #0 x7\n");
+    pass_ms(2 * LIMIT_STRANGERS_MS_MIN); /* nobody came: it is over */
+    EXPECT("");
+    intrude(48);
+    EXPECT("48 dropped\n2 < refused /0 #0 x1\n");
+}
+
+/* A day of ten a second leaves the job its history, and none of them is forgotten. */
+Test(core_tell, keeps_a_flood_of_strangers_from_pushing_out_events)
+{
+    enum { HOURS = 24, A_SECOND = 10 };
+    uint32_t events_all = 0;
+    uint64_t told = 0;
+    tap(2);
+    for (int i = 0; i < HOURS * 3600; i++) {
+        uint32_t events;
+        message(2, (struct msg){.type = MSG_BEAT});
+        for (conn_id conn = 40; conn < 40 + A_SECOND; conn++)
+            intrude(conn);
+        pass_ms(1000);
+        told += count_told(&events);
+        events_all += events;
+        message(2, (struct msg){.type = MSG_TAP_TAKEN, .as.tap_taken.id = events_all});
+        forget();
+    }
+    cr_expect_leq(events_all, HOURS * 60 + 10);
+    cr_expect_geq(told, (uint64_t)HOURS * 3600 * A_SECOND - 60 * A_SECOND);
+    pass_ms(LIMIT_STRANGERS_MS_MAX);
+    told += count_told(&events_all);
+    cr_expect_eq(told, (uint64_t)HOURS * 3600 * A_SECOND);
+}
