@@ -5,7 +5,6 @@
 #include "libbus/base/must.h"
 #include "libbus/wire/field.h"
 #include "libbus/wire/msg.h"
-#include "libbus/wire/walk.h"
 
 /* ---- the table as data ----------------------------------------------------------------------- */
 #define FACT(upper, name, number, weight, what) static const struct field fields_##name[] = {
@@ -65,15 +64,8 @@ enum wire_err fact_encode(const struct fact *fact, uint8_t *out, size_t room, si
 {
     const struct kind *kind = kind_find((uint64_t)fact->type);
     must(kind != NULL);
-    struct field_writer writer;
-    field_writer_init(&writer, out, room);
-    if (msgpack_pack_array(&writer.packer, (size_t)kind->field_count + 1) != 0 ||
-        msgpack_pack_uint32(&writer.packer, (uint32_t)fact->type) != 0)
-        return WIRE_FULL;
-    enum wire_err err = fields_write(kind->fields, kind->field_count, &fact->as, &writer);
-    if (err == WIRE_OK)
-        *out_bytes = writer.at;
-    return err;
+    return fields_encode((uint32_t)fact->type, kind->fields, kind->field_count, &fact->as, out,
+                         room, out_bytes);
 }
 
 enum wire_err fact_decode(struct span record, struct fact *out_fact)
@@ -89,16 +81,8 @@ enum wire_err fact_decode(struct span record, struct fact *out_fact)
     const struct kind *kind = kind_find(number);
     if (kind == NULL)
         return WIRE_UNKNOWN;
-
-    struct walk walk = walk_of(record);
-    uint32_t elements = 0;
-    err = walk_array(&walk, &elements);
-    must(err == WIRE_OK && elements > 0); /* wire_number() read a number in it */
-    err = walk_object(&walk);             /* that number */
-    must(err == WIRE_OK);
-    elements -= 1;
     struct fact fact = {.type = (enum fact_type)number};
-    err = fields_read(kind->fields, kind->field_count, &fact.as, &walk, &elements);
+    err = fields_decode(record, kind->fields, kind->field_count, &fact.as);
     if (err == WIRE_OK)
         *out_fact = fact;
     return err;

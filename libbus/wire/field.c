@@ -177,3 +177,30 @@ enum wire_err fields_read(const struct field *fields, uint32_t count, void *obje
     }
     return WIRE_OK;
 }
+
+enum wire_err fields_encode(uint32_t number, const struct field *fields, uint32_t count,
+                            const void *object, uint8_t *out, size_t room, size_t *out_bytes)
+{
+    struct field_writer writer;
+    field_writer_init(&writer, out, room);
+    if (msgpack_pack_array(&writer.packer, (size_t)count + 1) != 0 ||
+        msgpack_pack_uint32(&writer.packer, number) != 0)
+        return WIRE_FULL;
+    enum wire_err err = fields_write(fields, count, object, &writer);
+    if (err == WIRE_OK)
+        *out_bytes = writer.at;
+    return err;
+}
+
+enum wire_err fields_decode(struct span record, const struct field *fields, uint32_t count,
+                            void *object)
+{
+    struct walk walk = walk_of(record);
+    uint32_t elements = 0;
+    enum wire_err err = walk_array(&walk, &elements);
+    must(err == WIRE_OK && elements > 0);
+    err = walk_object(&walk); /* its number */
+    must(err == WIRE_OK);
+    elements -= 1;
+    return fields_read(fields, count, object, &walk, &elements);
+}

@@ -67,4 +67,13 @@ enum wire_err fields_write(const struct field *fields, uint32_t count, const voi
 enum wire_err fields_read(const struct field *fields, uint32_t count, void *object,
                           struct walk *walk, uint32_t *elements);
 
+/* A message or a fact: an array of its number, then the fields of object.  Errors: as
+ * fields_write(). */
+enum wire_err fields_encode(uint32_t number, const struct field *fields, uint32_t count,
+                            const void *object, uint8_t *out, size_t room, size_t *out_bytes);
+/* The fields of one that was walked, and in which wire_number() read a number.  Errors: as
+ * fields_read(). */
+enum wire_err fields_decode(struct span record, const struct field *fields, uint32_t count,
+                            void *object);
+
 #endif

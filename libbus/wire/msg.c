@@ -4,7 +4,6 @@
 
 #include "libbus/base/must.h"
 #include "libbus/wire/field.h"
-#include "libbus/wire/walk.h"
 
 /* ---- the table as data ----------------------------------------------------------------------- */
 #define MESSAGE(upper, name, number, lane, direction, what)                                        \
@@ -55,15 +54,8 @@ enum wire_err msg_encode(const struct msg *msg, uint8_t *out, size_t room, size_
 {
     const struct message *message = message_find((uint64_t)msg->type);
     must(message != NULL);
-    struct field_writer writer;
-    field_writer_init(&writer, out, room);
-    if (msgpack_pack_array(&writer.packer, (size_t)message->field_count + 1) != 0 ||
-        msgpack_pack_uint32(&writer.packer, (uint32_t)msg->type) != 0)
-        return WIRE_FULL;
-    enum wire_err err = fields_write(message->fields, message->field_count, &msg->as, &writer);
-    if (err == WIRE_OK)
-        *out_bytes = writer.at;
-    return err;
+    return fields_encode((uint32_t)msg->type, message->fields, message->field_count, &msg->as, out,
+                         room, out_bytes);
 }
 
 /* ---- in -------------------------------------------------------------------------------------- */
@@ -99,16 +91,8 @@ enum wire_err msg_decode(struct span part, enum msg_lane lane, enum msg_directio
     err = message_admit(number, lane, direction, &message);
     if (err != WIRE_OK)
         return err;
-
-    struct walk walk = walk_of(part);
-    uint32_t elements = 0;
-    err = walk_array(&walk, &elements);
-    must(err == WIRE_OK && elements > 0); /* wire_number() read a number in it */
-    err = walk_object(&walk);             /* that number */
-    must(err == WIRE_OK);
-    elements -= 1;
     struct msg msg = {.type = (enum msg_type)number};
-    err = fields_read(message->fields, message->field_count, &msg.as, &walk, &elements);
+    err = fields_decode(part, message->fields, message->field_count, &msg.as);
     if (err == WIRE_OK)
         *out_msg = msg;
     return err;
