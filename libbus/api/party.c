@@ -101,7 +101,8 @@ void bus_fail(struct bus *bus, const struct bus_error *error)
         return;
     api_ref(bus); /* the handler may close it before we are out of here */
     api_lock(bus);
-    if (api_ended(bus) == BUS_OK) {
+    bool is_condemned = bus->session != NULL && session_is_condemned(bus->session);
+    if (api_ended(bus) == BUS_OK || is_condemned) { /* it may be the root */
         struct span encoded = error_to_wire(bus, error, ERROR_TYPE_PARTY_FAILED, NULL, 0);
         session_fail_party(bus->session, encoded);
         api_tell(bus); /* so that bus_failure() knows when we return */
@@ -113,29 +114,6 @@ void bus_fail(struct bus *bus, const struct bus_error *error)
 int bus_failure_fd(const struct bus *bus)
 {
     return bus->failure_fd;
-}
-
-/* Until jobs have verdicts of their own, a party's own end is the last word about it. */
-enum bus_err bus_verdict(struct bus *bus, int64_t timeout_ms, struct bus_error **out_verdict)
-{
-    if (bus == NULL || out_verdict == NULL || !options_time_is_valid(timeout_ms))
-        return BUS_EINVAL;
-    if (api_is_foreign(bus))
-        return BUS_ECLOSED;
-    int64_t deadline_ns = api_deadline_ns(timeout_ms);
-    enum bus_err err = BUS_OK;
-    api_lock(bus);
-    while (bus->failure == NULL && err == BUS_OK) {
-        err = api_over(bus);
-        if (err == BUS_OK && !api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
-            err = BUS_ETIMEDOUT;
-    }
-    if (bus->failure != NULL) {
-        *out_verdict = bus_error_ref(bus->failure);
-        err = BUS_OK;
-    }
-    api_unlock(bus);
-    return err;
 }
 
 void bus_progress(struct bus *bus, int64_t next_within_ms)

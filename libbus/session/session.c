@@ -83,6 +83,7 @@ static void init_leaves(struct session *session)
     inbox_init(&session->inbox, memory, &session->known);
     rows_init(&session->tap.rows, memory, LIMIT_TAP_WINDOW);
     rows_init(&session->status.rows, memory, LIMIT_CONTROL_QUEUE);
+    verdict_rows_init(session);
     list_init(&session->sub_news);
     list_init(&session->talk);
     list_init(&session->acking);
@@ -149,6 +150,7 @@ void session_free(struct session **out_session)
     outbox_fini(&session->outbox);
     rows_fini(&session->tap.rows);
     rows_fini(&session->status.rows);
+    verdict_rows_fini(session);
     buffer_unref(&session->part);
     spares_fini(&session->spares);
     once_fini(&session->once);

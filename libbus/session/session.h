@@ -171,7 +171,9 @@ enum wire_code session_complete(struct session *session, uint64_t *out_number);
  * not come) and, if out_error is not NULL, its error or NULL; forgets it. */
 enum wire_code session_result(struct session *session, uint64_t number, struct buffer **out_error);
 
-void session_fail_party(struct session *session, struct span error); /* once.c: ECLOSED */
+/* Ends with CODE_ECLOSED, unless the party is condemned: then the first cause stands, and this is
+ * reported all the same. */
+void session_fail_party(struct session *session, struct span error);
 void session_leave(struct session *session);
 void session_progress(struct session *session, uint64_t next_within_ms);
 
@@ -267,6 +269,20 @@ void session_ack_run(struct session *session, uint32_t sub, uint32_t topic, uint
                      uint64_t count);
 /* The slot is not done with: acknowledgement stops before it for the life of the subscription. */
 void session_return(struct session *session, uint32_t sub, uint32_t topic, uint64_t seq);
+
+/* ---- the verdict ----------------------------------------------------------------------------- */
+
+/* What this party was told of its job: 0 nothing, 1 provisional, 2 final; unless 0, a reference to
+ * the root as an encoded error. */
+unsigned session_verdict(const struct session *session, struct buffer **out_error);
+/* It ended because its job failed (session_end() says EFENCED), but its connection stands: it may
+ * fail for a reason of its own, or leave. */
+bool session_is_condemned(const struct session *session);
+/* The broker is asked about this job; is_waiting: for the final word, when it is said. */
+void session_ask_verdict(struct session *session, struct span job, bool is_waiting);
+/* VERDICT_ROWs, then VERDICT, one a call, borrowed until the next; false: none (yet).  news:
+ * is_status. */
+bool session_verdict_take(struct session *session, struct msg *out_row);
 
 /* ---- observers ------------------------------------------------------------------------------- */
 

@@ -365,6 +365,8 @@ static void message_in(struct session *session, const struct msg *msg, struct sp
     case MSG_MISSED: watch_event_in(session, msg, part); break;
     case MSG_STATUS_ROW:
     case MSG_STATUS_END: watch_status_in(session, msg, part); break;
+    case MSG_VERDICT:
+    case MSG_VERDICT_ROW: verdict_in(session, msg, part); break;
     case MSG_BYE: session_bye(session); break;
     default: session_break(session, "a message that only clients send"); break;
     }

@@ -8,6 +8,7 @@
  *   session_read.c    wants, subscriptions, what comes on the data channel
  *   session_acks.c    TAKEN and ACK
  *   session_watch.c   tap and status
+ *   session_verdict.c why the job cannot go on
  *   session_errors.c  errors made here
  *
  * Leaves (outbox, inbox, wants, ...) do not know the session; they compute, these files decide. */
@@ -87,6 +88,21 @@ struct session_status_state {
     struct rows rows;
 };
 
+struct session_verdict {
+    /* what this party was told of its job */
+    struct buffer *error; /* NULL: nothing */
+    unsigned state;       /* as in VERDICT */
+    /* the question */
+    bool is_on; /* asked, VERDICT did not come */
+    bool is_due;
+    bool is_waiting;  /* for the final one */
+    bool is_complete; /* rows may be taken */
+    uint64_t request;
+    struct span job; /* in job_text */
+    char job_text[LIMIT_NAME_BYTES];
+    struct rows rows;
+};
+
 struct session {
     struct memory *memory;
     struct session_options options;
@@ -100,8 +116,9 @@ struct session {
     enum phase phase;
     enum session_action action;
     bool is_observer;
-    bool is_welcome; /* was up once */
-    bool is_leaving; /* LEAVE or FAIL_PARTY was said */
+    bool is_welcome;   /* was up once */
+    bool is_leaving;   /* LEAVE or FAIL_PARTY was said */
+    bool is_condemned; /* the job failed: it is over but for its farewell */
     bool is_hello_due;
     bool is_hello_sent; /* on this connection, asking for a new session */
     bool is_attach_due;
@@ -178,6 +195,7 @@ struct session {
     /* observing */
     struct session_tap_state tap;
     struct session_status_state status;
+    struct session_verdict verdict;
 };
 
 /* ---- session.c ------------------------------------------------------------------------------- */
@@ -247,6 +265,14 @@ void watch_beat(struct session *session);
 bool watch_message(struct session *session, struct msg *out);
 /* A new connection; is_other: to another broker. */
 void watch_rewind(struct session *session, const struct msg_welcome *welcome);
+
+/* ---- session_verdict.c ----------------------------------------------------------------------- */
+
+void verdict_rows_init(struct session *session);
+void verdict_rows_fini(struct session *session);
+void verdict_in(struct session *session, const struct msg *msg, struct span part);
+bool verdict_message(struct session *session, struct msg *out);
+void verdict_rewind(struct session *session); /* a new connection */
 
 /* ---- session_errors.c ------------------------------------------------------------------------ */
 

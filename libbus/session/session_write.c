@@ -567,7 +567,7 @@ enum wire_code session_result(struct session *session, uint64_t number, struct b
 void session_fail_party(struct session *session, struct span error)
 {
     must(error.bytes > 0 && error.bytes <= LIMIT_ERROR_BYTES);
-    if (!once_end(&session->once, CODE_ECLOSED, error))
+    if (!session_is_condemned(session) && !once_end(&session->once, CODE_ECLOSED, error))
         return;
     session->news.is_state = true;
     if (session->token == 0) {
@@ -587,7 +587,7 @@ void session_fail_party(struct session *session, struct span error)
 
 void session_leave(struct session *session)
 {
-    if (session->once.code != CODE_OK || session->is_leaving)
+    if ((session->once.code != CODE_OK && !session_is_condemned(session)) || session->is_leaving)
         return;
     session->is_leaving = true;
     if (session->token == 0) {

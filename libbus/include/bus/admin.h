@@ -64,6 +64,69 @@ BUS_API uint64_t bus_status_uptime_ms(const struct bus_status *status);
 BUS_API uint64_t bus_status_refused(const struct bus_status *status); /* messages, ever */
 BUS_API void bus_status_free(struct bus_status **status);
 
+/* ---- why a job failed --------------------------------------------------------------------------
+ *
+ * A verdict names one root among all the errors that a job's parties ended with, whatever the order
+ * they came in; the others lead to it, by cause or by blame, or stand apart. */
+
+struct bus_report; /* a verdict, with all that was weighed; immutable */
+
+enum bus_report_role {
+    BUS_REPORT_ROOT = 0,
+    BUS_REPORT_VICTIM = 1, /* leads to the root */
+    BUS_REPORT_APART = 2,  /* does not */
+};
+
+/* Read both by pointer only, fields may be appended.  Strings are never NULL. */
+struct bus_report_summary {
+    const char *state;       /* "none": the job goes on, ended well, or is not known;
+                                "provisional": errors are still awaited; "final" */
+    const char *why;         /* a sentence: why the root, and no other */
+    const char *reason;      /* the same as a word: alone stamp stamp_close stamped surer named
+                                arrived; no_root: there is none */
+    const char *strategy;    /* causal, earliest, first */
+    uint32_t attempt;        /* of the job */
+    uint32_t candidates;     /* errors that the root was chosen from */
+    uint32_t close;          /* others of them, so close that clocks cannot tell */
+    uint32_t victims;        /* errors that lead to the root */
+    uint32_t apart;          /* errors that do not */
+    uint32_t aside;          /* errors that the job survived, or that nobody failed of */
+    uint32_t unknown_causes; /* that nobody knows, though they are named */
+    int is_complete;         /* 0: there are such, or errors were left out for want of room */
+    uint32_t rows_left_out;  /* errors that are not among the rows, beyond 4096 */
+};
+struct bus_report_row {
+    enum bus_report_role role;
+    uint32_t number;  /* of the row; rows come in the order in which the errors occurred */
+    uint32_t next;    /* victim: the row behind it on its way to the root; else its own number */
+    int is_blame;     /* victim: 1: it blames the party of that row, 0: it names it as its cause */
+    uint32_t steps;   /* victim: how far the root is; a blame counts as two */
+    int64_t stamp_ns; /* when, by the broker's monotonic clock; 0: no stamp to go by */
+    uint64_t uncertainty_ns; /* of that */
+    const char *id;
+    const char *party;
+    uint32_t incarnation;
+    const char *kind;
+    const char *type; /* this and the message: "" where only others speak of the error */
+    const char *message;
+};
+
+/* Asks about one job (NULL: $ERRBUS_JOB, else "default"), without joining it; is_waiting: 1: for
+ * the final verdict, when it is said.
+ * Errors: as bus_open(); BUS_ETIMEDOUT.  [any] */
+BUS_API enum bus_err bus_report_get(const char *endpoint, const char *job, int is_waiting,
+                                    int64_t timeout_ms, struct bus_report **out_report,
+                                    struct bus_error **reterr);
+BUS_API const struct bus_report_summary *bus_report_summary(const struct bus_report *report);
+BUS_API const struct bus_error *bus_report_root(const struct bus_report *report); /* or NULL */
+BUS_API size_t bus_report_count(const struct bus_report *report);
+/* index < count, else NULL. */
+BUS_API const struct bus_report_row *bus_report_at(const struct bus_report *report, size_t index);
+/* The row of this number, or NULL. */
+BUS_API const struct bus_report_row *bus_report_find(const struct bus_report *report,
+                                                     uint32_t number);
+BUS_API void bus_report_free(struct bus_report **report);
+
 #ifdef __cplusplus
 }
 #endif
