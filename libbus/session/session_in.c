@@ -101,6 +101,7 @@ static void keep_welcome(struct session *session, const struct msg_welcome *welc
     session->is_bye_said = false;
     session->tap.event_next = welcome->event_next;
     session->durability = (uint8_t)welcome->durability;
+    verdict_rewind(session);
     memcpy(session->welcomed, session->dialled, sizeof session->welcomed);
     memcpy(session->data_endpoint, welcome->data_endpoint.data, welcome->data_endpoint.bytes);
     session->data_endpoint[welcome->data_endpoint.bytes] = 0;

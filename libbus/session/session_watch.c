@@ -191,7 +191,6 @@ void watch_rewind(struct session *session, const struct msg_welcome *welcome)
     session->tap.is_due = session->tap.is_on;
     session->tap.is_taken_due = session->tap.is_on && session->tap.untold > 0;
     forget_lost(session, welcome);
-    verdict_rewind(session);
     session->status.is_due = session->status.is_on;
     if (session->status.is_on)
         rows_clear(&session->status.rows);
