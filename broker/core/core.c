@@ -12,6 +12,11 @@
  * still (stopped, swapped out, its machine asleep), not its parties: the clock of silence stands
  * still with it.  Ten times what a loaded machine of two cores was seen to be late. */
 #define AWAY_SLACK_NS (500 * MS_NS)
+/* Its clock runs so long, however late it is, before it is excused again.  For a broker that is
+ * late each time is slow, not stopped: if all its standstills take as long, its clock goes at half
+ * the speed at least, and the dead are lost in twice the time.  The living are safe meanwhile, for
+ * what they said is read before timers are looked at. */
+#define AWAY_APART_NS (10000 * MS_NS)
 /* Timers and sends of one step: a step takes about a millisecond, and others get their turn. */
 #define STEP_TIMERS_MAX 1024
 
@@ -349,8 +354,12 @@ static void advance_clock(struct core *core, const struct event *event)
     must(event->now_ns >= core->now_ns);
     int64_t due_ns = timers_due_ns(&core->timers);
     int64_t late_ns = due_ns == INT64_MAX ? 0 : event->now_ns - core->away_ns - due_ns;
-    if (late_ns > AWAY_SLACK_NS && event->now_ns - core->now_ns > AWAY_SLACK_NS)
-        core->away_ns += event->now_ns - core->now_ns; /* since when, nobody knows */
+    int64_t gap_ns = event->now_ns - core->now_ns;
+    bool was_away = late_ns > AWAY_SLACK_NS && gap_ns > AWAY_SLACK_NS;
+    if (was_away && core_clock(core) >= core->excused_ns) {
+        core->excused_ns = core_clock(core) + AWAY_APART_NS;
+        core->away_ns += gap_ns; /* since when it was away, nobody knows */
+    }
     core->now_ns = event->now_ns;
     core->wall_ns = event->wall_ns;
     core->random = event->random;

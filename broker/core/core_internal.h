@@ -398,9 +398,10 @@ struct core {
     int64_t now_ns;          /* of the step under way */
     int64_t wall_ns;
     uint64_t random;
-    uint64_t steps;  /* so far, the one under way included */
-    uint64_t kept;   /* ... as the event said */
-    int64_t away_ns; /* time in which the broker itself did not run */
+    uint64_t steps;     /* so far, the one under way included */
+    uint64_t kept;      /* ... as the event said */
+    int64_t away_ns;    /* time in which the broker itself did not run */
+    int64_t excused_ns; /* on its running clock: before that it is late at its own cost */
     int64_t start_ns;
     struct pool jobs, parties, sessions, topics, open_slots, chunk_sets, subs, routes, awaits,
         failures;

@@ -332,6 +332,8 @@ static inline void fini(void)
     shadow_end();
     journal_forget();
     free(journal);
+    journal = NULL;
+    journal_room = 0;
     core_dump_fini(&is);
     core_dump_fini(&should);
 }

@@ -285,6 +285,42 @@ Test(core, suspects_and_loses_a_silent_party_and_tells_it)
            "3 < verdict.final alice/1 #0 x0 (party_lost of alice)\n");
 }
 
+/* Alice says nothing any more, bob all the time.  When she is lost, by the clock. */
+static int64_t lose_while_late(int64_t late_ms)
+{
+    int64_t begin_ns = now_ns;
+    forget();
+    while (strstr(said, "party.lost alice") == NULL) {
+        cr_assert_lt(now_ns - begin_ns, 3600 * 1000 * MS, "she is never lost");
+        now_ns += late_ms * MS;
+        message(2, (struct msg){.type = MSG_BEAT}); /* they are read first */
+        message(3, (struct msg){.type = MSG_BEAT});
+        step((struct event){.type = EVENT_TICK});
+        message(3, (struct msg){.type = MSG_TAP_TAKEN, .as.tap_taken.id = 1});
+    }
+    cr_expect_null(strstr(said, " bob/"), "%s", said);
+    return (now_ns - begin_ns) / MS;
+}
+
+/* A broker that is late every time has a clock of half the speed, and not one that stands. */
+Test(core, loses_the_dead_though_it_is_late_every_time)
+{
+    static const int64_t late_ms[] = {400, 501, 600, 1000, 4000, 9000, 11000, 25000};
+    for (size_t i = 0; i < sizeof late_ms / sizeof late_ms[0]; i++) {
+        join(1);
+        join(2);
+        tap(3);
+        int64_t lost_ms = lose_while_late(late_ms[i]);
+        cr_expect_leq(lost_ms, 2 * (10500 + 2 * late_ms[i]), "late by %d ms: after %d ms",
+                      (int)late_ms[i], (int)lost_ms);
+        cr_expect_geq(lost_ms, 10000);
+        fini();
+        init();
+        memset(numbers, 0, sizeof numbers);
+        memset(frames, 0, sizeof frames);
+    }
+}
+
 /* The broker was late, by less than what it takes for a standstill, and looks once more. */
 Test(core, loses_nobody_that_was_not_suspect_for_half_a_beat)
 {
