@@ -198,6 +198,44 @@ Test(journal_disk, ends_the_broker_in_words_when_a_sync_fails)
     must_close(&alice);
 }
 
+/* ---- refused ----------------------------------------------------------------------------------*/
+
+/* Nothing is acknowledged before it is written, and then all of it. */
+static void expect_patience(const char *fault, const char *sentence)
+{
+    enum { COUNT = 60 };
+    char text[32];
+    start_traced(fault);
+    struct bus *alice = open_quiet("alice");
+    struct bus *bob = open_quiet("bob");
+    struct bus_sub *sub = must_subscribe(bob, "alice/w");
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(text, sizeof text, "%d", i);
+        must_publish(alice, "w", text);
+        must_flush(alice);
+    }
+    expect_complaint(sentence);
+    expect_complaint("it is well again");
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(text, sizeof text, "%d", i);
+        expect_value(sub, "alice/w", (uint64_t)i, text);
+    }
+    bus_sub_close(&sub);
+    must_close(&bob);
+    must_close(&alice);
+}
+
+Test(journal_disk, is_tried_again_when_a_write_fails)
+{
+    expect_patience("inject=pwritev:error=EIO:when=40..47",
+                    "nothing is accepted until it can be written");
+}
+
+Test(journal_disk, is_tried_again_while_it_can_be_read_only)
+{
+    expect_patience("inject=pwritev:error=EROFS:when=40..47", "Read-only file system");
+}
+
 /* ---- full -------------------------------------------------------------------------------------*/
 
 /* A small file system that is seen by us and our children alone. */
@@ -363,6 +401,26 @@ Test(journal_disk, that_is_full_gets_room_from_who_reads)
     must_close(&dora);
     must_close(&bob);
     must_close(&alice);
+}
+
+Test(journal_disk, that_can_be_read_only_is_refused_at_the_start)
+{
+    char path[512];
+    char volume[FOLDER_PATH_BYTES_MAX + 16];
+    mount_volume(THREE_SEGMENTS_MIB);
+    start_small();
+    process_signal(&stage.process, SIGTERM);
+    cr_assert_eq(process_wait(&stage.process, SOON_MS), 0);
+    broker_fini(&stage);
+    snprintf(volume, sizeof volume, "%s/volume", folder.path);
+    cr_assert_eq(mount(NULL, volume, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
+    process_path("errbusd", path, sizeof path);
+    const char *const argv[] = {path, "--control", control, "--data",
+                                data, "--journal", journal, NULL};
+    cr_assert(process_start(&stage.process, argv, NULL));
+    cr_assert_eq(process_wait(&stage.process, SOON_MS), 1);
+    cr_assert_not_null(strstr(process_complained(&stage.process), "Read-only file system"), "%s",
+                       process_complained(&stage.process));
 }
 
 /* ---- more than can be parked ------------------------------------------------------------------*/
