@@ -66,6 +66,7 @@ void core_options_init(struct core_options *options)
         .topic_keep_slots = DEFAULT_TOPIC_KEEP_SLOTS,
         .job_bytes_max = DEFAULT_JOB_BYTES,
         .value_bytes_max = LIMIT_VALUE_BYTES,
+        .parked_bytes_max = LIMIT_PARKED_BYTES,
         .linger_ms = DEFAULT_LINGER_MS,
         .resume_ms = DEFAULT_RESUME_MS,
         .open_slots_max = LIMIT_OPEN_SLOTS,

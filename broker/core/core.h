@@ -25,7 +25,8 @@ struct core_options {
     uint64_t topic_keep_slots;
     uint64_t job_bytes_max; /* kept of one job in all; beyond it values are refused */
     uint64_t value_bytes_max;
-    int64_t linger_ms; /* how long a job without parties is kept */
+    uint64_t parked_bytes_max; /* errors of one session that wait for their data */
+    int64_t linger_ms;         /* how long a job without parties is kept */
     int64_t resume_ms; /* after a replay: so long sessions wait for their clients at least */
     uint32_t open_slots_max;
     uint32_t topics_max;

@@ -202,6 +202,7 @@ struct session {
     uint64_t control_noted, seen_noted;
     struct list parked;
     uint32_t parked_count;
+    uint64_t parked_bytes; /* of the errors in them */
     struct list subs;
     struct id_map sub_ids;    /* the client's number -> id in core->subs */
     struct list awaits;       /* not answered yet */
@@ -409,12 +410,13 @@ struct core {
     struct id_map conns;  /* conn -> session id */
     struct id_map tokens; /* token -> session id */
     struct timers timers;
-    struct list pump;   /* sessions */
-    struct list dirty;  /* sessions */
-    struct list tight;  /* jobs */
-    struct list told;   /* jobs with new events */
-    struct list judged; /* judgements to be looked at */
-    struct list graves; /* failures */
+    struct list pump;      /* sessions */
+    struct list dirty;     /* sessions */
+    struct list tight;     /* jobs */
+    struct list told;      /* jobs with new events */
+    struct list judged;    /* judgements to be looked at */
+    struct list graves;    /* failures */
+    uint64_t parked_bytes; /* of all sessions */
     uint64_t refused_count;
     struct strangers strangers;
     bool is_noting; /* decisions are told as facts */

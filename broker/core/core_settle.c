@@ -260,10 +260,17 @@ static bool execute(struct core *core, struct session *session, const struct par
 
 /* ---- parking --------------------------------------------------------------------------------- */
 
+static uint64_t parked_bytes(const struct parked *op)
+{
+    return op->failure != NULL ? op->failure->byte_count : 0;
+}
+
 static void parked_free(struct core *core, struct session *session, struct parked *op)
 {
     list_remove(&op->link);
     session->parked_count -= 1;
+    session->parked_bytes -= parked_bytes(op);
+    core->parked_bytes -= parked_bytes(op);
     failure_unref(core, op->failure);
     memory_give(core->memory, op, sizeof *op);
 }
@@ -284,7 +291,18 @@ bool settle_park(struct core *core, struct session *session, const struct parked
     *waiting = *op;
     list_push(&session->parked, &waiting->link);
     session->parked_count += 1;
+    session->parked_bytes += parked_bytes(op);
+    core->parked_bytes += parked_bytes(op);
     return true;
+}
+
+/* What was parked before the broker began anew is not asked about. */
+static bool may_park(const struct core *core, const struct session *session,
+                     const struct parked *op)
+{
+    uint64_t bytes_max = core->options.parked_bytes_max;
+    return session->parked_bytes + parked_bytes(op) <= bytes_max &&
+           core->parked_bytes + parked_bytes(op) <= LIMIT_PARKED_SHARES * bytes_max;
 }
 
 void settle_passed(struct core *core, struct session *session, uint64_t number)
@@ -428,7 +446,7 @@ void settle_message(struct core *core, struct session *session, const struct msg
     if (!must_wait) {
         (void)execute(core, session, &op);
         failure_unref(core, op.failure);
-    } else if (settle_park(core, session, &op)) {
+    } else if (may_park(core, session, &op) && settle_park(core, session, &op)) {
         struct parked *waiting = LIST_OWNER(session->parked.prev, struct parked, link);
         tell_ahead(core, session, waiting);
         note_parked(core, session, waiting);

@@ -172,6 +172,23 @@ static void message_in(struct gate *gate, struct gate_now now, conn_id conn, enu
     }
 }
 
+enum gate_weight gate_weigh(struct span part)
+{
+    switch (wire_number(part)) {
+    case MSG_TOPIC_OPEN:
+    case MSG_SUBSCRIBE:
+    case MSG_SUB_ADD:
+    case MSG_FAIL:
+    case MSG_RETRACT:
+    case MSG_FAIL_PARTY: return GATE_HEAVY;
+    case MSG_UNSUBSCRIBE:
+    case MSG_ACK:
+    case MSG_COMPLETE:
+    case MSG_LEAVE: return GATE_ORDERED;
+    default: return GATE_LIGHT;
+    }
+}
+
 void gate_control_in(struct gate *gate, struct gate_now now, conn_id conn, struct span part)
 {
     if (part.bytes > LIMIT_CONTROL_BYTES)
@@ -466,6 +483,14 @@ void gate_snapshot(struct gate *gate)
     effects_clear(&gate->effects);
     gate->at = gate->fact_at = 0;
     core_snapshot(gate->core, &gate->effects);
+}
+
+uint64_t gate_snapshot_bytes(struct gate *gate)
+{
+    gate_snapshot(gate);
+    uint64_t bytes = ledger_bytes(&gate->effects);
+    gate->at = gate->fact_at = gate->effects.count; /* nobody wants to hear them */
+    return bytes;
 }
 
 struct scribe_step *gate_step(struct gate *gate, size_t bytes_max)

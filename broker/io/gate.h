@@ -33,6 +33,13 @@ void gate_free(struct gate **gate);
  * NULL; kept as long as the core wants it).  The first part of an unknown conn makes it known. */
 void gate_control_in(struct gate *gate, struct gate_now now, conn_id conn, struct span part);
 void gate_data_in(struct gate *gate, struct gate_now now, conn_id conn, struct buffer **part);
+/* What a part of the control channel asks of the journal. */
+enum gate_weight {
+    GATE_LIGHT,   /* little or nothing, in no order */
+    GATE_ORDERED, /* little, but not before what was said before it */
+    GATE_HEAVY,   /* errors, names: as much as its sender likes */
+};
+enum gate_weight gate_weigh(struct span part);
 /* Not one part, as the channel has it: a violation. */
 void gate_violation(struct gate *gate, struct gate_now now, conn_id conn, const char *complaint);
 void gate_closed(struct gate *gate, struct gate_now now, conn_id conn);
@@ -121,6 +128,8 @@ uint64_t gate_steps(const struct gate *gate);
 void gate_kept(struct gate *gate, uint64_t steps);
 /* All that is durable, as facts: gate_out() gives them. */
 void gate_snapshot(struct gate *gate);
+/* What they would take in the journal.  As gate_snapshot(), where nothing waits to be taken. */
+uint64_t gate_snapshot_bytes(struct gate *gate);
 
 /* Payloads and their bytes kept now, and how many of these are in memory, for status and tests. */
 uint32_t gate_payload_count(const struct gate *gate);

@@ -111,6 +111,7 @@ void keeper_give(struct keeper *keeper, struct gate *gate)
     if (step == NULL)
         return;
     keeper->given_bytes += step->bytes;
+    keeper->noted_bytes += step->bytes - (step->payload != NULL ? step->payload->bytes : 0);
     failpoint_reach("decided");
     keeper->ticket = scribe_give(keeper->scribe, &step);
     if (keeper->mark_ticket == 0) {
@@ -142,6 +143,14 @@ static uint64_t movable_below(const struct keeper *keeper, const struct gate *ga
     return is_full && below < end ? 0 : below;
 }
 
+/* Whether a checkpoint finds room on a full disk, and some is left then: one that is begun and does
+ * not get to its end would be the end of all. */
+static bool fits(const struct keeper *keeper, uint64_t spare)
+{
+    uint64_t needed = keeper->snapshot_bytes + keeper->noted_bytes + spare;
+    return scribe_room(keeper->scribe) >= needed;
+}
+
 /* Whether a checkpoint would let the oldest file go.  Where one did not, though it should have, the
  * next is made only when that has changed: each takes of the room that is set aside. */
 static bool would_make_room(const struct keeper *keeper, const struct gate *gate)
@@ -152,7 +161,8 @@ static bool would_make_room(const struct keeper *keeper, const struct gate *gate
         return false;
     uint64_t from = gate_needed_from(gate);
     return (end != keeper->first_end || from > keeper->needed_from) &&
-           (from >= end || movable_below(keeper, gate) > 0);
+           (from >= end || movable_below(keeper, gate) > 0) &&
+           fits(keeper, keeper->news.aside / (4 * KEEPER_WAY_OUT_SHARES));
 }
 
 /* A value that is wanted holds its segment, and all behind it.  Where few are, they are written
@@ -197,6 +207,8 @@ void keeper_checkpoint(struct keeper *keeper, struct gate *gate)
         how = 0;
     }
     keeper->checkpoint_ticket = keeper->ticket;
+    keeper->snapshot_bytes = keeper->checkpoint_bytes;
+    keeper->noted_bytes = 0;
     journal_reader_forget(keeper->reader, gate_needed_from(gate));
     struct gate_out out;
     bool is_more = gate_out(gate, &out);
@@ -249,11 +261,20 @@ static void tell_kept(struct keeper *keeper, struct gate *gate)
     keeper->mark_steps = gate_steps(gate);
 }
 
+static void measure(struct keeper *keeper, struct gate *gate)
+{
+    keeper->snapshot_bytes = gate_snapshot_bytes(gate);
+    keeper->noted_bytes = 0;
+}
+
 void keeper_hear(struct keeper *keeper, struct gate *gate)
 {
     if (keeper->scribe == NULL)
         return;
+    bool was_full = keeper_is_full(keeper);
     keeper->news = scribe_news(keeper->scribe);
+    if (keeper_is_full(keeper) && !was_full)
+        measure(keeper, gate);
     tell_kept(keeper, gate);
     struct scribe_step *step;
     while ((step = scribe_logged(keeper->scribe)) != NULL) {
@@ -272,6 +293,14 @@ bool keeper_has_room(const struct keeper *keeper)
 bool keeper_is_full(const struct keeper *keeper)
 {
     return keeper->scribe != NULL && keeper->news.state == SCRIBE_FULL;
+}
+
+bool keeper_is_short(const struct keeper *keeper)
+{
+    if (keeper->scribe == NULL || keeper->news.state == SCRIBE_WELL)
+        return false;
+    return scribe_waiting_bytes(keeper->scribe) >= KEEPER_WAITING_BYTES ||
+           !fits(keeper, keeper->news.aside / KEEPER_WAY_OUT_SHARES);
 }
 
 bool keeper_has_changed(struct keeper *keeper)

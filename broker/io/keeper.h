@@ -38,6 +38,8 @@ struct keeper {
     uint64_t checkpoint_ticket; /* once that is logged, it is whole and what it frees is gone */
     uint64_t needed_from;       /* when it was made: the oldest payload that was wanted, */
     uint64_t first_end;         /* ... and where the journal's oldest file ended */
+    uint64_t snapshot_bytes;    /* of a checkpoint, when the disk became full, */
+    uint64_t noted_bytes;       /* ... and of facts since then */
     bool is_moved;              /* what was in the way of the next one is written anew */
 };
 
@@ -49,6 +51,12 @@ enum { KEEPER_CHECKPOINT_TIMES = 4 };
  * once, and none of what came last, most of which will be gone with the next one. */
 #define KEEPER_MOVE_BYTES SCRIBE_WAITING_BYTES
 #define KEEPER_RECENT_BYTES (2 * KEEPER_CHECKPOINT_BYTES)
+
+/* On a full disk room is kept for the checkpoint that lets old files go, and a fourth of what is
+ * set aside for what leads there: acknowledgements, and what the broker itself must decide. */
+enum { KEEPER_WAY_OUT_SHARES = 4 };
+/* From so many waiting bytes on, too, nothing is let in that adds to them. */
+#define KEEPER_WAITING_BYTES (8 * SCRIBE_WAITING_BYTES)
 
 /* Keeps nothing until keeper_start(). */
 void keeper_init(struct keeper *keeper, struct memory *memory);
@@ -75,6 +83,8 @@ void keeper_hear(struct keeper *keeper, struct gate *gate);
 bool keeper_has_room(const struct keeper *keeper);
 /* Whether there is no room because the disk is full: it may last. */
 bool keeper_is_full(const struct keeper *keeper);
+/* Whether little is left of what is set aside on a full disk, or much waits to be written. */
+bool keeper_is_short(const struct keeper *keeper);
 /* Whether the journal's state is another than when this was asked last. */
 bool keeper_has_changed(struct keeper *keeper);
 enum scribe_state keeper_state(const struct keeper *keeper);

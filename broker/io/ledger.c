@@ -111,6 +111,15 @@ struct scribe_step *ledger_step(const struct effects *effects, struct payload_ta
     return step;
 }
 
+uint64_t ledger_bytes(const struct effects *effects)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < effects->count; i++)
+        if (effects->items[i].type == EFFECT_FACT)
+            bytes += HEAD_BYTES + PLACE_BYTES + effects_record(effects, &effects->items[i]).bytes;
+    return bytes;
+}
+
 struct scribe_step *ledger_move(struct payload_table *payloads, payload_id payload)
 {
     struct buffer *bytes = payload_fetch(payloads, payload);

@@ -30,6 +30,9 @@ enum ledger_kind { LEDGER_PAYLOAD = 1, LEDGER_FACTS = 2 };
 struct scribe_step *ledger_step(const struct effects *effects, struct payload_table *payloads,
                                 uint32_t *at, size_t bytes_max);
 
+/* What the facts among the effects take in the journal, at most. */
+uint64_t ledger_bytes(const struct effects *effects);
+
 /* A step that writes a payload anew; NULL: it cannot be read back. */
 struct scribe_step *ledger_move(struct payload_table *payloads, payload_id payload);
 

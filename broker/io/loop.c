@@ -71,6 +71,7 @@ struct loop {
     bool is_stopping;
     int64_t stop_deadline_ns;
     uint32_t clogged_count; /* peers to be reported as not reading */
+    bool has_put_off;       /* peers are put off */
     int64_t complained_ns;  /* when it was last said that connections cannot be accepted */
     uint64_t strangers;     /* parts of connections that could not be numbered */
 };
@@ -306,7 +307,7 @@ static struct peer *find_peer(struct loop *loop, enum lane lane, struct received
         return NULL;
     }
     peers_read(&loop->peers, peer);
-    return peer->is_forgotten ? NULL : peer;
+    return peer->is_forgotten || peer->is_mute ? NULL : peer;
 }
 
 /* Whether this part, of data, is not let in now: it waits for room, or comes again. */
@@ -341,6 +342,35 @@ static bool may_read_data(const struct loop *loop)
     return keeper_has_room(&loop->keeper) || keeper_is_full(&loop->keeper);
 }
 
+/* Whether this part, of control, must wait: little is left of what is set aside on a full disk, and
+ * that is for what makes room.  It is dropped, and said again by the next connection. */
+static bool put_off(struct loop *loop, struct peer *peer, struct span part)
+{
+    bool is_short = keeper_is_short(&loop->keeper);
+    if (!is_short && !peer->is_put_off)
+        return false;
+    enum gate_weight weight = gate_weigh(part);
+    peer->is_put_off = peer->is_put_off || weight == GATE_HEAVY;
+    if (peer->is_put_off && !loop->has_put_off) {
+        loop->has_put_off = true;
+        log_line(LOG_WARNING,
+                 "journal: little is left of what is set aside: but for acknowledgements "
+                 "parties are heard again when there is room");
+    }
+    return peer->is_put_off && weight != GATE_LIGHT;
+}
+
+/* There is room again: who was put off shall come back, and say it again.  The connection that goes
+ * mute is given up by its client within two beats. */
+static void recall(struct loop *loop)
+{
+    if (!loop->has_put_off || keeper_is_short(&loop->keeper))
+        return;
+    loop->has_put_off = false;
+    for (uint32_t i = 0; i < loop->peers.used; i++)
+        loop->peers.items[i].is_mute |= loop->peers.items[i].is_put_off;
+}
+
 static void let_in(struct loop *loop, struct peer *peer, struct received *received)
 {
     struct gate_now now = clock_now(&loop->clock);
@@ -348,8 +378,9 @@ static void let_in(struct loop *loop, struct peer *peer, struct received *receiv
     if (received->part_count != 1) {
         gate_violation(loop->gate, now, peer->conn, "more than one part, or none");
     } else if (peer->lane == LANE_CONTROL) {
-        gate_control_in(loop->gate, now, peer->conn,
-                        span_of(zmq_msg_data(part), zmq_msg_size(part)));
+        struct span said = span_of(zmq_msg_data(part), zmq_msg_size(part));
+        if (!put_off(loop, peer, said))
+            gate_control_in(loop->gate, now, peer->conn, said);
     } else {
         struct buffer *buffer = part_wrap(part, 1);
         if (buffer == NULL)
@@ -538,6 +569,7 @@ bool loop_run(struct loop *loop)
         tick(loop);
         say_kept(loop);
         unpark(loop); /* here: what was heard just now may have made room */
+        recall(loop);
         report_journal(loop);
         report_clogged(loop);
         watch(loop, is_busy || is_broken(loop));

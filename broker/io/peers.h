@@ -34,6 +34,8 @@ struct peer {
     bool is_forgotten;   /* the core does not want to hear of it any more */
     bool is_clogged;     /* does not read: to be reported as a violation */
     bool is_shed;        /* more of it came than can be parked: nothing is kept any more */
+    bool is_put_off;     /* what it said must wait, and so must what it says behind that */
+    bool is_mute;        /* nothing of it is heard: it comes back by another connection */
     size_t parked_bytes; /* see parking.h */
     uint64_t last_read;  /* how many parts the lane had read when the last of it came */
     uint64_t

@@ -148,6 +148,8 @@ static void note_place(struct scribe *scribe)
     scribe->news.next = journal_next(journal);
     scribe->news.on_disk = journal_synced(journal);
     scribe->news.bytes = journal_bytes(journal);
+    scribe->news.room = journal_room(journal);
+    scribe->news.aside = journal_aside(journal);
 }
 
 static enum journal_err append(struct scribe *scribe, size_t count, unsigned how)
@@ -432,12 +434,26 @@ uint64_t scribe_give(struct scribe *scribe, struct scribe_step **step)
     return ticket;
 }
 
-bool scribe_has_room(struct scribe *scribe)
+uint64_t scribe_waiting_bytes(struct scribe *scribe)
 {
     pthread_mutex_lock(&scribe->lock);
-    bool has_room = scribe->waiting_bytes < SCRIBE_WAITING_BYTES;
+    uint64_t bytes = scribe->waiting_bytes;
     pthread_mutex_unlock(&scribe->lock);
-    return has_room;
+    return bytes;
+}
+
+uint64_t scribe_room(struct scribe *scribe)
+{
+    pthread_mutex_lock(&scribe->lock);
+    uint64_t room = scribe->news.room;
+    uint64_t waiting = scribe->waiting_bytes;
+    pthread_mutex_unlock(&scribe->lock);
+    return room > waiting ? room - waiting : 0;
+}
+
+bool scribe_has_room(struct scribe *scribe)
+{
+    return scribe_waiting_bytes(scribe) < SCRIBE_WAITING_BYTES;
 }
 
 int scribe_fd(const struct scribe *scribe)

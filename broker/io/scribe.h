@@ -57,6 +57,8 @@ struct scribe_news {
     uint64_t on_disk;   /* and what lies below is on the disk */
     uint64_t bytes;     /* of its files */
     uint64_t first_end; /* what lies below holds its oldest file; UINT64_MAX: it has but one */
+    uint64_t room;      /* bytes it can take on the fullest disk, */
+    uint64_t aside;     /* ... and what of it was set aside when there was room */
     enum scribe_state state;
 };
 
@@ -83,6 +85,9 @@ void scribe_step_payload(struct scribe_step *step, uint16_t kind, uint64_t key,
 uint64_t scribe_give(struct scribe *scribe, struct scribe_step **step);
 /* Whether less than SCRIBE_WAITING_BYTES wait. */
 bool scribe_has_room(struct scribe *scribe);
+uint64_t scribe_waiting_bytes(struct scribe *scribe);
+/* Bytes for which there is room on the fullest disk, when all that waits is written. */
+uint64_t scribe_room(struct scribe *scribe);
 /* Readable when the news have changed; scribe_news() makes it unreadable. */
 int scribe_fd(const struct scribe *scribe);
 struct scribe_news scribe_news(struct scribe *scribe);

@@ -261,6 +261,7 @@ static enum journal_err open_directory(struct embedded *embedded,
     uint64_t bytes = options->segment_bytes;
     bytes = bytes == 0 ? DEFAULT_JOURNAL_SEGMENT_BYTES : bytes;
     embedded->segment_bytes = bytes;
+    embedded->base.aside = bytes;
     if (bytes < LIMIT_JOURNAL_SEGMENT_BYTES_MIN || bytes > LIMIT_JOURNAL_SEGMENT_BYTES_MAX)
         return refuse(embedded, JOURNAL_LIMIT, "a segment of the journal has 4 KiB to 1 GiB");
     enum journal_err err = lock(embedded);
@@ -316,6 +317,16 @@ static uint64_t embedded_bytes(const struct journal *journal)
     return bytes;
 }
 
+/* Heads are not taken off: it is about segments, not about bytes. */
+static uint64_t embedded_room(const struct journal *journal)
+{
+    const struct embedded *embedded = (const struct embedded *)(const void *)journal;
+    const struct segment *last = &embedded->segments[embedded->count - 1];
+    uint64_t used = FORMAT_SEGMENT_BYTES + last->end - last->first;
+    uint64_t left = last->room > used ? last->room - used : 0;
+    return left + (embedded->has_spare ? embedded->segment_bytes : 0);
+}
+
 static const struct journal_ops embedded_ops = {.append = embedded_append,
                                                 .sync = embedded_sync,
                                                 .trim = embedded_trim,
@@ -323,6 +334,7 @@ static const struct journal_ops embedded_ops = {.append = embedded_append,
                                                 .fetch = embedded_fetch,
                                                 .first_end = embedded_first_end,
                                                 .bytes = embedded_bytes,
+                                                .room = embedded_room,
                                                 .close = embedded_close};
 
 enum journal_err embedded_open(struct disk **disk, const struct journal_options *options,

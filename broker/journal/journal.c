@@ -89,6 +89,16 @@ uint64_t journal_bytes(const struct journal *journal)
     return journal->ops->bytes(journal);
 }
 
+uint64_t journal_room(const struct journal *journal)
+{
+    return journal->ops->room(journal);
+}
+
+uint64_t journal_aside(const struct journal *journal)
+{
+    return journal->aside;
+}
+
 uint64_t journal_synced(const struct journal *journal)
 {
     return journal->synced;

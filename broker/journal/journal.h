@@ -80,6 +80,10 @@ uint64_t journal_next(const struct journal *journal);
 uint64_t journal_first_end(const struct journal *journal);
 /* Of its files; 0 if it has none. */
 uint64_t journal_bytes(const struct journal *journal);
+/* Bytes for which there is room on the fullest disk, what is set aside included. */
+uint64_t journal_room(const struct journal *journal);
+/* Of these, so many are set aside for what is essential, unless they are in use. */
+uint64_t journal_aside(const struct journal *journal);
 /* All below is on the disk. */
 uint64_t journal_synced(const struct journal *journal);
 /* Where the newest whole checkpoint begins, and so a replay; journal_first() if there is none. */

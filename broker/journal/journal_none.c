@@ -63,6 +63,12 @@ static uint64_t none_bytes(const struct journal *journal)
     return 0;
 }
 
+static uint64_t none_room(const struct journal *journal)
+{
+    (void)journal;
+    return UINT64_MAX;
+}
+
 static void none_close(struct journal *journal)
 {
     free(journal);
@@ -77,6 +83,7 @@ enum journal_err none_open(struct journal **out_journal)
                                            .fetch = none_fetch,
                                            .first_end = none_first_end,
                                            .bytes = none_bytes,
+                                           .room = none_room,
                                            .close = none_close};
     struct journal *journal = calloc(1, sizeof *journal);
     if (journal == NULL)

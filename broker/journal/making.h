@@ -15,6 +15,7 @@ struct journal_ops {
     enum journal_err (*fetch)(struct journal *journal, uint64_t at, void *out_body, size_t bytes);
     uint64_t (*first_end)(const struct journal *journal);
     uint64_t (*bytes)(const struct journal *journal);
+    uint64_t (*room)(const struct journal *journal);
     void (*close)(struct journal *journal);
 };
 struct journal {
@@ -25,6 +26,7 @@ struct journal {
     uint64_t next;
     uint64_t synced;
     uint64_t checkpoint; /* UINT64_MAX: none */
+    uint64_t aside;
     char complaint[JOURNAL_COMPLAINT_BYTES];
 };
 

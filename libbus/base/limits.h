@@ -48,7 +48,10 @@
 #define LIMIT_AWAITS 65536                                  /* of one party at a time */
 #define LIMIT_OPEN_SLOTS (1 << 20)                          /* in one broker */
 #define LIMIT_PARKED_OPS 65536 /* of one session: settlements that wait for their data */
-#define LIMIT_EVENTS 16384     /* kept of one job for taps */
+/* The errors in them; clients keep to a fourth, for the broker adds to each what it knows. */
+#define LIMIT_PARKED_BYTES (UINT64_C(64) * 1024 * 1024)
+#define LIMIT_PARKED_SHARES 4                          /* of all sessions: as much as so many */
+#define LIMIT_EVENTS 16384                             /* kept of one job for taps */
 #define LIMIT_EVENT_BYTES (UINT64_C(16) * 1024 * 1024) /* ... and in bytes */
 /* A tap that was at the newest event, and is further behind than this, goes on with what comes next
  * and is told what it missed.  A quarter of what is kept: time enough to ask for the rest. */

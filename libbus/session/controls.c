@@ -48,16 +48,20 @@ void controls_append(struct controls *controls, struct control **control, uint64
     else
         controls->newest->next = added;
     controls->newest = added;
+    added->end = controls->end += added->bytes;
     if (controls->unsent == NULL)
         controls->unsent = added;
+    if (controls->waiting == NULL)
+        controls->waiting = added;
 }
 
 struct control *controls_next(const struct controls *controls)
 {
-    if (controls->unsent == NULL ||
-        controls->unsent->number > controls->accepted + LIMIT_PARKED_OPS / 2)
-        return NULL;
-    return controls->unsent;
+    struct control *next = controls->unsent;
+    bool is_much = next != NULL && next->number > controls->accepted + 1 &&
+                   (next->number > controls->accepted + LIMIT_PARKED_OPS / 2 ||
+                    next->end - controls->accepted_end > LIMIT_PARKED_BYTES / 4);
+    return is_much ? NULL : next;
 }
 
 void controls_sent(struct controls *controls)
@@ -92,6 +96,9 @@ bool controls_accept(struct controls *controls, uint64_t number)
         return false;
     if (controls->accepted < number)
         controls->accepted = number;
+    for (; controls->waiting != NULL && controls->waiting->number <= controls->accepted;
+         controls->waiting = controls->waiting->next)
+        controls->accepted_end = controls->waiting->end;
     drop_done(controls);
     return true;
 }

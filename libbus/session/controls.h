@@ -22,6 +22,7 @@ struct control {
     uint64_t after_upload; /* waits until uploads up to this ordinal are done; 0: for none */
     bool is_question;      /* it stays until it is answered, too */
     bool is_answered;
+    uint64_t end; /* bytes of all that were said up to here, with this one */
     size_t bytes;
     size_t room;
     uint8_t data[];
@@ -31,8 +32,11 @@ struct controls {
     struct memory *memory;
     struct control *first;
     struct control *newest;
-    struct control *unsent; /* the first that was not sent on this connection; NULL: none */
-    uint64_t last;          /* number given last */
+    struct control *unsent;  /* the first that was not sent on this connection; NULL: none */
+    struct control *waiting; /* the first that is not accepted; NULL: none */
+    uint64_t end;            /* as in the newest that was ever said, */
+    uint64_t accepted_end;   /* ... and in the last that is accepted */
+    uint64_t last;           /* number given last */
     uint64_t sent_ever;
     uint64_t accepted;
 };
@@ -47,8 +51,9 @@ void control_free(struct memory *memory, struct control **control);
 /* Takes over a control whose data and bytes are set; it was encoded with number controls->last + 1,
  * which it gets. */
 void controls_append(struct controls *controls, struct control **control, uint64_t after_upload);
-/* The next to send, or NULL; then controls_sent().  Only so many are under way that the broker can
- * keep them all while they wait for their data (LIMIT_PARKED_OPS). */
+/* The next to send, or NULL; then controls_sent().  Only so many are under way, and of so many
+ * bytes, that the broker can keep them all while they wait for their data (LIMIT_PARKED_OPS,
+ * LIMIT_PARKED_BYTES). */
 struct control *controls_next(const struct controls *controls);
 void controls_sent(struct controls *controls);
 /* None waits for uploads any more. */

@@ -10,7 +10,7 @@
 
 #define NAMES_MAX 512
 #define FILES_MAX 1024
-#define PENDING_MAX 64
+#define PENDING_MAX 256
 #define FAULTS_MAX 8
 #define TOLD_MAX 256
 #define PID 4711

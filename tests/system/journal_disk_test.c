@@ -478,3 +478,52 @@ Test(journal_disk, that_is_full_lets_parties_in_whatever_waits_for_room)
     must_close(&carol);
     must_close(&dora);
 }
+
+/* ---- more bad news than there is room for -----------------------------------------------------*/
+
+enum { FAILURES = 1000 }; /* of 16 KiB and more: all that is set aside */
+
+static void fail_at_length(struct bus_slot **slot)
+{
+    char text[20000];
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    struct bus_error *error = bus_error_new("test.failed", NULL, "at length");
+    bus_error_set_stacktrace(error, text);
+    bus_slot_fail(slot, error);
+    bus_error_unref(&error);
+}
+
+/* What is set aside is not used up by errors at any length: room is left for who reads to make
+ * more, and then the rest of them settle. */
+Test(journal_disk, that_is_full_keeps_a_way_out_however_much_fails)
+{
+    static struct bus_slot *slots[FAILURES];
+    mount_volume(THREE_SEGMENTS_MIB);
+    start_small();
+    struct bus *alice = open_quiet("alice");
+    struct bus *bob = open_quiet("bob");
+    struct bus *dora = open_pusher(0);
+    struct bus *erin = open_quiet("erin");
+    struct bus_sub *failures = must_subscribe(erin, "p0/w");
+    for (int i = 0; i < FAILURES; i++)
+        slots[i] = must_reserve(dora, "w");
+    must_flush(dora);
+    struct bus_sub *sub = subscribe_durably(bob, "alice/w");
+    uint64_t count = publish_until_full(alice);
+    for (int i = 0; i < FAILURES; i++)
+        fail_at_length(&slots[i]);
+    expect_complaint("little is left of what is set aside");
+    for (uint64_t i = 0; i < count; i++)
+        expect_large(sub, i);
+    expect_complaint("it is well again");
+    for (uint64_t i = 0; i < FAILURES; i++)
+        expect_failed(failures, "p0/w", i, "application");
+    must_flush(dora);
+    bus_sub_close(&failures);
+    bus_sub_close(&sub);
+    must_close(&erin);
+    must_close(&dora);
+    must_close(&bob);
+    must_close(&alice);
+}

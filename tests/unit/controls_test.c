@@ -32,6 +32,16 @@ static void append(bool is_question)
     cr_assert_null(control);
 }
 
+/* Of so many bytes, which nobody reads. */
+static void append_bytes(size_t bytes)
+{
+    struct control *control = control_new(&memory, 4);
+    control->bytes = 4;
+    controls_append(&controls, &control, 0);
+    controls.newest->end += bytes - 4;
+    controls.end += bytes - 4;
+}
+
 static void expect_next(uint64_t number)
 {
     struct control *control = controls_next(&controls);
@@ -104,6 +114,46 @@ Test(controls, does_not_drown_the_broker)
     cr_assert(controls_accept(&controls, 1));
     expect_next(LIMIT_PARKED_OPS / 2 + 1);
     cr_assert_null(controls_next(&controls));
+}
+
+/* Of these n are under way, one byte less, and one more: the first goes alone. */
+Test(controls, does_not_drown_the_broker_in_bytes)
+{
+    const size_t most = LIMIT_PARKED_BYTES / 4;
+    for (size_t spare = 0; spare <= 2; spare++) {
+        uint64_t first = controls.last + 1;
+        append_bytes(most - 10);
+        append_bytes(9 + spare);
+        expect_next(first);
+        cr_assert_eq(controls_next(&controls) == NULL, spare == 2);
+        cr_assert(controls_accept(&controls, first));
+        expect_next(first + 1);
+        cr_assert(controls_accept(&controls, first + 1));
+    }
+    append_bytes(2 * most);
+    expect_next(7);
+    append_bytes(1);
+    cr_assert_null(controls_next(&controls));
+    controls_rewind(&controls);
+    expect_next(7);
+    cr_assert_null(controls_next(&controls));
+}
+
+/* A question that waits for its answer is kept, and weighs nothing once it is accepted. */
+Test(controls, counts_no_bytes_that_are_accepted)
+{
+    append(true);
+    expect_next(1);
+    cr_assert(controls_accept(&controls, 1));
+    append_bytes(LIMIT_PARKED_BYTES / 4 - 1);
+    append(false);
+    append(false);
+    expect_next(2);
+    expect_next(3);
+    cr_assert_null(controls_next(&controls));
+    controls_answer(&controls, 1);
+    cr_assert(controls_accept(&controls, 2));
+    expect_next(4);
 }
 
 Test(controls, hurries)

@@ -342,6 +342,7 @@ static inline void restart(void)
 {
     core_free(&core);
     core = core_new(&memory, &options, now_ns);
+    references = 0; /* the old one's went with it */
     shadow_end();
     shadow_begin();
     journal_forget();

@@ -48,6 +48,41 @@ Test(core, parks_a_settlement_until_its_data_is_in_and_tells_it_at_once)
     EXPECT("1 < accepted 1 1\n");
 }
 
+/* Settlements whose data does not come: of how many the errors are taken with this limit, by who is
+ * the first of so many parties that wait with as much as they may. */
+static unsigned park_all(uint64_t bytes_max, conn_id parties)
+{
+    unsigned count = 0;
+    options.parked_bytes_max = bytes_max;
+    memset(numbers, 0, sizeof numbers);
+    memset(frames, 0, sizeof frames);
+    restart();
+    for (conn_id conn = 1; conn <= parties; conn++) {
+        char name[32];
+        join(conn);
+        snprintf(name, sizeof name, "%s/a", name_of(conn));
+        uint32_t topic = open_topic(conn, name);
+        forget();
+        for (uint64_t i = 0; i < 5 && strstr(said, "dropped") == NULL; i++) {
+            fail(conn, topic, i, 5);
+            count += strstr(said, "dropped") == NULL;
+        }
+    }
+    return count;
+}
+
+Test(core, keeps_so_many_bytes_of_errors_that_wait_for_their_data)
+{
+    uint64_t one = 1;
+    while (park_all(one, 1) == 0)
+        one += 1;
+    cr_assert_gt(one, 50);
+    cr_assert_eq(park_all(2 * one - 1, 1), 1);
+    cr_assert_eq(park_all(2 * one, 1), 2);
+    cr_assert_eq(park_all(2 * one + 1, 1), 2);
+    cr_assert_not_null(strstr(said, "1 dropped"));
+}
+
 Test(core, does_not_let_a_leave_overtake_a_commit)
 {
     join(1);

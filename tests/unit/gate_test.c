@@ -869,3 +869,34 @@ Test(gate, says_what_follows_when_a_replay_ends)
     cr_expect_str_eq(out.text, "resumed ");
     nothing_out();
 }
+
+/* What a full disk makes wait: all that may be as long as its sender likes, and what has an order
+ * behind it. */
+Test(gate, weighs_what_a_message_asks_of_the_journal)
+{
+    static const struct {
+        struct msg msg;
+        enum gate_weight weight;
+    } rows[] = {
+        {{.type = MSG_BEAT}, GATE_LIGHT},
+        {{.type = MSG_READY}, GATE_LIGHT},
+        {{.type = MSG_TAKEN}, GATE_LIGHT},
+        {{.type = MSG_UNSUBSCRIBE}, GATE_ORDERED},
+        {{.type = MSG_ACK}, GATE_ORDERED},
+        {{.type = MSG_COMPLETE}, GATE_ORDERED},
+        {{.type = MSG_LEAVE}, GATE_ORDERED},
+        {{.type = MSG_SUBSCRIBE, .as.subscribe.pattern = {"a", 1}}, GATE_HEAVY},
+        {{.type = MSG_SUB_ADD, .as.sub_add.pattern = {"a", 1}}, GATE_HEAVY},
+        {{.type = MSG_TOPIC_OPEN, .as.topic_open.topic = {"a/b", 3}}, GATE_HEAVY},
+        {{.type = MSG_FAIL, .as.fail.error = {"a", 1}}, GATE_HEAVY},
+        {{.type = MSG_RETRACT, .as.retract.error = {"a", 1}}, GATE_HEAVY},
+        {{.type = MSG_FAIL_PARTY, .as.fail_party.error = {"a", 1}}, GATE_HEAVY},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        uint8_t bytes[256];
+        size_t count = 0;
+        cr_assert_eq(msg_encode(&rows[i].msg, bytes, sizeof bytes, &count), WIRE_OK, "%zu", i);
+        cr_expect_eq(gate_weigh(span_of(bytes, count)), rows[i].weight, "%zu", i);
+    }
+    cr_expect_eq(gate_weigh(span_text("?")), GATE_LIGHT);
+}

@@ -373,3 +373,26 @@ Test(keeper, makes_one_checkpoint_for_a_trim_that_fails_for_a_while)
     }
     cr_assert_eq(keeper.ticket, ticket);
 }
+
+/* Of what is set aside enough is left for a checkpoint, and a fourth for what comes before it. */
+Test(keeper, is_short_before_the_way_out_is_closed)
+{
+    start(DURABILITY_PROCESS);
+    sim_disk_limit(sim, 4 * DRIVER_SEGMENT);
+    while (!keeper_is_short(&keeper)) {
+        cr_assert_leq(keeper.news.next, 4 * DRIVER_SEGMENT, "all of it is used up");
+        uint64_t ticket = keeper.ticket + 1;
+        decide();
+        while (keeper.news.logged < ticket)
+            hear();
+    }
+    uint64_t needed = keeper.snapshot_bytes + keeper.noted_bytes + DRIVER_SEGMENT / 4;
+    cr_assert(keeper_is_full(&keeper));
+    cr_assert_gt(keeper.noted_bytes, 0);
+    cr_assert_lt(scribe_room(keeper.scribe), needed);
+    cr_assert_gt(scribe_room(keeper.scribe), needed - 200, "not long before");
+    keeper_checkpoint(&keeper, gate);
+    while (!keeper_has_room(&keeper))
+        hear();
+    cr_assert_not(keeper_is_short(&keeper));
+}
