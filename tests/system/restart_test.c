@@ -172,7 +172,7 @@ Test(restart, waits_for_parties_as_long_as_it_is_told)
     start_broker("disk");
     party_start(&carol, "carol", NULL);
     party_do(&carol, "OK", "reserve w 1");
-    party_do(&carol, "OK", "flush");
+    party_do(&carol, "OK", "flush 20000");
     revival_kill();
     process_signal(&carol.process, SIGKILL);
     cr_assert_eq(process_wait(&carol.process, SOON_MS), 128 + SIGKILL);
