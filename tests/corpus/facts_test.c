@@ -5,7 +5,7 @@
  * A fact is its length in two bytes, the number of the payload beside it in four, the record.  They
  * are written by unit_core_replay with ERRBUS_WRITE_HISTORY=FOLDER, once a release.  Where the dump
  * says more than it did (tests/lib/core_dump.c), the state is written anew from the old facts,
- * which are never touched: ERRBUS_WRITE_STATE=1. */
+ * which are never touched: ERRBUS_WRITE_STATE=1.  VERSION-ends goes on to the end of the job. */
 #include "tests/lib/core_dump.h"
 
 #include <criterion/criterion.h>
@@ -40,6 +40,8 @@ static void state_write(const char *version, const struct core_dump *dump)
     cr_assert_eq(fclose(file), 0);
 }
 
+static bool was_read[FACT_TYPE_COUNT];
+
 /* Gives how many there are. */
 static unsigned replay(struct core *core, struct effects *effects, const char *version)
 {
@@ -53,6 +55,9 @@ static unsigned replay(struct core *core, struct effects *effects, const char *v
         payload_id payload = (payload_id)byte[at + 2] << 24 | (payload_id)byte[at + 3] << 16 |
                              (payload_id)byte[at + 4] << 8 | byte[at + 5];
         cr_assert_leq(at + 6 + length, bytes);
+        unsigned number = wire_number(span_of(byte + at + 6, length));
+        cr_assert_lt(number, FACT_TYPE_COUNT);
+        was_read[number] = true;
         effects_clear(effects);
         const char *wrong = core_replay(core, span_of(byte + at + 6, length), payload, effects);
         cr_assert_null(wrong, "%s, fact %u: %s", version, count, wrong);
@@ -88,9 +93,15 @@ static void check(const char *version)
     cr_assert_eq(memory.bytes_used, 0);
 }
 
+/* Kinds above it are younger than the newest release that is kept. */
+enum { NEWEST_KIND = FACT_PARKED };
+
 Test(facts, of_older_brokers_mean_the_same)
 {
-    static const char *const versions[] = {"v0.1"};
+    static const char *const versions[] = {"v0.1", "v0.1-ends"};
     for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++)
         check(versions[i]);
+    for (unsigned type = 1; type <= NEWEST_KIND; type++)
+        cr_expect(was_read[type] || fact_name((enum fact_type)type) == NULL, "no %s is kept",
+                  fact_name((enum fact_type)type));
 }
