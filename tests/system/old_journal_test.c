@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* old_journal_test.c -- a broker goes on with the journal that a broker of an older release left:
+ * tests/corpus/broker/VERSION, with all that it had to tell.
+ *
+ * ERRBUS_WRITE_BROKER_CORPUS=FOLDER writes one, once a release: what is there is never touched. */
+#include "tests/lib/revival.h"
+
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define CORPUS TEST_SOURCE_DIR "/tests/corpus/broker"
+
+enum { FILE_BYTES_MAX = 65536, PATH_BYTES = 1024 };
+
+static struct revival revival;
+
+static void set_up(void)
+{
+    revival_open(&revival);
+}
+
+static void tear_down(void)
+{
+    revival_close(&revival);
+}
+
+TestSuite(old_journal, .init = set_up, .fini = tear_down, .timeout = 120);
+
+static void copy_file(const char *from_path, const char *to_path)
+{
+    static uint8_t bytes[FILE_BYTES_MAX];
+    FILE *from = fopen(from_path, "re");
+    cr_assert_not_null(from, "%s", from_path);
+    size_t count = fread(bytes, 1, sizeof bytes, from);
+    cr_assert_lt(count, sizeof bytes);
+    fclose(from);
+    FILE *to = fopen(to_path, "we");
+    cr_assert_not_null(to, "%s", to_path);
+    cr_assert_eq(fwrite(bytes, 1, count, to), count);
+    cr_assert_eq(fclose(to), 0);
+}
+
+/* The segments of a journal; what else is in its directory is made anew. */
+static void copy_segments(const char *from, const char *to)
+{
+    int count = 0;
+    const struct dirent *entry = NULL;
+    DIR *names = opendir(from);
+    cr_assert_not_null(names, "%s", from);
+    while ((entry = readdir(names)) != NULL) {
+        char from_path[PATH_BYTES];
+        char to_path[PATH_BYTES];
+        if (strstr(entry->d_name, ".journal") == NULL)
+            continue;
+        snprintf(from_path, sizeof from_path, "%s/%.255s", from, entry->d_name);
+        snprintf(to_path, sizeof to_path, "%s/%.255s", to, entry->d_name);
+        copy_file(from_path, to_path);
+        count += 1;
+    }
+    closedir(names);
+    cr_assert_gt(count, 1, "a journal of several segments");
+}
+
+/* It has no place in the first segment any more. */
+static const char *large_text(void)
+{
+    static char text[3000];
+    memset(text, 'x', sizeof text - 1);
+    return text;
+}
+
+/* bob's, under a name that outlives him. */
+static struct bus_sub *read_durably(struct bus *bob)
+{
+    struct bus_sub_options options;
+    bus_sub_options_init(&options);
+    options.name = "reader";
+    return must_subscribe_with(bob, "alice/#", &options);
+}
+
+/* ---- what is kept -----------------------------------------------------------------------------*/
+
+/* With small segments, so that it has several. */
+static void start_writing(void)
+{
+    const char *line = NULL;
+    const char *const argv[] = {
+        "errbusd_failpoints", "--control", revival.control, "--data",        revival.data,
+        "--durability",       "disk",      "--journal",     revival.journal, NULL};
+    const char *const environment[] = {"ERRBUS_NUMBER_SEGMENT_BYTES=4096", NULL};
+    cr_assert(process_start(&stage.process, argv, environment));
+    cr_assert(process_line(&stage.process, SOON_MS, &line));
+    snprintf(stage.control, sizeof stage.control, "%s", revival.control);
+}
+
+/* alice has a value that was read, one that was not, an error and a promise. */
+Test(old_journal, is_written_when_it_is_asked_for)
+{
+    const char *keep = getenv("ERRBUS_WRITE_BROKER_CORPUS");
+    start_writing();
+    struct bus *alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    struct bus_sub *sub = read_durably(bob);
+    must_publish(alice, "w", "read before");
+    struct bus_slot *failed = must_reserve(alice, "w");
+    struct bus_slot *kept = must_reserve(alice, "w");
+    struct bus_slot *open = must_reserve(alice, "w");
+    fail_slot(&failed, "app.disk_full", "no room left");
+    must_commit(&kept, large_text());
+    must_flush(alice);
+    expect_value(sub, "alice/w", 0, "read before");
+    must_flush(bob);
+    bus_sub_close(&sub);
+    must_close(&bob);
+    revival_kill();
+    if (keep != NULL)
+        copy_segments(revival.journal, keep);
+    bus_slot_fail(&open, NULL);
+    (void)bus_close(&alice, BUS_POLL); /* there is no broker */
+}
+
+/* ---- what is made of it -----------------------------------------------------------------------*/
+
+static void expect_history(void)
+{
+    struct bus_tap *tap = must_tap(NULL, 1);
+    const struct bus_event *event = expect_event(tap, "slot.failed", "alice");
+    cr_expect_eq(bus_event_seq(event), 1);
+    const struct bus_error *error = bus_event_error(event);
+    cr_expect_str_eq(bus_error_type(error), "app.disk_full");
+    cr_expect_str_eq(bus_error_message(error), "no room left");
+    cr_expect_eq(bus_event_is_durable(event), 1);
+    bus_tap_close(&tap);
+}
+
+static void go_on_with(const char *version)
+{
+    static const char *const at_once[] = {"--resume-window", "0", NULL};
+    char from[PATH_BYTES];
+    snprintf(from, sizeof from, "%s/%s", CORPUS, version);
+    cr_assert_eq(mkdir(revival.journal, 0700), 0);
+    copy_segments(from, revival.journal);
+    revival_start(&revival, "disk", at_once);
+    cr_expect_str_empty(process_complained(&stage.process));
+    struct bus *bob = must_open("bob");
+    struct bus_sub *sub = read_durably(bob);
+    struct bus_error *error = expect_error(sub, "alice/w", 1, "application");
+    cr_expect_str_eq(bus_error_message(error), "no room left");
+    bus_error_unref(&error);
+    expect_value(sub, "alice/w", 2, large_text());
+    expect_failed(sub, "alice/w", 3, "party_lost");
+    expect_history();
+    struct bus *alice = must_open("alice"); /* her next life */
+    must_publish(alice, "w", "goes on");
+    expect_end(sub, "party_lost");
+    expect_value(sub, "alice/w", 4, "goes on");
+    bus_sub_close(&sub);
+    must_close(&alice);
+    must_close(&bob);
+}
+
+Test(old_journal, of_version_0_1_is_gone_on_with)
+{
+    go_on_with("v0.1");
+}
