@@ -139,6 +139,8 @@ struct party {
     struct failure *ended_by; /* a reference: why the last incarnation ended; NULL: well, or it
                                  has not ended */
     struct session *session;  /* of the live incarnation, or NULL */
+    uint64_t life;            /* HELLO.life that began it; 0: none, or before a restart */
+    uint32_t dial;            /* HELLO.dial of that life's last connection */
     struct list topics;       /* it writes */
     struct list open_slots;   /* it owes */
     uint32_t open_count;

@@ -422,11 +422,54 @@ void session_begin(struct core *core, struct party *party, struct session *sessi
 }
 
 /* A new incarnation of this party, or why not. */
+/* The session goes on on this connection. */
+static void go_on(struct core *core, conn_id conn, struct session *session,
+                  const struct msg_hello *hello)
+{
+    if (hello->dial > 0 && hello->dial <= session->dial) {
+        effects_drop(core->effects, conn); /* it came late: the client is on another by now */
+        return;
+    }
+    session->dial = (uint32_t)hello->dial;
+    session->party->dial = session->dial;
+    drop_conn(core, &session->control);
+    drop_conn(core, &session->data);
+    if (!id_map_put(&core->conns, conn, session->id)) {
+        session->closed_ns = core_clock(core);
+        session_arm(core, session);
+        refuse(core, conn, CODE_EFULL, ERROR_TYPE_FULL, "the broker is short of memory");
+        return;
+    }
+    session->control = conn;
+    session->is_ready = false;
+    session->is_resuming = false;
+    session->await_sent = 0;
+    session->await_taken = 0;
+    session->await_topic = 0;
+    session->data_told = 0;
+    session->control_told = 0;
+    LIST_EACH(link, &session->subs)
+        sub_rewind(core, LIST_OWNER(link, struct sub, session_link));
+    session_hear(core, session);
+    welcome(core, session, hello, hello->token != 0);
+    judge_tell_again(core, session);
+    write_refusals_again(core, session, hello->refusal_number);
+}
+
 static void join(struct core *core, conn_id conn, const struct msg_hello *hello, struct job *job)
 {
     struct party *party = party_get(core, job, hello->party);
     if (party == NULL) {
         refuse(core, conn, CODE_EFULL, ERROR_TYPE_FULL, "this job has no room for another party");
+        return;
+    }
+    bool is_known = hello->life != 0 && hello->life == party->life;
+    if (is_known && party->session != NULL) {
+        go_on(core, conn, party->session, hello);
+        return;
+    }
+    if (is_known && hello->dial <= party->dial) {
+        effects_drop(core->effects, conn); /* it came late, and what it asked for has been */
         return;
     }
     if (party->session != NULL && party->session->control != 0) {
@@ -445,6 +488,8 @@ static void join(struct core *core, conn_id conn, const struct msg_hello *hello,
     }
     judge_joined(core, job);
     session_begin(core, party, session, party->incarnation + 1);
+    party->life = hello->life;
+    party->dial = session->dial;
     tell_party(core, party, EVENT_PARTY_JOINED, "", 0, NULL);
     welcome(core, session, hello, false);
 }
@@ -466,33 +511,7 @@ static void resume(struct core *core, conn_id conn, const struct msg_hello *hell
                "this incarnation is over: it was lost, failed or left");
         return;
     }
-    if (hello->dial > 0 && hello->dial <= session->dial) {
-        effects_drop(core->effects, conn); /* it came late: the client is on another by now */
-        return;
-    }
-    session->dial = (uint32_t)hello->dial;
-    drop_conn(core, &session->control);
-    drop_conn(core, &session->data);
-    if (!id_map_put(&core->conns, conn, session->id)) {
-        session->closed_ns = core_clock(core);
-        session_arm(core, session);
-        refuse(core, conn, CODE_EFULL, ERROR_TYPE_FULL, "the broker is short of memory");
-        return;
-    }
-    session->control = conn;
-    session->is_ready = false;
-    session->is_resuming = false;
-    session->await_sent = 0;
-    session->await_taken = 0;
-    session->await_topic = 0;
-    session->data_told = 0;
-    session->control_told = 0;
-    LIST_EACH(link, &session->subs)
-        sub_rewind(core, LIST_OWNER(link, struct sub, session_link));
-    session_hear(core, session);
-    welcome(core, session, hello, true);
-    judge_tell_again(core, session);
-    write_refusals_again(core, session, hello->refusal_number);
+    go_on(core, conn, session, hello);
 }
 
 void session_hello(struct core *core, conn_id conn, const struct msg_hello *hello)

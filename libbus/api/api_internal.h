@@ -226,6 +226,7 @@ void api_unlock_wake(struct bus *bus);
 bool api_wait(struct bus *bus, pthread_cond_t *cond, unsigned *waiters, int64_t deadline_ns);
 bool api_cond_init(pthread_cond_t *cond);
 int64_t api_now_ns(void);
+uint64_t api_random(void); /* 0: the system gives none */
 int64_t api_wall_ns(void);
 void api_see_time(struct bus *bus, int64_t now_ns);
 /* About now, for the stamp of a value: a clock costs as much as the rest of a small one.  It was

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -105,6 +106,12 @@ static int64_t clock_ns(clockid_t clock)
     struct timespec now;
     clock_gettime(clock, &now);
     return (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+uint64_t api_random(void)
+{
+    uint64_t random;
+    return getrandom(&random, sizeof random, GRND_NONBLOCK) == (ssize_t)sizeof random ? random : 0;
 }
 
 int64_t api_now_ns(void)

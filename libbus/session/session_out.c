@@ -32,6 +32,7 @@ static void hello_message(struct session *session, struct msg *out)
         .broker = session->token != 0 ? session->broker : 0,
         .refusal_number = session->token != 0 ? session->refusal_number : 0,
         .dial = session->dials,
+        .life = session->token != 0 ? 0 : options->life,
     };
     session->is_hello_due = false;
     session->is_hello_sent = true;

@@ -787,6 +787,7 @@ void world_start(struct world *world, uint32_t index)
         .library = span_text("simulation"),
         .host = span_text("nowhere"),
         .pid = index + 1,
+        .life = (uint64_t)(index + 1) << 32 | (host->life + 1),
         .heartbeat_ms = host->options.heartbeat_ms,
         .lost_after_ms = host->options.lost_after_ms,
         .grace_ms = host->options.grace_ms,

@@ -320,6 +320,36 @@ Test(core, suspects_and_loses_a_silent_party_and_tells_it)
            "3 < verdict.final alice/1 #0 x0 (party_lost of alice)\n");
 }
 
+static void greet(conn_id conn, uint64_t life, uint64_t dial)
+{
+    struct msg msg = hello(conn, 0);
+    msg.as.hello.life = life;
+    msg.as.hello.dial = dial;
+    message(conn, msg);
+}
+
+/* She did not hear that she is welcome, and greets again: that is no second life. */
+Test(core, knows_a_client_whose_greeting_was_slow)
+{
+    tap(3);
+    greet(1, 77, 1);
+    EXPECT("1 < welcome incarnation 1\n3 < party.joined alice/1 #0 x0\n");
+    greet(21, 77, 2);
+    EXPECT("1 dropped\n21 < welcome incarnation 1\n");
+    greet(31, 77, 1); /* was under way for long */
+    EXPECT("31 dropped\n");
+    greet(41, 78, 1);
+    EXPECT("41 < refused 12 errbus.name_taken\n41 dropped\n");
+    attach(21, 11, tokens[21]);
+    EXPECT("21 < attached\n");
+    leave(21, 0);
+    forget();
+    greet(51, 77, 2); /* even now */
+    EXPECT("51 dropped\n");
+    greet(61, 78, 1);
+    EXPECT("61 < welcome incarnation 2\n3 < party.joined alice/2 #0 x0\n");
+}
+
 /* Alice says nothing any more, bob all the time.  When she is lost, by the clock. */
 static int64_t lose_while_late(int64_t late_ms)
 {
