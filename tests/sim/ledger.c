@@ -4,6 +4,7 @@
 
 #include "libbus/base/must.h"
 #include "tests/lib/core_dump.h"
+#include "tests/sim/tape.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@ enum { SHADOW_BYTES_MAX = 1 << 28, NO_BYTES = UINT32_MAX };
 struct record {
     struct buffer *bytes;
     uint32_t payload; /* index, or NO_BYTES */
+    bool is_end;      /* of its step */
 };
 
 struct ledger {
@@ -27,6 +29,10 @@ struct ledger {
     struct core *shadow;
     struct effects effects;
     struct core_dump is, should;
+    struct tape *tape;   /* NULL: what is added is kept */
+    uint32_t written;    /* so many records are on it, */
+    uint32_t synced;     /* ... and so many stay there */
+    bool has_begun_anew; /* what is written next is a snapshot */
 };
 
 static void shadow_end(struct ledger *ledger)
@@ -79,6 +85,7 @@ void ledger_free(struct ledger **ledger)
     forget(old);
     core_dump_fini(&old->is);
     core_dump_fini(&old->should);
+    tape_free(&old->tape);
     free(old->records);
     free(old->payloads);
     free(old->places);
@@ -90,6 +97,8 @@ void ledger_clear(struct ledger *ledger)
     shadow_end(ledger);
     forget(ledger);
     shadow_begin(ledger);
+    ledger->written = ledger->synced = 0;
+    ledger->has_begun_anew = true;
 }
 
 /* Doubles until index fits. */
@@ -126,8 +135,7 @@ const char *ledger_add(struct ledger *ledger, struct buffer **record, payload_id
     ledger->records =
         grow(ledger->records, &ledger->record_room, ledger->record_count, sizeof *ledger->records);
     struct record *added = &ledger->records[ledger->record_count++];
-    added->bytes = *record;
-    added->payload = keep_payload(ledger, payload, bytes);
+    *added = (struct record){.bytes = *record, .payload = keep_payload(ledger, payload, bytes)};
     *record = NULL;
     return shadow_tell(ledger, buffer_span(added->bytes), payload);
 }
@@ -137,10 +145,73 @@ uint32_t ledger_count(const struct ledger *ledger)
     return ledger->record_count;
 }
 
-void ledger_lose(struct ledger *ledger, uint32_t count)
+/* ---- the disk -------------------------------------------------------------------------------- */
+
+void ledger_use_disk(struct ledger *ledger, uint64_t seed)
+{
+    ledger->tape = tape_new(seed);
+}
+
+void ledger_end_step(struct ledger *ledger)
+{
+    if (ledger->record_count > 0)
+        ledger->records[ledger->record_count - 1].is_end = true;
+}
+
+void ledger_write(struct ledger *ledger)
+{
+    uint32_t left = ledger->record_count - ledger->written;
+    struct span *step = calloc(left + 1, sizeof *step);
+    uint32_t count = 0;
+    must(step != NULL);
+    for (uint32_t i = ledger->written; ledger->tape != NULL && i < ledger->record_count; i++) {
+        step[count++] = buffer_span(ledger->records[i].bytes);
+        if (!ledger->records[i].is_end)
+            continue;
+        tape_write(ledger->tape, step, count, ledger->has_begun_anew);
+        ledger->has_begun_anew = false;
+        ledger->written = i + 1;
+        count = 0;
+    }
+    free(step);
+}
+
+void ledger_sync(struct ledger *ledger, uint32_t count)
+{
+    if (ledger->tape == NULL || count <= ledger->synced)
+        return;
+    ledger_write(ledger);
+    tape_sync(ledger->tape);
+    ledger->synced = ledger->written;
+}
+
+static void lose(struct ledger *ledger, uint32_t count)
 {
     while (ledger->record_count > count)
         buffer_unref(&ledger->records[--ledger->record_count].bytes);
+    ledger->written = ledger->synced = count;
+}
+
+const char *ledger_kill(struct ledger *ledger, bool is_machine)
+{
+    uint32_t count = 0;
+    struct span record;
+    if (ledger->tape == NULL)
+        return NULL;
+    tape_kill(ledger->tape, is_machine);
+    while (tape_read(ledger->tape, &record)) {
+        if (count == ledger->written)
+            return "more is on the disk than was written";
+        if (!span_equal(record, buffer_span(ledger->records[count].bytes)))
+            return "something else is on the disk than was written";
+        count += 1;
+    }
+    if (count < (is_machine ? ledger->synced : ledger->written))
+        return "what must be on the disk is not";
+    if (count > 0 && !ledger->records[count - 1].is_end)
+        return "half a step is on the disk";
+    lose(ledger, count);
+    return NULL;
 }
 
 const char *ledger_check(struct ledger *ledger, const struct core *core)

@@ -17,8 +17,17 @@ void ledger_clear(struct ledger *ledger);
 const char *ledger_add(struct ledger *ledger, struct buffer **record, payload_id payload,
                        struct buffer *bytes);
 uint32_t ledger_count(const struct ledger *ledger); /* records */
-/* Those behind the first count were never written; only before ledger_rebuild(). */
-void ledger_lose(struct ledger *ledger, uint32_t count);
+/* From now on its records are on a simulated disk, too (tape.h). */
+void ledger_use_disk(struct ledger *ledger, uint64_t seed);
+/* What was added last belongs to one step: it is written as a whole. */
+void ledger_end_step(struct ledger *ledger);
+/* All steps so far are written; whether they survive the machine is open. */
+void ledger_write(struct ledger *ledger);
+/* The first count records are on the disk. */
+void ledger_sync(struct ledger *ledger, uint32_t count);
+/* The broker is killed, or its machine switched off: what was not on the disk may be lost, whole
+ * steps from the end on; only before ledger_rebuild().  NULL, or what else is missing. */
+const char *ledger_kill(struct ledger *ledger, bool is_machine);
 /* NULL, or the first difference between a core and what its facts give. */
 const char *ledger_check(struct ledger *ledger, const struct core *core);
 /* All facts into a gate that is new, and into a second core anew.  NULL, or what is wrong. */

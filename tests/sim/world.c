@@ -93,6 +93,7 @@ struct world {
     int64_t now_ns;
     struct dice dice;      /* of faults, delays and whoever asks */
     struct dice gate_dice; /* of the broker: its tokens */
+    struct dice disk_dice; /* how the disk fares, and when it is written */
     struct agenda agenda;
     struct act *acts;
     uint32_t act_count, act_room;
@@ -396,6 +397,7 @@ static void logged(struct world *world)
            world->held[world->held_at].due_ns <= world->now_ns) {
         struct held held = world->held[world->held_at++];
         world->logged_count = held.record_count;
+        ledger_sync(world->ledger, held.record_count);
         if (held.conn != 0)
             broker_send(world, &held);
     }
@@ -417,7 +419,7 @@ static void hold(struct world *world, const struct held *held)
     agenda_put(&world->agenda, world->logged_ns, MOMENT_LOGGED, 0, 0);
 }
 
-/* It is killed: what was not in the journal yet was never decided, and is never said. */
+/* It is killed: what was not said until then never is. */
 static void lose_held(struct world *world)
 {
     for (; world->held_at < world->held_count; world->held_at++)
@@ -484,6 +486,10 @@ static void broker_out(struct world *world)
         }
     }
     bool is_held = world->options.log_most_ns > 0;
+    if (world->ledger != NULL)
+        ledger_end_step(world->ledger);
+    if (is_held && dice_hits(&world->disk_dice, 500)) /* else it is written later */
+        ledger_write(world->ledger);
     if (is_held &&
         ledger_count(world->ledger) != world->logged_count) /* nothing may be said of it */
         hold(world, &(struct held){.record_count = ledger_count(world->ledger)});
@@ -1101,8 +1107,10 @@ void world_crash_broker(struct world *world, int64_t down_ns)
         lane_cut(&world->conns[i]->lanes[WAY_UP]);
     }
     gate_leave(world);
-    if (world->options.log_most_ns > 0)
-        ledger_lose(world->ledger, world->logged_count);
+    const char *wrong = ledger_kill(world->ledger, dice_hits(&world->disk_dice, 700));
+    if (wrong != NULL)
+        world_violate(world, "the journal: %s", wrong);
+    world->logged_count = ledger_count(world->ledger);
     lose_held(world);
     agenda_put(&world->agenda, world->now_ns + down_ns, MOMENT_BROKER_UP, 0, 0);
 }
@@ -1139,6 +1147,7 @@ void world_compact(struct world *world)
     gate_snapshot(world->gate);
     broker_out(world);
     world->logged_count = ledger_count(world->ledger); /* until it is whole the old one stands */
+    ledger_sync(world->ledger, world->logged_count);
     ledger_look(world);
 }
 
@@ -1164,8 +1173,11 @@ struct world *world_new(const struct world_options *options)
     world->digest = UINT64_C(0xcbf29ce484222325);
     dice_init(&world->dice, options->seed);
     dice_init(&world->gate_dice, ~options->seed);
+    dice_init(&world->disk_dice, options->seed ^ UINT64_C(0x6469736b));
     if (options->core.has_facts)
         world->ledger = ledger_new(&options->core);
+    if (options->core.has_facts && options->log_most_ns > 0)
+        ledger_use_disk(world->ledger, options->seed);
     gate_start(world);
     return world;
 }

@@ -50,8 +50,8 @@ struct world_options {
     uint32_t no_notice_permille; /* of connections that a session closes, unknown to the broker */
     int64_t notice_most_ns;
     uint32_t check_every; /* steps of the broker, after which its journal must give what it has */
-    /* Facts take so long at most until they are in the journal; what is said with them waits, and a
-     * broker that is killed loses both. */
+    /* Facts take so long at most until they are on the disk; what is said with them waits, and a
+     * broker that is killed never says it.  What is written until then may survive or be torn. */
     int64_t log_most_ns;
     bool is_recorded; /* lines are kept, see world_lines() */
     FILE *trace;      /* everything that happens goes there; NULL: nowhere */

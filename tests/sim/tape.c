@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* tape.c -- see tape.h. */
+#include "tests/sim/tape.h"
+
+#include "broker/journal/embedded.h"
+#include "broker/journal/journal.h"
+#include "libbus/base/must.h"
+#include "tests/lib/sim_disk.h"
+
+#include <stdlib.h>
+
+enum { RECORD_KIND = 1, SEGMENT_BYTES = 256 * 1024 };
+
+struct tape {
+    struct sim_disk *disk;
+    struct journal *journal;
+    uint64_t id;
+    uint64_t at; /* where tape_read() goes on */
+};
+
+static void open_journal(struct tape *tape)
+{
+    struct disk *disk = sim_disk_open(tape->disk);
+    struct journal_options options = {
+        .may_create = true, .id = tape->id, .segment_bytes = SEGMENT_BYTES};
+    struct journal_opened opened;
+    char complaint[JOURNAL_COMPLAINT_BYTES];
+    must(embedded_open(&disk, &options, &tape->journal, &opened, complaint) == JOURNAL_OK);
+    tape->at = journal_start(tape->journal);
+}
+
+struct tape *tape_new(uint64_t seed)
+{
+    struct tape *tape = calloc(1, sizeof *tape);
+    must(tape != NULL);
+    tape->id = seed | 1;
+    tape->disk = sim_disk_new(seed);
+    open_journal(tape);
+    return tape;
+}
+
+void tape_free(struct tape **tape)
+{
+    struct tape *old = *tape;
+    *tape = NULL;
+    if (old == NULL)
+        return;
+    journal_close(&old->journal);
+    sim_disk_free(&old->disk);
+    free(old);
+}
+
+void tape_write(struct tape *tape, const struct span *records, uint32_t count, bool is_snapshot)
+{
+    struct journal *journal = tape->journal;
+    struct journal_record *batch = calloc(count, sizeof *batch);
+    unsigned how = is_snapshot ? JOURNAL_CHECKPOINT_BEGIN | JOURNAL_CHECKPOINT_END : 0;
+    must(batch != NULL);
+    for (uint32_t i = 0; i < count; i++)
+        batch[i] = (struct journal_record){.kind = RECORD_KIND, .body = records[i]};
+    must(journal_append(journal, journal_lease(journal), journal_next(journal), batch, count, how,
+                        NULL) == JOURNAL_OK);
+    free(batch);
+    if (is_snapshot)
+        must(journal_trim(journal, journal_start(journal)) == JOURNAL_OK);
+}
+
+void tape_sync(struct tape *tape)
+{
+    must(journal_sync(tape->journal, journal_next(tape->journal)) == JOURNAL_OK);
+}
+
+void tape_kill(struct tape *tape, bool is_machine)
+{
+    sim_disk_stop_after(tape->disk, 0); /* it does not even close */
+    journal_close(&tape->journal);
+    if (is_machine)
+        sim_disk_crash(tape->disk);
+    else
+        sim_disk_kill(tape->disk);
+    open_journal(tape);
+}
+
+bool tape_read(struct tape *tape, struct span *out_record)
+{
+    struct journal_found found;
+    enum journal_err err = journal_read(tape->journal, tape->at, &found);
+    must(err == JOURNAL_OK || err == JOURNAL_END);
+    if (err != JOURNAL_OK)
+        return false;
+    tape->at = found.next;
+    *out_record = found.body;
+    return true;
+}

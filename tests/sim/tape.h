@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* tape.h -- the journal of a simulated broker on a simulated disk: until it is synced, what was
+ * written may be lost, in any order, and any part of it may be torn. */
+#ifndef SIM_TAPE_H
+#define SIM_TAPE_H
+
+#include "libbus/base/span.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tape;
+
+struct tape *tape_new(uint64_t seed);
+void tape_free(struct tape **tape); /* NULL inside is a no-op */
+
+/* The records of one step, all or none; is_snapshot: nothing before them is needed any more. */
+void tape_write(struct tape *tape, const struct span *records, uint32_t count, bool is_snapshot);
+void tape_sync(struct tape *tape);
+/* The broker is killed, or its machine switched off, and the journal opened again: tape_read() then
+ * tells what is there. */
+void tape_kill(struct tape *tape, bool is_machine);
+/* The next record, borrowed until the next call; false: no more. */
+bool tape_read(struct tape *tape, struct span *out_record);
+
+#endif
