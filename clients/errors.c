@@ -23,6 +23,7 @@ struct told {
     uint64_t id;
     int64_t at_ns;
     uint64_t count;
+    bool is_late; /* behind the final verdict */
     char name[BUS_NAME_BYTES_MAX + 1];
     char job[BUS_NAME_BYTES_MAX + 1];
 };
@@ -84,7 +85,7 @@ static void print_listed(const struct told *told, const struct bus_error *error)
     if (told->count > 0) {
         printf(" (%" PRIu64 ")", told->count);
     }
-    putchar('\n');
+    printf("%s\n", told->is_late ? ", late" : "");
     print_described(error);
 }
 
@@ -98,6 +99,9 @@ static void print_json(const struct told *told, const struct bus_error *error)
     cli_json_text(event, "event", told->name);
     if (told->count > 0) {
         cli_json_number(event, "count", (int64_t)told->count);
+    }
+    if (told->is_late) {
+        cli_json_bool(event, "late", true);
     }
     cli_json_print(&line, stdout);
 }
@@ -188,7 +192,8 @@ static struct told told_by(const struct bus_event *event)
 {
     struct told told = {.id = bus_event_id(event),
                         .at_ns = bus_event_at_ns(event),
-                        .count = bus_event_count(event)};
+                        .count = bus_event_count(event),
+                        .is_late = bus_event_is_late(event) != 0};
     snprintf(told.name, sizeof told.name, "%s", bus_event_name(event));
     snprintf(told.job, sizeof told.job, "%s", bus_event_job(event));
     return told;

@@ -61,6 +61,9 @@ static void print_event_json(const struct bus_event *event)
         cli_json_number(line, "count", (int64_t)bus_event_count(event));
     }
     cli_json_bool(line, "durable", bus_event_is_durable(event) != 0);
+    if (bus_event_is_late(event) != 0) {
+        cli_json_bool(line, "late", true);
+    }
     if (bus_event_text(event)[0] != '\0') {
         cli_json_text(line, "text", bus_event_text(event));
     }

@@ -17,6 +17,7 @@
 struct bus_event {
     bool is_gap; /* first_id..id were missed */
     bool is_durable;
+    bool is_late;
     uint64_t first_id;
     uint64_t id;
     int64_t at_ns;
@@ -67,6 +68,7 @@ static bool event_fill(struct bus_event *event, const struct msg_event *from)
     event->seq = from->seq;
     event->count = from->count;
     event->is_durable = from->is_durable != 0;
+    event->is_late = from->is_late != 0;
     event->name = api_place(&at, from->name);
     event->party = api_place(&at, from->party);
     event->topic = api_place(&at, from->topic);
@@ -151,6 +153,11 @@ const char *bus_event_text(const struct bus_event *event)
 int bus_event_is_durable(const struct bus_event *event)
 {
     return event->is_durable;
+}
+
+int bus_event_is_late(const struct bus_event *event)
+{
+    return event->is_late;
 }
 
 const struct bus_error *bus_event_error(const struct bus_event *event)

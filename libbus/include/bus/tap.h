@@ -79,6 +79,8 @@ BUS_API const char *bus_event_text(const struct bus_event *event);     /* for pe
 /* 1: the broker has it after a restart, as far as its durability goes; 0: when it was told, it was
  * not in a journal yet.  Events wait for nothing, so those that have just happened are not. */
 BUS_API int bus_event_is_durable(const struct bus_event *event);
+/* 1: its error came when the final verdict of the job had been said, and counts no more. */
+BUS_API int bus_event_is_late(const struct bus_event *event);
 BUS_API const struct bus_error *bus_event_error(const struct bus_event *event); /* or NULL */
 
 #ifdef __cplusplus

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* verdict.c -- errbus verdict: why a job failed: the root, why it is the root, and what followed
+ * from it, each error below the one that it leads to. */
+#include "clients/errbus.h"
+
+#include "clients/cli.h"
+
+#include <bus/admin.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INDENT_MAX 40 /* columns; what is deeper stands there */
+
+struct verdict {
+    struct cli cli;
+    bool is_final; /* wait for the final one */
+    struct bus_report *report;
+};
+
+/* ---- JSON -------------------------------------------------------------------------------------*/
+
+static const char *role_name(enum bus_report_role role)
+{
+    static const char *const names[] = {"root", "victim", "apart"};
+    return (size_t)role < sizeof names / sizeof names[0] ? names[role] : "other";
+}
+
+static void add_row(struct cli_json *rows, const struct bus_report_row *row)
+{
+    struct cli_json *object = cli_json_append(rows);
+    cli_json_number(object, "row", row->number);
+    cli_json_text(object, "role", role_name(row->role));
+    if (row->role == BUS_REPORT_VICTIM) {
+        cli_json_number(object, "next", row->next);
+        cli_json_text(object, "by", row->is_blame ? "blame" : "cause");
+        cli_json_number(object, "steps", row->steps);
+    }
+    if (row->stamp_ns != 0) {
+        cli_json_number(object, "stamp_ns", row->stamp_ns);
+        cli_json_number(object, "uncertainty_ns", (int64_t)row->uncertainty_ns);
+    } else {
+        cli_json_null(object, "stamp_ns");
+    }
+    cli_json_text(object, "id", row->id);
+    cli_json_text(object, "party", row->party);
+    cli_json_number(object, "incarnation", row->incarnation);
+    cli_json_text(object, "kind", row->kind);
+    cli_json_text(object, "type", row->type);
+    cli_json_text(object, "message", row->message);
+}
+
+static void print_json(const struct bus_report *report)
+{
+    const struct bus_report_summary *summary = bus_report_summary(report);
+    struct cli_json *line = cli_json_new();
+    cli_json_text(line, "state", summary->state);
+    cli_json_number(line, "attempt", summary->attempt);
+    cli_json_text(line, "strategy", summary->strategy);
+    cli_json_text(line, "reason", summary->reason);
+    cli_json_text(line, "why", summary->why);
+    cli_json_number(line, "candidates", summary->candidates);
+    cli_json_number(line, "close", summary->close);
+    cli_json_number(line, "victims", summary->victims);
+    cli_json_number(line, "apart", summary->apart);
+    cli_json_number(line, "aside", summary->aside);
+    cli_json_number(line, "unknown_causes", summary->unknown_causes);
+    cli_json_number(line, "rows_left_out", summary->rows_left_out);
+    cli_json_bool(line, "complete", summary->is_complete != 0);
+    if (bus_report_root(report) != NULL) {
+        cli_json_error(line, "root", bus_report_root(report));
+    } else {
+        cli_json_null(line, "root");
+    }
+    struct cli_json *rows = cli_json_array(line, "errors");
+    for (size_t i = 0; i < bus_report_count(report); i++) {
+        add_row(rows, bus_report_at(report, i));
+    }
+    cli_json_print(&line, stdout);
+}
+
+/* ---- for people -------------------------------------------------------------------------------*/
+
+/* "+12.345 ms", behind the root or before it; nothing where clocks do not tell. */
+static void print_apart(const struct bus_report_row *row, const struct bus_report_row *root)
+{
+    if (root == NULL || row == root || row->stamp_ns == 0 || root->stamp_ns == 0) {
+        return;
+    }
+    printf(", %+.3f ms", (double)(row->stamp_ns - root->stamp_ns) / 1e6);
+}
+
+/* "bob/1: application app.reset: connection reset by peer (blames alice/1, +3.100 ms)". */
+static void print_row(const struct bus_report *report, const struct bus_report_row *row,
+                      const struct bus_report_row *root, size_t depth)
+{
+    size_t indent = 2 * depth < INDENT_MAX ? 2 * depth : INDENT_MAX;
+    printf("%*s", (int)indent, "");
+    cli_print_text(stdout, row->party[0] != '\0' ? row->party : "the broker", "");
+    printf("/%" PRIu32 ": %s", row->incarnation, row->kind);
+    if (row->type[0] != '\0') {
+        printf(" ");
+        cli_print_text(stdout, row->type, "");
+        printf(": ");
+        cli_print_text(stdout, row->message, "");
+    }
+    printf(" (");
+    cli_print_text(stdout, row->id, "");
+    const struct bus_report_row *next = bus_report_find(report, row->next);
+    if (row->role == BUS_REPORT_VICTIM && row->is_blame && next != NULL) {
+        printf(", blames ");
+        cli_print_text(stdout, next->party, "");
+    }
+    print_apart(row, root);
+    printf(")\n");
+}
+
+/* All that lead to row, each below what it leads to.  stack has room for all rows. */
+static void print_victims(const struct bus_report *report, const struct bus_report_row *root,
+                          size_t (*stack)[2])
+{
+    size_t count = bus_report_count(report);
+    size_t height = 0;
+    for (size_t i = count; i-- > 0;) {
+        if (bus_report_at(report, i) == root) {
+            stack[height][0] = i;
+            stack[height++][1] = 1;
+        }
+    }
+    while (height > 0) {
+        size_t index = stack[--height][0];
+        size_t depth = stack[height][1];
+        const struct bus_report_row *row = bus_report_at(report, index);
+        print_row(report, row, root, depth);
+        for (size_t i = count; i-- > 0;) {
+            const struct bus_report_row *other = bus_report_at(report, i);
+            if (other->role == BUS_REPORT_VICTIM && other->next == row->number) {
+                stack[height][0] = i;
+                stack[height++][1] = depth + 1;
+            }
+        }
+    }
+}
+
+static void print_apart_rows(const struct bus_report *report, const struct bus_report_row *root)
+{
+    bool is_first = true;
+    for (size_t i = 0; i < bus_report_count(report); i++) {
+        const struct bus_report_row *row = bus_report_at(report, i);
+        if (row->role == BUS_REPORT_APART) {
+            printf("%s", is_first ? "apart from that\n" : "");
+            print_row(report, row, root, 1);
+            is_first = false;
+        }
+    }
+}
+
+/* What people may miss. */
+static void print_doubts(const struct bus_report_summary *summary)
+{
+    if (summary->close > 0) {
+        printf("%" PRIu32 " other errors are so close that clocks cannot tell\n", summary->close);
+    }
+    if (summary->unknown_causes > 0) {
+        printf("incomplete: %" PRIu32 " causes are named that nobody knows\n",
+               summary->unknown_causes);
+    } else if (!summary->is_complete) {
+        printf("incomplete: errors were left out for want of room\n");
+    }
+    if (summary->rows_left_out > 0) {
+        printf("%" PRIu32 " errors are not shown\n", summary->rows_left_out);
+    }
+}
+
+/* False: memory is short. */
+static bool print_text(const struct bus_report *report)
+{
+    const struct bus_report_summary *summary = bus_report_summary(report);
+    const struct bus_report_row *root = NULL;
+    for (size_t i = 0; i < bus_report_count(report); i++) {
+        if (bus_report_at(report, i)->role == BUS_REPORT_ROOT) {
+            root = bus_report_at(report, i);
+        }
+    }
+    if (strcmp(summary->state, "none") == 0) {
+        printf("no verdict: the job goes on, ended well, or is not known\n");
+        return true;
+    }
+    printf("%s verdict on attempt %" PRIu32 " (%s)\n", summary->state, summary->attempt,
+           summary->strategy);
+    size_t(*stack)[2] = calloc(bus_report_count(report) + 1, sizeof *stack);
+    if (stack == NULL) {
+        return false;
+    }
+    print_victims(report, root, stack);
+    free(stack);
+    printf("why: ");
+    cli_print_text(stdout, summary->why, "");
+    printf("\n");
+    print_apart_rows(report, root);
+    print_doubts(summary);
+    return true;
+}
+
+/* ---- the program ------------------------------------------------------------------------------*/
+
+static int show(const struct verdict *verdict)
+{
+    int result = CLI_OK;
+    if (verdict->cli.is_json) {
+        print_json(verdict->report);
+    } else if (!print_text(verdict->report)) {
+        return cli_report(&verdict->cli, BUS_ENOMEM, NULL);
+    }
+    (void)cli_flush_output(&verdict->cli, &result);
+    return result;
+}
+
+static int run(struct verdict *verdict)
+{
+    const struct cli *cli = &verdict->cli;
+    struct bus_error *error = NULL;
+    int64_t bound_ms = verdict->is_final ? cli_left_ms(cli) : cli_open_ms(cli);
+    enum bus_err err = bus_report_get(cli->server, cli->job, verdict->is_final, bound_ms,
+                                      &verdict->report, &error);
+    if (err != BUS_OK) {
+        bool is_lost = err == BUS_ETIMEDOUT && !verdict->is_final;
+        return cli_report(cli, is_lost ? BUS_ELOST : err, &error);
+    }
+    int result = show(verdict);
+    bus_report_free(&verdict->report);
+    return result;
+}
+
+int verdict_main(int argc, char **argv)
+{
+    struct verdict verdict = {
+        .cli = {.program = "errbus verdict",
+                .prints_lines = true,
+                .operands = "",
+                .summary = "Shows why a job failed: the root, why it is that, and what "
+                           "followed from it."}};
+    const struct cli_flag flags[] = {
+        {'f', "final", CLI_YES, &verdict.is_final, NULL, "wait for the final verdict"},
+    };
+    int result = CLI_OK;
+    if (!cli_start(&verdict.cli, argc, argv, flags, sizeof flags / sizeof flags[0], &result)) {
+        return result;
+    }
+    if (verdict.cli.argc != 0) {
+        return cli_usage(&verdict.cli, "'%.100s' is too much", verdict.cli.argv[0]);
+    }
+    return run(&verdict);
+}

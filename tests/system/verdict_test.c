@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* verdict_test.c -- why a job failed, as its parties, operators and the history are told. */
+#include "tests/lib/expect.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(verdict, .init = stage_open, .fini = stage_close, .timeout = 240);
+
+static const char *const quick[] = {"reconnect_grace_ms=300", NULL};
+
+static void fail_blaming(struct bus *bus, const char *type, const char *party)
+{
+    struct bus_error *error = bus_error_new(type, NULL, "connection reset by peer");
+    expect_code(bus_error_set_blame(error, party), BUS_OK);
+    bus_fail(bus, error);
+    bus_error_unref(&error);
+}
+
+static struct bus_error *must_verdict(struct bus *bus)
+{
+    struct bus_error *verdict = NULL;
+    expect_code(bus_verdict(bus, SOON_MS, &verdict), BUS_OK);
+    return verdict;
+}
+
+/* The line that errbus verdict --json prints. */
+static json_t *ask(const char *job)
+{
+    const char *const argv[] = {"errbus", "verdict", "-s", stage.control,
+                                "--json", "-j",      job,  NULL};
+    struct process process;
+    cr_assert(process_start(&process, argv, NULL));
+    cr_assert_eq(process_wait(&process, SOON_MS), 0, "%s", process_complained(&process));
+    json_t *line = json_loads(process_said(&process), 0, NULL);
+    cr_assert_not_null(line, "%s", process_said(&process));
+    process_fini(&process);
+    return line;
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text != NULL ? text : "";
+}
+
+/* Of whom the root is, and how many lead to it. */
+static void expect_answer(const char *party, json_int_t victims)
+{
+    json_t *line = ask("default");
+    cr_expect_str_eq(text_of(line, "state"), "final");
+    cr_expect_str_eq(text_of(json_object_get(line, "root"), "party"), party);
+    cr_expect_eq(json_integer_value(json_object_get(line, "victims")), victims);
+    cr_expect_eq(json_array_size(json_object_get(line, "errors")), (size_t)victims + 1);
+    json_decref(line);
+}
+
+/* For people: what stands below what. */
+static void expect_text(const char *first, const char *second, const char *third)
+{
+    const char *const argv[] = {"errbus", "verdict", "--final", "-s", stage.control, NULL};
+    struct process process;
+    cr_assert(process_start(&process, argv, NULL));
+    cr_assert_eq(process_wait(&process, SOON_MS), 0, "%s", process_complained(&process));
+    const char *at = process_said(&process);
+    const char *const parts[] = {first, second, third};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0] && at != NULL; i++) {
+        at = strstr(at, parts[i]);
+    }
+    cr_expect_not_null(at, "%s", process_said(&process));
+    process_fini(&process);
+}
+
+/* Those who had a connection to the dead speak first, and she cannot. */
+Test(verdict, is_the_death_that_others_blame)
+{
+    struct party alice;
+    struct bus_tap *watch = must_tap(NULL, BUS_TAP_NOW);
+    party_start(&alice, "alice", quick);
+    struct bus *bob = must_open("bob");
+    struct bus *carol = must_open("carol");
+    process_signal(&alice.process, SIGKILL);
+    fail_blaming(bob, "app.reset", "alice");
+    fail_blaming(carol, "app.reset", "alice");
+    struct bus_error *verdicts[] = {must_verdict(bob), must_verdict(carol)};
+    for (int i = 0; i < 2; i++) {
+        cr_expect_str_eq(bus_error_kind(verdicts[i]), "party_lost");
+        cr_expect_str_eq(bus_error_party(verdicts[i]), "alice");
+        cr_expect_str_eq(bus_error_id(verdicts[i]), bus_error_id(verdicts[0]));
+    }
+    const struct bus_event *event = expect_event(watch, "verdict.final", "alice");
+    cr_expect_eq(bus_event_count(event), 2);
+    cr_expect_str_eq(bus_error_id(bus_event_error(event)), bus_error_id(verdicts[0]));
+    expect_answer("alice", 2);
+    expect_text("final verdict on attempt 1 (causal)\n"
+                "  alice/1: party_lost errbus.connection_closed: party alice lost",
+                "\n    bob/1: application app.reset: connection reset by peer (",
+                "\nwhy: no other error could be the root\n");
+    struct bus_error *own = bus_failure(bob);
+    cr_expect_str_eq(bus_error_type(own), "app.reset", "what ended bob is another question");
+    bus_error_unref(&own);
+    bus_error_unref(&verdicts[0]);
+    bus_error_unref(&verdicts[1]);
+    expect_code(bus_close(&bob, SOON_MS), BUS_OK);
+    expect_code(bus_close(&carol, SOON_MS), BUS_OK);
+    bus_tap_close(&watch);
+    party_fini(&alice);
+}
+
+/* An error that reached another by a slot, and made that one fail. */
+Test(verdict, follows_causes_over_slots)
+{
+    struct bus *alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    struct bus_slot *slot = must_reserve(alice, "w");
+    must_flush(alice);
+    fail_slot(&slot, "app.disk_full", "no room");
+    struct bus_error *cause = expect_await_failed(bob, "alice/w", 0, "application");
+    struct bus_error *error = bus_error_new("app.no_input", cause, "it did not come");
+    bus_fail(bob, error);
+    must_close(&alice);
+    struct bus_error *verdict = must_verdict(bob);
+    cr_expect_str_eq(bus_error_type(verdict), "app.disk_full");
+    cr_expect_str_eq(bus_error_id(verdict), bus_error_id(cause));
+    expect_answer("alice", 1);
+    bus_error_unref(&verdict);
+    bus_error_unref(&error);
+    bus_error_unref(&cause);
+    expect_code(bus_close(&bob, SOON_MS), BUS_OK);
+}
+
+struct waiting {
+    struct bus *bus;
+    enum bus_err err;
+    struct bus_error *verdict;
+};
+
+static void *wait_for_verdict(void *arg)
+{
+    struct waiting *waiting = arg;
+    waiting->err = bus_verdict(waiting->bus, 3 * SOON_MS, &waiting->verdict);
+    return NULL;
+}
+
+/* While somebody runs there is none, and who waits is told when there is. */
+Test(verdict, comes_when_the_last_party_has_ended)
+{
+    struct waiting waiting = {.bus = must_open("bob")};
+    struct bus *alice = must_open("alice");
+    struct bus_error *none = NULL;
+    pthread_t thread;
+    fail_blaming(waiting.bus, "app.early", "nobody");
+    expect_code(bus_verdict(waiting.bus, BUS_POLL, &none), BUS_ETIMEDOUT);
+    json_t *line = ask("default");
+    cr_expect_str_eq(text_of(line, "state"), "none");
+    json_decref(line);
+    cr_assert_eq(pthread_create(&thread, NULL, wait_for_verdict, &waiting), 0);
+    fail_blaming(alice, "app.late", "bob");
+    pthread_join(thread, NULL);
+    expect_code(waiting.err, BUS_OK);
+    cr_expect_str_eq(bus_error_type(waiting.verdict), "app.early");
+    bus_error_unref(&waiting.verdict);
+    expect_code(bus_close(&alice, SOON_MS), BUS_OK);
+    expect_code(bus_close(&waiting.bus, SOON_MS), BUS_OK);
+}
+
+Test(verdict, of_a_job_that_ended_well_is_none)
+{
+    struct bus *alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    fail_blaming(bob, "app.early", "alice");
+    expect_code(bus_complete(alice, SOON_MS), BUS_OK);
+    must_close(&alice);
+    json_t *line = ask("default");
+    cr_expect_str_eq(text_of(line, "state"), "none");
+    cr_expect_eq(json_integer_value(json_object_get(line, "aside")), 1);
+    json_decref(line);
+    line = ask("never-heard-of");
+    cr_expect_str_eq(text_of(line, "state"), "none");
+    json_decref(line);
+    expect_code(bus_close(&bob, SOON_MS), BUS_OK);
+}
