@@ -212,6 +212,36 @@ Test(core_tell, counts_the_bytes_a_tap_is_behind)
     }
 }
 
+/* The budget of what is kept of all, in bytes; that in events is above. */
+Test(core_tell, keeps_as_many_bytes_of_events_as_it_may)
+{
+    for (int above = -1; above <= 1; above++) {
+        restart();
+        tap(2);
+        join(1);
+        uint64_t bytes = EVENT_COST_BYTES + event_bytes;
+        uint64_t newest = 1;
+        uint32_t a = open_topic(1, "alice/a");
+        while (LIMIT_EVENT_BYTES - bytes > 3 * STACK_BYTES) {
+            bytes += fail_with(a, STACK_BYTES);
+            newest += 1;
+            take(2, newest);
+        }
+        uint64_t around = fail_with(a, STACK_BYTES) - STACK_BYTES;
+        bytes += around + STACK_BYTES;
+        uint64_t left = LIMIT_EVENT_BYTES - bytes - around + (uint64_t)(int64_t)above;
+        cr_assert_eq(fail_with(a, (size_t)left), left + around);
+        tap_from(3, 1);
+        cr_expect_eq(count_said("3 < party.joined alice/1"), above <= 0, "%d above", above);
+        cr_expect_eq(count_said("missed"), 0, "the oldest that is kept was asked for");
+        closed(3);
+        tap_from(3, 2);
+        cr_expect_eq(count_said("missed"), 0, "one went at most");
+        cr_expect_gt(count_said("3 < slot.failed"), 0);
+        closed(3);
+    }
+}
+
 /* ---- strangers ------------------------------------------------------------------------------- */
 
 static void intrude(conn_id conn)
