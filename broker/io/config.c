@@ -46,9 +46,9 @@ static const struct key keys[] = {
     {"advertise", KIND_TEXT, 0, AT(advertise), 1, 0, "ENDPOINT|HOST",
      "what clients are told of the data channel"},
     {"journal", KIND_TEXT, 0, AT(journal), 1, 0, "DIR|none",
-     "where all is kept that was decided; none: in memory only (see errbusd(8))"},
-    {"durability", KIND_TEXT, 0, AT(durability), 1, 0, "process|disk",
-     "what is acknowledged survives the end of the broker, or of its machine (disk)"},
+     "where facts are kept; none: in memory only (see errbusd(8))"},
+    {"durability", KIND_TEXT, 0, AT(durability), 1, 0, "LEVEL",
+     "what an acknowledged value survives: memory, process or disk (disk)"},
     {"resume-window", KIND_TIME, 0, AT(core.resume_ms), 0, (uint64_t)LIMIT_PERIOD_MS_MAX, "TIME",
      "with a journal: for parties to come back after a restart (10s)"},
     {"memory", KIND_BYTES, 0, AT(memory_bytes), 1 << 20, CONFIG_BYTES_MAX, "BYTES",
@@ -199,7 +199,6 @@ void config_init(struct config *config)
 {
     *config = (struct config){.control = "tcp://127.0.0.1:7370",
                               .data = "tcp://127.0.0.1:7371",
-                              .durability = "disk",
                               .memory_bytes = DEFAULT_MEMORY_BYTES};
     core_options_init(&config->core);
 }

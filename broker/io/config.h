@@ -19,10 +19,10 @@ enum { CONFIG_FILE_BYTES_MAX = 1024 * 1024 };
 struct config {
     char control[CONFIG_TEXT_BYTES]; /* endpoints to bind */
     char data[CONFIG_TEXT_BYTES];
-    char advertise[CONFIG_TEXT_BYTES]; /* endpoint or host that clients are told; empty: none */
-    char journal[CONFIG_TEXT_BYTES];   /* directory or "none"; empty: as state_folder.h has it */
-    char durability[CONFIG_TEXT_BYTES];
-    uint64_t memory_bytes; /* of values, with a journal */
+    char advertise[CONFIG_TEXT_BYTES];  /* endpoint or host that clients are told; empty: none */
+    char journal[CONFIG_TEXT_BYTES];    /* directory or "none"; empty: as state_folder.h has it */
+    char durability[CONFIG_TEXT_BYTES]; /* empty: what the journal makes possible */
+    uint64_t memory_bytes;              /* of values, with a journal */
     bool is_verbose;
     struct core_options core; /* its strings are set by whoever starts the core */
 };

@@ -109,6 +109,39 @@ static int run(const struct config *config, struct journal **journal, enum durab
     return status;
 }
 
+/* Without a word about it, what the journal makes possible: without one nothing is durable, and to
+ * ask for both is to have been misunderstood.  false: it was said why. */
+static bool choose_durability(struct config *config, enum durability *out_durability)
+{
+    static const char *const names[DURABILITY_COUNT] = {"memory", "process", "disk"};
+    const char *asked = config->durability;
+    bool is_none = strcmp(config->journal, "none") == 0;
+    int level = is_none ? DURABILITY_MEMORY : DURABILITY_DISK;
+    if (asked[0] != '\0')
+        for (level = 0; level < DURABILITY_COUNT && strcmp(asked, names[level]) != 0;)
+            level++;
+    if (level == DURABILITY_COUNT) {
+        fprintf(stderr, "errbusd: --durability is 'memory', 'process' or 'disk', not '%s'\n",
+                asked);
+        return false;
+    }
+    if (level != DURABILITY_MEMORY && is_none) {
+        fprintf(stderr, "errbusd: --durability %s needs a journal, and there is --journal none\n",
+                asked);
+        return false;
+    }
+    if (level == DURABILITY_MEMORY && !is_none && config->journal[0] != '\0') {
+        fprintf(stderr,
+                "errbusd: --durability memory keeps no journal, and there is --journal %s\n",
+                config->journal);
+        return false;
+    }
+    if (level == DURABILITY_MEMORY)
+        snprintf(config->journal, sizeof config->journal, "none");
+    *out_durability = (enum durability)level;
+    return true;
+}
+
 /* false: it was said why. */
 static bool choose_journal(struct config *config)
 {
@@ -123,9 +156,8 @@ static bool choose_journal(struct config *config)
     return false;
 }
 
-/* false: it was said why, and status is what to end with. */
-static bool open_journal(const struct config *config, struct journal **out_journal,
-                         enum durability *out_durability, int *out_status)
+/* false: it was said why. */
+static bool open_journal(const struct config *config, struct journal **out_journal)
 {
     struct clock clock = {0};
     struct journal_options options = {.may_create = true,
@@ -133,14 +165,6 @@ static bool open_journal(const struct config *config, struct journal **out_journ
                                       .segment_bytes = failpoint_number("SEGMENT_BYTES", 0)};
     struct journal_opened opened;
     char why[JOURNAL_COMPLAINT_BYTES] = "";
-    bool is_kept = strcmp(config->journal, "none") != 0;
-    *out_status = EXIT_USAGE;
-    if (strcmp(config->durability, "disk") != 0 && strcmp(config->durability, "process") != 0) {
-        fprintf(stderr, "errbusd: --durability is 'process' or 'disk', not '%s'\n",
-                config->durability);
-        return false;
-    }
-    *out_status = EXIT_OWN_FAILURE;
     enum journal_err err = journal_open(config->journal, &options, out_journal, &opened, why);
     if (err != JOURNAL_OK) {
         bool is_damaged = err == JOURNAL_DAMAGED; /* its sentence has remedies of its own */
@@ -149,9 +173,6 @@ static bool open_journal(const struct config *config, struct journal **out_journ
     }
     if (opened.cut[0] != '\0')
         log_line(LOG_WARNING, "journal: %s", opened.cut);
-    *out_durability = !is_kept                                  ? DURABILITY_MEMORY
-                      : strcmp(config->durability, "disk") == 0 ? DURABILITY_DISK
-                                                                : DURABILITY_PROCESS;
     return true;
 }
 
@@ -173,10 +194,10 @@ int main(int argc, char **argv)
     log_init(config.is_verbose);
     enum durability durability = DURABILITY_MEMORY;
     struct journal *journal = NULL;
-    if (!choose_journal(&config))
+    if (!choose_durability(&config, &durability))
+        return EXIT_USAGE;
+    if (!choose_journal(&config) || !open_journal(&config, &journal))
         return EXIT_OWN_FAILURE;
-    if (!open_journal(&config, &journal, &durability, &status))
-        return status;
     tune_memory();
     raise_descriptors();
     block_signals();

@@ -240,6 +240,11 @@ Test(errbusd, refuses_what_it_does_not_know)
     expect_refusal(WORDS("--frobnicate"), 2, "--frobnicate");
     expect_refusal(WORDS("here"), 2, "here");
     expect_refusal(WORDS("--durability", "hope"), 2, "'process' or 'disk'");
+    expect_refusal(WORDS("--durability", "disk"), 2,
+                   "needs a journal, and there is --journal none");
+    expect_refusal(WORDS("--durability", "process"), 2, "--durability process needs a journal");
+    expect_refusal(WORDS("--durability", "memory", "--journal", "/proc/errbus"), 2,
+                   "keeps no journal, and there is --journal /proc/errbus");
     expect_refusal(WORDS("--journal", "/proc/errbus"), 1, "/proc/errbus");
     cr_assert(folder_write(&folder, "cfg", "# one\nverbose = yes\nfrobnicate = 1\n", path));
     snprintf(words, sizeof words, "%s:3: unknown key 'frobnicate'", path);

@@ -170,6 +170,8 @@ Test(journal_default, is_not_kept_where_it_is_not_wanted)
     struct places places = places_of("service", "state", "home");
     start_stage(&places, (const char *const[]){"--journal", "none", NULL}, "none");
     stage_close();
+    start_stage(&places, (const char *const[]){"--durability", "memory", NULL}, "none");
+    stage_close();
     char path[FOLDER_PATH_BYTES_MAX];
     cr_assert(folder_write(&folder, "cfg", "journal = none\n", path));
     start_stage(&places, (const char *const[]){"--config", path, NULL}, "none");

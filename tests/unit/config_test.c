@@ -53,6 +53,7 @@ Test(config, has_defaults_of_the_loopback)
     cr_expect_str_eq(config.data, "tcp://127.0.0.1:7371");
     cr_expect_str_eq(config.advertise, "");
     cr_expect_str_eq(config.journal, "");
+    cr_expect_str_eq(config.durability, "");
     cr_expect_eq(config.memory_bytes, DEFAULT_MEMORY_BYTES);
     cr_expect_not(config.is_verbose);
     cr_expect_eq(config.core.topic_window_bytes, DEFAULT_TOPIC_WINDOW_BYTES);
