@@ -17,6 +17,7 @@ static const struct subcommand {
     {"tap", tap_main, "follows a job's control topic: who joined, failed, was lost, and why"},
     {"errors", errors_main, "lists what failed in a job so far, or shows the whole of one error"},
     {"verdict", verdict_main, "shows why a job failed: the root, and what followed from it"},
+    {"job", job_main, "creates a job with members, shows it, ends it"},
     {"status", status_main, "shows jobs, parties, topics and subscriptions"},
     {"run", run_main, "starts a program as a party, and tells the others how it ends"},
 };

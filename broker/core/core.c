@@ -99,6 +99,7 @@ static void init_pools(struct core *core)
     list_init(&core->dirty);
     list_init(&core->told);
     list_init(&core->judged);
+    list_init(&core->jobs_due);
     list_init(&core->graves);
 }
 
@@ -220,6 +221,9 @@ static bool observe(struct core *core, struct session *session, const struct msg
     case MSG_TAP_TAKEN: return follow(core, session, msg);
     case MSG_STATUS: tell_status(core, session, &msg->as.status); return true;
     case MSG_VERDICT_ASK: judge_asked(core, session, &msg->as.verdict_ask); return true;
+    case MSG_JOB_CREATE: job_create(core, session, &msg->as.job_create); return true;
+    case MSG_JOB_SHOW: job_show(core, session, &msg->as.job_show); return true;
+    case MSG_JOB_CANCEL: job_cancel(core, session, &msg->as.job_cancel); return true;
     case MSG_READY: session_ready(core, session); return true;
     default: return false;
     }
@@ -234,6 +238,7 @@ static bool converse(struct core *core, struct session *session, const struct ms
     case MSG_TOPIC_OPEN: topic_open(core, session, &msg->as.topic_open); return true;
     case MSG_TAKEN: sub_taken(core, session, &msg->as.taken); return true;
     case MSG_AWAIT: await_open(core, session, &msg->as.await); return true;
+    case MSG_BARRIER: barrier_come(core, session, &msg->as.barrier); return true;
     case MSG_UNAWAIT: await_close(core, session, msg->as.unawait.want); return true;
     default: return false;
     }
@@ -325,6 +330,10 @@ static void fire(struct core *core, struct timer *timer)
     case TIMER_JOB: job_linger(core, LIST_OWNER(timer, struct job, linger)); break;
     case TIMER_VERDICT: judge_look(core, LIST_OWNER(timer, struct job, judgement.timer)); break;
     case TIMER_STRANGERS: tell_strangers(core); break;
+    case TIMER_JOB_WINDOW: job_window_over(core, LIST_OWNER(timer, struct job, window)); break;
+    case TIMER_JOB_DEADLINE:
+        job_deadline_passed(core, LIST_OWNER(timer, struct job, deadline));
+        break;
     case TIMER_KIND_COUNT: break;
     }
 }
@@ -403,6 +412,7 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
     case EVENT_STOP: step_stop(core); break;
     case EVENT_TYPE_COUNT: break;
     }
+    jobs_settle(core);
     topic_relieve(core);
     judge_all(core);
     accept_dirty(core);

@@ -92,6 +92,8 @@ struct failure *failure_make(struct core *core, const struct failure_spec *spec)
     uint64_t number = 0;
     if (spec->party != NULL)
         number = next_number(core, spec->party);
+    else
+        number = ++spec->job->error_count;
     text_id(&id, spec, number);
     struct error_record *head = &core->scratch[0];
     error_record_init(head);

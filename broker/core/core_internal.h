@@ -9,6 +9,8 @@
  *   core_sub.c      subscriptions: opening, positions, acknowledging
  *   core_await.c    waiting for given slots
  *   core_pump.c     sending: who gets which frames next
+ *   core_job.c      jobs that were created: members, epochs, attempts, ends
+ *   core_barrier.c  where the members of an epoch meet
  *   core_failure.c  error objects: made, taken over, shared
  *   core_verdict.c  why a job cannot go on: what is weighed, when it is said, and to whom
  *   core_tell.c     the control topic, taps, status
@@ -22,7 +24,9 @@
 #define CORE_INTERNAL_H
 
 #include "broker/core/core.h"
+#include "broker/core/job.h"
 #include "broker/core/party.h"
+#include "broker/core/roster.h"
 #include "broker/core/slot_table.h"
 #include "broker/core/timers.h"
 #include "broker/core/verdict.h"
@@ -37,6 +41,7 @@
 #include <stdint.h>
 
 #define MS_NS INT64_C(1000000)
+#define RANK_NONE UINT32_MAX
 
 /* A sentence; see core_text.c. */
 struct text {
@@ -103,6 +108,22 @@ struct job {
     uint64_t hungry_bytes;  /* bytes, when they were last looked at */
     struct list tight_link; /* in core->tight: somebody is held back because it is full */
     struct timer linger;
+    struct job_spec spec;
+    enum job_state state;
+    struct roster roster;
+    bool is_called_off;  /* its deadline passed, or it was cancelled: no other attempt */
+    bool is_window_over; /* GATHERING: min will do */
+    int64_t pause_ms;    /* PAUSING */
+    int64_t due_wall_ns; /* the deadline by the wall clock, for a restart */
+    struct timer window; /* join window, or pause: by its state */
+    struct timer deadline;
+    struct failure *failure; /* a reference: what it, or its last attempt, failed of; or NULL */
+    struct failure *loss;    /* a reference: of the first member lost in this epoch; or NULL */
+    uint64_t error_count;    /* of its own, without a party */
+    uint64_t round;          /* barriers passed in this epoch */
+    uint64_t meeting_epoch;  /* of those who are at one: */
+    uint32_t meeting_count;
+    struct list due_link;     /* in core->jobs_due: parties came or went */
     struct job_event *events; /* ring of events, newest LIMIT_EVENTS */
     uint32_t event_room;
     uint64_t event_next; /* id of the next; the oldest kept is event_first */
@@ -141,6 +162,7 @@ struct party {
     struct session *session;  /* of the live incarnation, or NULL */
     uint64_t life;            /* HELLO.life that began it; 0: none, or before a restart */
     uint32_t dial;            /* HELLO.dial of that life's last connection */
+    uint32_t rank;            /* its place in the job, or RANK_NONE */
     struct list topics;       /* it writes */
     struct list open_slots;   /* it owes */
     uint32_t open_count;
@@ -186,6 +208,7 @@ struct session {
     uint32_t dial;   /* HELLO.dial of the last connection */
     bool is_ready;   /* READY came on this connection */
     bool is_suspect;
+    bool is_at_barrier;
     int64_t heard_ns;   /* last sign of life, on the core's running clock */
     int64_t closed_ns;  /* when its connection closed */
     int64_t suspect_ns; /* since when it is suspect */
@@ -416,6 +439,7 @@ struct core {
     struct list dirty;     /* sessions */
     struct list tight;     /* jobs */
     struct list told;      /* jobs with new events */
+    struct list jobs_due;  /* to be weighed at the end of the step */
     struct list judged;    /* judgements to be looked at */
     struct list graves;    /* failures */
     uint64_t parked_bytes; /* of all sessions */
@@ -473,8 +497,15 @@ void session_stalled(struct core *core, struct session *session);
 void session_end_party(struct core *core, struct session *session, enum party_event event,
                        struct failure *failure, enum wire_code code);
 void session_completed(struct core *core, struct session *session);
+static inline bool party_is_live(const struct party *party)
+{
+    return party->incarnation > 0 && !party_is_final(party->state);
+}
 void session_free_all(struct core *core);
 struct party *party_get(struct core *core, struct job *job, struct span name);
+struct job *job_get(struct core *core, struct span name); /* NULL: no room */
+/* Without sessions it lasts for its linger time. */
+void job_keep(struct core *core, struct job *job);
 /* id 0: any. */
 struct job *job_make(struct core *core, uint32_t id, struct span name);
 void job_free(struct core *core, struct job *job);
@@ -553,6 +584,9 @@ void topic_account(struct topic *topic, const struct slot_entry *entry, uint64_t
                    uint64_t after);
 /* The first number that is ever reserved is seq, not 0: nobody missed those below it. */
 void topic_begin(struct core *core, struct topic *topic, uint64_t seq);
+/* Another attempt of its job: it is empty, and its numbers begin at 0.  Nobody is there to be told,
+ * but durable names. */
+void topic_restart(struct core *core, struct topic *topic);
 /* Slots [first, end) came or were settled: routes and waits get going. */
 void topic_news(struct core *core, struct topic *topic, uint64_t first_seq, uint64_t end_seq);
 /* Positions changed, or bytes: what is taken and done with, what may go, what credit there is. */
@@ -620,6 +654,44 @@ void await_free(struct core *core, struct await *await);
 
 /* ---- core_pump.c ----------------------------------------------------------------------------- */
 void pump_all(struct core *core);
+
+/* ---- core_job.c ------------------------------------------------------------------------------ */
+void job_create(struct core *core, struct session *session, const struct msg_job_create *msg);
+void job_show(struct core *core, struct session *session, const struct msg_job_show *msg);
+/* The session may be gone afterwards. */
+void job_cancel(struct core *core, struct session *session, const struct msg_job_cancel *msg);
+/* Why nobody may join it now, or not this party (NULL: anybody), and the type of that error; or
+ * NULL. */
+const char *job_refusal(const struct job *job, const struct party *party, const char **out_type);
+/* A life of a party begins; room for it in the roster is reserved. */
+void job_joined(struct core *core, struct party *party);
+/* A life of a party is over. */
+void job_left(struct core *core, struct party *party);
+/* ... with this error; called before job_left(). */
+void job_lost(struct core *core, struct party *party, struct failure *failure);
+void job_greet(struct core *core, struct session *session); /* its place, on a new connection */
+void jobs_settle(struct core *core); /* at the end of a step: what follows from all that */
+void job_window_over(struct core *core, struct job *job);
+void job_deadline_passed(struct core *core, struct job *job);
+bool job_is_timed(const struct job *job);
+void job_resume(struct core *core, struct job *job); /* at the end of a replay */
+/* Its verdict is final, root is what it failed of: another attempt, or the end. */
+void job_conclude(struct core *core, struct job *job, struct failure *root);
+/* For replay, too. */
+void job_begin(struct core *core, struct job *job, const struct job_spec *spec,
+               int64_t due_wall_ns);
+void job_set_state(struct core *core, struct job *job, enum job_state state,
+                   struct failure *failure);
+void job_place(struct core *core, struct party *party, uint32_t rank);
+void job_begin_attempt(struct core *core, struct job *job, uint32_t attempt);
+
+/* ---- core_barrier.c -------------------------------------------------------------------------- */
+void barrier_come(struct core *core, struct session *session, const struct msg_barrier *msg);
+void barrier_forget(struct session *session);          /* it is not there any more */
+void barrier_look(struct core *core, struct job *job); /* whether all are there now */
+/* Whoever waits there is told this instead. */
+void barrier_end(struct core *core, struct job *job, enum wire_code code, const char *type,
+                 const char *message);
 
 /* ---- core_failure.c -------------------------------------------------------------------------- */
 struct failure_spec {
@@ -727,6 +799,13 @@ void note_failure_made(struct core *core, struct failure *failure);
 void note_failure_forgotten(struct core *core, const struct failure *failure);
 void note_job_begun(struct core *core, const struct job *job);
 void note_job_ended(struct core *core, const struct job *job);
+void note_job_created(struct core *core, const struct job *job);
+void note_job_moved(struct core *core, const struct job *job);
+void note_placed(struct core *core, const struct party *party);
+void note_queued(struct core *core, const struct party *party);
+void note_epoch_begun(struct core *core, const struct job *job);
+void note_met(struct core *core, const struct job *job);
+void note_attempt_begun(struct core *core, const struct job *job);
 void note_party_known(struct core *core, const struct party *party);
 void note_party_forgotten(struct core *core, const struct party *party);
 void note_party_joined(struct core *core, const struct party *party);

@@ -60,6 +60,56 @@ void note_job_ended(struct core *core, const struct job *job)
         NOTE(core, JOB_ENDED, job_ended, .job = job->id);
 }
 
+void note_job_created(struct core *core, const struct job *job)
+{
+    const struct job_spec *spec = &job->spec;
+    if (core->is_noting)
+        NOTE(core, JOB_CREATED, job_created, .job = job->id, .min = spec->min, .max = spec->max,
+             .join_window_ms = (uint64_t)spec->join_window_ms,
+             .settle_ms = (uint64_t)spec->settle_ms, .max_restarts = spec->max_restarts,
+             .deadline_ms = spec->deadline_ms, .pending = spec->pending, .strategy = spec->strategy,
+             .due_wall_ns = job->due_wall_ns);
+}
+
+void note_job_moved(struct core *core, const struct job *job)
+{
+    if (core->is_noting)
+        NOTE(core, JOB_MOVED, job_moved, .job = job->id, .state = job->state,
+             .failure = failure_number(core, job->failure), .errors = job->error_count,
+             .pause_ms = (uint64_t)job->pause_ms, .is_called_off = job->is_called_off);
+}
+
+void note_placed(struct core *core, const struct party *party)
+{
+    if (core->is_noting)
+        NOTE(core, PLACED, placed, .party = party->id, .rank = party->rank);
+}
+
+void note_queued(struct core *core, const struct party *party)
+{
+    if (core->is_noting)
+        NOTE(core, QUEUED, queued, .party = party->id);
+}
+
+void note_epoch_begun(struct core *core, const struct job *job)
+{
+    if (core->is_noting)
+        NOTE(core, EPOCH_BEGUN, epoch_begun, .job = job->id, .epoch = job->roster.epoch,
+             .world_size = job->roster.place_count);
+}
+
+void note_met(struct core *core, const struct job *job)
+{
+    if (core->is_noting)
+        NOTE(core, MET, met, .job = job->id, .round = job->round);
+}
+
+void note_attempt_begun(struct core *core, const struct job *job)
+{
+    if (core->is_noting)
+        NOTE(core, ATTEMPT_BEGUN, attempt_begun, .job = job->id, .attempt = job->attempt);
+}
+
 void note_party_known(struct core *core, const struct party *party)
 {
     if (core->is_noting)

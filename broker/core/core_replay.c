@@ -131,6 +131,98 @@ static const char *job_ended(struct core *core, const struct fact_job_ended *fac
     return NULL;
 }
 
+static const char *job_created(struct core *core, const struct fact_job_created *fact)
+{
+    struct job *job = job_of(core, fact->job);
+    if (job == NULL)
+        return no_job;
+    if (job->state != JOB_FREE)
+        return no_order;
+    job_begin(core, job,
+              &(struct job_spec){.min = (uint32_t)fact->min,
+                                 .max = (uint32_t)fact->max,
+                                 .join_window_ms = (int64_t)fact->join_window_ms,
+                                 .settle_ms = (int64_t)fact->settle_ms,
+                                 .max_restarts = (uint32_t)fact->max_restarts,
+                                 .deadline_ms = fact->deadline_ms,
+                                 .pending = (uint8_t)fact->pending,
+                                 .strategy = (uint8_t)fact->strategy},
+              fact->due_wall_ns);
+    return NULL;
+}
+
+static const char *job_moved(struct core *core, const struct fact_job_moved *fact)
+{
+    const char *wrong = NULL;
+    struct job *job = job_of(core, fact->job);
+    struct failure *failure = failure_of(core, fact->failure, &wrong);
+    if (job == NULL || wrong != NULL)
+        return job == NULL ? no_job : wrong;
+    if (fact->state >= JOB_STATE_COUNT || job_is_final(job->state))
+        return no_order;
+    job->error_count = fact->errors;
+    job->pause_ms = (int64_t)fact->pause_ms;
+    job->is_called_off = fact->is_called_off != 0;
+    job_set_state(core, job, (enum job_state)fact->state, failure);
+    return NULL;
+}
+
+static const char *placed(struct core *core, const struct fact_placed *fact)
+{
+    struct party *party = party_of(core, fact->party);
+    if (party == NULL)
+        return no_party;
+    if (!roster_place(&party->job->roster, party->id, (uint32_t)fact->rank,
+                      party->state == PARTY_COMPLETED))
+        return no_order;
+    job_place(core, party, (uint32_t)fact->rank);
+    return NULL;
+}
+
+/* It waits already, by having joined; a snapshot tells in which order. */
+static const char *queued(struct core *core, const struct fact_queued *fact)
+{
+    struct party *party = party_of(core, fact->party);
+    if (party == NULL)
+        return no_party;
+    if (party->rank != RANK_NONE || !roster_remove(&party->job->roster, party->id))
+        return no_order;
+    roster_add(&party->job->roster, party->id); /* in the room that it had */
+    return NULL;
+}
+
+static const char *epoch_begun(struct core *core, const struct fact_epoch_begun *fact)
+{
+    struct job *job = job_of(core, fact->job);
+    if (job == NULL)
+        return no_job;
+    if (!roster_begin(&job->roster, fact->epoch, (uint32_t)fact->world_size))
+        return no_order;
+    job->round = 0;
+    return NULL;
+}
+
+static const char *met(struct core *core, const struct fact_met *fact)
+{
+    struct job *job = job_of(core, fact->job);
+    if (job == NULL)
+        return no_job;
+    job->round = fact->round;
+    return NULL;
+}
+
+static const char *attempt_begun(struct core *core, const struct fact_attempt_begun *fact)
+{
+    struct job *job = job_of(core, fact->job);
+    if (job == NULL)
+        return no_job;
+    LIST_EACH(link, &job->party_list)
+        if (LIST_OWNER(link, struct party, job_link)->session != NULL)
+            return no_order;
+    job_begin_attempt(core, job, (uint32_t)fact->attempt);
+    return NULL;
+}
+
 static const char *party_known(struct core *core, const struct fact_party_known *fact)
 {
     uint32_t known;
@@ -159,12 +251,10 @@ static const char *party_forgotten(struct core *core, const struct fact_party_fo
 static const char *party_joined(struct core *core, const struct fact_party_joined *fact)
 {
     uint32_t known;
-    enum party_state next;
     struct party *party = party_of(core, fact->party);
     if (party == NULL)
         return no_party;
-    if (party->session != NULL || !party_next(party->state, PARTY_JOINS, &next) ||
-        fact->incarnation <= party->incarnation)
+    if (party->session != NULL || party_is_live(party) || fact->incarnation <= party->incarnation)
         return no_order;
     if (fact->token == 0 || id_map_get(&core->tokens, fact->token, &known))
         return twice;
@@ -174,7 +264,7 @@ static const char *party_joined(struct core *core, const struct fact_party_joine
                                              .heartbeat_ms = fact->heartbeat_ms,
                                              .lost_after_ms = fact->lost_after_ms,
                                              .grace_ms = fact->grace_ms});
-    if (session == NULL)
+    if (session == NULL || !roster_reserve(&party->job->roster))
         return no_memory;
     session_begin(core, party, session, (uint32_t)fact->incarnation);
     return NULL;
@@ -187,7 +277,7 @@ static const char *party_ended(struct core *core, const struct fact_party_ended 
     struct failure *failure = failure_of(core, fact->failure, &wrong);
     if (party == NULL || wrong != NULL)
         return party == NULL ? no_party : wrong;
-    bool is_live = party_is_live(party->state);
+    bool is_live = party_is_live(party);
     if (fact->state >= PARTY_STATE_COUNT || !party_is_final((enum party_state)fact->state) ||
         (is_live ? fact->incarnation != party->incarnation
                  : fact->incarnation <= party->incarnation))
@@ -195,6 +285,7 @@ static const char *party_ended(struct core *core, const struct fact_party_ended 
     party->state = (enum party_state)fact->state;
     party->incarnation = (uint32_t)fact->incarnation;
     party->ended_by = failure_ref(failure);
+    job_left(core, party);
     party_update_bare(party);
     return NULL;
 }
@@ -204,7 +295,7 @@ static const char *session_ended(struct core *core, const struct fact_session_en
     struct session *session = session_of(core, fact->party);
     if (session == NULL)
         return no_session;
-    if (!list_is_empty(&session->subs) || party_is_live(session->party->state))
+    if (!list_is_empty(&session->subs) || party_is_live(session->party))
         return no_order;
     session_drop(core, session);
     return NULL;
@@ -817,6 +908,13 @@ static const char *replay(struct core *core, const struct fact *fact, payload_id
     case FACT_VERDICT_SURVIVED:
     case FACT_VERDICT_FORGOTTEN: /* their only field is the job */
         return of_verdict(core, fact->type, job_of(core, fact->as.verdict_survived.job));
+    case FACT_JOB_CREATED: return job_created(core, &fact->as.job_created);
+    case FACT_JOB_MOVED: return job_moved(core, &fact->as.job_moved);
+    case FACT_PLACED: return placed(core, &fact->as.placed);
+    case FACT_QUEUED: return queued(core, &fact->as.queued);
+    case FACT_EPOCH_BEGUN: return epoch_begun(core, &fact->as.epoch_begun);
+    case FACT_MET: return met(core, &fact->as.met);
+    case FACT_ATTEMPT_BEGUN: return attempt_begun(core, &fact->as.attempt_begun);
     case FACT_NONE:
     case FACT_TYPE_COUNT: break;
     }
@@ -895,6 +993,8 @@ static void resume_owners(struct core *core)
         if (job->session_count == 0)
             timers_set(&core->timers, &job->linger,
                        core_clock(core) + core->options.linger_ms * MS_NS);
+        job_keep(core, job);
+        job_resume(core, job);
     }
 }
 

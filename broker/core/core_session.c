@@ -10,6 +10,7 @@
 
 /* Beats that may be missed before a party is suspect: two, and half a beat for the way. */
 #define SUSPECT_HALF_BEATS 5
+enum { JOB_TIMERS = 3 };
 
 struct session *session_of_conn(struct core *core, conn_id conn)
 {
@@ -29,6 +30,29 @@ static void refuse(struct core *core, conn_id conn, enum wire_code code, const c
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
+static void unreserve_timers(struct core *core, struct job *job)
+{
+    timers_unreserve(&core->timers, &job->linger);
+    timers_unreserve(&core->timers, &job->window);
+    timers_unreserve(&core->timers, &job->deadline);
+}
+
+/* false: no memory; none is reserved. */
+static bool reserve_timers(struct core *core, struct job *job)
+{
+    unsigned count = 0;
+    while (count < JOB_TIMERS && timers_reserve(&core->timers))
+        count += 1;
+    job->linger.kind = TIMER_JOB;
+    job->window.kind = TIMER_JOB_WINDOW;
+    job->deadline.kind = TIMER_JOB_DEADLINE;
+    if (count == JOB_TIMERS)
+        return true;
+    while (count-- > 0)
+        timers_unreserve(&core->timers, &job->linger); /* none is set: it is the number alone */
+    return false;
+}
+
 struct job *job_make(struct core *core, uint32_t id, struct span name)
 {
     struct job *job = core_take(&core->jobs, id);
@@ -43,24 +67,26 @@ struct job *job_make(struct core *core, uint32_t id, struct span name)
     list_init(&job->hungry);
     list_init(&job->tight_link);
     list_init(&job->tell_link);
+    list_init(&job->due_link);
+    job_spec_init(&job->spec);
+    roster_init(&job->roster, core->memory);
     name_map_init(&job->parties, core->memory);
     name_map_init(&job->topics, core->memory);
-    job->linger.kind = TIMER_JOB;
     job->attempt = 1;
     job->event_next = 1;
     job->event_first = 1;
-    if (!timers_reserve(&core->timers)) {
+    if (!reserve_timers(core, job)) {
         pool_give(&core->jobs, job);
         return NULL;
     }
     if (!judge_init(core, job)) {
-        timers_unreserve(&core->timers, &job->linger);
+        unreserve_timers(core, job);
         pool_give(&core->jobs, job);
         return NULL;
     }
     if (!span_keep(core, name, &job->name) || !name_map_put(&core->job_names, job->name, job->id)) {
         judge_fini(core, job);
-        timers_unreserve(&core->timers, &job->linger);
+        unreserve_timers(core, job);
         span_drop(core, &job->name);
         pool_give(&core->jobs, job);
         return NULL;
@@ -70,7 +96,7 @@ struct job *job_make(struct core *core, uint32_t id, struct span name)
     return job;
 }
 
-static struct job *job_get(struct core *core, struct span name)
+struct job *job_get(struct core *core, struct span name)
 {
     uint32_t id;
     if (name_map_get(&core->job_names, name, &id))
@@ -102,10 +128,14 @@ void job_free(struct core *core, struct job *job)
     tell_forget(core, job);
     list_remove(&job->tell_link);
     list_remove(&job->tight_link);
+    list_remove(&job->due_link);
+    failure_unref(core, job->failure);
+    failure_unref(core, job->loss);
+    roster_fini(&job->roster);
     name_map_remove(&core->job_names, job->name);
     name_map_fini(&job->parties);
     name_map_fini(&job->topics);
-    timers_unreserve(&core->timers, &job->linger);
+    unreserve_timers(core, job);
     span_drop(core, &job->name);
     pool_give(&core->jobs, job);
 }
@@ -117,17 +147,26 @@ static void job_hold(struct core *core, struct job *job)
     timers_clear(&core->timers, &job->linger);
 }
 
+void job_keep(struct core *core, struct job *job)
+{
+    if (job->session_count == 0)
+        timers_set(&core->timers, &job->linger, core_clock(core) + core->options.linger_ms * MS_NS);
+}
+
 static void job_release(struct core *core, struct job *job)
 {
     job->session_count -= 1;
-    if (job->session_count == 0)
-        timers_set(&core->timers, &job->linger, core_clock(core) + core->options.linger_ms * MS_NS);
+    job_keep(core, job);
 }
 
 void job_linger(struct core *core, struct job *job)
 {
     if (job->session_count > 0)
         return;
+    if (job_is_timed(job)) {
+        job_keep(core, job); /* it ends, or goes on, by itself */
+        return;
+    }
     bool was_noting = core->is_noting;
     note_job_ended(core, job);
     core->is_noting = false; /* all in it goes with it */
@@ -139,7 +178,7 @@ void job_linger(struct core *core, struct job *job)
 
 void party_update_bare(struct party *party)
 {
-    bool is_bare = !party_is_live(party->state) && party->session == NULL &&
+    bool is_bare = !party_is_live(party) && party->session == NULL &&
                    list_is_empty(&party->topics) && list_is_empty(&party->watches) &&
                    list_is_empty(&party->durables);
     if (is_bare && !list_is_linked(&party->bare_link))
@@ -160,6 +199,7 @@ struct party *party_make(struct core *core, uint32_t id, struct job *job, struct
         return NULL;
     }
     party->job = job;
+    party->rank = RANK_NONE;
     list_init(&party->topics);
     list_init(&party->open_slots);
     list_init(&party->watches);
@@ -311,6 +351,7 @@ static void free_refusals(struct core *core, struct session *session)
 void session_drop(struct core *core, struct session *session)
 {
     struct job *job = session->job;
+    barrier_forget(session);
     parked_free_all(core, session);
     LIST_EACH(link, &session->awaits)
         await_free(core, LIST_OWNER(link, struct await, session_link));
@@ -371,6 +412,7 @@ static void welcome(struct core *core, struct session *session, const struct msg
     msg->connection = session->control;
     msg->event_next = session->job != NULL ? session->job->event_next : 0;
     msg->durability = core->options.durability;
+    msg->is_created = session->job != NULL && session->job->state != JOB_FREE;
     session_arm(core, session);
 }
 
@@ -415,13 +457,12 @@ void session_begin(struct core *core, struct party *party, struct session *sessi
     party->session = session;
     session->party = party;
     session->incarnation = incarnation;
-    bool is_moved = party_next(party->state, PARTY_JOINS, &party->state);
-    must(is_moved); /* its old session is gone, so its state is final, or it never was */
+    party->state = PARTY_SCHEDULING; /* another life: the one before is over, or never was */
     party_update_bare(party);
     note_party_joined(core, party);
+    job_joined(core, party);
 }
 
-/* A new incarnation of this party, or why not. */
 /* The session goes on on this connection. */
 static void go_on(struct core *core, conn_id conn, struct session *session,
                   const struct msg_hello *hello)
@@ -434,6 +475,7 @@ static void go_on(struct core *core, conn_id conn, struct session *session,
     session->party->dial = session->dial;
     drop_conn(core, &session->control);
     drop_conn(core, &session->data);
+    barrier_forget(session);
     if (!id_map_put(&core->conns, conn, session->id)) {
         session->closed_ns = core_clock(core);
         session_arm(core, session);
@@ -456,10 +498,12 @@ static void go_on(struct core *core, conn_id conn, struct session *session,
     write_refusals_again(core, session, hello->refusal_number);
 }
 
+/* A new incarnation of this party, or why not. */
 static void join(struct core *core, conn_id conn, const struct msg_hello *hello, struct job *job)
 {
+    const char *type;
     struct party *party = party_get(core, job, hello->party);
-    if (party == NULL) {
+    if (party == NULL || !roster_reserve(&job->roster)) {
         refuse(core, conn, CODE_EFULL, ERROR_TYPE_FULL, "this job has no room for another party");
         return;
     }
@@ -470,6 +514,11 @@ static void join(struct core *core, conn_id conn, const struct msg_hello *hello,
     }
     if (is_known && hello->dial <= party->dial) {
         effects_drop(core->effects, conn); /* it came late, and what it asked for has been */
+        return;
+    }
+    const char *refusal = job_refusal(job, party, &type);
+    if (refusal != NULL) {
+        refuse(core, conn, CODE_EDENIED, type, refusal);
         return;
     }
     if (party->session != NULL && party->session->control != 0) {
@@ -556,6 +605,7 @@ static void attached(struct core *core, struct session *session)
     if (session->data == 0 || !session->is_ready)
         return;
     effects_msg(core->effects, session->control, MSG_ATTACHED);
+    job_greet(core, session);
     LIST_EACH(link, &session->party->topics) {
         struct topic *topic = LIST_OWNER(link, struct topic, party_link);
         if (topic->is_opened)
@@ -638,6 +688,7 @@ void session_hear(struct core *core, struct session *session)
         return;
     tell_party(core, session->party, EVENT_PARTY_RESUMED, "", 0, NULL);
     judge_look(core, session->job);
+    barrier_look(core, session->job); /* all may have waited for it */
 }
 
 void session_beat(struct core *core, struct session *session, const struct msg_beat *beat)
@@ -680,6 +731,7 @@ void session_closed(struct core *core, conn_id conn)
     }
     drop_conn(core, &session->control);
     drop_conn(core, &session->data);
+    barrier_forget(session);
     if (session->party == NULL) {
         session_drop(core, session);
         return;
@@ -737,6 +789,7 @@ static const char *event_name(enum party_event event)
     case PARTY_IS_LOST: return EVENT_PARTY_LOST;
     case PARTY_LEAVES: return EVENT_PARTY_LEFT;
     case PARTY_COMPLETES: return EVENT_PARTY_COMPLETED;
+    case PARTY_IS_TERMINATED: return EVENT_PARTY_TERMINATED;
     default: return EVENT_PARTY_FAILED;
     }
 }
@@ -754,7 +807,8 @@ static void end_party(struct core *core, struct party *party, enum party_event e
     if (!party_next(party->state, event, &party->state))
         return;
     party->ended_by = failure_ref(failure);
-    bool is_late = failure != NULL && judge_error(core, party->job, party, failure);
+    bool is_told_to = event == PARTY_IS_TERMINATED; /* by what ended its job: no news for that */
+    bool is_late = failure != NULL && !is_told_to && judge_error(core, party->job, party, failure);
     note_party_ended(core, party);
     judge_look(core, party->job);
     if (event == PARTY_COMPLETES)
@@ -773,6 +827,8 @@ static void end_party(struct core *core, struct party *party, enum party_event e
         mark_end(core, LIST_OWNER(link, struct topic, party_link));
     await_never(core, party, failure);
     sub_ended(core, party, failure);
+    job_lost(core, party, failure);
+    job_left(core, party);
 }
 
 void session_end_party(struct core *core, struct session *session, enum party_event event,

@@ -2,7 +2,8 @@
 /* core_snapshot.c -- tables into facts: those that build, from nothing, what is durable now.
  *
  * The order follows from what facts refer to: failures, then jobs, parties, topics with their
- * slots, then lives and their sessions, then subscriptions, and last the history. */
+ * slots, then lives and their sessions, then who has which place, then subscriptions, and last the
+ * history. */
 #include "broker/core/core_internal.h"
 
 static void snap_failures(struct core *core)
@@ -132,6 +133,22 @@ static void snap_judgement(struct core *core, const struct job *job)
         note_verdict_said(core, job);
 }
 
+/* ---- membership ------------------------------------------------------------------------------ */
+
+static void snap_roster(struct core *core, const struct job *job)
+{
+    const struct roster *roster = &job->roster;
+    for (uint32_t i = 0; i < roster->waiting_count; i++)
+        note_queued(core, pool_find(&core->parties, roster->waiting[i]));
+    for (uint32_t rank = 0; rank < roster->place_count; rank++)
+        if (roster->places[rank].party != 0)
+            note_placed(core, pool_find(&core->parties, roster->places[rank].party));
+    if (roster->epoch > 0)
+        note_epoch_begun(core, job);
+    if (job->round > 0)
+        note_met(core, job);
+}
+
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 static void snap_events(struct core *core, const struct job *job)
@@ -143,6 +160,10 @@ static void snap_events(struct core *core, const struct job *job)
 static void snap_job(struct core *core, const struct job *job)
 {
     note_job_begun(core, job);
+    if (job->state != JOB_FREE) {
+        note_job_created(core, job);
+        note_job_moved(core, job);
+    }
     LIST_EACH(link, &job->party_list)
         note_party_known(core, LIST_OWNER(link, struct party, job_link));
     LIST_EACH(link, &job->topic_list)
@@ -150,6 +171,7 @@ static void snap_job(struct core *core, const struct job *job)
             snap_topic(core, LIST_OWNER(link, struct topic, job_link));
     LIST_EACH(link, &job->party_list)
         snap_life(core, LIST_OWNER(link, struct party, job_link));
+    snap_roster(core, job);
     LIST_EACH(link, &job->sub_list)
         snap_sub(core, LIST_OWNER(link, struct sub, job_link));
     snap_judgement(core, job);

@@ -329,9 +329,9 @@ static void add_party(struct core *core, struct session *session, const struct m
     row->incarnation = party->incarnation;
     row->open = party->open_count;
     row->state = span_text(party_state_name(party->state));
-    if (live != NULL && party_is_live(party->state) && live->control == 0)
+    if (live != NULL && party_is_live(party) && live->control == 0)
         row->state = span_text("grace");
-    else if (live != NULL && party_is_live(party->state) && live->is_suspect)
+    else if (live != NULL && party_is_live(party) && live->is_suspect)
         row->state = span_text("suspect");
     if (live != NULL)
         row->silent_ms = (uint64_t)((core_clock(core) - live->heard_ns) / MS_NS);
@@ -369,6 +369,8 @@ static void add_job(struct core *core, struct session *session, const struct msg
 {
     struct msg_status_row *row = add_row(core, session, asked, 0, job, job->name);
     row->state = span_text(job->session_count > 0 ? "running" : "lingering");
+    if (job->state != JOB_FREE)
+        row->state = span_text(job_state_name(job->state));
     row->open = job->open_count;
     row->pending_bytes = job->bytes;
     row->next_seq = job->event_next;

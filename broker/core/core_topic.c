@@ -160,13 +160,8 @@ static void drop_open(struct core *core, struct topic *topic, struct open_slot *
     pool_give(&core->open_slots, open);
 }
 
-/* Only when its job goes: nobody is there who could still be sent something. */
-void topic_free(struct core *core, struct topic *topic)
+static void drop_slots(struct core *core, struct topic *topic)
 {
-    LIST_EACH(link, &topic->routes)
-        route_free(core, LIST_OWNER(link, struct route, topic_link));
-    LIST_EACH(link, &topic->unpromised)
-        await_free(core, LIST_OWNER(link, struct await, link));
     while (topic->slots.count > 0) {
         const struct slot_entry *entry = slot_table_at(&topic->slots, 0);
         struct open_slot *open =
@@ -176,6 +171,38 @@ void topic_free(struct core *core, struct topic *topic)
             drop_open(core, topic, open);
     }
     slot_table_fini(&topic->slots);
+}
+
+void topic_restart(struct core *core, struct topic *topic)
+{
+    drop_slots(core, topic);
+    list_remove(&topic->hungry_link);
+    topic->mark_count = 0;
+    topic->begin_seq = 0;
+    topic->is_opened = false;
+    topic->credit_used = 0;
+    topic->credit_limit = 0;
+    topic->taken_floor = 0;
+    topic->done_floor = 0;
+    topic->done_slots = 0;
+    topic->is_held_back = false;
+    LIST_EACH(link, &topic->routes) {
+        struct route *route = LIST_OWNER(link, struct route, topic_link);
+        route->next_seq = 0;
+        route->chunk_offset = 0;
+        route->taken_seq = 0;
+        route->acked_seq = 0;
+    }
+}
+
+/* Only when its job goes: nobody is there who could still be sent something. */
+void topic_free(struct core *core, struct topic *topic)
+{
+    LIST_EACH(link, &topic->routes)
+        route_free(core, LIST_OWNER(link, struct route, topic_link));
+    LIST_EACH(link, &topic->unpromised)
+        await_free(core, LIST_OWNER(link, struct await, link));
+    drop_slots(core, topic);
     name_map_remove(&topic->job->topics, topic->name);
     list_remove(&topic->job_link);
     list_remove(&topic->hungry_link);

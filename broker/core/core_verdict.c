@@ -343,7 +343,7 @@ void judge_tell_again(struct core *core, struct session *session)
     struct msg *msg = effects_msg(core->effects, session->control, MSG_VERDICT);
     put_verdict(&msg->as.verdict, job);
     put_result(&msg->as.verdict, &job->judgement.verdict, verdict_result(&job->judgement.verdict));
-    msg->as.verdict.is_over = party_is_live(session->party->state);
+    msg->as.verdict.is_over = party_is_live(session->party);
 }
 
 /* type and message: of the error itself, if it is kept. */
@@ -492,7 +492,7 @@ static void count_parties(struct job *job, struct verdict_job *out)
     LIST_EACH(link, &job->party_list) {
         const struct party *party = LIST_OWNER(link, struct party, job_link);
         const struct session *session = party->session;
-        if (!party_is_live(party->state))
+        if (!party_is_live(party))
             continue;
         out->unended += 1;
         out->remaining += party->state == PARTY_RUNNING;

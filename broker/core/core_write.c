@@ -138,7 +138,7 @@ static bool may_promise(struct core *core, struct session *session, struct topic
                         const struct event_run *run)
 {
     uint64_t next = topic->slots.next_seq;
-    if (!party_is_live(session->party->state)) {
+    if (!party_is_live(session->party)) {
         refuse_run(core, session, topic, run, ERROR_TYPE_FENCED, "the party has completed");
         return false;
     }

@@ -5,16 +5,17 @@
 #define STAY PARTY_STATE_COUNT
 
 static const enum party_state table[PARTY_STATE_COUNT][PARTY_EVENT_COUNT] = {
-    /* joins, says failed, completes, fails, is lost, leaves, is terminated */
-    [PARTY_SCHEDULING] = {PARTY_RUNNING, STAY, STAY, STAY, STAY, STAY, STAY},
+    /* starts, says failed, completes, fails, is lost, leaves, is terminated */
+    [PARTY_SCHEDULING] = {PARTY_RUNNING, PARTY_FAILING, PARTY_COMPLETED, PARTY_FAILED, PARTY_LOST,
+                          PARTY_LEFT, PARTY_TERMINATED},
     [PARTY_RUNNING] = {STAY, PARTY_FAILING, PARTY_COMPLETED, PARTY_FAILED, PARTY_LOST, PARTY_LEFT,
                        PARTY_TERMINATED},
     [PARTY_FAILING] = {STAY, STAY, STAY, PARTY_FAILED, PARTY_FAILED, PARTY_FAILED, PARTY_FAILED},
-    [PARTY_COMPLETED] = {PARTY_RUNNING, STAY, STAY, STAY, STAY, STAY, STAY},
-    [PARTY_FAILED] = {PARTY_RUNNING, STAY, STAY, STAY, STAY, STAY, STAY},
-    [PARTY_LOST] = {PARTY_RUNNING, STAY, STAY, STAY, STAY, STAY, STAY},
-    [PARTY_LEFT] = {PARTY_RUNNING, STAY, STAY, STAY, STAY, STAY, STAY},
-    [PARTY_TERMINATED] = {PARTY_RUNNING, STAY, STAY, STAY, STAY, STAY, STAY},
+    [PARTY_COMPLETED] = {STAY, STAY, STAY, STAY, STAY, STAY, STAY},
+    [PARTY_FAILED] = {STAY, STAY, STAY, STAY, STAY, STAY, STAY},
+    [PARTY_LOST] = {STAY, STAY, STAY, STAY, STAY, STAY, STAY},
+    [PARTY_LEFT] = {STAY, STAY, STAY, STAY, STAY, STAY, STAY},
+    [PARTY_TERMINATED] = {STAY, STAY, STAY, STAY, STAY, STAY, STAY},
 };
 
 bool party_next(enum party_state state, enum party_event event, enum party_state *out_next)
@@ -28,11 +29,6 @@ bool party_next(enum party_state state, enum party_event event, enum party_state
 bool party_is_final(enum party_state state)
 {
     return state >= PARTY_COMPLETED;
-}
-
-bool party_is_live(enum party_state state)
-{
-    return state == PARTY_RUNNING || state == PARTY_FAILING;
 }
 
 const char *party_state_name(enum party_state state)

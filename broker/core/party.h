@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* party.h -- the life of a party: states, events, and the one table that decides. */
+/* party.h -- the life of a party: states, events, and the one table that decides.
+ *
+ * It is the table of one life: a party that comes again begins another one, in SCHEDULING. */
 #ifndef CORE_PARTY_H
 #define CORE_PARTY_H
 
 #include <stdbool.h>
 
 enum party_state {
-    PARTY_SCHEDULING, /* somebody waits for it; it has not joined yet */
+    PARTY_SCHEDULING, /* not there yet, or there and waiting for its place in the job */
     PARTY_RUNNING,
     PARTY_FAILING,   /* it said that it failed; what it sent before is still on its way */
     PARTY_COMPLETED, /* final, as all below */
@@ -18,7 +20,7 @@ enum party_state {
 };
 
 enum party_event {
-    PARTY_JOINS, /* a new incarnation opens its session */
+    PARTY_STARTS, /* it has its place; in a job that nobody created, at once */
     PARTY_SAYS_FAILED,
     PARTY_COMPLETES,
     PARTY_FAILS,
@@ -28,11 +30,9 @@ enum party_event {
     PARTY_EVENT_COUNT,
 };
 
-/* The state after event, or false: it changes nothing.  Final states are left only by the joining
- * of a new incarnation, which is a new life. */
+/* The state after event, or false: it changes nothing. */
 bool party_next(enum party_state state, enum party_event event, enum party_state *out_next);
 bool party_is_final(enum party_state state);
-bool party_is_live(enum party_state state);
 const char *party_state_name(enum party_state state);
 
 #endif

@@ -12,11 +12,13 @@
 #include <stdint.h>
 
 enum timer_kind {
-    TIMER_SESSION,   /* silence, grace */
-    TIMER_PROGRESS,  /* promised progress */
-    TIMER_SLOT,      /* a slot's deadline */
-    TIMER_SUB,       /* keeping time of a durable name */
-    TIMER_JOB,       /* linger */
+    TIMER_SESSION,  /* silence, grace */
+    TIMER_PROGRESS, /* promised progress */
+    TIMER_SLOT,     /* a slot's deadline */
+    TIMER_SUB,      /* keeping time of a durable name */
+    TIMER_JOB,      /* linger */
+    TIMER_JOB_WINDOW,
+    TIMER_JOB_DEADLINE,
     TIMER_VERDICT,   /* the next look at what a job failed of */
     TIMER_STRANGERS, /* the next word about bytes of nobody that is known */
     TIMER_KIND_COUNT,

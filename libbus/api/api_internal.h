@@ -295,6 +295,15 @@ bool handler_finish(struct bus *bus, int64_t timeout_ms);
 /* Waits for the broker's answer to a numbered request.  Lock. */
 enum bus_err party_wait_result(struct bus *bus, uint64_t number, int64_t deadline_ns);
 
+/* ---- ask.c ----------------------------------------------------------------------------------- */
+
+/* Asks a broker one question, as an observer that joins no job.  on_row takes each row of the
+ * answer, under the lock of bus, until that is the last or it returns another thing than OK. */
+enum bus_err ask_once(const char *endpoint, const struct msg *question, int64_t deadline_ns,
+                      enum bus_err (*on_row)(struct bus *bus, const struct msg *row, void *arg,
+                                             struct bus_error **reterr),
+                      void *arg, struct bus_error **reterr);
+
 /* ---- publish.c ------------------------------------------------------------------------------- */
 
 /* The whole topic's number in the session, from the name that a writer gave.  Lock.

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* status.c -- a picture of the broker: an observer's session that asks once. */
+/* status.c -- a picture of the broker. */
 #include "libbus/api/api_internal.h"
 
 #include <bus/admin.h>
 
 #include <stdlib.h>
 #include <string.h>
-
-/* Who greets with a job brings it into being, and keeps it there: a question does not. */
-#define NO_JOB ""
 
 /* A row and its texts, in one block. */
 struct row {
@@ -104,35 +101,23 @@ static int compare(const void *left, const void *right)
     return order;
 }
 
-/* Lock. */
-static enum bus_err collect(struct bus *bus, struct bus_status *status, int64_t deadline_ns,
-                            struct bus_error **reterr)
+static enum bus_err take_row(struct bus *bus, const struct msg *row, void *arg,
+                             struct bus_error **reterr)
 {
-    struct msg msg;
-    for (;;) {
-        while (session_status_take(bus->session, &msg)) {
-            if (msg.type == MSG_STATUS_END) {
-                finish(status, &msg.as.status_end);
-                status->durability = session_durability(bus->session);
-                return BUS_OK;
-            }
-            if (!add_row(status, &msg.as.status_row))
-                return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
-        }
-        enum bus_err err = api_over(bus);
-        if (err != BUS_OK)
-            return api_say_over(bus, err, reterr);
-        if (!api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
-            return error_say_static(reterr, BUS_ETIMEDOUT, &error_timed_out);
+    struct bus_status *status = arg;
+    if (row->type == MSG_STATUS_END) {
+        finish(status, &row->as.status_end);
+        status->durability = session_durability(bus->session);
+        return BUS_OK;
     }
+    if (!add_row(status, &row->as.status_row))
+        return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+    return BUS_OK;
 }
 
 enum bus_err bus_status_get(const char *endpoint, const char *job, int64_t timeout_ms,
                             struct bus_status **out_status, struct bus_error **reterr)
 {
-    struct endpoints endpoints;
-    struct bus_options options;
-    struct bus *bus = NULL;
     char name[LIMIT_NAME_BYTES + 1];
     if (out_status == NULL || !options_time_is_valid(timeout_ms))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
@@ -140,24 +125,12 @@ enum bus_err bus_status_get(const char *endpoint, const char *job, int64_t timeo
                          "BUS_FOREVER");
     if (job != NULL && options_job(job, name, reterr) != BUS_OK)
         return BUS_EINVAL;
-    bus_options_init(&options);
-    int64_t deadline_ns = api_deadline_ns(timeout_ms);
     struct bus_status *status = calloc(1, sizeof *status);
     if (status == NULL)
         return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
-    enum bus_err err = endpoints_read(&endpoints, endpoint, reterr);
-    if (err == BUS_OK)
-        err = core_open(&endpoints, &options, NO_JOB, "", &bus, reterr);
-    if (err == BUS_OK)
-        err = core_join(&bus, deadline_ns, reterr);
-    if (err == BUS_OK) {
-        api_lock(bus);
-        session_status(bus->session, span_text(job));
-        api_wake(bus);
-        err = collect(bus, status, deadline_ns, reterr);
-        api_unlock(bus);
-        (void)core_close(&bus, BUS_POLL); /* an observer owes nothing */
-    }
+    const struct msg question = {.type = MSG_STATUS, .as.status = {.job = span_text(job)}};
+    enum bus_err err =
+        ask_once(endpoint, &question, api_deadline_ns(timeout_ms), take_row, status, reterr);
     if (err != BUS_OK) {
         bus_status_free(&status);
         return err;

@@ -214,10 +214,11 @@ static enum bus_err follow(struct bus *bus, uint64_t from_id, int64_t deadline_n
     struct msg msg = {.type = MSG_NONE};
     api_lock(bus);
     session_tap(bus->session, from_id);
-    session_status(bus->session, span_text(NO_JOB));
+    session_ask(bus->session,
+                &(const struct msg){.type = MSG_STATUS, .as.status = {.job = span_text(NO_JOB)}});
     api_wake(bus);
     while (err == BUS_OK && msg.type != MSG_STATUS_END) {
-        if (session_status_take(bus->session, &msg))
+        if (session_answer_take(bus->session, &msg))
             continue;
         err = api_over(bus);
         if (err != BUS_OK)

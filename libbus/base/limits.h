@@ -96,6 +96,14 @@
 #define LIMIT_VERDICT_LOOK_MS 100 /* corrections are looked for once in that time, at most */
 #define DEFAULT_SETTLE_MS 2000
 
+/* jobs that were created */
+#define LIMIT_JOB_MS_MAX (366 * LIMIT_PERIOD_MS_MAX) /* its deadline: a year */
+#define LIMIT_RESTARTS 1000
+/* Long enough for the rest of a cluster to start, short enough to be watched. */
+#define DEFAULT_JOIN_WINDOW_MS 30000
+#define DEFAULT_PAUSE_MS 1000 /* before the second attempt; each time twice as long ... */
+#define LIMIT_PAUSE_MS 60000  /* ... up to this */
+
 /* what a slot costs its writer's credit beside the value: the broker's records of it */
 #define COST_SLOT_BYTES 128
 

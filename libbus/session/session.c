@@ -82,8 +82,8 @@ static void init_leaves(struct session *session)
     wants_init(&session->wants, memory);
     inbox_init(&session->inbox, memory, &session->known);
     rows_init(&session->tap.rows, memory, LIMIT_TAP_WINDOW);
-    rows_init(&session->status.rows, memory, LIMIT_CONTROL_QUEUE);
     verdict_rows_init(session);
+    rows_init(&session->question.rows, memory, LIMIT_CONTROL_QUEUE);
     list_init(&session->sub_news);
     list_init(&session->talk);
     list_init(&session->acking);
@@ -149,8 +149,9 @@ void session_free(struct session **out_session)
     uploads_fini(&session->uploads);
     outbox_fini(&session->outbox);
     rows_fini(&session->tap.rows);
-    rows_fini(&session->status.rows);
     verdict_rows_fini(session);
+    rows_fini(&session->question.rows);
+    member_fini(session);
     buffer_unref(&session->part);
     spares_fini(&session->spares);
     once_fini(&session->once);

@@ -28,6 +28,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { SESSION_WHY_BYTES = 400 };
+
 struct session;
 
 struct session_options {
@@ -121,7 +123,7 @@ struct session_news {
     bool is_state;    /* session_state() or session_end() changed */
     bool is_accepted; /* outbox shrank: flushes, room */
     bool is_credit;   /* credit or a topic's number came */
-    bool is_result;   /* a RESULT came */
+    bool is_result;   /* a RESULT came, a membership, or the answer at a barrier */
     bool is_want;     /* a want is answered */
     bool is_refusal;
     bool is_sub;    /* a subscription has something: see session_sub_news() */
@@ -292,8 +294,29 @@ void session_tap(struct session *session, uint64_t from_id);
 bool session_event_take(struct session *session, struct msg *out_event);
 /* The id of the job's next event, as the last WELCOME said; 0: not known. */
 uint64_t session_event_next(const struct session *session);
-void session_status(struct session *session, struct span job);
-/* Rows, then STATUS_END, one a call, borrowed until the next; false: none (yet). */
-bool session_status_take(struct session *session, struct msg *out_row);
+/* Asks: a STATUS, JOB_CREATE, JOB_SHOW or JOB_CANCEL, one at a time; its request is filled in, its
+ * texts are copied, that of JOB_CANCEL up to SESSION_WHY_BYTES. */
+void session_ask(struct session *session, const struct msg *question);
+/* Rows, then what ends them (STATUS_END, JOB_SHOWN, JOB_DONE), one a call, borrowed until the next;
+ * false: none (yet). */
+bool session_answer_take(struct session *session, struct msg *out_row);
+
+/* ---- taking part in a job that was created --------------------------------------------------- */
+
+struct session_membership {
+    uint64_t epoch; /* 0: none yet */
+    uint32_t attempt;
+    uint32_t rank;
+    uint32_t world_size;
+};
+/* The newest. */
+struct session_membership session_membership(const struct session *session);
+bool session_job_is_created(const struct session *session); /* as far as is known */
+/* Comes to the next barrier of this epoch, or goes on waiting there.  CODE_OK: all are there;
+ * CODE_ETIMEDOUT: not yet; else why they will not be, with an error in out_error (may be NULL):
+ * EFAILED: the membership is another, EENDED: a member completed; the end's code. */
+enum wire_code session_barrier(struct session *session, uint64_t epoch, struct buffer **out_error);
+/* Waits there no more, until it comes again. */
+void session_barrier_leave(struct session *session);
 
 #endif

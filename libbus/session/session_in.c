@@ -54,6 +54,7 @@ static bool rewind_writing(struct session *session, const struct msg_welcome *we
     controls_rewind(&session->controls);
     uploads_rewind(&session->uploads);
     own_topics_rewind(&session->own);
+    member_rewind(session);
     session->is_progress_due = session->is_progress_said;
     session->is_chunk_last = false;
     return true;
@@ -102,6 +103,7 @@ static void keep_welcome(struct session *session, const struct msg_welcome *welc
     session->tap.event_next = welcome->event_next;
     session->durability = (uint8_t)welcome->durability;
     verdict_rewind(session);
+    session->is_job_created = welcome->is_created != 0;
     memcpy(session->welcomed, session->dialled, sizeof session->welcomed);
     memcpy(session->data_endpoint, welcome->data_endpoint.data, welcome->data_endpoint.bytes);
     session->data_endpoint[welcome->data_endpoint.bytes] = 0;
@@ -186,7 +188,9 @@ static void refused_in(struct session *session, const struct msg_refused *refuse
         return;
     }
     session->is_hello_sent = false; /* this one leaves no ghost */
-    bool is_passing = session->is_welcome && refused->code == CODE_EFULL;
+    /* ... or the attempt that it was part of is just ending, and another may follow. */
+    bool is_passing = (session->is_welcome && refused->code == CODE_EFULL) ||
+                      span_equal(refused->type, span_text(ERROR_TYPE_JOB_ENDING));
     if (is_own_ghost(session, refused) || is_passing) {
         session_lose_link(session);
         return;
@@ -365,9 +369,14 @@ static void message_in(struct session *session, const struct msg *msg, struct sp
     case MSG_EVENT:
     case MSG_MISSED: watch_event_in(session, msg, part); break;
     case MSG_STATUS_ROW:
-    case MSG_STATUS_END: watch_status_in(session, msg, part); break;
+    case MSG_STATUS_END:
+    case MSG_JOB_MEMBER:
+    case MSG_JOB_SHOWN:
+    case MSG_JOB_DONE: watch_answer_in(session, msg, part); break;
     case MSG_VERDICT:
     case MSG_VERDICT_ROW: verdict_in(session, msg, part); break;
+    case MSG_MEMBERSHIP: member_membership_in(session, &msg->as.membership); break;
+    case MSG_BARRIER_DONE: member_barrier_in(session, &msg->as.barrier_done); break;
     case MSG_BYE: session_bye(session); break;
     default: session_break(session, "a message that only clients send"); break;
     }

@@ -7,7 +7,8 @@
  *   session_write.c   topics, slots, refusals, marks
  *   session_read.c    wants, subscriptions, what comes on the data channel
  *   session_acks.c    TAKEN and ACK
- *   session_watch.c   tap and status
+ *   session_watch.c   tap, and what is asked: a status, something about a job
+ *   session_member.c  membership, and barriers
  *   session_verdict.c why the job cannot go on
  *   session_errors.c  errors made here
  *
@@ -78,13 +79,14 @@ struct session_tap_state {
     struct rows rows;
 };
 
-struct session_status_state {
-    bool is_on; /* asked, STATUS_END did not come */
+struct session_question {
+    bool is_on; /* asked, its last row did not come */
     bool is_due;
     bool is_complete; /* rows may be taken */
     uint64_t request;
-    struct span job; /* in job_text */
+    struct msg msg; /* its texts lie below */
     char job_text[LIMIT_NAME_BYTES];
+    char why_text[SESSION_WHY_BYTES];
     struct rows rows;
 };
 
@@ -101,6 +103,17 @@ struct session_verdict {
     struct span job; /* in job_text */
     char job_text[LIMIT_NAME_BYTES];
     struct rows rows;
+};
+
+/* Where this party is on its way through the barriers of an epoch. */
+struct session_barrier {
+    uint64_t epoch;
+    uint64_t round;   /* the one that it is at, or comes to next */
+    bool is_there;    /* it waits */
+    bool is_due;      /* that is to be told */
+    bool is_answered; /* code, and error if it is not OK */
+    enum wire_code code;
+    struct buffer *error;
 };
 
 struct session {
@@ -151,6 +164,7 @@ struct session {
     uint32_t attempt;
     uint64_t value_bytes_max;
     uint8_t durability; /* of the newest acknowledgement; until there is one, as WELCOME said */
+    bool is_job_created;
     char data_endpoint[LIMIT_ENDPOINT_BYTES + 1];
     struct clock_offset clock;
     uint64_t error_count; /* ids given */
@@ -194,8 +208,12 @@ struct session {
 
     /* observing */
     struct session_tap_state tap;
-    struct session_status_state status;
+    struct session_question question;
     struct session_verdict verdict;
+
+    /* taking part in a job that was created */
+    struct session_membership membership;
+    struct session_barrier barrier;
 };
 
 /* ---- session.c ------------------------------------------------------------------------------- */
@@ -260,7 +278,7 @@ void session_sub_notify(struct session *session, struct inbox_sub *sub);
 /* ---- session_watch.c ------------------------------------------------------------------------- */
 
 void watch_event_in(struct session *session, const struct msg *msg, struct span part);
-void watch_status_in(struct session *session, const struct msg *msg, struct span part);
+void watch_answer_in(struct session *session, const struct msg *msg, struct span part);
 void watch_beat(struct session *session);
 bool watch_message(struct session *session, struct msg *out);
 /* A new connection; is_other: to another broker. */
@@ -273,6 +291,14 @@ void verdict_rows_fini(struct session *session);
 void verdict_in(struct session *session, const struct msg *msg, struct span part);
 bool verdict_message(struct session *session, struct msg *out);
 void verdict_rewind(struct session *session); /* a new connection */
+
+/* ---- session_member.c ------------------------------------------------------------------------ */
+
+void member_membership_in(struct session *session, const struct msg_membership *msg);
+void member_barrier_in(struct session *session, const struct msg_barrier_done *msg);
+bool member_message(struct session *session, struct msg *out);
+void member_rewind(struct session *session); /* a new connection */
+void member_fini(struct session *session);
 
 /* ---- session_errors.c ------------------------------------------------------------------------ */
 

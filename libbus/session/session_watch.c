@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* session_watch.c -- following the control topic, and asking for a status. */
+/* session_watch.c -- following the control topic, and asking one question at a time. */
 #include "libbus/session/session_internal.h"
 
 #include "libbus/base/must.h"
@@ -74,51 +74,88 @@ uint64_t session_event_next(const struct session *session)
     return session->tap.event_next;
 }
 
-/* ---- status ---------------------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------------------- */
 
-void session_status(struct session *session, struct span job)
+static struct span keep(char *room, size_t room_bytes, struct span text)
 {
-    must(job.bytes <= sizeof session->status.job_text);
-    rows_clear(&session->status.rows);
-    if (job.bytes > 0)
-        memcpy(session->status.job_text, job.data, job.bytes);
-    session->status.job = span_of(session->status.job_text, job.bytes);
-    session->status.is_on = true;
-    session->status.is_due = true;
-    session->status.is_complete = false;
+    must(text.bytes <= room_bytes);
+    if (text.bytes > 0)
+        memcpy(room, text.data, text.bytes);
+    return span_of(room, text.bytes);
 }
 
-void watch_status_in(struct session *session, const struct msg *msg, struct span part)
+void session_ask(struct session *session, const struct msg *question)
 {
-    struct session_status_state *status = &session->status;
-    bool is_end = msg->type == MSG_STATUS_END;
-    uint64_t request = is_end ? msg->as.status_end.request : msg->as.status_row.request;
-    if (request > status->request || request == 0) {
-        session_break(session, "a status that was not asked for");
+    struct session_question *asked = &session->question;
+    struct msg *msg = &asked->msg;
+    rows_clear(&asked->rows);
+    *msg = *question;
+    switch (msg->type) {
+    case MSG_STATUS:
+        msg->as.status.job = keep(asked->job_text, sizeof asked->job_text, msg->as.status.job);
+        break;
+    case MSG_JOB_CREATE:
+        msg->as.job_create.job =
+            keep(asked->job_text, sizeof asked->job_text, msg->as.job_create.job);
+        break;
+    case MSG_JOB_SHOW:
+        msg->as.job_show.job = keep(asked->job_text, sizeof asked->job_text, msg->as.job_show.job);
+        break;
+    case MSG_JOB_CANCEL:
+        msg->as.job_cancel.job =
+            keep(asked->job_text, sizeof asked->job_text, msg->as.job_cancel.job);
+        msg->as.job_cancel.message =
+            keep(asked->why_text, sizeof asked->why_text, msg->as.job_cancel.message);
+        break;
+    default: must(false); /* nothing that is asked so */
+    }
+    asked->is_on = true;
+    asked->is_due = true;
+    asked->is_complete = false;
+}
+
+static uint64_t request_of(const struct msg *msg)
+{
+    switch (msg->type) {
+    case MSG_STATUS_ROW: return msg->as.status_row.request;
+    case MSG_STATUS_END: return msg->as.status_end.request;
+    case MSG_JOB_MEMBER: return msg->as.job_member.request;
+    case MSG_JOB_SHOWN: return msg->as.job_shown.request;
+    default: return msg->as.job_done.request;
+    }
+}
+
+void watch_answer_in(struct session *session, const struct msg *msg, struct span part)
+{
+    struct session_question *asked = &session->question;
+    bool is_end = msg->type != MSG_STATUS_ROW && msg->type != MSG_JOB_MEMBER;
+    uint64_t request = request_of(msg);
+    if (request > asked->request || request == 0) {
+        session_break(session, "an answer to what was not asked");
         return;
     }
-    if (request < status->request || !status->is_on || status->is_due)
-        return; /* of a question that was asked again */
-    if (status->rows.count == LIMIT_CONTROL_QUEUE) {
+    if (request < asked->request || !asked->is_on || asked->is_due)
+        return; /* to a question that was asked again */
+    if (asked->rows.count == LIMIT_CONTROL_QUEUE) {
         uint8_t error[SESSION_ERROR_BYTES];
         session_finish(session, CODE_EFULL,
                        session_error_make(session, ERROR_LOCAL, span_text(ERROR_TYPE_FULL),
-                                          span_text("the status has too many rows"), error));
+                                          span_text("the answer has too many rows"), error));
         return;
     }
-    if (!rows_push(&status->rows, part)) {
+    if (!rows_push(&asked->rows, part)) {
         session_lose_link(session); /* no memory: asked again on the next one */
         return;
     }
-    status->is_complete = is_end;
-    status->is_on = !is_end;
+    asked->is_complete = is_end;
+    asked->is_on = !is_end;
     session->news.is_status = session->news.is_status || is_end;
 }
 
-bool session_status_take(struct session *session, struct msg *out_row)
+bool session_answer_take(struct session *session, struct msg *out_row)
 {
     struct span part;
-    return session->status.is_complete && rows_pop(&session->status.rows, &part) &&
+    return session->question.is_complete && rows_pop(&session->question.rows, &part) &&
            read_row(part, out_row);
 }
 
@@ -145,10 +182,23 @@ static void tap_message(struct session *session, struct msg *out)
                                    .window = tap->window};
 }
 
+static void question_message(struct session *session, struct msg *out)
+{
+    struct session_question *asked = &session->question;
+    uint64_t request = ++asked->request;
+    asked->is_due = false;
+    *out = asked->msg;
+    switch (out->type) {
+    case MSG_STATUS: out->as.status.request = request; break;
+    case MSG_JOB_CREATE: out->as.job_create.request = request; break;
+    case MSG_JOB_SHOW: out->as.job_show.request = request; break;
+    default: out->as.job_cancel.request = request; break;
+    }
+}
+
 bool watch_message(struct session *session, struct msg *out)
 {
     struct session_tap_state *tap = &session->tap;
-    struct session_status_state *status = &session->status;
     if (tap->is_due && tap_room(session) > 0) {
         tap_message(session, out);
         return true;
@@ -160,11 +210,8 @@ bool watch_message(struct session *session, struct msg *out)
         tap->untold = 0;
         return true;
     }
-    if (status->is_due) {
-        status->request += 1;
-        out->type = MSG_STATUS;
-        out->as.status = (struct msg_status){.request = status->request, .job = status->job};
-        status->is_due = false;
+    if (session->question.is_due) {
+        question_message(session, out);
         return true;
     }
     return false;
@@ -191,7 +238,7 @@ void watch_rewind(struct session *session, const struct msg_welcome *welcome)
     session->tap.is_due = session->tap.is_on;
     session->tap.is_taken_due = session->tap.is_on && session->tap.untold > 0;
     forget_lost(session, welcome);
-    session->status.is_due = session->status.is_on;
-    if (session->status.is_on)
-        rows_clear(&session->status.rows);
+    session->question.is_due = session->question.is_on;
+    if (session->question.is_on)
+        rows_clear(&session->question.rows);
 }

@@ -127,9 +127,11 @@ static void member_fill(void *as, const struct row *row, unsigned index)
     }
 }
 
-/* from_seq of SUBSCRIBE is the one signed number with a bound. */
+/* Signed numbers with a bound. */
 static void message_mend(struct msg *msg, unsigned number)
 {
+    if (number == MSG_JOB_MEMBER)
+        msg->as.job_member.rank = -1;
     if (number == MSG_SUBSCRIBE)
         msg->as.subscribe.from_seq = -1;
 }
@@ -177,6 +179,8 @@ static void fact_mend(struct fact *fact)
 {
     if (fact->type == FACT_RESERVED)
         fact->as.reserved.deadline_ms = -1;
+    if (fact->type == FACT_JOB_CREATED)
+        fact->as.job_created.deadline_ms = -1;
     if (fact->type == FACT_SUB_OPENED)
         fact->as.sub_opened.from_seq = -1;
 }

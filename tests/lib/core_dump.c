@@ -259,6 +259,27 @@ static void put_judgement(struct core_dump *dump, const struct judgement *judgem
     }
 }
 
+static void put_members(struct core_dump *dump, const struct core *core, const struct job *job)
+{
+    const struct job_spec *spec = &job->spec;
+    const struct roster *roster = &job->roster;
+    if (job->state == JOB_FREE)
+        return;
+    LINE(dump, "   created", spec->min, spec->max, (uint64_t)spec->join_window_ms,
+         (uint64_t)spec->settle_ms, spec->max_restarts, (uint64_t)spec->deadline_ms, spec->pending,
+         spec->strategy, (uint64_t)job->due_wall_ns);
+    LINE(dump, "   members", job->state, number_of(job->failure), (uint64_t)job->pause_ms,
+         job->is_called_off, roster->epoch, job->round, roster->place_count, roster->hole_count,
+         roster->completed_count);
+    for (uint32_t rank = 0; rank < roster->place_count; rank++) {
+        const struct party *party = pool_find(&core->parties, roster->places[rank].party);
+        LINE(dump, "    place", roster->places[rank].party, roster->places[rank].is_completed,
+             party != NULL ? party->rank : 0);
+    }
+    for (uint32_t i = 0; i < roster->waiting_count; i++)
+        LINE(dump, "    waits", roster->waiting[i]);
+}
+
 static void put_jobs(struct core_dump *dump, const struct core *core)
 {
     const struct job *job = NULL;
@@ -267,6 +288,7 @@ static void put_jobs(struct core_dump *dump, const struct core *core)
         name(dump, job->name);
         LINE(dump, "", job->id, job->attempt, job->party_count, job->bytes, job->open_count,
              job->event_first, job->event_next, job->event_bytes);
+        put_members(dump, core, job);
         for (uint64_t id = job->event_first; id < job->event_next; id++) {
             const struct job_event *event = &job->events[id & (job->event_room - 1)];
             word(dump, "   event");

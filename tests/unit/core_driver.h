@@ -45,6 +45,8 @@ static uint64_t steps;        /* so far */
 static uint64_t kept;         /* ... whose facts are said to be in the journal */
 static uint64_t durability;   /* as the last WELCOME, ACCEPTED or CHUNKED said */
 static bool is_alone;         /* there is too much to compare after every step */
+static const char *job_name = "job";
+static uint32_t attempt = 1; /* that frames are of */
 
 /* What was told as facts. */
 static struct record {
@@ -76,6 +78,39 @@ static inline void say_error(struct span bytes)
     cr_assert_eq(error_decode(bytes, records, LIMIT_ERROR_RECORDS, &count), WIRE_OK);
     say(" (%s of %.*s)", error_kind_name(records[0].kind), (int)records[0].party.bytes,
         (const char *)records[0].party.data);
+}
+
+static inline void say_job_msg(conn_id conn, const struct msg *msg)
+{
+    switch (msg->type) {
+    case MSG_MEMBERSHIP:
+        say("%u < epoch %u: rank %u of %u, attempt %u", conn, (unsigned)msg->as.membership.epoch,
+            (unsigned)msg->as.membership.rank, (unsigned)msg->as.membership.world_size,
+            (unsigned)msg->as.membership.attempt);
+        break;
+    case MSG_JOB_DONE:
+        say("%u < done %u %.*s", conn, (unsigned)msg->as.job_done.code,
+            (int)msg->as.job_done.type.bytes, (const char *)msg->as.job_done.type.data);
+        break;
+    case MSG_BARRIER_DONE:
+        say("%u < barrier %u/%u: %u %.*s", conn, (unsigned)msg->as.barrier_done.epoch,
+            (unsigned)msg->as.barrier_done.round, (unsigned)msg->as.barrier_done.code,
+            (int)msg->as.barrier_done.type.bytes, (const char *)msg->as.barrier_done.type.data);
+        break;
+    case MSG_JOB_MEMBER:
+        say("%u < member %d %.*s/%u %.*s", conn, (int)msg->as.job_member.rank,
+            (int)msg->as.job_member.party.bytes, (const char *)msg->as.job_member.party.data,
+            (unsigned)msg->as.job_member.incarnation, (int)msg->as.job_member.state.bytes,
+            (const char *)msg->as.job_member.state.data);
+        break;
+    case MSG_JOB_SHOWN:
+        say("%u < %.*s, attempt %u, epoch %u of %u", conn, (int)msg->as.job_shown.state.bytes,
+            (const char *)msg->as.job_shown.state.data, (unsigned)msg->as.job_shown.attempt,
+            (unsigned)msg->as.job_shown.epoch, (unsigned)msg->as.job_shown.world_size);
+        say_error(msg->as.job_shown.error);
+        break;
+    default: say("%u < %s", conn, msg_name(msg->type)); break;
+    }
 }
 
 static inline void say_msg(conn_id conn, const struct msg *msg)
@@ -148,7 +183,7 @@ static inline void say_msg(conn_id conn, const struct msg *msg)
         durability = msg->as.chunked.durability;
         say("%u < chunked %llu", conn, (unsigned long long)msg->as.chunked.bytes);
         break;
-    default: say("%u < %s", conn, msg_name(msg->type)); break;
+    default: say_job_msg(conn, msg); break;
     }
     say("\n");
 }
@@ -360,7 +395,7 @@ static inline struct msg hello(conn_id conn, uint64_t token)
 {
     return (struct msg){.type = MSG_HELLO,
                         .as.hello = {.major = PROTOCOL_MAJOR,
-                                     .job = span_text("job"),
+                                     .job = span_text(job_name),
                                      .party = span_text(name_of(conn)),
                                      .token = token,
                                      .broker = options.broker,
@@ -395,6 +430,50 @@ static inline void tap(conn_id conn)
     forget();
 }
 
+/* An observer of no job. */
+static inline void ask_from(conn_id conn)
+{
+    struct msg msg = hello(conn, 0);
+    msg.as.hello.role = 1;
+    msg.as.hello.job = SPAN_NONE;
+    msg.as.hello.party = SPAN_NONE;
+    message(conn, msg);
+    forget();
+}
+
+static inline struct msg_job_create a_job(uint64_t min, uint64_t max)
+{
+    return (struct msg_job_create){.request = 1,
+                                   .job = span_text(job_name),
+                                   .min = min,
+                                   .max = max,
+                                   .join_window_ms = 3000,
+                                   .settle_ms = 0,
+                                   .deadline_ms = -1};
+}
+
+static inline void create_job(conn_id conn, struct msg_job_create job)
+{
+    message(conn, (struct msg){.type = MSG_JOB_CREATE, .as.job_create = job});
+}
+
+static inline void show_job(conn_id conn)
+{
+    message(conn, (struct msg){.type = MSG_JOB_SHOW,
+                               .as.job_show = {.request = 2, .job = span_text(job_name)}});
+}
+
+static inline void cancel_job(conn_id conn)
+{
+    message(conn, (struct msg){.type = MSG_JOB_CANCEL,
+                               .as.job_cancel = {.request = 3, .job = span_text(job_name)}});
+}
+
+static inline void barrier(conn_id conn, uint64_t epoch, uint64_t round, uint64_t is_there)
+{
+    message(conn, (struct msg){.type = MSG_BARRIER, .as.barrier = {epoch, round, is_there, 0}});
+}
+
 static inline uint32_t open_topic(conn_id conn, const char *name)
 {
     message(conn, (struct msg){.type = MSG_TOPIC_OPEN,
@@ -408,7 +487,7 @@ static inline void batch(conn_id conn, payload_id payload, struct event_run run)
     run.value_bytes = run.value_bytes ? run.value_bytes : 16;
     run.offset = BATCH_HEADER_BYTES;
     run.count = run.count ? run.count : 1;
-    run.attempt = 1;
+    run.attempt = attempt;
     if (run.kind == FRAME_RESERVE && run.deadline_ms == 0)
         run.deadline_ms = -1;
     step((struct event){.type = EVENT_DATA,
@@ -490,6 +569,18 @@ static inline void leave(conn_id conn, uint64_t after)
 {
     message(conn, (struct msg){.type = MSG_LEAVE,
                                .as.leave = {.number = ++numbers[conn], .after = after}});
+}
+
+static inline void complete(conn_id conn)
+{
+    message(conn, (struct msg){.type = MSG_COMPLETE, .as.complete = {.number = ++numbers[conn]}});
+}
+
+static inline void break_down(conn_id conn)
+{
+    message(conn,
+            (struct msg){.type = MSG_FAIL_PARTY,
+                         .as.fail_party = {.number = ++numbers[conn], .error = an_error("")}});
 }
 
 static inline void closed(conn_id conn)

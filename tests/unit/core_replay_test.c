@@ -143,6 +143,21 @@ static void write_history(void)
     cr_assert_eq(fclose(file), 0);
 }
 
+/* Two have places, and meet; a third waits; one fails, and there is another attempt. */
+static void run_a_job(void)
+{
+    job_name = "group";
+    ask_from(4);
+    struct msg_job_create job = a_job(2, 2);
+    job.max_restarts = 1;
+    create_job(4, job);
+    join(1);
+    join(2);
+    join(3);
+    barrier(1, 1, 1, 1);
+    barrier(2, 1, 1, 1);
+}
+
 Test(core_replay, gives_the_same_state_for_every_kind_of_fact)
 {
     options.parties_max = 4;
@@ -172,6 +187,12 @@ Test(core_replay, gives_the_same_state_for_every_kind_of_fact)
     pass_ms(60000); /* all fall silent: a verdict, and whoever comes behind it begins a new one */
     join(1);
     pass_ms(5000);
+    leave(1, 0);
+    run_a_job();
+    compact();
+    break_down(1);
+    break_down(2);
+    pass_ms(3000);
     for (unsigned type = 1; type < FACT_TYPE_COUNT; type++)
         cr_expect(was_told[type] || is_of_short_memory(type), "no %s was told",
                   fact_name((enum fact_type)type));

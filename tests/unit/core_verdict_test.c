@@ -57,11 +57,6 @@ static void ask(conn_id conn, uint64_t is_waiting)
                              .request = 7, .job = span_text("job"), .is_waiting = is_waiting}});
 }
 
-static void complete(conn_id conn)
-{
-    message(conn, (struct msg){.type = MSG_COMPLETE, .as.complete = {.number = ++numbers[conn]}});
-}
-
 /* An observer that has nothing to do with what is said to taps. */
 static void observe(conn_id conn)
 {

@@ -234,17 +234,22 @@ Test(session_watch, bounds_the_events_it_keeps)
     driver_fini(&d);
 }
 
+static void ask_status(struct span job)
+{
+    session_ask(d.session, &(const struct msg){.type = MSG_STATUS, .as.status = {.job = job}});
+}
+
 Test(session_watch, hands_a_status_out_once_it_is_complete)
 {
     up();
     struct msg out;
-    session_status(d.session, span_text("train"));
+    ask_status(span_text("train"));
     struct msg status = driver_expect(&d, MSG_STATUS);
     cr_assert_eq(status.as.status.request, 1);
     cr_assert(span_equal(status.as.status.job, span_text("train")));
     row(1);
     row(1);
-    cr_assert_not(session_status_take(d.session, &out));
+    cr_assert_not(session_answer_take(d.session, &out));
     cr_assert_not(session_news(d.session).is_status);
     driver_break_link(&d); /* it is asked again, and what came does not count */
     observe(DRIVER_BROKER);
@@ -254,25 +259,25 @@ Test(session_watch, hands_a_status_out_once_it_is_complete)
     driver_say(
         &d, &(struct msg){.type = MSG_STATUS_END, .as.status_end = {.request = 2, .uptime_ms = 7}});
     cr_assert(session_news(d.session).is_status);
-    cr_assert(session_status_take(d.session, &out));
+    cr_assert(session_answer_take(d.session, &out));
     cr_assert_eq(out.type, MSG_STATUS_ROW);
-    cr_assert(session_status_take(d.session, &out));
+    cr_assert(session_answer_take(d.session, &out));
     cr_assert_eq(out.type, MSG_STATUS_END);
     cr_assert_eq(out.as.status_end.uptime_ms, 7);
-    cr_assert_not(session_status_take(d.session, &out));
+    cr_assert_not(session_answer_take(d.session, &out));
     driver_break_link(&d); /* it is not asked again */
     observe(DRIVER_BROKER);
     cr_assert_eq(driver_hear(&d).type, MSG_NONE);
-    session_status(d.session, SPAN_NONE);
+    ask_status(SPAN_NONE);
     cr_assert_eq(driver_expect(&d, MSG_STATUS).as.status.request, 3);
-    cr_assert_not(session_status_take(d.session, &out));
+    cr_assert_not(session_answer_take(d.session, &out));
     driver_fini(&d);
 }
 
 Test(session_watch, bounds_the_rows_it_keeps)
 {
     up();
-    session_status(d.session, SPAN_NONE);
+    ask_status(SPAN_NONE);
     (void)driver_expect(&d, MSG_STATUS);
     for (uint64_t i = 0; i < LIMIT_CONTROL_QUEUE; i++)
         row(1);
@@ -292,11 +297,11 @@ Test(session_watch, asks_for_a_status_without_a_job)
     struct msg welcome = driver_welcome(&d, false);
     driver_say(&d, &welcome);
     (void)driver_expect(&d, MSG_BEAT);
-    session_status(d.session, span_text("train"));
+    ask_status(span_text("train"));
     cr_assert(span_equal(driver_expect(&d, MSG_STATUS).as.status.job, span_text("train")));
     driver_say(&d, &(struct msg){.type = MSG_STATUS_END, .as.status_end.request = 1});
     struct msg end;
-    cr_assert(session_status_take(d.session, &end));
+    cr_assert(session_answer_take(d.session, &end));
     driver_say(&d, &(struct msg){.type = MSG_ATTACHED}); /* breaks the protocol */
     driver_expect_end(&d, CODE_EPROTO, ERROR_TYPE_PROTOCOL);
     driver_fini(&d);

@@ -172,6 +172,37 @@ static void tell_failure(void)
     bus_error_unref(&failure);
 }
 
+static void answer_because(enum bus_err err, struct bus_error **why)
+{
+    say("= %s %s", code_names[err], bus_error_type(*why));
+    bus_error_unref(why);
+}
+
+/* "= OK EPOCH RANK WORLD_SIZE ATTEMPT" or "= CODE TYPE". */
+static void tell_membership(uint64_t after_epoch)
+{
+    struct bus_membership membership;
+    struct bus_error *why = NULL;
+    enum bus_err err = bus_membership_wait(bus, after_epoch, 20000, &membership, &why);
+    if (err == BUS_OK) {
+        say("= OK %" PRIu64 " %u %u %u", membership.epoch, membership.rank, membership.world_size,
+            membership.attempt);
+    } else {
+        answer_because(err, &why);
+    }
+}
+
+static void meet(uint64_t epoch, int64_t timeout_ms)
+{
+    struct bus_error *why = NULL;
+    enum bus_err err = bus_barrier(bus, epoch, timeout_ms, &why);
+    if (err == BUS_OK) {
+        answer(err);
+    } else {
+        answer_because(err, &why);
+    }
+}
+
 /* Busy, with no call into the library. */
 static void compute(int64_t for_ms)
 {
@@ -225,6 +256,10 @@ static void obey(char *const *word)
         answer(BUS_OK);
     } else if (strcmp(word[0], "compute") == 0) {
         compute((int64_t)number(word[1]));
+    } else if (strcmp(word[0], "membership") == 0) {
+        tell_membership(number(word[1]));
+    } else if (strcmp(word[0], "barrier") == 0) {
+        meet(number(word[1]), (int64_t)number(word[2]));
     } else if (strcmp(word[0], "complete") == 0) {
         answer(bus_complete(bus, (int64_t)number(word[1])));
     } else if (strcmp(word[0], "close") == 0) {

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* job.c -- errbus job: creates a job with members, shows it, ends it. */
+#include "clients/errbus.h"
+
+#include "clients/cli.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the flags say; -1: they do not. */
+struct wish {
+    int64_t min;
+    int64_t max;
+    int64_t join_window_ms;
+    int64_t settle_ms;
+    int64_t max_restarts;
+    int64_t deadline_ms;
+    const char *pending;
+    const char *strategy;
+    const char *why;
+};
+
+static const char *const pendings[] = {
+    [BUS_PENDING_DELIVER] = "deliver",
+    [BUS_PENDING_REPLACE] = "replace",
+};
+static const char *const strategies[] = {
+    [BUS_STRATEGY_CAUSAL] = "causal",
+    [BUS_STRATEGY_EARLIEST] = "earliest",
+    [BUS_STRATEGY_FIRST] = "first",
+};
+#define COUNT(words) (sizeof(words) / sizeof *(words))
+
+/* The place of word; -1: it is none of them. */
+static int find_word(const char *const *words, size_t count, const char *word)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(words[i], word) == 0) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+static const char *word_of(const char *const *words, size_t count, int place)
+{
+    return place >= 0 && (size_t)place < count ? words[place] : "?";
+}
+
+/* ---- create ---------------------------------------------------------------------------------- */
+
+static void set_number(int64_t wish, uint32_t *out_number)
+{
+    if (wish >= 0) {
+        *out_number = wish <= UINT32_MAX ? (uint32_t)wish : UINT32_MAX; /* too many, both */
+    }
+}
+
+/* CLI_OK, or the exit code after saying what is wrong. */
+static int read_wish(const struct cli *cli, const struct wish *wish,
+                     struct bus_job_options *options)
+{
+    bus_job_options_init(options);
+    set_number(wish->min, &options->min);
+    set_number(wish->max, &options->max);
+    set_number(wish->max_restarts, &options->max_restarts);
+    if (wish->join_window_ms >= 0) {
+        options->join_window_ms = wish->join_window_ms;
+    }
+    if (wish->settle_ms >= 0) {
+        options->settle_ms = wish->settle_ms;
+    }
+    if (wish->deadline_ms >= 0) {
+        options->deadline_ms = wish->deadline_ms;
+    }
+    if (wish->pending != NULL) {
+        options->pending = find_word(pendings, COUNT(pendings), wish->pending);
+    }
+    if (wish->strategy != NULL) {
+        options->strategy = find_word(strategies, COUNT(strategies), wish->strategy);
+    }
+    if (options->pending < 0) {
+        return cli_usage(cli, "--pending is deliver or replace, not '%.100s'", wish->pending);
+    }
+    if (options->strategy < 0) {
+        return cli_usage(cli, "--strategy is causal, earliest or first, not '%.100s'",
+                         wish->strategy);
+    }
+    return CLI_OK;
+}
+
+/* A broker that does not answer in time is lost. */
+static int report(const struct cli *cli, enum bus_err err, struct bus_error **error)
+{
+    return cli_report(cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, error);
+}
+
+static int create(const struct cli *cli, const struct wish *wish)
+{
+    struct bus_job_options options;
+    struct bus_error *error = NULL;
+    int result = read_wish(cli, wish, &options);
+    if (result != CLI_OK) {
+        return result;
+    }
+    enum bus_err err = bus_job_create(cli->server, cli->job, &options, cli_open_ms(cli), &error);
+    return err == BUS_OK ? CLI_OK : report(cli, err, &error);
+}
+
+/* ---- show ------------------------------------------------------------------------------------ */
+
+static void print_seconds(const char *name, int64_t period_ms)
+{
+    if (period_ms < 0) {
+        printf(", no %s", name);
+    } else {
+        printf(", %s %" PRId64 ".%03" PRId64 " s", name, period_ms / 1000, period_ms % 1000);
+    }
+}
+
+static void print_member(const struct bus_job_member *member)
+{
+    if (member->rank >= 0) {
+        printf("  rank %" PRId64 ": %s/%" PRIu32 ", %s\n", member->rank, member->party,
+               member->incarnation, member->state);
+    } else {
+        printf("  waiting: %s/%" PRIu32 ", %s\n", member->party, member->incarnation,
+               member->state);
+    }
+}
+
+static void print_job(const struct cli *cli, const struct bus_job *job)
+{
+    const struct bus_job_info *info = bus_job_info(job);
+    printf("job %s: %s, attempt %" PRIu32 ", epoch %" PRIu64 " of %" PRIu32 "\n", info->name,
+           info->state, info->attempt, info->epoch, info->world_size);
+    printf("  min %" PRIu32, info->min);
+    if (info->max > 0) {
+        printf(", max %" PRIu32, info->max);
+    }
+    printf(", restarts %" PRIu32, info->max_restarts);
+    print_seconds("join window", info->join_window_ms);
+    print_seconds("settle window", info->settle_ms);
+    print_seconds("deadline", info->deadline_ms);
+    printf(", pending %s, strategy %s\n", word_of(pendings, COUNT(pendings), info->pending),
+           word_of(strategies, COUNT(strategies), info->strategy));
+    for (size_t i = 0; i < info->member_count; i++) {
+        print_member(bus_job_member_at(job, i));
+    }
+    if (info->error != NULL) {
+        cli_print_error(stdout, cli->program, info->error);
+    }
+}
+
+static void print_json(const struct bus_job *job)
+{
+    const struct bus_job_info *info = bus_job_info(job);
+    struct cli_json *line = cli_json_new();
+    cli_json_text(line, "job", info->name);
+    cli_json_text(line, "state", info->state);
+    cli_json_number(line, "attempt", info->attempt);
+    cli_json_number(line, "epoch", (int64_t)info->epoch);
+    cli_json_number(line, "world_size", info->world_size);
+    cli_json_number(line, "min", info->min);
+    cli_json_number(line, "max", info->max);
+    cli_json_number(line, "max_restarts", info->max_restarts);
+    cli_json_number(line, "join_window_ms", info->join_window_ms);
+    cli_json_number(line, "settle_ms", info->settle_ms);
+    if (info->deadline_ms >= 0) {
+        cli_json_number(line, "deadline_ms", info->deadline_ms);
+    } else {
+        cli_json_null(line, "deadline_ms");
+    }
+    cli_json_text(line, "pending", word_of(pendings, COUNT(pendings), info->pending));
+    cli_json_text(line, "strategy", word_of(strategies, COUNT(strategies), info->strategy));
+    struct cli_json *members = cli_json_array(line, "members");
+    for (size_t i = 0; i < info->member_count; i++) {
+        const struct bus_job_member *member = bus_job_member_at(job, i);
+        struct cli_json *object = cli_json_append(members);
+        cli_json_text(object, "party", member->party);
+        cli_json_number(object, "incarnation", member->incarnation);
+        cli_json_text(object, "state", member->state);
+        if (member->rank >= 0) {
+            cli_json_number(object, "rank", member->rank);
+        } else {
+            cli_json_null(object, "rank");
+        }
+    }
+    if (info->error != NULL) {
+        cli_json_error(line, "error", info->error);
+    }
+    cli_json_print(&line, stdout);
+}
+
+static int show(const struct cli *cli)
+{
+    struct bus_job *job = NULL;
+    struct bus_error *error = NULL;
+    int result = CLI_OK;
+    enum bus_err err = bus_job_get(cli->server, cli->job, cli_open_ms(cli), &job, &error);
+    if (err != BUS_OK) {
+        return report(cli, err, &error);
+    }
+    if (cli->is_json) {
+        print_json(job);
+    } else {
+        print_job(cli, job);
+    }
+    bus_job_free(&job);
+    (void)cli_flush_output(cli, &result); /* result says it */
+    return result;
+}
+
+/* ---- cancel ---------------------------------------------------------------------------------- */
+
+static int cancel(const struct cli *cli, const struct wish *wish)
+{
+    struct bus_error *error = NULL;
+    enum bus_err err = bus_job_cancel(cli->server, cli->job, wish->why, cli_open_ms(cli), &error);
+    return err == BUS_OK ? CLI_OK : report(cli, err, &error);
+}
+
+int job_main(int argc, char **argv)
+{
+    struct wish wish = {-1, -1, -1, -1, -1, -1, NULL, NULL, NULL};
+    const struct cli_flag flags[] = {
+        {0, "min", CLI_NUMBER, &wish.min, "N", "parties without which it cannot go on (1)"},
+        {0, "max", CLI_NUMBER, &wish.max, "N", "parties that take part at a time (no limit)"},
+        {0, "max-restarts", CLI_NUMBER, &wish.max_restarts, "N", "attempts after the first (0)"},
+        {0, "join-window", CLI_SECONDS, &wish.join_window_ms, "SECONDS",
+         "so long others are awaited (30)"},
+        {0, "settle-window", CLI_SECONDS, &wish.settle_ms, "SECONDS",
+         "so long reports are awaited before a verdict (2)"},
+        {0, "deadline", CLI_SECONDS, &wish.deadline_ms, "SECONDS", "from now on (none)"},
+        {0, "pending", CLI_TEXT, &wish.pending, "WHAT",
+         "becomes of what a failed party committed: deliver or replace"},
+        {0, "strategy", CLI_TEXT, &wish.strategy, "NAME",
+         "of the verdict: causal, earliest or first"},
+        {0, "why", CLI_TEXT, &wish.why, "TEXT", "it is cancelled, for people"},
+    };
+    struct cli cli = {.program = "errbus job",
+                      .prints_lines = true,
+                      .operands = "create|show|cancel",
+                      .summary = "Creates a job with members, shows how it is, or ends it."};
+    int result = CLI_OK;
+    if (!cli_start(&cli, argc, argv, flags, COUNT(flags), &result)) {
+        return result;
+    }
+    const char *verb = cli.argc > 0 ? cli.argv[0] : "";
+    if (cli.argc > 1) {
+        return cli_usage(&cli, "'%.100s' is too much", cli.argv[1]);
+    }
+    if (strcmp(verb, "create") == 0) {
+        return create(&cli, &wish);
+    }
+    if (strcmp(verb, "show") == 0) {
+        return show(&cli);
+    }
+    if (strcmp(verb, "cancel") == 0) {
+        return cancel(&cli, &wish);
+    }
+    return cli_usage(&cli, "create, show or cancel?");
+}

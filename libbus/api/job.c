@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* job.c -- jobs from outside: created, looked at, cancelled. */
+#include "libbus/api/api_internal.h"
+
+#include "libbus/base/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what both say --------------------------------------------------------------------------- */
+
+static const struct bus_job_options job_defaults = {
+    .struct_bytes = sizeof(struct bus_job_options),
+    .min = 1,
+    .join_window_ms = DEFAULT_JOIN_WINDOW_MS,
+    .settle_ms = DEFAULT_SETTLE_MS,
+    .deadline_ms = BUS_FOREVER,
+};
+
+void bus_job_options_init_sized(struct bus_job_options *options, size_t bytes)
+{
+    options_give(options, bytes, &job_defaults, sizeof job_defaults);
+}
+
+/* What the broker says about the question; the type is for programs, the message for people. */
+static enum bus_err say_done(const struct msg_job_done *done, struct bus_error **reterr)
+{
+    if (done->code == CODE_OK)
+        return BUS_OK;
+    if (reterr != NULL)
+        *reterr = error_make(ERROR_REJECTED, done->type, done->message);
+    if (reterr != NULL && *reterr == NULL)
+        *reterr = &error_no_memory;
+    return (enum bus_err)done->code;
+}
+
+static enum bus_err take_done(struct bus *bus, const struct msg *row, void *arg,
+                              struct bus_error **reterr)
+{
+    (void)bus; /* this answer has one row, and nothing is kept of it */
+    (void)arg;
+    if (row->type != MSG_JOB_DONE)
+        return error_say(reterr, BUS_EPROTO, ERROR_TYPE_PROTOCOL,
+                         "the broker answered another question");
+    return say_done(&row->as.job_done, reterr);
+}
+
+static enum bus_err check(const char *job, int64_t timeout_ms, char name[LIMIT_NAME_BYTES + 1],
+                          struct bus_error **reterr)
+{
+    if (!options_time_is_valid(timeout_ms))
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "a timeout_ms is 0 and more, or BUS_FOREVER");
+    return options_job(job, name, reterr);
+}
+
+/* ---- created, cancelled ---------------------------------------------------------------------- */
+
+enum bus_err bus_job_create(const char *endpoint, const char *job,
+                            const struct bus_job_options *options, int64_t timeout_ms,
+                            struct bus_error **reterr)
+{
+    char name[LIMIT_NAME_BYTES + 1];
+    struct bus_job_options known = job_defaults;
+    enum bus_err err = check(job, timeout_ms, name, reterr);
+    if (err != BUS_OK)
+        return err;
+    if (options != NULL && !options_take(&known, sizeof known, options, options->struct_bytes))
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "the options are not initialised, or ask for what this library does not "
+                         "know");
+    if (known.pending < 0 || known.pending > UINT8_MAX || known.strategy < 0 ||
+        known.strategy > UINT8_MAX)
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "pending or strategy is none that there is");
+    const struct msg question = {.type = MSG_JOB_CREATE,
+                                 .as.job_create = {.job = span_text(name),
+                                                   .min = known.min,
+                                                   .max = known.max,
+                                                   .join_window_ms = known.join_window_ms,
+                                                   .settle_ms = known.settle_ms,
+                                                   .max_restarts = known.max_restarts,
+                                                   .deadline_ms = known.deadline_ms,
+                                                   .pending = (uint64_t)known.pending,
+                                                   .strategy = (uint64_t)known.strategy}};
+    return ask_once(endpoint, &question, api_deadline_ns(timeout_ms), take_done, NULL, reterr);
+}
+
+enum bus_err bus_job_cancel(const char *endpoint, const char *job, const char *why,
+                            int64_t timeout_ms, struct bus_error **reterr)
+{
+    char name[LIMIT_NAME_BYTES + 1];
+    struct span message = span_text(why);
+    enum bus_err err = check(job, timeout_ms, name, reterr);
+    if (err != BUS_OK)
+        return err;
+    if (!utf8_is_valid(message))
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_INVALID_UTF8, "why is not UTF-8");
+    if (message.bytes > SESSION_WHY_BYTES)
+        message.bytes = utf8_cut(message.data, SESSION_WHY_BYTES);
+    const struct msg question = {.type = MSG_JOB_CANCEL,
+                                 .as.job_cancel = {.job = span_text(name), .message = message}};
+    return ask_once(endpoint, &question, api_deadline_ns(timeout_ms), take_done, NULL, reterr);
+}
+
+/* ---- looked at ------------------------------------------------------------------------------- */
+
+/* A member and its texts, in one block. */
+struct member {
+    struct bus_job_member public;
+    char texts[];
+};
+
+struct bus_job {
+    struct bus_job_info info;
+    char name[LIMIT_NAME_BYTES + 1];
+    char state[LIMIT_NAME_BYTES + 1];
+    struct bus_error *error;
+    struct member **members;
+    size_t room;
+};
+
+static bool add_member(struct bus_job *job, const struct msg_job_member *from)
+{
+    if (job->info.member_count == job->room) {
+        size_t room = job->room > 0 ? job->room * 2 : 16;
+        struct member **grown = realloc(job->members, room * sizeof(struct member *));
+        if (grown == NULL)
+            return false;
+        job->members = grown;
+        job->room = room;
+    }
+    struct member *member = malloc(sizeof *member + from->party.bytes + from->state.bytes + 2);
+    if (member == NULL)
+        return false;
+    char *at = member->texts;
+    member->public = (struct bus_job_member){
+        .party = api_place(&at, from->party),
+        .incarnation = (uint32_t)from->incarnation,
+        .rank = from->rank,
+    };
+    member->public.state = api_place(&at, from->state);
+    job->members[job->info.member_count++] = member;
+    return true;
+}
+
+static void finish(struct bus_job *job, const struct msg_job_shown *shown)
+{
+    char *at = job->state;
+    size_t member_count = job->info.member_count;
+    if (shown->error.bytes > 0)
+        job->error = error_from_wire(shown->error);
+    job->info = (struct bus_job_info){
+        .name = job->name,
+        .state = api_place(&at, shown->state),
+        .min = (uint32_t)shown->min,
+        .max = (uint32_t)shown->max,
+        .join_window_ms = shown->join_window_ms,
+        .settle_ms = shown->settle_ms,
+        .max_restarts = (uint32_t)shown->max_restarts,
+        .deadline_ms = shown->deadline_ms,
+        .pending = (int)shown->pending,
+        .strategy = (int)shown->strategy,
+        .attempt = (uint32_t)shown->attempt,
+        .epoch = shown->epoch,
+        .world_size = (uint32_t)shown->world_size,
+        .member_count = member_count,
+        .error = job->error,
+    };
+}
+
+static enum bus_err take_row(struct bus *bus, const struct msg *row, void *arg,
+                             struct bus_error **reterr)
+{
+    struct bus_job *job = arg;
+    (void)bus; /* the row says it all */
+    if (row->type == MSG_JOB_DONE)
+        return say_done(&row->as.job_done, reterr);
+    if (row->type == MSG_JOB_SHOWN)
+        finish(job, &row->as.job_shown);
+    else if (!add_member(job, &row->as.job_member))
+        return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+    return BUS_OK;
+}
+
+enum bus_err bus_job_get(const char *endpoint, const char *job, int64_t timeout_ms,
+                         struct bus_job **out_job, struct bus_error **reterr)
+{
+    struct bus_job *picture = calloc(1, sizeof *picture);
+    if (picture == NULL)
+        return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+    enum bus_err err = check(job, timeout_ms, picture->name, reterr);
+    if (err == BUS_OK && out_job == NULL)
+        err = error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT, "bus_job_get() wants out_job");
+    const struct msg question = {.type = MSG_JOB_SHOW,
+                                 .as.job_show = {.job = span_text(picture->name)}};
+    if (err == BUS_OK)
+        err = ask_once(endpoint, &question, api_deadline_ns(timeout_ms), take_row, picture, reterr);
+    if (err == BUS_OK)
+        *out_job = picture;
+    else
+        bus_job_free(&picture);
+    return err;
+}
+
+const struct bus_job_info *bus_job_info(const struct bus_job *job)
+{
+    return &job->info;
+}
+
+const struct bus_job_member *bus_job_member_at(const struct bus_job *job, size_t index)
+{
+    return index < job->info.member_count ? &job->members[index]->public : NULL;
+}
+
+void bus_job_free(struct bus_job **job)
+{
+    if (job == NULL || *job == NULL)
+        return;
+    for (size_t i = 0; i < (*job)->info.member_count; i++)
+        free((*job)->members[i]);
+    free((*job)->members);
+    bus_error_unref(&(*job)->error);
+    free(*job);
+    *job = NULL;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* member.c -- taking part in a job that was created: as which of how many, and where all meet. */
+#include "libbus/api/api_internal.h"
+
+static enum bus_err say_free(const struct bus *bus, struct bus_error **reterr)
+{
+    return error_say(reterr, BUS_EINVAL, ERROR_TYPE_NO_JOB,
+                     "nobody created the job '%s': it has no members", bus->job);
+}
+
+enum bus_err bus_membership_wait(struct bus *bus, uint64_t after_epoch, int64_t timeout_ms,
+                                 struct bus_membership *out_membership, struct bus_error **reterr)
+{
+    if (bus == NULL || out_membership == NULL || !options_time_is_valid(timeout_ms))
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "bus_membership_wait() wants a bus, out_membership, and a timeout_ms of 0 "
+                         "and more or BUS_FOREVER");
+    if (api_is_foreign(bus))
+        return error_say_static(reterr, BUS_ECLOSED, &error_forked);
+    int64_t deadline_ns = api_deadline_ns(timeout_ms);
+    enum bus_err err = BUS_OK;
+    struct session_membership membership = {0};
+    api_lock(bus);
+    for (;;) {
+        err = api_over(bus);
+        if (err != BUS_OK) {
+            (void)api_say_over(bus, err, reterr);
+            break;
+        }
+        membership = session_membership(bus->session);
+        if (membership.epoch > after_epoch)
+            break;
+        if (!session_job_is_created(bus->session))
+            err = say_free(bus, reterr);
+        else if (!api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
+            err = error_say_static(reterr, BUS_ETIMEDOUT, &error_timed_out);
+        if (err != BUS_OK)
+            break;
+    }
+    api_unlock(bus);
+    if (err == BUS_OK)
+        *out_membership = (struct bus_membership){.epoch = membership.epoch,
+                                                  .attempt = membership.attempt,
+                                                  .rank = membership.rank,
+                                                  .world_size = membership.world_size};
+    return err;
+}
+
+/* One look at the barrier; BUS_ETIMEDOUT: not yet.  Lock. */
+static enum bus_err look(struct bus *bus, uint64_t epoch, struct bus_error **reterr)
+{
+    struct buffer *why = NULL;
+    enum bus_err err = api_over(bus);
+    if (err != BUS_OK)
+        return api_say_over(bus, err, reterr);
+    err = (enum bus_err)session_barrier(bus->session, epoch, &why);
+    if (err != BUS_OK && err != BUS_ETIMEDOUT && reterr != NULL)
+        *reterr = why != NULL ? error_from_wire(buffer_span(why)) : &error_no_memory;
+    buffer_unref(&why);
+    return err;
+}
+
+enum bus_err bus_barrier(struct bus *bus, uint64_t epoch, int64_t timeout_ms,
+                         struct bus_error **reterr)
+{
+    if (bus == NULL || !options_time_is_valid(timeout_ms))
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "bus_barrier() wants a bus, and a timeout_ms of 0 and more or "
+                         "BUS_FOREVER");
+    if (api_is_foreign(bus))
+        return error_say_static(reterr, BUS_ECLOSED, &error_forked);
+    int64_t deadline_ns = api_deadline_ns(timeout_ms);
+    api_lock(bus);
+    enum bus_err err = look(bus, epoch, reterr);
+    api_wake(bus); /* to say that we are there */
+    while (err == BUS_ETIMEDOUT && api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
+        err = look(bus, epoch, reterr);
+    if (err == BUS_ETIMEDOUT) {
+        (void)error_say_static(reterr, err, &error_timed_out);
+        session_barrier_leave(bus->session);
+    }
+    api_unlock_wake(bus);
+    return err;
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* job_test.c -- jobs that are created, with real processes: ranks, epochs, barriers, ends. */
+#include "tests/lib/expect.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(job, .init = stage_open, .fini = stage_close, .timeout = 240);
+
+#define ARGUMENTS_MAX 24
+
+/* `errbus job ...` on the default job; words end with NULL.  What it said is kept until the next
+ * one. */
+static const char *errbus_job(int code, ...)
+{
+    static struct process process;
+    const char *argv[ARGUMENTS_MAX] = {"errbus", "job", "-s", stage.control};
+    size_t count = 4;
+    va_list args;
+    process_fini(&process);
+    va_start(args, code);
+    for (const char *word = va_arg(args, const char *); word != NULL && count + 1 < ARGUMENTS_MAX;
+         word = va_arg(args, const char *))
+        argv[count++] = word;
+    va_end(args);
+    cr_assert(process_start(&process, argv, NULL));
+    int got = process_wait(&process, SOON_MS);
+    cr_assert_eq(got, code, "ended with %d, not %d: %s", got, code, process_complained(&process));
+    return code == 0 ? process_said(&process) : process_complained(&process);
+}
+
+static void expect_within(const char *text, const char *part)
+{
+    cr_assert_not_null(strstr(text, part), "not '%s' in: %s", part, text);
+}
+
+static const char *const quick[] = {"reconnect_grace_ms=100", NULL};
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+Test(job, is_created_shown_and_cancelled_from_the_shell)
+{
+    errbus_job(0, "create", "--min", "2", "--max", "4", "--max-restarts", "1", "--join-window",
+               "1.5", "--deadline", "60", "--strategy", "first", "--pending", "replace", NULL);
+    cr_expect_str_eq(
+        errbus_job(0, "show", NULL),
+        "job default: gathering, attempt 1, epoch 0 of 0\n"
+        "  min 2, max 4, restarts 1, join window 1.500 s, settle window 2.000 s, deadline 60.000 "
+        "s, pending replace, strategy first\n");
+    expect_within(errbus_job(1, "create", "--min", "3", NULL), "errbus.job_differs");
+    expect_within(errbus_job(0, "show", "--json", NULL),
+                  "\"state\":\"gathering\",\"attempt\":1,\"epoch\":0,\"world_size\":0,\"min\":2");
+    errbus_job(0, "cancel", "--why", "wrong data", NULL);
+    expect_within(errbus_job(0, "show", NULL), "errbus.job_cancelled: the job was cancelled: "
+                                               "wrong data");
+    expect_within(errbus_job(6, "create", NULL), "errbus.job_over");
+}
+
+Test(job, says_what_is_wrong_with_the_call)
+{
+    expect_within(errbus_job(2, NULL), "create, show or cancel?");
+    expect_within(errbus_job(2, "create", "now", NULL), "'now' is too much");
+    expect_within(errbus_job(2, "create", "--strategy", "last", NULL), "causal, earliest or first");
+    expect_within(errbus_job(2, "create", "--pending", "drop", NULL), "deliver or replace");
+    expect_within(errbus_job(2, "create", "--min", "0", NULL), "min is not between 1");
+    expect_within(errbus_job(2, "show", NULL), "errbus.no_job");
+    expect_within(errbus_job(2, "cancel", "-j", "other", NULL), "errbus.no_job");
+}
+
+/* ---- parties --------------------------------------------------------------------------------- */
+
+Test(job, a_job_that_nobody_created_has_no_members)
+{
+    struct bus *bus = must_open("alice");
+    struct bus_membership membership;
+    struct bus_error *error = NULL;
+    expect_code(bus_membership_wait(bus, 0, BUS_FOREVER, &membership, &error), BUS_EINVAL);
+    cr_expect_str_eq(bus_error_type(error), "errbus.no_job");
+    bus_error_unref(&error);
+    expect_code(bus_barrier(bus, 1, BUS_FOREVER, &error), BUS_EINVAL);
+    bus_error_unref(&error);
+    must_close(&bus);
+}
+
+Test(job, ranks_its_parties_and_replaces_one_that_is_killed)
+{
+    struct party alice = {0}, bob = {0}, carol = {0};
+    errbus_job(0, "create", "--min", "2", "--max", "2", NULL);
+    party_start(&alice, "alice", quick);
+    party_start(&bob, "bob", quick);
+    party_do(&alice, "OK 1 0 2 1", "membership 0");
+    party_do(&bob, "OK 1 1 2 1", "membership 0");
+    party_start(&carol, "carol", quick);
+    expect_within(errbus_job(0, "show", NULL), "  rank 0: alice/1, running\n"
+                                               "  rank 1: bob/1, running\n"
+                                               "  waiting: carol/1, scheduling\n");
+    process_signal(&alice.process, SIGKILL);
+    party_do(&carol, "OK 2 0 2 1", "membership 0");
+    party_do(&bob, "OK 2 1 2 1", "membership 1");
+    party_do(&bob, "FAILED errbus.epoch", "barrier 1 20000");
+    party_command(&bob, "barrier 2 20000");
+    party_do(&carol, "OK", "barrier 2 20000");
+    party_expect(&bob, "OK");
+    party_do(&bob, "OK", "complete 20000");
+    party_do(&carol, "ENDED errbus.completed", "barrier 2 20000");
+    party_do(&carol, "OK", "complete 20000");
+    expect_within(errbus_job(0, "show", NULL), "job default: completed");
+    party_fini(&alice);
+    party_fini(&bob);
+    party_fini(&carol);
+}
+
+Test(job, tells_a_late_one_that_it_is_over)
+{
+    errbus_job(0, "create", "--min", "1", NULL);
+    struct bus *alice = must_open("alice");
+    struct bus_membership membership;
+    expect_code(bus_membership_wait(alice, 0, BUS_POLL, &membership, NULL), BUS_ETIMEDOUT);
+    errbus_job(0, "cancel", NULL);
+    struct bus_error *error = NULL;
+    expect_code(bus_membership_wait(alice, 0, SOON_MS, &membership, &error), BUS_EFENCED);
+    cr_expect_str_eq(bus_error_kind(error), "cancelled");
+    cr_expect_str_eq(bus_error_type(error), "errbus.job_cancelled");
+    bus_error_unref(&error);
+    struct bus *late = NULL;
+    struct bus_options options;
+    bus_options_init(&options);
+    options.party = "bob";
+    expect_code(bus_open(stage.control, &options, SOON_MS, &late, &error), BUS_EDENIED);
+    cr_expect_str_eq(bus_error_type(error), "errbus.job_over");
+    bus_error_unref(&error);
+    (void)bus_close(&alice, SOON_MS); /* fenced */
+}
+
+/* One wait of each sort, by threads of their own. */
+Test(job, ends_every_wait_when_it_is_cancelled)
+{
+    errbus_job(0, "create", "--min", "1", "--join-window", "0", NULL);
+    struct bus *alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    struct bus_slot *slot = must_reserve(alice, "w");
+    struct bus_sub *sub = must_subscribe(bob, "alice/w");
+    must_flush(alice);
+    struct waiter promised = {.bus = bob, .topic = "alice/w", .seq = 0, .timeout_ms = BUS_FOREVER};
+    struct waiter never = {.bus = bob, .topic = "carol/w", .seq = 3, .timeout_ms = BUS_FOREVER};
+    struct waiter received = {.bus = bob, .sub = sub, .timeout_ms = BUS_FOREVER};
+    struct waiter *const waiters[] = {&promised, &never, &received};
+    for (size_t i = 0; i < 3; i++)
+        waiter_start(waiters[i]);
+    errbus_job(0, "cancel", NULL);
+    for (size_t i = 0; i < 3; i++) {
+        waiter_join(waiters[i]);
+        expect_code(waiters[i]->err, BUS_EFENCED);
+        cr_expect_str_eq(bus_error_kind(waiters[i]->error), "cancelled");
+        waiter_fini(waiters[i]);
+    }
+    bus_slot_fail(&slot, NULL);
+    bus_sub_close(&sub);
+    (void)bus_close(&alice, SOON_MS); /* both are fenced */
+    (void)bus_close(&bob, SOON_MS);
+}
+
+Test(job, is_told_on_the_control_topic)
+{
+    errbus_job(0, "create", "--min", "1", "--max", "1", NULL);
+    struct bus_tap *tap = must_tap("default", 0);
+    struct bus *alice = must_open("alice");
+    const struct bus_event *event = expect_event(tap, "job.created", NULL);
+    cr_expect_str_eq(bus_event_text(event), "min 1, max 1, restarts 0");
+    event = expect_event(tap, "job.epoch", NULL);
+    cr_expect_eq(bus_event_seq(event), 1);
+    cr_expect_eq(bus_event_count(event), 1);
+    expect_code(bus_complete(alice, SOON_MS), BUS_OK);
+    (void)expect_event(tap, "job.completed", NULL);
+    must_close(&alice);
+    bus_tap_close(&tap);
+}

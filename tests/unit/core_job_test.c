@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* core_job_test.c -- jobs that were created, in conversations: who takes part, how it goes on
+ * without some, and how it ends; see core_driver.h. */
+#include "tests/unit/core_driver.h"
+
+TestSuite(core_job, .init = init, .fini = fini);
+
+/* erin (5) asks for all; whoever joins is there, and says so. */
+static void made(uint64_t min, uint64_t max)
+{
+    ask_from(5);
+    create_job(5, a_job(min, max));
+    forget();
+}
+
+static void come(conn_id conn)
+{
+    join(conn);
+    forget();
+}
+
+/* All of them beat, so that nobody is lost meanwhile. */
+static void pass_alive_ms(int64_t ms, conn_id last)
+{
+    for (; ms > 0; ms -= 500) {
+        pass_ms(ms < 500 ? ms : 500);
+        size_t kept_bytes = said_bytes;
+        for (conn_id conn = 1; conn <= last; conn++)
+            message(conn, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
+        said_bytes = kept_bytes; /* echoes */
+        said[said_bytes] = '\0';
+    }
+}
+
+/* ---- creating -------------------------------------------------------------------------------- */
+
+Test(core_job, is_made_once_and_the_same_for_all_who_ask)
+{
+    ask_from(5);
+    create_job(5, a_job(2, 4));
+    EXPECT("5 < done 0 \n");
+    create_job(5, a_job(2, 4));
+    EXPECT("5 < done 0 \n");
+    create_job(5, a_job(2, 5));
+    EXPECT("5 < done 10 errbus.job_differs\n");
+    show_job(5);
+    EXPECT("5 < gathering, attempt 1, epoch 0 of 0\n");
+}
+
+Test(core_job, is_not_made_of_what_makes_no_sense)
+{
+    ask_from(5);
+    create_job(5, a_job(0, 4));
+    create_job(5, a_job(3, 2));
+    struct msg_job_create job = a_job(1, 1);
+    job.strategy = 3;
+    create_job(5, job);
+    job = a_job(1, 1);
+    job.job = span_text("a/b");
+    create_job(5, job);
+    EXPECT("5 < done 1 errbus.argument\n5 < done 1 errbus.argument\n5 < done 1 errbus.argument\n"
+           "5 < done 1 errbus.argument\n");
+    show_job(5);
+    EXPECT("5 < done 1 errbus.no_job\n");
+    cancel_job(5);
+    EXPECT("5 < done 1 errbus.no_job\n");
+}
+
+Test(core_job, is_not_made_of_one_in_which_parties_are)
+{
+    ask_from(5);
+    come(1);
+    create_job(5, a_job(1, 0));
+    EXPECT("5 < done 10 errbus.job_differs\n");
+    show_job(5);
+    EXPECT("5 < free, attempt 1, epoch 0 of 0\n");
+    leave(1, 0);
+    forget();
+    create_job(5, a_job(1, 0));
+    EXPECT("5 < done 0 \n");
+}
+
+Test(core_job, is_forgotten_when_nobody_comes)
+{
+    made(1, 1);
+    pass_ms(999);
+    show_job(5);
+    EXPECT("5 < gathering, attempt 1, epoch 0 of 0\n");
+    pass_ms(1);
+    show_job(5);
+    EXPECT("5 < done 1 errbus.no_job\n");
+}
+
+Test(core_job, tells_its_story_on_the_control_topic)
+{
+    made(1, 2);
+    tap(4);
+    message(1, hello(1, 0));
+    forget();
+    pass_ms(3000);
+    EXPECT("4 < party.suspect alice/1 #0 x0\n1 < epoch 1: rank 0 of 1, attempt 1\n"
+           "4 < job.epoch /0 #1 x1\n");
+}
+
+/* ---- gathering ------------------------------------------------------------------------------- */
+
+Test(core_job, starts_as_soon_as_max_are_there)
+{
+    made(2, 3);
+    come(1);
+    come(2);
+    message(3, hello(3, 0));
+    EXPECT("3 < welcome incarnation 1\n1 < epoch 1: rank 0 of 3, attempt 1\n"
+           "2 < epoch 1: rank 1 of 3, attempt 1\n3 < epoch 1: rank 2 of 3, attempt 1\n");
+}
+
+Test(core_job, starts_with_min_when_its_window_is_over)
+{
+    made(2, 3);
+    come(2);
+    come(1);
+    pass_alive_ms(2999, 2);
+    EXPECT("");
+    show_job(5);
+    EXPECT("5 < member -1 bob/1 scheduling\n5 < member -1 alice/1 scheduling\n"
+           "5 < gathering, attempt 1, epoch 0 of 0\n");
+    pass_ms(1);
+    EXPECT("2 < epoch 1: rank 0 of 2, attempt 1\n1 < epoch 1: rank 1 of 2, attempt 1\n");
+    show_job(5);
+    EXPECT("5 < member 0 bob/1 running\n5 < member 1 alice/1 running\n"
+           "5 < running, attempt 1, epoch 1 of 2\n");
+}
+
+Test(core_job, waits_for_min_however_long_that_takes)
+{
+    made(2, 3);
+    come(1);
+    pass_alive_ms(100000, 1);
+    EXPECT("5 dropped\n"); /* erin said no more */
+    message(2, hello(2, 0));
+    EXPECT("2 < welcome incarnation 1\n1 < epoch 1: rank 0 of 2, attempt 1\n"
+           "2 < epoch 1: rank 1 of 2, attempt 1\n");
+}
+
+Test(core_job, opens_its_window_anew_for_whoever_comes_first_again)
+{
+    made(1, 2);
+    come(1);
+    pass_ms(1500);
+    leave(1, 0);
+    come(2);
+    pass_alive_ms(2999, 0);
+    forget();
+    pass_ms(1);
+    EXPECT("2 < epoch 1: rank 0 of 1, attempt 1\n");
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+Test(core_job, takes_more_in_up_to_max_and_lets_others_wait)
+{
+    made(1, 2);
+    come(1);
+    pass_ms(3000);
+    EXPECT("1 < epoch 1: rank 0 of 1, attempt 1\n");
+    message(2, hello(2, 0));
+    EXPECT("2 < welcome incarnation 1\n1 < epoch 2: rank 0 of 2, attempt 1\n"
+           "2 < epoch 2: rank 1 of 2, attempt 1\n");
+    message(3, hello(3, 0));
+    EXPECT("3 < welcome incarnation 1\n");
+    show_job(5);
+    EXPECT("5 < member 0 alice/1 running\n5 < member 1 bob/1 running\n"
+           "5 < member -1 carol/1 scheduling\n5 < running, attempt 1, epoch 2 of 2\n");
+}
+
+Test(core_job, gives_the_place_of_who_is_lost_to_who_waits)
+{
+    made(2, 2);
+    come(1);
+    come(2);
+    come(3);
+    closed(1);
+    EXPECT("1 dropped\n11 dropped\n");
+    pass_ms(999);
+    EXPECT("");
+    pass_ms(1);
+    EXPECT("3 < epoch 2: rank 0 of 2, attempt 1\n2 < epoch 2: rank 1 of 2, attempt 1\n");
+}
+
+Test(core_job, moves_ranks_up_where_nobody_waits)
+{
+    made(1, 3);
+    come(1);
+    come(2);
+    come(3);
+    leave(1, 0);
+    EXPECT("1 < over 13\n1 dropped\n11 dropped\n2 < epoch 2: rank 0 of 2, attempt 1\n"
+           "3 < epoch 2: rank 1 of 2, attempt 1\n");
+}
+
+Test(core_job, makes_one_epoch_of_what_happens_at_once)
+{
+    made(1, 4);
+    come(1);
+    come(2);
+    come(3);
+    come(4);
+    closed(1);
+    closed(3);
+    forget();
+    pass_ms(1000);
+    EXPECT("2 < epoch 2: rank 0 of 2, attempt 1\n4 < epoch 2: rank 1 of 2, attempt 1\n");
+}
+
+Test(core_job, gives_a_party_that_comes_again_its_own_place)
+{
+    made(2, 2);
+    come(1);
+    come(2);
+    closed(1);
+    forget();
+    message(1, hello(1, 0)); /* it does not know of its old life, which is lost now */
+    EXPECT("1 < welcome incarnation 2\n1 < epoch 2: rank 0 of 2, attempt 1\n"
+           "2 < epoch 2: rank 1 of 2, attempt 1\n");
+}
+
+Test(core_job, tells_its_place_to_who_comes_back)
+{
+    made(2, 2);
+    come(1);
+    come(2);
+    closed(1);
+    forget();
+    message(1, hello(1, tokens[1]));
+    attach(1, 11, tokens[1]);
+    EXPECT("1 < welcome incarnation 1, resumed\n1 < attached\n"
+           "1 < epoch 1: rank 0 of 2, attempt 1\n");
+}
+
+/* ---- too few --------------------------------------------------------------------------------- */
+
+Test(core_job, waits_for_spares_when_fewer_than_min_are_left)
+{
+    made(2, 2);
+    come(1);
+    come(2);
+    leave(1, 0);
+    forget();
+    pass_alive_ms(2500, 0);
+    message(2, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
+    forget();
+    show_job(5);
+    EXPECT("5 < member 1 bob/1 running\n5 < short, attempt 1, epoch 1 of 2\n");
+    message(3, hello(3, 0));
+    EXPECT("3 < welcome incarnation 1\n3 < epoch 2: rank 0 of 2, attempt 1\n"
+           "2 < epoch 2: rank 1 of 2, attempt 1\n");
+}
+
+Test(core_job, fails_when_nobody_comes_in_its_window)
+{
+    made(2, 2);
+    come(1);
+    come(2);
+    uint32_t topic = open_topic(2, "bob/a");
+    reserve(2, topic, 0);
+    tap(4);
+    break_down(1);
+    EXPECT("1 < over 13\n1 dropped\n11 dropped\n"
+           "4 < party.failed alice/1 #0 x0 (application of alice)\n"
+           "4 < job.short /0 #0 x1 (application of alice)\n");
+    pass_alive_ms(3000, 0);
+    EXPECT("4 < party.suspect bob/1 #0 x0\n2 < over 11 (cancelled of )\n2 dropped\n12 dropped\n"
+           "4 < job.failing /0 #0 x1 (application of alice)\n"
+           "4 < party.terminated bob/1 #0 x1 (cancelled of )\n"
+           "4 < job.failed /0 #0 x1 (application of alice)\n");
+    show_job(5);
+    EXPECT("5 < failed, attempt 1, epoch 1 of 0 (application of alice)\n");
+}
+
+Test(core_job, fails_at_once_without_a_window)
+{
+    ask_from(5);
+    struct msg_job_create job = a_job(2, 2);
+    job.join_window_ms = 0;
+    create_job(5, job);
+    come(1);
+    come(2);
+    leave(1, 0);
+    EXPECT("1 < over 13\n1 dropped\n11 dropped\n2 < over 11 (cancelled of )\n2 dropped\n"
+           "12 dropped\n");
+    show_job(5);
+    EXPECT("5 < failed, attempt 1, epoch 1 of 0 (party_left of )\n");
+}
+
+Test(core_job, counts_who_completed_as_there)
+{
+    made(2, 2);
+    come(1);
+    come(2);
+    complete(1);
+    EXPECT("1 < result 0\n1 < accepted 0 1\n");
+    leave(2, 0);
+    forget();
+    show_job(5);
+    EXPECT("5 < member 0 alice/1 completed\n5 < short, attempt 1, epoch 1 of 2\n");
+    come(3);
+    complete(3);
+    forget();
+    show_job(5);
+    EXPECT("5 < member 0 alice/1 completed\n5 < member 1 carol/1 completed\n"
+           "5 < completed, attempt 1, epoch 2 of 2\n");
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+Test(core_job, completes_with_its_members_and_sends_others_away)
+{
+    made(2, 2);
+    come(1);
+    come(2);
+    come(3);
+    tap(4);
+    complete(1);
+    forget();
+    complete(2);
+    EXPECT("2 < result 0\n3 < over 11 (terminated of )\n3 dropped\n13 dropped\n"
+           "2 < accepted 0 1\n4 < party.completed bob/1 #0 x0\n"
+           "4 < party.terminated carol/1 #0 x0 (terminated of )\n4 < job.completed /0 #0 x2\n");
+    message(3, hello(3, 0));
+    EXPECT("3 < refused 12 errbus.job_over\n3 dropped\n");
+    create_job(5, a_job(2, 2));
+    EXPECT("5 < done 12 errbus.job_over\n");
+    cancel_job(5);
+    EXPECT("5 < done 12 errbus.job_over\n");
+}
+
+Test(core_job, does_not_let_a_completed_party_begin_again)
+{
+    made(2, 2);
+    come(1);
+    come(2);
+    complete(1);
+    leave(1, 0);
+    forget();
+    message(1, hello(1, 0));
+    EXPECT("1 < refused 12 errbus.completed\n1 dropped\n");
+}
+
+Test(core_job, ends_every_wait_when_it_is_cancelled)
+{
+    made(1, 2);
+    come(1);
+    come(2);
+    uint32_t topic = open_topic(1, "alice/a");
+    reserve(1, topic, 0);
+    await_slot(2, 7, "alice/a", 0);
+    await_slot(2, 8, "alice/a", 9);
+    subscribe(2, 1, "alice/a", "", 0, 0);
+    forget();
+    cancel_job(5);
+    EXPECT("5 < done 0 \n1 < over 11 (cancelled of )\n1 dropped\n11 dropped\n"
+           "2 < over 11 (cancelled of )\n2 dropped\n12 dropped\n");
+    cancel_job(5);
+    EXPECT("5 < done 0 \n");
+    message(3, hello(3, 0));
+    EXPECT("3 < refused 12 errbus.job_over\n3 dropped\n");
+}
+
+Test(core_job, can_be_cancelled_though_nobody_created_it)
+{
+    ask_from(5);
+    come(1);
+    cancel_job(5);
+    EXPECT("5 < done 0 \n1 < over 11 (cancelled of )\n1 dropped\n11 dropped\n");
+    message(1, hello(1, 0));
+    EXPECT("1 < refused 12 errbus.job_over\n1 dropped\n");
+}
+
+Test(core_job, fails_when_its_deadline_passes)
+{
+    ask_from(5);
+    struct msg_job_create job = a_job(1, 2);
+    job.deadline_ms = 4000;
+    job.max_restarts = 3;
+    create_job(5, job);
+    come(1);
+    pass_alive_ms(3999, 1);
+    EXPECT("1 < epoch 1: rank 0 of 1, attempt 1\n");
+    pass_ms(1);
+    EXPECT("1 < over 11 (cancelled of )\n1 dropped\n11 dropped\n");
+    show_job(5);
+    EXPECT("5 < failed, attempt 1, epoch 1 of 0 (deadline of )\n");
+}
+
+/* ---- barriers -------------------------------------------------------------------------------- */
+
+Test(core_job, meets_when_all_are_there)
+{
+    made(2, 2);
+    come(1);
+    come(2);
+    barrier(1, 1, 1, 1);
+    EXPECT("");
+    barrier(2, 1, 1, 1);
+    EXPECT("1 < barrier 1/1: 0 \n2 < barrier 1/1: 0 \n");
+    barrier(2, 1, 2, 1);
+    EXPECT("");
+    barrier(2, 1, 1, 1); /* again: its answer was lost */
+    EXPECT("2 < barrier 1/1: 0 \n");
+}
+
+Test(core_job, does_not_meet_with_who_went_away_again)
+{
+    made(2, 2);
+    come(1);
+    come(2);
+    barrier(1, 1, 1, 1);
+    barrier(1, 1, 1, 0);
+    barrier(2, 1, 1, 1);
+    EXPECT("");
+    barrier(1, 1, 1, 1);
+    EXPECT("1 < barrier 1/1: 0 \n2 < barrier 1/1: 0 \n");
+}
+
+Test(core_job, does_not_meet_while_one_of_them_is_in_doubt)
+{
+    made(2, 2);
+    come(1);
+    come(2);
+    barrier(1, 1, 1, 1);
+    pass_ms(2400);
+    message(2, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
+    pass_ms(200);
+    forget();
+    barrier(2, 1, 1, 1);
+    EXPECT("");
+    message(1, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
+    EXPECT("1 < barrier 1/1: 0 \n2 < barrier 1/1: 0 \n1 < echo\n");
+}
+
+Test(core_job, forgets_who_is_there_with_the_connection)
+{
+    made(2, 2);
+    come(1);
+    come(2);
+    barrier(1, 1, 1, 1);
+    closed(1);
+    message(1, hello(1, tokens[1]));
+    attach(1, 11, tokens[1]);
+    forget();
+    barrier(2, 1, 1, 1);
+    EXPECT("");
+    barrier(1, 1, 1, 1);
+    EXPECT("1 < barrier 1/1: 0 \n2 < barrier 1/1: 0 \n");
+}
+
+Test(core_job, tells_who_waits_that_the_membership_changed)
+{
+    made(1, 3);
+    come(1);
+    come(2);
+    come(3);
+    barrier(1, 1, 1, 1);
+    leave(2, 0);
+    EXPECT("2 < over 13\n2 dropped\n12 dropped\n1 < barrier 1/1: 9 errbus.epoch\n"
+           "1 < epoch 2: rank 0 of 2, attempt 1\n3 < epoch 2: rank 1 of 2, attempt 1\n");
+    barrier(3, 1, 1, 1);
+    EXPECT("3 < barrier 1/1: 9 errbus.epoch\n");
+}
+
+Test(core_job, tells_who_waits_that_a_member_will_not_come)
+{
+    made(2, 2);
+    come(1);
+    come(2);
+    barrier(1, 1, 1, 1);
+    complete(2);
+    EXPECT("1 < barrier 1/1: 14 errbus.completed\n2 < result 0\n2 < accepted 0 1\n");
+    barrier(1, 1, 1, 1);
+    EXPECT("1 < barrier 1/1: 14 errbus.completed\n");
+}
+
+Test(core_job, takes_a_barrier_that_cannot_be_for_a_violation)
+{
+    made(2, 2);
+    come(1);
+    come(2);
+    barrier(1, 2, 1, 1);
+    EXPECT("1 dropped\n11 dropped\n");
+    barrier(2, 1, 2, 1);
+    EXPECT("2 dropped\n12 dropped\n");
+}
