@@ -138,13 +138,18 @@ static void expect_history(void)
     bus_tap_close(&tap);
 }
 
-static void go_on_with(const char *version)
+static void take_journal(const char *version)
 {
-    static const char *const at_once[] = {"--resume-window", "0", NULL};
     char from[PATH_BYTES];
     snprintf(from, sizeof from, "%s/%s", CORPUS, version);
     cr_assert_eq(mkdir(revival.journal, 0700), 0);
     copy_segments(from, revival.journal);
+}
+
+static void go_on_with(const char *version)
+{
+    static const char *const at_once[] = {"--resume-window", "0", NULL};
+    take_journal(version);
     revival_start(&revival, "disk", at_once);
     cr_expect_str_empty(process_complained(&stage.process));
     struct bus *bob = must_open("bob");
@@ -167,4 +172,62 @@ static void go_on_with(const char *version)
 Test(old_journal, of_version_0_1_is_gone_on_with)
 {
     go_on_with("v0.1");
+}
+
+/* ---- spoiled ----------------------------------------------------------------------------------*/
+
+/* Turns a byte of a segment: at this offset, or, -1, the last one that is not zero. */
+static void turn_byte(const char *segment, long offset)
+{
+    static uint8_t bytes[FILE_BYTES_MAX];
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/%s.journal", revival.journal, segment);
+    FILE *file = fopen(path, "r+e");
+    cr_assert_not_null(file, "%s", path);
+    size_t count = fread(bytes, 1, sizeof bytes, file);
+    while (offset < 0 && count > 0 && bytes[count - 1] == 0)
+        count -= 1;
+    cr_assert_gt(count, 0);
+    long at = offset < 0 ? (long)count - 1 : offset;
+    cr_assert_eq(fseek(file, at, SEEK_SET), 0);
+    cr_assert_neq(fputc(bytes[at] ^ 0x10, file), EOF);
+    cr_assert_eq(fclose(file), 0);
+}
+
+Test(old_journal, that_is_damaged_is_refused_in_words_and_left_alone)
+{
+    struct process process = {.pid = 0};
+    const char *const argv[] = {"errbusd",    "--control", revival.control, "--data",
+                                revival.data, "--journal", revival.journal, NULL};
+    take_journal("v0.1");
+    turn_byte("00000000000000000000", 200);
+    for (int i = 0; i < 2; i++) { /* the second time as the first */
+        cr_assert(process_start(&process, argv, NULL));
+        cr_expect_eq(process_wait(&process, SOON_MS), 1);
+        const char *said = process_complained(&process);
+        static const char *const words[] = {"00000000000000000000.journal",
+                                            "position",
+                                            "Nothing was changed",
+                                            "errbusd --check",
+                                            "errbusd --export",
+                                            "errbusd --repair"};
+        for (size_t k = 0; k < sizeof words / sizeof words[0]; k++)
+            cr_expect_not_null(strstr(said, words[k]), "'%s' is not in: %s", words[k], said);
+        cr_expect_null(strstr(said, "--journal none"), "what it has is to be saved: %s", said);
+        process_fini(&process);
+    }
+}
+
+Test(old_journal, with_a_torn_end_is_cut_there_and_says_so)
+{
+    take_journal("v0.1");
+    turn_byte("00000000000000000896", -1);
+    revival_start(&revival, "disk", NULL);
+    const char *line = NULL;
+    cr_assert(process_complaint(&stage.process, SOON_MS, &line));
+    cr_expect_not_null(strstr(line, "warning: journal: "), "%s", line);
+    cr_expect_not_null(strstr(line, "cut"), "%s", line);
+    struct bus *bob = must_open("bob");
+    expect_awaited(bob, "alice/w", 0, "read before");
+    must_close(&bob);
 }
