@@ -129,6 +129,21 @@ static void acknowledge_work(struct diaries *all, struct writer *writer)
         writer->works[writer->settled[--writer->settled_count]].is_settled_acknowledged = true;
 }
 
+/* Who is killed before the first line of a life has none of that number. */
+static bool begin_life(struct diaries *all, struct writer *writer, const char *line)
+{
+    unsigned life = 0;
+    if (sscanf(line, "L %u", &life) != 1 || life < writer->lives)
+        return wrong(all, "not the next life: %s", line);
+    if (life >= LIVES_MAX)
+        return wrong(all, "too many lives");
+    while (writer->lives <= life)
+        writer->first[writer->lives++] = writer->count;
+    writer->settled_from = writer->count;
+    writer->settled_count = 0;
+    return true;
+}
+
 static bool read_written(struct diaries *all, void *arg, const char *line)
 {
     struct writer *writer = arg;
@@ -136,14 +151,8 @@ static bool read_written(struct diaries *all, void *arg, const char *line)
     unsigned topic = 0;
     uint64_t number = 0;
     uint64_t seq = 0;
-    if (letter == 'L') {
-        if (writer->lives == LIVES_MAX)
-            return wrong(all, "too many lives");
-        writer->first[writer->lives++] = writer->count;
-        writer->settled_from = writer->count;
-        writer->settled_count = 0;
-        return true;
-    }
+    if (letter == 'L')
+        return begin_life(all, writer, line);
     if (letter == 'F') {
         acknowledge_work(all, writer);
         return true;
