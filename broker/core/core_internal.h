@@ -233,8 +233,11 @@ struct session {
     struct list awaits;       /* not answered yet */
     struct list awaits_ready; /* to be answered */
     struct id_map await_ids;  /* want -> id in core->awaits */
-    uint64_t data_sent;       /* bytes of frames on this data connection */
-    uint64_t await_sent;      /* bytes on subscription 0 and this connection */
+    uint64_t data_sent;       /* bytes of frames on this data connection, */
+    uint64_t data_said;       /* ... of which so many at least wait for no journal, */
+    uint64_t data_marked;     /* ... and so many do not once this step is kept: */
+    uint64_t data_marked_step;
+    uint64_t await_sent; /* bytes on subscription 0 and this connection */
     uint64_t await_taken;
     uint32_t await_topic;         /* the last one named on it */
     struct refusal *refusals;     /* ring of REFUSALS_KEPT, made when first needed */

@@ -639,7 +639,8 @@ void session_attach(struct core *core, conn_id conn, const struct msg_attach *ms
     }
     drop_conn(core, &session->data);
     session->data = conn;
-    session->data_sent = 0;
+    session->data_sent = session->data_said = session->data_marked = 0;
+    session->data_marked_step = 0;
     session_hear(core, session);
     attached(core, session);
 }
@@ -691,12 +692,29 @@ void session_hear(struct core *core, struct session *session)
     barrier_look(core, session->job); /* all may have waited for it */
 }
 
+/* Frames wait until what they tell is in the journal; ECHO does not, and must not speak of frames
+ * that are still held: its client would take the connection for dead.  So it says what was sent up
+ * to a step that is known to be kept, which may be less. */
+static uint64_t data_said(const struct core *core, struct session *session)
+{
+    bool is_all_kept = !core->options.has_facts || core->kept + 1 >= core->steps;
+    if (is_all_kept)
+        session->data_said = session->data_sent;
+    else if (core->kept >= session->data_marked_step)
+        session->data_said = session->data_marked;
+    if (core->kept >= session->data_marked_step) {
+        session->data_marked = session->data_sent;
+        session->data_marked_step = core->steps;
+    }
+    return session->data_said;
+}
+
 void session_beat(struct core *core, struct session *session, const struct msg_beat *beat)
 {
     struct msg *msg = effects_msg(core->effects, session->control, MSG_ECHO);
     msg->as.echo.sent_ns = beat->sent_ns;
     msg->as.echo.broker_ns = core->now_ns;
-    msg->as.echo.data_bytes = session->data != 0 ? session->data_sent : 0;
+    msg->as.echo.data_bytes = session->data != 0 ? data_said(core, session) : 0;
 }
 
 void session_promise(struct core *core, struct session *session, uint64_t next_within_ms)

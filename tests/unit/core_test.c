@@ -536,6 +536,7 @@ Test(core, puts_an_end_between_two_lives)
 /* What ECHO says was sent on the data connection. */
 static uint64_t told_bytes(conn_id conn)
 {
+    kept = steps;
     message(conn, (struct msg){.type = MSG_BEAT});
     cr_assert_eq(effects.msgs[0].type, MSG_ECHO);
     return effects.msgs[0].as.echo.data_bytes;
@@ -561,6 +562,29 @@ Test(core, tells_with_each_echo_what_it_sent_on_the_data_connection)
     attach(2, 12, tokens[2]);
     cr_expect_eq(told_bytes(2), named + 2 * value, "sent again, for nothing was told as taken");
     forget();
+}
+
+/* Frames of steps that are not in the journal yet are held: no ECHO may speak of them. */
+Test(core, tells_with_no_echo_what_waits_for_the_journal)
+{
+    join(1);
+    join(2);
+    subscribe(2, 1, "alice/a", "", 0, 0);
+    uint32_t a = open_topic(1, "alice/a");
+    publish(1, a, 0, 1, 5);
+    uint64_t first = told_bytes(2);
+    publish(1, a, 1, 1, 6);
+    kept = steps - 1; /* all but that */
+    message(2, (struct msg){.type = MSG_BEAT});
+    cr_expect_eq(effects.msgs[0].as.echo.data_bytes, first);
+    uint64_t marked = steps;
+    publish(1, a, 2, 1, 7);
+    for (; kept <= marked; kept++) {
+        message(2, (struct msg){.type = MSG_BEAT});
+        uint64_t told = effects.msgs[0].as.echo.data_bytes;
+        cr_expect_eq(told, kept < marked ? first : first + 64, "%d", (int)(told - first));
+    }
+    cr_expect_eq(told_bytes(2), first + 2 * 64, "all of it is kept");
 }
 
 /* Sending an end makes its subscription ready again while its turn is not over yet: queued twice,
