@@ -36,6 +36,18 @@ void revival_start(const struct revival *revival, const char *durability, const 
     stage_open_with(options);
 }
 
+bool revival_start_failing(const struct revival *revival, const char *durability,
+                           const char *const *environment)
+{
+    const char *const argv[] = {"errbusd_failpoints", "--control", revival->control, "--data",
+                                revival->data,        "--journal", revival->journal, "--durability",
+                                durability,           NULL};
+    const char *line = NULL;
+    cr_assert(process_start(&stage.process, argv, environment));
+    snprintf(stage.control, sizeof stage.control, "%s", revival->control);
+    return process_line(&stage.process, SOON_MS, &line);
+}
+
 void revival_kill(void)
 {
     process_signal(&stage.process, SIGKILL);

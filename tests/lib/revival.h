@@ -20,6 +20,10 @@ void revival_open(struct revival *revival);
 void revival_close(struct revival *revival);
 /* Starts the stage's broker over the journal; more: other options, NULL at their end, or NULL. */
 void revival_start(const struct revival *revival, const char *durability, const char *const *more);
+/* The same with the broker that dies where it is told to (broker/io/failpoint.h), by this
+ * environment.  False: it did so before it was ready. */
+bool revival_start_failing(const struct revival *revival, const char *durability,
+                           const char *const *environment);
 /* SIGKILL, and the stage is empty. */
 void revival_kill(void);
 

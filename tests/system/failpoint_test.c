@@ -2,7 +2,7 @@
 /* failpoint_test.c -- the broker dies between any two steps of deciding, logging, syncing,
  * answering, delivering, checkpoint and trim (broker/io/failpoint.h), and is started again: nothing
  * that was acknowledged is lost, nothing comes twice. */
-#include "tests/lib/expect.h"
+#include "tests/lib/revival.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>
@@ -13,10 +13,7 @@
 
 enum { ROUNDS = 14, VALUE_BYTES = 20000, LOOK_MS = 20 };
 
-static struct folder folder;
-static char control[FOLDER_PATH_BYTES_MAX + 16];
-static char data[FOLDER_PATH_BYTES_MAX + 16];
-static char journal[FOLDER_PATH_BYTES_MAX + 16];
+static struct revival revival;
 
 /* ---- the broker -------------------------------------------------------------------------------*/
 
@@ -24,30 +21,21 @@ static char journal[FOLDER_PATH_BYTES_MAX + 16];
 static void start_broker(const char *durability, const char *failpoint)
 {
     char variable[64];
-    const char *line = NULL;
     snprintf(variable, sizeof variable, "ERRBUS_FAILPOINT=%s", failpoint);
-    const char *const argv[] = {
-        "errbusd_failpoints", "--control", control,        "--data",   data,
-        "--journal",          journal,     "--durability", durability, NULL};
     const char *const environment[] = {variable, "ERRBUS_NUMBER_CHECKPOINT_BYTES=300000",
                                        "ERRBUS_NUMBER_SEGMENT_BYTES=131072", NULL};
-    cr_assert(process_start(&stage.process, argv, environment));
-    cr_assert(process_line(&stage.process, SOON_MS, &line) || failpoint[0] != '\0', "%s",
-              process_complained(&stage.process));
+    cr_assert(revival_start_failing(&revival, durability, environment) || failpoint[0] != '\0',
+              "%s", process_complained(&stage.process));
 }
 
 static void set_up(void)
 {
-    cr_assert(folder_make(&folder));
-    snprintf(control, sizeof control, "ipc://%s/control", folder.path);
-    snprintf(data, sizeof data, "ipc://%s/data", folder.path);
-    snprintf(journal, sizeof journal, "%s/journal", folder.path);
+    revival_open(&revival);
 }
 
 static void tear_down(void)
 {
-    stage_close();
-    folder_fini(&folder);
+    revival_close(&revival);
 }
 
 TestSuite(failpoint, .init = set_up, .fini = tear_down, .timeout = 300);
@@ -75,7 +63,7 @@ static struct bus *open_party(const char *party)
     options.heartbeat_ms = 100;
     options.broker_lost_ms = SOON_MS;
     options.send_timeout_ms = SOON_MS;
-    return bus_open(control, &options, SOON_MS, &bus, NULL) == BUS_OK ? bus : NULL;
+    return bus_open(revival.control, &options, SOON_MS, &bus, NULL) == BUS_OK ? bus : NULL;
 }
 
 /* "ROUND.PLACE", filled up. */
@@ -165,7 +153,7 @@ static bool die_at(const char *durability, const char *name, int count)
     pthread_t thread;
     bool has_died = false;
     snprintf(failpoint, sizeof failpoint, "%s:%d", name, count);
-    snprintf(journal, sizeof journal, "%s/%s-%d", folder.path, name, count);
+    snprintf(revival.journal, sizeof revival.journal, "%s/%s-%d", revival.folder.path, name, count);
     start_broker(durability, failpoint);
     cr_assert_eq(pthread_create(&thread, NULL, work, &job), 0);
     while (!atomic_load(&job.is_done)) {

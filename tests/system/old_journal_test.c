@@ -85,24 +85,12 @@ static struct bus_sub *read_durably(struct bus *bob)
 
 /* ---- what is kept -----------------------------------------------------------------------------*/
 
-/* With small segments, so that it has several. */
-static void start_writing(void)
-{
-    const char *line = NULL;
-    const char *const argv[] = {
-        "errbusd_failpoints", "--control", revival.control, "--data",        revival.data,
-        "--durability",       "disk",      "--journal",     revival.journal, NULL};
-    const char *const environment[] = {"ERRBUS_NUMBER_SEGMENT_BYTES=4096", NULL};
-    cr_assert(process_start(&stage.process, argv, environment));
-    cr_assert(process_line(&stage.process, SOON_MS, &line));
-    snprintf(stage.control, sizeof stage.control, "%s", revival.control);
-}
-
 /* alice has a value that was read, one that was not, an error and a promise. */
 Test(old_journal, is_written_when_it_is_asked_for)
 {
     const char *keep = getenv("ERRBUS_WRITE_BROKER_CORPUS");
-    start_writing();
+    const char *const small_segments[] = {"ERRBUS_NUMBER_SEGMENT_BYTES=4096", NULL};
+    cr_assert(revival_start_failing(&revival, "disk", small_segments));
     struct bus *alice = must_open("alice");
     struct bus *bob = must_open("bob");
     struct bus_sub *sub = read_durably(bob);
