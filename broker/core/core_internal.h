@@ -678,6 +678,10 @@ void job_window_over(struct core *core, struct job *job);
 void job_deadline_passed(struct core *core, struct job *job);
 bool job_is_timed(const struct job *job);
 void job_resume(struct core *core, struct job *job); /* at the end of a replay */
+/* For its verdict: whether it can go on. */
+void job_count(const struct job *job, struct verdict_job *out);
+/* What takes the place of what its parties still owe; one reference for the caller. */
+struct failure *job_ending(struct core *core, struct job *job);
 /* Its verdict is final, root is what it failed of: another attempt, or the end. */
 void job_conclude(struct core *core, struct job *job, struct failure *root);
 /* For replay, too. */

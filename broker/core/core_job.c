@@ -240,17 +240,26 @@ static void break_off(struct core *core, struct job *job, struct failure *failur
     if (!move(core, job, JOB_BREAKS, failure))
         return;
     tell_job(core, job, EVENT_JOB_FAILING, roster_present(&job->roster), "", failure);
-    job_conclude(core, job, failure);
+    judge_look(core, job);
+}
+
+/* The broker's own word about the job counts like what parties end with. */
+static void break_off_for(struct core *core, struct job *job, struct failure *failure)
+{
+    (void)judge_error(core, job, NULL, failure); /* whether it comes late makes no difference */
+    break_off(core, job, failure);
+    failure_unref(core, failure);
 }
 
 static void break_for_too_few(struct core *core, struct job *job)
 {
-    struct failure *failure = failure_ref(job->failure);
-    if (failure == NULL)
-        failure = job_failure(core, job, ERROR_PARTY_LEFT, ERROR_TYPE_TOO_FEW,
-                              "so many parties left that fewer than the job needs remain", NULL);
-    break_off(core, job, failure);
-    failure_unref(core, failure);
+    if (job->failure != NULL)
+        break_off(core, job, job->failure);
+    else
+        break_off_for(core, job,
+                      job_failure(core, job, ERROR_PARTY_LEFT, ERROR_TYPE_TOO_FEW,
+                                  "so many parties left that fewer than the job needs remain",
+                                  NULL));
 }
 
 static void complete(struct core *core, struct job *job)
@@ -341,8 +350,8 @@ void job_window_over(struct core *core, struct job *job)
     job->is_window_over = true;
     if (job->state == JOB_SHORT)
         break_for_too_few(core, job);
-    else if (job->state == JOB_PAUSING)
-        (void)move(core, job, JOB_GATHERS, job->failure); /* from PAUSING */
+    else if (move(core, job, JOB_GATHERS, job->failure)) /* if it paused */
+        job_keep(core, job);                             /* from now on */
     mark_due(core, job);
 }
 
@@ -356,8 +365,24 @@ void job_deadline_passed(struct core *core, struct job *job)
     struct failure *failure =
         job_failure(core, job, ERROR_DEADLINE, ERROR_TYPE_JOB_DEADLINE, text.data, NULL);
     job->is_called_off = true;
-    break_off(core, job, failure);
-    failure_unref(core, failure);
+    break_off_for(core, job, failure);
+}
+
+void job_count(const struct job *job, struct verdict_job *out)
+{
+    out->remaining = roster_present(&job->roster) + job->roster.waiting_count;
+    out->remaining_min = job->spec.min;
+    out->awaits_spares =
+        job->state == JOB_GATHERING || job->state == JOB_SHORT || job->state == JOB_PAUSING;
+    out->is_called_off = job->is_called_off;
+}
+
+struct failure *job_ending(struct core *core, struct job *job)
+{
+    const struct judgement *judgement = &job->judgement;
+    return job_failure(core, job, ERROR_CANCELLED, ERROR_TYPE_JOB_ENDING,
+                       "this attempt of the job is ending",
+                       judgement->is_said ? judgement->root : job->failure);
 }
 
 /* ---- parties come and go --------------------------------------------------------------------- */
@@ -464,6 +489,10 @@ void job_begin(struct core *core, struct job *job, const struct job_spec *spec, 
     job->spec = *spec;
     job->due_wall_ns = due_wall_ns;
     note_job_created(core, job);
+    bool was_noting = core->is_noting;
+    core->is_noting = false; /* that says it all */
+    judge_anew(core, job);
+    core->is_noting = was_noting;
     (void)job_next(job->state, JOB_IS_CREATED, &job->state); /* from FREE */
 }
 
@@ -583,6 +612,7 @@ static void cancel(struct core *core, struct job *job, struct span why)
     struct failure *failure =
         job_failure(core, job, ERROR_CANCELLED, ERROR_TYPE_JOB_CANCELLED, text.data, NULL);
     job->is_called_off = true;
+    (void)judge_error(core, job, NULL, failure);      /* late or not, it is over */
     (void)move(core, job, JOB_IS_CANCELLED, failure); /* from all that is not final */
     end_sessions(core, job, failure);
     tell_job(core, job, EVENT_JOB_CANCELLED, 0, text.data, failure);
@@ -612,6 +642,8 @@ void job_resume(struct core *core, struct job *job)
 {
     int64_t whole_ns = job->spec.deadline_ms * MS_NS;
     int64_t left_ns = job->due_wall_ns - core->wall_ns;
+    if (job->state == JOB_FAILING)
+        judge_look(core, job);
     if (job->state == JOB_SHORT)
         set_window(core, job, job->spec.join_window_ms);
     if (job->state == JOB_PAUSING)

@@ -221,10 +221,22 @@ static void do_complete(struct core *core, struct session *session, const struct
     answer(core, session, op->number, CODE_OK, "", "", NULL, 0, NULL);
 }
 
+/* It was told that its job is over, and goes. */
+static void do_leave_ending(struct core *core, struct session *session)
+{
+    struct failure *failure = job_ending(core, session->job);
+    session_end_party(core, session, PARTY_IS_TERMINATED, failure, CODE_ECLOSED);
+    failure_unref(core, failure);
+}
+
 static void do_leave(struct core *core, struct session *session)
 {
     struct party *party = session->party;
     struct failure *failure = NULL;
+    if (session->job->state == JOB_FAILING && party_is_live(party)) {
+        do_leave_ending(core, session);
+        return;
+    }
     if (party->open_count > 0) {
         struct text text;
         text_init(&text);

@@ -7,9 +7,10 @@
  * An error is added where a party ends, before it counts as ended; the job is looked at when the
  * step is over (judge_all), for one step may end a life and begin the next.
  *
- * A job that nobody described survives its losses and goes on as long as a party runs: so its
+ * A job that nobody created survives its losses and goes on as long as a party runs: so its
  * verdict is said when the last one has ended.  Whoever completes shows that the job went on in
- * spite of what came before.  A party that joins behind the final word begins a new round. */
+ * spite of what came before.  A party that joins behind the final word begins a new round.  Of one
+ * that was created core_job.c says when it cannot go on, and is told the final word. */
 #include "broker/core/core_internal.h"
 
 #include <string.h>
@@ -28,6 +29,7 @@ static void begin(struct core *core, struct job *job)
 {
     verdict_init(&job->judgement.verdict, core->memory,
                  &(struct verdict_options){.attempt = job->attempt,
+                                           .strategy = (enum verdict_strategy)job->spec.strategy,
                                            .consequence_kinds = CONSEQUENCES,
                                            .settle_ns = DEFAULT_SETTLE_MS * MS_NS});
     /* Nothing is survived before somebody has counted the parties; nor in a replay. */
@@ -500,7 +502,9 @@ static void count_parties(struct job *job, struct verdict_job *out)
         if (longest_ns < session->lost_after_ns + session->grace_ns)
             longest_ns = session->lost_after_ns + session->grace_ns;
     }
-    verdict_set_windows(&job->judgement.verdict, DEFAULT_SETTLE_MS * MS_NS, longest_ns);
+    if (job->state != JOB_FREE)
+        job_count(job, out);
+    verdict_set_windows(&job->judgement.verdict, job->spec.settle_ms * MS_NS, longest_ns);
 }
 
 static void arm(struct core *core, struct judgement *judgement)
@@ -512,7 +516,7 @@ static void arm(struct core *core, struct judgement *judgement)
         timers_set(&core->timers, &judgement->timer, due_ns - core->away_ns);
 }
 
-static void judge(struct core *core, struct job *job)
+static void look(struct core *core, struct job *job)
 {
     struct judgement *judgement = &job->judgement;
     struct verdict_job now;
@@ -529,6 +533,19 @@ static void judge(struct core *core, struct job *job)
     if (is_any)
         say(core, job);
     arm(core, judgement);
+}
+
+/* A job that waits for the final word gets it; or, if there was no memory to weigh anything, what
+ * it had to show when it broke off. */
+static void judge(struct core *core, struct job *job)
+{
+    const struct judgement *judgement = &job->judgement;
+    look(core, job);
+    if (job->state != JOB_FAILING || (judgement->is_said && !judgement->is_final))
+        return;
+    struct failure *root = failure_ref(judgement->is_final ? judgement->root : job->failure);
+    job_conclude(core, job, root);
+    failure_unref(core, root);
 }
 
 void judge_all(struct core *core)

@@ -268,9 +268,13 @@ Test(core_job, fails_when_nobody_comes_in_its_window)
     EXPECT("1 < over 13\n1 dropped\n11 dropped\n"
            "4 < party.failed alice/1 #0 x0 (application of alice)\n"
            "4 < job.short /0 #0 x1 (application of alice)\n");
-    pass_alive_ms(3000, 0);
-    EXPECT("4 < party.suspect bob/1 #0 x0\n2 < over 11 (cancelled of )\n2 dropped\n12 dropped\n"
-           "4 < job.failing /0 #0 x1 (application of alice)\n"
+    pass_alive_ms(2400, 0);
+    message(2, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
+    forget();
+    pass_ms(600);
+    EXPECT("2 < verdict 2 (application of alice) x0, over\n2 < over 11 (cancelled of )\n"
+           "2 dropped\n12 dropped\n4 < job.failing /0 #0 x1 (application of alice)\n"
+           "4 < verdict.final alice/1 #0 x0 (application of alice)\n"
            "4 < party.terminated bob/1 #0 x1 (cancelled of )\n"
            "4 < job.failed /0 #0 x1 (application of alice)\n");
     show_job(5);
@@ -286,8 +290,8 @@ Test(core_job, fails_at_once_without_a_window)
     come(1);
     come(2);
     leave(1, 0);
-    EXPECT("1 < over 13\n1 dropped\n11 dropped\n2 < over 11 (cancelled of )\n2 dropped\n"
-           "12 dropped\n");
+    EXPECT("1 < over 13\n1 dropped\n11 dropped\n2 < verdict 2 (party_left of ) x0, over\n"
+           "2 < over 11 (cancelled of )\n2 dropped\n12 dropped\n");
     show_job(5);
     EXPECT("5 < failed, attempt 1, epoch 1 of 0 (party_left of )\n");
 }
@@ -387,9 +391,206 @@ Test(core_job, fails_when_its_deadline_passes)
     pass_alive_ms(3999, 1);
     EXPECT("1 < epoch 1: rank 0 of 1, attempt 1\n");
     pass_ms(1);
-    EXPECT("1 < over 11 (cancelled of )\n1 dropped\n11 dropped\n");
+    EXPECT("1 < verdict 2 (deadline of ) x0, over\n1 < over 11 (cancelled of )\n1 dropped\n"
+           "11 dropped\n");
     show_job(5);
     EXPECT("5 < failed, attempt 1, epoch 1 of 0 (deadline of )\n");
+}
+
+/* ---- attempts -------------------------------------------------------------------------------- */
+
+/* One that fails with the first loss, and is tried again so often. */
+static void made_to_be_tried_again(uint64_t restarts, int64_t settle_ms)
+{
+    struct msg_job_create job = a_job(2, 2);
+    job.join_window_ms = 0;
+    job.max_restarts = restarts;
+    job.settle_ms = settle_ms;
+    ask_from(5);
+    create_job(5, job);
+    forget();
+}
+
+static void break_down_as(conn_id conn, const char *type, uint64_t recoverable)
+{
+    struct error_record record;
+    size_t bytes;
+    error_record_init(&record);
+    record.type = span_text(type);
+    record.recoverable = recoverable;
+    record.occurred_ns = now_ns;
+    cr_assert_eq(error_encode(&record, 1, error_bytes, sizeof error_bytes, &bytes), WIRE_OK);
+    message(conn, (struct msg){.type = MSG_FAIL_PARTY,
+                               .as.fail_party = {.number = ++numbers[conn],
+                                                 .error = span_of(error_bytes, bytes)}});
+}
+
+/* Of what a new tap is told of the job from its beginning, the lines with this name. */
+static void tell_history(const char *name)
+{
+    struct msg msg = hello(3, 0);
+    msg.as.hello.role = 1;
+    msg.as.hello.party = SPAN_NONE;
+    message(3, msg);
+    forget();
+    message(3, (struct msg){.type = MSG_TAP, .as.tap = {.from_id = 1, .window = 1000}});
+    char *rest = NULL;
+    static char lines[sizeof said];
+    memcpy(lines, said, said_bytes + 1);
+    forget();
+    for (char *line = strtok_r(lines, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest))
+        if (strstr(line, name) != NULL)
+            say("%s\n", line);
+}
+
+Test(core_job, tries_a_flaky_group_as_often_as_it_may)
+{
+    options.linger_ms = 60000;
+    restart();
+    made_to_be_tried_again(2, 0);
+    for (unsigned attempt_now = 1; attempt_now <= 3; attempt_now++) {
+        come(1);
+        come(2);
+        show_job(5);
+        char expected[200];
+        snprintf(expected, sizeof expected,
+                 "5 < member 0 alice/%u running\n5 < member 1 bob/%u running\n"
+                 "5 < running, attempt %u, epoch %u of 2%s\n",
+                 attempt_now, attempt_now, attempt_now, attempt_now,
+                 attempt_now > 1 ? " (application of alice)" : "");
+        EXPECT(expected);
+        break_down_as(1, "app.flaky", RECOVERABLE_UNKNOWN);
+        forget();
+        pass_ms(2 * DEFAULT_PAUSE_MS);
+    }
+    show_job(5);
+    EXPECT("5 < failed, attempt 3, epoch 3 of 0 (application of alice)\n");
+    message(1, hello(1, 0));
+    EXPECT("1 < refused 12 errbus.job_over\n1 dropped\n");
+    tell_history("party.failed");
+    EXPECT("3 < party.failed alice/1 #0 x0 (application of alice)\n"
+           "3 < party.failed alice/2 #0 x0 (application of alice)\n"
+           "3 < party.failed alice/3 #0 x0 (application of alice)\n");
+    closed(3);
+    tell_history("job.");
+    EXPECT("3 < job.created /0 #0 x0\n3 < job.epoch /0 #1 x2\n"
+           "3 < job.short /0 #0 x1 (application of alice)\n"
+           "3 < job.failing /0 #0 x1 (application of alice)\n"
+           "3 < job.attempt /0 #0 x2 (application of alice)\n3 < job.epoch /0 #2 x2\n"
+           "3 < job.short /0 #0 x1 (application of alice)\n"
+           "3 < job.failing /0 #0 x1 (application of alice)\n"
+           "3 < job.attempt /0 #0 x3 (application of alice)\n3 < job.epoch /0 #3 x2\n"
+           "3 < job.short /0 #0 x1 (application of alice)\n"
+           "3 < job.failing /0 #0 x1 (application of alice)\n"
+           "3 < job.failed /0 #0 x3 (application of alice)\n");
+}
+
+Test(core_job, does_not_try_again_what_is_not_recoverable)
+{
+    made_to_be_tried_again(2, 0);
+    come(1);
+    come(2);
+    break_down_as(1, "app.wrong_data", RECOVERABLE_NO);
+    forget();
+    show_job(5);
+    EXPECT("5 < failed, attempt 1, epoch 1 of 0 (application of alice)\n");
+}
+
+Test(core_job, does_not_try_again_because_somebody_left)
+{
+    made_to_be_tried_again(2, 0);
+    come(1);
+    come(2);
+    leave(1, 0);
+    forget();
+    show_job(5);
+    EXPECT("5 < failed, attempt 1, epoch 1 of 0 (party_left of )\n");
+}
+
+Test(core_job, tells_the_provisional_verdict_and_waits_for_the_others_to_go)
+{
+    made_to_be_tried_again(1, 2000);
+    come(1);
+    come(2);
+    uint32_t topic = open_topic(2, "bob/a");
+    reserve(2, topic, 0);
+    tap(4);
+    break_down_as(1, "app.flaky", RECOVERABLE_YES);
+    EXPECT("1 < over 13\n1 dropped\n11 dropped\n2 < verdict 1 (application of alice) x0, over\n"
+           "4 < party.failed alice/1 #0 x0 (application of alice)\n"
+           "4 < job.short /0 #0 x1 (application of alice)\n"
+           "4 < job.failing /0 #0 x1 (application of alice)\n"
+           "4 < verdict.provisional alice/1 #0 x0 (application of alice)\n");
+    message(3, hello(3, 0));
+    EXPECT("3 < refused 12 errbus.job_ending\n3 dropped\n");
+    leave(2, 1);
+    EXPECT("2 < over 13\n2 dropped\n12 dropped\n"
+           "4 < party.terminated bob/1 #0 x1 (cancelled of )\n"
+           "4 < verdict.final alice/1 #0 x0 (application of alice)\n"
+           "4 < job.attempt /0 #0 x2 (application of alice)\n");
+}
+
+Test(core_job, ends_who_does_not_go_when_the_window_closes)
+{
+    made_to_be_tried_again(1, 2000);
+    come(1);
+    come(2);
+    break_down_as(1, "app.flaky", RECOVERABLE_YES);
+    forget();
+    pass_ms(1999);
+    EXPECT("");
+    pass_ms(1);
+    EXPECT("2 < verdict 2 (application of alice) x0, over\n2 < over 11 (cancelled of )\n"
+           "2 dropped\n12 dropped\n");
+}
+
+Test(core_job, pauses_between_attempts_and_lets_the_next_gather_meanwhile)
+{
+    made_to_be_tried_again(1, 0);
+    come(1);
+    come(2);
+    break_down_as(1, "app.flaky", RECOVERABLE_YES);
+    forget();
+    come(2);
+    come(1);
+    show_job(5);
+    EXPECT("5 < member -1 bob/2 scheduling\n5 < member -1 alice/2 scheduling\n"
+           "5 < pausing, attempt 2, epoch 1 of 0 (application of alice)\n");
+    pass_ms(DEFAULT_PAUSE_MS / 2 - 1);
+    EXPECT("");
+    pass_ms(DEFAULT_PAUSE_MS / 2 + 1);
+    EXPECT("2 < epoch 2: rank 0 of 2, attempt 2\n1 < epoch 2: rank 1 of 2, attempt 2\n");
+}
+
+Test(core_job, begins_each_attempt_with_empty_topics)
+{
+    made_to_be_tried_again(1, 0);
+    come(1);
+    come(2);
+    uint32_t topic = open_topic(1, "alice/a");
+    publish(1, topic, 0, 3, 5);
+    reserve(1, topic, 3);
+    subscribe(2, 1, "alice/a", "deep", 0, 0);
+    forget();
+    break_down_as(2, "app.flaky", RECOVERABLE_YES);
+    cr_expect_eq(references, 0, "values of the old attempt are gone");
+    forget();
+    message(1, hello(1, tokens[1]));
+    EXPECT("1 < refused 11 errbus.fenced\n1 dropped\n");
+    come(1);
+    come(2);
+    pass_ms(1000);
+    forget();
+    attempt = 2;
+    message(1, (struct msg){.type = MSG_TOPIC_OPEN,
+                            .as.topic_open = {.request = 1, .topic = span_text("alice/a")}});
+    EXPECT("1 < opened 0 next 0\n");
+    publish(1, topic, 0, 1, 6);
+    forget();
+    attempt = 1;
+    publish(1, topic, 1, 1, 7);
+    EXPECT("1 dropped\n11 dropped\n");
 }
 
 /* ---- barriers -------------------------------------------------------------------------------- */

@@ -192,6 +192,7 @@ Test(core_replay, gives_the_same_state_for_every_kind_of_fact)
     compact();
     break_down(1);
     break_down(2);
+    break_down(3);
     pass_ms(3000);
     for (unsigned type = 1; type < FACT_TYPE_COUNT; type++)
         cr_expect(was_told[type] || is_of_short_memory(type), "no %s was told",
