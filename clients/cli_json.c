@@ -252,6 +252,26 @@ static void add_process(struct cli_json *object, const struct bus_error *error)
 }
 
 /* All but what it points to. */
+/* How the process ended, and what else is there in some errors alone. */
+static void add_end(struct cli_json *object, const struct bus_error *error)
+{
+    if (bus_error_exit_code(error) >= 0) {
+        cli_json_number(object, "exit_code", bus_error_exit_code(error));
+    }
+    if (bus_error_signal(error) > 0) {
+        cli_json_number(object, "signal", bus_error_signal(error));
+    }
+    if (bus_error_trace_id(error)[0] != '\0') {
+        cli_json_text(object, "trace_id", bus_error_trace_id(error));
+    }
+    if (bus_error_is_cut(error) != 0) {
+        cli_json_bool(object, "cut", true);
+    }
+    if (bus_error_causes_left_out(error) > 0) {
+        cli_json_number(object, "causes_left_out", bus_error_causes_left_out(error));
+    }
+}
+
 static struct cli_json *make_error_alone(const struct bus_error *error)
 {
     struct cli_json *object = cli_json_new();
@@ -282,6 +302,7 @@ static struct cli_json *make_error_alone(const struct bus_error *error)
     if (bus_error_code(error) != 0) {
         cli_json_number(object, "code", bus_error_code(error));
     }
+    add_end(object, error);
     if (bus_error_blame(error)[0] != '\0') {
         cli_json_text(object, "blame", bus_error_blame(error));
     }

@@ -159,6 +159,13 @@ static void print_fields(const struct bus_error *error)
     if (bus_error_code(error) != 0) {
         printf("%-13s %" PRId64 "\n", "code", bus_error_code(error));
     }
+    if (bus_error_exit_code(error) >= 0) {
+        printf("%-13s %d\n", "exit code", bus_error_exit_code(error));
+    }
+    if (bus_error_signal(error) > 0) {
+        printf("%-13s %d\n", "signal", bus_error_signal(error));
+    }
+    print_field("trace id", bus_error_trace_id(error));
     print_field("recoverable", recoverable < 0 ? "unknown" : recoverable == 1 ? "yes" : "no");
     if (bus_error_retry_after_ms(error) >= 0) {
         printf("%-13s %" PRId64 " ms\n", "retry after", bus_error_retry_after_ms(error));

@@ -184,6 +184,11 @@ struct bus_error *run_error_of_end(const struct run_end *end)
     }
     /* Refused by the static error of no memory alone, which then says enough. */
     (void)bus_error_set_code(error, judgement.code);
+    if (end->start_errno == 0 && WIFSIGNALED(end->wait_status)) {
+        (void)bus_error_set_signal(error, WTERMSIG(end->wait_status));
+    } else if (end->start_errno == 0) {
+        (void)bus_error_set_exit_code(error, WEXITSTATUS(end->wait_status));
+    }
     if (judgement.recoverable >= 0) {
         (void)bus_error_set_recoverable(error, judgement.recoverable);
     }
@@ -449,6 +454,9 @@ static bool read_own(const struct cli_json *object, struct run_error *out_error,
     if (!make_own(object, 0, &own.error, problem)) {
         return false;
     }
+    if (own.occurred_ns > 0) {
+        (void)bus_error_set_occurred(own.error, own.occurred_ns, 0); /* as above */
+    }
     *out_error = own;
     return true;
 }
@@ -510,6 +518,9 @@ static bool read_launcher(const struct cli_json *object, struct run_error *out_e
     (void)bus_error_set_code(error.error, code);
     if (stack != NULL) {
         (void)bus_error_set_stacktrace(error.error, stack);
+    }
+    if (error.occurred_ns > 0) { /* somewhere in that second */
+        (void)bus_error_set_occurred(error.error, error.occurred_ns + SECOND_NS / 2, SECOND_NS / 2);
     }
     *out_error = error;
     return true;

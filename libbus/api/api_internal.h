@@ -386,9 +386,11 @@ struct bus_error {
     uint64_t signal;
     uint64_t left_out;
     uint8_t trace_id[16];
+    char trace_text[33]; /* in hexadecimal digits */
     bool has_trace_id;
     int64_t made_ns; /* monotonic, here */
     int64_t made_wall_ns;
+    uint64_t made_uncertainty_ns; /* of both */
     struct bus_error **causes;
     uint32_t cause_count;
     uint32_t cause_room;
@@ -407,6 +409,11 @@ extern struct bus_error error_forked;
 enum bus_err error_say(struct bus_error **reterr, enum bus_err err, const char *type,
                        const char *format, ...) BUS_PRINTF(4, 5);
 enum bus_err error_say_static(struct bus_error **reterr, enum bus_err err, struct bus_error *error);
+/* BUS_OK: it may be changed. */
+enum bus_err error_check_fresh(const struct bus_error *error);
+/* Never NULL: empty as long as the bus has not seen it. */
+const struct error_identity *error_identity_of(const struct bus_error *error);
+void error_keep_trace_id(struct bus_error *error, struct span trace_id); /* empty: none */
 /* An empty error of this kind; NULL: no memory. */
 struct bus_error *error_make(uint64_t kind, struct span type, struct span message);
 bool error_add_cause(struct bus_error *error, const struct bus_error *cause);

@@ -184,7 +184,7 @@ static bool is_victim(const struct bus_error *error)
     return error->kind == ERROR_TERMINATED || error->kind == ERROR_DEPENDENCY;
 }
 
-static const struct error_identity *identity_of(const struct bus_error *error)
+const struct error_identity *error_identity_of(const struct bus_error *error)
 {
     static const struct error_identity unknown = {.id = "", .job = "", .party = "", .host = ""};
     const struct error_identity *identity =
@@ -198,8 +198,8 @@ static bool is_rather_root(const struct bus_error *a, const struct bus_error *b)
 {
     if (is_victim(a) != is_victim(b))
         return !is_victim(a);
-    const struct error_identity *left = identity_of(a);
-    const struct error_identity *right = identity_of(b);
+    const struct error_identity *left = error_identity_of(a);
+    const struct error_identity *right = error_identity_of(b);
     if ((left->occurred_ns > 0) != (right->occurred_ns > 0))
         return left->occurred_ns > 0;
     if (left->occurred_ns != right->occurred_ns)
@@ -297,7 +297,7 @@ struct bus_error *bus_error_new(const char *type, const struct bus_error *cause,
 /* ---- changing a fresh one -------------------------------------------------------------------- */
 
 /* BUS_OK: it may be changed. */
-static enum bus_err check_fresh(const struct bus_error *error)
+enum bus_err error_check_fresh(const struct bus_error *error)
 {
     if (error == NULL)
         return BUS_EINVAL;
@@ -310,7 +310,7 @@ enum bus_err bus_error_add_cause(struct bus_error *error, const struct bus_error
 {
     if (cause == NULL || error == cause)
         return BUS_EINVAL;
-    enum bus_err err = check_fresh(error);
+    enum bus_err err = error_check_fresh(error);
     if (err == BUS_OK && !error_add_cause(error, cause))
         err = BUS_ENOMEM;
     return err;
@@ -318,7 +318,7 @@ enum bus_err bus_error_add_cause(struct bus_error *error, const struct bus_error
 
 enum bus_err bus_error_set_recoverable(struct bus_error *error, int yes)
 {
-    enum bus_err err = check_fresh(error);
+    enum bus_err err = error_check_fresh(error);
     if (err == BUS_OK)
         error->recoverable = yes != 0 ? RECOVERABLE_YES : RECOVERABLE_NO;
     return err;
@@ -328,7 +328,7 @@ enum bus_err bus_error_set_retry_after(struct bus_error *error, int64_t retry_af
 {
     if (retry_after_ms < 0)
         return BUS_EINVAL;
-    enum bus_err err = check_fresh(error);
+    enum bus_err err = error_check_fresh(error);
     if (err == BUS_OK)
         error->retry_after_ms = retry_after_ms;
     return err;
@@ -336,7 +336,7 @@ enum bus_err bus_error_set_retry_after(struct bus_error *error, int64_t retry_af
 
 enum bus_err bus_error_set_code(struct bus_error *error, int64_t code)
 {
-    enum bus_err err = check_fresh(error);
+    enum bus_err err = error_check_fresh(error);
     if (err == BUS_OK)
         error->code = code;
     return err;
@@ -344,7 +344,7 @@ enum bus_err bus_error_set_code(struct bus_error *error, int64_t code)
 
 enum bus_err bus_error_set_stacktrace(struct bus_error *error, const char *text)
 {
-    enum bus_err err = check_fresh(error);
+    enum bus_err err = error_check_fresh(error);
     if (err != BUS_OK)
         return err;
     char *copy = error_text(span_text(text), LIMIT_ERROR_STACK_BYTES, &error->is_cut);
@@ -359,7 +359,7 @@ enum bus_err bus_error_set_blame(struct bus_error *error, const char *party)
 {
     if (!party_is_valid(span_text(party)))
         return BUS_EINVAL;
-    enum bus_err err = check_fresh(error);
+    enum bus_err err = error_check_fresh(error);
     if (err != BUS_OK)
         return err;
     bool is_cut = false;
@@ -375,7 +375,7 @@ enum bus_err bus_error_set_blame(struct bus_error *error, const char *party)
 
 const char *bus_error_id(const struct bus_error *error)
 {
-    return identity_of(error)->id;
+    return error_identity_of(error)->id;
 }
 
 const char *bus_error_kind(const struct bus_error *error)
@@ -403,22 +403,22 @@ const char *bus_error_stacktrace(const struct bus_error *error)
 
 const char *bus_error_party(const struct bus_error *error)
 {
-    return identity_of(error)->party;
+    return error_identity_of(error)->party;
 }
 
 const char *bus_error_host(const struct bus_error *error)
 {
-    return identity_of(error)->host;
+    return error_identity_of(error)->host;
 }
 
 int64_t bus_error_pid(const struct bus_error *error)
 {
-    return (int64_t)identity_of(error)->pid;
+    return (int64_t)error_identity_of(error)->pid;
 }
 
 uint32_t bus_error_incarnation(const struct bus_error *error)
 {
-    return (uint32_t)identity_of(error)->incarnation;
+    return (uint32_t)error_identity_of(error)->incarnation;
 }
 
 const char *bus_error_blame(const struct bus_error *error)
@@ -428,7 +428,7 @@ const char *bus_error_blame(const struct bus_error *error)
 
 const char *bus_error_topic(const struct bus_error *error, uint64_t *out_seq)
 {
-    const struct error_identity *identity = identity_of(error);
+    const struct error_identity *identity = error_identity_of(error);
     if (out_seq != NULL && identity->topic != NULL)
         *out_seq = identity->seq;
     return identity->topic;

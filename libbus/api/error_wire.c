@@ -59,6 +59,8 @@ static void stamp_one(struct bus *bus, struct bus_error *error, const char *topi
     record.incarnation = session_incarnation(bus->session);
     record.pid = (uint64_t)getpid();
     record.occurred_ns = session_broker_ns(bus->session, error->made_ns, &record.uncertainty_ns);
+    if (record.uncertainty_ns <= UINT64_MAX - error->made_uncertainty_ns)
+        record.uncertainty_ns += error->made_uncertainty_ns;
     record.wall_ns = error->made_wall_ns;
     struct error_identity *identity = identity_new(&record);
     struct error_identity *none = NULL;
@@ -108,9 +110,7 @@ static struct bus_error *from_record(const struct error_record *record)
     error->signal = record->signal;
     error->left_out = record->left_out;
     error->is_cut = record->is_cut != 0;
-    error->has_trace_id = record->trace_id.bytes == sizeof error->trace_id;
-    if (error->has_trace_id)
-        memcpy(error->trace_id, record->trace_id.data, sizeof error->trace_id);
+    error_keep_trace_id(error, record->trace_id);
     if (identity == NULL ||
         !set_text(&error->stacktrace, record->stacktrace, LIMIT_ERROR_STACK_BYTES,
                   &error->is_cut) ||

@@ -99,6 +99,57 @@ Test(bus_error, can_be_changed_until_it_is_used)
     bus_error_unref(&effect);
 }
 
+Test(bus_error, says_how_and_when_it_came_about)
+{
+    static const char trace[] = "0af7651916cd43dd8448eb211c80319c";
+    struct bus_error *error = bus_error_new("app.killed", NULL, "it was killed");
+    cr_expect_eq(bus_error_exit_code(error), -1);
+    cr_expect_eq(bus_error_signal(error), 0);
+    cr_expect_eq(bus_error_is_system(error), 0);
+    cr_expect_str_eq(bus_error_trace_id(error), "");
+    cr_expect_str_eq(bus_error_job(error), "");
+    cr_expect_eq(bus_error_attempt(error), 0);
+    cr_expect_eq(bus_error_broker_ns(error, NULL), 0);
+    cr_expect_eq(bus_error_is_cut(error), 0);
+    cr_expect_eq(bus_error_causes_left_out(error), 0);
+
+    int64_t made_ns = bus_error_occurred_ns(error);
+    cr_expect_eq(bus_error_set_exit_code(error, 3), BUS_OK);
+    cr_expect_eq(bus_error_set_signal(error, 9), BUS_OK);
+    cr_expect_eq(bus_error_set_origin(error, 1), BUS_OK);
+    cr_expect_eq(bus_error_set_kind(error, "terminated"), BUS_OK);
+    cr_expect_eq(bus_error_set_trace_id(error, trace), BUS_OK);
+    cr_expect_eq(bus_error_set_occurred(error, made_ns - 5, 7), BUS_OK);
+    cr_expect_eq(bus_error_exit_code(error), 3);
+    cr_expect_eq(bus_error_signal(error), 9);
+    cr_expect_eq(bus_error_is_system(error), 1);
+    cr_expect_str_eq(bus_error_kind(error), "terminated");
+    cr_expect_str_eq(bus_error_trace_id(error), trace);
+    cr_expect_eq(bus_error_occurred_ns(error), made_ns - 5);
+
+    cr_expect_eq(bus_error_set_exit_code(error, -1), BUS_EINVAL);
+    cr_expect_eq(bus_error_set_signal(error, 0), BUS_EINVAL);
+    cr_expect_eq(bus_error_set_signal(error, 65536), BUS_EINVAL);
+    cr_expect_eq(bus_error_set_occurred(error, 0, 0), BUS_EINVAL);
+    cr_expect_eq(bus_error_set_kind(error, "party_lost"), BUS_EINVAL, "the bus says that");
+    cr_expect_eq(bus_error_set_kind(error, NULL), BUS_EINVAL);
+    cr_expect_eq(bus_error_set_trace_id(error, NULL), BUS_EINVAL);
+    cr_expect_eq(bus_error_set_trace_id(error, "0af7651916cd43dd8448eb211c80319"), BUS_EINVAL);
+    cr_expect_eq(bus_error_set_trace_id(error, "0AF7651916cd43dd8448eb211c80319c"), BUS_EINVAL);
+    cr_expect_eq(bus_error_set_trace_id(error, "00000000000000000000000000000000"), BUS_EINVAL);
+    cr_expect_str_eq(bus_error_trace_id(error), trace);
+
+    struct bus_error *effect = bus_error_new("app.effect", error, "used");
+    cr_expect_eq(bus_error_set_exit_code(error, 1), BUS_EINVAL);
+    cr_expect_eq(bus_error_set_signal(error, 1), BUS_EINVAL);
+    cr_expect_eq(bus_error_set_origin(error, 0), BUS_EINVAL);
+    cr_expect_eq(bus_error_set_kind(error, "application"), BUS_EINVAL);
+    cr_expect_eq(bus_error_set_trace_id(error, trace), BUS_EINVAL);
+    cr_expect_eq(bus_error_set_occurred(error, 1, 0), BUS_EINVAL);
+    bus_error_unref(&effect);
+    bus_error_unref(&error);
+}
+
 Test(bus_error, without_memory_is_like_any_other_but_for_changes)
 {
     struct bus_error *error = &error_no_memory;

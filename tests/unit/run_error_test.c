@@ -110,6 +110,11 @@ Test(run_error, names_every_end)
         cr_expect_str_eq(bus_error_type(error), end_cases[i].type);
         cr_expect_str_eq(bus_error_message(error), end_cases[i].message);
         cr_expect_eq(bus_error_code(error), end_cases[i].code, "case %zu", i);
+        bool has_ended = end.start_errno == 0;
+        int number = has_ended && WIFSIGNALED(end.wait_status) ? WTERMSIG(end.wait_status) : 0;
+        int status = has_ended && number == 0 ? WEXITSTATUS(end.wait_status) : -1;
+        cr_expect_eq(bus_error_signal(error), number, "case %zu", i);
+        cr_expect_eq(bus_error_exit_code(error), status, "case %zu", i);
         cr_expect_eq(bus_error_recoverable(error), end_cases[i].recoverable, "case %zu", i);
         bus_error_unref(&error);
     }

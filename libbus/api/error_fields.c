@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* error_fields.c -- what else an error says: how it came about, when by which clock, and what is
+ * missing from it. */
+#include "libbus/api/api_internal.h"
+
+#include <string.h>
+
+#include "libbus/base/utf8.h"
+
+/* ---- changing a fresh one -------------------------------------------------------------------- */
+
+enum bus_err bus_error_set_kind(struct bus_error *error, const char *kind)
+{
+    static const enum error_kind own[] = {ERROR_APPLICATION, ERROR_DEPENDENCY, ERROR_CANCELLED,
+                                          ERROR_TERMINATED};
+    enum bus_err err = error_check_fresh(error);
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        if (kind == NULL || strcmp(kind, error_kind_name(own[i])) != 0)
+            continue;
+        if (err == BUS_OK)
+            error->kind = own[i];
+        return err;
+    }
+    return BUS_EINVAL;
+}
+
+enum bus_err bus_error_set_origin(struct bus_error *error, int is_system)
+{
+    enum bus_err err = error_check_fresh(error);
+    if (err == BUS_OK)
+        error->origin = is_system != 0 ? ORIGIN_SYSTEM : ORIGIN_USER;
+    return err;
+}
+
+enum bus_err bus_error_set_exit_code(struct bus_error *error, int exit_code)
+{
+    if (exit_code < 0)
+        return BUS_EINVAL;
+    enum bus_err err = error_check_fresh(error);
+    if (err == BUS_OK)
+        error->exit_code = exit_code;
+    return err;
+}
+
+enum bus_err bus_error_set_signal(struct bus_error *error, int number)
+{
+    if (number < 1 || number > UINT16_MAX)
+        return BUS_EINVAL;
+    enum bus_err err = error_check_fresh(error);
+    if (err == BUS_OK)
+        error->signal = (uint64_t)number;
+    return err;
+}
+
+/* Both clocks move by the same; what was before this machine was started is just that. */
+enum bus_err bus_error_set_occurred(struct bus_error *error, int64_t occurred_ns,
+                                    uint64_t uncertainty_ns)
+{
+    if (occurred_ns <= 0)
+        return BUS_EINVAL;
+    enum bus_err err = error_check_fresh(error);
+    if (err != BUS_OK)
+        return err;
+    int64_t earlier_ns = error->made_wall_ns - occurred_ns;
+    error->made_ns = error->made_ns > earlier_ns ? error->made_ns - earlier_ns : 1;
+    error->made_wall_ns = occurred_ns;
+    error->made_uncertainty_ns = uncertainty_ns;
+    return BUS_OK;
+}
+
+/* The value of a digit as W3C wants it, lower case; -1: it is none. */
+static int hex_value(char digit)
+{
+    if (digit >= '0' && digit <= '9')
+        return digit - '0';
+    return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
+}
+
+enum bus_err bus_error_set_trace_id(struct bus_error *error, const char *trace_id)
+{
+    uint8_t bytes[sizeof error->trace_id];
+    uint8_t any = 0;
+    if (trace_id == NULL || strlen(trace_id) != 2 * sizeof bytes)
+        return BUS_EINVAL;
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        int high = hex_value(trace_id[2 * i]);
+        int low = hex_value(trace_id[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return BUS_EINVAL;
+        bytes[i] = (uint8_t)(high * 16 + low);
+        any |= bytes[i];
+    }
+    enum bus_err err = any != 0 ? error_check_fresh(error) : BUS_EINVAL;
+    if (err != BUS_OK)
+        return err;
+    error_keep_trace_id(error, span_of(bytes, sizeof bytes));
+    return BUS_OK;
+}
+
+void error_keep_trace_id(struct bus_error *error, struct span trace_id)
+{
+    static const char digits[] = "0123456789abcdef";
+    error->has_trace_id = trace_id.bytes == sizeof error->trace_id;
+    if (!error->has_trace_id)
+        return;
+    memcpy(error->trace_id, trace_id.data, sizeof error->trace_id);
+    for (size_t i = 0; i < sizeof error->trace_id; i++) {
+        error->trace_text[2 * i] = digits[error->trace_id[i] / 16];
+        error->trace_text[2 * i + 1] = digits[error->trace_id[i] % 16];
+    }
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+const char *bus_error_job(const struct bus_error *error)
+{
+    return error_identity_of(error)->job;
+}
+
+uint32_t bus_error_attempt(const struct bus_error *error)
+{
+    return (uint32_t)error_identity_of(error)->attempt;
+}
+
+int bus_error_is_system(const struct bus_error *error)
+{
+    return error->origin == ORIGIN_SYSTEM;
+}
+
+int bus_error_exit_code(const struct bus_error *error)
+{
+    return (int)error->exit_code;
+}
+
+int bus_error_signal(const struct bus_error *error)
+{
+    return (int)error->signal;
+}
+
+const char *bus_error_trace_id(const struct bus_error *error)
+{
+    return error->has_trace_id ? error->trace_text : "";
+}
+
+int64_t bus_error_broker_ns(const struct bus_error *error, uint64_t *out_uncertainty_ns)
+{
+    const struct error_identity *identity = error_identity_of(error);
+    if (out_uncertainty_ns != NULL)
+        *out_uncertainty_ns = identity->uncertainty_ns;
+    return identity->occurred_ns;
+}
+
+int bus_error_is_cut(const struct bus_error *error)
+{
+    return error->is_cut;
+}
+
+uint32_t bus_error_causes_left_out(const struct bus_error *error)
+{
+    return (uint32_t)error->left_out;
+}
