@@ -65,7 +65,7 @@ static void pair_close(struct relay_pair *pair)
 
 static void pair_open(struct relay *relay, size_t listener)
 {
-    struct sockaddr_in address = loopback(relay->targets[listener]);
+    struct sockaddr_in address = loopback(atomic_load(&relay->targets[listener]));
     struct relay_pair *pair = relay->pairs;
     int yes = 1;
     int near = accept4(relay->listeners[listener], NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -99,16 +99,24 @@ static void pair_open(struct relay *relay, size_t listener)
     }
 }
 
-/* False: one of the two ends is gone. */
-static bool flow(struct relay_flow *flow, int from, int to)
+/* Bytes that may be read of this way. */
+static size_t allowance(struct relay *relay, const struct relay_pair *pair, enum relay_way way)
 {
-    if (flow->count == 0) {
-        ssize_t count = read(from, flow->bytes, FLOW_BYTES);
+    uint64_t left = atomic_load(&relay->limits[way]) - atomic_load(&relay->carried[way]);
+    return pair->is_data && left < FLOW_BYTES ? (size_t)left : FLOW_BYTES;
+}
+
+/* False: one of the two ends is gone. */
+static bool flow(struct relay_flow *flow, int from, int to, size_t bytes_max, size_t *out_bytes)
+{
+    if (flow->count == 0 && bytes_max > 0) {
+        ssize_t count = read(from, flow->bytes, bytes_max);
         if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) {
             return false;
         }
         flow->count = count > 0 ? (size_t)count : 0;
         flow->sent = 0;
+        *out_bytes = flow->count;
     }
     if (flow->count > 0) {
         ssize_t count = send(to, flow->bytes + flow->sent, flow->count - flow->sent, MSG_NOSIGNAL);
@@ -130,12 +138,12 @@ static bool swallow(struct relay_flow *flow, int from)
 
 /* ---- the thread -------------------------------------------------------------------------------*/
 
-static short wanted(const struct relay_flow *in, const struct relay_flow *out)
+static short wanted(const struct relay_flow *in, bool may_read, const struct relay_flow *out)
 {
-    return (short)((in->count == 0 ? POLLIN : 0) | (out->count > 0 ? POLLOUT : 0));
+    return (short)((in->count == 0 && may_read ? POLLIN : 0) | (out->count > 0 ? POLLOUT : 0));
 }
 
-static size_t fill(const struct relay *relay, struct pollfd *fds)
+static size_t fill(struct relay *relay, struct pollfd *fds)
 {
     size_t count = 0;
     bool is_silent = atomic_load(&relay->state) == RELAY_SILENT;
@@ -144,12 +152,14 @@ static size_t fill(const struct relay *relay, struct pollfd *fds)
     fds[count++] = (struct pollfd){.fd = is_silent ? -1 : relay->listeners[1], .events = POLLIN};
     for (const struct relay_pair *pair = relay->pairs;
          !is_silent && pair < relay->pairs + RELAY_PAIRS_MAX; pair++) {
-        if (pair->near >= 0) {
-            fds[count++] =
-                (struct pollfd){.fd = pair->near, .events = wanted(&pair->out, &pair->back)};
-            fds[count++] =
-                (struct pollfd){.fd = pair->far, .events = wanted(&pair->back, &pair->out)};
-        }
+        if (pair->near < 0)
+            continue;
+        bool may_go_out = allowance(relay, pair, RELAY_OUT) > 0;
+        bool may_come_back = allowance(relay, pair, RELAY_BACK) > 0;
+        fds[count++] = (struct pollfd){.fd = pair->near,
+                                       .events = wanted(&pair->out, may_go_out, &pair->back)};
+        fds[count++] = (struct pollfd){.fd = pair->far,
+                                       .events = wanted(&pair->back, may_come_back, &pair->out)};
     }
     return count;
 }
@@ -161,20 +171,31 @@ static void deafen(struct relay *relay)
     }
 }
 
-/* False: one of the two ends is gone. */
-static bool carry_pair(struct relay_pair *pair)
+static bool carry_way(struct relay *relay, struct relay_pair *pair, enum relay_way way)
 {
-    bool is_up = flow(&pair->out, pair->near, pair->far);
+    size_t bytes = 0;
+    size_t most = allowance(relay, pair, way);
+    bool is_up = way == RELAY_OUT ? flow(&pair->out, pair->near, pair->far, most, &bytes)
+                                  : flow(&pair->back, pair->far, pair->near, most, &bytes);
+    if (pair->is_data)
+        atomic_fetch_add(&relay->carried[way], bytes);
+    return is_up;
+}
+
+/* False: one of the two ends is gone. */
+static bool carry_pair(struct relay *relay, struct relay_pair *pair)
+{
+    bool is_up = carry_way(relay, pair, RELAY_OUT);
     if (pair->is_deaf) {
         return is_up && swallow(&pair->back, pair->far);
     }
-    return is_up && flow(&pair->back, pair->far, pair->near);
+    return is_up && carry_way(relay, pair, RELAY_BACK);
 }
 
 static void carry(struct relay *relay)
 {
     for (struct relay_pair *pair = relay->pairs; pair < relay->pairs + RELAY_PAIRS_MAX; pair++) {
-        if (pair->near >= 0 && !carry_pair(pair)) {
+        if (pair->near >= 0 && !carry_pair(relay, pair)) {
             pair_close(pair);
         }
     }
@@ -212,10 +233,39 @@ static uint16_t port_of(const char *endpoint)
     return colon != NULL ? (uint16_t)strtoul(colon + 1, NULL, 10) : 0;
 }
 
+void relay_retarget(struct relay *relay, const char *control_endpoint, const char *data_endpoint)
+{
+    atomic_store(&relay->targets[0], port_of(control_endpoint));
+    atomic_store(&relay->targets[1], port_of(data_endpoint));
+}
+
+uint64_t relay_carried(struct relay *relay, enum relay_way way)
+{
+    return atomic_load(&relay->carried[way]);
+}
+
+bool relay_is_at_limit(struct relay *relay, enum relay_way way)
+{
+    return relay_carried(relay, way) >= atomic_load(&relay->limits[way]);
+}
+
+static void wake(struct relay *relay)
+{
+    ssize_t written = write(relay->wake[1], "", 1);
+    (void)written; /* full: it will wake in any case */
+}
+
+void relay_limit(struct relay *relay, enum relay_way way, uint64_t bytes)
+{
+    atomic_store(&relay->limits[way], relay_carried(relay, way) + bytes);
+    wake(relay);
+}
+
 bool relay_start(struct relay *relay, const char *control_endpoint, const char *data_endpoint)
 {
-    relay->targets[0] = port_of(control_endpoint);
-    relay->targets[1] = port_of(data_endpoint);
+    relay_retarget(relay, control_endpoint, data_endpoint);
+    for (int way = 0; way < RELAY_WAY_COUNT; way++)
+        atomic_store(&relay->limits[way], UINT64_MAX);
     relay->has_thread = pthread_create(&relay->thread, NULL, run, relay) == 0;
     return relay->has_thread;
 }
@@ -224,8 +274,7 @@ void relay_set(struct relay *relay, enum relay_state state)
 {
     atomic_store(&relay->state, state);
     while (atomic_load(&relay->seen) != (int)state) {
-        ssize_t written = write(relay->wake[1], "", 1);
-        (void)written; /* full: it will wake in any case */
+        wake(relay);
         sched_yield();
     }
 }
@@ -234,8 +283,7 @@ void relay_fini(struct relay *relay)
 {
     if (relay->has_thread) {
         atomic_store(&relay->is_over, true);
-        ssize_t written = write(relay->wake[1], "", 1);
-        (void)written; /* full: it will wake in any case */
+        wake(relay);
         pthread_join(relay->thread, NULL);
         for (size_t i = 0; i < RELAY_PAIRS_MAX; i++) {
             pair_close(&relay->pairs[i]);

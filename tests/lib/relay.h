@@ -21,6 +21,9 @@ enum relay_state {
     RELAY_DEAF,   /* the data connections that are there carry nothing back; new ones do */
 };
 
+/* Of data connections: to the broker, and from it. */
+enum relay_way { RELAY_OUT, RELAY_BACK, RELAY_WAY_COUNT };
+
 struct relay_flow {
     char *bytes;
     size_t count;
@@ -40,10 +43,12 @@ struct relay {
     char control_endpoint[RELAY_ENDPOINT_BYTES_MAX];
     char data_endpoint[RELAY_ENDPOINT_BYTES_MAX];
     int listeners[2]; /* control, data */
-    uint16_t targets[2];
+    atomic_ushort targets[2];
     int wake[2]; /* a pipe: the state has changed, or the end has come */
     atomic_int state;
-    atomic_int seen; /* the state that the thread has made true */
+    atomic_int seen;                        /* the state that the thread has made true */
+    atomic_ullong carried[RELAY_WAY_COUNT]; /* bytes of data, so far */
+    atomic_ullong limits[RELAY_WAY_COUNT];  /* so many, and no more */
     atomic_bool is_over;
     bool has_thread;
     pthread_t thread;
@@ -54,6 +59,12 @@ struct relay {
 bool relay_open(struct relay *relay);
 /* Carries on to where the broker listens ("tcp://host:port", on the loopback). */
 bool relay_start(struct relay *relay, const char *control_endpoint, const char *data_endpoint);
+/* From the next connection on it carries to another broker; only while it is RELAY_CUT. */
+void relay_retarget(struct relay *relay, const char *control_endpoint, const char *data_endpoint);
+/* Of data so many bytes more are carried this way, and no more; relay_is_at_limit() tells when. */
+void relay_limit(struct relay *relay, enum relay_way way, uint64_t bytes);
+bool relay_is_at_limit(struct relay *relay, enum relay_way way);
+uint64_t relay_carried(struct relay *relay, enum relay_way way);
 /* Returns when it is so. */
 void relay_set(struct relay *relay, enum relay_state state);
 void relay_fini(struct relay *relay);

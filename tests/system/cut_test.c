@@ -4,11 +4,14 @@
 #include "tests/lib/relay.h"
 
 #include <criterion/criterion.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static struct relay relay; /* the data of all goes over it, the control of those who ask for it */
+static struct folder folder; /* of the journal, where there is one */
+static struct relay relay;   /* the data of all goes over it, the control of those who ask for it */
 
 static void open_with_relay(void)
 {
@@ -22,6 +25,7 @@ static void close_with_relay(void)
 {
     relay_fini(&relay);
     stage_close();
+    folder_fini(&folder);
 }
 
 TestSuite(cut, .init = open_with_relay, .fini = close_with_relay, .timeout = 240);
@@ -204,6 +208,101 @@ Test(cut, goes_on_within_a_large_value)
     bus_sub_close(&sub);
     must_close(&alice);
     must_close(&bob);
+}
+
+/* ---- bytes that are sent again ----------------------------------------------------------------*/
+
+#define MIB ((size_t)1024 * 1024)
+#define MODEL_BYTES (32 * MIB)
+/* So much is on its way at most, and comes again: 2 MiB of chunks that are not accepted, the window
+ * of a reader, and what stands around them. */
+#define AGAIN_BYTES (3 * MIB)
+enum { STOPS = 3 };
+
+/* Kills the broker, and starts one with a journal; while the relay is cut. */
+static void begin_again(void)
+{
+    char journal[FOLDER_PATH_BYTES_MAX + 16];
+    snprintf(journal, sizeof journal, "%s/journal", folder.path);
+    const char *const more[] = {"--advertise", relay.data_endpoint, "--journal", journal, NULL};
+    process_signal(&stage.process, SIGKILL);
+    cr_assert_eq(process_wait(&stage.process, SOON_MS), 128 + SIGKILL);
+    stage_close();
+    stage_open_with(more);
+    relay_retarget(&relay, stage.control, stage.data);
+}
+
+/* The link breaks wherever that many bytes went; with it the broker, if it shall. */
+static void interrupt(enum relay_way way, bool kills)
+{
+    for (int stop = 0; stop < STOPS; stop++) {
+        relay_limit(&relay, way, MODEL_BYTES / (STOPS + 1));
+        for (int64_t until_ms = test_now_ms() + SOON_MS; !relay_is_at_limit(&relay, way);) {
+            cr_assert_lt(test_now_ms(), until_ms, "way %d stop %d: %llu bytes of data: %s",
+                         (int)way, stop, (unsigned long long)relay_carried(&relay, way),
+                         process_complained(&stage.process));
+            (void)poll(NULL, 0, 1);
+        }
+        relay_set(&relay, RELAY_CUT);
+        if (kills)
+            begin_again();
+        relay_set(&relay, RELAY_WHOLE);
+    }
+    relay_limit(&relay, way, UINT32_MAX);
+}
+
+static void expect_little_again(enum relay_way way, uint64_t before)
+{
+    uint64_t carried = relay_carried(&relay, way) - before;
+    cr_expect_geq(carried, MODEL_BYTES);
+    cr_expect_lt(carried, MODEL_BYTES + STOPS * AGAIN_BYTES, "%llu bytes",
+                 (unsigned long long)carried);
+}
+
+static void expect_resumption(bool kills)
+{
+    struct bus *alice = open_far("alice", 600000, 600000, NULL);
+    struct bus *bob = open_far("bob", 600000, 600000, NULL);
+    char *value = malloc(MODEL_BYTES);
+    cr_assert_not_null(value);
+    for (size_t i = 0; i < MODEL_BYTES; i++)
+        value[i] = (char)(i * 7 + i / 251);
+    uint64_t before = relay_carried(&relay, RELAY_OUT);
+    expect_code(bus_publish(alice, "model", value, MODEL_BYTES), BUS_OK);
+    interrupt(RELAY_OUT, kills);
+    must_flush(alice);
+    expect_little_again(RELAY_OUT, before);
+    before = relay_carried(&relay, RELAY_BACK);
+    struct bus_sub *sub = NULL;
+    expect_code(bus_sub_open(bob, "alice/model", NULL, &sub), BUS_OK);
+    interrupt(RELAY_BACK, kills);
+    struct bus_msg *msg = NULL;
+    struct bus_error *error = NULL;
+    size_t got = 0;
+    enum bus_err err = bus_sub_recv(sub, 2 * SOON_MS, &msg, &error);
+    expect_code_of(err, BUS_OK, &error);
+    const void *received = bus_msg_value(msg, &got);
+    cr_assert(got == MODEL_BYTES && memcmp(received, value, got) == 0);
+    expect_little_again(RELAY_BACK, before);
+    bus_msg_free(&msg);
+    free(value);
+    bus_sub_close(&sub);
+    must_close(&alice);
+    must_close(&bob);
+}
+
+Test(cut, sends_little_of_a_large_value_again)
+{
+    expect_resumption(false);
+}
+
+Test(cut, sends_little_again_when_the_broker_is_killed_too)
+{
+    cr_assert(folder_make(&folder));
+    relay_set(&relay, RELAY_CUT);
+    begin_again();
+    relay_set(&relay, RELAY_WHOLE);
+    expect_resumption(true);
 }
 
 Test(cut, does_not_end_what_the_command_line_prints)
