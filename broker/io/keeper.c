@@ -133,7 +133,8 @@ static bool is_checkpoint_due(const struct keeper *keeper)
 static uint64_t movable_below(const struct keeper *keeper, const struct gate *gate)
 {
     uint64_t next = keeper->news.next;
-    uint64_t end = next > KEEPER_RECENT_BYTES ? next - KEEPER_RECENT_BYTES : 0;
+    uint64_t recent = failpoint_number("RECENT_BYTES", KEEPER_RECENT_BYTES);
+    uint64_t end = next > recent ? next - recent : 0;
     bool is_full = keeper_is_full(keeper);
     if (is_full)
         end = keeper->news.first_end;
@@ -175,6 +176,7 @@ static void move_sparse(struct keeper *keeper, struct gate *gate)
     while ((step = gate_move(gate, &at, below)) != NULL) {
         keeper->given_bytes += step->bytes;
         keeper->ticket = scribe_give(keeper->scribe, &step);
+        failpoint_reach("move");
     }
     keeper->is_moved = true;
 }
@@ -188,6 +190,7 @@ void keeper_checkpoint(struct keeper *keeper, struct gate *gate)
         move_sparse(keeper, gate);
     if (!gate_is_logged(gate))
         return; /* and not before it is known where they are now */
+    failpoint_reach("moved");
     keeper->is_moved = false;
     keeper->given_bytes = keeper->checkpoint_bytes = 0;
     keeper->needed_from = gate_needed_from(gate);

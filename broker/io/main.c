@@ -162,7 +162,8 @@ static bool open_journal(const struct config *config, struct journal **out_journ
     struct clock clock = {0};
     struct journal_options options = {.may_create = true,
                                       .id = clock_now(&clock).random,
-                                      .segment_bytes = failpoint_number("SEGMENT_BYTES", 0)};
+                                      .segment_bytes = failpoint_number("SEGMENT_BYTES", 0),
+                                      .is_lazy = strcmp(config->durability, "disk") != 0};
     struct journal_opened opened;
     char why[JOURNAL_COMPLAINT_BYTES] = "";
     enum journal_err err = journal_open(config->journal, &options, out_journal, &opened, why);

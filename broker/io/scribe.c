@@ -18,6 +18,9 @@
 enum { RECORDS_AT_ONCE = 4096 };
 #define BYTES_AT_ONCE (UINT64_C(16) * 1024 * 1024) /* unless one step has more */
 
+/* What the second thread is at. */
+enum flushing { FLUSH_NONE, FLUSH_ASKED, FLUSH_DONE };
+
 struct steps {
     struct scribe_step *first;
     struct scribe_step *last;
@@ -29,12 +32,19 @@ struct scribe {
     bool has_trimmed;   /* and not looked since whether that made room; the thread's */
     uint64_t untrimmed; /* what lies below could not go when it should; the thread's; 0: nothing */
     int fd;
+    bool is_given_up;         /* the next flush lets segments go; the thread's, as what follows */
+    bool has_flush_by;        /* there is something that is not on the disk */
+    struct timespec flush_by; /* ... and until then it is flushed */
+    struct journal_flush *flush; /* of the thread whose turn it is */
     pthread_t thread;
+    pthread_t flusher;
     struct journal_record *records; /* of all steps that are written together; the thread's */
     uint64_t *positions;
 
     pthread_mutex_t lock; /* protects all below */
     pthread_cond_t work;
+    pthread_cond_t flush_work; /* the second thread waits for it */
+    enum flushing flushing;
     struct steps waiting;
     struct steps logged; /* with payloads, until the loop fetches them */
     uint64_t waiting_bytes;
@@ -42,6 +52,7 @@ struct scribe {
     struct scribe_news news;
     char complaint[JOURNAL_COMPLAINT_BYTES];
     bool is_closing;
+    bool is_over; /* the second thread is not needed any more */
 
     char told[JOURNAL_COMPLAINT_BYTES]; /* the loop's copy */
 };
@@ -190,6 +201,7 @@ static void trim(struct scribe *scribe, uint64_t needed_from)
     uint64_t below = start < needed_from ? start : needed_from;
     scribe->untrimmed = journal_trim(scribe->journal, below) == JOURNAL_OK ? 0 : below;
     scribe->has_trimmed = journal_first(scribe->journal) > first;
+    scribe->is_given_up = !scribe->wants_sync;
     failpoint_reach("trimmed");
 }
 
@@ -234,19 +246,27 @@ static void note_logged(struct scribe *scribe, const struct scribe_step *last)
     } while (!is_last);
 }
 
-/* Lock; given up meanwhile.  Waits, or until it is time to try again. */
-static void wait_for_work(struct scribe *scribe, bool is_again)
+static struct timespec time_in(long ms)
 {
     struct timespec until;
-    if (!is_again) {
-        pthread_cond_wait(&scribe->work, &scribe->lock);
-        return;
-    }
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += SCRIBE_AGAIN_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec += ms % 1000 * 1000000L;
+    until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000L;
     until.tv_nsec %= 1000000000L;
-    pthread_cond_timedwait(&scribe->work, &scribe->lock, &until);
+    return until;
+}
+
+/* Lock; given up meanwhile.  Waits, or until it is time to try again, or to flush. */
+static void wait_for_work(struct scribe *scribe, bool is_again)
+{
+    bool is_flush_near = scribe->has_flush_by && scribe->flushing == FLUSH_NONE;
+    struct timespec again = time_in(SCRIBE_AGAIN_MS);
+    if (is_again)
+        pthread_cond_timedwait(&scribe->work, &scribe->lock, &again);
+    else if (is_flush_near)
+        pthread_cond_timedwait(&scribe->work, &scribe->lock, &scribe->flush_by);
+    else
+        pthread_cond_wait(&scribe->work, &scribe->lock);
 }
 
 /* Lock; given up meanwhile.  Whether it went well. */
@@ -306,45 +326,162 @@ static void probe(struct scribe *scribe)
     tell(scribe);
 }
 
-static void *run(void *arg)
+/* ---- flushing -------------------------------------------------------------------------------- */
+
+static uint64_t unsynced_bytes(const struct scribe *scribe)
+{
+    return journal_next(scribe->journal) - journal_synced(scribe->journal);
+}
+
+/* Whether it is time to flush.  On a full disk it is whenever that lets segments go. */
+static bool is_flush_due(struct scribe *scribe)
+{
+    struct timespec now;
+    uint64_t bytes = unsynced_bytes(scribe);
+    uint64_t flush_bytes = failpoint_number("FLUSH_BYTES", SCRIBE_FLUSH_BYTES);
+    if (bytes == 0 && !scribe->is_given_up)
+        return false;
+    if (!scribe->has_flush_by)
+        scribe->flush_by = time_in(SCRIBE_FLUSH_MS);
+    scribe->has_flush_by = true;
+    if (scribe->is_given_up && (bytes >= flush_bytes || scribe->news.state == SCRIBE_FULL))
+        return true;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec > scribe->flush_by.tv_sec ||
+           (now.tv_sec == scribe->flush_by.tv_sec && now.tv_nsec >= scribe->flush_by.tv_nsec);
+}
+
+/* Lock.  Hands a flush to the other thread; what cannot be begun now is begun later. */
+static void begin_flush(struct scribe *scribe)
+{
+    enum journal_err err = journal_flush_begin(scribe->journal, &scribe->flush);
+    scribe->is_given_up = scribe->is_given_up && err != JOURNAL_OK;
+    scribe->has_flush_by = false;
+    if (scribe->flush == NULL)
+        return;
+    scribe->flushing = FLUSH_ASKED;
+    pthread_cond_signal(&scribe->flush_work);
+}
+
+/* Lock.  A flush that failed is the end, as a sync that failed is. */
+static void end_flush(struct scribe *scribe)
+{
+    scribe->flushing = FLUSH_NONE;
+    if (journal_flush_end(scribe->journal, &scribe->flush) == JOURNAL_OK) {
+        scribe->has_trimmed = true; /* it may have been that */
+    } else {
+        set_state(scribe, SCRIBE_FAILED);
+    }
+    note_place(scribe);
+    tell(scribe);
+}
+
+/* Lock.  Whether appending must wait until a flush has ended. */
+static bool care_for_flushes(struct scribe *scribe)
+{
+    if (scribe->flushing == FLUSH_DONE)
+        end_flush(scribe);
+    if (scribe->flushing == FLUSH_NONE && !scribe->wants_sync &&
+        scribe->news.state != SCRIBE_FAILED && is_flush_due(scribe))
+        begin_flush(scribe);
+    return scribe->flushing == FLUSH_ASKED && unsynced_bytes(scribe) >= SCRIBE_UNSYNCED_BYTES;
+}
+
+/* The second thread. */
+static void *run_flushes(void *arg)
 {
     struct scribe *scribe = arg;
-    bool is_refused = false;
     pthread_mutex_lock(&scribe->lock);
-    while (scribe->news.state != SCRIBE_FAILED) {
-        bool has_work = scribe->waiting.first != NULL && !is_refused;
-        bool is_behind = scribe->wants_sync && scribe->news.synced < scribe->news.logged;
-        if (has_work) {
-            is_refused = !write_waiting(scribe);
-        } else if (is_behind) {
-            sync_logged(scribe);
-        } else if (scribe->is_closing) {
-            break;
+    while (!scribe->is_over) {
+        if (scribe->flushing == FLUSH_ASKED) {
+            pthread_mutex_unlock(&scribe->lock);
+            failpoint_reach("flush");
+            journal_flush_run(scribe->flush);
+            failpoint_reach("flushed");
+            pthread_mutex_lock(&scribe->lock);
+            scribe->flushing = FLUSH_DONE;
+            pthread_cond_signal(&scribe->work);
         } else {
-            if (scribe->news.state != SCRIBE_FULL || !scribe->has_trimmed)
-                wait_for_work(scribe, is_refused || scribe->news.state == SCRIBE_FULL);
-            if (!is_refused && scribe->news.state == SCRIBE_FULL && scribe->waiting.first == NULL)
-                probe(scribe);
-            is_refused = false;
+            pthread_cond_wait(&scribe->flush_work, &scribe->lock);
         }
     }
     pthread_mutex_unlock(&scribe->lock);
     return NULL;
 }
 
+/* Lock; given up meanwhile.  The second thread has nothing to do any more. */
+static void finish_flushes(struct scribe *scribe)
+{
+    while (scribe->flushing == FLUSH_ASKED)
+        pthread_cond_wait(&scribe->work, &scribe->lock);
+    if (scribe->flushing == FLUSH_DONE)
+        end_flush(scribe);
+    scribe->is_over = true;
+    pthread_cond_signal(&scribe->flush_work);
+}
+
+/* ---- the thread, all of it ------------------------------------------------------------------- */
+
+/* Lock; given up meanwhile.  Nothing can be done at once. */
+static void rest(struct scribe *scribe, bool is_refused)
+{
+    bool is_full = scribe->news.state == SCRIBE_FULL;
+    if (!is_full || !scribe->has_trimmed)
+        wait_for_work(scribe, is_refused || is_full);
+    if (!is_refused && scribe->news.state == SCRIBE_FULL && scribe->waiting.first == NULL)
+        probe(scribe);
+}
+
+static void *run(void *arg)
+{
+    struct scribe *scribe = arg;
+    bool is_refused = false;
+    pthread_mutex_lock(&scribe->lock);
+    while (scribe->news.state != SCRIBE_FAILED) {
+        bool must_wait = care_for_flushes(scribe);
+        bool has_work = scribe->waiting.first != NULL && !is_refused && !must_wait;
+        bool is_behind = scribe->wants_sync && scribe->news.synced < scribe->news.logged;
+        if (scribe->news.state == SCRIBE_FAILED) {
+            break;
+        } else if (has_work) {
+            is_refused = !write_waiting(scribe);
+        } else if (is_behind) {
+            sync_logged(scribe);
+        } else if (scribe->is_closing && !must_wait) {
+            break;
+        } else {
+            rest(scribe, is_refused);
+            is_refused = false;
+        }
+    }
+    finish_flushes(scribe);
+    pthread_mutex_unlock(&scribe->lock);
+    return NULL;
+}
+
 /* ---- opening and closing --------------------------------------------------------------------- */
 
-static bool start_thread(struct scribe *scribe)
+static bool start_threads(struct scribe *scribe)
 {
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
     if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
         return false;
-    bool is_started = pthread_create(&scribe->thread, NULL, run, scribe) == 0;
+    bool is_started = pthread_create(&scribe->flusher, NULL, run_flushes, scribe) == 0;
+    if (is_started && pthread_create(&scribe->thread, NULL, run, scribe) != 0) {
+        pthread_mutex_lock(&scribe->lock);
+        scribe->is_over = true;
+        pthread_cond_signal(&scribe->flush_work);
+        pthread_mutex_unlock(&scribe->lock);
+        pthread_join(scribe->flusher, NULL);
+        is_started = false;
+    }
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* as it was: cannot fail */
-    if (is_started)
+    if (is_started) {
         (void)pthread_setname_np(scribe->thread, "journal"); /* for people with a debugger */
+        (void)pthread_setname_np(scribe->flusher, "flush");
+    }
     return is_started;
 }
 
@@ -357,6 +494,7 @@ static void scribe_free(struct scribe *scribe)
     free(scribe->records);
     free(scribe->positions);
     pthread_cond_destroy(&scribe->work);
+    pthread_cond_destroy(&scribe->flush_work);
     pthread_mutex_destroy(&scribe->lock);
     free(scribe);
 }
@@ -368,7 +506,8 @@ static bool init_locks(struct scribe *scribe)
         return false;
     bool is_made = pthread_condattr_init(&attributes) == 0 &&
                    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
-                   pthread_cond_init(&scribe->work, &attributes) == 0;
+                   pthread_cond_init(&scribe->work, &attributes) == 0 &&
+                   pthread_cond_init(&scribe->flush_work, NULL) == 0;
     if (!is_made)
         pthread_mutex_destroy(&scribe->lock);
     return is_made;
@@ -384,13 +523,14 @@ struct scribe *scribe_open(struct journal **journal, bool wants_sync)
         return NULL;
     }
     scribe->wants_sync = wants_sync;
+    scribe->is_given_up = !wants_sync; /* the last process may have left some */
     scribe->journal = *journal;
     note_place(scribe);
     scribe->records = calloc(RECORDS_AT_ONCE, sizeof *scribe->records);
     scribe->positions = calloc(RECORDS_AT_ONCE, sizeof *scribe->positions);
     scribe->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (scribe->records == NULL || scribe->positions == NULL || scribe->fd < 0 ||
-        !start_thread(scribe)) {
+        !start_threads(scribe)) {
         scribe_free(scribe);
         return NULL;
     }
@@ -409,6 +549,7 @@ void scribe_close(struct scribe **scribe)
     pthread_cond_signal(&old->work);
     pthread_mutex_unlock(&old->lock);
     pthread_join(old->thread, NULL);
+    pthread_join(old->flusher, NULL);
     if (old->news.state != SCRIBE_FAILED)
         (void)journal_sync(old->journal, journal_next(old->journal)); /* what it can */
     journal_close(&old->journal);

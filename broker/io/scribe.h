@@ -7,6 +7,12 @@
  * and, if that is wanted, syncs once for all of it and tells that it is synced (it survives the end
  * of the machine): group commit.
  *
+ * Where only the end of the process is to be survived, nothing is synced as it comes.  A second
+ * thread flushes now and then (journal.h), while the first goes on appending: after a checkpoint,
+ * for then the least is to be written, and no later than SCRIBE_FLUSH_MS after something came.  So
+ * the machine's end costs about a second, and values that were taken meanwhile mostly never reach
+ * the disk.  Appending waits for the disk only if SCRIBE_UNSYNCED_BYTES are on their way to it.
+ *
  * What was decided cannot be taken back.  When the disk is full, steps are written into the room
  * set aside for essential records, and the news say so: the core lets nothing new in meanwhile.
  * Room is set aside for more than may wait here (SCRIBE_WAITING_BYTES), so what was decided before
@@ -25,6 +31,10 @@
 #define SCRIBE_WAITING_BYTES (UINT64_C(8) * 1024 * 1024)
 /* A record of no meaning, to see whether there is room again: replay passes it over. */
 enum { SCRIBE_KIND_PROBE = JOURNAL_KIND_MAX };
+/* Of a journal that is not synced as it comes. */
+enum { SCRIBE_FLUSH_MS = 1000 };
+#define SCRIBE_FLUSH_BYTES (UINT64_C(256) * 1024 * 1024) /* when there is a checkpoint */
+#define SCRIBE_UNSYNCED_BYTES (UINT64_C(1024) * 1024 * 1024)
 /* How often a disk that was full is looked at again, and a write that was refused tried again. */
 enum { SCRIBE_AGAIN_MS = 200 };
 

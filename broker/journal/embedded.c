@@ -6,6 +6,7 @@
 #include "broker/journal/embedded_internal.h"
 #include "broker/journal/survey.h"
 #include "libbus/base/limits.h"
+#include "libbus/base/must.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -61,56 +62,97 @@ static enum journal_err lock(struct embedded *embedded)
 
 /* ---- what a crash left ----------------------------------------------------------------------- */
 
-static enum journal_err write_last(struct embedded *embedded, void *bytes, size_t count,
-                                   uint64_t at)
+static enum journal_err write_at(struct embedded *embedded, struct segment *segment, void *bytes,
+                                 size_t count, uint64_t offset)
 {
-    struct segment *last = embedded_last(embedded);
     struct iovec piece = {bytes, count};
     char name[FORMAT_NAME_BYTES];
-    int result = disk_write_all(embedded->disk, last->file, &piece, 1,
-                                FORMAT_SEGMENT_BYTES + at - last->first);
-    segment_name_write(last->first, name);
+    int result = disk_write_all(embedded->disk, segment->file, &piece, 1, offset);
+    segment->is_dirty = true;
+    segment_name_write(segment->first, name);
     return result == 0 ? JOURNAL_OK : embedded_complain(embedded, name, "written", result);
 }
 
 /* Zeros from one position to another: in place, which works on a full disk, too. */
 static enum journal_err cut(struct embedded *embedded, uint64_t from, uint64_t until)
 {
+    struct segment *last = embedded_last(embedded);
     enum journal_err err = JOURNAL_OK;
     uint8_t *zeros = calloc(1, COPY_BYTES);
     if (zeros == NULL)
         return refuse(embedded, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
     for (uint64_t at = from; err == JOURNAL_OK && at < until; at += COPY_BYTES) {
         uint64_t left = until - at;
-        err = write_last(embedded, zeros, left < COPY_BYTES ? (size_t)left : COPY_BYTES, at);
+        err = write_at(embedded, last, zeros, left < COPY_BYTES ? (size_t)left : COPY_BYTES,
+                       FORMAT_SEGMENT_BYTES + at - last->first);
     }
     free(zeros);
     return err;
 }
 
-/* Writes what is there once more, so that the next sync brings it to the disk even if the system
- * has forgotten that an earlier one failed. */
-static enum journal_err write_again(struct embedded *embedded, uint64_t from, uint64_t until)
+/* From one offset to another. */
+static enum journal_err write_segment_again(struct embedded *embedded, struct segment *segment,
+                                            uint64_t from, uint64_t until)
 {
-    struct segment *last = embedded_last(embedded);
     enum journal_err err = JOURNAL_OK;
     char name[FORMAT_NAME_BYTES];
     uint8_t *bytes = malloc(COPY_BYTES);
     if (bytes == NULL)
         return refuse(embedded, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
-    segment_name_write(last->first, name);
+    segment_name_write(segment->first, name);
     for (uint64_t at = from; err == JOURNAL_OK && at < until;) {
         size_t wanted = until - at < COPY_BYTES ? (size_t)(until - at) : COPY_BYTES;
-        int64_t got = disk_read_at(embedded->disk, last->file, bytes, wanted,
-                                   FORMAT_SEGMENT_BYTES + at - last->first);
+        int64_t got = disk_read_at(embedded->disk, segment->file, bytes, wanted, at);
         if (got <= 0)
             err = embedded_complain(embedded, name, "read", got < 0 ? (int)got : -EIO);
         else
-            err = write_last(embedded, bytes, (size_t)got, at);
+            err = write_at(embedded, segment, bytes, (size_t)got, at);
         at += (uint64_t)got;
     }
     free(bytes);
     return err;
+}
+
+/* Writes what is there once more, heads included, so that the next sync brings it to the disk even
+ * if the system has forgotten that an earlier one failed. */
+static enum journal_err write_again(struct embedded *embedded, uint64_t from)
+{
+    enum journal_err err = JOURNAL_OK;
+    char name[FORMAT_NAME_BYTES];
+    for (size_t i = 0; err == JOURNAL_OK && i < embedded->count; i++) {
+        struct segment *segment = &embedded->segments[i];
+        if (segment->end <= from)
+            continue;
+        segment_name_write(segment->first, name);
+        if (segment->file < 0)
+            segment->file = embedded->disk->ops->open(embedded->disk, name, DISK_WRITE);
+        if (segment->file < 0)
+            return embedded_complain(embedded, name, "written", segment->file);
+        segment->is_writing = true;
+        err = write_segment_again(
+            embedded, segment,
+            segment->first >= from ? 0 : FORMAT_SEGMENT_BYTES + from - segment->first,
+            FORMAT_SEGMENT_BYTES + segment->end - segment->first);
+    }
+    return err;
+}
+
+/* All of them, the older ones first. */
+static enum journal_err sync_all(struct embedded *embedded)
+{
+    char name[FORMAT_NAME_BYTES];
+    for (size_t i = 0; i + 1 < embedded->count; i++) {
+        struct segment *segment = &embedded->segments[i];
+        if (!segment->is_dirty)
+            continue;
+        int result = embedded->disk->ops->sync(embedded->disk, segment->file);
+        segment_name_write(segment->first, name);
+        if (result < 0)
+            return embedded_complain(embedded, name, "synced", result);
+        segment->is_dirty = false;
+        embedded_shut(embedded, segment);
+    }
+    return embedded_sync(&embedded->base);
 }
 
 /* The same for the seal of the segment before the last: it is on the disk before the first record
@@ -158,9 +200,9 @@ static enum journal_err mend(struct embedded *embedded, const struct survey *sur
             err = cut(embedded, finding->from, finding->until);
             survey_describe(survey, finding, text);
             snprintf(opened->cut, sizeof opened->cut, "%s; they are cut", text);
-            opened->cut_bytes = finding->until - finding->from;
+            opened->cut_bytes = finding->until - finding->from + finding->behind;
             opened->cut_records = finding->records;
-        } else if (finding->kind == FINDING_ROLL) {
+        } else if (survey_is_harmless(finding)) {
             segment_name_write(finding->segment, name);
             err = remove_name(embedded, name);
         }
@@ -195,30 +237,69 @@ static enum journal_err adopt(struct embedded *embedded, const struct survey *su
     if (file < 0)
         return embedded_complain(embedded, name, "written", file);
     last->file = file;
+    last->is_writing = true;
     base->id = survey->journal;
     base->first = embedded->segments[0].first;
     base->next = last->end;
     base->checkpoint = survey->checkpoint;
     embedded->begun = survey->begun;
-    embedded->trimmed = survey->trimmed;
+    embedded->given_up = survey->trimmed;
+    embedded->trimmed = embedded->is_lazy ? survey->given_up : survey->trimmed;
+    embedded->proof = survey->proof;
+    base->synced = survey->synced < base->next ? survey->synced : base->next;
     embedded->batch = survey->batch;
     return JOURNAL_OK;
+}
+
+/* Without the file for the proof, as on a full disk, the journal syncs as it goes. */
+static void open_proof(struct embedded *embedded)
+{
+    if (embedded->is_lazy)
+        embedded->proof_file = proof_open(embedded->disk);
+    embedded->is_lazy = embedded->is_lazy && embedded->proof_file >= 0;
+    embedded->has_names = true;
+}
+
+/* Nothing is left unsynced before there is a proof that says so, nor a proof where all is synced as
+ * it comes. */
+static enum journal_err store_proof(struct embedded *embedded)
+{
+    struct disk *disk = embedded->disk;
+    int result = 0;
+    if (embedded->is_lazy) {
+        embedded->proof = (struct proof){.journal = embedded->base.id,
+                                         .number = embedded->proof.number + 1,
+                                         .trimmed = embedded->trimmed,
+                                         .synced = embedded->base.synced};
+        result = proof_store(disk, embedded->proof_file, &embedded->proof);
+    } else if (embedded->proof.number > 0) {
+        result = disk->ops->unlink(disk, PROOF_NAME);
+    } else {
+        return JOURNAL_OK;
+    }
+    if (result == 0)
+        result = disk->ops->sync_names(disk);
+    return result < 0 ? embedded_complain(embedded, PROOF_NAME, "written", result) : JOURNAL_OK;
 }
 
 static enum journal_err recover(struct embedded *embedded, const struct survey *survey,
                                 struct journal_opened *opened)
 {
     struct journal *base = &embedded->base;
+    open_proof(embedded);
     enum journal_err err = adopt(embedded, survey);
     if (err == JOURNAL_OK)
         err = mend(embedded, survey, opened);
     if (err == JOURNAL_OK && survey->synced < base->next)
-        err = write_again(embedded, survey->synced, base->next);
+        err = write_again(embedded, survey->synced);
     if (err == JOURNAL_OK && embedded->count > 1 && embedded_last(embedded)->first == base->next)
         err = seal_again(embedded);
-    if (err == JOURNAL_OK)
-        err = embedded_sync(base);
-    if (err == JOURNAL_OK)
+    /* What was cut stays cut before anything takes its place. */
+    if (err == JOURNAL_OK && embedded->is_lazy && survey->finding_count > 0)
+        err = embedded_flush(embedded);
+    if (err == JOURNAL_OK && !embedded->is_lazy)
+        err = sync_all(embedded);
+    if (err == JOURNAL_OK && !embedded->is_lazy)
         err = embedded_drop_trimmed(embedded);
     return err;
 }
@@ -245,11 +326,15 @@ static enum journal_err create(struct embedded *embedded, const struct journal_o
         return JOURNAL_MISSING;
     }
     embedded->base.id = options->id;
+    embedded->is_lazy = false; /* the first segment is on the disk, whatever follows */
     if (!embedded_reserve_segment(embedded))
         return refuse(embedded, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
     enum journal_err err =
         embedded_make_segment(embedded, 0, embedded->segment_bytes, false, &embedded->segments[0]);
     embedded->count = err == JOURNAL_OK;
+    embedded->is_lazy = options->is_lazy;
+    if (err == JOURNAL_OK)
+        open_proof(embedded);
     return err;
 }
 
@@ -279,6 +364,8 @@ static enum journal_err open_directory(struct embedded *embedded,
         err = create(embedded, options);
     opened->is_new = survey.count == 0;
     if (err == JOURNAL_OK)
+        err = store_proof(embedded);
+    if (err == JOURNAL_OK)
         (void)embedded_make_spare(embedded); /* the next append tells if there is no room for it */
     survey_fini(&survey);
     return err;
@@ -287,13 +374,16 @@ static enum journal_err open_directory(struct embedded *embedded,
 static void embedded_close(struct journal *journal)
 {
     struct embedded *embedded = embedded_of(journal);
+    must(!embedded->is_flushing);
     if (embedded->count > 0 && embedded_last(embedded)->file >= 0 &&
-        journal->synced < journal->next)
+        (journal->synced < journal->next || embedded->is_lazy))
         (void)embedded_sync(journal); /* who must know asked before */
     for (size_t i = 0; i < embedded->count; i++)
         embedded_shut(embedded, &embedded->segments[i]);
     if (embedded->has_made)
         embedded_shut(embedded, &embedded->made);
+    if (embedded->proof_file >= 0)
+        embedded->disk->ops->shut(embedded->disk, embedded->proof_file);
     scan_fini(&embedded->reader);
     disk_close(&embedded->disk);
     free(embedded->segments);
@@ -311,7 +401,7 @@ static uint64_t embedded_bytes(const struct journal *journal)
 {
     const struct embedded *embedded = (const struct embedded *)(const void *)journal;
     uint64_t bytes = (embedded->has_spare ? embedded->segment_bytes : 0) +
-                     (embedded->has_made ? embedded->made.room : 0);
+                     (embedded->has_made ? embedded->made.room : 0) + embedded->gone_bytes;
     for (size_t i = 0; i < embedded->count; i++)
         bytes += embedded->segments[i].room;
     return bytes;
@@ -335,7 +425,9 @@ static const struct journal_ops embedded_ops = {.append = embedded_append,
                                                 .first_end = embedded_first_end,
                                                 .bytes = embedded_bytes,
                                                 .room = embedded_room,
-                                                .close = embedded_close};
+                                                .close = embedded_close,
+                                                .flush_begin = embedded_flush_begin,
+                                                .flush_end = embedded_flush_end};
 
 enum journal_err embedded_open(struct disk **disk, const struct journal_options *options,
                                struct journal **out_journal, struct journal_opened *out_opened,
@@ -354,6 +446,8 @@ enum journal_err embedded_open(struct disk **disk, const struct journal_options 
     embedded->begun = UINT64_MAX;
     embedded->read_from = UINT64_MAX;
     embedded->disk = *disk;
+    embedded->proof_file = -1;
+    embedded->is_lazy = options->is_lazy;
     *disk = NULL;
     scan_init(&embedded->reader, embedded->disk);
     enum journal_err err = open_directory(embedded, options, &opened);
@@ -362,7 +456,7 @@ enum journal_err embedded_open(struct disk **disk, const struct journal_options 
         *out_opened = opened;
     } else {
         memcpy(complaint, embedded->base.complaint, JOURNAL_COMPLAINT_BYTES);
-        embedded->base.next = embedded->base.synced; /* nothing of it is synced any more */
+        embedded->is_failed = true; /* nothing of it is synced any more */
         embedded_close(&embedded->base);
     }
     return err;

@@ -4,12 +4,15 @@
  *     00000000000000000000.journal   segments, each named by its first position
  *     00000000000067108800.journal
  *     spare                          a segment's room, set aside for what is essential
+ *     proof                          what of a lazy journal is on the disk (proof.h)
  *     next                           a segment that is being made
  *     lock                           held by the process that has the journal; its number in it
  *
  * What holds it together:
  * - All that a later record builds on is on the disk before that record is: a segment is synced
  *   before anything stands in the next one, what replaces trimmed records before they go.
+ * - A lazy journal leaves segments unsynced, and says so in what it writes; what a flush brought to
+ *   the disk (embedded_flush.c) is told by the proof, which is there before anything relies on it.
  * - A name appears when what it names is whole: segments are made as `next` and renamed.
  * - What an append that failed left behind never passes for a record: each attempt has a number.
  * - After a sync that failed nothing is written any more.  The system tells such a failure once and

@@ -7,13 +7,16 @@
 #include "broker/journal/disk.h"
 #include "broker/journal/format.h"
 #include "broker/journal/making.h"
+#include "broker/journal/proof.h"
 #include "broker/journal/scan.h"
 
 struct segment {
     uint64_t first;
-    uint64_t end;  /* behind its last record; of all but the last: the first of the next */
-    uint64_t room; /* bytes of the file */
-    int file;      /* of the last always open, for writing; else for reading, or -1 */
+    uint64_t end;    /* behind its last record; of all but the last: the first of the next */
+    uint64_t room;   /* bytes of the file */
+    int file;        /* of the last always open, for writing; else for reading, or -1 */
+    bool is_writing; /* the file is open for writing; of a lazy journal until it is synced */
+    bool is_dirty;   /* ... and was written to since it was synced, or a sync began */
 };
 
 struct embedded {
@@ -24,10 +27,12 @@ struct embedded {
     size_t segment_room; /* of the array */
     size_t open_count;   /* files open for reading */
     uint64_t segment_bytes;
-    uint64_t trimmed;   /* what lies below is given up, and that is on the disk */
-    uint64_t begun;     /* a checkpoint that is not whole yet; UINT64_MAX: none */
-    uint64_t pushed;    /* what lies below is on its way to the disk */
-    uint64_t read_from; /* the segment that `reader` reads; UINT64_MAX: none */
+    uint64_t trimmed;    /* what lies below is given up, and that is on the disk */
+    uint64_t given_up;   /* what lies below is given up; on the disk with the next flush */
+    uint64_t gone_bytes; /* of files that go with the flush under way */
+    uint64_t begun;      /* a checkpoint that is not whole yet; UINT64_MAX: none */
+    uint64_t pushed;     /* what lies below is on its way to the disk */
+    uint64_t read_from;  /* the segment that `reader` reads; UINT64_MAX: none */
     struct scan reader;
     uint8_t *stage; /* heads, fillings and small bodies of the batch being written */
     size_t stage_room;
@@ -36,6 +41,11 @@ struct embedded {
     bool has_made;                    /* it is there, and on the disk */
     bool has_spare;                   /* what is set aside is there */
     bool is_failed;                   /* a sync failed: nothing is written any more */
+    bool is_lazy;                     /* nothing is synced but by a flush */
+    bool is_flushing;                 /* a flush has begun and has not ended */
+    bool has_names;                   /* names have changed since the last flush began */
+    struct proof proof;               /* the newest one; lazy */
+    int proof_file;                   /* for writing it; -1: not open */
     char leftover[FORMAT_NAME_BYTES]; /* a segment that must go before anything is appended; "" */
 };
 
@@ -66,6 +76,15 @@ enum journal_err embedded_make_segment(struct embedded *embedded, uint64_t first
                                        bool is_essential, struct segment *out_segment);
 /* Sets space aside if there is none. */
 enum journal_err embedded_make_spare(struct embedded *embedded);
+
+/* A sync failed: the journal is over, with a sentence. */
+enum journal_err embedded_fail(struct embedded *embedded, int result);
+
+/* embedded_flush.c */
+enum journal_err embedded_flush_begin(struct journal *journal, struct journal_flush **out_flush);
+enum journal_err embedded_flush_end(struct journal *journal, struct journal_flush **flush);
+/* All three steps of a flush. */
+enum journal_err embedded_flush(struct embedded *embedded);
 
 /* embedded_read.c */
 enum journal_err embedded_read(struct journal *journal, uint64_t at,

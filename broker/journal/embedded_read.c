@@ -16,8 +16,9 @@ void embedded_shut(struct embedded *embedded, struct segment *segment)
         return;
     embedded->disk->ops->shut(embedded->disk, segment->file);
     segment->file = -1;
-    if (embedded->open_count > 0)
+    if (embedded->open_count > 0 && !segment->is_writing)
         embedded->open_count--;
+    segment->is_writing = false;
     if (embedded->read_from == segment->first)
         embedded->read_from = UINT64_MAX;
 }
@@ -42,7 +43,8 @@ static enum journal_err open_segment(struct embedded *embedded, struct segment *
     if (segment->file >= 0)
         return JOURNAL_OK;
     for (size_t i = 0; embedded->open_count >= OPEN_MAX && i + 1 < embedded->count; i++)
-        embedded_shut(embedded, &embedded->segments[i]);
+        if (!embedded->segments[i].is_writing)
+            embedded_shut(embedded, &embedded->segments[i]);
     segment_name_write(segment->first, name);
     int file = embedded->disk->ops->open(embedded->disk, name, DISK_READ);
     if (file < 0)

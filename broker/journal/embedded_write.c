@@ -5,7 +5,9 @@
  * synced, its name synced; the old one is sealed and synced; the first record goes into the new
  * one.  A crash in between leaves an empty segment behind one without a seal, which the survey
  * knows.  Once a seal may have been written the new segment stays, whatever fails: a seal with
- * nothing behind it is what a lost file looks like. */
+ * nothing behind it is what a lost file looks like.
+ *
+ * A lazy journal does the same without the syncs, and says so: head and seal promise nothing. */
 #include "broker/journal/embedded_internal.h"
 
 #include "broker/journal/embedded.h"
@@ -180,8 +182,10 @@ static enum journal_err write_batch(struct embedded *embedded, const struct jour
         return embedded_complain(embedded, name, "written", result);
     }
     last->end = at;
+    last->is_dirty = true;
     base->next = at;
-    push(embedded);
+    if (!embedded->is_lazy)
+        push(embedded);
     return JOURNAL_OK;
 }
 
@@ -276,7 +280,8 @@ enum journal_err embedded_make_segment(struct embedded *embedded, uint64_t first
                                 .journal = embedded->base.id,
                                 .first = first,
                                 .trimmed = embedded->trimmed,
-                                .bytes = bytes};
+                                .bytes = bytes,
+                                .synced = embedded->is_lazy ? embedded->base.synced : first};
     segment_name_write(first, name);
     segment_head_write(&head, head_bytes);
     int file = take_room(embedded, bytes, is_essential, &from);
@@ -284,15 +289,17 @@ enum journal_err embedded_make_segment(struct embedded *embedded, uint64_t first
         return embedded_complain(embedded, name, "made", file);
     struct iovec piece = {head_bytes, sizeof head_bytes};
     int result = disk_write_all(disk, file, &piece, 1, 0);
-    if (result == 0)
+    if (result == 0 && !embedded->is_lazy)
         result = disk->ops->sync(disk, file);
     if (result == 0)
         result = disk->ops->rename(disk, from, name);
     if (result == 0) {
         embedded->has_spare = embedded->has_spare && strcmp(from, EMBEDDED_SPARE) != 0;
+        embedded->has_names = true;
         /* From here on it is there, or is not: it is used, or must go. */
         memcpy(embedded->leftover, name, sizeof name);
-        result = disk->ops->sync_names(disk);
+        if (!embedded->is_lazy)
+            result = disk->ops->sync_names(disk);
     }
     if (result < 0) {
         disk->ops->shut(disk, file);
@@ -300,12 +307,17 @@ enum journal_err embedded_make_segment(struct embedded *embedded, uint64_t first
         (void)drop_leftover(embedded); /* tried again before the next append */
         return err;
     }
-    *out_segment = (struct segment){.first = first, .end = first, .room = bytes, .file = file};
+    *out_segment = (struct segment){.first = first,
+                                    .end = first,
+                                    .room = bytes,
+                                    .file = file,
+                                    .is_writing = true,
+                                    .is_dirty = embedded->is_lazy};
     embedded->leftover[0] = '\0';
     return JOURNAL_OK;
 }
 
-static enum journal_err fail(struct embedded *embedded, int result)
+enum journal_err embedded_fail(struct embedded *embedded, int result)
 {
     char name[FORMAT_NAME_BYTES];
     segment_name_write(embedded_last(embedded)->first, name);
@@ -322,7 +334,8 @@ static enum journal_err sync_last(struct embedded *embedded)
 {
     int result = embedded->disk->ops->sync(embedded->disk, embedded_last(embedded)->file);
     if (result < 0)
-        return fail(embedded, result);
+        return embedded_fail(embedded, result);
+    embedded_last(embedded)->is_dirty = false;
     embedded->base.synced = embedded->base.next;
     return JOURNAL_OK;
 }
@@ -334,16 +347,18 @@ static enum journal_err finish_roll(struct embedded *embedded)
         return JOURNAL_OK;
     struct segment *old = embedded_last(embedded);
     if (old->end < embedded->made.first) {
-        enum journal_err err = write_own(embedded, FORMAT_KIND_SEAL, SPAN_NONE);
+        uint16_t kind = embedded->is_lazy ? FORMAT_KIND_LAZY_SEAL : FORMAT_KIND_SEAL;
+        enum journal_err err = write_own(embedded, kind, SPAN_NONE);
         if (err != JOURNAL_OK)
             return err;
     }
     must(embedded->base.next == embedded->made.first);
-    enum journal_err err = sync_last(embedded);
-    if (err != JOURNAL_OK)
-        return err;
-    embedded->disk->ops->shut(embedded->disk, old->file);
-    old->file = -1; /* read again by a handle for reading */
+    if (!embedded->is_lazy) {
+        enum journal_err err = sync_last(embedded);
+        if (err != JOURNAL_OK)
+            return err;
+        embedded_shut(embedded, old); /* read again by a handle for reading */
+    }
     embedded->read_from = UINT64_MAX;
     embedded->segments[embedded->count++] = embedded->made;
     embedded->has_made = false;
@@ -358,7 +373,7 @@ static enum journal_err roll(struct embedded *embedded, uint64_t bytes, bool is_
     enum journal_err err = JOURNAL_OK;
     if (!embedded_reserve_segment(embedded))
         return refuse(embedded, JOURNAL_MEMORY);
-    if (embedded->base.synced < embedded->base.next)
+    if (!embedded->is_lazy && embedded->base.synced < embedded->base.next)
         err = sync_last(embedded);
     if (err == JOURNAL_OK)
         err = embedded_make_segment(embedded, embedded->base.next + SEAL_BYTES, room, is_essential,
@@ -433,7 +448,7 @@ enum journal_err embedded_sync(struct journal *journal)
     struct embedded *embedded = embedded_of(journal);
     if (embedded->is_failed)
         return JOURNAL_FAILED;
-    return sync_last(embedded);
+    return embedded->is_lazy ? embedded_flush(embedded) : sync_last(embedded);
 }
 
 /* One name at a time is on the disk before the next goes: so there is never a gap. */
@@ -468,7 +483,7 @@ enum journal_err embedded_trim(struct journal *journal, uint64_t below)
     while (keep + 1 < embedded->count && embedded->segments[keep + 1].first <= below)
         keep++;
     uint64_t trimmed = embedded->segments[keep].first;
-    if (trimmed > embedded->trimmed) {
+    if (trimmed > embedded->trimmed && trimmed > embedded->given_up) {
         format_put64(body, trimmed);
         err = catch_up(embedded);
         if (err == JOURNAL_OK && !has_room(embedded, TRIM_BYTES))
@@ -476,9 +491,11 @@ enum journal_err embedded_trim(struct journal *journal, uint64_t below)
         if (err == JOURNAL_OK)
             err = write_own(embedded, FORMAT_KIND_TRIM, span_of(body, sizeof body));
         if (err == JOURNAL_OK)
+            embedded->given_up = trimmed;
+        if (err == JOURNAL_OK && !embedded->is_lazy)
             err = embedded_sync(journal);
-        if (err == JOURNAL_OK)
+        if (err == JOURNAL_OK && !embedded->is_lazy)
             embedded->trimmed = trimmed;
     }
-    return err == JOURNAL_OK ? embedded_drop_trimmed(embedded) : err;
+    return err == JOURNAL_OK && !embedded->is_lazy ? embedded_drop_trimmed(embedded) : err;
 }

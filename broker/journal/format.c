@@ -40,6 +40,7 @@ uint64_t format_get64(const uint8_t *bytes)
 
 void segment_head_write(const struct segment_head *head, uint8_t *out)
 {
+    must(head->synced <= head->first);
     memset(out, 0, FORMAT_SEGMENT_BYTES);
     memcpy(out, magic, sizeof magic);
     put(out + 8, head->version, 4);
@@ -48,6 +49,7 @@ void segment_head_write(const struct segment_head *head, uint8_t *out)
     put(out + 32, head->trimmed, 8);
     put(out + 40, head->journal, 8);
     put(out + 48, head->bytes, 8);
+    put(out + 56, head->first - head->synced, 8);
     put(out + 12, crc32c(0, out, FORMAT_SEGMENT_BYTES), 4);
 }
 
@@ -58,10 +60,11 @@ enum segment_verdict segment_head_read(const uint8_t *bytes, struct segment_head
                                       .journal = get(bytes + 16, 8),
                                       .first = get(bytes + 24, 8),
                                       .trimmed = get(bytes + 32, 8),
-                                      .bytes = get(bytes + 48, 8)};
+                                      .bytes = get(bytes + 48, 8),
+                                      .synced = get(bytes + 24, 8) - get(bytes + 56, 8)};
     memcpy(copy, bytes, sizeof copy);
     memset(copy + 12, 0, 4);
-    if (memcmp(bytes, magic, sizeof magic) == 0 &&
+    if (memcmp(bytes, magic, sizeof magic) == 0 && out_head->synced <= out_head->first &&
         get(bytes + 12, 4) == crc32c(0, copy, sizeof copy))
         return out_head->version <= FORMAT_VERSION && out_head->version > 0 ? SEGMENT_GOOD
                                                                             : SEGMENT_NEWER;

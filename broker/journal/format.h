@@ -14,7 +14,8 @@
  *    32  trimmed           u64   what lies below was given up when the segment was made
  *    40  journal, again    u64   so that a head with one flaw still tells whose records follow
  *    48  bytes             u64   of the file, all of which it had before it got its name
- *    56  0
+ *    56  unsynced          u64   how far before its first position the journal was on the disk when
+ *                                it was made; 0: the segment was on the disk before its name
  *
  * Record, FORMAT_RECORD_BYTES and the body, filled up with zeros to a multiple of 8:
  *     0  crc of the head   u32   of journal, position, and what follows in the head
@@ -50,10 +51,11 @@
 #define FORMAT_MARK_CHECKPOINT_BEGIN 2
 #define FORMAT_MARK_CHECKPOINT_END 4
 
-#define FORMAT_KIND_OWN 0xff00  /* and above */
-#define FORMAT_KIND_LOST 0xff00 /* what stood here is lost; written by a repair */
-#define FORMAT_KIND_TRIM 0xff01 /* body: u64, what lies below is given up */
-#define FORMAT_KIND_SEAL 0xff02 /* the last record of its segment: another one follows */
+#define FORMAT_KIND_OWN 0xff00       /* and above */
+#define FORMAT_KIND_LOST 0xff00      /* what stood here is lost; written by a repair */
+#define FORMAT_KIND_TRIM 0xff01      /* body: u64, what lies below is given up */
+#define FORMAT_KIND_SEAL 0xff02      /* the last record of its segment: another one follows */
+#define FORMAT_KIND_LAZY_SEAL 0xff03 /* the same, when nothing said that it is on the disk */
 
 struct segment_head {
     uint32_t version;
@@ -61,6 +63,7 @@ struct segment_head {
     uint64_t first;
     uint64_t trimmed;
     uint64_t bytes;
+    uint64_t synced; /* position up to which all was on the disk when it was made */
 };
 enum segment_verdict { SEGMENT_GOOD, SEGMENT_BAD, SEGMENT_NEWER };
 void segment_head_write(const struct segment_head *head, uint8_t *out);

@@ -151,6 +151,23 @@ enum journal_err journal_trim(struct journal *journal, uint64_t below)
     return journal->ops->trim(journal, below);
 }
 
+enum journal_err journal_flush_begin(struct journal *journal, struct journal_flush **out_flush)
+{
+    *out_flush = NULL;
+    return journal->ops->flush_begin != NULL ? journal->ops->flush_begin(journal, out_flush)
+                                             : JOURNAL_OK;
+}
+
+void journal_flush_run(struct journal_flush *flush)
+{
+    flush->run(flush);
+}
+
+enum journal_err journal_flush_end(struct journal *journal, struct journal_flush **flush)
+{
+    return journal->ops->flush_end(journal, flush);
+}
+
 enum journal_err journal_read(struct journal *journal, uint64_t at, struct journal_found *out_found)
 {
     if (at < journal->first || at >= journal->next)

@@ -51,6 +51,7 @@ struct journal_options {
     bool may_create;        /* a journal is made where there is none */
     uint64_t id;            /* the name of one that is made: a random number */
     uint64_t segment_bytes; /* of one file; 0: the default; LIMIT_JOURNAL_SEGMENT_BYTES_... */
+    bool is_lazy; /* nothing is synced but by a flush or journal_sync(): appends wait for no disk */
 };
 /* What was found. */
 struct journal_opened {
@@ -120,9 +121,25 @@ enum journal_err journal_append(struct journal *journal, uint64_t lease, uint64_
  * JOURNAL_POSITION (beyond the end), FAILED. */
 enum journal_err journal_sync(struct journal *journal, uint64_t until);
 /* Records below `below` are not needed any more: whole segments of them go.  Syncs, so that nothing
- * goes before what takes its place is on the disk.  Moves journal_next(): a trim is a record, too.
+ * goes before what takes its place is on the disk; a lazy journal lets them go with the next flush
+ * or sync, and never brings them to the disk.  Moves journal_next(): a trim is a record, too.
  * Errors: JOURNAL_POSITION (beyond the end), and those of journal_append(). */
 enum journal_err journal_trim(struct journal *journal, uint64_t below);
+
+/* ---- syncing beside the writer --------------------------------------------------------------- */
+
+/* A sync in three steps, of which the one that waits for the disk may be another thread's, while
+ * this one goes on appending.  For lazy journals; there is nothing to flush in others.  One at a
+ * time, and ended before anything else syncs or closes the journal. */
+struct journal_flush;
+
+/* All that was appended so far.  *out_flush NULL: it is on the disk.  Errors: JOURNAL_MEMORY, FULL,
+ * IO: may be tried again; FAILED. */
+enum journal_err journal_flush_begin(struct journal *journal, struct journal_flush **out_flush);
+/* [any] */
+void journal_flush_run(struct journal_flush *flush);
+/* Moves journal_synced(); what was trimmed before it began is gone.  Errors: JOURNAL_FAILED. */
+enum journal_err journal_flush_end(struct journal *journal, struct journal_flush **flush);
 
 /* ---- reading --------------------------------------------------------------------------------- */
 

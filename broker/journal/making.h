@@ -17,6 +17,9 @@ struct journal_ops {
     uint64_t (*bytes)(const struct journal *journal);
     uint64_t (*room)(const struct journal *journal);
     void (*close)(struct journal *journal);
+    /* NULL, both: there is nothing to flush. */
+    enum journal_err (*flush_begin)(struct journal *journal, struct journal_flush **out_flush);
+    enum journal_err (*flush_end)(struct journal *journal, struct journal_flush **flush);
 };
 struct journal {
     const struct journal_ops *ops;
@@ -28,6 +31,11 @@ struct journal {
     uint64_t checkpoint; /* UINT64_MAX: none */
     uint64_t aside;
     char complaint[JOURNAL_COMPLAINT_BYTES];
+};
+
+/* What every making's flush begins with. */
+struct journal_flush {
+    void (*run)(struct journal_flush *flush);
 };
 
 enum journal_err none_open(struct journal **out_journal);

@@ -55,6 +55,12 @@ static enum journal_err find(struct survey *survey, struct finding finding)
     return JOURNAL_OK;
 }
 
+static enum journal_err find_file(struct survey *survey, enum finding_kind kind, uint64_t first)
+{
+    return find(survey,
+                (struct finding){.kind = kind, .segment = first, .from = first, .until = first});
+}
+
 static void drop_segment(struct survey *survey, size_t index)
 {
     survey->count--;
@@ -133,6 +139,7 @@ static enum journal_err read_head(struct survey *survey, struct surveyed *segmen
     enum segment_verdict verdict = segment_head_read(bytes, &head);
     segment->has_head = verdict == SEGMENT_GOOD && head.first == segment->first;
     segment->trimmed = segment->has_head ? head.trimmed : 0;
+    segment->synced = segment->has_head ? head.synced : 0;
     segment->made = segment->has_head ? head.bytes : 0;
     *out_is_foreign = segment->has_head && survey->has_journal && head.journal != survey->journal;
     if (verdict == SEGMENT_NEWER) {
@@ -160,17 +167,59 @@ static enum journal_err read_heads(struct survey *survey)
     for (size_t i = 0; err == JOURNAL_OK && !survey->has_journal && i < survey->count; i++)
         err = read_head(survey, &survey->segments[i], true, &is_foreign);
     for (size_t i = 0; err == JOURNAL_OK && i < survey->count;) {
-        struct finding finding = {.segment = survey->segments[i].first,
-                                  .from = survey->segments[i].first,
-                                  .until = survey->segments[i].first};
         err = read_head(survey, &survey->segments[i], false, &is_foreign);
-        finding.kind = is_foreign ? FINDING_FOREIGN : FINDING_HEAD;
-        if (err == JOURNAL_OK && (is_foreign || !survey->segments[i].has_head))
-            err = find(survey, finding);
+        if (err == JOURNAL_OK && is_foreign)
+            err = find_file(survey, FINDING_FOREIGN, survey->segments[i].first);
         if (is_foreign)
             drop_segment(survey, i);
         else
             i++;
+    }
+    return err;
+}
+
+static enum journal_err read_proof(struct survey *survey)
+{
+    int result = proof_load(survey->disk, &survey->proof);
+    if (result < 0)
+        return refuse(survey, JOURNAL_IO, strerror(-result));
+    if (survey->has_journal && survey->proof.journal != survey->journal)
+        survey->proof = (struct proof){.number = 0}; /* of a journal that was here before */
+    if (survey->proof.number > 0)
+        survey->journal = survey->proof.journal;
+    survey->has_journal = survey->has_journal || survey->proof.number > 0;
+    survey->trimmed = survey->proof.trimmed;
+    survey->claimed = survey->synced = survey->proof.synced;
+    return JOURNAL_OK;
+}
+
+/* No segment at all: there was no journal yet, or somebody took it away. */
+static enum journal_err judge_none(struct survey *survey)
+{
+    struct finding finding = {.kind = FINDING_MISSING,
+                              .segment = survey->proof.trimmed,
+                              .from = survey->proof.trimmed,
+                              .until = survey->proof.synced};
+    return survey->proof.number > 0 ? find(survey, finding) : JOURNAL_OK;
+}
+
+/* What was given up does not count, whatever there is of it: nothing of it need be on the disk. */
+static enum journal_err drop_given_up(struct survey *survey)
+{
+    enum journal_err err = JOURNAL_OK;
+    size_t begin = 0;
+    for (size_t i = 0; i < survey->count; i++)
+        if (survey->segments[i].trimmed > survey->trimmed)
+            survey->trimmed = survey->segments[i].trimmed;
+    survey->given_up = survey->trimmed;
+    while (begin < survey->count && survey->segments[begin].first < survey->trimmed)
+        begin++;
+    /* If that is not where a segment begins, one is missing, and will be missed. */
+    if (begin == survey->count || survey->segments[begin].first != survey->trimmed)
+        return JOURNAL_OK;
+    for (; err == JOURNAL_OK && begin > 0; begin--) {
+        err = find_file(survey, FINDING_GONE, survey->segments[0].first);
+        drop_segment(survey, 0);
     }
     return err;
 }
@@ -193,6 +242,7 @@ static void account(struct survey *survey, struct surveyed *segment,
     (*unfinished)++;
     survey->synced = head->synced > survey->synced ? head->synced : survey->synced;
     survey->batch = head->batch;
+    segment->last = record->at;
     if ((head->marks & FORMAT_MARK_CHECKPOINT_BEGIN) != 0)
         survey->begun = record->at;
     if ((head->marks & FORMAT_MARK_CHECKPOINT_END) != 0 && survey->begun != UINT64_MAX) {
@@ -207,37 +257,118 @@ static void account(struct survey *survey, struct surveyed *segment,
         segment->end = record->next;
         *unfinished = 0;
     }
-    segment->is_sealed = head->kind == FORMAT_KIND_SEAL;
+    segment->is_lazy = head->kind == FORMAT_KIND_LAZY_SEAL;
+    segment->is_sealed = head->kind == FORMAT_KIND_SEAL || segment->is_lazy;
     if (survey->visit != NULL)
         survey->visit(survey->arg, record);
 }
 
+/* Looks at a whole segment for what it says about others: records that are valid, heads alone. */
+static enum journal_err look_behind(struct survey *survey, const struct surveyed *segment,
+                                    struct scan_behind *out_behind)
+{
+    struct scan scan;
+    enum scan_verdict verdict = SCAN_IO;
+    uint64_t there =
+        segment->bytes > FORMAT_SEGMENT_BYTES ? segment->bytes - FORMAT_SEGMENT_BYTES : 0;
+    scan_init(&scan, survey->disk);
+    int file = open_segment(survey, segment->first);
+    scan.err = file;
+    if (file >= 0) {
+        scan_start(&scan, file, survey->journal, segment->first, segment->first,
+                   segment->first + there);
+        verdict = scan_behind(&scan, out_behind);
+        survey->disk->ops->shut(survey->disk, file);
+    }
+    scan_fini(&scan);
+    if (verdict == SCAN_MEMORY)
+        return refuse(survey, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
+    return verdict == SCAN_STOP ? JOURNAL_OK : refuse_file(survey, segment->first, scan.err);
+}
+
+static void claim(struct survey *survey, uint64_t synced)
+{
+    survey->claimed = synced > survey->claimed ? synced : survey->claimed;
+}
+
+/* Whether anything says that what stood at a position was on the disk.  Segments from `from` on are
+ * looked at for that, once: what they say holds for all places before them.  Without a proof no
+ * segment was left unsynced: that there is one behind this place is enough. */
+static enum journal_err is_promised(struct survey *survey, size_t from, uint64_t at, bool *out_is)
+{
+    enum journal_err err = JOURNAL_OK;
+    claim(survey, survey->synced);
+    if (from < survey->count && survey->proof.number == 0) {
+        *out_is = true;
+        return JOURNAL_OK;
+    }
+    for (size_t i = from; !survey->has_claimed && i < survey->count; i++)
+        claim(survey, survey->segments[i].synced);
+    for (size_t i = from;
+         err == JOURNAL_OK && survey->claimed <= at && !survey->has_claimed && i < survey->count;
+         i++) {
+        struct scan_behind behind = {.heads = 0};
+        err = look_behind(survey, &survey->segments[i], &behind);
+        claim(survey, behind.synced);
+    }
+    survey->has_claimed = survey->has_claimed || survey->claimed <= at;
+    *out_is = survey->claimed > at;
+    return err;
+}
+
+/* Nothing from this segment on was ever promised: it goes with the torn tail before it. */
+static enum journal_err drop_behind(struct survey *survey, size_t index, struct finding *torn)
+{
+    enum journal_err err = JOURNAL_OK;
+    survey->is_torn = true;
+    for (size_t i = index; err == JOURNAL_OK && i < survey->count; i++) {
+        const struct surveyed *segment = &survey->segments[i];
+        struct scan_behind behind = {.heads = 0};
+        err = look_behind(survey, segment, &behind);
+        if (err == JOURNAL_OK && behind.heads > 0)
+            torn->behind += behind.filled - segment->first;
+        torn->records += behind.heads;
+        if (err == JOURNAL_OK)
+            err = find_file(survey, FINDING_BEHIND, segment->first);
+    }
+    survey->count = index < survey->count ? index : survey->count;
+    torn->kind = FINDING_TORN;
+    bool is_any = torn->until > torn->from || torn->behind > 0;
+    return err == JOURNAL_OK && is_any ? find(survey, *torn) : err;
+}
+
 /* The scan stopped: at the end of what there is, in a torn tail, or at damage, behind which it then
  * goes on.  until: where the segment ends if it is not the last, else UINT64_MAX. */
-static enum journal_err judge_stop(struct survey *survey, struct surveyed *segment, uint64_t until,
+static enum journal_err judge_stop(struct survey *survey, size_t index, uint64_t until,
                                    uint64_t unfinished, bool *out_is_end)
 {
     struct scan *scan = &survey->scan;
+    struct surveyed *segment = &survey->segments[index];
     struct scan_behind behind;
     struct record_head head = {.kind = 0};
     struct finding finding = {.segment = segment->first};
+    bool is_there = false;
     bool has_head = scan_head_here(scan, &head);
     enum scan_verdict verdict = scan_behind(scan, &behind);
     if (verdict != SCAN_STOP)
         return scan_failed(survey, segment, verdict);
-    if (until == UINT64_MAX && behind.synced <= scan->at) {
+    claim(survey, behind.synced);
+    enum journal_err err = is_promised(survey, index + 1, scan->at, &is_there);
+    if (err != JOURNAL_OK)
+        return err;
+    if (!is_there) {
         *out_is_end = true;
-        finding.kind = FINDING_TORN;
         finding.from = segment->end;
         finding.until = format_filled(behind.filled);
         finding.records = unfinished + behind.heads - has_head;
-        return finding.until > finding.from ? find(survey, finding) : JOURNAL_OK;
+        return drop_behind(survey, index + 1, &finding);
     }
     finding.kind = FINDING_DAMAGE;
     finding.from = scan->at;
-    finding.until = behind.next != UINT64_MAX ? behind.next
-                    : until != UINT64_MAX     ? until
-                                              : scan->limit;
+    finding.until = behind.next != UINT64_MAX       ? behind.next
+                    : until != UINT64_MAX           ? until
+                    : survey->claimed < scan->limit ? survey->claimed
+                                                    : scan->limit;
     finding.has_head = has_head && finding.from + format_record(head.bytes) == finding.until;
     finding.kind_lost = head.kind;
     finding.bytes_lost = head.bytes;
@@ -245,13 +376,13 @@ static enum journal_err judge_stop(struct survey *survey, struct surveyed *segme
     segment->end = finding.until;
     if (!*out_is_end)
         scan_move(scan, finding.until, scan->limit);
-    return find(survey, finding);
+    return finding.until > finding.from ? find(survey, finding) : JOURNAL_OK;
 }
 
 /* until: where the segment must end; UINT64_MAX: it is the last. */
-static enum journal_err survey_segment(struct survey *survey, struct surveyed *segment,
-                                       uint64_t until)
+static enum journal_err survey_segment(struct survey *survey, size_t index, uint64_t until)
 {
+    struct surveyed *segment = &survey->segments[index];
     struct scan_record record;
     enum journal_err err = JOURNAL_OK;
     uint64_t unfinished = 0;
@@ -262,7 +393,7 @@ static enum journal_err survey_segment(struct survey *survey, struct surveyed *s
     int file = open_segment(survey, segment->first);
     if (file < 0)
         return refuse_file(survey, segment->first, file);
-    survey->synced = segment->first > survey->synced ? segment->first : survey->synced;
+    survey->synced = segment->synced > survey->synced ? segment->synced : survey->synced;
     scan_start(&survey->scan, file, survey->journal, segment->first, segment->first, limit);
     while (err == JOURNAL_OK && !is_end && !segment->is_sealed) {
         enum scan_verdict verdict = scan_next(&survey->scan, &record);
@@ -272,7 +403,7 @@ static enum journal_err survey_segment(struct survey *survey, struct surveyed *s
             /* What ends right where the next begins is whole, seal or not. */
             is_end = segment->end == until;
             if (!is_end)
-                err = judge_stop(survey, segment, until, unfinished, &is_end);
+                err = judge_stop(survey, index, until, unfinished, &is_end);
             unfinished = 0;
         } else {
             err = scan_failed(survey, segment, verdict);
@@ -299,7 +430,7 @@ static bool has_seal_before(struct survey *survey, const struct surveyed *segmen
                                FORMAT_SEGMENT_BYTES + at - segment->first);
     survey->disk->ops->shut(survey->disk, file);
     return got == sizeof bytes && record_head_read(bytes, survey->journal, at, &head) &&
-           head.kind == FORMAT_KIND_SEAL;
+           (head.kind == FORMAT_KIND_SEAL || head.kind == FORMAT_KIND_LAZY_SEAL);
 }
 
 /* Drops the last segment if a crash came before the one before it was sealed. */
@@ -322,41 +453,99 @@ static enum journal_err drop_unfinished_roll(struct survey *survey)
     if (verdict != SCAN_STOP || behind.heads > 0)
         return verdict == SCAN_RECORD || verdict == SCAN_STOP ? JOURNAL_OK
                                                               : scan_failed(survey, last, verdict);
-    struct finding finding = {
-        .kind = FINDING_ROLL, .segment = last->first, .from = last->first, .until = last->first};
     survey->count--;
-    return find(survey, finding);
+    return find_file(survey, FINDING_ROLL, last->first);
+}
+
+/* A segment whose head is not valid: damage, or a file of which little got to the disk. */
+static enum journal_err judge_head(struct survey *survey, size_t index)
+{
+    const struct surveyed *segment = &survey->segments[index];
+    bool is_there = true;
+    enum journal_err err = JOURNAL_OK;
+    if (index > 0 && segment[-1].is_lazy)
+        err = is_promised(survey, index, segment->first, &is_there);
+    if (err != JOURNAL_OK || is_there)
+        return err == JOURNAL_OK ? find_file(survey, FINDING_HEAD, segment->first) : err;
+    struct finding torn = {
+        .segment = segment[-1].first, .from = segment->first, .until = segment->first};
+    return drop_behind(survey, index, &torn);
+}
+
+/* The segment ends before the next one begins: a file is missing, or never got to the disk. */
+static enum journal_err judge_gap(struct survey *survey, size_t index, uint64_t until)
+{
+    const struct surveyed *segment = &survey->segments[index];
+    struct finding finding = {
+        .kind = FINDING_MISSING, .segment = segment->first, .from = segment->end, .until = until};
+    bool is_there = true;
+    enum journal_err err = JOURNAL_OK;
+    if (segment->is_lazy)
+        err = is_promised(survey, index + 1, segment->end, &is_there);
+    if (err != JOURNAL_OK || is_there)
+        return err == JOURNAL_OK ? find(survey, finding) : err;
+    finding.until = segment->end;
+    return drop_behind(survey, index + 1, &finding);
+}
+
+/* The last segment: whether one is missing behind it, or some of it. */
+static enum journal_err judge_last(struct survey *survey)
+{
+    struct surveyed *last = &survey->segments[survey->count - 1];
+    struct finding finding = {
+        .kind = FINDING_LAST, .segment = last->first, .from = last->end, .until = last->end};
+    enum journal_err err = JOURNAL_OK;
+    uint64_t there = last->first + last->bytes - FORMAT_SEGMENT_BYTES;
+    bool is_short =
+        last->bytes < last->made && (last->synced == last->first || survey->claimed > there ||
+                                     last->bytes < FORMAT_SEGMENT_BYTES);
+    claim(survey, survey->synced);
+    if (is_short)
+        return find(survey, (struct finding){.kind = FINDING_SHORT,
+                                             .segment = last->first,
+                                             .from = last->bytes,
+                                             .until = last->made});
+    if (survey->claimed > last->end || (last->is_sealed && !last->is_lazy)) {
+        err = find(survey, finding);
+    } else if (last->is_sealed) {
+        /* It promised a segment that was never said to be there: it goes on where it was sealed. */
+        last->end = last->last;
+        last->is_sealed = false;
+        err = find(survey, (struct finding){.kind = FINDING_TORN,
+                                            .segment = last->first,
+                                            .from = last->last,
+                                            .until = finding.from});
+    }
+    return err;
 }
 
 static enum journal_err survey_segments(struct survey *survey)
 {
     enum journal_err err = JOURNAL_OK;
-    for (size_t i = 0; err == JOURNAL_OK && i < survey->count; i++) {
+    for (size_t i = 0; err == JOURNAL_OK && i < survey->count && !survey->is_torn; i++) {
         struct surveyed *segment = &survey->segments[i];
         bool is_last = i + 1 == survey->count;
         uint64_t until = is_last ? UINT64_MAX : segment[1].first;
         survey->trimmed = segment->trimmed > survey->trimmed ? segment->trimmed : survey->trimmed;
-        err = survey_segment(survey, segment, until);
-        struct finding finding = {.kind = is_last ? FINDING_LAST : FINDING_MISSING,
-                                  .segment = segment->first,
-                                  .from = segment->end,
-                                  .until = is_last ? segment->end : until};
-        if (err == JOURNAL_OK && (is_last ? segment->is_sealed : segment->end < until))
-            err = find(survey, finding);
-        if (err == JOURNAL_OK && is_last && segment->bytes < segment->made)
-            err = find(survey, (struct finding){.kind = FINDING_SHORT,
-                                                .segment = segment->first,
-                                                .from = segment->bytes,
-                                                .until = segment->made});
+        if (!segment->has_head)
+            err = judge_head(survey, i);
+        if (err == JOURNAL_OK && i < survey->count)
+            err = survey_segment(survey, i, until);
+        if (err == JOURNAL_OK && i + 1 < survey->count && segment->end < until)
+            err = judge_gap(survey, i, until);
     }
-    return err;
+    return err == JOURNAL_OK && survey->count > 0 ? judge_last(survey) : err;
 }
 
 static enum journal_err survey_all(struct survey *survey)
 {
     enum journal_err err = read_heads(survey);
+    if (err == JOURNAL_OK)
+        err = read_proof(survey);
+    if (err == JOURNAL_OK)
+        err = drop_given_up(survey);
     if (err != JOURNAL_OK || survey->count == 0)
-        return err;
+        return err == JOURNAL_OK ? judge_none(survey) : err;
     err = drop_unfinished_roll(survey);
     if (err == JOURNAL_OK)
         err = survey_segments(survey);
@@ -396,14 +585,30 @@ void survey_fini(struct survey *survey)
 
 /* ---- telling --------------------------------------------------------------------------------- */
 
+bool survey_is_harmless(const struct finding *finding)
+{
+    return finding->kind == FINDING_TORN || finding->kind == FINDING_ROLL ||
+           finding->kind == FINDING_BEHIND || finding->kind == FINDING_GONE;
+}
+
 const struct finding *survey_damage(const struct survey *survey)
 {
-    for (size_t i = 0; i < survey->finding_count; i++) {
-        enum finding_kind kind = survey->findings[i].kind;
-        if (kind != FINDING_TORN && kind != FINDING_ROLL)
+    for (size_t i = 0; i < survey->finding_count; i++)
+        if (!survey_is_harmless(&survey->findings[i]))
             return &survey->findings[i];
-    }
     return NULL;
+}
+
+static void describe_torn(const char *file, const struct finding *finding, char *text)
+{
+    char more[96] = "";
+    if (finding->behind > 0)
+        snprintf(more, sizeof more, " and %" PRIu64 " B in the files behind it", finding->behind);
+    snprintf(text, SURVEY_TEXT_BYTES,
+             "'%s' has a torn tail: %" PRIu64 " B from position %" PRIu64 " (offset %" PRIu64
+             ")%s, %" PRIu64 " whole records among them, were never said to be on the disk",
+             file, finding->until - finding->from, finding->from,
+             FORMAT_SEGMENT_BYTES + finding->from - finding->segment, more, finding->records);
 }
 
 static void describe_damage(const char *file, const struct finding *finding, char *text)
@@ -425,15 +630,15 @@ void survey_describe(const struct survey *survey, const struct finding *finding,
     segment_name_write(finding->segment, name);
     snprintf(file, sizeof file, "%.250s/%s", survey->disk->name, name);
     switch (finding->kind) {
-    case FINDING_TORN:
-        snprintf(text, SURVEY_TEXT_BYTES,
-                 "'%s' has a torn tail: %" PRIu64 " B from position %" PRIu64 " (offset %" PRIu64
-                 "), %" PRIu64 " whole records among them, were never said to be on the disk",
-                 file, finding->until - finding->from, finding->from,
-                 FORMAT_SEGMENT_BYTES + finding->from - finding->segment, finding->records);
-        break;
+    case FINDING_TORN: describe_torn(file, finding, text); break;
     case FINDING_ROLL:
         snprintf(text, SURVEY_TEXT_BYTES, "'%s' was made and not used yet", file);
+        break;
+    case FINDING_BEHIND:
+        snprintf(text, SURVEY_TEXT_BYTES, "'%s' lies behind a torn tail", file);
+        break;
+    case FINDING_GONE:
+        snprintf(text, SURVEY_TEXT_BYTES, "'%s' was given up and has not gone yet", file);
         break;
     case FINDING_DAMAGE: describe_damage(file, finding, text); break;
     case FINDING_MISSING:

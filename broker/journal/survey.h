@@ -6,11 +6,14 @@
  *
  * - Segments follow each other without a gap: each but the last ends with a seal, and the next one
  *   begins right behind it.  A seal is written when the next segment is on the disk already, so a
- *   seal at the very end means that a file is gone.
+ *   seal at the very end means that a file is gone.  A lazy seal says nothing of the kind.
  * - The oldest segment is the one that the newest trim left.
- * - In the last segment, what follows the last whole batch is a torn tail, unless something valid
- *   behind it says that this place was on the disk before: then it is damage.
- * - A file is never shorter than it was made; if the last one is, what stood there is gone.
+ * - What follows the last whole batch is a torn tail, unless anything valid says that this place
+ *   was on the disk: a record or the head of a segment behind it, or the proof.  Then it is damage.
+ *   Segments that were left unsynced tear anywhere: a hole, a file without a head, one that is
+ *   missing.  All that lies behind the first such place goes with it.
+ * - A file is never shorter than it was made; if the last one is, what stood there is gone, unless
+ *   it was never said to be on the disk.
  * - A last segment without records behind one without a seal is a change of segments that a crash
  *   interrupted; the one before it is the last. */
 #ifndef JOURNAL_SURVEY_H
@@ -18,6 +21,7 @@
 
 #include "broker/journal/disk.h"
 #include "broker/journal/journal.h"
+#include "broker/journal/proof.h"
 #include "broker/journal/scan.h"
 
 #define SURVEY_FINDINGS_MAX 65536
@@ -26,6 +30,8 @@
 enum finding_kind {
     FINDING_TORN,    /* a tail that was never promised: can be cut */
     FINDING_ROLL,    /* an interrupted change of segments: the new one can go */
+    FINDING_BEHIND,  /* a segment behind a torn tail: goes with it */
+    FINDING_GONE,    /* a segment that was given up: can go */
     FINDING_DAMAGE,  /* no valid record there */
     FINDING_MISSING, /* no file has these positions */
     FINDING_SHORT,   /* the last file has not the bytes that it was made with */
@@ -38,7 +44,8 @@ struct finding {
     uint64_t segment; /* its first position: its name */
     uint64_t from;    /* positions; FINDING_SHORT: offsets */
     uint64_t until;
-    uint64_t records; /* FINDING_TORN: whole ones within it */
+    uint64_t records; /* FINDING_TORN: whole ones within it, and in the segments behind it */
+    uint64_t behind;  /* FINDING_TORN: bytes in the segments behind it */
     bool has_head;    /* FINDING_DAMAGE: the head is valid, the body is not */
     uint16_t kind_lost;
     uint32_t bytes_lost;
@@ -52,7 +59,10 @@ struct surveyed {
     uint64_t made;    /* ... when it was made; 0: its head does not tell */
     uint64_t records; /* valid ones */
     uint64_t trimmed; /* as its head says */
+    uint64_t synced;  /* ... up to which position all was on the disk */
+    uint64_t last;    /* position of the last record of its last whole batch */
     bool is_sealed;
+    bool is_lazy;  /* ... and nothing said that the next one is on the disk */
     bool has_head; /* a valid one */
 };
 
@@ -66,6 +76,7 @@ struct survey {
     size_t finding_room;
     uint64_t journal;    /* its random number */
     uint64_t trimmed;    /* what lies below is given up */
+    uint64_t given_up;   /* the same, and it is known to be on the disk that it is */
     uint64_t checkpoint; /* the newest whole one; UINT64_MAX: none */
     uint64_t synced;     /* all below is known to be on the disk */
     uint32_t batch;      /* the greatest that was seen */
@@ -73,7 +84,11 @@ struct survey {
     char complaint[JOURNAL_COMPLAINT_BYTES];
     /* during the survey */
     struct scan scan;
-    uint64_t begun; /* a checkpoint that is not whole yet */
+    struct proof proof;
+    uint64_t claimed; /* the furthest position of which anything says: this was on the disk */
+    bool has_claimed; /* all segments behind were looked at for that */
+    bool is_torn;     /* nothing behind what was surveyed counts */
+    uint64_t begun;   /* a checkpoint that is not whole yet */
     void (*visit)(void *arg, const struct scan_record *record);
     void *arg;
 };
@@ -84,6 +99,8 @@ enum journal_err survey_take(struct survey *survey, struct disk *disk,
                              void (*visit)(void *arg, const struct scan_record *record), void *arg);
 void survey_fini(struct survey *survey);
 
+/* Whether it is mended by opening the journal. */
+bool survey_is_harmless(const struct finding *finding);
 /* The first finding that cannot be mended by going on; NULL: there is none. */
 const struct finding *survey_damage(const struct survey *survey);
 /* What, where and how much, as part of a sentence; text has SURVEY_TEXT_BYTES. */

@@ -75,7 +75,7 @@ static void tell_survey(const struct teller *teller, const struct survey *survey
     }
     for (size_t i = 0; i < survey->finding_count; i++) {
         const struct finding *finding = &survey->findings[i];
-        bool is_mended = finding->kind == FINDING_TORN || finding->kind == FINDING_ROLL;
+        bool is_mended = survey_is_harmless(finding);
         survey_describe(survey, finding, text);
         tell(teller, "%s%s", text, is_mended ? " (a start removes it)" : "");
     }

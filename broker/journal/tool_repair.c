@@ -230,7 +230,8 @@ static enum journal_err make_up(struct repair *repair, const struct finding *fin
     struct segment_head head = {.version = FORMAT_VERSION,
                                 .journal = repair->survey.journal,
                                 .first = finding->from,
-                                .bytes = room};
+                                .bytes = room,
+                                .synced = finding->from};
     struct iovec piece = {bytes, sizeof bytes};
     survey_describe(&repair->survey, finding, text);
     segment_name_write(finding->from, name);
@@ -246,7 +247,10 @@ static enum journal_err make_up(struct repair *repair, const struct finding *fin
     ops->shut(repair->disk, file);
     if (result == 0)
         result = ops->rename(repair->disk, EMBEDDED_NEXT, name);
-    if (result == 0)
+    /* What was on the disk beyond is given up: the proof of it, too. */
+    if (result == 0 && finding->kind == FINDING_LAST)
+        result = ops->unlink(repair->disk, PROOF_NAME);
+    if (result == 0 || result == -ENOENT)
         result = ops->sync_names(repair->disk);
     if (result == 0)
         tell(repair, "%s: it is made up, and says that what it held is lost", text);
@@ -260,8 +264,10 @@ static enum journal_err mend_head(struct repair *repair, const struct finding *f
     char saved[SAVE_NAME_BYTES];
     uint8_t bytes[FORMAT_SEGMENT_BYTES];
     struct iovec piece = {bytes, sizeof bytes};
-    struct segment_head head = {
-        .version = FORMAT_VERSION, .journal = repair->survey.journal, .first = finding->segment};
+    struct segment_head head = {.version = FORMAT_VERSION,
+                                .journal = repair->survey.journal,
+                                .first = finding->segment,
+                                .synced = finding->segment};
     /* Of the oldest it is not known what was trimmed before it: all, unless another one tells. */
     if (repair->survey.count > 0 && repair->survey.segments[0].first == finding->segment &&
         repair->survey.trimmed == 0)
@@ -312,7 +318,7 @@ static enum journal_err remove_roll(struct repair *repair, const struct finding 
     if (result == 0)
         result = repair->disk->ops->sync_names(repair->disk);
     if (result == 0)
-        tell(repair, "'%s' had nothing in it and is removed", name);
+        tell(repair, "'%s' held nothing that is needed and is removed", name);
     return complain(repair, name, result);
 }
 
@@ -321,7 +327,9 @@ static enum journal_err mend(struct repair *repair, const struct finding *findin
     switch (finding->kind) {
     case FINDING_TORN:
     case FINDING_DAMAGE: return cut_out(repair, finding);
-    case FINDING_ROLL: return remove_roll(repair, finding);
+    case FINDING_ROLL:
+    case FINDING_GONE: return remove_roll(repair, finding);
+    case FINDING_BEHIND: return move_aside(repair, finding);
     case FINDING_MISSING:
     case FINDING_LAST: return make_up(repair, finding);
     case FINDING_SHORT: return give_room(repair, finding);

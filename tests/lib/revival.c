@@ -39,9 +39,11 @@ void revival_start(const struct revival *revival, const char *durability, const 
 bool revival_start_failing(const struct revival *revival, const char *durability,
                            const char *const *environment)
 {
-    const char *const argv[] = {"errbusd_failpoints", "--control", revival->control, "--data",
-                                revival->data,        "--journal", revival->journal, "--durability",
-                                durability,           NULL};
+    /* Little is kept for who comes late, so that the journal has something to let go. */
+    const char *const argv[] = {
+        "errbusd_failpoints", "--control",    revival->control, "--data",
+        revival->data,        "--journal",    revival->journal, "--durability",
+        durability,           "--topic-keep", "150000",         NULL};
     const char *line = NULL;
     cr_assert(process_start(&stage.process, argv, environment));
     snprintf(stage.control, sizeof stage.control, "%s", revival->control);

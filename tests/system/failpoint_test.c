@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 14, VALUE_BYTES = 20000, LOOK_MS = 20 };
+enum { ROUNDS = 14, OLD = 2, VALUE_BYTES = 20000, LOOK_MS = 20 };
 
 static struct revival revival;
 
@@ -22,8 +22,12 @@ static void start_broker(const char *durability, const char *failpoint)
 {
     char variable[64];
     snprintf(variable, sizeof variable, "ERRBUS_FAILPOINT=%s", failpoint);
-    const char *const environment[] = {variable, "ERRBUS_NUMBER_CHECKPOINT_BYTES=300000",
-                                       "ERRBUS_NUMBER_SEGMENT_BYTES=131072", NULL};
+    const char *const environment[] = {variable,
+                                       "ERRBUS_NUMBER_CHECKPOINT_BYTES=300000",
+                                       "ERRBUS_NUMBER_RECENT_BYTES=150000",
+                                       "ERRBUS_NUMBER_FLUSH_BYTES=150000",
+                                       "ERRBUS_NUMBER_SEGMENT_BYTES=131072",
+                                       NULL};
     cr_assert(revival_start_failing(&revival, durability, environment) || failpoint[0] != '\0',
               "%s", process_complained(&stage.process));
 }
@@ -44,6 +48,7 @@ TestSuite(failpoint, .init = set_up, .fini = tear_down, .timeout = 300);
 
 struct job {
     char complaint[256]; /* "": all was as it must be */
+    bool has_old;        /* values that nobody takes until the end */
     atomic_bool is_done;
 };
 
@@ -118,26 +123,51 @@ static void read_place(struct job *job, struct bus_sub *sub, int round, int plac
     bus_error_unref(&error);
 }
 
+/* The values that nobody took meanwhile, and so were written anew. */
+static void read_old(struct job *job, struct bus_sub *old)
+{
+    for (int round = 0; round < OLD && job->complaint[0] == '\0'; round++) {
+        struct bus_msg *msg = NULL;
+        size_t bytes = 0;
+        if (check(job, bus_sub_recv(old, SOON_MS, &msg, NULL) == BUS_OK, "no old value", round)) {
+            const char *value = bus_msg_value(msg, &bytes);
+            check(job, bytes == VALUE_BYTES && memcmp(value, value_of(round, 9), bytes) == 0,
+                  "not the old value that was due", round);
+        }
+        bus_msg_free(&msg);
+    }
+}
+
 static void *work(void *arg)
 {
     struct job *job = arg;
     struct bus_sub_options options;
     struct bus_sub *sub = NULL;
+    struct bus_sub *old = NULL;
     struct bus *alice = open_party("alice");
     struct bus *bob = open_party("bob");
     bus_sub_options_init(&options);
+    options.name = "old";
+    if (job->has_old && alice != NULL && bob != NULL)
+        check(job, bus_sub_open(bob, "alice/old", &options, &old) == BUS_OK, "no subscription", -1);
     options.name = "reader";
     if (check(job, alice != NULL && bob != NULL, "a party could not open", -1)) {
         check(job, bus_sub_open(bob, "alice/w", &options, &sub) == BUS_OK, "no subscription", -1);
         for (int round = 0; round < ROUNDS && job->complaint[0] == '\0'; round++) {
+            if (job->has_old && round < OLD)
+                check(job, bus_publish(alice, "old", value_of(round, 9), VALUE_BYTES) == BUS_OK,
+                      "an old value was refused", round);
             write_round(job, alice, round);
             for (int place = 0; place < 5 && job->complaint[0] == '\0'; place++)
                 read_place(job, sub, round, place);
         }
+        if (job->has_old)
+            read_old(job, old);
         check(job, bus_flush(bob, SOON_MS) == BUS_OK, "the flush of the reader failed", ROUNDS);
         struct bus_msg *msg = NULL;
         check(job, bus_sub_recv(sub, BUS_POLL, &msg, NULL) == BUS_ETIMEDOUT, "more came", ROUNDS);
     }
+    bus_sub_close(&old);
     bus_sub_close(&sub);
     check(job, bus_close(&bob, SOON_MS) == BUS_OK, "the reader could not close", ROUNDS);
     check(job, bus_close(&alice, SOON_MS) == BUS_OK, "the writer could not close", ROUNDS);
@@ -148,12 +178,13 @@ static void *work(void *arg)
 /* Whether it got there; the broker is started again if it did. */
 static bool die_at(const char *durability, const char *name, int count)
 {
-    struct job job = {.complaint = ""};
+    struct job job = {.complaint = "", .has_old = strncmp(name, "move", 4) == 0};
     char failpoint[48];
     pthread_t thread;
     bool has_died = false;
     snprintf(failpoint, sizeof failpoint, "%s:%d", name, count);
-    snprintf(revival.journal, sizeof revival.journal, "%s/%s-%d", revival.folder.path, name, count);
+    snprintf(revival.journal, sizeof revival.journal, "%s/%s-%s-%d", revival.folder.path,
+             durability, name, count);
     start_broker(durability, failpoint);
     cr_assert_eq(pthread_create(&thread, NULL, work, &job), 0);
     while (!atomic_load(&job.is_done)) {
@@ -203,6 +234,19 @@ Test(failpoint, between_answering_and_delivering)
     die_at_all("disk", "answered");
     die_at_all("process", "deliver");
     die_at_all("process", "delivered");
+}
+
+Test(failpoint, between_moving_old_values_and_the_checkpoint)
+{
+    cr_assert(die_at("process", "move", 1) && die_at("disk", "move", 2));
+    die_at_all("process", "moved");
+    die_at_all("disk", "moved");
+}
+
+Test(failpoint, around_what_is_synced_beside_the_writer)
+{
+    die_at_all("process", "flush");
+    die_at_all("process", "flushed");
 }
 
 Test(failpoint, between_the_pieces_of_a_checkpoint)

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* embedded_flush.c -- brings a lazy journal to the disk, beside the thread that appends.
+ *
+ * The order: all that is kept and was written to, the names, then the proof; and only behind that
+ * the segments that were given up go.  So whatever the machine left of the journal when it stopped,
+ * the newest proof that is whole names a beginning from which nothing is missing up to its end.
+ * What is given up is never synced: values that were taken meanwhile mostly never reach the disk.
+ *
+ * What the other thread uses is its own: handles, which stay open until the flush has ended, and
+ * segments that the journal does not know any more. */
+#include "broker/journal/embedded_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct flush {
+    struct journal_flush base;
+    struct disk *disk;
+    struct proof proof;
+    struct segment *gone; /* given up; the flush's own */
+    size_t gone_count;
+    int *files; /* to be synced; the journal's */
+    size_t file_count;
+    int proof_file;
+    bool has_names;
+    int result; /* of run: 0, or a negative errno */
+};
+
+static struct flush *flush_of(struct journal_flush *flush)
+{
+    return (struct flush *)(void *)flush;
+}
+
+static void free_flush(struct flush *flush)
+{
+    if (flush != NULL) {
+        free(flush->gone);
+        free(flush->files);
+    }
+    free(flush);
+}
+
+/* [any] Lets go of a segment.  If its name stays, the next opening removes it. */
+static void remove_segment(struct flush *flush, const struct segment *segment)
+{
+    char name[FORMAT_NAME_BYTES];
+    segment_name_write(segment->first, name);
+    if (segment->file >= 0)
+        flush->disk->ops->shut(flush->disk, segment->file);
+    (void)flush->disk->ops->unlink(flush->disk, name); /* see above */
+}
+
+static void run(struct journal_flush *base)
+{
+    struct flush *flush = flush_of(base);
+    struct disk *disk = flush->disk;
+    int result = 0;
+    for (size_t i = 0; result == 0 && i < flush->file_count; i++)
+        result = disk->ops->sync(disk, flush->files[i]);
+    if (result == 0 && flush->has_names)
+        result = disk->ops->sync_names(disk);
+    if (result == 0)
+        result = proof_store(disk, flush->proof_file, &flush->proof);
+    for (size_t i = 0; i < flush->gone_count; i++) {
+        if (result == 0)
+            remove_segment(flush, &flush->gone[i]);
+        else if (flush->gone[i].file >= 0)
+            disk->ops->shut(disk, flush->gone[i].file);
+    }
+    flush->result = result;
+}
+
+/* Room for all there may be, and the file for the proof. */
+static enum journal_err prepare(struct embedded *embedded, struct flush **out_flush)
+{
+    struct flush *flush = calloc(1, sizeof *flush);
+    if (flush != NULL) {
+        flush->gone = calloc(embedded->count, sizeof *flush->gone);
+        flush->files = calloc(embedded->count, sizeof *flush->files);
+    }
+    if (flush == NULL || flush->gone == NULL || flush->files == NULL) {
+        free_flush(flush);
+        return JOURNAL_MEMORY;
+    }
+    *out_flush = flush;
+    return JOURNAL_OK;
+}
+
+/* The segments that are given up are the flush's from now on. */
+static void take_gone(struct embedded *embedded, struct flush *flush)
+{
+    while (embedded->segments[flush->gone_count].first < embedded->given_up) {
+        struct segment *segment = &embedded->segments[flush->gone_count];
+        if (!segment->is_writing)
+            embedded_shut(embedded, segment);
+        if (embedded->read_from == segment->first)
+            embedded->read_from = UINT64_MAX;
+        embedded->gone_bytes += segment->room;
+        flush->gone[flush->gone_count++] = *segment;
+    }
+    embedded->count -= flush->gone_count;
+    memmove(embedded->segments, embedded->segments + flush->gone_count,
+            embedded->count * sizeof *embedded->segments);
+    embedded->base.first = embedded->segments[0].first;
+}
+
+enum journal_err embedded_flush_begin(struct journal *journal, struct journal_flush **out_flush)
+{
+    struct embedded *embedded = embedded_of(journal);
+    struct flush *flush = NULL;
+    bool is_done = journal->synced == journal->next && embedded->given_up <= embedded->trimmed;
+    if (embedded->is_failed)
+        return JOURNAL_FAILED;
+    if (!embedded->is_lazy || embedded->is_flushing || is_done)
+        return JOURNAL_OK;
+    enum journal_err err = prepare(embedded, &flush);
+    if (err != JOURNAL_OK)
+        return err;
+    take_gone(embedded, flush);
+    for (size_t i = 0; i < embedded->count; i++) {
+        struct segment *segment = &embedded->segments[i];
+        if (segment->is_dirty)
+            flush->files[flush->file_count++] = segment->file;
+        segment->is_dirty = false;
+    }
+    embedded->proof.number++;
+    embedded->proof.journal = journal->id;
+    embedded->proof.synced = journal->next;
+    embedded->proof.trimmed =
+        embedded->given_up > embedded->trimmed ? embedded->given_up : embedded->trimmed;
+    flush->base.run = run;
+    flush->disk = embedded->disk;
+    flush->proof = embedded->proof;
+    flush->proof_file = embedded->proof_file;
+    flush->has_names = embedded->has_names;
+    embedded->has_names = flush->gone_count > 0; /* changed by this flush, synced by the next */
+    embedded->is_flushing = true;
+    *out_flush = &flush->base;
+    return JOURNAL_OK;
+}
+
+enum journal_err embedded_flush_end(struct journal *journal, struct journal_flush **base)
+{
+    struct embedded *embedded = embedded_of(journal);
+    struct flush *flush = flush_of(*base);
+    enum journal_err err = JOURNAL_OK;
+    *base = NULL;
+    embedded->is_flushing = false;
+    embedded->gone_bytes = 0;
+    if (flush->result < 0) {
+        err = embedded_fail(embedded, flush->result);
+    } else {
+        journal->synced = flush->proof.synced;
+        embedded->trimmed = flush->proof.trimmed;
+        for (size_t i = 0; i + 1 < embedded->count; i++)
+            if (embedded->segments[i].is_writing && !embedded->segments[i].is_dirty)
+                embedded_shut(embedded, &embedded->segments[i]);
+    }
+    free_flush(flush);
+    return err;
+}
+
+enum journal_err embedded_flush(struct embedded *embedded)
+{
+    struct journal_flush *flush = NULL;
+    enum journal_err err = embedded_flush_begin(&embedded->base, &flush);
+    if (err != JOURNAL_OK || flush == NULL)
+        return err;
+    run(flush);
+    return embedded_flush_end(&embedded->base, &flush);
+}
