@@ -141,6 +141,55 @@ Test(restart, keeps_the_place_of_durable_readers)
     must_close(&alice);
 }
 
+static void kill_party(struct party *party)
+{
+    process_signal(&party->process, SIGKILL);
+    cr_assert_eq(process_wait(&party->process, SOON_MS), 128 + SIGKILL);
+    party_fini(party);
+}
+
+static void start_reader(struct party *bob)
+{
+    static const char *const quick[] = {"reconnect_grace_ms=100", NULL};
+    party_start(bob, "bob", quick);
+    party_do(bob, "OK", "subscribe alice/w steps");
+}
+
+/* Broker and reader at once, in either order: what was acknowledged does not come again, what was
+ * in hand does. */
+Test(restart, keeps_the_place_of_a_reader_that_is_killed_too)
+{
+    struct party bob = {0};
+    start_broker("disk");
+    struct bus *alice = open_patient("alice");
+    start_reader(&bob);
+    must_publish(alice, "w", "0");
+    must_publish(alice, "w", "1");
+    must_publish(alice, "w", "2");
+    must_flush(alice);
+    party_do(&bob, "OK alice/w 0 0", "receive 20000");
+    party_do(&bob, "OK", "acknowledge");
+    party_do(&bob, "OK alice/w 1 1", "receive 20000");
+    party_do(&bob, "OK", "flush 20000");
+    kill_party(&bob);
+    revival_kill();
+    start_broker("disk");
+    start_reader(&bob);
+    party_do(&bob, "OK alice/w 1 1", "receive 20000");
+    party_do(&bob, "OK", "acknowledge");
+    party_do(&bob, "OK alice/w 2 2", "receive 20000");
+    party_do(&bob, "OK", "flush 20000");
+    revival_kill();
+    kill_party(&bob);
+    start_broker("disk");
+    start_reader(&bob);
+    party_do(&bob, "OK alice/w 2 2", "receive 20000");
+    party_do(&bob, "TIMEDOUT", "receive 0");
+    party_do(&bob, "OK", "close 20000");
+    party_fini(&bob);
+    must_close(&alice);
+}
+
 Test(restart, leaves_the_dead_dead)
 {
     start_broker("disk");
