@@ -682,8 +682,8 @@ void job_resume(struct core *core, struct job *job); /* at the end of a replay *
 void job_count(const struct job *job, struct verdict_job *out);
 /* What takes the place of what its parties still owe; one reference for the caller. */
 struct failure *job_ending(struct core *core, struct job *job);
-/* Its verdict is final, root is what it failed of: another attempt, or the end. */
-void job_conclude(struct core *core, struct job *job, struct failure *root);
+/* Its verdict is final: another attempt, or the end, follows. */
+void job_conclude_soon(struct core *core, struct job *job);
 /* For replay, too. */
 void job_begin(struct core *core, struct job *job, const struct job_spec *spec,
                int64_t due_wall_ns);

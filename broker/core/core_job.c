@@ -191,7 +191,7 @@ static void retry(struct core *core, struct job *job, struct failure *root, int6
         job_failure(core, job, ERROR_CANCELLED, ERROR_TYPE_ATTEMPT_OVER,
                     "this attempt of the job failed, and there will be another", root);
     job->pause_ms = job_pause_ms(job->attempt - 1, retry_after_ms, core->random);
-    (void)move(core, job, JOB_RETRIES, root); /* from FAILING: see job_conclude() */
+    (void)move(core, job, JOB_RETRIES, root); /* from FAILING: see conclude() */
     set_window(core, job, job->pause_ms);
     text_init(&text);
     text_add(&text, "in ");
@@ -218,20 +218,33 @@ static bool is_worth_another(struct core *core, const struct job *job,
     return root->recoverable == RECOVERABLE_YES;
 }
 
-void job_conclude(struct core *core, struct job *job, struct failure *root)
+static void give_up(struct core *core, struct job *job, struct failure *root)
 {
-    int64_t retry_after_ms = -1;
-    must(job->state == JOB_FAILING);
-    if (is_worth_another(core, job, root, &retry_after_ms)) {
-        retry(core, job, root, retry_after_ms);
-        return;
-    }
     struct failure *over =
         job_failure(core, job, ERROR_CANCELLED, ERROR_TYPE_JOB_FAILED, "the job failed", root);
     (void)move(core, job, JOB_FAILS, root); /* from FAILING */
     end_sessions(core, job, over);
     failure_unref(core, over);
     tell_job(core, job, EVENT_JOB_FAILED, job->attempt, "", job->failure);
+}
+
+/* Not in this step: what it said of the verdict refers to what another attempt forgets. */
+void job_conclude_soon(struct core *core, struct job *job)
+{
+    timers_set(&core->timers, &job->window, core_clock(core));
+}
+
+/* Its verdict is final: another attempt, or the end. */
+static void conclude(struct core *core, struct job *job)
+{
+    int64_t retry_after_ms = -1;
+    struct failure *root =
+        failure_ref(job->judgement.is_final ? job->judgement.root : job->failure);
+    if (is_worth_another(core, job, root, &retry_after_ms))
+        retry(core, job, root, retry_after_ms);
+    else
+        give_up(core, job, root);
+    failure_unref(core, root);
 }
 
 /* It cannot go on: failure is what it can show for that. */
@@ -350,6 +363,8 @@ void job_window_over(struct core *core, struct job *job)
     job->is_window_over = true;
     if (job->state == JOB_SHORT)
         break_for_too_few(core, job);
+    else if (job->state == JOB_FAILING)
+        conclude(core, job);
     else if (move(core, job, JOB_GATHERS, job->failure)) /* if it paused */
         job_keep(core, job);                             /* from now on */
     mark_due(core, job);

@@ -535,17 +535,12 @@ static void look(struct core *core, struct job *job)
     arm(core, judgement);
 }
 
-/* A job that waits for the final word gets it; or, if there was no memory to weigh anything, what
- * it had to show when it broke off. */
 static void judge(struct core *core, struct job *job)
 {
     const struct judgement *judgement = &job->judgement;
     look(core, job);
-    if (job->state != JOB_FAILING || (judgement->is_said && !judgement->is_final))
-        return;
-    struct failure *root = failure_ref(judgement->is_final ? judgement->root : job->failure);
-    job_conclude(core, job, root);
-    failure_unref(core, root);
+    if (job->state == JOB_FAILING && (judgement->is_final || !judgement->is_said))
+        job_conclude_soon(core, job); /* nothing was said: there was no memory to weigh anything */
 }
 
 void judge_all(struct core *core)

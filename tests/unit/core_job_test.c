@@ -272,9 +272,10 @@ Test(core_job, fails_when_nobody_comes_in_its_window)
     message(2, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
     forget();
     pass_ms(600);
-    EXPECT("2 < verdict 2 (application of alice) x0, over\n2 < over 11 (cancelled of )\n"
-           "2 dropped\n12 dropped\n4 < job.failing /0 #0 x1 (application of alice)\n"
+    EXPECT("2 < verdict 2 (application of alice) x0, over\n"
+           "4 < job.failing /0 #0 x1 (application of alice)\n"
            "4 < verdict.final alice/1 #0 x0 (application of alice)\n"
+           "2 < over 11 (cancelled of )\n2 dropped\n12 dropped\n"
            "4 < party.terminated bob/1 #0 x1 (cancelled of )\n"
            "4 < job.failed /0 #0 x1 (application of alice)\n");
     show_job(5);
@@ -290,6 +291,7 @@ Test(core_job, fails_at_once_without_a_window)
     come(1);
     come(2);
     leave(1, 0);
+    pass_ms(0);
     EXPECT("1 < over 13\n1 dropped\n11 dropped\n2 < verdict 2 (party_left of ) x0, over\n"
            "2 < over 11 (cancelled of )\n2 dropped\n12 dropped\n");
     show_job(5);
@@ -423,6 +425,7 @@ static void break_down_as(conn_id conn, const char *type, uint64_t recoverable)
     message(conn, (struct msg){.type = MSG_FAIL_PARTY,
                                .as.fail_party = {.number = ++numbers[conn],
                                                  .error = span_of(error_bytes, bytes)}});
+    pass_ms(0);
 }
 
 /* Of what a new tap is told of the job from its beginning, the lines with this name. */
@@ -503,6 +506,7 @@ Test(core_job, does_not_try_again_because_somebody_left)
     come(1);
     come(2);
     leave(1, 0);
+    pass_ms(0);
     forget();
     show_job(5);
     EXPECT("5 < failed, attempt 1, epoch 1 of 0 (party_left of )\n");
@@ -525,6 +529,7 @@ Test(core_job, tells_the_provisional_verdict_and_waits_for_the_others_to_go)
     message(3, hello(3, 0));
     EXPECT("3 < refused 12 errbus.job_ending\n3 dropped\n");
     leave(2, 1);
+    pass_ms(0);
     EXPECT("2 < over 13\n2 dropped\n12 dropped\n"
            "4 < party.terminated bob/1 #0 x1 (cancelled of )\n"
            "4 < verdict.final alice/1 #0 x0 (application of alice)\n"

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* members_test.c -- a job of two to four, and six parties that come, go, fail, freeze and are cut
+ * off in any order, under a broker that dies and comes back.
+ *
+ * Held to all along: no epoch has fewer than min or more than max; in each, every rank belongs to
+ * one life, and all who are told of it are told the same size and attempt; nobody is told of epochs
+ * but upwards; the control topic tells of each, one after the other.  And when all is quiet, the
+ * newest epoch is full: its ranks are those of the lives that are there, without a hole. */
+#include "tests/sim/world.h"
+
+#include <criterion/criterion.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HOSTS = 6, MIN = 2, MAX = 4, EPOCHS = 4096, SEEDS_DEFAULT = 150, ACTS = 300 };
+enum { ASKER = HOSTS }; /* the host of the observer that creates the job */
+
+#define ACTIVE_MS 30000
+#define QUIET_MS 200000
+
+struct epoch {
+    uint32_t world_size; /* 0: nobody was told of it */
+    uint32_t attempt;
+    uint64_t owner[MAX]; /* host and incarnation; 0: not told */
+};
+
+static struct play {
+    struct world *world;
+    struct epoch epochs[EPOCHS];
+    uint64_t seen[HOSTS]; /* the newest epoch that this life was told */
+    uint64_t event_epoch; /* the newest that the control topic told */
+    uint64_t newest;      /* that anybody was told */
+    uint32_t attempts;    /* the highest */
+    bool forgets;         /* a crash may take events that were told */
+    bool is_quiet;
+} play;
+
+static const char *const names[HOSTS] = {"a", "b", "c", "d", "e", "f"};
+
+/* ---- what is seen ---------------------------------------------------------------------------- */
+
+static void check_place(uint32_t host, struct session_membership place, uint64_t life)
+{
+    struct epoch *epoch = &play.epochs[place.epoch % EPOCHS];
+    if (epoch->world_size == 0)
+        *epoch = (struct epoch){.world_size = place.world_size, .attempt = place.attempt};
+    if (place.world_size < MIN || place.world_size > MAX || place.rank >= place.world_size)
+        world_violate(play.world, "%s: epoch %" PRIu64 " has %u members, rank %u", names[host],
+                      place.epoch, place.world_size, place.rank);
+    else if (epoch->world_size != place.world_size || epoch->attempt != place.attempt)
+        world_violate(play.world, "%s was told another epoch %" PRIu64 " than others", names[host],
+                      place.epoch);
+    else if (epoch->owner[place.rank] != 0 && epoch->owner[place.rank] != life)
+        world_violate(play.world, "two have rank %u in epoch %" PRIu64, place.rank, place.epoch);
+    else
+        epoch->owner[place.rank] = life;
+    for (uint32_t rank = 0; rank < MAX; rank++)
+        if (rank != place.rank && epoch->owner[rank] == life)
+            world_violate(play.world, "%s has two ranks in epoch %" PRIu64, names[host],
+                          place.epoch);
+}
+
+static void on_news(void *arg, uint32_t host, const struct session_news *news)
+{
+    (void)arg;
+    (void)news;
+    if (host >= HOSTS)
+        return;
+    const struct session *session = world_session(play.world, host);
+    struct session_membership place = session_membership(session);
+    uint64_t life = (uint64_t)(host + 1) << 32 | session_incarnation(session);
+    if (place.epoch == play.seen[host])
+        return;
+    if (place.epoch < play.seen[host])
+        world_violate(play.world, "%s: epoch %" PRIu64 " behind %" PRIu64, names[host], place.epoch,
+                      play.seen[host]);
+    if (place.attempt != session_attempt(session))
+        world_violate(play.world, "%s has a place in an attempt that is not its", names[host]);
+    play.seen[host] = place.epoch;
+    if (play.newest < place.epoch)
+        play.newest = place.epoch;
+    if (play.attempts < place.attempt)
+        play.attempts = place.attempt;
+    check_place(host, place, life);
+}
+
+static void on_event(void *arg, uint32_t job, const struct msg_event *event)
+{
+    (void)arg;
+    (void)job;
+    if (!span_equal(event->name, span_text(EVENT_JOB_EPOCH)))
+        return;
+    if (event->count < MIN || event->count > MAX)
+        world_violate(play.world, "epoch %" PRIu64 " of %" PRIu64, event->seq, event->count);
+    if (event->seq != play.event_epoch + 1 && !play.forgets)
+        world_violate(play.world, "epoch %" PRIu64 " behind %" PRIu64, event->seq,
+                      play.event_epoch);
+    play.event_epoch = event->seq;
+}
+
+/* ---- what happens ---------------------------------------------------------------------------- */
+
+static void start(uint32_t host)
+{
+    play.seen[host] = 0;
+    world_start(play.world, host);
+}
+
+static void go(uint32_t host, bool is_failing)
+{
+    struct session *session = world_session(play.world, host);
+    uint8_t bytes[256];
+    size_t count;
+    struct error_record record;
+    error_record_init(&record);
+    record.type = span_text("app.flaky");
+    enum wire_err err = error_encode(&record, 1, bytes, sizeof bytes, &count);
+    cr_assert_eq(err, WIRE_OK);
+    if (session_state(session) != SESSION_UP)
+        return;
+    if (is_failing)
+        session_fail_party(session, span_of(bytes, count));
+    else
+        session_leave(session);
+    world_pump(play.world, host);
+}
+
+static void harm(uint32_t host)
+{
+    struct dice *dice = world_dice(play.world);
+    switch (dice_below(dice, 9)) {
+    case 0:
+        world_kill(play.world, host, dice_hits(dice, 500),
+                   dice_hits(dice, 300) ? WORLD_NEVER : dice_between(dice, 0, 50) * WORLD_MS);
+        break;
+    case 1: go(host, false); break;
+    case 2: go(host, true); break;
+    case 3: world_freeze(play.world, host, dice_between(dice, 10, 1500) * WORLD_MS); break;
+    case 4:
+        world_break(play.world, host, 3, dice_between(dice, 0, 300) * WORLD_MS,
+                    dice_between(dice, 0, 300) * WORLD_MS);
+        break;
+    case 5: world_stall(play.world, host, 3, dice_between(dice, 10, 800) * WORLD_MS); break;
+    default: break; /* nothing, this time */
+    }
+}
+
+static void harm_broker(void)
+{
+    struct dice *dice = world_dice(play.world);
+    if (world_is_broker_down(play.world))
+        return;
+    if (dice_hits(dice, 500))
+        world_crash_broker(play.world, dice_between(dice, 1, 500) * WORLD_MS);
+    else
+        world_compact(play.world);
+}
+
+/* A process whose session is over ends; one that does not run may start. */
+static void tend(uint32_t host, bool may_start)
+{
+    struct session *session = world_session(play.world, host);
+    if (session != NULL && session_end(session, NULL) != CODE_OK)
+        world_kill(play.world, host, true, 0);
+    else if (session == NULL && may_start)
+        start(host);
+}
+
+static void on_act(void *arg, uint32_t what, uint32_t who, uint64_t value)
+{
+    (void)arg;
+    (void)what;
+    (void)value;
+    struct dice *dice = world_dice(play.world);
+    if (world_is_frozen(play.world, who))
+        return;
+    tend(who, play.is_quiet || dice_hits(dice, 500));
+    if (play.is_quiet)
+        return;
+    if (world_session(play.world, who) != NULL)
+        harm(who);
+    if (dice_hits(dice, 20))
+        harm_broker();
+}
+
+/* ---- a seed ---------------------------------------------------------------------------------- */
+
+static void open_world(uint64_t seed)
+{
+    struct world_options options;
+    memset(&play, 0, sizeof play);
+    world_options_init(&options);
+    options.seed = seed;
+    options.core.has_facts = true;
+    options.core.linger_ms = 3600000;
+    options.core.resume_ms = 500;
+    options.delay_most_ns[CHANNEL_CONTROL] = 5 * WORLD_MS;
+    options.delay_most_ns[CHANNEL_DATA] = 20 * WORLD_MS;
+    options.check_every = 20;
+    options.log_most_ns = seed % 2 == 0 ? 20 * WORLD_MS : 0;
+    options.hooks =
+        (struct world_hooks){.on_news = on_news, .on_act = on_act, .on_event = on_event};
+    play.forgets = options.log_most_ns > 0;
+    play.world = world_new(&options);
+    (void)world_tap(play.world, "job");
+    struct host_options host = {.job = "job",
+                                .heartbeat_ms = 100,
+                                .lost_after_ms = 400,
+                                .grace_ms = 100,
+                                .broker_lost_ms = 5000,
+                                .outbox_bytes_max = 1 << 20,
+                                .inbox_bytes_max = 1 << 20};
+    for (uint32_t i = 0; i < HOSTS; i++) {
+        host.party = names[i];
+        (void)world_host(play.world, &host);
+    }
+    host.job = host.party = "";
+    (void)world_host(play.world, &host);
+}
+
+static void create_job(void)
+{
+    world_start(play.world, ASKER);
+    world_run(play.world, 1000 * WORLD_MS);
+    struct session *session = world_session(play.world, ASKER);
+    cr_assert_eq(session_state(session), SESSION_UP);
+    session_ask(session, &(const struct msg){.type = MSG_JOB_CREATE,
+                                             .as.job_create = {.job = span_text("job"),
+                                                               .min = MIN,
+                                                               .max = MAX,
+                                                               .join_window_ms = 700,
+                                                               .settle_ms = 100,
+                                                               .max_restarts = 1000,
+                                                               .deadline_ms = -1}});
+    world_pump(play.world, ASKER);
+    world_run(play.world, world_now_ns(play.world) + 1000 * WORLD_MS);
+    struct msg answer;
+    cr_assert(session_answer_take(session, &answer));
+    cr_assert_eq(answer.as.job_done.code, CODE_OK);
+    world_kill(play.world, ASKER, true, 0);
+}
+
+/* Six are there: four have a place in one epoch, and two wait. */
+static void check_quiet(void)
+{
+    uint32_t count = 0;
+    for (uint32_t host = 0; host < HOSTS; host++) {
+        const struct session *session = world_session(play.world, host);
+        if (session == NULL || session_state(session) != SESSION_UP)
+            world_violate(play.world, "%s is not there in the end", names[host]);
+        else
+            count += session_membership(session).epoch == play.newest;
+    }
+    if (count != MAX || play.epochs[play.newest % EPOCHS].world_size != MAX)
+        world_violate(play.world, "%u of %u have a place in the end", count,
+                      play.epochs[play.newest % EPOCHS].world_size);
+}
+
+static void run(uint64_t seed)
+{
+    open_world(seed);
+    create_job();
+    int64_t begin_ns = world_now_ns(play.world);
+    for (int act = 0; act < ACTS; act++)
+        world_at(play.world,
+                 begin_ns + dice_between(world_dice(play.world), 0, ACTIVE_MS) * WORLD_MS, 0,
+                 (uint32_t)dice_below(world_dice(play.world), HOSTS), 0);
+    world_run(play.world, begin_ns + ACTIVE_MS * WORLD_MS);
+    play.is_quiet = true;
+    for (int64_t ms = 0; ms < QUIET_MS; ms += 500)
+        for (uint32_t host = 0; host < HOSTS; host++)
+            world_at(play.world, world_now_ns(play.world) + (ms + 1) * WORLD_MS, 0, host, 0);
+    world_run(play.world, begin_ns + (ACTIVE_MS + QUIET_MS) * WORLD_MS);
+    check_quiet();
+    const char *violation = world_violation(play.world);
+    cr_expect_null(violation, "seed %" PRIu64 ": %s", seed, violation);
+    for (uint32_t host = 0; host < HOSTS; host++)
+        if (world_session(play.world, host) != NULL)
+            world_kill(play.world, host, false, WORLD_NEVER);
+    world_close(play.world);
+    world_free(&play.world);
+}
+
+Test(members, have_unique_dense_ranks_in_the_same_epochs_in_the_same_order, .timeout = 900)
+{
+    const char *from = getenv("ERRBUS_SIM_FROM");
+    const char *seeds = getenv("ERRBUS_SIM_SEEDS");
+    uint64_t first = from != NULL ? strtoull(from, NULL, 10) : 1;
+    uint64_t count = seeds != NULL ? strtoull(seeds, NULL, 10) : SEEDS_DEFAULT;
+    uint64_t epochs = 0;
+    uint32_t attempts = 0;
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        run(seed);
+        epochs += play.newest;
+        attempts += play.attempts;
+    }
+    fprintf(stderr, "%" PRIu64 " seeds: %" PRIu64 " epochs, %u attempts\n", count, epochs,
+            attempts);
+    cr_expect_gt(epochs, 20 * count, "there was little to be seen");
+    cr_expect_gt(attempts, count, "there were attempts beyond the first");
+}
