@@ -54,9 +54,21 @@ static struct span keep_text(struct session *session, struct span text, size_t *
     return kept;
 }
 
+/* A broker answers beats, and may have nothing else to say: whoever beat more seldom than it loses
+ * patience would take one that is well for lost.  Two beats missed, there is time for another link
+ * before that. */
+static int64_t own_heartbeat_ms(const struct session_options *options)
+{
+    int64_t most_ms = options->broker_lost_ms / 4;
+    if (most_ms < LIMIT_HEARTBEAT_MS_MIN)
+        most_ms = LIMIT_HEARTBEAT_MS_MIN;
+    return options->heartbeat_ms < most_ms ? options->heartbeat_ms : most_ms;
+}
+
 static bool keep_options(struct session *session, const struct session_options *options)
 {
     session->options = *options;
+    session->options.heartbeat_ms = own_heartbeat_ms(options);
     session->text_bytes = options->job.bytes + options->party.bytes + options->library.bytes +
                           options->host.bytes + 1;
     session->texts = memory_take(session->memory, session->text_bytes);

@@ -185,6 +185,27 @@ Test(session, is_lost_when_the_broker_is_away_for_broker_lost_ms)
     driver_fini(&d);
 }
 
+/* A broker that is there and has nothing else to say answers beats, so there have to be some. */
+static void expect_heartbeat(int64_t heartbeat_ms, int64_t broker_lost_ms, uint64_t expected_ms)
+{
+    struct session_options options = driver_options("alice");
+    options.heartbeat_ms = heartbeat_ms;
+    options.broker_lost_ms = broker_lost_ms;
+    driver_init_with(&d, &options);
+    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
+    struct msg hello = driver_expect(&d, MSG_HELLO);
+    cr_expect_eq(hello.as.hello.heartbeat_ms, expected_ms);
+    driver_fini(&d);
+}
+
+Test(session, beats_often_enough_for_its_own_patience)
+{
+    expect_heartbeat(60000, 30000, 7500);
+    expect_heartbeat(60000, 240000, 60000);
+    expect_heartbeat(60000, 239999, 59999);
+    expect_heartbeat(60000, 1, LIMIT_HEARTBEAT_MS_MIN);
+}
+
 /* Whoever was not there to beat and to listen cannot tell a silent broker. */
 Test(session, blames_no_broker_for_the_time_it_stood_still_itself)
 {
