@@ -26,6 +26,7 @@ struct silo {
     int64_t fail_at; /* a round; -1: never */
     int64_t deadline_ms;
     int64_t lost_after_ms; /* -1: the library's own */
+    int64_t grace_ms;      /* the same */
     int64_t steps;
     struct data data;
 };
@@ -207,6 +208,9 @@ static int open_and_run(struct silo *silo, size_t index)
         options.lost_after_ms = silo->lost_after_ms;
         options.heartbeat_ms = silo->lost_after_ms / 4;
     }
+    if (silo->grace_ms >= 0) {
+        options.reconnect_grace_ms = silo->grace_ms;
+    }
     int result = cli_open(&silo->cli, &options);
     return result == CLI_OK ? run(silo) : result;
 }
@@ -225,6 +229,7 @@ int silo_main(int argc, char **argv)
         .fail_at = -1,
         .deadline_ms = DEADLINE_MS,
         .lost_after_ms = -1,
+        .grace_ms = -1,
         .steps = STEPS,
     };
     const struct cli_flag flags[] = {
@@ -234,6 +239,7 @@ int silo_main(int argc, char **argv)
         {0, "steps", CLI_NUMBER, &silo.steps, "N", "of training in each round"},
         {0, "deadline", CLI_SECONDS, &silo.deadline_ms, "SECONDS", "for each round's training"},
         {0, "lost-after", CLI_SECONDS, &silo.lost_after_ms, "SECONDS", "of silence we are lost"},
+        {0, "reconnect-grace", CLI_SECONDS, &silo.grace_ms, "SECONDS", "to come back in"},
         {0, "fail-at", CLI_NUMBER, &silo.fail_at, "ROUND", "fail on purpose, once"},
         {0, "fail-how", CLI_TEXT, &silo.how_text, "HOW", "raise, exit, kill, stop or nan"},
     };
