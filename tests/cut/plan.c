@@ -79,12 +79,13 @@ void plan_complete(struct plan *plan)
         {.pattern = "ready to receive", .after_bytes = (int64_t)LARGE_BYTES / 2},
     };
     const struct plan *phase = &phases[plan->phase];
-    bool is_slow_only =
+    bool is_slow_only = /* than it was */
         plan->kind == KIND_LOSS || plan->kind == KIND_DELAY || plan->kind == KIND_RATE;
     plan->parties = plan->parties > 0 ? plan->parties : 3;
     plan->times = plan->times > 0 ? plan->times : 1;
     if (plan->cut_ms == 0) {
-        plan->cut_ms = plan->is_longer && is_slow_only ? 6000 : 1500;
+        bool is_silent = plan->kind == KIND_DROP || plan->kind == KIND_ONE_WAY;
+        plan->cut_ms = !plan->is_longer ? 1500 : is_slow_only ? 6000 : is_silent ? 4000 : 1500;
     }
     if (plan->lost_after_ms == 0) {
         plan->lost_after_ms = !plan->is_longer ? 20000 : is_slow_only ? 4000 : 2000;
