@@ -12,9 +12,9 @@
 #define WORDS_MAX 40
 #define WORD_BYTES 320
 #define READY_MS 60000
-#define ROUND_MS 500 /* at least, as long as the slow silo has to compute */
+#define ROUND_MS 250 /* at least, as long as the slow silo has to compute */
 #define STEPS_QUICK 5
-#define STEPS_SLOW 25000
+#define STEPS_SLOW 12000
 #define DEADLINE_S 300
 #define PEER_HEARTBEAT_MS 250
 #define OTHERS_LOST_AFTER_MS 60000 /* of those whose link nobody cuts */
@@ -187,7 +187,9 @@ size_t cast_hosts(const struct plan *plan)
 
 int cast_rounds(const struct plan *plan)
 {
-    return 2 + (plan->cut_ms > 0 ? plan->times * (int)(plan->cut_ms / ROUND_MS) : 1);
+    bool is_going_on =
+        plan->kind == KIND_LOSS || plan->kind == KIND_DELAY || plan->kind == KIND_RATE;
+    return 3 + (is_going_on ? (int)(plan->cut_ms / ROUND_MS) : plan->times);
 }
 
 bool cast_start(struct cast *cast, const struct hosts *hosts, const struct plan *plan)

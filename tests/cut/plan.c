@@ -29,7 +29,7 @@ static const struct row rows[] = {
 static const struct plan short_form[] = {
     {.phase = PHASE_COMPUTES, .kind = KIND_LINK, .end = END_PARTY},
     {.phase = PHASE_COMPUTES, .kind = KIND_DROP, .is_longer = true},
-    {.phase = PHASE_WAITS, .kind = KIND_RESET},
+    {.phase = PHASE_WAITS, .kind = KIND_RESET, .end = END_PARTY},
     {.phase = PHASE_WAITS, .kind = KIND_ONE_WAY, .end = END_PARTY, .is_longer = true},
     {.phase = PHASE_SENDS, .kind = KIND_DROP},
     {.phase = PHASE_SENDS, .kind = KIND_RESET, .is_longer = true},
