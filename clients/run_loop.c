@@ -30,6 +30,7 @@ static void set_environment(const struct run *run, const struct run_member *memb
     run_environment_set(out, "ERRBUS_SERVER", "%s", run->server);
     run_environment_set(out, "ERRBUS_JOB", "%s", run->job);
     run_environment_set(out, "ERRBUS_PARTY", "%s", member->party);
+    run_environment_set(out, "ERRBUS_TOKEN", "%s", bus_token(member->bus));
     run_environment_set(out, "ERRBUS_RANK", "%u", member->rank);
     run_environment_set(out, "ERRBUS_LOCAL_RANK", "%u", local_rank);
     run_environment_set(out, "ERRBUS_WORLD_SIZE", "%u", run->world_size);

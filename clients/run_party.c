@@ -16,6 +16,7 @@ int run_party_open(struct run *run, struct run_member *member)
     struct bus_error *error = NULL;
     cli_bus_options(&run->cli, &options);
     options.party = member->party;
+    options.is_guard = 1;
     enum bus_err err =
         bus_open(run->cli.server, &options, cli_open_ms(&run->cli), &member->bus, &error);
     return err == BUS_OK ? CLI_OK

@@ -266,7 +266,9 @@ static void converse_numbered(struct core *core, struct session *session, const 
 {
     uint64_t number = number_of(msg);
     bool is_numbered = number != 0 || msg->type != MSG_ACK;
-    if (is_numbered && (number == 0 || number > session->control_seen + 1)) {
+    bool is_gap =
+        number > session->control_seen + 1 && !session->is_guard; /* no fact counts those */
+    if (is_numbered && (number == 0 || is_gap)) {
         session_violation(core, session->control, "a control message out of order");
         return;
     }
@@ -302,6 +304,8 @@ static void step_message(struct core *core, conn_id conn, const struct msg *msg)
             return;
         if (session->party == NULL)
             session_violation(core, conn, "an observer may not say that");
+        else if (session->is_guard && !guard_may_say(msg->type))
+            session_violation(core, conn, "a guard may not say that");
         else if (!converse(core, session, msg))
             converse_numbered(core, session, msg);
     }
@@ -382,7 +386,7 @@ static void accept_dirty(struct core *core)
         struct session *session = LIST_OWNER(link, struct session, dirty_link);
         list_remove(link);
         uint64_t control_number = settle_control_number(session);
-        if (session->party != NULL)
+        if (session->party != NULL && !session->is_guard)
             note_numbers(core, session);
         if (session->control == 0 ||
             (session->data_told == session->data_number && session->control_told == control_number))

@@ -6,6 +6,7 @@
  *   core_write.c    frames of a batch: reserve, value, commit, chunks; what is refused
  *   core_settle.c   the control messages that settle, in order behind their data; settling itself
  *   core_topic.c    topics: opening, credit, what is kept and what may go
+ *   core_guard.c    parties of which another process speaks too
  *   core_sub.c      subscriptions: opening, positions, acknowledging
  *   core_await.c    waiting for given slots
  *   core_pump.c     sending: who gets which frames next
@@ -159,12 +160,16 @@ struct party {
     uint64_t error_limit;     /* a fact says that numbers up to here may be in use */
     struct failure *ended_by; /* a reference: why the last incarnation ended; NULL: well, or it
                                  has not ended */
-    struct session *session;  /* of the live incarnation, or NULL */
     uint64_t life;            /* HELLO.life that began it; 0: none, or before a restart */
     uint32_t dial;            /* HELLO.dial of that life's last connection */
     uint32_t rank;            /* its place in the job, or RANK_NONE */
-    struct list topics;       /* it writes */
-    struct list open_slots;   /* it owes */
+    struct session *session;  /* that writes and reads for the live incarnation, or NULL */
+    struct session *guard;    /* that speaks of its end alone, see core_guard.c; or NULL */
+    uint32_t voice_count;     /* sessions that a guarded incarnation has had */
+    uint64_t voice_life;      /* as life and dial, of the last of them */
+    uint32_t voice_dial;
+    struct list topics;     /* it writes */
+    struct list open_slots; /* it owes */
     uint32_t open_count;
     struct list watches;  /* subscriptions that name it */
     struct list durables; /* its durable subscriptions */
@@ -206,6 +211,7 @@ struct session {
     conn_id control; /* 0: closed */
     conn_id data;    /* 0: not attached */
     uint32_t dial;   /* HELLO.dial of the last connection */
+    bool is_guard;   /* party->guard, not party->session */
     bool is_ready;   /* READY came on this connection */
     bool is_suspect;
     bool is_at_barrier;
@@ -484,6 +490,7 @@ struct session_terms {
     conn_id conn;  /* 0: closed */
     uint32_t dial; /* of that connection */
     uint64_t heartbeat_ms, lost_after_ms, grace_ms;
+    bool is_guard;
 };
 void session_hello(struct core *core, conn_id conn, const struct msg_hello *hello);
 void session_attach(struct core *core, conn_id conn, const struct msg_attach *msg);
@@ -521,8 +528,25 @@ void session_begin(struct core *core, struct party *party, struct session *sessi
 void session_drop(struct core *core, struct session *session);
 void session_resume(struct core *core, struct session *session); /* at the end of a replay */
 void party_update_bare(struct party *party);
+/* Tells its client that its incarnation is over, and drops it.  failure may be NULL. */
+void session_dismiss(struct core *core, struct session *session, enum wire_code code,
+                     struct failure *failure);
 void job_linger(struct core *core, struct job *job); /* its timer fired */
 struct session *session_of_conn(struct core *core, conn_id conn);
+
+/* ---- core_guard.c ---------------------------------------------------------------------------- */
+/* A session that speaks for the incarnation of a guard. */
+void guard_begin_voice(struct core *core, struct party *party, struct session *session);
+bool guard_may_say(enum msg_type type);
+/* What its guard knows: a voice is over, its incarnation is not.  code is for its client. */
+void guard_end_voice(struct core *core, struct party *party, enum wire_code code);
+/* It waits with the loss of a closed voice at least as long as for its guard. */
+int64_t guard_grace_ns(const struct session *session);
+/* Any of the sessions of a live party, the writing one first. */
+static inline struct session *party_any_session(const struct party *party)
+{
+    return party->session != NULL ? party->session : party->guard;
+}
 
 /* ---- core_write.c ---------------------------------------------------------------------------- */
 void write_batch(struct core *core, struct session *session, const struct event *event);
@@ -559,6 +583,8 @@ void settle_deadline(struct core *core, struct open_slot *open);
 /* A value that nobody was sent becomes the error; room for two entries more is reserved. */
 void settle_replace(struct core *core, struct topic *topic, uint64_t seq, struct failure *failure);
 /* The message waits for its data; false: too many do, or no memory. */
+/* The error of a party that leaves what it owes. */
+struct failure *settle_left_failure(struct core *core, struct party *party);
 bool settle_park(struct core *core, struct session *session, const struct parked *op);
 /* What was parked up to this number is done. */
 void settle_passed(struct core *core, struct session *session, uint64_t number);
@@ -818,6 +844,9 @@ void note_party_forgotten(struct core *core, const struct party *party);
 void note_party_joined(struct core *core, const struct party *party);
 void note_party_ended(struct core *core, const struct party *party);
 void note_session_ended(struct core *core, const struct party *party);
+void note_guard_joined(struct core *core, const struct party *party);
+void note_voice_joined(struct core *core, const struct party *party);
+void note_guard_ended(struct core *core, const struct party *party);
 void note_error_numbers(struct core *core, const struct party *party);
 void note_numbers(struct core *core, struct session *session);
 void note_parked(struct core *core, const struct session *session, const struct parked *op);

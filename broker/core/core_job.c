@@ -90,9 +90,9 @@ static struct party *member_at(const struct core *core, const struct job *job, u
     return pool_find(&core->parties, job->roster.places[rank].party);
 }
 
-static void send_membership(struct core *core, const struct job *job, const struct party *party)
+static void tell_place(struct core *core, const struct job *job, const struct party *party,
+                       const struct session *session)
 {
-    const struct session *session = party->session;
     if (session == NULL || session->control == 0 || party_is_final(party->state))
         return;
     struct msg *msg = effects_msg(core->effects, session->control, MSG_MEMBERSHIP);
@@ -102,11 +102,17 @@ static void send_membership(struct core *core, const struct job *job, const stru
                                                  .world_size = job->roster.place_count};
 }
 
+static void send_membership(struct core *core, const struct job *job, const struct party *party)
+{
+    tell_place(core, job, party, party->session);
+    tell_place(core, job, party, party->guard);
+}
+
 void job_greet(struct core *core, struct session *session)
 {
     const struct job *job = session->job;
     if (session->party->rank != RANK_NONE && (job->state == JOB_RUNNING || job->state == JOB_SHORT))
-        send_membership(core, job, session->party);
+        tell_place(core, job, session->party, session);
 }
 
 void job_place(struct core *core, struct party *party, uint32_t rank)
@@ -161,14 +167,21 @@ static struct failure *job_failure(struct core *core, struct job *job, enum erro
                   .job = job, .kind = kind, .type = type, .message = message, .cause = cause});
 }
 
+/* Its sessions end with this error, unless what they said before ends them. */
+static void end_member(struct core *core, struct party *party, struct failure *failure)
+{
+    if (party->session != NULL)
+        (void)settle_parked_at_end(core, party->session); /* a guard may be left */
+    if (party_any_session(party) != NULL)
+        session_end_party(core, party_any_session(party), PARTY_IS_TERMINATED, failure,
+                          CODE_EFENCED);
+}
+
 /* All sessions of its parties end with this error, whoever still lives with them. */
 static void end_sessions(struct core *core, struct job *job, struct failure *failure)
 {
-    LIST_EACH(link, &job->party_list) {
-        struct party *party = LIST_OWNER(link, struct party, job_link);
-        if (party->session != NULL && !settle_parked_at_end(core, party->session))
-            session_end_party(core, party->session, PARTY_IS_TERMINATED, failure, CODE_EFENCED);
-    }
+    LIST_EACH(link, &job->party_list)
+        end_member(core, LIST_OWNER(link, struct party, job_link), failure);
 }
 
 void job_begin_attempt(struct core *core, struct job *job, uint32_t attempt)
@@ -282,9 +295,8 @@ static void complete(struct core *core, struct job *job)
                                           "the job completed, and this party was not needed", NULL);
     LIST_EACH(link, &job->party_list) {
         struct party *party = LIST_OWNER(link, struct party, job_link);
-        if (party->session != NULL && !party_is_final(party->state) &&
-            !settle_parked_at_end(core, party->session))
-            session_end_party(core, party->session, PARTY_IS_TERMINATED, failure, CODE_EFENCED);
+        if (!party_is_final(party->state))
+            end_member(core, party, failure);
     }
     failure_unref(core, failure);
     tell_job(core, job, EVENT_JOB_COMPLETED, job->roster.completed_count, "", NULL);
@@ -494,7 +506,7 @@ static const char *complaint(const struct msg_job_create *msg, const struct job_
 static bool has_parties(const struct job *job)
 {
     LIST_EACH(link, &job->party_list)
-        if (LIST_OWNER(link, struct party, job_link)->session != NULL)
+        if (party_any_session(LIST_OWNER(link, struct party, job_link)) != NULL)
             return true;
     return false;
 }

@@ -147,6 +147,33 @@ void note_session_ended(struct core *core, const struct party *party)
         NOTE(core, SESSION_ENDED, session_ended, .party = party->id);
 }
 
+void note_guard_joined(struct core *core, const struct party *party)
+{
+    const struct session *guard = party->guard;
+    if (core->is_noting)
+        NOTE(core, GUARD_JOINED, guard_joined, .party = party->id,
+             .incarnation = party->incarnation, .token = guard->token,
+             .heartbeat_ms = (uint64_t)(guard->beat_ns / MS_NS),
+             .lost_after_ms = (uint64_t)(guard->lost_after_ns / MS_NS),
+             .grace_ms = (uint64_t)(guard->grace_ns / MS_NS));
+}
+
+void note_voice_joined(struct core *core, const struct party *party)
+{
+    const struct session *session = party->session;
+    if (core->is_noting)
+        NOTE(core, VOICE_JOINED, voice_joined, .party = party->id, .voice = party->voice_count,
+             .token = session->token, .heartbeat_ms = (uint64_t)(session->beat_ns / MS_NS),
+             .lost_after_ms = (uint64_t)(session->lost_after_ns / MS_NS),
+             .grace_ms = (uint64_t)(session->grace_ns / MS_NS));
+}
+
+void note_guard_ended(struct core *core, const struct party *party)
+{
+    if (core->is_noting)
+        NOTE(core, GUARD_ENDED, guard_ended, .party = party->id);
+}
+
 void note_error_numbers(struct core *core, const struct party *party)
 {
     if (core->is_noting)

@@ -241,7 +241,7 @@ static const char *party_forgotten(struct core *core, const struct fact_party_fo
     struct party *party = party_of(core, fact->party);
     if (party == NULL)
         return no_party;
-    if (party->session != NULL || !list_is_empty(&party->topics) ||
+    if (party_any_session(party) != NULL || !list_is_empty(&party->topics) ||
         !list_is_empty(&party->watches) || !list_is_empty(&party->durables))
         return no_order;
     party_free(core, party);
@@ -254,7 +254,8 @@ static const char *party_joined(struct core *core, const struct fact_party_joine
     struct party *party = party_of(core, fact->party);
     if (party == NULL)
         return no_party;
-    if (party->session != NULL || party_is_live(party) || fact->incarnation <= party->incarnation)
+    if (party_any_session(party) != NULL || party_is_live(party) ||
+        fact->incarnation <= party->incarnation)
         return no_order;
     if (fact->token == 0 || id_map_get(&core->tokens, fact->token, &known))
         return twice;
@@ -267,6 +268,64 @@ static const char *party_joined(struct core *core, const struct fact_party_joine
     if (session == NULL || !roster_reserve(&party->job->roster))
         return no_memory;
     session_begin(core, party, session, (uint32_t)fact->incarnation);
+    return NULL;
+}
+
+static const char *guard_joined(struct core *core, const struct fact_guard_joined *fact)
+{
+    uint32_t known;
+    struct party *party = party_of(core, fact->party);
+    if (party == NULL)
+        return no_party;
+    if (party_any_session(party) != NULL || party_is_live(party) ||
+        fact->incarnation <= party->incarnation)
+        return no_order;
+    if (fact->token == 0 || id_map_get(&core->tokens, fact->token, &known))
+        return twice;
+    struct session *session =
+        session_make(core, party->job,
+                     &(struct session_terms){.token = fact->token,
+                                             .heartbeat_ms = fact->heartbeat_ms,
+                                             .lost_after_ms = fact->lost_after_ms,
+                                             .grace_ms = fact->grace_ms,
+                                             .is_guard = true});
+    if (session == NULL || !roster_reserve(&party->job->roster))
+        return no_memory;
+    session_begin(core, party, session, (uint32_t)fact->incarnation);
+    return NULL;
+}
+
+static const char *voice_joined(struct core *core, const struct fact_voice_joined *fact)
+{
+    uint32_t known;
+    struct party *party = party_of(core, fact->party);
+    if (party == NULL)
+        return no_party;
+    if (party->guard == NULL || party->session != NULL || fact->voice <= party->voice_count)
+        return no_order;
+    if (fact->token == 0 || id_map_get(&core->tokens, fact->token, &known))
+        return twice;
+    struct session *session =
+        session_make(core, party->job,
+                     &(struct session_terms){.token = fact->token,
+                                             .heartbeat_ms = fact->heartbeat_ms,
+                                             .lost_after_ms = fact->lost_after_ms,
+                                             .grace_ms = fact->grace_ms});
+    if (session == NULL)
+        return no_memory;
+    party->voice_count = (uint32_t)fact->voice - 1;
+    guard_begin_voice(core, party, session);
+    return NULL;
+}
+
+static const char *guard_ended(struct core *core, const struct fact_guard_ended *fact)
+{
+    struct party *party = party_of(core, fact->party);
+    if (party == NULL)
+        return no_party;
+    if (party->guard == NULL || party_is_live(party))
+        return no_order;
+    session_drop(core, party->guard);
     return NULL;
 }
 
@@ -295,7 +354,8 @@ static const char *session_ended(struct core *core, const struct fact_session_en
     struct session *session = session_of(core, fact->party);
     if (session == NULL)
         return no_session;
-    if (!list_is_empty(&session->subs) || party_is_live(session->party))
+    bool is_needed = party_is_live(session->party) && session->party->guard == NULL;
+    if (!list_is_empty(&session->subs) || is_needed)
         return no_order;
     session_drop(core, session);
     return NULL;
@@ -866,6 +926,9 @@ static const char *replay(struct core *core, const struct fact *fact, payload_id
     case FACT_PARTY_JOINED: return party_joined(core, &fact->as.party_joined);
     case FACT_PARTY_ENDED: return party_ended(core, &fact->as.party_ended);
     case FACT_SESSION_ENDED: return session_ended(core, &fact->as.session_ended);
+    case FACT_GUARD_JOINED: return guard_joined(core, &fact->as.guard_joined);
+    case FACT_VOICE_JOINED: return voice_joined(core, &fact->as.voice_joined);
+    case FACT_GUARD_ENDED: return guard_ended(core, &fact->as.guard_ended);
     case FACT_ERROR_NUMBERS: return error_numbers(core, &fact->as.error_numbers);
     case FACT_NUMBERS: return numbers(core, &fact->as.numbers);
     case FACT_PARKED: return parked(core, &fact->as.parked);

@@ -8,6 +8,9 @@
 
 #include "libbus/base/pattern.h"
 
+enum { HELLO_PARTY = 0, HELLO_OBSERVER = 1, HELLO_GUARD = 2 }; /* HELLO.role */
+/* Voices of one incarnation number their errors apart: each has so many bits for itself. */
+enum { VOICE_ERROR_BITS = 32 };
 /* Beats that may be missed before a party is suspect: two, and half a beat for the way. */
 #define SUSPECT_HALF_BEATS 5
 enum { JOB_TIMERS = 3 };
@@ -178,7 +181,7 @@ void job_linger(struct core *core, struct job *job)
 
 void party_update_bare(struct party *party)
 {
-    bool is_bare = !party_is_live(party) && party->session == NULL &&
+    bool is_bare = !party_is_live(party) && party_any_session(party) == NULL &&
                    list_is_empty(&party->topics) && list_is_empty(&party->watches) &&
                    list_is_empty(&party->durables);
     if (is_bare && !list_is_linked(&party->bare_link))
@@ -253,7 +256,8 @@ static int64_t silence_end_ns(const struct session *session)
 static int64_t grace_of(const struct core *core, const struct session *session)
 {
     int64_t resume_ns = core->options.resume_ms * MS_NS;
-    return session->is_resuming && resume_ns > session->grace_ns ? resume_ns : session->grace_ns;
+    int64_t grace_ns = guard_grace_ns(session);
+    return session->is_resuming && resume_ns > grace_ns ? resume_ns : grace_ns;
 }
 
 static void session_arm(struct core *core, struct session *session)
@@ -281,6 +285,7 @@ static void session_init(struct core *core, struct session *session, struct job 
     session->lost_after_ns = (int64_t)terms->lost_after_ms * MS_NS;
     session->grace_ns = (int64_t)terms->grace_ms * MS_NS;
     session->dial = terms->dial;
+    session->is_guard = terms->is_guard;
     session->heard_ns = core_clock(core);
     list_init(&session->parked);
     list_init(&session->subs);
@@ -336,7 +341,8 @@ static struct session *session_new(struct core *core, struct job *job,
                                                 .dial = (uint32_t)hello->dial,
                                                 .heartbeat_ms = hello->heartbeat_ms,
                                                 .lost_after_ms = hello->lost_after_ms,
-                                                .grace_ms = hello->grace_ms});
+                                                .grace_ms = hello->grace_ms,
+                                                .is_guard = hello->role == HELLO_GUARD});
 }
 
 static void free_refusals(struct core *core, struct session *session)
@@ -371,7 +377,11 @@ void session_drop(struct core *core, struct session *session)
     list_remove(&session->dirty_link);
     list_remove(&session->tap_link);
     list_remove(&session->verdict_link);
-    if (session->party != NULL) {
+    if (session->party != NULL && session->is_guard) {
+        session->party->guard = NULL;
+        party_update_bare(session->party);
+        note_guard_ended(core, session->party);
+    } else if (session->party != NULL) {
         session->party->session = NULL;
         party_update_bare(session->party);
         note_session_ended(core, session->party);
@@ -413,16 +423,18 @@ static void welcome(struct core *core, struct session *session, const struct msg
     msg->event_next = session->job != NULL ? session->job->event_next : 0;
     msg->durability = core->options.durability;
     msg->is_created = session->job != NULL && session->job->state != JOB_FREE;
+    if (session->party != NULL && !session->is_guard)
+        msg->errors_from = (uint64_t)session->party->voice_count << VOICE_ERROR_BITS;
     session_arm(core, session);
 }
 
 /* A sentence about what is wrong with the greeting, or NULL. */
 static const char *hello_complaint(const struct msg_hello *hello)
 {
-    bool is_jobless = hello->role == 1 && hello->job.bytes == 0;
+    bool is_jobless = hello->role == HELLO_OBSERVER && hello->job.bytes == 0;
     if (!is_jobless && !party_is_valid(hello->job))
         return "the job's name is not well formed";
-    if (hello->role == 0 && !party_is_valid(hello->party))
+    if (hello->role != HELLO_OBSERVER && !party_is_valid(hello->party))
         return "the party's name is not well formed";
     if (hello->heartbeat_ms < LIMIT_HEARTBEAT_MS_MIN)
         return "the heartbeat is shorter than 10 ms";
@@ -454,13 +466,24 @@ void session_begin(struct core *core, struct party *party, struct session *sessi
     party->error_limit = 0;
     failure_unref(core, party->ended_by);
     party->ended_by = NULL;
-    party->session = session;
+    party->voice_count = 0;
+    party->voice_life = 0;
+    *(session->is_guard ? &party->guard : &party->session) = session;
     session->party = party;
     session->incarnation = incarnation;
     party->state = PARTY_SCHEDULING; /* another life: the one before is over, or never was */
     party_update_bare(party);
-    note_party_joined(core, party);
+    if (session->is_guard)
+        note_guard_joined(core, party);
+    else
+        note_party_joined(core, party);
     job_joined(core, party);
+}
+
+/* The session that began this life, or NULL. */
+static struct session *first_session(const struct party *party)
+{
+    return party->guard != NULL ? party->guard : party->session;
 }
 
 /* The session goes on on this connection. */
@@ -472,7 +495,8 @@ static void go_on(struct core *core, conn_id conn, struct session *session,
         return;
     }
     session->dial = (uint32_t)hello->dial;
-    session->party->dial = session->dial;
+    *(session == first_session(session->party) ? &session->party->dial
+                                               : &session->party->voice_dial) = session->dial;
     drop_conn(core, &session->control);
     drop_conn(core, &session->data);
     barrier_forget(session);
@@ -508,8 +532,8 @@ static void join(struct core *core, conn_id conn, const struct msg_hello *hello,
         return;
     }
     bool is_known = hello->life != 0 && hello->life == party->life;
-    if (is_known && party->session != NULL) {
-        go_on(core, conn, party->session, hello);
+    if (is_known && first_session(party) != NULL) {
+        go_on(core, conn, first_session(party), hello);
         return;
     }
     if (is_known && hello->dial <= party->dial) {
@@ -521,13 +545,14 @@ static void join(struct core *core, conn_id conn, const struct msg_hello *hello,
         refuse(core, conn, CODE_EDENIED, type, refusal);
         return;
     }
-    if (party->session != NULL && party->session->control != 0) {
+    if ((party->session != NULL && party->session->control != 0) ||
+        (party->guard != NULL && party->guard->control != 0)) {
         refuse(core, conn, CODE_EDENIED, ERROR_TYPE_NAME_TAKEN,
                "a live party of this job has this name");
         return;
     }
-    if (party->session != NULL)
-        lose(core, party->session, ERROR_TYPE_REPLACED,
+    while (party_any_session(party) != NULL)
+        lose(core, party_any_session(party), ERROR_TYPE_REPLACED,
              "a fresh party of the same name came, and its connection was gone");
     struct session *session = session_new(core, job, hello, conn);
     if (session == NULL) {
@@ -543,6 +568,53 @@ static void join(struct core *core, conn_id conn, const struct msg_hello *hello,
     welcome(core, session, hello, false);
 }
 
+/* The party that this guard's token is for, or NULL: it is over. */
+static struct party *guarded(struct core *core, const struct msg_hello *hello)
+{
+    uint32_t id;
+    const struct session *guard =
+        id_map_get(&core->tokens, hello->guard, &id) ? pool_find(&core->sessions, id) : NULL;
+    if (guard == NULL || !guard->is_guard || !party_is_live(guard->party) ||
+        !span_equal(guard->party->name, hello->party) || !span_equal(guard->job->name, hello->job))
+        return NULL;
+    return guard->party;
+}
+
+/* Another process speaks for the incarnation of a guard: one at a time. */
+static void speak(struct core *core, conn_id conn, const struct msg_hello *hello)
+{
+    struct party *party = guarded(core, hello);
+    if (party == NULL) {
+        refuse(core, conn, CODE_EFENCED, ERROR_TYPE_FENCED,
+               "the incarnation that the token is for is over");
+        return;
+    }
+    bool is_known = hello->life != 0 && hello->life == party->voice_life;
+    if (is_known && party->session != NULL) {
+        go_on(core, conn, party->session, hello);
+        return;
+    }
+    if (is_known && hello->dial <= party->voice_dial) {
+        effects_drop(core->effects, conn); /* as in join() */
+        return;
+    }
+    if (party->session != NULL) {
+        refuse(core, conn, CODE_EDENIED, ERROR_TYPE_NAME_TAKEN,
+               "another process speaks for this party");
+        return;
+    }
+    struct session *session = session_new(core, party->job, hello, conn);
+    if (session == NULL) {
+        refuse(core, conn, CODE_EFULL, ERROR_TYPE_FULL,
+               "the broker has no room for another session");
+        return;
+    }
+    guard_begin_voice(core, party, session);
+    party->voice_life = hello->life;
+    party->voice_dial = session->dial;
+    welcome(core, session, hello, false);
+}
+
 static void resume(struct core *core, conn_id conn, const struct msg_hello *hello)
 {
     uint32_t id;
@@ -554,6 +626,7 @@ static void resume(struct core *core, conn_id conn, const struct msg_hello *hell
         return;
     }
     if (session == NULL || session->party == NULL ||
+        session->is_guard != (hello->role == HELLO_GUARD) ||
         !span_equal(session->party->name, hello->party) ||
         !span_equal(session->job->name, hello->job)) {
         refuse(core, conn, CODE_EFENCED, ERROR_TYPE_FENCED,
@@ -578,8 +651,12 @@ void session_hello(struct core *core, conn_id conn, const struct msg_hello *hell
         refuse(core, conn, CODE_EINVAL, ERROR_TYPE_NAME, complaint);
         return;
     }
-    if (hello->role == 0 && hello->token != 0) {
+    if (hello->role != HELLO_OBSERVER && hello->token != 0) {
         resume(core, conn, hello);
+        return;
+    }
+    if (hello->role == HELLO_PARTY && hello->guard != 0) {
+        speak(core, conn, hello);
         return;
     }
     struct job *job = hello->job.bytes > 0 ? job_get(core, hello->job) : NULL;
@@ -587,7 +664,7 @@ void session_hello(struct core *core, conn_id conn, const struct msg_hello *hell
         refuse(core, conn, CODE_EFULL, ERROR_TYPE_FULL, "the broker has no room for another job");
         return;
     }
-    if (hello->role == 0) {
+    if (hello->role != HELLO_OBSERVER) {
         join(core, conn, hello, job);
         return;
     }
@@ -602,10 +679,12 @@ void session_hello(struct core *core, conn_id conn, const struct msg_hello *hell
 /* Both channels stand: what the last connection may have lost is told again, frames flow. */
 static void attached(struct core *core, struct session *session)
 {
-    if (session->data == 0 || !session->is_ready)
+    if ((session->data == 0 && !session->is_guard) || !session->is_ready)
         return;
     effects_msg(core->effects, session->control, MSG_ATTACHED);
     job_greet(core, session);
+    if (session->is_guard)
+        return; /* it neither writes nor reads */
     LIST_EACH(link, &session->party->topics) {
         struct topic *topic = LIST_OWNER(link, struct topic, party_link);
         if (topic->is_opened)
@@ -625,7 +704,7 @@ void session_attach(struct core *core, conn_id conn, const struct msg_attach *ms
     uint32_t id;
     struct session *session =
         id_map_get(&core->tokens, msg->token, &id) ? pool_find(&core->sessions, id) : NULL;
-    if (session == NULL || session->party == NULL) {
+    if (session == NULL || session->party == NULL || session->is_guard) {
         session_violation(core, conn, "ATTACH to no session");
         return;
     }
@@ -849,10 +928,9 @@ static void end_party(struct core *core, struct party *party, enum party_event e
     job_left(core, party);
 }
 
-void session_end_party(struct core *core, struct session *session, enum party_event event,
-                       struct failure *failure, enum wire_code code)
+void session_dismiss(struct core *core, struct session *session, enum wire_code code,
+                     struct failure *failure)
 {
-    end_party(core, session->party, event, failure);
     if (session->control != 0) {
         struct msg *msg = effects_msg(core->effects, session->control, MSG_OVER);
         msg->as.over.code = code;
@@ -860,6 +938,17 @@ void session_end_party(struct core *core, struct session *session, enum party_ev
             msg->as.over.error = failure_span(failure);
     }
     session_drop(core, session);
+}
+
+void session_end_party(struct core *core, struct session *session, enum party_event event,
+                       struct failure *failure, enum wire_code code)
+{
+    struct party *party = session->party;
+    struct session *other = session->is_guard ? party->session : party->guard;
+    end_party(core, party, event, failure);
+    session_dismiss(core, session, code, failure);
+    if (other != NULL) /* by the word of the one it is over for the other, too */
+        session_dismiss(core, other, CODE_EFENCED, failure);
 }
 
 void session_completed(struct core *core, struct session *session)

@@ -139,7 +139,7 @@ static void answer(struct core *core, struct session *session, uint64_t number, 
                    const char *type, const char *message, struct topic *topic, uint64_t seq,
                    struct failure *cause)
 {
-    if (code == CODE_OK)
+    if (code == CODE_OK && !session->is_guard)
         (void)settle_remember_granted(core, session, number); /* or it is worked out anew */
     if (session->control == 0)
         return; /* asked again after the reconnect */
@@ -212,6 +212,8 @@ static void do_retract(struct core *core, struct session *session, const struct 
 
 static void do_complete(struct core *core, struct session *session, const struct parked *op)
 {
+    if (session->is_guard && session->party->session != NULL)
+        guard_end_voice(core, session->party, CODE_EFENCED);
     if (session->party->open_count > 0) {
         answer(core, session, op->number, CODE_EINVAL, ERROR_TYPE_ARGUMENT,
                "a party that owes slots cannot complete", NULL, 0, NULL);
@@ -229,27 +231,37 @@ static void do_leave_ending(struct core *core, struct session *session)
     failure_unref(core, failure);
 }
 
+struct failure *settle_left_failure(struct core *core, struct party *party)
+{
+    struct text text;
+    text_init(&text);
+    text_add_span(&text, party->name);
+    text_add(&text, party->open_count > 0 ? " left and owed " : " left");
+    if (party->open_count > 0)
+        text_add_number(&text, party->open_count);
+    if (party->open_count > 0)
+        text_add(&text, party->open_count == 1 ? " slot" : " slots");
+    return failure_make(core, &(struct failure_spec){.job = party->job,
+                                                     .party = party,
+                                                     .kind = ERROR_PARTY_LEFT,
+                                                     .type = ERROR_TYPE_LEFT,
+                                                     .message = text.data});
+}
+
 static void do_leave(struct core *core, struct session *session)
 {
     struct party *party = session->party;
     struct failure *failure = NULL;
+    if (!session->is_guard && party->guard != NULL) {
+        guard_end_voice(core, party, CODE_ECLOSED);
+        return;
+    }
     if (session->job->state == JOB_FAILING && party_is_live(party)) {
         do_leave_ending(core, session);
         return;
     }
-    if (party->open_count > 0) {
-        struct text text;
-        text_init(&text);
-        text_add_span(&text, party->name);
-        text_add(&text, " left and owed ");
-        text_add_number(&text, party->open_count);
-        text_add(&text, party->open_count == 1 ? " slot" : " slots");
-        failure = failure_make(core, &(struct failure_spec){.job = session->job,
-                                                            .party = party,
-                                                            .kind = ERROR_PARTY_LEFT,
-                                                            .type = ERROR_TYPE_LEFT,
-                                                            .message = text.data});
-    }
+    if (party->open_count > 0 || (session->is_guard && party->session != NULL))
+        failure = settle_left_failure(core, party);
     session_end_party(core, session, PARTY_LEAVES, failure, CODE_ECLOSED);
     failure_unref(core, failure);
 }
@@ -423,6 +435,8 @@ static bool read_op(struct core *core, struct session *session, const struct msg
     default: return false;
     }
     struct topic *topic = pool_find(&core->topics, op->topic);
+    if (session->is_guard && op->after > 0)
+        return false; /* it has no data of its own */
     if (op->topic != 0 && (topic == NULL || topic->writer != session->party))
         return false;
     if ((msg->type == MSG_FAIL || msg->type == MSG_RETRACT) && topic == NULL)

@@ -92,7 +92,11 @@ static void snap_session(struct core *core, struct session *session)
 
 static void snap_life(struct core *core, const struct party *party)
 {
-    if (party->session != NULL)
+    if (party->guard != NULL)
+        note_guard_joined(core, party);
+    if (party->session != NULL && party->guard != NULL)
+        note_voice_joined(core, party);
+    else if (party->session != NULL)
         note_party_joined(core, party);
     if (party_is_final(party->state))
         note_party_ended(core, party);

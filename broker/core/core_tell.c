@@ -323,7 +323,7 @@ static struct msg_status_row *add_row(struct core *core, struct session *session
 static void add_party(struct core *core, struct session *session, const struct msg_status *asked,
                       const struct party *party)
 {
-    const struct session *live = party->session;
+    const struct session *live = party_any_session(party);
     struct msg_status_row *row = add_row(core, session, asked, 1, party->job, party->name);
     row->party = party->name;
     row->incarnation = party->incarnation;

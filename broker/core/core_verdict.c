@@ -446,6 +446,8 @@ static void tell_everybody(struct core *core, struct job *job)
         const struct party *party = LIST_OWNER(link, struct party, job_link);
         if (party->session != NULL)
             judge_tell_again(core, party->session);
+        if (party->guard != NULL)
+            judge_tell_again(core, party->guard);
     }
     if (!judgement->is_final)
         return;
@@ -486,6 +488,17 @@ static void say(struct core *core, struct job *job)
     tell_everybody(core, job);
 }
 
+/* session may be NULL in both: a party has one session, or two. */
+static bool is_doubtful(const struct session *session)
+{
+    return session != NULL && (session->is_suspect || session->control == 0);
+}
+
+static int64_t window_ns(const struct session *session)
+{
+    return session != NULL ? session->lost_after_ns + session->grace_ns : 0;
+}
+
 /* The job as it is now.  Windows follow those who may still report. */
 static void count_parties(struct job *job, struct verdict_job *out)
 {
@@ -493,14 +506,15 @@ static void count_parties(struct job *job, struct verdict_job *out)
     *out = (struct verdict_job){.remaining_min = 1};
     LIST_EACH(link, &job->party_list) {
         const struct party *party = LIST_OWNER(link, struct party, job_link);
-        const struct session *session = party->session;
         if (!party_is_live(party))
             continue;
         out->unended += 1;
         out->remaining += party->state == PARTY_RUNNING;
-        out->doubtful += session->is_suspect || session->control == 0;
-        if (longest_ns < session->lost_after_ns + session->grace_ns)
-            longest_ns = session->lost_after_ns + session->grace_ns;
+        out->doubtful += is_doubtful(party->session) || is_doubtful(party->guard);
+        if (longest_ns < window_ns(party->session))
+            longest_ns = window_ns(party->session);
+        if (longest_ns < window_ns(party->guard))
+            longest_ns = window_ns(party->guard);
     }
     if (job->state != JOB_FREE)
         job_count(job, out);

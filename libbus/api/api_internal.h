@@ -42,6 +42,7 @@ enum {
     API_TOPIC_CACHE = 256, /* topics that publishing finds without asking the session */
     API_COPY_BYTES = LIMIT_CHUNK_BYTES, /* larger values are copied before the lock is taken */
     API_STAMP_USES = 256,               /* values published in a row that may bear the same time */
+    API_TOKEN_BYTES = 16,               /* hexadecimal digits */
     API_CLOSE_LINGER_MS =
         50, /* a farewell is given this long, however short the time for closing */
     API_HANDLER_WAIT_MS = 10000, /* bus_close() waits at least this long for a handler that runs */
@@ -84,6 +85,9 @@ static inline bool options_time_is_valid(int64_t timeout_ms)
 enum bus_err options_of_bus(const struct bus_options *given, struct bus_options *out_options,
                             char job[LIMIT_NAME_BYTES + 1], char party[LIMIT_NAME_BYTES + 1],
                             struct bus_error **reterr);
+/* The token in force for a party of this job: of options, or of the environment; 0: none. */
+enum bus_err options_token(const struct bus_options *options, uint64_t *out_token,
+                           struct bus_error **reterr);
 enum bus_err options_job(const char *given, char job[LIMIT_NAME_BYTES + 1],
                          struct bus_error **reterr);
 enum bus_err options_periods(const struct bus_options *options, struct bus_error **reterr);
@@ -113,6 +117,8 @@ struct bus {
     char job[LIMIT_NAME_BYTES + 1];
     char party[LIMIT_NAME_BYTES + 1]; /* empty: an observer */
     char replies[LIMIT_NAME_BYTES + 16];
+    char token[API_TOKEN_BYTES + 1]; /* "" until it is welcome */
+    uint64_t guard;                  /* the token of the guard that we speak for; 0: none */
     unsigned fork_generation;
     pid_t opener; /* thread that gets failure_signal */
     int failure_fd;

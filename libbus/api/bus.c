@@ -73,6 +73,11 @@ enum bus_err bus_open(const char *endpoint, const struct bus_options *options, i
     return BUS_OK;
 }
 
+const char *bus_token(const struct bus *bus)
+{
+    return bus != NULL ? bus->token : "";
+}
+
 void bus_stop(struct bus *bus)
 {
     if (bus == NULL || api_is_foreign(bus))

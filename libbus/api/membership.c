@@ -2,6 +2,7 @@
 /* membership.c -- how a membership is put together, joins, leaves, and is taken apart. */
 #include "libbus/api/api_internal.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,6 +104,8 @@ static bool session_make(struct bus *bus)
         .broker_lost_ms = bus->options.broker_lost_ms,
         .outbox_bytes_max = bus->options.outbox_bytes_max,
         .inbox_bytes_max = bus->options.inbox_bytes_max,
+        .is_guard = bus->options.is_guard != 0,
+        .guard = bus->guard,
     };
     return session_new(&bus->memory, &options, api_now_ns(), &bus->session) == CODE_OK;
 }
@@ -142,10 +145,16 @@ enum bus_err core_open(const struct endpoints *endpoints, const struct bus_optio
                        const char *job, const char *party, struct bus **out_bus,
                        struct bus_error **reterr)
 {
+    uint64_t guard = 0;
+    enum bus_err err = *party != '\0' ? options_token(options, &guard, reterr) : BUS_OK;
+    if (err != BUS_OK)
+        return err;
     struct bus *bus = membership_new();
     if (bus == NULL)
         return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
     bus->options = *options;
+    bus->options.token = NULL; /* the caller's */
+    bus->guard = guard;
     bus->endpoints = *endpoints;
     memcpy(bus->job, job, strlen(job) + 1);
     memcpy(bus->party, party, strlen(party) + 1);
@@ -188,6 +197,9 @@ enum bus_err core_join(struct bus **bus, int64_t deadline_ns, struct bus_error *
         if (err != BUS_OK)
             break;
     }
+    if (err == BUS_OK && joining->options.is_guard)
+        (void)snprintf(joining->token, sizeof joining->token, "%016" PRIx64,
+                       session_token(joining->session));
     api_unlock(joining);
     if (err != BUS_OK)
         (void)core_close(bus, BUS_POLL); /* why it did not join is what matters */

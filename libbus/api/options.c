@@ -121,6 +121,46 @@ static enum bus_err options_party(const char *given, char party[LIMIT_NAME_BYTES
     return BUS_OK;
 }
 
+/* ---- tokens ------------------------------------------------------------------------------- */
+
+static bool is_of_environment(const char *name, const char *variable, const char *otherwise)
+{
+    return strcmp(name, chosen(NULL, variable, otherwise)) == 0;
+}
+
+/* Exactly as bus_token() gives it. */
+static bool read_token(const char *text, uint64_t *out_token)
+{
+    static const char digits[] = "0123456789abcdef";
+    uint64_t token = 0;
+    if (strlen(text) != API_TOKEN_BYTES || strspn(text, digits) != API_TOKEN_BYTES)
+        return false;
+    for (; *text != '\0'; text++)
+        token = token * 16 + (uint64_t)(strchr(digits, *text) - digits);
+    *out_token = token;
+    return token != 0;
+}
+
+enum bus_err options_token(const struct bus_options *options, uint64_t *out_token,
+                           struct bus_error **reterr)
+{
+    const char *text = options->token;
+    *out_token = 0;
+    if (text == NULL && !options->is_guard &&
+        is_of_environment(options->job, "ERRBUS_JOB", "default") &&
+        is_of_environment(options->party, "ERRBUS_PARTY", ""))
+        text = chosen(NULL, "ERRBUS_TOKEN", NULL);
+    if (text == NULL || *text == '\0')
+        return BUS_OK;
+    if (options->is_guard)
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "a guard speaks for itself, and takes no token");
+    if (!read_token(text, out_token))
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "the token is none that bus_token() gives");
+    return BUS_OK;
+}
+
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 static enum bus_err outside(struct bus_error **reterr, const char *option, int64_t value,
@@ -145,6 +185,7 @@ enum bus_err options_periods(const struct bus_options *options, struct bus_error
         {"broker_lost_ms", options->broker_lost_ms, 1, LIMIT_PERIOD_MS_MAX},
         {"send_timeout_ms", options->send_timeout_ms, BUS_FOREVER, INT64_MAX},
         {"failure_signal", options->failure_signal, 0, SIGRTMAX},
+        {"is_guard", options->is_guard, 0, 1},
     };
     for (size_t i = 0; i < sizeof periods / sizeof periods[0]; i++) {
         if (periods[i].value < periods[i].least || periods[i].value > periods[i].most)

@@ -196,6 +196,11 @@ uint32_t session_incarnation(const struct session *session)
     return session->incarnation;
 }
 
+uint64_t session_token(const struct session *session)
+{
+    return session->token;
+}
+
 uint32_t session_attempt(const struct session *session)
 {
     return session->attempt;
@@ -349,7 +354,7 @@ enum session_action session_action(struct session *session)
  * ours, and begin to count our grace before it has seen us on the next one. */
 bool session_keeps_link(const struct session *session)
 {
-    return session->token != 0 && !session->is_bye_said;
+    return session->token != 0 && !session->is_bye_said && !session->options.is_guard;
 }
 
 const char *session_data_endpoint(const struct session *session)

@@ -45,6 +45,8 @@ struct session_options {
     int64_t broker_lost_ms;
     size_t outbox_bytes_max;
     size_t inbox_bytes_max;
+    bool is_guard;  /* it says how the party ends, and neither writes nor reads */
+    uint64_t guard; /* 0, or the token of the guard for whose incarnation we speak */
 };
 
 enum session_state {
@@ -199,6 +201,8 @@ uint64_t session_refusals_ever(const struct session *session);
 
 /* Id for an error made here: "job/party/incarnation/n", n odd (the broker's are even). */
 size_t session_error_id(struct session *session, char *out, size_t room);
+/* For those who are to speak for a guard's incarnation; 0: not welcome yet. */
+uint64_t session_token(const struct session *session);
 uint32_t session_incarnation(const struct session *session);
 uint32_t session_attempt(const struct session *session);
 /* What survives of what is acknowledged, as the newest WELCOME, ACCEPTED or CHUNKED said it. */

@@ -118,6 +118,14 @@ static void welcome_observer(struct session *session, const struct msg_welcome *
     session_stand(session);
 }
 
+/* Control alone; there is nothing to read, and what is said has no data before it. */
+static void welcome_guard(struct session *session)
+{
+    (void)phase_move(&session->phase, PHASE_WELCOMED); /* is_expected() let it through */
+    session->is_ready_due = true;
+    session->news.is_state = true;
+}
+
 static void welcome_in(struct session *session, const struct msg_welcome *welcome)
 {
     const char *complaint = welcome_complaint(session, welcome);
@@ -130,9 +138,17 @@ static void welcome_in(struct session *session, const struct msg_welcome *welcom
         return;
     }
     keep_welcome(session, welcome);
+    if (session->token == 0)
+        session->error_count = welcome->errors_from / 2; /* each is two numbers on */
     session->token = welcome->token;
+    session->step_ns = session->now_ns + 2 * session->options.heartbeat_ms * SESSION_NS_PER_MS +
+                       SESSION_GREET_MIN_NS;
     if (!rewind_writing(session, welcome)) {
         session_break(session, "the broker has more of the outbox than was sent");
+        return;
+    }
+    if (session->options.is_guard) {
+        welcome_guard(session);
         return;
     }
     enum wire_code code = rewind_reading(session);
@@ -147,8 +163,6 @@ static void welcome_in(struct session *session, const struct msg_welcome *welcom
     (void)phase_move(&session->phase, PHASE_WELCOMED); /* is_expected() let it through */
     session->is_ready_due = true;
     session->action = SESSION_CONNECT_DATA;
-    session->step_ns = session->now_ns + 2 * session->options.heartbeat_ms * SESSION_NS_PER_MS +
-                       SESSION_GREET_MIN_NS;
     session->news.is_state = true;
 }
 

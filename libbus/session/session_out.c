@@ -22,7 +22,9 @@ static void hello_message(struct session *session, struct msg *out)
         .library = options->library,
         .job = options->job,
         .party = options->party,
-        .role = session->is_observer,
+        .role = session->is_observer ? 1
+                : options->is_guard  ? 2
+                                     : 0,
         .token = session->token,
         .heartbeat_ms = (uint64_t)options->heartbeat_ms,
         .lost_after_ms = (uint64_t)options->lost_after_ms,
@@ -33,6 +35,7 @@ static void hello_message(struct session *session, struct msg *out)
         .refusal_number = session->token != 0 ? session->refusal_number : 0,
         .dial = session->dials,
         .life = session->token != 0 ? 0 : options->life,
+        .guard = session->token == 0 ? options->guard : 0,
     };
     session->is_hello_due = false;
     session->is_hello_sent = true;

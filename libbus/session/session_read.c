@@ -18,6 +18,8 @@ enum wire_code session_await(struct session *session, struct span topic, uint64_
         return CODE_ECLOSED;
     if (!topic_is_valid(topic) || seq >= ACK_PREFIX_SEQ_MAX)
         return CODE_EINVAL;
+    if (session->options.is_guard)
+        return CODE_EDENIED;
     struct known_topic *known;
     enum wire_code code = known_topics_open(&session->known, topic, &known);
     if (code != CODE_OK)
@@ -67,6 +69,8 @@ enum wire_code session_subscribe(struct session *session, struct span pattern,
         return CODE_ECLOSED;
     if (!options_are_valid(pattern, options))
         return CODE_EINVAL;
+    if (session->options.is_guard)
+        return CODE_EDENIED;
     if (session->inbox.subs.used == LIMIT_SUBS)
         return CODE_EFULL;
     uint64_t window = window_bytes(session);

@@ -135,7 +135,7 @@ enum wire_code session_topic(struct session *session, struct span name, uint32_t
         return session->once.code;
     if (!topic_is_valid(name))
         return CODE_EINVAL;
-    if (!span_equal(topic_party(name), session->options.party))
+    if (session->options.is_guard || !span_equal(topic_party(name), session->options.party))
         return CODE_EDENIED;
     struct own_topic *topic = NULL;
     enum wire_code code = own_topics_open(&session->own, name, &topic);
@@ -605,6 +605,8 @@ void session_leave(struct session *session)
 
 void session_progress(struct session *session, uint64_t next_within_ms)
 {
+    if (session->options.is_guard)
+        return; /* that is for those to say who move */
     session->is_progress_said = true;
     session->is_progress_due = true;
     session->progress_ms =

@@ -196,6 +196,10 @@ static void put_parties(struct core_dump *dump, const struct core *core)
         name(dump, party->name);
         LINE(dump, "", party->id, party->job->id, party->state, party->incarnation,
              party->error_limit, number_of(party->ended_by), party->open_count);
+        if (party->guard != NULL)
+            LINE(dump, "   guard", party->guard->token, party->guard->incarnation,
+                 (uint64_t)party->guard->beat_ns, (uint64_t)party->guard->lost_after_ns,
+                 (uint64_t)party->guard->grace_ns, party->voice_count);
         if (party->session != NULL)
             put_session(dump, party->session);
     }

@@ -24,6 +24,9 @@ static struct folder folder;
 
 static void open_all(void)
 {
+    /* Whoever started the tests in the background ignores it, and so would errbus run. */
+    struct sigaction heeded = {.sa_handler = SIG_DFL};
+    cr_assert_eq(sigaction(SIGINT, &heeded, NULL), 0);
     stage_open();
     cr_assert(folder_make(&folder));
 }
@@ -418,6 +421,102 @@ Test(run, takes_the_error_file_of_an_elastic_worker)
     process_fini(&run);
 }
 
+/* ---- programs that speak for themselves ------------------------------------------------------ */
+
+/* The script finds errbus where this test does. */
+static void start_speaking(struct process *process, const char *script)
+{
+    char path[PATH_MAX];
+    char whole[2 * PATH_MAX];
+    snprintf(whole, sizeof whole, "errbus=%s; %s", process_path("errbus", path, sizeof path),
+             script);
+    start_script(process, whole);
+}
+
+Test(run, lets_its_program_speak_for_the_party)
+{
+    struct process run;
+    struct bus *bus = must_open("bob");
+    struct bus_sub *sub = must_subscribe(bus, "alice/w");
+    start_speaking(&run, "set -e; $errbus pub w one; $errbus pub w two; $errbus sub -C 1 alice/w;"
+                         "$errbus pub w --fail app.broken:oops");
+    expect_value(sub, "alice/w", 0, "one");
+    expect_value(sub, "alice/w", 1, "two");
+    expect_failed(sub, "alice/w", 2, "application");
+    expect_end(sub, NULL);
+    expect_exit(&run, 0);
+    cr_assert_str_eq(process_said(&run), "alice: one\n");
+    bus_sub_close(&sub);
+    must_close(&bus);
+    process_fini(&run);
+}
+
+/* A party as tests/lib/party has it, in a shell that goes on when it has ended. */
+static void start_party(struct process *run, const char *then)
+{
+    char path[PATH_MAX];
+    char script[2 * PATH_MAX];
+    snprintf(script, sizeof script, "%s %s alice; %s",
+             process_path("test_party", path, sizeof path), stage.control, then);
+    start(run, "-p", "alice", "--plain", "--", "sh", "-c", script, NULL);
+    expect_line(run, "= OK");
+}
+
+static void command(struct process *run, const char *line, const char *answer)
+{
+    cr_assert(process_say(run, line, strlen(line)));
+    expect_line(run, answer);
+}
+
+Test(run, fails_what_its_program_promised_with_how_it_ended)
+{
+    struct process run;
+    struct bus *bus = must_open("bob");
+    struct bus_sub *sub = must_subscribe(bus, "alice/w");
+    start_party(&run, "exit 5");
+    command(&run, "reserve w 1\n", "= OK");
+    command(&run, "flush 20000\n", "= OK");
+    process_say_end(&run); /* it ends without a word */
+    struct bus_error *error = expect_error(sub, "alice/w", 0, "application");
+    cr_assert_str_eq(bus_error_message(error), "sh exited with status 5");
+    bus_error_unref(&error);
+    expect_end(sub, "application");
+    expect_exit(&run, 1);
+    bus_sub_close(&sub);
+    must_close(&bus);
+    process_fini(&run);
+}
+
+Test(run, fails_what_its_program_left_open_and_completes)
+{
+    struct process run;
+    struct bus *bus = must_open("bob");
+    struct bus_sub *sub = must_subscribe(bus, "alice/w");
+    start_party(&run, "exit 0");
+    command(&run, "reserve w 1\n", "= OK");
+    command(&run, "flush 20000\n", "= OK");
+    process_say_end(&run);
+    expect_failed(sub, "alice/w", 0, "party_left");
+    expect_end(sub, NULL);
+    expect_exit(&run, 0);
+    bus_sub_close(&sub);
+    must_close(&bus);
+    process_fini(&run);
+}
+
+Test(run, stops_when_its_program_has_failed_the_party)
+{
+    struct process run;
+    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
+    start_party(&run, "sleep 600");
+    cr_assert(process_say(&run, "fail_party app.broken oops\n", 27));
+    cr_assert_str_eq(bus_error_type(expect_failure(tap, "alice")), "app.broken");
+    expect_exit(&run, 1);
+    expect_complaint(&run, "app.broken");
+    bus_tap_close(&tap);
+    process_fini(&run);
+}
+
 /* ---- stopping -------------------------------------------------------------------------------- */
 
 Test(run, passes_a_signal_on_and_leaves)
@@ -494,13 +593,13 @@ Test(run, fails_what_says_nothing_for_too_long)
 {
     struct process run;
     struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
-    start(&run, "-p", "alice", "--stall", "2", "--", "sh", "-c",
-          "for i in 1 2 3; do echo step $i; sleep 0.2; done; sleep 600", NULL);
+    start(&run, "-p", "alice", "--stall", "1", "--", "sh", "-c",
+          "echo step 2; echo step 3; sleep 600", NULL);
     expect_exit(&run, 1);
     const struct bus_error *error = expect_failure(tap, "alice");
     cr_assert_str_eq(bus_error_type(error), "errbus.output_stalled");
     cr_assert_str_eq(bus_error_message(error),
-                     "sh said nothing for 2 s; its last line was: step 3");
+                     "sh said nothing for 1 s; its last line was: step 3");
     bus_tap_close(&tap);
     process_fini(&run);
 }

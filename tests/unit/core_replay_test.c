@@ -158,6 +158,21 @@ static void run_a_job(void)
     barrier(2, 1, 1, 1);
 }
 
+/* Of dave, who completes. */
+static void guard_and_voice(void)
+{
+    struct msg msg = hello(4, 0);
+    msg.as.hello.role = 2;
+    message(4, msg);
+    msg = hello(24, 0);
+    msg.as.hello.guard = tokens[4];
+    message(24, msg);
+    compact();
+    numbers[4] = 0;
+    message(4, (struct msg){.type = MSG_COMPLETE, .as.complete = {.number = ++numbers[4]}});
+    leave(4, 0);
+}
+
 Test(core_replay, gives_the_same_state_for_every_kind_of_fact)
 {
     options.parties_max = 4;
@@ -186,6 +201,7 @@ Test(core_replay, gives_the_same_state_for_every_kind_of_fact)
     join(2);
     pass_ms(60000); /* all fall silent: a verdict, and whoever comes behind it begins a new one */
     join(1);
+    guard_and_voice();
     pass_ms(5000);
     leave(1, 0);
     run_a_job();
@@ -501,6 +517,12 @@ static const struct {
             .failure = 900),
     REFUSED(SESSION_ENDED, session_ended, "a session", .party = 9),
     REFUSED(SESSION_ENDED, session_ended, "does not follow", .party = 1),
+    REFUSED(GUARD_JOINED, guard_joined, "a party", .party = 9),
+    REFUSED(GUARD_JOINED, guard_joined, "does not follow", .party = 1, .incarnation = 2),
+    REFUSED(VOICE_JOINED, voice_joined, "a party", .party = 9),
+    REFUSED(VOICE_JOINED, voice_joined, "does not follow", .party = 1, .voice = 1),
+    REFUSED(GUARD_ENDED, guard_ended, "a party", .party = 9),
+    REFUSED(GUARD_ENDED, guard_ended, "does not follow", .party = 1),
     REFUSED(ERROR_NUMBERS, error_numbers, "a party", .party = 9),
     REFUSED(NUMBERS, numbers, "a session", .party = 9),
     REFUSED(PROGRESS_PROMISED, progress_promised, "a session", .party = 9),
@@ -649,6 +671,7 @@ Test(core_replay, says_so_when_memory_is_short)
     closed(2);
     write_all_sorts(a);
     read_all_sorts(a);
+    guard_and_voice();
     uint64_t n = 0;
     while (replay_short(n))
         n += 1;

@@ -134,6 +134,41 @@ Test(options, take_names_explicit_then_from_the_environment)
     cr_expect_str_eq(party, "alice");
 }
 
+/* The token in force, 0: none; UINT64_MAX: refused. */
+static uint64_t token_of(const char *job_name, const char *party_name, const char *token,
+                         bool is_guard)
+{
+    uint64_t number = 0;
+    struct bus_error *error = NULL;
+    struct bus_options options;
+    bus_options_init(&options);
+    options.job = job_name;
+    options.party = party_name;
+    options.token = token;
+    options.is_guard = is_guard;
+    enum bus_err err = options_token(&options, &number, &error);
+    bus_error_unref(&error);
+    return err == BUS_OK ? number : UINT64_MAX;
+}
+
+Test(options, take_the_token_of_the_environment_for_its_party_alone)
+{
+    setenv("ERRBUS_TOKEN", "00000000000000ff", 1);
+    setenv("ERRBUS_PARTY", "alice", 1);
+    unsetenv("ERRBUS_JOB");
+    cr_expect_eq(token_of("default", "alice", NULL, false), 255);
+    cr_expect_eq(token_of("default", "alice", "", false), 0);
+    cr_expect_eq(token_of("default", "alice", NULL, true), 0, "a guard is another one");
+    cr_expect_eq(token_of("default", "bob", NULL, false), 0);
+    cr_expect_eq(token_of("other", "alice", NULL, false), 0);
+    cr_expect_eq(token_of("other", "bob", "fedcba9876543210", false), UINT64_C(0xfedcba9876543210));
+    cr_expect_eq(token_of("other", "bob", "fedcba9876543210", true), UINT64_MAX);
+    cr_expect_eq(token_of("other", "bob", "fedcba987654321", false), UINT64_MAX);
+    cr_expect_eq(token_of("other", "bob", "fedcba98765432100", false), UINT64_MAX);
+    cr_expect_eq(token_of("other", "bob", "fedcba987654321G", false), UINT64_MAX);
+    cr_expect_eq(token_of("other", "bob", "0000000000000000", false), UINT64_MAX);
+}
+
 Test(options, hold_names_to_their_limits)
 {
     char name[LIMIT_NAME_BYTES + 2];

@@ -726,6 +726,59 @@ Test(session, numbers_its_errors)
     driver_fini(&d);
 }
 
+Test(session, speaks_for_a_guard_and_numbers_its_errors_apart)
+{
+    char id[LIMIT_ERROR_ID_BYTES + 1];
+    struct session_options options = driver_options("alice");
+    options.guard = 77;
+    driver_init_with(&d, &options);
+    (void)session_action(d.session);
+    cr_assert_eq(driver_expect(&d, MSG_HELLO).as.hello.guard, 77);
+    struct msg welcome = driver_welcome(&d, false);
+    welcome.as.welcome.errors_from = 2000;
+    driver_say(&d, &welcome);
+    driver_expect_attach(&d);
+    (void)driver_expect(&d, MSG_READY);
+    driver_attached(&d);
+    id[session_error_id(d.session, id, sizeof id)] = 0;
+    cr_assert_str_eq(id, "train/alice/3/2001");
+    driver_break_link(&d);
+    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
+    struct msg hello = driver_expect(&d, MSG_HELLO);
+    cr_assert_eq(hello.as.hello.guard, 0, "it has a session of its own now");
+    cr_assert_eq(hello.as.hello.token, DRIVER_TOKEN);
+    driver_fini(&d);
+}
+
+Test(session, guards_on_the_control_channel_alone)
+{
+    uint64_t number;
+    uint32_t topic;
+    struct session_options options = driver_options("alice");
+    options.is_guard = true;
+    driver_init_with(&d, &options);
+    (void)session_action(d.session);
+    cr_assert_eq(driver_expect(&d, MSG_HELLO).as.hello.role, 2);
+    struct msg welcome = driver_welcome(&d, false);
+    driver_say(&d, &welcome);
+    cr_assert_eq(session_action(d.session), SESSION_NOTHING);
+    (void)driver_expect(&d, MSG_READY);
+    driver_attached(&d);
+    cr_assert_eq(session_state(d.session), SESSION_UP);
+    cr_assert_eq(session_token(d.session), DRIVER_TOKEN);
+    session_progress(d.session, 1000);
+    cr_assert_eq(session_topic(d.session, span_text("alice/w"), &topic), CODE_EDENIED);
+    cr_assert_eq(session_await(d.session, span_text("bob/w"), 0, true, &number), CODE_EDENIED);
+    cr_assert_eq(
+        session_subscribe(d.session, span_text("#"), &(struct session_sub_options){0}, &topic),
+        CODE_EDENIED);
+    cr_assert_eq(driver_hear(&d).type, MSG_NONE);
+    cr_assert_eq(session_complete(d.session, &number), CODE_OK);
+    (void)driver_expect(&d, MSG_COMPLETE);
+    cr_assert_not(session_keeps_link(d.session), "no data connection would have it closed");
+    driver_fini(&d);
+}
+
 Test(session, says_progress_again_on_a_new_connection)
 {
     driver_up(&d);

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* core_guard_test.c -- parties of which two processes speak: whose word ends what. */
+#include "tests/unit/core_driver.h"
+
+TestSuite(core_guard, .init = init, .fini = fini);
+
+/* Connections by name_of(): 1 is alice's guard, 21 and 41 are her voices. */
+enum { GUARD = 1, VOICE = 21, NEXT_VOICE = 41, BOB = 2, TAP = 5 };
+
+static void greet_guard(conn_id conn, uint64_t token)
+{
+    struct msg msg = hello(conn, token);
+    msg.as.hello.role = 2;
+    message(conn, msg);
+    message(conn, (struct msg){.type = MSG_READY});
+    numbers[conn] = 0;
+}
+
+static void greet_voice(conn_id conn, uint64_t guard)
+{
+    struct msg msg = hello(conn, 0);
+    msg.as.hello.guard = guard;
+    message(conn, msg);
+}
+
+static void join_voice(conn_id conn)
+{
+    greet_voice(conn, tokens[GUARD]);
+    attach(conn, conn + 10, tokens[conn]);
+    numbers[conn] = 0;
+    frames[conn] = 0;
+    forget();
+}
+
+static void fail_party(conn_id conn)
+{
+    message(conn, (struct msg){.type = MSG_FAIL_PARTY,
+                               .as.fail_party = {.number = ++numbers[conn],
+                                                 .error = an_error("job/alice/1/7")}});
+}
+
+/* alice, a guard and a voice that owes a slot; bob, who awaits it; an observer. */
+static void begin(void)
+{
+    tap(TAP);
+    greet_guard(GUARD, 0);
+    join_voice(VOICE);
+    join(BOB);
+    reserve(VOICE, open_topic(VOICE, "alice/a"), 0);
+    message(BOB, (struct msg){.type = MSG_AWAIT,
+                              .as.await = {.want = 1, .topic = span_text("alice/a")}});
+    forget();
+}
+
+Test(core_guard, begins_a_life_in_which_another_speaks)
+{
+    tap(TAP);
+    greet_guard(GUARD, 0);
+    EXPECT("1 < welcome incarnation 1\n"
+           "5 < party.joined alice/1 #0 x0\n"
+           "1 < attached\n");
+    greet_voice(VOICE, tokens[GUARD]);
+    EXPECT("21 < welcome incarnation 1\n");
+    attach(VOICE, VOICE + 10, tokens[VOICE]);
+    EXPECT("21 < attached\n");
+    cr_assert_neq(tokens[GUARD], tokens[VOICE]);
+}
+
+Test(core_guard, lets_voices_come_and_go_one_at_a_time)
+{
+    begin();
+    greet_voice(NEXT_VOICE, tokens[GUARD]);
+    EXPECT("41 < refused 12 errbus.name_taken\n"
+           "41 dropped\n");
+    message(3, hello(1, 0));
+    EXPECT("3 < refused 12 errbus.name_taken\n"
+           "3 dropped\n");
+    leave(VOICE, 1);
+    EXPECT("21 < over 13\n"
+           "21 dropped\n"
+           "31 dropped\n"
+           "5 < slot.failed alice/1 #0 x1 (party_left of alice)\n"
+           "12 < sub 0 error #0 (party_left of alice)\n");
+    join_voice(NEXT_VOICE);
+    uint32_t a = open_topic(NEXT_VOICE, "alice/a");
+    publish(NEXT_VOICE, a, 1, 1, 100);
+    EXPECT("41 < accepted 1 0\n");
+    complete(GUARD);
+    EXPECT("41 < over 11 (party_left of alice)\n"
+           "41 dropped\n"
+           "51 dropped\n"
+           "1 < result 0\n"
+           "1 < accepted 0 1\n"
+           "5 < party.completed alice/1 #0 x0\n");
+    leave(GUARD, 0);
+    EXPECT("1 < over 13\n"
+           "1 dropped\n");
+}
+
+Test(core_guard, takes_its_word_for_the_end)
+{
+    begin();
+    fail_party(GUARD);
+    EXPECT("1 < over 13\n"
+           "1 dropped\n"
+           "21 < over 11 (application of alice)\n"
+           "21 dropped\n"
+           "31 dropped\n"
+           "5 < party.failed alice/1 #0 x1 (application of alice)\n"
+           "12 < sub 0 error #0 (application of alice)\n");
+    greet_voice(NEXT_VOICE, tokens[GUARD]);
+    EXPECT("41 < refused 11 errbus.fenced\n"
+           "41 dropped\n");
+}
+
+Test(core_guard, leaves_for_both)
+{
+    begin();
+    leave(GUARD, 0);
+    EXPECT("1 < over 13\n"
+           "1 dropped\n"
+           "21 < over 11 (party_left of alice)\n"
+           "21 dropped\n"
+           "31 dropped\n"
+           "5 < party.left alice/1 #0 x1 (party_left of alice)\n"
+           "12 < sub 0 error #0 (party_left of alice)\n");
+}
+
+Test(core_guard, is_told_what_its_voice_has_said)
+{
+    begin();
+    fail_party(VOICE);
+    EXPECT("21 < over 13\n"
+           "21 dropped\n"
+           "31 dropped\n"
+           "1 < over 11 (application of alice)\n"
+           "1 dropped\n"
+           "5 < party.failed alice/1 #0 x1 (application of alice)\n"
+           "12 < sub 0 error #0 (application of alice)\n");
+}
+
+Test(core_guard, keeps_what_its_voice_has_completed)
+{
+    greet_guard(GUARD, 0);
+    join_voice(VOICE);
+    tap(TAP);
+    complete(VOICE);
+    leave(VOICE, 0);
+    EXPECT("21 < result 0\n"
+           "21 < accepted 0 1\n"
+           "5 < party.completed alice/1 #0 x0\n"
+           "21 < over 13\n"
+           "21 dropped\n"
+           "31 dropped\n");
+    greet_voice(NEXT_VOICE, tokens[GUARD]);
+    EXPECT("41 < refused 11 errbus.fenced\n"
+           "41 dropped\n");
+    fail_party(GUARD);
+    EXPECT("1 < over 13\n"
+           "1 dropped\n");
+}
+
+Test(core_guard, loses_the_party_with_its_voice)
+{
+    begin();
+    closed(VOICE);
+    forget();
+    pass_ms(999);
+    EXPECT("");
+    pass_ms(1);
+    EXPECT("1 < over 11 (party_lost of alice)\n"
+           "1 dropped\n"
+           "5 < party.lost alice/1 #0 x1 (party_lost of alice)\n"
+           "12 < sub 0 error #0 (party_lost of alice)\n");
+}
+
+Test(core_guard, loses_the_party_when_it_is_lost_itself)
+{
+    begin();
+    closed(GUARD);
+    forget();
+    pass_ms(1000);
+    EXPECT("21 < over 11 (party_lost of alice)\n"
+           "21 dropped\n"
+           "31 dropped\n"
+           "5 < party.lost alice/1 #0 x1 (party_lost of alice)\n"
+           "12 < sub 0 error #0 (party_lost of alice)\n");
+}
+
+/* However short the voice's own grace is, its guard is given time to say how it ended. */
+Test(core_guard, waits_for_the_guard_before_a_closed_voice_is_lost)
+{
+    struct msg msg = hello(VOICE, 0);
+    greet_guard(GUARD, 0);
+    msg.as.hello.guard = tokens[GUARD];
+    msg.as.hello.grace_ms = 0;
+    message(VOICE, msg);
+    attach(VOICE, VOICE + 10, tokens[VOICE]);
+    tap(TAP);
+    closed(VOICE);
+    pass_ms(5);
+    fail_party(GUARD);
+    EXPECT("21 dropped\n"
+           "31 dropped\n"
+           "5 < party.suspect alice/1 #0 x0\n"
+           "1 < over 13\n"
+           "1 dropped\n"
+           "5 < party.failed alice/1 #0 x0 (application of alice)\n"
+           "5 < verdict.final alice/1 #0 x0 (application of alice)\n");
+}
+
+Test(core_guard, welcomes_a_voice_again_whose_welcome_was_lost)
+{
+    greet_guard(GUARD, 0);
+    forget();
+    struct msg msg = hello(VOICE, 0);
+    msg.as.hello.guard = tokens[GUARD];
+    msg.as.hello.life = 9;
+    msg.as.hello.dial = 1;
+    message(VOICE, msg);
+    msg.as.hello.dial = 2;
+    message(NEXT_VOICE, msg);
+    EXPECT("21 < welcome incarnation 1\n"
+           "21 dropped\n"
+           "41 < welcome incarnation 1\n");
+    cr_assert_eq(tokens[VOICE], tokens[NEXT_VOICE]);
+    msg.as.hello.dial = 1;
+    message(VOICE, msg); /* late */
+    EXPECT("21 dropped\n");
+    numbers[NEXT_VOICE] = 0;
+    leave(NEXT_VOICE, 0);
+    forget();
+    msg.as.hello.dial = 2;
+    message(VOICE, msg); /* later still */
+    EXPECT("21 dropped\n");
+}
+
+Test(core_guard, may_say_nothing_else)
+{
+    static const enum msg_type words[] = {MSG_PROGRESS,  MSG_TOPIC_OPEN, MSG_AWAIT,   MSG_UNAWAIT,
+                                          MSG_SUBSCRIBE, MSG_SUB_ADD,    MSG_ACK,     MSG_TAKEN,
+                                          MSG_FAIL,      MSG_RETRACT,    MSG_POSITION};
+    greet_guard(GUARD, 0);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        forget();
+        message(GUARD, (struct msg){.type = words[i]});
+        EXPECT("1 dropped\n");
+        greet_guard(GUARD, tokens[GUARD]);
+    }
+    forget();
+    leave(GUARD, 1); /* behind data that it cannot have */
+    EXPECT("1 dropped\n");
+    greet_guard(GUARD, tokens[GUARD]);
+    forget();
+    message(11, (struct msg){.type = MSG_ATTACH, .as.attach = {.token = tokens[GUARD]}});
+    EXPECT("11 dropped\n");
+}
+
+Test(core_guard, knows_its_own_tokens)
+{
+    join(BOB);
+    greet_guard(GUARD, 0);
+    forget();
+    greet_voice(VOICE, tokens[GUARD] + 1);
+    greet_voice(VOICE, tokens[BOB]);
+    message(3, hello(1, tokens[GUARD])); /* a party's greeting, with a guard's session */
+    EXPECT("21 < refused 11 errbus.fenced\n"
+           "21 dropped\n"
+           "21 < refused 11 errbus.fenced\n"
+           "21 dropped\n"
+           "3 < refused 11 errbus.fenced\n"
+           "3 dropped\n");
+    struct msg msg = hello(BOB, 0);
+    msg.as.hello.guard = tokens[GUARD];
+    message(3, msg); /* another party's */
+    EXPECT("3 < refused 11 errbus.fenced\n"
+           "3 dropped\n");
+}
+
+Test(core_guard, goes_on_after_a_restart_with_its_voice)
+{
+    begin();
+    crash(100);
+    greet_guard(GUARD, tokens[GUARD]);
+    message(VOICE, hello(VOICE, tokens[VOICE]));
+    EXPECT("1 < welcome incarnation 1, resumed\n"
+           "1 < attached\n"
+           "21 < welcome incarnation 1, resumed\n");
+    attach(VOICE, VOICE + 10, tokens[VOICE]);
+    forget();
+    leave(VOICE, 1);
+    crash(100);
+    greet_guard(GUARD, tokens[GUARD]);
+    forget();
+    greet_voice(NEXT_VOICE, tokens[GUARD]);
+    EXPECT("41 < welcome incarnation 1\n");
+    compact();
+    numbers[GUARD] = 5; /* what it had said before the crash does not count */
+    complete(GUARD);
+    leave(GUARD, 0);
+    EXPECT("41 < over 11 (party_left of alice)\n"
+           "41 dropped\n"
+           "1 < result 0\n"
+           "1 < accepted 0 6\n"
+           "1 < over 13\n"
+           "1 dropped\n");
+    crash(100);
+    greet_guard(GUARD, tokens[GUARD]);
+    EXPECT("1 < refused 11 errbus.fenced\n"
+           "1 dropped\n"
+           "1 dropped\n");
+}
