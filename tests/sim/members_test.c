@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HOSTS = 6, MIN = 2, MAX = 4, EPOCHS = 4096, SEEDS_DEFAULT = 150, ACTS = 300 };
+enum { HOSTS = 6, MIN = 2, MAX = 4, EPOCHS = 4096, SEEDS_DEFAULT = 60, ACTS = 300 };
 enum { ASKER = HOSTS }; /* the host of the observer that creates the job */
 
 #define ACTIVE_MS 30000
@@ -33,6 +33,7 @@ static struct play {
     uint64_t newest;      /* that anybody was told */
     uint32_t attempts;    /* the highest */
     bool forgets;         /* a crash may take events that were told */
+    bool is_failed;       /* so many left that it was not tried again */
     bool is_quiet;
 } play;
 
@@ -89,6 +90,8 @@ static void on_event(void *arg, uint32_t job, const struct msg_event *event)
 {
     (void)arg;
     (void)job;
+    if (span_equal(event->name, span_text(EVENT_JOB_FAILED)))
+        play.is_failed = true;
     if (!span_equal(event->name, span_text(EVENT_JOB_EPOCH)))
         return;
     if (event->count < MIN || event->count > MAX)
@@ -241,10 +244,17 @@ static void create_job(void)
     world_kill(play.world, ASKER, true, 0);
 }
 
-/* Six are there: four have a place in one epoch, and two wait. */
+/* Six are there: four have a place in one epoch, and two wait; or the job is over, and nobody is. */
 static void check_quiet(void)
 {
     uint32_t count = 0;
+    for (uint32_t host = 0; play.is_failed && host < HOSTS; host++) {
+        const struct session *session = world_session(play.world, host);
+        if (session != NULL && session_end(session, NULL) != CODE_EDENIED)
+            world_violate(play.world, "%s is in a job that is over", names[host]);
+    }
+    if (play.is_failed)
+        return;
     for (uint32_t host = 0; host < HOSTS; host++) {
         const struct session *session = world_session(play.world, host);
         if (session == NULL || session_state(session) != SESSION_UP)
