@@ -3,6 +3,7 @@
 #include "broker/io/keeper.h"
 
 #include "broker/io/failpoint.h"
+#include "broker/io/ledger.h"
 #include "broker/io/log.h"
 #include "libbus/base/limits.h"
 #include "libbus/base/must.h"
@@ -201,6 +202,7 @@ void keeper_checkpoint(struct keeper *keeper, struct gate *gate)
     unsigned how = JOURNAL_CHECKPOINT_BEGIN;
     while (step != NULL) {
         struct scribe_step *next = gate_step(gate, CHECKPOINT_STEP_BYTES);
+        step->records[step->count - 1].kind = LEDGER_SNAPSHOT;
         step->how = how | (next == NULL ? JOURNAL_CHECKPOINT_END : 0);
         step->needed_from = gate_needed_from(gate);
         keeper->checkpoint_bytes += step->bytes;

@@ -21,7 +21,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum ledger_kind { LEDGER_PAYLOAD = 1, LEDGER_FACTS = 2 };
+/* SNAPSHOT: facts of a checkpoint, which count only where it is whole and a replay begins with
+ * it. */
+enum ledger_kind { LEDGER_PAYLOAD = 1, LEDGER_FACTS = 2, LEDGER_SNAPSHOT = 3 };
 
 /* Facts among the effects from *at on as a step for the scribe, with the payload that is new; *at
  * moves behind them.  All of them, or, of a checkpoint, which may be told in pieces, about so many

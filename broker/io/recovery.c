@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 struct replay {
+    bool is_in_checkpoint; /* that it begins with */
     struct journal *journal;
     struct gate *gate;
     struct memory memory;
@@ -107,6 +108,8 @@ static const char *replay_record(struct replay *replay, const struct journal_fou
     switch (found->kind) {
     case LEDGER_PAYLOAD: return meet_payload(replay, found);
     case LEDGER_FACTS: return replay_facts(replay, found->body);
+    case LEDGER_SNAPSHOT: /* else of a checkpoint that did not get to its end */
+        return replay->is_in_checkpoint ? replay_facts(replay, found->body) : NULL;
     case SCRIBE_KIND_PROBE:
     case JOURNAL_KIND_LOST: return NULL; /* what is missing shows in the facts behind it */
     default: return "a record of a kind that this version does not know";
@@ -121,7 +124,10 @@ static bool read_all(struct replay *replay, char *complaint)
     while ((err = journal_read(replay->journal, at, &found)) == JOURNAL_OK) {
         uint64_t here = found.at;
         uint64_t next = found.next;
+        bool is_end = found.is_end;
+        replay->is_in_checkpoint |= here == journal_start(replay->journal) && found.is_begin;
         const char *wrong = replay_record(replay, &found);
+        replay->is_in_checkpoint = replay->is_in_checkpoint && !is_end;
         if (wrong != NULL) {
             snprintf(complaint, JOURNAL_COMPLAINT_BYTES,
                      "the record at position %llu cannot be replayed: %.400s",

@@ -285,6 +285,31 @@ Test(recovery, refuses_a_fact_that_the_core_refuses)
 
 Test(recovery, refuses_a_kind_that_it_does_not_know)
 {
-    append(LEDGER_FACTS + 1, span_text("of a later version"), 0);
+    append(LEDGER_SNAPSHOT + 1, span_text("of a later version"), 0);
     expect_refused("a record of a kind that this version does not know");
+}
+
+static void append_snapshot(uint64_t number, unsigned how)
+{
+    add_fact(LEDGER_NO_PAYLOAD, number, 0, 0);
+    append(LEDGER_SNAPSHOT, span_of(body, body_bytes), how);
+    body_bytes = 0;
+}
+
+/* A broker was killed in the middle of a checkpoint, and went on from the one before: what the
+ * unfinished one says is there already. */
+Test(recovery, passes_over_a_checkpoint_that_did_not_get_to_its_end)
+{
+    append_snapshot(1, JOURNAL_CHECKPOINT_BEGIN);
+    append_snapshot(2, JOURNAL_CHECKPOINT_END);
+    add_fact(LEDGER_NO_PAYLOAD, 3, 0, 0);
+    append_facts(0);
+    append_snapshot(91, JOURNAL_CHECKPOINT_BEGIN);
+    append_snapshot(92, 0);
+    add_fact(LEDGER_NO_PAYLOAD, 4, 0, 0);
+    append_facts(0);
+    recover(4, 0);
+    for (unsigned i = 0; i < 4; i++)
+        expect_told(i, i + 1, false);
+    cr_assert_eq(told_count, 4);
 }
