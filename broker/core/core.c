@@ -234,7 +234,7 @@ static bool converse(struct core *core, struct session *session, const struct ms
 {
     switch (msg->type) {
     case MSG_POSITION: session_position(core, session, &msg->as.position); return true;
-    case MSG_PROGRESS: session_promise(core, session, msg->as.progress.next_within_ms); return true;
+    case MSG_PROGRESS: session_promise(core, session, &msg->as.progress); return true;
     case MSG_TOPIC_OPEN: topic_open(core, session, &msg->as.topic_open); return true;
     case MSG_TAKEN: sub_taken(core, session, &msg->as.taken); return true;
     case MSG_AWAIT: await_open(core, session, &msg->as.await); return true;

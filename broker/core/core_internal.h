@@ -223,6 +223,7 @@ struct session {
     int64_t grace_ns;
     bool is_resuming; /* it was replayed, and its client has not come back yet */
     uint64_t progress_ms;
+    struct span where; /* owned: where it was when it said so last */
     struct timer timer;
     struct timer progress;
     uint64_t data_number;  /* last frame accepted */
@@ -497,7 +498,7 @@ void session_attach(struct core *core, conn_id conn, const struct msg_attach *ms
 void session_position(struct core *core, struct session *session, const struct msg_position *msg);
 void session_ready(struct core *core, struct session *session);
 void session_beat(struct core *core, struct session *session, const struct msg_beat *beat);
-void session_promise(struct core *core, struct session *session, uint64_t next_within_ms);
+void session_promise(struct core *core, struct session *session, const struct msg_progress *msg);
 void session_hear(struct core *core, struct session *session);
 void session_closed(struct core *core, conn_id conn);
 void session_violation(struct core *core, conn_id conn, const char *complaint);

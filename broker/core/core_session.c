@@ -366,6 +366,7 @@ void session_drop(struct core *core, struct session *session)
     LIST_EACH(link, &session->subs)
         sub_detach(core, LIST_OWNER(link, struct sub, session_link));
     free_refusals(core, session);
+    span_drop(core, &session->where);
     drop_conn(core, &session->control);
     drop_conn(core, &session->data);
     id_map_remove(&core->tokens, session->token);
@@ -796,8 +797,12 @@ void session_beat(struct core *core, struct session *session, const struct msg_b
     msg->as.echo.data_bytes = session->data != 0 ? data_said(core, session) : 0;
 }
 
-void session_promise(struct core *core, struct session *session, uint64_t next_within_ms)
+/* Where it is, is no fact: it is said again after a restart, on the next connection. */
+void session_promise(struct core *core, struct session *session, const struct msg_progress *msg)
 {
+    uint64_t next_within_ms = msg->next_within_ms;
+    span_drop(core, &session->where);
+    (void)span_keep(core, msg->where, &session->where); /* or it is not known */
     if (next_within_ms != session->progress_ms) {
         session->progress_ms = next_within_ms;
         note_progress(core, session);
@@ -1004,12 +1009,22 @@ void session_resume(struct core *core, struct session *session)
 
 void session_stalled(struct core *core, struct session *session)
 {
-    struct failure *failure = failure_make(
-        core, &(struct failure_spec){.job = session->job,
-                                     .party = session->party,
-                                     .kind = ERROR_STALLED,
-                                     .type = ERROR_TYPE_STALLED,
-                                     .message = "the progress that it promised did not come"});
+    struct text text;
+    if (settle_parked_at_end(core, session))
+        return; /* it said before how it ends */
+    text_init(&text);
+    text_add_span(&text, session->party->name);
+    text_add(&text, " beats, but made no progress within ");
+    text_add_number(&text, session->progress_ms);
+    text_add(&text, " ms");
+    if (session->where.bytes > 0)
+        text_add(&text, "; it last was at: ");
+    text_add_span(&text, session->where);
+    struct failure *failure = failure_make(core, &(struct failure_spec){.job = session->job,
+                                                                        .party = session->party,
+                                                                        .kind = ERROR_STALLED,
+                                                                        .type = ERROR_TYPE_STALLED,
+                                                                        .message = text.data});
     session_end_party(core, session, PARTY_FAILS, failure, CODE_EFENCED);
     failure_unref(core, failure);
 }

@@ -2,6 +2,8 @@
 /* party.c -- this party as a whole: what it said was answered, it is done, it failed, it moves. */
 #include "libbus/api/api_internal.h"
 
+#include "libbus/base/utf8.h"
+
 enum bus_err bus_flush(struct bus *bus, int64_t timeout_ms)
 {
     if (bus == NULL || !options_time_is_valid(timeout_ms))
@@ -118,6 +120,16 @@ int bus_failure_fd(const struct bus *bus)
 
 void bus_progress(struct bus *bus, int64_t next_within_ms)
 {
+    bus_progress_at(bus, next_within_ms, NULL);
+}
+
+void bus_progress_at(struct bus *bus, int64_t next_within_ms, const char *where)
+{
+    struct span text = span_text(where);
+    if (text.bytes > LIMIT_NAME_BYTES)
+        text.bytes = utf8_cut(text.data, LIMIT_NAME_BYTES);
+    if (!utf8_is_valid(text))
+        text = SPAN_NONE;
     if (bus == NULL || api_is_foreign(bus) || next_within_ms < BUS_FOREVER)
         return;
     if (next_within_ms > LIMIT_PERIOD_MS_MAX)
@@ -126,8 +138,8 @@ void bus_progress(struct bus *bus, int64_t next_within_ms)
         next_within_ms = 1; /* 0 on the wire is no promise */
     api_lock(bus);
     if (api_ended(bus) == BUS_OK)
-        session_progress(bus->session,
-                         next_within_ms == BUS_FOREVER ? 0 : (uint64_t)next_within_ms);
+        session_progress(bus->session, next_within_ms == BUS_FOREVER ? 0 : (uint64_t)next_within_ms,
+                         text);
     api_unlock_wake(bus);
 }
 

@@ -180,7 +180,8 @@ enum wire_code session_result(struct session *session, uint64_t number, struct b
  * reported all the same. */
 void session_fail_party(struct session *session, struct span error);
 void session_leave(struct session *session);
-void session_progress(struct session *session, uint64_t next_within_ms);
+/* where: up to LIMIT_NAME_BYTES, for people. */
+void session_progress(struct session *session, uint64_t next_within_ms, struct span where);
 
 /* A mark of all that was said so far, and whether the broker has answered all of it. */
 struct session_mark {

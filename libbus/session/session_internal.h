@@ -184,6 +184,8 @@ struct session {
     bool is_progress_due;
     bool is_progress_said;
     uint64_t progress_ms;
+    uint32_t where_bytes;
+    char where[LIMIT_NAME_BYTES];
 
     /* writing */
     struct outbox outbox;

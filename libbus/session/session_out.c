@@ -89,7 +89,9 @@ static bool progress_message(struct session *session, struct msg *out)
         return false;
     session->is_progress_due = false;
     out->type = MSG_PROGRESS;
-    out->as.progress = (struct msg_progress){.next_within_ms = session->progress_ms};
+    out->as.progress =
+        (struct msg_progress){.next_within_ms = session->progress_ms,
+                              .where = span_of(session->where, session->where_bytes)};
     return true;
 }
 

@@ -603,8 +603,12 @@ void session_leave(struct session *session)
     say_surely(session, &msg, NULL, &session->spare_leave, after_upload);
 }
 
-void session_progress(struct session *session, uint64_t next_within_ms)
+void session_progress(struct session *session, uint64_t next_within_ms, struct span where)
 {
+    must(where.bytes <= sizeof session->where);
+    if (where.bytes > 0)
+        memcpy(session->where, where.data, where.bytes);
+    session->where_bytes = (uint32_t)where.bytes;
     if (session->options.is_guard)
         return; /* that is for those to say who move */
     session->is_progress_said = true;

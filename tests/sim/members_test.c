@@ -244,7 +244,7 @@ static void create_job(void)
     world_kill(play.world, ASKER, true, 0);
 }
 
-/* Six are there: four have a place in one epoch, and two wait; or the job is over, and nobody is. */
+/* Six are there: four have a place in one epoch, and two wait; or the job is over. */
 static void check_quiet(void)
 {
     uint32_t count = 0;

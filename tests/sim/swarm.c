@@ -251,7 +251,8 @@ static void speak(struct swarm *swarm, struct app *app)
     case SPEECH_FLUSH: app_flush(app); break;
     case SPEECH_PROGRESS:
         session_progress(world_session(swarm->stage.world, app->host),
-                         dice_hits(swarm->dice, 500) ? 0 : dice_below(swarm->dice, 3000) + 1);
+                         dice_hits(swarm->dice, 500) ? 0 : dice_below(swarm->dice, 3000) + 1,
+                         span_text("somewhere"));
         break;
     case SPEECH_END: say_end(swarm, app); break;
     case SPEECH_COUNT: break;

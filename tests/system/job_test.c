@@ -163,6 +163,66 @@ Test(job, ends_every_wait_when_it_is_cancelled)
     (void)bus_close(&bob, SOON_MS);
 }
 
+/* It beats all the while, for its library has a thread for that. */
+Test(job, fails_a_party_that_does_not_move_and_tells_where_it_was)
+{
+    struct party alice = {0};
+    struct bus *bob = must_open("bob");
+    struct bus_sub *sub = must_subscribe(bob, "alice/w");
+    party_start(&alice, "alice", NULL);
+    party_do(&alice, "OK", "reserve w 1");
+    party_do(&alice, "OK", "progress 20000 step-1");
+    party_do(&alice, "OK", "progress 300 step-2");
+    struct bus_error *error = expect_error(sub, "alice/w", 0, "stalled");
+    cr_expect_str_eq(bus_error_message(error), "alice beats, but made no progress within 300 ms; "
+                                               "it last was at: step-2");
+    bus_error_unref(&error);
+    party_do(&alice, "OK stalled", "failure");
+    expect_end(sub, "stalled");
+    bus_sub_close(&sub);
+    must_close(&bob);
+    party_fini(&alice);
+}
+
+/* Each of the two lives of an attempt is a process of its own. */
+static void run_attempt(const char *attempt, const char *epoch)
+{
+    struct party alice = {0}, bob = {0};
+    char place[64];
+    party_start(&alice, "alice", NULL);
+    party_start(&bob, "bob", NULL);
+    snprintf(place, sizeof place, "OK %s 0 2 %s", epoch, attempt);
+    party_do(&alice, place, "membership 0");
+    party_do(&bob, "OK", "fail_party app.flaky no_luck");
+    party_do(&alice, "FENCED app.flaky", "membership %s", epoch);
+    party_fini(&alice);
+    party_fini(&bob);
+}
+
+/* What failed, oldest first, as far as there is history: who, in which life. */
+static void expect_failures(struct bus_tap *tap, uint32_t count)
+{
+    for (uint32_t life = 1; life <= count; life++) {
+        const struct bus_event *event = expect_event(tap, "party.failed", "bob");
+        cr_expect_eq(bus_event_incarnation(event), life);
+        cr_expect_str_eq(bus_error_type(bus_event_error(event)), "app.flaky");
+    }
+}
+
+Test(job, tries_a_flaky_group_again_twice_and_keeps_all_errors)
+{
+    errbus_job(0, "create", "--min", "2", "--max", "2", "--join-window", "0", "--settle-window",
+               "0.1", "--max-restarts", "2", NULL);
+    run_attempt("1", "1");
+    run_attempt("2", "2");
+    run_attempt("3", "3");
+    struct bus_tap *tap = must_tap("default", 0);
+    expect_failures(tap, 3);
+    cr_expect_eq(bus_event_count(expect_event(tap, "job.failed", NULL)), 3);
+    bus_tap_close(&tap);
+    expect_within(errbus_job(0, "show", NULL), "job default: failed, attempt 3, epoch 3 of 0\n");
+}
+
 Test(job, is_told_on_the_control_topic)
 {
     errbus_job(0, "create", "--min", "1", "--max", "1", NULL);

@@ -598,6 +598,37 @@ Test(core_job, begins_each_attempt_with_empty_topics)
     EXPECT("1 dropped\n11 dropped\n");
 }
 
+/* ---- stalls ---------------------------------------------------------------------------------- */
+
+static void progress(conn_id conn, uint64_t within_ms, const char *where)
+{
+    message(conn,
+            (struct msg){.type = MSG_PROGRESS,
+                         .as.progress = {.next_within_ms = within_ms, .where = span_text(where)}});
+}
+
+Test(core_job, replaces_a_member_that_beats_and_does_not_move)
+{
+    made(2, 2);
+    come(1);
+    come(2);
+    come(3);
+    tap(4);
+    progress(1, 700, "step 1");
+    progress(2, 700, "step 1");
+    pass_alive_ms(600, 3);
+    progress(1, 700, "step 2");
+    pass_alive_ms(99, 3);
+    EXPECT("");
+    pass_ms(1);
+    EXPECT("2 < over 11 (stalled of bob)\n2 dropped\n12 dropped\n"
+           "1 < epoch 2: rank 0 of 2, attempt 1\n3 < epoch 2: rank 1 of 2, attempt 1\n"
+           "4 < party.failed bob/1 #0 x0 (stalled of bob)\n4 < job.epoch /0 #2 x2\n");
+    progress(1, 0, "done");
+    pass_ms(2000);
+    EXPECT("");
+}
+
 /* ---- barriers -------------------------------------------------------------------------------- */
 
 Test(core_job, meets_when_all_are_there)

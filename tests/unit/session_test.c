@@ -766,7 +766,7 @@ Test(session, guards_on_the_control_channel_alone)
     driver_attached(&d);
     cr_assert_eq(session_state(d.session), SESSION_UP);
     cr_assert_eq(session_token(d.session), DRIVER_TOKEN);
-    session_progress(d.session, 1000);
+    session_progress(d.session, 1000, SPAN_NONE);
     cr_assert_eq(session_topic(d.session, span_text("alice/w"), &topic), CODE_EDENIED);
     cr_assert_eq(session_await(d.session, span_text("bob/w"), 0, true, &number), CODE_EDENIED);
     cr_assert_eq(
@@ -782,14 +782,19 @@ Test(session, guards_on_the_control_channel_alone)
 Test(session, says_progress_again_on_a_new_connection)
 {
     driver_up(&d);
-    session_progress(d.session, 5000);
-    session_progress(d.session, 7000);
+    session_progress(d.session, 5000, SPAN_NONE);
+    session_progress(d.session, 7000, SPAN_NONE);
     cr_assert_eq(driver_expect(&d, MSG_PROGRESS).as.progress.next_within_ms, 7000);
     cr_assert_eq(driver_hear(&d).type, MSG_NONE);
     driver_break_link(&d);
     driver_greet(&d, true);
     cr_assert_eq(driver_expect(&d, MSG_PROGRESS).as.progress.next_within_ms, 7000);
-    session_progress(d.session, UINT64_MAX);
+    session_progress(d.session, UINT64_MAX, SPAN_NONE);
     cr_assert_eq(driver_expect(&d, MSG_PROGRESS).as.progress.next_within_ms, LIMIT_PERIOD_MS_MAX);
+    session_progress(d.session, 10, span_text("round 3"));
+    cr_assert(span_equal(driver_expect(&d, MSG_PROGRESS).as.progress.where, span_text("round 3")));
+    driver_break_link(&d);
+    driver_greet(&d, true);
+    cr_assert(span_equal(driver_expect(&d, MSG_PROGRESS).as.progress.where, span_text("round 3")));
     driver_fini(&d);
 }

@@ -256,6 +256,9 @@ static void obey(char *const *word)
         answer(BUS_OK);
     } else if (strcmp(word[0], "compute") == 0) {
         compute((int64_t)number(word[1]));
+    } else if (strcmp(word[0], "progress") == 0) {
+        bus_progress_at(bus, (int64_t)number(word[1]), word[2]);
+        answer(bus_flush(bus, 20000));
     } else if (strcmp(word[0], "membership") == 0) {
         tell_membership(number(word[1]));
     } else if (strcmp(word[0], "barrier") == 0) {
