@@ -253,8 +253,8 @@ bool judge_error(struct core *core, struct job *job, const struct party *party,
 
 void judge_completed(struct core *core, struct job *job)
 {
-    if (job->judgement.verdict.fresh_count == 0 || job->judgement.is_said)
-        return;
+    if (job->state != JOB_FREE || job->judgement.verdict.fresh_count == 0 || job->judgement.is_said)
+        return; /* of a job that was created, the minimum tells whether it goes on */
     verdict_set_survived(&job->judgement.verdict);
     mark_survived(core, job);
 }
@@ -403,12 +403,32 @@ static void answer(struct core *core, struct session *session, const struct job 
     }
 }
 
+/* The last attempt has a root, and no rows any more; those before it are history. */
+static void answer_earlier(struct core *core, const struct session *session, const struct job *job,
+                           const struct msg_verdict_ask *asked)
+{
+    if (session->control == 0)
+        return;
+    struct msg_verdict *msg =
+        &effects_msg(core->effects, session->control, MSG_VERDICT)->as.verdict;
+    msg->request = asked->request;
+    msg->attempt = asked->attempt;
+    if (asked->attempt + 1 != job->attempt || job->failure == NULL)
+        return;
+    msg->state = 2;
+    msg->error = failure_span(job->failure);
+}
+
 void judge_asked(struct core *core, struct session *session, const struct msg_verdict_ask *msg)
 {
     uint32_t id;
     struct job *job =
         name_map_get(&core->job_names, msg->job, &id) ? pool_find(&core->jobs, id) : NULL;
     list_remove(&session->verdict_link);
+    if (job != NULL && msg->attempt != 0 && msg->attempt < job->attempt) {
+        answer_earlier(core, session, job, msg);
+        return;
+    }
     if (job != NULL && msg->is_waiting && !job->judgement.is_final) {
         session->verdict_request = msg->request;
         list_push(&job->judgement.waiters, &session->verdict_link);

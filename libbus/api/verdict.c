@@ -130,9 +130,15 @@ static enum bus_err collect(struct bus *bus, struct bus_report *report, int64_t 
     }
 }
 
-/* What the broker says about job: now, or is_waiting, when it is final. */
+struct question {
+    const char *job;
+    uint32_t attempt; /* 0: the newest */
+    bool is_waiting;  /* until it is final */
+};
+
+/* What the broker says. */
 static enum bus_err ask(const struct endpoints *endpoints, const struct bus_options *options,
-                        const char *job, bool is_waiting, int64_t join_ns, int64_t deadline_ns,
+                        const struct question *question, int64_t join_ns, int64_t deadline_ns,
                         struct bus_report **out_report, struct bus_error **reterr)
 {
     struct bus *bus = NULL;
@@ -144,7 +150,8 @@ static enum bus_err ask(const struct endpoints *endpoints, const struct bus_opti
         err = core_join(&bus, join_ns, reterr);
     if (err == BUS_OK) {
         api_lock(bus);
-        session_ask_verdict(bus->session, span_text(job), is_waiting);
+        session_ask_verdict(bus->session, span_text(question->job), question->attempt,
+                            question->is_waiting);
         api_wake(bus);
         err = collect(bus, report, deadline_ns, reterr);
         api_unlock(bus);
@@ -174,8 +181,9 @@ enum bus_err bus_report_get(const char *endpoint, const char *job, int is_waitin
     if (err == BUS_OK)
         err = endpoints_read(&endpoints, endpoint, reterr);
     if (err == BUS_OK)
-        err = ask(&endpoints, &options, name, is_waiting != 0, deadline_ns, deadline_ns, out_report,
-                  reterr);
+        err = ask(&endpoints, &options,
+                  &(struct question){.job = name, .is_waiting = is_waiting != 0}, deadline_ns,
+                  deadline_ns, out_report, reterr);
     return err;
 }
 
@@ -229,13 +237,15 @@ static bool is_in_touch(const struct bus *bus)
 
 /* As observer, with a bound on the broker's absence. */
 static enum bus_err ask_for_final(struct bus *bus, const struct endpoints *endpoints,
-                                  int64_t deadline_ns, struct bus_error **out_verdict)
+                                  uint32_t attempt, int64_t deadline_ns,
+                                  struct bus_error **out_verdict)
 {
+    const struct question question = {.job = bus->job, .attempt = attempt, .is_waiting = true};
     struct bus_report *report = NULL;
     int64_t lost_ns = api_deadline_ns(bus->options.broker_lost_ms);
     int64_t join_ns = lost_ns < deadline_ns ? lost_ns : deadline_ns;
     enum bus_err err =
-        ask(endpoints, &bus->options, bus->job, true, join_ns, deadline_ns, &report, NULL);
+        ask(endpoints, &bus->options, &question, join_ns, deadline_ns, &report, NULL);
     if (err == BUS_ETIMEDOUT && join_ns == lost_ns && api_deadline_ns(BUS_POLL) < deadline_ns)
         err = BUS_ELOST;
     if (err == BUS_OK && bus_report_root(report) != NULL)
@@ -271,9 +281,10 @@ enum bus_err bus_verdict(struct bus *bus, int64_t timeout_ms, struct bus_error *
     if (verdict == NULL && err == BUS_OK && bus->failure == NULL)
         err = BUS_ECLOSED;
     endpoints = bus->endpoints;
+    uint32_t attempt = bus->session != NULL ? session_attempt(bus->session) : 0;
     api_unlock(bus);
     if (verdict == NULL && err == BUS_OK)
-        err = ask_for_final(bus, &endpoints, deadline_ns, &verdict);
+        err = ask_for_final(bus, &endpoints, attempt, deadline_ns, &verdict);
     if (err == BUS_OK)
         *out_verdict = verdict;
     api_unref(bus);

@@ -287,7 +287,9 @@ unsigned session_verdict(const struct session *session, struct buffer **out_erro
  * fail for a reason of its own, or leave. */
 bool session_is_condemned(const struct session *session);
 /* The broker is asked about this job; is_waiting: for the final word, when it is said. */
-void session_ask_verdict(struct session *session, struct span job, bool is_waiting);
+/* attempt 0: the newest. */
+void session_ask_verdict(struct session *session, struct span job, uint32_t attempt,
+                         bool is_waiting);
 /* VERDICT_ROWs, then VERDICT, one a call, borrowed until the next; false: none (yet).  news:
  * is_status. */
 bool session_verdict_take(struct session *session, struct msg *out_row);

@@ -97,7 +97,8 @@ struct session_verdict {
     /* the question */
     bool is_on; /* asked, VERDICT did not come */
     bool is_due;
-    bool is_waiting;  /* for the final one */
+    bool is_waiting; /* for the final one */
+    uint32_t attempt;
     bool is_complete; /* rows may be taken */
     uint64_t request;
     struct span job; /* in job_text */

@@ -45,7 +45,8 @@ unsigned session_verdict(const struct session *session, struct buffer **out_erro
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-void session_ask_verdict(struct session *session, struct span job, bool is_waiting)
+void session_ask_verdict(struct session *session, struct span job, uint32_t attempt,
+                         bool is_waiting)
 {
     struct session_verdict *verdict = &session->verdict;
     must(job.bytes > 0 && job.bytes <= sizeof verdict->job_text);
@@ -53,6 +54,7 @@ void session_ask_verdict(struct session *session, struct span job, bool is_waiti
     memcpy(verdict->job_text, job.data, job.bytes);
     verdict->job = span_of(verdict->job_text, job.bytes);
     verdict->is_waiting = is_waiting;
+    verdict->attempt = attempt;
     verdict->is_on = true;
     verdict->is_due = true;
     verdict->is_complete = false;
@@ -98,8 +100,10 @@ bool verdict_message(struct session *session, struct msg *out)
     verdict->is_due = false;
     verdict->request += 1;
     out->type = MSG_VERDICT_ASK;
-    out->as.verdict_ask = (struct msg_verdict_ask){
-        .request = verdict->request, .job = verdict->job, .is_waiting = verdict->is_waiting};
+    out->as.verdict_ask = (struct msg_verdict_ask){.request = verdict->request,
+                                                   .job = verdict->job,
+                                                   .is_waiting = verdict->is_waiting,
+                                                   .attempt = verdict->attempt};
     return true;
 }
 

@@ -172,7 +172,10 @@ Test(verdict, of_a_job_that_ended_well_is_none)
 {
     struct bus *alice = must_open("alice");
     struct bus *bob = must_open("bob");
+    struct bus_tap *watch = must_tap(NULL, BUS_TAP_NOW);
     fail_blaming(bob, "app.early", "alice");
+    (void)expect_event(watch, "party.failed", "bob");
+    bus_tap_close(&watch);
     expect_code(bus_complete(alice, SOON_MS), BUS_OK);
     must_close(&alice);
     json_t *line = ask("default");

@@ -275,3 +275,126 @@ Test(core_verdict, survives_a_restart_of_the_broker)
     EXPECT("4 < row 0 root alice/1\n4 < row 1 apart bob/1\n"
            "4 < verdict 2 (application of alice) x0\n");
 }
+
+/* ---- jobs that were created ------------------------------------------------------------------ */
+
+/* All three or none; spares are not awaited. */
+static void make_job_of_three(enum verdict_strategy strategy)
+{
+    struct msg_job_create job = a_job(3, 3);
+    job.join_window_ms = 0;
+    job.settle_ms = 2000;
+    job.strategy = strategy;
+    ask_from(5);
+    create_job(5, job);
+    join(1);
+    join(2);
+    join(3);
+    tap(4);
+    pass_ms(100);
+    forget();
+}
+
+/* Lines that do not tell of the verdict are of no interest. */
+static void keep_lines_of_verdicts(void)
+{
+    static char lines[sizeof said];
+    char *rest = NULL;
+    memcpy(lines, said, said_bytes + 1);
+    forget();
+    for (char *line = strtok_r(lines, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest))
+        if (strstr(line, "verdict") != NULL || strstr(line, "late") != NULL)
+            say("%s\n", line);
+}
+
+Test(core_verdict, is_corrected_by_a_root_that_is_reported_inside_the_window)
+{
+    make_job_of_three(VERDICT_EARLIEST);
+    int64_t begin_ns = now_ns;
+    fail_party(1, (struct failing){.stamp_ns = begin_ns - 100}, 0);
+    keep_lines_of_verdicts();
+    EXPECT("2 < verdict 1 (application of alice) x0, over\n"
+           "3 < verdict 1 (application of alice) x0, over\n"
+           "4 < verdict.provisional alice/1 #0 x0 (application of alice)\n");
+    pass_ms(1900);
+    fail_party(2, (struct failing){.stamp_ns = begin_ns - 101, .code = 99}, 0);
+    keep_lines_of_verdicts();
+    EXPECT("3 < verdict 1 (application of bob) x0, over\n"
+           "4 < verdict.provisional bob/1 #0 x0 (application of bob)\n");
+    fail_party(3, (struct failing){.stamp_ns = begin_ns - 100}, 0);
+    keep_lines_of_verdicts();
+    EXPECT("4 < verdict.final bob/1 #0 x0 (application of bob)\n");
+}
+
+Test(core_verdict, is_not_changed_by_what_is_reported_behind_the_window)
+{
+    make_job_of_three(VERDICT_CAUSAL);
+    int64_t begin_ns = now_ns;
+    fail_party(1, (struct failing){.stamp_ns = begin_ns - 100}, 0);
+    forget();
+    now_ns += 2000 * MS; /* the window is over, whether or not the broker has noticed */
+    fail_party(2, (struct failing){.stamp_ns = begin_ns - 101, .id = "job/bob/1/1"}, 0);
+    keep_lines_of_verdicts();
+    EXPECT("3 < verdict 2 (application of alice) x0, over\n"
+           "4 < party.failed bob/1 #0 x0 (application of bob), late\n"
+           "4 < verdict.final alice/1 #0 x0 (application of alice)\n");
+    crash(50); /* and so says the history */
+    tap(4);
+    message(4, (struct msg){.type = MSG_TAP, .as.tap = {.from_id = 1, .window = 1000}});
+    keep_lines_of_verdicts();
+    EXPECT("4 < verdict.provisional alice/1 #0 x0 (application of alice), durable\n"
+           "4 < party.failed bob/1 #0 x0 (application of bob), durable, late\n"
+           "4 < verdict.final alice/1 #0 x0 (application of alice), durable\n");
+}
+
+/* While a party is in doubt its loss may be the root: the window waits for it. */
+Test(core_verdict, waits_for_a_loss_that_others_blame)
+{
+    make_job_of_three(VERDICT_CAUSAL);
+    closed(1);
+    pass_ms(500);
+    fail_party(2, (struct failing){.blames = "alice"}, 0);
+    forget();
+    leave(3, 0);
+    forget();
+    pass_ms(499);
+    EXPECT("");
+    pass_ms(1);
+    keep_lines_of_verdicts();
+    EXPECT("4 < verdict.final alice/1 #0 x1 (party_lost of alice)\n");
+}
+
+Test(core_verdict, of_an_earlier_attempt_is_the_root_alone)
+{
+    struct msg_job_create job = a_job(1, 1);
+    job.join_window_ms = 0;
+    job.settle_ms = 0;
+    job.max_restarts = 1;
+    ask_from(5);
+    create_job(5, job);
+    join(1);
+    pass_ms(100);
+    fail_party(1, (struct failing){0}, 0);
+    observe(3);
+    message(
+        3, (struct msg){.type = MSG_VERDICT_ASK,
+                        .as.verdict_ask = {
+                            .request = 7, .job = span_text("job"), .is_waiting = 1, .attempt = 1}});
+    EXPECT("3 < verdict 2 (application of alice) x0\n");
+    ask(3, 0);
+    EXPECT("3 < verdict 0 x0\n");
+}
+
+/* Whoever completes says nothing about a job that needs the others, too. */
+Test(core_verdict, counts_a_loss_of_a_created_job_though_others_complete)
+{
+    make_job_of_three(VERDICT_CAUSAL);
+    complete(2);
+    fail_party(1, (struct failing){0}, 0);
+    complete(3);
+    pass_ms(2000);
+    keep_lines_of_verdicts();
+    cr_expect_not_null(strstr(said, "4 < verdict.final alice/1 #0 x0 (application of alice)\n"),
+                       "%s", said);
+}

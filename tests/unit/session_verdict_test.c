@@ -107,10 +107,11 @@ Test(session_verdict, is_asked_for_again_on_a_new_connection)
 {
     struct msg row;
     driver_up(&d);
-    session_ask_verdict(d.session, span_text("train"), true);
+    session_ask_verdict(d.session, span_text("train"), 3, true);
     struct msg asked = driver_expect(&d, MSG_VERDICT_ASK);
     cr_expect_eq(asked.as.verdict_ask.request, 1);
     cr_expect_eq(asked.as.verdict_ask.is_waiting, 1);
+    cr_expect_eq(asked.as.verdict_ask.attempt, 3);
     driver_say(&d, &(struct msg){.type = MSG_VERDICT_ROW,
                                  .as.verdict_row = {.request = 1, .id = span_text("a")}});
     cr_expect_not(session_verdict_take(d.session, &row), "not all of it came");
