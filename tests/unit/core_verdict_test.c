@@ -376,6 +376,7 @@ Test(core_verdict, of_an_earlier_attempt_is_the_root_alone)
     join(1);
     pass_ms(100);
     fail_party(1, (struct failing){0}, 0);
+    pass_ms(1); /* the attempt is concluded */
     observe(3);
     message(
         3, (struct msg){.type = MSG_VERDICT_ASK,
