@@ -89,7 +89,7 @@ static int name_members(struct run *run)
             return cli_usage(&run->cli, "the party's name is too long");
         }
         (void)snprintf(member->prefix, sizeof member->prefix, "%s: ", member->party);
-        member->rank = i;
+        member->index = i;
     }
     return CLI_OK;
 }
@@ -158,6 +158,8 @@ static int make_folder(struct run *run)
 static int make_files(struct run *run, struct run_member *member)
 {
     char folder[RUN_PATH_BYTES_MAX];
+    member->is_reported = false;
+    member->rank = member->index; /* unless the job says otherwise */
     run_child_init(&member->child);
     int bytes = snprintf(folder, sizeof folder, "%s/%s%s", run->folder,
                          member->party[0] == '.' ? "_" : "", member->party);
@@ -248,6 +250,26 @@ done:
     return close_all(run, result);
 }
 
+/* Whether an end is one that another attempt can mend. */
+static bool may_go_on(const struct run *run, int code)
+{
+    return run->tap != NULL && run->attempt <= run->restarts_max &&
+           (code == CLI_FAILED || code == CLI_REMOTE || code == CLI_PARTY_LOST ||
+            code == CLI_DENIED);
+}
+
+static int run_attempts(struct run *run)
+{
+    int result = run_attempt(run);
+    while (may_go_on(run, result) && run_job_has_next(run)) {
+        run_screen_finish(run);
+        run_note(run, "attempt %u of the job", run->attempt);
+        run->world_size = (unsigned)run->copies;
+        result = run_attempt(run);
+    }
+    return result;
+}
+
 static int run_all(struct run *run)
 {
     int result = name_members(run);
@@ -265,7 +287,11 @@ static int run_all(struct run *run)
     if (run->log_folder == NULL) {
         run_note(run, "output is kept in %s", run->folder);
     }
-    result = run_attempt(run);
+    result = run_job_prepare(run);
+    if (result == CLI_OK) {
+        result = run_attempts(run);
+    }
+    run_job_finish(run);
     run_screen_finish(run);
     run_warden_stop(&run->warden);
     return result;
@@ -286,9 +312,14 @@ int run_main(int argc, char **argv)
                                        "how it ends.",
                             .exits = ", 7 a party was lost, 128+N by signal N"};
     run->copies = 1;
+    run->min = run->max = run->max_restarts = run->join_window_ms = -1;
     run->grace_ms = GRACE_DEFAULT_MS;
     const struct cli_flag flags[] = {
         {'n', "nproc", CLI_NUMBER, &run->copies, "N", "so many copies, as NAME-0, NAME-1 ..."},
+        {0, "min", CLI_NUMBER, &run->min, "N", "the job needs so many parties"},
+        {0, "max", CLI_NUMBER, &run->max, "N", "it has places for so many; others wait"},
+        {0, "max-restarts", CLI_NUMBER, &run->max_restarts, "N", "so many attempts more"},
+        {0, "join-window", CLI_SECONDS, &run->join_window_ms, "SECONDS", "for others to come"},
         {0, "grace", CLI_SECONDS, &run->grace_ms, "SECONDS", "from SIGTERM to SIGKILL (10)"},
         {0, "stall", CLI_SECONDS, &run->stall_ms, "SECONDS", "fail what says nothing for so long"},
         {0, "log-dir", CLI_TEXT, &run->log_folder, "DIR", "keep the output here"},

@@ -3,12 +3,14 @@
  *
  *   run.c          what is asked for, and the whole of a run
  *   run_loop.c     waits for signals, output and the bus; carries out what run_core.c decides
+ *   run_job.c      the job that it takes part in: how many, which ranks, another attempt
  *   run_party.c    what a copy is on the bus: how it joins, what is said of its end
  *   run_child.c    what it is in this machine: process, output, files
  *   run_screen.c   its output, beside that of others, on our own
  *   run_warden.c   no program outlives us
  *
- * One thread does all of it, and waits for nothing but in poll(). */
+ * One thread does all of it, and waits for nothing but in poll().  A member that has to wait for
+ * its place in the job has a thread that does so, and says through a pipe when it is there. */
 #ifndef CLIENTS_RUN_H
 #define CLIENTS_RUN_H
 
@@ -16,6 +18,8 @@
 #include "clients/run_child.h"
 #include "clients/run_core.h"
 #include "clients/run_warden.h"
+
+#include <pthread.h>
 
 #define RUN_ADDRESS_BYTES_MAX 256
 
@@ -26,6 +30,12 @@ struct run_member {
     char prefix[BUS_NAME_BYTES_MAX + 4];
     unsigned rank;
     bool is_reported; /* what its party was to say is said */
+    bool has_waiter;  /* a thread waits for its place, or has said that it came */
+    pthread_t waiter;
+    int place_fd;                /* where that says which member it is about */
+    unsigned index;              /* this one */
+    enum bus_err place_err;      /* what it says */
+    struct bus_membership place; /* with BUS_OK */
     struct run_child child;
 };
 
@@ -45,6 +55,10 @@ struct run {
     const char *job;
     char *const *command;
     int64_t copies;
+    int64_t min; /* this and the next three: of the job; -1: as it is */
+    int64_t max;
+    int64_t max_restarts;
+    int64_t join_window_ms;
     int64_t grace_ms;
     int64_t stall_ms;
     const char *log_folder;
@@ -55,6 +69,10 @@ struct run {
     char folder[RUN_PATH_BYTES_MAX]; /* where the output is kept */
     unsigned attempt;                /* from 1 */
     unsigned world_size;
+    bool is_created;       /* the job has members, ranks, attempts */
+    unsigned restarts_max; /* of the job */
+    struct bus_tap *tap;   /* what becomes of the job; NULL: it has no other attempt */
+    int place_pipe[2];     /* members whose place is there */
     struct run_core core;
     struct run_member *members; /* copies of them */
     struct run_screen screens[RUN_STREAMS];
@@ -66,6 +84,22 @@ struct run {
     bool is_over;
     int code;
 };
+
+/* ---- run_job.c -------------------------------------------------------------------------------*/
+
+/* Creates the job if that is asked for, and looks at it.  CLI_OK, or the exit code after saying why.
+ */
+int run_job_prepare(struct run *run);
+void run_job_finish(struct run *run);
+/* Has a thread wait for the member's place. */
+bool run_job_wait_for_place(struct run *run, struct run_member *member);
+/* That thread is over; a wait that still goes on is ended. */
+void run_job_end_wait(struct run_member *member);
+/* After an attempt of ours that did not end well: waits for what becomes of the job.  True: another
+ * attempt begins. */
+bool run_job_has_next(struct run *run);
+/* What a failed job is called as an exit code, by the error that is its root. */
+int run_job_code(const struct run *run, const struct bus_error *error);
 
 /* ---- run_party.c ------------------------------------------------------------------------------*/
 
@@ -87,7 +121,8 @@ void run_loop(struct run *run);
 
 /* A line of ours, for standard error. */
 void run_note(struct run *run, const char *format, ...) BUS_PRINTF(2, 3);
-void run_note_error(struct run *run, const struct bus_error *error);
+/* who: what stands before it. */
+void run_note_error(struct run *run, const char *who, const struct bus_error *error);
 /* Whether there is something to write. */
 bool run_screen_is_due(struct run *run, enum run_stream_number number);
 /* It can be written to. */

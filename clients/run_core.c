@@ -234,8 +234,8 @@ static void stop(struct work *work, unsigned index, enum run_cause cause)
 static void end_at_once(struct work *work)
 {
     for (unsigned i = 0; i < work->core->rules.copies; i++) {
-        report_by_cause(work, i, RUN_LEFT, 0);
         step(work, i, STEP_KILL, 0);
+        report_by_cause(work, i, RUN_LEFT, 0);
     }
     work->core->is_over = true;
     put(work, RUN_EFFECT_EXIT, 0, CODE_SIGNAL_BASE + work->core->asked);

@@ -15,7 +15,7 @@ enum {
      * may go on writing. */
     LAST_BYTES_MAX = 2 * 1024 * 1024,
     SIGNALS_MAX = 16,
-    POLLS_MAX = 1 + RUN_STREAMS + RUN_COPIES_MAX * (RUN_STREAMS + 1),
+    POLLS_MAX = 2 + RUN_STREAMS + RUN_COPIES_MAX * (RUN_STREAMS + 1),
 };
 
 static void happen(struct run *run, enum run_event_kind kind, unsigned copy, int number);
@@ -142,6 +142,24 @@ static void look_for_ends(struct run *run)
     }
 }
 
+/* A job that nobody created has no places, and a program need not wait for one. */
+static void look_at_places(struct run *run)
+{
+    unsigned index = 0;
+    if (read(run->place_pipe[0], &index, sizeof index) != (ssize_t)sizeof index) {
+        return;
+    }
+    struct run_member *member = &run->members[index];
+    (void)pthread_join(member->waiter, NULL); /* it has said its last word */
+    member->has_waiter = false;
+    if (member->place_err == BUS_OK) {
+        member->rank = member->place.rank;
+        run->world_size = member->place.world_size;
+        run->attempt = member->place.attempt;
+        happen(run, RUN_EVENT_BEGIN, index, 0);
+    }
+}
+
 static void look_at_signals(struct run *run)
 {
     struct signalfd_siginfo signals[SIGNALS_MAX];
@@ -166,7 +184,7 @@ struct waiting {
     struct pollfd polls[POLLS_MAX];
     struct {
         unsigned copy;
-        enum { OUR_SIGNALS, OUR_SCREEN, ITS_OUTPUT, ITS_PARTY } what;
+        enum { OUR_SIGNALS, OUR_PLACES, OUR_SCREEN, ITS_OUTPUT, ITS_PARTY } what;
     } owners[POLLS_MAX];
     nfds_t count;
 };
@@ -183,6 +201,9 @@ static void want_all(struct run *run, struct waiting *waiting)
 {
     waiting->count = 0;
     want(waiting, run->signal_fd, POLLIN, 0, OUR_SIGNALS);
+    if (run->is_created) {
+        want(waiting, run->place_pipe[0], POLLIN, 0, OUR_PLACES);
+    }
     for (unsigned i = 0; i < run->copies; i++) {
         struct run_member *member = &run->members[i];
         if (!member->is_reported) {
@@ -221,6 +242,7 @@ static void look(struct run *run, const struct waiting *waiting)
         }
         switch (waiting->owners[i].what) {
         case OUR_SIGNALS: look_at_signals(run); break;
+        case OUR_PLACES: look_at_places(run); break;
         case OUR_SCREEN: run_screen_write(run, copy); break;
         case ITS_OUTPUT: look_at_output(run, copy, READ_BYTES_MAX); break;
         case ITS_PARTY:
@@ -236,8 +258,11 @@ static void look(struct run *run, const struct waiting *waiting)
 void run_loop(struct run *run)
 {
     static struct waiting waiting;
+    run->is_over = false;
     for (unsigned i = 0; i < run->copies; i++) {
-        happen(run, RUN_EVENT_BEGIN, i, 0);
+        if (!run->is_created || !run_job_wait_for_place(run, &run->members[i])) {
+            happen(run, RUN_EVENT_BEGIN, i, 0);
+        }
     }
     while (!run->is_over) {
         want_all(run, &waiting);

@@ -8,6 +8,7 @@
 #define TYPE_STALLED "errbus.output_stalled"
 #define TYPE_OUT_OF_TIME "errbus.run_timed_out"
 #define TYPE_STUCK "errbus.not_ended"
+#define LEAVE_MS 1000
 #define LINE_BYTES_MAX 300 /* of the last line of a program that stalls */
 
 int run_party_open(struct run *run, struct run_member *member)
@@ -50,7 +51,7 @@ static struct bus_error *stalled(const struct run *run, const struct run_member 
 static void fail(struct run *run, struct run_member *member, struct bus_error *error)
 {
     bus_fail(member->bus, error);
-    run_note_error(run, error);
+    run_note_error(run, run->cli.program, error);
     bus_error_unref(&error);
 }
 
@@ -90,24 +91,14 @@ void run_party_report(struct run *run, struct run_member *member, enum run_how h
 
 int run_party_over(struct run *run, struct run_member *member)
 {
-    int code = CLI_REMOTE;
     struct bus_error *error = bus_failure(member->bus);
     if (error == NULL) {
         return CLI_DENIED;
     }
-    const char *kind = bus_error_kind(error);
-    bool is_ours = strcmp(bus_error_party(error), member->party) == 0;
-    bool is_loss = strcmp(kind, "party_lost") == 0;
-    if (strcmp(kind, "broker_lost") == 0) {
-        code = CLI_LOST;
-    } else if (is_ours && is_loss) {
-        code = CLI_DENIED;
-    } else if (is_ours) {
-        code = CLI_FAILED;
-    } else if (is_loss) {
-        code = CLI_PARTY_LOST;
-    }
-    run_note_error(run, error);
+    char who[BUS_NAME_BYTES_MAX + 64];
+    int code = run_job_code(run, error);
+    (void)snprintf(who, sizeof who, "%s: %s is stopped", run->cli.program, member->party);
+    run_note_error(run, who, error);
     bus_error_unref(&error);
     return code;
 }
@@ -117,6 +108,7 @@ int run_party_close(struct run *run, struct run_member *member, int64_t timeout_
     if (member->bus == NULL) {
         return code;
     }
+    run_job_end_wait(member);
     enum bus_err err = bus_close(&member->bus, timeout_ms);
     if (err == BUS_OK || err == BUS_ECLOSED || code != CLI_OK) {
         return code;

@@ -33,7 +33,7 @@ void run_note(struct run *run, const char *format, ...)
     say(run, "\n");
 }
 
-void run_note_error(struct run *run, const struct bus_error *error)
+void run_note_error(struct run *run, const char *who, const struct bus_error *error)
 {
     char *text = NULL;
     size_t bytes = 0;
@@ -42,7 +42,7 @@ void run_note_error(struct run *run, const struct bus_error *error)
         run_note(run, "%s", bus_error_message(error));
         return;
     }
-    cli_print_error(file, run->cli.program, error);
+    cli_print_error(file, who, error);
     if (fclose(file) == 0) {
         run_output_add(&run->notes, text, bytes);
     }

@@ -417,6 +417,9 @@ Test(run, takes_the_error_file_of_an_elastic_worker)
     cr_assert_not_null(strstr(bus_error_stacktrace(error), "in main"), "%s",
                        bus_error_stacktrace(error));
     cr_assert_eq(bus_error_code(error), 7);
+    int64_t occurred_ns = bus_error_occurred_ns(error);
+    int64_t ago_ns = bus_event_at_ns(expect_event(tap, "verdict.final", NULL)) - occurred_ns;
+    cr_assert(ago_ns > -INT64_C(2000000000) && ago_ns < SOON_MS * 1000000, "%" PRId64, ago_ns);
     bus_tap_close(&tap);
     process_fini(&run);
 }
@@ -624,6 +627,161 @@ Test(run, stops_its_program_when_the_broker_is_lost)
     expect_exit(&run, 5);
     expect_gone(pid);
     process_fini(&run);
+}
+
+/* ---- jobs with members ----------------------------------------------------------------------- */
+
+/* Rank 1 fails as the file says, in the attempts before the third; the others wait for it. */
+static const char flaky[] =
+    "echo rank $ERRBUS_RANK of $ERRBUS_WORLD_SIZE in $ERRBUS_ATTEMPT;"
+    "test $ERRBUS_ATTEMPT -lt 3 || exit 0; test $ERRBUS_RANK = 1 || exec sleep 600;"
+    "echo \"{\\\"type\\\": \\\"app.flaky\\\", \\\"message\\\": \\\"no luck in $ERRBUS_ATTEMPT\\\","
+    " \\\"recoverable\\\": $FLAKY}\" > $ERRBUS_ERROR_FILE; exit 1";
+
+static void start_flaky(struct process *process, const char *recoverable, const char *restarts)
+{
+    char variable[32];
+    snprintf(variable, sizeof variable, "FLAKY=%s", recoverable);
+    cr_assert(
+        process_start(process,
+                      (const char *[]){"errbus", "run", "-s", stage.control, "--log-dir",
+                                       folder.path, "-j", "flaky", "-p", "w", "-n", "2",
+                                       "--max-restarts", restarts, "--", "sh", "-c", flaky, NULL},
+                      (const char *[]){variable, NULL}));
+}
+
+static size_t count_failures(struct bus_tap *tap)
+{
+    size_t count = 0;
+    const struct bus_event *event = NULL;
+    while (bus_tap_next(tap, AT_ONCE_MS, &event, NULL) == BUS_OK) {
+        count += strcmp(bus_event_name(event), "party.failed") == 0;
+    }
+    return count;
+}
+
+Test(run, tries_again_what_may_pass)
+{
+    struct process run;
+    start_flaky(&run, "true", "2");
+    expect_exit(&run, 0);
+    for (int attempt = 1; attempt <= 3; attempt++) {
+        char line[64];
+        snprintf(line, sizeof line, "w-1: rank 1 of 2 in %d\n", attempt);
+        cr_assert_not_null(strstr(process_said(&run), line), "%s", process_said(&run));
+    }
+    cr_assert_eq(size_of("w-1/3/stdout"), strlen("rank 1 of 2 in 3\n"));
+    struct bus_tap *tap = must_tap("flaky", 1);
+    cr_assert_eq(count_failures(tap), 2);
+    bus_tap_close(&tap);
+    process_fini(&run);
+}
+
+Test(run, gives_up_when_no_restart_is_left)
+{
+    struct process run;
+    start_flaky(&run, "true", "1");
+    expect_exit(&run, 1);
+    cr_assert_not_null(strstr(process_said(&run), "w-1: rank 1 of 2 in 2\n"));
+    cr_assert_null(strstr(process_said(&run), "in 3"));
+    process_fini(&run);
+}
+
+Test(run, does_not_try_again_what_will_not_pass)
+{
+    struct process run;
+    start_flaky(&run, "false", "2");
+    expect_exit(&run, 1);
+    cr_assert_null(strstr(process_said(&run), "in 2\n"), "%s", process_said(&run));
+    expect_complaint(&run, "w-0 is stopped: w-1: application app.flaky: no luck in 1");
+    process_fini(&run);
+}
+
+static void start_member(struct process *run, const char *party, const char *script)
+{
+    start(run, "-j", "pair", "-p", party, "--min", "2", "--max", "2", "--join-window", "0", "--",
+          "sh", "-c", script, NULL);
+}
+
+Test(run, tells_what_it_was_stopped_for)
+{
+    struct process alice;
+    struct process bob;
+    start_member(&alice, "alice", "echo $ERRBUS_WORLD_SIZE $$; exec sleep 600");
+    start_member(&bob, "bob", "echo $ERRBUS_WORLD_SIZE; exec sleep 600");
+    (void)expect_pid(&alice);
+    expect_line(&bob, "bob: 2");
+    process_signal(&alice, SIGKILL);
+    expect_exit(&bob, 7); /* a party was lost */
+    expect_complaint(&bob, "party_lost");
+    process_fini(&alice);
+    process_fini(&bob);
+}
+
+Test(run, tells_an_error_of_another_from_a_loss)
+{
+    struct process alice;
+    struct process bob;
+    start_member(&alice, "alice", "exit 3");
+    start_member(&bob, "bob", "exec sleep 600");
+    expect_exit(&alice, 1);
+    expect_exit(&bob, 3);
+    expect_complaint(&bob, "bob is stopped: alice: application errbus.exit_status");
+    struct process late;
+    start_member(&late, "carol", "echo started");
+    expect_exit(&late, 6);
+    expect_complaint(&late, "errbus.job_over");
+    cr_assert_str_eq(process_said(&late), "");
+    process_fini(&alice);
+    process_fini(&bob);
+    process_fini(&late);
+}
+
+/* The worked example, with an aggregator and three silos, the second of which fails at first. */
+static void learn(const char *recoverable, struct process *aggregator, struct process *silos)
+{
+    static const char data[] = TEST_SOURCE_DIR "/clients/fedavg/breast_cancer.csv";
+    char path[PATH_MAX];
+    char script[3 * PATH_MAX];
+    process_path("fedavg", path, sizeof path);
+    snprintf(script, sizeof script,
+             "test $ERRBUS_PARTY$ERRBUS_ATTEMPT = silo-11 && echo '{\"type\": \"app.flaky\", "
+             "\"message\": \"no disk\", \"recoverable\": %s}' > $ERRBUS_ERROR_FILE && exit 1; "
+             "exec %s silo --data %s --shard $((LOCAL_RANK + 1))/3",
+             recoverable, path, data);
+    start(silos, "-j", "learn", "-p", "silo", "-n", "3", "--min", "4", "--max", "4",
+          "--max-restarts", "1", "--join-window", "0", "--", "sh", "-c", script, NULL);
+    start(aggregator, "-j", "learn", "-p", "aggregator", "--min", "4", "--max", "4",
+          "--max-restarts", "1", "--join-window", "0", "--plain", "--", path, "aggregator",
+          "--data", data, "--rounds", "3", "silo-0", "silo-1", "silo-2", NULL);
+}
+
+Test(run, learns_in_the_second_attempt)
+{
+    struct process aggregator;
+    struct process silos;
+    learn("true", &aggregator, &silos);
+    expect_exit(&aggregator, 0);
+    expect_exit(&silos, 0);
+    cr_assert_not_null(strstr(process_said(&aggregator), "round 2: 3 of 3 silos"), "%s",
+                       process_said(&aggregator));
+    expect_complaint(&aggregator, "attempt 2 of the job");
+    process_fini(&aggregator);
+    process_fini(&silos);
+}
+
+Test(run, does_not_learn_where_it_cannot)
+{
+    struct process aggregator;
+    struct process silos;
+    learn("false", &aggregator, &silos);
+    expect_exit(&silos, 1);
+    cr_assert_gt(process_wait(&aggregator, 3 * SOON_MS), 0);
+    cr_assert_null(strstr(process_complained(&aggregator), "attempt 2"));
+    cr_assert_null(strstr(process_complained(&silos), "attempt 2"));
+    expect_complaint(&silos, "app.flaky: no disk");
+    process_fini(&aggregator);
+    process_fini(&silos);
 }
 
 /* ---- wrong calls ----------------------------------------------------------------------------- */

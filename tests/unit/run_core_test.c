@@ -272,8 +272,8 @@ Test(run_core, ends_at_once_at_the_second_signal)
     step(RUN_EVENT_SIGNAL, 0, SIGINT);
     expect("[   0] 0: SIGKILL\n"
            "[   0] 0: reap\n"
-           "[   0] 1: left 0\n"
            "[   0] 1: SIGKILL\n"
+           "[   0] 1: left 0\n"
            "[   0] 2: SIGKILL\n"
            "[   0] 2: reap\n"
            "[   0] exit 130\n");
