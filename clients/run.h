@@ -87,8 +87,8 @@ struct run {
 
 /* ---- run_job.c -------------------------------------------------------------------------------*/
 
-/* Creates the job if that is asked for, and looks at it.  CLI_OK, or the exit code after saying why.
- */
+/* Creates the job if that is asked for, and looks at it.  CLI_OK, or the exit code after saying
+ * why. */
 int run_job_prepare(struct run *run);
 void run_job_finish(struct run *run);
 /* Has a thread wait for the member's place. */
