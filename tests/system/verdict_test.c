@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* verdict_test.c -- why a job failed, as its parties, operators and the history are told. */
 #include "tests/lib/expect.h"
+#include "tests/lib/revival.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>
@@ -8,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 TestSuite(verdict, .init = stage_open, .fini = stage_close, .timeout = 240);
 
@@ -186,4 +188,137 @@ Test(verdict, of_a_job_that_ended_well_is_none)
     cr_expect_str_eq(text_of(line, "state"), "none");
     json_decref(line);
     expect_code(bus_close(&bob, SOON_MS), BUS_OK);
+}
+
+/* ---- jobs that need all ---------------------------------------------------------------------- */
+
+static void make_job(uint32_t min)
+{
+    struct bus_job_options options;
+    struct bus_error *error = NULL;
+    bus_job_options_init(&options);
+    options.min = min;
+    options.max = min;
+    options.join_window_ms = 0;
+    options.settle_ms = SOON_MS; /* it closes when all have ended */
+    enum bus_err err = bus_job_create(stage.control, NULL, &options, SOON_MS, &error);
+    expect_code_of(err, BUS_OK, &error);
+}
+
+/* What a failure handler saw. */
+struct seen {
+    struct bus *bus;
+    int count;
+    char type[64];
+    struct bus_error *own; /* reported from the handler, or NULL */
+    int told[2];           /* a pipe: a byte for each time */
+};
+
+static void on_failure(const struct bus_error *verdict, void *arg)
+{
+    struct seen *seen = arg;
+    seen->count++;
+    snprintf(seen->type, sizeof seen->type, "%s", bus_error_type(verdict));
+    if (seen->own != NULL) {
+        bus_fail(seen->bus, seen->own);
+    }
+    cr_expect_eq(write(seen->told[1], "x", 1), 1);
+}
+
+static void seen_open(struct seen *seen, const char *party)
+{
+    struct bus_options options;
+    cr_assert_eq(pipe(seen->told), 0);
+    bus_options_init(&options);
+    options.party = party;
+    options.on_failure = on_failure;
+    options.on_failure_arg = seen;
+    seen->bus = must_open_with(&options);
+}
+
+static void expect_seen(struct seen *seen, const char *type)
+{
+    char byte;
+    cr_assert_eq(read(seen->told[0], &byte, 1), 1);
+    cr_expect_str_eq(seen->type, type);
+    cr_expect_eq(seen->count, 1);
+}
+
+static void seen_close(struct seen *seen, enum bus_err expected)
+{
+    expect_code(bus_close(&seen->bus, SOON_MS), expected);
+    cr_expect_eq(seen->count, 1, "the handler ran %d times", seen->count);
+    close(seen->told[0]);
+    close(seen->told[1]);
+}
+
+/* The first cause of each: its own failure, or the provisional verdict.  The final one is for all
+ * the same, and here it is another. */
+Test(verdict, is_corrected_by_what_a_handler_reports)
+{
+    struct seen alice = {0};
+    struct seen bob = {0};
+    struct bus_error *error = bus_error_new("app.consequence", NULL, "what alice knows");
+    bob.own = bus_error_new("app.root", NULL, "what bob knew all along");
+    int64_t earlier_ns = bus_error_occurred_ns(error) - INT64_C(200000000);
+    expect_code(bus_error_set_occurred(bob.own, earlier_ns, UINT64_C(1000000000)), BUS_OK);
+    make_job(2);
+    seen_open(&alice, "alice");
+    seen_open(&bob, "bob");
+    struct bus_tap *watch = must_tap(NULL, 1);
+    (void)expect_event(watch, "job.epoch", "");
+    bus_fail(alice.bus, error);
+    expect_seen(&alice, "app.consequence");
+    expect_seen(&bob, "app.consequence");
+    struct bus_error *verdicts[] = {must_verdict(alice.bus), must_verdict(bob.bus)};
+    for (int i = 0; i < 2; i++) {
+        cr_expect_str_eq(bus_error_type(verdicts[i]), "app.root");
+        cr_expect_str_eq(bus_error_party(verdicts[i]), "bob");
+        cr_expect_str_eq(bus_error_id(verdicts[i]), bus_error_id(verdicts[0]));
+    }
+    bus_error_unref(&verdicts[0]);
+    bus_error_unref(&verdicts[1]);
+    (void)expect_event(watch, "verdict.provisional", "alice");
+    (void)expect_event(watch, "verdict.final", "bob");
+    bus_tap_close(&watch);
+    seen_close(&alice, BUS_OK);
+    seen_close(&bob, BUS_EFENCED);
+    bus_error_unref(&error);
+    bus_error_unref(&bob.own);
+}
+
+/* ---- a broker that is killed ----------------------------------------------------------------- */
+
+static struct revival revival;
+
+static void set_up(void)
+{
+    revival_open(&revival);
+}
+
+static void tear_down(void)
+{
+    revival_close(&revival);
+}
+
+TestSuite(verdict_restart, .init = set_up, .fini = tear_down, .timeout = 240);
+
+Test(verdict_restart, is_the_same_afterwards)
+{
+    revival_start(&revival, "process", NULL);
+    struct bus *alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    fail_blaming(alice, "app.first", "nobody");
+    fail_blaming(bob, "app.second", "alice");
+    struct bus_error *before = must_verdict(bob);
+    cr_expect_str_eq(bus_error_type(before), "app.first");
+    must_close(&alice);
+    must_close(&bob);
+    revival_kill();
+    revival_start(&revival, "process", NULL);
+    expect_answer("alice", 1);
+    json_t *line = ask("default");
+    cr_expect_str_eq(text_of(json_object_get(line, "root"), "id"), bus_error_id(before));
+    json_decref(line);
+    bus_error_unref(&before);
 }
