@@ -328,7 +328,8 @@ void note_retracted(struct core *core, const struct topic *topic, const struct s
 {
     if (core->is_noting)
         NOTE(core, RETRACTED, retracted, .topic = topic->id, .seq = entry->first_seq,
-             .failure = failure_number(core, pool_find(&core->failures, entry->ref)));
+             .failure = failure_number(core, pool_find(&core->failures, entry->ref)),
+             .count = entry->count > 1 ? entry->count : 0);
 }
 
 void note_chunk_added(struct core *core, const struct topic *topic, uint64_t seq, uint64_t total,

@@ -581,6 +581,14 @@ static const char *retracted(struct core *core, struct topic *topic,
         slot_table_at(&topic->slots, index)->state == SLOT_OPEN ||
         !slot_entry_may_move(slot_table_at(&topic->slots, index), SLOT_ERROR))
         return no_order;
+    struct slot_entry *entry = slot_table_at(&topic->slots, index);
+    if (fact->count > 0) {
+        if (entry->first_seq != fact->seq || entry->count != fact->count)
+            return no_order;
+        settle_replace_entry(core, topic, entry, failure);
+        topic_recount(core, topic);
+        return NULL;
+    }
     if (!slot_table_reserve(&topic->slots, 2))
         return no_memory;
     settle_replace(core, topic, fact->seq, failure);

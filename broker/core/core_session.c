@@ -901,6 +901,13 @@ static void mark_end(struct core *core, struct topic *topic)
     topic_mark_end(core, topic, topic->writer->incarnation, topic->slots.next_seq);
 }
 
+/* Whether its job wants what it had committed no more. */
+static bool replaces_pending(const struct party *party, enum party_event event)
+{
+    return party->job->spec.pending == JOB_PENDING_REPLACE &&
+           (event == PARTY_FAILS || event == PARTY_IS_LOST);
+}
+
 /* Everything that hangs on the party learns of its end, in one step. */
 static void end_party(struct core *core, struct party *party, enum party_event event,
                       struct failure *failure)
@@ -923,6 +930,9 @@ static void end_party(struct core *core, struct party *party, enum party_event e
                             .count = party->open_count,
                             .failure = failure,
                             .is_late = is_late});
+    if (replaces_pending(party, event))
+        LIST_EACH(link, &party->topics)
+            settle_replace_unseen(core, LIST_OWNER(link, struct topic, party_link), failure);
     LIST_EACH(link, &party->open_slots)
         settle_open_failed(core, LIST_OWNER(link, struct open_slot, party_link), failure);
     LIST_EACH(link, &party->topics)

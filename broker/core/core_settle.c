@@ -160,6 +160,17 @@ static void answer(struct core *core, struct session *session, uint64_t number, 
     failure_unref(core, failure);
 }
 
+void settle_replace_entry(struct core *core, struct topic *topic, struct slot_entry *entry,
+                          struct failure *failure)
+{
+    struct slot_entry old = *entry;
+    uint64_t before = topic_weight(core, entry);
+    slot_entry_move(entry, SLOT_ERROR, failure_ref(failure)->id);
+    topic_account(topic, entry, before, topic_weight(core, entry));
+    entry_unref(core, &old);
+    note_retracted(core, topic, entry);
+}
+
 void settle_replace(struct core *core, struct topic *topic, uint64_t seq, struct failure *failure)
 {
     uint32_t entries = topic->slots.count;
@@ -170,13 +181,23 @@ void settle_replace(struct core *core, struct topic *topic, uint64_t seq, struct
     struct slot_entry *entry = slot_table_at(&topic->slots, index);
     for (; entries < topic->slots.count; entries++)
         entry_ref(core, entry); /* each entry has a reference of its own */
-    struct slot_entry old = *entry;
-    uint64_t before = topic_weight(core, entry);
-    slot_entry_move(entry, SLOT_ERROR, failure_ref(failure)->id);
-    topic_account(topic, entry, before, topic_weight(core, entry));
-    entry_unref(core, &old);
+    settle_replace_entry(core, topic, entry, failure);
     topic_recount(core, topic);
-    note_retracted(core, topic, entry);
+    topic_update(core, topic);
+}
+
+void settle_replace_unseen(struct core *core, struct topic *topic, struct failure *failure)
+{
+    uint64_t first_seq = 0; /* of this life */
+    if (topic->mark_count > 0)
+        first_seq = topic->marks[topic->mark_count - 1].seq;
+    for (uint32_t i = 0; i < topic->slots.count; i++) {
+        struct slot_entry *entry = slot_table_at(&topic->slots, i);
+        if (entry->state != SLOT_OPEN && entry->first_seq >= first_seq &&
+            slot_entry_may_move(entry, SLOT_ERROR))
+            settle_replace_entry(core, topic, entry, failure);
+    }
+    topic_recount(core, topic);
     topic_update(core, topic);
 }
 

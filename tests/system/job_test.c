@@ -171,12 +171,14 @@ Test(job, fails_a_party_that_does_not_move_and_tells_where_it_was)
     struct bus_sub *sub = must_subscribe(bob, "alice/w");
     party_start(&alice, "alice", NULL);
     party_do(&alice, "OK", "reserve w 1");
+    party_do(&alice, "OK", "subscribe bob/w");
     party_do(&alice, "OK", "progress 20000 step-1");
     party_do(&alice, "OK", "progress 300 step-2");
     struct bus_error *error = expect_error(sub, "alice/w", 0, "stalled");
     cr_expect_str_eq(bus_error_message(error), "alice beats, but made no progress within 300 ms; "
                                                "it last was at: step-2");
     bus_error_unref(&error);
+    party_do(&alice, "FENCED", "receive 20000");
     party_do(&alice, "OK stalled", "failure");
     expect_end(sub, "stalled");
     bus_sub_close(&sub);

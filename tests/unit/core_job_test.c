@@ -598,6 +598,47 @@ Test(core_job, begins_each_attempt_with_empty_topics)
     EXPECT("1 dropped\n11 dropped\n");
 }
 
+/* ---- what a failed party had committed ------------------------------------------------------- */
+
+/* bob reads one topic of alice's to its end, and another up to an open slot; then she fails. */
+static void fail_behind_values(uint64_t pending)
+{
+    struct msg_job_create job = a_job(1, 2);
+    job.pending = pending;
+    ask_from(5);
+    create_job(5, job);
+    come(1);
+    come(2);
+    subscribe(2, 1, "alice/#", "", 0, 0);
+    uint32_t seen = open_topic(1, "alice/seen");
+    uint32_t unseen = open_topic(1, "alice/unseen");
+    publish(1, seen, 0, 2, 5);
+    reserve(1, unseen, 0);
+    publish(1, unseen, 1, 2, 6);
+    forget();
+    break_down(1);
+}
+
+Test(core_job, delivers_what_a_failed_party_had_committed)
+{
+    fail_behind_values(0);
+    EXPECT("1 < over 13\n1 dropped\n11 dropped\n2 < epoch 2: rank 0 of 1, attempt 1\n"
+           "12 < sub 1 error #0 (application of alice)\n12 < sub 1 payload 6 x1\n"
+           "12 < sub 1 end #1 (application of alice)\n");
+}
+
+Test(core_job, replaces_what_nobody_was_sent_if_that_is_asked_for)
+{
+    fail_behind_values(1);
+    EXPECT("1 < over 13\n1 dropped\n11 dropped\n2 < epoch 2: rank 0 of 1, attempt 1\n"
+           "12 < sub 1 error #0 (application of alice)\n"
+           "12 < sub 1 error #1 (application of alice)\n"
+           "12 < sub 1 error #2 (application of alice)\n"
+           "12 < sub 1 end #1 (application of alice)\n");
+    await_slot(2, 1, "alice/seen", 1);
+    EXPECT("12 < sub 0 payload 5 part 1 x1\n"); /* what was sent stands */
+}
+
 /* ---- stalls ---------------------------------------------------------------------------------- */
 
 static void progress(conn_id conn, uint64_t within_ms, const char *where)
