@@ -147,7 +147,7 @@ struct core *core_new(struct memory *memory, const struct core_options *options,
     bool is_made = core->scratch != NULL && core->scratch_bytes != NULL && keep_strings(core) &&
                    pool_reserve(&core->failures) && keep_no_memory(core) &&
                    timers_reserve(&core->timers);
-    core->strangers.timer.kind = TIMER_STRANGERS;
+    complaints_init(&core->strangers, NULL, NULL);
     if (is_made)
         core->is_noting = options->has_facts;
     else
@@ -333,7 +333,9 @@ static void fire(struct core *core, struct timer *timer)
     case TIMER_SUB: sub_expire(core, LIST_OWNER(timer, struct sub, timer)); break;
     case TIMER_JOB: job_linger(core, LIST_OWNER(timer, struct job, linger)); break;
     case TIMER_VERDICT: judge_look(core, LIST_OWNER(timer, struct job, judgement.timer)); break;
-    case TIMER_STRANGERS: tell_strangers(core); break;
+    case TIMER_COMPLAINTS:
+        tell_complaints(core, LIST_OWNER(timer, struct complaints, timer));
+        break;
     case TIMER_JOB_WINDOW: job_window_over(core, LIST_OWNER(timer, struct job, window)); break;
     case TIMER_JOB_DEADLINE:
         job_deadline_passed(core, LIST_OWNER(timer, struct job, deadline));

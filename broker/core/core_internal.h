@@ -50,6 +50,17 @@ struct text {
     size_t bytes;
 };
 
+/* Somebody breaks the protocol: operators are told, but not each time. */
+struct complaints {
+    struct job *job;      /* NULL: a stranger, all jobs are told */
+    struct party *party;  /* NULL: nobody with a name */
+    struct timer timer;   /* set for a while after they were told of */
+    int64_t period_ms;    /* that while */
+    uint64_t count;       /* that came since */
+    uint32_t incarnation; /* whose the last is */
+    struct text text;     /* the last */
+};
+
 /* A failure that slots, events and ends share: the encoded error and what the core needs of it. */
 struct failure {
     uint32_t id; /* of the pool; first in every pooled object */
@@ -133,6 +144,7 @@ struct job {
     uint64_t event_bytes_ever; /* those that are kept no more included */
     struct list tell_link;     /* in core->told while taps are to be served */
     struct judgement judgement;
+    struct complaints observers; /* about them */
 };
 
 struct job_event {
@@ -171,8 +183,9 @@ struct party {
     struct list topics;     /* it writes */
     struct list open_slots; /* it owes */
     uint32_t open_count;
-    struct list watches;  /* subscriptions that name it */
-    struct list durables; /* its durable subscriptions */
+    struct complaints complaints; /* about it */
+    struct list watches;          /* subscriptions that name it */
+    struct list durables;         /* its durable subscriptions */
     struct list job_link;
     struct list bare_link;
 };
@@ -417,14 +430,6 @@ struct await {
     struct list session_link; /* in session->awaits until READY */
 };
 
-/* Connections of no job that broke the protocol: all jobs are told, but not each time. */
-struct strangers {
-    struct timer timer;    /* set for a while after they were told of */
-    int64_t period_ms;     /* that while */
-    uint64_t count;        /* that came since */
-    struct text complaint; /* about the last */
-};
-
 struct core {
     struct memory *memory;
     struct core_options options;
@@ -454,7 +459,7 @@ struct core {
     struct list graves;    /* failures */
     uint64_t parked_bytes; /* of all sessions */
     uint64_t refused_count;
-    struct strangers strangers;
+    struct complaints strangers;
     bool is_noting; /* decisions are told as facts */
     bool is_replaying;
     uint64_t failure_number; /* of the newest that a fact spoke of */
@@ -822,10 +827,12 @@ struct tell_event {
 };
 /* The newest of the job's events; older ones go when there are too many.  false: no memory. */
 bool tell_keep(struct core *core, struct job *job, const struct tell_event *what);
-/* What came from a connection that never said which job it belongs to: every job's operators
- * learn of it, at once if it is the first, else with a count when its time has come. */
-void tell_stranger(struct core *core, const char *complaint);
-void tell_strangers(struct core *core); /* its time has come */
+void complaints_init(struct complaints *complaints, struct job *job, struct party *party);
+/* The protocol was broken: those who watch the job, or all jobs, learn of it; at once if it is the
+ * first time, else with a count when its time has come. */
+void tell_complaint(struct core *core, struct complaints *complaints, uint32_t incarnation,
+                    const char *text);
+void tell_complaints(struct core *core, struct complaints *complaints); /* its time has come */
 void tell_tap(struct core *core, struct session *session, const struct msg_tap *msg);
 void tell_taken(struct core *core, struct session *session, uint64_t id);
 void tell_pump(

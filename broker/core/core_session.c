@@ -13,7 +13,7 @@ enum { HELLO_PARTY = 0, HELLO_OBSERVER = 1, HELLO_GUARD = 2 }; /* HELLO.role */
 enum { VOICE_ERROR_BITS = 32 };
 /* Beats that may be missed before a party is suspect: two, and half a beat for the way. */
 #define SUSPECT_HALF_BEATS 5
-enum { JOB_TIMERS = 3 };
+enum { JOB_TIMERS = 4 };
 
 struct session *session_of_conn(struct core *core, conn_id conn)
 {
@@ -38,6 +38,7 @@ static void unreserve_timers(struct core *core, struct job *job)
     timers_unreserve(&core->timers, &job->linger);
     timers_unreserve(&core->timers, &job->window);
     timers_unreserve(&core->timers, &job->deadline);
+    timers_unreserve(&core->timers, &job->observers.timer);
 }
 
 /* false: no memory; none is reserved. */
@@ -49,6 +50,7 @@ static bool reserve_timers(struct core *core, struct job *job)
     job->linger.kind = TIMER_JOB;
     job->window.kind = TIMER_JOB_WINDOW;
     job->deadline.kind = TIMER_JOB_DEADLINE;
+    complaints_init(&job->observers, job, NULL);
     if (count == JOB_TIMERS)
         return true;
     while (count-- > 0)
@@ -114,6 +116,7 @@ void party_free(struct core *core, struct party *party)
     list_remove(&party->bare_link);
     party->job->party_count -= 1;
     failure_unref(core, party->ended_by);
+    timers_unreserve(&core->timers, &party->complaints.timer);
     span_drop(core, &party->name);
     pool_give(&core->parties, party);
 }
@@ -195,8 +198,14 @@ struct party *party_make(struct core *core, uint32_t id, struct job *job, struct
     struct party *party = core_take(&core->parties, id);
     if (party == NULL)
         return NULL;
+    if (!timers_reserve(&core->timers)) {
+        pool_give(&core->parties, party);
+        return NULL;
+    }
+    complaints_init(&party->complaints, job, party);
     if (!span_keep(core, name, &party->name) ||
         !name_map_put(&job->parties, party->name, party->id)) {
+        timers_unreserve(&core->timers, &party->complaints.timer);
         span_drop(core, &party->name);
         pool_give(&core->parties, party);
         return NULL;
@@ -218,6 +227,7 @@ static struct party *party_new(struct core *core, struct job *job, struct span n
 {
     if (job->party_count >= core->options.parties_max && !list_is_empty(&job->bare_list)) {
         struct party *oldest = LIST_OWNER(job->bare_list.next, struct party, bare_link);
+        tell_complaints(core, &oldest->complaints);
         note_party_forgotten(core, oldest);
         party_free(core, oldest);
     }
@@ -848,15 +858,12 @@ void session_violation(struct core *core, conn_id conn, const char *complaint)
 {
     struct session *session = session_of_conn(core, conn);
     core->refused_count += 1;
-    if (session != NULL && session->job != NULL)
-        tell(core, session->job,
-             &(struct tell){.name = EVENT_REFUSED,
-                            .party = session->party,
-                            .incarnation = session->incarnation,
-                            .count = 1,
-                            .text = complaint});
-    else
-        tell_stranger(core, complaint);
+    struct complaints *complaints = &core->strangers;
+    if (session != NULL && session->party != NULL)
+        complaints = &session->party->complaints;
+    else if (session != NULL && session->job != NULL)
+        complaints = &session->job->observers;
+    tell_complaint(core, complaints, session != NULL ? session->incarnation : 0, complaint);
     session_closed(core, conn);
 }
 

@@ -158,41 +158,57 @@ void tell(struct core *core, struct job *job, const struct tell *what)
     log_event(core, job, what);
 }
 
+void complaints_init(struct complaints *complaints, struct job *job, struct party *party)
+{
+    complaints->job = job;
+    complaints->party = party;
+    complaints->timer.kind = TIMER_COMPLAINTS;
+}
+
+static void complain_to(struct core *core, struct job *job, const struct complaints *complaints)
+{
+    tell(core, job,
+         &(struct tell){.name = EVENT_REFUSED,
+                        .party = complaints->party,
+                        .incarnation = complaints->incarnation,
+                        .count = complaints->count,
+                        .text = complaints->text.data});
+}
+
 /* One event stands for all that came since the last one. */
-static void tell_all_jobs(struct core *core)
+static void complain(struct core *core, struct complaints *complaints)
 {
-    struct strangers *strangers = &core->strangers;
     struct job *job = NULL;
-    while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL)
-        tell(core, job,
-             &(struct tell){.name = EVENT_REFUSED,
-                            .count = strangers->count,
-                            .text = strangers->complaint.data});
-    strangers->count = 0;
-    timers_set(&core->timers, &strangers->timer, core_clock(core) + strangers->period_ms * MS_NS);
+    if (complaints->job != NULL)
+        complain_to(core, complaints->job, complaints);
+    else
+        while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL)
+            complain_to(core, job, complaints);
+    complaints->count = 0;
+    timers_set(&core->timers, &complaints->timer, core_clock(core) + complaints->period_ms * MS_NS);
 }
 
-void tell_stranger(struct core *core, const char *complaint)
+void tell_complaint(struct core *core, struct complaints *complaints, uint32_t incarnation,
+                    const char *text)
 {
-    struct strangers *strangers = &core->strangers;
-    strangers->count += 1;
-    text_init(&strangers->complaint);
-    text_add(&strangers->complaint, complaint);
-    if (strangers->timer.place > 0)
+    complaints->count += 1;
+    complaints->incarnation = incarnation;
+    text_init(&complaints->text);
+    text_add(&complaints->text, text);
+    if (complaints->timer.place > 0)
         return;
-    strangers->period_ms = LIMIT_STRANGERS_MS_MIN;
-    tell_all_jobs(core);
+    complaints->period_ms = LIMIT_COMPLAINTS_MS_MIN;
+    complain(core, complaints);
 }
 
-void tell_strangers(struct core *core)
+void tell_complaints(struct core *core, struct complaints *complaints)
 {
-    struct strangers *strangers = &core->strangers;
-    if (strangers->count == 0)
+    if (complaints->count == 0)
         return; /* it is over: the next one is told at once */
-    strangers->period_ms *= 2;
-    if (strangers->period_ms > LIMIT_STRANGERS_MS_MAX)
-        strangers->period_ms = LIMIT_STRANGERS_MS_MAX;
-    tell_all_jobs(core);
+    complaints->period_ms *= 2;
+    if (complaints->period_ms > LIMIT_COMPLAINTS_MS_MAX)
+        complaints->period_ms = LIMIT_COMPLAINTS_MS_MAX;
+    complain(core, complaints);
 }
 
 void tell_forget(struct core *core, struct job *job)

@@ -19,8 +19,8 @@ enum timer_kind {
     TIMER_JOB,      /* linger */
     TIMER_JOB_WINDOW,
     TIMER_JOB_DEADLINE,
-    TIMER_VERDICT,   /* the next look at what a job failed of */
-    TIMER_STRANGERS, /* the next word about bytes of nobody that is known */
+    TIMER_VERDICT,    /* the next look at what a job failed of */
+    TIMER_COMPLAINTS, /* the next word about somebody who breaks the protocol */
     TIMER_KIND_COUNT,
 };
 

@@ -57,10 +57,10 @@
  * and is told what it missed.  A quarter of what is kept: time enough to ask for the rest. */
 #define LIMIT_TAP_BEHIND 4096
 #define LIMIT_TAP_BEHIND_BYTES (UINT64_C(4) * 1024 * 1024)
-/* Who breaks the protocol without having said who it is, is told at most so often: at first, and
- * when it has gone on for minutes.  16384 events of such a kind take 11 days then. */
-#define LIMIT_STRANGERS_MS_MIN 1000
-#define LIMIT_STRANGERS_MS_MAX 60000
+/* Who breaks the protocol, a party or a stranger, is told of so often at most: at first, and when
+ * it has gone on for minutes.  16384 events of such a kind take 11 days then. */
+#define LIMIT_COMPLAINTS_MS_MIN 1000
+#define LIMIT_COMPLAINTS_MS_MAX 60000
 #define LIMIT_ENDS 4096           /* ended parties of one job that are remembered */
 #define LIMIT_TAP_WINDOW 1024     /* events in flight to one tap */
 #define LIMIT_CONTROL_QUEUE 65536 /* messages waiting for one peer that does not read */

@@ -203,10 +203,10 @@ static uint64_t take_number(const uint8_t **at)
 }
 
 /* The same, and a data connection of the session. */
-static void attach_as_mallory(void **out_control, void **out_data)
+static void attach_as(const char *party, void **out_control, void **out_data)
 {
     void *control = dial(stage.control);
-    struct bytes bytes = hello(1, "default", "mallory", 0);
+    struct bytes bytes = hello(1, "default", party, 0);
     zmq_msg_t part;
     uint64_t fields[8]; /* WELCOME's up to data_endpoint, its own number first */
     send_part(control, bytes.at, bytes.count, 0);
@@ -402,7 +402,8 @@ Test(hostile, greetings_with_a_wrong_bit_harm_nobody)
     expect_undisturbed();
 }
 
-/* One who is in, and then breaks the protocol, is named on the control topic of its job. */
+/* One who is in, and then breaks the protocol, is named on the control topic of its job: at once,
+ * and then soon. */
 Test(hostile, members_are_named_in_a_refused_event)
 {
     static const uint8_t hello_again[] = {0x91, 0x01};
@@ -450,9 +451,11 @@ Test(hostile, members_are_named_for_their_data_too)
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         void *control = NULL;
         void *data = NULL;
-        attach_as_mallory(&control, &data);
+        char party[32]; /* one each: of the same party it is told now and then */
+        snprintf(party, sizeof party, "mallory-%zu", i);
+        attach_as(party, &control, &data);
         send_part(data, parts[i].bytes, parts[i].count, 0);
-        const struct bus_event *event = expect_event(tap, "refused", "mallory");
+        const struct bus_event *event = expect_event(tap, "refused", party);
         cr_expect_str_neq(bus_event_text(event), "", "part %zu", i);
         zmq_close(data);
         zmq_close(control);

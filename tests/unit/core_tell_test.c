@@ -242,7 +242,7 @@ Test(core_tell, keeps_as_many_bytes_of_events_as_it_may)
     }
 }
 
-/* ---- strangers ------------------------------------------------------------------------------- */
+/* ---- who breaks the protocol ----------------------------------------------------------------- */
 
 static void intrude(conn_id conn)
 {
@@ -271,11 +271,11 @@ Test(core_tell, tells_of_the_first_stranger_at_once_and_counts_the_others)
     for (conn_id conn = 41; conn < 48; conn++)
         intrude(conn);
     cr_expect_eq(count_told(&events), 0);
-    pass_ms(LIMIT_STRANGERS_MS_MIN - 1);
+    pass_ms(LIMIT_COMPLAINTS_MS_MIN - 1);
     EXPECT("");
     pass_ms(1);
     EXPECT("2 < refused /0 #0 x7\n");
-    pass_ms(2 * LIMIT_STRANGERS_MS_MIN); /* nobody came: it is over */
+    pass_ms(2 * LIMIT_COMPLAINTS_MS_MIN); /* nobody came: it is over */
     EXPECT("");
     intrude(48);
     EXPECT("48 dropped\n2 < refused /0 #0 x1\n");
@@ -301,7 +301,81 @@ Test(core_tell, keeps_a_flood_of_strangers_from_pushing_out_events)
     }
     cr_expect_leq(events_all, HOURS * 60 + 10);
     cr_expect_geq(told, (uint64_t)HOURS * 3600 * A_SECOND - 60 * A_SECOND);
-    pass_ms(LIMIT_STRANGERS_MS_MAX);
+    pass_ms(LIMIT_COMPLAINTS_MS_MAX);
     told += count_told(&events_all);
     cr_expect_eq(told, (uint64_t)HOURS * 3600 * A_SECOND);
+}
+
+/* Alice comes back each time; so many times says the job, in so few events. */
+Test(core_tell, keeps_a_flood_of_a_party_from_pushing_out_events)
+{
+    enum { MINUTES = 60, A_MINUTE = 120, APART_MS = 60000 / A_MINUTE };
+    const char *const told_as = "2 < refused alice/1 #0 x";
+    uint64_t told = 0, events = 0;
+    tap(2);
+    join(1);
+    forget();
+    intrude(1);
+    EXPECT("1 dropped\n11 dropped\n2 < refused alice/1 #0 x1\n"
+           "2 < party.suspect alice/1 #0 x0\n");
+    for (int i = 0; i < MINUTES * A_MINUTE; i++) {
+        resume(1, tokens[1], 0);
+        message(2, (struct msg){.type = MSG_BEAT});
+        intrude(1);
+        pass_ms(APART_MS);
+        for (const char *at = said; (at = strstr(at, told_as)) != NULL; at++, events++)
+            told += strtoull(at + strlen(told_as), NULL, 10);
+        message(2, (struct msg){.type = MSG_TAP_TAKEN, .as.tap_taken.id = event_next - 1});
+        forget();
+    }
+    cr_expect_leq(events, MINUTES + 10);
+    cr_expect_geq(told, (MINUTES - 2) * A_MINUTE);
+}
+
+Test(core_tell, counts_the_complaints_about_each_party_and_about_observers_apart)
+{
+    tap(5);
+    join(1);
+    join(2);
+    forget();
+    intrude(1);
+    cr_expect_eq(count_said("5 < refused alice/1 #0 x1"), 1);
+    intrude(2);
+    cr_expect_eq(count_said("5 < refused bob/1 #0 x1"), 1);
+    tap(3);
+    intrude(3);
+    cr_expect_eq(count_said("5 < refused /0 #0 x1"), 1);
+    intrude(44);
+    cr_expect_eq(count_said("5 < refused /0 #0 x1"), 2, "strangers are not observers");
+    forget();
+    tap(3);
+    intrude(3);
+    resume(2, tokens[2], 0);
+    intrude(2);
+    cr_expect_eq(count_said("5 < refused"), 0);
+    pass_ms(LIMIT_COMPLAINTS_MS_MIN);
+    cr_expect_eq(count_said("5 < refused bob/1 #0 x1"), 1);
+    cr_expect_eq(count_said("5 < refused /0 #0 x1"), 1);
+    cr_expect_eq(count_said("5 < refused"), 2);
+    forget();
+}
+
+/* Its place is given to another before the time has come to tell of it again. */
+Test(core_tell, keeps_no_complaint_about_a_party_to_itself_that_is_forgotten)
+{
+    options.parties_max = 1;
+    restart();
+    tap(5);
+    join(1);
+    intrude(1);
+    resume(1, tokens[1], 0);
+    intrude(1);
+    resume(1, tokens[1], 0);
+    leave(1, 0);
+    cr_expect_eq(count_said("5 < refused"), 1);
+    forget();
+    message(2, hello(2, 0));
+    cr_expect_eq(count_said("2 < welcome"), 1);
+    cr_expect_eq(count_said("5 < refused alice/1 #0 x1"), 1);
+    forget();
 }

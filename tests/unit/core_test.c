@@ -781,7 +781,7 @@ Test(core, drops_who_breaks_the_protocol_and_nobody_else)
     EXPECT("7 dropped\n3 < refused /0 #0 x1\n");
     step((struct event){.type = EVENT_DATA, .conn = 8});
     EXPECT("8 dropped\n");
-    pass_ms(LIMIT_STRANGERS_MS_MIN); /* of strangers it is told now and then */
+    pass_ms(LIMIT_COMPLAINTS_MS_MIN); /* of strangers it is told now and then */
     EXPECT("3 < refused /0 #0 x1\n");
     step((struct event){.type = EVENT_VIOLATION, .conn = 11, .as.complaint = "noise"});
     EXPECT("1 dropped\n11 dropped\n3 < refused alice/1 #0 x1\n3 < party.suspect alice/1 #0 x0\n");
@@ -899,7 +899,7 @@ Test(core, lets_an_observer_without_a_job_ask_and_not_tap)
     forget();
     message(3, (struct msg){.type = MSG_TAP_TAKEN, .as.tap_taken.id = 1});
     EXPECT("3 dropped\n");
-    pass_ms(LIMIT_STRANGERS_MS_MIN);
+    pass_ms(LIMIT_COMPLAINTS_MS_MIN);
     EXPECT("2 < refused /0 #0 x1\n");
     struct msg nobody = hello(4, 0); /* a party has a job */
     nobody.as.hello.job = SPAN_NONE;
