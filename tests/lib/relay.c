@@ -16,6 +16,9 @@
 
 #define FLOW_BYTES ((size_t)256 * 1024)
 #define BACKLOG 32
+/* ZMTP 3.0: a greeting of 64 bytes, and READY of a ROUTER, 43: with them a connection stands, and
+ * nothing has been said. */
+#define HANDSHAKE_BYTES ((size_t)64 + 43)
 
 static struct sockaddr_in loopback(uint16_t port)
 {
@@ -92,6 +95,7 @@ static void pair_open(struct relay *relay, size_t listener)
     pair->near = near;
     pair->far = far;
     pair->is_data = listener == 1;
+    atomic_fetch_add(&relay->dials, listener == 0);
     pair->out.bytes = malloc(FLOW_BYTES);
     pair->back.bytes = malloc(FLOW_BYTES);
     if (pair->out.bytes == NULL || pair->back.bytes == NULL) {
@@ -103,7 +107,11 @@ static void pair_open(struct relay *relay, size_t listener)
 static size_t allowance(struct relay *relay, const struct relay_pair *pair, enum relay_way way)
 {
     uint64_t left = atomic_load(&relay->limits[way]) - atomic_load(&relay->carried[way]);
-    return pair->is_data && left < FLOW_BYTES ? (size_t)left : FLOW_BYTES;
+    if (pair->is_data)
+        return left < FLOW_BYTES ? (size_t)left : FLOW_BYTES;
+    if (way == RELAY_OUT || atomic_load(&relay->state) != RELAY_LATE)
+        return FLOW_BYTES;
+    return pair->said < HANDSHAKE_BYTES ? HANDSHAKE_BYTES - pair->said : 0;
 }
 
 /* False: one of the two ends is gone. */
@@ -179,6 +187,7 @@ static bool carry_way(struct relay *relay, struct relay_pair *pair, enum relay_w
                                   : flow(&pair->back, pair->far, pair->near, most, &bytes);
     if (pair->is_data)
         atomic_fetch_add(&relay->carried[way], bytes);
+    pair->said += way == RELAY_BACK ? bytes : 0;
     return is_up;
 }
 
@@ -242,6 +251,11 @@ void relay_retarget(struct relay *relay, const char *control_endpoint, const cha
 uint64_t relay_carried(struct relay *relay, enum relay_way way)
 {
     return atomic_load(&relay->carried[way]);
+}
+
+unsigned relay_dials(struct relay *relay)
+{
+    return atomic_load(&relay->dials);
 }
 
 bool relay_is_at_limit(struct relay *relay, enum relay_way way)

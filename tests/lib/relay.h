@@ -19,6 +19,7 @@ enum relay_state {
     RELAY_CUT,    /* connections are closed, new ones too */
     RELAY_SILENT, /* connections stay, nothing passes: a cable drawn, a host frozen */
     RELAY_DEAF,   /* the data connections that are there carry nothing back; new ones do */
+    RELAY_LATE,   /* control connections are made, and what the broker says on them waits */
 };
 
 /* Of data connections: to the broker, and from it. */
@@ -35,6 +36,7 @@ struct relay_pair {
     int far;
     bool is_data;
     bool is_deaf;
+    size_t said;           /* bytes that came back */
     struct relay_flow out; /* near to far */
     struct relay_flow back;
 };
@@ -49,6 +51,7 @@ struct relay {
     atomic_int seen;                        /* the state that the thread has made true */
     atomic_ullong carried[RELAY_WAY_COUNT]; /* bytes of data, so far */
     atomic_ullong limits[RELAY_WAY_COUNT];  /* so many, and no more */
+    atomic_uint dials;                      /* control connections, so far */
     atomic_bool is_over;
     bool has_thread;
     pthread_t thread;
@@ -65,6 +68,8 @@ void relay_retarget(struct relay *relay, const char *control_endpoint, const cha
 void relay_limit(struct relay *relay, enum relay_way way, uint64_t bytes);
 bool relay_is_at_limit(struct relay *relay, enum relay_way way);
 uint64_t relay_carried(struct relay *relay, enum relay_way way);
+/* How many control connections were made over it. */
+unsigned relay_dials(struct relay *relay);
 /* Returns when it is so. */
 void relay_set(struct relay *relay, enum relay_state state);
 void relay_fini(struct relay *relay);

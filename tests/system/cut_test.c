@@ -384,3 +384,42 @@ Test(cut, off_in_silence_for_too_long_is_a_loss)
 {
     expect_loss_over(RELAY_SILENT, "errbus.silent");
 }
+
+static void *open_late(void *arg)
+{
+    struct bus **out_bus = arg;
+    struct bus_options options;
+    bus_options_init(&options);
+    options.party = "alice";
+    options.heartbeat_ms = 100;
+    options.broker_lost_ms = 60000;
+    (void)bus_open(relay.control_endpoint, &options, SOON_MS, out_bus, NULL); /* NULL tells */
+    return NULL;
+}
+
+/* The first greetings are heard, and their answers take longer than alice waits for them. */
+Test(cut, does_not_make_two_lives_of_one_that_is_welcomed_late)
+{
+    const int64_t start_ms = test_now_ms();
+    struct bus *alice = NULL;
+    pthread_t thread;
+    relay_set(&relay, RELAY_LATE);
+    struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
+    cr_assert_eq(pthread_create(&thread, NULL, open_late, &alice), 0);
+    expect_event(tap, "party.joined", "alice");
+    unsigned heard = relay_dials(&relay);
+    while (relay_dials(&relay) < heard + 3 && test_now_ms() < start_ms + SOON_MS)
+        (void)poll(NULL, 0, 10);
+    relay_set(&relay, RELAY_WHOLE);
+    pthread_join(thread, NULL);
+    cr_assert_not_null(alice);
+    cr_expect_geq(relay_dials(&relay), heard + 3);
+    must_publish(alice, "w", "welcome");
+    must_flush(alice);
+    must_close(&alice);
+    cr_expect_eq(count_events_until(tap, "party.lost", "party.left"), 0);
+    bus_tap_close(&tap);
+    tap = must_tap(NULL, 1);
+    cr_expect_eq(count_events_until(tap, "party.joined", "party.left"), 1);
+    bus_tap_close(&tap);
+}
