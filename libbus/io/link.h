@@ -17,7 +17,9 @@
 struct link;
 
 enum link_lane { LINK_CONTROL = 0, LINK_DATA = 1, LINK_LANE_COUNT = 2 };
-enum { LINK_ASIDE_MAX = 4 };
+/* As many as a session tries before the broker has long called it lost: the oldest of them is the
+ * one that the broker knows, and its closing would begin the grace. */
+enum { LINK_ASIDE_MAX = 8 };
 
 enum link_err {
     LINK_OK = 0,

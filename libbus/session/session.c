@@ -32,10 +32,23 @@ static int64_t later(int64_t now_ns, int64_t period_ns)
     return now_ns > INT64_MAX - period_ns ? INT64_MAX : now_ns + period_ns;
 }
 
+/* TCP may need twice the length of a cut to find that it is mended, so a fresh connection is tried
+ * soon.  But a link can be so slow that no answer comes in that time: the distance alone makes four
+ * round trips of a greeting.  Whoever gave up too often waits twice as long with each try; TCP asks
+ * again within it, first after a second (RFC 6298, 2.1). */
+int64_t session_patience_ns(const struct session *session, int64_t period_ns)
+{
+    int64_t most_ns = ms(session->options.lost_after_ms);
+    for (uint32_t i = SESSION_TRIES_PROMPT; i <= session->given_up && period_ns < most_ns; i++)
+        period_ns = earlier(2 * period_ns, most_ns);
+    return period_ns;
+}
+
 static int64_t greet_ns(const struct session *session)
 {
     int64_t beat_ns = ms(session->options.heartbeat_ms);
-    return beat_ns > SESSION_GREET_MIN_NS ? beat_ns : SESSION_GREET_MIN_NS;
+    return session_patience_ns(session,
+                               beat_ns > SESSION_GREET_MIN_NS ? beat_ns : SESSION_GREET_MIN_NS);
 }
 
 static int64_t silence_ns(const struct session *session)
@@ -429,6 +442,13 @@ static void forgive(struct session *session, int64_t late_ns)
         session->step_ns = later(now_ns, greet_ns(session));
 }
 
+/* No answer came in the time that this connection had. */
+static void give_up(struct session *session)
+{
+    session->given_up += session->given_up < UINT32_MAX;
+    session_lose_link(session);
+}
+
 void session_tick(struct session *session, int64_t now_ns)
 {
     int64_t deadline_ns = session_deadline_ns(session);
@@ -445,7 +465,7 @@ void session_tick(struct session *session, int64_t now_ns)
     case PHASE_GREET:
     case PHASE_ATTACH:
         if (now_ns >= session->step_ns)
-            session_lose_link(session);
+            give_up(session);
         break;
     case PHASE_UP:
         if (now_ns >= later(session->heard_ns, silence_ns(session)))

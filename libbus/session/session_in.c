@@ -141,8 +141,10 @@ static void welcome_in(struct session *session, const struct msg_welcome *welcom
     if (session->token == 0)
         session->error_count = welcome->errors_from / 2; /* each is two numbers on */
     session->token = welcome->token;
-    session->step_ns = session->now_ns + 2 * session->options.heartbeat_ms * SESSION_NS_PER_MS +
-                       SESSION_GREET_MIN_NS;
+    session->step_ns =
+        session->now_ns +
+        session_patience_ns(session, 2 * session->options.heartbeat_ms * SESSION_NS_PER_MS +
+                                         SESSION_GREET_MIN_NS);
     if (!rewind_writing(session, welcome)) {
         session_break(session, "the broker has more of the outbox than was sent");
         return;
@@ -171,6 +173,7 @@ void session_stand(struct session *session)
     (void)phase_move(&session->phase, PHASE_ATTACHED); /* from ATTACH alone, see the callers */
     session->is_welcome = true;
     session->backoff_ns = SESSION_BACKOFF_MIN_NS;
+    session->given_up = 0;
     session->alive_ns = session->now_ns;
     session->beat_ns = session->now_ns;
     session->news.is_state = true;

@@ -42,6 +42,9 @@
 /* A tick that comes later than it was asked for by more than what the broker is granted. */
 #define SESSION_LATE_NS SESSION_SILENCE_NS
 
+/* Connections that get a beat each to answer; those behind them get more and more. */
+#define SESSION_TRIES_PROMPT 4
+
 enum {
     SESSION_SCRATCH_BYTES = LIMIT_ERROR_BYTES + 1024, /* any message that is kept */
     /* An error made here: a message, and names. */
@@ -139,6 +142,7 @@ struct session {
     bool is_ready_due;
     uint32_t position_at; /* the stream whose POSITION was told last */
     uint32_t dials;       /* connections begun */
+    uint32_t given_up;    /* of them, one after the other, for want of an answer */
     int64_t attempt_ns;   /* when this connection was begun */
     int64_t backoff_ns;
     int64_t retry_ns;      /* WAIT: when to try again */
@@ -233,6 +237,7 @@ static inline bool session_is_behind(const struct session *session)
 /* BYE: the broker stops in good order, and perhaps comes back. */
 void session_bye(struct session *session);
 /* This connection is of no use any more: another one is made at its time. */
+int64_t session_patience_ns(const struct session *session, int64_t period_ns);
 void session_lose_link(struct session *session);
 void session_dial(struct session *session);
 /* The broker accepted something that was sent on the data channel. */

@@ -267,7 +267,8 @@ static void judge_all_rounds(struct run *run)
 /* A large value does not begin anew. */
 static void judge_large(struct run *run)
 {
-    bool is_faithful = run->plan->kind != KIND_LOSS && run->plan->kind != KIND_RATE;
+    enum kind kind = run->plan->kind;
+    bool is_faithful = kind != KIND_LOSS && kind != KIND_DELAY && kind != KIND_RATE;
     uint64_t most = LARGE_BYTES + LARGE_BYTES / 10 + AGAIN_BYTES * (uint64_t)run->plan->times;
     if (is_faithful && run->result->carried_bytes > most) {
         blame(run, "%llu bytes were carried for a value of %zu",

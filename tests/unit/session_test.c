@@ -99,17 +99,45 @@ Test(session, tries_again_with_a_doubling_pause_when_nobody_is_there)
     driver_fini(&d);
 }
 
+static void expect_given_up_after(int64_t period_ms)
+{
+    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
+    (void)driver_expect(&d, MSG_HELLO);
+    tick(period_ms - 1);
+    cr_assert_eq(session_action(d.session), SESSION_NOTHING);
+    tick(1);
+}
+
+/* However long: the end is for whoever opens to decide. */
 Test(session, takes_a_fresh_connection_when_no_welcome_comes_in_a_beat)
 {
     driver_init(&d);
-    for (int i = 0; i < 40; i++) { /* however long: the end is for whoever opens to decide */
-        cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
-        (void)driver_expect(&d, MSG_HELLO);
-        tick(999);
-        cr_assert_eq(session_action(d.session), SESSION_NOTHING);
-        tick(1);
-    }
+    for (int i = 0; i < 4; i++)
+        expect_given_up_after(1000);
     cr_assert_eq(session_state(d.session), SESSION_CONNECTING);
+    driver_fini(&d);
+}
+
+/* Over a link on which an answer takes longer than a beat there has to be an end to that. */
+Test(session, waits_longer_for_an_answer_the_more_often_it_gave_up)
+{
+    static const int64_t periods_ms[] = {1000, 1000, 1000, 1000, 2000, 4000, 8000, 10000, 10000};
+    driver_init(&d);
+    for (size_t i = 0; i < sizeof periods_ms / sizeof periods_ms[0]; i++)
+        expect_given_up_after(periods_ms[i]);
+    driver_greet_to_attach(&d, false);
+    (void)driver_expect(&d, MSG_READY);
+    tick(9999); /* and so for the data channel, which has more than two beats of its own */
+    cr_assert_eq(session_state(d.session), SESSION_GREETED);
+    driver_attached(&d);
+    session_link_closed(d.session, d.now_ns); /* an answer came: from the beginning */
+    while (session_action(d.session) != SESSION_CONNECT_CONTROL)
+        tick(20);
+    (void)driver_expect(&d, MSG_HELLO);
+    tick(999);
+    cr_assert_eq(session_action(d.session), SESSION_NOTHING);
+    tick(1);
+    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
     driver_fini(&d);
 }
 
