@@ -215,6 +215,104 @@ Test(core_replay, gives_the_same_state_for_every_kind_of_fact)
                   fact_name((enum fact_type)type));
 }
 
+/* ---- jobs that were created ------------------------------------------------------------------ */
+
+static void make_a_job(uint64_t min, uint64_t max, int64_t window_ms, int64_t deadline_ms)
+{
+    struct msg_job_create job = a_job(min, max);
+    job.join_window_ms = window_ms;
+    job.max_restarts = 1;
+    job.deadline_ms = deadline_ms;
+    ask_from(5);
+    create_job(5, job);
+    forget();
+}
+
+Test(core_replay, keeps_places_and_barriers_that_were_passed)
+{
+    make_a_job(2, 2, 3000, -1);
+    join(1);
+    join(2);
+    join(3);
+    barrier(1, 1, 1, 1);
+    barrier(2, 1, 1, 1);
+    barrier(1, 1, 2, 1);
+    crash(1000);
+    compact();
+    resume(2, tokens[2], 0);
+    EXPECT("2 < welcome incarnation 1, resumed\n2 < attached\n"
+           "2 < epoch 1: rank 1 of 2, attempt 1\n");
+    resume(1, tokens[1], 0);
+    resume(3, tokens[3], 0);
+    forget();
+    barrier(2, 1, 1, 1); /* its answer was lost */
+    EXPECT("2 < barrier 1/1: 0 \n");
+    barrier(2, 1, 2, 1);
+    EXPECT(""); /* alice was there, and has to say so again */
+    barrier(1, 1, 2, 1);
+    EXPECT("1 < barrier 1/2: 0 \n2 < barrier 1/2: 0 \n");
+    leave(1, 0);
+    EXPECT("1 < over 13\n1 dropped\n11 dropped\n3 < epoch 2: rank 0 of 2, attempt 1\n"
+           "2 < epoch 2: rank 1 of 2, attempt 1\n");
+}
+
+Test(core_replay, goes_on_waiting_for_who_is_missing)
+{
+    make_a_job(2, 2, 3000, -1);
+    join(1);
+    join(2);
+    leave(1, 0);
+    crash(60000);
+    resume(2, tokens[2], 0);
+    forget();
+    pass_ms(2000);
+    message(2, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
+    pass_ms(999);
+    forget();
+    ask_from(5);
+    show_job(5);
+    EXPECT("5 < member 1 bob/1 running\n5 < short, attempt 1, epoch 1 of 2\n");
+    pass_ms(1);
+    show_job(5);
+    EXPECT("2 < verdict 2 (party_left of ) x0, over\n2 < over 11 (cancelled of )\n2 dropped\n"
+           "12 dropped\n5 < failed, attempt 1, epoch 1 of 0 (party_left of )\n");
+    crash(100);
+    ask_from(5);
+    message(1, hello(1, 0));
+    EXPECT("1 < refused 12 errbus.job_over\n1 dropped\n");
+}
+
+Test(core_replay, goes_on_pausing_before_another_attempt)
+{
+    make_a_job(2, 2, 0, -1);
+    join(1);
+    join(2);
+    break_down(1);
+    pass_ms(0);
+    join(1);
+    crash(10);
+    resume(1, tokens[1], 0);
+    join(2);
+    pass_ms(2 * DEFAULT_PAUSE_MS);
+    EXPECT("1 < epoch 2: rank 0 of 2, attempt 2\n2 < epoch 2: rank 1 of 2, attempt 2\n");
+}
+
+Test(core_replay, counts_a_job_s_deadline_by_the_wall_clock)
+{
+    make_a_job(1, 1, 0, 90000);
+    join(1);
+    crash(60000);
+    resume(1, tokens[1], 0);
+    for (int i = 0; i < 29; i++) {
+        pass_ms(1000);
+        message(1, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
+    }
+    forget();
+    pass_ms(1000);
+    EXPECT("1 < verdict 2 (deadline of ) x0, over\n1 < over 11 (cancelled of )\n1 dropped\n"
+           "11 dropped\n");
+}
+
 /* ---- going on -------------------------------------------------------------------------------- */
 
 Test(core_replay, lets_sessions_go_on_where_they_were)

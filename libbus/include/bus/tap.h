@@ -67,8 +67,9 @@ BUS_API uint64_t bus_event_id(const struct bus_event *event);
 BUS_API int64_t bus_event_at_ns(const struct bus_event *event); /* broker's wall clock */
 BUS_API const char *bus_event_job(const struct bus_event *event);
 /* "party.joined" "party.suspect" "party.resumed" "party.lost" "party.left" "party.failed"
- * "party.completed" "slot.failed" "consumer.slow" "refused" "verdict.provisional"
- * "verdict.final"; more may come. */
+ * "party.completed" "party.terminated" "slot.failed" "consumer.slow" "refused"
+ * "verdict.provisional" "verdict.final" "job.created" "job.epoch" "job.short" "job.failing"
+ * "job.attempt" "job.completed" "job.failed" "job.cancelled"; more may come. */
 BUS_API const char *bus_event_name(const struct bus_event *event);
 BUS_API const char *bus_event_party(const struct bus_event *event);    /* "" if none */
 BUS_API uint32_t bus_event_incarnation(const struct bus_event *event); /* 0 if none */
