@@ -4,6 +4,7 @@
 #include "tests/lib/revival.h"
 
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <jansson.h>
 #include <pthread.h>
 #include <signal.h>
@@ -285,6 +286,31 @@ Test(verdict, is_corrected_by_what_a_handler_reports)
     seen_close(&bob, BUS_EFENCED);
     bus_error_unref(&error);
     bus_error_unref(&bob.own);
+}
+
+/* Who is told of a failure where it waited for a value, and goes on, has not failed. */
+Test(verdict, is_no_matter_for_the_handlers_of_a_job_that_goes_on)
+{
+    struct seen bob = {0};
+    seen_open(&bob, "bob");
+    struct bus *alice = must_open("alice");
+    struct bus_slot *slot = must_reserve(alice, "w");
+    must_flush(alice);
+    fail_blaming(alice, "app.early", "nobody");
+    struct bus_error *error = expect_await_failed(bob.bus, "alice/w", 0, "application");
+    cr_expect_str_eq(bus_error_type(error), "app.early");
+    bus_error_unref(&error);
+    struct pollfd poll_fd = {.fd = bus_failure_fd(bob.bus), .events = POLLIN};
+    must_publish(bob.bus, "w", "all the same");
+    must_flush(bob.bus);
+    cr_expect_eq(poll(&poll_fd, 1, 0), 0);
+    expect_code(bus_complete(bob.bus, SOON_MS), BUS_OK);
+    must_close(&bob.bus);
+    cr_expect_eq(bob.count, 0, "the handler ran %d times", bob.count);
+    close(bob.told[0]);
+    close(bob.told[1]);
+    bus_slot_fail(&slot, NULL); /* it is settled: this frees it */
+    expect_code(bus_close(&alice, SOON_MS), BUS_OK);
 }
 
 /* ---- a broker that is killed ----------------------------------------------------------------- */
