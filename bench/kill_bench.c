@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* kill_bench.c -- how long from kill -9 of a party to its loss raised at who waits for its slots,
  * beyond the reconnect grace: the first of them and the last, with one open slot and with
- * 10,000. */
+ * 10,000.  Then the same under errbus run, which sees the end itself: in all, with no grace. */
 #include "bench/harness.h"
+#include "tests/lib/folder.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define GRACE_NS INT64_C(100000000) /* bench_open() */
 #define COUNT 20
 
-/* hold ENDPOINT SLOTS: promises, and waits for its end */
+/* hold ENDPOINT SLOTS: promises, and waits for its end; with a word more, says when that is, and
+ * brings it about */
 static int hold(char **words)
 {
     struct bus *bus = bench_open(words[0], "dying");
@@ -23,6 +26,10 @@ static int hold(char **words)
     bench_check(bus_flush(bus, 10000), "flush");
     role_ready();
     role_wait_go();
+    if (words[2] != NULL) {
+        role_say_done(test_now_ns());
+        kill(getpid(), SIGKILL);
+    }
     return 0;
 }
 
@@ -66,7 +73,39 @@ static void run_one(const char *slots, struct samples *first, struct samples *la
     broker_fini(&broker);
 }
 
-static void ask(const struct bench *bench, const char *slots, uint64_t n)
+static void run_one_below(const char *slots, struct samples *first, struct samples *last)
+{
+    struct broker broker;
+    struct process dying;
+    struct process waiting;
+    struct folder folder;
+    char self[1024];
+    ssize_t bytes = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (bytes < 0 || !folder_make(&folder)) {
+        bench_die("no folder, or no name of our own");
+    }
+    self[bytes] = '\0';
+    bench_broker(&broker);
+    const char *const dying_words[] = {
+        "errbus",    "run", "-s", broker.control, "-p",           "dying", "--plain", "--log-dir",
+        folder.path, "--",  self, "hold",         broker.control, slots,   "self",    NULL};
+    const char *const waiting_words[] = {"kill_bench", "wait", broker.control, slots, NULL};
+    role_start(&dying, dying_words);
+    role_start(&waiting, waiting_words);
+    role_go(&dying);
+    int64_t killed_ns = role_done(&dying);
+    samples_add(first, role_done(&waiting) - killed_ns);
+    samples_add(last, role_done(&waiting) - killed_ns);
+    role_fini(&dying);
+    role_fini(&waiting);
+    broker_fini(&broker);
+    folder_fini(&folder);
+}
+
+typedef void run_fn(const char *slots, struct samples *first, struct samples *last);
+
+static void ask(const struct bench *bench, run_fn *run_it, const char *how, const char *slots,
+                uint64_t n)
 {
     double values[4][BENCH_RUNS_MAX];
     char what[4][64];
@@ -74,7 +113,7 @@ static void ask(const struct bench *bench, const char *slots, uint64_t n)
         struct samples first = {.count = 0};
         struct samples last = {.count = 0};
         for (uint64_t i = 0; i < n; i++) {
-            run_one(slots, &first, &last);
+            run_it(slots, &first, &last);
         }
         values[0][run] = samples_percentile(&first, 50);
         values[1][run] = samples_percentile(&first, 100);
@@ -84,8 +123,8 @@ static void ask(const struct bench *bench, const char *slots, uint64_t n)
         samples_fini(&last);
     }
     for (size_t i = 0; i < 4; i++) {
-        snprintf(what[i], sizeof what[i], "%s open, %s raised, %s", slots, i < 2 ? "first" : "last",
-                 i % 2 == 0 ? "p50" : "max");
+        snprintf(what[i], sizeof what[i], "%s%s open, %s raised, %s", how, slots,
+                 i < 2 ? "first" : "last", i % 2 == 0 ? "p50" : "max");
         struct bench_row row = {.what = what[i],
                                 .system = "errbus",
                                 .unit = "us",
@@ -99,7 +138,7 @@ static void ask(const struct bench *bench, const char *slots, uint64_t n)
 int main(int argc, char **argv)
 {
     struct bench bench;
-    if (argc == 4 && strcmp(argv[1], "hold") == 0) {
+    if ((argc == 4 || argc == 5) && strcmp(argv[1], "hold") == 0) {
         return hold(argv + 2);
     }
     if (argc == 4 && strcmp(argv[1], "wait") == 0) {
@@ -108,7 +147,8 @@ int main(int argc, char **argv)
     if (!bench_init(&bench, "kill", argc, argv)) {
         return 2;
     }
-    ask(&bench, "1", bench_count(&bench, COUNT));
-    ask(&bench, "10000", bench_count(&bench, COUNT));
+    ask(&bench, run_one, "", "1", bench_count(&bench, COUNT));
+    ask(&bench, run_one, "", "10000", bench_count(&bench, COUNT));
+    ask(&bench, run_one_below, "under errbus run: ", "1", bench_count(&bench, COUNT));
     return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* run_test.c -- errbus run: a program that knows nothing of the bus is a party, and its end is told
  * as it was. */
-#include "tests/lib/expect.h"
+#include "tests/lib/revival.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -782,6 +782,32 @@ Test(run, does_not_learn_where_it_cannot)
     expect_complaint(&silos, "app.flaky: no disk");
     process_fini(&aggregator);
     process_fini(&silos);
+}
+
+/* ---- a broker that comes back ---------------------------------------------------------------- */
+
+Test(run, goes_on_with_its_program_when_the_broker_comes_back)
+{
+    struct revival revival;
+    struct process run;
+    stage_close();
+    revival_open(&revival);
+    revival_start(&revival, "process", NULL);
+    start_party(&run, "exit 0");
+    command(&run, "publish w 1 one\n", "= OK");
+    command(&run, "flush 20000\n", "= OK");
+    revival_kill();
+    revival_start(&revival, "process", NULL);
+    command(&run, "publish w 1 two\n", "= OK");
+    command(&run, "flush 20000\n", "= OK");
+    process_say_end(&run);
+    expect_exit(&run, 0);
+    struct bus *bus = must_open("bob");
+    expect_awaited(bus, "alice/w", 0, "one-0");
+    expect_awaited(bus, "alice/w", 1, "two-0");
+    must_close(&bus);
+    process_fini(&run);
+    revival_close(&revival);
 }
 
 /* ---- wrong calls ----------------------------------------------------------------------------- */
