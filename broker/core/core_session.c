@@ -626,6 +626,15 @@ static void speak(struct core *core, conn_id conn, const struct msg_hello *hello
     welcome(core, session, hello, false);
 }
 
+/* Whether its job is at a later attempt than the one that gave the token. */
+static bool is_of_older_attempt(const struct core *core, const struct msg_hello *hello)
+{
+    uint32_t id;
+    const struct job *job =
+        name_map_get(&core->job_names, hello->job, &id) ? pool_find(&core->jobs, id) : NULL;
+    return job != NULL && hello->attempt > 0 && hello->attempt < job->attempt;
+}
+
 static void resume(struct core *core, conn_id conn, const struct msg_hello *hello)
 {
     uint32_t id;
@@ -640,8 +649,12 @@ static void resume(struct core *core, conn_id conn, const struct msg_hello *hell
         session->is_guard != (hello->role == HELLO_GUARD) ||
         !span_equal(session->party->name, hello->party) ||
         !span_equal(session->job->name, hello->job)) {
-        refuse(core, conn, CODE_EFENCED, ERROR_TYPE_FENCED,
-               "this incarnation is over: it was lost, failed or left");
+        if (is_of_older_attempt(core, hello))
+            refuse(core, conn, CODE_EFENCED, ERROR_TYPE_ATTEMPT_OVER,
+                   "the attempt of the job that it was part of is over");
+        else
+            refuse(core, conn, CODE_EFENCED, ERROR_TYPE_FENCED,
+                   "this incarnation is over: it was lost, failed or left");
         return;
     }
     go_on(core, conn, session, hello);

@@ -32,6 +32,7 @@ static void hello_message(struct session *session, struct msg *out)
         .host = options->host,
         .pid = options->pid,
         .broker = session->token != 0 ? session->broker : 0,
+        .attempt = session->token != 0 ? session->attempt : 0,
         .refusal_number = session->token != 0 ? session->refusal_number : 0,
         .dial = session->dials,
         .life = session->token != 0 ? 0 : options->life,

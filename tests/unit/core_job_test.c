@@ -581,7 +581,11 @@ Test(core_job, begins_each_attempt_with_empty_topics)
     break_down_as(2, "app.flaky", RECOVERABLE_YES);
     cr_expect_eq(references, 0, "values of the old attempt are gone");
     forget();
-    message(1, hello(1, tokens[1]));
+    struct msg stale = hello(1, tokens[1]);
+    stale.as.hello.attempt = 1;
+    message(1, stale);
+    EXPECT("1 < refused 11 errbus.attempt_over\n1 dropped\n");
+    message(1, hello(1, tokens[1])); /* one that does not say of which */
     EXPECT("1 < refused 11 errbus.fenced\n1 dropped\n");
     come(1);
     come(2);

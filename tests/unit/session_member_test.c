@@ -163,3 +163,22 @@ Test(session_member, asks_about_a_job_until_it_is_answered)
     driver_say(&d, &(struct msg){.type = MSG_JOB_DONE, .as.job_done = {.request = 3}});
     driver_expect_end(&d, CODE_EPROTO, ERROR_TYPE_PROTOCOL);
 }
+
+/* Greeted while an attempt is ending, it tries again: there may be another. */
+Test(session_member, waits_for_the_next_attempt)
+{
+    driver_fini(&d);
+    driver_init(&d); /* one that was never welcome */
+    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
+    (void)driver_expect(&d, MSG_HELLO);
+    driver_say(&d, &(struct msg){.type = MSG_REFUSED,
+                                 .as.refused = {.code = CODE_EDENIED,
+                                                .type = span_text(ERROR_TYPE_JOB_ENDING)}});
+    cr_expect_eq(session_end(d.session, NULL), CODE_OK);
+    d.now_ns = session_deadline_ns(d.session);
+    session_tick(d.session, d.now_ns);
+    driver_greet(&d, false);
+    driver_break_link(&d);
+    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
+    cr_expect_eq(driver_expect(&d, MSG_HELLO).as.hello.attempt, 1);
+}
