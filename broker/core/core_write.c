@@ -56,6 +56,8 @@ void write_refuse(struct core *core, struct session *session, struct topic *topi
 
 void write_refusals_again(struct core *core, struct session *session, uint64_t after)
 {
+    if (after >= session->refusal_number) /* whatever a client says that it has seen */
+        return;
     uint64_t first = after + 1;
     if (session->refusal_number >= REFUSALS_KEPT &&
         first <= session->refusal_number - REFUSALS_KEPT)

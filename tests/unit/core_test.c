@@ -957,3 +957,14 @@ Test(core, limits_open_slots)
     reserve(1, a, 3);
     EXPECT("1 < accepted 4 0\n1 < accepted 5 0\n");
 }
+
+/* A number that is read as the next one would wrap to 0. */
+Test(core, has_no_refusals_beyond_those_a_client_says_it_has_seen)
+{
+    join(1);
+    uint64_t token = tokens[1];
+    closed(1);
+    resume(1, token, UINT64_MAX);
+    cr_expect_not_null(strstr(said, "1 < welcome incarnation 1, resumed"), "%s", said);
+    cr_expect_null(strstr(said, "refusal"), "%s", said);
+}

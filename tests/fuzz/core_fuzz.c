@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* core_fuzz.c -- foreign bytes as events of a broker: messages and batches of four parties in any
+ * order, with time, closed connections and plain rubbish between them.
+ *
+ * Whatever comes, the broker says what can be read, ends every session once all are gone, and gives
+ * everything back. */
+#include "broker/io/gate.h"
+#include "libbus/base/must.h"
+#include "tests/fuzz/speech.h"
+
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+#define MS INT64_C(1000000)
+#define BYTES_MAX (UINT64_C(64) * 1024 * 1024)
+enum { PARTIES = 4, STEPS_MAX = 400, END_STEPS_MAX = 200000 };
+
+struct party {
+    struct speaker speaker;
+    conn_id control, data;
+    uint64_t batch; /* number of its next batch's first frame */
+};
+
+static struct {
+    struct memory memory;
+    struct gate *gate;
+    struct gate_now now;
+    struct party parties[PARTIES];
+    conn_id last_conn;
+} w;
+
+static void begin(void)
+{
+    static const char *const names[PARTIES] = {"alice", "bob", "carol", ""};
+    struct core_options options;
+    memset(&w, 0, sizeof w);
+    memory_heap_init(&w.memory, BYTES_MAX);
+    core_options_init(&options);
+    options.has_facts = true;
+    options.job_bytes_max = 65536;
+    w.gate = gate_new(&w.memory, &options, 0);
+    must(w.gate != NULL);
+    for (int i = 0; i < PARTIES; i++)
+        w.parties[i] = (struct party){.speaker = {.party = names[i], .number = 1},
+                                      .control = ++w.last_conn,
+                                      .data = ++w.last_conn,
+                                      .batch = 1};
+}
+
+/* What a party learns from what it is told. */
+static void learn(conn_id conn, const struct msg *msg)
+{
+    for (int i = 0; i < PARTIES; i++) {
+        struct party *party = &w.parties[i];
+        if (party->control != conn)
+            continue;
+        if (msg->type == MSG_WELCOME) {
+            party->speaker.token = msg->as.welcome.token;
+            party->speaker.connection = msg->as.welcome.connection;
+            party->batch = msg->as.welcome.data_number + 1;
+            if (!msg->as.welcome.is_resumed)
+                party->speaker.number = 1;
+        }
+        if (msg->type == MSG_TOPIC_OPENED && msg->as.topic_opened.code == 0) {
+            party->speaker.topic = msg->as.topic_opened.topic;
+            party->speaker.seq = msg->as.topic_opened.next_seq;
+        }
+        if (msg->type == MSG_OVER || msg->type == MSG_REFUSED)
+            party->speaker.token = 0;
+    }
+}
+
+static void hear_all(void)
+{
+    struct gate_out out;
+    while (gate_out(w.gate, &out)) {
+        if (out.kind == GATE_CONTROL) {
+            struct msg msg;
+            unsigned number;
+            must(msg_decode(buffer_span(out.part), MSG_LANE_CONTROL, MSG_TO_CLIENT, &msg,
+                            &number) == WIRE_OK);
+            learn(out.conn, &msg);
+        }
+        if (out.kind == GATE_DATA) {
+            struct batch_reader reader;
+            struct frame frame;
+            enum wire_err err = batch_reader_init(&reader, buffer_span(out.part));
+            while (err == WIRE_OK)
+                err = batch_reader_next(&reader, &frame);
+            must(err == WIRE_EMPTY);
+        }
+        buffer_unref(&out.part);
+    }
+    gate_kept(w.gate, gate_steps(w.gate));
+}
+
+static void data_in(conn_id conn, struct span bytes)
+{
+    struct buffer *part = buffer_copy(bytes);
+    must(part != NULL);
+    gate_data_in(w.gate, w.now, conn, &part);
+}
+
+static void say(struct party *party, const struct msg *msg)
+{
+    static uint8_t bytes[LIMIT_CONTROL_BYTES];
+    size_t count = 0;
+    if (msg_encode(msg, bytes, sizeof bytes, &count) != WIRE_OK)
+        return;
+    uint64_t next = party->speaker.number;
+    if (speech_is_data(msg->type))
+        data_in(party->data, span_of(bytes, count));
+    else
+        gate_control_in(w.gate, w.now, party->control, span_of(bytes, count));
+    hear_all();
+    switch (msg->type) {
+    case MSG_COMPLETE:
+    case MSG_LEAVE:
+    case MSG_FAIL_PARTY:
+    case MSG_FAIL:
+    case MSG_RETRACT:
+    case MSG_SUBSCRIBE:
+    case MSG_SUB_ADD:
+    case MSG_UNSUBSCRIBE:
+    case MSG_ACK: party->speaker.number = next + 1; break;
+    default: break;
+    }
+}
+
+static void greet(struct party *party, struct feed *feed)
+{
+    struct msg hello = speech_msg_of(feed, &party->speaker, MSG_HELLO);
+    hello.as.hello.heartbeat_ms = 100;
+    hello.as.hello.lost_after_ms = 1000;
+    say(party, &hello);
+    if (hello.as.hello.role == 1)
+        return;
+    if (hello.as.hello.role == 0)
+        say(party, &(struct msg){.type = MSG_ATTACH,
+                                 .as.attach = {.token = party->speaker.token,
+                                               .connection = (uint32_t)party->speaker.connection}});
+    say(party, &(struct msg){.type = MSG_READY});
+    if (hello.as.hello.role != 0)
+        return;
+    say(party, &(struct msg){.type = MSG_TOPIC_OPEN,
+                             .as.topic_open.topic = span_text(
+                                 strcmp(party->speaker.party, "bob") == 0 ? "bob/w" : "alice/w")});
+}
+
+static void write_batch(struct party *party, struct feed *feed)
+{
+    uint8_t bytes[SPEECH_BATCH_BYTES_MAX];
+    uint32_t frames = 0;
+    size_t count = speech_batch(feed, &party->speaker, party->batch, bytes, &frames);
+    party->batch += frames;
+    party->speaker.seq += frames;
+    data_in(party->data, span_of(bytes, count));
+}
+
+static void pass_time(int64_t for_ns)
+{
+    w.now.now_ns += for_ns;
+    w.now.wall_ns += for_ns;
+    gate_tick(w.gate, w.now);
+}
+
+static void step(struct feed *feed)
+{
+    uint8_t what = feed_byte(feed);
+    struct party *party = &w.parties[what >> 4 & 3];
+    struct msg msg;
+    w.now.random += UINT64_C(0x9e3779b97f4a7c15);
+    switch (what & 15) {
+    case 0: pass_time(feed_byte(feed) * MS); break;
+    case 1: pass_time(feed_byte(feed) * 1000 * MS); break;
+    case 2:
+        gate_closed(w.gate, w.now, party->control);
+        party->control = ++w.last_conn;
+        break;
+    case 3:
+        gate_closed(w.gate, w.now, party->data);
+        party->data = ++w.last_conn;
+        break;
+    case 4: gate_control_in(w.gate, w.now, party->control, feed_span(feed, feed_byte(feed))); break;
+    case 5: data_in(party->data, feed_span(feed, feed_byte(feed))); break;
+    case 6: w.now.wall_ns += ((int64_t)feed_byte(feed) - 128) * 3600000 * MS; break;
+    case 7:
+    case 8: write_batch(party, feed); break;
+    case 9:
+        if (feed_byte(feed) == 255)
+            gate_stop(w.gate, w.now);
+        break;
+    case 10: greet(party, feed); break;
+    default:
+        msg = speech_msg(feed, &party->speaker, MSG_TO_BROKER);
+        say(party, &msg);
+        break;
+    }
+    hear_all();
+}
+
+/* All are gone: their sessions end, however long it takes. */
+static void end(void)
+{
+    for (int i = 0; i < PARTIES; i++) {
+        gate_closed(w.gate, w.now, w.parties[i].control);
+        hear_all();
+        gate_closed(w.gate, w.now, w.parties[i].data);
+        hear_all();
+    }
+    int steps = 0;
+    while (core_session_count(gate_core(w.gate)) > 0) {
+        int64_t due_ns = gate_deadline_ns(w.gate);
+        must(due_ns != INT64_MAX && steps++ < END_STEPS_MAX);
+        pass_time(due_ns > w.now.now_ns ? due_ns - w.now.now_ns : 0);
+        hear_all();
+    }
+    gate_snapshot(w.gate);
+    hear_all();
+    gate_free(&w.gate);
+    must(w.memory.bytes_used == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    struct feed feed = {data, bytes};
+    begin();
+    for (int i = 0; feed.left > 0 && i < STEPS_MAX; i++)
+        step(&feed);
+    end();
+    return 0;
+}
