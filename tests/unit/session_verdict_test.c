@@ -5,18 +5,6 @@
 
 static struct driver d;
 
-static void init(void)
-{
-    driver_init(&d);
-}
-
-static void fini(void)
-{
-    driver_fini(&d);
-}
-
-TestSuite(session_verdict, .init = init, .fini = fini);
-
 static void tell(uint64_t request, uint64_t state, bool is_over, const char *type)
 {
     driver_say(&d, &(struct msg){.type = MSG_VERDICT,
@@ -55,6 +43,7 @@ Test(session_verdict, ends_the_party_but_not_its_connection)
     expect_verdict(2, "app.root");
     tell(0, 1, true, "app.older");
     expect_verdict(2, "app.root");
+    driver_fini(&d);
 }
 
 Test(session_verdict, leaves_room_for_a_failure_of_its_own_and_a_farewell)
@@ -72,6 +61,7 @@ Test(session_verdict, leaves_room_for_a_failure_of_its_own_and_a_farewell)
     driver_say(&d, &(struct msg){.type = MSG_OVER, .as.over = {.code = CODE_ECLOSED}});
     cr_expect_eq(session_action(d.session), SESSION_DISCONNECT);
     driver_expect_end(&d, CODE_EFENCED, "app.first");
+    driver_fini(&d);
 }
 
 Test(session_verdict, lets_a_condemned_party_leave)
@@ -82,6 +72,7 @@ Test(session_verdict, lets_a_condemned_party_leave)
     (void)driver_expect(&d, MSG_LEAVE);
     driver_say(&d, &(struct msg){.type = MSG_OVER, .as.over = {.code = CODE_ECLOSED}});
     cr_expect_eq(session_action(d.session), SESSION_DISCONNECT);
+    driver_fini(&d);
 }
 
 /* It has completed, or failed before: it is told, and that is all. */
@@ -91,6 +82,7 @@ Test(session_verdict, ends_nobody_who_is_not_over_by_it)
     tell(0, 2, false, "app.root");
     cr_expect_eq(session_end(d.session, NULL), CODE_OK);
     expect_verdict(2, "app.root");
+    driver_fini(&d);
 }
 
 Test(session_verdict, is_no_cause_for_who_had_one)
@@ -101,6 +93,7 @@ Test(session_verdict, is_no_cause_for_who_had_one)
     tell(0, 1, true, "app.first");
     driver_expect_end(&d, CODE_ECLOSED, "app.mine");
     cr_expect_not(session_is_condemned(d.session));
+    driver_fini(&d);
 }
 
 Test(session_verdict, is_asked_for_again_on_a_new_connection)
@@ -134,4 +127,5 @@ Test(session_verdict, is_asked_for_again_on_a_new_connection)
     cr_expect_not(session_verdict_take(d.session, &row));
     tell(3, 2, false, "app.root");
     driver_expect_end(&d, CODE_EPROTO, ERROR_TYPE_PROTOCOL);
+    driver_fini(&d);
 }
