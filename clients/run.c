@@ -250,22 +250,23 @@ done:
     return close_all(run, result);
 }
 
-/* Whether an end is one that another attempt can mend. */
+/* Whether there may be another attempt, to mend this end, or because others failed. */
 static bool may_go_on(const struct run *run, int code)
 {
     return run->tap != NULL && run->attempt <= run->restarts_max &&
-           (code == CLI_FAILED || code == CLI_REMOTE || code == CLI_PARTY_LOST ||
+           (code == CLI_OK || code == CLI_FAILED || code == CLI_REMOTE || code == CLI_PARTY_LOST ||
             code == CLI_DENIED);
 }
 
 static int run_attempts(struct run *run)
 {
     int result = run_attempt(run);
-    while (may_go_on(run, result) && run_job_has_next(run)) {
-        run_screen_finish(run);
+    run_screen_finish(run); /* the job may take its time */
+    while (may_go_on(run, result) && run_job_has_next(run, &result)) {
         run_note(run, "attempt %u of the job", run->attempt);
         run->world_size = (unsigned)run->copies;
         result = run_attempt(run);
+        run_screen_finish(run);
     }
     return result;
 }

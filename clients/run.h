@@ -95,9 +95,10 @@ void run_job_finish(struct run *run);
 bool run_job_wait_for_place(struct run *run, struct run_member *member);
 /* That thread is over; a wait that still goes on is ended. */
 void run_job_end_wait(struct run_member *member);
-/* After an attempt of ours that did not end well: waits for what becomes of the job.  True: another
- * attempt begins. */
-bool run_job_has_next(struct run *run);
+/* After an attempt of ours: waits for what becomes of the job.  True: another attempt begins; a
+ * program that was done is needed in it, too.  False: it is over, and *code is what that is called,
+ * where the job says so. */
+bool run_job_has_next(struct run *run, int *code);
 /* What a failed job is called as an exit code, by the error that is its root. */
 int run_job_code(const struct run *run, const struct bus_error *error);
 

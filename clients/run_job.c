@@ -109,27 +109,28 @@ void run_job_end_wait(struct run_member *member)
 
 /* ---- what becomes of it -----------------------------------------------------------------------*/
 
-bool run_job_has_next(struct run *run)
+bool run_job_has_next(struct run *run, int *code)
 {
     const struct bus_event *event = NULL;
-    for (;;) {
-        enum bus_err err = bus_tap_next(run->tap, cli_left_ms(&run->cli), &event, NULL);
-        if (err == BUS_EOVERRUN) {
-            continue;
-        }
-        if (err != BUS_OK) {
-            return false;
-        }
-        const char *name = bus_event_name(event);
+    enum bus_err err = BUS_OK;
+    while (err == BUS_OK || err == BUS_EOVERRUN) {
+        err = bus_tap_next(run->tap, cli_left_ms(&run->cli), &event, NULL);
+        const char *name = err == BUS_OK ? bus_event_name(event) : "";
         if (strcmp(name, "job.attempt") == 0 && bus_event_count(event) > run->attempt) {
             run->attempt = (unsigned)bus_event_count(event);
             return true;
         }
-        if (strcmp(name, "job.failed") == 0 || strcmp(name, "job.cancelled") == 0 ||
-            strcmp(name, "job.completed") == 0) {
+        if (strcmp(name, "job.completed") == 0) {
+            return false;
+        }
+        if (strcmp(name, "job.failed") == 0 || strcmp(name, "job.cancelled") == 0) {
+            const struct bus_error *error = bus_event_error(event);
+            *code = error != NULL ? run_job_code(run, error) : *code;
             return false;
         }
     }
+    *code = *code == CLI_OK ? cli_exit_of(err) : *code; /* it is not known to have ended well */
+    return false;
 }
 
 int run_job_code(const struct run *run, const struct bus_error *error)

@@ -9,8 +9,6 @@
 #include <unistd.h>
 
 enum {
-    /* Of one stream, between two looks at all the others: there is room for it to be shown. */
-    READ_BYTES_MAX = RUN_WAITING_BYTES_MAX / 2,
     /* Of a program that has ended, before its end is told: more than a pipe holds.  Another process
      * may go on writing. */
     LAST_BYTES_MAX = 2 * 1024 * 1024,
@@ -111,13 +109,14 @@ static void happen(struct run *run, enum run_event_kind kind, unsigned copy, int
 
 /* ---- events -----------------------------------------------------------------------------------*/
 
-static void look_at_output(struct run *run, unsigned copy, size_t limit)
+static void look_at_output(struct run *run, unsigned copy, bool is_last)
 {
     struct run_child *child = &run->members[copy].child;
     bool was_quiet = run_child_is_quiet(child);
     bool has_moved = false;
     for (int i = 0; i < RUN_STREAMS; i++) {
-        if (run_child_read(child, i, limit)) {
+        size_t room = run_output_room(&child->streams[i].output);
+        if (run_child_read(child, i, is_last ? LAST_BYTES_MAX : room)) {
             child->last_stream = i;
             has_moved = true;
         }
@@ -136,7 +135,7 @@ static void look_for_ends(struct run *run)
     for (unsigned i = 0; i < run->copies; i++) {
         int wait_status = 0;
         if (run_child_has_ended(&run->members[i].child, &wait_status)) {
-            look_at_output(run, i, LAST_BYTES_MAX);
+            look_at_output(run, i, true);
             happen(run, RUN_EVENT_ENDED, i, wait_status);
         }
     }
@@ -211,7 +210,7 @@ static void want_all(struct run *run, struct waiting *waiting)
         }
         for (int n = 0; n < RUN_STREAMS; n++) {
             struct run_stream *stream = &member->child.streams[n];
-            if (stream->fd >= 0 && run_output_has_room(&stream->output)) {
+            if (stream->fd >= 0 && run_output_room(&stream->output) > 0) {
                 want(waiting, stream->fd, POLLIN, i, ITS_OUTPUT);
             }
         }
@@ -244,7 +243,7 @@ static void look(struct run *run, const struct waiting *waiting)
         case OUR_SIGNALS: look_at_signals(run); break;
         case OUR_PLACES: look_at_places(run); break;
         case OUR_SCREEN: run_screen_write(run, copy); break;
-        case ITS_OUTPUT: look_at_output(run, copy, READ_BYTES_MAX); break;
+        case ITS_OUTPUT: look_at_output(run, copy, false); break;
         case ITS_PARTY:
             if (!run->members[copy].is_reported) {
                 run->members[copy].is_reported = true;

@@ -37,9 +37,10 @@ void run_output_add(struct run_output *output, const char *bytes, size_t count)
     output->unshown_bytes += count - taken;
 }
 
-bool run_output_has_room(const struct run_output *output)
+size_t run_output_room(const struct run_output *output)
 {
-    return output->waiting_bytes < RUN_WAITING_BYTES_MAX / 2;
+    size_t most = RUN_WAITING_BYTES_MAX / 2;
+    return output->waiting_bytes < most ? most - output->waiting_bytes : 0;
 }
 
 const char *run_output_tail(const struct run_output *output, size_t *out_bytes)

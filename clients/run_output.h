@@ -30,8 +30,8 @@ void run_output_init(struct run_output *output, char *waiting);
 
 void run_output_add(struct run_output *output, const char *bytes, size_t count);
 
-/* Whether more should be read now. */
-bool run_output_has_room(const struct run_output *output);
+/* How much more should be read now. */
+size_t run_output_room(const struct run_output *output);
 
 /* The last bytes said, at most RUN_KEPT_BYTES. */
 const char *run_output_tail(const struct run_output *output, size_t *out_bytes);

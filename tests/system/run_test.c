@@ -677,6 +677,42 @@ Test(run, tries_again_what_may_pass)
     process_fini(&run);
 }
 
+/* Rank 0 is done before rank 1 fails, and is needed again. */
+Test(run, starts_again_what_was_done_before_another_failed)
+{
+    static const char script[] =
+        "echo $ERRBUS_RANK in $ERRBUS_ATTEMPT; test $ERRBUS_RANK = 1 || exit 0;"
+        "test $ERRBUS_ATTEMPT = 2 && exit 0;"
+        "echo '{\"type\": \"app.flaky\", \"message\": \"\", \"recoverable\": true}' "
+        "> $ERRBUS_ERROR_FILE; exit 1";
+    struct process run;
+    start(&run, "-j", "again", "-p", "w", "-n", "2", "--max-restarts", "1", "--", "sh", "-c",
+          script, NULL);
+    expect_exit(&run, 0);
+    cr_assert_not_null(strstr(process_said(&run), "w-0: 0 in 2\n"), "%s", process_said(&run));
+    cr_assert_not_null(strstr(process_said(&run), "w-1: 1 in 2\n"), "%s", process_said(&run));
+    process_fini(&run);
+}
+
+Test(run, waits_for_the_others_and_tells_how_they_end)
+{
+    struct process alice;
+    struct process bob;
+    start(&alice, "-j", "pair", "-p", "alice", "--min", "2", "--max", "2", "--max-restarts", "1",
+          "--join-window", "0", "--", "echo", "done", NULL);
+    start(&bob, "-j", "pair", "-p", "bob", "--min", "2", "--max", "2", "--max-restarts", "1",
+          "--join-window", "0", "--", "sh", "-c",
+          "read x; echo '{\"type\": \"app.bad\", \"message\": \"\", \"recoverable\": false}' "
+          "> $ERRBUS_ERROR_FILE; exit 1",
+          NULL);
+    expect_line(&alice, "alice: done");
+    process_say_end(&bob);
+    expect_exit(&bob, 1);
+    expect_exit(&alice, 3);
+    process_fini(&alice);
+    process_fini(&bob);
+}
+
 Test(run, gives_up_when_no_restart_is_left)
 {
     struct process run;
