@@ -34,17 +34,18 @@ static uint64_t dice;
 static char said[1 << 20];
 static size_t said_bytes;
 static char logged[400]; /* the last line of the log */
-static uint64_t tokens[32];
-static uint64_t numbers[32];  /* of control messages */
-static uint64_t frames[32];   /* of data */
-static uint32_t topic_number; /* of the last TOPIC_OPENED */
-static uint64_t event_next;   /* as the last WELCOME said */
-static uint64_t event_bytes;  /* texts and error of the last event told */
-static int64_t references;    /* on payloads */
-static uint64_t steps;        /* so far */
-static uint64_t kept;         /* ... whose facts are said to be in the journal */
-static uint64_t durability;   /* as the last WELCOME, ACCEPTED or CHUNKED said */
-static bool is_alone;         /* there is too much to compare after every step */
+enum { CONNS_MAX = 96 }; /* numbers of connections that tests choose are below */
+static uint64_t tokens[CONNS_MAX];
+static uint64_t numbers[CONNS_MAX]; /* of control messages */
+static uint64_t frames[CONNS_MAX];  /* of data */
+static uint32_t topic_number;       /* of the last TOPIC_OPENED */
+static uint64_t event_next;         /* as the last WELCOME said */
+static uint64_t event_bytes;        /* texts and error of the last event told */
+static int64_t references;          /* on payloads */
+static uint64_t steps;              /* so far */
+static uint64_t kept;               /* ... whose facts are said to be in the journal */
+static uint64_t durability;         /* as the last WELCOME, ACCEPTED or CHUNKED said */
+static bool is_alone;               /* there is too much to compare after every step */
 static const char *job_name = "job";
 static uint32_t attempt = 1; /* that frames are of */
 
