@@ -207,8 +207,15 @@ static enum journal_err mend(struct embedded *embedded, const struct survey *sur
             err = remove_name(embedded, name);
         }
     }
+    if (err == JOURNAL_OK && survey->stale_until > embedded->base.next)
+        err = cut(embedded, embedded->base.next, survey->stale_until);
     if (err == JOURNAL_OK)
         err = remove_name(embedded, EMBEDDED_NEXT);
+    for (unsigned i = 0; err == JOURNAL_OK && i < EMBEDDED_KEPT_MAX; i++) {
+        embedded_kept_name(i, name);
+        if ((survey->kept & 1u << i) != 0)
+            err = remove_name(embedded, name);
+    }
     if (err == JOURNAL_OK) {
         int result = embedded->disk->ops->sync_names(embedded->disk);
         if (result < 0)
@@ -294,8 +301,9 @@ static enum journal_err recover(struct embedded *embedded, const struct survey *
         err = write_again(embedded, survey->synced);
     if (err == JOURNAL_OK && embedded->count > 1 && embedded_last(embedded)->first == base->next)
         err = seal_again(embedded);
+    bool is_cut = survey->finding_count > 0 || survey->stale_until > base->next;
     /* What was cut stays cut before anything takes its place. */
-    if (err == JOURNAL_OK && embedded->is_lazy && survey->finding_count > 0)
+    if (err == JOURNAL_OK && embedded->is_lazy && is_cut)
         err = embedded_flush(embedded);
     if (err == JOURNAL_OK && !embedded->is_lazy)
         err = sync_all(embedded);
@@ -402,6 +410,8 @@ static uint64_t embedded_bytes(const struct journal *journal)
     const struct embedded *embedded = (const struct embedded *)(const void *)journal;
     uint64_t bytes = (embedded->has_spare ? embedded->segment_bytes : 0) +
                      (embedded->has_made ? embedded->made.room : 0) + embedded->gone_bytes;
+    for (unsigned i = 0; i < EMBEDDED_KEPT_MAX; i++)
+        bytes += embedded->has_kept[i] ? embedded->segment_bytes : 0;
     for (size_t i = 0; i < embedded->count; i++)
         bytes += embedded->segments[i].room;
     return bytes;

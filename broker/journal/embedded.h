@@ -6,6 +6,7 @@
  *     spare                          a segment's room, set aside for what is essential
  *     proof                          what of a lazy journal is on the disk (proof.h)
  *     next                           a segment that is being made
+ *     kept0 ... kept3                files of segments that were given up, to be used again
  *     lock                           held by the process that has the journal; its number in it
  *
  * What holds it together:
@@ -15,6 +16,9 @@
  *   the disk (embedded_flush.c) is told by the proof, which is there before anything relies on it.
  * - A name appears when what it names is whole: segments are made as `next` and renamed.
  * - What an append that failed left behind never passes for a record: each attempt has a number.
+ * - A lazy journal writes over files that it gave up: their pages are there, and half the cost of a
+ *   batch is to find new ones.  What lies behind its end is of an earlier use, and no record there
+ *   belongs to its position; zeros behind each batch say that nothing else is missing.
  * - After a sync that failed nothing is written any more.  The system tells such a failure once and
  *   then takes what it could not write for clean, so a second sync would lie.  Opened anew, the
  *   journal writes all again that is not known to be on the disk. */
@@ -22,10 +26,21 @@
 #define JOURNAL_EMBEDDED_H
 
 #include "broker/journal/disk.h"
+#include "broker/journal/format.h"
 #include "broker/journal/journal.h"
+
+#include <stdio.h>
 
 #define EMBEDDED_SPARE "spare"
 #define EMBEDDED_NEXT "next"
+#define EMBEDDED_KEPT "kept" /* and a digit */
+/* As many as a flush gives up when values come as fast as they go (SCRIBE_FLUSH_BYTES). */
+#define EMBEDDED_KEPT_MAX 4
+/* Of the file that is kept under this number. */
+static inline void embedded_kept_name(unsigned number, char out_name[FORMAT_NAME_BYTES])
+{
+    snprintf(out_name, FORMAT_NAME_BYTES, EMBEDDED_KEPT "%u", number);
+}
 
 /* Takes the disk over, also when it fails. */
 enum journal_err embedded_open(struct disk **disk, const struct journal_options *options,

@@ -5,6 +5,7 @@
  * the segments that were given up go.  So whatever the machine left of the journal when it stopped,
  * the newest proof that is whole names a beginning from which nothing is missing up to its end.
  * What is given up is never synced: values that were taken meanwhile mostly never reach the disk.
+ * Some of these files are kept, for their pages (embedded.h).
  *
  * What the other thread uses is its own: handles, which stay open until the flush has ended, and
  * segments that the journal does not know any more. */
@@ -20,7 +21,10 @@ struct flush {
     struct proof proof;
     struct segment *gone; /* given up; the flush's own */
     size_t gone_count;
-    int *files; /* to be synced; the journal's */
+    bool may_keep[EMBEDDED_KEPT_MAX]; /* numbers under which no file is kept */
+    bool is_kept[EMBEDDED_KEPT_MAX];  /* by this flush */
+    uint64_t keep_bytes;              /* files of this size alone */
+    int *files;                       /* to be synced; the journal's */
     size_t file_count;
     int proof_file;
     bool has_names;
@@ -41,6 +45,20 @@ static void free_flush(struct flush *flush)
     free(flush);
 }
 
+/* [any] Keeps a segment's file for another; false: it is not to be kept. */
+static bool keep_file(struct flush *flush, const struct segment *segment, const char *name)
+{
+    char kept[FORMAT_NAME_BYTES];
+    unsigned number = 0;
+    while (number < EMBEDDED_KEPT_MAX && (!flush->may_keep[number] || flush->is_kept[number]))
+        number++;
+    if (number == EMBEDDED_KEPT_MAX || segment->room != flush->keep_bytes)
+        return false;
+    embedded_kept_name(number, kept);
+    flush->is_kept[number] = flush->disk->ops->rename(flush->disk, name, kept) == 0;
+    return flush->is_kept[number];
+}
+
 /* [any] Lets go of a segment.  If its name stays, the next opening removes it. */
 static void remove_segment(struct flush *flush, const struct segment *segment)
 {
@@ -48,7 +66,8 @@ static void remove_segment(struct flush *flush, const struct segment *segment)
     segment_name_write(segment->first, name);
     if (segment->file >= 0)
         flush->disk->ops->shut(flush->disk, segment->file);
-    (void)flush->disk->ops->unlink(flush->disk, name); /* see above */
+    if (!keep_file(flush, segment, name))
+        (void)flush->disk->ops->unlink(flush->disk, name); /* see above */
 }
 
 static void run(struct journal_flush *base)
@@ -134,10 +153,21 @@ enum journal_err embedded_flush_begin(struct journal *journal, struct journal_fl
     flush->proof = embedded->proof;
     flush->proof_file = embedded->proof_file;
     flush->has_names = embedded->has_names;
+    flush->keep_bytes = embedded->segment_bytes;
+    for (unsigned i = 0; i < EMBEDDED_KEPT_MAX; i++)
+        flush->may_keep[i] = !embedded->has_kept[i];
     embedded->has_names = flush->gone_count > 0; /* changed by this flush, synced by the next */
     embedded->is_flushing = true;
     *out_flush = &flush->base;
     return JOURNAL_OK;
+}
+
+/* What the other thread kept.  Meanwhile this one may have used a file, and freed its number. */
+static void take_kept(struct embedded *embedded, const struct flush *flush)
+{
+    for (unsigned i = 0; i < EMBEDDED_KEPT_MAX; i++)
+        if (flush->is_kept[i])
+            embedded->has_kept[i] = true;
 }
 
 enum journal_err embedded_flush_end(struct journal *journal, struct journal_flush **base)
@@ -153,6 +183,7 @@ enum journal_err embedded_flush_end(struct journal *journal, struct journal_flus
     } else {
         journal->synced = flush->proof.synced;
         embedded->trimmed = flush->proof.trimmed;
+        take_kept(embedded, flush);
         for (size_t i = 0; i + 1 < embedded->count; i++)
             if (embedded->segments[i].is_writing && !embedded->segments[i].is_dirty)
                 embedded_shut(embedded, &embedded->segments[i]);

@@ -5,6 +5,7 @@
 #define JOURNAL_EMBEDDED_INTERNAL_H
 
 #include "broker/journal/disk.h"
+#include "broker/journal/embedded.h"
 #include "broker/journal/format.h"
 #include "broker/journal/making.h"
 #include "broker/journal/proof.h"
@@ -17,6 +18,7 @@ struct segment {
     int file;        /* of the last always open, for writing; else for reading, or -1 */
     bool is_writing; /* the file is open for writing; of a lazy journal until it is synced */
     bool is_dirty;   /* ... and was written to since it was synced, or a sync began */
+    bool is_reused;  /* behind its end stands what is of no use any more */
 };
 
 struct embedded {
@@ -40,6 +42,7 @@ struct embedded {
     struct segment made;              /* goes behind the last as soon as that one is sealed */
     bool has_made;                    /* it is there, and on the disk */
     bool has_spare;                   /* what is set aside is there */
+    bool has_kept[EMBEDDED_KEPT_MAX]; /* files of segment_bytes, to be used again; lazy */
     bool is_failed;                   /* a sync failed: nothing is written any more */
     bool is_lazy;                     /* nothing is synced but by a flush */
     bool is_flushing;                 /* a flush has begun and has not ended */

@@ -142,6 +142,16 @@ static void push(struct embedded *embedded)
     embedded->pushed = last->end;
 }
 
+/* Behind the batch that is being written, in a file that is used again: no record follows. */
+static int end_reused(struct writing *writing, uint64_t end)
+{
+    static const uint8_t zeros[FORMAT_RECORD_BYTES];
+    const struct segment *last = embedded_last(writing->embedded);
+    if (!last->is_reused || FORMAT_SEGMENT_BYTES + end - last->first + sizeof zeros > last->room)
+        return 0;
+    return add_piece(writing, zeros, sizeof zeros);
+}
+
 /* Appends to the last segment, where there is room for it. */
 static enum journal_err write_batch(struct embedded *embedded, const struct journal_record *records,
                                     size_t count, unsigned how, uint64_t *out_at)
@@ -174,6 +184,8 @@ static enum journal_err write_batch(struct embedded *embedded, const struct jour
             out_at[i] = at;
         at += format_record(body.bytes);
     }
+    if (result == 0)
+        result = end_reused(&writing, at);
     if (result == 0)
         result = flush_pieces(&writing);
     if (result < 0) {
@@ -232,14 +244,34 @@ enum journal_err embedded_make_spare(struct embedded *embedded)
     return JOURNAL_OK;
 }
 
-/* A file with room: a new one, or for what is essential the spare one.  Returns its handle. */
+/* A file that was kept for this, with just so many bytes.  Returns its handle; -ENOENT: none. */
+static int take_kept(struct embedded *embedded, uint64_t bytes, char out_name[FORMAT_NAME_BYTES])
+{
+    int file = -ENOENT;
+    for (unsigned i = 0; bytes == embedded->segment_bytes && i < EMBEDDED_KEPT_MAX; i++) {
+        if (!embedded->has_kept[i])
+            continue;
+        embedded->has_kept[i] = false; /* used, or of no use; in either case its name may be had */
+        embedded_kept_name(i, out_name);
+        file = embedded->disk->ops->open(embedded->disk, out_name, DISK_WRITE);
+        if (file >= 0)
+            break;
+    }
+    return file;
+}
+
+/* A file with room: one that was used, a new one, or for what is essential the spare one.  Returns
+ * its handle. */
 static int take_room(struct embedded *embedded, uint64_t bytes, bool is_essential,
-                     const char **out_name)
+                     char out_name[FORMAT_NAME_BYTES])
 {
     struct disk *disk = embedded->disk;
-    int file = disk->ops->open(disk, EMBEDDED_NEXT, DISK_MAKE);
+    int file = take_kept(embedded, bytes, out_name);
+    if (file >= 0)
+        return file;
+    memcpy(out_name, EMBEDDED_NEXT, sizeof EMBEDDED_NEXT);
+    file = disk->ops->open(disk, EMBEDDED_NEXT, DISK_MAKE);
     int result = file < 0 ? file : disk->ops->reserve(disk, file, bytes);
-    *out_name = EMBEDDED_NEXT;
     if (result < 0) {
         if (file >= 0)
             disk->ops->shut(disk, file);
@@ -247,7 +279,7 @@ static int take_room(struct embedded *embedded, uint64_t bytes, bool is_essentia
         file = result;
         if (is_essential && embedded->has_spare && bytes <= embedded->segment_bytes &&
             embedded_err(result) == JOURNAL_FULL) {
-            *out_name = EMBEDDED_SPARE;
+            memcpy(out_name, EMBEDDED_SPARE, sizeof EMBEDDED_SPARE);
             file = disk->ops->open(disk, EMBEDDED_SPARE, DISK_WRITE);
         }
     }
@@ -273,21 +305,23 @@ enum journal_err embedded_make_segment(struct embedded *embedded, uint64_t first
                                        bool is_essential, struct segment *out_segment)
 {
     struct disk *disk = embedded->disk;
-    uint8_t head_bytes[FORMAT_SEGMENT_BYTES];
+    uint8_t head_bytes[FORMAT_SEGMENT_BYTES + FORMAT_RECORD_BYTES] = {0}; /* and no record */
     char name[FORMAT_NAME_BYTES];
-    const char *from = NULL;
+    char from[FORMAT_NAME_BYTES];
+    int file = take_room(embedded, bytes, is_essential, from);
+    segment_name_write(first, name);
+    if (file < 0)
+        return embedded_complain(embedded, name, "made", file);
     struct segment_head head = {.version = FORMAT_VERSION,
                                 .journal = embedded->base.id,
                                 .first = first,
                                 .trimmed = embedded->trimmed,
                                 .bytes = bytes,
-                                .synced = embedded->is_lazy ? embedded->base.synced : first};
-    segment_name_write(first, name);
+                                .synced = embedded->is_lazy ? embedded->base.synced : first,
+                                .is_reused =
+                                    strncmp(from, EMBEDDED_KEPT, strlen(EMBEDDED_KEPT)) == 0};
     segment_head_write(&head, head_bytes);
-    int file = take_room(embedded, bytes, is_essential, &from);
-    if (file < 0)
-        return embedded_complain(embedded, name, "made", file);
-    struct iovec piece = {head_bytes, sizeof head_bytes};
+    struct iovec piece = {head_bytes, head.is_reused ? sizeof head_bytes : FORMAT_SEGMENT_BYTES};
     int result = disk_write_all(disk, file, &piece, 1, 0);
     if (result == 0 && !embedded->is_lazy)
         result = disk->ops->sync(disk, file);
@@ -312,7 +346,8 @@ enum journal_err embedded_make_segment(struct embedded *embedded, uint64_t first
                                     .room = bytes,
                                     .file = file,
                                     .is_writing = true,
-                                    .is_dirty = embedded->is_lazy};
+                                    .is_dirty = embedded->is_lazy,
+                                    .is_reused = head.is_reused};
     embedded->leftover[0] = '\0';
     return JOURNAL_OK;
 }

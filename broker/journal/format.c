@@ -48,7 +48,7 @@ void segment_head_write(const struct segment_head *head, uint8_t *out)
     put(out + 24, head->first, 8);
     put(out + 32, head->trimmed, 8);
     put(out + 40, head->journal, 8);
-    put(out + 48, head->bytes, 8);
+    put(out + 48, head->bytes | (head->is_reused ? FORMAT_REUSED : 0), 8);
     put(out + 56, head->first - head->synced, 8);
     put(out + 12, crc32c(0, out, FORMAT_SEGMENT_BYTES), 4);
 }
@@ -60,8 +60,9 @@ enum segment_verdict segment_head_read(const uint8_t *bytes, struct segment_head
                                       .journal = get(bytes + 16, 8),
                                       .first = get(bytes + 24, 8),
                                       .trimmed = get(bytes + 32, 8),
-                                      .bytes = get(bytes + 48, 8),
-                                      .synced = get(bytes + 24, 8) - get(bytes + 56, 8)};
+                                      .bytes = get(bytes + 48, 8) & ~FORMAT_REUSED,
+                                      .synced = get(bytes + 24, 8) - get(bytes + 56, 8),
+                                      .is_reused = (get(bytes + 48, 8) & FORMAT_REUSED) != 0};
     memcpy(copy, bytes, sizeof copy);
     memset(copy + 12, 0, 4);
     if (memcmp(bytes, magic, sizeof magic) == 0 && out_head->synced <= out_head->first &&

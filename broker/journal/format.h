@@ -13,7 +13,8 @@
  *    24  first position    u64
  *    32  trimmed           u64   what lies below was given up when the segment was made
  *    40  journal, again    u64   so that a head with one flaw still tells whose records follow
- *    48  bytes             u64   of the file, all of which it had before it got its name
+ *    48  bytes             u64   of the file, all of which it had before it got its name; and
+ *                                FORMAT_REUSED, if what stands behind its end may be anything
  *    56  unsynced          u64   how far before its first position the journal was on the disk when
  *                                it was made; 0: the segment was on the disk before its name
  *
@@ -44,6 +45,7 @@
 #define FORMAT_RECORD_BYTES 24
 #define FORMAT_ALIGN 8
 #define FORMAT_POSITION_MAX (UINT64_MAX / 4) /* no file begins beyond */
+#define FORMAT_REUSED (UINT64_C(1) << 63)
 #define FORMAT_SEGMENT_SUFFIX ".journal"
 #define FORMAT_NAME_BYTES 32 /* room for the name of a file, with its NUL */
 
@@ -64,6 +66,7 @@ struct segment_head {
     uint64_t trimmed;
     uint64_t bytes;
     uint64_t synced; /* position up to which all was on the disk when it was made */
+    bool is_reused;  /* the file was another segment before */
 };
 enum segment_verdict { SEGMENT_GOOD, SEGMENT_BAD, SEGMENT_NEWER };
 void segment_head_write(const struct segment_head *head, uint8_t *out);

@@ -127,6 +127,8 @@ static void look_behind(const struct scan *scan, const uint8_t *bytes, uint64_t 
     size_t here = room < FORMAT_ALIGN ? (size_t)room : FORMAT_ALIGN;
     if (!is_zero(bytes, here))
         behind->filled = at + here;
+    if (at == scan->at && (room < FORMAT_RECORD_BYTES || is_zero(bytes, FORMAT_RECORD_BYTES)))
+        behind->is_blank = true;
     /* A head has a kind, and so these 8 bytes are not all zero. */
     if (room < FORMAT_RECORD_BYTES || is_zero(bytes + 8, 8) ||
         !record_head_read(bytes, scan->journal, at, &head) ||

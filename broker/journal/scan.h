@@ -44,6 +44,7 @@ struct scan_behind {
     uint64_t heads;  /* how many heads of records are valid there */
     uint64_t next;   /* position of the first of them that is not at the place itself */
     uint64_t synced; /* the furthest position of which one of them says: this was on the disk */
+    bool is_blank;   /* at the place itself are zeros, or too little room for a record */
 };
 
 void scan_init(struct scan *scan, struct disk *disk);

@@ -2,6 +2,7 @@
 /* survey.c -- looks at all that lies in the directory of a journal; see survey.h. */
 #include "broker/journal/survey.h"
 
+#include "broker/journal/embedded.h"
 #include "libbus/base/limits.h"
 
 #include <errno.h>
@@ -80,6 +81,11 @@ static void list_name(void *arg, const char *name)
     struct listing *listing = arg;
     struct survey *survey = listing->survey;
     uint64_t first = 0;
+    for (unsigned i = 0; i < EMBEDDED_KEPT_MAX; i++) {
+        char kept[FORMAT_NAME_BYTES];
+        embedded_kept_name(i, kept);
+        survey->kept |= strcmp(name, kept) == 0 ? 1u << i : 0;
+    }
     if (listing->err != JOURNAL_OK || !segment_name_read(name, &first))
         return;
     void *segments = survey->segments;
@@ -141,6 +147,7 @@ static enum journal_err read_head(struct survey *survey, struct surveyed *segmen
     segment->trimmed = segment->has_head ? head.trimmed : 0;
     segment->synced = segment->has_head ? head.synced : 0;
     segment->made = segment->has_head ? head.bytes : 0;
+    segment->is_reused = segment->has_head && head.is_reused;
     *out_is_foreign = segment->has_head && survey->has_journal && head.journal != survey->journal;
     if (verdict == SEGMENT_NEWER) {
         char why[160];
@@ -361,6 +368,10 @@ static enum journal_err judge_stop(struct survey *survey, size_t index, uint64_t
         finding.from = segment->end;
         finding.until = format_filled(behind.filled);
         finding.records = unfinished + behind.heads - has_head;
+        if (segment->is_reused && behind.is_blank && behind.heads == 0 && unfinished == 0) {
+            survey->stale_until = finding.until;
+            finding.until = finding.from;
+        }
         return drop_behind(survey, index + 1, &finding);
     }
     finding.kind = FINDING_DAMAGE;

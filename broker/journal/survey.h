@@ -12,6 +12,8 @@
  *   was on the disk: a record or the head of a segment behind it, or the proof.  Then it is damage.
  *   Segments that were left unsynced tear anywhere: a hole, a file without a head, one that is
  *   missing.  All that lies behind the first such place goes with it.
+ * - Behind the end of a file that was another segment before stands what is left of that: it is no
+ *   tail if zeros come first, and no record there is valid.
  * - A file is never shorter than it was made; if the last one is, what stood there is gone, unless
  *   it was never said to be on the disk.
  * - A last segment without records behind one without a seal is a change of segments that a crash
@@ -64,6 +66,7 @@ struct surveyed {
     bool is_sealed;
     bool is_lazy;  /* ... and nothing said that the next one is on the disk */
     bool has_head; /* a valid one */
+    bool is_reused;
 };
 
 struct survey {
@@ -74,13 +77,15 @@ struct survey {
     struct finding *findings;
     size_t finding_count;
     size_t finding_room;
-    uint64_t journal;    /* its random number */
-    uint64_t trimmed;    /* what lies below is given up */
-    uint64_t given_up;   /* the same, and it is known to be on the disk that it is */
-    uint64_t checkpoint; /* the newest whole one; UINT64_MAX: none */
-    uint64_t synced;     /* all below is known to be on the disk */
-    uint32_t batch;      /* the greatest that was seen */
-    bool has_journal;    /* `journal` is known */
+    uint64_t journal;     /* its random number */
+    uint64_t trimmed;     /* what lies below is given up */
+    uint64_t given_up;    /* the same, and it is known to be on the disk that it is */
+    uint64_t checkpoint;  /* the newest whole one; UINT64_MAX: none */
+    uint64_t synced;      /* all below is known to be on the disk */
+    uint32_t batch;       /* the greatest that was seen */
+    unsigned kept;        /* a bit for each file that is kept to be used again (embedded.h) */
+    uint64_t stale_until; /* so far what the last segment's file was before stands behind its end */
+    bool has_journal;     /* `journal` is known */
     char complaint[JOURNAL_COMPLAINT_BYTES];
     /* during the survey */
     struct scan scan;
