@@ -78,16 +78,10 @@ static void print_help(void)
     printf("\nSee errbusd(8).\n");
 }
 
-/* One line, whatever a path may have in it: the journal comes last, for it may have blanks. */
-static bool print_ready(const struct loop *loop, const char *journal)
+static bool print_ready(const struct loop *loop)
 {
-    char path[CONFIG_TEXT_BYTES];
-    snprintf(path, sizeof path, "%s", journal);
-    for (unsigned char *at = (unsigned char *)path; *at != '\0'; at++)
-        if (*at < 0x20 || *at == 0x7f)
-            *at = '?';
-    printf("errbusd ready control=%s data=%s journal=%s\n", loop_control_endpoint(loop),
-           loop_data_endpoint(loop), path);
+    printf("errbusd ready control=%s data=%s\n", loop_control_endpoint(loop),
+           loop_data_endpoint(loop));
     return fflush(stdout) == 0;
 }
 
@@ -100,7 +94,7 @@ static int run(const struct config *config, struct journal **journal, enum durab
         fprintf(stderr, "errbusd: %s\n", complaint);
         return EXIT_OWN_FAILURE;
     }
-    if (print_ready(loop, config->journal)) {
+    if (print_ready(loop)) {
         status = loop_run(loop) ? EXIT_FINE : EXIT_OWN_FAILURE;
     } else {
         fprintf(stderr, "errbusd: cannot write to standard output\n");

@@ -9,7 +9,7 @@
 #define ARGUMENTS_MAX 40
 #define READY_WITHIN_MS 20000
 
-/* "errbusd ready control=ENDPOINT data=ENDPOINT journal=DIR|none" */
+/* "errbusd ready control=ENDPOINT data=ENDPOINT" */
 static bool read_ready_line(struct broker *broker, const char *line)
 {
     return sscanf(line, "errbusd ready control=%255s data=%255s", broker->control, broker->data) ==

@@ -22,8 +22,8 @@
 #define SMALL_BYTES 200
 /* What the broker has beside values: queues of what is on its way, tables, itself. */
 #define CONSTANT_BYTES (32 * MIB)
-/* Of a journal in which little is pending: segments that wait for the next checkpoint and flush, the
- * spare one, and four files that are kept to be written over. */
+/* Of a journal in which little is pending: segments that wait for the next checkpoint and flush,
+ * the spare one, and four files that are kept to be written over. */
 #define DIRECTORY_BYTES (640 * MIB)
 
 static struct revival revival;
