@@ -643,6 +643,28 @@ Test(core_job, replaces_what_nobody_was_sent_if_that_is_asked_for)
     EXPECT("12 < sub 0 payload 5 part 1 x1\n"); /* what was sent stands */
 }
 
+Test(core_job, replaces_nothing_of_an_earlier_life)
+{
+    struct msg_job_create job = a_job(1, 2);
+    job.pending = 1;
+    ask_from(5);
+    create_job(5, job);
+    come(1);
+    come(2);
+    uint32_t topic = open_topic(1, "alice/a");
+    publish(1, topic, 0, 1, 5);
+    leave(1, 0);
+    come(1);
+    (void)open_topic(1, "alice/a");
+    publish(1, topic, 1, 1, 6);
+    break_down(1);
+    forget();
+    await_slot(2, 1, "alice/a", 0);
+    EXPECT("12 < sub 0 payload 5 x1\n");
+    await_slot(2, 2, "alice/a", 1);
+    EXPECT("12 < sub 0 error #1 (application of alice)\n");
+}
+
 /* ---- stalls ---------------------------------------------------------------------------------- */
 
 static void progress(conn_id conn, uint64_t within_ms, const char *where)
