@@ -362,7 +362,7 @@ static void step_stop(struct core *core)
     while ((session = pool_next(&core->sessions, session != NULL ? session->id : 0)) != NULL)
         if (session->control != 0)
             effects_msg(core->effects, session->control, MSG_BYE)->as.bye.message =
-                span_text("the broker stops");
+                span_text(STOPS_TEXT);
 }
 
 static void advance_clock(struct core *core, const struct event *event)

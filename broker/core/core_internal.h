@@ -43,6 +43,7 @@
 
 #define MS_NS INT64_C(1000000)
 #define RANK_NONE UINT32_MAX
+#define STOPS_TEXT "the broker stops"
 
 /* A sentence; see core_text.c. */
 struct text {
@@ -462,9 +463,9 @@ struct core {
     struct complaints strangers;
     bool is_noting; /* decisions are told as facts */
     bool is_replaying;
-    uint64_t failure_number; /* of the newest that a fact spoke of */
-    struct id_map replayed;  /* while replaying: number of a failure -> id; a reference each */
-    bool is_stopping;
+    uint64_t failure_number;      /* of the newest that a fact spoke of */
+    struct id_map replayed;       /* while replaying: number of a failure -> id; a reference each */
+    bool is_stopping;             /* BYE was said, and is to whoever comes */
     bool has_more;                /* the pump's or the timers' bound was reached */
     struct error_record *scratch; /* LIMIT_ERROR_RECORDS + 1, for making errors */
     uint8_t *scratch_bytes;       /* LIMIT_ERROR_BYTES */

@@ -660,9 +660,20 @@ static void resume(struct core *core, conn_id conn, const struct msg_hello *hell
     go_on(core, conn, session, hello);
 }
 
+/* Whoever was told goodbye tries again at once; welcomed, it would take our end for a crash. */
+static void send_away(struct core *core, conn_id conn)
+{
+    effects_msg(core->effects, conn, MSG_BYE)->as.bye.message = span_text(STOPS_TEXT);
+    effects_drop(core->effects, conn);
+}
+
 void session_hello(struct core *core, conn_id conn, const struct msg_hello *hello)
 {
     const char *complaint = hello_complaint(hello);
+    if (core->is_stopping) {
+        send_away(core, conn);
+        return;
+    }
     if (hello->major != PROTOCOL_MAJOR) {
         refuse(core, conn, CODE_EPROTO, ERROR_TYPE_VERSION,
                hello->major < PROTOCOL_MAJOR

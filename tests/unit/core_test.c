@@ -481,6 +481,20 @@ Test(core, attaches_only_to_the_connection_that_it_welcomed)
     EXPECT("15 dropped\n");
 }
 
+Test(core, says_goodbye_to_who_comes_while_it_stops)
+{
+    join(1);
+    tap(3);
+    forget();
+    step((struct event){.type = EVENT_STOP});
+    EXPECT("1 < bye\n3 < bye\n");
+    closed(1);
+    forget();
+    message(21, hello(1, 0));
+    message(22, hello(1, tokens[1]));
+    EXPECT("21 < bye\n21 dropped\n22 < bye\n22 dropped\n");
+}
+
 Test(core, refuses_a_second_live_party_of_a_name_and_replaces_a_dead_one)
 {
     join(1);
