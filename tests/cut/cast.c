@@ -12,7 +12,7 @@
 #define WORDS_MAX 40
 #define WORD_BYTES 320
 #define READY_MS 60000
-#define ROUND_MS 250 /* at least, as long as the slow silo has to compute */
+#define ROUND_MS 500 /* at least, as long as the slow silo has to compute */
 #define STEPS_QUICK 5
 #define STEPS_SLOW 12000
 #define DEADLINE_S 300

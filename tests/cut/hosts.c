@@ -154,7 +154,7 @@ static bool send_plain_frames(const struct hosts *hosts, size_t host)
 
 static int open_port(size_t host)
 {
-    char name[IFNAMSIZ];
+    char name[32];
     int yes = 1;
     int room = 4 * 1024 * 1024;
     snprintf(name, sizeof name, "port%zu", host);

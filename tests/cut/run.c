@@ -22,6 +22,7 @@
  * of 256 KiB from its writer, less to its reader; and what frames cost. */
 #define AGAIN_BYTES ((uint64_t)4 * 1024 * 1024)
 #define EXIT_REMOTE 3
+#define EXIT_BROKER_LOST 5
 #define EXIT_FENCED 6
 
 struct run {
@@ -342,10 +343,9 @@ static void judge_lost(struct run *run)
     judge_waiters(run, bound_ms + SLACK_MS);
     for (size_t i = 0; i < cast->party_count; i++) {
         const struct actor *actor = &cast->parties[i];
-        int code = actor == cast->last ? EXIT_FENCED : is_fedavg ? 0 : EXIT_REMOTE;
-        if (actor != cast->last || run->plan->cut_ms >= 0) {
-            expect_exit(run, actor, code);
-        }
+        /* Whoever never comes back finds by itself that it is alone. */
+        int alone = run->plan->cut_ms < 0 ? EXIT_BROKER_LOST : EXIT_FENCED;
+        expect_exit(run, actor, actor == cast->last ? alone : is_fedavg ? 0 : EXIT_REMOTE);
     }
     if (cast->after_end > 0) {
         blame(run, "%u frames came behind the end of %s", cast->after_end, cast->last->name);
