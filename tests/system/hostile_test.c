@@ -341,11 +341,13 @@ Test(hostile, parts_far_too_large_are_dropped)
 {
     static uint8_t huge[16 * 1024 * 1024];
     const char *const endpoints[] = {stage.control, stage.data};
+    /* Two names: libzmq gives one back in its own time. */
+    const char *const monitors[] = {"inproc://monitor-control", "inproc://monitor-data"};
     for (size_t channel = 0; channel < 2; channel++) {
         void *socket = dial(endpoints[channel]);
         void *monitor = zmq_socket(context, ZMQ_PAIR);
-        zmq_socket_monitor(socket, "inproc://monitor", ZMQ_EVENT_DISCONNECTED);
-        cr_assert_eq(zmq_connect(monitor, "inproc://monitor"), 0);
+        cr_assert_eq(zmq_socket_monitor(socket, monitors[channel], ZMQ_EVENT_DISCONNECTED), 0);
+        cr_assert_eq(zmq_connect(monitor, monitors[channel]), 0);
         send_part(socket, huge, sizeof huge, 0);
         zmq_pollitem_t item = {.socket = monitor, .events = ZMQ_POLLIN};
         cr_expect_eq(zmq_poll(&item, 1, SOON_MS), 1, "the connection was not closed");
