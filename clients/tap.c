@@ -33,7 +33,8 @@ static const char *colour_of(const struct tap *tap, const char *name)
         {"slot.failed", "\033[31m"},     {"refused", "\033[31m"},
         {"party.suspect", "\033[33m"},   {"consumer.slow", "\033[33m"},
         {"party.completed", "\033[32m"}, {"party.joined", "\033[32m"},
-        {"party.resumed", "\033[32m"},
+        {"party.resumed", "\033[32m"},   {"journal.full", "\033[31m"},
+        {"journal.refused", "\033[31m"}, {"journal.well", "\033[32m"},
     };
     for (size_t i = 0; tap->has_colours && i < sizeof colours / sizeof colours[0]; i++) {
         if (strcmp(name, colours[i].name) == 0) {

@@ -146,8 +146,9 @@ struct core *core_new(struct memory *memory, const struct core_options *options,
     core->scratch_bytes = memory_take(memory, LIMIT_ERROR_BYTES);
     bool is_made = core->scratch != NULL && core->scratch_bytes != NULL && keep_strings(core) &&
                    pool_reserve(&core->failures) && keep_no_memory(core) &&
-                   timers_reserve(&core->timers);
+                   timers_reserve(&core->timers) && timers_reserve(&core->timers);
     complaints_init(&core->strangers, NULL, NULL);
+    core->journal.timer.kind = TIMER_JOURNAL;
     if (is_made)
         core->is_noting = options->has_facts;
     else
@@ -186,6 +187,7 @@ void core_free(struct core **core_at)
     id_map_fini(&core->conns);
     id_map_fini(&core->tokens);
     timers_clear(&core->timers, &core->strangers.timer);
+    timers_clear(&core->timers, &core->journal.timer);
     timers_fini(&core->timers);
     memory_give(core->memory, core->strings, core->string_bytes);
     memory_give(core->memory, core->scratch_bytes, LIMIT_ERROR_BYTES);
@@ -336,6 +338,7 @@ static void fire(struct core *core, struct timer *timer)
     case TIMER_COMPLAINTS:
         tell_complaints(core, LIST_OWNER(timer, struct complaints, timer));
         break;
+    case TIMER_JOURNAL: tell_journal_again(core); break;
     case TIMER_JOB_WINDOW: job_window_over(core, LIST_OWNER(timer, struct job, window)); break;
     case TIMER_JOB_DEADLINE:
         job_deadline_passed(core, LIST_OWNER(timer, struct job, deadline));
@@ -416,6 +419,7 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
     case EVENT_CLOSED: session_closed(core, event->conn); break;
     case EVENT_VIOLATION: session_violation(core, event->conn, event->as.complaint); break;
     case EVENT_STOP: step_stop(core); break;
+    case EVENT_JOURNAL: tell_journal(core, event->as.journal.health, event->as.journal.text); break;
     case EVENT_TYPE_COUNT: break;
     }
     jobs_settle(core);

@@ -62,6 +62,16 @@ struct complaints {
     struct text text;     /* the last */
 };
 
+/* The journal is well or not: all jobs are told, but not each time if that changes for ever. */
+struct journal_word {
+    enum journal_health health; /* as it is */
+    enum journal_health told;   /* ... and as all jobs were told */
+    bool has_changed;           /* since then, if only for a moment */
+    struct timer timer;         /* set for a while after they were told */
+    int64_t period_ms;          /* that while */
+    struct text text;           /* about how it is */
+};
+
 /* A failure that slots, events and ends share: the encoded error and what the core needs of it. */
 struct failure {
     uint32_t id; /* of the pool; first in every pooled object */
@@ -461,6 +471,7 @@ struct core {
     uint64_t parked_bytes; /* of all sessions */
     uint64_t refused_count;
     struct complaints strangers;
+    struct journal_word journal;
     bool is_noting; /* decisions are told as facts */
     bool is_replaying;
     uint64_t failure_number;      /* of the newest that a fact spoke of */
@@ -813,7 +824,8 @@ struct tell {
     uint64_t count;
     const char *text;
     struct failure *failure;
-    bool is_late; /* it came when the final verdict had been said */
+    bool is_late;   /* it came when the final verdict had been said */
+    bool is_logged; /* io has said so already */
 };
 void tell(struct core *core, struct job *job, const struct tell *what);
 struct tell_event {
@@ -838,6 +850,11 @@ void tell_tap(struct core *core, struct session *session, const struct msg_tap *
 void tell_taken(struct core *core, struct session *session, uint64_t id);
 void tell_pump(
     struct core *core); /* at the end of a step: events that are evicted in it are not sent */
+/* The journal's state is this one now. */
+void tell_journal(struct core *core, enum journal_health health, const char *text);
+void tell_journal_again(struct core *core); /* its time has come */
+/* A job that begins learns what the others were told. */
+void tell_journal_to(struct core *core, struct job *job);
 void tell_forget(struct core *core, struct job *job);
 void tell_status(struct core *core, struct session *session, const struct msg_status *msg);
 

@@ -106,7 +106,10 @@ struct job *job_get(struct core *core, struct span name)
     uint32_t id;
     if (name_map_get(&core->job_names, name, &id))
         return pool_find(&core->jobs, id);
-    return job_make(core, 0, name);
+    struct job *job = job_make(core, 0, name);
+    if (job != NULL && core->journal.health != HEALTH_WELL)
+        tell_journal_to(core, job);
+    return job;
 }
 
 void party_free(struct core *core, struct party *party)

@@ -99,7 +99,7 @@ static void mark_told(struct core *core, struct job *job)
  * event that is kept, for the caller's own text may be gone when the effect is carried out. */
 static void log_event(struct core *core, const struct job *job, const struct tell *what)
 {
-    if (what->topic != NULL && what->party == NULL)
+    if (what->is_logged || (what->topic != NULL && what->party == NULL))
         return;
     if (span_equal(span_text(what->name), span_text(EVENT_SLOT_FAILED)))
         return;
@@ -209,6 +209,56 @@ void tell_complaints(struct core *core, struct complaints *complaints)
     if (complaints->period_ms > LIMIT_COMPLAINTS_MS_MAX)
         complaints->period_ms = LIMIT_COMPLAINTS_MS_MAX;
     complain(core, complaints);
+}
+
+void tell_journal_to(struct core *core, struct job *job)
+{
+    static const char *const names[HEALTH_COUNT] = {EVENT_JOURNAL_WELL, EVENT_JOURNAL_FULL,
+                                                    EVENT_JOURNAL_REFUSED};
+    const struct journal_word *word = &core->journal;
+    if (word->health != HEALTH_WELL || word->told != HEALTH_WELL)
+        tell(core, job,
+             &(struct tell){
+                 .name = names[word->health], .text = word->text.data, .is_logged = true});
+}
+
+/* All jobs learn how it is, unless they know, and then nothing more for a while. */
+static void tell_health(struct core *core)
+{
+    struct journal_word *word = &core->journal;
+    struct job *job = NULL;
+    while (word->health != word->told &&
+           (job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL)
+        tell_journal_to(core, job);
+    word->told = word->health;
+    word->has_changed = false;
+    timers_set(&core->timers, &word->timer, core_clock(core) + word->period_ms * MS_NS);
+}
+
+void tell_journal(struct core *core, enum journal_health health, const char *text)
+{
+    struct journal_word *word = &core->journal;
+    text_init(&word->text);
+    text_add(&word->text, text);
+    if (health == word->health)
+        return;
+    word->health = health;
+    word->has_changed = true;
+    if (word->timer.place > 0)
+        return;
+    word->period_ms = LIMIT_COMPLAINTS_MS_MIN;
+    tell_health(core);
+}
+
+void tell_journal_again(struct core *core)
+{
+    struct journal_word *word = &core->journal;
+    if (!word->has_changed)
+        return; /* it has settled: the next change is told at once */
+    word->period_ms *= 2;
+    if (word->period_ms > LIMIT_COMPLAINTS_MS_MAX)
+        word->period_ms = LIMIT_COMPLAINTS_MS_MAX;
+    tell_health(core);
 }
 
 void tell_forget(struct core *core, struct job *job)

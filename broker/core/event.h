@@ -22,7 +22,16 @@ enum event_type {
     EVENT_CLOSED,    /* this connection is known to be closed */
     EVENT_VIOLATION, /* this connection sent what breaks the protocol */
     EVENT_STOP,      /* the broker is told to stop: say BYE */
+    EVENT_JOURNAL,   /* the journal's state is another now */
     EVENT_TYPE_COUNT,
+};
+
+/* What the journal takes. */
+enum journal_health {
+    HEALTH_WELL,
+    HEALTH_FULL,    /* no values: its disk is full */
+    HEALTH_REFUSED, /* nothing: it cannot be written */
+    HEALTH_COUNT,
 };
 
 /* A frame, as the core needs to know it: one slot, or a run of values for slots whose numbers
@@ -59,6 +68,10 @@ struct event {
             uint32_t run_count;
         } data;                /* DATA */
         const char *complaint; /* VIOLATION: what was wrong, for people */
+        struct {
+            enum journal_health health;
+            const char *text; /* what is held back and why, for people */
+        } journal;            /* JOURNAL */
     } as;
 };
 

@@ -21,6 +21,7 @@ enum timer_kind {
     TIMER_JOB_DEADLINE,
     TIMER_VERDICT,    /* the next look at what a job failed of */
     TIMER_COMPLAINTS, /* the next word about somebody who breaks the protocol */
+    TIMER_JOURNAL,    /* the next word about the journal */
     TIMER_KIND_COUNT,
 };
 

@@ -252,6 +252,13 @@ void gate_stop(struct gate *gate, struct gate_now now)
     step(gate, now, (struct event){.type = EVENT_STOP});
 }
 
+void gate_journal(struct gate *gate, struct gate_now now, enum journal_health health,
+                  const char *text)
+{
+    step(gate, now,
+         (struct event){.type = EVENT_JOURNAL, .as.journal = {.health = health, .text = text}});
+}
+
 int64_t gate_deadline_ns(const struct gate *gate)
 {
     return core_deadline_ns(gate->core);

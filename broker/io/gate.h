@@ -45,6 +45,9 @@ void gate_violation(struct gate *gate, struct gate_now now, conn_id conn, const 
 void gate_closed(struct gate *gate, struct gate_now now, conn_id conn);
 void gate_tick(struct gate *gate, struct gate_now now);
 void gate_stop(struct gate *gate, struct gate_now now);
+/* The journal's state is another now; text: what is held back and why, in UTF-8. */
+void gate_journal(struct gate *gate, struct gate_now now, enum journal_health health,
+                  const char *text);
 int64_t gate_deadline_ns(const struct gate *gate);
 
 enum gate_out_kind {

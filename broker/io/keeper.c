@@ -325,6 +325,22 @@ const char *keeper_complaint(const struct keeper *keeper)
     return scribe_complaint(keeper->scribe);
 }
 
+const char *keeper_sentence(struct keeper *keeper)
+{
+    static const char *const meanings[] = {
+        [SCRIBE_WELL] = "it is well again, and goes on",
+        [SCRIBE_FULL] = "no values are let in until there is room",
+        [SCRIBE_REFUSED] = "nothing is accepted until it can be written",
+        [SCRIBE_FAILED] = "nothing can be kept any more",
+    };
+    enum scribe_state state = keeper->news.state;
+    bool is_well = state == SCRIBE_WELL;
+    snprintf(keeper->sentence, sizeof keeper->sentence, "%s%s%s", meanings[state],
+             is_well ? "" : ": ", is_well ? "" : keeper_complaint(keeper));
+    (void)as_text(keeper->sentence); /* in place */
+    return keeper->sentence;
+}
+
 bool keeper_is_quiet(const struct keeper *keeper)
 {
     return hold_is_empty(&keeper->hold, HOLD_LOGGED) && hold_is_empty(&keeper->hold, HOLD_SYNCED);

@@ -19,6 +19,8 @@
 
 #include <stdbool.h>
 
+enum { KEEPER_SENTENCE_BYTES = JOURNAL_COMPLAINT_BYTES + 64 };
+
 enum durability { DURABILITY_MEMORY, DURABILITY_PROCESS, DURABILITY_DISK, DURABILITY_COUNT };
 
 struct keeper {
@@ -30,8 +32,9 @@ struct keeper {
     struct scribe_news news;
     char where[LIMIT_ENDPOINT_BYTES];     /* the journal's directory, for people */
     char reason[JOURNAL_COMPLAINT_BYTES]; /* what a status said was wrong */
-    enum scribe_state told;               /* the state that keeper_has_changed() told last */
-    uint64_t mark_ticket; /* once it is kept, so are the first mark_steps of the core; 0: none */
+    char sentence[KEEPER_SENTENCE_BYTES];
+    enum scribe_state told; /* the state that keeper_has_changed() told last */
+    uint64_t mark_ticket;   /* once it is kept, so are the first mark_steps of the core; 0: none */
     uint64_t mark_steps;
     uint64_t given_bytes;       /* into the journal, since the last checkpoint */
     uint64_t checkpoint_bytes;  /* of the last checkpoint */
@@ -90,6 +93,8 @@ bool keeper_has_changed(struct keeper *keeper);
 enum scribe_state keeper_state(const struct keeper *keeper);
 /* A sentence about a state that is not well; stands until the next call. */
 const char *keeper_complaint(const struct keeper *keeper);
+/* What its state means for what comes, and why; UTF-8, and stands until the next call. */
+const char *keeper_sentence(struct keeper *keeper);
 /* Goes on towards a checkpoint if one is due: what is in its way is written anew, then it is made.
  */
 void keeper_checkpoint(struct keeper *keeper, struct gate *gate);

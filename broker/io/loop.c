@@ -534,26 +534,23 @@ static bool is_over(const struct loop *loop)
     return is_stopped || is_broken(loop);
 }
 
-/* What the operator must know of the journal, once. */
+/* What operators must know of the journal, once: in the log, and by the taps of all jobs. */
 static void report_journal(struct loop *loop)
 {
+    static const enum journal_health healths[] = {
+        [SCRIBE_WELL] = HEALTH_WELL,
+        [SCRIBE_FULL] = HEALTH_FULL,
+        [SCRIBE_REFUSED] = HEALTH_REFUSED,
+    };
     if (!keeper_has_changed(&loop->keeper))
         return;
-    switch (keeper_state(&loop->keeper)) {
-    case SCRIBE_WELL: log_line(LOG_WARNING, "journal: it is well again, and goes on"); break;
-    case SCRIBE_FULL:
-        log_line(LOG_WARNING, "journal: no values are let in until there is room: %s",
-                 keeper_complaint(&loop->keeper));
-        break;
-    case SCRIBE_REFUSED:
-        log_line(LOG_WARNING, "journal: nothing is accepted until it can be written: %s",
-                 keeper_complaint(&loop->keeper));
-        break;
-    case SCRIBE_FAILED:
-        log_line(LOG_WARNING, "journal: nothing can be kept any more: %s",
-                 keeper_complaint(&loop->keeper));
-        break;
-    }
+    enum scribe_state state = keeper_state(&loop->keeper);
+    const char *sentence = keeper_sentence(&loop->keeper);
+    log_line(LOG_WARNING, "journal: %s", sentence);
+    if (state == SCRIBE_FAILED)
+        return; /* it ends: nobody is told anything more */
+    gate_journal(loop->gate, clock_now(&loop->clock), healths[state], sentence);
+    carry_out(loop);
 }
 
 bool loop_run(struct loop *loop)

@@ -58,7 +58,8 @@
 #define LIMIT_TAP_BEHIND 4096
 #define LIMIT_TAP_BEHIND_BYTES (UINT64_C(4) * 1024 * 1024)
 /* Who breaks the protocol, a party or a stranger, is told of so often at most: at first, and when
- * it has gone on for minutes.  16384 events of such a kind take 11 days then. */
+ * it has gone on for minutes.  16384 events of such a kind take 11 days then.  The same holds for a
+ * journal whose disk is full and well again all the time. */
 #define LIMIT_COMPLAINTS_MS_MIN 1000
 #define LIMIT_COMPLAINTS_MS_MAX 60000
 #define LIMIT_ENDS 4096           /* ended parties of one job that are remembered */

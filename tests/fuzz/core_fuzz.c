@@ -170,6 +170,7 @@ static void step(struct feed *feed)
     uint8_t what = feed_byte(feed);
     struct party *party = &w.parties[what >> 4 & 3];
     struct msg msg;
+    uint8_t told;
     w.now.random += UINT64_C(0x9e3779b97f4a7c15);
     switch (what & 15) {
     case 0: pass_time(feed_byte(feed) * MS); break;
@@ -188,8 +189,11 @@ static void step(struct feed *feed)
     case 7:
     case 8: write_batch(party, feed); break;
     case 9:
-        if (feed_byte(feed) == 255)
+        told = feed_byte(feed);
+        if (told == 255)
             gate_stop(w.gate, w.now);
+        else if (told < HEALTH_COUNT)
+            gate_journal(w.gate, w.now, (enum journal_health)told, "as it is");
         break;
     case 10: greet(party, feed); break;
     default:

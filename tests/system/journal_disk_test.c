@@ -200,6 +200,16 @@ Test(journal_disk, ends_the_broker_in_words_when_a_sync_fails)
 
 /* ---- refused ----------------------------------------------------------------------------------*/
 
+/* Taps learn what the log says. */
+static void expect_told(struct bus_tap *tap, const char *name, const char *words)
+{
+    const struct bus_event *event = expect_event(tap, name, NULL);
+    cr_expect_eq(strncmp(bus_event_text(event), words, strlen(words)), 0, "%s",
+                 bus_event_text(event));
+    cr_expect_eq(bus_event_count(event), 0);
+    cr_expect_eq(bus_event_is_durable(event), 0, "it waits for nothing");
+}
+
 /* Nothing is acknowledged before it is written, and then all of it. */
 static void expect_patience(const char *fault, const char *sentence)
 {
@@ -209,6 +219,7 @@ static void expect_patience(const char *fault, const char *sentence)
     struct bus *alice = open_quiet("alice");
     struct bus *bob = open_quiet("bob");
     struct bus_sub *sub = must_subscribe(bob, "alice/w");
+    struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
     for (int i = 0; i < COUNT; i++) {
         snprintf(text, sizeof text, "%d", i);
         must_publish(alice, "w", text);
@@ -216,6 +227,9 @@ static void expect_patience(const char *fault, const char *sentence)
     }
     expect_complaint(sentence);
     expect_complaint("it is well again");
+    expect_told(tap, "journal.refused", "nothing is accepted until it can be written: ");
+    expect_told(tap, "journal.well", "it is well again, and goes on");
+    bus_tap_close(&tap);
     for (int i = 0; i < COUNT; i++) {
         snprintf(text, sizeof text, "%d", i);
         expect_value(sub, "alice/w", (uint64_t)i, text);
@@ -302,59 +316,6 @@ static void expect_large(struct bus_sub *sub, uint64_t seq)
     bus_msg_free(&msg);
 }
 
-Test(journal_disk, that_is_full_holds_values_back_and_settles_failures)
-{
-    static const char value[VALUE_BYTES];
-    char ballast[FOLDER_PATH_BYTES_MAX + 32];
-    uint64_t count = 0;
-    mount_volume(THREE_SEGMENTS_MIB);
-    start_small();
-    struct bus *alice = open_quiet("alice");
-    struct bus *bob = open_quiet("bob");
-    struct bus *dora = open_quiet("dora");
-    struct bus_sub *sub = must_subscribe(bob, "dora/w");
-    struct bus_sub *held = must_subscribe(bob, "alice/w");
-    struct bus_slot *slot = must_reserve(dora, "w");
-    must_publish(dora, "w", "before");
-    must_flush(dora);
-    snprintf(ballast, sizeof ballast, "%s/volume/ballast", folder.path);
-    fill_volume(ballast);
-    while (bus_publish(alice, "w", value, sizeof value) == BUS_OK)
-        count += 1;
-    cr_assert_gt(count, 10);
-    expect_complaint("no values are let in until there is room");
-    expect_code(bus_flush(alice, 100), BUS_ETIMEDOUT);
-    expect_journal("full");
-    fail_slot(&slot, "test.failed", "on a full disk");
-    expect_failed(sub, "dora/w", 0, "application");
-    expect_value(sub, "dora/w", 1, "before");
-    struct bus *carol = open_quiet("carol"); /* who comes now may read, too */
-    struct bus_sub *late = must_subscribe(carol, "dora/w");
-    expect_failed(late, "dora/w", 0, "application");
-    expect_value(late, "dora/w", 1, "before");
-    cr_assert_eq(unlink(ballast), 0);
-    expect_complaint("it is well again");
-    expect_journal("well");
-    must_flush(alice);
-    for (uint64_t i = 0; i < count; i++)
-        expect_large(held, i);
-    bus_sub_close(&late);
-    bus_sub_close(&held);
-    bus_sub_close(&sub);
-    must_close(&dora);
-    must_close(&carol);
-    must_close(&bob);
-    must_close(&alice);
-}
-
-static struct bus_sub *subscribe_durably(struct bus *bus, const char *pattern)
-{
-    struct bus_sub_options options;
-    bus_sub_options_init(&options);
-    options.name = "reader";
-    return must_subscribe_with(bus, pattern, &options);
-}
-
 static bool has_complained(const char *words)
 {
     const char *line = "";
@@ -373,6 +334,58 @@ static uint64_t publish_until_full(struct bus *bus)
     while (!has_complained("no values are let in until there is room"))
         count += bus_publish(bus, "w", value, sizeof value) == BUS_OK;
     return count;
+}
+
+Test(journal_disk, that_is_full_holds_values_back_and_settles_failures)
+{
+    char ballast[FOLDER_PATH_BYTES_MAX + 32];
+    mount_volume(THREE_SEGMENTS_MIB);
+    start_small();
+    struct bus *alice = open_quiet("alice");
+    struct bus *bob = open_quiet("bob");
+    struct bus *dora = open_quiet("dora");
+    struct bus_sub *sub = must_subscribe(bob, "dora/w");
+    struct bus_sub *held = must_subscribe(bob, "alice/w");
+    struct bus_slot *slot = must_reserve(dora, "w");
+    struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
+    must_publish(dora, "w", "before");
+    must_flush(dora);
+    snprintf(ballast, sizeof ballast, "%s/volume/ballast", folder.path);
+    fill_volume(ballast);
+    uint64_t count = publish_until_full(alice);
+    expect_code(bus_flush(alice, 100), BUS_ETIMEDOUT);
+    expect_journal("full");
+    expect_told(tap, "journal.full", "no values are let in until there is room: ");
+    fail_slot(&slot, "test.failed", "on a full disk");
+    expect_failed(sub, "dora/w", 0, "application");
+    expect_value(sub, "dora/w", 1, "before");
+    struct bus *carol = open_quiet("carol"); /* who comes now may read, too */
+    struct bus_sub *late = must_subscribe(carol, "dora/w");
+    expect_failed(late, "dora/w", 0, "application");
+    expect_value(late, "dora/w", 1, "before");
+    cr_assert_eq(unlink(ballast), 0);
+    expect_complaint("it is well again");
+    expect_journal("well");
+    expect_told(tap, "journal.well", "it is well again, and goes on");
+    must_flush(alice);
+    for (uint64_t i = 0; i < count; i++)
+        expect_large(held, i);
+    bus_tap_close(&tap);
+    bus_sub_close(&late);
+    bus_sub_close(&held);
+    bus_sub_close(&sub);
+    must_close(&dora);
+    must_close(&carol);
+    must_close(&bob);
+    must_close(&alice);
+}
+
+static struct bus_sub *subscribe_durably(struct bus *bus, const char *pattern)
+{
+    struct bus_sub_options options;
+    bus_sub_options_init(&options);
+    options.name = "reader";
+    return must_subscribe_with(bus, pattern, &options);
 }
 
 /* More than the volume holds passes through it. */

@@ -379,3 +379,96 @@ Test(core_tell, keeps_no_complaint_about_a_party_to_itself_that_is_forgotten)
     cr_expect_eq(count_said("5 < refused alice/1 #0 x1"), 1);
     forget();
 }
+
+/* ---- the journal ------------------------------------------------------------------------------*/
+
+static void hear_journal(enum journal_health health)
+{
+    static const char *const texts[HEALTH_COUNT] = {"well again", "no room", "read only"};
+    step((struct event){.type = EVENT_JOURNAL,
+                        .as.journal = {.health = health, .text = texts[health]}});
+}
+
+Test(core_tell, tells_all_jobs_of_the_journal_and_logs_nothing)
+{
+    tap(5);
+    job_name = "another";
+    tap(3);
+    forget();
+    hear_journal(HEALTH_FULL);
+    EXPECT("5 < journal.full /0 #0 x0\n3 < journal.full /0 #0 x0\n");
+    cr_expect_str_empty(logged);
+    hear_journal(HEALTH_FULL);
+    EXPECT("");
+    pass_ms(LIMIT_COMPLAINTS_MS_MIN);
+    hear_journal(HEALTH_REFUSED);
+    EXPECT("5 < journal.refused /0 #0 x0\n3 < journal.refused /0 #0 x0\n");
+    pass_ms(LIMIT_COMPLAINTS_MS_MIN);
+    hear_journal(HEALTH_WELL);
+    EXPECT("5 < journal.well /0 #0 x0\n3 < journal.well /0 #0 x0\n");
+    pass_ms(2 * LIMIT_COMPLAINTS_MS_MIN);
+    EXPECT("");
+}
+
+Test(core_tell, tells_a_job_that_begins_of_the_journal_if_it_is_not_well)
+{
+    hear_journal(HEALTH_FULL);
+    tap_from(5, 1);
+    EXPECT("5 < journal.full /0 #0 x0\n");
+    pass_ms(LIMIT_COMPLAINTS_MS_MIN);
+    hear_journal(HEALTH_WELL);
+    EXPECT("5 < journal.well /0 #0 x0\n");
+    job_name = "another";
+    tap_from(3, 1);
+    EXPECT("");
+}
+
+/* Within the pause nothing is told; behind it, how it is, if that is not what was told last. */
+Test(core_tell, tells_of_a_journal_that_changes_soon_after_when_the_pause_is_over)
+{
+    tap(5);
+    forget();
+    hear_journal(HEALTH_FULL);
+    forget();
+    hear_journal(HEALTH_WELL);
+    pass_ms(LIMIT_COMPLAINTS_MS_MIN - 1);
+    EXPECT("");
+    pass_ms(1);
+    EXPECT("5 < journal.well /0 #0 x0\n");
+    hear_journal(HEALTH_FULL);
+    hear_journal(HEALTH_WELL);
+    pass_ms(2 * LIMIT_COMPLAINTS_MS_MIN);
+    EXPECT("");
+    hear_journal(HEALTH_FULL);
+    EXPECT("");
+    pass_ms(4 * LIMIT_COMPLAINTS_MS_MIN);
+    EXPECT("5 < journal.full /0 #0 x0\n");
+    message(5, (struct msg){.type = MSG_BEAT});
+    pass_ms(8 * LIMIT_COMPLAINTS_MS_MIN); /* it is settled */
+    forget();
+    hear_journal(HEALTH_WELL);
+    EXPECT("5 < journal.well /0 #0 x0\n");
+}
+
+/* A disk that is full and well again ten times a second, for an hour. */
+Test(core_tell, keeps_a_restless_journal_from_pushing_out_events)
+{
+    enum { MINUTES = 60 };
+    uint32_t count = 0;
+    tap(5);
+    forget();
+    for (int i = 0; i < MINUTES * 600; i++) {
+        message(5, (struct msg){.type = MSG_BEAT});
+        hear_journal(i % 2 == 0 ? HEALTH_FULL : HEALTH_WELL);
+        pass_ms(100);
+        count += count_said("5 < journal.");
+        message(5, (struct msg){.type = MSG_TAP_TAKEN, .as.tap_taken.id = count});
+        forget();
+    }
+    cr_expect_geq(count, 2);
+    cr_expect_leq(count, MINUTES + 10);
+    pass_ms(LIMIT_COMPLAINTS_MS_MAX);
+    hear_journal(HEALTH_FULL);
+    forget();
+    pass_ms(LIMIT_COMPLAINTS_MS_MAX);
+}

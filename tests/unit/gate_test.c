@@ -204,7 +204,7 @@ Test(gate, passes_messages_on_with_the_time_and_the_dice)
     cr_expect_eq(gate_deadline_ns(gate), 77);
 }
 
-Test(gate, passes_closing_ticks_and_stop_on)
+Test(gate, passes_closing_ticks_stop_and_the_journal_on)
 {
     gate_closed(gate, now, CONTROL);
     cr_expect_eq(last.type, EVENT_CLOSED);
@@ -213,7 +213,11 @@ Test(gate, passes_closing_ticks_and_stop_on)
     cr_expect_eq(last.type, EVENT_TICK);
     gate_stop(gate, now);
     cr_expect_eq(last.type, EVENT_STOP);
-    cr_expect_eq(steps, 3);
+    gate_journal(gate, now, HEALTH_FULL, "no room");
+    cr_expect_eq(last.type, EVENT_JOURNAL);
+    cr_expect_eq(last.as.journal.health, HEALTH_FULL);
+    cr_expect_str_eq(last.as.journal.text, "no room");
+    cr_expect_eq(steps, 4);
 }
 
 static void keep_payload(struct effects *effects)
