@@ -144,12 +144,14 @@ void frame_header_write(uint8_t *out, const struct frame *frame)
 void frame_write(uint8_t *out, const struct frame *frame)
 {
     size_t behind = frame->more * frame_padded(frame->value.bytes);
+    const uint8_t *last = frame->value.data; /* NULL of an empty one: nothing is added to it */
     frame_header_write(out, frame);
     out += FRAME_HEADER_BYTES;
-    if (behind > 0)
-        memcpy(out, frame->value.data, behind);
-    frame_value_write(out + behind,
-                      span_of((const uint8_t *)frame->value.data + behind, frame->value.bytes));
+    if (behind > 0) {
+        memcpy(out, last, behind);
+        last += behind;
+    }
+    frame_value_write(out + behind, span_of(last, frame->value.bytes));
 }
 
 void frame_topic_rewrite(uint8_t *frame, uint32_t topic)

@@ -13,6 +13,7 @@
 #include "tests/sim/trace.h"
 
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,7 +99,9 @@ struct world {
     struct agenda agenda;
     struct act *acts;
     uint32_t act_count, act_room;
-    struct memory memory;  /* of the broker */
+    struct memory memory; /* of the broker */
+    uint64_t allocations; /* of it, so far */
+    void *(*resize)(struct memory *memory, void *block, size_t old_bytes, size_t new_bytes);
     struct gate *gate;     /* NULL: the broker is down */
     struct ledger *ledger; /* NULL: it has no journal */
     uint32_t steps;        /* since the ledger was checked */
@@ -1064,6 +1067,41 @@ uint64_t world_broker_bytes(const struct world *world)
     return world->memory.bytes_used;
 }
 
+uint64_t world_broker_allocations(const struct world *world)
+{
+    return world->allocations;
+}
+
+/* Effects begin with 64 of a kind, or room for two facts, and double: nothing else has such sizes
+ * but by chance. */
+static bool is_of_effects(size_t bytes)
+{
+    static const size_t firsts[] = {64 * sizeof(struct effect), 64 * sizeof(struct msg),
+                                    64 * sizeof(struct effect_frame), 2 * (size_t)LIMIT_FACT_BYTES};
+    for (size_t i = 0; i < sizeof firsts / sizeof firsts[0]; i++)
+        for (size_t size = firsts[i]; size <= bytes; size *= 2)
+            if (size == bytes)
+                return true;
+    return false;
+}
+
+static void *failing_resize(struct memory *memory, void *block, size_t old_bytes, size_t new_bytes)
+{
+    struct world *world =
+        (struct world *)(void *)((uint8_t *)memory - offsetof(struct world, memory));
+    if (new_bytes > old_bytes && !is_of_effects(new_bytes) &&
+        ++world->allocations == world->options.fail_at)
+        return NULL;
+    return world->resize(memory, block, old_bytes, new_bytes);
+}
+
+/* From now on: what a broker needs to begin, it has. */
+static void let_fail(struct world *world)
+{
+    world->resize = world->memory.resize;
+    world->memory.resize = failing_resize;
+}
+
 static void gate_leave(struct world *world)
 {
     gate_free(&world->gate);
@@ -1078,6 +1116,7 @@ static void gate_start(struct world *world)
     world->options.core.broker = dice_next(&world->gate_dice) | 1;
     world->gate = gate_new(&world->memory, &world->options.core, BROKER_EPOCH_NS + world->now_ns);
     must(world->gate != NULL);
+    let_fail(world);
     world->gate_armed_ns = 0;
 }
 

@@ -53,6 +53,9 @@ struct world_options {
     /* Facts take so long at most until they are on the disk; what is said with them waits, and a
      * broker that is killed never says it.  What is written until then may survive or be torn. */
     int64_t log_most_ns;
+    /* This allocation of the broker fails, counted from when it has begun; 0: none.  What effects
+     * take is not counted: see effect.h. */
+    uint64_t fail_at;
     bool is_recorded; /* lines are kept, see world_lines() */
     FILE *trace;      /* everything that happens goes there; NULL: nowhere */
     struct world_hooks hooks;
@@ -124,7 +127,8 @@ struct span world_overheard(const struct world *world, uint32_t host, enum chann
 /* ---- the broker ------------------------------------------------------------------------------ */
 
 struct gate *world_gate(struct world *world);
-uint64_t world_broker_bytes(const struct world *world); /* memory that it has */
+uint64_t world_broker_bytes(const struct world *world);       /* memory that it has */
+uint64_t world_broker_allocations(const struct world *world); /* see fail_at */
 /* With core_options.has_facts: it is killed; after a while another one begins with its journal. */
 void world_crash_broker(struct world *world, int64_t down_ns);
 bool world_is_broker_down(const struct world *world);

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* memory_test.c -- one conversation of three parties with the real core and gate, once for each
+ * allocation of the broker that can fail.
+ *
+ * Whatever failed may be refused, but in words: no promise stays open when its writer is gone, the
+ * oracle's rules hold, and the broker gives everything back. */
+#include "tests/sim/scene.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LINGER_MS = 2000 };
+
+static struct scene scene;
+
+static bool is_up(const char *party)
+{
+    return app_is_up(scene_app(&scene, party));
+}
+
+static void subscribe(const char *party, const char *pattern, const char *durable)
+{
+    struct app_sub_options options = {.durable = durable, .keep_ms = 1000};
+    if (!is_up(party))
+        return;
+    (void)app_subscribe(scene_app(&scene, party), pattern, &options);
+    scene_run(&scene, 5);
+}
+
+/* No value comes twice: the oracle knows them by their bytes. */
+static const char *new_value(void)
+{
+    static char text[32];
+    static unsigned count;
+    (void)snprintf(text, sizeof text, "value number %u", ++count); /* it fits */
+    return text;
+}
+
+static void publish(const char *party, const char *topic)
+{
+    if (is_up(party))
+        (void)scene_publish(&scene, party, topic, new_value());
+    scene_run(&scene, 5);
+}
+
+/* A promise, and then its value or its failure. */
+static void promise(const char *party, const char *topic, bool is_kept)
+{
+    if (!is_up(party) || scene_reserve(&scene, party, topic, 400) != CODE_OK)
+        return;
+    scene_run(&scene, 5);
+    struct app *app = scene_app(&scene, party);
+    if (!is_up(party) || app->slot_count == 0)
+        return;
+    uint32_t slot = app->slot_count - 1;
+    if (is_kept)
+        (void)app_commit(app, slot, span_text(new_value()), false);
+    else
+        app_fail(app, slot, "app.bad", "as it must", true);
+    world_pump(scene.stage.world, app->host);
+    scene_run(&scene, 5);
+}
+
+/* Of a writer that is there: for who never came, one waits with right. */
+static void await_of(const char *writer, const char *topic)
+{
+    if (!is_up("carol") || !is_up(writer))
+        return;
+    (void)app_await(scene_app(&scene, "carol"), topic, 0, true);
+    world_pump(scene.stage.world, scene_app(&scene, "carol")->host);
+}
+
+static void play(void)
+{
+    static const char *const names[] = {"alice", "bob", "carol"};
+    for (int i = 0; i < 3; i++)
+        scene_join(&scene, names[i]);
+    subscribe("bob", "alice/#", NULL);
+    subscribe("carol", "+/w", "durable");
+    await_of("alice", "alice/late");
+    for (int i = 0; i < 4; i++)
+        publish("alice", "alice/w");
+    promise("alice", "alice/w", true);
+    promise("bob", "bob/w", false);
+    promise("alice", "alice/late", true);
+    if (is_up("bob"))
+        scene_break(&scene, "bob");
+    scene_run(&scene, 100);
+    publish("bob", "bob/w");
+    if (is_up("bob"))
+        (void)scene_reserve(&scene, "bob", "bob/owed", -1);
+    await_of("bob", "bob/owed");
+    scene_run(&scene, 20);
+    scene_kill(&scene, "bob", 10);
+    scene_run(&scene, 400);
+    if (is_up("alice"))
+        app_fail_party(scene_app(&scene, "alice"), "app.over");
+    scene_run(&scene, 300);
+}
+
+/* How many allocations it took. */
+static uint64_t run_with(uint64_t fail_at)
+{
+    struct scene_options options;
+    scene_options_init(&options);
+    options.world.fail_at = fail_at;
+    options.world.core.linger_ms = LINGER_MS;
+    scene_open(&scene, &options);
+    play();
+    const struct world *world = scene.stage.world;
+    cr_assert_null(world_violation(world), "allocation %llu: %s", (unsigned long long)fail_at,
+                   world_violation(world));
+    struct app *carol = scene_app(&scene, "carol");
+    if (is_up("carol"))
+        cr_assert_eq(carol->want_count, 0, "allocation %llu: an await has no answer",
+                     (unsigned long long)fail_at);
+    for (uint32_t who = 0; who < scene.stage.app_count; who++)
+        if (world_session(scene.stage.world, who) != NULL)
+            stage_kill(&scene.stage, who, true, 0);
+    world_untap(scene.stage.world);
+    scene_run(&scene, 5000);
+    const struct gate *gate = world_gate(scene.stage.world);
+    cr_assert_null(world_violation(world), "allocation %llu: %s", (unsigned long long)fail_at,
+                   world_violation(world));
+    cr_assert_eq(core_session_count(gate_core(gate)), 0, "allocation %llu",
+                 (unsigned long long)fail_at);
+    cr_assert_eq(gate_payload_count(gate), 0, "allocation %llu: payloads are left of no job",
+                 (unsigned long long)fail_at);
+    uint64_t allocations = world_broker_allocations(world);
+    const char *broken = scene_close(&scene);
+    cr_assert_null(broken, "allocation %llu: %s", (unsigned long long)fail_at, broken);
+    return allocations;
+}
+
+Test(memory, is_missing_at_one_place_and_every_promise_ends)
+{
+    uint64_t allocations = run_with(0);
+    cr_assert_gt(allocations, 50);
+    for (uint64_t at = 1; at <= allocations + 5; at++)
+        (void)run_with(at);
+}
