@@ -982,3 +982,26 @@ Test(core, has_no_refusals_beyond_those_a_client_says_it_has_seen)
     cr_expect_not_null(strstr(said, "1 < welcome incarnation 1, resumed"), "%s", said);
     cr_expect_null(strstr(said, "refusal"), "%s", said);
 }
+
+/* The clock for people is set by hours, either way: silence is measured by the other one. */
+Test(core, loses_nobody_and_forgets_nobody_when_the_wall_clock_jumps)
+{
+    join(1);
+    tap(2);
+    forget();
+    for (int i = 0; i < 2; i++) {
+        wall_ahead_ns = (i == 0 ? 5 : -5) * 3600000 * MS;
+        for (int beat = 0; beat < 4; beat++) {
+            pass_ms(1000);
+            message(1, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
+            message(2, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
+        }
+        cr_expect_null(strstr(said, "suspect"), "%s", said);
+        cr_expect_null(strstr(said, "lost"), "%s", said);
+    }
+    for (int beat = 0; beat < 12; beat++) {
+        pass_ms(1000);
+        message(2, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
+    }
+    cr_expect_not_null(strstr(said, "party.lost alice/1"), "%s", said);
+}
