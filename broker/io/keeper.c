@@ -258,9 +258,9 @@ static void tell_kept(struct keeper *keeper, struct gate *gate)
 {
     uint64_t kept =
         reached(keeper, keeper->durability == DURABILITY_DISK ? HOLD_SYNCED : HOLD_LOGGED);
-    if (keeper->mark_ticket == 0 || kept < keeper->mark_ticket)
+    bool is_all = kept >= keeper->ticket; /* and steps that decided nothing since */
+    if (!is_all && (keeper->mark_ticket == 0 || kept < keeper->mark_ticket))
         return;
-    bool is_all = kept >= keeper->ticket;
     gate_kept(gate, is_all ? gate_steps(gate) : keeper->mark_steps);
     keeper->mark_ticket = is_all ? 0 : keeper->ticket;
     keeper->mark_steps = gate_steps(gate);

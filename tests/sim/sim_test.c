@@ -110,6 +110,7 @@ static const struct {
 } named[] = {
     {5528, "chunks came once more when the value was whole and no longer kept, and were refused"},
     {37148, "the same, without anybody repeating them: CHUNKED was lost with a connection"},
+    {8026, "ECHO did not say what was sent while nothing was decided: a dead link went unnoticed"},
     {41840, "a reader of five lives of one party waited for ever at an end that was forgotten"},
 };
 
