@@ -23,6 +23,29 @@ Test(core, sends_values_and_errors_in_their_places)
     EXPECT("1 < accepted 6 1\n12 < sub 1 payload 6 x1\n12 < sub 1 payload 5 x1\n");
 }
 
+Test(core, fails_a_slot_whose_error_cannot_be_read_and_no_other)
+{
+    join(1);
+    join(2);
+    subscribe(2, 1, "alice/+", "", 0, 0);
+    tap(3);
+    uint32_t grads = open_topic(1, "alice/grads");
+    reserve(1, grads, 0);
+    reserve(1, grads, 1);
+    forget();
+    message(1, (struct msg){.type = MSG_FAIL,
+                            .as.fail = {.number = ++numbers[1],
+                                        .after = frames[1],
+                                        .topic = grads,
+                                        .error = span_of("\x91\x80", 2)}});
+    EXPECT("1 < accepted 2 1\n3 < refused alice/1 #0 x0 (application of alice)\n"
+           "3 < slot.failed alice/1 alice/grads#0 x1 (application of alice)\n"
+           "12 < sub 1 error #0 (application of alice)\n");
+    fail(1, grads, 1, 2);
+    EXPECT("1 < accepted 2 2\n3 < slot.failed alice/1 alice/grads#1 x1 (application of alice)\n"
+           "12 < sub 1 error #1 (application of alice)\n");
+}
+
 Test(core, does_not_let_a_slow_slot_hold_up_another_topic)
 {
     join(1);

@@ -318,6 +318,83 @@ Test(core_verdict, is_one_in_whatever_order_the_reports_come)
     }
 }
 
+/* How many things the broker has refused, as its status says; conn is an observer. */
+static uint64_t count_refused(conn_id conn)
+{
+    message(conn, (struct msg){.type = MSG_STATUS, .as.status.request = 1});
+    forget();
+    for (uint32_t i = 0; i < effects.msg_count; i++)
+        if (effects.msgs[i].type == MSG_STATUS_END)
+            return effects.msgs[i].as.status_end.refused;
+    return UINT64_MAX;
+}
+
+static void fail_party_with(conn_id conn, struct span error)
+{
+    message(conn, (struct msg){.type = MSG_FAIL_PARTY,
+                               .as.fail_party = {.number = ++numbers[conn], .error = error}});
+}
+
+/* Three records, the causes of the first; one of these has bytes that are no text. */
+static struct span an_error_with_a_bad_cause(void)
+{
+    struct error_record records[3];
+    size_t bytes;
+    for (uint32_t i = 0; i < 3; i++) {
+        error_record_init(&records[i]);
+        records[i].type = span_text(i == 2 ? "app.ZZZ" : "app.good");
+    }
+    records[0].causes[records[0].cause_count++] = 1;
+    records[0].causes[records[0].cause_count++] = 2;
+    cr_assert_eq(error_encode(records, 3, error_bytes, sizeof error_bytes, &bytes), WIRE_OK);
+    for (size_t i = 0; i < bytes; i++)
+        if (error_bytes[i] == 'Z')
+            error_bytes[i] = 0xff;
+    return span_of(error_bytes, bytes);
+}
+
+/* The party that sent it has failed all the same, and what the others say is weighed. */
+Test(core_verdict, is_not_spoilt_by_errors_that_cannot_be_read)
+{
+    static const struct span cases[] = {
+#define BYTES(text) {.data = text, .bytes = sizeof(text) - 1}
+        BYTES("\x05"),
+        BYTES("\x90"),
+        BYTES("\x91\x80"),
+        BYTES("\x91\x91\xa1\xff"),
+        BYTES("\x91\x91\xa2x"),
+        BYTES("\x91\x90\x00"),
+        BYTES("\xdd\xff\xff\xff\xff"),
+    };
+    enum { CASES = sizeof cases / sizeof cases[0] };
+    ask_from(4);
+    uint64_t refused = count_refused(4);
+    for (unsigned i = 0; i <= CASES; i++) {
+        join(1);
+        join(2);
+        join(3);
+        tap(5);
+        pass_ms(100);
+        fail_party_with(1, i < CASES ? cases[i] : an_error_with_a_bad_cause());
+        fail_party(2, (struct failing){.blames = "carol", .stamp_ns = now_ns - 5 * MS}, 0);
+        fail_party(3, (struct failing){.stamp_ns = now_ns - 4 * MS}, 0);
+        char expected[600];
+        (void)snprintf(expected, sizeof expected,
+                       "1 < over 13\n1 dropped\n11 dropped\n"
+                       "5 < refused alice/%u #0 x0 (application of alice)\n"
+                       "5 < party.failed alice/%u #0 x0 (application of alice)\n"
+                       "2 < over 13\n2 dropped\n12 dropped\n"
+                       "5 < party.failed bob/%u #0 x0 (application of bob)\n"
+                       "3 < over 13\n3 dropped\n13 dropped\n"
+                       "5 < party.failed carol/%u #0 x0 (application of carol)\n"
+                       "5 < verdict.final carol/%u #0 x1 (application of carol)\n",
+                       i + 1, i + 1, i + 1, i + 1, i + 1); /* it fits */
+        EXPECT(expected);
+        cr_expect_eq(count_refused(4), ++refused, "case %u is counted, once", i);
+        closed(5);
+    }
+}
+
 /* ---- jobs that were created ------------------------------------------------------------------ */
 
 /* All three or none; spares are not awaited. */

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* verdict_test.c -- a job that was created, of five that fail within a second and are tried again.
+ *
+ * In each attempt one fails for a reason of its own, or is killed; of the others some fail by it,
+ * one blaming another, and some are only told.  Reports go out in any order and take up to a fifth
+ * of a second, connections break, and stamps are what they like.  Held to, after every step: whoever
+ * is told the final verdict of an attempt, be it a party, the control topic or an observer that
+ * asks, is told the same bytes.  And the root is where all blame ends, however late its report. */
+#include "tests/sim/world.h"
+
+#include <criterion/criterion.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HOSTS = 5, ASKER = HOSTS, ATTEMPTS = 3, SEEDS_DEFAULT = 100, FINAL = 2 };
+enum act { ACT_TEND, ACT_FAIL };
+
+#define REPORTS_MS 600 /* from the first to the last report of an attempt */
+#define SETTLE_MS 2000
+
+static struct play {
+    struct world *world;
+    uint32_t attempt;    /* that is played; 0: none yet */
+    uint32_t root;       /* the host */
+    bool is_root_killed; /* or else it fails */
+    uint32_t blamed[HOSTS];
+    struct final {
+        uint8_t bytes[LIMIT_ERROR_BYTES];
+        size_t count; /* 0: nobody was told */
+        bool is_event_told;
+        bool is_asker_told;
+        bool is_party_told[HOSTS];
+    } finals[ATTEMPTS + 1];
+} play;
+
+static const char *const names[HOSTS] = {"a", "b", "c", "d", "e"};
+
+/* ---- what is told ---------------------------------------------------------------------------- */
+
+static void check_root(const struct error_record *root)
+{
+    if (!span_equal(root->party, span_text(names[play.root])))
+        world_violate(play.world, "the root is %.*s and not %s", (int)root->party.bytes,
+                      (const char *)root->party.data, names[play.root]);
+    else if (play.is_root_killed ? root->kind != ERROR_PARTY_LOST
+                                 : !span_equal(root->type, span_text("app.root")))
+        world_violate(play.world, "the root is another error of %s", names[play.root]);
+}
+
+/* The final word, which is the first or the same. */
+static struct final *check_final(const char *who, struct span error)
+{
+    static struct error_record records[LIMIT_ERROR_RECORDS];
+    uint32_t count;
+    cr_assert_eq(error_decode(error, records, LIMIT_ERROR_RECORDS, &count), WIRE_OK);
+    cr_assert_leq(records[0].attempt, ATTEMPTS);
+    struct final *final = &play.finals[records[0].attempt];
+    if (final->count == 0) {
+        check_root(&records[0]);
+        memcpy(final->bytes, error.data, error.bytes);
+        final->count = error.bytes;
+    } else if (!span_equal(error, span_of(final->bytes, final->count))) {
+        world_violate(play.world, "%s was told another verdict of attempt %" PRIu64 " than others",
+                      who, records[0].attempt);
+    }
+    return final;
+}
+
+static void on_event(void *arg, uint32_t job, const struct msg_event *event)
+{
+    (void)arg;
+    (void)job;
+    if (span_equal(event->name, span_text(EVENT_VERDICT_FINAL)))
+        check_final("the control topic", event->error)->is_event_told = true;
+}
+
+/* What stands with each party is looked at whether or not it has news. */
+static void on_step(void *arg)
+{
+    (void)arg;
+    for (uint32_t host = 0; host < HOSTS; host++) {
+        const struct session *session = world_session(play.world, host);
+        struct buffer *error = NULL;
+        if (session != NULL && session_verdict(session, &error) == FINAL)
+            check_final(names[host], buffer_span(error))->is_party_told[host] = true;
+        buffer_unref(&error);
+    }
+}
+
+static void take_answer(struct session *session)
+{
+    struct msg row;
+    while (session_verdict_take(session, &row))
+        if (row.type == MSG_VERDICT && row.as.verdict.state == FINAL)
+            check_final("who asked", row.as.verdict.error)->is_asker_told = true;
+}
+
+/* ---- what happens ---------------------------------------------------------------------------- */
+
+static void fail(uint32_t host)
+{
+    struct dice *dice = world_dice(play.world);
+    struct session *session = world_session(play.world, host);
+    uint8_t bytes[256];
+    size_t count;
+    struct error_record record;
+    error_record_init(&record);
+    record.type = span_text(host == play.root ? "app.root" : "app.victim");
+    record.blames = span_text(host == play.root ? "" : names[play.blamed[host]]);
+    record.recoverable = RECOVERABLE_YES;
+    if (dice_hits(dice, 700))
+        record.occurred_ns = dice_between(dice, 1, 3600 * 1000) * WORLD_MS;
+    cr_assert_eq(error_encode(&record, 1, bytes, sizeof bytes, &count), WIRE_OK);
+    session_fail_party(session, span_of(bytes, count));
+    world_pump(play.world, host);
+}
+
+/* Who blames whom is a tree with the root at its top; who fails when is another matter. */
+static void plan_attempt(void)
+{
+    struct dice *dice = world_dice(play.world);
+    uint32_t order[HOSTS];
+    for (uint32_t i = 0; i < HOSTS; i++) {
+        uint32_t other = (uint32_t)dice_below(dice, i + 1);
+        order[i] = order[other];
+        order[other] = i;
+    }
+    play.root = order[0];
+    play.is_root_killed = dice_hits(dice, 300);
+    uint32_t failing = (uint32_t)dice_between(dice, 1, HOSTS - 1);
+    for (uint32_t i = 0; i < failing; i++) {
+        play.blamed[order[i]] = order[i > 0 ? dice_below(dice, i) : 0];
+        world_at(play.world,
+                 world_now_ns(play.world) + dice_between(dice, 1, REPORTS_MS) * WORLD_MS, ACT_FAIL,
+                 order[i], play.attempt);
+    }
+}
+
+static void on_fail(uint32_t host, uint64_t attempt)
+{
+    struct dice *dice = world_dice(play.world);
+    if (attempt != play.attempt || world_session(play.world, host) == NULL)
+        return;
+    if (host == play.root && play.is_root_killed) {
+        world_kill(play.world, host, true, 0);
+        return;
+    }
+    fail(host);
+    if (dice_hits(dice, 200))
+        world_break(play.world, host, 3, dice_between(dice, 0, 50) * WORLD_MS,
+                    dice_between(dice, 0, 50) * WORLD_MS);
+}
+
+/* Nobody is between two attempts: all have a place in the next one. */
+static bool is_all_there(void)
+{
+    for (uint32_t host = 0; host < HOSTS; host++) {
+        const struct session *session = world_session(play.world, host);
+        if (session == NULL || session_state(session) != SESSION_UP ||
+            session_membership(session).world_size != HOSTS ||
+            session_attempt(session) != play.attempt + 1)
+            return false;
+    }
+    return true;
+}
+
+/* A process whose attempt has its final verdict ends, and begins again as long as that helps. */
+static void tend(uint32_t host)
+{
+    struct session *session = world_session(play.world, host);
+    bool is_said = play.finals[play.attempt].count > 0;
+    if (session == NULL && (play.attempt == 0 || (is_said && play.attempt < ATTEMPTS)))
+        world_start(play.world, host);
+    else if (session != NULL && session_end(session, NULL) != CODE_OK &&
+             !session_is_condemned(session) && is_said)
+        world_kill(play.world, host, true, 0);
+}
+
+static void on_act(void *arg, uint32_t what, uint32_t who, uint64_t value)
+{
+    (void)arg;
+    if (what == ACT_FAIL) {
+        on_fail(who, value);
+        return;
+    }
+    struct session *asker = world_session(play.world, ASKER);
+    for (uint32_t host = 0; host < HOSTS; host++)
+        tend(host);
+    take_answer(asker);
+    if (play.attempt == ATTEMPTS || !is_all_there())
+        return;
+    play.attempt += 1;
+    session_ask_verdict(asker, span_text("job"), play.attempt, true);
+    world_pump(play.world, ASKER);
+    plan_attempt();
+}
+
+/* ---- a seed ---------------------------------------------------------------------------------- */
+
+static void open_world(uint64_t seed)
+{
+    struct world_options options;
+    memset(&play, 0, sizeof play);
+    world_options_init(&options);
+    options.seed = seed;
+    options.core.has_facts = true;
+    options.core.linger_ms = 3600000;
+    options.delay_most_ns[CHANNEL_CONTROL] = 200 * WORLD_MS;
+    options.delay_most_ns[CHANNEL_DATA] = 200 * WORLD_MS;
+    options.check_every = 20;
+    options.hooks =
+        (struct world_hooks){.on_act = on_act, .on_event = on_event, .on_step = on_step};
+    play.world = world_new(&options);
+    (void)world_tap(play.world, "job");
+    struct host_options host = {.job = "job",
+                                .heartbeat_ms = 200,
+                                .lost_after_ms = 1500,
+                                .grace_ms = 1000,
+                                .broker_lost_ms = 5000,
+                                .outbox_bytes_max = 1 << 20,
+                                .inbox_bytes_max = 1 << 20};
+    for (uint32_t i = 0; i < HOSTS; i++) {
+        host.party = names[i];
+        (void)world_host(play.world, &host);
+    }
+    host.job = host.party = "";
+    (void)world_host(play.world, &host);
+}
+
+static void create_job(void)
+{
+    world_start(play.world, ASKER);
+    world_run(play.world, 2000 * WORLD_MS);
+    struct session *session = world_session(play.world, ASKER);
+    session_ask(session, &(const struct msg){.type = MSG_JOB_CREATE,
+                                             .as.job_create = {.job = span_text("job"),
+                                                               .min = HOSTS,
+                                                               .max = HOSTS,
+                                                               .settle_ms = SETTLE_MS,
+                                                               .max_restarts = ATTEMPTS - 1,
+                                                               .deadline_ms = -1}});
+    world_pump(play.world, ASKER);
+    world_run(play.world, world_now_ns(play.world) + 2000 * WORLD_MS);
+    struct msg answer;
+    cr_assert(session_answer_take(session, &answer));
+    cr_assert_eq(answer.as.job_done.code, CODE_OK);
+}
+
+/* How many parties were told, of all attempts. */
+static uint32_t check_told(void)
+{
+    uint32_t told = 0;
+    for (uint32_t attempt = 1; attempt <= ATTEMPTS; attempt++) {
+        const struct final *final = &play.finals[attempt];
+        if (!final->is_event_told || !final->is_asker_told)
+            world_violate(play.world, "attempt %u has no final verdict for %s", attempt,
+                          final->is_event_told ? "who asked" : "the control topic");
+        for (uint32_t host = 0; host < HOSTS; host++)
+            told += final->is_party_told[host];
+    }
+    return told;
+}
+
+static uint32_t run(uint64_t seed)
+{
+    enum { TENDED_MS = 60000, EVERY_MS = 20 };
+    open_world(seed);
+    create_job();
+    int64_t begin_ns = world_now_ns(play.world);
+    for (int64_t ms = 0; ms < TENDED_MS; ms += EVERY_MS)
+        world_at(play.world, begin_ns + ms * WORLD_MS, ACT_TEND, 0, 0);
+    world_run(play.world, begin_ns + TENDED_MS * WORLD_MS);
+    uint32_t told = check_told();
+    const char *violation = world_violation(play.world);
+    cr_expect_null(violation, "seed %" PRIu64 ": %s", seed, violation);
+    for (uint32_t host = 0; host <= ASKER; host++)
+        if (world_session(play.world, host) != NULL)
+            world_kill(play.world, host, false, WORLD_NEVER);
+    world_close(play.world);
+    world_free(&play.world);
+    return told;
+}
+
+Test(verdict, is_one_for_all_parties_in_whatever_order_the_reports_come, .timeout = 600)
+{
+    const char *from = getenv("ERRBUS_SIM_FROM");
+    const char *seeds = getenv("ERRBUS_SIM_SEEDS");
+    uint64_t first = from != NULL ? strtoull(from, NULL, 10) : 1;
+    uint64_t count = seeds != NULL ? strtoull(seeds, NULL, 10) : SEEDS_DEFAULT;
+    uint64_t told = 0;
+    for (uint64_t seed = first; seed < first + count; seed++)
+        told += run(seed);
+    fprintf(stderr, "%" PRIu64 " seeds: parties were told %" PRIu64 " times\n", count, told);
+    cr_expect_gt(told, count * ATTEMPTS, "in every attempt more than one party was told");
+}
