@@ -2,10 +2,11 @@
 /* verdict_test.c -- a job that was created, of five that fail within a second and are tried again.
  *
  * In each attempt one fails for a reason of its own, or is killed; of the others some fail by it,
- * one blaming another, and some are only told.  Reports go out in any order and take up to a fifth
- * of a second, connections break, and stamps are what they like.  Held to, after every step: whoever
- * is told the final verdict of an attempt, be it a party, the control topic or an observer that
- * asks, is told the same bytes.  And the root is where all blame ends, however late its report. */
+ * one blaming another, and some are only told.  Reports go out in any order and take up to a
+ * fifth of a second, connections break, and stamps are what they like.  Held to, after every step:
+ * whoever is told the final verdict of an attempt, be it a party, the control topic or an observer
+ * that asks, is told the same bytes.  And the root is where all blame ends, however late its
+ * report. */
 #include "tests/sim/world.h"
 
 #include <criterion/criterion.h>
