@@ -502,7 +502,7 @@ static void broker_out(struct world *world)
         ledger_count(world->ledger) != world->logged_count) /* nothing may be said of it */
         hold(world, &(struct held){.record_count = ledger_count(world->ledger),
                                    .steps = gate_steps(world->gate)});
-    else /* nothing is on its way */
+    else if (world->held_at == world->held_count) /* nothing is on its way */
         gate_kept(world->gate, gate_steps(world->gate));
     if (world->ledger != NULL && ++world->steps >= world->options.check_every)
         ledger_look(world);
