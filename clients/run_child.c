@@ -2,6 +2,8 @@
 /* run_child.c -- a program as a child: started, listened to, signalled, and its end understood. */
 #include "clients/run_child.h"
 
+#include "clients/run_memory.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,8 +17,7 @@
 
 enum {
     READ_BYTES = 65536,
-    EVENTS_BYTES = 1024, /* of a control group's memory.events */
-    CORE_FLAG = 0x80,    /* of a wait status */
+    CORE_FLAG = 0x80, /* of a wait status */
 };
 
 extern char **environ;
@@ -125,38 +126,6 @@ static void keep(struct run_stream *stream, const char *bytes, size_t count)
     stream->unkept += count;
 }
 
-/* ---- memory -----------------------------------------------------------------------------------*/
-
-/* What is in a small file of the kernel, NUL behind it; "": it cannot be read. */
-static void read_small(const char *path, char *text, size_t room)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t count = fd >= 0 ? read(fd, text, room - 1) : 0;
-    text[count > 0 ? count : 0] = '\0';
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-}
-
-/* How often the kernel has killed in our control group for want of memory, which is the program's
- * too; 0 where it is not told (control groups of version 1). */
-static uint64_t memory_kills(void)
-{
-    char text[RUN_PATH_BYTES_MAX];
-    char path[RUN_PATH_BYTES_MAX + 64];
-    read_small("/proc/self/cgroup", text, sizeof text);
-    char *group = strstr(text, "0::/");
-    if (group == NULL) {
-        return 0;
-    }
-    group += strlen("0::");
-    group[strcspn(group, "\n")] = '\0';
-    (void)snprintf(path, sizeof path, "/sys/fs/cgroup%s/memory.events", group);
-    read_small(path, text, EVENTS_BYTES);
-    const char *line = strstr(text, "oom_kill ");
-    return line != NULL ? strtoull(line + strlen("oom_kill "), NULL, 10) : 0;
-}
-
 /* ---- starting ---------------------------------------------------------------------------------*/
 
 /* The ends that the program gets. */
@@ -233,7 +202,7 @@ int run_child_start(struct run_child *child, const struct run_start *start)
         reason = errno;
         goto done;
     }
-    child->kills_before = memory_kills();
+    child->kills_before = run_memory_kills("");
     child->pid = fork();
     if (child->pid == 0) {
         become(start, environment,
@@ -387,7 +356,7 @@ void run_child_error(struct run_child *child, const char *program, bool is_start
         .program = program,
         .start_errno = is_started ? 0 : errno_or_status,
         .wait_status = is_started ? errno_or_status : 0,
-        .is_out_of_memory = is_started && memory_kills() > child->kills_before,
+        .is_out_of_memory = is_started && run_memory_kills("") > child->kills_before,
         .said_bytes = errors->output.said_bytes,
         .problem = problem[0] != '\0' ? problem : NULL,
     };
