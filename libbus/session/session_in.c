@@ -198,6 +198,18 @@ static bool is_own_ghost(const struct session *session, const struct msg_refused
            session->now_ns < session->ghost_ns;
 }
 
+/* Our farewell was heard, if only its answer got lost: who has left is known no more.  And if we
+ * were lost before we said it, all that we had said stands. */
+static bool is_gone_as_asked(const struct session *session, const struct msg_refused *refused)
+{
+    const struct controls *controls = &session->controls;
+    return session->is_leaving && refused->code == CODE_EFENCED &&
+           span_equal(refused->type, span_text(ERROR_TYPE_FENCED)) &&
+           controls->sent_ever == controls->last && controls->accepted + 1 == controls->last &&
+           session->outbox.accepted == session->outbox.last &&
+           session_uploads_under_way(session) == 0;
+}
+
 static void refused_in(struct session *session, const struct msg_refused *refused)
 {
     if (!code_is_known(refused->code)) {
@@ -210,6 +222,10 @@ static void refused_in(struct session *session, const struct msg_refused *refuse
                       span_equal(refused->type, span_text(ERROR_TYPE_JOB_ENDING));
     if (is_own_ghost(session, refused) || is_passing) {
         session_lose_link(session);
+        return;
+    }
+    if (is_gone_as_asked(session, refused)) {
+        session_finish(session, CODE_ECLOSED, SPAN_NONE);
         return;
     }
     uint8_t error[SESSION_ERROR_BYTES];

@@ -106,6 +106,68 @@ Test(core, keeps_so_many_bytes_of_errors_that_wait_for_their_data)
     cr_assert_not_null(strstr(said, "1 dropped"));
 }
 
+static struct span error_saying(uint32_t message_bytes)
+{
+    struct error_record record;
+    size_t bytes;
+    error_record_init(&record);
+    record.type = span_text("app.broken");
+    record.message = span_of("it broke", message_bytes);
+    cr_assert_eq(error_encode(&record, 1, error_bytes, sizeof error_bytes, &bytes), WIRE_OK);
+    return span_of(error_bytes, bytes);
+}
+
+/* A settlement whose data does not come, with an error that says so much.  Whether it is taken. */
+static bool park_one(conn_id conn, uint32_t message_bytes)
+{
+    char name[32];
+    join(conn);
+    snprintf(name, sizeof name, "%s/a", name_of(conn));
+    uint32_t topic = open_topic(conn, name);
+    forget();
+    message(conn, (struct msg){.type = MSG_FAIL,
+                               .as.fail = {.number = ++numbers[conn],
+                                           .after = 5,
+                                           .topic = topic,
+                                           .error = error_saying(message_bytes)}});
+    return strstr(said, "dropped") == NULL;
+}
+
+/* What it weighs. */
+static uint64_t weigh_one(conn_id conn, uint32_t message_bytes)
+{
+    for (options.parked_bytes_max = 1;; options.parked_bytes_max++) {
+        restart();
+        if (park_one(conn, message_bytes))
+            return options.parked_bytes_max;
+    }
+}
+
+/* Whether the fifth is taken beside four, where one may have so much. */
+static bool park_five(uint64_t bytes_max, uint32_t message_bytes)
+{
+    options.parked_bytes_max = bytes_max;
+    restart();
+    for (conn_id conn = 1; conn < 5; conn++)
+        cr_assert(park_one(conn, 1));
+    return park_one(5, message_bytes);
+}
+
+/* In all it is four times what one may. */
+Test(core, keeps_so_many_bytes_of_errors_that_wait_for_their_data_in_all)
+{
+    uint64_t sum = weigh_one(5, 2);
+    for (conn_id conn = 1; conn < 5; conn++)
+        sum += weigh_one(conn, 1);
+    cr_assert_eq(weigh_one(5, 3), weigh_one(5, 2) + 1);
+    uint64_t bytes_max = (sum + 3) / 4;
+    uint32_t full = 2 + (uint32_t)(4 * bytes_max - sum);
+    cr_expect(park_five(bytes_max, full - 1));
+    cr_expect(park_five(bytes_max, full));
+    cr_expect_not(park_five(bytes_max, full + 1));
+    cr_expect_not_null(strstr(said, "5 dropped"));
+}
+
 Test(core, does_not_let_a_leave_overtake_a_commit)
 {
     join(1);

@@ -582,6 +582,44 @@ Test(session, leaves_and_is_closed_when_the_broker_agrees)
     driver_fini(&d);
 }
 
+/* It comes back on another connection, and its session is none any more. */
+static void refuse_as_fenced(void)
+{
+    driver_break_link(&d);
+    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
+    (void)driver_expect(&d, MSG_HELLO);
+    driver_say(&d, &(struct msg){.type = MSG_REFUSED,
+                                 .as.refused = {.code = CODE_EFENCED,
+                                                .type = span_text(ERROR_TYPE_FENCED),
+                                                .message = span_text("lost, failed or left")}});
+}
+
+/* The broker may die between the farewell and its answer. */
+Test(session, has_left_when_the_answer_got_lost_and_it_is_known_no_more)
+{
+    driver_up(&d);
+    session_leave(d.session);
+    (void)driver_expect(&d, MSG_LEAVE);
+    refuse_as_fenced();
+    driver_expect_end(&d, CODE_ECLOSED, NULL);
+    driver_fini(&d);
+}
+
+Test(session, has_not_left_when_its_farewell_was_never_sent)
+{
+    driver_up(&d);
+    driver_break_link(&d);
+    session_leave(d.session);
+    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
+    (void)driver_expect(&d, MSG_HELLO);
+    driver_say(&d, &(struct msg){.type = MSG_REFUSED,
+                                 .as.refused = {.code = CODE_EFENCED,
+                                                .type = span_text(ERROR_TYPE_FENCED),
+                                                .message = span_text("lost meanwhile")}});
+    driver_expect_end(&d, CODE_EFENCED, ERROR_TYPE_FENCED);
+    driver_fini(&d);
+}
+
 Test(session, leaves_at_once_when_it_never_had_a_session)
 {
     driver_init(&d);
