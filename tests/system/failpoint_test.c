@@ -229,6 +229,13 @@ Test(failpoint, between_syncing_and_answering)
     die_at_all("disk", "answer");
 }
 
+/* The last answers are those to farewells: who said one has left, whether it hears so or not. */
+Test(failpoint, between_a_farewell_and_its_answer)
+{
+    for (int count = 40; count <= 64; count++)
+        (void)die_at("disk", "answer", count);
+}
+
 Test(failpoint, between_answering_and_delivering)
 {
     die_at_all("disk", "answered");
