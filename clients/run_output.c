@@ -65,6 +65,9 @@ const char *run_output_last_line(const struct run_output *output, size_t *out_by
 
 static void forget(struct run_output *output, size_t count)
 {
+    if (count == 0) {
+        return; /* there may never have been anything */
+    }
     output->waiting_bytes -= count;
     memmove(output->waiting, output->waiting + count, output->waiting_bytes);
 }
@@ -73,6 +76,9 @@ static void forget(struct run_output *output, size_t count)
 static size_t next_line(const struct run_output *output, size_t at, bool is_all)
 {
     size_t left = output->waiting_bytes - at;
+    if (left == 0) {
+        return 0;
+    }
     size_t most = left < RUN_LINE_BYTES_MAX ? left : RUN_LINE_BYTES_MAX;
     const char *newline = memchr(output->waiting + at, '\n', most);
     if (newline != NULL) {

@@ -52,7 +52,7 @@ static struct bus *open_quiet(const char *party)
     options.heartbeat_ms = 60000; /* so that all that is sent is an answer */
     options.lost_after_ms = 600000;
     options.outbox_bytes_max = (size_t)1024 * 1024;
-    options.send_timeout_ms = 100;
+    options.send_timeout_ms = 1000;
     return must_open_with(&options);
 }
 
@@ -269,8 +269,10 @@ static void mount_volume(int mib)
 static void start_small(void)
 {
     const char *line = NULL;
-    const char *const argv[] = {"errbusd_failpoints", "--control", control,        "--data", data,
-                                "--journal",          journal,     "--durability", "disk",   NULL};
+    /* What is kept for readers who may come late makes no room: as little as possible. */
+    const char *const argv[] = {
+        "errbusd_failpoints", "--control", control,        "--data", data, "--journal", journal,
+        "--durability",       "disk",      "--topic-keep", "1",      NULL};
     const char *const environment[] = {"ERRBUS_NUMBER_SEGMENT_BYTES=16777216", NULL};
     cr_assert(process_start(&stage.process, argv, environment));
     cr_assert(process_line(&stage.process, SOON_MS, &line), "%s",
