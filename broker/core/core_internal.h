@@ -104,11 +104,12 @@ struct judgement {
     bool is_said;
     bool is_final;
     int64_t said_ns;
-    struct failure *root; /* as it was said last: a reference */
-    struct span why;      /* as it was said last: owned */
-    struct timer timer;   /* the next look */
-    struct list link;     /* in core->judged: to be looked at when the step ends */
-    struct list waiters;  /* observers that asked for the final word */
+    struct failure *root;   /* as it was said last: a reference */
+    struct span why;        /* as it was said last: owned */
+    struct span why_before; /* what this step may have told before that; owned */
+    struct timer timer;     /* the next look */
+    struct list link;       /* in core->judged: to be looked at when the step ends */
+    struct list waiters;    /* observers that asked for the final word */
 };
 
 struct job {

@@ -58,6 +58,7 @@ static void let_go(struct core *core, struct judgement *judgement)
     name_map_fini(&judgement->by_id);
     failure_unref(core, judgement->root);
     span_drop(core, &judgement->why);
+    span_drop(core, &judgement->why_before);
     verdict_fini(&judgement->verdict);
 }
 
@@ -490,7 +491,8 @@ static void remember(struct core *core, struct job *job, const struct verdict_re
     add_why(&why, result);
     judgement->root = whole_error(core, job, result->rows[result->root].error);
     failure_unref(core, old);
-    span_drop(core, &judgement->why);
+    span_drop(core, &judgement->why_before);
+    judgement->why_before = judgement->why;
     (void)span_keep(core, span_of(why.data, why.bytes), &judgement->why); /* or it is not said */
     judgement->is_said = true;
     judgement->is_final = result->is_final;

@@ -467,6 +467,30 @@ Test(core_verdict, is_not_changed_by_what_is_reported_behind_the_window)
            "4 < verdict.final alice/1 #0 x0 (application of alice), durable\n");
 }
 
+/* Who comes back is told what was said, and in the same step another word may be said: the first
+ * one stands until the step is over. */
+Test(core_verdict, tells_who_comes_back_what_was_said_and_what_is_said_then)
+{
+    make_job_of_three(VERDICT_EARLIEST);
+    int64_t begin_ns = now_ns;
+    struct span first = span_text(verdict_reason_text(VERDICT_ALONE));
+    fail_party(1, (struct failing){.stamp_ns = begin_ns - 100 * MS}, 0);
+    closed(2);
+    fail_party(3, (struct failing){.stamp_ns = begin_ns - 50 * MS}, 0);
+    forget();
+    now_ns += 2000 * MS; /* the window is over, and nobody has noticed */
+    message(2, hello(2, tokens[2]));
+    const struct msg_verdict *told[2];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < effects.msg_count; i++)
+        if (effects.msgs[i].type == MSG_VERDICT && count < 2)
+            told[count++] = &effects.msgs[i].as.verdict;
+    cr_assert_eq(count, 2);
+    cr_expect(span_equal(told[0]->why, first), "%.*s", (int)told[0]->why.bytes,
+              (const char *)told[0]->why.data);
+    cr_expect_not(span_equal(told[1]->why, first), "the reason is another one by then");
+}
+
 /* While a party is in doubt its loss may be the root: the window waits for it. */
 Test(core_verdict, waits_for_a_loss_that_others_blame)
 {
