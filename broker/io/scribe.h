@@ -33,7 +33,7 @@
 enum { SCRIBE_KIND_PROBE = JOURNAL_KIND_MAX };
 /* Of a journal that is not synced as it comes. */
 enum { SCRIBE_FLUSH_MS = 1000 };
-#define SCRIBE_FLUSH_BYTES (UINT64_C(256) * 1024 * 1024) /* when there is a checkpoint */
+#define SCRIBE_FLUSH_BYTES (UINT64_C(128) * 1024 * 1024) /* when there is a checkpoint */
 #define SCRIBE_UNSYNCED_BYTES (UINT64_C(1024) * 1024 * 1024)
 /* How often a disk that was full is looked at again, and a write that was refused tried again. */
 enum { SCRIBE_AGAIN_MS = 200 };
