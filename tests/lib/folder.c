@@ -2,10 +2,15 @@
 /* folder.c -- a folder of one's own that goes with everything in it. */
 #include "tests/lib/folder.h"
 
+#include "tests/lib/process.h"
+
 #include <ftw.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
 
 #define WALK_FDS 16
 
@@ -46,4 +51,23 @@ void folder_fini(struct folder *folder)
         nftw(folder->path, remove_one, WALK_FDS, FTW_DEPTH | FTW_PHYS);
     }
     folder->path[0] = '\0';
+}
+
+bool folder_await(const char *path, bool (*is_so)(void *arg), void *arg, int64_t timeout_ms)
+{
+    char news[4096];
+    int64_t until_ms = test_now_ms() + timeout_ms;
+    struct pollfd item = {.fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK), .events = POLLIN};
+    bool is_watched =
+        item.fd >= 0 && inotify_add_watch(item.fd, path, IN_CREATE | IN_DELETE | IN_MOVE) >= 0;
+    bool is_done = is_so(arg);
+    while (is_watched && !is_done && test_now_ms() < until_ms &&
+           poll(&item, 1, (int)(until_ms - test_now_ms())) > 0) {
+        (void)!read(item.fd, news, sizeof news); /* what it is does not matter */
+        is_done = is_so(arg);
+    }
+    if (item.fd >= 0) {
+        close(item.fd);
+    }
+    return is_done;
 }

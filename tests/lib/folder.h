@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define FOLDER_PATH_BYTES_MAX 128
 
@@ -16,5 +17,8 @@ bool folder_make(struct folder *folder);
 /* Writes a file in it; path has room for FOLDER_PATH_BYTES_MAX. */
 bool folder_write(const struct folder *folder, const char *name, const char *text, char *path);
 void folder_fini(struct folder *folder);
+/* Waits until is_so(arg), which is asked at first and whenever a name in the folder at path came
+ * or went; false: not within timeout_ms. */
+bool folder_await(const char *path, bool (*is_so)(void *arg), void *arg, int64_t timeout_ms);
 
 #endif

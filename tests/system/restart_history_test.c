@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* What is kept of a job's history, as errbus-errors(1) says. */
 #define EVENTS_MAX 16384
@@ -308,15 +307,15 @@ static uint64_t oldest_segment(void)
     return oldest;
 }
 
+static bool is_beyond(void *first)
+{
+    return oldest_segment() > *(const uint64_t *)first;
+}
+
 /* Segments go when what takes their place is on the disk. */
 static bool await_oldest_beyond(uint64_t first)
 {
-    const struct timespec pause = {.tv_nsec = 20000000};
-    int64_t until_ns = test_now_ns() + SOON_MS * INT64_C(1000000);
-    while (oldest_segment() <= first && test_now_ns() < until_ns) {
-        nanosleep(&pause, NULL);
-    }
-    return oldest_segment() > first;
+    return folder_await(revival.journal, is_beyond, &first, SOON_MS);
 }
 
 /* The segments in which it was told first are gone by then. */

@@ -7,12 +7,14 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define WORDS_MAX 32
@@ -98,26 +100,16 @@ static pid_t expect_pid(struct process *process)
 }
 
 /* Gone, or dead and merely not reaped by whoever has inherited it. */
-static bool is_running(pid_t pid)
-{
-    char path[64];
-    char state = 'X';
-    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
-    FILE *file = fopen(path, "r");
-    if (file != NULL) {
-        (void)fscanf(file, "%*d (%*[^)]) %c", &state);
-        fclose(file);
-    }
-    return state != 'X' && state != 'Z';
-}
-
 static void expect_gone(pid_t pid)
 {
-    int64_t until_ms = test_now_ms() + SOON_MS;
-    while (is_running(pid)) {
-        cr_assert_lt(test_now_ms(), until_ms, "process %ld is still there", (long)pid);
-        usleep(1000);
+    struct pollfd item = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+    if (item.fd < 0) {
+        cr_assert_eq(errno, ESRCH, "%s", strerror(errno));
+        return;
     }
+    int count = poll(&item, 1, SOON_MS);
+    close(item.fd);
+    cr_assert_eq(count, 1, "process %ld is still there", (long)pid);
 }
 
 /* ---- ends ------------------------------------------------------------------------------------ */

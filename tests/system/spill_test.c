@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define KIB UINT64_C(1024)
@@ -294,17 +293,16 @@ Test(spill, ends_rather_than_send_what_is_damaged)
     (void)bus_close(&alice, 0); /* any more */
 }
 
+static bool is_below(void *bytes_max)
+{
+    return journal_bytes() < *(const uint64_t *)bytes_max;
+}
+
 /* Waits until the journal has less: what was given up goes when the rest is on the disk. */
 static uint64_t await_journal_below(uint64_t bytes_max)
 {
-    const struct timespec pause = {.tv_nsec = 20000000};
-    int64_t until_ns = test_now_ns() + SOON_MS * INT64_C(1000000);
-    uint64_t bytes = journal_bytes();
-    while (bytes >= bytes_max && test_now_ns() < until_ns) {
-        nanosleep(&pause, NULL);
-        bytes = journal_bytes();
-    }
-    return bytes;
+    (void)folder_await(revival.journal, is_below, &bytes_max, SOON_MS);
+    return journal_bytes();
 }
 
 /* One value that nobody takes does not keep all that came and went behind it. */

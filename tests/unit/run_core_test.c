@@ -359,9 +359,9 @@ static void happen(struct world *world, enum run_event_kind kind, unsigned copy,
 /* Carries effects out in order, and answers a start before anything else happens. */
 static void carry_out(struct world *world)
 {
-    struct run_effects todo = effects;
-    for (size_t i = 0; i < todo.count; i++) {
-        const struct run_effect *effect = &todo.items[i];
+    struct run_effects pending = effects;
+    for (size_t i = 0; i < pending.count; i++) {
+        const struct run_effect *effect = &pending.items[i];
         bool fails = effect->kind == RUN_EFFECT_START && roll(world, 4) == 0;
         switch (effect->kind) {
         case RUN_EFFECT_START:
