@@ -118,20 +118,6 @@ static bool keep_strings(struct core *core)
     return true;
 }
 
-/* Failure number 1 stands in for all that memory is short for: made while there is some. */
-static bool keep_no_memory(struct core *core)
-{
-    struct job nobody = {.name = span_text("-"), .attempt = 0};
-    struct failure *failure =
-        failure_make(core, &(struct failure_spec){.job = &nobody,
-                                                  .kind = ERROR_REJECTED,
-                                                  .type = ERROR_TYPE_NO_MEMORY,
-                                                  .message = "the broker is short of memory"});
-    if (failure != NULL)
-        failure->number = ++core->failure_number; /* every core has it: no fact makes it */
-    return failure != NULL;
-}
-
 struct core *core_new(struct memory *memory, const struct core_options *options, int64_t now_ns)
 {
     struct core *core = memory_take(memory, sizeof *core);
@@ -139,14 +125,14 @@ struct core *core_new(struct memory *memory, const struct core_options *options,
         return NULL;
     core->memory = memory;
     core->options = *options;
-    core->now_ns = now_ns;
     core->start_ns = now_ns;
     init_pools(core);
     core->scratch = memory_take(memory, (LIMIT_ERROR_RECORDS + 1) * sizeof *core->scratch);
     core->scratch_bytes = memory_take(memory, LIMIT_ERROR_BYTES);
     bool is_made = core->scratch != NULL && core->scratch_bytes != NULL && keep_strings(core) &&
-                   pool_reserve(&core->failures) && keep_no_memory(core) &&
+                   pool_reserve(&core->failures) && failure_keep_spare(core) &&
                    timers_reserve(&core->timers) && timers_reserve(&core->timers);
+    core->now_ns = now_ns;
     complaints_init(&core->strangers, NULL, NULL);
     core->journal.timer.kind = TIMER_JOURNAL;
     if (is_made)

@@ -13,7 +13,7 @@
 static struct failure *no_memory(struct core *core)
 {
     struct failure *failure = pool_find(&core->failures, 1);
-    must(failure != NULL); /* made by the first failure_make(), in core_new() */
+    must(failure != NULL); /* failure_keep_spare(), in core_new() */
     return failure_ref(failure);
 }
 
@@ -86,7 +86,8 @@ static uint64_t next_number(struct core *core, struct party *party)
     return 2 * party->error_count;
 }
 
-struct failure *failure_make(struct core *core, const struct failure_spec *spec)
+/* NULL: no memory. */
+static struct failure *make(struct core *core, const struct failure_spec *spec)
 {
     struct text id;
     uint64_t number = 0;
@@ -119,9 +120,28 @@ struct failure *failure_make(struct core *core, const struct failure_spec *spec)
     size_t bytes;
     if (error_encode(core->scratch, count, core->scratch_bytes, LIMIT_ERROR_BYTES, &bytes) !=
         WIRE_OK)
-        return no_memory(core);
-    struct failure *failure = wrap(core, bytes, head);
+        return NULL;
+    return wrap(core, bytes, head);
+}
+
+struct failure *failure_make(struct core *core, const struct failure_spec *spec)
+{
+    struct failure *failure = make(core, spec);
     return failure != NULL ? failure : no_memory(core);
+}
+
+bool failure_keep_spare(struct core *core)
+{
+    struct job nobody = {.name = span_text("-"), .attempt = 0};
+    must(core->now_ns == 0 && core->wall_ns == 0); /* no stamp: all cores have the same */
+    struct failure *failure =
+        make(core, &(struct failure_spec){.job = &nobody,
+                                          .kind = ERROR_REJECTED,
+                                          .type = ERROR_TYPE_NO_MEMORY,
+                                          .message = "the broker is short of memory"});
+    if (failure != NULL)
+        failure->number = ++core->failure_number; /* every core has it: no fact makes it */
+    return failure != NULL;
 }
 
 /* Bytes that are no error: the slot fails all the same, with this one. */

@@ -763,6 +763,10 @@ struct failure_spec {
     int64_t occurred_ns;   /* 0: now */
     uint64_t uncertainty_ns;
 };
+/* Failure number 1 stands in for all that memory is short for: made while there is some, in a core
+ * whose clocks still stand at 0, so that it is the same in whoever replays its facts.  false: no
+ * memory. */
+bool failure_keep_spare(struct core *core);
 /* One reference for the caller.  Without memory: the failure set aside for that. */
 struct failure *failure_make(struct core *core, const struct failure_spec *spec);
 /* An error as a client encoded it, with who it is from put right. */

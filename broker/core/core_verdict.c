@@ -203,8 +203,12 @@ static void forget_oldest(struct core *core, struct judgement *judgement)
     failure_unref(core, failure);
 }
 
-static bool reserve_errors(struct core *core, struct judgement *judgement)
+/* So that what is weighed can be kept: facts tell of errors that are kept, and a replay must weigh
+ * the same ones. */
+static bool reserve_kept(struct core *core, struct judgement *judgement)
 {
+    if (!name_map_reserve(&judgement->by_id))
+        return false;
     if (judgement->count < judgement->room)
         return true;
     uint32_t room = judgement->room > 0 ? 2 * judgement->room : 16;
@@ -217,8 +221,8 @@ static bool reserve_errors(struct core *core, struct judgement *judgement)
     return true;
 }
 
-/* Keeps an error that was not kept before; for want of room what the job survived goes, the oldest
- * first, or else the new one is weighed and not kept. */
+/* Keeps an error that was not kept before, behind reserve_kept(); beyond the limits what the job
+ * survived goes, the oldest first, or else the new one is weighed and not kept. */
 static void keep(struct core *core, struct job *job, const struct judged *judged)
 {
     struct judgement *judgement = &job->judgement;
@@ -228,9 +232,10 @@ static void keep(struct core *core, struct job *job, const struct judged *judged
         return;
     while (!has_room(judgement, judged->failure) && judgement->survived_count > 0)
         forget_oldest(core, judgement);
-    if (!has_room(judgement, judged->failure) || !reserve_errors(core, judgement) ||
-        !name_map_put(&judgement->by_id, id, judged->failure->id))
+    if (!has_room(judgement, judged->failure))
         return;
+    bool is_put = name_map_put(&judgement->by_id, id, judged->failure->id);
+    must(is_put); /* reserved */
     judgement->errors[judgement->count++] = *judged;
     judgement->bytes += judged->failure->byte_count;
     (void)failure_ref(judged->failure);
@@ -245,7 +250,9 @@ bool judge_error(struct core *core, struct job *job, const struct party *party,
                             .life_from_ns = party != NULL ? party->joined_ns : 0};
     if (verdict_survive(&job->judgement.verdict, core->now_ns))
         mark_survived(core, job);
-    enum verdict_err err = add_records(core, job, &judged);
+    enum verdict_err err = reserve_kept(core, &job->judgement)
+                               ? add_records(core, job, &judged)
+                               : verdict_leave_out(&job->judgement.verdict, core->now_ns);
     if (err == VERDICT_OK || err == VERDICT_KNOWN)
         keep(core, job, &judged);
     judge_look(core, job);
@@ -593,6 +600,8 @@ void judge_all(struct core *core)
 bool judge_restore_error(struct core *core, struct job *job, const struct judged *judged)
 {
     struct judged copy = *judged;
+    if (!reserve_kept(core, &job->judgement))
+        return false;
     enum verdict_err err = add_records(core, job, &copy);
     keep(core, job, &copy);
     return err != VERDICT_NO_MEMORY;

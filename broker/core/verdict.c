@@ -856,6 +856,14 @@ bool verdict_survive(struct verdict *verdict, int64_t now_ns)
     return true;
 }
 
+/* The window closes by the clock, whether or not a step has said so yet. */
+static bool is_late(const struct verdict *verdict, int64_t now_ns)
+{
+    return verdict->state == VERDICT_CLOSED ||
+           (verdict->state == VERDICT_SETTLING &&
+            is_window_over(verdict, verdict->opened_ns, now_ns));
+}
+
 enum verdict_err verdict_add(struct verdict *verdict, int64_t now_ns,
                              const struct verdict_error *error)
 {
@@ -866,9 +874,7 @@ enum verdict_err verdict_add(struct verdict *verdict, int64_t now_ns,
         verdict->refused_count += 1;
         goto done;
     }
-    /* The window closes by the clock, whether or not a step has said so yet. */
-    if (verdict->state == VERDICT_CLOSED || (verdict->state == VERDICT_SETTLING &&
-                                             is_window_over(verdict, verdict->opened_ns, now_ns))) {
+    if (is_late(verdict, now_ns)) {
         verdict->late_count += 1;
         err = VERDICT_LATE;
         goto done;
@@ -883,6 +889,17 @@ enum verdict_err verdict_add(struct verdict *verdict, int64_t now_ns,
     verdict->has_news = true;
 done:
     return err;
+}
+
+enum verdict_err verdict_leave_out(struct verdict *verdict, int64_t now_ns)
+{
+    if (is_late(verdict, now_ns)) {
+        verdict->late_count += 1;
+        return VERDICT_LATE;
+    }
+    verdict->has_left_out = true;
+    verdict->has_news = true;
+    return VERDICT_NO_MEMORY;
 }
 
 /* Weighs, and remembers what is said; true: the root is another one than was said. */

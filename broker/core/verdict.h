@@ -257,6 +257,9 @@ void verdict_set_windows(struct verdict *verdict, int64_t settle_ns, int64_t set
 enum verdict_err verdict_add(struct verdict *verdict, int64_t now_ns,
                              const struct verdict_error *error);
 
+/* What the caller has no memory for is left out, and the verdict will say so: NO_MEMORY or LATE. */
+enum verdict_err verdict_leave_out(struct verdict *verdict, int64_t now_ns);
+
 /* Time passed, errors were added, or the job changed.  To be called again, at the same moment,
  * until it says nothing.  What it says is about verdict_result().  A job that cannot go on and has
  * no error to show for it is given one by its caller first; until then nothing is said. */

@@ -1524,3 +1524,15 @@ Test(verdict, has_a_word_for_everything)
     cr_expect_not(verdict_strategy_find(span_text(""), &untouched));
     cr_expect_eq(untouched, VERDICT_FIRST);
 }
+
+Test(verdict, says_that_its_caller_left_out_an_error)
+{
+    add_at(SECOND, "b", 9);
+    cr_expect_eq(verdict_leave_out(&verdict, SECOND), VERDICT_NO_MEMORY);
+    cr_expect_not(weigh()->is_complete);
+    expect_root("b");
+    cr_assert_eq(verdict_step(&verdict, SECOND, &broken), VERDICT_SAYS_PROVISIONAL);
+    cr_expect_eq(verdict_leave_out(&verdict, 3 * SECOND - 1), VERDICT_NO_MEMORY);
+    cr_expect_eq(verdict_leave_out(&verdict, 3 * SECOND), VERDICT_LATE);
+    cr_expect_eq(verdict.late_count, 1);
+}
