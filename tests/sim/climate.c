@@ -18,6 +18,21 @@ uint32_t climate_pick(struct dice *dice, const uint32_t *weights, uint32_t count
     return count;
 }
 
+const char *climate_fault_name(enum fault fault)
+{
+    static const char *const names[FAULT_COUNT] = {
+        [FAULT_BREAK] = "a break",
+        [FAULT_BREAK_ONE] = "a break of one channel",
+        [FAULT_HALF_OPEN] = "a half-open link",
+        [FAULT_STALL] = "a stall",
+        [FAULT_FREEZE] = "a freeze",
+        [FAULT_KILL] = "a kill",
+        [FAULT_INTRUDE] = "an intruder",
+        [FAULT_REPEAT] = "a repetition",
+    };
+    return names[fault];
+}
+
 static uint64_t one_of(struct dice *dice, const uint64_t *choices, uint32_t count)
 {
     return choices[dice_below(dice, count)];

@@ -71,6 +71,7 @@ struct climate {
 
 /* Also fills in what the climate says about the world. */
 void climate_draw(struct climate *climate, struct world_options *options, struct dice *dice);
+const char *climate_fault_name(enum fault fault);
 uint32_t climate_pick(struct dice *dice, const uint32_t *weights, uint32_t count);
 
 #endif

@@ -4,10 +4,12 @@
  *   ERRBUS_SIM_SEEDS   how many (default 2000)
  *   ERRBUS_SIM_FROM    the first one (default 1)
  *   ERRBUS_SIM_TRACE   1: everything that happens, on standard error
+ *   ERRBUS_SIM_SHRINK  0: a failing seed is not made short; 1: each seed is tried in a process of
+ *                      its own first, so that one that dies is made short, too
  *
- * A seed that breaks a promise is run again and the end of its transcript shown.  Once mended it
- * belongs into named[], with a sentence about what it found. */
-#include "tests/sim/swarm.h"
+ * A seed that breaks a promise is made short and told (trial.h).  Once mended it belongs into
+ * named[], with a sentence about what it found. */
+#include "tests/sim/trial.h"
 
 #include <criterion/criterion.h>
 #include <inttypes.h>
@@ -16,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SEEDS_DEFAULT = 2000, TRANSCRIPT_LINES = 120 };
+enum { SEEDS_DEFAULT = 2000 };
 
 /* What a process says that dies of a broken invariant or a wild pointer in the middle of a seed. */
 static char last_words[128];
@@ -33,7 +35,7 @@ static void watch_over(uint64_t seed)
     static const int numbers[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE};
     struct sigaction action = {.sa_handler = on_death, .sa_flags = (int)SA_RESETHAND};
     (void)snprintf(last_words, sizeof last_words,
-                   "died in seed %" PRIu64 ": ERRBUS_SIM_TRACE=1 ERRBUS_SIM_SEEDS=1 "
+                   "died in seed %" PRIu64 ": ERRBUS_SIM_SHRINK=1 ERRBUS_SIM_SEEDS=1 "
                    "ERRBUS_SIM_FROM=%" PRIu64 " tells more\n",
                    seed, seed); /* fits */
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
@@ -46,34 +48,29 @@ static uint64_t number_of(const char *name, uint64_t otherwise)
     return text != NULL && text[0] != 0 ? strtoull(text, NULL, 10) : otherwise;
 }
 
-/* The seed once more, and the end of what happened. */
+/* What is left of the seed when it is made short. */
 static void show(uint64_t seed)
 {
-    struct swarm_report report;
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *trace = open_memstream(&text, &bytes);
-    cr_assert_not_null(trace);
-    swarm_run(seed, trace, &report);
-    (void)fclose(trace); /* a stream in memory */
-    size_t at = bytes;
-    for (int lines = 0; at > 0 && lines <= TRANSCRIPT_LINES; at--)
-        lines += text[at - 1] == '\n';
-    fprintf(stderr, "%s\n", text + at);
-    free(text);
+    struct trial trial;
+    if (trial_open(&trial, seed, false))
+        trial_shorten(&trial, stderr);
+    trial_close(&trial);
 }
 
 static void check_seed(uint64_t seed, struct swarm_report *sum)
 {
     struct swarm_report report;
-    FILE *trace = number_of("ERRBUS_SIM_TRACE", 0) == 1 ? stderr : NULL;
+    struct swarm_options options = {.trace = number_of("ERRBUS_SIM_TRACE", 0) == 1 ? stderr : NULL};
+    uint64_t shrinks = number_of("ERRBUS_SIM_SHRINK", 2);
+    if (shrinks == 1)
+        show(seed);
     watch_over(seed);
-    swarm_run(seed, trace, &report);
+    swarm_run(seed, &options, &report);
     sum->taken_count += report.taken_count;
     sum->refused_count += report.refused_count;
     sum->end_count += report.end_count;
     sum->crash_count += report.crash_count;
-    if (report.violation[0] != 0 && trace == NULL)
+    if (report.violation[0] != 0 && options.trace == NULL && shrinks == 2)
         show(seed);
     cr_assert(report.violation[0] == 0, "seed %" PRIu64 ": %s", seed, report.violation);
 }
@@ -98,8 +95,8 @@ Test(sim, does_the_same_for_the_same_seed)
 {
     for (uint64_t seed = 1; seed <= 20; seed++) {
         struct swarm_report first, second;
-        swarm_run(seed, NULL, &first);
-        swarm_run(seed, NULL, &second);
+        swarm_run(seed, &(const struct swarm_options){0}, &first);
+        swarm_run(seed, &(const struct swarm_options){0}, &second);
         cr_assert_eq(first.digest, second.digest, "seed %" PRIu64, seed);
     }
 }

@@ -5,6 +5,7 @@
 #include "libbus/base/must.h"
 #include "tests/sim/climate.h"
 #include "tests/sim/swarm_internal.h"
+#include "tests/sim/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,7 +70,10 @@ static void say_publish(struct swarm *swarm, struct app *app)
         count = 1;
     for (size_t i = 0; i < count; i++)
         values[i] = make_value(swarm, i * bytes, bytes);
-    (void)app_publish(app, own_topic(swarm, app), values, count); /* now or never */
+    const char *name = own_topic(swarm, app);
+    enum wire_code code = app_publish(app, name, values, count); /* now or never */
+    world_line(app->world, "%s publishes %zu of %zu bytes to %s: %s", app->party, count, bytes,
+               name, trace_code(code));
 }
 
 static void say_reserve(struct swarm *swarm, struct app *app)
@@ -86,7 +90,9 @@ static void say_reserve(struct swarm *swarm, struct app *app)
         if (seq < 0)
             seq = 0;
     }
-    (void)app_reserve(app, name, seq, deadline_ms, bytes_max); /* now or never */
+    enum wire_code code = app_reserve(app, name, seq, deadline_ms, bytes_max); /* now or never */
+    world_line(app->world, "%s reserves a slot of %s, number %lld, deadline %lld ms: %s",
+               app->party, name, (long long)seq, (long long)deadline_ms, trace_code(code));
 }
 
 static void say_commit(struct swarm *swarm, struct app *app)
@@ -103,8 +109,13 @@ static void say_commit(struct swarm *swarm, struct app *app)
     size_t bytes_max = app->slots[slot].value_bytes_max;
     if (bytes_max > 0 && bytes > bytes_max && !dice_hits(swarm->dice, 100))
         bytes = bytes_max;
-    (void)app_commit(app, slot, make_value(swarm, 0, bytes),
-                     dice_hits(swarm->dice, 300)); /* now or never */
+    struct app_slot meant = app->slots[slot];
+    struct span value = make_value(swarm, 0, bytes);
+    enum wire_code code =
+        app_commit(app, slot, value, dice_hits(swarm->dice, 300)); /* now or never */
+    world_line(app->world, "%s commits %zu bytes to %s %llu: %s", app->party, bytes,
+               oracle_topic_at(app->oracle, app->topics[meant.topic].topic)->name,
+               (unsigned long long)meant.seq, trace_code(code));
 }
 
 static void say_fail(struct swarm *swarm, struct app *app)
@@ -221,6 +232,29 @@ static void say_end(struct swarm *swarm, struct app *app)
     }
 }
 
+/* For a transcript; what publishes, reserves and commits says so itself. */
+static void tell_speech(const struct swarm *swarm, const struct app *app, enum speech speech)
+{
+    static const char *const names[SPEECH_COUNT] = {
+        [SPEECH_FAIL] = "fails a slot",
+        [SPEECH_RETRACT] = "retracts",
+        [SPEECH_AGAIN] = "settles what was settled",
+        [SPEECH_SUBSCRIBE] = "subscribes",
+        [SPEECH_SUB_ADD] = "adds a pattern",
+        [SPEECH_UNSUBSCRIBE] = "unsubscribes",
+        [SPEECH_TAKE] = "takes",
+        [SPEECH_ACK] = "acknowledges",
+        [SPEECH_RETURN] = "returns",
+        [SPEECH_AWAIT] = "awaits",
+        [SPEECH_UNAWAIT] = "awaits no more",
+        [SPEECH_FLUSH] = "flushes",
+        [SPEECH_PROGRESS] = "promises progress",
+        [SPEECH_END] = "comes to an end",
+    };
+    if (speech < SPEECH_COUNT && names[speech] != NULL)
+        world_line(swarm->stage.world, "%s %s", app->party, names[speech]);
+}
+
 static void speak(struct swarm *swarm, struct app *app)
 {
     enum speech speech =
@@ -230,6 +264,9 @@ static void speak(struct swarm *swarm, struct app *app)
     if (swarm->is_completing[app->host] && speech != SPEECH_ACK && speech != SPEECH_FLUSH &&
         speech != SPEECH_END)
         speech = SPEECH_TAKE;
+    tell_speech(swarm, app, speech);
+    if (swarm->options.is_planted && speech == SPEECH_RETRACT && app->write_count > 0)
+        world_violate(swarm->stage.world, "planted: %s takes something back", app->party);
     switch (speech) {
     case SPEECH_PUBLISH: say_publish(swarm, app); break;
     case SPEECH_RESERVE: say_reserve(swarm, app); break;
@@ -268,11 +305,19 @@ static int64_t draw_notice(struct swarm *swarm)
     return dice_between(swarm->dice, 0, swarm->climate.notice_most_ns);
 }
 
+/* What is drawn once for all; a run that follows a script has its moments from there. */
+static void put_down(struct swarm *swarm, int64_t at_ns, enum swarm_act what, uint32_t who,
+                     uint64_t value)
+{
+    if (swarm->options.replayed == NULL)
+        world_at(swarm->stage.world, at_ns, what, who, value);
+}
+
 static void restart_later(struct swarm *swarm, uint32_t who)
 {
     struct world *world = swarm->stage.world;
     if (swarm->phase == SWARM_ACTIVE && dice_hits(swarm->dice, swarm->climate.restart_permille))
-        world_at(world,
+        put_down(swarm,
                  world_now_ns(world) + dice_between(swarm->dice, 0, swarm->climate.restart_most_ns),
                  SWARM_START, WORLD_NOBODY, who);
 }
@@ -324,7 +369,10 @@ static void harm(struct swarm *swarm)
     int64_t broker_notice_ns = draw_notice(swarm);
     int64_t client_notice_ns = draw_notice(swarm);
     int64_t for_ns = dice_between(dice, 0, swarm->climate.freeze_most_ns);
-    world_line(world, "fault %d strikes %s", (int)fault, swarm->stage.apps[who].party);
+    if (fault < FAULT_COUNT)
+        world_line(world, "a fault strikes %s: %s, for %lld ms at most",
+                   swarm->stage.apps[who].party, climate_fault_name(fault),
+                   (long long)(for_ns / WORLD_MS));
     switch (fault) {
     case FAULT_BREAK: world_break(world, who, 3, broker_notice_ns, client_notice_ns); break;
     case FAULT_BREAK_ONE:
@@ -370,7 +418,7 @@ static void on_speak(struct swarm *swarm, uint32_t who)
         return;
     if (app_is_up(app))
         speak(swarm, app);
-    world_at(world,
+    put_down(swarm,
              world_now_ns(world) + dice_between(swarm->dice, 1, 2 * swarm->climate.speech_every_ns),
              SWARM_SPEAK, who, 0);
 }
@@ -439,17 +487,38 @@ static void on_crash(struct swarm *swarm)
     swarm->report.crash_count += 1;
 }
 
-static void on_act(void *arg, uint32_t what, uint32_t who, uint64_t value)
+static bool is_by_lot(enum swarm_act what)
 {
-    struct swarm *swarm = arg;
+    return what == SWARM_SPEAK || what == SWARM_HARM || what == SWARM_START ||
+           what == SWARM_CRASH || what == SWARM_COMPACT;
+}
+
+static void record(struct swarm *swarm, const struct script_moment *moment)
+{
+    if (swarm->options.recorded == NULL || !is_by_lot((enum swarm_act)moment->what))
+        return;
+    script_add(swarm->options.recorded, *moment);
+}
+
+/* The dice lie as they did when it was recorded. */
+static struct script_moment replayed(struct swarm *swarm, uint64_t index)
+{
+    struct script_moment moment = swarm->options.replayed->moments[index];
+    *swarm->dice = moment.dice;
+    swarm->journal_dice = moment.journal_dice;
+    return moment;
+}
+
+static void act(struct swarm *swarm, enum swarm_act what, uint32_t who, uint64_t value)
+{
     struct world *world = swarm->stage.world;
-    switch ((enum swarm_act)what) {
+    switch (what) {
     case SWARM_SPEAK: on_speak(swarm, who); break;
     case SWARM_HARM:
         if (swarm->phase != SWARM_ACTIVE)
             break;
         harm(swarm);
-        world_at(world,
+        put_down(swarm,
                  world_now_ns(world) +
                      dice_between(swarm->dice, 1, 2 * swarm->climate.fault_every_ns),
                  SWARM_HARM, WORLD_NOBODY, 0);
@@ -460,7 +529,24 @@ static void on_act(void *arg, uint32_t what, uint32_t who, uint64_t value)
     case SWARM_PROBE: on_probe(swarm, who, value); break;
     case SWARM_CRASH: on_crash(swarm); break;
     case SWARM_COMPACT: world_compact(world); break;
+    case SWARM_SCRIPTED: break; /* it was looked up by now */
     }
+}
+
+static void on_act(void *arg, uint32_t what, uint32_t who, uint64_t value)
+{
+    struct swarm *swarm = arg;
+    struct script_moment moment = {.at_ns = world_now_ns(swarm->stage.world),
+                                   .what = what,
+                                   .who = who,
+                                   .value = value,
+                                   .dice = *swarm->dice,
+                                   .journal_dice = swarm->journal_dice};
+    if (what == SWARM_SCRIPTED)
+        moment = replayed(swarm, value);
+    else
+        record(swarm, &moment);
+    act(swarm, (enum swarm_act)moment.what, moment.who, moment.value);
 }
 
 static void on_news(void *arg, uint32_t who)
@@ -492,11 +578,28 @@ static void people(struct swarm *swarm)
             uint32_t who = stage_add(&swarm->stage, job, &options);
             int64_t at_ns =
                 dice_hits(swarm->dice, 700) ? 0 : dice_between(swarm->dice, 0, climate->active_ns);
-            world_at(swarm->stage.world, at_ns, SWARM_START, WORLD_NOBODY, who);
-            world_at(swarm->stage.world, at_ns, SWARM_SPEAK, who, 0);
+            put_down(swarm, at_ns, SWARM_START, WORLD_NOBODY, who);
+            put_down(swarm, at_ns, SWARM_SPEAK, who, 0);
         }
     if (climate->fault_every_ns > 0)
-        world_at(swarm->stage.world, climate->fault_every_ns, SWARM_HARM, WORLD_NOBODY, 0);
+        put_down(swarm, climate->fault_every_ns, SWARM_HARM, WORLD_NOBODY, 0);
+}
+
+static void follow_script(struct swarm *swarm)
+{
+    const struct script *script = swarm->options.replayed;
+    for (uint32_t i = 0; script != NULL && i < script->count; i++)
+        world_at(swarm->stage.world, script->moments[i].at_ns, SWARM_SCRIPTED,
+                 script->moments[i].who, i);
+}
+
+/* A phase draws what it drew when it was recorded, whatever was left out before. */
+static void begin_phase(struct swarm *swarm, enum script_phase phase)
+{
+    if (swarm->options.replayed != NULL)
+        *swarm->dice = swarm->options.replayed->phases[phase];
+    else if (swarm->options.recorded != NULL)
+        swarm->options.recorded->phases[phase] = *swarm->dice;
 }
 
 /* So long it takes until all that runs by time has run out. */
@@ -556,6 +659,7 @@ static void settle_and_probe(struct swarm *swarm)
 static void quiet(struct swarm *swarm)
 {
     struct stage *stage = &swarm->stage;
+    begin_phase(swarm, SCRIPT_QUIET);
     swarm->phase = SWARM_CALM;
     world_line(stage->world, "faults stop");
     world_calm(stage->world, 5 * WORLD_MS);
@@ -595,6 +699,7 @@ static void end_party(struct swarm *swarm, uint32_t who)
 static void ending(struct swarm *swarm)
 {
     struct stage *stage = &swarm->stage;
+    begin_phase(swarm, SCRIPT_ENDING);
     uint32_t first = (uint32_t)dice_below(swarm->dice, stage->app_count);
     for (uint32_t i = 0; i < stage->app_count && world_violation(stage->world) == NULL; i++) {
         uint32_t who = (first + i) % stage->app_count;
@@ -646,6 +751,7 @@ static uint64_t visit(struct swarm *swarm, uint32_t visitor)
 static void after(struct swarm *swarm)
 {
     struct stage *stage = &swarm->stage;
+    begin_phase(swarm, SCRIPT_AFTER);
     for (uint32_t who = 0; who < stage->app_count; who++)
         if (world_session(stage->world, who) != NULL)
             stage_kill(stage, who, true, 0);
@@ -680,14 +786,32 @@ static void plan_crashes(struct swarm *swarm, bool has_facts)
 {
     struct dice *dice = &swarm->journal_dice;
     for (uint32_t i = 0; i < swarm->crash_count; i++)
-        world_at(swarm->stage.world, dice_between(dice, 0, swarm->climate.active_ns), SWARM_CRASH,
-                 WORLD_NOBODY, 0);
+        put_down(swarm, dice_between(dice, 0, swarm->climate.active_ns), SWARM_CRASH, WORLD_NOBODY,
+                 0);
     for (uint64_t i = has_facts ? dice_below(dice, 4) : 0; i > 0; i--)
-        world_at(swarm->stage.world, dice_between(dice, 0, swarm->climate.active_ns), SWARM_COMPACT,
+        put_down(swarm, dice_between(dice, 0, swarm->climate.active_ns), SWARM_COMPACT,
                  WORLD_NOBODY, 0);
 }
 
-static struct swarm *swarm_new(uint64_t seed, FILE *trace)
+/* Takes out of the world what a failing run does not need (shrink.h). */
+static void ease(struct swarm *swarm, struct world_options *options)
+{
+    const struct script *script = swarm->options.replayed;
+    unsigned eases = swarm->options.eases;
+    if ((eases & SWARM_EASE_SHORT) != 0)
+        swarm->climate.active_ns =
+            script->count > 0 ? script->moments[script->count - 1].at_ns + 1 : 1;
+    if ((eases & SWARM_EASE_STEADY) != 0)
+        options->spike_permille = 0;
+    if ((eases & SWARM_EASE_PROMPT) != 0)
+        options->tick_late_ns = 0;
+    if ((eases & SWARM_EASE_DISK) != 0)
+        options->log_most_ns = 0;
+    for (int channel = 0; channel < CHANNEL_COUNT && (eases & SWARM_EASE_DELAY) != 0; channel++)
+        options->delay_most_ns[channel] = options->delay_least_ns[channel];
+}
+
+static struct swarm *swarm_new(uint64_t seed, const struct swarm_options *how)
 {
     struct swarm *swarm = calloc(1, sizeof *swarm);
     must(swarm != NULL);
@@ -696,9 +820,12 @@ static struct swarm *swarm_new(uint64_t seed, FILE *trace)
     dice_init(&dice, seed);
     world_options_init(&options);
     options.seed = dice_next(&dice);
-    options.trace = trace;
+    options.trace = how->trace;
+    options.lines = how->lines;
+    swarm->options = *how;
     climate_draw(&swarm->climate, &options, &dice);
     draw_journal(swarm, &options, seed);
+    ease(swarm, &options);
     stage_open(&swarm->stage, &options, job_names, swarm->climate.job_count);
     swarm->job_bytes_max = options.core.job_bytes_max;
     swarm->dice = world_dice(swarm->stage.world);
@@ -706,17 +833,17 @@ static struct swarm *swarm_new(uint64_t seed, FILE *trace)
     swarm->stage.arg = swarm;
     swarm->stage.on_act = on_act;
     swarm->stage.on_news = on_news;
-    swarm->stage.is_telling_events = trace != NULL;
+    swarm->stage.is_telling_events = world_is_telling(swarm->stage.world);
     plan_crashes(swarm, options.core.has_facts);
     return swarm;
 }
 
-void swarm_run(uint64_t seed, FILE *trace, struct swarm_report *out_report)
+static void run_phases(struct swarm *swarm)
 {
-    struct swarm *swarm = swarm_new(seed, trace);
     struct world *world = swarm->stage.world;
     swarm_note_baseline(swarm);
     people(swarm);
+    follow_script(swarm);
     world_run(world, swarm->climate.active_ns);
     if (world_violation(world) == NULL)
         quiet(swarm);
@@ -725,6 +852,13 @@ void swarm_run(uint64_t seed, FILE *trace, struct swarm_report *out_report)
     if (world_violation(world) == NULL)
         after(swarm);
     stage_close(&swarm->stage);
+}
+
+void swarm_run(uint64_t seed, const struct swarm_options *options, struct swarm_report *out_report)
+{
+    struct swarm *swarm = swarm_new(seed, options);
+    struct world *world = swarm->stage.world;
+    run_phases(swarm);
     *out_report = swarm->report;
     for (uint32_t who = 0; who < swarm->stage.app_count; who++) {
         out_report->taken_count += swarm->stage.apps[who].taken_count;

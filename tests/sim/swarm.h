@@ -9,6 +9,9 @@
 #ifndef SIM_SWARM_H
 #define SIM_SWARM_H
 
+#include "tests/sim/script.h"
+
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -21,7 +24,26 @@ struct swarm_report {
     uint64_t crash_count; /* of the broker */
 };
 
-/* trace: where everything that happens is told; NULL: nowhere. */
-void swarm_run(uint64_t seed, FILE *trace, struct swarm_report *out_report);
+/* What a run can be made without, to see whether it fails all the same. */
+enum swarm_ease {
+    SWARM_EASE_SHORT = 1,  /* the active phase is over with the script */
+    SWARM_EASE_STEADY = 2, /* no part takes much longer than others */
+    SWARM_EASE_PROMPT = 4, /* timers are on time */
+    SWARM_EASE_DISK = 8,   /* the journal is written at once */
+    SWARM_EASE_DELAY = 16, /* parts take equally long */
+};
+enum { SWARM_EASES = 5 };
+
+/* All NULL and zero: just the seed. */
+struct swarm_options {
+    FILE *trace;                   /* everything that happens, to the part */
+    FILE *lines;                   /* what parties say and see, and what is done to them */
+    struct script *recorded;       /* gets its moments */
+    const struct script *replayed; /* ... or it has them from there; made of the same seed */
+    unsigned eases;                /* swarm_ease; only with a script */
+    bool is_planted;               /* taking something back counts as broken: to test the tests */
+};
+
+void swarm_run(uint64_t seed, const struct swarm_options *options, struct swarm_report *out_report);
 
 #endif

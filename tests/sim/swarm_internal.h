@@ -23,9 +23,11 @@ enum swarm_act {
     SWARM_PROBE, /* who must be able to publish; value: topic */
     SWARM_CRASH, /* the broker is killed */
     SWARM_COMPACT,
+    SWARM_SCRIPTED, /* value: the moment of the script */
 };
 
 struct swarm {
+    struct swarm_options options;
     struct climate climate;
     struct stage stage;
     struct dice *dice;

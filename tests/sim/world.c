@@ -160,7 +160,8 @@ const char *world_violation(const struct world *world)
 
 bool world_is_telling(const struct world *world)
 {
-    return world->options.is_recorded || world->options.trace != NULL;
+    const struct world_options *options = &world->options;
+    return options->is_recorded || options->trace != NULL || options->lines != NULL;
 }
 
 static void keep_line(struct world *world, const char *text)
@@ -188,6 +189,8 @@ void world_line(struct world *world, const char *format, ...)
     va_end(args);
     if (world->options.trace != NULL)
         fprintf(world->options.trace, "%s\n", text);
+    if (world->options.lines != NULL)
+        fprintf(world->options.lines, "%s\n", text);
     if (world->options.is_recorded)
         keep_line(world, text);
 }

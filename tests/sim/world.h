@@ -58,6 +58,7 @@ struct world_options {
     uint64_t fail_at;
     bool is_recorded; /* lines are kept, see world_lines() */
     FILE *trace;      /* everything that happens goes there; NULL: nowhere */
+    FILE *lines;      /* what world_line() is told alone; NULL: nowhere */
     struct world_hooks hooks;
 };
 
