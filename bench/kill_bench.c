@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* kill_bench.c -- how long from kill -9 of a party to its loss raised at who waits for its slots,
  * beyond the reconnect grace: the first of them and the last, with one open slot and with
- * 10,000.  Then the same under errbus run, which sees the end itself: in all, with no grace. */
+ * 10,000.  Then the same under errbus run, which sees the end itself: in all, with no grace; and
+ * beside a copy that writes as much as errbus run takes in. */
 #include "bench/harness.h"
 #include "tests/lib/folder.h"
 
@@ -13,11 +14,25 @@
 #define GRACE_NS INT64_C(100000000) /* bench_open() */
 #define COUNT 20
 
+/* shout: says as much as it is let, until it is ended */
+static int shout(void)
+{
+    static const char line[] = "a line of standard error, fifty bytes with its end\n";
+    while (write(STDERR_FILENO, line, sizeof line - 1) > 0) {
+    }
+    return 0;
+}
+
 /* hold ENDPOINT SLOTS: promises, and waits for its end; with a word more, says when that is, and
- * brings it about */
+ * brings it about.  The first of two copies, which has no input, is told by the waiting one. */
 static int hold(char **words)
 {
-    struct bus *bus = bench_open(words[0], "dying");
+    const char *party = getenv("ERRBUS_PARTY"); /* under errbus run */
+    bool is_of_two = party != NULL && strcmp(party, "dying-0") == 0;
+    if (party != NULL && strcmp(party, "dying-1") == 0) {
+        return shout();
+    }
+    struct bus *bus = bench_open(words[0], party != NULL ? party : "dying");
     uint64_t count = strtoull(words[1], NULL, 10);
     for (uint64_t i = 0; i < count; i++) {
         struct bus_slot *slot = NULL;
@@ -25,7 +40,11 @@ static int hold(char **words)
     }
     bench_check(bus_flush(bus, 10000), "flush");
     role_ready();
-    role_wait_go();
+    if (is_of_two) {
+        bench_check(bus_await(bus, "waiting/go", 0, BUS_FOREVER, NULL, NULL), "await");
+    } else {
+        role_wait_go();
+    }
     if (words[2] != NULL) {
         role_say_done(test_now_ns());
         kill(getpid(), SIGKILL);
@@ -33,13 +52,16 @@ static int hold(char **words)
     return 0;
 }
 
-/* wait ENDPOINT SLOTS: says when the first error was raised, and when the last */
+/* wait ENDPOINT SLOTS PARTY: says when the first error was raised, and when the last */
 static int wait_for_errors(char **words)
 {
     struct bus *bus = bench_open(words[0], "waiting");
     uint64_t count = strtoull(words[1], NULL, 10);
-    struct bus_sub *sub = bench_subscribe(bus, "dying/w");
+    char topic[64];
+    snprintf(topic, sizeof topic, "%s/w", words[2]);
+    struct bus_sub *sub = bench_subscribe(bus, topic);
     role_ready();
+    bench_check(bus_publish(bus, "go", NULL, 0), "publish");
     for (uint64_t i = 0; i < count; i++) {
         struct bus_error *error = bench_take_error(sub);
         bus_error_unref(&error);
@@ -61,7 +83,8 @@ static void run_one(const char *slots, struct samples *first, struct samples *la
     struct process waiting;
     bench_broker(&broker);
     const char *const dying_words[] = {"kill_bench", "hold", broker.control, slots, NULL};
-    const char *const waiting_words[] = {"kill_bench", "wait", broker.control, slots, NULL};
+    const char *const waiting_words[] = {"kill_bench", "wait",  broker.control,
+                                         slots,        "dying", NULL};
     role_start(&dying, dying_words);
     role_start(&waiting, waiting_words);
     int64_t killed_ns = test_now_ns();
@@ -73,23 +96,44 @@ static void run_one(const char *slots, struct samples *first, struct samples *la
     broker_fini(&broker);
 }
 
-static void run_one_below(const char *slots, struct samples *first, struct samples *last)
+/* Under errbus run, dying alone or as the first of two copies. */
+static void run_below(const char *slots, bool is_of_two, struct samples *first,
+                      struct samples *last)
 {
     struct broker broker;
     struct process dying;
     struct process waiting;
     struct folder folder;
     char self[1024];
+    char path[1024];
     ssize_t bytes = readlink("/proc/self/exe", self, sizeof self - 1);
     if (bytes < 0 || !folder_make(&folder)) {
         bench_die("no folder, or no name of our own");
     }
     self[bytes] = '\0';
     bench_broker(&broker);
-    const char *const dying_words[] = {
-        "errbus",    "run", "-s", broker.control, "-p",           "dying", "--plain", "--log-dir",
-        folder.path, "--",  self, "hold",         broker.control, slots,   "self",    NULL};
-    const char *const waiting_words[] = {"kill_bench", "wait", broker.control, slots, NULL};
+    const char *const dying_words[] = {"sh",
+                                       "-c",
+                                       "exec \"$0\" run \"$@\" 2> /dev/null",
+                                       process_path("errbus", path, sizeof path),
+                                       "-s",
+                                       broker.control,
+                                       "-p",
+                                       "dying",
+                                       "-n",
+                                       is_of_two ? "2" : "1",
+                                       "--plain",
+                                       "--log-dir",
+                                       folder.path,
+                                       "--",
+                                       self,
+                                       "hold",
+                                       broker.control,
+                                       slots,
+                                       "self",
+                                       NULL};
+    const char *const waiting_words[] = {
+        "kill_bench", "wait", broker.control, slots, is_of_two ? "dying-0" : "dying", NULL};
     role_start(&dying, dying_words);
     role_start(&waiting, waiting_words);
     role_go(&dying);
@@ -100,6 +144,16 @@ static void run_one_below(const char *slots, struct samples *first, struct sampl
     role_fini(&waiting);
     broker_fini(&broker);
     folder_fini(&folder);
+}
+
+static void run_one_below(const char *slots, struct samples *first, struct samples *last)
+{
+    run_below(slots, false, first, last);
+}
+
+static void run_one_beside(const char *slots, struct samples *first, struct samples *last)
+{
+    run_below(slots, true, first, last);
 }
 
 typedef void run_fn(const char *slots, struct samples *first, struct samples *last);
@@ -141,7 +195,7 @@ int main(int argc, char **argv)
     if ((argc == 4 || argc == 5) && strcmp(argv[1], "hold") == 0) {
         return hold(argv + 2);
     }
-    if (argc == 4 && strcmp(argv[1], "wait") == 0) {
+    if (argc == 5 && strcmp(argv[1], "wait") == 0) {
         return wait_for_errors(argv + 2);
     }
     if (!bench_init(&bench, "kill", argc, argv)) {
@@ -150,5 +204,6 @@ int main(int argc, char **argv)
     ask(&bench, run_one, "", "1", bench_count(&bench, COUNT));
     ask(&bench, run_one, "", "10000", bench_count(&bench, COUNT));
     ask(&bench, run_one_below, "under errbus run: ", "1", bench_count(&bench, COUNT));
+    ask(&bench, run_one_beside, "beside a loud copy: ", "1", bench_count(&bench, COUNT));
     return 0;
 }

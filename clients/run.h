@@ -36,6 +36,7 @@ struct run_member {
     unsigned index;              /* this one */
     enum bus_err place_err;      /* what it says */
     struct bus_membership place; /* with BUS_OK */
+    int place_errno;             /* why the program cannot have one, and is not started; 0 */
     struct run_child child;
 };
 

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -25,6 +26,7 @@ extern char **environ;
 void run_child_init(struct run_child *child)
 {
     child->pid = 0;
+    child->report = -1;
     child->has_ended = false;
     for (int i = 0; i < RUN_STREAMS; i++) {
         struct run_stream *stream = &child->streams[i];
@@ -155,17 +157,6 @@ _Noreturn static void become(const struct run_start *start, char *const *environ
     _exit(127);
 }
 
-/* The errno that the child tells, or 0: it became the program. */
-static int hear(int report)
-{
-    int reason = 0;
-    ssize_t count;
-    do {
-        count = read(report, &reason, sizeof reason);
-    } while (count < 0 && errno == EINTR);
-    return count == (ssize_t)sizeof reason ? reason : 0;
-}
-
 static void close_all(int *fds, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -175,14 +166,12 @@ static void close_all(int *fds, size_t count)
     }
 }
 
-static void adopt(struct run_child *child, int *output, int *errors)
+/* Moves an end that we read from where it is to stay. */
+static void adopt(int *fd, int *out_fd)
 {
-    int *const fds[RUN_STREAMS] = {output, errors};
-    for (int i = 0; i < RUN_STREAMS; i++) {
-        (void)fcntl(*fds[i], F_SETFL, O_NONBLOCK); /* a pipe of ours: cannot fail */
-        child->streams[i].fd = *fds[i];
-        *fds[i] = -1;
-    }
+    (void)fcntl(*fd, F_SETFL, O_NONBLOCK); /* a pipe of ours: cannot fail */
+    *out_fd = *fd;
+    *fd = -1;
 }
 
 int run_child_start(struct run_child *child, const struct run_start *start)
@@ -218,19 +207,36 @@ int run_child_start(struct run_child *child, const struct run_start *start)
         goto done;
     }
     (void)setpgid(child->pid, child->pid); /* or it has done so, and is another program already */
-    (void)close(fds[REPORT_END]);
-    fds[REPORT_END] = -1;
-    reason = hear(fds[REPORT]);
-    if (reason != 0) {
-        child->has_ended = true; /* or is about to */
-        run_child_reap(child);
-        goto done;
-    }
-    adopt(child, &fds[OUTPUT], &fds[ERRORS]);
+    adopt(&fds[OUTPUT], &child->streams[RUN_STDOUT].fd);
+    adopt(&fds[ERRORS], &child->streams[RUN_STDERR].fd);
+    adopt(&fds[REPORT], &child->report);
 done:
     close_all(fds, FD_COUNT);
     free(environment);
     return reason;
+}
+
+bool run_child_hear(struct run_child *child, int *out_reason)
+{
+    int reason = 0;
+    ssize_t count;
+    if (child->report < 0) {
+        return false;
+    }
+    do {
+        count = read(child->report, &reason, sizeof reason);
+    } while (count < 0 && errno == EINTR);
+    if (count < 0 && errno == EAGAIN) {
+        return false;
+    }
+    (void)close(child->report);
+    child->report = -1;
+    *out_reason = count == (ssize_t)sizeof reason ? reason : 0;
+    if (*out_reason != 0) {
+        child->has_ended = true; /* or is about to */
+        run_child_reap(child);
+    }
+    return true;
 }
 
 /* ---- listening --------------------------------------------------------------------------------*/
@@ -257,6 +263,13 @@ bool run_child_read(struct run_child *child, enum run_stream_number number, size
     return total > 0;
 }
 
+size_t run_child_unread(const struct run_child *child, enum run_stream_number number)
+{
+    int bytes = 0;
+    int fd = child->streams[number].fd;
+    return fd >= 0 && ioctl(fd, FIONREAD, &bytes) == 0 ? (size_t)bytes : 0;
+}
+
 bool run_child_is_quiet(const struct run_child *child)
 {
     return child->streams[RUN_STDOUT].fd < 0 && child->streams[RUN_STDERR].fd < 0;
@@ -267,7 +280,7 @@ bool run_child_is_quiet(const struct run_child *child)
 bool run_child_has_ended(struct run_child *child, int *out_wait_status)
 {
     siginfo_t info = {.si_pid = 0};
-    if (child->pid == 0 || child->has_ended ||
+    if (child->pid == 0 || child->report >= 0 || child->has_ended ||
         waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
         info.si_pid == 0) {
         return false;
@@ -296,6 +309,8 @@ void run_child_reap(struct run_child *child)
         child->streams[i].fd = -1;
         child->streams[i].file = -1;
     }
+    close_all(&child->report, 1);
+    child->report = -1;
     int flags = child->has_ended ? 0 : WNOHANG; /* what does not end is left to the kernel */
     while (child->pid > 0 && waitpid(child->pid, NULL, flags) < 0 && errno == EINTR) {
     }

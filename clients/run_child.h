@@ -25,7 +25,8 @@ struct run_stream {
 };
 
 struct run_child {
-    pid_t pid; /* also of its process group; 0: there is none */
+    pid_t pid;  /* also of its process group; 0: there is none */
+    int report; /* where it says why it could not become the program; -1: that is known */
     bool has_ended;
     enum run_stream_number last_stream; /* on which it spoke last */
     uint64_t kills_before;              /* for want of memory, in its control group */
@@ -55,11 +56,15 @@ struct run_start {
     bool has_input;       /* it reads what we would read; else /dev/null */
     const sigset_t *mask; /* the signals to block in it */
 };
-/* In a process group of its own; killed when the calling thread ends.  0, or why it did not start:
- * an errno. */
+/* In a process group of its own; killed when the calling thread ends.  0: on its way, and not
+ * waited for; child->report becomes readable when run_child_hear() has more to say.  Else why it
+ * did not start: an errno. */
 int run_child_start(struct run_child *child, const struct run_start *start);
+/* Whether it is known how that went; 0 then, or the errno.  What did not start is reaped. */
+bool run_child_hear(struct run_child *child, int *out_reason);
 
-/* Whether it has ended, and how; it stays there, so that its group's number is not given away. */
+/* Whether it has ended, and how, once it is known to have started; it stays there, so that its
+ * group's number is not given away. */
 bool run_child_has_ended(struct run_child *child, int *out_wait_status);
 
 void run_child_signal(const struct run_child *child, int number); /* its whole group */
@@ -67,6 +72,7 @@ void run_child_reap(struct run_child *child); /* what it still says is not heard
 
 /* Takes in what a stream has, limit bytes at most.  False: nothing was there. */
 bool run_child_read(struct run_child *child, enum run_stream_number number, size_t limit);
+size_t run_child_unread(const struct run_child *child, enum run_stream_number number);
 bool run_child_is_quiet(const struct run_child *child); /* nobody can say more */
 
 /* The error that its end is: by its error file, or else by how it ended.  errno_or_status: of

@@ -57,17 +57,9 @@ static const struct move moves[RUN_STATE_COUNT][STEP_COUNT] = {
                       [STEP_NOT_STARTED] = {RUN_DONE, ACT_FAIL},
                       [STEP_ENDED] = {RUN_STARTING, ACT_NOTHING},
                       [STEP_QUIET] = {RUN_STARTING, ACT_NOTHING},
-                      [STEP_STOP] = {RUN_UNWANTED, ACT_NOTHING},
-                      [STEP_KILL] = {RUN_UNWANTED, ACT_NOTHING},
+                      [STEP_STOP] = {RUN_STOPPING, ACT_ASK},
+                      [STEP_KILL] = {RUN_KILLED, ACT_FORCE},
                       [STEP_DUE] = {RUN_STARTING, ACT_NOTHING}},
-    [RUN_UNWANTED] = {[STEP_BEGIN] = {RUN_UNWANTED, ACT_NOTHING},
-                      [STEP_STARTED] = {RUN_STOPPING, ACT_ASK},
-                      [STEP_NOT_STARTED] = {RUN_DONE, ACT_FAIL},
-                      [STEP_ENDED] = {RUN_UNWANTED, ACT_NOTHING},
-                      [STEP_QUIET] = {RUN_UNWANTED, ACT_NOTHING},
-                      [STEP_STOP] = {RUN_UNWANTED, ACT_NOTHING},
-                      [STEP_KILL] = {RUN_UNWANTED, ACT_NOTHING},
-                      [STEP_DUE] = {RUN_UNWANTED, ACT_NOTHING}},
     [RUN_RUNNING] = {[STEP_BEGIN] = {RUN_RUNNING, ACT_NOTHING},
                      [STEP_STARTED] = {RUN_RUNNING, ACT_NOTHING},
                      [STEP_NOT_STARTED] = {RUN_RUNNING, ACT_NOTHING},
@@ -78,7 +70,7 @@ static const struct move moves[RUN_STATE_COUNT][STEP_COUNT] = {
                      [STEP_DUE] = {RUN_STOPPING, ACT_ASK}},
     [RUN_STOPPING] = {[STEP_BEGIN] = {RUN_STOPPING, ACT_NOTHING},
                       [STEP_STARTED] = {RUN_STOPPING, ACT_NOTHING},
-                      [STEP_NOT_STARTED] = {RUN_STOPPING, ACT_NOTHING},
+                      [STEP_NOT_STARTED] = {RUN_DONE, ACT_FAIL},
                       [STEP_ENDED] = {RUN_SWEEPING, ACT_END},
                       [STEP_QUIET] = {RUN_STOPPING, ACT_NOTHING},
                       [STEP_STOP] = {RUN_STOPPING, ACT_NOTHING},
@@ -86,7 +78,7 @@ static const struct move moves[RUN_STATE_COUNT][STEP_COUNT] = {
                       [STEP_DUE] = {RUN_KILLED, ACT_FORCE}},
     [RUN_KILLED] = {[STEP_BEGIN] = {RUN_KILLED, ACT_NOTHING},
                     [STEP_STARTED] = {RUN_KILLED, ACT_NOTHING},
-                    [STEP_NOT_STARTED] = {RUN_KILLED, ACT_NOTHING},
+                    [STEP_NOT_STARTED] = {RUN_DONE, ACT_FAIL},
                     [STEP_ENDED] = {RUN_SWEEPING, ACT_END},
                     [STEP_QUIET] = {RUN_KILLED, ACT_NOTHING},
                     [STEP_STOP] = {RUN_KILLED, ACT_NOTHING},
@@ -202,7 +194,7 @@ static void step(struct work *work, unsigned index, enum step what, int number)
             step(work, index, STEP_QUIET, 0);
         }
         break;
-    case ACT_FAIL: report(work, index, RUN_NOT_STARTED, number); break;
+    case ACT_FAIL: report_by_cause(work, index, RUN_NOT_STARTED, number); break;
     case ACT_SKIP: report_by_cause(work, index, RUN_LEFT, 0); break;
     case ACT_STUCK:
         report_by_cause(work, index, RUN_STUCK, 0);
@@ -259,7 +251,7 @@ static void on_pass(struct work *work, int number)
 {
     for (unsigned i = 0; i < work->core->rules.copies; i++) {
         enum run_state state = work->core->copies[i].state;
-        if (state == RUN_RUNNING || state == RUN_STOPPING) {
+        if (state == RUN_STARTING || state == RUN_RUNNING || state == RUN_STOPPING) {
             put(work, RUN_EFFECT_SIGNAL, i, number);
         }
     }

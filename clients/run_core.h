@@ -8,8 +8,8 @@
  * A copy's way, in the table of run_core.c:
  *
  *   WAITING --begins--> STARTING --started--> RUNNING --ended--> SWEEPING --quiet--> DONE
- *                                                |  stops
- *                                             STOPPING --grace is over--> KILLED
+ *                           |                    |  stops
+ *                           +------stops----> STOPPING --grace is over--> KILLED
  *
  * SWEEPING: the program has ended, and what it left in its process group is asked to go, for as
  * long as it holds the output and for the grace at most.
@@ -34,7 +34,7 @@ enum run_event_kind {
     RUN_EVENT_STARTED,     /* copy */
     RUN_EVENT_NOT_STARTED, /* copy; number: errno */
     RUN_EVENT_MOVED,       /* copy: it said something */
-    RUN_EVENT_ENDED,       /* copy; number: wait status */
+    RUN_EVENT_ENDED,       /* copy, once it is known to have started; number: wait status */
     RUN_EVENT_QUIET,       /* copy: nobody can write to its output any more */
     RUN_EVENT_OVER,        /* copy: its party is over; number: exit code for that */
     RUN_EVENT_SIGNAL,      /* we are asked to end; number: of the signal */
@@ -50,7 +50,7 @@ struct run_event {
 };
 
 enum run_effect_kind {
-    RUN_EFFECT_START,  /* copy; answered by STARTED or NOT_STARTED */
+    RUN_EFFECT_START,  /* copy; answered by STARTED or NOT_STARTED, at once or later */
     RUN_EFFECT_SIGNAL, /* copy; number: for its whole process group */
     RUN_EFFECT_REPORT, /* copy; how it ended; number: errno or wait status */
     RUN_EFFECT_REAP,   /* copy: nothing of it is left, or is waited for */
@@ -85,8 +85,7 @@ struct run_effects {
 
 enum run_state {
     RUN_WAITING,  /* not told to begin yet */
-    RUN_STARTING, /* START was given */
-    RUN_UNWANTED, /* the same, but it is to end */
+    RUN_STARTING, /* START was given; whether it can is not known yet */
     RUN_RUNNING,
     RUN_STOPPING, /* asked to end */
     RUN_KILLED,   /* forced to */

@@ -2,6 +2,7 @@
 /* run_loop.c -- the edge of run_core.c: events from signals, pipes and the bus, and its effects. */
 #include "clients/run.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <string.h>
@@ -9,11 +10,11 @@
 #include <unistd.h>
 
 enum {
-    /* Of a program that has ended, before its end is told: more than a pipe holds.  Another process
-     * may go on writing. */
+    /* Of each stream of a program that has ended: more than a pipe holds.  Another process may go
+     * on writing. */
     LAST_BYTES_MAX = 2 * 1024 * 1024,
     SIGNALS_MAX = 16,
-    POLLS_MAX = 2 + RUN_STREAMS + RUN_COPIES_MAX * (RUN_STREAMS + 1),
+    POLLS_MAX = 2 + RUN_STREAMS + RUN_COPIES_MAX * (RUN_STREAMS + 2),
 };
 
 static void happen(struct run *run, enum run_event_kind kind, unsigned copy, int number);
@@ -48,16 +49,21 @@ static void start(struct run *run, unsigned copy)
 {
     struct run_environment environment;
     struct run_member *member = &run->members[copy];
-    set_environment(run, member, &environment);
-    int reason = run_child_start(
-        &member->child, &(struct run_start){.command = run->command,
-                                            .environment = &environment,
-                                            .has_input = run->copies == 1 && !isatty(STDIN_FILENO),
-                                            .mask = &run->mask_before});
+    int reason = member->place_errno;
+    if (reason == 0) {
+        set_environment(run, member, &environment);
+        reason =
+            run_child_start(&member->child, &(struct run_start){.command = run->command,
+                                                                .environment = &environment,
+                                                                .has_input = run->copies == 1 &&
+                                                                             !isatty(STDIN_FILENO),
+                                                                .mask = &run->mask_before});
+    }
     if (reason == 0) {
         run_warden_add(&run->warden, member->child.pid);
+    } else {
+        happen(run, RUN_EVENT_NOT_STARTED, copy, reason);
     }
-    happen(run, reason == 0 ? RUN_EVENT_STARTED : RUN_EVENT_NOT_STARTED, copy, reason);
 }
 
 static void reap(struct run *run, struct run_member *member)
@@ -109,19 +115,13 @@ static void happen(struct run *run, enum run_event_kind kind, unsigned copy, int
 
 /* ---- events -----------------------------------------------------------------------------------*/
 
-static void look_at_output(struct run *run, unsigned copy, bool is_last)
+/* Up to limit bytes of one of its streams. */
+static void take_in(struct run *run, unsigned copy, enum run_stream_number number, size_t limit)
 {
     struct run_child *child = &run->members[copy].child;
     bool was_quiet = run_child_is_quiet(child);
-    bool has_moved = false;
-    for (int i = 0; i < RUN_STREAMS; i++) {
-        size_t room = run_output_room(&child->streams[i].output);
-        if (run_child_read(child, i, is_last ? LAST_BYTES_MAX : room)) {
-            child->last_stream = i;
-            has_moved = true;
-        }
-    }
-    if (has_moved) {
+    if (run_child_read(child, number, limit)) {
+        child->last_stream = number;
         happen(run, RUN_EVENT_MOVED, copy, 0);
     }
     if (!was_quiet && run_child_is_quiet(child)) {
@@ -129,16 +129,41 @@ static void look_at_output(struct run *run, unsigned copy, bool is_last)
     }
 }
 
-/* What a program said before its end is part of the error that its end is. */
-static void look_for_ends(struct run *run)
+static void look_at_output(struct run *run, unsigned copy)
 {
-    for (unsigned i = 0; i < run->copies; i++) {
-        int wait_status = 0;
-        if (run_child_has_ended(&run->members[i].child, &wait_status)) {
-            look_at_output(run, i, true);
-            happen(run, RUN_EVENT_ENDED, i, wait_status);
-        }
+    for (int i = 0; i < RUN_STREAMS; i++) {
+        take_in(run, copy, i, run_output_room(&run->members[copy].child.streams[i].output));
     }
+}
+
+/* The end of what it wrote to standard error is part of the error that its end is; the rest is not
+ * waited for. */
+static void look_for_end(struct run *run, unsigned copy)
+{
+    int wait_status = 0;
+    struct run_child *child = &run->members[copy].child;
+    if (run_child_has_ended(child, &wait_status)) {
+        take_in(run, copy, RUN_STDERR, run_child_unread(child, RUN_STDERR));
+        happen(run, RUN_EVENT_ENDED, copy, wait_status);
+        take_in(run, copy, RUN_STDOUT, LAST_BYTES_MAX);
+        take_in(run, copy, RUN_STDERR, LAST_BYTES_MAX);
+    }
+}
+
+/* One that ended before it was known to have started is waiting to be looked for. */
+static void look_at_start(struct run *run, unsigned copy)
+{
+    int reason = 0;
+    struct run_child *child = &run->members[copy].child;
+    pid_t group = child->pid;
+    if (!run_child_hear(child, &reason)) {
+        return;
+    }
+    if (reason != 0) {
+        run_warden_remove(&run->warden, group);
+    }
+    happen(run, reason == 0 ? RUN_EVENT_STARTED : RUN_EVENT_NOT_STARTED, copy, reason);
+    look_for_end(run, copy);
 }
 
 /* A job that nobody created has no places, and a program need not wait for one. */
@@ -156,6 +181,9 @@ static void look_at_places(struct run *run)
         run->world_size = member->place.world_size;
         run->attempt = member->place.attempt;
         happen(run, RUN_EVENT_BEGIN, index, 0);
+    } else if (member->place_err == BUS_ENOMEM) { /* else its party is over, and says so itself */
+        member->place_errno = ENOMEM;
+        happen(run, RUN_EVENT_BEGIN, index, 0);
     }
 }
 
@@ -167,7 +195,9 @@ static void look_at_signals(struct run *run)
     for (size_t i = 0; i < count; i++) {
         int number = (int)signals[i].ssi_signo;
         if (number == SIGCHLD) {
-            look_for_ends(run);
+            for (unsigned copy = 0; copy < run->copies; copy++) {
+                look_for_end(run, copy);
+            }
         } else if (number == SIGUSR1 || number == SIGUSR2) {
             happen(run, RUN_EVENT_PASS, 0, number);
         } else {
@@ -183,7 +213,7 @@ struct waiting {
     struct pollfd polls[POLLS_MAX];
     struct {
         unsigned copy;
-        enum { OUR_SIGNALS, OUR_PLACES, OUR_SCREEN, ITS_OUTPUT, ITS_PARTY } what;
+        enum { OUR_SIGNALS, OUR_PLACES, OUR_SCREEN, ITS_START, ITS_OUTPUT, ITS_PARTY } what;
     } owners[POLLS_MAX];
     nfds_t count;
 };
@@ -207,6 +237,9 @@ static void want_all(struct run *run, struct waiting *waiting)
         struct run_member *member = &run->members[i];
         if (!member->is_reported) {
             want(waiting, bus_failure_fd(member->bus), POLLIN, i, ITS_PARTY);
+        }
+        if (member->child.report >= 0) {
+            want(waiting, member->child.report, POLLIN, i, ITS_START);
         }
         for (int n = 0; n < RUN_STREAMS; n++) {
             struct run_stream *stream = &member->child.streams[n];
@@ -243,7 +276,8 @@ static void look(struct run *run, const struct waiting *waiting)
         case OUR_SIGNALS: look_at_signals(run); break;
         case OUR_PLACES: look_at_places(run); break;
         case OUR_SCREEN: run_screen_write(run, copy); break;
-        case ITS_OUTPUT: look_at_output(run, copy, false); break;
+        case ITS_START: look_at_start(run, copy); break;
+        case ITS_OUTPUT: look_at_output(run, copy); break;
         case ITS_PARTY:
             if (!run->members[copy].is_reported) {
                 run->members[copy].is_reported = true;
@@ -254,22 +288,32 @@ static void look(struct run *run, const struct waiting *waiting)
     }
 }
 
+/* One copy at a time: to fork takes its time, and others may end meanwhile. */
+static void begin(struct run *run, unsigned copy)
+{
+    struct run_member *member = &run->members[copy];
+    if (run->is_created && run_job_wait_for_place(run, member)) {
+        return;
+    }
+    member->place_errno = run->is_created ? EAGAIN : 0; /* no thread to wait with */
+    happen(run, RUN_EVENT_BEGIN, copy, 0);
+}
+
 void run_loop(struct run *run)
 {
     static struct waiting waiting;
+    unsigned begun = 0;
     run->is_over = false;
-    for (unsigned i = 0; i < run->copies; i++) {
-        if (!run->is_created || !run_job_wait_for_place(run, &run->members[i])) {
-            happen(run, RUN_EVENT_BEGIN, i, 0);
-        }
-    }
     while (!run->is_over) {
         want_all(run, &waiting);
-        if (poll(waiting.polls, waiting.count, timeout_of(run)) > 0) {
+        if (poll(waiting.polls, waiting.count, begun < run->copies ? 0 : timeout_of(run)) > 0) {
             look(run, &waiting);
         }
         if (run_core_due_ms(&run->core) <= cli_now_ms()) {
             happen(run, RUN_EVENT_TIME, 0, 0);
+        }
+        if (begun < run->copies && !run->is_over) {
+            begin(run, begun++);
         }
     }
 }

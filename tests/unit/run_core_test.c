@@ -299,9 +299,53 @@ Test(run_core, never_starts_what_is_not_wanted_any_more)
     step(RUN_EVENT_SIGNAL, 0, SIGHUP);
     step(RUN_EVENT_BEGIN, 1, 0);
     expect("[   0] 0: start\n"
+           "[   0] 0: SIGHUP\n"
            "[   0] 1: left 0\n");
     step(RUN_EVENT_STARTED, 0, 0);
-    expect("[   0] 0: SIGHUP\n");
+    step(RUN_EVENT_ENDED, 0, SIGHUP);
+    expect("[   0] 0: left 1\n"
+           "[   0] 0: SIGTERM\n");
+}
+
+/* It is not known yet whether it can be started. */
+Test(run_core, ends_what_is_about_to_start)
+{
+    begin(1, 0, RUN_NEVER);
+    step(RUN_EVENT_BEGIN, 0, 0);
+    step(RUN_EVENT_OVER, 0, LOST);
+    step(RUN_EVENT_NOT_STARTED, 0, ENOENT);
+    expect("[   0] 0: start\n"
+           "[   0] 0: SIGTERM\n"
+           "[   0] 0: terminated 2\n"
+           "[   0] exit 5\n");
+
+    begin(1, 0, RUN_NEVER);
+    step(RUN_EVENT_BEGIN, 0, 0);
+    step(RUN_EVENT_PASS, 0, SIGUSR1);
+    step(RUN_EVENT_SIGNAL, 0, SIGINT);
+    step(RUN_EVENT_SIGNAL, 0, SIGINT);
+    expect("[   0] 0: start\n"
+           "[   0] 0: SIGUSR1\n"
+           "[   0] 0: SIGINT\n"
+           "[   0] 0: SIGKILL\n"
+           "[   0] 0: left 0\n"
+           "[   0] exit 130\n");
+}
+
+Test(run_core, kills_what_hangs_before_it_has_started)
+{
+    begin(1, 0, RUN_NEVER);
+    step(RUN_EVENT_BEGIN, 0, 0);
+    step(RUN_EVENT_SIGNAL, 0, SIGTERM);
+    now_ms = GRACE_MS;
+    step(RUN_EVENT_TIME, 0, 0);
+    step(RUN_EVENT_STARTED, 0, 0);
+    step(RUN_EVENT_ENDED, 0, SIGKILL);
+    expect("[   0] 0: start\n"
+           "[   0] 0: SIGTERM\n"
+           "[1000] 0: SIGKILL\n"
+           "[1000] 0: left 9\n"
+           "[1000] 0: SIGTERM\n");
 }
 
 /* ---- several ----------------------------------------------------------------------------------*/
@@ -341,7 +385,8 @@ Test(run_core, heeds_no_copy_beyond_the_last)
 
 /* What a world around the core knows. */
 struct world {
-    bool is_alive[RUN_COPIES_MAX]; /* there is a process group that a signal may be sent to */
+    bool is_alive[RUN_COPIES_MAX];    /* there is a process group that a signal may be sent to */
+    bool is_starting[RUN_COPIES_MAX]; /* the answer is due */
     unsigned started[RUN_COPIES_MAX];
     unsigned reported[RUN_COPIES_MAX];
     unsigned exits;
@@ -356,18 +401,20 @@ static unsigned roll(struct world *world, unsigned sides)
 
 static void happen(struct world *world, enum run_event_kind kind, unsigned copy, int number);
 
-/* Carries effects out in order, and answers a start before anything else happens. */
+/* Carries effects out in order.  Some starts fail at once, and some are answered later. */
 static void carry_out(struct world *world)
 {
     struct run_effects pending = effects;
     for (size_t i = 0; i < pending.count; i++) {
         const struct run_effect *effect = &pending.items[i];
-        bool fails = effect->kind == RUN_EFFECT_START && roll(world, 4) == 0;
         switch (effect->kind) {
         case RUN_EFFECT_START:
-            world->is_alive[effect->copy] = !fails;
             cr_assert_eq(++world->started[effect->copy], 1);
-            happen(world, fails ? RUN_EVENT_NOT_STARTED : RUN_EVENT_STARTED, effect->copy, EAGAIN);
+            world->is_alive[effect->copy] = roll(world, 6) > 0;
+            world->is_starting[effect->copy] = world->is_alive[effect->copy];
+            if (!world->is_alive[effect->copy]) {
+                happen(world, RUN_EVENT_NOT_STARTED, effect->copy, EAGAIN);
+            }
             break;
         case RUN_EFFECT_SIGNAL:
             cr_assert(world->is_alive[effect->copy], "a signal to nobody, or to somebody else");
@@ -388,6 +435,16 @@ static void happen(struct world *world, enum run_event_kind kind, unsigned copy,
     carry_out(world);
 }
 
+static void answer(struct world *world, unsigned copy)
+{
+    if (world->is_starting[copy]) {
+        world->is_starting[copy] = false;
+        world->is_alive[copy] = roll(world, 4) > 0;
+        happen(world, world->is_alive[copy] ? RUN_EVENT_STARTED : RUN_EVENT_NOT_STARTED, copy,
+               ENOENT);
+    }
+}
+
 static void live(struct world *world, unsigned copies)
 {
     static const enum run_event_kind kinds[] = {RUN_EVENT_BEGIN, RUN_EVENT_MOVED, RUN_EVENT_ENDED,
@@ -396,11 +453,21 @@ static void live(struct world *world, unsigned copies)
     for (unsigned i = 0; i < 60 && world->exits == 0; i++) {
         unsigned kind = roll(world, 30);
         now_ms += roll(world, 100);
-        happen(world, kinds[kind < 8 ? kind : kind % 7], roll(world, copies),
-               roll(world, 2) == 0 ? 0 : SIGTERM);
+        answer(world, roll(world, copies));
+        if (world->exits > 0) {
+            return;
+        }
+        enum run_event_kind event = kinds[kind < 8 ? kind : kind % 7];
+        unsigned copy = roll(world, copies);
+        if (event != RUN_EVENT_ENDED || !world->is_starting[copy]) {
+            happen(world, event, copy, roll(world, 2) == 0 ? 0 : SIGTERM);
+        }
     }
     if (world->exits == 0) {
         happen(world, RUN_EVENT_SIGNAL, 0, SIGTERM); /* or nobody would tell those that wait */
+    }
+    for (unsigned i = 0; i < copies && world->exits == 0; i++) {
+        answer(world, i);
     }
     while (world->exits == 0) { /* by itself, from here on */
         cr_assert_neq(run_core_due_ms(&core), RUN_NEVER, "it waits for ever");
