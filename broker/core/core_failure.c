@@ -148,8 +148,7 @@ bool failure_keep_spare(struct core *core)
 static struct failure *unreadable(struct core *core, struct session *session, struct topic *topic,
                                   uint64_t seq)
 {
-    core->refused_count += 1;
-    struct failure *failure = failure_make(
+    return failure_make(
         core, &(struct failure_spec){.job = session->job,
                                      .party = session->party,
                                      .kind = ERROR_APPLICATION,
@@ -157,13 +156,17 @@ static struct failure *unreadable(struct core *core, struct session *session, st
                                      .message = "the party failed; its error could not be read",
                                      .topic = topic,
                                      .seq = seq});
+}
+
+void failure_refuse(struct core *core, struct session *session, struct failure *failure)
+{
+    core->refused_count += 1;
     tell(core, session->job,
          &(struct tell){.name = EVENT_REFUSED,
                         .party = session->party,
                         .incarnation = session->incarnation,
                         .text = "an error object that could not be read",
                         .failure = failure});
-    return failure;
 }
 
 /* Whether a client gave the id that is its own to give: job/party/incarnation/n. */
@@ -181,9 +184,10 @@ static bool is_own_id(const struct session *session, struct span id)
 }
 
 struct failure *failure_take(struct core *core, struct session *session, struct span bytes,
-                             struct topic *topic, uint64_t seq)
+                             struct topic *topic, uint64_t seq, bool *out_is_readable)
 {
     uint32_t count = 0;
+    *out_is_readable = false;
     if (error_decode(bytes, core->scratch, LIMIT_ERROR_RECORDS, &count) != WIRE_OK || count == 0)
         return unreadable(core, session, topic, seq);
     struct error_record *head = &core->scratch[0];
@@ -207,6 +211,7 @@ struct failure *failure_take(struct core *core, struct session *session, struct 
     if (error_encode(core->scratch, count, core->scratch_bytes, LIMIT_ERROR_BYTES, &encoded) !=
         WIRE_OK)
         return unreadable(core, session, topic, seq);
+    *out_is_readable = true;
     struct failure *failure = wrap(core, encoded, head);
     return failure != NULL ? failure : no_memory(core);
 }

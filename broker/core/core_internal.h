@@ -769,9 +769,12 @@ struct failure_spec {
 bool failure_keep_spare(struct core *core);
 /* One reference for the caller.  Without memory: the failure set aside for that. */
 struct failure *failure_make(struct core *core, const struct failure_spec *spec);
-/* An error as a client encoded it, with who it is from put right. */
+/* An error as a client encoded it, with who it is from put right; of bytes that cannot be read, one
+ * that says so. */
 struct failure *failure_take(struct core *core, struct session *session, struct span bytes,
-                             struct topic *topic, uint64_t seq);
+                             struct topic *topic, uint64_t seq, bool *out_is_readable);
+/* Counts and tells that an error could not be read; failure stands in its place. */
+void failure_refuse(struct core *core, struct session *session, struct failure *failure);
 /* One that a fact tells of, with one reference.  NULL: no memory, or no error. */
 struct failure *failure_restore(struct core *core, struct span bytes);
 /* The error of this id within failure, with what led to it, as one of its own.  NULL: it is not

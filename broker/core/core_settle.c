@@ -418,11 +418,11 @@ static void tell_ahead(struct core *core, struct session *session, struct parked
     }
 }
 
-/* Reads the message; false: it names a topic that is not this party's. */
-static bool read_op(struct core *core, struct session *session, const struct msg *msg,
-                    struct parked *op)
+/* Reads the message, but for its error; false: it names a topic that is not this party's. */
+static bool read_op(struct core *core, const struct session *session, const struct msg *msg,
+                    struct parked *op, struct span *out_error)
 {
-    struct span error = SPAN_NONE;
+    *out_error = SPAN_NONE;
     *op = (struct parked){.type = msg->type};
     switch (msg->type) {
     case MSG_FAIL:
@@ -431,7 +431,7 @@ static bool read_op(struct core *core, struct session *session, const struct msg
         op->after = msg->type == MSG_FAIL ? msg->as.fail.after : msg->as.retract.after;
         op->topic = (uint32_t)(msg->type == MSG_FAIL ? msg->as.fail.topic : msg->as.retract.topic);
         op->seq = msg->type == MSG_FAIL ? msg->as.fail.seq : msg->as.retract.seq;
-        error = msg->type == MSG_FAIL ? msg->as.fail.error : msg->as.retract.error;
+        *out_error = msg->type == MSG_FAIL ? msg->as.fail.error : msg->as.retract.error;
         break;
     case MSG_COMPLETE:
         op->number = msg->as.complete.number;
@@ -444,7 +444,7 @@ static bool read_op(struct core *core, struct session *session, const struct msg
     case MSG_FAIL_PARTY:
         op->number = msg->as.fail_party.number;
         op->after = msg->as.fail_party.after;
-        error = msg->as.fail_party.error;
+        *out_error = msg->as.fail_party.error;
         break;
     case MSG_ACK:
         op->number = msg->as.ack.number;
@@ -455,22 +455,30 @@ static bool read_op(struct core *core, struct session *session, const struct msg
         return true;
     default: return false;
     }
-    struct topic *topic = pool_find(&core->topics, op->topic);
+    const struct topic *topic = pool_find(&core->topics, op->topic);
     if (session->is_guard && op->after > 0)
         return false; /* it has no data of its own */
     if (op->topic != 0 && (topic == NULL || topic->writer != session->party))
         return false;
-    if ((msg->type == MSG_FAIL || msg->type == MSG_RETRACT) && topic == NULL)
-        return false;
+    return topic != NULL || (msg->type != MSG_FAIL && msg->type != MSG_RETRACT);
+}
+
+/* Its error, if it brings one; whether that can be read. */
+static bool take_error(struct core *core, struct session *session, struct parked *op,
+                       struct span error)
+{
+    bool is_readable = true;
+    struct topic *topic = pool_find(&core->topics, op->topic);
     if (error.bytes > 0)
-        op->failure = failure_take(core, session, error, topic, op->seq);
-    return true;
+        op->failure = failure_take(core, session, error, topic, op->seq, &is_readable);
+    return is_readable;
 }
 
 void settle_message(struct core *core, struct session *session, const struct msg *msg)
 {
     struct parked op;
-    if (!read_op(core, session, msg, &op)) {
+    struct span error;
+    if (!read_op(core, session, msg, &op, &error)) {
         session_violation(core, session->control, "this message is not for a party to say here");
         return;
     }
@@ -480,9 +488,10 @@ void settle_message(struct core *core, struct session *session, const struct msg
     if (is_again && (is_parked || !is_asking || was_granted(session, op.number))) {
         if (is_asking && !is_parked)
             answer(core, session, op.number, CODE_OK, "", "", NULL, 0, NULL);
-        failure_unref(core, op.failure);
         return;
     }
+    /* What could not be read when it came first was refused then. */
+    bool is_refused = !take_error(core, session, &op, error) && !is_again;
     if (op.number > session->control_seen)
         session->control_seen = op.number;
     bool must_wait = op.after > session->data_number || !list_is_empty(&session->parked);
@@ -491,10 +500,14 @@ void settle_message(struct core *core, struct session *session, const struct msg
     if (is_again)
         must_wait = false; /* a question that was answered: its turn was before what is parked */
     if (!must_wait) {
+        if (is_refused)
+            failure_refuse(core, session, op.failure);
         (void)execute(core, session, &op);
         failure_unref(core, op.failure);
     } else if (may_park(core, session, &op) && settle_park(core, session, &op)) {
         struct parked *waiting = LIST_OWNER(session->parked.prev, struct parked, link);
+        if (is_refused)
+            failure_refuse(core, session, op.failure);
         tell_ahead(core, session, waiting);
         note_parked(core, session, waiting);
     } else {

@@ -442,6 +442,17 @@ static inline void ask_from(conn_id conn)
     forget();
 }
 
+/* How many things the broker has refused, as its status says; conn is an observer. */
+static inline uint64_t count_refused(conn_id conn)
+{
+    message(conn, (struct msg){.type = MSG_STATUS, .as.status.request = 1});
+    forget();
+    for (uint32_t i = 0; i < effects.msg_count; i++)
+        if (effects.msgs[i].type == MSG_STATUS_END)
+            return effects.msgs[i].as.status_end.refused;
+    return UINT64_MAX;
+}
+
 static inline struct msg_job_create a_job(uint64_t min, uint64_t max)
 {
     return (struct msg_job_create){.request = 1,

@@ -318,17 +318,6 @@ Test(core_verdict, is_one_in_whatever_order_the_reports_come)
     }
 }
 
-/* How many things the broker has refused, as its status says; conn is an observer. */
-static uint64_t count_refused(conn_id conn)
-{
-    message(conn, (struct msg){.type = MSG_STATUS, .as.status.request = 1});
-    forget();
-    for (uint32_t i = 0; i < effects.msg_count; i++)
-        if (effects.msgs[i].type == MSG_STATUS_END)
-            return effects.msgs[i].as.status_end.refused;
-    return UINT64_MAX;
-}
-
 static void fail_party_with(conn_id conn, struct span error)
 {
     message(conn, (struct msg){.type = MSG_FAIL_PARTY,
