@@ -13,16 +13,27 @@ static uint64_t uncertainty(const struct clock_offset *clock, int64_t now_ns)
     return (uint64_t)clock->half_ns + age / DRIFT_DIVISOR;
 }
 
+/* Whether a sample and the one that is kept, each within what it may be wrong by, agree. */
+static bool may_both_hold(const struct clock_offset *clock, uint64_t offset_ns, uint64_t half_ns,
+                          int64_t now_ns)
+{
+    uint64_t slack_ns = half_ns + uncertainty(clock, now_ns);
+    uint64_t ahead_ns = offset_ns - clock->offset_ns; /* modulo 2^64: behind is a great number */
+    return ahead_ns <= slack_ns || 0 - ahead_ns <= slack_ns;
+}
+
 void clock_offset_sample(struct clock_offset *clock, int64_t sent_ns, int64_t broker_ns,
                          int64_t now_ns)
 {
     if (sent_ns > now_ns || sent_ns < 0)
         return;
     int64_t half_ns = (now_ns - sent_ns) / 2;
-    if (clock->is_known && (uint64_t)half_ns > uncertainty(clock, now_ns))
+    uint64_t offset_ns = (uint64_t)broker_ns - (uint64_t)(sent_ns + half_ns);
+    bool is_worse = clock->is_known && (uint64_t)half_ns > uncertainty(clock, now_ns);
+    if (is_worse && may_both_hold(clock, offset_ns, (uint64_t)half_ns, now_ns))
         return;
     clock->is_known = true;
-    clock->offset_ns = (uint64_t)broker_ns - (uint64_t)(sent_ns + half_ns);
+    clock->offset_ns = offset_ns;
     clock->half_ns = half_ns;
     clock->sampled_ns = now_ns;
 }

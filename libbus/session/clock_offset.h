@@ -3,7 +3,9 @@
  *
  * As in NTP (RFC 5905, section 8): the echo is taken to have been made in the middle of the round
  * trip, wrong by half of it at most.  The sample with the shortest trip is kept; it ages, because
- * the two clocks drift. */
+ * the two clocks drift.  Two samples that cannot both be right show that one of the clocks has
+ * jumped, as it does when a machine was suspended, or the broker begins again on another one: then
+ * the newer holds, however long its trip. */
 #ifndef SESSION_CLOCK_OFFSET_H
 #define SESSION_CLOCK_OFFSET_H
 

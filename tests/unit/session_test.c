@@ -773,10 +773,16 @@ Test(session, reckons_the_clock_of_the_broker)
     (void)driver_expect(&d, MSG_BEAT);
     int64_t sent_ns = d.now_ns;
     d.now_ns += 4 * DRIVER_MS;
+    /* A sample with a longer trip than the one kept: it stays, as long as both may be right. */
+    int64_t broker_ns = sent_ns + 3 * DRIVER_MS + DRIVER_BROKER_AHEAD;
     driver_say(&d, &(struct msg){.type = MSG_ECHO,
-                                 .as.echo = {.sent_ns = sent_ns, .broker_ns = INT64_MIN}});
-    /* A sample with a longer trip than the one kept: it stays. */
+                                 .as.echo = {.sent_ns = sent_ns, .broker_ns = broker_ns}});
     cr_assert_eq(session_broker_ns(d.session, d.now_ns, NULL), d.now_ns + DRIVER_BROKER_AHEAD);
+    broker_ns += 3600 * 1000 * DRIVER_MS; /* here or there the clock has jumped */
+    driver_say(&d, &(struct msg){.type = MSG_ECHO,
+                                 .as.echo = {.sent_ns = sent_ns, .broker_ns = broker_ns}});
+    cr_assert_eq(session_broker_ns(d.session, d.now_ns, &uncertainty), broker_ns + 2 * DRIVER_MS);
+    cr_assert_eq(uncertainty, 2 * DRIVER_MS);
     driver_fini(&d);
 }
 
