@@ -190,6 +190,7 @@ struct cli_json *cli_json_find_array(const struct cli_json *object, const char *
 bool cli_json_has(const struct cli_json *object, const char *key); /* something but null */
 /* NULL: there are not so many, or it is no object. */
 struct cli_json *cli_json_object_at(const struct cli_json *array, size_t index);
+const char *cli_json_text_at(const struct cli_json *array, size_t index); /* the same of text */
 size_t cli_json_count(const struct cli_json *array);
 
 /* The length of base64 of bytes, without the NUL; text has room for it and the NUL. */

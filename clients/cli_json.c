@@ -230,6 +230,11 @@ struct cli_json *cli_json_object_at(const struct cli_json *array, size_t index)
     return json_is_object(json) ? (struct cli_json *)json : NULL;
 }
 
+const char *cli_json_text_at(const struct cli_json *array, size_t index)
+{
+    return json_string_value(json_array_get((const json_t *)array, index));
+}
+
 size_t cli_json_count(const struct cli_json *array)
 {
     return json_array_size((const json_t *)array);
@@ -243,6 +248,9 @@ static void add_process(struct cli_json *object, const struct bus_error *error)
     if (bus_error_incarnation(error) != 0) {
         cli_json_number(object, "incarnation", bus_error_incarnation(error));
     }
+    if (bus_error_attempt(error) != 0) {
+        cli_json_number(object, "attempt", bus_error_attempt(error));
+    }
     if (bus_error_host(error)[0] != '\0') {
         cli_json_text(object, "host", bus_error_host(error));
     }
@@ -251,7 +259,6 @@ static void add_process(struct cli_json *object, const struct bus_error *error)
     }
 }
 
-/* All but what it points to. */
 /* How the process ended, and what else is there in some errors alone. */
 static void add_end(struct cli_json *object, const struct bus_error *error)
 {
@@ -272,6 +279,34 @@ static void add_end(struct cli_json *object, const struct bus_error *error)
     }
 }
 
+/* Whom it suspects; a list only where there are several. */
+static void add_blames(struct cli_json *object, const struct bus_error *error)
+{
+    if (bus_error_blame(error)[0] != '\0') {
+        cli_json_text(object, "blame", bus_error_blame(error));
+    }
+    if (bus_error_blame_at(error, 1) == NULL) {
+        return;
+    }
+    struct cli_json *blames = cli_json_array(object, "blames");
+    for (size_t i = 0; bus_error_blame_at(error, i) != NULL; i++) {
+        (void)json_array_append_new(as_json(blames), json_string(bus_error_blame_at(error, i)));
+    }
+}
+
+/* By the clock of people, and by the one that errors are compared by, as far as that is known. */
+static void add_time(struct cli_json *object, const struct bus_error *error)
+{
+    uint64_t uncertainty_ns = 0;
+    int64_t broker_ns = bus_error_broker_ns(error, &uncertainty_ns);
+    cli_json_time(object, "occurred_at", bus_error_occurred_ns(error));
+    if (broker_ns != 0 && uncertainty_ns <= INT64_MAX) {
+        cli_json_number(object, "broker_ns", broker_ns);
+        cli_json_number(object, "uncertainty_ns", (int64_t)uncertainty_ns);
+    }
+}
+
+/* All but what it points to. */
 static struct cli_json *make_error_alone(const struct bus_error *error)
 {
     struct cli_json *object = cli_json_new();
@@ -283,6 +318,7 @@ static struct cli_json *make_error_alone(const struct bus_error *error)
     cli_json_text(object, "kind", bus_error_kind(error));
     cli_json_text(object, "type", bus_error_type(error));
     cli_json_text(object, "message", bus_error_message(error));
+    cli_json_text(object, "origin", bus_error_is_system(error) ? "system" : "user");
     cli_json_text(object, "party", bus_error_party(error));
     add_process(object, error);
     cli_json_text(object, "topic", topic);
@@ -303,13 +339,11 @@ static struct cli_json *make_error_alone(const struct bus_error *error)
         cli_json_number(object, "code", bus_error_code(error));
     }
     add_end(object, error);
-    if (bus_error_blame(error)[0] != '\0') {
-        cli_json_text(object, "blame", bus_error_blame(error));
-    }
+    add_blames(object, error);
     if (bus_error_stacktrace(error)[0] != '\0') {
         cli_json_text(object, "stacktrace", bus_error_stacktrace(error));
     }
-    cli_json_time(object, "occurred_at", bus_error_occurred_ns(error));
+    add_time(object, error);
     return object;
 }
 

@@ -120,7 +120,11 @@ static void print_who(const struct bus_error *error)
     if (bus_error_party(error)[0] != '\0') {
         printf("%-13s ", "party");
         cli_print_text(stdout, bus_error_party(error), "");
-        printf("/%" PRIu32 "\n", bus_error_incarnation(error));
+        printf("/%" PRIu32, bus_error_incarnation(error));
+        if (bus_error_attempt(error) > 0) {
+            printf(", attempt %" PRIu32, bus_error_attempt(error));
+        }
+        putchar('\n');
     }
     if (bus_error_host(error)[0] != '\0') {
         printf("%-13s ", "host");
@@ -143,6 +147,11 @@ static void print_where(const struct bus_error *error)
         cli_time_text(bus_error_occurred_ns(error), at);
         print_field("occurred at", at);
     }
+    uint64_t uncertainty_ns = 0;
+    if (bus_error_broker_ns(error, &uncertainty_ns) != 0 && uncertainty_ns <= INT64_MAX) {
+        printf("%-13s %.6f s, within %.6f s\n", "broker clock",
+               (double)bus_error_broker_ns(error, NULL) / 1e9, (double)uncertainty_ns / 1e9);
+    }
 }
 
 /* Each field on a line of its own; a stacktrace on as many as it has. */
@@ -153,9 +162,12 @@ static void print_fields(const struct bus_error *error)
     print_field("kind", bus_error_kind(error));
     print_field("type", bus_error_type(error));
     print_field("message", bus_error_message(error));
+    print_field("origin", bus_error_is_system(error) ? "system" : "user");
     print_who(error);
     print_where(error);
-    print_field("blames", bus_error_blame(error));
+    for (size_t i = 0; bus_error_blame_at(error, i) != NULL; i++) {
+        print_field("blames", bus_error_blame_at(error, i));
+    }
     if (bus_error_code(error) != 0) {
         printf("%-13s %" PRId64 "\n", "code", bus_error_code(error));
     }

@@ -394,11 +394,43 @@ static bool make_causes(const struct cli_json *object, int depth, struct causes 
     return true;
 }
 
+static bool add_blame(struct bus_error *error, const char *party,
+                      char problem[CLI_PROBLEM_BYTES_MAX])
+{
+    if (party == NULL) {
+        return complain(problem, "blames", "has something that is no text");
+    }
+    enum bus_err err = bus_error_add_blame(error, party);
+    if (err == BUS_EFULL) {
+        return complain(problem, "blames", "has more than 16");
+    }
+    return err != BUS_EINVAL || complain(problem, "blames", "has something that is no party");
+}
+
+/* One alone, or all of them. */
+static bool add_blames(const struct cli_json *object, struct bus_error *error,
+                       char problem[CLI_PROBLEM_BYTES_MAX])
+{
+    if (!cli_json_has(object, "blames")) {
+        return set_text(object, "blame", error, bus_error_set_blame, problem);
+    }
+    const struct cli_json *array = cli_json_find_array(object, "blames");
+    if (array == NULL) {
+        return complain(problem, "blames", "is no array");
+    }
+    for (size_t i = 0; i < cli_json_count(array); i++) {
+        if (!add_blame(error, cli_json_text_at(array, i), problem)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool fill_own(const struct cli_json *object, struct bus_error *error,
                      char problem[CLI_PROBLEM_BYTES_MAX])
 {
     return set_text(object, "stacktrace", error, bus_error_set_stacktrace, problem) &&
-           set_text(object, "blame", error, bus_error_set_blame, problem) &&
+           add_blames(object, error, problem) &&
            set_number(object, "code", error, bus_error_set_code, problem) &&
            set_number(object, "retry_after_ms", error, bus_error_set_retry_after, problem) &&
            set_recoverable(object, error, problem);

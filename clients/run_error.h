@@ -7,11 +7,13 @@
  *
  *   {"type": "app.disk_full", "message": "...", "stacktrace": "...", "code": 28,
  *    "recoverable": true, "retry_after_ms": 500, "blame": "alice",
- *    "occurred_at": "2026-11-21T06:16:24.5Z", "cause": {...}, "causes": [{...}, ...]}
+ *    "blames": ["alice", "bob"], "occurred_at": "2026-11-21T06:16:24.5Z",
+ *    "cause": {...}, "causes": [{...}, ...]}
  *
  * type and message are texts and must be there; recoverable is a boolean or null; code and
  * retry_after_ms are whole numbers; occurred_at is a time of RFC 3339, by the program's clock;
- * cause is an object of this form, causes an array of them, and if both are there, causes is taken.
+ * cause is an object of this form, causes an array of them, and if both are there, causes is taken;
+ * blame is a party, blames an array of them, likewise.
  * Other members are ignored, so a line that errbus printed may be used as it is.
  *
  * The other is that of PyTorch's elastic launcher (torch.distributed.elastic, the file named by

@@ -90,7 +90,8 @@ struct judged {
     struct failure *failure; /* a reference */
     int64_t at_ns;           /* when it came */
     int64_t life_from_ns;    /* when the life began that it ended; 0: not known */
-    uint32_t blamed;         /* which life of the party it blames; 0: cannot be told */
+    uint32_t
+        blamed[LIMIT_ERROR_BLAMES]; /* which lives of the parties it blames; 0: cannot be told */
 };
 
 /* What a job failed of, or may: core_verdict.c. */
@@ -100,7 +101,7 @@ struct judgement {
     uint32_t count, room;
     uint32_t survived_count; /* of these, the first so many */
     uint64_t bytes;          /* of the errors */
-    struct name_map by_id;   /* id of an error -> its place in errors */
+    struct name_map by_id;   /* id of an error -> its failure's in core->failures */
     bool is_said;
     bool is_final;
     int64_t said_ns;

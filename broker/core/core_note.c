@@ -471,12 +471,27 @@ void note_event(struct core *core, const struct job *job, const struct job_event
 
 /* ---- the verdict ----------------------------------------------------------------------------- */
 
+/* How many bytes of out say which lives it blames but the first; none for the last that are 0. */
+static size_t put_more_blamed(const struct judged *judged, uint8_t *out)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 1; i < LIMIT_ERROR_BLAMES; i++)
+        for (uint32_t k = 0; k < 4; k++) {
+            size_t at = 4 * (i - 1) + k;
+            out[at] = (uint8_t)(judged->blamed[i] >> (24 - 8 * k));
+            bytes = judged->blamed[i] != 0 ? at + 1 : bytes;
+        }
+    return bytes;
+}
+
 void note_verdict_error(struct core *core, const struct job *job, const struct judged *judged)
 {
+    uint8_t more[4 * (LIMIT_ERROR_BLAMES - 1)];
     if (core->is_noting)
         NOTE(core, VERDICT_ERROR, verdict_error, .job = job->id,
              .failure = failure_number(core, judged->failure), .at_ns = judged->at_ns,
-             .life_from_ns = judged->life_from_ns, .blamed = judged->blamed);
+             .life_from_ns = judged->life_from_ns, .blamed = judged->blamed[0],
+             .more_blamed = span_of(more, put_more_blamed(judged, more)));
 }
 
 void note_verdict_survived(struct core *core, const struct job *job)

@@ -853,8 +853,17 @@ static const char *event(struct core *core, const struct fact_event *fact)
 
 /* ---- the verdict ----------------------------------------------------------------------------- */
 
+static void read_blamed(const struct fact_verdict_error *fact, uint32_t *blamed)
+{
+    const uint8_t *more = fact->more_blamed.data;
+    blamed[0] = (uint32_t)fact->blamed;
+    for (size_t at = 0; at < fact->more_blamed.bytes; at++)
+        blamed[1 + at / 4] |= (uint32_t)more[at] << (24 - 8 * (at % 4));
+}
+
 static const char *verdict_error(struct core *core, const struct fact_verdict_error *fact)
 {
+    struct judged judged = {.at_ns = fact->at_ns, .life_from_ns = fact->life_from_ns};
     const char *wrong = NULL;
     struct job *job = job_of(core, fact->job);
     struct failure *failure = failure_of(core, fact->failure, &wrong);
@@ -864,13 +873,9 @@ static const char *verdict_error(struct core *core, const struct fact_verdict_er
         return no_error;
     if (job->judgement.is_final)
         return no_order;
-    return judge_restore_error(core, job,
-                               &(struct judged){.failure = failure,
-                                                .at_ns = fact->at_ns,
-                                                .life_from_ns = fact->life_from_ns,
-                                                .blamed = (uint32_t)fact->blamed})
-               ? NULL
-               : no_memory;
+    judged.failure = failure;
+    read_blamed(fact, judged.blamed);
+    return judge_restore_error(core, job, &judged) ? NULL : no_memory;
 }
 
 static const char *verdict_said(struct core *core, const struct fact_verdict_said *fact)

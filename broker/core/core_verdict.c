@@ -117,10 +117,10 @@ static void mark_survived(struct core *core, struct job *job)
 
 /* Which life of the party that an error blames lived when it occurred; 0: cannot be told. */
 static uint32_t blamed_life(struct core *core, const struct job *job,
-                            const struct error_record *record)
+                            const struct error_record *record, struct span blamed)
 {
     uint32_t id;
-    if (record->blames.bytes == 0 || !name_map_get(&job->parties, record->blames, &id))
+    if (blamed.bytes == 0 || !name_map_get(&job->parties, blamed, &id))
         return 0;
     const struct party *party = pool_find(&core->parties, id);
     int64_t slack_ns = (int64_t)(record->uncertainty_ns & INT64_MAX);
@@ -129,14 +129,22 @@ static uint32_t blamed_life(struct core *core, const struct job *job,
     return is_of_it ? party->incarnation : 0;
 }
 
-/* What the verdict takes of a record.  links: room for its causes and its blame. */
+static void find_blamed(struct core *core, const struct job *job, const struct error_record *record,
+                        uint32_t *blamed)
+{
+    blamed[0] = blamed_life(core, job, record, record->blames);
+    for (uint32_t i = 0; i < record->more_blame_count; i++)
+        blamed[1 + i] = blamed_life(core, job, record, record->more_blames[i]);
+}
+
+/* What the verdict takes of a record.  links: room for its causes and its blames. */
 struct links {
     struct span causes[LIMIT_ERROR_CAUSES];
-    struct verdict_blame blame;
+    struct verdict_blame blames[LIMIT_ERROR_BLAMES];
 };
 
 static struct verdict_error weighable(const struct error_record *records, uint32_t index,
-                                      uint32_t blamed, struct links *links)
+                                      const uint32_t *blamed, struct links *links)
 {
     const struct error_record *record = &records[index];
     struct verdict_error error = {.id = record->id,
@@ -150,21 +158,23 @@ static struct verdict_error weighable(const struct error_record *records, uint32
                                   .occurred_ns = record->occurred_ns,
                                   .uncertainty_ns = record->uncertainty_ns,
                                   .is_hearsay = index > 0,
-                                  .causes = links->causes};
+                                  .causes = links->causes,
+                                  .blames = links->blames};
     for (uint32_t i = 0; i < record->cause_count; i++)
         if (records[record->causes[i]].id.bytes > 0)
             links->causes[error.cause_count++] = records[record->causes[i]].id;
-    if (record->blames.bytes > 0) {
-        links->blame = (struct verdict_blame){.party = record->blames, .incarnation = blamed};
-        error.blames = &links->blame;
-        error.blame_count = 1;
-    }
+    if (record->blames.bytes > 0)
+        links->blames[error.blame_count++] = (struct verdict_blame){record->blames, blamed[0]};
+    for (uint32_t i = 0; i < record->more_blame_count; i++)
+        links->blames[error.blame_count++] =
+            (struct verdict_blame){record->more_blames[i], blamed[1 + i]};
     return error;
 }
 
 /* The error itself, and as hearsay what led to it, as far as that is of this attempt. */
 static enum verdict_err add_records(struct core *core, struct job *job, struct judged *judged)
 {
+    static const uint32_t unknown[LIMIT_ERROR_BLAMES] = {0};
     struct error_record *records = core->scratch;
     struct links links;
     uint32_t count = 0;
@@ -172,14 +182,14 @@ static enum verdict_err add_records(struct core *core, struct job *job, struct j
         error_decode(failure_span(judged->failure), records, LIMIT_ERROR_RECORDS, &count);
     must(read == WIRE_OK && count > 0); /* it was encoded here */
     if (!core->is_replaying)
-        judged->blamed = blamed_life(core, job, &records[0]);
+        find_blamed(core, job, &records[0], judged->blamed);
     struct verdict_error head = weighable(records, 0, judged->blamed, &links);
     head.attempt = job->attempt;
     head.is_fatal = true;
     head.life_from_ns = judged->life_from_ns;
     enum verdict_err err = verdict_add(&job->judgement.verdict, judged->at_ns, &head);
     for (uint32_t i = 1; i < count && err != VERDICT_LATE; i++) {
-        struct verdict_error cause = weighable(records, i, 0, &links);
+        struct verdict_error cause = weighable(records, i, unknown, &links);
         if (cause.id.bytes > 0 && cause.attempt == job->attempt)
             (void)verdict_add(&job->judgement.verdict, judged->at_ns, &cause);
     }

@@ -383,7 +383,8 @@ struct bus_error {
     char *type; /* this and the texts below: "" or from the heap */
     char *message;
     char *stacktrace;
-    char *blames;
+    char *blames[LIMIT_ERROR_BLAMES];
+    uint32_t blame_count;
     int64_t code;
     uint64_t recoverable;
     int64_t retry_after_ms;
@@ -423,6 +424,8 @@ void error_keep_trace_id(struct bus_error *error, struct span trace_id); /* empt
 /* An empty error of this kind; NULL: no memory. */
 struct bus_error *error_make(uint64_t kind, struct span type, struct span message);
 bool error_add_cause(struct bus_error *error, const struct bus_error *cause);
+/* There is room for it; false: no memory. */
+bool error_add_blame(struct bus_error *error, struct span party);
 /* From the wire; NULL or the no-memory error if that fails; never NULL: bytes that are no error
  * give one of type errbus.protocol. */
 struct bus_error *error_from_wire(struct span bytes);

@@ -28,7 +28,6 @@ static char nothing[] = "";
                              .type = name##_type,                                                  \
                              .message = name##_message,                                            \
                              .stacktrace = nothing,                                                \
-                             .blames = nothing,                                                    \
                              .retry_after_ms = -1,                                                 \
                              .exit_code = -1,                                                      \
                              .origin = ORIGIN_SYSTEM,                                              \
@@ -117,7 +116,6 @@ struct bus_error *error_make(uint64_t kind, struct span type, struct span messag
     error->type = error_text(type, LIMIT_ERROR_TYPE_BYTES, &is_type_cut);
     error->message = error_text(message, LIMIT_ERROR_MESSAGE_BYTES, &error->is_cut);
     error->stacktrace = nothing;
-    error->blames = nothing;
     error->retry_after_ms = -1;
     error->exit_code = -1;
     error->root = error;
@@ -128,12 +126,18 @@ struct bus_error *error_make(uint64_t kind, struct span type, struct span messag
     return error;
 }
 
+static void forget_blames(struct bus_error *error)
+{
+    while (error->blame_count > 0)
+        text_free(error->blames[--error->blame_count]);
+}
+
 static void error_free(struct bus_error *error)
 {
     text_free(error->type);
     text_free(error->message);
     text_free(error->stacktrace);
-    text_free(error->blames);
+    forget_blames(error);
     free(atomic_load_explicit(&error->identity, memory_order_acquire));
     free(error->causes);
     free(error);
@@ -355,6 +359,20 @@ enum bus_err bus_error_set_stacktrace(struct bus_error *error, const char *text)
     return BUS_OK;
 }
 
+static char *blame_text(struct span party)
+{
+    bool is_cut = false; /* no name is too long */
+    return error_text(party, LIMIT_NAME_BYTES, &is_cut);
+}
+
+bool error_add_blame(struct bus_error *error, struct span party)
+{
+    char *copy = blame_text(party);
+    if (copy != NULL)
+        error->blames[error->blame_count++] = copy;
+    return copy != NULL;
+}
+
 enum bus_err bus_error_set_blame(struct bus_error *error, const char *party)
 {
     if (!party_is_valid(span_text(party)))
@@ -362,13 +380,32 @@ enum bus_err bus_error_set_blame(struct bus_error *error, const char *party)
     enum bus_err err = error_check_fresh(error);
     if (err != BUS_OK)
         return err;
-    bool is_cut = false;
-    char *copy = error_text(span_text(party), LIMIT_NAME_BYTES, &is_cut);
+    char *copy = blame_text(span_text(party)); /* party may be one of those that go */
     if (copy == NULL)
         return BUS_ENOMEM;
-    text_free(error->blames);
-    error->blames = copy;
+    forget_blames(error);
+    error->blames[error->blame_count++] = copy;
     return BUS_OK;
+}
+
+static bool has_blame(const struct bus_error *error, const char *party)
+{
+    uint32_t i = 0;
+    while (i < error->blame_count && strcmp(error->blames[i], party) != 0)
+        i++;
+    return i < error->blame_count;
+}
+
+enum bus_err bus_error_add_blame(struct bus_error *error, const char *party)
+{
+    if (!party_is_valid(span_text(party)))
+        return BUS_EINVAL;
+    enum bus_err err = error_check_fresh(error);
+    if (err != BUS_OK || has_blame(error, party))
+        return err;
+    if (error->blame_count == LIMIT_ERROR_BLAMES)
+        return BUS_EFULL;
+    return error_add_blame(error, span_text(party)) ? BUS_OK : BUS_ENOMEM;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -423,7 +460,12 @@ uint32_t bus_error_incarnation(const struct bus_error *error)
 
 const char *bus_error_blame(const struct bus_error *error)
 {
-    return error->blames;
+    return error->blame_count > 0 ? error->blames[0] : "";
+}
+
+const char *bus_error_blame_at(const struct bus_error *error, size_t index)
+{
+    return index < error->blame_count ? error->blames[index] : NULL;
 }
 
 const char *bus_error_topic(const struct bus_error *error, uint64_t *out_seq)

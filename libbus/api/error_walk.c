@@ -121,9 +121,9 @@ static void put_error(struct writer *writer, const struct bus_error *error)
         put_number(writer, "#", seq);
         put(writer, "]");
     }
-    if (*error->blames != '\0') {
-        put(writer, " blames ");
-        put_line(writer, error->blames);
+    for (uint32_t i = 0; i < error->blame_count; i++) {
+        put(writer, i == 0 ? " blames " : ", ");
+        put_line(writer, error->blames[i]);
     }
     if (*bus_error_id(error) != '\0') {
         put(writer, " (");

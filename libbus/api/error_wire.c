@@ -93,9 +93,16 @@ static bool set_text(char **text, struct span from, size_t bytes_max, bool *out_
     return true;
 }
 
+static bool set_blames(struct bus_error *error, const struct error_record *record)
+{
+    bool is_set = record->blames.bytes == 0 || error_add_blame(error, record->blames);
+    for (uint32_t i = 0; is_set && i < record->more_blame_count; i++)
+        is_set = error_add_blame(error, record->more_blames[i]);
+    return is_set;
+}
+
 static struct bus_error *from_record(const struct error_record *record)
 {
-    bool is_party_cut = false;
     struct bus_error *error = error_make(record->kind, record->type, record->message);
     if (error == NULL)
         return NULL;
@@ -114,7 +121,7 @@ static struct bus_error *from_record(const struct error_record *record)
     if (identity == NULL ||
         !set_text(&error->stacktrace, record->stacktrace, LIMIT_ERROR_STACK_BYTES,
                   &error->is_cut) ||
-        !set_text(&error->blames, record->blames, LIMIT_NAME_BYTES, &is_party_cut))
+        !set_blames(error, record))
         bus_error_unref(&error);
     return error;
 }
@@ -244,7 +251,9 @@ static void fill(struct error_record *record, const struct bus_error *error)
     record->is_cut = error->is_cut;
     record->message = span_text(error->message);
     record->stacktrace = span_text(error->stacktrace);
-    record->blames = span_text(error->blames);
+    record->blames = span_text(bus_error_blame(error));
+    for (uint32_t i = 1; i < error->blame_count; i++)
+        record->more_blames[record->more_blame_count++] = span_text(error->blames[i]);
     record->code = error->code;
     record->recoverable = error->recoverable;
     record->retry_after_ms = error->retry_after_ms;

@@ -31,6 +31,7 @@
 #define LIMIT_ERROR_BYTES (UINT64_C(64) * 1024) /* encoded, with all causes */
 #define LIMIT_ERROR_RECORDS 64 /* failures in one chain; beyond, the middle is left out */
 #define LIMIT_ERROR_CAUSES 16  /* direct causes of one failure */
+#define LIMIT_ERROR_BLAMES 16  /* parties that one failure suspects */
 #define LIMIT_ERROR_GIVEN 1025 /* ... before that: one that is caused by full chains alone */
 #define LIMIT_ERROR_MESSAGE_BYTES 4096
 #define LIMIT_ERROR_STACK_BYTES 16384
@@ -93,7 +94,6 @@
 #define LIMIT_VERDICT_ERRORS 16384 /* weighed; beyond, the first in the order of verdict.h stay */
 #define LIMIT_VERDICT_BYTES (UINT64_C(16) * 1024 * 1024) /* errors kept to tell of it */
 #define LIMIT_VERDICT_ROWS 4096                          /* told in one answer */
-#define LIMIT_ERROR_BLAMES 16                            /* parties that one failure suspects */
 #define LIMIT_VERDICT_LOOK_MS 100 /* corrections are looked for once in that time, at most */
 #define DEFAULT_SETTLE_MS 2000
 

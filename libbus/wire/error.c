@@ -16,7 +16,7 @@ enum {
     RECORD_SLACK_BYTES = 32, /* head, left_out and causes of a record may grow by so much */
 };
 
-/* All fields of a record but its causes, which are an array behind them. */
+/* All fields of a record but its causes and more blames, which are arrays behind them. */
 static const struct field record_fields[] = {
     FIELD_ROW_STR(error_record, id, 0, LIMIT_ERROR_ID_BYTES),
     FIELD_ROW_STR(error_record, job, 0, LIMIT_NAME_BYTES),
@@ -46,6 +46,9 @@ static const struct field record_fields[] = {
     FIELD_ROW_U64(error_record, is_cut, 1),
     FIELDS_END,
 };
+
+static const struct field blame_field = {
+    .type = FIELD_STR, .smallest = 1, .largest = LIMIT_NAME_BYTES};
 
 static const char *const kind_names[ERROR_KIND_COUNT] = {
 #define KIND(upper, name, number, what) [number] = #name,
@@ -77,6 +80,13 @@ static enum wire_err trace_id_check(const struct error_record *record)
 {
     size_t bytes = record->trace_id.bytes;
     return bytes == 0 || bytes == TRACE_ID_BYTES ? WIRE_OK : WIRE_RANGE;
+}
+
+static enum wire_err more_blames_check(const struct error_record *record)
+{
+    if (record->more_blame_count > LIMIT_ERROR_BLAMES - 1)
+        return WIRE_RANGE;
+    return record->more_blame_count > 0 && record->blames.bytes == 0 ? WIRE_RANGE : WIRE_OK;
 }
 
 /* ---- cutting --------------------------------------------------------------------------------- */
@@ -148,19 +158,37 @@ static enum wire_err causes_write(const struct error_record *record, struct fiel
     return WIRE_OK;
 }
 
+static enum wire_err more_blames_write(const struct error_record *record,
+                                       struct field_writer *writer)
+{
+    enum wire_err err = WIRE_OK;
+    if (record->more_blame_count == 0)
+        return WIRE_OK;
+    if (msgpack_pack_array(&writer->packer, record->more_blame_count) != 0)
+        return WIRE_FULL;
+    for (uint32_t i = 0; err == WIRE_OK && i < record->more_blame_count; i++)
+        err = fields_write(&blame_field, 1, &record->more_blames[i], writer);
+    return err;
+}
+
 static enum wire_err record_write(const struct error_record *given, struct field_writer *writer)
 {
     struct error_record record = *given;
     struct cut_texts texts;
+    size_t lists = record.more_blame_count > 0 ? 2 : 1;
     enum wire_err err = trace_id_check(&record);
+    if (err == WIRE_OK)
+        err = more_blames_check(&record);
     if (err == WIRE_OK)
         err = record_cut(&record, &texts);
     if (err != WIRE_OK)
         return err;
-    if (msgpack_pack_array(&writer->packer, (size_t)FIELDS_COUNT(record_fields) + 1) != 0)
+    if (msgpack_pack_array(&writer->packer, FIELDS_COUNT(record_fields) + lists) != 0)
         return WIRE_FULL;
     err = fields_write(record_fields, FIELDS_COUNT(record_fields), &record, writer);
-    return err == WIRE_OK ? causes_write(&record, writer) : err;
+    if (err == WIRE_OK)
+        err = causes_write(&record, writer);
+    return err == WIRE_OK ? more_blames_write(&record, writer) : err;
 }
 
 static enum wire_err all_write(const struct error_record *records, uint32_t count,
@@ -269,6 +297,19 @@ static enum wire_err causes_read(struct error_record *record, struct walk *walk)
     return WIRE_OK;
 }
 
+static enum wire_err more_blames_read(struct error_record *record, struct walk *walk)
+{
+    uint32_t count;
+    enum wire_err err = walk_array(walk, &count);
+    if (err != WIRE_OK)
+        return err;
+    record->more_blame_count = count;
+    err = more_blames_check(record);
+    for (uint32_t i = 0; err == WIRE_OK && i < record->more_blame_count; i++)
+        err = fields_read(&blame_field, 1, &record->more_blames[i], walk, &count);
+    return err;
+}
+
 static enum wire_err record_read(struct error_record *record, struct walk *walk)
 {
     uint32_t elements;
@@ -280,6 +321,10 @@ static enum wire_err record_read(struct error_record *record, struct walk *walk)
         err = trace_id_check(record);
     if (err == WIRE_OK && elements > 0) {
         err = causes_read(record, walk);
+        elements -= 1;
+    }
+    if (err == WIRE_OK && elements > 0) {
+        err = more_blames_read(record, walk);
         elements -= 1;
     }
     for (; err == WIRE_OK && elements > 0; elements--)

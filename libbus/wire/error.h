@@ -6,8 +6,8 @@
  * there once.  A chain longer than LIMIT_ERROR_RECORDS, or larger than LIMIT_ERROR_BYTES, keeps
  * its head and its roots; the number of records left out is in the record before the gap.
  *
- * A record is an array of the fields of struct error_record in their order; fields may be appended
- * as in messages.def. */
+ * A record is an array of the fields of struct error_record in their order, each list an array;
+ * fields may be appended as in messages.def.  more_blames is left out where it is empty. */
 #ifndef WIRE_ERROR_H
 #define WIRE_ERROR_H
 
@@ -65,12 +65,14 @@ struct error_record {
     uint64_t signal;   /* 0: none */
     struct span topic; /* the slot it was born in; empty: none */
     uint64_t seq;
-    struct span blames;   /* a party it suspects; empty: none */
+    struct span blames;   /* the first party it suspects; empty: none */
     struct span trace_id; /* W3C, 16 bytes or empty */
     uint64_t left_out;    /* causes below this record that were left out */
     uint64_t is_cut;      /* 1: message or stacktrace was cut in the middle */
     uint32_t cause_count;
     uint32_t causes[LIMIT_ERROR_CAUSES]; /* indices of later records */
+    uint32_t more_blame_count;
+    struct span more_blames[LIMIT_ERROR_BLAMES - 1]; /* parties it suspects, too; none is empty */
 };
 
 /* A record with everything unknown or empty. */
@@ -81,8 +83,8 @@ void error_record_init(struct error_record *record);
  * head; who lost causes is linked to theirs, and its left_out says how many.  Messages and
  * stacktraces beyond their limits are cut in the middle, is_cut says so.  At most LIMIT_ERROR_GIVEN
  * records.  Errors: WIRE_FULL: the head alone has no room (LIMIT_ERROR_BYTES always do);
- * WIRE_RANGE: another field beyond its limit, a cause that is not a later record or is there twice;
- * WIRE_UTF8. */
+ * WIRE_RANGE: another field beyond its limit, a cause that is not a later record or is there twice,
+ * more_blames without blames; WIRE_UTF8. */
 enum wire_err error_encode(const struct error_record *records, uint32_t count, uint8_t *out,
                            size_t room, size_t *out_bytes);
 
@@ -90,7 +92,8 @@ enum wire_err error_encode(const struct error_record *records, uint32_t count, u
  * cause may be an index beyond them if room is less than LIMIT_ERROR_RECORDS.  Spans borrow from
  * bytes; a field missing at the end is as error_record_init() has it.
  * Errors: those of wire_walk(); WIRE_FORMAT, WIRE_UTF8; WIRE_RANGE: a field or a number of records
- * beyond its limit, a cause that is not a later record or is there twice. */
+ * beyond its limit, a cause that is not a later record or is there twice, more_blames without
+ * blames. */
 enum wire_err error_decode(struct span bytes, struct error_record *records, uint32_t room,
                            uint32_t *out_count);
 

@@ -267,6 +267,14 @@ static void write_errors(void)
     records[3].type = span_text("app.nan");
     records[3].is_cut = 1;
     error_put("error_with_causes", 4);
+    struct error_record first = records[0];
+    records[0] = records[1];
+    records[0].left_out = records[0].cause_count = 0;
+    records[0].more_blame_count = 2;
+    records[0].more_blames[0] = span_text("bob");
+    records[0].more_blames[1] = span_text("J\xc3\xbcrgen");
+    error_put("error_with_blames", 1);
+    records[0] = first;
     records[0].cause_count = 0;
     error_put("error_alone", 1);
 }
@@ -491,8 +499,8 @@ static const struct {
     {"error_array_of_4_billion", "WIRE_ITEMS", BYTES("\xdd\xff\xff\xff\xff\x90")},
 };
 
-/* Records that have nothing but these causes. */
-static void bad_causes(const char *name, const char *causes, size_t bytes)
+/* Records that have nothing but these causes, and what is behind them. */
+static void bad_lists(const char *name, int lists, const char *causes, size_t bytes)
 {
     static const char fields[] = "\xa0\xa0\x00\xa0\x00\x00\xa0\xa0\xa0\x00\x00\x00\x00\x00\x00\x00"
                                  "\xa0\x00\x00\x00\xa0\x00\xa0\xc4\x00\x00\x00";
@@ -501,13 +509,18 @@ static void bad_causes(const char *name, const char *causes, size_t bytes)
     data[at++] = (char)0x92;
     data[at++] = (char)0xdc;
     data[at++] = 0;
-    data[at++] = 27;
+    data[at++] = (char)(26 + lists);
     memcpy(data + at, fields, sizeof fields - 1);
     at += sizeof fields - 1;
     memcpy(data + at, causes, bytes);
     at += bytes;
     data[at++] = (char)0x90;
     bad(name, "WIRE_RANGE", data, at);
+}
+
+static void bad_causes(const char *name, const char *causes, size_t bytes)
+{
+    bad_lists(name, 1, causes, bytes);
 }
 
 static void write_refused(void)
@@ -517,6 +530,7 @@ static void write_refused(void)
     bad_causes("error_causes_itself", BYTES("\x91\x00"));
     bad_causes("error_cause_does_not_exist", BYTES("\x91\x02"));
     bad_causes("error_cause_twice", BYTES("\x92\x01\x01"));
+    bad_lists("error_blames_more_than_none", 2, BYTES("\x90\x91\xa1x"));
     bad_causes("error_17_causes", BYTES("\xdc\x00\x11\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"
                                         "\x01\x01\x01\x01\x01\x01"));
 }

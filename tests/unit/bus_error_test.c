@@ -79,6 +79,8 @@ Test(bus_error, can_be_changed_until_it_is_used)
     cr_expect_eq(bus_error_set_blame(error, "a/b"), BUS_EINVAL);
     cr_expect_eq(bus_error_set_blame(error, NULL), BUS_EINVAL);
     cr_expect_eq(bus_error_set_blame(error, "bob"), BUS_OK);
+    cr_expect_eq(bus_error_add_blame(error, "a/b"), BUS_EINVAL);
+    cr_expect_eq(bus_error_add_blame(error, NULL), BUS_EINVAL);
     cr_expect_eq(bus_error_add_cause(error, error), BUS_EINVAL);
     cr_expect_eq(bus_error_add_cause(error, NULL), BUS_EINVAL);
 
@@ -88,6 +90,7 @@ Test(bus_error, can_be_changed_until_it_is_used)
     cr_expect_eq(bus_error_set_code(error, 9), BUS_EINVAL);
     cr_expect_eq(bus_error_set_stacktrace(error, "no"), BUS_EINVAL);
     cr_expect_eq(bus_error_set_blame(error, "no"), BUS_EINVAL);
+    cr_expect_eq(bus_error_add_blame(error, "no"), BUS_EINVAL);
     cr_expect_eq(bus_error_add_cause(error, effect), BUS_EINVAL);
     cr_expect_eq(bus_error_recoverable(error), 1);
     cr_expect_eq(bus_error_retry_after_ms(error), 0);
@@ -97,6 +100,31 @@ Test(bus_error, can_be_changed_until_it_is_used)
     bus_error_unref(&error);
     cr_expect_str_eq(bus_error_type(bus_error_cause(effect)), "app.x"); /* held by its effect */
     bus_error_unref(&effect);
+}
+
+Test(bus_error, suspects_up_to_sixteen_parties_each_once)
+{
+    enum { MOST = 16 };
+    char name[MOST + 1][8];
+    struct bus_error *error = bus_error_new("app.x", NULL, "x");
+    cr_expect_null(bus_error_blame_at(error, 0));
+    for (int i = 0; i <= MOST; i++) {
+        (void)snprintf(name[i], sizeof name[i], "p%d", i);
+        cr_expect_eq(bus_error_add_blame(error, name[i]), i < MOST ? BUS_OK : BUS_EFULL, "%d", i);
+        cr_expect_eq(bus_error_add_blame(error, name[0]), BUS_OK, "it is there");
+    }
+    cr_expect_str_eq(bus_error_blame(error), "p0");
+    for (size_t i = 0; i < MOST; i++)
+        cr_expect_str_eq(bus_error_blame_at(error, i), name[i]);
+    cr_expect_null(bus_error_blame_at(error, MOST));
+    cr_expect_null(bus_error_blame_at(error, SIZE_MAX));
+    cr_expect_eq(bus_error_set_blame(error, bus_error_blame_at(error, 7)), BUS_OK);
+    cr_expect_str_eq(bus_error_blame(error), "p7");
+    cr_expect_null(bus_error_blame_at(error, 1), "and no other");
+    bus_error_unref(&error);
+    error = &error_no_memory;
+    cr_expect_eq(bus_error_add_blame(error, "bob"), BUS_ENOMEM);
+    cr_expect_str_eq(bus_error_blame(error), "");
 }
 
 Test(bus_error, says_how_and_when_it_came_about)

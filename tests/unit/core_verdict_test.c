@@ -11,6 +11,7 @@ TestSuite(core_verdict, .init = init, .fini = fini);
 struct failing {
     const char *id;
     const char *blames;
+    const char *too;         /* it blames, or NULL */
     const char *cause_id;    /* or NULL */
     const char *cause_party; /* of incarnation 1 */
     int64_t stamp_ns;        /* 0: now */
@@ -29,6 +30,8 @@ static void fail_party(conn_id conn, struct failing what, uint64_t after)
     records[0].type = span_text("app.connection_reset");
     records[0].message = span_text("connection reset by peer");
     records[0].blames = span_text(what.blames);
+    if (what.too != NULL)
+        records[0].more_blames[records[0].more_blame_count++] = span_text(what.too);
     records[0].code = what.code;
     records[0].occurred_ns = what.stamp_ns != 0 ? what.stamp_ns : now_ns;
     records[0].uncertainty_ns = 100;
@@ -96,6 +99,60 @@ Test(core_verdict, is_the_loss_that_its_witnesses_blame)
                        i + 1, i + 1); /* it fits */
         EXPECT(expected);
         closed(5);
+    }
+}
+
+/* Of several that are blamed, whoever did fail. */
+Test(core_verdict, is_of_any_that_are_blamed)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        join(1);
+        join(2);
+        tap(5);
+        pass_ms(100);
+        fail_party(1,
+                   (struct failing){.blames = i == 0 ? "carol" : "bob",
+                                    .too = i == 0 ? "bob" : "carol",
+                                    .stamp_ns = now_ns - 6 * MS},
+                   0);
+        forget();
+        fail_party(2, (struct failing){.stamp_ns = now_ns - 5 * MS}, 0);
+        char expected[200];
+        (void)snprintf(expected, sizeof expected,
+                       "2 < over 13\n2 dropped\n12 dropped\n"
+                       "5 < party.failed bob/%u #0 x0 (application of bob)\n"
+                       "5 < verdict.final bob/%u #0 x1 (application of bob)\n",
+                       i + 1, i + 1); /* it fits */
+        EXPECT(expected);
+        closed(5);
+    }
+}
+
+/* bob/1 failed, bob/2 lives when carol blames bob: that is whom she means, and he did not fail.
+ * Which life it was is not looked up again when the broker begins again. */
+Test(core_verdict, is_not_of_an_earlier_life_than_the_one_that_is_blamed)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        const char *first = i == 0 ? "bob" : "dave";
+        const char *too = i == 0 ? "dave" : "bob";
+        join(1);
+        join(2);
+        join(3);
+        pass_ms(100);
+        fail_party(2, (struct failing){.stamp_ns = now_ns}, 0);
+        join(2);
+        pass_ms(100);
+        fail_party(3, (struct failing){.blames = first, .too = too, .stamp_ns = now_ns}, 0);
+        leave(2, 0);
+        crash(50);
+        compact();
+        crash(50);
+        pass_ms(10000); /* alice does not come back */
+        observe(4);
+        ask(4, 0);
+        EXPECT("4 < row 0 root bob/1\n4 < row 1 apart carol/1\n4 < row 2 apart alice/1\n"
+               "4 < verdict 2 (application of bob) x0\n");
+        restart();
     }
 }
 

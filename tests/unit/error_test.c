@@ -41,6 +41,9 @@ static struct error_record record_full(void)
     record.topic = span_text("alice/grads");
     record.seq = UINT64_MAX - 1;
     record.blames = span_text("bob");
+    record.more_blame_count = 2;
+    record.more_blames[0] = span_text("carol");
+    record.more_blames[1] = span_text("J\xc3\xbcrgen");
     record.trace_id = span_of("0123456789abcdef", 16);
     record.left_out = 5;
     record.is_cut = 1;
@@ -78,6 +81,9 @@ static void check_same(const struct error_record *a, const struct error_record *
     cr_assert_eq(a->cause_count, b->cause_count);
     for (uint32_t i = 0; i < a->cause_count; i++)
         cr_assert_eq(a->causes[i], b->causes[i]);
+    cr_assert_eq(a->more_blame_count, b->more_blame_count);
+    for (uint32_t i = 0; i < a->more_blame_count; i++)
+        cr_assert(span_equal(a->more_blames[i], b->more_blames[i]));
 }
 
 Test(error, comes_back_with_every_field)
@@ -160,6 +166,13 @@ static void check_least(size_t offset, int64_t least)
     }
 }
 
+/* The last of those it blames, with a name of so many bytes of the filler. */
+static void check_blame(struct error_record *record, size_t bytes, enum wire_err wanted)
+{
+    record->more_blames[record->more_blame_count - 1] = span_of(filler, bytes);
+    cr_assert_eq(encode_one(record), wanted, "%zu", bytes);
+}
+
 Test(error, holds_the_limits_of_its_fields)
 {
     memset(filler, 'x', sizeof filler);
@@ -181,6 +194,38 @@ Test(error, holds_the_limits_of_its_fields)
     check_number_limit(offsetof(struct error_record, is_cut), 1);
     check_least(offsetof(struct error_record, retry_after_ms), -1);
     check_least(offsetof(struct error_record, exit_code), -1);
+}
+
+/* The first has a field of its own; a name is within its limits wherever it stands. */
+Test(error, blames_up_to_sixteen_parties_each_by_a_name)
+{
+    struct error_record record;
+    size_t bytes;
+    uint32_t count;
+    error_record_init(&record);
+    for (uint32_t i = 0; i < LIMIT_ERROR_BLAMES - 1; i++)
+        record.more_blames[i] = span_text("x");
+    record.more_blame_count = 1;
+    cr_assert_eq(encode_one(&record), WIRE_RANGE, "more than none");
+    record.blames = span_text("bob");
+    for (uint32_t more = 0; more <= LIMIT_ERROR_BLAMES; more++) {
+        record.more_blame_count = more;
+        enum wire_err err = error_encode(&record, 1, out, sizeof out, &bytes);
+        cr_assert_eq(err, more < LIMIT_ERROR_BLAMES ? WIRE_OK : WIRE_RANGE, "%u", more);
+        if (err != WIRE_OK)
+            break;
+        cr_assert_eq(error_decode(span_of(out, bytes), got, 1, &count), WIRE_OK);
+        check_same(&record, &got[0]);
+    }
+    memset(filler, 'x', sizeof filler);
+    record.more_blame_count = LIMIT_ERROR_BLAMES - 1;
+    check_blame(&record, 0, WIRE_RANGE);
+    check_blame(&record, 1, WIRE_OK);
+    check_blame(&record, LIMIT_NAME_BYTES - 1, WIRE_OK);
+    check_blame(&record, LIMIT_NAME_BYTES, WIRE_OK);
+    check_blame(&record, LIMIT_NAME_BYTES + 1, WIRE_RANGE);
+    filler[0] = (char)0xff;
+    check_blame(&record, 7, WIRE_UTF8);
 }
 
 Test(error, has_a_trace_id_of_sixteen_bytes_or_none)
@@ -280,6 +325,9 @@ Test(error, always_has_room_for_the_largest_head_and_root)
         records[i].id = span_of(filler, LIMIT_ERROR_ID_BYTES);
         records[i].job = records[i].party = records[i].host = span_of(filler, LIMIT_NAME_BYTES);
         records[i].type = records[i].topic = records[i].blames = records[i].job;
+        records[i].more_blame_count = LIMIT_ERROR_BLAMES - 1;
+        for (uint32_t k = 0; k < LIMIT_ERROR_BLAMES - 1; k++)
+            records[i].more_blames[k] = records[i].job;
         records[i].message = records[i].stacktrace = span_of(filler, sizeof filler);
         records[i].seq = i;
         records[i].cause_count = i + 1 < LIMIT_ERROR_GIVEN;
@@ -390,10 +438,11 @@ Test(error, lacks_fields_of_an_older_version_and_skips_those_of_a_newer)
         cr_assert_eq(got[0].exit_code, fields > 18 ? 0 : -1, "%u fields", fields);
     }
     foreign_begin(2);
-    msgpack_pack_array(&packer, FIELDS + 3);
+    msgpack_pack_array(&packer, FIELDS + 4);
     foreign_fields(FIELDS);
     msgpack_pack_array(&packer, 1);
     msgpack_pack_int(&packer, 1);
+    msgpack_pack_array(&packer, 0);
     msgpack_pack_map(&packer, 1); /* two fields that nobody knows */
     msgpack_pack_nil(&packer);
     msgpack_pack_double(&packer, 1.5);
@@ -434,6 +483,42 @@ Test(error, refuses_causes_that_are_not_later_or_twice_or_too_many)
     check_causes(30, LIMIT_ERROR_CAUSES - 1, causes, WIRE_OK);
     check_causes(30, LIMIT_ERROR_CAUSES, causes, WIRE_OK);
     check_causes(30, LIMIT_ERROR_CAUSES + 1, causes, WIRE_RANGE);
+    msgpack_sbuffer_destroy(&foreign);
+}
+
+/* A record that blames first, and then so many more as are in names. */
+static enum wire_err decode_blames(const char *first, uint32_t more, const char *names)
+{
+    uint32_t count;
+    foreign_begin(1);
+    msgpack_pack_array(&packer, FIELDS + 2);
+    foreign_fields(22);
+    msgpack_pack_str(&packer, strlen(first));
+    msgpack_pack_str_body(&packer, first, strlen(first));
+    msgpack_pack_bin(&packer, 0);
+    msgpack_pack_int(&packer, 0);
+    msgpack_pack_int(&packer, 0);
+    msgpack_pack_array(&packer, 0);
+    msgpack_pack_array(&packer, more);
+    for (uint32_t i = 0; i < more; i++) {
+        msgpack_pack_str(&packer, names[0] != '\0');
+        msgpack_pack_str_body(&packer, names, names[0] != '\0');
+    }
+    return foreign_decode(&count);
+}
+
+Test(error, refuses_blames_behind_none_without_a_name_or_too_many)
+{
+    msgpack_sbuffer_init(&foreign);
+    cr_assert_eq(decode_blames("a", 1, "b"), WIRE_OK);
+    cr_assert_eq(got[0].more_blame_count, 1);
+    cr_assert_eq(decode_blames("", 0, "b"), WIRE_OK);
+    cr_assert_eq(decode_blames("", 1, "b"), WIRE_RANGE);
+    cr_assert_eq(decode_blames("a", 1, ""), WIRE_RANGE);
+    cr_assert_eq(decode_blames("a", 1, "\xff"), WIRE_UTF8);
+    cr_assert_eq(decode_blames("a", LIMIT_ERROR_BLAMES - 2, "b"), WIRE_OK);
+    cr_assert_eq(decode_blames("a", LIMIT_ERROR_BLAMES - 1, "b"), WIRE_OK);
+    cr_assert_eq(decode_blames("a", LIMIT_ERROR_BLAMES, "b"), WIRE_RANGE);
     msgpack_sbuffer_destroy(&foreign);
 }
 

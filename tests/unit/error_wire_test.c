@@ -57,6 +57,8 @@ Test(error_wire, keeps_every_field)
     cr_assert_eq(bus_error_set_code(sent, 42), BUS_OK);
     cr_assert_eq(bus_error_set_stacktrace(sent, "at main"), BUS_OK);
     cr_assert_eq(bus_error_set_blame(sent, "bob"), BUS_OK);
+    cr_assert_eq(bus_error_add_blame(sent, "carol"), BUS_OK);
+    cr_assert_eq(bus_error_add_blame(sent, "dave"), BUS_OK);
     cr_assert_eq(bus_error_set_kind(sent, "dependency"), BUS_OK);
     cr_assert_eq(bus_error_set_origin(sent, 1), BUS_OK);
     cr_assert_eq(bus_error_set_exit_code(sent, 3), BUS_OK);
@@ -79,6 +81,9 @@ Test(error_wire, keeps_every_field)
     cr_expect_str_eq(bus_error_party(got), "alice");
     cr_expect_str_eq(bus_error_stacktrace(got), "at main");
     cr_expect_str_eq(bus_error_blame(got), "bob");
+    cr_expect_str_eq(bus_error_blame_at(got, 1), "carol");
+    cr_expect_str_eq(bus_error_blame_at(got, 2), "dave");
+    cr_expect_null(bus_error_blame_at(got, 3));
     cr_expect_str_eq(bus_error_topic(got, &seq), "alice/w");
     cr_expect_eq(seq, 7);
     cr_expect_eq(bus_error_recoverable(got), 1);

@@ -302,9 +302,12 @@ Test(run_error, reads_the_least_of_our_form)
 Test(run_error, reads_what_is_printed)
 {
     struct bus_error *root = bus_error_new("app.root", NULL, "disk \"full\"");
+    cr_assert_eq(bus_error_set_blame(root, "carol"), BUS_OK);
     struct bus_error *top = bus_error_new("app.top", root, "no\nround");
     cr_assert_eq(bus_error_set_code(top, 28), BUS_OK);
     cr_assert_eq(bus_error_set_recoverable(top, 0), BUS_OK);
+    cr_assert_eq(bus_error_add_blame(top, "alice"), BUS_OK);
+    cr_assert_eq(bus_error_add_blame(top, "bob"), BUS_OK);
     char *line = NULL;
     size_t bytes = 0;
     FILE *file = open_memstream(&line, &bytes);
@@ -318,6 +321,10 @@ Test(run_error, reads_what_is_printed)
     struct run_error error = read_good(line + strlen("{\"error\":"));
     cr_expect_str_eq(bus_error_type(error.error), "app.top");
     cr_expect_str_eq(bus_error_message(error.error), "no\nround");
+    cr_expect_str_eq(bus_error_blame_at(error.error, 0), "alice");
+    cr_expect_str_eq(bus_error_blame_at(error.error, 1), "bob");
+    cr_expect_null(bus_error_blame_at(error.error, 2));
+    cr_expect_str_eq(bus_error_blame(bus_error_cause(error.error)), "carol");
     cr_expect_eq(bus_error_code(error.error), 28);
     cr_expect_eq(bus_error_recoverable(error.error), 0);
     cr_expect_str_eq(bus_error_message(bus_error_cause(error.error)), "disk \"full\"");
@@ -465,6 +472,34 @@ Test(run_error, holds_causes_to_their_limits)
         bus_error_unref(&error.error);
     }
     expect_bad(nested(RUN_CAUSES_DEPTH_MAX + 2), "deeper than 16");
+}
+
+static const char *with_blames(int count)
+{
+    static char text[1000];
+    size_t at = (size_t)snprintf(text, sizeof text,
+                                 "{\"type\":\"t\",\"message\":\"\",\"blame\":"
+                                 "\"nobody\",\"blames\":[");
+    for (int i = 0; i < count; i++) {
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s\"p%d\"", i > 0 ? "," : "", i);
+    }
+    (void)snprintf(text + at, sizeof text - at, "]}");
+    return text;
+}
+
+Test(run_error, reads_all_who_are_blamed)
+{
+    for (int count = 0; count <= 16; count++) {
+        struct run_error error = read_good(with_blames(count));
+        cr_expect_str_eq(bus_error_blame(error.error), count > 0 ? "p0" : "");
+        cr_expect_null(bus_error_blame_at(error.error, (size_t)count));
+        cr_expect(count == 0 || bus_error_blame_at(error.error, (size_t)count - 1) != NULL);
+        bus_error_unref(&error.error);
+    }
+    expect_bad(with_blames(17), "more than 16");
+    expect_bad("{\"type\":\"t\",\"message\":\"\",\"blames\":\"bob\"}", "no array");
+    expect_bad("{\"type\":\"t\",\"message\":\"\",\"blames\":[7]}", "no text");
+    expect_bad("{\"type\":\"t\",\"message\":\"\",\"blames\":[\"a/b\"]}", "no party");
 }
 
 Test(run_error, holds_type_and_file_to_their_limits)
