@@ -4,6 +4,7 @@
 
 #include "libbus/base/must.h"
 #include "libbus/wire/error.h"
+#include "tests/sim/coverage.h"
 #include "tests/sim/trace.h"
 
 #include <inttypes.h>
@@ -91,6 +92,8 @@ void app_gone(struct app *app)
     for (int i = 0; i < APP_SUBS; i++) {
         if (app->subs[i] != NULL && app->subs[i]->durable >= 0)
             app_durable_leave(app, app->subs[i]);
+        if (app->subs[i] != NULL)
+            coverage_sub(app->subs[i]->durable >= 0, app->subs[i]->is_gap, COVERAGE_ORPHANED);
         free(app->subs[i]);
         app->subs[i] = NULL;
     }

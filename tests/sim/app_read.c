@@ -5,6 +5,7 @@
 #include "libbus/base/must.h"
 #include "libbus/base/pattern.h"
 #include "libbus/wire/error.h"
+#include "tests/sim/coverage.h"
 #include "tests/sim/trace.h"
 
 #include <inttypes.h>
@@ -175,6 +176,11 @@ static void hold(struct app *app, struct app_sub *sub, const struct session_item
         (struct app_held){.number = item->topic, .topic = topic, .seq = item->seq};
 }
 
+static void note_event(const struct app_sub *sub, enum coverage_sub_event event)
+{
+    coverage_sub(sub->durable >= 0, sub->is_gap, event);
+}
+
 /* A value of a life that the subscription was told the end of.  A pattern that was added later may
  * bring what ended before. */
 static void end_check(struct app *app, const struct app_sub *sub, struct outcome outcome,
@@ -208,6 +214,7 @@ static void frame_came(struct app *app, struct app_sub *sub, const struct sessio
     claim(app, oracle_seen(app->oracle, topic, item->seq, outcome, app->party));
     end_check(app, sub, outcome, name);
     hold(app, sub, item, topic);
+    note_event(sub, outcome.kind == OUTCOME_ERROR ? COVERAGE_ERROR : COVERAGE_VALUE);
 }
 
 static void gap_came(struct app *app, struct app_sub *sub, const struct session_item *item)
@@ -218,6 +225,7 @@ static void gap_came(struct app *app, struct app_sub *sub, const struct session_
     bool is_lossy = sub->is_gap || (sub->durable >= 0 && app->durables[sub->durable].is_lossy);
     world_line(app->world, "%s: %.*s %" PRIu64 "..%" PRIu64 " missing", app->party, (int)name.bytes,
                (const char *)name.data, item->seq, item->seq + item->count - 1);
+    note_event(sub, COVERAGE_MISSING);
     if (item->count == 0)
         world_violate(app->world, "%s was told a gap of nothing", app->party);
     if (position->is_started && !is_lossy)
@@ -232,6 +240,7 @@ static void end_came(struct app *app, struct app_sub *sub, const struct session_
     struct span party = session_topic_name(session_of(app), item->topic);
     uint32_t incarnation = (uint32_t)item->seq;
     char text[300] = "owing nothing";
+    note_event(sub, COVERAGE_END);
     if (item->value.bytes > 0 && error_check(app, item->value) > 0 && world_is_telling(app->world))
         (void)snprintf(text, sizeof text, "%.*s", (int)records[0].type.bytes,
                        (const char *)records[0].type.data);
@@ -317,6 +326,7 @@ int app_subscribe(struct app *app, const char *pattern, const struct app_sub_opt
     sub->first_ns = INT64_MAX;
     sub->durable = options->durable != NULL ? durable_get(app, pattern, options) : -1;
     app->subs[at] = sub;
+    note_event(sub, COVERAGE_OPENED);
     return at;
 }
 
@@ -327,6 +337,7 @@ void app_sub_add(struct app *app, uint32_t index, const char *pattern)
         return;
     if (session_sub_add(session_of(app), sub->number, span_text(pattern)) != CODE_OK)
         return;
+    note_event(sub, COVERAGE_PATTERN);
     sub->patterns[sub->pattern_count++] = pattern;
     sub->said_ns = world_now_ns(app->world);
     sub->joined_ns = INT64_MAX;
@@ -336,6 +347,7 @@ void app_unsubscribe(struct app *app, uint32_t index, bool is_drop)
 {
     struct app_sub *sub = app->subs[index];
     session_unsubscribe(session_of(app), sub->number, is_drop);
+    note_event(sub, is_drop ? COVERAGE_DROPPED : COVERAGE_CLOSED);
     if (sub->durable >= 0) {
         /* What was not acknowledged comes again; what was dropped is made anew. */
         struct app_durable *durable = &app->durables[sub->durable];
@@ -379,6 +391,7 @@ bool app_take(struct app *app, uint32_t index)
             world_line(app->world, "%s: subscription to %s denied, %s", app->party,
                        sub->patterns[0], trace_code(code));
             sub->is_denied = true;
+            note_event(sub, COVERAGE_DENIED);
         }
         buffer_unref(&error);
         return false;
@@ -400,6 +413,7 @@ void app_ack(struct app *app, uint32_t index, uint32_t at)
     struct app_sub *sub = app->subs[index];
     struct app_held held = sub->held[at];
     sub->held[at] = sub->held[--sub->held_count];
+    note_event(sub, COVERAGE_ACKED);
     session_ack(session_of(app), sub->number, held.number, held.seq);
 }
 
@@ -408,6 +422,7 @@ void app_return(struct app *app, uint32_t index, uint32_t at)
     struct app_sub *sub = app->subs[index];
     struct app_held held = sub->held[at];
     sub->held[at] = sub->held[--sub->held_count];
+    note_event(sub, COVERAGE_RETURNED);
     session_return(session_of(app), sub->number, held.number, held.seq);
     struct app_position *position = position_get(app, sub, held.topic);
     if (held.seq < position->returned_seq)

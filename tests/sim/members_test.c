@@ -6,6 +6,7 @@
  * one life, and all who are told of it are told the same size and attempt; nobody is told of epochs
  * but upwards; the control topic tells of each, one after the other.  And when all is quiet, the
  * newest epoch is full: its ranks are those of the lives that are there, without a hole. */
+#include "tests/sim/coverage.h"
 #include "tests/sim/world.h"
 
 #include <criterion/criterion.h>
@@ -307,6 +308,9 @@ Test(members, have_unique_dense_ranks_in_the_same_epochs_in_the_same_order, .tim
     }
     fprintf(stderr, "%" PRIu64 " seeds: %" PRIu64 " epochs, %u attempts\n", count, epochs,
             attempts);
+    coverage_print_table(stderr, COVERAGE_JOB);
+    coverage_print_table(stderr, COVERAGE_PARTY);
     cr_expect_gt(epochs, 20 * count, "there was little to be seen");
     cr_expect_gt(attempts, count, "there were attempts beyond the first");
+    cr_expect_geq(coverage_met(COVERAGE_JOB), 8);
 }

@@ -9,6 +9,7 @@
  *
  * A seed that breaks a promise is made short and told (trial.h).  Once mended it belongs into
  * named[], with a sentence about what it found. */
+#include "tests/sim/coverage.h"
 #include "tests/sim/trial.h"
 
 #include <criterion/criterion.h>
@@ -82,12 +83,17 @@ Test(sim, keeps_the_promises_under_every_seed)
     uint64_t count = number_of("ERRBUS_SIM_SEEDS", SEEDS_DEFAULT);
     for (uint64_t seed = from; seed < from + count; seed++)
         check_seed(seed, &sum);
+    coverage_print(stderr);
     /* A swarm in which nothing happens proves nothing. */
     if (count >= SEEDS_DEFAULT) {
         cr_assert_gt(sum.taken_count, 50 * count);
         cr_assert_gt(sum.refused_count, count);
         cr_assert_gt(sum.end_count, 3 * count);
         cr_assert_gt(sum.crash_count, count / 4);
+        cr_expect_eq(coverage_met(COVERAGE_SLOT), coverage_possible(COVERAGE_SLOT));
+        cr_expect_geq(coverage_met(COVERAGE_PARTY), 6);  /* of a job that nobody created */
+        cr_expect_geq(coverage_met(COVERAGE_PHASE), 10); /* see also members_test.c */
+        cr_expect_geq(coverage_met(COVERAGE_SUB), 42);   /* all but what is never denied */
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include "libbus/base/must.h"
 #include "tests/sim/climate.h"
+#include "tests/sim/coverage.h"
 #include "tests/sim/swarm_internal.h"
 #include "tests/sim/trace.h"
 
@@ -369,6 +370,7 @@ static void harm(struct swarm *swarm)
     int64_t broker_notice_ns = draw_notice(swarm);
     int64_t client_notice_ns = draw_notice(swarm);
     int64_t for_ns = dice_between(dice, 0, swarm->climate.freeze_most_ns);
+    coverage_fault(fault);
     if (fault < FAULT_COUNT)
         world_line(world, "a fault strikes %s: %s, for %lld ms at most",
                    swarm->stage.apps[who].party, climate_fault_name(fault),

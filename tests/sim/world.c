@@ -8,6 +8,7 @@
 
 #include "libbus/base/must.h"
 #include "tests/sim/agenda.h"
+#include "tests/sim/coverage.h"
 #include "tests/sim/lane.h"
 #include "tests/sim/ledger.h"
 #include "tests/sim/trace.h"
@@ -383,6 +384,7 @@ static void broker_send(struct world *world, const struct held *out)
     struct part part = {.bytes = out->part};
     memcpy(part.head, out->head, sizeof part.head);
     if (conn->host >= HOST_TAP) {
+        coverage_part(wire_number(buffer_span(part.bytes)));
         trace_part(world, out->conn, WAY_DOWN, buffer_span(part.bytes), "");
         tap_event(world, conn->host - HOST_TAP, buffer_span(part.bytes));
         buffer_unref(&part.bytes);
@@ -969,6 +971,7 @@ static void lane_step(struct world *world, conn_id id, enum way way)
         struct span bytes = buffer_span(part.bytes);
         digest(world, &world->now_ns, sizeof world->now_ns);
         digest(world, bytes.data, bytes.bytes < 64 ? bytes.bytes : 64);
+        coverage_part(wire_number(bytes));
         trace_part(world, id, way, bytes, "in:");
         if (way == WAY_UP)
             broker_in(world, id, &part);
@@ -988,6 +991,7 @@ static void tap_say(struct world *world, uint32_t tap, const struct msg *msg)
     size_t bytes = 0;
     enum wire_err err = msg_encode(msg, control_part, sizeof control_part, &bytes);
     must(err == WIRE_OK);
+    coverage_part(msg->type);
     gate_control_in(world->gate, gate_now(world), world->taps[tap].conn,
                     span_of(control_part, bytes));
     broker_settle(world);
@@ -1150,6 +1154,7 @@ void world_crash_broker(struct world *world, int64_t down_ns)
     if (world->gate == NULL)
         return;
     world_line(world, "the broker is killed");
+    coverage_crash();
     for (uint32_t i = 0; i < world->host_count; i++)
         world_break(world, i, 3, WORLD_NEVER, dice_between(&world->dice, 0, 50 * WORLD_MS));
     for (uint32_t i = 0; i < world->conn_count; i++) {
@@ -1193,6 +1198,7 @@ void world_compact(struct world *world)
 {
     if (world->gate == NULL || world->held_at < world->held_count)
         return; /* what it stands for has to be in the journal */
+    coverage_compact();
     ledger_clear(world->ledger);
     gate_snapshot(world->gate);
     broker_out(world);

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* coverage.h -- which pairs of state and event the runs of this process have met: of the tables
+ * that decide (slot, party, job, the session's phase), of subscriptions, and which messages and
+ * faults there were.  What a simulation never meets it cannot judge.
+ *
+ * The tables' moves are counted where the linker has put us in their place (tests/CMakeLists.txt):
+ * the product knows nothing of it. */
+#ifndef SIM_COVERAGE_H
+#define SIM_COVERAGE_H
+
+#include "tests/sim/climate.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum coverage_table {
+    COVERAGE_SLOT,  /* state by state: where an entry moves */
+    COVERAGE_PARTY, /* state by event, as the next three */
+    COVERAGE_JOB,
+    COVERAGE_PHASE,
+    COVERAGE_SUB,
+    COVERAGE_TABLES,
+};
+
+/* What a subscription is ... */
+enum coverage_sub {
+    COVERAGE_LIVE,
+    COVERAGE_GAP,
+    COVERAGE_DURABLE,
+    COVERAGE_DURABLE_GAP,
+    COVERAGE_SUBS
+};
+
+/* ... and what befalls it. */
+enum coverage_sub_event {
+    COVERAGE_OPENED,
+    COVERAGE_VALUE,
+    COVERAGE_ERROR,
+    COVERAGE_MISSING,
+    COVERAGE_END,
+    COVERAGE_ACKED,
+    COVERAGE_RETURNED,
+    COVERAGE_PATTERN,
+    COVERAGE_DENIED,
+    COVERAGE_CLOSED,
+    COVERAGE_DROPPED,
+    COVERAGE_ORPHANED, /* its party is gone */
+    COVERAGE_SUB_EVENTS,
+};
+
+void coverage_sub(bool is_durable, bool is_gap, enum coverage_sub_event event);
+void coverage_part(unsigned number); /* of a part that arrives: wire_number() */
+void coverage_fault(enum fault fault);
+void coverage_crash(void);   /* of the broker */
+void coverage_compact(void); /* of its journal */
+
+/* Of the pairs that change something; a subscription's all do. */
+uint32_t coverage_met(enum coverage_table table);
+uint32_t coverage_possible(enum coverage_table table);
+
+/* How often each pair was met, "." where it changes nothing and was not met. */
+void coverage_print_table(FILE *out, enum coverage_table table);
+void coverage_print(FILE *out); /* all of them, messages and faults */
+
+#endif
