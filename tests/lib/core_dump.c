@@ -320,6 +320,38 @@ void core_dump_take(struct core_dump *dump, const struct core *core)
     put_subs(dump, core);
 }
 
+static uint64_t entry_value_bytes(const struct core *core, const struct slot_entry *entry)
+{
+    switch (entry->state) {
+    case SLOT_VALUE:
+    case SLOT_CHUNKED:
+        return topic_weight(core, entry) - (entry->state == SLOT_CHUNKED ? COST_SLOT_BYTES : 0);
+    case SLOT_OPEN: return topic_weight(core, entry) - COST_SLOT_BYTES;
+    default: return 0;
+    }
+}
+
+static uint64_t job_value_bytes(const struct core *core, const struct job *job)
+{
+    uint64_t bytes = 0;
+    const struct topic *topic = NULL;
+    while ((topic = pool_next(&core->topics, topic != NULL ? topic->id : 0)) != NULL)
+        for (uint32_t i = 0; topic->job == job && i < topic->slots.count; i++)
+            bytes += entry_value_bytes(core, slot_table_at(&topic->slots, i));
+    return bytes;
+}
+
+uint64_t core_dump_value_bytes(const struct core *core)
+{
+    uint64_t most = 0;
+    const struct job *job = NULL;
+    while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL) {
+        uint64_t bytes = job_value_bytes(core, job);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 void core_dump_fini(struct core_dump *dump)
 {
     free(dump->text);

@@ -8,6 +8,7 @@
 #include "broker/core/core.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Grows as needed; used again. */
 struct core_dump {
@@ -20,5 +21,8 @@ void core_dump_fini(struct core_dump *dump);
 /* The first line in which they differ, as "LEFT | RIGHT", or NULL: none; borrowed until the next
  * call. */
 const char *core_dump_differ(const struct core_dump *left, const struct core_dump *right);
+
+/* Of all jobs the most bytes of values that one keeps, whole ones and parts of large ones. */
+uint64_t core_dump_value_bytes(const struct core *core);
 
 #endif

@@ -23,6 +23,7 @@ enum {
     APP_POSITIONS = 64,
     APP_HELD = 4096,
     APP_ENDS = 64,
+    APP_SEEN = 16,
     APP_WANTS = 256,
     APP_MARKS = 32,
     APP_RESULTS = 64,
@@ -94,6 +95,8 @@ struct app_sub {
     uint32_t held_count;
     struct app_end ends[APP_ENDS];
     uint32_t end_count;
+    struct app_end newest[APP_SEEN]; /* of each party the newest life of which a value came */
+    uint32_t newest_count;
 };
 
 struct app_want {

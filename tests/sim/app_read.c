@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { END_MARKS = 4 };
+
 static struct session *session_of(const struct app *app)
 {
     return world_session(app->world, app->host);
@@ -196,6 +198,42 @@ static void end_check(struct app *app, const struct app_sub *sub, struct outcome
                           app->party, (int)name.bytes, (const char *)name.data, life->incarnation);
 }
 
+/* Of that party the newest life of which a value came; NULL: none did. */
+static struct app_end *newest_find(struct app *app, struct app_sub *sub, const char *party)
+{
+    for (uint32_t i = 0; i < sub->newest_count; i++)
+        if (strcmp(oracle_life_at(app->oracle, sub->newest[i].party)->party, party) == 0)
+            return &sub->newest[i];
+    return NULL;
+}
+
+static void note_life(struct app *app, struct app_sub *sub, struct outcome outcome)
+{
+    const struct oracle_life *life = oracle_origin(app->oracle, outcome);
+    if (life == NULL || life->incarnation == 0)
+        return;
+    struct app_end *newest = newest_find(app, sub, life->party);
+    if (newest == NULL && sub->newest_count < APP_SEEN)
+        newest = &sub->newest[sub->newest_count++];
+    if (newest != NULL && newest->incarnation < life->incarnation)
+        *newest = (struct app_end){.party = (uint32_t)(life - oracle_life_at(app->oracle, 0)),
+                                   .incarnation = life->incarnation};
+}
+
+/* Ends stand between lives: what the next life wrote comes behind.  Where an end stands is kept for
+ * the last four lives of a party (broker/core/core_internal.h, END_MARKS). */
+static void between_check(struct app *app, struct app_sub *sub, const struct oracle_life *life)
+{
+    const struct app_end *newest = newest_find(app, sub, life->party);
+    bool is_kept = oracle_life_find(app->oracle, app->job, span_text(life->party),
+                                    life->incarnation + END_MARKS) == NULL;
+    if (newest != NULL && newest->incarnation > life->incarnation && sub->pattern_count == 1 &&
+        is_kept)
+        world_violate(app->world,
+                      "%s was told the end of %s %" PRIu32 " behind a value of %" PRIu32,
+                      app->party, life->party, life->incarnation, newest->incarnation);
+}
+
 static void frame_came(struct app *app, struct app_sub *sub, const struct session_item *item)
 {
     char text[200];
@@ -213,6 +251,7 @@ static void frame_came(struct app *app, struct app_sub *sub, const struct sessio
     position_check(app, sub, position, item->seq, 1);
     claim(app, oracle_seen(app->oracle, topic, item->seq, outcome, app->party));
     end_check(app, sub, outcome, name);
+    note_life(app, sub, outcome);
     hold(app, sub, item, topic);
     note_event(sub, outcome.kind == OUTCOME_ERROR ? COVERAGE_ERROR : COVERAGE_VALUE);
 }
@@ -263,6 +302,7 @@ static void end_came(struct app *app, struct app_sub *sub, const struct session_
                           app->party, (int)party.bytes, (const char *)party.data, incarnation,
                           sub->ends[i].incarnation);
     }
+    between_check(app, sub, life);
     must(sub->end_count < APP_ENDS);
     sub->ends[sub->end_count++] = (struct app_end){
         .party = (uint32_t)(life - oracle_life_at(app->oracle, 0)), .incarnation = incarnation};

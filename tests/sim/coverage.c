@@ -58,7 +58,7 @@ static uint64_t parts[MESSAGES];
 static uint64_t faults[FAULT_COUNT];
 static uint64_t crashes, compactions;
 
-/* ---- in the place of what moves --------------------------------------------------------------- */
+/* ---- in the place of what moves -------------------------------------------------------------- */
 
 bool __real_party_next(enum party_state state, enum party_event event, enum party_state *out_next);
 bool __wrap_party_next(enum party_state state, enum party_event event, enum party_state *out_next);
@@ -92,7 +92,7 @@ void __wrap_slot_entry_move(struct slot_entry *entry, enum slot_state to, uint32
     __real_slot_entry_move(entry, to, ref);
 }
 
-/* ---- what others tell ------------------------------------------------------------------------- */
+/* ---- what others tell ------------------------------------------------------------------------ */
 
 void coverage_sub(bool is_durable, bool is_gap, enum coverage_sub_event event)
 {
@@ -123,7 +123,7 @@ void coverage_compact(void)
     compactions += 1;
 }
 
-/* ---- what is possible ------------------------------------------------------------------------- */
+/* ---- what is possible ------------------------------------------------------------------------ */
 
 /* Whether the table decides for a change. */
 static bool changes(enum coverage_table table, uint32_t row, uint32_t column)
@@ -162,7 +162,7 @@ uint32_t coverage_met(enum coverage_table table)
     return count;
 }
 
-/* ---- for people ------------------------------------------------------------------------------- */
+/* ---- for people ------------------------------------------------------------------------------ */
 
 void coverage_print_table(FILE *out, enum coverage_table index)
 {

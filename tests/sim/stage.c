@@ -4,11 +4,14 @@
 
 #include "libbus/base/must.h"
 #include "libbus/wire/error.h"
+#include "tests/lib/core_dump.h"
 #include "tests/sim/trace.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { VALUES_EVERY_STEPS = 64 }; /* all entries are walked then */
 
 static void on_news(void *arg, uint32_t host, const struct session_news *news)
 {
@@ -54,6 +57,14 @@ static void on_event(void *arg, uint32_t job, const struct msg_event *event)
         world_violate(stage->world, "%s", wrong);
 }
 
+static void check_values(struct stage *stage)
+{
+    uint64_t bytes = core_dump_value_bytes(gate_core(world_gate(stage->world)));
+    if (bytes > stage->job_bytes_max)
+        world_violate(stage->world, "a job keeps values of %" PRIu64 " bytes, and may %" PRIu64,
+                      bytes, stage->job_bytes_max);
+}
+
 /* Promise 9, as far as it can be seen from outside. */
 static void on_step(void *arg)
 {
@@ -67,6 +78,8 @@ static void on_step(void *arg)
                       payload_bytes);
     if (broker_bytes > stage->broker_bytes_max)
         world_violate(stage->world, "the broker has memory of %" PRIu64 " bytes", broker_bytes);
+    if (++stage->steps % VALUES_EVERY_STEPS == 0)
+        check_values(stage);
 }
 
 void stage_open(struct stage *stage, const struct world_options *options, const char *const *jobs,
@@ -79,6 +92,7 @@ void stage_open(struct stage *stage, const struct world_options *options, const 
                                         .on_act = on_act,
                                         .on_event = on_event,
                                         .on_step = on_step};
+    stage->job_bytes_max = options->core.job_bytes_max;
     stage->payload_bytes_max = UINT64_MAX;
     stage->broker_bytes_max = UINT64_MAX;
     stage->oracle = oracle_new();

@@ -20,7 +20,9 @@ struct stage {
     struct app apps[WORLD_HOSTS];
     uint32_t app_count;
     uint32_t job_count;
+    uint64_t job_bytes_max;     /* of values */
     uint64_t payload_bytes_max; /* the gate must not keep more */
+    uint64_t steps;
     uint64_t broker_bytes_max;
     bool is_telling_events;
     /* For who drives it; arg is theirs. */

@@ -12,7 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VALUE_ROOM = 1 << 20, BATCH_MOST = 40, QUIET_EVERY_MS = 20, WRITES_KEPT_FREE = 64 };
+enum {
+    VALUE_ROOM = 1 << 20,
+    BATCH_MOST = 40,
+    QUIET_EVERY_MS = 20,
+    WRITES_KEPT_FREE = 64,
+    BULK_MANY = 12
+};
 
 static const char *const job_names[STAGE_JOBS] = {"job", "other"};
 static const char *const party_names[SWARM_PARTIES] = {"a", "b", "c", "d", "e", "f"};
@@ -827,6 +833,8 @@ static struct swarm *swarm_new(uint64_t seed, const struct swarm_options *how)
     swarm->options = *how;
     climate_draw(&swarm->climate, &options, &dice);
     draw_journal(swarm, &options, seed);
+    if (seed % 8 == 5) /* so that several large values follow each other */
+        swarm->climate.bulk_max = BULK_MANY;
     ease(swarm, &options);
     stage_open(&swarm->stage, &options, job_names, swarm->climate.job_count);
     swarm->job_bytes_max = options.core.job_bytes_max;

@@ -135,7 +135,11 @@ void trial_shorten(struct trial *trial, FILE *out)
     fprintf(out, "seed %" PRIu64 ": %s\n", trial->seed, trial->first.violation);
     fprintf(out, "made short: %" PRIu32 " of %" PRIu32 " moments, in %" PRIu32 " runs\n",
             trial->script.count, before, trial->shrink.runs);
-    replay(trial, &trial->script, trial->shrink.eases, out, &report);
+    (void)fflush(out);
+    FILE *lines = fdopen(dup(fileno(out)), "a"); /* the child's own standard error is silent */
+    must(lines != NULL);
+    replay(trial, &trial->script, trial->shrink.eases, lines, &report);
+    (void)fclose(lines); /* a copy */
     fprintf(out, "in the end: %s\n", report.violation);
 }
 
