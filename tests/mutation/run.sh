@@ -1,0 +1,117 @@
+#!/bin/sh
+# SPDX-License-Identifier: MPL-2.0
+# run.sh -- breaks the bus on purpose, one promise at a time (mutations.table), and sees whether the
+# test that is to notice it does.
+#
+#   run.sh SOURCE BUILD [--short] [--only TEXT] [--results FILE]
+#
+# BUILD: a build folder of Ninja's, up to date.  Nothing in it is changed: the broken file is compiled
+# beside it and linked before what is whole, a second or two each.  The simulation is given 2000 seeds
+# to find it (MUTATION_SEEDS).  Prints a line for each mutation, and appends one of JSON to FILE.  Exit
+# codes: 0 all caught, 1 one is not, or does not fit any more, 77 skipped: no Ninja here.
+set -eu
+
+[ $# -ge 2 ] || {
+    sed -n 's/^#   //p' "$0" >&2
+    exit 2
+}
+source=$(cd "$1" && pwd)
+build=$(cd "$2" && pwd)
+shift 2
+table=$source/tests/mutation/mutations.table
+awk=$source/tests/mutation/mutate.awk
+is_short=
+only=
+results=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --short) is_short=1 ;;
+    --only)
+        only=$2
+        shift
+        ;;
+    --results)
+        results=$2
+        shift
+        ;;
+    *)
+        sed -n 's/^#   //p' "$0" >&2
+        exit 2
+        ;;
+    esac
+    shift
+done
+
+[ -f "$build/build.ninja" ] || {
+    echo "skipped: $build is no build folder of Ninja's"
+    exit 77
+}
+work=$(mktemp -d "${TMPDIR:-/tmp}/errbus-mutation.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+
+# object_of FILE: the object that the build makes of it.
+object_of() {
+    case $1 in
+    broker/*) echo "broker/CMakeFiles/broker_$(basename "$(dirname "$1")").dir/${1#broker/}.o" ;;
+    libbus/*) echo "libbus/CMakeFiles/libbus_$(basename "$(dirname "$1")").dir/${1#libbus/}.o" ;;
+    esac
+}
+
+# make FILE TEST: $work/mutant.c becomes $work/mutant, as the build would make it.
+make() {
+    object=$(object_of "$1")
+    compile=$(ninja -C "$build" -t commands "$object" | tail -n 1 |
+        sed -e "s| -M[DTF] [^ ]*| |g" -e "s| -MD | |" -e "s| -o [^ ]* -c .*| -w -o $work/mutant.o -c $work/mutant.c|")
+    link=$(ninja -C "$build" -t commands "tests/$2" | tail -n 1 |
+        sed "s| -o tests/$2 | $work/mutant.o -o $work/mutant |")
+    (cd "$build" && sh -c "$compile" && sh -c "$link") >"$work/made" 2>&1
+}
+
+# words TEST: what it was noticed by.
+words() {
+    sed -n -e 's/.*\(seed [0-9]*: .*\)/\1/p' -e 's/.*\(died in seed [0-9]*\).*/\1/p' \
+        -e 's/^\[FAIL\] \([^:]*::[a-z_0-9]*\).*/\1/p' -e 's/.*Unexpected signal.*/died of a signal/p' \
+        -e 's/.*\(CRASH!\).*/\1/p' "$work/said" | head -n 1 | tr '"\\' "''"
+}
+
+caught=0
+missed=0
+awk -v mode=list -f "$awk" "$table" >"$work/list"
+while read -r name file test promise short; do
+    case $name in *"$only"*) ;; *) continue ;; esac
+    if [ -n "$is_short" ] && [ "$short" != short ]; then
+        # It is not tried here, but must still be possible.
+        if ! awk -v mode=apply -v name="$name" -f "$awk" "$table" "$source/$file" >/dev/null; then
+            missed=$((missed + 1))
+        fi
+        continue
+    fi
+    outcome=missed
+    why="$test passes"
+    if ! awk -v mode=apply -v name="$name" -f "$awk" "$table" "$source/$file" >"$work/mutant.c" \
+        2>"$work/said"; then
+        why=$(cat "$work/said")
+    elif ! make "$file" "$test"; then
+        why="it cannot be built: $(head -n 1 "$work/made" | tr '"\\' "''")"
+    else
+        code=0
+        (cd "$work" && ERRBUS_SIM_SHRINK=0 ERRBUS_SIM_SEEDS="${MUTATION_SEEDS:-2000}" \
+            timeout 300 "$work/mutant") >"$work/said" 2>&1 || code=$?
+        if [ "$code" -eq 124 ]; then
+            outcome=caught
+            why="it comes to no end"
+        elif [ "$code" -ne 0 ]; then
+            outcome=caught
+            why=$(words)
+        fi
+    fi
+    [ "$outcome" = caught ] && caught=$((caught + 1)) || missed=$((missed + 1))
+    printf '%-36s promise %-5s %-6s by %s: %s\n' "$name" "$promise" "$outcome" "$test" "$why"
+    [ -z "$results" ] || printf \
+        '{"mutation":"%s","promise":"%s","file":"%s","test":"%s","caught":%s,"words":"%s"}\n' \
+        "$name" "$promise" "$file" "$test" "$([ "$outcome" = caught ] && echo true || echo false)" \
+        "$why" >>"$results"
+done <"$work/list"
+echo "$caught caught, $missed not"
+[ "$caught" -gt 0 ] && [ "$missed" -eq 0 ]
