@@ -93,6 +93,7 @@ static void init_pools(struct core *core)
     id_map_init(&core->conns, memory);
     id_map_init(&core->tokens, memory);
     id_map_init(&core->replayed, memory);
+    needs_init(&core->needs, memory);
     timers_init(&core->timers, memory);
     list_init(&core->pump);
     list_init(&core->tight);
@@ -101,6 +102,7 @@ static void init_pools(struct core *core)
     list_init(&core->judged);
     list_init(&core->jobs_due);
     list_init(&core->graves);
+    list_init(&core->falling);
 }
 
 static bool keep_strings(struct core *core)
@@ -153,6 +155,7 @@ void core_free(struct core **core_at)
     core->effects = &unheard;
     core->is_noting = false;
     replay_forget(core);
+    need_forget_errors(core);
     session_free_all(core);
     failure_bury(core);
     struct failure *spare = pool_find(&core->failures, 1);
@@ -169,6 +172,7 @@ void core_free(struct core **core_at)
     pool_fini(&core->routes);
     pool_fini(&core->awaits);
     pool_fini(&core->failures);
+    needs_fini(&core->needs);
     name_map_fini(&core->job_names);
     id_map_fini(&core->conns);
     id_map_fini(&core->tokens);
@@ -408,6 +412,7 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
     case EVENT_JOURNAL: tell_journal(core, event->as.journal.health, event->as.journal.text); break;
     case EVENT_TYPE_COUNT: break;
     }
+    need_fall(core);
     jobs_settle(core);
     topic_relieve(core);
     judge_all(core);

@@ -4,6 +4,7 @@
  *   core.c          one event in; after it: accept, pump
  *   core_session.c  greeting, resuming, life and death of sessions and parties
  *   core_write.c    frames of a batch: reserve, value, commit, chunks; what is refused
+ *   core_need.c     slots that need others, and fall with them
  *   core_settle.c   the control messages that settle, in order behind their data; settling itself
  *   core_topic.c    topics: opening, credit, what is kept and what may go
  *   core_guard.c    parties of which another process speaks too
@@ -26,6 +27,7 @@
 
 #include "broker/core/core.h"
 #include "broker/core/job.h"
+#include "broker/core/needs.h"
 #include "broker/core/party.h"
 #include "broker/core/roster.h"
 #include "broker/core/slot_table.h"
@@ -326,7 +328,8 @@ struct topic {
     uint64_t done_floor;    /* below it nobody needs it any more */
     uint64_t done_bytes;    /* kept below it */
     uint64_t done_slots;
-    bool is_held_back; /* its writer waits: told as consumer.slow */
+    bool is_held_back;      /* its writer waits: told as consumer.slow */
+    uint32_t falling_count; /* of its failed slots, those in core->falling: it is not trimmed */
 };
 
 /* What an open slot has beside its entry. */
@@ -339,9 +342,19 @@ struct open_slot {
     int64_t deadline_ms;
     int64_t due_wall_ns; /* the deadline by the wall clock, for a restart */
     struct list awaits;
+    struct list needs; /* edges in core->needs */
     struct list party_link;
     struct chunks *chunks; /* what came so far, or NULL */
 };
+
+/* An error that stands for what a life of a party owes and root takes. */
+struct fallen {
+    struct failure *root;    /* a reference; NULL: there is none here */
+    struct failure *failure; /* a reference */
+    uint32_t party;
+    uint32_t incarnation;
+};
+enum { FALLEN_KEPT = 32 }; /* parties that share errors while a chain or fan falls */
 
 /* A value in chunks: shared by its slot and by who is being sent it. */
 struct chunk {
@@ -463,13 +476,18 @@ struct core {
     struct id_map conns;  /* conn -> session id */
     struct id_map tokens; /* token -> session id */
     struct timers timers;
-    struct list pump;      /* sessions */
-    struct list dirty;     /* sessions */
-    struct list tight;     /* jobs */
-    struct list told;      /* jobs with new events */
-    struct list jobs_due;  /* to be weighed at the end of the step */
-    struct list judged;    /* judgements to be looked at */
-    struct list graves;    /* failures */
+    struct list pump;     /* sessions */
+    struct list dirty;    /* sessions */
+    struct list tight;    /* jobs */
+    struct list told;     /* jobs with new events */
+    struct list jobs_due; /* to be weighed at the end of the step */
+    struct list judged;   /* judgements to be looked at */
+    struct list graves;   /* failures */
+    struct needs needs;
+    struct list falling;               /* need_heads: slots that failed, and may still be needed */
+    struct failure *falling_root;      /* while a dependant is settled: what all began with */
+    struct fallen fallen[FALLEN_KEPT]; /* the newest, a ring */
+    uint32_t fallen_at;
     uint64_t parked_bytes; /* of all sessions */
     uint64_t refused_count;
     struct complaints strangers;
@@ -594,7 +612,30 @@ void write_remember_upload_refused(struct core *core, struct session *session, u
 void write_refusals_again(struct core *core, struct session *session, uint64_t after);
 void write_uploads_again(struct core *core, struct session *session);
 
+/* An open slot of the session's party was settled with this, and not by its own word. */
+void write_tell_settled(struct core *core, struct session *session, const struct topic *topic,
+                        uint64_t seq, struct failure *failure);
+
+/* ---- core_need.c ----------------------------------------------------------------------------- */
+/* What is wrong with what the slot of this run needs: a type of error; or NULL. */
+const char *need_refusal(struct core *core, const struct topic *topic, const struct event_run *run,
+                         const char **out_message);
+/* A slot that was just promised needs what its run says, in which nothing is wrong; it is settled
+ * at once if some of that has failed.  false: no memory. */
+bool need_take(struct core *core, struct open_slot *open, const struct event_run *run);
+bool need_add(struct core *core, struct open_slot *open, const struct topic *needed, uint64_t seq);
+/* Slots are settled with an error, whoever needs them is, too, in this step or a later one. */
+void need_slots_failed(struct core *core, struct topic *topic, uint64_t first_seq, uint64_t count,
+                       struct failure *failure);
+/* Whether something that this slot needs has failed; then it is settled now, and gone. */
+bool need_overtakes(struct core *core, struct open_slot *open);
+void need_fall(struct core *core); /* in each step: so many as may fall in one */
+void need_forget_topic(struct core *core, struct topic *topic); /* its slots go */
+void need_forget_errors(struct core *core);
+void need_resume(struct core *core); /* at the end of a replay */
+
 /* ---- core_settle.c --------------------------------------------------------------------------- */
+void settle_tell(struct core *core, struct topic *topic, uint64_t seq, struct failure *failure);
 /* An open slot gets its outcome; deadline, waits, routes and accounts follow. */
 void settle_open(struct core *core, struct open_slot *open, enum slot_state state, uint32_t ref,
                  struct slot_place place);
@@ -906,6 +947,7 @@ static inline void note_appended(struct core *core, const struct topic *topic,
     if (core->is_noting) /* on the way of every value: without a journal a branch is all it costs */
         note_entry(core, topic, entry);
 }
+void note_needed(struct core *core, const struct open_slot *open, struct need_key key);
 /* An open slot got its outcome. */
 void note_settled(struct core *core, const struct topic *topic, const struct slot_entry *entry);
 void note_retracted(struct core *core, const struct topic *topic, const struct slot_entry *entry);

@@ -297,6 +297,13 @@ void note_entry(struct core *core, const struct topic *topic, const struct slot_
     }
 }
 
+void note_needed(struct core *core, const struct open_slot *open, struct need_key key)
+{
+    if (core->is_noting)
+        NOTE(core, NEEDED, needed, .topic = open->topic->id, .seq = open->seq,
+             .need_topic = key.topic, .need_seq = key.seq);
+}
+
 static void note_committed(struct core *core, const struct topic *topic,
                            const struct slot_entry *entry)
 {

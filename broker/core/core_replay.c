@@ -528,6 +528,19 @@ static const char *reserved(struct core *core, struct topic *topic,
                : no_memory;
 }
 
+static const char *needed(struct core *core, struct topic *topic, const struct fact_needed *fact)
+{
+    struct open_slot *open = write_find_open(core, topic, fact->seq);
+    const struct topic *other = topic_of(core, fact->need_topic);
+    if (open == NULL)
+        return no_slot;
+    if (other == NULL || other->job != topic->job)
+        return no_topic;
+    if (fact->need_seq >= other->slots.next_seq || (other == topic && fact->need_seq == fact->seq))
+        return no_order;
+    return need_add(core, open, other, fact->need_seq) ? NULL : no_memory;
+}
+
 static const char *rejected(struct core *core, struct topic *topic,
                             const struct fact_rejected *fact)
 {
@@ -647,6 +660,7 @@ static const char *of_topic(struct core *core, const struct fact *fact, struct t
     case FACT_RETRACTED: return retracted(core, topic, &fact->as.retracted);
     case FACT_CHUNK_ADDED: return chunk_added(core, topic, &fact->as.chunk_added, payload);
     case FACT_WHOLE: return whole(core, topic, fact->as.whole.seq);
+    case FACT_NEEDED: return needed(core, topic, &fact->as.needed);
     case FACT_END_MARKED:
         topic_mark_end(core, topic, (uint32_t)fact->as.end_marked.incarnation,
                        fact->as.end_marked.seq);
@@ -960,7 +974,8 @@ static const char *replay(struct core *core, const struct fact *fact, payload_id
     case FACT_FAILED:
     case FACT_RETRACTED:
     case FACT_CHUNK_ADDED:
-    case FACT_WHOLE: /* their first field is the topic */
+    case FACT_WHOLE:
+    case FACT_NEEDED: /* their first field is the topic */
         return of_topic(core, fact, topic_of(core, fact->as.kept.topic), payload);
     case FACT_REFUSED: return refused(core, &fact->as.refused);
     case FACT_UPLOADED: return uploaded(core, &fact->as.uploaded);
@@ -1093,6 +1108,7 @@ void core_resume(struct core *core, const struct event *now, struct effects *eff
     while ((open = pool_next(&core->open_slots, open != NULL ? open->id : 0)) != NULL)
         resume_slot(core, open);
     resume_subs(core);
+    need_resume(core); /* before anything is trimmed */
     struct topic *topic = NULL;
     while ((topic = pool_next(&core->topics, topic != NULL ? topic->id : 0)) != NULL) {
         resume_topic(topic);

@@ -120,6 +120,7 @@ void party_free(struct core *core, struct party *party)
     party->job->party_count -= 1;
     failure_unref(core, party->ended_by);
     timers_unreserve(&core->timers, &party->complaints.timer);
+    need_forget_errors(core); /* its number may be another's soon */
     span_drop(core, &party->name);
     pool_give(&core->parties, party);
 }

@@ -31,8 +31,11 @@ void settle_open(struct core *core, struct open_slot *open, enum slot_state stat
     topic->job->open_count -= 1;
     await_settled(core, &open->awaits, entry);
     chunks_unref(core, open->chunks);
+    needs_drop(&core->needs, &open->needs);
     pool_give(&core->open_slots, open);
     topic_news(core, topic, seq, seq + 1);
+    if (state == SLOT_ERROR)
+        need_slots_failed(core, topic, seq, 1, pool_find(&core->failures, ref));
 }
 
 void settle_open_failed(struct core *core, struct open_slot *open, struct failure *failure)
@@ -42,7 +45,7 @@ void settle_open_failed(struct core *core, struct open_slot *open, struct failur
     topic_update(core, topic);
 }
 
-static void tell_slot(struct core *core, struct topic *topic, uint64_t seq, struct failure *failure)
+void settle_tell(struct core *core, struct topic *topic, uint64_t seq, struct failure *failure)
 {
     tell(core, topic->job,
          &(struct tell){.name = EVENT_SLOT_FAILED,
@@ -70,7 +73,7 @@ void settle_deadline(struct core *core, struct open_slot *open)
                                                                         .message = text.data,
                                                                         .topic = topic,
                                                                         .seq = seq});
-    tell_slot(core, topic, seq, failure);
+    settle_tell(core, topic, seq, failure);
     settle_open_failed(core, open, failure);
     failure_unref(core, failure);
 }
@@ -103,7 +106,7 @@ static void do_fail(struct core *core, struct session *session, const struct par
     struct slot_entry *entry = find_entry(topic, op->seq, &index);
     if (entry != NULL && entry->state == SLOT_OPEN) {
         if (!op->is_told)
-            tell_slot(core, topic, op->seq, op->failure);
+            settle_tell(core, topic, op->seq, op->failure);
         settle_open_failed(core, pool_find(&core->open_slots, entry->ref), op->failure);
         return;
     }
@@ -169,6 +172,7 @@ void settle_replace_entry(struct core *core, struct topic *topic, struct slot_en
     topic_account(topic, entry, before, topic_weight(core, entry));
     entry_unref(core, &old);
     note_retracted(core, topic, entry);
+    need_slots_failed(core, topic, entry->first_seq, entry->count, failure);
 }
 
 void settle_replace(struct core *core, struct topic *topic, uint64_t seq, struct failure *failure)
@@ -213,13 +217,13 @@ static void do_retract(struct core *core, struct session *session, const struct 
                topic, op->seq, NULL);
     } else if (entry->state == SLOT_OPEN) {
         if (!op->is_told)
-            tell_slot(core, topic, op->seq, op->failure);
+            settle_tell(core, topic, op->seq, op->failure);
         settle_open_failed(core, pool_find(&core->open_slots, entry->ref), op->failure);
         answer(core, session, op->number, CODE_OK, "", "", NULL, 0, NULL);
     } else if (is_same_failure(core, entry, op->failure)) {
         answer(core, session, op->number, CODE_OK, "", "", NULL, 0, NULL);
     } else if (slot_entry_may_move(entry, SLOT_ERROR) && slot_table_reserve(&topic->slots, 2)) {
-        tell_slot(core, topic, op->seq, op->failure);
+        settle_tell(core, topic, op->seq, op->failure);
         settle_replace(core, topic, op->seq, op->failure);
         answer(core, session, op->number, CODE_OK, "", "", NULL, 0, NULL);
     } else {
@@ -403,7 +407,7 @@ static void tell_ahead(struct core *core, struct session *session, struct parked
     struct topic *topic = pool_find(&core->topics, op->topic);
     op->is_told = true;
     if (op->type == MSG_FAIL)
-        tell_slot(core, topic, op->seq, op->failure);
+        settle_tell(core, topic, op->seq, op->failure);
     else
         op->is_told = false;
     if (op->type == MSG_FAIL_PARTY && party_next(party->state, PARTY_SAYS_FAILED, &party->state)) {

@@ -64,6 +64,17 @@ static void snap_topic(struct core *core, const struct topic *topic)
     note_credit(core, topic); /* slots counted what they cost anew: this says what is right */
 }
 
+/* What is needed may lie in a topic that comes later, so this comes when all topics are there. */
+static void snap_needs(struct core *core, const struct job *job)
+{
+    LIST_EACH(party_link, &job->party_list)
+        LIST_EACH(slot_link, &LIST_OWNER(party_link, struct party, job_link)->open_slots) {
+            const struct open_slot *open = LIST_OWNER(slot_link, struct open_slot, party_link);
+            LIST_EACH(link, &open->needs)
+                note_needed(core, open, LIST_OWNER(link, struct need_edge, slot_link)->head->key);
+        }
+}
+
 /* ---- lives ----------------------------------------------------------------------------------- */
 
 static void snap_session(struct core *core, struct session *session)
@@ -173,6 +184,7 @@ static void snap_job(struct core *core, const struct job *job)
     LIST_EACH(link, &job->topic_list)
         if (link != &job->trim_at)
             snap_topic(core, LIST_OWNER(link, struct topic, job_link));
+    snap_needs(core, job);
     LIST_EACH(link, &job->party_list)
         snap_life(core, LIST_OWNER(link, struct party, job_link));
     snap_roster(core, job);

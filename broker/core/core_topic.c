@@ -157,11 +157,13 @@ static void drop_open(struct core *core, struct topic *topic, struct open_slot *
     topic->open_count -= 1;
     topic->job->open_count -= 1;
     chunks_unref(core, open->chunks);
+    needs_drop(&core->needs, &open->needs);
     pool_give(&core->open_slots, open);
 }
 
 static void drop_slots(struct core *core, struct topic *topic)
 {
+    need_forget_topic(core, topic);
     while (topic->slots.count > 0) {
         const struct slot_entry *entry = slot_table_at(&topic->slots, 0);
         struct open_slot *open =
@@ -293,7 +295,7 @@ struct keep {
 static bool may_go(const struct topic *topic, const struct slot_entry *entry,
                    const struct keep *keep)
 {
-    if (entry->state == SLOT_OPEN)
+    if (entry->state == SLOT_OPEN || topic->falling_count > 0)
         return false;
     if (slot_entry_end(entry) <= topic->done_floor)
         return topic->done_bytes > keep->done_bytes || topic->done_slots > keep->done_slots;

@@ -66,6 +66,13 @@ void write_refusals_again(struct core *core, struct session *session, uint64_t a
         send_refusal(core, session, number);
 }
 
+void write_tell_settled(struct core *core, struct session *session, const struct topic *topic,
+                        uint64_t seq, struct failure *failure)
+{
+    if (write_remember(core, session, topic->id, seq, failure) && session->control != 0)
+        send_refusal(core, session, session->refusal_number);
+}
+
 /* One event for a run of refused slots. */
 static void tell_refused(struct core *core, struct session *session, struct topic *topic,
                          const struct event_run *run, const char *message)
@@ -229,6 +236,7 @@ bool write_promise(struct core *core, struct topic *topic, uint64_t seq, uint64_
     open->due_wall_ns = due_wall_ns;
     open->deadline.kind = TIMER_SLOT;
     list_init(&open->awaits);
+    list_init(&open->needs);
     list_push(&topic->writer->open_slots, &open->party_link);
     topic->writer->open_count += 1;
     topic->open_count += 1;
@@ -243,16 +251,6 @@ bool write_promise(struct core *core, struct topic *topic, uint64_t seq, uint64_
         timers_set(&core->timers, &open->deadline, core_clock(core) + deadline_ms * MS_NS);
     await_promised(core, topic);
     return true;
-}
-
-static void write_reserve(struct core *core, struct session *session, struct topic *topic,
-                          const struct event_run *run)
-{
-    int64_t due_wall_ns = run->deadline_ms >= 0 ? core->wall_ns + run->deadline_ms * MS_NS : 0;
-    if (may_promise(core, session, topic, run) &&
-        !write_promise(core, topic, run->seq, run->value_bytes_max, run->deadline_ms, due_wall_ns))
-        reject_run(core, session, topic, run, ERROR_TYPE_FULL,
-                   "the broker has no room for another open slot");
 }
 
 /* ---- keeping --------------------------------------------------------------------------------- */
@@ -285,6 +283,37 @@ static void reject_open(struct core *core, struct session *session, struct open_
     failure_unref(core, failure);
 }
 
+static void write_reserve(struct core *core, struct session *session, struct topic *topic,
+                          const struct event_run *run)
+{
+    int64_t due_wall_ns = run->deadline_ms >= 0 ? core->wall_ns + run->deadline_ms * MS_NS : 0;
+    const char *message = NULL;
+    const char *type = NULL;
+    if (!may_promise(core, session, topic, run))
+        return;
+    if (run->need_count > 0)
+        type = need_refusal(core, topic, run, &message);
+    if (type == NULL && !write_promise(core, topic, run->seq, run->value_bytes_max,
+                                       run->deadline_ms, due_wall_ns)) {
+        type = ERROR_TYPE_FULL;
+        message = "the broker has no room for another open slot";
+    }
+    if (type != NULL) {
+        reject_run(core, session, topic, run, type, message);
+        return;
+    }
+    struct open_slot *open = write_find_open(core, topic, run->seq);
+    if (run->need_count > 0 && !need_take(core, open, run))
+        reject_open(core, session, open, ERROR_TYPE_NO_MEMORY, "the broker is short of memory");
+}
+
+/* NULL: it is not open, or what it needs has failed, and so has it. */
+static struct open_slot *find_keepable(struct core *core, struct topic *topic, uint64_t seq)
+{
+    struct open_slot *open = write_find_open(core, topic, seq);
+    return open != NULL && !need_overtakes(core, open) ? open : NULL;
+}
+
 static bool is_too_big(const struct core *core, const struct open_slot *open, uint64_t bytes)
 {
     return bytes > core->options.value_bytes_max ||
@@ -294,7 +323,7 @@ static bool is_too_big(const struct core *core, const struct open_slot *open, ui
 static void write_commit(struct core *core, struct session *session, struct topic *topic,
                          const struct event_run *run, payload_id payload)
 {
-    struct open_slot *open = write_find_open(core, topic, run->seq);
+    struct open_slot *open = find_keepable(core, topic, run->seq);
     if (open == NULL) {
         refuse_run(core, session, topic, run, ERROR_TYPE_TOO_LATE,
                    run->seq < topic->slots.next_seq ? "the slot was settled before"
@@ -429,7 +458,7 @@ void write_whole(struct core *core, struct open_slot *open)
 static void write_chunk(struct core *core, struct session *session, struct topic *topic,
                         const struct event_run *run, payload_id payload)
 {
-    struct open_slot *open = write_find_open(core, topic, run->seq);
+    struct open_slot *open = find_keepable(core, topic, run->seq);
     if (open == NULL) {
         if (is_repeated(session, topic, run))
             send_chunked(core, session, topic, run->seq, run->chunk_total);

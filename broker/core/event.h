@@ -46,6 +46,8 @@ struct event_run {
     uint32_t value_bytes;     /* of each value */
     int64_t deadline_ms;      /* RESERVE: -1 none */
     uint64_t value_bytes_max; /* RESERVE: 0 not said */
+    uint32_t need_count;      /* RESERVE: slots that it needs */
+    struct span needs;        /* RESERVE: for frame_need_next(); good during the step */
     uint64_t chunk_total;     /* CHUNK: bytes of the whole value */
     uint64_t chunk_offset;    /* CHUNK */
     uint32_t chunk_bytes;     /* CHUNK: bytes of the value in it */

@@ -55,6 +55,8 @@ static enum wire_err read_value(struct event_run *run, struct span value)
             break;
         run->deadline_ms = reserve.deadline_ms;
         run->value_bytes_max = reserve.value_bytes_max;
+        run->need_count = reserve.need_count;
+        run->needs = reserve.needs;
         break;
     case FRAME_CHUNK:
         err = frame_chunk_decode(value, &chunk);

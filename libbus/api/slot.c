@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libbus/base/pattern.h"
+
 struct bus_slot {
     struct bus *bus;
     uint32_t topic; /* the session's number */
@@ -24,7 +26,7 @@ static void slot_free(struct bus_slot **slot)
 
 /* Lock. */
 static enum bus_err reserve(struct bus *bus, const char *topic,
-                            const struct bus_slot_options *options, struct bus_slot *slot)
+                            const struct session_reservation *promise, struct bus_slot *slot)
 {
     int64_t deadline_ns = 0;
     enum bus_err err = api_over(bus);
@@ -32,8 +34,7 @@ static enum bus_err reserve(struct bus *bus, const char *topic,
         err = publish_topic(bus, topic, &slot->topic);
     while (err == BUS_OK) {
         enum wire_code code =
-            session_reserve(bus->session, api_stamp_ns(bus), slot->topic, options->seq,
-                            options->deadline_ms, options->value_bytes_max, &slot->seq);
+            session_reserve_with(bus->session, api_stamp_ns(bus), slot->topic, promise, &slot->seq);
         if (code != CODE_ETIMEDOUT)
             return (enum bus_err)code;
         err = publish_wait(bus, &deadline_ns);
@@ -45,8 +46,14 @@ static enum bus_err say_not_reserved(struct bus *bus, enum bus_err err, const ch
                                      const struct bus_slot_options *options,
                                      struct bus_error **reterr)
 {
+    char whole[LIMIT_NAME_BYTES + 1];
     switch (err) {
-    case BUS_EINVAL: return error_say(reterr, err, ERROR_TYPE_NAME, "'%.250s' is no topic", topic);
+    case BUS_EINVAL:
+        if (publish_whole_name(bus, topic, whole))
+            return error_say(reterr, err, ERROR_TYPE_CYCLE,
+                             "a slot of '%s' needs itself, or one that is not promised before it",
+                             topic);
+        return error_say(reterr, err, ERROR_TYPE_NAME, "'%.250s' is no topic", topic);
     case BUS_ENOMEM: return error_say_static(reterr, err, &error_no_memory);
     case BUS_EFULL:
         return error_say(reterr, err, ERROR_TYPE_FULL,
@@ -79,10 +86,60 @@ static enum bus_err check_options(const struct bus_slot_options *given,
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
                          "deadline_ms is %" PRId64 ", and must be BUS_FOREVER or 1 to %" PRId64,
                          options->deadline_ms, LIMIT_PERIOD_MS_MAX);
-    if (options->need_count > 0)
-        return error_say(reterr, BUS_EDENIED, ERROR_TYPE_UNSUPPORTED,
-                         "slots that need others are not supported by this version");
+    if (options->need_count > LIMIT_SLOT_NEEDS ||
+        (options->need_count > 0 && options->needs == NULL))
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "need_count is %zu, and must be 0 to %d, with as many needs",
+                         options->need_count, LIMIT_SLOT_NEEDS);
     return BUS_OK;
+}
+
+/* As the session takes them; NULL: none, or *err says why not. */
+static struct frame_need *needs_of(const struct bus_slot_options *options, enum bus_err *err,
+                                   struct bus_error **reterr)
+{
+    struct frame_need *needs =
+        options->need_count > 0 ? calloc(options->need_count, sizeof *needs) : NULL;
+    if (needs == NULL && options->need_count > 0)
+        *err = error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+    for (size_t i = 0; needs != NULL && i < options->need_count; i++) {
+        const char *topic = options->needs[i].topic;
+        needs[i] = (struct frame_need){.topic = span_text(topic), .seq = options->needs[i].seq};
+        if (topic_is_valid(needs[i].topic))
+            continue;
+        *err = error_say(reterr, BUS_EINVAL, ERROR_TYPE_NAME, "needs[%zu]: '%.250s' is no topic", i,
+                         topic != NULL ? topic : "");
+        free(needs);
+        needs = NULL;
+    }
+    return needs;
+}
+
+static enum bus_err promise(struct bus *bus, const char *topic,
+                            const struct bus_slot_options *options, const struct frame_need *needs,
+                            struct bus_slot **out_slot, struct bus_error **reterr)
+{
+    const struct session_reservation asked = {.seq = options->seq,
+                                              .deadline_ms = options->deadline_ms,
+                                              .value_bytes_max = options->value_bytes_max,
+                                              .needs = needs,
+                                              .need_count = options->need_count};
+    struct bus_slot *slot = calloc(1, sizeof *slot);
+    if (slot == NULL)
+        return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+    api_lock(bus);
+    enum bus_err err = reserve(bus, topic, &asked, slot);
+    if (err == BUS_OK) {
+        (void)publish_whole_name(bus, topic, slot->name); /* it was just found to be one */
+        slot->bus = bus;
+        api_ref(bus);
+        *out_slot = slot;
+    } else {
+        (void)say_not_reserved(bus, err, topic, options, reterr);
+        free(slot);
+    }
+    api_unlock_wake(bus);
+    return err;
 }
 
 enum bus_err bus_slot_reserve_with(struct bus *bus, const char *topic,
@@ -96,23 +153,10 @@ enum bus_err bus_slot_reserve_with(struct bus *bus, const char *topic,
     if (api_is_foreign(bus))
         return error_say_static(reterr, BUS_ECLOSED, &error_forked);
     enum bus_err err = check_options(options, &known, reterr);
-    if (err != BUS_OK)
-        return err;
-    struct bus_slot *slot = calloc(1, sizeof *slot);
-    if (slot == NULL)
-        return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
-    api_lock(bus);
-    err = reserve(bus, topic, &known, slot);
-    if (err == BUS_OK) {
-        (void)publish_whole_name(bus, topic, slot->name); /* it was just found to be one */
-        slot->bus = bus;
-        api_ref(bus);
-        *out_slot = slot;
-    } else {
-        (void)say_not_reserved(bus, err, topic, &known, reterr);
-        free(slot);
-    }
-    api_unlock_wake(bus);
+    struct frame_need *needs = err == BUS_OK ? needs_of(&known, &err, reterr) : NULL;
+    if (err == BUS_OK)
+        err = promise(bus, topic, &known, needs, out_slot, reterr);
+    free(needs);
     return err;
 }
 
@@ -128,6 +172,18 @@ enum bus_err bus_slot_reserve(struct bus *bus, const char *topic, int64_t deadli
 uint64_t bus_slot_seq(const struct bus_slot *slot)
 {
     return slot->seq;
+}
+
+int bus_slot_is_settled(const struct bus_slot *slot)
+{
+    struct bus *bus = slot->bus;
+    if (api_is_foreign(bus))
+        return 1;
+    api_lock(bus);
+    bool is_settled =
+        api_ended(bus) != BUS_OK || session_is_settled(bus->session, slot->topic, slot->seq);
+    api_unlock_wake(bus);
+    return is_settled;
 }
 
 /* ---- settling -------------------------------------------------------------------------------- */

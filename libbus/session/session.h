@@ -157,6 +157,21 @@ enum wire_code session_publish_owned(struct session *session, int64_t now_ns, ui
 enum wire_code session_reserve(struct session *session, int64_t now_ns, uint32_t topic, int64_t seq,
                                int64_t deadline_ms, uint64_t value_bytes_max, uint64_t *out_seq);
 
+/* The same, but the slot needs others: when one of them fails, so does it.  A need of the same
+ * topic must have a number below the slot's.  Errors: those; EINVAL: it has not, or more than
+ * LIMIT_SLOT_NEEDS. */
+struct session_reservation {
+    int64_t seq;
+    int64_t deadline_ms;
+    uint64_t value_bytes_max;
+    const struct frame_need *needs; /* topics: well-formed */
+    size_t need_count;
+};
+enum wire_code session_reserve_with(struct session *session, int64_t now_ns, uint32_t topic,
+                                    const struct session_reservation *promise, uint64_t *out_seq);
+/* Whether the broker has settled this slot of ours, so that a value would come too late. */
+bool session_is_settled(const struct session *session, uint32_t topic, uint64_t seq);
+
 /* value is copied if it is small, or is a reference taken over by the outbox (owned, any size).
  * Errors: ETIMEDOUT: outbox full; ETOOBIG; ESETTLED: the slot is known to have failed. */
 enum wire_code session_commit(struct session *session, int64_t now_ns, uint32_t topic, uint64_t seq,

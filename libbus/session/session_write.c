@@ -199,6 +199,36 @@ static bool append_reserve(struct session *session, const struct own_topic *topi
     return outbox_append(&session->outbox, &frame);
 }
 
+/* What the value of a RESERVE with these needs takes at most. */
+static size_t promise_bytes(const struct session_reservation *promise)
+{
+    size_t bytes = FRAME_RESERVE_BYTES_MAX;
+    for (size_t i = 0; i < promise->need_count; i++)
+        bytes += promise->needs[i].topic.bytes + (FRAME_NEED_BYTES_MAX - LIMIT_NAME_BYTES);
+    return bytes;
+}
+
+static bool append_promise(struct session *session, const struct own_topic *topic, uint64_t seq,
+                           int64_t stamp_ns, const struct session_reservation *promise)
+{
+    if (promise->need_count == 0)
+        return append_reserve(session, topic, seq, stamp_ns, promise->deadline_ms,
+                              promise->value_bytes_max);
+    size_t room = promise_bytes(promise);
+    uint8_t *value = memory_take(session->memory, room);
+    if (value == NULL)
+        return false;
+    struct frame_reserve reserve = {.deadline_ms = promise->deadline_ms,
+                                    .value_bytes_max = promise->value_bytes_max,
+                                    .need_count = (uint32_t)promise->need_count};
+    size_t bytes = frame_promise_encode(value, room, &reserve, promise->needs);
+    struct frame frame =
+        frame_of(session, topic, FRAME_RESERVE, seq, stamp_ns, span_of(value, bytes));
+    bool is_done = outbox_append(&session->outbox, &frame);
+    memory_give(session->memory, value, room);
+    return is_done;
+}
+
 static bool add_upload(struct session *session, const struct own_topic *topic, uint64_t seq,
                        uint64_t reserve_number, int64_t stamp_ns, struct buffer **value)
 {
@@ -330,19 +360,20 @@ enum wire_code session_publish_owned(struct session *session, int64_t now_ns, ui
 /* ---- reserving ------------------------------------------------------------------------------- */
 
 static enum wire_code reserve_slot(struct session *session, struct own_topic *topic, uint64_t seq,
-                                   int64_t deadline_ms, uint64_t value_bytes_max)
+                                   const struct session_reservation *promise)
 {
     uint64_t held_bytes = 0;
+    uint64_t value_bytes_max = promise->value_bytes_max;
     if (value_bytes_max > 0)
         held_bytes = is_large(value_bytes_max) ? value_bytes_max : frame_total(value_bytes_max);
-    if (!has_room(session, frame_total(FRAME_RESERVE_BYTES_MAX) + held_bytes) ||
+    if (!has_room(session, frame_total(promise_bytes(promise)) + held_bytes) ||
         !has_credit(session, topic, 0))
         return CODE_ETIMEDOUT;
     struct own_slot *slot = own_slot_new(&session->own, topic, seq);
     if (slot == NULL)
         return CODE_ENOMEM;
     int64_t stamp_ns = session_broker_ns(session, session->now_ns, NULL);
-    if (!append_reserve(session, topic, seq, stamp_ns, deadline_ms, value_bytes_max)) {
+    if (!append_promise(session, topic, seq, stamp_ns, promise)) {
         own_slot_free(&session->own, topic, slot);
         return CODE_ENOMEM;
     }
@@ -355,28 +386,59 @@ static enum wire_code reserve_slot(struct session *session, struct own_topic *to
     return CODE_OK;
 }
 
-enum wire_code session_reserve(struct session *session, int64_t now_ns, uint32_t topic_id,
-                               int64_t seq, int64_t deadline_ms, uint64_t value_bytes_max,
-                               uint64_t *out_seq)
+/* What of the same topic comes later is not promised, and neither is the slot itself. */
+static bool may_need(const struct own_topic *topic, uint64_t seq,
+                     const struct session_reservation *promise)
+{
+    if (promise->need_count > LIMIT_SLOT_NEEDS)
+        return false;
+    for (size_t i = 0; i < promise->need_count; i++)
+        if (promise->needs[i].seq >= seq && span_equal(promise->needs[i].topic, topic->name))
+            return false;
+    return true;
+}
+
+enum wire_code session_reserve_with(struct session *session, int64_t now_ns, uint32_t topic_id,
+                                    const struct session_reservation *promise, uint64_t *out_seq)
 {
     session_see_time(session, now_ns);
     struct own_topic *topic = NULL;
     enum wire_code code = writable(session, topic_id, &topic);
     if (code != CODE_OK)
         return code;
-    if (seq < -1 || deadline_ms < -1 || deadline_ms > LIMIT_PERIOD_MS_MAX)
+    if (promise->seq < -1 || promise->deadline_ms < -1 ||
+        promise->deadline_ms > LIMIT_PERIOD_MS_MAX)
         return CODE_EINVAL;
-    if (value_bytes_max > session->value_bytes_max || value_bytes_max > LIMIT_VALUE_BYTES)
+    if (promise->value_bytes_max > session->value_bytes_max ||
+        promise->value_bytes_max > LIMIT_VALUE_BYTES)
         return CODE_ETOOBIG;
-    uint64_t chosen = seq == -1 ? topic->next_seq : (uint64_t)seq;
+    uint64_t chosen = promise->seq == -1 ? topic->next_seq : (uint64_t)promise->seq;
     if (chosen < topic->next_seq)
         return CODE_ESETTLED;
     if (chosen >= SEQ_END)
         return CODE_EFULL;
-    code = reserve_slot(session, topic, chosen, deadline_ms, value_bytes_max);
+    if (!may_need(topic, chosen, promise))
+        return CODE_EINVAL;
+    code = reserve_slot(session, topic, chosen, promise);
     if (code == CODE_OK)
         *out_seq = chosen;
     return code;
+}
+
+enum wire_code session_reserve(struct session *session, int64_t now_ns, uint32_t topic_id,
+                               int64_t seq, int64_t deadline_ms, uint64_t value_bytes_max,
+                               uint64_t *out_seq)
+{
+    struct session_reservation promise = {
+        .seq = seq, .deadline_ms = deadline_ms, .value_bytes_max = value_bytes_max};
+    return session_reserve_with(session, now_ns, topic_id, &promise, out_seq);
+}
+
+bool session_is_settled(const struct session *session, uint32_t topic_id, uint64_t seq)
+{
+    const struct own_topic *topic = pool_find(&session->own.topics, topic_id);
+    const struct own_slot *slot = topic != NULL ? own_slot_find(&session->own, topic, seq) : NULL;
+    return slot == NULL || slot->is_failed;
 }
 
 /* ---- keeping --------------------------------------------------------------------------------- */

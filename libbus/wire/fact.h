@@ -23,11 +23,18 @@
     ;
 #include "schemas/facts.def"
 
+/* As large as the largest number, whatever the order of the rows. */
+union fact_largest {
+    char none;
+#define FACT(upper, name, number, weight, what) char name[number];
+#include "schemas/facts.def"
+};
+
 enum fact_type {
     FACT_NONE = 0,
 #define FACT(upper, name, number, weight, what) FACT_##upper = number,
 #include "schemas/facts.def"
-    FACT_TYPE_COUNT, /* beyond the newest */
+    FACT_TYPE_COUNT = sizeof(union fact_largest) + 1, /* beyond the largest */
 };
 struct fact {
     enum fact_type type;

@@ -158,12 +158,31 @@ enum wire_err batch_reader_next(struct batch_reader *reader, struct frame *out_f
 struct frame_reserve {
     int64_t deadline_ms;      /* -1: none */
     uint64_t value_bytes_max; /* 0: not said */
+    uint32_t need_count;      /* of slots that it needs, at most LIMIT_SLOT_NEEDS */
+    struct span needs;        /* decoded: for frame_need_next(); borrowed */
+};
+struct frame_need {
+    struct span topic; /* the whole topic, 1 to LIMIT_NAME_BYTES, UTF-8 */
+    uint64_t seq;
 };
 enum { FRAME_RESERVE_BYTES_MAX = 32, FRAME_CHUNK_PREFIX_BYTES = 16, FRAME_GAP_BYTES_MAX = 64 };
-/* Fields beyond their limits are a broken invariant: must(). */
+/* A topic has a head of 2 bytes at most, a number has 9 in all. */
+enum {
+    FRAME_NEED_BYTES_MAX = LIMIT_NAME_BYTES + 11,
+    FRAME_PROMISE_BYTES_MAX = FRAME_RESERVE_BYTES_MAX + LIMIT_SLOT_NEEDS * FRAME_NEED_BYTES_MAX,
+};
+/* Without needs.  Fields beyond their limits are a broken invariant: must(). */
 size_t frame_reserve_encode(uint8_t out[FRAME_RESERVE_BYTES_MAX],
                             const struct frame_reserve *reserve);
+/* With reserve->need_count of them; room FRAME_RESERVE_BYTES_MAX and FRAME_NEED_BYTES_MAX for each
+ * are enough.  reserve->needs is not read. */
+size_t frame_promise_encode(uint8_t *out, size_t room, const struct frame_reserve *reserve,
+                            const struct frame_need *needs);
+/* Needs are checked, too: WIRE_RANGE for more than LIMIT_SLOT_NEEDS, and for a topic without a
+ * number. */
 enum wire_err frame_reserve_decode(struct span value, struct frame_reserve *out_reserve);
+/* Steps over the first of needs that were decoded; false: there are none left. */
+bool frame_need_next(struct span *needs, struct frame_need *out_need);
 
 struct frame_chunk {
     uint64_t total_bytes;

@@ -17,6 +17,11 @@ static const struct field reserve_fields[] = {
     FIELD_ROW_U64(frame_reserve, value_bytes_max, LIMIT_VALUE_BYTES),
     FIELDS_END,
 };
+static const struct field need_fields[] = {
+    FIELD_ROW_STR(frame_need, topic, 1, LIMIT_NAME_BYTES),
+    FIELD_ROW_U64(frame_need, seq, UINT64_MAX),
+    FIELDS_END,
+};
 static const struct field gap_fields[] = {
     FIELD_ROW_U64(gap_fields, count, UINT64_MAX),
     FIELD_ROW_U64(gap_fields, reason, GAP_REASON_COUNT - 1),
@@ -33,34 +38,97 @@ static size_t array_encode(const struct field *fields, uint32_t count, const voi
     return writer.at;
 }
 
-static enum wire_err array_decode(const struct field *fields, uint32_t count, void *object,
-                                  struct span value)
+/* Steps into the array that value is, and reads its first elements, those that are there.  What
+ * follows them is left in walk. */
+static enum wire_err array_begin(const struct field *fields, uint32_t count, void *object,
+                                 struct span value, struct walk *walk, uint32_t *out_elements)
 {
-    uint32_t elements = 0;
     enum wire_err err = wire_walk(value);
     if (err != WIRE_OK)
         return err;
-    struct walk walk = walk_of(value);
-    err = walk_array(&walk, &elements);
+    *walk = walk_of(value);
+    err = walk_array(walk, out_elements);
     if (err != WIRE_OK)
         return err;
-    return fields_read(fields, count, object, &walk, &elements);
+    return fields_read(fields, count, object, walk, out_elements);
 }
 
 size_t frame_reserve_encode(uint8_t out[FRAME_RESERVE_BYTES_MAX],
                             const struct frame_reserve *reserve)
 {
+    must(reserve->need_count == 0);
     return array_encode(reserve_fields, FIELDS_COUNT(reserve_fields), reserve, out,
                         FRAME_RESERVE_BYTES_MAX);
+}
+
+/* An array of topic and number in turn: without a head for each. */
+static void needs_write(const struct frame_need *needs, uint32_t count, struct field_writer *writer)
+{
+    must(count <= LIMIT_SLOT_NEEDS);
+    must(msgpack_pack_array(&writer->packer, 2 * (size_t)count) == 0);
+    for (uint32_t i = 0; i < count; i++)
+        must(fields_write(need_fields, FIELDS_COUNT(need_fields), &needs[i], writer) == WIRE_OK);
+}
+
+size_t frame_promise_encode(uint8_t *out, size_t room, const struct frame_reserve *reserve,
+                            const struct frame_need *needs)
+{
+    struct field_writer writer;
+    uint32_t fields = FIELDS_COUNT(reserve_fields);
+    field_writer_init(&writer, out, room);
+    must(msgpack_pack_array(&writer.packer, fields + (reserve->need_count > 0)) == 0);
+    must(fields_write(reserve_fields, fields, reserve, &writer) == WIRE_OK);
+    if (reserve->need_count > 0)
+        needs_write(needs, reserve->need_count, &writer);
+    return writer.at;
+}
+
+static enum wire_err need_read(struct walk *walk, struct frame_need *out_need)
+{
+    uint32_t elements = FIELDS_COUNT(need_fields);
+    *out_need = (struct frame_need){.topic = SPAN_NONE};
+    return fields_read(need_fields, FIELDS_COUNT(need_fields), out_need, walk, &elements);
+}
+
+/* The array of needs that stands here. */
+static enum wire_err needs_read(struct walk *walk, struct frame_reserve *reserve)
+{
+    uint32_t elements = 0;
+    struct frame_need need;
+    enum wire_err err = walk_array(walk, &elements);
+    if (err == WIRE_OK && (elements % 2 != 0 || elements / 2 > LIMIT_SLOT_NEEDS))
+        err = WIRE_RANGE;
+    size_t begin = walk->at;
+    for (uint32_t i = 0; err == WIRE_OK && i < elements / 2; i++)
+        err = need_read(walk, &need);
+    reserve->need_count = elements / 2;
+    reserve->needs = span_of(walk->data + begin, walk->at - begin);
+    return err;
 }
 
 enum wire_err frame_reserve_decode(struct span value, struct frame_reserve *out_reserve)
 {
     struct frame_reserve reserve = {.deadline_ms = -1};
-    enum wire_err err = array_decode(reserve_fields, FIELDS_COUNT(reserve_fields), &reserve, value);
+    struct walk walk;
+    uint32_t elements = 0;
+    enum wire_err err = array_begin(reserve_fields, FIELDS_COUNT(reserve_fields), &reserve, value,
+                                    &walk, &elements);
+    if (err == WIRE_OK && elements > 0)
+        err = needs_read(&walk, &reserve);
     if (err == WIRE_OK)
         *out_reserve = reserve;
     return err;
+}
+
+bool frame_need_next(struct span *needs, struct frame_need *out_need)
+{
+    struct walk walk = walk_of(*needs);
+    if (needs->bytes == 0)
+        return false;
+    enum wire_err err = need_read(&walk, out_need);
+    must(err == WIRE_OK); /* frame_reserve_decode() let it through */
+    *needs = span_of(walk.data + walk.at, walk.bytes - walk.at);
+    return true;
 }
 
 size_t frame_gap_encode(uint8_t out[FRAME_GAP_BYTES_MAX], const struct frame_gap *gap)
@@ -72,7 +140,10 @@ size_t frame_gap_encode(uint8_t out[FRAME_GAP_BYTES_MAX], const struct frame_gap
 enum wire_err frame_gap_decode(struct span value, struct frame_gap *out_gap)
 {
     struct gap_fields fields = {0};
-    enum wire_err err = array_decode(gap_fields, FIELDS_COUNT(gap_fields), &fields, value);
+    struct walk walk;
+    uint32_t elements = 0;
+    enum wire_err err =
+        array_begin(gap_fields, FIELDS_COUNT(gap_fields), &fields, value, &walk, &elements);
     if (err == WIRE_OK)
         *out_gap =
             (struct frame_gap){.count = fields.count, .reason = (enum gap_reason)fields.reason};

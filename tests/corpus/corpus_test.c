@@ -145,11 +145,16 @@ static void check_value(const struct file *file, const struct frame *frame)
     struct frame_gap gap;
     struct error_record record;
     uint32_t count = 0;
-    uint8_t value[FRAME_GAP_BYTES_MAX];
+    uint8_t value[1024];
+    struct frame_need needs[4];
     switch (frame->flags & FRAME_KIND_MASK) {
     case FRAME_RESERVE:
         cr_assert_eq(frame_reserve_decode(frame->value, &reserve), WIRE_OK, "%s", file->name);
-        cr_assert(span_equal(span_of(value, frame_reserve_encode(value, &reserve)), frame->value));
+        for (uint32_t i = 0; i < reserve.need_count; i++)
+            cr_assert(frame_need_next(&reserve.needs, &needs[i]));
+        cr_assert(
+            span_equal(span_of(value, frame_promise_encode(value, sizeof value, &reserve, needs)),
+                       frame->value));
         break;
     case FRAME_CHUNK:
         cr_assert_eq(frame_chunk_decode(frame->value, &chunk), WIRE_OK, "%s", file->name);
@@ -328,7 +333,8 @@ Test(corpus, has_every_fact)
 {
     corpus_load();
     for (unsigned type = 1; type < FACT_TYPE_COUNT; type++)
-        cr_assert(is_there("y_fact_", fact_name((enum fact_type)type)),
+        cr_assert(fact_name((enum fact_type)type) == NULL ||
+                      is_there("y_fact_", fact_name((enum fact_type)type)),
                   "y_fact_%s.mp is missing: run corpus_write", fact_name((enum fact_type)type));
     corpus_free();
 }

@@ -351,6 +351,12 @@ static void write_batches(void)
     many.more = 2;
     write_batch("batch_run", run, 3, 1000);
     write_batch("batch_many_values", &many, 1, 1000);
+    struct frame_need needs[] = {{span_text("alice/grads"), 7}, {span_text("bob/a/b"), UINT64_MAX}};
+    uint8_t needing[FRAME_RESERVE_BYTES_MAX + 2 * FRAME_NEED_BYTES_MAX];
+    promise.need_count = 2;
+    struct frame needed = frame_of(FRAME_RESERVE, 1, needing,
+                                   frame_promise_encode(needing, sizeof needing, &promise, needs));
+    write_batch("batch_promise_with_needs", &needed, 1, 8);
     write_batch("batch_promise_kept", kept, 2, 1);
     write_batch("batch_chunks", chunked, 2, 0);
     write_batch("batch_to_subscriber", sent, 7, 0);
@@ -417,7 +423,6 @@ static void write_bad_batches(void)
     bad_frame("frame_topic_without_name", "WIRE_RANGE", frame_of(FRAME_TOPIC, 0, "", 0));
     bad_frame("frame_topic_too_long", "WIRE_TOO_BIG", frame_of(FRAME_TOPIC, 0, text, 201));
     bad_frame("frame_chunk_without_prefix", "WIRE_RANGE", frame_of(FRAME_CHUNK, 1, text, 15));
-    bad_frame("frame_reserve_too_long", "WIRE_TOO_BIG", frame_of(FRAME_RESERVE, 1, text, 33));
     bad_frame("frame_error_empty", "WIRE_RANGE", frame_of(FRAME_ERROR, 1, "", 0));
     delivery_header_write(batch, 3);
     bad("delivery_cut", "WIRE_TRUNCATED", batch, 8);

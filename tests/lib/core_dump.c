@@ -130,6 +130,10 @@ static void put_entry(struct core_dump *dump, const struct core *core,
              (uint64_t)open->due_wall_ns);
         if (open->chunks != NULL)
             put_chunks(dump, open->chunks);
+        LIST_EACH(link, &open->needs) {
+            const struct need_edge *edge = LIST_OWNER(link, struct need_edge, slot_link);
+            LINE(dump, "    needs", edge->head->key.topic, edge->head->key.seq);
+        }
         break;
     case SLOT_VALUE:
         LINE(dump, "   value", entry->first_seq, entry->count, entry->ref, place->offset,

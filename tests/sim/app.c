@@ -323,15 +323,17 @@ enum wire_code app_publish(struct app *app, const char *name, const struct span 
     return CODE_OK;
 }
 
-enum wire_code app_reserve(struct app *app, const char *name, int64_t seq, int64_t deadline_ms,
-                           size_t value_bytes_max)
+static enum wire_code reserve(struct app *app, const char *name,
+                              const struct session_reservation *reservation)
 {
     uint64_t reserved = 0;
+    int64_t seq = reservation->seq;
+    int64_t deadline_ms = reservation->deadline_ms;
     struct app_topic *topic = topic_get(app, name);
     if (topic == NULL || app->slot_count == APP_SLOTS)
         return CODE_EFULL;
-    enum wire_code code = session_reserve(session_of(app), host_ns(app), topic->number, seq,
-                                          deadline_ms, value_bytes_max, &reserved);
+    enum wire_code code =
+        session_reserve_with(session_of(app), host_ns(app), topic->number, reservation, &reserved);
     if (code != CODE_OK)
         return code;
     if (reserved < topic->next_seq || (seq >= 0 && reserved != (uint64_t)seq))
@@ -341,9 +343,33 @@ enum wire_code app_reserve(struct app *app, const char *name, int64_t seq, int64
     app->slots[app->slot_count++] = (struct app_slot){
         .topic = (uint32_t)(topic - app->topics),
         .seq = reserved,
-        .value_bytes_max = value_bytes_max,
+        .value_bytes_max = reservation->value_bytes_max,
         .ends_ns = deadline_ms < 0 ? INT64_MAX : world_now_ns(app->world) + deadline_ms * WORLD_MS};
+    for (size_t i = 0; i < reservation->need_count; i++)
+        oracle_needs(app->oracle, app->life, topic->topic, reserved,
+                     oracle_topic(app->oracle, app->job, reservation->needs[i].topic),
+                     reservation->needs[i].seq);
     return CODE_OK;
+}
+
+enum wire_code app_reserve(struct app *app, const char *name, int64_t seq, int64_t deadline_ms,
+                           size_t value_bytes_max)
+{
+    return reserve(app, name,
+                   &(struct session_reservation){
+                       .seq = seq, .deadline_ms = deadline_ms, .value_bytes_max = value_bytes_max});
+}
+
+enum wire_code app_reserve_needing(struct app *app, const char *name, int64_t deadline_ms,
+                                   const struct app_need *needs, uint32_t count)
+{
+    struct frame_need all[APP_NEEDS];
+    must(count <= APP_NEEDS);
+    for (uint32_t i = 0; i < count; i++)
+        all[i] = (struct frame_need){span_text(needs[i].name), needs[i].seq};
+    return reserve(app, name,
+                   &(struct session_reservation){
+                       .seq = -1, .deadline_ms = deadline_ms, .needs = all, .need_count = count});
 }
 
 int app_slot_find(const struct app *app, const char *name, uint64_t seq)

@@ -190,6 +190,14 @@ enum wire_code app_publish(struct app *app, const char *name, const struct span 
                            size_t count);
 enum wire_code app_reserve(struct app *app, const char *name, int64_t seq, int64_t deadline_ms,
                            size_t value_bytes_max);
+struct app_need { /* a slot of any party of its job */
+    const char *name;
+    uint64_t seq;
+};
+enum { APP_NEEDS = 4 };
+/* The same; the slot needs so many others, APP_NEEDS at most. */
+enum wire_code app_reserve_needing(struct app *app, const char *name, int64_t deadline_ms,
+                                   const struct app_need *needs, uint32_t count);
 /* The open slot of that topic and number, as index in slots; -1: there is none. */
 int app_slot_find(const struct app *app, const char *name, uint64_t seq);
 enum wire_code app_commit(struct app *app, uint32_t slot, struct span value, bool is_owned);

@@ -249,7 +249,10 @@ static void frame_came(struct app *app, struct app_sub *sub, const struct sessio
     world_line(app->world, "%s: %.*s %" PRIu64 " %s", app->party, (int)name.bytes,
                (const char *)name.data, item->seq, text);
     position_check(app, sub, position, item->seq, 1);
-    claim(app, oracle_seen(app->oracle, topic, item->seq, outcome, app->party));
+    claim(app, oracle_seen(app->oracle, topic, item->seq, outcome, world_now_ns(app->world),
+                           app->party));
+    if (outcome.kind == OUTCOME_ERROR && is_type(ERROR_TYPE_DEPENDENCY))
+        claim(app, oracle_fell(app->oracle, topic, item->seq, app->party));
     end_check(app, sub, outcome, name);
     note_life(app, sub, outcome);
     hold(app, sub, item, topic);
@@ -517,7 +520,8 @@ static void want_came(struct app *app, const struct app_want *want, const struct
                item->kind == SESSION_ITEM_VALUE && !want->is_value_wanted ? "is a value" : text);
     if (outcome.kind == OUTCOME_ERROR && is_about_the_wait())
         return;
-    claim(app, oracle_seen(app->oracle, want->topic, want->seq, outcome, app->party));
+    claim(app, oracle_seen(app->oracle, want->topic, want->seq, outcome, world_now_ns(app->world),
+                           app->party));
 }
 
 void app_wants_take(struct app *app)

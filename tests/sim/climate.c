@@ -131,4 +131,5 @@ void climate_draw(struct climate *climate, struct world_options *options, struct
     climate->freeze_most_ns = climate->lost_after_ms * 2 * WORLD_MS;
     climate->outbox_bytes_max = ONE_OF(dice, 2048, 16384, 1 << 20);
     climate->inbox_bytes_max = ONE_OF(dice, 4096, 65536, 1 << 20);
+    climate->needs_permille = (uint32_t)ONE_OF(dice, 0, 300, 900);
 }

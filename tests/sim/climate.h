@@ -60,6 +60,7 @@ struct climate {
     uint32_t deadline_permille; /* of reservations */
     int64_t deadline_most_ms;
     uint32_t chosen_permille; /* of reservations: a number of one's own */
+    uint32_t needs_permille;  /* of reservations: they need others */
     uint32_t large_permille;  /* of values: some KiB and more */
     uint32_t bulk_max;        /* values in chunks, in all */
     size_t small_bytes_max;

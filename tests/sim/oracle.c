@@ -16,6 +16,7 @@ struct fact {
     uint64_t seq;
     struct outcome outcome; /* NONE: only a refusal is known */
     bool is_seen;           /* by a receiver; otherwise its writer was told that it stands */
+    int64_t seen_ns;        /* when first */
     bool is_doubtful;       /* its writer wants it back, and was not answered yet */
     bool is_refused;
     struct outcome refused; /* the newest that does not stand */
@@ -31,6 +32,12 @@ struct origin {
     int64_t said_ns;
 };
 
+struct edge {
+    uint32_t life;
+    uint32_t topic, need_topic;
+    uint64_t seq, need_seq;
+};
+
 struct oracle {
     struct oracle_life lives[ORACLE_LIVES];
     uint32_t life_count;
@@ -40,6 +47,8 @@ struct oracle {
     uint32_t fact_count, fact_room;
     struct origin *origins;
     uint32_t origin_count, origin_room;
+    struct edge *edges;
+    uint32_t edge_count, edge_room;
     char text[2 * ORACLE_TEXT];
 };
 
@@ -149,6 +158,7 @@ void oracle_free(struct oracle **oracle)
         return;
     free((*oracle)->facts);
     free((*oracle)->origins);
+    free((*oracle)->edges);
     free(*oracle);
     *oracle = NULL;
 }
@@ -305,6 +315,53 @@ static const char *claim(struct oracle *oracle, uint32_t topic, uint64_t seq,
     return NULL;
 }
 
+void oracle_needs(struct oracle *oracle, uint32_t life, uint32_t topic, uint64_t seq,
+                  uint32_t need_topic, uint64_t need_seq)
+{
+    if (oracle->edge_count == oracle->edge_room) {
+        oracle->edge_room = oracle->edge_room > 0 ? oracle->edge_room * 2 : 64;
+        oracle->edges = realloc(oracle->edges, oracle->edge_room * sizeof *oracle->edges);
+        must(oracle->edges != NULL);
+    }
+    oracle->edges[oracle->edge_count++] = (struct edge){
+        .life = life, .topic = topic, .seq = seq, .need_topic = need_topic, .need_seq = need_seq};
+}
+
+/* The name of a topic in which somebody saw, before that time, that what this slot needs failed. */
+static const char *failed_need(const struct oracle *oracle, uint32_t life, uint32_t topic,
+                               uint64_t seq, int64_t before_ns)
+{
+    for (uint32_t i = 0; i < oracle->edge_count; i++) {
+        const struct edge *edge = &oracle->edges[i];
+        if (edge->life != life || edge->topic != topic || edge->seq != seq)
+            continue;
+        const struct fact *fact =
+            fact_slot(oracle->facts, oracle->fact_room, edge->need_topic, edge->need_seq);
+        if (fact->outcome.kind == OUTCOME_ERROR && fact->is_seen && fact->seen_ns < before_ns)
+            return oracle->topics[edge->need_topic].name;
+    }
+    return NULL;
+}
+
+const char *oracle_failed_need(const struct oracle *oracle, uint32_t life, uint32_t topic,
+                               uint64_t seq)
+{
+    return failed_need(oracle, life, topic, seq, INT64_MAX);
+}
+
+const char *oracle_fell(struct oracle *oracle, uint32_t topic, uint64_t seq, const char *by)
+{
+    for (uint32_t i = 0; i < oracle->edge_count; i++) {
+        const struct edge *edge = &oracle->edges[i];
+        if (edge->topic != topic || edge->seq != seq)
+            continue;
+        enum outcome_kind kind = oracle_known(oracle, edge->need_topic, edge->need_seq).kind;
+        if (kind == OUTCOME_ERROR || kind == OUTCOME_NONE)
+            return NULL;
+    }
+    return complain(oracle, topic, seq, "fell, and nothing that it needs did", by);
+}
+
 static const char *check_origin(struct oracle *oracle, uint32_t topic, uint64_t seq, uint64_t mark,
                                 const char *by)
 {
@@ -318,16 +375,21 @@ static const char *check_origin(struct oracle *oracle, uint32_t topic, uint64_t 
         return complain(oracle, topic, seq, "a value of another slot", by);
     if (origin->said_ns > life->lost_ns)
         return complain(oracle, topic, seq, "a value that a dead party wrote", by);
+    if (failed_need(oracle, origin->life, topic, seq, origin->said_ns) != NULL)
+        return complain(oracle, topic, seq, "a value, and what it needs had failed before", by);
     return NULL;
 }
 
 const char *oracle_seen(struct oracle *oracle, uint32_t topic, uint64_t seq, struct outcome outcome,
-                        const char *by)
+                        int64_t now_ns, const char *by)
 {
     const char *wrong = NULL;
     if (outcome.kind == OUTCOME_VALUE)
         wrong = check_origin(oracle, topic, seq, outcome.mark, by);
-    fact_get(oracle, topic, seq)->is_seen = true;
+    struct fact *fact = fact_get(oracle, topic, seq);
+    if (!fact->is_seen)
+        fact->seen_ns = now_ns;
+    fact->is_seen = true;
     return wrong != NULL ? wrong : claim(oracle, topic, seq, outcome, by);
 }
 

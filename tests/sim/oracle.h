@@ -8,6 +8,8 @@
  *              an error where a value was accepted, and the other way round
  *   promise 3  a value in another place than it was written to
  *   promise 5  a value that its writer said after it was declared lost
+ *   needs      a value that was said when somebody had seen that what it needs failed; a slot that
+ *              fell, and nothing that it needs did
  *   isolation  a value of another job */
 #ifndef SIM_ORACLE_H
 #define SIM_ORACLE_H
@@ -74,9 +76,19 @@ struct outcome outcome_of_error(struct span error_id);
 void oracle_said(struct oracle *oracle, uint32_t life, uint32_t topic, uint64_t seq,
                  struct span value, int64_t now_ns);
 
+/* That life promises a slot that needs the other one.  (If the promise is not heard, a later life
+ * may give its number to another slot.) */
+void oracle_needs(struct oracle *oracle, uint32_t life, uint32_t topic, uint64_t seq,
+                  uint32_t need_topic, uint64_t need_seq);
+/* The name of something that this slot needs and that is known to have failed; NULL: nothing. */
+const char *oracle_failed_need(const struct oracle *oracle, uint32_t life, uint32_t topic,
+                               uint64_t seq);
+/* An error that stands for what it needs was seen in its place.  NULL, or what is wrong. */
+const char *oracle_fell(struct oracle *oracle, uint32_t topic, uint64_t seq, const char *by);
+
 /* Each gives NULL, or what is wrong, borrowed until the next call. */
 const char *oracle_seen(struct oracle *oracle, uint32_t topic, uint64_t seq, struct outcome outcome,
-                        const char *by);
+                        int64_t now_ns, const char *by);
 /* Its writer was told that it stands. */
 const char *oracle_accepted(struct oracle *oracle, uint32_t topic, uint64_t seq,
                             struct outcome outcome, const char *by);

@@ -83,6 +83,22 @@ static void say_publish(struct swarm *swarm, struct app *app)
                name, trace_code(code));
 }
 
+/* Slots that somebody may have promised: the newest of any topic, mostly. */
+static void reserve_needing(struct swarm *swarm, struct app *app, const char *name,
+                            int64_t deadline_ms)
+{
+    struct app_need needs[APP_NEEDS];
+    uint32_t count = (uint32_t)dice_between(swarm->dice, 1, APP_NEEDS);
+    for (uint32_t i = 0; i < count; i++) {
+        needs[i].name = any_topic(swarm);
+        uint32_t topic = oracle_topic(app->oracle, app->job, span_text(needs[i].name));
+        int64_t next = (int64_t)oracle_topic_at(app->oracle, topic)->next_seq;
+        int64_t seq = next - dice_between(swarm->dice, -1, 4);
+        needs[i].seq = seq < 0 ? 0 : (uint64_t)seq;
+    }
+    (void)app_reserve_needing(app, name, deadline_ms, needs, count); /* now or never */
+}
+
 static void say_reserve(struct swarm *swarm, struct app *app)
 {
     struct dice *dice = swarm->dice;
@@ -91,6 +107,10 @@ static void say_reserve(struct swarm *swarm, struct app *app)
     size_t bytes_max = dice_hits(dice, 500) ? 0 : draw_bytes(swarm) + 1;
     if (dice_hits(dice, swarm->climate.deadline_permille))
         deadline_ms = dice_between(dice, 1, swarm->climate.deadline_most_ms);
+    if (dice_hits(dice, swarm->climate.needs_permille)) {
+        reserve_needing(swarm, app, name, deadline_ms);
+        return;
+    }
     if (dice_hits(dice, swarm->climate.chosen_permille)) {
         uint32_t topic = oracle_topic(app->oracle, app->job, span_text(name));
         seq = (int64_t)oracle_topic_at(app->oracle, topic)->next_seq + dice_between(dice, -1, 5);

@@ -130,6 +130,23 @@ static void check_subs(struct swarm *swarm, const struct app *app)
     }
 }
 
+/* What is still owed needs nothing that failed. */
+static void check_needs(struct swarm *swarm, const struct app *app)
+{
+    struct session *session = world_session(swarm->stage.world, app->host);
+    for (uint32_t i = 0; i < app->slot_count; i++) {
+        const struct app_topic *topic = &app->topics[app->slots[i].topic];
+        uint64_t seq = app->slots[i].seq;
+        const char *failed = oracle_failed_need(app->oracle, app->life, topic->topic, seq);
+        bool is_over = app->slots[i].ends_ns < world_now_ns(app->world) + DEADLINE_SLACK_NS ||
+                       oracle_known(app->oracle, topic->topic, seq).kind != OUTCOME_NONE;
+        if (failed != NULL && !is_over && !session_is_settled(session, topic->number, seq))
+            world_violate(app->world, "%s still owes %s %" PRIu64 ", which needs %s, which failed",
+                          app->party, oracle_topic_at(app->oracle, topic->topic)->name, seq,
+                          failed);
+    }
+}
+
 void swarm_check_calm(struct swarm *swarm)
 {
     struct stage *stage = &swarm->stage;
@@ -154,6 +171,8 @@ void swarm_check_calm(struct swarm *swarm)
             world_violate(stage->world, "%s left and is still here", app->party);
         check_wants(swarm, app);
         check_subs(swarm, app);
+        if (app_is_up(app))
+            check_needs(swarm, app);
     }
     if (swarm->probe_count > 0)
         world_violate(stage->world,

@@ -346,23 +346,12 @@ Test(api, refuses_what_comes_later)
 {
     struct bus *alice = must_open("alice");
     struct bus_sub_options sub_options;
-    struct bus_slot_options slot_options;
-    struct bus_slot_ref need = {.topic = "bob/w"};
     struct bus_sub *sub = NULL;
-    struct bus_slot *slot = NULL;
-    struct bus_error *error = NULL;
     uint64_t seq = 0;
     bus_sub_options_init(&sub_options);
     sub_options.group = "workers";
     enum bus_err err = bus_sub_open(alice, "bob/w", &sub_options, &sub);
     cr_expect_eq(err, BUS_EDENIED, "%s", code_name(err));
-    bus_slot_options_init(&slot_options);
-    slot_options.needs = &need;
-    slot_options.need_count = 1;
-    err = bus_slot_reserve_with(alice, "w", &slot_options, &slot, &error);
-    cr_expect_eq(err, BUS_EDENIED, "%s", code_name(err));
-    cr_expect_str_eq(bus_error_type(error), "errbus.unsupported");
-    bus_error_unref(&error);
     err = bus_request(alice, "bob/work", "x", 1, 1000, &seq);
     cr_expect_eq(err, BUS_EDENIED, "%s", code_name(err));
     cr_expect_str_eq(bus_replies(alice), "alice/_replies");

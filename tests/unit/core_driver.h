@@ -525,6 +525,30 @@ static inline void reserve(conn_id conn, uint32_t topic, uint64_t seq)
     batch(conn, 99, (struct event_run){.kind = FRAME_RESERVE, .topic = topic, .seq = seq});
 }
 
+/* One that needs count others. */
+static inline void reserve_needing(conn_id conn, uint32_t topic, uint64_t seq,
+                                   const struct frame_need *needs, uint32_t count)
+{
+    size_t room = FRAME_RESERVE_BYTES_MAX + (size_t)count * FRAME_NEED_BYTES_MAX;
+    uint8_t *bytes = malloc(room);
+    struct frame_reserve reserve = {.deadline_ms = -1, .need_count = count};
+    size_t size = frame_promise_encode(bytes, room, &reserve, needs);
+    cr_assert_eq(frame_reserve_decode(span_of(bytes, size), &reserve), WIRE_OK);
+    batch(conn, 99,
+          (struct event_run){.kind = FRAME_RESERVE,
+                             .topic = topic,
+                             .seq = seq,
+                             .need_count = reserve.need_count,
+                             .needs = reserve.needs});
+    free(bytes);
+}
+
+static inline void reserve_after(conn_id conn, uint32_t topic, uint64_t seq, const char *needed,
+                                 uint64_t needed_seq)
+{
+    reserve_needing(conn, topic, seq, &(struct frame_need){span_text(needed), needed_seq}, 1);
+}
+
 static inline void commit(conn_id conn, uint32_t topic, uint64_t seq, payload_id payload)
 {
     batch(conn, payload, (struct event_run){.kind = FRAME_COMMIT, .topic = topic, .seq = seq});

@@ -68,6 +68,7 @@ static void write_all_sorts(uint32_t a)
     fail(1, a, 15, frames[1] + 1);
     publish(1, a, 17, 1, 9);       /* ... and what it waited for */
     fail(1, a, 16, frames[1] + 5); /* parked to its end */
+    reserve_after(1, a, 18, "alice/a", 16);
 }
 
 /* A durable name that was left is taken up again, acknowledged, left, and kept too long. */
@@ -212,8 +213,9 @@ Test(core_replay, gives_the_same_state_for_every_kind_of_fact)
     break_down(3);
     pass_ms(3000);
     for (unsigned type = 1; type < FACT_TYPE_COUNT; type++)
-        cr_expect(was_told[type] || is_of_short_memory(type), "no %s was told",
-                  fact_name((enum fact_type)type));
+        cr_expect(fact_name((enum fact_type)type) == NULL || was_told[type] ||
+                      is_of_short_memory(type),
+                  "no %s was told", fact_name((enum fact_type)type));
 }
 
 /* ---- jobs that were created ------------------------------------------------------------------ */

@@ -104,7 +104,11 @@ Test(fact, comes_back_as_it_was_at_its_least_and_its_most)
                     cr_assert(is_same(&fact, &back, &rows[i]), "%s", rows[i].name);
         }
     }
-    cr_assert_eq(facts, FACT_TYPE_COUNT - 1);
+    unsigned in_table = 0
+#define FACT(upper, name, number, weight, what) +1
+#include "schemas/facts.def"
+        ;
+    cr_assert_eq(facts, in_table);
 }
 
 Test(fact, refuses_what_is_beyond_a_limit_in_writing_and_in_reading)

@@ -6,11 +6,12 @@
 
 Test(frame_value, of_a_promise_comes_back)
 {
-    static const struct frame_reserve cases[] = {{-1, 0},
-                                                 {0, 1},
-                                                 {1, 100},
-                                                 {INT64_MAX, LIMIT_VALUE_BYTES},
-                                                 {86400000, LIMIT_VALUE_BYTES - 1}};
+    static const struct frame_reserve cases[] = {
+        {.deadline_ms = -1, .value_bytes_max = 0},
+        {.deadline_ms = 0, .value_bytes_max = 1},
+        {.deadline_ms = 1, .value_bytes_max = 100},
+        {.deadline_ms = INT64_MAX, .value_bytes_max = LIMIT_VALUE_BYTES},
+        {.deadline_ms = 86400000, .value_bytes_max = LIMIT_VALUE_BYTES - 1}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint8_t bytes[FRAME_RESERVE_BYTES_MAX];
         struct frame_reserve got;
@@ -21,6 +22,39 @@ Test(frame_value, of_a_promise_comes_back)
         for (size_t less = 1; less < count; less++)
             cr_assert_neq(frame_reserve_decode(span_of(bytes, less), &got), WIRE_OK);
     }
+}
+
+static void expect_needs_back(uint32_t count)
+{
+    static struct frame_need needs[LIMIT_SLOT_NEEDS + 1];
+    static uint8_t bytes[FRAME_PROMISE_BYTES_MAX];
+    char name[LIMIT_NAME_BYTES];
+    struct frame_reserve got, promise = {.deadline_ms = 7, .need_count = count};
+    struct frame_need need;
+    memset(name, 'n', sizeof name);
+    for (uint32_t i = 0; i < count; i++)
+        needs[i] = (struct frame_need){span_of(name, i % LIMIT_NAME_BYTES + 1), UINT64_MAX - i};
+    size_t size = frame_promise_encode(bytes, sizeof bytes, &promise, needs);
+    cr_assert_eq(frame_reserve_decode(span_of(bytes, size), &got), WIRE_OK);
+    cr_assert_eq(got.need_count, count);
+    for (uint32_t i = 0; i < count; i++) {
+        cr_assert(frame_need_next(&got.needs, &need));
+        cr_assert(span_equal(need.topic, needs[i].topic) && need.seq == needs[i].seq);
+    }
+    cr_assert_not(frame_need_next(&got.needs, &need));
+}
+
+Test(frame_value, has_so_many_needs_and_no_more)
+{
+    static uint8_t beyond[3 + 3 + 3 * (LIMIT_SLOT_NEEDS + 1)] = {
+        0x93, 0x01, 0x01, 0xdc, 2 * (LIMIT_SLOT_NEEDS + 1) >> 8, 2 * (LIMIT_SLOT_NEEDS + 1) & 0xff};
+    struct frame_reserve got;
+    expect_needs_back(1);
+    expect_needs_back(LIMIT_SLOT_NEEDS - 1);
+    expect_needs_back(LIMIT_SLOT_NEEDS);
+    for (size_t at = 6; at < sizeof beyond; at += 3)
+        memcpy(beyond + at, "\xa1n\x05", 3);
+    cr_assert_eq(frame_reserve_decode(span_of(beyond, sizeof beyond), &got), WIRE_RANGE);
 }
 
 Test(frame_value, of_a_gap_comes_back)
@@ -48,8 +82,15 @@ static const struct {
     }
     {BYTES(""), WIRE_EMPTY, WIRE_EMPTY},
     {BYTES("\x92\x01\x01"), WIRE_OK, WIRE_OK},
-    {BYTES("\x90"), WIRE_OK, WIRE_OK},                     /* all missing */
-    {BYTES("\x93\x01\x01\x81\x01\x02"), WIRE_OK, WIRE_OK}, /* a field of a newer version */
+    {BYTES("\x90"), WIRE_OK, WIRE_OK},                         /* all missing */
+    {BYTES("\x94\x01\x01\x90\x81\x01\x02"), WIRE_OK, WIRE_OK}, /* a field of a newer version */
+    {BYTES("\x93\x01\x01\x81\x01\x02"), WIRE_FORMAT, WIRE_OK}, /* needs are an array */
+    {BYTES("\x93\x01\x01\x91\xa1\x61"), WIRE_RANGE, WIRE_OK},  /* a topic without a number */
+    {BYTES("\x93\x01\x01\x92\xa0\x05"), WIRE_RANGE, WIRE_OK},  /* a number without a topic */
+    {BYTES("\x93\x01\x01\x92\x05\xa1\x61"), WIRE_FORMAT, WIRE_OK},
+    {BYTES("\x93\x01\x01\x92\xa1\xff\x05"), WIRE_UTF8, WIRE_OK},
+    {BYTES("\x93\x01\x01\x92\xa1\x61\xff"), WIRE_RANGE, WIRE_OK},
+    {BYTES("\x93\x01\x01\x92\xa1\x61\x05"), WIRE_OK, WIRE_OK},
     {BYTES("\x92\xff\x00"), WIRE_OK, WIRE_RANGE},
     {BYTES("\x92\xfe\x00"), WIRE_RANGE, WIRE_RANGE},
     {BYTES("\x92\x00\x02"), WIRE_OK, WIRE_OK},
