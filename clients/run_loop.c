@@ -209,16 +209,18 @@ static void look_at_signals(struct run *run)
 /* ---- waiting ----------------------------------------------------------------------------------*/
 
 /* What is waited for, and whose it is. */
+enum waited { OUR_SIGNALS, OUR_PLACES, OUR_SCREEN, ITS_START, ITS_OUTPUT, ITS_PARTY };
+
 struct waiting {
     struct pollfd polls[POLLS_MAX];
     struct {
         unsigned copy;
-        enum { OUR_SIGNALS, OUR_PLACES, OUR_SCREEN, ITS_START, ITS_OUTPUT, ITS_PARTY } what;
+        enum waited what;
     } owners[POLLS_MAX];
     nfds_t count;
 };
 
-static void want(struct waiting *waiting, int fd, short events, unsigned copy, int what)
+static void want(struct waiting *waiting, int fd, short events, unsigned copy, enum waited what)
 {
     waiting->polls[waiting->count] = (struct pollfd){.fd = fd, .events = events};
     waiting->owners[waiting->count].copy = copy;
@@ -248,7 +250,7 @@ static void want_all(struct run *run, struct waiting *waiting)
             }
         }
     }
-    for (int n = 0; n < RUN_STREAMS; n++) {
+    for (enum run_stream_number n = RUN_STDOUT; n < RUN_STREAMS; n++) {
         if (run_screen_is_due(run, n)) {
             want(waiting, run->screens[n].fd, POLLOUT, (unsigned)n, OUR_SCREEN);
         }

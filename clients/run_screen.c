@@ -102,7 +102,7 @@ void run_screen_write(struct run *run, enum run_stream_number number)
 
 void run_screen_finish(struct run *run)
 {
-    for (int n = 0; n < RUN_STREAMS; n++) {
+    for (enum run_stream_number n = RUN_STDOUT; n < RUN_STREAMS; n++) {
         struct pollfd screen = {.fd = run->screens[n].fd, .events = POLLOUT};
         while (run_screen_is_due(run, n)) {
             if (poll(&screen, 1, STUCK_MS) > 0) {

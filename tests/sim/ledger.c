@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHADOW_BYTES_MAX = 1 << 28, NO_BYTES = UINT32_MAX };
+#define NO_BYTES UINT32_MAX
+enum { SHADOW_BYTES_MAX = 1 << 28 };
 
 struct record {
     struct buffer *bytes;
