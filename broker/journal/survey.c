@@ -376,6 +376,8 @@ static enum journal_err judge_stop(struct survey *survey, size_t index, uint64_t
     }
     finding.kind = FINDING_DAMAGE;
     finding.from = scan->at;
+    if (unfinished > 0 && scan->at >= scan->limit)
+        finding.from = segment->end; /* a batch goes on in no other segment: its end is missing */
     finding.until = behind.next != UINT64_MAX       ? behind.next
                     : until != UINT64_MAX           ? until
                     : survey->claimed < scan->limit ? survey->claimed

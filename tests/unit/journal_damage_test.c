@@ -343,3 +343,35 @@ Test(journal_damage, is_told_by_reading_too)
     journal_close(&journal);
     sim_disk_free(&sim);
 }
+
+static void put_segment(struct sim_disk *sim, uint64_t first, uint16_t marks)
+{
+    uint8_t file[FORMAT_SEGMENT_BYTES + FORMAT_RECORD_BYTES] = {0};
+    char name[FORMAT_NAME_BYTES];
+    segment_head_write(&(struct segment_head){.version = FORMAT_VERSION,
+                                              .journal = 77,
+                                              .first = first,
+                                              .synced = first,
+                                              .bytes = sizeof file},
+                       file);
+    record_head_write(&(struct record_head){.kind = 1, .marks = marks, .batch = 1}, 77, first,
+                      file + FORMAT_SEGMENT_BYTES);
+    segment_name_write(first, name);
+    sim_disk_put(sim, name, file, sizeof file);
+}
+
+/* No batch goes on in another segment: the first file has lost its end, and who took it for whole
+ * would replay half a step. */
+Test(journal_damage, of_a_batch_that_ends_in_no_segment_is_refused)
+{
+    struct journal *journal = NULL;
+    struct sim_disk *sim = sim_disk_new(5);
+    put_segment(sim, 0, 0);
+    put_segment(sim, FORMAT_RECORD_BYTES, FORMAT_MARK_BATCH_END);
+    cr_expect_eq(driver_try(sim, false, &journal), JOURNAL_DAMAGED, "%s", driver_complaint);
+    cr_expect(strstr(driver_complaint, "position 0 ") != NULL, "%s", driver_complaint);
+    put_segment(sim, 0, FORMAT_MARK_BATCH_END);
+    cr_assert_eq(driver_try(sim, false, &journal), JOURNAL_OK, "%s", driver_complaint);
+    journal_close(&journal);
+    sim_disk_free(&sim);
+}
