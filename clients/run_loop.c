@@ -131,7 +131,7 @@ static void take_in(struct run *run, unsigned copy, enum run_stream_number numbe
 
 static void look_at_output(struct run *run, unsigned copy)
 {
-    for (int i = 0; i < RUN_STREAMS; i++) {
+    for (enum run_stream_number i = RUN_STDOUT; i < RUN_STREAMS; i++) {
         take_in(run, copy, i, run_output_room(&run->members[copy].child.streams[i].output));
     }
 }

@@ -16,6 +16,7 @@
 #include "broker/io/peers.h"
 #include "broker/io/recovery.h"
 #include "broker/io/runs.h"
+#include "broker/io/strangers.h"
 #include "libbus/base/must.h"
 #include "libbus/io/part.h"
 #include "libbus/io/ready.h"
@@ -27,7 +28,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -45,7 +48,9 @@ enum {
     LINGER_MS = 800, /* then for what is still in the queues; together under 2 s */
     WAIT_MS_MAX = 60000,
     SPARE_DESCRIPTORS = 24, /* that libzmq and this file open, and then some */
+    OWN_DESCRIPTORS = 128,  /* kept from connections: for these, and the journal's files */
     COMPLAINTS_EVERY_MS = 10000,
+    DISMISSED_AT_ONCE = 256, /* strangers, between two looks at the monitors */
 };
 
 struct channel {
@@ -62,6 +67,7 @@ struct loop {
     struct memory memory;
     struct gate *gate;
     struct peers peers;
+    struct strangers strangers;
     struct keeper keeper;
     struct parking parking;
     struct clock clock;
@@ -73,7 +79,9 @@ struct loop {
     uint32_t clogged_count; /* peers to be reported as not reading */
     bool has_put_off;       /* peers are put off */
     int64_t complained_ns;  /* when it was last said that connections cannot be accepted */
-    uint64_t strangers;     /* parts of connections that could not be numbered */
+    int64_t dismissed_ns;   /* ... that connections were closed which nobody stands for */
+    uint64_t dismissed;     /* of which nothing was said yet */
+    uint64_t ignored;       /* parts of connections that could not be numbered */
 };
 
 static const char *lane_name(enum lane lane)
@@ -146,6 +154,8 @@ static void forget(struct loop *loop, conn_id conn)
     if (peer == NULL)
         return;
     peer->is_forgotten = true;
+    if (!peer->is_closing) /* else its descriptor may be another's by now */
+        strangers_forgotten(&loop->strangers, peer->lane, peer->fd, clock_monotonic_ns());
     parking_drop(&loop->parking, peer);
 }
 
@@ -237,13 +247,44 @@ static void drain_monitor(struct loop *loop, enum lane lane)
     unsigned event;
     int value;
     while (read_event(loop->channels[lane].monitor, &event, &value)) {
-        if (event == ZMQ_EVENT_ACCEPTED)
+        if (event == ZMQ_EVENT_ACCEPTED) {
             peers_fd_accepted(&loop->peers, lane, value);
-        else if (event == ZMQ_EVENT_DISCONNECTED)
+            strangers_came(&loop->strangers, lane, value, clock_monotonic_ns());
+        } else if (event == ZMQ_EVENT_DISCONNECTED) {
             peers_fd_closed(&loop->peers, lane, value);
-        else if (event == ZMQ_EVENT_ACCEPT_FAILED)
+            strangers_left(&loop->strangers, lane, value);
+        } else if (event == ZMQ_EVENT_ACCEPT_FAILED) {
             complain_of_accepting(loop, lane, value);
+        }
     }
+}
+
+static void complain_of_strangers(struct loop *loop, int64_t now_ns)
+{
+    if (loop->dismissed == 0 ||
+        (loop->dismissed_ns != 0 && now_ns - loop->dismissed_ns < COMPLAINTS_EVERY_MS * NS_PER_MS))
+        return;
+    log_line(LOG_WARNING, "connections that said nothing, or nothing of use, were closed: %llu",
+             (unsigned long long)loop->dismissed);
+    loop->dismissed_ns = now_ns;
+    loop->dismissed = 0;
+}
+
+/* libzmq closes a connection only with its socket.  Its descriptor is ours as well: what reads from
+ * it finds the end.  The monitors are emptied first, so that it is no other connection's by now; if
+ * it becomes one in this very moment, that one's client comes again. */
+static void dismiss_strangers(struct loop *loop)
+{
+    int64_t now_ns = clock_monotonic_ns();
+    int fd;
+    if (strangers_due_ns(&loop->strangers) <= now_ns)
+        for (int i = 0; i < LANE_COUNT; i++)
+            drain_monitor(loop, (enum lane)i);
+    for (int i = 0; i < DISMISSED_AT_ONCE && strangers_next(&loop->strangers, now_ns, &fd); i++) {
+        (void)shutdown(fd, SHUT_RDWR); /* whoever is gone need not be closed */
+        loop->dismissed += 1;
+    }
+    complain_of_strangers(loop, now_ns);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------- */
@@ -297,13 +338,15 @@ static struct peer *find_peer(struct loop *loop, enum lane lane, struct received
         drain_monitor(loop, lane); /* see peers.h */
         int fd = zmq_msg_get(&received->part, ZMQ_SRCFD);
         peer = peers_add(&loop->peers, lane, received->routing, fd);
+        if (peer != NULL)
+            strangers_spoke(&loop->strangers, lane, fd);
     }
     if (peer == NULL) {
-        loop->strangers += 1;
+        loop->ignored += 1;
         log_line(LOG_INFO, "%s: ignored a part of %s (%llu so far)", lane_name(lane),
                  received->is_numbered ? "one connection too many"
                                        : "a connection that chose its own id",
-                 (unsigned long long)loop->strangers);
+                 (unsigned long long)loop->ignored);
         return NULL;
     }
     peers_read(&loop->peers, peer);
@@ -475,6 +518,8 @@ static long wait_ms(const struct loop *loop)
     int64_t deadline_ns = gate_deadline_ns(loop->gate);
     if (loop->is_stopping && loop->stop_deadline_ns < deadline_ns)
         deadline_ns = loop->stop_deadline_ns;
+    if (strangers_due_ns(&loop->strangers) < deadline_ns)
+        deadline_ns = strangers_due_ns(&loop->strangers);
     int64_t now_ns = clock_monotonic_ns();
     if (deadline_ns <= now_ns || peers_are_closing(&loop->peers))
         return 0;
@@ -563,6 +608,7 @@ bool loop_run(struct loop *loop)
         if (may_read_data(loop))
             is_busy |= read_lane(loop, LANE_DATA, DATA_TURN_PARTS, DATA_TURN_BYTES);
         tell_closed(loop, LANE_DATA);
+        dismiss_strangers(loop);
         tick(loop);
         say_kept(loop);
         unpark(loop); /* here: what was heard just now may have made room */
@@ -591,6 +637,17 @@ static bool has_descriptors(void)
     while (count > 0)
         close(fds[--count]);
     return is_enough;
+}
+
+/* How many connections there are descriptors for.  With few of them half is for connections. */
+static uint32_t connections_max(void)
+{
+    struct rlimit limit;
+    rlim_t most = 2 * LIMIT_CONNECTIONS;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > most + OWN_DESCRIPTORS)
+        return (uint32_t)most;
+    bool is_small = limit.rlim_cur < 2 * OWN_DESCRIPTORS;
+    return (uint32_t)(is_small ? limit.rlim_cur / 2 : limit.rlim_cur - OWN_DESCRIPTORS);
 }
 
 static bool set_number(void *socket, int option, int value)
@@ -717,6 +774,8 @@ struct loop *loop_open(const struct config *config, const char *version, struct 
     }
     memory_heap_init(&loop->memory, UINT64_MAX);
     peers_init(&loop->peers, &loop->memory);
+    strangers_init(&loop->strangers, &loop->memory, connections_max(),
+                   (int64_t)failpoint_number("STRANGER_MS", LIMIT_STRANGER_MS) * NS_PER_MS);
     keeper_init(&loop->keeper, &loop->memory);
     parking_init(&loop->parking, &loop->memory);
     loop->signal_fd = open_signals();
@@ -787,6 +846,7 @@ void loop_close(struct loop **loop)
     keeper_fini(&old->keeper);
     parking_fini(&old->parking);
     gate_free(&old->gate);
+    strangers_fini(&old->strangers);
     peers_fini(&old->peers);
     free(old);
 }

@@ -40,6 +40,11 @@
 
 /* the broker */
 #define LIMIT_CONNECTIONS 16384 /* on each channel */
+/* Connections of both channels that have not said a word, or are not heard any more: the oldest is
+ * closed when there are more, and each when its time is over.  libzmq needs 23 KiB for one
+ * (2026-11), and a client greets within some round trips. */
+#define LIMIT_STRANGERS 4096
+#define LIMIT_STRANGER_MS 30000
 #define LIMIT_JOBS 4096
 #define LIMIT_PARTIES 16384    /* in one job, ended ones included until they are forgotten */
 #define LIMIT_TOPICS (1 << 20) /* in one broker */

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* storm_test.c -- connections by the thousand, that say nothing, or come and go, or take the last
+ * descriptors: who is in goes on, and who keeps to the protocol gets in. */
+#include "tests/lib/expect.h"
+
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    SILENT = 10000,
+    STRANGERS_MAX = 4096, /* LIMIT_STRANGERS in PROTOCOL.md */
+    OTHERS_MAX = 200,     /* descriptors of the broker beside them */
+    ROUNDS = 20,
+    ROUND_CONNECTIONS = 100,
+};
+/* What the broker may take for all that is done here: libzmq needs 23 KiB for a connection. */
+#define MEMORY_MAX_KIB (512L * 1024)
+
+static struct bus *writer;
+static struct bus *reader;
+static struct bus_sub *sub;
+static uint64_t next_seq;
+static int silent[SILENT];
+
+static void begin_work(void)
+{
+    writer = must_open("writer");
+    reader = must_open("reader");
+    sub = must_subscribe(reader, "writer/w");
+    next_seq = 0;
+}
+
+static void open_all(void)
+{
+    stage_open();
+    begin_work();
+}
+
+static void end_work(void)
+{
+    bus_sub_close(&sub);
+    bus_close(&writer, SOON_MS);
+    bus_close(&reader, SOON_MS);
+}
+
+static void close_all(void)
+{
+    end_work();
+    stage_close();
+}
+
+TestSuite(storm, .init = open_all, .fini = close_all, .timeout = 300);
+
+static void expect_undisturbed(void)
+{
+    must_publish(writer, "w", "undisturbed");
+    expect_value(sub, "writer/w", next_seq++, "undisturbed");
+    must_flush(writer);
+    must_flush(reader);
+    cr_assert_null(bus_failure(writer));
+    cr_assert_null(bus_failure(reader));
+}
+
+/* ---- the broker, from outside ---------------------------------------------------------------- */
+
+static int count_descriptors(void)
+{
+    char path[64];
+    int count = -2; /* . and .. */
+    snprintf(path, sizeof path, "/proc/%ld/fd", (long)stage.process.pid);
+    DIR *folder = opendir(path);
+    cr_assert_not_null(folder);
+    while (readdir(folder) != NULL)
+        count += 1;
+    closedir(folder);
+    return count;
+}
+
+/* Work goes on meanwhile. */
+static void expect_descriptors(int at_most)
+{
+    int64_t until_ms = test_now_ms() + SOON_MS;
+    while (count_descriptors() > at_most) {
+        cr_assert_lt(test_now_ms(), until_ms, "%d descriptors, not %d", count_descriptors(),
+                     at_most);
+        expect_undisturbed();
+    }
+}
+
+static long memory_kib(void)
+{
+    char path[64];
+    char line[256];
+    long kib = -1;
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)stage.process.pid);
+    FILE *file = fopen(path, "re");
+    cr_assert_not_null(file);
+    while (fgets(line, sizeof line, file) != NULL)
+        (void)sscanf(line, "VmRSS: %ld", &kib); /* one line has it */
+    fclose(file);
+    return kib;
+}
+
+/* User and system, in ms. */
+static int64_t cpu_ms(void)
+{
+    char path[64];
+    char text[1024];
+    unsigned long user = 0;
+    unsigned long system = 0;
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)stage.process.pid);
+    FILE *file = fopen(path, "re");
+    cr_assert_not_null(file);
+    cr_assert_not_null(fgets(text, sizeof text, file));
+    fclose(file);
+    const char *behind = strrchr(text, ')');
+    cr_assert_eq(
+        sscanf(behind, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system), 2);
+    return (int64_t)(user + system) * 1000 / sysconf(_SC_CLK_TCK);
+}
+
+/* ---- who connects ---------------------------------------------------------------------------- */
+
+static int dial(const char *endpoint)
+{
+    const char *colon = strrchr(endpoint, ':');
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)strtoul(colon + 1, NULL, 10))};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_geq(fd, 0, "a socket: %s", strerror(errno));
+    cr_assert_eq(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
+/* What libzmq wants to hear from a DEALER: greeting, READY.  Then it is a connection for good. */
+static void shake_hands(int fd)
+{
+    static const uint8_t ready[] = "\4\x1c\5READY\xbSocket-Type\0\0\0\6DEALER";
+    uint8_t greeting[64] = {0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0x7f, 3, 0, 'N', 'U', 'L', 'L'};
+    (void)send(fd, greeting, sizeof greeting, MSG_NOSIGNAL); /* it may be closed by now */
+    (void)send(fd, ready, sizeof ready - 1, MSG_NOSIGNAL);
+}
+
+/* How many of so many connections this process may have. */
+static int open_silent(int wanted, bool is_shaking_hands)
+{
+    struct rlimit limit;
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = limit.rlim_max;
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    int most = limit.rlim_cur < SILENT + OTHERS_MAX ? (int)limit.rlim_cur - OTHERS_MAX : SILENT;
+    int count = wanted < most ? wanted : most;
+    for (int i = 0; i < count; i++) {
+        silent[i] = dial(i % 2 == 0 ? stage.control : stage.data);
+        if (is_shaking_hands)
+            shake_hands(silent[i]);
+        if (i % 1000 == 0)
+            expect_undisturbed();
+    }
+    return count;
+}
+
+static void close_silent(int count)
+{
+    for (int i = 0; i < count; i++)
+        close(silent[i]);
+}
+
+/* The broker closes it. */
+static void expect_closed(int fd)
+{
+    struct pollfd item = {.fd = fd, .events = POLLIN};
+    char bytes[256];
+    ssize_t got = 1;
+    while (got > 0) {
+        cr_assert_eq(poll(&item, 1, (int)SOON_MS), 1, "it is left open");
+        got = recv(fd, bytes, sizeof bytes, 0);
+    }
+    cr_assert(got == 0 || errno == ECONNRESET);
+}
+
+/* ---- silence --------------------------------------------------------------------------------- */
+
+Test(storm, of_ten_thousand_that_say_nothing_shuts_nobody_out)
+{
+    int count = open_silent(SILENT, true);
+    expect_descriptors(STRANGERS_MAX + OTHERS_MAX);
+    struct bus *late = must_open("late");
+    must_publish(late, "w", "in");
+    must_close(&late);
+    expect_undisturbed();
+    cr_expect_lt(memory_kib(), MEMORY_MAX_KIB);
+    close_silent(count);
+    expect_descriptors(OTHERS_MAX);
+}
+
+static void start_with_short_time(void)
+{
+    static const char *const argv[] = {"errbusd_failpoints",
+                                       "--control",
+                                       "tcp://127.0.0.1:*",
+                                       "--data",
+                                       "tcp://127.0.0.1:*",
+                                       "--journal",
+                                       "none",
+                                       NULL};
+    static const char *const environment[] = {"ERRBUS_NUMBER_STRANGER_MS=300", NULL};
+    const char *line = NULL;
+    close_all();
+    cr_assert(process_start(&stage.process, argv, environment));
+    cr_assert(process_line(&stage.process, SOON_MS, &line));
+    cr_assert_eq(sscanf(line, "errbusd ready control=%255s data=%255s", stage.control, stage.data),
+                 2);
+    begin_work();
+}
+
+/* Those who never greet libzmq, those who never greet the broker, and those who say what is no
+ * message.  Who is in, and an observer that says next to nothing, stays. */
+Test(storm, of_silence_is_over_when_its_time_is)
+{
+    enum { EACH = 30 };
+    /* A frame of one byte that is no msgpack, and a frame without any before it. */
+    static const uint8_t trash[] = {0, 1, 0xc1};
+    start_with_short_time();
+    struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
+    int count = open_silent(2 * EACH, true);
+    for (int i = EACH; i < 2 * EACH; i++)
+        cr_assert_eq(send(silent[i], trash, sizeof trash, MSG_NOSIGNAL), sizeof trash);
+    for (int i = 0; i < EACH; i++) {
+        int mute = dial(i % 2 == 0 ? stage.control : stage.data);
+        expect_closed(mute);
+        close(mute);
+        expect_undisturbed();
+    }
+    for (int i = 0; i < count; i++)
+        expect_closed(silent[i]);
+    close_silent(count);
+    expect_undisturbed();
+    struct bus *late = must_open("late");
+    must_close(&late);
+    expect_event(tap, "party.left", "late");
+    bus_tap_close(&tap);
+}
+
+/* ---- coming and going ------------------------------------------------------------------------ */
+
+/* Some close in good order, some by a reset, some before their handshake is over. */
+Test(storm, of_connections_that_come_and_go_leaves_nothing)
+{
+    struct linger reset = {.l_onoff = 1, .l_linger = 0};
+    int before = count_descriptors();
+    for (int round = 0; round < ROUNDS; round++) {
+        int count = open_silent(ROUND_CONNECTIONS, round % 3 != 0);
+        for (int i = 0; round % 2 == 0 && i < count; i++)
+            setsockopt(silent[i], SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+        close_silent(count);
+        expect_undisturbed();
+    }
+    expect_descriptors(before);
+    cr_expect_lt(memory_kib(), MEMORY_MAX_KIB);
+}
+
+/* All at once, as when a cluster starts. */
+Test(storm, of_parties_lets_all_in)
+{
+    enum { PARTIES = 60 };
+    struct bus *parties[PARTIES];
+    char name[16];
+    for (int i = 0; i < PARTIES; i++) {
+        snprintf(name, sizeof name, "p%d", i);
+        struct bus_options options;
+        bus_options_init(&options);
+        options.party = name;
+        parties[i] = must_open_with(&options);
+    }
+    for (int i = 0; i < PARTIES; i++)
+        must_publish(parties[i], "w", "in");
+    expect_undisturbed();
+    for (int i = 0; i < PARTIES; i++)
+        must_close(&parties[i]);
+}
+
+/* ---- descriptors ----------------------------------------------------------------------------- */
+
+static void start_with_few_descriptors(void)
+{
+    char path[4096];
+    char command[4300];
+    const char *line = NULL;
+    close_all();
+    snprintf(command, sizeof command,
+             "ulimit -n 100; exec '%s' --control 'tcp://127.0.0.1:*' --data 'tcp://127.0.0.1:*' "
+             "--journal none",
+             process_path("errbusd", path, sizeof path));
+    const char *const argv[] = {"/bin/sh", "-c", command, NULL};
+    cr_assert(process_start(&stage.process, argv, NULL));
+    cr_assert(process_line(&stage.process, SOON_MS, &line));
+    cr_assert_eq(sscanf(line, "errbusd ready control=%255s data=%255s", stage.control, stage.data),
+                 2);
+    begin_work();
+}
+
+static enum bus_err try_to_open(const char *party, struct bus **out_bus)
+{
+    struct bus_options options;
+    struct bus_error *error = NULL;
+    bus_options_init(&options);
+    options.party = party;
+    enum bus_err err = bus_open(stage.control, &options, 1000, out_bus, &error);
+    bus_error_unref(&error);
+    return err;
+}
+
+/* Parties until one is not let in: it hears so within its own bound.  The others go on, the broker
+ * does not spin, and the place of whoever leaves is free. */
+Test(storm, that_takes_all_descriptors_leaves_those_who_are_in)
+{
+    enum { MANY = 60 };
+    struct bus *parties[MANY] = {NULL};
+    char name[16];
+    int count = 0;
+    start_with_few_descriptors();
+    for (enum bus_err err = BUS_OK; err == BUS_OK; count++) {
+        cr_assert_lt(count, MANY);
+        snprintf(name, sizeof name, "p%d", count);
+        err = try_to_open(name, &parties[count]);
+    }
+    count -= 1;
+    cr_expect_gt(count, 10);
+    for (int i = 0; i < count; i++)
+        must_publish(parties[i], "w", "still here");
+    expect_undisturbed();
+    struct bus *late = NULL;
+    int64_t before_ms = cpu_ms();
+    cr_expect_neq(try_to_open("late", &late), BUS_OK);
+    cr_expect_lt(cpu_ms() - before_ms, 500, "half of the second in which it waited");
+    for (int i = 0; i < 2; i++)
+        must_close(&parties[i]);
+    late = must_open("late");
+    must_publish(late, "w", "in");
+    must_close(&late);
+    for (int i = 2; i < count; i++)
+        must_close(&parties[i]);
+    expect_undisturbed();
+}
+
+/* The same by strangers: they are let go, whoever keeps to the protocol gets in at once. */
+Test(storm, of_silence_takes_no_descriptors_from_parties)
+{
+    start_with_few_descriptors();
+    int count = open_silent(300, true);
+    struct bus *late = must_open("late");
+    must_publish(late, "w", "in");
+    must_close(&late);
+    expect_undisturbed();
+    close_silent(count);
+}
