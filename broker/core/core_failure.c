@@ -86,6 +86,23 @@ static uint64_t next_number(struct core *core, struct party *party)
     return 2 * party->error_count;
 }
 
+/* Where the process runs that it is about, and when it came about, by the clock of people, too. */
+static void put_origin(const struct core *core, const struct failure_spec *spec,
+                       struct error_record *head)
+{
+    const struct session *session = spec->session;
+    if (session == NULL && spec->party != NULL)
+        session = party_any_session(spec->party);
+    if (session != NULL) {
+        head->host = session->host;
+        head->pid = session->pid;
+    }
+    head->origin = ORIGIN_SYSTEM;
+    head->occurred_ns = spec->occurred_ns != 0 ? spec->occurred_ns : core->now_ns;
+    head->uncertainty_ns = spec->uncertainty_ns;
+    head->wall_ns = core->wall_ns - (core->now_ns - head->occurred_ns);
+}
+
 /* NULL: no memory. */
 static struct failure *make(struct core *core, const struct failure_spec *spec)
 {
@@ -109,10 +126,7 @@ static struct failure *make(struct core *core, const struct failure_spec *spec)
     head->kind = spec->kind;
     head->type = span_text(spec->type);
     head->message = span_text(spec->message);
-    head->origin = ORIGIN_SYSTEM;
-    head->occurred_ns = spec->occurred_ns != 0 ? spec->occurred_ns : core->now_ns;
-    head->uncertainty_ns = spec->uncertainty_ns;
-    head->wall_ns = core->wall_ns;
+    put_origin(core, spec, head);
     if (spec->topic != NULL) {
         head->topic = spec->topic->name;
         head->seq = spec->seq;

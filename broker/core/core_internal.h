@@ -251,6 +251,8 @@ struct session {
     int64_t grace_ns;
     bool is_resuming; /* it was replayed, and its client has not come back yet */
     uint64_t progress_ms;
+    struct span host; /* owned: where its process runs, as it said; it and pid are for people */
+    uint64_t pid;
     struct span where; /* owned: where it was when it said so last */
     struct timer timer;
     struct timer progress;
@@ -528,6 +530,8 @@ struct session_terms {
     conn_id conn;  /* 0: closed */
     uint32_t dial; /* of that connection */
     uint64_t heartbeat_ms, lost_after_ms, grace_ms;
+    struct span host; /* copied */
+    uint64_t pid;
     bool is_guard;
 };
 void session_hello(struct core *core, conn_id conn, const struct msg_hello *hello);
@@ -795,7 +799,8 @@ void barrier_end(struct core *core, struct job *job, enum wire_code code, const 
 /* ---- core_failure.c -------------------------------------------------------------------------- */
 struct failure_spec {
     struct job *job;
-    struct party *party; /* whose failure it is; NULL: the broker's word about the job */
+    struct party *party;           /* whose failure it is; NULL: the broker's word about the job */
+    const struct session *session; /* of its process; NULL: as far as the party has one */
     enum error_kind kind;
     const char *type;
     const char *message;

@@ -131,7 +131,8 @@ void note_party_joined(struct core *core, const struct party *party)
              .incarnation = party->incarnation, .token = session->token,
              .heartbeat_ms = (uint64_t)(session->beat_ns / MS_NS),
              .lost_after_ms = (uint64_t)(session->lost_after_ns / MS_NS),
-             .grace_ms = (uint64_t)(session->grace_ns / MS_NS));
+             .grace_ms = (uint64_t)(session->grace_ns / MS_NS), .host = session->host,
+             .pid = session->pid);
 }
 
 void note_party_ended(struct core *core, const struct party *party)
@@ -155,7 +156,8 @@ void note_guard_joined(struct core *core, const struct party *party)
              .incarnation = party->incarnation, .token = guard->token,
              .heartbeat_ms = (uint64_t)(guard->beat_ns / MS_NS),
              .lost_after_ms = (uint64_t)(guard->lost_after_ns / MS_NS),
-             .grace_ms = (uint64_t)(guard->grace_ns / MS_NS));
+             .grace_ms = (uint64_t)(guard->grace_ns / MS_NS), .host = guard->host,
+             .pid = guard->pid);
 }
 
 void note_voice_joined(struct core *core, const struct party *party)
@@ -165,7 +167,8 @@ void note_voice_joined(struct core *core, const struct party *party)
         NOTE(core, VOICE_JOINED, voice_joined, .party = party->id, .voice = party->voice_count,
              .token = session->token, .heartbeat_ms = (uint64_t)(session->beat_ns / MS_NS),
              .lost_after_ms = (uint64_t)(session->lost_after_ns / MS_NS),
-             .grace_ms = (uint64_t)(session->grace_ns / MS_NS));
+             .grace_ms = (uint64_t)(session->grace_ns / MS_NS), .host = session->host,
+             .pid = session->pid);
 }
 
 void note_guard_ended(struct core *core, const struct party *party)

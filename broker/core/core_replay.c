@@ -264,7 +264,9 @@ static const char *party_joined(struct core *core, const struct fact_party_joine
                      &(struct session_terms){.token = fact->token,
                                              .heartbeat_ms = fact->heartbeat_ms,
                                              .lost_after_ms = fact->lost_after_ms,
-                                             .grace_ms = fact->grace_ms});
+                                             .grace_ms = fact->grace_ms,
+                                             .host = fact->host,
+                                             .pid = fact->pid});
     if (session == NULL || !roster_reserve(&party->job->roster))
         return no_memory;
     session_begin(core, party, session, (uint32_t)fact->incarnation);
@@ -288,6 +290,8 @@ static const char *guard_joined(struct core *core, const struct fact_guard_joine
                                              .heartbeat_ms = fact->heartbeat_ms,
                                              .lost_after_ms = fact->lost_after_ms,
                                              .grace_ms = fact->grace_ms,
+                                             .host = fact->host,
+                                             .pid = fact->pid,
                                              .is_guard = true});
     if (session == NULL || !roster_reserve(&party->job->roster))
         return no_memory;
@@ -310,7 +314,9 @@ static const char *voice_joined(struct core *core, const struct fact_voice_joine
                      &(struct session_terms){.token = fact->token,
                                              .heartbeat_ms = fact->heartbeat_ms,
                                              .lost_after_ms = fact->lost_after_ms,
-                                             .grace_ms = fact->grace_ms});
+                                             .grace_ms = fact->grace_ms,
+                                             .host = fact->host,
+                                             .pid = fact->pid});
     if (session == NULL)
         return no_memory;
     party->voice_count = (uint32_t)fact->voice - 1;

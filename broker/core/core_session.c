@@ -322,7 +322,9 @@ struct session *session_make(struct core *core, struct job *job, const struct se
     if (session == NULL)
         return NULL;
     session_init(core, session, job, terms);
-    bool has_timer = timers_reserve(&core->timers);
+    session->pid = terms->pid;
+    bool has_host = span_keep(core, terms->host, &session->host);
+    bool has_timer = has_host && timers_reserve(&core->timers);
     bool has_progress = has_timer && timers_reserve(&core->timers);
     bool has_token = has_progress && id_map_put(&core->tokens, token, session->id);
     if (has_token && (conn == 0 || id_map_put(&core->conns, conn, session->id))) {
@@ -338,6 +340,7 @@ struct session *session_make(struct core *core, struct job *job, const struct se
         timers_unreserve(&core->timers, &session->progress);
     if (has_timer)
         timers_unreserve(&core->timers, &session->timer);
+    span_drop(core, &session->host);
     pool_give(&core->sessions, session);
     return NULL;
 }
@@ -356,6 +359,8 @@ static struct session *session_new(struct core *core, struct job *job,
                                                 .heartbeat_ms = hello->heartbeat_ms,
                                                 .lost_after_ms = hello->lost_after_ms,
                                                 .grace_ms = hello->grace_ms,
+                                                .host = hello->host,
+                                                .pid = hello->pid,
                                                 .is_guard = hello->role == HELLO_GUARD});
 }
 
@@ -381,6 +386,7 @@ void session_drop(struct core *core, struct session *session)
         sub_detach(core, LIST_OWNER(link, struct sub, session_link));
     free_refusals(core, session);
     span_drop(core, &session->where);
+    span_drop(core, &session->host);
     drop_conn(core, &session->control);
     drop_conn(core, &session->data);
     id_map_remove(&core->tokens, session->token);
@@ -1030,6 +1036,7 @@ static void lose(struct core *core, struct session *session, const char *type, c
     struct failure *failure =
         failure_make(core, &(struct failure_spec){.job = session->job,
                                                   .party = party,
+                                                  .session = session,
                                                   .kind = ERROR_PARTY_LOST,
                                                   .type = type,
                                                   .message = text.data,

@@ -166,12 +166,23 @@ static void put_topics(struct core_dump *dump, const struct core *core)
     }
 }
 
+/* Older facts say nothing of it. */
+static void put_process(struct core_dump *dump, const struct session *session)
+{
+    if (session->pid == 0 && session->host.bytes == 0)
+        return;
+    word(dump, "    process");
+    name(dump, session->host);
+    LINE(dump, "", session->pid);
+}
+
 static void put_session(struct core_dump *dump, const struct session *session)
 {
     LINE(dump, "   session", session->token, session->incarnation, (uint64_t)session->beat_ns,
          (uint64_t)session->lost_after_ns, (uint64_t)session->grace_ns, session->data_number,
          settle_control_number(session), session->control_seen, session->refusal_number,
          session->progress_ms, session->chunk_refused_topic, session->chunk_refused_seq);
+    put_process(dump, session);
     LIST_EACH(link, &session->parked) {
         const struct parked *op = LIST_OWNER(link, struct parked, link);
         LINE(dump, "    parked", op->type, op->number, op->after, op->topic, op->seq, op->sub,
@@ -204,6 +215,8 @@ static void put_parties(struct core_dump *dump, const struct core *core)
             LINE(dump, "   guard", party->guard->token, party->guard->incarnation,
                  (uint64_t)party->guard->beat_ns, (uint64_t)party->guard->lost_after_ns,
                  (uint64_t)party->guard->grace_ns, party->voice_count);
+        if (party->guard != NULL)
+            put_process(dump, party->guard);
         if (party->session != NULL)
             put_session(dump, party->session);
     }

@@ -93,6 +93,8 @@ Test(verdict, is_the_death_that_others_blame)
     for (int i = 0; i < 2; i++) {
         cr_expect_str_eq(bus_error_kind(verdicts[i]), "party_lost");
         cr_expect_str_eq(bus_error_party(verdicts[i]), "alice");
+        cr_expect_eq(bus_error_pid(verdicts[i]), alice.process.pid, "it ran there");
+        cr_expect_str_neq(bus_error_host(verdicts[i]), "");
         cr_expect_str_eq(bus_error_id(verdicts[i]), bus_error_id(verdicts[0]));
     }
     const struct bus_event *event = expect_event(watch, "verdict.final", "alice");

@@ -392,10 +392,18 @@ static inline const char *name_of(conn_id conn)
     return names[conn % 10];
 }
 
+static inline const char *host_of(conn_id conn)
+{
+    static const char *const hosts[] = {"", "node-1", "node-2"};
+    return hosts[conn % 3];
+}
+
 static inline struct msg hello(conn_id conn, uint64_t token)
 {
     return (struct msg){.type = MSG_HELLO,
                         .as.hello = {.major = PROTOCOL_MAJOR,
+                                     .host = span_text(host_of(conn)),
+                                     .pid = 100 + conn,
                                      .job = span_text(job_name),
                                      .party = span_text(name_of(conn)),
                                      .token = token,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* core_failure_test.c -- errors as clients send them: what cannot be read is refused, and counted,
- * once. */
+/* core_failure_test.c -- errors as clients send them, of which what cannot be read is refused, and
+ * counted, once; and what is known of those that the broker makes. */
 #include "tests/unit/core_driver.h"
 
 TestSuite(core_failure, .init = init, .fini = fini);
@@ -144,4 +144,108 @@ Test(core_failure, that_cannot_be_read_spoils_no_other)
     cr_expect_not_null(strstr(said, "12 < sub 1 error #0 (application of alice)\n"), "%s", said);
     cr_expect_not_null(strstr(said, "12 < sub 1 error #1 (application of alice)\n"), "%s", said);
     cr_expect_not_null(strstr(said, "11 < sub 1 error #0 (application of bob)\n"), "%s", said);
+}
+
+/* ---- of the broker's making ------------------------------------------------------------------ */
+
+/* The error of the event that was told last. */
+static struct error_record last_error(void)
+{
+    static struct error_record records[LIMIT_ERROR_RECORDS];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < effects.msg_count; i++)
+        if (effects.msgs[i].type == MSG_EVENT && effects.msgs[i].as.event.error.bytes > 0)
+            cr_assert_eq(
+                error_decode(effects.msgs[i].as.event.error, records, LIMIT_ERROR_RECORDS, &count),
+                WIRE_OK);
+    cr_assert_gt(count, 0);
+    return records[0];
+}
+
+static void expect_process(const struct error_record *error, const char *host, uint64_t pid)
+{
+    cr_expect(span_equal(error->host, span_text(host)), "%.*s", (int)error->host.bytes,
+              (const char *)error->host.data);
+    cr_expect_eq(error->pid, pid);
+}
+
+/* A life is known to have run where it said, and to have ended when it was heard last: by both
+ * clocks, though it is told later. */
+Test(core_failure, of_a_lost_party_says_where_it_ran_and_when_it_ended)
+{
+    wall_ahead_ns = 1000 * 1000 * MS;
+    join(1);
+    tap(3);
+    pass_ms(300);
+    closed(1);
+    int64_t closed_ns = now_ns;
+    pass_ms(1000);
+    struct error_record error = last_error();
+    cr_assert_eq(error.kind, ERROR_PARTY_LOST);
+    expect_process(&error, "node-1", 101);
+    cr_expect_eq(error.occurred_ns, closed_ns);
+    cr_expect_eq(error.wall_ns, closed_ns + wall_ahead_ns);
+    wall_ahead_ns = 0;
+}
+
+Test(core_failure, of_a_lost_party_says_where_it_ran_after_a_restart_too)
+{
+    join(2);
+    crash(50);
+    compact();
+    crash(50);
+    pass_ms(9000);
+    tap(3);
+    pass_ms(1000);
+    struct error_record error = last_error();
+    cr_assert_eq(error.kind, ERROR_PARTY_LOST);
+    expect_process(&error, "node-2", 102);
+}
+
+Test(core_failure, of_a_deadline_says_where_its_writer_runs)
+{
+    join(1);
+    tap(3);
+    uint32_t a = open_topic(1, "alice/a");
+    batch(1, 99, (struct event_run){.kind = FRAME_RESERVE, .topic = a, .deadline_ms = 20});
+    pass_ms(20);
+    struct error_record error = last_error();
+    cr_assert_eq(error.kind, ERROR_DEADLINE);
+    expect_process(&error, "node-1", 101);
+}
+
+/* Two processes, and each loss is of one of them. */
+Test(core_failure, of_a_guarded_party_is_of_the_process_that_was_lost)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        struct msg guard = hello(1, 0);
+        guard.as.hello.role = 2;
+        guard.as.hello.pid = 7;
+        message(1, guard);
+        struct msg voice = hello(2, 0);
+        voice.as.hello.party = guard.as.hello.party;
+        voice.as.hello.guard = tokens[1];
+        message(2, voice);
+        tap(3);
+        closed(i == 0 ? 1 : 2);
+        pass_ms(1000);
+        struct error_record error = last_error();
+        cr_assert_eq(error.kind, ERROR_PARTY_LOST);
+        expect_process(&error, i == 0 ? "node-1" : "node-2", i == 0 ? 7 : 102);
+        closed(1);
+        closed(2);
+        pass_ms(2000);
+        closed(3);
+    }
+}
+
+/* What is about the job alone is nobody's. */
+Test(core_failure, of_a_job_is_of_no_process)
+{
+    join(1);
+    tap(3);
+    cancel_job(1);
+    struct error_record error = last_error();
+    cr_assert_eq(error.kind, ERROR_CANCELLED);
+    expect_process(&error, "", 0);
 }
