@@ -287,15 +287,20 @@ static struct failure *kept_failure(struct core *core, const struct judgement *j
                                                          : NULL;
 }
 
-/* One reference for the caller. */
-static struct failure *whole_error(struct core *core, const struct job *job,
-                                   const struct verdict_error *error)
+/* The root, as whoever made it said it; or else as the first in order does that was caused by it,
+ * for chains may differ in what they had to leave out.  One reference for the caller. */
+static struct failure *whole_root(struct core *core, const struct job *job,
+                                  const struct verdict_result *result)
 {
     const struct judgement *judgement = &job->judgement;
-    struct failure *failure = failure_ref(kept_failure(core, judgement, error->id));
-    for (uint32_t i = 0; failure == NULL && i < judgement->count; i++)
-        failure = failure_extract(core, judgement->errors[i].failure, error->id);
-    return failure != NULL ? failure : failure_recall(core, job, error);
+    const struct verdict_error *root = result->rows[result->root].error;
+    struct failure *failure = failure_ref(kept_failure(core, judgement, root->id));
+    for (uint32_t i = 0; failure == NULL && i < result->row_count; i++) {
+        const struct failure *kept = kept_failure(core, judgement, result->rows[i].error->id);
+        if (kept != NULL)
+            failure = failure_extract(core, kept, root->id);
+    }
+    return failure != NULL ? failure : failure_recall(core, job, root);
 }
 
 static void add_duration(struct text *text, uint64_t ns)
@@ -506,7 +511,7 @@ static void remember(struct core *core, struct job *job, const struct verdict_re
     struct text why;
     text_init(&why);
     add_why(&why, result);
-    judgement->root = whole_error(core, job, result->rows[result->root].error);
+    judgement->root = whole_root(core, job, result);
     failure_unref(core, old);
     span_drop(core, &judgement->why_before);
     judgement->why_before = judgement->why;

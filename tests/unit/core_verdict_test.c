@@ -14,6 +14,7 @@ struct failing {
     const char *too;         /* it blames, or NULL */
     const char *cause_id;    /* or NULL */
     const char *cause_party; /* of incarnation 1 */
+    const char *cause_says;  /* or NULL */
     int64_t stamp_ns;        /* 0: now */
     int64_t code;
     enum error_kind kind;
@@ -39,6 +40,7 @@ static void fail_party(conn_id conn, struct failing what, uint64_t after)
         records[0].causes[records[0].cause_count++] = 1;
         records[1].id = span_text(what.cause_id);
         records[1].party = span_text(what.cause_party);
+        records[1].message = span_text(what.cause_says);
         records[1].incarnation = 1;
         records[1].attempt = 1;
         records[1].occurred_ns = records[0].occurred_ns - MS;
@@ -227,6 +229,46 @@ Test(core_verdict, may_be_a_slots_error_that_led_to_a_partys_failure)
     ask(4, 0);
     EXPECT("4 < row 0 root alice/1\n4 < row 1 victim bob/1 by cause of row 0\n"
            "4 < verdict 2 (application of alice) x1\n");
+}
+
+/* What alice failed of is known from bob and from carol, who do not say the same of it. */
+static uint32_t verdict_of_hearsay(bool is_bob_first, uint8_t *out)
+{
+    uint32_t bytes = 0;
+    restart();
+    join(1);
+    join(2);
+    join(3);
+    tap(5);
+    pass_ms(100);
+    leave(1, 0);
+    for (conn_id i = 0; i < 2; i++) {
+        bool is_bob = is_bob_first == (i == 0);
+        fail_party(is_bob ? 2 : 3,
+                   (struct failing){.id = is_bob ? "job/bob/1/1" : "job/carol/1/1",
+                                    .cause_id = "job/alice/1/1",
+                                    .cause_party = "alice",
+                                    .cause_says = is_bob ? "all of it" : "its beginning",
+                                    .stamp_ns = 1050 * MS + is_bob},
+                   0);
+    }
+    for (uint32_t i = 0; i < effects.msg_count; i++)
+        if (effects.msgs[i].type == MSG_EVENT) {
+            bytes = (uint32_t)effects.msgs[i].as.event.error.bytes;
+            memcpy(out, effects.msgs[i].as.event.error.data, bytes);
+        }
+    cr_assert_not_null(strstr(said, "5 < verdict.final alice/1 "), "%s", said);
+    forget();
+    return bytes;
+}
+
+Test(core_verdict, has_the_same_bytes_whoever_comes_first)
+{
+    static uint8_t first[LIMIT_ERROR_BYTES], second[LIMIT_ERROR_BYTES];
+    uint32_t first_bytes = verdict_of_hearsay(true, first);
+    now_ns = 1000 * MS;
+    uint32_t second_bytes = verdict_of_hearsay(false, second);
+    cr_expect(span_equal(span_of(first, first_bytes), span_of(second, second_bytes)));
 }
 
 Test(core_verdict, is_for_those_who_wait_when_it_is_final)
