@@ -385,14 +385,20 @@ bool find_row(const char *job, enum bus_status_kind kind, const char *name,
 
 /* ---- parties in processes of their own ------------------------------------------------------- */
 
-void party_start(struct party *party, const char *name, const char *const *words)
+void party_start_in(struct party *party, const char *name, const char *const *words,
+                    const char *const *environment)
 {
     const char *argv[WORDS_MAX + 4] = {"test_party", stage.control, name};
     for (size_t i = 0; words != NULL && words[i] != NULL && i < WORDS_MAX; i++) {
         argv[3 + i] = words[i];
     }
-    cr_assert(process_start(&party->process, argv, NULL), "test_party cannot be started");
+    cr_assert(process_start(&party->process, argv, environment), "test_party cannot be started");
     party_expect(party, "OK");
+}
+
+void party_start(struct party *party, const char *name, const char *const *words)
+{
+    party_start_in(party, name, words, NULL);
 }
 
 void party_command(struct party *party, const char *command)

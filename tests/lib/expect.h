@@ -108,6 +108,9 @@ struct party {
 
 /* words: OPTION=NUMBER of party.c, NULL at their end; or NULL. */
 void party_start(struct party *party, const char *name, const char *const *words);
+/* environment: as for process_start(). */
+void party_start_in(struct party *party, const char *name, const char *const *words,
+                    const char *const *environment);
 /* Says the command and expects this answer, without the "= ". */
 void party_do(struct party *party, const char *answer, const char *command, ...)
     __attribute__((format(printf, 3, 4)));

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -195,7 +196,7 @@ Test(verdict, of_a_job_that_ended_well_is_none)
 
 /* ---- jobs that need all ---------------------------------------------------------------------- */
 
-static void make_job(uint32_t min)
+static void make_job_of(uint32_t min, enum bus_strategy strategy)
 {
     struct bus_job_options options;
     struct bus_error *error = NULL;
@@ -204,8 +205,14 @@ static void make_job(uint32_t min)
     options.max = min;
     options.join_window_ms = 0;
     options.settle_ms = SOON_MS; /* it closes when all have ended */
+    options.strategy = strategy;
     enum bus_err err = bus_job_create(stage.control, NULL, &options, SOON_MS, &error);
     expect_code_of(err, BUS_OK, &error);
+}
+
+static void make_job(uint32_t min)
+{
+    make_job_of(min, BUS_STRATEGY_CAUSAL);
 }
 
 /* What a failure handler saw. */
@@ -349,4 +356,103 @@ Test(verdict_restart, is_the_same_afterwards)
     cr_expect_str_eq(text_of(json_object_get(line, "root"), "id"), bus_error_id(before));
     json_decref(line);
     bus_error_unref(&before);
+}
+
+/* ---- clocks that are wrong ------------------------------------------------------------------- */
+
+#define HOUR_NS (INT64_C(3600) * 1000000000)
+
+/* The broker's clocks are an hour ahead of carol's, and an hour behind bob's; alice's are right. */
+static const char *const broker_skew[] = {"ERRBUS_SKEW_MONOTONIC=3600", "ERRBUS_SKEW_WALL=0", NULL};
+static const char *const bob_skew[] = {"ERRBUS_SKEW_MONOTONIC=7200", "ERRBUS_SKEW_WALL=3600", NULL};
+static const char *const carol_skew[] = {"ERRBUS_SKEW_MONOTONIC=0", "ERRBUS_SKEW_WALL=-3600", NULL};
+
+struct skewed {
+    struct party bob;
+    struct party carol;
+    struct bus_tap *watch;
+};
+
+static void skewed_open(struct skewed *skewed)
+{
+    cr_assert(revival_start_failing(&revival, "process", broker_skew));
+    make_job_of(3, BUS_STRATEGY_EARLIEST);
+    party_start_in(&skewed->bob, "bob", NULL, bob_skew);
+    party_start_in(&skewed->carol, "carol", NULL, carol_skew);
+    skewed->watch = must_tap(NULL, 1);
+}
+
+static void skewed_close(struct skewed *skewed)
+{
+    bus_tap_close(&skewed->watch);
+    party_fini(&skewed->bob);
+    party_fini(&skewed->carol);
+}
+
+/* Their clocks for people are as wrong as they are, and by the broker's all is within minutes. */
+static void expect_stamps(const json_t *line)
+{
+    size_t index;
+    json_t *row;
+    const json_t *root = json_object_get(line, "root");
+    json_int_t root_ns = json_integer_value(json_object_get(root, "broker_ns"));
+    cr_expect_gt(root_ns, HOUR_NS, "the broker's clock is an hour ahead");
+    json_array_foreach(json_object_get(line, "errors"), index, row)
+    {
+        json_int_t stamp_ns = json_integer_value(json_object_get(row, "stamp_ns"));
+        cr_expect_lt(llabs(stamp_ns - root_ns), HOUR_NS / 6, "%s", text_of(row, "party"));
+        json_int_t uncertainty_ns = json_integer_value(json_object_get(row, "uncertainty_ns"));
+        cr_expect_lt(uncertainty_ns, HOUR_NS / 6, "%s", text_of(row, "party"));
+    }
+}
+
+TestSuite(verdict_clocks, .init = set_up, .fini = tear_down, .timeout = 240);
+
+/* Whoever witnesses a death is believed, however wrong its clocks are. */
+Test(verdict_clocks, an_hour_off_do_not_hide_the_death_that_others_blame)
+{
+    struct skewed skewed;
+    struct party alice;
+    cr_assert(revival_start_failing(&revival, "process", broker_skew));
+    party_start(&alice, "alice", quick);
+    party_start_in(&skewed.bob, "bob", NULL, bob_skew);
+    party_start_in(&skewed.carol, "carol", NULL, carol_skew);
+    skewed.watch = must_tap(NULL, 1);
+    process_signal(&alice.process, SIGKILL);
+    party_do(&skewed.bob, "OK", "fail_party app.reset connection-reset-by-peer alice");
+    party_do(&skewed.carol, "OK", "fail_party app.reset connection-reset-by-peer alice");
+    (void)expect_event(skewed.watch, "verdict.final", "alice");
+    json_t *line = ask("default");
+    cr_expect_str_eq(text_of(json_object_get(line, "root"), "kind"), "party_lost");
+    cr_expect_eq(json_integer_value(json_object_get(line, "victims")), 2);
+    expect_stamps(line);
+    json_decref(line);
+    skewed_close(&skewed);
+    party_fini(&alice);
+}
+
+/* By her own clock carol failed an hour before bob did, and she is the second. */
+Test(verdict_clocks, an_hour_off_do_not_turn_the_order_of_what_happened)
+{
+    struct skewed skewed;
+    skewed_open(&skewed);
+    struct bus *alice = must_open("alice");
+    (void)expect_event(skewed.watch, "job.epoch", "");
+    party_do(&skewed.bob, "OK", "fail_party app.first it-broke");
+    const struct bus_event *event = expect_event(skewed.watch, "party.failed", "bob");
+    int64_t bob_ns = bus_error_occurred_ns(bus_event_error(event));
+    party_do(&skewed.carol, "OK", "compute 1000"); /* longer than any trip that a clock goes by */
+    party_do(&skewed.carol, "OK", "fail_party app.second it-broke-too");
+    event = expect_event(skewed.watch, "party.failed", "carol");
+    int64_t carol_ns = bus_error_occurred_ns(bus_event_error(event));
+    cr_expect_gt(bob_ns - carol_ns, HOUR_NS, "by the clocks of people: %lld, %lld",
+                 (long long)bob_ns, (long long)carol_ns);
+    expect_code(bus_close(&alice, SOON_MS), BUS_EFENCED);
+    (void)expect_event(skewed.watch, "verdict.final", "bob");
+    json_t *line = ask("default");
+    cr_expect_str_eq(text_of(json_object_get(line, "root"), "type"), "app.first");
+    cr_expect_str_eq(text_of(line, "strategy"), "earliest");
+    expect_stamps(line);
+    json_decref(line);
+    skewed_close(&skewed);
 }

@@ -110,9 +110,13 @@ static void fail_slot(const char *topic, uint64_t seq, const char *type, const c
     answer(BUS_OK);
 }
 
-static void fail_party(const char *type, const char *text)
+/* blamed: NULL: nobody. */
+static void fail_party(const char *type, const char *text, const char *blamed)
 {
     struct bus_error *error = bus_error_new(type, NULL, "%s", text);
+    if (blamed != NULL) {
+        (void)bus_error_set_blame(error, blamed); /* the test sees whom it blames */
+    }
     bus_fail(bus, error);
     bus_error_unref(&error);
     answer(BUS_OK);
@@ -246,7 +250,7 @@ static void obey(char *const *word)
     } else if (strcmp(word[0], "failure") == 0) {
         tell_failure();
     } else if (strcmp(word[0], "fail_party") == 0) {
-        fail_party(word[1], word[2]);
+        fail_party(word[1], word[2], word[3]);
     } else if (strcmp(word[0], "subscribe") == 0) {
         subscribe(word[1], word[2]);
     } else if (strcmp(word[0], "receive") == 0) {

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* skew.c -- clocks that are wrong: a program that is linked with this reads them as the environment
+ * says, and so do the libraries that it uses.
+ *
+ *   ERRBUS_SKEW_MONOTONIC=N   N seconds ahead of that of the machine, as on one that was started
+ *                             N seconds earlier
+ *   ERRBUS_SKEW_WALL=N        the same of the clock for people
+ *
+ * Where nothing is said clocks are right. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The libraries are to find these, whatever else is hidden. */
+#pragma GCC visibility push(default)
+int clock_gettime(clockid_t id, struct timespec *time);
+int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+                           const struct timespec *until);
+#pragma GCC visibility pop
+
+/* Wall clocks count from 1970, the others from when a machine was started. */
+#define WALL_SECONDS_MIN 1000000000
+
+static time_t seconds_ahead(const char *name)
+{
+    const char *value = getenv(name);
+    return value != NULL ? (time_t)strtoll(value, NULL, 10) : 0;
+}
+
+int clock_gettime(clockid_t id, struct timespec *time)
+{
+    int result = (int)syscall(SYS_clock_gettime, id, time);
+    if (result == 0 && id == CLOCK_MONOTONIC)
+        time->tv_sec += seconds_ahead("ERRBUS_SKEW_MONOTONIC");
+    else if (result == 0 && id == CLOCK_REALTIME)
+        time->tv_sec += seconds_ahead("ERRBUS_SKEW_WALL");
+    return result;
+}
+
+typedef int timedwait_fn(pthread_cond_t *cond, pthread_mutex_t *mutex,
+                         const struct timespec *until);
+
+/* What it waits for is a moment of a clock that is read above; the one below is right. */
+int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+                           const struct timespec *until)
+{
+    union {
+        void *found;
+        timedwait_fn *call;
+    } next = {.found = dlsym(RTLD_NEXT, "pthread_cond_timedwait")};
+    struct timespec right = *until;
+    right.tv_sec -= seconds_ahead(until->tv_sec < WALL_SECONDS_MIN ? "ERRBUS_SKEW_MONOTONIC"
+                                                                   : "ERRBUS_SKEW_WALL");
+    return next.call(cond, mutex, &right);
+}
