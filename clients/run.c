@@ -323,7 +323,7 @@ int run_main(int argc, char **argv)
         {0, "max-restarts", CLI_NUMBER, &run->max_restarts, "N", "so many attempts more"},
         {0, "join-window", CLI_SECONDS, &run->join_window_ms, "SECONDS", "for others to come"},
         {0, "grace", CLI_SECONDS, &run->grace_ms, "SECONDS", "from SIGTERM to SIGKILL (10)"},
-        {0, "stall", CLI_SECONDS, &run->stall_ms, "SECONDS", "fail what says nothing for so long"},
+        {0, "stall", CLI_SECONDS, &run->stall_ms, "SECONDS", "fail what does not move for so long"},
         {0, "log-dir", CLI_TEXT, &run->log_folder, "DIR", "keep the output here"},
         {0, "plain", CLI_YES, &run->is_plain, NULL, "show output as it comes, unprefixed"},
         {0, "master-addr", CLI_TEXT, &run->master_address, "HOST", "MASTER_ADDR of the program"},

@@ -107,6 +107,9 @@ int run_job_code(const struct run *run, const struct bus_error *error);
 
 /* Joins.  CLI_OK, or the exit code after saying why. */
 int run_party_open(struct run *run, struct run_member *member);
+/* Tells the bus that a copy moves, and will again in time, and what it said last; or that nothing
+ * more is promised. */
+void run_party_moves(struct run *run, struct run_member *member, bool is_promised);
 /* Tells the bus how a copy ended, and the user if that is no good. */
 void run_party_report(struct run *run, struct run_member *member, enum run_how how, int number);
 /* Its party is over, not by our word: what that is called as an exit code.  The user is told. */

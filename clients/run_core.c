@@ -9,6 +9,7 @@ enum {
     CODE_FAILED = 1,        /* CLI_FAILED */
     CODE_TIMEDOUT = 4,      /* CLI_TIMEDOUT */
     CODE_SIGNAL_BASE = 128, /* as a shell says that a signal ended it */
+    TOLD_TIMES = 10,        /* in the time that a copy may stand still */
 };
 
 /* What happens to one copy. */
@@ -28,7 +29,7 @@ enum step {
 enum act {
     ACT_NOTHING,
     ACT_START,
-    ACT_RUN,    /* counts its silence from here on */
+    ACT_RUN,    /* it is to move from here on */
     ACT_ASK,    /* it and its group to end */
     ACT_FORCE,  /* the same, by SIGKILL */
     ACT_END,    /* speaks of its end, and sweeps */
@@ -67,7 +68,7 @@ static const struct move moves[RUN_STATE_COUNT][STEP_COUNT] = {
                      [STEP_QUIET] = {RUN_RUNNING, ACT_NOTHING},
                      [STEP_STOP] = {RUN_STOPPING, ACT_ASK},
                      [STEP_KILL] = {RUN_KILLED, ACT_FORCE},
-                     [STEP_DUE] = {RUN_STOPPING, ACT_ASK}},
+                     [STEP_DUE] = {RUN_RUNNING, ACT_NOTHING}},
     [RUN_STOPPING] = {[STEP_BEGIN] = {RUN_STOPPING, ACT_NOTHING},
                       [STEP_STARTED] = {RUN_STOPPING, ACT_NOTHING},
                       [STEP_NOT_STARTED] = {RUN_DONE, ACT_FAIL},
@@ -123,7 +124,6 @@ static int code_of(const struct run_core *core, const struct run_copy *copy, enu
     case RUN_COMPLETED: return 0;
     case RUN_FAILED:
     case RUN_NOT_STARTED:
-    case RUN_STALLED:
     case RUN_STUCK: return CODE_FAILED;
     case RUN_OUT_OF_TIME: return CODE_TIMEDOUT;
     case RUN_LEFT: return CODE_SIGNAL_BASE + core->asked;
@@ -155,10 +155,36 @@ static void report_by_cause(struct work *work, unsigned index, enum run_how how,
         [RUN_CAUSE_SIGNAL] = RUN_LEFT,
         [RUN_CAUSE_OVER] = RUN_TERMINATED,
         [RUN_CAUSE_TIME] = RUN_OUT_OF_TIME,
-        [RUN_CAUSE_STALL] = RUN_STALLED,
     };
     enum run_cause cause = work->core->copies[index].cause;
     report(work, index, cause != RUN_CAUSE_NONE ? of_cause[cause] : how, number);
+}
+
+/* ---- moving -----------------------------------------------------------------------------------*/
+
+static void tell_moves(struct work *work, unsigned index)
+{
+    struct run_copy *copy = &work->core->copies[index];
+    if (work->core->rules.stall_ms > 0) {
+        put(work, RUN_EFFECT_MOVES, index, 1);
+    }
+    copy->told_ms = work->now_ms;
+    copy->has_moved = false;
+}
+
+static int64_t move_due_ms(const struct run_core *core, const struct run_copy *copy)
+{
+    bool is_due = copy->has_moved && core->rules.stall_ms > 0;
+    return is_due ? copy->told_ms + core->rules.stall_ms / TOLD_TIMES : RUN_NEVER;
+}
+
+static void on_moved(struct work *work, unsigned index)
+{
+    struct run_copy *copy = &work->core->copies[index];
+    copy->has_moved = true;
+    if (copy->state == RUN_RUNNING && move_due_ms(work->core, copy) <= work->now_ms) {
+        tell_moves(work, index);
+    }
 }
 
 /* ---- one copy ---------------------------------------------------------------------------------*/
@@ -173,11 +199,15 @@ static void step(struct work *work, unsigned index, enum step what, int number)
     struct run_core *core = work->core;
     struct run_copy *copy = &core->copies[index];
     struct move move = moves[copy->state][what];
+    if (copy->state == RUN_RUNNING && move.next != RUN_RUNNING && core->rules.stall_ms > 0 &&
+        !copy->is_reported) {
+        put(work, RUN_EFFECT_MOVES, index, 0);
+    }
     copy->state = move.next;
     switch (move.act) {
     case ACT_NOTHING: break;
     case ACT_START: put(work, RUN_EFFECT_START, index, 0); break;
-    case ACT_RUN: copy->moved_ms = work->now_ms; break;
+    case ACT_RUN: tell_moves(work, index); break;
     case ACT_ASK:
         put(work, RUN_EFFECT_SIGNAL, index, request_of(core, copy));
         copy->due_ms = work->now_ms + core->rules.grace_ms;
@@ -210,11 +240,10 @@ static void step(struct work *work, unsigned index, enum step what, int number)
 static void stop(struct work *work, unsigned index, enum run_cause cause)
 {
     struct run_copy *copy = &work->core->copies[index];
-    bool is_waited_for = cause == RUN_CAUSE_TIME || cause == RUN_CAUSE_STALL;
     if (copy->cause == RUN_CAUSE_NONE) {
         copy->cause = cause;
     }
-    if (is_waited_for && copy->cause == cause && copy->state < RUN_SWEEPING) {
+    if (cause == RUN_CAUSE_TIME && copy->cause == cause && copy->state < RUN_SWEEPING) {
         report_by_cause(work, index, RUN_OUT_OF_TIME, 0);
     }
     step(work, index, STEP_STOP, 0);
@@ -260,8 +289,7 @@ static void on_pass(struct work *work, int number)
 static int64_t copy_due_ms(const struct run_core *core, const struct run_copy *copy)
 {
     switch (copy->state) {
-    case RUN_RUNNING:
-        return core->rules.stall_ms > 0 ? copy->moved_ms + core->rules.stall_ms : RUN_NEVER;
+    case RUN_RUNNING: return move_due_ms(core, copy);
     case RUN_STOPPING:
     case RUN_KILLED:
     case RUN_SWEEPING: return copy->due_ms;
@@ -278,7 +306,7 @@ static void see_time(struct work *work)
             continue;
         }
         if (copy->state == RUN_RUNNING) {
-            stop(work, i, RUN_CAUSE_STALL);
+            tell_moves(work, i);
         } else {
             step(work, i, STEP_DUE, 0);
         }
@@ -296,7 +324,7 @@ static void on_copy(struct work *work, const struct run_event *event)
     case RUN_EVENT_STARTED: step(work, event->copy, STEP_STARTED, 0); break;
     case RUN_EVENT_NOT_STARTED: step(work, event->copy, STEP_NOT_STARTED, event->number); break;
     case RUN_EVENT_ENDED: step(work, event->copy, STEP_ENDED, event->number); break;
-    case RUN_EVENT_MOVED: copy->moved_ms = event->now_ms; break;
+    case RUN_EVENT_MOVED: on_moved(work, event->copy); break;
     case RUN_EVENT_QUIET:
         copy->is_quiet = true;
         step(work, event->copy, STEP_QUIET, 0);

@@ -15,8 +15,12 @@
  * long as it holds the output and for the grace at most.
  *
  * The first cause for which a copy is stopped stands.  Its end is spoken of once, when the cause
- * calls for it: what stalls or takes too long is reported at once, for others wait for it; any
- * other end when it has come. */
+ * calls for it: what takes too long is reported at once, for others wait for it; any other end when
+ * it has come.
+ *
+ * Whether a copy stalls is for the broker to see, which also knows of what the program itself says
+ * to it.  It is told that a copy moves when that has said something: at once, and then ten times in
+ * the time that it may stand still, at most. */
 #ifndef CLIENTS_RUN_CORE_H
 #define CLIENTS_RUN_CORE_H
 
@@ -52,6 +56,7 @@ struct run_event {
 enum run_effect_kind {
     RUN_EFFECT_START,  /* copy; answered by STARTED or NOT_STARTED, at once or later */
     RUN_EFFECT_SIGNAL, /* copy; number: for its whole process group */
+    RUN_EFFECT_MOVES,  /* copy; number: not 0: it moves, and will again in time; 0: no more */
     RUN_EFFECT_REPORT, /* copy; how it ended; number: errno or wait status */
     RUN_EFFECT_REAP,   /* copy: nothing of it is left, or is waited for */
     RUN_EFFECT_EXIT,   /* number: exit code; the last effect */
@@ -62,7 +67,6 @@ enum run_how {
     RUN_COMPLETED,   /* well */
     RUN_FAILED,      /* number: wait status */
     RUN_NOT_STARTED, /* number: errno */
-    RUN_STALLED,     /* said nothing for too long */
     RUN_OUT_OF_TIME, /* took longer than the whole run may */
     RUN_STUCK,       /* SIGKILL did not end it */
     RUN_LEFT,        /* we were asked to end */
@@ -76,8 +80,8 @@ struct run_effect {
     enum run_how how;
 };
 
-/* A step has at most four effects a copy, and the exit. */
-#define RUN_EFFECTS_MAX ((size_t)RUN_COPIES_MAX * 4 + 1)
+/* A step has at most five effects a copy, and the exit. */
+#define RUN_EFFECTS_MAX ((size_t)RUN_COPIES_MAX * 5 + 1)
 struct run_effects {
     struct run_effect items[RUN_EFFECTS_MAX];
     size_t count;
@@ -99,7 +103,6 @@ enum run_cause {
     RUN_CAUSE_SIGNAL,
     RUN_CAUSE_OVER,
     RUN_CAUSE_TIME,
-    RUN_CAUSE_STALL,
 };
 
 struct run_copy {
@@ -107,7 +110,8 @@ struct run_copy {
     enum run_cause cause; /* why it was stopped; the first stands */
     int code;             /* RUN_CAUSE_OVER: the exit code for that */
     int64_t due_ms;       /* of STOPPING, KILLED, SWEEPING */
-    int64_t moved_ms;     /* RUNNING: since when it has said nothing */
+    int64_t told_ms;      /* RUNNING: when it was told last that it moves */
+    bool has_moved;       /* since then */
     bool is_quiet;
     bool is_reported;
 };
@@ -115,7 +119,7 @@ struct run_copy {
 struct run_rules {
     unsigned copies;  /* 1..RUN_COPIES_MAX */
     int64_t grace_ms; /* between the request to end and SIGKILL */
-    int64_t stall_ms; /* 0: a program may be silent */
+    int64_t stall_ms; /* 0: a program may stand still */
     int64_t until_ms; /* when the whole run has to be over; RUN_NEVER */
 };
 

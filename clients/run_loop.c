@@ -94,6 +94,7 @@ static void carry_out(struct run *run, const struct run_effect *effect)
     switch (effect->kind) {
     case RUN_EFFECT_START: start(run, effect->copy); break;
     case RUN_EFFECT_SIGNAL: run_child_signal(&member->child, effect->number); break;
+    case RUN_EFFECT_MOVES: run_party_moves(run, member, effect->number != 0); break;
     case RUN_EFFECT_REPORT: run_party_report(run, member, effect->how, effect->number); break;
     case RUN_EFFECT_REAP: reap(run, member); break;
     case RUN_EFFECT_EXIT:

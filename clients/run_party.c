@@ -5,11 +5,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define TYPE_STALLED "errbus.output_stalled"
 #define TYPE_OUT_OF_TIME "errbus.run_timed_out"
 #define TYPE_STUCK "errbus.not_ended"
 #define LEAVE_MS 1000
-#define LINE_BYTES_MAX 300 /* of the last line of a program that stalls */
+#define WHERE_BYTES_MAX BUS_NAME_BYTES_MAX
 
 int run_party_open(struct run *run, struct run_member *member)
 {
@@ -27,25 +26,21 @@ int run_party_open(struct run *run, struct run_member *member)
 /* ---- ends -------------------------------------------------------------------------------------*/
 
 /* What it said last, on whichever stream that was. */
-static struct bus_error *stalled(const struct run *run, const struct run_member *member)
+void run_party_moves(struct run *run, struct run_member *member, bool is_promised)
 {
-    char line[LINE_BYTES_MAX + 1];
+    char where[WHERE_BYTES_MAX + 1];
     size_t bytes;
     enum run_stream_number number = member->child.last_stream;
-    const char *last = run_output_last_line(&member->child.streams[number].output, &bytes);
-    if (bytes > LINE_BYTES_MAX) {
-        last += bytes - LINE_BYTES_MAX;
-        bytes = LINE_BYTES_MAX;
+    const char *line = run_output_last_line(&member->child.streams[number].output, &bytes);
+    if (!is_promised) {
+        bus_progress(member->bus, BUS_FOREVER);
+        return;
     }
-    for (size_t i = 0; i < bytes; i++) {
-        line[i] = (unsigned char)last[i] < ' ' ? '?' : last[i];
+    (void)snprintf(where, sizeof where, "output: %.*s", (int)bytes, line); /* its beginning */
+    for (char *at = where; *at != '\0'; at++) {
+        *at = (unsigned char)*at < ' ' || *at == 0x7f ? '?' : *at;
     }
-    line[bytes] = '\0';
-    return bytes == 0 ? bus_error_new(TYPE_STALLED, NULL, "%s said nothing for %g s, nor before",
-                                      run->command[0], (double)run->stall_ms / 1000)
-                      : bus_error_new(TYPE_STALLED, NULL,
-                                      "%s said nothing for %g s; its last line was: %s",
-                                      run->command[0], (double)run->stall_ms / 1000, line);
+    bus_progress_at(member->bus, run->stall_ms, bytes > 0 ? where : "no output yet");
 }
 
 static void fail(struct run *run, struct run_member *member, struct bus_error *error)
@@ -71,7 +66,6 @@ void run_party_report(struct run *run, struct run_member *member, enum run_how h
         break;
     case RUN_FAILED: fail_by_end(run, member, true, number); break;
     case RUN_NOT_STARTED: fail_by_end(run, member, false, number); break;
-    case RUN_STALLED: fail(run, member, stalled(run, member)); break;
     case RUN_OUT_OF_TIME:
         fail(run, member,
              bus_error_new(TYPE_OUT_OF_TIME, NULL, "%s was not done when --wait %g was over",

@@ -7,12 +7,14 @@
  * the party, ends the incarnation; and so does whatever the guard says, or the loss of the guard.
  *
  * What the guard says has no data before it and is no fact of its own: an end that was said twice
- * is the same end. */
+ * is the same end, and a promise of progress is said again on each connection.  That promise is
+ * kept by what either of the two says. */
 #include "broker/core/core_internal.h"
 
 bool guard_may_say(enum msg_type type)
 {
-    return type == MSG_COMPLETE || type == MSG_LEAVE || type == MSG_FAIL_PARTY;
+    return type == MSG_PROGRESS || type == MSG_COMPLETE || type == MSG_LEAVE ||
+           type == MSG_FAIL_PARTY;
 }
 
 int64_t guard_grace_ns(const struct session *session)

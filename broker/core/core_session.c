@@ -841,21 +841,39 @@ void session_beat(struct core *core, struct session *session, const struct msg_b
     msg->as.echo.data_bytes = session->data != 0 ? data_said(core, session) : 0;
 }
 
-/* Where it is, is no fact: it is said again after a restart, on the next connection. */
-void session_promise(struct core *core, struct session *session, const struct msg_progress *msg)
+static void await_progress(struct core *core, struct session *session)
 {
-    uint64_t next_within_ms = msg->next_within_ms;
-    span_drop(core, &session->where);
-    (void)span_keep(core, msg->where, &session->where); /* or it is not known */
-    if (next_within_ms != session->progress_ms) {
-        session->progress_ms = next_within_ms;
-        note_progress(core, session);
-    }
-    if (next_within_ms == 0)
+    if (session->progress_ms == 0)
         timers_clear(&core->timers, &session->progress);
     else
         timers_set(&core->timers, &session->progress,
-                   core_clock(core) + (int64_t)next_within_ms * MS_NS);
+                   core_clock(core) + (int64_t)session->progress_ms * MS_NS);
+}
+
+/* A guard promised for both. */
+static void move_guard(struct core *core, struct session *guard, struct span where)
+{
+    if (where.bytes > 0) {
+        span_drop(core, &guard->where);
+        (void)span_keep(core, where, &guard->where); /* or it is not known */
+    }
+    await_progress(core, guard);
+}
+
+/* Where it is, is no fact: it is said again after a restart, on the next connection.  Neither is
+ * what a guard promises. */
+void session_promise(struct core *core, struct session *session, const struct msg_progress *msg)
+{
+    span_drop(core, &session->where);
+    (void)span_keep(core, msg->where, &session->where); /* or it is not known */
+    if (msg->next_within_ms != session->progress_ms) {
+        session->progress_ms = msg->next_within_ms;
+        if (!session->is_guard)
+            note_progress(core, session);
+    }
+    await_progress(core, session);
+    if (!session->is_guard && session->party->guard != NULL)
+        move_guard(core, session->party->guard, msg->where);
 }
 
 static void suspect(struct core *core, struct session *session, const char *text)
@@ -1062,8 +1080,11 @@ void session_resume(struct core *core, struct session *session)
 void session_stalled(struct core *core, struct session *session)
 {
     struct text text;
-    if (settle_parked_at_end(core, session))
-        return; /* it said before how it ends */
+    struct party *party = session->party;
+    bool is_guard = session->is_guard;
+    bool is_gone = party->session != NULL && settle_parked_at_end(core, party->session);
+    if (!party_is_live(party) || (is_gone && !is_guard))
+        return; /* it is done, or has said before how it ends */
     text_init(&text);
     text_add_span(&text, session->party->name);
     text_add(&text, " beats, but made no progress within ");

@@ -4,6 +4,8 @@
 
 #include "libbus/base/utf8.h"
 
+#include <stdlib.h>
+
 enum bus_err bus_flush(struct bus *bus, int64_t timeout_ms)
 {
     if (bus == NULL || !options_time_is_valid(timeout_ms))
@@ -126,12 +128,16 @@ void bus_progress(struct bus *bus, int64_t next_within_ms)
 void bus_progress_at(struct bus *bus, int64_t next_within_ms, const char *where)
 {
     struct span text = span_text(where);
-    if (text.bytes > LIMIT_NAME_BYTES)
-        text.bytes = utf8_cut(text.data, LIMIT_NAME_BYTES);
-    if (!utf8_is_valid(text))
-        text = SPAN_NONE;
+    char *mended = NULL;
+    bool is_cut;
     if (bus == NULL || api_is_foreign(bus) || next_within_ms < BUS_FOREVER)
         return;
+    if (text.bytes > LIMIT_NAME_BYTES)
+        text.bytes = utf8_cut(text.data, LIMIT_NAME_BYTES);
+    if (!utf8_is_valid(text)) {
+        mended = error_text(text, LIMIT_NAME_BYTES, &is_cut); /* without memory it is not said */
+        text = span_text(mended);
+    }
     if (next_within_ms > LIMIT_PERIOD_MS_MAX)
         next_within_ms = LIMIT_PERIOD_MS_MAX;
     if (next_within_ms == 0)
@@ -141,6 +147,7 @@ void bus_progress_at(struct bus *bus, int64_t next_within_ms, const char *where)
         session_progress(bus->session, next_within_ms == BUS_FOREVER ? 0 : (uint64_t)next_within_ms,
                          text);
     api_unlock_wake(bus);
+    free(mended);
 }
 
 struct bus_error *bus_failure(const struct bus *bus)

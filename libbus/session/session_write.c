@@ -671,8 +671,6 @@ void session_progress(struct session *session, uint64_t next_within_ms, struct s
     if (where.bytes > 0)
         memcpy(session->where, where.data, where.bytes);
     session->where_bytes = (uint32_t)where.bytes;
-    if (session->options.is_guard)
-        return; /* that is for those to say who move */
     session->is_progress_said = true;
     session->is_progress_due = true;
     session->progress_ms =

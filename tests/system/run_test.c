@@ -660,9 +660,29 @@ Test(run, fails_what_says_nothing_for_too_long)
           "echo step 2; echo step 3; sleep 600", NULL);
     expect_exit(&run, 1);
     const struct bus_error *error = expect_failure(tap, "alice");
-    cr_assert_str_eq(bus_error_type(error), "errbus.output_stalled");
+    cr_assert_str_eq(bus_error_kind(error), "stalled");
+    cr_assert_str_eq(bus_error_message(error), "alice beats, but made no progress within 1000 ms; "
+                                               "it last was at: output: step 3");
+    expect_complaint(&run, "errbus run: alice is stopped: alice: stalled errbus.stalled");
+    bus_tap_close(&tap);
+    process_fini(&run);
+}
+
+/* What it says to the bus counts like what it writes. */
+Test(run, takes_progress_for_a_sign_that_it_moves)
+{
+    char path[PATH_MAX];
+    char script[2 * PATH_MAX];
+    struct process run;
+    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
+    snprintf(script, sizeof script, "exec %s %s alice > /dev/null",
+             process_path("test_party", path, sizeof path), stage.control);
+    start(&run, "-p", "alice", "--stall", "2", "--", "sh", "-c", script, NULL);
+    cr_assert(process_say(&run, "progress 600000 step_7\n", 23));
+    const struct bus_error *error = expect_failure(tap, "alice");
     cr_assert_str_eq(bus_error_message(error),
-                     "sh said nothing for 1 s; its last line was: step 3");
+                     "alice beats, but made no progress within 2000 ms; it last was at: step_7");
+    expect_exit(&run, 1);
     bus_tap_close(&tap);
     process_fini(&run);
 }

@@ -50,6 +50,7 @@ static const char *job_name = "job";
 static uint32_t attempt = 1; /* that frames are of */
 
 /* What was told as facts. */
+static char error_message[512]; /* of the error that was said last */
 static struct record {
     uint8_t *bytes;
     uint32_t count;
@@ -79,6 +80,8 @@ static inline void say_error(struct span bytes)
     cr_assert_eq(error_decode(bytes, records, LIMIT_ERROR_RECORDS, &count), WIRE_OK);
     say(" (%s of %.*s)", error_kind_name(records[0].kind), (int)records[0].party.bytes,
         (const char *)records[0].party.data);
+    snprintf(error_message, sizeof error_message, "%.*s", (int)records[0].message.bytes,
+             (const char *)records[0].message.data);
 }
 
 static inline void say_job_msg(conn_id conn, const struct msg *msg)

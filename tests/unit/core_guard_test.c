@@ -237,9 +237,9 @@ Test(core_guard, welcomes_a_voice_again_whose_welcome_was_lost)
 
 Test(core_guard, may_say_nothing_else)
 {
-    static const enum msg_type words[] = {MSG_PROGRESS,  MSG_TOPIC_OPEN, MSG_AWAIT,   MSG_UNAWAIT,
-                                          MSG_SUBSCRIBE, MSG_SUB_ADD,    MSG_ACK,     MSG_TAKEN,
-                                          MSG_FAIL,      MSG_RETRACT,    MSG_POSITION};
+    static const enum msg_type words[] = {MSG_TOPIC_OPEN, MSG_AWAIT,   MSG_UNAWAIT, MSG_SUBSCRIBE,
+                                          MSG_SUB_ADD,    MSG_ACK,     MSG_TAKEN,   MSG_FAIL,
+                                          MSG_RETRACT,    MSG_POSITION};
     greet_guard(GUARD, 0);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         forget();
@@ -254,6 +254,78 @@ Test(core_guard, may_say_nothing_else)
     forget();
     message(11, (struct msg){.type = MSG_ATTACH, .as.attach = {.token = tokens[GUARD]}});
     EXPECT("11 dropped\n");
+}
+
+/* ---- progress -------------------------------------------------------------------------------- */
+
+static void progress(conn_id conn, uint64_t within_ms, const char *where)
+{
+    message(conn,
+            (struct msg){.type = MSG_PROGRESS,
+                         .as.progress = {.next_within_ms = within_ms, .where = span_text(where)}});
+}
+
+static void beat_all(void)
+{
+    size_t kept_bytes = said_bytes;
+    message(GUARD, (struct msg){.type = MSG_BEAT});
+    message(VOICE, (struct msg){.type = MSG_BEAT});
+    message(BOB, (struct msg){.type = MSG_BEAT});
+    said_bytes = kept_bytes; /* echoes */
+    said[said_bytes] = '\0';
+}
+
+Test(core_guard, fails_a_party_of_which_neither_moves)
+{
+    begin();
+    progress(GUARD, 700, "output: begins");
+    pass_ms(600);
+    progress(VOICE, 0, "step 1"); /* promises nothing itself, but moves */
+    pass_ms(600);
+    progress(VOICE, 60000, ""); /* and again, wherever that is */
+    pass_ms(600);
+    beat_all();
+    pass_ms(99);
+    EXPECT("");
+    pass_ms(1);
+    EXPECT("1 < over 11 (stalled of alice)\n1 dropped\n"
+           "21 < over 11 (stalled of alice)\n21 dropped\n31 dropped\n"
+           "5 < party.failed alice/1 #0 x1 (stalled of alice)\n"
+           "12 < sub 0 error #0 (stalled of alice)\n");
+    cr_assert_str_eq(error_message,
+                     "alice beats, but made no progress within 700 ms; it last was at: step 1");
+}
+
+Test(core_guard, holds_a_voice_to_its_own_promise)
+{
+    begin();
+    progress(VOICE, 700, "step 1");
+    pass_ms(600);
+    progress(GUARD, 60000, "output: step 2");
+    pass_ms(100);
+    EXPECT("21 < over 11 (stalled of alice)\n21 dropped\n31 dropped\n"
+           "1 < over 11 (stalled of alice)\n1 dropped\n"
+           "5 < party.failed alice/1 #0 x1 (stalled of alice)\n"
+           "12 < sub 0 error #0 (stalled of alice)\n");
+    cr_assert_str_eq(error_message,
+                     "alice beats, but made no progress within 700 ms; it last was at: step 1");
+}
+
+Test(core_guard, expects_nothing_more_of_a_party_that_completed)
+{
+    join(BOB);
+    forget();
+    progress(BOB, 100, "");
+    complete(BOB);
+    EXPECT("2 < result 0\n2 < accepted 0 1\n");
+    pass_ms(200);
+    EXPECT("");
+    greet_guard(GUARD, 0);
+    progress(GUARD, 700, "");
+    progress(GUARD, 0, ""); /* takes it back */
+    forget();
+    pass_ms(800);
+    EXPECT("");
 }
 
 Test(core_guard, knows_its_own_tokens)

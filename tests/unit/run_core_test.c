@@ -39,7 +39,6 @@ static const char *how_name(enum run_how how)
     static const char *const names[] = {[RUN_COMPLETED] = "completed",
                                         [RUN_FAILED] = "failed",
                                         [RUN_NOT_STARTED] = "not started",
-                                        [RUN_STALLED] = "stalled",
                                         [RUN_OUT_OF_TIME] = "out of time",
                                         [RUN_STUCK] = "stuck",
                                         [RUN_LEFT] = "left",
@@ -57,6 +56,10 @@ static void tell_effect(const struct run_effect *effect)
     case RUN_EFFECT_REPORT:
         tell("[%4" PRId64 "] %u: %s %d\n", now_ms, effect->copy, how_name(effect->how),
              effect->number);
+        break;
+    case RUN_EFFECT_MOVES:
+        tell("[%4" PRId64 "] %u: %s\n", now_ms, effect->copy,
+             effect->number != 0 ? "moves" : "need not move");
         break;
     case RUN_EFFECT_REAP: tell("[%4" PRId64 "] %u: reap\n", now_ms, effect->copy); break;
     case RUN_EFFECT_EXIT: tell("[%4" PRId64 "] exit %d\n", now_ms, effect->number); break;
@@ -158,7 +161,8 @@ Test(run_core, waits_for_the_rest_of_a_group_no_longer_than_the_grace)
     begin_running(1, STALL_MS, RUN_NEVER);
     step(RUN_EVENT_ENDED, 0, 0);
     pass_until(GRACE_MS - 1);
-    expect("[   0] 0: completed 0\n"
+    expect("[   0] 0: need not move\n"
+           "[   0] 0: completed 0\n"
            "[   0] 0: SIGTERM\n");
     pass_until(GRACE_MS);
     expect("[1000] 0: SIGKILL\n"
@@ -199,23 +203,43 @@ Test(run_core, gives_up_on_what_even_sigkill_does_not_end)
 
 /* ---- stalls and time --------------------------------------------------------------------------*/
 
-Test(run_core, fails_at_once_what_is_silent_too_long)
+Test(run_core, tells_that_a_copy_moves_ten_times_in_its_time_at_most)
 {
-    begin_running(1, STALL_MS, RUN_NEVER);
-    pass_until(STALL_MS - 1);
+    begin(1, STALL_MS, RUN_NEVER);
+    step(RUN_EVENT_BEGIN, 0, 0);
+    step(RUN_EVENT_STARTED, 0, 0);
+    cr_assert_eq(run_core_due_ms(&core), RUN_NEVER, "who says nothing is not waited for here");
+    expect("[   0] 0: start\n"
+           "[   0] 0: moves\n");
+    pass_until(STALL_MS / 10 - 1);
     step(RUN_EVENT_MOVED, 0, 0);
-    pass_until(2 * STALL_MS - 2);
     expect("");
-    pass_until(2 * STALL_MS - 1);
-    expect("[ 599] 0: stalled 0\n"
-           "[ 599] 0: SIGTERM\n");
-    step(RUN_EVENT_OVER, 0, LOST); /* our own word comes back */
+    pass_until(STALL_MS / 10);
+    expect("[  30] 0: moves\n");
+    pass_until(1000);
+    step(RUN_EVENT_MOVED, 0, 0);
+    step(RUN_EVENT_MOVED, 0, 0);
+    pass_until(2000);
+    expect("[1000] 0: moves\n"
+           "[1030] 0: moves\n");
+}
+
+Test(run_core, takes_back_what_it_promised_of_what_is_to_end)
+{
+    begin_running(3, STALL_MS, RUN_NEVER);
+    step(RUN_EVENT_MOVED, 0, 0); /* not told any more */
     step(RUN_EVENT_ENDED, 0, 0);
-    step(RUN_EVENT_QUIET, 0, 0);
-    expect("[ 599] 0: SIGTERM\n"
-           "[ 599] 0: SIGKILL\n"
-           "[ 599] 0: reap\n"
-           "[ 599] exit 1\n");
+    expect("[   0] 0: need not move\n"
+           "[   0] 0: completed 0\n"
+           "[   0] 0: SIGTERM\n");
+    step(RUN_EVENT_SIGNAL, 0, SIGINT);
+    step(RUN_EVENT_MOVED, 1, 0);
+    step(RUN_EVENT_OVER, 2, LOST); /* stalled, perhaps */
+    pass_until(500);
+    expect("[   0] 1: need not move\n"
+           "[   0] 1: SIGINT\n"
+           "[   0] 2: need not move\n"
+           "[   0] 2: SIGINT\n");
 }
 
 Test(run_core, ends_all_when_the_time_of_the_run_is_over)
@@ -419,6 +443,7 @@ static void carry_out(struct world *world)
         case RUN_EFFECT_SIGNAL:
             cr_assert(world->is_alive[effect->copy], "a signal to nobody, or to somebody else");
             break;
+        case RUN_EFFECT_MOVES: cr_assert_eq(world->reported[effect->copy], 0); break;
         case RUN_EFFECT_REPORT: world->reported[effect->copy] += 1; break;
         case RUN_EFFECT_REAP: world->is_alive[effect->copy] = false; break;
         case RUN_EFFECT_EXIT: world->exits += 1; break;

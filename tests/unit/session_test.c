@@ -839,6 +839,7 @@ Test(session, guards_on_the_control_channel_alone)
     cr_assert_eq(session_state(d.session), SESSION_UP);
     cr_assert_eq(session_token(d.session), DRIVER_TOKEN);
     session_progress(d.session, 1000, SPAN_NONE);
+    cr_assert_eq(driver_expect(&d, MSG_PROGRESS).as.progress.next_within_ms, 1000);
     cr_assert_eq(session_topic(d.session, span_text("alice/w"), &topic), CODE_EDENIED);
     cr_assert_eq(session_await(d.session, span_text("bob/w"), 0, true, &number), CODE_EDENIED);
     cr_assert_eq(
