@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define NS_PER_MS INT64_C(1000000)
+
 /* A checkpoint is written in steps of this size. */
 #define CHECKPOINT_STEP_BYTES ((size_t)4 * 1024 * 1024)
 
@@ -33,9 +35,11 @@ void keeper_init(struct keeper *keeper, struct memory *memory)
 }
 
 bool keeper_start(struct keeper *keeper, const char *where, struct journal **journal,
-                  enum durability durability, char *complaint)
+                  enum durability durability, struct gate *gate, char *complaint)
 {
     uint64_t id = journal_id(*journal);
+    keeper->snapshot_bytes = gate_snapshot_bytes(gate);
+    journal_set_aside(*journal, KEEPER_ASIDE_TIMES * keeper->snapshot_bytes);
     if (journal_reader_open(where, id, &keeper->reader, complaint) != JOURNAL_OK)
         return false;
     keeper->scribe = scribe_open(journal, durability == DURABILITY_DISK);
@@ -123,8 +127,17 @@ void keeper_give(struct keeper *keeper, struct gate *gate)
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
 
+bool keeper_is_growing(const struct keeper *keeper)
+{
+    return keeper->scribe != NULL &&
+           keeper->noted_bytes >= keeper->news.aside / KEEPER_ASIDE_TIMES &&
+           keeper->noted_bytes >= keeper->snapshot_bytes;
+}
+
 static bool is_checkpoint_due(const struct keeper *keeper)
 {
+    if (keeper_is_growing(keeper))
+        return true;
     return keeper->given_bytes >= failpoint_number("CHECKPOINT_BYTES", KEEPER_CHECKPOINT_BYTES) &&
            keeper->given_bytes >= KEEPER_CHECKPOINT_TIMES * keeper->checkpoint_bytes;
 }
@@ -145,12 +158,55 @@ static uint64_t movable_below(const struct keeper *keeper, const struct gate *ga
     return is_full && below < end ? 0 : below;
 }
 
-/* Whether a checkpoint finds room on a full disk, and some is left then: one that is begun and does
- * not get to its end would be the end of all. */
-static bool fits(const struct keeper *keeper, uint64_t spare)
+/* Of a checkpoint, at most. */
+static uint64_t bound_bytes(const struct keeper *keeper)
 {
-    uint64_t needed = keeper->snapshot_bytes + keeper->noted_bytes + spare;
+    return keeper->snapshot_bytes + keeper->noted_bytes;
+}
+
+/* Whether so many checkpoints find room on a full disk, and a part of what was set aside is left
+ * then: one that is begun and does not get to its end would be the end of all. */
+static bool fits(const struct keeper *keeper, unsigned checkpoints, unsigned shares)
+{
+    uint64_t needed = checkpoints * bound_bytes(keeper) + keeper->news.aside / shares;
     return scribe_room(keeper->scribe) >= needed;
+}
+
+/* Two of them, so that one that lets little go is not the last. */
+static bool is_way_open(const struct keeper *keeper)
+{
+    return fits(keeper, 2, KEEPER_WAY_OUT_SHARES);
+}
+
+/* Whether what goes with a checkpoint is more than it takes. */
+static bool pays(const struct keeper *keeper, uint64_t needed_from)
+{
+    const struct scribe_news *news = &keeper->news;
+    uint64_t until = needed_from < news->next ? needed_from : news->next;
+    uint64_t file_bytes = news->first_end - news->first; /* what is needed may begin within one */
+    return until - news->first >= 2 * bound_bytes(keeper) + file_bytes;
+}
+
+/* What a checkpoint would take, by making one for nobody. */
+static void measure(struct keeper *keeper, struct gate *gate, int64_t now_ns)
+{
+    keeper->snapshot_bytes = gate_snapshot_bytes(gate);
+    keeper->noted_bytes = 0;
+    keeper->measured_steps = gate_steps(gate);
+    keeper->measure_ns = now_ns + KEEPER_MEASURE_MS * NS_PER_MS;
+}
+
+/* What is let go between makes a checkpoint smaller, and is not counted.  So one that would not fit
+ * is measured again once something has happened: nothing else can become of a full disk. */
+static bool is_to_be_measured(const struct keeper *keeper, const struct gate *gate)
+{
+    return keeper_is_full(keeper) && keeper->measured_steps != gate_steps(gate) &&
+           !is_way_open(keeper);
+}
+
+int64_t keeper_deadline_ns(const struct keeper *keeper, const struct gate *gate)
+{
+    return is_to_be_measured(keeper, gate) ? keeper->measure_ns : INT64_MAX;
 }
 
 /* Whether a checkpoint would let the oldest file go.  Where one did not, though it should have, the
@@ -164,7 +220,8 @@ static bool would_make_room(const struct keeper *keeper, const struct gate *gate
     uint64_t from = gate_needed_from(gate);
     return (end != keeper->first_end || from > keeper->needed_from) &&
            (from >= end || movable_below(keeper, gate) > 0) &&
-           fits(keeper, keeper->news.aside / (4 * KEEPER_WAY_OUT_SHARES));
+           fits(keeper, 1, 4 * KEEPER_WAY_OUT_SHARES) &&
+           (is_way_open(keeper) || pays(keeper, from));
 }
 
 /* A value that is wanted holds its segment, and all behind it.  Where few are, they are written
@@ -206,6 +263,7 @@ void keeper_checkpoint(struct keeper *keeper, struct gate *gate)
         step->how = how | (next == NULL ? JOURNAL_CHECKPOINT_END : 0);
         step->needed_from = gate_needed_from(gate);
         keeper->checkpoint_bytes += step->bytes;
+        step->aside = KEEPER_ASIDE_TIMES * keeper->checkpoint_bytes;
         keeper->ticket = scribe_give(keeper->scribe, &step);
         failpoint_reach("checkpointing");
         step = next;
@@ -214,6 +272,7 @@ void keeper_checkpoint(struct keeper *keeper, struct gate *gate)
     keeper->checkpoint_ticket = keeper->ticket;
     keeper->snapshot_bytes = keeper->checkpoint_bytes;
     keeper->noted_bytes = 0;
+    keeper->measured_steps = gate_steps(gate);
     journal_reader_forget(keeper->reader, gate_needed_from(gate));
     struct gate_out out;
     bool is_more = gate_out(gate, &out);
@@ -266,20 +325,14 @@ static void tell_kept(struct keeper *keeper, struct gate *gate)
     keeper->mark_steps = gate_steps(gate);
 }
 
-static void measure(struct keeper *keeper, struct gate *gate)
-{
-    keeper->snapshot_bytes = gate_snapshot_bytes(gate);
-    keeper->noted_bytes = 0;
-}
-
-void keeper_hear(struct keeper *keeper, struct gate *gate)
+void keeper_hear(struct keeper *keeper, struct gate *gate, int64_t now_ns)
 {
     if (keeper->scribe == NULL)
         return;
     bool was_full = keeper_is_full(keeper);
     keeper->news = scribe_news(keeper->scribe);
-    if (keeper_is_full(keeper) && !was_full)
-        measure(keeper, gate);
+    if (keeper_is_full(keeper) && (!was_full || now_ns >= keeper_deadline_ns(keeper, gate)))
+        measure(keeper, gate, now_ns);
     tell_kept(keeper, gate);
     struct scribe_step *step;
     while ((step = scribe_logged(keeper->scribe)) != NULL) {
@@ -304,8 +357,7 @@ bool keeper_is_short(const struct keeper *keeper)
 {
     if (keeper->scribe == NULL || keeper->news.state == SCRIBE_WELL)
         return false;
-    return scribe_waiting_bytes(keeper->scribe) >= KEEPER_WAITING_BYTES ||
-           !fits(keeper, keeper->news.aside / KEEPER_WAY_OUT_SHARES);
+    return scribe_waiting_bytes(keeper->scribe) >= KEEPER_WAITING_BYTES || !is_way_open(keeper);
 }
 
 bool keeper_has_changed(struct keeper *keeper)

@@ -41,8 +41,10 @@ struct keeper {
     uint64_t checkpoint_ticket; /* once that is logged, it is whole and what it frees is gone */
     uint64_t needed_from;       /* when it was made: the oldest payload that was wanted, */
     uint64_t first_end;         /* ... and where the journal's oldest file ended */
-    uint64_t snapshot_bytes;    /* of a checkpoint, when the disk became full, */
+    uint64_t snapshot_bytes;    /* of a checkpoint, when it was made or measured, */
     uint64_t noted_bytes;       /* ... and of facts since then */
+    uint64_t measured_steps;    /* the gate's, then */
+    int64_t measure_ns;         /* and not again before this */
     bool is_moved;              /* what was in the way of the next one is written anew */
 };
 
@@ -55,18 +57,24 @@ enum { KEEPER_CHECKPOINT_TIMES = 4 };
 #define KEEPER_MOVE_BYTES SCRIBE_WAITING_BYTES
 #define KEEPER_RECENT_BYTES (2 * KEEPER_CHECKPOINT_BYTES)
 
-/* On a full disk room is kept for the checkpoint that lets old files go, and a fourth of what is
- * set aside for what leads there: acknowledgements, and what the broker itself must decide. */
+/* So many times its size is set aside for bad news on a full disk: itself, what comes until the
+ * next one, and as much again for errors. */
+enum { KEEPER_ASIDE_TIMES = 4 };
+/* On a full disk room is kept for two of the checkpoints that let old files go, and a fourth of
+ * what is set aside for what leads there: acknowledgements, and what the broker itself must decide. */
 enum { KEEPER_WAY_OUT_SHARES = 4 };
+/* What that checkpoint takes is measured no more often: it costs as much as to make it, 0.1 s with
+ * a million slots pending. */
+enum { KEEPER_MEASURE_MS = 1000 };
 /* From so many waiting bytes on, too, nothing is let in that adds to them. */
 #define KEEPER_WAITING_BYTES (8 * SCRIBE_WAITING_BYTES)
 
 /* Keeps nothing until keeper_start(). */
 void keeper_init(struct keeper *keeper, struct memory *memory);
-/* Takes the journal over, which is at this place; false: it is the caller's still, and complaint,
- * of JOURNAL_COMPLAINT_BYTES, says why. */
+/* Takes the journal over, which is at this place and was replayed into the gate; false: it is the
+ * caller's still, and complaint, of JOURNAL_COMPLAINT_BYTES, says why. */
 bool keeper_start(struct keeper *keeper, const char *where, struct journal **journal,
-                  enum durability durability, char *complaint);
+                  enum durability durability, struct gate *gate, char *complaint);
 /* Writes what waits and closes the journal; what is held back is dropped. */
 void keeper_fini(struct keeper *keeper);
 
@@ -80,10 +88,16 @@ void keeper_give(struct keeper *keeper, struct gate *gate);
 bool keeper_holds(struct keeper *keeper, struct gate_out *out);
 /* A part that has waited long enough, the caller's; false: none. */
 bool keeper_next(struct keeper *keeper, struct held *out_held);
-/* Hears what the scribe has to tell. */
-void keeper_hear(struct keeper *keeper, struct gate *gate);
+/* Hears what the scribe has to tell.  Between two steps. */
+void keeper_hear(struct keeper *keeper, struct gate *gate, int64_t now_ns);
+/* By when keeper_hear() is to be called though the scribe may have nothing to tell; INT64_MAX: it
+ * need not be. */
+int64_t keeper_deadline_ns(const struct keeper *keeper, const struct gate *gate);
 /* Whether more values may be let in: the journal keeps up, has room, and no checkpoint is due. */
 bool keeper_has_room(const struct keeper *keeper);
+/* Whether so much was decided since the last checkpoint that the next one is made before anything
+ * else is let in, control too: while it finds its place in what is set aside. */
+bool keeper_is_growing(const struct keeper *keeper);
 /* Whether there is no room because the disk is full: it may last. */
 bool keeper_is_full(const struct keeper *keeper);
 /* Whether little is left of what is set aside on a full disk, or much waits to be written. */

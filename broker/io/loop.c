@@ -182,7 +182,7 @@ static void carry_out(struct loop *loop)
 static void say_kept(struct loop *loop)
 {
     struct held held;
-    keeper_hear(&loop->keeper, loop->gate);
+    keeper_hear(&loop->keeper, loop->gate, clock_monotonic_ns());
     keeper_checkpoint(&loop->keeper, loop->gate);
     while (keeper_next(&loop->keeper, &held)) {
         enum lane lane = held.lane == MSG_LANE_DATA ? LANE_DATA : LANE_CONTROL;
@@ -439,6 +439,8 @@ static bool read_lane(struct loop *loop, enum lane lane, unsigned parts_max, siz
     struct received received;
     size_t bytes = 0;
     for (unsigned i = 0; i < parts_max && bytes < bytes_max; i++) {
+        if (i > 0 && keeper_is_growing(&loop->keeper))
+            return true; /* a checkpoint comes first */
         if (!receive(loop->channels[lane].socket, &received)) {
             peers_empty(&loop->peers, lane);
             return false;
@@ -516,6 +518,9 @@ static void read_signals(struct loop *loop)
 static long wait_ms(const struct loop *loop)
 {
     int64_t deadline_ns = gate_deadline_ns(loop->gate);
+    int64_t keeper_ns = keeper_deadline_ns(&loop->keeper, loop->gate);
+    if (keeper_ns < deadline_ns)
+        deadline_ns = keeper_ns;
     if (loop->is_stopping && loop->stop_deadline_ns < deadline_ns)
         deadline_ns = loop->stop_deadline_ns;
     if (strangers_due_ns(&loop->strangers) < deadline_ns)
@@ -732,7 +737,7 @@ static bool recover(struct loop *loop, const struct config *config, struct journ
     }
     log_line(LOG_INFO, "journal: %llu steps replayed, %llu bytes of values kept",
              (unsigned long long)done.steps, (unsigned long long)gate_payload_bytes(loop->gate));
-    if (!keeper_start(&loop->keeper, config->journal, journal, durability, fault)) {
+    if (!keeper_start(&loop->keeper, config->journal, journal, durability, loop->gate, fault)) {
         snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: %s", fault);
         return false;
     }

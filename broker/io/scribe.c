@@ -205,6 +205,12 @@ static void trim(struct scribe *scribe, uint64_t needed_from)
     failpoint_reach("trimmed");
 }
 
+static void end_checkpoint(struct scribe *scribe, const struct scribe_step *last)
+{
+    journal_set_aside(scribe->journal, last->aside);
+    trim(scribe, last->needed_from);
+}
+
 /* Gathers steps into one batch, at least one of them, and those of a checkpoint alone; the last of
  * it. */
 static struct scribe_step *gather(struct scribe *scribe, struct scribe_step *first,
@@ -279,7 +285,7 @@ static bool write_waiting(struct scribe *scribe)
     enum scribe_state state = write_records(scribe, count, last->how);
     failpoint_reach("appended");
     if ((state == SCRIBE_WELL || state == SCRIBE_FULL) && (last->how & JOURNAL_CHECKPOINT_END) != 0)
-        trim(scribe, last->needed_from);
+        end_checkpoint(scribe, last);
     pthread_mutex_lock(&scribe->lock);
     bool is_logged = state == SCRIBE_WELL || state == SCRIBE_FULL;
     note_place(scribe);

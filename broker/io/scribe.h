@@ -47,6 +47,7 @@ struct scribe_step {
     uint64_t payload_at;    /* where in the journal it is, once it is logged */
     unsigned how;           /* JOURNAL_CHECKPOINT_..., or 0 */
     uint64_t needed_from;   /* with CHECKPOINT_END: payloads before it that are needed still */
+    uint64_t aside;         /* ... and bytes that are to be set aside from then on */
     uint64_t bytes;
     uint8_t *body; /* where the next body goes */
     size_t count;

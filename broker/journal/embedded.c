@@ -355,6 +355,7 @@ static enum journal_err open_directory(struct embedded *embedded,
     bytes = bytes == 0 ? DEFAULT_JOURNAL_SEGMENT_BYTES : bytes;
     embedded->segment_bytes = bytes;
     embedded->base.aside = bytes;
+    embedded->wanted_bytes = bytes;
     if (bytes < LIMIT_JOURNAL_SEGMENT_BYTES_MIN || bytes > LIMIT_JOURNAL_SEGMENT_BYTES_MAX)
         return refuse(embedded, JOURNAL_LIMIT, "a segment of the journal has 4 KiB to 1 GiB");
     enum journal_err err = lock(embedded);
@@ -408,8 +409,8 @@ static uint64_t embedded_first_end(const struct journal *journal)
 static uint64_t embedded_bytes(const struct journal *journal)
 {
     const struct embedded *embedded = (const struct embedded *)(const void *)journal;
-    uint64_t bytes = (embedded->has_spare ? embedded->segment_bytes : 0) +
-                     (embedded->has_made ? embedded->made.room : 0) + embedded->gone_bytes;
+    uint64_t bytes = embedded->spare_bytes + (embedded->has_made ? embedded->made.room : 0) +
+                     embedded->gone_bytes;
     for (unsigned i = 0; i < EMBEDDED_KEPT_MAX; i++)
         bytes += embedded->has_kept[i] ? embedded->segment_bytes : 0;
     for (size_t i = 0; i < embedded->count; i++)
@@ -424,12 +425,13 @@ static uint64_t embedded_room(const struct journal *journal)
     const struct segment *last = &embedded->segments[embedded->count - 1];
     uint64_t used = FORMAT_SEGMENT_BYTES + last->end - last->first;
     uint64_t left = last->room > used ? last->room - used : 0;
-    return left + (embedded->has_spare ? embedded->segment_bytes : 0);
+    return left + embedded->spare_bytes;
 }
 
 static const struct journal_ops embedded_ops = {.append = embedded_append,
                                                 .sync = embedded_sync,
                                                 .trim = embedded_trim,
+                                                .set_aside = embedded_set_aside,
                                                 .read = embedded_read,
                                                 .fetch = embedded_fetch,
                                                 .first_end = embedded_first_end,

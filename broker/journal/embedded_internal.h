@@ -41,7 +41,8 @@ struct embedded {
     uint32_t batch;                   /* of the last attempt to append */
     struct segment made;              /* goes behind the last as soon as that one is sealed */
     bool has_made;                    /* it is there, and on the disk */
-    bool has_spare;                   /* what is set aside is there */
+    uint64_t spare_bytes;             /* of what is set aside; 0: it is in use */
+    uint64_t wanted_bytes;            /* to be set aside, at least segment_bytes */
     bool has_kept[EMBEDDED_KEPT_MAX]; /* files of segment_bytes, to be used again; lazy */
     bool is_failed;                   /* a sync failed: nothing is written any more */
     bool is_lazy;                     /* nothing is synced but by a flush */
@@ -70,6 +71,7 @@ enum journal_err embedded_append(struct journal *journal, const struct journal_r
                                  size_t count, unsigned how, uint64_t *out_at);
 enum journal_err embedded_sync(struct journal *journal);
 enum journal_err embedded_trim(struct journal *journal, uint64_t below);
+void embedded_set_aside(struct journal *journal, uint64_t bytes);
 /* Unlinks segments that lie wholly below what was trimmed. */
 enum journal_err embedded_drop_trimmed(struct embedded *embedded);
 /* Room for one more in the array. */
@@ -77,7 +79,7 @@ bool embedded_reserve_segment(struct embedded *embedded);
 /* A new segment, on the disk; not in the array yet. */
 enum journal_err embedded_make_segment(struct embedded *embedded, uint64_t first, uint64_t bytes,
                                        bool is_essential, struct segment *out_segment);
-/* Sets space aside if there is none. */
+/* Sets aside what is wanted; more than twice of it is given back. */
 enum journal_err embedded_make_spare(struct embedded *embedded);
 
 /* A sync failed: the journal is over, with a sentence. */

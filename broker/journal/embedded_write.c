@@ -223,25 +223,68 @@ bool embedded_reserve_segment(struct embedded *embedded)
     return true;
 }
 
-enum journal_err embedded_make_spare(struct embedded *embedded)
+/* One that is there keeps its room, whatever fails: on a full disk it could not be had again. */
+static enum journal_err grow_spare(struct embedded *embedded, uint64_t wanted)
 {
     const struct disk_ops *ops = embedded->disk->ops;
-    if (embedded->has_spare)
-        return JOURNAL_OK;
-    /* One that is there keeps its room: on a full disk it could not be had again. */
     int file = ops->open(embedded->disk, EMBEDDED_SPARE, DISK_WRITE);
     if (file == -ENOENT)
         file = ops->open(embedded->disk, EMBEDDED_SPARE, DISK_MAKE);
     if (file < 0)
         return embedded_complain(embedded, EMBEDDED_SPARE, "made", file);
-    int result = ops->reserve(embedded->disk, file, embedded->segment_bytes);
+    int result = ops->reserve(embedded->disk, file, wanted);
+    int64_t bytes = result < 0 ? result : ops->size(embedded->disk, file);
     ops->shut(embedded->disk, file);
-    if (result < 0) {
-        (void)ops->unlink(embedded->disk, EMBEDDED_SPARE); /* half of it helps nobody */
-        return embedded_complain(embedded, EMBEDDED_SPARE, "given its room", result);
+    if (bytes < 0) {
+        if (embedded->spare_bytes == 0)
+            (void)ops->unlink(embedded->disk, EMBEDDED_SPARE); /* half of it helps nobody */
+        return embedded_complain(embedded, EMBEDDED_SPARE, "given its room", (int)bytes);
     }
-    embedded->has_spare = true;
+    embedded->spare_bytes = (uint64_t)bytes;
     return JOURNAL_OK;
+}
+
+/* The smaller one is there before the larger one goes; if it cannot be, that one stays. */
+static void shrink_spare(struct embedded *embedded)
+{
+    const struct disk_ops *ops = embedded->disk->ops;
+    int file = ops->open(embedded->disk, EMBEDDED_NEXT, DISK_MAKE);
+    if (file < 0)
+        return;
+    int result = ops->reserve(embedded->disk, file, embedded->wanted_bytes);
+    ops->shut(embedded->disk, file);
+    if (result == 0)
+        result = ops->rename(embedded->disk, EMBEDDED_NEXT, EMBEDDED_SPARE);
+    if (result == 0)
+        embedded->spare_bytes = embedded->wanted_bytes;
+    else
+        (void)ops->unlink(embedded->disk, EMBEDDED_NEXT); /* made anew next time */
+}
+
+enum journal_err embedded_make_spare(struct embedded *embedded)
+{
+    enum journal_err err = JOURNAL_OK;
+    uint64_t bytes = embedded->wanted_bytes;
+    if (embedded->spare_bytes < bytes)
+        err = grow_spare(embedded, bytes);
+    /* What there is may do for the checkpoint that makes room for the rest. */
+    while (err == JOURNAL_FULL && embedded->spare_bytes == 0 && bytes > embedded->segment_bytes) {
+        bytes = bytes / 2 > embedded->segment_bytes ? bytes / 2 : embedded->segment_bytes;
+        (void)grow_spare(embedded, bytes);
+    }
+    if (err == JOURNAL_OK && embedded->spare_bytes / 2 > embedded->wanted_bytes)
+        shrink_spare(embedded);
+    if (err == JOURNAL_OK)
+        embedded->base.aside = embedded->spare_bytes;
+    return err;
+}
+
+void embedded_set_aside(struct journal *journal, uint64_t bytes)
+{
+    struct embedded *embedded = embedded_of(journal);
+    uint64_t most = LIMIT_JOURNAL_SEGMENT_BYTES_MAX;
+    bytes = bytes < most ? bytes : most;
+    embedded->wanted_bytes = bytes > embedded->segment_bytes ? bytes : embedded->segment_bytes;
 }
 
 /* A file that was kept for this, with just so many bytes.  Returns its handle; -ENOENT: none. */
@@ -260,25 +303,26 @@ static int take_kept(struct embedded *embedded, uint64_t bytes, char out_name[FO
     return file;
 }
 
-/* A file with room: one that was used, a new one, or for what is essential the spare one.  Returns
- * its handle. */
-static int take_room(struct embedded *embedded, uint64_t bytes, bool is_essential,
+/* A file with room: one that was used, a new one, or for what is essential the spare one, which may
+ * have more than was asked for.  Returns its handle. */
+static int take_room(struct embedded *embedded, uint64_t *bytes, bool is_essential,
                      char out_name[FORMAT_NAME_BYTES])
 {
     struct disk *disk = embedded->disk;
-    int file = take_kept(embedded, bytes, out_name);
+    int file = take_kept(embedded, *bytes, out_name);
     if (file >= 0)
         return file;
     memcpy(out_name, EMBEDDED_NEXT, sizeof EMBEDDED_NEXT);
     file = disk->ops->open(disk, EMBEDDED_NEXT, DISK_MAKE);
-    int result = file < 0 ? file : disk->ops->reserve(disk, file, bytes);
+    int result = file < 0 ? file : disk->ops->reserve(disk, file, *bytes);
     if (result < 0) {
         if (file >= 0)
             disk->ops->shut(disk, file);
         (void)disk->ops->unlink(disk, EMBEDDED_NEXT); /* made anew next time */
         file = result;
-        if (is_essential && embedded->has_spare && bytes <= embedded->segment_bytes &&
+        if (is_essential && *bytes <= embedded->spare_bytes &&
             embedded_err(result) == JOURNAL_FULL) {
+            *bytes = embedded->spare_bytes;
             memcpy(out_name, EMBEDDED_SPARE, sizeof EMBEDDED_SPARE);
             file = disk->ops->open(disk, EMBEDDED_SPARE, DISK_WRITE);
         }
@@ -308,7 +352,7 @@ enum journal_err embedded_make_segment(struct embedded *embedded, uint64_t first
     uint8_t head_bytes[FORMAT_SEGMENT_BYTES + FORMAT_RECORD_BYTES] = {0}; /* and no record */
     char name[FORMAT_NAME_BYTES];
     char from[FORMAT_NAME_BYTES];
-    int file = take_room(embedded, bytes, is_essential, from);
+    int file = take_room(embedded, &bytes, is_essential, from);
     segment_name_write(first, name);
     if (file < 0)
         return embedded_complain(embedded, name, "made", file);
@@ -328,7 +372,8 @@ enum journal_err embedded_make_segment(struct embedded *embedded, uint64_t first
     if (result == 0)
         result = disk->ops->rename(disk, from, name);
     if (result == 0) {
-        embedded->has_spare = embedded->has_spare && strcmp(from, EMBEDDED_SPARE) != 0;
+        if (strcmp(from, EMBEDDED_SPARE) == 0)
+            embedded->spare_bytes = 0;
         embedded->has_names = true;
         /* From here on it is there, or is not: it is used, or must go. */
         memcpy(embedded->leftover, name, sizeof name);

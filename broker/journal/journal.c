@@ -99,6 +99,12 @@ uint64_t journal_aside(const struct journal *journal)
     return journal->aside;
 }
 
+void journal_set_aside(struct journal *journal, uint64_t bytes)
+{
+    if (journal->ops->set_aside != NULL)
+        journal->ops->set_aside(journal, bytes);
+}
+
 uint64_t journal_synced(const struct journal *journal)
 {
     return journal->synced;

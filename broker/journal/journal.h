@@ -85,6 +85,10 @@ uint64_t journal_bytes(const struct journal *journal);
 uint64_t journal_room(const struct journal *journal);
 /* Of these, so many are set aside for what is essential, unless they are in use. */
 uint64_t journal_aside(const struct journal *journal);
+/* So many shall be, from the next append on that is not essential, which is refused (JOURNAL_FULL)
+ * as long as the disk has no room for them.  At least a segment, at most
+ * LIMIT_JOURNAL_SEGMENT_BYTES_MAX, and a segment unless this is called. */
+void journal_set_aside(struct journal *journal, uint64_t bytes);
 /* All below is on the disk. */
 uint64_t journal_synced(const struct journal *journal);
 /* Where the newest whole checkpoint begins, and so a replay; journal_first() if there is none. */

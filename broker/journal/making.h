@@ -11,6 +11,7 @@ struct journal_ops {
                                size_t count, unsigned how, uint64_t *out_at);
     enum journal_err (*sync)(struct journal *journal);
     enum journal_err (*trim)(struct journal *journal, uint64_t below);
+    void (*set_aside)(struct journal *journal, uint64_t bytes); /* NULL: nothing to set aside of */
     enum journal_err (*read)(struct journal *journal, uint64_t at, struct journal_found *out_found);
     enum journal_err (*fetch)(struct journal *journal, uint64_t at, void *out_body, size_t bytes);
     uint64_t (*first_end)(const struct journal *journal);

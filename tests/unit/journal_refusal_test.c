@@ -173,6 +173,79 @@ Test(journal_refusal, sets_room_aside_again_when_there_is_some)
     sim_disk_free(&sim);
 }
 
+/* More can be set aside: before the next value, or that is refused; and it is one segment then. */
+Test(journal_refusal, sets_aside_as_much_as_is_wanted)
+{
+    struct sim_disk *sim = sim_disk_new(1);
+    struct journal *journal = driver_open(sim);
+    uint64_t number = 0;
+    sim_disk_limit(sim, 4 * DRIVER_SEGMENT);
+    journal_set_aside(journal, 3 * DRIVER_SEGMENT + 1); /* beside the first segment */
+    cr_expect_eq(driver_append(journal, number, 1, 0, NULL), JOURNAL_FULL);
+    cr_expect_eq(journal_aside(journal), DRIVER_SEGMENT, "what was there is there still");
+    journal_set_aside(journal, 3 * DRIVER_SEGMENT);
+    cr_expect_eq(driver_append(journal, number++, 1, 0, NULL), JOURNAL_OK);
+    cr_expect_eq(journal_aside(journal), 3 * DRIVER_SEGMENT);
+    while (driver_append(journal, number, 1, 0, NULL) == JOURNAL_OK)
+        number++;
+    cr_expect_gt(journal_room(journal), 3 * DRIVER_SEGMENT - 1);
+    while (driver_append(journal, number, 1, JOURNAL_ESSENTIAL, NULL) == JOURNAL_OK)
+        number++;
+    cr_expect_gt(journal_next(journal), 4 * DRIVER_SEGMENT - 512);
+    driver_must_sync(journal);
+    journal_close(&journal);
+    sim_disk_crash(sim);
+    journal = driver_open(sim);
+    cr_expect_eq(driver_read_all(journal, 0, 0), number, "a larger segment is read, too");
+    journal_close(&journal);
+    sim_disk_free(&sim);
+}
+
+/* Where not all that is wanted can be had, some of it is: but no value is let in. */
+Test(journal_refusal, sets_aside_what_it_can)
+{
+    struct sim_disk *sim = sim_disk_new(1);
+    struct journal *journal = driver_open(sim);
+    uint64_t number = 0;
+    sim_disk_limit(sim, 4 * DRIVER_SEGMENT);
+    while (driver_append(journal, number, 1, 0, NULL) == JOURNAL_OK)
+        number++;
+    while (has_name(sim, EMBEDDED_SPARE))
+        cr_assert_eq(driver_append(journal, number++, 1, JOURNAL_ESSENTIAL, NULL), JOURNAL_OK);
+    uint64_t room = journal_room(journal);
+    journal_set_aside(journal, 5 * DRIVER_SEGMENT);
+    sim_disk_limit(sim, 6 * DRIVER_SEGMENT + DRIVER_SEGMENT / 2);
+    cr_expect_eq(driver_append(journal, number, 1, 0, NULL), JOURNAL_FULL);
+    cr_expect_eq(journal_room(journal), room + 5 * DRIVER_SEGMENT / 2, "half of what is wanted");
+    cr_expect_eq(driver_append(journal, number, 1, 0, NULL), JOURNAL_FULL);
+    sim_disk_limit(sim, 9 * DRIVER_SEGMENT);
+    cr_expect_eq(driver_append(journal, number, 1, 0, NULL), JOURNAL_OK);
+    journal_close(&journal);
+    sim_disk_free(&sim);
+}
+
+/* What is not wanted any more is given back, unless it is little. */
+Test(journal_refusal, gives_back_what_was_set_aside)
+{
+    struct sim_disk *sim = sim_disk_new(1);
+    struct journal *journal = driver_open(sim);
+    journal_set_aside(journal, 6 * DRIVER_SEGMENT);
+    cr_expect_eq(driver_append(journal, 0, 1, 0, NULL), JOURNAL_OK);
+    uint64_t bytes = journal_bytes(journal);
+    journal_set_aside(journal, 3 * DRIVER_SEGMENT);
+    cr_expect_eq(driver_append(journal, 1, 1, 0, NULL), JOURNAL_OK);
+    cr_expect_eq(journal_bytes(journal), bytes, "half is little");
+    journal_set_aside(journal, 3 * DRIVER_SEGMENT - 1);
+    sim_disk_limit(sim, 8 * DRIVER_SEGMENT); /* not both at once */
+    cr_expect_eq(driver_append(journal, 2, 1, 0, NULL), JOURNAL_OK);
+    cr_expect_eq(journal_bytes(journal), bytes, "it is there before the other goes");
+    sim_disk_limit(sim, SIM_NO_LIMIT);
+    cr_expect_eq(driver_append(journal, 3, 1, 0, NULL), JOURNAL_OK);
+    cr_expect_eq(journal_bytes(journal), bytes - 3 * DRIVER_SEGMENT - 1);
+    journal_close(&journal);
+    sim_disk_free(&sim);
+}
+
 Test(journal_refusal, is_not_made_on_a_full_disk)
 {
     struct sim_disk *sim = sim_disk_new(1);

@@ -14,9 +14,10 @@ enum { SOON_MS = 20000, CONN = 5 };
 
 /* ---- the core -------------------------------------------------------------------------------- */
 
-static uint64_t decided; /* facts so far */
-static uint64_t kept;    /* as the last event said */
-static bool is_idle;     /* nothing is decided, nor said */
+static uint64_t decided;  /* facts so far */
+static uint64_t kept;     /* as the last event said */
+static bool is_idle;      /* nothing is decided, nor said */
+static size_t held_bytes; /* by what a snapshot must tell */
 
 /* Each step decides something, and says an answer, an outcome and news. */
 void core_step(struct core *core, const struct event *event, struct effects *effects)
@@ -71,8 +72,13 @@ void core_resume(struct core *core, const struct event *now, struct effects *eff
 void core_snapshot(struct core *core, struct effects *effects)
 {
     (void)core;
+    static const uint8_t error[LIMIT_ERROR_BYTES];
     struct fact fact = {.type = FACT_FAILURE_FORGOTTEN, .as.failure_forgotten.failure = 1};
     effects_fact(effects, &fact, 0);
+    fact = (struct fact){.type = FACT_FAILURE_MADE, .as.failure_made.failure = 2};
+    fact.as.failure_made.error = span_of(error, held_bytes);
+    if (held_bytes > 0)
+        effects_fact(effects, &fact, 0);
 }
 
 /* ---- the keeper ------------------------------------------------------------------------------ */
@@ -82,6 +88,7 @@ static struct folder folder; /* where values would be read back, if there were a
 static struct memory memory;
 static struct gate *gate;
 static struct keeper keeper;
+static int64_t now_ns;
 
 static void start(enum durability durability)
 {
@@ -94,7 +101,8 @@ static void start(enum durability durability)
     struct journal *journal = driver_open(sim);
     char complaint[JOURNAL_COMPLAINT_BYTES];
     cr_assert(folder_make(&folder));
-    cr_assert(keeper_start(&keeper, folder.path, &journal, durability, complaint), "%s", complaint);
+    cr_assert(keeper_start(&keeper, folder.path, &journal, durability, gate, complaint), "%s",
+              complaint);
     cr_assert_null(journal);
 }
 
@@ -129,7 +137,7 @@ static void hear(void)
 {
     struct pollfd item = {.fd = keeper_fd(&keeper), .events = POLLIN};
     cr_assert_eq(poll(&item, 1, SOON_MS), 1);
-    keeper_hear(&keeper, gate);
+    keeper_hear(&keeper, gate, now_ns);
 }
 
 /* The end of a status, as an observer is told it now; stands until the next step. */
@@ -272,7 +280,7 @@ Test(keeper, counts_steps_that_decided_nothing)
     is_idle = true;
     for (int i = 0; i < 5; i++)
         decide();
-    keeper_hear(&keeper, gate);
+    keeper_hear(&keeper, gate, now_ns);
     decide();
     cr_expect_eq(kept, 6);
 }
@@ -360,10 +368,48 @@ static void fill(void)
         decide();
         while (keeper.news.logged < ticket)
             hear();
-        uint64_t before = keeper.ticket;
-        keeper_checkpoint(&keeper, gate);
-        cr_assert(keeper.ticket == before || keeper_is_full(&keeper), "none was due");
     }
+}
+
+/* Before the next checkpoint could take more than half of what is set aside, it is made. */
+Test(keeper, makes_a_checkpoint_while_there_is_room_for_it)
+{
+    start(DURABILITY_PROCESS);
+    uint64_t most = keeper.news.aside / KEEPER_ASIDE_TIMES;
+    uint64_t step_bytes = 0;
+    while (keeper.noted_bytes + step_bytes < most) {
+        uint64_t before = keeper.noted_bytes;
+        decide();
+        step_bytes = keeper.noted_bytes - before;
+        uint64_t ticket = keeper.ticket;
+        keeper_checkpoint(&keeper, gate);
+        cr_assert(keeper.noted_bytes >= most || keeper.ticket == ticket, "none is due");
+    }
+    cr_assert_lt(keeper.noted_bytes, most);
+    decide();
+    cr_assert_geq(keeper.noted_bytes, most);
+    cr_assert_not(keeper_has_room(&keeper), "it comes first");
+    keeper_checkpoint(&keeper, gate);
+    cr_assert_eq(keeper.noted_bytes, 0);
+    cr_assert(keeper_has_room(&keeper));
+}
+
+/* The larger a checkpoint, the more is set aside. */
+Test(keeper, sets_aside_four_times_a_checkpoint)
+{
+    start(DURABILITY_PROCESS);
+    held_bytes = DRIVER_SEGMENT;
+    while (keeper.checkpoint_bytes == 0) {
+        decide();
+        keeper_checkpoint(&keeper, gate);
+    }
+    while (keeper.news.aside == DRIVER_SEGMENT) {
+        decide();
+        hear();
+    }
+    cr_expect_eq(keeper.news.aside, KEEPER_ASIDE_TIMES * keeper.checkpoint_bytes);
+    cr_expect_gt(keeper.checkpoint_bytes, held_bytes);
+    held_bytes = 0;
 }
 
 /* A full disk is where room must come from: a checkpoint is made before it is due. */
@@ -393,7 +439,7 @@ Test(keeper, makes_one_checkpoint_for_a_trim_that_fails_for_a_while)
     cr_assert_eq(keeper.ticket, ticket);
 }
 
-/* Of what is set aside enough is left for a checkpoint, and a fourth for what comes before it. */
+/* Of what is set aside enough is left for two checkpoints, and a fourth for what comes before. */
 Test(keeper, is_short_before_the_way_out_is_closed)
 {
     start(DURABILITY_PROCESS);
@@ -405,7 +451,7 @@ Test(keeper, is_short_before_the_way_out_is_closed)
         while (keeper.news.logged < ticket)
             hear();
     }
-    uint64_t needed = keeper.snapshot_bytes + keeper.noted_bytes + DRIVER_SEGMENT / 4;
+    uint64_t needed = 2 * (keeper.snapshot_bytes + keeper.noted_bytes) + DRIVER_SEGMENT / 4;
     cr_assert(keeper_is_full(&keeper));
     cr_assert_gt(keeper.noted_bytes, 0);
     cr_assert_lt(scribe_room(keeper.scribe), needed);
@@ -414,4 +460,29 @@ Test(keeper, is_short_before_the_way_out_is_closed)
     while (!keeper_has_room(&keeper))
         hear();
     cr_assert_not(keeper_is_short(&keeper));
+}
+
+/* What is let go on a full disk makes a checkpoint smaller: one that would not have fitted then
+ * does, and room is made, though nobody says a word any more. */
+Test(keeper, measures_again_what_a_checkpoint_would_take)
+{
+    start(DURABILITY_PROCESS);
+    held_bytes = DRIVER_SEGMENT;
+    fill();
+    cr_assert(keeper_is_short(&keeper), "a checkpoint would not fit");
+    cr_assert_eq(keeper_deadline_ns(&keeper, gate), INT64_MAX, "nothing has happened since");
+    held_bytes = 0;
+    decide();
+    int64_t due_ns = keeper_deadline_ns(&keeper, gate);
+    cr_assert_eq(due_ns, now_ns + KEEPER_MEASURE_MS * INT64_C(1000000));
+    now_ns = due_ns - 1;
+    keeper_hear(&keeper, gate, now_ns);
+    cr_assert(keeper_is_short(&keeper), "it is too soon");
+    now_ns = due_ns;
+    keeper_hear(&keeper, gate, now_ns);
+    cr_assert_not(keeper_is_short(&keeper));
+    cr_assert_eq(keeper_deadline_ns(&keeper, gate), INT64_MAX);
+    keeper_checkpoint(&keeper, gate);
+    while (!keeper_has_room(&keeper))
+        hear();
 }
