@@ -61,7 +61,8 @@ enum { KEEPER_CHECKPOINT_TIMES = 4 };
  * next one, and as much again for errors. */
 enum { KEEPER_ASIDE_TIMES = 4 };
 /* On a full disk room is kept for two of the checkpoints that let old files go, and a fourth of
- * what is set aside for what leads there: acknowledgements, and what the broker itself must decide. */
+ * what is set aside for what leads there: acknowledgements, and what the broker itself must
+ * decide. */
 enum { KEEPER_WAY_OUT_SHARES = 4 };
 /* What that checkpoint takes is measured no more often: it costs as much as to make it, 0.1 s with
  * a million slots pending. */
