@@ -69,6 +69,7 @@ void core_options_init(struct core_options *options)
         .parked_bytes_max = LIMIT_PARKED_BYTES,
         .linger_ms = DEFAULT_LINGER_MS,
         .resume_ms = DEFAULT_RESUME_MS,
+        .unserved_ms = DEFAULT_UNSERVED_MS,
         .open_slots_max = LIMIT_OPEN_SLOTS,
         .topics_max = LIMIT_TOPICS,
         .parties_max = LIMIT_PARTIES,
@@ -89,6 +90,8 @@ static void init_pools(struct core *core)
     pool_init(&core->routes, memory, sizeof(struct route), UINT32_MAX);
     pool_init(&core->awaits, memory, sizeof(struct await), UINT32_MAX);
     pool_init(&core->failures, memory, sizeof(struct failure), UINT32_MAX);
+    pool_init(&core->groups, memory, sizeof(struct group), UINT32_MAX);
+    pool_init(&core->tasks, memory, sizeof(struct task), UINT32_MAX);
     name_map_init(&core->job_names, memory);
     id_map_init(&core->conns, memory);
     id_map_init(&core->tokens, memory);
@@ -103,6 +106,7 @@ static void init_pools(struct core *core)
     list_init(&core->jobs_due);
     list_init(&core->graves);
     list_init(&core->falling);
+    list_init(&core->groups_due);
 }
 
 static bool keep_strings(struct core *core)
@@ -173,6 +177,8 @@ void core_free(struct core **core_at)
     pool_fini(&core->awaits);
     pool_fini(&core->failures);
     needs_fini(&core->needs);
+    pool_fini(&core->groups);
+    pool_fini(&core->tasks);
     name_map_fini(&core->job_names);
     id_map_fini(&core->conns);
     id_map_fini(&core->tokens);
@@ -213,6 +219,7 @@ static bool observe(struct core *core, struct session *session, const struct msg
     case MSG_TAP_TAKEN: return follow(core, session, msg);
     case MSG_STATUS: tell_status(core, session, &msg->as.status); return true;
     case MSG_VERDICT_ASK: judge_asked(core, session, &msg->as.verdict_ask); return true;
+    case MSG_DEAD: letter_message(core, session, &msg->as.dead); return true;
     case MSG_JOB_CREATE: job_create(core, session, &msg->as.job_create); return true;
     case MSG_JOB_SHOW: job_show(core, session, &msg->as.job_show); return true;
     case MSG_JOB_CANCEL: job_cancel(core, session, &msg->as.job_cancel); return true;
@@ -248,6 +255,7 @@ static uint64_t number_of(const struct msg *msg)
     case MSG_SUB_ADD: return msg->as.sub_add.number;
     case MSG_UNSUBSCRIBE: return msg->as.unsubscribe.number;
     case MSG_ACK: return msg->as.ack.number;
+    case MSG_TASK: return msg->as.task.number;
     default: return 0;
     }
 }
@@ -329,6 +337,8 @@ static void fire(struct core *core, struct timer *timer)
         tell_complaints(core, LIST_OWNER(timer, struct complaints, timer));
         break;
     case TIMER_JOURNAL: tell_journal_again(core); break;
+    case TIMER_LEASE: group_lease_timer(core, LIST_OWNER(timer, struct sub, lease_timer)); break;
+    case TIMER_TASK: group_task_timer(core, LIST_OWNER(timer, struct task, timer)); break;
     case TIMER_JOB_WINDOW: job_window_over(core, LIST_OWNER(timer, struct job, window)); break;
     case TIMER_JOB_DEADLINE:
         job_deadline_passed(core, LIST_OWNER(timer, struct job, deadline));
@@ -414,6 +424,7 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
     }
     need_fall(core);
     jobs_settle(core);
+    groups_deal(core);
     topic_relieve(core);
     judge_all(core);
     accept_dirty(core);

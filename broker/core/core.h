@@ -27,12 +27,14 @@ struct core_options {
     uint64_t value_bytes_max;
     uint64_t parked_bytes_max; /* errors of one session that wait for their data */
     int64_t linger_ms;         /* how long a job without parties is kept */
+    int64_t unserved_ms;       /* a request waits so long for a group that has a member */
     int64_t resume_ms; /* after a replay: so long sessions wait for their clients at least */
     uint32_t open_slots_max;
     uint32_t topics_max;
     uint32_t parties_max; /* of one job */
     bool has_facts;       /* what is decided is told as EFFECT_FACT, for a journal */
     uint8_t durability;   /* of what is acknowledged, which says it */
+    bool has_groups;      /* otherwise who asks for one is refused */
 };
 void core_options_init(struct core_options *options);
 

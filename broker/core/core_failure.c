@@ -9,6 +9,9 @@
 
 #include <string.h>
 
+/* Of all causes together: the error itself and its names have room beside. */
+#define CAUSES_BYTES_MAX (LIMIT_ERROR_BYTES - 2 * LIMIT_ERROR_MESSAGE_BYTES)
+
 /* Stands in where memory for the real one is short: never counted, never freed. */
 static struct failure *no_memory(struct core *core)
 {
@@ -43,20 +46,34 @@ static struct failure *wrap(struct core *core, size_t byte_count, const struct e
     return failure;
 }
 
-/* Copies the records of cause behind record 0 of the scratch and points record 0 to them. */
-static uint32_t append_cause(struct core *core, const struct failure *cause)
+/* Copies the records of cause behind so many of the scratch and points record 0 to them; how many
+ * there are then.  What has no room is left out. */
+static uint32_t append_cause(struct core *core, const struct failure *cause, uint32_t used)
 {
     struct error_record *scratch = core->scratch;
     uint32_t count = 0;
-    if (cause == NULL ||
-        error_decode(failure_span(cause), scratch + 1, LIMIT_ERROR_RECORDS, &count) != WIRE_OK)
-        return 1;
-    for (uint32_t i = 1; i <= count; i++)
+    if (cause == NULL || scratch[0].cause_count == LIMIT_ERROR_CAUSES ||
+        error_decode(failure_span(cause), scratch + used, LIMIT_ERROR_RECORDS + 1 - used, &count) !=
+            WIRE_OK)
+        return used;
+    for (uint32_t i = used; i < used + count; i++)
         for (uint32_t k = 0; k < scratch[i].cause_count; k++)
-            scratch[i].causes[k] += 1;
-    scratch[0].causes[0] = 1;
-    scratch[0].cause_count = 1;
-    return count + 1;
+            scratch[i].causes[k] += used;
+    scratch[0].causes[scratch[0].cause_count++] = used;
+    return used + count;
+}
+
+/* All of them, but the last ones if they are too long together. */
+static uint32_t append_causes(struct core *core, const struct failure_spec *spec)
+{
+    uint64_t bytes = spec->cause != NULL ? spec->cause->byte_count : 0;
+    uint32_t used = append_cause(core, spec->cause, 1);
+    for (uint32_t i = 0; i < spec->cause_count; i++) {
+        bytes += spec->causes[i]->byte_count;
+        if (bytes <= CAUSES_BYTES_MAX)
+            used = append_cause(core, spec->causes[i], used);
+    }
+    return used;
 }
 
 static void text_id(struct text *text, const struct failure_spec *spec, uint64_t number)
@@ -115,7 +132,7 @@ static struct failure *make(struct core *core, const struct failure_spec *spec)
     text_id(&id, spec, number);
     struct error_record *head = &core->scratch[0];
     error_record_init(head);
-    uint32_t count = append_cause(core, spec->cause);
+    uint32_t count = append_causes(core, spec);
     head->id = span_of(id.data, id.bytes);
     head->job = spec->job->name;
     head->attempt = spec->job->attempt;

@@ -11,6 +11,9 @@
  *   core_sub.c      subscriptions: opening, positions, acknowledging
  *   core_await.c    waiting for given slots
  *   core_pump.c     sending: who gets which frames next
+ *   core_group.c    groups: members, leases, what becomes of a task that was not done
+ *   core_letter.c   dead letters of groups
+ *   core_request.c  requests: tasks with a slot for the reply
  *   core_job.c      jobs that were created: members, epochs, attempts, ends
  *   core_barrier.c  where the members of an epoch meet
  *   core_failure.c  error objects: made, taken over, shared
@@ -31,6 +34,7 @@
 #include "broker/core/party.h"
 #include "broker/core/roster.h"
 #include "broker/core/slot_table.h"
+#include "broker/core/task.h"
 #include "broker/core/timers.h"
 #include "broker/core/verdict.h"
 #include "libbus/base/limits.h"
@@ -213,7 +217,10 @@ struct parked {
     uint64_t after;
     uint32_t topic;
     uint64_t seq;
-    uint32_t sub;            /* ACK */
+    uint32_t sub;      /* ACK, TASK */
+    uint32_t delivery; /* TASK, as all below */
+    uint32_t how;
+    int64_t retry_after_ms;
     bool is_told;            /* its event went out already */
     struct failure *failure; /* a reference, or NULL */
 };
@@ -313,7 +320,11 @@ struct topic {
     struct party *writer;
     struct slot_table slots;
     struct list routes;
-    struct list unpromised; /* awaits for numbers not reserved yet, by seq */
+    struct list unpromised;    /* awaits for numbers not reserved yet, by seq */
+    struct list requests;      /* reply slots of the requests in it that are not settled, by seq */
+    struct id_map request_ids; /* seq of a request -> id of its reply slot; 0: settled */
+    bool is_replies;           /* of requests: "party/_replies" */
+    struct group *letters;     /* whose dead letters it has, or why they died; NULL: it has none */
     struct list party_link;
     struct list job_link;
     struct list hungry_link;          /* in job->hungry */
@@ -346,7 +357,11 @@ struct open_slot {
     struct list awaits;
     struct list needs; /* edges in core->needs */
     struct list party_link;
-    struct chunks *chunks; /* what came so far, or NULL */
+    struct chunks *chunks;  /* what came so far, or NULL */
+    uint32_t request_topic; /* of the request that it is for; 0: it is for none */
+    uint64_t request_seq;
+    struct list request_link; /* in that topic's requests */
+    int64_t ends_ns;          /* a request's deadline; INT64_MAX: none */
 };
 
 /* An error that stands for what a life of a party owes and root takes. */
@@ -422,6 +437,18 @@ struct sub {
     struct list job_link;
     struct list durable_link;
     struct list ready_link; /* in session->subs_ready */
+    struct group *group;    /* that it is the place of, or a member of; NULL: neither */
+    /* of a member: */
+    struct list member_link; /* in group->members */
+    struct list idle_link;   /* in group->idle while it may be given more */
+    struct list leases;      /* tasks that it has, in the order in which it was given them */
+    struct list unsent;      /* of these, those that it was not sent on this connection */
+    uint32_t held_count;     /* of leases */
+    uint32_t credit;         /* so many at most */
+    int64_t lease_ns;        /* 0: they last until it is lost */
+    struct timer lease_timer;
+    uint32_t named_topic; /* named on this connection last */
+    uint32_t named_replies;
 };
 
 struct route { /* where a subscription is in a topic */
@@ -437,6 +464,55 @@ struct route { /* where a subscription is in a topic */
     struct list sub_link;
     struct list topic_link;
     struct list ready_link; /* in sub->ready */
+    struct list tasks;      /* of a group: those that are not over, by seq */
+    struct id_map task_ids; /* ... and letters given again: seq -> id in core->tasks */
+};
+
+/* What members share: core_group.c. */
+struct group {
+    uint32_t id;
+    struct sub *place; /* in its topics: a durable name of the party that stands for all groups */
+    uint32_t deliver_max;
+    struct list members;  /* subscriptions */
+    struct list idle;     /* of these, those with credit left, who waited longest first */
+    struct list waiting;  /* tasks that were given before, and are to be again */
+    struct list due_link; /* in core->groups_due: there may be something to give */
+    int64_t empty_ns;     /* since when it has no members */
+    struct list letters;  /* dead ones, by number */
+    uint32_t letter_count;
+    struct topic *dead; /* the values of letters; NULL: there was none yet */
+    struct topic *why;  /* ... and their errors */
+};
+
+/* A value that was given to a member and is not done. */
+struct task {
+    uint32_t id;
+    enum task_state state;
+    struct group *group;
+    struct route *route; /* the group's, in the topic */
+    uint64_t seq;
+    struct letter *letter; /* that it was, and where its value is; NULL: in the topic */
+    uint32_t delivery;     /* how often it was given to a member */
+    struct sub *holder;    /* LEASED */
+    uint64_t chunk_offset; /* LEASED: of its value that was sent */
+    struct timer timer;    /* DELAYED */
+    int64_t due_wall_ns;   /* not given before, by the wall clock; kept until it is given */
+    struct failure *errors[LIMIT_DELIVER]; /* of deliveries: references */
+    uint32_t error_count;
+    struct list route_link;  /* in route->tasks, unless it was a letter */
+    struct list holder_link; /* in holder->leases, or group->waiting */
+    struct list unsent_link; /* in holder->unsent */
+};
+
+/* A task that nobody could do: the slot of this number in both topics of its group. */
+struct letter {
+    struct list link;
+    uint64_t number;
+    struct topic *topic; /* where it was */
+    uint64_t seq;
+    uint32_t deliveries;
+    int64_t at_ns;
+    struct task *task; /* it was given again; or NULL */
 };
 
 enum await_state {
@@ -473,18 +549,19 @@ struct core {
     int64_t excused_ns; /* on its running clock: before that it is late at its own cost */
     int64_t start_ns;
     struct pool jobs, parties, sessions, topics, open_slots, chunk_sets, subs, routes, awaits,
-        failures;
+        failures, groups, tasks;
     struct name_map job_names;
     struct id_map conns;  /* conn -> session id */
     struct id_map tokens; /* token -> session id */
     struct timers timers;
-    struct list pump;     /* sessions */
-    struct list dirty;    /* sessions */
-    struct list tight;    /* jobs */
-    struct list told;     /* jobs with new events */
-    struct list jobs_due; /* to be weighed at the end of the step */
-    struct list judged;   /* judgements to be looked at */
-    struct list graves;   /* failures */
+    struct list pump;       /* sessions */
+    struct list dirty;      /* sessions */
+    struct list tight;      /* jobs */
+    struct list told;       /* jobs with new events */
+    struct list jobs_due;   /* to be weighed at the end of the step */
+    struct list judged;     /* judgements to be looked at */
+    struct list graves;     /* failures */
+    struct list groups_due; /* there may be something to give to members */
     struct needs needs;
     struct list falling;               /* need_heads: slots that failed, and may still be needed */
     struct failure *falling_root;      /* while a dependant is settled: what all began with */
@@ -741,6 +818,8 @@ uint64_t route_floor(const struct route *route);
 void route_free(struct core *core, struct route *route);
 void route_ready(struct core *core, struct route *route);
 void sub_ready(struct core *core, struct sub *sub);
+/* There may be something to send to it. */
+void sub_mark(struct core *core, struct sub *sub);
 void sub_ended(struct core *core, struct party *party, struct failure *failure);
 
 /* ---- core_await.c ---------------------------------------------------------------------------- */
@@ -750,6 +829,106 @@ void await_settled(struct core *core, struct list *awaits, struct slot_entry *en
 void await_promised(struct core *core, struct topic *topic);
 void await_never(struct core *core, struct party *party, struct failure *failure);
 void await_free(struct core *core, struct await *await);
+
+/* ---- core_group.c ---------------------------------------------------------------------------- */
+/* Groups are durable names of this party, which nobody is. */
+#define GROUPS_PARTY "_groups"
+struct member_terms {
+    uint32_t credit;
+    int64_t lease_ns;
+};
+/* The group of this name, or NULL. */
+struct group *group_find(struct core *core, const struct job *job, struct span name);
+/* This subscription is the place of a group from now on; NULL: no memory. */
+struct group *group_make(struct core *core, struct sub *place, uint32_t deliver_max);
+/* ... and this one a member; false: no memory. */
+bool group_join(struct core *core, struct group *group, struct sub *sub,
+                const struct member_terms *terms);
+/* A subscription that is the place of a group, or its member, goes.  Its leases are nobody's any
+ * more: with this failure, or (NULL) one that says that it left. */
+void group_leave(struct core *core, struct sub *member, struct failure *failure);
+void group_free(struct core *core, struct group *group);
+/* A party's life is over: what its members hold is given to others, in the same step. */
+void group_party_ended(struct core *core, struct session *session, struct failure *failure);
+static inline bool sub_is_member(const struct sub *sub)
+{
+    return sub->group != NULL && sub->group->place != sub;
+}
+static inline bool sub_is_place(const struct sub *sub)
+{
+    return sub->group != NULL && sub->group->place == sub;
+}
+void group_due(struct core *core, struct group *group);
+/* At the end of a step: what can be given is given. */
+void groups_deal(struct core *core);
+/* A member's connection stands; another one begins; its client has this lease. */
+void group_member_ready(struct core *core, struct sub *member);
+void group_member_rewind(struct sub *member);
+void group_member_has(struct core *core, struct sub *member, const struct msg_position *msg);
+/* What a member has made of a task. */
+void group_settle(struct core *core, struct session *session, const struct parked *op);
+void group_lease_timer(struct core *core, struct sub *member);
+void group_task_timer(struct core *core, struct task *task);
+/* NULL: there is no such task. */
+struct task *group_task(const struct core *core, const struct group *group, uint32_t topic,
+                        uint64_t seq);
+/* Where the task's value is. */
+struct topic *task_topic(const struct task *task, uint64_t *out_seq);
+/* It is done, cancelled or dead: nobody is told. */
+void task_end(struct core *core, struct task *task);
+/* The same, and whoever has it is told; failure may be NULL. */
+void task_cancel(struct core *core, struct task *task, struct failure *failure);
+/* A letter becomes a task; NULL: no memory. */
+struct task *task_of_letter(struct core *core, struct group *group, struct letter *letter);
+/* The job begins another attempt: its tasks are none. */
+void group_route_restart(struct core *core, struct route *route);
+void group_restart(struct core *core, struct group *group);
+void groups_resume(struct core *core); /* at the end of a replay */
+/* For replay. */
+struct task *group_lease(struct core *core, struct route *route, uint64_t seq, uint32_t delivery,
+                         struct sub *member);
+struct task *group_task_make(struct core *core, struct route *route, uint64_t seq);
+bool task_add_error(struct task *task, struct failure *failure);
+void task_back(struct core *core, struct task *task, struct failure *failure, int64_t due_wall_ns);
+void group_pass(struct core *core, struct route *route, uint64_t next_seq);
+
+/* ---- core_letter.c --------------------------------------------------------------------------- */
+/* The topics of a group's letters; false: no room. */
+bool letter_topics(struct core *core, struct group *group);
+/* What is left of a task that nobody could do. */
+void letter_write(struct core *core, struct task *task, struct failure *failure);
+struct letter *letter_find(const struct group *group, uint64_t number);
+/* false: no memory. */
+bool letter_keep(struct core *core, struct group *group, const struct letter *terms);
+void letter_free(struct core *core, struct group *group, struct letter *letter);
+/* Below it no slot of this topic may go: a letter needs it.  UINT64_MAX: it is no such topic. */
+uint64_t letter_floor(const struct topic *topic);
+void letter_message(struct core *core, struct session *session, const struct msg_dead *msg);
+
+/* ---- core_request.c -------------------------------------------------------------------------- */
+bool request_is_replies(struct span topic);
+/* The slot of this run was written as a request: it gets its reply slot, or that fails. */
+void request_written(struct core *core, struct session *session, struct topic *topic,
+                     const struct event_run *run, bool is_kept);
+/* For replay, too: reply NULL: it is settled.  false: no memory. */
+bool request_link(struct core *core, struct topic *topic, uint64_t seq, struct open_slot *reply);
+/* The reply slot that is not settled, or NULL; out_is_request: whether the slot is a request. */
+struct open_slot *request_reply(const struct core *core, const struct topic *topic, uint64_t seq,
+                                bool *out_is_request);
+/* Its reply slot is about to be settled: tasks for it are cancelled.  failure: what with; NULL: a
+ * value. */
+void request_settled(struct core *core, struct open_slot *reply, struct failure *failure);
+/* The task with which this session may settle the reply slot, or NULL. */
+struct task *request_task(const struct core *core, const struct session *session,
+                          const struct open_slot *reply);
+/* A slot that may have been a request is kept no more. */
+void request_forget(struct core *core, struct topic *topic, const struct slot_entry *entry);
+void request_unlink(struct core *core, struct open_slot *reply);
+/* Its timer fired: whether that was its deadline.  Otherwise it was looked at. */
+bool request_look(struct core *core, struct open_slot *reply);
+void request_arm(struct core *core, struct open_slot *reply);
+/* Chunks of a reply that its worker does not finish. */
+void request_drop_chunks(struct core *core, struct open_slot *reply);
 
 /* ---- core_pump.c ----------------------------------------------------------------------------- */
 void pump_all(struct core *core);
@@ -806,8 +985,10 @@ struct failure_spec {
     const char *message;
     struct topic *topic; /* the slot, or NULL */
     uint64_t seq;
-    struct failure *cause; /* or NULL */
-    int64_t occurred_ns;   /* 0: now */
+    struct failure *cause;         /* or NULL */
+    struct failure *const *causes; /* behind it; as many of them as there is room for */
+    uint32_t cause_count;
+    int64_t occurred_ns; /* 0: now */
     uint64_t uncertainty_ns;
 };
 /* Failure number 1 stands in for all that memory is short for: made while there is some, in a core
@@ -973,6 +1154,19 @@ void note_sub_closed(struct core *core, const struct sub *sub);
 void note_acknowledged(struct core *core, const struct route *route);
 void note_end_due(struct core *core, const struct sub *sub, const struct ending *ending);
 void note_end_told(struct core *core, const struct sub *sub);
+void note_group_made(struct core *core, const struct group *group);
+void note_member_joined(struct core *core, const struct sub *member);
+void note_leased(struct core *core, const struct task *task);
+void note_task_back(struct core *core, const struct task *task, struct failure *failure);
+void note_task_error(struct core *core, const struct task *task, struct failure *failure);
+void note_task_ended(struct core *core, const struct task *task);
+void note_passed(struct core *core, const struct route *route);
+void note_requested(struct core *core, const struct topic *topic, uint64_t seq,
+                    const struct open_slot *reply);
+void note_letter_kept(struct core *core, const struct group *group, const struct letter *letter);
+void note_letter_replayed(struct core *core, const struct group *group,
+                          const struct letter *letter);
+void note_letter_gone(struct core *core, const struct group *group, const struct letter *letter);
 void note_event(struct core *core, const struct job *job, const struct job_event *event);
 void note_verdict_error(struct core *core, const struct job *job, const struct judged *judged);
 void note_verdict_survived(struct core *core, const struct job *job);

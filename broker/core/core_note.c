@@ -202,7 +202,8 @@ void note_parked(struct core *core, const struct session *session, const struct 
     if (core->is_noting)
         NOTE(core, PARKED, parked, .party = session->party->id, .type = op->type,
              .number = op->number, .after = op->after, .topic = op->topic, .seq = op->seq,
-             .sub = op->sub, .is_told = op->is_told, .failure = failure_number(core, op->failure));
+             .sub = op->sub, .is_told = op->is_told, .failure = failure_number(core, op->failure),
+             .delivery = op->delivery, .how = op->how, .retry_after_ms = op->retry_after_ms);
 }
 
 void note_progress(struct core *core, const struct session *session)
@@ -461,6 +462,90 @@ void note_end_told(struct core *core, const struct sub *sub)
 {
     if (core->is_noting)
         NOTE(core, END_TOLD, end_told, .sub = sub->id);
+}
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+void note_group_made(struct core *core, const struct group *group)
+{
+    if (core->is_noting)
+        NOTE(core, GROUP_MADE, group_made, .group = group->place->id,
+             .deliver_max = group->deliver_max);
+}
+
+void note_member_joined(struct core *core, const struct sub *member)
+{
+    if (core->is_noting)
+        NOTE(core, MEMBER_JOINED, member_joined, .group = member->group->place->id,
+             .sub = member->id, .credit = member->credit,
+             .lease_ms = (uint64_t)(member->lease_ns / MS_NS));
+}
+
+void note_leased(struct core *core, const struct task *task)
+{
+    if (core->is_noting)
+        NOTE(core, LEASED, leased, .group = task->group->place->id, .topic = task->route->topic->id,
+             .seq = task->seq, .delivery = task->delivery, .sub = task->holder->id);
+}
+
+void note_task_back(struct core *core, const struct task *task, struct failure *failure)
+{
+    if (core->is_noting)
+        NOTE(core, TASK_BACK, task_back, .group = task->group->place->id,
+             .topic = task->route->topic->id, .seq = task->seq, .delivery = task->delivery,
+             .failure = failure_number(core, failure), .due_wall_ns = task->due_wall_ns);
+}
+
+void note_task_error(struct core *core, const struct task *task, struct failure *failure)
+{
+    if (core->is_noting)
+        NOTE(core, TASK_ERROR, task_error, .group = task->group->place->id,
+             .topic = task->route->topic->id, .seq = task->seq,
+             .failure = failure_number(core, failure));
+}
+
+void note_task_ended(struct core *core, const struct task *task)
+{
+    if (core->is_noting)
+        NOTE(core, TASK_ENDED, task_ended, .group = task->group->place->id,
+             .topic = task->route->topic->id, .seq = task->seq);
+}
+
+void note_passed(struct core *core, const struct route *route)
+{
+    if (core->is_noting)
+        NOTE(core, PASSED, passed, .group = route->sub->id, .topic = route->topic->id,
+             .next_seq = route->next_seq);
+}
+
+void note_requested(struct core *core, const struct topic *topic, uint64_t seq,
+                    const struct open_slot *reply)
+{
+    if (core->is_noting)
+        NOTE(core, REQUESTED, requested, .topic = topic->id, .seq = seq,
+             .reply_topic = reply != NULL ? reply->topic->id : 0,
+             .reply_seq = reply != NULL ? reply->seq : 0);
+}
+
+void note_letter_kept(struct core *core, const struct group *group, const struct letter *letter)
+{
+    if (core->is_noting)
+        NOTE(core, LETTER_KEPT, letter_kept, .group = group->place->id, .number = letter->number,
+             .topic = letter->topic->id, .seq = letter->seq, .deliveries = letter->deliveries,
+             .at_ns = letter->at_ns);
+}
+
+void note_letter_replayed(struct core *core, const struct group *group, const struct letter *letter)
+{
+    if (core->is_noting)
+        NOTE(core, LETTER_REPLAYED, letter_replayed, .group = group->place->id,
+             .number = letter->number);
+}
+
+void note_letter_gone(struct core *core, const struct group *group, const struct letter *letter)
+{
+    if (core->is_noting)
+        NOTE(core, LETTER_GONE, letter_gone, .group = group->place->id, .number = letter->number);
 }
 
 /* ---- history --------------------------------------------------------------------------------- */

@@ -101,6 +101,60 @@ static bool send_chunk(struct core *core, struct session *session, uint32_t sub,
     return *offset == chunks->total;
 }
 
+/* A value, or one piece of it, that is to have another header than its writer gave it. */
+struct headed {
+    conn_id conn;
+    uint32_t sub;
+    struct frame head; /* all but kind, stamp and value */
+    const struct slot_entry *entry;
+    uint64_t seq;           /* of the entry's slots */
+    uint64_t *chunk_offset; /* bytes sent so far of a value in chunks */
+    uint64_t *sent;
+};
+
+/* Whether it is whole with that. */
+static bool send_headed(struct core *core, const struct headed *what)
+{
+    const struct slot_entry *entry = what->entry;
+    uint64_t begin = 0;
+    const struct chunks *chunks =
+        entry->state == SLOT_CHUNKED ? pool_find(&core->chunk_sets, entry->ref) : NULL;
+    const struct chunk *chunk =
+        chunks != NULL ? chunk_at(chunks, *what->chunk_offset, &begin) : NULL;
+    struct effect *effect = effects_task(core->effects, what->conn, what->sub,
+                                         chunk != NULL ? chunk->payload : entry->ref);
+    struct frame *head = &core->effects->frames[effect->index].frame;
+    *head = what->head;
+    head->flags = chunk != NULL ? FRAME_CHUNK : FRAME_VALUE;
+    effect->offset = chunk != NULL ? chunk->offset : entry->place.offset;
+    effect->bytes = chunk != NULL ? chunk->frame_bytes : values_bytes(entry->place.value_bytes, 1);
+    *what->sent += effect->bytes;
+    if (chunk == NULL) {
+        effect->skip = entry->place.skip + (uint32_t)(what->seq - entry->first_seq);
+        return true;
+    }
+    *what->chunk_offset = begin + chunk->bytes;
+    return *what->chunk_offset == chunks->total;
+}
+
+/* The frame of a dead letter has the header of the task that it was: it gets one of its own. */
+static bool send_letter(struct core *core, struct session *session, uint32_t sub,
+                        const struct topic *topic, const struct slot_entry *entry, uint64_t seq,
+                        uint64_t *chunk_offset, uint64_t *sent)
+{
+    return send_headed(core, &(struct headed){.conn = session->data,
+                                              .sub = sub,
+                                              .head = {.delivery = 1,
+                                                       .attempt = session->job->attempt,
+                                                       .topic = topic->id,
+                                                       .seq = seq,
+                                                       .reply_to = FRAME_NO_REPLY},
+                                              .entry = entry,
+                                              .seq = seq,
+                                              .chunk_offset = chunk_offset,
+                                              .sent = sent});
+}
+
 /* ---- awaited slots --------------------------------------------------------------------------- */
 
 static bool await_send(struct core *core, struct session *session, struct await *await,
@@ -117,6 +171,9 @@ static bool await_send(struct core *core, struct session *session, struct await 
         *sent += send_frame(core, session, 0, FRAME_VALUE, topic->id, await->seq, SPAN_NONE);
         return true;
     }
+    if (topic->letters != NULL)
+        return send_letter(core, session, 0, topic, outcome, await->seq, &await->chunk_offset,
+                           sent);
     if (outcome->state == SLOT_VALUE) {
         *sent += is_whole(outcome)
                      ? send_stored(core, session, 0, outcome->ref, outcome->place.offset,
@@ -288,13 +345,19 @@ static uint64_t route_send(struct core *core, struct route *route)
     if (is_gap)
         return sent + route_gap(core, route, first_seq);
     struct slot_entry *entry = slot_table_at(&topic->slots, index);
-    if (entry->state == SLOT_VALUE)
+    if (entry->state == SLOT_VALUE && topic->letters == NULL)
         return sent + route_values(core, route, index, limit);
     entry->is_sealed = true;
     if (entry->state == SLOT_ERROR) {
         sent += send_frame(core, session, number, FRAME_ERROR, topic->id, route->next_seq,
                            failure_span(pool_find(&core->failures, entry->ref)));
         route->next_seq += 1;
+    } else if (topic->letters != NULL) {
+        if (!send_letter(core, session, number, topic, entry, route->next_seq, &route->chunk_offset,
+                         &sent))
+            return sent;
+        route->next_seq += 1;
+        route->chunk_offset = 0;
     } else if (send_chunk(core, session, number, pool_find(&core->chunk_sets, entry->ref),
                           &route->chunk_offset, &sent)) {
         route->next_seq += 1;
@@ -337,6 +400,72 @@ static enum pumped pump_ending(struct core *core, struct sub *sub)
     return PUMP_SENT;
 }
 
+/* ---- members of groups ----------------------------------------------------------------------- */
+
+/* The task's value, or one piece of it; whether that was the last. */
+static bool task_send(struct core *core, const struct sub *member, struct task *task,
+                      const struct slot_entry *entry, uint64_t seq, uint64_t *sent)
+{
+    bool is_request;
+    const struct topic *topic = task->route->topic;
+    const struct open_slot *reply = request_reply(core, topic, task->seq, &is_request);
+    struct frame head = {.delivery = (uint8_t)task->delivery,
+                         .attempt = member->job->attempt,
+                         .topic = topic->id,
+                         .seq = task->seq,
+                         .stamp_ns = core->now_ns,
+                         .reply_to = reply != NULL ? reply->seq : FRAME_NO_REPLY};
+    if (entry->state != SLOT_ERROR)
+        return send_headed(core, &(struct headed){.conn = member->session->data,
+                                                  .sub = member->number,
+                                                  .head = head,
+                                                  .entry = entry,
+                                                  .seq = seq,
+                                                  .chunk_offset = &task->chunk_offset,
+                                                  .sent = sent});
+    head.flags = FRAME_ERROR;
+    head.value = failure_span(pool_find(&core->failures, entry->ref));
+    effects_frame(core->effects, member->session->data, member->number, FRAME_ERROR)->frame = head;
+    *sent += frame_total(head.value.bytes);
+    return true;
+}
+
+/* Which topics the numbers in a task's frame are, where that was not said before. */
+static uint64_t name_topics(struct core *core, struct sub *member, const struct task *task)
+{
+    bool is_request;
+    const struct topic *topic = task->route->topic;
+    const struct open_slot *reply = request_reply(core, topic, task->seq, &is_request);
+    uint64_t sent = 0;
+    if (member->named_topic != topic->id)
+        sent += send_frame(core, member->session, member->number, FRAME_TOPIC, topic->id, 0,
+                           topic->name);
+    member->named_topic = topic->id;
+    if (reply == NULL || member->named_replies == reply->topic->id)
+        return sent;
+    member->named_replies = reply->topic->id;
+    return sent + send_frame(core, member->session, member->number, FRAME_TOPIC, reply->topic->id,
+                             0, reply->topic->name);
+}
+
+/* The first lease that it was not sent. */
+static enum pumped pump_member(struct core *core, struct sub *member)
+{
+    uint64_t seq;
+    uint32_t index;
+    if (list_is_empty(&member->unsent))
+        return PUMP_NOTHING;
+    struct task *task = LIST_OWNER(member->unsent.next, struct task, unsent_link);
+    struct topic *topic = task_topic(task, &seq);
+    bool is_found = slot_table_find(&topic->slots, seq, &index);
+    must(is_found); /* the group's place holds it while it has members */
+    uint64_t sent = name_topics(core, member, task);
+    if (task_send(core, member, task, slot_table_at(&topic->slots, index), seq, &sent))
+        list_remove(&task->unsent_link);
+    take_off(member, NULL, 0, sent);
+    return PUMP_SENT;
+}
+
 /* One thing for this subscription. */
 static enum pumped pump_sub(struct core *core, struct sub *sub)
 {
@@ -345,6 +474,8 @@ static enum pumped pump_sub(struct core *core, struct sub *sub)
         return PUMP_NOTHING;
     if (!reserve_flight(core, sub))
         return PUMP_NOTHING; /* tried again with the next event */
+    if (sub->group != NULL)
+        return pump_member(core, sub);
     while (!list_is_empty(&sub->ready)) {
         struct route *route = LIST_OWNER(sub->ready.next, struct route, ready_link);
         list_remove(&route->ready_link);

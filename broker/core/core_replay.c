@@ -416,7 +416,10 @@ static const char *parked(struct core *core, const struct fact_parked *fact)
                                       .seq = fact->seq,
                                       .sub = (uint32_t)fact->sub,
                                       .is_told = fact->is_told != 0,
-                                      .failure = failure}))
+                                      .failure = failure,
+                                      .delivery = (uint32_t)fact->delivery,
+                                      .how = (uint32_t)fact->how,
+                                      .retry_after_ms = fact->retry_after_ms}))
         return no_memory;
     (void)failure_ref(failure); /* the one parked */
     if (session->control_seen < fact->number)
@@ -846,6 +849,192 @@ static const char *of_sub(struct core *core, const struct fact *fact, struct sub
     }
 }
 
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+static struct group *group_of(struct core *core, uint64_t id)
+{
+    struct sub *place = sub_of(core, id);
+    return place != NULL && sub_is_place(place) ? place->group : NULL;
+}
+
+static const char *group_made(struct core *core, const struct fact_group_made *fact)
+{
+    struct sub *place = sub_of(core, fact->group);
+    if (place == NULL)
+        return no_sub;
+    if (place->group != NULL || place->session != NULL || place->name.bytes == 0 ||
+        place->name.bytes > LIMIT_GROUP_NAME_BYTES || fact->deliver_max == 0)
+        return no_order;
+    return group_make(core, place, (uint32_t)fact->deliver_max) != NULL ? NULL : no_memory;
+}
+
+static const char *member_joined(struct core *core, struct group *group,
+                                 const struct fact_member_joined *fact)
+{
+    struct sub *sub = sub_of(core, fact->sub);
+    if (sub == NULL)
+        return no_sub;
+    if (sub->group != NULL || sub->session == NULL || sub->job != group->place->job ||
+        !list_is_empty(&sub->routes))
+        return no_order;
+    return group_join(core, group, sub,
+                      &(struct member_terms){.credit = (uint32_t)fact->credit,
+                                             .lease_ns = (int64_t)fact->lease_ms * MS_NS})
+               ? NULL
+               : no_memory;
+}
+
+static const char *leased(struct core *core, struct group *group, struct route *route,
+                          const struct fact_leased *fact)
+{
+    struct sub *member = sub_of(core, fact->sub);
+    const struct task *task = group_task(core, group, (uint32_t)fact->topic, fact->seq);
+    if (member == NULL || member->group != group || sub_is_place(member))
+        return no_sub;
+    if ((task != NULL && task->state == TASK_LEASED) || fact->delivery == 0)
+        return no_order;
+    return group_lease(core, route, fact->seq, (uint32_t)fact->delivery, member) != NULL
+               ? NULL
+               : no_memory;
+}
+
+/* Of a task that nobody had before only a snapshot tells so. */
+static const char *task_came_back(struct core *core, struct group *group, struct route *route,
+                                  const struct fact_task_back *fact)
+{
+    const char *wrong = NULL;
+    struct failure *failure = failure_of(core, fact->failure, &wrong);
+    struct task *task = group_task(core, group, (uint32_t)fact->topic, fact->seq);
+    if (wrong == NULL && (fact->delivery == 0 || (task != NULL && task->state == TASK_DELAYED)))
+        wrong = no_order;
+    if (wrong == NULL && task == NULL) {
+        task = group_task_make(core, route, fact->seq);
+        if (task == NULL)
+            return no_memory;
+        list_push(&route->tasks, &task->route_link);
+    }
+    if (wrong != NULL)
+        return wrong;
+    task->delivery = (uint32_t)fact->delivery;
+    if (task->state == TASK_WAITING) {
+        list_remove(&task->holder_link);
+        bool is_allowed = task_next(task->state, TASK_IS_LEASED, &task->state);
+        must(is_allowed);
+    }
+    task_back(core, task, failure, fact->due_wall_ns);
+    return NULL;
+}
+
+static const char *task_error(struct core *core, struct group *group, struct route *route,
+                              const struct fact_task_error *fact)
+{
+    const char *wrong = NULL;
+    struct failure *failure = failure_of(core, fact->failure, &wrong);
+    struct task *task = group_task(core, group, (uint32_t)fact->topic, fact->seq);
+    if (failure == NULL)
+        return no_error;
+    if (task == NULL) {
+        task = group_task_make(core, route, fact->seq);
+        if (task == NULL)
+            return no_memory;
+        list_push(&route->tasks, &task->route_link);
+    }
+    return task_add_error(task, failure) ? NULL : no_order;
+}
+
+static const char *task_ended(struct core *core, struct group *group,
+                              const struct fact_task_ended *fact)
+{
+    struct task *task = group_task(core, group, (uint32_t)fact->topic, fact->seq);
+    if (task == NULL)
+        return no_order;
+    task_end(core, task);
+    return NULL;
+}
+
+static const char *passed(struct core *core, struct route *route, const struct fact_passed *fact)
+{
+    if (fact->next_seq < route->next_seq)
+        return no_order;
+    group_pass(core, route, fact->next_seq);
+    return NULL;
+}
+
+static const char *letter_kept(struct core *core, struct group *group,
+                               const struct fact_letter_kept *fact)
+{
+    struct topic *topic = topic_of(core, fact->topic);
+    if (topic == NULL || topic->job != group->place->job)
+        return no_topic;
+    if (!list_is_empty(&group->letters) &&
+        fact->number <= LIST_OWNER(group->letters.prev, struct letter, link)->number)
+        return no_order;
+    return letter_keep(core, group,
+                       &(struct letter){.number = fact->number,
+                                        .topic = topic,
+                                        .seq = fact->seq,
+                                        .deliveries = (uint32_t)fact->deliveries,
+                                        .at_ns = fact->at_ns})
+               ? NULL
+               : no_memory;
+}
+
+static const char *letter_moved(struct core *core, struct group *group, uint64_t number,
+                                bool is_gone)
+{
+    struct letter *letter = letter_find(group, number);
+    if (letter == NULL || letter->task != NULL)
+        return no_order;
+    if (is_gone)
+        letter_free(core, group, letter);
+    else if (task_of_letter(core, group, letter) == NULL)
+        return no_memory;
+    return NULL;
+}
+
+static const char *requested(struct core *core, const struct fact_requested *fact)
+{
+    struct topic *topic = topic_of(core, fact->topic);
+    struct topic *replies = topic_of(core, fact->reply_topic);
+    bool is_request;
+    if (topic == NULL || (fact->reply_topic != 0 && replies == NULL))
+        return no_topic;
+    (void)request_reply(core, topic, fact->seq, &is_request);
+    if (is_request)
+        return twice;
+    struct open_slot *reply =
+        replies != NULL ? write_find_open(core, replies, fact->reply_seq) : NULL;
+    if (replies != NULL && (reply == NULL || reply->request_topic != 0))
+        return no_slot;
+    return request_link(core, topic, fact->seq, reply) ? NULL : no_memory;
+}
+
+/* Facts about a group, or a task of it. */
+static const char *of_group(struct core *core, const struct fact *fact, struct group *group)
+{
+    if (group == NULL)
+        return no_sub;
+    switch (fact->type) {
+    case FACT_MEMBER_JOINED: return member_joined(core, group, &fact->as.member_joined);
+    case FACT_LETTER_KEPT: return letter_kept(core, group, &fact->as.letter_kept);
+    case FACT_LETTER_REPLAYED:
+        return letter_moved(core, group, fact->as.letter_replayed.number, false);
+    case FACT_LETTER_GONE: return letter_moved(core, group, fact->as.letter_gone.number, true);
+    default: break;
+    }
+    struct route *route = route_of(core, group->place, fact->as.leased.topic);
+    if (route == NULL)
+        return no_topic;
+    switch (fact->type) { /* their second field is the topic */
+    case FACT_LEASED: return leased(core, group, route, &fact->as.leased);
+    case FACT_TASK_BACK: return task_came_back(core, group, route, &fact->as.task_back);
+    case FACT_TASK_ERROR: return task_error(core, group, route, &fact->as.task_error);
+    case FACT_TASK_ENDED: return task_ended(core, group, &fact->as.task_ended);
+    case FACT_PASSED: return passed(core, route, &fact->as.passed);
+    default: return no_order; /* replay() sends no other here */
+    }
+}
+
 /* ---- history --------------------------------------------------------------------------------- */
 
 static const char *event(struct core *core, const struct fact_event *fact)
@@ -1012,6 +1201,18 @@ static const char *replay(struct core *core, const struct fact *fact, payload_id
     case FACT_EPOCH_BEGUN: return epoch_begun(core, &fact->as.epoch_begun);
     case FACT_MET: return met(core, &fact->as.met);
     case FACT_ATTEMPT_BEGUN: return attempt_begun(core, &fact->as.attempt_begun);
+    case FACT_GROUP_MADE: return group_made(core, &fact->as.group_made);
+    case FACT_MEMBER_JOINED:
+    case FACT_LEASED:
+    case FACT_TASK_BACK:
+    case FACT_TASK_ERROR:
+    case FACT_TASK_ENDED:
+    case FACT_PASSED:
+    case FACT_LETTER_KEPT:
+    case FACT_LETTER_REPLAYED:
+    case FACT_LETTER_GONE: /* their first field is the group */
+        return of_group(core, fact, group_of(core, fact->as.leased.group));
+    case FACT_REQUESTED: return requested(core, &fact->as.requested);
     case FACT_NONE:
     case FACT_TYPE_COUNT: break;
     }
@@ -1053,7 +1254,8 @@ static void resume_slot(struct core *core, struct open_slot *open)
         left_ns = whole_ns;
     if (left_ns < window_ns)
         left_ns = window_ns;
-    timers_set(&core->timers, &open->deadline, core_clock(core) + left_ns);
+    open->ends_ns = core_clock(core) + left_ns;
+    timers_set(&core->timers, &open->deadline, open->ends_ns);
 }
 
 /* Who was sent what is not known any more: every outcome stands as it is. */
@@ -1070,7 +1272,9 @@ static void resume_subs(struct core *core)
 {
     struct sub *sub = NULL;
     while ((sub = pool_next(&core->subs, sub != NULL ? sub->id : 0)) != NULL) {
-        if (sub->session == NULL && !sub->is_expired)
+        bool is_unread =
+            sub_is_place(sub) ? list_is_empty(&sub->group->members) : sub->session == NULL;
+        if (is_unread && !sub->is_expired)
             timers_set(&core->timers, &sub->timer, core_clock(core) + sub->keep_ns);
         sub_rewind(core, sub);
     }
@@ -1113,8 +1317,13 @@ void core_resume(struct core *core, const struct event *now, struct effects *eff
     struct open_slot *open = NULL;
     while ((open = pool_next(&core->open_slots, open != NULL ? open->id : 0)) != NULL)
         resume_slot(core, open);
+    open = NULL;
+    while ((open = pool_next(&core->open_slots, open != NULL ? open->id : 0)) != NULL)
+        if (open->request_topic != 0)
+            request_arm(core, open);
     resume_subs(core);
     need_resume(core); /* before anything is trimmed */
+    groups_resume(core);
     struct topic *topic = NULL;
     while ((topic = pool_next(&core->topics, topic != NULL ? topic->id : 0)) != NULL) {
         resume_topic(topic);

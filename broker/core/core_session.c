@@ -455,7 +455,8 @@ static const char *hello_complaint(const struct msg_hello *hello)
     bool is_jobless = hello->role == HELLO_OBSERVER && hello->job.bytes == 0;
     if (!is_jobless && !party_is_valid(hello->job))
         return "the job's name is not well formed";
-    if (hello->role != HELLO_OBSERVER && !party_is_valid(hello->party))
+    if (hello->role != HELLO_OBSERVER &&
+        (!party_is_valid(hello->party) || span_equal(hello->party, span_text(GROUPS_PARTY))))
         return "the party's name is not well formed";
     if (hello->heartbeat_ms < LIMIT_HEARTBEAT_MS_MIN)
         return "the heartbeat is shorter than 10 ms";
@@ -774,6 +775,10 @@ void session_position(struct core *core, struct session *session, const struct m
     struct sub *sub = sub_find(core, session, (uint32_t)msg->sub);
     if (sub == NULL)
         return; /* closed meanwhile: its UNSUBSCRIBE came on the last connection */
+    if (sub_is_member(sub)) {
+        group_member_has(core, sub, msg);
+        return;
+    }
     LIST_EACH(link, &sub->routes) {
         struct route *route = LIST_OWNER(link, struct route, sub_link);
         if (route->topic->id != msg->topic || msg->next_seq > route->topic->slots.next_seq ||
@@ -811,6 +816,9 @@ void session_hear(struct core *core, struct session *session)
     session_arm(core, session);
     if (session->party == NULL)
         return;
+    LIST_EACH(link, &session->subs)
+        if (sub_is_member(LIST_OWNER(link, struct sub, session_link)))
+            group_member_ready(core, LIST_OWNER(link, struct sub, session_link));
     tell_party(core, session->party, EVENT_PARTY_RESUMED, "", 0, NULL);
     judge_look(core, session->job);
     barrier_look(core, session->job); /* all may have waited for it */
@@ -989,6 +997,8 @@ static void end_party(struct core *core, struct party *party, enum party_event e
                             .count = party->open_count,
                             .failure = failure,
                             .is_late = is_late});
+    if (event != PARTY_COMPLETES && party->session != NULL)
+        group_party_ended(core, party->session, failure);
     if (replaces_pending(party, event))
         LIST_EACH(link, &party->topics)
             settle_replace_unseen(core, LIST_OWNER(link, struct topic, party_link), failure);

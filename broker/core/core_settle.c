@@ -24,6 +24,8 @@ void settle_open(struct core *core, struct open_slot *open, enum slot_state stat
     entry->place = place;
     topic_account(topic, entry, before, topic_weight(core, entry));
     note_settled(core, topic, entry);
+    if (open->request_topic != 0)
+        request_settled(core, open, state == SLOT_ERROR ? pool_find(&core->failures, ref) : NULL);
     timers_unreserve(&core->timers, &open->deadline);
     list_remove(&open->party_link);
     topic->writer->open_count -= 1;
@@ -62,6 +64,8 @@ void settle_deadline(struct core *core, struct open_slot *open)
     struct topic *topic = open->topic;
     uint64_t seq = open->seq;
     struct text text;
+    if (open->request_topic != 0 && !request_look(core, open))
+        return;
     text_init(&text);
     text_add(&text, "no outcome within the deadline of ");
     text_add_number(&text, (uint64_t)open->deadline_ms);
@@ -104,6 +108,11 @@ static void do_fail(struct core *core, struct session *session, const struct par
     struct topic *topic = pool_find(&core->topics, op->topic);
     uint32_t index;
     struct slot_entry *entry = find_entry(topic, op->seq, &index);
+    if (entry != NULL && entry->state == SLOT_OPEN && topic->is_replies) {
+        write_refuse(core, session, topic, op->seq, ERROR_REJECTED, ERROR_TYPE_LEASE_OVER,
+                     "whoever the request is leased to settles it", NULL);
+        return;
+    }
     if (entry != NULL && entry->state == SLOT_OPEN) {
         if (!op->is_told)
             settle_tell(core, topic, op->seq, op->failure);
@@ -299,6 +308,7 @@ static bool execute(struct core *core, struct session *session, const struct par
     case MSG_RETRACT: do_retract(core, session, op); return true;
     case MSG_COMPLETE: do_complete(core, session, op); return true;
     case MSG_ACK: (void)sub_ack(core, session, op->sub, op->topic, op->seq); return true;
+    case MSG_TASK: group_settle(core, session, op); return true;
     case MSG_LEAVE: do_leave(core, session); return false;
     case MSG_FAIL_PARTY:
         session_end_party(core, session, PARTY_FAILS, op->failure, CODE_ECLOSED);
@@ -422,6 +432,19 @@ static void tell_ahead(struct core *core, struct session *session, struct parked
     }
 }
 
+static void read_task(const struct msg_task *msg, struct parked *op)
+{
+    op->number = msg->number;
+    op->after = msg->after;
+    op->sub = (uint32_t)msg->sub;
+    op->topic = (uint32_t)msg->topic;
+    op->seq = msg->seq;
+    op->delivery = (uint32_t)msg->delivery;
+    op->how = (uint32_t)msg->how;
+    op->retry_after_ms =
+        msg->retry_after_ms < LIMIT_PERIOD_MS_MAX ? msg->retry_after_ms : LIMIT_PERIOD_MS_MAX;
+}
+
 /* Reads the message, but for its error; false: it names a topic that is not this party's. */
 static bool read_op(struct core *core, const struct session *session, const struct msg *msg,
                     struct parked *op, struct span *out_error)
@@ -456,6 +479,10 @@ static bool read_op(struct core *core, const struct session *session, const stru
         op->sub = (uint32_t)msg->as.ack.sub;
         op->topic = (uint32_t)msg->as.ack.topic;
         op->seq = msg->as.ack.next_seq;
+        return true;
+    case MSG_TASK:
+        read_task(&msg->as.task, op);
+        *out_error = msg->as.task.error;
         return true;
     default: return false;
     }

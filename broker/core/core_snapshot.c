@@ -134,6 +134,71 @@ static void snap_sub(struct core *core, const struct sub *sub)
         note_end_due(core, sub, LIST_OWNER(link, struct ending, link));
 }
 
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+/* As it came about: given, and given back, with the errors of all deliveries but the last. */
+static void snap_task(struct core *core, const struct task *task)
+{
+    struct failure *last = NULL;
+    uint32_t before = task->error_count;
+    if (task->letter != NULL)
+        note_letter_replayed(core, task->group, task->letter);
+    if (task->state != TASK_LEASED && before > 0)
+        last = task->errors[--before];
+    if (task->state == TASK_LEASED)
+        note_leased(core, task);
+    for (uint32_t i = 0; i < before; i++)
+        note_task_error(core, task, task->errors[i]);
+    if (task->state != TASK_LEASED && task->delivery > 0)
+        note_task_back(core, task, last);
+}
+
+static void snap_tasks(struct core *core, const struct route *route)
+{
+    LIST_EACH(link, &route->tasks)
+        snap_task(core, LIST_OWNER(link, struct task, route_link));
+    note_passed(core, route);
+}
+
+static void snap_group(struct core *core, const struct group *group)
+{
+    note_group_made(core, group);
+    LIST_EACH(link, &group->members)
+        note_member_joined(core, LIST_OWNER(link, struct sub, member_link));
+    LIST_EACH(link, &group->letters)
+        note_letter_kept(core, group, LIST_OWNER(link, struct letter, link));
+    LIST_EACH(link, &group->place->routes)
+        snap_tasks(core, LIST_OWNER(link, struct route, sub_link));
+    LIST_EACH(link, &group->letters) {
+        const struct letter *letter = LIST_OWNER(link, struct letter, link);
+        if (letter->task != NULL)
+            snap_task(core, letter->task);
+    }
+}
+
+static void snap_groups(struct core *core, const struct job *job)
+{
+    LIST_EACH(link, &job->sub_list) {
+        const struct sub *sub = LIST_OWNER(link, struct sub, job_link);
+        if (sub_is_place(sub))
+            snap_group(core, sub->group);
+    }
+}
+
+/* Its replies lie in topics that have all been told. */
+static void snap_requests(struct core *core, const struct topic *topic)
+{
+    LIST_EACH(link, &topic->requests) {
+        const struct open_slot *reply = LIST_OWNER(link, struct open_slot, request_link);
+        note_requested(core, topic, reply->request_seq, reply);
+    }
+    for (uint32_t i = 0; i < topic->request_ids.room; i++) {
+        const struct id_map_entry *entry = &topic->request_ids.entries[i];
+        if (entry->is_used && entry->value == 0)
+            note_requested(core, topic, entry->key, NULL);
+    }
+}
+
 /* ---- the verdict ----------------------------------------------------------------------------- */
 
 static void snap_judgement(struct core *core, const struct job *job)
@@ -185,11 +250,15 @@ static void snap_job(struct core *core, const struct job *job)
         if (link != &job->trim_at)
             snap_topic(core, LIST_OWNER(link, struct topic, job_link));
     snap_needs(core, job);
+    LIST_EACH(link, &job->topic_list)
+        if (link != &job->trim_at)
+            snap_requests(core, LIST_OWNER(link, struct topic, job_link));
     LIST_EACH(link, &job->party_list)
         snap_life(core, LIST_OWNER(link, struct party, job_link));
     snap_roster(core, job);
     LIST_EACH(link, &job->sub_list)
         snap_sub(core, LIST_OWNER(link, struct sub, job_link));
+    snap_groups(core, job);
     snap_judgement(core, job);
     snap_events(core, job);
 }

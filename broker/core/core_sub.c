@@ -10,6 +10,9 @@
 
 #include "libbus/base/pattern.h"
 
+/* A lease lasts for so many beats at least: a party is suspect after two and a half. */
+#define LEASE_BEATS_MIN 3
+
 bool sub_holds(const struct sub *sub)
 {
     return !sub->is_gap && !sub->is_expired;
@@ -26,17 +29,28 @@ struct sub *sub_find(struct core *core, struct session *session, uint32_t number
     return id_map_get(&session->sub_ids, number, &id) ? pool_find(&core->subs, id) : NULL;
 }
 
+/* Dead letters are for who asks for them by name; no group takes them, or replies, for tasks. */
+static bool matches(const struct sub *sub, struct span pattern, struct span topic)
+{
+    struct span party;
+    bool is_letters = span_equal(topic_party(topic), span_text(GROUPS_PARTY));
+    if (sub_is_place(sub) ? is_letters || request_is_replies(topic)
+                          : is_letters && !pattern_names_party(pattern, &party))
+        return false;
+    return !sub_is_member(sub) && pattern_matches(pattern, topic);
+}
+
 bool sub_wants(const struct sub *sub, struct span topic)
 {
     for (uint32_t i = 0; i < sub->pattern_count; i++)
-        if (pattern_matches(sub->patterns[i], topic))
+        if (matches(sub, sub->patterns[i], topic))
             return true;
     return false;
 }
 
 /* ---- readiness ------------------------------------------------------------------------------- */
 
-static void mark_sub(struct core *core, struct sub *sub)
+void sub_mark(struct core *core, struct sub *sub)
 {
     struct session *session = sub->session;
     if (session == NULL || session->data == 0 || !session->is_ready)
@@ -50,14 +64,18 @@ void route_ready(struct core *core, struct route *route)
 {
     if (!list_is_linked(&route->ready_link))
         list_push(&route->sub->ready, &route->ready_link);
-    mark_sub(core, route->sub);
+    if (route->sub->group != NULL)
+        group_due(core, route->sub->group);
+    sub_mark(core, route->sub);
 }
 
 void sub_ready(struct core *core, struct sub *sub)
 {
     LIST_EACH(link, &sub->routes)
         route_ready(core, LIST_OWNER(link, struct route, sub_link));
-    mark_sub(core, sub);
+    if (sub_is_member(sub))
+        group_member_ready(core, sub);
+    sub_mark(core, sub);
 }
 
 /* ---- routes ---------------------------------------------------------------------------------- */
@@ -89,6 +107,8 @@ struct route *sub_route(struct core *core, struct sub *sub, struct topic *topic,
     route->sub = sub;
     route->topic = topic;
     list_init(&route->ready_link);
+    list_init(&route->tasks);
+    id_map_init(&route->task_ids, core->memory);
     list_push(&sub->routes, &route->sub_link);
     list_push(&topic->routes, &route->topic_link);
     note_followed(core, route, seq);
@@ -118,6 +138,7 @@ void route_free(struct core *core, struct route *route)
             flight->route = NULL;
     }
     id_map_remove(&sub->route_ids, route->topic->id);
+    group_route_restart(core, route);
     list_remove(&route->ready_link);
     list_remove(&route->sub_link);
     list_remove(&route->topic_link);
@@ -130,6 +151,8 @@ void sub_rewind(struct core *core, struct sub *sub)
     sub->sent_bytes = 0;
     sub->taken_bytes = 0;
     sub->flight_count = 0;
+    if (sub_is_member(sub))
+        group_member_rewind(sub);
     LIST_EACH(link, &sub->endings)
         LIST_OWNER(link, struct ending, link)->is_sent = false;
     LIST_EACH(link, &sub->routes) {
@@ -160,7 +183,7 @@ bool sub_add_ending(struct core *core, struct sub *sub, struct party *party, uin
     ending->failure = failure_ref(failure);
     list_push(&sub->endings, &ending->link);
     note_end_due(core, sub, ending);
-    mark_sub(core, sub);
+    sub_mark(core, sub);
     return true;
 }
 
@@ -270,13 +293,14 @@ static bool add_pattern(struct core *core, struct sub *sub, struct span pattern)
         if (link == &sub->job->trim_at)
             continue;
         struct topic *topic = LIST_OWNER(link, struct topic, job_link);
-        if (pattern_matches(pattern, topic->name)) {
+        if (matches(sub, pattern, topic->name)) {
             if (!sub_follow(core, sub, topic))
                 return false;
             topic_update(core, topic);
         }
     }
-    return !pattern_names_party(pattern, &party) || add_watch(core, sub, party);
+    return sub_is_place(sub) || !pattern_names_party(pattern, &party) ||
+           add_watch(core, sub, party);
 }
 
 struct sub *sub_make(struct core *core, uint32_t id, struct party *party, struct span name,
@@ -298,6 +322,10 @@ struct sub *sub_make(struct core *core, uint32_t id, struct party *party, struct
     list_init(&sub->session_link);
     list_init(&sub->durable_link);
     list_init(&sub->ready_link);
+    list_init(&sub->member_link);
+    list_init(&sub->idle_link);
+    list_init(&sub->leases);
+    list_init(&sub->unsent);
     if (!timers_reserve(&core->timers)) {
         pool_give(&core->subs, sub);
         return NULL;
@@ -309,6 +337,7 @@ struct sub *sub_make(struct core *core, uint32_t id, struct party *party, struct
     }
     if (name.bytes > 0)
         list_push(&party->durables, &sub->durable_link);
+    party_update_bare(party);
     return sub;
 }
 
@@ -365,17 +394,20 @@ static struct sub *find_durable(const struct party *party, struct span name)
 }
 
 /* What is wrong with the request itself, or NULL; out_type is its type. */
-static const char *complaint(const struct session *session, const struct msg_subscribe *msg,
-                             const char **out_type)
+static const char *complaint(const struct core *core, const struct session *session,
+                             const struct msg_subscribe *msg, const char **out_type)
 {
     *out_type = ERROR_TYPE_UNSUPPORTED;
-    if (msg->group.bytes > 0)
+    if (msg->group.bytes > 0 && !core->options.has_groups)
         return "groups are not known to this version of the broker";
     *out_type = ERROR_TYPE_NAME;
     if (!pattern_is_valid(msg->pattern))
         return "the pattern is not well formed";
     if (msg->name.bytes > 0 && !name_is_valid(msg->name))
         return "the durable name is not well formed";
+    if (msg->group.bytes > 0 && (!party_is_valid(msg->group) || msg->name.bytes > 0 ||
+                                 msg->group.bytes > LIMIT_GROUP_NAME_BYTES))
+        return "the group's name is not well formed, or its member has a durable name";
     *out_type = ERROR_TYPE_FULL;
     if (session->sub_ids.count >= LIMIT_SUBS)
         return "the party has 4096 subscriptions already";
@@ -403,6 +435,72 @@ static void open_durable(struct core *core, struct session *session, struct sub 
     }
 }
 
+/* The group's place in its topics, made by its first member; NULL: no room. */
+static struct group *found_group(struct core *core, struct session *session,
+                                 const struct msg_subscribe *msg)
+{
+    struct party *party = party_get(core, session->job, span_text(GROUPS_PARTY));
+    int64_t keep_ms = msg->keep_ms != 0 ? (int64_t)msg->keep_ms : DEFAULT_SUB_KEEP_MS;
+    struct sub *place =
+        party != NULL ? sub_make(core, 0, party, msg->group, msg->from_seq, keep_ms * MS_NS) : NULL;
+    if (place == NULL)
+        return NULL;
+    note_sub_opened(core, place);
+    uint32_t deliver_max = msg->deliver_max != 0 ? (uint32_t)msg->deliver_max : DEFAULT_DELIVER;
+    struct group *group = group_make(core, place, deliver_max);
+    if (group != NULL && add_pattern(core, place, msg->pattern))
+        return group;
+    note_sub_closed(core, place);
+    sub_free(core, place);
+    return NULL;
+}
+
+/* A member itself follows no topic: it is sent what is leased to it. */
+static bool open_share(struct core *core, struct session *session, struct group *group,
+                       const struct msg_subscribe *msg)
+{
+    struct sub_terms terms = terms_of(msg);
+    struct member_terms member = {.credit = msg->credit != 0 ? (uint32_t)msg->credit : 1,
+                                  .lease_ns = (int64_t)msg->lease_ms * MS_NS};
+    struct sub *sub = sub_new(core, session, msg);
+    if (member.lease_ns > 0 && member.lease_ns < LEASE_BEATS_MIN * session->beat_ns)
+        member.lease_ns = LEASE_BEATS_MIN * session->beat_ns;
+    if (sub == NULL || !sub_attach(core, session, sub, &terms)) {
+        if (sub != NULL)
+            sub_free(core, sub);
+        return false;
+    }
+    note_sub_opened(core, sub);
+    if (sub_keep_pattern(core, sub, msg->pattern) && group_join(core, group, sub, &member)) {
+        sub_ready(core, sub);
+        return true;
+    }
+    note_sub_closed(core, sub);
+    sub_free(core, sub);
+    return false;
+}
+
+static void open_member(struct core *core, struct session *session, const struct msg_subscribe *msg,
+                        bool is_again)
+{
+    uint32_t number = (uint32_t)msg->sub;
+    struct group *group = group_find(core, session->job, msg->group);
+    if (group != NULL && (!span_equal(group->place->patterns[0], msg->pattern) ||
+                          (msg->deliver_max != 0 && msg->deliver_max != group->deliver_max))) {
+        answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_GROUP_DIFFERS,
+               "the group exists with another pattern, or gives tasks as often as another number "
+               "says");
+        return;
+    }
+    if (group == NULL && !is_again)
+        group = found_group(core, session, msg);
+    if (group == NULL || is_again || !open_share(core, session, group, msg))
+        answer(core, session, msg->number, number, CODE_EFULL, ERROR_TYPE_FULL,
+               "the broker has no room for another subscription");
+    else
+        answer(core, session, msg->number, number, CODE_OK, "", "");
+}
+
 void sub_open(struct core *core, struct session *session, const struct msg_subscribe *msg,
               bool is_again)
 {
@@ -412,10 +510,14 @@ void sub_open(struct core *core, struct session *session, const struct msg_subsc
         answer(core, session, msg->number, number, CODE_OK, "", "");
         return;
     }
-    const char *wrong = complaint(session, msg, &type);
+    const char *wrong = complaint(core, session, msg, &type);
     if (wrong != NULL) {
         answer(core, session, msg->number, number,
                type == ERROR_TYPE_FULL ? CODE_EFULL : CODE_EDENIED, type, wrong);
+        return;
+    }
+    if (msg->group.bytes > 0) {
+        open_member(core, session, msg, is_again);
         return;
     }
     struct sub *sub = msg->name.bytes > 0 ? find_durable(session->party, msg->name) : NULL;
@@ -459,6 +561,9 @@ void sub_add(struct core *core, struct session *session, const struct msg_sub_ad
     if (!pattern_is_valid(msg->pattern))
         answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_NAME,
                "the pattern is not well formed");
+    else if (sub_is_member(sub))
+        answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_GROUP_DIFFERS,
+               "the pattern of a group is fixed when it is made");
     else if (sub->pattern_count >= LIMIT_SUB_PATTERNS || !add_pattern(core, sub, msg->pattern))
         answer(core, session, msg->number, number, CODE_EFULL, ERROR_TYPE_FULL,
                "the subscription has no room for another pattern");
@@ -482,6 +587,10 @@ static void leave_session(struct core *core, struct sub *sub)
 
 void sub_free(struct core *core, struct sub *sub)
 {
+    if (sub_is_place(sub))
+        group_free(core, sub->group);
+    else if (sub->group != NULL)
+        group_leave(core, sub, NULL);
     leave_session(core, sub);
     LIST_EACH(link, &sub->routes) {
         struct topic *topic = LIST_OWNER(link, struct route, sub_link)->topic;
@@ -508,6 +617,8 @@ void sub_free(struct core *core, struct sub *sub)
 void sub_detach(struct core *core, struct sub *sub)
 {
     if (sub->name.bytes == 0) {
+        if (sub_is_member(sub))
+            group_leave(core, sub, NULL); /* said before it is gone */
         note_sub_closed(core, sub);
         sub_free(core, sub);
         return;
@@ -522,7 +633,7 @@ void sub_close(struct core *core, struct session *session, uint32_t number, bool
     struct sub *sub = sub_find(core, session, number);
     if (sub == NULL)
         return; /* refused, or closed before */
-    if (is_drop) {
+    if (is_drop && sub->group == NULL) {
         note_sub_closed(core, sub);
         sub_free(core, sub);
     } else
@@ -580,7 +691,7 @@ void sub_taken(struct core *core, struct session *session, const struct msg_take
     }
     sub->taken_bytes = msg->bytes;
     land(core, sub);
-    mark_sub(core, sub);
+    sub_mark(core, sub);
 }
 
 void sub_acknowledge(struct core *core, struct route *route, uint64_t next_seq)

@@ -93,6 +93,9 @@ struct topic *topic_make(struct core *core, uint32_t id, struct party *writer, s
     topic->job = job;
     topic->writer = writer;
     slot_table_init(&topic->slots, core->memory);
+    list_init(&topic->requests);
+    id_map_init(&topic->request_ids, core->memory);
+    topic->is_replies = request_is_replies(name);
     list_init(&topic->routes);
     list_init(&topic->unpromised);
     list_init(&topic->hungry_link);
@@ -144,6 +147,8 @@ static void pop(struct core *core, struct topic *topic)
     }
     if (slot_entry_end(entry) > topic->taken_floor)
         topic->untaken_bytes -= weight;
+    if (topic->request_ids.count > 0)
+        request_forget(core, topic, entry);
     entry_unref(core, entry);
     slot_table_pop(&topic->slots);
 }
@@ -151,6 +156,8 @@ static void pop(struct core *core, struct topic *topic)
 /* Only at the end of the core: in life a topic goes when all its slots are settled. */
 static void drop_open(struct core *core, struct topic *topic, struct open_slot *open)
 {
+    if (open->request_topic != 0)
+        request_unlink(core, open);
     timers_unreserve(&core->timers, &open->deadline);
     list_remove(&open->party_link);
     topic->writer->open_count -= 1;
@@ -173,6 +180,7 @@ static void drop_slots(struct core *core, struct topic *topic)
             drop_open(core, topic, open);
     }
     slot_table_fini(&topic->slots);
+    id_map_fini(&topic->request_ids);
 }
 
 void topic_restart(struct core *core, struct topic *topic)
@@ -194,7 +202,11 @@ void topic_restart(struct core *core, struct topic *topic)
         route->chunk_offset = 0;
         route->taken_seq = 0;
         route->acked_seq = 0;
+        if (sub_is_place(route->sub))
+            group_route_restart(core, route);
     }
+    if (topic->letters != NULL)
+        group_restart(core, topic->letters);
 }
 
 /* Only when its job goes: nobody is there who could still be sent something. */
@@ -209,6 +221,10 @@ void topic_free(struct core *core, struct topic *topic)
     list_remove(&topic->job_link);
     list_remove(&topic->hungry_link);
     list_remove(&topic->party_link);
+    if (topic->letters != NULL && topic->letters->dead == topic)
+        topic->letters->dead = NULL;
+    if (topic->letters != NULL && topic->letters->why == topic)
+        topic->letters->why = NULL;
     span_drop(core, &topic->name);
     pool_give(&core->topics, topic);
 }
@@ -241,6 +257,14 @@ void topic_recount(struct core *core, struct topic *topic)
     sum_between(core, topic, topic->taken_floor, UINT64_MAX, &topic->untaken_bytes, &slots);
 }
 
+/* Who waits for a reply holds the request. */
+static uint64_t request_floor(const struct topic *topic)
+{
+    if (list_is_empty(&topic->requests))
+        return UINT64_MAX;
+    return LIST_OWNER(topic->requests.next, struct open_slot, request_link)->request_seq;
+}
+
 static void move_floors(struct core *core, struct topic *topic)
 {
     uint64_t taken = topic->slots.next_seq;
@@ -253,6 +277,8 @@ static void move_floors(struct core *core, struct topic *topic)
         if (route_floor(route) < done)
             done = route_floor(route);
     }
+    if (request_floor(topic) < done)
+        done = request_floor(topic);
     if (taken > topic->taken_floor) {
         sum_between(core, topic, topic->taken_floor, taken, &bytes, &slots);
         topic->untaken_bytes -= bytes;
@@ -277,6 +303,8 @@ static void move_floors(struct core *core, struct topic *topic)
 static uint64_t held_floor(const struct topic *topic)
 {
     uint64_t floor = topic->slots.next_seq;
+    if (request_floor(topic) < floor)
+        floor = request_floor(topic);
     LIST_EACH(link, &topic->routes) {
         const struct route *route = LIST_OWNER(link, struct route, topic_link);
         if (sub_holds(route->sub) && route_floor(route) < floor)
@@ -296,6 +324,8 @@ static bool may_go(const struct topic *topic, const struct slot_entry *entry,
                    const struct keep *keep)
 {
     if (entry->state == SLOT_OPEN || topic->falling_count > 0)
+        return false;
+    if (topic->letters != NULL && slot_entry_end(entry) > letter_floor(topic))
         return false;
     if (slot_entry_end(entry) <= topic->done_floor)
         return topic->done_bytes > keep->done_bytes || topic->done_slots > keep->done_slots;
@@ -375,7 +405,9 @@ static void tell_held_back(struct core *core, struct topic *topic)
         return; /* the job is full, not a reader slow */
     struct text text;
     text_init(&text);
-    text_add_span(&text, slowest->sub->party->name);
+    text_add(&text, sub_is_place(slowest->sub) ? "the group " : "");
+    text_add_span(&text,
+                  sub_is_place(slowest->sub) ? slowest->sub->name : slowest->sub->party->name);
     text_add(&text, " holds the writer of ");
     text_add_span(&text, topic->name);
     text_add(&text, " back: ");

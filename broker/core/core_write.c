@@ -194,22 +194,22 @@ void write_keep(struct core *core, struct topic *topic, const struct slot_entry 
     topic_news(core, topic, values->first_seq, slot_entry_end(values));
 }
 
-/* skip: values of the run's frame before it, which came before. */
-static void write_values(struct core *core, struct session *session, struct topic *topic,
+/* skip: values of the run's frame before it, which came before.  Whether they are kept. */
+static bool write_values(struct core *core, struct session *session, struct topic *topic,
                          const struct event_run *run, uint32_t skip, payload_id payload)
 {
     uint64_t bytes = run->count * frame_total(run->value_bytes);
     if (!may_promise(core, session, topic, run))
-        return;
+        return false;
     if (!job_has_room(core, topic->job, bytes)) {
         reject_run(core, session, topic, run, ERROR_TYPE_FULL,
                    "the job keeps all the bytes it may");
-        return;
+        return false;
     }
     if (!slot_table_reserve(&topic->slots, 1)) {
         refuse_run(core, session, topic, run, ERROR_TYPE_NO_MEMORY,
                    "the broker is short of memory");
-        return;
+        return false;
     }
     write_keep(core, topic,
                &(struct slot_entry){.first_seq = run->seq,
@@ -217,6 +217,7 @@ static void write_values(struct core *core, struct session *session, struct topi
                                     .state = SLOT_VALUE,
                                     .ref = payload,
                                     .place = place_of(run, skip)});
+    return true;
 }
 
 bool write_promise(struct core *core, struct topic *topic, uint64_t seq, uint64_t value_bytes_max,
@@ -234,9 +235,11 @@ bool write_promise(struct core *core, struct topic *topic, uint64_t seq, uint64_
     open->value_bytes_max = value_bytes_max;
     open->deadline_ms = deadline_ms;
     open->due_wall_ns = due_wall_ns;
+    open->ends_ns = deadline_ms >= 0 ? core_clock(core) + deadline_ms * MS_NS : INT64_MAX;
     open->deadline.kind = TIMER_SLOT;
     list_init(&open->awaits);
     list_init(&open->needs);
+    list_init(&open->request_link);
     list_push(&topic->writer->open_slots, &open->party_link);
     topic->writer->open_count += 1;
     topic->open_count += 1;
@@ -248,7 +251,7 @@ bool write_promise(struct core *core, struct topic *topic, uint64_t seq, uint64_
     topic_account(topic, entry, 0, topic_weight(core, entry));
     note_appended(core, topic, entry);
     if (deadline_ms >= 0)
-        timers_set(&core->timers, &open->deadline, core_clock(core) + deadline_ms * MS_NS);
+        timers_set(&core->timers, &open->deadline, open->ends_ns);
     await_promised(core, topic);
     return true;
 }
@@ -283,14 +286,15 @@ static void reject_open(struct core *core, struct session *session, struct open_
     failure_unref(core, failure);
 }
 
-static void write_reserve(struct core *core, struct session *session, struct topic *topic,
+/* Whether it is promised. */
+static bool write_reserve(struct core *core, struct session *session, struct topic *topic,
                           const struct event_run *run)
 {
     int64_t due_wall_ns = run->deadline_ms >= 0 ? core->wall_ns + run->deadline_ms * MS_NS : 0;
     const char *message = NULL;
     const char *type = NULL;
     if (!may_promise(core, session, topic, run))
-        return;
+        return false;
     if (run->need_count > 0)
         type = need_refusal(core, topic, run, &message);
     if (type == NULL && !write_promise(core, topic, run->seq, run->value_bytes_max,
@@ -300,11 +304,13 @@ static void write_reserve(struct core *core, struct session *session, struct top
     }
     if (type != NULL) {
         reject_run(core, session, topic, run, type, message);
-        return;
+        return false;
     }
     struct open_slot *open = write_find_open(core, topic, run->seq);
-    if (run->need_count > 0 && !need_take(core, open, run))
-        reject_open(core, session, open, ERROR_TYPE_NO_MEMORY, "the broker is short of memory");
+    if (run->need_count == 0 || need_take(core, open, run))
+        return true;
+    reject_open(core, session, open, ERROR_TYPE_NO_MEMORY, "the broker is short of memory");
+    return false;
 }
 
 /* NULL: it is not open, or what it needs has failed, and so has it. */
@@ -320,6 +326,25 @@ static bool is_too_big(const struct core *core, const struct open_slot *open, ui
            (open->value_bytes_max > 0 && bytes > open->value_bytes_max);
 }
 
+/* A reply comes from whoever the request is leased to, and is refused from everybody else. */
+static bool may_settle(struct core *core, struct session *session, const struct open_slot *open,
+                       const struct event_run *run)
+{
+    if (!open->topic->is_replies || request_task(core, session, open) != NULL)
+        return true;
+    refuse_run(core, session, open->topic, run, ERROR_TYPE_LEASE_OVER,
+               "the request is not, or no longer, leased to this party");
+    return false;
+}
+
+/* The reply is whole: the request is done with, in the same step. */
+static void end_request(struct core *core, struct session *session, const struct open_slot *open)
+{
+    struct task *task = open->topic->is_replies ? request_task(core, session, open) : NULL;
+    if (task != NULL)
+        task_end(core, task);
+}
+
 static void write_commit(struct core *core, struct session *session, struct topic *topic,
                          const struct event_run *run, payload_id payload)
 {
@@ -330,6 +355,8 @@ static void write_commit(struct core *core, struct session *session, struct topi
                                                     : "the slot was never reserved");
         return;
     }
+    if (!may_settle(core, session, open, run))
+        return;
     if (is_too_big(core, open, run->value_bytes)) {
         reject_open(core, session, open, ERROR_TYPE_TOO_BIG,
                     "the value is larger than was reserved, or than the job allows");
@@ -340,6 +367,7 @@ static void write_commit(struct core *core, struct session *session, struct topi
         return;
     }
     effects_retain(core->effects, payload, 1);
+    end_request(core, session, open);
     settle_open(core, open, SLOT_VALUE, payload, place_of(run, 0));
 }
 
@@ -467,8 +495,16 @@ static void write_chunk(struct core *core, struct session *session, struct topic
         return;
     }
     uint64_t have = open->chunks != NULL ? open->chunks->bytes : 0;
-    if (run->chunk_offset + run->chunk_bytes <= have)
-        return; /* sent again after a reconnect */
+    if (!may_settle(core, session, open, run)) {
+        write_remember_upload_refused(core, session, topic->id, run->seq);
+        send_chunked(core, session, topic, run->seq, run->chunk_total);
+        return;
+    }
+    if (run->chunk_offset + run->chunk_bytes <= have) { /* sent again after a reconnect */
+        if (topic->writer != session->party)
+            send_chunked(core, session, topic, run->seq, have);
+        return;
+    }
     const char *type = NULL;
     if (is_too_big(core, open, run->chunk_total))
         type = ERROR_TYPE_TOO_BIG;
@@ -493,6 +529,7 @@ static void write_chunk(struct core *core, struct session *session, struct topic
     send_chunked(core, session, topic, run->seq, open->chunks->bytes);
     if (open->chunks->bytes == open->chunks->total) {
         write_remember_uploaded(core, session, topic->id, open->seq);
+        end_request(core, session, open);
         write_whole(core, open);
     }
 }
@@ -503,14 +540,27 @@ static void write_run(struct core *core, struct session *session, const struct e
                       uint32_t skip, payload_id payload)
 {
     struct topic *topic = pool_find(&core->topics, run->topic);
+    bool is_kept = false;
     switch (run->kind) {
-    case FRAME_VALUE: write_values(core, session, topic, run, skip, payload); break;
-    case FRAME_RESERVE: write_reserve(core, session, topic, run); break;
+    case FRAME_VALUE: is_kept = write_values(core, session, topic, run, skip, payload); break;
+    case FRAME_RESERVE: is_kept = write_reserve(core, session, topic, run); break;
     case FRAME_CHUNK: write_chunk(core, session, topic, run, payload); break;
     case FRAME_COMMIT: write_commit(core, session, topic, run, payload); break;
     default: must(false); /* complaint() let it through */
     }
+    if (run->reply_to != FRAME_NO_REPLY && run->kind != FRAME_COMMIT && run->kind != FRAME_CHUNK)
+        request_written(core, session, topic, run, is_kept);
     topic_update(core, topic);
+}
+
+/* Its own topics, and replies to others. */
+static bool may_write(const struct session *session, const struct topic *topic,
+                      enum frame_kind kind)
+{
+    if (topic->writer == session->party)
+        return topic->is_opened;
+    return topic->is_replies && topic->job == session->job &&
+           (kind == FRAME_COMMIT || kind == FRAME_CHUNK);
 }
 
 /* What in this batch breaks the protocol, or NULL: looked at before anything is done. */
@@ -523,7 +573,7 @@ static const char *complaint(struct core *core, const struct session *session,
     for (uint32_t i = 0; i < event->as.data.run_count; i++) {
         const struct event_run *run = &event->as.data.runs[i];
         const struct topic *topic = pool_find(&core->topics, run->topic);
-        if (topic == NULL || topic->writer != session->party || !topic->is_opened)
+        if (topic == NULL || !may_write(session, topic, run->kind))
             return "a frame of a topic that this party did not open";
         if (run->kind > FRAME_CHUNK)
             return "a frame that only the broker may send";

@@ -100,6 +100,15 @@ struct effect *effects_part(struct effects *effects, conn_id conn, uint32_t sub,
     return effect;
 }
 
+struct effect *effects_task(struct effects *effects, conn_id conn, uint32_t sub, payload_id payload)
+{
+    (void)effects_frame(effects, conn, sub, FRAME_VALUE);
+    struct effect *effect = &effects->items[effects->count - 1];
+    effect->type = EFFECT_SEND_TASK;
+    effect->payload = payload;
+    return effect;
+}
+
 void effects_retain(struct effects *effects, payload_id payload, uint32_t count)
 {
     struct effect *effect = append(effects, EFFECT_RETAIN, 0);

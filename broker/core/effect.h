@@ -15,6 +15,7 @@ enum effect_type {
     EFFECT_SEND_MSG,   /* a control message to conn */
     EFFECT_SEND_RUN,   /* frames that lie in a payload, to conn (data), as they are */
     EFFECT_SEND_PART,  /* some values of one of them, in a frame with a header of its own */
+    EFFECT_SEND_TASK,  /* one value of one of them, or a piece, with a header made here */
     EFFECT_SEND_FRAME, /* a frame made here: TOPIC ERROR GAP END, or an empty VALUE */
     EFFECT_RETAIN,     /* count more references on payload */
     EFFECT_RELEASE,    /* count fewer */
@@ -27,11 +28,13 @@ struct effect {
     enum effect_type type;
     conn_id conn;
     uint32_t sub;       /* SEND_...: the client's number of the subscription */
-    payload_id payload; /* FACT: whose bytes stand beside it; 0: it has none */
+    payload_id payload; /* FACT: whose bytes stand beside it; 0: it has none;
+                           SEND_MSG of DEAD_VALUE: where its bytes are; 0: they are none */
     uint32_t offset;    /* SEND_RUN, SEND_PART: of the first frame; FACT: in fact_bytes */
     uint32_t bytes;     /* ...: of what is sent, with headers; FACT: of the record */
-    uint32_t count;     /* SEND_RUN: frames; SEND_PART: values; RETAIN, RELEASE: references */
-    uint32_t skip;      /* SEND_PART: values of the frame before the first one sent */
+    uint32_t count;     /* SEND_RUN: frames; SEND_PART: values; RETAIN, RELEASE: references;
+                           SEND_MSG of DEAD_VALUE: bytes of the value before those wanted */
+    uint32_t skip;      /* SEND_PART, SEND_TASK: values of the frame before the first one sent */
     uint32_t index;     /* of the message or frame in the arrays below; FACT: its enum fact_type */
 };
 
@@ -65,6 +68,10 @@ struct effect_frame *effects_frame(struct effects *effects, conn_id conn, uint32
                                    enum frame_kind kind);
 struct effect *effects_run(struct effects *effects, conn_id conn, uint32_t sub, payload_id payload);
 struct effect *effects_part(struct effects *effects, conn_id conn, uint32_t sub,
+                            payload_id payload);
+/* The effect's index is that of the frame in effects->frames: kind, topic, seq, delivery, reply_to
+ * and attempt are to be filled in; stamp and value are those of the stored one. */
+struct effect *effects_task(struct effects *effects, conn_id conn, uint32_t sub,
                             payload_id payload);
 void effects_retain(struct effects *effects, payload_id payload, uint32_t count);
 void effects_release(struct effects *effects, payload_id payload, uint32_t count);

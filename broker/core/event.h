@@ -51,6 +51,7 @@ struct event_run {
     uint64_t chunk_total;     /* CHUNK: bytes of the whole value */
     uint64_t chunk_offset;    /* CHUNK */
     uint32_t chunk_bytes;     /* CHUNK: bytes of the value in it */
+    uint64_t reply_to;        /* VALUE, RESERVE: of a request; FRAME_NO_REPLY: it is none */
 };
 
 struct event {

@@ -180,6 +180,7 @@ enum gate_weight gate_weigh(struct span part)
     case MSG_SUB_ADD:
     case MSG_FAIL:
     case MSG_RETRACT:
+    case MSG_TASK:
     case MSG_FAIL_PARTY: return GATE_HEAVY;
     case MSG_UNSUBSCRIBE:
     case MSG_ACK:
@@ -288,6 +289,8 @@ static enum gate_saying saying_of(const struct msg *msg)
     case MSG_STATUS_END:
     case MSG_VERDICT_ROW:
     case MSG_VERDICT: /* as the events of which it tells */
+    case MSG_DEAD_ROW:
+    case MSG_DEAD_VALUE:
     case MSG_REFUSED: /* there is no session of which it tells */
     case MSG_BYE: return GATE_NEWS;
     default: return GATE_ANSWER;
@@ -305,8 +308,29 @@ static void describe_journal(const struct gate *gate, struct msg_status_end *end
         gate->journal.describe(gate->journal.arg, end);
 }
 
-static void control_out(struct gate *gate, conn_id conn, struct msg *msg, struct gate_out *out)
+/* The bytes of a piece of a value; false: they cannot be read back. */
+static bool put_value(struct gate *gate, const struct effect *effect, struct msg_dead_value *msg)
 {
+    if (effect->payload == 0)
+        return true;
+    const struct buffer *payload = payload_fetch(&gate->payloads, effect->payload);
+    if (payload == NULL)
+        return false;
+    struct span value = frame_value_at(payload->data + effect->offset, effect->skip);
+    must(effect->count <= value.bytes);
+    size_t left = value.bytes - effect->count;
+    msg->value = span_of((const char *)value.data + effect->count,
+                         left < LIMIT_DEAD_PIECE_BYTES ? left : LIMIT_DEAD_PIECE_BYTES);
+    return true;
+}
+
+static void control_out(struct gate *gate, const struct effect *effect, struct gate_out *out)
+{
+    struct msg *msg = &gate->effects.msgs[effect->index];
+    conn_id conn = effect->conn;
+    gate->is_broken = msg->type == MSG_DEAD_VALUE && !put_value(gate, effect, &msg->as.dead_value);
+    if (gate->is_broken)
+        return;
     if (msg->type == MSG_STATUS_END)
         describe_journal(gate, &msg->as.status_end);
     if (msg->type == MSG_WELCOME && gate->newer_count > 0) {
@@ -372,11 +396,12 @@ bool gate_out(struct gate *gate, struct gate_out *out)
         const struct effect *effect = &gate->effects.items[gate->at];
         switch (effect->type) {
         case EFFECT_SEND_MSG:
-            control_out(gate, effect->conn, &gate->effects.msgs[effect->index], out);
-            gate->at += 1;
+            control_out(gate, effect, out);
+            gate->at = gate->is_broken ? gate->effects.count : gate->at + 1;
             break;
         case EFFECT_SEND_RUN:
         case EFFECT_SEND_PART:
+        case EFFECT_SEND_TASK:
         case EFFECT_SEND_FRAME:
             data_out(gate, effect, out);
             if (gate->is_broken)

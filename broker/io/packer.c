@@ -28,8 +28,8 @@ static bool is_count(const struct effect *effect)
 
 static bool is_same_stream(const struct effect *a, const struct effect *b)
 {
-    bool is_sent =
-        b->type == EFFECT_SEND_RUN || b->type == EFFECT_SEND_PART || b->type == EFFECT_SEND_FRAME;
+    bool is_sent = b->type == EFFECT_SEND_RUN || b->type == EFFECT_SEND_PART ||
+                   b->type == EFFECT_SEND_TASK || b->type == EFFECT_SEND_FRAME;
     return is_sent && a->conn == b->conn && a->sub == b->sub;
 }
 
@@ -127,6 +127,9 @@ static uint8_t *write_effect(uint8_t *out, const struct effects *effects,
         if (effect->type == EFFECT_SEND_PART)
             return out + frame_part_write(out, payload->data + effect->offset, effect->skip,
                                           effect->count);
+        if (effect->type == EFFECT_SEND_TASK)
+            return out + frame_task_write(out, payload->data + effect->offset, effect->skip,
+                                          &effects->frames[effect->index].frame);
         must(effect->bytes <= payload->bytes - effect->offset);
         memcpy(out, payload->data + effect->offset, effect->bytes);
         return out + effect->bytes;

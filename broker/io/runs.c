@@ -89,6 +89,7 @@ static enum wire_err append_run(struct runs *runs, const struct frame *frame, si
         .offset = (uint32_t)offset,
         .value_bytes = (uint32_t)frame->value.bytes,
         .deadline_ms = -1,
+        .reply_to = frame->reply_to,
     };
     return read_value(run, frame->value);
 }

@@ -111,6 +111,15 @@
 #define DEFAULT_PAUSE_MS 1000 /* before the second attempt; each time twice as long ... */
 #define LIMIT_PAUSE_MS 60000  /* ... up to this */
 
+/* groups */
+#define LIMIT_GROUP_NAME_BYTES 180 /* its dead letters have topics, whose names have it in them */
+#define LIMIT_GROUP_CREDIT 1024    /* tasks leased to one member at a time */
+#define LIMIT_DELIVER 16           /* times that a task is given to a member: LIMIT_ERROR_CAUSES */
+#define LIMIT_DEAD_LETTERS 16384   /* of one group; beyond, the oldest goes */
+#define LIMIT_DEAD_PIECE_BYTES (UINT64_C(64) * 1024) /* of the value of one, told at once */
+#define DEFAULT_DELIVER 5
+#define DEFAULT_UNSERVED_MS 30000 /* a request waits so long for a group that has a member */
+
 /* what a slot costs its writer's credit beside the value: the broker's records of it */
 #define COST_SLOT_BYTES 128
 

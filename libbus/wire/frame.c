@@ -333,6 +333,33 @@ size_t frame_part_write(uint8_t *out, const uint8_t *whole, uint32_t skip, uint3
     return FRAME_HEADER_BYTES + count * stride;
 }
 
+size_t frame_task_write(uint8_t *out, const uint8_t *whole, uint32_t skip, const struct frame *as)
+{
+    struct frame one;
+    must(frame_read(whole, SIZE_MAX, &one) == WIRE_OK && skip < frame_count(&one));
+    one.flags = (uint16_t)((as->flags & FRAME_KIND_MASK) | (one.flags & FRAME_LAST_CHUNK));
+    one.more = 0;
+    one.delivery = as->delivery;
+    one.attempt = as->attempt;
+    one.topic = as->topic;
+    one.seq = as->seq;
+    one.reply_to = as->reply_to;
+    one.value.data = (const uint8_t *)one.value.data + skip * frame_padded(one.value.bytes);
+    frame_write(out, &one);
+    return frame_total(one.value.bytes);
+}
+
+struct span frame_value_at(const uint8_t *whole, uint32_t skip)
+{
+    struct frame one;
+    size_t prefix = 0;
+    must(frame_read(whole, SIZE_MAX, &one) == WIRE_OK && skip < frame_count(&one));
+    if ((one.flags & FRAME_KIND_MASK) == FRAME_CHUNK)
+        prefix = FRAME_CHUNK_PREFIX_BYTES;
+    return span_of((const uint8_t *)one.value.data + skip * frame_padded(one.value.bytes) + prefix,
+                   one.value.bytes - prefix);
+}
+
 enum wire_err batch_reader_next(struct batch_reader *reader, struct frame *out_frame)
 {
     size_t left = reader->bytes - reader->at;

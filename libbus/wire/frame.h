@@ -129,6 +129,11 @@ static inline void frame_value_write(uint8_t *out, struct span value)
 /* Writes some values of a frame that was checked, from the one behind skip others on, as a frame of
  * their own; returns its bytes: frame_total() of a value and frame_padded() for each more. */
 size_t frame_part_write(uint8_t *out, const uint8_t *whole, uint32_t skip, uint32_t count);
+/* Writes one value of a frame that was checked, or its piece of one, as a frame with the kind,
+ * topic, seq, delivery, reply_to and attempt of as; stamp and mark stay.  Returns its bytes. */
+size_t frame_task_write(uint8_t *out, const uint8_t *whole, uint32_t skip, const struct frame *as);
+/* That value, or the bytes of it in a CHUNK. */
+struct span frame_value_at(const uint8_t *whole, uint32_t skip);
 /* Changes the topic number of a written frame: a broker that started anew gives new numbers. */
 void frame_topic_rewrite(uint8_t *frame, uint32_t topic);
 

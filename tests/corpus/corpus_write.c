@@ -134,6 +134,8 @@ static void message_mend(struct msg *msg, unsigned number)
         msg->as.job_member.rank = -1;
     if (number == MSG_SUBSCRIBE)
         msg->as.subscribe.from_seq = -1;
+    if (number == MSG_TASK)
+        msg->as.task.retry_after_ms = -1;
 }
 
 static void write_messages(void)
@@ -183,6 +185,8 @@ static void fact_mend(struct fact *fact)
         fact->as.job_created.deadline_ms = -1;
     if (fact->type == FACT_SUB_OPENED)
         fact->as.sub_opened.from_seq = -1;
+    if (fact->type == FACT_PARKED)
+        fact->as.parked.retry_after_ms = -1;
 }
 
 static void write_facts(void)

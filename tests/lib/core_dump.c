@@ -128,6 +128,8 @@ static void put_entry(struct core_dump *dump, const struct core *core,
         open = pool_find(&core->open_slots, entry->ref);
         LINE(dump, "   open", entry->first_seq, open->value_bytes_max, (uint64_t)open->deadline_ms,
              (uint64_t)open->due_wall_ns);
+        if (open->request_topic != 0)
+            LINE(dump, "    request", open->request_topic, open->request_seq);
         if (open->chunks != NULL)
             put_chunks(dump, open->chunks);
         LIST_EACH(link, &open->needs) {
@@ -159,6 +161,8 @@ static void put_topics(struct core_dump *dump, const struct core *core)
         LINE(dump, "", topic->id, topic->writer->id, topic->job->id, topic->is_opened,
              topic->begin_seq, topic->slots.next_seq, topic->open_count, topic->bytes,
              topic->credit_used, topic->credit_limit);
+        if (topic->request_ids.count > 0)
+            LINE(dump, "   requests", topic->request_ids.count);
         for (uint32_t i = 0; i < topic->mark_count; i++)
             LINE(dump, "   mark", topic->marks[i].incarnation, topic->marks[i].seq);
         for (uint32_t i = 0; i < topic->slots.count; i++)
@@ -187,6 +191,8 @@ static void put_session(struct core_dump *dump, const struct session *session)
         const struct parked *op = LIST_OWNER(link, struct parked, link);
         LINE(dump, "    parked", op->type, op->number, op->after, op->topic, op->seq, op->sub,
              op->is_told, number_of(op->failure));
+        if (op->type == MSG_TASK)
+            LINE(dump, "     task", op->delivery, op->how, (uint64_t)op->retry_after_ms);
     }
     uint64_t last = session->refusal_number;
     for (uint64_t i = last > REFUSALS_KEPT ? last - REFUSALS_KEPT + 1 : 1; i <= last; i++) {
@@ -234,6 +240,35 @@ static void put_routes(struct core_dump *dump, const struct core *core, const st
     }
 }
 
+static void put_task(struct core_dump *dump, const struct task *task)
+{
+    LINE(dump, "   task", task->route->topic->id, task->seq, task->state == TASK_LEASED,
+         task->delivery, task->holder != NULL ? task->holder->id : 0, (uint64_t)task->due_wall_ns,
+         task->letter != NULL ? task->letter->number + 1 : 0);
+    for (uint32_t i = 0; i < task->error_count; i++)
+        LINE(dump, "    error", task->errors[i]->number);
+}
+
+static void put_group(struct core_dump *dump, const struct group *group)
+{
+    LINE(dump, "   group", group->deliver_max, group->letter_count);
+    LIST_EACH(link, &group->members)
+        LINE(dump, "   member", LIST_OWNER(link, struct sub, member_link)->id);
+    LIST_EACH(link, &group->letters) {
+        const struct letter *letter = LIST_OWNER(link, struct letter, link);
+        LINE(dump, "   letter", letter->number, letter->topic->id, letter->seq, letter->deliveries,
+             (uint64_t)letter->at_ns);
+        if (letter->task != NULL)
+            put_task(dump, letter->task);
+    }
+    LIST_EACH(link, &group->place->routes) {
+        const struct route *route = LIST_OWNER(link, struct route, sub_link);
+        LINE(dump, "   place", route->topic->id, route->next_seq);
+        LIST_EACH(task, &route->tasks)
+            put_task(dump, LIST_OWNER(task, struct task, route_link));
+    }
+}
+
 static void put_subs(struct core_dump *dump, const struct core *core)
 {
     const struct sub *sub = NULL;
@@ -249,6 +284,10 @@ static void put_subs(struct core_dump *dump, const struct core *core)
             word(dump, "\n");
         }
         put_routes(dump, core, sub);
+        if (sub_is_place(sub))
+            put_group(dump, sub->group);
+        else if (sub->group != NULL)
+            LINE(dump, "   shares", sub->group->place->id, sub->credit, (uint64_t)sub->lease_ns);
         LIST_EACH(link, &sub->watches)
             LINE(dump, "   watch", LIST_OWNER(link, struct watch, sub_link)->party->id);
         LIST_EACH(link, &sub->endings) {

@@ -96,6 +96,26 @@ static inline void say_job_msg(conn_id conn, const struct msg *msg)
         say("%u < done %u %.*s", conn, (unsigned)msg->as.job_done.code,
             (int)msg->as.job_done.type.bytes, (const char *)msg->as.job_done.type.data);
         break;
+    case MSG_TASK_OVER:
+        say("%u < over: sub %u task %u#%llu, delivery %u", conn, (unsigned)msg->as.task_over.sub,
+            (unsigned)msg->as.task_over.topic, (unsigned long long)msg->as.task_over.seq,
+            (unsigned)msg->as.task_over.delivery);
+        say_error(msg->as.task_over.error);
+        break;
+    case MSG_DEAD_ROW:
+        say("%u < letter %llu: %.*s#%llu x%u, %u bytes%s: %.*s", conn,
+            (unsigned long long)msg->as.dead_row.number, (int)msg->as.dead_row.topic.bytes,
+            (const char *)msg->as.dead_row.topic.data, (unsigned long long)msg->as.dead_row.seq,
+            (unsigned)msg->as.dead_row.deliveries, (unsigned)msg->as.dead_row.value_bytes,
+            msg->as.dead_row.is_replayed ? ", again" : "", (int)msg->as.dead_row.type.bytes,
+            (const char *)msg->as.dead_row.type.data);
+        say_error(msg->as.dead_row.error);
+        break;
+    case MSG_DEAD_END:
+        say("%u < letters %u %.*s x%u", conn, (unsigned)msg->as.dead_end.code,
+            (int)msg->as.dead_end.type.bytes, (const char *)msg->as.dead_end.type.data,
+            (unsigned)msg->as.dead_end.count);
+        break;
     case MSG_BARRIER_DONE:
         say("%u < barrier %u/%u: %u %.*s", conn, (unsigned)msg->as.barrier_done.epoch,
             (unsigned)msg->as.barrier_done.round, (unsigned)msg->as.barrier_done.code,
@@ -208,6 +228,18 @@ static inline void say_frame(const struct effect *effect, const struct effect_fr
     say("\n");
 }
 
+static inline void say_task(const struct effect *effect)
+{
+    const struct frame *head = &effects.frames[effect->index].frame;
+    say("%u < sub %u task %u#%llu, delivery %u, payload %u", effect->conn, effect->sub, head->topic,
+        (unsigned long long)head->seq, head->delivery, effect->payload);
+    if (effect->skip > 0)
+        say(" skip %u", effect->skip);
+    if (head->reply_to != FRAME_NO_REPLY)
+        say(", reply to #%llu", (unsigned long long)head->reply_to);
+    say("\n");
+}
+
 /* For the operator, as it stands when the step is over. */
 static inline void keep_log(const struct msg_event *event)
 {
@@ -305,6 +337,7 @@ static inline void step(struct event event)
             say("%u < sub %u payload %u part %u x%u\n", effect->conn, effect->sub, effect->payload,
                 effect->skip, effect->count);
             break;
+        case EFFECT_SEND_TASK: say_task(effect); break;
         case EFFECT_RETAIN: references += effect->count; break;
         case EFFECT_RELEASE: references -= effect->count; break;
         case EFFECT_DROP: say("%u dropped\n", effect->conn); break;
@@ -505,12 +538,15 @@ static inline uint32_t open_topic(conn_id conn, const char *name)
     return topic_number;
 }
 
+static uint64_t reply_to = FRAME_NO_REPLY; /* of what is sent */
+
 static inline void batch(conn_id conn, payload_id payload, struct event_run run)
 {
     run.value_bytes = run.value_bytes ? run.value_bytes : 16;
     run.offset = BATCH_HEADER_BYTES;
     run.count = run.count ? run.count : 1;
     run.attempt = attempt;
+    run.reply_to = reply_to;
     if (run.kind == FRAME_RESERVE && run.deadline_ms == 0)
         run.deadline_ms = -1;
     step((struct event){.type = EVENT_DATA,
@@ -601,6 +637,52 @@ static inline void subscribe(conn_id conn, uint32_t sub, const char *pattern, co
                                                 .overflow = overflow,
                                                 .keep_ms = 5000,
                                                 .window_bytes = 512 * 1024}});
+}
+
+/* A member of a group. */
+static inline void share(conn_id conn, uint32_t sub, const char *pattern, const char *group,
+                         uint64_t credit)
+{
+    message(conn, (struct msg){.type = MSG_SUBSCRIBE,
+                               .as.subscribe = {.number = ++numbers[conn],
+                                                .sub = sub,
+                                                .pattern = span_text(pattern),
+                                                .group = span_text(group),
+                                                .window_bytes = 512 * 1024,
+                                                .credit = credit}});
+}
+
+enum { TASK_DONE = 0, TASK_RETURNED = 1, TASK_REJECTED = 2, TASK_FAILED = 3 };
+
+/* What becomes of a task; error: an id, or NULL. */
+static inline void settle(conn_id conn, uint32_t topic, uint64_t seq, unsigned delivery,
+                          unsigned how, int64_t retry_after_ms, const char *error)
+{
+    message(conn, (struct msg){.type = MSG_TASK,
+                               .as.task = {.number = ++numbers[conn],
+                                           .after = frames[conn],
+                                           .sub = 1,
+                                           .topic = topic,
+                                           .seq = seq,
+                                           .delivery = delivery,
+                                           .how = how,
+                                           .retry_after_ms = retry_after_ms,
+                                           .error = error != NULL ? an_error(error) : SPAN_NONE}});
+}
+
+static inline void done(conn_id conn, uint32_t topic, uint64_t seq, unsigned delivery)
+{
+    settle(conn, topic, seq, delivery, TASK_DONE, 0, NULL);
+}
+
+static inline void ask_letters(conn_id conn, const char *group, unsigned how, uint64_t number)
+{
+    message(conn, (struct msg){.type = MSG_DEAD,
+                               .as.dead = {.request = 9,
+                                           .job = span_text(job_name),
+                                           .group = span_text(group),
+                                           .how = how,
+                                           .number = number}});
 }
 
 static inline void await_slot(conn_id conn, uint64_t want, const char *topic, uint64_t seq)

@@ -197,7 +197,7 @@ Test(core_need, takes_no_value_for_what_is_about_to_fall)
 
 enum { TASKS = 1000, STARTS = 30, SOURCES = 10, NEEDS_MAX = 3, LANES = 16 };
 
-static struct task {
+static struct work {
     uint32_t needs[NEEDS_MAX];
     uint32_t need_count;
     bool is_source; /* fails by itself */
@@ -231,7 +231,7 @@ static void plan(uint64_t of_seed)
         is_news = false;
         for (uint32_t i = 0; i < TASKS; i++)
             for (uint32_t k = 0; k < tasks[i].need_count && !tasks[i].is_doomed; k++) {
-                const struct task *need = &tasks[tasks[i].needs[k]];
+                const struct work *need = &tasks[tasks[i].needs[k]];
                 tasks[i].is_doomed = need->is_doomed || need->is_source;
                 is_news = is_news || tasks[i].is_doomed;
             }

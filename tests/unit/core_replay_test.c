@@ -175,8 +175,50 @@ static void guard_and_voice(void)
     leave(4, 0);
 }
 
+/* bob works for alice: some is done, some given back, some is dead, one given again, one asked for
+ * and taken back, one asked for and answered. */
+static void work_all_sorts(void)
+{
+    job_name = "work";
+    join(1);
+    join(2);
+    uint32_t tasks = open_topic(1, "alice/tasks");
+    uint32_t replies = open_topic(1, "alice/_replies");
+    share(2, 1, "alice/tasks", "team", 16);
+    reserve(1, replies, 0);
+    reserve(1, replies, 1);
+    publish(1, tasks, 0, 5, 1);
+    for (reply_to = 0; reply_to < 2; reply_to++)
+        publish(1, tasks, 5 + reply_to, 1, 2);
+    reply_to = FRAME_NO_REPLY;
+    message(2, (struct msg){.type = MSG_SUBSCRIBE, /* it comes to the request when it is none */
+                            .as.subscribe = {.number = ++numbers[2],
+                                             .sub = 2,
+                                             .pattern = span_text("alice/tasks"),
+                                             .group = span_text("late"),
+                                             .window_bytes = 4096}});
+    retract(1, replies, 0, frames[1]);
+    done(2, tasks, 0, 1);
+    settle(2, tasks, 1, 1, TASK_REJECTED, -1, "");
+    settle(2, tasks, 2, 1, TASK_REJECTED, -1, "");
+    settle(2, tasks, 3, 1, TASK_REJECTED, 0, "");
+    settle(2, tasks, 4, 1, TASK_REJECTED, 60000, "");
+    settle(2, tasks, 3, 2, TASK_REJECTED, 0, "");
+    ask_from(6);
+    ask_letters(6, "team", 2, 0);
+    ask_letters(6, "team", 3, 1);
+    numbered(2,
+             (struct msg){
+                 .type = MSG_TASK, /* it waits for a reply that does not come */
+                 .as.task = {
+                     .after = frames[2] + 1, .sub = 1, .topic = tasks, .seq = 6, .delivery = 1}});
+    compact();
+    closed(2);
+}
+
 Test(core_replay, gives_the_same_state_for_every_kind_of_fact)
 {
+    options.has_groups = true;
     options.parties_max = 4;
     options.topic_keep_slots = 2;
     restart();
@@ -206,6 +248,10 @@ Test(core_replay, gives_the_same_state_for_every_kind_of_fact)
     guard_and_voice();
     pass_ms(5000);
     leave(1, 0);
+    work_all_sorts();
+    compact();
+    closed(1);
+    pass_ms(2000);
     run_a_job();
     compact();
     break_down(1);

@@ -49,6 +49,7 @@ static void miss_deadlines(uint32_t topic, uint32_t count)
     cr_assert_leq(count, sizeof runs / sizeof runs[0]);
     for (uint32_t i = 0; i < count; i++)
         runs[i] = (struct event_run){.kind = FRAME_RESERVE,
+                                     .reply_to = FRAME_NO_REPLY,
                                      .topic = topic,
                                      .seq = next_seq++,
                                      .offset = BATCH_HEADER_BYTES,

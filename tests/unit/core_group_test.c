@@ -1,0 +1,700 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* core_group_test.c -- groups in conversations: who is given what, and what becomes of it.
+ *
+ * alice writes tasks, bob and carol work, dave looks on. */
+#include "tests/unit/core_driver.h"
+
+static uint32_t tasks; /* number of alice/tasks */
+
+static void init_groups(void)
+{
+    init();
+    options.has_groups = true;
+    restart();
+    join(1);
+    join(2);
+    join(3);
+    tasks = open_topic(1, "alice/tasks");
+}
+
+static void fini_groups(void)
+{
+    fini();
+    reply_to = FRAME_NO_REPLY;
+    memset(numbers, 0, sizeof numbers);
+}
+
+TestSuite(core_group, .init = init_groups, .fini = fini_groups);
+
+static void workers(uint64_t credit)
+{
+    share(2, 1, "alice/tasks", "work", credit);
+    share(3, 1, "alice/tasks", "work", credit);
+    forget();
+}
+
+/* ---- giving ---------------------------------------------------------------------------------- */
+
+Test(core_group, are_refused_where_they_are_not_known)
+{
+    options.has_groups = false;
+    restart();
+    join(2);
+    share(2, 1, "alice/tasks", "work", 1);
+    EXPECT("2 < subscribed 12\n2 < accepted 0 1\n");
+}
+
+Test(core_group, give_each_value_to_one_member_in_turn)
+{
+    workers(2);
+    publish(1, tasks, 0, 6, 5);
+    EXPECT("1 < accepted 6 0\n"
+           "12 < sub 1 task 1#0, delivery 1, payload 5\n"
+           "12 < sub 1 task 1#2, delivery 1, payload 5 skip 2\n"
+           "13 < sub 1 task 1#1, delivery 1, payload 5 skip 1\n"
+           "13 < sub 1 task 1#3, delivery 1, payload 5 skip 3\n");
+    done(3, tasks, 3, 1);
+    EXPECT("3 < accepted 0 2\n13 < sub 1 task 1#4, delivery 1, payload 5 skip 4\n");
+}
+
+Test(core_group, leave_one_that_is_slow_with_what_it_has)
+{
+    workers(1);
+    publish(1, tasks, 0, 2000, 5);
+    for (uint64_t seq = 1; seq < 2000; seq++)
+        done(3, tasks, seq, 1);
+    forget();
+    done(2, tasks, 0, 1);
+    EXPECT("2 < accepted 0 2\n");
+    publish(1, tasks, 2000, 1, 6);
+    EXPECT("1 < accepted 2001 0\n13 < sub 1 task 1#2000, delivery 1, payload 6\n");
+}
+
+Test(core_group, begin_where_their_first_member_asks_for)
+{
+    publish(1, tasks, 0, 3, 5);
+    forget();
+    message(2, (struct msg){.type = MSG_SUBSCRIBE,
+                            .as.subscribe = {.number = ++numbers[2],
+                                             .sub = 1,
+                                             .pattern = span_text("alice/+"),
+                                             .group = span_text("new"),
+                                             .from_seq = -1,
+                                             .window_bytes = 4096,
+                                             .credit = 8}});
+    EXPECT("2 < subscribed 0\n2 < accepted 0 1\n");
+    share(3, 1, "alice/+", "all", 8);
+    EXPECT("3 < subscribed 0\n3 < accepted 0 1\n"
+           "13 < sub 1 task 1#0, delivery 1, payload 5\n"
+           "13 < sub 1 task 1#1, delivery 1, payload 5 skip 1\n"
+           "13 < sub 1 task 1#2, delivery 1, payload 5 skip 2\n");
+    publish(1, tasks, 3, 1, 6);
+    EXPECT("1 < accepted 4 0\n12 < sub 1 task 1#3, delivery 1, payload 6\n"
+           "13 < sub 1 task 1#3, delivery 1, payload 6\n");
+}
+
+Test(core_group, have_one_pattern_and_one_bound)
+{
+    workers(1);
+    join(4);
+    share(4, 1, "alice/other", "work", 1);
+    EXPECT("4 < subscribed 12\n4 < accepted 0 1\n");
+    message(4, (struct msg){.type = MSG_SUBSCRIBE,
+                            .as.subscribe = {.number = ++numbers[4],
+                                             .sub = 2,
+                                             .pattern = span_text("alice/tasks"),
+                                             .group = span_text("work"),
+                                             .deliver_max = DEFAULT_DELIVER + 1}});
+    EXPECT("4 < subscribed 12\n4 < accepted 0 2\n");
+    message(2, (struct msg){.type = MSG_SUB_ADD,
+                            .as.sub_add = {.number = ++numbers[2],
+                                           .sub = 1,
+                                           .pattern = span_text("alice/other")}});
+    EXPECT("2 < subscribed 12\n2 < accepted 0 2\n");
+}
+
+Test(core_group, let_nobody_have_their_name)
+{
+    struct msg msg = hello(5, 0);
+    msg.as.hello.party = span_text("_groups");
+    message(5, msg);
+    EXPECT("5 < refused 1 errbus.name\n5 dropped\n");
+}
+
+Test(core_group, take_no_name_that_their_letters_cannot_have)
+{
+    static char name[LIMIT_GROUP_NAME_BYTES + 2];
+    memset(name, 'g', LIMIT_GROUP_NAME_BYTES + 1);
+    share(2, 1, "alice/tasks", name, 1);
+    EXPECT("2 < subscribed 12\n2 < accepted 0 1\n");
+    share(2, 2, "alice/tasks", "a/b", 1);
+    EXPECT("2 < subscribed 12\n2 < accepted 0 2\n");
+    name[LIMIT_GROUP_NAME_BYTES] = '\0';
+    share(2, 3, "alice/tasks", name, 1);
+    EXPECT("2 < subscribed 0\n2 < accepted 0 3\n");
+}
+
+Test(core_group, hold_what_is_not_done_and_nothing_else)
+{
+    workers(4);
+    publish(1, tasks, 0, 1, 5);
+    publish(1, tasks, 1, 1, 6);
+    publish(1, tasks, 2, 1, 7);
+    done(2, tasks, 2, 1);
+    done(3, tasks, 1, 1);
+    forget();
+    tap(4);
+    message(4, (struct msg){.type = MSG_STATUS, .as.status = {.request = 1}});
+    const struct msg_status_row *place = NULL;
+    for (uint32_t i = 0; i < effects.msg_count; i++)
+        if (effects.msgs[i].type == MSG_STATUS_ROW &&
+            span_equal(effects.msgs[i].as.status_row.name, span_text("work")))
+            place = &effects.msgs[i].as.status_row;
+    cr_assert_not_null(place);
+    cr_expect_eq(place->pending, 3, "from the first that is not done on");
+    done(2, tasks, 0, 1);
+    message(4, (struct msg){.type = MSG_STATUS, .as.status = {.request = 1}});
+    for (uint32_t i = 0; i < effects.msg_count; i++)
+        if (effects.msgs[i].type == MSG_STATUS_ROW &&
+            span_equal(effects.msgs[i].as.status_row.name, span_text("work")))
+            cr_expect_eq(effects.msgs[i].as.status_row.pending, 0);
+}
+
+/* ---- not done -------------------------------------------------------------------------------- */
+
+Test(core_group, give_again_what_is_given_back)
+{
+    workers(1);
+    publish(1, tasks, 0, 1, 5);
+    forget();
+    settle(2, tasks, 0, 1, TASK_RETURNED, 0, NULL);
+    EXPECT("2 < accepted 0 2\n13 < sub 1 task 1#0, delivery 2, payload 5\n");
+    done(2, tasks, 0, 1); /* its lease is over */
+    EXPECT("2 < accepted 0 3\n");
+    done(3, tasks, 0, 2);
+    EXPECT("3 < accepted 0 2\n");
+    leave(2, 0);
+    leave(3, 0);
+    EXPECT("2 < over 13\n2 dropped\n12 dropped\n3 < over 13\n3 dropped\n13 dropped\n");
+}
+
+Test(core_group, put_off_what_is_to_be_tried_later)
+{
+    workers(1);
+    publish(1, tasks, 0, 1, 5);
+    forget();
+    settle(2, tasks, 0, 1, TASK_REJECTED, 300, "");
+    EXPECT("2 < accepted 0 2\n");
+    pass_ms(299);
+    EXPECT("");
+    pass_ms(1);
+    EXPECT("13 < sub 1 task 1#0, delivery 2, payload 5\n");
+}
+
+Test(core_group, give_all_that_a_lost_worker_has_to_others_in_one_step)
+{
+    workers(3);
+    tap(5);
+    publish(1, tasks, 0, 6, 5);
+    done(2, tasks, 2, 1);
+    forget();
+    closed(2);
+    EXPECT("2 dropped\n12 dropped\n5 < party.suspect bob/1 #0 x0\n");
+    uint64_t before = steps;
+    pass_ms(1000);
+    cr_expect_eq(steps, before + 1, "one step, one record of the journal");
+    EXPECT("5 < party.lost bob/1 #0 x0 (party_lost of bob)\n"
+           "5 < leases.lost bob/1 alice/tasks#0 x2 (party_lost of bob)\n");
+    done(3, tasks, 1, 1);
+    done(3, tasks, 3, 1);
+    EXPECT("3 < accepted 0 2\n13 < sub 1 task 1#0, delivery 2, payload 5\n"
+           "3 < accepted 0 3\n13 < sub 1 task 1#4, delivery 2, payload 5 skip 4\n");
+}
+
+Test(core_group, give_again_what_one_who_leaves_has_not_done)
+{
+    workers(1);
+    tap(5);
+    publish(1, tasks, 0, 1, 5);
+    forget();
+    leave(2, 0);
+    EXPECT("2 < over 13\n2 dropped\n12 dropped\n5 < party.left bob/1 #0 x0\n"
+           "5 < leases.lost bob/1 alice/tasks#0 x1 (party_left of bob)\n"
+           "13 < sub 1 task 1#0, delivery 2, payload 5\n");
+}
+
+Test(core_group, give_again_what_a_closed_subscription_has)
+{
+    workers(1);
+    publish(1, tasks, 0, 1, 5);
+    forget();
+    message(2, (struct msg){.type = MSG_UNSUBSCRIBE,
+                            .as.unsubscribe = {.number = ++numbers[2], .sub = 1}});
+    EXPECT("2 < accepted 0 2\n13 < sub 1 task 1#0, delivery 2, payload 5\n");
+}
+
+/* Its party is not lost yet. */
+Test(core_group, end_the_leases_of_who_is_silent)
+{
+    join(4);
+    message(4, (struct msg){.type = MSG_SUBSCRIBE,
+                            .as.subscribe = {.number = ++numbers[4],
+                                             .sub = 1,
+                                             .pattern = span_text("alice/tasks"),
+                                             .group = span_text("work"),
+                                             .window_bytes = 4096,
+                                             .lease_ms = 4000}});
+    publish(1, tasks, 0, 1, 5);
+    forget();
+    for (int beat = 0; beat < 8; beat++) { /* it beats, and so goes on */
+        pass_ms(1000);
+        for (conn_id conn = 1; conn <= 4; conn++)
+            message(conn, (struct msg){.type = MSG_BEAT});
+    }
+    share(3, 1, "alice/tasks", "work", 1);
+    forget();
+    for (int beat = 0; beat < 4; beat++) {
+        pass_ms(999);
+        for (conn_id conn = 1; conn <= 3; conn++)
+            message(conn, (struct msg){.type = MSG_BEAT});
+    }
+    forget();
+    pass_ms(10);
+    EXPECT("4 < over: sub 1 task 1#0, delivery 1 (worker_lost of dave)\n"
+           "13 < sub 1 task 1#0, delivery 2, payload 5\n");
+    message(4, (struct msg){.type = MSG_BEAT});
+    publish(1, tasks, 1, 1, 6); /* it is back */
+    EXPECT("4 < echo\n1 < accepted 2 0\n14 < sub 1 task 1#1, delivery 1, payload 6\n");
+}
+
+Test(core_group, give_nothing_to_who_cannot_be_reached)
+{
+    workers(1);
+    closed(2);
+    publish(1, tasks, 0, 2, 5);
+    EXPECT("2 dropped\n12 dropped\n1 < accepted 2 0\n13 < sub 1 task 1#0, delivery 1, payload 5\n");
+    resume(2, tokens[2], 0);
+    EXPECT("2 < welcome incarnation 1, resumed\n2 < attached\n2 < accepted 0 1\n"
+           "12 < sub 1 task 1#1, delivery 1, payload 5 skip 1\n");
+}
+
+Test(core_group, send_again_what_a_broken_connection_may_have_lost)
+{
+    workers(3);
+    publish(1, tasks, 0, 6, 5);
+    closed(2);
+    message(2, hello(2, tokens[2]));
+    forget();
+    message(2, (struct msg){
+                   .type = MSG_POSITION,
+                   .as.position = {.sub = 1, .topic = tasks, .next_seq = 2, .chunk_offset = 1}});
+    message(2, (struct msg){
+                   .type = MSG_POSITION,
+                   .as.position = {.sub = 1, .topic = tasks, .next_seq = 3, .chunk_offset = 1}});
+    EXPECT("2 < over: sub 1 task 1#3, delivery 1\n"); /* that is carol's */
+    attach(2, 12, tokens[2]);
+    EXPECT("2 < attached\n2 < accepted 0 1\n12 < sub 1 task 1#0, delivery 1, payload 5\n"
+           "12 < sub 1 task 1#4, delivery 1, payload 5 skip 4\n");
+}
+
+/* ---- dead letters ---------------------------------------------------------------------------- */
+
+Test(core_group, keep_what_nobody_can_do)
+{
+    share(2, 1, "alice/tasks", "work", 1);
+    tap(5);
+    publish(1, tasks, 0, 2, 5);
+    forget();
+    for (unsigned delivery = 1; delivery < DEFAULT_DELIVER; delivery++)
+        settle(2, tasks, 0, delivery, TASK_REJECTED, 0, "");
+    forget();
+    settle(2, tasks, 0, DEFAULT_DELIVER, TASK_REJECTED, 0, "");
+    EXPECT("2 < accepted 0 6\n5 < task.dead bob/1 alice/tasks#0 x0 (rejected of bob)\n"
+           "12 < sub 1 task 1#1, delivery 1, payload 5 skip 1\n");
+    settle(2, tasks, 1, 1, TASK_REJECTED, -1, ""); /* never again */
+    EXPECT("2 < accepted 0 7\n5 < task.dead bob/1 alice/tasks#1 x1 (rejected of bob)\n");
+    ask_letters(5, "work", 0, 0);
+    EXPECT("5 < letter 0: alice/tasks#0 x5, 16 bytes: app.broken\n"
+           "5 < letter 1: alice/tasks#1 x1, 16 bytes: app.broken\n5 < letters 0  x2\n");
+    ask_letters(5, "work", 1, 1);
+    EXPECT("5 < letter 1: alice/tasks#1 x1, 16 bytes: app.broken (rejected of bob)\n"
+           "5 < dead_value\n5 < letters 0  x1\n");
+    ask_letters(5, "work", 3, 0);
+    EXPECT("5 < letters 0  x1\n");
+    ask_letters(5, "work", 1, 0);
+    EXPECT("5 < letters 1 errbus.no_group x0\n");
+    ask_letters(5, "nothing", 0, 0);
+    EXPECT("5 < letters 1 errbus.no_group x0\n");
+}
+
+Test(core_group, keep_the_errors_of_all_deliveries)
+{
+    struct error_record records[LIMIT_ERROR_RECORDS];
+    uint32_t count;
+    share(2, 1, "alice/tasks", "work", 1);
+    tap(5);
+    publish(1, tasks, 0, 1, 5);
+    for (unsigned delivery = 1; delivery <= DEFAULT_DELIVER; delivery++) {
+        char id[40];
+        (void)snprintf(id, sizeof id, "job/bob/1/%u", 100 + 2 * delivery + 1); /* short */
+        settle(2, tasks, 0, delivery, TASK_REJECTED, 0, id);
+    }
+    ask_letters(5, "work", 1, 0);
+    struct span error = SPAN_NONE;
+    for (uint32_t i = 0; i < effects.msg_count; i++)
+        if (effects.msgs[i].type == MSG_DEAD_ROW)
+            error = effects.msgs[i].as.dead_row.error;
+    cr_assert_eq(error_decode(error, records, LIMIT_ERROR_RECORDS, &count), WIRE_OK);
+    cr_expect_eq(count, 1 + DEFAULT_DELIVER);
+    cr_expect_eq(records[0].cause_count, DEFAULT_DELIVER);
+    cr_expect(span_equal(records[0].topic, span_text("alice/tasks")));
+    cr_expect(span_equal(records[records[0].causes[0]].id, span_text("job/bob/1/111")),
+              "the last first");
+    cr_expect(span_equal(records[records[0].causes[4]].id, span_text("job/bob/1/103")));
+}
+
+Test(core_group, are_read_as_topics)
+{
+    share(2, 1, "alice/tasks", "work", 1);
+    subscribe(3, 1, "#", "", 0, 0);
+    subscribe(3, 2, "_groups/work/#", "", 0, 0);
+    publish(1, tasks, 0, 2, 5);
+    forget();
+    settle(2, tasks, 0, 1, TASK_REJECTED, -1, "");
+    const char *told = strstr(said, "13 < ");
+    cr_assert_not_null(told);
+    cr_expect_str_eq(told, "13 < sub 2 task 2#0, delivery 1, payload 5\n"
+                           "13 < sub 2 error #0 (rejected of bob)\n"
+                           "12 < sub 1 task 1#1, delivery 1, payload 5 skip 1\n");
+    forget();
+    await_slot(3, 7, "_groups/work/dead", 0);
+    EXPECT("13 < sub 0 task 2#0, delivery 1, payload 5\n");
+}
+
+Test(core_group, give_a_letter_again_when_asked)
+{
+    share(2, 1, "alice/tasks", "work", 1);
+    tap(5);
+    publish(1, tasks, 0, 2, 5);
+    settle(2, tasks, 0, 1, TASK_REJECTED, -1, "");
+    settle(2, tasks, 1, 1, TASK_REJECTED, -1, "");
+    forget();
+    ask_letters(5, "work", 2, 1);
+    EXPECT("5 < letters 0  x1\n12 < sub 1 task 1#1, delivery 1, payload 5 skip 1\n");
+    ask_letters(5, "work", 2, 1);
+    EXPECT("5 < letters 1 errbus.no_group x0\n");
+    ask_letters(5, "work", 3, 1);
+    EXPECT("5 < letters 1 errbus.no_group x0\n"); /* somebody works on it */
+    compact();
+    done(2, tasks, 1, 1);
+    forget();
+    ask_letters(5, "work", 0, 0);
+    EXPECT("5 < letter 0: alice/tasks#0 x1, 16 bytes: app.broken\n5 < letters 0  x1\n");
+    ask_letters(5, "work", 2, UINT64_MAX);
+    EXPECT("5 < letters 0  x1\n12 < sub 1 task 1#0, delivery 1, payload 5\n");
+    settle(2, tasks, 0, 1, TASK_REJECTED, -1, "");
+    forget();
+    ask_letters(5, "work", 0, 0);
+    EXPECT("5 < letter 2: alice/tasks#0 x1, 16 bytes: app.broken\n5 < letters 0  x1\n");
+    ask_letters(5, "work", 3, UINT64_MAX);
+    EXPECT("5 < letters 0  x1\n");
+}
+
+/* ---- over a restart -------------------------------------------------------------------------- */
+
+Test(core_group, go_on_after_a_crash_with_who_had_what)
+{
+    workers(2);
+    publish(1, tasks, 0, 5, 5);
+    done(3, tasks, 1, 1);
+    settle(2, tasks, 0, 1, TASK_REJECTED, 60000, "");
+    settle(3, tasks, 3, 1, TASK_REJECTED, -1, "");
+    crash(100);
+    compact();
+    message(2, hello(2, tokens[2]));
+    message(2, (struct msg){
+                   .type = MSG_POSITION,
+                   .as.position = {.sub = 1, .topic = tasks, .next_seq = 2, .chunk_offset = 1}});
+    forget();
+    attach(2, 12, tokens[2]);
+    EXPECT("2 < attached\n2 < accepted 0 2\n");
+    done(2, tasks, 2, 1);
+    EXPECT("2 < accepted 0 3\n");
+}
+
+Test(core_group, end_a_lost_workers_leases_after_a_crash_too)
+{
+    workers(2);
+    tap(5);
+    publish(1, tasks, 0, 2, 5);
+    forget();
+    crash(100);
+    resume(3, tokens[3], 0);
+    tap(5);
+    forget();
+    for (int beat = 0; beat < 10; beat++) {
+        pass_ms(1001);
+        message(3, (struct msg){.type = MSG_BEAT});
+        message(5, (struct msg){.type = MSG_BEAT});
+    }
+    cr_expect_not_null(
+        strstr(said, "5 < leases.lost bob/1 alice/tasks#0 x1 (party_lost of bob)\n"));
+    cr_expect_not_null(strstr(said, "13 < sub 1 task 1#0, delivery 2, payload 5\n"));
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+static uint32_t replies; /* number of alice/_replies */
+
+static void request(uint64_t reply, uint64_t seq, payload_id payload, int64_t deadline_ms)
+{
+    batch(1, 99,
+          (struct event_run){
+              .kind = FRAME_RESERVE, .topic = replies, .seq = reply, .deadline_ms = deadline_ms});
+    reply_to = reply;
+    publish(1, tasks, seq, 1, payload);
+    reply_to = FRAME_NO_REPLY;
+}
+
+static void requests(uint64_t count)
+{
+    replies = open_topic(1, "alice/_replies");
+    for (uint64_t i = 0; i < count; i++)
+        request(i, i, (payload_id)(20 + i), 0);
+    forget();
+}
+
+static void answer(conn_id conn, uint64_t reply, payload_id payload)
+{
+    commit(conn, replies, reply, payload);
+}
+
+Test(core_group, answer_a_request_once)
+{
+    workers(1);
+    requests(0);
+    request(0, 0, 20, 0);
+    EXPECT("1 < accepted 1 0\n1 < accepted 2 0\n"
+           "12 < sub 1 task 1#0, delivery 1, payload 20, reply to #0\n");
+    await_slot(1, 7, "alice/_replies", 0);
+    answer(2, 0, 30);
+    EXPECT("2 < accepted 1 1\n11 < sub 0 payload 30 x1\n");
+    done(2, tasks, 0, 1); /* it is, already */
+    EXPECT("2 < accepted 1 2\n");
+    answer(2, 0, 31);
+    EXPECT("2 < refusal #0 (rejected of bob)\n2 < accepted 2 2\n");
+}
+
+Test(core_group, take_no_answer_but_from_who_has_the_request)
+{
+    workers(1);
+    requests(1);
+    answer(3, 0, 30);
+    EXPECT("3 < refusal #0 (rejected of carol)\n3 < accepted 1 1\n");
+    answer(1, 0, 31);
+    EXPECT("1 < refusal #0 (rejected of alice)\n1 < accepted 3 0\n");
+    fail(1, replies, 0, frames[1]);
+    EXPECT("1 < refusal #0 (rejected of alice)\n1 < accepted 3 1\n");
+    answer(2, 0, 32);
+    await_slot(1, 7, "alice/_replies", 0);
+    EXPECT("2 < accepted 1 1\n11 < sub 0 payload 32 x1\n");
+}
+
+Test(core_group, fail_a_request_with_its_workers_error)
+{
+    workers(1);
+    requests(2);
+    await_slot(1, 7, "alice/_replies", 0);
+    await_slot(1, 8, "alice/_replies", 1);
+    settle(2, tasks, 0, 1, TASK_FAILED, 0, "");
+    EXPECT("2 < accepted 0 2\n11 < sub 0 error #0 (application of bob)\n");
+    done(3, tasks, 1, 1); /* with no answer */
+    EXPECT("3 < accepted 0 2\n11 < sub 0 error #1 (application of carol)\n");
+}
+
+Test(core_group, tell_a_worker_that_its_request_was_taken_back)
+{
+    workers(1);
+    requests(4);
+    tap(5);
+    message(1, (struct msg){.type = MSG_RETRACT,
+                            .as.retract = {.number = ++numbers[1],
+                                           .after = frames[1],
+                                           .topic = replies,
+                                           .seq = 0,
+                                           .error = an_error("")}});
+    EXPECT("2 < over: sub 1 task 1#0, delivery 1 (application of alice)\n"
+           "1 < result 0\n"
+           "1 < accepted 8 1\n"
+           "5 < slot.failed alice/1 alice/_replies#0 x1 (application of alice)\n"
+           "12 < sub 1 task 1#2, delivery 1, payload 22, reply to #2\n");
+    message(1, (struct msg){.type = MSG_RETRACT, /* nobody has it */
+                            .as.retract = {.number = ++numbers[1],
+                                           .after = frames[1],
+                                           .topic = replies,
+                                           .seq = 3,
+                                           .error = an_error("")}});
+    answer(2, 2, 30);
+    done(2, tasks, 2, 1);
+    answer(3, 1, 31);
+    cr_expect_null(strstr(said, "task 1#3"));
+}
+
+Test(core_group, fail_requests_whose_time_is_up)
+{
+    workers(1);
+    requests(0);
+    request(0, 0, 20, 300);
+    await_slot(1, 7, "alice/_replies", 0);
+    forget();
+    pass_ms(300);
+    EXPECT("2 < over: sub 1 task 1#0, delivery 1 (deadline of alice)\n"
+           "11 < sub 0 error #0 (deadline of alice)\n");
+}
+
+static void keep_alive(int64_t ms)
+{
+    for (int64_t at = 0; at < ms; at += 1000) {
+        pass_ms(1000);
+        for (conn_id conn = 1; conn <= 3; conn++)
+            if (tokens[conn] != 0)
+                message(conn, (struct msg){.type = MSG_BEAT});
+    }
+}
+
+Test(core_group, fail_requests_that_nobody_serves)
+{
+    requests(1);
+    await_slot(1, 7, "alice/_replies", 0);
+    keep_alive(DEFAULT_UNSERVED_MS - 1000);
+    cr_expect_null(strstr(said, "error"));
+    keep_alive(1000);
+    cr_expect_not_null(strstr(said, "11 < sub 0 error #0 (rejected of alice)\n"));
+    workers(1); /* what was not served is not served any more */
+    EXPECT("");
+}
+
+Test(core_group, wait_for_no_worker_that_comes_in_time)
+{
+    requests(1);
+    keep_alive(DEFAULT_UNSERVED_MS - 1000);
+    share(2, 1, "alice/tasks", "work", 1);
+    cr_expect_not_null(strstr(said, "12 < sub 1 task 1#0, delivery 1, payload 20, reply to #0\n"));
+    keep_alive(10 * DEFAULT_UNSERVED_MS);
+    forget();
+    await_slot(1, 7, "alice/_replies", 0);
+    EXPECT("");
+    leave(2, 0);
+    keep_alive(2 * DEFAULT_UNSERVED_MS);
+    cr_expect_not_null(strstr(said, "11 < sub 0 error #0 (rejected of alice)\n"));
+}
+
+Test(core_group, fail_a_request_whose_workers_are_all_lost)
+{
+    message(2, (struct msg){.type = MSG_SUBSCRIBE,
+                            .as.subscribe = {.number = ++numbers[2],
+                                             .sub = 1,
+                                             .pattern = span_text("alice/tasks"),
+                                             .group = span_text("work"),
+                                             .window_bytes = 4096,
+                                             .deliver_max = 2}});
+    share(3, 1, "alice/tasks", "work", 1);
+    requests(1);
+    await_slot(1, 7, "alice/_replies", 0);
+    tap(5);
+    leave(2, 0);
+    cr_expect_not_null(strstr(said, "13 < sub 1 task 1#0, delivery 2, payload 20, reply to #0\n"));
+    closed(3);
+    forget();
+    pass_ms(1000);
+    EXPECT("5 < party.lost carol/1 #0 x0 (party_lost of carol)\n"
+           "5 < leases.lost carol/1 alice/tasks#0 x1 (party_lost of carol)\n"
+           "5 < task.dead carol/1 alice/tasks#0 x0 (worker_lost of carol)\n"
+           "11 < sub 0 error #0 (worker_lost of carol)\n");
+}
+
+Test(core_group, cancel_the_requests_of_who_is_lost)
+{
+    workers(1);
+    requests(3);
+    closed(1);
+    forget();
+    pass_ms(1000);
+    EXPECT("2 < over: sub 1 task 1#0, delivery 1 (party_lost of alice)\n"
+           "3 < over: sub 1 task 1#1, delivery 1 (party_lost of alice)\n");
+    answer(2, 0, 30);
+    EXPECT("2 < refusal #0 (party_lost of bob)\n2 < accepted 1 1\n");
+}
+
+Test(core_group, know_requests_and_answers_after_a_crash)
+{
+    workers(1);
+    requests(4);
+    answer(3, 1, 30);
+    done(3, tasks, 1, 1);
+    crash(100);
+    compact();
+    resume(1, tokens[1], 0);
+    resume(2, tokens[2], 0);
+    forget();
+    await_slot(1, 7, "alice/_replies", 0);
+    await_slot(1, 8, "alice/_replies", 1);
+    EXPECT("11 < sub 0 payload 30 x1\n");
+    answer(2, 0, 31);
+    EXPECT("2 < accepted 1 1\n11 < sub 0 payload 31 x1\n"
+           "12 < sub 1 task 1#3, delivery 1, payload 23, reply to #3\n");
+}
+
+/* One in pieces of 100, of which there are two. */
+static void piece(conn_id conn, uint64_t reply, uint64_t at, payload_id payload)
+{
+    batch(conn, payload,
+          (struct event_run){.kind = FRAME_CHUNK,
+                             .topic = replies,
+                             .seq = reply,
+                             .value_bytes = FRAME_CHUNK_PREFIX_BYTES + 100,
+                             .chunk_total = 200,
+                             .chunk_offset = at,
+                             .chunk_bytes = 100});
+}
+
+Test(core_group, mix_no_pieces_of_two_answers)
+{
+    workers(1);
+    requests(1);
+    piece(2, 0, 0, 30);
+    EXPECT("2 < chunked 100\n");
+    leave(2, 0);
+    forget();
+    piece(3, 0, 0, 31);
+    EXPECT("3 < chunked 100\n");
+    piece(3, 0, 100, 32);
+    await_slot(1, 7, "alice/_replies", 0);
+    EXPECT("3 < chunked 200\n11 < sub 0 payload 31 x1\n11 < sub 0 payload 32 x1\n");
+}
+
+/* Whole, so that a group of its own can be given it in pieces. */
+Test(core_group, keep_a_dead_letter_in_pieces)
+{
+    tap(5);
+    share(2, 1, "alice/tasks", "work", 1);
+    reserve(1, tasks, 0);
+    for (uint64_t at = 0; at < 200; at += 100)
+        batch(1, (payload_id)(40 + at / 100),
+              (struct event_run){.kind = FRAME_CHUNK,
+                                 .topic = tasks,
+                                 .value_bytes = FRAME_CHUNK_PREFIX_BYTES + 100,
+                                 .chunk_total = 200,
+                                 .chunk_offset = at,
+                                 .chunk_bytes = 100});
+    cr_expect_not_null(strstr(said, "12 < sub 1 task 1#0, delivery 1, payload 40\n"
+                                    "12 < sub 1 task 1#0, delivery 1, payload 41\n"));
+    settle(2, tasks, 0, 1, TASK_REJECTED, -1, "");
+    compact();
+    forget();
+    ask_letters(5, "work", 0, 0);
+    EXPECT("5 < letter 0: alice/tasks#0 x1, 200 bytes: app.broken\n5 < letters 0  x1\n");
+    ask_letters(5, "work", 2, 0);
+    EXPECT("5 < letters 0  x1\n12 < sub 1 task 1#0, delivery 1, payload 40\n"
+           "12 < sub 1 task 1#0, delivery 1, payload 41\n");
+}
