@@ -249,7 +249,7 @@ static void account(struct survey *survey, struct surveyed *segment,
     (*unfinished)++;
     survey->synced = head->synced > survey->synced ? head->synced : survey->synced;
     survey->batch = head->batch;
-    segment->last = record->at;
+    segment->unsealed = segment->end; /* a seal is a batch of its own: behind the one before it */
     if ((head->marks & FORMAT_MARK_CHECKPOINT_BEGIN) != 0)
         survey->begun = record->at;
     if ((head->marks & FORMAT_MARK_CHECKPOINT_END) != 0 && survey->begun != UINT64_MAX) {
@@ -270,9 +270,10 @@ static void account(struct survey *survey, struct surveyed *segment,
         survey->visit(survey->arg, record);
 }
 
-/* Looks at a whole segment for what it says about others: records that are valid, heads alone. */
+/* Looks at a segment, from one position on, for what it says about others: records that are valid,
+ * heads alone. */
 static enum journal_err look_behind(struct survey *survey, const struct surveyed *segment,
-                                    struct scan_behind *out_behind)
+                                    uint64_t from, struct scan_behind *out_behind)
 {
     struct scan scan;
     enum scan_verdict verdict = SCAN_IO;
@@ -282,8 +283,7 @@ static enum journal_err look_behind(struct survey *survey, const struct surveyed
     int file = open_segment(survey, segment->first);
     scan.err = file;
     if (file >= 0) {
-        scan_start(&scan, file, survey->journal, segment->first, segment->first,
-                   segment->first + there);
+        scan_start(&scan, file, survey->journal, segment->first, from, segment->first + there);
         verdict = scan_behind(&scan, out_behind);
         survey->disk->ops->shut(survey->disk, file);
     }
@@ -315,7 +315,7 @@ static enum journal_err is_promised(struct survey *survey, size_t from, uint64_t
          err == JOURNAL_OK && survey->claimed <= at && !survey->has_claimed && i < survey->count;
          i++) {
         struct scan_behind behind = {.heads = 0};
-        err = look_behind(survey, &survey->segments[i], &behind);
+        err = look_behind(survey, &survey->segments[i], survey->segments[i].first, &behind);
         claim(survey, behind.synced);
     }
     survey->has_claimed = survey->has_claimed || survey->claimed <= at;
@@ -331,7 +331,7 @@ static enum journal_err drop_behind(struct survey *survey, size_t index, struct 
     for (size_t i = index; err == JOURNAL_OK && i < survey->count; i++) {
         const struct surveyed *segment = &survey->segments[i];
         struct scan_behind behind = {.heads = 0};
-        err = look_behind(survey, segment, &behind);
+        err = look_behind(survey, segment, segment->first, &behind);
         if (err == JOURNAL_OK && behind.heads > 0)
             torn->behind += behind.filled - segment->first;
         torn->records += behind.heads;
@@ -507,12 +507,17 @@ static enum journal_err judge_last(struct survey *survey)
     struct surveyed *last = &survey->segments[survey->count - 1];
     struct finding finding = {
         .kind = FINDING_LAST, .segment = last->first, .from = last->end, .until = last->end};
-    enum journal_err err = JOURNAL_OK;
+    struct scan_behind behind = {.filled = last->end};
     uint64_t there = last->first + last->bytes - FORMAT_SEGMENT_BYTES;
+    enum journal_err err =
+        last->is_lazy ? look_behind(survey, last, last->end, &behind) : JOURNAL_OK;
+    if (err != JOURNAL_OK)
+        return err;
     bool is_short =
         last->bytes < last->made && (last->synced == last->first || survey->claimed > there ||
                                      last->bytes < FORMAT_SEGMENT_BYTES);
     claim(survey, survey->synced);
+    claim(survey, behind.synced);
     if (is_short)
         return find(survey, (struct finding){.kind = FINDING_SHORT,
                                              .segment = last->first,
@@ -521,13 +526,18 @@ static enum journal_err judge_last(struct survey *survey)
     if (survey->claimed > last->end || (last->is_sealed && !last->is_lazy)) {
         err = find(survey, finding);
     } else if (last->is_sealed) {
-        /* It promised a segment that was never said to be there: it goes on where it was sealed. */
-        last->end = last->last;
+        /* It promised a segment that was never said to be there: it goes on where it was sealed,
+         * and nothing that stands behind may pass for what is to come. */
+        last->end = last->unsealed;
         last->is_sealed = false;
-        err = find(survey, (struct finding){.kind = FINDING_TORN,
-                                            .segment = last->first,
-                                            .from = last->last,
-                                            .until = finding.from});
+        finding = (struct finding){.kind = FINDING_TORN,
+                                   .segment = last->first,
+                                   .from = last->unsealed,
+                                   .until = finding.from,
+                                   .records = behind.heads};
+        if (behind.heads > 0)
+            finding.until = format_filled(behind.filled);
+        err = find(survey, finding);
     }
     return err;
 }

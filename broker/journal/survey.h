@@ -56,13 +56,13 @@ struct finding {
 
 struct surveyed {
     uint64_t first;
-    uint64_t end;     /* behind its last whole batch, its seal included */
-    uint64_t bytes;   /* of the file */
-    uint64_t made;    /* ... when it was made; 0: its head does not tell */
-    uint64_t records; /* valid ones */
-    uint64_t trimmed; /* as its head says */
-    uint64_t synced;  /* ... up to which position all was on the disk */
-    uint64_t last;    /* position of the last record of its last whole batch */
+    uint64_t end;      /* behind its last whole batch, its seal included */
+    uint64_t bytes;    /* of the file */
+    uint64_t made;     /* ... when it was made; 0: its head does not tell */
+    uint64_t records;  /* valid ones */
+    uint64_t trimmed;  /* as its head says */
+    uint64_t synced;   /* ... up to which position all was on the disk */
+    uint64_t unsealed; /* as end, before its last record was read */
     bool is_sealed;
     bool is_lazy;  /* ... and nothing said that the next one is on the disk */
     bool has_head; /* a valid one */

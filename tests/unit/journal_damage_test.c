@@ -344,18 +344,30 @@ Test(journal_damage, is_told_by_reading_too)
     sim_disk_free(&sim);
 }
 
-static void put_segment(struct sim_disk *sim, uint64_t first, uint16_t marks)
+#define WHOLE(kind_)                                                                               \
+    {                                                                                              \
+        .kind = (kind_), .marks = FORMAT_MARK_BATCH_END, .batch = 1                                \
+    }
+#define PART(kind_)                                                                                \
+    {                                                                                              \
+        .kind = (kind_), .batch = 1                                                                \
+    }
+
+/* A segment of these records, without bodies; a kind of 0 ends them. */
+static void put_segment(struct sim_disk *sim, uint64_t first, const struct record_head *heads)
 {
-    uint8_t file[FORMAT_SEGMENT_BYTES + FORMAT_RECORD_BYTES] = {0};
+    enum { RECORDS_MAX = 4 };
+    uint8_t file[FORMAT_SEGMENT_BYTES + RECORDS_MAX * FORMAT_RECORD_BYTES] = {0};
     char name[FORMAT_NAME_BYTES];
+    uint64_t at = first;
     segment_head_write(&(struct segment_head){.version = FORMAT_VERSION,
                                               .journal = 77,
                                               .first = first,
                                               .synced = first,
                                               .bytes = sizeof file},
                        file);
-    record_head_write(&(struct record_head){.kind = 1, .marks = marks, .batch = 1}, 77, first,
-                      file + FORMAT_SEGMENT_BYTES);
+    for (; heads->kind != 0; heads++, at += FORMAT_RECORD_BYTES)
+        record_head_write(heads, 77, at, file + FORMAT_SEGMENT_BYTES + at - first);
     segment_name_write(first, name);
     sim_disk_put(sim, name, file, sizeof file);
 }
@@ -364,14 +376,39 @@ static void put_segment(struct sim_disk *sim, uint64_t first, uint16_t marks)
  * would replay half a step. */
 Test(journal_damage, of_a_batch_that_ends_in_no_segment_is_refused)
 {
+    static const struct record_head part[] = {PART(1), {.kind = 0}};
+    static const struct record_head whole[] = {WHOLE(1), {.kind = 0}};
     struct journal *journal = NULL;
     struct sim_disk *sim = sim_disk_new(5);
-    put_segment(sim, 0, 0);
-    put_segment(sim, FORMAT_RECORD_BYTES, FORMAT_MARK_BATCH_END);
-    cr_expect_eq(driver_try(sim, false, &journal), JOURNAL_DAMAGED, "%s", driver_complaint);
+    put_segment(sim, 0, part);
+    put_segment(sim, FORMAT_RECORD_BYTES, whole);
+    cr_assert_eq(driver_try(sim, false, &journal), JOURNAL_DAMAGED, "%s", driver_complaint);
     cr_expect(strstr(driver_complaint, "position 0 ") != NULL, "%s", driver_complaint);
-    put_segment(sim, 0, FORMAT_MARK_BATCH_END);
+    put_segment(sim, 0, whole);
     cr_assert_eq(driver_try(sim, false, &journal), JOURNAL_OK, "%s", driver_complaint);
     journal_close(&journal);
     sim_disk_free(&sim);
+}
+
+/* A seal that nothing stood behind is cut.  What lies behind it in its own file goes with it, or it
+ * would be part of the journal when the place of the seal is written over; and so does a batch that
+ * nothing but the seal ended. */
+Test(journal_damage, of_a_seal_leaves_whole_batches_before_it_and_nothing_behind)
+{
+    static const struct record_head cases[][5] = {
+        {WHOLE(1), WHOLE(FORMAT_KIND_LAZY_SEAL), WHOLE(2), {.kind = 0}},
+        {WHOLE(1), PART(2), WHOLE(FORMAT_KIND_LAZY_SEAL), {.kind = 0}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct journal *journal = NULL;
+        struct sim_disk *sim = sim_disk_new(5);
+        put_segment(sim, 0, cases[i]);
+        for (int life = 0; life < 2; life++) {
+            cr_assert_eq(driver_try(sim, false, &journal), JOURNAL_OK, "%s", driver_complaint);
+            cr_expect_eq(driver_opened.cut_bytes, life == 0 ? 2 * FORMAT_RECORD_BYTES : 0);
+            cr_expect_eq(journal_next(journal), FORMAT_RECORD_BYTES);
+            journal_close(&journal);
+        }
+        sim_disk_free(&sim);
+    }
 }
