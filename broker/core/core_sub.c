@@ -400,6 +400,9 @@ static const char *complaint(const struct core *core, const struct session *sess
     *out_type = ERROR_TYPE_UNSUPPORTED;
     if (msg->group.bytes > 0 && !core->options.has_groups)
         return "groups are not known to this version of the broker";
+    *out_type = ERROR_TYPE_PROTOCOL;
+    if (msg->sub == 0)
+        return "subscriptions are numbered from 1: 0 is what AWAIT is answered on";
     *out_type = ERROR_TYPE_NAME;
     if (!pattern_is_valid(msg->pattern))
         return "the pattern is not well formed";

@@ -2,12 +2,16 @@
 /* core_fuzz.c -- foreign bytes as events of a broker: messages and batches of four parties in any
  * order, with time, closed connections and plain rubbish between them.
  *
- * Whatever comes, the broker says what can be read, ends every session once all are gone, and gives
- * everything back. */
+ * Whatever comes, and whatever allocation fails, the broker says what can be read, its facts give
+ * the state that it has, every session ends once all are gone, and everything is given back. */
 #include "broker/io/gate.h"
 #include "libbus/base/must.h"
+#include "libbus/wire/fact.h"
 #include "tests/fuzz/speech.h"
+#include "tests/lib/core_dump.h"
+#include "tests/lib/scarce.h"
 
+#include <stdio.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
@@ -23,23 +27,38 @@ struct party {
 };
 
 static struct {
-    struct memory memory;
+    struct scarce scarce;
     struct gate *gate;
+    struct core_options options;
+    struct memory shadow_memory;
+    struct core *shadow; /* knows nothing but the facts */
+    struct effects unheard;
     struct gate_now now;
     struct party parties[PARTIES];
     conn_id last_conn;
 } w;
+
+static void shadow_begin(void)
+{
+    core_free(&w.shadow);
+    w.shadow = core_new(&w.shadow_memory, &w.options, 0);
+    must(w.shadow != NULL);
+}
 
 static void begin(void)
 {
     static const char *const names[PARTIES] = {"alice", "bob", "carol", ""};
     struct core_options options;
     memset(&w, 0, sizeof w);
-    memory_heap_init(&w.memory, BYTES_MAX);
+    scarce_init(&w.scarce, BYTES_MAX);
+    memory_heap_init(&w.shadow_memory, UINT64_MAX);
+    effects_init(&w.unheard, &w.shadow_memory);
     core_options_init(&options);
     options.has_facts = true;
     options.job_bytes_max = 65536;
-    w.gate = gate_new(&w.memory, &options, 0);
+    w.gate = gate_new(&w.scarce.memory, &options, 0);
+    w.options = options;
+    shadow_begin();
     must(w.gate != NULL);
     for (int i = 0; i < PARTIES; i++)
         w.parties[i] = (struct party){.speaker = {.party = names[i], .number = 1},
@@ -71,6 +90,11 @@ static void learn(conn_id conn, const struct msg *msg)
     }
 }
 
+static const char *fact_of(const struct buffer *record)
+{
+    return fact_name((enum fact_type)wire_number(buffer_span(record)));
+}
+
 static void hear_all(void)
 {
     struct gate_out out;
@@ -81,6 +105,14 @@ static void hear_all(void)
             must(msg_decode(buffer_span(out.part), MSG_LANE_CONTROL, MSG_TO_CLIENT, &msg,
                             &number) == WIRE_OK);
             learn(out.conn, &msg);
+        }
+        if (out.kind == GATE_FACT) {
+            effects_clear(&w.unheard);
+            const char *wrong =
+                core_replay(w.shadow, buffer_span(out.part), out.payload, &w.unheard);
+            if (wrong != NULL)
+                fprintf(stderr, "a fact cannot be: %s: %s\n", fact_of(out.part), wrong);
+            must(wrong == NULL);
         }
         if (out.kind == GATE_DATA) {
             struct batch_reader reader;
@@ -194,6 +226,8 @@ static void step(struct feed *feed)
             gate_stop(w.gate, w.now);
         else if (told < HEALTH_COUNT)
             gate_journal(w.gate, w.now, (enum journal_health)told, "as it is");
+        else if (told >= 100)
+            scarce_fail_in(&w.scarce, told - 99);
         break;
     case 10: greet(party, feed); break;
     default:
@@ -204,9 +238,22 @@ static void step(struct feed *feed)
     hear_all();
 }
 
+/* What is durable is as the facts so far, or a snapshot, say it is. */
+static void compare(void)
+{
+    static struct core_dump is, should;
+    core_dump_take(&is, gate_core(w.gate));
+    core_dump_take(&should, w.shadow);
+    const char *difference = core_dump_differ(&is, &should);
+    if (difference != NULL)
+        fprintf(stderr, "the facts give another state: %s\n", difference);
+    must(difference == NULL);
+}
+
 /* All are gone: their sessions end, however long it takes. */
 static void end(void)
 {
+    compare();
     for (int i = 0; i < PARTIES; i++) {
         gate_closed(w.gate, w.now, w.parties[i].control);
         hear_all();
@@ -220,10 +267,15 @@ static void end(void)
         pass_time(due_ns > w.now.now_ns ? due_ns - w.now.now_ns : 0);
         hear_all();
     }
+    compare();
+    shadow_begin();
     gate_snapshot(w.gate);
     hear_all();
+    compare();
+    core_free(&w.shadow);
     gate_free(&w.gate);
-    must(w.memory.bytes_used == 0);
+    effects_fini(&w.unheard);
+    must(w.scarce.memory.bytes_used == 0 && w.shadow_memory.bytes_used == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

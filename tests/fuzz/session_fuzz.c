@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* session_fuzz.c -- foreign bytes as what a broker says to a client, with calls of the application,
- * time and broken connections between: the session goes on or ends with a code, what it says can be
- * read, and it gives everything back. */
+ * time, broken connections and failing allocations between: the session goes on or ends with a
+ * code, what it says can be read, and it gives everything back. */
 #include "libbus/base/must.h"
 #include "libbus/session/session.h"
 #include "tests/fuzz/speech.h"
+#include "tests/lib/scarce.h"
 
 #include <string.h>
 
@@ -15,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 enum { STEPS_MAX = 400, SLOTS = 8, OUT_MAX = 10000 };
 
 static struct {
-    struct memory memory;
+    struct scarce scarce;
     struct session *session;
     int64_t now_ns;
     struct speaker broker;
@@ -45,10 +46,10 @@ static void begin(void)
         .inbox_bytes_max = 65536,
     };
     memset(&w, 0, sizeof w);
-    memory_heap_init(&w.memory, BYTES_MAX);
+    scarce_init(&w.scarce, BYTES_MAX);
     w.now_ns = MS;
     w.broker = (struct speaker){.party = "bob", .number = 1, .token = 77, .connection = 3};
-    must(session_new(&w.memory, &options, w.now_ns, &w.session) == CODE_OK);
+    must(session_new(&w.scarce.memory, &options, w.now_ns, &w.session) == CODE_OK);
 }
 
 /* ---- what it says ---------------------------------------------------------------------------- */
@@ -227,6 +228,7 @@ static void end_some(struct feed *feed)
             session_unsubscribe(w.session, w.sub, true);
         w.sub = 0;
         break;
+    case 204: scarce_fail_in(&w.scarce, (uint64_t)feed_byte(feed) % 16 + 1); break;
     default: session_progress(w.session, feed_byte(feed), span_text("here")); break;
     }
 }
@@ -264,6 +266,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     for (int i = 0; feed.left > 0 && i < STEPS_MAX; i++)
         step(&feed);
     session_free(&w.session);
-    must(w.memory.bytes_used == 0);
+    must(w.scarce.memory.bytes_used == 0);
     return 0;
 }

@@ -7,6 +7,7 @@
 #include "tests/sim/world.h"
 
 #include "libbus/base/must.h"
+#include "tests/lib/scarce.h"
 #include "tests/sim/agenda.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/lane.h"
@@ -14,7 +15,6 @@
 #include "tests/sim/trace.h"
 
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,9 +100,8 @@ struct world {
     struct agenda agenda;
     struct act *acts;
     uint32_t act_count, act_room;
-    struct memory memory; /* of the broker */
-    uint64_t allocations; /* of it, so far */
-    void *(*resize)(struct memory *memory, void *block, size_t old_bytes, size_t new_bytes);
+    struct scarce scarce;  /* memory of the broker */
+    uint64_t begun_with;   /* allocations that it needed to begin */
     struct gate *gate;     /* NULL: the broker is down */
     struct ledger *ledger; /* NULL: it has no journal */
     uint32_t steps;        /* since the ledger was checked */
@@ -1071,59 +1070,32 @@ struct gate *world_gate(struct world *world)
 
 uint64_t world_broker_bytes(const struct world *world)
 {
-    return world->memory.bytes_used;
+    return world->scarce.memory.bytes_used;
 }
 
 uint64_t world_broker_allocations(const struct world *world)
 {
-    return world->allocations;
-}
-
-/* Effects begin with 64 of a kind, or room for two facts, and double: nothing else has such sizes
- * but by chance. */
-static bool is_of_effects(size_t bytes)
-{
-    static const size_t firsts[] = {64 * sizeof(struct effect), 64 * sizeof(struct msg),
-                                    64 * sizeof(struct effect_frame), 2 * (size_t)LIMIT_FACT_BYTES};
-    for (size_t i = 0; i < sizeof firsts / sizeof firsts[0]; i++)
-        for (size_t size = firsts[i]; size <= bytes; size *= 2)
-            if (size == bytes)
-                return true;
-    return false;
-}
-
-static void *failing_resize(struct memory *memory, void *block, size_t old_bytes, size_t new_bytes)
-{
-    struct world *world =
-        (struct world *)(void *)((uint8_t *)memory - offsetof(struct world, memory));
-    if (new_bytes > old_bytes && !is_of_effects(new_bytes) &&
-        ++world->allocations == world->options.fail_at)
-        return NULL;
-    return world->resize(memory, block, old_bytes, new_bytes);
-}
-
-/* From now on: what a broker needs to begin, it has. */
-static void let_fail(struct world *world)
-{
-    world->resize = world->memory.resize;
-    world->memory.resize = failing_resize;
+    return world->scarce.asked - world->begun_with;
 }
 
 static void gate_leave(struct world *world)
 {
     gate_free(&world->gate);
-    if (world->memory.bytes_used != 0)
+    if (world->scarce.memory.bytes_used != 0)
         world_violate(world, "the broker leaks %llu bytes",
-                      (unsigned long long)world->memory.bytes_used);
+                      (unsigned long long)world->scarce.memory.bytes_used);
 }
 
 static void gate_start(struct world *world)
 {
-    memory_heap_init(&world->memory, BROKER_BYTES_MAX);
+    scarce_init(&world->scarce, BROKER_BYTES_MAX);
     world->options.core.broker = dice_next(&world->gate_dice) | 1;
-    world->gate = gate_new(&world->memory, &world->options.core, BROKER_EPOCH_NS + world->now_ns);
+    world->gate =
+        gate_new(&world->scarce.memory, &world->options.core, BROKER_EPOCH_NS + world->now_ns);
     must(world->gate != NULL);
-    let_fail(world);
+    world->begun_with = world->scarce.asked;
+    if (world->options.fail_at > 0)
+        scarce_fail_in(&world->scarce, world->options.fail_at);
     world->gate_armed_ns = 0;
 }
 
@@ -1177,8 +1149,9 @@ bool world_is_broker_down(const struct world *world)
 
 static void broker_up(struct world *world)
 {
-    memory_heap_init(&world->memory, BROKER_BYTES_MAX);
-    world->gate = gate_new(&world->memory, &world->options.core, BROKER_EPOCH_NS + world->now_ns);
+    scarce_init(&world->scarce, BROKER_BYTES_MAX);
+    world->gate =
+        gate_new(&world->scarce.memory, &world->options.core, BROKER_EPOCH_NS + world->now_ns);
     must(world->gate != NULL);
     world->gate_armed_ns = 0;
     world_line(world, "the broker is back");

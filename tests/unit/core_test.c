@@ -688,6 +688,18 @@ Test(core, tells_with_no_echo_what_waits_for_the_journal)
 
 /* Sending an end makes its subscription ready again while its turn is not over yet: queued twice,
  * it would never leave. */
+/* Number 0 is what AWAIT is answered on, and what facts say of one that nobody reads now. */
+Test(core, refuses_a_subscription_without_a_number)
+{
+    join(1);
+    forget();
+    subscribe(1, 0, "alice/#", "", 0, 0);
+    cr_expect_not_null(strstr(said, "subscribed 12"), "%s", said);
+    forget();
+    subscribe(1, 0, "alice/#", "durable", 0, 0);
+    cr_expect_not_null(strstr(said, "subscribed 12"), "%s", said);
+}
+
 Test(core, queues_a_subscription_once_after_an_end, .timeout = 10)
 {
     join(1);
