@@ -60,7 +60,7 @@ static void print_remote_error(const struct sub *sub, const struct bus_error *er
     cli_print_error(stderr, sub->cli.program, error);
 }
 
-static void print_gap(const struct sub *sub)
+static void print_gap(const struct sub *sub, const struct bus_error *why)
 {
     uint64_t first = 0;
     uint64_t missing = bus_sub_gap(sub->sub, &first);
@@ -71,11 +71,13 @@ static void print_gap(const struct sub *sub)
         cli_json_text(line, "topic", topic);
         cli_json_number(line, "seq", (int64_t)first);
         cli_json_number(line, "missing", (int64_t)missing);
+        cli_json_text(line, "type", bus_error_type(why));
         cli_json_print(&line, stdout);
         return;
     }
-    fprintf(stderr, "%s: %s: %" PRIu64 " missing, from %" PRIu64 " on\n", sub->cli.program,
-            topic != NULL ? topic : "?", missing, first);
+    bool is_past = strcmp(bus_error_type(why), "errbus.attempt_over") == 0;
+    fprintf(stderr, "%s: %s: %" PRIu64 " missing, from %" PRIu64 " on%s\n", sub->cli.program,
+            topic != NULL ? topic : "?", missing, first, is_past ? ", of an earlier attempt" : "");
 }
 
 static void print_end(const struct sub *sub)
@@ -108,7 +110,7 @@ static bool print_received(struct sub *sub, enum bus_err err, const struct bus_m
         sub->printed++;
         sub->has_error = true;
         return true;
-    case BUS_EOVERRUN: print_gap(sub); return true;
+    case BUS_EOVERRUN: print_gap(sub, error); return true;
     case BUS_EENDED: print_end(sub); return true;
     default: return false;
     }

@@ -461,6 +461,9 @@ struct route { /* where a subscription is in a topic */
     uint64_t acked_seq;    /* below it all is acknowledged */
     conn_id named_on;      /* the connection on which TOPIC was sent */
     bool is_lossy;         /* a gap was told: consumer.slow said once an episode */
+    uint64_t missed_seq;   /* what a durable one had not acknowledged when an attempt ended ... */
+    uint64_t missed_count; /* ... until it has acknowledged that; over all attempts since */
+    bool is_missed_sent;   /* on this connection */
     struct list sub_link;
     struct list topic_link;
     struct list ready_link; /* in sub->ready */
@@ -814,6 +817,8 @@ struct sub *sub_find(struct core *core, struct session *session, uint32_t number
 bool sub_wants(const struct sub *sub, struct span topic);
 bool sub_follow(struct core *core, struct sub *sub, struct topic *topic); /* a new topic */
 bool sub_holds(const struct sub *sub);                                    /* holds writers back */
+/* Another attempt begins, which it reads from 0 on; in the last one slots went up to next_seq. */
+void route_restart(struct core *core, struct route *route, uint64_t next_seq);
 uint64_t route_floor(const struct route *route);
 void route_free(struct core *core, struct route *route);
 void route_ready(struct core *core, struct route *route);
@@ -1147,6 +1152,7 @@ void note_sub_opened(struct core *core, const struct sub *sub);
 void note_pattern_added(struct core *core, const struct sub *sub, struct span pattern);
 void note_watched(struct core *core, const struct watch *watch);
 void note_followed(struct core *core, const struct route *route, uint64_t seq);
+void note_missed(struct core *core, const struct route *route);
 void note_sub_attached(struct core *core, const struct sub *sub);
 void note_sub_detached(struct core *core, const struct sub *sub);
 void note_sub_expired(struct core *core, const struct sub *sub);

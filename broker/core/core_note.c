@@ -419,6 +419,13 @@ void note_followed(struct core *core, const struct route *route, uint64_t seq)
              .seq = seq);
 }
 
+void note_missed(struct core *core, const struct route *route)
+{
+    if (core->is_noting)
+        NOTE(core, MISSED, missed, .sub = route->sub->id, .topic = route->topic->id,
+             .seq = route->missed_seq, .count = route->missed_count);
+}
+
 void note_sub_attached(struct core *core, const struct sub *sub)
 {
     if (core->is_noting)

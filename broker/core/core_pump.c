@@ -288,6 +288,14 @@ static uint64_t route_gap(struct core *core, struct route *route, uint64_t first
     return bytes;
 }
 
+/* What it had not read of earlier attempts, before anything of this one. */
+static uint64_t route_missed(struct core *core, struct route *route)
+{
+    route->is_missed_sent = true;
+    return send_gap(core, route->sub->session, route->sub->number, route->topic->id,
+                    route->missed_seq, route->missed_count, GAP_ATTEMPT);
+}
+
 /* Frames that lie one behind the other in one payload go out as one, up to a batch's worth; a frame
  * of which not all is wanted, or not all is there, alone. */
 static uint64_t route_values(struct core *core, struct route *route, uint32_t index, uint64_t limit)
@@ -330,11 +338,13 @@ static uint64_t route_send(struct core *core, struct route *route)
     uint64_t first_seq = slot_table_first_seq(&topic->slots);
     uint64_t sent = 0;
     uint32_t index;
+    bool is_missed = route->missed_count > 0 && !route->is_missed_sent;
     bool is_gap = route->next_seq < first_seq && route->next_seq < topic->slots.next_seq;
-    if (route->next_seq >= limit)
+    if (route->next_seq >= limit && !is_missed)
         return 0;
-    if (!is_gap && (!slot_table_find(&topic->slots, route->next_seq, &index) ||
-                    slot_table_at(&topic->slots, index)->state == SLOT_OPEN)) {
+    if (!is_gap && !is_missed &&
+        (!slot_table_find(&topic->slots, route->next_seq, &index) ||
+         slot_table_at(&topic->slots, index)->state == SLOT_OPEN)) {
         route->is_lossy = false; /* it has caught up */
         return 0;
     }
@@ -342,6 +352,8 @@ static uint64_t route_send(struct core *core, struct route *route)
         sent += send_frame(core, session, number, FRAME_TOPIC, topic->id, 0, topic->name);
         route->named_on = session->data;
     }
+    if (is_missed)
+        return sent + route_missed(core, route);
     if (is_gap)
         return sent + route_gap(core, route, first_seq);
     struct slot_entry *entry = slot_table_at(&topic->slots, index);

@@ -784,6 +784,18 @@ static const char *followed(struct core *core, struct sub *sub, const struct fac
     return sub_route(core, sub, topic, fact->seq) != NULL ? NULL : no_memory;
 }
 
+static const char *missed(struct core *core, struct sub *sub, const struct fact_missed *fact)
+{
+    struct route *route = route_of(core, sub, fact->topic);
+    if (route == NULL)
+        return no_topic;
+    if (fact->count == 0 || route->missed_count > 0)
+        return no_order;
+    route->missed_seq = fact->seq;
+    route->missed_count = fact->count;
+    return NULL;
+}
+
 static const char *sub_detached(struct core *core, struct sub *sub)
 {
     if (sub->session == NULL || sub->name.bytes == 0)
@@ -834,6 +846,7 @@ static const char *of_sub(struct core *core, const struct fact *fact, struct sub
         return sub_keep_pattern(core, sub, fact->as.pattern_added.pattern) ? NULL : no_memory;
     case FACT_WATCHED: return watched(core, sub, &fact->as.watched);
     case FACT_FOLLOWED: return followed(core, sub, &fact->as.followed);
+    case FACT_MISSED: return missed(core, sub, &fact->as.missed);
     case FACT_SUB_ATTACHED:
         return attach(core, sub,
                       &(struct sub_terms){.number = (uint32_t)fact->as.sub_attached.number,
@@ -1180,6 +1193,7 @@ static const char *replay(struct core *core, const struct fact *fact, payload_id
     case FACT_PATTERN_ADDED:
     case FACT_WATCHED:
     case FACT_FOLLOWED:
+    case FACT_MISSED:
     case FACT_SUB_ATTACHED:
     case FACT_SUB_DETACHED:
     case FACT_SUB_EXPIRED:

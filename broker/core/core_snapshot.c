@@ -129,6 +129,8 @@ static void snap_sub(struct core *core, const struct sub *sub)
     LIST_EACH(link, &sub->routes) {
         const struct route *route = LIST_OWNER(link, struct route, sub_link);
         note_followed(core, route, route_floor(route));
+        if (route->missed_count > 0)
+            note_missed(core, route);
     }
     LIST_EACH(link, &sub->endings)
         note_end_due(core, sub, LIST_OWNER(link, struct ending, link));

@@ -23,6 +23,23 @@ uint64_t route_floor(const struct route *route)
     return route->sub->name.bytes > 0 ? route->acked_seq : route->taken_seq;
 }
 
+void route_restart(struct core *core, struct route *route, uint64_t next_seq)
+{
+    bool is_place = sub_is_place(route->sub); /* of a group, which nobody reads from there */
+    if (is_place)
+        group_route_restart(core, route);
+    else if (next_seq > route->acked_seq) {
+        if (route->missed_count == 0)
+            route->missed_seq = route->acked_seq;
+        route->missed_count += next_seq - route->acked_seq;
+    }
+    route->is_missed_sent = false;
+    route->next_seq = 0;
+    route->chunk_offset = 0;
+    route->taken_seq = 0;
+    route->acked_seq = 0;
+}
+
 struct sub *sub_find(struct core *core, struct session *session, uint32_t number)
 {
     uint32_t id;
@@ -158,6 +175,7 @@ void sub_rewind(struct core *core, struct sub *sub)
     LIST_EACH(link, &sub->routes) {
         struct route *route = LIST_OWNER(link, struct route, sub_link);
         route->next_seq = route->taken_seq;
+        route->is_missed_sent = false;
         route->chunk_offset = 0;
         route->named_on = 0;
     }
@@ -700,6 +718,7 @@ void sub_taken(struct core *core, struct session *session, const struct msg_take
 void sub_acknowledge(struct core *core, struct route *route, uint64_t next_seq)
 {
     route->acked_seq = next_seq;
+    route->missed_count = 0; /* it comes before all others */
     if (next_seq > route->taken_seq)
         route->taken_seq = next_seq;
     if (next_seq > route->next_seq)
@@ -720,8 +739,7 @@ bool sub_ack(struct core *core, struct session *session, uint32_t number, uint32
     struct route *route = pool_find(&core->routes, id);
     if (next_seq > route->next_seq)
         return false;
-    if (next_seq <= route->acked_seq)
-        return true;
-    sub_acknowledge(core, route, next_seq);
+    if (next_seq > route->acked_seq || route->missed_count > 0)
+        sub_acknowledge(core, route, next_seq > route->acked_seq ? next_seq : route->acked_seq);
     return true;
 }

@@ -185,8 +185,10 @@ static void drop_slots(struct core *core, struct topic *topic)
 
 void topic_restart(struct core *core, struct topic *topic)
 {
-    drop_slots(core, topic);
     list_remove(&topic->hungry_link);
+    LIST_EACH(link, &topic->routes)
+        route_restart(core, LIST_OWNER(link, struct route, topic_link), topic->slots.next_seq);
+    drop_slots(core, topic);
     topic->mark_count = 0;
     topic->begin_seq = 0;
     topic->is_opened = false;
@@ -196,15 +198,6 @@ void topic_restart(struct core *core, struct topic *topic)
     topic->done_floor = 0;
     topic->done_slots = 0;
     topic->is_held_back = false;
-    LIST_EACH(link, &topic->routes) {
-        struct route *route = LIST_OWNER(link, struct route, topic_link);
-        route->next_seq = 0;
-        route->chunk_offset = 0;
-        route->taken_seq = 0;
-        route->acked_seq = 0;
-        if (sub_is_place(route->sub))
-            group_route_restart(core, route);
-    }
     if (topic->letters != NULL)
         group_restart(core, topic->letters);
 }

@@ -160,6 +160,8 @@ static void finish(struct bus_sub *sub, struct run *run, const struct bus_msg *m
     acknowledge(sub, run);
     if (msg->kind == SESSION_ITEM_GAP)
         session_ack(sub->bus->session, sub->number, msg->number, msg->seq + msg->count - 1);
+    else if (msg->kind == SESSION_ITEM_PAST)
+        session_ack_past(sub->bus->session, sub->number, msg->number);
     else if (is_slot && msg->done == MSG_ACKNOWLEDGED)
         *run = (struct run){.topic = msg->number, .first_seq = msg->seq, .count = 1};
     else if (is_slot)
@@ -717,13 +719,16 @@ static enum bus_err give(struct bus_sub *sub, struct bus_msg **out_msg, struct b
             return raise(msg, reterr);
         return error_say(reterr, BUS_EENDED, ERROR_TYPE_LEFT, "%s ended, owing nothing",
                          msg->topic);
-    case SESSION_ITEM_GAP: break;
+    case SESSION_ITEM_GAP:
+    case SESSION_ITEM_PAST: break;
     }
+    bool is_past = msg->kind == SESSION_ITEM_PAST;
     sub->gap_first = msg->seq;
     sub->gap_count = msg->count;
-    return error_say(reterr, BUS_EOVERRUN, ERROR_TYPE_NOT_KEPT,
-                     "%llu frames of %s are missing from %llu on", (unsigned long long)msg->count,
-                     msg->topic, (unsigned long long)msg->seq);
+    return error_say(reterr, BUS_EOVERRUN, is_past ? ERROR_TYPE_ATTEMPT_OVER : ERROR_TYPE_NOT_KEPT,
+                     "%llu frames of %s are missing from %llu on%s", (unsigned long long)msg->count,
+                     msg->topic, (unsigned long long)msg->seq,
+                     is_past ? ", of an attempt of the job that is over" : "");
 }
 
 enum bus_err bus_sub_recv(struct bus_sub *sub, int64_t timeout_ms, struct bus_msg **out_msg,

@@ -143,6 +143,19 @@ static void make_ready(struct inbox_sub *sub, struct inbox_stream *stream,
     };
 }
 
+/* Of slots that stand before all others, under numbers of their own.  It comes again with each
+ * connection, until it is acknowledged. */
+static void past_in(struct inbox_sub *sub, struct inbox_stream *stream, const struct frame *frame,
+                    uint64_t count)
+{
+    if (stream->is_past_told)
+        return;
+    stream->is_past_told = true;
+    make_ready(sub, stream, frame, SESSION_ITEM_PAST);
+    sub->ready.value = SPAN_NONE;
+    sub->ready.count = count;
+}
+
 static enum wire_code gap_in(struct inbox_sub *sub, struct inbox_stream *stream,
                              const struct frame *frame)
 {
@@ -150,6 +163,10 @@ static enum wire_code gap_in(struct inbox_sub *sub, struct inbox_stream *stream,
     if (frame_gap_decode(frame->value, &gap) != WIRE_OK || gap.count == 0 ||
         gap.count > ACK_PREFIX_SEQ_MAX - frame->seq)
         return CODE_EPROTO;
+    if (gap.reason == GAP_ATTEMPT) {
+        past_in(sub, stream, frame, gap.count);
+        return CODE_OK;
+    }
     uint64_t end = frame->seq + gap.count;
     uint64_t first = frame->seq;
     if (stream->is_started && first < stream->next_seq)
@@ -350,7 +367,8 @@ enum wire_code inbox_take(struct inbox *inbox, struct inbox_sub *sub, uint32_t v
     uint32_t count = 1; /* of a gap the last alone is handed out */
     if (sub->ready.kind == SESSION_ITEM_VALUE)
         count = sub->ready.count < values_max ? (uint32_t)sub->ready.count : values_max;
-    if (!ack_prefix_reserve(&stream->acks, inbox->memory, count))
+    bool is_past = sub->ready.kind == SESSION_ITEM_PAST; /* none of the slots here */
+    if (!is_past && !ack_prefix_reserve(&stream->acks, inbox->memory, count))
         return CODE_ENOMEM;
     size_t stride = frame_padded(sub->ready.value.bytes);
     *out = sub->ready;
@@ -362,7 +380,8 @@ enum wire_code inbox_take(struct inbox *inbox, struct inbox_sub *sub, uint32_t v
         buffer_ref_many(out->buffer, count);
     else
         out->buffer = NULL;
-    ack_prefix_hand(&stream->acks, out->seq + out->count - count, count);
+    if (!is_past)
+        ack_prefix_hand(&stream->acks, out->seq + out->count - count, count);
     count_taken(inbox, sub, sub->ready_bytes + (count - 1) * stride);
     sub->ready_bytes = stride;
     sub->is_ready = pass_values(&sub->ready, count);
@@ -390,7 +409,7 @@ static enum wire_code position_frame(struct inbox *inbox, struct inbox_sub *sub,
     uint64_t offset = 0;
     if (kind == FRAME_GAP && frame_gap_decode(frame->value, &gap) == WIRE_OK &&
         gap.count <= ACK_PREFIX_SEQ_MAX - frame->seq)
-        end = frame->seq + gap.count;
+        end = gap.reason == GAP_ATTEMPT ? 0 : frame->seq + gap.count;
     if (kind == FRAME_CHUNK && frame_chunk_decode(frame->value, &chunk) == WIRE_OK &&
         chunk.offset + chunk.bytes.bytes < chunk.total_bytes) {
         end = frame->seq;

@@ -40,6 +40,7 @@ struct inbox_stream {
     uint64_t position_seq; /* as in POSITION; after inbox_positions() */
     uint64_t position_offset;
     struct ack_prefix acks;
+    bool is_past_told;         /* what is missing of earlier attempts */
     struct list dirty;         /* in inbox_sub.dirty while the broker is to be told of acks */
     uint64_t ack_due_seq;      /* what it is to be told, once ... */
     uint64_t ack_after_upload; /* ... uploads up to this ordinal are done */

@@ -239,6 +239,7 @@ enum session_item_kind {
     SESSION_ITEM_VALUE,
     SESSION_ITEM_ERROR, /* value: an encoded error */
     SESSION_ITEM_GAP,   /* seq..seq+count-1 missing */
+    SESSION_ITEM_PAST,  /* count missing of earlier attempts, from seq of the oldest on */
     SESSION_ITEM_END,   /* topic: the party; seq: incarnation; value: an encoded error, or empty */
 };
 struct session_item {
@@ -290,6 +291,8 @@ void session_ack(struct session *session, uint32_t sub, uint32_t topic, uint64_t
 /* The same for count slots from first_seq on, for the price of one look-up. */
 void session_ack_run(struct session *session, uint32_t sub, uint32_t topic, uint64_t first_seq,
                      uint64_t count);
+/* A PAST item is done with. */
+void session_ack_past(struct session *session, uint32_t sub, uint32_t topic);
 /* The slot is not done with: acknowledgement stops before it for the life of the subscription. */
 void session_return(struct session *session, uint32_t sub, uint32_t topic, uint64_t seq);
 

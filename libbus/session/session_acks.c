@@ -72,6 +72,16 @@ void session_ack_run(struct session *session, uint32_t number, uint32_t topic, u
         make_dirty(session, sub, stream);
 }
 
+/* Any acknowledgement of the topic says it, even of none of its slots. */
+void session_ack_past(struct session *session, uint32_t number, uint32_t topic)
+{
+    struct inbox_sub *sub = inbox_sub_find(&session->inbox, number);
+    struct inbox_stream *stream =
+        sub != NULL ? inbox_stream_find(&session->inbox, sub, topic) : NULL;
+    if (stream != NULL)
+        make_dirty(session, sub, stream);
+}
+
 bool session_control_is_due(const struct session *session)
 {
     return session->is_ack_due || !list_is_empty(&session->talk) ||

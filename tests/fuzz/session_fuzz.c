@@ -186,7 +186,9 @@ static void take(struct feed *feed)
         return;
     }
     uint64_t seq = item.kind == SESSION_ITEM_GAP ? item.seq + item.count - 1 : item.seq;
-    if (item.kind != SESSION_ITEM_END && feed_byte(feed) % 4 > 0)
+    if (item.kind == SESSION_ITEM_PAST)
+        session_ack_past(w.session, w.sub, item.topic);
+    else if (item.kind != SESSION_ITEM_END && feed_byte(feed) % 4 > 0)
         session_ack(w.session, w.sub, item.topic, seq);
     else if (item.kind != SESSION_ITEM_END)
         session_return(w.session, w.sub, item.topic, seq);

@@ -237,6 +237,8 @@ static void put_routes(struct core_dump *dump, const struct core *core, const st
             continue;
         const struct route *route = pool_find(&core->routes, id);
         LINE(dump, "   route", topic->id, sub->name.bytes > 0 ? route->acked_seq : 0);
+        if (route->missed_count > 0)
+            LINE(dump, "    missed", route->missed_seq, route->missed_count);
     }
 }
 

@@ -445,6 +445,9 @@ bool app_take(struct app *app, uint32_t index)
     case SESSION_ITEM_VALUE:
     case SESSION_ITEM_ERROR: frame_came(app, sub, &item); break;
     case SESSION_ITEM_GAP: gap_came(app, sub, &item); break;
+    case SESSION_ITEM_PAST:
+        world_violate(app->world, "%s was told of an earlier attempt: there is none", app->party);
+        break;
     case SESSION_ITEM_END: end_came(app, sub, &item); break;
     }
     buffer_unref(&item.buffer);

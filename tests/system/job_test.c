@@ -225,6 +225,104 @@ Test(job, tries_a_flaky_group_again_twice_and_keeps_all_errors)
     expect_within(errbus_job(0, "show", NULL), "job default: failed, attempt 3, epoch 3 of 0\n");
 }
 
+/* ---- what was not read when an attempt ended ------------------------------------------------- */
+
+/* Of whoever has such a topic, so that ends of lives do not come in between. */
+static struct bus_sub *subscribe_durably(struct bus *bus)
+{
+    struct bus_sub_options options;
+    bus_sub_options_init(&options);
+    options.name = "mine";
+    return must_subscribe_with(bus, "+/w", &options);
+}
+
+/* What alice publishes: three numbers of an attempt. */
+static void publish_attempt(struct bus *alice, const char *attempt)
+{
+    for (int i = 0; i < 3; i++) {
+        char value[32];
+        snprintf(value, sizeof value, "%s.%d", attempt, i);
+        must_publish(alice, "w", value);
+    }
+    must_flush(alice);
+}
+
+static void expect_past(struct bus_sub *sub, uint64_t first, uint64_t count)
+{
+    struct bus_msg *msg = NULL;
+    struct bus_error *error = NULL;
+    uint64_t from = 0;
+    expect_code(bus_sub_recv(sub, SOON_MS, &msg, &error), BUS_EOVERRUN);
+    cr_assert_str_eq(bus_error_type(error), "errbus.attempt_over");
+    cr_assert_eq(bus_sub_gap(sub, &from), count);
+    cr_assert_eq(from, first);
+    bus_error_unref(&error);
+}
+
+/* Whoever fails is bob; both are gone then. */
+static void end_attempt(struct bus **alice, struct bus **bob)
+{
+    struct bus_error *error = bus_error_new("app.flaky", NULL, "no luck");
+    bus_fail(*bob, error);
+    bus_error_unref(&error);
+    (void)bus_close(bob, SOON_MS);
+    (void)bus_close(alice, SOON_MS);
+}
+
+Test(job, tells_a_durable_name_what_it_missed_of_an_attempt)
+{
+    errbus_job(0, "create", "--min", "2", "--max", "2", "--join-window", "0", "--settle-window",
+               "0.1", "--max-restarts", "2", NULL);
+    struct bus *alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    struct bus_sub *sub = subscribe_durably(bob);
+    publish_attempt(alice, "1");
+    expect_value(sub, "alice/w", 0, "1.0");
+    must_flush(bob);
+    bus_sub_close(&sub);
+    end_attempt(&alice, &bob);
+
+    alice = must_open("alice");
+    bob = must_open("bob");
+    sub = subscribe_durably(bob);
+    publish_attempt(alice, "2");
+    expect_past(sub, 1, 2);
+    expect_value(sub, "alice/w", 0, "2.0");
+    must_flush(bob);
+    bus_sub_close(&sub);
+    sub = subscribe_durably(bob);
+    expect_value(sub, "alice/w", 1, "2.1"); /* told once, being acknowledged */
+    expect_value(sub, "alice/w", 2, "2.2");
+    bus_sub_close(&sub);
+    must_close(&bob);
+    must_close(&alice);
+}
+
+Test(job, shows_what_was_missed_of_an_attempt)
+{
+    struct process reader;
+    const char *const read[] = {"errbus", "sub",    "-s", stage.control, "-p",  "bob", "--durable",
+                                "mine",   "--json", "-C", "1",           "+/w", NULL};
+    errbus_job(0, "create", "--min", "2", "--max", "2", "--join-window", "0", "--settle-window",
+               "0.1", "--max-restarts", "1", NULL);
+    struct bus *alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    struct bus_sub *sub = subscribe_durably(bob);
+    publish_attempt(alice, "1");
+    bus_sub_close(&sub);
+    end_attempt(&alice, &bob);
+    alice = must_open("alice");
+    publish_attempt(alice, "2");
+    cr_assert(process_start(&reader, read, NULL));
+    cr_assert_eq(process_wait(&reader, SOON_MS), 0, "%s", process_complained(&reader));
+    cr_expect_str_eq(process_said(&reader),
+                     "{\"kind\":\"gap\",\"topic\":\"alice/w\",\"seq\":0,\"missing\":3,"
+                     "\"type\":\"errbus.attempt_over\"}\n"
+                     "{\"kind\":\"value\",\"topic\":\"alice/w\",\"seq\":0,\"value\":\"2.0\"}\n");
+    process_fini(&reader);
+    must_close(&alice);
+}
+
 Test(job, is_told_on_the_control_topic)
 {
     errbus_job(0, "create", "--min", "1", "--max", "1", NULL);

@@ -222,7 +222,8 @@ static inline void say_frame(const struct effect *effect, const struct effect_fr
     say("%u < sub %u %s #%llu", effect->conn, effect->sub, names[kind],
         (unsigned long long)made->frame.seq);
     if (kind == FRAME_GAP)
-        say(" x%llu", (unsigned long long)made->gap.count);
+        say(" x%llu%s", (unsigned long long)made->gap.count,
+            made->gap.reason == GAP_ATTEMPT ? " of the past" : "");
     else
         say_error(made->frame.value);
     say("\n");

@@ -602,6 +602,77 @@ Test(core_job, begins_each_attempt_with_empty_topics)
     EXPECT("1 dropped\n11 dropped\n");
 }
 
+/* alice and bob begin the next attempt. */
+static uint32_t begin_again(const char *topic)
+{
+    come(1);
+    come(2);
+    pass_ms(DEFAULT_PAUSE_MS * 4);
+    attempt += 1;
+    uint32_t number = open_topic(1, topic);
+    forget();
+    return number;
+}
+
+/* bob's handle, the one with the number before this, is closed, and this one is opened. */
+static void reopen(const char *name, uint32_t sub)
+{
+    message(2, (struct msg){.type = MSG_UNSUBSCRIBE,
+                            .as.unsubscribe = {.number = ++numbers[2], .sub = sub - 1}});
+    subscribe(2, sub, "alice/a", name, 0, 0);
+    char *sent = strstr(said, "12 <");
+    memmove(said, sent != NULL ? sent : "", sent != NULL ? strlen(sent) + 1 : 1);
+    said_bytes = strlen(said);
+}
+
+static void acknowledge(conn_id conn, uint32_t sub, uint32_t topic, uint64_t next_seq)
+{
+    message(conn, (struct msg){.type = MSG_ACK,
+                               .as.ack = {.sub = sub,
+                                          .topic = topic,
+                                          .next_seq = next_seq,
+                                          .number = ++numbers[conn]}});
+    forget();
+}
+
+Test(core_job, tells_a_durable_name_what_it_missed_of_earlier_attempts)
+{
+    made_to_be_tried_again(3, 0);
+    come(1);
+    come(2);
+    uint32_t topic = open_topic(1, "alice/a");
+    subscribe(2, 1, "alice/a", "deep", 0, 0);
+    publish(1, topic, 0, 3, 5);
+    reserve(1, topic, 3);
+    acknowledge(2, 1, topic, 1);
+    break_down_as(2, "app.flaky", RECOVERABLE_YES);
+
+    topic = begin_again("alice/a"); /* bob does not look */
+    publish(1, topic, 0, 2, 6);
+    break_down_as(2, "app.flaky", RECOVERABLE_YES);
+
+    topic = begin_again("alice/a");
+    publish(1, topic, 0, 1, 7);
+    forget();
+    subscribe(2, 1, "alice/a", "deep", 0, 0);
+    EXPECT("2 < subscribed 0\n2 < accepted 0 1\n"
+           "12 < sub 1 gap #1 x5 of the past\n12 < sub 1 end #1 (cancelled of )\n"
+           "12 < sub 1 end #2 (cancelled of )\n12 < sub 1 payload 7 x1\n");
+
+    reopen("deep", 2); /* until it is acknowledged */
+    EXPECT("12 < sub 2 gap #1 x5 of the past\n12 < sub 2 end #1 (cancelled of )\n"
+           "12 < sub 2 end #2 (cancelled of )\n12 < sub 2 payload 7 x1\n");
+    acknowledge(2, 2, topic, 0);
+    reopen("deep", 3);
+    cr_expect_null(strstr(said, "of the past"), "%s", said);
+    forget();
+    acknowledge(2, 3, topic, 1);
+    break_down_as(1, "app.flaky", RECOVERABLE_YES);
+    (void)begin_again("alice/a");
+    subscribe(2, 1, "alice/a", "deep", 0, 0);
+    cr_expect_null(strstr(said, "of the past"), "%s", said);
+}
+
 /* ---- what a failed party had committed ------------------------------------------------------- */
 
 /* bob reads one topic of alice's to its end, and another up to an open slot; then she fails. */

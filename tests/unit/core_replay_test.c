@@ -158,6 +158,8 @@ static void run_a_job(void)
     join(3);
     barrier(1, 1, 1, 1);
     barrier(2, 1, 1, 1);
+    subscribe(2, 1, "alice/a", "job", 0, 0);
+    publish(1, open_topic(1, "alice/a"), 0, 2, 9);
 }
 
 /* Of dave, who completes. */
@@ -258,6 +260,7 @@ Test(core_replay, gives_the_same_state_for_every_kind_of_fact)
     break_down(2);
     break_down(3);
     pass_ms(3000);
+    compact();
     for (unsigned type = 1; type < FACT_TYPE_COUNT; type++)
         cr_expect(fact_name((enum fact_type)type) == NULL || was_told[type] ||
                       is_of_short_memory(type),
@@ -705,6 +708,8 @@ static const struct {
     REFUSED(SUB_OPENED, sub_opened, "does not follow", .sub = 9, .party = 1),
     REFUSED(PATTERN_ADDED, pattern_added, "a subscription", .sub = 9, .pattern = {"#", 1}),
     REFUSED(WATCHED, watched, "a party", .sub = 1, .party = 9),
+    REFUSED(MISSED, missed, "a topic", .sub = 1, .topic = 9, .count = 1),
+    REFUSED(MISSED, missed, "does not follow", .sub = 1, .topic = 1),
     REFUSED(WATCHED, watched, "there already", .sub = 1, .party = 1),
     REFUSED(FOLLOWED, followed, "a topic", .sub = 1, .topic = 9),
     REFUSED(FOLLOWED, followed, "there already", .sub = 1, .topic = 1),

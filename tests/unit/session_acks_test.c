@@ -77,6 +77,27 @@ static void upload_done(uint64_t seq)
                           .as.chunked = {.topic = 1, .seq = seq, .bytes = LIMIT_CHUNK_BYTES + 1}});
 }
 
+Test(session_acks, says_that_what_is_missing_of_earlier_attempts_was_told)
+{
+    driver_up(&d);
+    uint32_t sub = subscribe("deep");
+    uint8_t bytes[FRAME_GAP_BYTES_MAX];
+    size_t size = frame_gap_encode(bytes, &(struct frame_gap){.count = 5, .reason = GAP_ATTEMPT});
+    struct frame frames[] = {
+        driver_topic_frame(1, "bob/1"),
+        {.flags = FRAME_GAP, .topic = 1, .seq = 7, .value = span_of(bytes, size)}};
+    driver_deliver(&d, sub, frames, 2);
+    struct session_item item;
+    cr_assert_eq(session_sub_take(d.session, sub, &item, NULL), CODE_OK);
+    session_ack_past(d.session, sub, 1);
+    expect_ack(sub, 1, 0, 2);
+    driver_say(&d, &(struct msg){.type = MSG_ACCEPTED, .as.accepted.control_number = 2});
+    receive(sub, 1, 0, 1);
+    session_ack(d.session, sub, 1, 0);
+    expect_ack(sub, 1, 1, 3);
+    driver_fini(&d);
+}
+
 Test(session_acks, acknowledges_a_prefix)
 {
     driver_up(&d);

@@ -201,6 +201,36 @@ Test(session_read, drops_what_comes_twice)
     driver_fini(&d);
 }
 
+/* Under numbers of its own, and again with each connection, until it is acknowledged. */
+Test(session_read, tells_once_what_is_missing_of_earlier_attempts)
+{
+    driver_up(&d);
+    uint32_t sub = subscribe("bob/x", "deep");
+    uint8_t bytes[FRAME_GAP_BYTES_MAX];
+    struct frame_gap past = {.count = 5, .reason = GAP_ATTEMPT};
+    size_t size = frame_gap_encode(bytes, &past);
+    struct frame frames[] = {
+        driver_topic_frame(4, "bob/x"),
+        {.flags = FRAME_GAP, .topic = 4, .seq = 7, .value = span_of(bytes, size)},
+        driver_value(4, 0, "0")};
+    driver_deliver(&d, sub, frames, 2);
+    struct session_item item = take(sub);
+    cr_assert_eq(item.kind, SESSION_ITEM_PAST);
+    cr_assert_eq(item.seq, 7);
+    cr_assert_eq(item.count, 5);
+    expect_none(sub);
+    d.control_number = 1;
+    driver_break_link(&d);
+    driver_greet_to_attach(&d, true);
+    cr_assert_eq(driver_expect(&d, MSG_POSITION).as.position.next_seq, 0);
+    (void)driver_expect(&d, MSG_READY);
+    driver_attached(&d);
+    driver_deliver(&d, sub, frames, 3);
+    expect_value(sub, 0, "0");
+    expect_none(sub);
+    driver_fini(&d);
+}
+
 Test(session_read, puts_chunks_together)
 {
     driver_up(&d);
