@@ -375,7 +375,9 @@ static enum journal_err open_directory(struct embedded *embedded,
     if (err == JOURNAL_OK)
         err = store_proof(embedded);
     if (err == JOURNAL_OK)
-        (void)embedded_make_spare(embedded); /* the next append tells if there is no room for it */
+        /* The next append tells if there is no room for it.  One that is larger stays as it is:
+         * how much is wanted is told later. */
+        (void)embedded_make_spare(embedded);
     survey_fini(&survey);
     return err;
 }

@@ -79,7 +79,7 @@ bool embedded_reserve_segment(struct embedded *embedded);
 /* A new segment, on the disk; not in the array yet. */
 enum journal_err embedded_make_segment(struct embedded *embedded, uint64_t first, uint64_t bytes,
                                        bool is_essential, struct segment *out_segment);
-/* Sets aside what is wanted; more than twice of it is given back. */
+/* Sets aside what is wanted; where there is no room for all of it, as much as there is. */
 enum journal_err embedded_make_spare(struct embedded *embedded);
 
 /* A sync failed: the journal is over, with a sentence. */

@@ -223,7 +223,9 @@ bool embedded_reserve_segment(struct embedded *embedded)
     return true;
 }
 
-/* One that is there keeps its room, whatever fails: on a full disk it could not be had again. */
+/* One that is there keeps its room, whatever fails: on a full disk it could not be had again.  And
+ * what it got of room that was refused: ext4 gives all there is before it says that it is not
+ * enough. */
 static enum journal_err grow_spare(struct embedded *embedded, uint64_t wanted)
 {
     const struct disk_ops *ops = embedded->disk->ops;
@@ -233,21 +235,25 @@ static enum journal_err grow_spare(struct embedded *embedded, uint64_t wanted)
     if (file < 0)
         return embedded_complain(embedded, EMBEDDED_SPARE, "made", file);
     int result = ops->reserve(embedded->disk, file, wanted);
-    int64_t bytes = result < 0 ? result : ops->size(embedded->disk, file);
+    int64_t bytes = ops->size(embedded->disk, file);
     ops->shut(embedded->disk, file);
-    if (bytes < 0) {
-        if (embedded->spare_bytes == 0)
-            (void)ops->unlink(embedded->disk, EMBEDDED_SPARE); /* half of it helps nobody */
-        return embedded_complain(embedded, EMBEDDED_SPARE, "given its room", (int)bytes);
-    }
-    embedded->spare_bytes = (uint64_t)bytes;
-    return JOURNAL_OK;
+    if (result == 0 && bytes < 0)
+        result = (int)bytes;
+    if (result < 0 && embedded->spare_bytes == 0)
+        (void)ops->unlink(embedded->disk, EMBEDDED_SPARE); /* some of it helps nobody */
+    else if (bytes > (int64_t)embedded->spare_bytes)
+        embedded->spare_bytes = (uint64_t)bytes;
+    return result < 0 ? embedded_complain(embedded, EMBEDDED_SPARE, "given its room", result)
+                      : JOURNAL_OK;
 }
 
-/* The smaller one is there before the larger one goes; if it cannot be, that one stays. */
+/* More than twice of what is wanted is given back.  The smaller one is there before the larger one
+ * goes; if it cannot be, that one stays. */
 static void shrink_spare(struct embedded *embedded)
 {
     const struct disk_ops *ops = embedded->disk->ops;
+    if (embedded->spare_bytes / 2 <= embedded->wanted_bytes)
+        return;
     int file = ops->open(embedded->disk, EMBEDDED_NEXT, DISK_MAKE);
     if (file < 0)
         return;
@@ -268,12 +274,12 @@ enum journal_err embedded_make_spare(struct embedded *embedded)
     if (embedded->spare_bytes < bytes)
         err = grow_spare(embedded, bytes);
     /* What there is may do for the checkpoint that makes room for the rest. */
-    while (err == JOURNAL_FULL && embedded->spare_bytes == 0 && bytes > embedded->segment_bytes) {
+    while (err == JOURNAL_FULL && bytes > embedded->segment_bytes) {
         bytes = bytes / 2 > embedded->segment_bytes ? bytes / 2 : embedded->segment_bytes;
-        (void)grow_spare(embedded, bytes);
+        if (bytes <= embedded->spare_bytes)
+            break;
+        (void)grow_spare(embedded, bytes); /* the complaint is about the same */
     }
-    if (err == JOURNAL_OK && embedded->spare_bytes / 2 > embedded->wanted_bytes)
-        shrink_spare(embedded);
     if (err == JOURNAL_OK)
         embedded->base.aside = embedded->spare_bytes;
     return err;
@@ -505,8 +511,10 @@ enum journal_err embedded_append(struct journal *journal, const struct journal_r
     enum journal_err err = batch_bytes(embedded, records, count, &bytes);
     if (err == JOURNAL_OK)
         err = catch_up(embedded);
-    if (err == JOURNAL_OK && !is_essential)
+    if (err == JOURNAL_OK && !is_essential) {
+        shrink_spare(embedded);
         err = embedded_make_spare(embedded);
+    }
     /* Room for one trim is kept in each segment: on a full disk it is the way out. */
     if (err == JOURNAL_OK && !has_room(embedded, bytes + TRIM_BYTES))
         err = roll(embedded, bytes, is_essential);

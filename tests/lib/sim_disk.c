@@ -65,6 +65,7 @@ struct sim_disk {
     bool is_open;
     bool is_locked;
     bool is_stingy;
+    bool is_hoarding; /* see sim_disk_hoard() */
 };
 
 static struct sim_disk *sim_of(struct disk *disk)
@@ -404,11 +405,15 @@ static int sim_reserve(struct disk *disk, int handle, uint64_t bytes)
     int result = fate(sim, SIM_RESERVE, 'f');
     if (result < 0 || bytes <= file->bytes)
         return result;
-    if (sim->limit != SIM_NO_LIMIT && used_bytes(sim) + bytes - file->bytes > sim->limit)
-        return -ENOSPC;
+    if (sim->limit != SIM_NO_LIMIT && used_bytes(sim) + bytes - file->bytes > sim->limit) {
+        result = -ENOSPC;
+        bytes = file->bytes;
+        if (sim->is_hoarding && used_bytes(sim) < sim->limit)
+            bytes += sim->limit - used_bytes(sim);
+    }
     make_room(file, bytes);
     file->bytes = bytes;
-    return 0;
+    return result;
 }
 
 static int64_t sim_size(struct disk *disk, int handle)
@@ -553,6 +558,11 @@ void sim_disk_limit(struct sim_disk *sim, uint64_t bytes)
 void sim_disk_stint(struct sim_disk *sim)
 {
     sim->is_stingy = true;
+}
+
+void sim_disk_hoard(struct sim_disk *sim)
+{
+    sim->is_hoarding = true;
 }
 
 void sim_disk_kill(struct sim_disk *sim)

@@ -53,6 +53,8 @@ uint64_t sim_disk_calls(const struct sim_disk *sim);
 void sim_disk_limit(struct sim_disk *sim, uint64_t bytes);
 /* A write may take less than it is given. */
 void sim_disk_stint(struct sim_disk *sim);
+/* A file keeps what it got of room that was refused, as on ext4. */
+void sim_disk_hoard(struct sim_disk *sim);
 
 /* The process is gone, what it wrote is in the cache. */
 void sim_disk_kill(struct sim_disk *sim);

@@ -224,6 +224,61 @@ Test(journal_refusal, sets_aside_what_it_can)
     sim_disk_free(&sim);
 }
 
+/* Beside one that is there, too: where a part of it has to do, it is as large as it can be. */
+Test(journal_refusal, adds_what_it_can_to_what_is_set_aside)
+{
+    for (int is_hoarding = 0; is_hoarding < 2; is_hoarding++) {
+        struct sim_disk *sim = sim_disk_new(1);
+        struct journal *journal = driver_open(sim);
+        if (is_hoarding)
+            sim_disk_hoard(sim);
+        sim_disk_limit(sim, 5 * DRIVER_SEGMENT); /* of which the first segment has one */
+        uint64_t room = journal_room(journal) - DRIVER_SEGMENT;
+        uint64_t most = (is_hoarding ? 4 : 3) * DRIVER_SEGMENT;
+        journal_set_aside(journal, 6 * DRIVER_SEGMENT);
+        for (int i = 0; i < 2; i++) {
+            cr_expect_eq(driver_append(journal, 0, 1, 0, NULL), JOURNAL_FULL);
+            cr_expect_eq(journal_room(journal), room + most, "half, or all there is");
+            cr_expect_eq(journal_bytes(journal), most + DRIVER_SEGMENT);
+        }
+        /* All of it is used, and counted. */
+        uint64_t number = 0;
+        while (driver_append(journal, number, 1, JOURNAL_ESSENTIAL, NULL) == JOURNAL_OK)
+            number++;
+        cr_expect_gt(journal_next(journal), 5 * DRIVER_SEGMENT - 512);
+        cr_expect_eq(journal_bytes(journal), 5 * DRIVER_SEGMENT);
+        sim_disk_limit(sim, SIM_NO_LIMIT);
+        cr_expect_eq(driver_append(journal, number, 1, 0, NULL), JOURNAL_OK);
+        cr_expect_eq(journal_aside(journal), 6 * DRIVER_SEGMENT);
+        journal_close(&journal);
+        sim_disk_free(&sim);
+    }
+}
+
+/* It is there still when the journal is opened again, until it is known how much is wanted now. */
+Test(journal_refusal, has_what_was_set_aside_when_it_is_opened_again)
+{
+    for (int is_wanted = 0; is_wanted < 2; is_wanted++) {
+        struct sim_disk *sim = sim_disk_new(1);
+        struct journal *journal = driver_open(sim);
+        journal_set_aside(journal, 6 * DRIVER_SEGMENT);
+        driver_must_append(journal, 0, 1);
+        uint64_t room = journal_room(journal);
+        driver_must_sync(journal);
+        journal_close(&journal);
+        journal = driver_open(sim);
+        cr_expect_eq(journal_room(journal), room);
+        cr_expect_eq(journal_aside(journal), 6 * DRIVER_SEGMENT);
+        if (is_wanted)
+            journal_set_aside(journal, 6 * DRIVER_SEGMENT);
+        driver_must_append(journal, 1, 1);
+        cr_expect_eq(journal_aside(journal), (is_wanted ? 6 : 1) * DRIVER_SEGMENT);
+        cr_expect_eq(journal_bytes(journal), (is_wanted ? 7 : 2) * DRIVER_SEGMENT);
+        journal_close(&journal);
+        sim_disk_free(&sim);
+    }
+}
+
 /* What is not wanted any more is given back, unless it is little. */
 Test(journal_refusal, gives_back_what_was_set_aside)
 {
