@@ -174,10 +174,27 @@ static int64_t due_at(struct wire *wire, struct lane *lane, size_t bytes, int64_
 static void deliver(struct wire *wire, const uint8_t *data, size_t bytes, size_t from,
                     int64_t now_ns);
 
+/* The frame as it is then, in copy if it must be another. */
+static const uint8_t *flip(struct wire *wire, const struct wire_fault *fault, const uint8_t *data,
+                           size_t bytes, uint8_t copy[FRAME_BYTES])
+{
+    enum { HEADER_BYTES = 14 };
+    if (fault->flip_share == 0 || bytes <= HEADER_BYTES ||
+        roll(wire) % WIRE_SHARE_ALL >= fault->flip_share) {
+        return data;
+    }
+    uint64_t bit = roll(wire) % ((bytes - HEADER_BYTES) * 8);
+    memcpy(copy, data, bytes);
+    copy[HEADER_BYTES + bit / 8] ^= (uint8_t)(1u << bit % 8);
+    return copy;
+}
+
 static void pass(struct wire *wire, size_t port, enum wire_way way, const uint8_t *data,
                  size_t bytes, int64_t now_ns)
 {
+    uint8_t copy[FRAME_BYTES];
     struct lane *lane = &wire->ports[port].lanes[way];
+    data = flip(wire, &lane->fault, data, bytes, copy);
     lane->count.frames++;
     lane->count.bytes += bytes;
     if (way == WIRE_FROM_HOST) {

@@ -23,6 +23,7 @@ enum wire_way {
 /* What befalls frames one way.  All zero: nothing. */
 struct wire_fault {
     unsigned drop_share; /* of a thousand */
+    unsigned flip_share; /* of a thousand have a bit turned over, behind the Ethernet header */
     int delay_ms;        /* on average ... */
     int jitter_ms;       /* ... and so much more or less; frames stay in order */
     int64_t rate_bytes;  /* a second; 0: as fast as it goes */

@@ -40,6 +40,9 @@ fake id 'echo "$USER_ID"'
 fake demo 'echo shown'
 cp "$work/bin/demo" "$clone/clients/fedavg/demo.sh"
 cp "$work/bin/demo" "$clone/bench/run.sh"
+mkdir "$clone/tests" "$clone/tests/prove"
+fake prove '[ "$1" != --targets ] || [ "${2-}" = long ] || echo errbusd prove'
+cp "$work/bin/prove" "$clone/tests/prove/run.sh"
 fake ctest 'mkdir -p "build/$2"' 'echo "90% tests passed, $FAILED tests failed out of 10" >"$4"'
 MISSING=
 USER_ID=1000
@@ -131,10 +134,21 @@ said 'measured without them; run this as root'
 not_called apt-get
 called 'demo build/release$'
 
+# ---- what prove asks for, and how it goes on without it -----------------------------------------
+run 0 prove 30
+said 'no plots; run this as root'
+called 'cmake --build --preset release --target errbusd prove$'
+called 'prove build/release 30$'
+MISSING=
+run 0 prove long
+called 'cmake --build --preset release$'
+called 'prove build/release long$'
+
 # ---- usage, and what is told of it --------------------------------------------------------------
 run 2 nonsense
 said './quickstart test'
 grep -q '^\./quickstart  ' "$source/README.md" || die "README.md does not show the demonstration"
 grep -q '^\./quickstart test  ' "$source/README.md" || die "README.md does not show the tests"
+grep -q '^\./quickstart prove  ' "$source/README.md" || die "README.md does not show the proof"
 grep -q '\./quickstart test$' "$source/.ci/run" || die ".ci/run does not run the tests of README.md"
 echo "seen with nothing and something missing, as root, by sudo and as nobody in particular"

@@ -48,7 +48,7 @@ done
 }
 work=$(mktemp -d "${TMPDIR:-/tmp}/errbus-mutation.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
+trap 'exit 1' HUP INT PIPE TERM
 
 # object_of FILE: the object that the build makes of it.
 object_of() {

@@ -5,6 +5,7 @@
  *   test_torturer ENDPOINT write PARTY LIFE DIARY SEED
  *   test_torturer ENDPOINT read  PARTY LIFE DIARY WRITERS      (their parties: w0, w1 ...)
  *
+ * With TORTURE_WAIT_MS it waits so long at most between what it writes, else 4.
  * Says "ready" once it takes part, and comes to an end when a line comes in.  Exit code: 0, all is
  * done; 3, this life is over, says the bus; 1, what must not be, with a word about it.
  *
@@ -183,9 +184,11 @@ static void write_some(void)
 
 static void write_until_told(void)
 {
+    const char *wait = getenv("TORTURE_WAIT_MS");
+    uint64_t wait_ms = wait != NULL ? strtoull(wait, NULL, 10) : 4;
     printf("ready\n");
     fflush(stdout);
-    while (!is_told_to_end((int)below(4)))
+    while (!is_told_to_end((int)below(wait_ms)))
         write_some();
     for (int i = 0; i < OPEN_MAX; i++)
         settle(&promises[i]);

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* meter.h -- what is measured while a run goes on: frames a moment, how long beats took, and what
+ * the broker's process has of memory and descriptors. */
+#ifndef TESTS_LIB_METER_H
+#define TESTS_LIB_METER_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+enum { METER_BINS = 4096, METER_BIN_MS = 50, METER_SECONDS_MAX = 200000, METER_LANES = 8 };
+
+struct meter_second {
+    int64_t at_ms; /* since the beginning */
+    uint64_t frames;
+    int64_t median_us, most_us; /* of the slower pulse; 0: none was heard */
+    int64_t broker_kib;         /* -1: it was not there */
+    int64_t broker_fds;
+    int64_t broker_pid;
+};
+
+struct meter {
+    int64_t begin_ms;
+    uint64_t bins[METER_BINS][METER_LANES]; /* a ring: frames by time, and by who wrote them */
+    int64_t newest_bin;
+    struct meter_second now; /* is being filled */
+    struct meter_second *seconds;
+    size_t count, room;
+};
+
+void meter_begin(struct meter *meter);
+void meter_fini(struct meter *meter);
+void meter_frames(struct meter *meter, size_t lane, uint64_t count); /* came just now */
+void meter_beats(struct meter *meter, int64_t median_us, int64_t most_us);
+/* To be called often: completes a second when it is over. */
+void meter_look(struct meter *meter, pid_t broker, FILE *results);
+/* Frames a second between two times, a minute ago at most; lanes: a bit for each that counts. */
+double meter_rate(struct meter *meter, unsigned lanes, int64_t from_ms, int64_t to_ms);
+#define METER_ALL UINT_MAX
+
+struct meter_slope {
+    const char *name;
+    const char *unit;
+    double mean;
+    double an_hour;  /* by least squares */
+    double expected; /* its growth over the time that was measured */
+    double bound;    /* of that */
+    bool is_flat;
+};
+enum { METER_SLOPES = 3 };
+/* Over the second half of the run, for the broker that was there at its end.  False: too few
+ * seconds to say anything. */
+bool meter_slopes(const struct meter *meter, struct meter_slope out_slopes[METER_SLOPES]);
+
+#endif

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* crew.c -- starts, listens to and ends the processes of a run; see crew.h. */
+#include "tests/prove/crew.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define READY_MS INT64_C(60000)
+#define END_MS INT64_C(180000)
+#define LISTEN_MS 5
+#define TORTURE_WAIT "TORTURE_WAIT_MS=40" /* so that an hour of it fits on a laptop */
+enum { EXIT_OVER = 3 };
+
+bool crew_is_well(const struct crew *crew)
+{
+    return crew->words[0] == '\0';
+}
+
+void crew_blame(struct crew *crew, const char *format, ...)
+{
+    va_list args;
+    if (crew->words[0] == '\0') { /* the first reason counts */
+        va_start(args, format);
+        vsnprintf(crew->words, sizeof crew->words, format, args);
+        va_end(args);
+    }
+}
+
+/* ---- starting ---------------------------------------------------------------------------------*/
+
+static bool start(struct crew *crew, struct process *process, size_t host, const char *const *argv)
+{
+    char job[64];
+    snprintf(job, sizeof job, "ERRBUS_JOB=%s", crew->job);
+    const char *const environment[] = {job, TORTURE_WAIT, NULL};
+    bool is_there = !crew->has_links || hosts_enter(&crew->hosts, host);
+    bool is_started = is_there && process_start(process, argv, environment);
+    if (crew->has_links) {
+        hosts_leave(&crew->hosts);
+    }
+    if (!is_started) {
+        crew_blame(crew, "%s cannot be started: %s", argv[0], strerror(errno));
+    }
+    return is_started;
+}
+
+bool crew_start_broker(struct crew *crew)
+{
+    const char *const argv[] = {"errbusd",  "--control", crew->control, "--data",
+                                crew->data, "--journal", crew->journal, "--durability",
+                                "process",  "--linger",  "5s",          NULL};
+    const char *line = NULL;
+    crew->has_broker = start(crew, &crew->broker, 0, argv) &&
+                       process_line(&crew->broker, READY_MS, &line) &&
+                       strncmp(line, "errbusd ready", strlen("errbusd ready")) == 0;
+    if (!crew->has_broker) {
+        crew_blame(crew, "errbusd is not ready: %s%s", process_said(&crew->broker),
+                   process_complained(&crew->broker));
+    }
+    return crew->has_broker;
+}
+
+void crew_kill_broker(struct crew *crew)
+{
+    process_signal(&crew->broker, SIGKILL);
+    (void)process_wait(&crew->broker, READY_MS);
+    process_fini(&crew->broker);
+    crew->has_broker = false;
+}
+
+void crew_start_victim(struct crew *crew, struct victim *victim)
+{
+    char life[16];
+    char diary[CREW_PATH];
+    char last[32];
+    snprintf(life, sizeof life, "%u", victim->life++);
+    snprintf(diary, sizeof diary, "%s/%s.diary", crew->diaries.path, victim->name);
+    snprintf(last, sizeof last, "%d", victim->is_writer ? (int)victim->life * 7919 : CREW_WRITERS);
+    const char *const argv[] = {"test_torturer",
+                                crew->control,
+                                victim->is_writer ? "write" : "read",
+                                victim->name,
+                                life,
+                                diary,
+                                last,
+                                NULL};
+    victim->is_held = false;
+    victim->is_running = start(crew, &victim->process, victim->host, argv);
+    if (crew->is_ending && victim->is_writer && victim->is_running) {
+        process_say(&victim->process, "\n", 1);
+    }
+}
+
+void crew_kill_victim(struct victim *victim)
+{
+    victim->is_held = true;
+    process_signal(&victim->process, SIGKILL);
+    (void)process_wait(&victim->process, READY_MS);
+    process_fini(&victim->process);
+    victim->is_running = false;
+}
+
+static void start_pulse(struct crew *crew, size_t index)
+{
+    struct pulse_process *pulse = &crew->pulses[index];
+    const char *argv[5 + CREW_VICTIMS] = {"prove_pulse", crew->control, pulse->name,
+                                          crew->pulses[1 - index].name};
+    for (size_t i = 0; i < CREW_VICTIMS; i++) {
+        argv[4 + i] = crew->victims[i].name;
+    }
+    pulse->is_ready = false;
+    (void)start(crew, &pulse->process, pulse->host, argv); /* it blames */
+}
+
+static void start_tap(struct crew *crew)
+{
+    const char *const argv[] = {"errbus", "tap", "--since",     "oldest",
+                                "--json", "-s",  crew->control, NULL};
+    (void)start(crew, &crew->tap, 0, argv); /* it blames */
+}
+
+/* ---- listening --------------------------------------------------------------------------------*/
+
+static struct victim *find_victim(struct crew *crew, const char *name)
+{
+    for (size_t i = 0; i < CREW_VICTIMS; i++) {
+        if (strcmp(crew->victims[i].name, name) == 0) {
+            return &crew->victims[i];
+        }
+    }
+    return NULL;
+}
+
+static void hear_tap(struct crew *crew)
+{
+    const char *line = NULL;
+    while (crew->tap.pid != 0 && process_line(&crew->tap, 0, &line)) {
+        char name[8] = "";
+        const char *party = strstr(line, "\"party\":\"");
+        if (strstr(line, "\"event\":\"party.lost\"") == NULL || party == NULL ||
+            sscanf(party, "\"party\":\"%7[^\"]\"", name) != 1) {
+            continue;
+        }
+        struct victim *victim = find_victim(crew, name);
+        if (victim != NULL) {
+            victim->lost_ms = test_now_ms();
+        } else {
+            crew_blame(crew, "%s, which nobody harmed, is lost: %s", name, line);
+        }
+    }
+}
+
+static void hear_pulse_line(struct crew *crew, size_t index, const char *line)
+{
+    char name[8] = "";
+    size_t lane = 0;
+    unsigned long long count = 0;
+    long long median_us = 0;
+    long long most_us = 0;
+    if (sscanf(line, "C %zu %llu", &lane, &count) == 2) {
+        meter_frames(crew->meter, lane, count);
+    } else if (sscanf(line, "L %lld %lld", &median_us, &most_us) == 2) {
+        meter_beats(crew->meter, median_us, most_us);
+    } else if (sscanf(line, "N %7s", name) == 1 || sscanf(line, "E %7s", name) == 1) {
+        struct victim *victim = find_victim(crew, name);
+        if (victim != NULL) {
+            int64_t *at_ms = line[0] == 'N' ? victim->told_ms : victim->error_ms;
+            at_ms[index] = test_now_ms();
+        }
+    } else if (line[0] == 'X') {
+        crew_blame(crew, "%s", line + 2);
+    } else if (strcmp(line, "ready") == 0) {
+        crew->pulses[index].is_ready = true;
+    }
+}
+
+static void look_at_victim(struct crew *crew, struct victim *victim)
+{
+    const char *line = NULL;
+    if (!victim->is_running) {
+        return;
+    }
+    while (process_line(&victim->process, 0, &line)) {
+    }
+    int code = process_wait(&victim->process, 0);
+    if (code < 0) {
+        return;
+    }
+    if (code != EXIT_OVER && (code != 0 || !crew->is_ending)) {
+        crew_blame(crew, "%s ended with %d: %s", victim->name, code,
+                   process_complained(&victim->process));
+    }
+    process_fini(&victim->process);
+    victim->is_running = false;
+    victim->is_done = code == 0;
+    crew->lives_over += code == EXIT_OVER;
+    if (code == EXIT_OVER && !victim->is_held) {
+        crew_start_victim(crew, victim);
+    }
+}
+
+static void hear_all(struct crew *crew)
+{
+    const char *line = NULL;
+    hear_tap(crew);
+    for (size_t i = 0; i < CREW_PULSES; i++) {
+        while (crew->pulses[i].process.pid != 0 &&
+               process_line(&crew->pulses[i].process, 0, &line)) {
+            hear_pulse_line(crew, i, line);
+        }
+    }
+    for (size_t i = 0; i < CREW_VICTIMS; i++) {
+        look_at_victim(crew, &crew->victims[i]);
+    }
+    if (crew->has_broker && process_wait(&crew->broker, 0) >= 0) {
+        crew_blame(crew, "errbusd ended by itself, with %d: %s", crew->broker.result,
+                   process_complained(&crew->broker));
+    }
+    meter_look(crew->meter, crew->has_broker ? crew->broker.pid : 0, crew->results);
+}
+
+void crew_listen(struct crew *crew, int64_t ms)
+{
+    int64_t until_ms = test_now_ms() + ms;
+    do {
+        struct pollfd fds[1 + CREW_PULSES] = {{.fd = crew->tap.output, .events = POLLIN}};
+        for (size_t i = 0; i < CREW_PULSES; i++) {
+            fds[1 + i] = (struct pollfd){.fd = crew->pulses[i].process.output, .events = POLLIN};
+        }
+        poll(fds, crew->tap.pid != 0 ? 1 + CREW_PULSES : 0, LISTEN_MS);
+        hear_all(crew);
+    } while (crew_is_well(crew) && test_now_ms() < until_ms);
+}
+
+/* ---- watches ----------------------------------------------------------------------------------*/
+
+static bool await_ready(struct crew *crew, struct process *process, const char *name)
+{
+    const char *line = NULL;
+    if (process_line(process, READY_MS, &line) && strcmp(line, "ready") == 0) {
+        return true;
+    }
+    crew_blame(crew, "%s is not ready: %s %s", name, line != NULL ? line : "",
+               process_complained(process));
+    return false;
+}
+
+bool crew_begin_watch(struct crew *crew)
+{
+    crew->is_ending = false;
+    snprintf(crew->job, sizeof crew->job, "watch-%u", ++crew->watch);
+    if (!folder_make(&crew->diaries)) {
+        crew_blame(crew, "no folder for the diaries: %s", strerror(errno));
+        return false;
+    }
+    start_tap(crew);
+    /* Readers first: they shall miss nothing. */
+    for (size_t i = CREW_VICTIMS; crew_is_well(crew) && i-- > 0;) {
+        struct victim *victim = &crew->victims[i];
+        victim->life = 0;
+        victim->is_done = false;
+        crew_start_victim(crew, victim);
+        if (crew_is_well(crew) && !victim->is_writer) {
+            (void)await_ready(crew, &victim->process, victim->name);
+        }
+    }
+    for (size_t i = 0; crew_is_well(crew) && i < CREW_PULSES; i++) {
+        start_pulse(crew, i);
+    }
+    int64_t until_ms = test_now_ms() + READY_MS;
+    while (crew_is_well(crew) && !(crew->pulses[0].is_ready && crew->pulses[1].is_ready)) {
+        crew_listen(crew, 0);
+        if (test_now_ms() > until_ms) {
+            crew_blame(crew, "a pulse is not ready");
+        }
+    }
+    return crew_is_well(crew);
+}
+
+static bool all_are_done(const struct crew *crew)
+{
+    bool are_done = true;
+    for (size_t i = 0; i < CREW_VICTIMS; i++) {
+        are_done = are_done && crew->victims[i].is_done;
+    }
+    return are_done;
+}
+
+static void end_pulses(struct crew *crew)
+{
+    for (size_t i = 0; i < CREW_PULSES; i++) {
+        process_say(&crew->pulses[i].process, "\n", 1);
+    }
+    for (size_t i = 0; i < CREW_PULSES; i++) {
+        struct process *process = &crew->pulses[i].process;
+        int code = process_wait(process, READY_MS);
+        if (code != 0) {
+            const char *x = strstr(process_said(process), "\nX ");
+            crew_blame(crew, "%s ended with %d: %s", crew->pulses[i].name, code,
+                       x != NULL ? x + 3 : process_complained(process));
+        }
+        process_fini(process);
+    }
+}
+
+static void add_sums(struct diaries_sums *sums, const struct diaries_sums *more)
+{
+    sums->written += more->written;
+    sums->promises += more->promises;
+    sums->outcomes += more->outcomes;
+    sums->failures += more->failures;
+    sums->again += more->again;
+}
+
+/* The last value that the first reader wrote down is gone from its diary. */
+static void tamper(const struct crew *crew)
+{
+    char path[CREW_PATH];
+    snprintf(path, sizeof path, "%s/r0.diary", crew->diaries.path);
+    FILE *file = fopen(path, "r+e");
+    long end = file != NULL && fseek(file, 0, SEEK_END) == 0 ? ftell(file) : 0;
+    char *text = end > 0 ? calloc(1, (size_t)end + 1) : NULL;
+    if (text != NULL && fseek(file, 0, SEEK_SET) == 0 &&
+        fread(text, 1, (size_t)end, file) == (size_t)end) {
+        char *last = text;
+        for (char *at = text; (at = strstr(at, "\nV ")) != NULL; at++) {
+            last = at;
+        }
+        size_t length = strcspn(last + 1, "\n");
+        memmove(last, last + 1 + length, strlen(last + 1 + length) + 1);
+        if (fseek(file, 0, SEEK_SET) == 0 && fputs(text, file) != EOF) {
+            (void)ftruncate(fileno(file), (off_t)strlen(text)); /* else the check complains, too */
+        }
+    }
+    free(text);
+    if (file != NULL) {
+        fclose(file);
+    }
+}
+
+bool crew_end_watch(struct crew *crew)
+{
+    char complaint[DIARIES_COMPLAINT_BYTES];
+    struct diaries_sums sums = {0};
+    int64_t until_ms = test_now_ms() + END_MS;
+    crew->is_ending = true;
+    for (size_t i = 0; i < CREW_WRITERS; i++) {
+        if (crew->victims[i].is_running) {
+            process_say(&crew->victims[i].process, "\n", 1);
+        }
+    }
+    while (crew_is_well(crew) && !all_are_done(crew)) {
+        crew_listen(crew, LISTEN_MS);
+        if (test_now_ms() > until_ms) {
+            crew_blame(crew, "a watch comes to no end: somebody waits for ever");
+        }
+    }
+    if (crew_is_well(crew)) {
+        end_pulses(crew);
+    }
+    process_fini(&crew->tap);
+    if (crew->is_tampered) {
+        tamper(crew);
+    }
+    if (crew_is_well(crew) &&
+        !diaries_check(crew->diaries.path, CREW_WRITERS, CREW_READERS, &sums, complaint)) {
+        crew_blame(crew, "%s", complaint);
+    }
+    add_sums(&crew->sums, &sums);
+    folder_fini(&crew->diaries);
+    return crew_is_well(crew);
+}
+
+/* ---- all of it --------------------------------------------------------------------------------*/
+
+static void name_all(struct crew *crew)
+{
+    for (size_t i = 0; i < CREW_VICTIMS; i++) {
+        struct victim *victim = &crew->victims[i];
+        victim->is_writer = i < CREW_WRITERS;
+        victim->host = 1 + i;
+        snprintf(victim->name, sizeof victim->name, "%c%zu", victim->is_writer ? 'w' : 'r',
+                 victim->is_writer ? i : i - CREW_WRITERS);
+    }
+    for (size_t i = 0; i < CREW_PULSES; i++) {
+        crew->pulses[i].host = 1 + CREW_VICTIMS + i;
+        snprintf(crew->pulses[i].name, sizeof crew->pulses[i].name, "p%zu", i);
+    }
+}
+
+bool crew_open(struct crew *crew, bool with_links, char why_not[HOSTS_PROBLEM_BYTES_MAX])
+{
+    char address[HOST_ADDRESS_BYTES_MAX];
+    memset(crew, 0, sizeof *crew);
+    why_not[0] = '\0';
+    crew->has_links = with_links && hosts_open(&crew->hosts, CREW_HOSTS, why_not);
+    name_all(crew);
+    if (!folder_make(&crew->folder)) {
+        crew_blame(crew, "no folder: %s", strerror(errno));
+        return false;
+    }
+    snprintf(crew->journal, sizeof crew->journal, "%s/journal", crew->folder.path);
+    if (crew->has_links) {
+        host_address(0, false, address);
+        snprintf(crew->control, sizeof crew->control, "tcp://%s:7370", address);
+        snprintf(crew->data, sizeof crew->data, "tcp://%s:7371", address);
+    } else {
+        snprintf(crew->control, sizeof crew->control, "ipc://%s/control", crew->folder.path);
+        snprintf(crew->data, sizeof crew->data, "ipc://%s/data", crew->folder.path);
+    }
+    return true;
+}
+
+void crew_close(struct crew *crew)
+{
+    for (size_t i = 0; i < CREW_VICTIMS; i++) {
+        process_fini(&crew->victims[i].process);
+    }
+    for (size_t i = 0; i < CREW_PULSES; i++) {
+        process_fini(&crew->pulses[i].process);
+    }
+    process_fini(&crew->tap);
+    process_fini(&crew->broker);
+    folder_fini(&crew->diaries);
+    folder_fini(&crew->folder);
+    hosts_close(&crew->hosts);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* crew.h -- the processes of a run: a broker with a journal, parties that are harmed (writers and
+ * readers that keep diaries, tests/lib/party/torturer.c), two pulses that are not (pulse.c), and a
+ * tap; where that is allowed, each on a host of its own whose cable can be cut (tests/cut/hosts.h).
+ *
+ * A run is a sequence of watches.  Each is a job of its own: at last everybody comes to an end in
+ * good order, and the diaries are held against each other (tests/lib/diaries.h). */
+#ifndef TESTS_PROVE_CREW_H
+#define TESTS_PROVE_CREW_H
+
+#include "tests/cut/hosts.h"
+#include "tests/lib/diaries.h"
+#include "tests/lib/folder.h"
+#include "tests/lib/process.h"
+#include "tests/lib/meter.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum {
+    CREW_WRITERS = 3,
+    CREW_READERS = 2,
+    CREW_VICTIMS = CREW_WRITERS + CREW_READERS,
+    CREW_PULSES = 2,
+    CREW_HOSTS = 1 + CREW_VICTIMS + CREW_PULSES,
+    CREW_WORDS = 512,
+    CREW_PATH = FOLDER_PATH_BYTES_MAX + 32,
+};
+
+/* As torturer.c has them. */
+#define CREW_LOST_AFTER_MS INT64_C(2500)
+#define CREW_GRACE_MS INT64_C(2000)
+
+struct victim {
+    char name[8];
+    size_t host;
+    struct process process;
+    unsigned life;
+    bool is_writer;
+    bool is_running;
+    bool is_done;                  /* came to its end, as it was told */
+    bool is_held;                  /* stays as it is when it has ended, until crew_start_victim() */
+    int64_t lost_ms;               /* when the tap last told that it was lost; 0: never */
+    int64_t told_ms[CREW_PULSES];  /* when each pulse was last told of its end ... */
+    int64_t error_ms[CREW_PULSES]; /* ... or of an error in place of what it owed; 0: never */
+};
+
+struct pulse_process {
+    char name[8];
+    size_t host;
+    struct process process;
+    bool is_ready;
+};
+
+struct crew {
+    bool has_links;
+    struct hosts hosts;
+    struct folder folder; /* journal, sockets */
+    struct folder diaries;
+    char control[CREW_PATH], data[CREW_PATH], journal[CREW_PATH];
+    char job[32];
+    unsigned watch;
+    bool has_broker;
+    bool is_ending;
+    bool
+        is_tampered; /* a value is struck out of a reader's diary: to see whether that is noticed */
+    struct process broker;
+    struct process tap;
+    struct victim victims[CREW_VICTIMS];
+    struct pulse_process pulses[CREW_PULSES];
+    struct meter *meter;
+    FILE *results;
+    struct diaries_sums sums; /* of all watches */
+    unsigned lives_over;      /* ended because the bus said so */
+    char words[CREW_WORDS];   /* what is wrong; "": nothing yet */
+};
+
+/* with_links: hosts and cables, if the system allows them; why_not then says why it does not. */
+bool crew_open(struct crew *crew, bool with_links, char why_not[HOSTS_PROBLEM_BYTES_MAX]);
+void crew_close(struct crew *crew);
+
+bool crew_start_broker(struct crew *crew);
+void crew_kill_broker(struct crew *crew);
+void crew_start_victim(struct crew *crew, struct victim *victim);
+void crew_kill_victim(struct victim *victim);
+
+/* Everybody of a new job is there and at work; false: see words. */
+bool crew_begin_watch(struct crew *crew);
+/* All come to an end, and what they wrote down fits; false: see words. */
+bool crew_end_watch(struct crew *crew);
+
+/* Takes in what was said for so long; who was declared over gets another life. */
+void crew_listen(struct crew *crew, int64_t ms);
+bool crew_is_well(const struct crew *crew); /* no words */
+void crew_blame(struct crew *crew, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

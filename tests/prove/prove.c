@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* prove.c -- harms a bus that is at work, for as long as one wishes, and sees whether it keeps what
+ * it promises.
+ *
+ *   prove [SECONDS] [--soak] [--no-links] [--watch SECONDS] [--seed N] [--results FILE] [--tamper]
+ *
+ * Writers and readers work through a real errbusd while they and it are killed and frozen, and
+ * their cables cut, slowed and lied about; --soak leaves the broker in peace and judges whether its
+ * memory, its descriptors and the latency of values stay as they are.  SECONDS: 60 where none are
+ * said; the watch that is going on then is finished.  FILE gets a line of JSON for each thing.
+ * --tamper loses a value on purpose, to see whether that is noticed.
+ * Exit codes: 0 every promise was kept, 1 one was not: the last line says which, 2 usage. */
+#include "tests/prove/harm.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SECONDS_DEFAULT 60
+#define WATCH_DEFAULT 30
+#define EXIT_USAGE 2
+#define HOLD_LEAST_MS 200
+#define HOLD_MOST_MS 1200 /* well below what a party or its grace have */
+#define SLOW_MS 2000      /* of what nobody is lost by */
+
+struct command {
+    int64_t seconds;
+    int64_t watch_seconds;
+    uint64_t seed;
+    bool is_soak;
+    bool has_links;
+    bool is_tampered;
+    const char *results;
+};
+
+struct run {
+    struct command command;
+    struct crew crew;
+    struct meter meter;
+    uint64_t dice;
+    unsigned done[HARM_KINDS][2]; /* how often, and as the longer form */
+    unsigned count;
+};
+
+/* ---- what is asked for ------------------------------------------------------------------------*/
+
+static bool read_number(const char *text, int64_t least, int64_t *out_number)
+{
+    char *end = NULL;
+    *out_number = text != NULL ? strtoll(text, &end, 10) : 0;
+    return text != NULL && end != text && *end == '\0' && *out_number >= least;
+}
+
+static bool read_command(struct command *command, char **words)
+{
+    int64_t number = 0;
+    bool is_good = true;
+    for (; is_good && *words != NULL; words++) {
+        if (strcmp(*words, "--soak") == 0) {
+            command->is_soak = true;
+        } else if (strcmp(*words, "--no-links") == 0) {
+            command->has_links = false;
+        } else if (strcmp(*words, "--tamper") == 0) {
+            command->is_tampered = true;
+        } else if (strcmp(*words, "--watch") == 0) {
+            is_good = read_number(*++words, 5, &command->watch_seconds);
+        } else if (strcmp(*words, "--seed") == 0) {
+            is_good = read_number(*++words, 0, &number);
+            command->seed = (uint64_t)number;
+        } else if (strcmp(*words, "--results") == 0) {
+            command->results = *++words;
+            is_good = command->results != NULL;
+        } else {
+            is_good = read_number(*words, 1, &command->seconds);
+        }
+        is_good = is_good && *words != NULL;
+    }
+    return is_good;
+}
+
+/* ---- chance -----------------------------------------------------------------------------------*/
+
+static uint64_t below(struct run *run, uint64_t count)
+{
+    run->dice = run->dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (run->dice >> 33) % count;
+}
+
+static bool is_possible(const struct run *run, enum harm_kind kind)
+{
+    bool is_of_broker = kind == HARM_BROKER_KILL || kind == HARM_BROKER_FREEZE;
+    return (run->crew.has_links || !harm_needs_links(kind)) &&
+           !(run->command.is_soak && is_of_broker);
+}
+
+/* One of those that were done least: so a run of any length has of each about as many. */
+static struct harm choose(struct run *run)
+{
+    struct harm harm = {.hold_ms = -1};
+    unsigned least = UINT32_MAX;
+    uint64_t alike = 0;
+    for (unsigned at = 0; at < 2 * HARM_KINDS; at++) {
+        enum harm_kind kind = (enum harm_kind)(at / 2);
+        bool is_longer = at % 2 == 1;
+        bool is_one = is_possible(run, kind) && (!is_longer || harm_may_be_longer(kind)) &&
+                      (is_longer || kind != HARM_KILL); /* which is always the longer form */
+        unsigned done = run->done[kind][is_longer];
+        if (!is_one || done > least) {
+            continue;
+        }
+        alike = done < least ? 1 : alike + 1;
+        least = done;
+        if (below(run, alike) == 0) {
+            harm.kind = kind;
+            harm.is_longer = is_longer;
+        }
+    }
+    return harm;
+}
+
+static struct harm draw(struct run *run)
+{
+    struct harm harm = choose(run);
+    bool is_slow_only = harm.kind >= HARM_LOSS;
+    bool is_of_broker = harm.kind == HARM_BROKER_KILL || harm.kind == HARM_BROKER_FREEZE ||
+                        harm.kind == HARM_RUBBISH;
+    harm.hold_ms = HOLD_LEAST_MS + (int64_t)below(run, HOLD_MOST_MS - HOLD_LEAST_MS);
+    harm.hold_ms = is_slow_only ? SLOW_MS : harm.kind == HARM_REPLACE ? 0 : harm.hold_ms;
+    harm.victim = is_of_broker ? NULL : &run->crew.victims[below(run, CREW_VICTIMS)];
+    run->done[harm.kind][harm.is_longer]++;
+    return harm;
+}
+
+/* ---- what is told -----------------------------------------------------------------------------*/
+
+/* In JSON, a text of ours. */
+static const char *quoted(const char *text, char *room, size_t bytes)
+{
+    snprintf(room, bytes, "%s", text);
+    for (char *at = room; *at != '\0'; at++) {
+        *at = *at == '"' || *at == '\\' ? '\'' : (unsigned char)*at < ' ' ? ' ' : *at;
+    }
+    return room;
+}
+
+static void tell_harm(struct run *run, const struct harm *harm, double at_s)
+{
+    const struct crew *crew = &run->crew;
+    const char *victim = harm->victim != NULL ? harm->victim->name : "errbusd";
+    double share = harm->before > 0 ? 100 * harm->least / harm->before : 100;
+    printf("%7.1f s  %-8s %-34s %6lld ms", at_s, victim, harm_name(harm->kind),
+           (long long)harm->held_ms);
+    if (harm->detected_ms >= 0) {
+        printf(", lost after %5lld ms, survivors told after %lld and %lld ms",
+               (long long)harm->detected_ms, (long long)harm->waited_ms[0],
+               (long long)harm->waited_ms[1]);
+    }
+    printf(", others at %.0f %%, back in %lld ms\n", share, (long long)harm->recovered_ms);
+    fflush(stdout);
+    fprintf(crew->results,
+            "{\"what\":\"fault\",\"at_s\":%.3f,\"kind\":\"%s\",\"victim\":\"%s\",\"longer\":%s,"
+            "\"held_ms\":%" PRId64 ",\"detected_ms\":%" PRId64 ",\"waited_ms\":[%" PRId64
+            ",%" PRId64 "],\"before\":%.0f,\"least_percent\":%.1f,\"recovered_ms\":%" PRId64 "}\n",
+            at_s, harm_name(harm->kind), victim, harm->is_longer ? "true" : "false", harm->held_ms,
+            harm->detected_ms, harm->waited_ms[0], harm->waited_ms[1], harm->before, share,
+            harm->recovered_ms);
+}
+
+static void tell_watch(const struct run *run)
+{
+    const struct diaries_sums *sums = &run->crew.sums;
+    fprintf(run->crew.results,
+            "{\"what\":\"watch\",\"number\":%u,\"acknowledged\":%" PRIu64 ",\"promises\":%" PRIu64
+            ",\"outcomes\":%" PRIu64 ",\"failures\":%" PRIu64 ",\"again\":%" PRIu64 "}\n",
+            run->crew.watch, sums->written, sums->promises, sums->outcomes, sums->failures,
+            sums->again);
+    fflush(run->crew.results);
+}
+
+static void tell_slopes(struct run *run)
+{
+    struct meter_slope slopes[METER_SLOPES];
+    if (!meter_slopes(&run->meter, slopes)) {
+        return;
+    }
+    for (int i = 0; i < METER_SLOPES; i++) {
+        const struct meter_slope *slope = &slopes[i];
+        bool is_judged = run->command.is_soak;
+        printf("slope: %-26s mean %10.0f %-3s %+12.1f an hour, %+.1f while it was measured%s\n",
+               slope->name, slope->mean, slope->unit, slope->an_hour, slope->expected,
+               !is_judged       ? ""
+               : slope->is_flat ? ": flat"
+                                : ": NOT FLAT");
+        fprintf(
+            run->crew.results,
+            "{\"what\":\"slope\",\"name\":\"%s\",\"unit\":\"%s\",\"mean\":%.1f,\"an_hour\":%.1f,"
+            "\"growth\":%.1f,\"bound\":%.1f,\"flat\":%s,\"judged\":%s}\n",
+            slope->name, slope->unit, slope->mean, slope->an_hour, slope->expected, slope->bound,
+            slope->is_flat ? "true" : "false", is_judged ? "true" : "false");
+        if (is_judged && !slope->is_flat) {
+            crew_blame(&run->crew, "the %s grows by %.0f %s, and may by %.0f", slope->name,
+                       slope->expected, slope->unit, slope->bound);
+        }
+    }
+}
+
+static void tell_end(struct run *run)
+{
+    char words[CREW_WORDS];
+    const struct crew *crew = &run->crew;
+    const struct diaries_sums *sums = &crew->sums;
+    double seconds = (double)(test_now_ms() - run->meter.begin_ms) / 1000;
+    bool is_well = crew_is_well(crew);
+    printf("\n%u faults in %.0f s and %u watches, seed %" PRIu64 ": %" PRIu64
+           " values acknowledged, %" PRIu64 " promises settled, %u lives declared over\n",
+           run->count, seconds, crew->watch, run->command.seed, sums->written, sums->promises,
+           crew->lives_over);
+    printf("%s%s\n",
+           is_well
+               ? "every promise was kept: nothing that was acknowledged is lost, nothing came twice"
+               : "BROKEN: ",
+           crew->words);
+    fprintf(crew->results,
+            "{\"what\":\"end\",\"ok\":%s,\"words\":\"%s\",\"seed\":%" PRIu64
+            ",\"seconds\":%.1f,\"links\":%s,\"soak\":%s,\"faults\":%u,\"watches\":%u,"
+            "\"acknowledged\":%" PRIu64 ",\"promises\":%" PRIu64
+            ",\"lost\":%s,\"lives_over\":%u}\n",
+            is_well ? "true" : "false", quoted(crew->words, words, sizeof words), run->command.seed,
+            seconds, crew->has_links ? "true" : "false", run->command.is_soak ? "true" : "false",
+            run->count, crew->watch, sums->written, sums->promises, is_well ? "0" : "null",
+            crew->lives_over);
+}
+
+/* ---- the run ----------------------------------------------------------------------------------*/
+
+static bool do_watch(struct run *run)
+{
+    struct crew *crew = &run->crew;
+    int64_t until_ms = test_now_ms() + run->command.watch_seconds * 1000;
+    int64_t end_ms = run->meter.begin_ms + run->command.seconds * 1000;
+    if (!crew_begin_watch(crew)) {
+        return false;
+    }
+    do {
+        struct harm harm = draw(run);
+        double at_s = (double)(test_now_ms() - run->meter.begin_ms) / 1000;
+        harm_do(crew, &harm);
+        run->count++;
+        tell_harm(run, &harm, at_s);
+    } while (crew_is_well(crew) && test_now_ms() < until_ms && test_now_ms() < end_ms);
+    bool is_well = crew_is_well(crew) && crew_end_watch(crew);
+    tell_watch(run);
+    return is_well;
+}
+
+static void do_all(struct run *run)
+{
+    int64_t end_ms = run->meter.begin_ms + run->command.seconds * 1000;
+    bool is_well = crew_start_broker(&run->crew);
+    while (is_well && test_now_ms() < end_ms) {
+        is_well = do_watch(run);
+    }
+    if (is_well) {
+        tell_slopes(run);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static struct run run;
+    char why_not[HOSTS_PROBLEM_BYTES_MAX];
+    (void)argc;
+    run.command = (struct command){.seconds = SECONDS_DEFAULT,
+                                   .watch_seconds = WATCH_DEFAULT,
+                                   .seed = (uint64_t)test_now_ns() % 1000000,
+                                   .has_links = true,
+                                   .results = "/dev/null"};
+    if (!read_command(&run.command, argv + 1)) {
+        fprintf(stderr, "usage: see the head of tests/prove/prove.c\n");
+        return EXIT_USAGE;
+    }
+    run.dice = run.command.seed;
+    bool is_open = crew_open(&run.crew, run.command.has_links, why_not);
+    if (run.command.has_links && !run.crew.has_links) {
+        printf("cables are left out: %s\n", why_not);
+    }
+    run.crew.meter = &run.meter;
+    run.crew.is_tampered = run.command.is_tampered;
+    run.crew.results = fopen(run.command.results, "we");
+    if (run.crew.results == NULL) {
+        perror(run.command.results);
+        return EXIT_USAGE;
+    }
+    meter_begin(&run.meter);
+    if (is_open) {
+        do_all(&run);
+    }
+    tell_end(&run);
+    bool is_well = crew_is_well(&run.crew);
+    fclose(run.crew.results);
+    crew_close(&run.crew);
+    meter_fini(&run.meter);
+    return is_well ? EXIT_SUCCESS : EXIT_FAILURE;
+}

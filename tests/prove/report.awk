@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: MPL-2.0
+# report.awk -- from what prove and cut wrote, lines of JSON, to a table, a page, and the data of its plots.
+#
+#   -v mode=table     the table, for a terminal
+#   -v mode=data      -v folder=DIR: the data of the plots, a file each
+#   -v mode=page      -v folder=DIR: the page in HTML; where DIR/<plot>.svg is there, it is on it
+
+function text(name,    at)
+{
+    at = index($0, "\"" name "\":\"")
+    if (at == 0)
+        return ""
+    at = substr($0, at + length(name) + 4)
+    return substr(at, 1, index(at, "\"") - 1)
+}
+
+function number(name,    at)
+{
+    at = index($0, "\"" name "\":")
+    return at == 0 ? 0 : substr($0, at + length(name) + 3) + 0
+}
+
+# The place-th number of a list, from 0.
+function of_list(name, place,    at, part)
+{
+    at = substr($0, index($0, "\"" name "\":[") + length(name) + 4)
+    split(substr(at, 1, index(at, "]") - 1), part, ",")
+    return part[place + 1] + 0
+}
+
+function add(what, row, value)
+{
+    if (value < 0)
+        return
+    count[what, row]++
+    values[what, row, count[what, row]] = value
+}
+
+# By insertion: a row has as many values as there were faults of its kind.
+function in_order(what, row,    i, j, n, held)
+{
+    n = count[what, row]
+    for (i = 2; i <= n; i++) {
+        held = values[what, row, i]
+        for (j = i - 1; j >= 1 && values[what, row, j] > held; j--)
+            values[what, row, j + 1] = values[what, row, j]
+        values[what, row, j + 1] = held
+    }
+    return n
+}
+
+function at_share(what, row, share,    n)
+{
+    n = in_order(what, row)
+    return n == 0 ? -1 : values[what, row, 1 + int((n - 1) * share)]
+}
+
+function shown(value, unit)
+{
+    return value < 0 ? "-" : sprintf("%.0f%s", value, unit)
+}
+
+function row_of(kind)
+{
+    if (!(kind in is_row)) {
+        is_row[kind] = 1
+        rows[++row_count] = kind
+    }
+    return kind
+}
+
+/"what":"fault"/ {
+    row = row_of(text("kind"))
+    done[row]++
+    longer[row] += index($0, "\"longer\":true") > 0
+    add("detected", row, number("detected_ms"))
+    add("waited", row, of_list("waited_ms", 0))
+    add("waited", row, of_list("waited_ms", 1))
+    add("least", row, number("least_percent"))
+    add("recovered", row, number("recovered_ms"))
+    faults++
+    fault_at[faults] = number("at_s")
+    fault_row[faults] = row
+    next
+}
+
+# A case of the table of cuts (tests/cut).
+/"case":"/ {
+    row = row_of("cut: " text("kind") (text("end") != "both" ? " " text("end") : ""))
+    done[row]++
+    longer[row] += index($0, "\"longer\":true") > 0
+    add("detected", row, number("detected_ms"))
+    add("waited", row, number("waited_ms"))
+    if (text("outcome") == "resumed")
+        add("recovered", row, number("resumed_ms"))
+    cut_lost += number("lost")
+    cut_twice += number("twice")
+    cases++
+    cases_bad += index($0, "\"ok\":true") == 0
+    next
+}
+
+/"mutation":"/ {
+    mutations++
+    if (index($0, "\"caught\":true") == 0)
+        missed = missed " " text("mutation")
+    next
+}
+
+/"what":"second"/ {
+    seconds++
+    second_at[seconds] = number("at_s")
+    frames[seconds] = number("frames")
+    latency[seconds] = number("latency_us")
+    memory[seconds] = number("broker_kib")
+    descriptors[seconds] = number("broker_fds")
+    next
+}
+
+/"what":"slope"/ {
+    slopes++
+    slope[slopes] = sprintf("%s|%.0f %s|%+.1f %s an hour|%+.1f %s, bound %.0f|%s", text("name"), number("mean"),
+        text("unit"), number("an_hour"), text("unit"), number("growth"), text("unit"), number("bound"),
+        index($0, "\"judged\":false") ? "not judged" : index($0, "\"flat\":true") ? "flat" : "NOT FLAT")
+    next
+}
+
+/"what":"end"/ {
+    runs++
+    is_bad += index($0, "\"ok\":true") == 0
+    words = words (text("words") != "" ? text("words") " " : "")
+    acknowledged += number("acknowledged")
+    promises += number("promises")
+    ran_s += number("seconds")
+    watches += number("watches")
+    lives_over += number("lives_over")
+    has_links += index($0, "\"links\":true") > 0
+    seeds = seeds (seeds != "" ? ", " : "") number("seed")
+    next
+}
+
+function sentence(    line)
+{
+    if (runs > 0)
+        line = sprintf("%d faults in %.0f s, %d values acknowledged, %d promises settled: ", faults, ran_s,
+            acknowledged, promises) \
+            (is_bad ? "BROKEN: " words : "nothing lost, nothing twice, every wait ended") ".\n"
+    if (cases > 0)
+        line = line sprintf("%d cases of cut links, %d not as they must be: %d values lost, %d twice.\n", cases,
+            cases_bad, cut_lost, cut_twice)
+    if (mutations > 0)
+        line = line sprintf("%d ways to break the bus on purpose, %s.\n", mutations,
+            missed == "" ? "all noticed" : "not noticed:" missed)
+    return line
+}
+
+function waits(row)
+{
+    return shown(at_share("waited", row, 0.5), "") " / " shown(at_share("waited", row, 1), " ms")
+}
+
+function print_table(    i, row)
+{
+    printf "%-36s %5s %7s %18s %18s %8s %16s\n", "what was done", "times", "longer", "lost after", \
+        "survivors waited", "others", "back after"
+    for (i = 1; i <= row_count; i++) {
+        row = rows[i]
+        printf "%-36s %5d %7d %18s %18s %8s %16s\n", row, done[row], longer[row], \
+            shown(at_share("detected", row, 0.5), "") " / " shown(at_share("detected", row, 1), " ms"), \
+            waits(row), shown(at_share("least", row, 0), " %"), \
+            shown(at_share("recovered", row, 0.5), "") " / " shown(at_share("recovered", row, 1), " ms")
+    }
+    print "\nTimes are the middle one and the longest.  Longer: until the party was taken for lost.  Others: of the"
+    print "frames before, what was left in the worst half second to those who were not harmed."
+    printf "\n%s", sentence()
+}
+
+# Where a wait is shown: one line a value, the row's number first, spread a little.
+function write_dots(what, file,    i, j, n, row)
+{
+    printf "" > (folder "/" file)
+    for (i = 1; i <= row_count; i++) {
+        row = rows[i]
+        n = in_order(what, row)
+        for (j = 1; j <= n; j++)
+            printf "%.3f\t%.3f\t%s\n", values[what, row, j], row_number[row] + 0.5 * (j / (n + 1) - 0.5), row \
+                > (folder "/" file)
+    }
+}
+
+function known(value, unit)
+{
+    return (value > 0) ? value / unit : "-"
+}
+
+function write_data(    i, row, used)
+{
+    printf "" > (folder "/rows")
+    for (i = 1; i <= row_count; i++) {
+        row = rows[i]
+        if (count["detected", row] + count["waited", row] == 0)
+            continue
+        row_number[row] = ++used
+        printf "%d\t%s\n", used, row > (folder "/rows")
+    }
+    write_dots("detected", "detected")
+    write_dots("waited", "waited")
+    used = 0
+    printf "" > (folder "/recovered_rows")
+    for (i = 1; i <= row_count; i++) {
+        row = rows[i]
+        if (count["recovered", row] == 0)
+            continue
+        row_number[row] = ++used
+        printf "%d\t%s\n", used, row > (folder "/recovered_rows")
+    }
+    write_dots("recovered", "recovered")
+    printf "" > (folder "/least")
+    for (i = 1; i <= row_count; i++)
+        if (count["least", rows[i]] > 0)
+            printf "%s\t%.1f\t%.1f\n", rows[i], at_share("least", rows[i], 0.5), at_share("least", rows[i], 0) \
+                > (folder "/least")
+    printf "" > (folder "/seconds")
+    for (i = 1; i <= seconds; i++)
+        printf "%.1f\t%d\t%s\t%s\n", second_at[i], frames[i], known(latency[i], 1), known(memory[i], 1024) \
+            > (folder "/seconds")
+    printf "" > (folder "/faults")
+    for (i = 1; i <= faults; i++)
+        printf "%.1f\t0\t%s\n", fault_at[i], fault_row[i] > (folder "/faults")
+}
+
+function has_plot(name,    line, is_there)
+{
+    is_there = (getline line < (folder "/" name ".svg")) > 0
+    close(folder "/" name ".svg")
+    return is_there
+}
+
+function put_plot(name,    line)
+{
+    if (!has_plot(name))
+        return
+    print "<p>"
+    while ((getline line < (folder "/" name ".svg")) > 0)
+        if (line !~ /^<\?xml|^<!DOCTYPE|^ "http/)
+            print line
+    print "</p>"
+}
+
+function cell(value)
+{
+    return "<td>" value "</td>"
+}
+
+function print_page(    i, row, part)
+{
+    print "<!doctype html>\n<meta charset=\"utf-8\">\n<title>Errbus: what was done to it, and what came of it</title>"
+    print "<style>body{font:15px/1.45 sans-serif;max-width:62em;margin:2em auto;padding:0 1em}"
+    print "table{border-collapse:collapse}td,th{padding:.2em .7em;border-bottom:1px solid #ccc;text-align:right}"
+    print "td:first-child,th:first-child{text-align:left}.bad{color:#b00}</style>"
+    print "<h1>What was done to it, and what came of it</h1>"
+    is_wrong = is_bad + cases_bad > 0 || missed != ""
+    printf "<p%s>%s</p>\n", (is_wrong ? " class=\"bad\"" : ""), sentence()
+    if (runs > 0)
+        printf "<p>Seeds %s; %d watches; %d lives declared over; cables %s.</p>\n", seeds, watches, lives_over, \
+            has_links ? "cut" : "left out, for network namespaces are not allowed here"
+    print "<table><tr><th>what was done<th>times<th>longer<th>lost after, ms<th>longest<th>survivors waited, ms" \
+        "<th>longest<th>others, worst<th>back after, ms<th>longest</tr>"
+    for (i = 1; i <= row_count; i++) {
+        row = rows[i]
+        print "<tr>" cell(row) cell(done[row]) cell(longer[row]) cell(shown(at_share("detected", row, 0.5), "")) \
+            cell(shown(at_share("detected", row, 1), "")) cell(shown(at_share("waited", row, 0.5), "")) \
+            cell(shown(at_share("waited", row, 1), "")) cell(shown(at_share("least", row, 0), " %")) \
+            cell(shown(at_share("recovered", row, 0.5), "")) cell(shown(at_share("recovered", row, 1), "")) "</tr>"
+    }
+    print "</table>\n<p>Times are the middle one and the longest. Longer: it lasted until the party was taken for lost," \
+        " which a party here is after 2500 ms of silence, or 2000 ms after its connection closed. Others: of the frames" \
+        " before, what was left in the worst half second to those who were not harmed.</p>"
+    print "<h2>From the fault to the loss, by kind</h2>"
+    put_plot("detected")
+    print "<h2>From the fault until each survivor had been told</h2>"
+    put_plot("waited")
+    print "<h2>From the end of the fault until all flows again</h2>"
+    put_plot("recovered")
+    print "<h2>What was left to the others</h2>"
+    put_plot("least")
+    if (seconds > 0) {
+        print "<h2>Second by second</h2>"
+        put_plot("frames")
+        put_plot("latency")
+        put_plot("memory")
+    }
+    if (slopes > 0) {
+        print "<h2>Slopes</h2>\n<table><tr><th>what<th>mean<th>slope<th>in the second half<th></tr>"
+        for (i = 1; i <= slopes; i++) {
+            split(slope[i], part, "|")
+            print "<tr>" cell(part[1]) cell(part[2]) cell(part[3]) cell(part[4]) cell(part[5]) "</tr>"
+        }
+        print "</table>"
+    }
+    if (!has_plot("detected"))
+        print "<p>There are no plots: gnuplot is not installed (Debian: gnuplot-nox), or nobody was lost.</p>"
+}
+
+END {
+    if (mode == "table")
+        print_table()
+    else if (mode == "data")
+        write_data()
+    else
+        print_page()
+}

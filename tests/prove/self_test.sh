@@ -1,0 +1,38 @@
+#!/bin/sh
+# SPDX-License-Identifier: MPL-2.0
+# self_test.sh -- the short form of prove: that it works, that it notices, and that it says so.
+#
+#   self_test.sh PROVE      the program
+set -eu
+prove=$1
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d "${TMPDIR:-/tmp}/errbus-prove.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT PIPE TERM
+
+die() {
+    echo "self_test: $*" >&2
+    cat "$work"/*.out >&2
+    exit 1
+}
+
+# A bus that keeps its promises, harmed for some seconds.
+"$prove" 6 --watch 6 --soak --seed "${PROVE_SEED-$$}" --results "$work/kept.jsonl" >"$work/kept.out" 2>&1 ||
+    die "a promise was not kept"
+grep -q 'every promise was kept' "$work/kept.out" || die "it does not say that all is well"
+grep -q '"what":"end","ok":true' "$work/kept.jsonl" || die "its result does not"
+grep -q '"what":"fault"' "$work/kept.jsonl" || die "nothing was harmed"
+"$here/report.sh" "$work/kept.jsonl" >"$work/report.out" 2>&1 || die "there is no report"
+grep -q 'nothing lost, nothing twice' "$work/report.out" || die "the report does not say so"
+grep -q '</table>' "$work/kept.html" || die "there is no page"
+
+# One that lost a value: a line of a reader's diary is struck out.
+code=0
+"$prove" 1 --watch 5 --no-links --tamper --results "$work/lost.jsonl" >"$work/lost.out" 2>&1 || code=$?
+[ "$code" -eq 1 ] || die "a value is missing, and it ended with $code"
+grep -q '^BROKEN: ' "$work/lost.out" || die "a value is missing, and it does not say so"
+grep -q '"what":"end","ok":false,"words":"[^"]' "$work/lost.jsonl" || die "nor does its result"
+"$here/report.sh" "$work/lost.jsonl" >"$work/report.out" 2>&1 || die "there is no report of it"
+grep -q 'BROKEN' "$work/report.out" || die "the report does not say that a value is missing"
+
+cat "$work/kept.out"
