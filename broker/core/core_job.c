@@ -669,7 +669,9 @@ void job_resume(struct core *core, struct job *job)
 {
     int64_t whole_ns = job->spec.deadline_ms * MS_NS;
     int64_t left_ns = job->due_wall_ns - core->wall_ns;
-    if (job->state == JOB_FAILING)
+    if (job->state == JOB_FAILING && job->judgement.is_final)
+        job_conclude_soon(core, job);
+    else if (job->state == JOB_FAILING)
         judge_look(core, job);
     if (job->state == JOB_SHORT)
         set_window(core, job, job->spec.join_window_ms);

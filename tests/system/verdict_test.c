@@ -358,6 +358,46 @@ Test(verdict_restart, is_the_same_afterwards)
     bus_error_unref(&before);
 }
 
+/* What was said is provisional, the broker ends, and what comes when it is back is the root. */
+Test(verdict_restart, is_corrected_though_the_broker_ends_in_the_window)
+{
+    struct seen alice = {0};
+    struct seen bob = {0};
+    struct bus_error *root = bus_error_new("app.root", NULL, "what bob knew all along");
+    struct bus_error *error = bus_error_new("app.consequence", NULL, "what alice knows");
+    int64_t earlier_ns = bus_error_occurred_ns(error) - INT64_C(200000000);
+    expect_code(bus_error_set_occurred(root, earlier_ns, UINT64_C(1000000000)), BUS_OK);
+    revival_start(&revival, "process", NULL);
+    make_job(2);
+    seen_open(&alice, "alice");
+    seen_open(&bob, "bob");
+    struct bus_tap *watch = must_tap(NULL, 1);
+    (void)expect_event(watch, "job.epoch", "");
+    bus_tap_close(&watch);
+    bus_fail(alice.bus, error);
+    expect_seen(&alice, "app.consequence");
+    expect_seen(&bob, "app.consequence");
+    seen_close(&alice, BUS_OK); /* so it is in the journal */
+    revival_kill();
+    revival_start(&revival, "process", NULL);
+    bus_fail(bob.bus, root);
+    struct bus_error *verdict = must_verdict(bob.bus);
+    cr_expect_str_eq(bus_error_type(verdict), "app.root");
+    watch = must_tap(NULL, 1);
+    (void)expect_event(watch, "verdict.provisional", "alice");
+    (void)expect_event(watch, "verdict.final", "bob");
+    (void)expect_event(watch, "job.failed", "");
+    bus_tap_close(&watch);
+    json_t *line = ask("default");
+    cr_expect_str_eq(text_of(json_object_get(line, "root"), "id"), bus_error_id(verdict));
+    cr_expect_str_eq(text_of(line, "state"), "final");
+    json_decref(line);
+    seen_close(&bob, BUS_EFENCED);
+    bus_error_unref(&verdict);
+    bus_error_unref(&root);
+    bus_error_unref(&error);
+}
+
 /* ---- clocks that are wrong ------------------------------------------------------------------- */
 
 #define HOUR_NS (INT64_C(3600) * 1000000000)

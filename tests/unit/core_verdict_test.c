@@ -555,6 +555,66 @@ Test(core_verdict, is_not_changed_by_what_is_reported_behind_the_window)
            "4 < verdict.final alice/1 #0 x0 (application of alice), durable\n");
 }
 
+/* ---- a broker that ends while the word is not final ------------------------------------------ */
+
+/* What was said stays said until there is more to say: who comes back hears of it, and may report
+ * what is the root. */
+Test(core_verdict, is_corrected_inside_the_window_over_a_restart)
+{
+    make_job_of_three(VERDICT_EARLIEST);
+    int64_t begin_ns = now_ns;
+    fail_party(1, (struct failing){.stamp_ns = begin_ns - 100}, 0);
+    crash(50);
+    compact();
+    crash(50);
+    resume(2, tokens[2], 0);
+    keep_lines_of_verdicts();
+    EXPECT("2 < verdict 1 (application of alice) x0, over\n"
+           "2 < verdict 1 (application of alice) x0, over\n"); /* and said anew in this step */
+    resume(3, tokens[3], 0);
+    tap(4);
+    fail_party(2, (struct failing){.stamp_ns = begin_ns - 101}, 0);
+    forget();
+    fail_party(3, (struct failing){.stamp_ns = begin_ns - 50}, 0);
+    keep_lines_of_verdicts();
+    EXPECT("4 < verdict.final bob/1 #0 x0 (application of bob)\n");
+}
+
+/* They are lost when they have not come back in ten seconds, and then all have ended. */
+Test(core_verdict, is_final_after_a_restart_though_nobody_comes_back)
+{
+    make_job_of_three(VERDICT_EARLIEST);
+    fail_party(1, (struct failing){.stamp_ns = now_ns - 100}, 0);
+    crash(50);
+    observe(4);
+    ask(4, 1);
+    pass_ms(9999);
+    EXPECT("");
+    pass_ms(1);
+    EXPECT("4 < row 0 root alice/1\n4 < row 1 apart bob/1\n4 < row 2 apart carol/1\n"
+           "4 < verdict 2 (application of alice) x0\n");
+}
+
+/* The job draws its conclusion in the step behind that of the final word; the broker may end in
+ * between. */
+Test(core_verdict, ends_its_job_over_a_restart_right_behind_it)
+{
+    make_job_of_three(VERDICT_EARLIEST);
+    fail_party(1, (struct failing){.stamp_ns = now_ns - 100}, 0);
+    leave(2, 0);
+    forget();
+    leave(3, 0);
+    keep_lines_of_verdicts();
+    EXPECT("4 < verdict.final alice/1 #0 x0 (application of alice)\n");
+    crash(50);
+    compact();
+    crash(50);
+    ask_from(4);
+    pass_ms(0);
+    show_job(4);
+    EXPECT("4 < failed, attempt 1, epoch 1 of 0 (application of alice)\n");
+}
+
 /* Who comes back is told what was said, and in the same step another word may be said: the first
  * one stands until the step is over. */
 Test(core_verdict, tells_who_comes_back_what_was_said_and_what_is_said_then)
