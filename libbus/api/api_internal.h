@@ -377,7 +377,8 @@ struct bus_error {
     atomic_uint refs;
     atomic_bool is_used; /* as a cause, or by the bus: immutable */
     bool is_static;
-    bool is_cut;
+    bool is_cut; /* the message, or what came from elsewhere */
+    bool is_stack_cut;
     _Atomic(struct error_identity *) identity;
     uint64_t kind;
     char *type; /* this and the texts below: "" or from the heap */

@@ -351,11 +351,13 @@ enum bus_err bus_error_set_stacktrace(struct bus_error *error, const char *text)
     enum bus_err err = error_check_fresh(error);
     if (err != BUS_OK)
         return err;
-    char *copy = error_text(span_text(text), LIMIT_ERROR_STACK_BYTES, &error->is_cut);
+    bool is_cut = false;
+    char *copy = error_text(span_text(text), LIMIT_ERROR_STACK_BYTES, &is_cut);
     if (copy == NULL)
         return BUS_ENOMEM;
     text_free(error->stacktrace);
     error->stacktrace = copy;
+    error->is_stack_cut = is_cut;
     return BUS_OK;
 }
 

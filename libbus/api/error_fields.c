@@ -152,7 +152,7 @@ int64_t bus_error_broker_ns(const struct bus_error *error, uint64_t *out_uncerta
 
 int bus_error_is_cut(const struct bus_error *error)
 {
-    return error->is_cut;
+    return error->is_cut || error->is_stack_cut;
 }
 
 uint32_t bus_error_causes_left_out(const struct bus_error *error)

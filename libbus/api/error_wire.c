@@ -248,7 +248,7 @@ static void fill(struct error_record *record, const struct bus_error *error)
     error_record_init(record);
     record->kind = error->kind == ERROR_LOCAL ? (uint64_t)ERROR_APPLICATION : error->kind;
     record->type = span_text(error->type);
-    record->is_cut = error->is_cut;
+    record->is_cut = error->is_cut || error->is_stack_cut;
     record->message = span_text(error->message);
     record->stacktrace = span_text(error->stacktrace);
     record->blames = span_text(bus_error_blame(error));

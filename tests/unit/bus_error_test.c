@@ -219,6 +219,32 @@ Test(bus_error, cuts_long_texts_in_the_middle_on_a_character)
     free(text);
 }
 
+/* Whatever is cut says so, for as long as it is there. */
+Test(bus_error, says_that_it_was_cut)
+{
+    enum { MOST = LIMIT_ERROR_STACK_BYTES, MESSAGE = LIMIT_ERROR_MESSAGE_BYTES };
+    char *text = calloc(1, MOST + 2);
+    struct bus_error *error = bus_error_new("app.x", NULL, "x");
+    for (size_t bytes = MOST - 1; bytes <= MOST + 1; bytes++) {
+        memset(text, 'x', bytes);
+        cr_expect_eq(bus_error_set_stacktrace(error, text), BUS_OK);
+        cr_expect_eq(strcmp(bus_error_stacktrace(error), text) == 0, bytes <= MOST);
+        cr_expect_leq(strlen(bus_error_stacktrace(error)), (size_t)MOST);
+        cr_expect_eq(bus_error_is_cut(error), bytes > MOST, "%zu", bytes);
+    }
+    cr_expect_eq(bus_error_set_stacktrace(error, "at main"), BUS_OK);
+    cr_expect_eq(bus_error_is_cut(error), 0, "it is another one");
+    bus_error_unref(&error);
+    for (int bytes = MESSAGE - 1; bytes <= MESSAGE + 1; bytes++) {
+        error = bus_error_new("app.x", NULL, "%.*s", bytes, text);
+        cr_expect_eq(bus_error_is_cut(error), bytes > MESSAGE, "%d", bytes);
+        cr_expect_eq(bus_error_set_stacktrace(error, "at main"), BUS_OK);
+        cr_expect_eq(bus_error_is_cut(error), bytes > MESSAGE, "%d", bytes);
+        bus_error_unref(&error);
+    }
+    free(text);
+}
+
 Test(bus_error, replaces_bytes_that_are_no_text)
 {
     struct bus_error *error = bus_error_new("app.\xff", NULL, "a\xc3(\xe2\x82\xac) \xf0\x9f");

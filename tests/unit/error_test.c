@@ -272,10 +272,16 @@ Test(error, cuts_long_texts_in_the_middle)
     cr_assert_eq(memcmp(text + 2028, " ... 5944 bytes cut ... ", 24), 0, "%.40s", text + 2028);
     cr_assert_eq(got[0].message.bytes, 10000 - 5944 + 24);
 
-    record.stacktrace = span_of(filler, sizeof filler);
-    encode_and_decode(&record);
-    cr_assert_leq(got[0].stacktrace.bytes, LIMIT_ERROR_STACK_BYTES);
-    cr_assert_eq(got[0].is_cut, 1);
+    record.message = SPAN_NONE;
+    for (size_t bytes = LIMIT_ERROR_STACK_BYTES - 1; bytes <= LIMIT_ERROR_STACK_BYTES + 1;
+         bytes++) {
+        record.stacktrace = span_of(filler, bytes);
+        encode_and_decode(&record);
+        bool is_cut = bytes > LIMIT_ERROR_STACK_BYTES;
+        cr_assert_leq(got[0].stacktrace.bytes, LIMIT_ERROR_STACK_BYTES);
+        cr_assert_eq(got[0].is_cut, is_cut);
+        cr_assert_eq(span_equal(got[0].stacktrace, record.stacktrace), !is_cut);
+    }
 }
 
 Test(error, cuts_between_characters)

@@ -97,6 +97,20 @@ Test(error_wire, keeps_every_field)
     bus_error_unref(&got);
 }
 
+Test(error_wire, says_that_a_stacktrace_was_cut)
+{
+    char *text = calloc(1, LIMIT_ERROR_STACK_BYTES + 2);
+    struct bus_error *sent = bus_error_new("app.x", NULL, "m");
+    memset(text, 'x', LIMIT_ERROR_STACK_BYTES + 1);
+    cr_assert_eq(bus_error_set_stacktrace(sent, text), BUS_OK);
+    struct bus_error *got = over_the_wire(sent);
+    cr_expect_eq(bus_error_is_cut(got), 1);
+    cr_expect_str_eq(bus_error_stacktrace(got), bus_error_stacktrace(sent));
+    bus_error_unref(&sent);
+    bus_error_unref(&got);
+    free(text);
+}
+
 Test(error_wire, gives_one_failure_one_id_wherever_it_is_used)
 {
     struct bus_error *error = bus_error_new("app.x", NULL, "m");
