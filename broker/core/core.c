@@ -300,6 +300,10 @@ static void step_message(struct core *core, conn_id conn, const struct msg *msg)
         session_violation(core, conn, "greeted twice");
     else {
         session_hear(core, session);
+        if (session->late != NULL) {
+            late_message(core, session, msg);
+            return;
+        }
         if (observe(core, session, msg))
             return;
         if (session->party == NULL)

@@ -201,17 +201,26 @@ void failure_refuse(struct core *core, struct session *session, struct failure *
 }
 
 /* Whether a client gave the id that is its own to give: job/party/incarnation/n. */
-static bool is_own_id(const struct session *session, struct span id)
+static bool is_own_id(const struct party *party, uint32_t incarnation, struct span id)
 {
     struct text prefix;
     text_init(&prefix);
-    text_add_span(&prefix, session->job->name);
+    text_add_span(&prefix, party->job->name);
     text_add(&prefix, "/");
-    text_add_span(&prefix, session->party->name);
+    text_add_span(&prefix, party->name);
     text_add(&prefix, "/");
-    text_add_number(&prefix, session->incarnation);
+    text_add_number(&prefix, incarnation);
     text_add(&prefix, "/");
     return id.bytes > prefix.bytes && memcmp(id.data, prefix.data, prefix.bytes) == 0;
+}
+
+static void put_author(const struct party *party, uint32_t incarnation, uint32_t attempt,
+                       struct error_record *head)
+{
+    head->job = party->job->name;
+    head->attempt = attempt;
+    head->party = party->name;
+    head->incarnation = incarnation;
 }
 
 struct failure *failure_take(struct core *core, struct session *session, struct span bytes,
@@ -223,11 +232,8 @@ struct failure *failure_take(struct core *core, struct session *session, struct 
         return unreadable(core, session, topic, seq);
     struct error_record *head = &core->scratch[0];
     struct text id;
-    head->job = session->job->name;
-    head->attempt = session->job->attempt;
-    head->party = session->party->name;
-    head->incarnation = session->incarnation;
-    if (!is_own_id(session, head->id)) {
+    put_author(session->party, session->incarnation, session->job->attempt, head);
+    if (!is_own_id(session->party, session->incarnation, head->id)) {
         text_id(&id, &(struct failure_spec){.job = session->job, .party = session->party},
                 next_number(core, session->party));
         head->id = span_of(id.data, id.bytes);
@@ -243,6 +249,25 @@ struct failure *failure_take(struct core *core, struct session *session, struct 
         WIRE_OK)
         return unreadable(core, session, topic, seq);
     *out_is_readable = true;
+    struct failure *failure = wrap(core, encoded, head);
+    return failure != NULL ? failure : no_memory(core);
+}
+
+struct failure *failure_take_late(struct core *core, struct party *party, uint32_t incarnation,
+                                  uint32_t attempt, struct span bytes)
+{
+    uint32_t count = 0;
+    size_t encoded;
+    struct error_record *head = &core->scratch[0];
+    if (error_decode(bytes, core->scratch, LIMIT_ERROR_RECORDS, &count) != WIRE_OK || count == 0 ||
+        !is_own_id(party, incarnation, head->id)) {
+        core->refused_count += 1;
+        return NULL;
+    }
+    put_author(party, incarnation, attempt, head);
+    if (error_encode(core->scratch, count, core->scratch_bytes, LIMIT_ERROR_BYTES, &encoded) !=
+        WIRE_OK)
+        return NULL;
     struct failure *failure = wrap(core, encoded, head);
     return failure != NULL ? failure : no_memory(core);
 }

@@ -237,11 +237,21 @@ struct refusal {
  * again, are no news.  Of older ones only those are known that are kept. */
 enum { UPLOADED_KEPT = 32 };
 
+/* Of a party whose attempt is over: core_late.c. */
+struct late {
+    struct span party;    /* owned: its name */
+    uint32_t incarnation; /* that it was */
+    uint32_t attempt;
+    int64_t until_ns;     /* so long it is heard, on the core's running clock */
+    struct failure *over; /* a reference: why it is over */
+};
+
 struct session {
     uint32_t id;
     uint64_t token;
     struct job *job;     /* NULL: an observer of none */
     struct party *party; /* NULL: an observer */
+    struct late *late;   /* owned: of what was a party; NULL: all others */
     uint32_t incarnation;
     conn_id control; /* 0: closed */
     conn_id data;    /* 0: not attached */
@@ -625,9 +635,14 @@ void session_closed(struct core *core, conn_id conn);
 void session_violation(struct core *core, conn_id conn, const char *complaint);
 void session_timer(struct core *core, struct session *session);
 void session_stalled(struct core *core, struct session *session);
+/* The session is gone, and its connection goes on with that of an observer, who takes late over.
+ * false: so does the connection. */
+bool session_outlive(struct core *core, struct session *session, struct late *late);
 /* The party of this session ends: slots, waits and watchers are told, and the session with it. */
 void session_end_party(struct core *core, struct session *session, enum party_event event,
                        struct failure *failure, enum wire_code code);
+/* The same of the party alone, by what ended its job. */
+void party_terminate(struct core *core, struct party *party, struct failure *failure);
 void session_completed(struct core *core, struct session *session);
 static inline bool party_is_live(const struct party *party)
 {
@@ -972,6 +987,13 @@ void job_set_state(struct core *core, struct job *job, enum job_state state,
 void job_place(struct core *core, struct party *party, uint32_t rank);
 void job_begin_attempt(struct core *core, struct job *job, uint32_t attempt);
 
+/* ---- core_late.c ----------------------------------------------------------------------------- */
+/* The session ends for over; whoever stands behind it is heard for a while. */
+void late_begin(struct core *core, struct session *session, struct failure *over);
+void late_message(struct core *core, struct session *session, const struct msg *msg);
+void late_end(struct core *core, struct session *session); /* it is told so */
+void late_free(struct core *core, struct late **late);     /* NULL is a no-op */
+
 /* ---- core_barrier.c -------------------------------------------------------------------------- */
 void barrier_come(struct core *core, struct session *session, const struct msg_barrier *msg);
 void barrier_forget(struct session *session);          /* it is not there any more */
@@ -1006,6 +1028,9 @@ struct failure *failure_make(struct core *core, const struct failure_spec *spec)
  * that says so. */
 struct failure *failure_take(struct core *core, struct session *session, struct span bytes,
                              struct topic *topic, uint64_t seq, bool *out_is_readable);
+/* The same of a life that is over.  NULL: it cannot be read, or does not say that it is its. */
+struct failure *failure_take_late(struct core *core, struct party *party, uint32_t incarnation,
+                                  uint32_t attempt, struct span bytes);
 /* Counts and tells that an error could not be read; failure stands in its place. */
 void failure_refuse(struct core *core, struct session *session, struct failure *failure);
 /* One that a fact tells of, with one reference.  NULL: no memory, or no error. */

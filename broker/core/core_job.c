@@ -177,11 +177,28 @@ static void end_member(struct core *core, struct party *party, struct failure *f
                           CODE_EFENCED);
 }
 
+/* Who lives still was told that this is its end, and may have something to say about it. */
+static void end_judged(struct core *core, struct party *party, struct failure *failure)
+{
+    if (party->session != NULL)
+        (void)settle_parked_at_end(core, party->session);
+    if (!party_is_live(party)) {
+        end_member(core, party, failure);
+        return;
+    }
+    party_terminate(core, party, failure);
+    while (party_any_session(party) != NULL)
+        late_begin(core, party_any_session(party), failure);
+}
+
 /* All sessions of its parties end with this error, whoever still lives with them. */
 static void end_sessions(struct core *core, struct job *job, struct failure *failure)
 {
-    LIST_EACH(link, &job->party_list)
-        end_member(core, LIST_OWNER(link, struct party, job_link), failure);
+    bool is_judged = job->judgement.is_final;
+    LIST_EACH(link, &job->party_list) {
+        struct party *party = LIST_OWNER(link, struct party, job_link);
+        (is_judged ? end_judged : end_member)(core, party, failure);
+    }
 }
 
 void job_begin_attempt(struct core *core, struct job *job, uint32_t attempt)

@@ -286,6 +286,8 @@ static void session_arm(struct core *core, struct session *session)
         due_ns = silence_end_ns(session);
     else
         due_ns = session->heard_ns + suspect_ns;
+    if (session->late != NULL && session->late->until_ns < due_ns)
+        due_ns = session->late->until_ns;
     timers_set(&core->timers, &session->timer, due_ns);
 }
 
@@ -345,15 +347,20 @@ struct session *session_make(struct core *core, struct job *job, const struct se
     return NULL;
 }
 
-static struct session *session_new(struct core *core, struct job *job,
-                                   const struct msg_hello *hello, conn_id conn)
+static uint64_t free_token(const struct core *core)
 {
     uint64_t token = core->random != 0 ? core->random : 1;
     uint32_t taken;
     while (id_map_get(&core->tokens, token, &taken))
         token += 1;
+    return token;
+}
+
+static struct session *session_new(struct core *core, struct job *job,
+                                   const struct msg_hello *hello, conn_id conn)
+{
     return session_make(core, job,
-                        &(struct session_terms){.token = token,
+                        &(struct session_terms){.token = free_token(core),
                                                 .conn = conn,
                                                 .dial = (uint32_t)hello->dial,
                                                 .heartbeat_ms = hello->heartbeat_ms,
@@ -387,6 +394,7 @@ void session_drop(struct core *core, struct session *session)
     free_refusals(core, session);
     span_drop(core, &session->where);
     span_drop(core, &session->host);
+    late_free(core, &session->late);
     drop_conn(core, &session->control);
     drop_conn(core, &session->data);
     id_map_remove(&core->tokens, session->token);
@@ -410,6 +418,31 @@ void session_drop(struct core *core, struct session *session)
     pool_give(&core->sessions, session);
     if (job != NULL)
         job_release(core, job);
+}
+
+bool session_outlive(struct core *core, struct session *session, struct late *late)
+{
+    struct job *job = session->job;
+    conn_id conn = session->control;
+    const struct session_terms terms = {.token = free_token(core),
+                                        .conn = conn,
+                                        .dial = session->dial,
+                                        .heartbeat_ms = (uint64_t)(session->beat_ns / MS_NS),
+                                        .lost_after_ms =
+                                            (uint64_t)(session->lost_after_ns / MS_NS)};
+    id_map_remove(&core->conns, conn);
+    session->control = 0;
+    job_hold(core, job); /* it may have been the last one */
+    session_drop(core, session);
+    struct session *heir = session_make(core, job, &terms);
+    job_release(core, job);
+    if (heir == NULL) {
+        effects_drop(core->effects, conn);
+        return false;
+    }
+    heir->late = late;
+    session_arm(core, heir);
+    return true;
 }
 
 void session_free_all(struct core *core)
@@ -934,6 +967,8 @@ void session_timer(struct core *core, struct session *session)
     if (session->party == NULL) {
         if (silent_ns >= session->lost_after_ns)
             session_drop(core, session);
+        else if (session->late != NULL && clock_ns >= session->late->until_ns)
+            late_end(core, session);
         else
             session_arm(core, session);
         return;
@@ -1033,6 +1068,11 @@ void session_end_party(struct core *core, struct session *session, enum party_ev
     session_dismiss(core, session, code, failure);
     if (other != NULL) /* by the word of the one it is over for the other, too */
         session_dismiss(core, other, CODE_EFENCED, failure);
+}
+
+void party_terminate(struct core *core, struct party *party, struct failure *failure)
+{
+    end_party(core, party, PARTY_IS_TERMINATED, failure);
 }
 
 void session_completed(struct core *core, struct session *session)

@@ -101,6 +101,7 @@
 #define LIMIT_VERDICT_BYTES (UINT64_C(16) * 1024 * 1024) /* errors kept to tell of it */
 #define LIMIT_VERDICT_ROWS 4096                          /* told in one answer */
 #define LIMIT_VERDICT_LOOK_MS 100 /* corrections are looked for once in that time, at most */
+#define DEFAULT_LATE_MS 60000     /* so long a party is heard behind the final verdict on it */
 #define DEFAULT_SETTLE_MS 2000
 
 /* jobs that were created */

@@ -166,6 +166,15 @@ static bool is_all_there(void)
     return true;
 }
 
+/* Its bus is over, and it has nothing more to wait for. */
+static bool has_heard_all(const struct session *session)
+{
+    struct buffer *error = NULL;
+    bool is_final = session_verdict(session, &error) == FINAL;
+    buffer_unref(&error);
+    return session_end(session, NULL) != CODE_OK && (is_final || !session_is_condemned(session));
+}
+
 /* A process whose attempt has its final verdict ends, and begins again as long as that helps. */
 static void tend(uint32_t host)
 {
@@ -173,8 +182,7 @@ static void tend(uint32_t host)
     bool is_said = play.finals[play.attempt].count > 0;
     if (session == NULL && (play.attempt == 0 || (is_said && play.attempt < ATTEMPTS)))
         world_start(play.world, host);
-    else if (session != NULL && session_end(session, NULL) != CODE_OK &&
-             !session_is_condemned(session) && is_said)
+    else if (session != NULL && is_said && has_heard_all(session))
         world_kill(play.world, host, true, 0);
 }
 

@@ -297,6 +297,66 @@ Test(verdict, is_corrected_by_what_a_handler_reports)
     bus_error_unref(&bob.own);
 }
 
+/* What the command line lists of a job's history. */
+static json_t *late_error(void)
+{
+    const char *const argv[] = {"errbus", "errors", "-s", stage.control, "--json", NULL};
+    struct process process;
+    json_t *late = NULL;
+    cr_assert(process_start(&process, argv, NULL));
+    cr_assert_eq(process_wait(&process, SOON_MS), 0, "%s", process_complained(&process));
+    const char *rest = process_said(&process);
+    for (const char *end; late == NULL && (end = strchr(rest, '\n')) != NULL; rest = end + 1) {
+        json_t *line = json_loadb(rest, (size_t)(end - rest), 0, NULL);
+        if (json_is_true(json_object_get(json_object_get(line, "event"), "late"))) {
+            late = json_incref(line);
+        }
+        json_decref(line);
+    }
+    process_fini(&process);
+    return late;
+}
+
+/* By its stamp it would have been the root. */
+Test(verdict, is_not_changed_by_what_is_reported_behind_it)
+{
+    struct bus_job_options options;
+    struct bus_error *error = bus_error_new("app.consequence", NULL, "what alice knows");
+    struct bus_error *late = bus_error_new("app.root", NULL, "what bob did not say in time");
+    int64_t earlier_ns = bus_error_occurred_ns(error) - INT64_C(200000000);
+    expect_code(bus_error_set_occurred(late, earlier_ns, UINT64_C(1000000000)), BUS_OK);
+    bus_job_options_init(&options);
+    options.min = 2;
+    options.max = 2;
+    options.join_window_ms = 0;
+    options.settle_ms = 100;
+    expect_code(bus_job_create(stage.control, NULL, &options, SOON_MS, NULL), BUS_OK);
+    struct bus *alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    struct bus_tap *watch = must_tap(NULL, 1);
+    (void)expect_event(watch, "job.epoch", "");
+    bus_fail(alice, error);
+    (void)expect_event(watch, "verdict.final", "alice");
+    (void)expect_event(watch, "job.failed", "");
+    bus_fail(bob, late);
+    const struct bus_event *event = expect_event(watch, "party.failed", "bob");
+    cr_expect_eq(bus_event_is_late(event), 1);
+    cr_expect_str_eq(bus_error_type(bus_event_error(event)), "app.root");
+    cr_expect_eq(bus_error_attempt(bus_event_error(event)), 1);
+    expect_answer("alice", 0);
+    json_t *line = late_error();
+    cr_expect_str_eq(text_of(line, "id"), bus_error_id(late));
+    json_decref(line);
+    struct bus_error *verdict = must_verdict(bob);
+    cr_expect_str_eq(bus_error_type(verdict), "app.consequence");
+    bus_error_unref(&verdict);
+    bus_tap_close(&watch);
+    expect_code(bus_close(&alice, SOON_MS), BUS_OK);
+    expect_code(bus_close(&bob, SOON_MS), BUS_EFENCED);
+    bus_error_unref(&error);
+    bus_error_unref(&late);
+}
+
 /* Who is told of a failure where it waited for a value, and goes on, has not failed. */
 Test(verdict, is_no_matter_for_the_handlers_of_a_job_that_goes_on)
 {

@@ -326,7 +326,7 @@ Test(core_replay, goes_on_waiting_for_who_is_missing)
     EXPECT("5 < member 1 bob/1 running\n5 < short, attempt 1, epoch 1 of 2\n");
     pass_ms(1);
     show_job(5);
-    EXPECT("2 < verdict 2 (party_left of ) x0, over\n2 < over 11 (cancelled of )\n2 dropped\n"
+    EXPECT("2 < verdict 2 (party_left of ) x0, over\n"
            "12 dropped\n5 < failed, attempt 1, epoch 1 of 0 (party_left of )\n");
     crash(100);
     ask_from(5);
@@ -361,7 +361,7 @@ Test(core_replay, counts_a_job_s_deadline_by_the_wall_clock)
     }
     forget();
     pass_ms(1000);
-    EXPECT("1 < verdict 2 (deadline of ) x0, over\n1 < over 11 (cancelled of )\n1 dropped\n"
+    EXPECT("1 < verdict 2 (deadline of ) x0, over\n"
            "11 dropped\n");
 }
 
