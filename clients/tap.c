@@ -68,6 +68,10 @@ static void print_event_json(const struct bus_event *event)
     if (bus_event_text(event)[0] != '\0') {
         cli_json_text(line, "text", bus_event_text(event));
     }
+    if (bus_event_first_error(event)[0] != '\0') {
+        cli_json_text(line, "first_error", bus_event_first_error(event));
+        cli_json_text(line, "last_error", bus_event_last_error(event));
+    }
     if (bus_event_error(event) != NULL) {
         cli_json_error(line, "error", bus_event_error(event));
     }
@@ -93,6 +97,9 @@ static void print_event(const struct tap *tap, const struct bus_event *event)
     }
     if (bus_event_count(event) > 0) {
         printf(" (%" PRIu64 ")", bus_event_count(event));
+    }
+    if (bus_event_first_error(event)[0] != '\0') {
+        printf(" %s .. %s", bus_event_first_error(event), bus_event_last_error(event));
     }
     if (bus_event_text(event)[0] != '\0') {
         putchar(' ');

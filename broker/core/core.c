@@ -70,6 +70,7 @@ void core_options_init(struct core_options *options)
         .linger_ms = DEFAULT_LINGER_MS,
         .resume_ms = DEFAULT_RESUME_MS,
         .unserved_ms = DEFAULT_UNSERVED_MS,
+        .storm_told_max = LIMIT_STORM_TOLD,
         .open_slots_max = LIMIT_OPEN_SLOTS,
         .topics_max = LIMIT_TOPICS,
         .parties_max = LIMIT_PARTIES,
@@ -340,6 +341,7 @@ static void fire(struct core *core, struct timer *timer)
     case TIMER_COMPLAINTS:
         tell_complaints(core, LIST_OWNER(timer, struct complaints, timer));
         break;
+    case TIMER_STORMS: tell_storms_again(core, LIST_OWNER(timer, struct job, storms_timer)); break;
     case TIMER_JOURNAL: tell_journal_again(core); break;
     case TIMER_LEASE: group_lease_timer(core, LIST_OWNER(timer, struct sub, lease_timer)); break;
     case TIMER_TASK: group_task_timer(core, LIST_OWNER(timer, struct task, timer)); break;
@@ -366,6 +368,9 @@ static void step_stop(struct core *core)
 {
     core->is_stopping = true;
     struct session *session = NULL;
+    struct job *job = NULL;
+    while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL)
+        tell_storms(core, job, NULL);
     while ((session = pool_next(&core->sessions, session != NULL ? session->id : 0)) != NULL)
         if (session->control != 0)
             effects_msg(core->effects, session->control, MSG_BYE)->as.bye.message =

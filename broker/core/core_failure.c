@@ -43,6 +43,9 @@ static struct failure *wrap(struct core *core, size_t byte_count, const struct e
     struct span id = core->scratch[0].id;
     failure->id_bytes = (uint32_t)id.bytes;
     failure->id_at = id.bytes > 0 ? (uint32_t)((const uint8_t *)id.data - failure->bytes) : 0;
+    struct span type = core->scratch[0].type;
+    failure->type_bytes = (uint32_t)type.bytes;
+    failure->type_at = type.bytes > 0 ? (uint32_t)((const uint8_t *)type.data - failure->bytes) : 0;
     return failure;
 }
 
@@ -192,12 +195,12 @@ static struct failure *unreadable(struct core *core, struct session *session, st
 void failure_refuse(struct core *core, struct session *session, struct failure *failure)
 {
     core->refused_count += 1;
-    tell(core, session->job,
-         &(struct tell){.name = EVENT_REFUSED,
-                        .party = session->party,
-                        .incarnation = session->incarnation,
-                        .text = "an error object that could not be read",
-                        .failure = failure});
+    tell_like(core, session->job, STORM_REFUSED,
+              &(struct tell){.name = EVENT_REFUSED,
+                             .party = session->party,
+                             .incarnation = session->incarnation,
+                             .text = "an error object that could not be read",
+                             .failure = failure});
 }
 
 /* Whether a client gave the id that is its own to give: job/party/incarnation/n. */

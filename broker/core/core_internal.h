@@ -34,6 +34,7 @@
 #include "broker/core/party.h"
 #include "broker/core/roster.h"
 #include "broker/core/slot_table.h"
+#include "broker/core/storms.h"
 #include "broker/core/task.h"
 #include "broker/core/timers.h"
 #include "broker/core/verdict.h"
@@ -86,6 +87,8 @@ struct failure {
     uint32_t byte_count;
     uint32_t id_bytes; /* the error's id lies in bytes, here: */
     uint32_t id_at;
+    uint32_t type_bytes; /* and its type, likewise */
+    uint32_t type_at;
     uint64_t number; /* in facts; 0: none has spoken of it */
     enum error_kind kind;
     struct list grave; /* in core->graves once nobody refers to it: gone at the next step */
@@ -164,6 +167,8 @@ struct job {
     struct list tell_link;     /* in core->told while taps are to be served */
     struct judgement judgement;
     struct complaints observers; /* about them */
+    struct storms storms;        /* of slots that failed, and of what was refused */
+    struct timer storms_timer;
 };
 
 struct job_event {
@@ -171,6 +176,7 @@ struct job_event {
     int64_t at_ns;
     char *text; /* owned: name, party, topic and text one behind the other */
     uint32_t name_bytes, party_bytes, topic_bytes, text_bytes;
+    uint32_t first_bytes, last_bytes; /* ids of errors, behind them */
     uint32_t incarnation;
     uint64_t seq;
     uint64_t count;
@@ -1052,6 +1058,10 @@ static inline struct span failure_id(const struct failure *failure)
 {
     return span_of(failure->bytes + failure->id_at, failure->id_bytes);
 }
+static inline struct span failure_type(const struct failure *failure)
+{
+    return span_of(failure->bytes + failure->type_at, failure->type_bytes);
+}
 
 /* ---- core_verdict.c -------------------------------------------------------------------------- */
 /* false: no memory. */
@@ -1090,14 +1100,20 @@ struct tell {
     uint64_t count;
     const char *text;
     struct failure *failure;
-    bool is_late;   /* it came when the final verdict had been said */
-    bool is_logged; /* io has said so already */
+    struct failure *first; /* where it stands for several errors: the first of them, or NULL */
+    bool is_late;          /* it came when the final verdict had been said */
+    bool is_logged;        /* io has said so already */
 };
 void tell(struct core *core, struct job *job, const struct tell *what);
+/* The same, unless there were many like it: then later, together with others. */
+void tell_like(struct core *core, struct job *job, enum storm_event event, const struct tell *what);
+/* What is held is told now: of this party, which is about to be over; NULL: all. */
+void tell_storms(struct core *core, struct job *job, const struct party *party);
+void tell_storms_again(struct core *core, struct job *job); /* its time has come */
 struct tell_event {
     uint64_t id;
     int64_t at_ns;
-    struct span name, party, topic, text; /* copied */
+    struct span name, party, topic, text, first_error, last_error; /* copied */
     uint32_t incarnation;
     uint64_t seq;
     uint64_t count;

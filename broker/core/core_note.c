@@ -563,12 +563,15 @@ void note_event(struct core *core, const struct job *job, const struct job_event
         return;
     const char *party = event->text + event->name_bytes;
     const char *topic = party + event->party_bytes;
+    const char *text = topic + event->topic_bytes;
+    const char *first = text + event->text_bytes;
     NOTE(core, EVENT, event, .job = job->id, .id = event->id, .at_ns = event->at_ns,
          .name = span_of(event->text, event->name_bytes),
          .party = span_of(party, event->party_bytes), .incarnation = event->incarnation,
          .topic = span_of(topic, event->topic_bytes), .seq = event->seq, .count = event->count,
-         .text = span_of(topic + event->topic_bytes, event->text_bytes),
-         .failure = failure_number(core, event->failure), .is_late = event->is_late);
+         .text = span_of(text, event->text_bytes), .failure = failure_number(core, event->failure),
+         .is_late = event->is_late, .first_error = span_of(first, event->first_bytes),
+         .last_error = span_of(first + event->first_bytes, event->last_bytes));
 }
 
 /* ---- the verdict ----------------------------------------------------------------------------- */

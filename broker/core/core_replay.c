@@ -1060,6 +1060,8 @@ static const char *event(struct core *core, const struct fact_event *fact)
                                .party = fact->party,
                                .topic = fact->topic,
                                .text = fact->text,
+                               .first_error = fact->first_error,
+                               .last_error = fact->last_error,
                                .incarnation = (uint32_t)fact->incarnation,
                                .seq = fact->seq,
                                .count = fact->count,

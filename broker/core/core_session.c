@@ -13,7 +13,7 @@ enum { HELLO_PARTY = 0, HELLO_OBSERVER = 1, HELLO_GUARD = 2 }; /* HELLO.role */
 enum { VOICE_ERROR_BITS = 32 };
 /* Beats that may be missed before a party is suspect: two, and half a beat for the way. */
 #define SUSPECT_HALF_BEATS 5
-enum { JOB_TIMERS = 4 };
+enum { JOB_TIMERS = 5 };
 
 struct session *session_of_conn(struct core *core, conn_id conn)
 {
@@ -39,6 +39,7 @@ static void unreserve_timers(struct core *core, struct job *job)
     timers_unreserve(&core->timers, &job->window);
     timers_unreserve(&core->timers, &job->deadline);
     timers_unreserve(&core->timers, &job->observers.timer);
+    timers_unreserve(&core->timers, &job->storms_timer);
 }
 
 /* false: no memory; none is reserved. */
@@ -50,6 +51,7 @@ static bool reserve_timers(struct core *core, struct job *job)
     job->linger.kind = TIMER_JOB;
     job->window.kind = TIMER_JOB_WINDOW;
     job->deadline.kind = TIMER_JOB_DEADLINE;
+    job->storms_timer.kind = TIMER_STORMS;
     complaints_init(&job->observers, job, NULL);
     if (count == JOB_TIMERS)
         return true;
@@ -75,6 +77,7 @@ struct job *job_make(struct core *core, uint32_t id, struct span name)
     list_init(&job->due_link);
     job_spec_init(&job->spec);
     roster_init(&job->roster, core->memory);
+    storms_init(&job->storms, core->memory);
     name_map_init(&job->parties, core->memory);
     name_map_init(&job->topics, core->memory);
     job->attempt = 1;
@@ -1017,6 +1020,7 @@ static void end_party(struct core *core, struct party *party, enum party_event e
     bool was_told = party->state == PARTY_FAILING;
     if (!party_next(party->state, event, &party->state))
         return;
+    tell_storms(core, party->job, party);
     party->ended_by = failure_ref(failure);
     bool is_told_to = event == PARTY_IS_TERMINATED; /* by what ended its job: no news for that */
     bool is_late = failure != NULL && !is_told_to && judge_error(core, party->job, party, failure);

@@ -49,14 +49,14 @@ void settle_open_failed(struct core *core, struct open_slot *open, struct failur
 
 void settle_tell(struct core *core, struct topic *topic, uint64_t seq, struct failure *failure)
 {
-    tell(core, topic->job,
-         &(struct tell){.name = EVENT_SLOT_FAILED,
-                        .party = topic->writer,
-                        .incarnation = topic->writer->incarnation,
-                        .topic = topic,
-                        .seq = seq,
-                        .count = 1,
-                        .failure = failure});
+    tell_like(core, topic->job, STORM_SLOT_FAILED,
+              &(struct tell){.name = EVENT_SLOT_FAILED,
+                             .party = topic->writer,
+                             .incarnation = topic->writer->incarnation,
+                             .topic = topic,
+                             .seq = seq,
+                             .count = 1,
+                             .failure = failure});
 }
 
 void settle_deadline(struct core *core, struct open_slot *open)

@@ -25,7 +25,8 @@ static struct job_event *event_at(const struct job *job, uint64_t id)
 
 static size_t texts_bytes(const struct job_event *event)
 {
-    return (size_t)event->name_bytes + event->party_bytes + event->topic_bytes + event->text_bytes;
+    return (size_t)event->name_bytes + event->party_bytes + event->topic_bytes + event->text_bytes +
+           event->first_bytes + event->last_bytes;
 }
 
 static uint64_t event_weight(const struct job_event *event)
@@ -78,13 +79,17 @@ static bool keep_texts(struct core *core, struct job_event *event, const struct 
     event->party_bytes = (uint32_t)what->party.bytes;
     event->topic_bytes = (uint32_t)what->topic.bytes;
     event->text_bytes = (uint32_t)what->text.bytes;
+    event->first_bytes = (uint32_t)what->first_error.bytes;
+    event->last_bytes = (uint32_t)what->last_error.bytes;
     event->text = memory_take(core->memory, texts_bytes(event)); /* a name, at least */
     if (event->text == NULL)
         return false;
     char *at = append_text(event->text, what->name);
     at = append_text(at, what->party);
     at = append_text(at, what->topic);
-    (void)append_text(at, what->text); /* the last */
+    at = append_text(at, what->text);
+    at = append_text(at, what->first_error);
+    (void)append_text(at, what->last_error); /* the last */
     return true;
 }
 
@@ -141,22 +146,131 @@ bool tell_keep(struct core *core, struct job *job, const struct tell_event *what
 
 void tell(struct core *core, struct job *job, const struct tell *what)
 {
-    struct tell_event event = {.id = job->event_next,
-                               .at_ns = core->wall_ns,
-                               .name = span_text(what->name),
-                               .party = what->party != NULL ? what->party->name : SPAN_NONE,
-                               .topic = what->topic != NULL ? what->topic->name : SPAN_NONE,
-                               .text = span_text(what->text),
-                               .incarnation = what->incarnation,
-                               .seq = what->seq,
-                               .count = what->count,
-                               .failure = what->failure,
-                               .is_late = what->is_late};
+    struct tell_event event = {
+        .id = job->event_next,
+        .at_ns = core->wall_ns,
+        .name = span_text(what->name),
+        .party = what->party != NULL ? what->party->name : SPAN_NONE,
+        .topic = what->topic != NULL ? what->topic->name : SPAN_NONE,
+        .text = span_text(what->text),
+        .first_error = what->first != NULL ? failure_id(what->first) : SPAN_NONE,
+        .last_error =
+            what->first != NULL && what->failure != NULL ? failure_id(what->failure) : SPAN_NONE,
+        .incarnation = what->incarnation,
+        .seq = what->seq,
+        .count = what->count,
+        .failure = what->failure,
+        .is_late = what->is_late};
     if (!tell_keep(core, job, &event))
         return; /* without memory an event is lost, but no slot's outcome is */
     mark_told(core, job);
     log_event(core, job, what);
 }
+
+/* ---- storms ---------------------------------------------------------------------------------- */
+
+static void hold(struct core *core, struct storm *storm, const struct tell *what)
+{
+    if (storm->held == 0) {
+        storm->seq = what->seq;
+        storm->first = what->failure != NULL ? failure_ref(what->failure)->id : 0;
+    }
+    uint32_t before = storm->last;
+    storm->last = what->failure != NULL ? failure_ref(what->failure)->id : 0;
+    failure_unref(core, pool_find(&core->failures, before));
+    storm->held += what->count > 0 ? what->count : 1;
+}
+
+void tell_like(struct core *core, struct job *job, enum storm_event event, const struct tell *what)
+{
+    bool has_type = event == STORM_SLOT_FAILED && what->failure != NULL;
+    struct storm_key key = {.event = event,
+                            .party = what->party->id,
+                            .incarnation = what->incarnation,
+                            .topic = what->topic != NULL ? what->topic->id : 0,
+                            .like = has_type ? failure_type(what->failure) : span_text(what->text)};
+    struct storm *storm = storms_find(&job->storms, &key);
+    if (storm != NULL && job->storms_timer.place == 0)
+        timers_set(&core->timers, &job->storms_timer, core_clock(core) + LIMIT_STORM_MS * MS_NS);
+    if (storm == NULL || storm_tells(storm, core->options.storm_told_max))
+        tell(core, job, what);
+    else
+        hold(core, storm, what);
+}
+
+/* One event for all that is held. */
+static void tell_held(struct core *core, struct job *job, struct storm *storm)
+{
+    static const char *const names[STORM_EVENT_COUNT] = {EVENT_SLOT_FAILED, EVENT_REFUSED};
+    struct failure *first = pool_find(&core->failures, storm->first);
+    struct failure *last = pool_find(&core->failures, storm->last);
+    struct party *party = pool_find(&core->parties, storm->party);
+    struct text text;
+    text_init(&text);
+    if (party != NULL && party->incarnation != storm->incarnation)
+        party = NULL; /* that life is forgotten */
+    if (storm->party == 0)
+        text_add(&text, "of several parties or topics");
+    else if (storm->event == STORM_REFUSED)
+        text_add_span(&text, span_of(storm->like, storm->like_bytes));
+    tell(core, job,
+         &(struct tell){.name = names[storm->event],
+                        .party = party,
+                        .incarnation = storm->incarnation,
+                        .topic = pool_find(&core->topics, storm->topic),
+                        .seq = storm->seq,
+                        .count = storm->held,
+                        .text = text.data,
+                        .failure = last,
+                        .first = first != last ? first : NULL});
+    failure_unref(core, first);
+    failure_unref(core, last);
+    storm->held = 0;
+    storm->first = 0;
+    storm->last = 0;
+}
+
+void tell_storms(struct core *core, struct job *job, const struct party *party)
+{
+    for (uint32_t i = 0; i < STORMS_ROOM; i++) {
+        struct storm *storm = storms_at(&job->storms, i);
+        if (storm == NULL || (party != NULL && storm->party != party->id))
+            continue;
+        if (storm->held > 0)
+            tell_held(core, job, storm);
+        storm->is_used = false;
+    }
+}
+
+void tell_storms_again(struct core *core, struct job *job)
+{
+    bool is_any = false;
+    for (uint32_t i = 0; i < STORMS_ROOM; i++) {
+        struct storm *storm = storms_at(&job->storms, i);
+        if (storm == NULL)
+            continue;
+        storm->is_used = storm->held > 0; /* quiet: it is over */
+        is_any = is_any || storm->is_used;
+        if (storm->held > 0)
+            tell_held(core, job, storm);
+    }
+    if (is_any)
+        timers_set(&core->timers, &job->storms_timer, core_clock(core) + LIMIT_STORM_MS * MS_NS);
+}
+
+static void forget_storms(struct core *core, struct job *job)
+{
+    for (uint32_t i = 0; i < STORMS_ROOM; i++) {
+        const struct storm *storm = storms_at(&job->storms, i);
+        if (storm == NULL)
+            continue;
+        failure_unref(core, pool_find(&core->failures, storm->first));
+        failure_unref(core, pool_find(&core->failures, storm->last));
+    }
+    storms_fini(&job->storms);
+}
+
+/* ---- complaints ------------------------------------------------------------------------------ */
 
 void complaints_init(struct complaints *complaints, struct job *job, struct party *party)
 {
@@ -263,6 +377,7 @@ void tell_journal_again(struct core *core)
 
 void tell_forget(struct core *core, struct job *job)
 {
+    forget_storms(core, job);
     while (job->event_first < job->event_next)
         drop_oldest(core, job);
     memory_give(core->memory, job->events, job->event_room * sizeof *job->events);
@@ -288,6 +403,10 @@ static void send_event(struct core *core, struct session *session, const struct 
     msg->count = event->count;
     at += event->topic_bytes;
     msg->text = span_of(at, event->text_bytes);
+    at += event->text_bytes;
+    msg->first_error = span_of(at, event->first_bytes);
+    at += event->first_bytes;
+    msg->last_error = span_of(at, event->last_bytes);
     msg->error = failure_span(event->failure);
     msg->is_durable = event->step <= core->kept;
     msg->is_late = event->is_late;

@@ -77,14 +77,14 @@ void write_tell_settled(struct core *core, struct session *session, const struct
 static void tell_refused(struct core *core, struct session *session, struct topic *topic,
                          const struct event_run *run, const char *message)
 {
-    tell(core, session->job,
-         &(struct tell){.name = EVENT_REFUSED,
-                        .party = session->party,
-                        .incarnation = session->incarnation,
-                        .topic = topic,
-                        .seq = run->seq,
-                        .count = run->count,
-                        .text = message});
+    tell_like(core, session->job, STORM_REFUSED,
+              &(struct tell){.name = EVENT_REFUSED,
+                             .party = session->party,
+                             .incarnation = session->incarnation,
+                             .topic = topic,
+                             .seq = run->seq,
+                             .count = run->count,
+                             .text = message});
 }
 
 static void refuse_run(struct core *core, struct session *session, struct topic *topic,

@@ -25,12 +25,14 @@ struct bus_event {
     uint64_t seq;
     uint64_t count;
     struct bus_error *error;
-    char *texts; /* name, party, topic, text, each with its NUL */
+    char *texts; /* name, party, topic, text, first_error, last_error, each with its NUL */
     const char *job;
     const char *name;
     const char *party;
     const char *topic;
     const char *text;
+    const char *first_error;
+    const char *last_error;
 };
 
 struct bus_tap {
@@ -58,8 +60,8 @@ static void event_free(struct bus_event **event)
 
 static bool event_fill(struct bus_event *event, const struct msg_event *from)
 {
-    event->texts =
-        malloc(from->name.bytes + from->party.bytes + from->topic.bytes + from->text.bytes + 4);
+    event->texts = malloc(from->name.bytes + from->party.bytes + from->topic.bytes +
+                          from->text.bytes + from->first_error.bytes + from->last_error.bytes + 6);
     if (event->texts == NULL)
         return false;
     char *at = event->texts;
@@ -73,6 +75,8 @@ static bool event_fill(struct bus_event *event, const struct msg_event *from)
     event->party = api_place(&at, from->party);
     event->topic = api_place(&at, from->topic);
     event->text = api_place(&at, from->text);
+    event->first_error = api_place(&at, from->first_error);
+    event->last_error = api_place(&at, from->last_error);
     if (from->error.bytes > 0)
         event->error = error_from_wire(from->error);
     return true;
@@ -89,6 +93,7 @@ static struct bus_event *event_take(struct bus *bus)
     }
     event->job = bus->job;
     event->name = event->party = event->topic = event->text = "";
+    event->first_error = event->last_error = "";
     if (msg.type == MSG_MISSED) {
         event->is_gap = true;
         event->first_id = msg.as.missed.first_id;
@@ -153,6 +158,16 @@ const char *bus_event_text(const struct bus_event *event)
 int bus_event_is_durable(const struct bus_event *event)
 {
     return event->is_durable;
+}
+
+const char *bus_event_first_error(const struct bus_event *event)
+{
+    return event->first_error;
+}
+
+const char *bus_event_last_error(const struct bus_event *event)
+{
+    return event->last_error;
 }
 
 int bus_event_is_late(const struct bus_event *event)

@@ -69,6 +69,12 @@
  * journal whose disk is full and well again all the time. */
 #define LIMIT_COMPLAINTS_MS_MIN 1000
 #define LIMIT_COMPLAINTS_MS_MAX 60000
+/* Like errors of one party in one place: so many are told each, what comes beyond them in a second
+ * is told as one.  So many places at a time, the others together: 4352 events a second of one job
+ * at most, when all begin at once, and 66 from then on. */
+#define LIMIT_STORM_TOLD 64
+#define LIMIT_STORM_MS 1000
+#define LIMIT_STORMS 64
 #define LIMIT_ENDS 4096           /* ended parties of one job that are remembered */
 #define LIMIT_TAP_WINDOW 1024     /* events in flight to one tap */
 #define LIMIT_CONTROL_QUEUE 65536 /* messages waiting for one peer that does not read */

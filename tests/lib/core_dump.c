@@ -356,7 +356,8 @@ static void put_jobs(struct core_dump *dump, const struct core *core)
             const struct job_event *event = &job->events[id & (job->event_room - 1)];
             word(dump, "   event");
             name(dump, span_of(event->text, event->name_bytes + event->party_bytes +
-                                                event->topic_bytes + event->text_bytes));
+                                                event->topic_bytes + event->text_bytes +
+                                                event->first_bytes + event->last_bytes));
             LINE(dump, "", event->id, (uint64_t)event->at_ns, event->incarnation, event->seq,
                  event->count, number_of(event->failure));
             if (event->is_late)

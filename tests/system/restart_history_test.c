@@ -19,9 +19,11 @@
 
 static struct revival revival;
 
+/* It tells of each error, however many are alike. */
 static void start_broker(const char *durability)
 {
-    revival_start(&revival, durability, NULL);
+    const char *const more[] = {"--like-errors", "1000000", NULL};
+    revival_start(&revival, durability, more);
 }
 
 static void set_up(void)

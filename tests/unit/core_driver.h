@@ -137,22 +137,26 @@ static inline void say_job_msg(conn_id conn, const struct msg *msg)
     }
 }
 
+static inline void say_event(conn_id conn, const struct msg_event *event)
+{
+    say("%u < %.*s %.*s/%u %.*s#%llu x%llu", conn, (int)event->name.bytes,
+        (const char *)event->name.data, (int)event->party.bytes, (const char *)event->party.data,
+        (unsigned)event->incarnation, (int)event->topic.bytes, (const char *)event->topic.data,
+        (unsigned long long)event->seq, (unsigned long long)event->count);
+    say_error(event->error);
+    if (event->first_error.bytes > 0)
+        say(" %.*s .. %.*s", (int)event->first_error.bytes, (const char *)event->first_error.data,
+            (int)event->last_error.bytes, (const char *)event->last_error.data);
+    say(event->is_durable ? ", durable" : "");
+    say(event->is_late ? ", late" : "");
+    event_bytes = event->name.bytes + event->party.bytes + event->topic.bytes + event->text.bytes +
+                  event->error.bytes;
+}
+
 static inline void say_msg(conn_id conn, const struct msg *msg)
 {
-    const struct msg_event *event = &msg->as.event;
     switch (msg->type) {
-    case MSG_EVENT:
-        say("%u < %.*s %.*s/%u %.*s#%llu x%llu", conn, (int)event->name.bytes,
-            (const char *)event->name.data, (int)event->party.bytes,
-            (const char *)event->party.data, (unsigned)event->incarnation, (int)event->topic.bytes,
-            (const char *)event->topic.data, (unsigned long long)event->seq,
-            (unsigned long long)event->count);
-        say_error(event->error);
-        say(event->is_durable ? ", durable" : "");
-        say(event->is_late ? ", late" : "");
-        event_bytes = event->name.bytes + event->party.bytes + event->topic.bytes +
-                      event->text.bytes + event->error.bytes;
-        break;
+    case MSG_EVENT: say_event(conn, &msg->as.event); break;
     case MSG_MISSED:
         say("%u < missed %llu..%llu", conn, (unsigned long long)msg->as.missed.first_id,
             (unsigned long long)msg->as.missed.last_id);

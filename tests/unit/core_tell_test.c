@@ -7,6 +7,8 @@
 static void begin(void)
 {
     init();
+    options.storm_told_max = UINT32_MAX; /* like events are told each: there are to be many */
+    restart();
     is_alone = true; /* what a tap is sent is no state that lasts */
 }
 

@@ -83,6 +83,11 @@ BUS_API const char *bus_event_text(const struct bus_event *event);     /* for pe
 BUS_API int bus_event_is_durable(const struct bus_event *event);
 /* 1: its error came when the final verdict of the job had been said, and counts no more. */
 BUS_API int bus_event_is_late(const struct bus_event *event);
+/* Errors that are alike (of one party, of one type, in one topic) are told one by one up to 64;
+ * what comes beyond them within a second is one event, with their count, the ids of the first and
+ * the last, and the last as its error.  "" where the event stands for one. */
+BUS_API const char *bus_event_first_error(const struct bus_event *event);
+BUS_API const char *bus_event_last_error(const struct bus_event *event);
 BUS_API const struct bus_error *bus_event_error(const struct bus_event *event); /* or NULL */
 
 #ifdef __cplusplus
