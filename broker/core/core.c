@@ -86,6 +86,7 @@ static void init_pools(struct core *core)
     pool_init(&core->sessions, memory, sizeof(struct session), LIMIT_CONNECTIONS);
     pool_init(&core->topics, memory, sizeof(struct topic), options->topics_max);
     pool_init(&core->open_slots, memory, sizeof(struct open_slot), options->open_slots_max);
+    pool_init(&core->slot_terms, memory, sizeof(struct slot_terms), UINT32_MAX);
     pool_init(&core->chunk_sets, memory, sizeof(struct chunks), UINT32_MAX);
     pool_init(&core->subs, memory, sizeof(struct sub), UINT32_MAX);
     pool_init(&core->routes, memory, sizeof(struct route), UINT32_MAX);
@@ -172,6 +173,7 @@ void core_free(struct core **core_at)
     pool_fini(&core->sessions);
     pool_fini(&core->topics);
     pool_fini(&core->open_slots);
+    pool_fini(&core->slot_terms);
     pool_fini(&core->chunk_sets);
     pool_fini(&core->subs);
     pool_fini(&core->routes);
@@ -334,7 +336,9 @@ static void fire(struct core *core, struct timer *timer)
     switch (timer->kind) {
     case TIMER_SESSION: session_timer(core, LIST_OWNER(timer, struct session, timer)); break;
     case TIMER_PROGRESS: session_stalled(core, LIST_OWNER(timer, struct session, progress)); break;
-    case TIMER_SLOT: settle_deadline(core, LIST_OWNER(timer, struct open_slot, deadline)); break;
+    case TIMER_SLOT:
+        settle_deadline(core, LIST_OWNER(timer, struct slot_terms, timer)->open);
+        break;
     case TIMER_SUB: sub_expire(core, LIST_OWNER(timer, struct sub, timer)); break;
     case TIMER_JOB: job_linger(core, LIST_OWNER(timer, struct job, linger)); break;
     case TIMER_VERDICT: judge_look(core, LIST_OWNER(timer, struct job, judgement.timer)); break;

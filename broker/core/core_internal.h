@@ -367,18 +367,31 @@ struct open_slot {
     uint64_t seq;
     struct topic *topic;
     uint64_t value_bytes_max;
-    struct timer deadline;
-    int64_t deadline_ms;
-    int64_t due_wall_ns; /* the deadline by the wall clock, for a restart */
+    struct slot_terms *terms; /* NULL: it has none */
     struct list awaits;
-    struct list needs; /* edges in core->needs */
     struct list party_link;
-    struct chunks *chunks;  /* what came so far, or NULL */
+    struct chunks *chunks; /* what came so far, or NULL */
+};
+
+/* What few open slots have: there may be a million of the others. */
+struct slot_terms {
+    uint32_t id;
+    struct open_slot *open;
+    struct timer timer;
+    int64_t deadline_ms;    /* -1: none */
+    int64_t ends_ns;        /* the deadline; INT64_MAX: none */
+    int64_t due_wall_ns;    /* the same by the wall clock, for a restart */
+    struct list needs;      /* edges in core->needs */
     uint32_t request_topic; /* of the request that it is for; 0: it is for none */
     uint64_t request_seq;
     struct list request_link; /* in that topic's requests */
-    int64_t ends_ns;          /* a request's deadline; INT64_MAX: none */
 };
+
+/* Whether it is for a reply, whose request it has in its terms. */
+static inline bool open_slot_is_reply(const struct open_slot *open)
+{
+    return open->terms != NULL && open->terms->request_topic != 0;
+}
 
 /* An error that stands for what a life of a party owes and root takes. */
 struct fallen {
@@ -567,8 +580,8 @@ struct core {
     int64_t away_ns;    /* time in which the broker itself did not run */
     int64_t excused_ns; /* on its running clock: before that it is late at its own cost */
     int64_t start_ns;
-    struct pool jobs, parties, sessions, topics, open_slots, chunk_sets, subs, routes, awaits,
-        failures, groups, tasks;
+    struct pool jobs, parties, sessions, topics, open_slots, slot_terms, chunk_sets, subs, routes,
+        awaits, failures, groups, tasks;
     struct name_map job_names;
     struct id_map conns;  /* conn -> session id */
     struct id_map tokens; /* token -> session id */
@@ -710,6 +723,10 @@ bool write_add_chunk(struct core *core, struct open_slot *open, uint64_t total,
                      const struct chunk *chunk);
 void write_whole(struct core *core, struct open_slot *open);
 struct open_slot *write_find_open(struct core *core, struct topic *topic, uint64_t seq);
+/* Those that it has, or new ones that say nothing; NULL: no memory. */
+struct slot_terms *write_terms(struct core *core, struct open_slot *open);
+/* Takes it out of all but its awaits and its table, and gives it back. */
+void write_forget_open(struct core *core, struct open_slot *open);
 void write_remember_uploaded(struct core *core, struct session *session, uint32_t topic,
                              uint64_t seq);
 void write_remember_upload_refused(struct core *core, struct session *session, uint32_t topic,

@@ -169,9 +169,9 @@ void need_fall(struct core *core)
 
 bool need_overtakes(struct core *core, struct open_slot *open)
 {
-    if (list_is_empty(&core->falling))
+    if (list_is_empty(&core->falling) || open->terms == NULL)
         return false;
-    LIST_EACH(link, &open->needs) {
+    LIST_EACH(link, &open->terms->needs) {
         const struct need_head *head = LIST_OWNER(link, struct need_edge, slot_link)->head;
         if (!head->is_held)
             continue;
@@ -239,7 +239,8 @@ const char *need_refusal(struct core *core, const struct topic *topic, const str
 bool need_add(struct core *core, struct open_slot *open, const struct topic *needed, uint64_t seq)
 {
     struct need_key key = key_of(needed, seq);
-    if (!needs_add(&core->needs, key, open->id, &open->needs))
+    struct slot_terms *terms = write_terms(core, open);
+    if (terms == NULL || !needs_add(&core->needs, key, open->id, &terms->needs))
         return false;
     note_needed(core, open, key);
     return true;

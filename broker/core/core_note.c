@@ -280,10 +280,11 @@ static void note_reserved(struct core *core, const struct topic *topic,
                           const struct slot_entry *entry)
 {
     const struct open_slot *open = pool_find(&core->open_slots, entry->ref);
+    const struct slot_terms *terms = open->terms;
     NOTE(core, RESERVED, reserved, .topic = topic->id, .seq = open->seq,
          .value_bytes_max = open->value_bytes_max,
-         .deadline_ms = open->deadline_ms >= 0 ? open->deadline_ms : -1,
-         .due_wall_ns = open->due_wall_ns);
+         .deadline_ms = terms != NULL ? terms->deadline_ms : -1,
+         .due_wall_ns = terms != NULL ? terms->due_wall_ns : 0);
 }
 
 void note_entry(struct core *core, const struct topic *topic, const struct slot_entry *entry)

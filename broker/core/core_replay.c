@@ -1017,7 +1017,7 @@ static const char *requested(struct core *core, const struct fact_requested *fac
         return twice;
     struct open_slot *reply =
         replies != NULL ? write_find_open(core, replies, fact->reply_seq) : NULL;
-    if (replies != NULL && (reply == NULL || reply->request_topic != 0))
+    if (replies != NULL && (reply == NULL || open_slot_is_reply(reply)))
         return no_slot;
     return request_link(core, topic, fact->seq, reply) ? NULL : no_memory;
 }
@@ -1259,19 +1259,19 @@ const char *core_replay(struct core *core, struct span record, payload_id payloa
 
 /* A deadline goes on by the wall clock; one that passed meanwhile has the resume window.  However
  * far that clock jumped, no slot waits for longer than it was reserved for, or for the window. */
-static void resume_slot(struct core *core, struct open_slot *open)
+static void resume_slot(struct core *core, struct slot_terms *terms)
 {
     int64_t window_ns = core->options.resume_ms * MS_NS;
-    int64_t whole_ns = open->deadline_ms * MS_NS;
-    int64_t left_ns = open->due_wall_ns - core->wall_ns;
-    if (open->deadline_ms < 0)
+    int64_t whole_ns = terms->deadline_ms * MS_NS;
+    int64_t left_ns = terms->due_wall_ns - core->wall_ns;
+    if (terms->deadline_ms < 0)
         return;
     if (left_ns > whole_ns)
         left_ns = whole_ns;
     if (left_ns < window_ns)
         left_ns = window_ns;
-    open->ends_ns = core_clock(core) + left_ns;
-    timers_set(&core->timers, &open->deadline, open->ends_ns);
+    terms->ends_ns = core_clock(core) + left_ns;
+    timers_set(&core->timers, &terms->timer, terms->ends_ns);
 }
 
 /* Who was sent what is not known any more: every outcome stands as it is. */
@@ -1330,13 +1330,13 @@ void core_resume(struct core *core, const struct event *now, struct effects *eff
     pool_mend(&core->subs);
     replay_forget(core);
     resume_owners(core);
-    struct open_slot *open = NULL;
-    while ((open = pool_next(&core->open_slots, open != NULL ? open->id : 0)) != NULL)
-        resume_slot(core, open);
-    open = NULL;
-    while ((open = pool_next(&core->open_slots, open != NULL ? open->id : 0)) != NULL)
-        if (open->request_topic != 0)
-            request_arm(core, open);
+    struct slot_terms *terms = NULL;
+    while ((terms = pool_next(&core->slot_terms, terms != NULL ? terms->id : 0)) != NULL)
+        resume_slot(core, terms);
+    terms = NULL;
+    while ((terms = pool_next(&core->slot_terms, terms != NULL ? terms->id : 0)) != NULL)
+        if (terms->request_topic != 0)
+            request_arm(core, terms->open);
     resume_subs(core);
     need_resume(core); /* before anything is trimmed */
     groups_resume(core);

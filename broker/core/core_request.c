@@ -29,12 +29,14 @@ bool request_is_replies(struct span topic)
 
 bool request_link(struct core *core, struct topic *topic, uint64_t seq, struct open_slot *reply)
 {
-    if (!id_map_put(&topic->request_ids, seq, reply != NULL ? reply->id : 0))
+    struct slot_terms *terms = reply != NULL ? write_terms(core, reply) : NULL;
+    if ((reply != NULL && terms == NULL) ||
+        !id_map_put(&topic->request_ids, seq, reply != NULL ? reply->id : 0))
         return false;
     if (reply != NULL) {
-        reply->request_topic = topic->id;
-        reply->request_seq = seq;
-        list_push(&topic->requests, &reply->request_link);
+        terms->request_topic = topic->id;
+        terms->request_seq = seq;
+        list_push(&topic->requests, &terms->request_link);
     }
     note_requested(core, topic, seq, reply);
     return true;
@@ -42,13 +44,14 @@ bool request_link(struct core *core, struct topic *topic, uint64_t seq, struct o
 
 void request_unlink(struct core *core, struct open_slot *reply)
 {
-    struct topic *topic = pool_find(&core->topics, reply->request_topic);
-    list_remove(&reply->request_link);
-    reply->request_topic = 0;
+    struct slot_terms *terms = reply->terms;
+    struct topic *topic = pool_find(&core->topics, terms->request_topic);
+    list_remove(&terms->request_link);
+    terms->request_topic = 0;
     if (topic == NULL)
         return;
-    id_map_remove(&topic->request_ids, reply->request_seq);
-    bool is_put = id_map_put(&topic->request_ids, reply->request_seq, 0);
+    id_map_remove(&topic->request_ids, terms->request_seq);
+    bool is_put = id_map_put(&topic->request_ids, terms->request_seq, 0);
     must(is_put); /* in the room that it had */
 }
 
@@ -104,7 +107,7 @@ void request_written(struct core *core, struct session *session, struct topic *t
     struct topic *replies = replies_of(core, session->party);
     struct open_slot *reply =
         replies != NULL ? write_find_open(core, replies, run->reply_to) : NULL;
-    if (reply != NULL && reply->request_topic != 0)
+    if (reply != NULL && open_slot_is_reply(reply))
         reply = NULL; /* it is another request's */
     if (!is_kept && reply != NULL)
         reject_reply(core, session, reply, ERROR_TYPE_NOT_OPEN, "the request was not accepted");
@@ -121,8 +124,8 @@ void request_written(struct core *core, struct session *session, struct topic *t
 
 void request_settled(struct core *core, struct open_slot *reply, struct failure *failure)
 {
-    struct topic *topic = pool_find(&core->topics, reply->request_topic);
-    uint64_t seq = reply->request_seq;
+    struct topic *topic = pool_find(&core->topics, reply->terms->request_topic);
+    uint64_t seq = reply->terms->request_seq;
     request_unlink(core, reply);
     if (core->is_replaying)
         return; /* what followed is told by facts of its own */
@@ -140,13 +143,14 @@ void request_settled(struct core *core, struct open_slot *reply, struct failure 
 struct task *request_task(const struct core *core, const struct session *session,
                           const struct open_slot *reply)
 {
-    struct topic *topic = pool_find(&core->topics, reply->request_topic);
+    const struct slot_terms *terms = reply->terms;
+    struct topic *topic = terms != NULL ? pool_find(&core->topics, terms->request_topic) : NULL;
     if (topic == NULL)
         return NULL;
     LIST_EACH(link, &topic->routes) {
         struct route *route = LIST_OWNER(link, struct route, topic_link);
         uint32_t id;
-        if (!sub_is_place(route->sub) || !id_map_get(&route->task_ids, reply->request_seq, &id))
+        if (!sub_is_place(route->sub) || !id_map_get(&route->task_ids, terms->request_seq, &id))
             continue;
         struct task *task = pool_find(&core->tasks, id);
         if (task->holder != NULL && task->holder->session == session)
@@ -175,8 +179,8 @@ void request_drop_chunks(struct core *core, struct open_slot *reply)
 void request_arm(struct core *core, struct open_slot *reply)
 {
     int64_t look_ns = core_clock(core) + core->options.unserved_ms * MS_NS;
-    timers_set(&core->timers, &reply->deadline,
-               reply->ends_ns < look_ns ? reply->ends_ns : look_ns);
+    struct slot_terms *terms = reply->terms;
+    timers_set(&core->timers, &terms->timer, terms->ends_ns < look_ns ? terms->ends_ns : look_ns);
 }
 
 /* Whether a group takes tasks of the topic that has a member, or had one a while ago. */
@@ -195,10 +199,10 @@ static bool is_served(const struct core *core, const struct topic *topic)
 
 bool request_look(struct core *core, struct open_slot *reply)
 {
-    const struct topic *topic = pool_find(&core->topics, reply->request_topic);
+    const struct topic *topic = pool_find(&core->topics, reply->terms->request_topic);
     struct topic *replies = reply->topic;
     struct text text;
-    if (core_clock(core) >= reply->ends_ns)
+    if (core_clock(core) >= reply->terms->ends_ns)
         return true;
     if (is_served(core, topic)) {
         request_arm(core, reply);

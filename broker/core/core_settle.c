@@ -24,17 +24,10 @@ void settle_open(struct core *core, struct open_slot *open, enum slot_state stat
     entry->place = place;
     topic_account(topic, entry, before, topic_weight(core, entry));
     note_settled(core, topic, entry);
-    if (open->request_topic != 0)
+    if (open_slot_is_reply(open))
         request_settled(core, open, state == SLOT_ERROR ? pool_find(&core->failures, ref) : NULL);
-    timers_unreserve(&core->timers, &open->deadline);
-    list_remove(&open->party_link);
-    topic->writer->open_count -= 1;
-    topic->open_count -= 1;
-    topic->job->open_count -= 1;
     await_settled(core, &open->awaits, entry);
-    chunks_unref(core, open->chunks);
-    needs_drop(&core->needs, &open->needs);
-    pool_give(&core->open_slots, open);
+    write_forget_open(core, open);
     topic_news(core, topic, seq, seq + 1);
     if (state == SLOT_ERROR)
         need_slots_failed(core, topic, seq, 1, pool_find(&core->failures, ref));
@@ -64,11 +57,11 @@ void settle_deadline(struct core *core, struct open_slot *open)
     struct topic *topic = open->topic;
     uint64_t seq = open->seq;
     struct text text;
-    if (open->request_topic != 0 && !request_look(core, open))
+    if (open_slot_is_reply(open) && !request_look(core, open))
         return;
     text_init(&text);
     text_add(&text, "no outcome within the deadline of ");
-    text_add_number(&text, (uint64_t)open->deadline_ms);
+    text_add_number(&text, (uint64_t)open->terms->deadline_ms);
     text_add(&text, " ms");
     struct failure *failure = failure_make(core, &(struct failure_spec){.job = topic->job,
                                                                         .party = topic->writer,

@@ -70,7 +70,9 @@ static void snap_needs(struct core *core, const struct job *job)
     LIST_EACH(party_link, &job->party_list)
         LIST_EACH(slot_link, &LIST_OWNER(party_link, struct party, job_link)->open_slots) {
             const struct open_slot *open = LIST_OWNER(slot_link, struct open_slot, party_link);
-            LIST_EACH(link, &open->needs)
+            if (open->terms == NULL)
+                continue;
+            LIST_EACH(link, &open->terms->needs)
                 note_needed(core, open, LIST_OWNER(link, struct need_edge, slot_link)->head->key);
         }
 }
@@ -191,8 +193,8 @@ static void snap_groups(struct core *core, const struct job *job)
 static void snap_requests(struct core *core, const struct topic *topic)
 {
     LIST_EACH(link, &topic->requests) {
-        const struct open_slot *reply = LIST_OWNER(link, struct open_slot, request_link);
-        note_requested(core, topic, reply->request_seq, reply);
+        const struct slot_terms *terms = LIST_OWNER(link, struct slot_terms, request_link);
+        note_requested(core, topic, terms->request_seq, terms->open);
     }
     for (uint32_t i = 0; i < topic->request_ids.room; i++) {
         const struct id_map_entry *entry = &topic->request_ids.entries[i];

@@ -154,18 +154,11 @@ static void pop(struct core *core, struct topic *topic)
 }
 
 /* Only at the end of the core: in life a topic goes when all its slots are settled. */
-static void drop_open(struct core *core, struct topic *topic, struct open_slot *open)
+static void drop_open(struct core *core, struct open_slot *open)
 {
-    if (open->request_topic != 0)
+    if (open_slot_is_reply(open))
         request_unlink(core, open);
-    timers_unreserve(&core->timers, &open->deadline);
-    list_remove(&open->party_link);
-    topic->writer->open_count -= 1;
-    topic->open_count -= 1;
-    topic->job->open_count -= 1;
-    chunks_unref(core, open->chunks);
-    needs_drop(&core->needs, &open->needs);
-    pool_give(&core->open_slots, open);
+    write_forget_open(core, open);
 }
 
 static void drop_slots(struct core *core, struct topic *topic)
@@ -177,7 +170,7 @@ static void drop_slots(struct core *core, struct topic *topic)
             entry->state == SLOT_OPEN ? pool_find(&core->open_slots, entry->ref) : NULL;
         pop(core, topic);
         if (open != NULL)
-            drop_open(core, topic, open);
+            drop_open(core, open);
     }
     slot_table_fini(&topic->slots);
     id_map_fini(&topic->request_ids);
@@ -255,7 +248,7 @@ static uint64_t request_floor(const struct topic *topic)
 {
     if (list_is_empty(&topic->requests))
         return UINT64_MAX;
-    return LIST_OWNER(topic->requests.next, struct open_slot, request_link)->request_seq;
+    return LIST_OWNER(topic->requests.next, struct slot_terms, request_link)->request_seq;
 }
 
 static void move_floors(struct core *core, struct topic *topic)

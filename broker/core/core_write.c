@@ -220,12 +220,42 @@ static bool write_values(struct core *core, struct session *session, struct topi
     return true;
 }
 
+struct slot_terms *write_terms(struct core *core, struct open_slot *open)
+{
+    if (open->terms != NULL)
+        return open->terms;
+    struct slot_terms *terms = pool_take(&core->slot_terms);
+    if (terms != NULL && !timers_reserve(&core->timers)) {
+        pool_give(&core->slot_terms, terms);
+        terms = NULL;
+    }
+    if (terms == NULL)
+        return NULL;
+    terms->open = open;
+    terms->timer.kind = TIMER_SLOT;
+    terms->deadline_ms = -1;
+    terms->ends_ns = INT64_MAX;
+    list_init(&terms->needs);
+    list_init(&terms->request_link);
+    open->terms = terms;
+    return terms;
+}
+
+static void set_deadline(struct core *core, struct slot_terms *terms, int64_t deadline_ms,
+                         int64_t due_wall_ns)
+{
+    terms->deadline_ms = deadline_ms;
+    terms->due_wall_ns = due_wall_ns;
+    terms->ends_ns = core_clock(core) + deadline_ms * MS_NS;
+    timers_set(&core->timers, &terms->timer, terms->ends_ns);
+}
+
 bool write_promise(struct core *core, struct topic *topic, uint64_t seq, uint64_t value_bytes_max,
                    int64_t deadline_ms, int64_t due_wall_ns)
 {
     struct open_slot *open =
         slot_table_reserve(&topic->slots, 1) ? pool_take(&core->open_slots) : NULL;
-    if (open == NULL || !timers_reserve(&core->timers)) {
+    if (open == NULL || (deadline_ms >= 0 && write_terms(core, open) == NULL)) {
         if (open != NULL)
             pool_give(&core->open_slots, open);
         return false;
@@ -233,13 +263,9 @@ bool write_promise(struct core *core, struct topic *topic, uint64_t seq, uint64_
     open->seq = seq;
     open->topic = topic;
     open->value_bytes_max = value_bytes_max;
-    open->deadline_ms = deadline_ms;
-    open->due_wall_ns = due_wall_ns;
-    open->ends_ns = deadline_ms >= 0 ? core_clock(core) + deadline_ms * MS_NS : INT64_MAX;
-    open->deadline.kind = TIMER_SLOT;
     list_init(&open->awaits);
-    list_init(&open->needs);
-    list_init(&open->request_link);
+    if (deadline_ms >= 0)
+        set_deadline(core, open->terms, deadline_ms, due_wall_ns);
     list_push(&topic->writer->open_slots, &open->party_link);
     topic->writer->open_count += 1;
     topic->open_count += 1;
@@ -250,10 +276,25 @@ bool write_promise(struct core *core, struct topic *topic, uint64_t seq, uint64_
     topic->credit_used += COST_SLOT_BYTES + value_bytes_max;
     topic_account(topic, entry, 0, topic_weight(core, entry));
     note_appended(core, topic, entry);
-    if (deadline_ms >= 0)
-        timers_set(&core->timers, &open->deadline, open->ends_ns);
     await_promised(core, topic);
     return true;
+}
+
+void write_forget_open(struct core *core, struct open_slot *open)
+{
+    struct topic *topic = open->topic;
+    struct slot_terms *terms = open->terms;
+    list_remove(&open->party_link);
+    topic->writer->open_count -= 1;
+    topic->open_count -= 1;
+    topic->job->open_count -= 1;
+    chunks_unref(core, open->chunks);
+    if (terms != NULL) {
+        timers_unreserve(&core->timers, &terms->timer);
+        needs_drop(&core->needs, &terms->needs);
+        pool_give(&core->slot_terms, terms);
+    }
+    pool_give(&core->open_slots, open);
 }
 
 /* ---- keeping --------------------------------------------------------------------------------- */

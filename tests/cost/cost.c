@@ -152,7 +152,7 @@ static uint64_t reserve(struct party *party, uint32_t topic)
 {
     uint64_t seq = 0;
     enum wire_code code;
-    while ((code = session_reserve(party->session, now.now_ns, topic, -1, 0, 0, &seq)) ==
+    while ((code = session_reserve(party->session, now.now_ns, topic, -1, -1, 0, &seq)) ==
            CODE_ETIMEDOUT)
         talk(party);
     must(code == CODE_OK);

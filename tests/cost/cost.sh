@@ -5,7 +5,7 @@
 # Counts the instructions of the work in EXPECTED, a row each: name, instructions a value, and words
 # for cost.c.  Fails where it costs more than a twentieth above what is written there, or where a row
 # that names what lies around it costs a fifth more than the first row of the same work: then the cost
-# is not flat.  --write: writes down what it costs now, for a change that is worth it.
+# is not flat; or where an open slot takes more than 128 bytes of the broker's memory.  --write: writes down what it costs now, for a change that is worth it.
 #
 # Counts are the same on every machine, busy or not, and belong to one compiler: with another one they
 # are skipped.
@@ -27,6 +27,8 @@ if ! command -v valgrind > /dev/null; then
     echo "skipped: valgrind is not installed"
     exit 77
 fi
+
+slot_bytes_max=128
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -61,6 +63,14 @@ while read -r work should around; do
             echo "$work is not flat: $is with $around, $alone without" >> "$folder/wrong"
         fi
     fi
+    case $around in slots=*)
+        bytes=$(awk -v slots="${around#slots=}" '$1 == "bytes" { print int($2 / slots) }' "$folder/said")
+        echo "an open slot takes $bytes bytes of the broker's memory"
+        if [ "$bytes" -gt "$slot_bytes_max" ]; then
+            echo "an open slot takes $bytes bytes, more than $slot_bytes_max" >> "$folder/wrong"
+        fi
+        ;;
+    esac
     if [ -z "$is_written" ] && [ $((is * 20)) -gt $((should * 21)) ]; then
         echo "$work costs more than a twentieth above what is written down: $is, $should${around:+ }$around" \
             >> "$folder/wrong"

@@ -118,25 +118,30 @@ static void put_chunks(struct core_dump *dump, const struct chunks *chunks)
              chunks->items[i].frame_bytes, chunks->items[i].offset);
 }
 
+static void put_open(struct core_dump *dump, const struct open_slot *open)
+{
+    const struct slot_terms *terms = open->terms;
+    LINE(dump, "   open", open->seq, open->value_bytes_max,
+         terms != NULL ? (uint64_t)terms->deadline_ms : UINT64_MAX,
+         terms != NULL ? (uint64_t)terms->due_wall_ns : 0);
+    if (open_slot_is_reply(open))
+        LINE(dump, "    request", terms->request_topic, terms->request_seq);
+    if (open->chunks != NULL)
+        put_chunks(dump, open->chunks);
+    if (terms == NULL)
+        return;
+    LIST_EACH(link, &terms->needs) {
+        const struct need_edge *edge = LIST_OWNER(link, struct need_edge, slot_link);
+        LINE(dump, "    needs", edge->head->key.topic, edge->head->key.seq);
+    }
+}
+
 static void put_entry(struct core_dump *dump, const struct core *core,
                       const struct slot_entry *entry)
 {
-    const struct open_slot *open;
     const struct slot_place *place = &entry->place;
     switch ((enum slot_state)entry->state) {
-    case SLOT_OPEN:
-        open = pool_find(&core->open_slots, entry->ref);
-        LINE(dump, "   open", entry->first_seq, open->value_bytes_max, (uint64_t)open->deadline_ms,
-             (uint64_t)open->due_wall_ns);
-        if (open->request_topic != 0)
-            LINE(dump, "    request", open->request_topic, open->request_seq);
-        if (open->chunks != NULL)
-            put_chunks(dump, open->chunks);
-        LIST_EACH(link, &open->needs) {
-            const struct need_edge *edge = LIST_OWNER(link, struct need_edge, slot_link);
-            LINE(dump, "    needs", edge->head->key.topic, edge->head->key.seq);
-        }
-        break;
+    case SLOT_OPEN: put_open(dump, pool_find(&core->open_slots, entry->ref)); break;
     case SLOT_VALUE:
         LINE(dump, "   value", entry->first_seq, entry->count, entry->ref, place->offset,
              place->value_bytes, place->frame_count, place->skip);
