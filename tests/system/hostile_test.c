@@ -69,14 +69,25 @@ static void expect_refused(uint64_t count)
 
 /* ---- a stranger ------------------------------------------------------------------------------ */
 
-static void *dial(const char *endpoint)
+/* So many parts, and bytes, are taken in by libzmq and the system before somebody reads; 0: as
+ * usual. */
+static void *dial_narrow(const char *endpoint, int parts, int bytes)
 {
     int linger_ms = 0;
     void *socket = zmq_socket(context, ZMQ_DEALER);
     cr_assert_not_null(socket);
     zmq_setsockopt(socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
+    if (parts > 0)
+        zmq_setsockopt(socket, ZMQ_RCVHWM, &parts, sizeof parts);
+    if (bytes > 0)
+        zmq_setsockopt(socket, ZMQ_RCVBUF, &bytes, sizeof bytes);
     cr_assert_eq(zmq_connect(socket, endpoint), 0);
     return socket;
+}
+
+static void *dial(const char *endpoint)
+{
+    return dial_narrow(endpoint, 0, 0);
 }
 
 static void send_part(void *socket, const void *bytes, size_t count, int flags)
@@ -165,6 +176,7 @@ static int receive_message(void *socket, zmq_msg_t *out_part)
 #define WELCOME 64
 #define REFUSED 65
 #define ATTACHED 66
+#define TOPIC_OPENED 69
 
 static void expect_answer(void *socket, int number, const char *contains)
 {
@@ -202,10 +214,9 @@ static uint64_t take_number(const uint8_t **at)
     return number;
 }
 
-/* The same, and a data connection of the session. */
-static void attach_as(const char *party, void **out_control, void **out_data)
+/* A control connection that was just made gets a session, and a data connection of it. */
+static void attach(const char *party, void *control, void **out_data)
 {
-    void *control = dial(stage.control);
     struct bytes bytes = hello(1, "default", party, 0);
     zmq_msg_t part;
     uint64_t fields[8]; /* WELCOME's up to data_endpoint, its own number first */
@@ -235,8 +246,13 @@ static void attach_as(const char *party, void **out_control, void **out_data)
     send_part(control, "\x91\x04", 2, 0); /* READY */
     cr_assert_eq(receive_message(control, &part), ATTACHED);
     zmq_msg_close(&part);
-    *out_control = control;
     *out_data = data;
+}
+
+static void attach_as(const char *party, void **out_control, void **out_data)
+{
+    *out_control = dial(stage.control);
+    attach(party, *out_control, out_data);
 }
 
 /* ---- what strangers send ----------------------------------------------------------------------*/
@@ -527,6 +543,89 @@ Test(hostile, members_that_never_read_harm_nobody)
     for (int i = 0; i < 20; i++) {
         expect_undisturbed();
     }
+    zmq_close(control);
+    bus_tap_close(&tap);
+}
+
+/* ---- a writer that is deaf ------------------------------------------------------------------- */
+
+/* The broker's number of a new topic. */
+static uint32_t open_topic(void *control, const char *topic)
+{
+    struct bytes bytes = {.count = 0};
+    zmq_msg_t part;
+    put(&bytes, 0x93);
+    put_number(&bytes, 10); /* TOPIC_OPEN */
+    put_number(&bytes, 1);
+    put_text(&bytes, topic);
+    send_part(control, bytes.at, bytes.count, 0);
+    int got = 0;
+    for (bool is_first = true; got != TOPIC_OPENED; is_first = false) {
+        if (!is_first)
+            zmq_msg_close(&part);
+        got = receive_message(control, &part);
+    }
+    const uint8_t *at = (const uint8_t *)zmq_msg_data(&part) + 2; /* the array, its number */
+    take_number(&at);                                             /* request */
+    cr_assert_eq(take_number(&at), 0);
+    uint32_t number = (uint32_t)take_number(&at);
+    zmq_msg_close(&part);
+    return number;
+}
+
+static void put_word(uint8_t *at, uint64_t number, int bytes)
+{
+    for (int i = 0; i < bytes; i++)
+        at[i] = (uint8_t)(number >> 8 * (bytes - 1 - i));
+}
+
+/* A batch of one value of 8 bytes; "Encoding" in PROTOCOL.md. */
+static void send_value(void *data, uint32_t topic, uint64_t seq)
+{
+    static const uint8_t head[] = {0x95, 0xcd, 0x0b, 0x00, 0x01, 0xce, 0,  0,
+                                   0,    1,    0xce, 0,    0,    0,    56, 0xcf};
+    static const uint8_t frame[] = {0x98, 0xcd, 0, 0, 0xcc, 1, 0xce, 0, 0, 0, 1, 0xce};
+    uint8_t part[80] = {0};
+    memcpy(part, head, sizeof head);
+    put_word(part + 16, seq + 1, 8);
+    memcpy(part + 24, frame, sizeof frame);
+    put_word(part + 36, topic, 4);
+    part[40] = 0xcf;
+    put_word(part + 41, seq, 8);
+    part[49] = 0xcf;
+    part[58] = 0xcf;
+    put_word(part + 59, UINT64_MAX, 8);
+    part[67] = 0xc6;
+    put_word(part + 68, 8, 4);
+    send_part(data, part, sizeof part, 0);
+}
+
+/* What it is told fills its connection, and then a queue of the broker's that has its limit.  Then
+ * it is as one that breaks the protocol. */
+Test(hostile, writers_that_never_hear_what_was_accepted_are_let_go)
+{
+    enum { BATCHES_MAX = 4000000, BETWEEN = 5000 };
+    void *control = dial_narrow(stage.control, 1, 4096);
+    void *data = NULL;
+    struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
+    const struct bus_event *event = NULL;
+    attach("deaf", control, &data);
+    uint32_t topic = open_topic(control, "deaf/w");
+    int sent = 0;
+    bool is_told = false;
+    for (; sent < BATCHES_MAX && !is_told; sent++) {
+        send_value(data, topic, (uint64_t)sent);
+        if (sent % BETWEEN != 0)
+            continue;
+        expect_undisturbed();
+        while (!is_told && bus_tap_next(tap, BUS_POLL, &event, NULL) == BUS_OK)
+            is_told = strcmp(bus_event_name(event), "refused") == 0 &&
+                      strcmp(bus_event_party(event), "deaf") == 0;
+    }
+    cr_assert(is_told, "after %d batches", sent);
+    cr_expect_not_null(strstr(bus_event_text(event), "does not read"), "%s", bus_event_text(event));
+    expect_undisturbed();
+    zmq_close(data);
     zmq_close(control);
     bus_tap_close(&tap);
 }

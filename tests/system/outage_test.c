@@ -187,6 +187,63 @@ Test(outage, of_a_frozen_broker_ends_every_call)
     process_signal(&stage.process, SIGCONT);
 }
 
+/* ---- a broker that goes on ------------------------------------------------------------------- */
+
+static struct bus *open_patient(const char *party)
+{
+    struct bus_options options;
+    bus_options_init(&options);
+    options.party = party;
+    options.heartbeat_ms = 100;
+    options.lost_after_ms = 500;
+    options.reconnect_grace_ms = 200;
+    options.broker_lost_ms = 600000;
+    options.send_timeout_ms = SOON_MS;
+    return must_open_with(&options);
+}
+
+/* For many times as long as silence is forgiven, a minute if TEST_LONG asks for it: nobody could be
+ * heard, so nobody is blamed.  What was said meanwhile arrives, once and in order. */
+Test(outage, of_a_broker_that_is_frozen_and_goes_on_costs_nobody_anything)
+{
+    enum { BEFORE = 50, DURING = 50 };
+    int64_t frozen_ms = is_asked("TEST_LONG") ? 60000 : 3000;
+    char text[32];
+    struct bus *alice = open_patient("alice");
+    struct bus *bob = open_patient("bob");
+    struct bus_sub *sub = must_subscribe(bob, "alice/#");
+    struct bus_slot *promised = must_reserve(alice, "promised");
+    for (int i = 0; i < BEFORE + DURING; i++) {
+        if (i == BEFORE) {
+            struct bus_msg *msg = NULL;
+            expect_value(sub, "alice/w", 0, "0");
+            process_signal(&stage.process, SIGSTOP);
+            expect_code(bus_await(bob, "alice/promised", 0, frozen_ms, &msg, NULL), BUS_ETIMEDOUT);
+        }
+        snprintf(text, sizeof text, "%d", i);
+        must_publish(alice, "w", text);
+        if (i < BEFORE)
+            must_flush(alice);
+    }
+    process_signal(&stage.process, SIGCONT);
+    for (int i = 1; i < BEFORE + DURING; i++) {
+        snprintf(text, sizeof text, "%d", i);
+        expect_value(sub, "alice/w", (uint64_t)i, text);
+    }
+    must_commit(&promised, "kept");
+    expect_awaited(bob, "alice/promised", 0, "kept");
+    struct bus *last = open_patient("last");
+    must_close(&last);
+    struct bus_tap *tap = must_tap(NULL, 1);
+    cr_expect_eq(count_events_until(tap, "party.lost", "party.left"), 0);
+    cr_assert_null(bus_failure(alice));
+    cr_assert_null(bus_failure(bob));
+    bus_tap_close(&tap);
+    bus_sub_close(&sub);
+    must_close(&alice);
+    must_close(&bob);
+}
+
 /* A broker that says goodbye may come back: what is lost is said when it does not in time.  Beats
  * are far apart: who finds the broker silent on a busy machine is on its way to another connection
  * when the goodbye comes. */
