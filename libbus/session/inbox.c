@@ -198,11 +198,7 @@ static enum wire_code chunk_in(struct inbox *inbox, struct inbox_sub *sub,
         sub->ready.value = buffer_span(sub->ready_value);
         stream->assembly.value = NULL;
         break;
-    case ASSEMBLY_NO_MEMORY:
-        /* The receiver is told that the slot is missing; its other chunks are passed over. */
-        make_ready(sub, stream, frame, SESSION_ITEM_GAP);
-        sub->ready.value = SPAN_NONE;
-        break;
+    case ASSEMBLY_NO_MEMORY: return CODE_ENOMEM; /* to leave it out would be to lose it */
     }
     stream->next_seq = frame->seq + 1;
     return CODE_OK;
