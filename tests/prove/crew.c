@@ -13,6 +13,7 @@
 #define READY_MS INT64_C(60000)
 #define END_MS INT64_C(180000)
 #define LISTEN_MS 5
+#define LEARNERS_DATA TEST_SOURCE_DIR "/clients/fedavg/breast_cancer.csv"
 #define TORTURE_WAIT "TORTURE_WAIT_MS=40" /* so that an hour of it fits on a laptop */
 enum { EXIT_OVER = 3 };
 
@@ -122,6 +123,37 @@ static void start_tap(struct crew *crew)
     const char *const argv[] = {"errbus", "tap", "--since",     "oldest",
                                 "--json", "-s",  crew->control, NULL};
     (void)start(crew, &crew->tap, 0, argv); /* it blames */
+}
+
+static void start_learners(struct crew *crew)
+{
+    char job[64];
+    snprintf(job, sizeof job, "%s-fedavg", crew->job);
+    const char *const aggregator[] = {
+        "fedavg",          "aggregator",  "-s",     crew->control, "-j",       job,
+        "--data",          LEARNERS_DATA, "--min",  "2",           "--rounds", "20",
+        "--round-timeout", "120",         "silo-1", "silo-2",      NULL};
+    (void)start(crew, &crew->learners[0], 0, aggregator); /* it blames */
+    for (size_t i = 1; i <= CREW_SILOS; i++) {
+        const char *const silo[] = {
+            "fedavg",  "silo",   "-s",           crew->control, "-j",
+            job,       "--data", LEARNERS_DATA,  "--shard",     i == 1 ? "1/2" : "2/2",
+            "--steps", "1000",   "--lost-after", "60",          NULL};
+        (void)start(crew, &crew->learners[i], 0, silo); /* it blames */
+    }
+}
+
+/* All rounds, with all silos. */
+static void end_learners(struct crew *crew)
+{
+    for (size_t i = 0; i <= CREW_SILOS; i++) {
+        struct process *process = &crew->learners[i];
+        int code = crew_is_well(crew) ? process_wait(process, END_MS) : 0;
+        if (code != 0) {
+            crew_blame(crew, "fedavg ended with %d: %s", code, process_complained(process));
+        }
+        process_fini(process);
+    }
 }
 
 /* ---- listening --------------------------------------------------------------------------------*/
@@ -259,6 +291,7 @@ bool crew_begin_watch(struct crew *crew)
         return false;
     }
     start_tap(crew);
+    start_learners(crew);
     /* Readers first: they shall miss nothing. */
     for (size_t i = CREW_VICTIMS; crew_is_well(crew) && i-- > 0;) {
         struct victim *victim = &crew->victims[i];
@@ -363,6 +396,7 @@ bool crew_end_watch(struct crew *crew)
     if (crew_is_well(crew)) {
         end_pulses(crew);
     }
+    end_learners(crew);
     process_fini(&crew->tap);
     if (crew->is_tampered) {
         tamper(crew);
@@ -423,6 +457,9 @@ void crew_close(struct crew *crew)
     }
     for (size_t i = 0; i < CREW_PULSES; i++) {
         process_fini(&crew->pulses[i].process);
+    }
+    for (size_t i = 0; i <= CREW_SILOS; i++) {
+        process_fini(&crew->learners[i]);
     }
     process_fini(&crew->tap);
     process_fini(&crew->broker);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* crew.h -- the processes of a run: a broker with a journal, parties that are harmed (writers and
- * readers that keep diaries, tests/lib/party/torturer.c), two pulses that are not (pulse.c), and a
- * tap; where that is allowed, each on a host of its own whose cable can be cut (tests/cut/hosts.h).
+ * readers that keep diaries, tests/lib/party/torturer.c), two pulses that are not (pulse.c), the
+ * fedavg example, and a tap; where that is allowed, each on a host of its own whose cable can be
+ * cut (tests/cut/hosts.h).
  *
  * A run is a sequence of watches.  Each is a job of its own: at last everybody comes to an end in
  * good order, and the diaries are held against each other (tests/lib/diaries.h). */
@@ -23,6 +24,7 @@ enum {
     CREW_READERS = 2,
     CREW_VICTIMS = CREW_WRITERS + CREW_READERS,
     CREW_PULSES = 2,
+    CREW_SILOS = 2,
     CREW_HOSTS = 1 + CREW_VICTIMS + CREW_PULSES,
     CREW_WORDS = 512,
     CREW_PATH = FOLDER_PATH_BYTES_MAX + 32,
@@ -67,6 +69,7 @@ struct crew {
         is_tampered; /* a value is struck out of a reader's diary: to see whether that is noticed */
     struct process broker;
     struct process tap;
+    struct process learners[1 + CREW_SILOS]; /* the fedavg example, in a job of its own */
     struct victim victims[CREW_VICTIMS];
     struct pulse_process pulses[CREW_PULSES];
     struct meter *meter;

@@ -181,24 +181,21 @@ static void tell_watch(const struct run *run)
 static void tell_slopes(struct run *run)
 {
     struct meter_slope slopes[METER_SLOPES];
-    if (!meter_slopes(&run->meter, slopes)) {
-        return;
+    if (!run->command.is_soak || !meter_slopes(&run->meter, slopes)) {
+        return; /* a broker that is killed begins anew */
     }
     for (int i = 0; i < METER_SLOPES; i++) {
         const struct meter_slope *slope = &slopes[i];
-        bool is_judged = run->command.is_soak;
         printf("slope: %-26s mean %10.0f %-3s %+12.1f an hour, %+.1f while it was measured%s\n",
                slope->name, slope->mean, slope->unit, slope->an_hour, slope->expected,
-               !is_judged       ? ""
-               : slope->is_flat ? ": flat"
-                                : ": NOT FLAT");
+               slope->is_flat ? ": flat" : ": NOT FLAT");
         fprintf(
             run->crew.results,
             "{\"what\":\"slope\",\"name\":\"%s\",\"unit\":\"%s\",\"mean\":%.1f,\"an_hour\":%.1f,"
-            "\"growth\":%.1f,\"bound\":%.1f,\"flat\":%s,\"judged\":%s}\n",
+            "\"growth\":%.1f,\"bound\":%.1f,\"flat\":%s}\n",
             slope->name, slope->unit, slope->mean, slope->an_hour, slope->expected, slope->bound,
-            slope->is_flat ? "true" : "false", is_judged ? "true" : "false");
-        if (is_judged && !slope->is_flat) {
+            slope->is_flat ? "true" : "false");
+        if (!slope->is_flat) {
             crew_blame(&run->crew, "the %s grows by %.0f %s, and may by %.0f", slope->name,
                        slope->expected, slope->unit, slope->bound);
         }

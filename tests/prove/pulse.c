@@ -4,8 +4,9 @@
  *   prove_pulse ENDPOINT PARTY OTHER NAME...
  *
  * PARTY and OTHER are the two pulses of a job.  Each publishes the time to "beat" fifty times a
- * second, promises numbers of "work" of which every fifth fails, waits for those of the other, and
- * reads all that the parties NAME... write.  Ends when a line comes in.  Says
+ * second, promises numbers of "work" of which every fifth fails, waits for those of the other, now
+ * and then gathers both and takes something back, and reads all that the parties NAME... write.
+ * Ends when a line comes in.  Says
  *
  *   ready            it takes part
  *   C INDEX COUNT    so many frames of that NAME, from 0, came in the last tenth of a second
@@ -27,13 +28,20 @@
 #define BEAT_US INT64_C(20000)
 #define COUNT_US INT64_C(100000)
 #define SECOND_US INT64_C(1000000)
-enum { NAMES_MAX = 16, BEATS_MAX = 512, TEXT_BYTES = 256, WORKS_EVERY = 5, EXIT_WRONG = 1 };
+enum {
+    NAMES_MAX = 16,
+    BEATS_MAX = 512,
+    TEXT_BYTES = 256,
+    WORKS_EVERY = 5,
+    RARELY = 20,
+    EXIT_WRONG = 1
+};
 
 struct pulse {
     struct bus *bus;
     struct bus_sub *sub;
     const char *party;
-    char own_beat[TEXT_BYTES], other_beat[TEXT_BYTES], other_work[TEXT_BYTES];
+    char own_beat[TEXT_BYTES], other_beat[TEXT_BYTES], own_work[TEXT_BYTES], other_work[TEXT_BYTES];
     uint64_t promised; /* numbers of our own "work", settled */
     uint64_t awaited;  /* the number of the other's that is waited for */
     bool is_alone;     /* the other has left */
@@ -136,6 +144,41 @@ static void wait_for_work(struct pulse *pulse)
         bus_msg_free(&msg);
     }
     bus_error_unref(&error);
+}
+
+/* Some numbers back, of both: what is given once stays. */
+static void gather(struct pulse *pulse)
+{
+    enum { BACK = 8 };
+    if (pulse->is_alone || pulse->promised <= BACK || pulse->awaited <= BACK) {
+        return;
+    }
+    struct bus_want wants[2] = {{.topic = pulse->own_work, .seq = pulse->promised - BACK},
+                                {.topic = pulse->other_work, .seq = pulse->awaited - BACK}};
+    struct bus_error *error = NULL;
+    enum bus_err err = bus_gather(pulse->bus, wants, 2, 2, 2, PATIENCE_MS, &error);
+    if (err != BUS_OK) {
+        give_up(pulse, "gather", err, error);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        bool is_error = wants[i].error != NULL;
+        if (is_error != is_to_fail(wants[i].seq) || is_error == (wants[i].msg != NULL)) {
+            give_up(pulse, "gathered another outcome than was given", err, wants[i].error);
+        }
+    }
+    bus_wants_free(wants, 2);
+    bus_error_unref(&error);
+}
+
+/* Unless somebody was sent it, which nobody asked for. */
+static void take_back(struct pulse *pulse)
+{
+    static const char value[] = "not so";
+    struct bus_slot *slot = NULL;
+    must_be_fine(pulse, "reserve", bus_slot_reserve(pulse->bus, "undone", BUS_FOREVER, &slot));
+    uint64_t seq = bus_slot_seq(slot);
+    must_be_fine(pulse, "commit", bus_slot_commit(&slot, value, sizeof value));
+    must_be_fine(pulse, "retract", bus_retract(pulse->bus, "undone", seq, NULL, PATIENCE_MS));
 }
 
 /* ---- reading ----------------------------------------------------------------------------------*/
@@ -278,6 +321,10 @@ static void live(struct pulse *pulse)
             work(pulse);
         }
         wait_for_work(pulse);
+        if (turn % RARELY == 0) {
+            gather(pulse);
+            take_back(pulse);
+        }
         read_until(pulse, next_us + BEAT_US);
         if (now_us() >= count_us) {
             tell_count(pulse);
@@ -300,6 +347,7 @@ int main(int argc, char **argv)
     pulse.party = argv[2];
     snprintf(pulse.own_beat, TEXT_BYTES, "%s/beat", argv[2]);
     snprintf(pulse.other_beat, TEXT_BYTES, "%s/beat", argv[3]);
+    snprintf(pulse.own_work, TEXT_BYTES, "%s/work", argv[2]);
     snprintf(pulse.other_work, TEXT_BYTES, "%s/work", argv[3]);
     pulse.names = argv + 4;
     open_pulse(&pulse, argv[1]);

@@ -17,7 +17,7 @@ usage() {
     sed -n 's/^#   //p' "$0" >&2
     exit 2
 }
-targets="errbusd errbus test_torturer prove prove_pulse"
+targets="errbusd errbus fedavg test_torturer prove prove_pulse"
 if [ "${1-}" = --targets ]; then
     [ "${2-}" = long ] || echo "$targets"
     exit 0
