@@ -159,6 +159,7 @@ static int make_files(struct run *run, struct run_member *member)
 {
     char folder[RUN_PATH_BYTES_MAX];
     member->is_reported = false;
+    member->is_unneeded = false;
     member->place_errno = 0;
     member->rank = member->index; /* unless the job says otherwise */
     run_child_init(&member->child);
@@ -269,7 +270,7 @@ static int run_attempts(struct run *run)
         result = run_attempt(run);
         run_screen_finish(run);
     }
-    return result;
+    return result == RUN_UNNEEDED ? CLI_OK : result;
 }
 
 static int run_all(struct run *run)

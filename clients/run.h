@@ -21,7 +21,7 @@
 
 #include <pthread.h>
 
-#define RUN_ADDRESS_BYTES_MAX 256
+#define RUN_UNNEEDED 256 /* beside exit codes: the job completed before this party was in it */
 
 /* One of the program's copies. */
 struct run_member {
@@ -30,6 +30,7 @@ struct run_member {
     char prefix[BUS_NAME_BYTES_MAX + 4];
     unsigned rank;
     bool is_reported; /* what its party was to say is said */
+    bool is_unneeded; /* ... by the broker: the job completed without it */
     bool has_waiter;  /* a thread waits for its place, or has said that it came */
     pthread_t waiter;
     int place_fd;                /* where that says which member it is about */
@@ -100,12 +101,12 @@ void run_job_end_wait(struct run_member *member);
  * program that was done is needed in it, too.  False: it is over, and *code is what that is called,
  * where the job says so. */
 bool run_job_has_next(struct run *run, int *code);
-/* What a failed job is called as an exit code, by the error that is its root. */
+/* What the end of a job is called as an exit code, by the error that is its root. */
 int run_job_code(const struct run *run, const struct bus_error *error);
 
 /* ---- run_party.c ------------------------------------------------------------------------------*/
 
-/* Joins.  CLI_OK, or the exit code after saying why. */
+/* Joins.  CLI_OK, RUN_UNNEEDED, or the exit code after saying why. */
 int run_party_open(struct run *run, struct run_member *member);
 /* Tells the bus that a copy moves, and will again in time, and what it said last; or that nothing
  * more is promised. */

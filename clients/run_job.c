@@ -145,6 +145,9 @@ int run_job_code(const struct run *run, const struct bus_error *error)
     if (strcmp(kind, "broker_lost") == 0) {
         return CLI_LOST;
     }
+    if (strcmp(kind, "terminated") == 0) {
+        return CLI_OK; /* the job completed without it */
+    }
     if (is_ours) {
         return is_loss ? CLI_DENIED : CLI_FAILED;
     }

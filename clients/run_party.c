@@ -19,8 +19,12 @@ int run_party_open(struct run *run, struct run_member *member)
     options.is_guard = 1;
     enum bus_err err =
         bus_open(run->cli.server, &options, cli_open_ms(&run->cli), &member->bus, &error);
-    return err == BUS_OK ? CLI_OK
-                         : cli_report(&run->cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
+    if (err == BUS_OK) {
+        return CLI_OK;
+    }
+    bool is_unneeded = run_job_code(run, error) == CLI_OK;
+    int code = cli_report(&run->cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
+    return is_unneeded ? RUN_UNNEEDED : code;
 }
 
 /* ---- ends -------------------------------------------------------------------------------------*/
@@ -91,6 +95,7 @@ int run_party_over(struct run *run, struct run_member *member)
     }
     char who[BUS_NAME_BYTES_MAX + 64];
     int code = run_job_code(run, error);
+    member->is_unneeded = code == CLI_OK;
     (void)snprintf(who, sizeof who, "%s: %s is stopped", run->cli.program, member->party);
     run_note_error(run, who, error);
     bus_error_unref(&error);
@@ -104,7 +109,7 @@ int run_party_close(struct run *run, struct run_member *member, int64_t timeout_
     }
     run_job_end_wait(member);
     enum bus_err err = bus_close(&member->bus, timeout_ms);
-    if (err == BUS_OK || err == BUS_ECLOSED || code != CLI_OK) {
+    if (err == BUS_OK || err == BUS_ECLOSED || code != CLI_OK || member->is_unneeded) {
         return code;
     }
     return cli_report(&run->cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, NULL);

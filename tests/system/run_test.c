@@ -853,6 +853,31 @@ Test(run, tells_an_error_of_another_from_a_loss)
     process_fini(&late);
 }
 
+Test(run, lets_a_spare_go_when_the_job_completes_without_it)
+{
+    struct process alice;
+    struct process bob;
+    struct process carol;
+    start_member(&alice, "alice", "echo in; cat");
+    start_member(&bob, "bob", "echo in; cat");
+    expect_line(&alice, "alice: in");
+    expect_line(&bob, "bob: in");
+    struct bus_tap *tap = must_tap("pair", 1);
+    start_member(&carol, "carol", "echo started");
+    expect_event(tap, "party.joined", "carol");
+    process_say_end(&alice);
+    process_say_end(&bob);
+    expect_exit(&alice, 0);
+    expect_exit(&bob, 0);
+    expect_exit(&carol, 0);
+    cr_assert_str_eq(process_said(&carol), "");
+    expect_complaint(&carol, "terminated errbus.job_over: the job completed");
+    bus_tap_close(&tap);
+    process_fini(&alice);
+    process_fini(&bob);
+    process_fini(&carol);
+}
+
 /* The worked example, with an aggregator and three silos, the second of which fails at first. */
 static void learn(const char *recoverable, struct process *aggregator, struct process *silos)
 {
