@@ -35,7 +35,6 @@ struct core_options {
     uint32_t parties_max; /* of one job */
     bool has_facts;       /* what is decided is told as EFFECT_FACT, for a journal */
     uint8_t durability;   /* of what is acknowledged, which says it */
-    bool has_groups;      /* otherwise who asks for one is refused */
 };
 void core_options_init(struct core_options *options);
 

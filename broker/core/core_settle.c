@@ -395,11 +395,21 @@ void settle_parked(struct core *core, struct session *session)
     }
 }
 
+/* Whoever was done with something had said before what came of it: if that is lost, it is not. */
+static bool is_void_at_end(const struct session *session, const struct parked *op)
+{
+    return (op->type == MSG_ACK || op->type == MSG_TASK) && op->after > session->data_number;
+}
+
 bool settle_parked_at_end(struct core *core, struct session *session)
 {
-    while (!list_is_empty(&session->parked))
-        if (!execute_first(core, session))
+    while (!list_is_empty(&session->parked)) {
+        struct parked *op = LIST_OWNER(session->parked.next, struct parked, link);
+        if (is_void_at_end(session, op))
+            parked_free(core, session, op);
+        else if (!execute_first(core, session))
             return true;
+    }
     return false;
 }
 

@@ -412,12 +412,9 @@ static struct sub *find_durable(const struct party *party, struct span name)
 }
 
 /* What is wrong with the request itself, or NULL; out_type is its type. */
-static const char *complaint(const struct core *core, const struct session *session,
-                             const struct msg_subscribe *msg, const char **out_type)
+static const char *complaint(const struct session *session, const struct msg_subscribe *msg,
+                             const char **out_type)
 {
-    *out_type = ERROR_TYPE_UNSUPPORTED;
-    if (msg->group.bytes > 0 && !core->options.has_groups)
-        return "groups are not known to this version of the broker";
     *out_type = ERROR_TYPE_PROTOCOL;
     if (msg->sub == 0)
         return "subscriptions are numbered from 1: 0 is what AWAIT is answered on";
@@ -531,7 +528,7 @@ void sub_open(struct core *core, struct session *session, const struct msg_subsc
         answer(core, session, msg->number, number, CODE_OK, "", "");
         return;
     }
-    const char *wrong = complaint(core, session, msg, &type);
+    const char *wrong = complaint(session, msg, &type);
     if (wrong != NULL) {
         answer(core, session, msg->number, number,
                type == ERROR_TYPE_FULL ? CODE_EFULL : CODE_EDENIED, type, wrong);

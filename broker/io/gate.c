@@ -519,9 +519,11 @@ void gate_snapshot(struct gate *gate)
 
 uint64_t gate_snapshot_bytes(struct gate *gate)
 {
-    gate_snapshot(gate);
-    uint64_t bytes = ledger_bytes(&gate->effects);
-    gate->at = gate->fact_at = gate->effects.count; /* nobody wants to hear them */
+    struct effects unheard; /* apart: what core_resume() decided may still be to be carried out */
+    effects_init(&unheard, gate->effects.memory);
+    core_snapshot(gate->core, &unheard);
+    uint64_t bytes = ledger_bytes(&unheard);
+    effects_fini(&unheard);
     return bytes;
 }
 

@@ -323,7 +323,7 @@ enum bus_err publish_wait(struct bus *bus, int64_t *deadline_ns);
 
 /* ---- sub.c, msg.c ---------------------------------------------------------------------------- */
 
-enum msg_done { MSG_ACKNOWLEDGED, MSG_RETURNED };
+enum msg_done { MSG_ACKNOWLEDGED, MSG_RETURNED, MSG_SETTLED /* its task, already */ };
 struct bus_msg {
     struct bus_msg *next;
     struct bus_sub *sub;   /* NULL: from bus_await(); topic lies behind the struct then */
@@ -337,9 +337,14 @@ struct bus_msg {
     uint8_t kind;    /* enum session_item_kind */
     uint8_t delivery;
     uint8_t done; /* enum msg_done */
+    bool is_request;
+    uint64_t lease; /* of a task, for the session; 0: it is none */
 };
 /* From a waited-for slot.  Takes the item's buffer over; NULL: no memory. */
 struct bus_msg *msg_new(const char *topic, struct session_item *item);
+/* What became of its task is said. */
+void msg_settled(struct bus_msg **msg);
+struct bus *sub_bus(const struct bus_sub *sub);
 /* Done with: to the subscription, which acknowledges.  Any thread. */
 void sub_give_back(struct bus_msg *msg);
 /* Acknowledges what was given back since.  Lock. */

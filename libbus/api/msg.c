@@ -63,6 +63,11 @@ static void finish(struct bus_msg **msg, enum msg_done done)
     free(finished);
 }
 
+void msg_settled(struct bus_msg **msg)
+{
+    finish(msg, MSG_SETTLED);
+}
+
 void bus_msg_free(struct bus_msg **msg)
 {
     finish(msg, MSG_ACKNOWLEDGED);
@@ -71,38 +76,4 @@ void bus_msg_free(struct bus_msg **msg)
 void bus_msg_return(struct bus_msg **msg)
 {
     finish(msg, MSG_RETURNED);
-}
-
-void bus_msg_reject(struct bus_msg **msg, const struct bus_error *why, int64_t retry_after_ms)
-{
-    (void)why; /* there is no group to tell */
-    (void)retry_after_ms;
-    finish(msg, MSG_RETURNED);
-}
-
-enum bus_err bus_msg_reply(struct bus_msg **msg, const void *value, size_t value_bytes)
-{
-    (void)value;
-    (void)value_bytes;
-    return msg != NULL && *msg == NULL ? BUS_OK : BUS_EINVAL; /* none is a request yet */
-}
-
-void bus_msg_fail(struct bus_msg **msg, const struct bus_error *error)
-{
-    (void)error; /* none is a request yet */
-    finish(msg, MSG_RETURNED);
-}
-
-enum bus_err bus_request(struct bus *bus, const char *topic, const void *value, size_t value_bytes,
-                         int64_t deadline_ms, uint64_t *out_seq)
-{
-    (void)deadline_ms;
-    if (bus == NULL || topic == NULL || out_seq == NULL || (value == NULL && value_bytes > 0))
-        return BUS_EINVAL;
-    return BUS_EDENIED; /* not supported by this version */
-}
-
-const char *bus_replies(const struct bus *bus)
-{
-    return bus->replies;
 }

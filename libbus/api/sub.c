@@ -79,6 +79,11 @@ struct bus_sub {
 static struct bus_msg detached_mark;
 #define DETACHED (&detached_mark)
 
+struct bus *sub_bus(const struct bus_sub *sub)
+{
+    return sub->bus;
+}
+
 /* ---- counting -------------------------------------------------------------------------------- */
 
 static void sub_unref(struct bus_sub *sub, unsigned long count)
@@ -152,12 +157,20 @@ static void acknowledge(struct bus_sub *sub, struct run *run)
 static void finish(struct bus_sub *sub, struct run *run, const struct bus_msg *msg)
 {
     bool is_slot = msg->kind == SESSION_ITEM_VALUE || msg->kind == SESSION_ITEM_ERROR;
-    if (is_slot && msg->done == MSG_ACKNOWLEDGED && run->topic == msg->number &&
+    if (is_slot && msg->done == MSG_ACKNOWLEDGED && msg->lease == 0 && run->topic == msg->number &&
         run->first_seq + run->count == msg->seq && run->count > 0) {
         run->count++;
         return;
     }
     acknowledge(sub, run);
+    if (msg->lease != 0) {
+        if (msg->done != MSG_SETTLED)
+            session_task_end(sub->bus->session, msg->lease,
+                             msg->done == MSG_ACKNOWLEDGED ? SESSION_TASK_DONE
+                                                           : SESSION_TASK_RETURNED,
+                             0, SPAN_NONE);
+        return;
+    }
     if (msg->kind == SESSION_ITEM_GAP)
         session_ack(sub->bus->session, sub->number, msg->number, msg->seq + msg->count - 1);
     else if (msg->kind == SESSION_ITEM_PAST)
@@ -358,7 +371,15 @@ static enum bus_err check_options(const struct bus_sub_options *given,
         options->keep_ms > LIMIT_PERIOD_MS_MAX ||
         (options->overflow != BUS_OVERFLOW_BLOCK && options->overflow != BUS_OVERFLOW_GAP))
         return BUS_EINVAL;
-    return options->group != NULL ? BUS_EDENIED : BUS_OK; /* not supported by this version */
+    if (options->group == NULL)
+        return BUS_OK;
+    bool is_group = party_is_valid(span_text(options->group)) &&
+                    strlen(options->group) <= LIMIT_GROUP_NAME_BYTES && options->name == NULL &&
+                    options->overflow == BUS_OVERFLOW_BLOCK;
+    bool is_bounded = options->credit >= 0 && options->credit <= LIMIT_GROUP_CREDIT &&
+                      options->deliver_max >= 0 && options->deliver_max <= LIMIT_DELIVER &&
+                      options->lease_ms >= 0 && options->lease_ms <= LIMIT_PERIOD_MS_MAX;
+    return is_group && is_bounded ? BUS_OK : BUS_EINVAL;
 }
 
 /* Lock. */
@@ -367,7 +388,10 @@ static enum bus_err subscribe(struct bus *bus, const char *pattern,
 {
     const struct session_sub_options wanted = {
         .name = span_text(options->name),
-        .group = SPAN_NONE,
+        .group = span_text(options->group),
+        .credit = (uint32_t)options->credit,
+        .lease_ms = (uint64_t)options->lease_ms,
+        .deliver_max = (uint32_t)options->deliver_max,
         .from_seq = options->from_seq,
         .overflow = (uint64_t)options->overflow,
         .keep_ms = options->keep_ms > 0 ? (uint64_t)options->keep_ms : DEFAULT_SUB_KEEP_MS,
@@ -573,6 +597,8 @@ static void fill(struct bus_msg *msg, const struct session_item *item, const cha
     msg->number = item->topic;
     msg->kind = (uint8_t)item->kind;
     msg->delivery = item->delivery;
+    msg->is_request = item->reply_to != FRAME_NO_REPLY;
+    msg->lease = item->lease;
 }
 
 /* How many messages an item makes: one for each value, one for all that is missing. */

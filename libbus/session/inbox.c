@@ -140,6 +140,7 @@ static void make_ready(struct inbox_sub *sub, struct inbox_stream *stream,
         .delivery = frame->delivery,
         .stamp_ns = frame->stamp_ns,
         .batch = batch_at(sub, 0)->connection,
+        .reply_to = frame->reply_to,
     };
 }
 
@@ -253,6 +254,8 @@ static enum wire_code frame_in(struct inbox *inbox, struct inbox_sub *sub,
     }
     if (kind == FRAME_GAP)
         return gap_in(sub, stream, frame);
+    if (sub->is_shared) /* what was given before may be given again, and was not received */
+        stream->is_started = false;
     if (stream->is_started && frame->seq + frame->more < stream->next_seq)
         return CODE_OK;
     if (kind == FRAME_CHUNK)
@@ -363,8 +366,9 @@ enum wire_code inbox_take(struct inbox *inbox, struct inbox_sub *sub, uint32_t v
     uint32_t count = 1; /* of a gap the last alone is handed out */
     if (sub->ready.kind == SESSION_ITEM_VALUE)
         count = sub->ready.count < values_max ? (uint32_t)sub->ready.count : values_max;
-    bool is_past = sub->ready.kind == SESSION_ITEM_PAST; /* none of the slots here */
-    if (!is_past && !ack_prefix_reserve(&stream->acks, inbox->memory, count))
+    /* None of the slots here; a task is no slot that is acknowledged in order. */
+    bool is_apart = sub->ready.kind == SESSION_ITEM_PAST || sub->is_shared;
+    if (!is_apart && !ack_prefix_reserve(&stream->acks, inbox->memory, count))
         return CODE_ENOMEM;
     size_t stride = frame_padded(sub->ready.value.bytes);
     *out = sub->ready;
@@ -376,7 +380,7 @@ enum wire_code inbox_take(struct inbox *inbox, struct inbox_sub *sub, uint32_t v
         buffer_ref_many(out->buffer, count);
     else
         out->buffer = NULL;
-    if (!is_past)
+    if (!is_apart)
         ack_prefix_hand(&stream->acks, out->seq + out->count - count, count);
     count_taken(inbox, sub, sub->ready_bytes + (count - 1) * stride);
     sub->ready_bytes = stride;
@@ -455,6 +459,15 @@ enum wire_code inbox_positions(struct inbox *inbox)
     return CODE_OK;
 }
 
+/* Tasks that were not handed out: the broker is told of none, and sends them again. */
+static void drop_unread(struct inbox_sub *sub)
+{
+    buffer_unref(&sub->ready_value);
+    sub->is_ready = false;
+    while (sub->count > 0)
+        pop(sub);
+}
+
 void inbox_reconnect(struct inbox *inbox)
 {
     inbox->connection += 1;
@@ -463,5 +476,11 @@ void inbox_reconnect(struct inbox *inbox)
         sub->received = 0;
         sub->taken = 0;
         sub->taken_told = 0;
+        if (sub->is_shared)
+            drop_unread(sub);
     }
+    struct inbox_stream *stream = NULL;
+    while ((stream = pool_next(&inbox->streams, stream != NULL ? stream->id : 0)) != NULL)
+        if (stream->sub->is_shared)
+            assembly_drop(&stream->assembly);
 }

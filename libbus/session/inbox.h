@@ -57,6 +57,7 @@ struct inbox_sub {
     uint32_t id;     /* for the pool */
     uint32_t number; /* as in SUBSCRIBE */
     bool is_durable;
+    bool is_shared;  /* a member of a group: each frame is a task, in whatever order */
     bool is_closing; /* UNSUBSCRIBE is due, once ... */
     bool is_drop;
     uint64_t close_after_upload; /* ... uploads up to this ordinal are done */

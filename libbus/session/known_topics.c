@@ -65,7 +65,10 @@ enum wire_code known_topics_number(struct known_topics *known, uint32_t number, 
     enum wire_code code = known_topics_open(known, name, &topic);
     if (code != CODE_OK)
         return code;
-    return id_map_put(&known->by_number, number, topic->id) ? CODE_OK : CODE_ENOMEM;
+    if (!id_map_put(&known->by_number, number, topic->id))
+        return CODE_ENOMEM;
+    topic->number = number;
+    return CODE_OK;
 }
 
 struct known_topic *known_topics_find(const struct known_topics *known, uint32_t number)

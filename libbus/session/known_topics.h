@@ -15,7 +15,8 @@
 #include <stdint.h>
 
 struct known_topic {
-    uint32_t id; /* for the pool */
+    uint32_t id;     /* for the pool */
+    uint32_t number; /* the broker's; 0: nobody told it */
     struct span name;
     struct id_map wanted; /* seq to want_slot.id; see wants.h */
 };

@@ -106,6 +106,7 @@ static void init_leaves(struct session *session)
     known_topics_init(&session->known, memory);
     wants_init(&session->wants, memory);
     inbox_init(&session->inbox, memory, &session->known);
+    leases_init(&session->leases, memory);
     rows_init(&session->tap.rows, memory, LIMIT_TAP_WINDOW);
     verdict_rows_init(session);
     rows_init(&session->question.rows, memory, LIMIT_CONTROL_QUEUE);
@@ -164,6 +165,7 @@ void session_free(struct session **out_session)
     if (session == NULL)
         return;
     struct memory *memory = session->memory;
+    leases_fini(&session->leases);
     inbox_fini(&session->inbox);
     wants_fini(&session->wants);
     known_topics_fini(&session->known);

@@ -252,6 +252,8 @@ struct session_item {
     uint8_t delivery;
     int64_t stamp_ns;
     uint32_t batch; /* counts data connections: on which one it came */
+    uint64_t reply_to;
+    uint64_t lease; /* in a group: its number here, for session_task_end(); 0: none */
 };
 /* CODE_OK and the item, and the want is forgotten; CODE_ENOMEM: answered, but there is no memory
  * for the value, and forgotten too; CODE_ETIMEDOUT: not yet; the end's code: it will not come. */
@@ -262,7 +264,10 @@ void session_unawait(struct session *session, uint64_t want);
 
 struct session_sub_options {
     struct span name;  /* empty: not durable */
-    struct span group; /* empty; any other the broker refuses: errbus.unsupported */
+    struct span group; /* empty: it shares with nobody */
+    uint32_t credit;   /* of a member, as all behind it: tasks that it may have at a time; 0: 1 */
+    uint64_t lease_ms; /* 0: they last until it is lost */
+    uint32_t deliver_max; /* 0: the group's */
     int64_t from_seq;
     uint64_t overflow;
     uint64_t keep_ms;
@@ -280,6 +285,34 @@ enum wire_code session_sub_take(struct session *session, uint32_t sub, struct se
 enum wire_code session_sub_take_run(struct session *session, uint32_t sub, uint32_t values_max,
                                     struct session_item *out, struct buffer **out_error);
 bool session_sub_is_readable(const struct session *session, uint32_t sub);
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+/* What becomes of a task (TASK in PROTOCOL.md): called once for each that was handed out, after
+ * its reply.  What is said of one whose lease is over, or whose subscription is closed, is nothing.
+ * error: encoded, or empty. */
+enum session_task_how {
+    SESSION_TASK_DONE = 0,
+    SESSION_TASK_RETURNED = 1,
+    SESSION_TASK_REJECTED = 2, /* retry_after_ms -1: never again */
+    SESSION_TASK_FAILED = 3,
+};
+void session_task_end(struct session *session, uint64_t lease, enum session_task_how how,
+                      int64_t retry_after_ms, struct span error);
+/* Settles the reply slot of a request with a value, and ends the task with that.  owned: the buffer
+ * that value is, of which a reference is taken if it is large; or NULL: it is copied.
+ * Errors: EINVAL: it is no request; ESETTLED: its lease is over; ETIMEDOUT: no room in the outbox;
+ * ETOOBIG; ENOMEM; ECLOSED: its subscription is closed; the end's code. */
+enum wire_code session_task_reply(struct session *session, int64_t now_ns, uint64_t lease,
+                                  struct span value, struct buffer *owned);
+/* Whether the lease is over, but by us; out_why: the encoded error (the caller's reference), or
+ * NULL if it was not told; may be NULL.  Told as news.is_result. */
+bool session_task_is_over(const struct session *session, uint64_t lease, struct buffer **out_why);
+/* Publishes value to topic as a request: reserves the next slot of replies, which is "_replies" of
+ * this party, for whoever is given it.  deadline_ms -1: none.  Errors: as session_publish(). */
+enum wire_code session_request(struct session *session, int64_t now_ns, uint32_t topic,
+                               uint32_t replies, struct span value, struct buffer *owned,
+                               int64_t deadline_ms, uint64_t *out_seq);
+
 /* The next subscription with news since the last call, or 0. */
 uint32_t session_sub_news(struct session *session);
 /* Borrowed for the life of the session; broker's topic number. */

@@ -84,7 +84,7 @@ void session_ack_past(struct session *session, uint32_t number, uint32_t topic)
 
 bool session_control_is_due(const struct session *session)
 {
-    return session->is_ack_due || !list_is_empty(&session->talk) ||
+    return session->is_ack_due || session->is_task_due || !list_is_empty(&session->talk) ||
            !list_is_empty(&session->closing);
 }
 
@@ -167,6 +167,9 @@ static bool close_sub(struct session *session, struct inbox_sub *sub)
         return false;
     if (sub->is_durable && !say_all_of_sub(session, sub, 0))
         return false;
+    if (sub->is_shared && !tasks_say_all(session, 0))
+        return false;
+    leases_drop(&session->leases, sub->number);
     struct msg msg = {
         .type = MSG_UNSUBSCRIBE,
         .as.unsubscribe = {.number = session->controls.last + 1,
@@ -249,6 +252,7 @@ bool acks_mark_reached(const struct session *session, uint64_t mark)
 void acks_say(struct session *session)
 {
     round_step(session);
+    tasks_say(session);
     LIST_EACH(link, &session->closing)
         (void)close_sub(session, sub_of_closing(link)); /* tried again next time */
     if (!session->is_ack_due)

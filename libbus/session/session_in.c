@@ -68,6 +68,8 @@ static enum wire_code rewind_reading(struct session *session)
     session->data_announced = 0;
     session->wants_taken = (struct session_taken){0};
     session->position_at = 0;
+    session->lease_at = 0;
+    session->is_task_due = true;
     acks_rewind(session);
     return inbox_positions(&session->inbox);
 }
@@ -314,6 +316,7 @@ static void accepted_in(struct session *session, const struct msg_accepted *acce
         session_break(session, "more was accepted than was sent");
         return;
     }
+    leases_accept(&session->leases, accepted->control_number);
     session->durability = (uint8_t)accepted->durability;
     session->is_ack_due = true;
     session->news.is_accepted = true;
@@ -328,6 +331,7 @@ static void chunked_in(struct session *session, const struct msg_chunked *chunke
     case UPLOADS_DONE:
         session->durability = (uint8_t)chunked->durability;
         session->is_ack_due = true;
+        session->is_task_due = true;
         session->news.is_accepted = true;
         break;
     case UPLOADS_GOES_ON:
@@ -399,6 +403,7 @@ static void message_in(struct session *session, const struct msg *msg, struct sp
     case MSG_REFUSAL: refusal_in(session, &msg->as.refusal); break;
     case MSG_RESULT: result_in(session, &msg->as.result); break;
     case MSG_SUBSCRIBED: subscribed_in(session, &msg->as.subscribed); break;
+    case MSG_TASK_OVER: tasks_over_in(session, &msg->as.task_over); break;
     case MSG_EVENT:
     case MSG_MISSED: watch_event_in(session, msg, part); break;
     case MSG_STATUS_ROW:

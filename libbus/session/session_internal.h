@@ -7,6 +7,7 @@
  *   session_write.c   topics, slots, refusals, marks
  *   session_read.c    wants, subscriptions, what comes on the data channel
  *   session_acks.c    TAKEN and ACK
+ *   session_tasks.c   tasks of groups, requests
  *   session_watch.c   tap, and what is asked: a status, something about a job
  *   session_member.c  membership, and barriers
  *   session_verdict.c why the job cannot go on
@@ -22,6 +23,7 @@
 #include "libbus/session/controls.h"
 #include "libbus/session/inbox.h"
 #include "libbus/session/known_topics.h"
+#include "libbus/session/leases.h"
 #include "libbus/session/once.h"
 #include "libbus/session/outbox.h"
 #include "libbus/session/own_topics.h"
@@ -211,6 +213,9 @@ struct session {
     struct list acking;   /* inbox_sub.acking */
     struct list closing;  /* inbox_sub.closing */
     bool is_ack_due;      /* a numbered ACK may be said */
+    struct leases leases;
+    bool is_task_due;  /* a TASK may be said */
+    uint32_t lease_at; /* the lease whose POSITION was told last */
     struct session_ack_round ack_round;
 
     /* observing */
@@ -260,6 +265,24 @@ void session_stand(struct session *session);
 enum wire_code session_say(struct session *session, const struct msg *msg, uint64_t after_upload);
 /* The ordinal that whoever waits for all uploads under way waits for; 0: there are none. */
 uint64_t session_uploads_under_way(const struct session *session);
+
+/* A value for a reply slot of another party, by reference if owned is not NULL and it is large.
+ * Errors: CODE_ETIMEDOUT, CODE_ETOOBIG, CODE_ENOMEM. */
+enum wire_code session_commit_foreign(struct session *session, const struct own_topic *topic,
+                                      uint64_t seq, struct span value, struct buffer *owned);
+
+/* ---- session_tasks.c ------------------------------------------------------------------------- */
+
+/* A task is handed out: it becomes a lease.  Errors: CODE_ENOMEM. */
+enum wire_code tasks_take(struct session *session, const struct inbox_sub *sub,
+                          struct session_item *item);
+void tasks_over_in(struct session *session, const struct msg_task_over *over);
+/* Says what became of tasks, as far as their replies are said. */
+void tasks_say(struct session *session);
+/* The same for all, whatever is under way; false: no memory. */
+bool tasks_say_all(struct session *session, uint64_t after_upload);
+/* The next POSITION of a lease; false: all were told. */
+bool tasks_message(struct session *session, struct msg *out);
 
 /* ---- session_acks.c -------------------------------------------------------------------------- */
 

@@ -49,7 +49,8 @@ static bool position_message(struct session *session, struct msg *out)
     const struct inbox_stream *stream;
     while ((stream = pool_next(&session->inbox.streams, session->position_at)) != NULL) {
         session->position_at = stream->id;
-        if (stream->is_party || stream->sub->is_closing || stream->sub->code != CODE_OK)
+        if (stream->is_party || stream->sub->is_closing || stream->sub->is_shared ||
+            stream->sub->code != CODE_OK)
             continue;
         out->type = MSG_POSITION;
         out->as.position = (struct msg_position){.sub = stream->sub->number,
@@ -65,7 +66,8 @@ static bool attach_message(struct session *session, struct msg *out)
 {
     if (!session->is_ready_due)
         return false;
-    if (position_message(session, out) || wants_await(&session->wants, out))
+    if (position_message(session, out) || tasks_message(session, out) ||
+        wants_await(&session->wants, out))
         return true;
     out->type = MSG_READY;
     session->is_ready_due = false;

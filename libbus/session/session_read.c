@@ -55,9 +55,13 @@ static bool options_are_valid(struct span pattern, const struct session_sub_opti
 {
     return pattern_is_valid(pattern) &&
            (options->name.bytes == 0 || name_is_valid(options->name)) &&
-           (options->group.bytes == 0 || name_is_valid(options->group)) &&
+           (options->group.bytes == 0 ||
+            (party_is_valid(options->group) && options->group.bytes <= LIMIT_GROUP_NAME_BYTES)) &&
            options->from_seq >= -1 && options->overflow <= 1 &&
-           options->keep_ms <= (uint64_t)LIMIT_PERIOD_MS_MAX;
+           options->keep_ms <= (uint64_t)LIMIT_PERIOD_MS_MAX &&
+           options->credit <= LIMIT_GROUP_CREDIT && options->deliver_max <= LIMIT_DELIVER &&
+           options->lease_ms <= (uint64_t)LIMIT_PERIOD_MS_MAX &&
+           (options->group.bytes == 0 || options->name.bytes == 0);
 }
 
 enum wire_code session_subscribe(struct session *session, struct span pattern,
@@ -78,6 +82,7 @@ enum wire_code session_subscribe(struct session *session, struct span pattern,
     if (sub == NULL)
         return CODE_ENOMEM;
     sub->is_durable = options->name.bytes > 0;
+    sub->is_shared = options->group.bytes > 0;
     sub->window_bytes = window;
     struct msg msg = {
         .type = MSG_SUBSCRIBE,
@@ -89,7 +94,10 @@ enum wire_code session_subscribe(struct session *session, struct span pattern,
                          .from_seq = options->from_seq,
                          .overflow = options->overflow,
                          .keep_ms = options->keep_ms,
-                         .window_bytes = window},
+                         .window_bytes = window,
+                         .credit = options->credit,
+                         .lease_ms = options->lease_ms,
+                         .deliver_max = options->deliver_max},
     };
     enum wire_code code = session_say(session, &msg, 0);
     if (code == CODE_OK)
@@ -255,6 +263,20 @@ static enum wire_code nothing_to_take(const struct session *session, const struc
     return sub != NULL ? CODE_ETIMEDOUT : CODE_ECLOSED;
 }
 
+/* A task becomes a lease.  One for whose value there was no memory is for somebody else. */
+static enum wire_code hand_task(struct session *session, const struct inbox_sub *sub,
+                                struct session_item *item)
+{
+    enum wire_code code = tasks_take(session, sub, item);
+    if (code == CODE_OK && item->kind == SESSION_ITEM_GAP) {
+        session_task_end(session, item->lease, SESSION_TASK_RETURNED, 0, SPAN_NONE);
+        code = CODE_ENOMEM;
+    }
+    if (code != CODE_OK)
+        buffer_unref(&item->buffer);
+    return code;
+}
+
 enum wire_code session_sub_take(struct session *session, uint32_t number, struct session_item *out,
                                 struct buffer **out_error)
 {
@@ -275,6 +297,8 @@ enum wire_code session_sub_take_run(struct session *session, uint32_t number, ui
     if (look_code == CODE_EPROTO)
         session_break(session, "a frame that does not belong there");
     acks_taken(session, sub);
+    if (code == CODE_OK && sub->is_shared)
+        code = hand_task(session, sub, out);
     return code;
 }
 

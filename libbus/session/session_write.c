@@ -188,15 +188,23 @@ static struct frame frame_of(const struct session *session, const struct own_top
                           .value = value};
 }
 
+static bool append_reserve_for(struct session *session, const struct own_topic *topic, uint64_t seq,
+                               int64_t stamp_ns, const struct frame_reserve *reserve,
+                               uint64_t reply_to)
+{
+    uint8_t value[FRAME_RESERVE_BYTES_MAX];
+    size_t bytes = frame_reserve_encode(value, reserve);
+    struct frame frame =
+        frame_of(session, topic, FRAME_RESERVE, seq, stamp_ns, span_of(value, bytes));
+    frame.reply_to = reply_to;
+    return outbox_append(&session->outbox, &frame);
+}
+
 static bool append_reserve(struct session *session, const struct own_topic *topic, uint64_t seq,
                            int64_t stamp_ns, int64_t deadline_ms, uint64_t value_bytes_max)
 {
-    uint8_t value[FRAME_RESERVE_BYTES_MAX];
     struct frame_reserve reserve = {.deadline_ms = deadline_ms, .value_bytes_max = value_bytes_max};
-    size_t bytes = frame_reserve_encode(value, &reserve);
-    struct frame frame =
-        frame_of(session, topic, FRAME_RESERVE, seq, stamp_ns, span_of(value, bytes));
-    return outbox_append(&session->outbox, &frame);
+    return append_reserve_for(session, topic, seq, stamp_ns, &reserve, FRAME_NO_REPLY);
 }
 
 /* What the value of a RESERVE with these needs takes at most. */
@@ -357,6 +365,70 @@ enum wire_code session_publish_owned(struct session *session, int64_t now_ns, ui
     return code;
 }
 
+/* ---- requests -------------------------------------------------------------------------------- */
+
+/* Both frames, or none. */
+static bool append_request(struct session *session, const struct own_topic *topic,
+                           const struct own_topic *replies, struct span value, struct buffer *owned,
+                           int64_t deadline_ms)
+{
+    int64_t stamp_ns = session_broker_ns(session, session->now_ns, NULL);
+    if (!append_reserve(session, replies, replies->next_seq, stamp_ns, deadline_ms, 0))
+        return false;
+    if (!is_large(value.bytes)) {
+        struct frame frame =
+            frame_of(session, topic, FRAME_VALUE, topic->next_seq, stamp_ns, value);
+        frame.reply_to = replies->next_seq;
+        return outbox_append(&session->outbox, &frame);
+    }
+    struct buffer *kept = owned != NULL ? buffer_ref(owned) : buffer_copy(value);
+    struct frame_reserve reserve = {.deadline_ms = -1, .value_bytes_max = value.bytes};
+    bool is_done =
+        kept != NULL &&
+        append_reserve_for(session, topic, topic->next_seq, stamp_ns, &reserve,
+                           replies->next_seq) &&
+        add_upload(session, topic, topic->next_seq, session->outbox.last, stamp_ns, &kept);
+    buffer_unref(&kept);
+    return is_done;
+}
+
+enum wire_code session_request(struct session *session, int64_t now_ns, uint32_t topic_id,
+                               uint32_t replies_id, struct span value, struct buffer *owned,
+                               int64_t deadline_ms, uint64_t *out_seq)
+{
+    struct need need = {0};
+    struct own_topic *topic = NULL;
+    struct own_topic *replies = NULL;
+    session_see_time(session, now_ns);
+    enum wire_code code = writable(session, topic_id, &topic);
+    if (code == CODE_OK)
+        code = writable(session, replies_id, &replies);
+    if (code == CODE_OK)
+        code = add_up(session, &value, 1, &need);
+    if (code != CODE_OK)
+        return code;
+    if (deadline_ms < -1 || deadline_ms > LIMIT_PERIOD_MS_MAX || topic == replies)
+        return CODE_EINVAL;
+    if (topic->next_seq >= SEQ_END || replies->next_seq >= SEQ_END)
+        return CODE_EFULL;
+    if (!has_room(session, need.bytes + frame_total(FRAME_RESERVE_BYTES_MAX)) ||
+        !has_credit(session, topic, 0) || !has_credit(session, replies, 0))
+        return CODE_ETIMEDOUT;
+    struct outbox_point point = outbox_point(&session->outbox);
+    uint64_t last_upload = session->uploads.last;
+    if (!append_request(session, topic, replies, value, owned, deadline_ms)) {
+        outbox_back(&session->outbox, point);
+        uploads_back(&session->uploads, last_upload);
+        return CODE_ENOMEM;
+    }
+    *out_seq = replies->next_seq;
+    topic->next_seq += 1;
+    topic->used_bytes += need.credit_last;
+    replies->next_seq += 1;
+    replies->used_bytes += COST_SLOT_BYTES;
+    return CODE_OK;
+}
+
 /* ---- reserving ------------------------------------------------------------------------------- */
 
 static enum wire_code reserve_slot(struct session *session, struct own_topic *topic, uint64_t seq,
@@ -509,6 +581,22 @@ enum wire_code session_commit(struct session *session, int64_t now_ns, uint32_t 
     return CODE_OK;
 }
 
+enum wire_code session_commit_foreign(struct session *session, const struct own_topic *topic,
+                                      uint64_t seq, struct span value, struct buffer *owned)
+{
+    if (value.bytes > session->value_bytes_max || value.bytes > LIMIT_VALUE_BYTES)
+        return CODE_ETOOBIG;
+    if (!has_room(session, is_large(value.bytes) ? value.bytes : frame_total(value.bytes)))
+        return CODE_ETIMEDOUT;
+    int64_t stamp_ns = session_broker_ns(session, session->now_ns, NULL);
+    if (!is_large(value.bytes))
+        return append_commit(session, topic, seq, stamp_ns, value) ? CODE_OK : CODE_ENOMEM;
+    struct buffer *kept = owned != NULL ? buffer_ref(owned) : buffer_copy(value);
+    bool is_done = kept != NULL && add_upload(session, topic, seq, 0, stamp_ns, &kept);
+    buffer_unref(&kept);
+    return is_done ? CODE_OK : CODE_ENOMEM;
+}
+
 enum wire_code session_commit_owned(struct session *session, int64_t now_ns, uint32_t topic_id,
                                     uint64_t seq, struct buffer **value)
 {
@@ -658,6 +746,7 @@ void session_leave(struct session *session)
     }
     uint64_t after_upload = session_uploads_under_way(session);
     (void)acks_say_all(session, after_upload); /* without memory: delivered again later */
+    (void)tasks_say_all(session, after_upload);
     struct msg msg = {
         .type = MSG_LEAVE,
         .as.leave = {.number = session->controls.last + 1, .after = session->outbox.last},
@@ -681,6 +770,7 @@ void session_progress(struct session *session, uint64_t next_within_ms, struct s
 
 struct session_mark session_mark(struct session *session)
 {
+    tasks_say(session);
     uint64_t ack_number = acks_mark(session); /* may say something, so it goes first */
     return (struct session_mark){.data_number = session->outbox.last,
                                  .control_number = session->controls.last,

@@ -9,8 +9,6 @@ static uint32_t tasks; /* number of alice/tasks */
 static void init_groups(void)
 {
     init();
-    options.has_groups = true;
-    restart();
     join(1);
     join(2);
     join(3);
@@ -34,15 +32,6 @@ static void workers(uint64_t credit)
 }
 
 /* ---- giving ---------------------------------------------------------------------------------- */
-
-Test(core_group, are_refused_where_they_are_not_known)
-{
-    options.has_groups = false;
-    restart();
-    join(2);
-    share(2, 1, "alice/tasks", "work", 1);
-    EXPECT("2 < subscribed 12\n2 < accepted 0 1\n");
-}
 
 Test(core_group, give_each_value_to_one_member_in_turn)
 {
@@ -643,6 +632,20 @@ Test(core_group, know_requests_and_answers_after_a_crash)
     answer(2, 0, 31);
     EXPECT("2 < accepted 1 1\n11 < sub 0 payload 31 x1\n"
            "12 < sub 1 task 1#3, delivery 1, payload 23, reply to #3\n");
+}
+
+/* Its reply was on its way, on the other channel, when it was killed. */
+Test(core_group, take_no_workers_word_for_a_reply_that_did_not_come)
+{
+    workers(1);
+    requests(1);
+    frames[2] += 1;
+    done(2, tasks, 0, 1);
+    EXPECT("");
+    closed(2);
+    forget();
+    pass_ms(1000);
+    EXPECT("13 < sub 1 task 1#0, delivery 2, payload 20, reply to #0\n");
 }
 
 /* One in pieces of 100, of which there are two. */

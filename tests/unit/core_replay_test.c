@@ -220,7 +220,6 @@ static void work_all_sorts(void)
 
 Test(core_replay, gives_the_same_state_for_every_kind_of_fact)
 {
-    options.has_groups = true;
     options.parties_max = 4;
     options.topic_keep_slots = 2;
     restart();

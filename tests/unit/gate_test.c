@@ -863,6 +863,16 @@ Test(gate, tells_the_core_how_many_of_its_steps_are_kept)
     nothing_out();
 }
 
+Test(gate, measures_a_snapshot_before_what_follows_is_said)
+{
+    struct gate_out out;
+    gate_resume(gate, now);
+    (void)gate_snapshot_bytes(gate);
+    cr_assert(gate_out(gate, &out));
+    cr_expect_str_eq(out.text, "resumed ");
+    nothing_out();
+}
+
 Test(gate, says_what_follows_when_a_replay_ends)
 {
     struct gate_out out;

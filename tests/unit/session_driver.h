@@ -258,7 +258,7 @@ static inline struct buffer *driver_batch(const struct frame *frames, size_t cou
     for (size_t i = 0; i < count; i++) {
         struct frame frame = frames[i];
         frame.delivery = frame.delivery ? frame.delivery : 1;
-        frame.reply_to = FRAME_NO_REPLY;
+        frame.reply_to = frame.reply_to ? frame.reply_to : FRAME_NO_REPLY;
         frame_write(batch->data + batch->bytes, &frame);
         batch->bytes += driver_frame_bytes(&frame);
     }

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* task.c -- requests, and what members of groups make of what they are given. */
+#include "libbus/api/api_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+/* Lock. */
+static enum bus_err request(struct bus *bus, const char *topic, struct span value,
+                            struct buffer *owned, int64_t deadline_ms, uint64_t *out_seq)
+{
+    uint32_t number = 0;
+    uint32_t replies = 0;
+    int64_t deadline_ns = 0;
+    enum bus_err err = api_over(bus);
+    if (err == BUS_OK)
+        err = publish_topic(bus, topic, &number);
+    if (err == BUS_OK)
+        err = publish_topic(bus, bus->replies, &replies);
+    while (err == BUS_OK) {
+        enum wire_code code = session_request(bus->session, api_stamp_ns(bus), number, replies,
+                                              value, owned, deadline_ms, out_seq);
+        if (code != CODE_ETIMEDOUT)
+            return (enum bus_err)code;
+        err = publish_wait(bus, &deadline_ns);
+    }
+    return err;
+}
+
+enum bus_err bus_request(struct bus *bus, const char *topic, const void *value, size_t value_bytes,
+                         int64_t deadline_ms, uint64_t *out_seq)
+{
+    struct buffer *copy = NULL;
+    const struct span one = span_of(value, value_bytes);
+    if (bus == NULL || topic == NULL || out_seq == NULL || (value == NULL && value_bytes > 0))
+        return BUS_EINVAL;
+    if (deadline_ms != BUS_FOREVER && (deadline_ms <= 0 || deadline_ms > LIMIT_PERIOD_MS_MAX))
+        return BUS_EINVAL;
+    if (value_bytes > LIMIT_VALUE_BYTES)
+        return BUS_ETOOBIG;
+    if (api_is_foreign(bus))
+        return BUS_ECLOSED;
+    if (value_bytes > API_COPY_BYTES && (copy = buffer_copy(one)) == NULL)
+        return BUS_ENOMEM;
+    api_lock(bus);
+    enum bus_err err =
+        request(bus, topic, copy != NULL ? buffer_span(copy) : one, copy, deadline_ms, out_seq);
+    api_unlock_wake(bus);
+    buffer_unref(&copy);
+    return err;
+}
+
+const char *bus_replies(const struct bus *bus)
+{
+    return bus->replies;
+}
+
+/* ---- tasks ----------------------------------------------------------------------------------- */
+
+/* The bus of a task that its member may still settle, or NULL. */
+static struct bus *bus_of(const struct bus_msg *msg)
+{
+    struct bus *bus = msg->sub != NULL && msg->lease != 0 ? sub_bus(msg->sub) : NULL;
+    return bus != NULL && !api_is_foreign(bus) ? bus : NULL;
+}
+
+/* What becomes of the task is said; the message is only to be freed. */
+static void end(struct bus_msg **msg, enum session_task_how how, int64_t retry_after_ms,
+                const struct bus_error *error)
+{
+    struct bus *bus = bus_of(*msg);
+    if (bus == NULL) {
+        bus_msg_return(msg);
+        return;
+    }
+    api_lock(bus);
+    if (bus->session != NULL) {
+        struct span encoded = SPAN_NONE;
+        if (error != NULL || how == SESSION_TASK_FAILED)
+            encoded = error_to_wire(bus, error, ERROR_TYPE_ABANDONED, (*msg)->topic, (*msg)->seq);
+        session_task_end(bus->session, (*msg)->lease, how, retry_after_ms, encoded);
+    }
+    api_unlock_wake(bus);
+    msg_settled(msg);
+}
+
+void bus_msg_reject(struct bus_msg **msg, const struct bus_error *why, int64_t retry_after_ms)
+{
+    if (msg == NULL || *msg == NULL)
+        return;
+    if (retry_after_ms > LIMIT_PERIOD_MS_MAX)
+        retry_after_ms = LIMIT_PERIOD_MS_MAX;
+    end(msg, SESSION_TASK_REJECTED, retry_after_ms < 0 ? -1 : retry_after_ms, why);
+}
+
+void bus_msg_fail(struct bus_msg **msg, const struct bus_error *error)
+{
+    if (msg != NULL && *msg != NULL)
+        end(msg, SESSION_TASK_FAILED, -1, error);
+}
+
+/* Lock. */
+static enum bus_err reply(struct bus *bus, const struct bus_msg *msg, struct span value,
+                          struct buffer *owned)
+{
+    int64_t deadline_ns = 0;
+    enum bus_err err = api_ended(bus);
+    while (err == BUS_OK) {
+        enum wire_code code =
+            session_task_reply(bus->session, api_stamp_ns(bus), msg->lease, value, owned);
+        if (code != CODE_ETIMEDOUT)
+            return (enum bus_err)code;
+        err = publish_wait(bus, &deadline_ns);
+    }
+    return err;
+}
+
+enum bus_err bus_msg_reply(struct bus_msg **msg, const void *value, size_t value_bytes)
+{
+    struct buffer *copy = NULL;
+    const struct span one = span_of(value, value_bytes);
+    if (msg == NULL || (value == NULL && value_bytes > 0))
+        return BUS_EINVAL;
+    if (*msg == NULL)
+        return BUS_OK;
+    if ((*msg)->lease == 0)
+        return BUS_EINVAL;
+    struct bus *bus = bus_of(*msg);
+    if (bus == NULL) {
+        bus_msg_free(msg);
+        return BUS_ECLOSED;
+    }
+    if (value_bytes > LIMIT_VALUE_BYTES)
+        return BUS_ETOOBIG;
+    if (value_bytes > API_COPY_BYTES && (copy = buffer_copy(one)) == NULL)
+        return BUS_ENOMEM;
+    api_lock(bus);
+    enum bus_err err = reply(bus, *msg, copy != NULL ? buffer_span(copy) : one, copy);
+    api_unlock_wake(bus);
+    buffer_unref(&copy);
+    if (err == BUS_OK)
+        msg_settled(msg);
+    else if (err != BUS_EINVAL && err != BUS_ENOMEM && err != BUS_EFULL && err != BUS_ETOOBIG)
+        bus_msg_free(msg); /* its lease is over: that settles nothing */
+    return err;
+}
+
+int bus_msg_is_request(const struct bus_msg *msg)
+{
+    return msg->is_request;
+}
+
+int bus_msg_is_over(const struct bus_msg *msg, struct bus_error **out_why)
+{
+    struct buffer *why = NULL;
+    struct bus *bus = bus_of(msg);
+    bool is_over = msg->lease != 0;
+    if (msg->lease != 0 && bus != NULL) {
+        api_lock(bus);
+        is_over = bus->session == NULL || session_task_is_over(bus->session, msg->lease, &why);
+        api_unlock(bus);
+    }
+    if (is_over && out_why != NULL)
+        *out_why = why != NULL ? error_from_wire(buffer_span(why)) : NULL;
+    buffer_unref(&why);
+    return is_over;
+}

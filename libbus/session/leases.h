@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* leases.h -- tasks that this party has, as a member of groups.
+ *
+ * A lease is here from when its task was handed out until the broker has accepted what became of
+ * it: so after a reconnect the broker can be told of all that need not be sent again.  Each has a
+ * number of its own, which is never used again: who holds on to a task of a subscription that is
+ * closed settles nothing.
+ *
+ *   HELD   the application has it
+ *   DUE    it is done with; the broker is to be told
+ *   SAID   ... and was, with a numbered message */
+#ifndef SESSION_LEASES_H
+#define SESSION_LEASES_H
+
+#include "libbus/base/buffer.h"
+#include "libbus/base/list.h"
+#include "libbus/base/map.h"
+#include "libbus/base/memory.h"
+#include "libbus/base/pool.h"
+#include "libbus/base/span.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum lease_state { LEASE_HELD, LEASE_DUE, LEASE_SAID };
+
+enum lease_end { /* TASK.how */
+                 LEASE_DONE = 0,
+                 LEASE_RETURNED = 1,
+                 LEASE_REJECTED = 2,
+                 LEASE_FAILED = 3,
+};
+
+struct lease {
+    uint32_t id; /* for the pool */
+    enum lease_state state;
+    uint64_t number;
+    uint32_t sub;   /* as in SUBSCRIBE */
+    uint32_t topic; /* the broker's number */
+    uint64_t seq;
+    uint8_t delivery;
+    uint64_t reply_to;  /* FRAME_NO_REPLY: it is no request */
+    struct buffer *why; /* is_over: why, if that was said */
+    bool is_over;       /* whatever becomes of it does not count */
+    /* DUE and SAID */
+    enum lease_end end;
+    int64_t retry_after_ms;
+    struct buffer *error;    /* or NULL */
+    uint64_t after_upload;   /* its reply is up to this ordinal */
+    uint64_t control_number; /* SAID: of the TASK */
+    struct list link;        /* in held, due or said */
+};
+
+struct leases {
+    struct memory *memory;
+    struct pool pool;
+    struct id_map by_number;
+    uint64_t last; /* number given last */
+    struct list held;
+    struct list due;
+    struct list said; /* by control_number */
+};
+
+void leases_init(struct leases *leases, struct memory *memory);
+void leases_fini(struct leases *leases);
+/* A task is handed out: what it is, is to be filled in.  NULL: no memory. */
+struct lease *leases_add(struct leases *leases);
+/* NULL: it is settled, or its subscription is closed. */
+struct lease *leases_find(const struct leases *leases, uint64_t number);
+/* That delivery of that slot, whatever became of it; NULL: it is not here. */
+struct lease *leases_find_task(const struct leases *leases, uint32_t sub, uint32_t topic,
+                               uint64_t seq, uint8_t delivery);
+/* HELD to DUE.  error is copied; without memory for that there is none. */
+void leases_settle(struct leases *leases, struct lease *lease, enum lease_end end,
+                   int64_t retry_after_ms, struct span error, uint64_t after_upload);
+void leases_said(struct leases *leases, struct lease *lease, uint64_t control_number);
+/* Control messages up to this number are accepted: what they settled is gone. */
+void leases_accept(struct leases *leases, uint64_t control_number);
+/* The subscription is closed, and what was due of it is said. */
+void leases_drop(struct leases *leases, uint32_t sub);
+
+#endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* session_tasks.c -- what members of groups do: take tasks, answer them, say what became of them;
+ * and requests.  See PROTOCOL.md, "Groups" and "Requests".
+ *
+ * What became of a task must not overtake its reply: `after` covers frames; for an upload it waits
+ * here, and lets others go first. */
+#include "libbus/session/session_internal.h"
+
+#include "libbus/base/must.h"
+#include "libbus/base/pattern.h"
+
+#include <string.h>
+
+#define REPLIES_LEVEL "/_replies"
+
+/* ---- taking ---------------------------------------------------------------------------------- */
+
+enum wire_code tasks_take(struct session *session, const struct inbox_sub *sub,
+                          struct session_item *item)
+{
+    struct lease *lease = leases_add(&session->leases);
+    if (lease == NULL)
+        return CODE_ENOMEM;
+    lease->sub = sub->number;
+    lease->topic = item->topic;
+    lease->seq = item->seq;
+    lease->delivery = item->delivery;
+    lease->reply_to = item->reply_to;
+    item->lease = lease->number;
+    return CODE_OK;
+}
+
+void tasks_over_in(struct session *session, const struct msg_task_over *over)
+{
+    struct lease *lease =
+        leases_find_task(&session->leases, (uint32_t)over->sub, (uint32_t)over->topic, over->seq,
+                         (uint8_t)over->delivery);
+    if (lease == NULL || lease->is_over)
+        return; /* not handed out yet: it is settled in vain */
+    lease->is_over = true;
+    lease->why = over->error.bytes > 0 ? buffer_copy(over->error) : NULL;
+    session->news.is_result = true;
+}
+
+bool session_task_is_over(const struct session *session, uint64_t number, struct buffer **out_why)
+{
+    const struct lease *lease = leases_find(&session->leases, number);
+    if (lease != NULL && !lease->is_over)
+        return false;
+    if (out_why != NULL)
+        *out_why = lease != NULL && lease->why != NULL ? buffer_ref(lease->why) : NULL;
+    return true;
+}
+
+/* ---- settling -------------------------------------------------------------------------------- */
+
+void session_task_end(struct session *session, uint64_t number, enum session_task_how how,
+                      int64_t retry_after_ms, struct span error)
+{
+    struct lease *lease = leases_find(&session->leases, number);
+    if (lease == NULL)
+        return;
+    leases_settle(&session->leases, lease, (enum lease_end)how, retry_after_ms, error,
+                  session_uploads_under_way(session));
+    session->is_task_due = true;
+}
+
+static bool say(struct session *session, struct lease *lease, uint64_t after_upload)
+{
+    struct msg msg = {
+        .type = MSG_TASK,
+        .as.task = {.number = session->controls.last + 1,
+                    .after = session->outbox.last,
+                    .sub = lease->sub,
+                    .topic = lease->topic,
+                    .seq = lease->seq,
+                    .delivery = lease->delivery,
+                    .how = (uint64_t)lease->end,
+                    .retry_after_ms = lease->retry_after_ms,
+                    .error = lease->error != NULL ? buffer_span(lease->error) : SPAN_NONE},
+    };
+    if (session_say(session, &msg, after_upload) != CODE_OK)
+        return false;
+    leases_said(&session->leases, lease, session->controls.last);
+    return true;
+}
+
+void tasks_say(struct session *session)
+{
+    bool is_done = true;
+    if (!session->is_task_due)
+        return;
+    LIST_EACH(link, &session->leases.due) {
+        struct lease *lease = LIST_OWNER(link, struct lease, link);
+        if (!uploads_reached(&session->uploads, lease->after_upload))
+            continue; /* asked again when it is */
+        is_done = is_done && say(session, lease, 0);
+    }
+    session->is_task_due = !is_done;
+}
+
+bool tasks_say_all(struct session *session, uint64_t after_upload)
+{
+    LIST_EACH(link, &session->leases.due)
+        if (!say(session, LIST_OWNER(link, struct lease, link), after_upload))
+            return false;
+    return true;
+}
+
+bool tasks_message(struct session *session, struct msg *out)
+{
+    const struct lease *lease;
+    while ((lease = pool_next(&session->leases.pool, session->lease_at)) != NULL) {
+        session->lease_at = lease->id;
+        if (lease->is_over)
+            continue;
+        out->type = MSG_POSITION;
+        out->as.position = (struct msg_position){.sub = lease->sub,
+                                                 .topic = lease->topic,
+                                                 .next_seq = lease->seq,
+                                                 .chunk_offset = lease->delivery};
+        return true;
+    }
+    return false;
+}
+
+/* ---- replies --------------------------------------------------------------------------------- */
+
+/* The topic that the task's replies are written to, as one of ours. */
+static enum wire_code replies_of(struct session *session, const struct lease *lease,
+                                 struct own_topic **out_topic)
+{
+    char name[LIMIT_NAME_BYTES + sizeof REPLIES_LEVEL];
+    const struct known_topic *known = known_topics_find(&session->known, lease->topic);
+    struct span party = topic_party(known->name);
+    struct known_topic *replies;
+    memcpy(name, party.data, party.bytes);
+    memcpy(name + party.bytes, REPLIES_LEVEL, sizeof REPLIES_LEVEL - 1);
+    struct span whole = span_of(name, party.bytes + sizeof REPLIES_LEVEL - 1);
+    enum wire_code code = known_topics_open(&session->known, whole, &replies);
+    if (code != CODE_OK)
+        return code;
+    if (replies->number == 0)
+        return CODE_EINVAL; /* the broker names it before it sends the first request */
+    code = own_topics_open(&session->own, whole, out_topic);
+    if (code == CODE_OK && (*out_topic)->state != OWN_TOPIC_OPEN) {
+        code = own_topics_number(&session->own, *out_topic, replies->number);
+        list_remove(&(*out_topic)->ask);
+        if (code == CODE_OK)
+            (*out_topic)->state = OWN_TOPIC_OPEN;
+    }
+    return code;
+}
+
+enum wire_code session_task_reply(struct session *session, int64_t now_ns, uint64_t number,
+                                  struct span value, struct buffer *owned)
+{
+    session_see_time(session, now_ns);
+    struct lease *lease = leases_find(&session->leases, number);
+    struct own_topic *topic;
+    if (session->once.code != CODE_OK)
+        return session->once.code;
+    if (lease == NULL)
+        return CODE_ECLOSED;
+    if (lease->reply_to == FRAME_NO_REPLY)
+        return CODE_EINVAL;
+    if (lease->is_over)
+        return CODE_ESETTLED;
+    enum wire_code code = replies_of(session, lease, &topic);
+    if (code == CODE_OK)
+        code = session_commit_foreign(session, topic, lease->reply_to, value, owned);
+    if (code == CODE_OK)
+        session_task_end(session, number, SESSION_TASK_DONE, 0, SPAN_NONE);
+    return code;
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* session_tasks_test.c -- a member of a group: what it is given, what it says of it, and what it
+ * says again on another connection. */
+#include "libbus/session/session.h"
+
+#include "tests/unit/session_driver.h"
+
+static struct driver d;
+static uint32_t sub;
+
+enum { TASKS = 40, REPLIES = 41 }; /* the broker's numbers of topics */
+
+static void init(void)
+{
+    struct session_sub_options options = {.group = span_text("team"), .credit = 8};
+    driver_init(&d);
+    driver_up(&d);
+    cr_assert_eq(session_subscribe(d.session, span_text("master/tasks"), &options, &sub), CODE_OK);
+    struct msg msg = driver_expect(&d, MSG_SUBSCRIBE);
+    cr_expect(span_equal(msg.as.subscribe.group, span_text("team")));
+    cr_expect_eq(msg.as.subscribe.credit, 8);
+    driver_say(&d, &(struct msg){.type = MSG_SUBSCRIBED,
+                                 .as.subscribed = {.number = msg.as.subscribe.number, .sub = sub}});
+    driver_accept(&d, 0, msg.as.subscribe.number);
+}
+
+static void fini(void)
+{
+    driver_fini(&d);
+}
+
+TestSuite(session_tasks, .init = init, .fini = fini);
+
+static struct frame a_task(uint64_t seq, unsigned delivery, uint64_t reply_to)
+{
+    struct frame frame = driver_value(TASKS, seq, "task");
+    frame.delivery = (uint8_t)delivery;
+    frame.reply_to = reply_to;
+    return frame;
+}
+
+static void deliver(struct frame task)
+{
+    const struct frame frames[] = {driver_topic_frame(TASKS, "master/tasks"),
+                                   driver_topic_frame(REPLIES, "master/_replies"), task};
+    driver_deliver(&d, sub, frames, 3);
+}
+
+static struct session_item take(void)
+{
+    struct session_item item;
+    cr_assert_eq(session_sub_take(d.session, sub, &item, NULL), CODE_OK);
+    buffer_unref(&item.buffer);
+    return item;
+}
+
+static struct msg expect_task(uint64_t seq, uint64_t delivery, uint64_t how)
+{
+    struct msg msg = driver_expect(&d, MSG_TASK);
+    cr_expect_eq(msg.as.task.sub, sub);
+    cr_expect_eq(msg.as.task.topic, TASKS);
+    cr_expect_eq(msg.as.task.seq, seq);
+    cr_expect_eq(msg.as.task.delivery, delivery);
+    cr_expect_eq(msg.as.task.how, how);
+    return msg;
+}
+
+Test(session_tasks, come_in_any_order_and_again)
+{
+    deliver(a_task(5, 1, FRAME_NO_REPLY));
+    deliver(a_task(3, 2, FRAME_NO_REPLY));
+    deliver(a_task(5, 2, FRAME_NO_REPLY));
+    struct session_item first = take();
+    cr_expect_eq(first.seq, 5);
+    cr_expect_eq(first.delivery, 1);
+    cr_expect_eq(take().seq, 3);
+    struct session_item again = take();
+    cr_expect_eq(again.seq, 5);
+    cr_expect_eq(again.delivery, 2);
+    cr_expect_neq(first.lease, again.lease);
+    session_task_end(d.session, again.lease, SESSION_TASK_REJECTED, 100, driver_error("app.no"));
+    struct msg msg = expect_task(5, 2, 2);
+    cr_expect_eq(msg.as.task.retry_after_ms, 100);
+    cr_expect_gt(msg.as.task.error.bytes, 0);
+    session_task_end(d.session, again.lease, SESSION_TASK_DONE, 0, SPAN_NONE); /* it is settled */
+    session_task_end(d.session, first.lease, SESSION_TASK_DONE, 0, SPAN_NONE);
+    (void)expect_task(5, 1, 0);
+}
+
+Test(session_tasks, that_are_requests_are_answered_before_they_are_done)
+{
+    deliver(a_task(5, 1, 77));
+    struct session_item item = take();
+    cr_expect_eq(item.reply_to, 77);
+    cr_assert_eq(session_task_reply(d.session, d.now_ns, item.lease, span_text("did"), NULL),
+                 CODE_OK);
+    struct buffer *part = driver_part(&d);
+    struct batch_reader reader;
+    struct frame frame;
+    cr_assert_eq(batch_reader_init(&reader, buffer_span(part)), WIRE_OK);
+    cr_assert_eq(batch_reader_next(&reader, &frame), WIRE_OK);
+    cr_expect_eq(frame.flags & FRAME_KIND_MASK, FRAME_COMMIT);
+    cr_expect_eq(frame.topic, REPLIES);
+    cr_expect_eq(frame.seq, 77);
+    cr_expect_eq(expect_task(5, 1, 0).as.task.after, 1);
+    cr_expect_eq(session_task_reply(d.session, d.now_ns, item.lease, span_text("did"), NULL),
+                 CODE_ECLOSED, "once");
+}
+
+Test(session_tasks, that_are_no_requests_are_not_answered)
+{
+    deliver(a_task(5, 1, FRAME_NO_REPLY));
+    cr_expect_eq(session_task_reply(d.session, d.now_ns, take().lease, span_text("did"), NULL),
+                 CODE_EINVAL);
+}
+
+Test(session_tasks, that_are_over_are_told_to_who_has_them)
+{
+    struct buffer *why = NULL;
+    deliver(a_task(5, 1, 77));
+    struct session_item item = take();
+    cr_expect_not(session_task_is_over(d.session, item.lease, NULL));
+    driver_say(
+        &d, &(struct msg){.type = MSG_TASK_OVER,
+                          .as.task_over = {.sub = sub, .topic = TASKS, .seq = 5, .delivery = 2}});
+    cr_expect_not(session_task_is_over(d.session, item.lease, NULL), "that is another lease");
+    driver_say(&d, &(struct msg){.type = MSG_TASK_OVER,
+                                 .as.task_over = {.sub = sub,
+                                                  .topic = TASKS,
+                                                  .seq = 5,
+                                                  .delivery = 1,
+                                                  .error = driver_error("app.enough")}});
+    cr_expect(session_task_is_over(d.session, item.lease, &why));
+    cr_expect_not_null(why);
+    buffer_unref(&why);
+    cr_expect_eq(session_task_reply(d.session, d.now_ns, item.lease, span_text("did"), NULL),
+                 CODE_ESETTLED);
+    session_task_end(d.session, item.lease, SESSION_TASK_DONE, 0, SPAN_NONE);
+    cr_expect(session_task_is_over(d.session, item.lease, NULL));
+}
+
+Test(session_tasks, are_told_again_on_another_connection_until_they_are_accepted)
+{
+    deliver(a_task(5, 1, FRAME_NO_REPLY));
+    deliver(a_task(6, 1, FRAME_NO_REPLY));
+    deliver(a_task(7, 1, FRAME_NO_REPLY));
+    deliver(a_task(8, 1, FRAME_NO_REPLY)); /* not taken: it comes again */
+    struct session_item accepted = take();
+    struct session_item said = take();
+    (void)take();
+    session_task_end(d.session, accepted.lease, SESSION_TASK_DONE, 0, SPAN_NONE);
+    uint64_t number = expect_task(5, 1, 0).as.task.number;
+    driver_accept(&d, 0, number);
+    session_task_end(d.session, said.lease, SESSION_TASK_DONE, 0, SPAN_NONE);
+    (void)expect_task(6, 1, 0);
+    driver_break_link(&d);
+    driver_greet_to_attach(&d, true);
+    for (uint64_t seq = 6; seq <= 7; seq++) {
+        struct msg msg = driver_expect(&d, MSG_POSITION);
+        cr_expect_eq(msg.as.position.sub, sub);
+        cr_expect_eq(msg.as.position.topic, TASKS);
+        cr_expect_eq(msg.as.position.next_seq, seq);
+        cr_expect_eq(msg.as.position.chunk_offset, 1, "the delivery");
+    }
+    (void)driver_expect(&d, MSG_READY);
+    driver_attached(&d);
+    struct session_item item;
+    cr_expect_eq(session_sub_take(d.session, sub, &item, NULL), CODE_ETIMEDOUT);
+    deliver(a_task(8, 1, FRAME_NO_REPLY));
+    cr_expect_eq(take().seq, 8);
+}
+
+Test(session_tasks, are_given_back_when_their_subscription_is_closed)
+{
+    deliver(a_task(5, 1, FRAME_NO_REPLY));
+    deliver(a_task(6, 1, FRAME_NO_REPLY));
+    struct session_item done = take();
+    struct session_item held = take();
+    session_task_end(d.session, done.lease, SESSION_TASK_DONE, 0, SPAN_NONE);
+    session_unsubscribe(d.session, sub, false);
+    (void)expect_task(5, 1, 0);
+    (void)driver_expect(&d, MSG_UNSUBSCRIBE);
+    cr_expect(session_task_is_over(d.session, held.lease, NULL));
+    session_task_end(d.session, held.lease, SESSION_TASK_DONE, 0, SPAN_NONE);
+    cr_expect_eq(session_task_reply(d.session, d.now_ns, held.lease, span_text("x"), NULL),
+                 CODE_ECLOSED);
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+Test(session_tasks, are_asked_for_with_a_slot_for_the_reply)
+{
+    const struct span values[] = {span_text("ab"), span_text("cd")};
+    uint64_t seq = 9;
+    uint32_t tasks = driver_topic(&d, "alice/tasks", 50, 4096);
+    uint32_t replies = driver_topic(&d, "alice/_replies", 51, 4096);
+    cr_assert_eq(session_publish(d.session, d.now_ns, tasks, values, 2, NULL), CODE_OK);
+    cr_assert_eq(
+        session_request(d.session, d.now_ns, tasks, replies, span_text("do"), NULL, 500, &seq),
+        CODE_OK);
+    cr_expect_eq(seq, 0);
+    struct buffer *part = driver_part(&d);
+    struct batch_reader reader;
+    struct frame frame;
+    struct frame_reserve reserve;
+    cr_assert_eq(batch_reader_init(&reader, buffer_span(part)), WIRE_OK);
+    cr_assert_eq(batch_reader_next(&reader, &frame), WIRE_OK);
+    cr_expect_eq(frame_count(&frame), 2);
+    cr_assert_eq(batch_reader_next(&reader, &frame), WIRE_OK);
+    cr_expect_eq(frame.flags & FRAME_KIND_MASK, FRAME_RESERVE);
+    cr_expect_eq(frame.topic, 51);
+    cr_expect_eq(frame.seq, 0);
+    cr_assert_eq(frame_reserve_decode(frame.value, &reserve), WIRE_OK);
+    cr_expect_eq(reserve.deadline_ms, 500);
+    cr_assert_eq(batch_reader_next(&reader, &frame), WIRE_OK);
+    cr_expect_eq(frame.flags & FRAME_KIND_MASK, FRAME_VALUE);
+    cr_expect_eq(frame.topic, 50);
+    cr_expect_eq(frame.seq, 2);
+    cr_expect_eq(frame.reply_to, 0);
+    cr_expect_eq(
+        session_request(d.session, d.now_ns, tasks, tasks, span_text("do"), NULL, -1, &seq),
+        CODE_EINVAL);
+}
