@@ -57,8 +57,14 @@ int64_t core_deadline_ns(const struct core *core);
  * sentence about what is wrong with it, and the core is good for core_free() alone. */
 const char *core_replay(struct core *core, struct span record, payload_id payload,
                         struct effects *effects);
+/* Both clocks at the newest moment that facts tell of so far: 0 if they tell of none. */
+struct core_moment {
+    int64_t now_ns;
+    int64_t wall_ns;
+};
+struct core_moment core_seen(const struct core *core);
 /* Ends the replay: from now on sessions wait for their clients, and all clocks run anew.  Only
- * now_ns and wall_ns of the event are read. */
+ * now_ns and wall_ns of the event are read; now_ns is not before core_seen(). */
 void core_resume(struct core *core, const struct event *now, struct effects *effects);
 /* Facts that build all that is durable from nothing, between two steps. */
 void core_snapshot(struct core *core, struct effects *effects);

@@ -174,7 +174,8 @@ struct job {
 struct job_event {
     uint64_t id;
     int64_t at_ns;
-    char *text; /* owned: name, party, topic and text one behind the other */
+    int64_t broker_ns; /* the same by the clock that does not jump; 0: of older facts */
+    char *text;        /* owned: name, party, topic and text one behind the other */
     uint32_t name_bytes, party_bytes, topic_bytes, text_bytes;
     uint32_t first_bytes, last_bytes; /* ids of errors, behind them */
     uint32_t incarnation;
@@ -575,10 +576,11 @@ struct core {
     int64_t now_ns;          /* of the step under way */
     int64_t wall_ns;
     uint64_t random;
-    uint64_t steps;     /* so far, the one under way included */
-    uint64_t kept;      /* ... as the event said */
-    int64_t away_ns;    /* time in which the broker itself did not run */
-    int64_t excused_ns; /* on its running clock: before that it is late at its own cost */
+    uint64_t steps;          /* so far, the one under way included */
+    uint64_t kept;           /* ... as the event said */
+    int64_t away_ns;         /* time in which the broker itself did not run */
+    int64_t excused_ns;      /* on its running clock: before that it is late at its own cost */
+    struct core_moment seen; /* in facts */
     int64_t start_ns;
     struct pool jobs, parties, sessions, topics, open_slots, slot_terms, chunk_sets, subs, routes,
         awaits, failures, groups, tasks;
@@ -1129,7 +1131,7 @@ void tell_storms(struct core *core, struct job *job, const struct party *party);
 void tell_storms_again(struct core *core, struct job *job); /* its time has come */
 struct tell_event {
     uint64_t id;
-    int64_t at_ns;
+    int64_t at_ns, broker_ns;
     struct span name, party, topic, text, first_error, last_error; /* copied */
     uint32_t incarnation;
     uint64_t seq;

@@ -572,7 +572,8 @@ void note_event(struct core *core, const struct job *job, const struct job_event
          .topic = span_of(topic, event->topic_bytes), .seq = event->seq, .count = event->count,
          .text = span_of(text, event->text_bytes), .failure = failure_number(core, event->failure),
          .is_late = event->is_late, .first_error = span_of(first, event->first_bytes),
-         .last_error = span_of(first + event->first_bytes, event->last_bytes));
+         .last_error = span_of(first + event->first_bytes, event->last_bytes),
+         .broker_ns = event->broker_ns);
 }
 
 /* ---- the verdict ----------------------------------------------------------------------------- */

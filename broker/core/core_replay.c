@@ -1056,6 +1056,7 @@ static const char *event(struct core *core, const struct fact_event *fact)
     struct job *job = job_of(core, fact->job);
     struct tell_event event = {.id = fact->id,
                                .at_ns = fact->at_ns,
+                               .broker_ns = fact->broker_ns,
                                .name = fact->name,
                                .party = fact->party,
                                .topic = fact->topic,
@@ -1072,6 +1073,8 @@ static const char *event(struct core *core, const struct fact_event *fact)
     bool is_first = job->event_first == job->event_next; /* older ones went before a snapshot */
     if (is_first ? fact->id < job->event_next : fact->id != job->event_next)
         return no_order;
+    if (core->seen.now_ns < fact->broker_ns)
+        core->seen = (struct core_moment){.now_ns = fact->broker_ns, .wall_ns = fact->at_ns};
     return tell_keep(core, job, &event) ? NULL : no_memory;
 }
 
@@ -1315,10 +1318,15 @@ static void resume_owners(struct core *core)
     }
 }
 
+struct core_moment core_seen(const struct core *core)
+{
+    return core->seen;
+}
+
 void core_resume(struct core *core, const struct event *now, struct effects *effects)
 {
     core->effects = effects;
-    core->now_ns = now->now_ns;
+    core->now_ns = core->start_ns = now->now_ns;
     core->wall_ns = now->wall_ns;
     core->steps += 1;
     core->is_replaying = false;

@@ -123,6 +123,7 @@ bool tell_keep(struct core *core, struct job *job, const struct tell_event *what
 {
     struct job_event event = {.id = what->id,
                               .at_ns = what->at_ns,
+                              .broker_ns = what->broker_ns,
                               .incarnation = what->incarnation,
                               .seq = what->seq,
                               .count = what->count,
@@ -149,6 +150,7 @@ void tell(struct core *core, struct job *job, const struct tell *what)
     struct tell_event event = {
         .id = job->event_next,
         .at_ns = core->wall_ns,
+        .broker_ns = core->now_ns,
         .name = span_text(what->name),
         .party = what->party != NULL ? what->party->name : SPAN_NONE,
         .topic = what->topic != NULL ? what->topic->name : SPAN_NONE,

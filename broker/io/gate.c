@@ -14,6 +14,9 @@
 
 #include <stdio.h>
 
+/* For no longer than this a broker was away, whatever the clock on the wall says: a year. */
+#define AWAY_NS_MAX (INT64_C(365) * 86400 * 1000000000)
+
 /* A connection whose client speaks a newer minor version than we: it may say what we do not know
  * (PROTOCOL.md, "Versions").  With the first release there are none, so a list will do. */
 struct newer {
@@ -32,6 +35,7 @@ struct gate {
     struct newer *newers;
     uint32_t newer_count, newer_room;
     struct gate_journal journal;          /* describe NULL: there is none */
+    int64_t ahead_ns;                     /* the core's clock, of the machine's */
     uint64_t steps;                       /* of the core */
     uint64_t kept;                        /* ... whose facts are in the journal */
     bool is_broken;                       /* a payload could not be read back */
@@ -136,7 +140,7 @@ static void count_references(struct gate *gate)
 static void step(struct gate *gate, struct gate_now now, struct event event)
 {
     must(gate->at == gate->effects.count);
-    event.now_ns = now.now_ns;
+    event.now_ns = now.now_ns + gate->ahead_ns;
     event.wall_ns = now.wall_ns;
     event.random = now.random;
     event.kept = gate->kept;
@@ -262,7 +266,8 @@ void gate_journal(struct gate *gate, struct gate_now now, enum journal_health he
 
 int64_t gate_deadline_ns(const struct gate *gate)
 {
-    return core_deadline_ns(gate->core);
+    int64_t due_ns = core_deadline_ns(gate->core);
+    return due_ns == INT64_MAX ? due_ns : due_ns - gate->ahead_ns;
 }
 
 /* ---- out ------------------------------------------------------------------------------------- */
@@ -487,11 +492,25 @@ const char *gate_replay(struct gate *gate, struct span record, payload_id payloa
     return wrong;
 }
 
+/* How far the core's clock is ahead of the machine's.  That of a machine begins anew when it is
+ * started, and is another one on another machine: but what occurred before is not to seem later
+ * than what comes, so the core's goes on where it was, and as far as the clock on the wall did. */
+static int64_t clock_ahead_ns(struct core_moment seen, struct gate_now now)
+{
+    if (seen.now_ns <= now.now_ns)
+        return 0;
+    int64_t away_ns = now.wall_ns > seen.wall_ns ? now.wall_ns - seen.wall_ns : 0;
+    return seen.now_ns - now.now_ns + (away_ns < AWAY_NS_MAX ? away_ns : AWAY_NS_MAX);
+}
+
 void gate_resume(struct gate *gate, struct gate_now now)
 {
     must(gate->at == gate->effects.count);
-    struct event event = {
-        .type = EVENT_TICK, .now_ns = now.now_ns, .wall_ns = now.wall_ns, .random = now.random};
+    gate->ahead_ns = clock_ahead_ns(core_seen(gate->core), now);
+    struct event event = {.type = EVENT_TICK,
+                          .now_ns = now.now_ns + gate->ahead_ns,
+                          .wall_ns = now.wall_ns,
+                          .random = now.random};
     effects_clear(&gate->effects);
     gate->steps += 1;
     gate->at = gate->fact_at = 0;

@@ -27,7 +27,8 @@ enum {
     HOST_OUTSIDE = 1000, /* as host of a connection: an outsider's; HOST_TAP + job: a tap's */
     HOST_TAP = 2000,
 };
-#define BROKER_EPOCH_NS INT64_C(86400000000000) /* its monotonic clock at the beginning */
+#define EPOCH_APART_NS INT64_C(43200000000000)
+#define BROKER_EPOCH_NS INT64_C(86400000000000) /* its monotonic clock at the beginning, about */
 #define WALL_EPOCH_NS INT64_C(1700000000000000000)
 #define BROKER_BYTES_MAX (UINT64_C(1) << 30)
 #define HOST_BYTES_MAX (UINT64_C(1) << 28)
@@ -94,9 +95,10 @@ struct held {
 struct world {
     struct world_options options;
     int64_t now_ns;
-    struct dice dice;      /* of faults, delays and whoever asks */
-    struct dice gate_dice; /* of the broker: its tokens */
-    struct dice disk_dice; /* how the disk fares, and when it is written */
+    int64_t broker_epoch_ns; /* what its machine's monotonic clock says at 0 */
+    struct dice dice;        /* of faults, delays and whoever asks */
+    struct dice gate_dice;   /* of the broker: its tokens */
+    struct dice disk_dice;   /* how the disk fares, and when it is written */
     struct agenda agenda;
     struct act *acts;
     uint32_t act_count, act_room;
@@ -257,7 +259,7 @@ void world_at(struct world *world, int64_t at_ns, uint32_t what, uint32_t who, u
 
 static struct gate_now gate_now(struct world *world)
 {
-    return (struct gate_now){.now_ns = BROKER_EPOCH_NS + world->now_ns,
+    return (struct gate_now){.now_ns = world->broker_epoch_ns + world->now_ns,
                              .wall_ns = WALL_EPOCH_NS + world->now_ns,
                              .random = dice_next(&world->gate_dice)};
 }
@@ -519,7 +521,7 @@ static void broker_settle(struct world *world)
         return;
     broker_out(world);
     int64_t deadline_ns = gate_deadline_ns(world->gate);
-    for (uint32_t spins = 0; deadline_ns <= BROKER_EPOCH_NS + world->now_ns; spins++) {
+    for (uint32_t spins = 0; deadline_ns <= world->broker_epoch_ns + world->now_ns; spins++) {
         if (spins == SPIN_MAX) {
             world_violate(world, "the broker spins");
             return;
@@ -530,7 +532,7 @@ static void broker_settle(struct world *world)
     }
     if (deadline_ns == INT64_MAX)
         return;
-    int64_t at_ns = deadline_ns - BROKER_EPOCH_NS;
+    int64_t at_ns = deadline_ns - world->broker_epoch_ns;
     if (world->gate_armed_ns > world->now_ns && world->gate_armed_ns <= at_ns)
         return;
     world->gate_armed_ns = at_ns + dice_between(&world->dice, 0, world->options.tick_late_ns);
@@ -1090,8 +1092,8 @@ static void gate_start(struct world *world)
 {
     scarce_init(&world->scarce, BROKER_BYTES_MAX);
     world->options.core.broker = dice_next(&world->gate_dice) | 1;
-    world->gate =
-        gate_new(&world->scarce.memory, &world->options.core, BROKER_EPOCH_NS + world->now_ns);
+    world->gate = gate_new(&world->scarce.memory, &world->options.core,
+                           world->broker_epoch_ns + world->now_ns);
     must(world->gate != NULL);
     world->begun_with = world->scarce.asked;
     if (world->options.fail_at > 0)
@@ -1147,11 +1149,15 @@ bool world_is_broker_down(const struct world *world)
     return world->gate == NULL;
 }
 
+/* Its journal may be on another machine now, or this one was started anew. */
 static void broker_up(struct world *world)
 {
+    if (dice_hits(&world->disk_dice, 300))
+        world->broker_epoch_ns =
+            BROKER_EPOCH_NS + dice_between(&world->disk_dice, -EPOCH_APART_NS, EPOCH_APART_NS);
     scarce_init(&world->scarce, BROKER_BYTES_MAX);
-    world->gate =
-        gate_new(&world->scarce.memory, &world->options.core, BROKER_EPOCH_NS + world->now_ns);
+    world->gate = gate_new(&world->scarce.memory, &world->options.core,
+                           world->broker_epoch_ns + world->now_ns);
     must(world->gate != NULL);
     world->gate_armed_ns = 0;
     world_line(world, "the broker is back");
@@ -1207,6 +1213,7 @@ struct world *world_new(const struct world_options *options)
         world->ledger = ledger_new(&options->core);
     if (options->core.has_facts && options->log_most_ns > 0)
         ledger_use_disk(world->ledger, options->seed);
+    world->broker_epoch_ns = BROKER_EPOCH_NS;
     gate_start(world);
     return world;
 }

@@ -58,6 +58,7 @@ static struct record {
 } * journal;
 static uint32_t journal_count, journal_room;
 static bool was_told[FACT_TYPE_COUNT];
+static struct core_moment clocks_seen; /* in the facts that the last crash() read */
 static struct memory shadow_memory;
 static struct core *shadow;
 static struct effects shadow_effects;
@@ -737,6 +738,7 @@ static inline void crash(int64_t away_ms)
                                         journal[i].payload, &effects);
         cr_assert_null(wrong, "%s", wrong);
     }
+    clocks_seen = core_seen(core);
     struct event now = {.now_ns = now_ns, .wall_ns = now_ns};
     uint32_t before = effects.count;
     core_resume(core, &now, &effects);

@@ -348,6 +348,26 @@ Test(core_replay, goes_on_pausing_before_another_attempt)
     EXPECT("1 < epoch 2: rank 0 of 2, attempt 2\n2 < epoch 2: rank 1 of 2, attempt 2\n");
 }
 
+/* By the newest event, whether it comes as it was told or in a snapshot. */
+Test(core_replay, tells_how_far_the_clocks_had_come)
+{
+    crash(0);
+    cr_expect_eq(clocks_seen.now_ns, 0, "of nothing it tells nothing");
+    join(1);
+    now_ns += 70 * MS;
+    join(2);
+    int64_t told_ns = now_ns;
+    now_ns += 500 * MS;
+    message(1, (struct msg){.type = MSG_BEAT});
+    crash(1000);
+    cr_expect_eq(clocks_seen.now_ns, told_ns);
+    cr_expect_eq(clocks_seen.wall_ns, told_ns + wall_ahead_ns);
+    compact();
+    crash(0);
+    cr_expect_eq(clocks_seen.now_ns, told_ns);
+    cr_expect_eq(clocks_seen.wall_ns, told_ns + wall_ahead_ns);
+}
+
 Test(core_replay, counts_a_job_s_deadline_by_the_wall_clock)
 {
     make_a_job(1, 1, 0, 90000);

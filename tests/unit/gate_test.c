@@ -12,6 +12,8 @@
 
 /* What it was told last, and what it shall do at its next step. */
 static struct event last;
+static struct core_moment seen;
+static int64_t core_due_ns = 77;
 static struct msg last_msg;
 static char last_complaint[256];
 static struct event_run last_runs[8];
@@ -50,7 +52,7 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
 int64_t core_deadline_ns(const struct core *core)
 {
     (void)core;
-    return 77;
+    return core_due_ns;
 }
 
 const char *core_replay(struct core *core, struct span record, payload_id payload,
@@ -61,6 +63,12 @@ const char *core_replay(struct core *core, struct span record, payload_id payloa
         return "no bytes stand beside it";
     effects_retain(effects, payload, (uint32_t)record.bytes);
     return NULL;
+}
+
+struct core_moment core_seen(const struct core *core)
+{
+    (void)core;
+    return seen;
 }
 
 void core_resume(struct core *core, const struct event *now, struct effects *effects)
@@ -882,6 +890,47 @@ Test(gate, says_what_follows_when_a_replay_ends)
     cr_expect_eq(out.kind, GATE_LOG);
     cr_expect_str_eq(out.text, "resumed ");
     nothing_out();
+}
+
+/* On the machine that it runs on now the clock may be behind what facts tell of.  Each way: what it
+ * says, and the wall; what was seen of both; what the core is told, by how much more. */
+Test(gate, lets_the_core_s_clock_go_on_where_it_was)
+{
+    const int64_t s = 1000000000;
+    const int64_t year_s = 365 * 86400;
+    const struct {
+        int64_t now_s, wall_s, seen_s, seen_wall_s, told_s;
+    } cases[] = {
+        {5, 1000, 0, 0, 5},                                /* of nothing */
+        {5, 1000, 4, 990, 5},                              /* it went on */
+        {5, 1000, 5, 990, 5},                              /* ... if only just */
+        {5, 1000, 6, 990, 16},                             /* it began anew ten seconds later */
+        {5, 1000, 7000, 990, 7010},                        /* and long ago at that */
+        {5, 1000, 7000, 1000, 7000},                       /* the wall stood still */
+        {5, 1000, 7000, 2000, 7000},                       /* ... or was set back */
+        {5, 2000 + year_s, 7000, 2001, 7000 + year_s - 1}, /* a year is the most */
+        {5, 2000 + year_s, 7000, 2000, 7000 + year_s},
+        {5, 2000 + year_s, 7000, 1999, 7000 + year_s},
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct gate_now at = {.now_ns = cases[i].now_s * s, .wall_ns = cases[i].wall_s * s};
+        struct gate_out out;
+        seen = (struct core_moment){cases[i].seen_s * s, cases[i].seen_wall_s * s};
+        gate_resume(gate, at);
+        cr_expect_eq(last.now_ns, cases[i].told_s * s, "case %u: %lld", i,
+                     (long long)(last.now_ns / s));
+        cr_expect_eq(last.wall_ns, at.wall_ns);
+        cr_assert(gate_out(gate, &out));
+        nothing_out();
+        gate_tick(gate, (struct gate_now){.now_ns = at.now_ns + 3, .wall_ns = at.wall_ns});
+        cr_expect_eq(last.now_ns, cases[i].told_s * s + 3, "case %u", i);
+        core_due_ns = cases[i].told_s * s + 9;
+        cr_expect_eq(gate_deadline_ns(gate), at.now_ns + 9, "case %u", i);
+        core_due_ns = INT64_MAX;
+        cr_expect_eq(gate_deadline_ns(gate), INT64_MAX, "none stays none");
+        core_due_ns = 77;
+    }
+    seen = (struct core_moment){0, 0};
 }
 
 /* What a full disk makes wait: all that may be as long as its sender likes, and what has an order

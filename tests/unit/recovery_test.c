@@ -66,6 +66,12 @@ int64_t core_deadline_ns(const struct core *core)
     return INT64_MAX;
 }
 
+struct core_moment core_seen(const struct core *core)
+{
+    (void)core;
+    return (struct core_moment){0, 0};
+}
+
 void core_resume(struct core *core, const struct event *now, struct effects *effects)
 {
     (void)core;
