@@ -151,13 +151,14 @@ static bool choose_journal(struct config *config)
 }
 
 /* false: it was said why. */
-static bool open_journal(const struct config *config, struct journal **out_journal)
+static bool open_journal(const struct config *config, enum durability durability,
+                         struct journal **out_journal)
 {
     struct clock clock = {0};
     struct journal_options options = {.may_create = true,
                                       .id = clock_now(&clock).random,
                                       .segment_bytes = failpoint_number("SEGMENT_BYTES", 0),
-                                      .is_lazy = strcmp(config->durability, "disk") != 0};
+                                      .is_lazy = durability != DURABILITY_DISK};
     struct journal_opened opened;
     char why[JOURNAL_COMPLAINT_BYTES] = "";
     enum journal_err err = journal_open(config->journal, &options, out_journal, &opened, why);
@@ -191,7 +192,7 @@ int main(int argc, char **argv)
     struct journal *journal = NULL;
     if (!choose_durability(&config, &durability))
         return EXIT_USAGE;
-    if (!choose_journal(&config) || !open_journal(&config, &journal))
+    if (!choose_journal(&config) || !open_journal(&config, durability, &journal))
         return EXIT_OWN_FAILURE;
     tune_memory();
     raise_descriptors();

@@ -165,6 +165,20 @@ Test(journal_default, is_shown_in_the_status)
     process_fini(&status);
 }
 
+/* A journal that is flushed beside its writer has a proof of how far, and no other has. */
+Test(journal_default, syncs_as_it_goes_unless_it_is_told_otherwise)
+{
+    struct places places = places_of("service", NULL, NULL);
+    start_stage(&places, NULL, "service/journal");
+    cr_expect_not(is_there("service/journal/proof"));
+    stage_close();
+    start_stage(&places, (const char *const[]){"--durability", "process", NULL}, "service/journal");
+    cr_expect(is_there("service/journal/proof"));
+    stage_close();
+    start_stage(&places, (const char *const[]){"--durability", "disk", NULL}, "service/journal");
+    cr_expect_not(is_there("service/journal/proof"));
+}
+
 Test(journal_default, is_not_kept_where_it_is_not_wanted)
 {
     struct places places = places_of("service", "state", "home");
