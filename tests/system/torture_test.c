@@ -50,6 +50,8 @@ static struct victim victims[PARTIES];
 static uint64_t seed;
 static uint64_t dice;
 static unsigned over_count;
+static unsigned kill_count; /* of the broker */
+static unsigned full_count; /* the broker noticed that the volume was full */
 static bool is_ending;
 
 static uint64_t below(uint64_t count)
@@ -76,14 +78,34 @@ static bool mount_volume(const char *path)
 
 /* ---- the broker -------------------------------------------------------------------------------*/
 
+/* One with smaller files trims more often, and is full sooner; those of both sizes lie beside each
+ * other. */
+static void start_broker_as(bool is_small, const char *durability)
+{
+    static const char *const small[] = {
+        "ERRBUS_NUMBER_SEGMENT_BYTES=16777216", "ERRBUS_NUMBER_CHECKPOINT_BYTES=16777216",
+        "ERRBUS_NUMBER_RECENT_BYTES=33554432", "ERRBUS_NUMBER_FLUSH_BYTES=33554432", NULL};
+    const char *line = NULL;
+    const char *const argv[] = {is_small ? "errbusd_failpoints" : "errbusd",
+                                "--control",
+                                control,
+                                "--data",
+                                data,
+                                "--journal",
+                                journal,
+                                "--durability",
+                                durability,
+                                NULL};
+    cr_assert(process_start(&broker.process, argv, is_small ? small : NULL) &&
+                  process_line(&broker.process, SOON_MS, &line) &&
+                  strncmp(line, "errbusd ready ", 14) == 0,
+              "seed %llu: errbusd is not ready: %s%s", (unsigned long long)seed,
+              process_said(&broker.process), process_complained(&broker.process));
+}
+
 static void start_broker(void)
 {
-    static const char *const levels[] = {"process", "disk"};
-    const char *const more[] = {"--control", control,        "--data",         data, "--journal",
-                                journal,     "--durability", levels[below(2)], NULL};
-    cr_assert(broker_start(&broker, more), "seed %llu: errbusd is not ready: %s%s",
-              (unsigned long long)seed, process_said(&broker.process),
-              process_complained(&broker.process));
+    start_broker_as(below(2) == 0, below(2) == 0 ? "process" : "disk");
 }
 
 static void kill_broker(void)
@@ -93,6 +115,7 @@ static void kill_broker(void)
     cr_assert_eq(code, 128 + SIGKILL, "seed %llu: errbusd ended by itself, with %d: %s",
                  (unsigned long long)seed, code, process_complained(&broker.process));
     broker_fini(&broker);
+    kill_count += 1;
 }
 
 /* ---- the parties ------------------------------------------------------------------------------*/
@@ -187,34 +210,61 @@ static void stop_victim(void)
     process_signal(&victim->process, SIGCONT);
 }
 
-static void fill_volume(void)
+static void fill(int fd)
 {
     static const char zeros[1 << 16];
+    while (write(fd, zeros, sizeof zeros) > 0)
+        continue;
+}
+
+/* What it lets go is filled, too. */
+static void fill_until_noticed(int fd)
+{
+    int64_t until_ms = test_now_ms() + SOON_MS;
+    const char *line = "";
+    while (strstr(line, "no values are let in") == NULL) {
+        cr_assert(test_now_ms() < until_ms, "seed %llu: errbusd is never full: %s",
+                  (unsigned long long)seed, process_complained(&broker.process));
+        fill(fd);
+        pass_ms(0);
+        if (!process_complaint(&broker.process, 20, &line))
+            line = "";
+    }
+    full_count += 1;
+}
+
+/* Of a broker that keeps no files for later: it notices at the end of the one it writes to. */
+static void fill_volume(void)
+{
     char path[sizeof journal + 16];
     snprintf(path, sizeof path, "%s/volume/ballast", folder.path);
     int fd = has_volume ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
     if (fd < 0)
         return;
-    while (write(fd, zeros, sizeof zeros) > 0)
-        continue;
+    kill_broker();
+    start_broker_as(true, "disk");
+    fill_until_noticed(fd);
+    for (uint64_t rounds = 15 + below(35); rounds > 0; rounds--) {
+        fill(fd);
+        pass_ms(20);
+    }
     close(fd);
-    pass_ms(300 + below(700));
     if (below(2) == 0)
         restart_broker();
     cr_assert_eq(unlink(path), 0);
 }
 
-static unsigned happen(void)
+static void happen(void)
 {
     switch (below(8)) {
     case 0:
     case 1:
-    case 2: restart_broker(); return 1;
+    case 2: restart_broker(); break;
     case 3:
-    case 4: restart_victim(); return 0;
+    case 4: restart_victim(); break;
     case 5:
-    case 6: stop_victim(); return 0;
-    default: fill_volume(); return 0;
+    case 6: stop_victim(); break;
+    default: fill_volume(); break;
     }
 }
 
@@ -271,7 +321,6 @@ Test(torture, loses_nothing_that_was_acknowledged, .init = set_up, .fini = tear_
     char complaint[DIARIES_COMPLAINT_BYTES];
     struct diaries_sums sums;
     uint64_t kills_wanted = number_of("TORTURE_KILLS", is_asked("TEST_LONG") ? KILLS_LONG : KILLS);
-    uint64_t kills = 0;
     start_broker();
     for (int i = PARTIES - 1; i >= 0; i--) { /* readers first: they shall miss nothing */
         bool is_writer = i < WRITERS;
@@ -282,20 +331,22 @@ Test(torture, loses_nothing_that_was_acknowledged, .init = set_up, .fini = tear_
         if (!is_writer)
             wait_until_ready(&victims[i]);
     }
-    while (kills < kills_wanted) {
+    fill_volume(); /* once at least */
+    while (kill_count < kills_wanted) {
         pass_ms(below(600));
-        kills += happen();
+        happen();
     }
     come_to_an_end();
     cr_assert(diaries_check(folder.path, WRITERS, READERS, &sums, complaint), "seed %llu: %s",
               (unsigned long long)seed, complaint);
     cr_assert_gt(sums.written, 100 * kills_wanted);
     cr_assert_gt(sums.promises, kills_wanted);
-    fprintf(stderr,
-            "torture: seed %llu, %llu kills, %u lives over; %llu written, %llu promises, "
-            "%llu outcomes, %llu failures of the bus's, %llu again\n",
-            (unsigned long long)seed, (unsigned long long)kills, over_count,
-            (unsigned long long)sums.written, (unsigned long long)sums.promises,
-            (unsigned long long)sums.outcomes, (unsigned long long)sums.failures,
-            (unsigned long long)sums.again);
+    fprintf(
+        stderr,
+        "torture: seed %llu, %u kills, %u lives over, %u times full; %llu written, %llu promises, "
+        "%llu outcomes, %llu failures of the bus's, %llu again\n",
+        (unsigned long long)seed, kill_count, over_count, full_count,
+        (unsigned long long)sums.written, (unsigned long long)sums.promises,
+        (unsigned long long)sums.outcomes, (unsigned long long)sums.failures,
+        (unsigned long long)sums.again);
 }
