@@ -345,7 +345,7 @@ static const char *party_ended(struct core *core, const struct fact_party_ended 
     bool is_live = party_is_live(party);
     if (fact->state >= PARTY_STATE_COUNT || !party_is_final((enum party_state)fact->state) ||
         (is_live ? fact->incarnation != party->incarnation
-                 : fact->incarnation <= party->incarnation))
+                 : fact->incarnation == 0 || party->incarnation != 0))
         return no_order; /* of a party that is not live only a snapshot tells, once */
     party->state = (enum party_state)fact->state;
     party->incarnation = (uint32_t)fact->incarnation;

@@ -762,6 +762,24 @@ Test(core_replay, refuses_in_words_what_does_not_follow)
     expect_same(); /* and nothing of it has changed anything */
 }
 
+/* The second end took the place of the first, whose error nobody gave back. */
+Test(core_replay, refuses_a_second_end_of_a_party)
+{
+    uint8_t record[200];
+    size_t bytes;
+    join(1);
+    join(2);
+    leave(1, 0);
+    struct fact again = {.type = FACT_PARTY_ENDED,
+                         .as.party_ended = {.party = 1, .incarnation = 2, .state = PARTY_LOST}};
+    cr_assert_eq(fact_encode(&again, record, sizeof record, &bytes), WIRE_OK);
+    effects_clear(&shadow_effects);
+    const char *words = core_replay(shadow, span_of(record, bytes), 0, &shadow_effects);
+    cr_assert_not_null(words);
+    cr_expect_not_null(strstr(words, "does not follow"), "%s", words);
+    expect_same();
+}
+
 Test(core_replay, refuses_in_words_what_is_no_fact)
 {
     static const uint8_t unknown[] = {0x92, 0x7f, 1};
