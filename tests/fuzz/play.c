@@ -5,8 +5,8 @@
  *   play MUTANTS FOLDER...
  *
  * It finds far less than libFuzzer, for nothing guides it; but it needs no other compiler, so every
- * run of the tests can do it.  When a mutant ends the process, its number is said; with
- * PLAY_ONLY=NUMBER it is played alone, for a debugger. */
+ * run of the tests can do it.  With PLAY_FROM=NUMBER it begins with another mutant.  When one ends
+ * the process, its number is said; with PLAY_ONLY=NUMBER it is played alone, for a debugger. */
 #include "libbus/base/must.h"
 
 #include <dirent.h>
@@ -157,6 +157,8 @@ static void play_mutant(uint64_t number)
 int main(int argc, char **argv)
 {
     const char *only = getenv("PLAY_ONLY");
+    const char *from = getenv("PLAY_FROM");
+    uint64_t first = from != NULL ? strtoull(from, NULL, 10) : 0;
     must(argc > 2);
     uint64_t mutants = strtoull(argv[1], NULL, 10);
     for (int i = 2; i < argc; i++)
@@ -171,7 +173,7 @@ int main(int argc, char **argv)
         play(files[i].data, files[i].bytes);
     }
     for (uint64_t i = 0; i < mutants && only == NULL; i++)
-        play_mutant(i);
+        play_mutant(first + i);
     if (only != NULL)
         play_mutant(strtoull(only, NULL, 10));
     for (size_t i = 0; i < file_count; i++)

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* live.c -- a protocol fuzzer that speaks to a real errbusd over its sockets.
+ *
+ *   live CONVERSATIONS [SEED]
+ *
+ * A conversation is that of four parties who greet as they should, and then say what a seed makes
+ * them say: messages and batches that are right, that are right but for a field, or of which some
+ * bytes are changed, cut off, or put in.  They break connections and come back.  Meanwhile two
+ * parties of another job go about their work.
+ *
+ * Whatever is said: the broker says what can be read, nobody else notices, it ends well, its
+ * journal is whole, and another broker goes on with it.  A finding names the seed of its
+ * conversation: "live 1 SEED" holds it alone. */
+#include "libbus/base/must.h"
+#include "libbus/wire/msg.h"
+#include "tests/fuzz/speech.h"
+#include "tests/lib/broker.h"
+#include "tests/lib/folder.h"
+
+#include <bus/bus.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zmq.h>
+
+enum {
+    MEMBERS = 4,
+    STEPS = 60,
+    FEED_BYTES = 64, /* of chance, for a step */
+    SOON_MS = 20000,
+    ANSWER_MS = 1000, /* a greeting may be one that is not answered */
+    MUTATED_PERCENT = 20,
+    RESTART_EVERY = 20, /* conversations */
+    PATH_BYTES = FOLDER_PATH_BYTES_MAX + 16,
+};
+
+struct member {
+    const char *name;
+    struct speaker speaker;
+    uint64_t batch;
+    void *control, *data; /* sockets */
+};
+
+static struct {
+    uint64_t seed;   /* of this conversation */
+    uint64_t chance; /* state */
+    void *context;
+    struct broker broker;
+    struct folder folder;
+    char journal[PATH_BYTES];
+    struct member members[MEMBERS];
+    struct bus *writer, *reader;
+    struct bus_sub *sub;
+    uint64_t written;
+} w;
+
+/* ---- findings -------------------------------------------------------------------------------- */
+
+static void find(const char *what)
+{
+    fprintf(stderr, "live: seed %" PRIu64 ": %s\nerrbusd said:\n%s\n", w.seed, what,
+            process_complained(&w.broker.process));
+    process_fini(&w.broker.process);
+    folder_fini(&w.folder);
+    exit(1);
+}
+
+static void expect(bool is_so, const char *what)
+{
+    if (!is_so)
+        find(what);
+}
+
+/* ---- chance ---------------------------------------------------------------------------------- */
+
+/* splitmix64. */
+static uint64_t draw(void)
+{
+    uint64_t z = (w.chance += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+static size_t draw_below(size_t below)
+{
+    return (size_t)(draw() % below);
+}
+
+static struct feed draw_feed(uint8_t bytes[FEED_BYTES])
+{
+    for (int i = 0; i < FEED_BYTES; i++)
+        bytes[i] = (uint8_t)draw();
+    return (struct feed){bytes, FEED_BYTES};
+}
+
+/* Some bytes of a part are others, or gone, or there are more; room for one more per change. */
+static size_t mutate(uint8_t *bytes, size_t count)
+{
+    for (size_t changes = draw_below(3) + 1; changes > 0 && count > 0; changes--) {
+        size_t at = draw_below(count);
+        switch (draw_below(4)) {
+        case 0: bytes[at] ^= (uint8_t)(1U << draw_below(8)); break;
+        case 1: bytes[at] = (uint8_t)draw(); break;
+        case 2: count = at; break;
+        default:
+            memmove(bytes + at + 1, bytes + at, count - at);
+            bytes[at] = (uint8_t)draw();
+            count += 1;
+            break;
+        }
+    }
+    return count;
+}
+
+/* ---- the broker ------------------------------------------------------------------------------ */
+
+static void start_broker(void)
+{
+    const char *const options[] = {
+        "--journal",   w.journal, "--durability", "process", "--linger", "500ms",
+        "--job-bytes", "1M",      "--parties",    "64",      NULL};
+    expect(broker_start(&w.broker, options), "errbusd does not start");
+}
+
+static void stop_broker(void)
+{
+    int code = broker_stop(&w.broker, SOON_MS);
+    char what[64];
+    snprintf(what, sizeof what, "errbusd ended with %d", code);
+    expect(code == 0, what);
+    broker_fini(&w.broker);
+}
+
+static void check_journal(void)
+{
+    struct process tool;
+    const char *const argv[] = {"errbusd", "--check", w.journal, NULL};
+    expect(process_start(&tool, argv, NULL), "errbusd --check does not start");
+    int code = process_wait(&tool, SOON_MS);
+    if (code != 0)
+        fprintf(stderr, "%s%s", process_said(&tool), process_complained(&tool));
+    expect(code == 0, "the journal is not whole");
+    process_fini(&tool);
+}
+
+/* ---- those who behave ------------------------------------------------------------------------ */
+
+static struct bus *open_well(const char *party)
+{
+    struct bus_options options;
+    struct bus *bus = NULL;
+    bus_options_init(&options);
+    options.job = "well";
+    options.party = party;
+    expect(bus_open(w.broker.control, &options, SOON_MS, &bus, NULL) == BUS_OK,
+           "a party that behaves is not let in");
+    return bus;
+}
+
+static void begin_well(void)
+{
+    w.writer = open_well("writer");
+    w.reader = open_well("reader");
+    expect(bus_sub_open(w.reader, "writer/w", NULL, &w.sub) == BUS_OK &&
+               bus_flush(w.reader, SOON_MS) == BUS_OK,
+           "a party that behaves cannot subscribe");
+}
+
+static void expect_undisturbed(void)
+{
+    struct bus_msg *msg = NULL;
+    uint64_t value = UINT64_MAX;
+    expect(bus_publish(w.writer, "w", &w.written, sizeof w.written) == BUS_OK &&
+               bus_flush(w.writer, SOON_MS) == BUS_OK,
+           "a party that behaves cannot publish");
+    while (value != w.written) {
+        size_t bytes = 0;
+        expect(bus_sub_recv(w.sub, SOON_MS, &msg, NULL) == BUS_OK,
+               "a party that behaves does not receive");
+        memcpy(&value, bus_msg_value(msg, &bytes), sizeof value);
+        expect(bytes == sizeof value && value <= w.written, "another value was received");
+        bus_msg_free(&msg);
+    }
+    w.written += 1;
+}
+
+static void end_well(void)
+{
+    bus_sub_close(&w.sub);
+    expect(bus_close(&w.writer, SOON_MS) == BUS_OK, "a party that behaves cannot leave");
+    expect(bus_close(&w.reader, SOON_MS) == BUS_OK, "a party that behaves cannot leave");
+}
+
+/* ---- what the others are told ---------------------------------------------------------------- */
+
+static void learn(struct member *member, const struct msg *msg)
+{
+    struct speaker *speaker = &member->speaker;
+    if (msg->type == MSG_WELCOME) {
+        speaker->token = msg->as.welcome.token;
+        speaker->connection = msg->as.welcome.connection;
+        speaker->number = msg->as.welcome.control_number + 1;
+        member->batch = msg->as.welcome.data_number + 1;
+    }
+    if (msg->type == MSG_TOPIC_OPENED && msg->as.topic_opened.code == 0) {
+        speaker->topic = msg->as.topic_opened.topic;
+        speaker->seq = msg->as.topic_opened.next_seq;
+    }
+    if (msg->type == MSG_OVER || msg->type == MSG_REFUSED)
+        speaker->token = 0;
+}
+
+static void hear_control(struct member *member, zmq_msg_t *part)
+{
+    struct msg msg;
+    unsigned number;
+    struct span bytes = span_of(zmq_msg_data(part), zmq_msg_size(part));
+    expect(msg_decode(bytes, MSG_LANE_CONTROL, MSG_TO_CLIENT, &msg, &number) == WIRE_OK,
+           "the broker sent what is no message");
+    learn(member, &msg);
+}
+
+static void hear_data(struct member *member, zmq_msg_t *head)
+{
+    zmq_msg_t part;
+    uint32_t sub;
+    struct batch_reader reader;
+    struct frame frame;
+    zmq_msg_init(&part);
+    expect(delivery_header_read(span_of(zmq_msg_data(head), zmq_msg_size(head)), &sub) == WIRE_OK &&
+               zmq_msg_more(head) && zmq_msg_recv(&part, member->data, 0) >= 0,
+           "the broker sent what is no delivery");
+    enum wire_err err =
+        batch_reader_init(&reader, span_of(zmq_msg_data(&part), zmq_msg_size(&part)));
+    while (err == WIRE_OK)
+        err = batch_reader_next(&reader, &frame);
+    expect(err == WIRE_EMPTY && !zmq_msg_more(&part), "the broker sent what is no batch");
+    zmq_msg_close(&part);
+}
+
+/* All that is there; true: there was something. */
+static bool hear(struct member *member, long timeout_ms)
+{
+    zmq_pollitem_t items[] = {{.socket = member->control, .events = ZMQ_POLLIN},
+                              {.socket = member->data, .events = ZMQ_POLLIN}};
+    bool is_any = zmq_poll(items, member->data != NULL ? 2 : 1, timeout_ms) > 0;
+    for (int i = 0; i < 2; i++) {
+        void *socket = items[i].socket;
+        zmq_msg_t part;
+        zmq_msg_init(&part);
+        while (socket != NULL && zmq_msg_recv(&part, socket, ZMQ_DONTWAIT) >= 0) {
+            if (i == 0)
+                hear_control(member, &part);
+            else
+                hear_data(member, &part);
+        }
+        zmq_msg_close(&part);
+    }
+    return is_any;
+}
+
+/* ---- what they say --------------------------------------------------------------------------- */
+
+static void *dial(const char *endpoint)
+{
+    int linger_ms = 0;
+    void *socket = zmq_socket(w.context, ZMQ_DEALER);
+    must(socket != NULL);
+    zmq_setsockopt(socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
+    must(zmq_connect(socket, endpoint) == 0);
+    return socket;
+}
+
+static void hang_up(void **socket)
+{
+    if (*socket != NULL)
+        zmq_close(*socket);
+    *socket = NULL;
+}
+
+/* Whoever is not heard any more may find that nothing can be sent. */
+static void send_part(void *socket, uint8_t *bytes, size_t count, bool may_be_mutated)
+{
+    if (may_be_mutated && draw_below(100) < MUTATED_PERCENT)
+        count = mutate(bytes, count);
+    if (socket != NULL)
+        (void)zmq_send(socket, bytes, count, ZMQ_DONTWAIT);
+}
+
+static void say(struct member *member, const struct msg *msg, bool may_be_mutated)
+{
+    static uint8_t bytes[LIMIT_CONTROL_BYTES + 8];
+    size_t count = 0;
+    if (msg_encode(msg, bytes, LIMIT_CONTROL_BYTES, &count) != WIRE_OK)
+        return;
+    send_part(speech_is_data(msg->type) ? member->data : member->control, bytes, count,
+              may_be_mutated);
+    switch (msg->type) {
+    case MSG_COMPLETE:
+    case MSG_LEAVE:
+    case MSG_FAIL_PARTY:
+    case MSG_FAIL:
+    case MSG_RETRACT:
+    case MSG_SUBSCRIBE:
+    case MSG_SUB_ADD:
+    case MSG_UNSUBSCRIBE:
+    case MSG_ACK: member->speaker.number += 1; break;
+    default: break;
+    }
+}
+
+/* As a client does, on fresh connections. */
+static void greet(struct member *member)
+{
+    uint8_t chance[FEED_BYTES];
+    struct feed feed = draw_feed(chance);
+    struct msg hello = speech_msg_of(&feed, &member->speaker, MSG_HELLO);
+    hello.as.hello.heartbeat_ms = 100;
+    hello.as.hello.lost_after_ms = 1000;
+    hang_up(&member->control);
+    hang_up(&member->data);
+    member->control = dial(w.broker.control);
+    if (hello.as.hello.role == 0)
+        member->data = dial(w.broker.data);
+    say(member, &hello, false);
+    if (!hear(member, ANSWER_MS) || member->speaker.token == 0 || hello.as.hello.role == 1)
+        return;
+    if (hello.as.hello.role == 0)
+        say(member,
+            &(struct msg){.type = MSG_ATTACH,
+                          .as.attach = {.token = member->speaker.token,
+                                        .connection = (uint32_t)member->speaker.connection}},
+            false);
+    say(member, &(struct msg){.type = MSG_READY}, false);
+    say(member,
+        &(struct msg){.type = MSG_TOPIC_OPEN,
+                      .as.topic_open.topic =
+                          span_text(strcmp(member->name, "bob") == 0 ? "bob/w" : "alice/w")},
+        false);
+    (void)hear(member, ANSWER_MS);
+}
+
+static void write_batch(struct member *member)
+{
+    static uint8_t bytes[SPEECH_BATCH_BYTES_MAX + 8];
+    uint8_t chance[FEED_BYTES];
+    struct feed feed = draw_feed(chance);
+    uint32_t frames = 0;
+    size_t count = speech_batch(&feed, &member->speaker, member->batch, bytes, &frames);
+    member->batch += frames;
+    member->speaker.seq += frames;
+    send_part(member->data, bytes, count, true);
+}
+
+static void step(struct member *member)
+{
+    uint8_t chance[FEED_BYTES];
+    struct feed feed = draw_feed(chance);
+    struct msg msg;
+    switch (draw_below(16)) {
+    case 0: greet(member); break;
+    case 1: hang_up(&member->data); break;
+    case 2: (void)hear(member, 5); break; /* answers have come by then, or not */
+    case 3:
+    case 4:
+    case 5: write_batch(member); break;
+    case 6: send_part(member->control, chance, draw_below(FEED_BYTES), false); break;
+    case 7: send_part(member->data, chance, draw_below(FEED_BYTES), false); break;
+    default:
+        msg = speech_msg(&feed, &member->speaker, MSG_TO_BROKER);
+        say(member, &msg, true);
+        break;
+    }
+    if (member->control != NULL)
+        (void)hear(member, 0);
+}
+
+static void converse(uint64_t seed)
+{
+    static const char *const names[MEMBERS] = {"alice", "bob", "carol", ""};
+    w.seed = seed;
+    w.chance = seed;
+    for (int i = 0; i < MEMBERS; i++) {
+        w.members[i] = (struct member){
+            .name = names[i], .speaker = {.party = names[i], .number = 1}, .batch = 1};
+        greet(&w.members[i]);
+    }
+    for (int i = 0; i < STEPS; i++)
+        step(&w.members[draw_below(MEMBERS)]);
+    expect_undisturbed();
+    for (int i = 0; i < MEMBERS; i++) {
+        hang_up(&w.members[i].control);
+        hang_up(&w.members[i].data);
+    }
+}
+
+/* What was decided until now is what another broker begins with. */
+static void restart(void)
+{
+    end_well();
+    stop_broker();
+    check_journal();
+    start_broker();
+    begin_well();
+}
+
+int main(int argc, char **argv)
+{
+    must(argc == 2 || argc == 3);
+    uint64_t conversations = strtoull(argv[1], NULL, 10);
+    uint64_t first = argc == 3 ? strtoull(argv[2], NULL, 10) : 1;
+    w.context = zmq_ctx_new();
+    must(w.context != NULL && folder_make(&w.folder));
+    snprintf(w.journal, sizeof w.journal, "%s/journal", w.folder.path);
+    start_broker();
+    begin_well();
+    for (uint64_t i = 0; i < conversations; i++) {
+        converse(first + i);
+        if (i % RESTART_EVERY == RESTART_EVERY - 1)
+            restart();
+    }
+    restart();
+    end_well();
+    stop_broker();
+    zmq_ctx_term(w.context);
+    folder_fini(&w.folder);
+    printf("%" PRIu64 " conversations\n", conversations);
+    return 0;
+}
