@@ -352,11 +352,11 @@ void session_tap(struct session *session, uint64_t from_id);
 bool session_event_take(struct session *session, struct msg *out_event);
 /* The id of the job's next event, as the last WELCOME said; 0: not known. */
 uint64_t session_event_next(const struct session *session);
-/* Asks: a STATUS, JOB_CREATE, JOB_SHOW or JOB_CANCEL, one at a time; its request is filled in, its
- * texts are copied, that of JOB_CANCEL up to SESSION_WHY_BYTES. */
+/* Asks: a STATUS, JOB_CREATE, JOB_SHOW, JOB_CANCEL or DEAD, one at a time; its request is filled
+ * in, its texts are copied, that of JOB_CANCEL up to SESSION_WHY_BYTES. */
 void session_ask(struct session *session, const struct msg *question);
-/* Rows, then what ends them (STATUS_END, JOB_SHOWN, JOB_DONE), one a call, borrowed until the next;
- * false: none (yet). */
+/* Rows, then what ends them (STATUS_END, JOB_SHOWN, JOB_DONE, DEAD_END), one a call, borrowed until
+ * the next; false: none (yet). */
 bool session_answer_take(struct session *session, struct msg *out_row);
 
 /* ---- taking part in a job that was created --------------------------------------------------- */

@@ -107,6 +107,10 @@ void session_ask(struct session *session, const struct msg *question)
         msg->as.job_cancel.message =
             keep(asked->why_text, sizeof asked->why_text, msg->as.job_cancel.message);
         break;
+    case MSG_DEAD:
+        msg->as.dead.job = keep(asked->job_text, sizeof asked->job_text, msg->as.dead.job);
+        msg->as.dead.group = keep(asked->why_text, sizeof asked->why_text, msg->as.dead.group);
+        break;
     default: must(false); /* nothing that is asked so */
     }
     asked->is_on = true;
@@ -121,6 +125,9 @@ static uint64_t request_of(const struct msg *msg)
     case MSG_STATUS_END: return msg->as.status_end.request;
     case MSG_JOB_MEMBER: return msg->as.job_member.request;
     case MSG_JOB_SHOWN: return msg->as.job_shown.request;
+    case MSG_DEAD_ROW: return msg->as.dead_row.request;
+    case MSG_DEAD_VALUE: return msg->as.dead_value.request;
+    case MSG_DEAD_END: return msg->as.dead_end.request;
     default: return msg->as.job_done.request;
     }
 }
@@ -128,7 +135,8 @@ static uint64_t request_of(const struct msg *msg)
 void watch_answer_in(struct session *session, const struct msg *msg, struct span part)
 {
     struct session_question *asked = &session->question;
-    bool is_end = msg->type != MSG_STATUS_ROW && msg->type != MSG_JOB_MEMBER;
+    bool is_end = msg->type != MSG_STATUS_ROW && msg->type != MSG_JOB_MEMBER &&
+                  msg->type != MSG_DEAD_ROW && msg->type != MSG_DEAD_VALUE;
     uint64_t request = request_of(msg);
     if (request > asked->request || request == 0) {
         session_break(session, "an answer to what was not asked");
@@ -192,6 +200,7 @@ static void question_message(struct session *session, struct msg *out)
     case MSG_STATUS: out->as.status.request = request; break;
     case MSG_JOB_CREATE: out->as.job_create.request = request; break;
     case MSG_JOB_SHOW: out->as.job_show.request = request; break;
+    case MSG_DEAD: out->as.dead.request = request; break;
     default: out->as.job_cancel.request = request; break;
     }
 }

@@ -393,3 +393,173 @@ Test(group, ends_each_request_once_though_the_broker_is_killed_too, .init = NULL
         if (i == 0 || i > KILLS)
             worker_kill(&workers[i]);
 }
+
+/* ---- from the shell -------------------------------------------------------------------------- */
+
+/* What errbus prints, and how it ends. */
+static const char *errbus(struct process *process, int expected, const char *const *words)
+{
+    const char *argv[16] = {"errbus", words[0], "-s", stage.control};
+    size_t count = 4;
+    for (size_t i = 1; words[i] != NULL; i++)
+        argv[count++] = words[i];
+    cr_assert(process_start(process, argv, NULL));
+    int result = process_wait(process, SOON_MS);
+    cr_assert_eq(result, expected, "%d: %s", result, process_complained(process));
+    return process_said(process);
+}
+
+#define ERRBUS(expected, said, ...)                                                                \
+    do {                                                                                           \
+        struct process process_ = {0};                                                             \
+        const char *const words_[] = {__VA_ARGS__, NULL};                                          \
+        cr_expect_str_eq(errbus(&process_, expected, words_), said);                               \
+        process_fini(&process_);                                                                   \
+    } while (0)
+
+static void errbus_worker(struct process *process, const char *script)
+{
+    const char *const argv[] = {
+        "errbus",    "worker", "-s",   stage.control, "-p", "shell", "-t",   "master/tasks",
+        "--deliver", "2",      "team", "--",          "sh", "-c",    script, NULL};
+    cr_assert(process_start(process, argv, NULL));
+}
+
+Test(group, lists_shows_replays_and_drops_dead_letters)
+{
+    struct process worker = {0};
+    struct process shown = {0};
+    struct bus *master = must_open("master");
+    worker_start(&worker, "w0", "1");
+    uint64_t never = must_request(master, "never mind", BUS_FOREVER);
+    expect_request_failed(master, never, "rejected", "errbus.dead_letter");
+    must_publish(master, "tasks", "never");
+    uint64_t good = must_request(master, "good", BUS_FOREVER); /* behind it */
+    expect_awaited(master, bus_replies(master), good, "did good");
+    const char *const list[] = {"dead", "list", "team", NULL};
+    const char *said = errbus(&shown, 0, list);
+    cr_expect_not_null(
+        strstr(said, " master/tasks#0, given 1 time, 10 bytes: app.cannot: cannot do"));
+    cr_expect_not_null(
+        strstr(said, " master/tasks#1, given 1 time, 5 bytes: app.cannot: cannot do"));
+    process_fini(&shown);
+    const char *const show[] = {"dead", "show", "team", "0", NULL};
+    cr_expect_str_eq(errbus(&shown, 0, show), "never mind\n");
+    cr_expect_not_null(strstr(process_complained(&shown), "errbus.dead_letter"));
+    cr_expect_not_null(strstr(process_complained(&shown), "app.cannot: cannot do 'never mind'"));
+    process_fini(&shown);
+    struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
+    ERRBUS(0, "1 given again\n", "dead", "replay", "team", "1");
+    (void)expect_event(tap, "task.dead", "w0"); /* it is none the better for that */
+    bus_tap_close(&tap);
+    ERRBUS(2, "", "dead", "drop", "team", "1");
+    ERRBUS(0, "2 dropped\n", "dead", "drop", "team", "all");
+    ERRBUS(0, "", "dead", "list", "team");
+    ERRBUS(2, "", "dead", "list", "nothing");
+    ERRBUS(2, "", "dead", "show", "team");
+    worker_kill(&worker);
+    must_close(&master);
+}
+
+Test(group, shows_a_dead_letter_of_any_size)
+{
+    enum { LARGE = 300 * 1024 + 5 };
+    struct process shown = {0};
+    struct bus *master = must_open("master");
+    struct bus *worker = must_open("w0");
+    struct bus_sub *sub = share(worker, "team", 1);
+    char *text = malloc(LARGE + 2);
+    cr_assert_not_null(text);
+    for (int i = 0; i < LARGE; i++)
+        text[i] = (char)('a' + i % 23);
+    text[LARGE] = '\n';
+    text[LARGE + 1] = '\0';
+    expect_code(bus_publish(master, "tasks", text, LARGE), BUS_OK);
+    struct bus_msg *msg = must_receive(sub);
+    bus_msg_reject(&msg, NULL, BUS_FOREVER);
+    must_flush(worker);
+    const char *const show[] = {"dead", "show", "team", "0", NULL};
+    cr_expect_str_eq(errbus(&shown, 0, show), text);
+    process_fini(&shown);
+    free(text);
+    bus_sub_close(&sub);
+    must_close(&worker);
+    must_close(&master);
+}
+
+Test(group, runs_a_command_for_each_task)
+{
+    struct process worker = {0};
+    struct bus *master = must_open("master");
+    errbus_worker(&worker, "read word; case $word in bad) echo trouble >&2; exit 3;; later) "
+                           "[ $ERRBUS_TASK_DELIVERY = 2 ] || exit 75;; esac; "
+                           "printf '%s %s' $word $ERRBUS_TASK_DELIVERY");
+    uint64_t good = must_request(master, "good\n", BUS_FOREVER);
+    uint64_t bad = must_request(master, "bad\n", BUS_FOREVER);
+    uint64_t later = must_request(master, "later\n", BUS_FOREVER);
+    expect_awaited(master, bus_replies(master), good, "good 1");
+    struct bus_error *error = expect_await_failed(master, bus_replies(master), bad, "application");
+    cr_expect_str_eq(bus_error_type(error), "errbus.exit_status");
+    cr_expect_eq(bus_error_code(error), 3);
+    cr_expect_not_null(strstr(bus_error_message(error), "trouble"));
+    bus_error_unref(&error);
+    expect_awaited(master, bus_replies(master), later, "later 2");
+    process_signal(&worker, SIGTERM);
+    cr_expect_eq(process_wait(&worker, SOON_MS), 0, "%s", process_complained(&worker));
+    process_fini(&worker);
+    must_close(&master);
+}
+
+Test(group, ends_a_command_that_nobody_waits_for)
+{
+    struct process worker = {0};
+    struct bus *master = must_open("master");
+    errbus_worker(&worker, "read word; if [ $word = long ]; then echo begun >&2; exec sleep 1000; "
+                           "fi; echo done");
+    uint64_t endless = must_request(master, "long\n", BUS_FOREVER);
+    const char *line = NULL;
+    cr_assert(process_complaint(&worker, SOON_MS, &line));
+    cr_assert_str_eq(line, "begun");
+    expect_code(bus_retract(master, bus_replies(master), endless, NULL, SOON_MS), BUS_OK);
+    uint64_t next = must_request(master, "short\n", BUS_FOREVER);
+    expect_awaited(master, bus_replies(master), next, "done\n");
+    process_signal(&worker, SIGTERM);
+    cr_expect_eq(process_wait(&worker, SOON_MS), 0, "%s", process_complained(&worker));
+    process_fini(&worker);
+    must_close(&master);
+}
+
+Test(group, gives_back_the_task_of_a_worker_that_is_told_to_end)
+{
+    struct process worker = {0};
+    const char *line = NULL;
+    struct bus *master = must_open("master");
+    errbus_worker(&worker, "echo begun >&2; exec sleep 1000");
+    must_publish(master, "tasks", "x");
+    cr_assert(process_complaint(&worker, SOON_MS, &line));
+    struct bus *other = must_open("other");
+    struct bus_sub *sub = share(other, "team", 1);
+    process_signal(&worker, SIGTERM);
+    cr_expect_eq(process_wait(&worker, SOON_MS), 0, "%s", process_complained(&worker));
+    process_fini(&worker);
+    struct bus_msg *msg = must_receive(sub);
+    cr_expect_eq(bus_msg_delivery(msg), 2);
+    bus_msg_free(&msg);
+    bus_sub_close(&sub);
+    must_close(&other);
+    must_close(&master);
+}
+
+Test(group, ends_with_a_command_that_is_not_there)
+{
+    struct process worker = {0};
+    struct bus *master = must_open("master");
+    const char *const argv[] = {"errbus",       "worker", "-s", stage.control,      "-t",
+                                "master/tasks", "team",   "--", "/nowhere/nothing", NULL};
+    must_publish(master, "tasks", "x");
+    cr_assert(process_start(&worker, argv, NULL));
+    cr_expect_eq(process_wait(&worker, SOON_MS), 1);
+    cr_expect_not_null(strstr(process_complained(&worker), "cannot start /nowhere/nothing"));
+    process_fini(&worker);
+    must_close(&master);
+}

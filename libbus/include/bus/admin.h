@@ -64,6 +64,54 @@ BUS_API uint64_t bus_status_uptime_ms(const struct bus_status *status);
 BUS_API uint64_t bus_status_refused(const struct bus_status *status); /* messages, ever */
 BUS_API void bus_status_free(struct bus_status **status);
 
+/* ---- dead letters ------------------------------------------------------------------------------
+ *
+ * A task of a group that was given to members as often as it may be, or that one of them rejected
+ * for ever, is a dead letter: its value, and why, with the errors of all deliveries as causes.  It
+ * is kept until it is dropped, or given again and done.  16384 of a group are kept; then the oldest
+ * goes.  They can be read as topics, too: "_groups/GROUP/dead" has the values, "_groups/GROUP/why"
+ * at the same number the errors. */
+
+struct bus_dead; /* letters of a group at one moment; immutable */
+/* Read it by pointer only, fields may be appended.  Strings are never NULL. */
+struct bus_letter {
+    uint64_t number;      /* in its group, from 0 */
+    const char *topic;    /* where the task was ... */
+    uint64_t seq;         /* ... and its slot */
+    unsigned deliveries;  /* how often it was given to a member */
+    int64_t at_ns;        /* wall clock of the broker when it died */
+    uint64_t value_bytes; /* of the task */
+    int is_replayed;      /* 1: the group has it again, and it is not done yet */
+    const char *type;     /* of the error of its last delivery; "" if it had none */
+    const char *message;
+};
+#define BUS_DEAD_ALL UINT64_MAX /* as number: all of them */
+
+/* All of them, by number.  job NULL: $ERRBUS_JOB, else "default".
+ * Errors: as bus_open(); BUS_EINVAL (errbus.no_group); BUS_ETIMEDOUT.  [any] */
+BUS_API enum bus_err bus_dead_list(const char *endpoint, const char *job, const char *group,
+                                   int64_t timeout_ms, struct bus_dead **out_dead,
+                                   struct bus_error **reterr);
+/* One, with its value and error.  Errors: as bus_dead_list().  [any] */
+BUS_API enum bus_err bus_dead_show(const char *endpoint, const char *job, const char *group,
+                                   uint64_t number, int64_t timeout_ms, struct bus_dead **out_dead,
+                                   struct bus_error **reterr);
+/* Gives the group a letter again (as a task that wants no reply, with deliveries from 1), or drops
+ * it; or all that nobody works on.  out_count (may be NULL): how many there were.
+ * Errors: as bus_dead_list(), if there is no such letter or it is given again already.  [any] */
+BUS_API enum bus_err bus_dead_replay(const char *endpoint, const char *job, const char *group,
+                                     uint64_t number, int64_t timeout_ms, uint64_t *out_count,
+                                     struct bus_error **reterr);
+BUS_API enum bus_err bus_dead_drop(const char *endpoint, const char *job, const char *group,
+                                   uint64_t number, int64_t timeout_ms, uint64_t *out_count,
+                                   struct bus_error **reterr);
+BUS_API size_t bus_dead_count(const struct bus_dead *dead);
+BUS_API const struct bus_letter *bus_dead_at(const struct bus_dead *dead, size_t index); /* NULL */
+/* After bus_dead_show(): why it died, or NULL if that is not known; and its value, never NULL. */
+BUS_API const struct bus_error *bus_dead_error(const struct bus_dead *dead);
+BUS_API const void *bus_dead_value(const struct bus_dead *dead, size_t *out_bytes);
+BUS_API void bus_dead_free(struct bus_dead **dead);
+
 /* ---- why a job failed --------------------------------------------------------------------------
  *
  * A verdict names one root among all the errors that a job's parties ended with, whatever the order

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* dead.c -- errbus dead: what no worker of a group could do: shown, given again, dropped. */
+#include "clients/errbus.h"
+
+#include "clients/cli.h"
+
+#include <bus/admin.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static int report(const struct cli *cli, enum bus_err err, struct bus_error **error)
+{
+    return cli_report(cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, error); /* as errbus job */
+}
+
+static struct cli_json *json_of(const struct bus_letter *letter)
+{
+    struct cli_json *line = cli_json_new();
+    cli_json_number(line, "number", (int64_t)letter->number);
+    cli_json_text(line, "topic", letter->topic);
+    cli_json_number(line, "seq", (int64_t)letter->seq);
+    cli_json_number(line, "deliveries", letter->deliveries);
+    cli_json_time(line, "died", letter->at_ns);
+    cli_json_number(line, "bytes", (int64_t)letter->value_bytes);
+    cli_json_bool(line, "again", letter->is_replayed != 0);
+    cli_json_text(line, "type", letter->type);
+    cli_json_text(line, "message", letter->message);
+    return line;
+}
+
+static void print_letter(const struct bus_letter *letter)
+{
+    char at[CLI_TIME_BYTES_MAX];
+    cli_time_text(letter->at_ns, at);
+    printf("%" PRIu64 " %.19sZ ", letter->number, at);
+    cli_print_text(stdout, letter->topic, "");
+    printf("#%" PRIu64 ", given %u %s, %" PRIu64 " bytes%s", letter->seq, letter->deliveries,
+           letter->deliveries == 1 ? "time" : "times", letter->value_bytes,
+           letter->is_replayed ? ", given again" : "");
+    if (letter->type[0] != '\0') {
+        printf(": ");
+        cli_print_text(stdout, letter->type, "");
+        printf(": ");
+        cli_print_text(stdout, letter->message, "");
+    }
+    printf("\n");
+}
+
+static int list(const struct cli *cli, const char *group)
+{
+    struct bus_dead *dead = NULL;
+    struct bus_error *error = NULL;
+    int result = CLI_OK;
+    enum bus_err err = bus_dead_list(cli->server, cli->job, group, cli_open_ms(cli), &dead, &error);
+    if (err != BUS_OK) {
+        return report(cli, err, &error);
+    }
+    for (size_t i = 0; i < bus_dead_count(dead); i++) {
+        if (cli->count >= 0 && (int64_t)i >= cli->count) {
+            break;
+        }
+        if (cli->is_json) {
+            struct cli_json *line = json_of(bus_dead_at(dead, i));
+            cli_json_print(&line, stdout);
+        } else {
+            print_letter(bus_dead_at(dead, i));
+        }
+    }
+    bus_dead_free(&dead);
+    (void)cli_flush_output(cli, &result); /* result says it */
+    return result;
+}
+
+/* The value alone goes to standard output, so that it can be piped; the rest is for people. */
+static void print_shown(const struct cli *cli, const struct bus_dead *dead)
+{
+    size_t bytes;
+    const void *value = bus_dead_value(dead, &bytes);
+    const struct bus_letter *letter = bus_dead_at(dead, 0);
+    if (cli->is_json) {
+        struct cli_json *line = json_of(letter);
+        cli_json_value(line, "value", value, bytes);
+        if (bus_dead_error(dead) != NULL) {
+            cli_json_error(line, "error", bus_dead_error(dead));
+        }
+        cli_json_print(&line, stdout);
+        return;
+    }
+    if (bus_dead_error(dead) != NULL) {
+        cli_print_error(stderr, cli->program, bus_dead_error(dead));
+    }
+    fwrite(value, 1, bytes, stdout); /* cli_flush_output() sees what went wrong */
+    if (bytes > 0 && ((const char *)value)[bytes - 1] != '\n') {
+        printf("\n");
+    }
+}
+
+static int show(const struct cli *cli, const char *group, uint64_t number)
+{
+    struct bus_dead *dead = NULL;
+    struct bus_error *error = NULL;
+    int result = CLI_OK;
+    enum bus_err err =
+        bus_dead_show(cli->server, cli->job, group, number, cli_open_ms(cli), &dead, &error);
+    if (err != BUS_OK) {
+        return report(cli, err, &error);
+    }
+    if (bus_dead_count(dead) > 0) {
+        print_shown(cli, dead);
+    }
+    bus_dead_free(&dead);
+    (void)cli_flush_output(cli, &result); /* result says it */
+    return result;
+}
+
+static int act(const struct cli *cli, const char *group, uint64_t number, bool is_drop)
+{
+    uint64_t count = 0;
+    int result = CLI_OK;
+    struct bus_error *error = NULL;
+    enum bus_err err = is_drop ? bus_dead_drop(cli->server, cli->job, group, number,
+                                               cli_open_ms(cli), &count, &error)
+                               : bus_dead_replay(cli->server, cli->job, group, number,
+                                                 cli_open_ms(cli), &count, &error);
+    if (err != BUS_OK) {
+        return report(cli, err, &error);
+    }
+    if (cli->is_json) {
+        struct cli_json *line = cli_json_new();
+        cli_json_number(line, is_drop ? "dropped" : "replayed", (int64_t)count);
+        cli_json_print(&line, stdout);
+    } else {
+        printf("%" PRIu64 " %s\n", count, is_drop ? "dropped" : "given again");
+    }
+    (void)cli_flush_output(cli, &result); /* result says it */
+    return result;
+}
+
+/* The number of a letter, or "all" where all is allowed. */
+static bool read_number(const char *text, bool is_all_allowed, uint64_t *out_number)
+{
+    int64_t number = 0;
+    *out_number = BUS_DEAD_ALL;
+    if (is_all_allowed && strcmp(text, "all") == 0) {
+        return true;
+    }
+    if (!cli_number_read(text, &number)) {
+        return false;
+    }
+    *out_number = (uint64_t)number;
+    return true;
+}
+
+int dead_main(int argc, char **argv)
+{
+    struct cli cli = {.program = "errbus dead",
+                      .prints_lines = true,
+                      .operands = "list GROUP | show GROUP NUMBER | replay|drop GROUP NUMBER|all",
+                      .summary = "Lists what no worker of a group could do, shows one with all its "
+                                 "errors, gives it to the group again, or drops it."};
+    int result = CLI_OK;
+    uint64_t number = 0;
+    if (!cli_start(&cli, argc, argv, NULL, 0, &result)) {
+        return result;
+    }
+    const char *verb = cli.argc > 0 ? cli.argv[0] : "";
+    bool is_list = strcmp(verb, "list") == 0;
+    bool is_show = strcmp(verb, "show") == 0;
+    bool is_replay = strcmp(verb, "replay") == 0;
+    bool is_drop = strcmp(verb, "drop") == 0;
+    if (!is_list && !is_show && !is_replay && !is_drop) {
+        return cli_usage(&cli, "list, show, replay or drop?");
+    }
+    if (cli.argc < 2) {
+        return cli_usage(&cli, "of which group?");
+    }
+    if (cli.argc > (is_list ? 2 : 3)) {
+        return cli_usage(&cli, "'%.100s' is too much", cli.argv[is_list ? 2 : 3]);
+    }
+    if (is_list) {
+        return list(&cli, cli.argv[1]);
+    }
+    if (cli.argc < 3 || !read_number(cli.argv[2], !is_show, &number)) {
+        return cli_usage(&cli, is_show ? "which letter? its number is wanted"
+                                       : "which letter? its number is wanted, or 'all'");
+    }
+    return is_show ? show(&cli, cli.argv[1], number) : act(&cli, cli.argv[1], number, is_drop);
+}

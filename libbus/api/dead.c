@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* dead.c -- dead letters of groups from outside: listed, shown, given again, dropped. */
+#include "libbus/api/api_internal.h"
+
+#include "libbus/base/pattern.h"
+
+#include <bus/admin.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HOW_LIST = 0, HOW_SHOW = 1, HOW_REPLAY = 2, HOW_DROP = 3 }; /* DEAD.how */
+
+/* A letter and its texts, in one block. */
+struct letter {
+    struct bus_letter public;
+    char texts[];
+};
+
+struct bus_dead {
+    struct letter **letters;
+    size_t count;
+    size_t room;
+    struct bus_error *error;
+    unsigned char *value; /* value_bytes of the one letter that is shown */
+    uint64_t value_count; /* of them, here */
+    uint64_t done;        /* letters that DEAD_END speaks of */
+    char job[LIMIT_NAME_BYTES + 1];
+};
+
+void bus_dead_free(struct bus_dead **dead)
+{
+    if (dead == NULL || *dead == NULL)
+        return;
+    for (size_t i = 0; i < (*dead)->count; i++)
+        free((*dead)->letters[i]);
+    free((*dead)->letters);
+    free((*dead)->value);
+    bus_error_unref(&(*dead)->error);
+    free(*dead);
+    *dead = NULL;
+}
+
+/* ---- what is answered ------------------------------------------------------------------------ */
+
+static bool letter_room(struct bus_dead *dead)
+{
+    if (dead->count < dead->room)
+        return true;
+    size_t room = dead->room > 0 ? dead->room * 2 : 16;
+    struct letter **grown = realloc(dead->letters, room * sizeof(struct letter *));
+    if (grown == NULL)
+        return false;
+    dead->letters = grown;
+    dead->room = room;
+    return true;
+}
+
+static bool add_letter(struct bus_dead *dead, const struct msg_dead_row *row)
+{
+    struct letter *letter =
+        letter_room(dead)
+            ? malloc(sizeof *letter + row->topic.bytes + row->type.bytes + row->message.bytes + 3)
+            : NULL;
+    if (letter == NULL)
+        return false;
+    char *at = letter->texts;
+    letter->public = (struct bus_letter){
+        .number = row->number,
+        .topic = api_place(&at, row->topic),
+        .seq = row->seq,
+        .deliveries = (unsigned)row->deliveries,
+        .at_ns = row->at_ns,
+        .value_bytes = row->value_bytes,
+        .is_replayed = row->is_replayed != 0,
+    };
+    letter->public.type = api_place(&at, row->type);
+    letter->public.message = api_place(&at, row->message);
+    dead->letters[dead->count++] = letter;
+    if (row->error.bytes > 0)
+        dead->error = error_from_wire(row->error);
+    return true;
+}
+
+static bool add_value(struct bus_dead *dead, const struct msg_dead_value *piece)
+{
+    if (piece->total > LIMIT_VALUE_BYTES || piece->offset != dead->value_count ||
+        piece->value.bytes > piece->total - piece->offset)
+        return false;
+    if (dead->value == NULL)
+        dead->value = malloc(piece->total > 0 ? (size_t)piece->total : 1);
+    if (dead->value == NULL)
+        return false;
+    if (piece->value.bytes > 0)
+        memcpy(dead->value + dead->value_count, piece->value.data, piece->value.bytes);
+    dead->value_count += piece->value.bytes;
+    return true;
+}
+
+static enum bus_err say_end(struct bus_dead *dead, const struct msg_dead_end *end,
+                            struct bus_error **reterr)
+{
+    dead->done = end->count;
+    if (end->code == CODE_OK)
+        return BUS_OK;
+    if (reterr != NULL)
+        *reterr = error_make(ERROR_REJECTED, end->type, end->message);
+    if (reterr != NULL && *reterr == NULL)
+        *reterr = &error_no_memory;
+    return (enum bus_err)end->code;
+}
+
+static enum bus_err take_row(struct bus *bus, const struct msg *row, void *arg,
+                             struct bus_error **reterr)
+{
+    struct bus_dead *dead = arg;
+    (void)bus; /* the row says it all */
+    if (row->type == MSG_DEAD_END)
+        return say_end(dead, &row->as.dead_end, reterr);
+    bool is_more = dead->value_count > 0; /* the letter itself was told before */
+    bool is_kept = false;
+    if (row->type == MSG_DEAD_VALUE)
+        is_kept = add_value(dead, &row->as.dead_value);
+    else if (row->type == MSG_DEAD_ROW)
+        is_kept = is_more || add_letter(dead, &row->as.dead_row);
+    return is_kept ? BUS_OK : error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static enum bus_err make(const char *job, const char *group, int64_t timeout_ms,
+                         struct bus_dead **out_dead, struct bus_error **reterr)
+{
+    struct span name = span_text(group);
+    if (!options_time_is_valid(timeout_ms) || !party_is_valid(name) ||
+        name.bytes > LIMIT_GROUP_NAME_BYTES)
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "a group has a name of 1 to 180 bytes without '/', and a timeout_ms is 0 "
+                         "and more, or BUS_FOREVER");
+    struct bus_dead *dead = calloc(1, sizeof *dead);
+    if (dead == NULL)
+        return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+    enum bus_err err = options_job(job, dead->job, reterr);
+    if (err == BUS_OK)
+        *out_dead = dead;
+    else
+        bus_dead_free(&dead);
+    return err;
+}
+
+static enum bus_err ask(const char *endpoint, struct bus_dead *dead, const char *group,
+                        unsigned how, uint64_t number, int64_t deadline_ns,
+                        struct bus_error **reterr)
+{
+    const struct msg question = {.type = MSG_DEAD,
+                                 .as.dead = {.job = span_text(dead->job),
+                                             .group = span_text(group),
+                                             .how = how,
+                                             .number = number,
+                                             .offset = dead->value_count}};
+    return ask_once(endpoint, &question, deadline_ns, take_row, dead, reterr);
+}
+
+enum bus_err bus_dead_list(const char *endpoint, const char *job, const char *group,
+                           int64_t timeout_ms, struct bus_dead **out_dead,
+                           struct bus_error **reterr)
+{
+    struct bus_dead *dead = NULL;
+    enum bus_err err = make(job, group, timeout_ms, &dead, reterr);
+    if (err == BUS_OK)
+        err = ask(endpoint, dead, group, HOW_LIST, 0, api_deadline_ns(timeout_ms), reterr);
+    if (err == BUS_OK)
+        *out_dead = dead;
+    else
+        bus_dead_free(&dead);
+    return err;
+}
+
+enum bus_err bus_dead_show(const char *endpoint, const char *job, const char *group,
+                           uint64_t number, int64_t timeout_ms, struct bus_dead **out_dead,
+                           struct bus_error **reterr)
+{
+    struct bus_dead *dead = NULL;
+    int64_t deadline_ns = api_deadline_ns(timeout_ms);
+    enum bus_err err = make(job, group, timeout_ms, &dead, reterr);
+    bool is_whole = false;
+    while (err == BUS_OK && !is_whole) {
+        uint64_t before = dead->value_count;
+        err = ask(endpoint, dead, group, HOW_SHOW, number, deadline_ns, reterr);
+        is_whole = dead->count == 0 || dead->value_count == before ||
+                   dead->value_count == dead->letters[0]->public.value_bytes;
+    }
+    if (err == BUS_OK)
+        *out_dead = dead;
+    else
+        bus_dead_free(&dead);
+    return err;
+}
+
+static enum bus_err act(const char *endpoint, const char *job, const char *group, unsigned how,
+                        uint64_t number, int64_t timeout_ms, uint64_t *out_count,
+                        struct bus_error **reterr)
+{
+    struct bus_dead *dead = NULL;
+    enum bus_err err = make(job, group, timeout_ms, &dead, reterr);
+    if (err != BUS_OK)
+        return err;
+    err = ask(endpoint, dead, group, how, number, api_deadline_ns(timeout_ms), reterr);
+    if (err == BUS_OK && out_count != NULL)
+        *out_count = dead->done;
+    bus_dead_free(&dead);
+    return err;
+}
+
+enum bus_err bus_dead_replay(const char *endpoint, const char *job, const char *group,
+                             uint64_t number, int64_t timeout_ms, uint64_t *out_count,
+                             struct bus_error **reterr)
+{
+    return act(endpoint, job, group, HOW_REPLAY, number, timeout_ms, out_count, reterr);
+}
+
+enum bus_err bus_dead_drop(const char *endpoint, const char *job, const char *group,
+                           uint64_t number, int64_t timeout_ms, uint64_t *out_count,
+                           struct bus_error **reterr)
+{
+    return act(endpoint, job, group, HOW_DROP, number, timeout_ms, out_count, reterr);
+}
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+size_t bus_dead_count(const struct bus_dead *dead)
+{
+    return dead->count;
+}
+
+const struct bus_letter *bus_dead_at(const struct bus_dead *dead, size_t index)
+{
+    return index < dead->count ? &dead->letters[index]->public : NULL;
+}
+
+const struct bus_error *bus_dead_error(const struct bus_dead *dead)
+{
+    return dead->error;
+}
+
+const void *bus_dead_value(const struct bus_dead *dead, size_t *out_bytes)
+{
+    if (out_bytes != NULL)
+        *out_bytes = (size_t)dead->value_count;
+    return dead->value != NULL ? (const void *)dead->value : "";
+}
