@@ -152,12 +152,12 @@ void note_guard_joined(struct core *core, const struct party *party)
 {
     const struct session *guard = party->guard;
     if (core->is_noting)
-        NOTE(core, GUARD_JOINED, guard_joined, .party = party->id,
-             .incarnation = party->incarnation, .token = guard->token,
-             .heartbeat_ms = (uint64_t)(guard->beat_ns / MS_NS),
-             .lost_after_ms = (uint64_t)(guard->lost_after_ns / MS_NS),
-             .grace_ms = (uint64_t)(guard->grace_ns / MS_NS), .host = guard->host,
-             .pid = guard->pid);
+        NOTE(
+            core, GUARD_JOINED, guard_joined, .party = party->id, .incarnation = party->incarnation,
+            .token = guard->token, .heartbeat_ms = (uint64_t)(guard->beat_ns / MS_NS),
+            .lost_after_ms = (uint64_t)(guard->lost_after_ns / MS_NS),
+            .grace_ms = (uint64_t)(guard->grace_ns / MS_NS), .host = guard->host, .pid = guard->pid,
+            .voices = party->voice_count - (party->session != NULL)); /* that has its own fact */
 }
 
 void note_voice_joined(struct core *core, const struct party *party)

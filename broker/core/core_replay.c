@@ -296,6 +296,7 @@ static const char *guard_joined(struct core *core, const struct fact_guard_joine
     if (session == NULL || !roster_reserve(&party->job->roster))
         return no_memory;
     session_begin(core, party, session, (uint32_t)fact->incarnation);
+    party->voice_count = (uint32_t)fact->voices;
     return NULL;
 }
 

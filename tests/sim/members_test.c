@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* members_test.c -- a job of two to four, and six parties that come, go, fail, freeze and are cut
- * off in any order, under a broker that dies and comes back.
+/* members_test.c -- a job of two to four, and six parties that come, go, fail, stall, freeze and
+ * are cut off in any order, under a broker that dies and comes back, often while the job fails.
+ * Some of the parties have a guard, and a voice that comes and goes beside it, or dies of its own.
  *
  * Held to all along: no epoch has fewer than min or more than max; in each, every rank belongs to
  * one life, and all who are told of it are told the same size and attempt; nobody is told of epochs
- * but upwards; the control topic tells of each, one after the other.  And when all is quiet, the
- * newest epoch is full: its ranks are those of the lives that are there, without a hole. */
+ * but upwards; the control topic tells of each, one after the other.  An attempt has one final
+ * verdict, whatever the broker forgot meanwhile, and its root is why the next attempt begins.
+ * Whoever reads, by a durable name, is given values of its own attempt alone, and told what it
+ * missed of others in none but later ones.  And when all is quiet, the newest epoch is full: its
+ * ranks are those of the lives that are there, without a hole. */
 #include "tests/sim/coverage.h"
 #include "tests/sim/world.h"
 
@@ -15,7 +19,9 @@
 #include <string.h>
 
 enum { HOSTS = 6, MIN = 2, MAX = 4, EPOCHS = 4096, SEEDS_DEFAULT = 60, ACTS = 300 };
-enum { ASKER = HOSTS }; /* the host of the observer that creates the job */
+enum { ACTORS = 2 * HOSTS }; /* behind the parties the voices of those that have a guard */
+enum { ASKER = ACTORS };     /* the host of the observer that creates the job */
+enum { ACT_ALL_SORTS, ACT_CRASH };
 
 #define ACTIVE_MS 30000
 #define QUIET_MS 200000
@@ -29,29 +35,66 @@ struct epoch {
 static struct play {
     struct world *world;
     struct epoch epochs[EPOCHS];
-    uint64_t seen[HOSTS]; /* the newest epoch that this life was told */
-    uint64_t event_epoch; /* the newest that the control topic told */
-    uint64_t newest;      /* that anybody was told */
-    uint32_t attempts;    /* the highest */
-    bool forgets;         /* a crash may take events that were told */
-    bool is_failed;       /* so many left that it was not tried again */
+    uint64_t seen[ACTORS]; /* the newest epoch that this session was told */
+    uint32_t subs[ACTORS]; /* by its durable name; 0: none */
+    uint32_t guarded;      /* which parties have a guard: bits */
+    uint64_t event_epoch;  /* the newest that the control topic told */
+    uint64_t newest;       /* that anybody was told */
+    uint32_t attempts;     /* the highest */
+    bool forgets;          /* a crash may take events that were told */
+    bool is_failed;        /* so many left that it was not tried again */
     bool is_quiet;
+    bool is_failing;
+    bool is_judged; /* this attempt has a final verdict ... */
+    char root[200]; /* ... with the error of this id */
 } play;
 
+/* What there was to be seen, over all seeds. */
+static struct {
+    uint64_t failing_crashes, voices, values, pasts, stalls;
+} seen;
+
+/* What is published: of which attempt it is. */
+struct note {
+    uint64_t attempt, number;
+};
+
 static const char *const names[HOSTS] = {"a", "b", "c", "d", "e", "f"};
+
+static uint32_t party_of(uint32_t host)
+{
+    return host % HOSTS;
+}
+
+static bool is_guard(uint32_t host)
+{
+    return host < HOSTS && (play.guarded & 1U << host) != 0;
+}
+
+static bool is_voice(uint32_t host)
+{
+    return host >= HOSTS;
+}
+
+static bool is_up(uint32_t host)
+{
+    const struct session *session = world_session(play.world, host);
+    return session != NULL && session_state(session) == SESSION_UP;
+}
 
 /* ---- what is seen ---------------------------------------------------------------------------- */
 
 static void check_place(uint32_t host, struct session_membership place, uint64_t life)
 {
+    const char *name = names[party_of(host)];
     struct epoch *epoch = &play.epochs[place.epoch % EPOCHS];
     if (epoch->world_size == 0)
         *epoch = (struct epoch){.world_size = place.world_size, .attempt = place.attempt};
     if (place.world_size < MIN || place.world_size > MAX || place.rank >= place.world_size)
-        world_violate(play.world, "%s: epoch %" PRIu64 " has %u members, rank %u", names[host],
+        world_violate(play.world, "%s: epoch %" PRIu64 " has %u members, rank %u", name,
                       place.epoch, place.world_size, place.rank);
     else if (epoch->world_size != place.world_size || epoch->attempt != place.attempt)
-        world_violate(play.world, "%s was told another epoch %" PRIu64 " than others", names[host],
+        world_violate(play.world, "%s was told another epoch %" PRIu64 " than others", name,
                       place.epoch);
     else if (epoch->owner[place.rank] != 0 && epoch->owner[place.rank] != life)
         world_violate(play.world, "two have rank %u in epoch %" PRIu64, place.rank, place.epoch);
@@ -59,26 +102,22 @@ static void check_place(uint32_t host, struct session_membership place, uint64_t
         epoch->owner[place.rank] = life;
     for (uint32_t rank = 0; rank < MAX; rank++)
         if (rank != place.rank && epoch->owner[rank] == life)
-            world_violate(play.world, "%s has two ranks in epoch %" PRIu64, names[host],
-                          place.epoch);
+            world_violate(play.world, "%s has two ranks in epoch %" PRIu64, name, place.epoch);
 }
 
-static void on_news(void *arg, uint32_t host, const struct session_news *news)
+static void look_at_place(uint32_t host)
 {
-    (void)arg;
-    (void)news;
-    if (host >= HOSTS)
-        return;
+    const char *name = names[party_of(host)];
     const struct session *session = world_session(play.world, host);
     struct session_membership place = session_membership(session);
-    uint64_t life = (uint64_t)(host + 1) << 32 | session_incarnation(session);
+    uint64_t life = (uint64_t)(party_of(host) + 1) << 32 | session_incarnation(session);
     if (place.epoch == play.seen[host])
         return;
     if (place.epoch < play.seen[host])
-        world_violate(play.world, "%s: epoch %" PRIu64 " behind %" PRIu64, names[host], place.epoch,
+        world_violate(play.world, "%s: epoch %" PRIu64 " behind %" PRIu64, name, place.epoch,
                       play.seen[host]);
     if (place.attempt != session_attempt(session))
-        world_violate(play.world, "%s has a place in an attempt that is not its", names[host]);
+        world_violate(play.world, "%s has a place in an attempt that is not its", name);
     play.seen[host] = place.epoch;
     if (play.newest < place.epoch)
         play.newest = place.epoch;
@@ -87,12 +126,91 @@ static void on_news(void *arg, uint32_t host, const struct session_news *news)
     check_place(host, place, life);
 }
 
+static void take(uint32_t host, const struct session_item *item)
+{
+    struct session *session = world_session(play.world, host);
+    const char *name = names[party_of(host)];
+    struct note note = {0};
+    switch (item->kind) {
+    case SESSION_ITEM_VALUE:
+        cr_assert_eq(item->value.bytes, sizeof note);
+        memcpy(&note, item->value.data, sizeof note);
+        if (note.attempt != session_attempt(session))
+            world_violate(play.world, "%s was given a value of attempt %" PRIu64 " in %u", name,
+                          note.attempt, session_attempt(session));
+        session_ack(session, play.subs[host], item->topic, item->seq);
+        seen.values += 1;
+        break;
+    case SESSION_ITEM_PAST:
+        if (session_attempt(session) < 2 || item->count == 0)
+            world_violate(play.world, "%s missed %" PRIu64 " of no attempt", name, item->count);
+        session_ack_past(session, play.subs[host], item->topic);
+        seen.pasts += 1;
+        break;
+    case SESSION_ITEM_ERROR:
+    case SESSION_ITEM_GAP:
+        session_ack(session, play.subs[host], item->topic, item->seq + item->count - 1);
+        break;
+    case SESSION_ITEM_END: break;
+    }
+}
+
+static void read_all(uint32_t host)
+{
+    struct session_item item;
+    struct session *session = world_session(play.world, host);
+    while (play.subs[host] != 0 &&
+           session_sub_take(session, play.subs[host], &item, NULL) == CODE_OK) {
+        take(host, &item);
+        buffer_unref(&item.buffer);
+    }
+}
+
+static void on_news(void *arg, uint32_t host, const struct session_news *news)
+{
+    (void)arg;
+    (void)news;
+    if (host >= ACTORS)
+        return;
+    look_at_place(host);
+    read_all(host);
+}
+
+/* Of an attempt's end: an attempt is judged once, and left for what it was judged for. */
+static void look_at_end(const struct msg_event *event)
+{
+    bool is_attempt = span_equal(event->name, span_text(EVENT_JOB_ATTEMPT));
+    bool is_final = span_equal(event->name, span_text(EVENT_VERDICT_FINAL));
+    struct error_record record;
+    uint32_t count = 0;
+    if (!is_attempt && !is_final)
+        return;
+    cr_assert_eq(error_decode(event->error, &record, 1, &count), WIRE_OK);
+    if (is_final && play.is_judged && !play.forgets)
+        world_violate(play.world, "a second final verdict");
+    if (is_attempt && play.is_judged && !span_equal(record.id, span_text(play.root)))
+        world_violate(play.world, "judged for %s, and tried again for %.*s", play.root,
+                      (int)record.id.bytes, (const char *)record.id.data);
+    play.is_judged = is_final;
+    snprintf(play.root, sizeof play.root, "%.*s", (int)record.id.bytes,
+             (const char *)record.id.data);
+}
+
 static void on_event(void *arg, uint32_t job, const struct msg_event *event)
 {
     (void)arg;
     (void)job;
+    struct dice *dice = world_dice(play.world);
+    look_at_end(event);
+    play.is_failing = play.is_failing && !span_equal(event->name, span_text(EVENT_JOB_ATTEMPT));
     if (span_equal(event->name, span_text(EVENT_JOB_FAILED)))
         play.is_failed = true;
+    if (span_equal(event->name, span_text(EVENT_JOB_FAILING))) {
+        play.is_failing = true;
+        if (!play.is_quiet && dice_hits(dice, 300))
+            world_at(play.world, world_now_ns(play.world) + dice_between(dice, 0, 120) * WORLD_MS,
+                     ACT_CRASH, 0, 0);
+    }
     if (!span_equal(event->name, span_text(EVENT_JOB_EPOCH)))
         return;
     if (event->count < MIN || event->count > MAX)
@@ -108,7 +226,41 @@ static void on_event(void *arg, uint32_t job, const struct msg_event *event)
 static void start(uint32_t host)
 {
     play.seen[host] = 0;
+    play.subs[host] = 0;
+    seen.voices += is_voice(host);
     world_start(play.world, host);
+}
+
+/* Its own topic gets a value of this attempt; others' are read by a durable name. */
+static void speak(uint32_t host)
+{
+    struct session *session = world_session(play.world, host);
+    char topic[] = "?/w";
+    uint32_t number;
+    static uint64_t notes;
+    topic[0] = names[party_of(host)][0];
+    if (is_guard(host) || !is_up(host))
+        return;
+    if (play.subs[host] == 0 && dice_hits(world_dice(play.world), 500))
+        (void)session_subscribe(session, span_text("+/w"),
+                                &(struct session_sub_options){.name = span_text("deep")},
+                                &play.subs[host]);
+    if (session_topic(session, span_text(topic), &number) == CODE_OK) {
+        struct note note = {session_attempt(session), ++notes};
+        struct span value = span_of(&note, sizeof note);
+        (void)session_publish(session, world_host_ns(play.world, host), number, &value, 1, NULL);
+    }
+    read_all(host);
+    world_pump(play.world, host);
+}
+
+static void promise(uint32_t host, uint64_t within_ms)
+{
+    if (!is_up(host))
+        return;
+    seen.stalls += within_ms > 0;
+    session_progress(world_session(play.world, host), within_ms, SPAN_NONE);
+    world_pump(play.world, host);
 }
 
 static void go(uint32_t host, bool is_failing)
@@ -133,7 +285,7 @@ static void go(uint32_t host, bool is_failing)
 static void harm(uint32_t host)
 {
     struct dice *dice = world_dice(play.world);
-    switch (dice_below(dice, 9)) {
+    switch (dice_below(dice, 10)) {
     case 0:
         world_kill(play.world, host, dice_hits(dice, 500),
                    dice_hits(dice, 300) ? WORLD_NEVER : dice_between(dice, 0, 50) * WORLD_MS);
@@ -146,19 +298,20 @@ static void harm(uint32_t host)
                     dice_between(dice, 0, 300) * WORLD_MS);
         break;
     case 5: world_stall(play.world, host, 3, dice_between(dice, 10, 800) * WORLD_MS); break;
+    case 6: promise(host, (uint64_t)dice_between(dice, 0, 900)); break;
     default: break; /* nothing, this time */
     }
 }
 
-static void harm_broker(void)
+static void harm_broker(bool is_crash)
 {
     struct dice *dice = world_dice(play.world);
     if (world_is_broker_down(play.world))
         return;
-    if (dice_hits(dice, 500))
-        world_crash_broker(play.world, dice_between(dice, 1, 500) * WORLD_MS);
-    else
+    if (!is_crash && dice_hits(dice, 500))
         world_compact(play.world);
+    else
+        world_crash_broker(play.world, dice_between(dice, 1, 500) * WORLD_MS);
 }
 
 /* A process whose session is over ends; one that does not run may start. */
@@ -167,25 +320,32 @@ static void tend(uint32_t host, bool may_start)
     struct session *session = world_session(play.world, host);
     if (session != NULL && session_end(session, NULL) != CODE_OK)
         world_kill(play.world, host, true, 0);
-    else if (session == NULL && may_start)
+    else if (session == NULL && may_start && (!is_voice(host) || is_up(party_of(host))))
         start(host);
 }
 
 static void on_act(void *arg, uint32_t what, uint32_t who, uint64_t value)
 {
     (void)arg;
-    (void)what;
     (void)value;
     struct dice *dice = world_dice(play.world);
-    if (world_is_frozen(play.world, who))
+    if (what == ACT_CRASH) {
+        seen.failing_crashes += play.is_failing && !world_is_broker_down(play.world);
+        harm_broker(true);
         return;
-    tend(who, play.is_quiet || dice_hits(dice, 500));
-    if (play.is_quiet)
+    }
+    if (world_is_frozen(play.world, who) || (is_voice(who) && !is_guard(party_of(who))))
         return;
+    tend(who, play.is_quiet ? !is_voice(who) : dice_hits(dice, 500));
+    if (play.is_quiet) {
+        promise(who, 0);
+        return;
+    }
+    speak(who);
     if (world_session(play.world, who) != NULL)
         harm(who);
     if (dice_hits(dice, 20))
-        harm_broker();
+        harm_broker(false);
 }
 
 /* ---- a seed ---------------------------------------------------------------------------------- */
@@ -196,6 +356,7 @@ static void open_world(uint64_t seed)
     memset(&play, 0, sizeof play);
     world_options_init(&options);
     options.seed = seed;
+    options.trace = getenv("ERRBUS_SIM_TRACE") != NULL ? stderr : NULL;
     options.core.has_facts = true;
     options.core.linger_ms = 3600000;
     options.core.resume_ms = 500;
@@ -215,10 +376,19 @@ static void open_world(uint64_t seed)
                                 .broker_lost_ms = 5000,
                                 .outbox_bytes_max = 1 << 20,
                                 .inbox_bytes_max = 1 << 20};
-    for (uint32_t i = 0; i < HOSTS; i++) {
-        host.party = names[i];
+    play.guarded = seed % 3 == 0 ? 0 : (uint32_t)dice_below(world_dice(play.world), 1U << HOSTS);
+    for (uint32_t i = 0; i < ACTORS; i++) {
+        host.party = names[party_of(i)];
+        host.is_guard = is_guard(i);
+        host.voice_of = is_voice(i) ? party_of(i) + 1 : 0;
         (void)world_host(play.world, &host);
     }
+    host = (struct host_options){.heartbeat_ms = 100,
+                                 .lost_after_ms = 400,
+                                 .grace_ms = 100,
+                                 .broker_lost_ms = 5000,
+                                 .outbox_bytes_max = 1 << 20,
+                                 .inbox_bytes_max = 1 << 20};
     host.job = host.party = "";
     (void)world_host(play.world, &host);
 }
@@ -273,20 +443,22 @@ static void run(uint64_t seed)
     open_world(seed);
     create_job();
     int64_t begin_ns = world_now_ns(play.world);
+    uint32_t actors = play.guarded != 0 ? ACTORS : HOSTS;
     for (int act = 0; act < ACTS; act++)
         world_at(play.world,
-                 begin_ns + dice_between(world_dice(play.world), 0, ACTIVE_MS) * WORLD_MS, 0,
-                 (uint32_t)dice_below(world_dice(play.world), HOSTS), 0);
+                 begin_ns + dice_between(world_dice(play.world), 0, ACTIVE_MS) * WORLD_MS,
+                 ACT_ALL_SORTS, (uint32_t)dice_below(world_dice(play.world), actors), 0);
     world_run(play.world, begin_ns + ACTIVE_MS * WORLD_MS);
     play.is_quiet = true;
     for (int64_t ms = 0; ms < QUIET_MS; ms += 500)
-        for (uint32_t host = 0; host < HOSTS; host++)
-            world_at(play.world, world_now_ns(play.world) + (ms + 1) * WORLD_MS, 0, host, 0);
+        for (uint32_t host = 0; host < ACTORS; host++)
+            world_at(play.world, world_now_ns(play.world) + (ms + 1) * WORLD_MS, ACT_ALL_SORTS,
+                     host, 0);
     world_run(play.world, begin_ns + (ACTIVE_MS + QUIET_MS) * WORLD_MS);
     check_quiet();
     const char *violation = world_violation(play.world);
     cr_expect_null(violation, "seed %" PRIu64 ": %s", seed, violation);
-    for (uint32_t host = 0; host < HOSTS; host++)
+    for (uint32_t host = 0; host < ACTORS; host++)
         if (world_session(play.world, host) != NULL)
             world_kill(play.world, host, false, WORLD_NEVER);
     world_close(play.world);
@@ -312,5 +484,12 @@ Test(members, have_unique_dense_ranks_in_the_same_epochs_in_the_same_order, .tim
     coverage_print_table(stderr, COVERAGE_PARTY);
     cr_expect_gt(epochs, 20 * count, "there was little to be seen");
     cr_expect_gt(attempts, count, "there were attempts beyond the first");
+    fprintf(stderr,
+            "%" PRIu64 " crashes while failing, %" PRIu64 " voices, %" PRIu64 " promises, %" PRIu64
+            " values, %" PRIu64 " times told of missed ones\n",
+            seen.failing_crashes, seen.voices, seen.stalls, seen.values, seen.pasts);
+    cr_expect(seen.failing_crashes > 0 && seen.voices > 0 && seen.stalls > 0 && seen.values > 0 &&
+                  seen.pasts > 0,
+              "something was never to be seen");
     cr_expect_geq(coverage_met(COVERAGE_JOB), 8);
 }

@@ -368,7 +368,9 @@ static void tap_event(struct world *world, uint32_t tap, struct span bytes)
 static void check_echo(struct world *world, const struct conn *control, struct span bytes)
 {
     struct msg msg;
-    uint64_t sent = control->data != 0 ? world->conns[control->data - 1]->sent_bytes : 0;
+    const struct conn *data = control->data != 0 ? world->conns[control->data - 1] : NULL;
+    /* Of who outlives its attempt the broker hears what is said late, and sends it nothing. */
+    uint64_t sent = data != NULL && !data->is_forgotten ? data->sent_bytes : 0;
     if (wire_number(bytes) != MSG_ECHO ||
         msg_decode(bytes, MSG_LANE_CONTROL, MSG_TO_CLIENT, &msg, NULL) != WIRE_OK)
         return;
@@ -803,7 +805,9 @@ uint32_t world_host(struct world *world, const struct host_options *options)
 void world_start(struct world *world, uint32_t index)
 {
     struct host *host = &world->hosts[index];
-    must(host->session == NULL);
+    const struct host *guard =
+        host->options.voice_of > 0 ? &world->hosts[host->options.voice_of - 1] : NULL;
+    must(host->session == NULL && (guard == NULL || guard->session != NULL));
     struct session_options options = {
         .job = span_text(host->options.job),
         .party = span_text(host->options.party),
@@ -817,6 +821,8 @@ void world_start(struct world *world, uint32_t index)
         .broker_lost_ms = host->options.broker_lost_ms,
         .outbox_bytes_max = host->options.outbox_bytes_max,
         .inbox_bytes_max = host->options.inbox_bytes_max,
+        .is_guard = host->options.is_guard,
+        .guard = guard != NULL ? session_token(guard->session) : 0,
     };
     for (int channel = 0; channel < CHANNEL_COUNT; channel++)
         buffer_unref(&host->overheard[channel]);

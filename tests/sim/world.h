@@ -67,6 +67,8 @@ struct host_options {
     const char *party;
     int64_t heartbeat_ms, lost_after_ms, grace_ms, broker_lost_ms;
     size_t outbox_bytes_max, inbox_bytes_max;
+    bool is_guard;
+    uint32_t voice_of; /* 0, or behind the number of the host of the guard for which it speaks */
 };
 
 struct world;

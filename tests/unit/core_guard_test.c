@@ -97,6 +97,20 @@ Test(core_guard, lets_voices_come_and_go_one_at_a_time)
            "1 dropped\n");
 }
 
+/* So that no two of them give an error one id. */
+Test(core_guard, counts_its_voices_over_a_snapshot)
+{
+    begin();
+    leave(VOICE, 1);
+    compact();
+    restart();
+    greet_guard(GUARD, tokens[GUARD]);
+    join_voice(NEXT_VOICE);
+    compact(); /* with the second one there */
+    leave(NEXT_VOICE, 0);
+    compact();
+}
+
 Test(core_guard, takes_its_word_for_the_end)
 {
     begin();
