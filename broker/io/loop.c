@@ -732,9 +732,17 @@ static bool recover(struct loop *loop, const struct config *config, struct journ
     char fault[JOURNAL_COMPLAINT_BYTES] = "";
     keeper_lend(&loop->keeper, loop->gate, config->memory_bytes);
     if (!recovery_run(*journal, loop->gate, clock_now(&loop->clock), &done, fault)) {
-        snprintf(complaint, LOOP_COMPLAINT_BYTES, "journal: %s", fault);
+        snprintf(complaint, LOOP_COMPLAINT_BYTES,
+                 "journal: %.800s; 'errbusd --export %.300s' writes out what it holds, and another "
+                 "directory, by --journal DIR, is begun anew",
+                 fault, config->journal);
         return false;
     }
+    if (done.gaps > 0)
+        log_line(LOG_WARNING,
+                 "journal: in %llu places a repair cut out what stood there: what was decided then "
+                 "is lost",
+                 (unsigned long long)done.gaps);
     log_line(LOG_INFO, "journal: %llu steps replayed, %llu bytes of values kept",
              (unsigned long long)done.steps, (unsigned long long)gate_payload_bytes(loop->gate));
     if (!keeper_start(&loop->keeper, config->journal, journal, durability, loop->gate, fault)) {

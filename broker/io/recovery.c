@@ -43,6 +43,16 @@ static const char *meet_payload(struct replay *replay, const struct journal_foun
     return add_payload(replay, found->at, found->body.bytes, &replay->newest);
 }
 
+/* A repair cut something out here.  What it was shows in the facts behind it; but it may have been
+ * the payload that they mean, and the one before it must not pass for that. */
+static void meet_gap(struct replay *replay)
+{
+    if (replay->newest != 0)
+        gate_payload_drop(replay->gate, replay->newest);
+    replay->newest = 0;
+    replay->out->gaps += 1;
+}
+
 static const char *find_older(struct replay *replay, const struct ledger_entry *entry,
                               payload_id *out_id)
 {
@@ -110,8 +120,8 @@ static const char *replay_record(struct replay *replay, const struct journal_fou
     case LEDGER_FACTS: return replay_facts(replay, found->body);
     case LEDGER_SNAPSHOT: /* else of a checkpoint that did not get to its end */
         return replay->is_in_checkpoint ? replay_facts(replay, found->body) : NULL;
-    case SCRIBE_KIND_PROBE:
-    case JOURNAL_KIND_LOST: return NULL; /* what is missing shows in the facts behind it */
+    case SCRIBE_KIND_PROBE: return NULL;
+    case JOURNAL_KIND_LOST: meet_gap(replay); return NULL;
     default: return "a record of a kind that this version does not know";
     }
 }
@@ -130,8 +140,10 @@ static bool read_all(struct replay *replay, char *complaint)
         replay->is_in_checkpoint = replay->is_in_checkpoint && !is_end;
         if (wrong != NULL) {
             snprintf(complaint, JOURNAL_COMPLAINT_BYTES,
-                     "the record at position %llu cannot be replayed: %.400s",
-                     (unsigned long long)here, wrong);
+                     "the record at position %llu cannot be replayed%s: %.400s",
+                     (unsigned long long)here,
+                     replay->out->gaps > 0 ? ", for a repair cut out what stood before it" : "",
+                     wrong);
             return false;
         }
         at = next;

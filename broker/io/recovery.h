@@ -12,6 +12,7 @@
 struct recovery {
     uint64_t steps; /* that were replayed */
     uint64_t payloads;
+    uint64_t gaps; /* where a repair cut something out */
 };
 
 /* Replays the journal into a gate that is new and resumes it.  false: complaint, of

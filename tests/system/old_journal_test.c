@@ -206,6 +206,28 @@ Test(old_journal, that_is_damaged_is_refused_in_words_and_left_alone)
     }
 }
 
+/* What is left of one that was repaired is not guessed at. */
+Test(old_journal, that_was_repaired_is_refused_in_words_if_too_much_is_lost)
+{
+    struct process process = {.pid = 0};
+    const char *const repair[] = {"errbusd", "--repair", revival.journal, NULL};
+    const char *const argv[] = {"errbusd",    "--control", revival.control, "--data",
+                                revival.data, "--journal", revival.journal, NULL};
+    take_journal("v0.1");
+    turn_byte("00000000000000000000", 200);
+    cr_assert(process_start(&process, repair, NULL));
+    cr_expect_eq(process_wait(&process, SOON_MS), 0);
+    process_fini(&process);
+    cr_assert(process_start(&process, argv, NULL));
+    cr_expect_eq(process_wait(&process, SOON_MS), 1);
+    const char *said = process_complained(&process);
+    static const char *const words[] = {"position", "for a repair cut out what stood before it",
+                                        "errbusd --export", "--journal DIR"};
+    for (size_t k = 0; k < sizeof words / sizeof words[0]; k++)
+        cr_expect_not_null(strstr(said, words[k]), "'%s' is not in: %s", words[k], said);
+    process_fini(&process);
+}
+
 Test(old_journal, with_a_torn_end_is_cut_there_and_says_so)
 {
     take_journal("v0.1");

@@ -4,6 +4,7 @@
 #include "broker/io/recovery.h"
 
 #include "broker/io/ledger.h"
+#include "broker/journal/tool.h"
 #include "tests/unit/journal_driver.h"
 
 #include <stdio.h>
@@ -19,6 +20,7 @@ static struct {
 } told[TOLD_MAX];
 static unsigned told_count;
 static unsigned resumed_count;
+static unsigned gaps;           /* that a repair made */
 static uint64_t refused_number; /* a fact of this number is refused; 0: none */
 
 const char *core_replay(struct core *core, struct span record, payload_id payload,
@@ -161,6 +163,7 @@ static void recover(uint64_t steps, uint64_t payloads)
               complaint);
     cr_assert_eq(done.steps, steps);
     cr_assert_eq(done.payloads, payloads);
+    cr_assert_eq(done.gaps, gaps);
     cr_assert_eq(resumed_count, 1);
 }
 
@@ -318,4 +321,56 @@ Test(recovery, passes_over_a_checkpoint_that_did_not_get_to_its_end)
     for (unsigned i = 0; i < 4; i++)
         expect_told(i, i + 1, false);
     cr_assert_eq(told_count, 4);
+}
+
+/* ---- after a repair -------------------------------------------------------------------------- */
+
+static void ignore(void *arg, const char *line)
+{
+    (void)arg;
+    (void)line;
+}
+
+/* The record with these bytes is damaged, and cut out. */
+static void lose(const char *text)
+{
+    size_t bytes = 0;
+    driver_must_sync(journal);
+    append(SCRIBE_KIND_PROBE, span_text(""), 0); /* it says so */
+    journal_close(&journal);
+    uint8_t *file = sim_disk_file(sim, DRIVER_FIRST, &bytes);
+    uint8_t *at = memmem(file, bytes, text, strlen(text));
+    cr_assert_not_null(at);
+    *at ^= 1;
+    struct disk *disk = sim_disk_open(sim);
+    cr_assert_eq(tool_repair(&disk, ignore, NULL), JOURNAL_OK);
+    journal = driver_open(sim);
+    gaps += 1;
+}
+
+/* The value before it has the same size, and is not taken for it. */
+Test(recovery, gives_no_fact_the_payload_of_another)
+{
+    append(LEDGER_PAYLOAD, span_text("first"), 0);
+    add_fact(LEDGER_NEWEST_PAYLOAD, 1, 0, 0);
+    append_facts(0);
+    append(LEDGER_PAYLOAD, span_text("other"), 0);
+    add_fact(LEDGER_NEWEST_PAYLOAD, 2, 0, 0);
+    append_facts(0);
+    lose("other");
+    expect_refused("cannot be replayed, for a repair cut out what stood before it: a fact speaks "
+                   "of a payload that is not there");
+    cr_assert_eq(told_count, 1);
+}
+
+Test(recovery, counts_what_a_repair_cut_out)
+{
+    append(LEDGER_PAYLOAD, span_text("first"), 0);
+    add_fact(LEDGER_NO_PAYLOAD, 1, 0, 0);
+    append_facts(0);
+    append(LEDGER_PAYLOAD, span_text("other"), 0);
+    add_fact(LEDGER_NEWEST_PAYLOAD, 2, 0, 0);
+    append_facts(0);
+    lose("first");
+    recover(2, 1);
 }
