@@ -19,6 +19,7 @@ struct wish {
     int64_t deadline_ms;
     const char *pending;
     const char *strategy;
+    const char *disclosure;
     const char *why;
 };
 
@@ -30,6 +31,13 @@ static const char *const strategies[] = {
     [BUS_STRATEGY_CAUSAL] = "causal",
     [BUS_STRATEGY_EARLIEST] = "earliest",
     [BUS_STRATEGY_FIRST] = "first",
+};
+static const char *const disclosures[] = {
+    [0] = "any",
+    [BUS_DISCLOSURE_FULL] = "full",
+    [BUS_DISCLOSURE_MESSAGE] = "message",
+    [BUS_DISCLOSURE_TYPE] = "type",
+    [BUS_DISCLOSURE_NONE] = "none",
 };
 #define COUNT(words) (sizeof(words) / sizeof *(words))
 
@@ -80,6 +88,13 @@ static int read_wish(const struct cli *cli, const struct wish *wish,
     }
     if (wish->strategy != NULL) {
         options->strategy = find_word(strategies, COUNT(strategies), wish->strategy);
+    }
+    if (wish->disclosure != NULL) {
+        options->disclosure = find_word(disclosures, COUNT(disclosures), wish->disclosure);
+    }
+    if (options->disclosure < 0) {
+        return cli_usage(cli, "--disclosure is full, message, type, none or any, not '%.100s'",
+                         wish->disclosure);
     }
     if (options->pending < 0) {
         return cli_usage(cli, "--pending is deliver or replace, not '%.100s'", wish->pending);
@@ -144,8 +159,12 @@ static void print_job(const struct cli *cli, const struct bus_job *job)
     print_seconds("join window", info->join_window_ms);
     print_seconds("settle window", info->settle_ms);
     print_seconds("deadline", info->deadline_ms);
-    printf(", pending %s, strategy %s\n", word_of(pendings, COUNT(pendings), info->pending),
+    printf(", pending %s, strategy %s", word_of(pendings, COUNT(pendings), info->pending),
            word_of(strategies, COUNT(strategies), info->strategy));
+    if (info->disclosure != 0) {
+        printf(", disclosure %s", word_of(disclosures, COUNT(disclosures), info->disclosure));
+    }
+    putchar('\n');
     for (size_t i = 0; i < info->member_count; i++) {
         print_member(bus_job_member_at(job, i));
     }
@@ -175,6 +194,7 @@ static void print_json(const struct bus_job *job)
     }
     cli_json_text(line, "pending", word_of(pendings, COUNT(pendings), info->pending));
     cli_json_text(line, "strategy", word_of(strategies, COUNT(strategies), info->strategy));
+    cli_json_text(line, "disclosure", word_of(disclosures, COUNT(disclosures), info->disclosure));
     struct cli_json *members = cli_json_array(line, "members");
     for (size_t i = 0; i < info->member_count; i++) {
         const struct bus_job_member *member = bus_job_member_at(job, i);
@@ -224,7 +244,7 @@ static int cancel(const struct cli *cli, const struct wish *wish)
 
 int job_main(int argc, char **argv)
 {
-    struct wish wish = {-1, -1, -1, -1, -1, -1, NULL, NULL, NULL};
+    struct wish wish = {-1, -1, -1, -1, -1, -1, NULL, NULL, NULL, NULL};
     const struct cli_flag flags[] = {
         {0, "min", CLI_NUMBER, &wish.min, "N", "parties without which it cannot go on (1)"},
         {0, "max", CLI_NUMBER, &wish.max, "N", "parties that take part at a time (no limit)"},
@@ -238,6 +258,8 @@ int job_main(int argc, char **argv)
          "becomes of what a failed party committed: deliver or replace"},
         {0, "strategy", CLI_TEXT, &wish.strategy, "NAME",
          "of the verdict: causal, earliest or first"},
+        {0, "disclosure", CLI_TEXT, &wish.disclosure, "LEVEL",
+         "of its parties' errors, at most: full, message, type, none, or any (any)"},
         {0, "why", CLI_TEXT, &wish.why, "TEXT", "it is cancelled, for people"},
     };
     struct cli cli = {.program = "errbus job",

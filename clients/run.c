@@ -35,6 +35,12 @@ static int split(int argc, char **argv, char *const **out_command)
 }
 
 /* What does not go together, as CLI_USAGE; or CLI_OK. */
+static bool is_level(const char *word)
+{
+    return strcmp(word, "full") == 0 || strcmp(word, "message") == 0 || strcmp(word, "type") == 0 ||
+           strcmp(word, "none") == 0;
+}
+
 static int check(const struct run *run)
 {
     const struct cli *cli = &run->cli;
@@ -46,6 +52,10 @@ static int check(const struct run *run)
     }
     if (run->master_port < 0 || run->master_port > UINT16_MAX) {
         return cli_usage(cli, "--master-port takes a port, not %" PRId64, run->master_port);
+    }
+    if (run->disclosure != NULL && !is_level(run->disclosure)) {
+        return cli_usage(cli, "--disclosure is full, message, type or none, not '%.100s'",
+                         run->disclosure);
     }
     if (run->log_folder != NULL && strlen(run->log_folder) > RUN_PATH_BYTES_MAX / 2) {
         return cli_usage(cli, "--log-dir is too long");
@@ -325,6 +335,8 @@ int run_main(int argc, char **argv)
         {0, "join-window", CLI_SECONDS, &run->join_window_ms, "SECONDS", "for others to come"},
         {0, "grace", CLI_SECONDS, &run->grace_ms, "SECONDS", "from SIGTERM to SIGKILL (10)"},
         {0, "stall", CLI_SECONDS, &run->stall_ms, "SECONDS", "fail what does not move for so long"},
+        {0, "disclosure", CLI_TEXT, &run->disclosure, "LEVEL",
+         "of errors, to others: full, message, type or none"},
         {0, "log-dir", CLI_TEXT, &run->log_folder, "DIR", "keep the output here"},
         {0, "plain", CLI_YES, &run->is_plain, NULL, "show output as it comes, unprefixed"},
         {0, "master-addr", CLI_TEXT, &run->master_address, "HOST", "MASTER_ADDR of the program"},
@@ -334,6 +346,8 @@ int run_main(int argc, char **argv)
     run->command = command;
     if (cli_start(&run->cli, argc, argv, flags, sizeof flags / sizeof flags[0], &result)) {
         result = check(run);
+        if (result == CLI_OK && run->disclosure != NULL) /* for the library here, and in PROGRAM */
+            (void)setenv("ERRBUS_DISCLOSURE", run->disclosure, 1); /* a name that is well formed */
         run->members = result == CLI_OK ? calloc((size_t)run->copies, sizeof *run->members) : NULL;
         if (run->members != NULL) {
             run->screens[RUN_STDOUT].fd = STDOUT_FILENO;

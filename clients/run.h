@@ -63,6 +63,7 @@ struct run {
     int64_t join_window_ms;
     int64_t grace_ms;
     int64_t stall_ms;
+    const char *disclosure; /* of errors; NULL: as the environment says */
     const char *log_folder;
     const char *master_address;
     int64_t master_port;

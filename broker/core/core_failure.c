@@ -6,6 +6,7 @@
  * Numbers in ids: a party numbers its own errors odd, the broker those about it even, so that
  * both can give an id at once and no two failures share one. */
 #include "broker/core/core_internal.h"
+#include "libbus/wire/disclosure.h"
 
 #include <string.h>
 
@@ -113,7 +114,7 @@ static void put_origin(const struct core *core, const struct failure_spec *spec,
     const struct session *session = spec->session;
     if (session == NULL && spec->party != NULL)
         session = party_any_session(spec->party);
-    if (session != NULL) {
+    if (session != NULL && spec->job->spec.disclosure < DISCLOSURE_TYPE) {
         head->host = session->host;
         head->pid = session->pid;
     }

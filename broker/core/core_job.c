@@ -508,7 +508,8 @@ static struct job_spec spec_of(const struct msg_job_create *msg)
                              .max_restarts = number_of(msg->max_restarts),
                              .deadline_ms = msg->deadline_ms,
                              .pending = (uint8_t)msg->pending,
-                             .strategy = (uint8_t)msg->strategy};
+                             .strategy = (uint8_t)msg->strategy,
+                             .disclosure = (uint8_t)msg->disclosure};
 }
 
 static const char *complaint(const struct msg_job_create *msg, const struct job_spec *spec)
@@ -642,7 +643,8 @@ void job_show(struct core *core, struct session *session, const struct msg_job_s
                                .attempt = job->attempt,
                                .epoch = job->roster.epoch,
                                .world_size = job->roster.place_count,
-                               .error = failure_span(job->failure)};
+                               .error = failure_span(job->failure),
+                               .disclosure = spec->disclosure};
 }
 
 static void cancel(struct core *core, struct job *job, struct span why)

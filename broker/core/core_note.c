@@ -68,7 +68,7 @@ void note_job_created(struct core *core, const struct job *job)
              .join_window_ms = (uint64_t)spec->join_window_ms,
              .settle_ms = (uint64_t)spec->settle_ms, .max_restarts = spec->max_restarts,
              .deadline_ms = spec->deadline_ms, .pending = spec->pending, .strategy = spec->strategy,
-             .due_wall_ns = job->due_wall_ns);
+             .disclosure = spec->disclosure, .due_wall_ns = job->due_wall_ns);
 }
 
 void note_job_moved(struct core *core, const struct job *job)

@@ -146,7 +146,8 @@ static const char *job_created(struct core *core, const struct fact_job_created 
                                  .max_restarts = (uint32_t)fact->max_restarts,
                                  .deadline_ms = fact->deadline_ms,
                                  .pending = (uint8_t)fact->pending,
-                                 .strategy = (uint8_t)fact->strategy},
+                                 .strategy = (uint8_t)fact->strategy,
+                                 .disclosure = (uint8_t)fact->disclosure},
               fact->due_wall_ns);
     return NULL;
 }

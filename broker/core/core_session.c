@@ -479,6 +479,7 @@ static void welcome(struct core *core, struct session *session, const struct msg
     msg->connection = session->control;
     msg->event_next = session->job != NULL ? session->job->event_next : 0;
     msg->durability = core->options.durability;
+    msg->disclosure = session->job != NULL ? session->job->spec.disclosure : 0;
     msg->is_created = session->job != NULL && session->job->state != JOB_FREE;
     if (session->party != NULL && !session->is_guard)
         msg->errors_from = (uint64_t)session->party->voice_count << VOICE_ERROR_BITS;

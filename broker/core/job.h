@@ -18,6 +18,8 @@ enum job_pending {
     JOB_PENDING_COUNT,
 };
 
+enum { JOB_DISCLOSURE_MAX = 4 }; /* as in JOB_CREATE */
+
 struct job_spec {
     uint32_t min; /* parties without which it cannot go on: 1 and more; free: 0 */
     uint32_t max; /* parties that take part at a time; more wait; 0: no limit of its own */
@@ -28,6 +30,7 @@ struct job_spec {
     int64_t deadline_ms; /* from its creation on, for all attempts; -1: none */
     uint8_t pending;     /* enum job_pending */
     uint8_t strategy;    /* of its verdict */
+    uint8_t disclosure;  /* how much of their errors its parties may let others see; 0: not said */
 };
 /* Of a job that nobody created. */
 void job_spec_init(struct job_spec *spec);

@@ -377,6 +377,7 @@ struct error_identity {
     int64_t occurred_ns; /* broker's clock; 0 unknown */
     uint64_t uncertainty_ns;
     int64_t wall_ns;
+    enum disclosure disclosure; /* of the bus that gave it; UNSAID: it came from the wire */
 };
 struct bus_error {
     atomic_uint refs;

@@ -64,6 +64,8 @@ static void stamp_one(struct bus *bus, struct bus_error *error, const char *topi
     record.wall_ns = error->made_wall_ns;
     struct error_identity *identity = identity_new(&record);
     struct error_identity *none = NULL;
+    if (identity != NULL)
+        identity->disclosure = session_disclosure(bus->session);
     if (identity != NULL && !atomic_compare_exchange_strong(&error->identity, &none, identity))
         free(identity); /* another bus was faster */
 }
@@ -241,14 +243,30 @@ static void link_causes(const struct plan *plan, const struct bus_error *error,
     }
 }
 
-static void fill(struct error_record *record, const struct bus_error *error)
+/* How much of it others see.  What came from elsewhere in this job is as its party let it out; what
+ * was made here, or comes from another job, is for this bus to see to, and for the one that saw it
+ * first. */
+static enum disclosure disclosure_of(const struct bus *bus, const struct bus_error *error,
+                                     const struct error_identity *identity)
+{
+    enum disclosure level = session_disclosure(bus->session);
+    if (identity == NULL || error->is_static)
+        return level;
+    bool is_foreign = identity->disclosure == DISCLOSURE_UNSAID;
+    if (is_foreign && strcmp(identity->job, bus->job) == 0)
+        return DISCLOSURE_FULL;
+    return disclosure_stricter(level, identity->disclosure);
+}
+
+/* All of it. */
+static void fill_whole(struct error_record *record, const struct bus_error *error)
 {
     const struct error_identity *identity =
         atomic_load_explicit(&error->identity, memory_order_acquire);
     error_record_init(record);
     record->kind = error->kind == ERROR_LOCAL ? (uint64_t)ERROR_APPLICATION : error->kind;
     record->type = span_text(error->type);
-    record->is_cut = error->is_cut || error->is_stack_cut;
+    record->is_cut = error->is_cut;
     record->message = span_text(error->message);
     record->stacktrace = span_text(error->stacktrace);
     record->blames = span_text(bus_error_blame(error));
@@ -279,20 +297,31 @@ static void fill(struct error_record *record, const struct bus_error *error)
     record->wall_ns = identity->wall_ns;
 }
 
+static void fill(const struct bus *bus, struct error_record *record, const struct bus_error *error)
+{
+    const struct error_identity *identity =
+        atomic_load_explicit(&error->identity, memory_order_acquire);
+    enum disclosure level = disclosure_of(bus, error, identity);
+    fill_whole(record, error);
+    if (level < DISCLOSURE_MESSAGE && error->is_stack_cut)
+        record->is_cut = 1;
+    disclosure_apply(level, record);
+}
+
 /* The whole chain as records; returns how many. */
-static uint32_t fill_all(struct plan *plan, const struct bus_error *error,
+static uint32_t fill_all(const struct bus *bus, struct plan *plan, const struct bus_error *error,
                          struct error_record *records)
 {
     error_walk(&plan->walk, error, LIMIT_ERROR_CAUSES);
     put_in_order(plan);
     for (uint32_t i = 0; i < plan->walk.count; i++) {
         struct error_record *record = &records[plan->position[i]];
-        fill(record, plan->walk.items[i]);
+        fill(bus, record, plan->walk.items[i]);
         link_causes(plan, plan->walk.items[i], record);
     }
     if (index_of(&plan->walk, error->root) < plan->walk.count)
         return plan->walk.count;
-    fill(&records[plan->walk.count], error->root);
+    fill(bus, &records[plan->walk.count], error->root);
     return plan->walk.count + 1;
 }
 
@@ -326,7 +355,7 @@ struct span error_to_wire(struct bus *bus, const struct bus_error *error, const 
         error = own != NULL ? own : &error_no_memory;
     }
     error_stamp(bus, error, topic, seq);
-    uint32_t count = fill_all(&plan, error, encoder->records);
+    uint32_t count = fill_all(bus, &plan, error, encoder->records);
     stamp_record(bus, &encoder->records[0], encoder, topic, seq);
     enum wire_err err =
         error_encode(encoder->records, count, encoder->bytes, sizeof encoder->bytes, &bytes);

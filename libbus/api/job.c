@@ -70,9 +70,9 @@ enum bus_err bus_job_create(const char *endpoint, const char *job,
                          "the options are not initialised, or ask for what this library does not "
                          "know");
     if (known.pending < 0 || known.pending > UINT8_MAX || known.strategy < 0 ||
-        known.strategy > UINT8_MAX)
+        known.strategy > UINT8_MAX || known.disclosure < 0 || known.disclosure > UINT8_MAX)
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "pending or strategy is none that there is");
+                         "pending, strategy or disclosure is none that there is");
     const struct msg question = {.type = MSG_JOB_CREATE,
                                  .as.job_create = {.job = span_text(name),
                                                    .min = known.min,
@@ -82,7 +82,8 @@ enum bus_err bus_job_create(const char *endpoint, const char *job,
                                                    .max_restarts = known.max_restarts,
                                                    .deadline_ms = known.deadline_ms,
                                                    .pending = (uint64_t)known.pending,
-                                                   .strategy = (uint64_t)known.strategy}};
+                                                   .strategy = (uint64_t)known.strategy,
+                                                   .disclosure = (uint64_t)known.disclosure}};
     return ask_once(endpoint, &question, api_deadline_ns(timeout_ms), take_done, NULL, reterr);
 }
 
@@ -166,6 +167,7 @@ static void finish(struct bus_job *job, const struct msg_job_shown *shown)
         .world_size = (uint32_t)shown->world_size,
         .member_count = member_count,
         .error = job->error,
+        .disclosure = (int)shown->disclosure,
     };
 }
 

@@ -105,6 +105,7 @@ static bool session_make(struct bus *bus)
         .outbox_bytes_max = bus->options.outbox_bytes_max,
         .inbox_bytes_max = bus->options.inbox_bytes_max,
         .is_guard = bus->options.is_guard != 0,
+        .disclosure = (enum disclosure)bus->options.disclosure,
         .guard = bus->guard,
     };
     return session_new(&bus->memory, &options, api_now_ns(), &bus->session) == CODE_OK;

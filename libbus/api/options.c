@@ -161,6 +161,34 @@ enum bus_err options_token(const struct bus_options *options, uint64_t *out_toke
     return BUS_OK;
 }
 
+/* ---- disclosure ------------------------------------------------------------------------------ */
+
+static enum bus_err options_disclosure(struct bus_options *options, struct bus_error **reterr)
+{
+    static const char *const names[] = {
+        [BUS_DISCLOSURE_FULL] = "full",
+        [BUS_DISCLOSURE_MESSAGE] = "message",
+        [BUS_DISCLOSURE_TYPE] = "type",
+        [BUS_DISCLOSURE_NONE] = "none",
+    };
+    if (options->disclosure < 0 || options->disclosure > BUS_DISCLOSURE_NONE)
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "disclosure is %d, and must be 0 or an enum bus_disclosure",
+                         options->disclosure);
+    if (options->disclosure != 0)
+        return BUS_OK;
+    const char *chosen_name = chosen(NULL, "ERRBUS_DISCLOSURE", names[BUS_DISCLOSURE_MESSAGE]);
+    for (int level = BUS_DISCLOSURE_FULL; level <= BUS_DISCLOSURE_NONE; level++) {
+        if (strcmp(chosen_name, names[level]) == 0)
+            options->disclosure = level;
+    }
+    if (options->disclosure == 0)
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "ERRBUS_DISCLOSURE is '%.50s', and must be full, message, type or none",
+                         chosen_name);
+    return BUS_OK;
+}
+
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 static enum bus_err outside(struct bus_error **reterr, const char *option, int64_t value,
@@ -210,6 +238,8 @@ enum bus_err options_of_bus(const struct bus_options *given, struct bus_options 
         err = options_party(options.party, party, reterr);
     if (err == BUS_OK)
         err = options_periods(&options, reterr);
+    if (err == BUS_OK)
+        err = options_disclosure(&options, reterr);
     if (err == BUS_OK && (options.outbox_bytes_max == 0 || options.inbox_bytes_max == 0))
         err = error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
                         "outbox_bytes_max and inbox_bytes_max must not be 0");

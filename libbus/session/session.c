@@ -190,6 +190,11 @@ void session_free(struct session **out_session)
     memory_give(memory, session, sizeof *session);
 }
 
+enum disclosure session_disclosure(const struct session *session)
+{
+    return disclosure_stricter(session->options.disclosure, session->job_disclosure);
+}
+
 enum session_state session_state(const struct session *session)
 {
     if (session->once.code != CODE_OK)

@@ -21,6 +21,7 @@
 #include "libbus/base/buffer.h"
 #include "libbus/base/memory.h"
 #include "libbus/base/span.h"
+#include "libbus/wire/disclosure.h"
 #include "libbus/wire/error.h"
 #include "libbus/wire/frame.h"
 #include "libbus/wire/msg.h"
@@ -45,8 +46,9 @@ struct session_options {
     int64_t broker_lost_ms;
     size_t outbox_bytes_max;
     size_t inbox_bytes_max;
-    bool is_guard;  /* it says how the party ends, and neither writes nor reads */
-    uint64_t guard; /* 0, or the token of the guard for whose incarnation we speak */
+    bool is_guard;              /* it says how the party ends, and neither writes nor reads */
+    enum disclosure disclosure; /* of our errors */
+    uint64_t guard;             /* 0, or the token of the guard for whose incarnation we speak */
 };
 
 enum session_state {
@@ -62,6 +64,8 @@ enum wire_code session_new(struct memory *memory, const struct session_options *
                            int64_t now_ns, struct session **out_session);
 void session_free(struct session **session);
 enum session_state session_state(const struct session *session);
+/* How much of its errors this party lets others see: what it chose, or what its job asks for. */
+enum disclosure session_disclosure(const struct session *session);
 bool session_is_welcome(const struct session *session); /* has been up at least once */
 
 /* ---- time and link in ------------------------------------------------------------------------ */

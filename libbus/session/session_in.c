@@ -106,6 +106,7 @@ static void keep_welcome(struct session *session, const struct msg_welcome *welc
     session->durability = (uint8_t)welcome->durability;
     verdict_rewind(session);
     session->is_job_created = welcome->is_created != 0;
+    session->job_disclosure = (enum disclosure)welcome->disclosure;
     memcpy(session->welcomed, session->dialled, sizeof session->welcomed);
     memcpy(session->data_endpoint, welcome->data_endpoint.data, welcome->data_endpoint.bytes);
     session->data_endpoint[welcome->data_endpoint.bytes] = 0;

@@ -172,6 +172,7 @@ struct session {
     uint64_t value_bytes_max;
     uint8_t durability; /* of the newest acknowledgement; until there is one, as WELCOME said */
     bool is_job_created;
+    enum disclosure job_disclosure;
     char data_endpoint[LIMIT_ENDPOINT_BYTES + 1];
     struct clock_offset clock;
     uint64_t error_count; /* ids given */

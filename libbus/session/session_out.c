@@ -15,6 +15,7 @@
 static void hello_message(struct session *session, struct msg *out)
 {
     const struct session_options *options = &session->options;
+    bool is_located = session_disclosure(session) < DISCLOSURE_TYPE;
     out->type = MSG_HELLO;
     out->as.hello = (struct msg_hello){
         .major = PROTOCOL_MAJOR,
@@ -29,8 +30,8 @@ static void hello_message(struct session *session, struct msg *out)
         .heartbeat_ms = (uint64_t)options->heartbeat_ms,
         .lost_after_ms = (uint64_t)options->lost_after_ms,
         .grace_ms = (uint64_t)options->grace_ms,
-        .host = options->host,
-        .pid = options->pid,
+        .host = is_located ? options->host : SPAN_NONE,
+        .pid = is_located ? options->pid : 0,
         .broker = session->token != 0 ? session->broker : 0,
         .attempt = session->token != 0 ? session->attempt : 0,
         .refusal_number = session->token != 0 ? session->refusal_number : 0,
@@ -91,10 +92,11 @@ static bool progress_message(struct session *session, struct msg *out)
     if (!session->is_progress_due)
         return false;
     session->is_progress_due = false;
+    bool is_told = session_disclosure(session) < DISCLOSURE_TYPE; /* its error would name it */
     out->type = MSG_PROGRESS;
-    out->as.progress =
-        (struct msg_progress){.next_within_ms = session->progress_ms,
-                              .where = span_of(session->where, session->where_bytes)};
+    out->as.progress = (struct msg_progress){
+        .next_within_ms = session->progress_ms,
+        .where = is_told ? span_of(session->where, session->where_bytes) : SPAN_NONE};
     return true;
 }
 

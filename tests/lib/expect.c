@@ -98,6 +98,15 @@ struct bus *must_open(const char *party)
     return must_open_with(&options);
 }
 
+struct bus *must_open_frank(const char *party)
+{
+    struct bus_options options;
+    bus_options_init(&options);
+    options.party = party;
+    options.disclosure = BUS_DISCLOSURE_FULL;
+    return must_open_with(&options);
+}
+
 void must_close(struct bus **bus)
 {
     expect_code(bus_close(bus, SOON_MS), BUS_OK);

@@ -38,6 +38,8 @@ void expect_code_of(enum bus_err err, enum bus_err expected, struct bus_error **
 
 struct bus *must_open(const char *party);
 struct bus *must_open_with(const struct bus_options *options);
+/* One that lets others see all of its errors. */
+struct bus *must_open_frank(const char *party);
 void must_close(struct bus **bus);
 
 void must_publish(struct bus *bus, const char *topic, const char *text);

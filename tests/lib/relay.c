@@ -55,6 +55,26 @@ bool relay_open(struct relay *relay)
 
 /* ---- pairs ------------------------------------------------------------------------------------*/
 
+static void record_begin(struct relay *relay, struct relay_flow *flow)
+{
+    char path[512];
+    if (relay->record_folder == NULL) {
+        return;
+    }
+    int bytes = snprintf(path, sizeof path, "%s/%u", relay->record_folder, relay->recorded++);
+    flow->record = bytes > 0 && (size_t)bytes < sizeof path ? fopen(path, "w") : NULL;
+    if (flow->record == NULL) {
+        abort();
+    }
+}
+
+static void record_end(struct relay_flow *flow)
+{
+    if (flow->record != NULL) {
+        fclose(flow->record);
+    }
+}
+
 static void pair_close(struct relay_pair *pair)
 {
     if (pair->near >= 0) {
@@ -62,6 +82,8 @@ static void pair_close(struct relay_pair *pair)
         close(pair->far);
         free(pair->out.bytes);
         free(pair->back.bytes);
+        record_end(&pair->out);
+        record_end(&pair->back);
     }
     *pair = (struct relay_pair){.near = -1, .far = -1};
 }
@@ -101,6 +123,8 @@ static void pair_open(struct relay *relay, size_t listener)
     if (pair->out.bytes == NULL || pair->back.bytes == NULL) {
         abort();
     }
+    record_begin(relay, &pair->out);
+    record_begin(relay, &pair->back);
 }
 
 /* Bytes that may be read of this way. */
@@ -124,6 +148,10 @@ static bool flow(struct relay_flow *flow, int from, int to, size_t bytes_max, si
         }
         flow->count = count > 0 ? (size_t)count : 0;
         flow->sent = 0;
+        if (flow->record != NULL &&
+            fwrite(flow->bytes, 1, flow->count, flow->record) < flow->count) {
+            abort();
+        }
         *out_bytes = flow->count;
     }
     if (flow->count > 0) {

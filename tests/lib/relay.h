@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define RELAY_ENDPOINT_BYTES_MAX 64
 #define RELAY_PAIRS_MAX 64
@@ -29,6 +30,7 @@ struct relay_flow {
     char *bytes;
     size_t count;
     size_t sent;
+    FILE *record; /* all that was read, or NULL */
 };
 
 struct relay_pair {
@@ -46,6 +48,9 @@ struct relay {
     char data_endpoint[RELAY_ENDPOINT_BYTES_MAX];
     int listeners[2]; /* control, data */
     atomic_ushort targets[2];
+    const char
+        *record_folder; /* each connection's bytes, each way, go into a file there; or NULL */
+    unsigned recorded;
     int wake[2]; /* a pipe: the state has changed, or the end has come */
     atomic_int state;
     atomic_int seen;                        /* the state that the thread has made true */

@@ -601,7 +601,7 @@ Test(cli, shows_control_characters_as_what_they_are)
 static void fail_because_of_alice(void)
 {
     struct bus *alice = must_open("alice");
-    struct bus *bob = must_open("bob");
+    struct bus *bob = must_open_frank("bob");
     struct bus_sub *sub = must_subscribe(bob, "alice/w");
     struct bus_slot *slot = must_reserve(alice, "w");
     fail_slot(&slot, "app.disk_full", "no space left");

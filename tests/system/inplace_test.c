@@ -48,7 +48,7 @@ Test(inplace, raises_an_error_where_the_value_was_due)
 /* Everything that is known of a failure arrives with it. */
 Test(inplace, carries_the_whole_error)
 {
-    struct bus *alice = must_open("alice");
+    struct bus *alice = must_open_frank("alice");
     struct bus *bob = must_open("bob");
     struct bus_sub *sub = must_subscribe(bob, "alice/w");
     struct bus_slot *slot = must_reserve(alice, "w");

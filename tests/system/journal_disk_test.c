@@ -472,6 +472,7 @@ static struct bus *open_pusher(int index)
     options.broker_lost_ms = 8000; /* with pauses that double up to this */
     options.lost_after_ms = 20000;
     options.send_timeout_ms = SOON_MS;
+    options.disclosure = BUS_DISCLOSURE_FULL; /* its errors are long */
     return must_open_with(&options);
 }
 

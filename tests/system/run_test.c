@@ -469,7 +469,7 @@ Test(run, takes_the_error_file_of_an_elastic_worker)
     }
     struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
     cr_assert(folder_write(&folder, "worker.py", worker, path));
-    start(&run, "-p", "alice", "--", "python3", path, NULL);
+    start(&run, "-p", "alice", "--disclosure", "full", "--", "python3", path, NULL);
     expect_exit(&run, 1);
     const struct bus_error *error = expect_failure(tap, "alice");
     cr_assert_str_eq(bus_error_type(error), "ValueError");

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* disclosure.c -- what goes, field by field; see disclosure.h. */
+#include "libbus/wire/disclosure.h"
+
+static const char withheld[] = "withheld by its party";
+
+void disclosure_apply(enum disclosure level, struct error_record *record)
+{
+    if (level >= DISCLOSURE_MESSAGE)
+        record->stacktrace = SPAN_NONE;
+    if (level >= DISCLOSURE_TYPE) {
+        record->message = span_of(withheld, sizeof withheld - 1);
+        record->is_cut = 0;
+        record->host = SPAN_NONE;
+        record->pid = 0;
+    }
+    if (level >= DISCLOSURE_NONE) {
+        record->type = span_text(ERROR_TYPE_WITHHELD);
+        record->exit_code = -1;
+        record->signal = 0;
+        record->trace_id = SPAN_NONE;
+    }
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* disclosure.h -- how much of its errors a party lets others see.
+ *
+ * Of every error there remain, at every level and over every hop of a chain: id, job, attempt,
+ * party, incarnation, kind, code, recoverability and retry-after, origin, stamps, the slot, causes
+ * and blames.  The rest goes level by level; what is cut here is in no byte that leaves.
+ *
+ *   full       all of it
+ *   message    not the stacktrace
+ *   type       nor the message, nor where it runs (host, pid)
+ *   none       nor the type, how the process ended (exit code, signal), and the trace id */
+#ifndef WIRE_DISCLOSURE_H
+#define WIRE_DISCLOSURE_H
+
+#include "libbus/wire/error.h"
+
+/* Numbers are on the wire; a larger one is stricter. */
+enum disclosure {
+    DISCLOSURE_UNSAID = 0, /* of a job: it asks for nothing */
+    DISCLOSURE_FULL = 1,
+    DISCLOSURE_MESSAGE = 2,
+    DISCLOSURE_TYPE = 3,
+    DISCLOSURE_NONE = 4,
+};
+
+static inline enum disclosure disclosure_stricter(enum disclosure a, enum disclosure b)
+{
+    return a > b ? a : b;
+}
+/* What of the record must not be seen goes. */
+void disclosure_apply(enum disclosure level, struct error_record *record);
+
+#endif

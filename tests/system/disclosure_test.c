@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* disclosure_test.c -- secrets in errors, and everything in which they could be found: the wire,
+ * the journal, the broker's log, what taps, status, history and verdict tell, and whoever receives
+ * the error, over a chain of parties. */
+#include "tests/lib/expect.h"
+#include "tests/lib/process.h"
+#include "tests/lib/relay.h"
+
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct relay relay;
+static struct folder folder;
+static char wire[FOLDER_PATH_BYTES_MAX + 8];
+static char journal[FOLDER_PATH_BYTES_MAX + 8];
+
+/* Each in a place of its own, so that a test can say which of them may be seen. */
+#define IN_TYPE "app.c0nfidential_type"
+#define IN_MESSAGE "c0nfidential_message"
+#define IN_STACK "/c0nfidential_folder/c0nfidential_stack.c"
+#define IN_CAUSE "c0nfidential_cause"
+#define IN_CAUSE_STACK "c0nfidential_cause_stack"
+#define IN_WHERE "c0nfidential_where"
+#define IN_OUTPUT "c0nfidential_output"
+
+static void open_stage(void)
+{
+    cr_assert(folder_make(&folder));
+    snprintf(wire, sizeof wire, "%s/wire", folder.path);
+    snprintf(journal, sizeof journal, "%s/journal", folder.path);
+    cr_assert(relay_open(&relay));
+    relay.record_folder = folder.path;
+    const char *const more[] = {"--advertise", relay.data_endpoint, "--journal",
+                                journal,       "--verbose",         NULL};
+    stage_open_with(more);
+    cr_assert(relay_start(&relay, stage.control, stage.data));
+}
+
+static void close_stage(void)
+{
+    relay_fini(&relay);
+    stage_close();
+    folder_fini(&folder);
+}
+
+TestSuite(disclosure, .init = open_stage, .fini = close_stage, .timeout = 120);
+
+/* ---- looking everywhere ---------------------------------------------------------------------- */
+
+static bool holds(const char *bytes, size_t count, const char *secret)
+{
+    return memmem(bytes, count, secret, strlen(secret)) != NULL;
+}
+
+static bool file_holds(const char *path, const char *secret)
+{
+    static char bytes[1 << 16];
+    size_t kept = 0;
+    bool is_found = false;
+    FILE *file = fopen(path, "r");
+    if (file == NULL)
+        return false;
+    for (size_t got; !is_found && (got = fread(bytes + kept, 1, sizeof bytes - kept, file)) > 0;) {
+        is_found = holds(bytes, kept + got, secret);
+        size_t all = kept + got;
+        kept = all < 256 ? all : 256; /* a secret may lie across two pieces */
+        memmove(bytes, bytes + all - kept, kept);
+    }
+    fclose(file);
+    return is_found;
+}
+
+/* How many files of a folder hold it. */
+static unsigned folder_holds(const char *folder_path, const char *secret)
+{
+    unsigned found = 0;
+    DIR *entries = opendir(folder_path);
+    const struct dirent *entry;
+    cr_assert_not_null(entries);
+    while ((entry = readdir(entries)) != NULL) {
+        char path[2 * FOLDER_PATH_BYTES_MAX + 300];
+        snprintf(path, sizeof path, "%s/%s", folder_path, entry->d_name);
+        if (entry->d_type == DT_REG && file_holds(path, secret)) {
+            found++;
+        }
+    }
+    closedir(entries);
+    return found;
+}
+
+/* What a program of ours prints of the job. */
+static struct process ask(const char *const *words)
+{
+    const char *argv[12] = {"errbus"};
+    struct process process;
+    size_t count = 1;
+    for (; words[count - 1] != NULL; count++)
+        argv[count] = words[count - 1];
+    argv[count++] = "--server";
+    argv[count++] = stage.control;
+    argv[count] = NULL;
+    cr_assert(process_start(&process, argv, NULL));
+    cr_assert_neq(process_wait(&process, SOON_MS), -1);
+    return process;
+}
+
+static bool is_told(const char *const *words, const char *secret)
+{
+    struct process process = ask(words);
+    cr_expect_gt(strlen(process_said(&process)), 0, "%s told nothing", words[0]);
+    bool is_found = strstr(process_said(&process), secret) != NULL ||
+                    strstr(process_complained(&process), secret) != NULL;
+    process_fini(&process);
+    return is_found;
+}
+
+/* Whether the secret can be found in all places, or in none. */
+static void expect_seen(const char *secret, bool is_seen)
+{
+    static const char *const asked[][5] = {{"errors", "--json", NULL},
+                                           {"errors", NULL},
+                                           {"tap", "--since", "oldest", "--until", "1"},
+                                           {"status", "--json", NULL},
+                                           {"verdict", "--json", NULL}};
+    cr_expect_eq(folder_holds(folder.path, secret) > 0, is_seen, "wire: %s", secret);
+    cr_expect_eq(folder_holds(journal, secret) > 0, is_seen, "journal: %s", secret);
+    cr_expect_eq(is_told(asked[0], secret), is_seen, "errors: %s", secret);
+    if (is_seen)
+        return;
+    cr_expect_not(is_told(asked[1], secret), "errors for people: %s", secret);
+    cr_expect_not(is_told(asked[3], secret), "status: %s", secret);
+    cr_expect_not(is_told(asked[4], secret), "verdict: %s", secret);
+}
+
+/* All events of the job so far, as JSON. */
+static void expect_untold_by_tap(const char *secret)
+{
+    struct bus_tap *tap = must_tap("default", 1);
+    uint64_t next_id = bus_tap_next_id(tap);
+    for (uint64_t id = 0; id + 1 < next_id;) {
+        const struct bus_event *event = NULL;
+        struct bus_error *error = NULL;
+        char text[4096] = "";
+        expect_code_of(bus_tap_next(tap, SOON_MS, &event, &error), BUS_OK, &error);
+        id = bus_event_id(event);
+        if (bus_event_error(event) != NULL)
+            (void)bus_error_describe(bus_event_error(event), text, sizeof text);
+        cr_expect_null(strstr(text, secret), "%s", text);
+        cr_expect_null(strstr(bus_event_text(event), secret), "%s", bus_event_text(event));
+    }
+    bus_tap_close(&tap);
+}
+
+/* The broker ends, and what it wrote is read: its log, and a journal that was closed. */
+static void expect_unlogged(const char *const *secrets)
+{
+    process_signal(&stage.process, SIGTERM);
+    cr_assert_neq(process_wait(&stage.process, SOON_MS), -1);
+    for (; *secrets != NULL; secrets++) {
+        cr_expect_null(strstr(process_complained(&stage.process), *secrets), "log: %s", *secrets);
+        cr_expect_null(strstr(process_said(&stage.process), *secrets), "log: %s", *secrets);
+        cr_expect_eq(folder_holds(journal, *secrets), 0, "journal: %s", *secrets);
+    }
+}
+
+/* ---- parties --------------------------------------------------------------------------------- */
+
+static bool is_bob_discreet; /* by his job, or his environment */
+
+static struct bus *open_at(const char *party, int disclosure)
+{
+    struct bus_options options;
+    struct bus *bus = NULL;
+    struct bus_error *error = NULL;
+    bus_options_init(&options);
+    options.party = party;
+    options.disclosure = disclosure;
+    expect_code_of(bus_open(relay.control_endpoint, &options, SOON_MS, &bus, &error), BUS_OK,
+                   &error);
+    return bus;
+}
+
+/* With a cause that never was on a bus. */
+static struct bus_error *secret_error(void)
+{
+    struct bus_error *cause = bus_error_new(IN_TYPE, NULL, "%s", IN_CAUSE);
+    expect_code(bus_error_set_stacktrace(cause, IN_CAUSE_STACK), BUS_OK);
+    expect_code(bus_error_set_code(cause, 5), BUS_OK);
+    struct bus_error *error = bus_error_new(IN_TYPE, cause, "%s", IN_MESSAGE);
+    expect_code(bus_error_set_stacktrace(error, IN_STACK), BUS_OK);
+    expect_code(bus_error_set_code(error, 28), BUS_OK);
+    expect_code(bus_error_set_recoverable(error, 1), BUS_OK);
+    expect_code(bus_error_set_retry_after(error, 1500), BUS_OK);
+    expect_code(bus_error_set_blame(error, "carol"), BUS_OK);
+    bus_error_unref(&cause);
+    return error;
+}
+
+/* alice fails a slot and then herself; bob passes that on, and carol has it from him. */
+static void fail_over_a_chain(int disclosure, char root_id[200])
+{
+    struct bus *alice = open_at("alice", disclosure);
+    struct bus *bob = open_at("bob", 0);
+    struct bus *carol = open_at("carol", 0);
+    struct bus_sub *bobs = must_subscribe(bob, "alice/w");
+    struct bus_sub *carols = must_subscribe(carol, "bob/w");
+    struct bus_slot *slot = must_reserve(alice, "w");
+    struct bus_slot *next = must_reserve(bob, "w");
+    struct bus_error *error = secret_error();
+    bus_progress_at(alice, 60000, IN_WHERE);
+    bus_slot_fail(&slot, error);
+    struct bus_error *raised = expect_error(bobs, "alice/w", 0, "application");
+    struct bus_error *own = bus_error_new("app.no_input", raised, "nothing to work on");
+    bus_slot_fail(&next, own);
+    bus_error_unref(&own);
+    struct bus_error *last = expect_error(carols, "bob/w", 0, "application");
+
+    /* What remains, over both hops. */
+    const struct bus_error *origin = bus_error_cause(last);
+    cr_assert_not_null(origin);
+    cr_expect_str_eq(bus_error_id(origin), bus_error_id(raised));
+    cr_expect_str_eq(bus_error_id(origin), bus_error_id(error));
+    cr_expect_str_eq(bus_error_party(origin), "alice");
+    cr_expect_str_eq(bus_error_kind(origin), "application");
+    cr_expect_eq(bus_error_code(origin), 28);
+    cr_expect_eq(bus_error_recoverable(origin), 1);
+    cr_expect_eq(bus_error_retry_after_ms(origin), 1500);
+    cr_expect_str_eq(bus_error_blame(origin), "carol");
+    cr_expect_gt(bus_error_occurred_ns(origin), 0);
+    const struct bus_error *root = bus_error_root(last);
+    cr_expect_str_eq(bus_error_id(root), bus_error_id(bus_error_root(error)));
+    cr_expect_eq(bus_error_code(root), 5);
+    if (!is_bob_discreet)
+        cr_expect_str_eq(bus_error_message(last), "nothing to work on");
+    snprintf(root_id, 200, "%s", bus_error_id(root));
+    /* Here it is as it was made. */
+    cr_expect_str_eq(bus_error_message(error), IN_MESSAGE);
+    cr_expect_str_eq(bus_error_stacktrace(error), IN_STACK);
+
+    bus_fail(alice, error);
+    (void)bus_close(&alice, SOON_MS); /* it failed */
+    expect_code(bus_flush(bob, SOON_MS), BUS_OK);
+    bus_error_unref(&error);
+    bus_error_unref(&raised);
+    bus_error_unref(&last);
+    bus_sub_close(&bobs);
+    bus_sub_close(&carols);
+    must_close(&bob);
+    must_close(&carol);
+}
+
+static void expect_level(int disclosure, int effective)
+{
+    static const char *const all[] = {IN_TYPE,        IN_MESSAGE, IN_STACK, IN_CAUSE,
+                                      IN_CAUSE_STACK, IN_WHERE,   NULL};
+    char root_id[200];
+    fail_over_a_chain(disclosure, root_id);
+    relay_fini(&relay); /* all that it recorded is in its files */
+    expect_seen(root_id, true);
+    expect_seen(IN_STACK, effective < BUS_DISCLOSURE_MESSAGE);
+    expect_seen(IN_CAUSE_STACK, effective < BUS_DISCLOSURE_MESSAGE);
+    expect_seen(IN_MESSAGE, effective < BUS_DISCLOSURE_TYPE);
+    expect_seen(IN_CAUSE, effective < BUS_DISCLOSURE_TYPE);
+    expect_seen(IN_TYPE, effective < BUS_DISCLOSURE_NONE);
+    if (effective >= BUS_DISCLOSURE_TYPE) {
+        expect_seen(IN_WHERE, false);
+        expect_untold_by_tap(IN_MESSAGE);
+        expect_untold_by_tap(IN_CAUSE);
+    }
+    const char *const *hidden = effective == BUS_DISCLOSURE_NONE   ? all
+                                : effective == BUS_DISCLOSURE_TYPE ? all + 1
+                                                                   : all + 6;
+    expect_unlogged(hidden);
+}
+
+Test(disclosure, is_of_messages_by_default)
+{
+    expect_level(0, BUS_DISCLOSURE_MESSAGE);
+}
+
+Test(disclosure, shows_all_to_whom_all_may_be_shown)
+{
+    expect_level(BUS_DISCLOSURE_FULL, BUS_DISCLOSURE_FULL);
+}
+
+Test(disclosure, hides_messages_and_files)
+{
+    expect_level(BUS_DISCLOSURE_TYPE, BUS_DISCLOSURE_TYPE);
+}
+
+Test(disclosure, hides_everything)
+{
+    expect_level(BUS_DISCLOSURE_NONE, BUS_DISCLOSURE_NONE);
+}
+
+static void create_job(int disclosure)
+{
+    struct bus_job_options options;
+    struct bus_error *error = NULL;
+    bus_job_options_init(&options);
+    options.disclosure = disclosure;
+    options.join_window_ms = 0;
+    expect_code_of(bus_job_create(stage.control, "default", &options, SOON_MS, &error), BUS_OK,
+                   &error);
+    struct bus_job *job = NULL;
+    expect_code_of(bus_job_get(stage.control, "default", SOON_MS, &job, &error), BUS_OK, &error);
+    cr_expect_eq(bus_job_info(job)->disclosure, disclosure);
+    bus_job_free(&job);
+}
+
+Test(disclosure, is_the_jobs_where_that_is_stricter)
+{
+    create_job(BUS_DISCLOSURE_NONE);
+    is_bob_discreet = true;
+    expect_level(BUS_DISCLOSURE_FULL, BUS_DISCLOSURE_NONE);
+}
+
+Test(disclosure, is_the_partys_where_that_is_stricter)
+{
+    create_job(BUS_DISCLOSURE_FULL);
+    expect_level(BUS_DISCLOSURE_TYPE, BUS_DISCLOSURE_TYPE);
+}
+
+Test(disclosure, is_chosen_by_name_and_number)
+{
+    struct bus_options options;
+    struct bus *bus = NULL;
+    struct bus_error *error = NULL;
+    bus_options_init(&options);
+    options.party = "alice";
+    for (int level = -1; level <= BUS_DISCLOSURE_NONE + 1; level += BUS_DISCLOSURE_NONE + 2) {
+        options.disclosure = level;
+        expect_code_of(bus_open(stage.control, &options, SOON_MS, &bus, &error), BUS_EINVAL,
+                       &error);
+    }
+    options.disclosure = 0;
+    setenv("ERRBUS_DISCLOSURE", "a little", 1);
+    expect_code_of(bus_open(stage.control, &options, SOON_MS, &bus, &error), BUS_EINVAL, &error);
+    setenv("ERRBUS_DISCLOSURE", "none", 1);
+    is_bob_discreet = true;
+    expect_level(0, BUS_DISCLOSURE_NONE);
+    unsetenv("ERRBUS_DISCLOSURE");
+}
+
+/* A program that knows nothing of the bus: what it said last is in the message of its end. */
+Test(disclosure, holds_for_errbus_run)
+{
+    static const char *const secrets[] = {IN_OUTPUT, NULL};
+    char logs[FOLDER_PATH_BYTES_MAX + 8];
+    snprintf(logs, sizeof logs, "%s/logs", folder.path);
+    const char *const argv[] = {"errbus",
+                                "run",
+                                "--server",
+                                relay.control_endpoint,
+                                "-p",
+                                "alice",
+                                "--stall",
+                                "60",
+                                "--plain",
+                                "--log-dir",
+                                logs,
+                                "--disclosure",
+                                "type",
+                                "--",
+                                "sh",
+                                "-c",
+                                "echo " IN_OUTPUT " >&2; exit 3",
+                                NULL};
+    struct process run;
+    cr_assert(process_start(&run, argv, NULL));
+    cr_expect_eq(process_wait(&run, SOON_MS), 1, "%s", process_complained(&run));
+    cr_expect_not_null(strstr(process_complained(&run), IN_OUTPUT), "it is shown here");
+    process_fini(&run);
+    relay_fini(&relay);
+    expect_seen("errbus.exit_status", true);
+    expect_seen(IN_OUTPUT, false);
+    expect_untold_by_tap(IN_OUTPUT);
+    expect_unlogged(secrets);
+}
