@@ -297,6 +297,59 @@ Test(verdict, is_corrected_by_what_a_handler_reports)
     bus_error_unref(&bob.own);
 }
 
+/* In any order, each blaming one that failed for a reason nearer to the first, and all of them told
+ * of the others' failures meanwhile. */
+static void expect_one_of_many(uint64_t *seed)
+{
+    enum { COUNT = 64 };
+    struct bus *buses[COUNT];
+    struct bus_error *errors[COUNT];
+    int order[COUNT];
+    char name[16];
+    make_job(COUNT);
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(name, sizeof name, "p%d", i);
+        buses[i] = must_open(name);
+        order[i] = i;
+    }
+    for (int i = 0; i < COUNT; i++) {
+        *seed = *seed * UINT64_C(6364136223846793005) + 1442695040888963407U;
+        int other = (int)((*seed >> 33) % (uint64_t)(i + 1));
+        snprintf(name, sizeof name, "p%d", i > 0 ? other % i : 0);
+        errors[i] = bus_error_new(i == 0 ? "app.root" : "app.reset", NULL, "of p%d", i);
+        expect_code(i > 0 ? bus_error_set_blame(errors[i], name) : BUS_OK, BUS_OK);
+        order[i] = order[other];
+        order[other] = i;
+    }
+    for (int i = 0; i < COUNT; i++) {
+        bus_fail(buses[order[i]], errors[order[i]]);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        struct bus_error *verdict = must_verdict(buses[i]);
+        cr_expect_str_eq(bus_error_id(verdict), bus_error_id(errors[0]), "p%d", i);
+        bus_error_unref(&verdict);
+    }
+    expect_answer("p0", COUNT - 1);
+    expect_text("final verdict on attempt 1 (causal)\n  p0/", ": application app.root: of p0 (",
+                "\nwhy: ");
+    for (int i = 0; i < COUNT; i++) {
+        enum bus_err err =
+            bus_close(&buses[i], SOON_MS); /* by its own failure, or by the verdict */
+        cr_expect(err == BUS_OK || err == BUS_EFENCED, "%s", bus_strerror(err));
+        bus_error_unref(&errors[i]);
+    }
+}
+
+Test(verdict, is_one_for_64_parties_that_fail_at_once)
+{
+    uint64_t seed = 1;
+    for (int round = 0; round < 4; round++) {
+        expect_one_of_many(&seed);
+        stage_close();
+        stage_open();
+    }
+}
+
 /* What the command line lists of a job's history. */
 static json_t *late_error(void)
 {
