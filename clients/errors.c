@@ -182,6 +182,12 @@ static void print_fields(const struct bus_error *error)
     if (bus_error_retry_after_ms(error) >= 0) {
         printf("%-13s %" PRId64 " ms\n", "retry after", bus_error_retry_after_ms(error));
     }
+    if (bus_error_causes_left_out(error) > 0) {
+        printf("%-13s %" PRIu32 " causes\n", "left out", bus_error_causes_left_out(error));
+    }
+    if (bus_error_is_cut(error) != 0) {
+        print_field("cut", "message or stacktrace lack their middle");
+    }
     if (bus_error_stacktrace(error)[0] != '\0') {
         printf("%-13s\n", "stacktrace");
         cli_print_text(stdout, bus_error_stacktrace(error), "\n\t");

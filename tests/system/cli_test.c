@@ -609,6 +609,7 @@ static void fail_because_of_alice(void)
     struct bus_error *error = bus_error_new("app.no_input", why, "nothing to work on");
     cr_assert_eq(bus_error_set_code(error, 28), BUS_OK);
     cr_assert_eq(bus_error_set_blame(error, "alice"), BUS_OK);
+    cr_assert_eq(bus_error_add_blame(error, "dave"), BUS_OK);
     cr_assert_eq(bus_error_set_recoverable(error, 1), BUS_OK);
     cr_assert_eq(bus_error_set_retry_after(error, 500), BUS_OK);
     cr_assert_eq(bus_error_set_stacktrace(error, "at first\n\tat last"), BUS_OK);
@@ -697,7 +698,8 @@ Test(cli, lists_each_error_once_and_oldest_first)
 
 static void expect_bobs_error(const json_t *error)
 {
-    static const char *const keys[] = {"id", "host", "occurred_at", "incarnation", "pid"};
+    static const char *const keys[] = {"id",  "host",      "occurred_at",   "incarnation",
+                                       "pid", "broker_ns", "uncertainty_ns"};
     const json_t *cause = json_object_get(error, "cause");
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         cr_expect_not_null(json_object_get(error, keys[i]), "the error has no '%s'", keys[i]);
@@ -707,6 +709,11 @@ static void expect_bobs_error(const json_t *error)
     cr_expect_str_eq(text_of(error, "topic"), "bob/mean");
     cr_expect_str_eq(text_of(error, "stacktrace"), "at first\n\tat last");
     cr_expect_str_eq(text_of(error, "blame"), "alice");
+    const json_t *blames = json_object_get(error, "blames");
+    cr_expect_eq(json_array_size(blames), 2);
+    cr_expect_str_eq(json_string_value(json_array_get(blames, 1)), "dave");
+    cr_expect_str_eq(text_of(error, "origin"), "user");
+    cr_expect_eq(number_of(error, "attempt"), 1);
     cr_expect_eq(number_of(error, "code"), 28);
     cr_expect_eq(number_of(error, "seq"), 0);
     cr_expect_eq(number_of(error, "retry_after_ms"), 500);
@@ -746,6 +753,9 @@ Test(cli, shows_the_whole_of_one_error)
     expect_said(&errors, "message       nothing to work on\n");
     expect_said(&errors, "stacktrace   \nat first\n\tat last\n");
     expect_said(&errors, "retry after   500 ms\n");
+    expect_said(&errors, "blames        alice\nblames        dave\n");
+    expect_said(&errors, "origin        user\nparty         bob/1, attempt 1\n");
+    expect_said(&errors, "\nbroker clock  ");
     expect_said(&errors, "\nbecause (root)\nid            default/alice/1/1\n");
     process_fini(&errors);
 
