@@ -372,13 +372,18 @@ static void step_stop(struct core *core)
 {
     core->is_stopping = true;
     struct session *session = NULL;
+    uint32_t id = 0;
     struct job *job = NULL;
     while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL)
         tell_storms(core, job, NULL);
-    while ((session = pool_next(&core->sessions, session != NULL ? session->id : 0)) != NULL)
-        if (session->control != 0)
+    while ((session = pool_next(&core->sessions, id)) != NULL) {
+        id = session->id;
+        if (session->late != NULL)
+            late_end(core, session); /* nobody waits for what it may say */
+        else if (session->control != 0)
             effects_msg(core->effects, session->control, MSG_BYE)->as.bye.message =
                 span_text(STOPS_TEXT);
+    }
 }
 
 static void advance_clock(struct core *core, const struct event *event)

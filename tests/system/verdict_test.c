@@ -410,6 +410,48 @@ Test(verdict, is_not_changed_by_what_is_reported_behind_it)
     bus_error_unref(&late);
 }
 
+/* Waits for the final word, which comes while it does. */
+static void wait_inside(const struct bus_error *verdict, void *arg)
+{
+    struct seen *seen = arg;
+    struct bus_error *final = NULL;
+    cr_expect_str_eq(bus_error_type(verdict), "app.consequence");
+    expect_code(bus_verdict(seen->bus, 3 * SOON_MS, &final), BUS_OK);
+    snprintf(seen->type, sizeof seen->type, "%s", bus_error_type(final));
+    bus_error_unref(&final);
+    seen->count++;
+    cr_expect_eq(write(seen->told[1], "x", 1), 1);
+}
+
+Test(verdict, may_be_waited_for_in_the_handler)
+{
+    struct seen bob = {0};
+    struct bus_options options;
+    make_job(3);
+    cr_assert_eq(pipe(bob.told), 0);
+    bus_options_init(&options);
+    options.party = "bob";
+    options.on_failure = wait_inside;
+    options.on_failure_arg = &bob;
+    struct bus *alice = must_open("alice");
+    struct bus *carol = must_open("carol");
+    bob.bus = must_open_with(&options);
+    struct bus_tap *watch = must_tap(NULL, 1);
+    (void)expect_event(watch, "job.epoch", "");
+    struct bus_error *error = bus_error_new("app.consequence", NULL, "what alice knows");
+    expect_code(bus_error_set_blame(error, "carol"), BUS_OK);
+    bus_fail(alice, error);
+    (void)expect_event(watch, "verdict.provisional", "alice");
+    fail_blaming(carol, "app.root", "nobody");
+    bus_fail(bob.bus, error); /* the last one, while its handler waits */
+    expect_seen(&bob, "app.root");
+    bus_tap_close(&watch);
+    seen_close(&bob, BUS_EFENCED);
+    expect_code(bus_close(&alice, SOON_MS), BUS_OK);
+    (void)bus_close(&carol, SOON_MS); /* by its own failure, or by the verdict */
+    bus_error_unref(&error);
+}
+
 /* Who is told of a failure where it waited for a value, and goes on, has not failed. */
 Test(verdict, is_no_matter_for_the_handlers_of_a_job_that_goes_on)
 {

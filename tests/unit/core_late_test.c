@@ -169,6 +169,15 @@ Test(core_late, failure_that_cannot_be_read_is_refused)
     }
 }
 
+/* Nor does it hold up a broker that stops. */
+Test(core_late, one_is_over_when_the_broker_stops)
+{
+    fail_the_job(0);
+    step((struct event){.type = EVENT_STOP});
+    cr_expect_not_null(strstr(said, "2 < over 11 (cancelled of )\n2 dropped\n"), "%s", said);
+    cr_expect_eq(core_session_count(core), 2, "a tap, and who asks");
+}
+
 /* Who was told nothing of a verdict is told at once that it is over. */
 Test(core_late, one_is_not_heard_when_its_job_was_cancelled)
 {
