@@ -453,7 +453,7 @@ Test(verdict, may_be_waited_for_in_the_handler)
 }
 
 /* Who is told of a failure where it waited for a value, and goes on, has not failed. */
-Test(verdict, is_no_matter_for_the_handlers_of_a_job_that_goes_on)
+static void expect_no_handler(void)
 {
     struct seen bob = {0};
     seen_open(&bob, "bob");
@@ -475,6 +475,28 @@ Test(verdict, is_no_matter_for_the_handlers_of_a_job_that_goes_on)
     close(bob.told[1]);
     bus_slot_fail(&slot, NULL); /* it is settled: this frees it */
     expect_code(bus_close(&alice, SOON_MS), BUS_OK);
+}
+
+Test(verdict, is_no_matter_for_the_handlers_of_a_job_that_goes_on)
+{
+    expect_no_handler();
+}
+
+Test(verdict, is_no_matter_for_the_handlers_of_a_job_that_has_its_minimum)
+{
+    struct bus_job_options options;
+    bus_job_options_init(&options);
+    options.min = 1;
+    options.max = 2;
+    options.join_window_ms = 0;
+    expect_code(bus_job_create(stage.control, NULL, &options, SOON_MS, NULL), BUS_OK);
+    struct bus_tap *watch = must_tap(NULL, 1);
+    expect_no_handler();
+    (void)expect_event(watch, "job.completed", "");
+    bus_tap_close(&watch);
+    json_t *line = ask("default");
+    cr_expect_str_eq(text_of(line, "state"), "none");
+    json_decref(line);
 }
 
 /* ---- a broker that is killed ----------------------------------------------------------------- */
