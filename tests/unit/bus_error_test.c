@@ -105,7 +105,7 @@ Test(bus_error, can_be_changed_until_it_is_used)
 Test(bus_error, suspects_up_to_sixteen_parties_each_once)
 {
     enum { MOST = 16 };
-    char name[MOST + 1][8];
+    char name[MOST + 1][16];
     struct bus_error *error = bus_error_new("app.x", NULL, "x");
     cr_expect_null(bus_error_blame_at(error, 0));
     for (int i = 0; i <= MOST; i++) {

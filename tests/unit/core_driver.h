@@ -430,7 +430,8 @@ static inline void restart(void)
 
 static inline const char *name_of(conn_id conn)
 {
-    static const char *const names[] = {"", "alice", "bob", "carol", "dave", "erin"};
+    static const char *const names[10] = {"",     "alice", "bob",   "carol", "dave",
+                                          "erin", "frank", "grace", "heidi", "ivan"};
     return names[conn % 10];
 }
 

@@ -253,7 +253,7 @@ static uint32_t verdict_of_hearsay(bool is_bob_first, uint8_t *out)
                    0);
     }
     for (uint32_t i = 0; i < effects.msg_count; i++)
-        if (effects.msgs[i].type == MSG_EVENT) {
+        if (effects.msgs[i].type == MSG_EVENT && effects.msgs[i].as.event.error.bytes > 0) {
             bytes = (uint32_t)effects.msgs[i].as.event.error.bytes;
             memcpy(out, effects.msgs[i].as.event.error.data, bytes);
         }
