@@ -163,6 +163,22 @@ Test(job, ends_every_wait_when_it_is_cancelled)
     (void)bus_close(&bob, SOON_MS);
 }
 
+Test(job, ends_a_wait_at_a_barrier_when_it_is_cancelled)
+{
+    struct party alice = {0}, bob = {0};
+    errbus_job(0, "create", "--min", "2", "--max", "2", NULL);
+    party_start(&alice, "alice", NULL);
+    party_start(&bob, "bob", NULL);
+    party_do(&alice, "OK 1 0 2 1", "membership 0");
+    party_command(&alice, "barrier 1 20000");
+    party_command(&bob, "membership 1");
+    errbus_job(0, "cancel", NULL);
+    party_expect(&alice, "FENCED errbus.job_cancelled");
+    party_expect(&bob, "FENCED errbus.job_cancelled");
+    party_fini(&alice);
+    party_fini(&bob);
+}
+
 /* It beats all the while, for its library has a thread for that. */
 Test(job, fails_a_party_that_does_not_move_and_tells_where_it_was)
 {
