@@ -45,6 +45,7 @@ Test(need, fails_a_slot_without_its_writer_and_tells_it)
     cr_expect_str_eq(bus_error_party(bus_error_root(raised)), "alice");
     bus_error_unref(&raised);
 
+    must_publish(bob, "later", "so that the answer comes behind the refusal");
     expect_code(bus_flush(bob, SOON_MS), BUS_ESETTLED);
     expect_code(bus_refusal(bob, &raised), BUS_OK);
     cr_expect_str_eq(bus_error_kind(raised), "dependency");
