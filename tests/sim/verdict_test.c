@@ -6,7 +6,7 @@
  * fifth of a second, connections break, and stamps are what they like.  Held to, after every step:
  * whoever is told the final verdict of an attempt, be it a party, the control topic or an observer
  * that asks, is told the same bytes.  And the root is where all blame ends, however late its
- * report. */
+ * report.  Some have something to say when all is said: that is history, marked late. */
 #include "tests/sim/world.h"
 
 #include <criterion/criterion.h>
@@ -19,6 +19,7 @@ enum act { ACT_TEND, ACT_FAIL };
 
 #define REPORTS_MS 600 /* from the first to the last report of an attempt */
 #define SETTLE_MS 2000
+#define HEARD_MS 500 /* longer than any message takes */
 
 static struct play {
     struct world *world;
@@ -26,12 +27,14 @@ static struct play {
     uint32_t root;       /* the host */
     bool is_root_killed; /* or else it fails */
     uint32_t blamed[HOSTS];
+    int64_t heard_ns[HOSTS]; /* what it said late has been heard by then; 0: it said nothing */
     struct final {
         uint8_t bytes[LIMIT_ERROR_BYTES];
         size_t count; /* 0: nobody was told */
         bool is_event_told;
         bool is_asker_told;
         bool is_party_told[HOSTS];
+        uint32_t late_count; /* failures told behind it */
     } finals[ATTEMPTS + 1];
 } play;
 
@@ -68,12 +71,30 @@ static struct final *check_final(const char *who, struct span error)
     return final;
 }
 
+/* Of an attempt about which all is said: late, and not the root of it. */
+static void check_failed(const struct msg_event *event)
+{
+    static struct error_record records[LIMIT_ERROR_RECORDS];
+    uint32_t count;
+    cr_assert_eq(error_decode(event->error, records, LIMIT_ERROR_RECORDS, &count), WIRE_OK);
+    cr_assert_leq(records[0].attempt, ATTEMPTS);
+    struct final *final = &play.finals[records[0].attempt];
+    if (!final->is_event_told)
+        return;
+    if (!event->is_late)
+        world_violate(play.world, "%.*s failed behind the final verdict, and is not late",
+                      (int)event->party.bytes, (const char *)event->party.data);
+    final->late_count += 1;
+}
+
 static void on_event(void *arg, uint32_t job, const struct msg_event *event)
 {
     (void)arg;
     (void)job;
     if (span_equal(event->name, span_text(EVENT_VERDICT_FINAL)))
         check_final("the control topic", event->error)->is_event_told = true;
+    if (span_equal(event->name, span_text(EVENT_PARTY_FAILED)))
+        check_failed(event);
 }
 
 /* What stands with each party is looked at whether or not it has news. */
@@ -99,15 +120,17 @@ static void take_answer(struct session *session)
 
 /* ---- what happens ---------------------------------------------------------------------------- */
 
-static void fail(uint32_t host)
+static void fail_as(uint32_t host, const char *type)
 {
     struct dice *dice = world_dice(play.world);
     struct session *session = world_session(play.world, host);
+    char id[LIMIT_ERROR_ID_BYTES];
     uint8_t bytes[256];
     size_t count;
     struct error_record record;
     error_record_init(&record);
-    record.type = span_text(host == play.root ? "app.root" : "app.victim");
+    record.id = span_of(id, session_error_id(session, id, sizeof id));
+    record.type = span_text(type);
     record.blames = span_text(host == play.root ? "" : names[play.blamed[host]]);
     record.recoverable = RECOVERABLE_YES;
     if (dice_hits(dice, 700))
@@ -115,6 +138,11 @@ static void fail(uint32_t host)
     cr_assert_eq(error_encode(&record, 1, bytes, sizeof bytes, &count), WIRE_OK);
     session_fail_party(session, span_of(bytes, count));
     world_pump(play.world, host);
+}
+
+static void fail(uint32_t host)
+{
+    fail_as(host, host == play.root ? "app.root" : "app.victim");
 }
 
 /* Who blames whom is a tree with the root at its top; who fails when is another matter. */
@@ -175,6 +203,17 @@ static bool has_heard_all(const struct session *session)
     return session_end(session, NULL) != CODE_OK && (is_final || !session_is_condemned(session));
 }
 
+static void end_or_say_more(uint32_t host, const struct session *session)
+{
+    if (session_is_condemned(session) && dice_hits(world_dice(play.world), 300)) {
+        play.heard_ns[host] = world_now_ns(play.world) + HEARD_MS * WORLD_MS;
+        fail_as(host, "app.late");
+    } else if (play.heard_ns[host] <= world_now_ns(play.world)) {
+        play.heard_ns[host] = 0;
+        world_kill(play.world, host, true, 0);
+    }
+}
+
 /* A process whose attempt has its final verdict ends, and begins again as long as that helps. */
 static void tend(uint32_t host)
 {
@@ -183,7 +222,7 @@ static void tend(uint32_t host)
     if (session == NULL && (play.attempt == 0 || (is_said && play.attempt < ATTEMPTS)))
         world_start(play.world, host);
     else if (session != NULL && is_said && has_heard_all(session))
-        world_kill(play.world, host, true, 0);
+        end_or_say_more(host, session);
 }
 
 static void on_act(void *arg, uint32_t what, uint32_t who, uint64_t value)
@@ -271,6 +310,8 @@ static uint32_t check_told(void)
     return told;
 }
 
+static uint32_t late_count;
+
 static uint32_t run(uint64_t seed)
 {
     enum { TENDED_MS = 60000, EVERY_MS = 20 };
@@ -281,6 +322,8 @@ static uint32_t run(uint64_t seed)
         world_at(play.world, begin_ns + ms * WORLD_MS, ACT_TEND, 0, 0);
     world_run(play.world, begin_ns + TENDED_MS * WORLD_MS);
     uint32_t told = check_told();
+    for (uint32_t attempt = 1; attempt <= ATTEMPTS; attempt++)
+        late_count += play.finals[attempt].late_count;
     const char *violation = world_violation(play.world);
     cr_expect_null(violation, "seed %" PRIu64 ": %s", seed, violation);
     for (uint32_t host = 0; host <= ASKER; host++)
@@ -300,6 +343,8 @@ Test(verdict, is_one_for_all_parties_in_whatever_order_the_reports_come, .timeou
     uint64_t told = 0;
     for (uint64_t seed = first; seed < first + count; seed++)
         told += run(seed);
-    fprintf(stderr, "%" PRIu64 " seeds: parties were told %" PRIu64 " times\n", count, told);
+    fprintf(stderr, "%" PRIu64 " seeds: parties were told %" PRIu64 " times, %u failed late\n",
+            count, told, late_count);
+    cr_expect_gt(late_count, count, "some came late, and were in the history all the same");
     cr_expect_gt(told, count * ATTEMPTS, "in every attempt more than one party was told");
 }
