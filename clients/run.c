@@ -147,6 +147,19 @@ static int complain(const struct run *run, const char *what, const char *path, i
     return CLI_FAILED;
 }
 
+/* Programs are told paths in it, and may change to another directory before they use them. */
+static int make_whole(struct run *run)
+{
+    char *path = realpath(run->folder, NULL);
+    size_t bytes = path != NULL ? strlen(path) : 0;
+    int reason = path == NULL ? errno : bytes > RUN_PATH_BYTES_MAX / 2 ? ENAMETOOLONG : 0;
+    if (reason == 0) {
+        memcpy(run->folder, path, bytes + 1);
+    }
+    free(path);
+    return reason == 0 ? CLI_OK : complain(run, "cannot use", run->folder, reason);
+}
+
 static int make_folder(struct run *run)
 {
     const char *temporary = chosen(NULL, "TMPDIR", "/tmp");
@@ -155,13 +168,13 @@ static int make_folder(struct run *run)
         if (mkdir(run->folder, 0777) != 0 && errno != EEXIST) {
             return complain(run, "cannot make", run->folder, errno);
         }
-        return CLI_OK;
+        return make_whole(run);
     }
     int bytes = snprintf(run->folder, sizeof run->folder, "%s/errbus-run-XXXXXX", temporary);
     if (bytes < 0 || (size_t)bytes > RUN_PATH_BYTES_MAX / 2 || mkdtemp(run->folder) == NULL) {
         return complain(run, "cannot make a folder in", temporary, errno);
     }
-    return CLI_OK;
+    return make_whole(run);
 }
 
 /* FOLDER/PARTY/ATTEMPT; a party's name has no '/', but may be "..". */

@@ -299,6 +299,10 @@ void run_child_signal(const struct run_child *child, int number)
     if (child->pid > 0) {
         (void)kill(-child->pid, number); /* until it is reaped the number is its group's */
     }
+    /* What is stopped heeds nothing before it goes on. */
+    if (child->pid > 0 && number != SIGKILL && number != SIGUSR1 && number != SIGUSR2) {
+        (void)kill(-child->pid, SIGCONT);
+    }
 }
 
 void run_child_reap(struct run_child *child)

@@ -531,6 +531,26 @@ Test(run, takes_an_error_file_for_the_error)
     bus_tap_close(&tap);
 }
 
+/* Its folder was named from where we are, and the program has gone elsewhere. */
+Test(run, finds_the_error_file_of_a_program_that_moved)
+{
+    struct process run;
+    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
+    cr_assert_eq(chdir(folder.path), 0);
+    cr_assert(process_start(
+        &run,
+        (const char *[]){"errbus", "run", "-s", stage.control, "--log-dir", "here", "-p", "alice",
+                         "--", "sh", "-c",
+                         "cd / && echo '{\"type\": \"app.moved\", \"message\": \"away\"}' > "
+                         "$ERRBUS_ERROR_FILE; exit 9",
+                         NULL},
+        NULL));
+    expect_exit(&run, 1);
+    cr_assert_str_eq(bus_error_type(expect_failure(tap, "alice")), "app.moved");
+    bus_tap_close(&tap);
+    process_fini(&run);
+}
+
 /* What a worker decorated with torch.distributed.elastic's record() leaves behind, by the standard
  * library alone; it failed an hour before it ended. */
 static const char worker[] =
@@ -752,6 +772,21 @@ Test(run, fails_what_says_nothing_for_too_long)
     cr_assert_str_eq(bus_error_message(error), "alice beats, but made no progress within 1000 ms; "
                                                "it last was at: output: step 3");
     expect_complaint(&run, "errbus run: alice is stopped: alice: stalled errbus.stalled");
+    bus_tap_close(&tap);
+    process_fini(&run);
+}
+
+/* It could not heed SIGTERM, and would have to wait for SIGKILL. */
+Test(run, lets_a_suspended_program_end)
+{
+    struct process run;
+    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
+    start(&run, "-p", "alice", "--stall", "1", "--grace", "600", "--", "sh", "-c",
+          "trap 'echo bye; exit 0' TERM; echo in; kill -STOP $$; sleep 600 & wait", NULL);
+    expect_line(&run, "alice: in");
+    cr_assert_str_eq(bus_error_kind(expect_failure(tap, "alice")), "stalled");
+    expect_line(&run, "alice: bye");
+    expect_exit(&run, 1);
     bus_tap_close(&tap);
     process_fini(&run);
 }
