@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* members_test.c -- a job of two to four, and six parties that come, go, fail, stall, freeze and
- * are cut off in any order, under a broker that dies and comes back, often while the job fails.
+/* members_test.c -- a job of two to four, and six parties that come, go, end, fail, stall, freeze
+ * and are cut off in any order, under a broker that dies and comes back, often while the job fails.
  * Some of the parties have a guard, and a voice that comes and goes beside it, or dies of its own.
  *
  * Held to all along: no epoch has fewer than min or more than max; in each, every rank belongs to
@@ -42,7 +42,8 @@ static struct play {
     uint64_t newest;       /* that anybody was told */
     uint32_t attempts;     /* the highest */
     bool forgets;          /* a crash may take events that were told */
-    bool is_failed;        /* so many left that it was not tried again */
+    bool is_over;          /* it completed, or so many left that it was not tried again */
+    bool is_done[HOSTS];   /* completed in this attempt */
     bool is_quiet;
     bool is_failing;
     bool is_judged; /* this attempt has a final verdict ... */
@@ -196,6 +197,17 @@ static void look_at_end(const struct msg_event *event)
              (const char *)record.id.data);
 }
 
+/* Who completed keeps the place for the rest of the attempt. */
+static void look_at_party(const struct msg_event *event)
+{
+    if (span_equal(event->name, span_text(EVENT_JOB_ATTEMPT)))
+        memset(play.is_done, 0, sizeof play.is_done);
+    for (uint32_t i = 0; i < HOSTS; i++)
+        if (span_equal(event->name, span_text(EVENT_PARTY_COMPLETED)) &&
+            span_equal(event->party, span_text(names[i])))
+            play.is_done[i] = true;
+}
+
 static void on_event(void *arg, uint32_t job, const struct msg_event *event)
 {
     (void)arg;
@@ -203,8 +215,10 @@ static void on_event(void *arg, uint32_t job, const struct msg_event *event)
     struct dice *dice = world_dice(play.world);
     look_at_end(event);
     play.is_failing = play.is_failing && !span_equal(event->name, span_text(EVENT_JOB_ATTEMPT));
-    if (span_equal(event->name, span_text(EVENT_JOB_FAILED)))
-        play.is_failed = true;
+    look_at_party(event);
+    if (span_equal(event->name, span_text(EVENT_JOB_FAILED)) ||
+        span_equal(event->name, span_text(EVENT_JOB_COMPLETED)))
+        play.is_over = true;
     if (span_equal(event->name, span_text(EVENT_JOB_FAILING))) {
         play.is_failing = true;
         if (!play.is_quiet && dice_hits(dice, 300))
@@ -282,10 +296,22 @@ static void go(uint32_t host, bool is_failing)
     world_pump(play.world, host);
 }
 
+/* One with a place.  A crash that forgets what was told would leave us with a wrong idea of it. */
+static void complete(uint32_t host)
+{
+    struct session *session = world_session(play.world, host);
+    uint64_t number;
+    if (!is_up(host) || session_membership(session).epoch == 0 || play.forgets ||
+        !dice_hits(world_dice(play.world), 300))
+        return;
+    (void)session_complete(session, &number); /* or it is over */
+    world_pump(play.world, host);
+}
+
 static void harm(uint32_t host)
 {
     struct dice *dice = world_dice(play.world);
-    switch (dice_below(dice, 10)) {
+    switch (dice_below(dice, 11)) {
     case 0:
         world_kill(play.world, host, dice_hits(dice, 500),
                    dice_hits(dice, 300) ? WORLD_NEVER : dice_between(dice, 0, 50) * WORLD_MS);
@@ -299,6 +325,7 @@ static void harm(uint32_t host)
         break;
     case 5: world_stall(play.world, host, 3, dice_between(dice, 10, 800) * WORLD_MS); break;
     case 6: promise(host, (uint64_t)dice_between(dice, 0, 900)); break;
+    case 7: complete(host); break;
     default: break; /* nothing, this time */
     }
 }
@@ -419,16 +446,19 @@ static void create_job(void)
 static void check_quiet(void)
 {
     uint32_t count = 0;
-    for (uint32_t host = 0; play.is_failed && host < HOSTS; host++) {
+    for (uint32_t host = 0; play.is_over && host < HOSTS; host++) {
         const struct session *session = world_session(play.world, host);
-        if (session != NULL && session_end(session, NULL) != CODE_EDENIED)
+        bool is_gone = session == NULL || session_end(session, NULL) == CODE_EDENIED;
+        if (!is_gone && !play.is_done[host]) /* who completed may stay */
             world_violate(play.world, "%s is in a job that is over", names[host]);
     }
-    if (play.is_failed)
+    if (play.is_over)
         return;
     for (uint32_t host = 0; host < HOSTS; host++) {
         const struct session *session = world_session(play.world, host);
-        if (session == NULL || session_state(session) != SESSION_UP)
+        if (play.is_done[host])
+            count += 1;
+        else if (session == NULL || session_state(session) != SESSION_UP)
             world_violate(play.world, "%s is not there in the end", names[host]);
         else
             count += session_membership(session).epoch == play.newest;
