@@ -21,6 +21,7 @@ static const struct system all[] = {
     [SYSTEM_ERRBUS_IPC] = {"errbus ipc", "errbus_peer", "", NULL, "", OVER_IPC, 1e7, 2e9},
     [SYSTEM_ERRBUS_DISK] = {"errbus disk", "errbus_peer", "disk", NULL, "", 0, 1e6, 3e8},
     {"errbus process", "errbus_peer", "process", NULL, "", 0, 1e7, 2e9},
+    {"errbus spin", "errbus_peer", "spin", NULL, "", 0, 1e7, 2e9},
     {"errbus many", "errbus_peer", "many", NULL, "", RATE_ALONE, 1e7, 2e9},
     {"relay", "zmq_relay", "", NULL, "", 0, 4e7, 2e9},
     {"relay ipc", "zmq_relay", "", NULL, "", OVER_IPC, 4e7, 2e9},

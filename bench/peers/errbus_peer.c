@@ -45,6 +45,9 @@ static void serve(const struct peer_work *work)
         more[count++] = "--durability";
         more[count++] = work->mode;
     }
+    if (strcmp(work->mode, "spin") == 0) {
+        more[count++] = "--spin";
+    }
     if (!broker_start(&broker, more)) {
         bench_die("errbusd is not ready: %s", process_complained(&broker.process));
     }

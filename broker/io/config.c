@@ -53,6 +53,8 @@ static const struct key keys[] = {
      "with a journal: for parties to come back after a restart (10s)"},
     {"memory", KIND_BYTES, 0, AT(memory_bytes), 1 << 20, CONFIG_BYTES_MAX, "BYTES",
      "with a journal: of values held in memory; what is beyond is read back (256M)"},
+    {"spin", KIND_YES, 0, AT(is_spinning), 0, 1, NULL,
+     "never sleep: a core for itself, for the shortest delays"},
     {"verbose", KIND_YES, 'v', AT(is_verbose), 0, 1, NULL, "log parties as they come and go"},
     {"topic-window", KIND_BYTES, 0, AT(core.topic_window_bytes), 4096, CONFIG_BYTES_MAX, "BYTES",
      "not yet taken of one topic; beyond it its writer waits"},

@@ -24,6 +24,7 @@ struct config {
     char durability[CONFIG_TEXT_BYTES]; /* empty: what the journal makes possible */
     uint64_t memory_bytes;              /* of values, with a journal */
     bool is_verbose;
+    bool is_spinning;         /* the loop never sleeps */
     struct core_options core; /* its strings are set by whoever starts the core */
 };
 

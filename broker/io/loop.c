@@ -74,6 +74,7 @@ struct loop {
     void *context;
     struct channel channels[LANE_COUNT];
     int signal_fd;
+    bool is_spinning; /* it was asked never to sleep */
     bool is_stopping;
     int64_t stop_deadline_ns;
     uint32_t clogged_count; /* peers to be reported as not reading */
@@ -556,7 +557,7 @@ static void watch(struct loop *loop, bool is_busy)
         items[WATCH_SOCKETS + i] =
             (struct pollfd){.fd = is_read ? loop->channels[i].fd : -1, .events = POLLIN};
     }
-    is_busy = is_busy || is_lane_ready(loop, LANE_CONTROL) ||
+    is_busy = is_busy || loop->is_spinning || is_lane_ready(loop, LANE_CONTROL) ||
               (reads_data && is_lane_ready(loop, LANE_DATA));
     int count = poll(items, sizeof items / sizeof items[0], is_busy ? 0 : (int)wait_ms(loop));
     must(count >= 0 || errno == EINTR);
@@ -791,6 +792,7 @@ struct loop *loop_open(const struct config *config, const char *version, struct 
                    (int64_t)failpoint_number("STRANGER_MS", LIMIT_STRANGER_MS) * NS_PER_MS);
     keeper_init(&loop->keeper, &loop->memory);
     parking_init(&loop->parking, &loop->memory);
+    loop->is_spinning = config->is_spinning;
     loop->signal_fd = open_signals();
     if (loop->signal_fd < 0 || !has_descriptors()) {
         snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: no file descriptors left");

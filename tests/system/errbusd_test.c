@@ -143,6 +143,36 @@ Test(errbusd, ends_on_sigint_with_nobody_there)
 }
 
 /* Ids are ROUTER's to give (pitfalls 4): who brings one is not heard, and takes nobody's place. */
+/* Of the process, so far. */
+static unsigned long long processor_ticks(const struct process *process)
+{
+    char path[64];
+    unsigned long long user = 0;
+    unsigned long long system = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)process->pid);
+    FILE *file = fopen(path, "re");
+    cr_assert_not_null(file);
+    cr_assert_eq(fscanf(file, "%*d (errbusd) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu",
+                        &user, &system),
+                 2);
+    fclose(file);
+    return user + system;
+}
+
+/* Nobody says a word, and it is at work all the same; it serves as any other. */
+Test(errbusd, never_sleeps_if_it_is_to_spin)
+{
+    struct broker broker;
+    int64_t until_ms = test_now_ms() + SOON_MS;
+    cr_assert(broker_start(&broker, WORDS("--spin")), "%s", process_complained(&broker.process));
+    unsigned long long before = processor_ticks(&broker.process);
+    while (processor_ticks(&broker.process) < before + 10 && test_now_ms() < until_ms)
+        continue;
+    cr_expect_geq(processor_ticks(&broker.process), before + 10, "it sleeps");
+    expect_service(&broker);
+    broker_fini(&broker);
+}
+
 Test(errbusd, ignores_connections_that_choose_their_id)
 {
     struct broker broker;
