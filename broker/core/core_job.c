@@ -402,6 +402,7 @@ void job_window_over(struct core *core, struct job *job)
 void job_deadline_passed(struct core *core, struct job *job)
 {
     struct text text;
+    bool was_failing = job->state == JOB_FAILING;
     text_init(&text);
     text_add(&text, "the job is not done within its deadline of ");
     text_add_number(&text, (uint64_t)job->spec.deadline_ms);
@@ -410,6 +411,8 @@ void job_deadline_passed(struct core *core, struct job *job)
         job_failure(core, job, ERROR_DEADLINE, ERROR_TYPE_JOB_DEADLINE, text.data, NULL);
     job->is_called_off = true;
     break_off_for(core, job, failure);
+    if (was_failing) /* no move has said it */
+        note_job_moved(core, job);
 }
 
 void job_count(const struct job *job, struct verdict_job *out)

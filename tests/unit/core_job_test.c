@@ -430,6 +430,29 @@ static void break_down_as(conn_id conn, const char *type, uint64_t recoverable)
     pass_ms(0);
 }
 
+/* The journal hears of it, though the job's state stays as it is: a broker that begins again in
+ * between would make another attempt. */
+Test(core_job, is_not_tried_again_if_its_deadline_passes_while_it_fails)
+{
+    struct msg_job_create job = a_job(2, 2);
+    job.join_window_ms = 0;
+    job.max_restarts = 3;
+    job.settle_ms = 2000;
+    job.deadline_ms = 1000;
+    ask_from(5);
+    create_job(5, job);
+    come(1);
+    come(2);
+    pass_alive_ms(500, 2);
+    break_down_as(1, "app.flaky", RECOVERABLE_YES);
+    forget();
+    pass_alive_ms(500, 2);
+    pass_alive_ms(2500, 2);
+    forget();
+    show_job(5);
+    EXPECT("5 < failed, attempt 1, epoch 1 of 0 (application of alice)\n");
+}
+
 /* Of what a new tap is told of the job from its beginning, the lines with this name. */
 static void tell_history(const char *name)
 {
