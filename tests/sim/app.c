@@ -100,6 +100,12 @@ void app_gone(struct app *app)
     buffer_unref(&app->last_error);
 }
 
+uint32_t app_space(const struct app *app)
+{
+    uint32_t attempt = session_attempt(session_of(app));
+    return app->job + ORACLE_ATTEMPT * (attempt > 1 ? attempt - 1 : 0);
+}
+
 bool app_is_up(const struct app *app)
 {
     struct session *session = session_of(app);
@@ -163,7 +169,7 @@ static void take_refusals(struct app *app)
     uint64_t seq;
     struct buffer *error = NULL;
     while (session_refusal(session_of(app), &name, &seq, &error)) {
-        uint32_t topic = oracle_topic(app->oracle, app->job, name);
+        uint32_t topic = oracle_topic(app->oracle, app_space(app), name);
         app->refused_count += 1;
         if (world_is_telling(app->world)) {
             char text[200];
@@ -272,7 +278,7 @@ void app_look(struct app *app)
 
 static struct app_topic *topic_get(struct app *app, const char *name)
 {
-    uint32_t known = oracle_topic(app->oracle, app->job, span_text(name));
+    uint32_t known = oracle_topic(app->oracle, app_space(app), span_text(name));
     for (uint32_t i = 0; i < app->topic_count; i++)
         if (app->topics[i].topic == known)
             return &app->topics[i];
@@ -347,7 +353,7 @@ static enum wire_code reserve(struct app *app, const char *name,
         .ends_ns = deadline_ms < 0 ? INT64_MAX : world_now_ns(app->world) + deadline_ms * WORLD_MS};
     for (size_t i = 0; i < reservation->need_count; i++)
         oracle_needs(app->oracle, app->life, topic->topic, reserved,
-                     oracle_topic(app->oracle, app->job, reservation->needs[i].topic),
+                     oracle_topic(app->oracle, app_space(app), reservation->needs[i].topic),
                      reservation->needs[i].seq);
     return CODE_OK;
 }
@@ -374,7 +380,7 @@ enum wire_code app_reserve_needing(struct app *app, const char *name, int64_t de
 
 int app_slot_find(const struct app *app, const char *name, uint64_t seq)
 {
-    uint32_t known = oracle_topic(app->oracle, app->job, span_text(name));
+    uint32_t known = oracle_topic(app->oracle, app_space(app), span_text(name));
     for (uint32_t i = 0; i < app->slot_count; i++)
         if (app->topics[app->slots[i].topic].topic == known && app->slots[i].seq == seq)
             return (int)i;

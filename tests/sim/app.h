@@ -174,6 +174,8 @@ void app_fini(struct app *app);
 /* A process starts; a process is gone (killed, or its session was over). */
 void app_start(struct app *app);
 void app_gone(struct app *app);
+/* What the oracle knows its topics by: its job, and which attempt of it this life is part of. */
+uint32_t app_space(const struct app *app);
 /* Whether it may speak: a session that was up and is not over. */
 bool app_is_up(const struct app *app);
 

@@ -243,7 +243,7 @@ static void frame_came(struct app *app, struct app_sub *sub, const struct sessio
                       (int)name.bytes, (const char *)name.data);
         return;
     }
-    uint32_t topic = oracle_topic(app->oracle, app->job, name);
+    uint32_t topic = oracle_topic(app->oracle, app_space(app), name);
     struct app_position *position = position_get(app, sub, topic);
     struct outcome outcome = item_outcome(app, item, true, text, sizeof text);
     world_line(app->world, "%s: %.*s %" PRIu64 " %s", app->party, (int)name.bytes,
@@ -262,7 +262,7 @@ static void frame_came(struct app *app, struct app_sub *sub, const struct sessio
 static void gap_came(struct app *app, struct app_sub *sub, const struct session_item *item)
 {
     struct span name = session_topic_name(session_of(app), item->topic);
-    uint32_t topic = oracle_topic(app->oracle, app->job, name);
+    uint32_t topic = oracle_topic(app->oracle, app_space(app), name);
     struct app_position *position = position_get(app, sub, topic);
     bool is_lossy = sub->is_gap || (sub->durable >= 0 && app->durables[sub->durable].is_lossy);
     world_line(app->world, "%s: %.*s %" PRIu64 "..%" PRIu64 " missing", app->party, (int)name.bytes,
@@ -275,6 +275,21 @@ static void gap_came(struct app *app, struct app_sub *sub, const struct session_
                       (int)name.bytes, (const char *)name.data, item->seq);
     position_check(app, sub, position, item->seq, item->count);
     session_ack(session_of(app), sub->number, item->topic, item->seq + item->count - 1);
+}
+
+/* What an attempt took with it that the name had not acknowledged. */
+static void past_came(struct app *app, struct app_sub *sub, const struct session_item *item)
+{
+    struct span name = session_topic_name(session_of(app), item->topic);
+    uint32_t topic = oracle_topic(app->oracle, app_space(app), name);
+    world_line(app->world, "%s: %.*s %" PRIu64 " and %" PRIu64 " in all went with their attempt",
+               app->party, (int)name.bytes, (const char *)name.data, item->seq, item->count);
+    note_event(sub, COVERAGE_PAST);
+    if (sub->durable < 0 || item->count == 0 || session_attempt(session_of(app)) < 2)
+        world_violate(app->world, "%s was told of an earlier attempt: there is none", app->party);
+    if (position_get(app, sub, topic)->is_started)
+        world_violate(app->world, "%s was told of an earlier attempt behind what is of this one",
+                      app->party);
 }
 
 static void end_came(struct app *app, struct app_sub *sub, const struct session_item *item)
@@ -445,9 +460,7 @@ bool app_take(struct app *app, uint32_t index)
     case SESSION_ITEM_VALUE:
     case SESSION_ITEM_ERROR: frame_came(app, sub, &item); break;
     case SESSION_ITEM_GAP: gap_came(app, sub, &item); break;
-    case SESSION_ITEM_PAST:
-        world_violate(app->world, "%s was told of an earlier attempt: there is none", app->party);
-        break;
+    case SESSION_ITEM_PAST: past_came(app, sub, &item); break;
     case SESSION_ITEM_END: end_came(app, sub, &item); break;
     }
     buffer_unref(&item.buffer);
@@ -488,7 +501,7 @@ static bool is_about_the_wait(void)
 
 enum wire_code app_await(struct app *app, const char *name, uint64_t seq, bool is_value_wanted)
 {
-    struct app_want want = {.topic = oracle_topic(app->oracle, app->job, span_text(name)),
+    struct app_want want = {.topic = oracle_topic(app->oracle, app_space(app), span_text(name)),
                             .seq = seq,
                             .is_value_wanted = is_value_wanted,
                             .said_ns = world_now_ns(app->world)};

@@ -50,7 +50,7 @@ static const struct table tables[COVERAGE_TABLES] = {
                       COVERAGE_SUB_EVENTS,
                       {"live", "live, gap", "durable", "durable, gap"},
                       {"opened", "value", "error", "missing", "end", "acked", "returned", "pattern",
-                       "denied", "closed", "dropped", "orphaned"}},
+                       "denied", "closed", "dropped", "orphaned", "past"}},
 };
 
 static uint64_t counts[COVERAGE_TABLES][ROWS_MAX][COLUMNS_MAX];

@@ -46,6 +46,7 @@ enum coverage_sub_event {
     COVERAGE_CLOSED,
     COVERAGE_DROPPED,
     COVERAGE_ORPHANED, /* its party is gone */
+    COVERAGE_PAST,     /* it is told what went with an attempt */
     COVERAGE_SUB_EVENTS,
 };
 

@@ -369,7 +369,7 @@ static const char *check_origin(struct oracle *oracle, uint32_t topic, uint64_t 
     if (!origin->is_used)
         return NULL;
     const struct oracle_life *life = &oracle->lives[origin->life];
-    if (life->job != oracle->topics[topic].job)
+    if (life->job != oracle->topics[topic].job % ORACLE_ATTEMPT)
         return complain(oracle, topic, seq, "a value of another job", by);
     if (origin->topic != topic || origin->seq != seq)
         return complain(oracle, topic, seq, "a value of another slot", by);

@@ -10,7 +10,7 @@
  *   promise 5  a value that its writer said after it was declared lost
  *   needs      a value that was said when somebody had seen that what it needs failed; a slot that
  *              fell, and nothing that it needs did
- *   isolation  a value of another job */
+ *   isolation  a value of another job, or of another attempt of it */
 #ifndef SIM_ORACLE_H
 #define SIM_ORACLE_H
 
@@ -40,8 +40,12 @@ struct oracle_life {
     int64_t ended_ns;     /* when the broker said that it ended, in whatever way; INT64_MAX */
 };
 
+/* Topics begin anew with each attempt: those of attempt n, from 1, have the job's number and n - 1
+ * times this. */
+enum { ORACLE_ATTEMPT = 100 };
+
 struct oracle_topic {
-    uint32_t job;
+    uint32_t job; /* and attempt */
     char name[64];
     uint64_t next_seq;        /* above all that was accepted or seen */
     int64_t accepted_said_ns; /* when the newest of what was accepted was said; -1: nothing */

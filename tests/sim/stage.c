@@ -48,7 +48,8 @@ static void on_event(void *arg, uint32_t job, const struct msg_event *event)
         tell_event(stage, event);
     if (!is_lost && !span_equal(event->name, span_text(EVENT_PARTY_LEFT)) &&
         !span_equal(event->name, span_text(EVENT_PARTY_FAILED)) &&
-        !span_equal(event->name, span_text(EVENT_PARTY_COMPLETED)))
+        !span_equal(event->name, span_text(EVENT_PARTY_COMPLETED)) &&
+        !span_equal(event->name, span_text(EVENT_PARTY_TERMINATED)))
         return;
     const char *wrong =
         oracle_life_ended(stage->oracle, job, event->party, (uint32_t)event->incarnation, is_lost,

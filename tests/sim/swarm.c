@@ -91,7 +91,7 @@ static void reserve_needing(struct swarm *swarm, struct app *app, const char *na
     uint32_t count = (uint32_t)dice_between(swarm->dice, 1, APP_NEEDS);
     for (uint32_t i = 0; i < count; i++) {
         needs[i].name = any_topic(swarm);
-        uint32_t topic = oracle_topic(app->oracle, app->job, span_text(needs[i].name));
+        uint32_t topic = oracle_topic(app->oracle, app_space(app), span_text(needs[i].name));
         int64_t next = (int64_t)oracle_topic_at(app->oracle, topic)->next_seq;
         int64_t seq = next - dice_between(swarm->dice, -1, 4);
         needs[i].seq = seq < 0 ? 0 : (uint64_t)seq;
@@ -112,7 +112,7 @@ static void say_reserve(struct swarm *swarm, struct app *app)
         return;
     }
     if (dice_hits(dice, swarm->climate.chosen_permille)) {
-        uint32_t topic = oracle_topic(app->oracle, app->job, span_text(name));
+        uint32_t topic = oracle_topic(app->oracle, app_space(app), span_text(name));
         seq = (int64_t)oracle_topic_at(app->oracle, topic)->next_seq + dice_between(dice, -1, 5);
         if (seq < 0)
             seq = 0;
@@ -240,7 +240,7 @@ static void read_some(struct swarm *swarm, struct app *app, enum speech speech)
 static void say_await(struct swarm *swarm, struct app *app)
 {
     const char *name = any_topic(swarm);
-    uint32_t topic = oracle_topic(app->oracle, app->job, span_text(name));
+    uint32_t topic = oracle_topic(app->oracle, app_space(app), span_text(name));
     int64_t seq =
         (int64_t)oracle_topic_at(app->oracle, topic)->next_seq + dice_between(swarm->dice, -4, 6);
     (void)app_await(app, name, seq < 0 ? 0 : (uint64_t)seq,
@@ -515,10 +515,20 @@ static void on_crash(struct swarm *swarm)
     swarm->report.crash_count += 1;
 }
 
+static void on_cancel(struct swarm *swarm)
+{
+    struct msg cancel = {.type = MSG_JOB_CANCEL,
+                         .as.job_cancel = {.request = 2,
+                                           .job = span_text(job_names[0]),
+                                           .message = span_text("nobody needs it any more")}};
+    world_line(swarm->stage.world, "the job is cancelled");
+    world_ask(swarm->stage.world, 0, &cancel);
+}
+
 static bool is_by_lot(enum swarm_act what)
 {
-    return what == SWARM_SPEAK || what == SWARM_HARM || what == SWARM_START ||
-           what == SWARM_CRASH || what == SWARM_COMPACT;
+    return what == SWARM_CANCEL || what == SWARM_SPEAK || what == SWARM_HARM ||
+           what == SWARM_START || what == SWARM_CRASH || what == SWARM_COMPACT;
 }
 
 static void record(struct swarm *swarm, const struct script_moment *moment)
@@ -557,6 +567,7 @@ static void act(struct swarm *swarm, enum swarm_act what, uint32_t who, uint64_t
     case SWARM_PROBE: on_probe(swarm, who, value); break;
     case SWARM_CRASH: on_crash(swarm); break;
     case SWARM_COMPACT: world_compact(world); break;
+    case SWARM_CANCEL: on_cancel(swarm); break;
     case SWARM_SCRIPTED: break; /* it was looked up by now */
     }
 }
@@ -868,10 +879,40 @@ static struct swarm *swarm_new(uint64_t seed, const struct swarm_options *how)
     return swarm;
 }
 
-static void run_phases(struct swarm *swarm)
+/* One of eight seeds with a journal is about a job that was created: it has members, attempts, and
+ * an end.  What it draws is its own. */
+static void create_job(struct swarm *swarm, uint64_t seed)
+{
+    struct dice dice;
+    const struct climate *climate = &swarm->climate;
+    dice_init(&dice, seed ^ UINT64_C(0x6a6f62));
+    uint64_t min = (uint64_t)dice_between(&dice, 1, climate->party_count);
+    struct msg_job_create job = {
+        .request = 1,
+        .job = span_text(job_names[0]),
+        .min = min,
+        .max = dice_hits(&dice, 500)
+                   ? 0
+                   : (uint64_t)dice_between(&dice, (int64_t)min, climate->party_count),
+        .join_window_ms = dice_between(&dice, 0, 400),
+        .settle_ms = dice_between(&dice, 0, 200),
+        .max_restarts = dice_below(&dice, 5),
+        .deadline_ms = dice_hits(&dice, 200) ? dice_between(&dice, 200, 4000) : -1};
+    world_line(swarm->stage.world, "a job of %llu to %llu is created, with %llu restarts",
+               (unsigned long long)job.min, (unsigned long long)job.max,
+               (unsigned long long)job.max_restarts);
+    world_ask(swarm->stage.world, 0,
+              &(const struct msg){.type = MSG_JOB_CREATE, .as.job_create = job});
+    if (dice_hits(&dice, 200))
+        put_down(swarm, dice_between(&dice, 0, climate->active_ns), SWARM_CANCEL, WORLD_NOBODY, 0);
+}
+
+static void run_phases(struct swarm *swarm, uint64_t seed)
 {
     struct world *world = swarm->stage.world;
     swarm_note_baseline(swarm);
+    if (seed % 16 == 14)
+        create_job(swarm, seed);
     people(swarm);
     follow_script(swarm);
     world_run(world, swarm->climate.active_ns);
@@ -888,7 +929,7 @@ void swarm_run(uint64_t seed, const struct swarm_options *options, struct swarm_
 {
     struct swarm *swarm = swarm_new(seed, options);
     struct world *world = swarm->stage.world;
-    run_phases(swarm);
+    run_phases(swarm, seed);
     *out_report = swarm->report;
     for (uint32_t who = 0; who < swarm->stage.app_count; who++) {
         out_report->taken_count += swarm->stage.apps[who].taken_count;

@@ -31,7 +31,8 @@ static struct app *writer_of(struct swarm *swarm, const struct oracle_topic *top
     struct span party = topic_party(span_text(topic->name));
     for (uint32_t who = 0; who < swarm->stage.app_count; who++) {
         struct app *app = &swarm->stage.apps[who];
-        if (app->job == topic->job && span_equal(span_text(app->party), party) && app_is_up(app))
+        if (app_is_up(app) && app_space(app) == topic->job &&
+            span_equal(span_text(app->party), party) && app_is_up(app))
             return app;
     }
     return NULL;
@@ -58,7 +59,7 @@ static bool has_lived(struct swarm *swarm, const struct oracle_topic *topic)
 {
     struct span party = topic_party(span_text(topic->name));
     for (uint32_t i = 1; i < ORACLE_LIVES; i++)
-        if (oracle_life_find(swarm->stage.oracle, topic->job, party, i) != NULL)
+        if (oracle_life_find(swarm->stage.oracle, topic->job % ORACLE_ATTEMPT, party, i) != NULL)
             return true;
     return false;
 }
@@ -104,7 +105,7 @@ static void check_route(struct swarm *swarm, const struct app *app, const struct
                         uint32_t index)
 {
     const struct oracle_topic *topic = oracle_topic_at(app->oracle, index);
-    if (topic->job != app->job || !app_sub_matches(sub, span_text(topic->name)))
+    if (topic->job != app_space(app) || !app_sub_matches(sub, span_text(topic->name)))
         return;
     const struct app_position *position = app_position(sub, index);
     uint64_t end_seq = settled_to(swarm, index);

@@ -23,6 +23,7 @@ enum swarm_act {
     SWARM_PROBE, /* who must be able to publish; value: topic */
     SWARM_CRASH, /* the broker is killed */
     SWARM_COMPACT,
+    SWARM_CANCEL,   /* the first job, by somebody from outside */
     SWARM_SCRIPTED, /* value: the moment of the script */
 };
 

@@ -1036,6 +1036,12 @@ uint32_t world_tap(struct world *world, const char *job)
     return world->tap_count++;
 }
 
+void world_ask(struct world *world, uint32_t tap, const struct msg *question)
+{
+    if (world->gate != NULL)
+        tap_say(world, tap, question);
+}
+
 void world_untap(struct world *world)
 {
     for (uint32_t tap = 0; tap < world->tap_count; tap++)

@@ -87,6 +87,8 @@ void world_at(struct world *world, int64_t at_ns, uint32_t what, uint32_t who, u
 
 /* Follows the control topic of a job from its beginning; returns the job's number, from 0. */
 uint32_t world_tap(struct world *world, const char *job);
+/* Who follows it asks something: the answer is not waited for. */
+void world_ask(struct world *world, uint32_t tap, const struct msg *question);
 /* Nobody follows any more: taps, too, keep a job. */
 void world_untap(struct world *world);
 
