@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* members_test.c -- a job of two to four, and six parties that come, go, end, fail, stall, freeze
  * and are cut off in any order, under a broker that dies and comes back, often while the job fails.
- * Some of the parties have a guard, and a voice that comes and goes beside it, or dies of its own.
+ * Some of the parties have a guard, and a voice that comes and goes beside it, or dies of its own;
+ * and some of the jobs are cancelled.
  *
  * Held to all along: no epoch has fewer than min or more than max; in each, every rank belongs to
  * one life, and all who are told of it are told the same size and attempt; nobody is told of epochs
@@ -21,7 +22,7 @@
 enum { HOSTS = 6, MIN = 2, MAX = 4, EPOCHS = 4096, SEEDS_DEFAULT = 60, ACTS = 300 };
 enum { ACTORS = 2 * HOSTS }; /* behind the parties the voices of those that have a guard */
 enum { ASKER = ACTORS };     /* the host of the observer that creates the job */
-enum { ACT_ALL_SORTS, ACT_CRASH };
+enum { ACT_ALL_SORTS, ACT_CRASH, ACT_CANCEL };
 
 #define ACTIVE_MS 30000
 #define QUIET_MS 200000
@@ -217,7 +218,8 @@ static void on_event(void *arg, uint32_t job, const struct msg_event *event)
     play.is_failing = play.is_failing && !span_equal(event->name, span_text(EVENT_JOB_ATTEMPT));
     look_at_party(event);
     if (span_equal(event->name, span_text(EVENT_JOB_FAILED)) ||
-        span_equal(event->name, span_text(EVENT_JOB_COMPLETED)))
+        span_equal(event->name, span_text(EVENT_JOB_COMPLETED)) ||
+        span_equal(event->name, span_text(EVENT_JOB_CANCELLED)))
         play.is_over = true;
     if (span_equal(event->name, span_text(EVENT_JOB_FAILING))) {
         play.is_failing = true;
@@ -351,6 +353,24 @@ static void tend(uint32_t host, bool may_start)
         start(host);
 }
 
+/* An observer comes, and comes again, until the job is cancelled. */
+static void cancel(void)
+{
+    struct session *session = world_session(play.world, ASKER);
+    if (play.is_over)
+        return;
+    world_at(play.world, world_now_ns(play.world) + 200 * WORLD_MS, ACT_CANCEL, 0, 0);
+    if (session == NULL) {
+        world_start(play.world, ASKER);
+    } else if (session_end(session, NULL) != CODE_OK) {
+        world_kill(play.world, ASKER, true, 0);
+    } else if (session_state(session) == SESSION_UP) {
+        session_ask(session, &(const struct msg){.type = MSG_JOB_CANCEL,
+                                                 .as.job_cancel = {.job = span_text("job")}});
+        world_pump(play.world, ASKER);
+    }
+}
+
 static void on_act(void *arg, uint32_t what, uint32_t who, uint64_t value)
 {
     (void)arg;
@@ -359,6 +379,10 @@ static void on_act(void *arg, uint32_t what, uint32_t who, uint64_t value)
     if (what == ACT_CRASH) {
         seen.failing_crashes += play.is_failing && !world_is_broker_down(play.world);
         harm_broker(true);
+        return;
+    }
+    if (what == ACT_CANCEL) {
+        cancel();
         return;
     }
     if (world_is_frozen(play.world, who) || (is_voice(who) && !is_guard(party_of(who))))
@@ -478,6 +502,10 @@ static void run(uint64_t seed)
         world_at(play.world,
                  begin_ns + dice_between(world_dice(play.world), 0, ACTIVE_MS) * WORLD_MS,
                  ACT_ALL_SORTS, (uint32_t)dice_below(world_dice(play.world), actors), 0);
+    if (seed % 4 == 3)
+        world_at(play.world,
+                 begin_ns + dice_between(world_dice(play.world), 0, ACTIVE_MS) * WORLD_MS,
+                 ACT_CANCEL, 0, 0);
     world_run(play.world, begin_ns + ACTIVE_MS * WORLD_MS);
     play.is_quiet = true;
     for (int64_t ms = 0; ms < QUIET_MS; ms += 500)
@@ -488,7 +516,7 @@ static void run(uint64_t seed)
     check_quiet();
     const char *violation = world_violation(play.world);
     cr_expect_null(violation, "seed %" PRIu64 ": %s", seed, violation);
-    for (uint32_t host = 0; host < ACTORS; host++)
+    for (uint32_t host = 0; host <= ASKER; host++)
         if (world_session(play.world, host) != NULL)
             world_kill(play.world, host, false, WORLD_NEVER);
     world_close(play.world);
