@@ -5,6 +5,7 @@
 #include "broker/core/job.h"
 #include "broker/core/party.h"
 #include "broker/core/slot_table.h"
+#include "broker/core/task.h"
 #include "libbus/session/phase.h"
 #include "libbus/wire/frame.h"
 #include "libbus/wire/msg.h"
@@ -45,6 +46,11 @@ static const struct table tables[COVERAGE_TABLES] = {
                         PHASE_STEP_COUNT,
                         {"wait", "greet", "attach", "up", "over"},
                         {"dials", "welcomed", "attached", "closes", "ends"}},
+    [COVERAGE_TASK] = {"task",
+                       TASK_STATE_COUNT,
+                       TASK_EVENT_COUNT,
+                       {"waiting", "leased", "delayed", "over"},
+                       {"leased", "comes back", "put off", "due", "ends"}},
     [COVERAGE_SUB] = {"subscription",
                       COVERAGE_SUBS,
                       COVERAGE_SUB_EVENTS,
@@ -82,6 +88,14 @@ bool __wrap_phase_move(enum phase *phase, enum phase_step step)
 {
     counts[COVERAGE_PHASE][*phase][step] += 1;
     return __real_phase_move(phase, step);
+}
+
+bool __real_task_next(enum task_state state, enum task_event event, enum task_state *out_next);
+bool __wrap_task_next(enum task_state state, enum task_event event, enum task_state *out_next);
+bool __wrap_task_next(enum task_state state, enum task_event event, enum task_state *out_next)
+{
+    counts[COVERAGE_TASK][state][event] += 1;
+    return __real_task_next(state, event, out_next);
 }
 
 void __real_slot_entry_move(struct slot_entry *entry, enum slot_state to, uint32_t ref);
@@ -131,6 +145,7 @@ static bool changes(enum coverage_table table, uint32_t row, uint32_t column)
     struct slot_entry entry = {.state = (uint8_t)row};
     enum party_state party;
     enum job_state job;
+    enum task_state task;
     enum phase phase = (enum phase)row;
     switch (table) {
     case COVERAGE_SLOT: return slot_entry_may_move(&entry, (enum slot_state)column);
@@ -138,6 +153,8 @@ static bool changes(enum coverage_table table, uint32_t row, uint32_t column)
         return __real_party_next((enum party_state)row, (enum party_event)column, &party);
     case COVERAGE_JOB: return __real_job_next((enum job_state)row, (enum job_change)column, &job);
     case COVERAGE_PHASE: return __real_phase_move(&phase, (enum phase_step)column);
+    case COVERAGE_TASK:
+        return __real_task_next((enum task_state)row, (enum task_event)column, &task);
     case COVERAGE_SUB: return true;
     case COVERAGE_TABLES: break;
     }

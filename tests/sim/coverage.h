@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* coverage.h -- which pairs of state and event the runs of this process have met: of the tables
- * that decide (slot, party, job, the session's phase), of subscriptions, and which messages and
- * faults there were.  What a simulation never meets it cannot judge.
+ * that decide (slot, party, job, task, the session's phase), of subscriptions, and which messages
+ * and faults there were.  What a simulation never meets it cannot judge.
  *
  * The tables' moves are counted where the linker has put us in their place (tests/CMakeLists.txt):
  * the product knows nothing of it. */
@@ -16,9 +16,10 @@
 
 enum coverage_table {
     COVERAGE_SLOT,  /* state by state: where an entry moves */
-    COVERAGE_PARTY, /* state by event, as the next three */
+    COVERAGE_PARTY, /* state by event, as the next four */
     COVERAGE_JOB,
     COVERAGE_PHASE,
+    COVERAGE_TASK,
     COVERAGE_SUB,
     COVERAGE_TABLES,
 };
