@@ -52,10 +52,13 @@ static void end_work(void)
     bus_close(&reader, SOON_MS);
 }
 
+static struct folder kept; /* of a journal; mostly there is none */
+
 static void close_all(void)
 {
     end_work();
     stage_close();
+    folder_fini(&kept);
 }
 
 TestSuite(storm, .init = open_all, .fini = close_all, .timeout = 300);
@@ -292,22 +295,35 @@ Test(storm, of_parties_lets_all_in)
 
 /* ---- descriptors ----------------------------------------------------------------------------- */
 
+/* With a journal, which has files of its own to open; one segment is soon full. */
 static void start_with_few_descriptors(void)
 {
     char path[4096];
-    char command[4300];
+    char command[4600];
     const char *line = NULL;
     close_all();
+    cr_assert(folder_make(&kept));
     snprintf(command, sizeof command,
-             "ulimit -n 100; exec '%s' --control 'tcp://127.0.0.1:*' --data 'tcp://127.0.0.1:*' "
-             "--journal none",
-             process_path("errbusd", path, sizeof path));
+             "ulimit -n 100; ERRBUS_NUMBER_SEGMENT_BYTES=65536 exec '%s' --durability disk "
+             "--control 'tcp://127.0.0.1:*' --data 'tcp://127.0.0.1:*' --journal '%s/journal'",
+             process_path("errbusd_failpoints", path, sizeof path), kept.path);
     const char *const argv[] = {"/bin/sh", "-c", command, NULL};
     cr_assert(process_start(&stage.process, argv, NULL));
     cr_assert(process_line(&stage.process, SOON_MS, &line));
     cr_assert_eq(sscanf(line, "errbusd ready control=%255s data=%255s", stage.control, stage.data),
                  2);
     begin_work();
+}
+
+/* So much that the journal needs new files. */
+static void write_segments(void)
+{
+    static char large[40000];
+    for (int i = 0; i < 8; i++) {
+        cr_assert_eq(bus_publish(writer, "large", large, sizeof large), BUS_OK);
+        must_flush(writer);
+    }
+    expect_undisturbed();
 }
 
 static enum bus_err try_to_open(const char *party, struct bus **out_bus)
@@ -339,7 +355,7 @@ Test(storm, that_takes_all_descriptors_leaves_those_who_are_in)
     cr_expect_gt(count, 10);
     for (int i = 0; i < count; i++)
         must_publish(parties[i], "w", "still here");
-    expect_undisturbed();
+    write_segments();
     struct bus *late = NULL;
     int64_t before_ms = cpu_ms();
     cr_expect_neq(try_to_open("late", &late), BUS_OK);
@@ -362,6 +378,6 @@ Test(storm, of_silence_takes_no_descriptors_from_parties)
     struct bus *late = must_open("late");
     must_publish(late, "w", "in");
     must_close(&late);
-    expect_undisturbed();
+    write_segments();
     close_silent(count);
 }
