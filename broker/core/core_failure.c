@@ -269,6 +269,8 @@ struct failure *failure_take_late(struct core *core, struct party *party, uint32
         return NULL;
     }
     put_author(party, incarnation, attempt, head);
+    if (head->occurred_ns == 0)
+        head->occurred_ns = core->now_ns;
     if (error_encode(core->scratch, count, core->scratch_bytes, LIMIT_ERROR_BYTES, &encoded) !=
         WIRE_OK)
         return NULL;

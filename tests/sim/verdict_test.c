@@ -236,8 +236,9 @@ static void on_act(void *arg, uint32_t what, uint32_t who, uint64_t value)
     for (uint32_t host = 0; host < HOSTS; host++)
         tend(host);
     take_answer(asker);
-    if (play.attempt == ATTEMPTS || !is_all_there())
-        return;
+    bool is_asking = play.attempt > 0 && !play.finals[play.attempt].is_asker_told;
+    if (play.attempt == ATTEMPTS || is_asking || !is_all_there())
+        return; /* who asks again meanwhile is not told the first time */
     play.attempt += 1;
     session_ask_verdict(asker, span_text("job"), play.attempt, true);
     world_pump(play.world, ASKER);
