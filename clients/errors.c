@@ -30,8 +30,9 @@ struct told {
 
 struct errors {
     struct cli cli;
-    const char *since; /* an id, "oldest", or NULL */
-    const char *id;    /* the one to show; NULL: all */
+    const char *since;      /* an id, "oldest", or NULL */
+    const char *attachment; /* of the one that is asked for; NULL: none */
+    const char *id;         /* the one to show; NULL: all */
     struct bus_tap *tap;
     uint64_t next_id; /* the first event not read yet */
     int64_t printed;
@@ -304,6 +305,28 @@ static int read_history(struct errors *errors)
     return result;
 }
 
+static int write_piece(const void *bytes, size_t count, void *arg)
+{
+    (void)arg; /* there is one output */
+    return fwrite(bytes, 1, count, stdout) == count ? 0 : 1;
+}
+
+/* The bytes alone, as they are. */
+static int show_attachment(struct errors *errors)
+{
+    struct bus_error *error = NULL;
+    int result = CLI_OK;
+    enum bus_err err =
+        bus_error_attachment(errors->cli.server, errors->cli.job, errors->id, errors->attachment,
+                             cli_open_ms(&errors->cli), write_piece, NULL, &error);
+    (void)cli_flush_output(&errors->cli, &result);
+    if (err != BUS_OK && result == CLI_OK) {
+        return cli_report(&errors->cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
+    }
+    bus_error_unref(&error);
+    return result;
+}
+
 static int show(struct errors *errors)
 {
     int result = CLI_OK;
@@ -366,6 +389,8 @@ int errors_main(int argc, char **argv)
                            "shows the whole of one."}};
     const struct cli_flag flags[] = {
         {0, "since", CLI_TEXT, &errors.since, "ID", "the first event that counts, or oldest"},
+        {0, "attachment", CLI_TEXT, &errors.attachment, "NAME",
+         "show: print what is attached to the error under this name, and nothing else"},
     };
     uint64_t from_id = 1;
     int result = CLI_OK;
@@ -374,6 +399,12 @@ int errors_main(int argc, char **argv)
     }
     if (!read_operands(&errors)) {
         return cli_usage(&errors.cli, "it takes nothing, or 'show' and an error's id");
+    }
+    if (errors.attachment != NULL && errors.id == NULL) {
+        return cli_usage(&errors.cli, "--attachment is of one error: errors show ID");
+    }
+    if (errors.attachment != NULL) {
+        return show_attachment(&errors);
     }
     if (errors.since != NULL &&
         (!cli_event_id_read(errors.since, &from_id) || from_id == BUS_TAP_NOW)) {

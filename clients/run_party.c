@@ -57,7 +57,12 @@ static void fail(struct run *run, struct run_member *member, struct bus_error *e
 static void fail_by_end(struct run *run, struct run_member *member, bool is_started, int number)
 {
     struct run_error end;
+    char path[RUN_PATH_BYTES_MAX + 16];
     run_child_error(&member->child, run->command[0], is_started, number, &end);
+    (void)snprintf(path, sizeof path, "%s/stderr", member->child.folder); /* it has room */
+    if (member->child.streams[RUN_STDERR].output.said_bytes > 0) {
+        (void)bus_error_attach_file(end.error, "stderr", path); /* or without */
+    }
     fail(run, member, end.error);
 }
 

@@ -71,6 +71,7 @@ void core_options_init(struct core_options *options)
         .resume_ms = DEFAULT_RESUME_MS,
         .unserved_ms = DEFAULT_UNSERVED_MS,
         .storm_told_max = LIMIT_STORM_TOLD,
+        .attachment_bytes_max = DEFAULT_ATTACHMENT_BYTES,
         .open_slots_max = LIMIT_OPEN_SLOTS,
         .topics_max = LIMIT_TOPICS,
         .parties_max = LIMIT_PARTIES,
@@ -99,6 +100,7 @@ static void init_pools(struct core *core)
     id_map_init(&core->tokens, memory);
     id_map_init(&core->replayed, memory);
     needs_init(&core->needs, memory);
+    pool_init(&core->attachments, memory, sizeof(struct attachment), UINT32_MAX);
     timers_init(&core->timers, memory);
     list_init(&core->pump);
     list_init(&core->tight);
@@ -180,6 +182,7 @@ void core_free(struct core **core_at)
     pool_fini(&core->awaits);
     pool_fini(&core->failures);
     needs_fini(&core->needs);
+    pool_fini(&core->attachments);
     pool_fini(&core->groups);
     pool_fini(&core->tasks);
     name_map_fini(&core->job_names);
@@ -223,6 +226,10 @@ static bool observe(struct core *core, struct session *session, const struct msg
     case MSG_STATUS: tell_status(core, session, &msg->as.status); return true;
     case MSG_VERDICT_ASK: judge_asked(core, session, &msg->as.verdict_ask); return true;
     case MSG_DEAD: letter_message(core, session, &msg->as.dead); return true;
+    case MSG_ATTACHMENT:
+        attach_message(core, session, &msg->as.attachment, core->payload);
+        return true;
+    case MSG_FETCH: attach_fetch(core, session, &msg->as.fetch); return true;
     case MSG_JOB_CREATE: job_create(core, session, &msg->as.job_create); return true;
     case MSG_JOB_SHOW: job_show(core, session, &msg->as.job_show); return true;
     case MSG_JOB_CANCEL: job_cancel(core, session, &msg->as.job_cancel); return true;
@@ -432,7 +439,10 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
     failure_bury(core);
     switch (event->type) {
     case EVENT_TICK: step_tick(core); break;
-    case EVENT_MESSAGE: step_message(core, event->conn, event->as.msg); break;
+    case EVENT_MESSAGE:
+        core->payload = event->payload;
+        step_message(core, event->conn, event->as.msg);
+        break;
     case EVENT_DATA: step_data(core, event); break;
     case EVENT_CLOSED: session_closed(core, event->conn); break;
     case EVENT_VIOLATION: session_violation(core, event->conn, event->as.complaint); break;

@@ -28,8 +28,9 @@ struct core_options {
     uint64_t parked_bytes_max; /* errors of one session that wait for their data */
     int64_t linger_ms;         /* how long a job without parties is kept */
     int64_t unserved_ms;       /* a request waits so long for a group that has a member */
-    int64_t resume_ms;       /* after a replay: so long sessions wait for their clients at least */
-    uint32_t storm_told_max; /* like errors that are told each, before they are told as one */
+    int64_t resume_ms; /* after a replay: so long sessions wait for their clients at least */
+    uint64_t attachment_bytes_max; /* of errors of one job; beyond it the oldest go */
+    uint32_t storm_told_max;       /* like errors that are told each, before they are told as one */
     uint32_t open_slots_max;
     uint32_t topics_max;
     uint32_t parties_max; /* of one job */

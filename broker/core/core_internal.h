@@ -5,6 +5,7 @@
  *   core_session.c  greeting, resuming, life and death of sessions and parties
  *   core_write.c    frames of a batch: reserve, value, commit, chunks; what is refused
  *   core_need.c     slots that need others, and fall with them
+ *   core_attach.c   what belongs to errors and is too long for them
  *   core_settle.c   the control messages that settle, in order behind their data; settling itself
  *   core_topic.c    topics: opening, credit, what is kept and what may go
  *   core_guard.c    parties of which another process speaks too
@@ -169,6 +170,10 @@ struct job {
     struct complaints observers; /* about them */
     struct storms storms;        /* of slots that failed, and of what was refused */
     struct timer storms_timer;
+    struct list attachments; /* oldest first */
+    struct name_map attachment_names;
+    uint32_t attachment_count;
+    uint64_t attachment_bytes;
 };
 
 struct job_event {
@@ -394,6 +399,21 @@ static inline bool open_slot_is_reply(const struct open_slot *open)
     return open->terms != NULL && open->terms->request_topic != 0;
 }
 
+struct piece {
+    payload_id payload;
+    uint32_t bytes;
+};
+struct attachment {
+    uint32_t id;
+    uint32_t error_bytes; /* of the key: the error's id */
+    struct span key;      /* owned; see core_attach.c */
+    struct piece *pieces;
+    uint32_t count, room;
+    uint64_t bytes;
+    bool is_whole;
+    struct list link; /* in job->attachments */
+};
+
 /* An error that stands for what a life of a party owes and root takes. */
 struct fallen {
     struct failure *root;    /* a reference; NULL: there is none here */
@@ -578,6 +598,7 @@ struct core {
     uint64_t random;
     uint64_t steps;          /* so far, the one under way included */
     uint64_t kept;           /* ... as the event said */
+    payload_id payload;      /* of the message: what it brings along; 0: nothing */
     int64_t away_ns;         /* time in which the broker itself did not run */
     int64_t excused_ns;      /* on its running clock: before that it is late at its own cost */
     struct core_moment seen; /* in facts */
@@ -596,6 +617,7 @@ struct core {
     struct list judged;     /* judgements to be looked at */
     struct list graves;     /* failures */
     struct list groups_due; /* there may be something to give to members */
+    struct pool attachments;
     struct needs needs;
     struct list falling;               /* need_heads: slots that failed, and may still be needed */
     struct failure *falling_root;      /* while a dependant is settled: what all began with */
@@ -739,6 +761,23 @@ void write_uploads_again(struct core *core, struct session *session);
 /* An open slot of the session's party was settled with this, and not by its own word. */
 void write_tell_settled(struct core *core, struct session *session, const struct topic *topic,
                         uint64_t seq, struct failure *failure);
+
+/* ---- core_attach.c --------------------------------------------------------------------------- */
+struct attach_piece {
+    struct span error, name;
+    payload_id payload; /* 0: it has no bytes */
+    uint32_t bytes;
+    bool is_last;
+};
+void attach_message(struct core *core, struct session *session, const struct msg_attachment *msg,
+                    payload_id payload);
+void attach_fetch(struct core *core, struct session *session, const struct msg_fetch *msg);
+struct attachment *attach_find(struct core *core, const struct job *job, struct span error,
+                               struct span name);
+bool attach_add(struct core *core, struct job *job, const struct attach_piece *piece);
+void attach_forget(struct core *core, struct job *job, struct attachment *attachment);
+void attach_forget_all(struct core *core, struct job *job);
+void attach_snapshot(struct core *core, const struct job *job);
 
 /* ---- core_need.c ----------------------------------------------------------------------------- */
 /* What is wrong with what the slot of this run needs: a type of error; or NULL. */
@@ -1198,6 +1237,9 @@ static inline void note_appended(struct core *core, const struct topic *topic,
     if (core->is_noting) /* on the way of every value: without a journal a branch is all it costs */
         note_entry(core, topic, entry);
 }
+void note_attached(struct core *core, const struct job *job, const struct attach_piece *piece);
+void note_attachment_forgotten(struct core *core, const struct job *job, struct span error,
+                               struct span name);
 void note_needed(struct core *core, const struct open_slot *open, struct need_key key);
 /* An open slot got its outcome. */
 void note_settled(struct core *core, const struct topic *topic, const struct slot_entry *entry);

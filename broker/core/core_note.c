@@ -302,6 +302,27 @@ void note_entry(struct core *core, const struct topic *topic, const struct slot_
     }
 }
 
+void note_attached(struct core *core, const struct job *job, const struct attach_piece *piece)
+{
+    if (!core->is_noting)
+        return;
+    struct fact fact = {.type = FACT_ATTACHED,
+                        .as.attached = {.job = job->id,
+                                        .error = piece->error,
+                                        .name = piece->name,
+                                        .bytes = piece->bytes,
+                                        .is_last = piece->is_last}};
+    effects_fact(core->effects, &fact, piece->payload);
+}
+
+void note_attachment_forgotten(struct core *core, const struct job *job, struct span error,
+                               struct span name)
+{
+    if (core->is_noting)
+        NOTE(core, ATTACHMENT_FORGOTTEN, attachment_forgotten, .job = job->id, .error = error,
+             .name = name);
+}
+
 void note_needed(struct core *core, const struct open_slot *open, struct need_key key)
 {
     if (core->is_noting)

@@ -1080,6 +1080,39 @@ static const char *event(struct core *core, const struct fact_event *fact)
     return tell_keep(core, job, &event) ? NULL : no_memory;
 }
 
+/* ---- attachments ----------------------------------------------------------------------------- */
+
+static const char *attached(struct core *core, const struct fact_attached *fact, payload_id payload)
+{
+    struct job *job = job_of(core, fact->job);
+    if (job == NULL)
+        return no_job;
+    if ((payload == 0) != (fact->bytes == 0))
+        return no_payload;
+    const struct attachment *known = attach_find(core, job, fact->error, fact->name);
+    if (known != NULL && known->is_whole)
+        return no_order;
+    return attach_add(core, job,
+                      &(struct attach_piece){.error = fact->error,
+                                             .name = fact->name,
+                                             .payload = payload,
+                                             .bytes = (uint32_t)fact->bytes,
+                                             .is_last = fact->is_last != 0})
+               ? NULL
+               : no_memory;
+}
+
+static const char *attachment_forgotten(struct core *core,
+                                        const struct fact_attachment_forgotten *fact)
+{
+    struct job *job = job_of(core, fact->job);
+    struct attachment *known = job != NULL ? attach_find(core, job, fact->error, fact->name) : NULL;
+    if (known == NULL)
+        return no_order;
+    attach_forget(core, job, known);
+    return NULL;
+}
+
 /* ---- the verdict ----------------------------------------------------------------------------- */
 
 static void read_blamed(const struct fact_verdict_error *fact, uint32_t *blamed)
@@ -1210,6 +1243,9 @@ static const char *replay(struct core *core, const struct fact *fact, payload_id
     case FACT_END_TOLD: /* their first field is the subscription */
         return of_sub(core, fact, sub_of(core, fact->as.watched.sub));
     case FACT_EVENT: return event(core, &fact->as.event);
+    case FACT_ATTACHED: return attached(core, &fact->as.attached, payload);
+    case FACT_ATTACHMENT_FORGOTTEN:
+        return attachment_forgotten(core, &fact->as.attachment_forgotten);
     case FACT_VERDICT_ERROR: return verdict_error(core, &fact->as.verdict_error);
     case FACT_VERDICT_SAID: return verdict_said(core, &fact->as.verdict_said);
     case FACT_VERDICT_SURVIVED:

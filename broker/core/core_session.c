@@ -78,6 +78,8 @@ struct job *job_make(struct core *core, uint32_t id, struct span name)
     job_spec_init(&job->spec);
     roster_init(&job->roster, core->memory);
     storms_init(&job->storms, core->memory);
+    list_init(&job->attachments);
+    name_map_init(&job->attachment_names, core->memory);
     name_map_init(&job->parties, core->memory);
     name_map_init(&job->topics, core->memory);
     job->attempt = 1;
@@ -138,6 +140,7 @@ void job_free(struct core *core, struct job *job)
     LIST_EACH(link, &job->party_list)
         party_free(core, LIST_OWNER(link, struct party, job_link));
     judge_fini(core, job);
+    attach_forget_all(core, job);
     tell_forget(core, job);
     list_remove(&job->tell_link);
     list_remove(&job->tight_link);

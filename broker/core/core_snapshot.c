@@ -263,6 +263,7 @@ static void snap_job(struct core *core, const struct job *job)
     LIST_EACH(link, &job->sub_list)
         snap_sub(core, LIST_OWNER(link, struct sub, job_link));
     snap_groups(core, job);
+    attach_snapshot(core, job);
     snap_judgement(core, job);
     snap_events(core, job);
 }

@@ -56,11 +56,12 @@ struct event_run {
 
 struct event {
     enum event_type type;
-    int64_t now_ns;  /* monotonic clock of the broker; never goes back */
-    int64_t wall_ns; /* wall clock, for people; may jump */
-    uint64_t random; /* fresh with each event; for tokens */
-    uint64_t kept;   /* what was decided in so many of the first steps is in the journal */
-    conn_id conn;    /* MESSAGE, DATA, CLOSED, VIOLATION */
+    int64_t now_ns;     /* monotonic clock of the broker; never goes back */
+    int64_t wall_ns;    /* wall clock, for people; may jump */
+    uint64_t random;    /* fresh with each event; for tokens */
+    uint64_t kept;      /* what was decided in so many of the first steps is in the journal */
+    conn_id conn;       /* MESSAGE, DATA, CLOSED, VIOLATION */
+    payload_id payload; /* MESSAGE: of an ATTACHMENT with bytes, these; else 0 */
     union {
         const struct msg *msg; /* MESSAGE */
         struct {

@@ -73,6 +73,8 @@ static const struct key keys[] = {
     {"topics", KIND_COUNT, 0, AT(core.topics_max), 1, LIMIT_TOPICS, "COUNT", "topics in all"},
     {"parties", KIND_COUNT, 0, AT(core.parties_max), 1, LIMIT_PARTIES, "COUNT",
      "parties of one job"},
+    {"attachment-bytes", KIND_BYTES, 0, AT(core.attachment_bytes_max), 0, CONFIG_BYTES_MAX, "BYTES",
+     "of attachments of errors, kept of one job; beyond it the oldest go (256M)"},
     {"like-errors", KIND_COUNT, 0, AT(core.storm_told_max), 1, UINT32_MAX, "COUNT",
      "told each within a second, of one party, topic and type; beyond, as one"},
 };

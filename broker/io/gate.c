@@ -158,6 +158,22 @@ static void violate(struct gate *gate, struct gate_now now, conn_id conn, enum w
     gate_violation(gate, now, conn, gate->complaint);
 }
 
+/* A message whose bytes are kept as those of a batch are. */
+static void attachment_in(struct gate *gate, struct gate_now now, conn_id conn,
+                          const struct msg *msg)
+{
+    payload_id payload = 0;
+    struct buffer *bytes = buffer_copy(msg->as.attachment.bytes);
+    if (bytes == NULL || !payload_add(&gate->payloads, &bytes, &payload)) {
+        buffer_unref(&bytes);
+        gate_violation(gate, now, conn, "attachment: the broker is short of memory");
+        return;
+    }
+    step(gate, now,
+         (struct event){.type = EVENT_MESSAGE, .conn = conn, .payload = payload, .as.msg = msg});
+    payload_release(&gate->payloads, payload, 1);
+}
+
 /* A part that should be a message of this lane. */
 static void message_in(struct gate *gate, struct gate_now now, conn_id conn, enum msg_lane lane,
                        struct span part)
@@ -165,7 +181,9 @@ static void message_in(struct gate *gate, struct gate_now now, conn_id conn, enu
     struct msg msg;
     unsigned number = MSG_NONE;
     enum wire_err err = msg_decode(part, lane, MSG_TO_BROKER, &msg, &number);
-    if (err == WIRE_OK) {
+    if (err == WIRE_OK && msg.type == MSG_ATTACHMENT && msg.as.attachment.bytes.bytes > 0) {
+        attachment_in(gate, now, conn, &msg);
+    } else if (err == WIRE_OK) {
         newer_learn(gate, conn, &msg);
         step(gate, now, (struct event){.type = EVENT_MESSAGE, .conn = conn, .as.msg = &msg});
     } else if (err == WIRE_UNKNOWN && newer_find(gate, conn) != NULL) {
@@ -185,6 +203,7 @@ enum gate_weight gate_weigh(struct span part)
     case MSG_FAIL:
     case MSG_RETRACT:
     case MSG_TASK:
+    case MSG_ATTACHMENT:
     case MSG_FAIL_PARTY: return GATE_HEAVY;
     case MSG_UNSUBSCRIBE:
     case MSG_ACK:
@@ -296,6 +315,7 @@ static enum gate_saying saying_of(const struct msg *msg)
     case MSG_VERDICT: /* as the events of which it tells */
     case MSG_DEAD_ROW:
     case MSG_DEAD_VALUE:
+    case MSG_FETCHED:
     case MSG_REFUSED: /* there is no session of which it tells */
     case MSG_BYE: return GATE_NEWS;
     default: return GATE_ANSWER;
@@ -329,11 +349,26 @@ static bool put_value(struct gate *gate, const struct effect *effect, struct msg
     return true;
 }
 
+/* The bytes of an attachment's piece from some place on; false: they cannot be read back. */
+static bool put_piece(struct gate *gate, const struct effect *effect, struct msg_fetched *msg)
+{
+    if (effect->payload == 0)
+        return true;
+    const struct buffer *payload = payload_fetch(&gate->payloads, effect->payload);
+    if (payload == NULL)
+        return false;
+    must(effect->offset < payload->bytes);
+    msg->bytes = span_of(payload->data + effect->offset, payload->bytes - effect->offset);
+    return true;
+}
+
 static void control_out(struct gate *gate, const struct effect *effect, struct gate_out *out)
 {
     struct msg *msg = &gate->effects.msgs[effect->index];
     conn_id conn = effect->conn;
-    gate->is_broken = msg->type == MSG_DEAD_VALUE && !put_value(gate, effect, &msg->as.dead_value);
+    gate->is_broken =
+        (msg->type == MSG_DEAD_VALUE && !put_value(gate, effect, &msg->as.dead_value)) ||
+        (msg->type == MSG_FETCHED && !put_piece(gate, effect, &msg->as.fetched));
     if (gate->is_broken)
         return;
     if (msg->type == MSG_STATUS_END)

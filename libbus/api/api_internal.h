@@ -171,7 +171,8 @@ struct bus {
     uint64_t *forgotten;        /* numbers whose result nobody waits for any more */
     uint32_t forgotten_count;
     uint32_t forgotten_room;
-    uint64_t refusals_told; /* by bus_flush() */
+    uint64_t refusals_told;         /* by bus_flush() */
+    struct attach_job *attach_jobs; /* errors whose attachments are to be brought */
 };
 
 /* Whether this is a child of the process that made it: nothing may be touched then. */
@@ -309,6 +310,27 @@ enum bus_err ask_once(const char *endpoint, const struct msg *question, int64_t 
                       enum bus_err (*on_row)(struct bus *bus, const struct msg *row, void *arg,
                                              struct bus_error **reterr),
                       void *arg, struct bus_error **reterr);
+/* The same for several questions, one behind the other's answer.  What a question borrows beyond
+ * its job must stay as long as it is not answered. */
+enum bus_err ask_open(const struct endpoints *endpoints, int64_t deadline_ns,
+                      struct bus **out_asker, struct bus_error **reterr);
+enum bus_err ask_next(struct bus *asker, const struct msg *question, int64_t deadline_ns,
+                      enum bus_err (*on_row)(struct bus *bus, const struct msg *row, void *arg,
+                                             struct bus_error **reterr),
+                      void *arg, struct bus_error **reterr);
+void ask_close(struct bus **asker);
+
+/* ---- attach.c: attachments of errors --------------------------------------------------------- */
+
+struct error_attachment;
+struct attach_job;
+void attachments_free(struct error_attachment *attachments);
+/* What is attached to this error is to be brought.  Lock. */
+void attach_note(struct bus *bus, const struct bus_error *error);
+/* Brings what is to be brought.  Errors: BUS_ETIMEDOUT, and what keeps an observer out: called
+ * again it goes on. */
+enum bus_err attach_send(struct bus *bus, int64_t deadline_ns);
+void attach_fini(struct bus *bus);
 
 /* ---- publish.c ------------------------------------------------------------------------------- */
 
@@ -410,6 +432,8 @@ struct bus_error {
     uint32_t cause_room;
     const struct bus_error *root; /* itself or one below */
     struct bus_error *next_dead;  /* while it is being freed */
+    struct error_attachment *attachments;
+    bool is_noted; /* a bus brings them, or has */
 };
 
 /* Errors that cost no memory. */

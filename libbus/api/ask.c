@@ -8,7 +8,7 @@
 static bool is_last(const struct msg *row)
 {
     return row->type == MSG_STATUS_END || row->type == MSG_JOB_SHOWN || row->type == MSG_JOB_DONE ||
-           row->type == MSG_DEAD_END;
+           row->type == MSG_DEAD_END || row->type == MSG_FETCHED;
 }
 
 /* Lock. */
@@ -32,27 +32,51 @@ static enum bus_err collect(struct bus *bus, int64_t deadline_ns,
     }
 }
 
+enum bus_err ask_open(const struct endpoints *endpoints, int64_t deadline_ns,
+                      struct bus **out_asker, struct bus_error **reterr)
+{
+    struct bus_options options;
+    struct bus *bus = NULL;
+    bus_options_init(&options);
+    enum bus_err err = core_open(endpoints, &options, NO_JOB, "", &bus, reterr);
+    if (err == BUS_OK)
+        err = core_join(&bus, deadline_ns, reterr);
+    if (err == BUS_OK)
+        *out_asker = bus;
+    return err;
+}
+
+enum bus_err ask_next(struct bus *asker, const struct msg *question, int64_t deadline_ns,
+                      enum bus_err (*on_row)(struct bus *bus, const struct msg *row, void *arg,
+                                             struct bus_error **reterr),
+                      void *arg, struct bus_error **reterr)
+{
+    api_lock(asker);
+    session_ask(asker->session, question);
+    api_wake(asker);
+    enum bus_err err = collect(asker, deadline_ns, on_row, arg, reterr);
+    api_unlock(asker);
+    return err;
+}
+
+void ask_close(struct bus **asker)
+{
+    (void)core_close(asker, BUS_POLL); /* an observer owes nothing */
+}
+
 enum bus_err ask_once(const char *endpoint, const struct msg *question, int64_t deadline_ns,
                       enum bus_err (*on_row)(struct bus *bus, const struct msg *row, void *arg,
                                              struct bus_error **reterr),
                       void *arg, struct bus_error **reterr)
 {
     struct endpoints endpoints;
-    struct bus_options options;
-    struct bus *bus = NULL;
-    bus_options_init(&options);
+    struct bus *asker = NULL;
     enum bus_err err = endpoints_read(&endpoints, endpoint, reterr);
     if (err == BUS_OK)
-        err = core_open(&endpoints, &options, NO_JOB, "", &bus, reterr);
-    if (err == BUS_OK)
-        err = core_join(&bus, deadline_ns, reterr);
+        err = ask_open(&endpoints, deadline_ns, &asker, reterr);
     if (err != BUS_OK)
         return err;
-    api_lock(bus);
-    session_ask(bus->session, question);
-    api_wake(bus);
-    err = collect(bus, deadline_ns, on_row, arg, reterr);
-    api_unlock(bus);
-    (void)core_close(&bus, BUS_POLL); /* an observer owes nothing */
+    err = ask_next(asker, question, deadline_ns, on_row, arg, reterr);
+    ask_close(&asker);
     return err;
 }

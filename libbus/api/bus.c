@@ -97,7 +97,10 @@ enum bus_err bus_close(struct bus **bus, int64_t timeout_ms)
         *bus = NULL;
         return BUS_ECLOSED;
     }
-    return core_close(bus, timeout_ms);
+    int64_t deadline_ns = api_deadline_ns(timeout_ms);
+    enum bus_err attached = timeout_ms != BUS_POLL ? attach_send(*bus, deadline_ns) : BUS_OK;
+    enum bus_err err = core_close(bus, timeout_ms);
+    return err == BUS_OK ? attached : err;
 }
 
 enum bus_durability bus_durability(const struct bus *bus)

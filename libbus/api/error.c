@@ -140,6 +140,7 @@ static void error_free(struct bus_error *error)
     forget_blames(error);
     free(atomic_load_explicit(&error->identity, memory_order_acquire));
     free(error->causes);
+    attachments_free(error->attachments);
     free(error);
 }
 

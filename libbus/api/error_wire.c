@@ -357,6 +357,13 @@ struct span error_to_wire(struct bus *bus, const struct bus_error *error, const 
     error_stamp(bus, error, topic, seq);
     uint32_t count = fill_all(bus, &plan, error, encoder->records);
     stamp_record(bus, &encoder->records[0], encoder, topic, seq);
+    for (uint32_t i = 0; i < plan.walk.count; i++) {
+        const struct bus_error *told = plan.walk.items[i];
+        const struct error_identity *identity =
+            atomic_load_explicit(&told->identity, memory_order_acquire);
+        if (disclosure_of(bus, told, identity) < DISCLOSURE_MESSAGE)
+            attach_note(bus, told);
+    }
     enum wire_err err =
         error_encode(encoder->records, count, encoder->bytes, sizeof encoder->bytes, &bytes);
     must(err ==

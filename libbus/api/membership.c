@@ -38,6 +38,7 @@ void api_unref(struct bus *bus)
     pthread_cond_destroy(&bus->handler_news);
     pthread_cond_destroy(&bus->news);
     pthread_mutex_destroy(&bus->lock);
+    attach_fini(bus);
     free(bus->sub_slots);
     free(bus->forgotten);
     free(bus->encoder);

@@ -14,6 +14,7 @@ enum bus_err bus_flush(struct bus *bus, int64_t timeout_ms)
         return BUS_ECLOSED;
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
     enum bus_err err = BUS_OK;
+    enum bus_err attached = attach_send(bus, deadline_ns);
     api_lock(bus);
     uint64_t told_before = bus->refusals_told;
     if (bus->session == NULL) {
@@ -36,7 +37,7 @@ enum bus_err bus_flush(struct bus *bus, int64_t timeout_ms)
     }
 done:
     api_unlock_wake(bus);
-    return err;
+    return err == BUS_OK ? attached : err;
 }
 
 enum bus_err bus_refusal(struct bus *bus, struct bus_error **out_refusal)

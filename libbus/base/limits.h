@@ -53,7 +53,10 @@
 #define LIMIT_SUB_WINDOW_BYTES (UINT64_C(64) * 1024 * 1024) /* the largest a client may ask for */
 #define LIMIT_AWAITS 65536                                  /* of one party at a time */
 #define LIMIT_OPEN_SLOTS (1 << 20)                          /* in one broker */
-#define LIMIT_SLOT_NEEDS 1024                               /* slots that one slot may need */
+#define LIMIT_ATTACHMENT_PIECE_BYTES 65536                  /* of an attachment, in one message */
+#define LIMIT_ATTACHMENTS 4096                              /* of one job */
+#define DEFAULT_ATTACHMENT_BYTES (UINT64_C(256) * 1024 * 1024) /* of one job */
+#define LIMIT_SLOT_NEEDS 1024                                  /* slots that one slot may need */
 #define LIMIT_PARKED_OPS 65536 /* of one session: settlements that wait for their data */
 /* The errors in them; clients keep to a fourth, for the broker adds to each what it knows. */
 #define LIMIT_PARKED_BYTES (UINT64_C(64) * 1024 * 1024)

@@ -414,6 +414,7 @@ static void message_in(struct session *session, const struct msg *msg, struct sp
     case MSG_DEAD_ROW:
     case MSG_DEAD_VALUE:
     case MSG_DEAD_END:
+    case MSG_FETCHED:
     case MSG_JOB_DONE: watch_answer_in(session, msg, part); break;
     case MSG_VERDICT:
     case MSG_VERDICT_ROW: verdict_in(session, msg, part); break;

@@ -107,6 +107,13 @@ void session_ask(struct session *session, const struct msg *question)
         msg->as.job_cancel.message =
             keep(asked->why_text, sizeof asked->why_text, msg->as.job_cancel.message);
         break;
+    case MSG_ATTACHMENT: /* what else it has is the caller's until it is answered */
+        msg->as.attachment.job =
+            keep(asked->job_text, sizeof asked->job_text, msg->as.attachment.job);
+        break;
+    case MSG_FETCH:
+        msg->as.fetch.job = keep(asked->job_text, sizeof asked->job_text, msg->as.fetch.job);
+        break;
     case MSG_DEAD:
         msg->as.dead.job = keep(asked->job_text, sizeof asked->job_text, msg->as.dead.job);
         msg->as.dead.group = keep(asked->why_text, sizeof asked->why_text, msg->as.dead.group);
@@ -128,6 +135,7 @@ static uint64_t request_of(const struct msg *msg)
     case MSG_DEAD_ROW: return msg->as.dead_row.request;
     case MSG_DEAD_VALUE: return msg->as.dead_value.request;
     case MSG_DEAD_END: return msg->as.dead_end.request;
+    case MSG_FETCHED: return msg->as.fetched.request;
     default: return msg->as.job_done.request;
     }
 }
@@ -201,6 +209,8 @@ static void question_message(struct session *session, struct msg *out)
     case MSG_JOB_CREATE: out->as.job_create.request = request; break;
     case MSG_JOB_SHOW: out->as.job_show.request = request; break;
     case MSG_DEAD: out->as.dead.request = request; break;
+    case MSG_ATTACHMENT: out->as.attachment.request = request; break;
+    case MSG_FETCH: out->as.fetch.request = request; break;
     default: out->as.job_cancel.request = request; break;
     }
 }

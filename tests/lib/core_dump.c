@@ -357,6 +357,14 @@ static void put_jobs(struct core_dump *dump, const struct core *core)
         LINE(dump, "", job->id, job->attempt, job->party_count, job->bytes, job->open_count,
              job->event_first, job->event_next, job->event_bytes);
         put_members(dump, core, job);
+        LIST_EACH(link, &job->attachments) {
+            const struct attachment *attachment = LIST_OWNER(link, struct attachment, link);
+            word(dump, "   attachment");
+            name(dump, attachment->key);
+            LINE(dump, "", attachment->bytes, attachment->count, attachment->is_whole);
+            for (uint32_t i = 0; i < attachment->count; i++)
+                LINE(dump, "    piece", attachment->pieces[i].payload, attachment->pieces[i].bytes);
+        }
         for (uint64_t id = job->event_first; id < job->event_next; id++) {
             const struct job_event *event = &job->events[id & (job->event_room - 1)];
             word(dump, "   event");

@@ -26,6 +26,8 @@ static char journal[FOLDER_PATH_BYTES_MAX + 8];
 #define IN_CAUSE_STACK "c0nfidential_cause_stack"
 #define IN_WHERE "c0nfidential_where"
 #define IN_OUTPUT "c0nfidential_output"
+#define IN_FILE "c0nfidential_attachment"
+#define IN_FILE_NAME "c0nfidential_name"
 
 static void open_stage(void)
 {
@@ -196,6 +198,7 @@ static struct bus_error *secret_error(void)
     expect_code(bus_error_set_recoverable(error, 1), BUS_OK);
     expect_code(bus_error_set_retry_after(error, 1500), BUS_OK);
     expect_code(bus_error_set_blame(error, "carol"), BUS_OK);
+    expect_code(bus_error_attach(error, IN_FILE_NAME, IN_FILE, strlen(IN_FILE)), BUS_OK);
     bus_error_unref(&cause);
     return error;
 }
@@ -266,6 +269,9 @@ static void expect_level(int disclosure, int effective)
     expect_seen(IN_MESSAGE, effective < BUS_DISCLOSURE_TYPE);
     expect_seen(IN_CAUSE, effective < BUS_DISCLOSURE_TYPE);
     expect_seen(IN_TYPE, effective < BUS_DISCLOSURE_NONE);
+    cr_expect_eq(folder_holds(journal, IN_FILE) > 0, effective == BUS_DISCLOSURE_FULL);
+    cr_expect_eq(folder_holds(journal, IN_FILE_NAME) > 0, effective == BUS_DISCLOSURE_FULL);
+    cr_expect_eq(folder_holds(folder.path, IN_FILE) > 0, effective == BUS_DISCLOSURE_FULL);
     if (effective >= BUS_DISCLOSURE_TYPE) {
         expect_seen(IN_WHERE, false);
         expect_untold_by_tap(IN_MESSAGE);

@@ -82,6 +82,7 @@ Test(config, reads_every_key_from_a_file)
                              "open-slots = 10\n"
                              "topics = 11\n"
                              "like-errors = 13\n"
+                             "attachment-bytes = 1G\n"
                              "parties = 12"); /* no newline at the end */
     cr_assert(is_read, "%s", complaint);
     cr_expect_str_eq(config.control, "tcp://127.0.0.1:*");
@@ -99,6 +100,7 @@ Test(config, reads_every_key_from_a_file)
     cr_expect_eq(config.core.linger_ms, 600000);
     cr_expect_eq(config.core.open_slots_max, 10);
     cr_expect_eq(config.core.storm_told_max, 13);
+    cr_expect_eq(config.core.attachment_bytes_max, 1 << 30);
     cr_expect_eq(config.core.topics_max, 11);
     cr_expect_eq(config.core.parties_max, 12);
 }

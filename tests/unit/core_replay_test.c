@@ -119,6 +119,20 @@ static void forget_a_party(void)
     await_slot(2, 77, "frank/a", 0);
 }
 
+/* The first attachment goes for the second. */
+static void attach_and_forget(void)
+{
+    for (payload_id payload = 901; payload <= 902; payload++) {
+        struct msg msg = {.type = MSG_ATTACHMENT,
+                          .as.attachment = {.job = span_text("job"),
+                                            .error = span_text("job/alice/1/1"),
+                                            .name = span_text(payload == 901 ? "a" : "b"),
+                                            .is_last = 1,
+                                            .bytes = span_text("output")}};
+        step((struct event){.type = EVENT_MESSAGE, .conn = 2, .payload = payload, .as.msg = &msg});
+    }
+}
+
 /* With ERRBUS_WRITE_HISTORY set to a folder: the facts so far and the state they give, for
  * tests/corpus/facts, where what a release writes is kept. */
 static void write_history(void)
@@ -220,6 +234,8 @@ static void work_all_sorts(void)
 
 Test(core_replay, gives_the_same_state_for_every_kind_of_fact)
 {
+    options.attachment_bytes_max = 10;
+    restart();
     options.parties_max = 4;
     options.topic_keep_slots = 2;
     restart();
@@ -239,6 +255,7 @@ Test(core_replay, gives_the_same_state_for_every_kind_of_fact)
     uint64_t bytes = bytes_sent(12, 1);
     cr_assert_gt(bytes, 0);
     taken(2, 1, bytes);
+    attach_and_forget();
     forget_a_party();
     write_history();
     compact();
