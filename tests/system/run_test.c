@@ -760,6 +760,48 @@ Test(run, leaves_no_orphan_when_it_is_killed_and_is_noticed)
     process_fini(&run);
 }
 
+/* The process of this name that this one has started; 0: there is none. */
+static pid_t find_child(pid_t parent, const char *name)
+{
+    char path[64];
+    char comm[32];
+    long pid = 0;
+    pid_t found = 0;
+    snprintf(path, sizeof path, "/proc/%ld/task/%ld/children", (long)parent, (long)parent);
+    FILE *file = fopen(path, "r");
+    while (file != NULL && found == 0 && fscanf(file, "%ld", &pid) == 1) {
+        snprintf(path, sizeof path, "/proc/%ld/comm", pid);
+        FILE *about = fopen(path, "r");
+        bool is_read = about != NULL && fgets(comm, sizeof comm, about) != NULL;
+        if (is_read && strncmp(comm, name, strlen(name)) == 0) {
+            found = (pid_t)pid;
+        }
+        if (about != NULL) {
+            fclose(about);
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return found;
+}
+
+/* The kernel sees to the program itself. */
+Test(run, leaves_no_program_behind_even_without_its_warden)
+{
+    struct process run;
+    start_script(&run, "trap '' HUP TERM; echo $$; read x");
+    pid_t child = expect_pid(&run);
+    pid_t warden = find_child(run.pid, "errbus-warden");
+    cr_assert_gt(warden, 1);
+    cr_assert_eq(kill(warden, SIGKILL), 0);
+    expect_gone(warden);
+    process_signal(&run, SIGKILL);
+    expect_exit(&run, 128 + SIGKILL);
+    expect_gone(child);
+    process_fini(&run);
+}
+
 Test(run, fails_what_says_nothing_for_too_long)
 {
     struct process run;
