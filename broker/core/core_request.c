@@ -104,6 +104,8 @@ static void reject_reply(struct core *core, struct session *session, struct open
 void request_written(struct core *core, struct session *session, struct topic *topic,
                      const struct event_run *run, bool is_kept)
 {
+    if (topic->is_replies)
+        return; /* a reply is no request: it could come to wait for itself */
     struct topic *replies = replies_of(core, session->party);
     struct open_slot *reply =
         replies != NULL ? write_find_open(core, replies, run->reply_to) : NULL;

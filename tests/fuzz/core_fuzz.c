@@ -155,7 +155,8 @@ static void say(struct party *party, const struct msg *msg)
     case MSG_SUBSCRIBE:
     case MSG_SUB_ADD:
     case MSG_UNSUBSCRIBE:
-    case MSG_ACK: party->speaker.number = next + 1; break;
+    case MSG_ACK:
+    case MSG_TASK: party->speaker.number = next + 1; break;
     default: break;
     }
 }

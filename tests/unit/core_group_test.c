@@ -634,6 +634,38 @@ Test(core_group, know_requests_and_answers_after_a_crash)
            "12 < sub 1 task 1#3, delivery 1, payload 23, reply to #3\n");
 }
 
+Test(core_group, take_no_reply_for_a_request)
+{
+    workers(1);
+    requests(0);
+    reply_to = 0;
+    reserve(1, replies, 0);
+    reply_to = FRAME_NO_REPLY;
+    await_slot(1, 7, "alice/_replies", 0);
+    EXPECT("1 < accepted 1 0\n");
+    message(1, (struct msg){.type = MSG_RETRACT,
+                            .as.retract = {.number = ++numbers[1],
+                                           .after = frames[1],
+                                           .topic = replies,
+                                           .seq = 0,
+                                           .error = an_error("")}});
+    EXPECT("1 < result 0\n1 < accepted 1 1\n11 < sub 0 error #0 (application of alice)\n");
+}
+
+Test(core_group, serve_no_request_without_a_slot_for_its_reply)
+{
+    workers(1);
+    requests(1);
+    reply_to = 5; /* never reserved */
+    publish(1, tasks, 1, 1, 21);
+    reply_to = 0; /* another's */
+    publish(1, tasks, 2, 1, 22);
+    reply_to = FRAME_NO_REPLY;
+    publish(1, tasks, 3, 1, 23);
+    EXPECT("1 < accepted 3 0\n1 < accepted 4 0\n"
+           "1 < accepted 5 0\n13 < sub 1 task 1#3, delivery 1, payload 23\n");
+}
+
 /* Its reply was on its way, on the other channel, when it was killed. */
 Test(core_group, take_no_workers_word_for_a_reply_that_did_not_come)
 {

@@ -1102,3 +1102,25 @@ Test(core, loses_nobody_and_forgets_nobody_when_the_wall_clock_jumps)
     }
     cr_expect_not_null(strstr(said, "party.lost alice/1"), "%s", said);
 }
+
+/* ---- what is said of data that does not come ------------------------------------------------- */
+
+Test(core, takes_nothing_for_done_whose_outcome_did_not_come)
+{
+    join(1);
+    join(2);
+    uint32_t a = open_topic(1, "alice/a");
+    publish(1, a, 0, 2, 5);
+    subscribe(2, 1, "alice/a", "deep", 0, 0);
+    message(2, (struct msg){.type = MSG_ACK,
+                            .as.ack = {.number = ++numbers[2],
+                                       .after = 1, /* what came of it is on its way */
+                                       .sub = 1,
+                                       .topic = a,
+                                       .next_seq = 2}});
+    closed(2);
+    pass_ms(1000);
+    join(2);
+    subscribe(2, 1, "alice/a", "deep", 0, 0);
+    EXPECT("2 < subscribed 0\n2 < accepted 0 1\n12 < sub 1 payload 5 x1\n");
+}
