@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SHRINK_RUNS_MAX = 4000 };
+enum { SHRINK_RUNS_MAX = 1500 };
 
 struct shrink {
     struct script *script; /* fails, and goes on doing so */
