@@ -175,6 +175,13 @@ static void *work(void *arg)
     return NULL;
 }
 
+static void expect_killed(int code, const char *failpoint)
+{
+    cr_assert_eq(code, 128 + SIGKILL, "%s: it ended with %d: %s", failpoint, code,
+                 process_complained(&stage.process));
+    process_fini(&stage.process);
+}
+
 /* Whether it got there; the broker is started again if it did. */
 static bool die_at(const char *durability, const char *name, int count)
 {
@@ -191,22 +198,25 @@ static bool die_at(const char *durability, const char *name, int count)
         int code = process_wait(&stage.process, LOOK_MS);
         if (code < 0)
             continue;
-        cr_assert_eq(code, 128 + SIGKILL, "%s: it ended with %d: %s", failpoint, code,
-                     process_complained(&stage.process));
         cr_assert_not(has_died, "%s: twice", failpoint);
+        expect_killed(code, failpoint);
         has_died = true;
-        process_fini(&stage.process);
         start_broker(durability, "");
     }
     pthread_join(thread, NULL);
     cr_assert_eq(job.complaint[0], '\0', "%s at %s: %s", failpoint, durability, job.complaint);
+    /* What is brought to a busy disk beside the writer may take longer than all the rest. */
+    if (count == 1 && !has_died) {
+        expect_killed(process_wait(&stage.process, SOON_MS), failpoint);
+        has_died = true;
+    }
     stage_close();
     return has_died;
 }
 
 static void die_at_all(const char *durability, const char *name)
 {
-    cr_assert(die_at(durability, name, 1), "it never gets to %s", name);
+    cr_assert(die_at(durability, name, 1));
     for (int count = 4; count <= 64 && die_at(durability, name, count); count *= 4)
         continue;
 }
