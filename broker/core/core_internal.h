@@ -241,6 +241,7 @@ struct refusal {
     uint32_t topic;
     uint64_t seq;
     struct failure *failure; /* a reference */
+    uint32_t count;          /* slots from seq on */
 };
 #define GRANTED_KEPT 1024  /* said again when they are asked again, whatever came of the slot */
 #define REFUSALS_KEPT 1024 /* sent again after a reconnect; as the client keeps LIMIT_REFUSALS */
@@ -623,6 +624,7 @@ struct core {
     struct failure *falling_root;      /* while a dependant is settled: what all began with */
     struct fallen fallen[FALLEN_KEPT]; /* the newest, a ring */
     uint32_t fallen_at;
+    struct refusal fell;   /* slots in a row whose writer is to be told; failure NULL: none */
     uint64_t parked_bytes; /* of all sessions */
     uint64_t refused_count;
     struct complaints strangers;
@@ -736,7 +738,7 @@ void write_refuse(struct core *core, struct session *session, struct topic *topi
                   struct failure *cause);
 /* The session's next refusal is remembered; false: no memory. */
 bool write_remember(struct core *core, struct session *session, uint32_t topic, uint64_t seq,
-                    struct failure *failure);
+                    uint32_t count, struct failure *failure);
 /* Values behind the last slot; room for an entry is reserved. */
 void write_keep(struct core *core, struct topic *topic, const struct slot_entry *entry);
 /* One open slot behind the last; false: no room. */
@@ -758,9 +760,8 @@ void write_remember_upload_refused(struct core *core, struct session *session, u
 void write_refusals_again(struct core *core, struct session *session, uint64_t after);
 void write_uploads_again(struct core *core, struct session *session);
 
-/* An open slot of the session's party was settled with this, and not by its own word. */
-void write_tell_settled(struct core *core, struct session *session, const struct topic *topic,
-                        uint64_t seq, struct failure *failure);
+/* Open slots of the session's party were settled with this, and not by its own word. */
+void write_tell_settled(struct core *core, struct session *session, const struct refusal *settled);
 
 /* ---- core_attach.c --------------------------------------------------------------------------- */
 struct attach_piece {

@@ -94,6 +94,34 @@ void need_forget_errors(struct core *core)
 
 /* ---- settling -------------------------------------------------------------------------------- */
 
+/* The writer of the slots that fell in a row is told of them, all in one. */
+static void tell_writer(struct core *core)
+{
+    struct refusal fell = core->fell;
+    const struct topic *topic = pool_find(&core->topics, fell.topic);
+    if (fell.failure == NULL)
+        return;
+    core->fell = (struct refusal){0};
+    if (topic->writer->session != NULL)
+        write_tell_settled(core, topic->writer->session, &fell);
+    failure_unref(core, fell.failure);
+}
+
+static void tell_writer_later(struct core *core, const struct topic *topic, uint64_t seq,
+                              struct failure *failure)
+{
+    struct refusal *fell = &core->fell;
+    bool is_next = fell->failure == failure && fell->topic == topic->id &&
+                   fell->seq + fell->count == seq && fell->count < LIMIT_REFUSAL_SLOTS;
+    if (is_next) {
+        fell->count += 1;
+        return;
+    }
+    tell_writer(core);
+    *fell = (struct refusal){
+        .topic = topic->id, .seq = seq, .failure = failure_ref(failure), .count = 1};
+}
+
 /* The slot falls with what it needs: all learn of it, its writer by a refusal, for whatever it may
  * be working on for that slot is in vain. */
 static void settle_fallen(struct core *core, struct open_slot *open, struct failure *failure,
@@ -105,8 +133,7 @@ static void settle_fallen(struct core *core, struct open_slot *open, struct fail
     core->falling_root = root;
     settle_open_failed(core, open, failure);
     core->falling_root = NULL;
-    if (topic->writer->session != NULL)
-        write_tell_settled(core, topic->writer->session, topic, seq, failure);
+    tell_writer_later(core, topic, seq, failure);
 }
 
 static void fall(struct core *core, struct open_slot *open, const struct need_head *head)
@@ -161,6 +188,7 @@ void need_fall(struct core *core)
         else
             let_go(core, head);
     }
+    tell_writer(core);
     if (!list_is_empty(&core->falling))
         core->has_more = true;
     else
@@ -176,6 +204,7 @@ bool need_overtakes(struct core *core, struct open_slot *open)
         if (!head->is_held)
             continue;
         fall(core, open, head);
+        tell_writer(core);
         return true;
     }
     return false;
@@ -275,6 +304,7 @@ bool need_take(struct core *core, struct open_slot *open, const struct event_run
     struct failure *failure =
         is_of_life(core, failed, writer) ? failure_ref(failed) : error_make_for(core, writer, root);
     settle_fallen(core, open, failure, root);
+    tell_writer(core);
     failure_unref(core, failure);
     failure_unref(core, root);
     return true;

@@ -389,7 +389,8 @@ void note_refused(struct core *core, const struct session *session, uint64_t num
     const struct refusal *refusal = &session->refusals[number % REFUSALS_KEPT];
     NOTE(core, REFUSED, refused, .party = session->party->id, .number = number,
          .topic = refusal->topic, .seq = refusal->seq,
-         .failure = failure_number(core, refusal->failure));
+         .failure = failure_number(core, refusal->failure),
+         .count = refusal->count > 1 ? refusal->count : 0);
 }
 
 void note_uploaded(struct core *core, const struct session *session, uint32_t topic, uint64_t seq)

@@ -694,8 +694,10 @@ static const char *refused(struct core *core, const struct fact_refused *fact)
     if (fact->number <= session->refusal_number)
         return no_order;
     session->refusal_number = fact->number - 1;
-    return write_remember(core, session, (uint32_t)fact->topic, fact->seq, failure) ? NULL
-                                                                                    : no_memory;
+    return write_remember(core, session, (uint32_t)fact->topic, fact->seq,
+                          fact->count > 0 ? (uint32_t)fact->count : 1, failure)
+               ? NULL
+               : no_memory;
 }
 
 static const char *uploaded(struct core *core, const struct fact_uploaded *fact)

@@ -18,10 +18,10 @@ static void send_refusal(struct core *core, struct session *session, uint64_t nu
     msg->as.refusal.seq = refusal->seq;
     msg->as.refusal.error = failure_span(refusal->failure);
     msg->as.refusal.number = number;
+    msg->as.refusal.count = refusal->count > 1 ? refusal->count : 0;
 }
 
-bool write_remember(struct core *core, struct session *session, uint32_t topic, uint64_t seq,
-                    struct failure *failure)
+static bool remember(struct core *core, struct session *session, const struct refusal *refusal)
 {
     if (session->refusals == NULL)
         session->refusals = memory_take(core->memory, REFUSALS_KEPT * sizeof *session->refusals);
@@ -30,9 +30,18 @@ bool write_remember(struct core *core, struct session *session, uint32_t topic, 
     uint64_t number = ++session->refusal_number;
     struct refusal *place = &session->refusals[number % REFUSALS_KEPT];
     failure_unref(core, place->failure);
-    *place = (struct refusal){.topic = topic, .seq = seq, .failure = failure_ref(failure)};
+    *place = *refusal;
+    place->failure = failure_ref(refusal->failure);
     note_refused(core, session, number);
     return true;
+}
+
+bool write_remember(struct core *core, struct session *session, uint32_t topic, uint64_t seq,
+                    uint32_t count, struct failure *failure)
+{
+    return remember(
+        core, session,
+        &(struct refusal){.topic = topic, .seq = seq, .failure = failure, .count = count});
 }
 
 void write_refuse(struct core *core, struct session *session, struct topic *topic, uint64_t seq,
@@ -49,7 +58,7 @@ void write_refuse(struct core *core, struct session *session, struct topic *topi
                                                                         .cause = cause});
     core->refused_count += 1;
     /* Without memory it is counted, and no more can be done. */
-    if (write_remember(core, session, topic->id, seq, failure) && session->control != 0)
+    if (write_remember(core, session, topic->id, seq, 1, failure) && session->control != 0)
         send_refusal(core, session, session->refusal_number);
     failure_unref(core, failure);
 }
@@ -66,10 +75,9 @@ void write_refusals_again(struct core *core, struct session *session, uint64_t a
         send_refusal(core, session, number);
 }
 
-void write_tell_settled(struct core *core, struct session *session, const struct topic *topic,
-                        uint64_t seq, struct failure *failure)
+void write_tell_settled(struct core *core, struct session *session, const struct refusal *settled)
 {
-    if (write_remember(core, session, topic->id, seq, failure) && session->control != 0)
+    if (remember(core, session, settled) && session->control != 0)
         send_refusal(core, session, session->refusal_number);
 }
 

@@ -53,6 +53,7 @@
 #define LIMIT_SUB_WINDOW_BYTES (UINT64_C(64) * 1024 * 1024) /* the largest a client may ask for */
 #define LIMIT_AWAITS 65536                                  /* of one party at a time */
 #define LIMIT_OPEN_SLOTS (1 << 20)                          /* in one broker */
+#define LIMIT_REFUSAL_SLOTS 4096                            /* of which one refusal speaks */
 #define LIMIT_ATTACHMENT_PIECE_BYTES 65536                  /* of an attachment, in one message */
 #define LIMIT_ATTACHMENTS 4096                              /* of one job */
 #define DEFAULT_ATTACHMENT_BYTES (UINT64_C(256) * 1024 * 1024) /* of one job */

@@ -351,10 +351,13 @@ static void refusal_in(struct session *session, const struct msg_refusal *refusa
         return; /* told on an earlier connection */
     if (refusal->number != 0)
         session->refusal_number = refusal->number;
-    refused_push(&session->refused, topic->id, refusal->seq, refusal->error);
-    struct own_slot *slot = own_slot_find(&session->own, topic, refusal->seq);
-    if (slot != NULL)
-        slot->is_failed = true;
+    uint64_t count = refusal->count > 0 ? refusal->count : 1;
+    for (uint64_t seq = refusal->seq; seq - refusal->seq < count; seq++) {
+        refused_push(&session->refused, topic->id, seq, refusal->error);
+        struct own_slot *slot = own_slot_find(&session->own, topic, seq);
+        if (slot != NULL)
+            slot->is_failed = true;
+    }
     topic->is_doubtful = true;
     session->news.is_refusal = true;
 }

@@ -202,7 +202,8 @@ static void put_session(struct core_dump *dump, const struct session *session)
     uint64_t last = session->refusal_number;
     for (uint64_t i = last > REFUSALS_KEPT ? last - REFUSALS_KEPT + 1 : 1; i <= last; i++) {
         const struct refusal *refusal = &session->refusals[i % REFUSALS_KEPT];
-        LINE(dump, "    refusal", i, refusal->topic, refusal->seq, refusal->failure->number);
+        LINE(dump, "    refusal", i, refusal->topic, refusal->seq, refusal->count,
+             refusal->failure->number);
     }
     for (uint32_t i = 0; i < UPLOADED_KEPT; i++) { /* oldest first, wherever the ring begins */
         uint32_t at = (session->uploaded_at + i) % UPLOADED_KEPT;

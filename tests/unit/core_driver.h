@@ -185,6 +185,8 @@ static inline void say_msg(conn_id conn, const struct msg *msg)
         break;
     case MSG_REFUSAL:
         say("%u < refusal #%llu", conn, (unsigned long long)msg->as.refusal.seq);
+        if (msg->as.refusal.count > 0)
+            say(" x%u", (unsigned)msg->as.refusal.count);
         say_error(msg->as.refusal.error);
         break;
     case MSG_RESULT: say("%u < result %u", conn, (unsigned)msg->as.result.code); break;

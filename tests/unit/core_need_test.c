@@ -58,7 +58,7 @@ static struct span error_of_refusal(uint64_t seq)
         const struct effect *effect = &effects.items[i];
         const struct msg *msg = &effects.msgs[effect->index];
         if (effect->type == EFFECT_SEND_MSG && msg->type == MSG_REFUSAL &&
-            msg->as.refusal.seq == seq)
+            msg->as.refusal.seq <= seq && seq - msg->as.refusal.seq <= msg->as.refusal.count)
             return msg->as.refusal.error;
     }
     cr_assert_fail("no refusal of #%llu", (unsigned long long)seq);
@@ -347,20 +347,39 @@ Test(core_need, fails_exactly_the_transitive_closure_over_crashes)
 
 enum { MANY = 100000 };
 
+/* Of the last step: how many there were, and of how many slots they speak. */
+static void count_refusals(uint32_t *refusals, uint64_t *slots)
+{
+    for (uint32_t i = 0; i < effects.count; i++) {
+        const struct effect *effect = &effects.items[i];
+        const struct msg *msg = &effects.msgs[effect->index];
+        if (effect->type != EFFECT_SEND_MSG || msg->type != MSG_REFUSAL)
+            continue;
+        *refusals += 1;
+        *slots += msg->as.refusal.count > 0 ? msg->as.refusal.count : 1;
+    }
+}
+
 /* So many fall in so many steps, each of them bounded, and every one is settled. */
 static void expect_all_fall(const char *what)
 {
     uint32_t steps_taken = 0;
+    uint32_t refusals = 0;
+    uint64_t refused = 0;
     forget();
     fail(1, a, 0, frames[1]);
+    count_refusals(&refusals, &refused);
     for (; core_deadline_ns(core) <= now_ns; steps_taken++) {
         uint32_t before = core->needs.edges.used;
         forget();
         step((struct event){.type = EVENT_TICK});
+        count_refusals(&refusals, &refused);
         cr_assert_leq(before - core->needs.edges.used, 256);
     }
     cr_expect_geq(steps_taken, MANY / 256 - 1, "%s", what);
     cr_expect_eq(core->needs.edges.used + core->needs.heads.used, 0);
+    cr_expect_leq(refusals, steps_taken + 1, "slots in a row are one refusal");
+    cr_expect_eq(refused, MANY);
     cr_expect_eq(pool_next(&core->open_slots, 0), NULL);
     forget();
 }
