@@ -45,10 +45,7 @@ _Noreturn static void watch(int pipe)
     pid_t groups[RUN_COPIES_MAX] = {0};
     pid_t word = 0;
     ssize_t count;
-    sigset_t all;
-    sigfillset(&all);
-    (void)sigprocmask(SIG_SETMASK, &all, NULL); /* what ends the parent is not meant for us */
-    (void)setsid();                             /* a child of a fork is no group's leader */
+    (void)setsid(); /* a child of a fork is no group's leader */
     (void)prctl(PR_SET_NAME, "errbus-warden");
     let_go(pipe);
     pipe = STDERR_FILENO + 1;
@@ -68,15 +65,20 @@ _Noreturn static void watch(int pipe)
 bool run_warden_start(struct run_warden *warden)
 {
     int ends[2];
+    sigset_t all;
+    sigset_t before;
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return false;
     }
+    sigfillset(&all);
+    (void)sigprocmask(SIG_SETMASK, &all, &before); /* what ends the parent is not meant for it */
     warden->pid = fork();
     if (warden->pid == 0) {
         (void)close(ends[1]);
         watch(ends[0]);
     }
     int reason = errno;
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
     (void)close(ends[0]);
     if (warden->pid < 0) {
         (void)close(ends[1]);
