@@ -191,6 +191,37 @@ static void write_batch(struct party *party, struct feed *feed)
     data_in(party->data, span_of(bytes, count));
 }
 
+/* A group's member, and what it makes of a task. */
+static void share(struct party *party, struct feed *feed)
+{
+    uint8_t how = feed_byte(feed);
+    say(party, &(struct msg){.type = MSG_SUBSCRIBE,
+                             .as.subscribe = {.number = party->speaker.number,
+                                              .sub = how % 2 + 1,
+                                              .pattern = span_text("alice/w"),
+                                              .group = span_text("workers"),
+                                              .window_bytes = 65536,
+                                              .credit = how / 2 % 4,
+                                              .lease_ms = how / 8 % 2 * 500,
+                                              .deliver_max = how / 16 % 4}});
+}
+
+static void treat(struct party *party, struct feed *feed)
+{
+    uint8_t how = feed_byte(feed);
+    uint8_t which = feed_byte(feed);
+    say(party, &(struct msg){.type = MSG_TASK,
+                             .as.task = {.number = party->speaker.number,
+                                         .after = party->batch - 1,
+                                         .sub = which % 2 + 1,
+                                         .topic = which / 2 % 4 + 1,
+                                         .seq = which / 8 % 8,
+                                         .delivery = how / 4 % 4 + 1,
+                                         .how = how % 4,
+                                         .retry_after_ms = how / 16 - 1,
+                                         .error = how % 4 == 0 ? SPAN_NONE : speech_error()}});
+}
+
 static void pass_time(int64_t for_ns)
 {
     w.now.now_ns += for_ns;
@@ -231,6 +262,8 @@ static void step(struct feed *feed)
             scarce_fail_in(&w.scarce, told - 99);
         break;
     case 10: greet(party, feed); break;
+    case 11: share(party, feed); break;
+    case 12: treat(party, feed); break;
     default:
         msg = speech_msg(feed, &party->speaker, MSG_TO_BROKER);
         say(party, &msg);

@@ -92,7 +92,7 @@ static struct span text_of(struct feed *feed, const struct speaker *speaker, con
     if (byte < USUAL && strcmp(field, "party") == 0)
         text = span_text(speaker->party);
     if (byte < USUAL && strcmp(field, "topic") == 0)
-        text = span_text(byte % 2 == 0 ? "alice/w" : "bob/w");
+        text = span_text(byte % 16 == 15 ? "alice/_replies" : byte % 2 == 0 ? "alice/w" : "bob/w");
     if (byte < USUAL && shortest == 0 && byte % 4 == 0)
         text = SPAN_NONE;
     if (text.bytes > longest)
@@ -209,7 +209,7 @@ size_t speech_batch(struct feed *feed, const struct speaker *speaker, uint64_t n
                               .attempt = 1,
                               .topic = (uint32_t)number_of(feed, speaker, "topic", UINT32_MAX),
                               .seq = beside < USUAL ? seq++ : beside % 4,
-                              .reply_to = FRAME_NO_REPLY,
+                              .reply_to = beside % 8 == 5 ? beside / 8 % 4 : FRAME_NO_REPLY,
                               .value = value_of(feed, kind, room)};
         frame_write(out + at, &frame);
         at += frame_total(frame.value.bytes);
