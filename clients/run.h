@@ -23,6 +23,12 @@
 
 #define RUN_UNNEEDED 256 /* beside exit codes: the job completed before this party was in it */
 
+/* A wait for a place is over: whose, and which of them. */
+struct run_word {
+    unsigned index;
+    unsigned wait;
+};
+
 /* One of the program's copies. */
 struct run_member {
     struct bus *bus;
@@ -33,7 +39,8 @@ struct run_member {
     bool is_unneeded; /* ... by the broker: the job completed without it */
     bool has_waiter;  /* a thread waits for its place, or has said that it came */
     pthread_t waiter;
-    int place_fd;                /* where that says which member it is about */
+    unsigned wait;               /* counts these */
+    int place_fd;                /* where that says a struct run_word */
     unsigned index;              /* this one */
     enum bus_err place_err;      /* what it says */
     struct bus_membership place; /* with BUS_OK */

@@ -85,8 +85,9 @@ static void *wait_for_place(void *arg)
 {
     struct run_member *member = arg;
     member->place_err = bus_membership_wait(member->bus, 0, BUS_FOREVER, &member->place, NULL);
-    /* A pipe has room for a word of each. */
-    ssize_t written = write(member->place_fd, &member->index, sizeof member->index);
+    /* A pipe has room for a word of each, and of those whose wait was ended before it was read. */
+    const struct run_word word = {.index = member->index, .wait = member->wait};
+    ssize_t written = write(member->place_fd, &word, sizeof word);
     (void)written;
     return NULL;
 }
@@ -94,6 +95,7 @@ static void *wait_for_place(void *arg)
 bool run_job_wait_for_place(struct run *run, struct run_member *member)
 {
     member->place_fd = run->place_pipe[1];
+    member->wait += 1;
     member->has_waiter = pthread_create(&member->waiter, NULL, wait_for_place, member) == 0;
     return member->has_waiter;
 }

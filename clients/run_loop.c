@@ -170,11 +170,15 @@ static void look_at_start(struct run *run, unsigned copy)
 /* A job that nobody created has no places, and a program need not wait for one. */
 static void look_at_places(struct run *run)
 {
-    unsigned index = 0;
-    if (read(run->place_pipe[0], &index, sizeof index) != (ssize_t)sizeof index) {
+    struct run_word word;
+    if (read(run->place_pipe[0], &word, sizeof word) != (ssize_t)sizeof word) {
         return;
     }
+    unsigned index = word.index;
     struct run_member *member = &run->members[index];
+    if (!member->has_waiter || member->wait != word.wait) {
+        return; /* of a wait that was ended, and joined then */
+    }
     (void)pthread_join(member->waiter, NULL); /* it has said its last word */
     member->has_waiter = false;
     if (member->place_err == BUS_OK) {
