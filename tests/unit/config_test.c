@@ -56,6 +56,7 @@ Test(config, has_defaults_of_the_loopback)
     cr_expect_str_eq(config.durability, "");
     cr_expect_eq(config.memory_bytes, DEFAULT_MEMORY_BYTES);
     cr_expect_not(config.is_verbose);
+    cr_expect_not(config.is_spinning);
     cr_expect_eq(config.core.topic_window_bytes, DEFAULT_TOPIC_WINDOW_BYTES);
     cr_expect_eq(config.core.linger_ms, DEFAULT_LINGER_MS);
     cr_expect_eq(config.core.resume_ms, DEFAULT_RESUME_MS);
@@ -73,6 +74,7 @@ Test(config, reads_every_key_from_a_file)
                              "memory = 3M\n"
                              "resume-window = 25s\n"
                              "verbose = yes\n"
+                             "spin = yes\n"
                              "topic-window = 64K\n"
                              "topic-keep=1MiB\n"
                              "topic-keep-slots = 7\n"
@@ -92,6 +94,7 @@ Test(config, reads_every_key_from_a_file)
     cr_expect_eq(config.memory_bytes, 3145728);
     cr_expect_eq(config.core.resume_ms, 25000);
     cr_expect(config.is_verbose);
+    cr_expect(config.is_spinning);
     cr_expect_eq(config.core.topic_window_bytes, 65536);
     cr_expect_eq(config.core.topic_keep_bytes, 1048576);
     cr_expect_eq(config.core.topic_keep_slots, 7);
