@@ -34,8 +34,10 @@ struct text {
 static int append(const void *bytes, size_t count, void *arg)
 {
     struct text *text = arg;
+    if (text->count + count > text->most)
+        return 1;
     char *grown = realloc(text->bytes, text->count + count + 1);
-    if (grown == NULL || text->count + count > text->most)
+    if (grown == NULL)
         return 1;
     memcpy(grown + text->count, bytes, count);
     text->bytes = grown;
