@@ -594,7 +594,6 @@ struct group *group_make(struct core *core, struct sub *place, uint32_t deliver_
         return NULL;
     group->place = place;
     group->deliver_max = deliver_max;
-    group->empty_ns = core_clock(core);
     list_init(&group->members);
     list_init(&group->idle);
     list_init(&group->waiting);
@@ -642,8 +641,10 @@ void group_leave(struct core *core, struct sub *member, struct failure *failure)
     member->group = NULL;
     if (!list_is_empty(&group->members))
         return;
-    group->empty_ns = core_clock(core);
     timers_set(&core->timers, &group->place->timer, core_clock(core) + group->place->keep_ns);
+    if (!core->is_replaying) /* core_resume() looks at all of them */
+        LIST_EACH(link, &group->place->routes)
+            request_arm_all(core, LIST_OWNER(link, struct route, sub_link)->topic);
 }
 
 void group_member_ready(struct core *core, struct sub *member)
@@ -804,7 +805,6 @@ static void resume_task(struct core *core, struct task *task)
 
 static void resume_group(struct core *core, struct group *group)
 {
-    group->empty_ns = core_clock(core);
     LIST_EACH(link, &group->members) {
         struct sub *member = LIST_OWNER(link, struct sub, member_link);
         group_member_rewind(member);

@@ -531,7 +531,6 @@ struct group {
     struct list idle;     /* of these, those with credit left, who waited longest first */
     struct list waiting;  /* tasks that were given before, and are to be again */
     struct list due_link; /* in core->groups_due: there may be something to give */
-    int64_t empty_ns;     /* since when it has no members */
     struct list letters;  /* dead ones, by number */
     uint32_t letter_count;
     struct topic *dead; /* the values of letters; NULL: there was none yet */
@@ -1012,6 +1011,8 @@ void request_unlink(struct core *core, struct open_slot *reply);
 /* Its timer fired: whether that was its deadline.  Otherwise it was looked at. */
 bool request_look(struct core *core, struct open_slot *reply);
 void request_arm(struct core *core, struct open_slot *reply);
+/* The last member of a group that serves the topic is gone: its requests wait for another. */
+void request_arm_all(struct core *core, struct topic *topic);
 /* Chunks of a reply that its worker does not finish. */
 void request_drop_chunks(struct core *core, struct open_slot *reply);
 

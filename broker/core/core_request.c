@@ -178,25 +178,34 @@ void request_drop_chunks(struct core *core, struct open_slot *reply)
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-void request_arm(struct core *core, struct open_slot *reply)
-{
-    int64_t look_ns = core_clock(core) + core->options.unserved_ms * MS_NS;
-    struct slot_terms *terms = reply->terms;
-    timers_set(&core->timers, &terms->timer, terms->ends_ns < look_ns ? terms->ends_ns : look_ns);
-}
-
-/* Whether a group takes tasks of the topic that has a member, or had one a while ago. */
-static bool is_served(const struct core *core, const struct topic *topic)
+/* Whether a group takes tasks of the topic that has a member. */
+static bool is_served(const struct topic *topic)
 {
     LIST_EACH(link, &topic->routes) {
         const struct sub *sub = LIST_OWNER(link, struct route, topic_link)->sub;
-        if (!sub_is_place(sub))
-            continue;
-        int64_t bound_ns = sub->group->empty_ns + core->options.unserved_ms * MS_NS;
-        if (!list_is_empty(&sub->group->members) || core_clock(core) < bound_ns)
+        if (sub_is_place(sub) && !list_is_empty(&sub->group->members))
             return true;
     }
     return false;
+}
+
+/* While it is served its deadline alone counts: ten thousand that wait cost nothing meanwhile. */
+void request_arm(struct core *core, struct open_slot *reply)
+{
+    struct slot_terms *terms = reply->terms;
+    int64_t due_ns = core_clock(core) + core->options.unserved_ms * MS_NS;
+    if (due_ns > terms->ends_ns || is_served(pool_find(&core->topics, terms->request_topic)))
+        due_ns = terms->ends_ns;
+    if (due_ns == INT64_MAX)
+        timers_clear(&core->timers, &terms->timer);
+    else
+        timers_set(&core->timers, &terms->timer, due_ns);
+}
+
+void request_arm_all(struct core *core, struct topic *topic)
+{
+    LIST_EACH(link, &topic->requests)
+        request_arm(core, LIST_OWNER(link, struct slot_terms, request_link)->open);
 }
 
 bool request_look(struct core *core, struct open_slot *reply)
@@ -206,7 +215,7 @@ bool request_look(struct core *core, struct open_slot *reply)
     struct text text;
     if (core_clock(core) >= reply->terms->ends_ns)
         return true;
-    if (is_served(core, topic)) {
+    if (is_served(topic)) {
         request_arm(core, reply);
         return false;
     }

@@ -68,6 +68,8 @@ static const struct key keys[] = {
      "largest value"},
     {"linger", KIND_TIME, 0, AT(core.linger_ms), 0, (uint64_t)LIMIT_PERIOD_MS_MAX, "TIME",
      "how long a job without parties is kept"},
+    {"unserved", KIND_TIME, 0, AT(core.unserved_ms), 0, (uint64_t)LIMIT_PERIOD_MS_MAX, "TIME",
+     "so long a request waits for a group that has a member (30s)"},
     {"open-slots", KIND_COUNT, 0, AT(core.open_slots_max), 1, LIMIT_OPEN_SLOTS, "COUNT",
      "open slots in all"},
     {"topics", KIND_COUNT, 0, AT(core.topics_max), 1, LIMIT_TOPICS, "COUNT", "topics in all"},

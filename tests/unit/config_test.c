@@ -81,6 +81,7 @@ Test(config, reads_every_key_from_a_file)
                              "job-bytes = 2G\n"
                              "value-bytes = 4096\n"
                              "linger = 10min\n"
+                             "unserved = 1500ms\n"
                              "open-slots = 10\n"
                              "topics = 11\n"
                              "like-errors = 13\n"
@@ -101,6 +102,7 @@ Test(config, reads_every_key_from_a_file)
     cr_expect_eq(config.core.job_bytes_max, UINT64_C(2147483648));
     cr_expect_eq(config.core.value_bytes_max, 4096);
     cr_expect_eq(config.core.linger_ms, 600000);
+    cr_expect_eq(config.core.unserved_ms, 1500);
     cr_expect_eq(config.core.open_slots_max, 10);
     cr_expect_eq(config.core.storm_told_max, 13);
     cr_expect_eq(config.core.attachment_bytes_max, 1 << 30);
@@ -167,6 +169,10 @@ Test(config, holds_limits_at_both_ends)
         {"linger", "24h", true},
         {"linger", "86400001ms", false},
         {"linger", "1.5s", false},
+        {"unserved", "0", true},
+        {"unserved", "24h", true},
+        {"unserved", "86400001ms", false},
+        {"unserved", "30", false},
         {"resume-window", "0", true},
         {"resume-window", "-1ms", false},
         {"resume-window", "10", false},

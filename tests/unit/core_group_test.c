@@ -6,13 +6,18 @@
 
 static uint32_t tasks; /* number of alice/tasks */
 
-static void init_groups(void)
+static void init_parties(void)
 {
-    init();
     join(1);
     join(2);
     join(3);
     tasks = open_topic(1, "alice/tasks");
+}
+
+static void init_groups(void)
+{
+    init();
+    init_parties();
 }
 
 static void fini_groups(void)
@@ -576,6 +581,82 @@ Test(core_group, wait_for_no_worker_that_comes_in_time)
     leave(2, 0);
     keep_alive(2 * DEFAULT_UNSERVED_MS);
     cr_expect_not_null(strstr(said, "11 < sub 0 error #0 (rejected of alice)\n"));
+}
+
+/* The core begins anew, and has requests wait for so long. */
+static void wait_at_most(int64_t unserved_ms)
+{
+    options.unserved_ms = unserved_ms;
+    restart();
+    init_parties();
+}
+
+/* To the millisecond, from the request on and from the end of the last member on. */
+Test(core_group, fail_what_nobody_serves_when_the_brokers_bound_is_over)
+{
+    wait_at_most(7);
+    requests(1);
+    await_slot(1, 7, "alice/_replies", 0);
+    pass_ms(6);
+    EXPECT("");
+    pass_ms(1);
+    EXPECT("11 < sub 0 error #0 (rejected of alice)\n");
+    cr_expect_not_null(strstr(error_message, "within 7 ms"));
+    share(2, 1, "alice/tasks", "work", 1);
+    share(3, 1, "alice/tasks", "other", 1);
+    request(1, 1, 21, 0);
+    request(2, 2, 22, 0);
+    await_slot(1, 8, "alice/_replies", 2);
+    forget();
+    pass_ms(500);
+    EXPECT(""); /* it is served, though nobody has room for it */
+    leave(2, 0);
+    pass_ms(500);
+    leave(3, 0);
+    cr_expect_null(strstr(said, "error"));
+    forget();
+    pass_ms(6);
+    EXPECT("");
+    pass_ms(1);
+    EXPECT("11 < sub 0 error #2 (rejected of alice)\n");
+}
+
+Test(core_group, fail_what_nobody_serves_at_once_where_the_bound_is_none)
+{
+    wait_at_most(0);
+    requests(1);
+    await_slot(1, 7, "alice/_replies", 0);
+    pass_ms(0);
+    cr_expect_not_null(strstr(said, "11 < sub 0 error #0 (rejected of alice)\n"));
+    share(2, 1, "alice/tasks", "work", 1);
+    request(1, 1, 21, 0);
+    cr_expect_not_null(strstr(said, "12 < sub 1 task 1#1, delivery 1, payload 21, reply to #1\n"));
+}
+
+/* Ten thousand that wait behind each other are no work for the broker meanwhile. */
+Test(core_group, look_at_no_request_while_it_is_served)
+{
+    wait_at_most(7);
+    share(2, 1, "alice/tasks", "work", 1);
+    requests(3);
+    int64_t beat_ns = core_deadline_ns(core);
+    cr_expect_gt(beat_ns, now_ns + 7 * MS);
+    leave(2, 0);
+    cr_expect_eq(core_deadline_ns(core), now_ns + 7 * MS);
+}
+
+Test(core_group, wait_for_workers_after_a_crash_too)
+{
+    wait_at_most(7);
+    requests(1);
+    crash(100);
+    resume(1, tokens[1], 0);
+    await_slot(1, 7, "alice/_replies", 0);
+    forget();
+    pass_ms(6);
+    EXPECT("");
+    pass_ms(1);
+    EXPECT("11 < sub 0 error #0 (rejected of alice)\n");
 }
 
 Test(core_group, fail_a_request_whose_workers_are_all_lost)
