@@ -12,6 +12,7 @@
 #include "broker/core/core_internal.h"
 
 #include "libbus/base/pattern.h"
+#include "libbus/wire/disclosure.h"
 
 #include <string.h>
 
@@ -175,6 +176,11 @@ void attach_message(struct core *core, struct session *session, const struct msg
     if (!is_of_job(job, msg->error) || !name_is_valid(msg->name)) {
         answer(core, session, msg->request, CODE_EINVAL, ERROR_TYPE_NAME,
                "the id of an error of this job and a name are wanted");
+        return;
+    }
+    if (job->spec.disclosure >= DISCLOSURE_MESSAGE) {
+        answer(core, session, msg->request, CODE_EDENIED, ERROR_TYPE_NOT_AUTHORISED,
+               "this job lets nobody see attachments");
         return;
     }
     struct attachment *attachment = attach_find(core, job, msg->error, msg->name);

@@ -218,6 +218,12 @@ static bool is_own_id(const struct party *party, uint32_t incarnation, struct sp
     return id.bytes > prefix.bytes && memcmp(id.data, prefix.data, prefix.bytes) == 0;
 }
 
+/* What the job lets nobody see does not come in, whatever its client knew of that. */
+static void withhold(struct core *core, const struct job *job, uint32_t count)
+{
+    disclosure_apply_all((enum disclosure)job->spec.disclosure, core->scratch, count);
+}
+
 static void put_author(const struct party *party, uint32_t incarnation, uint32_t attempt,
                        struct error_record *head)
 {
@@ -236,6 +242,7 @@ struct failure *failure_take(struct core *core, struct session *session, struct 
         return unreadable(core, session, topic, seq);
     struct error_record *head = &core->scratch[0];
     struct text id;
+    withhold(core, session->job, count);
     put_author(session->party, session->incarnation, session->job->attempt, head);
     if (!is_own_id(session->party, session->incarnation, head->id)) {
         text_id(&id, &(struct failure_spec){.job = session->job, .party = session->party},
@@ -268,6 +275,7 @@ struct failure *failure_take_late(struct core *core, struct party *party, uint32
         core->refused_count += 1;
         return NULL;
     }
+    withhold(core, party->job, count);
     put_author(party, incarnation, attempt, head);
     if (head->occurred_ns == 0)
         head->occurred_ns = core->now_ns;

@@ -7,6 +7,7 @@
 #include "broker/core/core_internal.h"
 
 #include "libbus/base/pattern.h"
+#include "libbus/wire/disclosure.h"
 
 enum { HELLO_PARTY = 0, HELLO_OBSERVER = 1, HELLO_GUARD = 2 }; /* HELLO.role */
 /* Voices of one incarnation number their errors apart: each has so many bits for itself. */
@@ -365,6 +366,7 @@ static uint64_t free_token(const struct core *core)
 static struct session *session_new(struct core *core, struct job *job,
                                    const struct msg_hello *hello, conn_id conn)
 {
+    bool is_located = job == NULL || job->spec.disclosure < DISCLOSURE_TYPE;
     return session_make(core, job,
                         &(struct session_terms){.token = free_token(core),
                                                 .conn = conn,
@@ -372,8 +374,8 @@ static struct session *session_new(struct core *core, struct job *job,
                                                 .heartbeat_ms = hello->heartbeat_ms,
                                                 .lost_after_ms = hello->lost_after_ms,
                                                 .grace_ms = hello->grace_ms,
-                                                .host = hello->host,
-                                                .pid = hello->pid,
+                                                .host = is_located ? hello->host : SPAN_NONE,
+                                                .pid = is_located ? hello->pid : 0,
                                                 .is_guard = hello->role == HELLO_GUARD});
 }
 
@@ -912,8 +914,10 @@ static void move_guard(struct core *core, struct session *guard, struct span whe
  * what a guard promises. */
 void session_promise(struct core *core, struct session *session, const struct msg_progress *msg)
 {
+    bool is_told = session->job->spec.disclosure < DISCLOSURE_TYPE;
+    struct span where = is_told ? msg->where : SPAN_NONE;
     span_drop(core, &session->where);
-    (void)span_keep(core, msg->where, &session->where); /* or it is not known */
+    (void)span_keep(core, where, &session->where); /* or it is not known */
     if (msg->next_within_ms != session->progress_ms) {
         session->progress_ms = msg->next_within_ms;
         if (!session->is_guard)
@@ -921,7 +925,7 @@ void session_promise(struct core *core, struct session *session, const struct ms
     }
     await_progress(core, session);
     if (!session->is_guard && session->party->guard != NULL)
-        move_guard(core, session->party->guard, msg->where);
+        move_guard(core, session->party->guard, where);
 }
 
 static void suspect(struct core *core, struct session *session, const char *text)

@@ -147,7 +147,7 @@ static enum bus_err take_done(struct bus *asker, const struct msg *row, void *ar
     return row->type == MSG_JOB_DONE ? (enum bus_err)row->as.job_done.code : BUS_EPROTO;
 }
 
-/* All of it, as it is now.  BUS_EFULL: the broker keeps what it has of it. */
+/* All of it, as it is now; what the broker does not want of it is not said again. */
 static enum bus_err bring(struct bus *asker, const char *job, const struct bus_error *error,
                           const struct error_attachment *attachment, int64_t deadline_ns,
                           uint8_t *piece)
@@ -165,7 +165,9 @@ static enum bus_err bring(struct bus *asker, const char *job, const struct bus_e
         err = ask_next(asker, &question, deadline_ns, take_done, NULL, NULL);
         said->offset += said->bytes.bytes;
     }
-    return err == BUS_EFULL || err == BUS_ESETTLED || err == BUS_EINVAL ? BUS_OK : err;
+    bool is_done_with = err == BUS_EFULL || err == BUS_ESETTLED || err == BUS_EINVAL ||
+                        err == BUS_EDENIED; /* that one for good, or it is whole */
+    return is_done_with ? BUS_OK : err;
 }
 
 static struct attach_job *take_job(struct bus *bus)

@@ -195,6 +195,11 @@ enum disclosure session_disclosure(const struct session *session)
     return disclosure_stricter(session->options.disclosure, session->job_disclosure);
 }
 
+enum disclosure session_job_disclosure(const struct session *session)
+{
+    return session->job_disclosure;
+}
+
 enum session_state session_state(const struct session *session)
 {
     if (session->once.code != CODE_OK)

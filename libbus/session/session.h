@@ -66,6 +66,8 @@ void session_free(struct session **session);
 enum session_state session_state(const struct session *session);
 /* How much of its errors this party lets others see: what it chose, or what its job asks for. */
 enum disclosure session_disclosure(const struct session *session);
+/* What its job asks for of all; UNSAID: nothing. */
+enum disclosure session_job_disclosure(const struct session *session);
 bool session_is_welcome(const struct session *session); /* has been up at least once */
 
 /* ---- time and link in ------------------------------------------------------------------------ */

@@ -85,3 +85,27 @@ Test(disclosure, is_that_of_the_stricter)
             cr_expect_eq(disclosure_stricter((enum disclosure)a, (enum disclosure)b),
                          a > b ? a : b);
 }
+
+/* The broker's errors about a party have even numbers; those about a job alone have no party. */
+Test(disclosure, spares_what_the_bus_made)
+{
+    struct span alice = span_text("alice");
+    cr_expect(disclosure_spares(span_text("job/alice/1/2"), alice));
+    cr_expect(disclosure_spares(span_text("job/alice/1/30"), alice));
+    cr_expect(disclosure_spares(span_text("job//0/1"), SPAN_NONE));
+    cr_expect_not(disclosure_spares(span_text("job/alice/1/3"), alice));
+    cr_expect_not(disclosure_spares(span_text("job/alice/1/29"), alice));
+    cr_expect_not(disclosure_spares(span_text("job/alice/1/"), alice));
+    cr_expect_not(disclosure_spares(SPAN_NONE, alice));
+    cr_expect_not(disclosure_spares(SPAN_NONE, SPAN_NONE));
+}
+
+Test(disclosure, of_a_chain_takes_from_all_that_parties_made)
+{
+    struct error_record records[4] = {whole(), whole(), whole(), whole()};
+    records[0].id = span_text("job/alice/1/2"); /* the first is a party's whatever it says */
+    records[2].id = span_text("job/bob/1/4");
+    disclosure_apply_all(DISCLOSURE_NONE, records, 3);
+    for (uint32_t i = 0; i < 4; i++)
+        cr_expect_eq(span_equal(records[i].type, span_text("app.secret")), i >= 2, "%u", i);
+}
