@@ -243,19 +243,23 @@ static void link_causes(const struct plan *plan, const struct bus_error *error,
     }
 }
 
-/* How much of it others see.  What came from elsewhere in this job is as its party let it out; what
- * was made here, or comes from another job, is for this bus to see to, and for the one that saw it
- * first. */
+/* How much of it others see.  What was made here, or comes from another job, is for this bus to see
+ * to, and for the one that saw it first; and so is what an earlier life of ours said.  What came
+ * from elsewhere in this job is as its party let it out: of that, no more than the job lets anybody
+ * see, for a job of this name may have been another one then. */
 static enum disclosure disclosure_of(const struct bus *bus, const struct bus_error *error,
                                      const struct error_identity *identity)
 {
     enum disclosure level = session_disclosure(bus->session);
     if (identity == NULL || error->is_static)
         return level;
-    bool is_foreign = identity->disclosure == DISCLOSURE_UNSAID;
-    if (is_foreign && strcmp(identity->job, bus->job) == 0)
+    if (identity->disclosure != DISCLOSURE_UNSAID)
+        return disclosure_stricter(level, identity->disclosure);
+    if (strcmp(identity->job, bus->job) != 0)
+        return level;
+    if (disclosure_spares(span_text(identity->id), span_text(identity->party)))
         return DISCLOSURE_FULL;
-    return disclosure_stricter(level, identity->disclosure);
+    return strcmp(identity->party, bus->party) == 0 ? level : session_job_disclosure(bus->session);
 }
 
 /* All of it. */
@@ -343,6 +347,71 @@ static void stamp_record(struct bus *bus, struct error_record *head, struct erro
     head->seq = seq;
 }
 
+/* Whether it has been told before, and not by this life. */
+static bool is_of_another(const struct bus *bus, const struct bus_error *error)
+{
+    const struct error_identity *identity =
+        atomic_load_explicit(&error->identity, memory_order_acquire);
+    return !error->is_static && identity != NULL &&
+           (strcmp(identity->job, bus->job) != 0 || strcmp(identity->party, bus->party) != 0 ||
+            identity->incarnation != session_incarnation(bus->session));
+}
+
+static bool copy_blames(struct bus_error *error, const struct bus_error *from)
+{
+    bool is_copied = true;
+    for (uint32_t i = 0; is_copied && i < from->blame_count; i++)
+        is_copied = error_add_blame(error, span_text(from->blames[i]));
+    return is_copied;
+}
+
+/* Of the kinds that a party may give; a loss is whose loss it is. */
+static uint64_t kind_again(const struct bus_error *error)
+{
+    bool is_kept = error->kind == ERROR_DEPENDENCY || error->kind == ERROR_CANCELLED ||
+                   error->kind == ERROR_TERMINATED;
+    return is_kept ? error->kind : (uint64_t)ERROR_APPLICATION;
+}
+
+/* An error of somebody else's that is told as our own: a failure of ours that says the same, with
+ * that one as its cause, for whose it was must not be lost.  NULL: no memory. */
+static struct bus_error *tell_again(struct bus *bus, const struct bus_error *error,
+                                    const char *topic, uint64_t seq)
+{
+    struct bus_error *again =
+        error_make(kind_again(error), span_text(error->type), span_text(error->message));
+    if (again == NULL)
+        return NULL;
+    again->is_cut = error->is_cut;
+    again->code = error->code;
+    again->recoverable = error->recoverable;
+    again->retry_after_ms = error->retry_after_ms;
+    again->exit_code = error->exit_code;
+    again->signal = error->signal;
+    if (!copy_blames(again, error) || !error_add_cause(again, error)) {
+        bus_error_unref(&again);
+        return NULL;
+    }
+    error_stamp(bus, again, topic, seq);
+    struct error_identity *identity = atomic_load_explicit(&again->identity, memory_order_acquire);
+    if (identity != NULL) /* what another bus of ours keeps to itself is in the copy, too */
+        identity->disclosure =
+            disclosure_stricter(identity->disclosure, error_identity_of(error)->disclosure);
+    return again;
+}
+
+/* What there is to be brought beside it later. */
+static void note_attachments(struct bus *bus, const struct error_walk *walk)
+{
+    for (uint32_t i = 0; i < walk->count; i++) {
+        const struct bus_error *told = walk->items[i];
+        const struct error_identity *identity =
+            atomic_load_explicit(&told->identity, memory_order_acquire);
+        if (disclosure_of(bus, told, identity) < DISCLOSURE_MESSAGE)
+            attach_note(bus, told);
+    }
+}
+
 struct span error_to_wire(struct bus *bus, const struct bus_error *error, const char *type,
                           const char *topic, uint64_t seq)
 {
@@ -353,17 +422,14 @@ struct span error_to_wire(struct bus *bus, const struct bus_error *error, const 
     if (error == NULL) {
         own = error_make(ERROR_APPLICATION, span_text(type), span_text("no reason was given"));
         error = own != NULL ? own : &error_no_memory;
+    } else if (is_of_another(bus, error)) {
+        own = tell_again(bus, error, topic, seq);
+        error = own != NULL ? own : error;
     }
     error_stamp(bus, error, topic, seq);
     uint32_t count = fill_all(bus, &plan, error, encoder->records);
     stamp_record(bus, &encoder->records[0], encoder, topic, seq);
-    for (uint32_t i = 0; i < plan.walk.count; i++) {
-        const struct bus_error *told = plan.walk.items[i];
-        const struct error_identity *identity =
-            atomic_load_explicit(&told->identity, memory_order_acquire);
-        if (disclosure_of(bus, told, identity) < DISCLOSURE_MESSAGE)
-            attach_note(bus, told);
-    }
+    note_attachments(bus, &plan.walk);
     enum wire_err err =
         error_encode(encoder->records, count, encoder->bytes, sizeof encoder->bytes, &bytes);
     must(err ==

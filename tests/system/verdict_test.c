@@ -145,6 +145,37 @@ struct waiting {
     struct bus_error *verdict;
 };
 
+/* The same, passed on as it came. */
+Test(verdict, is_whose_error_it_was_that_others_passed_on)
+{
+    struct bus *alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    struct bus *carol = must_open("carol");
+    struct bus_slot *slot = must_reserve(alice, "w");
+    struct bus_slot *next = must_reserve(bob, "w");
+    must_flush(alice);
+    must_flush(bob);
+    fail_slot(&slot, "app.disk_full", "no room");
+    struct bus_error *first = expect_await_failed(bob, "alice/w", 0, "application");
+    bus_slot_fail(&next, first);
+    struct bus_error *second = expect_await_failed(carol, "bob/w", 0, "application");
+    cr_expect_str_eq(bus_error_party(second), "bob");
+    cr_expect_str_eq(bus_error_type(second), "app.disk_full");
+    cr_expect_str_eq(bus_error_message(second), "no room");
+    cr_expect_str_eq(bus_error_id(bus_error_root(second)), bus_error_id(first));
+    bus_fail(carol, second);
+    must_close(&alice);
+    must_close(&bob);
+    struct bus_error *verdict = must_verdict(carol);
+    cr_expect_str_eq(bus_error_party(verdict), "alice");
+    cr_expect_str_eq(bus_error_id(verdict), bus_error_id(first));
+    expect_answer("alice", 2);
+    bus_error_unref(&verdict);
+    bus_error_unref(&second);
+    bus_error_unref(&first);
+    expect_code(bus_close(&carol, SOON_MS), BUS_OK);
+}
+
 static void *wait_for_verdict(void *arg)
 {
     struct waiting *waiting = arg;

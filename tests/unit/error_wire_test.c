@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* error_wire_test.c -- errors onto the wire and back: one id, whole chains, what is left out. */
 #include "libbus/api/api_internal.h"
+#include "libbus/session/session_internal.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -127,6 +128,200 @@ Test(error_wire, gives_one_failure_one_id_wherever_it_is_used)
     bus_error_unref(&second);
     bus_error_unref(&effect);
     bus_error_unref(&third);
+}
+
+/* ---- what came from elsewhere ---------------------------------------------------------------- */
+
+/* The same membership is somebody else's for a while: what it tells comes from there. */
+static struct bus_error *from_bob(const struct bus_error *error)
+{
+    struct span bytes = error_to_wire(&bus, error, "errbus.abandoned", "bob/w", 3);
+    struct error_record records[LIMIT_ERROR_RECORDS];
+    uint8_t out[LIMIT_ERROR_BYTES];
+    uint32_t count = 0;
+    size_t out_bytes = 0;
+    cr_assert_eq(error_decode(bytes, records, LIMIT_ERROR_RECORDS, &count), WIRE_OK);
+    records[0].party = span_text("bob");
+    records[0].id = span_text("train/bob/1/1");
+    cr_assert_eq(error_encode(records, count, out, sizeof out, &out_bytes), WIRE_OK);
+    return error_from_wire(span_of(out, out_bytes));
+}
+
+/* Whose it was, and how it is called there, is not lost when it is passed on as it is. */
+Test(error_wire, tells_what_is_passed_on_as_ours_because_of_it)
+{
+    struct bus_error *made = bus_error_new("app.x", NULL, "m");
+    cr_assert_eq(bus_error_set_code(made, 28), BUS_OK);
+    cr_assert_eq(bus_error_set_recoverable(made, 1), BUS_OK);
+    cr_assert_eq(bus_error_set_retry_after(made, 1500), BUS_OK);
+    cr_assert_eq(bus_error_set_exit_code(made, 3), BUS_OK);
+    cr_assert_eq(bus_error_set_signal(made, 11), BUS_OK);
+    cr_assert_eq(bus_error_set_blame(made, "carol"), BUS_OK);
+    cr_assert_eq(bus_error_add_blame(made, "dave"), BUS_OK);
+    cr_assert_eq(bus_error_set_stacktrace(made, "at main"), BUS_OK);
+    struct bus_error *bobs = from_bob(made);
+    struct bus_error *got = over_the_wire(bobs);
+    cr_expect_str_eq(bus_error_party(got), "alice");
+    cr_expect_str_eq(bus_error_type(got), "app.x");
+    cr_expect_str_eq(bus_error_message(got), "m");
+    cr_expect_str_eq(bus_error_stacktrace(got), "", "the cause has it");
+    cr_expect_eq(bus_error_code(got), 28);
+    cr_expect_eq(bus_error_recoverable(got), 1);
+    cr_expect_eq(bus_error_retry_after_ms(got), 1500);
+    cr_expect_eq(bus_error_exit_code(got), 3);
+    cr_expect_eq(bus_error_signal(got), 11);
+    cr_expect_str_eq(bus_error_blame(got), "carol");
+    cr_expect_str_eq(bus_error_blame_at(got, 1), "dave");
+    cr_expect_eq(strncmp(bus_error_id(got), "train/alice/", 12), 0);
+    const struct bus_error *origin = bus_error_cause(got);
+    cr_assert_not_null(origin);
+    cr_expect_str_eq(bus_error_id(origin), "train/bob/1/1");
+    cr_expect_str_eq(bus_error_party(origin), "bob");
+    cr_expect_str_eq(bus_error_stacktrace(origin), "at main");
+    cr_expect_str_eq(bus_error_topic(origin, NULL), "bob/w");
+    cr_expect_str_eq(bus_error_id(bus_error_root(got)), "train/bob/1/1");
+    bus_error_unref(&made);
+    bus_error_unref(&bobs);
+    bus_error_unref(&got);
+}
+
+/* A loss stays whose loss it is; that we were told to stop, or lack something, stays so. */
+Test(error_wire, passes_on_kinds_that_a_party_may_give)
+{
+    static const char *const kinds[][2] = {{"dependency", "dependency"},
+                                           {"cancelled", "cancelled"},
+                                           {"terminated", "terminated"},
+                                           {"application", "application"}};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        struct bus_error *made = bus_error_new("app.x", NULL, "m");
+        cr_assert_eq(bus_error_set_kind(made, kinds[i][0]), BUS_OK);
+        struct bus_error *bobs = from_bob(made);
+        struct bus_error *got = over_the_wire(bobs);
+        cr_expect_str_eq(bus_error_kind(got), kinds[i][1]);
+        bus_error_unref(&made);
+        bus_error_unref(&bobs);
+        bus_error_unref(&got);
+    }
+    struct bus_error *lost =
+        error_make(ERROR_PARTY_LOST, span_text("errbus.silent"), span_text("m"));
+    struct bus_error *bobs = from_bob(lost);
+    struct bus_error *got = over_the_wire(bobs);
+    cr_expect_str_eq(bus_error_kind(got), "application");
+    cr_expect_str_eq(bus_error_kind(bus_error_cause(got)), "party_lost");
+    bus_error_unref(&lost);
+    bus_error_unref(&bobs);
+    bus_error_unref(&got);
+}
+
+/* Told in an earlier life, or by another bus of this process, it is passed on, too. */
+Test(error_wire, tells_what_an_earlier_life_said_as_its_cause)
+{
+    struct bus_error *made = bus_error_new("app.x", NULL, "m");
+    struct bus_error *first = over_the_wire(made);
+    bus.session->incarnation += 1;
+    struct bus_error *got = over_the_wire(made);
+    cr_expect_str_neq(bus_error_id(got), bus_error_id(first));
+    cr_assert_not_null(bus_error_cause(got));
+    cr_expect_str_eq(bus_error_id(bus_error_cause(got)), bus_error_id(first));
+    bus_error_unref(&made);
+    bus_error_unref(&first);
+    bus_error_unref(&got);
+}
+
+/* ---- disclosure ------------------------------------------------------------------------------ */
+
+static void disclose(enum disclosure own, enum disclosure of_job)
+{
+    bus.session->options.disclosure = own;
+    bus.session->job_disclosure = of_job;
+}
+
+/* What a party of this job let out passes as it came, however discreet we are; but no more than the
+ * job lets anybody see, for it may be another job of that name. */
+Test(error_wire, lets_pass_of_others_what_their_job_lets_pass)
+{
+    disclose(DISCLOSURE_FULL, DISCLOSURE_UNSAID);
+    struct bus_error *made = bus_error_new("app.x", NULL, "secret");
+    struct bus_error *bobs = from_bob(made);
+    struct bus_error *effect = bus_error_new("app.y", bobs, "m");
+    static const struct {
+        enum disclosure own, of_job;
+        const char *message, *type;
+    } cases[] = {{DISCLOSURE_FULL, DISCLOSURE_UNSAID, "secret", "app.x"},
+                 {DISCLOSURE_NONE, DISCLOSURE_UNSAID, "secret", "app.x"},
+                 {DISCLOSURE_NONE, DISCLOSURE_MESSAGE, "secret", "app.x"},
+                 {DISCLOSURE_FULL, DISCLOSURE_TYPE, "withheld by its party", "app.x"},
+                 {DISCLOSURE_FULL, DISCLOSURE_NONE, "withheld by its party", "errbus.withheld"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        disclose(cases[i].own, cases[i].of_job);
+        struct bus_error *got = over_the_wire(effect);
+        cr_expect_str_eq(bus_error_message(bus_error_cause(got)), cases[i].message, "%zu", i);
+        cr_expect_str_eq(bus_error_type(bus_error_cause(got)), cases[i].type, "%zu", i);
+        bus_error_unref(&got);
+    }
+    bus_error_unref(&made);
+    bus_error_unref(&bobs);
+    bus_error_unref(&effect);
+}
+
+/* What the bus made of a loss holds nothing of a party's, and passes. */
+Test(error_wire, lets_pass_what_the_bus_made)
+{
+    struct error_record record;
+    uint8_t out[4096];
+    size_t bytes = 0;
+    error_record_init(&record);
+    record.id = span_text("train/bob/1/2");
+    record.job = span_text("train");
+    record.party = span_text("bob");
+    record.kind = ERROR_PARTY_LOST;
+    record.type = span_text("errbus.silent");
+    cr_assert_eq(error_encode(&record, 1, out, sizeof out, &bytes), WIRE_OK);
+    struct bus_error *lost = error_from_wire(span_of(out, bytes));
+    struct bus_error *effect = bus_error_new("app.y", lost, "m");
+    disclose(DISCLOSURE_NONE, DISCLOSURE_NONE);
+    struct bus_error *got = over_the_wire(effect);
+    cr_expect_str_eq(bus_error_type(got), "errbus.withheld");
+    cr_expect_str_eq(bus_error_type(bus_error_cause(got)), "errbus.silent");
+    bus_error_unref(&lost);
+    bus_error_unref(&effect);
+    bus_error_unref(&got);
+}
+
+/* Of a life that was more open, or of our own end of a bus, which names host and process. */
+Test(error_wire, withholds_what_came_back_of_ours)
+{
+    disclose(DISCLOSURE_FULL, DISCLOSURE_UNSAID);
+    struct bus_error *made = bus_error_new("app.x", NULL, "secret");
+    struct bus_error *came = over_the_wire(made);
+    cr_expect_neq(bus_error_pid(came), 0);
+    disclose(DISCLOSURE_TYPE, DISCLOSURE_UNSAID);
+    struct bus_error *effect = bus_error_new("app.y", came, "m");
+    struct bus_error *got = over_the_wire(effect);
+    cr_expect_str_eq(bus_error_message(bus_error_cause(got)), "withheld by its party");
+    cr_expect_eq(bus_error_pid(bus_error_cause(got)), 0);
+    bus_error_unref(&made);
+    bus_error_unref(&came);
+    bus_error_unref(&effect);
+    bus_error_unref(&got);
+}
+
+/* Passed on by a more open bus of this process: the copy says no more than the error. */
+Test(error_wire, passes_on_no_more_than_the_bus_that_told_it_first)
+{
+    disclose(DISCLOSURE_NONE, DISCLOSURE_UNSAID);
+    struct bus_error *made = bus_error_new("app.secret", NULL, "secret");
+    struct bus_error *first = over_the_wire(made);
+    disclose(DISCLOSURE_FULL, DISCLOSURE_UNSAID);
+    bus.session->incarnation += 1;
+    struct bus_error *got = over_the_wire(made);
+    cr_assert_not_null(bus_error_cause(got));
+    cr_expect_str_eq(bus_error_type(got), "errbus.withheld");
+    cr_expect_str_eq(bus_error_message(got), "withheld by its party");
+    cr_expect_str_eq(bus_error_type(bus_error_cause(got)), "errbus.withheld");
+    bus_error_unref(&made);
+    bus_error_unref(&first);
+    bus_error_unref(&got);
 }
 
 Test(error_wire, has_a_type_for_what_was_given_up)
