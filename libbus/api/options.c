@@ -163,6 +163,7 @@ enum bus_err options_token(const struct bus_options *options, uint64_t *out_toke
 
 /* ---- disclosure ------------------------------------------------------------------------------ */
 
+/* What the environment says is for whoever runs the program to say: the program may say less. */
 static enum bus_err options_disclosure(struct bus_options *options, struct bus_error **reterr)
 {
     static const char *const names[] = {
@@ -175,14 +176,15 @@ static enum bus_err options_disclosure(struct bus_options *options, struct bus_e
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
                          "disclosure is %d, and must be 0 or an enum bus_disclosure",
                          options->disclosure);
-    if (options->disclosure != 0)
-        return BUS_OK;
-    const char *chosen_name = chosen(NULL, "ERRBUS_DISCLOSURE", names[BUS_DISCLOSURE_MESSAGE]);
-    for (int level = BUS_DISCLOSURE_FULL; level <= BUS_DISCLOSURE_NONE; level++) {
-        if (strcmp(chosen_name, names[level]) == 0)
-            options->disclosure = level;
-    }
-    if (options->disclosure == 0)
+    const char *otherwise =
+        options->disclosure != 0 ? names[BUS_DISCLOSURE_FULL] : names[BUS_DISCLOSURE_MESSAGE];
+    const char *chosen_name = chosen(NULL, "ERRBUS_DISCLOSURE", otherwise);
+    int level = BUS_DISCLOSURE_FULL;
+    while (level <= BUS_DISCLOSURE_NONE && strcmp(chosen_name, names[level]) != 0)
+        level += 1;
+    if (level > options->disclosure)
+        options->disclosure = level;
+    if (level > BUS_DISCLOSURE_NONE)
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
                          "ERRBUS_DISCLOSURE is '%.50s', and must be full, message, type or none",
                          chosen_name);

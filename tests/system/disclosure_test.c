@@ -352,6 +352,22 @@ Test(disclosure, is_chosen_by_name_and_number)
     unsetenv("ERRBUS_DISCLOSURE");
 }
 
+/* Whoever runs a program says how much may be seen of it; the program can only say less. */
+Test(disclosure, is_the_environments_where_that_is_stricter)
+{
+    setenv("ERRBUS_DISCLOSURE", "type", 1);
+    is_bob_discreet = true;
+    expect_level(BUS_DISCLOSURE_FULL, BUS_DISCLOSURE_TYPE);
+    unsetenv("ERRBUS_DISCLOSURE");
+}
+
+Test(disclosure, is_the_programs_where_that_is_stricter)
+{
+    setenv("ERRBUS_DISCLOSURE", "full", 1);
+    expect_level(BUS_DISCLOSURE_NONE, BUS_DISCLOSURE_NONE);
+    unsetenv("ERRBUS_DISCLOSURE");
+}
+
 /* A program that knows nothing of the bus: what it said last is in the message of its end. */
 Test(disclosure, holds_for_errbus_run)
 {
