@@ -15,6 +15,7 @@
 #define LISTEN_MS 5
 #define LEARNERS_DATA TEST_SOURCE_DIR "/clients/fedavg/breast_cancer.csv"
 #define TORTURE_WAIT "TORTURE_WAIT_MS=40" /* so that an hour of it fits on a laptop */
+#define SMALL_FILES "ERRBUS_NUMBER_SEGMENT_BYTES=4194304" /* which errbusd_failpoints alone reads */
 enum { EXIT_OVER = 3 };
 
 bool crew_is_well(const struct crew *crew)
@@ -38,7 +39,7 @@ static bool start(struct crew *crew, struct process *process, size_t host, const
 {
     char job[64];
     snprintf(job, sizeof job, "ERRBUS_JOB=%s", crew->job);
-    const char *const environment[] = {job, TORTURE_WAIT, NULL};
+    const char *const environment[] = {job, TORTURE_WAIT, SMALL_FILES, NULL};
     bool is_there = !crew->has_links || hosts_enter(&crew->hosts, host);
     bool is_started = is_there && process_start(process, argv, environment);
     if (crew->has_links) {
@@ -50,9 +51,9 @@ static bool start(struct crew *crew, struct process *process, size_t host, const
     return is_started;
 }
 
-bool crew_start_broker(struct crew *crew)
+static bool start_broker(struct crew *crew, const char *program)
 {
-    const char *const argv[] = {"errbusd",  "--control", crew->control, "--data",
+    const char *const argv[] = {program,    "--control", crew->control, "--data",
                                 crew->data, "--journal", crew->journal, "--durability",
                                 "process",  "--linger",  "5s",          NULL};
     const char *line = NULL;
@@ -66,6 +67,16 @@ bool crew_start_broker(struct crew *crew)
     return crew->has_broker;
 }
 
+bool crew_start_broker(struct crew *crew)
+{
+    return start_broker(crew, "errbusd");
+}
+
+bool crew_start_small_broker(struct crew *crew)
+{
+    return start_broker(crew, "errbusd_failpoints");
+}
+
 void crew_kill_broker(struct crew *crew)
 {
     process_signal(&crew->broker, SIGKILL);
@@ -74,25 +85,46 @@ void crew_kill_broker(struct crew *crew)
     crew->has_broker = false;
 }
 
-void crew_start_victim(struct crew *crew, struct victim *victim)
+/* A reader sees for itself when the end has come. */
+static bool is_to_end(const struct crew *crew, const struct victim *victim)
 {
-    char life[16];
+    return (victim->role == VICTIM_WRITES && crew->is_ending) ||
+           (victim->role == VICTIM_WORKS && crew->is_work_done);
+}
+
+static bool start_torturer(struct crew *crew, struct victim *victim, const char *life)
+{
     char diary[CREW_PATH];
     char last[32];
-    snprintf(life, sizeof life, "%u", victim->life++);
+    bool is_writer = victim->role == VICTIM_WRITES;
     snprintf(diary, sizeof diary, "%s/%s.diary", crew->diaries.path, victim->name);
-    snprintf(last, sizeof last, "%d", victim->is_writer ? (int)victim->life * 7919 : CREW_WRITERS);
+    snprintf(last, sizeof last, "%d", is_writer ? (int)victim->life * 7919 : CREW_WRITERS);
     const char *const argv[] = {"test_torturer",
                                 crew->control,
-                                victim->is_writer ? "write" : "read",
+                                is_writer ? "write" : "read",
                                 victim->name,
                                 life,
                                 diary,
                                 last,
                                 NULL};
+    return start(crew, &victim->process, victim->host, argv);
+}
+
+static bool start_worker(struct crew *crew, struct victim *victim, const char *life)
+{
+    const char *const argv[] = {"prove_worker", crew->control,    victim->name,
+                                life,           crew->asker.name, NULL};
+    return start(crew, &victim->process, victim->host, argv);
+}
+
+void crew_start_victim(struct crew *crew, struct victim *victim)
+{
+    char life[16];
+    snprintf(life, sizeof life, "%u", victim->life++);
     victim->is_held = false;
-    victim->is_running = start(crew, &victim->process, victim->host, argv);
-    if (crew->is_ending && victim->is_writer && victim->is_running) {
+    victim->is_running = victim->role == VICTIM_WORKS ? start_worker(crew, victim, life)
+                                                      : start_torturer(crew, victim, life);
+    if (is_to_end(crew, victim) && victim->is_running) {
         process_say(&victim->process, "\n", 1);
     }
 }
@@ -116,6 +148,16 @@ static void start_pulse(struct crew *crew, size_t index)
     }
     pulse->is_ready = false;
     (void)start(crew, &pulse->process, pulse->host, argv); /* it blames */
+}
+
+static void start_asker(struct crew *crew)
+{
+    const char *argv[4 + CREW_WORKERS] = {"prove_asker", crew->control, crew->asker.name};
+    for (size_t i = 0; i < CREW_WORKERS; i++) {
+        argv[3 + i] = crew->victims[CREW_WRITERS + CREW_READERS + i].name;
+    }
+    crew->asker.is_ready = false;
+    (void)start(crew, &crew->asker.process, crew->asker.host, argv); /* it blames */
 }
 
 static void start_tap(struct crew *crew)
@@ -174,6 +216,9 @@ static void hear_tap(struct crew *crew)
     while (crew->tap.pid != 0 && process_line(&crew->tap, 0, &line)) {
         char name[8] = "";
         const char *party = strstr(line, "\"party\":\"");
+        if (strstr(line, "\"event\":\"journal.full\"") != NULL) {
+            crew->full_ms = test_now_ms();
+        }
         if (strstr(line, "\"event\":\"party.lost\"") == NULL || party == NULL ||
             sscanf(party, "\"party\":\"%7[^\"]\"", name) != 1) {
             continue;
@@ -211,6 +256,43 @@ static void hear_pulse_line(struct crew *crew, size_t index, const char *line)
     }
 }
 
+static void tell_to_end(struct crew *crew, enum victim_role role)
+{
+    for (size_t i = 0; i < CREW_VICTIMS; i++) {
+        if (crew->victims[i].role == role && crew->victims[i].is_running) {
+            process_say(&crew->victims[i].process, "\n", 1);
+        }
+    }
+}
+
+static void hear_asker_line(struct crew *crew, const char *line)
+{
+    unsigned long long count[7];
+    struct crew_tasks *tasks = &crew->tasks;
+    if (sscanf(line, "T %llu %llu %llu %llu %llu %llu %llu", &count[0], &count[1], &count[2],
+               &count[3], &count[4], &count[5], &count[6]) == 7) {
+        tasks->answered += count[0];
+        tasks->failed += count[1];
+        tasks->done += count[2];
+        tasks->dead += count[3];
+        tasks->again += count[4];
+        tasks->needs += count[5];
+        tasks->attachments += count[6];
+        crew->is_work_done = true;
+        tell_to_end(crew, VICTIM_WORKS);
+    } else if (line[0] == 'X') {
+        crew_blame(crew, "%s", line + 2);
+    } else if (strcmp(line, "ready") == 0) {
+        crew->asker.is_ready = true;
+    }
+}
+
+uint64_t crew_task_count(const struct crew *crew)
+{
+    const struct crew_tasks *tasks = &crew->tasks;
+    return tasks->answered + tasks->failed + tasks->done + tasks->dead;
+}
+
 static void look_at_victim(struct crew *crew, struct victim *victim)
 {
     const char *line = NULL;
@@ -223,7 +305,8 @@ static void look_at_victim(struct crew *crew, struct victim *victim)
     if (code < 0) {
         return;
     }
-    if (code != EXIT_OVER && (code != 0 || !crew->is_ending)) {
+    bool may_end = victim->role == VICTIM_WORKS ? crew->is_work_done : crew->is_ending;
+    if (code != EXIT_OVER && (code != 0 || !may_end)) {
         crew_blame(crew, "%s ended with %d: %s", victim->name, code,
                    process_complained(&victim->process));
     }
@@ -246,6 +329,9 @@ static void hear_all(struct crew *crew)
             hear_pulse_line(crew, i, line);
         }
     }
+    while (crew->asker.process.pid != 0 && process_line(&crew->asker.process, 0, &line)) {
+        hear_asker_line(crew, line);
+    }
     for (size_t i = 0; i < CREW_VICTIMS; i++) {
         look_at_victim(crew, &crew->victims[i]);
     }
@@ -260,11 +346,14 @@ void crew_listen(struct crew *crew, int64_t ms)
 {
     int64_t until_ms = test_now_ms() + ms;
     do {
-        struct pollfd fds[1 + CREW_PULSES] = {{.fd = crew->tap.output, .events = POLLIN}};
+        struct pollfd fds[2 + CREW_PULSES] = {
+            {.fd = crew->tap.output, .events = POLLIN},
+            {.fd = crew->asker.process.output, .events = POLLIN},
+        };
         for (size_t i = 0; i < CREW_PULSES; i++) {
-            fds[1 + i] = (struct pollfd){.fd = crew->pulses[i].process.output, .events = POLLIN};
+            fds[2 + i] = (struct pollfd){.fd = crew->pulses[i].process.output, .events = POLLIN};
         }
-        poll(fds, crew->tap.pid != 0 ? 1 + CREW_PULSES : 0, LISTEN_MS);
+        poll(fds, crew->tap.pid != 0 ? 2 + CREW_PULSES : 0, LISTEN_MS);
         hear_all(crew);
     } while (crew_is_well(crew) && test_now_ms() < until_ms);
 }
@@ -282,9 +371,19 @@ static bool await_ready(struct crew *crew, struct process *process, const char *
     return false;
 }
 
+static bool all_are_ready(const struct crew *crew)
+{
+    bool are_ready = crew->asker.is_ready;
+    for (size_t i = 0; i < CREW_PULSES; i++) {
+        are_ready = are_ready && crew->pulses[i].is_ready;
+    }
+    return are_ready;
+}
+
 bool crew_begin_watch(struct crew *crew)
 {
     crew->is_ending = false;
+    crew->is_work_done = false;
     snprintf(crew->job, sizeof crew->job, "watch-%u", ++crew->watch);
     if (!folder_make(&crew->diaries)) {
         crew_blame(crew, "no folder for the diaries: %s", strerror(errno));
@@ -292,24 +391,27 @@ bool crew_begin_watch(struct crew *crew)
     }
     start_tap(crew);
     start_learners(crew);
-    /* Readers first: they shall miss nothing. */
+    /* Workers and readers first: they shall miss nothing. */
     for (size_t i = CREW_VICTIMS; crew_is_well(crew) && i-- > 0;) {
         struct victim *victim = &crew->victims[i];
         victim->life = 0;
         victim->is_done = false;
         crew_start_victim(crew, victim);
-        if (crew_is_well(crew) && !victim->is_writer) {
+        if (crew_is_well(crew) && victim->role != VICTIM_WRITES) {
             (void)await_ready(crew, &victim->process, victim->name);
         }
     }
     for (size_t i = 0; crew_is_well(crew) && i < CREW_PULSES; i++) {
         start_pulse(crew, i);
     }
+    if (crew_is_well(crew)) {
+        start_asker(crew);
+    }
     int64_t until_ms = test_now_ms() + READY_MS;
-    while (crew_is_well(crew) && !(crew->pulses[0].is_ready && crew->pulses[1].is_ready)) {
+    while (crew_is_well(crew) && !all_are_ready(crew)) {
         crew_listen(crew, 0);
         if (test_now_ms() > until_ms) {
-            crew_blame(crew, "a pulse is not ready");
+            crew_blame(crew, "a pulse, or who asks, is not ready");
         }
     }
     return crew_is_well(crew);
@@ -324,20 +426,28 @@ static bool all_are_done(const struct crew *crew)
     return are_done;
 }
 
+static void end_pulse(struct crew *crew, struct pulse_process *pulse)
+{
+    struct process *process = &pulse->process;
+    int code = process_wait(process, READY_MS);
+    if (code != 0) {
+        const char *x = strstr(process_said(process), "\nX ");
+        crew_blame(crew, "%s ended with %d: %s", pulse->name, code,
+                   x != NULL ? x + 3 : process_complained(process));
+    }
+    process_fini(process);
+}
+
+/* Those who were not harmed. */
 static void end_pulses(struct crew *crew)
 {
+    process_say(&crew->asker.process, "\n", 1);
+    end_pulse(crew, &crew->asker);
     for (size_t i = 0; i < CREW_PULSES; i++) {
         process_say(&crew->pulses[i].process, "\n", 1);
     }
     for (size_t i = 0; i < CREW_PULSES; i++) {
-        struct process *process = &crew->pulses[i].process;
-        int code = process_wait(process, READY_MS);
-        if (code != 0) {
-            const char *x = strstr(process_said(process), "\nX ");
-            crew_blame(crew, "%s ended with %d: %s", crew->pulses[i].name, code,
-                       x != NULL ? x + 3 : process_complained(process));
-        }
-        process_fini(process);
+        end_pulse(crew, &crew->pulses[i]);
     }
 }
 
@@ -382,11 +492,8 @@ bool crew_end_watch(struct crew *crew)
     struct diaries_sums sums = {0};
     int64_t until_ms = test_now_ms() + END_MS;
     crew->is_ending = true;
-    for (size_t i = 0; i < CREW_WRITERS; i++) {
-        if (crew->victims[i].is_running) {
-            process_say(&crew->victims[i].process, "\n", 1);
-        }
-    }
+    tell_to_end(crew, VICTIM_WRITES);
+    process_say(&crew->asker.process, "\n", 1);
     while (crew_is_well(crew) && !all_are_done(crew)) {
         crew_listen(crew, LISTEN_MS);
         if (test_now_ms() > until_ms) {
@@ -416,11 +523,17 @@ static void name_all(struct crew *crew)
 {
     for (size_t i = 0; i < CREW_VICTIMS; i++) {
         struct victim *victim = &crew->victims[i];
-        victim->is_writer = i < CREW_WRITERS;
+        bool is_writer = i < CREW_WRITERS;
+        bool is_reader = !is_writer && i < CREW_WRITERS + CREW_READERS;
+        victim->role = is_writer ? VICTIM_WRITES : is_reader ? VICTIM_READS : VICTIM_WORKS;
         victim->host = 1 + i;
-        snprintf(victim->name, sizeof victim->name, "%c%zu", victim->is_writer ? 'w' : 'r',
-                 victim->is_writer ? i : i - CREW_WRITERS);
+        snprintf(victim->name, sizeof victim->name, "%c%zu", "wrk"[victim->role],
+                 i - (is_writer   ? 0
+                      : is_reader ? CREW_WRITERS
+                                  : CREW_WRITERS + CREW_READERS));
     }
+    crew->asker.host = 1 + CREW_VICTIMS + CREW_PULSES;
+    snprintf(crew->asker.name, sizeof crew->asker.name, "a0");
     for (size_t i = 0; i < CREW_PULSES; i++) {
         crew->pulses[i].host = 1 + CREW_VICTIMS + i;
         snprintf(crew->pulses[i].name, sizeof crew->pulses[i].name, "p%zu", i);
@@ -450,6 +563,17 @@ bool crew_open(struct crew *crew, bool with_links, char why_not[HOSTS_PROBLEM_BY
     return true;
 }
 
+bool crew_mount(struct crew *crew, char why_not[VOLUME_PROBLEM_BYTES])
+{
+    char path[CREW_PATH];
+    snprintf(path, sizeof path, "%s/volume", crew->folder.path);
+    bool is_there = volume_open(&crew->volume, path, why_not);
+    if (is_there) {
+        snprintf(crew->journal, sizeof crew->journal, "%s/journal", crew->volume.path);
+    }
+    return is_there;
+}
+
 void crew_close(struct crew *crew)
 {
     for (size_t i = 0; i < CREW_VICTIMS; i++) {
@@ -461,9 +585,11 @@ void crew_close(struct crew *crew)
     for (size_t i = 0; i <= CREW_SILOS; i++) {
         process_fini(&crew->learners[i]);
     }
+    process_fini(&crew->asker.process);
     process_fini(&crew->tap);
     process_fini(&crew->broker);
     folder_fini(&crew->diaries);
+    volume_close(&crew->volume);
     folder_fini(&crew->folder);
     hosts_close(&crew->hosts);
 }

@@ -32,12 +32,14 @@ static const struct {
     [HARM_FREEZE] = {"a party is frozen", false, true, false},
     [HARM_BROKER_KILL] = {"the broker is killed", false, false, false},
     [HARM_BROKER_FREEZE] = {"the broker is frozen", false, false, false},
+    [HARM_DISK] = {"the disk is full", false, false, false},
     [HARM_RUBBISH] = {"strangers talk rubbish", false, false, false},
     [HARM_LINK] = {"a cable is unplugged", true, true, false},
     [HARM_DROP] = {"all frames vanish", true, true, false},
     [HARM_DEAF] = {"frames to a party vanish", true, true, false},
     [HARM_MUTE] = {"frames from a party vanish", true, true, false},
     [HARM_RESET] = {"connections are reset", true, true, true},
+    [HARM_ADDRESS] = {"an address changes", true, true, false},
     [HARM_LOSS] = {"30 % of the frames vanish", true, false, false},
     [HARM_DELAY] = {"frames take 200 ms +- 100", true, false, false},
     [HARM_RATE] = {"256 KiB a second pass", true, false, false},
@@ -52,6 +54,11 @@ const char *harm_name(enum harm_kind kind)
 bool harm_needs_links(enum harm_kind kind)
 {
     return kinds[kind].needs_links;
+}
+
+bool harm_is_of_broker(enum harm_kind kind)
+{
+    return kind == HARM_BROKER_KILL || kind == HARM_BROKER_FREEZE || kind == HARM_DISK;
 }
 
 bool harm_may_be_longer(enum harm_kind kind)
@@ -141,6 +148,17 @@ static void plug(struct crew *crew, const struct victim *victim, const char *sta
     }
 }
 
+static void change_address(struct crew *crew, struct victim *victim, const char *what)
+{
+    char address[HOST_ADDRESS_BYTES_MAX];
+    char lines[96];
+    host_address(victim->host, victim->has_moved, address);
+    snprintf(lines, sizeof lines, "address %s %s/16 dev eth0\n", what, address);
+    if (!hosts_ip(&crew->hosts, victim->host, lines)) {
+        crew_blame(crew, "ip(8) does not %s an address", what);
+    }
+}
+
 static void cut(struct crew *crew, const struct harm *harm)
 {
     static const struct wire_fault whole;
@@ -157,6 +175,7 @@ static void cut(struct crew *crew, const struct harm *harm)
     case HARM_DROP: set_both(crew, harm->victim, &none, &none); break;
     case HARM_DEAF: set_both(crew, harm->victim, &whole, &none); break;
     case HARM_MUTE: set_both(crew, harm->victim, &none, &whole); break;
+    case HARM_ADDRESS: change_address(crew, harm->victim, "del"); break;
     default: set_both(crew, harm->victim, &slow[harm->kind], &slow[harm->kind]); break;
     }
 }
@@ -167,6 +186,40 @@ static void mend(struct crew *crew, const struct harm *harm)
     set_both(crew, harm->victim, &whole, &whole);
     if (harm->kind == HARM_LINK) {
         plug(crew, harm->victim, "up");
+    } else if (harm->kind == HARM_ADDRESS) {
+        harm->victim->has_moved = !harm->victim->has_moved;
+        change_address(crew, harm->victim, "add");
+    }
+}
+
+/* ---- the disk ---------------------------------------------------------------------------------*/
+
+static void fill(struct crew *crew)
+{
+    if (!volume_fill(&crew->volume)) {
+        crew_blame(crew, "the volume cannot be filled");
+    }
+}
+
+/* Until the broker has met it, and told so. */
+static void fill_disk(struct crew *crew)
+{
+    int64_t begin_ms = test_now_ms();
+    crew_kill_broker(crew);
+    (void)crew_start_small_broker(crew); /* it blames */
+    while (crew_is_well(crew) && crew->full_ms < begin_ms) {
+        fill(crew); /* what was let go, too */
+        crew_listen(crew, 0);
+        if (test_now_ms() > begin_ms + RECOVERY_MS) {
+            crew_blame(crew, "nobody was told that the disk is full");
+        }
+    }
+}
+
+static void clear_disk(struct crew *crew)
+{
+    if (!volume_clear(&crew->volume)) {
+        crew_blame(crew, "the volume cannot be cleared");
     }
 }
 
@@ -180,6 +233,7 @@ static void begin(struct crew *crew, const struct harm *harm)
     case HARM_FREEZE: process_signal(&harm->victim->process, SIGSTOP); break;
     case HARM_BROKER_KILL: crew_kill_broker(crew); break;
     case HARM_BROKER_FREEZE: process_signal(&crew->broker, SIGSTOP); break;
+    case HARM_DISK: fill_disk(crew); break;
     case HARM_RUBBISH: talk_rubbish(crew); break;
     default: cut(crew, harm); break;
     }
@@ -193,6 +247,7 @@ static void end(struct crew *crew, const struct harm *harm)
     case HARM_FREEZE: process_signal(&harm->victim->process, SIGCONT); break;
     case HARM_BROKER_KILL: (void)crew_start_broker(crew); break; /* it blames */
     case HARM_BROKER_FREEZE: process_signal(&crew->broker, SIGCONT); break;
+    case HARM_DISK: clear_disk(crew); break;
     case HARM_RUBBISH: break;
     default: mend(crew, harm); break;
     }
@@ -217,18 +272,24 @@ static bool is_detected(const struct harm *harm, int64_t begin_ms)
 
 static void hold(struct crew *crew, struct harm *harm, int64_t begin_ms)
 {
-    int64_t until_ms = begin_ms + (harm->is_longer ? bound_ms(harm) + SLACK_MS : harm->hold_ms);
+    bool is_full = harm->kind == HARM_DISK; /* which took its time to come about */
+    int64_t until_ms = (is_full ? test_now_ms() : begin_ms) +
+                       (harm->is_longer ? bound_ms(harm) + SLACK_MS : harm->hold_ms);
     while (crew_is_well(crew) && test_now_ms() < until_ms &&
            !(harm->is_longer && is_detected(harm, begin_ms))) {
+        if (is_full) {
+            fill(crew);
+        }
         crew_listen(crew, 0);
     }
     harm->held_ms = test_now_ms() - begin_ms;
 }
 
-static void take_times(struct harm *harm, int64_t begin_ms)
+static void take_times(const struct crew *crew, struct harm *harm, int64_t begin_ms)
 {
     const struct victim *victim = harm->victim;
-    harm->detected_ms = -1;
+    bool was_full = harm->kind == HARM_DISK && crew->full_ms >= begin_ms;
+    harm->detected_ms = was_full ? crew->full_ms - begin_ms : -1;
     for (size_t i = 0; i < CREW_PULSES; i++) {
         harm->waited_ms[i] = -1;
     }
@@ -249,8 +310,8 @@ static void judge_detection(struct crew *crew, const struct harm *harm)
     const char *name = harm->victim != NULL ? harm->victim->name : "";
     int64_t bound = bound_ms(harm);
     /* The last sign of life may be a beat old when it begins, and a grace begins at once. */
-    bool is_early =
-        harm->detected_ms >= 0 && harm->detected_ms < bound / 2 && harm->kind != HARM_REPLACE;
+    bool is_early = harm->victim != NULL && harm->detected_ms >= 0 &&
+                    harm->detected_ms < bound / 2 && harm->kind != HARM_REPLACE;
     if (harm->is_longer && harm->detected_ms < 0) {
         crew_blame(crew, "%s: nobody was told that %s is lost", harm_name(harm->kind), name);
     } else if (is_early) {
@@ -277,8 +338,8 @@ static bool all_run(const struct crew *crew)
 /* What the victim writes. */
 static unsigned own_lane(const struct crew *crew, const struct harm *harm)
 {
-    bool is_writer = harm->victim != NULL && harm->victim->is_writer;
-    return is_writer ? 1u << (harm->victim - crew->victims) : METER_ALL;
+    bool is_heard = harm->victim != NULL && harm->victim->role != VICTIM_READS;
+    return is_heard ? 1u << (harm->victim - crew->victims) : METER_ALL;
 }
 
 static unsigned other_lanes(const struct crew *crew, const struct harm *harm)
@@ -306,6 +367,17 @@ static void await_recovery(struct crew *crew, struct harm *harm, double own)
     }
 }
 
+/* To a broker as everybody has it. */
+static void change_back(struct crew *crew, const struct harm *harm)
+{
+    struct harm change = {.kind = HARM_BROKER_KILL};
+    if (crew_is_well(crew)) {
+        crew_kill_broker(crew);
+        (void)crew_start_broker(crew); /* it blames */
+        await_recovery(crew, &change, harm->before);
+    }
+}
+
 static void take_dip(struct crew *crew, struct harm *harm, int64_t begin_ms)
 {
     int64_t now_ms = test_now_ms();
@@ -328,6 +400,9 @@ void harm_do(struct crew *crew, struct harm *harm)
     end(crew, harm);
     await_recovery(crew, harm, own);
     take_dip(crew, harm, begin_ms);
-    take_times(harm, begin_ms);
+    take_times(crew, harm, begin_ms);
     judge_detection(crew, harm);
+    if (harm->kind == HARM_DISK) {
+        change_back(crew, harm);
+    }
 }

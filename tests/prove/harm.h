@@ -15,12 +15,14 @@ enum harm_kind {
     HARM_FREEZE,      /* a party */
     HARM_BROKER_KILL, /* and started again over its journal */
     HARM_BROKER_FREEZE,
+    HARM_DISK,    /* the broker's is full */
     HARM_RUBBISH, /* strangers talk nonsense to the broker */
     HARM_LINK,    /* all below are done to a party's cable: it is unplugged */
     HARM_DROP,    /* ... all frames vanish, and nobody is told */
     HARM_DEAF,    /* ... those to the party do */
     HARM_MUTE,    /* ... those from it do */
     HARM_RESET,   /* ... a middlebox resets its connections */
+    HARM_ADDRESS, /* ... its host's address goes, and another one comes */
     HARM_LOSS,    /* ... 30 % vanish */
     HARM_DELAY,   /* ... they take 200 ms +- 100 each way */
     HARM_RATE,    /* ... 256 KiB a second pass */
@@ -36,7 +38,7 @@ struct harm {
 
     /* What came of it; times since it began, -1: it did not. */
     int64_t held_ms;
-    int64_t detected_ms;            /* the tap told that the party is lost */
+    int64_t detected_ms;            /* the tap told that the party is lost, or the disk full */
     int64_t waited_ms[CREW_PULSES]; /* each pulse was told of the end, and of all it waited for */
     int64_t recovered_ms; /* since its end: what the victim writes, or else all, flows again */
     double before, least; /* frames a second of all others: before, and in the worst half of one */
@@ -44,6 +46,8 @@ struct harm {
 
 const char *harm_name(enum harm_kind kind);
 bool harm_needs_links(enum harm_kind kind);
+/* Of the broker, whose process is another one then, or stands still. */
+bool harm_is_of_broker(enum harm_kind kind);
 /* Whether there is a longer form, that the party does not survive. */
 bool harm_may_be_longer(enum harm_kind kind);
 

@@ -2,12 +2,14 @@
 /* prove.c -- harms a bus that is at work, for as long as one wishes, and sees whether it keeps what
  * it promises.
  *
- *   prove [SECONDS] [--soak] [--no-links] [--watch SECONDS] [--seed N] [--results FILE] [--tamper]
+ *   prove [SECONDS] [--soak] [--no-links] [--watch SECONDS] [--seed N] [--only WORDS]
+ *         [--results FILE] [--tamper]
  *
  * Writers and readers work through a real errbusd while they and it are killed and frozen, and
  * their cables cut, slowed and lied about; --soak leaves the broker in peace and judges whether its
  * memory, its descriptors and the latency of values stay as they are.  SECONDS: 60 where none are
  * said; the watch that is going on then is finished.  FILE gets a line of JSON for each thing.
+ * --only WORDS does what has these words in its name, as "is killed" or "frozen", and nothing else.
  * --tamper loses a value on purpose, to see whether that is noticed.
  * Exit codes: 0 every promise was kept, 1 one was not: the last line says which, 2 usage. */
 #include "tests/prove/harm.h"
@@ -32,6 +34,7 @@ struct command {
     bool has_links;
     bool is_tampered;
     const char *results;
+    const char *only;
 };
 
 struct run {
@@ -52,6 +55,15 @@ static bool read_number(const char *text, int64_t least, int64_t *out_number)
     return text != NULL && end != text && *end == '\0' && *out_number >= least;
 }
 
+static bool is_name_of_any(const char *words)
+{
+    bool is_one = false;
+    for (unsigned kind = 0; kind < HARM_KINDS; kind++) {
+        is_one = is_one || strstr(harm_name((enum harm_kind)kind), words) != NULL;
+    }
+    return is_one;
+}
+
 static bool read_command(struct command *command, char **words)
 {
     int64_t number = 0;
@@ -68,6 +80,9 @@ static bool read_command(struct command *command, char **words)
         } else if (strcmp(*words, "--seed") == 0) {
             is_good = read_number(*++words, 0, &number);
             command->seed = (uint64_t)number;
+        } else if (strcmp(*words, "--only") == 0) {
+            command->only = *++words;
+            is_good = command->only != NULL && is_name_of_any(command->only);
         } else if (strcmp(*words, "--results") == 0) {
             command->results = *++words;
             is_good = command->results != NULL;
@@ -89,9 +104,19 @@ static uint64_t below(struct run *run, uint64_t count)
 
 static bool is_possible(const struct run *run, enum harm_kind kind)
 {
-    bool is_of_broker = kind == HARM_BROKER_KILL || kind == HARM_BROKER_FREEZE;
-    return (run->crew.has_links || !harm_needs_links(kind)) &&
-           !(run->command.is_soak && is_of_broker);
+    return strstr(harm_name(kind), run->command.only) != NULL &&
+           (run->crew.has_links || !harm_needs_links(kind)) &&
+           (run->crew.volume.path[0] != '\0' || kind != HARM_DISK) &&
+           !(run->command.is_soak && harm_is_of_broker(kind));
+}
+
+static bool is_any_possible(const struct run *run)
+{
+    bool is_one = false;
+    for (unsigned kind = 0; kind < HARM_KINDS; kind++) {
+        is_one = is_one || is_possible(run, (enum harm_kind)kind);
+    }
+    return is_one;
 }
 
 /* One of those that were done least: so a run of any length has of each about as many. */
@@ -123,11 +148,10 @@ static struct harm draw(struct run *run)
 {
     struct harm harm = choose(run);
     bool is_slow_only = harm.kind >= HARM_LOSS;
-    bool is_of_broker = harm.kind == HARM_BROKER_KILL || harm.kind == HARM_BROKER_FREEZE ||
-                        harm.kind == HARM_RUBBISH;
+    bool has_victim = !harm_is_of_broker(harm.kind) && harm.kind != HARM_RUBBISH;
     harm.hold_ms = HOLD_LEAST_MS + (int64_t)below(run, HOLD_MOST_MS - HOLD_LEAST_MS);
     harm.hold_ms = is_slow_only ? SLOW_MS : harm.kind == HARM_REPLACE ? 0 : harm.hold_ms;
-    harm.victim = is_of_broker ? NULL : &run->crew.victims[below(run, CREW_VICTIMS)];
+    harm.victim = has_victim ? &run->crew.victims[below(run, CREW_VICTIMS)] : NULL;
     run->done[harm.kind][harm.is_longer]++;
     return harm;
 }
@@ -151,7 +175,9 @@ static void tell_harm(struct run *run, const struct harm *harm, double at_s)
     double share = harm->before > 0 ? 100 * harm->least / harm->before : 100;
     printf("%7.1f s  %-8s %-34s %6lld ms", at_s, victim, harm_name(harm->kind),
            (long long)harm->held_ms);
-    if (harm->detected_ms >= 0) {
+    if (harm->victim == NULL && harm->detected_ms >= 0) {
+        printf(", told after %5lld ms", (long long)harm->detected_ms);
+    } else if (harm->detected_ms >= 0) {
         printf(", lost after %5lld ms, survivors told after %lld and %lld ms",
                (long long)harm->detected_ms, (long long)harm->waited_ms[0],
                (long long)harm->waited_ms[1]);
@@ -172,9 +198,10 @@ static void tell_watch(const struct run *run)
     const struct diaries_sums *sums = &run->crew.sums;
     fprintf(run->crew.results,
             "{\"what\":\"watch\",\"number\":%u,\"acknowledged\":%" PRIu64 ",\"promises\":%" PRIu64
-            ",\"outcomes\":%" PRIu64 ",\"failures\":%" PRIu64 ",\"again\":%" PRIu64 "}\n",
+            ",\"outcomes\":%" PRIu64 ",\"failures\":%" PRIu64 ",\"again\":%" PRIu64
+            ",\"tasks\":%" PRIu64 "}\n",
             run->crew.watch, sums->written, sums->promises, sums->outcomes, sums->failures,
-            sums->again);
+            sums->again, crew_task_count(&run->crew));
     fflush(run->crew.results);
 }
 
@@ -207,12 +234,18 @@ static void tell_end(struct run *run)
     char words[CREW_WORDS];
     const struct crew *crew = &run->crew;
     const struct diaries_sums *sums = &crew->sums;
+    const struct crew_tasks *tasks = &crew->tasks;
     double seconds = (double)(test_now_ms() - run->meter.begin_ms) / 1000;
     bool is_well = crew_is_well(crew);
     printf("\n%u faults in %.0f s and %u watches, seed %" PRIu64 ": %" PRIu64
            " values acknowledged, %" PRIu64 " promises settled, %u lives declared over\n",
            run->count, seconds, crew->watch, run->command.seed, sums->written, sums->promises,
            crew->lives_over);
+    printf("%" PRIu64 " tasks: %" PRIu64 " answered, %" PRIu64 " failed, %" PRIu64 " done, %" PRIu64
+           " dead letters; %" PRIu64 " given again; %" PRIu64 " values needed a reply; %" PRIu64
+           " attachments\n",
+           crew_task_count(crew), tasks->answered, tasks->failed, tasks->done, tasks->dead,
+           tasks->again, tasks->needs, tasks->attachments);
     printf("%s%s\n",
            is_well
                ? "every promise was kept: nothing that was acknowledged is lost, nothing came twice"
@@ -222,11 +255,14 @@ static void tell_end(struct run *run)
             "{\"what\":\"end\",\"ok\":%s,\"words\":\"%s\",\"seed\":%" PRIu64
             ",\"seconds\":%.1f,\"links\":%s,\"soak\":%s,\"faults\":%u,\"watches\":%u,"
             "\"acknowledged\":%" PRIu64 ",\"promises\":%" PRIu64
-            ",\"lost\":%s,\"lives_over\":%u}\n",
+            ",\"lost\":%s,\"lives_over\":%u,\"tasks_answered\":%" PRIu64
+            ",\"tasks_failed\":%" PRIu64 ",\"tasks_done\":%" PRIu64 ",\"tasks_dead\":%" PRIu64
+            ",\"tasks_again\":%" PRIu64 ",\"needs\":%" PRIu64 ",\"attachments\":%" PRIu64 "}\n",
             is_well ? "true" : "false", quoted(crew->words, words, sizeof words), run->command.seed,
             seconds, crew->has_links ? "true" : "false", run->command.is_soak ? "true" : "false",
             run->count, crew->watch, sums->written, sums->promises, is_well ? "0" : "null",
-            crew->lives_over);
+            crew->lives_over, tasks->answered, tasks->failed, tasks->done, tasks->dead,
+            tasks->again, tasks->needs, tasks->attachments);
 }
 
 /* ---- the run ----------------------------------------------------------------------------------*/
@@ -254,7 +290,10 @@ static bool do_watch(struct run *run)
 static void do_all(struct run *run)
 {
     int64_t end_ms = run->meter.begin_ms + run->command.seconds * 1000;
-    bool is_well = crew_start_broker(&run->crew);
+    if (!is_any_possible(run)) {
+        crew_blame(&run->crew, "nothing that is called '%s' can be done here", run->command.only);
+    }
+    bool is_well = crew_is_well(&run->crew) && crew_start_broker(&run->crew);
     while (is_well && test_now_ms() < end_ms) {
         is_well = do_watch(run);
     }
@@ -267,12 +306,14 @@ int main(int argc, char **argv)
 {
     static struct run run;
     char why_not[HOSTS_PROBLEM_BYTES_MAX];
+    char why_no_volume[VOLUME_PROBLEM_BYTES];
     (void)argc;
     run.command = (struct command){.seconds = SECONDS_DEFAULT,
                                    .watch_seconds = WATCH_DEFAULT,
                                    .seed = (uint64_t)test_now_ns() % 1000000,
                                    .has_links = true,
-                                   .results = "/dev/null"};
+                                   .results = "/dev/null",
+                                   .only = ""};
     if (!read_command(&run.command, argv + 1)) {
         fprintf(stderr, "usage: see the head of tests/prove/prove.c\n");
         return EXIT_USAGE;
@@ -281,6 +322,9 @@ int main(int argc, char **argv)
     bool is_open = crew_open(&run.crew, run.command.has_links, why_not);
     if (run.command.has_links && !run.crew.has_links) {
         printf("cables are left out: %s\n", why_not);
+    }
+    if (is_open && !run.command.is_soak && !crew_mount(&run.crew, why_no_volume)) {
+        printf("a full disk is left out: %s\n", why_no_volume);
     }
     run.crew.meter = &run.meter;
     run.crew.is_tampered = run.command.is_tampered;

@@ -131,6 +131,13 @@ function row_of(kind)
     words = words (text("words") != "" ? text("words") " " : "")
     acknowledged += number("acknowledged")
     promises += number("promises")
+    answered += number("tasks_answered")
+    failed += number("tasks_failed")
+    done_tasks += number("tasks_done")
+    dead += number("tasks_dead")
+    again += number("tasks_again")
+    needs += number("needs")
+    attachments += number("attachments")
     ran_s += number("seconds")
     watches += number("watches")
     lives_over += number("lives_over")
@@ -145,6 +152,11 @@ function sentence(    line)
         line = sprintf("%d faults in %.0f s, %d values acknowledged, %d promises settled: ", faults, ran_s,
             acknowledged, promises) \
             (is_bad ? "BROKEN: " words : "nothing lost, nothing twice, every wait ended") ".\n"
+    if (answered + failed + done_tasks + dead > 0)
+        line = line sprintf("%d tasks%s: %d answered, %d failed, %d done without an answer, %d dead letters; " \
+            "%d were given again.\n%d values needed an answer and ended as it did, %d attachments came back whole.\n",
+            answered + failed + done_tasks + dead, is_bad ? "" : ", each ended once and as it must", answered, failed,
+            done_tasks, dead, again, needs, attachments)
     if (cases > 0)
         line = line sprintf("%d cases of cut links, %d not as they must be: %d values lost, %d twice.\n", cases,
             cases_bad, cut_lost, cut_twice)
@@ -161,7 +173,7 @@ function waits(row)
 
 function print_table(    i, row)
 {
-    printf "%-36s %5s %7s %18s %18s %8s %16s\n", "what was done", "times", "longer", "lost after", \
+    printf "%-36s %5s %7s %18s %18s %8s %16s\n", "what was done", "times", "longer", "told after", \
         "survivors waited", "others", "back after"
     for (i = 1; i <= row_count; i++) {
         row = rows[i]
@@ -170,8 +182,9 @@ function print_table(    i, row)
             waits(row), shown(at_share("least", row, 0), " %"), \
             shown(at_share("recovered", row, 0.5), "") " / " shown(at_share("recovered", row, 1), " ms")
     }
-    print "\nTimes are the middle one and the longest.  Longer: until the party was taken for lost.  Others: of the"
-    print "frames before, what was left in the worst half second to those who were not harmed."
+    print "\nTimes are the middle one and the longest.  Longer: until the party was taken for lost.  Told: the broker said"
+    print "that the party is lost, or the disk full.  Others: of the frames before, what was left in the worst half"
+    print "second to those who were not harmed.  Back: all flows again, from the end of the fault on."
     printf "\n%s", sentence()
 }
 
@@ -264,7 +277,7 @@ function print_page(    i, row, part)
     if (runs > 0)
         printf "<p>Seeds %s; %d watches; %d lives declared over; cables %s.</p>\n", seeds, watches, lives_over, \
             has_links ? "cut" : "left out, for network namespaces are not allowed here"
-    print "<table><tr><th>what was done<th>times<th>longer<th>lost after, ms<th>longest<th>survivors waited, ms" \
+    print "<table><tr><th>what was done<th>times<th>longer<th>told after, ms<th>longest<th>survivors waited, ms" \
         "<th>longest<th>others, worst<th>back after, ms<th>longest</tr>"
     for (i = 1; i <= row_count; i++) {
         row = rows[i]
@@ -274,7 +287,8 @@ function print_page(    i, row, part)
             cell(shown(at_share("recovered", row, 0.5), "")) cell(shown(at_share("recovered", row, 1), "")) "</tr>"
     }
     print "</table>\n<p>Times are the middle one and the longest. Longer: it lasted until the party was taken for lost," \
-        " which a party here is after 2500 ms of silence, or 2000 ms after its connection closed. Others: of the frames" \
+        " which a party here is after 2500 ms of silence, or 2000 ms after its connection closed. Told: the broker said" \
+        " that the party is lost, or the disk full. Others: of the frames" \
         " before, what was left in the worst half second to those who were not harmed.</p>"
     print "<h2>From the fault to the loss, by kind</h2>"
     put_plot("detected")

@@ -17,7 +17,7 @@ usage() {
     sed -n 's/^#   //p' "$0" >&2
     exit 2
 }
-targets="errbusd errbus fedavg test_torturer prove prove_pulse"
+targets="errbusd errbusd_failpoints errbus fedavg test_torturer prove prove_asker prove_pulse prove_worker"
 if [ "${1-}" = --targets ]; then
     [ "${2-}" = long ] || echo "$targets"
     exit 0

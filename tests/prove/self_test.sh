@@ -22,6 +22,7 @@ die() {
 grep -q 'every promise was kept' "$work/kept.out" || die "it does not say that all is well"
 grep -q '"what":"end","ok":true' "$work/kept.jsonl" || die "its result does not"
 grep -q '"what":"fault"' "$work/kept.jsonl" || die "nothing was harmed"
+grep -q '"what":"end".*"tasks_answered":[1-9]' "$work/kept.jsonl" || die "nobody worked"
 "$here/report.sh" "$work/kept.jsonl" >"$work/report.out" 2>&1 || die "there is no report"
 grep -q 'nothing lost, nothing twice' "$work/report.out" || die "the report does not say so"
 grep -q '</table>' "$work/kept.html" || die "there is no page"
