@@ -30,6 +30,9 @@ void crew_blame(struct crew *crew, const char *format, ...)
         va_start(args, format);
         vsnprintf(crew->words, sizeof crew->words, format, args);
         va_end(args);
+        for (char *at = crew->words; (at = strchr(at, '\n')) != NULL;) {
+            *at = ' '; /* what a process complained of has lines */
+        }
     }
 }
 
@@ -196,6 +199,48 @@ static void end_learners(struct crew *crew)
         }
         process_fini(process);
     }
+}
+
+static void start_members(struct crew *crew)
+{
+    static const char first_fails[] = "echo attempt $ERRBUS_ATTEMPT rank $ERRBUS_RANK; sleep 2;"
+                                      "test $ERRBUS_ATTEMPT -gt 1 || test $ERRBUS_RANK -gt 0";
+    char job[64];
+    char logs[CREW_PATH];
+    snprintf(job, sizeof job, "%s-members", crew->job);
+    snprintf(logs, sizeof logs, "%s/members", crew->diaries.path);
+    const char *const argv[] = {"errbus", "run", "-s", crew->control,    "-j", job,         "-p",
+                                "m",      "-n",  "3",  "--max-restarts", "1",  "--log-dir", logs,
+                                "--",     "sh",  "-c", first_fails,      NULL};
+    (void)start(crew, &crew->members, 0, argv); /* it blames */
+}
+
+static size_t count_of(const char *text, const char *word)
+{
+    size_t count = 0;
+    for (const char *at = text; (at = strstr(at, word)) != NULL; at++) {
+        count++;
+    }
+    return count;
+}
+
+/* There was each rank once in each attempt, and the second went well. */
+static void end_members(struct crew *crew)
+{
+    int code = crew_is_well(crew) ? process_wait(&crew->members, END_MS) : 0;
+    if (code != 0) {
+        crew_blame(crew, "errbus run ended with %d: %s", code, process_complained(&crew->members));
+    }
+    for (unsigned i = 0; crew_is_well(crew) && i < 2 * CREW_MEMBERS; i++) {
+        char words[64];
+        snprintf(words, sizeof words, "attempt %u rank %u\n", 1 + i / CREW_MEMBERS,
+                 i % CREW_MEMBERS);
+        size_t times = count_of(process_said(&crew->members), words);
+        if (times != 1) {
+            crew_blame(crew, "%zu programs had %.*s", times, (int)strcspn(words, "\n"), words);
+        }
+    }
+    process_fini(&crew->members);
 }
 
 /* ---- listening --------------------------------------------------------------------------------*/
@@ -391,6 +436,7 @@ bool crew_begin_watch(struct crew *crew)
     }
     start_tap(crew);
     start_learners(crew);
+    start_members(crew);
     /* Workers and readers first: they shall miss nothing. */
     for (size_t i = CREW_VICTIMS; crew_is_well(crew) && i-- > 0;) {
         struct victim *victim = &crew->victims[i];
@@ -504,6 +550,7 @@ bool crew_end_watch(struct crew *crew)
         end_pulses(crew);
     }
     end_learners(crew);
+    end_members(crew);
     process_fini(&crew->tap);
     if (crew->is_tampered) {
         tamper(crew);
@@ -586,6 +633,7 @@ void crew_close(struct crew *crew)
         process_fini(&crew->learners[i]);
     }
     process_fini(&crew->asker.process);
+    process_fini(&crew->members);
     process_fini(&crew->tap);
     process_fini(&crew->broker);
     folder_fini(&crew->diaries);

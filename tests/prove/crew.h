@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* crew.h -- the processes of a run: a broker with a journal, parties that are harmed (writers and
  * readers that keep diaries, tests/lib/party/torturer.c; workers of a group, worker.c), two pulses
- * and one who asks the workers, that are not (pulse.c, asker.c), the fedavg example, and a tap;
- * where that is allowed, each on a host of its own whose cable can be cut (tests/cut/hosts.h).
+ * and one who asks the workers, that are not (pulse.c, asker.c), the fedavg example, a created job
+ * of three programs that has two attempts, and a tap; where that is allowed, each on a host of its
+ * own whose cable can be cut (tests/cut/hosts.h).
  *
  * A run is a sequence of watches.  Each is a job of its own: at last everybody comes to an end in
  * good order, and the diaries are held against each other (tests/lib/diaries.h). */
@@ -27,6 +28,7 @@ enum {
     CREW_VICTIMS = CREW_WRITERS + CREW_READERS + CREW_WORKERS,
     CREW_PULSES = 2,
     CREW_SILOS = 2,
+    CREW_MEMBERS = 3,
     CREW_HOSTS = 1 + CREW_VICTIMS + CREW_PULSES + 1,
     CREW_WORDS = 512,
     CREW_PATH = FOLDER_PATH_BYTES_MAX + 32,
@@ -86,6 +88,7 @@ struct crew {
     struct process broker;
     struct process tap;
     struct process learners[1 + CREW_SILOS]; /* the fedavg example, in a job of its own */
+    struct process members;                  /* of a created job: one fails its first attempt */
     struct victim victims[CREW_VICTIMS];
     struct pulse_process pulses[CREW_PULSES];
     struct pulse_process asker;
