@@ -17,11 +17,12 @@
 /* bytes on the wire */
 #define LIMIT_VALUE_BYTES UINT64_C(2147483648) /* 2 GiB: one value */
 /* A value above this travels in chunks (pitfalls 12: larger single frames starve the others). */
-#define LIMIT_CHUNK_BYTES (UINT64_C(256) * 1024)
-#define LIMIT_BATCH_BYTES (UINT64_C(128) * 1024)      /* a batch grows to this (performance.md 1) */
+#define LIMIT_CHUNK_BYTES (UINT64_C(1024) * 1024)
+#define DEFAULT_CHUNK_BYTES (UINT64_C(256) * 1024) /* until the link is known to be quick: pace.h */
+#define LIMIT_BATCH_BYTES (UINT64_C(128) * 1024)   /* a batch grows to this (performance.md 1) */
 #define LIMIT_BULK_BATCH_BYTES (UINT64_C(512) * 1024) /* ... with frames of 16 KiB and more (4) */
-/* Any part on the data channel: the largest frame that may join a batch almost full. */
-#define LIMIT_PART_BYTES (UINT64_C(768) * 1024)
+/* Any part on the data channel: the largest frame, and room for what may stand beside it. */
+#define LIMIT_PART_BYTES (UINT64_C(1280) * 1024)
 #define LIMIT_CONTROL_BYTES (UINT64_C(160) * 1024) /* any message on the control channel */
 #define LIMIT_BATCH_FRAMES 16384                   /* frames in one batch */
 #define LIMIT_WALK_DEPTH 8                         /* nesting in anything received */
@@ -143,7 +144,7 @@
 #define LIMIT_WANTS 65536      /* given to one bus_gather() */
 #define LIMIT_OWN_TOPICS 65536 /* topics that one session writes */
 #define LIMIT_RESULTS 65536    /* RETRACT and COMPLETE whose answer was not asked for yet */
-#define LIMIT_UPLOAD_CHUNKS 8  /* of one value, sent and not accepted yet */
+#define LIMIT_UPLOAD_BYTES (UINT64_C(2) * 1024 * 1024) /* of one value, sent and not accepted */
 #define LIMIT_STALE_WANTS 4096 /* given up, but an answer may still be under way */
 
 #endif

@@ -14,6 +14,11 @@ void outbox_init(struct outbox *outbox, struct memory *memory, struct spares *sp
     *outbox = (struct outbox){.memory = memory, .spares = spares};
 }
 
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 static struct outbox_batch *batch_at(const struct outbox *outbox, uint32_t index)
 {
     return &outbox->ring[(outbox->head + index) & (outbox->room - 1)];
@@ -59,7 +64,7 @@ static void seal(struct outbox *outbox)
     struct buffer *part = outbox->open;
     batch_header_write(part->data, outbox->open_frames,
                        (uint32_t)(part->bytes - BATCH_HEADER_BYTES), outbox->open_first);
-    outbox->likely_bytes = part->bytes;
+    outbox->likely_bytes = least(part->bytes, LIMIT_BULK_BATCH_BYTES);
     outbox->count += 1;
     *batch_at(outbox, outbox->count - 1) = (struct outbox_batch){part, outbox->last};
     outbox->open = NULL;
@@ -111,11 +116,6 @@ static bool make_room(struct outbox *outbox, size_t frame_bytes)
         return false;
     return outbox->open->room - outbox->open->bytes >= frame_bytes ||
            grow_open(outbox, frame_bytes);
-}
-
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
 }
 
 /* How many bytes of values may join a frame that is written at offset: as many as a frame may hold,

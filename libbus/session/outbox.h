@@ -63,7 +63,7 @@ struct outbox {
     uint64_t sent_ever;        /* ... handed out at all */
     uint64_t accepted;         /* ... accepted */
     uint64_t bytes;            /* of all frames here */
-    size_t likely_bytes;       /* how large the last batch became */
+    size_t likely_bytes;       /* how large the last batch became; of one large frame not all */
     struct outbox_batch *ring; /* sealed, in order */
     uint32_t room;             /* 0 or a power of two */
     uint32_t head;

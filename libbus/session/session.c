@@ -92,6 +92,7 @@ static bool keep_options(struct session *session, const struct session_options *
     session->options.party = keep_text(session, options->party, &at);
     session->options.library = keep_text(session, options->library, &at);
     session->options.host = keep_text(session, options->host, &at);
+    pace_init(&session->pace, options->chunk_bytes_max);
     return true;
 }
 
@@ -439,6 +440,12 @@ static void lose_data(struct session *session, int64_t *stall_ns)
     session_lose_link(session);
 }
 
+static void lose_written(struct session *session)
+{
+    pace_stalled(&session->pace);
+    lose_data(session, &session->data_stall_ns);
+}
+
 /* It was us who stood still for so long (stopped, asleep, waiting for a processor), and nobody else
  * is blamed for it.  We did not beat, so nobody answered, and what came all the same may lie in the
  * link: the link gets its whole time again.  Of the broker's time the standstill is not counted: it
@@ -483,7 +490,7 @@ void session_tick(struct session *session, int64_t now_ns)
         if (now_ns >= later(session->heard_ns, silence_ns(session)))
             session_lose_link(session);
         else if (now_ns >= data_deadline_ns(session))
-            lose_data(session, &session->data_stall_ns);
+            lose_written(session);
         else if (now_ns >= inflow_deadline_ns(session))
             lose_data(session, &session->inflow_stall_ns);
         break;

@@ -46,6 +46,7 @@ struct session_options {
     int64_t broker_lost_ms;
     size_t outbox_bytes_max;
     size_t inbox_bytes_max;
+    uint64_t chunk_bytes_max;   /* of a value in one frame; 0: LIMIT_CHUNK_BYTES */
     bool is_guard;              /* it says how the party ends, and neither writes nor reads */
     enum disclosure disclosure; /* of our errors */
     uint64_t guard;             /* 0, or the token of the guard for whose incarnation we speak */

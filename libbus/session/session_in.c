@@ -53,6 +53,7 @@ static bool rewind_writing(struct session *session, const struct msg_welcome *we
     outbox_rewind(&session->outbox);
     controls_rewind(&session->controls);
     uploads_rewind(&session->uploads);
+    pace_rewind(&session->pace);
     own_topics_rewind(&session->own);
     member_rewind(session);
     session->is_progress_due = session->is_progress_said;
@@ -326,6 +327,8 @@ static void accepted_in(struct session *session, const struct msg_accepted *acce
 static void chunked_in(struct session *session, const struct msg_chunked *chunked)
 {
     session_data_moved(session);
+    pace_accepted(&session->pace, (uint32_t)chunked->topic, chunked->seq, chunked->bytes,
+                  session->now_ns);
     switch (
         uploads_accept(&session->uploads, (uint32_t)chunked->topic, chunked->seq, chunked->bytes)) {
     case UPLOADS_BROKEN: session_break(session, "more of a value was accepted than it has"); break;

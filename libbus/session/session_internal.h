@@ -32,6 +32,7 @@
 #include "libbus/session/results.h"
 #include "libbus/session/rows.h"
 #include "libbus/session/session.h"
+#include "libbus/session/pace.h"
 #include "libbus/session/spares.h"
 #include "libbus/session/uploads.h"
 #include "libbus/session/wants.h"
@@ -198,6 +199,7 @@ struct session {
     /* writing */
     struct outbox outbox;
     struct uploads uploads;
+    struct pace pace;
     struct controls controls;
     struct own_topics own;
     struct refused refused;

@@ -192,6 +192,7 @@ static struct buffer *cut_chunk(struct session *session, struct upload *upload)
     part->bytes = upload_part_bytes(upload);
     upload_part_write(upload, part->data);
     uploads_sent(&session->uploads, upload);
+    pace_sent(&session->pace, upload->topic, upload->seq, upload->sent, session->now_ns);
     return part;
 }
 
@@ -219,8 +220,8 @@ struct buffer *session_data_out(struct session *session, int64_t now_ns)
 
 void session_data_sent(struct session *session)
 {
-    if (session->outbox.sent == session->outbox.accepted &&
-        session->uploads.under_way <= LIMIT_CHUNK_BYTES)
+    uint64_t own_bytes = session->part != NULL ? session->part->bytes : 0; /* of uploads */
+    if (session->outbox.sent == session->outbox.accepted && session->uploads.under_way <= own_bytes)
         session_data_moved(session); /* the first that is under way */
     if (session->part == NULL) {
         outbox_part_sent(&session->outbox);

@@ -152,9 +152,9 @@ struct need {
     uint64_t bytes; /* of the outbox */
 };
 
-static bool is_large(size_t bytes)
+static bool is_large(const struct session *session, size_t bytes)
 {
-    return bytes > LIMIT_CHUNK_BYTES;
+    return bytes > session->pace.bytes;
 }
 
 static enum wire_code add_up(const struct session *session, const struct span *values, size_t count,
@@ -165,9 +165,9 @@ static enum wire_code add_up(const struct session *session, const struct span *v
         if (bytes > session->value_bytes_max || bytes > LIMIT_VALUE_BYTES)
             return CODE_ETOOBIG;
         need->credit += need->credit_last;
-        need->credit_last = is_large(bytes) ? COST_SLOT_BYTES + bytes : frame_total(bytes);
-        need->bytes +=
-            is_large(bytes) ? frame_total(FRAME_RESERVE_BYTES_MAX) + bytes : frame_total(bytes);
+        need->credit_last = is_large(session, bytes) ? COST_SLOT_BYTES + bytes : frame_total(bytes);
+        need->bytes += is_large(session, bytes) ? frame_total(FRAME_RESERVE_BYTES_MAX) + bytes
+                                                : frame_total(bytes);
         if (i > 0 && need->bytes > session->options.outbox_bytes_max)
             return CODE_EFULL;
     }
@@ -244,7 +244,8 @@ static bool add_upload(struct session *session, const struct own_topic *topic, u
                             .topic = topic->topic,
                             .seq = seq,
                             .attempt = session->attempt,
-                            .stamp_ns = stamp_ns};
+                            .stamp_ns = stamp_ns,
+                            .piece_bytes = session->pace.bytes};
     return uploads_add(&session->uploads, &upload, value);
 }
 
@@ -274,7 +275,7 @@ static bool append_values(struct session *session, const struct own_topic *topic
             continue;
         frame.seq = one.seq;
         frame.value = one.value;
-        bool is_done = is_large(values[i].bytes)
+        bool is_done = is_large(session, values[i].bytes)
                            ? append_large(session, topic, frame.seq, stamp_ns, values[i], owned)
                            : outbox_append(&session->outbox, &frame);
         if (!is_done)
@@ -343,7 +344,7 @@ enum wire_code session_publish(struct session *session, int64_t now_ns, uint32_t
     if (code != CODE_OK)
         return code;
     uint64_t first_seq = topic->next_seq;
-    code = count == 1 && !is_large(values->bytes)
+    code = count == 1 && !is_large(session, values->bytes)
                ? publish_small(session, topic, now_ns, *values)
                : publish(session, now_ns, topic, values, count, NULL);
     if (code == CODE_OK && out_first_seq != NULL)
@@ -375,7 +376,7 @@ static bool append_request(struct session *session, const struct own_topic *topi
     int64_t stamp_ns = session_broker_ns(session, session->now_ns, NULL);
     if (!append_reserve(session, replies, replies->next_seq, stamp_ns, deadline_ms, 0))
         return false;
-    if (!is_large(value.bytes)) {
+    if (!is_large(session, value.bytes)) {
         struct frame frame =
             frame_of(session, topic, FRAME_VALUE, topic->next_seq, stamp_ns, value);
         frame.reply_to = replies->next_seq;
@@ -437,7 +438,7 @@ static enum wire_code reserve_slot(struct session *session, struct own_topic *to
     uint64_t held_bytes = 0;
     uint64_t value_bytes_max = promise->value_bytes_max;
     if (value_bytes_max > 0)
-        held_bytes = is_large(value_bytes_max) ? value_bytes_max : frame_total(value_bytes_max);
+        held_bytes = frame_total(value_bytes_max);
     if (!has_room(session, frame_total(promise_bytes(promise)) + held_bytes) ||
         !has_credit(session, topic, 0))
         return CODE_ETIMEDOUT;
@@ -529,7 +530,7 @@ static enum wire_code keepable(struct session *session, struct own_topic *topic,
     if (bytes > session->value_bytes_max || bytes > LIMIT_VALUE_BYTES ||
         (slot->value_bytes_max > 0 && bytes > slot->value_bytes_max))
         return CODE_ETOOBIG;
-    uint64_t kept = is_large(bytes) ? bytes : frame_total(bytes);
+    uint64_t kept = is_large(session, bytes) ? bytes : frame_total(bytes);
     if (slot->held_bytes == 0 && !has_room(session, kept))
         return CODE_ETIMEDOUT;
     *out_slot = slot;
@@ -567,7 +568,7 @@ enum wire_code session_commit(struct session *session, int64_t now_ns, uint32_t 
         return code;
     int64_t stamp_ns = session_broker_ns(session, now_ns, NULL);
     bool is_done;
-    if (is_large(value.bytes)) {
+    if (is_large(session, value.bytes)) {
         struct buffer *copy = buffer_copy(value);
         is_done =
             copy != NULL && add_upload(session, topic, seq, slot->reserve_number, stamp_ns, &copy);
@@ -586,10 +587,10 @@ enum wire_code session_commit_foreign(struct session *session, const struct own_
 {
     if (value.bytes > session->value_bytes_max || value.bytes > LIMIT_VALUE_BYTES)
         return CODE_ETOOBIG;
-    if (!has_room(session, is_large(value.bytes) ? value.bytes : frame_total(value.bytes)))
+    if (!has_room(session, is_large(session, value.bytes) ? value.bytes : frame_total(value.bytes)))
         return CODE_ETIMEDOUT;
     int64_t stamp_ns = session_broker_ns(session, session->now_ns, NULL);
-    if (!is_large(value.bytes))
+    if (!is_large(session, value.bytes))
         return append_commit(session, topic, seq, stamp_ns, value) ? CODE_OK : CODE_ENOMEM;
     struct buffer *kept = owned != NULL ? buffer_ref(owned) : buffer_copy(value);
     bool is_done = kept != NULL && add_upload(session, topic, seq, 0, stamp_ns, &kept);
@@ -600,7 +601,7 @@ enum wire_code session_commit_foreign(struct session *session, const struct own_
 enum wire_code session_commit_owned(struct session *session, int64_t now_ns, uint32_t topic_id,
                                     uint64_t seq, struct buffer **value)
 {
-    if (!is_large((*value)->bytes)) {
+    if (!is_large(session, (*value)->bytes)) {
         enum wire_code code = session_commit(session, now_ns, topic_id, seq, buffer_span(*value));
         if (code == CODE_OK)
             buffer_unref(value);

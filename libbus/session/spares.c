@@ -5,16 +5,21 @@
 #include "libbus/base/limits.h"
 #include "libbus/wire/frame.h"
 
-/* A batch of one small frame; of some; a full one; one chunk; a full batch of large frames. */
+/* What a part with one chunk has beside it, padding included. */
+#define CHUNK_PART_BYTES (BATCH_HEADER_BYTES + FRAME_HEADER_BYTES + FRAME_CHUNK_PREFIX_BYTES + 8)
+
+/* A batch of one small frame; of some; a full one; one small chunk; a full batch of large frames;
+ * the largest chunk. */
 static const size_t rooms[SPARE_SIZES] = {
     4096,
     32768,
     LIMIT_BATCH_BYTES,
-    BATCH_HEADER_BYTES + FRAME_HEADER_BYTES + FRAME_CHUNK_PREFIX_BYTES + LIMIT_CHUNK_BYTES,
+    CHUNK_PART_BYTES + DEFAULT_CHUNK_BYTES,
     LIMIT_BULK_BATCH_BYTES,
+    CHUNK_PART_BYTES + LIMIT_CHUNK_BYTES,
 };
-/* At most 64 KiB, 512 KiB, 2 MiB, 2 MiB and 2 MiB are kept. */
-static const uint32_t counts_max[SPARE_SIZES] = {SPARES_EACH, SPARES_EACH, SPARES_EACH, 8, 4};
+/* At most 64 KiB, 512 KiB, 2 MiB, 2 MiB, 2 MiB and 4 MiB are kept. */
+static const uint32_t counts_max[SPARE_SIZES] = {SPARES_EACH, SPARES_EACH, SPARES_EACH, 8, 4, 4};
 
 static size_t size_for(size_t room)
 {

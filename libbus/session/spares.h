@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SPARE_SIZES = 5, SPARES_EACH = 16 };
+enum { SPARE_SIZES = 6, SPARES_EACH = 16 };
 
 struct spares {
     struct buffer *kept[SPARE_SIZES][SPARES_EACH];

@@ -74,7 +74,7 @@ void uploads_back(struct uploads *uploads, uint64_t last)
 static bool may_send(const struct upload *upload, uint64_t frames_sent)
 {
     return upload->after <= frames_sent && upload->sent < upload->value->bytes &&
-           upload->sent - upload->accepted < LIMIT_UPLOAD_CHUNKS * LIMIT_CHUNK_BYTES;
+           upload->sent - upload->accepted < LIMIT_UPLOAD_BYTES;
 }
 
 struct upload *uploads_next(struct uploads *uploads, uint64_t frames_sent)
@@ -94,7 +94,7 @@ struct upload *uploads_next(struct uploads *uploads, uint64_t frames_sent)
 static size_t chunk_bytes(const struct upload *upload)
 {
     uint64_t left = upload->value->bytes - upload->sent;
-    return left < LIMIT_CHUNK_BYTES ? (size_t)left : (size_t)LIMIT_CHUNK_BYTES;
+    return left < upload->piece_bytes ? (size_t)left : upload->piece_bytes;
 }
 
 size_t upload_part_bytes(const struct upload *upload)

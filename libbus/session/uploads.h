@@ -2,8 +2,8 @@
 /* uploads.h -- values that travel in chunks (PROTOCOL.md, "Writing").
  *
  * Chunks are cut when the link asks for one, so a value of 2 GiB costs no second copy of itself.
- * Uploads take turns; each keeps LIMIT_UPLOAD_CHUNKS under way, and stays until the broker has said
- * that it has all of it. */
+ * Uploads take turns; each has less than LIMIT_UPLOAD_BYTES under way before the next chunk, and
+ * stays until the broker has said that it has all of it. */
 #ifndef SESSION_UPLOADS_H
 #define SESSION_UPLOADS_H
 
@@ -23,7 +23,8 @@ struct upload {
     uint32_t attempt;
     int64_t stamp_ns;
     struct buffer *value;
-    uint64_t sent; /* bytes, on this connection or accepted */
+    size_t piece_bytes; /* of a chunk, at most LIMIT_CHUNK_BYTES */
+    uint64_t sent;      /* bytes, on this connection or accepted */
     uint64_t accepted;
 };
 

@@ -416,7 +416,7 @@ static void write_bad_batches(void)
     bad_batch("frame_delivery_0", "WIRE_RANGE", 24 + 5, 0);
     bad_batch("frame_value_beyond_batch", "WIRE_TRUNCATED", 24 + 46, 1);
     bad_batch("frame_value_shorter_than_frame", "WIRE_FORMAT", 24 + 47, 6);
-    bad_batch("frame_value_too_big", "WIRE_TOO_BIG", 24 + 45, 0x05);
+    bad_batch("frame_value_too_big", "WIRE_TOO_BIG", 24 + 45, 0x11);
     bad_batch("frame_padding_not_nil", "WIRE_FORMAT", 24 + 55, 0);
     bad_many("frame_many_commits", FRAME_COMMIT, 41, FRAME_NO_REPLY, 1000);
     bad_many("frame_many_requests", FRAME_VALUE, 41, 5, 1000);

@@ -131,5 +131,7 @@ void climate_draw(struct climate *climate, struct world_options *options, struct
     climate->freeze_most_ns = climate->lost_after_ms * 2 * WORLD_MS;
     climate->outbox_bytes_max = ONE_OF(dice, 2048, 16384, 1 << 20);
     climate->inbox_bytes_max = ONE_OF(dice, 4096, 65536, 1 << 20);
+    /* In pieces of a value is what there are most of to lose, to repeat and to give up. */
+    climate->chunk_bytes_max = climate->outbox_bytes_max < 1 << 20 ? 32 * 1024 : 0;
     climate->needs_permille = (uint32_t)ONE_OF(dice, 0, 300, 900);
 }

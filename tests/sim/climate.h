@@ -68,6 +68,7 @@ struct climate {
     int64_t keep_most_ms;
     int64_t heartbeat_ms, lost_after_ms, grace_ms, broker_lost_ms;
     size_t outbox_bytes_max, inbox_bytes_max;
+    uint64_t chunk_bytes_max; /* 0: as the protocol allows */
 };
 
 /* Also fills in what the climate says about the world. */

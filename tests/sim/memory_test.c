@@ -91,7 +91,7 @@ static void pump(const char *party)
 /* In chunks. */
 static void publish_large(const char *party, const char *topic)
 {
-    static char large[LIMIT_CHUNK_BYTES + 100];
+    static char large[DEFAULT_CHUNK_BYTES + 100];
     static unsigned count;
     if (!is_up(party))
         return;

@@ -131,7 +131,7 @@ static void say_commit(struct swarm *swarm, struct app *app)
     if (swarm->bulk_left > 0 && app->slots[slot].value_bytes_max == 0 &&
         dice_hits(swarm->dice, 200)) {
         swarm->bulk_left -= 1;
-        bytes = (size_t)dice_between(swarm->dice, LIMIT_CHUNK_BYTES - 1, 800000);
+        bytes = (size_t)dice_between(swarm->dice, DEFAULT_CHUNK_BYTES - 1, 800000);
     }
     size_t bytes_max = app->slots[slot].value_bytes_max;
     if (bytes_max > 0 && bytes > bytes_max && !dice_hits(swarm->dice, 100))
@@ -613,7 +613,8 @@ static void people(struct swarm *swarm)
                                            .grace_ms = climate->grace_ms,
                                            .broker_lost_ms = climate->broker_lost_ms,
                                            .outbox_bytes_max = climate->outbox_bytes_max,
-                                           .inbox_bytes_max = climate->inbox_bytes_max};
+                                           .inbox_bytes_max = climate->inbox_bytes_max,
+                                           .chunk_bytes_max = climate->chunk_bytes_max};
             uint32_t who = stage_add(&swarm->stage, job, &options);
             int64_t at_ns =
                 dice_hits(swarm->dice, 700) ? 0 : dice_between(swarm->dice, 0, climate->active_ns);

@@ -821,6 +821,7 @@ void world_start(struct world *world, uint32_t index)
         .broker_lost_ms = host->options.broker_lost_ms,
         .outbox_bytes_max = host->options.outbox_bytes_max,
         .inbox_bytes_max = host->options.inbox_bytes_max,
+        .chunk_bytes_max = host->options.chunk_bytes_max,
         .is_guard = host->options.is_guard,
         .guard = guard != NULL ? session_token(guard->session) : 0,
     };

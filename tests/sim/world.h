@@ -67,6 +67,7 @@ struct host_options {
     const char *party;
     int64_t heartbeat_ms, lost_after_ms, grace_ms, broker_lost_ms;
     size_t outbox_bytes_max, inbox_bytes_max;
+    uint64_t chunk_bytes_max; /* 0: as the protocol allows */
     bool is_guard;
     uint32_t voice_of; /* 0, or behind the number of the host of the guard for which it speaks */
 };

@@ -306,7 +306,7 @@ Test(hostile, truncated_greetings_are_refused_at_every_byte)
 
 Test(hostile, bytes_are_refused_on_both_channels)
 {
-    static uint8_t large[1024 * 1024]; /* above LIMIT_PART_BYTES */
+    static uint8_t large[1408 * 1024]; /* above LIMIT_PART_BYTES */
     static uint8_t deep[4096];
     static const uint8_t huge_array[] = {0xdd, 0xff, 0x00, 0x00, 0x00};
     static const uint8_t huge_bin[] = {0xc6, 0xff, 0xff, 0xff, 0xff, 0x00};

@@ -64,17 +64,17 @@ static void drain(void)
 
 static void publish_large(uint32_t topic)
 {
-    char *bytes = calloc(1, LIMIT_CHUNK_BYTES + 1);
-    struct span value = span_of(bytes, LIMIT_CHUNK_BYTES + 1);
+    char *bytes = calloc(1, DEFAULT_CHUNK_BYTES + 1);
+    struct span value = span_of(bytes, DEFAULT_CHUNK_BYTES + 1);
     cr_assert_eq(session_publish(d.session, d.now_ns, topic, &value, 1, NULL), CODE_OK);
     free(bytes);
 }
 
 static void upload_done(uint64_t seq)
 {
-    driver_say(
-        &d, &(struct msg){.type = MSG_CHUNKED,
-                          .as.chunked = {.topic = 1, .seq = seq, .bytes = LIMIT_CHUNK_BYTES + 1}});
+    driver_say(&d, &(struct msg){
+                       .type = MSG_CHUNKED,
+                       .as.chunked = {.topic = 1, .seq = seq, .bytes = DEFAULT_CHUNK_BYTES + 1}});
 }
 
 Test(session_acks, says_that_what_is_missing_of_earlier_attempts_was_told)

@@ -189,7 +189,7 @@ static void settle(void)
 
 static void write_some(uint32_t topic)
 {
-    static uint8_t large[LIMIT_CHUNK_BYTES + 1];
+    static uint8_t large[DEFAULT_CHUNK_BYTES + 1];
     struct span values[] = {span_text("small"), span_of(large, sizeof large)};
     uint64_t first, slot, number;
     TRY(session_publish(d.session, d.now_ns, topic, values, 2, &first));

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* Promising, keeping and failing: numbers, credit, room, chunks, refusals, marks. */
 #include "libbus/session/outbox.h"
+#include "libbus/session/pace.h"
 #include "libbus/session/session.h"
 
 #include "tests/unit/session_driver.h"
 
 enum { WIDE = 1 << 30 };
+#define UNDER_WAY (LIMIT_UPLOAD_BYTES / DEFAULT_CHUNK_BYTES) /* chunks */
 static struct driver d;
 
 static enum wire_code publish(uint32_t topic, const char *text)
@@ -445,7 +447,7 @@ Test(session_write, sends_large_values_in_chunks_behind_their_promise)
 {
     driver_up(&d);
     uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
-    const uint64_t chunk = LIMIT_CHUNK_BYTES;
+    const uint64_t chunk = DEFAULT_CHUNK_BYTES;
     struct frame frame;
     cr_assert_eq(publish_bytes(x, chunk), CODE_OK); /* the largest that is one frame */
     cr_assert_eq(expect_batch(1, &frame, 1), 1);
@@ -482,12 +484,12 @@ Test(session_write, knows_what_its_newest_acknowledgement_is_worth)
     driver_say(&d, &(struct msg){.type = MSG_ACCEPTED,
                                  .as.accepted = {.data_number = 1, .durability = 2}});
     cr_assert_eq(session_durability(d.session), 2);
-    cr_assert_eq(publish_bytes(x, LIMIT_CHUNK_BYTES + 1), CODE_OK);
+    cr_assert_eq(publish_bytes(x, DEFAULT_CHUNK_BYTES + 1), CODE_OK);
     cr_assert_eq(expect_batch(2, &frame, 1), 1);
     struct msg piece = {.type = MSG_CHUNKED,
-                        .as.chunked = {.topic = 1, .seq = 1, .bytes = LIMIT_CHUNK_BYTES}};
+                        .as.chunked = {.topic = 1, .seq = 1, .bytes = DEFAULT_CHUNK_BYTES}};
     expect_chunk(1, 0);
-    expect_chunk(1, LIMIT_CHUNK_BYTES);
+    expect_chunk(1, DEFAULT_CHUNK_BYTES);
     driver_say(&d, &piece);
     cr_assert_eq(session_durability(d.session), 2, "of a piece nothing is said yet");
     piece.as.chunked.bytes += 1;
@@ -500,7 +502,7 @@ Test(session_write, lets_batches_and_uploads_take_turns)
 {
     driver_up(&d);
     uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
-    const uint64_t chunk = LIMIT_CHUNK_BYTES;
+    const uint64_t chunk = DEFAULT_CHUNK_BYTES;
     uint64_t a = reserve(x, 0);
     uint64_t b = reserve(x, 0);
     char *bytes = calloc(4, chunk);
@@ -528,18 +530,50 @@ Test(session_write, keeps_a_bounded_number_of_chunks_under_way)
 {
     driver_up(&d);
     uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
-    const uint64_t chunk = LIMIT_CHUNK_BYTES;
+    const uint64_t chunk = DEFAULT_CHUNK_BYTES;
     cr_assert_eq(publish_bytes(x, 20 * chunk), CODE_OK);
     struct frame frame;
     cr_assert_eq(expect_batch(1, &frame, 1), 1);
-    for (uint64_t i = 0; i < LIMIT_UPLOAD_CHUNKS; i++)
+    for (uint64_t i = 0; i < UNDER_WAY; i++)
         expect_chunk(0, i * chunk);
     expect_no_part();
     chunked(1, 0, chunk);
-    expect_chunk(0, LIMIT_UPLOAD_CHUNKS * chunk);
+    expect_chunk(0, UNDER_WAY * chunk);
     expect_no_part();
     chunked(1, 0, 20 * chunk + 1);
     driver_expect_end(&d, CODE_EPROTO, ERROR_TYPE_PROTOCOL);
+    driver_fini(&d);
+}
+
+/* Whether the next value of so many bytes, the n-th frame said, is one frame. */
+static bool is_one_frame(uint32_t topic, uint64_t n, size_t bytes)
+{
+    struct frame frame;
+    cr_assert_eq(publish_bytes(topic, bytes), CODE_OK);
+    cr_assert_eq(expect_batch(n, &frame, 1), 1);
+    return frame.flags == FRAME_VALUE;
+}
+
+Test(session_write, sends_larger_frames_over_a_link_that_is_quick)
+{
+    driver_up(&d);
+    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    cr_assert_not(is_one_frame(x, 1, DEFAULT_CHUNK_BYTES + 1));
+    expect_chunk(0, 0);
+    expect_chunk(0, DEFAULT_CHUNK_BYTES);
+    driver_accept(&d, 1, 0);
+    chunked(1, 0, DEFAULT_CHUNK_BYTES + 1);
+    cr_assert(is_one_frame(x, 2, LIMIT_CHUNK_BYTES - 1));
+    driver_accept(&d, 2, 0);
+    cr_assert(is_one_frame(x, 3, LIMIT_CHUNK_BYTES));
+    driver_accept(&d, 3, 0);
+    cr_assert_not(is_one_frame(x, 4, LIMIT_CHUNK_BYTES + 1));
+    driver_accept(&d, 4, 0);
+    expect_chunk(3, 0);
+    expect_chunk(3, LIMIT_CHUNK_BYTES);
+    d.now_ns += PACE_SOON_NS; /* the link, or the broker, is slow now */
+    chunked(1, 3, LIMIT_CHUNK_BYTES + 1);
+    cr_assert_not(is_one_frame(x, 5, DEFAULT_CHUNK_BYTES + 1));
     driver_fini(&d);
 }
 
@@ -547,7 +581,7 @@ Test(session_write, resumes_an_upload_where_the_broker_has_it)
 {
     driver_up(&d);
     uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
-    const uint64_t chunk = LIMIT_CHUNK_BYTES;
+    const uint64_t chunk = DEFAULT_CHUNK_BYTES;
     cr_assert_eq(publish_bytes(x, 3 * chunk), CODE_OK);
     cr_assert_eq(publish_bytes(x, 2 * chunk), CODE_OK);
     struct frame frames[2];
@@ -571,7 +605,7 @@ Test(session_write, sends_no_chunk_before_its_promise_on_a_new_connection)
 {
     driver_up(&d);
     uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
-    cr_assert_eq(publish_bytes(x, LIMIT_CHUNK_BYTES + 1), CODE_OK);
+    cr_assert_eq(publish_bytes(x, DEFAULT_CHUNK_BYTES + 1), CODE_OK);
     struct frame frame;
     cr_assert_eq(expect_batch(1, &frame, 1), 1);
     resume(); /* the promise did not arrive */
@@ -584,7 +618,7 @@ Test(session_write, drops_the_upload_of_a_retracted_slot)
 {
     driver_up(&d);
     uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
-    cr_assert_eq(publish_bytes(x, 3 * LIMIT_CHUNK_BYTES), CODE_OK);
+    cr_assert_eq(publish_bytes(x, 3 * DEFAULT_CHUNK_BYTES), CODE_OK);
     struct frame frame;
     cr_assert_eq(expect_batch(1, &frame, 1), 1);
     expect_chunk(0, 0);
@@ -593,7 +627,7 @@ Test(session_write, drops_the_upload_of_a_retracted_slot)
     expect_no_part();
     struct msg retract = driver_expect(&d, MSG_RETRACT);
     cr_assert_eq(retract.as.retract.after, 1);
-    chunked(1, 0, LIMIT_CHUNK_BYTES);
+    chunked(1, 0, DEFAULT_CHUNK_BYTES);
     cr_assert_eq(session_state(d.session), SESSION_UP);
     driver_fini(&d);
 }
@@ -675,7 +709,7 @@ Test(session_write, completes_and_leaves_behind_its_uploads)
 {
     driver_up(&d);
     uint32_t x = driver_topic(&d, "alice/x", 8, WIDE);
-    cr_assert_eq(publish_bytes(x, LIMIT_CHUNK_BYTES + 1), CODE_OK);
+    cr_assert_eq(publish_bytes(x, DEFAULT_CHUNK_BYTES + 1), CODE_OK);
     uint64_t number;
     cr_assert_eq(session_complete(d.session, &number), CODE_OK);
     session_leave(d.session);
@@ -683,9 +717,9 @@ Test(session_write, completes_and_leaves_behind_its_uploads)
     struct frame frame;
     cr_assert_eq(expect_batch(1, &frame, 1), 1);
     expect_chunk(0, 0);
-    expect_chunk(0, LIMIT_CHUNK_BYTES);
+    expect_chunk(0, DEFAULT_CHUNK_BYTES);
     cr_assert_eq(driver_hear(&d).type, MSG_NONE);
-    chunked(8, 0, LIMIT_CHUNK_BYTES + 1);
+    chunked(8, 0, DEFAULT_CHUNK_BYTES + 1);
     (void)driver_expect(&d, MSG_COMPLETE);
     (void)driver_expect(&d, MSG_LEAVE);
     cr_assert_eq(publish(x, "late"), CODE_ECLOSED);
@@ -696,7 +730,7 @@ Test(session_write, fails_as_a_party_without_waiting_for_uploads)
 {
     driver_up(&d);
     uint32_t x = driver_topic(&d, "alice/x", 8, WIDE);
-    cr_assert_eq(publish_bytes(x, LIMIT_CHUNK_BYTES + 1), CODE_OK);
+    cr_assert_eq(publish_bytes(x, DEFAULT_CHUNK_BYTES + 1), CODE_OK);
     session_fail_party(d.session, driver_error("app.broken"));
     (void)driver_expect(&d, MSG_FAIL_PARTY);
     cr_assert_eq(publish(x, "late"), CODE_ECLOSED);
@@ -811,11 +845,31 @@ Test(session_write, connects_anew_when_nothing_that_was_sent_is_accepted)
     }
     cr_assert_eq(expect_batch(1, frames, 4), 1);
     driver_accept(&d, 1, 0);
-    cr_assert_eq(publish_bytes(x, LIMIT_CHUNK_BYTES + 1), CODE_OK);
+    cr_assert_eq(publish_bytes(x, DEFAULT_CHUNK_BYTES + 1), CODE_OK);
     cr_assert_eq(expect_batch(2, frames, 4), 1);
     driver_accept(&d, 2, 0);
     expect_chunk(1, 0);
     cr_assert_eq(live_on_control_alone(), 16800);
+    driver_fini(&d);
+}
+
+Test(session_write, sends_small_frames_again_when_nothing_is_accepted)
+{
+    driver_up(&d);
+    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    cr_assert_not(is_one_frame(x, 1, DEFAULT_CHUNK_BYTES + 1));
+    expect_chunk(0, 0);
+    expect_chunk(0, DEFAULT_CHUNK_BYTES);
+    driver_accept(&d, 1, 0);
+    chunked(1, 0, DEFAULT_CHUNK_BYTES + 1);
+    cr_assert(is_one_frame(x, 2, LIMIT_CHUNK_BYTES));
+    (void)live_on_control_alone();
+    greet_again();
+    struct frame again;
+    cr_assert_eq(expect_batch(2, &again, 1), 1);
+    cr_assert_eq(again.value.bytes, LIMIT_CHUNK_BYTES, "what was said once stays as it is");
+    driver_accept(&d, 2, 0);
+    cr_assert_not(is_one_frame(x, 3, LIMIT_CHUNK_BYTES));
     driver_fini(&d);
 }
 

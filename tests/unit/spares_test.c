@@ -51,9 +51,11 @@ Test(spares, serves_every_room)
                                    32769,
                                    LIMIT_BATCH_BYTES,
                                    LIMIT_BATCH_BYTES + 1,
-                                   LIMIT_CHUNK_BYTES + 1000,
+                                   DEFAULT_CHUNK_BYTES + 96,
                                    LIMIT_BULK_BATCH_BYTES,
-                                   LIMIT_BULK_BATCH_BYTES + 1};
+                                   LIMIT_BULK_BATCH_BYTES + 1,
+                                   LIMIT_CHUNK_BYTES + 96,
+                                   LIMIT_PART_BYTES};
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
         struct buffer *buffer = spares_take(&spares, rooms[i]);
         cr_assert_geq(buffer->room, rooms[i]);

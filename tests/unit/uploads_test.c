@@ -8,6 +8,8 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
+#define UNDER_WAY (LIMIT_UPLOAD_BYTES / DEFAULT_CHUNK_BYTES) /* chunks */
+
 static struct memory memory;
 static struct uploads uploads;
 
@@ -33,7 +35,12 @@ static void add(uint64_t seq, uint64_t after, size_t bytes)
     value->bytes = bytes;
     for (size_t i = 0; i < bytes; i++)
         value->data[i] = (uint8_t)(i * 7 + i / 256);
-    struct upload upload = {.after = after, .topic = 3, .seq = seq, .attempt = 2, .stamp_ns = 99};
+    struct upload upload = {.after = after,
+                            .topic = 3,
+                            .seq = seq,
+                            .attempt = 2,
+                            .stamp_ns = 99,
+                            .piece_bytes = DEFAULT_CHUNK_BYTES};
     cr_assert(uploads_add(&uploads, &upload, &value));
     cr_assert_null(value);
 }
@@ -69,7 +76,7 @@ static void expect_chunk(uint64_t frames_sent, uint64_t seq, uint64_t offset)
 
 Test(uploads, cuts_values_of_any_length)
 {
-    const uint64_t chunk = LIMIT_CHUNK_BYTES;
+    const uint64_t chunk = DEFAULT_CHUNK_BYTES;
     static const int64_t beyond[] = {-1, 0, 1, 7, 8, 9};
     for (size_t i = 0; i < sizeof beyond / sizeof *beyond; i++) {
         add(i, 0, (size_t)(2 * (int64_t)chunk + beyond[i]));
@@ -92,11 +99,11 @@ Test(uploads, waits_for_the_promise)
 
 Test(uploads, takes_turns)
 {
-    const uint64_t chunk = LIMIT_CHUNK_BYTES;
-    add(0, 1, 3 * LIMIT_CHUNK_BYTES);
-    add(1, 2, LIMIT_CHUNK_BYTES);
-    add(2, 9, LIMIT_CHUNK_BYTES); /* its promise is not sent */
-    add(3, 3, 2 * LIMIT_CHUNK_BYTES);
+    const uint64_t chunk = DEFAULT_CHUNK_BYTES;
+    add(0, 1, 3 * DEFAULT_CHUNK_BYTES);
+    add(1, 2, DEFAULT_CHUNK_BYTES);
+    add(2, 9, DEFAULT_CHUNK_BYTES); /* its promise is not sent */
+    add(3, 3, 2 * DEFAULT_CHUNK_BYTES);
     expect_chunk(3, 0, 0);
     expect_chunk(3, 1, 0);
     expect_chunk(3, 3, 0);
@@ -109,14 +116,14 @@ Test(uploads, takes_turns)
 
 Test(uploads, bounds_what_is_under_way)
 {
-    const uint64_t chunk = LIMIT_CHUNK_BYTES;
-    add(0, 0, (LIMIT_UPLOAD_CHUNKS + 2) * LIMIT_CHUNK_BYTES);
-    for (uint64_t i = 0; i < LIMIT_UPLOAD_CHUNKS; i++)
+    const uint64_t chunk = DEFAULT_CHUNK_BYTES;
+    add(0, 0, (UNDER_WAY + 2) * DEFAULT_CHUNK_BYTES);
+    for (uint64_t i = 0; i < UNDER_WAY; i++)
         expect_chunk(0, 0, i * chunk);
-    cr_assert_eq(uploads.under_way, LIMIT_UPLOAD_CHUNKS * chunk);
+    cr_assert_eq(uploads.under_way, UNDER_WAY * chunk);
     cr_assert_null(uploads_next(&uploads, 0));
     cr_assert_eq(uploads_accept(&uploads, 3, 0, 1), UPLOADS_GOES_ON);
-    expect_chunk(0, 0, LIMIT_UPLOAD_CHUNKS * chunk);
+    expect_chunk(0, 0, UNDER_WAY * chunk);
     cr_assert_null(uploads_next(&uploads, 0));
 }
 
@@ -135,9 +142,9 @@ Test(uploads, believes_the_broker_within_reason)
 
 Test(uploads, begins_anew_unless_told_otherwise)
 {
-    const uint64_t chunk = LIMIT_CHUNK_BYTES;
-    add(0, 0, 3 * LIMIT_CHUNK_BYTES);
-    add(1, 0, 3 * LIMIT_CHUNK_BYTES);
+    const uint64_t chunk = DEFAULT_CHUNK_BYTES;
+    add(0, 0, 3 * DEFAULT_CHUNK_BYTES);
+    add(1, 0, 3 * DEFAULT_CHUNK_BYTES);
     expect_chunk(0, 0, 0);
     expect_chunk(0, 1, 0);
     cr_assert_eq(uploads_accept(&uploads, 3, 0, chunk), UPLOADS_GOES_ON);
