@@ -233,7 +233,7 @@ static bool observe(struct core *core, struct session *session, const struct msg
     case MSG_JOB_CREATE: job_create(core, session, &msg->as.job_create); return true;
     case MSG_JOB_SHOW: job_show(core, session, &msg->as.job_show); return true;
     case MSG_JOB_CANCEL: job_cancel(core, session, &msg->as.job_cancel); return true;
-    case MSG_READY: session_ready(core, session); return true;
+    case MSG_READY: session_ready(core, session, &msg->as.ready); return true;
     default: return false;
     }
 }

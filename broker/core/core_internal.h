@@ -671,7 +671,9 @@ struct session_terms {
 void session_hello(struct core *core, conn_id conn, const struct msg_hello *hello);
 void session_attach(struct core *core, conn_id conn, const struct msg_attach *msg);
 void session_position(struct core *core, struct session *session, const struct msg_position *msg);
-void session_ready(struct core *core, struct session *session);
+void session_ready(struct core *core, struct session *session, const struct msg_ready *msg);
+/* Where its process runs is known now. */
+void session_locate(struct core *core, struct session *session, struct span host, uint64_t pid);
 void session_beat(struct core *core, struct session *session, const struct msg_beat *beat);
 void session_promise(struct core *core, struct session *session, const struct msg_progress *msg);
 void session_hear(struct core *core, struct session *session);
@@ -1220,6 +1222,7 @@ void note_session_ended(struct core *core, const struct party *party);
 void note_guard_joined(struct core *core, const struct party *party);
 void note_voice_joined(struct core *core, const struct party *party);
 void note_guard_ended(struct core *core, const struct party *party);
+void note_located(struct core *core, const struct session *session);
 void note_error_numbers(struct core *core, const struct party *party);
 void note_numbers(struct core *core, struct session *session);
 void note_parked(struct core *core, const struct session *session, const struct parked *op);

@@ -177,6 +177,13 @@ void note_guard_ended(struct core *core, const struct party *party)
         NOTE(core, GUARD_ENDED, guard_ended, .party = party->id);
 }
 
+void note_located(struct core *core, const struct session *session)
+{
+    if (core->is_noting)
+        NOTE(core, LOCATED, located, .party = session->party->id, .is_guard = session->is_guard,
+             .host = session->host, .pid = session->pid);
+}
+
 void note_error_numbers(struct core *core, const struct party *party)
 {
     if (core->is_noting)

@@ -337,6 +337,18 @@ static const char *guard_ended(struct core *core, const struct fact_guard_ended 
     return NULL;
 }
 
+static const char *located(struct core *core, const struct fact_located *fact)
+{
+    const struct party *party = party_of(core, fact->party);
+    if (party == NULL)
+        return no_party;
+    struct session *session = fact->is_guard ? party->guard : party->session;
+    if (session == NULL)
+        return no_order;
+    session_locate(core, session, fact->host, fact->pid);
+    return NULL;
+}
+
 static const char *party_ended(struct core *core, const struct fact_party_ended *fact)
 {
     const char *wrong = NULL;
@@ -1205,6 +1217,7 @@ static const char *replay(struct core *core, const struct fact *fact, payload_id
     case FACT_SESSION_ENDED: return session_ended(core, &fact->as.session_ended);
     case FACT_GUARD_JOINED: return guard_joined(core, &fact->as.guard_joined);
     case FACT_VOICE_JOINED: return voice_joined(core, &fact->as.voice_joined);
+    case FACT_LOCATED: return located(core, &fact->as.located);
     case FACT_GUARD_ENDED: return guard_ended(core, &fact->as.guard_ended);
     case FACT_ERROR_NUMBERS: return error_numbers(core, &fact->as.error_numbers);
     case FACT_NUMBERS: return numbers(core, &fact->as.numbers);

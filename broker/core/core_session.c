@@ -838,9 +838,28 @@ void session_position(struct core *core, struct session *session, const struct m
     }
 }
 
-void session_ready(struct core *core, struct session *session)
+void session_locate(struct core *core, struct session *session, struct span host, uint64_t pid)
+{
+    span_drop(core, &session->host);
+    (void)span_keep(core, host, &session->host); /* or it is not known */
+    session->pid = pid;
+    note_located(core, session);
+}
+
+/* Said on each connection, and mostly known by then; an older client has said it in HELLO. */
+static void hear_place(struct core *core, struct session *session, const struct msg_ready *msg)
+{
+    bool is_said = msg->host.bytes > 0 || msg->pid != 0;
+    bool is_known = span_equal(msg->host, session->host) && msg->pid == session->pid;
+    if (is_said && !is_known && session->job->spec.disclosure < DISCLOSURE_TYPE)
+        session_locate(core, session, msg->host, msg->pid);
+}
+
+void session_ready(struct core *core, struct session *session, const struct msg_ready *msg)
 {
     session->is_ready = true;
+    if (session->party != NULL)
+        hear_place(core, session, msg);
     if (session->party != NULL)
         attached(core, session);
     else

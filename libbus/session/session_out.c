@@ -15,7 +15,6 @@
 static void hello_message(struct session *session, struct msg *out)
 {
     const struct session_options *options = &session->options;
-    bool is_located = session_disclosure(session) < DISCLOSURE_TYPE;
     out->type = MSG_HELLO;
     out->as.hello = (struct msg_hello){
         .major = PROTOCOL_MAJOR,
@@ -30,8 +29,6 @@ static void hello_message(struct session *session, struct msg *out)
         .heartbeat_ms = (uint64_t)options->heartbeat_ms,
         .lost_after_ms = (uint64_t)options->lost_after_ms,
         .grace_ms = (uint64_t)options->grace_ms,
-        .host = is_located ? options->host : SPAN_NONE,
-        .pid = is_located ? options->pid : 0,
         .broker = session->token != 0 ? session->broker : 0,
         .attempt = session->token != 0 ? session->attempt : 0,
         .refusal_number = session->token != 0 ? session->refusal_number : 0,
@@ -71,6 +68,9 @@ static bool attach_message(struct session *session, struct msg *out)
         wants_await(&session->wants, out))
         return true;
     out->type = MSG_READY;
+    if (!session->is_observer && session_disclosure(session) < DISCLOSURE_TYPE)
+        out->as.ready =
+            (struct msg_ready){.host = session->options.host, .pid = session->options.pid};
     session->is_ready_due = false;
     return true;
 }

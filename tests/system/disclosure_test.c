@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct relay relay;
 static struct folder folder;
@@ -256,6 +257,18 @@ static void fail_over_a_chain(int disclosure, char root_id[200])
     must_close(&carol);
 }
 
+/* The name of this machine, where it is one that nothing else is called by. */
+static void expect_host_seen(bool is_seen)
+{
+    enum { TELLING_BYTES = 6 };
+    char host[256] = "";
+    cr_assert_eq(gethostname(host, sizeof host - 1), 0);
+    if (strlen(host) < TELLING_BYTES || strcmp(host, "localhost") == 0)
+        return;
+    cr_expect_eq(folder_holds(folder.path, host) > 0, is_seen, "wire: %s", host);
+    cr_expect_eq(folder_holds(journal, host) > 0, is_seen, "journal: %s", host);
+}
+
 static void expect_level(int disclosure, int effective)
 {
     static const char *const all[] = {IN_TYPE,        IN_MESSAGE, IN_STACK, IN_CAUSE,
@@ -269,6 +282,8 @@ static void expect_level(int disclosure, int effective)
     expect_seen(IN_MESSAGE, effective < BUS_DISCLOSURE_TYPE);
     expect_seen(IN_CAUSE, effective < BUS_DISCLOSURE_TYPE);
     expect_seen(IN_TYPE, effective < BUS_DISCLOSURE_NONE);
+    if (effective < BUS_DISCLOSURE_TYPE || is_bob_discreet)
+        expect_host_seen(effective < BUS_DISCLOSURE_TYPE);
     cr_expect_eq(folder_holds(journal, IN_FILE) > 0, effective == BUS_DISCLOSURE_FULL);
     cr_expect_eq(folder_holds(journal, IN_FILE_NAME) > 0, effective == BUS_DISCLOSURE_FULL);
     cr_expect_eq(folder_holds(folder.path, IN_FILE) > 0, effective == BUS_DISCLOSURE_FULL);

@@ -119,11 +119,13 @@ Test(core_disclosure, of_where_a_party_runs_is_that_of_the_job)
         restart();
         meet_in((enum disclosure)level);
         join(1);
+        locate(1, "c0nfidential_host", 7);
         message(1,
                 (struct msg){.type = MSG_PROGRESS,
                              .as.progress = {.next_within_ms = 10, .where = span_text(IN_WHERE)}});
         pass_ms(20);
         cr_expect_eq(is_noted("node-1"), level < DISCLOSURE_TYPE, "%d", level);
+        cr_expect_eq(is_noted("c0nfidential_host"), level < DISCLOSURE_TYPE, "%d", level);
         cr_expect_eq(is_noted(IN_WHERE), level < DISCLOSURE_TYPE, "%d", level);
         cr_expect(is_noted("errbus.stalled"));
     }

@@ -465,6 +465,13 @@ static inline void attach(conn_id conn, conn_id data, uint64_t token)
     message(conn, (struct msg){.type = MSG_READY});
 }
 
+/* As a client does that waits for its WELCOME before it says where it runs. */
+static inline void locate(conn_id conn, const char *host, uint64_t pid)
+{
+    message(conn,
+            (struct msg){.type = MSG_READY, .as.ready = {.host = span_text(host), .pid = pid}});
+}
+
 static inline void join(conn_id conn)
 {
     message(conn, hello(conn, 0));

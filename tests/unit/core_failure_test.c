@@ -188,6 +188,29 @@ Test(core_failure, of_a_lost_party_says_where_it_ran_and_when_it_ended)
     wall_ahead_ns = 0;
 }
 
+/* A client that says it once it knows whether it may, and again on each connection. */
+Test(core_failure, of_a_lost_party_says_where_it_ran_as_told_later)
+{
+    join(2);
+    locate(2, "node-7", 7);
+    uint32_t count = journal_count;
+    locate(2, "node-7", 7);
+    cr_expect_eq(journal_count, count, "it is known");
+    for (int i = 0; i < 2; i++) { /* from its fact, and from a snapshot */
+        crash(50);
+        tap(3);
+        closed(3);
+        compact();
+    }
+    crash(50);
+    pass_ms(9000);
+    tap(3);
+    pass_ms(1000);
+    struct error_record error = last_error();
+    cr_assert_eq(error.kind, ERROR_PARTY_LOST);
+    expect_process(&error, "node-7", 7);
+}
+
 Test(core_failure, of_a_lost_party_says_where_it_ran_after_a_restart_too)
 {
     join(2);
@@ -226,12 +249,15 @@ Test(core_failure, of_a_guarded_party_is_of_the_process_that_was_lost)
         voice.as.hello.party = guard.as.hello.party;
         voice.as.hello.guard = tokens[1];
         message(2, voice);
+        locate(2, "node-8", 8);
+        locate(1, "node-9", 9);
+        compact();
         tap(3);
         closed(i == 0 ? 1 : 2);
         pass_ms(1000);
         struct error_record error = last_error();
         cr_assert_eq(error.kind, ERROR_PARTY_LOST);
-        expect_process(&error, i == 0 ? "node-1" : "node-2", i == 0 ? 7 : 102);
+        expect_process(&error, i == 0 ? "node-9" : "node-8", i == 0 ? 9 : 8);
         closed(1);
         closed(2);
         pass_ms(2000);

@@ -256,6 +256,7 @@ Test(core_replay, gives_the_same_state_for_every_kind_of_fact)
     cr_assert_gt(bytes, 0);
     taken(2, 1, bytes);
     attach_and_forget();
+    locate(2, "node-9", 9);
     forget_a_party();
     write_history();
     compact();
@@ -707,6 +708,8 @@ static const struct {
     REFUSED(GUARD_JOINED, guard_joined, "does not follow", .party = 1, .incarnation = 2),
     REFUSED(VOICE_JOINED, voice_joined, "a party", .party = 9),
     REFUSED(VOICE_JOINED, voice_joined, "does not follow", .party = 1, .voice = 1),
+    REFUSED(LOCATED, located, "a party", .party = 9),
+    REFUSED(LOCATED, located, "does not follow", .party = 1, .is_guard = 1),
     REFUSED(GUARD_ENDED, guard_ended, "a party", .party = 9),
     REFUSED(GUARD_ENDED, guard_ended, "does not follow", .party = 1),
     REFUSED(ERROR_NUMBERS, error_numbers, "a party", .party = 9),
