@@ -5,27 +5,39 @@
  *
  * A conversation is that of four parties who greet as they should, and then say what a seed makes
  * them say: messages and batches that are right, that are right but for a field, or of which some
- * bytes are changed, cut off, or put in.  They break connections and come back.  Meanwhile two
- * parties of another job go about their work.
+ * bytes are changed, cut off, or put in.  They break connections and come back.  Among them are
+ * strangers who speak below our protocol (zmtp.h): greetings, handshakes and frames that are right,
+ * or not, whole or in pieces, and then nothing.  Meanwhile two parties of another job go about their
+ * work.
  *
- * Whatever is said: the broker says what can be read, nobody else notices, it ends well, its
- * journal is whole, and another broker goes on with it.  A finding names the seed of its
+ * Whatever is said: the broker says what can be read, nobody else notices, nothing is left of it, it
+ * ends well, its journal is whole, and another broker goes on with it.  A finding names the seed of its
  * conversation: "live 1 SEED" holds it alone. */
 #include "libbus/base/must.h"
 #include "libbus/wire/msg.h"
 #include "tests/fuzz/speech.h"
+#include "tests/fuzz/zmtp.h"
 #include "tests/lib/broker.h"
 #include "tests/lib/folder.h"
 
+#include <arpa/inet.h>
 #include <bus/bus.h>
+#include <dirent.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <zmq.h>
 
 enum {
     MEMBERS = 4,
+    STRANGERS = 8,
+    SPEECH_FEED_BYTES = 256, /* of chance, for all that one of them says */
+    LOOK_MS = 4,
+    DESCRIPTORS_MORE = 16, /* the broker may have at other times than in the beginning */
     STEPS = 60,
     FEED_BYTES = 64, /* of chance, for a step */
     SOON_MS = 20000,
@@ -42,14 +54,23 @@ struct member {
     void *control, *data; /* sockets */
 };
 
+struct stranger {
+    int fd; /* -1: it is not connected */
+    uint8_t speech[ZMTP_BYTES_MAX + 8];
+    size_t count, said;
+};
+
 static struct {
-    uint64_t seed;   /* of this conversation */
-    uint64_t chance; /* state */
+    uint64_t seed;    /* of this conversation */
+    uint64_t chance;  /* state */
+    uint64_t strange; /* ... of the strangers, so that members say what they said without them */
     void *context;
     struct broker broker;
     struct folder folder;
     char journal[PATH_BYTES];
     struct member members[MEMBERS];
+    struct stranger strangers[STRANGERS];
+    int descriptors; /* of the broker, with those who behave alone */
     struct bus *writer, *reader;
     struct bus_sub *sub;
     uint64_t written;
@@ -159,6 +180,19 @@ static struct bus *open_well(const char *party)
     return bus;
 }
 
+static int count_descriptors(void)
+{
+    char path[64];
+    int count = 0;
+    snprintf(path, sizeof path, "/proc/%ld/fd", (long)w.broker.process.pid);
+    DIR *folder = opendir(path);
+    must(folder != NULL);
+    while (readdir(folder) != NULL)
+        count += 1;
+    closedir(folder);
+    return count;
+}
+
 static void begin_well(void)
 {
     w.writer = open_well("writer");
@@ -166,6 +200,7 @@ static void begin_well(void)
     expect(bus_sub_open(w.reader, "writer/w", NULL, &w.sub) == BUS_OK &&
                bus_flush(w.reader, SOON_MS) == BUS_OK,
            "a party that behaves cannot subscribe");
+    w.descriptors = count_descriptors();
 }
 
 static void expect_undisturbed(void)
@@ -354,6 +389,94 @@ static void write_batch(struct member *member)
     send_part(member->data, bytes, count, true);
 }
 
+/* ---- strangers ------------------------------------------------------------------------------- */
+
+static int dial_raw(const char *endpoint)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    unsigned port = 0;
+    must(sscanf(endpoint, "tcp://127.0.0.1:%u", &port) == 1);
+    address.sin_port = htons((uint16_t)port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    must(fd >= 0);
+    expect(connect(fd, (struct sockaddr *)&address, sizeof address) == 0,
+           "a stranger cannot connect");
+    return fd;
+}
+
+/* In good order, or by a reset. */
+static void go(struct stranger *stranger)
+{
+    struct linger reset = {.l_onoff = 1, .l_linger = 0};
+    if (stranger->fd >= 0 && draw_below(2) == 0)
+        (void)setsockopt(stranger->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    if (stranger->fd >= 0)
+        close(stranger->fd);
+    stranger->fd = -1;
+}
+
+/* With a greeting of our protocol in its frames, mostly; or another message. */
+static void come(struct stranger *stranger)
+{
+    uint8_t chance[SPEECH_FEED_BYTES];
+    uint8_t payload[ZMTP_PAYLOAD_MAX];
+    size_t bytes = 0;
+    struct speaker speaker = {.party = "dave", .number = 1};
+    for (size_t i = 0; i < sizeof chance; i++)
+        chance[i] = (uint8_t)draw();
+    struct feed feed = {chance, sizeof chance};
+    struct msg msg = feed_byte(&feed) < 128 ? speech_msg_of(&feed, &speaker, MSG_HELLO)
+                                            : speech_msg(&feed, &speaker, MSG_TO_BROKER);
+    if (msg_encode(&msg, payload, sizeof payload, &bytes) != WIRE_OK)
+        bytes = 0;
+    stranger->count = zmtp_speech(&feed, span_of(payload, bytes), stranger->speech);
+    stranger->said = 0;
+    if (draw_below(100) < MUTATED_PERCENT)
+        stranger->count = mutate(stranger->speech, stranger->count);
+    stranger->fd = dial_raw(draw_below(2) == 0 ? w.broker.control : w.broker.data);
+}
+
+/* The next piece; or it is silent in the middle of something; or it has said all, and goes. */
+static void act(struct stranger *stranger)
+{
+    size_t left = stranger->count - stranger->said;
+    size_t piece = left > 0 && draw_below(2) == 0 ? left : draw_below(left + 1);
+    if (stranger->fd < 0) {
+        come(stranger);
+    } else if (piece > 0) {
+        /* It may have been hung up on. */
+        (void)send(stranger->fd, stranger->speech + stranger->said, piece,
+                   MSG_NOSIGNAL | MSG_DONTWAIT);
+        stranger->said += piece;
+        if (stranger->said == stranger->count) /* it is looked at before more comes about */
+            (void)poll(NULL, 0, (int)draw_below(LOOK_MS));
+    } else if (draw_below(4) == 0) {
+        go(stranger);
+    }
+}
+
+static void let_a_stranger_act(void)
+{
+    uint64_t own = w.chance;
+    w.chance = w.strange;
+    act(&w.strangers[draw_below(STRANGERS)]);
+    w.strange = w.chance;
+    w.chance = own;
+}
+
+/* When all have gone. */
+static void expect_nothing_left(void)
+{
+    int64_t until_ms = test_now_ms() + SOON_MS;
+    while (count_descriptors() > w.descriptors + DESCRIPTORS_MORE) {
+        expect(test_now_ms() < until_ms, "the broker keeps connections of those who have gone");
+        (void)poll(NULL, 0, 5);
+    }
+}
+
+/* ---- a conversation -------------------------------------------------------------------------- */
+
 static void step(struct member *member)
 {
     uint8_t chance[FEED_BYTES];
@@ -382,18 +505,27 @@ static void converse(uint64_t seed)
     static const char *const names[MEMBERS] = {"alice", "bob", "carol", ""};
     w.seed = seed;
     w.chance = seed;
+    w.strange = ~seed;
     for (int i = 0; i < MEMBERS; i++) {
         w.members[i] = (struct member){
             .name = names[i], .speaker = {.party = names[i], .number = 1}, .batch = 1};
         greet(&w.members[i]);
     }
-    for (int i = 0; i < STEPS; i++)
+    for (int i = 0; i < STRANGERS; i++)
+        w.strangers[i].fd = -1;
+    for (int i = 0; i < STEPS; i++) {
         step(&w.members[draw_below(MEMBERS)]);
+        let_a_stranger_act();
+        let_a_stranger_act();
+    }
     expect_undisturbed();
+    for (int i = 0; i < STRANGERS; i++)
+        go(&w.strangers[i]);
     for (int i = 0; i < MEMBERS; i++) {
         hang_up(&w.members[i].control);
         hang_up(&w.members[i].data);
     }
+    expect_nothing_left();
 }
 
 /* What was decided until now is what another broker begins with. */

@@ -145,13 +145,32 @@ static int dial(const char *endpoint)
     return fd;
 }
 
+static const uint8_t zmtp_ready[] = "\4\x1c\5READY\xbSocket-Type\0\0\0\6DEALER";
+static const uint8_t zmtp_greeting[64] = {0xff, 0,    0, 0, 0,   0,   0,   0,
+                                          0,    0x7f, 3, 0, 'N', 'U', 'L', 'L'};
+
 /* What libzmq wants to hear from a DEALER: greeting, READY.  Then it is a connection for good. */
 static void shake_hands(int fd)
 {
-    static const uint8_t ready[] = "\4\x1c\5READY\xbSocket-Type\0\0\0\6DEALER";
-    uint8_t greeting[64] = {0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0x7f, 3, 0, 'N', 'U', 'L', 'L'};
-    (void)send(fd, greeting, sizeof greeting, MSG_NOSIGNAL); /* it may be closed by now */
-    (void)send(fd, ready, sizeof ready - 1, MSG_NOSIGNAL);
+    (void)send(fd, zmtp_greeting, sizeof zmtp_greeting, MSG_NOSIGNAL); /* it may be closed by now */
+    (void)send(fd, zmtp_ready, sizeof zmtp_ready - 1, MSG_NOSIGNAL);
+}
+
+/* The half of a greeting, of a handshake, of a message that follows; or nothing at all. */
+enum half { HALF_NOTHING, HALF_GREETING, HALF_READY, HALF_MESSAGE, HALVES };
+static void say_half(int fd, enum half half)
+{
+    static const uint8_t message[] = {0, 200, 0x92, 2}; /* of 200 bytes */
+    if (half == HALF_GREETING)
+        (void)send(fd, zmtp_greeting, sizeof zmtp_greeting / 2, MSG_NOSIGNAL);
+    if (half == HALF_READY) {
+        (void)send(fd, zmtp_greeting, sizeof zmtp_greeting, MSG_NOSIGNAL);
+        (void)send(fd, zmtp_ready, sizeof zmtp_ready / 2, MSG_NOSIGNAL);
+    }
+    if (half == HALF_MESSAGE) {
+        shake_hands(fd);
+        (void)send(fd, message, sizeof message, MSG_NOSIGNAL);
+    }
 }
 
 /* How many of so many connections this process may have. */
@@ -227,8 +246,8 @@ static void start_with_short_time(void)
     begin_work();
 }
 
-/* Those who never greet libzmq, those who never greet the broker, and those who say what is no
- * message.  Who is in, and an observer that says next to nothing, stays. */
+/* Those who never greet libzmq, or stop in the middle of a greeting, a handshake or a message, those
+ * who never greet the broker, and those who say what is no message.  Who is in, and an observer that says next to nothing, stays. */
 Test(storm, of_silence_is_over_when_its_time_is)
 {
     enum { EACH = 30 };
@@ -241,6 +260,7 @@ Test(storm, of_silence_is_over_when_its_time_is)
         cr_assert_eq(send(silent[i], trash, sizeof trash, MSG_NOSIGNAL), sizeof trash);
     for (int i = 0; i < EACH; i++) {
         int mute = dial(i % 2 == 0 ? stage.control : stage.data);
+        say_half(mute, (enum half)(i / 2 % HALVES));
         expect_closed(mute);
         close(mute);
         expect_undisturbed();
