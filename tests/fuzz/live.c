@@ -7,12 +7,12 @@
  * them say: messages and batches that are right, that are right but for a field, or of which some
  * bytes are changed, cut off, or put in.  They break connections and come back.  Among them are
  * strangers who speak below our protocol (zmtp.h): greetings, handshakes and frames that are right,
- * or not, whole or in pieces, and then nothing.  Meanwhile two parties of another job go about their
- * work.
+ * or not, whole or in pieces, and then nothing.  Meanwhile two parties of another job go about
+ * their work.
  *
- * Whatever is said: the broker says what can be read, nobody else notices, nothing is left of it, it
- * ends well, its journal is whole, and another broker goes on with it.  A finding names the seed of its
- * conversation: "live 1 SEED" holds it alone. */
+ * Whatever is said: the broker says what can be read, nobody else notices, nothing is left of it,
+ * it ends well, its journal is whole, and another broker goes on with it.  A finding names the seed
+ * of its conversation: "live 1 SEED" holds it alone. */
 #include "libbus/base/must.h"
 #include "libbus/wire/msg.h"
 #include "tests/fuzz/speech.h"

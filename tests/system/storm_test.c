@@ -246,8 +246,9 @@ static void start_with_short_time(void)
     begin_work();
 }
 
-/* Those who never greet libzmq, or stop in the middle of a greeting, a handshake or a message, those
- * who never greet the broker, and those who say what is no message.  Who is in, and an observer that says next to nothing, stays. */
+/* Those who never greet libzmq, or stop in the middle of a greeting, a handshake or a message;
+ * those who never greet the broker, and those who say what is no message.  Who is in, and an
+ * observer that says next to nothing, stays. */
 Test(storm, of_silence_is_over_when_its_time_is)
 {
     enum { EACH = 30 };
