@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 enum { PART_BYTES = 1 << 20 };
-static uint8_t part[PART_BYTES + 8];
+static uint8_t part[PART_BYTES + 128]; /* and what is beyond the limit */
 
 static uint32_t next_random(uint64_t *state)
 {
