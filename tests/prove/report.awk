@@ -117,6 +117,13 @@ function row_of(kind)
     next
 }
 
+/"what":"step"/ {
+    steps++
+    step[steps] = text("name") "|" text("end") "|" number("seconds")
+    steps_bad += text("end") == "not kept"
+    next
+}
+
 /"what":"slope"/ {
     slopes++
     slope[slopes] = sprintf("%s|%.0f %s|%+.1f %s an hour|%+.1f %s, bound %.0f|%s", text("name"), number("mean"),
@@ -171,7 +178,7 @@ function waits(row)
     return shown(at_share("waited", row, 0.5), "") " / " shown(at_share("waited", row, 1), " ms")
 }
 
-function print_table(    i, row)
+function print_table(    i, row, part)
 {
     printf "%-36s %5s %7s %18s %18s %8s %16s\n", "what was done", "times", "longer", "told after", \
         "survivors waited", "others", "back after"
@@ -186,6 +193,10 @@ function print_table(    i, row)
     print "that the party is lost, or the disk full.  Others: of the frames before, what was left in the worst half"
     print "second to those who were not harmed.  Back: all flows again, from the end of the fault on."
     printf "\n%s", sentence()
+    for (i = 1; steps > 1 && i <= steps; i++) {
+        split(step[i], part, "|")
+        printf "%-40s %-10s %6d s\n", part[1], part[2], part[3]
+    }
 }
 
 # Where a wait is shown: one line a value, the row's number first, spread a little.
@@ -235,8 +246,8 @@ function write_data(    i, row, used)
                 > (folder "/least")
     printf "" > (folder "/seconds")
     for (i = 1; i <= seconds; i++)
-        printf "%.1f\t%d\t%s\t%s\n", second_at[i], frames[i], known(latency[i], 1), known(memory[i], 1024) \
-            > (folder "/seconds")
+        printf "%.1f\t%d\t%s\t%s\t%s\n", second_at[i], frames[i], known(latency[i], 1), \
+            known(memory[i], 1024), known(descriptors[i], 1) > (folder "/seconds")
     printf "" > (folder "/faults")
     for (i = 1; i <= faults; i++)
         printf "%.1f\t0\t%s\n", fault_at[i], fault_row[i] > (folder "/faults")
@@ -272,11 +283,19 @@ function print_page(    i, row, part)
     print "table{border-collapse:collapse}td,th{padding:.2em .7em;border-bottom:1px solid #ccc;text-align:right}"
     print "td:first-child,th:first-child{text-align:left}.bad{color:#b00}</style>"
     print "<h1>What was done to it, and what came of it</h1>"
-    is_wrong = is_bad + cases_bad > 0 || missed != ""
+    is_wrong = is_bad + cases_bad + steps_bad > 0 || missed != ""
     printf "<p%s>%s</p>\n", (is_wrong ? " class=\"bad\"" : ""), sentence()
     if (runs > 0)
         printf "<p>Seeds %s; %d watches; %d lives declared over; cables %s.</p>\n", seeds, watches, lives_over, \
             has_links ? "cut" : "left out, for network namespaces are not allowed here"
+    if (steps > 1) {
+        print "<table><tr><th>part of the run<th>its promises<th>seconds</tr>"
+        for (i = 1; i <= steps; i++) {
+            split(step[i], part, "|")
+            print "<tr>" cell(part[1]) cell(part[2]) cell(part[3]) "</tr>"
+        }
+        print "</table>"
+    }
     print "<table><tr><th>what was done<th>times<th>longer<th>told after, ms<th>longest<th>survivors waited, ms" \
         "<th>longest<th>others, worst<th>back after, ms<th>longest</tr>"
     for (i = 1; i <= row_count; i++) {
@@ -303,6 +322,7 @@ function print_page(    i, row, part)
         put_plot("frames")
         put_plot("latency")
         put_plot("memory")
+        put_plot("descriptors")
     }
     if (slopes > 0) {
         print "<h2>Slopes</h2>\n<table><tr><th>what<th>mean<th>slope<th>in the second half<th></tr>"

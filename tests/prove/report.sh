@@ -83,6 +83,7 @@ if command -v gnuplot >/dev/null; then
     seconds frames 2 'frames a second'
     seconds latency 3 'median latency, us'
     seconds memory 4 'memory of the broker, MiB'
+    seconds descriptors 5 'descriptors of the broker'
 else
     echo "plots: left out, gnuplot is not installed (Debian: gnuplot-nox)"
 fi

@@ -6,11 +6,16 @@
 #   run.sh BUILD soak [SECONDS]      the same but for the broker, for an hour (3600), and judges
 #                                    whether its memory, descriptors and latencies stay flat
 #   run.sh BUILD long [SECONDS]      all that there is in its long form: every cut, every mutation,
-#                                    100,000 seeds, 110 kills of the torture, an hour of soak (3600)
+#                                    100,000 seeds, 110 kills of the torture, the system tests at
+#                                    length, conversations with a live broker, all fuzz targets for a
+#                                    minute each, an hour of all faults, an hour of soak (3600)
 #   run.sh --targets [long]          what has to be built for it
 #
 # Leaves BUILD/prove.jsonl (soak.jsonl, long.jsonl) and a page of it, and ends with a table.  Exit
 # codes: 0 every promise was kept, 1 one was not: it says which.
+#
+# Of the long form, ERRBUS_SIM_SEEDS, TORTURE_KILLS, ERRBUS_CONVERSATIONS and ERRBUS_FUZZ_SECONDS (a
+# target) say other numbers.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 usage() {
@@ -33,9 +38,30 @@ step() {
     shift
     printf '\n== %s\n' "$words"
     code=0
+    began=$(date +%s)
     "$@" || code=$?
-    [ "$code" -eq 0 ] || [ "$code" -eq 77 ] || failed="$failed, $words"
+    case $code in
+    0) end=kept ;;
+    77) end='left out' ;; # it said why
+    *)
+        end='not kept'
+        failed="$failed, $words"
+        ;;
+    esac
+    printf '{"what":"step","name":"%s","end":"%s","seconds":%d}\n' "$words" "$end" \
+        $(($(date +%s) - began)) >>"$results"
 }
+
+# With clang, which alone has libFuzzer.
+fuzz() (
+    if ! command -v clang >/dev/null; then
+        echo "left out: clang is not installed"
+        exit 77
+    fi
+    cd "$here/../.." &&
+        cmake --preset fuzz --log-level=WARNING -DERRBUS_FUZZ_SECONDS="${ERRBUS_FUZZ_SECONDS-60}" &&
+        cmake --build --preset fuzz && ctest --preset fuzz
+)
 
 case $what in
 soak)
@@ -49,9 +75,15 @@ long)
     step "every cut of a link" "$build/tests/cut" --results "$results"
     step "the bus, broken on purpose" "$here/../mutation/run.sh" "$here/../.." "$build" \
         --results "$results"
-    step "100,000 seeds" env ERRBUS_SIM_FROM=2001 ERRBUS_SIM_SEEDS=100000 \
+    seeds=${ERRBUS_SIM_SEEDS-100000}
+    step "$seeds seeds" env ERRBUS_SIM_FROM=2001 ERRBUS_SIM_SEEDS="$seeds" \
         "$build/tests/sim_sim" --filter 'sim/keeps_the_promises*'
     step "the torture" env TEST_LONG=1 "$build/tests/system_torture"
+    step "the system tests, at length" env TEST_LONG=1 ctest --test-dir "$build" -j 2 -L system \
+        -E torture --output-on-failure
+    step "conversations with a live broker" "$build/tests/fuzz_live" \
+        "${ERRBUS_CONVERSATIONS-5000}" 1000
+    step "fuzzing" fuzz
     step "all faults" "$build/tests/prove" "${3-3600}" --results "$results.all"
     step "a soak" "$build/tests/prove" "${3-3600}" --soak --results "$results.soak"
     cat "$results.all" "$results.soak" >>"$results"
