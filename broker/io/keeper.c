@@ -206,7 +206,9 @@ static bool is_to_be_measured(const struct keeper *keeper, const struct gate *ga
 
 int64_t keeper_deadline_ns(const struct keeper *keeper, const struct gate *gate)
 {
-    return is_to_be_measured(keeper, gate) ? keeper->measure_ns : INT64_MAX;
+    if (is_to_be_measured(keeper, gate))
+        return keeper->measure_ns;
+    return keeper->has_to_trim ? keeper->trim_ns : INT64_MAX;
 }
 
 /* Whether a checkpoint would let the oldest file go.  Where one did not, though it should have, the
@@ -239,6 +241,29 @@ static void move_sparse(struct keeper *keeper, struct gate *gate)
     keeper->is_moved = true;
 }
 
+/* Payloads that arrived since the checkpoint was made are not held for it: what it says of them is
+ * overruled by facts behind it, which are in the log before this step. */
+static void trim_late(struct keeper *keeper, struct gate *gate, int64_t now_ns)
+{
+    struct scribe_step *step = NULL;
+    if (!keeper->has_to_trim || keeper->news.logged < keeper->checkpoint_ticket)
+        return;
+    if (keeper->trim_ns == INT64_MAX)
+        keeper->trim_ns = now_ns + KEEPER_TRIM_MS * NS_PER_MS;
+    if (keeper->news.state == SCRIBE_WELL && now_ns < keeper->trim_ns &&
+        keeper->given_bytes < failpoint_number("TRIM_BYTES", KEEPER_TRIM_BYTES))
+        return;
+    step = scribe_step_new(1, 0);
+    if (step == NULL)
+        return; /* tried again */
+    scribe_step_add(step, SCRIBE_KIND_PROBE, SPAN_NONE);
+    step->is_trim = true;
+    step->needed_from = gate_needed_from(gate);
+    keeper->ticket = scribe_give(keeper->scribe, &step);
+    keeper->has_to_trim = false;
+    journal_reader_forget(keeper->reader, gate_needed_from(gate));
+}
+
 void keeper_checkpoint(struct keeper *keeper, struct gate *gate)
 {
     if (keeper->scribe == NULL || !gate_is_logged(gate) ||
@@ -261,7 +286,8 @@ void keeper_checkpoint(struct keeper *keeper, struct gate *gate)
         struct scribe_step *next = gate_step(gate, CHECKPOINT_STEP_BYTES);
         step->records[step->count - 1].kind = LEDGER_SNAPSHOT;
         step->how = how | (next == NULL ? JOURNAL_CHECKPOINT_END : 0);
-        step->needed_from = gate_needed_from(gate);
+        step->is_trim = next == NULL && keeper_is_full(keeper);
+        step->needed_from = keeper->needed_from;
         keeper->checkpoint_bytes += step->bytes;
         step->aside = KEEPER_ASIDE_TIMES * keeper->checkpoint_bytes;
         keeper->ticket = scribe_give(keeper->scribe, &step);
@@ -273,7 +299,9 @@ void keeper_checkpoint(struct keeper *keeper, struct gate *gate)
     keeper->snapshot_bytes = keeper->checkpoint_bytes;
     keeper->noted_bytes = 0;
     keeper->measured_steps = gate_steps(gate);
-    journal_reader_forget(keeper->reader, gate_needed_from(gate));
+    keeper->has_to_trim = !keeper_is_full(keeper);
+    keeper->trim_ns = INT64_MAX;
+    journal_reader_forget(keeper->reader, keeper->needed_from);
     struct gate_out out;
     bool is_more = gate_out(gate, &out);
     must(!is_more); /* there is nothing to say about it */
@@ -333,6 +361,7 @@ void keeper_hear(struct keeper *keeper, struct gate *gate, int64_t now_ns)
     keeper->news = scribe_news(keeper->scribe);
     if (keeper_is_full(keeper) && (!was_full || now_ns >= keeper_deadline_ns(keeper, gate)))
         measure(keeper, gate, now_ns);
+    trim_late(keeper, gate, now_ns);
     tell_kept(keeper, gate);
     struct scribe_step *step;
     while ((step = scribe_logged(keeper->scribe)) != NULL) {

@@ -46,12 +46,19 @@ struct keeper {
     uint64_t measured_steps;    /* the gate's, then */
     int64_t measure_ns;         /* and not again before this */
     bool is_moved;              /* what was in the way of the next one is written anew */
+    bool has_to_trim;           /* what the last one does not need is still to go, */
+    int64_t trim_ns;            /* ... no later than this; INT64_MAX: it is not whole yet */
 };
 
 /* A checkpoint is made when so many bytes, and so many times its size, came behind the last one.
  * On a full disk, as soon as it lets a segment go: that is where room comes from. */
 #define KEEPER_CHECKPOINT_BYTES (UINT64_C(64) * 1024 * 1024)
 enum { KEEPER_CHECKPOINT_TIMES = 4 };
+/* What lies before it goes not at once, but when so many bytes came behind it, or after so long: by
+ * then most values that were on their way have arrived, and need no file of before any more.  On a
+ * full disk, at once. */
+#define KEEPER_TRIM_BYTES (KEEPER_CHECKPOINT_BYTES / 4)
+enum { KEEPER_TRIM_MS = 100 };
 /* Before it, old values that hold much of the journal are written anew: as many as may wait at
  * once, and none of what came last, most of which will be gone with the next one. */
 #define KEEPER_MOVE_BYTES SCRIBE_WAITING_BYTES

@@ -3,7 +3,10 @@
  *
  * Facts speak of payloads: of the newest one that was met, or, in a checkpoint, of one at an older
  * position.  Those are held for the whole replay, for more facts may speak of them; the gate drops
- * in the end what no fact wanted.  Their bytes stay in the journal until they are sent. */
+ * in the end what no fact wanted.  Their bytes stay in the journal until they are sent.
+ *
+ * A checkpoint may speak of one that is trimmed: it was not wanted any more when it went, and facts
+ * behind the checkpoint say so.  If they do not, something is missing. */
 #include "broker/io/recovery.h"
 
 #include "broker/io/ledger.h"
@@ -61,7 +64,8 @@ static const char *find_older(struct replay *replay, const struct ledger_entry *
     if (!id_map_reserve(&replay->older))
         return short_of_memory;
     /* Its bytes were found good when the journal was opened. */
-    if (journal_fetch(replay->journal, entry->payload_at, NULL, entry->payload_bytes) != JOURNAL_OK)
+    if (entry->payload_at >= journal_first(replay->journal) &&
+        journal_fetch(replay->journal, entry->payload_at, NULL, entry->payload_bytes) != JOURNAL_OK)
         return "a payload that a checkpoint needs is not there";
     const char *wrong = add_payload(replay, entry->payload_at, entry->payload_bytes, out_id);
     if (wrong == NULL)
@@ -153,6 +157,20 @@ static bool read_all(struct replay *replay, char *complaint)
     return err == JOURNAL_END;
 }
 
+/* What was trimmed is not wanted; where a repair cut out the fact that says so, whoever is to have
+ * it is told that it cannot be read. */
+static bool has_all(const struct replay *replay, char *complaint)
+{
+    uint64_t first = journal_first(replay->journal);
+    uint64_t needed = gate_needed_from(replay->gate);
+    if (needed >= first || replay->out->gaps > 0)
+        return true;
+    snprintf(complaint, JOURNAL_COMPLAINT_BYTES,
+             "a payload at position %llu is wanted, and the journal begins at %llu",
+             (unsigned long long)needed, (unsigned long long)first);
+    return false;
+}
+
 bool recovery_run(struct journal *journal, struct gate *gate, struct gate_now now,
                   struct recovery *out, char *complaint)
 {
@@ -162,6 +180,7 @@ bool recovery_run(struct journal *journal, struct gate *gate, struct gate_now no
     id_map_init(&replay.older, &replay.memory);
     bool is_done = read_all(&replay, complaint);
     drop_payloads(&replay);
+    is_done = is_done && has_all(&replay, complaint);
     if (is_done)
         gate_resume(gate, now);
     return is_done;

@@ -191,7 +191,7 @@ static enum scribe_state write_records(struct scribe *scribe, size_t count, unsi
     return err == JOURNAL_OK ? state : state_of(err);
 }
 
-/* A checkpoint is whole: what it does not need goes, or with the next one if it cannot go now; on a
+/* What the newest whole checkpoint does not need goes, or with the next one if it cannot go now; on a
  * full disk it is tried again before that. */
 static void trim(struct scribe *scribe, uint64_t needed_from)
 {
@@ -205,10 +205,13 @@ static void trim(struct scribe *scribe, uint64_t needed_from)
     failpoint_reach("trimmed");
 }
 
-static void end_checkpoint(struct scribe *scribe, const struct scribe_step *last)
+/* What the last step of a batch asks for, now that it is written. */
+static void follow_up(struct scribe *scribe, const struct scribe_step *last)
 {
-    journal_set_aside(scribe->journal, last->aside);
-    trim(scribe, last->needed_from);
+    if ((last->how & JOURNAL_CHECKPOINT_END) != 0)
+        journal_set_aside(scribe->journal, last->aside);
+    if (last->is_trim)
+        trim(scribe, last->needed_from);
 }
 
 /* Gathers steps into one batch, at least one of them, and those of a checkpoint alone; the last of
@@ -222,7 +225,7 @@ static struct scribe_step *gather(struct scribe *scribe, struct scribe_step *fir
     for (struct scribe_step *step = first; step != NULL; step = step->next) {
         bytes += step->bytes;
         if (last != NULL && (count + step->count > RECORDS_AT_ONCE || bytes > BYTES_AT_ONCE ||
-                             step->how != 0 || last->how != 0))
+                             step->how != 0 || last->how != 0 || last->is_trim))
             break;
         must(step->count <= RECORDS_AT_ONCE);
         memcpy(scribe->records + count, step->records, step->count * sizeof *step->records);
@@ -284,8 +287,8 @@ static bool write_waiting(struct scribe *scribe)
     failpoint_reach("append");
     enum scribe_state state = write_records(scribe, count, last->how);
     failpoint_reach("appended");
-    if ((state == SCRIBE_WELL || state == SCRIBE_FULL) && (last->how & JOURNAL_CHECKPOINT_END) != 0)
-        end_checkpoint(scribe, last);
+    if (state == SCRIBE_WELL || state == SCRIBE_FULL)
+        follow_up(scribe, last);
     pthread_mutex_lock(&scribe->lock);
     bool is_logged = state == SCRIBE_WELL || state == SCRIBE_FULL;
     note_place(scribe);

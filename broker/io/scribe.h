@@ -8,8 +8,8 @@
  * of the machine): group commit.
  *
  * Where only the end of the process is to be survived, nothing is synced as it comes.  A second
- * thread flushes now and then (journal.h), while the first goes on appending: after a checkpoint,
- * for then the least is to be written, and no later than SCRIBE_FLUSH_MS after something came.  So
+ * thread flushes now and then (journal.h), while the first goes on appending: after a trim, for then
+ * the least is to be written, and no later than SCRIBE_FLUSH_MS after something came.  So
  * the machine's end costs about a second, and values that were taken meanwhile mostly never reach
  * the disk.  Appending waits for the disk only if SCRIBE_UNSYNCED_BYTES are on their way to it.
  *
@@ -33,7 +33,7 @@
 enum { SCRIBE_KIND_PROBE = JOURNAL_KIND_MAX };
 /* Of a journal that is not synced as it comes. */
 enum { SCRIBE_FLUSH_MS = 1000 };
-#define SCRIBE_FLUSH_BYTES (UINT64_C(128) * 1024 * 1024) /* when there is a checkpoint */
+#define SCRIBE_FLUSH_BYTES (UINT64_C(128) * 1024 * 1024) /* when there is a trim */
 #define SCRIBE_UNSYNCED_BYTES (UINT64_C(1024) * 1024 * 1024)
 /* How often a disk that was full is looked at again, and a write that was refused tried again. */
 enum { SCRIBE_AGAIN_MS = 200 };
@@ -46,8 +46,9 @@ struct scribe_step {
     struct buffer *payload; /* a reference, or NULL: the body of the first record */
     uint64_t payload_at;    /* where in the journal it is, once it is logged */
     unsigned how;           /* JOURNAL_CHECKPOINT_..., or 0 */
-    uint64_t needed_from;   /* with CHECKPOINT_END: payloads before it that are needed still */
-    uint64_t aside;         /* ... and bytes that are to be set aside from then on */
+    uint64_t aside;         /* with CHECKPOINT_END: bytes to be set aside from then on */
+    bool is_trim;           /* once it is written, what lies before the checkpoint goes, */
+    uint64_t needed_from;   /* ... but for payloads from here on, which are needed still */
     uint64_t bytes;
     uint8_t *body; /* where the next body goes */
     size_t count;

@@ -40,6 +40,9 @@ struct disk_ops {
                      uint64_t offset);
     /* All that was written to it is on the disk afterwards.  After a failure: unknown. */
     int (*sync)(struct disk *disk, int file);
+    /* The same of what was written below this offset; the rest may wait.  Of a file that is written
+     * over, the rest is what it was before. */
+    int (*sync_until)(struct disk *disk, int file, uint64_t offset);
     /* Begins to bring a range to the disk and waits for nothing; a failure is told by sync. */
     void (*push)(struct disk *disk, int file, uint64_t offset, uint64_t bytes);
     /* Begins to read a range and waits for nothing. */

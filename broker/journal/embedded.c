@@ -395,6 +395,9 @@ static void embedded_close(struct journal *journal)
         embedded_shut(embedded, &embedded->made);
     if (embedded->proof_file >= 0)
         embedded->disk->ops->shut(embedded->disk, embedded->proof_file);
+    for (unsigned i = 0; i < EMBEDDED_KEPT_MAX; i++)
+        if (embedded->kept[i] >= 0)
+            embedded->disk->ops->shut(embedded->disk, embedded->kept[i]);
     scan_fini(&embedded->reader);
     disk_close(&embedded->disk);
     free(embedded->segments);
@@ -414,7 +417,7 @@ static uint64_t embedded_bytes(const struct journal *journal)
     uint64_t bytes = embedded->spare_bytes + (embedded->has_made ? embedded->made.room : 0) +
                      embedded->gone_bytes;
     for (unsigned i = 0; i < EMBEDDED_KEPT_MAX; i++)
-        bytes += embedded->has_kept[i] ? embedded->segment_bytes : 0;
+        bytes += embedded->kept[i] >= 0 ? embedded->segment_bytes : 0;
     for (size_t i = 0; i < embedded->count; i++)
         bytes += embedded->segments[i].room;
     return bytes;
@@ -461,6 +464,8 @@ enum journal_err embedded_open(struct disk **disk, const struct journal_options 
     embedded->read_from = UINT64_MAX;
     embedded->disk = *disk;
     embedded->proof_file = -1;
+    for (unsigned i = 0; i < EMBEDDED_KEPT_MAX; i++)
+        embedded->kept[i] = -1;
     embedded->is_lazy = options->is_lazy;
     *disk = NULL;
     scan_init(&embedded->reader, embedded->disk);

@@ -36,6 +36,8 @@
 #define EMBEDDED_KEPT "kept" /* and a digit */
 /* As many as a flush gives up when values come as fast as they go (SCRIBE_FLUSH_BYTES). */
 #define EMBEDDED_KEPT_MAX 4
+/* A checkpoint begins a segment if so much of the last one is used: one part in so many. */
+enum { EMBEDDED_BEGIN_SHARE = 4 };
 /* Of the file that is kept under this number. */
 static inline void embedded_kept_name(unsigned number, char out_name[FORMAT_NAME_BYTES])
 {

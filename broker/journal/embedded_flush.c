@@ -15,6 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A segment that was written to. */
+struct written {
+    int file; /* the journal's */
+    uint64_t until;
+};
+
 struct flush {
     struct journal_flush base;
     struct disk *disk;
@@ -22,10 +28,10 @@ struct flush {
     struct segment *gone; /* given up; the flush's own */
     size_t gone_count;
     bool may_keep[EMBEDDED_KEPT_MAX]; /* numbers under which no file is kept */
-    bool is_kept[EMBEDDED_KEPT_MAX];  /* by this flush */
+    int kept[EMBEDDED_KEPT_MAX];      /* by this flush: its files, or -1 */
     uint64_t keep_bytes;              /* files of this size alone */
-    int *files;                       /* to be synced; the journal's */
-    size_t file_count;
+    struct written *written;
+    size_t written_count;
     int proof_file;
     bool has_names;
     int result; /* of run: 0, or a negative errno */
@@ -40,23 +46,32 @@ static void free_flush(struct flush *flush)
 {
     if (flush != NULL) {
         free(flush->gone);
-        free(flush->files);
+        free(flush->written);
     }
     free(flush);
 }
 
-/* [any] Keeps a segment's file for another; false: it is not to be kept. */
+/* [any] Keeps a segment's file for another, open as it is; false: it is not to be kept. */
 static bool keep_file(struct flush *flush, const struct segment *segment, const char *name)
 {
+    struct disk *disk = flush->disk;
     char kept[FORMAT_NAME_BYTES];
+    int file = segment->file;
     unsigned number = 0;
-    while (number < EMBEDDED_KEPT_MAX && (!flush->may_keep[number] || flush->is_kept[number]))
+    while (number < EMBEDDED_KEPT_MAX && (!flush->may_keep[number] || flush->kept[number] >= 0))
         number++;
     if (number == EMBEDDED_KEPT_MAX || segment->room != flush->keep_bytes)
         return false;
     embedded_kept_name(number, kept);
-    flush->is_kept[number] = flush->disk->ops->rename(flush->disk, name, kept) == 0;
-    return flush->is_kept[number];
+    if (disk->ops->rename(disk, name, kept) != 0)
+        return false;
+    if (file < 0)
+        file = disk->ops->open(disk, kept, DISK_WRITE);
+    if (file < 0)
+        (void)disk->ops->unlink(disk, kept); /* or the next one that is kept takes its place */
+    else
+        flush->kept[number] = file;
+    return true;
 }
 
 /* [any] Lets go of a segment.  If its name stays, the next opening removes it. */
@@ -64,10 +79,11 @@ static void remove_segment(struct flush *flush, const struct segment *segment)
 {
     char name[FORMAT_NAME_BYTES];
     segment_name_write(segment->first, name);
+    if (keep_file(flush, segment, name))
+        return;
     if (segment->file >= 0)
         flush->disk->ops->shut(flush->disk, segment->file);
-    if (!keep_file(flush, segment, name))
-        (void)flush->disk->ops->unlink(flush->disk, name); /* see above */
+    (void)flush->disk->ops->unlink(flush->disk, name); /* see above */
 }
 
 static void run(struct journal_flush *base)
@@ -75,8 +91,8 @@ static void run(struct journal_flush *base)
     struct flush *flush = flush_of(base);
     struct disk *disk = flush->disk;
     int result = 0;
-    for (size_t i = 0; result == 0 && i < flush->file_count; i++)
-        result = disk->ops->sync(disk, flush->files[i]);
+    for (size_t i = 0; result == 0 && i < flush->written_count; i++)
+        result = disk->ops->sync_until(disk, flush->written[i].file, flush->written[i].until);
     if (result == 0 && flush->has_names)
         result = disk->ops->sync_names(disk);
     if (result == 0)
@@ -96,9 +112,9 @@ static enum journal_err prepare(struct embedded *embedded, struct flush **out_fl
     struct flush *flush = calloc(1, sizeof *flush);
     if (flush != NULL) {
         flush->gone = calloc(embedded->count, sizeof *flush->gone);
-        flush->files = calloc(embedded->count, sizeof *flush->files);
+        flush->written = calloc(embedded->count, sizeof *flush->written);
     }
-    if (flush == NULL || flush->gone == NULL || flush->files == NULL) {
+    if (flush == NULL || flush->gone == NULL || flush->written == NULL) {
         free_flush(flush);
         return JOURNAL_MEMORY;
     }
@@ -140,7 +156,8 @@ enum journal_err embedded_flush_begin(struct journal *journal, struct journal_fl
     for (size_t i = 0; i < embedded->count; i++) {
         struct segment *segment = &embedded->segments[i];
         if (segment->is_dirty)
-            flush->files[flush->file_count++] = segment->file;
+            flush->written[flush->written_count++] =
+                (struct written){segment->file, embedded_written_until(segment)};
         segment->is_dirty = false;
     }
     embedded->proof.number++;
@@ -154,8 +171,10 @@ enum journal_err embedded_flush_begin(struct journal *journal, struct journal_fl
     flush->proof_file = embedded->proof_file;
     flush->has_names = embedded->has_names;
     flush->keep_bytes = embedded->segment_bytes;
-    for (unsigned i = 0; i < EMBEDDED_KEPT_MAX; i++)
-        flush->may_keep[i] = !embedded->has_kept[i];
+    for (unsigned i = 0; i < EMBEDDED_KEPT_MAX; i++) {
+        flush->may_keep[i] = embedded->kept[i] < 0;
+        flush->kept[i] = -1;
+    }
     embedded->has_names = flush->gone_count > 0; /* changed by this flush, synced by the next */
     embedded->is_flushing = true;
     *out_flush = &flush->base;
@@ -166,8 +185,8 @@ enum journal_err embedded_flush_begin(struct journal *journal, struct journal_fl
 static void take_kept(struct embedded *embedded, const struct flush *flush)
 {
     for (unsigned i = 0; i < EMBEDDED_KEPT_MAX; i++)
-        if (flush->is_kept[i])
-            embedded->has_kept[i] = true;
+        if (flush->kept[i] >= 0)
+            embedded->kept[i] = flush->kept[i];
 }
 
 enum journal_err embedded_flush_end(struct journal *journal, struct journal_flush **base)

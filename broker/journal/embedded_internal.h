@@ -43,7 +43,7 @@ struct embedded {
     bool has_made;                    /* it is there, and on the disk */
     uint64_t spare_bytes;             /* of what is set aside; 0: it is in use */
     uint64_t wanted_bytes;            /* to be set aside, at least segment_bytes */
-    bool has_kept[EMBEDDED_KEPT_MAX]; /* files of segment_bytes, to be used again; lazy */
+    int kept[EMBEDDED_KEPT_MAX];      /* files of segment_bytes, to be used again; -1: none; lazy */
     bool is_failed;                   /* a sync failed: nothing is written any more */
     bool is_lazy;                     /* nothing is synced but by a flush */
     bool is_flushing;                 /* a flush has begun and has not ended */
@@ -60,6 +60,14 @@ static inline struct embedded *embedded_of(struct journal *journal)
 static inline struct segment *embedded_last(struct embedded *embedded)
 {
     return &embedded->segments[embedded->count - 1];
+}
+
+/* Of its file, all that was written to: the head, the records and, in a file that is used again, the
+ * zeros behind them. */
+static inline uint64_t embedded_written_until(const struct segment *segment)
+{
+    uint64_t until = FORMAT_SEGMENT_BYTES + segment->end - segment->first + FORMAT_RECORD_BYTES;
+    return until < segment->room ? until : segment->room;
 }
 
 /* Says what could not be done with which file, and returns what it means. */

@@ -293,19 +293,17 @@ void embedded_set_aside(struct journal *journal, uint64_t bytes)
     embedded->wanted_bytes = bytes > embedded->segment_bytes ? bytes : embedded->segment_bytes;
 }
 
-/* A file that was kept for this, with just so many bytes.  Returns its handle; -ENOENT: none. */
+/* A file that was kept for this, with just so many bytes.  Returns its handle; -1: none. */
 static int take_kept(struct embedded *embedded, uint64_t bytes, char out_name[FORMAT_NAME_BYTES])
 {
-    int file = -ENOENT;
-    for (unsigned i = 0; bytes == embedded->segment_bytes && i < EMBEDDED_KEPT_MAX; i++) {
-        if (!embedded->has_kept[i])
-            continue;
-        embedded->has_kept[i] = false; /* used, or of no use; in either case its name may be had */
-        embedded_kept_name(i, out_name);
-        file = embedded->disk->ops->open(embedded->disk, out_name, DISK_WRITE);
-        if (file >= 0)
-            break;
-    }
+    unsigned number = 0;
+    while (number < EMBEDDED_KEPT_MAX && embedded->kept[number] < 0)
+        number++;
+    if (number == EMBEDDED_KEPT_MAX || bytes != embedded->segment_bytes)
+        return -1;
+    int file = embedded->kept[number];
+    embedded->kept[number] = -1; /* used, or of no use; in either case its name may be had */
+    embedded_kept_name(number, out_name);
     return file;
 }
 
@@ -470,6 +468,18 @@ static enum journal_err roll(struct embedded *embedded, uint64_t bytes, bool is_
     return finish_roll(embedded);
 }
 
+/* Where little is synced before it is given up, a checkpoint begins a segment: what stands before
+ * it then goes whole, and the flush behind it has but the beginning of one to bring to the disk.
+ * Where there is no room for that, it begins where it can. */
+static enum journal_err begin_checkpoint(struct embedded *embedded, uint64_t bytes)
+{
+    const struct segment *last = embedded_last(embedded);
+    if (!embedded->is_lazy || last->end - last->first < last->room / EMBEDDED_BEGIN_SHARE)
+        return JOURNAL_OK;
+    enum journal_err err = roll(embedded, bytes, false);
+    return err == JOURNAL_FULL && !embedded->has_made ? JOURNAL_OK : err;
+}
+
 /* What an earlier attempt left undone. */
 static enum journal_err catch_up(struct embedded *embedded)
 {
@@ -515,6 +525,8 @@ enum journal_err embedded_append(struct journal *journal, const struct journal_r
         shrink_spare(embedded);
         err = embedded_make_spare(embedded);
     }
+    if (err == JOURNAL_OK && (how & JOURNAL_CHECKPOINT_BEGIN) != 0)
+        err = begin_checkpoint(embedded, bytes);
     /* Room for one trim is kept in each segment: on a full disk it is the way out. */
     if (err == JOURNAL_OK && !has_room(embedded, bytes + TRIM_BYTES))
         err = roll(embedded, bytes, is_essential);

@@ -377,6 +377,23 @@ static int sim_sync(struct disk *disk, int handle)
     return result;
 }
 
+static int sim_sync_until(struct disk *disk, int handle, uint64_t offset)
+{
+    struct sim_disk *sim = sim_of(disk);
+    struct sim_file *file = &sim->files[handle];
+    int result = fate(sim, SIM_SYNC, 's');
+    for (size_t i = 0; !is_stopped(sim) && i < file->room / SIM_SECTOR; i++) {
+        if (i * SIM_SECTOR >= offset)
+            break;
+        if (file->is_dirty[i] && (result == 0 || flip(sim)))
+            keep_sector(file, i);
+        file->is_dirty[i] = false;
+    }
+    if (!is_stopped(sim))
+        file->medium_bytes = result == 0 || flip(sim) ? file->bytes : file->medium_bytes;
+    return result;
+}
+
 /* Some of it gets there, some later. */
 static void sim_push(struct disk *disk, int handle, uint64_t offset, uint64_t bytes)
 {
@@ -474,6 +491,7 @@ static const struct disk_ops sim_ops = {.lock = sim_lock,
                                         .read = sim_read,
                                         .write = sim_write,
                                         .sync = sim_sync,
+                                        .sync_until = sim_sync_until,
                                         .push = sim_push,
                                         .ahead = sim_ahead,
                                         .reserve = sim_reserve,
@@ -644,6 +662,16 @@ void sim_disk_remove(struct sim_disk *sim, const char *name)
 static int compare_names(const void *left, const void *right)
 {
     return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+uint64_t sim_disk_unsynced(const struct sim_disk *sim, const char *name, uint64_t offset)
+{
+    int index = find_name(sim->seen, sim->seen_count, name);
+    const struct sim_file *file = index >= 0 ? &sim->files[sim->seen[index].file] : NULL;
+    uint64_t bytes = 0;
+    for (size_t i = 0; file != NULL && i < file->room / SIM_SECTOR && i * SIM_SECTOR < offset; i++)
+        bytes += file->is_dirty[i] ? SIM_SECTOR : 0;
+    return bytes;
 }
 
 const char *sim_disk_name(const struct sim_disk *sim, size_t i)

@@ -69,6 +69,8 @@ uint8_t *sim_disk_file(struct sim_disk *sim, const char *name, size_t *out_bytes
 void sim_disk_put(struct sim_disk *sim, const char *name, const void *data, size_t bytes);
 void sim_disk_cut(struct sim_disk *sim, const char *name, size_t bytes);
 void sim_disk_remove(struct sim_disk *sim, const char *name);
+/* Of a file, up to this offset: bytes in whole sectors that would be lost with the machine. */
+uint64_t sim_disk_unsynced(const struct sim_disk *sim, const char *name, uint64_t offset);
 /* The i-th name, in order; NULL: there are not so many. */
 const char *sim_disk_name(const struct sim_disk *sim, size_t i);
 /* The changing calls since the last time, a letter each: o(pen) w(rite) s(ync) f(reserve) r(ename)

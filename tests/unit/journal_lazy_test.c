@@ -464,6 +464,73 @@ Test(journal_lazy, writes_over_what_it_gave_up)
     }
 }
 
+/* What a file was before need not get to the disk: nobody looks at it. */
+Test(journal_lazy, flushes_what_was_written_and_not_what_was_there_before)
+{
+    struct sim_disk *sim = sim_disk_new(5);
+    struct journal *journal = must_open(sim, true);
+    uint64_t firsts[SEGMENTS_MAX];
+    char name[FORMAT_NAME_BYTES];
+    (void)go_round(sim, journal);
+    uint64_t last = firsts[list_segments(sim, firsts) - 1];
+    uint64_t until = FORMAT_SEGMENT_BYTES + journal_next(journal) - last + FORMAT_RECORD_BYTES;
+    segment_name_write(last, name);
+    cr_assert_gt(sim_disk_unsynced(sim, name, until), 0);
+    uint64_t all = sim_disk_unsynced(sim, name, UINT64_MAX);
+    driver_must_sync(journal);
+    cr_expect_eq(sim_disk_unsynced(sim, name, until), 0);
+    uint64_t rest = sim_disk_unsynced(sim, name, UINT64_MAX);
+    cr_expect_gt(rest, 0);
+    cr_expect_lt(rest, all);
+    journal_close(&journal);
+    sim_disk_free(&sim);
+}
+
+/* So that all that stands before it goes with it; where little does, it is not worth a file. */
+Test(journal_lazy, begins_a_segment_with_a_checkpoint)
+{
+    uint64_t firsts[SEGMENTS_MAX];
+    uint64_t share = DRIVER_SEGMENT / EMBEDDED_BEGIN_SHARE;
+    for (int how = 0; how < 4; how++) {
+        bool is_lazy = how % 2 == 0;
+        struct sim_disk *sim = sim_disk_new(5);
+        struct journal *journal = must_open(sim, is_lazy);
+        uint64_t at = 0;
+        uint8_t body[DRIVER_SEGMENT] = {0};
+        /* just so many bytes, heads included, or one step less */
+        size_t bytes = share - FORMAT_RECORD_BYTES - (how < 2 ? 0 : FORMAT_ALIGN);
+        struct journal_record record = {DRIVER_KIND, span_of(body, bytes)};
+        cr_assert_eq(journal_append(journal, journal_lease(journal), 0, &record, 1, 0, NULL),
+                     JOURNAL_OK);
+        unsigned marks = JOURNAL_CHECKPOINT_BEGIN | JOURNAL_CHECKPOINT_END;
+        cr_assert_eq(driver_append(journal, 0, 1, marks, &at), JOURNAL_OK);
+        size_t count = list_segments(sim, firsts);
+        cr_expect_eq(count, how == 0 ? 2 : 1, "%d", how);
+        cr_expect_eq(journal_start(journal), at);
+        cr_expect(how != 0 || at == firsts[1]);
+        journal_close(&journal);
+        sim_disk_free(&sim);
+    }
+}
+
+/* On a full disk it begins where there is room. */
+Test(journal_lazy, begins_no_segment_that_cannot_be_had)
+{
+    uint64_t firsts[SEGMENTS_MAX];
+    struct sim_disk *sim = sim_disk_new(5);
+    struct journal *journal = must_open(sim, true);
+    uint64_t number = 0;
+    while (journal_next(journal) < DRIVER_SEGMENT / 2)
+        driver_must_append(journal, number++, 1);
+    sim_disk_limit(sim, 2 * DRIVER_SEGMENT);
+    cr_assert_eq(driver_append(journal, number, 1, JOURNAL_CHECKPOINT_BEGIN, NULL), JOURNAL_OK);
+    driver_must_append(journal, number + 1, 1);
+    cr_expect_eq(list_segments(sim, firsts), 1);
+    cr_expect_eq(driver_read_all(journal, 0, 0), number + 2);
+    journal_close(&journal);
+    sim_disk_free(&sim);
+}
+
 /* Segments that were given up may be in any state when the machine stops: none counts. */
 Test(journal_lazy, does_not_look_at_what_was_given_up)
 {

@@ -400,6 +400,68 @@ Test(keeper, makes_a_checkpoint_while_there_is_room_for_it)
     cr_assert(keeper_has_room(&keeper));
 }
 
+/* A checkpoint, when the journal has more than one file, and a payload in the first is wanted. */
+static payload_id make_checkpoint(void)
+{
+    payload_id payload = 0;
+    start(DURABILITY_PROCESS);
+    cr_assert(gate_payload_add_stored(gate, 0, 8, &payload));
+    while (keeper.news.first_end == UINT64_MAX || !keeper_is_growing(&keeper)) {
+        decide();
+        hear();
+    }
+    keeper_checkpoint(&keeper, gate);
+    cr_assert_eq(keeper_deadline_ns(&keeper, gate), INT64_MAX, "it is not whole yet");
+    while (keeper.news.logged < keeper.checkpoint_ticket)
+        hear();
+    return payload;
+}
+
+static void expect_trim(bool is_due)
+{
+    uint64_t ticket = keeper.ticket;
+    keeper_hear(&keeper, gate, now_ns);
+    cr_assert_eq(keeper.ticket, ticket + is_due);
+    cr_assert_eq(keeper.has_to_trim, !is_due);
+    while (is_due && keeper.news.logged < keeper.ticket)
+        hear();
+}
+
+/* What was on its way when a checkpoint was made does not hold its file for long. */
+Test(keeper, trims_a_while_behind_a_checkpoint)
+{
+    payload_id payload = make_checkpoint();
+    int64_t due_ns = now_ns + KEEPER_TRIM_MS * INT64_C(1000000);
+    cr_assert_eq(keeper_deadline_ns(&keeper, gate), due_ns);
+    gate_payload_drop(gate, payload);
+    now_ns = due_ns - 1;
+    expect_trim(false);
+    cr_assert_eq(keeper.news.first, 0);
+    now_ns = due_ns;
+    expect_trim(true);
+    cr_assert_gt(keeper.news.first, 0);
+    cr_assert_eq(keeper_deadline_ns(&keeper, gate), INT64_MAX);
+}
+
+Test(keeper, trims_when_enough_came_behind_a_checkpoint)
+{
+    payload_id payload = make_checkpoint();
+    gate_payload_drop(gate, payload);
+    keeper.given_bytes = KEEPER_TRIM_BYTES - 1;
+    expect_trim(false);
+    keeper.given_bytes = KEEPER_TRIM_BYTES;
+    expect_trim(true);
+    cr_assert_gt(keeper.news.first, 0);
+}
+
+Test(keeper, trims_nothing_that_is_wanted)
+{
+    (void)make_checkpoint();
+    keeper.given_bytes = KEEPER_TRIM_BYTES;
+    expect_trim(true);
+    cr_assert_eq(keeper.news.first, 0);
+}
+
 /* The larger a checkpoint, the more is set aside. */
 Test(keeper, sets_aside_four_times_a_checkpoint)
 {

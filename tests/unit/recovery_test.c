@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-enum { TOLD_MAX = 64 };
+enum { TOLD_MAX = 64, ARRIVED = 1000 /* and which one was told of what arrived */ };
 
 /* ---- the core -------------------------------------------------------------------------------- */
 
@@ -31,6 +31,8 @@ const char *core_replay(struct core *core, struct span record, payload_id payloa
     if (fact_decode(record, &fact) != WIRE_OK)
         return "no fact";
     uint64_t number = fact.as.failure_forgotten.failure;
+    if (number >= ARRIVED)
+        effects_release(effects, told[number - ARRIVED].payload, 1);
     if (number == refused_number)
         return "a fact that cannot follow";
     cr_assert_lt(told_count, TOLD_MAX);
@@ -237,6 +239,35 @@ Test(recovery, of_a_checkpoint_fetches_the_payloads_that_it_names)
     cr_assert_eq(gate_payload_count(gate), 2);
     cr_assert_eq(gate_payload_bytes(gate), strlen("kept") + strlen("new"));
     cr_assert_eq(gate_needed_from(gate), at);
+}
+
+/* A checkpoint that names a payload which is trimmed. */
+static void trim_behind_checkpoint(void)
+{
+    uint64_t at = append(LEDGER_PAYLOAD, span_text("went"), 0);
+    while (journal_first_end(journal) == UINT64_MAX)
+        append(SCRIBE_KIND_PROBE, span_of(body, sizeof body), 0);
+    add_fact(LEDGER_PAYLOAD_AT, 1, at, 4);
+    append_facts(JOURNAL_CHECKPOINT_BEGIN | JOURNAL_CHECKPOINT_END);
+    cr_assert_eq(journal_trim(journal, journal_start(journal)), JOURNAL_OK);
+    cr_assert_gt(journal_first(journal), at);
+}
+
+/* It arrived after the checkpoint was made, and went then. */
+Test(recovery, does_without_a_payload_that_went_since_the_checkpoint)
+{
+    trim_behind_checkpoint();
+    add_fact(LEDGER_NO_PAYLOAD, ARRIVED, 0, 0);
+    append_facts(0);
+    recover(2, 1);
+    expect_told(0, 1, true);
+    cr_assert_eq(gate_payload_count(gate), 0);
+}
+
+Test(recovery, misses_a_payload_that_no_fact_let_go)
+{
+    trim_behind_checkpoint();
+    expect_refused("is wanted, and the journal begins at");
 }
 
 /* A crash in the middle of a checkpoint: the one before counts, and all behind it. */
