@@ -191,8 +191,8 @@ static enum scribe_state write_records(struct scribe *scribe, size_t count, unsi
     return err == JOURNAL_OK ? state : state_of(err);
 }
 
-/* What the newest whole checkpoint does not need goes, or with the next one if it cannot go now; on a
- * full disk it is tried again before that. */
+/* What the newest whole checkpoint does not need goes, or with the next one if it cannot go now; on
+ * a full disk it is tried again before that. */
 static void trim(struct scribe *scribe, uint64_t needed_from)
 {
     failpoint_reach("trim");

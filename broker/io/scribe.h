@@ -8,10 +8,10 @@
  * of the machine): group commit.
  *
  * Where only the end of the process is to be survived, nothing is synced as it comes.  A second
- * thread flushes now and then (journal.h), while the first goes on appending: after a trim, for then
- * the least is to be written, and no later than SCRIBE_FLUSH_MS after something came.  So
- * the machine's end costs about a second, and values that were taken meanwhile mostly never reach
- * the disk.  Appending waits for the disk only if SCRIBE_UNSYNCED_BYTES are on their way to it.
+ * thread flushes now and then (journal.h), while the first goes on appending: after a trim, for
+ * then the least is to be written, and no later than SCRIBE_FLUSH_MS after something came.  So the
+ * machine's end costs about a second, and values that were taken meanwhile mostly never reach the
+ * disk.  Appending waits for the disk only if SCRIBE_UNSYNCED_BYTES are on their way to it.
  *
  * What was decided cannot be taken back.  When the disk is full, steps are written into the room
  * set aside for essential records, and the news say so: the core lets nothing new in meanwhile.

@@ -62,8 +62,8 @@ static inline struct segment *embedded_last(struct embedded *embedded)
     return &embedded->segments[embedded->count - 1];
 }
 
-/* Of its file, all that was written to: the head, the records and, in a file that is used again, the
- * zeros behind them. */
+/* Of its file, all that was written to: the head, the records and, in a file that is used again,
+ * the zeros behind them. */
 static inline uint64_t embedded_written_until(const struct segment *segment)
 {
     uint64_t until = FORMAT_SEGMENT_BYTES + segment->end - segment->first + FORMAT_RECORD_BYTES;
