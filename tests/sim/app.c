@@ -6,6 +6,7 @@
 #include "libbus/wire/error.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/trace.h"
+#include "tests/sim/words.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -431,6 +432,46 @@ enum wire_code app_commit_again(struct app *app, uint32_t index, struct span val
     return CODE_OK;
 }
 
+/* Over a connection of its own; without waiting for an answer, for it is one piece. */
+static void bring_output(struct app *app, const struct words_said *said)
+{
+    if (said->attached_to.bytes == 0)
+        return;
+    struct msg piece = {.type = MSG_ATTACHMENT,
+                        .as.attachment = {.request = 3,
+                                          .job = span_text(app->job_name),
+                                          .error = said->attached_to,
+                                          .name = span_text(said->name),
+                                          .is_last = true,
+                                          .bytes = span_text(said->output)}};
+    world_ask(app->world, app->job, &piece);
+}
+
+/* One with secrets in it, as the library would tell it. */
+static struct outcome error_plant(struct app *app, uint32_t topic, uint64_t seq, bool with_cause,
+                                  uint8_t *out, size_t *out_bytes)
+{
+    struct words_said said;
+    struct words words = {.session = session_of(app),
+                          .job = app->job_name,
+                          .party = app->party,
+                          .owner = app->owner,
+                          .now_ns = host_ns(app),
+                          .lot = (uint64_t)world_now_ns(app->world) / 1000 + app->host,
+                          .seq = seq};
+    if (with_cause && app->last_error != NULL)
+        words.cause = buffer_span(app->last_error);
+    if (topic != UINT32_MAX)
+        words.topic = oracle_topic_at(app->oracle, topic)->name;
+    if (app->owner.is_old)
+        words_forget_job(session_of(app));
+    words_say(&words, &said);
+    memcpy(out, said.error.data, said.error.bytes);
+    *out_bytes = said.error.bytes;
+    bring_output(app, &said);
+    return outcome_of_error(said.id);
+}
+
 /* An error of this party's own, with an id; gives its bytes in out. */
 static struct outcome error_make(struct app *app, const char *type, const char *message,
                                  uint32_t topic, uint64_t seq, bool with_cause, uint8_t *out,
@@ -440,6 +481,8 @@ static struct outcome error_make(struct app *app, const char *type, const char *
     static char id[LIMIT_ERROR_ID_BYTES];
     struct session *session = session_of(app);
     uint32_t count = 0;
+    if (app->has_secrets)
+        return error_plant(app, topic, seq, with_cause, out, out_bytes);
     error_record_init(&records[0]);
     if (with_cause && app->last_error != NULL) {
         enum wire_err err = error_decode(buffer_span(app->last_error), records + 1,

@@ -9,6 +9,7 @@
 
 #include "libbus/session/session.h"
 #include "tests/sim/oracle.h"
+#include "tests/sim/secret.h"
 #include "tests/sim/world.h"
 
 #include <stdbool.h>
@@ -162,6 +163,8 @@ struct app {
     struct app_durable durables[APP_DURABLES]; /* kept over lives */
     uint32_t durable_count;
     struct buffer *last_error; /* the newest received, encoded */
+    bool has_secrets;          /* in its errors */
+    struct secret_owner owner; /* ... which are this one's */
     uint64_t taken_count;      /* items received */
     uint64_t refused_count;
 };

@@ -7,6 +7,7 @@
 #include "libbus/wire/error.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/trace.h"
+#include "tests/sim/words.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -118,6 +119,8 @@ static struct outcome item_outcome(struct app *app, const struct session_item *i
         return none;
     if (world_is_telling(app->world))
         error_text(text, room, count);
+    if (app->has_secrets)
+        claim(app, words_judge(item->value));
     buffer_unref(&app->last_error);
     app->last_error = buffer_copy(item->value);
     struct outcome outcome = outcome_of_error(records[0].id);
@@ -251,7 +254,8 @@ static void frame_came(struct app *app, struct app_sub *sub, const struct sessio
     position_check(app, sub, position, item->seq, 1);
     claim(app, oracle_seen(app->oracle, topic, item->seq, outcome, world_now_ns(app->world),
                            app->party));
-    if (outcome.kind == OUTCOME_ERROR && is_type(ERROR_TYPE_DEPENDENCY))
+    if (outcome.kind == OUTCOME_ERROR && is_type(ERROR_TYPE_DEPENDENCY) &&
+        disclosure_spares(records[0].id, records[0].party)) /* not passed on by a party */
         claim(app, oracle_fell(app->oracle, topic, item->seq, app->party));
     end_check(app, sub, outcome, name);
     note_life(app, sub, outcome);

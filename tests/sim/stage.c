@@ -6,6 +6,7 @@
 #include "libbus/wire/error.h"
 #include "tests/lib/core_dump.h"
 #include "tests/sim/trace.h"
+#include "tests/sim/words.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -40,9 +41,26 @@ static void tell_event(struct stage *stage, const struct msg_event *event)
                text);
 }
 
+/* Promise 8: what must not be seen is not there. */
+static void on_bytes(void *arg, bool is_from_broker, struct span bytes)
+{
+    struct stage *stage = arg;
+    const char *wrong = NULL;
+    if (stage->has_secrets)
+        wrong = secret_leak(bytes, is_from_broker ? SECRET_FROM_BROKER : SECRET_FROM_PARTY);
+    if (wrong != NULL)
+        world_violate(stage->world, "%s", wrong);
+}
+
 static void on_event(void *arg, uint32_t job, const struct msg_event *event)
 {
     struct stage *stage = arg;
+    const char *lost =
+        stage->has_secrets && event->error.bytes > 0 ? words_judge(event->error) : NULL;
+    if (lost != NULL)
+        world_violate(stage->world, "on the control topic, %s", lost);
+    if (job >= stage->job_count)
+        return; /* somebody who looks back */
     bool is_lost = span_equal(event->name, span_text(EVENT_PARTY_LOST));
     if (stage->is_telling_events)
         tell_event(stage, event);
@@ -92,6 +110,7 @@ void stage_open(struct stage *stage, const struct world_options *options, const 
                                         .on_news = on_news,
                                         .on_act = on_act,
                                         .on_event = on_event,
+                                        .on_bytes = on_bytes,
                                         .on_step = on_step};
     stage->job_bytes_max = options->core.job_bytes_max;
     stage->payload_bytes_max = UINT64_MAX;

@@ -25,6 +25,7 @@ struct stage {
     uint64_t steps;
     uint64_t broker_bytes_max;
     bool is_telling_events;
+    bool has_secrets; /* in errors, see secret.h: all that is said is looked through */
     /* For who drives it; arg is theirs. */
     void *arg;
     void (*on_act)(void *arg, uint32_t what, uint32_t who, uint64_t value);

@@ -7,6 +7,7 @@
 #include "tests/sim/coverage.h"
 #include "tests/sim/swarm_internal.h"
 #include "tests/sim/trace.h"
+#include "tests/sim/words.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -247,6 +248,18 @@ static void say_await(struct swarm *swarm, struct app *app)
                     dice_hits(swarm->dice, 700)); /* if there is room */
 }
 
+static void say_progress(struct swarm *swarm, struct app *app)
+{
+    char where[SECRET_BYTES + 1] = "somewhere";
+    struct session *session = world_session(swarm->stage.world, app->host);
+    if (app->has_secrets)
+        secret_write(SECRET_WHERE, &app->owner, where);
+    if (app->has_secrets && app->owner.is_old)
+        words_forget_job(session);
+    session_progress(session, dice_hits(swarm->dice, 500) ? 0 : dice_below(swarm->dice, 3000) + 1,
+                     span_text(where));
+}
+
 static void say_end(struct swarm *swarm, struct app *app)
 {
     switch (dice_below(swarm->dice, 4)) {
@@ -313,11 +326,7 @@ static void speak(struct swarm *swarm, struct app *app)
             app_unawait(app, (uint32_t)dice_below(swarm->dice, app->want_count));
         break;
     case SPEECH_FLUSH: app_flush(app); break;
-    case SPEECH_PROGRESS:
-        session_progress(world_session(swarm->stage.world, app->host),
-                         dice_hits(swarm->dice, 500) ? 0 : dice_below(swarm->dice, 3000) + 1,
-                         span_text("somewhere"));
-        break;
+    case SPEECH_PROGRESS: say_progress(swarm, app); break;
     case SPEECH_END: say_end(swarm, app); break;
     case SPEECH_COUNT: break;
     }
@@ -601,6 +610,22 @@ static void on_news(void *arg, uint32_t who)
 
 /* ---- phases ---------------------------------------------------------------------------------- */
 
+/* What one lets others see, and where it runs: a secret, too. */
+static struct secret_owner draw_owner(struct swarm *swarm, uint32_t job,
+                                      struct host_options *options)
+{
+    struct dice *dice = &swarm->secret_dice;
+    struct secret_owner owner = {.own = DISCLOSURE_UNSAID};
+    if (!swarm->stage.has_secrets)
+        return owner;
+    owner.own = (enum disclosure)dice_between(dice, DISCLOSURE_FULL, DISCLOSURE_NONE);
+    owner.of_job = job == 0 ? swarm->of_job : DISCLOSURE_UNSAID;
+    owner.is_old = dice_hits(dice, 250);
+    options->disclosure = owner.own;
+    secret_write(SECRET_HOST, &owner, options->place);
+    return owner;
+}
+
 static void people(struct swarm *swarm)
 {
     const struct climate *climate = &swarm->climate;
@@ -615,7 +640,10 @@ static void people(struct swarm *swarm)
                                            .outbox_bytes_max = climate->outbox_bytes_max,
                                            .inbox_bytes_max = climate->inbox_bytes_max,
                                            .chunk_bytes_max = climate->chunk_bytes_max};
+            struct secret_owner owner = draw_owner(swarm, job, &options);
             uint32_t who = stage_add(&swarm->stage, job, &options);
+            swarm->stage.apps[who].has_secrets = swarm->stage.has_secrets;
+            swarm->stage.apps[who].owner = owner;
             int64_t at_ns =
                 dice_hits(swarm->dice, 700) ? 0 : dice_between(swarm->dice, 0, climate->active_ns);
             put_down(swarm, at_ns, SWARM_START, WORLD_NOBODY, who);
@@ -898,7 +926,8 @@ static void create_job(struct swarm *swarm, uint64_t seed)
         .join_window_ms = dice_between(&dice, 0, 400),
         .settle_ms = dice_between(&dice, 0, 200),
         .max_restarts = dice_below(&dice, 5),
-        .deadline_ms = dice_hits(&dice, 200) ? dice_between(&dice, 200, 4000) : -1};
+        .deadline_ms = dice_hits(&dice, 200) ? dice_between(&dice, 200, 4000) : -1,
+        .disclosure = swarm->of_job};
     world_line(swarm->stage.world, "a job of %llu to %llu is created, with %llu restarts",
                (unsigned long long)job.min, (unsigned long long)job.max,
                (unsigned long long)job.max_restarts);
@@ -908,11 +937,39 @@ static void create_job(struct swarm *swarm, uint64_t seed)
         put_down(swarm, dice_between(&dice, 0, climate->active_ns), SWARM_CANCEL, WORLD_NOBODY, 0);
 }
 
+/* In every other seed, errors have secrets in them, and a job that is created a level of its own.
+ * What is drawn about them leaves the rest as it is. */
+static void draw_secrets(struct swarm *swarm, uint64_t seed, bool is_created)
+{
+    struct dice *dice = &swarm->secret_dice;
+    dice_init(dice, seed ^ UINT64_C(0x646973637265));
+    swarm->stage.has_secrets = dice_hits(dice, 500);
+    if (swarm->stage.has_secrets && is_created)
+        swarm->of_job = (enum disclosure)dice_between(dice, DISCLOSURE_UNSAID, DISCLOSURE_NONE);
+}
+
+/* What is kept is told to whoever comes late and asks. */
+static void look_back(struct swarm *swarm)
+{
+    struct world *world = swarm->stage.world;
+    if (!swarm->stage.has_secrets)
+        return;
+    struct span job = span_text(job_names[0]);
+    world_ask(world, 0,
+              &(const struct msg){.type = MSG_STATUS, .as.status = {.request = 4, .job = job}});
+    world_ask(
+        world, 0,
+        &(const struct msg){.type = MSG_VERDICT_ASK, .as.verdict_ask = {.request = 5, .job = job}});
+    (void)world_tap(world, job_names[0]);
+}
+
 static void run_phases(struct swarm *swarm, uint64_t seed)
 {
     struct world *world = swarm->stage.world;
+    bool is_created = seed % 16 == 14;
     swarm_note_baseline(swarm);
-    if (seed % 16 == 14)
+    draw_secrets(swarm, seed, is_created);
+    if (is_created)
         create_job(swarm, seed);
     people(swarm);
     follow_script(swarm);
@@ -921,6 +978,8 @@ static void run_phases(struct swarm *swarm, uint64_t seed)
         quiet(swarm);
     if (world_violation(world) == NULL)
         ending(swarm);
+    if (world_violation(world) == NULL)
+        look_back(swarm);
     if (world_violation(world) == NULL)
         after(swarm);
     stage_close(&swarm->stage);

@@ -34,6 +34,8 @@ struct swarm {
     struct dice *dice;
     struct dice
         journal_dice; /* of all that concerns the broker's journal: the rest stays as it is */
+    struct dice secret_dice; /* of what errors have in them, likewise */
+    enum disclosure of_job;  /* the level of the first job */
     enum swarm_phase phase;
     uint64_t job_bytes_max;
     uint64_t value_count;

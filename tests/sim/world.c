@@ -9,6 +9,7 @@
 #include "libbus/base/must.h"
 #include "tests/lib/scarce.h"
 #include "tests/sim/agenda.h"
+#include "tests/sim/around.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/lane.h"
 #include "tests/sim/ledger.h"
@@ -234,6 +235,12 @@ static void trace_part(struct world *world, conn_id id, enum way way, struct spa
             way == WAY_UP ? "->" : "<-", what, text);
 }
 
+static void look_at(struct world *world, bool is_from_broker, struct span bytes)
+{
+    if (world->options.hooks.on_bytes != NULL && bytes.bytes > 0)
+        world->options.hooks.on_bytes(world->options.hooks.arg, is_from_broker, bytes);
+}
+
 /* ---- time ------------------------------------------------------------------------------------ */
 
 int64_t world_now_ns(const struct world *world)
@@ -348,7 +355,9 @@ static void tap_event(struct world *world, uint32_t tap, struct span bytes)
         world_violate(world, "the tap was sent no message: %s", wire_strerror(err));
         return;
     }
-    if (msg.type == MSG_MISSED)
+    if (msg.type == MSG_MISSED && world->taps[tap].seen_id == 0)
+        world->taps[tap].seen_id = msg.as.missed.last_id; /* it came when that was over */
+    else if (msg.type == MSG_MISSED)
         world_violate(world, "the tap missed %llu..%llu",
                       (unsigned long long)msg.as.missed.first_id,
                       (unsigned long long)msg.as.missed.last_id);
@@ -460,6 +469,8 @@ static void broker_fact(struct world *world, struct gate_out *out)
 {
     struct buffer *payload = out->payload != 0 ? gate_payload(world->gate, out->payload) : NULL;
     const char *name = fact_name((enum fact_type)wire_number(buffer_span(out->part)));
+    if (payload != NULL)
+        look_at(world, true, buffer_span(payload));
     const char *wrong = ledger_add(world->ledger, &out->part, out->payload, payload);
     if (wrong != NULL)
         world_violate(world, "the broker tells a fact that cannot be, %s: %s", name, wrong);
@@ -483,6 +494,8 @@ static void broker_out(struct world *world)
             world->logged_ns = at_ns;
     }
     while (gate_out(world->gate, &out)) {
+        if (out.part != NULL)
+            look_at(world, true, buffer_span(out.part));
         switch (out.kind) {
         case GATE_NOTHING: break;
         case GATE_CONTROL:
@@ -495,6 +508,7 @@ static void broker_out(struct world *world)
                         (double)world->now_ns / 1e6, (unsigned)out.conn);
             break;
         case GATE_LOG:
+            look_at(world, true, span_text(out.text));
             if (world->options.trace != NULL)
                 fprintf(world->options.trace, "  %10.3f broker: %s\n", (double)world->now_ns / 1e6,
                         out.text);
@@ -672,6 +686,7 @@ static bool host_send(struct world *world, uint32_t index)
         struct part part = {.bytes = buffer_copy(span_of(control_part, bytes))};
         must(part.bytes != NULL);
         session_control_sent(host->session);
+        look_at(world, false, buffer_span(part.bytes));
         overhear(world, host, CHANNEL_CONTROL, part.bytes);
         part_send(world, host->conns[CHANNEL_CONTROL], WAY_UP, part);
         is_moved = true;
@@ -685,6 +700,7 @@ static bool host_send(struct world *world, uint32_t index)
         struct part part = {.bytes = buffer_copy(buffer_span(batch))};
         must(part.bytes != NULL);
         session_data_sent(host->session);
+        look_at(world, false, buffer_span(part.bytes));
         overhear(world, host, CHANNEL_DATA, part.bytes);
         part_send(world, host->conns[CHANNEL_DATA], WAY_UP, part);
         is_moved = true;
@@ -812,7 +828,8 @@ void world_start(struct world *world, uint32_t index)
         .job = span_text(host->options.job),
         .party = span_text(host->options.party),
         .library = span_text("simulation"),
-        .host = span_text("nowhere"),
+        .host = span_text(host->options.place[0] != 0 ? host->options.place : "nowhere"),
+        .disclosure = host->options.disclosure,
         .pid = index + 1,
         .life = (uint64_t)(index + 1) << 32 | (host->life + 1),
         .heartbeat_ms = host->options.heartbeat_ms,
@@ -1218,6 +1235,7 @@ struct world *world_new(const struct world_options *options)
     struct world *world = calloc(1, sizeof *world);
     must(world != NULL);
     world->options = *options;
+    around_set(0, "nowhere"); /* until somebody speaks */
     world->digest = UINT64_C(0xcbf29ce484222325);
     dice_init(&world->dice, options->seed);
     dice_init(&world->gate_dice, ~options->seed);

@@ -35,6 +35,8 @@ struct world_hooks {
     void (*on_act)(void *arg, uint32_t what, uint32_t who, uint64_t value);
     /* An event of a job's control topic, at the moment it is made. */
     void (*on_event)(void *arg, uint32_t job, const struct msg_event *event);
+    /* All that a party says, and all that the broker says, notes and logs, byte for byte. */
+    void (*on_bytes)(void *arg, bool is_from_broker, struct span bytes);
     /* After each moment. */
     void (*on_step)(void *arg);
 };
@@ -67,7 +69,9 @@ struct host_options {
     const char *party;
     int64_t heartbeat_ms, lost_after_ms, grace_ms, broker_lost_ms;
     size_t outbox_bytes_max, inbox_bytes_max;
-    uint64_t chunk_bytes_max; /* 0: as the protocol allows */
+    uint64_t chunk_bytes_max;   /* 0: as the protocol allows */
+    enum disclosure disclosure; /* of its errors */
+    char place[24];             /* where it runs; "": nowhere */
     bool is_guard;
     uint32_t voice_of; /* 0, or behind the number of the host of the guard for which it speaks */
 };
