@@ -29,6 +29,9 @@ static char journal[FOLDER_PATH_BYTES_MAX + 8];
 #define IN_OUTPUT "c0nfidential_output"
 #define IN_FILE "c0nfidential_attachment"
 #define IN_FILE_NAME "c0nfidential_name"
+/* Of these nobody is told at any level, unless a program says them itself. */
+#define IN_ARGUMENT "c0nfidential_argument"
+#define IN_ENVIRONMENT "c0nfidential_environment"
 
 static void open_stage(void)
 {
@@ -417,4 +420,167 @@ Test(disclosure, holds_for_errbus_run)
     expect_seen(IN_OUTPUT, false);
     expect_untold_by_tap(IN_OUTPUT);
     expect_unlogged(secrets);
+}
+
+/* ---- what programs of ours make errors of ---------------------------------------------------- */
+
+static const char *const level_names[] = {
+    [BUS_DISCLOSURE_FULL] = "full",
+    [BUS_DISCLOSURE_MESSAGE] = "message",
+    [BUS_DISCLOSURE_TYPE] = "type",
+    [BUS_DISCLOSURE_NONE] = "none",
+};
+
+static const char *const never_told[] = {IN_ARGUMENT, IN_ENVIRONMENT, NULL};
+
+static void expect_never_told(void)
+{
+    for (int i = 0; never_told[i] != NULL; i++) {
+        expect_seen(never_told[i], false);
+        expect_untold_by_tap(never_told[i]);
+    }
+    expect_unlogged(never_told);
+}
+
+/* Its program says what failed in an error file. */
+static void run_at(int level)
+{
+    static const char script[] =
+        "cat >\"$ERRBUS_ERROR_FILE\" <<END\n"
+        "{\"type\": \"" IN_TYPE "\", \"message\": \"" IN_MESSAGE "\", \"code\": 28,\n"
+        " \"stacktrace\": \"" IN_STACK "\", \"causes\": [{\"type\": \"" IN_TYPE "\",\n"
+        " \"message\": \"" IN_CAUSE "\", \"stacktrace\": \"" IN_CAUSE_STACK "\"}]}\n"
+        "END\n"
+        "echo " IN_OUTPUT " >&2; exit 3";
+    static const char *const environment[] = {"SECRET=" IN_ENVIRONMENT, NULL};
+    char logs[FOLDER_PATH_BYTES_MAX + 8];
+    snprintf(logs, sizeof logs, "%s/logs", folder.path);
+    const char *const argv[] = {"errbus",
+                                "run",
+                                "--server",
+                                relay.control_endpoint,
+                                "-p",
+                                "alice",
+                                "--plain",
+                                "--disclosure",
+                                level_names[level],
+                                "--log-dir",
+                                logs,
+                                "--",
+                                "sh",
+                                "-c",
+                                script,
+                                "sh",
+                                IN_ARGUMENT,
+                                NULL};
+    struct process run;
+    cr_assert(process_start(&run, argv, environment));
+    cr_expect_eq(process_wait(&run, SOON_MS), 1, "%s", process_complained(&run));
+    process_fini(&run);
+    relay_fini(&relay);
+}
+
+Test(disclosure, holds_for_error_files)
+{
+    for (int level = BUS_DISCLOSURE_FULL; level <= BUS_DISCLOSURE_NONE; level++) {
+        if (level > BUS_DISCLOSURE_FULL) {
+            close_stage();
+            open_stage();
+        }
+        run_at(level);
+        expect_seen(IN_STACK, level < BUS_DISCLOSURE_MESSAGE);
+        expect_seen(IN_CAUSE_STACK, level < BUS_DISCLOSURE_MESSAGE);
+        expect_seen(IN_MESSAGE, level < BUS_DISCLOSURE_TYPE);
+        expect_seen(IN_CAUSE, level < BUS_DISCLOSURE_TYPE);
+        expect_seen(IN_TYPE, level < BUS_DISCLOSURE_NONE);
+        cr_expect_eq(folder_holds(folder.path, IN_OUTPUT) > 0, level == BUS_DISCLOSURE_FULL);
+        cr_expect_eq(folder_holds(journal, IN_OUTPUT) > 0, level == BUS_DISCLOSURE_FULL);
+        expect_never_told();
+    }
+}
+
+/* ---- workers, requests and dead letters ------------------------------------------------------ */
+
+/* The program that does the tasks ends with the status that a task asks for. */
+static void start_worker(struct process *worker, int level)
+{
+    char disclosure[40];
+    snprintf(disclosure, sizeof disclosure, "ERRBUS_DISCLOSURE=%s", level_names[level]);
+    const char *const environment[] = {disclosure, "SECRET=" IN_ENVIRONMENT, NULL};
+    const char *const argv[] = {"errbus",
+                                "worker",
+                                "--server",
+                                relay.control_endpoint,
+                                "-p",
+                                "worker",
+                                "-C",
+                                "2",
+                                "--deliver",
+                                "1",
+                                "group",
+                                "--",
+                                "sh",
+                                "-c",
+                                "read status; echo " IN_OUTPUT " >&2; exit $status",
+                                "sh",
+                                IN_ARGUMENT,
+                                NULL};
+    cr_assert(process_start(worker, argv, environment));
+}
+
+/* One request that is failed, and one task that is rejected until it is dead. */
+static void work_at(int level)
+{
+    struct process worker;
+    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
+    struct bus *master = open_at("master", 0);
+    start_worker(&worker, level);
+    (void)expect_event(tap, "party.joined", "worker");
+    uint64_t seq = 0;
+    cr_assert_eq(bus_request(master, "group", "3\n", 2, BUS_FOREVER, &seq), BUS_OK);
+    struct bus_error *failed = expect_await_failed(master, bus_replies(master), seq, "application");
+    cr_expect_str_eq(bus_error_party(failed), "worker");
+    cr_expect_eq(bus_error_code(failed), 3);
+    bus_error_unref(&failed);
+    must_publish(master, "group", "75\n");
+    const struct bus_event *dead = expect_event(tap, "task.dead", "worker");
+    cr_expect_not_null(bus_event_error(dead));
+    cr_expect_eq(process_wait(&worker, SOON_MS), 0, "%s", process_complained(&worker));
+    cr_expect_not_null(strstr(process_complained(&worker), IN_OUTPUT), "it is shown here");
+    process_fini(&worker);
+    bus_tap_close(&tap);
+    must_close(&master);
+    relay_fini(&relay);
+}
+
+static void expect_letter(const char *secret, bool is_seen)
+{
+    static const char *const list[] = {"dead", "list", "--json", "group", NULL};
+    char number[24] = "0";
+    struct process listed = ask(list);
+    const char *at = strstr(process_said(&listed), "\"number\":");
+    cr_assert_not_null(at, "%s", process_said(&listed));
+    cr_expect_eq(strstr(process_said(&listed), secret) != NULL, is_seen, "list: %s", secret);
+    snprintf(number, sizeof number, "%lld", strtoll(at + strlen("\"number\":"), NULL, 10));
+    process_fini(&listed);
+    const char *const show[] = {"dead", "show", "group", number, NULL};
+    const char *const json[] = {"dead", "show", "--json", "group", number, NULL};
+    cr_expect_eq(is_told(show, secret), is_seen, "show: %s", secret);
+    cr_expect_eq(is_told(json, secret), is_seen, "show --json: %s", secret);
+}
+
+Test(disclosure, holds_for_workers_and_dead_letters)
+{
+    for (int level = BUS_DISCLOSURE_FULL; level <= BUS_DISCLOSURE_NONE; level++) {
+        if (level > BUS_DISCLOSURE_FULL) {
+            close_stage();
+            open_stage();
+        }
+        work_at(level);
+        expect_seen(IN_OUTPUT, level < BUS_DISCLOSURE_TYPE);
+        expect_letter(IN_OUTPUT, level < BUS_DISCLOSURE_TYPE);
+        expect_seen("errbus.exit_status", level < BUS_DISCLOSURE_NONE);
+        expect_letter("errbus.exit_status", level < BUS_DISCLOSURE_NONE);
+        expect_never_told();
+    }
 }
