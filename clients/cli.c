@@ -299,21 +299,24 @@ int64_t cli_left_within(const struct cli *cli, int64_t bound_ms)
 
 static _Atomic(struct bus *) watched_bus;
 static _Atomic(struct bus_tap *) watched_tap;
-static atomic_int signal_seen;
+static atomic_int signals_seen;
+static atomic_int signals_heard = 1; /* with these the bus is stopped */
 static int stop_pipe[2] = {-1, -1};
 
 static void on_signal(int number)
 {
     int errno_before = errno;
-    if (atomic_exchange(&signal_seen, number) != 0) {
-        _exit(128 + number); /* asked twice: leave as we are */
+    int heard = atomic_load(&signals_heard);
+    int seen = atomic_fetch_add(&signals_seen, 1) + 1;
+    if (seen > heard) {
+        _exit(128 + number); /* asked once more: leave as we are */
     }
     struct bus *bus = atomic_load(&watched_bus);
-    if (bus != NULL) {
+    if (bus != NULL && seen == heard) {
         bus_stop(bus);
     }
     struct bus_tap *tap = atomic_load(&watched_tap);
-    if (tap != NULL) {
+    if (tap != NULL && seen == heard) {
         bus_tap_stop(tap);
     }
     /* Full or closed: who waits has been woken before, or nobody waits. */
@@ -324,7 +327,22 @@ static void on_signal(int number)
 
 bool cli_is_stopped(void)
 {
-    return atomic_load(&signal_seen) != 0;
+    return atomic_load(&signals_seen) != 0;
+}
+
+void cli_take_time(void)
+{
+    atomic_store(&signals_heard, 2);
+}
+
+int cli_signal_count(void)
+{
+    return atomic_load(&signals_seen);
+}
+
+int cli_stop_fd(void)
+{
+    return stop_pipe[0];
 }
 
 void cli_watch(struct bus *bus, struct bus_tap *tap)

@@ -151,6 +151,12 @@ enum cli_woken cli_wait(const struct cli *cli, int fd, int64_t timeout_ms);
 
 bool cli_is_stopped(void); /* a signal told us to leave */
 
+/* From now on the first signal only wakes who waits for cli_stop_fd(): the bus goes on, for what is
+ * under way to end.  The second one stops it, the third ends the process. */
+void cli_take_time(void);
+int cli_signal_count(void); /* so many told us to leave */
+int cli_stop_fd(void);      /* readable from the first of them on */
+
 /* RFC 3339, in UTC, nine digits; text has room for CLI_TIME_BYTES_MAX. */
 #define CLI_TIME_BYTES_MAX 48
 void cli_time_text(int64_t at_ns, char text[CLI_TIME_BYTES_MAX]);

@@ -63,9 +63,7 @@ static bool is_replaced(const struct run_environment *environment, const char *e
     return false;
 }
 
-/* Ours, with what environment says in place of the same names; NULL: no memory.  The array alone is
- * the caller's to free. */
-static char **make_environment(const struct run_environment *environment)
+char **run_environment_make(const struct run_environment *environment)
 {
     size_t count = 0;
     size_t at = 0;
@@ -180,7 +178,7 @@ int run_child_start(struct run_child *child, const struct run_start *start)
     int fds[FD_COUNT] = {-1, -1, -1, -1, -1, -1, -1};
     int reason = 0;
     pid_t parent = getpid();
-    char **environment = make_environment(start->environment);
+    char **environment = run_environment_make(start->environment);
     if (environment == NULL) {
         return ENOMEM;
     }

@@ -44,6 +44,9 @@ struct run_environment {
 };
 void run_environment_set(struct run_environment *environment, const char *name, const char *format,
                          ...) BUS_PRINTF(3, 4);
+/* The environment of this process, with what environment says in place of the same names; NULL: no
+ * memory.  The array alone is the caller's to free. */
+char **run_environment_make(const struct run_environment *environment);
 
 void run_child_init(struct run_child *child);
 

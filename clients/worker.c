@@ -1,275 +1,116 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* worker.c -- errbus worker: a command for each task of a group, its output the reply.
  *
+ * It has a credit of as many tasks as it runs commands at a time, so nothing is leased to it that
+ * does not run.  When it is to end it is drained: nothing more is leased to it, what was under way
+ * to it goes back, and what runs is finished.
+ *
  * The task's value is the command's standard input.  What it says on standard error is passed on,
  * and its end is in the error if it fails.  While it runs it is looked whether anybody still waits
- * for it: a request that was cancelled, or a signal to us, ends the command. */
+ * for it: a request that was cancelled, its time limit, or a second signal to us ends the command. */
 #include "clients/errbus.h"
 
 #include "clients/cli.h"
 #include "clients/run_error.h"
+#include "clients/worker_child.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#define LOOK_MS 100      /* between two looks at whether the task is still wanted */
-#define MERCY_MS 5000    /* from SIGTERM to SIGKILL */
-#define READ_BYTES 65536 /* of a pipe at once */
-#define TRY_AGAIN 75     /* EX_TEMPFAIL of sysexits.h: not here, or not now */
-#define RETRY_MS 1000    /* without --retry */
-#define REPLY_BYTES_MAX ((size_t)64 * 1024 * 1024)
+#define LOOK_MS 100   /* between two looks at whether tasks are still wanted */
+#define TRY_AGAIN 75  /* EX_TEMPFAIL of sysexits.h: not here, or not now */
+#define RETRY_MS 1000 /* without --retry */
+#define JOBS_MAX 256
+#define TYPE_TIME_LIMIT "errbus.time_limit"
+
+enum why {
+    WHY_NONE,
+    WHY_OVER,    /* nobody waits for it any more */
+    WHY_LIMIT,   /* it ran for too long */
+    WHY_STOPPED, /* we are to end at once */
+};
+
+/* Where one command runs at a time. */
+struct place {
+    struct bus_msg *msg; /* that the command is about; NULL: none runs */
+    struct worker_child child;
+    int64_t started_ms;
+    enum why why; /* the command was asked to end */
+};
 
 struct worker {
     struct cli cli;
     const char *group;
     const char *pattern;
     char **command;
+    int64_t jobs;
+    int64_t limit_ms; /* BUS_FOREVER: none */
     int64_t retry_ms;
     int64_t lease_ms;
     int64_t deliver_max;
     struct bus_sub *sub;
-    int64_t done; /* tasks */
+    bool is_deaf;         /* nothing comes from it any more */
+    struct place *places; /* jobs of them */
+    struct pollfd *polled;
+    int64_t taken;   /* tasks, without those that came to nothing */
+    bool is_ending;  /* no task is taken any more ... */
+    bool is_told;    /* who gave a signal was told what it waits for */
+    bool is_drained; /* ... and none is given to us */
+    int result;
 };
 
-/* One run of the command. */
-struct child {
-    pid_t pid;
-    int input;  /* its standard input; -1: closed, as all of these */
-    int output; /* what it says */
-    int errors;
-    int report; /* why it could not become the program */
-    const char *value;
-    size_t value_bytes; /* not written yet */
-    char *reply;
-    size_t reply_bytes;
-    size_t reply_room;
-    bool is_too_long; /* the reply */
-    char tail[RUN_TAIL_BYTES_MAX];
-    size_t tail_bytes;
-    uint64_t said_bytes;
-    int start_errno;
-    int wait_status;
-    int64_t stop_ms; /* when it was asked to end; 0: it was not */
-};
-
-enum why { WHY_NONE, WHY_OVER, WHY_STOPPED };
-
-/* ---- starting -------------------------------------------------------------------------------- */
-
-static void close_end(int *fd)
+/* No task is taken any more; CLI_OK: that is as it should be. */
+static void end_with(struct worker *worker, int result)
 {
-    if (*fd >= 0) {
-        (void)close(*fd);
-    }
-    *fd = -1;
-}
-
-/* In the child, from here to the program or the end. */
-static void become(const struct worker *worker, const struct bus_msg *msg, const int ends[3],
-                   int report)
-{
-    char number[32];
-    sigset_t none;
-    (void)setpgid(0, 0);
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    (void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
-    (void)setenv("ERRBUS_TASK_TOPIC", bus_msg_topic(msg), 1);
-    (void)snprintf(number, sizeof number, "%" PRIu64, bus_msg_seq(msg));
-    (void)setenv("ERRBUS_TASK_SEQ", number, 1);
-    (void)snprintf(number, sizeof number, "%u", bus_msg_delivery(msg));
-    (void)setenv("ERRBUS_TASK_DELIVERY", number, 1);
-    if (dup2(ends[0], STDIN_FILENO) >= 0 && dup2(ends[1], STDOUT_FILENO) >= 0 &&
-        dup2(ends[2], STDERR_FILENO) >= 0) {
-        (void)execvp(worker->command[0], worker->command);
-    }
-    int reason = errno;
-    ssize_t written = write(report, &reason, sizeof reason);
-    (void)written; /* the parent has gone: nobody asks */
-    _exit(127);
-}
-
-/* 0, or an errno. */
-static int start(const struct worker *worker, const struct bus_msg *msg, struct child *child)
-{
-    int pipes[4][2] = {{-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}};
-    int result = 0;
-    for (int i = 0; i < 4 && result == 0; i++) {
-        result = pipe2(pipes[i], O_CLOEXEC) == 0 ? 0 : errno;
-    }
-    child->pid = result == 0 ? fork() : -1;
-    if (child->pid == 0) {
-        const int ends[3] = {pipes[0][0], pipes[1][1], pipes[2][1]};
-        become(worker, msg, ends, pipes[3][1]);
-    }
-    if (child->pid < 0 && result == 0) {
-        result = errno;
-    }
-    close_end(&pipes[0][0]);
-    for (int i = 1; i < 4; i++) {
-        close_end(&pipes[i][1]);
-    }
-    child->input = pipes[0][1];
-    child->output = pipes[1][0];
-    child->errors = pipes[2][0];
-    child->report = pipes[3][0];
-    (void)fcntl(child->input, F_SETFL, O_NONBLOCK);
-    (void)fcntl(child->output, F_SETFL, O_NONBLOCK);
-    (void)fcntl(child->errors, F_SETFL, O_NONBLOCK);
-    return result;
-}
-
-/* ---- listening ------------------------------------------------------------------------------- */
-
-static void feed(struct child *child)
-{
-    ssize_t count = write(child->input, child->value, child->value_bytes);
-    if (count > 0) {
-        child->value += count;
-        child->value_bytes -= (size_t)count;
-    }
-    bool is_refused = count < 0 && errno != EAGAIN && errno != EINTR; /* it does not read */
-    if (is_refused || child->value_bytes == 0) {
-        close_end(&child->input);
+    worker->is_ending = true;
+    if (worker->result == CLI_OK) {
+        worker->result = result;
     }
 }
 
-static void keep_reply(struct child *child, const char *bytes, size_t count)
+/* ---- what becomes of a task ------------------------------------------------------------------ */
+
+static struct bus_error *limit_error(const struct worker *worker, const struct bus_error *cause)
 {
-    if (child->reply_bytes + count > child->reply_room) {
-        size_t room = child->reply_room > 0 ? child->reply_room : READ_BYTES;
-        while (room < child->reply_bytes + count) {
-            room *= 2;
-        }
-        char *grown = room <= REPLY_BYTES_MAX ? realloc(child->reply, room) : NULL;
-        if (grown == NULL) {
-            child->is_too_long = true;
-            return;
-        }
-        child->reply = grown;
-        child->reply_room = room;
-    }
-    memcpy(child->reply + child->reply_bytes, bytes, count);
-    child->reply_bytes += count;
+    struct bus_error *error =
+        bus_error_new(TYPE_TIME_LIMIT, cause, "%s was ended: it ran for longer than %g s",
+                      worker->command[0], (double)worker->limit_ms / 1000);
+    return error;
 }
 
-static void keep_tail(struct child *child, const char *bytes, size_t count)
+/* NULL: it did it. */
+static struct bus_error *error_of(const struct worker *worker, const struct place *place)
 {
-    child->said_bytes += count;
-    fwrite(bytes, 1, count, stderr);
-    if (count > sizeof child->tail) {
-        bytes += count - sizeof child->tail;
-        count = sizeof child->tail;
+    struct run_end end = worker_child_how(&place->child, worker->command[0]);
+    struct bus_error *error = run_error_is_good(&end) ? NULL : run_error_of_end(&end);
+    if (place->why == WHY_LIMIT) {
+        struct bus_error *cause = error;
+        error = limit_error(worker, cause);
+        bus_error_unref(&cause);
+    } else if (error == NULL && place->child.is_too_long) {
+        error = bus_error_new("errbus.too_big", NULL, "the reply of %s is longer than %zu bytes",
+                              worker->command[0], WORKER_REPLY_BYTES_MAX);
     }
-    size_t kept = child->tail_bytes;
-    if (kept + count > sizeof child->tail) {
-        kept = sizeof child->tail - count;
-        memmove(child->tail, child->tail + child->tail_bytes - kept, kept);
-    }
-    memcpy(child->tail + kept, bytes, count);
-    child->tail_bytes = kept + count;
+    return error;
 }
 
-/* Takes in what is there; closes at the end. */
-static void hear(struct child *child, int *fd, void (*keep)(struct child *, const char *, size_t))
-{
-    char bytes[READ_BYTES];
-    ssize_t count = *fd >= 0 ? read(*fd, bytes, sizeof bytes) : -1;
-    while (count > 0) {
-        keep(child, bytes, (size_t)count);
-        count = read(*fd, bytes, sizeof bytes);
-    }
-    if (count == 0) {
-        close_end(fd);
-    }
-}
-
-static void ask_to_end(struct child *child)
-{
-    int64_t now_ms = cli_now_ms();
-    if (child->stop_ms == 0) {
-        child->stop_ms = now_ms;
-        (void)kill(-child->pid, SIGTERM);
-    } else if (now_ms - child->stop_ms > MERCY_MS) {
-        (void)kill(-child->pid, SIGKILL);
-    }
-}
-
-/* Until it has ended and all that it said is here.  Why it was asked to end, if it was. */
-static enum why attend(struct child *child, const struct bus_msg *msg)
-{
-    enum why why = WHY_NONE;
-    bool has_ended = false;
-    while (!has_ended) {
-        struct pollfd polled[] = {
-            {.fd = child->input, .events = POLLOUT},
-            {.fd = child->output, .events = POLLIN},
-            {.fd = child->errors, .events = POLLIN},
-        };
-        bool is_quiet = child->output < 0 && child->errors < 0;
-        (void)poll(polled, 3, is_quiet ? LOOK_MS / 10 : LOOK_MS);
-        if (child->input >= 0 && polled[0].revents != 0) {
-            feed(child);
-        }
-        has_ended = waitpid(child->pid, &child->wait_status, WNOHANG) == child->pid;
-        hear(child, &child->output, keep_reply);
-        hear(child, &child->errors, keep_tail);
-        if (why == WHY_NONE && cli_is_stopped()) {
-            why = WHY_STOPPED;
-        } else if (why == WHY_NONE && bus_msg_is_over(msg, NULL)) {
-            why = WHY_OVER;
-        }
-        if (why != WHY_NONE && !has_ended) {
-            ask_to_end(child);
-        }
-    }
-    (void)kill(-child->pid, SIGKILL); /* what it left behind; or there is nothing any more */
-    ssize_t count = read(child->report, &child->start_errno, sizeof child->start_errno);
-    if (count != (ssize_t)sizeof child->start_errno) {
-        child->start_errno = 0;
-    }
-    return why;
-}
-
-/* ---- what becomes of the task ---------------------------------------------------------------- */
-
-static struct bus_error *error_of(const struct worker *worker, const struct child *child)
-{
-    struct run_end end = {.program = worker->command[0],
-                          .start_errno = child->start_errno,
-                          .wait_status = child->wait_status,
-                          .tail = child->tail_bytes > 0 ? child->tail : NULL,
-                          .tail_bytes = child->tail_bytes,
-                          .said_bytes = child->said_bytes};
-    if (!run_error_is_good(&end)) {
-        return run_error_of_end(&end);
-    }
-    return child->is_too_long
-               ? bus_error_new("errbus.too_big", NULL, "the reply of %s is longer than %zu bytes",
-                               worker->command[0], REPLY_BYTES_MAX)
-               : NULL;
-}
-
-static enum bus_err settle(const struct worker *worker, const struct child *child,
-                           struct bus_msg **msg)
+static enum bus_err settle(const struct worker *worker, struct place *place)
 {
     enum bus_err err = BUS_OK;
-    struct bus_error *error = error_of(worker, child);
+    struct bus_msg **msg = &place->msg;
+    const struct worker_child *child = &place->child;
+    struct bus_error *error = error_of(worker, place);
     bool is_exit = WIFEXITED(child->wait_status);
     if (error == NULL && bus_msg_is_request(*msg)) {
         err = bus_msg_reply(msg, child->reply, child->reply_bytes);
         bus_msg_return(msg); /* where it did not take it: to somebody else */
     } else if (error == NULL) {
         bus_msg_free(msg);
+    } else if (place->why == WHY_LIMIT) {
+        bus_msg_fail(msg, error);
     } else if (is_exit && WEXITSTATUS(child->wait_status) == TRY_AGAIN) {
         bus_msg_reject(msg, error, worker->retry_ms);
     } else if (!is_exit) {
@@ -281,68 +122,234 @@ static enum bus_err settle(const struct worker *worker, const struct child *chil
     return err == BUS_ESETTLED ? BUS_OK : err; /* nobody waits for it any more */
 }
 
-/* CLI_OK: go on. */
-static int work(struct worker *worker, struct bus_msg **msg)
+/* The command could not be started. */
+static void give_up(struct worker *worker, struct place *place, int reason)
 {
-    struct child child = {.input = -1, .output = -1, .errors = -1, .report = -1};
-    int result = CLI_OK;
-    child.value = bus_msg_value(*msg, &child.value_bytes);
-    child.start_errno = start(worker, *msg, &child);
-    enum why why = child.start_errno == 0 ? attend(&child, *msg) : WHY_NONE;
-    if (child.start_errno != 0) {
-        bus_msg_return(msg);
-        fprintf(stderr, "%s: cannot start %s: %s\n", worker->cli.program, worker->command[0],
-                strerror(child.start_errno));
-        result = CLI_FAILED;
-    } else if (why == WHY_NONE) {
-        enum bus_err err = settle(worker, &child, msg);
-        worker->done += 1;
-        result = err == BUS_OK ? CLI_OK : cli_report(&worker->cli, err, NULL);
-    } else {
-        bus_msg_return(msg); /* over: that is about nothing */
-    }
-    close_end(&child.input);
-    close_end(&child.output);
-    close_end(&child.errors);
-    close_end(&child.report);
-    free(child.reply);
-    return result;
+    bus_msg_return(&place->msg);
+    worker->taken -= 1;
+    fprintf(stderr, "%s: cannot start %s: %s\n", worker->cli.program, worker->command[0],
+            strerror(reason));
+    end_with(worker, CLI_FAILED);
 }
 
-static int work_all(struct worker *worker)
+/* The command has ended. */
+static void finish(struct worker *worker, struct place *place)
 {
-    int result = CLI_OK;
-    while (result == CLI_OK && (worker->cli.count < 0 || worker->done < worker->cli.count)) {
-        struct bus_msg *msg = NULL;
-        struct bus_error *error = NULL;
-        enum bus_err err = bus_sub_recv(worker->sub, cli_left_ms(&worker->cli), &msg, &error);
-        if (err == BUS_EFAILED) { /* an error stands in the place of a task: nothing to do */
-            cli_print_error(stderr, worker->cli.program, error);
-            bus_error_unref(&error);
-            continue;
-        }
-        result = err == BUS_OK ? work(worker, &msg) : cli_report(&worker->cli, err, &error);
-        if (cli_is_stopped()) {
-            break;
+    if (place->child.start_errno != 0) {
+        give_up(worker, place, place->child.start_errno);
+    } else if (place->why == WHY_OVER || place->why == WHY_STOPPED) {
+        bus_msg_return(&place->msg); /* over: that is about nothing */
+        worker->taken -= 1;
+    } else {
+        enum bus_err err = settle(worker, place);
+        if (err != BUS_OK) {
+            end_with(worker, cli_report(&worker->cli, err, NULL));
         }
     }
-    return result;
+    worker_child_fini(&place->child);
 }
+
+/* ---- a command ------------------------------------------------------------------------------- */
+
+static void begin(struct worker *worker, struct place *place)
+{
+    struct run_environment environment = {.count = 0};
+    size_t bytes = 0;
+    const char *value = bus_msg_value(place->msg, &bytes);
+    run_environment_set(&environment, "ERRBUS_TASK_GROUP", "%s", worker->group);
+    run_environment_set(&environment, "ERRBUS_TASK_TOPIC", "%s", bus_msg_topic(place->msg));
+    run_environment_set(&environment, "ERRBUS_TASK_SEQ", "%" PRIu64, bus_msg_seq(place->msg));
+    run_environment_set(&environment, "ERRBUS_TASK_DELIVERY", "%u", bus_msg_delivery(place->msg));
+    run_environment_set(&environment, "ERRBUS_TASK_REQUEST", "%d", bus_msg_is_request(place->msg));
+    run_environment_set(&environment, "ERRBUS_PARTY", "%s", ""); /* that is us */
+    run_environment_set(&environment, "ERRBUS_TOKEN", "%s", "");
+    if (worker->cli.server != NULL) {
+        run_environment_set(&environment, "ERRBUS_SERVER", "%s", worker->cli.server);
+    }
+    if (worker->cli.job != NULL) {
+        run_environment_set(&environment, "ERRBUS_JOB", "%s", worker->cli.job);
+    }
+    place->why = WHY_NONE;
+    place->started_ms = cli_now_ms();
+    worker->taken += 1;
+    int reason = worker_child_start(&place->child, worker->command, &environment, value, bytes);
+    if (reason != 0) {
+        give_up(worker, place, reason);
+    }
+}
+
+/* Why it is to end now, if it is. */
+static enum why look(const struct worker *worker, const struct place *place)
+{
+    if (cli_signal_count() > 1) {
+        return WHY_STOPPED;
+    }
+    if (bus_msg_is_over(place->msg, NULL)) {
+        return WHY_OVER;
+    }
+    bool is_limited = worker->limit_ms != BUS_FOREVER;
+    return is_limited && cli_now_ms() - place->started_ms >= worker->limit_ms ? WHY_LIMIT
+                                                                              : WHY_NONE;
+}
+
+static void tend(struct worker *worker, struct place *place)
+{
+    if (worker_child_tend(&place->child)) {
+        finish(worker, place);
+        return;
+    }
+    if (place->why == WHY_NONE) {
+        place->why = look(worker, place);
+    }
+    if (place->why != WHY_NONE) {
+        worker_child_end(&place->child);
+    }
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+/* The next task, or NULL: there is none now. */
+static struct bus_msg *receive(struct worker *worker)
+{
+    struct bus_msg *msg = NULL;
+    enum bus_err err = BUS_EFAILED;
+    while (err == BUS_EFAILED && !worker->is_deaf) {
+        struct bus_error *error = NULL;
+        err = bus_sub_recv(worker->sub, BUS_POLL, &msg, &error);
+        if (err == BUS_EFAILED) { /* an error stands in the place of a task: nothing to do */
+            cli_print_error(stderr, worker->cli.program, error);
+        } else if (err != BUS_OK && err != BUS_ETIMEDOUT) {
+            worker->is_deaf = true;
+            end_with(worker, cli_report(&worker->cli, err, &error));
+        }
+        bus_error_unref(&error);
+    }
+    return msg;
+}
+
+static int64_t busy_count(const struct worker *worker)
+{
+    int64_t busy = 0;
+    for (int64_t i = 0; i < worker->jobs; i++) {
+        busy += worker->places[i].msg != NULL;
+    }
+    return busy;
+}
+
+static void end_by_signal(struct worker *worker)
+{
+    int64_t busy = busy_count(worker);
+    end_with(worker, CLI_OK);
+    if (busy > 0 && !worker->is_told) {
+        fprintf(stderr, "%s: %" PRId64 " %s finished first; another signal gives back what runs\n",
+                worker->cli.program, busy, busy == 1 ? "task is" : "tasks are");
+    }
+    worker->is_told = true;
+}
+
+static void look_whether_to_end(struct worker *worker)
+{
+    if (cli_is_stopped()) {
+        end_by_signal(worker);
+    } else if (worker->cli.count >= 0 && worker->taken >= worker->cli.count) {
+        end_with(worker, CLI_OK);
+    } else if (!worker->is_ending && cli_left_ms(&worker->cli) == 0) {
+        end_with(worker, cli_report(&worker->cli, BUS_ETIMEDOUT, NULL));
+    }
+    if (worker->is_ending && !worker->is_drained) {
+        worker->is_drained = bus_sub_drain(worker->sub) != BUS_ENOMEM; /* or it is over */
+    }
+}
+
+/* What comes is begun where a place is free; at the end it goes back. */
+static void take_all(struct worker *worker)
+{
+    for (int64_t i = 0; i < worker->jobs; i++) {
+        struct place *place = &worker->places[i];
+        look_whether_to_end(worker);
+        if (place->msg == NULL && !worker->is_ending) {
+            place->msg = receive(worker);
+            if (place->msg != NULL) {
+                begin(worker, place);
+            }
+        }
+    }
+    struct bus_msg *msg = worker->is_ending ? receive(worker) : NULL;
+    while (msg != NULL) {
+        bus_msg_return(&msg);
+        msg = receive(worker);
+    }
+}
+
+/* Until there may be something to do. */
+static void wait_for_news(const struct worker *worker, int64_t busy)
+{
+    size_t count = 0;
+    struct pollfd *polled = worker->polled;
+    int64_t left_ms = worker->is_ending ? BUS_FOREVER : cli_left_ms(&worker->cli);
+    if (busy > 0 && (left_ms < 0 || left_ms > LOOK_MS)) {
+        left_ms = LOOK_MS;
+    }
+    if (!worker->is_ending) {
+        polled[count++] = (struct pollfd){.fd = cli_stop_fd(), .events = POLLIN};
+    }
+    if (!worker->is_deaf && (worker->is_ending || busy < worker->jobs)) {
+        polled[count++] = (struct pollfd){.fd = bus_sub_fd(worker->sub), .events = POLLIN};
+    }
+    for (int64_t i = 0; i < worker->jobs; i++) {
+        if (worker->places[i].msg != NULL) {
+            count += worker_child_poll(&worker->places[i].child, polled + count);
+        }
+    }
+    (void)poll(polled, count, left_ms > INT32_MAX ? INT32_MAX : (int)left_ms);
+}
+
+static int work(struct worker *worker)
+{
+    int64_t busy = 0;
+    take_all(worker);
+    while ((busy = busy_count(worker)) > 0 || !worker->is_ending) {
+        wait_for_news(worker, busy);
+        for (int64_t i = 0; i < worker->jobs; i++) {
+            if (worker->places[i].msg != NULL) {
+                tend(worker, &worker->places[i]);
+            }
+        }
+        take_all(worker);
+    }
+    return worker->result;
+}
+
+/* ---- joining --------------------------------------------------------------------------------- */
 
 static int run(struct worker *worker)
 {
+    size_t jobs = (size_t)worker->jobs;
+    worker->places = calloc(jobs, sizeof *worker->places);
+    worker->polled = calloc(2 + jobs * WORKER_CHILD_FDS, sizeof *worker->polled);
+    if (worker->places == NULL || worker->polled == NULL) {
+        free(worker->places);
+        free(worker->polled);
+        return cli_report(&worker->cli, BUS_ENOMEM, NULL);
+    }
     struct bus_sub_options options;
     bus_sub_options_init(&options);
     options.group = worker->group;
     options.lease_ms = worker->lease_ms;
     options.deliver_max = (int)worker->deliver_max;
+    bool is_short = worker->cli.count > 0 && worker->cli.count < worker->jobs;
+    options.credit = (int)(is_short ? worker->cli.count : worker->jobs);
     int result = cli_open(&worker->cli, NULL);
     if (result != CLI_OK) {
-        return result;
+        goto done;
+    }
+    cli_take_time();
+    for (size_t i = 0; i < jobs; i++) {
+        worker_child_init(&worker->places[i].child);
     }
     enum bus_err err = bus_sub_open(worker->cli.bus, worker->pattern, &options, &worker->sub);
     if (err == BUS_OK) {
-        result = work_all(worker);
+        result = work(worker);
     } else if (err == BUS_EINVAL) {
         result = cli_usage(&worker->cli,
                            "'%.180s' is no name of a group, '%.200s' no pattern, --deliver not 1 "
@@ -352,7 +359,11 @@ static int run(struct worker *worker)
         result = cli_report(&worker->cli, err, NULL);
     }
     bus_sub_close(&worker->sub);
-    return cli_close(&worker->cli, result);
+    result = cli_close(&worker->cli, result);
+done:
+    free(worker->places);
+    free(worker->polled);
+    return result;
 }
 
 int worker_main(int argc, char **argv)
@@ -364,10 +375,15 @@ int worker_main(int argc, char **argv)
                 .operands = "GROUP -- COMMAND [ARG...]",
                 .summary = "Runs a command for each task that a group is given, with the task on "
                            "its standard input; its output is the reply."},
+        .jobs = 1,
+        .limit_ms = BUS_FOREVER,
         .retry_ms = RETRY_MS,
     };
     const struct cli_flag flags[] = {
         {'t', "topic", CLI_TEXT, &worker.pattern, "PATTERN", "where tasks are (+/GROUP)"},
+        {0, "jobs", CLI_NUMBER, &worker.jobs, "N", "so many commands at a time (1)"},
+        {0, "limit", CLI_SECONDS, &worker.limit_ms, "SECONDS",
+         "a command that runs for longer is ended, and has failed"},
         {0, "retry", CLI_SECONDS, &worker.retry_ms, "SECONDS",
          "after status 75 it is tried again (1)"},
         {0, "deliver", CLI_NUMBER, &worker.deliver_max, "N", "a task is tried so often (5)"},
@@ -386,6 +402,9 @@ int worker_main(int argc, char **argv)
     if (worker.pattern == NULL) {
         (void)snprintf(pattern, sizeof pattern, "+/%.200s", worker.group); /* or it is refused */
         worker.pattern = pattern;
+    }
+    if (worker.jobs < 1 || worker.jobs > JOBS_MAX) {
+        return cli_usage(&worker.cli, "--jobs takes 1 to %d", JOBS_MAX);
     }
     if (worker.deliver_max > INT16_MAX) {
         worker.deliver_max = INT16_MAX; /* refused, too */

@@ -195,6 +195,8 @@ void task_back(struct core *core, struct task *task, struct failure *failure, in
     if (reply != NULL)
         request_drop_chunks(core, reply);
     unlease(core, task);
+    if (reply != NULL && task->group->taker_count == 0 && !core->is_replaying)
+        request_arm(core, reply); /* nobody works on it, and nobody is there who could */
     if (due_wall_ns == 0) {
         move(task, TASK_COMES_BACK);
         list_push(&task->group->waiting, &task->holder_link);
@@ -373,14 +375,34 @@ static void release_left(struct core *core, struct sub *member)
     failure_unref(core, failure);
 }
 
+/* It is given nothing more.  Was it the last that could be, requests wait for another from now. */
+static void stop_giving(struct core *core, struct sub *member)
+{
+    struct group *group = member->group;
+    list_remove(&member->idle_link);
+    if (member->credit == 0)
+        return;
+    member->credit = 0;
+    group->taker_count -= 1;
+    if (group->taker_count > 0 || core->is_replaying) /* core_resume() looks at all requests */
+        return;
+    LIST_EACH(link, &group->place->routes)
+        request_arm_all(core, LIST_OWNER(link, struct route, sub_link)->topic);
+}
+
+void group_drain(struct core *core, struct sub *member)
+{
+    stop_giving(core, member);
+    note_member_drained(core, member);
+}
+
 void group_party_ended(struct core *core, struct session *session, struct failure *failure)
 {
     LIST_EACH(link, &session->subs) {
         struct sub *sub = LIST_OWNER(link, struct sub, session_link);
         if (!sub_is_member(sub))
             continue;
-        list_remove(&sub->idle_link);
-        sub->credit = 0; /* it is given nothing more */
+        stop_giving(core, sub);
         if (failure != NULL)
             release(core, sub, failure);
         else
@@ -619,6 +641,7 @@ bool group_join(struct core *core, struct group *group, struct sub *sub,
     sub->lease_ns = terms->lease_ns;
     sub->lease_timer.kind = TIMER_LEASE;
     list_push(&group->members, &sub->member_link);
+    group->taker_count += sub->credit > 0;
     group->place->is_expired = false;
     timers_clear(&core->timers, &group->place->timer);
     note_member_joined(core, sub);
@@ -630,8 +653,7 @@ bool group_join(struct core *core, struct group *group, struct sub *sub,
 void group_leave(struct core *core, struct sub *member, struct failure *failure)
 {
     struct group *group = member->group;
-    member->credit = 0;
-    list_remove(&member->idle_link);
+    stop_giving(core, member);
     if (failure != NULL)
         release(core, member, failure);
     else
@@ -642,9 +664,6 @@ void group_leave(struct core *core, struct sub *member, struct failure *failure)
     if (!list_is_empty(&group->members))
         return;
     timers_set(&core->timers, &group->place->timer, core_clock(core) + group->place->keep_ns);
-    if (!core->is_replaying) /* core_resume() looks at all of them */
-        LIST_EACH(link, &group->place->routes)
-            request_arm_all(core, LIST_OWNER(link, struct route, sub_link)->topic);
 }
 
 void group_member_ready(struct core *core, struct sub *member)

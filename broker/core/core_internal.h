@@ -495,7 +495,7 @@ struct sub {
     struct list leases;      /* tasks that it has, in the order in which it was given them */
     struct list unsent;      /* of these, those that it was not sent on this connection */
     uint32_t held_count;     /* of leases */
-    uint32_t credit;         /* so many at most */
+    uint32_t credit;         /* so many at most; 0: it is given nothing more */
     int64_t lease_ns;        /* 0: they last until it is lost */
     struct timer lease_timer;
     uint32_t named_topic; /* named on this connection last */
@@ -528,6 +528,7 @@ struct group {
     struct sub *place; /* in its topics: a durable name of the party that stands for all groups */
     uint32_t deliver_max;
     struct list members;  /* subscriptions */
+    uint32_t taker_count; /* of these, those that may be given something, now or later */
     struct list idle;     /* of these, those with credit left, who waited longest first */
     struct list waiting;  /* tasks that were given before, and are to be again */
     struct list due_link; /* in core->groups_due: there may be something to give */
@@ -870,6 +871,7 @@ void sub_open(struct core *core, struct session *session, const struct msg_subsc
               bool is_again);
 void sub_add(struct core *core, struct session *session, const struct msg_sub_add *msg);
 void sub_close(struct core *core, struct session *session, uint32_t number, bool is_drop);
+void sub_drain(struct core *core, struct session *session, uint32_t number);
 void sub_taken(struct core *core, struct session *session, const struct msg_taken *msg);
 bool sub_ack(struct core *core, struct session *session, uint32_t number, uint32_t topic,
              uint64_t next_seq);
@@ -933,6 +935,8 @@ bool group_join(struct core *core, struct group *group, struct sub *sub,
 /* A subscription that is the place of a group, or its member, goes.  Its leases are nobody's any
  * more: with this failure, or (NULL) one that says that it left. */
 void group_leave(struct core *core, struct sub *member, struct failure *failure);
+/* A member is given nothing more; what it has it keeps. */
+void group_drain(struct core *core, struct sub *member);
 void group_free(struct core *core, struct group *group);
 /* A party's life is over: what its members hold is given to others, in the same step. */
 void group_party_ended(struct core *core, struct session *session, struct failure *failure);
@@ -1269,6 +1273,7 @@ void note_end_due(struct core *core, const struct sub *sub, const struct ending 
 void note_end_told(struct core *core, const struct sub *sub);
 void note_group_made(struct core *core, const struct group *group);
 void note_member_joined(struct core *core, const struct sub *member);
+void note_member_drained(struct core *core, const struct sub *member);
 void note_leased(struct core *core, const struct task *task);
 void note_task_back(struct core *core, const struct task *task, struct failure *failure);
 void note_task_error(struct core *core, const struct task *task, struct failure *failure);

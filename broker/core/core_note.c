@@ -518,6 +518,13 @@ void note_member_joined(struct core *core, const struct sub *member)
              .lease_ms = (uint64_t)(member->lease_ns / MS_NS));
 }
 
+void note_member_drained(struct core *core, const struct sub *member)
+{
+    if (core->is_noting)
+        NOTE(core, MEMBER_DRAINED, member_drained, .group = member->group->place->id,
+             .sub = member->id);
+}
+
 void note_leased(struct core *core, const struct task *task)
 {
     if (core->is_noting)

@@ -913,6 +913,15 @@ static const char *member_joined(struct core *core, struct group *group,
                : no_memory;
 }
 
+static const char *member_drained(struct core *core, const struct group *group, uint64_t id)
+{
+    struct sub *member = sub_of(core, id);
+    if (member == NULL || member->group != group || sub_is_place(member))
+        return no_sub;
+    group_drain(core, member);
+    return NULL;
+}
+
 static const char *leased(struct core *core, struct group *group, struct route *route,
                           const struct fact_leased *fact)
 {
@@ -1045,6 +1054,7 @@ static const char *of_group(struct core *core, const struct fact *fact, struct g
         return no_sub;
     switch (fact->type) {
     case FACT_MEMBER_JOINED: return member_joined(core, group, &fact->as.member_joined);
+    case FACT_MEMBER_DRAINED: return member_drained(core, group, fact->as.member_drained.sub);
     case FACT_LETTER_KEPT: return letter_kept(core, group, &fact->as.letter_kept);
     case FACT_LETTER_REPLAYED:
         return letter_moved(core, group, fact->as.letter_replayed.number, false);
@@ -1275,6 +1285,7 @@ static const char *replay(struct core *core, const struct fact *fact, payload_id
     case FACT_ATTEMPT_BEGUN: return attempt_begun(core, &fact->as.attempt_begun);
     case FACT_GROUP_MADE: return group_made(core, &fact->as.group_made);
     case FACT_MEMBER_JOINED:
+    case FACT_MEMBER_DRAINED:
     case FACT_LEASED:
     case FACT_TASK_BACK:
     case FACT_TASK_ERROR:

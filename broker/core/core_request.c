@@ -178,12 +178,19 @@ void request_drop_chunks(struct core *core, struct open_slot *reply)
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-/* Whether a group takes tasks of the topic that has a member. */
-static bool is_served(const struct topic *topic)
+/* Whether somebody works on it, or a group with a member that may be given it takes its topic. */
+static bool is_served(const struct core *core, const struct open_slot *reply)
 {
+    const struct topic *topic = pool_find(&core->topics, reply->terms->request_topic);
     LIST_EACH(link, &topic->routes) {
-        const struct sub *sub = LIST_OWNER(link, struct route, topic_link)->sub;
-        if (sub_is_place(sub) && !list_is_empty(&sub->group->members))
+        const struct route *route = LIST_OWNER(link, struct route, topic_link);
+        const struct task *task = NULL;
+        uint32_t id;
+        if (!sub_is_place(route->sub))
+            continue;
+        if (id_map_get(&route->task_ids, reply->terms->request_seq, &id))
+            task = pool_find(&core->tasks, id);
+        if (route->sub->group->taker_count > 0 || (task != NULL && task->holder != NULL))
             return true;
     }
     return false;
@@ -194,7 +201,7 @@ void request_arm(struct core *core, struct open_slot *reply)
 {
     struct slot_terms *terms = reply->terms;
     int64_t due_ns = core_clock(core) + core->options.unserved_ms * MS_NS;
-    if (due_ns > terms->ends_ns || is_served(pool_find(&core->topics, terms->request_topic)))
+    if (due_ns > terms->ends_ns || is_served(core, reply))
         due_ns = terms->ends_ns;
     if (due_ns == INT64_MAX)
         timers_clear(&core->timers, &terms->timer);
@@ -215,7 +222,7 @@ bool request_look(struct core *core, struct open_slot *reply)
     struct text text;
     if (core_clock(core) >= reply->terms->ends_ns)
         return true;
-    if (is_served(topic)) {
+    if (is_served(core, reply)) {
         request_arm(core, reply);
         return false;
     }

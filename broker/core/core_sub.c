@@ -658,6 +658,14 @@ void sub_close(struct core *core, struct session *session, uint32_t number, bool
         sub_detach(core, sub);
 }
 
+/* Only a member is given anything. */
+void sub_drain(struct core *core, struct session *session, uint32_t number)
+{
+    struct sub *sub = sub_find(core, session, number);
+    if (sub != NULL && sub_is_member(sub))
+        group_drain(core, sub);
+}
+
 void sub_expire(struct core *core, struct sub *sub)
 {
     sub->is_expired = true;

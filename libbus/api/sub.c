@@ -450,6 +450,21 @@ enum bus_err bus_sub_add(struct bus_sub *sub, const char *pattern)
     return err;
 }
 
+enum bus_err bus_sub_drain(struct bus_sub *sub)
+{
+    if (sub == NULL)
+        return BUS_EINVAL;
+    struct bus *bus = sub->bus;
+    if (api_is_foreign(bus))
+        return BUS_ECLOSED;
+    api_lock(bus);
+    enum bus_err err = api_ended(bus);
+    if (err == BUS_OK)
+        err = (enum bus_err)session_sub_drain(bus->session, sub->number);
+    api_unlock_wake(bus);
+    return err;
+}
+
 /* The error, gap or end given last is done with. */
 static void finish_given(struct bus_sub *sub)
 {

@@ -283,6 +283,8 @@ enum wire_code session_subscribe(struct session *session, struct span pattern,
                                  const struct session_sub_options *options, uint32_t *out_sub);
 enum wire_code session_sub_add(struct session *session, uint32_t sub, struct span pattern);
 void session_unsubscribe(struct session *session, uint32_t sub, bool is_drop);
+/* A member of a group is given nothing more, and keeps what it has. */
+enum wire_code session_sub_drain(struct session *session, uint32_t sub);
 
 /* The next frame.  CODE_OK and the item; CODE_ETIMEDOUT: nothing here; EDENIED etc.: the
  * subscription was refused (out_error); the end's code once all that is here was taken. */

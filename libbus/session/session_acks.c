@@ -197,6 +197,20 @@ void session_unsubscribe(struct session *session, uint32_t number, bool is_drop)
         list_push(&session->closing, &sub->closing);
 }
 
+enum wire_code session_sub_drain(struct session *session, uint32_t number)
+{
+    const struct inbox_sub *sub = inbox_sub_find(&session->inbox, number);
+    struct msg msg = {
+        .type = MSG_UNSUBSCRIBE,
+        .as.unsubscribe = {.number = session->controls.last + 1, .sub = number, .is_drained = 1},
+    };
+    if (session->once.code != CODE_OK)
+        return session->once.code;
+    if (sub == NULL || !sub->is_shared)
+        return CODE_EINVAL;
+    return sub->code == CODE_OK ? session_say(session, &msg, 0) : CODE_OK;
+}
+
 /* ---- marks ----------------------------------------------------------------------------------- */
 
 static bool has_durable_acks(const struct session *session)

@@ -159,6 +159,39 @@ Test(group, gives_all_tasks_of_a_killed_worker_to_others)
     must_close(&master);
 }
 
+/* What it has it keeps, and all else is for others. */
+Test(group, gives_nothing_more_to_who_is_drained)
+{
+    struct bus *master = must_open("master");
+    struct bus *workers[2] = {must_open("w0"), must_open("w1")};
+    struct bus_sub *subs[2] = {share(workers[0], "team", 4), share(workers[1], "team", 4)};
+    struct bus_sub *plain = must_subscribe(workers[0], "master/tasks");
+    expect_code(bus_sub_drain(plain), BUS_EINVAL);
+    expect_code(bus_sub_drain(NULL), BUS_EINVAL);
+    must_publish(master, "tasks", "x");
+    struct bus_msg *held = must_receive(subs[0]);
+    bus_stop(workers[0]);
+    expect_code(bus_sub_drain(subs[0]), BUS_OK);
+    must_flush(workers[0]);
+    for (uint64_t seq = 1; seq < 20; seq++) {
+        must_publish(master, "tasks", "x");
+        struct bus_msg *msg = must_receive(subs[1]);
+        cr_expect_eq(bus_msg_seq(msg), seq);
+        cr_expect_eq(bus_msg_delivery(msg), 1);
+        bus_msg_free(&msg);
+    }
+    cr_expect_eq(bus_msg_is_over(held, NULL), 0);
+    bus_msg_free(&held);
+    must_flush(workers[0]);
+    bus_sub_close(&subs[0]);
+    expect_nothing(workers[1], subs[1]);
+    bus_sub_close(&plain);
+    bus_sub_close(&subs[1]);
+    must_close(&workers[0]);
+    must_close(&workers[1]);
+    must_close(&master);
+}
+
 /* ---- requests -------------------------------------------------------------------------------- */
 
 static void expect_request_failed(struct bus *master, uint64_t seq, const char *kind,
@@ -418,14 +451,6 @@ static const char *errbus(struct process *process, int expected, const char *con
         process_fini(&process_);                                                                   \
     } while (0)
 
-static void errbus_worker(struct process *process, const char *script)
-{
-    const char *const argv[] = {
-        "errbus",    "worker", "-s",   stage.control, "-p", "shell", "-t",   "master/tasks",
-        "--deliver", "2",      "team", "--",          "sh", "-c",    script, NULL};
-    cr_assert(process_start(process, argv, NULL));
-}
-
 Test(group, lists_shows_replays_and_drops_dead_letters)
 {
     struct process worker = {0};
@@ -485,82 +510,5 @@ Test(group, shows_a_dead_letter_of_any_size)
     free(text);
     bus_sub_close(&sub);
     must_close(&worker);
-    must_close(&master);
-}
-
-Test(group, runs_a_command_for_each_task)
-{
-    struct process worker = {0};
-    struct bus *master = must_open("master");
-    errbus_worker(&worker, "read word; case $word in bad) echo trouble >&2; exit 3;; later) "
-                           "[ $ERRBUS_TASK_DELIVERY = 2 ] || exit 75;; esac; "
-                           "printf '%s %s' $word $ERRBUS_TASK_DELIVERY");
-    uint64_t good = must_request(master, "good\n", BUS_FOREVER);
-    uint64_t bad = must_request(master, "bad\n", BUS_FOREVER);
-    uint64_t later = must_request(master, "later\n", BUS_FOREVER);
-    expect_awaited(master, bus_replies(master), good, "good 1");
-    struct bus_error *error = expect_await_failed(master, bus_replies(master), bad, "application");
-    cr_expect_str_eq(bus_error_type(error), "errbus.exit_status");
-    cr_expect_eq(bus_error_code(error), 3);
-    cr_expect_not_null(strstr(bus_error_message(error), "trouble"));
-    bus_error_unref(&error);
-    expect_awaited(master, bus_replies(master), later, "later 2");
-    process_signal(&worker, SIGTERM);
-    cr_expect_eq(process_wait(&worker, SOON_MS), 0, "%s", process_complained(&worker));
-    process_fini(&worker);
-    must_close(&master);
-}
-
-Test(group, ends_a_command_that_nobody_waits_for)
-{
-    struct process worker = {0};
-    struct bus *master = must_open("master");
-    errbus_worker(&worker, "read word; if [ $word = long ]; then echo begun >&2; exec sleep 1000; "
-                           "fi; echo done");
-    uint64_t endless = must_request(master, "long\n", BUS_FOREVER);
-    const char *line = NULL;
-    cr_assert(process_complaint(&worker, SOON_MS, &line));
-    cr_assert_str_eq(line, "begun");
-    expect_code(bus_retract(master, bus_replies(master), endless, NULL, SOON_MS), BUS_OK);
-    uint64_t next = must_request(master, "short\n", BUS_FOREVER);
-    expect_awaited(master, bus_replies(master), next, "done\n");
-    process_signal(&worker, SIGTERM);
-    cr_expect_eq(process_wait(&worker, SOON_MS), 0, "%s", process_complained(&worker));
-    process_fini(&worker);
-    must_close(&master);
-}
-
-Test(group, gives_back_the_task_of_a_worker_that_is_told_to_end)
-{
-    struct process worker = {0};
-    const char *line = NULL;
-    struct bus *master = must_open("master");
-    errbus_worker(&worker, "echo begun >&2; exec sleep 1000");
-    must_publish(master, "tasks", "x");
-    cr_assert(process_complaint(&worker, SOON_MS, &line));
-    struct bus *other = must_open("other");
-    struct bus_sub *sub = share(other, "team", 1);
-    process_signal(&worker, SIGTERM);
-    cr_expect_eq(process_wait(&worker, SOON_MS), 0, "%s", process_complained(&worker));
-    process_fini(&worker);
-    struct bus_msg *msg = must_receive(sub);
-    cr_expect_eq(bus_msg_delivery(msg), 2);
-    bus_msg_free(&msg);
-    bus_sub_close(&sub);
-    must_close(&other);
-    must_close(&master);
-}
-
-Test(group, ends_with_a_command_that_is_not_there)
-{
-    struct process worker = {0};
-    struct bus *master = must_open("master");
-    const char *const argv[] = {"errbus",       "worker", "-s", stage.control,      "-t",
-                                "master/tasks", "team",   "--", "/nowhere/nothing", NULL};
-    must_publish(master, "tasks", "x");
-    cr_assert(process_start(&worker, argv, NULL));
-    cr_expect_eq(process_wait(&worker, SOON_MS), 1);
-    cr_expect_not_null(strstr(process_complained(&worker), "cannot start /nowhere/nothing"));
-    process_fini(&worker);
     must_close(&master);
 }

@@ -668,6 +668,14 @@ static inline void share(conn_id conn, uint32_t sub, const char *pattern, const 
                                                 .credit = credit}});
 }
 
+/* A member is given nothing more. */
+static inline void drain(conn_id conn, uint32_t sub)
+{
+    message(conn, (struct msg){
+                      .type = MSG_UNSUBSCRIBE,
+                      .as.unsubscribe = {.number = ++numbers[conn], .sub = sub, .is_drained = 1}});
+}
+
 enum { TASK_DONE = 0, TASK_RETURNED = 1, TASK_REJECTED = 2, TASK_FAILED = 3 };
 
 /* What becomes of a task; error: an id, or NULL. */

@@ -154,6 +154,43 @@ Test(core_group, hold_what_is_not_done_and_nothing_else)
             cr_expect_eq(effects.msgs[i].as.status_row.pending, 0);
 }
 
+Test(core_group, give_nothing_more_to_who_is_drained)
+{
+    share(2, 1, "alice/tasks", "work", 4);
+    publish(1, tasks, 0, 2, 5);
+    drain(2, 1);
+    forget();
+    publish(1, tasks, 2, 1, 6);
+    EXPECT("1 < accepted 3 0\n");
+    settle(2, tasks, 1, 1, TASK_RETURNED, 0, NULL); /* not to itself again */
+    EXPECT("2 < accepted 0 3\n");
+    crash(100);
+    compact();
+    resume(1, tokens[1], 0);
+    resume(2, tokens[2], 0);
+    drain(2, 1); /* said again */
+    cr_expect_not_null(strstr(said, "task 1#0, delivery 1"), "what it has it keeps");
+    cr_expect_null(strstr(said, "task 1#1"));
+    forget();
+    done(2, tasks, 0, 1);
+    EXPECT("2 < accepted 0 5\n");
+    resume(3, tokens[3], 0);
+    forget();
+    share(3, 1, "alice/tasks", "work", 4);
+    EXPECT("3 < subscribed 0\n3 < accepted 0 1\n13 < sub 1 task 1#1, delivery 2, payload 5 skip 1\n"
+           "13 < sub 1 task 1#2, delivery 1, payload 6\n");
+}
+
+Test(core_group, drain_nobody_but_members)
+{
+    subscribe(2, 1, "alice/tasks", "", 0, 0);
+    drain(2, 1);
+    drain(2, 9);
+    forget();
+    publish(1, tasks, 0, 1, 5);
+    EXPECT("1 < accepted 1 0\n12 < sub 1 payload 5 x1\n");
+}
+
 /* ---- not done -------------------------------------------------------------------------------- */
 
 Test(core_group, give_again_what_is_given_back)
@@ -619,6 +656,29 @@ Test(core_group, fail_what_nobody_serves_when_the_brokers_bound_is_over)
     EXPECT("");
     pass_ms(1);
     EXPECT("11 < sub 0 error #2 (rejected of alice)\n");
+}
+
+Test(core_group, serve_no_request_by_who_is_drained)
+{
+    wait_at_most(7);
+    share(2, 1, "alice/tasks", "work", 1);
+    requests(2);
+    await_slot(1, 7, "alice/_replies", 0);
+    await_slot(1, 8, "alice/_replies", 1);
+    drain(2, 1);
+    forget();
+    pass_ms(6);
+    EXPECT("");
+    pass_ms(1);
+    EXPECT("11 < sub 0 error #1 (rejected of alice)\n"); /* the other one is worked on */
+    pass_ms(100);
+    forget();
+    leave(2, 0);
+    EXPECT("2 < over 13\n2 dropped\n12 dropped\n");
+    pass_ms(6);
+    EXPECT("");
+    pass_ms(1);
+    EXPECT("11 < sub 0 error #0 (rejected of alice)\n");
 }
 
 Test(core_group, fail_what_nobody_serves_at_once_where_the_bound_is_none)

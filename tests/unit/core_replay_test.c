@@ -213,6 +213,7 @@ static void work_all_sorts(void)
                                              .pattern = span_text("alice/tasks"),
                                              .group = span_text("late"),
                                              .window_bytes = 4096}});
+    drain(2, 2);
     retract(1, replies, 0, frames[1]);
     done(2, tasks, 0, 1);
     settle(2, tasks, 1, 1, TASK_REJECTED, -1, "");
@@ -747,6 +748,7 @@ static const struct {
     REFUSED(SUB_OPENED, sub_opened, "does not follow", .sub = 9, .party = 1),
     REFUSED(PATTERN_ADDED, pattern_added, "a subscription", .sub = 9, .pattern = {"#", 1}),
     REFUSED(WATCHED, watched, "a party", .sub = 1, .party = 9),
+    REFUSED(MEMBER_DRAINED, member_drained, "a subscription", .group = 1, .sub = 1),
     REFUSED(MISSED, missed, "a topic", .sub = 1, .topic = 9, .count = 1),
     REFUSED(MISSED, missed, "does not follow", .sub = 1, .topic = 1),
     REFUSED(WATCHED, watched, "there already", .sub = 1, .party = 1),

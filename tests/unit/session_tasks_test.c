@@ -186,6 +186,28 @@ Test(session_tasks, are_given_back_when_their_subscription_is_closed)
                  CODE_ECLOSED);
 }
 
+Test(session_tasks, are_kept_when_nothing_more_is_wanted)
+{
+    deliver(a_task(5, 1, FRAME_NO_REPLY));
+    struct session_item held = take();
+    cr_expect_eq(session_sub_drain(d.session, sub), CODE_OK);
+    struct msg msg = driver_expect(&d, MSG_UNSUBSCRIBE);
+    cr_expect_eq(msg.as.unsubscribe.sub, sub);
+    cr_expect_eq(msg.as.unsubscribe.is_drained, 1);
+    deliver(a_task(6, 1, FRAME_NO_REPLY)); /* it was under way */
+    struct session_item late = take();
+    cr_expect_not(session_task_is_over(d.session, held.lease, NULL));
+    session_task_end(d.session, late.lease, SESSION_TASK_RETURNED, 0, SPAN_NONE);
+    (void)expect_task(6, 1, 1);
+    session_task_end(d.session, held.lease, SESSION_TASK_DONE, 0, SPAN_NONE);
+    (void)expect_task(5, 1, 0);
+    uint32_t reader;
+    struct session_sub_options options = {.from_seq = 0};
+    cr_assert_eq(session_subscribe(d.session, span_text("a/b"), &options, &reader), CODE_OK);
+    cr_expect_eq(session_sub_drain(d.session, reader), CODE_EINVAL);
+    cr_expect_eq(session_sub_drain(d.session, 999), CODE_EINVAL);
+}
+
 /* ---- requests -------------------------------------------------------------------------------- */
 
 Test(session_tasks, are_asked_for_with_a_slot_for_the_reply)
