@@ -7,7 +7,7 @@
  *
  * The task's value is the command's standard input.  What it says on standard error is passed on,
  * and its end is in the error if it fails.  While it runs it is looked whether anybody still waits
- * for it: a request that was cancelled, its time limit, or a second signal to us ends the command. */
+ * for it: a cancelled request, its time limit, or a second signal to us ends the command. */
 #include "clients/errbus.h"
 
 #include "clients/cli.h"

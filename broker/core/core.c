@@ -289,11 +289,11 @@ static void converse_numbered(struct core *core, struct session *session, const 
         break;
     case MSG_SUB_ADD: sub_add(core, session, &msg->as.sub_add); break;
     case MSG_UNSUBSCRIBE:
-        if (msg->as.unsubscribe.is_drained)
-            sub_drain(core, session, (uint32_t)msg->as.unsubscribe.sub);
-        else
-            sub_close(core, session, (uint32_t)msg->as.unsubscribe.sub,
-                      msg->as.unsubscribe.is_drop);
+        if (!msg->as.unsubscribe.is_drained) {
+            settle_message(core, session, msg);
+            return;
+        }
+        sub_drain(core, session, (uint32_t)msg->as.unsubscribe.sub);
         break;
     default: settle_message(core, session, msg); return;
     }

@@ -302,6 +302,7 @@ static bool execute(struct core *core, struct session *session, const struct par
     case MSG_COMPLETE: do_complete(core, session, op); return true;
     case MSG_ACK: (void)sub_ack(core, session, op->sub, op->topic, op->seq); return true;
     case MSG_TASK: group_settle(core, session, op); return true;
+    case MSG_UNSUBSCRIBE: sub_close(core, session, op->sub, op->how != 0); return true;
     case MSG_LEAVE: do_leave(core, session); return false;
     case MSG_FAIL_PARTY:
         session_end_party(core, session, PARTY_FAILS, op->failure, CODE_ECLOSED);
@@ -395,9 +396,12 @@ void settle_parked(struct core *core, struct session *session)
     }
 }
 
-/* Whoever was done with something had said before what came of it: if that is lost, it is not. */
+/* Whoever was done with something had said before what came of it: if that is lost, it is not.
+ * What closes a subscription is nothing to one that ends with its session. */
 static bool is_void_at_end(const struct session *session, const struct parked *op)
 {
+    if (op->type == MSG_UNSUBSCRIBE && op->how == 0)
+        return true;
     return (op->type == MSG_ACK || op->type == MSG_TASK) && op->after > session->data_number;
 }
 
@@ -483,6 +487,11 @@ static bool read_op(struct core *core, const struct session *session, const stru
         op->topic = (uint32_t)msg->as.ack.topic;
         op->seq = msg->as.ack.next_seq;
         return true;
+    case MSG_UNSUBSCRIBE:
+        op->number = msg->as.unsubscribe.number;
+        op->sub = (uint32_t)msg->as.unsubscribe.sub;
+        op->how = (uint32_t)msg->as.unsubscribe.is_drop;
+        return true;
     case MSG_TASK:
         read_task(&msg->as.task, op);
         *out_error = msg->as.task.error;
@@ -508,6 +517,22 @@ static bool take_error(struct core *core, struct session *session, struct parked
     return is_readable;
 }
 
+/* Whether it has to wait for its turn.  A member leaves its group behind what it said of its tasks,
+ * or they would be given to others; what closes a subscription waits for nothing else. */
+static bool must_wait_for_turn(const struct session *session, const struct parked *op)
+{
+    if (op->type == MSG_ACK && op->number == 0)
+        return false; /* nothing hangs on it but the lag that status shows */
+    if (op->type != MSG_UNSUBSCRIBE)
+        return op->after > session->data_number || !list_is_empty(&session->parked);
+    for (struct list *link = session->parked.next; link != &session->parked; link = link->next) {
+        const struct parked *before = LIST_OWNER(link, struct parked, link);
+        if (before->type == MSG_TASK && before->sub == op->sub)
+            return true;
+    }
+    return false;
+}
+
 void settle_message(struct core *core, struct session *session, const struct msg *msg)
 {
     struct parked op;
@@ -528,11 +553,8 @@ void settle_message(struct core *core, struct session *session, const struct msg
     bool is_refused = !take_error(core, session, &op, error) && !is_again;
     if (op.number > session->control_seen)
         session->control_seen = op.number;
-    bool must_wait = op.after > session->data_number || !list_is_empty(&session->parked);
-    if (must_wait && op.type == MSG_ACK && op.number == 0)
-        must_wait = false; /* nothing hangs on it but the lag that status shows */
-    if (is_again)
-        must_wait = false; /* a question that was answered: its turn was before what is parked */
+    /* A question that was answered comes again: its turn was before what is parked. */
+    bool must_wait = !is_again && must_wait_for_turn(session, &op);
     if (!must_wait) {
         if (is_refused)
             failure_refuse(core, session, op.failure);

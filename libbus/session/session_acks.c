@@ -167,9 +167,8 @@ static bool close_sub(struct session *session, struct inbox_sub *sub)
         return false;
     if (sub->is_durable && !say_all_of_sub(session, sub, 0))
         return false;
-    if (sub->is_shared && !tasks_say_all(session, 0))
+    if (sub->is_shared && !tasks_say_of(session, sub->number))
         return false;
-    leases_drop(&session->leases, sub->number);
     struct msg msg = {
         .type = MSG_UNSUBSCRIBE,
         .as.unsubscribe = {.number = session->controls.last + 1,
@@ -193,6 +192,7 @@ void session_unsubscribe(struct session *session, uint32_t number, bool is_drop)
     sub->close_after_upload = has_acks ? session_uploads_under_way(session) : 0;
     list_remove(&sub->talk);
     list_remove(&sub->news);
+    leases_drop(&session->leases, sub->number);
     if (!close_sub(session, sub))
         list_push(&session->closing, &sub->closing);
 }

@@ -282,6 +282,8 @@ enum wire_code tasks_take(struct session *session, const struct inbox_sub *sub,
 void tasks_over_in(struct session *session, const struct msg_task_over *over);
 /* Says what became of tasks, as far as their replies are said. */
 void tasks_say(struct session *session);
+/* The same for this subscription; false: no memory, or replies are under way. */
+bool tasks_say_of(struct session *session, uint32_t sub);
 /* The same for all, whatever is under way; false: no memory. */
 bool tasks_say_all(struct session *session, uint64_t after_upload);
 /* The next POSITION of a lease; false: all were told. */

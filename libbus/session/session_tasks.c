@@ -99,6 +99,18 @@ void tasks_say(struct session *session)
     session->is_task_due = !is_done;
 }
 
+bool tasks_say_of(struct session *session, uint32_t sub)
+{
+    LIST_EACH(link, &session->leases.due) {
+        struct lease *lease = LIST_OWNER(link, struct lease, link);
+        if (lease->sub != sub)
+            continue;
+        if (!uploads_reached(&session->uploads, lease->after_upload) || !say(session, lease, 0))
+            return false;
+    }
+    return true;
+}
+
 bool tasks_say_all(struct session *session, uint64_t after_upload)
 {
     LIST_EACH(link, &session->leases.due)

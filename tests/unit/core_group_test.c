@@ -874,3 +874,60 @@ Test(core_group, keep_a_dead_letter_in_pieces)
     EXPECT("5 < letters 0  x1\n12 < sub 1 task 1#0, delivery 1, payload 40\n"
            "12 < sub 1 task 1#0, delivery 1, payload 41\n");
 }
+
+/* Control overtakes data: what was done before it left is done all the same. */
+Test(core_group, let_nobody_leave_before_what_it_did)
+{
+    workers(1);
+    requests(2);
+    message(2, (struct msg){.type = MSG_TASK,
+                            .as.task = {.number = ++numbers[2],
+                                        .after = frames[2] + 1,
+                                        .sub = 1,
+                                        .topic = tasks,
+                                        .seq = 0,
+                                        .delivery = 1}});
+    message(2, (struct msg){.type = MSG_UNSUBSCRIBE,
+                            .as.unsubscribe = {.number = ++numbers[2], .sub = 1}});
+    subscribe(2, 2, "alice/x", "", 0, 0);
+    message(2, (struct msg){.type = MSG_UNSUBSCRIBE, /* that one waits for nothing */
+                            .as.unsubscribe = {.number = ++numbers[2], .sub = 2}});
+    EXPECT("2 < subscribed 0\n");
+    compact();
+    await_slot(1, 7, "alice/_replies", 0);
+    answer(2, 0, 30);
+    EXPECT("2 < accepted 1 5\n11 < sub 0 payload 30 x1\n");
+    publish(1, tasks, 2, 2, 6);
+    done(3, tasks, 1, 1);
+    EXPECT("1 < accepted 6 0\n3 < accepted 0 2\n13 < sub 1 task 1#2, delivery 1, payload 6\n");
+}
+
+/* Its word about it is lost with what it waits for: another does it. */
+Test(core_group, give_again_what_one_who_left_did_not_bring)
+{
+    workers(1);
+    requests(1);
+    message(2, (struct msg){.type = MSG_TASK,
+                            .as.task = {.number = ++numbers[2],
+                                        .after = frames[2] + 1,
+                                        .sub = 1,
+                                        .topic = tasks,
+                                        .seq = 0,
+                                        .delivery = 1}});
+    message(2, (struct msg){.type = MSG_UNSUBSCRIBE,
+                            .as.unsubscribe = {.number = ++numbers[2], .sub = 1}});
+    closed(2);
+    crash(100);
+    resume(1, tokens[1], 0);
+    resume(3, tokens[3], 0);
+    tap(5);
+    for (int beat = 0; beat < 12; beat++) {
+        pass_ms(1001);
+        message(1, (struct msg){.type = MSG_BEAT});
+        message(3, (struct msg){.type = MSG_BEAT});
+        message(5, (struct msg){.type = MSG_BEAT});
+    }
+    cr_expect_not_null(
+        strstr(said, "5 < leases.lost bob/1 alice/tasks#0 x1 (party_lost of bob)\n"));
+    cr_expect_not_null(strstr(said, "13 < sub 1 task 1#0, delivery 2, payload 20, reply to #0"));
+}

@@ -208,6 +208,35 @@ Test(session_tasks, are_kept_when_nothing_more_is_wanted)
     cr_expect_eq(session_sub_drain(d.session, 999), CODE_EINVAL);
 }
 
+/* Neither by the end of their own subscription nor by that of another one. */
+Test(session_tasks, are_not_done_before_all_of_their_reply_is_there)
+{
+    static char large[3 * LIMIT_CHUNK_BYTES];
+    struct session_sub_options options = {.group = span_text("other"), .credit = 1};
+    uint32_t other;
+    cr_assert_eq(session_subscribe(d.session, span_text("master/x"), &options, &other), CODE_OK);
+    (void)driver_expect(&d, MSG_SUBSCRIBE);
+    deliver(a_task(5, 1, 77));
+    struct session_item task = take();
+    cr_assert_eq(
+        session_task_reply(d.session, d.now_ns, task.lease, span_of(large, sizeof large), NULL),
+        CODE_OK);
+    session_unsubscribe(d.session, other, false);
+    struct msg msg = driver_expect(&d, MSG_UNSUBSCRIBE);
+    cr_expect_eq(msg.as.unsubscribe.sub, other);
+    session_unsubscribe(d.session, sub, false);
+    cr_assert_eq(driver_hear(&d).type, MSG_NONE);
+    struct buffer *part = NULL;
+    while ((part = driver_part(&d)) != NULL)
+        buffer_unref(&part);
+    driver_say(&d,
+               &(struct msg){.type = MSG_CHUNKED,
+                             .as.chunked = {.topic = REPLIES, .seq = 77, .bytes = sizeof large}});
+    (void)expect_task(5, 1, 0);
+    msg = driver_expect(&d, MSG_UNSUBSCRIBE);
+    cr_expect_eq(msg.as.unsubscribe.sub, sub);
+}
+
 /* ---- requests -------------------------------------------------------------------------------- */
 
 Test(session_tasks, are_asked_for_with_a_slot_for_the_reply)
