@@ -431,6 +431,22 @@ int cli_close(struct cli *cli, int result)
     return cli_report(cli, err, NULL);
 }
 
+bool cli_is_anothers(const struct cli *cli, const char *topic)
+{
+    const char *party = bus_party(cli->bus);
+    const char *slash = strchr(topic, '/');
+    bool is_topic = topic[0] != '/' && strpbrk(topic, "+#") == NULL;
+    bool is_anothers =
+        is_topic && slash != NULL &&
+        ((size_t)(slash - topic) != strlen(party) || strncmp(topic, party, strlen(party)) != 0);
+    if (is_anothers) {
+        fprintf(stderr,
+                "%s: '%.250s' is another party's: this one is %s, and writes %s/... alone\n",
+                cli->program, topic, party, party);
+    }
+    return is_anothers;
+}
+
 int cli_exit_of(enum bus_err err)
 {
     switch (err) {

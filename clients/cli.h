@@ -122,6 +122,10 @@ void cli_watch(struct bus *bus, struct bus_tap *tap);
 /* Closes cli->bus and returns result, or the reason why closing it went wrong if that is CLI_OK. */
 int cli_close(struct cli *cli, int result);
 
+/* Whether topic begins with a party that is not us, which is said then: the library would take it
+ * for a name of our own, and write to a topic of which nobody thought. */
+bool cli_is_anothers(const struct cli *cli, const char *topic);
+
 /* The exit code that goes with err. */
 int cli_exit_of(enum bus_err err);
 

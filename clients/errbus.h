@@ -9,6 +9,7 @@ int tap_main(int argc, char **argv);
 int errors_main(int argc, char **argv);
 int job_main(int argc, char **argv);
 int dead_main(int argc, char **argv);
+int request_main(int argc, char **argv);
 int status_main(int argc, char **argv);
 int verdict_main(int argc, char **argv);
 int run_main(int argc, char **argv);

@@ -246,28 +246,13 @@ static int finish(struct pub *pub, int result)
     return cli_close(&pub->cli, result);
 }
 
-/* Whether TOPIC begins with a party that is not us.  The library would take it for a name of our
- * own, and write to a topic of which nobody thought. */
-static bool is_anothers(const struct pub *pub)
-{
-    const char *party = bus_party(pub->cli.bus);
-    const char *slash = strchr(pub->topic, '/');
-    bool is_topic = pub->topic[0] != '/' && strpbrk(pub->topic, "+#") == NULL;
-    return is_topic && slash != NULL &&
-           ((size_t)(slash - pub->topic) != strlen(party) ||
-            strncmp(pub->topic, party, strlen(party)) != 0);
-}
-
 static int run(struct pub *pub)
 {
     int result = cli_open(&pub->cli, NULL);
     if (result != CLI_OK) {
         return result;
     }
-    if (is_anothers(pub)) {
-        fprintf(stderr,
-                "%s: '%.250s' is another party's: this one is %s, and writes %s/... alone\n",
-                pub->cli.program, pub->topic, bus_party(pub->cli.bus), bus_party(pub->cli.bus));
+    if (cli_is_anothers(&pub->cli, pub->topic)) {
         return cli_close(&pub->cli, CLI_DENIED);
     }
     if (pub->is_promise) {

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* request.c -- errbus request: asks a group, and prints the reply, or the error that took its
+ * place.
+ *
+ * The request lives no longer than this process: when it leaves, by a signal or because --wait is
+ * over, the request is cancelled, and its worker told. */
+#include "clients/errbus.h"
+
+#include "clients/cli.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define READ_BYTES ((size_t)64 * 1024)
+
+struct request {
+    struct cli cli;
+    const char *topic;
+    char *value;
+    size_t bytes;
+    int64_t deadline_ms; /* BUS_FOREVER: none */
+};
+
+/* ---- the value --------------------------------------------------------------------------------*/
+
+/* Reads what is there.  1: something came, 0: the end, -1: an error, which is said. */
+static int read_more(struct request *request, size_t *capacity)
+{
+    if (*capacity - request->bytes < READ_BYTES) {
+        size_t larger = 2 * *capacity + READ_BYTES;
+        char *bytes = realloc(request->value, larger);
+        if (bytes == NULL) {
+            fprintf(stderr, "%s: no memory for %zu bytes\n", request->cli.program, larger);
+            return -1;
+        }
+        request->value = bytes;
+        *capacity = larger;
+    }
+    ssize_t count = read(STDIN_FILENO, request->value + request->bytes, READ_BYTES);
+    if (count < 0 && errno != EINTR && errno != EAGAIN) {
+        fprintf(stderr, "%s: standard input: %s\n", request->cli.program, strerror(errno));
+        return -1;
+    }
+    request->bytes += count > 0 ? (size_t)count : 0;
+    return count == 0 ? 0 : 1;
+}
+
+/* All of standard input.  False: *out_exit says how to end, and why is printed. */
+static bool read_input(struct request *request, int *out_exit)
+{
+    size_t capacity = 0;
+    int more = 1;
+    while (more == 1) {
+        switch (cli_wait(&request->cli, STDIN_FILENO, cli_left_ms(&request->cli))) {
+        case CLI_WOKEN_READABLE: more = read_more(request, &capacity); break;
+        case CLI_WOKEN_STOP: *out_exit = CLI_OK; return false;
+        case CLI_WOKEN_TIME:
+            *out_exit = cli_report(&request->cli, BUS_ETIMEDOUT, NULL);
+            return false;
+        case CLI_WOKEN_OVER: *out_exit = cli_report(&request->cli, BUS_EFENCED, NULL); return false;
+        }
+    }
+    *out_exit = CLI_FAILED;
+    return more == 0;
+}
+
+/* ---- the reply --------------------------------------------------------------------------------*/
+
+static void print_reply(const struct request *request, const struct bus_msg *reply)
+{
+    size_t bytes = 0;
+    const void *value = bus_msg_value(reply, &bytes);
+    if (request->cli.is_json) {
+        struct cli_json *line = cli_json_new();
+        cli_json_text(line, "kind", "reply");
+        cli_json_text(line, "topic", bus_msg_topic(reply));
+        cli_json_number(line, "seq", (int64_t)bus_msg_seq(reply));
+        cli_json_value(line, "value", value, bytes);
+        cli_json_print(&line, stdout);
+    } else {
+        fwrite(value, 1, bytes, stdout); /* cli_flush_output() sees what went wrong */
+    }
+}
+
+static void print_error(const struct request *request, uint64_t seq, const struct bus_error *error)
+{
+    if (request->cli.is_json) {
+        struct cli_json *line = cli_json_new();
+        cli_json_text(line, "kind", "error");
+        cli_json_text(line, "topic", bus_replies(request->cli.bus));
+        cli_json_number(line, "seq", (int64_t)seq);
+        cli_json_error(line, "error", error);
+        cli_json_print(&line, stdout);
+    } else {
+        cli_print_error(stderr, request->cli.program, error);
+    }
+}
+
+static int report(const struct request *request, enum bus_err err, struct bus_error **error)
+{
+    if (err != BUS_EINVAL) {
+        return cli_report(&request->cli, err, error);
+    }
+    return cli_usage(
+        &request->cli,
+        "'%.250s' is no topic: NAME or PARTY/NAME, of %d bytes at most with the party, "
+        "without '+' and '#'; or --deadline is longer than a day, or none",
+        request->topic, BUS_NAME_BYTES_MAX);
+}
+
+static int ask(const struct request *request)
+{
+    uint64_t seq = 0;
+    struct bus *bus = request->cli.bus;
+    struct bus_msg *reply = NULL;
+    struct bus_error *error = NULL;
+    int result = CLI_OK;
+    enum bus_err err = bus_request(bus, request->topic, request->value, request->bytes,
+                                   request->deadline_ms, &seq);
+    if (err != BUS_OK) {
+        return report(request, err, NULL);
+    }
+    err = bus_await(bus, bus_replies(bus), seq, cli_left_ms(&request->cli), &reply, &error);
+    if (err == BUS_OK) {
+        print_reply(request, reply);
+        bus_msg_free(&reply);
+    } else if (err == BUS_EFAILED) {
+        print_error(request, seq, error);
+        bus_error_unref(&error);
+        result = CLI_REMOTE;
+    } else {
+        return cli_report(&request->cli, err, &error);
+    }
+    int flushed = CLI_OK;
+    return cli_flush_output(&request->cli, &flushed) ? result : flushed;
+}
+
+static int run(struct request *request)
+{
+    int64_t count = request->cli.count < 0 ? 1 : request->cli.count;
+    int result = cli_open(&request->cli, NULL);
+    if (result != CLI_OK) {
+        return result;
+    }
+    if (cli_is_anothers(&request->cli, request->topic)) {
+        result = CLI_DENIED;
+    } else if (request->value != NULL || read_input(request, &result)) {
+        result = CLI_OK;
+        for (int64_t i = 0; i < count && result == CLI_OK && !cli_is_stopped(); i++) {
+            result = ask(request);
+        }
+    }
+    return cli_close(&request->cli, result);
+}
+
+int request_main(int argc, char **argv)
+{
+    struct request request = {
+        .cli = {.program = "errbus request",
+                .prints_lines = true,
+                .operands = "TOPIC [VALUE]",
+                .summary = "Asks a group that takes TOPIC with VALUE, or all of standard input, "
+                           "and prints the reply, or the error that took its place."},
+        .deadline_ms = BUS_FOREVER,
+    };
+    const struct cli_flag flags[] = {
+        {'d', "deadline", CLI_SECONDS, &request.deadline_ms, "SECONDS",
+         "the request fails when there is no reply by then"},
+    };
+    int result = CLI_OK;
+    if (!cli_start(&request.cli, argc, argv, flags, sizeof flags / sizeof flags[0], &result)) {
+        return result;
+    }
+    if (request.cli.argc < 1 || request.cli.argc > 2) {
+        return cli_usage(&request.cli, "a TOPIC and at most one VALUE are wanted, not %d operands",
+                         request.cli.argc);
+    }
+    request.topic = request.cli.argv[0];
+    if (request.cli.argc == 2) {
+        request.bytes = strlen(request.cli.argv[1]);
+        request.value = strdup(request.cli.argv[1]);
+        if (request.value == NULL) {
+            return cli_report(&request.cli, BUS_ENOMEM, NULL);
+        }
+    }
+    result = run(&request);
+    free(request.value);
+    return result;
+}
