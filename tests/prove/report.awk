@@ -246,7 +246,7 @@ function write_data(    i, row, used)
                 > (folder "/least")
     printf "" > (folder "/seconds")
     for (i = 1; i <= seconds; i++)
-        printf "%.1f\t%d\t%s\t%s\t%s\n", second_at[i], frames[i], known(latency[i], 1), \
+        printf "%.1f\t%d\t%s\t%s\t%s\n", second_at[i], frames[i], known(latency[i], 1000), \
             known(memory[i], 1024), known(descriptors[i], 1) > (folder "/seconds")
     printf "" > (folder "/faults")
     for (i = 1; i <= faults; i++)
@@ -286,6 +286,13 @@ function print_page(    i, row, part)
     is_wrong = is_bad + cases_bad + steps_bad > 0 || missed != ""
     printf "<p%s>%s</p>\n", (is_wrong ? " class=\"bad\"" : ""), sentence()
     if (runs > 0)
+        print "<p>A real broker, and parties that write, read, ask and work through it, were harmed, one thing at a time," \
+            " while all went on. Writers and readers kept diaries, which were held against each other in the end: what was" \
+            " acknowledged must have been received, once, in its place, the same by all; what was promised, or asked, must" \
+            " have ended; and those who were not harmed must have been told in time of who was lost. The first thing that" \
+            " is not so would have ended the run, and be named here. Times are those of this machine and what else it" \
+            " had to do; <code>tests/README.md</code> says what each row is.</p>"
+    if (runs > 0)
         printf "<p>Seeds %s; %d watches; %d lives declared over; cables %s.</p>\n", seeds, watches, lives_over, \
             has_links ? "cut" : "left out, for network namespaces are not allowed here"
     if (steps > 1) {
@@ -309,13 +316,14 @@ function print_page(    i, row, part)
         " which a party here is after 2500 ms of silence, or 2000 ms after its connection closed. Told: the broker said" \
         " that the party is lost, or the disk full. Others: of the frames" \
         " before, what was left in the worst half second to those who were not harmed.</p>"
-    print "<h2>From the fault to the loss, by kind</h2>"
+    print "<h2>From the fault until the broker told of it, by kind</h2>\n<p>A dot for each time.</p>"
     put_plot("detected")
-    print "<h2>From the fault until each survivor had been told</h2>"
+    print "<h2>From the fault until each survivor had been told</h2>\n<p>A dot for each of them: what it waited for" \
+        " from who was lost had ended, by an error in its place.</p>"
     put_plot("waited")
     print "<h2>From the end of the fault until all flows again</h2>"
     put_plot("recovered")
-    print "<h2>What was left to the others</h2>"
+    print "<h2>What was left to the others</h2>\n<p>In the worst half second.</p>"
     put_plot("least")
     if (seconds > 0) {
         print "<h2>Second by second</h2>"

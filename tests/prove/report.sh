@@ -76,12 +76,12 @@ END
 
 awk -v mode=data -v folder="$folder" -f "$here/report.awk" "$file"
 if command -v gnuplot >/dev/null; then
-    dots detected rows 'ms from the fault until the broker said lost'
+    dots detected rows 'ms from the fault until the broker told of it'
     dots waited rows 'ms from the fault until a survivor had been told'
     dots recovered recovered_rows 'ms from the end of the fault until all flows again'
     least
     seconds frames 2 'frames a second'
-    seconds latency 3 'median latency, us'
+    seconds latency 3 'median latency, ms'
     seconds memory 4 'memory of the broker, MiB'
     seconds descriptors 5 'descriptors of the broker'
 else
