@@ -184,20 +184,21 @@ bool task_add_error(struct task *task, struct failure *failure)
     return true;
 }
 
-void task_back(struct core *core, struct task *task, struct failure *failure, int64_t due_wall_ns)
+void task_back(struct core *core, struct task *task, struct failure *failure,
+               struct task_delay delay)
 {
     bool is_request;
     struct open_slot *reply = request_reply(core, task->route->topic, task->seq, &is_request);
     if (failure != NULL)
         (void)task_add_error(task, failure); /* a task has no more deliveries than that */
-    task->due_wall_ns = due_wall_ns;
+    task->delay = delay;
     note_task_back(core, task, failure);
     if (reply != NULL)
         request_drop_chunks(core, reply);
     unlease(core, task);
     if (reply != NULL && task->group->taker_count == 0 && !core->is_replaying)
         request_arm(core, reply); /* nobody works on it, and nobody is there who could */
-    if (due_wall_ns == 0) {
+    if (delay.due_wall_ns == 0) {
         move(task, TASK_COMES_BACK);
         list_push(&task->group->waiting, &task->holder_link);
         group_due(core, task->group);
@@ -205,7 +206,7 @@ void task_back(struct core *core, struct task *task, struct failure *failure, in
     }
     move(task, TASK_IS_PUT_OFF);
     if (!core->is_replaying)
-        timers_set(&core->timers, &task->timer, core_clock(core) + due_wall_ns - core->wall_ns);
+        timers_set(&core->timers, &task->timer, core_clock(core) + delay.ms * MS_NS);
 }
 
 void group_task_timer(struct core *core, struct task *task)
@@ -300,13 +301,15 @@ static void task_dies(struct core *core, struct task *task, struct failure *fail
 static void give_back(struct core *core, struct task *task, struct failure *failure,
                       int64_t retry_after_ms, bool is_lost)
 {
-    int64_t due_wall_ns = 0;
+    struct task_delay delay = {0, 0};
     switch (task_fate(task->delivery, task->group->deliver_max, retry_after_ms)) {
-    case TASK_LATER: due_wall_ns = core->wall_ns + retry_after_ms * MS_NS; break;
+    case TASK_LATER:
+        delay = (struct task_delay){core->wall_ns + retry_after_ms * MS_NS, retry_after_ms};
+        break;
     case TASK_AGAIN: break;
     case TASK_DEAD: task_dies(core, task, failure, is_lost); return;
     }
-    task_back(core, task, failure, due_wall_ns);
+    task_back(core, task, failure, delay);
 }
 
 static void tell_lost(struct core *core, const struct sub *member, struct failure *failure)
@@ -474,7 +477,7 @@ static void lease(struct core *core, struct task *task, struct sub *member)
     move(task, TASK_IS_LEASED);
     list_remove(&task->holder_link);
     task->holder = member;
-    task->due_wall_ns = 0;
+    task->delay = (struct task_delay){0, 0};
     list_push(&member->leases, &task->holder_link);
     list_push(&member->unsent, &task->unsent_link);
     member->held_count += 1;
@@ -808,17 +811,18 @@ void group_free(struct core *core, struct group *group)
     pool_give(&core->groups, group);
 }
 
-/* A task that was put off goes on by the wall clock, and waits for no longer than it was put off
- * for, or than there was time to come back. */
+/* A task that was put off goes on by the wall clock.  However far that clock jumped, it waits for
+ * no longer than it was put off for. */
 static void resume_task(struct core *core, struct task *task)
 {
-    int64_t left_ns = task->due_wall_ns - core->wall_ns;
+    int64_t left_ns = task->delay.due_wall_ns - core->wall_ns;
+    int64_t whole_ms = task->delay.ms > 0 ? task->delay.ms : LIMIT_PERIOD_MS_MAX;
     if (task->state != TASK_DELAYED)
         return;
     if (left_ns < 0)
         left_ns = 0;
-    if (left_ns > LIMIT_PERIOD_MS_MAX * MS_NS)
-        left_ns = LIMIT_PERIOD_MS_MAX * MS_NS;
+    if (left_ns > whole_ms * MS_NS)
+        left_ns = whole_ms * MS_NS;
     timers_set(&core->timers, &task->timer, core_clock(core) + left_ns);
 }
 

@@ -538,6 +538,12 @@ struct group {
     struct topic *why;  /* ... and their errors */
 };
 
+/* How a task was put off. */
+struct task_delay {
+    int64_t due_wall_ns; /* not given before, by the wall clock; 0: it is not put off */
+    int64_t ms;          /* from the moment of that on; 0: an older broker did not say */
+};
+
 /* A value that was given to a member and is not done. */
 struct task {
     uint32_t id;
@@ -545,12 +551,12 @@ struct task {
     struct group *group;
     struct route *route; /* the group's, in the topic */
     uint64_t seq;
-    struct letter *letter; /* that it was, and where its value is; NULL: in the topic */
-    uint32_t delivery;     /* how often it was given to a member */
-    struct sub *holder;    /* LEASED */
-    uint64_t chunk_offset; /* LEASED: of its value that was sent */
-    struct timer timer;    /* DELAYED */
-    int64_t due_wall_ns;   /* not given before, by the wall clock; kept until it is given */
+    struct letter *letter;   /* that it was, and where its value is; NULL: in the topic */
+    uint32_t delivery;       /* how often it was given to a member */
+    struct sub *holder;      /* LEASED */
+    uint64_t chunk_offset;   /* LEASED: of its value that was sent */
+    struct timer timer;      /* DELAYED */
+    struct task_delay delay; /* kept until it is given */
     struct failure *errors[LIMIT_DELIVER]; /* of deliveries: references */
     uint32_t error_count;
     struct list route_link;  /* in route->tasks, unless it was a letter */
@@ -979,7 +985,8 @@ struct task *group_lease(struct core *core, struct route *route, uint64_t seq, u
                          struct sub *member);
 struct task *group_task_make(struct core *core, struct route *route, uint64_t seq);
 bool task_add_error(struct task *task, struct failure *failure);
-void task_back(struct core *core, struct task *task, struct failure *failure, int64_t due_wall_ns);
+void task_back(struct core *core, struct task *task, struct failure *failure,
+               struct task_delay delay);
 void group_pass(struct core *core, struct route *route, uint64_t next_seq);
 
 /* ---- core_letter.c --------------------------------------------------------------------------- */

@@ -537,7 +537,8 @@ void note_task_back(struct core *core, const struct task *task, struct failure *
     if (core->is_noting)
         NOTE(core, TASK_BACK, task_back, .group = task->group->place->id,
              .topic = task->route->topic->id, .seq = task->seq, .delivery = task->delivery,
-             .failure = failure_number(core, failure), .due_wall_ns = task->due_wall_ns);
+             .failure = failure_number(core, failure), .due_wall_ns = task->delay.due_wall_ns,
+             .later_ms = (uint64_t)task->delay.ms);
 }
 
 void note_task_error(struct core *core, const struct task *task, struct failure *failure)

@@ -959,7 +959,11 @@ static const char *task_came_back(struct core *core, struct group *group, struct
         bool is_allowed = task_next(task->state, TASK_IS_LEASED, &task->state);
         must(is_allowed);
     }
-    task_back(core, task, failure, fact->due_wall_ns);
+    task_back(core, task, failure,
+              (struct task_delay){.due_wall_ns = fact->due_wall_ns,
+                                  .ms = fact->later_ms < LIMIT_PERIOD_MS_MAX
+                                            ? (int64_t)fact->later_ms
+                                            : LIMIT_PERIOD_MS_MAX});
     return NULL;
 }
 

@@ -251,7 +251,8 @@ static void put_routes(struct core_dump *dump, const struct core *core, const st
 static void put_task(struct core_dump *dump, const struct task *task)
 {
     LINE(dump, "   task", task->route->topic->id, task->seq, task->state == TASK_LEASED,
-         task->delivery, task->holder != NULL ? task->holder->id : 0, (uint64_t)task->due_wall_ns,
+         task->delivery, task->holder != NULL ? task->holder->id : 0,
+         (uint64_t)task->delay.due_wall_ns, (uint64_t)task->delay.ms,
          task->letter != NULL ? task->letter->number + 1 : 0);
     for (uint32_t i = 0; i < task->error_count; i++)
         LINE(dump, "    error", task->errors[i]->number);
