@@ -2,8 +2,9 @@
 /* gate.c -- between parts and the core: bytes to events, effects to bytes; see gate.h.
  *
  * Order within one step: the core decides, counts of references are carried out, then gate_out()
- * gives the effects one by one, and when the last is given, payloads that nobody refers to any more
- * are freed.  So a run may be sent from a payload that the same step released. */
+ * gives the effects one by one, ACCEPTED last, for a reader waits for a value and its writer does
+ * not wait for the answer.  When all is given, payloads that nobody refers to any more are freed.
+ * So a run may be sent from a payload that the same step released. */
 #include "broker/io/gate.h"
 
 #include "broker/io/ledger.h"
@@ -32,6 +33,8 @@ struct gate {
     struct effects effects;
     uint32_t at;      /* the next effect to be given out */
     uint32_t fact_at; /* ... to be looked at for facts */
+    uint32_t late_at; /* where the first ACCEPTED is that was passed over, and how many are */
+    uint32_t late_count;
     struct newer *newers;
     uint32_t newer_count, newer_room;
     struct gate_journal journal;          /* describe NULL: there is none */
@@ -427,6 +430,30 @@ static void data_out(struct gate *gate, const struct effect *effect, struct gate
     out->kind = gate->is_broken ? GATE_NOTHING : GATE_DATA;
 }
 
+static bool is_accepted(const struct gate *gate, const struct effect *effect)
+{
+    return effect->type == EFFECT_SEND_MSG &&
+           gate->effects.msgs[effect->index].type == MSG_ACCEPTED;
+}
+
+static void pass_over(struct gate *gate)
+{
+    if (gate->late_count == 0)
+        gate->late_at = gate->at;
+    gate->late_count += 1;
+    gate->at += 1;
+}
+
+/* What was passed over. */
+static void late_out(struct gate *gate, struct gate_out *out)
+{
+    while (!is_accepted(gate, &gate->effects.items[gate->late_at]))
+        gate->late_at += 1;
+    control_out(gate, &gate->effects.items[gate->late_at], out);
+    gate->late_at += 1;
+    gate->late_count -= 1;
+}
+
 bool gate_out(struct gate *gate, struct gate_out *out)
 {
     *out = (struct gate_out){.kind = GATE_NOTHING};
@@ -436,6 +463,10 @@ bool gate_out(struct gate *gate, struct gate_out *out)
         const struct effect *effect = &gate->effects.items[gate->at];
         switch (effect->type) {
         case EFFECT_SEND_MSG:
+            if (is_accepted(gate, effect)) {
+                pass_over(gate);
+                break;
+            }
             control_out(gate, effect, out);
             gate->at = gate->is_broken ? gate->effects.count : gate->at + 1;
             break;
@@ -466,6 +497,8 @@ bool gate_out(struct gate *gate, struct gate_out *out)
         case EFFECT_RELEASE: gate->at += 1; break;
         }
     }
+    if (gate->late_count > 0 && out->kind == GATE_NOTHING && !gate->is_broken)
+        late_out(gate, out);
     if (out->kind == GATE_NOTHING)
         payload_table_sweep(&gate->payloads);
     return out->kind != GATE_NOTHING;

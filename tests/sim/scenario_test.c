@@ -75,8 +75,8 @@ Test(scenario, fails_in_place_and_goes_on)
     scene_commit(&scene, "alice", "alice/w", 1, "fine");
     scene_flush(&scene, "alice");
     scene_run(&scene, 10);
-    EXPECT("[  66] alice: flushed\n"
-           "[  66] bob: alice/w 1 = fine\n");
+    EXPECT("[  66] bob: alice/w 1 = fine\n"
+           "[  66] alice: flushed\n");
     expect_end();
 }
 
@@ -270,8 +270,8 @@ Test(scenario, takes_a_short_stop_for_nothing)
     scene_run(&scene, 50);
     EXPECT("[   2] alice: up, life 1\n"
            "[  22] bob: up, life 1\n"
-           "[ 456] alice: flushed\n"
-           "[ 456] bob: alice/w 0 = as if nothing had happened\n");
+           "[ 456] bob: alice/w 0 = as if nothing had happened\n"
+           "[ 456] alice: flushed\n");
     expect_end();
 }
 
@@ -393,8 +393,8 @@ Test(scenario, notices_a_half_open_link)
     scene_run(&scene, 10);
     EXPECT("[   2] alice: up, life 1\n"
            "[  22] bob: up, life 1\n"
-           "[ 456] alice: flushed\n"
-           "[ 456] bob: alice/w 0 = over the second connection\n");
+           "[ 456] bob: alice/w 0 = over the second connection\n"
+           "[ 456] alice: flushed\n");
     expect_end();
 }
 
@@ -573,8 +573,8 @@ Test(scenario, ends_a_topic_behind_its_last_frame)
            "[  42] carol: up, life 1\n"
            "[  66] bob: alice/w 0 = the last one\n"
            "[  66] carol: alice/w 0 = the last one\n"
-           "[  66] alice: completed, OK\n"
            "[  66] bob: end of alice 1, owing nothing\n"
+           "[  66] alice: completed, OK\n"
            "[  76] alice: over, ECLOSED\n");
     expect_end();
 }

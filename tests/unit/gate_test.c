@@ -416,6 +416,44 @@ Test(gate, gives_messages_and_drops_in_order)
     nothing_out();
 }
 
+static void accept_and_send(struct effects *effects)
+{
+    effects_msg(effects, CONTROL, MSG_ACCEPTED)->as.accepted.data_number = 1;
+    effects_msg(effects, CONTROL, MSG_ECHO);
+    effects_msg(effects, OTHER, MSG_ACCEPTED)->as.accepted.data_number = 2;
+    effects_frame(effects, DATA, 2, FRAME_VALUE);
+}
+
+/* Who waits for the value waits no longer than need be. */
+Test(gate, tells_writers_behind_what_readers_wait_for)
+{
+    static const struct {
+        enum gate_out_kind kind;
+        conn_id conn;
+    } expected[] = {{GATE_CONTROL, CONTROL}, /* the echo */
+                    {GATE_DATA, DATA},
+                    {GATE_CONTROL, CONTROL},
+                    {GATE_CONTROL, OTHER}};
+    struct gate_out out;
+    script = accept_and_send;
+    gate_tick(gate, now);
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        struct msg msg;
+        unsigned number;
+        cr_assert(gate_out(gate, &out));
+        cr_expect_eq(out.kind, expected[i].kind, "%zu", i);
+        cr_expect_eq(out.conn, expected[i].conn, "%zu", i);
+        if (i >= 2) {
+            cr_assert_eq(
+                msg_decode(buffer_span(out.part), MSG_LANE_CONTROL, MSG_TO_CLIENT, &msg, &number),
+                WIRE_OK);
+            cr_expect_eq(msg.as.accepted.data_number, i - 1);
+        }
+        buffer_unref(&out.part);
+    }
+    nothing_out();
+}
+
 /* What the next script sends: runs of the payload that was let in last. */
 static struct {
     uint32_t sub, offset, bytes, count;
@@ -676,8 +714,8 @@ static void say_what_may_be_kept_first(struct effects *effects)
 /* Who only looks must be told even of a journal that cannot be written. */
 Test(gate, lets_observers_wait_for_no_journal)
 {
-    static const enum gate_saying expected[] = {GATE_NEWS, GATE_ANSWER, GATE_ANSWER, GATE_NEWS,
-                                                GATE_NEWS};
+    static const enum gate_saying expected[] = {GATE_NEWS, GATE_ANSWER, GATE_NEWS, GATE_NEWS,
+                                                GATE_ANSWER};
     script = say_what_may_be_kept_first;
     gate_tick(gate, now);
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
