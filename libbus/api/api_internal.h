@@ -8,10 +8,13 @@
  * buffers whose release would call the application (bus_slot_commit_owned) are put aside while this
  * thread holds a lock, and released by api_unlock().
  *
- * One thread of the library (thread.c) owns the link.  It carries parts between link and session
- * and then, in api_tell(), wakes those whom the session's news concern.  A thread of the
- * application that put something into the session calls api_wake(), which costs a system call only
- * if the library's thread sleeps.
+ * One thread of the library (thread.c) has the link while it is up.  It carries parts between link
+ * and session and then, in api_tell(), wakes those whom the session's news concern.  While it
+ * sleeps, the link is with the lock: a thread of the application that put something into the
+ * session says it itself (thread_say()), and one that waits for data looks out for it itself
+ * (lookout.c), for each thread that a value need not pass through spares it a wake-up.  What else
+ * there is to be done is the library's thread's: api_wake() costs a system call only if that
+ * sleeps.
  *
  * The failure of the party is taken note of in one place, api_tell(), under the lock and once; the
  * handler's thread (handler.c) does the rest.
@@ -124,7 +127,7 @@ struct bus {
     int failure_fd;
     int room_fd;
     int tap_fd;        /* -1: not asked for */
-    struct link *link; /* the library thread's, but for link_wake() */
+    struct link *link; /* the library thread's; with the lock while that sleeps */
     pthread_t thread;
     pthread_t handler;
     bool has_thread;
@@ -146,11 +149,17 @@ struct bus {
     struct topic_cache_entry *topics;
     struct topic_cache_entry *last_topic;
 
+    pthread_cond_t
+        *lookout;   /* what the thread waits for that looks out for data; NULL: none does */
+    int lookout_fd; /* calls it; -1: none was needed yet */
+    int data_fd;    /* what it polls */
+
     int64_t stamp_ns;    /* now, or when the library thread's turn began */
     unsigned stamp_uses; /* so many more values may bear it */
 
-    bool is_asleep;       /* the library thread waits in the link */
-    bool is_done;         /* the library thread ends */
+    bool is_asleep; /* the library thread waits in the link */
+    bool is_done;   /* the library thread ends */
+    bool is_lookout_called;
     bool is_disconnected; /* the session said that everything was sent, or the thread ended */
     bool is_stop_told;    /* waiters know of is_stopped */
     bool is_handed_over;  /* *out_bus is written */
@@ -231,6 +240,8 @@ void api_unlock_wake(struct bus *bus);
 /* Waits for cond, whose waiters are counted in waiters, until deadline_ns (INT64_MAX: for ever).
  * false: it has passed.  Buffers put aside are released first, without the lock. */
 bool api_wait(struct bus *bus, pthread_cond_t *cond, unsigned *waiters, int64_t deadline_ns);
+/* The beginning of such a wait: the bus is counted until the lock is given up. */
+void api_wait_begin(struct bus *bus);
 bool api_cond_init(pthread_cond_t *cond);
 int64_t api_now_ns(void);
 uint64_t api_random(void); /* 0: the system gives none */
@@ -292,10 +303,25 @@ enum bus_err core_close(struct bus **bus, int64_t timeout_ms);
 /* A thread of the library: named, all signals blocked. */
 bool thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg);
 struct turn *thread_turn_new(void); /* what its turns work with; free() frees it */
+/* What was put into the session is said: here if the library's thread sleeps, or by it.  Lock. */
+void thread_say(struct bus *bus);
+void thread_unlock_say(struct bus *bus);
+/* Takes in what came over the data channel, and says what follows from it; the library's thread
+ * sleeps.  Lock. */
+void thread_take_data(struct bus *bus);
 void *thread_main(void *bus);
 void *handler_main(void *bus);
 /* Waits for a handler that runs or is to run; false: it still runs, and is left to itself. */
 bool handler_finish(struct bus *bus, int64_t timeout_ms);
+
+/* ---- lookout.c: waiting for data ------------------------------------------------------------- */
+
+/* As api_wait(), for what comes over the data channel: the first who waits looks out for it. */
+bool lookout_wait(struct bus *bus, pthread_cond_t *cond, unsigned *waiters, int64_t deadline_ns);
+/* Wakes who waits for cond, in api_wait() or lookout_wait().  Lock. */
+void lookout_broadcast(struct bus *bus, pthread_cond_t *cond);
+/* The data channel has another connection, or none: data_fd is set anew.  Lock. */
+void lookout_reconnected(struct bus *bus);
 
 /* ---- party.c --------------------------------------------------------------------------------- */
 

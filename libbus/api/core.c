@@ -190,6 +190,15 @@ void api_unlock_wake(struct bus *bus)
     api_unlock(bus);
 }
 
+/* A handler may close the bus meanwhile: it goes when we are out of it. */
+void api_wait_begin(struct bus *bus)
+{
+    if (api_thread.has_waited)
+        return;
+    api_thread.has_waited = true;
+    api_ref(bus);
+}
+
 bool api_wait(struct bus *bus, pthread_cond_t *cond, unsigned *waiters, int64_t deadline_ns)
 {
     if (deadline_ns != INT64_MAX && api_now_ns() >= deadline_ns)
@@ -201,11 +210,7 @@ bool api_wait(struct bus *bus, pthread_cond_t *cond, unsigned *waiters, int64_t 
         api_thread.has_waited = true;
         return true;
     }
-    /* A handler may close the bus meanwhile: it goes when we are out of it. */
-    if (!api_thread.has_waited) {
-        api_thread.has_waited = true;
-        api_ref(bus);
-    }
+    api_wait_begin(bus);
     int result = 0;
     *waiters += 1;
     if (deadline_ns == INT64_MAX) {

@@ -32,6 +32,7 @@ void api_unref(struct bus *bus)
     close_fd(bus->failure_fd);
     close_fd(bus->room_fd);
     close_fd(bus->tap_fd);
+    close_fd(bus->lookout_fd);
     bus_error_unref(&bus->failure);
     bus_error_unref(&bus->unfit);
     id_map_fini(&bus->subs_by_number);
@@ -68,7 +69,7 @@ static struct bus *membership_new(void)
         return NULL;
     atomic_init(&bus->refs, 1);
     atomic_init(&bus->is_stopped, false);
-    bus->failure_fd = bus->room_fd = bus->tap_fd = -1;
+    bus->failure_fd = bus->room_fd = bus->tap_fd = bus->lookout_fd = bus->data_fd = -1;
     bus->fork_generation = core_watch_forks();
     bus->opener = gettid();
     memory_heap_init(&bus->memory, SESSION_MEMORY_MAX);

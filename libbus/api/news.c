@@ -43,7 +43,7 @@ static void note_end(struct bus *bus)
 
 void api_tell_all(struct bus *bus)
 {
-    pthread_cond_broadcast(&bus->news);
+    lookout_broadcast(bus, &bus->news);
     sub_tell_all(bus);
     api_signal_fd(bus->room_fd);
     api_signal_fd(bus->tap_fd);
@@ -98,7 +98,7 @@ void api_tell(struct bus *bus)
         api_signal_fd(bus->tap_fd);
     if (bus->waiters > 0 && (news.is_state || news.is_accepted || news.is_credit ||
                              news.is_result || news.is_want || news.is_tap || news.is_status))
-        pthread_cond_broadcast(&bus->news);
+        lookout_broadcast(bus, &bus->news);
     if (news.is_sub)
         sub_tell(bus);
 }

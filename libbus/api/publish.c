@@ -2,7 +2,8 @@
 /* publish.c -- values that are promised and kept in one call.
  *
  * This is the hot path of writers: one uncontended lock, a look into a small cache of topics, and
- * the session appends to its open batch; the library thread is woken only if it sleeps. */
+ * the session appends to its open batch.  While the library's thread sleeps, what may be sent at
+ * once is sent here. */
 #include "libbus/api/api_internal.h"
 
 #include <stdlib.h>
@@ -121,9 +122,9 @@ static enum bus_err publish(struct bus *bus, const char *name, const struct span
         }
         err = publish_wait(bus, &deadline_ns);
     }
-    /* Otherwise the broker's answer wakes the thread. */
+    /* Otherwise the broker's answer wakes the library's thread. */
     if (bus->is_asleep && err == BUS_OK && session_data_is_due(bus->session))
-        api_wake(bus);
+        thread_say(bus);
     api_unlock(bus);
     return err;
 }

@@ -138,7 +138,7 @@ static enum bus_err promise(struct bus *bus, const char *topic,
         (void)say_not_reserved(bus, err, topic, options, reterr);
         free(slot);
     }
-    api_unlock_wake(bus);
+    thread_unlock_say(bus);
     return err;
 }
 
@@ -216,7 +216,7 @@ static enum bus_err commit(struct bus_slot **slot, struct span value, struct buf
         if (err == BUS_ECLOSED && api_ended(bus) == BUS_OK)
             err = BUS_EFULL;
     }
-    api_unlock_wake(bus);
+    thread_unlock_say(bus);
     if (!is_kept_after(err))
         slot_free(slot);
     return err;
@@ -280,7 +280,7 @@ void bus_slot_fail(struct bus_slot **slot, const struct bus_error *error)
             error_to_wire(bus, error, ERROR_TYPE_ABANDONED, failing->name, failing->seq);
         session_fail(bus->session, api_stamp_ns(bus), failing->topic, failing->seq, encoded);
     }
-    api_unlock_wake(bus);
+    thread_unlock_say(bus);
     slot_free(slot);
 }
 

@@ -264,7 +264,7 @@ void sub_detach_all(struct bus *bus)
 static void tell(struct bus_sub *sub)
 {
     if (sub->waiters > 0)
-        pthread_cond_broadcast(&sub->news);
+        lookout_broadcast(sub->bus, &sub->news);
     api_signal_fd(atomic_load_explicit(&sub->fd, memory_order_relaxed));
 }
 
@@ -696,7 +696,7 @@ static enum bus_err wait_for_news(struct bus_sub *sub, int64_t deadline_ns,
         return api_say_over(bus, err, reterr);
     settle_fd(sub);
     atomic_store(&sub->is_waiting, true);
-    bool is_awake = api_wait(bus, &sub->news, &sub->waiters, deadline_ns);
+    bool is_awake = lookout_wait(bus, &sub->news, &sub->waiters, deadline_ns);
     atomic_store(&sub->is_waiting, false);
     return is_awake ? BUS_OK : error_say_static(reterr, BUS_ETIMEDOUT, &error_timed_out);
 }
@@ -720,7 +720,7 @@ static enum bus_err refill(struct bus_sub *sub, int64_t timeout_ms, struct bus_e
         pool_grow(sub);
         enum wire_code code = fetch(sub, &count, &encoded);
         if (session_control_is_due(bus->session)) /* credit, acknowledgements */
-            api_wake(bus);
+            thread_say(bus);
         if (count == 0 && code == CODE_ETIMEDOUT)
             err = wait_for_news(sub, deadline_ns, reterr);
         else if (count == 0)

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* thread.c -- the library's thread: it alone uses the link.
+/* thread.c -- the library's thread, and what others do in its place while it sleeps.
  *
  * A turn takes in what the link has, control first and only a few parts of data, gives it to the
  * session, and carries out what the session has to send.  A turn in which nothing moved ends in
- * link_wait(); before it, under the lock, is_asleep is set, so that whoever puts something into the
- * session afterwards wakes us, and nobody needs to while we are up. */
+ * link_wait(); before it, under the lock, is_asleep is set.
+ *
+ * Who has the link: the library's thread from when it has the lock behind link_wait() until it sets
+ * is_asleep; then whoever has the lock.  So nobody else touches it while it is up, when it uses the
+ * link without the lock too, and nobody needs to: it looks at everything again before it sleeps.
+ * Who used it in its sleep sees to it that nothing is left there without somebody to look at it
+ * (leave_link()): a call may have taken away the sign of what came. */
 #include "libbus/api/api_internal.h"
 
 #include <signal.h>
@@ -44,6 +49,7 @@ struct turn {
     bool is_link_closed; /* the session is told once what came before is read */
     /* to be sent */
     bool wants_room[LINK_LANE_COUNT];
+    int64_t sleep_end_ns; /* when the library's thread is up again by itself */
     uint8_t message[LIMIT_CONTROL_BYTES];
 };
 
@@ -52,12 +58,11 @@ struct turn *thread_turn_new(void)
     return calloc(1, sizeof(struct turn));
 }
 
-static void receive(struct link *link, struct turn *turn)
+static void receive_control(struct link *link, struct turn *turn)
 {
     struct buffer *head = NULL;
     struct buffer *part = NULL;
     turn->control_count = 0;
-    turn->data_count = 0;
     while (turn->control_count < CONTROL_PER_TURN &&
            link_receive(link, LINK_CONTROL, &head, &part) == LINK_OK) {
         buffer_unref(&head);
@@ -66,6 +71,13 @@ static void receive(struct link *link, struct turn *turn)
         turn->control_count += part != NULL;
         part = NULL;
     }
+}
+
+static void receive_data(struct link *link, struct turn *turn)
+{
+    struct buffer *head = NULL;
+    struct buffer *part = NULL;
+    turn->data_count = 0;
     while (turn->data_count < DATA_PER_TURN &&
            link_receive(link, LINK_DATA, &head, &part) == LINK_OK) {
         if (head == NULL || part == NULL) {
@@ -107,6 +119,7 @@ static void close_link(struct bus *bus)
     link_close_aside(bus->link);
     link_disconnect(bus->link, LINK_CONTROL);
     link_disconnect(bus->link, LINK_DATA);
+    lookout_reconnected(bus);
 }
 
 static void connect_control(struct bus *bus, int64_t now_ns)
@@ -118,13 +131,14 @@ static void connect_control(struct bus *bus, int64_t now_ns)
         link_put_aside(bus->link);
     else
         close_link(bus);
+    lookout_reconnected(bus);
     enum link_err err = link_connect(bus->link, LINK_CONTROL, endpoint);
     if (err == LINK_ENDPOINT) {
         bus->endpoints.notes[bus->endpoints.at] = ENDPOINT_UNFIT;
         if (bus->unfit == NULL)
             (void)error_say(&bus->unfit, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
                             "'%s' is not an endpoint that can be used here", endpoint);
-        pthread_cond_broadcast(&bus->news);
+        lookout_broadcast(bus, &bus->news);
     }
     if (err != LINK_OK)
         session_link_closed(bus->session, now_ns);
@@ -139,6 +153,7 @@ static void connect_data(struct bus *bus, int64_t now_ns)
                               session_data_endpoint(bus->session), endpoint, sizeof endpoint);
     if (!is_resolved || link_connect(bus->link, LINK_DATA, endpoint) != LINK_OK)
         session_link_closed(bus->session, now_ns);
+    lookout_reconnected(bus);
 }
 
 /* Lock.  Whether there was anything to do. */
@@ -153,7 +168,7 @@ static bool act(struct bus *bus, int64_t now_ns)
         case SESSION_DISCONNECT:
             close_link(bus);
             bus->is_disconnected = true;
-            pthread_cond_broadcast(&bus->news);
+            lookout_broadcast(bus, &bus->news);
             break;
         }
         has_acted = true;
@@ -196,15 +211,63 @@ static void sleep_until_news(struct bus *bus, struct turn *turn)
     int64_t left_ms = api_left_ms(session_deadline_ns(bus->session));
     if (left_ms > bus->options.heartbeat_ms || left_ms < 0)
         left_ms = bus->options.heartbeat_ms; /* freed messages are acknowledged within a beat */
+    link_lend_data(bus->link, bus->lookout != NULL);
+    if (link_wait_begin(bus->link, turn->wants_room))
+        left_ms = 0;
+    turn->sleep_end_ns = api_deadline_ns(left_ms);
     bus->is_asleep = true;
     bus->stamp_uses = 0; /* who publishes meanwhile looks at the clock first */
     api_unlock(bus);
-    link_wait(bus->link, left_ms, turn->wants_room, closed);
+    link_wait(bus->link, left_ms);
     api_lock(bus);
     bus->is_asleep = false;
+    link_wait_end(bus->link, closed);
     if (closed[LINK_CONTROL])
         bus->endpoints.notes[bus->endpoints.at] = ENDPOINT_CLOSED;
     turn->is_link_closed |= closed[LINK_CONTROL] || closed[LINK_DATA];
+}
+
+/* ---- while it sleeps ------------------------------------------------------------------------- */
+
+/* Lock.  Behind each use of the link by another thread. */
+static void leave_link(struct bus *bus, const struct turn *turn)
+{
+    bool is_due = turn->wants_room[LINK_CONTROL] || turn->wants_room[LINK_DATA] ||
+                  session_has_action(bus->session) || session_data_is_due(bus->session) ||
+                  session_deadline_ns(bus->session) < turn->sleep_end_ns ||
+                  link_is_readable(bus->link, LINK_CONTROL);
+    if (is_due || link_is_readable(bus->link, LINK_DATA))
+        api_wake(bus);
+}
+
+void thread_say(struct bus *bus)
+{
+    if (!bus->is_asleep)
+        return;
+    if (session_is_uploading(bus->session)) {
+        api_wake(bus);
+        return;
+    }
+    send_out(bus, bus->turn, api_now_ns());
+    leave_link(bus, bus->turn);
+}
+
+void thread_unlock_say(struct bus *bus)
+{
+    thread_say(bus);
+    api_unlock(bus);
+}
+
+void thread_take_data(struct bus *bus)
+{
+    struct turn *turn = bus->turn;
+    int64_t now_ns = api_now_ns();
+    turn->control_count = 0;
+    receive_data(bus->link, turn);
+    (void)take_in(bus, turn, now_ns);
+    send_out(bus, turn, now_ns);
+    api_tell(bus);
+    leave_link(bus, turn);
 }
 
 void *thread_main(void *arg)
@@ -215,7 +278,8 @@ void *thread_main(void *arg)
     while (!bus->is_done) {
         api_unlock(bus);
         int64_t looked_ns = api_now_ns();
-        receive(bus->link, turn);
+        receive_control(bus->link, turn);
+        receive_data(bus->link, turn);
         api_lock(bus);
         int64_t now_ns = api_now_ns();
         api_see_time(bus, now_ns);
@@ -233,7 +297,7 @@ void *thread_main(void *arg)
             sleep_until_news(bus, turn);
     }
     bus->is_disconnected = true;
-    pthread_cond_broadcast(&bus->news);
+    lookout_broadcast(bus, &bus->news);
     api_unlock(bus);
     api_unref(bus);
     return NULL;

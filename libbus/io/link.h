@@ -2,9 +2,13 @@
 /* link.h -- the two connections of a client, as its library thread sees them.
  *
  * Two makings: over ZeroMQ (link_zmq.c) and in one process (link_inproc.c, for race tests); CMake
- * selects the file.  A link belongs to one thread, but for link_wake().  It knows no protocol:
- * parts go out, parts come in.  Every connect is a fresh socket: what lay in an old one is never
- * sent (pitfalls 12a). */
+ * selects the file.  It knows no protocol: parts go out, parts come in.  Every connect is a fresh
+ * socket: what lay in an old one is never sent (pitfalls 12a).
+ *
+ * One thread at a time uses a link, and hands it on by a lock.  Two calls are exceptions: while one
+ * thread waits in link_wait() another may use the link, and link_wake() is anybody's.  Whoever used
+ * it meanwhile asks link_is_readable(): a call may have taken the sign away by which link_wait()
+ * would have seen that something came. */
 #ifndef IO_LINK_H
 #define IO_LINK_H
 
@@ -54,11 +58,23 @@ enum link_err link_send_buffer(struct link *link, enum link_lane lane, struct bu
 enum link_err link_receive(struct link *link, enum link_lane lane, struct buffer **out_head,
                            struct buffer **out_part);
 
-/* Waits until something may be received, a connection closed, room came (if wants_room), somebody
- * called link_wake(), or timeout_ms passed (-1: no limit).  out_closed[lane] says that the
- * connection of this lane is known to have closed or failed since the last call. */
-void link_wait(struct link *link, int64_t timeout_ms, const bool wants_room[LINK_LANE_COUNT],
-               bool out_closed[LINK_LANE_COUNT]);
+/* Waiting is three calls.  link_wait_begin() is made with the link, behind the last use of it:
+ * whether there is something to do already; link_wait() then waits until something may be received,
+ * a connection closed, room came (if wants_room), somebody called link_wake(), or timeout_ms passed
+ * (-1: no limit).  link_wait_end() is made with the link again, whether it was waited or not:
+ * out_closed[lane] says that the connection of this lane is known to have closed or failed since
+ * the last call. */
+bool link_wait_begin(struct link *link, const bool wants_room[LINK_LANE_COUNT]);
+void link_wait(struct link *link, int64_t timeout_ms);
+void link_wait_end(struct link *link, bool out_closed[LINK_LANE_COUNT]);
+/* Whether something may be received now. */
+bool link_is_readable(struct link *link, enum link_lane lane);
+
+/* Data may be looked out for by another thread than the one in link_wait(), which leaves it alone
+ * as long as it is lent, from now on even.  Who looks out polls this descriptor for POLLIN, behind
+ * a link_receive() that found nothing or a link_wait_begin(); -1: there is no connection. */
+void link_lend_data(struct link *link, bool is_lent);
+int link_data_fd(const struct link *link);
 /* Ends a link_wait() under way or the next one.  [any] [signal] */
 void link_wake(struct link *link);
 

@@ -2,8 +2,11 @@
 /* link_inproc.c -- link.h within one process, for race tests: the sanitizer sees every step, as it
  * does not inside a libzmq that was built without it.
  *
- * One lock for everything; each side sleeps on an eventfd of its own, for link_wake() must do in a
- * signal handler.  Queues from a link to its server are bounded, so that "no room now" happens. */
+ * One lock for everything, but for the mark that a link is used, which is there to be raced for.
+ * Each side sleeps on an eventfd of its own, for link_wake() must do in a signal handler, and a
+ * link on another one for data, which behaves as libzmq's: any call may take the sign away, and it
+ * comes again only when a queue that was found empty fills.  Queues from a link to its server are
+ * bounded, so that "no room now" happens. */
 #include "libbus/io/link_inproc.h"
 
 #include <poll.h>
@@ -11,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -52,6 +56,10 @@ struct inproc {
 
 struct link {
     int wake_fd;
+    int data_fd;
+    int lent_fd;      /* an epoll descriptor with data_fd in it, unless that is lent */
+    unsigned uses;    /* without the lock: one thread at a time */
+    bool is_data_due; /* the queue was found empty, and what comes next is a sign */
     struct conn *conns[LINK_LANE_COUNT];
     struct conn *aside[LINK_ASIDE_MAX][LINK_LANE_COUNT]; /* the newest first */
     bool is_closed[LINK_LANE_COUNT];                     /* to be told by link_wait() */
@@ -67,13 +75,19 @@ static void wake(int fd)
     (void)!write(fd, &one, sizeof one); /* full means that it is awake already */
 }
 
-static void wait_on(int fd, int64_t timeout_ms)
+static void take_sign(int fd)
 {
-    struct pollfd item = {.fd = fd, .events = POLLIN};
     uint64_t count;
+    (void)!read(fd, &count, sizeof count); /* there may be none */
+}
+
+/* other_fd: is only looked at; -1: none. */
+static void wait_on(int fd, int other_fd, int64_t timeout_ms)
+{
+    struct pollfd items[2] = {{.fd = fd, .events = POLLIN}, {.fd = other_fd, .events = POLLIN}};
     int limit_ms = timeout_ms < 0 ? -1 : timeout_ms > 60000 ? 60000 : (int)timeout_ms;
-    (void)poll(&item, 1, limit_ms); /* interrupted: as woken */
-    (void)!read(fd, &count, sizeof count);
+    (void)poll(items, 2, limit_ms); /* interrupted: as woken */
+    take_sign(fd);
 }
 
 static void letter_free(struct letter *letter)
@@ -162,10 +176,15 @@ enum link_err link_open(struct link **out_link)
     if (link == NULL)
         return LINK_RESOURCES;
     link->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (link->wake_fd < 0) {
-        free(link);
+    link->data_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    link->lent_fd = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN};
+    if (link->wake_fd < 0 || link->data_fd < 0 || link->lent_fd < 0 ||
+        epoll_ctl(link->lent_fd, EPOLL_CTL_ADD, link->data_fd, &event) != 0) {
+        link_close(&link, 0);
         return LINK_RESOURCES;
     }
+    link->is_data_due = true;
     *out_link = link;
     return LINK_OK;
 }
@@ -180,12 +199,18 @@ void link_close(struct link **link, int64_t linger_ms)
     link_disconnect(closing, LINK_CONTROL);
     link_disconnect(closing, LINK_DATA);
     link_close_aside(closing);
-    close(closing->wake_fd);
+    if (closing->wake_fd >= 0)
+        close(closing->wake_fd);
+    if (closing->data_fd >= 0)
+        close(closing->data_fd);
+    if (closing->lent_fd >= 0)
+        close(closing->lent_fd);
     free(closing);
 }
 
 enum link_err link_connect(struct link *link, enum link_lane lane, const char *endpoint)
 {
+    link->uses++;
     static const char scheme[] = "inproc://";
     if (strncmp(endpoint, scheme, sizeof scheme - 1) != 0)
         return LINK_ENDPOINT;
@@ -200,6 +225,7 @@ enum link_err link_connect(struct link *link, enum link_lane lane, const char *e
     list_init(&conn->inbox);
     conn->server = find_server(endpoint, lane);
     link->conns[lane] = conn;
+    link->is_data_due |= lane == LINK_DATA;
     link->is_closed[lane] = conn->server == NULL;
     if (conn->server != NULL) {
         conn->id = ++conn->server->next_conn;
@@ -211,6 +237,7 @@ enum link_err link_connect(struct link *link, enum link_lane lane, const char *e
 
 void link_disconnect(struct link *link, enum link_lane lane)
 {
+    link->uses++;
     pthread_mutex_lock(&lock);
     conn_let_go(&link->conns[lane]);
     link->is_closed[lane] = false;
@@ -219,6 +246,7 @@ void link_disconnect(struct link *link, enum link_lane lane)
 
 void link_put_aside(struct link *link)
 {
+    link->uses++;
     pthread_mutex_lock(&lock);
     for (int lane = 0; lane < LINK_LANE_COUNT; lane++) {
         conn_let_go(&link->aside[LINK_ASIDE_MAX - 1][lane]);
@@ -243,8 +271,11 @@ enum link_err link_send_buffer(struct link *link, enum link_lane lane, struct bu
 {
     enum link_err err = LINK_OK;
     struct buffer *sent = buffer_ref(part);
+    link->uses++;
     pthread_mutex_lock(&lock);
     struct conn *conn = link->conns[lane];
+    if (lane == LINK_DATA)
+        take_sign(link->data_fd);
     if (conn == NULL || conn->server == NULL) {
         err = LINK_DOWN;
     } else if (conn->queued == QUEUED_MAX ||
@@ -268,15 +299,27 @@ enum link_err link_send(struct link *link, enum link_lane lane, struct span part
     return err;
 }
 
+/* Lock.  Whether a message is there; what comes once there was none is a sign. */
+static bool look(struct link *link, enum link_lane lane)
+{
+    bool has_letter = link->conns[lane] != NULL && !list_is_empty(&link->conns[lane]->inbox);
+    if (lane == LINK_DATA) {
+        take_sign(link->data_fd);
+        link->is_data_due |= !has_letter;
+    }
+    return has_letter;
+}
+
 enum link_err link_receive(struct link *link, enum link_lane lane, struct buffer **out_head,
                            struct buffer **out_part)
 {
     enum link_err err = LINK_OK;
+    link->uses++;
     pthread_mutex_lock(&lock);
     struct conn *conn = link->conns[lane];
     if (conn == NULL) {
         err = LINK_DOWN;
-    } else if (list_is_empty(&conn->inbox)) {
+    } else if (!look(link, lane)) {
         err = LINK_AGAIN;
     } else {
         struct letter *letter = LIST_OWNER(conn->inbox.next, struct letter, link);
@@ -289,35 +332,55 @@ enum link_err link_receive(struct link *link, enum link_lane lane, struct buffer
     return err;
 }
 
-/* Lock.  Whether link_wait() has nothing to wait for. */
-static bool has_news(const struct link *link)
-{
-    for (int lane = 0; lane < LINK_LANE_COUNT; lane++) {
-        if (link->is_closed[lane] ||
-            (link->conns[lane] != NULL && !list_is_empty(&link->conns[lane]->inbox)))
-            return true;
-    }
-    return false;
-}
-
-void link_wait(struct link *link, int64_t timeout_ms, const bool wants_room[LINK_LANE_COUNT],
-               bool out_closed[LINK_LANE_COUNT])
+bool link_wait_begin(struct link *link, const bool wants_room[LINK_LANE_COUNT])
 {
     (void)wants_room; /* a send that found none has said so */
+    bool is_due = false;
+    link->uses++;
     pthread_mutex_lock(&lock);
-    bool is_due = has_news(link);
+    for (int lane = 0; lane < LINK_LANE_COUNT; lane++)
+        is_due |= look(link, (enum link_lane)lane) || link->is_closed[lane];
     pthread_mutex_unlock(&lock);
-    if (!is_due)
-        wait_on(link->wake_fd, timeout_ms);
+    return is_due;
+}
+
+void link_wait(struct link *link, int64_t timeout_ms)
+{
+    wait_on(link->wake_fd, link->lent_fd, timeout_ms);
+}
+
+void link_wait_end(struct link *link, bool out_closed[LINK_LANE_COUNT])
+{
+    link->uses++;
     pthread_mutex_lock(&lock);
     for (int lane = 0; lane < LINK_LANE_COUNT; lane++) {
         /* What arrived before the end is read first. */
-        out_closed[lane] = link->is_closed[lane] &&
-                           (link->conns[lane] == NULL || list_is_empty(&link->conns[lane]->inbox));
+        out_closed[lane] = link->is_closed[lane] && !look(link, (enum link_lane)lane);
         if (out_closed[lane])
             link->is_closed[lane] = false;
     }
     pthread_mutex_unlock(&lock);
+}
+
+bool link_is_readable(struct link *link, enum link_lane lane)
+{
+    link->uses++;
+    pthread_mutex_lock(&lock);
+    bool is_readable = look(link, lane);
+    pthread_mutex_unlock(&lock);
+    return is_readable;
+}
+
+void link_lend_data(struct link *link, bool is_lent)
+{
+    struct epoll_event event = {.events = is_lent ? 0 : EPOLLIN};
+    link->uses++;
+    (void)epoll_ctl(link->lent_fd, EPOLL_CTL_MOD, link->data_fd, &event); /* it is in there */
+}
+
+int link_data_fd(const struct link *link)
+{
+    return link->data_fd;
 }
 
 void link_wake(struct link *link)
@@ -406,10 +469,15 @@ void inproc_send(struct inproc *server, uint32_t conn, struct buffer **head, str
     pthread_mutex_lock(&lock);
     struct conn *to = find_conn(server, conn);
     if (to != NULL && to->owner != NULL) {
+        struct link *owner = to->owner;
         if (!post(&to->inbox, head, part, conn, to->lane))
             conn_sever(to);
-        else
-            wake(to->owner->wake_fd);
+        else if (to->lane != LINK_DATA)
+            wake(owner->wake_fd);
+        else if (owner->is_data_due)
+            wake(owner->data_fd);
+        if (to->lane == LINK_DATA)
+            owner->is_data_due = false;
     }
     pthread_mutex_unlock(&lock);
     if (head != NULL)
@@ -432,7 +500,7 @@ void inproc_wait(struct inproc *server, int64_t timeout_ms)
     bool is_due = !list_is_empty(&server->inbox);
     pthread_mutex_unlock(&lock);
     if (!is_due)
-        wait_on(server->wake_fd, timeout_ms);
+        wait_on(server->wake_fd, -1, timeout_ms);
 }
 
 void inproc_wake(struct inproc *server)

@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -38,6 +39,13 @@ enum {
     OPEN_DESCRIPTORS = 16,
     CONNECT_DESCRIPTORS = 8,
 };
+/* What is waited for: a wake, then of each lane the socket and the monitor. */
+enum {
+    WAIT_WAKE,
+    WAIT_SOCKETS,
+    WAIT_MONITORS = WAIT_SOCKETS + LINK_LANE_COUNT,
+    WAIT_ITEMS = WAIT_MONITORS + LINK_LANE_COUNT
+};
 /* Each of them means that the connection is over, or will not come to be. */
 #define MONITOR_EVENTS                                                                             \
     (ZMQ_EVENT_CLOSED | ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_DISCONNECTED |                       \
@@ -49,13 +57,17 @@ struct connection {
     void *monitor;
     int fd; /* of socket and monitor, to be polled */
     int monitor_fd;
+    int lent_fd;    /* data: an epoll descriptor with fd in it, unless it is lent */
     bool is_broken; /* to be reported; what has arrived may still be received before */
 };
+static const struct connection none = {.lent_fd = -1};
 
 struct link {
     void *context;
     int wake_fd;
     uint64_t opened; /* connections so far: names of monitors */
+    bool is_data_lent;
+    struct pollfd items[WAIT_ITEMS]; /* what link_wait() waits for; its own meanwhile */
     struct connection connections[LINK_LANE_COUNT];
     struct connection aside[LINK_ASIDE_MAX][LINK_LANE_COUNT]; /* the newest first */
 };
@@ -95,6 +107,11 @@ enum link_err link_open(struct link **out_link)
     struct link *link = calloc(1, sizeof *link);
     if (link == NULL)
         return LINK_RESOURCES;
+    for (int i = 0; i < LINK_LANE_COUNT; i++) {
+        link->connections[i] = none;
+        for (int j = 0; j < LINK_ASIDE_MAX; j++)
+            link->aside[j][i] = none;
+    }
     link->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     link->context = zmq_ctx_new();
     if (link->wake_fd < 0 || !has_descriptors(link->wake_fd, OPEN_DESCRIPTORS) ||
@@ -116,7 +133,9 @@ static void disconnect(struct connection *connection, int linger_ms)
     }
     if (connection->monitor != NULL)
         zmq_close(connection->monitor);
-    *connection = (struct connection){.socket = NULL};
+    if (connection->lent_fd >= 0)
+        close(connection->lent_fd);
+    *connection = none;
 }
 
 void link_close(struct link **link, int64_t linger_ms)
@@ -178,6 +197,15 @@ static void drain_monitor(struct connection *connection)
     zmq_msg_close(&msg);
 }
 
+/* So that what a thread waits for can be changed while it waits. */
+static bool open_lending(struct link *link, struct connection *connection)
+{
+    struct epoll_event event = {.events = link->is_data_lent ? 0 : EPOLLIN};
+    connection->lent_fd = epoll_create1(EPOLL_CLOEXEC);
+    return connection->lent_fd >= 0 &&
+           epoll_ctl(connection->lent_fd, EPOLL_CTL_ADD, connection->fd, &event) == 0;
+}
+
 static bool is_transport(const char *endpoint)
 {
     return strncmp(endpoint, "tcp://", 6) == 0 || strncmp(endpoint, "ipc://", 6) == 0;
@@ -200,6 +228,10 @@ enum link_err link_connect(struct link *link, enum link_lane lane, const char *e
     connection->fd = ready_fd(connection->socket);
     connection->monitor_fd = ready_fd(connection->monitor);
     drain_monitor(connection); /* see ready.h */
+    if (lane == LINK_DATA && !open_lending(link, connection)) {
+        disconnect(connection, 0);
+        return LINK_RESOURCES;
+    }
     if (zmq_connect(connection->socket, endpoint) == 0)
         return LINK_OK;
     enum link_err err =
@@ -219,7 +251,8 @@ void link_put_aside(struct link *link)
         disconnect(&link->aside[LINK_ASIDE_MAX - 1][i], 0);
     memmove(&link->aside[1], &link->aside[0], sizeof link->aside - sizeof link->aside[0]);
     memcpy(link->aside[0], link->connections, sizeof link->connections);
-    memset(link->connections, 0, sizeof link->connections);
+    for (int i = 0; i < LINK_LANE_COUNT; i++)
+        link->connections[i] = none;
 }
 
 void link_close_aside(struct link *link)
@@ -352,32 +385,62 @@ static bool is_any_ready(const struct link *link, const bool wants_room[LINK_LAN
     return false;
 }
 
-void link_wait(struct link *link, int64_t timeout_ms, const bool wants_room[LINK_LANE_COUNT],
-               bool out_closed[LINK_LANE_COUNT])
+bool link_wait_begin(struct link *link, const bool wants_room[LINK_LANE_COUNT])
 {
-    struct pollfd items[1 + 2 * LINK_LANE_COUNT];
-    items[0] = (struct pollfd){.fd = link->wake_fd, .events = POLLIN};
+    link->items[WAIT_WAKE] = (struct pollfd){.fd = link->wake_fd, .events = POLLIN};
     for (int i = 0; i < LINK_LANE_COUNT; i++) {
         const struct connection *connection = &link->connections[i];
         bool is_open = connection->socket != NULL;
-        items[1 + i] = (struct pollfd){.fd = is_open ? connection->fd : -1, .events = POLLIN};
-        items[1 + LINK_LANE_COUNT + i] =
+        int fd = i == LINK_DATA ? connection->lent_fd : connection->fd;
+        link->items[WAIT_SOCKETS + i] = (struct pollfd){.fd = is_open ? fd : -1, .events = POLLIN};
+        link->items[WAIT_MONITORS + i] =
             (struct pollfd){.fd = is_open ? connection->monitor_fd : -1, .events = POLLIN};
     }
-    if (is_any_broken(link) || is_any_ready(link, wants_room))
-        timeout_ms = 0;
+    return is_any_broken(link) || is_any_ready(link, wants_room);
+}
+
+void link_wait(struct link *link, int64_t timeout_ms)
+{
     int bounded_ms = timeout_ms < 0 ? -1 : timeout_ms > INT32_MAX ? INT32_MAX : (int)timeout_ms;
-    bool is_any = poll(items, sizeof items / sizeof items[0], bounded_ms) > 0;
-    if (is_any && items[0].revents != 0) {
-        uint64_t wakes;
-        if (read(link->wake_fd, &wakes, sizeof wakes) < 0)
-            wakes = 0; /* it was read before: nothing was missed */
-    }
+    if (poll(link->items, WAIT_ITEMS, bounded_ms) <= 0 || link->items[WAIT_WAKE].revents == 0)
+        return;
+    uint64_t wakes;
+    if (read(link->wake_fd, &wakes, sizeof wakes) < 0)
+        return; /* it was read before: nothing was missed */
+}
+
+void link_wait_end(struct link *link, bool out_closed[LINK_LANE_COUNT])
+{
     for (int i = 0; i < LINK_LANE_COUNT; i++) {
-        if (is_any && items[1 + LINK_LANE_COUNT + i].revents != 0)
-            drain_monitor(&link->connections[i]);
-        out_closed[i] = take_closed(&link->connections[i]);
+        struct connection *connection = &link->connections[i];
+        if (connection->monitor != NULL && link->items[WAIT_MONITORS + i].revents != 0)
+            drain_monitor(connection);
+        out_closed[i] = take_closed(connection);
     }
+}
+
+bool link_is_readable(struct link *link, enum link_lane lane)
+{
+    void *socket = link->connections[lane].socket;
+    return socket != NULL && ready_has(socket, ZMQ_POLLIN);
+}
+
+void link_lend_data(struct link *link, bool is_lent)
+{
+    const struct connection *connection = &link->connections[LINK_DATA];
+    struct epoll_event event = {.events = is_lent ? 0 : EPOLLIN};
+    if (link->is_data_lent == is_lent)
+        return;
+    link->is_data_lent = is_lent;
+    /* It is in there; if it could not be changed, it would be looked out for twice. */
+    if (connection->socket != NULL)
+        (void)epoll_ctl(connection->lent_fd, EPOLL_CTL_MOD, connection->fd, &event);
+}
+
+int link_data_fd(const struct link *link)
+{
+    const struct connection *connection = &link->connections[LINK_DATA];
+    return connection->socket != NULL ? connection->fd : -1;
 }
 
 void link_wake(struct link *link)

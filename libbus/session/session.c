@@ -376,6 +376,11 @@ enum session_action session_action(struct session *session)
     return action;
 }
 
+bool session_has_action(const struct session *session)
+{
+    return session->action != SESSION_NOTHING;
+}
+
 /* We may be wrong about a link: it may be slow, or we are.  The broker would take its closing for
  * ours, and begin to count our grace before it has seen us on the next one. */
 bool session_keeps_link(const struct session *session)

@@ -98,6 +98,7 @@ enum session_action {
 /* What to do with the link now; each is given once. */
 enum session_action session_action(struct session *session);
 const char *session_data_endpoint(const struct session *session);
+bool session_has_action(const struct session *session); /* whether there is any; it stays */
 /* With SESSION_CONNECT_CONTROL: whether what stood before is put aside, open and unread, until the
  * next SESSION_CONNECT_DATA or SESSION_DISCONNECT. */
 bool session_keeps_link(const struct session *session);
@@ -117,6 +118,8 @@ struct buffer *session_data_out(struct session *session, int64_t now_ns);
 void session_data_sent(struct session *session);
 /* Whether it is worth asking: what was said may wait for the broker's answer, to grow a batch. */
 bool session_data_is_due(const struct session *session);
+/* Whether values in chunks are on their way: parts of them are copied when their turn comes. */
+bool session_is_uploading(const struct session *session);
 
 /* ---- the end of this party ------------------------------------------------------------------- */
 

@@ -196,10 +196,14 @@ static struct buffer *cut_chunk(struct session *session, struct upload *upload)
     return part;
 }
 
+bool session_is_uploading(const struct session *session)
+{
+    return session->part != NULL || !list_is_empty(&session->uploads.items);
+}
+
 bool session_data_is_due(const struct session *session)
 {
-    return session->part != NULL || outbox_is_due(&session->outbox) ||
-           !list_is_empty(&session->uploads.items);
+    return outbox_is_due(&session->outbox) || session_is_uploading(session);
 }
 
 struct buffer *session_data_out(struct session *session, int64_t now_ns)

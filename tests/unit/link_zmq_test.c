@@ -67,13 +67,19 @@ static void tear_down(void)
 
 TestSuite(link_zmq, .init = set_up, .fini = tear_down, .timeout = 60);
 
+static void wait_for(int64_t timeout_ms, const bool wants_room[LINK_LANE_COUNT])
+{
+    link_wait(subject, link_wait_begin(subject, wants_room) ? 0 : timeout_ms);
+    link_wait_end(subject, closed);
+}
+
 /* Sends, waiting for the connection if it is not there yet. */
 static void send_soon(enum link_lane lane, const char *text)
 {
     bool wants[LINK_LANE_COUNT] = {lane == LINK_CONTROL, lane == LINK_DATA};
     enum link_err err;
     while ((err = link_send(subject, lane, span_text(text))) == LINK_AGAIN)
-        link_wait(subject, SOON_MS, wants, closed);
+        wait_for(SOON_MS, wants);
     cr_assert_eq(err, LINK_OK);
 }
 
@@ -101,7 +107,7 @@ static void receive_soon(enum link_lane lane, struct buffer **out_head, struct b
 {
     enum link_err err;
     while ((err = link_receive(subject, lane, out_head, out_part)) == LINK_AGAIN)
-        link_wait(subject, SOON_MS, no_room, closed);
+        wait_for(SOON_MS, no_room);
     cr_assert_eq(err, LINK_OK);
 }
 
@@ -109,9 +115,9 @@ static void expect_closed_soon(enum link_lane lane)
 {
     closed[lane] = false;
     while (!closed[lane])
-        link_wait(subject, SOON_MS, no_room, closed);
+        wait_for(SOON_MS, no_room);
     cr_expect_eq(link_send(subject, lane, span_text("x")), LINK_DOWN);
-    link_wait(subject, 0, no_room, closed);
+    wait_for(0, no_room);
     cr_expect_not(closed[lane]); /* told once */
 }
 
@@ -188,7 +194,7 @@ Test(link_zmq, sends_by_reference_and_drops_it)
     cr_expect_eq(link_send_buffer(subject, LINK_DATA, &buffer), LINK_DOWN);
     cr_assert_eq(link_connect(subject, LINK_DATA, endpoints[LINK_DATA]), LINK_OK);
     while (link_send_buffer(subject, LINK_DATA, &buffer) == LINK_AGAIN)
-        link_wait(subject, SOON_MS, wants, closed);
+        wait_for(SOON_MS, wants);
     cr_assert_eq(zmq_recv(routers[LINK_DATA], received, sizeof received, 0), 5);
     cr_assert_eq(zmq_recv(routers[LINK_DATA], received, sizeof received, 0), (int)sizeof bytes);
     link_close(&subject, 0);
@@ -228,7 +234,7 @@ Test(link_zmq, tells_of_a_connection_that_closes_once_all_was_received)
     close_router(LINK_CONTROL);
     int count = 0;
     while (count < 100) {
-        link_wait(subject, SOON_MS, no_room, closed);
+        wait_for(SOON_MS, no_room);
         cr_assert_not(closed[LINK_CONTROL]);
         while (link_receive(subject, LINK_CONTROL, &head, &part) == LINK_OK) {
             count += 1;
@@ -276,7 +282,7 @@ static bool is_known(const uint8_t routing[5])
 static void expect_unknown_soon(const uint8_t routing[5])
 {
     while (is_known(routing)) /* bounded by the suite's time */
-        link_wait(subject, 1, no_room, closed);
+        wait_for(1, no_room);
     cr_expect_eq(errno, EHOSTUNREACH);
 }
 
@@ -332,11 +338,11 @@ Test(link_zmq, wakes_a_wait_from_any_thread)
 {
     pthread_t thread;
     link_wake(subject);
-    link_wait(subject, -1, no_room, closed);
+    wait_for(-1, no_room);
     cr_assert_eq(pthread_create(&thread, NULL, wake, subject), 0);
-    link_wait(subject, -1, no_room, closed);
+    wait_for(-1, no_room);
     pthread_join(thread, NULL);
-    link_wait(subject, 0, no_room, closed);
+    wait_for(0, no_room);
     cr_expect_not(closed[LINK_CONTROL] || closed[LINK_DATA]);
 }
 

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* lookout_race.c -- who waits for data looks out for it, and who says something sends it, while the
+ * library's thread sleeps, wakes and is told to look as well.  A ball goes to and fro between two
+ * buses, so that everybody sleeps in between; beside it, on the same buses, others wait for values
+ * and for given slots and give up, and others write.  Each ball comes back, and nobody waits for
+ * ever: not behind one who looked out and left, nor when the bus is stopped. */
+#include "tests/lib/race.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+struct player {
+    struct bus *bus;
+    struct bus_sub *balls; /* of the other */
+    struct bus_sub *noise; /* of the other, too */
+    const char *other;
+    int rounds;
+    int is_serving;
+    atomic_int *is_over;
+};
+
+static void hit(struct player *player, int round)
+{
+    check_code(bus_publish(player->bus, "ball", &round, sizeof round), BUS_OK);
+}
+
+static void catch (struct player *player, int round)
+{
+    struct bus_msg *msg = NULL;
+    struct bus_error *error = NULL;
+    int got = -1;
+    enum bus_err err = bus_sub_recv(player->balls, SOON_MS, &msg, &error);
+    check_code_of(err, BUS_OK, &error);
+    memcpy(&got, bus_msg_value(msg, NULL), sizeof got);
+    check(got == round);
+    bus_msg_free(&msg);
+}
+
+static void *play(void *arg)
+{
+    struct player *player = arg;
+    for (int round = 0; round < player->rounds; round++) {
+        if (player->is_serving)
+            hit(player, round);
+        catch (player, round);
+        if (!player->is_serving)
+            hit(player, round);
+    }
+    return NULL;
+}
+
+/* Waits, mostly in vain, for some ms or not at all. */
+static void *wait_beside(void *arg)
+{
+    struct player *player = arg;
+    char topic[32];
+    (void)snprintf(topic, sizeof topic, "%s/noise", player->other);
+    for (int i = 0; !atomic_load(player->is_over); i++) {
+        struct bus_msg *msg = NULL;
+        enum bus_err err = i % 3 == 0 ? bus_await(player->bus, topic, (uint64_t)i, 1, &msg, NULL)
+                                      : bus_sub_recv(player->noise, i % 3, &msg, NULL);
+        check(err == BUS_OK || err == BUS_ETIMEDOUT);
+        bus_msg_free(&msg);
+    }
+    return NULL;
+}
+
+static void *write_beside(void *arg)
+{
+    struct player *player = arg;
+    for (int i = 0; !atomic_load(player->is_over); i++) {
+        check_code(bus_publish(player->bus, "noise", &i, sizeof i), BUS_OK);
+        if (i % 4 == 0)
+            check_code(bus_flush(player->bus, SOON_MS), BUS_OK);
+    }
+    return NULL;
+}
+
+static void *wait_for_the_end(void *arg)
+{
+    struct player *player = arg;
+    struct bus_msg *msg = NULL;
+    enum bus_err err = BUS_OK;
+    do {
+        bus_msg_free(&msg);
+        err = bus_sub_recv(player->noise, SOON_MS, &msg, NULL);
+    } while (err == BUS_OK);
+    check_code(err, BUS_ECLOSED);
+    return NULL;
+}
+
+static void join(struct player *player, struct inproc_broker *broker, const char *name,
+                 const char *other)
+{
+    char topic[32];
+    player->bus = race_open(broker, name);
+    player->other = other;
+    (void)snprintf(topic, sizeof topic, "%s/ball", other);
+    check_code(bus_sub_open(player->bus, topic, NULL, &player->balls), BUS_OK);
+    (void)snprintf(topic, sizeof topic, "%s/noise", other);
+    check_code(bus_sub_open(player->bus, topic, NULL, &player->noise), BUS_OK);
+    check_code(bus_flush(player->bus, SOON_MS), BUS_OK);
+}
+
+/* ---- who looks out leaves -------------------------------------------------------------------- */
+
+struct waiting {
+    struct bus_sub *sub;
+    int64_t timeout_ms;
+    enum bus_err expected;
+};
+
+static void *wait_once(void *arg)
+{
+    struct waiting *waiting = arg;
+    struct bus_msg *msg = NULL;
+    check_code(bus_sub_recv(waiting->sub, waiting->timeout_ms, &msg, NULL), waiting->expected);
+    bus_msg_free(&msg);
+    return NULL;
+}
+
+/* The second waits behind the first, who has left when the value comes.  The library's thread
+ * sleeps for longer than that may take. */
+static void leave_the_other(struct inproc_broker *broker, int rounds)
+{
+    struct bus_options options;
+    struct bus_sub *subs[2] = {NULL, NULL};
+    struct bus *writer = race_open(broker, "writer");
+    race_options(&options, "patient");
+    options.heartbeat_ms = 10 * SOON_MS;
+    options.lost_after_ms = 30 * SOON_MS;
+    struct bus *bus = race_open_with(broker, &options);
+    check_code(bus_sub_open(bus, "writer/never", NULL, &subs[0]), BUS_OK);
+    check_code(bus_sub_open(bus, "writer/soon", NULL, &subs[1]), BUS_OK);
+    check_code(bus_flush(bus, SOON_MS), BUS_OK);
+    for (int i = 0; i < rounds; i++) {
+        struct waiting first = {subs[0], 10, BUS_ETIMEDOUT};
+        struct waiting second = {subs[1], SOON_MS, BUS_OK};
+        pthread_t threads[2];
+        check(pthread_create(&threads[0], NULL, wait_once, &first) == 0);
+        for (int j = 0; j < 30; j++) /* for the first to be the first, as a rule */
+            check_code(bus_flush(writer, SOON_MS), BUS_OK);
+        check(pthread_create(&threads[1], NULL, wait_once, &second) == 0);
+        check(pthread_join(threads[0], NULL) == 0);
+        check_code(bus_publish(writer, "soon", NULL, 0), BUS_OK);
+        check(pthread_join(threads[1], NULL) == 0);
+    }
+    for (int i = 0; i < 2; i++)
+        bus_sub_close(&subs[i]);
+    check_code(bus_close(&bus, SOON_MS), BUS_OK);
+    check_code(bus_close(&writer, SOON_MS), BUS_OK);
+}
+
+int main(int argc, char **argv)
+{
+    static void *(*const beside[])(void *) = {wait_beside, write_beside};
+    atomic_int is_over = 0;
+    struct player players[2] = {{.is_serving = 1, .is_over = &is_over}, {.is_over = &is_over}};
+    pthread_t playing[2];
+    pthread_t others[2][2];
+    struct inproc_broker *broker = inproc_broker_start("lookout");
+    players[0].rounds = players[1].rounds = race_rounds(argc, argv, 1000);
+    join(&players[0], broker, "alice", "bob");
+    join(&players[1], broker, "bob", "alice");
+    for (int i = 0; i < 2; i++) {
+        check(pthread_create(&playing[i], NULL, play, &players[i]) == 0);
+        for (int j = 0; j < 2; j++)
+            check(pthread_create(&others[i][j], NULL, beside[j], &players[i]) == 0);
+    }
+    for (int i = 0; i < 2; i++)
+        check(pthread_join(playing[i], NULL) == 0);
+    atomic_store(&is_over, 1);
+    for (int i = 0; i < 2; i++) {
+        for (int j = 0; j < 2; j++)
+            check(pthread_join(others[i][j], NULL) == 0);
+        check(pthread_create(&playing[i], NULL, wait_for_the_end, &players[i]) == 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        bus_stop(players[i].bus);
+        check(pthread_join(playing[i], NULL) == 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        bus_sub_close(&players[i].balls);
+        bus_sub_close(&players[i].noise);
+        check_code(bus_close(&players[i].bus, SOON_MS), BUS_OK);
+    }
+    leave_the_other(broker, 5);
+    inproc_broker_kill(&broker);
+    printf("%d rounds\n", players[0].rounds);
+    return 0;
+}
