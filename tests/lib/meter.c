@@ -16,6 +16,7 @@
 /* What may come of chance: memory grows in steps, beats wait for a busy machine. */
 #define MEMORY_SHARE 0.10
 #define MEMORY_KIB 16384.0
+#define CLIENT_KIB 4096.0
 #define DESCRIPTORS 8.0
 #define LATENCY_SHARE 0.5
 #define LATENCY_US 5000.0
@@ -120,7 +121,7 @@ static void keep(struct meter *meter)
     meter->seconds[meter->count++] = meter->now;
 }
 
-void meter_look(struct meter *meter, pid_t broker, FILE *results)
+void meter_look(struct meter *meter, pid_t broker, pid_t client, FILE *results)
 {
     int64_t now_ms = test_now_ms();
     struct meter_second *now = &meter->now;
@@ -130,35 +131,49 @@ void meter_look(struct meter *meter, pid_t broker, FILE *results)
     now->broker_pid = broker;
     now->broker_kib = broker > 0 ? memory_kib(broker) : -1;
     now->broker_fds = broker > 0 ? descriptors(broker) : -1;
+    now->client_pid = client;
+    now->client_kib = client > 0 ? memory_kib(client) : -1;
+    now->client_fds = client > 0 ? descriptors(client) : -1;
     fprintf(results,
             "{\"what\":\"second\",\"at_s\":%.3f,\"frames\":%" PRIu64 ",\"latency_us\":%" PRId64
             ",\"latency_most_us\":%" PRId64 ",\"broker_kib\":%" PRId64 ",\"broker_fds\":%" PRId64
-            "}\n",
+            ",\"client_kib\":%" PRId64 ",\"client_fds\":%" PRId64 "}\n",
             (double)(now_ms - meter->begin_ms) / 1000, now->frames, now->median_us, now->most_us,
-            now->broker_kib, now->broker_fds);
+            now->broker_kib, now->broker_fds, now->client_kib, now->client_fds);
     keep(meter);
     meter->now = (struct meter_second){.at_ms = now_ms};
 }
 
 /* ---- slopes -----------------------------------------------------------------------------------*/
 
+enum { BROKER_SLOPES = 3 }; /* the others are of the client */
+
 static double value_of(const struct meter_second *second, int which)
 {
-    return which == 0   ? (double)second->broker_kib
-           : which == 1 ? (double)second->broker_fds
-                        : (double)second->median_us;
+    switch (which) {
+    case 0: return (double)second->broker_kib;
+    case 1: return (double)second->broker_fds;
+    case 2: return (double)second->median_us;
+    case 3: return (double)second->client_kib;
+    default: return (double)second->client_fds;
+    }
+}
+
+static int64_t pid_of(const struct meter_second *second, int which)
+{
+    return which < BROKER_SLOPES ? second->broker_pid : second->client_pid;
 }
 
 /* A straight line through the seconds from first on that have a value. */
 static size_t fit(const struct meter *meter, size_t first, int which, struct meter_slope *slope)
 {
     double n = 0, sum_t = 0, sum_v = 0, sum_tt = 0, sum_tv = 0, span_ms = 0;
-    int64_t pid = meter->seconds[meter->count - 1].broker_pid;
+    int64_t pid = pid_of(&meter->seconds[meter->count - 1], which);
     for (size_t i = first; i < meter->count; i++) {
         const struct meter_second *second = &meter->seconds[i];
         double t = (double)(second->at_ms - meter->seconds[first].at_ms);
         double v = value_of(second, which);
-        if (second->broker_pid != pid || v <= 0) {
+        if (pid_of(second, which) != pid || v <= 0) {
             continue;
         }
         n += 1;
@@ -176,15 +191,18 @@ static size_t fit(const struct meter *meter, size_t first, int which, struct met
     return (size_t)n;
 }
 
-bool meter_slopes(const struct meter *meter, struct meter_slope out_slopes[METER_SLOPES])
+size_t meter_slopes(const struct meter *meter, struct meter_slope out_slopes[METER_SLOPES])
 {
     static const struct meter_slope names[METER_SLOPES] = {
         {.name = "memory of the broker", .unit = "KiB", .bound = MEMORY_KIB},
         {.name = "descriptors of the broker", .unit = "", .bound = DESCRIPTORS},
         {.name = "median latency of a beat", .unit = "us", .bound = LATENCY_US},
+        {.name = "memory of a client", .unit = "KiB", .bound = CLIENT_KIB},
+        {.name = "descriptors of a client", .unit = "", .bound = DESCRIPTORS},
     };
-    static const double shares[METER_SLOPES] = {MEMORY_SHARE, 0, LATENCY_SHARE};
+    static const double shares[METER_SLOPES] = {MEMORY_SHARE, 0, LATENCY_SHARE, MEMORY_SHARE, 0};
     bool is_enough = meter->count >= 2 * SECONDS_LEAST;
+    int count = 0;
     for (int i = 0; is_enough && i < METER_SLOPES; i++) {
         struct meter_slope *slope = &out_slopes[i];
         *slope = names[i];
@@ -192,6 +210,7 @@ bool meter_slopes(const struct meter *meter, struct meter_slope out_slopes[METER
         double share = shares[i] * slope->mean;
         slope->bound = share > slope->bound ? share : slope->bound;
         slope->is_flat = slope->expected <= slope->bound;
+        count = is_enough ? i + 1 : count;
     }
-    return is_enough;
+    return count >= BROKER_SLOPES ? (size_t)count : 0;
 }

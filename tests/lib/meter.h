@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* meter.h -- what is measured while a run goes on: frames a moment, how long beats took, and what
- * the broker's process has of memory and descriptors. */
+ * the broker's process, and that of a client, have of memory and descriptors. */
 #ifndef TESTS_LIB_METER_H
 #define TESTS_LIB_METER_H
 
@@ -20,6 +20,9 @@ struct meter_second {
     int64_t broker_kib;         /* -1: it was not there */
     int64_t broker_fds;
     int64_t broker_pid;
+    int64_t client_kib; /* the same of a client */
+    int64_t client_fds;
+    int64_t client_pid;
 };
 
 struct meter {
@@ -36,7 +39,7 @@ void meter_fini(struct meter *meter);
 void meter_frames(struct meter *meter, size_t lane, uint64_t count); /* came just now */
 void meter_beats(struct meter *meter, int64_t median_us, int64_t most_us);
 /* To be called often: completes a second when it is over. */
-void meter_look(struct meter *meter, pid_t broker, FILE *results);
+void meter_look(struct meter *meter, pid_t broker, pid_t client, FILE *results);
 /* Frames a second between two times, a minute ago at most; lanes: a bit for each that counts. */
 double meter_rate(struct meter *meter, unsigned lanes, int64_t from_ms, int64_t to_ms);
 #define METER_ALL UINT_MAX
@@ -50,9 +53,10 @@ struct meter_slope {
     double bound;    /* of that */
     bool is_flat;
 };
-enum { METER_SLOPES = 3 };
-/* Over the second half of the run, for the broker that was there at its end.  False: too few
- * seconds to say anything. */
-bool meter_slopes(const struct meter *meter, struct meter_slope out_slopes[METER_SLOPES]);
+enum { METER_SLOPES = 5 };
+/* Over the second half of the run, for the broker and the client that were there at its end; how
+ * many: those of the client come last, and there are none without it.  0: too few seconds to say
+ * anything. */
+size_t meter_slopes(const struct meter *meter, struct meter_slope out_slopes[METER_SLOPES]);
 
 #endif

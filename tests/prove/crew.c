@@ -364,6 +364,21 @@ static void look_at_victim(struct crew *crew, struct victim *victim)
     }
 }
 
+/* They tell much, of which that something is wrong matters here. */
+static void hear_residents(struct crew *crew)
+{
+    const char *line = NULL;
+    for (size_t i = 0; i < CREW_PULSES; i++) {
+        struct pulse_process *resident = &crew->residents[i];
+        while (resident->process.pid != 0 && process_line(&resident->process, 0, &line)) {
+            resident->is_ready = resident->is_ready || strcmp(line, "ready") == 0;
+            if (line[0] == 'X') {
+                crew_blame(crew, "%s", line + 2);
+            }
+        }
+    }
+}
+
 static void hear_all(struct crew *crew)
 {
     const char *line = NULL;
@@ -384,7 +399,9 @@ static void hear_all(struct crew *crew)
         crew_blame(crew, "errbusd ended by itself, with %d: %s", crew->broker.result,
                    process_complained(&crew->broker));
     }
-    meter_look(crew->meter, crew->has_broker ? crew->broker.pid : 0, crew->results);
+    hear_residents(crew);
+    meter_look(crew->meter, crew->has_broker ? crew->broker.pid : 0, crew->residents[0].process.pid,
+               crew->results);
 }
 
 void crew_listen(struct crew *crew, int64_t ms)
@@ -482,6 +499,36 @@ static void end_pulse(struct crew *crew, struct pulse_process *pulse)
                    x != NULL ? x + 3 : process_complained(process));
     }
     process_fini(process);
+}
+
+bool crew_start_residents(struct crew *crew)
+{
+    int64_t until_ms = test_now_ms() + READY_MS;
+    snprintf(crew->job, sizeof crew->job, "resident");
+    for (size_t i = 0; i < CREW_PULSES; i++) {
+        struct pulse_process *resident = &crew->residents[i];
+        snprintf(resident->name, sizeof resident->name, "q%zu", i);
+        const char *const argv[] = {"prove_pulse", crew->control, i == 0 ? "q0" : "q1",
+                                    i == 0 ? "q1" : "q0", NULL};
+        (void)start(crew, &resident->process, crew->pulses[i].host, argv); /* it blames */
+    }
+    while (crew_is_well(crew) && !(crew->residents[0].is_ready && crew->residents[1].is_ready)) {
+        crew_listen(crew, 0);
+        if (test_now_ms() > until_ms) {
+            crew_blame(crew, "a resident is not ready");
+        }
+    }
+    return crew_is_well(crew);
+}
+
+void crew_end_residents(struct crew *crew)
+{
+    for (size_t i = 0; i < CREW_PULSES && crew->residents[i].process.pid != 0; i++) {
+        process_say(&crew->residents[i].process, "\n", 1);
+    }
+    for (size_t i = 0; i < CREW_PULSES && crew->residents[i].process.pid != 0; i++) {
+        end_pulse(crew, &crew->residents[i]);
+    }
 }
 
 /* Those who were not harmed. */
@@ -628,6 +675,9 @@ void crew_close(struct crew *crew)
     }
     for (size_t i = 0; i < CREW_PULSES; i++) {
         process_fini(&crew->pulses[i].process);
+    }
+    for (size_t i = 0; i < CREW_PULSES; i++) {
+        process_fini(&crew->residents[i].process);
     }
     for (size_t i = 0; i <= CREW_SILOS; i++) {
         process_fini(&crew->learners[i]);

@@ -92,6 +92,7 @@ struct crew {
     struct victim victims[CREW_VICTIMS];
     struct pulse_process pulses[CREW_PULSES];
     struct pulse_process asker;
+    struct pulse_process residents[CREW_PULSES]; /* pulses of a job that goes on over all watches */
     struct meter *meter;
     FILE *results;
     struct diaries_sums sums; /* of all watches, as the next */
@@ -114,6 +115,11 @@ void crew_kill_broker(struct crew *crew);
 void crew_start_victim(struct crew *crew, struct victim *victim);
 void crew_kill_victim(struct victim *victim);
 uint64_t crew_task_count(const struct crew *crew);
+
+/* Two clients that live as long as the run, so that what they need can be seen to stay.  Where they
+ * were not started, their end is none.  False: see words. */
+bool crew_start_residents(struct crew *crew);
+void crew_end_residents(struct crew *crew);
 
 /* Everybody of a new job is there and at work; false: see words. */
 bool crew_begin_watch(struct crew *crew);

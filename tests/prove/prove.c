@@ -7,8 +7,9 @@
  *
  * Writers and readers work through a real errbusd while they and it are killed and frozen, and
  * their cables cut, slowed and lied about; --soak leaves the broker in peace and judges whether its
- * memory, its descriptors and the latency of values stay as they are.  SECONDS: 60 where none are
- * said; the watch that is going on then is finished.  FILE gets a line of JSON for each thing.
+ * memory and descriptors, those of a client, and the latency of values stay as they are.  SECONDS:
+ * 60 where none are said; the watch that is going on then is finished.  FILE gets a line of JSON
+ * for each thing.
  * --only WORDS does what has these words in its name, as "is killed" or "frozen", and nothing else.
  * --tamper loses a value on purpose, to see whether that is noticed.
  * Exit codes: 0 every promise was kept, 1 one was not: the last line says which, 2 usage. */
@@ -208,10 +209,9 @@ static void tell_watch(const struct run *run)
 static void tell_slopes(struct run *run)
 {
     struct meter_slope slopes[METER_SLOPES];
-    if (!run->command.is_soak || !meter_slopes(&run->meter, slopes)) {
-        return; /* a broker that is killed begins anew */
-    }
-    for (int i = 0; i < METER_SLOPES; i++) {
+    /* A broker that is killed begins anew. */
+    size_t count = run->command.is_soak ? meter_slopes(&run->meter, slopes) : 0;
+    for (size_t i = 0; i < count; i++) {
         const struct meter_slope *slope = &slopes[i];
         printf("slope: %-26s mean %10.0f %-3s %+12.1f an hour, %+.1f while it was measured%s\n",
                slope->name, slope->mean, slope->unit, slope->an_hour, slope->expected,
@@ -294,12 +294,16 @@ static void do_all(struct run *run)
         crew_blame(&run->crew, "nothing that is called '%s' can be done here", run->command.only);
     }
     bool is_well = crew_is_well(&run->crew) && crew_start_broker(&run->crew);
+    if (is_well && run->command.is_soak) {
+        is_well = crew_start_residents(&run->crew);
+    }
     while (is_well && test_now_ms() < end_ms) {
         is_well = do_watch(run);
     }
     if (is_well) {
         tell_slopes(run);
     }
+    crew_end_residents(&run->crew);
 }
 
 int main(int argc, char **argv)

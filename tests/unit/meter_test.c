@@ -19,6 +19,9 @@ static struct meter run_of(size_t seconds, int64_t kib, int64_t fds, int64_t lat
                                                  .broker_pid = PID,
                                                  .broker_kib = 50000 + kib * at,
                                                  .broker_fds = 40 + fds * at,
+                                                 .client_pid = PID + 1,
+                                                 .client_kib = 10000 + kib * at,
+                                                 .client_fds = 20 + fds * at,
                                                  .median_us = 500 + latency_us * at};
     }
     return meter;
@@ -28,7 +31,7 @@ Test(meter, takes_what_stays_for_flat)
 {
     struct meter_slope slopes[METER_SLOPES];
     struct meter meter = run_of(SECONDS, 0, 0, 0);
-    cr_assert(meter_slopes(&meter, slopes));
+    cr_assert_eq(meter_slopes(&meter, slopes), METER_SLOPES);
     for (int i = 0; i < METER_SLOPES; i++) {
         cr_expect(slopes[i].is_flat, "%s", slopes[i].name);
         cr_expect_float_eq(slopes[i].an_hour, 0, 1e-3);
@@ -41,7 +44,7 @@ Test(meter, takes_nothing_that_grows_for_flat)
 {
     struct meter_slope slopes[METER_SLOPES];
     struct meter meter = run_of(SECONDS, 100, 1, 100);
-    cr_assert(meter_slopes(&meter, slopes));
+    cr_assert_eq(meter_slopes(&meter, slopes), METER_SLOPES);
     for (int i = 0; i < METER_SLOPES; i++)
         cr_expect(!slopes[i].is_flat, "%s", slopes[i].name);
     cr_expect_float_eq(slopes[0].an_hour, 360000, 1);
@@ -52,13 +55,15 @@ Test(meter, says_nothing_of_a_few_seconds)
 {
     struct meter_slope slopes[METER_SLOPES];
     struct meter meter = run_of(ENOUGH - 1, 0, 0, 0);
-    cr_expect(!meter_slopes(&meter, slopes));
+    cr_expect_eq(meter_slopes(&meter, slopes), 0);
     meter_fini(&meter);
     meter = run_of(ENOUGH, 0, 0, 0);
-    cr_expect(meter_slopes(&meter, slopes));
-    /* A broker that came late has too few of its own. */
+    cr_expect_eq(meter_slopes(&meter, slopes), METER_SLOPES);
+    /* A client that came late has too few of its own, and so has a broker. */
+    meter.seconds[ENOUGH - 1].client_pid = PID + 2;
+    cr_expect_eq(meter_slopes(&meter, slopes), 3);
     meter.seconds[ENOUGH - 1].broker_pid = PID + 1;
-    cr_expect(!meter_slopes(&meter, slopes));
+    cr_expect_eq(meter_slopes(&meter, slopes), 0);
     meter_fini(&meter);
 }
 
