@@ -9,12 +9,15 @@
 #include <bus/bus.h>
 #include <ctype.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -219,6 +222,53 @@ static void compute(int64_t for_ms)
     answer(BUS_OK);
 }
 
+/* Takes every descriptor there is, and each that becomes free, as long as it is to. */
+enum { HOGGED_MAX = 256, HOG_EVERY_NS = 200000 };
+static atomic_bool is_hogging;
+
+static void *hog(void *arg)
+{
+    static const struct timespec pause = {.tv_nsec = HOG_EVERY_NS};
+    int hogged[HOGGED_MAX];
+    int count = 0;
+    (void)arg;
+    while (atomic_load(&is_hogging)) {
+        int fd = count < HOGGED_MAX ? dup(STDIN_FILENO) : -1;
+        if (fd >= 0) {
+            hogged[count++] = fd;
+        } else {
+            nanosleep(&pause, NULL);
+        }
+    }
+    while (count > 0) {
+        close(hogged[--count]);
+    }
+    return NULL;
+}
+
+/* None for anybody else in this process, or as many as before. */
+static void allow_descriptors(bool is_allowed)
+{
+    static pthread_t thread;
+    struct rlimit limit;
+    bool is_done = getrlimit(RLIMIT_NOFILE, &limit) == 0;
+    int next = dup(STDIN_FILENO);
+    close(next);
+    if (is_allowed) {
+        atomic_store(&is_hogging, false);
+        is_done = pthread_join(thread, NULL) == 0;
+    } else {
+        limit.rlim_cur = (rlim_t)next + 8 < limit.rlim_max ? (rlim_t)next + 8 : limit.rlim_max;
+        atomic_store(&is_hogging, true);
+        is_done = is_done && setrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+                  pthread_create(&thread, NULL, hog, NULL) == 0;
+        while (is_done && (next = dup(STDIN_FILENO)) >= 0) {
+            close(next); /* until it has them all */
+        }
+    }
+    answer(is_done ? BUS_OK : BUS_EINVAL);
+}
+
 /* ---- the loop ---------------------------------------------------------------------------------*/
 
 static uint64_t number(const char *text)
@@ -260,6 +310,8 @@ static void obey(char *const *word)
         answer(BUS_OK);
     } else if (strcmp(word[0], "compute") == 0) {
         compute((int64_t)number(word[1]));
+    } else if (strcmp(word[0], "descriptors") == 0) {
+        allow_descriptors(number(word[1]) != 0);
     } else if (strcmp(word[0], "progress") == 0) {
         bus_progress_at(bus, (int64_t)number(word[1]), word[2]);
         answer(bus_flush(bus, 20000));
