@@ -178,19 +178,22 @@ void request_drop_chunks(struct core *core, struct open_slot *reply)
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-/* Whether somebody works on it, or a group with a member that may be given it takes its topic. */
+/* Whether somebody works on it, or a group with a member that may be given it has it, or will come
+ * to it: one that began behind it never will. */
 static bool is_served(const struct core *core, const struct open_slot *reply)
 {
     const struct topic *topic = pool_find(&core->topics, reply->terms->request_topic);
     LIST_EACH(link, &topic->routes) {
         const struct route *route = LIST_OWNER(link, struct route, topic_link);
         const struct task *task = NULL;
+        uint64_t seq = reply->terms->request_seq;
         uint32_t id;
         if (!sub_is_place(route->sub))
             continue;
-        if (id_map_get(&route->task_ids, reply->terms->request_seq, &id))
+        if (id_map_get(&route->task_ids, seq, &id))
             task = pool_find(&core->tasks, id);
-        if (route->sub->group->taker_count > 0 || (task != NULL && task->holder != NULL))
+        if ((route->sub->group->taker_count > 0 && (task != NULL || seq >= route->next_seq)) ||
+            (task != NULL && task->holder != NULL))
             return true;
     }
     return false;
@@ -201,8 +204,11 @@ void request_arm(struct core *core, struct open_slot *reply)
 {
     struct slot_terms *terms = reply->terms;
     int64_t due_ns = core_clock(core) + core->options.unserved_ms * MS_NS;
+    bool is_armed = terms->timer.place != 0 && terms->timer.due_ns < due_ns;
     if (due_ns > terms->ends_ns || is_served(core, reply))
         due_ns = terms->ends_ns;
+    else if (is_armed)
+        return; /* whoever comes and goes besides, it is not served since then */
     if (due_ns == INT64_MAX)
         timers_clear(&core->timers, &terms->timer);
     else
@@ -227,8 +233,10 @@ bool request_look(struct core *core, struct open_slot *reply)
         return false;
     }
     text_init(&text);
-    text_add(&text, "no group with a member takes tasks of ");
+    text_add(&text, "no group with a member takes the request ");
     text_add_span(&text, topic->name);
+    text_add(&text, "#");
+    text_add_number(&text, reply->terms->request_seq);
     text_add(&text, " within ");
     text_add_number(&text, (uint64_t)core->options.unserved_ms);
     text_add(&text, " ms");

@@ -605,6 +605,22 @@ Test(core_group, fail_requests_that_nobody_serves)
     EXPECT("");
 }
 
+/* The group begins behind the request, and so never comes to it. */
+Test(core_group, fail_a_request_that_its_group_will_not_come_to)
+{
+    requests(1);
+    message(2, (struct msg){.type = MSG_SUBSCRIBE,
+                            .as.subscribe = {.number = ++numbers[2],
+                                             .sub = 1,
+                                             .pattern = span_text("alice/tasks"),
+                                             .group = span_text("late"),
+                                             .from_seq = -1,
+                                             .window_bytes = 4096}});
+    await_slot(1, 7, "alice/_replies", 0);
+    keep_alive(DEFAULT_UNSERVED_MS);
+    cr_expect_not_null(strstr(said, "11 < sub 0 error #0 (rejected of alice)\n"));
+}
+
 Test(core_group, wait_for_no_worker_that_comes_in_time)
 {
     requests(1);
