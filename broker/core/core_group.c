@@ -566,17 +566,19 @@ static struct task *next_waiting(struct core *core, struct group *group)
     return NULL;
 }
 
-/* One task for this member; false: there is none, or no memory. */
-static bool give(struct core *core, struct group *group, struct sub *member)
+enum given { GIVEN, NOTHING_TO_GIVE, NO_MEMORY_TO_GIVE };
+
+/* One task for this member. */
+static enum given give(struct core *core, struct group *group, struct sub *member)
 {
     struct task *task = next_waiting(core, group);
     struct route *route = task != NULL ? task->route : NULL;
     if (task == NULL && !next_slot(core, group, &route))
-        return false;
+        return NOTHING_TO_GIVE;
     task = group_lease(core, route, task != NULL ? task->seq : route->next_seq,
                        task != NULL ? task->delivery + 1 : 1, member);
     if (task == NULL)
-        return false;
+        return NO_MEMORY_TO_GIVE;
     uint32_t index;
     uint64_t seq;
     const struct topic *topic = task_topic(task, &seq);
@@ -588,25 +590,41 @@ static bool give(struct core *core, struct group *group, struct sub *member)
     if (member->lease_ns > 0 && member->lease_timer.place == 0)
         timers_set(&core->timers, &member->lease_timer, core_clock(core) + member->lease_ns);
     sub_mark(core, member);
+    return GIVEN;
+}
+
+/* To whoever has credit, as long as there is something; false: memory is short. */
+static bool deal(struct core *core, struct group *group, uint32_t *left)
+{
+    struct sub *member;
+    while (*left > 0 && (member = next_member(group)) != NULL) {
+        enum given given = give(core, group, member);
+        if (given != GIVEN)
+            return given != NO_MEMORY_TO_GIVE;
+        *left -= 1;
+    }
     return true;
 }
 
 void groups_deal(struct core *core)
 {
     uint32_t left = STEP_LEASES_MAX;
-    while (!list_is_empty(&core->groups_due)) {
+    struct list starved; /* tried again with the next event */
+    list_init(&starved);
+    while (left > 0 && !list_is_empty(&core->groups_due)) {
         struct group *group = LIST_OWNER(core->groups_due.next, struct group, due_link);
-        struct sub *member = next_member(group);
-        while (left > 0 && member != NULL && give(core, group, member)) {
-            left -= 1;
-            member = next_member(group);
-        }
+        bool has_memory = deal(core, group, &left);
         list_remove(&group->due_link);
-        if (left == 0) {
+        if (!has_memory)
+            list_push(&starved, &group->due_link);
+        else if (left == 0) {
             group_due(core, group); /* others come first */
             core->has_more = true;
-            return;
         }
+    }
+    LIST_EACH(link, &starved) {
+        list_remove(link);
+        list_push(&core->groups_due, link);
     }
 }
 
@@ -631,6 +649,8 @@ struct group *group_make(struct core *core, struct sub *place, uint32_t deliver_
         return NULL;
     }
     note_group_made(core, group);
+    /* Its first member may find no room: then nobody keeps it. */
+    timers_set(&core->timers, &place->timer, core_clock(core) + place->keep_ns);
     return group;
 }
 

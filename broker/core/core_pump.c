@@ -11,7 +11,7 @@
 /* Party numbers in END frames, apart from those of topics. */
 #define PARTY_NUMBER_BIT UINT32_C(0x80000000)
 
-enum pumped { PUMP_SENT, PUMP_NOTHING };
+enum pumped { PUMP_SENT, PUMP_NOTHING, PUMP_NO_MEMORY };
 
 /* ---- a frame made here ----------------------------------------------------------------------- */
 
@@ -485,7 +485,7 @@ static enum pumped pump_sub(struct core *core, struct sub *sub)
         sub->sent_bytes > sub->taken_bytes)
         return PUMP_NOTHING;
     if (!reserve_flight(core, sub))
-        return PUMP_NOTHING; /* tried again with the next event */
+        return PUMP_NO_MEMORY;
     if (sub->group != NULL)
         return pump_member(core, sub);
     while (!list_is_empty(&sub->ready)) {
@@ -501,34 +501,53 @@ static enum pumped pump_sub(struct core *core, struct sub *sub)
     return pump_ending(core, sub);
 }
 
-static bool pump_session(struct core *core, struct session *session, uint32_t *left)
+/* PUMP_NOTHING: there is no more; PUMP_SENT: there may be, when others had their turn. */
+static enum pumped pump_session(struct core *core, struct session *session, uint32_t *left)
 {
     if (session->data == 0 || !session->is_ready)
-        return true;
+        return PUMP_NOTHING;
     while (*left > 0 && pump_await(core, session) == PUMP_SENT)
         *left -= 1;
     while (*left > 0 && !list_is_empty(&session->subs_ready)) {
         struct sub *sub = LIST_OWNER(session->subs_ready.next, struct sub, ready_link);
         list_remove(&sub->ready_link);
-        if (pump_sub(core, sub) == PUMP_SENT) {
-            list_remove(&sub->ready_link); /* an end that was sent has put it back already */
-            list_push(&session->subs_ready, &sub->ready_link);
-            *left -= 1;
-        }
+        enum pumped pumped = pump_sub(core, sub);
+        if (pumped == PUMP_NOTHING)
+            continue;
+        list_remove(&sub->ready_link); /* an end that was sent has put it back already */
+        list_push(&session->subs_ready, &sub->ready_link);
+        if (pumped == PUMP_NO_MEMORY)
+            return PUMP_NO_MEMORY;
+        *left -= 1;
     }
-    return *left > 0;
+    return *left > 0 ? PUMP_NOTHING : PUMP_SENT;
+}
+
+/* Whom memory was short for is tried again with the next event. */
+static void put_back(struct core *core, struct list *starved)
+{
+    LIST_EACH(link, starved) {
+        list_remove(link);
+        list_push(&core->pump, link);
+    }
 }
 
 void pump_all(struct core *core)
 {
     uint32_t left = STEP_SENDS_MAX;
-    while (!list_is_empty(&core->pump)) {
+    struct list starved;
+    list_init(&starved);
+    while (left > 0 && !list_is_empty(&core->pump)) {
         struct session *session = LIST_OWNER(core->pump.next, struct session, pump_link);
         list_remove(&session->pump_link);
-        if (!pump_session(core, session, &left)) {
+        switch (pump_session(core, session, &left)) {
+        case PUMP_NOTHING: break;
+        case PUMP_NO_MEMORY: list_push(&starved, &session->pump_link); break;
+        case PUMP_SENT:
             list_push(&core->pump, &session->pump_link); /* the others' turn comes first */
             core->has_more = true;
-            return;
+            break;
         }
     }
+    put_back(core, &starved);
 }

@@ -947,3 +947,94 @@ Test(core_group, give_again_what_one_who_left_did_not_bring)
         strstr(said, "5 < leases.lost bob/1 alice/tasks#0 x1 (party_lost of bob)\n"));
     cr_expect_not_null(strstr(said, "13 < sub 1 task 1#0, delivery 2, payload 20, reply to #0"));
 }
+
+/* ---- short of memory ------------------------------------------------------------------------- */
+
+static uint64_t asked, fail_at;
+static void *(*heap_resize)(struct memory *memory, void *block, size_t old_bytes, size_t new_bytes);
+
+static void *resize_but_once(struct memory *from, void *block, size_t old_bytes, size_t new_bytes)
+{
+    if (new_bytes > old_bytes && ++asked == fail_at)
+        return NULL;
+    return heap_resize(from, block, old_bytes, new_bytes);
+}
+
+/* Whichever allocation fails: once the subscription stands, what is for it comes with the next
+ * event at the latest, whatever that is. */
+static bool comes_all_the_same(uint64_t n, const char *group)
+{
+    fini_groups();
+    init_groups();
+    publish(1, tasks, 0, 1, 5);
+    forget();
+    heap_resize = memory.resize;
+    asked = 0;
+    fail_at = n;
+    memory.resize = resize_but_once;
+    if (group != NULL)
+        share(2, 1, "alice/tasks", group, 1);
+    else
+        subscribe(2, 1, "alice/tasks", "", 0, 0);
+    memory.resize = heap_resize;
+    bool is_open = strstr(said, "2 < subscribed 0\n") != NULL;
+    message(3, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
+    bool has_come = strstr(said, "12 < sub 1 ") != NULL;
+    cr_expect(!is_open || has_come, "allocation %llu: %s", (unsigned long long)n, said);
+    forget();
+    return asked >= n;
+}
+
+Test(core_group, are_given_with_the_next_event_what_memory_was_short_for)
+{
+    for (uint64_t n = 1; comes_all_the_same(n, "work"); n++)
+        cr_assert_lt(n, 1000);
+}
+
+Test(core_group, and_other_readers_too)
+{
+    for (uint64_t n = 1; comes_all_the_same(n, NULL); n++)
+        cr_assert_lt(n, 1000);
+}
+
+/* Its first member finds no room: then it holds its topics for as long as any that nobody attends,
+ * and no longer. */
+static bool goes_in_the_end(uint64_t n)
+{
+    fini_groups();
+    init();
+    options.topic_window_bytes = 256;
+    restart();
+    for (conn_id conn = 1; conn <= 3; conn++)
+        join(conn);
+    tasks = open_topic(1, "alice/tasks");
+    heap_resize = memory.resize;
+    asked = 0;
+    fail_at = n;
+    memory.resize = resize_but_once;
+    message(2, (struct msg){.type = MSG_SUBSCRIBE,
+                            .as.subscribe = {.number = ++numbers[2],
+                                             .sub = 1,
+                                             .pattern = span_text("alice/tasks"),
+                                             .group = span_text("work"),
+                                             .keep_ms = 500,
+                                             .window_bytes = 4096}});
+    memory.resize = heap_resize;
+    bool is_open = strstr(said, "2 < subscribed 0\n") != NULL;
+    uint32_t seq = 0;
+    for (; seq < 10; seq++)
+        publish(1, tasks, seq, 1, 5 + seq); /* more than it may */
+    keep_alive(2000);
+    forget();
+    publish(1, tasks, seq, 1, 5 + seq);
+    cr_expect(is_open || strstr(said, "refusal") == NULL, "allocation %llu: %s",
+              (unsigned long long)n, said);
+    forget();
+    return asked >= n;
+}
+
+Test(core_group, that_nobody_could_join_go_in_the_end)
+{
+    for (uint64_t n = 1; goes_in_the_end(n); n++)
+        cr_assert_lt(n, 1000);
+}
