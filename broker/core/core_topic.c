@@ -178,6 +178,8 @@ static void drop_slots(struct core *core, struct topic *topic)
 
 void topic_restart(struct core *core, struct topic *topic)
 {
+    if (topic->letters != NULL)
+        group_restart(core, topic->letters); /* which may grant credit: none of it stays */
     list_remove(&topic->hungry_link);
     LIST_EACH(link, &topic->routes)
         route_restart(core, LIST_OWNER(link, struct route, topic_link), topic->slots.next_seq);
@@ -191,8 +193,6 @@ void topic_restart(struct core *core, struct topic *topic)
     topic->done_floor = 0;
     topic->done_slots = 0;
     topic->is_held_back = false;
-    if (topic->letters != NULL)
-        group_restart(core, topic->letters);
 }
 
 /* Only when its job goes: nobody is there who could still be sent something. */

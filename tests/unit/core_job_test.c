@@ -514,6 +514,28 @@ Test(core_job, tries_a_flaky_group_as_often_as_it_may)
            "3 < job.failed /0 #0 x3 (application of alice)\n");
 }
 
+/* That they go may let writers have credit: that too is of the attempt that is over. */
+Test(core_job, takes_no_dead_letters_into_the_next_attempt)
+{
+    options.linger_ms = 60000;
+    restart();
+    made_to_be_tried_again(1, 0);
+    come(1);
+    come(2);
+    uint32_t tasks = open_topic(1, "alice/tasks");
+    share(2, 1, "alice/tasks", "work", 1);
+    publish(1, tasks, 0, 1, 5);
+    settle(2, tasks, 0, 1, TASK_REJECTED, -1, "e1");
+    tap(4);
+    forget();
+    ask_letters(4, "work", 0, 0);
+    cr_expect_not_null(strstr(said, "4 < letter 0"), "%s", said);
+    break_down_as(1, "app.flaky", RECOVERABLE_UNKNOWN);
+    forget();
+    ask_letters(4, "work", 0, 0);
+    cr_expect_null(strstr(said, "4 < letter 0"), "%s", said);
+}
+
 Test(core_job, does_not_try_again_what_is_not_recoverable)
 {
     made_to_be_tried_again(2, 0);
