@@ -20,6 +20,7 @@
 #define DESCRIPTORS 8.0
 #define LATENCY_SHARE 0.5
 #define LATENCY_US 5000.0
+#define LATE_US 100.0
 
 void meter_begin(struct meter *meter)
 {
@@ -70,6 +71,12 @@ double meter_rate(struct meter *meter, unsigned lanes, int64_t from_ms, int64_t 
         }
     }
     return last > first ? (double)sum * 1000 / (double)((last - first) * METER_BIN_MS) : 0;
+}
+
+void meter_late(struct meter *meter, int64_t late_us)
+{
+    meter->late_sum_us += late_us > 0 ? late_us : 0;
+    meter->late_count++;
 }
 
 /* ---- the broker's process ---------------------------------------------------------------------*/
@@ -131,30 +138,33 @@ void meter_look(struct meter *meter, pid_t broker, pid_t client, FILE *results)
     now->broker_pid = broker;
     now->broker_kib = broker > 0 ? memory_kib(broker) : -1;
     now->broker_fds = broker > 0 ? descriptors(broker) : -1;
+    now->late_us = meter->late_count > 0 ? meter->late_sum_us / meter->late_count : 0;
+    meter->late_sum_us = meter->late_count = 0;
     now->client_pid = client;
     now->client_kib = client > 0 ? memory_kib(client) : -1;
     now->client_fds = client > 0 ? descriptors(client) : -1;
     fprintf(results,
             "{\"what\":\"second\",\"at_s\":%.3f,\"frames\":%" PRIu64 ",\"latency_us\":%" PRId64
             ",\"latency_most_us\":%" PRId64 ",\"broker_kib\":%" PRId64 ",\"broker_fds\":%" PRId64
-            ",\"client_kib\":%" PRId64 ",\"client_fds\":%" PRId64 "}\n",
+            ",\"client_kib\":%" PRId64 ",\"client_fds\":%" PRId64 ",\"late_us\":%" PRId64 "}\n",
             (double)(now_ms - meter->begin_ms) / 1000, now->frames, now->median_us, now->most_us,
-            now->broker_kib, now->broker_fds, now->client_kib, now->client_fds);
+            now->broker_kib, now->broker_fds, now->client_kib, now->client_fds, now->late_us);
     keep(meter);
     meter->now = (struct meter_second){.at_ms = now_ms};
 }
 
 /* ---- slopes -----------------------------------------------------------------------------------*/
 
-enum { BROKER_SLOPES = 3 }; /* the others are of the client */
+enum { LATENCY = 2, LATENESS = 3, BROKER_SLOPES = 4 }; /* the others are of the client */
 
 static double value_of(const struct meter_second *second, int which)
 {
     switch (which) {
     case 0: return (double)second->broker_kib;
     case 1: return (double)second->broker_fds;
-    case 2: return (double)second->median_us;
-    case 3: return (double)second->client_kib;
+    case LATENCY: return (double)second->median_us;
+    case LATENESS: return (double)second->late_us;
+    case BROKER_SLOPES: return (double)second->client_kib;
     default: return (double)second->client_fds;
     }
 }
@@ -197,10 +207,12 @@ size_t meter_slopes(const struct meter *meter, struct meter_slope out_slopes[MET
         {.name = "memory of the broker", .unit = "KiB", .bound = MEMORY_KIB},
         {.name = "descriptors of the broker", .unit = "", .bound = DESCRIPTORS},
         {.name = "median latency of a beat", .unit = "us", .bound = LATENCY_US},
+        {.name = "lateness of the machine", .unit = "us", .bound = LATE_US},
         {.name = "memory of a client", .unit = "KiB", .bound = CLIENT_KIB},
         {.name = "descriptors of a client", .unit = "", .bound = DESCRIPTORS},
     };
-    static const double shares[METER_SLOPES] = {MEMORY_SHARE, 0, LATENCY_SHARE, MEMORY_SHARE, 0};
+    static const double shares[METER_SLOPES] = {MEMORY_SHARE, 0, LATENCY_SHARE, LATENCY_SHARE,
+                                                MEMORY_SHARE, 0};
     bool is_enough = meter->count >= 2 * SECONDS_LEAST;
     int count = 0;
     for (int i = 0; is_enough && i < METER_SLOPES; i++) {
@@ -210,7 +222,11 @@ size_t meter_slopes(const struct meter *meter, struct meter_slope out_slopes[MET
         double share = shares[i] * slope->mean;
         slope->bound = share > slope->bound ? share : slope->bound;
         slope->is_flat = slope->expected <= slope->bound;
+        slope->is_judged = i != LATENESS;
         count = is_enough ? i + 1 : count;
+    }
+    if (count >= BROKER_SLOPES) {
+        out_slopes[LATENCY].is_judged = out_slopes[LATENESS].is_flat;
     }
     return count >= BROKER_SLOPES ? (size_t)count : 0;
 }

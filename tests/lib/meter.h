@@ -23,6 +23,7 @@ struct meter_second {
     int64_t client_kib; /* the same of a client */
     int64_t client_fds;
     int64_t client_pid;
+    int64_t late_us; /* how late this process was woken, on average: the machine's own share */
 };
 
 struct meter {
@@ -30,6 +31,7 @@ struct meter {
     uint64_t bins[METER_BINS][METER_LANES]; /* a ring: frames by time, and by who wrote them */
     int64_t newest_bin;
     struct meter_second now; /* is being filled */
+    int64_t late_sum_us, late_count;
     struct meter_second *seconds;
     size_t count, room;
 };
@@ -38,6 +40,7 @@ void meter_begin(struct meter *meter);
 void meter_fini(struct meter *meter);
 void meter_frames(struct meter *meter, size_t lane, uint64_t count); /* came just now */
 void meter_beats(struct meter *meter, int64_t median_us, int64_t most_us);
+void meter_late(struct meter *meter, int64_t late_us); /* woken so late, just now */
 /* To be called often: completes a second when it is over. */
 void meter_look(struct meter *meter, pid_t broker, pid_t client, FILE *results);
 /* Frames a second between two times, a minute ago at most; lanes: a bit for each that counts. */
@@ -52,11 +55,13 @@ struct meter_slope {
     double expected; /* its growth over the time that was measured */
     double bound;    /* of that */
     bool is_flat;
+    bool is_judged; /* else it says more of the machine than of the bus */
 };
-enum { METER_SLOPES = 5 };
+enum { METER_SLOPES = 6 };
 /* Over the second half of the run, for the broker and the client that were there at its end; how
  * many: those of the client come last, and there are none without it.  0: too few seconds to say
- * anything. */
+ * anything.  How late the machine wakes a process is told and not judged; and where that grew, no
+ * latency is judged. */
 size_t meter_slopes(const struct meter *meter, struct meter_slope out_slopes[METER_SLOPES]);
 
 #endif

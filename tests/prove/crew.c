@@ -415,7 +415,10 @@ void crew_listen(struct crew *crew, int64_t ms)
         for (size_t i = 0; i < CREW_PULSES; i++) {
             fds[2 + i] = (struct pollfd){.fd = crew->pulses[i].process.output, .events = POLLIN};
         }
-        poll(fds, crew->tap.pid != 0 ? 2 + CREW_PULSES : 0, LISTEN_MS);
+        int64_t from_ns = test_now_ns();
+        if (poll(fds, crew->tap.pid != 0 ? 2 + CREW_PULSES : 0, LISTEN_MS) == 0) {
+            meter_late(crew->meter, (test_now_ns() - from_ns) / 1000 - LISTEN_MS * 1000);
+        }
         hear_all(crew);
     } while (crew_is_well(crew) && test_now_ms() < until_ms);
 }

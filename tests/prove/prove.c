@@ -215,14 +215,16 @@ static void tell_slopes(struct run *run)
         const struct meter_slope *slope = &slopes[i];
         printf("slope: %-26s mean %10.0f %-3s %+12.1f an hour, %+.1f while it was measured%s\n",
                slope->name, slope->mean, slope->unit, slope->an_hour, slope->expected,
-               slope->is_flat ? ": flat" : ": NOT FLAT");
+               !slope->is_judged ? ": not judged"
+               : slope->is_flat  ? ": flat"
+                                 : ": NOT FLAT");
         fprintf(
             run->crew.results,
             "{\"what\":\"slope\",\"name\":\"%s\",\"unit\":\"%s\",\"mean\":%.1f,\"an_hour\":%.1f,"
-            "\"growth\":%.1f,\"bound\":%.1f,\"flat\":%s}\n",
+            "\"growth\":%.1f,\"bound\":%.1f,\"flat\":%s,\"judged\":%s}\n",
             slope->name, slope->unit, slope->mean, slope->an_hour, slope->expected, slope->bound,
-            slope->is_flat ? "true" : "false");
-        if (!slope->is_flat) {
+            slope->is_flat ? "true" : "false", slope->is_judged ? "true" : "false");
+        if (slope->is_judged && !slope->is_flat) {
             crew_blame(&run->crew, "the %s grows by %.0f %s, and may by %.0f", slope->name,
                        slope->expected, slope->unit, slope->bound);
         }

@@ -128,7 +128,7 @@ function row_of(kind)
     slopes++
     slope[slopes] = sprintf("%s|%.0f %s|%+.1f %s an hour|%+.1f %s, bound %.0f|%s", text("name"), number("mean"),
         text("unit"), number("an_hour"), text("unit"), number("growth"), text("unit"), number("bound"),
-        index($0, "\"flat\":true") ? "flat" : "NOT FLAT")
+        index($0, "\"judged\":false") ? "not judged" : index($0, "\"flat\":true") ? "flat" : "NOT FLAT")
     next
 }
 

@@ -22,6 +22,7 @@ static struct meter run_of(size_t seconds, int64_t kib, int64_t fds, int64_t lat
                                                  .client_pid = PID + 1,
                                                  .client_kib = 10000 + kib * at,
                                                  .client_fds = 20 + fds * at,
+                                                 .late_us = 60,
                                                  .median_us = 500 + latency_us * at};
     }
     return meter;
@@ -45,9 +46,26 @@ Test(meter, takes_nothing_that_grows_for_flat)
     struct meter_slope slopes[METER_SLOPES];
     struct meter meter = run_of(SECONDS, 100, 1, 100);
     cr_assert_eq(meter_slopes(&meter, slopes), METER_SLOPES);
-    for (int i = 0; i < METER_SLOPES; i++)
-        cr_expect(!slopes[i].is_flat, "%s", slopes[i].name);
+    int judged = 0;
+    for (int i = 0; i < METER_SLOPES; i++) {
+        cr_expect(!slopes[i].is_judged || !slopes[i].is_flat, "%s", slopes[i].name);
+        judged += slopes[i].is_judged;
+    }
+    cr_expect_eq(judged, METER_SLOPES - 1);
     cr_expect_float_eq(slopes[0].an_hour, 360000, 1);
+    meter_fini(&meter);
+}
+
+/* Beats that take longer on a machine that has more and more else to do. */
+Test(meter, judges_no_latency_of_a_machine_that_gets_slower)
+{
+    struct meter_slope slopes[METER_SLOPES];
+    struct meter meter = run_of(SECONDS, 0, 0, 100);
+    for (int i = 0; i < SECONDS; i++)
+        meter.seconds[i].late_us += 10 * i;
+    cr_assert_eq(meter_slopes(&meter, slopes), METER_SLOPES);
+    for (int i = 0; i < METER_SLOPES; i++)
+        cr_expect(!slopes[i].is_judged || slopes[i].is_flat, "%s", slopes[i].name);
     meter_fini(&meter);
 }
 
@@ -61,7 +79,7 @@ Test(meter, says_nothing_of_a_few_seconds)
     cr_expect_eq(meter_slopes(&meter, slopes), METER_SLOPES);
     /* A client that came late has too few of its own, and so has a broker. */
     meter.seconds[ENOUGH - 1].client_pid = PID + 2;
-    cr_expect_eq(meter_slopes(&meter, slopes), 3);
+    cr_expect_eq(meter_slopes(&meter, slopes), METER_SLOPES - 2);
     meter.seconds[ENOUGH - 1].broker_pid = PID + 1;
     cr_expect_eq(meter_slopes(&meter, slopes), 0);
     meter_fini(&meter);
