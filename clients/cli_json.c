@@ -306,6 +306,24 @@ static void add_time(struct cli_json *object, const struct bus_error *error)
     }
 }
 
+/* Those that it was told with; how much of them is there, "errors show" says. */
+static void add_attachments(struct cli_json *object, const struct bus_error *error)
+{
+    const char *name;
+    int64_t bytes = -1;
+    if (bus_error_attachment_at(error, 0, NULL) == NULL) {
+        return;
+    }
+    struct cli_json *list = cli_json_array(object, "attachments");
+    for (size_t i = 0; (name = bus_error_attachment_at(error, i, &bytes)) != NULL; i++) {
+        struct cli_json *one = cli_json_append(list);
+        cli_json_text(one, "name", name);
+        if (bytes >= 0) {
+            cli_json_number(one, "bytes", bytes);
+        }
+    }
+}
+
 /* All but what it points to. */
 static struct cli_json *make_error_alone(const struct bus_error *error)
 {
@@ -343,6 +361,7 @@ static struct cli_json *make_error_alone(const struct bus_error *error)
     if (bus_error_stacktrace(error)[0] != '\0') {
         cli_json_text(object, "stacktrace", bus_error_stacktrace(error));
     }
+    add_attachments(object, error);
     add_time(object, error);
     return object;
 }

@@ -5,6 +5,7 @@
  * that was the newest when it began. */
 #include "clients/errbus.h"
 
+#include "clients/attached.h"
 #include "clients/cli.h"
 #include "clients/error_list.h"
 
@@ -90,9 +91,14 @@ static void print_listed(const struct told *told, const struct bus_error *error)
     print_described(error);
 }
 
-static void print_json(const struct told *told, const struct bus_error *error)
+/* shown_by: also what the broker has of its attachments; or NULL. */
+static void print_json(const struct told *told, const struct bus_error *error,
+                       const struct cli *shown_by)
 {
     struct cli_json *line = cli_json_of_error(error);
+    if (shown_by != NULL) {
+        attached_json(shown_by, error, line);
+    }
     struct cli_json *event = cli_json_object(line, "event");
     cli_json_number(event, "id", (int64_t)told->id);
     cli_json_time(event, "at", told->at_ns);
@@ -156,7 +162,7 @@ static void print_where(const struct bus_error *error)
 }
 
 /* Each field on a line of its own; a stacktrace on as many as it has. */
-static void print_fields(const struct bus_error *error)
+static void print_fields(const struct cli *cli, const struct bus_error *error)
 {
     int recoverable = bus_error_recoverable(error);
     print_field("id", bus_error_id(error));
@@ -189,6 +195,7 @@ static void print_fields(const struct bus_error *error)
     if (bus_error_is_cut(error) != 0) {
         print_field("cut", "message or stacktrace lack their middle");
     }
+    attached_print(cli, error);
     if (bus_error_stacktrace(error)[0] != '\0') {
         printf("%-13s\n", "stacktrace");
         cli_print_text(stdout, bus_error_stacktrace(error), "\n\t");
@@ -197,7 +204,8 @@ static void print_fields(const struct bus_error *error)
 }
 
 /* The error, what led to it, and the event that told of it. */
-static void print_whole(const struct told *told, const struct bus_error *error)
+static void print_whole(const struct cli *cli, const struct told *told,
+                        const struct bus_error *error)
 {
     const struct bus_error *list[ERROR_LIST_MAX];
     size_t count = error_list_of(error, list);
@@ -205,7 +213,7 @@ static void print_whole(const struct told *told, const struct bus_error *error)
         if (i > 0) {
             printf("\nbecause%s\n", list[i] == bus_error_root(error) ? " (root)" : "");
         }
-        print_fields(list[i]);
+        print_fields(cli, list[i]);
     }
     printf("\n%-13s %" PRIu64 " %s, ", "told by event", told->id, told->name);
     print_clock(told->at_ns);
@@ -250,7 +258,7 @@ static bool take(struct errors *errors, const struct bus_event *event)
         struct told told = told_by(event);
         errors->printed += 1;
         if (errors->cli.is_json) {
-            print_json(&told, error);
+            print_json(&told, error, NULL);
         } else {
             print_listed(&told, error);
         }
@@ -321,7 +329,8 @@ static int show_attachment(struct errors *errors)
                              cli_open_ms(&errors->cli), write_piece, NULL, &error);
     (void)cli_flush_output(&errors->cli, &result);
     if (err != BUS_OK && result == CLI_OK) {
-        return cli_report(&errors->cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
+        result = cli_report(&errors->cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
+        return err == BUS_EOVERRUN ? CLI_FAILED : result; /* not whole */
     }
     bus_error_unref(&error);
     return result;
@@ -336,9 +345,9 @@ static int show(struct errors *errors)
         return CLI_FAILED;
     }
     if (errors->cli.is_json) {
-        print_json(&errors->told, errors->found);
+        print_json(&errors->told, errors->found, &errors->cli);
     } else {
-        print_whole(&errors->told, errors->found);
+        print_whole(&errors->cli, &errors->told, errors->found);
     }
     (void)cli_flush_output(&errors->cli, &result);
     return result;

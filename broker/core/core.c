@@ -72,6 +72,7 @@ void core_options_init(struct core_options *options)
         .unserved_ms = DEFAULT_UNSERVED_MS,
         .storm_told_max = LIMIT_STORM_TOLD,
         .attachment_bytes_max = DEFAULT_ATTACHMENT_BYTES,
+        .attachments_max = LIMIT_ATTACHMENTS,
         .open_slots_max = LIMIT_OPEN_SLOTS,
         .topics_max = LIMIT_TOPICS,
         .parties_max = LIMIT_PARTIES,
@@ -111,6 +112,8 @@ static void init_pools(struct core *core)
     list_init(&core->graves);
     list_init(&core->falling);
     list_init(&core->groups_due);
+    list_init(&core->turns);
+    list_init(&core->turn_waiters);
 }
 
 static bool keep_strings(struct core *core)
@@ -141,10 +144,12 @@ struct core *core_new(struct memory *memory, const struct core_options *options,
     core->scratch_bytes = memory_take(memory, LIMIT_ERROR_BYTES);
     bool is_made = core->scratch != NULL && core->scratch_bytes != NULL && keep_strings(core) &&
                    pool_reserve(&core->failures) && failure_keep_spare(core) &&
-                   timers_reserve(&core->timers) && timers_reserve(&core->timers);
+                   timers_reserve(&core->timers) && timers_reserve(&core->timers) &&
+                   timers_reserve(&core->timers);
     core->now_ns = now_ns;
     complaints_init(&core->strangers, NULL, NULL);
     core->journal.timer.kind = TIMER_JOURNAL;
+    core->turn_timer.kind = TIMER_TURN;
     if (is_made)
         core->is_noting = options->has_facts;
     else
@@ -190,6 +195,7 @@ void core_free(struct core **core_at)
     id_map_fini(&core->tokens);
     timers_clear(&core->timers, &core->strangers.timer);
     timers_clear(&core->timers, &core->journal.timer);
+    timers_clear(&core->timers, &core->turn_timer);
     timers_fini(&core->timers);
     memory_give(core->memory, core->strings, core->string_bytes);
     memory_give(core->memory, core->scratch_bytes, LIMIT_ERROR_BYTES);
@@ -226,10 +232,11 @@ static bool observe(struct core *core, struct session *session, const struct msg
     case MSG_STATUS: tell_status(core, session, &msg->as.status); return true;
     case MSG_VERDICT_ASK: judge_asked(core, session, &msg->as.verdict_ask); return true;
     case MSG_DEAD: letter_message(core, session, &msg->as.dead); return true;
-    case MSG_ATTACHMENT:
-        attach_message(core, session, &msg->as.attachment, core->payload);
-        return true;
-    case MSG_FETCH: attach_fetch(core, session, &msg->as.fetch); return true;
+    case MSG_ATTACHMENT: courier_refuse_old(core, session, msg->as.attachment.request); return true;
+    case MSG_BRING: courier_bring(core, session, &msg->as.bring); return true;
+    case MSG_PIECE: courier_piece(core, session, &msg->as.piece, core->payload); return true;
+    case MSG_FETCH: courier_fetch(core, session, &msg->as.fetch); return true;
+    case MSG_ATTACHMENTS: courier_list(core, session, &msg->as.attachments); return true;
     case MSG_JOB_CREATE: job_create(core, session, &msg->as.job_create); return true;
     case MSG_JOB_SHOW: job_show(core, session, &msg->as.job_show); return true;
     case MSG_JOB_CANCEL: job_cancel(core, session, &msg->as.job_cancel); return true;
@@ -358,6 +365,7 @@ static void fire(struct core *core, struct timer *timer)
         break;
     case TIMER_STORMS: tell_storms_again(core, LIST_OWNER(timer, struct job, storms_timer)); break;
     case TIMER_JOURNAL: tell_journal_again(core); break;
+    case TIMER_TURN: courier_turn_over(core); break;
     case TIMER_LEASE: group_lease_timer(core, LIST_OWNER(timer, struct sub, lease_timer)); break;
     case TIMER_TASK: group_task_timer(core, LIST_OWNER(timer, struct task, timer)); break;
     case TIMER_JOB_WINDOW: job_window_over(core, LIST_OWNER(timer, struct job, window)); break;

@@ -30,6 +30,7 @@ struct core_options {
     int64_t unserved_ms;       /* a request waits so long for a group that has a member */
     int64_t resume_ms; /* after a replay: so long sessions wait for their clients at least */
     uint64_t attachment_bytes_max; /* of errors of one job; beyond it the oldest go */
+    uint32_t attachments_max;      /* the same, those known included of which nothing is kept */
     uint32_t storm_told_max;       /* like errors that are told each, before they are told as one */
     uint32_t open_slots_max;
     uint32_t topics_max;

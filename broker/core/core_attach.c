@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* core_attach.c -- attachments of errors: complete output, beside the error and never in it.
  *
- * Whoever has an error's id may bring what belongs to it, piece by piece and each answered before
- * the next, and whoever has the id may fetch it.  They come and go over connections of their own,
- * so what a party has to say of itself never stands behind them.  The core knows of a piece its
- * payload and its length; the bytes are those of io, in memory or in the journal alone, as a
- * value is.
+ * An error says which it has, and how long they are: so each is known here from the moment its
+ * error is, in whatever way it then fares.  Its bytes are brought by couriers (core_courier.c), and
+ * kept as values are: the core knows of a piece its payload and its length, the bytes are those of
+ * io, in memory or in the journal alone.
  *
- * A job keeps so many bytes of them.  Beyond that the oldest go, whole; one that would not fit
- * alone ends where there is no room, and is what it is. */
+ * A job keeps so many bytes of them.  Beyond that the bytes of the oldest go, and what they were is
+ * remembered; one that would not fit alone ends where there is no room, and is what it is. */
 #include "broker/core/core_internal.h"
 
+#include "libbus/base/must.h"
 #include "libbus/base/pattern.h"
-#include "libbus/wire/disclosure.h"
 
 #include <string.h>
 
@@ -27,12 +26,12 @@ static struct span key_of(struct span error, struct span name, char out[KEY_BYTE
     return span_of(out, error.bytes + 1 + name.bytes);
 }
 
-static struct span error_of(const struct attachment *attachment)
+struct span attach_error(const struct attachment *attachment)
 {
     return span_of(attachment->key.data, attachment->error_bytes);
 }
 
-static struct span name_of(const struct attachment *attachment)
+struct span attach_name(const struct attachment *attachment)
 {
     size_t begin = attachment->error_bytes + 1;
     return span_of((const char *)attachment->key.data + begin, attachment->key.bytes - begin);
@@ -48,33 +47,48 @@ struct attachment *attach_find(struct core *core, const struct job *job, struct 
                : NULL;
 }
 
-static struct attachment *attachment_new(struct core *core, struct job *job, struct span error,
-                                         struct span name)
+/* ---- how it fares ---------------------------------------------------------------------------- */
+
+/* What may become of it, by what it is.  AWAY and CUT are not decided but seen: attach_state(). */
+static void move(struct attachment *attachment, enum attachment_state state)
 {
-    char bytes[KEY_BYTES_MAX];
-    struct attachment *attachment = pool_take(&core->attachments);
-    if (attachment == NULL)
-        return NULL;
-    attachment->error_bytes = (uint32_t)error.bytes;
-    if (!span_keep(core, key_of(error, name, bytes), &attachment->key) ||
-        !name_map_put(&job->attachment_names, attachment->key, attachment->id)) {
-        span_drop(core, &attachment->key);
-        pool_give(&core->attachments, attachment);
-        return NULL;
-    }
-    list_push(&job->attachments, &attachment->link);
-    job->attachment_count += 1;
-    return attachment;
+    static const bool moves[ATTACHMENT_STATE_COUNT][ATTACHMENT_STATE_COUNT] = {
+        [ATTACHMENT_COMING] =
+            {[ATTACHMENT_WHOLE] = true, [ATTACHMENT_FULL] = true, [ATTACHMENT_DROPPED] = true},
+        [ATTACHMENT_WHOLE] = {[ATTACHMENT_DROPPED] = true},
+        [ATTACHMENT_FULL] = {[ATTACHMENT_DROPPED] = true},
+    };
+    must(moves[attachment->state][state]);
+    attachment->state = state;
+}
+
+enum attachment_state attach_state(const struct core *core, const struct attachment *attachment)
+{
+    int64_t away_ns = core_clock(core) - attachment->left_ns;
+    if (attachment->state != ATTACHMENT_COMING || attachment->courier != NULL)
+        return attachment->state;
+    return away_ns < core->options.resume_ms * MS_NS ? ATTACHMENT_AWAY : ATTACHMENT_CUT;
+}
+
+/* ---- making and forgetting ------------------------------------------------------------------- */
+
+static void release_pieces(struct core *core, struct job *job, struct attachment *attachment)
+{
+    for (uint32_t i = 0; i < attachment->count; i++)
+        effects_release(core->effects, attachment->pieces[i].payload, 1);
+    memory_give(core->memory, attachment->pieces, attachment->room * sizeof *attachment->pieces);
+    attachment->pieces = NULL;
+    attachment->count = attachment->room = 0;
+    job->attachment_bytes -= attachment->bytes;
+    attachment->bytes = 0;
 }
 
 void attach_forget(struct core *core, struct job *job, struct attachment *attachment)
 {
-    note_attachment_forgotten(core, job, error_of(attachment), name_of(attachment));
-    for (uint32_t i = 0; i < attachment->count; i++)
-        effects_release(core->effects, attachment->pieces[i].payload, 1);
-    job->attachment_bytes -= attachment->bytes;
+    note_attachment_forgotten(core, job, attachment);
+    courier_lose(core, attachment, ATTACHMENT_DROPPED);
+    release_pieces(core, job, attachment);
     job->attachment_count -= 1;
-    memory_give(core->memory, attachment->pieces, attachment->room * sizeof *attachment->pieces);
     name_map_remove(&job->attachment_names, attachment->key);
     list_remove(&attachment->link);
     span_drop(core, &attachment->key);
@@ -87,6 +101,45 @@ void attach_forget_all(struct core *core, struct job *job)
         attach_forget(core, job, LIST_OWNER(link, struct attachment, link));
     name_map_fini(&job->attachment_names);
 }
+
+struct attachment *attach_announce(struct core *core, struct job *job, struct span error,
+                                   struct span name, uint64_t promised)
+{
+    char bytes[KEY_BYTES_MAX];
+    struct attachment *attachment = attach_find(core, job, error, name);
+    if (attachment != NULL)
+        return attachment;
+    if (!core->is_replaying && job->attachment_count >= core->options.attachments_max)
+        attach_forget(core, job, LIST_OWNER(job->attachments.next, struct attachment, link));
+    attachment = pool_take(&core->attachments);
+    if (attachment == NULL)
+        return NULL;
+    attachment->error_bytes = (uint32_t)error.bytes;
+    if (!span_keep(core, key_of(error, name, bytes), &attachment->key) ||
+        !name_map_put(&job->attachment_names, attachment->key, attachment->id)) {
+        span_drop(core, &attachment->key);
+        pool_give(&core->attachments, attachment);
+        return NULL;
+    }
+    attachment->promised = promised;
+    attachment->state = ATTACHMENT_COMING;
+    attachment->left_ns = core_clock(core);
+    list_push(&job->attachments, &attachment->link);
+    job->attachment_count += 1;
+    note_attachment_announced(core, job, attachment);
+    return attachment;
+}
+
+void attach_take(struct core *core, struct job *job, const struct error_record *record)
+{
+    struct span list = record->attachments;
+    struct error_attached attached;
+    while (error_attached_next(&list, &attached))
+        if (name_is_valid(attached.name)) /* without memory it is not known before it is brought */
+            (void)attach_announce(core, job, record->id, attached.name, attached.bytes);
+}
+
+/* ---- keeping --------------------------------------------------------------------------------- */
 
 static bool reserve_piece(struct core *core, struct attachment *attachment)
 {
@@ -102,13 +155,11 @@ static bool reserve_piece(struct core *core, struct attachment *attachment)
     return true;
 }
 
-bool attach_add(struct core *core, struct job *job, const struct attach_piece *piece)
+bool attach_add(struct core *core, struct job *job, struct attachment *attachment,
+                const struct attach_piece *piece)
 {
-    struct attachment *attachment = attach_find(core, job, piece->error, piece->name);
-    if (attachment == NULL)
-        attachment = attachment_new(core, job, piece->error, piece->name);
-    if (attachment == NULL || (piece->payload != 0 && !reserve_piece(core, attachment)))
-        return false; /* one without pieces is as good as none, and goes as they do */
+    if (piece->payload != 0 && !reserve_piece(core, attachment))
+        return false;
     if (piece->payload != 0) {
         effects_retain(core->effects, piece->payload, 1);
         attachment->pieces[attachment->count++] =
@@ -116,149 +167,64 @@ bool attach_add(struct core *core, struct job *job, const struct attach_piece *p
         attachment->bytes += piece->bytes;
         job->attachment_bytes += piece->bytes;
     }
-    attachment->is_whole = piece->is_last;
-    note_attached(core, job, piece);
+    attachment->arrived = attachment->bytes;
+    if (piece->is_last)
+        move(attachment, ATTACHMENT_WHOLE);
+    note_attached(core, job, attachment, piece);
     return true;
 }
 
-/* ---- what is said ---------------------------------------------------------------------------- */
-
-static void answer(struct core *core, struct session *session, uint64_t request,
-                   enum wire_code code, const char *type, const char *message)
+void attach_end(struct core *core, struct job *job, struct attachment *attachment,
+                enum attachment_state state)
 {
-    struct msg *msg = effects_msg(core->effects, session->control, MSG_JOB_DONE);
-    msg->as.job_done.request = request;
-    msg->as.job_done.code = code;
-    msg->as.job_done.type = span_text(type);
-    msg->as.job_done.message = span_text(message);
+    move(attachment, state);
+    if (state == ATTACHMENT_DROPPED)
+        release_pieces(core, job, attachment);
+    note_attachment_dropped(core, job, attachment);
+    courier_lose(core, attachment, state);
 }
 
-static struct job *find_job(struct core *core, struct session *session, uint64_t request,
-                            struct span name)
-{
-    uint32_t id;
-    if (name_map_get(&core->job_names, name, &id))
-        return pool_find(&core->jobs, id);
-    answer(core, session, request, CODE_EINVAL, ERROR_TYPE_NO_JOB, "there is no such job");
-    return NULL;
-}
-
-/* An id of this job: job/party/incarnation/number. */
-static bool is_of_job(const struct job *job, struct span error)
-{
-    return error.bytes > job->name.bytes + 1 &&
-           memcmp(error.data, job->name.data, job->name.bytes) == 0 &&
-           ((const char *)error.data)[job->name.bytes] == '/';
-}
-
-/* Whether so many bytes more of this one may be kept; older ones go for them. */
-static bool make_room(struct core *core, struct job *job, const struct attachment *attachment,
+bool attach_make_room(struct core *core, struct job *job, const struct attachment *attachment,
                       uint64_t bytes)
 {
+    uint64_t most = core->options.attachment_bytes_max;
+    if (attachment->bytes + bytes > most)
+        return false; /* it would not fit alone */
     LIST_EACH(link, &job->attachments) {
         struct attachment *oldest = LIST_OWNER(link, struct attachment, link);
-        bool is_fine = job->attachment_bytes + bytes <= core->options.attachment_bytes_max &&
-                       job->attachment_count < LIMIT_ATTACHMENTS;
-        if (is_fine)
-            return true;
-        if (oldest != attachment)
-            attach_forget(core, job, oldest);
+        if (job->attachment_bytes + bytes <= most)
+            break;
+        if (oldest != attachment && oldest->bytes > 0)
+            attach_end(core, job, oldest, ATTACHMENT_DROPPED);
     }
-    return job->attachment_bytes + bytes <= core->options.attachment_bytes_max;
+    return job->attachment_bytes + bytes <= most;
 }
 
-void attach_message(struct core *core, struct session *session, const struct msg_attachment *msg,
-                    payload_id payload)
+void attach_resume(struct core *core)
 {
-    struct job *job = find_job(core, session, msg->request, msg->job);
-    if (job == NULL)
-        return;
-    if (!is_of_job(job, msg->error) || !name_is_valid(msg->name)) {
-        answer(core, session, msg->request, CODE_EINVAL, ERROR_TYPE_NAME,
-               "the id of an error of this job and a name are wanted");
-        return;
+    struct attachment *attachment = NULL;
+    uint32_t id = 0;
+    while ((attachment = pool_next(&core->attachments, id)) != NULL) {
+        id = attachment->id;
+        attachment->left_ns = core_clock(core);
     }
-    if (job->spec.disclosure >= DISCLOSURE_MESSAGE) {
-        answer(core, session, msg->request, CODE_EDENIED, ERROR_TYPE_NOT_AUTHORISED,
-               "this job lets nobody see attachments");
-        return;
-    }
-    struct attachment *attachment = attach_find(core, job, msg->error, msg->name);
-    uint64_t have = attachment != NULL ? attachment->bytes : 0;
-    bool is_again = attachment != NULL && msg->offset + msg->bytes.bytes <= have &&
-                    (!msg->is_last || attachment->is_whole);
-    if (is_again) { /* its answer was lost */
-        answer(core, session, msg->request, CODE_OK, "", "");
-        return;
-    }
-    if (msg->offset != have || (attachment != NULL && attachment->is_whole)) {
-        answer(core, session, msg->request, CODE_ESETTLED, ERROR_TYPE_TOO_LATE,
-               "the attachment is whole, or what lies before this piece is kept no more");
-        return;
-    }
-    bool has_room = make_room(core, job, attachment, msg->bytes.bytes);
-    const struct attach_piece piece = {.error = msg->error,
-                                       .name = msg->name,
-                                       .payload = has_room ? payload : 0,
-                                       .bytes = has_room ? (uint32_t)msg->bytes.bytes : 0,
-                                       .is_last = has_room && msg->is_last != 0};
-    if (has_room && attach_add(core, job, &piece))
-        answer(core, session, msg->request, CODE_OK, "", "");
-    else
-        answer(core, session, msg->request, CODE_EFULL, ERROR_TYPE_FULL,
-               "the job keeps all the attachments it may");
-}
-
-/* io puts the bytes in. */
-static void send_piece(struct core *core, struct session *session, const struct msg_fetch *asked,
-                       const struct attachment *attachment)
-{
-    uint64_t begin = 0;
-    struct msg_fetched *msg =
-        &effects_msg(core->effects, session->control, MSG_FETCHED)->as.fetched;
-    struct effect *effect = &core->effects->items[core->effects->count - 1];
-    msg->request = asked->request;
-    msg->total = attachment->bytes;
-    msg->offset = asked->offset < msg->total ? asked->offset : msg->total;
-    msg->is_whole = attachment->is_whole;
-    for (uint32_t i = 0; i < attachment->count; i++) {
-        const struct piece *piece = &attachment->pieces[i];
-        if (msg->offset < begin + piece->bytes) {
-            effect->payload = piece->payload;
-            effect->offset = (uint32_t)(msg->offset - begin);
-            return;
-        }
-        begin += piece->bytes;
-    }
-}
-
-void attach_fetch(struct core *core, struct session *session, const struct msg_fetch *msg)
-{
-    const struct job *job = find_job(core, session, msg->request, msg->job);
-    if (job == NULL)
-        return;
-    const struct attachment *attachment = attach_find(core, job, msg->error, msg->name);
-    if (attachment != NULL)
-        send_piece(core, session, msg, attachment);
-    else
-        answer(core, session, msg->request, CODE_EINVAL, ERROR_TYPE_NOT_KEPT,
-               "the error has no attachment of this name, or it is kept no more");
 }
 
 void attach_snapshot(struct core *core, const struct job *job)
 {
     LIST_EACH(link, &job->attachments) {
         const struct attachment *attachment = LIST_OWNER(link, struct attachment, link);
-        struct attach_piece piece = {.error = error_of(attachment),
-                                     .name = name_of(attachment),
-                                     .is_last = attachment->is_whole};
-        if (attachment->count == 0)
-            note_attached(core, job, &piece);
-        for (uint32_t i = 0; i < attachment->count; i++) {
-            piece.payload = attachment->pieces[i].payload;
-            piece.bytes = attachment->pieces[i].bytes;
-            piece.is_last = attachment->is_whole && i + 1 == attachment->count;
-            note_attached(core, job, &piece);
-        }
+        bool is_whole = attachment->state == ATTACHMENT_WHOLE;
+        note_attachment_announced(core, job, attachment);
+        if (is_whole && attachment->count == 0)
+            note_attached(core, job, attachment, &(struct attach_piece){.is_last = true});
+        for (uint32_t i = 0; i < attachment->count; i++)
+            note_attached(
+                core, job, attachment,
+                &(struct attach_piece){.payload = attachment->pieces[i].payload,
+                                       .bytes = attachment->pieces[i].bytes,
+                                       .is_last = is_whole && i + 1 == attachment->count});
+        if (attachment->state != ATTACHMENT_COMING && !is_whole)
+            note_attachment_dropped(core, job, attachment);
     }
 }

@@ -233,6 +233,16 @@ static void put_author(const struct party *party, uint32_t incarnation, uint32_t
     head->incarnation = incarnation;
 }
 
+/* What it has attached, and what those have that led to it, is known from now on. */
+static void take_attachments(struct core *core, const struct party *party, uint32_t incarnation,
+                             uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (core->scratch[i].attachments.bytes > 0 &&
+            is_own_id(party, incarnation, core->scratch[i].id))
+            attach_take(core, party->job, &core->scratch[i]);
+}
+
 struct failure *failure_take(struct core *core, struct session *session, struct span bytes,
                              struct topic *topic, uint64_t seq, bool *out_is_readable)
 {
@@ -260,6 +270,7 @@ struct failure *failure_take(struct core *core, struct session *session, struct 
         WIRE_OK)
         return unreadable(core, session, topic, seq);
     *out_is_readable = true;
+    take_attachments(core, session->party, session->incarnation, count);
     struct failure *failure = wrap(core, encoded, head);
     return failure != NULL ? failure : no_memory(core);
 }
@@ -282,6 +293,7 @@ struct failure *failure_take_late(struct core *core, struct party *party, uint32
     if (error_encode(core->scratch, count, core->scratch_bytes, LIMIT_ERROR_BYTES, &encoded) !=
         WIRE_OK)
         return NULL;
+    take_attachments(core, party, incarnation, count);
     struct failure *failure = wrap(core, encoded, head);
     return failure != NULL ? failure : no_memory(core);
 }

@@ -296,13 +296,20 @@ struct session {
     uint32_t parked_count;
     uint64_t parked_bytes; /* of the errors in them */
     struct list subs;
-    struct id_map sub_ids;    /* the client's number -> id in core->subs */
-    struct list awaits;       /* not answered yet */
-    struct list awaits_ready; /* to be answered */
-    struct id_map await_ids;  /* want -> id in core->awaits */
-    uint64_t data_sent;       /* bytes of frames on this data connection, */
-    uint64_t data_said;       /* ... of which so many at least wait for no journal, */
-    uint64_t data_marked;     /* ... and so many do not once this step is kept: */
+    struct id_map sub_ids;     /* the client's number -> id in core->subs */
+    struct list awaits;        /* not answered yet */
+    struct list awaits_ready;  /* to be answered */
+    struct attachment *brings; /* or NULL; as all below, see core_courier.c */
+    struct job *brings_job;
+    uint64_t brings_request;
+    uint64_t brings_limit; /* its credit: pieces may begin below */
+    struct list turn_link; /* in core->turns or turn_waiters */
+    int64_t turn_ns;       /* since when it has its turn */
+    bool has_turn;
+    struct id_map await_ids; /* want -> id in core->awaits */
+    uint64_t data_sent;      /* bytes of frames on this data connection, */
+    uint64_t data_said;      /* ... of which so many at least wait for no journal, */
+    uint64_t data_marked;    /* ... and so many do not once this step is kept: */
     uint64_t data_marked_step;
     uint64_t await_sent; /* bytes on subscription 0 and this connection */
     uint64_t await_taken;
@@ -410,9 +417,13 @@ struct attachment {
     struct span key;      /* owned; see core_attach.c */
     struct piece *pieces;
     uint32_t count, room;
-    uint64_t bytes;
-    bool is_whole;
-    struct list link; /* in job->attachments */
+    uint64_t bytes;              /* kept */
+    uint64_t arrived;            /* of it, kept or not */
+    uint64_t promised;           /* by its error; ERROR_BYTES_UNKNOWN */
+    enum attachment_state state; /* COMING, WHOLE, FULL, DROPPED; see attach_state() */
+    struct session *courier;     /* who brings it, or NULL */
+    int64_t left_ns;             /* since when nobody does, on the core's running clock */
+    struct list link;            /* in job->attachments */
 };
 
 /* An error that stands for what a life of a party owes and root takes. */
@@ -625,6 +636,10 @@ struct core {
     struct list graves;     /* failures */
     struct list groups_due; /* there may be something to give to members */
     struct pool attachments;
+    struct list turns;        /* sessions with a window for what they bring, oldest first */
+    struct list turn_waiters; /* ... that wait for one */
+    uint32_t turn_count;
+    struct timer turn_timer; /* the oldest turn is over */
     struct needs needs;
     struct list falling;               /* need_heads: slots that failed, and may still be needed */
     struct failure *falling_root;      /* while a dependant is settled: what all began with */
@@ -773,20 +788,47 @@ void write_tell_settled(struct core *core, struct session *session, const struct
 
 /* ---- core_attach.c --------------------------------------------------------------------------- */
 struct attach_piece {
-    struct span error, name;
     payload_id payload; /* 0: it has no bytes */
     uint32_t bytes;
     bool is_last;
 };
-void attach_message(struct core *core, struct session *session, const struct msg_attachment *msg,
-                    payload_id payload);
-void attach_fetch(struct core *core, struct session *session, const struct msg_fetch *msg);
+struct span attach_error(const struct attachment *attachment); /* id of its error */
+struct span attach_name(const struct attachment *attachment);
 struct attachment *attach_find(struct core *core, const struct job *job, struct span error,
                                struct span name);
-bool attach_add(struct core *core, struct job *job, const struct attach_piece *piece);
+/* How it fares, as others are told. */
+enum attachment_state attach_state(const struct core *core, const struct attachment *attachment);
+/* The one of this name, new if need be; NULL: no memory. */
+struct attachment *attach_announce(struct core *core, struct job *job, struct span error,
+                                   struct span name, uint64_t promised);
+/* All that an error has. */
+void attach_take(struct core *core, struct job *job, const struct error_record *record);
+/* Whether so many bytes more of this one may be kept; older ones go for them. */
+bool attach_make_room(struct core *core, struct job *job, const struct attachment *attachment,
+                      uint64_t bytes);
+/* false: no memory. */
+bool attach_add(struct core *core, struct job *job, struct attachment *attachment,
+                const struct attach_piece *piece);
+/* FULL or DROPPED; whoever brings it is told. */
+void attach_end(struct core *core, struct job *job, struct attachment *attachment,
+                enum attachment_state state);
 void attach_forget(struct core *core, struct job *job, struct attachment *attachment);
 void attach_forget_all(struct core *core, struct job *job);
+void attach_resume(struct core *core);
 void attach_snapshot(struct core *core, const struct job *job);
+
+/* ---- core_courier.c -------------------------------------------------------------------------- */
+void courier_bring(struct core *core, struct session *session, const struct msg_bring *msg);
+void courier_piece(struct core *core, struct session *session, const struct msg_piece *msg,
+                   payload_id payload);
+void courier_fetch(struct core *core, struct session *session, const struct msg_fetch *msg);
+void courier_refuse_old(struct core *core, struct session *session, uint64_t request);
+void courier_list(struct core *core, struct session *session, const struct msg_attachments *msg);
+/* The session goes: what it brings is left where it is. */
+void courier_gone(struct core *core, struct session *session);
+/* The attachment is not kept, or not on: whoever brings it is told. */
+void courier_lose(struct core *core, struct attachment *attachment, enum attachment_state state);
+void courier_turn_over(struct core *core);
 
 /* ---- core_need.c ----------------------------------------------------------------------------- */
 /* What is wrong with what the slot of this run needs: a type of error; or NULL. */
@@ -1253,9 +1295,14 @@ static inline void note_appended(struct core *core, const struct topic *topic,
     if (core->is_noting) /* on the way of every value: without a journal a branch is all it costs */
         note_entry(core, topic, entry);
 }
-void note_attached(struct core *core, const struct job *job, const struct attach_piece *piece);
-void note_attachment_forgotten(struct core *core, const struct job *job, struct span error,
-                               struct span name);
+void note_attached(struct core *core, const struct job *job, const struct attachment *attachment,
+                   const struct attach_piece *piece);
+void note_attachment_announced(struct core *core, const struct job *job,
+                               const struct attachment *attachment);
+void note_attachment_dropped(struct core *core, const struct job *job,
+                             const struct attachment *attachment);
+void note_attachment_forgotten(struct core *core, const struct job *job,
+                               const struct attachment *attachment);
 void note_needed(struct core *core, const struct open_slot *open, struct need_key key);
 /* An open slot got its outcome. */
 void note_settled(struct core *core, const struct topic *topic, const struct slot_entry *entry);

@@ -309,25 +309,44 @@ void note_entry(struct core *core, const struct topic *topic, const struct slot_
     }
 }
 
-void note_attached(struct core *core, const struct job *job, const struct attach_piece *piece)
+void note_attached(struct core *core, const struct job *job, const struct attachment *attachment,
+                   const struct attach_piece *piece)
 {
     if (!core->is_noting)
         return;
     struct fact fact = {.type = FACT_ATTACHED,
                         .as.attached = {.job = job->id,
-                                        .error = piece->error,
-                                        .name = piece->name,
+                                        .error = attach_error(attachment),
+                                        .name = attach_name(attachment),
                                         .bytes = piece->bytes,
                                         .is_last = piece->is_last}};
     effects_fact(core->effects, &fact, piece->payload);
 }
 
-void note_attachment_forgotten(struct core *core, const struct job *job, struct span error,
-                               struct span name)
+void note_attachment_announced(struct core *core, const struct job *job,
+                               const struct attachment *attachment)
 {
     if (core->is_noting)
-        NOTE(core, ATTACHMENT_FORGOTTEN, attachment_forgotten, .job = job->id, .error = error,
-             .name = name);
+        NOTE(core, ATTACHMENT_ANNOUNCED, attachment_announced, .job = job->id,
+             .error = attach_error(attachment), .name = attach_name(attachment),
+             .promised = attachment->promised);
+}
+
+void note_attachment_dropped(struct core *core, const struct job *job,
+                             const struct attachment *attachment)
+{
+    if (core->is_noting)
+        NOTE(core, ATTACHMENT_DROPPED, attachment_dropped, .job = job->id,
+             .error = attach_error(attachment), .name = attach_name(attachment),
+             .state = attachment->state, .arrived = attachment->arrived);
+}
+
+void note_attachment_forgotten(struct core *core, const struct job *job,
+                               const struct attachment *attachment)
+{
+    if (core->is_noting)
+        NOTE(core, ATTACHMENT_FORGOTTEN, attachment_forgotten, .job = job->id,
+             .error = attach_error(attachment), .name = attach_name(attachment));
 }
 
 void note_needed(struct core *core, const struct open_slot *open, struct need_key key)

@@ -1110,6 +1110,19 @@ static const char *event(struct core *core, const struct fact_event *fact)
 
 /* ---- attachments ----------------------------------------------------------------------------- */
 
+static const char *attachment_announced(struct core *core,
+                                        const struct fact_attachment_announced *fact)
+{
+    struct job *job = job_of(core, fact->job);
+    if (job == NULL)
+        return no_job;
+    if (attach_find(core, job, fact->error, fact->name) != NULL)
+        return no_order;
+    return attach_announce(core, job, fact->error, fact->name, fact->promised) != NULL ? NULL
+                                                                                       : no_memory;
+}
+
+/* Before there were announcements, the first piece stood for one. */
 static const char *attached(struct core *core, const struct fact_attached *fact, payload_id payload)
 {
     struct job *job = job_of(core, fact->job);
@@ -1117,17 +1130,31 @@ static const char *attached(struct core *core, const struct fact_attached *fact,
         return no_job;
     if ((payload == 0) != (fact->bytes == 0))
         return no_payload;
-    const struct attachment *known = attach_find(core, job, fact->error, fact->name);
-    if (known != NULL && known->is_whole)
+    struct attachment *attachment =
+        attach_announce(core, job, fact->error, fact->name, ERROR_BYTES_UNKNOWN);
+    if (attachment == NULL)
+        return no_memory;
+    if (attachment->state != ATTACHMENT_COMING)
         return no_order;
-    return attach_add(core, job,
-                      &(struct attach_piece){.error = fact->error,
-                                             .name = fact->name,
-                                             .payload = payload,
+    return attach_add(core, job, attachment,
+                      &(struct attach_piece){.payload = payload,
                                              .bytes = (uint32_t)fact->bytes,
                                              .is_last = fact->is_last != 0})
                ? NULL
                : no_memory;
+}
+
+static const char *attachment_dropped(struct core *core, const struct fact_attachment_dropped *fact)
+{
+    struct job *job = job_of(core, fact->job);
+    struct attachment *known = job != NULL ? attach_find(core, job, fact->error, fact->name) : NULL;
+    bool is_full = fact->state == ATTACHMENT_FULL;
+    if (known == NULL || (!is_full && fact->state != ATTACHMENT_DROPPED) ||
+        known->state == ATTACHMENT_DROPPED || (is_full && known->state != ATTACHMENT_COMING))
+        return no_order;
+    attach_end(core, job, known, (enum attachment_state)fact->state);
+    known->arrived = fact->arrived;
+    return NULL;
 }
 
 static const char *attachment_forgotten(struct core *core,
@@ -1273,6 +1300,9 @@ static const char *replay(struct core *core, const struct fact *fact, payload_id
         return of_sub(core, fact, sub_of(core, fact->as.watched.sub));
     case FACT_EVENT: return event(core, &fact->as.event);
     case FACT_ATTACHED: return attached(core, &fact->as.attached, payload);
+    case FACT_ATTACHMENT_ANNOUNCED:
+        return attachment_announced(core, &fact->as.attachment_announced);
+    case FACT_ATTACHMENT_DROPPED: return attachment_dropped(core, &fact->as.attachment_dropped);
     case FACT_ATTACHMENT_FORGOTTEN:
         return attachment_forgotten(core, &fact->as.attachment_forgotten);
     case FACT_VERDICT_ERROR: return verdict_error(core, &fact->as.verdict_error);
@@ -1414,6 +1444,7 @@ void core_resume(struct core *core, const struct event *now, struct effects *eff
         if (terms->request_topic != 0)
             request_arm(core, terms->open);
     resume_subs(core);
+    attach_resume(core);
     need_resume(core); /* before anything is trimmed */
     groups_resume(core);
     struct topic *topic = NULL;

@@ -315,6 +315,7 @@ static void session_init(struct core *core, struct session *session, struct job 
     list_init(&session->awaits);
     list_init(&session->awaits_ready);
     list_init(&session->pump_link);
+    list_init(&session->turn_link);
     list_init(&session->subs_ready);
     list_init(&session->dirty_link);
     list_init(&session->tap_link);
@@ -392,6 +393,7 @@ void session_drop(struct core *core, struct session *session)
 {
     struct job *job = session->job;
     barrier_forget(session);
+    courier_gone(core, session);
     parked_free_all(core, session);
     LIST_EACH(link, &session->awaits)
         await_free(core, LIST_OWNER(link, struct await, session_link));
@@ -564,6 +566,7 @@ static void go_on(struct core *core, conn_id conn, struct session *session,
     drop_conn(core, &session->control);
     drop_conn(core, &session->data);
     barrier_forget(session);
+    courier_gone(core, session);
     if (!id_map_put(&core->conns, conn, session->id)) {
         session->closed_ns = core_clock(core);
         session_arm(core, session);
@@ -792,7 +795,7 @@ void session_attach(struct core *core, conn_id conn, const struct msg_attach *ms
     uint32_t id;
     struct session *session =
         id_map_get(&core->tokens, msg->token, &id) ? pool_find(&core->sessions, id) : NULL;
-    if (session == NULL || session->party == NULL || session->is_guard) {
+    if (session == NULL || session->is_guard || session->late != NULL) {
         session_violation(core, conn, "ATTACH to no session");
         return;
     }
@@ -809,7 +812,10 @@ void session_attach(struct core *core, conn_id conn, const struct msg_attach *ms
     session->data_sent = session->data_said = session->data_marked = 0;
     session->data_marked_step = 0;
     session_hear(core, session);
-    attached(core, session);
+    if (session->party != NULL)
+        attached(core, session);
+    else
+        effects_msg(core->effects, session->control, MSG_ATTACHED);
 }
 
 void session_position(struct core *core, struct session *session, const struct msg_position *msg)
@@ -967,6 +973,7 @@ void session_closed(struct core *core, conn_id conn)
     drop_conn(core, &session->control);
     drop_conn(core, &session->data);
     barrier_forget(session);
+    courier_gone(core, session);
     if (session->party == NULL) {
         session_drop(core, session);
         return;

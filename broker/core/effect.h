@@ -29,9 +29,12 @@ struct effect {
     conn_id conn;
     uint32_t sub;       /* SEND_...: the client's number of the subscription */
     payload_id payload; /* FACT: whose bytes stand beside it; 0: it has none;
-                           SEND_MSG of DEAD_VALUE: where its bytes are; 0: they are none */
-    uint32_t offset;    /* SEND_RUN, SEND_PART: of the first frame; FACT: in fact_bytes */
-    uint32_t bytes;     /* ...: of what is sent, with headers; FACT: of the record */
+                           SEND_MSG of DEAD_VALUE: where its bytes are; 0: they are none;
+                           SEND_MSG of FETCHED_PIECE: where its bytes are */
+    uint32_t offset;    /* SEND_RUN, SEND_PART: of the first frame; FACT: in fact_bytes;
+                           SEND_MSG of FETCHED_PIECE: in the payload */
+    uint32_t bytes;     /* ...: of what is sent, with headers; FACT: of the record;
+                           SEND_MSG of FETCHED_PIECE: its own */
     uint32_t count;     /* SEND_RUN: frames; SEND_PART: values; RETAIN, RELEASE: references;
                            SEND_MSG of DEAD_VALUE: bytes of the value before those wanted */
     uint32_t skip;      /* SEND_PART, SEND_TASK: values of the frame before the first one sent */

@@ -17,7 +17,7 @@ typedef uint32_t payload_id;
 
 enum event_type {
     EVENT_TICK,      /* time passed */
-    EVENT_MESSAGE,   /* a decoded message of the control channel, or ATTACH */
+    EVENT_MESSAGE,   /* a decoded message of the control channel, or ATTACH, or PIECE */
     EVENT_DATA,      /* a decoded batch */
     EVENT_CLOSED,    /* this connection is known to be closed */
     EVENT_VIOLATION, /* this connection sent what breaks the protocol */
@@ -61,7 +61,7 @@ struct event {
     uint64_t random;    /* fresh with each event; for tokens */
     uint64_t kept;      /* what was decided in so many of the first steps is in the journal */
     conn_id conn;       /* MESSAGE, DATA, CLOSED, VIOLATION */
-    payload_id payload; /* MESSAGE: of an ATTACHMENT with bytes, these; else 0 */
+    payload_id payload; /* MESSAGE: of a PIECE with bytes, these; else 0 */
     union {
         const struct msg *msg; /* MESSAGE */
         struct {

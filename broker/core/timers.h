@@ -25,6 +25,7 @@ enum timer_kind {
     TIMER_JOURNAL,    /* the next word about the journal */
     TIMER_LEASE,      /* silence of a group's member */
     TIMER_TASK,       /* a task that was put off */
+    TIMER_TURN,       /* of who brings attachments */
     TIMER_KIND_COUNT,
 };
 

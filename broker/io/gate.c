@@ -162,14 +162,13 @@ static void violate(struct gate *gate, struct gate_now now, conn_id conn, enum w
 }
 
 /* A message whose bytes are kept as those of a batch are. */
-static void attachment_in(struct gate *gate, struct gate_now now, conn_id conn,
-                          const struct msg *msg)
+static void piece_in(struct gate *gate, struct gate_now now, conn_id conn, const struct msg *msg)
 {
     payload_id payload = 0;
-    struct buffer *bytes = buffer_copy(msg->as.attachment.bytes);
+    struct buffer *bytes = buffer_copy(msg->as.piece.bytes);
     if (bytes == NULL || !payload_add(&gate->payloads, &bytes, &payload)) {
         buffer_unref(&bytes);
-        gate_violation(gate, now, conn, "attachment: the broker is short of memory");
+        gate_violation(gate, now, conn, "piece: the broker is short of memory");
         return;
     }
     step(gate, now,
@@ -184,8 +183,8 @@ static void message_in(struct gate *gate, struct gate_now now, conn_id conn, enu
     struct msg msg;
     unsigned number = MSG_NONE;
     enum wire_err err = msg_decode(part, lane, MSG_TO_BROKER, &msg, &number);
-    if (err == WIRE_OK && msg.type == MSG_ATTACHMENT && msg.as.attachment.bytes.bytes > 0) {
-        attachment_in(gate, now, conn, &msg);
+    if (err == WIRE_OK && msg.type == MSG_PIECE && msg.as.piece.bytes.bytes > 0) {
+        piece_in(gate, now, conn, &msg);
     } else if (err == WIRE_OK) {
         newer_learn(gate, conn, &msg);
         step(gate, now, (struct event){.type = EVENT_MESSAGE, .conn = conn, .as.msg = &msg});
@@ -197,6 +196,11 @@ static void message_in(struct gate *gate, struct gate_now now, conn_id conn, enu
     }
 }
 
+bool gate_brings_bytes(struct span part)
+{
+    return runs_is_batch(part) || wire_number(part) == MSG_PIECE;
+}
+
 enum gate_weight gate_weigh(struct span part)
 {
     switch (wire_number(part)) {
@@ -206,7 +210,7 @@ enum gate_weight gate_weigh(struct span part)
     case MSG_FAIL:
     case MSG_RETRACT:
     case MSG_TASK:
-    case MSG_ATTACHMENT:
+    case MSG_BRING:
     case MSG_FAIL_PARTY: return GATE_HEAVY;
     case MSG_UNSUBSCRIBE:
     case MSG_ACK:
@@ -319,6 +323,7 @@ static enum gate_saying saying_of(const struct msg *msg)
     case MSG_DEAD_ROW:
     case MSG_DEAD_VALUE:
     case MSG_FETCHED:
+    case MSG_ATTACHMENT_ROW:
     case MSG_REFUSED: /* there is no session of which it tells */
     case MSG_BYE: return GATE_NEWS;
     default: return GATE_ANSWER;
@@ -353,25 +358,35 @@ static bool put_value(struct gate *gate, const struct effect *effect, struct msg
 }
 
 /* The bytes of an attachment's piece from some place on; false: they cannot be read back. */
-static bool put_piece(struct gate *gate, const struct effect *effect, struct msg_fetched *msg)
+static bool put_piece(struct gate *gate, const struct effect *effect, struct msg_fetched_piece *msg)
 {
-    if (effect->payload == 0)
-        return true;
     const struct buffer *payload = payload_fetch(&gate->payloads, effect->payload);
     if (payload == NULL)
         return false;
-    must(effect->offset < payload->bytes);
-    msg->bytes = span_of(payload->data + effect->offset, payload->bytes - effect->offset);
+    must(effect->offset <= payload->bytes && effect->bytes <= payload->bytes - effect->offset);
+    msg->bytes = span_of(payload->data + effect->offset, effect->bytes);
     return true;
+}
+
+/* The one message that goes to clients on the data channel; its head names no subscription. */
+static void piece_out(struct gate *gate, const struct effect *effect, struct gate_out *out)
+{
+    struct msg *msg = &gate->effects.msgs[effect->index];
+    gate->is_broken = !put_piece(gate, effect, &msg->as.fetched_piece);
+    if (gate->is_broken)
+        return;
+    out->kind = GATE_DATA;
+    out->saying = GATE_OUTCOME;
+    out->conn = effect->conn;
+    delivery_header_write(out->head, 0);
+    out->part = encode(gate, msg);
 }
 
 static void control_out(struct gate *gate, const struct effect *effect, struct gate_out *out)
 {
     struct msg *msg = &gate->effects.msgs[effect->index];
     conn_id conn = effect->conn;
-    gate->is_broken =
-        (msg->type == MSG_DEAD_VALUE && !put_value(gate, effect, &msg->as.dead_value)) ||
-        (msg->type == MSG_FETCHED && !put_piece(gate, effect, &msg->as.fetched));
+    gate->is_broken = msg->type == MSG_DEAD_VALUE && !put_value(gate, effect, &msg->as.dead_value);
     if (gate->is_broken)
         return;
     if (msg->type == MSG_STATUS_END)
@@ -467,7 +482,10 @@ bool gate_out(struct gate *gate, struct gate_out *out)
                 pass_over(gate);
                 break;
             }
-            control_out(gate, effect, out);
+            if (gate->effects.msgs[effect->index].type == MSG_FETCHED_PIECE)
+                piece_out(gate, effect, out);
+            else
+                control_out(gate, effect, out);
             gate->at = gate->is_broken ? gate->effects.count : gate->at + 1;
             break;
         case EFFECT_SEND_RUN:

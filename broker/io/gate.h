@@ -33,6 +33,8 @@ void gate_free(struct gate **gate);
  * NULL; kept as long as the core wants it).  The first part of an unknown conn makes it known. */
 void gate_control_in(struct gate *gate, struct gate_now now, conn_id conn, struct span part);
 void gate_data_in(struct gate *gate, struct gate_now now, conn_id conn, struct buffer **part);
+/* Whether a part of the data channel is for the journal: a batch, or a piece of an attachment. */
+bool gate_brings_bytes(struct span part);
 /* What a part of the control channel asks of the journal. */
 enum gate_weight {
     GATE_LIGHT,   /* little or nothing, in no order */

@@ -15,7 +15,6 @@
 #include "broker/io/parking.h"
 #include "broker/io/peers.h"
 #include "broker/io/recovery.h"
-#include "broker/io/runs.h"
 #include "broker/io/strangers.h"
 #include "libbus/base/must.h"
 #include "libbus/io/part.h"
@@ -359,7 +358,7 @@ static bool park(struct loop *loop, struct peer *peer, struct buffer **part)
 {
     bool must_wait =
         peer->is_shed || keeper_is_full(&loop->keeper) || !parking_is_empty(&loop->parking);
-    if (!must_wait || !runs_is_batch(buffer_span(*part)))
+    if (!must_wait || !gate_brings_bytes(buffer_span(*part)))
         return false;
     if (!parking_take(&loop->parking, peer, part))
         buffer_unref(part);

@@ -122,6 +122,7 @@ struct bus {
     char replies[LIMIT_NAME_BYTES + 16];
     char token[API_TOKEN_BYTES + 1]; /* "" until it is welcome */
     uint64_t guard;                  /* the token of the guard that we speak for; 0: none */
+    bool is_courier;                 /* an observer that brings and fetches attachments */
     unsigned fork_generation;
     pid_t opener; /* thread that gets failure_signal */
     int failure_fd;
@@ -136,6 +137,8 @@ struct bus {
     /* atomic */
     atomic_uint refs;
     atomic_bool is_stopped;
+    atomic_bool is_data_due; /* values wait for the link: what is attached stands behind them */
+    atomic_bool is_over;     /* of a courier: it can bring nothing any more */
 
     pthread_mutex_t lock; /* protects all below */
     pthread_cond_t news;  /* something in general changed */
@@ -167,6 +170,7 @@ struct bus {
     bool is_room_wanted;  /* BUS_EFULL was said since room_fd was last made readable */
     bool is_handler_running;
     bool is_handler_done;
+    bool is_handing_over; /* what is attached is on its way to the courier */
 
     enum bus_err end;          /* BUS_OK, or the code of the party's end */
     struct bus_error *failure; /* why, unless the end is our own leave */
@@ -181,7 +185,12 @@ struct bus {
     uint32_t forgotten_count;
     uint32_t forgotten_room;
     uint64_t refusals_told;         /* by bus_flush() */
-    struct attach_job *attach_jobs; /* errors whose attachments are to be brought */
+    struct attach_job *attach_jobs; /* errors whose attachments are to be brought; a courier: by it,
+                                       the first under way */
+    struct bus *courier;            /* that brings them, or NULL: none was needed yet */
+    int64_t courier_ns;             /* not before, the next one is opened */
+    const struct bus *employer;     /* of a courier: the bus that it brings them for, or NULL */
+    struct carrying *carrying;      /* of a courier: the attachment under way; or NULL */
 };
 
 /* Whether this is a child of the process that made it: nothing may be touched then. */
@@ -293,6 +302,9 @@ void owned_discard(struct buffer **buffer);
 enum bus_err core_open(const struct endpoints *endpoints, const struct bus_options *options,
                        const char *job, const char *party, struct bus **out_bus,
                        struct bus_error **reterr);
+/* The same for an observer that brings and fetches attachments. */
+enum bus_err core_open_courier(const struct endpoints *endpoints, const struct bus_options *options,
+                               struct bus **out_bus, struct bus_error **reterr);
 /* Waits until it is welcome; if it is not in time it is closed. */
 enum bus_err core_join(struct bus **bus, int64_t deadline_ns, struct bus_error **reterr);
 /* Flush, leave, threads, session; *bus is gone. */
@@ -351,11 +363,21 @@ void ask_close(struct bus **asker);
 struct error_attachment;
 struct attach_job;
 void attachments_free(struct error_attachment *attachments);
+/* What the record of an error says of its attachments; false: no memory. */
+bool attachments_read(struct bus_error *error, struct span list);
 /* What is attached to this error is to be brought.  Lock. */
 void attach_note(struct bus *bus, const struct bus_error *error);
-/* Brings what is to be brought.  Errors: BUS_ETIMEDOUT, and what keeps an observer out: called
- * again it goes on. */
-enum bus_err attach_send(struct bus *bus, int64_t deadline_ns);
+/* The library thread's part: a party's hands them over to its courier, which it opens when there is
+ * something to be brought; a courier's reads the next piece.  Lock, which is given up meanwhile.
+ * Whether anything moved. */
+bool attach_turn(struct bus *bus, int64_t now_ns);
+/* So long the library thread may sleep, at most left_ms.  Lock. */
+int64_t attach_sleep_ms(const struct bus *bus, int64_t left_ms);
+/* Waits until all that was told is brought, or ends where it can not.  Errors: BUS_ETIMEDOUT; what
+ * keeps a courier out. */
+enum bus_err attach_flush(struct bus *bus, int64_t deadline_ns);
+/* Without threads: the courier goes.  What was not brought by now is cut. */
+void attach_close(struct bus *bus);
 void attach_fini(struct bus *bus);
 
 /* ---- publish.c ------------------------------------------------------------------------------- */
@@ -427,6 +449,10 @@ struct error_identity {
     int64_t wall_ns;
     enum disclosure disclosure; /* of the bus that gave it; UNSAID: it came from the wire */
 };
+struct attached_list { /* as error_record.attachments */
+    size_t bytes;
+    uint8_t data[ERROR_ATTACHED_BYTES_MAX];
+};
 struct bus_error {
     atomic_uint refs;
     atomic_bool is_used; /* as a cause, or by the bus: immutable */
@@ -459,7 +485,8 @@ struct bus_error {
     const struct bus_error *root; /* itself or one below */
     struct bus_error *next_dead;  /* while it is being freed */
     struct error_attachment *attachments;
-    bool is_noted; /* a bus brings them, or has */
+    struct attached_list *attached; /* of them, or NULL: there are none */
+    bool is_noted;                  /* a bus brings them, or has */
 };
 
 /* Errors that cost no memory. */

@@ -8,7 +8,7 @@
 static bool is_last(const struct msg *row)
 {
     return row->type == MSG_STATUS_END || row->type == MSG_JOB_SHOWN || row->type == MSG_JOB_DONE ||
-           row->type == MSG_DEAD_END || row->type == MSG_FETCHED;
+           row->type == MSG_DEAD_END;
 }
 
 /* Lock. */

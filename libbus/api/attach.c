@@ -1,33 +1,41 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* attach.c -- attachments of errors: kept with the error here, brought to the broker piece by piece
- * over a connection of their own, fetched the same way by whoever asks.
+ * by a courier, fetched by another.
  *
- * An error is told first, and as ever.  What is attached to it follows when the application waits
- * for its words to arrive anyway: in bus_flush() and bus_close(). */
+ * A courier is a second bus: an observer with connections, a session and a thread of its own.  The
+ * error is told first, and as ever; then the party's thread hands what is attached to its courier,
+ * whose thread reads and sends it, while the party goes on, or is over.  So neither a slow disk nor
+ * all these bytes are in the way of a beat, an error or a value.
+ *
+ * No two locks are held at once: jobs change hands between them. */
 #include "libbus/api/api_internal.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "libbus/base/pattern.h"
 #include "libbus/base/utf8.h"
 
-enum { ATTACHMENTS_MAX = 16 };
-
 struct error_attachment {
     struct error_attachment *next;
     char name[LIMIT_NAME_BYTES + 1];
-    int fd; /* -1: data */
-    size_t bytes;
+    bool is_elsewhere; /* told by the wire: there is nothing of it here */
+    int fd;            /* -1: data */
+    uint64_t bytes;    /* of data; of the file when it was opened; ERROR_BYTES_UNKNOWN */
     uint8_t data[];
 };
+
+#define NS_PER_MS INT64_C(1000000)
 
 /* An error whose attachments are still to be brought. */
 struct attach_job {
     struct attach_job *next;
     struct bus_error *error; /* a reference */
+    char job[LIMIT_NAME_BYTES + 1];
 };
 
 void attachments_free(struct error_attachment *attachments)
@@ -43,26 +51,40 @@ void attachments_free(struct error_attachment *attachments)
 
 /* ---- attaching ------------------------------------------------------------------------------- */
 
-static enum bus_err add(struct bus_error *error, const char *name, int fd, const void *data,
-                        size_t bytes)
+/* As the record of the error has them. */
+static void list_again(struct bus_error *error)
+{
+    struct error_attached list[LIMIT_ERROR_ATTACHMENTS];
+    uint32_t count = 0;
+    for (const struct error_attachment *at = error->attachments; at != NULL; at = at->next)
+        list[count++] = (struct error_attached){.name = span_text(at->name), .bytes = at->bytes};
+    if (count > 0)
+        error->attached->bytes = error_attached_write(list, count, error->attached->data);
+}
+
+/* One without bytes behind it, at the end. */
+static enum bus_err add(struct bus_error *error, struct span name, size_t data_bytes,
+                        struct error_attachment **out_attachment)
 {
     unsigned count = 0;
     struct error_attachment **end = &error->attachments;
     for (; *end != NULL; end = &(*end)->next, count++)
-        if (strcmp((*end)->name, name) == 0)
+        if (span_equal(span_text((*end)->name), name))
             return BUS_EINVAL;
-    if (count == ATTACHMENTS_MAX)
+    if (count == LIMIT_ERROR_ATTACHMENTS)
         return BUS_EFULL;
-    struct error_attachment *attachment = malloc(sizeof *attachment + bytes);
-    if (attachment == NULL)
+    if (error->attached == NULL)
+        error->attached = calloc(1, sizeof *error->attached);
+    struct error_attachment *attachment = malloc(sizeof *attachment + data_bytes);
+    if (error->attached == NULL || attachment == NULL) {
+        free(attachment);
         return BUS_ENOMEM;
-    attachment->next = NULL;
-    attachment->fd = fd;
-    attachment->bytes = bytes;
-    memcpy(attachment->name, name, strlen(name) + 1);
-    if (bytes > 0)
-        memcpy(attachment->data, data, bytes);
+    }
+    *attachment = (struct error_attachment){.fd = -1, .bytes = data_bytes};
+    memcpy(attachment->name, name.data, name.bytes);
+    attachment->name[name.bytes] = '\0';
     *end = attachment;
+    *out_attachment = attachment;
     return BUS_OK;
 }
 
@@ -79,7 +101,23 @@ enum bus_err bus_error_attach(struct bus_error *error, const char *name, const v
     enum bus_err err = may_add(error, name);
     if (err == BUS_OK && data == NULL && bytes > 0)
         err = BUS_EINVAL;
-    return err == BUS_OK ? add(error, name, -1, data, bytes) : err;
+    struct error_attachment *attachment = NULL;
+    if (err == BUS_OK)
+        err = add(error, span_text(name), bytes, &attachment);
+    if (err == BUS_OK && bytes > 0)
+        memcpy(attachment->data, data, bytes);
+    if (err == BUS_OK)
+        list_again(error);
+    return err;
+}
+
+/* Of a pipe, or a file of the kernel's, nobody knows. */
+static uint64_t file_bytes(int fd)
+{
+    struct stat stat;
+    return fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode) && stat.st_size > 0
+               ? (uint64_t)stat.st_size
+               : ERROR_BYTES_UNKNOWN;
 }
 
 enum bus_err bus_error_attach_file(struct bus_error *error, const char *name, const char *path)
@@ -90,25 +128,68 @@ enum bus_err bus_error_attach_file(struct bus_error *error, const char *name, co
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return BUS_EINVAL;
-    err = add(error, name, fd, NULL, 0);
-    if (err != BUS_OK)
+    struct error_attachment *attachment = NULL;
+    err = add(error, span_text(name), 0, &attachment);
+    if (err != BUS_OK) {
         close(fd);
-    return err;
+        return err;
+    }
+    attachment->fd = fd;
+    attachment->bytes = file_bytes(fd);
+    list_again(error);
+    return BUS_OK;
 }
 
-/* ---- bringing -------------------------------------------------------------------------------- */
+bool attachments_read(struct bus_error *error, struct span list)
+{
+    struct error_attached attached;
+    struct error_attachment *attachment = NULL;
+    while (error_attached_next(&list, &attached)) {
+        enum bus_err err = add(error, attached.name, 0, &attachment);
+        if (err == BUS_ENOMEM)
+            return false;
+        if (err != BUS_OK)
+            continue; /* there twice: once will do */
+        attachment->is_elsewhere = true;
+        attachment->bytes = attached.bytes;
+    }
+    list_again(error);
+    return true;
+}
+
+const char *bus_error_attachment_at(const struct bus_error *error, size_t index, int64_t *out_bytes)
+{
+    const struct error_attachment *at = error->attachments;
+    for (; at != NULL && index > 0; index--)
+        at = at->next;
+    if (at == NULL)
+        return NULL;
+    if (out_bytes != NULL)
+        *out_bytes = at->bytes <= INT64_MAX ? (int64_t)at->bytes : -1;
+    return at->name;
+}
+
+/* ---- handing over ---------------------------------------------------------------------------- */
+
+static void append(struct attach_job **jobs, struct attach_job *more)
+{
+    while (*jobs != NULL)
+        jobs = &(*jobs)->next;
+    *jobs = more;
+}
 
 void attach_note(struct bus *bus, const struct bus_error *error)
 {
     struct bus_error *noted = (struct bus_error *)(uintptr_t)error; /* nobody else sees the mark */
-    if (error->attachments == NULL || error->is_noted)
+    if (error->attachments == NULL || error->attachments->is_elsewhere || error->is_noted)
         return;
     struct attach_job *job = malloc(sizeof *job);
     if (job == NULL)
-        return; /* it is told without them */
+        return; /* they are cut before their beginning */
     noted->is_noted = true;
-    *job = (struct attach_job){.next = bus->attach_jobs, .error = bus_error_ref(error)};
-    bus->attach_jobs = job;
+    *job = (struct attach_job){.error = bus_error_ref(error)};
+    memcpy(job->job, bus->job, sizeof job->job);
+    append(&bus->attach_jobs, job);
 }
 
 static void job_free(struct attach_job *job)
@@ -124,152 +205,320 @@ void attach_fini(struct bus *bus)
         bus->attach_jobs = job->next;
         job_free(job);
     }
+    free(bus->carrying);
 }
 
-/* The next piece; its bytes, at most room, or -1: it cannot be read. */
-static ssize_t read_piece(const struct error_attachment *attachment, uint64_t offset, uint8_t *out,
-                          size_t room)
+/* A courier that can go on no more gives back what it did not bring.  No lock. */
+static struct attach_job *dismiss_courier(struct bus **courier)
 {
-    if (attachment->fd >= 0)
-        return pread(attachment->fd, out, room, (off_t)offset);
-    size_t left = attachment->bytes - (size_t)offset;
-    size_t bytes = left < room ? left : room;
-    memcpy(out, attachment->data + offset, bytes);
-    return (ssize_t)bytes;
+    api_lock(*courier);
+    struct attach_job *jobs = (*courier)->attach_jobs;
+    (*courier)->attach_jobs = NULL;
+    api_unlock(*courier);
+    (void)core_close(courier, BUS_POLL); /* it owes nothing */
+    return jobs;
 }
 
-static enum bus_err take_done(struct bus *asker, const struct msg *row, void *arg,
-                              struct bus_error **reterr)
+static struct bus *courier_open(const struct bus *bus)
 {
-    (void)asker; /* the code is all there is to it */
-    (void)arg;
-    (void)reterr;
-    return row->type == MSG_JOB_DONE ? (enum bus_err)row->as.job_done.code : BUS_EPROTO;
+    struct bus_options options;
+    struct bus *courier = NULL;
+    bus_options_init(&options);
+    options.heartbeat_ms = bus->options.heartbeat_ms;
+    options.lost_after_ms = bus->options.lost_after_ms;
+    options.broker_lost_ms = bus->options.broker_lost_ms;
+    (void)core_open_courier(&bus->endpoints, &options, &courier, NULL); /* tried again */
+    if (courier == NULL)
+        return NULL;
+    api_lock(courier);
+    courier->employer = bus;
+    api_unlock(courier);
+    return courier;
 }
 
-/* All of it, as it is now; what the broker does not want of it is not said again. */
-static enum bus_err bring(struct bus *asker, const char *job, const struct bus_error *error,
-                          const struct error_attachment *attachment, int64_t deadline_ns,
-                          uint8_t *piece)
+/* Lock; without it while it waits for others. */
+static bool hand_over(struct bus *bus, int64_t now_ns)
 {
-    struct msg question = {.type = MSG_ATTACHMENT,
-                           .as.attachment = {.job = span_text(job),
-                                             .error = span_text(bus_error_id(error)),
-                                             .name = span_text(attachment->name)}};
-    struct msg_attachment *said = &question.as.attachment;
-    enum bus_err err = BUS_OK;
-    while (err == BUS_OK && said->is_last == 0) {
-        ssize_t bytes = read_piece(attachment, said->offset, piece, LIMIT_ATTACHMENT_PIECE_BYTES);
-        said->is_last = bytes < LIMIT_ATTACHMENT_PIECE_BYTES; /* what cannot be read ends it */
-        said->bytes = span_of(piece, bytes > 0 ? (size_t)bytes : 0);
-        err = ask_next(asker, &question, deadline_ns, take_done, NULL, NULL);
-        said->offset += said->bytes.bytes;
+    struct bus *courier = bus->courier;
+    struct attach_job *jobs = bus->attach_jobs;
+    bool is_over = courier != NULL && atomic_load_explicit(&courier->is_over, memory_order_acquire);
+    if ((jobs == NULL && !is_over) || now_ns < bus->courier_ns)
+        return false;
+    bus->attach_jobs = NULL;
+    bus->courier = NULL; /* nobody else takes it meanwhile */
+    bus->is_handing_over = true;
+    bus->courier_ns = now_ns + bus->options.heartbeat_ms * NS_PER_MS;
+    api_unlock(bus);
+    if (is_over) {
+        struct attach_job *left = dismiss_courier(&courier);
+        append(&left, jobs);
+        jobs = left;
     }
-    bool is_done_with = err == BUS_EFULL || err == BUS_ESETTLED || err == BUS_EINVAL ||
-                        err == BUS_EDENIED; /* that one for good, or it is whole */
-    return is_done_with ? BUS_OK : err;
+    if (courier == NULL && jobs != NULL)
+        courier = courier_open(bus);
+    if (courier != NULL) {
+        api_lock(courier);
+        append(&courier->attach_jobs, jobs);
+        jobs = NULL;
+        api_unlock_wake(courier);
+    }
+    api_lock(bus);
+    append(&jobs, bus->attach_jobs); /* none was open: those come first */
+    bus->attach_jobs = jobs;
+    bus->courier = courier;
+    bus->is_handing_over = false;
+    if (courier != NULL)
+        bus->courier_ns = 0;
+    lookout_broadcast(bus, &bus->news);
+    return true;
 }
 
-static struct attach_job *take_job(struct bus *bus)
+/* ---- bringing: the courier's ----------------------------------------------------------------- */
+
+/* While values wait for the link, a piece goes all the same each ... */
+#define STARVED_NS (100 * NS_PER_MS)
+enum { HELD_BACK_MS = 5 /* ... and so often it is looked whether they do */ };
+
+struct carrying {
+    const struct error_attachment *attachment; /* of the first job; NULL: none is begun */
+    uint64_t bytes;                            /* so many are brought at most */
+    int64_t sent_ns;                           /* the last piece */
+    bool is_held_back;
+    uint8_t piece[LIMIT_ATTACHMENT_PIECE_BYTES];
+};
+
+/* The next piece; its bytes, fewer than there is room for at the end, or if it cannot be read. */
+static size_t read_piece(const struct carrying *carrying, uint64_t offset, uint8_t *out)
 {
-    api_lock(bus);
+    const struct error_attachment *attachment = carrying->attachment;
+    uint64_t left = carrying->bytes > offset ? carrying->bytes - offset : 0;
+    size_t most = left < LIMIT_ATTACHMENT_PIECE_BYTES ? (size_t)left : LIMIT_ATTACHMENT_PIECE_BYTES;
+    size_t bytes = 0;
+    if (attachment->fd < 0) {
+        memcpy(out, attachment->data + (most > 0 ? offset : 0), most);
+        return most;
+    }
+    while (bytes < most) {
+        ssize_t got = pread(attachment->fd, out + bytes, most - bytes, (off_t)(offset + bytes));
+        if (got <= 0)
+            break;
+        bytes += (size_t)got;
+    }
+    return bytes;
+}
+
+static bool may_send(struct bus *bus, int64_t now_ns)
+{
+    struct carrying *carrying = bus->carrying;
+    bool is_due = bus->employer != NULL &&
+                  atomic_load_explicit(&bus->employer->is_data_due, memory_order_relaxed);
+    carrying->is_held_back = is_due && now_ns < carrying->sent_ns + STARVED_NS;
+    return !carrying->is_held_back;
+}
+
+static bool send_piece(struct bus *bus, int64_t now_ns)
+{
+    struct carrying *carrying = bus->carrying;
+    uint64_t offset = 0;
+    carrying->is_held_back = false;
+    if (!session_piece_wanted(bus->session, &offset) || !may_send(bus, now_ns))
+        return false;
+    size_t bytes = read_piece(carrying, offset, carrying->piece);
+    bool is_last = bytes < LIMIT_ATTACHMENT_PIECE_BYTES || offset + bytes == carrying->bytes;
+    session_piece(bus->session, span_of(carrying->piece, bytes), is_last);
+    carrying->sent_ns = now_ns;
+    return true;
+}
+
+static void begin(struct bus *bus, const struct error_attachment *attachment)
+{
+    const struct attach_job *job = bus->attach_jobs;
+    struct carrying *carrying = bus->carrying;
+    carrying->attachment = attachment;
+    carrying->bytes = attachment->fd >= 0 ? file_bytes(attachment->fd) : attachment->bytes;
+    session_bring(bus->session,
+                  &(struct session_attachment){.job = span_text(job->job),
+                                               .error = span_text(bus_error_id(job->error)),
+                                               .name = span_text(attachment->name)},
+                  carrying->bytes);
+}
+
+/* The one under way is through, well or not: the broker knows how. */
+static void go_on(struct bus *bus)
+{
     struct attach_job *job = bus->attach_jobs;
-    if (job != NULL)
-        bus->attach_jobs = job->next;
-    api_unlock(bus);
-    return job;
+    const struct error_attachment *next = bus->carrying->attachment->next;
+    bus->carrying->attachment = NULL;
+    if (next != NULL) {
+        begin(bus, next);
+        return;
+    }
+    bus->attach_jobs = job->next;
+    job_free(job);
+    lookout_broadcast(bus, &bus->news);
 }
 
-static void give_back(struct bus *bus, struct attach_job *job)
+static bool bring(struct bus *bus, int64_t now_ns)
 {
-    api_lock(bus);
-    job->next = bus->attach_jobs;
-    bus->attach_jobs = job;
-    api_unlock(bus);
+    if (bus->attach_jobs == NULL)
+        return false;
+    if (bus->carrying == NULL)
+        bus->carrying = calloc(1, sizeof *bus->carrying);
+    if (bus->end != BUS_OK || bus->carrying == NULL) {
+        atomic_store_explicit(&bus->is_over, true, memory_order_release);
+        return false;
+    }
+    if (bus->carrying->attachment == NULL) {
+        begin(bus, bus->attach_jobs->error->attachments);
+        return true;
+    }
+    enum wire_code code = session_brought(bus->session, NULL);
+    if (code == CODE_ETIMEDOUT)
+        return send_piece(bus, now_ns);
+    if (code == CODE_OK || code == CODE_EFULL || code == CODE_EINVAL || code == CODE_EDENIED)
+        go_on(bus);
+    return true; /* otherwise it ended: told within this turn */
 }
 
-/* Those of one error. */
-static enum bus_err bring_all(struct bus *asker, const struct bus *bus,
-                              const struct bus_error *error, int64_t deadline_ns, uint8_t *piece)
+bool attach_turn(struct bus *bus, int64_t now_ns)
+{
+    if (bus->is_done)
+        return false;
+    return bus->is_courier ? bring(bus, now_ns) : hand_over(bus, now_ns);
+}
+
+int64_t attach_sleep_ms(const struct bus *bus, int64_t left_ms)
+{
+    bool is_held_back = bus->carrying != NULL && bus->carrying->is_held_back;
+    return is_held_back && left_ms > HELD_BACK_MS ? HELD_BACK_MS : left_ms;
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+/* Waits until the courier has brought all it has.  BUS_OK: or there is another by now. */
+static enum bus_err wait_for(struct bus *courier, int64_t deadline_ns)
 {
     enum bus_err err = BUS_OK;
-    for (const struct error_attachment *at = error->attachments; at != NULL && err == BUS_OK;
-         at = at->next)
-        err = bring(asker, bus->job, error, at, deadline_ns, piece);
+    api_lock(courier);
+    while (err == BUS_OK && courier->session != NULL && courier->attach_jobs != NULL) {
+        err = courier->end;
+        if (err == BUS_OK && !api_wait(courier, &courier->news, &courier->waiters, deadline_ns))
+            err = BUS_ETIMEDOUT;
+    }
+    api_unlock(courier);
     return err;
 }
 
-enum bus_err attach_send(struct bus *bus, int64_t deadline_ns)
+enum bus_err attach_flush(struct bus *bus, int64_t deadline_ns)
 {
-    struct attach_job *job = take_job(bus);
-    if (job == NULL)
-        return BUS_OK;
-    struct bus *asker = NULL;
+    enum bus_err err = BUS_OK;
     int64_t patient_ns = api_deadline_ns(bus->options.broker_lost_ms); /* where none is there */
+    api_lock(bus);
+    if (bus->attach_jobs == NULL && bus->courier == NULL && !bus->is_handing_over) {
+        api_unlock(bus);
+        return BUS_OK;
+    }
     if (deadline_ns > patient_ns)
         deadline_ns = patient_ns;
-    uint8_t *piece = malloc(LIMIT_ATTACHMENT_PIECE_BYTES);
-    enum bus_err err =
-        piece != NULL ? ask_open(&bus->endpoints, deadline_ns, &asker, NULL) : BUS_ENOMEM;
-    while (err == BUS_OK && job != NULL) {
-        err = bring_all(asker, bus, job->error, deadline_ns, piece);
-        if (err != BUS_OK)
-            break;
-        job_free(job);
-        job = take_job(bus);
-    }
-    if (job != NULL)
-        give_back(bus, job);
-    if (asker != NULL)
-        ask_close(&asker);
-    free(piece);
+    api_wake(bus);
+    while (err == BUS_OK && bus->session != NULL && !bus->is_done &&
+           (bus->attach_jobs != NULL || bus->is_handing_over))
+        if (!api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
+            err = BUS_ETIMEDOUT;
+    struct bus *courier = err == BUS_OK ? bus->courier : NULL;
+    if (courier != NULL)
+        api_ref(courier);
+    api_unlock(bus);
+    if (courier == NULL)
+        return err;
+    err = wait_for(courier, deadline_ns);
+    api_unref(courier);
     return err;
+}
+
+void attach_close(struct bus *bus)
+{
+    if (bus->courier != NULL)
+        (void)core_close(&bus->courier, BUS_POLL); /* what it did not bring is cut */
 }
 
 /* ---- fetching -------------------------------------------------------------------------------- */
 
-struct fetching {
-    bus_attachment_fn *take;
-    void *arg;
-    uint64_t offset;
-    bool is_over;
-    bool is_whole;
+static const char *const state_names[ATTACHMENT_STATE_COUNT] = {
+    [ATTACHMENT_COMING] = "coming", [ATTACHMENT_AWAY] = "away", [ATTACHMENT_WHOLE] = "whole",
+    [ATTACHMENT_CUT] = "cut",       [ATTACHMENT_FULL] = "full", [ATTACHMENT_DROPPED] = "dropped",
 };
 
-static enum bus_err take_piece(struct bus *asker, const struct msg *row, void *arg,
-                               struct bus_error **reterr)
+/* Why it is not whole. */
+static enum bus_err say_state(const struct session_attached *attached, struct bus_error **reterr)
 {
-    struct fetching *fetching = arg;
-    const struct msg_fetched *fetched = &row->as.fetched;
-    (void)asker; /* nothing is kept of it */
-    if (row->type == MSG_JOB_DONE)
-        return error_say(reterr, (enum bus_err)row->as.job_done.code, ERROR_TYPE_NOT_KEPT, "%.*s",
-                         (int)row->as.job_done.message.bytes,
-                         (const char *)row->as.job_done.message.data);
-    if (row->type != MSG_FETCHED || fetched->offset != fetching->offset)
-        return error_say(reterr, BUS_EPROTO, ERROR_TYPE_PROTOCOL,
-                         "the broker answered another question");
-    fetching->is_over = fetched->bytes.bytes == 0;
-    fetching->is_whole = fetched->is_whole != 0;
-    fetching->offset += fetched->bytes.bytes;
-    if (!fetching->is_over &&
-        fetching->take(fetched->bytes.data, fetched->bytes.bytes, fetching->arg) != 0)
-        return error_say(reterr, BUS_ECLOSED, ERROR_TYPE_CLOSED, "the receiver wants no more");
-    return BUS_OK;
+    static const char *const words[ATTACHMENT_STATE_COUNT] = {
+        [ATTACHMENT_COMING] = "it is still being brought",
+        [ATTACHMENT_AWAY] = "whoever brings it is not there for the moment",
+        [ATTACHMENT_CUT] = "whoever brought it is gone, and the rest is lost",
+        [ATTACHMENT_FULL] = "its job keeps no more of attachments, and the rest is lost",
+        [ATTACHMENT_DROPPED] = "newer ones needed its room, and it is kept no more",
+    };
+    char promised[40] = "";
+    enum bus_err err = attached->state == ATTACHMENT_DROPPED ? BUS_EINVAL : BUS_EOVERRUN;
+    if (attached->promised != ERROR_BYTES_UNKNOWN)
+        (void)snprintf(promised, sizeof promised, " of %llu", /* it has room */
+                       (unsigned long long)attached->promised);
+    if (attached->state == ATTACHMENT_WHOLE)
+        return BUS_OK;
+    return error_say(reterr, err, ERROR_TYPE_NOT_KEPT, "%llu%s bytes of the attachment came: %s",
+                     (unsigned long long)attached->bytes, promised, words[attached->state]);
 }
 
-static enum bus_err fetch(struct bus *asker, struct msg *question, struct fetching *fetching,
-                          int64_t deadline_ns, struct bus_error **reterr)
+/* Lock; given up while bytes are taken, for the application's code may use another bus. */
+static enum bus_err fetch(struct bus *bus, bus_attachment_fn *take, void *arg, int64_t deadline_ns,
+                          struct bus_error **reterr)
 {
-    enum bus_err err = BUS_OK;
-    while (err == BUS_OK && !fetching->is_over) {
-        question->as.fetch.offset = fetching->offset;
-        err = ask_next(asker, question, deadline_ns, take_piece, fetching, reterr);
+    struct session_attached attached;
+    struct span bytes;
+    struct span why;
+    for (;;) {
+        while (session_fetch_take(bus->session, &bytes)) {
+            api_unlock(bus);
+            bool is_enough = take(bytes.data, bytes.bytes, arg) != 0; /* lent until the next */
+            api_lock(bus);
+            if (is_enough)
+                return error_say(reterr, BUS_ECLOSED, ERROR_TYPE_CLOSED,
+                                 "the receiver wants no more");
+        }
+        api_wake(bus); /* more may be asked for */
+        enum wire_code code = session_fetched(bus->session, &attached, &why);
+        if (code == CODE_OK)
+            return say_state(&attached, reterr);
+        enum bus_err err = api_over(bus);
+        if (err != BUS_OK)
+            return api_say_over(bus, err, reterr);
+        if (code != CODE_ETIMEDOUT)
+            return error_say(reterr, (enum bus_err)code, ERROR_TYPE_NOT_KEPT, "%.*s",
+                             (int)why.bytes, (const char *)why.data);
+        if (!api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
+            return error_say_static(reterr, BUS_ETIMEDOUT, &error_timed_out);
     }
-    if (err == BUS_OK && !fetching->is_whole)
-        err = error_say(reterr, BUS_EOVERRUN, ERROR_TYPE_NOT_KEPT,
-                        "the attachment ends in its middle: no more of it came, or is kept");
+}
+
+static enum bus_err courier_join(const struct endpoints *endpoints, int64_t deadline_ns,
+                                 struct bus **out_courier, struct bus_error **reterr)
+{
+    struct bus_options options;
+    struct bus *bus = NULL;
+    bus_options_init(&options);
+    enum bus_err err = core_open_courier(endpoints, &options, &bus, reterr);
+    if (err == BUS_OK)
+        err = core_join(&bus, deadline_ns, reterr);
+    if (err == BUS_OK)
+        *out_courier = bus;
     return err;
+}
+
+static bool id_is_valid(const char *error_id)
+{
+    return error_id != NULL && *error_id != '\0' && strlen(error_id) <= LIMIT_ERROR_ID_BYTES &&
+           utf8_is_valid(span_text(error_id));
 }
 
 enum bus_err bus_error_attachment(const char *endpoint, const char *job, const char *error_id,
@@ -278,10 +527,8 @@ enum bus_err bus_error_attachment(const char *endpoint, const char *job, const c
 {
     char job_name[LIMIT_NAME_BYTES + 1];
     struct endpoints endpoints;
-    struct bus *asker = NULL;
-    struct fetching fetching = {.take = take, .arg = arg};
-    if (error_id == NULL || *error_id == '\0' || strlen(error_id) > LIMIT_ERROR_ID_BYTES ||
-        !utf8_is_valid(span_text(error_id)) || !name_is_valid(span_text(name)) || take == NULL ||
+    struct bus *courier = NULL;
+    if (!id_is_valid(error_id) || !name_is_valid(span_text(name)) || take == NULL ||
         !options_time_is_valid(timeout_ms))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
                          "an error's id, a name, a timeout and a function are wanted");
@@ -290,14 +537,74 @@ enum bus_err bus_error_attachment(const char *endpoint, const char *job, const c
     if (err == BUS_OK)
         err = endpoints_read(&endpoints, endpoint, reterr);
     if (err == BUS_OK)
-        err = ask_open(&endpoints, deadline_ns, &asker, reterr);
+        err = courier_join(&endpoints, deadline_ns, &courier, reterr);
     if (err != BUS_OK)
         return err;
-    struct msg question = {.type = MSG_FETCH,
-                           .as.fetch = {.job = span_text(job_name),
-                                        .error = span_text(error_id),
-                                        .name = span_text(name)}};
-    err = fetch(asker, &question, &fetching, deadline_ns, reterr);
-    ask_close(&asker);
+    api_lock(courier);
+    session_fetch(courier->session, &(struct session_attachment){.job = span_text(job_name),
+                                                                 .error = span_text(error_id),
+                                                                 .name = span_text(name)});
+    err = fetch(courier, take, arg, deadline_ns, reterr);
+    api_unlock(courier);
+    (void)core_close(&courier, BUS_POLL); /* it owes nothing */
     return err;
+}
+
+/* ---- listing --------------------------------------------------------------------------------- */
+
+struct listing {
+    bus_attachments_fn *take;
+    void *arg;
+};
+
+static int64_t known(uint64_t bytes)
+{
+    return bytes <= INT64_MAX ? (int64_t)bytes : -1;
+}
+
+static enum bus_err take_row(struct bus *asker, const struct msg *row, void *arg,
+                             struct bus_error **reterr)
+{
+    const struct listing *listing = arg;
+    const struct msg_attachment_row *said = &row->as.attachment_row;
+    char name[LIMIT_NAME_BYTES + 1];
+    char *at = name;
+    (void)asker; /* nothing is kept of it */
+    if (row->type == MSG_JOB_DONE && row->as.job_done.code != CODE_OK)
+        return error_say(reterr, (enum bus_err)row->as.job_done.code, ERROR_TYPE_NO_JOB, "%.*s",
+                         (int)row->as.job_done.message.bytes,
+                         (const char *)row->as.job_done.message.data);
+    if (row->type == MSG_JOB_DONE)
+        return BUS_OK;
+    if (row->type != MSG_ATTACHMENT_ROW || said->state >= ATTACHMENT_STATE_COUNT)
+        return error_say(reterr, BUS_EPROTO, ERROR_TYPE_PROTOCOL,
+                         "the broker answered another question");
+    const struct bus_attachment attachment = {
+        .name = api_place(&at, said->name),
+        .bytes = known(said->promised),
+        .arrived = known(said->bytes),
+        .state = state_names[said->state],
+    };
+    if (listing->take(&attachment, listing->arg) != 0)
+        return error_say(reterr, BUS_ECLOSED, ERROR_TYPE_CLOSED, "the receiver wants no more");
+    return BUS_OK;
+}
+
+enum bus_err bus_error_attachments(const char *endpoint, const char *job, const char *error_id,
+                                   int64_t timeout_ms, bus_attachments_fn *take, void *arg,
+                                   struct bus_error **reterr)
+{
+    char job_name[LIMIT_NAME_BYTES + 1];
+    struct listing listing = {.take = take, .arg = arg};
+    if (!id_is_valid(error_id) || take == NULL || !options_time_is_valid(timeout_ms))
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "an error's id, a timeout and a function are wanted");
+    int64_t deadline_ns = api_deadline_ns(timeout_ms);
+    enum bus_err err = options_job(job, job_name, reterr);
+    if (err != BUS_OK)
+        return err;
+    const struct msg question = {
+        .type = MSG_ATTACHMENTS,
+        .as.attachments = {.job = span_text(job_name), .error = span_text(error_id)}};
+    return ask_once(endpoint, &question, deadline_ns, take_row, &listing, reterr);
 }

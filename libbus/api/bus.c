@@ -98,7 +98,7 @@ enum bus_err bus_close(struct bus **bus, int64_t timeout_ms)
         return BUS_ECLOSED;
     }
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
-    enum bus_err attached = timeout_ms != BUS_POLL ? attach_send(*bus, deadline_ns) : BUS_OK;
+    enum bus_err attached = timeout_ms != BUS_POLL ? attach_flush(*bus, deadline_ns) : BUS_OK;
     enum bus_err err = core_close(bus, timeout_ms);
     return err == BUS_OK ? attached : err;
 }

@@ -141,6 +141,7 @@ static void error_free(struct bus_error *error)
     free(atomic_load_explicit(&error->identity, memory_order_acquire));
     free(error->causes);
     attachments_free(error->attachments);
+    free(error->attached);
     free(error);
 }
 

@@ -123,7 +123,7 @@ static struct bus_error *from_record(const struct error_record *record)
     if (identity == NULL ||
         !set_text(&error->stacktrace, record->stacktrace, LIMIT_ERROR_STACK_BYTES,
                   &error->is_cut) ||
-        !set_blames(error, record))
+        !set_blames(error, record) || !attachments_read(error, record->attachments))
         bus_error_unref(&error);
     return error;
 }
@@ -285,6 +285,8 @@ static void fill_whole(struct error_record *record, const struct bus_error *erro
     record->left_out = error->left_out;
     if (error->has_trace_id)
         record->trace_id = span_of(error->trace_id, sizeof error->trace_id);
+    if (error->attached != NULL)
+        record->attachments = span_of(error->attached->data, error->attached->bytes);
     if (identity == NULL)
         return;
     record->id = span_text(identity->id);

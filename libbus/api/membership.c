@@ -107,6 +107,7 @@ static bool session_make(struct bus *bus)
         .outbox_bytes_max = bus->options.outbox_bytes_max,
         .inbox_bytes_max = bus->options.inbox_bytes_max,
         .is_guard = bus->options.is_guard != 0,
+        .is_courier = bus->is_courier,
         .disclosure = (enum disclosure)bus->options.disclosure,
         .guard = bus->guard,
     };
@@ -144,9 +145,9 @@ static bool threads_start(struct bus *bus)
     return bus->has_handler;
 }
 
-enum bus_err core_open(const struct endpoints *endpoints, const struct bus_options *options,
-                       const char *job, const char *party, struct bus **out_bus,
-                       struct bus_error **reterr)
+static enum bus_err open_as(bool is_courier, const struct endpoints *endpoints,
+                            const struct bus_options *options, const char *job, const char *party,
+                            struct bus **out_bus, struct bus_error **reterr)
 {
     uint64_t guard = 0;
     enum bus_err err = *party != '\0' ? options_token(options, &guard, reterr) : BUS_OK;
@@ -158,6 +159,7 @@ enum bus_err core_open(const struct endpoints *endpoints, const struct bus_optio
     bus->options = *options;
     bus->options.token = NULL; /* the caller's */
     bus->guard = guard;
+    bus->is_courier = is_courier;
     bus->endpoints = *endpoints;
     memcpy(bus->job, job, strlen(job) + 1);
     memcpy(bus->party, party, strlen(party) + 1);
@@ -171,6 +173,19 @@ enum bus_err core_open(const struct endpoints *endpoints, const struct bus_optio
     }
     *out_bus = bus;
     return BUS_OK;
+}
+
+enum bus_err core_open(const struct endpoints *endpoints, const struct bus_options *options,
+                       const char *job, const char *party, struct bus **out_bus,
+                       struct bus_error **reterr)
+{
+    return open_as(false, endpoints, options, job, party, out_bus, reterr);
+}
+
+enum bus_err core_open_courier(const struct endpoints *endpoints, const struct bus_options *options,
+                               struct bus **out_bus, struct bus_error **reterr)
+{
+    return open_as(true, endpoints, options, "", "", out_bus, reterr);
 }
 
 static enum bus_err say_unreachable(struct bus *bus, struct bus_error **reterr)
@@ -270,6 +285,7 @@ enum bus_err core_close(struct bus **bus, int64_t timeout_ms)
         api_unlock(closing);
         stop_thread(closing);
     }
+    attach_close(closing);
     api_lock(closing);
     closing->is_closed = true;
     pthread_cond_broadcast(&closing->handler_news);

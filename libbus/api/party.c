@@ -14,7 +14,7 @@ enum bus_err bus_flush(struct bus *bus, int64_t timeout_ms)
         return BUS_ECLOSED;
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
     enum bus_err err = BUS_OK;
-    enum bus_err attached = attach_send(bus, deadline_ns);
+    enum bus_err attached = attach_flush(bus, deadline_ns);
     api_lock(bus);
     uint64_t told_before = bus->refusals_told;
     if (bus->session == NULL) {

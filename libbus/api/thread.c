@@ -201,6 +201,8 @@ static bool send_out(struct bus *bus, struct turn *turn, int64_t now_ns)
         session_data_sent(bus->session);
         sent++;
     }
+    atomic_store_explicit(&bus->is_data_due, session_data_is_due(bus->session),
+                          memory_order_relaxed);
     return sent > 0;
 }
 
@@ -211,6 +213,7 @@ static void sleep_until_news(struct bus *bus, struct turn *turn)
     int64_t left_ms = api_left_ms(session_deadline_ns(bus->session));
     if (left_ms > bus->options.heartbeat_ms || left_ms < 0)
         left_ms = bus->options.heartbeat_ms; /* freed messages are acknowledged within a beat */
+    left_ms = attach_sleep_ms(bus, left_ms);
     link_lend_data(bus->link, bus->lookout != NULL);
     if (link_wait_begin(bus->link, turn->wants_room))
         left_ms = 0;
@@ -235,7 +238,7 @@ static void leave_link(struct bus *bus, const struct turn *turn)
     bool is_due = turn->wants_room[LINK_CONTROL] || turn->wants_room[LINK_DATA] ||
                   session_has_action(bus->session) || session_data_is_due(bus->session) ||
                   session_deadline_ns(bus->session) < turn->sleep_end_ns ||
-                  link_is_readable(bus->link, LINK_CONTROL);
+                  bus->attach_jobs != NULL || link_is_readable(bus->link, LINK_CONTROL);
     if (is_due || link_is_readable(bus->link, LINK_DATA))
         api_wake(bus);
 }
@@ -291,6 +294,7 @@ void *thread_main(void *arg)
         sub_collect_all(bus);
         session_tick(bus->session, looked_ns); /* what came since was not looked for */
         has_moved |= act(bus, now_ns);
+        has_moved |= attach_turn(bus, now_ns);
         has_moved |= send_out(bus, turn, now_ns);
         api_tell(bus);
         if (!has_moved && !bus->is_done)

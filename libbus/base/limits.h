@@ -55,7 +55,11 @@
 #define LIMIT_AWAITS 65536                                  /* of one party at a time */
 #define LIMIT_OPEN_SLOTS (1 << 20)                          /* in one broker */
 #define LIMIT_REFUSAL_SLOTS 4096                            /* of which one refusal speaks */
+#define LIMIT_ERROR_ATTACHMENTS 16                          /* of one error */
 #define LIMIT_ATTACHMENT_PIECE_BYTES 65536                  /* of an attachment, in one message */
+#define LIMIT_FETCH_WINDOW_BYTES (UINT64_C(1024) * 1024)    /* of one, on its way to who fetches */
+#define LIMIT_BRING_WINDOW_BYTES (UINT64_C(256) * 1024)     /* ... to the broker */
+#define LIMIT_BRINGERS 8                                    /* with such a window at a time */
 #define LIMIT_ATTACHMENTS 4096                              /* of one job */
 #define DEFAULT_ATTACHMENT_BYTES (UINT64_C(256) * 1024 * 1024) /* of one job */
 #define LIMIT_SLOT_NEEDS 1024                                  /* slots that one slot may need */

@@ -139,6 +139,7 @@ enum wire_code session_new(struct memory *memory, const struct session_options *
     must(options->heartbeat_ms >= LIMIT_HEARTBEAT_MS_MIN);
     must(options->heartbeat_ms <= LIMIT_PERIOD_MS_MAX);
     must(options->broker_lost_ms <= LIMIT_PERIOD_MS_MAX);
+    must(!options->is_courier || options->party.bytes == 0);
     struct session *session = memory_take(memory, sizeof *session);
     if (session == NULL)
         return CODE_ENOMEM;
@@ -149,6 +150,7 @@ enum wire_code session_new(struct memory *memory, const struct session_options *
         return CODE_ENOMEM;
     }
     session->is_observer = options->party.bytes == 0;
+    session->is_courier = options->is_courier;
     session->phase = PHASE_WAIT;
     session->now_ns = now_ns;
     session->backoff_ns = SESSION_BACKOFF_MIN_NS;
@@ -180,6 +182,7 @@ void session_free(struct session **out_session)
     verdict_rows_fini(session);
     rows_fini(&session->question.rows);
     member_fini(session);
+    courier_fini(session);
     buffer_unref(&session->part);
     spares_fini(&session->spares);
     once_fini(&session->once);
@@ -411,7 +414,8 @@ static int64_t lost_ns(const struct session *session)
 
 bool session_has_data_under_way(const struct session *session)
 {
-    return session->outbox.sent > session->outbox.accepted || session->uploads.under_way > 0;
+    return session->outbox.sent > session->outbox.accepted || session->uploads.under_way > 0 ||
+           session->courier.bring.sent > session->courier.bring.kept;
 }
 
 void session_data_moved(struct session *session)

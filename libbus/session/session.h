@@ -48,6 +48,7 @@ struct session_options {
     size_t inbox_bytes_max;
     uint64_t chunk_bytes_max;   /* of a value in one frame; 0: LIMIT_CHUNK_BYTES */
     bool is_guard;              /* it says how the party ends, and neither writes nor reads */
+    bool is_courier;            /* an observer that brings and fetches attachments */
     enum disclosure disclosure; /* of our errors */
     uint64_t guard;             /* 0, or the token of the guard for whose incarnation we speak */
 };
@@ -370,6 +371,44 @@ void session_ask(struct session *session, const struct msg *question);
 /* Rows, then what ends them (STATUS_END, JOB_SHOWN, JOB_DONE, DEAD_END), one a call, borrowed until
  * the next; false: none (yet). */
 bool session_answer_take(struct session *session, struct msg *out_row);
+
+/* ---- couriers -------------------------------------------------------------------------------- */
+
+/* An attachment; texts are well formed, and copied. */
+struct session_attachment {
+    struct span job;
+    struct span error; /* its id */
+    struct span name;
+};
+/* How far it came, as the broker says. */
+struct session_attached {
+    enum attachment_state state;
+    uint64_t bytes;    /* that came of it */
+    uint64_t promised; /* ... of so many; ERROR_BYTES_UNKNOWN */
+};
+
+/* Brings this one from now on, from where the broker has it up to; what was brought before is left
+ * where it is. */
+void session_bring(struct session *session, const struct session_attachment *attachment,
+                   uint64_t promised);
+/* Where the piece begins that may be sent now; false: none.  It has LIMIT_ATTACHMENT_PIECE_BYTES,
+ * or is the last. */
+bool session_piece_wanted(const struct session *session, uint64_t *out_offset);
+void session_piece(struct session *session, struct span bytes, bool is_last);
+/* CODE_ETIMEDOUT: it goes on; CODE_OK: it is whole; EFULL, EINVAL: it ends here, out_attached says
+ * how (which may be NULL); the end's code.  news: is_status. */
+enum wire_code session_brought(const struct session *session,
+                               struct session_attached *out_attached);
+
+/* Fetches this one from now on, from its beginning. */
+void session_fetch(struct session *session, const struct session_attachment *attachment);
+/* The next bytes in order, borrowed until the next call; false: none (yet).  news: is_status. */
+bool session_fetch_take(struct session *session, struct span *out_bytes);
+/* CODE_ETIMEDOUT: more is to come, or to be taken; CODE_OK: that was all there is, out_attached
+ * says of how much; otherwise why there is nothing, in out_why for people, borrowed; the end's
+ * code. */
+enum wire_code session_fetched(const struct session *session, struct session_attached *out_attached,
+                               struct span *out_why);
 
 /* ---- taking part in a job that was created --------------------------------------------------- */
 

@@ -36,7 +36,7 @@ static const char *welcome_complaint(const struct session *session,
     if (is_resumed && (welcome->token != session->token || welcome->broker != session->broker ||
                        welcome->incarnation != session->incarnation))
         return "the session changed while it was resumed";
-    if (welcome->token == 0 && !session->is_observer)
+    if (welcome->token == 0 && (!session->is_observer || session->is_courier))
         return "the broker gave no token";
     if (memchr(welcome->data_endpoint.data, 0, welcome->data_endpoint.bytes) != NULL)
         return "the data endpoint is no text";
@@ -75,12 +75,20 @@ static enum wire_code rewind_reading(struct session *session)
     return inbox_positions(&session->inbox);
 }
 
+/* When this connection is given up if ATTACHED did not come. */
+static int64_t attach_by_ns(const struct session *session)
+{
+    return session->now_ns +
+           session_patience_ns(session, 2 * session->options.heartbeat_ms * SESSION_NS_PER_MS +
+                                            SESSION_GREET_MIN_NS);
+}
+
 /* The greeting's data part: ATTACH.  false: no memory. */
 static bool make_attach(struct session *session, const struct msg_welcome *welcome)
 {
     struct msg msg = {
         .type = MSG_ATTACH,
-        .as.attach = {.token = session->token, .connection = welcome->connection},
+        .as.attach = {.token = welcome->token, .connection = welcome->connection},
     };
     size_t bytes = 0;
     if (session->part != NULL)
@@ -114,8 +122,27 @@ static void keep_welcome(struct session *session, const struct msg_welcome *welc
     clock_offset_sample(&session->clock, session->hello_ns, welcome->broker_ns, session->now_ns);
 }
 
+/* An observer with a data channel: it stands when both do. */
+static void welcome_courier(struct session *session, const struct msg_welcome *welcome)
+{
+    courier_rewind(session);
+    keep_welcome(session, welcome);
+    session->step_ns = attach_by_ns(session);
+    if (!make_attach(session, welcome)) {
+        session_lose_link(session);
+        return;
+    }
+    (void)phase_move(&session->phase, PHASE_WELCOMED); /* is_expected() let it through */
+    session->action = SESSION_CONNECT_DATA;
+    session->news.is_state = true;
+}
+
 static void welcome_observer(struct session *session, const struct msg_welcome *welcome)
 {
+    if (session->is_courier) {
+        welcome_courier(session, welcome);
+        return;
+    }
     watch_rewind(session, welcome);
     keep_welcome(session, welcome);
     (void)phase_move(&session->phase, PHASE_WELCOMED); /* is_expected() let it through */
@@ -145,10 +172,7 @@ static void welcome_in(struct session *session, const struct msg_welcome *welcom
     if (session->token == 0)
         session->error_count = welcome->errors_from / 2; /* each is two numbers on */
     session->token = welcome->token;
-    session->step_ns =
-        session->now_ns +
-        session_patience_ns(session, 2 * session->options.heartbeat_ms * SESSION_NS_PER_MS +
-                                         SESSION_GREET_MIN_NS);
+    session->step_ns = attach_by_ns(session);
     if (!rewind_writing(session, welcome)) {
         session_break(session, "the broker has more of the outbox than was sent");
         return;
@@ -420,8 +444,15 @@ static void message_in(struct session *session, const struct msg *msg, struct sp
     case MSG_DEAD_ROW:
     case MSG_DEAD_VALUE:
     case MSG_DEAD_END:
-    case MSG_FETCHED:
-    case MSG_JOB_DONE: watch_answer_in(session, msg, part); break;
+    case MSG_ATTACHMENT_ROW: watch_answer_in(session, msg, part); break;
+    case MSG_JOB_DONE:
+        if (session->is_courier)
+            courier_done_in(session, &msg->as.job_done);
+        else
+            watch_answer_in(session, msg, part);
+        break;
+    case MSG_FETCHED: courier_fetched_in(session, &msg->as.fetched); break;
+    case MSG_BROUGHT: courier_brought_in(session, &msg->as.brought); break;
     case MSG_VERDICT:
     case MSG_VERDICT_ROW: verdict_in(session, msg, part); break;
     case MSG_MEMBERSHIP: member_membership_in(session, &msg->as.membership); break;

@@ -9,6 +9,7 @@
  *   session_acks.c    TAKEN and ACK
  *   session_tasks.c   tasks of groups, requests
  *   session_watch.c   tap, and what is asked: a status, something about a job
+ *   session_courier.c attachments of errors, brought and fetched
  *   session_member.c  membership, and barriers
  *   session_verdict.c why the job cannot go on
  *   session_errors.c  errors made here
@@ -96,6 +97,50 @@ struct session_question {
     struct rows rows;
 };
 
+/* Which attachment is meant. */
+struct session_label {
+    struct span job, error, name; /* in the texts below */
+    char job_text[LIMIT_NAME_BYTES];
+    char error_text[LIMIT_ERROR_ID_BYTES];
+    char name_text[LIMIT_NAME_BYTES];
+};
+
+/* Pieces of a window, and one that the first of them may be a part of. */
+enum { SESSION_FETCHED_MAX = LIMIT_FETCH_WINDOW_BYTES / LIMIT_ATTACHMENT_PIECE_BYTES + 1 };
+
+struct session_courier {
+    struct {
+        struct session_label label;
+        uint64_t promised;
+        bool is_on;  /* begun, and not over */
+        bool is_due; /* BRING is to be said */
+        bool is_answered;
+        bool is_last_sent;
+        uint64_t request;
+        uint64_t sent;  /* up to here on this connection */
+        uint64_t kept;  /* as the broker said */
+        uint64_t limit; /* credit */
+        enum wire_code code;
+        struct session_attached attached;
+    } bring;
+    struct {
+        struct session_label label;
+        bool is_on;
+        bool is_due; /* FETCH is to be said, once all that came is taken */
+        bool is_answered;
+        uint64_t request;
+        uint64_t next; /* what came lies before */
+        uint64_t end;  /* what is under way lies before; once it is answered */
+        enum wire_code code;
+        struct session_attached attached;
+        char why[SESSION_WHY_BYTES];
+        size_t why_bytes;
+        struct buffer *parts[SESSION_FETCHED_MAX]; /* in order; taken ones are NULL */
+        struct span pieces[SESSION_FETCHED_MAX];   /* in them */
+        uint32_t at, count;
+    } fetch;
+};
+
 struct session_verdict {
     /* what this party was told of its job */
     struct buffer *error; /* NULL: nothing */
@@ -136,6 +181,7 @@ struct session {
     enum phase phase;
     enum session_action action;
     bool is_observer;
+    bool is_courier;
     bool is_welcome;   /* was up once */
     bool is_leaving;   /* LEAVE or FAIL_PARTY was said */
     bool is_condemned; /* the job failed: it is over but for its farewell */
@@ -225,6 +271,7 @@ struct session {
     struct session_tap_state tap;
     struct session_question question;
     struct session_verdict verdict;
+    struct session_courier courier;
 
     /* taking part in a job that was created */
     struct session_membership membership;
@@ -319,6 +366,17 @@ void watch_beat(struct session *session);
 bool watch_message(struct session *session, struct msg *out);
 /* A new connection; is_other: to another broker. */
 void watch_rewind(struct session *session, const struct msg_welcome *welcome);
+
+/* ---- session_courier.c ----------------------------------------------------------------------- */
+
+void courier_brought_in(struct session *session, const struct msg_brought *brought);
+void courier_fetched_in(struct session *session, const struct msg_fetched *fetched);
+void courier_done_in(struct session *session, const struct msg_job_done *done);
+/* A part from the data channel, taken over. */
+void courier_piece_in(struct session *session, struct buffer **part);
+bool courier_message(struct session *session, struct msg *out);
+void courier_rewind(struct session *session); /* a new connection */
+void courier_fini(struct session *session);
 
 /* ---- session_verdict.c ----------------------------------------------------------------------- */
 

@@ -153,7 +153,7 @@ static bool stage_next(struct session *session)
         is_any = topic_message(session, &msg) || wants_unawait(&session->wants, &msg) ||
                  wants_await(&session->wants, &msg) || member_message(session, &msg) ||
                  acks_message(session, &msg) || watch_message(session, &msg) ||
-                 verdict_message(session, &msg);
+                 verdict_message(session, &msg) || courier_message(session, &msg);
         break;
     case PHASE_WAIT:
     case PHASE_OVER:

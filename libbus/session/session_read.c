@@ -226,6 +226,11 @@ void session_data_in(struct session *session, int64_t now_ns, struct span head,
     uint32_t number = 0;
     if (!is_connected)
         goto done;
+    if (session->is_courier && batch != NULL) {
+        session->heard_ns = session->inflow_ns = session->alive_ns = session->now_ns;
+        courier_piece_in(session, &batch);
+        goto done;
+    }
     if (batch == NULL || batch->bytes < BATCH_HEADER_BYTES ||
         delivery_header_read(head, &number) != WIRE_OK || number > session->inbox.last_number) {
         session_break(session, "a delivery to no subscription");

@@ -107,12 +107,9 @@ void session_ask(struct session *session, const struct msg *question)
         msg->as.job_cancel.message =
             keep(asked->why_text, sizeof asked->why_text, msg->as.job_cancel.message);
         break;
-    case MSG_ATTACHMENT: /* what else it has is the caller's until it is answered */
-        msg->as.attachment.job =
-            keep(asked->job_text, sizeof asked->job_text, msg->as.attachment.job);
-        break;
-    case MSG_FETCH:
-        msg->as.fetch.job = keep(asked->job_text, sizeof asked->job_text, msg->as.fetch.job);
+    case MSG_ATTACHMENTS: /* the error's id is the caller's until it is answered */
+        msg->as.attachments.job =
+            keep(asked->job_text, sizeof asked->job_text, msg->as.attachments.job);
         break;
     case MSG_DEAD:
         msg->as.dead.job = keep(asked->job_text, sizeof asked->job_text, msg->as.dead.job);
@@ -135,7 +132,7 @@ static uint64_t request_of(const struct msg *msg)
     case MSG_DEAD_ROW: return msg->as.dead_row.request;
     case MSG_DEAD_VALUE: return msg->as.dead_value.request;
     case MSG_DEAD_END: return msg->as.dead_end.request;
-    case MSG_FETCHED: return msg->as.fetched.request;
+    case MSG_ATTACHMENT_ROW: return msg->as.attachment_row.request;
     default: return msg->as.job_done.request;
     }
 }
@@ -144,7 +141,8 @@ void watch_answer_in(struct session *session, const struct msg *msg, struct span
 {
     struct session_question *asked = &session->question;
     bool is_end = msg->type != MSG_STATUS_ROW && msg->type != MSG_JOB_MEMBER &&
-                  msg->type != MSG_DEAD_ROW && msg->type != MSG_DEAD_VALUE;
+                  msg->type != MSG_DEAD_ROW && msg->type != MSG_DEAD_VALUE &&
+                  msg->type != MSG_ATTACHMENT_ROW;
     uint64_t request = request_of(msg);
     if (request > asked->request || request == 0) {
         session_break(session, "an answer to what was not asked");
@@ -209,8 +207,7 @@ static void question_message(struct session *session, struct msg *out)
     case MSG_JOB_CREATE: out->as.job_create.request = request; break;
     case MSG_JOB_SHOW: out->as.job_show.request = request; break;
     case MSG_DEAD: out->as.dead.request = request; break;
-    case MSG_ATTACHMENT: out->as.attachment.request = request; break;
-    case MSG_FETCH: out->as.fetch.request = request; break;
+    case MSG_ATTACHMENTS: out->as.attachments.request = request; break;
     default: out->as.job_cancel.request = request; break;
     }
 }

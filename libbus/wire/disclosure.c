@@ -6,8 +6,10 @@ static const char withheld[] = "withheld by its party";
 
 void disclosure_apply(enum disclosure level, struct error_record *record)
 {
-    if (level >= DISCLOSURE_MESSAGE)
+    if (level >= DISCLOSURE_MESSAGE) {
         record->stacktrace = SPAN_NONE;
+        record->attachments = SPAN_NONE;
+    }
     if (level >= DISCLOSURE_TYPE) {
         record->message = span_of(withheld, sizeof withheld - 1);
         record->is_cut = 0;
@@ -33,7 +35,10 @@ bool disclosure_spares(struct span id, struct span party)
 
 void disclosure_apply_all(enum disclosure level, struct error_record *records, uint32_t count)
 {
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
         if (i == 0 || !disclosure_spares(records[i].id, records[i].party))
             disclosure_apply(level, &records[i]);
+        else if (level >= DISCLOSURE_MESSAGE)
+            records[i].attachments = SPAN_NONE; /* the bus attaches nothing */
+    }
 }

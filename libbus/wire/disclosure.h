@@ -6,7 +6,7 @@
  * and blames.  The rest goes level by level; what is cut here is in no byte that leaves.
  *
  *   full       all of it
- *   message    not the stacktrace
+ *   message    not the stacktrace, nor attachments, nor their names
  *   type       nor the message, nor where it runs (host, pid)
  *   none       nor the type, how the process ended (exit code, signal), and the trace id */
 #ifndef WIRE_DISCLOSURE_H

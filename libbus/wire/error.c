@@ -9,6 +9,8 @@
 #include "libbus/wire/msg.h"
 #include "libbus/wire/walk.h"
 
+#include <string.h>
+
 enum {
     TRACE_ID_BYTES = 16,
     CUT_NOTE_BYTES_MAX = 40, /* " ... 18446744073709551615 bytes cut ... " */
@@ -50,6 +52,14 @@ static const struct field record_fields[] = {
 static const struct field blame_field = {
     .type = FIELD_STR, .smallest = 1, .largest = LIMIT_NAME_BYTES};
 
+/* Both fields of an attachment stand one behind the other in one array of all. */
+static const struct field attached_fields[] = {
+    FIELD_ROW_STR(error_attached, name, 1, LIMIT_NAME_BYTES),
+    FIELD_ROW_U64(error_attached, bytes, UINT64_MAX),
+    FIELDS_END,
+};
+enum { ATTACHED_FIELDS = FIELDS_COUNT(attached_fields) };
+
 static const char *const kind_names[ERROR_KIND_COUNT] = {
 #define KIND(upper, name, number, what) [number] = #name,
 #include "schemas/errors.def"
@@ -87,6 +97,42 @@ static enum wire_err more_blames_check(const struct error_record *record)
     if (record->more_blame_count > LIMIT_ERROR_BLAMES - 1)
         return WIRE_RANGE;
     return record->more_blame_count > 0 && record->blames.bytes == 0 ? WIRE_RANGE : WIRE_OK;
+}
+
+/* ---- attachments ----------------------------------------------------------------------------- */
+
+size_t error_attached_write(const struct error_attached *attached, uint32_t count, uint8_t *out)
+{
+    struct field_writer writer;
+    must(count <= LIMIT_ERROR_ATTACHMENTS);
+    if (count == 0)
+        return 0;
+    field_writer_init(&writer, out, ERROR_ATTACHED_BYTES_MAX);
+    must(msgpack_pack_array(&writer.packer, (size_t)count * ATTACHED_FIELDS) == 0);
+    for (uint32_t i = 0; i < count; i++)
+        must(fields_write(attached_fields, ATTACHED_FIELDS, &attached[i], &writer) == WIRE_OK);
+    return writer.at;
+}
+
+/* Reads one from where the walk is. */
+static enum wire_err attached_read(struct walk *walk, struct error_attached *attached)
+{
+    uint32_t elements = ATTACHED_FIELDS;
+    return fields_read(attached_fields, ATTACHED_FIELDS, attached, walk, &elements);
+}
+
+bool error_attached_next(struct span *list, struct error_attached *out_attached)
+{
+    struct walk walk = walk_of(*list);
+    uint32_t count;
+    if (list->bytes == 0)
+        return false;
+    bool is_first = walk_is_container(&walk);
+    must(!is_first || walk_array(&walk, &count) == WIRE_OK);
+    *out_attached = (struct error_attached){.name = SPAN_NONE};
+    must(attached_read(&walk, out_attached) == WIRE_OK); /* it was looked at before */
+    *list = span_of(walk.data + walk.at, walk.bytes - walk.at);
+    return true;
 }
 
 /* ---- cutting --------------------------------------------------------------------------------- */
@@ -162,8 +208,6 @@ static enum wire_err more_blames_write(const struct error_record *record,
                                        struct field_writer *writer)
 {
     enum wire_err err = WIRE_OK;
-    if (record->more_blame_count == 0)
-        return WIRE_OK;
     if (msgpack_pack_array(&writer->packer, record->more_blame_count) != 0)
         return WIRE_FULL;
     for (uint32_t i = 0; err == WIRE_OK && i < record->more_blame_count; i++)
@@ -171,11 +215,31 @@ static enum wire_err more_blames_write(const struct error_record *record,
     return err;
 }
 
+/* They were written here or looked at when they came: as they are. */
+static enum wire_err attachments_write(const struct error_record *record,
+                                       struct field_writer *writer)
+{
+    if (record->attachments.bytes > writer->room - writer->at)
+        return WIRE_FULL;
+    if (record->attachments.bytes > 0)
+        memcpy(writer->out + writer->at, record->attachments.data, record->attachments.bytes);
+    writer->at += record->attachments.bytes;
+    return WIRE_OK;
+}
+
+/* Lists behind the causes: those before the last that there is are there as well. */
+static size_t lists_of(const struct error_record *record)
+{
+    if (record->attachments.bytes > 0)
+        return 3;
+    return record->more_blame_count > 0 ? 2 : 1;
+}
+
 static enum wire_err record_write(const struct error_record *given, struct field_writer *writer)
 {
     struct error_record record = *given;
     struct cut_texts texts;
-    size_t lists = record.more_blame_count > 0 ? 2 : 1;
+    size_t lists = lists_of(&record);
     enum wire_err err = trace_id_check(&record);
     if (err == WIRE_OK)
         err = more_blames_check(&record);
@@ -188,7 +252,9 @@ static enum wire_err record_write(const struct error_record *given, struct field
     err = fields_write(record_fields, FIELDS_COUNT(record_fields), &record, writer);
     if (err == WIRE_OK)
         err = causes_write(&record, writer);
-    return err == WIRE_OK ? more_blames_write(&record, writer) : err;
+    if (err == WIRE_OK && lists > 1)
+        err = more_blames_write(&record, writer);
+    return err == WIRE_OK ? attachments_write(&record, writer) : err;
 }
 
 static enum wire_err all_write(const struct error_record *records, uint32_t count,
@@ -310,6 +376,22 @@ static enum wire_err more_blames_read(struct error_record *record, struct walk *
     return err;
 }
 
+static enum wire_err attachments_read(struct error_record *record, struct walk *walk)
+{
+    struct error_attached attached = {.name = SPAN_NONE};
+    size_t begin = walk->at;
+    uint32_t count;
+    enum wire_err err = walk_array(walk, &count);
+    if (err == WIRE_OK && (count % ATTACHED_FIELDS != 0 ||
+                           count > LIMIT_ERROR_ATTACHMENTS * (uint32_t)ATTACHED_FIELDS))
+        err = WIRE_RANGE;
+    for (uint32_t i = 0; err == WIRE_OK && i < count; i += ATTACHED_FIELDS)
+        err = attached_read(walk, &attached);
+    if (err == WIRE_OK && count > 0)
+        record->attachments = span_of(walk->data + begin, walk->at - begin);
+    return err;
+}
+
 static enum wire_err record_read(struct error_record *record, struct walk *walk)
 {
     uint32_t elements;
@@ -325,6 +407,10 @@ static enum wire_err record_read(struct error_record *record, struct walk *walk)
     }
     if (err == WIRE_OK && elements > 0) {
         err = more_blames_read(record, walk);
+        elements -= 1;
+    }
+    if (err == WIRE_OK && elements > 0) {
+        err = attachments_read(record, walk);
         elements -= 1;
     }
     for (; err == WIRE_OK && elements > 0; elements--)

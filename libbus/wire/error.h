@@ -7,7 +7,8 @@
  * its head and its roots; the number of records left out is in the record before the gap.
  *
  * A record is an array of the fields of struct error_record in their order, each list an array;
- * fields may be appended as in messages.def.  more_blames is left out where it is empty. */
+ * fields may be appended as in messages.def.  Lists at the end are left out where
+ * they are empty. */
 #ifndef WIRE_ERROR_H
 #define WIRE_ERROR_H
 
@@ -73,7 +74,34 @@ struct error_record {
     uint32_t causes[LIMIT_ERROR_CAUSES]; /* indices of later records */
     uint32_t more_blame_count;
     struct span more_blames[LIMIT_ERROR_BLAMES - 1]; /* parties it suspects, too; none is empty */
+    struct span attachments; /* for error_attached_next(); empty: it has none */
 };
+
+/* How an attachment fares.  Numbers are on the wire. */
+enum attachment_state {
+    ATTACHMENT_COMING = 0, /* it is being brought */
+    ATTACHMENT_AWAY = 1,   /* who brings it is not there, but may come back */
+    ATTACHMENT_WHOLE = 2,
+    ATTACHMENT_CUT = 3,     /* who brought it is gone */
+    ATTACHMENT_FULL = 4,    /* its job keeps no more */
+    ATTACHMENT_DROPPED = 5, /* newer ones needed its room */
+    ATTACHMENT_STATE_COUNT,
+};
+
+/* What belongs to an error and is brought beside it. */
+struct error_attached {
+    struct span name;
+    uint64_t bytes; /* as far as was known when the error was told; ERROR_BYTES_UNKNOWN */
+};
+#define ERROR_BYTES_UNKNOWN UINT64_MAX
+
+/* Writes a list for error_record.attachments: count is at most LIMIT_ERROR_ATTACHMENTS, names are
+ * well formed, room is ERROR_ATTACHED_BYTES_MAX.  Returns its bytes; 0: there are none. */
+enum { ERROR_ATTACHED_BYTES_MAX = 3 + LIMIT_ERROR_ATTACHMENTS * (LIMIT_NAME_BYTES + 3 + 9) };
+size_t error_attached_write(const struct error_attached *attached, uint32_t count, uint8_t *out);
+/* Takes the next one from the list of a record that was decoded or written here, and leaves the
+ * rest in *list; false: there is none. */
+bool error_attached_next(struct span *list, struct error_attached *out_attached);
 
 /* A record with everything unknown or empty. */
 void error_record_init(struct error_record *record);

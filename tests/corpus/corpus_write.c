@@ -278,6 +278,11 @@ static void write_errors(void)
     records[0].more_blames[0] = span_text("bob");
     records[0].more_blames[1] = span_text("J\xc3\xbcrgen");
     error_put("error_with_blames", 1);
+    const struct error_attached attached[] = {{span_text("stderr"), 5000000},
+                                              {span_text("log"), ERROR_BYTES_UNKNOWN}};
+    uint8_t list[ERROR_ATTACHED_BYTES_MAX];
+    records[0].attachments = span_of(list, error_attached_write(attached, 2, list));
+    error_put("error_with_attachments", 1);
     records[0] = first;
     records[0].cause_count = 0;
     error_put("error_alone", 1);
@@ -540,6 +545,8 @@ static void write_refused(void)
     bad_causes("error_cause_does_not_exist", BYTES("\x91\x02"));
     bad_causes("error_cause_twice", BYTES("\x92\x01\x01"));
     bad_lists("error_blames_more_than_none", 2, BYTES("\x90\x91\xa1x"));
+    bad_lists("error_attachment_without_a_size", 3, BYTES("\x90\x90\x91\xa1x"));
+    bad_lists("error_attachment_without_a_name", 3, BYTES("\x90\x90\x92\xa0\x01"));
     bad_causes("error_17_causes", BYTES("\xdc\x00\x11\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"
                                         "\x01\x01\x01\x01\x01\x01"));
 }

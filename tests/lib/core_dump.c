@@ -363,7 +363,8 @@ static void put_jobs(struct core_dump *dump, const struct core *core)
             const struct attachment *attachment = LIST_OWNER(link, struct attachment, link);
             word(dump, "   attachment");
             name(dump, attachment->key);
-            LINE(dump, "", attachment->bytes, attachment->count, attachment->is_whole);
+            LINE(dump, "", attachment->bytes, attachment->arrived, attachment->promised,
+                 attachment->count, attachment->state);
             for (uint32_t i = 0; i < attachment->count; i++)
                 LINE(dump, "    piece", attachment->pieces[i].payload, attachment->pieces[i].bytes);
         }

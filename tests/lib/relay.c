@@ -55,13 +55,15 @@ bool relay_open(struct relay *relay)
 
 /* ---- pairs ------------------------------------------------------------------------------------*/
 
-static void record_begin(struct relay *relay, struct relay_flow *flow)
+/* By its name a file is of control or of data. */
+static void record_begin(struct relay *relay, bool is_data, struct relay_flow *flow)
 {
     char path[512];
     if (relay->record_folder == NULL) {
         return;
     }
-    int bytes = snprintf(path, sizeof path, "%s/%u", relay->record_folder, relay->recorded++);
+    int bytes = snprintf(path, sizeof path, "%s/%s%u", relay->record_folder,
+                         is_data ? "data" : "control", relay->recorded++);
     flow->record = bytes > 0 && (size_t)bytes < sizeof path ? fopen(path, "w") : NULL;
     if (flow->record == NULL) {
         abort();
@@ -123,8 +125,8 @@ static void pair_open(struct relay *relay, size_t listener)
     if (pair->out.bytes == NULL || pair->back.bytes == NULL) {
         abort();
     }
-    record_begin(relay, &pair->out);
-    record_begin(relay, &pair->back);
+    record_begin(relay, pair->is_data, &pair->out);
+    record_begin(relay, pair->is_data, &pair->back);
 }
 
 /* Bytes that may be read of this way. */

@@ -432,19 +432,17 @@ enum wire_code app_commit_again(struct app *app, uint32_t index, struct span val
     return CODE_OK;
 }
 
-/* Over a connection of its own; without waiting for an answer, for it is one piece. */
+/* Over connections of its own; without waiting for an answer, for it is one piece. */
 static void bring_output(struct app *app, const struct words_said *said)
 {
     if (said->attached_to.bytes == 0)
         return;
-    struct msg piece = {.type = MSG_ATTACHMENT,
-                        .as.attachment = {.request = 3,
-                                          .job = span_text(app->job_name),
-                                          .error = said->attached_to,
-                                          .name = span_text(said->name),
-                                          .is_last = true,
-                                          .bytes = span_text(said->output)}};
-    world_ask(app->world, app->job, &piece);
+    const struct msg_bring bring = {.request = 3,
+                                    .job = span_text(app->job_name),
+                                    .error = said->attached_to,
+                                    .name = span_text(said->name),
+                                    .promised = strlen(said->output)};
+    world_bring(app->world, app->job, &bring, span_text(said->output));
 }
 
 /* One with secrets in it, as the library would tell it. */

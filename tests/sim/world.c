@@ -79,6 +79,9 @@ struct host {
 struct tap {
     const char *job;
     conn_id conn;
+    conn_id data;   /* 0: it brought nothing on this connection yet */
+    uint64_t token; /* of its session; 0: it is not welcome yet */
+    uint64_t connection;
     uint64_t seen_id;
     uint64_t taken_id; /* as the broker was told */
 };
@@ -389,6 +392,16 @@ static void check_echo(struct world *world, const struct conn *control, struct s
                       (unsigned long long)msg.as.echo.data_bytes, (unsigned long long)sent);
 }
 
+/* What a part on the data channel counts. */
+static uint64_t counted_bytes(const struct buffer *part)
+{
+    struct msg msg;
+    if (wire_number(buffer_span(part)) == BATCH_NUMBER)
+        return part->bytes - BATCH_HEADER_BYTES;
+    must(msg_decode(buffer_span(part), MSG_LANE_DATA, MSG_TO_CLIENT, &msg, NULL) == WIRE_OK);
+    return msg.as.fetched_piece.bytes.bytes;
+}
+
 static void broker_send(struct world *world, const struct held *out)
 {
     must(out->conn > 0 && out->conn <= world->conn_count);
@@ -405,7 +418,7 @@ static void broker_send(struct world *world, const struct held *out)
     if (out->part->bytes > (conn->channel == CHANNEL_DATA ? LIMIT_PART_BYTES : LIMIT_CONTROL_BYTES))
         world_violate(world, "the broker sends a part of %zu bytes", out->part->bytes);
     if (conn->channel == CHANNEL_DATA)
-        conn->sent_bytes += out->part->bytes - BATCH_HEADER_BYTES;
+        conn->sent_bytes += counted_bytes(out->part);
     else
         check_echo(world, conn, buffer_span(out->part));
     part_send(world, out->conn, WAY_DOWN, part);
@@ -1039,6 +1052,8 @@ static void tap_start(struct world *world, uint32_t tap)
         .type = MSG_TAP,
         .as.tap = {.from_id = world->taps[tap].seen_id + 1, .window = LIMIT_TAP_WINDOW}};
     world->taps[tap].conn = conn_new(world, HOST_TAP + tap, CHANNEL_CONTROL);
+    world->taps[tap].data = 0;
+    world->taps[tap].token = 0;
     world->taps[tap].taken_id = world->taps[tap].seen_id;
     tap_say(world, tap, &hello);
     tap_say(world, tap, &follow);
@@ -1058,6 +1073,37 @@ void world_ask(struct world *world, uint32_t tap, const struct msg *question)
 {
     if (world->gate != NULL)
         tap_say(world, tap, question);
+}
+
+static void tap_send(struct world *world, uint32_t tap, const struct msg *msg)
+{
+    size_t bytes = 0;
+    enum wire_err err = msg_encode(msg, control_part, sizeof control_part, &bytes);
+    must(err == WIRE_OK);
+    struct buffer *part = buffer_copy(span_of(control_part, bytes));
+    must(part != NULL);
+    coverage_part(msg->type);
+    gate_data_in(world->gate, gate_now(world), world->taps[tap].data, &part);
+    broker_settle(world);
+}
+
+void world_bring(struct world *world, uint32_t tap, const struct msg_bring *bring,
+                 struct span bytes)
+{
+    struct tap *courier = &world->taps[tap];
+    if (world->gate == NULL || courier->token == 0)
+        return;
+    if (courier->data == 0) {
+        courier->data = conn_new(world, HOST_TAP + tap, CHANNEL_DATA);
+        tap_send(world, tap,
+                 &(struct msg){
+                     .type = MSG_ATTACH,
+                     .as.attach = {.token = courier->token, .connection = courier->connection}});
+    }
+    tap_say(world, tap, &(struct msg){.type = MSG_BRING, .as.bring = *bring});
+    tap_send(world, tap,
+             &(struct msg){.type = MSG_PIECE,
+                           .as.piece = {.request = bring->request, .is_last = 1, .bytes = bytes}});
 }
 
 void world_untap(struct world *world)

@@ -45,12 +45,15 @@ static int append(const void *bytes, size_t count, void *arg)
     return 0;
 }
 
+static char said[600]; /* by what was fetched last, of why it is not whole */
+
 static enum bus_err fetch(const char *id, const char *name, struct text *text)
 {
     struct bus_error *error = NULL;
     *text = (struct text){.most = SIZE_MAX};
     enum bus_err err =
         bus_error_attachment(stage.control, "default", id, name, SOON_MS, append, text, &error);
+    snprintf(said, sizeof said, "%s", err != BUS_OK ? bus_error_message(error) : "");
     bus_error_unref(&error);
     return err;
 }
@@ -59,7 +62,7 @@ static void expect_fetched(const char *id, const char *name, const char *bytes, 
 {
     struct text text;
     enum bus_err err = fetch(id, name, &text);
-    cr_expect_eq(err, BUS_OK, "%s: %s", name, code_name(err));
+    cr_expect_eq(err, BUS_OK, "%s: %s, %s", name, code_name(err), said);
     cr_assert_eq(text.count, count, "%s: %zu bytes", name, text.count);
     cr_expect(count == 0 || memcmp(text.bytes, bytes, count) == 0, "%s", name);
     free(text.bytes);
@@ -97,6 +100,7 @@ Test(attachment, is_brought_beside_its_error_and_stays)
     struct bus_slot *slot = must_reserve(alice, "w");
     struct bus_error *error = bus_error_new("app.broken", NULL, "see what is attached");
     char id[600], name[32];
+    int64_t bytes = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         snprintf(name, sizeof name, "of %zu", sizes[i]);
         expect_code(bus_error_attach(error, name, output, sizes[i]), BUS_OK);
@@ -105,7 +109,11 @@ Test(attachment, is_brought_beside_its_error_and_stays)
     bus_slot_fail(&slot, error);
     struct bus_error *raised = expect_error(sub, "alice/w", 0, "application");
     snprintf(id, sizeof id, "%s", bus_error_id(raised));
-    expect_none(id, "log"); /* the error waits for nothing */
+    cr_expect_str_eq(bus_error_attachment_at(raised, 6, &bytes), "log");
+    cr_expect_eq(bytes, 17);
+    cr_expect_str_eq(bus_error_attachment_at(raised, 5, &bytes), "of 5000000");
+    cr_expect_eq(bytes, LONG_BYTES);
+    cr_expect_null(bus_error_attachment_at(raised, 7, &bytes));
     must_flush(alice);
     for (int life = 0; life < 2; life++) {
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {

@@ -1,169 +1,542 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* core_attach_test.c -- attachments of errors: pieces in order, within a budget, over a crash. */
+/* core_attach_test.c -- attachments of errors: known with their error, brought in pieces and in
+ * turn, fetched in windows, kept within a budget, over a crash. */
 #include "broker/core/core_internal.h"
 #include "tests/unit/core_driver.h"
 
 TestSuite(core_attach, .init = init, .fini = fini);
 
+enum { PIECE = LIMIT_ATTACHMENT_PIECE_BYTES, WINDOW_PIECES = LIMIT_BRING_WINDOW_BYTES / PIECE };
+
 static const char error_id[] = "job/alice/1/1";
 static payload_id last_payload;
 
-static void attach_piece(const char *error, const char *name, uint64_t offset, uint32_t bytes,
-                         bool is_last)
+/* What is said to couriers, beside what the driver knows. */
+static void say_attachments(void)
 {
-    static char content[LIMIT_ATTACHMENT_PIECE_BYTES];
-    struct msg msg = {.type = MSG_ATTACHMENT,
-                      .as.attachment = {.request = 7,
-                                        .job = span_text("job"),
-                                        .error = span_text(error),
-                                        .name = span_text(name),
-                                        .offset = offset,
-                                        .is_last = is_last,
-                                        .bytes = span_of(content, bytes)}};
-    step((struct event){.type = EVENT_MESSAGE,
-                        .conn = 5,
-                        .payload = bytes > 0 ? ++last_payload : 0,
-                        .as.msg = &msg});
+    for (uint32_t i = 0; i < effects.count; i++) {
+        const struct effect *effect = &effects.items[i];
+        const struct msg *msg = &effects.msgs[effect->index];
+        if (effect->type != EFFECT_SEND_MSG)
+            continue;
+        if (msg->type == MSG_BROUGHT)
+            say("%u: code %u, state %u, %llu kept, up to %llu\n", effect->conn,
+                (unsigned)msg->as.brought.code, (unsigned)msg->as.brought.state,
+                (unsigned long long)msg->as.brought.bytes,
+                (unsigned long long)msg->as.brought.limit_bytes);
+        else if (msg->type == MSG_FETCHED)
+            say("%u: %llu from %llu of %llu, state %u, %llu of %lld\n", effect->conn,
+                (unsigned long long)msg->as.fetched.count,
+                (unsigned long long)msg->as.fetched.offset,
+                (unsigned long long)msg->as.fetched.total, (unsigned)msg->as.fetched.state,
+                (unsigned long long)msg->as.fetched.arrived, (long long)msg->as.fetched.promised);
+        else if (msg->type == MSG_FETCHED_PIECE)
+            say("%u: at %llu, payload %u from %u, %u bytes\n", effect->conn,
+                (unsigned long long)msg->as.fetched_piece.offset, effect->payload, effect->offset,
+                effect->bytes);
+        else if (msg->type == MSG_ATTACHMENT_ROW)
+            say("%u: %.*s, state %u, %llu of %lld\n", effect->conn,
+                (int)msg->as.attachment_row.name.bytes,
+                (const char *)msg->as.attachment_row.name.data,
+                (unsigned)msg->as.attachment_row.state,
+                (unsigned long long)msg->as.attachment_row.bytes,
+                (long long)msg->as.attachment_row.promised);
+        else if (msg->type == MSG_JOB_DONE || msg->type == MSG_ECHO)
+            say_msg(effect->conn, msg);
+    }
 }
 
-/* What is said of the bytes from there on. */
-static void fetch_piece(const char *error, const char *name, uint64_t offset)
+static void talk(conn_id conn, struct msg msg)
 {
-    message(5, (struct msg){.type = MSG_FETCH,
+    message(conn, msg);
+    forget();
+    say_attachments();
+}
+
+static void bring_of(conn_id conn, const char *error, const char *name, uint64_t promised)
+{
+    talk(conn, (struct msg){.type = MSG_BRING,
+                            .as.bring = {.request = 7,
+                                         .job = span_text("job"),
+                                         .error = span_text(error),
+                                         .name = span_text(name),
+                                         .promised = promised}});
+}
+
+static void bring(conn_id conn, const char *name)
+{
+    bring_of(conn, error_id, name, ERROR_BYTES_UNKNOWN);
+}
+
+static void piece(conn_id conn, uint64_t offset, uint32_t bytes, bool is_last)
+{
+    static char content[PIECE];
+    struct msg msg = {
+        .type = MSG_PIECE,
+        .as.piece = {
+            .request = 7, .offset = offset, .is_last = is_last, .bytes = span_of(content, bytes)}};
+    step((struct event){.type = EVENT_MESSAGE,
+                        .conn = conn + 10,
+                        .payload = bytes > 0 ? ++last_payload : 0,
+                        .as.msg = &msg});
+    bool is_dropped = strstr(said, "dropped") != NULL;
+    forget();
+    say_attachments();
+    if (is_dropped)
+        say("dropped\n");
+}
+
+static void bring_whole(conn_id conn, const char *name, uint32_t bytes)
+{
+    bring(conn, name);
+    piece(conn, 0, bytes, true);
+    forget();
+}
+
+static void fetch_of(conn_id conn, const char *error, const char *name, uint64_t offset,
+                     uint64_t window, uint64_t received)
+{
+    talk(conn, (struct msg){.type = MSG_FETCH,
                             .as.fetch = {.request = 8,
                                          .job = span_text("job"),
                                          .error = span_text(error),
                                          .name = span_text(name),
-                                         .offset = offset}});
-    for (uint32_t i = 0; i < effects.count; i++) {
-        const struct effect *effect = &effects.items[i];
-        if (effect->type != EFFECT_SEND_MSG || effects.msgs[effect->index].type != MSG_FETCHED)
-            continue;
-        const struct msg_fetched *msg = &effects.msgs[effect->index].as.fetched;
-        forget();
-        say("%llu of %llu, payload %u from %u%s", (unsigned long long)msg->offset,
-            (unsigned long long)msg->total, effect->payload, effect->offset,
-            msg->is_whole ? ", whole" : "");
-    }
+                                         .offset = offset,
+                                         .window_bytes = window,
+                                         .received = received}});
+}
+
+/* Nothing is on its way. */
+static void fetch(conn_id conn, const char *name, uint64_t offset)
+{
+    fetch_of(conn, error_id, name, offset, LIMIT_FETCH_WINDOW_BYTES, UINT64_MAX);
+}
+
+static void list_of(conn_id conn, const char *error)
+{
+    talk(conn, (struct msg){.type = MSG_ATTACHMENTS,
+                            .as.attachments = {
+                                .request = 9, .job = span_text("job"), .error = span_text(error)}});
+}
+
+static void come(conn_id conn)
+{
+    ask_from(conn);
+    message(conn + 10, (struct msg){.type = MSG_ATTACH,
+                                    .as.attach = {.token = tokens[conn], .connection = conn}});
+    EXPECT(conn == 5 ? "5 < attached\n" : said);
 }
 
 static void meet(void)
 {
     join(1);
-    ask_from(5);
+    come(5);
     last_payload = 0;
 }
 
-Test(core_attach, keeps_pieces_in_order)
+/* An error of alice's with attachments "stderr", of so many bytes, and "log", of unknown length. */
+static struct span listing_error(const char *id, uint64_t bytes)
 {
-    meet();
-    attach_piece(error_id, "stderr", 0, 100, false);
-    EXPECT("5 < done 0 \n");
-    attach_piece(error_id, "stderr", 200, 100, false); /* something is missing */
-    EXPECT("5 < done 10 errbus.too_late\n");
-    attach_piece(error_id, "stderr", 0, 100, false); /* its answer was lost */
-    EXPECT("5 < done 0 \n");
-    attach_piece(error_id, "stderr", 100, 50, true);
-    EXPECT("5 < done 0 \n");
-    attach_piece(error_id, "stderr", 150, 1, true); /* it is whole */
-    EXPECT("5 < done 10 errbus.too_late\n");
-    fetch_piece(error_id, "stderr", 0);
-    EXPECT("0 of 150, payload 1 from 0, whole");
-    fetch_piece(error_id, "stderr", 99);
-    EXPECT("99 of 150, payload 1 from 99, whole");
-    fetch_piece(error_id, "stderr", 100);
-    EXPECT("100 of 150, payload 4 from 0, whole");
-    fetch_piece(error_id, "stderr", 1000);
-    EXPECT("150 of 150, payload 0 from 0, whole");
-    compact();
-    crash(1);
-    ask_from(5);
-    fetch_piece(error_id, "stderr", 120);
-    EXPECT("120 of 150, payload 4 from 20, whole");
+    static uint8_t encoded[LIMIT_ERROR_BYTES];
+    uint8_t list[ERROR_ATTACHED_BYTES_MAX];
+    const struct error_attached attached[] = {{span_text("stderr"), bytes},
+                                              {span_text("log"), ERROR_BYTES_UNKNOWN}};
+    struct error_record records[2];
+    size_t count = 0;
+    error_record_init(&records[0]);
+    error_record_init(&records[1]);
+    records[0].id = span_text("job/alice/1/5");
+    records[0].cause_count = 1;
+    records[0].causes[0] = 1;
+    records[1].id = span_text(id);
+    records[1].attachments = span_of(list, error_attached_write(attached, 2, list));
+    cr_assert_eq(error_encode(records, 2, encoded, sizeof encoded, &count), WIRE_OK);
+    return span_of(encoded, count);
 }
 
-Test(core_attach, knows_errors_and_names_apart)
+static void fail_listing(const char *id, uint64_t bytes)
+{
+    message(1, (struct msg){
+                   .type = MSG_FAIL_PARTY,
+                   .as.fail_party = {.number = ++numbers[1], .error = listing_error(id, bytes)}});
+    forget();
+}
+
+/* ---- bringing -------------------------------------------------------------------------------- */
+
+Test(core_attach, keeps_pieces_in_order_as_far_as_credit_goes)
 {
     meet();
-    attach_piece(error_id, "stderr", 0, 0, true); /* nothing was said */
-    attach_piece(error_id, "log", 0, 10, false);
-    attach_piece("job/alice/1/12", "stderr", 0, 20, true);
-    forget();
-    fetch_piece(error_id, "stderr", 0);
-    EXPECT("0 of 0, payload 0 from 0, whole");
-    fetch_piece(error_id, "log", 0);
-    EXPECT("0 of 10, payload 1 from 0");
-    fetch_piece("job/alice/1/12", "stderr", 0);
-    EXPECT("0 of 20, payload 2 from 0, whole");
-    fetch_piece("job/alice/1/12", "log", 0);
-    EXPECT("5 < done 1 errbus.not_kept\n");
+    bring(5, "stderr");
+    EXPECT("5: code 0, state 0, 0 kept, up to 262144\n");
+    for (uint64_t i = 0; i + 1 < WINDOW_PIECES; i++)
+        piece(5, i * PIECE, PIECE, false);
+    EXPECT("");
+    piece(5, 3 * PIECE, PIECE, false);
+    EXPECT("5: code 0, state 0, 262144 kept, up to 524288\n");
+    piece(5, 4 * PIECE, 100, true);
+    EXPECT("5: code 0, state 2, 262244 kept, up to 0\n");
+    piece(5, 4 * PIECE + 100, 100, true); /* was under way */
+    EXPECT("");
+    bring(5, "stderr"); /* its answer was lost */
+    EXPECT("5: code 0, state 2, 262244 kept, up to 0\n");
+    fetch(5, "stderr", 3 * PIECE + 10);
+    EXPECT("5: 65626 from 196618 of 262244, state 2, 262244 of -1\n"
+           "15: at 196618, payload 4 from 10, 65526 bytes\n"
+           "15: at 262144, payload 5 from 0, 100 bytes\n");
+    fetch(5, "stderr", 262244);
+    EXPECT("5: 0 from 262244 of 262244, state 2, 262244 of -1\n");
+    fetch(5, "stderr", UINT64_MAX);
+    EXPECT("5: 0 from 262244 of 262244, state 2, 262244 of -1\n");
     compact();
+    crash(1);
+    come(5);
+    fetch(5, "stderr", 4 * PIECE);
+    EXPECT("5: 100 from 262144 of 262244, state 2, 262244 of -1\n"
+           "15: at 262144, payload 5 from 0, 100 bytes\n");
+}
+
+Test(core_attach, goes_on_where_its_pieces_end_over_whatever_breaks)
+{
+    meet();
+    bring(5, "stderr");
+    piece(5, 0, PIECE, false);
+    closed(15);
+    come(5);
+    bring(5, "stderr");
+    EXPECT("5: code 0, state 0, 65536 kept, up to 327680\n");
+    piece(5, PIECE, PIECE, false);
+    come(6); /* its old connection is not known to be dead yet */
+    bring(6, "stderr");
+    EXPECT("6: code 0, state 0, 131072 kept, up to 393216\n");
+    piece(5, 2 * PIECE, PIECE, false); /* comes too late */
+    EXPECT("");
+    piece(6, 2 * PIECE, PIECE, false);
+    crash(1);
+    come(5);
+    bring(5, "stderr");
+    EXPECT("5: code 0, state 0, 196608 kept, up to 458752\n");
+    piece(5, 3 * PIECE, 0, true);
+    EXPECT("5: code 0, state 2, 196608 kept, up to 0\n");
+    compact();
+}
+
+Test(core_attach, takes_no_piece_that_breaks_the_rules)
+{
+    meet();
+    bring(5, "a");
+    piece(5, 1, PIECE, false); /* something is missing */
+    EXPECT("dropped\n");
+    come(5);
+    bring(5, "a");
+    piece(5, 0, PIECE - 1, false); /* not the last, and not whole */
+    EXPECT("dropped\n");
+    come(5);
+    for (conn_id conn = 20; conn < 20 + LIMIT_BRINGERS; conn++) {
+        come(conn);
+        bring(conn, conn % 2 == 0 ? "even" : "odd"); /* the later ones take over */
+    }
+    bring(5, "a");
+    EXPECT("5: code 0, state 0, 0 kept, up to 262144\n");
+    message(6, hello(6, 0));
+    talk(6, (struct msg){.type = MSG_BRING, .as.bring.job = span_text("job")});
+    EXPECT("");
+    ask_from(7);
+    message(7, (struct msg){.type = MSG_BRING, .as.bring.job = span_text("job")});
+    EXPECT("7 dropped\n");
 }
 
 Test(core_attach, takes_none_of_nothing)
 {
     meet();
-    attach_piece("other/alice/1/1", "stderr", 0, 10, true);
-    EXPECT("5 < done 1 errbus.name\n");
-    attach_piece("job", "stderr", 0, 10, true);
-    EXPECT("5 < done 1 errbus.name\n");
-    attach_piece(error_id, "a\nb", 0, 10, true);
-    EXPECT("5 < done 1 errbus.name\n");
-    job_name = "nobody's";
-    message(5, (struct msg){.type = MSG_FETCH,
-                            .as.fetch = {.request = 8,
-                                         .job = span_text("nobody's"),
-                                         .error = span_text(error_id),
-                                         .name = span_text("stderr")}});
+    bring_of(5, "other/alice/1/1", "stderr", 1);
+    EXPECT("5: code 1, state 3, 0 kept, up to 0\n");
+    bring_of(5, "job", "stderr", 1);
+    EXPECT("5: code 1, state 3, 0 kept, up to 0\n");
+    bring_of(5, error_id, "a\nb", 1);
+    EXPECT("5: code 1, state 3, 0 kept, up to 0\n");
+    piece(5, 0, 10, true); /* of what was refused */
+    EXPECT("");
+    fetch(5, "stderr", 0);
+    EXPECT("5 < done 1 errbus.not_kept\n");
+    list_of(5, error_id);
+    EXPECT("5 < done 0 \n");
+    message(5, (struct msg){.type = MSG_FETCH, .as.fetch = {.job = span_text("nobody's")}});
     EXPECT("5 < done 1 errbus.no_job\n");
-    job_name = "job";
-    message(1, (struct msg){.type = MSG_BEAT});
+    message(
+        5, (struct msg){.type = MSG_ATTACHMENTS, .as.attachments = {.job = span_text("nobody's")}});
+    EXPECT("5 < done 1 errbus.no_job\n");
+    ask_from(6); /* without a data channel, as an older client */
+    message(6, (struct msg){.type = MSG_FETCH, .as.fetch = {.job = span_text("job")}});
+    message(6, (struct msg){.type = MSG_ATTACHMENT, .as.attachment = {.job = span_text("job")}});
+    EXPECT("6 < done 6 errbus.version\n6 < done 6 errbus.version\n");
 }
 
-Test(core_attach, lets_the_oldest_go_for_the_newest)
+/* However many bring, so many windows lie between the broker and the values that come. */
+Test(core_attach, gives_windows_in_turn_to_so_many_at_a_time)
+{
+    char name[16];
+    enum { FIRST = 20, LATE = FIRST + LIMIT_BRINGERS };
+    meet();
+    for (conn_id conn = FIRST; conn <= LATE; conn++) {
+        come(conn);
+        snprintf(name, sizeof name, "n%u", conn);
+        bring(conn, name);
+        if (conn < LATE)
+            forget();
+    }
+    EXPECT("28: code 0, state 0, 0 kept, up to 0\n");
+    piece(FIRST, 0, 10, true); /* one is through */
+    EXPECT("20: code 0, state 2, 10 kept, up to 0\n"
+           "28: code 0, state 0, 0 kept, up to 262144\n");
+    bring(FIRST, "another");
+    EXPECT("20: code 0, state 0, 0 kept, up to 0\n");
+    closed(21); /* one goes */
+    forget();
+    say_attachments();
+    EXPECT("20: code 0, state 0, 0 kept, up to 262144\n");
+    for (uint64_t i = 0; i < WINDOW_PIECES; i++) /* one has used its window, and nobody waits */
+        piece(22, i * PIECE, PIECE, false);
+    EXPECT("22: code 0, state 0, 262144 kept, up to 524288\n");
+    come(21);
+    bring(21, "n21");
+    EXPECT("21: code 0, state 0, 0 kept, up to 0\n");
+    for (uint64_t i = 0; i < WINDOW_PIECES; i++) /* now somebody does */
+        piece(22, (WINDOW_PIECES + i) * PIECE, PIECE, false);
+    EXPECT("21: code 0, state 0, 0 kept, up to 262144\n");
+}
+
+Test(core_attach, takes_its_turn_from_who_does_not_use_it)
+{
+    meet();
+    for (conn_id conn = 20; conn <= 20 + LIMIT_BRINGERS; conn++) {
+        char name[16];
+        come(conn);
+        snprintf(name, sizeof name, "n%u", conn);
+        bring(conn, name);
+    }
+    forget();
+    pass_ms(999);
+    EXPECT("");
+    pass_ms(1);
+    say_attachments();
+    EXPECT("28 < brought\n28: code 0, state 0, 0 kept, up to 262144\n");
+    piece(20, 0, PIECE, true); /* its window is still its own */
+    EXPECT("20: code 0, state 2, 65536 kept, up to 0\n");
+}
+
+/* ---- how they fare --------------------------------------------------------------------------- */
+
+Test(core_attach, is_known_with_its_error_and_cut_when_nobody_brings_it)
+{
+    options.linger_ms = 600000;
+    restart();
+    meet();
+    fail_listing(error_id, 100000);
+    list_of(5, error_id);
+    EXPECT("5: stderr, state 1, 0 of 100000\n5: log, state 1, 0 of -1\n5 < done 0 \n");
+    bring(5, "stderr");
+    piece(5, 0, PIECE, false);
+    list_of(5, error_id);
+    EXPECT("5: stderr, state 0, 65536 of 100000\n5: log, state 1, 0 of -1\n5 < done 0 \n");
+    closed(5);
+    come(6);
+    fetch(6, "stderr", 0);
+    EXPECT("6: 65536 from 0 of 65536, state 1, 65536 of 100000\n"
+           "16: at 0, payload 1 from 0, 65536 bytes\n");
+    pass_ms(options.resume_ms - 1); /* by the clock: nothing has to happen for it */
+    come(7);
+    list_of(7, error_id);
+    EXPECT("7: stderr, state 1, 65536 of 100000\n7: log, state 1, 0 of -1\n7 < done 0 \n");
+    pass_ms(1);
+    list_of(7, error_id);
+    EXPECT("7: stderr, state 3, 65536 of 100000\n7: log, state 3, 0 of -1\n7 < done 0 \n");
+    crash(1); /* whoever brought it may not have noticed yet */
+    come(6);
+    list_of(6, error_id);
+    EXPECT("6: stderr, state 1, 65536 of 100000\n6: log, state 1, 0 of -1\n6 < done 0 \n");
+    compact();
+    crash(1);
+    come(5);
+    bring(5, "stderr"); /* it comes back all the same */
+    piece(5, PIECE, 100000 - PIECE, true);
+    list_of(5, error_id);
+    EXPECT("5: stderr, state 2, 100000 of 100000\n5: log, state 1, 0 of -1\n5 < done 0 \n");
+    compact();
+}
+
+Test(core_attach, is_not_announced_by_others)
+{
+    meet();
+    fail_listing("job/bob/1/1", 100000);
+    list_of(5, "job/bob/1/1");
+    EXPECT("5 < done 0 \n");
+}
+
+Test(core_attach, knows_errors_and_names_apart)
+{
+    meet();
+    bring_whole(5, "stderr", 0); /* nothing was said */
+    bring(5, "log");
+    bring_of(5, "job/alice/1/12", "stderr", 20);
+    piece(5, 0, 20, true);
+    forget();
+    fetch(5, "stderr", 0);
+    EXPECT("5: 0 from 0 of 0, state 2, 0 of -1\n");
+    fetch(5, "log", 0);
+    EXPECT("5: 0 from 0 of 0, state 1, 0 of -1\n");
+    fetch_of(5, "job/alice/1/12", "stderr", 0, 15, 0);
+    EXPECT("5: 15 from 0 of 20, state 2, 20 of 20\n15: at 0, payload 1 from 0, 15 bytes\n");
+    fetch_of(5, "job/alice/1/12", "log", 0, 1, 0);
+    EXPECT("5 < done 1 errbus.not_kept\n");
+    list_of(5, "job/alice/1/12");
+    EXPECT("5: stderr, state 2, 20 of 20\n5 < done 0 \n");
+    compact();
+}
+
+/* No more than a window is on its way to who fetches, whatever it asks. */
+Test(core_attach, is_fetched_in_windows)
+{
+    meet();
+    bring(5, "a");
+    for (uint64_t i = 0; i < 17; i++)
+        piece(5, i * PIECE, PIECE, false);
+    piece(5, 17 * PIECE, 1, true);
+    forget();
+    fetch_of(5, error_id, "a", 1, LIMIT_FETCH_WINDOW_BYTES, 0);
+    cr_expect_not_null(strstr(said, "5: 1048576 from 1 of 1114113, state 2"), "%s", said);
+    cr_expect_not_null(strstr(said, "at 1, payload 1 from 1, 65535 bytes"), "%s", said);
+    cr_expect_not_null(strstr(said, "at 1048576, payload 17 from 0, 1 bytes"), "%s", said);
+    fetch_of(5, error_id, "a", 0, 10, 0);
+    EXPECT("5: 0 from 0 of 1114113, state 2, 1114113 of -1\n");
+    fetch_of(5, error_id, "a", 0, 10, 7); /* so much room is there again */
+    EXPECT("5: 7 from 0 of 1114113, state 2, 1114113 of -1\n"
+           "15: at 0, payload 1 from 0, 7 bytes\n");
+    fetch_of(5, error_id, "a", 0, 10, UINT64_MAX);
+    EXPECT("5: 10 from 0 of 1114113, state 2, 1114113 of -1\n"
+           "15: at 0, payload 1 from 0, 10 bytes\n");
+    message(5, (struct msg){.type = MSG_BEAT});
+    uint64_t told = 0;
+    for (uint32_t i = 0; i < effects.count; i++)
+        if (effects.items[i].type == EFFECT_SEND_MSG &&
+            effects.msgs[effects.items[i].index].type == MSG_ECHO)
+            told = effects.msgs[effects.items[i].index].as.echo.data_bytes;
+    cr_expect_eq(told, 0, "what is not kept yet is not spoken of");
+    kept = steps;
+    message(5, (struct msg){.type = MSG_BEAT});
+    for (uint32_t i = 0; i < effects.count; i++)
+        if (effects.items[i].type == EFFECT_SEND_MSG &&
+            effects.msgs[effects.items[i].index].type == MSG_ECHO)
+            told = effects.msgs[effects.items[i].index].as.echo.data_bytes;
+    cr_expect_eq(told, 1048576 + 7 + 10);
+    forget();
+}
+
+/* ---- the budget ------------------------------------------------------------------------------ */
+
+Test(core_attach, lets_the_oldest_go_for_the_newest_and_says_so)
 {
     options.attachment_bytes_max = 250;
     restart();
     meet();
-    attach_piece(error_id, "a", 0, 100, true);
-    attach_piece(error_id, "b", 0, 100, true);
-    attach_piece(error_id, "c", 0, 50, true); /* exactly full */
-    forget();
-    fetch_piece(error_id, "a", 0);
-    EXPECT("0 of 100, payload 1 from 0, whole");
-    attach_piece(error_id, "d", 0, 1, true);
-    EXPECT("5 < done 0 \n");
-    fetch_piece(error_id, "a", 0);
-    EXPECT("5 < done 1 errbus.not_kept\n");
-    fetch_piece(error_id, "b", 0);
-    EXPECT("0 of 100, payload 2 from 0, whole");
-    attach_piece(error_id, "e", 0, 200, false); /* in pieces, all others go for it */
-    attach_piece(error_id, "e", 200, 50, false);
-    forget();
-    attach_piece(error_id, "e", 250, 1, true);
-    EXPECT("5 < done 4 errbus.full\n");
-    fetch_piece(error_id, "e", 0); /* it ends where there was no room */
-    EXPECT("0 of 250, payload 5 from 0");
-    fetch_piece(error_id, "d", 0);
-    EXPECT("5 < done 1 errbus.not_kept\n");
+    bring_whole(5, "a", 100);
+    bring_whole(5, "b", 100);
+    bring_whole(5, "c", 49); /* one less than there is */
+    bring_whole(5, "d", 1);  /* exactly full */
+    fetch_of(5, error_id, "a", 0, 0, 0);
+    EXPECT("5: 0 from 0 of 100, state 2, 100 of -1\n");
+    bring_whole(5, "e", 1); /* one too many */
+    fetch_of(5, error_id, "a", 0, 0, 0);
+    EXPECT("5: 0 from 0 of 0, state 5, 100 of -1\n");
+    list_of(5, error_id);
+    EXPECT("5: a, state 5, 100 of -1\n5: b, state 2, 100 of -1\n5: c, state 2, 49 of -1\n"
+           "5: d, state 2, 1 of -1\n5: e, state 2, 1 of -1\n5 < done 0 \n");
+    bring(5, "a"); /* it is gone for good */
+    EXPECT("5: code 4, state 5, 100 kept, up to 0\n");
+    compact();
+    crash(1);
+    come(5);
+    list_of(5, error_id);
+    EXPECT("5: a, state 5, 100 of -1\n5: b, state 2, 100 of -1\n5: c, state 2, 49 of -1\n"
+           "5: d, state 2, 1 of -1\n5: e, state 2, 1 of -1\n5 < done 0 \n");
+}
+
+static void bring_around_the_budget(int more, const char *expected)
+{
+    options.attachment_bytes_max = 2 * PIECE;
+    restart();
+    meet();
+    bring_whole(5, "small", 5);
+    bring(5, "large");
+    piece(5, 0, PIECE, false);
+    if (more < 0) {
+        piece(5, PIECE, PIECE - 1, true);
+    } else {
+        piece(5, PIECE, PIECE, false);
+        piece(5, 2 * PIECE, (uint32_t)more, true);
+    }
+    cr_expect_str_eq(said, expected);
+    compact();
+    crash(1);
+    come(5);
+    list_of(5, error_id);
+}
+
+/* One that would not fit alone ends where there is no room, at n - 1, n and n + 1 bytes. */
+Test(core_attach, ends_where_there_is_no_more_room)
+{
+    bring_around_the_budget(-1, "5: code 0, state 2, 131071 kept, up to 0\n");
+    EXPECT("5: small, state 5, 5 of -1\n5: large, state 2, 131071 of -1\n5 < done 0 \n");
+    bring_around_the_budget(0, "5: code 0, state 2, 131072 kept, up to 0\n");
+    EXPECT("5: small, state 5, 5 of -1\n5: large, state 2, 131072 of -1\n5 < done 0 \n");
+    bring_around_the_budget(1, "5: code 4, state 4, 131072 kept, up to 0\n");
+    EXPECT("5: small, state 5, 5 of -1\n5: large, state 4, 131072 of -1\n5 < done 0 \n");
+    bring(5, "large");
+    EXPECT("5: code 4, state 4, 131072 kept, up to 0\n");
+    bring_whole(5, "newer", 1); /* what was cut goes as any */
+    list_of(5, error_id);
+    EXPECT("5: small, state 5, 5 of -1\n5: large, state 5, 131072 of -1\n"
+           "5: newer, state 2, 1 of -1\n5 < done 0 \n");
     compact();
     crash(1);
 }
 
-Test(core_attach, keeps_so_many_and_no_more)
+Test(core_attach, tells_who_brings_what_is_dropped)
 {
-    char name[16];
+    options.attachment_bytes_max = 100000;
+    restart();
     meet();
-    is_alone = true;
-    for (unsigned i = 0; i <= LIMIT_ATTACHMENTS; i++) {
-        snprintf(name, sizeof name, "n%u", i);
-        attach_piece(error_id, name, 0, 1, true);
-        forget();
-    }
-    fetch_piece(error_id, "n0", 0);
-    EXPECT("5 < done 1 errbus.not_kept\n");
-    fetch_piece(error_id, "n1", 0);
-    EXPECT("0 of 1, payload 2 from 0, whole");
-    is_alone = false;
+    bring(5, "older");
+    piece(5, 0, PIECE, false);
+    come(6);
+    bring_whole(6, "newer", 100000);
+    list_of(6, error_id);
+    EXPECT("6: older, state 5, 65536 of -1\n6: newer, state 2, 100000 of -1\n6 < done 0 \n");
+    piece(5, PIECE, PIECE, false); /* it was told, and that is under way */
+    EXPECT("");
+}
+
+Test(core_attach, knows_so_many_and_no_more)
+{
+    options.attachments_max = 3;
+    restart();
+    meet();
+    bring_whole(5, "a", 1);
+    bring_whole(5, "b", 1);
+    list_of(5, error_id);
+    EXPECT("5: a, state 2, 1 of -1\n5: b, state 2, 1 of -1\n5 < done 0 \n");
+    bring(5, "c");
+    list_of(5, error_id);
+    EXPECT("5: a, state 2, 1 of -1\n5: b, state 2, 1 of -1\n5: c, state 0, 0 of -1\n"
+           "5 < done 0 \n");
+    fail_listing(error_id, 10);
+    list_of(5, error_id);
+    EXPECT("5: c, state 0, 0 of -1\n5: stderr, state 1, 0 of 10\n5: log, state 1, 0 of -1\n"
+           "5 < done 0 \n");
     compact();
+    come(6);
+    bring(6, "e"); /* the oldest goes, though it is being brought */
+    EXPECT("5: code 4, state 5, 0 kept, up to 0\n6: code 0, state 0, 0 kept, up to 262144\n");
+    compact();
+    crash(1);
 }

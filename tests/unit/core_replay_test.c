@@ -119,17 +119,25 @@ static void forget_a_party(void)
     await_slot(2, 77, "frank/a", 0);
 }
 
-/* The first attachment goes for the second. */
+/* The first attachment is dropped for the second, the third is too long, and then the first is
+ * forgotten. */
 static void attach_and_forget(void)
 {
-    for (payload_id payload = 901; payload <= 902; payload++) {
-        struct msg msg = {.type = MSG_ATTACHMENT,
-                          .as.attachment = {.job = span_text("job"),
-                                            .error = span_text("job/alice/1/1"),
-                                            .name = span_text(payload == 901 ? "a" : "b"),
-                                            .is_last = 1,
-                                            .bytes = span_text("output")}};
-        step((struct event){.type = EVENT_MESSAGE, .conn = 2, .payload = payload, .as.msg = &msg});
+    static const char output[12] = "output";
+    static const char *const names[] = {"a", "b", "c", "d"};
+    for (payload_id i = 0; i < 4; i++) {
+        message(2, (struct msg){.type = MSG_BRING,
+                                .as.bring = {.request = i + 1,
+                                             .job = span_text("job"),
+                                             .error = span_text("job/alice/1/1"),
+                                             .name = span_text(names[i]),
+                                             .promised = 12}});
+        struct msg piece = {.type = MSG_PIECE,
+                            .as.piece = {.request = i + 1,
+                                         .is_last = 1,
+                                         .bytes = span_of(output, i == 2 ? 12 : 6)}};
+        step((struct event){
+            .type = EVENT_MESSAGE, .conn = 12, .payload = 901 + i, .as.msg = &piece});
     }
 }
 
@@ -236,6 +244,7 @@ static void work_all_sorts(void)
 Test(core_replay, gives_the_same_state_for_every_kind_of_fact)
 {
     options.attachment_bytes_max = 10;
+    options.attachments_max = 3;
     restart();
     options.parties_max = 4;
     options.topic_keep_slots = 2;

@@ -47,6 +47,7 @@ static struct error_record record_full(void)
     record.trace_id = span_of("0123456789abcdef", 16);
     record.left_out = 5;
     record.is_cut = 1;
+    record.attachments = span_of("\x92\xa3log\x07", 6);
     return record;
 }
 
@@ -84,6 +85,7 @@ static void check_same(const struct error_record *a, const struct error_record *
     cr_assert_eq(a->more_blame_count, b->more_blame_count);
     for (uint32_t i = 0; i < a->more_blame_count; i++)
         cr_assert(span_equal(a->more_blames[i], b->more_blames[i]));
+    cr_assert(span_equal(a->attachments, b->attachments));
 }
 
 Test(error, comes_back_with_every_field)
@@ -226,6 +228,37 @@ Test(error, blames_up_to_sixteen_parties_each_by_a_name)
     check_blame(&record, LIMIT_NAME_BYTES + 1, WIRE_RANGE);
     filler[0] = (char)0xff;
     check_blame(&record, 7, WIRE_UTF8);
+}
+
+Test(error, lists_up_to_sixteen_attachments_whatever_is_empty_before_them)
+{
+    static uint8_t list[ERROR_ATTACHED_BYTES_MAX];
+    struct error_attached given[LIMIT_ERROR_ATTACHMENTS];
+    struct error_attached attached;
+    struct error_record record;
+    size_t bytes;
+    uint32_t count;
+    memset(filler, 'x', sizeof filler);
+    for (uint32_t i = 0; i < LIMIT_ERROR_ATTACHMENTS; i++)
+        given[i] = (struct error_attached){.name = span_of(filler, LIMIT_NAME_BYTES - i),
+                                           .bytes = i == 0 ? ERROR_BYTES_UNKNOWN : i};
+    for (uint32_t n = 0; n <= LIMIT_ERROR_ATTACHMENTS; n++) {
+        error_record_init(&record);
+        record.attachments = span_of(list, error_attached_write(given, n, list));
+        cr_assert_eq(error_encode(&record, 1, out, sizeof out, &bytes), WIRE_OK);
+        cr_assert_eq(error_decode(span_of(out, bytes), got, 1, &count), WIRE_OK);
+        check_same(&record, &got[0]);
+        struct span left = got[0].attachments;
+        for (uint32_t i = 0; i < n; i++) {
+            cr_assert(error_attached_next(&left, &attached));
+            cr_assert(span_equal(attached.name, given[i].name));
+            cr_assert_eq(attached.bytes, given[i].bytes);
+        }
+        cr_assert_not(error_attached_next(&left, &attached));
+    }
+    error_record_init(&record);
+    record.attachments = span_of(list, error_attached_write(given, 2, list));
+    cr_assert_eq(error_encode(&record, 1, out, bytes / 16, &bytes), WIRE_FULL);
 }
 
 Test(error, has_a_trace_id_of_sixteen_bytes_or_none)
@@ -444,10 +477,11 @@ Test(error, lacks_fields_of_an_older_version_and_skips_those_of_a_newer)
         cr_assert_eq(got[0].exit_code, fields > 18 ? 0 : -1, "%u fields", fields);
     }
     foreign_begin(2);
-    msgpack_pack_array(&packer, FIELDS + 4);
+    msgpack_pack_array(&packer, FIELDS + 5);
     foreign_fields(FIELDS);
     msgpack_pack_array(&packer, 1);
     msgpack_pack_int(&packer, 1);
+    msgpack_pack_array(&packer, 0);
     msgpack_pack_array(&packer, 0);
     msgpack_pack_map(&packer, 1); /* two fields that nobody knows */
     msgpack_pack_nil(&packer);
@@ -525,6 +559,42 @@ Test(error, refuses_blames_behind_none_without_a_name_or_too_many)
     cr_assert_eq(decode_blames("a", LIMIT_ERROR_BLAMES - 2, "b"), WIRE_OK);
     cr_assert_eq(decode_blames("a", LIMIT_ERROR_BLAMES - 1, "b"), WIRE_OK);
     cr_assert_eq(decode_blames("a", LIMIT_ERROR_BLAMES, "b"), WIRE_RANGE);
+    msgpack_sbuffer_destroy(&foreign);
+}
+
+/* A record with so many attachments of this name, and more things in their array behind them. */
+static enum wire_err decode_attached(uint32_t attached, const char *name, uint32_t more)
+{
+    uint32_t count;
+    foreign_begin(1);
+    msgpack_pack_array(&packer, FIELDS + 3);
+    foreign_fields(FIELDS);
+    msgpack_pack_array(&packer, 0);
+    msgpack_pack_array(&packer, 0);
+    msgpack_pack_array(&packer, 2 * attached + more);
+    for (uint32_t i = 0; i < attached; i++) {
+        msgpack_pack_str(&packer, strlen(name));
+        msgpack_pack_str_body(&packer, name, strlen(name));
+        msgpack_pack_int(&packer, 1);
+    }
+    for (uint32_t i = 0; i < more; i++)
+        msgpack_pack_int(&packer, 1);
+    return foreign_decode(&count);
+}
+
+Test(error, refuses_attachments_without_a_name_or_too_many)
+{
+    msgpack_sbuffer_init(&foreign);
+    cr_assert_eq(decode_attached(0, "a", 0), WIRE_OK);
+    cr_assert_eq(got[0].attachments.bytes, 0);
+    cr_assert_eq(decode_attached(1, "a", 0), WIRE_OK);
+    cr_assert_eq(got[0].attachments.bytes, 4);
+    cr_assert_eq(decode_attached(1, "a", 1), WIRE_RANGE);
+    cr_assert_eq(decode_attached(1, "a", 2), WIRE_FORMAT);
+    cr_assert_eq(decode_attached(1, "", 0), WIRE_RANGE);
+    cr_assert_eq(decode_attached(1, "\xff", 0), WIRE_UTF8);
+    cr_assert_eq(decode_attached(LIMIT_ERROR_ATTACHMENTS, "a", 0), WIRE_OK);
+    cr_assert_eq(decode_attached(LIMIT_ERROR_ATTACHMENTS + 1, "a", 0), WIRE_RANGE);
     msgpack_sbuffer_destroy(&foreign);
 }
 

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* attached.c -- see attached.h.
+ *
+ * An error lists what it has; how much of that is there, the broker knows.  A broker that does not
+ * answer in time leaves the list of the error. */
+#include "clients/attached.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Of one error: more than it can list, for anybody may bring one. */
+#define ATTACHED_MAX 64
+#define STATE_BYTES_MAX 16
+#define NOT_KNOWN "unknown"
+
+struct attached {
+    char name[BUS_NAME_BYTES_MAX + 1];
+    char state[STATE_BYTES_MAX];
+    int64_t bytes;   /* -1: not known */
+    int64_t arrived; /* the same */
+};
+struct attached_list {
+    struct attached items[ATTACHED_MAX];
+    size_t count;
+};
+
+static int keep(const struct bus_attachment *attachment, void *arg)
+{
+    struct attached_list *list = arg;
+    struct attached *item = &list->items[list->count++];
+    (void)snprintf(item->name, sizeof item->name, "%s", attachment->name); /* they have room */
+    (void)snprintf(item->state, sizeof item->state, "%s", attachment->state);
+    item->bytes = attachment->bytes;
+    item->arrived = attachment->arrived;
+    return list->count < ATTACHED_MAX ? 0 : 1;
+}
+
+static bool has(const struct attached_list *list, const char *name)
+{
+    size_t at = 0;
+    while (at < list->count && strcmp(list->items[at].name, name) != 0) {
+        at++;
+    }
+    return at < list->count;
+}
+
+/* What the broker has, and behind it what the error lists and nobody knows of. */
+static void ask(const struct cli *cli, const struct bus_error *error, struct attached_list *list)
+{
+    struct bus_attachment listed = {.state = NOT_KNOWN, .arrived = -1};
+    list->count = 0;
+    if (bus_error_attachment_at(error, 0, NULL) == NULL) {
+        return;
+    }
+    (void)bus_error_attachments(cli->server, cli->job, bus_error_id(error), cli_open_ms(cli), keep,
+                                list, NULL); /* or the list of the error */
+    for (size_t i = 0; list->count < ATTACHED_MAX; i++) {
+        listed.name = bus_error_attachment_at(error, i, &listed.bytes);
+        if (listed.name == NULL) {
+            return;
+        }
+        if (!has(list, listed.name)) {
+            (void)keep(&listed, list);
+        }
+    }
+}
+
+static const char *words_of(const char *state)
+{
+    static const char *const words[][2] = {
+        {"coming", "it is being brought"},
+        {"away", "whoever brings it is not there for the moment"},
+        {"whole", "whole"},
+        {"cut", "cut: whoever brought it is gone, and the rest is lost"},
+        {"full", "cut: its job keeps no more of attachments, and the rest is lost"},
+        {"dropped", "dropped: newer ones needed its room"},
+    };
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcmp(words[i][0], state) == 0) {
+            return words[i][1];
+        }
+    }
+    return "the broker says nothing of it";
+}
+
+/* "attachment    stderr: 65536 of 100000 bytes, cut: ...". */
+void attached_print(const struct cli *cli, const struct bus_error *error)
+{
+    struct attached_list list;
+    ask(cli, error, &list);
+    for (size_t i = 0; i < list.count; i++) {
+        const struct attached *item = &list.items[i];
+        printf("%-13s ", "attachment");
+        cli_print_text(stdout, item->name, "");
+        printf(":");
+        if (item->arrived >= 0) {
+            printf(" %" PRId64, item->arrived);
+        }
+        if (item->bytes >= 0 && item->bytes != item->arrived) {
+            printf("%s %" PRId64, item->arrived >= 0 ? " of" : "", item->bytes);
+        }
+        printf("%s%s\n", item->arrived >= 0 || item->bytes >= 0 ? " bytes, " : " ",
+               words_of(item->state));
+    }
+}
+
+void attached_json(const struct cli *cli, const struct bus_error *error, struct cli_json *object)
+{
+    struct attached_list list;
+    ask(cli, error, &list);
+    if (list.count == 0) {
+        return;
+    }
+    struct cli_json *array = cli_json_array(object, "attachments");
+    for (size_t i = 0; i < list.count; i++) {
+        struct cli_json *one = cli_json_append(array);
+        cli_json_text(one, "name", list.items[i].name);
+        if (list.items[i].bytes >= 0) {
+            cli_json_number(one, "bytes", list.items[i].bytes);
+        }
+        if (list.items[i].arrived >= 0) {
+            cli_json_number(one, "arrived", list.items[i].arrived);
+        }
+        cli_json_text(one, "state", list.items[i].state);
+    }
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* session_courier.c -- attachments of errors, brought and fetched: see PROTOCOL.md, "Attachments".
+ *
+ * Bytes pass the data channel alone; nothing of them is kept here beyond what is under way.  What
+ * is brought can be read again by whoever brings it, so after a reconnect it goes on where the
+ * broker says; what is fetched goes on behind what came. */
+#include "libbus/session/session_internal.h"
+
+#include "libbus/base/must.h"
+
+#include <string.h>
+
+/* What a PIECE takes beside its bytes. */
+enum { PIECE_SLACK_BYTES = 64 };
+
+static struct span keep(char *room, size_t room_bytes, struct span text)
+{
+    must(text.bytes <= room_bytes);
+    memcpy(room, text.data, text.bytes);
+    return span_of(room, text.bytes);
+}
+
+static void keep_label(struct session_label *label, const struct session_attachment *attachment)
+{
+    label->job = keep(label->job_text, sizeof label->job_text, attachment->job);
+    label->error = keep(label->error_text, sizeof label->error_text, attachment->error);
+    label->name = keep(label->name_text, sizeof label->name_text, attachment->name);
+}
+
+static bool code_is_known(uint64_t code)
+{
+    return code > CODE_OK && code <= CODE_EENDED;
+}
+
+/* ---- bringing -------------------------------------------------------------------------------- */
+
+void session_bring(struct session *session, const struct session_attachment *attachment,
+                   uint64_t promised)
+{
+    uint64_t request = session->courier.bring.request;
+    memset(&session->courier.bring, 0, sizeof session->courier.bring);
+    keep_label(&session->courier.bring.label, attachment);
+    session->courier.bring.request = request;
+    session->courier.bring.promised = promised;
+    session->courier.bring.is_on = true;
+    session->courier.bring.is_due = true;
+    session->courier.bring.code = CODE_ETIMEDOUT;
+}
+
+bool session_piece_wanted(const struct session *session, uint64_t *out_offset)
+{
+    const struct session_courier *courier = &session->courier;
+    bool is_wanted = courier->bring.is_on && courier->bring.is_answered &&
+                     !courier->bring.is_last_sent && courier->bring.sent < courier->bring.limit &&
+                     session->phase == PHASE_UP && session->action == SESSION_NOTHING &&
+                     session->part == NULL;
+    if (is_wanted)
+        *out_offset = courier->bring.sent;
+    return is_wanted;
+}
+
+void session_piece(struct session *session, struct span bytes, bool is_last)
+{
+    struct msg msg = {.type = MSG_PIECE,
+                      .as.piece = {.request = session->courier.bring.request,
+                                   .offset = session->courier.bring.sent,
+                                   .is_last = is_last,
+                                   .bytes = bytes}};
+    size_t written = 0;
+    must(session->part == NULL && (is_last || bytes.bytes == LIMIT_ATTACHMENT_PIECE_BYTES));
+    session->part = spares_take(&session->spares, bytes.bytes + PIECE_SLACK_BYTES);
+    if (session->part == NULL) {
+        session_lose_link(session); /* no memory: again on the next one */
+        return;
+    }
+    must(msg_encode(&msg, session->part->data, session->part->room, &written) == WIRE_OK);
+    session->part->bytes = written;
+    session->courier.bring.sent += bytes.bytes;
+    session->courier.bring.is_last_sent = is_last;
+}
+
+enum wire_code session_brought(const struct session *session, struct session_attached *out_attached)
+{
+    if (out_attached != NULL)
+        *out_attached = session->courier.bring.attached;
+    if (session->courier.bring.is_on && session->once.code != CODE_OK)
+        return session->once.code;
+    return session->courier.bring.code;
+}
+
+void courier_brought_in(struct session *session, const struct msg_brought *brought)
+{
+    struct session_courier *courier = &session->courier;
+    if (brought->request > courier->bring.request) {
+        session_break(session, "BROUGHT for what is not brought");
+        return;
+    }
+    if (brought->request < courier->bring.request || !courier->bring.is_on || courier->bring.is_due)
+        return;
+    bool is_over = brought->state == ATTACHMENT_WHOLE || brought->code != CODE_OK;
+    if ((brought->code != CODE_OK && !code_is_known(brought->code)) ||
+        brought->state >= ATTACHMENT_STATE_COUNT ||
+        (!is_over && courier->bring.is_answered && brought->bytes > courier->bring.sent)) {
+        session_break(session, "more of an attachment was kept than was sent");
+        return;
+    }
+    if (!courier->bring.is_answered)
+        courier->bring.sent = brought->bytes;
+    courier->bring.is_answered = true;
+    courier->bring.kept = brought->bytes;
+    courier->bring.limit = brought->limit_bytes;
+    courier->bring.attached = (struct session_attached){
+        .state = (enum attachment_state)brought->state,
+        .bytes = brought->bytes,
+        .promised = courier->bring.promised,
+    };
+    session_data_moved(session);
+    if (is_over) {
+        courier->bring.code = (enum wire_code)brought->code;
+        courier->bring.is_on = false;
+        courier->bring.kept = courier->bring.sent; /* nothing of it is waited for */
+    }
+    session->news.is_status = true;
+}
+
+/* ---- fetching -------------------------------------------------------------------------------- */
+
+static void drop_pieces(struct session_courier *courier)
+{
+    for (uint32_t i = 0; i < courier->fetch.count; i++)
+        buffer_unref(&courier->fetch.parts[i]);
+    courier->fetch.at = courier->fetch.count = 0;
+}
+
+void session_fetch(struct session *session, const struct session_attachment *attachment)
+{
+    struct session_courier *courier = &session->courier;
+    uint64_t request = courier->fetch.request;
+    drop_pieces(courier);
+    memset(&courier->fetch, 0, sizeof courier->fetch);
+    keep_label(&courier->fetch.label, attachment);
+    courier->fetch.request = request;
+    courier->fetch.is_on = true;
+    courier->fetch.is_due = true;
+    courier->fetch.code = CODE_ETIMEDOUT;
+}
+
+/* All that was under way is here: the rest is asked for, or that was all. */
+static void look(struct session *session)
+{
+    struct session_courier *courier = &session->courier;
+    if (!courier->fetch.is_answered || courier->fetch.next < courier->fetch.end)
+        return;
+    courier->fetch.is_due = true;
+    courier->fetch.is_answered = false;
+}
+
+bool session_fetch_take(struct session *session, struct span *out_bytes)
+{
+    struct session_courier *courier = &session->courier;
+    if (courier->fetch.at > 0) /* the one that was lent */
+        buffer_unref(&courier->fetch.parts[courier->fetch.at - 1]);
+    if (courier->fetch.at == courier->fetch.count) {
+        courier->fetch.at = courier->fetch.count = 0;
+        return false;
+    }
+    *out_bytes = courier->fetch.pieces[courier->fetch.at++];
+    return true;
+}
+
+enum wire_code session_fetched(const struct session *session, struct session_attached *out_attached,
+                               struct span *out_why)
+{
+    const struct session_courier *courier = &session->courier;
+    *out_attached = courier->fetch.attached;
+    *out_why = span_of(courier->fetch.why, courier->fetch.why_bytes);
+    if (courier->fetch.at < courier->fetch.count)
+        return CODE_ETIMEDOUT;
+    if (courier->fetch.is_on && session->once.code != CODE_OK)
+        return session->once.code;
+    return courier->fetch.code;
+}
+
+static void finish_fetch(struct session *session, enum wire_code code)
+{
+    session->courier.fetch.code = code;
+    session->courier.fetch.is_on = false;
+    session->news.is_status = true;
+}
+
+/* Whether this answers what is asked. */
+static bool is_asked(struct session *session, uint64_t request)
+{
+    const struct session_courier *courier = &session->courier;
+    if (request > courier->fetch.request)
+        session_break(session, "an answer to what was not asked");
+    return request == courier->fetch.request && courier->fetch.is_on && !courier->fetch.is_due &&
+           !courier->fetch.is_answered;
+}
+
+void courier_fetched_in(struct session *session, const struct msg_fetched *fetched)
+{
+    struct session_courier *courier = &session->courier;
+    if (!is_asked(session, fetched->request))
+        return;
+    if (fetched->state >= ATTACHMENT_STATE_COUNT || fetched->count > LIMIT_FETCH_WINDOW_BYTES ||
+        fetched->offset > UINT64_MAX - fetched->count) {
+        session_break(session, "FETCHED is not well formed");
+        return;
+    }
+    courier->fetch.is_answered = true;
+    courier->fetch.end = fetched->offset + fetched->count;
+    courier->fetch.attached =
+        (struct session_attached){.state = (enum attachment_state)fetched->state,
+                                  .bytes = fetched->arrived,
+                                  .promised = fetched->promised};
+    if (fetched->count == 0)
+        finish_fetch(session, CODE_OK);
+    else
+        look(session); /* its bytes may have been faster */
+}
+
+void courier_done_in(struct session *session, const struct msg_job_done *done)
+{
+    struct session_courier *courier = &session->courier;
+    if (!is_asked(session, done->request))
+        return;
+    if (!code_is_known(done->code)) {
+        session_break(session, "nothing was fetched, without a reason");
+        return;
+    }
+    courier->fetch.why_bytes =
+        done->message.bytes <= sizeof courier->fetch.why ? done->message.bytes : 0;
+    memcpy(courier->fetch.why, done->message.data, courier->fetch.why_bytes);
+    finish_fetch(session, (enum wire_code)done->code);
+}
+
+void courier_piece_in(struct session *session, struct buffer **part)
+{
+    struct session_courier *courier = &session->courier;
+    struct msg msg;
+    enum wire_err err = msg_decode(buffer_span(*part), MSG_LANE_DATA, MSG_TO_CLIENT, &msg, NULL);
+    if (err != WIRE_OK || msg.type != MSG_FETCHED_PIECE) {
+        session_break(session, err != WIRE_OK ? wire_strerror(err) : "no piece of an attachment");
+        return;
+    }
+    const struct msg_fetched_piece *piece = &msg.as.fetched_piece;
+    session->data_received += piece->bytes.bytes;
+    if (piece->request < courier->fetch.request || !courier->fetch.is_on)
+        return; /* of what was given up */
+    if (piece->request > courier->fetch.request || piece->offset != courier->fetch.next ||
+        courier->fetch.count == SESSION_FETCHED_MAX) {
+        session_break(session, "a piece of an attachment that was not asked for");
+        return;
+    }
+    courier->fetch.parts[courier->fetch.count] = *part;
+    *part = NULL;
+    courier->fetch.pieces[courier->fetch.count++] = piece->bytes;
+    courier->fetch.next += piece->bytes.bytes;
+    session->news.is_status = true;
+    look(session);
+}
+
+/* ---- what is said ---------------------------------------------------------------------------- */
+
+bool courier_message(struct session *session, struct msg *out)
+{
+    struct session_courier *courier = &session->courier;
+    if (courier->bring.is_due) {
+        const struct session_label *label = &courier->bring.label;
+        courier->bring.is_due = false;
+        out->type = MSG_BRING;
+        out->as.bring = (struct msg_bring){.request = ++courier->bring.request,
+                                           .job = label->job,
+                                           .error = label->error,
+                                           .name = label->name,
+                                           .promised = courier->bring.promised};
+        return true;
+    }
+    if (courier->fetch.is_on && courier->fetch.is_due && courier->fetch.count == 0) {
+        const struct session_label *label = &courier->fetch.label;
+        courier->fetch.is_due = false;
+        out->type = MSG_FETCH;
+        out->as.fetch = (struct msg_fetch){.request = ++courier->fetch.request,
+                                           .job = label->job,
+                                           .error = label->error,
+                                           .name = label->name,
+                                           .offset = courier->fetch.next,
+                                           .window_bytes = LIMIT_FETCH_WINDOW_BYTES,
+                                           .received = session->data_received};
+        return true;
+    }
+    return false;
+}
+
+void courier_rewind(struct session *session)
+{
+    struct session_courier *courier = &session->courier;
+    courier->bring.is_due = courier->bring.is_on;
+    courier->bring.is_answered = courier->bring.is_last_sent = false;
+    courier->bring.sent = courier->bring.kept = courier->bring.limit = 0;
+    courier->fetch.is_due = courier->fetch.is_on;
+    courier->fetch.is_answered = false;
+    session->data_received = 0;
+    session->data_announced = 0;
+}
+
+void courier_fini(struct session *session)
+{
+    drop_pieces(&session->courier);
+}
