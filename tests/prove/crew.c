@@ -56,9 +56,12 @@ static bool start(struct crew *crew, struct process *process, size_t host, const
 
 static bool start_broker(struct crew *crew, const char *program)
 {
+    /* What a topic keeps for late subscribers comes to its bound within minutes, so that a soak
+     * does not take it for growth. */
     const char *const argv[] = {program,    "--control", crew->control, "--data",
                                 crew->data, "--journal", crew->journal, "--durability",
-                                "process",  "--linger",  "5s",          NULL};
+                                "process",  "--linger",  "5s",          "--topic-keep-slots",
+                                "1024",     NULL};
     const char *line = NULL;
     crew->has_broker = start(crew, &crew->broker, 0, argv) &&
                        process_line(&crew->broker, READY_MS, &line) &&
