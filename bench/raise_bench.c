@@ -175,6 +175,9 @@ static void take(struct process *role, struct raised *raised, enum place place, 
     samples_fini(&samples);
 }
 
+/* Each is told, as like ones are not that come as fast. */
+static const char *const every_error[] = {"--like-errors", "1000000", NULL};
+
 static void run_one(const char *count, struct raised *raised, size_t run, bool is_loaded)
 {
     struct broker broker;
@@ -182,7 +185,9 @@ static void run_one(const char *count, struct raised *raised, size_t run, bool i
     struct process places[PLACES];
     struct process flooding = {.pid = 0};
     struct process draining = {.pid = 0};
-    bench_broker(&broker);
+    if (!broker_start(&broker, every_error)) {
+        bench_die("errbusd is not ready: %s", process_complained(&broker.process));
+    }
     const char *const receive_words[] = {"raise_bench", "receive", broker.control, count, NULL};
     const char *const tap_words[] = {"raise_bench", "tap", broker.control, count, NULL};
     const char *const fail_words[] = {"raise_bench", "fail", broker.control, count, NULL};

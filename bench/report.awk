@@ -3,7 +3,7 @@
 # data of its plots.
 #
 # -v table=1: prints the table of ratios.  -v page=DIR: prints the page; the plots' data go to DIR,
-# a file each, named in DIR/plots with its kind (lines, bars), its title and its unit, between tabs;
+# a file each, named in DIR/plots with its kind (lines, bars, time), its title and its unit, between tabs;
 # where DIR/<file>.svg is there, it is on the page.
 # Of lines about the same thing the last one counts.
 
@@ -31,6 +31,20 @@ function learn(list, count, seen, name)
     return count
 }
 
+# One window of a time line, or a mark in it, at so many ms.
+function learn_moment(cause, mark, ms)
+{
+    causes = learn(cause_at, causes, cause_seen, cause)
+    if (mark != "") {
+        marks = learn(mark_at, marks, mark_seen, mark)
+        mark_line[cause, mark] = sprintf("%.6g \"%s\"", ms, mark)
+    } else {
+        windows = learn(window_at, windows, window_seen, ms)
+        window_line[cause, ms] = sprintf("%.6g %.6g %.6g %.6g", ms, number("p50"), number("p99"), \
+                                         number("max"))
+    }
+}
+
 # "4 KiB": 4096; what is not the size of one value to one reader: 0.
 function bytes_of(what,    part)
 {
@@ -51,6 +65,8 @@ function shown(value, unit)
     question = text("question")
     what = text("what")
     system_name = text("system")
+    if (text("timeline") != "")
+        learn_moment(text("timeline"), text("mark"), number("ms"))
     if (question == "")
         next
     key = question SUBSEP what SUBSEP system_name
@@ -151,6 +167,23 @@ function print_bars(q,    r, part, group, groups, list, seen, label, g, key, fil
     }
 }
 
+# The windows of each cause, then its marks.
+function print_timelines(    c, i, file)
+{
+    for (c = 1; c <= causes; c++) {
+        file = next_plot()
+        for (i = 1; i <= windows; i++)
+            if ((cause_at[c], window_at[i]) in window_line)
+                print window_line[cause_at[c], window_at[i]] > file
+        printf "\n\n0 \"%s\"\n", cause_at[c] > file
+        for (i = 1; i <= marks; i++)
+            if ((cause_at[c], mark_at[i]) in mark_line)
+                print mark_line[cause_at[c], mark_at[i]] > file
+        close(file)
+        add_plot("time", "failures: values of others, by when they were sent; " cause_at[c], "us")
+    }
+}
+
 function next_plot()
 {
     return page "/plot" (plots + 1)
@@ -213,7 +246,9 @@ END {
         printf "" > (page "/plots")
         print_lines(next_plot())
         for (i = 1; i <= questions; i++)
-            print_bars(question_at[i])
+            if (question_at[i] != "failures")
+                print_bars(question_at[i])
+        print_timelines()
         close(page "/plots")
     }
     if (page != "" && is_drawn) {

@@ -31,6 +31,22 @@ draw() {
             plot for [i=0:$blocks-1] '$folder/$1' index i using 1:2:3:4 with yerrorlines \
                 title columnheader(1)"
         ;;
+    time)
+        size=900,420
+        commands="stats '$folder/$1' index 0 using 4 nooutput
+            set logscale y
+            set yrange [*:STATS_max * 20]
+            set xlabel 'ms since the cause'
+            set ylabel '$4'
+            set key outside
+            set grid
+            plot '$folder/$1' index 0 using 1:2 with lines lw 2 title 'p50', \
+                '' index 0 using 1:3 with lines lw 2 title 'p99', \
+                '' index 0 using 1:4 with lines lw 2 title 'most', \
+                '' index 1 using 1:(STATS_max * 20) with impulses lc rgb 'gray' notitle, \
+                '' index 1 using 1:(STATS_max * 1.5 * 2 ** \$0):2 with labels left \
+                offset 0.5,0 notitle"
+        ;;
     *)
         size=900,$((90 + 22 * bars))
         commands="stats '$folder/$1' using 2 nooutput

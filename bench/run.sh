@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MPL-2.0
 #
 # usage: bench/run.sh BUILD_DIR [--quick] [--long] [--runs N] [--systems NAME,NAME...] [QUESTION...]
-# Asks the questions (throughput, latency, beside, raise, kill, tasks, journal; all of them where none
-# is named), prints one table and one of ratios, and writes what was measured to bench/results/, by
-# machine and commit: JSON lines, and a page with plots.
+# Asks the questions (throughput, latency, beside, raise, kill, failures, tasks, journal; all of them
+# where none is named), prints one table and one of ratios, and writes what was measured to
+# bench/results/, by machine and commit: JSON lines, and a page with plots.
 # --systems: these of those that throughput, latency and beside measure ("errbus,relay,nats socket").
 
 set -eu
@@ -42,7 +42,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ -n "$questions" ] || questions="throughput latency beside raise kill tasks journal"
+[ -n "$questions" ] || questions="throughput latency beside raise kill failures tasks journal"
 
 BENCH_COMMIT=$(git -C "$here" describe --always --dirty --exclude '*' 2>/dev/null || echo unknown)
 export BENCH_COMMIT
