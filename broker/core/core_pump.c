@@ -48,6 +48,7 @@ static uint64_t send_stored(struct core *core, struct session *session, uint32_t
     effect->offset = offset;
     effect->bytes = bytes;
     effect->count = frames;
+    effect->is_whole = true;
     return bytes;
 }
 
@@ -71,6 +72,7 @@ static uint64_t send_part(struct core *core, struct session *session, uint32_t s
     effect->offset = entry->place.offset;
     effect->skip = entry->place.skip + skip;
     effect->count = entry->count - skip;
+    effect->is_whole = true;
     effect->bytes = values_bytes(entry->place.value_bytes, effect->count);
     return effect->bytes;
 }
@@ -97,6 +99,7 @@ static bool send_chunk(struct core *core, struct session *session, uint32_t sub,
     const struct chunk *chunk = chunk_at(chunks, *offset, &begin);
     must(chunk != NULL);
     *sent += send_stored(core, session, sub, chunk->payload, chunk->offset, chunk->frame_bytes, 1);
+    core->effects->items[core->effects->count - 1].is_whole = false; /* settled by its last one */
     *offset = begin + chunk->bytes;
     return *offset == chunks->total;
 }

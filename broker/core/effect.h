@@ -38,7 +38,8 @@ struct effect {
     uint32_t count;     /* SEND_RUN: frames; SEND_PART: values; RETAIN, RELEASE: references;
                            SEND_MSG of DEAD_VALUE: bytes of the value before those wanted */
     uint32_t skip;      /* SEND_PART, SEND_TASK: values of the frame before the first one sent */
-    uint32_t index;     /* of the message or frame in the arrays below; FACT: its enum fact_type */
+    bool is_whole;  /* SEND_RUN, SEND_PART: the step that let the payload in settled these slots */
+    uint32_t index; /* of the message or frame in the arrays below; FACT: its enum fact_type */
 };
 
 struct effect_frame {

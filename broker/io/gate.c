@@ -433,6 +433,28 @@ static void fact_out(struct gate *gate, const struct effect *effect, struct gate
     out->is_essential = fact_is_essential((enum fact_type)effect->index);
 }
 
+/* Whether the journal has all that these effects tell: payload and outcome of a value that came
+ * whole are in it together. */
+static bool is_kept(const struct gate *gate, uint32_t from, uint32_t until)
+{
+    for (uint32_t i = from; i < until; i++) {
+        const struct effect *effect = &gate->effects.items[i];
+        switch (effect->type) {
+        case EFFECT_SEND_RUN:
+        case EFFECT_SEND_PART:
+            if (!effect->is_whole ||
+                payload_at(&gate->payloads, effect->payload) == PAYLOAD_NOWHERE)
+                return false;
+            break;
+        case EFFECT_SEND_MSG:
+        case EFFECT_SEND_FRAME:
+        case EFFECT_SEND_TASK: return false;
+        default: break;
+        }
+    }
+    return true;
+}
+
 /* What comes next, as one part.  A stream with a hole in it is worse than none: without its bytes
  * nothing behind it is said either. */
 static void data_out(struct gate *gate, const struct effect *effect, struct gate_out *out)
@@ -440,7 +462,9 @@ static void data_out(struct gate *gate, const struct effect *effect, struct gate
     out->saying = GATE_OUTCOME;
     out->conn = effect->conn;
     delivery_header_write(out->head, effect->sub);
+    uint32_t first = gate->at;
     out->part = pack_batch(&gate->effects, &gate->payloads, &gate->at);
+    out->is_kept = is_kept(gate, first, gate->at);
     gate->is_broken = out->part == NULL;
     out->kind = gate->is_broken ? GATE_NOTHING : GATE_DATA;
 }

@@ -77,6 +77,7 @@ struct gate_out {
     char text[512];
     bool is_warning;    /* LOG: an operator wants to know; otherwise only one who follows closely */
     payload_id payload; /* FACT: whose bytes stand beside the record; 0: it has none */
+    bool is_kept;       /* DATA: these are values of which the journal has all already */
     bool is_essential;  /* FACT: it may use the space that is set aside for bad news */
 };
 /* The next thing to do; false: nothing more.  All is to be taken before the next thing is let in,

@@ -2,9 +2,9 @@
 /* hold.h -- what is said only once it is kept: outgoing parts that wait for the journal.
  *
  * A part waits for the ticket of the newest step that was decided when it was made (scribe.h): what
- * it tells may stand on any step up to that.  Outcomes wait until it is logged, acknowledgements,
- * where that is promised, until it is synced.  Each stage is a queue of its own, in order; so an
- * outcome is not held up by the acknowledgements before it, which wait for the disk. */
+ * it tells may stand on any step up to that.  Outcomes wait until it is logged, answers, where that
+ * is promised, until it is synced.  Each has a queue of its own, in order: an outcome is not held
+ * up by the answers before it, which go by another connection and may wait for the disk. */
 #ifndef IO_HOLD_H
 #define IO_HOLD_H
 
@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum hold_stage { HOLD_LOGGED, HOLD_SYNCED, HOLD_STAGE_COUNT };
+enum hold_stage { HOLD_OUTCOMES, HOLD_ANSWERS, HOLD_STAGE_COUNT };
 
 struct held {
     uint64_t ticket;

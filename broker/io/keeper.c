@@ -17,16 +17,9 @@
 /* A checkpoint is written in steps of this size. */
 #define CHECKPOINT_STEP_BYTES ((size_t)4 * 1024 * 1024)
 
-/* What a part of each kind waits for; HOLD_STAGE_COUNT: nothing. */
-static const uint8_t stages[DURABILITY_COUNT][GATE_SAYING_COUNT] = {
-    [DURABILITY_MEMORY] = {[GATE_NEWS] = HOLD_STAGE_COUNT,
-                           [GATE_OUTCOME] = HOLD_STAGE_COUNT,
-                           [GATE_ANSWER] = HOLD_STAGE_COUNT},
-    [DURABILITY_PROCESS] =
-        {[GATE_NEWS] = HOLD_STAGE_COUNT, [GATE_OUTCOME] = HOLD_LOGGED, [GATE_ANSWER] = HOLD_LOGGED},
-    [DURABILITY_DISK] =
-        {[GATE_NEWS] = HOLD_STAGE_COUNT, [GATE_OUTCOME] = HOLD_LOGGED, [GATE_ANSWER] = HOLD_SYNCED},
-};
+/* Where a part of each kind waits; HOLD_STAGE_COUNT: nowhere. */
+static const uint8_t stages[GATE_SAYING_COUNT] = {
+    [GATE_NEWS] = HOLD_STAGE_COUNT, [GATE_OUTCOME] = HOLD_OUTCOMES, [GATE_ANSWER] = HOLD_ANSWERS};
 
 void keeper_init(struct keeper *keeper, struct memory *memory)
 {
@@ -309,16 +302,17 @@ void keeper_checkpoint(struct keeper *keeper, struct gate *gate)
 
 static uint64_t reached(const struct keeper *keeper, enum hold_stage stage)
 {
-    return stage == HOLD_LOGGED ? keeper->news.logged : keeper->news.synced;
+    bool is_on_disk = stage == HOLD_ANSWERS && keeper->durability == DURABILITY_DISK;
+    return is_on_disk ? keeper->news.synced : keeper->news.logged;
 }
 
 bool keeper_holds(struct keeper *keeper, struct gate_out *out)
 {
-    uint8_t stage = stages[keeper->durability][out->saying];
+    uint8_t stage = stages[out->saying];
     if (stage == HOLD_STAGE_COUNT || (out->kind != GATE_CONTROL && out->kind != GATE_DATA))
         return false;
-    if (reached(keeper, (enum hold_stage)stage) >= keeper->ticket &&
-        hold_is_empty(&keeper->hold, (enum hold_stage)stage))
+    bool is_kept = out->is_kept || reached(keeper, (enum hold_stage)stage) >= keeper->ticket;
+    if (is_kept && hold_is_empty(&keeper->hold, (enum hold_stage)stage))
         return false;
     struct held held = {.ticket = keeper->ticket,
                         .conn = out->conn,
@@ -343,8 +337,7 @@ bool keeper_next(struct keeper *keeper, struct held *out_held)
  * is reached, so it learns a little late, and never too much. */
 static void tell_kept(struct keeper *keeper, struct gate *gate)
 {
-    uint64_t kept =
-        reached(keeper, keeper->durability == DURABILITY_DISK ? HOLD_SYNCED : HOLD_LOGGED);
+    uint64_t kept = reached(keeper, HOLD_ANSWERS);
     bool is_all = kept >= keeper->ticket; /* and steps that decided nothing since */
     if (!is_all && (keeper->mark_ticket == 0 || kept < keeper->mark_ticket))
         return;
@@ -424,7 +417,8 @@ const char *keeper_sentence(struct keeper *keeper)
 
 bool keeper_is_quiet(const struct keeper *keeper)
 {
-    return hold_is_empty(&keeper->hold, HOLD_LOGGED) && hold_is_empty(&keeper->hold, HOLD_SYNCED);
+    return hold_is_empty(&keeper->hold, HOLD_OUTCOMES) &&
+           hold_is_empty(&keeper->hold, HOLD_ANSWERS);
 }
 
 int keeper_fd(const struct keeper *keeper)

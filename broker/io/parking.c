@@ -15,7 +15,7 @@ void parking_fini(struct parking *parking)
 
 bool parking_is_empty(const struct parking *parking)
 {
-    return hold_is_empty(&parking->hold, HOLD_LOGGED);
+    return hold_is_empty(&parking->hold, HOLD_OUTCOMES);
 }
 
 static size_t cost(const struct buffer *part)
@@ -31,7 +31,7 @@ bool parking_take(struct parking *parking, struct peer *peer, struct buffer **pa
     if (peer->is_shed)
         return false;
     struct held held = {.conn = peer->conn, .lane = MSG_LANE_DATA, .part = *part};
-    hold_push(&parking->hold, HOLD_LOGGED, &held);
+    hold_push(&parking->hold, HOLD_OUTCOMES, &held);
     *part = NULL;
     peer->parked_bytes += bytes;
     parking->bytes += bytes;
@@ -40,7 +40,7 @@ bool parking_take(struct parking *parking, struct peer *peer, struct buffer **pa
 
 bool parking_next(struct parking *parking, struct peers *peers, struct held *out_held)
 {
-    if (!hold_pop(&parking->hold, HOLD_LOGGED, 0, out_held))
+    if (!hold_pop(&parking->hold, HOLD_OUTCOMES, 0, out_held))
         return false;
     struct peer *peer = peers_by_conn(peers, out_held->conn);
     parking->bytes -= cost(out_held->part);
@@ -53,7 +53,7 @@ void parking_drop(struct parking *parking, struct peer *peer)
 {
     if (peer->parked_bytes == 0)
         return;
-    hold_drop(&parking->hold, HOLD_LOGGED, peer->conn);
+    hold_drop(&parking->hold, HOLD_OUTCOMES, peer->conn);
     parking->bytes -= peer->parked_bytes;
     peer->parked_bytes = 0;
 }

@@ -51,6 +51,8 @@ struct scribe {
     uint64_t last_ticket;
     struct scribe_news news;
     char complaint[JOURNAL_COMPLAINT_BYTES];
+    uint64_t last_bytes; /* of the last batch */
+    bool is_gathering;   /* the thread waits for more of a stream */
     bool is_closing;
     bool is_over; /* the second thread is not needed any more */
 
@@ -242,10 +244,12 @@ static void note_logged(struct scribe *scribe, const struct scribe_step *last)
     size_t at = 0;
     bool is_last;
     scribe->news.logged = last->ticket;
+    scribe->last_bytes = 0;
     do {
         struct scribe_step *step = pop(&scribe->waiting);
         is_last = step == last;
         scribe->waiting_bytes -= step->bytes;
+        scribe->last_bytes += step->bytes;
         step->payload_at = scribe->positions[at];
         at += step->count;
         if (step->payload != NULL)
@@ -255,14 +259,31 @@ static void note_logged(struct scribe *scribe, const struct scribe_step *last)
     } while (!is_last);
 }
 
-static struct timespec time_in(long ms)
+static struct timespec time_in_us(long us)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += ms % 1000 * 1000000L;
-    until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000L;
+    until.tv_nsec += us % 1000000 * 1000L;
+    until.tv_sec += us / 1000000 + until.tv_nsec / 1000000000L;
     until.tv_nsec %= 1000000000L;
     return until;
+}
+
+static struct timespec time_in(long ms)
+{
+    return time_in_us(ms * 1000);
+}
+
+/* Lock; given up meanwhile.  Behind a batch of a stream: waits for more of it. */
+static void await_stream(struct scribe *scribe)
+{
+    if (scribe->wants_sync || scribe->is_closing || scribe->last_bytes < SCRIBE_STREAM_BYTES ||
+        scribe->waiting_bytes >= SCRIBE_STREAM_BYTES)
+        return;
+    struct timespec until = time_in_us(SCRIBE_STREAM_US);
+    scribe->is_gathering = true;
+    (void)pthread_cond_timedwait(&scribe->work, &scribe->lock, &until); /* or sooner */
+    scribe->is_gathering = false;
 }
 
 /* Lock; given up meanwhile.  Waits, or until it is time to try again, or to flush. */
@@ -454,6 +475,8 @@ static void *run(void *arg)
             break;
         } else if (has_work) {
             is_refused = !write_waiting(scribe);
+            if (!is_refused)
+                await_stream(scribe);
         } else if (is_behind) {
             sync_logged(scribe);
         } else if (scribe->is_closing && !must_wait) {
@@ -576,9 +599,12 @@ uint64_t scribe_give(struct scribe *scribe, struct scribe_step **step)
     uint64_t ticket = ++scribe->last_ticket;
     given->ticket = ticket;
     scribe->waiting_bytes += given->bytes;
-    bool was_idle = scribe->waiting.first == NULL;
+    bool is_enough = scribe->is_gathering
+                         ? scribe->waiting_bytes >= SCRIBE_STREAM_BYTES &&
+                               scribe->waiting_bytes - given->bytes < SCRIBE_STREAM_BYTES
+                         : scribe->waiting.first == NULL;
     push(&scribe->waiting, given);
-    if (was_idle)
+    if (is_enough)
         pthread_cond_signal(&scribe->work);
     pthread_mutex_unlock(&scribe->lock);
     return ticket;

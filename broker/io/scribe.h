@@ -35,6 +35,10 @@ enum { SCRIBE_KIND_PROBE = JOURNAL_KIND_MAX };
 enum { SCRIBE_FLUSH_MS = 1000 };
 #define SCRIBE_FLUSH_BYTES (UINT64_C(128) * 1024 * 1024) /* when there is a trim */
 #define SCRIBE_UNSYNCED_BYTES (UINT64_C(1024) * 1024 * 1024)
+/* Behind a batch of so many bytes values come in a stream, and to wake up for each of them costs
+ * more than to write it: such a journal waits until as much again is there, or for so long. */
+#define SCRIBE_STREAM_BYTES (UINT64_C(256) * 1024)
+enum { SCRIBE_STREAM_US = 200 };
 /* How often a disk that was full is looked at again, and a write that was refused tried again. */
 enum { SCRIBE_AGAIN_MS = 200 };
 

@@ -323,6 +323,8 @@ static inline void expect_same(void)
     cr_assert_null(difference, "live | replayed: %s", difference);
 }
 
+static unsigned sent_whole; /* runs and parts of what one step let in and settled */
+
 static inline void step(struct event event)
 {
     event.now_ns = now_ns;
@@ -334,6 +336,8 @@ static inline void step(struct event event)
     core_step(core, &event, &effects);
     for (uint32_t i = 0; i < effects.count; i++) {
         const struct effect *effect = &effects.items[i];
+        bool is_stored = effect->type == EFFECT_SEND_RUN || effect->type == EFFECT_SEND_PART;
+        sent_whole += is_stored && effect->is_whole;
         switch (effect->type) {
         case EFFECT_SEND_MSG: say_msg(effect->conn, &effects.msgs[effect->index]); break;
         case EFFECT_SEND_FRAME: say_frame(effect, &effects.frames[effect->index]); break;

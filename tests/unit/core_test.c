@@ -848,6 +848,26 @@ Test(core, settles_with_the_last_chunk_and_sends_them_in_turn)
     EXPECT("1 < chunked 300\n12 < sub 1 payload 5 x1\n12 < sub 1 payload 7 x1\n");
 }
 
+/* Of a value in chunks the payload may be in the journal long before the outcome is. */
+Test(core, says_which_values_were_settled_when_they_came)
+{
+    join(1);
+    join(2);
+    subscribe(2, 1, "alice/a", "", 0, 0);
+    uint32_t a = open_topic(1, "alice/a");
+    sent_whole = 0;
+    publish(1, a, 0, 1, 5);
+    cr_expect_eq(sent_whole, 1);
+    reserve(1, a, 1);
+    chunk(1, a, 1, 300, 0, 200, 6);
+    chunk(1, a, 1, 300, 200, 100, 7);
+    cr_expect_eq(sent_whole, 1);
+    batch(1, 8, (struct event_run){.topic = a, .seq = 2, .count = 3, .value_bytes = 16});
+    cr_expect_eq(sent_whole, 2);
+    subscribe(2, 2, "alice/a", "", 3, 0); /* from the middle of it */
+    cr_expect_eq(sent_whole, 3);
+}
+
 Test(core, refuses_the_chunks_of_a_slot_that_has_failed_once)
 {
     join(1);

@@ -760,6 +760,21 @@ static void send_whole(struct effects *effects)
     log_something(effects);
 }
 
+static payload_id whole_from;
+static bool is_settled_whole;
+static bool is_frame_between;
+
+static void send_one(struct effects *effects)
+{
+    struct effect *run = effects_run(effects, DATA, 2, whole_from);
+    run->offset = BATCH_HEADER_BYTES;
+    run->count = 1;
+    run->bytes = (uint32_t)frame_total(4);
+    run->is_whole = is_settled_whole;
+    if (is_frame_between)
+        effects_frame(effects, DATA, 2, FRAME_END)->frame.seq = 2;
+}
+
 Test(gate, reads_back_what_it_sends)
 {
     bool is_there = true;
@@ -776,6 +791,33 @@ Test(gate, reads_back_what_it_sends)
     cr_expect(gate_out(gate, &out));
     nothing_out();
     cr_expect_not(gate_is_broken(gate));
+    buffer_unref(&stored);
+}
+
+/* What the journal has need not wait for what came since; a value that was settled by its last
+ * piece, and what was made here, must. */
+Test(gate, says_of_which_values_the_journal_has_all)
+{
+    bool is_there = true;
+    struct gate_out out;
+    store_batch(batch(1, 3, FRAME_VALUE, span_text("kept")), &is_there);
+    struct buffer *part = batch(4, 3, FRAME_VALUE, span_text("new"));
+    payload_id fresh = 0;
+    cr_assert(gate_payload_add(gate, &part, UINT64_MAX, &fresh));
+    for (int how = 0; how < 4; how++) {
+        whole_from = how == 1 ? fresh : kept;
+        is_settled_whole = how != 2;
+        is_frame_between = how == 3;
+        script = send_one;
+        gate_tick(gate, now);
+        cr_assert(gate_out(gate, &out));
+        cr_assert_eq(out.kind, GATE_DATA);
+        cr_expect_eq(out.is_kept, how == 0, "%d", how);
+        buffer_unref(&out.part);
+        while (gate_out(gate, &out))
+            buffer_unref(&out.part);
+    }
+    gate_payload_drop(gate, fresh);
     buffer_unref(&stored);
 }
 

@@ -43,52 +43,52 @@ static void expect_none(enum hold_stage stage, uint64_t reached)
 
 Test(hold, gives_what_has_reached_its_ticket)
 {
-    cr_assert(hold_is_empty(&hold, HOLD_LOGGED));
-    push(HOLD_LOGGED, 3, 1);
-    push(HOLD_LOGGED, 3, 2);
-    push(HOLD_LOGGED, 5, 3);
-    cr_assert_not(hold_is_empty(&hold, HOLD_LOGGED));
-    expect_none(HOLD_LOGGED, 2);
-    expect(HOLD_LOGGED, 3, 1);
-    expect(HOLD_LOGGED, 4, 2);
-    expect_none(HOLD_LOGGED, 4);
-    expect(HOLD_LOGGED, 9, 3);
-    cr_assert(hold_is_empty(&hold, HOLD_LOGGED));
+    cr_assert(hold_is_empty(&hold, HOLD_OUTCOMES));
+    push(HOLD_OUTCOMES, 3, 1);
+    push(HOLD_OUTCOMES, 3, 2);
+    push(HOLD_OUTCOMES, 5, 3);
+    cr_assert_not(hold_is_empty(&hold, HOLD_OUTCOMES));
+    expect_none(HOLD_OUTCOMES, 2);
+    expect(HOLD_OUTCOMES, 3, 1);
+    expect(HOLD_OUTCOMES, 4, 2);
+    expect_none(HOLD_OUTCOMES, 4);
+    expect(HOLD_OUTCOMES, 9, 3);
+    cr_assert(hold_is_empty(&hold, HOLD_OUTCOMES));
 }
 
 Test(hold, keeps_its_stages_apart)
 {
-    push(HOLD_SYNCED, 1, 1);
-    push(HOLD_LOGGED, 2, 2);
-    expect_none(HOLD_SYNCED, 0);
-    expect(HOLD_LOGGED, 2, 2);
-    expect(HOLD_SYNCED, 1, 1);
+    push(HOLD_ANSWERS, 1, 1);
+    push(HOLD_OUTCOMES, 2, 2);
+    expect_none(HOLD_ANSWERS, 0);
+    expect(HOLD_OUTCOMES, 2, 2);
+    expect(HOLD_ANSWERS, 1, 1);
 }
 
 Test(hold, keeps_order_however_much_waits)
 {
     uint64_t next = 1;
     for (uint64_t ticket = 1; ticket <= 1000; ticket++) {
-        push(HOLD_LOGGED, ticket, (conn_id)ticket);
+        push(HOLD_OUTCOMES, ticket, (conn_id)ticket);
         if (ticket % 3 == 0) {
-            expect(HOLD_LOGGED, ticket, (conn_id)next);
+            expect(HOLD_OUTCOMES, ticket, (conn_id)next);
             next += 1;
         }
     }
     for (; next <= 1000; next++)
-        expect(HOLD_LOGGED, 1000, (conn_id)next);
-    push(HOLD_LOGGED, 1001, 1); /* what is left is freed by fini */
+        expect(HOLD_OUTCOMES, 1000, (conn_id)next);
+    push(HOLD_OUTCOMES, 1001, 1); /* what is left is freed by fini */
 }
 
 Test(hold, drops_what_waits_for_a_connection)
 {
     for (conn_id conn = 1; conn <= 200; conn++)
-        push(HOLD_LOGGED, conn, conn % 3);
-    push(HOLD_SYNCED, 1, 1);
-    hold_drop(&hold, HOLD_LOGGED, 1);
+        push(HOLD_OUTCOMES, conn, conn % 3);
+    push(HOLD_ANSWERS, 1, 1);
+    hold_drop(&hold, HOLD_OUTCOMES, 1);
     for (conn_id conn = 1; conn <= 200; conn++)
         if (conn % 3 != 1)
-            expect(HOLD_LOGGED, conn, conn % 3);
-    expect_none(HOLD_LOGGED, UINT64_MAX);
-    expect(HOLD_SYNCED, 1, 1);
+            expect(HOLD_OUTCOMES, conn, conn % 3);
+    expect_none(HOLD_OUTCOMES, UINT64_MAX);
+    expect(HOLD_ANSWERS, 1, 1);
 }

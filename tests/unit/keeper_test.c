@@ -219,6 +219,25 @@ Test(keeper, tells_a_status_where_the_journal_is_and_how_far)
     cr_expect_eq(end.journal_synced, end.journal_next);
 }
 
+/* Of an outcome which the journal has already nothing more is to be kept; but it does not overtake
+ * those before it. */
+Test(keeper, lets_out_at_once_what_is_kept_already)
+{
+    start(DURABILITY_PROCESS);
+    for (int how = 0; how < 3; how++) {
+        struct gate_out out = {.kind = GATE_DATA, .saying = GATE_OUTCOME, .conn = CONN};
+        out.part = buffer_copy(span_text("value"));
+        out.is_kept = how != 1; /* first; behind what is not kept; behind that */
+        keeper.ticket = keeper.news.logged + 1;
+        cr_expect_eq(keeper_holds(&keeper, &out), how > 0, "%d", how);
+        buffer_unref(&out.part);
+    }
+    unsigned counts[2] = {0};
+    keeper.news.logged = keeper.ticket;
+    take(counts);
+    cr_expect_eq(counts[1], 2);
+}
+
 /* A path need not be text, and what goes over the wire must be. */
 Test(keeper, tells_a_path_that_is_no_text)
 {

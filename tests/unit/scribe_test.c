@@ -103,6 +103,25 @@ Test(scribe, logs_without_sync_and_syncs_when_it_closes)
     cr_assert_eq(count_after_crash(), 101);
 }
 
+/* In the middle of a stream the thread waits for more; what comes last waits for nothing that may
+ * never come. */
+Test(scribe, waits_no_more_than_a_moment_for_the_rest_of_a_stream)
+{
+    start(false);
+    static uint8_t zeros[DRIVER_SEGMENT / 2];
+    uint64_t ticket = 0;
+    for (int round = 0; round < 20; round++) {
+        for (uint64_t bytes = 0; bytes < 2 * SCRIBE_STREAM_BYTES; bytes += sizeof zeros) {
+            struct scribe_step *step = scribe_step_new(1, sizeof zeros);
+            scribe_step_add(step, DRIVER_KIND, span_of(zeros, sizeof zeros));
+            ticket = scribe_give(scribe, &step);
+        }
+        wait_for(ticket, 0, SCRIBE_WELL);
+        ticket = give(0);
+        wait_for(ticket, 0, SCRIBE_WELL);
+    }
+}
+
 Test(scribe, says_where_payloads_are)
 {
     start(false);
