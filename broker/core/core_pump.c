@@ -543,14 +543,13 @@ void pump_all(struct core *core)
     while (left > 0 && !list_is_empty(&core->pump)) {
         struct session *session = LIST_OWNER(core->pump.next, struct session, pump_link);
         list_remove(&session->pump_link);
-        switch (pump_session(core, session, &left)) {
-        case PUMP_NOTHING: break;
-        case PUMP_NO_MEMORY: list_push(&starved, &session->pump_link); break;
-        case PUMP_SENT:
-            list_push(&core->pump, &session->pump_link); /* the others' turn comes first */
+        enum pumped pumped = pump_session(core, session, &left);
+        if (pumped == PUMP_NOTHING)
+            continue;
+        list_remove(&session->pump_link); /* an end that was sent may have put it back already */
+        list_push(pumped == PUMP_NO_MEMORY ? &starved : &core->pump, &session->pump_link);
+        if (pumped == PUMP_SENT) /* the others' turn comes first */
             core->has_more = true;
-            break;
-        }
     }
     put_back(core, &starved);
 }
