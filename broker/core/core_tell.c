@@ -236,11 +236,13 @@ void tell_storms(struct core *core, struct job *job, const struct party *party)
 {
     for (uint32_t i = 0; i < STORMS_ROOM; i++) {
         struct storm *storm = storms_at(&job->storms, i);
-        if (storm == NULL || (party != NULL && storm->party != party->id))
+        bool is_over = storm != NULL && (party == NULL || storm->party == party->id);
+        bool may_be_of = storm != NULL && storm->party == 0; /* of several, that one among them */
+        if (!is_over && !may_be_of)
             continue;
         if (storm->held > 0)
             tell_held(core, job, storm);
-        storm->is_used = false;
+        storm->is_used = !is_over;
     }
 }
 

@@ -140,6 +140,35 @@ Test(core_storm, bounds_what_is_told_of_many_places)
     cr_expect_eq(events, 1);
 }
 
+/* What has no place of its own is told before its party ends, too. */
+Test(core_storm, tells_what_it_holds_together_before_one_of_its_parties_ends)
+{
+    uint32_t events;
+    meet();
+    for (uint32_t i = 0; i < LIMIT_STORMS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "alice/t%u", i);
+        uint32_t topic = open_topic(1, name);
+        reserve(1, topic, 0);
+        fail(1, topic, 0, frames[1]);
+    }
+    join(2);
+    uint32_t b = open_topic(2, "bob/b");
+    for (uint64_t seq = 0; seq < LIMIT_STORM_TOLD + 7; seq++) {
+        reserve(2, b, seq);
+        fail(2, b, seq, frames[2]);
+    }
+    forget();
+    leave(2, frames[2]);
+    cr_expect_eq(count_told(&events), 7);
+    cr_expect_eq(events, 1);
+    const char *held = strstr(said, "3 < slot.failed");
+    cr_expect_lt(held, strstr(said, "3 < party.left bob/1"), "%s", said);
+    forget();
+    pass_ms(3000);
+    cr_expect_eq(count_told(&events), 0, "%s", said);
+}
+
 /* 1,000,000: each is settled, each is told of, and a tap that reads is sent some hundreds. */
 Test(core_storm, loses_no_settlement_among_1_000_000)
 {
