@@ -2,7 +2,9 @@
 /* error_list.c -- see error_list.h. */
 #include "clients/error_list.h"
 
-#include <stdint.h>
+#include "clients/cli.h"
+
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,4 +123,42 @@ const struct bus_error *error_list_find(const struct bus_error *error, const cha
         }
     }
     return NULL;
+}
+
+/* ---- told as one ------------------------------------------------------------------------------*/
+
+/* The number at the end of an id, and how long what stands before it is; false: there is none. */
+static bool read_number(const char *id, size_t *out_prefix_bytes, uint64_t *out_number)
+{
+    const char *slash = strrchr(id, '/');
+    char *end = NULL;
+    if (slash == NULL || slash[1] < '0' || slash[1] > '9') {
+        return false;
+    }
+    *out_prefix_bytes = (size_t)(slash + 1 - id);
+    *out_number = strtoull(slash + 1, &end, 10);
+    return *end == '\0';
+}
+
+bool error_id_is_within(const char *id, const char *first, const char *last)
+{
+    size_t bytes[3];
+    uint64_t numbers[3];
+    return read_number(first, &bytes[0], &numbers[0]) && read_number(id, &bytes[1], &numbers[1]) &&
+           read_number(last, &bytes[2], &numbers[2]) && bytes[0] == bytes[1] &&
+           bytes[1] == bytes[2] && strncmp(id, first, bytes[0]) == 0 &&
+           strncmp(id, last, bytes[0]) == 0 && numbers[0] <= numbers[1] && numbers[1] <= numbers[2];
+}
+
+void error_count_print(FILE *out, uint64_t count, const char *first, const char *last)
+{
+    if (count > 0 && first[0] == '\0') {
+        fprintf(out, " (%" PRIu64 ")", count);
+    } else if (count > 0) {
+        fprintf(out, " (%" PRIu64 " alike, ", count);
+        cli_print_text(out, first, "");
+        fputs(" to ", out);
+        cli_print_text(out, last, "");
+        fputs(")", out);
+    }
 }

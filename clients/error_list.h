@@ -6,6 +6,8 @@
 #include <bus/bus.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
 
 /* A set of ids, grown as needed; zeroed it is empty. */
 struct error_ids {
@@ -27,5 +29,12 @@ size_t error_list_of(const struct bus_error *error, const struct bus_error *out[
 
 /* The error of this id among them, or NULL. */
 const struct bus_error *error_list_find(const struct bus_error *error, const char *id);
+
+/* Whether the number of this id is not below the first one's and not above the last one's, all
+ * three of one life of a party. */
+bool error_id_is_within(const char *id, const char *first, const char *last);
+
+/* " (2)", what an event counts; " (500 alike, FIRST to LAST)" where it stands for several. */
+void error_count_print(FILE *out, uint64_t count, const char *first, const char *last);
 
 #endif

@@ -19,12 +19,16 @@
  * end is nearer than it was. */
 #define LOOK_MS INT64_C(500)
 
+enum { ERROR_ID_BYTES_MAX = 2 * BUS_NAME_BYTES_MAX + 50 }; /* JOB/PARTY/INCARNATION/N */
+
 /* The event that told of an error; the library's own is gone with the next. */
 struct told {
     uint64_t id;
     int64_t at_ns;
     uint64_t count;
-    bool is_late; /* behind the final verdict */
+    bool is_late;                             /* behind the final verdict */
+    char first_error[ERROR_ID_BYTES_MAX + 1]; /* of those that it stands for; empty: of one */
+    char last_error[ERROR_ID_BYTES_MAX + 1];
     char name[BUS_NAME_BYTES_MAX + 1];
     char job[BUS_NAME_BYTES_MAX + 1];
 };
@@ -41,6 +45,8 @@ struct errors {
     struct bus_error *found; /* the one to show, and who told of it */
     bool is_found_itself;    /* it was told itself, not as what led to another */
     struct told told;
+    bool is_found_among; /* it may be among several that were told as one, by this event: */
+    struct told told_among;
 };
 
 /* ---- printing ---------------------------------------------------------------------------------*/
@@ -84,9 +90,7 @@ static void print_listed(const struct told *told, const struct bus_error *error)
     printf("%4" PRIu64 " ", told->id);
     print_clock(told->at_ns);
     printf(" %s", told->name);
-    if (told->count > 0) {
-        printf(" (%" PRIu64 ")", told->count);
-    }
+    error_count_print(stdout, told->count, told->first_error, told->last_error);
     printf("%s\n", told->is_late ? ", late" : "");
     print_described(error);
 }
@@ -106,6 +110,10 @@ static void print_json(const struct told *told, const struct bus_error *error,
     cli_json_text(event, "event", told->name);
     if (told->count > 0) {
         cli_json_number(event, "count", (int64_t)told->count);
+    }
+    if (told->first_error[0] != '\0') {
+        cli_json_text(event, "first_error", told->first_error);
+        cli_json_text(event, "last_error", told->last_error);
     }
     if (told->is_late) {
         cli_json_bool(event, "late", true);
@@ -215,7 +223,11 @@ static void print_whole(const struct cli *cli, const struct told *told,
         }
         print_fields(cli, list[i]);
     }
-    printf("\n%-13s %" PRIu64 " %s, ", "told by event", told->id, told->name);
+    printf("\n%-13s %" PRIu64 " %s", "told by event", told->id, told->name);
+    if (told->first_error[0] != '\0') {
+        error_count_print(stdout, told->count, told->first_error, told->last_error);
+    }
+    fputs(", ", stdout);
     print_clock(told->at_ns);
     putchar('\n');
 }
@@ -230,6 +242,8 @@ static struct told told_by(const struct bus_event *event)
                         .is_late = bus_event_is_late(event) != 0};
     snprintf(told.name, sizeof told.name, "%s", bus_event_name(event));
     snprintf(told.job, sizeof told.job, "%s", bus_event_job(event));
+    snprintf(told.first_error, sizeof told.first_error, "%s", bus_event_first_error(event));
+    snprintf(told.last_error, sizeof told.last_error, "%s", bus_event_last_error(event));
     return told;
 }
 
@@ -238,6 +252,11 @@ static void look_at(struct errors *errors, const struct bus_event *event)
 {
     const struct bus_error *error = error_list_find(bus_event_error(event), errors->id);
     bool is_itself = error == bus_event_error(event);
+    if (!errors->is_found_among &&
+        error_id_is_within(errors->id, bus_event_first_error(event), bus_event_last_error(event))) {
+        errors->is_found_among = true;
+        errors->told_among = told_by(event);
+    }
     if (error == NULL || errors->is_found_itself || (errors->found != NULL && !is_itself)) {
         return;
     }
@@ -336,9 +355,24 @@ static int show_attachment(struct errors *errors)
     return result;
 }
 
+/* Of errors that are alike the history has the last; each is where its slot is received. */
+static void tell_among(const struct errors *errors)
+{
+    const struct told *told = &errors->told_among;
+    fprintf(stderr,
+            "%s: '%.500s' was told with others that are alike, by event %" PRIu64 " %s: %" PRIu64
+            " from %s to %s, the one that is kept\n",
+            errors->cli.program, errors->id, told->id, told->name, told->count, told->first_error,
+            told->last_error);
+}
+
 static int show(struct errors *errors)
 {
     int result = CLI_OK;
+    if (errors->found == NULL && errors->is_found_among) {
+        tell_among(errors);
+        return CLI_FAILED;
+    }
     if (errors->found == NULL) {
         fprintf(stderr, "%s: the job's history has no error '%.500s'\n", errors->cli.program,
                 errors->id);

@@ -4,6 +4,7 @@
 #include "clients/errbus.h"
 
 #include "clients/cli.h"
+#include "clients/error_list.h"
 
 #include <bus/tap.h>
 #include <inttypes.h>
@@ -95,12 +96,8 @@ static void print_event(const struct tap *tap, const struct bus_event *event)
     if (bus_event_topic(event)[0] != '\0') {
         printf(" %s %" PRIu64, bus_event_topic(event), bus_event_seq(event));
     }
-    if (bus_event_count(event) > 0) {
-        printf(" (%" PRIu64 ")", bus_event_count(event));
-    }
-    if (bus_event_first_error(event)[0] != '\0') {
-        printf(" %s .. %s", bus_event_first_error(event), bus_event_last_error(event));
-    }
+    error_count_print(stdout, bus_event_count(event), bus_event_first_error(event),
+                      bus_event_last_error(event));
     if (bus_event_text(event)[0] != '\0') {
         putchar(' ');
         cli_print_text(stdout, bus_event_text(event), "");

@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <string.h>
 
 static bool is_new(struct error_ids *ids, const char *id)
 {
@@ -84,4 +85,47 @@ Test(error_list, ends_at_as_many_as_there_is_room_for)
         bus_error_unref(&causes[i]);
     }
     bus_error_unref(&head);
+}
+
+Test(error_list, knows_what_lies_between_two_ids)
+{
+    static const struct {
+        const char *id, *first, *last;
+        bool is_within;
+    } cases[] = {
+        {"job/a/1/9", "job/a/1/9", "job/a/1/11", true},
+        {"job/a/1/10", "job/a/1/9", "job/a/1/11", true},
+        {"job/a/1/11", "job/a/1/9", "job/a/1/11", true},
+        {"job/a/1/8", "job/a/1/9", "job/a/1/11", false},
+        {"job/a/1/12", "job/a/1/9", "job/a/1/11", false},
+        {"job/a/2/10", "job/a/1/9", "job/a/1/11", false},
+        {"job/b/1/10", "job/a/1/9", "job/a/1/11", false},
+        {"job/a/1/10", "job/a/1/9", "job/b/1/11", false},
+        {"job/a/1/10", "", "", false},
+        {"", "job/a/1/9", "job/a/1/11", false},
+        {"job/a/1/x", "job/a/1/9", "job/a/1/11", false},
+        {"job/a/1/10x", "job/a/1/9", "job/a/1/11", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        cr_expect_eq(error_id_is_within(cases[i].id, cases[i].first, cases[i].last),
+                     cases[i].is_within, "%zu", i);
+    }
+}
+
+static const char *count_text(uint64_t count, const char *first, const char *last)
+{
+    static char text[200];
+    FILE *out = fmemopen(text, sizeof text, "w");
+    memset(text, 0, sizeof text);
+    cr_assert_not_null(out);
+    error_count_print(out, count, first, last);
+    fclose(out);
+    return text;
+}
+
+Test(error_list, says_how_many_are_alike)
+{
+    cr_expect_str_eq(count_text(0, "", ""), "");
+    cr_expect_str_eq(count_text(1, "", ""), " (1)");
+    cr_expect_str_eq(count_text(500, "j/a/1/1", "j/a/1/999"), " (500 alike, j/a/1/1 to j/a/1/999)");
 }
