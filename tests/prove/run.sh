@@ -80,7 +80,10 @@ long)
         "$build/tests/sim_sim" --filter 'sim/keeps_the_promises*'
     step "the torture" env TEST_LONG=1 "$build/tests/system_torture"
     step "the system tests, at length" env TEST_LONG=1 ctest --test-dir "$build" -j 2 -L system \
-        -E torture --output-on-failure
+        -E 'torture|broker_memory' --output-on-failure
+    # Longer than a test may take there.
+    step "each allocation of the broker failing" env TEST_LONG=1 STATE_DIRECTORY=/dev/null \
+        "$build/tests/system_broker_memory"
     step "conversations with a live broker" "$build/tests/fuzz_live" \
         "${ERRBUS_CONVERSATIONS-5000}" 1000
     step "fuzzing" fuzz

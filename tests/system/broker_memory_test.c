@@ -121,7 +121,7 @@ static bool try_it(uint64_t which)
     return written.count < VALUES;
 }
 
-Test(broker_memory, is_missing_at_one_place_and_nothing_acknowledged_is_lost, .timeout = 900)
+Test(broker_memory, is_missing_at_one_place_and_nothing_acknowledged_is_lost, .timeout = 3600)
 {
     uint64_t stride = is_asked("TEST_LONG") ? 1 : STRIDE;
     uint64_t most = is_asked("TEST_LONG") ? ALLOCATIONS_MAX : ALLOCATIONS_MAX / 2;
