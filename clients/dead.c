@@ -20,6 +20,7 @@ static struct cli_json *json_of(const struct bus_letter *letter)
     cli_json_number(line, "number", (int64_t)letter->number);
     cli_json_text(line, "topic", letter->topic);
     cli_json_number(line, "seq", (int64_t)letter->seq);
+    cli_json_number(line, "attempt", letter->attempt);
     cli_json_number(line, "deliveries", letter->deliveries);
     cli_json_time(line, "died", letter->at_ns);
     cli_json_number(line, "bytes", (int64_t)letter->value_bytes);
@@ -35,7 +36,11 @@ static void print_letter(const struct bus_letter *letter)
     cli_time_text(letter->at_ns, at);
     printf("%" PRIu64 " %.19sZ ", letter->number, at);
     cli_print_text(stdout, letter->topic, "");
-    printf("#%" PRIu64 ", given %u %s, %" PRIu64 " bytes%s", letter->seq, letter->deliveries,
+    printf("#%" PRIu64, letter->seq);
+    if (letter->attempt > 1) {
+        printf(" of attempt %" PRIu32, letter->attempt);
+    }
+    printf(", given %u %s, %" PRIu64 " bytes%s", letter->deliveries,
            letter->deliveries == 1 ? "time" : "times", letter->value_bytes,
            letter->is_replayed ? ", given again" : "");
     if (letter->type[0] != '\0') {

@@ -49,6 +49,8 @@ struct task *group_task(const struct core *core, const struct group *group, uint
                         uint64_t seq)
 {
     uint32_t id;
+    if (group->dead != NULL && group->dead->id == topic)
+        return id_map_get(&group->past_ids, seq, &id) ? pool_find(&core->tasks, id) : NULL;
     if (!id_map_get(&group->place->route_ids, topic, &id))
         return NULL;
     const struct route *route = pool_find(&core->routes, id);
@@ -67,27 +69,58 @@ static void move(struct task *task, enum task_event event)
     must(is_allowed);
 }
 
-struct task *group_task_make(struct core *core, struct route *route, uint64_t seq)
+static bool is_past(const struct group *group, const struct letter *letter)
 {
+    return letter != NULL && letter->attempt != job_of(group)->attempt;
+}
+
+/* Where it is found by its number. */
+static struct id_map *ids_of(const struct task *task)
+{
+    return task->topic == task->group->dead ? &task->group->past_ids : &task->route->task_ids;
+}
+
+struct task *group_task_make(struct core *core, struct route *route, struct letter *letter,
+                             uint64_t seq)
+{
+    struct group *group = route->sub->group;
     struct task *task = pool_take(&core->tasks);
     if (task == NULL)
         return NULL;
+    task->group = group;
+    task->route = route;
+    task->letter = letter;
+    task->topic = is_past(group, letter) ? group->dead : route->topic;
+    task->seq = is_past(group, letter) ? letter->number : seq;
     bool has_timer = timers_reserve(&core->timers);
-    if (!has_timer || !id_map_put(&route->task_ids, seq, task->id)) {
+    if (!has_timer || !id_map_put(ids_of(task), task->seq, task->id)) {
         if (has_timer)
             timers_unreserve(&core->timers, &task->timer);
         pool_give(&core->tasks, task);
         return NULL;
     }
     task->state = TASK_WAITING;
-    task->group = route->sub->group;
-    task->route = route;
-    task->seq = seq;
     task->timer.kind = TIMER_TASK;
     list_init(&task->route_link);
     list_init(&task->holder_link);
     list_init(&task->unsent_link);
     return task;
+}
+
+/* The slot of its reply that is not settled, or NULL.  A letter wants none: that was settled when it
+ * died. */
+static struct open_slot *reply_of(const struct core *core, const struct task *task,
+                                  bool *out_is_request)
+{
+    *out_is_request = false;
+    return task->letter == NULL ? request_reply(core, task->topic, task->seq, out_is_request)
+                                : NULL;
+}
+
+struct open_slot *group_reply(const struct core *core, const struct task *task)
+{
+    bool is_request;
+    return reply_of(core, task, &is_request);
 }
 
 /* Below it all is done. */
@@ -135,7 +168,7 @@ static void free_task(struct core *core, struct task *task)
         failure_unref(core, task->errors[i]);
     timers_unreserve(&core->timers, &task->timer);
     list_remove(&task->route_link);
-    id_map_remove(&task->route->task_ids, task->seq);
+    id_map_remove(ids_of(task), task->seq);
     if (task->letter != NULL)
         task->letter->task = NULL;
     pool_give(&core->tasks, task);
@@ -163,7 +196,7 @@ static void tell_over(struct core *core, const struct task *task, struct failure
     struct msg_task_over *msg =
         &effects_msg(core->effects, member->session->control, MSG_TASK_OVER)->as.task_over;
     msg->sub = member->number;
-    msg->topic = task->route->topic->id;
+    msg->topic = task->topic->id;
     msg->seq = task->seq;
     msg->delivery = task->delivery;
     msg->error = failure_span(failure);
@@ -188,7 +221,7 @@ void task_back(struct core *core, struct task *task, struct failure *failure,
                struct task_delay delay)
 {
     bool is_request;
-    struct open_slot *reply = request_reply(core, task->route->topic, task->seq, &is_request);
+    struct open_slot *reply = reply_of(core, task, &is_request);
     if (failure != NULL)
         (void)task_add_error(task, failure); /* a task has no more deliveries than that */
     task->delay = delay;
@@ -221,10 +254,9 @@ struct task *task_of_letter(struct core *core, struct group *group, struct lette
     uint32_t id;
     if (!id_map_get(&group->place->route_ids, letter->topic->id, &id))
         return NULL;
-    struct task *task = group_task_make(core, pool_find(&core->routes, id), letter->seq);
+    struct task *task = group_task_make(core, pool_find(&core->routes, id), letter, letter->seq);
     if (task == NULL)
         return NULL;
-    task->letter = letter;
     letter->task = task;
     note_letter_replayed(core, group, letter);
     list_push(&group->waiting, &task->holder_link);
@@ -240,7 +272,7 @@ static struct failure *death_of(struct core *core, const struct task *task, bool
     struct text text;
     text_init(&text);
     text_add(&text, "the task ");
-    text_add_span(&text, task->route->topic->name);
+    text_add_span(&text, task->topic->name);
     text_add(&text, "#");
     text_add_number(&text, task->seq);
     text_add(&text, " was given to workers of ");
@@ -262,7 +294,7 @@ static struct failure *death_of(struct core *core, const struct task *task, bool
                                .kind = is_lost ? ERROR_WORKER_LOST : ERROR_REJECTED,
                                .type = is_lost ? ERROR_TYPE_WORKER_LOST : ERROR_TYPE_DEAD_LETTER,
                                .message = text.data,
-                               .topic = task->route->topic,
+                               .topic = task->topic,
                                .seq = task->seq,
                                .cause = last,
                                .causes = others + 1,
@@ -277,9 +309,9 @@ static void task_dies(struct core *core, struct task *task, struct failure *fail
         (void)task_add_error(task, failure); /* as in task_back() */
     struct failure *death = death_of(core, task, is_lost);
     struct group *group = task->group;
-    struct topic *topic = task->route->topic;
+    struct topic *topic = task->topic;
     uint64_t seq = task->seq;
-    struct open_slot *reply = request_reply(core, topic, seq, &is_request);
+    struct open_slot *reply = reply_of(core, task, &is_request);
     struct party *party = task->holder->party;
     uint64_t number = group->dead->slots.next_seq;
     letter_write(core, task, death);
@@ -328,8 +360,8 @@ static void tell_lost(struct core *core, const struct sub *member, struct failur
             break;
         }
         text_add(&text, " ");
-        if (task == first || task->route != first->route)
-            text_add_span(&text, task->route->topic->name);
+        if (task == first || task->topic != first->topic)
+            text_add_span(&text, task->topic->name);
         text_add(&text, "#");
         text_add_number(&text, task->seq);
     }
@@ -337,7 +369,7 @@ static void tell_lost(struct core *core, const struct sub *member, struct failur
          &(struct tell){.name = EVENT_LEASES_LOST,
                         .party = member->party,
                         .incarnation = member->party->incarnation,
-                        .topic = first->route->topic,
+                        .topic = first->topic,
                         .seq = first->seq,
                         .count = member->held_count,
                         .text = text.data,
@@ -486,12 +518,11 @@ static void lease(struct core *core, struct task *task, struct sub *member)
 }
 
 /* Nothing is done here that follows from the time. */
-struct task *group_lease(struct core *core, struct route *route, uint64_t seq, uint32_t delivery,
-                         struct sub *member)
+struct task *group_lease(struct core *core, struct route *route, struct task *task, uint64_t seq,
+                         uint32_t delivery, struct sub *member)
 {
-    struct task *task = group_task(core, route->sub->group, route->topic->id, seq);
     if (task == NULL)
-        task = group_task_make(core, route, seq);
+        task = group_task_make(core, route, NULL, seq);
     if (task == NULL)
         return NULL;
     if (!list_is_linked(&task->route_link) && task->letter == NULL)
@@ -575,7 +606,7 @@ static enum given give(struct core *core, struct group *group, struct sub *membe
     struct route *route = task != NULL ? task->route : NULL;
     if (task == NULL && !next_slot(core, group, &route))
         return NOTHING_TO_GIVE;
-    task = group_lease(core, route, task != NULL ? task->seq : route->next_seq,
+    task = group_lease(core, route, task, task != NULL ? task->seq : route->next_seq,
                        task != NULL ? task->delivery + 1 : 1, member);
     if (task == NULL)
         return NO_MEMORY_TO_GIVE;
@@ -642,6 +673,7 @@ struct group *group_make(struct core *core, struct sub *place, uint32_t deliver_
     list_init(&group->waiting);
     list_init(&group->due_link);
     list_init(&group->letters);
+    id_map_init(&group->past_ids, core->memory);
     place->group = group;
     if (!letter_topics(core, group)) {
         place->group = NULL;
@@ -743,7 +775,7 @@ static struct failure *unanswered(struct core *core, struct party *party,
 static void finish(struct core *core, struct task *task, const struct parked *op)
 {
     bool is_request;
-    struct open_slot *reply = request_reply(core, task->route->topic, task->seq, &is_request);
+    struct open_slot *reply = reply_of(core, task, &is_request);
     struct party *party = task->holder->party;
     task_end(core, task);
     if (reply == NULL)
@@ -773,7 +805,7 @@ void group_settle(struct core *core, struct session *session, const struct parke
     struct task *task = group_task(core, member->group, op->topic, op->seq);
     if (task == NULL || task->holder != member || task->delivery != op->delivery)
         return; /* said twice; or its lease is over, as it was told */
-    (void)request_reply(core, task->route->topic, task->seq, &is_request);
+    (void)reply_of(core, task, &is_request);
     switch (op->how) {
     case DONE: finish(core, task, op); break;
     case GIVEN_BACK: give_back(core, task, op->failure, 0, false); break;
@@ -808,20 +840,28 @@ void group_route_restart(struct core *core, struct route *route)
     id_map_fini(&route->task_ids);
 }
 
-void group_restart(struct core *core, struct group *group)
+void group_restart(struct core *core, struct group *group, bool keeps_letters)
 {
-    LIST_EACH(link, &group->letters)
-        letter_free(core, group, LIST_OWNER(link, struct letter, link));
+    LIST_EACH(link, &group->letters) {
+        struct letter *letter = LIST_OWNER(link, struct letter, link);
+        if (letter->task != NULL) {
+            unlease(core, letter->task);
+            free_task(core, letter->task);
+        }
+        if (!keeps_letters)
+            letter_free(core, group, letter);
+    }
+    id_map_fini(&group->past_ids);
 }
 
 void group_free(struct core *core, struct group *group)
 {
     struct sub *place = group->place;
+    group_restart(core, group, false);
     LIST_EACH(link, &place->routes)
         group_route_restart(core, LIST_OWNER(link, struct route, sub_link));
     LIST_EACH(link, &group->members)
         group_leave(core, LIST_OWNER(link, struct sub, member_link), NULL);
-    group_restart(core, group);
     if (group->dead != NULL)
         group->dead->letters = NULL;
     if (group->why != NULL)
@@ -829,6 +869,37 @@ void group_free(struct core *core, struct group *group)
     list_remove(&group->due_link);
     place->group = NULL;
     pool_give(&core->groups, group);
+}
+
+static uint64_t undone_count(const struct group *group)
+{
+    uint64_t count = 0;
+    LIST_EACH(link, &group->place->routes) {
+        const struct route *route = LIST_OWNER(link, struct route, sub_link);
+        LIST_EACH(task, &route->tasks)
+            count += 1;
+        count += route->topic->slots.next_seq - route->next_seq;
+    }
+    return count;
+}
+
+void groups_tell_dropped(struct core *core, struct job *job, struct failure *failure)
+{
+    LIST_EACH(link, &job->sub_list) {
+        const struct sub *sub = LIST_OWNER(link, struct sub, job_link);
+        uint64_t count = sub_is_place(sub) ? undone_count(sub->group) : 0;
+        struct text text;
+        if (count == 0)
+            continue;
+        text_init(&text);
+        text_add(&text, "of ");
+        text_add_span(&text, sub->name);
+        tell(core, job,
+             &(struct tell){.name = EVENT_TASKS_DROPPED,
+                            .count = count,
+                            .text = text.data,
+                            .failure = failure});
+    }
 }
 
 /* A task that was put off goes on by the wall clock.  However far that clock jumped, it waits for

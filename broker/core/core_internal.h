@@ -530,7 +530,8 @@ struct route { /* where a subscription is in a topic */
     struct list topic_link;
     struct list ready_link; /* in sub->ready */
     struct list tasks;      /* of a group: those that are not over, by seq */
-    struct id_map task_ids; /* ... and letters given again: seq -> id in core->tasks */
+    struct id_map task_ids; /* ... and letters of this attempt given again: seq -> id in
+                               core->tasks */
 };
 
 /* What members share: core_group.c. */
@@ -545,8 +546,9 @@ struct group {
     struct list due_link; /* in core->groups_due: there may be something to give */
     struct list letters;  /* dead ones, by number */
     uint32_t letter_count;
-    struct topic *dead; /* the values of letters; NULL: there was none yet */
-    struct topic *why;  /* ... and their errors */
+    struct id_map past_ids; /* of earlier attempts, given again: number -> id in core->tasks */
+    struct topic *dead;     /* the values of letters; NULL: there was none yet */
+    struct topic *why;      /* ... and their errors */
 };
 
 /* How a task was put off. */
@@ -560,7 +562,8 @@ struct task {
     uint32_t id;
     enum task_state state;
     struct group *group;
-    struct route *route; /* the group's, in the topic */
+    struct route *route; /* the group's, in the topic that it is of */
+    struct topic *topic; /* this and seq: its name for members and facts, see group_task_make() */
     uint64_t seq;
     struct letter *letter;   /* that it was, and where its value is; NULL: in the topic */
     uint32_t delivery;       /* how often it was given to a member */
@@ -583,6 +586,7 @@ struct letter {
     uint64_t seq;
     uint32_t deliveries;
     int64_t at_ns;
+    uint32_t attempt;  /* of the job, in which it died */
     struct task *task; /* it was given again; or NULL */
 };
 
@@ -895,7 +899,7 @@ void topic_account(struct topic *topic, const struct slot_entry *entry, uint64_t
 void topic_begin(struct core *core, struct topic *topic, uint64_t seq);
 /* Another attempt of its job: it is empty, and its numbers begin at 0.  Nobody is there to be told,
  * but durable names. */
-void topic_restart(struct core *core, struct topic *topic);
+void topic_restart(struct core *core, struct topic *topic, bool keeps_letters);
 /* Slots [first, end) came or were settled: routes and waits get going. */
 void topic_news(struct core *core, struct topic *topic, uint64_t first_seq, uint64_t end_seq);
 /* Positions changed, or bytes: what is taken and done with, what may go, what credit there is. */
@@ -1010,6 +1014,8 @@ void group_task_timer(struct core *core, struct task *task);
 /* NULL: there is no such task. */
 struct task *group_task(const struct core *core, const struct group *group, uint32_t topic,
                         uint64_t seq);
+/* The slot of the task's reply, or NULL: it wants none. */
+struct open_slot *group_reply(const struct core *core, const struct task *task);
 /* Where the task's value is. */
 struct topic *task_topic(const struct task *task, uint64_t *out_seq);
 /* It is done, cancelled or dead: nobody is told. */
@@ -1020,12 +1026,18 @@ void task_cancel(struct core *core, struct task *task, struct failure *failure);
 struct task *task_of_letter(struct core *core, struct group *group, struct letter *letter);
 /* The job begins another attempt: its tasks are none. */
 void group_route_restart(struct core *core, struct route *route);
-void group_restart(struct core *core, struct group *group);
+void group_restart(struct core *core, struct group *group, bool keeps_letters);
+/* Before it does: operators are told of what was not done, and never will be. */
+void groups_tell_dropped(struct core *core, struct job *job, struct failure *failure);
 void groups_resume(struct core *core); /* at the end of a replay */
 /* For replay. */
-struct task *group_lease(struct core *core, struct route *route, uint64_t seq, uint32_t delivery,
-                         struct sub *member);
-struct task *group_task_make(struct core *core, struct route *route, uint64_t seq);
+struct task *group_lease(struct core *core, struct route *route, struct task *task, uint64_t seq,
+                         uint32_t delivery, struct sub *member);
+/* It is named by its slot, and a letter that is given again by the slot that it was; one of an
+ * earlier attempt by that in which its value lies, for its own number may be another task's now.
+ * NULL: no memory. */
+struct task *group_task_make(struct core *core, struct route *route, struct letter *letter,
+                             uint64_t seq);
 bool task_add_error(struct task *task, struct failure *failure);
 void task_back(struct core *core, struct task *task, struct failure *failure,
                struct task_delay delay);
@@ -1106,7 +1118,7 @@ void job_begin(struct core *core, struct job *job, const struct job_spec *spec,
 void job_set_state(struct core *core, struct job *job, enum job_state state,
                    struct failure *failure);
 void job_place(struct core *core, struct party *party, uint32_t rank);
-void job_begin_attempt(struct core *core, struct job *job, uint32_t attempt);
+void job_begin_attempt(struct core *core, struct job *job, uint32_t attempt, bool keeps_letters);
 
 /* ---- core_late.c ----------------------------------------------------------------------------- */
 /* The session ends for over; whoever stands behind it is heard for a while. */

@@ -4,7 +4,8 @@
  * A group has two topics of them, "_groups/GROUP/dead" with the values and "_groups/GROUP/why" with
  * the errors, each letter under its number in both; so they are kept, counted, journaled and read
  * as anything is.  What is not dropped is not trimmed (letter_floor); one that is given again stays
- * until it is done. */
+ * until it is done.  They are the record of what was lost, so another attempt of the job leaves
+ * them where they are. */
 #include "broker/core/core_internal.h"
 
 static struct topic *topic_of(struct core *core, const struct group *group, const char *level)
@@ -131,6 +132,8 @@ static void close_slot(struct core *core, struct topic *dead, uint64_t number,
 void letter_write(struct core *core, struct task *task, struct failure *failure)
 {
     struct group *group = task->group;
+    const struct letter *was = task->letter;
+    const struct job *job = group->place->job;
     uint64_t number = group->dead->slots.next_seq;
     uint64_t seq;
     uint32_t index;
@@ -144,9 +147,10 @@ void letter_write(struct core *core, struct task *task, struct failure *failure)
     if (!letter_keep(core, group,
                      &(struct letter){.number = number,
                                       .topic = task->route->topic,
-                                      .seq = task->seq,
+                                      .seq = was != NULL ? was->seq : task->seq,
                                       .deliveries = task->delivery,
-                                      .at_ns = core->wall_ns}))
+                                      .at_ns = core->wall_ns,
+                                      .attempt = was != NULL ? was->attempt : job->attempt}))
         return;
     if (!copy_value(core, group->dead, number, &entry, seq))
         close_slot(core, group->dead, number, failure);
@@ -209,6 +213,7 @@ static void tell_row(struct core *core, struct session *session, const struct ms
     row->number = letter->number;
     row->topic = letter->topic->name;
     row->seq = letter->seq;
+    row->attempt = letter->attempt;
     row->deliveries = letter->deliveries;
     row->at_ns = letter->at_ns;
     row->value_bytes = value_bytes(core, entry_of(group->dead, letter->number));

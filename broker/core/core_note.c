@@ -107,7 +107,8 @@ void note_met(struct core *core, const struct job *job)
 void note_attempt_begun(struct core *core, const struct job *job)
 {
     if (core->is_noting)
-        NOTE(core, ATTEMPT_BEGUN, attempt_begun, .job = job->id, .attempt = job->attempt);
+        NOTE(core, ATTEMPT_BEGUN, attempt_begun, .job = job->id, .attempt = job->attempt,
+             .keeps_letters = 1);
 }
 
 void note_party_known(struct core *core, const struct party *party)
@@ -547,7 +548,7 @@ void note_member_drained(struct core *core, const struct sub *member)
 void note_leased(struct core *core, const struct task *task)
 {
     if (core->is_noting)
-        NOTE(core, LEASED, leased, .group = task->group->place->id, .topic = task->route->topic->id,
+        NOTE(core, LEASED, leased, .group = task->group->place->id, .topic = task->topic->id,
              .seq = task->seq, .delivery = task->delivery, .sub = task->holder->id);
 }
 
@@ -555,7 +556,7 @@ void note_task_back(struct core *core, const struct task *task, struct failure *
 {
     if (core->is_noting)
         NOTE(core, TASK_BACK, task_back, .group = task->group->place->id,
-             .topic = task->route->topic->id, .seq = task->seq, .delivery = task->delivery,
+             .topic = task->topic->id, .seq = task->seq, .delivery = task->delivery,
              .failure = failure_number(core, failure), .due_wall_ns = task->delay.due_wall_ns,
              .later_ms = (uint64_t)task->delay.ms);
 }
@@ -564,15 +565,14 @@ void note_task_error(struct core *core, const struct task *task, struct failure 
 {
     if (core->is_noting)
         NOTE(core, TASK_ERROR, task_error, .group = task->group->place->id,
-             .topic = task->route->topic->id, .seq = task->seq,
-             .failure = failure_number(core, failure));
+             .topic = task->topic->id, .seq = task->seq, .failure = failure_number(core, failure));
 }
 
 void note_task_ended(struct core *core, const struct task *task)
 {
     if (core->is_noting)
         NOTE(core, TASK_ENDED, task_ended, .group = task->group->place->id,
-             .topic = task->route->topic->id, .seq = task->seq);
+             .topic = task->topic->id, .seq = task->seq);
 }
 
 void note_passed(struct core *core, const struct route *route)
@@ -596,7 +596,7 @@ void note_letter_kept(struct core *core, const struct group *group, const struct
     if (core->is_noting)
         NOTE(core, LETTER_KEPT, letter_kept, .group = group->place->id, .number = letter->number,
              .topic = letter->topic->id, .seq = letter->seq, .deliveries = letter->deliveries,
-             .at_ns = letter->at_ns);
+             .at_ns = letter->at_ns, .attempt = letter->attempt);
 }
 
 void note_letter_replayed(struct core *core, const struct group *group, const struct letter *letter)

@@ -421,9 +421,8 @@ static enum pumped pump_ending(struct core *core, struct sub *sub)
 static bool task_send(struct core *core, const struct sub *member, struct task *task,
                       const struct slot_entry *entry, uint64_t seq, uint64_t *sent)
 {
-    bool is_request;
-    const struct topic *topic = task->route->topic;
-    const struct open_slot *reply = request_reply(core, topic, task->seq, &is_request);
+    const struct topic *topic = task->topic;
+    const struct open_slot *reply = group_reply(core, task);
     struct frame head = {.delivery = (uint8_t)task->delivery,
                          .attempt = member->job->attempt,
                          .topic = topic->id,
@@ -448,9 +447,8 @@ static bool task_send(struct core *core, const struct sub *member, struct task *
 /* Which topics the numbers in a task's frame are, where that was not said before. */
 static uint64_t name_topics(struct core *core, struct sub *member, const struct task *task)
 {
-    bool is_request;
-    const struct topic *topic = task->route->topic;
-    const struct open_slot *reply = request_reply(core, topic, task->seq, &is_request);
+    const struct topic *topic = task->topic;
+    const struct open_slot *reply = group_reply(core, task);
     uint64_t sent = 0;
     if (member->named_topic != topic->id)
         sent += send_frame(core, member->session, member->number, FRAME_TOPIC, topic->id, 0,

@@ -220,7 +220,7 @@ static const char *attempt_begun(struct core *core, const struct fact_attempt_be
     LIST_EACH(link, &job->party_list)
         if (LIST_OWNER(link, struct party, job_link)->session != NULL)
             return no_order;
-    job_begin_attempt(core, job, (uint32_t)fact->attempt);
+    job_begin_attempt(core, job, (uint32_t)fact->attempt, fact->keeps_letters != 0);
     return NULL;
 }
 
@@ -926,12 +926,12 @@ static const char *leased(struct core *core, struct group *group, struct route *
                           const struct fact_leased *fact)
 {
     struct sub *member = sub_of(core, fact->sub);
-    const struct task *task = group_task(core, group, (uint32_t)fact->topic, fact->seq);
+    struct task *task = group_task(core, group, (uint32_t)fact->topic, fact->seq);
     if (member == NULL || member->group != group || sub_is_place(member))
         return no_sub;
     if ((task != NULL && task->state == TASK_LEASED) || fact->delivery == 0)
         return no_order;
-    return group_lease(core, route, fact->seq, (uint32_t)fact->delivery, member) != NULL
+    return group_lease(core, route, task, fact->seq, (uint32_t)fact->delivery, member) != NULL
                ? NULL
                : no_memory;
 }
@@ -946,7 +946,7 @@ static const char *task_came_back(struct core *core, struct group *group, struct
     if (wrong == NULL && (fact->delivery == 0 || (task != NULL && task->state == TASK_DELAYED)))
         wrong = no_order;
     if (wrong == NULL && task == NULL) {
-        task = group_task_make(core, route, fact->seq);
+        task = group_task_make(core, route, NULL, fact->seq);
         if (task == NULL)
             return no_memory;
         list_push(&route->tasks, &task->route_link);
@@ -976,7 +976,7 @@ static const char *task_error(struct core *core, struct group *group, struct rou
     if (failure == NULL)
         return no_error;
     if (task == NULL) {
-        task = group_task_make(core, route, fact->seq);
+        task = group_task_make(core, route, NULL, fact->seq);
         if (task == NULL)
             return no_memory;
         list_push(&route->tasks, &task->route_link);
@@ -1006,7 +1006,9 @@ static const char *letter_kept(struct core *core, struct group *group,
                                const struct fact_letter_kept *fact)
 {
     struct topic *topic = topic_of(core, fact->topic);
-    if (topic == NULL || topic->job != group->place->job)
+    const struct job *job = group->place->job;
+    uint32_t attempt = fact->attempt != 0 ? (uint32_t)fact->attempt : job->attempt;
+    if (topic == NULL || topic->job != job)
         return no_topic;
     if (!list_is_empty(&group->letters) &&
         fact->number <= LIST_OWNER(group->letters.prev, struct letter, link)->number)
@@ -1016,7 +1018,8 @@ static const char *letter_kept(struct core *core, struct group *group,
                                         .topic = topic,
                                         .seq = fact->seq,
                                         .deliveries = (uint32_t)fact->deliveries,
-                                        .at_ns = fact->at_ns})
+                                        .at_ns = fact->at_ns,
+                                        .attempt = attempt})
                ? NULL
                : no_memory;
 }
@@ -1065,7 +1068,10 @@ static const char *of_group(struct core *core, const struct fact *fact, struct g
     case FACT_LETTER_GONE: return letter_moved(core, group, fact->as.letter_gone.number, true);
     default: break;
     }
-    struct route *route = route_of(core, group->place, fact->as.leased.topic);
+    const struct task *task =
+        group_task(core, group, (uint32_t)fact->as.leased.topic, fact->as.leased.seq);
+    struct route *route =
+        task != NULL ? task->route : route_of(core, group->place, fact->as.leased.topic);
     if (route == NULL)
         return no_topic;
     switch (fact->type) { /* their second field is the topic */

@@ -176,10 +176,12 @@ static void drop_slots(struct core *core, struct topic *topic)
     id_map_fini(&topic->request_ids);
 }
 
-void topic_restart(struct core *core, struct topic *topic)
+void topic_restart(struct core *core, struct topic *topic, bool keeps_letters)
 {
     if (topic->letters != NULL)
-        group_restart(core, topic->letters); /* which may grant credit: none of it stays */
+        group_restart(core, topic->letters, keeps_letters); /* which may grant credit */
+    if (topic->letters != NULL && keeps_letters)
+        return;
     list_remove(&topic->hungry_link);
     LIST_EACH(link, &topic->routes)
         route_restart(core, LIST_OWNER(link, struct route, topic_link), topic->slots.next_seq);

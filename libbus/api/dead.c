@@ -72,6 +72,7 @@ static bool add_letter(struct bus_dead *dead, const struct msg_dead_row *row)
         .at_ns = row->at_ns,
         .value_bytes = row->value_bytes,
         .is_replayed = row->is_replayed != 0,
+        .attempt = (uint32_t)row->attempt,
     };
     letter->public.type = api_place(&at, row->type);
     letter->public.message = api_place(&at, row->message);

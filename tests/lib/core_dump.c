@@ -250,8 +250,8 @@ static void put_routes(struct core_dump *dump, const struct core *core, const st
 
 static void put_task(struct core_dump *dump, const struct task *task)
 {
-    LINE(dump, "   task", task->route->topic->id, task->seq, task->state == TASK_LEASED,
-         task->delivery, task->holder != NULL ? task->holder->id : 0,
+    LINE(dump, "   task", task->route->topic->id, task->topic->id, task->seq,
+         task->state == TASK_LEASED, task->delivery, task->holder != NULL ? task->holder->id : 0,
          (uint64_t)task->delay.due_wall_ns, (uint64_t)task->delay.ms,
          task->letter != NULL ? task->letter->number + 1 : 0);
     for (uint32_t i = 0; i < task->error_count; i++)
@@ -266,7 +266,7 @@ static void put_group(struct core_dump *dump, const struct group *group)
     LIST_EACH(link, &group->letters) {
         const struct letter *letter = LIST_OWNER(link, struct letter, link);
         LINE(dump, "   letter", letter->number, letter->topic->id, letter->seq, letter->deliveries,
-             (uint64_t)letter->at_ns);
+             (uint64_t)letter->at_ns, letter->attempt);
         if (letter->task != NULL)
             put_task(dump, letter->task);
     }

@@ -1038,3 +1038,18 @@ Test(core_group, that_nobody_could_join_go_in_the_end)
     for (uint64_t n = 1; goes_in_the_end(n); n++)
         cr_assert_lt(n, 1000);
 }
+
+/* It wants no reply any more: that nobody waits for it is no reason to lose it. */
+Test(core_group, keep_a_request_that_dies_again)
+{
+    share(2, 1, "alice/tasks", "work", 1);
+    requests(1);
+    tap(5);
+    settle(2, tasks, 0, 1, TASK_REJECTED, -1, "");
+    ask_letters(5, "work", 2, 0);
+    cr_expect_not_null(strstr(said, "12 < sub 1 task 1#0, delivery 1, payload 20\n"));
+    settle(2, tasks, 0, 1, TASK_FAILED, 0, "");
+    forget();
+    ask_letters(5, "work", 0, 0);
+    EXPECT("5 < letter 1: alice/tasks#0 x1, 16 bytes: app.broken\n5 < letters 0  x1\n");
+}

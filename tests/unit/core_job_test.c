@@ -514,28 +514,6 @@ Test(core_job, tries_a_flaky_group_as_often_as_it_may)
            "3 < job.failed /0 #0 x3 (application of alice)\n");
 }
 
-/* That they go may let writers have credit: that too is of the attempt that is over. */
-Test(core_job, takes_no_dead_letters_into_the_next_attempt)
-{
-    options.linger_ms = 60000;
-    restart();
-    made_to_be_tried_again(1, 0);
-    come(1);
-    come(2);
-    uint32_t tasks = open_topic(1, "alice/tasks");
-    share(2, 1, "alice/tasks", "work", 1);
-    publish(1, tasks, 0, 1, 5);
-    settle(2, tasks, 0, 1, TASK_REJECTED, -1, "e1");
-    tap(4);
-    forget();
-    ask_letters(4, "work", 0, 0);
-    cr_expect_not_null(strstr(said, "4 < letter 0"), "%s", said);
-    break_down_as(1, "app.flaky", RECOVERABLE_UNKNOWN);
-    forget();
-    ask_letters(4, "work", 0, 0);
-    cr_expect_null(strstr(said, "4 < letter 0"), "%s", said);
-}
-
 Test(core_job, does_not_try_again_what_is_not_recoverable)
 {
     made_to_be_tried_again(2, 0);
@@ -681,6 +659,119 @@ static void acknowledge(conn_id conn, uint32_t sub, uint32_t topic, uint64_t nex
                                           .next_seq = next_seq,
                                           .number = ++numbers[conn]}});
     forget();
+}
+
+/* What nobody could do stays on record, and is given again as what it is: a slot of the letters'
+ * topic, for its own number is another task's now. */
+Test(core_job, keeps_dead_letters_for_later_attempts)
+{
+    made_to_be_tried_again(3, 0);
+    come(1);
+    come(2);
+    uint32_t tasks = open_topic(1, "alice/tasks");
+    share(2, 1, "alice/tasks", "work", 2);
+    publish(1, tasks, 0, 3, 5);
+    done(2, tasks, 0, 1);
+    settle(2, tasks, 1, 1, TASK_REJECTED, -1, "");
+    settle(2, tasks, 2, 1, TASK_REJECTED, -1, "");
+    ask_letters(5, "work", 2, 1); /* under way when the attempt ends */
+    break_down_as(2, "app.flaky", RECOVERABLE_YES);
+
+    tasks = begin_again("alice/tasks");
+    compact();
+    ask_letters(5, "work", 0, 0);
+    EXPECT("5 < letter 0: alice/tasks#1 x1, 16 bytes: app.broken\n"
+           "5 < letter 1: alice/tasks#2 x1, 16 bytes: app.broken\n5 < letters 0  x2\n");
+    share(2, 1, "alice/tasks", "work", 4);
+    publish(1, tasks, 0, 1, 6);
+    forget();
+    ask_letters(5, "work", 2, UINT64_MAX);
+    EXPECT("5 < letters 0  x2\n12 < sub 1 task 2#0, delivery 1, payload 5 skip 1\n"
+           "12 < sub 1 task 2#1, delivery 1, payload 5 skip 2\n");
+    compact();
+    closed(2);
+    message(2, hello(2, tokens[2]));
+    message(2,
+            (struct msg){.type = MSG_POSITION,
+                         .as.position = {.sub = 1, .topic = 2, .next_seq = 0, .chunk_offset = 1}});
+    forget();
+    attach(2, 12, tokens[2]);
+    cr_expect_null(strstr(said, "task 2#0"), "it has that");
+    cr_expect_not_null(strstr(said, "task 2#1"));
+    cr_expect_not_null(strstr(said, "task 1#0"));
+    forget();
+    done(2, tasks, 0, 1); /* the task of this attempt, and not that of the last */
+    ask_letters(5, "work", 0, 0);
+    cr_expect_not_null(strstr(said, "letter 0: alice/tasks#1 x1, 16 bytes, again: app.broken\n"));
+    done(2, 2, 0, 1);
+    settle(2, 2, 1, 1, TASK_FAILED, 0, "");
+    forget();
+    ask_letters(5, "work", 0, 0);
+    EXPECT("5 < letter 2: alice/tasks#2 x1, 16 bytes: app.broken\n5 < letters 0  x1\n");
+    ask_letters(5, "work", 2, 2);
+    break_down_as(2, "app.flaky", RECOVERABLE_YES);
+
+    (void)begin_again("alice/tasks"); /* that was under way, and is not any more */
+    crash(100);
+    compact();
+    ask_from(5);
+    ask_letters(5, "work", 0, 0);
+    EXPECT("5 < letter 2: alice/tasks#2 x1, 16 bytes: app.broken\n5 < letters 0  x1\n");
+    ask_letters(5, "work", 3, 2);
+    EXPECT("5 < letters 0  x1\n");
+}
+
+/* As brokers wrote it that kept none. */
+Test(core_job, forgets_dead_letters_where_a_fact_says_so)
+{
+    uint8_t record[64];
+    size_t bytes;
+    made_to_be_tried_again(3, 0);
+    come(1);
+    come(2);
+    uint32_t tasks = open_topic(1, "alice/tasks");
+    share(2, 1, "alice/tasks", "work", 2);
+    publish(1, tasks, 0, 1, 5);
+    settle(2, tasks, 0, 1, TASK_REJECTED, -1, "");
+    break_down_as(2, "app.flaky", RECOVERABLE_YES);
+    struct fact fact = {.type = FACT_ATTEMPT_BEGUN, .as.attempt_begun = {.job = 1, .attempt = 3}};
+    for (uint64_t keeps = 1; keeps < 2; keeps--) {
+        fact.as.attempt_begun.keeps_letters = keeps;
+        cr_assert_eq(fact_encode(&fact, record, sizeof record, &bytes), WIRE_OK);
+        effects_clear(&shadow_effects);
+        cr_assert_null(core_replay(shadow, span_of(record, bytes), 0, &shadow_effects));
+        core_dump_take(&should, shadow);
+        cr_expect_eq(strstr(should.text, "   letter ") != NULL, keeps == 1);
+    }
+    restart(); /* the two are not the same any more */
+}
+
+/* A group reads nothing itself, so that nobody has a gap: operators are told. */
+Test(core_job, tells_what_groups_had_not_done_when_an_attempt_ended)
+{
+    made_to_be_tried_again(3, 0);
+    come(1);
+    come(2);
+    uint32_t tasks = open_topic(1, "alice/tasks");
+    share(2, 1, "alice/tasks", "work", 2);
+    share(2, 2, "alice/tasks", "none", 2);
+    publish(1, tasks, 0, 5, 5);
+    reserve(1, tasks, 5); /* it fails with the attempt */
+    settle(2, tasks, 0, 1, TASK_DONE, 0, NULL);
+    settle(2, tasks, 1, 1, TASK_REJECTED, -1, ""); /* that is a letter */
+    for (uint64_t seq = 0; seq < 5; seq++)
+        message(
+            2,
+            (struct msg){
+                .type = MSG_TASK,
+                .as.task = {
+                    .number = ++numbers[2], .sub = 2, .topic = tasks, .seq = seq, .delivery = 1}});
+    tap(4);
+    break_down_as(2, "app.flaky", RECOVERABLE_YES);
+    pass_ms(DEFAULT_PAUSE_MS);
+    cr_expect_not_null(strstr(said, "4 < tasks.dropped /0 #0 x4 (cancelled of )\n"), "%s", said);
+    const char *of_none = strstr(said, "4 < tasks.dropped /0 #0 x1 (cancelled of )\n");
+    cr_expect_not_null(of_none, "%s", said);
 }
 
 Test(core_job, tells_a_durable_name_what_it_missed_of_earlier_attempts)

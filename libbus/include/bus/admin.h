@@ -84,6 +84,7 @@ struct bus_letter {
     int is_replayed;      /* 1: the group has it again, and it is not done yet */
     const char *type;     /* of the error of its last delivery; "" if it had none */
     const char *message;
+    uint32_t attempt; /* of the job, in which it died */
 };
 #define BUS_DEAD_ALL UINT64_MAX /* as number: all of them */
 

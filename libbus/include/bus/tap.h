@@ -70,7 +70,8 @@ BUS_API const char *bus_event_job(const struct bus_event *event);
  * "party.completed" "party.terminated" "slot.failed" "consumer.slow" "refused"
  * "verdict.provisional" "verdict.final" "job.created" "job.epoch" "job.short" "job.failing"
  * "job.attempt" "job.completed" "job.failed" "job.cancelled"
- * "journal.full" "journal.refused" "journal.well" "leases.lost" "task.dead"; more may come. */
+ * "journal.full" "journal.refused" "journal.well" "leases.lost" "task.dead"
+ * "tasks.dropped"; more may come. */
 BUS_API const char *bus_event_name(const struct bus_event *event);
 BUS_API const char *bus_event_party(const struct bus_event *event);    /* "" if none */
 BUS_API uint32_t bus_event_incarnation(const struct bus_event *event); /* 0 if none */
