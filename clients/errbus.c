@@ -20,7 +20,7 @@ static const struct subcommand {
     {"job", job_main, "creates a job with members, shows it, ends it"},
     {"dead", dead_main, "shows what no worker of a group could do; gives it again, or drops it"},
     {"request", request_main, "asks a group, and prints the reply, or the error in its place"},
-    {"status", status_main, "shows journal, jobs, parties, topics and subscriptions"},
+    {"status", status_main, "shows journal, jobs, parties, topics, subscriptions and groups"},
     {"run", run_main, "starts a program as a party, and tells the others how it ends"},
     {"worker", worker_main, "runs a command for each task of a group; its output is the reply"},
 };

@@ -18,6 +18,7 @@ static const char *kind_text(enum bus_status_kind kind)
     case BUS_STATUS_PARTY: return "party";
     case BUS_STATUS_TOPIC: return "topic";
     case BUS_STATUS_SUB: return "subscription";
+    case BUS_STATUS_GROUP: return "group";
     }
     return "?";
 }
@@ -53,6 +54,15 @@ static void print_row_json(const struct bus_status_row *row)
         cli_json_number(line, "incarnation", row->incarnation);
         cli_json_number(line, "lag", (int64_t)row->pending);
         break;
+    case BUS_STATUS_GROUP:
+        cli_json_text(line, "topic", row->pattern);
+        cli_json_text(line, "state", row->state);
+        cli_json_number(line, "members", row->members);
+        cli_json_number(line, "credit", (int64_t)row->credit);
+        cli_json_number(line, "leased", (int64_t)row->leased);
+        cli_json_number(line, "waiting", (int64_t)row->waiting);
+        cli_json_number(line, "dead", row->dead);
+        break;
     }
     cli_json_print(&line, stdout);
 }
@@ -78,6 +88,12 @@ static void print_row(const struct bus_status_row *row)
     case BUS_STATUS_SUB:
         printf("  subscription %s of %s: %s, %" PRIu64 " behind\n", row->name, row->party,
                row->state, row->pending);
+        break;
+    case BUS_STATUS_GROUP:
+        printf("  group %s of %s: %" PRIu32 " %s, %" PRIu64 " of %" PRIu64 " leased, %" PRIu64
+               " waiting, %" PRIu32 " dead\n",
+               row->name, row->pattern, row->members, row->members == 1 ? "member" : "members",
+               row->leased, row->credit, row->waiting, row->dead);
         break;
     }
 }
@@ -178,8 +194,8 @@ int status_main(int argc, char **argv)
         .program = "errbus status",
         .prints_lines = true,
         .operands = "",
-        .summary = "Shows journal, jobs, parties, topics and subscriptions of a broker; with "
-                   "--count so often, a second apart."};
+        .summary = "Shows journal, jobs, parties, topics, subscriptions and groups of a broker; "
+                   "with --count so often, a second apart."};
     int result = CLI_OK;
     if (!cli_start(&cli, argc, argv, NULL, 0, &result)) {
         return result;

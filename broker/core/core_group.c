@@ -107,8 +107,8 @@ struct task *group_task_make(struct core *core, struct route *route, struct lett
     return task;
 }
 
-/* The slot of its reply that is not settled, or NULL.  A letter wants none: that was settled when it
- * died. */
+/* The slot of its reply that is not settled, or NULL.  A letter wants none: that was settled when
+ * it died. */
 static struct open_slot *reply_of(const struct core *core, const struct task *task,
                                   bool *out_is_request)
 {
@@ -879,6 +879,23 @@ static uint64_t undone_count(const struct group *group)
         LIST_EACH(task, &route->tasks)
             count += 1;
         count += route->topic->slots.next_seq - route->next_seq;
+    }
+    return count;
+}
+
+uint64_t group_waiting(const struct group *group)
+{
+    uint64_t count = 0;
+    LIST_EACH(link, &group->place->routes) {
+        const struct route *route = LIST_OWNER(link, struct route, sub_link);
+        const struct slot_table *slots = &route->topic->slots;
+        LIST_EACH(task, &route->tasks)
+            count += LIST_OWNER(task, struct task, route_link)->state != TASK_LEASED;
+        count += slots->next_seq - route->next_seq - route->topic->open_count;
+    }
+    LIST_EACH(link, &group->letters) {
+        const struct task *task = LIST_OWNER(link, struct letter, link)->task;
+        count += task != NULL && task->state != TASK_LEASED;
     }
     return count;
 }

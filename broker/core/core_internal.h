@@ -1027,6 +1027,8 @@ struct task *task_of_letter(struct core *core, struct group *group, struct lette
 /* The job begins another attempt: its tasks are none. */
 void group_route_restart(struct core *core, struct route *route);
 void group_restart(struct core *core, struct group *group, bool keeps_letters);
+/* Tasks that nobody has, those that are put off and letters that were given again among them. */
+uint64_t group_waiting(const struct group *group);
 /* Before it does: operators are told of what was not done, and never will be. */
 void groups_tell_dropped(struct core *core, struct job *job, struct failure *failure);
 void groups_resume(struct core *core); /* at the end of a replay */

@@ -555,10 +555,9 @@ void note_leased(struct core *core, const struct task *task)
 void note_task_back(struct core *core, const struct task *task, struct failure *failure)
 {
     if (core->is_noting)
-        NOTE(core, TASK_BACK, task_back, .group = task->group->place->id,
-             .topic = task->topic->id, .seq = task->seq, .delivery = task->delivery,
-             .failure = failure_number(core, failure), .due_wall_ns = task->delay.due_wall_ns,
-             .later_ms = (uint64_t)task->delay.ms);
+        NOTE(core, TASK_BACK, task_back, .group = task->group->place->id, .topic = task->topic->id,
+             .seq = task->seq, .delivery = task->delivery, .failure = failure_number(core, failure),
+             .due_wall_ns = task->delay.due_wall_ns, .later_ms = (uint64_t)task->delay.ms);
 }
 
 void note_task_error(struct core *core, const struct task *task, struct failure *failure)

@@ -537,6 +537,17 @@ static void add_topic(struct core *core, struct session *session, const struct m
     row->next_seq = topic->slots.next_seq;
 }
 
+static uint64_t sub_lag(const struct sub *sub)
+{
+    uint64_t lag = 0;
+    LIST_EACH(link, &sub->routes) {
+        const struct route *route = LIST_OWNER(link, struct route, sub_link);
+        if (route_floor(route) < route->topic->slots.next_seq)
+            lag += route->topic->slots.next_seq - route_floor(route);
+    }
+    return lag;
+}
+
 static void add_sub(struct core *core, struct session *session, const struct msg_status *asked,
                     const struct sub *sub)
 {
@@ -546,11 +557,27 @@ static void add_sub(struct core *core, struct session *session, const struct msg
     row->party = sub->party->name;
     row->state = span_text(sub->session != NULL ? "live" : "kept");
     row->incarnation = sub->session != NULL ? sub->session->incarnation : 0;
-    LIST_EACH(link, &sub->routes) {
-        const struct route *route = LIST_OWNER(link, struct route, sub_link);
-        if (route_floor(route) < route->topic->slots.next_seq)
-            row->pending += route->topic->slots.next_seq - route_floor(route);
+    row->pending = sub_lag(sub);
+}
+
+/* The party that its place is of is nobody, and no party to be told of. */
+static void add_group(struct core *core, struct session *session, const struct msg_status *asked,
+                      const struct group *group)
+{
+    const struct sub *place = group->place;
+    struct msg_status_row *row = add_row(core, session, asked, 3, place->job, place->name);
+    row->is_group = 1;
+    row->pattern = place->patterns[0];
+    row->state = span_text(list_is_empty(&group->members) ? "kept" : "live");
+    LIST_EACH(link, &group->members) {
+        const struct sub *member = LIST_OWNER(link, struct sub, member_link);
+        row->members += 1;
+        row->credit += member->credit;
+        row->leased += member->held_count;
     }
+    row->pending = sub_lag(place);
+    row->waiting = group_waiting(group);
+    row->dead = group->letter_count;
 }
 
 static void add_job(struct core *core, struct session *session, const struct msg_status *asked,
@@ -563,14 +590,22 @@ static void add_job(struct core *core, struct session *session, const struct msg
     row->open = job->open_count;
     row->pending_bytes = job->bytes;
     row->next_seq = job->event_next;
-    LIST_EACH(link, &job->party_list)
-        add_party(core, session, asked, LIST_OWNER(link, struct party, job_link));
+    LIST_EACH(link, &job->party_list) {
+        const struct party *party = LIST_OWNER(link, struct party, job_link);
+        if (!span_equal(party->name, span_text(GROUPS_PARTY)))
+            add_party(core, session, asked, party);
+    }
     uint32_t rows = 0;
     LIST_EACH(link, &job->topic_list)
         if (link != &job->trim_at && rows++ < STATUS_ROWS_MAX)
             add_topic(core, session, asked, LIST_OWNER(link, struct topic, job_link));
-    LIST_EACH(link, &job->sub_list)
-        add_sub(core, session, asked, LIST_OWNER(link, struct sub, job_link));
+    LIST_EACH(link, &job->sub_list) {
+        const struct sub *sub = LIST_OWNER(link, struct sub, job_link);
+        if (sub_is_place(sub))
+            add_group(core, session, asked, sub->group);
+        else
+            add_sub(core, session, asked, sub);
+    }
 }
 
 void tell_status(struct core *core, struct session *session, const struct msg_status *msg)

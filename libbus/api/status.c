@@ -35,13 +35,14 @@ static bool add_row(struct bus_status *status, const struct msg_status_row *from
         status->rows = grown;
         status->room = room;
     }
-    size_t texts = from->job.bytes + from->name.bytes + from->party.bytes + from->state.bytes + 4;
+    size_t texts = from->job.bytes + from->name.bytes + from->party.bytes + from->state.bytes +
+                   from->pattern.bytes + 5;
     struct row *row = malloc(sizeof *row + texts);
     if (row == NULL)
         return false;
     char *at = row->texts;
     row->public = (struct bus_status_row){
-        .kind = (enum bus_status_kind)from->kind,
+        .kind = from->is_group ? BUS_STATUS_GROUP : (enum bus_status_kind)from->kind,
         .job = api_place(&at, from->job),
         .incarnation = (uint32_t)from->incarnation,
         .silent_ms = from->silent_ms,
@@ -49,10 +50,16 @@ static bool add_row(struct bus_status *status, const struct msg_status_row *from
         .pending = from->pending,
         .pending_bytes = from->pending_bytes,
         .next_seq = from->next_seq,
+        .members = (uint32_t)from->members,
+        .credit = from->credit,
+        .leased = from->leased,
+        .waiting = from->waiting,
+        .dead = (uint32_t)from->dead,
     };
     row->public.name = api_place(&at, from->name);
     row->public.party = api_place(&at, from->party);
     row->public.state = api_place(&at, from->state);
+    row->public.pattern = api_place(&at, from->pattern);
     status->rows[status->count++] = row;
     return true;
 }

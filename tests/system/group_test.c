@@ -474,6 +474,18 @@ Test(group, lists_shows_replays_and_drops_dead_letters)
     cr_expect_not_null(strstr(process_complained(&shown), "errbus.dead_letter"));
     cr_expect_not_null(strstr(process_complained(&shown), "app.cannot: cannot do 'never mind'"));
     process_fini(&shown);
+    const char *const status[] = {"status", NULL};
+    said = errbus(&shown, 0, status);
+    cr_expect_not_null(
+        strstr(said, "  group team of master/tasks: 1 member, 0 of 1 leased, 0 waiting, 2 dead\n"));
+    cr_expect_null(strstr(said, "party _groups"));
+    process_fini(&shown);
+    const char *const in_json[] = {"status", "--json", NULL};
+    cr_expect_not_null(strstr(
+        errbus(&shown, 0, in_json),
+        "{\"kind\":\"group\",\"job\":\"default\",\"name\":\"team\",\"topic\":\"master/tasks\","
+        "\"state\":\"live\",\"members\":1,\"credit\":1,\"leased\":0,\"waiting\":0,\"dead\":2}\n"));
+    process_fini(&shown);
     struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
     ERRBUS(0, "1 given again\n", "dead", "replay", "team", "1");
     (void)expect_event(tap, "task.dead", "w0"); /* it is none the better for that */

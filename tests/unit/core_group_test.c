@@ -1053,3 +1053,57 @@ Test(core_group, keep_a_request_that_dies_again)
     ask_letters(5, "work", 0, 0);
     EXPECT("5 < letter 1: alice/tasks#0 x1, 16 bytes: app.broken\n5 < letters 0  x1\n");
 }
+
+static const struct msg_status_row *group_row(void)
+{
+    const struct msg_status_row *found = NULL;
+    message(5, (struct msg){.type = MSG_STATUS, .as.status = {.request = 1}});
+    for (uint32_t i = 0; i < effects.msg_count; i++) {
+        const struct msg_status_row *row = &effects.msgs[i].as.status_row;
+        if (effects.msgs[i].type != MSG_STATUS_ROW)
+            continue;
+        cr_expect_not(row->kind == 1 && span_equal(row->name, span_text("_groups")));
+        if (row->is_group)
+            found = row;
+    }
+    cr_assert_not_null(found);
+    return found;
+}
+
+static void expect_row(uint64_t members, uint64_t credit, uint64_t leased, uint64_t waiting,
+                       uint64_t dead)
+{
+    const struct msg_status_row *row = group_row();
+    cr_expect(span_equal(row->name, span_text("work")));
+    cr_expect(span_equal(row->pattern, span_text("alice/tasks")));
+    cr_expect_eq(row->party.bytes, 0);
+    cr_expect(span_equal(row->state, span_text(members > 0 ? "live" : "kept")));
+    cr_expect_eq(row->members, members);
+    cr_expect_eq(row->credit, credit);
+    cr_expect_eq(row->leased, leased, "%u leased", (unsigned)row->leased);
+    cr_expect_eq(row->waiting, waiting, "%u waiting", (unsigned)row->waiting);
+    cr_expect_eq(row->dead, dead);
+}
+
+Test(core_group, are_shown_with_what_is_leased_waits_and_is_dead)
+{
+    tap(5);
+    share(2, 1, "alice/tasks", "work", 2);
+    share(3, 1, "alice/tasks", "work", 1);
+    expect_row(2, 3, 0, 0, 0);
+    publish(1, tasks, 0, 6, 5);
+    reserve(1, tasks, 6);
+    expect_row(2, 3, 3, 3, 0);
+    done(2, tasks, 0, 1);
+    settle(2, tasks, 2, 1, TASK_REJECTED, -1, "");
+    expect_row(2, 3, 3, 1, 1);
+    settle(3, tasks, 1, 1, TASK_REJECTED, 60000, ""); /* put off, and another given */
+    expect_row(2, 3, 3, 1, 1);
+    drain(2, 1);
+    expect_row(2, 1, 3, 1, 1);
+    ask_letters(5, "work", 2, 0);
+    expect_row(2, 1, 3, 2, 1);
+    leave(2, frames[2]);
+    leave(3, frames[3]);
+    expect_row(0, 0, 0, 5, 1);
+}

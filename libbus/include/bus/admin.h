@@ -16,22 +16,30 @@ enum bus_status_kind {
     BUS_STATUS_PARTY = 1,
     BUS_STATUS_TOPIC = 2,
     BUS_STATUS_SUB = 3,
+    BUS_STATUS_GROUP = 4, /* more may come */
 };
 
 /* One row; read it by pointer only, fields may be appended.  Strings are never NULL. */
 struct bus_status_row {
     enum bus_status_kind kind;
     const char *job;
-    const char *name;  /* job, party, topic; subscription: durable name or first pattern */
-    const char *party; /* the party, the topic's writer, the subscriber */
+    const char *name;  /* job, party, topic, group; subscription: durable name or first pattern */
+    const char *party; /* the party, the topic's writer, the subscriber; group: "" */
     const char *state; /* party: running failing completed failed lost left terminated, and
-                              suspect or grace for one in doubt; subscription: live, kept */
+                              suspect or grace for one in doubt; subscription: live, kept; group:
+                              live, or kept without a member */
     uint32_t incarnation;
     uint64_t silent_ms;     /* party: since its last sign of life */
     uint64_t open;          /* job, party, topic: slots reserved and not settled */
     uint64_t pending;       /* topic: settled slots kept; subscription: not acknowledged (lag) */
     uint64_t pending_bytes; /* job, topic: bytes kept */
     uint64_t next_seq;      /* topic: the first number that is free; job: the next event's id */
+    const char *pattern;    /* group, as all below: its topics */
+    uint32_t members;
+    uint64_t credit;  /* tasks that they may have at a time, all together */
+    uint64_t leased;  /* tasks that they have */
+    uint64_t waiting; /* tasks that nobody has, those that are put off among them */
+    uint32_t dead;    /* dead letters */
 };
 
 /* Asks for one job, or for all (NULL), without joining any.
@@ -39,7 +47,7 @@ struct bus_status_row {
 BUS_API enum bus_err bus_status_get(const char *endpoint, const char *job, int64_t timeout_ms,
                                     struct bus_status **out_status, struct bus_error **reterr);
 BUS_API size_t bus_status_count(const struct bus_status *status);
-/* Jobs by name, in each its parties, topics, subscriptions.  index < count, else NULL. */
+/* Jobs by name, in each its parties, topics, subscriptions, groups.  index < count, else NULL. */
 BUS_API const struct bus_status_row *bus_status_at(const struct bus_status *status, size_t index);
 BUS_API const char *bus_status_version(const struct bus_status *status); /* of the broker */
 /* What survives of what is acknowledged: "memory", nothing; "process", the end of the broker's
