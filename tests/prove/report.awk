@@ -268,6 +268,7 @@ function put_plot(name,    line)
     while ((getline line < (folder "/" name ".svg")) > 0)
         if (line !~ /^<\?xml|^<!DOCTYPE|^ "http/)
             print line
+    close(folder "/" name ".svg")
     print "</p>"
 }
 
@@ -340,8 +341,8 @@ function print_page(    i, row, part)
         }
         print "</table>"
     }
-    if (!has_plot("detected"))
-        print "<p>There are no plots: gnuplot is not installed (Debian: gnuplot-nox), or nobody was lost.</p>"
+    if (!has_plot("detected") && !has_plot("recovered") && !has_plot("frames"))
+        print "<p>There are no plots: gnuplot is not installed (Debian: gnuplot-nox).</p>"
 }
 
 END {

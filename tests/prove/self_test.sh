@@ -26,6 +26,9 @@ grep -q '"what":"end".*"tasks_answered":[1-9]' "$work/kept.jsonl" || die "nobody
 "$here/report.sh" "$work/kept.jsonl" >"$work/report.out" 2>&1 || die "there is no report"
 grep -q 'nothing lost, nothing twice' "$work/report.out" || die "the report does not say so"
 grep -q '</table>' "$work/kept.html" || die "there is no page"
+plots=$(grep -c '<svg' "$work/kept.html" || true)
+none=$(grep -c 'There are no plots' "$work/kept.html" || true)
+[ $((plots > 0)) -ne "$none" ] || die "it has $plots plots, and says something else"
 
 # One that lost a value: a line of a reader's diary is struck out.
 code=0
