@@ -331,6 +331,49 @@ static uint64_t route_values(struct core *core, struct route *route, uint32_t in
     return send_stored(core, session, number, payload, offset, bytes, frames);
 }
 
+/* Of an open slot, what is there of its value and was not sent.  It goes out as it comes: no
+ * outcome, so it seals nothing, and what follows it is the rest, or what the slot settled with.
+ * A reply may be begun by one worker, and anew by another: it is sent when it is whole. */
+static const struct chunks *route_coming(const struct core *core, const struct route *route,
+                                         const struct slot_entry *entry)
+{
+    const struct open_slot *open = pool_find(&core->open_slots, entry->ref);
+    if (route->topic->is_replies)
+        return NULL;
+    return open->chunks != NULL && route->chunk_offset < open->chunks->bytes ? open->chunks : NULL;
+}
+
+/* The outcome that this route comes to next, or a piece of it. */
+static uint64_t route_outcome(struct core *core, struct route *route, uint32_t index,
+                              uint64_t limit)
+{
+    struct topic *topic = route->topic;
+    struct session *session = route->sub->session;
+    uint32_t number = route->sub->number;
+    struct slot_entry *entry = slot_table_at(&topic->slots, index);
+    uint64_t sent = 0;
+    bool is_done = true;
+    if (entry->state == SLOT_VALUE && topic->letters == NULL) {
+        route->chunk_offset = 0;
+        return route_values(core, route, index, limit);
+    }
+    entry->is_sealed = true;
+    if (entry->state == SLOT_ERROR)
+        sent = send_frame(core, session, number, FRAME_ERROR, topic->id, route->next_seq,
+                          failure_span(pool_find(&core->failures, entry->ref)));
+    else if (topic->letters != NULL)
+        is_done = send_letter(core, session, number, topic, entry, route->next_seq,
+                              &route->chunk_offset, &sent);
+    else
+        is_done = send_chunk(core, session, number, pool_find(&core->chunk_sets, entry->ref),
+                             &route->chunk_offset, &sent);
+    if (is_done) {
+        route->next_seq += 1;
+        route->chunk_offset = 0;
+    }
+    return sent;
+}
+
 /* Sends what comes next on this route; 0: nothing can be sent on it now. */
 static uint64_t route_send(struct core *core, struct route *route)
 {
@@ -345,9 +388,11 @@ static uint64_t route_send(struct core *core, struct route *route)
     bool is_gap = route->next_seq < first_seq && route->next_seq < topic->slots.next_seq;
     if (route->next_seq >= limit && !is_missed)
         return 0;
-    if (!is_gap && !is_missed &&
-        (!slot_table_find(&topic->slots, route->next_seq, &index) ||
-         slot_table_at(&topic->slots, index)->state == SLOT_OPEN)) {
+    bool is_there = slot_table_find(&topic->slots, route->next_seq, &index);
+    bool is_open = is_there && slot_table_at(&topic->slots, index)->state == SLOT_OPEN;
+    const struct chunks *coming =
+        is_open ? route_coming(core, route, slot_table_at(&topic->slots, index)) : NULL;
+    if (!is_gap && !is_missed && (!is_there || (is_open && coming == NULL))) {
         route->is_lossy = false; /* it has caught up */
         return 0;
     }
@@ -359,25 +404,9 @@ static uint64_t route_send(struct core *core, struct route *route)
         return sent + route_missed(core, route);
     if (is_gap)
         return sent + route_gap(core, route, first_seq);
-    struct slot_entry *entry = slot_table_at(&topic->slots, index);
-    if (entry->state == SLOT_VALUE && topic->letters == NULL)
-        return sent + route_values(core, route, index, limit);
-    entry->is_sealed = true;
-    if (entry->state == SLOT_ERROR) {
-        sent += send_frame(core, session, number, FRAME_ERROR, topic->id, route->next_seq,
-                           failure_span(pool_find(&core->failures, entry->ref)));
-        route->next_seq += 1;
-    } else if (topic->letters != NULL) {
-        if (!send_letter(core, session, number, topic, entry, route->next_seq, &route->chunk_offset,
-                         &sent))
-            return sent;
-        route->next_seq += 1;
-        route->chunk_offset = 0;
-    } else if (send_chunk(core, session, number, pool_find(&core->chunk_sets, entry->ref),
-                          &route->chunk_offset, &sent)) {
-        route->next_seq += 1;
-        route->chunk_offset = 0;
-    }
+    if (coming == NULL)
+        return sent + route_outcome(core, route, index, limit);
+    (void)send_chunk(core, session, number, coming, &route->chunk_offset, &sent);
     return sent;
 }
 

@@ -818,6 +818,24 @@ void session_attach(struct core *core, conn_id conn, const struct msg_attach *ms
         effects_msg(core->effects, session->control, MSG_ATTACHED);
 }
 
+/* Where to go on with the value of a slot, of which a reader says that it has so much: at its
+ * beginning, if that is more than is here, or all that there will be. */
+static uint64_t chunk_offset(const struct core *core, const struct topic *topic, uint64_t seq,
+                             uint64_t offset)
+{
+    uint32_t index;
+    if (!slot_table_find(&topic->slots, seq, &index))
+        return 0;
+    const struct slot_entry *entry = slot_table_at(&topic->slots, index);
+    const struct chunks *chunks = NULL;
+    if (entry->state == SLOT_OPEN)
+        chunks = ((struct open_slot *)pool_find(&core->open_slots, entry->ref))->chunks;
+    else if (entry->state == SLOT_CHUNKED)
+        chunks = pool_find(&core->chunk_sets, entry->ref);
+    bool is_here = chunks != NULL && offset <= chunks->bytes && offset < chunks->total;
+    return is_here ? offset : 0;
+}
+
 void session_position(struct core *core, struct session *session, const struct msg_position *msg)
 {
     struct sub *sub = sub_find(core, session, (uint32_t)msg->sub);
@@ -833,7 +851,7 @@ void session_position(struct core *core, struct session *session, const struct m
             msg->next_seq < route->next_seq)
             continue;
         route->next_seq = msg->next_seq;
-        route->chunk_offset = msg->chunk_offset;
+        route->chunk_offset = chunk_offset(core, route->topic, msg->next_seq, msg->chunk_offset);
         /* The TAKEN that told it may be lost, and none tells it again: what lies in its inbox is no
          * more than a window, so what it received counts as taken. */
         if (route->taken_seq < msg->next_seq) {

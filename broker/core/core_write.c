@@ -576,11 +576,13 @@ static void write_chunk(struct core *core, struct session *session, struct topic
         return;
     }
     send_chunked(core, session, topic, run->seq, open->chunks->bytes);
-    if (open->chunks->bytes == open->chunks->total) {
-        write_remember_uploaded(core, session, topic->id, open->seq);
-        end_request(core, session, open);
-        write_whole(core, open);
+    if (open->chunks->bytes < open->chunks->total) {
+        topic_news(core, topic, open->seq, open->seq + 1);
+        return;
     }
+    write_remember_uploaded(core, session, topic->id, open->seq);
+    end_request(core, session, open);
+    write_whole(core, open);
 }
 
 /* ---- the batch ------------------------------------------------------------------------------- */

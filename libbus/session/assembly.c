@@ -14,7 +14,7 @@ uint64_t assembly_offset(const struct assembly *assembly, uint64_t seq)
     return assembly->value != NULL && assembly->seq == seq ? assembly->value->bytes : 0;
 }
 
-static enum assembly_verdict begin(struct assembly *assembly, uint64_t seq,
+static enum assembly_verdict begin(struct assembly *assembly, const struct frame *frame,
                                    const struct frame_chunk *chunk, uint64_t value_bytes_max)
 {
     if (chunk->offset != 0 || chunk->total_bytes > value_bytes_max)
@@ -23,7 +23,8 @@ static enum assembly_verdict begin(struct assembly *assembly, uint64_t seq,
     assembly->value = buffer_new((size_t)chunk->total_bytes);
     if (assembly->value == NULL)
         return ASSEMBLY_NO_MEMORY;
-    assembly->seq = seq;
+    assembly->seq = frame->seq;
+    assembly->stamp_ns = frame->stamp_ns;
     assembly->total_bytes = chunk->total_bytes;
     return ASSEMBLY_GOES_ON;
 }
@@ -34,8 +35,9 @@ enum assembly_verdict assembly_add(struct assembly *assembly, const struct frame
     struct frame_chunk chunk;
     if (frame_chunk_decode(frame->value, &chunk) != WIRE_OK || chunk.bytes.bytes == 0)
         return ASSEMBLY_BROKEN;
-    if (assembly->value == NULL || assembly->seq != frame->seq) {
-        enum assembly_verdict verdict = begin(assembly, frame->seq, &chunk, value_bytes_max);
+    if (assembly->value == NULL || assembly->seq != frame->seq ||
+        assembly->stamp_ns != frame->stamp_ns) {
+        enum assembly_verdict verdict = begin(assembly, frame, &chunk, value_bytes_max);
         if (verdict != ASSEMBLY_GOES_ON)
             return verdict;
     }

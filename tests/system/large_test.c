@@ -62,6 +62,9 @@ Test(large, values_of_all_sizes_arrive_whole)
                             CHUNK_BYTES,
                             CHUNK_BYTES + 1,
                             2 * CHUNK_BYTES,
+                            MIB - 1, /* by now in one frame */
+                            MIB,
+                            MIB + 1,
                             MIB + 3,
                             16 * MIB - 1,
                             64 * MIB};

@@ -10,6 +10,8 @@
 static struct assembly assembly;
 static uint8_t bytes[LIMIT_CHUNK_BYTES + FRAME_CHUNK_PREFIX_BYTES];
 
+static int64_t stamp_ns;
+
 static enum assembly_verdict add_marked(uint64_t seq, uint64_t total, uint64_t offset, size_t count,
                                         unsigned flags)
 {
@@ -18,6 +20,7 @@ static enum assembly_verdict add_marked(uint64_t seq, uint64_t total, uint64_t o
         bytes[FRAME_CHUNK_PREFIX_BYTES + i] = (uint8_t)((offset + i) * 3);
     struct frame frame = {.flags = (uint16_t)(FRAME_CHUNK | flags),
                           .seq = seq,
+                          .stamp_ns = stamp_ns,
                           .value = span_of(bytes, FRAME_CHUNK_PREFIX_BYTES + count)};
     return assembly_add(&assembly, &frame, LIMIT_VALUE_BYTES);
 }
@@ -68,6 +71,17 @@ Test(assembly, begins_anew_with_another_slot)
     cr_assert_eq(assembly_offset(&assembly, 4), 0);
     cr_assert_eq(add(6, 50, 20, 30), ASSEMBLY_WHOLE);
     expect_whole(6, 50);
+}
+
+Test(assembly, begins_anew_with_another_value_of_the_slot)
+{
+    cr_assert_eq(add(4, 1000, 0, 400), ASSEMBLY_GOES_ON);
+    stamp_ns = 1;
+    cr_assert_eq(add(4, 1000, 0, 200), ASSEMBLY_GOES_ON);
+    cr_assert_eq(assembly_offset(&assembly, 4), 200);
+    stamp_ns = 2;
+    cr_assert_eq(add(4, 1000, 200, 200), ASSEMBLY_BROKEN, "what came before it is not there");
+    assembly_drop(&assembly);
 }
 
 Test(assembly, refuses_what_does_not_fit)

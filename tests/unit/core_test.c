@@ -841,11 +841,79 @@ Test(core, settles_with_the_last_chunk_and_sends_them_in_turn)
     reserve(1, a, 0);
     forget();
     chunk(1, a, 0, 300, 0, 200, 5);
-    EXPECT("1 < chunked 200\n");
+    EXPECT("1 < chunked 200\n12 < sub 1 payload 5 x1\n");
     chunk(1, a, 0, 300, 0, 200, 6); /* again */
     EXPECT("");
     chunk(1, a, 0, 300, 200, 100, 7);
-    EXPECT("1 < chunked 300\n12 < sub 1 payload 5 x1\n12 < sub 1 payload 7 x1\n");
+    EXPECT("1 < chunked 300\n12 < sub 1 payload 7 x1\n");
+}
+
+Test(core, passes_chunks_on_as_they_come_and_an_error_in_their_place)
+{
+    join(1);
+    join(2);
+    subscribe(2, 1, "alice/a", "", 0, 0);
+    uint32_t a = open_topic(1, "alice/a");
+    reserve(1, a, 0);
+    reserve(1, a, 1);
+    chunk(1, a, 1, 300, 0, 100, 4); /* its turn has not come */
+    chunk(1, a, 0, 300, 0, 100, 5);
+    forget();
+    fail(1, a, 0, 1);
+    EXPECT("1 < accepted 2 1\n12 < sub 1 error #0 (application of alice)\n"
+           "12 < sub 1 payload 4 x1\n");
+    retract(1, a, 1); /* what was sent of it is no outcome, and seals nothing */
+    EXPECT("1 < result 0\n1 < accepted 2 2\n12 < sub 1 error #1 (application of alice)\n");
+}
+
+/* Bob comes back, and says how much he has of slot 0. */
+static void come_back(uint32_t a, uint64_t chunk_offset)
+{
+    closed(12);
+    message(2, hello(2, tokens[2]));
+    message(2, (struct msg){.type = MSG_POSITION,
+                            .as.position = {.sub = 1, .topic = a, .chunk_offset = chunk_offset}});
+    forget();
+    attach(2, 12, tokens[2]);
+}
+
+/* Slot 0 of a topic of alice's, of whose 300 bytes 200 are there, and have been sent to bob. */
+static uint32_t open_with_chunks(void)
+{
+    join(1);
+    join(2);
+    subscribe(2, 1, "alice/a", "", 0, 0);
+    uint32_t a = open_topic(1, "alice/a");
+    reserve(1, a, 0);
+    chunk(1, a, 0, 300, 0, 100, 4);
+    chunk(1, a, 0, 300, 100, 100, 5);
+    return a;
+}
+
+Test(core, goes_on_behind_the_chunks_that_a_reader_has)
+{
+    uint32_t a = open_with_chunks();
+    come_back(a, 100);
+    EXPECT("2 < attached\n2 < accepted 0 1\n12 < sub 1 payload 5 x1\n");
+    come_back(a, 200);
+    EXPECT("2 < attached\n2 < accepted 0 1\n");
+    chunk(1, a, 0, 300, 200, 100, 6);
+    EXPECT("1 < chunked 300\n12 < sub 1 payload 6 x1\n");
+}
+
+/* Of a value that is not whole, and of one that is: whoever has all of it says so by the number. */
+Test(core, begins_a_value_again_for_who_has_more_of_it_than_there_is)
+{
+    uint32_t a = open_with_chunks();
+    come_back(a, 201);
+    EXPECT("2 < attached\n2 < accepted 0 1\n12 < sub 1 payload 4 x1\n"
+           "12 < sub 1 payload 5 x1\n");
+    chunk(1, a, 0, 300, 200, 100, 6);
+    come_back(a, 299);
+    EXPECT("2 < attached\n2 < accepted 0 1\n12 < sub 1 payload 6 x1\n");
+    come_back(a, 300);
+    EXPECT("2 < attached\n2 < accepted 0 1\n12 < sub 1 payload 4 x1\n"
+           "12 < sub 1 payload 5 x1\n12 < sub 1 payload 6 x1\n");
 }
 
 /* Of a value in chunks the payload may be in the journal long before the outcome is. */
