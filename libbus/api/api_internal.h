@@ -401,7 +401,9 @@ struct bus_msg {
     struct span value;
     const char *topic;
     uint64_t seq;
-    uint64_t count; /* of a gap */
+    uint64_t count;       /* of a gap */
+    uint64_t offset;      /* of a piece, in its value ... */
+    uint64_t total_bytes; /* ... of so many bytes; 0: it is no piece */
     int64_t stamp_ns;
     uint32_t number; /* of the topic, for the session */
     uint8_t kind;    /* enum session_item_kind */

@@ -43,6 +43,16 @@ const void *bus_msg_value(const struct bus_msg *msg, size_t *out_bytes)
     return msg->value.bytes > 0 ? msg->value.data : no_bytes;
 }
 
+int bus_msg_piece(const struct bus_msg *msg, uint64_t *out_offset, uint64_t *out_total_bytes)
+{
+    uint64_t total_bytes = msg->total_bytes > 0 ? msg->total_bytes : msg->value.bytes;
+    if (out_offset != NULL)
+        *out_offset = msg->offset;
+    if (out_total_bytes != NULL)
+        *out_total_bytes = total_bytes;
+    return msg->offset + msg->value.bytes == total_bytes;
+}
+
 unsigned bus_msg_delivery(const struct bus_msg *msg)
 {
     return msg->delivery > 0 ? msg->delivery : 1;

@@ -152,8 +152,8 @@ static void acknowledge(struct bus_sub *sub, struct run *run)
     run->count = 0;
 }
 
-/* One slot, or the missing ones of a gap, is done with, or goes back; an end is nobody's slot.
- * Lock. */
+/* One slot, or the missing ones of a gap, is done with, or goes back; an end is nobody's slot, and
+ * a piece is none as long as there are more.  Lock. */
 static void finish(struct bus_sub *sub, struct run *run, const struct bus_msg *msg)
 {
     bool is_slot = msg->kind == SESSION_ITEM_VALUE || msg->kind == SESSION_ITEM_ERROR;
@@ -369,13 +369,14 @@ static enum bus_err check_options(const struct bus_sub_options *given,
         return BUS_EINVAL;
     if (options->from_seq < BUS_FROM_NOW || options->keep_ms < 0 ||
         options->keep_ms > LIMIT_PERIOD_MS_MAX ||
-        (options->overflow != BUS_OVERFLOW_BLOCK && options->overflow != BUS_OVERFLOW_GAP))
+        (options->overflow != BUS_OVERFLOW_BLOCK && options->overflow != BUS_OVERFLOW_GAP) ||
+        (options->is_in_pieces != 0 && options->is_in_pieces != 1))
         return BUS_EINVAL;
     if (options->group == NULL)
         return BUS_OK;
     bool is_group = party_is_valid(span_text(options->group)) &&
                     strlen(options->group) <= LIMIT_GROUP_NAME_BYTES && options->name == NULL &&
-                    options->overflow == BUS_OVERFLOW_BLOCK;
+                    options->overflow == BUS_OVERFLOW_BLOCK && options->is_in_pieces == 0;
     bool is_bounded = options->credit >= 0 && options->credit <= LIMIT_GROUP_CREDIT &&
                       options->deliver_max >= 0 && options->deliver_max <= LIMIT_DELIVER &&
                       options->lease_ms >= 0 && options->lease_ms <= LIMIT_PERIOD_MS_MAX;
@@ -395,6 +396,7 @@ static enum bus_err subscribe(struct bus *bus, const char *pattern,
         .from_seq = options->from_seq,
         .overflow = (uint64_t)options->overflow,
         .keep_ms = options->keep_ms > 0 ? (uint64_t)options->keep_ms : DEFAULT_SUB_KEEP_MS,
+        .is_in_pieces = options->is_in_pieces != 0,
     };
     enum bus_err err = api_over(bus);
     if (err == BUS_OK && !place_reserve(bus, &sub->index))
@@ -608,6 +610,8 @@ static void fill(struct bus_msg *msg, const struct session_item *item, const cha
     msg->topic = topic;
     msg->seq = item->seq;
     msg->count = item->count;
+    msg->offset = item->offset;
+    msg->total_bytes = item->total_bytes;
     msg->stamp_ns = item->stamp_ns;
     msg->number = item->topic;
     msg->kind = (uint8_t)item->kind;
@@ -747,13 +751,14 @@ static enum bus_err give(struct bus_sub *sub, struct bus_msg **out_msg, struct b
     atomic_store_explicit(&sub->ready, msg->next, memory_order_relaxed);
     sub->slot_topic = msg->topic;
     sub->slot_seq = msg->seq;
-    if (msg->kind == SESSION_ITEM_VALUE) {
+    if (msg->kind == SESSION_ITEM_VALUE || msg->kind == SESSION_ITEM_PIECE) {
         *out_msg = msg;
         return BUS_OK;
     }
     sub->given = msg;
     switch ((enum session_item_kind)msg->kind) {
-    case SESSION_ITEM_VALUE: break;
+    case SESSION_ITEM_VALUE:
+    case SESSION_ITEM_PIECE: break;
     case SESSION_ITEM_ERROR: return raise(msg, reterr);
     case SESSION_ITEM_END:
         if (msg->value.bytes > 0)

@@ -5,7 +5,7 @@
 #include "libbus/base/limits.h"
 #include "libbus/base/must.h"
 
-enum { RING_ROOM_MIN = 8 };
+enum { RING_ROOM_MIN = 8, VALUE_ALIGN = 8 };
 
 /* The broker sends less than a window ahead of what was taken, and one batch in any case.  What is
  * far beyond that is not kept: it would be a broker that does not count. */
@@ -184,6 +184,56 @@ static enum wire_code gap_in(struct inbox_sub *sub, struct inbox_stream *stream,
     return CODE_OK;
 }
 
+/* The ready item's value lies in a buffer of its own. */
+static void put_value(struct inbox_sub *sub, struct buffer *value)
+{
+    sub->ready_value = value;
+    sub->ready.buffer = value;
+    sub->ready.value = buffer_span(value);
+}
+
+/* A chunk as it came.  Behind a part of it that came before, it is not aligned, and is copied. */
+static enum wire_code piece_in(const struct inbox *inbox, struct inbox_sub *sub,
+                               struct inbox_stream *stream, const struct frame *frame)
+{
+    struct assembly before = stream->assembly;
+    struct assembly_piece piece;
+    struct buffer *copy = NULL;
+    stream->next_seq = frame->seq;
+    stream->is_started = true;
+    enum assembly_verdict verdict =
+        assembly_pass(&stream->assembly, frame, inbox->value_bytes_max, &piece);
+    if (verdict == ASSEMBLY_BROKEN)
+        return CODE_EPROTO;
+    if (piece.bytes.bytes == 0)
+        return CODE_OK;
+    if ((uintptr_t)piece.bytes.data % VALUE_ALIGN != 0) {
+        copy = buffer_copy(piece.bytes);
+        if (copy == NULL) {
+            stream->assembly = before; /* has no buffer */
+            return CODE_ENOMEM;
+        }
+    }
+    bool is_last = verdict == ASSEMBLY_WHOLE;
+    make_ready(sub, stream, frame, is_last ? SESSION_ITEM_VALUE : SESSION_ITEM_PIECE);
+    sub->ready.value = piece.bytes;
+    sub->ready.offset = piece.offset;
+    sub->ready.total_bytes = sub->is_in_pieces ? piece.total_bytes : 0;
+    if (copy != NULL)
+        put_value(sub, copy);
+    stream->next_seq += is_last;
+    return CODE_OK;
+}
+
+/* A value of one chunk need not be put together. */
+static bool is_all(const struct inbox_stream *stream, const struct frame *frame)
+{
+    struct frame_chunk chunk;
+    return (frame->flags & FRAME_LAST_CHUNK) != 0 && !stream->assembly.is_begun &&
+           frame_chunk_decode(frame->value, &chunk) == WIRE_OK &&
+           chunk.bytes.bytes == chunk.total_bytes;
+}
+
 static enum wire_code chunk_in(struct inbox *inbox, struct inbox_sub *sub,
                                struct inbox_stream *stream, const struct frame *frame)
 {
@@ -194,10 +244,7 @@ static enum wire_code chunk_in(struct inbox *inbox, struct inbox_sub *sub,
     case ASSEMBLY_BROKEN: return CODE_EPROTO;
     case ASSEMBLY_WHOLE:
         make_ready(sub, stream, frame, SESSION_ITEM_VALUE);
-        sub->ready_value = stream->assembly.value;
-        sub->ready.buffer = sub->ready_value;
-        sub->ready.value = buffer_span(sub->ready_value);
-        stream->assembly.value = NULL;
+        put_value(sub, assembly_take(&stream->assembly));
         break;
     case ASSEMBLY_NO_MEMORY: return CODE_ENOMEM; /* to leave it out would be to lose it */
     }
@@ -259,14 +306,15 @@ static enum wire_code frame_in(struct inbox *inbox, struct inbox_sub *sub,
     if (stream->is_started && frame->seq + frame->more < stream->next_seq)
         return CODE_OK;
     if (kind == FRAME_CHUNK)
-        return chunk_in(inbox, sub, stream, frame);
+        return sub->is_in_pieces || is_all(stream, frame) ? piece_in(inbox, sub, stream, frame)
+                                                          : chunk_in(inbox, sub, stream, frame);
     if (kind == FRAME_VALUE) {
         values_in(inbox, sub, stream, frame);
     } else {
         make_ready(sub, stream, frame, kinds[kind]);
         stream->next_seq = frame->seq + 1;
     }
-    if (stream->assembly.value != NULL)
+    if (stream->assembly.is_begun)
         assembly_drop(&stream->assembly);
     stream->is_party = kind == FRAME_END;
     stream->is_started = true;
@@ -366,8 +414,9 @@ enum wire_code inbox_take(struct inbox *inbox, struct inbox_sub *sub, uint32_t v
     uint32_t count = 1; /* of a gap the last alone is handed out */
     if (sub->ready.kind == SESSION_ITEM_VALUE)
         count = sub->ready.count < values_max ? (uint32_t)sub->ready.count : values_max;
-    /* None of the slots here; a task is no slot that is acknowledged in order. */
-    bool is_apart = sub->ready.kind == SESSION_ITEM_PAST || sub->is_shared;
+    /* None of the slots here, or not all of one; a task is not acknowledged in order. */
+    bool is_apart = sub->ready.kind == SESSION_ITEM_PAST || sub->ready.kind == SESSION_ITEM_PIECE ||
+                    sub->is_shared;
     if (!is_apart && !ack_prefix_reserve(&stream->acks, inbox->memory, count))
         return CODE_ENOMEM;
     size_t stride = frame_padded(sub->ready.value.bytes);

@@ -2,7 +2,7 @@
 /* inbox.h -- what was received, by subscription, in the batches it came in.
  *
  * A batch stays whole until its last frame was handed out; what is handed out holds a reference of
- * the batch, so a value is never copied, but for those that came in chunks.
+ * the batch, so a value is never copied, but for those that came in chunks and are to be whole.
  *
  * The next frame of each subscription is looked up as soon as there is one: names of topics,
  * frames received before and chunks of a value that is not whole are passed over at once, and count
@@ -57,8 +57,9 @@ struct inbox_sub {
     uint32_t id;     /* for the pool */
     uint32_t number; /* as in SUBSCRIBE */
     bool is_durable;
-    bool is_shared;  /* a member of a group: each frame is a task, in whatever order */
-    bool is_closing; /* UNSUBSCRIBE is due, once ... */
+    bool is_shared;    /* a member of a group: each frame is a task, in whatever order */
+    bool is_in_pieces; /* chunks are handed out as they come */
+    bool is_closing;   /* UNSUBSCRIBE is due, once ... */
     bool is_drop;
     uint64_t close_after_upload; /* ... uploads up to this ordinal are done */
     uint64_t window_bytes;

@@ -183,8 +183,10 @@ enum wire_code session_reserve_with(struct session *session, int64_t now_ns, uin
 /* Whether the broker has settled this slot of ours, so that a value would come too late. */
 bool session_is_settled(const struct session *session, uint32_t topic, uint64_t seq);
 
-/* value is copied if it is small, or is a reference taken over by the outbox (owned, any size).
+/* value is copied if it is small, or is a reference taken over by the outbox (owned, any size).  An
+ * owned one above SESSION_OWNED_BYTES is read when it is sent.
  * Errors: ETIMEDOUT: outbox full; ETOOBIG; ESETTLED: the slot is known to have failed. */
+#define SESSION_OWNED_BYTES (UINT64_C(64) * 1024)
 enum wire_code session_commit(struct session *session, int64_t now_ns, uint32_t topic, uint64_t seq,
                               struct span value);
 enum wire_code session_commit_owned(struct session *session, int64_t now_ns, uint32_t topic,
@@ -252,6 +254,7 @@ enum session_item_kind {
     SESSION_ITEM_GAP,   /* seq..seq+count-1 missing */
     SESSION_ITEM_PAST,  /* count missing of earlier attempts, from seq of the oldest on */
     SESSION_ITEM_END,   /* topic: the party; seq: incarnation; value: an encoded error, or empty */
+    SESSION_ITEM_PIECE, /* of a value of which more is to come; the last one is a VALUE */
 };
 struct session_item {
     enum session_item_kind kind;
@@ -259,7 +262,9 @@ struct session_item {
     struct span value;     /* the first; aligned to 8 */
     uint32_t topic;        /* the broker's number, for session_topic_name() */
     uint64_t seq;
-    uint64_t count; /* values, or what is missing */
+    uint64_t count;       /* values, or what is missing */
+    uint64_t offset;      /* of a piece: where it is in its value, ... */
+    uint64_t total_bytes; /* ... and how long that is; 0: the value is all of its slot's */
     uint8_t delivery;
     int64_t stamp_ns;
     uint32_t batch; /* counts data connections: on which one it came */
@@ -282,6 +287,7 @@ struct session_sub_options {
     int64_t from_seq;
     uint64_t overflow;
     uint64_t keep_ms;
+    bool is_in_pieces; /* values in chunks are handed out as they come; not to members of groups */
 };
 enum wire_code session_subscribe(struct session *session, struct span pattern,
                                  const struct session_sub_options *options, uint32_t *out_sub);

@@ -61,7 +61,7 @@ static bool options_are_valid(struct span pattern, const struct session_sub_opti
            options->keep_ms <= (uint64_t)LIMIT_PERIOD_MS_MAX &&
            options->credit <= LIMIT_GROUP_CREDIT && options->deliver_max <= LIMIT_DELIVER &&
            options->lease_ms <= (uint64_t)LIMIT_PERIOD_MS_MAX &&
-           (options->group.bytes == 0 || options->name.bytes == 0);
+           (options->group.bytes == 0 || (options->name.bytes == 0 && !options->is_in_pieces));
 }
 
 enum wire_code session_subscribe(struct session *session, struct span pattern,
@@ -83,6 +83,7 @@ enum wire_code session_subscribe(struct session *session, struct span pattern,
         return CODE_ENOMEM;
     sub->is_durable = options->name.bytes > 0;
     sub->is_shared = options->group.bytes > 0;
+    sub->is_in_pieces = options->is_in_pieces;
     sub->window_bytes = window;
     struct msg msg = {
         .type = MSG_SUBSCRIBE,

@@ -601,7 +601,7 @@ enum wire_code session_commit_foreign(struct session *session, const struct own_
 enum wire_code session_commit_owned(struct session *session, int64_t now_ns, uint32_t topic_id,
                                     uint64_t seq, struct buffer **value)
 {
-    if (!is_large(session, (*value)->bytes)) {
+    if ((*value)->bytes <= SESSION_OWNED_BYTES && !is_large(session, (*value)->bytes)) {
         enum wire_code code = session_commit(session, now_ns, topic_id, seq, buffer_span(*value));
         if (code == CODE_OK)
             buffer_unref(value);

@@ -186,7 +186,9 @@ static void take(struct feed *feed)
         return;
     }
     uint64_t seq = item.kind == SESSION_ITEM_GAP ? item.seq + item.count - 1 : item.seq;
-    if (item.kind == SESSION_ITEM_PAST)
+    if (item.kind == SESSION_ITEM_PIECE)
+        ; /* nothing is said of it */
+    else if (item.kind == SESSION_ITEM_PAST)
         session_ack_past(w.session, w.sub, item.topic);
     else if (item.kind != SESSION_ITEM_END && feed_byte(feed) % 4 > 0)
         session_ack(w.session, w.sub, item.topic, seq);
@@ -198,8 +200,9 @@ static void take(struct feed *feed)
 static void read_some(struct feed *feed)
 {
     struct session_item item;
-    struct session_sub_options options = {.name = feed_byte(feed) % 2 == 0 ? SPAN_NONE
-                                                                           : span_text("durable")};
+    uint8_t how = feed_byte(feed);
+    struct session_sub_options options = {.name = how % 2 == 0 ? SPAN_NONE : span_text("durable"),
+                                          .is_in_pieces = how / 2 % 2 == 1};
     if (w.sub == 0 && session_subscribe(w.session, span_text("bob/#"), &options, &w.sub) != CODE_OK)
         w.sub = 0;
     if (w.want == 0 &&

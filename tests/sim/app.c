@@ -95,7 +95,7 @@ void app_gone(struct app *app)
             app_durable_leave(app, app->subs[i]);
         if (app->subs[i] != NULL)
             coverage_sub(app->subs[i]->durable >= 0, app->subs[i]->is_gap, COVERAGE_ORPHANED);
-        free(app->subs[i]);
+        app_sub_free(&app->subs[i]);
         app->subs[i] = NULL;
     }
     buffer_unref(&app->last_error);

@@ -78,6 +78,14 @@ struct app_end {
     uint32_t incarnation;
 };
 
+/* A value that comes in pieces. */
+struct app_partial {
+    bool is_used;
+    uint32_t number; /* of the topic */
+    uint64_t seq;
+    struct buffer *value; /* what came of it */
+};
+
 struct app_sub {
     bool is_used;
     bool is_denied;
@@ -98,6 +106,8 @@ struct app_sub {
     uint32_t end_count;
     struct app_end newest[APP_SEEN]; /* of each party the newest life of which a value came */
     uint32_t newest_count;
+    bool is_in_pieces;
+    struct app_partial partials[APP_POSITIONS];
 };
 
 struct app_want {
@@ -166,6 +176,7 @@ struct app {
     bool has_secrets;          /* in its errors */
     struct secret_owner owner; /* ... which are this one's */
     uint64_t taken_count;      /* items received */
+    uint32_t subs_opened;      /* every second one takes values in pieces */
     uint64_t refused_count;
 };
 
@@ -236,6 +247,8 @@ void app_return(struct app *app, uint32_t sub, uint32_t held);
 enum wire_code app_await(struct app *app, const char *name, uint64_t seq, bool is_value_wanted);
 void app_unawait(struct app *app, uint32_t want);
 
+/* Closed, or its process is gone. */
+void app_sub_free(struct app_sub **sub);
 /* Notes where a durable name will go on: at the first item that was not acknowledged. */
 void app_durable_leave(struct app *app, const struct app_sub *sub);
 bool app_sub_matches(const struct app_sub *sub, struct span topic);

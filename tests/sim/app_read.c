@@ -366,7 +366,8 @@ int app_subscribe(struct app *app, const char *pattern, const struct app_sub_opt
     struct session_sub_options session_options = {.name = span_text(options->durable),
                                                   .from_seq = options->from_seq,
                                                   .overflow = options->is_gap ? 1 : 0,
-                                                  .keep_ms = (uint64_t)options->keep_ms};
+                                                  .keep_ms = (uint64_t)options->keep_ms,
+                                                  .is_in_pieces = app->subs_opened++ % 2 == 1};
     int at = 0;
     while (at < APP_SUBS && app->subs[at] != NULL)
         at++;
@@ -383,6 +384,7 @@ int app_subscribe(struct app *app, const char *pattern, const struct app_sub_opt
     sub->pattern_count = 1;
     sub->is_gap = options->is_gap;
     sub->from_seq = options->from_seq;
+    sub->is_in_pieces = session_options.is_in_pieces;
     sub->said_ns = world_now_ns(app->world);
     sub->joined_ns = INT64_MAX;
     sub->first_ns = INT64_MAX;
@@ -421,8 +423,7 @@ void app_unsubscribe(struct app *app, uint32_t index, bool is_drop)
             app_durable_leave(app, sub);
         }
     }
-    free(sub);
-    app->subs[index] = NULL;
+    app_sub_free(&app->subs[index]);
 }
 
 /* Whether a durable name was kept too long with nobody reading.  Its keeping time begins when the
@@ -437,6 +438,62 @@ static void note_first(struct app *app, struct app_sub *sub)
     struct app_durable *durable = &app->durables[sub->durable];
     if (durable->left_ns > 0 && sub->first_ns - durable->left_ns > durable->keep_ms * WORLD_MS)
         durable->is_lossy = true;
+}
+
+/* NULL: there is none, and no room for one. */
+static struct app_partial *partial_of(struct app_sub *sub, uint32_t number)
+{
+    struct app_partial *unused = NULL;
+    for (uint32_t i = 0; i < APP_POSITIONS; i++) {
+        if (sub->partials[i].is_used && sub->partials[i].number == number)
+            return &sub->partials[i];
+        if (!sub->partials[i].is_used)
+            unused = &sub->partials[i];
+    }
+    must(unused != NULL);
+    unused->number = number;
+    return unused;
+}
+
+static void partial_drop(struct app_partial *partial)
+{
+    buffer_unref(&partial->value);
+    partial->is_used = false;
+}
+
+void app_sub_free(struct app_sub **sub)
+{
+    for (uint32_t i = 0; *sub != NULL && i < APP_POSITIONS; i++)
+        partial_drop(&(*sub)->partials[i]);
+    free(*sub);
+    *sub = NULL;
+}
+
+/* Whether the value is whole with this piece: then it is the item's. */
+static bool piece_came(struct app *app, struct app_sub *sub, struct session_item *item)
+{
+    struct app_partial *partial = partial_of(sub, item->topic);
+    if (item->offset == 0) {
+        partial_drop(partial);
+        partial->value = buffer_new((size_t)item->total_bytes);
+        must(partial->value != NULL);
+        partial->is_used = true;
+        partial->seq = item->seq;
+    }
+    struct buffer *value = partial->value;
+    if (!sub->is_in_pieces || !partial->is_used || partial->seq != item->seq ||
+        value->bytes != item->offset || item->value.bytes > value->room - value->bytes ||
+        (uintptr_t)item->value.data % 8 != 0) {
+        world_violate(app->world, "%s was given a piece that does not follow", app->party);
+        return false;
+    }
+    memcpy(value->data + value->bytes, item->value.data, item->value.bytes);
+    value->bytes += item->value.bytes;
+    bool is_whole = value->bytes == item->total_bytes;
+    if (is_whole != (item->kind == SESSION_ITEM_VALUE))
+        world_violate(app->world, "%s was given a last piece that is none", app->party);
+    item->value = buffer_span(value);
+    return is_whole;
 }
 
 bool app_take(struct app *app, uint32_t index)
@@ -461,9 +518,20 @@ bool app_take(struct app *app, uint32_t index)
     app->taken_count += 1;
     note_first(app, sub);
     switch (item.kind) {
+    case SESSION_ITEM_PIECE: (void)piece_came(app, sub, &item); break;
     case SESSION_ITEM_VALUE:
-    case SESSION_ITEM_ERROR: frame_came(app, sub, &item); break;
-    case SESSION_ITEM_GAP: gap_came(app, sub, &item); break;
+        if (item.total_bytes == 0 || piece_came(app, sub, &item))
+            frame_came(app, sub, &item);
+        partial_drop(partial_of(sub, item.topic));
+        break;
+    case SESSION_ITEM_ERROR:
+        frame_came(app, sub, &item);
+        partial_drop(partial_of(sub, item.topic));
+        break;
+    case SESSION_ITEM_GAP:
+        gap_came(app, sub, &item);
+        partial_drop(partial_of(sub, item.topic));
+        break;
     case SESSION_ITEM_PAST: past_came(app, sub, &item); break;
     case SESSION_ITEM_END: end_came(app, sub, &item); break;
     }

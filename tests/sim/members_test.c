@@ -153,6 +153,7 @@ static void take(uint32_t host, const struct session_item *item)
     case SESSION_ITEM_GAP:
         session_ack(session, play.subs[host], item->topic, item->seq + item->count - 1);
         break;
+    case SESSION_ITEM_PIECE: /* nobody asked for any */
     case SESSION_ITEM_END: break;
     }
 }

@@ -84,6 +84,53 @@ Test(assembly, begins_anew_with_another_value_of_the_slot)
     assembly_drop(&assembly);
 }
 
+/* The piece that a chunk makes; its offset, or -1. */
+static int64_t pass(uint64_t seq, uint64_t total, uint64_t offset, size_t count, size_t *out_bytes)
+{
+    struct assembly_piece piece = {.bytes = SPAN_NONE};
+    uint64_t before = assembly_offset(&assembly, seq);
+    frame_chunk_prefix_write(bytes, total, offset);
+    struct frame frame = {.flags = FRAME_CHUNK,
+                          .seq = seq,
+                          .stamp_ns = stamp_ns,
+                          .value = span_of(bytes, FRAME_CHUNK_PREFIX_BYTES + count)};
+    enum assembly_verdict verdict = assembly_pass(&assembly, &frame, LIMIT_VALUE_BYTES, &piece);
+    if (verdict == ASSEMBLY_BROKEN)
+        return -1;
+    *out_bytes = piece.bytes.bytes;
+    cr_assert_eq(piece.total_bytes, total);
+    cr_assert_eq(verdict == ASSEMBLY_WHOLE, piece.offset + piece.bytes.bytes == total);
+    cr_assert_eq(assembly_offset(&assembly, seq),
+                 verdict == ASSEMBLY_WHOLE ? 0 : before + piece.bytes.bytes);
+    if (piece.bytes.bytes > 0)
+        cr_assert_eq((const uint8_t *)piece.bytes.data,
+                     bytes + FRAME_CHUNK_PREFIX_BYTES + (piece.offset - offset));
+    return (int64_t)piece.offset;
+}
+
+Test(assembly, passes_each_byte_on_once_and_where_it_lies)
+{
+    size_t count = 0;
+    cr_assert_eq(pass(4, 1000, 0, 400, &count), 0);
+    cr_assert_eq(count, 400);
+    cr_assert_eq(pass(4, 1000, 0, 400, &count), 400);
+    cr_assert_eq(count, 0, "all of it came before");
+    cr_assert_eq(pass(4, 1000, 300, 300, &count), 400);
+    cr_assert_eq(count, 200);
+    cr_assert_eq(pass(4, 1000, 601, 1, &count), -1, "one is missing");
+    cr_assert_eq(pass(4, 1001, 600, 1, &count), -1);
+    cr_assert_eq(pass(4, 1000, 600, 400, &count), 600);
+    cr_assert_eq(count, 400);
+    cr_assert_eq(pass(5, 10, 1, 9, &count), -1, "it has no beginning");
+    cr_assert_eq(pass(5, LIMIT_VALUE_BYTES + 1, 0, 9, &count), -1);
+    cr_assert_eq(pass(5, 10, 0, 5, &count), 0);
+    stamp_ns = 7; /* another value of the slot */
+    cr_assert_eq(pass(5, 10, 5, 5, &count), -1);
+    cr_assert_eq(pass(5, 10, 0, 10, &count), 0);
+    cr_assert_eq(count, 10);
+    assembly_drop(&assembly);
+}
+
 Test(assembly, refuses_what_does_not_fit)
 {
     cr_assert_eq(add(4, 1000, 1, 10), ASSEMBLY_BROKEN); /* not the first */

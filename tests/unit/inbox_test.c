@@ -359,6 +359,76 @@ Test(inbox, keeps_a_large_value_until_there_is_memory_for_it)
     expect_nothing();
 }
 
+/* A chunk of 8 bytes of a value of total. */
+static void receive_chunk(uint64_t seq, uint64_t total, uint64_t offset)
+{
+    uint8_t value[FRAME_CHUNK_PREFIX_BYTES + 8] = "................abcdefgh";
+    frame_chunk_prefix_write(value, total, offset);
+    struct frame frame = {
+        .flags = (uint16_t)(FRAME_CHUNK | (offset + 8 == total ? FRAME_LAST_CHUNK : 0)),
+        .delivery = 1,
+        .topic = 4,
+        .seq = seq,
+        .reply_to = FRAME_NO_REPLY,
+        .value = span_of(value, sizeof value)};
+    struct buffer *batch = buffer_new(1000);
+    batch->bytes = BATCH_HEADER_BYTES + frame_total(sizeof value);
+    batch_header_write(batch->data, 1, (uint32_t)frame_total(sizeof value), 0);
+    frame_write(batch->data + BATCH_HEADER_BYTES, &frame);
+    const uint8_t *lies = batch->data + BATCH_HEADER_BYTES + FRAME_HEADER_BYTES;
+    cr_assert_eq(inbox_receive(&inbox, sub, &batch), CODE_OK);
+    buffers_left = 0; /* nothing more is allocated for it */
+    cr_assert_eq(inbox_look(&inbox, sub), CODE_OK);
+    struct session_item item = take();
+    buffers_left = UINT64_MAX;
+    cr_assert_eq(item.seq, seq);
+    cr_assert_eq(item.kind, offset + 8 == total ? SESSION_ITEM_VALUE : SESSION_ITEM_PIECE);
+    cr_assert_eq((const uint8_t *)item.value.data, lies + FRAME_CHUNK_PREFIX_BYTES,
+                 "it is handed out where it lies");
+    cr_assert_eq(item.value.bytes, 8);
+    cr_assert_eq(item.offset, offset);
+    cr_assert_eq(item.total_bytes, sub->is_in_pieces ? total : 0);
+    buffer_unref(&item.buffer);
+}
+
+static void expect_position(uint64_t seq, uint64_t offset)
+{
+    cr_assert_eq(inbox_positions(&inbox), CODE_OK);
+    const struct inbox_stream *stream = inbox_stream_find(&inbox, sub, 4);
+    cr_assert_eq(stream->position_seq, seq);
+    cr_assert_eq(stream->position_offset, offset);
+}
+
+Test(inbox, hands_pieces_out_as_they_come)
+{
+    sub->is_in_pieces = true;
+    receive_chunk(3, 24, 0);
+    expect_position(3, 8);
+    receive_chunk(3, 24, 8);
+    inbox_reconnect(&inbox);
+    expect_position(3, 16);
+    struct inbox_stream *stream = inbox_stream_find(&inbox, sub, 4);
+    cr_assert_eq(stream->acks.next_seq, 0, "a piece is no slot that could be acknowledged");
+    receive_chunk(3, 24, 16);
+    expect_position(4, 0);
+    cr_assert(ack_prefix_ack_run(&stream->acks, 3, 1));
+    cr_assert_eq(stream->acks.next_seq, 4);
+    receive_chunk(4, 24, 0);
+    static const struct spec other[] = {{4, 4, "it settled with this"}};
+    receive(other, 1);
+    expect(4, 4, "it settled with this");
+    expect_position(5, 0);
+    receive_chunk(5, 24, 0);
+    expect_nothing();
+}
+
+Test(inbox, hands_a_value_of_one_chunk_out_where_it_lies)
+{
+    receive_chunk(3, 8, 0);
+    expect_position(4, 0);
+    expect_nothing();
+}
+
 Test(inbox, is_bounded_and_numbers_subscriptions_upwards)
 {
     uint32_t first = sub->number;

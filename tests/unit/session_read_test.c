@@ -360,6 +360,8 @@ Test(session_read, refuses_what_is_no_subscription)
     uint32_t sub;
     struct session_sub_options options = {0};
     cr_assert_eq(session_subscribe(d.session, span_text(""), &options, &sub), CODE_EINVAL);
+    struct session_sub_options shared = {.group = span_text("g"), .is_in_pieces = true};
+    cr_assert_eq(session_subscribe(d.session, span_text("a/b"), &shared, &sub), CODE_EINVAL);
     cr_assert_eq(session_subscribe(d.session, span_text("a//b"), &options, &sub), CODE_EINVAL);
     options.from_seq = -2;
     cr_assert_eq(session_subscribe(d.session, span_text("#"), &options, &sub), CODE_EINVAL);
