@@ -401,6 +401,7 @@ static void open_asker(void)
     options.party = a.party;
     options.heartbeat_ms = 200;
     options.lost_after_ms = PATIENCE_MS;
+    options.reconnect_grace_ms = PATIENCE_MS;
     options.broker_lost_ms = PATIENCE_MS;
     options.send_timeout_ms = PATIENCE_MS;
     options.disclosure = BUS_DISCLOSURE_FULL;

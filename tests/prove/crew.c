@@ -186,7 +186,8 @@ static void start_learners(struct crew *crew)
         const char *const silo[] = {
             "fedavg",  "silo",   "-s",           crew->control, "-j",
             job,       "--data", LEARNERS_DATA,  "--shard",     i == 1 ? "1/2" : "2/2",
-            "--steps", "1000",   "--lost-after", "60",          NULL};
+            "--steps", "1000",   "--lost-after", "60",          "--reconnect-grace",
+            "60",      NULL};
         (void)start(crew, &crew->learners[i], 0, silo); /* it blames */
     }
 }

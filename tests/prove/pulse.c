@@ -300,6 +300,7 @@ static void open_pulse(struct pulse *pulse, const char *endpoint)
     options.party = pulse->party;
     options.heartbeat_ms = 200;
     options.lost_after_ms = PATIENCE_MS;
+    options.reconnect_grace_ms = PATIENCE_MS;
     options.broker_lost_ms = PATIENCE_MS;
     options.send_timeout_ms = PATIENCE_MS;
     enum bus_err err = bus_open(endpoint, &options, PATIENCE_MS, &pulse->bus, &error);
