@@ -306,6 +306,16 @@ static void lane_arm(struct world *world, conn_id id, enum way way)
                way);
 }
 
+/* Nothing that is attached to an error is ever in control's way. */
+static void check_control(struct world *world, struct span part)
+{
+    struct msg msg;
+    bool is_fetched = wire_number(part) == MSG_FETCHED &&
+                      msg_decode(part, MSG_LANE_CONTROL, MSG_TO_CLIENT, &msg, NULL) == WIRE_OK;
+    if (wire_number(part) == MSG_ATTACHMENT || (is_fetched && msg.as.fetched.bytes.bytes > 0))
+        world_violate(world, "a piece of an attachment is on the control channel");
+}
+
 /* Puts it under way. */
 static void part_send(struct world *world, conn_id id, enum way way, struct part part)
 {
@@ -316,6 +326,8 @@ static void part_send(struct world *world, conn_id id, enum way way, struct part
                                     options->delay_most_ns[conn->channel]);
     if (options->spike_permille > 0 && dice_hits(&world->dice, options->spike_permille))
         delay_ns += dice_between(&world->dice, 0, options->spike_most_ns);
+    if (conn->channel == CHANNEL_CONTROL)
+        check_control(world, buffer_span(part.bytes));
     trace_part(world, id, way, buffer_span(part.bytes), lane->is_cut ? "(lost)" : "");
     lane_put(lane, part, world->now_ns + delay_ns);
     lane_arm(world, id, way);
@@ -750,6 +762,8 @@ void world_pump(struct world *world, uint32_t index)
         return;
     for (bool is_moved = true; is_moved && host->session != NULL && world->violation[0] == 0;) {
         is_moved = host_follow(world, index);
+        if (world->options.hooks.on_turn != NULL)
+            world->options.hooks.on_turn(world->options.hooks.arg, index);
         is_moved = host_send(world, index) || is_moved;
         host_note_end(world, host);
         struct session_news news = session_news(host->session);
@@ -853,6 +867,7 @@ void world_start(struct world *world, uint32_t index)
         .inbox_bytes_max = host->options.inbox_bytes_max,
         .chunk_bytes_max = host->options.chunk_bytes_max,
         .is_guard = host->options.is_guard,
+        .is_courier = host->options.is_courier,
         .guard = guard != NULL ? session_token(guard->session) : 0,
     };
     for (int channel = 0; channel < CHANNEL_COUNT; channel++)

@@ -29,6 +29,8 @@ enum way { WAY_UP, WAY_DOWN, WAY_COUNT }; /* up: to the broker */
 
 struct world_hooks {
     void *arg;
+    /* Before a session is asked what it wants to send; or NULL. */
+    void (*on_turn)(void *arg, uint32_t host);
     /* A session has news; afterwards what it wants to send goes out. */
     void (*on_news)(void *arg, uint32_t host, const struct session_news *news);
     /* A moment put down by world_at(). */
@@ -73,6 +75,7 @@ struct host_options {
     enum disclosure disclosure; /* of its errors */
     char place[24];             /* where it runs; "": nowhere */
     bool is_guard;
+    bool is_courier;   /* an observer: job and party are empty */
     uint32_t voice_of; /* 0, or behind the number of the host of the guard for which it speaks */
 };
 
