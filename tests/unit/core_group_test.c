@@ -209,6 +209,20 @@ Test(core_group, give_again_what_is_given_back)
     EXPECT("2 < over 13\n2 dropped\n12 dropped\n3 < over 13\n3 dropped\n13 dropped\n");
 }
 
+/* A lease is named by its delivery, and the same member may have the next one. */
+Test(core_group, take_no_word_about_a_delivery_that_is_over)
+{
+    share(2, 1, "alice/tasks", "work", 1);
+    publish(1, tasks, 0, 1, 5);
+    forget();
+    settle(2, tasks, 0, 1, TASK_RETURNED, 0, NULL);
+    EXPECT("2 < accepted 0 2\n12 < sub 1 task 1#0, delivery 2, payload 5\n");
+    done(2, tasks, 0, 1);
+    EXPECT("2 < accepted 0 3\n");
+    settle(2, tasks, 0, 2, TASK_RETURNED, 0, NULL);
+    EXPECT("2 < accepted 0 4\n12 < sub 1 task 1#0, delivery 3, payload 5\n");
+}
+
 Test(core_group, put_off_what_is_to_be_tried_later)
 {
     workers(1);
