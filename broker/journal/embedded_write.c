@@ -470,7 +470,7 @@ static enum journal_err roll(struct embedded *embedded, uint64_t bytes, bool is_
 
 /* Where little is synced before it is given up, a checkpoint begins a segment: what stands before
  * it then goes whole, and the flush behind it has but the beginning of one to bring to the disk.
- * Where there is no room for that, it begins where it can. */
+ * Where there is no room for that, or none to spare, it begins where it can. */
 static enum journal_err begin_checkpoint(struct embedded *embedded, uint64_t bytes)
 {
     const struct segment *last = embedded_last(embedded);
@@ -525,7 +525,7 @@ enum journal_err embedded_append(struct journal *journal, const struct journal_r
         shrink_spare(embedded);
         err = embedded_make_spare(embedded);
     }
-    if (err == JOURNAL_OK && (how & JOURNAL_CHECKPOINT_BEGIN) != 0)
+    if (err == JOURNAL_OK && !is_essential && (how & JOURNAL_CHECKPOINT_BEGIN) != 0)
         err = begin_checkpoint(embedded, bytes);
     /* Room for one trim is kept in each segment: on a full disk it is the way out. */
     if (err == JOURNAL_OK && !has_room(embedded, bytes + TRIM_BYTES))

@@ -513,22 +513,25 @@ Test(journal_lazy, begins_a_segment_with_a_checkpoint)
     }
 }
 
-/* On a full disk it begins where there is room. */
-Test(journal_lazy, begins_no_segment_that_cannot_be_had)
+/* On a full disk it begins where there is room: a file may be the last that can be had. */
+Test(journal_lazy, begins_no_segment_that_the_disk_has_not_to_spare)
 {
     uint64_t firsts[SEGMENTS_MAX];
-    struct sim_disk *sim = sim_disk_new(5);
-    struct journal *journal = must_open(sim, true);
-    uint64_t number = 0;
-    while (journal_next(journal) < DRIVER_SEGMENT / 2)
-        driver_must_append(journal, number++, 1);
-    sim_disk_limit(sim, 2 * DRIVER_SEGMENT);
-    cr_assert_eq(driver_append(journal, number, 1, JOURNAL_CHECKPOINT_BEGIN, NULL), JOURNAL_OK);
-    driver_must_append(journal, number + 1, 1);
-    cr_expect_eq(list_segments(sim, firsts), 1);
-    cr_expect_eq(driver_read_all(journal, 0, 0), number + 2);
-    journal_close(&journal);
-    sim_disk_free(&sim);
+    for (int how = 0; how < 2; how++) {
+        struct sim_disk *sim = sim_disk_new(5);
+        struct journal *journal = must_open(sim, true);
+        uint64_t number = 0;
+        while (journal_next(journal) < DRIVER_SEGMENT / 2)
+            driver_must_append(journal, number++, 1);
+        sim_disk_limit(sim, how == 0 ? 2 * DRIVER_SEGMENT : SIM_NO_LIMIT);
+        unsigned marks = JOURNAL_CHECKPOINT_BEGIN | (how == 0 ? 0 : JOURNAL_ESSENTIAL);
+        cr_assert_eq(driver_append(journal, number, 1, marks, NULL), JOURNAL_OK);
+        driver_must_append(journal, number + 1, 1);
+        cr_expect_eq(list_segments(sim, firsts), 1);
+        cr_expect_eq(driver_read_all(journal, 0, 0), number + 2);
+        journal_close(&journal);
+        sim_disk_free(&sim);
+    }
 }
 
 /* Segments that were given up may be in any state when the machine stops: none counts. */
