@@ -370,6 +370,10 @@ static void tap_event(struct world *world, uint32_t tap, struct span bytes)
         world_violate(world, "the tap was sent no message: %s", wire_strerror(err));
         return;
     }
+    if (msg.type == MSG_WELCOME) { /* what a courier needs for its data channel */
+        world->taps[tap].token = msg.as.welcome.token;
+        world->taps[tap].connection = msg.as.welcome.connection;
+    }
     if (msg.type == MSG_MISSED && world->taps[tap].seen_id == 0)
         world->taps[tap].seen_id = msg.as.missed.last_id; /* it came when that was over */
     else if (msg.type == MSG_MISSED)
