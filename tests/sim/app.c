@@ -442,7 +442,7 @@ static void bring_output(struct app *app, const struct words_said *said)
                                     .error = said->attached_to,
                                     .name = span_text(said->name),
                                     .promised = strlen(said->output)};
-    world_bring(app->world, app->job, &bring, span_text(said->output));
+    app->brought_count += world_bring(app->world, app->job, &bring, span_text(said->output));
 }
 
 /* One with secrets in it, as the library would tell it. */

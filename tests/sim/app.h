@@ -178,6 +178,7 @@ struct app {
     uint64_t taken_count;      /* items received */
     uint32_t subs_opened;      /* every second one takes values in pieces */
     uint64_t refused_count;
+    uint64_t brought_count; /* attachments */
 };
 
 /* The app of a host made by world_host(); strings are borrowed. */

@@ -69,6 +69,7 @@ static void check_seed(uint64_t seed, struct swarm_report *sum)
     swarm_run(seed, &options, &report);
     sum->taken_count += report.taken_count;
     sum->refused_count += report.refused_count;
+    sum->brought_count += report.brought_count;
     sum->end_count += report.end_count;
     sum->crash_count += report.crash_count;
     if (report.violation[0] != 0 && options.trace == NULL && shrinks == 2)
@@ -88,6 +89,7 @@ Test(sim, keeps_the_promises_under_every_seed)
     if (count >= SEEDS_DEFAULT) {
         cr_assert_gt(sum.taken_count, 50 * count);
         cr_assert_gt(sum.refused_count, count);
+        cr_assert_gt(sum.brought_count, count);
         cr_assert_gt(sum.end_count, 3 * count);
         cr_assert_gt(sum.crash_count, count / 4);
         cr_expect_eq(coverage_met(COVERAGE_SLOT), coverage_possible(COVERAGE_SLOT));

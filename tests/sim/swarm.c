@@ -994,6 +994,7 @@ void swarm_run(uint64_t seed, const struct swarm_options *options, struct swarm_
     for (uint32_t who = 0; who < swarm->stage.app_count; who++) {
         out_report->taken_count += swarm->stage.apps[who].taken_count;
         out_report->refused_count += swarm->stage.apps[who].refused_count;
+        out_report->brought_count += swarm->stage.apps[who].brought_count;
     }
     out_report->digest = world_digest(world);
     const char *violation = world_violation(world);

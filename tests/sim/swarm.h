@@ -20,8 +20,9 @@ struct swarm_report {
     uint64_t digest;
     uint64_t taken_count; /* items received by anybody */
     uint64_t refused_count;
-    uint64_t end_count;   /* parties lost or ended while others were there */
-    uint64_t crash_count; /* of the broker */
+    uint64_t brought_count; /* attachments, which have secrets in them */
+    uint64_t end_count;     /* parties lost or ended while others were there */
+    uint64_t crash_count;   /* of the broker */
 };
 
 /* What a run can be made without, to see whether it fails all the same. */

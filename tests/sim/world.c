@@ -1106,12 +1106,12 @@ static void tap_send(struct world *world, uint32_t tap, const struct msg *msg)
     broker_settle(world);
 }
 
-void world_bring(struct world *world, uint32_t tap, const struct msg_bring *bring,
+bool world_bring(struct world *world, uint32_t tap, const struct msg_bring *bring,
                  struct span bytes)
 {
     struct tap *courier = &world->taps[tap];
     if (world->gate == NULL || courier->token == 0)
-        return;
+        return false;
     if (courier->data == 0) {
         courier->data = conn_new(world, HOST_TAP + tap, CHANNEL_DATA);
         tap_send(world, tap,
@@ -1123,6 +1123,7 @@ void world_bring(struct world *world, uint32_t tap, const struct msg_bring *brin
     tap_send(world, tap,
              &(struct msg){.type = MSG_PIECE,
                            .as.piece = {.request = bring->request, .is_last = 1, .bytes = bytes}});
+    return true;
 }
 
 void world_untap(struct world *world)

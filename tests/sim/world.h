@@ -98,7 +98,7 @@ uint32_t world_tap(struct world *world, const char *job);
 /* Who follows it asks something: the answer is not waited for. */
 void world_ask(struct world *world, uint32_t tap, const struct msg *question);
 /* Who follows it brings an attachment of one piece. */
-void world_bring(struct world *world, uint32_t tap, const struct msg_bring *bring,
+bool world_bring(struct world *world, uint32_t tap, const struct msg_bring *bring,
                  struct span bytes);
 /* Nobody follows any more: taps, too, keep a job. */
 void world_untap(struct world *world);
