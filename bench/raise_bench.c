@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* raise_bench.c -- how long from bus_slot_fail() to the error raised at who waits for the slot, and
- * to its event on the control channel; idle, and while another topic saturates the broker.
+ * to its event on the control channel; idle, and while another topic saturates the broker.  And how
+ * long that is, where nobody taps, for the value that was promised.
  *
  * The error carries the moment of its failure as its code; all processes read one monotonic
  * clock. */
@@ -15,12 +16,28 @@
 
 #define COUNT 1500
 #define EVERY_NS INT64_C(2000000)
+#define VALUE_BYTES 256
 #define BULK_BYTES 4096
 #define FULL_AFTER 32768 /* values taken: 128 MiB, several times all queues on the way together */
 
 /* ---- roles ----------------------------------------------------------------------------------- */
 
-/* fail ENDPOINT COUNT: reserves, and fails what it reserved at a steady pace */
+/* Keeps or breaks a promise; the moment goes with it. */
+static void settle(struct bus_slot **slot, bool is_value)
+{
+    int64_t now_ns[VALUE_BYTES / sizeof(int64_t)] = {test_now_ns()};
+    if (is_value) {
+        bench_check(bus_slot_commit(slot, now_ns, sizeof now_ns), "commit");
+        return;
+    }
+    struct bus_error *error = bus_error_new("bench.failed", NULL, "on purpose");
+    bench_check(bus_error_set_code(error, test_now_ns()), "code");
+    bus_slot_fail(slot, error);
+    bus_error_unref(&error);
+}
+
+/* fail ENDPOINT COUNT: reserves, and fails what it reserved at a steady pace; with a word more, it
+ * keeps what it promised */
 static int fail_slots(char **words)
 {
     struct bus *bus = bench_open(words[0], "failing");
@@ -33,10 +50,7 @@ static int fail_slots(char **words)
     int64_t at_ns = test_now_ns();
     for (uint64_t i = 0; i < count; i++) {
         bench_sleep_until(at_ns += EVERY_NS);
-        struct bus_error *error = bus_error_new("bench.failed", NULL, "on purpose");
-        bench_check(bus_error_set_code(error, test_now_ns()), "code");
-        bus_slot_fail(&slot, error);
-        bus_error_unref(&error);
+        settle(&slot, words[2] != NULL);
         bench_check(bus_slot_reserve(bus, "w", BUS_FOREVER, &slot), "reserve");
     }
     bench_check(bus_flush(bus, 60000), "flush");
@@ -56,7 +70,24 @@ static int tell(struct samples *samples)
     return 0;
 }
 
-/* receive ENDPOINT COUNT: in place */
+/* The moment that goes with the next one, which has to be of this kind. */
+static int64_t take_next(struct bus_sub *sub, bool is_value)
+{
+    int64_t at_ns = 0;
+    if (is_value) {
+        struct bus_msg *msg = NULL;
+        bench_check(bus_sub_recv(sub, 60000, &msg, NULL), "receive");
+        memcpy(&at_ns, bus_msg_value(msg, NULL), sizeof at_ns);
+        bus_msg_free(&msg);
+        return at_ns;
+    }
+    struct bus_error *error = bench_take_error(sub);
+    at_ns = bus_error_code(error);
+    bus_error_unref(&error);
+    return at_ns;
+}
+
+/* receive ENDPOINT COUNT: in place; with a word more, values */
 static int receive(char **words)
 {
     struct samples samples = {.count = 0};
@@ -65,12 +96,11 @@ static int receive(char **words)
     struct bus_sub *sub = bench_subscribe(bus, "failing/w");
     role_ready();
     for (uint64_t i = 0; i < count; i++) {
-        struct bus_error *error = bench_take_error(sub);
+        int64_t at_ns = take_next(sub, words[2] != NULL);
         int64_t now_ns = test_now_ns();
         if (i >= count / 10) {
-            samples_add(&samples, now_ns - bus_error_code(error));
+            samples_add(&samples, now_ns - at_ns);
         }
-        bus_error_unref(&error);
     }
     int result = tell(&samples);
     bus_sub_close(&sub);
@@ -218,6 +248,48 @@ static void run_one(const char *count, struct raised *raised, size_t run, bool i
     broker_fini(&broker);
 }
 
+/* Nobody taps; the one place is the receiver's. */
+static void run_untapped(const char *count, struct raised *raised, size_t run, const char *is_value)
+{
+    struct broker broker;
+    struct process failing;
+    struct process receiving;
+    if (!broker_start(&broker, every_error)) {
+        bench_die("errbusd is not ready: %s", process_complained(&broker.process));
+    }
+    const char *const receive_words[] = {"raise_bench", "receive", broker.control,
+                                         count,         is_value,  NULL};
+    const char *const fail_words[] = {"raise_bench", "fail", broker.control, count, is_value, NULL};
+    role_start(&receiving, receive_words);
+    role_start(&failing, fail_words);
+    role_go(&failing);
+    take(&receiving, raised, IN_PLACE, run);
+    role_fini(&failing);
+    role_fini(&receiving);
+    broker_fini(&broker);
+}
+
+/* The error, and what it is to the value. */
+static void report_untapped(const struct bench *bench, const struct raised *error,
+                            const struct raised *value, uint64_t n)
+{
+    for (int i = 0; i < 2; i++) {
+        const double *errors = i == 0 ? error->p50[IN_PLACE] : error->p99[IN_PLACE];
+        const double *values = i == 0 ? value->p50[IN_PLACE] : value->p99[IN_PLACE];
+        struct bench_row row = {.what = i == 0 ? "untapped, p50" : "untapped, p99",
+                                .system = "in place",
+                                .unit = "us",
+                                .values = errors,
+                                .runs = bench->runs,
+                                .n = n};
+        double median = bench_tell(bench, &row);
+        row.system = "a value";
+        row.values = values;
+        row.ratio = median / bench_median(values, bench->runs);
+        bench_tell(bench, &row);
+    }
+}
+
 static void report(const struct bench *bench, const char *when, const struct raised *raised,
                    uint64_t n)
 {
@@ -242,6 +314,8 @@ int main(int argc, char **argv)
 {
     static struct raised idle;
     static struct raised loaded;
+    static struct raised error;
+    static struct raised value;
     static const struct {
         const char *name;
         int (*run)(char **words);
@@ -265,9 +339,12 @@ int main(int argc, char **argv)
     for (size_t run = 0; run < bench.runs; run++) {
         run_one(count, &idle, run, false);
         run_one(count, &loaded, run, true);
+        run_untapped(count, &error, run, NULL);
+        run_untapped(count, &value, run, "value");
     }
     report(&bench, "idle", &idle, n);
     report(&bench, "beside 4 KiB bulk", &loaded, n);
+    report_untapped(&bench, &error, &value, n);
     struct bench_row row = {.what = "the bulk meanwhile",
                             .system = "errbus",
                             .unit = "1/s",

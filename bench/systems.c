@@ -22,6 +22,7 @@ static const struct system all[] = {
     [SYSTEM_ERRBUS_DISK] = {"errbus disk", "errbus_peer", "disk", NULL, "", 0, 1e6, 3e8},
     {"errbus process", "errbus_peer", "process", NULL, "", 0, 1e7, 2e9},
     {"errbus spin", "errbus_peer", "spin", NULL, "", 0, 1e7, 2e9},
+    {"errbus short", "errbus_peer", "short", NULL, "", 0, 1e7, 2e9},
     {"errbus many", "errbus_peer", "many", NULL, "", RATE_ALONE, 1e7, 2e9},
     {"relay", "zmq_relay", "", NULL, "", 0, 4e7, 2e9},
     {"relay ipc", "zmq_relay", "", NULL, "", OVER_IPC, 4e7, 2e9},

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* errbus_peer.c -- Errbus itself in the roles of its peers.  Mode "many": what is ready together is
  * one call of bus_publish_many(); else each value is one of bus_publish().  Modes "process" and
- * "disk": the broker has a journal, with that durability. */
+ * "disk": the broker has a journal, with that durability.  Mode "short": it holds writers back once
+ * 2 MiB of a topic are not taken. */
 #include "bench/peer.h"
 #include "tests/lib/broker.h"
 
@@ -44,6 +45,10 @@ static void serve(const struct peer_work *work)
         more[count++] = journal;
         more[count++] = "--durability";
         more[count++] = work->mode;
+    }
+    if (strcmp(work->mode, "short") == 0) {
+        more[count++] = "--topic-window";
+        more[count++] = "2M";
     }
     if (strcmp(work->mode, "spin") == 0) {
         more[count++] = "--spin";
