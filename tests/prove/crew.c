@@ -586,6 +586,15 @@ static void tamper(const struct crew *crew)
     }
 }
 
+/* Of a promise that was broken they are all there is to go by. */
+static void keep_diaries(struct crew *crew)
+{
+    if (!crew->is_tampered) {
+        printf("the diaries are kept in %s\n", crew->diaries.path);
+        crew->diaries.path[0] = '\0';
+    }
+}
+
 bool crew_end_watch(struct crew *crew)
 {
     char complaint[DIARIES_COMPLAINT_BYTES];
@@ -612,6 +621,7 @@ bool crew_end_watch(struct crew *crew)
     if (crew_is_well(crew) &&
         !diaries_check(crew->diaries.path, CREW_WRITERS, CREW_READERS, &sums, complaint)) {
         crew_blame(crew, "%s", complaint);
+        keep_diaries(crew);
     }
     add_sums(&crew->sums, &sums);
     folder_fini(&crew->diaries);
