@@ -411,7 +411,8 @@ static uint64_t job_value_bytes(const struct core *core, const struct job *job)
     uint64_t bytes = 0;
     const struct topic *topic = NULL;
     while ((topic = pool_next(&core->topics, topic != NULL ? topic->id : 0)) != NULL)
-        for (uint32_t i = 0; topic->job == job && i < topic->slots.count; i++)
+        for (uint32_t i = 0; topic->job == job && topic->letters == NULL && i < topic->slots.count;
+             i++)
             bytes += entry_value_bytes(core, slot_table_at(&topic->slots, i));
     return bytes;
 }
@@ -425,6 +426,90 @@ uint64_t core_dump_value_bytes(const struct core *core)
         most = bytes > most ? bytes : most;
     }
     return most;
+}
+
+static bool is_served(const struct group *group)
+{
+    LIST_EACH(link, &group->members)
+        if (LIST_OWNER(link, struct sub, member_link)->session != NULL)
+            return true;
+    return false;
+}
+
+static bool has_next(const struct route *route)
+{
+    uint32_t index;
+    const struct slot_table *slots = &route->topic->slots;
+    uint64_t seq = route->next_seq;
+    if (seq < slot_table_first_seq(slots))
+        seq = slot_table_first_seq(slots);
+    return slot_table_find(slots, seq, &index) && slot_table_at(slots, index)->state != SLOT_OPEN;
+}
+
+static void tell_undone(char *text, const struct group *group, const struct route *route,
+                        uint64_t seq, const char *state)
+{
+    if (text != NULL && text[0] == 0)
+        (void)snprintf(text, CORE_DUMP_TEXT, "%.*s %llu of %.*s, %s", (int)route->topic->name.bytes,
+                       (const char *)route->topic->name.data, (unsigned long long)seq,
+                       (int)group->place->name.bytes, (const char *)group->place->name.data,
+                       state); /* may be cut */
+}
+
+uint64_t core_dump_undone(const struct core *core, char *text)
+{
+    uint64_t count = 0;
+    const struct group *group = NULL;
+    const struct task *task = NULL;
+    if (text != NULL)
+        text[0] = 0;
+    while ((task = pool_next(&core->tasks, task != NULL ? task->id : 0)) != NULL) {
+        if (!is_served(task->group))
+            continue;
+        count += 1;
+        tell_undone(text, task->group, task->route, task->seq, task_state_name(task->state));
+    }
+    while ((group = pool_next(&core->groups, group != NULL ? group->id : 0)) != NULL)
+        LIST_EACH(link, &group->place->routes) {
+            const struct route *route = LIST_OWNER(link, struct route, sub_link);
+            if (!is_served(group) || !has_next(route))
+                continue;
+            count += route->topic->slots.next_seq - route->next_seq;
+            tell_undone(text, group, route, route->next_seq, "given to nobody");
+        }
+    return count;
+}
+
+static const char *wrong_member(const struct sub *member)
+{
+    uint32_t count = 0;
+    LIST_EACH(link, &member->leases) {
+        const struct task *task = LIST_OWNER(link, struct task, holder_link);
+        if (task->holder != member || task->state != TASK_LEASED || task->group != member->group)
+            return "a member has a task that is not leased to it";
+        count += 1;
+    }
+    if (count != member->held_count)
+        return "a member has not as many tasks as it is said to have";
+    return member->credit > 0 && count > member->credit ? "a member has more tasks than credit"
+                                                        : NULL;
+}
+
+const char *core_dump_wrong_lease(const struct core *core)
+{
+    uint64_t leased = 0, held = 0;
+    const char *wrong = NULL;
+    const struct group *group = NULL;
+    const struct task *task = NULL;
+    while ((task = pool_next(&core->tasks, task != NULL ? task->id : 0)) != NULL)
+        leased += task->state == TASK_LEASED;
+    while ((group = pool_next(&core->groups, group != NULL ? group->id : 0)) != NULL)
+        LIST_EACH(link, &group->members) {
+            const struct sub *member = LIST_OWNER(link, struct sub, member_link);
+            held += member->held_count;
+            wrong = wrong != NULL ? wrong : wrong_member(member);
+        }
+    return wrong == NULL && leased != held ? "a task is leased to who is no member" : wrong;
 }
 
 void core_dump_fini(struct core_dump *dump)

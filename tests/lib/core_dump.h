@@ -22,7 +22,18 @@ void core_dump_fini(struct core_dump *dump);
  * call. */
 const char *core_dump_differ(const struct core_dump *left, const struct core_dump *right);
 
-/* Of all jobs the most bytes of values that one keeps, whole ones and parts of large ones. */
+/* Of all jobs the most bytes of values that one keeps, whole ones and parts of large ones.
+ * Those of dead letters are not counted: their payloads are those of the slots that they were, and
+ * no value was let in that had no room beside both. */
 uint64_t core_dump_value_bytes(const struct core *core);
+
+/* Of all groups that have a member: tasks that are not done, and slots behind one that is settled
+ * and was given to nobody.  text: unless NULL, room for CORE_DUMP_TEXT bytes, gets the first
+ * of them. */
+#define CORE_DUMP_TEXT 256
+uint64_t core_dump_undone(const struct core *core, char *text);
+/* NULL, or what is wrong with leases: each leased task has one holder, that holds it and no more
+ * than its credit allows, and each member what it is said to hold. */
+const char *core_dump_wrong_lease(const struct core *core);
 
 #endif

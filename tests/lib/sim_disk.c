@@ -540,6 +540,11 @@ struct disk *sim_disk_open(struct sim_disk *sim)
     return &sim->disk;
 }
 
+void sim_disk_take_lock(struct sim_disk *sim)
+{
+    sim->is_locked = true;
+}
+
 void sim_disk_fault(struct sim_disk *sim, unsigned calls, uint64_t skip, uint64_t times, int err)
 {
     must(sim->fault_count < FAULTS_MAX);

@@ -35,6 +35,8 @@ void sim_disk_free(struct sim_disk **sim);
 struct sim_disk *sim_disk_clone(const struct sim_disk *sim, uint64_t seed);
 /* To be taken over by who uses it, once at a time. */
 struct disk *sim_disk_open(struct sim_disk *sim);
+/* Another process has it: who opens it does not get the lock. */
+void sim_disk_take_lock(struct sim_disk *sim);
 
 /* ---- what goes wrong ------------------------------------------------------------------------- */
 

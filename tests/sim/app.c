@@ -59,6 +59,10 @@ void app_start(struct app *app)
     app->want_count = 0;
     app->mark_count = 0;
     app->result_count = 0;
+    app->task_count = 0;
+    app->saying_count = 0;
+    app->saying_first = 0;
+    app->request_count = 0;
     world_start(app->world, app->host);
 }
 
@@ -93,7 +97,9 @@ void app_gone(struct app *app)
     for (int i = 0; i < APP_SUBS; i++) {
         if (app->subs[i] != NULL && app->subs[i]->durable >= 0)
             app_durable_leave(app, app->subs[i]);
-        if (app->subs[i] != NULL)
+        if (app->subs[i] != NULL && app->subs[i]->group >= 0)
+            crew_parted(app->crew, (uint32_t)app->subs[i]->group, app->life);
+        else if (app->subs[i] != NULL)
             coverage_sub(app->subs[i]->durable >= 0, app->subs[i]->is_gap, COVERAGE_ORPHANED);
         app_sub_free(&app->subs[i]);
         app->subs[i] = NULL;
@@ -178,6 +184,7 @@ static void take_refusals(struct app *app)
             world_line(app->world, "%s: %s %" PRIu64 " refused, %s", app->party,
                        oracle_topic_at(app->oracle, topic)->name, seq, text);
         }
+        app_request_refused(app, topic, seq);
         bool is_fence = refusal_is_fence(buffer_span(error));
         for (uint32_t i = 0; i < app->write_count; i++)
             if (app->writes[i].topic == topic && app->writes[i].seq == seq) {
@@ -199,6 +206,13 @@ static void write_accepted(struct app *app, struct app_write *write)
         topic->accepted_said_ns = write->said_ns;
 }
 
+static void sub_joined(struct app *app, struct app_sub *sub)
+{
+    sub->joined_ns = world_now_ns(app->world);
+    if (sub->group >= 0 && !sub->is_denied)
+        crew_joined(app->crew, (uint32_t)sub->group, app->life, sub->joined_ns);
+}
+
 static void take_marks(struct app *app)
 {
     struct session *session = session_of(app);
@@ -212,10 +226,11 @@ static void take_marks(struct app *app)
         world_line(app->world, "%s: flushed", app->party);
         for (; app->accepted_count < mark.writes; app->accepted_count++)
             write_accepted(app, &app->writes[app->accepted_count]);
+        app_sayings_accept(app, mark.sayings);
         for (int i = 0; i < APP_SUBS; i++)
             if (app->subs[i] != NULL && app->subs[i]->joined_ns == INT64_MAX &&
                 app->subs[i]->said_ns <= mark.said_ns)
-                app->subs[i]->joined_ns = world_now_ns(app->world);
+                sub_joined(app, app->subs[i]);
     }
 }
 
@@ -277,7 +292,7 @@ void app_look(struct app *app)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static struct app_topic *topic_get(struct app *app, const char *name)
+struct app_topic *app_topic_get(struct app *app, const char *name)
 {
     uint32_t known = oracle_topic(app->oracle, app_space(app), span_text(name));
     for (uint32_t i = 0; i < app->topic_count; i++)
@@ -304,7 +319,7 @@ static void write_add(struct app *app, uint32_t topic, uint64_t seq, struct outc
                                                          .is_plain = is_plain};
 }
 
-static void value_said(struct app *app, uint32_t topic, uint64_t seq, struct span value)
+void app_value_said(struct app *app, uint32_t topic, uint64_t seq, struct span value)
 {
     oracle_said(app->oracle, app->life, topic, seq, value, world_now_ns(app->world));
     write_add(app, topic, seq, outcome_of_value(value), value.bytes < 8);
@@ -314,7 +329,7 @@ enum wire_code app_publish(struct app *app, const char *name, const struct span 
                            size_t count)
 {
     uint64_t first_seq = 0;
-    struct app_topic *topic = topic_get(app, name);
+    struct app_topic *topic = app_topic_get(app, name);
     if (topic == NULL || app->write_count + count > APP_WRITES)
         return CODE_EFULL;
     enum wire_code code =
@@ -326,7 +341,7 @@ enum wire_code app_publish(struct app *app, const char *name, const struct span 
                       first_seq);
     topic->next_seq = first_seq + count;
     for (size_t i = 0; i < count; i++)
-        value_said(app, topic->topic, first_seq + i, values[i]);
+        app_value_said(app, topic->topic, first_seq + i, values[i]);
     return CODE_OK;
 }
 
@@ -336,7 +351,7 @@ static enum wire_code reserve(struct app *app, const char *name,
     uint64_t reserved = 0;
     int64_t seq = reservation->seq;
     int64_t deadline_ms = reservation->deadline_ms;
-    struct app_topic *topic = topic_get(app, name);
+    struct app_topic *topic = app_topic_get(app, name);
     if (topic == NULL || app->slot_count == APP_SLOTS)
         return CODE_EFULL;
     enum wire_code code =
@@ -405,7 +420,7 @@ enum wire_code app_commit(struct app *app, uint32_t index, struct span value, bo
         code = session_commit(session_of(app), host_ns(app), topic->number, slot.seq, value);
     }
     if (code == CODE_OK)
-        value_said(app, topic->topic, slot.seq, value);
+        app_value_said(app, topic->topic, slot.seq, value);
     if (code == CODE_OK || code == CODE_ESETTLED)
         app->slots[index] = app->slots[--app->slot_count];
     return code;
@@ -427,7 +442,7 @@ enum wire_code app_commit_again(struct app *app, uint32_t index, struct span val
     /* A refusal names the slot: which of the two it means is not known. */
     if (!first->is_accepted && !first->is_refused)
         first->is_doubtful = true;
-    value_said(app, topic->topic, first->seq, value);
+    app_value_said(app, topic->topic, first->seq, value);
     app->writes[app->write_count - 1].is_doubtful = true;
     return CODE_OK;
 }
@@ -471,9 +486,9 @@ static struct outcome error_plant(struct app *app, uint32_t topic, uint64_t seq,
 }
 
 /* An error of this party's own, with an id; gives its bytes in out. */
-static struct outcome error_make(struct app *app, const char *type, const char *message,
-                                 uint32_t topic, uint64_t seq, bool with_cause, uint8_t *out,
-                                 size_t *out_bytes)
+struct outcome app_error_make(struct app *app, const char *type, const char *message,
+                              uint32_t topic, uint64_t seq, bool with_cause, uint8_t *out,
+                              size_t *out_bytes)
 {
     static struct error_record records[LIMIT_ERROR_RECORDS];
     static char id[LIMIT_ERROR_ID_BYTES];
@@ -521,7 +536,7 @@ void app_fail(struct app *app, uint32_t index, const char *type, const char *mes
     if (app->write_count == APP_WRITES)
         return;
     struct outcome outcome =
-        error_make(app, type, message, topic->topic, slot.seq, with_cause, error_bytes, &bytes);
+        app_error_make(app, type, message, topic->topic, slot.seq, with_cause, error_bytes, &bytes);
     session_fail(session_of(app), host_ns(app), topic->number, slot.seq,
                  span_of(error_bytes, bytes));
     write_add(app, topic->topic, slot.seq, outcome, false);
@@ -531,12 +546,12 @@ void app_fail(struct app *app, uint32_t index, const char *type, const char *mes
 enum wire_code app_retract(struct app *app, const char *name, uint64_t seq, const char *type)
 {
     size_t bytes = 0;
-    struct app_topic *topic = topic_get(app, name);
+    struct app_topic *topic = app_topic_get(app, name);
     if (topic == NULL || app->result_count == APP_RESULTS)
         return CODE_EFULL;
     struct app_result result = {.topic = topic->topic, .seq = seq};
     result.error =
-        error_make(app, type, "taken back", topic->topic, seq, false, error_bytes, &bytes);
+        app_error_make(app, type, "taken back", topic->topic, seq, false, error_bytes, &bytes);
     enum wire_code code = session_retract(session_of(app), topic->number, seq,
                                           span_of(error_bytes, bytes), &result.number);
     if (code != CODE_OK)
@@ -561,9 +576,11 @@ void app_flush(struct app *app)
 {
     if (app->mark_count == APP_MARKS)
         return;
-    app->marks[app->mark_count++] = (struct app_mark){.mark = session_mark(session_of(app)),
-                                                      .writes = app->write_count,
-                                                      .said_ns = world_now_ns(app->world)};
+    app->marks[app->mark_count++] =
+        (struct app_mark){.mark = session_mark(session_of(app)),
+                          .writes = app->write_count,
+                          .sayings = app->saying_first + app->saying_count,
+                          .said_ns = world_now_ns(app->world)};
 }
 
 enum wire_code app_complete(struct app *app)
@@ -586,7 +603,7 @@ void app_leave(struct app *app)
 void app_fail_party(struct app *app, const char *type)
 {
     size_t bytes = 0;
-    (void)error_make(app, type, "cannot go on", UINT32_MAX, 0, false, error_bytes, &bytes);
+    (void)app_error_make(app, type, "cannot go on", UINT32_MAX, 0, false, error_bytes, &bytes);
     session_fail_party(session_of(app), span_of(error_bytes, bytes));
     app->is_leaving = true;
 }

@@ -8,6 +8,7 @@
 #define SIM_APP_H
 
 #include "libbus/session/session.h"
+#include "tests/sim/crew.h"
 #include "tests/sim/oracle.h"
 #include "tests/sim/secret.h"
 #include "tests/sim/world.h"
@@ -29,6 +30,9 @@ enum {
     APP_MARKS = 32,
     APP_RESULTS = 64,
     APP_DURABLES = 4,
+    APP_TASKS = 256,
+    APP_SAYINGS = 256,
+    APP_REQUESTS = 256,
 };
 
 struct app_topic {
@@ -94,7 +98,9 @@ struct app_sub {
     uint32_t pattern_count;
     bool is_gap;
     int64_t from_seq;
-    int durable; /* index in durables; -1: none */
+    int durable;    /* index in durables; -1: none */
+    int group;      /* the crew's, of a member; -1: it is none */
+    bool may_lapse; /* of a member: its leases end with silence */
     int64_t said_ns;
     int64_t joined_ns; /* when it was known to be in force; INT64_MAX: not known */
     int64_t first_ns;  /* when the first item came; INT64_MAX: none did */
@@ -121,6 +127,7 @@ struct app_want {
 struct app_mark {
     struct session_mark mark;
     uint32_t writes; /* said before it */
+    uint64_t sayings;
     int64_t said_ns;
 };
 
@@ -145,9 +152,36 @@ struct app_durable {
     uint32_t position_count;
 };
 
+/* A task that it has, as a member of a group. */
+struct app_task {
+    uint32_t sub;   /* the session's number */
+    uint64_t lease; /* the session's */
+    struct crew_lease terms;
+    bool is_over; /* as it was told */
+};
+
+/* What it said of a task, until that is accepted. */
+struct app_saying {
+    uint32_t sub;
+    struct crew_lease terms;
+    bool is_final; /* that it is done, answered or failed */
+    bool is_over;  /* it was told that this does not count */
+    uint32_t link; /* on which connection */
+};
+
+/* A request of its own, which may still be open. */
+struct app_request {
+    uint32_t topic; /* the oracle's */
+    uint64_t seq;
+    uint32_t reply_topic;
+    uint64_t reply_seq;
+    bool is_awaited;
+};
+
 struct app {
     struct world *world;
     struct oracle *oracle;
+    struct crew *crew; /* NULL: nobody has groups */
     uint32_t host;
     uint32_t job;
     const char *job_name;
@@ -172,6 +206,13 @@ struct app {
     uint32_t result_count;
     struct app_durable durables[APP_DURABLES]; /* kept over lives */
     uint32_t durable_count;
+    struct app_task tasks[APP_TASKS]; /* that it has */
+    uint32_t task_count;
+    struct app_saying sayings[APP_SAYINGS]; /* the newest */
+    uint32_t saying_count;
+    uint64_t saying_first; /* so many came before them */
+    struct app_request requests[APP_REQUESTS];
+    uint32_t request_count;
     struct buffer *last_error; /* the newest received, encoded */
     bool has_secrets;          /* in its errors */
     struct secret_owner owner; /* ... which are this one's */
@@ -181,7 +222,7 @@ struct app {
     uint64_t brought_count; /* attachments */
 };
 
-/* The app of a host made by world_host(); strings are borrowed. */
+/* The app of a host made by world_host(); strings are borrowed.  crew may be set afterwards. */
 void app_init(struct app *app, struct world *world, struct oracle *oracle, uint32_t host,
               uint32_t job, const struct host_options *options);
 void app_fini(struct app *app);
@@ -250,9 +291,49 @@ void app_unawait(struct app *app, uint32_t want);
 
 /* Closed, or its process is gone. */
 void app_sub_free(struct app_sub **sub);
+
+/* ---- groups: app_task.c ---------------------------------------------------------------------- */
+
+/* Gives the index in subs; -1: no. */
+int app_join(struct app *app, uint32_t group, uint32_t credit, uint64_t lease_ms);
+/* The subscription is about to be closed. */
+void app_part(struct app *app, const struct app_sub *sub);
+/* A member was given this. */
+void app_task_came(struct app *app, const struct app_sub *sub, const struct session_item *item);
+/* TASK_OVER came. */
+void app_task_over(struct app *app, const struct msg_task_over *over);
+/* Settles the reply slot with this value, of 8 bytes at least, and ends the task with that; gives
+ * CODE_ETIMEDOUT if there is no room now, and else the task is not there any more. */
+enum wire_code app_task_reply(struct app *app, uint32_t task, struct span value);
+/* What else becomes of it; retry_after_ms: when it is rejected, -1: never again. */
+void app_task_end(struct app *app, uint32_t task, enum session_task_how how,
+                  int64_t retry_after_ms);
+/* A mark was reached that was set when so many things had been said of tasks. */
+void app_sayings_accept(struct app *app, uint64_t sayings);
+/* Asks with this value in that topic of its own, and awaits the reply. */
+enum wire_code app_request(struct app *app, const char *name, struct span value,
+                           int64_t deadline_ms);
+/* The first open one of those that somebody may not have ended yet, and so on; NULL: no more. */
+const struct app_request *app_request_open(const struct app *app, uint32_t *at);
+/* It was told that this slot could not be promised, or that its value does not stand. */
+void app_request_refused(struct app *app, uint32_t topic, uint64_t seq);
+/* Takes its request back, before or behind the reply. */
+enum wire_code app_request_cancel(struct app *app, uint32_t request);
+
 /* Notes where a durable name will go on: at the first item that was not acknowledged. */
 void app_durable_leave(struct app *app, const struct app_sub *sub);
 bool app_sub_matches(const struct app_sub *sub, struct span topic);
+/* The outcome that an item is, and its type if it is an error; text: for people. */
+struct outcome app_item_outcome(struct app *app, const struct session_item *item, bool is_whole,
+                                char *text, size_t room, struct span *out_type);
+/* One of its own topics, the first time it is named; NULL: it has too many. */
+struct app_topic *app_topic_get(struct app *app, const char *name);
+/* It said that this value is to settle that slot. */
+void app_value_said(struct app *app, uint32_t topic, uint64_t seq, struct span value);
+/* An error of its own, with an id; gives its bytes in out, of LIMIT_ERROR_BYTES. */
+struct outcome app_error_make(struct app *app, const char *type, const char *message,
+                              uint32_t topic, uint64_t seq, bool with_cause, uint8_t *out,
+                              size_t *out_bytes);
 /* Where the subscription is in the oracle's topic; NULL: nowhere yet. */
 const struct app_position *app_position(const struct app_sub *sub, uint32_t topic);
 

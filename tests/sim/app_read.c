@@ -75,6 +75,13 @@ static void error_text(char *text, size_t room, uint32_t count)
 
 /* ---- checking what is given ------------------------------------------------------------------ */
 
+/* The one that stands in for all that memory is short for is of no job. */
+static bool is_stand_in(void)
+{
+    return span_equal(records[0].job, span_text("-")) &&
+           span_equal(records[0].type, span_text(ERROR_TYPE_NO_MEMORY));
+}
+
 /* Decodes an error and checks what every error must have; count 0: it is none. */
 static uint32_t error_check(struct app *app, struct span error)
 {
@@ -87,10 +94,7 @@ static uint32_t error_check(struct app *app, struct span error)
     }
     if (records[0].id.bytes == 0)
         world_violate(app->world, "%s was given an error without an id", app->party);
-    /* The one that stands in for all that memory is short for is of no job. */
-    bool is_of_none = span_equal(records[0].job, span_text("-")) &&
-                      span_equal(records[0].type, span_text(ERROR_TYPE_NO_MEMORY));
-    if (!is_of_none && !span_equal(records[0].job, span_text(app->job_name)))
+    if (!is_stand_in() && !span_equal(records[0].job, span_text(app->job_name)))
         world_violate(app->world, "%s was given an error of job %.*s", app->party,
                       (int)records[0].job.bytes, (const char *)records[0].job.data);
     return count;
@@ -103,11 +107,12 @@ static bool is_type(const char *type)
 
 /* The outcome of an item; NONE: an answer that is no outcome of the slot (an error about the wait
  * itself), or nothing at all. */
-static struct outcome item_outcome(struct app *app, const struct session_item *item, bool is_whole,
-                                   char *text, size_t room)
+struct outcome app_item_outcome(struct app *app, const struct session_item *item, bool is_whole,
+                                char *text, size_t room, struct span *out_type)
 {
     struct outcome none = {.kind = OUTCOME_NONE};
     text[0] = 0;
+    *out_type = SPAN_NONE;
     if (item->kind == SESSION_ITEM_VALUE) {
         if (world_is_telling(app->world))
             value_text(text, room, item->value);
@@ -123,8 +128,9 @@ static struct outcome item_outcome(struct app *app, const struct session_item *i
         claim(app, words_judge(item->value));
     buffer_unref(&app->last_error);
     app->last_error = buffer_copy(item->value);
-    struct outcome outcome = outcome_of_error(records[0].id);
-    return outcome;
+    *out_type = records[0].type;
+    return is_stand_in() ? (struct outcome){.kind = OUTCOME_ERROR, .mark = OUTCOME_STAND_IN}
+                         : outcome_of_error(records[0].id);
 }
 
 static struct app_position *position_get(struct app *app, struct app_sub *sub, uint32_t topic)
@@ -237,9 +243,42 @@ static void between_check(struct app *app, struct app_sub *sub, const struct ora
                       app->party, life->party, life->incarnation, newest->incarnation);
 }
 
+/* What a slot became, as somebody sees it. */
+static void outcome_seen(struct app *app, uint32_t topic, uint64_t seq, struct outcome outcome,
+                         struct span type)
+{
+    int64_t now_ns = world_now_ns(app->world);
+    claim(app, oracle_seen(app->oracle, topic, seq, outcome, now_ns, app->party));
+    if (app->crew != NULL)
+        claim(app, crew_outcome(app->crew, topic, seq, outcome, type, now_ns, app->party));
+}
+
+/* Values and errors of dead letters, each under its number; false: the topic has none of them. */
+static bool letter_seen(struct app *app, struct span name, uint32_t topic, uint64_t number,
+                        struct outcome outcome)
+{
+    char whole[64];
+    for (uint32_t i = 0; app->crew != NULL && i < crew_group_count(app->crew); i++) {
+        const struct crew_group *group = crew_group_at(app->crew, i);
+        if (group->job != app->job)
+            continue;
+        for (int is_why = 0; is_why < 2; is_why++) {
+            (void)snprintf(whole, sizeof whole, "_groups/%s/%s", group->name,
+                           is_why ? "why" : "dead"); /* fits */
+            if (!span_equal(span_text(whole), name))
+                continue;
+            claim(app, oracle_accepted(app->oracle, topic, number, outcome, app->party));
+            claim(app, crew_letter(app->crew, i, number, is_why != 0, outcome, app->party));
+            return true;
+        }
+    }
+    return false;
+}
+
 static void frame_came(struct app *app, struct app_sub *sub, const struct session_item *item)
 {
     char text[200];
+    struct span type;
     struct span name = session_topic_name(session_of(app), item->topic);
     if (!app_sub_matches(sub, name)) {
         world_violate(app->world, "%s was sent %.*s and did not ask for it", app->party,
@@ -248,18 +287,21 @@ static void frame_came(struct app *app, struct app_sub *sub, const struct sessio
     }
     uint32_t topic = oracle_topic(app->oracle, app_space(app), name);
     struct app_position *position = position_get(app, sub, topic);
-    struct outcome outcome = item_outcome(app, item, true, text, sizeof text);
+    struct outcome outcome = app_item_outcome(app, item, true, text, sizeof text, &type);
     world_line(app->world, "%s: %.*s %" PRIu64 " %s", app->party, (int)name.bytes,
                (const char *)name.data, item->seq, text);
     position_check(app, sub, position, item->seq, 1);
-    claim(app, oracle_seen(app->oracle, topic, item->seq, outcome, world_now_ns(app->world),
-                           app->party));
-    if (outcome.kind == OUTCOME_ERROR && is_type(ERROR_TYPE_DEPENDENCY) &&
-        disclosure_spares(records[0].id, records[0].party)) /* not passed on by a party */
+    hold(app, sub, item, topic);
+    if (letter_seen(app, name, topic, item->seq, outcome))
+        return;
+    /* Unless a party passed it on, and disclosed less. */
+    bool is_fallen = outcome.kind == OUTCOME_ERROR && is_type(ERROR_TYPE_DEPENDENCY) &&
+                     disclosure_spares(records[0].id, records[0].party);
+    outcome_seen(app, topic, item->seq, outcome, type);
+    if (is_fallen)
         claim(app, oracle_fell(app->oracle, topic, item->seq, app->party));
     end_check(app, sub, outcome, name);
     note_life(app, sub, outcome);
-    hold(app, sub, item, topic);
     note_event(sub, outcome.kind == OUTCOME_ERROR ? COVERAGE_ERROR : COVERAGE_VALUE);
 }
 
@@ -313,7 +355,7 @@ static void end_came(struct app *app, struct app_sub *sub, const struct session_
                       app->party, (int)party.bytes, (const char *)party.data, incarnation);
         return;
     }
-    if (life->ended_ns == INT64_MAX)
+    if (life->ended_ns == INT64_MAX && !oracle_is_doubting(app->oracle))
         world_violate(app->world, "%s was told the end of %.*s %" PRIu32 ", which has not ended",
                       app->party, (int)party.bytes, (const char *)party.data, incarnation);
     for (uint32_t i = 0; i < sub->end_count; i++) {
@@ -389,6 +431,7 @@ int app_subscribe(struct app *app, const char *pattern, const struct app_sub_opt
     sub->joined_ns = INT64_MAX;
     sub->first_ns = INT64_MAX;
     sub->durable = options->durable != NULL ? durable_get(app, pattern, options) : -1;
+    sub->group = -1;
     app->subs[at] = sub;
     note_event(sub, COVERAGE_OPENED);
     return at;
@@ -397,7 +440,7 @@ int app_subscribe(struct app *app, const char *pattern, const struct app_sub_opt
 void app_sub_add(struct app *app, uint32_t index, const char *pattern)
 {
     struct app_sub *sub = app->subs[index];
-    if (sub->pattern_count == APP_PATTERNS || sub->durable >= 0)
+    if (sub->pattern_count == APP_PATTERNS || sub->durable >= 0 || sub->group >= 0)
         return;
     if (session_sub_add(session_of(app), sub->number, span_text(pattern)) != CODE_OK)
         return;
@@ -410,6 +453,12 @@ void app_sub_add(struct app *app, uint32_t index, const char *pattern)
 void app_unsubscribe(struct app *app, uint32_t index, bool is_drop)
 {
     struct app_sub *sub = app->subs[index];
+    if (sub->group >= 0) {
+        app_part(app, sub);
+        session_unsubscribe(session_of(app), sub->number, is_drop);
+        app_sub_free(&app->subs[index]);
+        return;
+    }
     session_unsubscribe(session_of(app), sub->number, is_drop);
     note_event(sub, is_drop ? COVERAGE_DROPPED : COVERAGE_CLOSED);
     if (sub->durable >= 0) {
@@ -501,7 +550,7 @@ bool app_take(struct app *app, uint32_t index)
     struct app_sub *sub = app->subs[index];
     struct session_item item = {0};
     struct buffer *error = NULL;
-    if (sub->is_denied)
+    if (sub->is_denied || (sub->group >= 0 && app->task_count == APP_TASKS))
         return false;
     enum wire_code code = session_sub_take(session_of(app), sub->number, &item, &error);
     if (code != CODE_OK) {
@@ -510,12 +559,18 @@ bool app_take(struct app *app, uint32_t index)
             world_line(app->world, "%s: subscription to %s denied, %s", app->party,
                        sub->patterns[0], trace_code(code));
             sub->is_denied = true;
-            note_event(sub, COVERAGE_DENIED);
+            if (sub->group < 0)
+                note_event(sub, COVERAGE_DENIED);
         }
         buffer_unref(&error);
         return false;
     }
     app->taken_count += 1;
+    if (sub->group >= 0) {
+        app_task_came(app, sub, &item);
+        buffer_unref(&item.buffer);
+        return true;
+    }
     note_first(app, sub);
     switch (item.kind) {
     case SESSION_ITEM_PIECE: (void)piece_came(app, sub, &item); break;
@@ -586,8 +641,17 @@ enum wire_code app_await(struct app *app, const char *name, uint64_t seq, bool i
     return code;
 }
 
+/* Nobody waits for that reply any more, or it is known. */
+static void no_request(struct app *app, const struct app_want *want)
+{
+    for (uint32_t i = 0; i < app->request_count; i++)
+        if (app->requests[i].reply_topic == want->topic && app->requests[i].reply_seq == want->seq)
+            app->requests[i].is_awaited = false;
+}
+
 void app_unawait(struct app *app, uint32_t want)
 {
+    no_request(app, &app->wants[want]);
     session_unawait(session_of(app), app->wants[want].number);
     app->wants[want] = app->wants[--app->want_count];
 }
@@ -595,8 +659,10 @@ void app_unawait(struct app *app, uint32_t want)
 static void want_came(struct app *app, const struct app_want *want, const struct session_item *item)
 {
     char text[200];
+    struct span type;
     const char *name = oracle_topic_at(app->oracle, want->topic)->name;
-    struct outcome outcome = item_outcome(app, item, want->is_value_wanted, text, sizeof text);
+    struct outcome outcome =
+        app_item_outcome(app, item, want->is_value_wanted, text, sizeof text, &type);
     app->taken_count += 1;
     if (item->kind == SESSION_ITEM_GAP || item->kind == SESSION_ITEM_END)
         world_violate(app->world, "%s awaited %s %" PRIu64 " and was given item %d", app->party,
@@ -608,8 +674,7 @@ static void want_came(struct app *app, const struct app_want *want, const struct
                item->kind == SESSION_ITEM_VALUE && !want->is_value_wanted ? "is a value" : text);
     if (outcome.kind == OUTCOME_ERROR && is_about_the_wait())
         return;
-    claim(app, oracle_seen(app->oracle, want->topic, want->seq, outcome, world_now_ns(app->world),
-                           app->party));
+    outcome_seen(app, want->topic, want->seq, outcome, type);
 }
 
 void app_wants_take(struct app *app)
@@ -622,6 +687,7 @@ void app_wants_take(struct app *app)
             continue;
         }
         app->wants[i] = app->wants[--app->want_count];
+        no_request(app, &want);
         want_came(app, &want, &item);
         buffer_unref(&item.buffer);
     }

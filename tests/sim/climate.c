@@ -29,6 +29,11 @@ const char *climate_fault_name(enum fault fault)
         [FAULT_KILL] = "a kill",
         [FAULT_INTRUDE] = "an intruder",
         [FAULT_REPEAT] = "a repetition",
+        [FAULT_STOP] = "a stop of the broker",
+        [FAULT_CLOCK] = "a jump of its clock",
+        [FAULT_FULL] = "a full disk",
+        [FAULT_MEMORY] = "an allocation that fails",
+        [FAULT_RIVAL] = "a second broker",
     };
     return names[fault];
 }
@@ -79,7 +84,7 @@ static void draw_speech(struct climate *climate, struct dice *dice)
         [SPEECH_AWAIT] = 12,    [SPEECH_UNAWAIT] = 2,  [SPEECH_FLUSH] = 6,
         [SPEECH_PROGRESS] = 1,  [SPEECH_END] = 1,
     };
-    for (uint32_t i = 0; i < SPEECH_COUNT; i++) {
+    for (uint32_t i = 0; i <= SPEECH_END; i++) {
         bool is_left_out = i >= SPEECH_FAIL && i != SPEECH_SUBSCRIBE && dice_hits(dice, 250);
         climate->speech_weights[i] =
             is_left_out ? 0 : usual[i] * (uint32_t)dice_between(dice, 1, 4);
@@ -103,7 +108,7 @@ static void draw_faults(struct climate *climate, struct dice *dice)
         [FAULT_BREAK] = 6,  [FAULT_BREAK_ONE] = 4, [FAULT_HALF_OPEN] = 3, [FAULT_STALL] = 4,
         [FAULT_FREEZE] = 4, [FAULT_KILL] = 3,      [FAULT_INTRUDE] = 3,   [FAULT_REPEAT] = 4,
     };
-    for (uint32_t i = 0; i < FAULT_COUNT; i++)
+    for (uint32_t i = 0; i <= FAULT_REPEAT; i++)
         climate->fault_weights[i] =
             dice_hits(dice, 400) ? 0 : usual[i] * (uint32_t)dice_between(dice, 1, 4);
     climate->fault_every_ns = (int64_t)ONE_OF(dice, 0, 100, 300, 300, 1000) * WORLD_MS;
@@ -134,4 +139,46 @@ void climate_draw(struct climate *climate, struct world_options *options, struct
     /* In pieces of a value is what there are most of to lose, to repeat and to give up. */
     climate->chunk_bytes_max = climate->outbox_bytes_max < 1 << 20 ? 32 * 1024 : 0;
     climate->needs_permille = (uint32_t)ONE_OF(dice, 0, 300, 900);
+}
+
+static void draw_groups(struct climate *climate, struct dice *dice)
+{
+    static const uint32_t usual[FATE_COUNT] = {
+        [FATE_REPLY] = 20, [FATE_DONE] = 4,  [FATE_BACK] = 3,
+        [FATE_LATER] = 3,  [FATE_NEVER] = 2, [FATE_FAILED] = 3};
+    climate->group_count = (uint32_t)dice_between(dice, 1, CLIMATE_GROUPS);
+    for (uint32_t i = 0; i < CLIMATE_GROUPS; i++) {
+        climate->deliver_max[i] = (uint32_t)ONE_OF(dice, 1, 2, 3, 5, 16);
+        climate->group_from[i] = dice_hits(dice, 300) ? -1 : 0;
+    }
+    climate->credit_most = (uint32_t)ONE_OF(dice, 1, 1, 2, 8, 32);
+    climate->lapse_permille = (uint32_t)ONE_OF(dice, 0, 0, 300, 1000);
+    for (uint32_t i = 0; i < FATE_COUNT; i++)
+        climate->fate_weights[i] = i > FATE_REPLY && dice_hits(dice, 300)
+                                       ? 0
+                                       : usual[i] * (uint32_t)dice_between(dice, 1, 4);
+    climate->retry_most_ms = (int64_t)ONE_OF(dice, 5, 100, 1000);
+    climate->deadline_asked_permille = (uint32_t)ONE_OF(dice, 0, 200, 700);
+    climate->speech_weights[SPEECH_JOIN] = 4 * (uint32_t)dice_between(dice, 1, 4);
+    climate->speech_weights[SPEECH_WORK] =
+        dice_hits(dice, 150) ? 0 : 30 * (uint32_t)dice_between(dice, 1, 4);
+    climate->speech_weights[SPEECH_REQUEST] =
+        dice_hits(dice, 150) ? 0 : 15 * (uint32_t)dice_between(dice, 1, 4);
+    climate->speech_weights[SPEECH_CANCEL] = dice_hits(dice, 400) ? 0 : 3;
+    climate->speech_weights[SPEECH_LETTERS] = dice_hits(dice, 400) ? 0 : 2;
+}
+
+void climate_draw_more(struct climate *climate, struct world_options *options, struct dice *dice)
+{
+    static const uint32_t usual[FAULT_COUNT] = {[FAULT_STOP] = 3,
+                                                [FAULT_CLOCK] = 3,
+                                                [FAULT_FULL] = 3,
+                                                [FAULT_MEMORY] = 6,
+                                                [FAULT_RIVAL] = 2};
+    for (uint32_t i = FAULT_STOP; i < FAULT_COUNT; i++)
+        climate->fault_weights[i] =
+            dice_hits(dice, 600) ? 0 : usual[i] * (uint32_t)dice_between(dice, 1, 4);
+    if (dice_hits(dice, 650))
+        draw_groups(climate, dice);
+    options->core.unserved_ms = (int64_t)ONE_OF(dice, 100, 500, 2000);
 }

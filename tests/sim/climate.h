@@ -27,7 +27,12 @@ enum speech {
     SPEECH_UNAWAIT,
     SPEECH_FLUSH,
     SPEECH_PROGRESS,
-    SPEECH_END, /* leaves, fails as a whole, completes */
+    SPEECH_END,  /* leaves, fails as a whole, completes */
+    SPEECH_JOIN, /* a group */
+    SPEECH_WORK, /* takes tasks, and says what becomes of one */
+    SPEECH_REQUEST,
+    SPEECH_CANCEL,  /* takes a request back */
+    SPEECH_LETTERS, /* somebody has dead letters given again, or drops them */
     SPEECH_COUNT,
 };
 
@@ -40,8 +45,26 @@ enum fault {
     FAULT_KILL,
     FAULT_INTRUDE,
     FAULT_REPEAT, /* what was sent before is sent again, as an impatient client may */
+    FAULT_STOP,   /* the broker does nothing for a while */
+    FAULT_CLOCK,  /* its wall clock jumps */
+    FAULT_FULL,   /* its disk is full for a while */
+    FAULT_MEMORY, /* one of its allocations fails */
+    FAULT_RIVAL,  /* another broker begins with its journal */
     FAULT_COUNT,
 };
+
+/* What becomes of a task. */
+enum fate {
+    FATE_REPLY, /* or done, if it is no request */
+    FATE_DONE,
+    FATE_BACK,
+    FATE_LATER,
+    FATE_NEVER,
+    FATE_FAILED,
+    FATE_COUNT,
+};
+
+enum { CLIMATE_GROUPS = 3 };
 
 struct climate {
     uint32_t job_count;
@@ -69,10 +92,21 @@ struct climate {
     int64_t heartbeat_ms, lost_after_ms, grace_ms, broker_lost_ms;
     size_t outbox_bytes_max, inbox_bytes_max;
     uint64_t chunk_bytes_max; /* 0: as the protocol allows */
+    uint32_t group_count;     /* of each job; 0: nobody has any, and nobody asks */
+    uint32_t deliver_max[CLIMATE_GROUPS];
+    int64_t group_from[CLIMATE_GROUPS];
+    uint32_t credit_most;
+    uint32_t lapse_permille; /* of members: their leases end with silence */
+    uint32_t fate_weights[FATE_COUNT];
+    int64_t retry_most_ms;
+    uint32_t deadline_asked_permille; /* of requests */
 };
 
 /* Also fills in what the climate says about the world. */
 void climate_draw(struct climate *climate, struct world_options *options, struct dice *dice);
+/* What came later is drawn by dice of its own, so that old seeds are what they were: groups and
+ * requests, and what befalls the broker beside its end. */
+void climate_draw_more(struct climate *climate, struct world_options *options, struct dice *dice);
 const char *climate_fault_name(enum fault fault);
 uint32_t climate_pick(struct dice *dice, const uint32_t *weights, uint32_t count);
 

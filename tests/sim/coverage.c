@@ -57,6 +57,18 @@ static const struct table tables[COVERAGE_TABLES] = {
                       {"live", "live, gap", "durable", "durable, gap"},
                       {"opened", "value", "error", "missing", "end", "acked", "returned", "pattern",
                        "denied", "closed", "dropped", "orphaned", "past"}},
+    [COVERAGE_LEASE] = {"lease",
+                        2,
+                        COVERAGE_LEASE_EVENTS,
+                        {"of a value", "of a request"},
+                        {"leased", "again", "replied", "done", "given back", "rejected", "failed",
+                         "over", "in vain"}},
+    [COVERAGE_REQUEST] = {"request",
+                          3,
+                          COVERAGE_REQUEST_ENDS,
+                          {"given to none", "given once", "given more"},
+                          {"answered", "unanswered", "not done", "dead letter", "worker lost",
+                           "deadline", "unserved", "taken back", "other"}},
 };
 
 static uint64_t counts[COVERAGE_TABLES][ROWS_MAX][COLUMNS_MAX];
@@ -115,6 +127,16 @@ void coverage_sub(bool is_durable, bool is_gap, enum coverage_sub_event event)
     counts[COVERAGE_SUB][is_durable ? durable : live][event] += 1;
 }
 
+void coverage_lease(bool is_request, enum coverage_lease event)
+{
+    counts[COVERAGE_LEASE][is_request][event] += 1;
+}
+
+void coverage_request(uint32_t deliveries, enum coverage_request end)
+{
+    counts[COVERAGE_REQUEST][deliveries < 2 ? deliveries : 2][end] += 1;
+}
+
 void coverage_part(unsigned number)
 {
     if (number < MESSAGES)
@@ -156,6 +178,10 @@ static bool changes(enum coverage_table table, uint32_t row, uint32_t column)
     case COVERAGE_TASK:
         return __real_task_next((enum task_state)row, (enum task_event)column, &task);
     case COVERAGE_SUB: return true;
+    case COVERAGE_LEASE: return row == 1 || column != COVERAGE_REPLIED;
+    case COVERAGE_REQUEST:
+        return row > 0 || column == COVERAGE_DEADLINE || column == COVERAGE_UNSERVED ||
+               column == COVERAGE_TAKEN_BACK || column == COVERAGE_OTHER;
     case COVERAGE_TABLES: break;
     }
     return false;

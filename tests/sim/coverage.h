@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* coverage.h -- which pairs of state and event the runs of this process have met: of the tables
- * that decide (slot, party, job, task, the session's phase), of subscriptions, and which messages
- * and faults there were.  What a simulation never meets it cannot judge.
+ * that decide (slot, party, job, task, the session's phase), of subscriptions, leases and requests,
+ * and which messages and faults there were.  What a simulation never meets it cannot judge.
  *
  * The tables' moves are counted where the linker has put us in their place (tests/CMakeLists.txt):
  * the product knows nothing of it. */
@@ -21,6 +21,8 @@ enum coverage_table {
     COVERAGE_PHASE,
     COVERAGE_TASK,
     COVERAGE_SUB,
+    COVERAGE_LEASE,
+    COVERAGE_REQUEST,
     COVERAGE_TABLES,
 };
 
@@ -51,6 +53,36 @@ enum coverage_sub_event {
     COVERAGE_SUB_EVENTS,
 };
 
+/* What befalls a lease: of a plain value, or of a request. */
+enum coverage_lease {
+    COVERAGE_LEASED,
+    COVERAGE_LEASED_AGAIN,
+    COVERAGE_REPLIED,
+    COVERAGE_DONE,
+    COVERAGE_GIVEN_BACK,
+    COVERAGE_REJECTED,
+    COVERAGE_FAILED,
+    COVERAGE_LEASE_OVER,   /* its member is told, and has it still */
+    COVERAGE_SAID_IN_VAIN, /* ... and had said something by then */
+    COVERAGE_LEASE_EVENTS,
+};
+
+/* How requests end; rows are how often they were given to anybody: not, once, more often. */
+enum coverage_request {
+    COVERAGE_ANSWERED,
+    COVERAGE_UNANSWERED,
+    COVERAGE_NOT_DONE, /* their member failed them */
+    COVERAGE_DEAD_LETTER,
+    COVERAGE_WORKER_LOST,
+    COVERAGE_DEADLINE,
+    COVERAGE_UNSERVED,
+    COVERAGE_TAKEN_BACK,
+    COVERAGE_OTHER, /* their party's end, refusals */
+    COVERAGE_REQUEST_ENDS,
+};
+
+void coverage_lease(bool is_request, enum coverage_lease event);
+void coverage_request(uint32_t deliveries, enum coverage_request end);
 void coverage_sub(bool is_durable, bool is_gap, enum coverage_sub_event event);
 void coverage_part(unsigned number); /* of a part that arrives: wire_number() */
 void coverage_fault(enum fault fault);

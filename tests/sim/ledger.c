@@ -186,6 +186,11 @@ void ledger_sync(struct ledger *ledger, uint32_t count)
     ledger->synced = ledger->written;
 }
 
+const char *ledger_contend(struct ledger *ledger, uint64_t seed)
+{
+    return ledger->tape != NULL ? tape_contend(ledger->tape, seed) : NULL;
+}
+
 static void lose(struct ledger *ledger, uint32_t count)
 {
     while (ledger->record_count > count)

@@ -25,6 +25,8 @@ void ledger_end_step(struct ledger *ledger);
 void ledger_write(struct ledger *ledger);
 /* The first count records are on the disk. */
 void ledger_sync(struct ledger *ledger, uint32_t count);
+/* Another broker begins with this journal; see tape_contend(). */
+const char *ledger_contend(struct ledger *ledger, uint64_t seed);
 /* The broker is killed, or its machine switched off: what was not on the disk may be lost, whole
  * steps from the end on; only before ledger_rebuild().  NULL, or what else is missing. */
 const char *ledger_kill(struct ledger *ledger, bool is_machine);

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LINGER_MS = 2000 };
+enum { REQUEST_MS = 300, LINGER_MS = 2000 };
 
 static struct scene scene;
 
@@ -159,7 +159,77 @@ static void play_created(void)
     ask("alice", &(const struct msg){.type = MSG_STATUS, .as.status = {.job = SPAN_NONE}});
 }
 
-static void play(void)
+/* Tasks and requests: leases given up, put off, failed, answered and lost, and dead letters. */
+static void join_group(const char *party)
+{
+    if (!is_up(party))
+        return;
+    (void)app_join(app_of(party), 0, 2, 0); /* if there is room */
+    pump(party);
+}
+
+static void request(const char *party, const char *topic)
+{
+    if (!is_up(party))
+        return;
+    (void)app_request(app_of(party), topic, span_text(new_value()), REQUEST_MS);
+    pump(party);
+}
+
+static void work(const char *party, unsigned round)
+{
+    struct app *app = app_of(party);
+    while (is_up(party) && app->task_count > 0) {
+        bool is_request = app->tasks[0].terms.is_request;
+        if (round == 0)
+            app_task_end(app, 0, SESSION_TASK_REJECTED, app->tasks[0].terms.seq % 2 == 0 ? 10 : -1);
+        else if (round == 1)
+            app_task_end(app, 0, SESSION_TASK_FAILED, -1);
+        else if (!is_request || app_task_reply(app, 0, span_text(new_value())) == CODE_ETIMEDOUT)
+            app_task_end(app, 0, SESSION_TASK_DONE, 0);
+        round += 1;
+    }
+    pump(party);
+}
+
+static void play_group(void)
+{
+    join_group("bob");
+    join_group("carol");
+    publish("alice", "alice/t");
+    for (int i = 0; i < 4; i++)
+        request("alice", "alice/t");
+    for (unsigned round = 0; round < 3; round++) {
+        work("bob", round);
+        work("carol", round + 1);
+        scene_run(&scene, 20);
+    }
+    crew_group_at(scene.stage.crew, 0)->replays += 1;
+    for (unsigned how = 0; how < 4; how++) /* listed, shown, given again, dropped */
+        ask("alice", &(const struct msg){.type = MSG_DEAD,
+                                         .as.dead = {.request = 1,
+                                                     .job = span_text("job"),
+                                                     .group = span_text("crew"),
+                                                     .how = how,
+                                                     .number = how == 2 ? UINT64_MAX : 0}});
+    scene_run(&scene, REQUEST_MS);
+    work("bob", 2);
+    work("carol", 2);
+    request("alice", "alice/t"); /* whoever has it then is killed, or never answers */
+    scene_run(&scene, 20);
+}
+
+/* Whoever asked knows the outcome, or was refused it. */
+static void check_requests(const struct app *app, uint64_t fail_at)
+{
+    const struct app_request *open;
+    for (uint32_t at = 0; (open = app_request_open(app, &at)) != NULL;)
+        cr_assert(!open->is_awaited || app->refused_count > 0,
+                  "allocation %llu: request %llu has no outcome", (unsigned long long)fail_at,
+                  (unsigned long long)open->seq);
+}
+
+static void play(uint64_t fail_at)
 {
     static const char *const names[] = {"alice", "bob", "carol"};
     for (int i = 0; i < 3; i++)
@@ -175,6 +245,7 @@ static void play(void)
     promise("alice", "alice/w", true);
     promise("bob", "bob/w", false);
     promise("alice", "alice/late", true);
+    play_group();
     if (is_up("bob"))
         scene_break(&scene, "bob");
     scene_run(&scene, 100);
@@ -186,6 +257,9 @@ static void play(void)
     scene_kill(&scene, "bob", 10);
     scene_run(&scene, 400);
     play_created();
+    scene_run(&scene, REQUEST_MS);
+    if (is_up("alice"))
+        check_requests(app_of("alice"), fail_at);
     if (is_up("alice"))
         app_fail_party(scene_app(&scene, "alice"), "app.over");
     scene_run(&scene, 300);
@@ -194,13 +268,18 @@ static void play(void)
 /* How many allocations it took. */
 static uint64_t run_with(uint64_t fail_at, bool has_facts)
 {
+    static const struct crew_group group = {
+        .name = "crew", .pattern = "alice/t", .deliver_max = 2, .keep_ms = 1000};
     struct scene_options options;
     scene_options_init(&options);
     options.world.fail_at = fail_at;
     options.world.core.has_facts = has_facts;
     options.world.core.linger_ms = LINGER_MS;
     scene_open(&scene, &options);
-    play();
+    (void)crew_group_add(scene.stage.crew, &group);
+    if (fail_at > 0)
+        oracle_doubt(scene.stage.oracle);
+    play(fail_at);
     const struct world *world = scene.stage.world;
     cr_assert_null(world_violation(world), "allocation %llu: %s", (unsigned long long)fail_at,
                    world_violation(world));

@@ -49,6 +49,7 @@ struct oracle {
     uint32_t origin_count, origin_room;
     struct edge *edges;
     uint32_t edge_count, edge_room;
+    bool is_doubting;
     char text[2 * ORACLE_TEXT];
 };
 
@@ -161,6 +162,16 @@ void oracle_free(struct oracle **oracle)
     free((*oracle)->edges);
     free(*oracle);
     *oracle = NULL;
+}
+
+void oracle_doubt(struct oracle *oracle)
+{
+    oracle->is_doubting = true;
+}
+
+bool oracle_is_doubting(const struct oracle *oracle)
+{
+    return oracle->is_doubting;
 }
 
 uint32_t oracle_life(struct oracle *oracle, uint32_t job, const char *party)
@@ -289,7 +300,15 @@ static bool agrees(struct outcome a, struct outcome b)
 {
     if (a.kind == OUTCOME_SOME_VALUE || b.kind == OUTCOME_SOME_VALUE)
         return a.kind != OUTCOME_ERROR && b.kind != OUTCOME_ERROR;
-    return a.kind == b.kind && a.mark == b.mark;
+    bool is_stood_in_for = a.mark == OUTCOME_STAND_IN || b.mark == OUTCOME_STAND_IN;
+    return a.kind == b.kind && (a.mark == b.mark || (a.kind == OUTCOME_ERROR && is_stood_in_for));
+}
+
+/* Whether one that does not stand is the one that does. */
+static bool is_same(struct outcome refused, struct outcome outcome)
+{
+    bool is_stood_in_for = refused.mark == OUTCOME_STAND_IN || outcome.mark == OUTCOME_STAND_IN;
+    return agrees(refused, outcome) && (refused.kind != OUTCOME_ERROR || !is_stood_in_for);
 }
 
 static const char *claim(struct oracle *oracle, uint32_t topic, uint64_t seq,
@@ -297,7 +316,7 @@ static const char *claim(struct oracle *oracle, uint32_t topic, uint64_t seq,
 {
     char what[ORACLE_TEXT];
     struct fact *fact = fact_get(oracle, topic, seq);
-    if (fact->is_refused && outcome.kind != OUTCOME_SOME_VALUE && agrees(fact->refused, outcome))
+    if (fact->is_refused && outcome.kind != OUTCOME_SOME_VALUE && is_same(fact->refused, outcome))
         return complain(oracle, topic, seq, "stands although it was refused", by);
     if (fact->outcome.kind != OUTCOME_NONE && !agrees(fact->outcome, outcome)) {
         (void)snprintf(what, sizeof what, "%s (%llx), but %s (%llx) was seen by %s",
@@ -396,7 +415,7 @@ const char *oracle_seen(struct oracle *oracle, uint32_t topic, uint64_t seq, str
 const char *oracle_accepted(struct oracle *oracle, uint32_t topic, uint64_t seq,
                             struct outcome outcome, const char *by)
 {
-    if (fact_get(oracle, topic, seq)->is_doubtful)
+    if (fact_get(oracle, topic, seq)->is_doubtful || oracle->is_doubting)
         return NULL;
     return claim(oracle, topic, seq, outcome, by);
 }
@@ -423,7 +442,7 @@ const char *oracle_refused(struct oracle *oracle, uint32_t topic, uint64_t seq,
 {
     struct fact *fact = fact_get(oracle, topic, seq);
     if (fact->outcome.kind != OUTCOME_NONE && fact->outcome.kind != OUTCOME_SOME_VALUE &&
-        agrees(fact->outcome, outcome))
+        is_same(fact->outcome, outcome))
         return complain(oracle, topic, seq, "is refused although it stands", by);
     fact->is_refused = true;
     fact->refused = outcome;

@@ -30,6 +30,8 @@ struct outcome {
     enum outcome_kind kind;
     uint64_t mark; /* of the value's bytes, or of the error's id */
 };
+/* As mark: the error that stands in for any for which memory was short. */
+#define OUTCOME_STAND_IN 0
 
 /* One life of a party. */
 struct oracle_life {
@@ -51,12 +53,16 @@ struct oracle_topic {
     int64_t accepted_said_ns; /* when the newest of what was accepted was said; -1: nothing */
 };
 
-enum { ORACLE_LIVES = 256, ORACLE_TOPICS = 256, ORACLE_TEXT = 256 };
+enum { ORACLE_LIVES = 512, ORACLE_TOPICS = 512, ORACLE_TEXT = 256 };
 
 struct oracle;
 
 struct oracle *oracle_new(void);
 void oracle_free(struct oracle **oracle);
+
+/* From now on memory may have been short: events, and refusals, may be missing. */
+void oracle_doubt(struct oracle *oracle);
+bool oracle_is_doubting(const struct oracle *oracle);
 
 uint32_t oracle_life(struct oracle *oracle, uint32_t job, const char *party);
 struct oracle_life *oracle_life_at(struct oracle *oracle, uint32_t life);

@@ -52,6 +52,47 @@ static void on_bytes(void *arg, bool is_from_broker, struct span bytes)
         world_violate(stage->world, "%s", wrong);
 }
 
+/* Which group, its error says alone. */
+static bool is_of_group(const struct error_record *record, const char *group)
+{
+    char words[64];
+    (void)snprintf(words, sizeof words, " to workers of %s ", group); /* fits: names are short */
+    size_t bytes = strlen(words);
+    const char *text = record->message.data;
+    for (size_t at = 0; at + bytes <= record->message.bytes; at++)
+        if (memcmp(text + at, words, bytes) == 0)
+            return true;
+    return false;
+}
+
+static void task_died(struct stage *stage, uint32_t job, const struct msg_event *event)
+{
+    static struct error_record records[LIMIT_ERROR_RECORDS];
+    uint32_t count = 0;
+    if (error_decode(event->error, records, LIMIT_ERROR_RECORDS, &count) != WIRE_OK || count == 0) {
+        world_violate(stage->world, "a task is a dead letter for no reason");
+        return;
+    }
+    uint32_t attempt = (uint32_t)records[0].attempt;
+    uint32_t space = job + ORACLE_ATTEMPT * (attempt > 1 ? attempt - 1 : 0);
+    uint32_t topic = oracle_topic(stage->oracle, space, event->topic);
+    for (uint32_t group = 0; group < crew_group_count(stage->crew); group++) {
+        const struct crew_group *meant = crew_group_at(stage->crew, group);
+        if (meant->job != job || !is_of_group(&records[0], meant->name))
+            continue;
+        const char *wrong = crew_died(stage->crew, group, topic, event->seq, event->count,
+                                      outcome_of_error(records[0].id));
+        if (wrong != NULL)
+            world_violate(stage->world, "%s", wrong);
+    }
+}
+
+static void on_task_over(void *arg, uint32_t host, const struct msg_task_over *over)
+{
+    struct stage *stage = arg;
+    app_task_over(&stage->apps[host], over);
+}
+
 static void on_event(void *arg, uint32_t job, const struct msg_event *event)
 {
     struct stage *stage = arg;
@@ -64,6 +105,8 @@ static void on_event(void *arg, uint32_t job, const struct msg_event *event)
     bool is_lost = span_equal(event->name, span_text(EVENT_PARTY_LOST));
     if (stage->is_telling_events)
         tell_event(stage, event);
+    if (span_equal(event->name, span_text(EVENT_TASK_DEAD)))
+        task_died(stage, job, event);
     if (!is_lost && !span_equal(event->name, span_text(EVENT_PARTY_LEFT)) &&
         !span_equal(event->name, span_text(EVENT_PARTY_FAILED)) &&
         !span_equal(event->name, span_text(EVENT_PARTY_COMPLETED)) &&
@@ -82,6 +125,9 @@ static void check_values(struct stage *stage)
     if (bytes > stage->job_bytes_max)
         world_violate(stage->world, "a job keeps values of %" PRIu64 " bytes, and may %" PRIu64,
                       bytes, stage->job_bytes_max);
+    const char *wrong = core_dump_wrong_lease(gate_core(world_gate(stage->world)));
+    if (wrong != NULL)
+        world_violate(stage->world, "%s", wrong);
 }
 
 /* Promise 9, as far as it can be seen from outside. */
@@ -111,11 +157,13 @@ void stage_open(struct stage *stage, const struct world_options *options, const 
                                         .on_act = on_act,
                                         .on_event = on_event,
                                         .on_bytes = on_bytes,
+                                        .on_task_over = on_task_over,
                                         .on_step = on_step};
     stage->job_bytes_max = options->core.job_bytes_max;
     stage->payload_bytes_max = UINT64_MAX;
     stage->broker_bytes_max = UINT64_MAX;
     stage->oracle = oracle_new();
+    stage->crew = crew_new(stage->oracle);
     stage->world = world_new(&hooked);
     stage->job_count = job_count;
     for (uint32_t job = 0; job < job_count; job++)
@@ -127,6 +175,7 @@ uint32_t stage_add(struct stage *stage, uint32_t job, const struct host_options 
     uint32_t host = world_host(stage->world, options);
     must(host == stage->app_count);
     app_init(&stage->apps[host], stage->world, stage->oracle, host, job, options);
+    stage->apps[host].crew = stage->crew;
     stage->app_count += 1;
     return host;
 }
@@ -149,6 +198,7 @@ void stage_close(struct stage *stage)
 
 void stage_free(struct stage *stage)
 {
+    crew_free(&stage->crew);
     oracle_free(&stage->oracle);
     world_free(&stage->world);
 }

@@ -17,6 +17,7 @@ enum { STAGE_JOBS = 2 };
 struct stage {
     struct world *world;
     struct oracle *oracle;
+    struct crew *crew;
     struct app apps[WORLD_HOSTS];
     uint32_t app_count;
     uint32_t job_count;

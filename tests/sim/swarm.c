@@ -3,6 +3,7 @@
 #include "tests/sim/swarm.h"
 
 #include "libbus/base/must.h"
+#include "tests/lib/core_dump.h"
 #include "tests/sim/climate.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/swarm_internal.h"
@@ -13,10 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define JUMP_MOST_NS (INT64_C(12) * 3600 * 1000000000)
+
 enum {
     VALUE_ROOM = 1 << 20,
     BATCH_MOST = 40,
     QUIET_EVERY_MS = 20,
+    DRAIN_EVERY_MS = 500,
+    DRAIN_ROUNDS = 400,
+    DRAIN_IDLE_MOST = 6, /* longer than anything is put off for */
     WRITES_KEPT_FREE = 64,
     BULK_MANY = 12
 };
@@ -26,6 +32,10 @@ static const char *const party_names[SWARM_PARTIES] = {"a", "b", "c", "d", "e", 
 static const char *const topic_names[SWARM_PARTIES][SWARM_TOPICS] = {
     {"a/x", "a/y", "a/z/z"}, {"b/x", "b/y", "b/z/z"}, {"c/x", "c/y", "c/z/z"},
     {"d/x", "d/y", "d/z/z"}, {"e/x", "e/y", "e/z/z"}, {"f/x", "f/y", "f/z/z"}};
+static const char *const reply_names[SWARM_PARTIES] = {"a/_replies", "b/_replies", "c/_replies",
+                                                       "d/_replies", "e/_replies", "f/_replies"};
+static const char *const work_patterns[] = {"_groups/#", "_groups/crew/dead", "_groups/+/why",
+                                            "+/_replies", "a/_replies"};
 static const char *const patterns[] = {"#",   "+/x", "+/#", "a/#",   "b/#",   "c/#", "a/x",
                                        "b/y", "a/+", "c/x", "b/z/z", "+/z/+", "d/#", "e/x"};
 static const char *const durable_names[APP_DURABLES] = {"one", "two", "three", "four"};
@@ -35,7 +45,7 @@ static uint8_t value_bytes[VALUE_ROOM];
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static size_t draw_bytes(struct swarm *swarm)
+size_t swarm_draw_bytes(struct swarm *swarm)
 {
     struct dice *dice = swarm->dice;
     if (dice_hits(dice, swarm->climate.large_permille))
@@ -43,8 +53,7 @@ static size_t draw_bytes(struct swarm *swarm)
     return (size_t)dice_below(dice, swarm->climate.small_bytes_max);
 }
 
-/* Bytes like no others, if there is room for a number. */
-static struct span make_value(struct swarm *swarm, size_t at, size_t bytes)
+struct span swarm_value(struct swarm *swarm, size_t at, size_t bytes)
 {
     must(at + bytes <= VALUE_ROOM);
     uint64_t number = ++swarm->value_count;
@@ -56,7 +65,7 @@ static struct span make_value(struct swarm *swarm, size_t at, size_t bytes)
 
 /* ---- what parties say ------------------------------------------------------------------------ */
 
-static const char *own_topic(struct swarm *swarm, const struct app *app)
+const char *swarm_own_topic(struct swarm *swarm, const struct app *app)
 {
     uint32_t party = app->host % swarm->climate.party_count;
     return topic_names[party][dice_below(swarm->dice, swarm->climate.topic_count)];
@@ -64,6 +73,8 @@ static const char *own_topic(struct swarm *swarm, const struct app *app)
 
 static const char *any_topic(struct swarm *swarm)
 {
+    if (swarm->climate.group_count > 0 && dice_hits(swarm->dice, 200))
+        return reply_names[dice_below(swarm->dice, swarm->climate.party_count)];
     return topic_names[dice_below(swarm->dice, swarm->climate.party_count)]
                       [dice_below(swarm->dice, swarm->climate.topic_count)];
 }
@@ -73,12 +84,12 @@ static void say_publish(struct swarm *swarm, struct app *app)
     struct span values[BATCH_MOST];
     uint64_t most = dice_hits(swarm->dice, 100) ? BATCH_MOST : 4;
     size_t count = 1 + dice_below(swarm->dice, most);
-    size_t bytes = draw_bytes(swarm);
+    size_t bytes = swarm_draw_bytes(swarm);
     if (bytes * count > VALUE_ROOM)
         count = 1;
     for (size_t i = 0; i < count; i++)
-        values[i] = make_value(swarm, i * bytes, bytes);
-    const char *name = own_topic(swarm, app);
+        values[i] = swarm_value(swarm, i * bytes, bytes);
+    const char *name = swarm_own_topic(swarm, app);
     enum wire_code code = app_publish(app, name, values, count); /* now or never */
     world_line(app->world, "%s publishes %zu of %zu bytes to %s: %s", app->party, count, bytes,
                name, trace_code(code));
@@ -103,9 +114,9 @@ static void reserve_needing(struct swarm *swarm, struct app *app, const char *na
 static void say_reserve(struct swarm *swarm, struct app *app)
 {
     struct dice *dice = swarm->dice;
-    const char *name = own_topic(swarm, app);
+    const char *name = swarm_own_topic(swarm, app);
     int64_t seq = -1, deadline_ms = -1;
-    size_t bytes_max = dice_hits(dice, 500) ? 0 : draw_bytes(swarm) + 1;
+    size_t bytes_max = dice_hits(dice, 500) ? 0 : swarm_draw_bytes(swarm) + 1;
     if (dice_hits(dice, swarm->climate.deadline_permille))
         deadline_ms = dice_between(dice, 1, swarm->climate.deadline_most_ms);
     if (dice_hits(dice, swarm->climate.needs_permille)) {
@@ -128,7 +139,7 @@ static void say_commit(struct swarm *swarm, struct app *app)
     if (app->slot_count == 0)
         return;
     uint32_t slot = (uint32_t)dice_below(swarm->dice, app->slot_count);
-    size_t bytes = draw_bytes(swarm);
+    size_t bytes = swarm_draw_bytes(swarm);
     if (swarm->bulk_left > 0 && app->slots[slot].value_bytes_max == 0 &&
         dice_hits(swarm->dice, 200)) {
         swarm->bulk_left -= 1;
@@ -138,7 +149,7 @@ static void say_commit(struct swarm *swarm, struct app *app)
     if (bytes_max > 0 && bytes > bytes_max && !dice_hits(swarm->dice, 100))
         bytes = bytes_max;
     struct app_slot meant = app->slots[slot];
-    struct span value = make_value(swarm, 0, bytes);
+    struct span value = swarm_value(swarm, 0, bytes);
     enum wire_code code =
         app_commit(app, slot, value, dice_hits(swarm->dice, 300)); /* now or never */
     world_line(app->world, "%s commits %zu bytes to %s %llu: %s", app->party, bytes,
@@ -172,7 +183,7 @@ static void say_again(struct swarm *swarm, struct app *app)
     uint32_t back = (uint32_t)dice_below(swarm->dice, 4) + 1;
     uint32_t write = back > app->write_count ? 0 : app->write_count - back;
     if (!app->writes[write].is_doubtful)
-        (void)app_commit_again(app, write, make_value(swarm, 0, 40)); /* refused, here or there */
+        (void)app_commit_again(app, write, swarm_value(swarm, 0, 40)); /* refused, here or there */
 }
 
 static void say_subscribe(struct swarm *swarm, struct app *app)
@@ -182,6 +193,8 @@ static void say_subscribe(struct swarm *swarm, struct app *app)
                                       .keep_ms = 600000,
                                       .is_gap = dice_hits(dice, swarm->climate.gap_permille)};
     const char *pattern = patterns[dice_below(dice, sizeof patterns / sizeof patterns[0])];
+    if (swarm->climate.group_count > 0 && dice_hits(dice, 300))
+        pattern = work_patterns[dice_below(dice, sizeof work_patterns / sizeof work_patterns[0])];
     if (dice_hits(dice, 100))
         options.from_seq = dice_between(dice, 2, 10);
     if (dice_hits(dice, swarm->climate.durable_permille)) {
@@ -290,6 +303,7 @@ static void tell_speech(const struct swarm *swarm, const struct app *app, enum s
         [SPEECH_FLUSH] = "flushes",
         [SPEECH_PROGRESS] = "promises progress",
         [SPEECH_END] = "comes to an end",
+        [SPEECH_LETTERS] = "treats dead letters",
     };
     if (speech < SPEECH_COUNT && names[speech] != NULL)
         world_line(swarm->stage.world, "%s %s", app->party, names[speech]);
@@ -302,7 +316,7 @@ static void speak(struct swarm *swarm, struct app *app)
     if (app->write_count + BATCH_MOST + WRITES_KEPT_FREE > APP_WRITES)
         speech = SPEECH_TAKE;
     if (swarm->is_completing[app->host] && speech != SPEECH_ACK && speech != SPEECH_FLUSH &&
-        speech != SPEECH_END)
+        speech != SPEECH_WORK && speech != SPEECH_END)
         speech = SPEECH_TAKE;
     tell_speech(swarm, app, speech);
     if (swarm->options.is_planted && speech == SPEECH_RETRACT && app->write_count > 0)
@@ -328,6 +342,11 @@ static void speak(struct swarm *swarm, struct app *app)
     case SPEECH_FLUSH: app_flush(app); break;
     case SPEECH_PROGRESS: say_progress(swarm, app); break;
     case SPEECH_END: say_end(swarm, app); break;
+    case SPEECH_JOIN:
+    case SPEECH_WORK:
+    case SPEECH_REQUEST:
+    case SPEECH_CANCEL:
+    case SPEECH_LETTERS: swarm_speak_of_work(swarm, app, speech); break;
     case SPEECH_COUNT: break;
     }
 }
@@ -429,16 +448,28 @@ static void harm(struct swarm *swarm)
     case FAULT_REPEAT:
         world_repeat(world, who, dice_hits(dice, 700) ? CHANNEL_DATA : CHANNEL_CONTROL);
         break;
+    case FAULT_STOP: world_stop_broker(world, for_ns * (dice_hits(dice, 100) ? 20 : 1)); break;
+    case FAULT_CLOCK:
+        crew_doubt_clocks(swarm->stage.crew);
+        world_jump_clock(world, dice_between(dice, -JUMP_MOST_NS, JUMP_MOST_NS));
+        break;
+    case FAULT_FULL: world_fill_disk(world, for_ns, dice_hits(dice, 300)); break;
+    case FAULT_MEMORY:
+        world_starve_broker(world, dice_below(dice, 40) + 1);
+        oracle_doubt(swarm->stage.oracle);
+        break;
+    case FAULT_RIVAL: world_rival_broker(world); break;
     case FAULT_COUNT: break;
     }
 }
 
 /* ---- moments --------------------------------------------------------------------------------- */
 
-void swarm_read_all(struct app *app)
+void swarm_read_all(struct swarm *swarm, struct app *app)
 {
+    swarm_work_all(swarm, app);
     for (uint32_t sub = 0; sub < APP_SUBS; sub++) {
-        if (app->subs[sub] == NULL)
+        if (app->subs[sub] == NULL || app->subs[sub]->group >= 0)
             continue;
         while (app_take(app, sub)) {
         }
@@ -489,7 +520,7 @@ static void on_quiet(struct swarm *swarm, uint32_t who)
     if (!app->is_running)
         return;
     app_look(app);
-    swarm_read_all(app);
+    swarm_read_all(swarm, app);
     world_at(world, world_now_ns(world) + QUIET_EVERY_MS * WORLD_MS, SWARM_QUIET, who, 0);
 }
 
@@ -501,7 +532,7 @@ static void on_probe(struct swarm *swarm, uint32_t who, uint64_t index)
         swarm->probe_count -= 1; /* its life is over: nobody is held back */
         return;
     }
-    struct span value = make_value(swarm, 0, 16);
+    struct span value = swarm_value(swarm, 0, 16);
     const char *name = oracle_topic_at(app->oracle, app->topics[index].topic)->name;
     enum wire_code code = app_publish(app, name, &value, 1);
     if (code == CODE_ETIMEDOUT) {
@@ -601,6 +632,8 @@ static void on_news(void *arg, uint32_t who)
 {
     struct swarm *swarm = arg;
     struct world *world = swarm->stage.world;
+    if (swarm->phase == SWARM_CALM && app_is_up(&swarm->stage.apps[who]))
+        swarm_work_all(swarm, &swarm->stage.apps[who]);
     if (session_state(world_session(world, who)) != SESSION_OVER || swarm->is_burying[who])
         return;
     swarm->is_burying[who] = true;
@@ -675,7 +708,26 @@ static int64_t quiet_ns(const struct climate *climate)
 {
     int64_t ms = 2 * climate->lost_after_ms + climate->grace_ms + climate->broker_lost_ms +
                  climate->keep_most_ms + climate->deadline_most_ms + 3000;
+    if (climate->group_count > 0)
+        ms += climate->retry_most_ms + 2000; /* as long as requests wait for a group at most */
     return ms * WORLD_MS;
+}
+
+/* Until nothing is left to be done by anybody: as long as something is done. */
+static void drain(struct swarm *swarm)
+{
+    struct world *world = swarm->stage.world;
+    uint64_t before = UINT64_MAX;
+    uint32_t idle = 0;
+    for (int i = 0; i < DRAIN_ROUNDS && world_violation(world) == NULL; i++) {
+        uint64_t left =
+            world_is_broker_down(world) ? 0 : core_dump_undone(gate_core(world_gate(world)), NULL);
+        idle = left < before ? 0 : idle + 1;
+        if (left == 0 || idle == DRAIN_IDLE_MOST)
+            return;
+        before = left;
+        world_run(world, world_now_ns(world) + DRAIN_EVERY_MS * WORLD_MS);
+    }
 }
 
 static void flush_all(struct swarm *swarm)
@@ -703,6 +755,12 @@ static void drop_returned(struct app *app)
     }
 }
 
+static bool is_of_replies(const struct app *app, uint32_t topic)
+{
+    const char *name = oracle_topic_at(app->oracle, app->topics[topic].topic)->name;
+    return strstr(name, "/_replies") != NULL;
+}
+
 /* An open slot holds back what is behind it, and so its writer in the end.  Without any, all is
  * read and acknowledged, and everybody must be able to write. */
 static void settle_and_probe(struct swarm *swarm)
@@ -716,6 +774,8 @@ static void settle_and_probe(struct swarm *swarm)
         for (int i = 0; i < APP_SLOTS && app->slot_count > 0; i++)
             app_fail(app, 0, "app.given_up", "too late", false);
         for (uint32_t topic = 0; topic < app->topic_count && !swarm->is_completing[who]; topic++) {
+            if (is_of_replies(app, topic))
+                continue;
             swarm->probe_count += 1;
             world_at(stage->world, world_now_ns(stage->world) + 300 * WORLD_MS, SWARM_PROBE, who,
                      topic);
@@ -731,17 +791,24 @@ static void quiet(struct swarm *swarm)
     swarm->phase = SWARM_CALM;
     world_line(stage->world, "faults stop");
     world_calm(stage->world, 5 * WORLD_MS);
+    world_relieve_broker(stage->world);
     for (uint32_t who = 0; who < stage->app_count; who++) {
         world_thaw(stage->world, who);
         world_at(stage->world, world_now_ns(stage->world), SWARM_QUIET, who, 0);
     }
     world_run(stage->world, world_now_ns(stage->world) + quiet_ns(&swarm->climate));
+    drain(swarm);
     flush_all(swarm);
     world_run(stage->world, world_now_ns(stage->world) + 1000 * WORLD_MS);
     swarm_check_calm(swarm);
+    for (uint32_t job = 0; job < swarm->climate.job_count; job++)
+        swarm_treat_letters(swarm, job, true);
     settle_and_probe(swarm);
     flush_all(swarm);
     world_run(stage->world, world_now_ns(stage->world) + 1500 * WORLD_MS);
+    drain(swarm);
+    if (swarm->climate.group_count > 0) /* behind what was settled others may have waited */
+        world_run(stage->world, world_now_ns(stage->world) + 3000 * WORLD_MS);
     swarm_check_calm(swarm);
 }
 
@@ -792,7 +859,7 @@ static uint64_t visit(struct swarm *swarm, uint32_t visitor)
     struct world *world = stage->world;
     struct app *app = &stage->apps[stage_add(stage, STAGE_JOBS, &options)];
     const char *name = topic_names[visitor][0];
-    struct span value = make_value(swarm, 0, 100);
+    struct span value = swarm_value(swarm, 0, 100);
     app_start(app);
     world_run(world, world_now_ns(world) + 200 * WORLD_MS);
     (void)app_reserve(app, name, -1, -1, 0);     /* asks for the topic's number */
@@ -807,7 +874,7 @@ static uint64_t visit(struct swarm *swarm, uint32_t visitor)
     (void)app_await(app, name, 3, true);
     world_pump(world, app->host);
     world_run(world, world_now_ns(world) + 200 * WORLD_MS);
-    swarm_read_all(app);
+    swarm_read_all(swarm, app);
     app_leave(app);
     world_pump(world, app->host);
     world_run(world, world_now_ns(world) + 1000 * WORLD_MS);
@@ -892,6 +959,10 @@ static struct swarm *swarm_new(uint64_t seed, const struct swarm_options *how)
     options.lines = how->lines;
     swarm->options = *how;
     climate_draw(&swarm->climate, &options, &dice);
+    if (!how->is_plain) {
+        dice_init(&dice, seed ^ UINT64_C(0x67726f757073));
+        climate_draw_more(&swarm->climate, &options, &dice);
+    }
     draw_journal(swarm, &options, seed);
     if (seed % 8 == 5) /* so that several large values follow each other */
         swarm->climate.bulk_max = BULK_MANY;
@@ -900,6 +971,7 @@ static struct swarm *swarm_new(uint64_t seed, const struct swarm_options *how)
     swarm->job_bytes_max = options.core.job_bytes_max;
     swarm->dice = world_dice(swarm->stage.world);
     swarm->bulk_left = swarm->climate.bulk_max;
+    swarm_make_groups(swarm);
     swarm->stage.arg = swarm;
     swarm->stage.on_act = on_act;
     swarm->stage.on_news = on_news;

@@ -23,6 +23,7 @@ struct swarm_report {
     uint64_t brought_count; /* attachments, which have secrets in them */
     uint64_t end_count;     /* parties lost or ended while others were there */
     uint64_t crash_count;   /* of the broker */
+    uint64_t request_count;
 };
 
 /* What a run can be made without, to see whether it fails all the same. */
@@ -42,7 +43,8 @@ struct swarm_options {
     struct script *recorded;       /* gets its moments */
     const struct script *replayed; /* ... or it has them from there; made of the same seed */
     unsigned eases;                /* swarm_ease; only with a script */
-    bool is_planted;               /* taking something back counts as broken: to test the tests */
+    bool is_plain;   /* without what came to the climate later: as seeds were that have a name */
+    bool is_planted; /* taking something back counts as broken: to test the tests */
 };
 
 void swarm_run(uint64_t seed, const struct swarm_options *options, struct swarm_report *out_report);

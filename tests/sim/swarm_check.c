@@ -3,6 +3,7 @@
  *
  * What is checked while it runs stands where it is seen: app.c, app_read.c, oracle.c, world.c. */
 #include "libbus/base/pattern.h"
+#include "tests/lib/core_dump.h"
 #include "tests/sim/swarm_internal.h"
 #include "tests/sim/trace.h"
 
@@ -54,6 +55,10 @@ static uint64_t settled_to(struct swarm *swarm, uint32_t index)
         if (app->topics[slot->topic].topic == index && slot->seq < seq && !is_over)
             seq = slot->seq;
     }
+    const struct app_request *request;
+    for (uint32_t at = 0; (request = app_request_open(app, &at)) != NULL;)
+        if (request->reply_topic == index && request->reply_seq < seq)
+            seq = request->reply_seq;
     return seq;
 }
 
@@ -128,9 +133,23 @@ static void check_subs(struct swarm *swarm, const struct app *app)
         if (sub->joined_ns == INT64_MAX)
             world_violate(app->world, "%s subscribed to %s and was not answered", app->party,
                           sub->patterns[0]);
+        if (sub->group >= 0)
+            continue; /* what it is given, is given to one of many */
         for (uint32_t topic = 0; topic < oracle_topic_count(app->oracle); topic++)
             check_route(swarm, app, sub, topic);
     }
+}
+
+/* Promise 2, for requests: nobody waits for one but behind a slot that its own party owes. */
+static void check_requests(struct swarm *swarm, const struct app *app)
+{
+    const struct app_request *request;
+    for (uint32_t at = 0; (request = app_request_open(app, &at)) != NULL;)
+        if (request->is_awaited && app_is_up(app) &&
+            request->seq < settled_to(swarm, request->topic))
+            world_violate(app->world, "%s still waits for the reply to %s %" PRIu64 ", as %" PRIu64,
+                          app->party, oracle_topic_at(app->oracle, request->topic)->name,
+                          request->seq, request->reply_seq);
 }
 
 /* What is still owed needs nothing that failed. */
@@ -174,8 +193,15 @@ void swarm_check_calm(struct swarm *swarm)
             world_violate(stage->world, "%s left and is still here", app->party);
         check_wants(swarm, app);
         check_subs(swarm, app);
+        check_requests(swarm, app);
         if (app_is_up(app))
             check_needs(swarm, app);
+    }
+    if (swarm->stage.crew != NULL && !world_is_broker_down(stage->world)) {
+        char text[CORE_DUMP_TEXT];
+        uint64_t undone = core_dump_undone(gate_core(world_gate(stage->world)), text);
+        if (undone > 0)
+            world_violate(stage->world, "%" PRIu64 " tasks are not done: %s", undone, text);
     }
     if (swarm->probe_count > 0)
         world_violate(stage->world,
@@ -210,7 +236,7 @@ void swarm_check_ended(struct swarm *swarm, uint32_t who)
     const struct oracle_life *life = oracle_life_at(stage->oracle, gone->life);
     if (gone->is_running && session_state(world_session(stage->world, who)) != SESSION_OVER)
         world_violate(stage->world, "%s said that it ends, and goes on", gone->party);
-    if (life->ended_ns == INT64_MAX)
+    if (life->ended_ns == INT64_MAX && !oracle_is_doubting(stage->oracle))
         world_violate(stage->world, "nobody was told that %s ended", gone->party);
     for (uint32_t i = 0; i < stage->app_count; i++) {
         struct app *app = &stage->apps[i];
@@ -221,7 +247,7 @@ void swarm_check_ended(struct swarm *swarm, uint32_t who)
         if (app->job != gone->job)
             continue;
         for (uint32_t j = 0; j < APP_SUBS; j++)
-            if (app->subs[j] != NULL && !app->subs[j]->is_denied &&
+            if (app->subs[j] != NULL && !app->subs[j]->is_denied && app->subs[j]->group < 0 &&
                 is_named(app->subs[j], gone->party) && app->subs[j]->joined_ns < life->ended_ns &&
                 !was_told(app, app->subs[j], gone->party, life->incarnation))
                 world_violate(stage->world, "%s was not told of the end of %s %" PRIu32 " on %s",

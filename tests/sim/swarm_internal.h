@@ -50,8 +50,21 @@ struct swarm {
 };
 
 /* swarm.c */
-void swarm_read_all(struct app *app);
+/* Bytes like no others, if there is room for a number; good until the next ones at that place. */
+struct span swarm_value(struct swarm *swarm, size_t at, size_t bytes);
+size_t swarm_draw_bytes(struct swarm *swarm);
+const char *swarm_own_topic(struct swarm *swarm, const struct app *app);
+void swarm_read_all(struct swarm *swarm, struct app *app);
 void swarm_kill(struct swarm *swarm, uint32_t who);
+
+/* swarm_work.c */
+void swarm_make_groups(struct swarm *swarm);
+/* One of the speeches from SPEECH_JOIN on. */
+void swarm_speak_of_work(struct swarm *swarm, struct app *app, enum speech speech);
+/* Takes all tasks there are, and says what becomes of each. */
+void swarm_work_all(struct swarm *swarm, struct app *app);
+/* All dead letters are dropped, or given to their groups again. */
+void swarm_treat_letters(struct swarm *swarm, uint32_t job, bool is_drop);
 
 /* swarm_check.c: each tells the world what is wrong. */
 void swarm_note_baseline(struct swarm *swarm);

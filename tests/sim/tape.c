@@ -81,6 +81,25 @@ void tape_kill(struct tape *tape, bool is_machine)
     open_journal(tape);
 }
 
+const char *tape_contend(struct tape *tape, uint64_t seed)
+{
+    struct sim_disk *disk = sim_disk_clone(tape->disk, seed); /* so that this one is left alone */
+    struct journal *journal = NULL;
+    struct journal_options options = {.may_create = true, .id = seed};
+    struct journal_opened opened;
+    char complaint[JOURNAL_COMPLAINT_BYTES];
+    sim_disk_take_lock(disk);
+    uint64_t calls = sim_disk_calls(disk);
+    struct disk *opening = sim_disk_open(disk);
+    enum journal_err err = embedded_open(&opening, &options, &journal, &opened, complaint);
+    bool has_touched = sim_disk_calls(disk) != calls;
+    journal_close(&journal);
+    sim_disk_free(&disk);
+    if (err != JOURNAL_LOCKED)
+        return "a second broker is not told that another one has it";
+    return has_touched ? "a second broker touches it before it has the lock" : NULL;
+}
+
 bool tape_read(struct tape *tape, struct span *out_record)
 {
     struct journal_found found;

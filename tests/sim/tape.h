@@ -20,6 +20,9 @@ void tape_sync(struct tape *tape);
 /* The broker is killed, or its machine switched off, and the journal opened again: tape_read() then
  * tells what is there. */
 void tape_kill(struct tape *tape, bool is_machine);
+/* Another broker begins with the same journal while this one lives: it must be told so, and touch
+ * nothing.  NULL, or what it does instead. */
+const char *tape_contend(struct tape *tape, uint64_t seed);
 /* The next record, borrowed until the next call; false: no more. */
 bool tape_read(struct tape *tape, struct span *out_record);
 

@@ -24,6 +24,7 @@ enum {
     SPIN_MAX = 10000, /* rounds without time passing, before somebody is said to spin */
     TAPS = 4,
     TAP_BEAT_MS = 10000,
+    PARKED_MAX = 32,     /* batches of a connection on a full disk (broker/io/parking.h: bytes) */
     OVERHEARD = 8,       /* parts of a connection that an outsider remembers */
     HOST_OUTSIDE = 1000, /* as host of a connection: an outsider's; HOST_TAP + job: a tap's */
     HOST_TAP = 2000,
@@ -43,7 +44,8 @@ enum moment_kind {
     MOMENT_TAP_BEAT,      /* who: tap */
     MOMENT_BROKER_UP,
     MOMENT_LOGGED,
-    MOMENT_ACT, /* who: host or nobody, value: index of the act */
+    MOMENT_ROOM, /* the broker's disk has room */
+    MOMENT_ACT,  /* who: host or nobody, value: index of the act */
 };
 
 struct act {
@@ -60,6 +62,10 @@ struct conn {
     bool is_left;        /* the client has nothing to do with it any more */
     bool is_forgotten;   /* the broker: GATE_DROP */
     bool is_closed;      /* the broker was told that it is closed */
+    uint32_t parked;     /* batches that wait for room on the broker's disk */
+    bool is_shed;        /* ... more came than it takes: nothing of what follows is let in */
+    bool is_put_off;     /* what it says on control was dropped for want of room, */
+    bool is_mute;        /* ... and so it is heard no more */
 };
 
 struct host {
@@ -96,6 +102,12 @@ struct held {
     uint8_t head[DELIVERY_HEADER_BYTES];
 };
 
+/* A batch that waits for room. */
+struct parked {
+    conn_id conn;
+    struct buffer *bytes;
+};
+
 struct world {
     struct world_options options;
     int64_t now_ns;
@@ -116,6 +128,12 @@ struct world {
     int64_t logged_ns;     /* when the newest facts are in the journal */
     uint32_t logged_count; /* records that are in it */
     int64_t gate_armed_ns;
+    int64_t stopped_until_ns; /* the broker */
+    int64_t wall_ahead_ns;    /* its wall clock was set by so much */
+    int64_t full_until_ns;    /* its disk */
+    bool is_short;
+    struct parked *parked; /* in order */
+    uint32_t parked_count, parked_room;
     struct conn **conns; /* by id - 1 */
     uint32_t conn_count, conn_room;
     struct host hosts[WORLD_HOSTS];
@@ -270,8 +288,13 @@ void world_at(struct world *world, int64_t at_ns, uint32_t what, uint32_t who, u
 static struct gate_now gate_now(struct world *world)
 {
     return (struct gate_now){.now_ns = world->broker_epoch_ns + world->now_ns,
-                             .wall_ns = WALL_EPOCH_NS + world->now_ns,
+                             .wall_ns = WALL_EPOCH_NS + world->now_ns + world->wall_ahead_ns,
                              .random = dice_next(&world->gate_dice)};
+}
+
+static bool is_stopped(const struct world *world)
+{
+    return world->stopped_until_ns > world->now_ns;
 }
 
 /* ---- connections ----------------------------------------------------------------------------- */
@@ -301,6 +324,8 @@ static void lane_arm(struct world *world, conn_id id, enum way way)
     if (way == WAY_DOWN && conn->host < WORLD_HOSTS &&
         due_ns < world->hosts[conn->host].frozen_until_ns)
         due_ns = world->hosts[conn->host].frozen_until_ns;
+    if (way == WAY_UP && due_ns < world->stopped_until_ns)
+        due_ns = world->stopped_until_ns;
     lane->is_armed = true;
     agenda_put(&world->agenda, due_ns > world->now_ns ? due_ns : world->now_ns, MOMENT_LANE, id,
                way);
@@ -584,6 +609,93 @@ static void broker_settle(struct world *world)
     agenda_put(&world->agenda, world->gate_armed_ns, MOMENT_BROKER_TICK, 0, 0);
 }
 
+/* ---- on a full disk: as broker/io/loop.c does it --------------------------------------------- */
+
+static bool is_full(const struct world *world)
+{
+    return world->full_until_ns > world->now_ns;
+}
+
+/* Whether this batch waits, or is not let in at all. */
+static bool park(struct world *world, conn_id id, struct part *part)
+{
+    struct conn *conn = world->conns[id - 1];
+    bool must_wait = conn->is_shed || is_full(world) || world->parked_count > 0;
+    if (!must_wait || wire_number(buffer_span(part->bytes)) != BATCH_NUMBER)
+        return false;
+    conn->is_shed = conn->is_shed || conn->parked == PARKED_MAX;
+    if (conn->is_shed)
+        return true;
+    if (world->parked_count == world->parked_room) {
+        world->parked_room = world->parked_room > 0 ? world->parked_room * 2 : 64;
+        world->parked = realloc(world->parked, world->parked_room * sizeof *world->parked);
+        must(world->parked != NULL);
+    }
+    world->parked[world->parked_count++] =
+        (struct parked){.conn = id, .bytes = buffer_ref(part->bytes)};
+    conn->parked += 1;
+    return true;
+}
+
+static void unpark(struct world *world)
+{
+    for (uint32_t i = 0; i < world->parked_count; i++) {
+        struct parked *parked = &world->parked[i];
+        struct conn *conn = world->conns[parked->conn - 1];
+        conn->parked -= 1;
+        if (world->gate != NULL && !conn->is_forgotten && !conn->is_closed) {
+            gate_data_in(world->gate, gate_now(world), parked->conn, &parked->bytes);
+            broker_settle(world);
+        }
+        buffer_unref(&parked->bytes);
+    }
+    world->parked_count = 0;
+}
+
+/* Whether this is not heard: little is left of what is set aside. */
+static bool put_off(struct world *world, struct conn *conn, struct span part)
+{
+    if (conn->is_mute)
+        return true;
+    if (!(is_full(world) && world->is_short) && !conn->is_put_off)
+        return false;
+    enum gate_weight weight = gate_weigh(part);
+    conn->is_put_off = conn->is_put_off || weight == GATE_HEAVY;
+    return conn->is_put_off && weight != GATE_LIGHT;
+}
+
+static void tell_health(struct world *world, enum journal_health health, const char *text)
+{
+    if (world->gate == NULL)
+        return;
+    gate_journal(world->gate, gate_now(world), health, text);
+    broker_settle(world);
+}
+
+void world_fill_disk(struct world *world, int64_t for_ns, bool is_short)
+{
+    if (world->gate == NULL || is_stopped(world) || is_full(world))
+        return;
+    world_line(world, "the broker's disk is full for %lld ms", (long long)(for_ns / WORLD_MS));
+    world->full_until_ns = world->now_ns + for_ns;
+    world->is_short = is_short;
+    tell_health(world, HEALTH_FULL, "values are held back: the disk is full");
+    agenda_put(&world->agenda, world->full_until_ns, MOMENT_ROOM, 0, 0);
+}
+
+/* There is room again. */
+static void room(struct world *world)
+{
+    if (is_full(world) || world->full_until_ns == 0)
+        return;
+    world->full_until_ns = 0;
+    world_line(world, "the broker's disk has room");
+    for (uint32_t i = 0; i < world->conn_count; i++)
+        world->conns[i]->is_mute |= world->conns[i]->is_put_off;
+    tell_health(world, HEALTH_WELL, "");
+    unpark(world);
+}
+
 static void broker_in(struct world *world, conn_id id, struct part *part)
 {
     struct conn *conn = world->conns[id - 1];
@@ -593,10 +705,10 @@ static void broker_in(struct world *world, conn_id id, struct part *part)
         agenda_put(&world->agenda, world->now_ns + dice_between(&world->dice, 0, 20 * WORLD_MS),
                    MOMENT_CLOSED_CLIENT, id, 0);
     } else if (!conn->is_forgotten && !conn->is_closed) {
-        if (conn->channel == CHANNEL_DATA)
-            gate_data_in(world->gate, gate_now(world), id, &part->bytes);
-        else
+        if (conn->channel == CHANNEL_CONTROL && !put_off(world, conn, buffer_span(part->bytes)))
             gate_control_in(world->gate, gate_now(world), id, buffer_span(part->bytes));
+        else if (conn->channel == CHANNEL_DATA && !park(world, id, part))
+            gate_data_in(world->gate, gate_now(world), id, &part->bytes);
         broker_settle(world);
     }
     buffer_unref(&part->bytes);
@@ -628,6 +740,11 @@ int64_t world_host_ns(const struct world *world, uint32_t host)
 struct session *world_session(struct world *world, uint32_t host)
 {
     return world->hosts[host].session;
+}
+
+uint32_t world_link(const struct world *world, uint32_t host)
+{
+    return world->hosts[host].conns[CHANNEL_CONTROL];
 }
 
 bool world_is_frozen(const struct world *world, uint32_t host)
@@ -808,17 +925,28 @@ static void host_tick(struct world *world, uint32_t index, uint64_t life)
     world_pump(world, index);
 }
 
+static void tell_task_over(struct world *world, uint32_t host, struct span bytes)
+{
+    struct msg msg;
+    const struct world_hooks *hooks = &world->options.hooks;
+    if (hooks->on_task_over != NULL && wire_number(bytes) == MSG_TASK_OVER &&
+        msg_decode(bytes, MSG_LANE_CONTROL, MSG_TO_CLIENT, &msg, NULL) == WIRE_OK)
+        hooks->on_task_over(hooks->arg, host, &msg.as.task_over);
+}
+
 static void host_in(struct world *world, conn_id id, struct part *part)
 {
     struct conn *conn = world->conns[id - 1];
     struct host *host = &world->hosts[conn->host];
     if (host->session != NULL && host->conns[conn->channel] == id) {
         int64_t now_ns = world_host_ns(world, conn->host);
-        if (conn->channel == CHANNEL_DATA)
+        if (conn->channel == CHANNEL_DATA) {
             session_data_in(host->session, now_ns, span_of(part->head, sizeof part->head),
                             &part->bytes);
-        else
+        } else {
+            tell_task_over(world, conn->host, buffer_span(part->bytes));
             session_control_in(host->session, now_ns, buffer_span(part->bytes));
+        }
         world_pump(world, conn->host);
     }
     buffer_unref(&part->bytes);
@@ -994,7 +1122,8 @@ static bool is_numbered(struct span bytes)
     case MSG_RETRACT:
     case MSG_COMPLETE:
     case MSG_SUBSCRIBE:
-    case MSG_SUB_ADD: return true;
+    case MSG_SUB_ADD:
+    case MSG_TASK: return true;
     default: return false;
     }
 }
@@ -1020,8 +1149,8 @@ static void lane_step(struct world *world, conn_id id, enum way way)
 {
     struct conn *conn = world->conns[id - 1];
     struct lane *lane = &conn->lanes[way];
-    bool is_held =
-        way == WAY_DOWN && conn->host < WORLD_HOSTS && world_is_frozen(world, conn->host);
+    bool is_held = way == WAY_DOWN ? conn->host < WORLD_HOSTS && world_is_frozen(world, conn->host)
+                                   : is_stopped(world);
     lane->is_armed = false;
     struct part part;
     if (!is_held && lane_due_ns(lane) <= world->now_ns && lane_take(lane, &part)) {
@@ -1045,6 +1174,8 @@ static void lane_step(struct world *world, conn_id id, enum way way)
 
 static void tap_say(struct world *world, uint32_t tap, const struct msg *msg)
 {
+    if (is_stopped(world))
+        return; /* it is asked again, or not at all */
     size_t bytes = 0;
     enum wire_err err = msg_encode(msg, control_part, sizeof control_part, &bytes);
     must(err == WIRE_OK);
@@ -1090,7 +1221,7 @@ uint32_t world_tap(struct world *world, const char *job)
 
 void world_ask(struct world *world, uint32_t tap, const struct msg *question)
 {
-    if (world->gate != NULL)
+    if (world->gate != NULL && tap < world->tap_count)
         tap_say(world, tap, question);
 }
 
@@ -1154,6 +1285,8 @@ static void tap_beat(struct world *world, uint32_t tap, uint64_t conn)
 /* Taps take what they have before their window is full. */
 static void taps_take(struct world *world)
 {
+    if (is_stopped(world))
+        return;
     for (uint32_t i = 0; i < world->tap_count; i++)
         if (world->taps[i].seen_id >= world->taps[i].taken_id + 64)
             tap_take(world, i);
@@ -1232,12 +1365,68 @@ void world_crash_broker(struct world *world, int64_t down_ns)
         lane_cut(&world->conns[i]->lanes[WAY_UP]);
     }
     gate_leave(world);
+    world->stopped_until_ns = 0;
+    world->full_until_ns = 0;
+    unpark(world);
     const char *wrong = ledger_kill(world->ledger, dice_hits(&world->disk_dice, 700));
     if (wrong != NULL)
         world_violate(world, "the journal: %s", wrong);
     world->logged_count = ledger_count(world->ledger);
     lose_held(world);
     agenda_put(&world->agenda, world->now_ns + down_ns, MOMENT_BROKER_UP, 0, 0);
+}
+
+void world_stop_broker(struct world *world, int64_t for_ns)
+{
+    if (world->gate == NULL || is_stopped(world))
+        return;
+    world_line(world, "the broker is stopped for %lld ms", (long long)(for_ns / WORLD_MS));
+    world->stopped_until_ns = world->now_ns + for_ns;
+}
+
+void world_jump_clock(struct world *world, int64_t by_ns)
+{
+    world_line(world, "the broker's wall clock is set by %lld s", (long long)(by_ns / 1000000000));
+    world->wall_ahead_ns += by_ns;
+}
+
+void world_starve_broker(struct world *world, uint64_t n)
+{
+    world_line(world, "an allocation of the broker's fails");
+    scarce_fail_in(&world->scarce, n);
+}
+
+void world_rival_broker(struct world *world)
+{
+    if (world->ledger == NULL || world->gate == NULL)
+        return;
+    world_line(world, "another broker begins with the same journal");
+    const char *wrong = ledger_contend(world->ledger, dice_next(&world->disk_dice) | 1);
+    if (wrong != NULL)
+        world_violate(world, "the journal: %s", wrong);
+}
+
+/* One more moment for what would come later only. */
+static void resume_lanes(struct world *world)
+{
+    world->stopped_until_ns = 0;
+    for (conn_id id = 1; id <= world->conn_count; id++) {
+        world->conns[id - 1]->lanes[WAY_UP].is_armed = false;
+        lane_arm(world, id, WAY_UP);
+    }
+    agenda_put(&world->agenda, world->now_ns, MOMENT_BROKER_TICK, 0, 0);
+}
+
+void world_relieve_broker(struct world *world)
+{
+    bool was_full = world->full_until_ns != 0;
+    world->scarce.fail_at = 0;
+    if (is_stopped(world))
+        resume_lanes(world);
+    if (was_full) {
+        world->full_until_ns = world->now_ns;
+        room(world);
+    }
 }
 
 bool world_is_broker_down(const struct world *world)
@@ -1271,7 +1460,7 @@ static void broker_up(struct world *world)
 
 void world_compact(struct world *world)
 {
-    if (world->gate == NULL || world->held_at < world->held_count)
+    if (world->gate == NULL || is_stopped(world) || world->held_at < world->held_count)
         return; /* what it stands for has to be in the journal */
     coverage_compact();
     ledger_clear(world->ledger);
@@ -1334,6 +1523,9 @@ void world_free(struct world **world)
     gate_free(&old->gate);
     ledger_free(&old->ledger);
     lose_held(old);
+    for (uint32_t i = 0; i < old->parked_count; i++)
+        buffer_unref(&old->parked[i].bytes);
+    free(old->parked);
     free(old->held);
     for (uint32_t i = 0; i < old->line_count; i++)
         free(old->lines[i]);
@@ -1357,14 +1549,38 @@ static void act(struct world *world, const struct moment *moment)
         world_pump(world, act.who);
 }
 
+/* What a broker does by itself, and cannot while it is stopped. */
+static bool waits_for_broker(const struct world *world, const struct moment *moment)
+{
+    switch ((enum moment_kind)moment->what) {
+    case MOMENT_BROKER_TICK:
+    case MOMENT_CLOSED_BROKER:
+    case MOMENT_LOGGED:
+    case MOMENT_ROOM:
+    case MOMENT_TAP_BEAT: return is_stopped(world);
+    case MOMENT_LANE:
+    case MOMENT_HOST_TICK:
+    case MOMENT_CLOSED_CLIENT:
+    case MOMENT_BROKER_UP:
+    case MOMENT_ACT: break;
+    }
+    return false;
+}
+
 static void step(struct world *world, const struct moment *moment)
 {
+    if (waits_for_broker(world, moment)) {
+        agenda_put(&world->agenda, world->stopped_until_ns, moment->what, moment->who,
+                   moment->value);
+        return;
+    }
     switch ((enum moment_kind)moment->what) {
     case MOMENT_LANE: lane_step(world, moment->who, (enum way)moment->value); break;
     case MOMENT_HOST_TICK: host_tick(world, moment->who, moment->value); break;
     case MOMENT_BROKER_TICK: broker_settle(world); break;
     case MOMENT_BROKER_UP: broker_up(world); break;
     case MOMENT_LOGGED: logged(world); break;
+    case MOMENT_ROOM: room(world); break;
     case MOMENT_CLOSED_BROKER: broker_closed(world, moment->who); break;
     case MOMENT_CLOSED_CLIENT: client_closed(world, moment->who); break;
     case MOMENT_TAP_BEAT: tap_beat(world, moment->who, moment->value); break;

@@ -39,6 +39,8 @@ struct world_hooks {
     void (*on_event)(void *arg, uint32_t job, const struct msg_event *event);
     /* All that a party says, and all that the broker says, notes and logs, byte for byte. */
     void (*on_bytes)(void *arg, bool is_from_broker, struct span bytes);
+    /* A member of a group is told that a lease of it is over; before its session is.  Or NULL. */
+    void (*on_task_over)(void *arg, uint32_t host, const struct msg_task_over *over);
     /* After each moment. */
     void (*on_step)(void *arg);
 };
@@ -116,6 +118,8 @@ void world_thaw(struct world *world, uint32_t host);
 bool world_is_frozen(const struct world *world, uint32_t host);
 /* NULL: no process runs there. */
 struct session *world_session(struct world *world, uint32_t host);
+/* Its control connection: another number for each; 0: it has none. */
+uint32_t world_link(const struct world *world, uint32_t host);
 /* The clock of that host, for calls of its session. */
 int64_t world_host_ns(const struct world *world, uint32_t host);
 /* After calls of its session: what it wants to send goes out. */
@@ -148,6 +152,19 @@ uint64_t world_broker_allocations(const struct world *world); /* see fail_at */
 /* With core_options.has_facts: it is killed; after a while another one begins with its journal. */
 void world_crash_broker(struct world *world, int64_t down_ns);
 bool world_is_broker_down(const struct world *world);
+/* It does nothing for so long, and is not told how long that was. */
+void world_stop_broker(struct world *world, int64_t for_ns);
+/* Its wall clock is set forward, or back. */
+void world_jump_clock(struct world *world, int64_t by_ns);
+/* Its disk is full for so long: values wait as the loop lets them (broker/DESIGN.md, "From a
+ * decision to the disk"); is_short: so little is set aside that control waits, too. */
+void world_fill_disk(struct world *world, int64_t for_ns, bool is_short);
+/* The n-th allocation from now on fails; see fail_at. */
+void world_starve_broker(struct world *world, uint64_t n);
+/* Another broker begins with its journal while it lives. */
+void world_rival_broker(struct world *world);
+/* It goes on, its disk has room, and no allocation fails. */
+void world_relieve_broker(struct world *world);
 /* Its journal becomes a snapshot of what is. */
 void world_compact(struct world *world);
 /* Another broker takes its place, which knows nothing. */
