@@ -302,15 +302,18 @@ void crew_back(struct crew *crew, const struct crew_lease *lease, int64_t due_ns
     delivery->is_never = is_never;
 }
 
+/* A lease that ends with silence may have ended before its task was handed out: what is said of it
+ * then is in vain, and nobody is told so. */
 const char *crew_done(struct crew *crew, const struct crew_lease *lease, const char *by)
 {
     struct task *task = task_get(crew, lease->group, lease->topic, lease->seq);
     const struct delivery *delivery = &task->deliveries[lease->delivery];
     if (task->death_count > 0)
-        return oracle_is_doubting(crew->oracle) || crew->groups[lease->group].replays > 0
+        return oracle_is_doubting(crew->oracle) || crew->groups[lease->group].replays > 0 ||
+                       delivery->may_lapse
                    ? NULL
                    : complain(crew, lease->topic, lease->seq, by, "is done, and a dead letter");
-    if (delivery->given_count == 1 && lease->delivery < CREW_DELIVER &&
+    if (delivery->given_count == 1 && !delivery->may_lapse && lease->delivery < CREW_DELIVER &&
         task->deliveries[lease->delivery + 1].given_count > 0)
         return complain(crew, lease->topic, lease->seq, by,
                         "is accepted as done, and was given to another");
