@@ -98,7 +98,7 @@
 /* defaults; see errbusd(8) */
 #define DEFAULT_JOURNAL_SEGMENT_BYTES (UINT64_C(64) * 1024 * 1024)
 #define DEFAULT_TOPIC_WINDOW_BYTES (UINT64_C(8) * 1024 * 1024) /* not yet taken, of one topic */
-#define DEFAULT_TOPIC_KEEP_BYTES (UINT64_C(4) * 1024 * 1024)    /* kept for late subscribers */
+#define DEFAULT_TOPIC_KEEP_BYTES (UINT64_C(4) * 1024 * 1024)   /* kept for late subscribers */
 #define DEFAULT_TOPIC_KEEP_SLOTS 65536
 #define DEFAULT_JOB_BYTES (UINT64_C(4) * 1024 * 1024 * 1024) /* kept of one job in all */
 #define DEFAULT_MEMORY_BYTES (UINT64_C(256) * 1024 * 1024)   /* of these, not in the journal only */
