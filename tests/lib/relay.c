@@ -2,6 +2,8 @@
 /* relay.c -- a thread that carries bytes between pairs of sockets, as long as it is let. */
 #include "tests/lib/relay.h"
 
+#include "tests/lib/process.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -47,9 +50,10 @@ bool relay_open(struct relay *relay)
         relay->pairs[i].near = relay->pairs[i].far = -1;
     }
     relay->wake[0] = relay->wake[1] = -1;
+    relay->full = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     relay->listeners[0] = listen_somewhere(relay->control_endpoint);
     relay->listeners[1] = listen_somewhere(relay->data_endpoint);
-    return relay->listeners[0] >= 0 && relay->listeners[1] >= 0 &&
+    return relay->full >= 0 && relay->listeners[0] >= 0 && relay->listeners[1] >= 0 &&
            pipe2(relay->wake, O_CLOEXEC | O_NONBLOCK) == 0;
 }
 
@@ -209,6 +213,19 @@ static void deafen(struct relay *relay)
     }
 }
 
+static bool is_at_limit(struct relay *relay, enum relay_way way)
+{
+    return relay_carried(relay, way) >= atomic_load(&relay->limits[way]);
+}
+
+static void count(struct relay *relay, enum relay_way way, size_t bytes)
+{
+    const uint64_t one = 1;
+    atomic_fetch_add(&relay->carried[way], bytes);
+    if (bytes > 0 && is_at_limit(relay, way))
+        (void)!write(relay->full, &one, sizeof one); /* full means that it is readable already */
+}
+
 static bool carry_way(struct relay *relay, struct relay_pair *pair, enum relay_way way)
 {
     size_t bytes = 0;
@@ -216,7 +233,7 @@ static bool carry_way(struct relay *relay, struct relay_pair *pair, enum relay_w
     bool is_up = way == RELAY_OUT ? flow(&pair->out, pair->near, pair->far, most, &bytes)
                                   : flow(&pair->back, pair->far, pair->near, most, &bytes);
     if (pair->is_data)
-        atomic_fetch_add(&relay->carried[way], bytes);
+        count(relay, way, bytes);
     pair->said += way == RELAY_BACK ? bytes : 0;
     return is_up;
 }
@@ -288,9 +305,18 @@ unsigned relay_dials(struct relay *relay)
     return atomic_load(&relay->dials);
 }
 
-bool relay_is_at_limit(struct relay *relay, enum relay_way way)
+bool relay_await_limit(struct relay *relay, enum relay_way way, int64_t wait_ms)
 {
-    return relay_carried(relay, way) >= atomic_load(&relay->limits[way]);
+    int64_t until_ms = test_now_ms() + wait_ms;
+    while (!is_at_limit(relay, way)) {
+        struct pollfd item = {.fd = relay->full, .events = POLLIN};
+        int64_t left_ms = until_ms - test_now_ms();
+        uint64_t times;
+        if (left_ms <= 0 || poll(&item, 1, (int)left_ms) < 0)
+            return false;
+        (void)!read(relay->full, &times, sizeof times); /* of the other way, too: looked at anew */
+    }
+    return true;
 }
 
 static void wake(struct relay *relay)
@@ -337,5 +363,7 @@ void relay_fini(struct relay *relay)
         close(relay->listeners[i]);
         close(relay->wake[i]);
     }
+    if (relay->control_endpoint[0] != '\0')
+        close(relay->full);
     memset(relay, 0, sizeof *relay);
 }

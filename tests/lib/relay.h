@@ -52,6 +52,7 @@ struct relay {
         *record_folder; /* each connection's bytes, each way, go into a file there; or NULL */
     unsigned recorded;
     int wake[2]; /* a pipe: the state has changed, or the end has come */
+    int full;    /* an eventfd: a limit was reached */
     atomic_int state;
     atomic_int seen;                        /* the state that the thread has made true */
     atomic_ullong carried[RELAY_WAY_COUNT]; /* bytes of data, so far */
@@ -69,9 +70,10 @@ bool relay_open(struct relay *relay);
 bool relay_start(struct relay *relay, const char *control_endpoint, const char *data_endpoint);
 /* From the next connection on it carries to another broker; only while it is RELAY_CUT. */
 void relay_retarget(struct relay *relay, const char *control_endpoint, const char *data_endpoint);
-/* Of data so many bytes more are carried this way, and no more; relay_is_at_limit() tells when. */
+/* Of data so many bytes more are carried this way, and no more.  relay_await_limit() returns when
+ * they are; false: they were not in that time. */
 void relay_limit(struct relay *relay, enum relay_way way, uint64_t bytes);
-bool relay_is_at_limit(struct relay *relay, enum relay_way way);
+bool relay_await_limit(struct relay *relay, enum relay_way way, int64_t wait_ms);
 uint64_t relay_carried(struct relay *relay, enum relay_way way);
 /* How many control connections were made over it. */
 unsigned relay_dials(struct relay *relay);

@@ -19,8 +19,6 @@
 #define MIB (UINT64_C(1024) * 1024)
 #define MARK "a line of what was attached"
 
-enum { LOOK_US = 10000 };
-
 static struct folder folder;
 static struct relay relay;
 static char journal[FOLDER_PATH_BYTES_MAX + 16];
@@ -115,13 +113,32 @@ static struct row ask(const char *id)
     return row;
 }
 
+/* No event tells of an attachment: it is asked for again, until it is so or it takes too long. */
+static struct row ask_until(const char *id, bool (*is_so)(const struct row *row))
+{
+    int64_t until_ms = test_now_ms() + SOON_MS;
+    struct row row = ask(id);
+    while (!is_so(&row) && test_now_ms() < until_ms)
+        row = ask(id);
+    return row;
+}
+
+static bool has_begun(const struct row *row)
+{
+    return row->arrived > 0;
+}
+
+static const char *expected;
+
+static bool is_as_expected(const struct row *row)
+{
+    return strcmp(row->state, expected) == 0;
+}
+
 static struct row expect_state(const char *id, const char *state)
 {
-    struct row row = ask(id);
-    for (int64_t us = 0; strcmp(row.state, state) != 0 && us < SOON_MS * 1000; us += LOOK_US) {
-        usleep(LOOK_US);
-        row = ask(id);
-    }
+    expected = state;
+    struct row row = ask_until(id, is_as_expected);
     cr_assert_str_eq(row.state, state);
     return row;
 }
@@ -204,10 +221,7 @@ Test(attachment_way, is_data_alone_and_control_waits_for_none_of_it)
     fail_with(&first, output, bytes, id, sizeof id);
     expect_failed(sub, "alice/w", 0, "application");
     cr_expect_not_null(expect_event(tap, "slot.failed", "alice"));
-    for (int64_t us = 0; !relay_is_at_limit(&relay, RELAY_OUT) && us < SOON_MS * 1000;
-         us += LOOK_US)
-        usleep(LOOK_US);
-    cr_assert(relay_is_at_limit(&relay, RELAY_OUT));
+    cr_assert(relay_await_limit(&relay, RELAY_OUT, SOON_MS));
     fail_slot(&second, "app.second", "told beside it");
     cr_expect_not_null(expect_event(tap, "slot.failed", "alice"));
     expect_failed(sub, "alice/w", 1, "application");
@@ -339,8 +353,8 @@ Test(attachment_way, is_cut_where_its_party_was_killed_and_says_so)
     int64_t bytes = 0;
     cr_expect_str_eq(bus_error_attachment_at(bus_event_error(event), 0, &bytes), "stderr");
     cr_expect_eq(bytes, 1988895); /* of seq 1 300000 */
-    while (ask(id).arrived == 0 || !relay_is_at_limit(&relay, RELAY_OUT))
-        usleep(LOOK_US);
+    cr_assert(relay_await_limit(&relay, RELAY_OUT, SOON_MS));
+    cr_assert_gt(ask_until(id, has_begun).arrived, 0);
     process_signal(&run, SIGKILL);
     cr_expect_eq(process_wait(&run, SOON_MS), 128 + SIGKILL);
     process_fini(&run);
@@ -368,9 +382,7 @@ Test(attachment_way, goes_on_at_the_piece_when_its_broker_was_killed)
     must_flush(alice);
     relay_limit(&relay, RELAY_OUT, 4 * MIB);
     fail_with(&slot, output, bytes, id, sizeof id);
-    for (int64_t us = 0; !relay_is_at_limit(&relay, RELAY_OUT) && us < SOON_MS * 1000;
-         us += LOOK_US)
-        usleep(LOOK_US);
+    cr_assert(relay_await_limit(&relay, RELAY_OUT, SOON_MS));
     struct row before = ask(id);
     relay_set(&relay, RELAY_CUT);
     process_signal(&stage.process, SIGKILL);

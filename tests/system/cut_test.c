@@ -237,12 +237,9 @@ static void interrupt(enum relay_way way, bool kills)
 {
     for (int stop = 0; stop < STOPS; stop++) {
         relay_limit(&relay, way, MODEL_BYTES / (STOPS + 1));
-        for (int64_t until_ms = test_now_ms() + SOON_MS; !relay_is_at_limit(&relay, way);) {
-            cr_assert_lt(test_now_ms(), until_ms, "way %d stop %d: %llu bytes of data: %s",
-                         (int)way, stop, (unsigned long long)relay_carried(&relay, way),
-                         process_complained(&stage.process));
-            (void)poll(NULL, 0, 1);
-        }
+        cr_assert(relay_await_limit(&relay, way, SOON_MS), "way %d stop %d: %llu bytes of data: %s",
+                  (int)way, stop, (unsigned long long)relay_carried(&relay, way),
+                  process_complained(&stage.process));
         relay_set(&relay, RELAY_CUT);
         if (kills)
             begin_again();
