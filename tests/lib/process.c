@@ -18,6 +18,9 @@
 
 #define READ_BYTES ((size_t)64 * 1024)
 #define ENVIRONMENT_MAX 16
+#define LOOK_UP_MS 500 /* so often who waits sees whether it still shall */
+
+static volatile sig_atomic_t stopped_by;
 
 int64_t test_now_ns(void)
 {
@@ -29,6 +32,28 @@ int64_t test_now_ns(void)
 int64_t test_now_ms(void)
 {
     return test_now_ns() / 1000000;
+}
+
+void process_stop(int number)
+{
+    stopped_by = number;
+}
+
+int process_stopped_by(void)
+{
+    return (int)stopped_by;
+}
+
+/* Of a wait until that time. */
+static int64_t left_until(int64_t until_ms)
+{
+    return stopped_by == 0 ? until_ms - test_now_ms() : 0;
+}
+
+/* What poll() is told, for a signal that comes just before it does not end it. */
+static int look_up_in(int64_t left_ms)
+{
+    return left_ms <= 0 ? 0 : left_ms < LOOK_UP_MS ? (int)left_ms : LOOK_UP_MS;
 }
 
 /* ---- starting ---------------------------------------------------------------------------------*/
@@ -213,8 +238,8 @@ static bool listen_until(struct process *process, int64_t until_ms)
         {.fd = process->output, .events = POLLIN},
         {.fd = process->errors, .events = POLLIN},
     };
-    int64_t left_ms = until_ms - test_now_ms();
-    int ready = poll(fds, 2, left_ms > 0 ? (int)(left_ms < INT32_MAX ? left_ms : INT32_MAX) : 0);
+    int64_t left_ms = left_until(until_ms);
+    int ready = poll(fds, 2, look_up_in(left_ms));
     take(&process->output, &process->said);
     take(&process->errors, &process->complained);
     return ready > 0 || left_ms > 0;
@@ -312,8 +337,8 @@ int process_wait(struct process *process, int64_t timeout_ms)
             {.fd = process->output, .events = POLLIN},
             {.fd = process->errors, .events = POLLIN},
         };
-        int64_t left_ms = until_ms - test_now_ms();
-        int ready = poll(fds, 3, left_ms > 0 ? (int)left_ms : 0);
+        int64_t left_ms = left_until(until_ms);
+        int ready = poll(fds, 3, look_up_in(left_ms));
         take(&process->output, &process->said);
         take(&process->errors, &process->complained);
         if (fds[0].revents != 0) {

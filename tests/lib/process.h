@@ -58,6 +58,11 @@ int process_wait(struct process *process, int64_t timeout_ms);
 const char *process_said(const struct process *process);       /* everything, never NULL */
 const char *process_complained(const struct process *process); /* the same of standard error */
 
+/* From a signal handler: from now on nobody waits for a process any more; each wait ends as if its
+ * time were over.  number: of the signal, which process_stopped_by() tells; 0: none came. */
+void process_stop(int number);
+int process_stopped_by(void);
+
 /* Kills it if it still runs, reaps it, frees all.  Takes a zeroed struct too. */
 void process_fini(struct process *process);
 

@@ -8,6 +8,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define READY_MS INT64_C(60000)
@@ -20,13 +22,13 @@ enum { EXIT_OVER = 3 };
 
 bool crew_is_well(const struct crew *crew)
 {
-    return crew->words[0] == '\0';
+    return crew->words[0] == '\0' && process_stopped_by() == 0;
 }
 
 void crew_blame(struct crew *crew, const char *format, ...)
 {
     va_list args;
-    if (crew->words[0] == '\0') { /* the first reason counts */
+    if (crew_is_well(crew)) { /* the first reason counts; who is stopped has nothing to tell */
         va_start(args, format);
         vsnprintf(crew->words, sizeof crew->words, format, args);
         va_end(args);
@@ -655,6 +657,7 @@ bool crew_open(struct crew *crew, bool with_links, char why_not[HOSTS_PROBLEM_BY
 {
     char address[HOST_ADDRESS_BYTES_MAX];
     memset(crew, 0, sizeof *crew);
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* what ours leave behind is waited for, too */
     why_not[0] = '\0';
     crew->has_links = with_links && hosts_open(&crew->hosts, CREW_HOSTS, why_not);
     name_all(crew);
@@ -703,6 +706,8 @@ void crew_close(struct crew *crew)
     process_fini(&crew->members);
     process_fini(&crew->tap);
     process_fini(&crew->broker);
+    while (wait(NULL) >= 0 || errno == EINTR) { /* programs of `errbus run`, which end soon */
+    }
     folder_fini(&crew->diaries);
     volume_close(&crew->volume);
     folder_fini(&crew->folder);

@@ -12,10 +12,13 @@
  * for each thing.
  * --only WORDS does what has these words in its name, as "is killed" or "frozen", and nothing else.
  * --tamper loses a value on purpose, to see whether that is noticed.
- * Exit codes: 0 every promise was kept, 1 one was not: the last line says which, 2 usage. */
+ * SIGINT, SIGTERM and SIGHUP stop it: all that it started ends, and it tells what was seen so far.
+ * Exit codes: 0 every promise was kept, 1 one was not: the last line says which, 2 usage, 128 + the
+ * number of the signal that stopped it. */
 #include "tests/prove/harm.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -238,7 +241,8 @@ static void tell_end(struct run *run)
     const struct diaries_sums *sums = &crew->sums;
     const struct crew_tasks *tasks = &crew->tasks;
     double seconds = (double)(test_now_ms() - run->meter.begin_ms) / 1000;
-    bool is_well = crew_is_well(crew);
+    int stopped_by = process_stopped_by();
+    bool is_well = crew->words[0] == '\0';
     printf("\n%u faults in %.0f s and %u watches, seed %" PRIu64 ": %" PRIu64
            " values acknowledged, %" PRIu64 " promises settled, %u lives declared over\n",
            run->count, seconds, crew->watch, run->command.seed, sums->written, sums->promises,
@@ -248,23 +252,28 @@ static void tell_end(struct run *run)
            " attachments\n",
            crew_task_count(crew), tasks->answered, tasks->failed, tasks->done, tasks->dead,
            tasks->again, tasks->needs, tasks->attachments);
-    printf("%s%s\n",
+    if (stopped_by != 0) {
+        printf("stopped by a signal, %s: the diaries of the last watch were not compared\n",
+               strsignal(stopped_by));
+    }
+    printf("%s%s%s\n", is_well && stopped_by != 0 ? "until then " : "",
            is_well
                ? "every promise was kept: nothing that was acknowledged is lost, nothing came twice"
                : "BROKEN: ",
            crew->words);
-    fprintf(crew->results,
-            "{\"what\":\"end\",\"ok\":%s,\"words\":\"%s\",\"seed\":%" PRIu64
-            ",\"seconds\":%.1f,\"links\":%s,\"soak\":%s,\"faults\":%u,\"watches\":%u,"
-            "\"acknowledged\":%" PRIu64 ",\"promises\":%" PRIu64
-            ",\"lost\":%s,\"lives_over\":%u,\"tasks_answered\":%" PRIu64
-            ",\"tasks_failed\":%" PRIu64 ",\"tasks_done\":%" PRIu64 ",\"tasks_dead\":%" PRIu64
-            ",\"tasks_again\":%" PRIu64 ",\"needs\":%" PRIu64 ",\"attachments\":%" PRIu64 "}\n",
-            is_well ? "true" : "false", quoted(crew->words, words, sizeof words), run->command.seed,
-            seconds, crew->has_links ? "true" : "false", run->command.is_soak ? "true" : "false",
-            run->count, crew->watch, sums->written, sums->promises, is_well ? "0" : "null",
-            crew->lives_over, tasks->answered, tasks->failed, tasks->done, tasks->dead,
-            tasks->again, tasks->needs, tasks->attachments);
+    fprintf(
+        crew->results,
+        "{\"what\":\"end\",\"ok\":%s,\"words\":\"%s\",\"seed\":%" PRIu64
+        ",\"seconds\":%.1f,\"stopped\":%s,\"links\":%s,\"soak\":%s,\"faults\":%u,\"watches\":%u,"
+        "\"acknowledged\":%" PRIu64 ",\"promises\":%" PRIu64
+        ",\"lost\":%s,\"lives_over\":%u,\"tasks_answered\":%" PRIu64 ",\"tasks_failed\":%" PRIu64
+        ",\"tasks_done\":%" PRIu64 ",\"tasks_dead\":%" PRIu64 ",\"tasks_again\":%" PRIu64
+        ",\"needs\":%" PRIu64 ",\"attachments\":%" PRIu64 "}\n",
+        is_well ? "true" : "false", quoted(crew->words, words, sizeof words), run->command.seed,
+        seconds, stopped_by != 0 ? "true" : "false", crew->has_links ? "true" : "false",
+        run->command.is_soak ? "true" : "false", run->count, crew->watch, sums->written,
+        sums->promises, is_well ? "0" : "null", crew->lives_over, tasks->answered, tasks->failed,
+        tasks->done, tasks->dead, tasks->again, tasks->needs, tasks->attachments);
 }
 
 /* ---- the run ----------------------------------------------------------------------------------*/
@@ -281,11 +290,15 @@ static bool do_watch(struct run *run)
         struct harm harm = draw(run);
         double at_s = (double)(test_now_ms() - run->meter.begin_ms) / 1000;
         harm_do(crew, &harm);
-        run->count++;
-        tell_harm(run, &harm, at_s);
+        if (process_stopped_by() == 0) { /* else it was not seen to its end */
+            run->count++;
+            tell_harm(run, &harm, at_s);
+        }
     } while (crew_is_well(crew) && test_now_ms() < until_ms && test_now_ms() < end_ms);
     bool is_well = crew_is_well(crew) && crew_end_watch(crew);
-    tell_watch(run);
+    if (process_stopped_by() == 0) {
+        tell_watch(run);
+    }
     return is_well;
 }
 
@@ -308,6 +321,15 @@ static void do_all(struct run *run)
     crew_end_residents(&run->crew);
 }
 
+static void watch_for_signals(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = process_stop};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        (void)sigaction(numbers[i], &action, NULL); /* the numbers are valid */
+    }
+}
+
 int main(int argc, char **argv)
 {
     static struct run run;
@@ -325,6 +347,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     run.dice = run.command.seed;
+    watch_for_signals();
     bool is_open = crew_open(&run.crew, run.command.has_links, why_not);
     if (run.command.has_links && !run.crew.has_links) {
         printf("cables are left out: %s\n", why_not);
@@ -344,9 +367,10 @@ int main(int argc, char **argv)
         do_all(&run);
     }
     tell_end(&run);
-    bool is_well = crew_is_well(&run.crew);
+    int stopped_by = process_stopped_by();
+    bool is_well = run.crew.words[0] == '\0';
     fclose(run.crew.results);
     crew_close(&run.crew);
     meter_fini(&run.meter);
-    return is_well ? EXIT_SUCCESS : EXIT_FAILURE;
+    return !is_well ? EXIT_FAILURE : stopped_by != 0 ? 128 + stopped_by : EXIT_SUCCESS;
 }

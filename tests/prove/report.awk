@@ -134,6 +134,7 @@ function row_of(kind)
 
 /"what":"end"/ {
     runs++
+    stops += index($0, "\"stopped\":true") > 0
     is_bad += index($0, "\"ok\":true") == 0
     words = words (text("words") != "" ? text("words") " " : "")
     acknowledged += number("acknowledged")
@@ -159,6 +160,8 @@ function sentence(    line)
         line = sprintf("%d faults in %.0f s, %d values acknowledged, %d promises settled: ", faults, ran_s,
             acknowledged, promises) \
             (is_bad ? "BROKEN: " words : "nothing lost, nothing twice, every wait ended") ".\n"
+    if (stops > 0)
+        line = line "It was stopped before its time, and does not tell of the watch that was going on.\n"
     if (answered + failed + done_tasks + dead > 0)
         line = line sprintf("%d tasks%s: %d answered, %d failed, %d done without an answer, %d dead letters; " \
             "%d were given again.\n%d values needed an answer and ended as it did, %d attachments came back whole.\n",

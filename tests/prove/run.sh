@@ -12,7 +12,8 @@
 #   run.sh --targets [long]          what has to be built for it
 #
 # Leaves BUILD/prove.jsonl (soak.jsonl, long.jsonl) and a page of it, and ends with a table.  Exit
-# codes: 0 every promise was kept, 1 one was not: it says which.
+# codes: 0 every promise was kept, 1 one was not: it says which; 128 + the number of the signal that
+# stopped it.  Stopped, it ends what it started, and tells what was seen so far.
 #
 # Of the long form, ERRBUS_SIM_SEEDS, TORTURE_KILLS, ERRBUS_CONVERSATIONS and ERRBUS_FUZZ_SECONDS (a
 # target) say other numbers.
@@ -31,18 +32,41 @@ fi
 build=$(cd "$1" && pwd)
 what=${2-60}
 failed=
+stopped=
+child=
+
+# stop NUMBER: what is going on is stopped, too, and nothing else begins.
+stop() {
+    stopped=$1
+    [ -z "$child" ] || kill "$child" 2>/dev/null || true
+}
+trap 'stop 1' HUP
+trap 'stop 2' INT
+trap 'stop 15' TERM
 
 # step WORDS COMMAND...: what fails is remembered; the others have their turn all the same.
 step() {
     words=$1
     shift
+    [ -z "$stopped" ] || return 0
     printf '\n== %s\n' "$words"
     code=0
     began=$(date +%s)
-    "$@" || code=$?
+    "$@" & # the shell hears of a signal in the meantime
+    child=$!
+    wait "$child" || code=$?
+    if [ -n "$stopped" ]; then # which ended the wait, and not yet the child
+        code=0
+        wait "$child" || code=$?
+    fi
+    child=
     case $code in
     0) end=kept ;;
     77) end='left out' ;; # it said why
+    129 | 130 | 143)
+        end=stopped
+        stopped=$((code - 128))
+        ;;
     *)
         end='not kept'
         failed="$failed, $words"
@@ -103,4 +127,5 @@ esac
 printf '\n'
 [ ! -s "$results" ] || "$here/report.sh" "$results"
 [ -z "$failed" ] || echo "NOT KEPT: ${failed#, }"
-[ -z "$failed" ]
+[ -z "$failed" ] || exit 1
+[ -z "$stopped" ] || exit $((128 + stopped))

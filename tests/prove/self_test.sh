@@ -4,10 +4,11 @@
 #
 #   self_test.sh PROVE      the program
 set -eu
-prove=$1
+prove=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d "${TMPDIR:-/tmp}/errbus-prove.XXXXXX")
-trap 'rm -rf "$work"' EXIT
+stopped=
+trap '[ -z "$stopped" ] || { kill "$stopped" && wait "$stopped"; } || true; rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT PIPE TERM
 
 die() {
@@ -38,5 +39,32 @@ grep -q '^BROKEN: ' "$work/lost.out" || die "a value is missing, and it does not
 grep -q '"what":"end","ok":false,"words":"[^"]' "$work/lost.jsonl" || die "nor does its result"
 "$here/report.sh" "$work/lost.jsonl" >"$work/report.out" 2>&1 || die "there is no report of it"
 grep -q 'BROKEN' "$work/report.out" || die "the report does not say that a value is missing"
+
+# One that is stopped in the middle of it, by its process or by the script that is waited for: all that it
+# started ends, nothing stays behind, and it says so.  What it harms may be frozen.
+stopped() {
+    name=$1
+    shift
+    mkdir "$work/$name"
+    TMPDIR=$work/$name "$@" >"$work/$name.out" 2>&1 &
+    stopped=$!
+    until grep -qs ' back in ' "$work/$name.out"; do
+        kill -0 "$stopped" 2>/dev/null || die "$name: it ended by itself"
+        sleep 0.1
+    done
+    kill -TERM "$stopped"
+    code=0
+    wait "$stopped" || code=$?
+    stopped=
+    [ "$code" -eq 143 ] || die "$name: it was stopped, and ended with $code"
+    grep -q '^stopped by ' "$work/$name.out" || die "$name: it was stopped, and does not say so"
+    [ -z "$(ls -A "$work/$name")" ] || die "$name: it was stopped, and left $(ls -A "$work/$name")"
+    ! grep -lsa "TMPDIR=$work/$name" /proc/[0-9]*/environ || die "$name: it was stopped, and left a process"
+}
+stopped process "$prove" 60 --seed "${PROVE_SEED-$$}"
+mkdir -p "$work/build/tests"
+ln -s "$prove" "$work/build/tests/prove"
+stopped script "$here/run.sh" "$work/build" 60
+grep -q 'stopped before its time' "$work/script.out" || die "the report does not say that it was stopped"
 
 cat "$work/kept.out"
