@@ -33,6 +33,8 @@ enum {
     RECEIVE_QUEUE = 4096, /* credit bounds it before */
     MONITOR_NAME_BYTES = 48,
     VALUE_ALIGN = 8, /* of buffers, see link.h */
+    KEPT_PARTS = 8,  /* of data, see keep() */
+    KEPT_BYTES_MAX = LIMIT_BATCH_BYTES + PART_COPY_BYTES,
     RECONNECT_MS = 24 * 3600 * 1000,
     /* libzmq ends the process when its own threads find no descriptors: see that there are some,
        with room for what the host opens meanwhile. */
@@ -68,6 +70,10 @@ struct link {
     uint64_t opened; /* connections so far: names of monitors */
     bool is_data_lent;
     struct pollfd items[WAIT_ITEMS]; /* what link_wait() waits for; its own meanwhile */
+    bool has_timed_out;              /* ... and how that ended; link_wait()'s own, too */
+    struct buffer *kept[KEPT_PARTS]; /* NULL: none; the next one takes the place of kept[kept_at] */
+    unsigned kept_at;
+    bool is_kept_new; /* one was kept since link_wait() last ended by its time */
     struct connection connections[LINK_LANE_COUNT];
     struct connection aside[LINK_ASIDE_MAX][LINK_LANE_COUNT]; /* the newest first */
 };
@@ -124,6 +130,30 @@ enum link_err link_open(struct link **out_link)
     return LINK_OK;
 }
 
+/* ---- what came last --------------------------------------------------------------------------- */
+
+static void drop_kept(struct link *link)
+{
+    for (unsigned i = 0; i < KEPT_PARTS; i++)
+        buffer_unref(&link->kept[i]);
+}
+
+/* libzmq takes the memory of each part from malloc, in a thread of its own, and the C library gives
+ * what is free at the end of that thread's heap back to the system as soon as it is a batch's
+ * worth: a page fault for most pages of each batch then, half of all that it costs a reader to
+ * receive values of 4 KiB (bench/README.md).  With the last few batches still there, the next one
+ * finds the place of one that went.  Beyond KEPT_BYTES_MAX a part raises the C library's own bounds
+ * for that.  They go when nothing came for as long as link_wait() waits. */
+static void keep(struct link *link, struct buffer *part)
+{
+    if (part->bytes <= PART_COPY_BYTES || part->bytes > KEPT_BYTES_MAX)
+        return;
+    buffer_unref(&link->kept[link->kept_at]);
+    link->kept[link->kept_at] = buffer_ref(part);
+    link->kept_at = (link->kept_at + 1) % KEPT_PARTS;
+    link->is_kept_new = true;
+}
+
 static void disconnect(struct connection *connection, int linger_ms)
 {
     if (connection->socket != NULL) {
@@ -148,6 +178,7 @@ void link_close(struct link **link, int64_t linger_ms)
     for (int i = 0; i < LINK_LANE_COUNT; i++)
         disconnect(&old->connections[i], bounded_ms);
     link_close_aside(old);
+    drop_kept(old);
     while (old->context != NULL && zmq_ctx_term(old->context) != 0 && errno == EINTR)
         continue;
     if (old->wake_fd >= 0)
@@ -350,6 +381,8 @@ enum link_err link_receive(struct link *link, enum link_lane lane, struct buffer
     }
     *out_head = wanted == 2 ? first : NULL;
     *out_part = wanted == 2 ? second : first;
+    if (second != NULL)
+        keep(link, second);
     return LINK_OK;
 }
 
@@ -402,7 +435,9 @@ bool link_wait_begin(struct link *link, const bool wants_room[LINK_LANE_COUNT])
 void link_wait(struct link *link, int64_t timeout_ms)
 {
     int bounded_ms = timeout_ms < 0 ? -1 : timeout_ms > INT32_MAX ? INT32_MAX : (int)timeout_ms;
-    if (poll(link->items, WAIT_ITEMS, bounded_ms) <= 0 || link->items[WAIT_WAKE].revents == 0)
+    int count = poll(link->items, WAIT_ITEMS, bounded_ms);
+    link->has_timed_out = count == 0;
+    if (count <= 0 || link->items[WAIT_WAKE].revents == 0)
         return;
     uint64_t wakes;
     if (read(link->wake_fd, &wakes, sizeof wakes) < 0)
@@ -417,6 +452,9 @@ void link_wait_end(struct link *link, bool out_closed[LINK_LANE_COUNT])
             drain_monitor(connection);
         out_closed[i] = take_closed(connection);
     }
+    if (link->has_timed_out && !link->is_kept_new)
+        drop_kept(link);
+    link->is_kept_new = link->is_kept_new && !link->has_timed_out;
 }
 
 bool link_is_readable(struct link *link, enum link_lane lane)

@@ -204,6 +204,53 @@ Test(link_zmq, sends_by_reference_and_drops_it)
     cr_expect_eq(released, 1);
 }
 
+/* One batch comes in; the caller's. */
+static struct buffer *receive_batch(const uint8_t routing[5], size_t bytes)
+{
+    static char batch[2 * LIMIT_BATCH_BYTES];
+    struct buffer *head;
+    struct buffer *part;
+    answer(LINK_DATA, routing, 2, (struct span[]){{"head", 4}, {batch, bytes}});
+    receive_soon(LINK_DATA, &head, &part);
+    cr_assert_eq(part->bytes, bytes);
+    buffer_unref(&head);
+    return part;
+}
+
+static unsigned references(const struct buffer *part)
+{
+    return atomic_load(&part->refs);
+}
+
+/* So that the next one finds their place, and no new pages. */
+Test(link_zmq, keeps_the_last_batches_for_as_long_as_others_come)
+{
+    uint8_t routing[5];
+    cr_assert_eq(link_connect(subject, LINK_DATA, endpoints[LINK_DATA]), LINK_OK);
+    send_soon(LINK_DATA, "hello");
+    expect_at_router(LINK_DATA, "hello", routing);
+    struct buffer *small = receive_batch(routing, 100);
+    struct buffer *large = receive_batch(routing, 2 * LIMIT_BATCH_BYTES);
+    struct buffer *first = receive_batch(routing, LIMIT_BATCH_BYTES);
+    cr_expect_eq(references(small), 1);
+    cr_expect_eq(references(large), 1);
+    cr_expect_eq(references(first), 2);
+    for (int i = 0; i < 7; i++) {
+        struct buffer *other = receive_batch(routing, LIMIT_BATCH_BYTES);
+        buffer_unref(&other);
+    }
+    cr_expect_eq(references(first), 2);
+    struct buffer *last = receive_batch(routing, LIMIT_BATCH_BYTES);
+    cr_expect_eq(references(first), 1);
+    cr_expect_eq(references(last), 2);
+    while (references(last) > 1) /* ends with the second wait in which nothing comes */
+        wait_for(20, no_room);
+    buffer_unref(&small);
+    buffer_unref(&large);
+    buffer_unref(&first);
+    buffer_unref(&last);
+}
+
 Test(link_zmq, takes_few_parts_of_data_when_nobody_reads)
 {
     static uint8_t bytes[LIMIT_BATCH_BYTES];
