@@ -5,7 +5,8 @@
  *
  * A conversation is that of four parties who greet as they should, and then say what a seed makes
  * them say: messages and batches that are right, that are right but for a field, or of which some
- * bytes are changed, cut off, or put in.  They break connections and come back.  Among them are
+ * bytes are changed, cut off, or put in.  They break connections and come back.  They join a group,
+ * say what became of the tasks that it gives them, and want no more of it.  Among them are
  * strangers who speak below our protocol (zmtp.h): greetings, handshakes and frames that are right,
  * or not, whole or in pieces, and then nothing.  Meanwhile two parties of another job go about
  * their work.
@@ -45,13 +46,17 @@ enum {
     MUTATED_PERCENT = 20,
     RESTART_EVERY = 20, /* conversations */
     PATH_BYTES = FOLDER_PATH_BYTES_MAX + 16,
+    WORK_SUB = 7,               /* the subscription by which each is in the group */
+    CONVERSATIONS_TELLING = 40, /* in so many each kind of work comes about */
 };
 
 struct member {
     const char *name;
     struct speaker speaker;
     uint64_t batch;
-    void *control, *data; /* sockets */
+    uint64_t broker, attempt; /* as WELCOME said */
+    struct msg_task lease;    /* the newest that it was given; delivery 0: none yet */
+    void *control, *data;     /* sockets */
 };
 
 struct stranger {
@@ -62,6 +67,7 @@ struct stranger {
 
 static struct {
     uint64_t seed;    /* of this conversation */
+    char job[32];     /* ... which has its own, for others may have been cancelled */
     uint64_t chance;  /* state */
     uint64_t strange; /* ... of the strangers, so that members say what they said without them */
     void *context;
@@ -74,6 +80,7 @@ static struct {
     struct bus *writer, *reader;
     struct bus_sub *sub;
     uint64_t written;
+    uint64_t leases, ends, drains; /* given; settled; members that want no more */
 } w;
 
 /* ---- findings -------------------------------------------------------------------------------- */
@@ -236,6 +243,8 @@ static void learn(struct member *member, const struct msg *msg)
     if (msg->type == MSG_WELCOME) {
         speaker->token = msg->as.welcome.token;
         speaker->connection = msg->as.welcome.connection;
+        member->broker = msg->as.welcome.broker;
+        member->attempt = msg->as.welcome.attempt;
         speaker->number = msg->as.welcome.control_number + 1;
         member->batch = msg->as.welcome.data_number + 1;
     }
@@ -269,8 +278,14 @@ static void hear_data(struct member *member, zmq_msg_t *head)
            "the broker sent what is no delivery");
     enum wire_err err =
         batch_reader_init(&reader, span_of(zmq_msg_data(&part), zmq_msg_size(&part)));
-    while (err == WIRE_OK)
+    while (err == WIRE_OK) {
         err = batch_reader_next(&reader, &frame);
+        if (err == WIRE_OK && sub == WORK_SUB) {
+            member->lease = (struct msg_task){
+                .topic = frame.topic, .seq = frame.seq, .delivery = frame.delivery};
+            w.leases += 1;
+        }
+    }
     expect(err == WIRE_EMPTY && !zmq_msg_more(&part), "the broker sent what is no batch");
     zmq_msg_close(&part);
 }
@@ -341,17 +356,39 @@ static void say(struct member *member, const struct msg *msg, bool may_be_mutate
     case MSG_SUBSCRIBE:
     case MSG_SUB_ADD:
     case MSG_UNSUBSCRIBE:
+    case MSG_TASK:
     case MSG_ACK: member->speaker.number += 1; break;
     default: break;
     }
 }
 
-/* As a client does, on fresh connections. */
-static void greet(struct member *member)
+/* As a client does, mostly: who is refused has not much to say. */
+static struct msg hello_of(const struct member *member)
 {
+    enum { ODD_PERCENT = 15 };
     uint8_t chance[FEED_BYTES];
     struct feed feed = draw_feed(chance);
     struct msg hello = speech_msg_of(&feed, &member->speaker, MSG_HELLO);
+    if (draw_below(100) < ODD_PERCENT)
+        return hello;
+    hello.as.hello.major = PROTOCOL_MAJOR;
+    hello.as.hello.credentials = SPAN_NONE;
+    hello.as.hello.job = span_text(w.job);
+    hello.as.hello.party = span_text(member->name);
+    hello.as.hello.role = member->name[0] == '\0';
+    hello.as.hello.token = member->speaker.token;
+    hello.as.hello.broker = member->broker;
+    hello.as.hello.attempt = member->attempt;
+    hello.as.hello.guard = 0;
+    hello.as.hello.life = 0;
+    hello.as.hello.dial = 0;
+    return hello;
+}
+
+/* On fresh connections. */
+static void greet(struct member *member)
+{
+    struct msg hello = hello_of(member);
     hello.as.hello.heartbeat_ms = 100;
     hello.as.hello.lost_after_ms = 1000;
     hang_up(&member->control);
@@ -389,6 +426,87 @@ static void write_batch(struct member *member)
     send_part(member->data, bytes, count, true);
 }
 
+/* One value, as a good peer would write it: a task for whoever works. */
+static void write_value(struct member *member)
+{
+    uint8_t bytes[SPEECH_BATCH_BYTES_MAX + 8];
+    struct frame frame = {.flags = FRAME_VALUE,
+                          .delivery = 1,
+                          .attempt = (uint32_t)member->attempt,
+                          .topic = (uint32_t)member->speaker.topic,
+                          .seq = member->speaker.seq,
+                          .reply_to = FRAME_NO_REPLY,
+                          .value = span_text("a task")};
+    frame_write(bytes + BATCH_HEADER_BYTES, &frame);
+    size_t count = frame_total(frame.value.bytes);
+    batch_header_write(bytes, 1, (uint32_t)count, member->batch);
+    member->batch += 1;
+    member->speaker.seq += 1;
+    send_part(member->data, bytes, BATCH_HEADER_BYTES + count, true);
+}
+
+/* What a worker says: of the group, ... */
+static void join(struct member *member)
+{
+    uint8_t chance[FEED_BYTES];
+    struct feed feed = draw_feed(chance);
+    struct msg msg = speech_msg_of(&feed, &member->speaker, MSG_SUBSCRIBE);
+    msg.as.subscribe.number = member->speaker.number;
+    msg.as.subscribe.sub = WORK_SUB;
+    msg.as.subscribe.pattern = span_text("#");
+    msg.as.subscribe.name = SPAN_NONE;
+    msg.as.subscribe.group = span_text("crew");
+    msg.as.subscribe.from_seq = 0;
+    say(member, &msg, true);
+}
+
+/* ... that it wants no more of it, or nothing at all, ... */
+static void part(struct member *member)
+{
+    uint8_t chance[FEED_BYTES];
+    struct feed feed = draw_feed(chance);
+    struct msg msg = speech_msg_of(&feed, &member->speaker, MSG_UNSUBSCRIBE);
+    msg.as.unsubscribe.number = member->speaker.number;
+    msg.as.unsubscribe.sub = WORK_SUB;
+    w.drains += msg.as.unsubscribe.is_drained;
+    say(member, &msg, true);
+}
+
+/* ... and of the task that it has. */
+static void treat(struct member *member)
+{
+    uint8_t chance[FEED_BYTES];
+    struct feed feed = draw_feed(chance);
+    struct msg msg = speech_msg_of(&feed, &member->speaker, MSG_TASK);
+    msg.as.task.number = member->speaker.number;
+    msg.as.task.after = 0;
+    msg.as.task.sub = WORK_SUB;
+    msg.as.task.topic = member->lease.topic;
+    msg.as.task.seq = member->lease.seq;
+    msg.as.task.delivery = member->lease.delivery;
+    w.ends += member->lease.delivery > 0;
+    member->lease.delivery = 0;
+    say(member, &msg, true);
+}
+
+static void work(struct member *member)
+{
+    switch (draw_below(4)) {
+    case 0: join(member); break;
+    case 1: part(member); break;
+    default: treat(member); break;
+    }
+}
+
+/* The broker may have hung up on it, and who is to know. */
+static void come_back(struct member *member)
+{
+    greet(member);
+    join(member);
+    write_value(member);
+    (void)hear(member, LOOK_MS);
+}
+
 /* ---- strangers ------------------------------------------------------------------------------- */
 
 static int dial_raw(const char *endpoint)
@@ -422,7 +540,7 @@ static void come(struct stranger *stranger)
     uint8_t chance[SPEECH_FEED_BYTES];
     uint8_t payload[ZMTP_PAYLOAD_MAX];
     size_t bytes = 0;
-    struct speaker speaker = {.party = "dave", .number = 1};
+    struct speaker speaker = {.job = w.job, .party = "dave", .number = 1};
     for (size_t i = 0; i < sizeof chance; i++)
         chance[i] = (uint8_t)draw();
     struct feed feed = {chance, sizeof chance};
@@ -482,7 +600,7 @@ static void step(struct member *member)
     uint8_t chance[FEED_BYTES];
     struct feed feed = draw_feed(chance);
     struct msg msg;
-    switch (draw_below(16)) {
+    switch (draw_below(24)) {
     case 0: greet(member); break;
     case 1: hang_up(&member->data); break;
     case 2: (void)hear(member, 5); break; /* answers have come by then, or not */
@@ -491,6 +609,14 @@ static void step(struct member *member)
     case 5: write_batch(member); break;
     case 6: send_part(member->control, chance, draw_below(FEED_BYTES), false); break;
     case 7: send_part(member->data, chance, draw_below(FEED_BYTES), false); break;
+    case 8:
+    case 9:
+    case 10:
+    case 11: work(member); break;
+    case 12:
+    case 13: write_value(member); break;
+    case 14:
+    case 15: come_back(member); break;
     default:
         msg = speech_msg(&feed, &member->speaker, MSG_TO_BROKER);
         say(member, &msg, true);
@@ -506,9 +632,11 @@ static void converse(uint64_t seed)
     w.seed = seed;
     w.chance = seed;
     w.strange = ~seed;
+    snprintf(w.job, sizeof w.job, "job-%" PRIu64, seed);
     for (int i = 0; i < MEMBERS; i++) {
-        w.members[i] = (struct member){
-            .name = names[i], .speaker = {.party = names[i], .number = 1}, .batch = 1};
+        w.members[i] = (struct member){.name = names[i],
+                                       .speaker = {.job = w.job, .party = names[i], .number = 1},
+                                       .batch = 1};
         greet(&w.members[i]);
     }
     for (int i = 0; i < STRANGERS; i++)
@@ -558,6 +686,9 @@ int main(int argc, char **argv)
     stop_broker();
     zmq_ctx_term(w.context);
     folder_fini(&w.folder);
-    printf("%" PRIu64 " conversations\n", conversations);
+    printf("%" PRIu64 " conversations, %" PRIu64 " leases, %" PRIu64 " tasks settled, %" PRIu64
+           " wanted no more\n",
+           conversations, w.leases, w.ends, w.drains);
+    must(conversations < CONVERSATIONS_TELLING || (w.leases > 0 && w.ends > 0 && w.drains > 0));
     return 0;
 }

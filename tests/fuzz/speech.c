@@ -73,6 +73,8 @@ static uint64_t number_of(struct feed *feed, const struct speaker *speaker, cons
                                    1ULL << 63, 1ULL << 31, INT64_MAX,  65536};
     uint8_t byte = feed_byte(feed);
     uint64_t number = usual_number(speaker, field, byte);
+    if (largest == 1)
+        return byte & 1; /* one thing or the other, each as often */
     if (byte >= 240)
         number = odd[byte & 7];
     else if (byte >= USUAL)
@@ -88,7 +90,7 @@ static struct span text_of(struct feed *feed, const struct speaker *speaker, con
     uint8_t byte = feed_byte(feed);
     struct span text = span_text(odd[byte % 9]);
     if (byte < USUAL && strcmp(field, "job") == 0)
-        text = span_text("job");
+        text = span_text(speaker->job != NULL ? speaker->job : "job");
     if (byte < USUAL && strcmp(field, "party") == 0)
         text = span_text(speaker->party);
     if (byte < USUAL && strcmp(field, "topic") == 0)

@@ -22,6 +22,7 @@ struct span feed_span(struct feed *feed, size_t bytes_max);
 
 /* What a peer knows, and says where a field of that name is asked for. */
 struct speaker {
+    const char *job; /* NULL: "job" */
     const char *party;
     uint64_t number;     /* of its next numbered message */
     uint64_t token;      /* its session; 0: none yet */
