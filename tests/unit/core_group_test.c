@@ -1011,6 +1011,44 @@ Test(core_group, and_other_readers_too)
         cr_assert_lt(n, 1000);
 }
 
+/* Both have so much under way that the end of its writer is the last that there is room for.  It may
+ * let go on what it held back, so who was sent it is looked at again, and that finds none.  What its
+ * next life writes comes to both. */
+static bool both_go_on_behind_an_end(uint64_t n)
+{
+    enum { ROOM = 16 }; /* for what was sent and not taken, at first */
+    fini_groups();
+    init_groups();
+    subscribe(2, 1, "alice/tasks", "", 0, 0);
+    subscribe(3, 1, "alice/tasks", "", 0, 0);
+    for (uint32_t seq = 0; seq + 1 < ROOM; seq++)
+        publish(1, tasks, seq, 1, 5 + seq);
+    heap_resize = memory.resize;
+    asked = 0;
+    fail_at = n;
+    memory.resize = resize_but_once;
+    leave(1, frames[1]);
+    memory.resize = heap_resize;
+    join(1);
+    tasks = open_topic(1, "alice/tasks");
+    publish(1, tasks, ROOM - 1, 1, 5);
+    cr_expect_not_null(strstr(said, "12 < sub 1 payload 5 x1\n"), "allocation %llu: %s",
+                       (unsigned long long)n, said);
+    cr_expect_not_null(strstr(said, "13 < sub 1 payload 5 x1\n"), "allocation %llu: %s",
+                       (unsigned long long)n, said);
+    forget();
+    return asked >= n;
+}
+
+/* A session that is marked while it is sent something was in two lists then. */
+Test(core_group, and_who_is_told_of_an_end_meanwhile)
+{
+    uint64_t n = 1;
+    while (both_go_on_behind_an_end(n))
+        cr_assert_lt(n++, 1000);
+    cr_expect_gt(n, 2); /* there was one to fail for each */
+}
+
 /* Its first member finds no room: then it holds its topics for as long as any that nobody attends,
  * and no longer. */
 static bool goes_in_the_end(uint64_t n)
