@@ -169,6 +169,7 @@ static bool read_written(struct diaries *all, void *arg, const char *line)
 
 struct reader {
     struct reading readings[DIARIES_WRITERS_MAX][DIARIES_TOPICS];
+    struct reading *given; /* of the error on the line above; NULL: it has none */
 };
 
 /* The work that a text names: wW.LIFE.NUMBER.... */
@@ -252,8 +253,11 @@ static bool take_turn(struct diaries *all, struct reading *reading, uint64_t seq
     return true;
 }
 
+/* f: the error given last was not acknowledged with the rest. */
 static void turn_page(struct reader *reader, char letter)
 {
+    if (letter == 'f')
+        reader->given->next -= 1;
     for (unsigned w = 0; w < DIARIES_WRITERS_MAX; w++) {
         for (unsigned t = 0; t < DIARIES_TOPICS; t++) {
             struct reading *reading = &reader->readings[w][t];
@@ -263,6 +267,8 @@ static void turn_page(struct reader *reader, char letter)
                 reading->acknowledged = reading->next;
         }
     }
+    if (letter == 'f')
+        reader->given->next += 1;
 }
 
 static bool read_received(struct diaries *all, void *arg, const char *line)
@@ -274,10 +280,14 @@ static bool read_received(struct diaries *all, void *arg, const char *line)
     char kind[64] = "";
     char text[256] = "";
     char letter = line[0];
-    if (letter == 'L' || letter == 'F') {
+    if (letter == 'f' && reader->given == NULL)
+        return wrong(all, "no error was given last");
+    if (letter == 'L' || letter == 'F' || letter == 'f') {
         turn_page(reader, letter);
+        reader->given = letter == 'f' ? reader->given : NULL;
         return true;
     }
+    reader->given = NULL;
     if (letter == 'N')
         return true;
     int words = letter == 'V'
@@ -285,6 +295,8 @@ static bool read_received(struct diaries *all, void *arg, const char *line)
                     : sscanf(line, "E w%u/t%u %" SCNu64 " %63s %255s", &w, &t, &seq, kind, text);
     if (words < (letter == 'V' ? 4 : 5) || w >= all->writer_count || t >= DIARIES_TOPICS)
         return wrong(all, "not a line of a reader: %s", line);
+    if (letter == 'E')
+        reader->given = &reader->readings[w][t];
     return take_turn(all, &reader->readings[w][t], seq) && meet(all, w, t, seq, letter, text);
 }
 

@@ -9,6 +9,9 @@
 
 /* Topic t1 of each diary is the same, and without a fault. */
 #define WRITER "L 0\nP t1 0\nF\n"
+/* The second of three slots fails; a reader has come to it. */
+#define FAILING WRITER "P t0 1\nr t0 2\nR t0 2 1\nP t0 3\nF\nE t0 2\nF\n"
+#define FAILED READER "V w0/t0 0 w0.0.1.0\nE w0/t0 1 application w0.0.2\n"
 #define READER "L 0\nV w0/t1 0 w0.0.0.0\n"
 
 static struct folder folder;
@@ -63,6 +66,9 @@ Test(diaries, lets_pass_what_is_as_it_must_be)
     expect_fine(WRITER "P t0 1\nP t0 2\nF\n",
                 READER "V w0/t0 0 w0.0.1.0\nF\nV w0/t0 1 w0.0.2.0\nL 1\nV w0/t0 1 w0.0.2.0\n",
                 READER "V w0/t0 0 w0.0.1.0\nV w0/t0 1 w0.0.2.0\n");
+    /* An error is acknowledged by the call behind it, not by a flush in between. */
+    expect_fine(FAILING, FAILED "f\nL 1\nE w0/t0 1 application w0.0.2\nV w0/t0 2 w0.0.3.0\n",
+                FAILED "f\nf\nV w0/t0 2 w0.0.3.0\nF\n");
 }
 
 Test(diaries, see_what_is_lost)
@@ -84,6 +90,12 @@ Test(diaries, see_what_comes_twice_or_out_of_order)
                  NULL);
     expect_wrong("it was acknowledged", WRITER "P t0 1\nF\n",
                  READER "V w0/t0 0 w0.0.1.0\nF\nL 1\nV w0/t0 0 w0.0.1.0\n", NULL);
+    expect_wrong("it was acknowledged", FAILING, FAILED "F\nL 1\nE w0/t0 1 application w0.0.2\n",
+                 NULL);
+    expect_wrong("it was acknowledged", FAILING, FAILED "f\nL 1\nV w0/t0 0 w0.0.1.0\n", NULL);
+    expect_wrong("it was acknowledged", FAILING,
+                 FAILED "f\nV w0/t0 2 w0.0.3.0\nF\nL 1\nE w0/t0 1 application w0.0.2\n", NULL);
+    expect_wrong("no error was given last", FAILING, FAILED "V w0/t0 2 w0.0.3.0\nf\n", NULL);
     expect_wrong("is at 0 and at 1", WRITER "P t0 1\nF\n",
                  READER "V w0/t0 0 w0.0.1.0\nV w0/t0 1 w0.0.1.0\n", NULL);
     expect_wrong("written later", WRITER "P t0 1\nP t0 2\nF\n",

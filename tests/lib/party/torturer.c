@@ -14,7 +14,9 @@
  *   C TOPIC I      its slot gets a value      R TOPIC I SEQ    it was, and has this number
  *   E TOPIC I      ... an error               F                all above is acknowledged
  * That of a reader, where what is received is written down before it is let go:
- *   V TOPIC SEQ TEXT    E TOPIC SEQ KIND TEXT    N PARTY KIND    F
+ *   V TOPIC SEQ TEXT    E TOPIC SEQ KIND TEXT    N PARTY KIND
+ *   F                   all above is acknowledged
+ *   f                   ... but the E above: an error is acknowledged by the next call to receive
  * Each life begins with  L LIFE. */
 #include <bus/bus.h>
 #include <errno.h>
@@ -37,6 +39,7 @@ static const char *party;
 static const char *life;
 static int diary;
 static uint64_t dice;
+static bool is_error_given; /* ... last, and so not acknowledged yet */
 
 static void complain(const char *what, enum bus_err err, const struct bus_error *error)
 {
@@ -94,7 +97,7 @@ static void flush(void)
     if (err == BUS_ESETTLED && bus_refusal(bus, &refusal) == BUS_OK)
         give_up("something was refused", err, refusal);
     must_be_fine("flush", err);
-    note("F\n");
+    note(is_error_given ? "f\n" : "F\n");
 }
 
 /* ---- writing ----------------------------------------------------------------------------------*/
@@ -255,6 +258,7 @@ static bool read_one(struct bus_sub *sub, int64_t wait_ms)
     struct bus_error *error = NULL;
     uint64_t seq = 0;
     enum bus_err err = bus_sub_recv(sub, wait_ms, &msg, &error);
+    is_error_given = false;
     const char *topic = bus_sub_slot(sub, &seq);
     if (err == BUS_ETIMEDOUT) {
         bus_error_unref(&error);
@@ -273,6 +277,7 @@ static bool read_one(struct bus_sub *sub, int64_t wait_ms)
     } else {
         const char *said = bus_error_message(error);
         bool is_ours = strcmp(bus_error_type(error), "torture.failed") == 0;
+        is_error_given = true;
         note("E %s %" PRIu64 " %s %s\n", topic, seq, bus_error_kind(error), is_ours ? said : "-");
     }
     bus_error_unref(&error);
@@ -310,6 +315,7 @@ static void read_to_the_end(unsigned writers)
             flush();
     }
     bus_sub_close(&sub);
+    is_error_given = false;
     flush();
 }
 
