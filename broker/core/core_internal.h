@@ -230,6 +230,7 @@ struct parked {
     uint32_t topic;
     uint64_t seq;
     uint32_t sub;      /* ACK, TASK */
+    uint32_t durable;  /* ACK: the subscription, if it has a name: it may be closed by then */
     uint32_t delivery; /* TASK, as all below */
     uint32_t how;
     int64_t retry_after_ms;
@@ -925,12 +926,15 @@ void sub_add(struct core *core, struct session *session, const struct msg_sub_ad
 void sub_close(struct core *core, struct session *session, uint32_t number, bool is_drop);
 void sub_drain(struct core *core, struct session *session, uint32_t number);
 void sub_taken(struct core *core, struct session *session, const struct msg_taken *msg);
-bool sub_ack(struct core *core, struct session *session, uint32_t number, uint32_t topic,
-             uint64_t next_seq);
+void sub_ack(struct core *core, struct session *session, const struct parked *op);
+/* The durable subscription of this number; 0: there is none. */
+uint32_t sub_durable(struct core *core, struct session *session, uint32_t number);
 void sub_detach(struct core *core, struct sub *sub); /* its session ends */
 void sub_free(struct core *core, struct sub *sub);
 void sub_expire(struct core *core, struct sub *sub);
 void sub_rewind(struct core *core, struct sub *sub); /* a fresh connection */
+/* ... and what lies before the acknowledgements that wait for their data is not sent again. */
+void sub_pass_done(struct core *core, struct session *session);
 /* id 0: any; name empty: not durable. */
 struct sub *sub_make(struct core *core, uint32_t id, struct party *party, struct span name,
                      int64_t from_seq, int64_t keep_ns);

@@ -211,7 +211,8 @@ void note_parked(struct core *core, const struct session *session, const struct 
         NOTE(core, PARKED, parked, .party = session->party->id, .type = op->type,
              .number = op->number, .after = op->after, .topic = op->topic, .seq = op->seq,
              .sub = op->sub, .is_told = op->is_told, .failure = failure_number(core, op->failure),
-             .delivery = op->delivery, .how = op->how, .retry_after_ms = op->retry_after_ms);
+             .delivery = op->delivery, .how = op->how, .retry_after_ms = op->retry_after_ms,
+             .durable = op->durable);
 }
 
 void note_progress(struct core *core, const struct session *session)

@@ -433,7 +433,8 @@ static const char *parked(struct core *core, const struct fact_parked *fact)
                                       .failure = failure,
                                       .delivery = (uint32_t)fact->delivery,
                                       .how = (uint32_t)fact->how,
-                                      .retry_after_ms = fact->retry_after_ms}))
+                                      .retry_after_ms = fact->retry_after_ms,
+                                      .durable = (uint32_t)fact->durable}))
         return no_memory;
     (void)failure_ref(failure); /* the one parked */
     if (session->control_seen < fact->number)

@@ -583,6 +583,7 @@ static void go_on(struct core *core, conn_id conn, struct session *session,
     session->control_told = 0;
     LIST_EACH(link, &session->subs)
         sub_rewind(core, LIST_OWNER(link, struct sub, session_link));
+    sub_pass_done(core, session);
     session_hear(core, session);
     welcome(core, session, hello, hello->token != 0);
     judge_tell_again(core, session);

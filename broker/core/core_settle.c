@@ -300,7 +300,7 @@ static bool execute(struct core *core, struct session *session, const struct par
     case MSG_FAIL: do_fail(core, session, op); return true;
     case MSG_RETRACT: do_retract(core, session, op); return true;
     case MSG_COMPLETE: do_complete(core, session, op); return true;
-    case MSG_ACK: (void)sub_ack(core, session, op->sub, op->topic, op->seq); return true;
+    case MSG_ACK: sub_ack(core, session, op); return true;
     case MSG_TASK: group_settle(core, session, op); return true;
     case MSG_UNSUBSCRIBE: sub_close(core, session, op->sub, op->how != 0); return true;
     case MSG_LEAVE: do_leave(core, session); return false;
@@ -453,7 +453,7 @@ static void read_task(const struct msg_task *msg, struct parked *op)
 }
 
 /* Reads the message, but for its error; false: it names a topic that is not this party's. */
-static bool read_op(struct core *core, const struct session *session, const struct msg *msg,
+static bool read_op(struct core *core, struct session *session, const struct msg *msg,
                     struct parked *op, struct span *out_error)
 {
     *out_error = SPAN_NONE;
@@ -486,6 +486,7 @@ static bool read_op(struct core *core, const struct session *session, const stru
         op->sub = (uint32_t)msg->as.ack.sub;
         op->topic = (uint32_t)msg->as.ack.topic;
         op->seq = msg->as.ack.next_seq;
+        op->durable = sub_durable(core, session, op->sub);
         return true;
     case MSG_UNSUBSCRIBE:
         op->number = msg->as.unsubscribe.number;

@@ -181,6 +181,29 @@ void sub_rewind(struct core *core, struct sub *sub)
     }
 }
 
+/* Whether so much may have been sent.  What was sent is forgotten with the connection, and of a
+ * subscription that was closed before its acknowledgement came no position is told on the next. */
+static bool may_be_sent(const struct route *route, uint64_t next_seq)
+{
+    return next_seq <= route->next_seq || next_seq <= first_unsettled(route->topic);
+}
+
+/* What its client was done with before it closed a durable name does not come to the next handle,
+ * though that is not in force as long as the data before it is on its way. */
+void sub_pass_done(struct core *core, struct session *session)
+{
+    LIST_EACH(link, &session->parked) {
+        const struct parked *op = LIST_OWNER(link, struct parked, link);
+        struct sub *sub = op->durable != 0 ? pool_find(&core->subs, op->durable) : NULL;
+        uint32_t id;
+        if (sub == NULL || sub->session != session || !id_map_get(&sub->route_ids, op->topic, &id))
+            continue;
+        struct route *route = pool_find(&core->routes, id);
+        if (op->seq > route->next_seq && may_be_sent(route, op->seq))
+            route->next_seq = route->taken_seq = op->seq;
+    }
+}
+
 /* ---- the ends of parties --------------------------------------------------------------------- */
 
 static void ending_free(struct core *core, struct ending *ending)
@@ -396,6 +419,7 @@ static void take_over(struct core *core, struct sub *sub)
         route->taken_seq = route->acked_seq;
     }
     sub_rewind(core, sub);
+    sub_pass_done(core, sub->session);
     LIST_EACH(link, &sub->routes)
         topic_update(core, LIST_OWNER(link, struct route, sub_link)->topic);
     sub_ready(core, sub);
@@ -603,8 +627,20 @@ static void leave_session(struct core *core, struct sub *sub)
     (void)core;
 }
 
+/* What waits to be acknowledged of it: its number may be another's soon. */
+static void forget_acks(struct sub *sub)
+{
+    struct session *session = sub->party->session;
+    if (session == NULL || sub->name.bytes == 0)
+        return;
+    LIST_EACH(link, &session->parked)
+        if (LIST_OWNER(link, struct parked, link)->durable == sub->id)
+            LIST_OWNER(link, struct parked, link)->durable = 0;
+}
+
 void sub_free(struct core *core, struct sub *sub)
 {
+    forget_acks(sub);
     if (sub_is_place(sub))
         group_free(core, sub->group);
     else if (sub->group != NULL)
@@ -727,24 +763,38 @@ void sub_acknowledge(struct core *core, struct route *route, uint64_t next_seq)
     if (next_seq > route->taken_seq)
         route->taken_seq = next_seq;
     if (next_seq > route->next_seq)
-        route->next_seq =
-            next_seq; /* in a replay alone: nothing is acknowledged that was not sent */
+        route->next_seq = next_seq; /* in a replay, or sent on an earlier connection */
     if (route->sub->name.bytes > 0)
         note_acknowledged(core, route);
     topic_update(core, route->topic);
 }
 
-bool sub_ack(struct core *core, struct session *session, uint32_t number, uint32_t topic,
-             uint64_t next_seq)
+uint32_t sub_durable(struct core *core, struct session *session, uint32_t number)
 {
-    struct sub *sub = sub_find(core, session, number);
+    const struct sub *sub = sub_find(core, session, number);
+    return sub != NULL && sub->name.bytes > 0 ? sub->id : 0;
+}
+
+/* A durable name that was closed while the acknowledgement waited for its data stays all the same,
+ * and with it what was done with before. */
+static struct sub *sub_of_ack(struct core *core, struct session *session, const struct parked *op)
+{
+    struct sub *sub = sub_find(core, session, op->sub);
+    if (sub == NULL && op->durable != 0)
+        sub = pool_find(&core->subs, op->durable);
+    bool is_its_own = sub != NULL && sub->party == session->party;
+    return is_its_own ? sub : NULL;
+}
+
+void sub_ack(struct core *core, struct session *session, const struct parked *op)
+{
+    struct sub *sub = sub_of_ack(core, session, op);
     uint32_t id;
-    if (sub == NULL || !id_map_get(&sub->route_ids, topic, &id))
-        return true; /* closed meanwhile */
+    if (sub == NULL || !id_map_get(&sub->route_ids, op->topic, &id))
+        return; /* closed meanwhile */
     struct route *route = pool_find(&core->routes, id);
-    if (next_seq > route->next_seq)
-        return false;
-    if (next_seq > route->acked_seq || route->missed_count > 0)
-        sub_acknowledge(core, route, next_seq > route->acked_seq ? next_seq : route->acked_seq);
-    return true;
+    if (!may_be_sent(route, op->seq))
+        return;
+    if (op->seq > route->acked_seq || route->missed_count > 0)
+        sub_acknowledge(core, route, op->seq > route->acked_seq ? op->seq : route->acked_seq);
 }

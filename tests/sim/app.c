@@ -66,28 +66,83 @@ void app_start(struct app *app)
     world_start(app->world, app->host);
 }
 
+/* The first that was not acknowledged. */
+static uint64_t floor_of(const struct app_sub *sub, const struct app_position *position)
+{
+    uint64_t floor_seq = position->next_seq;
+    for (uint32_t j = 0; j < sub->held_count; j++)
+        if (sub->held[j].topic == position->topic && sub->held[j].seq < floor_seq)
+            floor_seq = sub->held[j].seq;
+    return position->returned_seq < floor_seq ? position->returned_seq : floor_seq;
+}
+
+/* Where a durable name is in a topic. */
+static struct app_position *place_of(struct app_durable *durable, uint32_t topic)
+{
+    uint32_t at = 0;
+    while (at < durable->position_count && durable->positions[at].topic != topic)
+        at++;
+    must(at < APP_POSITIONS);
+    if (at == durable->position_count)
+        durable->positions[durable->position_count++] = (struct app_position){.topic = topic};
+    return &durable->positions[at];
+}
+
 void app_durable_leave(struct app *app, const struct app_sub *sub)
 {
     struct app_durable *durable = &app->durables[sub->durable];
     durable->left_ns = world_now_ns(app->world);
     for (uint32_t i = 0; i < sub->position_count; i++) {
-        const struct app_position *position = &sub->positions[i];
-        if (!position->is_started)
+        if (!sub->positions[i].is_started)
             continue;
-        uint64_t floor_seq = position->next_seq;
-        for (uint32_t j = 0; j < sub->held_count; j++)
-            if (sub->held[j].topic == position->topic && sub->held[j].seq < floor_seq)
-                floor_seq = sub->held[j].seq;
-        if (position->returned_seq < floor_seq)
-            floor_seq = position->returned_seq;
-        uint32_t at = 0;
-        while (at < durable->position_count && durable->positions[at].topic != position->topic)
-            at++;
-        if (at == durable->position_count)
-            durable->position_count++;
-        must(at < APP_POSITIONS);
-        durable->positions[at] =
-            (struct app_position){.topic = position->topic, .next_seq = floor_seq};
+        struct app_position *place = place_of(durable, sub->positions[i].topic);
+        place->next_seq = floor_of(sub, &sub->positions[i]);
+        place->life = app->life;
+    }
+}
+
+/* ---- what a flush makes sure of -------------------------------------------------------------- */
+
+static void note_acknowledged(struct app_surety *surety, uint32_t topic, uint64_t seq)
+{
+    uint32_t at = 0;
+    while (at < surety->count && surety->topics[at] != topic)
+        at++;
+    must(at < APP_POSITIONS);
+    surety->count += at == surety->count;
+    surety->topics[at] = topic;
+    surety->seqs[at] = seq;
+}
+
+/* Of names that it has open, and that it has closed. */
+static void note_sureties(const struct app *app, struct app_mark *mark)
+{
+    for (uint32_t i = 0; i < app->durable_count; i++) {
+        const struct app_durable *durable = &app->durables[i];
+        mark->sureties[i].drops = durable->drops;
+        for (uint32_t j = 0; j < durable->position_count; j++)
+            if (durable->positions[j].life == app->life)
+                note_acknowledged(&mark->sureties[i], durable->positions[j].topic,
+                                  durable->positions[j].next_seq);
+    }
+    for (int i = 0; i < APP_SUBS; i++) {
+        const struct app_sub *sub = app->subs[i];
+        for (uint32_t j = 0; sub != NULL && sub->durable >= 0 && j < sub->position_count; j++)
+            if (sub->positions[j].is_started)
+                note_acknowledged(&mark->sureties[sub->durable], sub->positions[j].topic,
+                                  floor_of(sub, &sub->positions[j]));
+    }
+}
+
+static void take_sureties(struct app *app, const struct app_mark *mark)
+{
+    for (uint32_t i = 0; i < app->durable_count; i++) {
+        const struct app_surety *surety = &mark->sureties[i];
+        for (uint32_t j = 0; surety->drops == app->durables[i].drops && j < surety->count; j++) {
+            struct app_position *place = place_of(&app->durables[i], surety->topics[j]);
+            if (place->sure_seq < surety->seqs[j])
+                place->sure_seq = surety->seqs[j];
+        }
     }
 }
 
@@ -227,6 +282,7 @@ static void take_marks(struct app *app)
         for (; app->accepted_count < mark.writes; app->accepted_count++)
             write_accepted(app, &app->writes[app->accepted_count]);
         app_sayings_accept(app, mark.sayings);
+        take_sureties(app, &mark);
         for (int i = 0; i < APP_SUBS; i++)
             if (app->subs[i] != NULL && app->subs[i]->joined_ns == INT64_MAX &&
                 app->subs[i]->said_ns <= mark.said_ns)
@@ -581,6 +637,7 @@ void app_flush(struct app *app)
                           .writes = app->write_count,
                           .sayings = app->saying_first + app->saying_count,
                           .said_ns = world_now_ns(app->world)};
+    note_sureties(app, &app->marks[app->mark_count - 1]);
 }
 
 enum wire_code app_complete(struct app *app)

@@ -68,6 +68,8 @@ struct app_position {
     bool is_started;
     uint64_t floor_seq; /* a durable name was acknowledged up to here in an earlier life */
     bool has_floor;
+    uint32_t life;         /* of a closed name's place: that which closed it */
+    uint64_t sure_seq;     /* ... and a flush said that it was heard: what is below comes no more */
     uint64_t returned_seq; /* the first that was not done with; UINT64_MAX: none */
 };
 
@@ -124,8 +126,17 @@ struct app_want {
     int64_t said_ns;
 };
 
+/* What a durable name had acknowledged when a flush was asked for. */
+struct app_surety {
+    uint32_t drops; /* as app_durable.drops then */
+    uint32_t topics[APP_POSITIONS];
+    uint64_t seqs[APP_POSITIONS]; /* the first that was not */
+    uint32_t count;
+};
+
 struct app_mark {
     struct session_mark mark;
+    struct app_surety sureties[APP_DURABLES];
     uint32_t writes; /* said before it */
     uint64_t sayings;
     int64_t said_ns;
@@ -144,6 +155,7 @@ struct app_result {
 struct app_durable {
     const char *name;
     const char *pattern;
+    uint32_t drops;  /* so often it was dropped, and made anew */
     bool is_made;    /* some life had it in force */
     bool is_lossy;   /* it was unattended for too long, or drops by itself */
     int64_t left_ns; /* since when nobody reads it */

@@ -148,6 +148,7 @@ static struct app_position *position_get(struct app *app, struct app_sub *sub, u
         if (durable->positions[i].topic == topic) {
             position->has_floor = true;
             position->floor_seq = durable->positions[i].next_seq;
+            position->sure_seq = durable->positions[i].sure_seq;
         }
     return position;
 }
@@ -163,6 +164,11 @@ static void position_check(struct app *app, struct app_sub *sub, struct app_posi
             world_violate(app->world,
                           "%s goes on with %s %" PRIu64 " and had acknowledged up to %" PRIu64,
                           app->party, name, seq, position->floor_seq);
+        if (seq < position->sure_seq)
+            world_violate(app->world,
+                          "%s was sent %s %" PRIu64
+                          " again, and it was said that all below %" PRIu64 " is acknowledged",
+                          app->party, name, seq, position->sure_seq);
         if (sub->from_seq > 0 && seq < (uint64_t)sub->from_seq && !position->has_floor &&
             sub->durable < 0)
             world_violate(app->world, "%s was sent %s %" PRIu64 " and wanted it from %" PRId64,
@@ -466,6 +472,7 @@ void app_unsubscribe(struct app *app, uint32_t index, bool is_drop)
         struct app_durable *durable = &app->durables[sub->durable];
         if (is_drop) {
             durable->position_count = 0;
+            durable->drops += 1;
             durable->left_ns = 0;
             durable->is_lossy = sub->is_gap;
         } else {

@@ -1212,3 +1212,130 @@ Test(core, takes_nothing_for_done_whose_outcome_did_not_come)
     subscribe(2, 1, "alice/a", "deep", 0, 0);
     EXPECT("2 < subscribed 0\n2 < accepted 0 1\n12 < sub 1 payload 5 x1\n");
 }
+
+/* ---- closed before what it had done with was heard ------------------------------------------- */
+
+static void unsubscribe(conn_id conn, uint32_t sub, bool is_drop)
+{
+    message(conn, (struct msg){.type = MSG_UNSUBSCRIBE,
+                               .as.unsubscribe = {
+                                   .number = ++numbers[conn], .sub = sub, .is_drop = is_drop}});
+}
+
+static void ack_behind(uint64_t after, uint32_t topic, uint64_t next_seq)
+{
+    message(2, (struct msg){.type = MSG_ACK,
+                            .as.ack = {.number = ++numbers[2],
+                                       .after = after,
+                                       .sub = 1,
+                                       .topic = topic,
+                                       .next_seq = next_seq}});
+}
+
+/* Bob reads three values of alice's by a durable name, is done with two, and says so behind what
+ * came of them, which is still on its way. */
+static uint32_t read_and_answer(uint32_t *out_b)
+{
+    join(1);
+    join(2);
+    uint32_t a = open_topic(1, "alice/a");
+    *out_b = open_topic(2, "bob/b");
+    publish(1, a, 0, 1, 5);
+    publish(1, a, 1, 1, 6);
+    publish(1, a, 2, 1, 7);
+    subscribe(2, 1, "alice/a", "deep", 0, 0);
+    ack_behind(1, a, 2);
+    forget();
+    return a;
+}
+
+Test(core, acknowledges_what_was_done_with_before_a_durable_name_was_closed)
+{
+    uint32_t b;
+    (void)read_and_answer(&b);
+    unsubscribe(2, 1, false);
+    publish(2, b, 0, 1, 8);
+    forget();
+    subscribe(2, 2, "alice/a", "deep", 0, 0);
+    EXPECT("2 < subscribed 0\n2 < accepted 1 4\n12 < sub 2 payload 7 x1\n");
+}
+
+/* It does not come to the next handle either, but to the next life: what came of it is lost. */
+Test(core, sends_nothing_again_that_is_to_be_acknowledged)
+{
+    uint32_t b;
+    (void)read_and_answer(&b);
+    unsubscribe(2, 1, false);
+    subscribe(2, 2, "alice/a", "deep", 0, 0);
+    EXPECT("2 < subscribed 0\n12 < sub 2 payload 7 x1\n");
+    crash(100);
+    message(2, hello(2, tokens[2]));
+    forget();
+    attach(2, 12, tokens[2]);
+    EXPECT("2 < attached\n2 < credit\n2 < accepted 0 1\n12 < sub 2 payload 7 x1\n");
+    closed(12);
+    pass_ms(1000);
+    join(2);
+    subscribe(2, 1, "alice/a", "deep", 0, 0);
+    EXPECT("2 < subscribed 0\n2 < accepted 0 1\n12 < sub 1 payload 5 x1\n"
+           "12 < sub 1 payload 6 x1\n12 < sub 1 payload 7 x1\n");
+}
+
+/* ... also if the broker began anew meanwhile, with a snapshot of it all. */
+Test(core, acknowledges_that_over_a_snapshot_too)
+{
+    uint32_t b;
+    (void)read_and_answer(&b);
+    unsubscribe(2, 1, false);
+    compact();
+    crash(100);
+    message(2, hello(2, tokens[2]));
+    attach(2, 12, tokens[2]);
+    publish(2, b, 0, 1, 8);
+    forget();
+    subscribe(2, 2, "alice/a", "deep", 0, 0);
+    EXPECT("2 < subscribed 0\n2 < accepted 1 4\n12 < sub 2 payload 7 x1\n");
+}
+
+Test(core, acknowledges_nothing_of_another_name_that_takes_the_place_of_one_that_is_gone)
+{
+    uint32_t b;
+    (void)read_and_answer(&b);
+    unsubscribe(2, 1, true);
+    subscribe(2, 2, "alice/a", "other", 0, 0);
+    publish(2, b, 0, 1, 8);
+    unsubscribe(2, 2, false);
+    forget();
+    subscribe(2, 3, "alice/a", "other", 0, 0);
+    EXPECT("2 < subscribed 0\n2 < accepted 1 6\n12 < sub 3 payload 5 x1\n"
+           "12 < sub 3 payload 6 x1\n12 < sub 3 payload 7 x1\n");
+}
+
+/* Bob has closed it, so he tells no position of it when he comes back; what he had acknowledged
+ * before, he says again. */
+Test(core, takes_an_acknowledgement_again_of_a_name_that_was_closed_meanwhile)
+{
+    join(1);
+    join(2);
+    uint32_t a = open_topic(1, "alice/a");
+    for (uint32_t i = 0; i < 3; i++)
+        publish(1, a, i, 1, 5 + i);
+    reserve(1, a, 3);
+    subscribe(2, 1, "alice/a", "deep", 0, 0);
+    closed(12);
+    message(2, hello(2, tokens[2]));
+    attach(2, 12, tokens[2]);
+    ack_behind(0, a, 4); /* of what is not settled nothing was sent */
+    unsubscribe(2, 1, false);
+    subscribe(2, 2, "alice/a", "deep", 0, 0);
+    closed(12);
+    message(2, hello(2, tokens[2]));
+    message(2,
+            (struct msg){.type = MSG_ACK,
+                         .as.ack = {.number = ++numbers[2], .sub = 2, .topic = a, .next_seq = 2}});
+    unsubscribe(2, 2, false);
+    attach(2, 12, tokens[2]);
+    forget();
+    subscribe(2, 3, "alice/a", "deep", 0, 0);
+    EXPECT("2 < subscribed 0\n2 < accepted 0 7\n12 < sub 3 payload 7 x1\n");
+}
