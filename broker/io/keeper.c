@@ -135,6 +135,13 @@ static bool is_checkpoint_due(const struct keeper *keeper)
            keeper->given_bytes >= KEEPER_CHECKPOINT_TIMES * keeper->checkpoint_bytes;
 }
 
+/* Whether the last checkpoint is in the log.  Until then nobody knows what it took: the disk may
+ * have become full with it, and no other is made. */
+static bool is_checkpoint_logged(const struct keeper *keeper)
+{
+    return keeper->news.logged >= keeper->checkpoint_ticket;
+}
+
 /* Up to where what is wanted is written anew before a checkpoint; 0: it stays where it is.  On a
  * full disk the oldest file alone counts: all of it, or it is not worth the room. */
 static uint64_t movable_below(const struct keeper *keeper, const struct gate *gate)
@@ -204,14 +211,21 @@ int64_t keeper_deadline_ns(const struct keeper *keeper, const struct gate *gate)
     return keeper->has_to_trim ? keeper->trim_ns : INT64_MAX;
 }
 
+/* Below this nothing is needed: what the newest checkpoint tells, and payloads that are wanted,
+ * stand behind it. */
+static uint64_t needed_from(const struct keeper *keeper, const struct gate *gate)
+{
+    uint64_t from = gate_needed_from(gate);
+    return keeper->news.start < from ? keeper->news.start : from;
+}
+
 /* Whether a checkpoint would let the oldest file go.  Where one did not, though it should have, the
  * next is made only when that has changed: each takes of the room that is set aside. */
 static bool would_make_room(const struct keeper *keeper, const struct gate *gate)
 {
     uint64_t end = keeper->news.first_end;
-    if (!keeper_is_full(keeper) || end == UINT64_MAX ||
-        keeper->news.logged < keeper->checkpoint_ticket)
-        return false;
+    if (end == UINT64_MAX || needed_from(keeper, gate) >= end)
+        return false; /* one file alone, or a trim lets it go */
     uint64_t from = gate_needed_from(gate);
     return (end != keeper->first_end || from > keeper->needed_from) &&
            (from >= end || movable_below(keeper, gate) > 0) &&
@@ -234,33 +248,54 @@ static void move_sparse(struct keeper *keeper, struct gate *gate)
     keeper->is_moved = true;
 }
 
+/* On a full disk readers let files go, too, that no checkpoint had to let go. */
+static bool is_trim_due(const struct keeper *keeper, const struct gate *gate, int64_t now_ns)
+{
+    if (!is_checkpoint_logged(keeper))
+        return false;
+    if (keeper->has_to_trim)
+        return keeper->news.state != SCRIBE_WELL || now_ns >= keeper->trim_ns ||
+               keeper->given_bytes >= failpoint_number("TRIM_BYTES", KEEPER_TRIM_BYTES);
+    if (!keeper_is_full(keeper))
+        return false;
+    uint64_t from = needed_from(keeper, gate);
+    return from >= keeper->news.first_end && from > keeper->trimmed_below;
+}
+
 /* Payloads that arrived since the checkpoint was made are not held for it: what it says of them is
  * overruled by facts behind it, which are in the log before this step. */
-static void trim_late(struct keeper *keeper, struct gate *gate, int64_t now_ns)
+static void trim(struct keeper *keeper, struct gate *gate, int64_t now_ns)
 {
-    struct scribe_step *step = NULL;
-    if (!keeper->has_to_trim || keeper->news.logged < keeper->checkpoint_ticket)
-        return;
-    if (keeper->trim_ns == INT64_MAX)
+    if (keeper->has_to_trim && keeper->trim_ns == INT64_MAX && is_checkpoint_logged(keeper))
         keeper->trim_ns = now_ns + KEEPER_TRIM_MS * NS_PER_MS;
-    if (keeper->news.state == SCRIBE_WELL && now_ns < keeper->trim_ns &&
-        keeper->given_bytes < failpoint_number("TRIM_BYTES", KEEPER_TRIM_BYTES))
+    if (!is_trim_due(keeper, gate, now_ns))
         return;
-    step = scribe_step_new(1, 0);
+    struct scribe_step *step = scribe_step_new(1, 0);
     if (step == NULL)
         return; /* tried again */
     scribe_step_add(step, SCRIBE_KIND_PROBE, SPAN_NONE);
     step->is_trim = true;
     step->needed_from = gate_needed_from(gate);
+    keeper->trimmed_below = needed_from(keeper, gate);
     keeper->ticket = scribe_give(keeper->scribe, &step);
     keeper->has_to_trim = false;
     journal_reader_forget(keeper->reader, gate_needed_from(gate));
 }
 
+/* None is due where nothing can be written: it would only wait, and be in the way of a trim. */
+static bool wants_checkpoint(const struct keeper *keeper, const struct gate *gate)
+{
+    switch (keeper->news.state) {
+    case SCRIBE_WELL: return is_checkpoint_due(keeper);
+    case SCRIBE_FULL: return would_make_room(keeper, gate);
+    default: return false;
+    }
+}
+
 void keeper_checkpoint(struct keeper *keeper, struct gate *gate)
 {
-    if (keeper->scribe == NULL || !gate_is_logged(gate) ||
-        !(keeper_is_full(keeper) ? would_make_room(keeper, gate) : is_checkpoint_due(keeper)))
+    if (keeper->scribe == NULL || !gate_is_logged(gate) || !is_checkpoint_logged(keeper) ||
+        !wants_checkpoint(keeper, gate))
         return;
     if (!keeper->is_moved)
         move_sparse(keeper, gate);
@@ -293,6 +328,7 @@ void keeper_checkpoint(struct keeper *keeper, struct gate *gate)
     keeper->noted_bytes = 0;
     keeper->measured_steps = gate_steps(gate);
     keeper->has_to_trim = !keeper_is_full(keeper);
+    keeper->trimmed_below = keeper->has_to_trim ? 0 : keeper->needed_from;
     keeper->trim_ns = INT64_MAX;
     journal_reader_forget(keeper->reader, keeper->needed_from);
     struct gate_out out;
@@ -354,7 +390,7 @@ void keeper_hear(struct keeper *keeper, struct gate *gate, int64_t now_ns)
     keeper->news = scribe_news(keeper->scribe);
     if (keeper_is_full(keeper) && (!was_full || now_ns >= keeper_deadline_ns(keeper, gate)))
         measure(keeper, gate, now_ns);
-    trim_late(keeper, gate, now_ns);
+    trim(keeper, gate, now_ns);
     tell_kept(keeper, gate);
     struct scribe_step *step;
     while ((step = scribe_logged(keeper->scribe)) != NULL) {
@@ -363,11 +399,20 @@ void keeper_hear(struct keeper *keeper, struct gate *gate, int64_t now_ns)
     }
 }
 
+/* What was given and is not in the log, but for a checkpoint. */
+static uint64_t waiting_bytes(const struct keeper *keeper)
+{
+    uint64_t waiting = scribe_waiting_bytes(keeper->scribe);
+    uint64_t checkpoint = is_checkpoint_logged(keeper) ? 0 : keeper->checkpoint_bytes;
+    return waiting > checkpoint ? waiting - checkpoint : 0;
+}
+
 bool keeper_has_room(const struct keeper *keeper)
 {
     return keeper->scribe == NULL ||
            (keeper->news.state == SCRIBE_WELL && !is_checkpoint_due(keeper) &&
-            scribe_has_room(keeper->scribe));
+            scribe_has_room(keeper->scribe) &&
+            waiting_bytes(keeper) < keeper->news.aside / KEEPER_VALUE_SHARES);
 }
 
 bool keeper_is_full(const struct keeper *keeper)
@@ -375,11 +420,19 @@ bool keeper_is_full(const struct keeper *keeper)
     return keeper->scribe != NULL && keeper->news.state == SCRIBE_FULL;
 }
 
+/* What is under way to a disk that was well finds its place in what is set aside if that disk is
+ * full by now: a checkpoint, values, and this much of all else. */
+static bool is_ahead(const struct keeper *keeper)
+{
+    uint64_t aside = keeper->news.aside;
+    return waiting_bytes(keeper) >= aside / KEEPER_VALUE_SHARES + aside / KEEPER_FACT_SHARES;
+}
+
 bool keeper_is_short(const struct keeper *keeper)
 {
-    if (keeper->scribe == NULL || keeper->news.state == SCRIBE_WELL)
+    if (keeper->scribe == NULL)
         return false;
-    return scribe_waiting_bytes(keeper->scribe) >= KEEPER_WAITING_BYTES || !is_way_open(keeper);
+    return is_ahead(keeper) || (keeper->news.state != SCRIBE_WELL && !is_way_open(keeper));
 }
 
 bool keeper_has_changed(struct keeper *keeper)

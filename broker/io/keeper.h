@@ -48,6 +48,7 @@ struct keeper {
     bool is_moved;              /* what was in the way of the next one is written anew */
     bool has_to_trim;           /* what the last one does not need is still to go, */
     int64_t trim_ns;            /* ... no later than this; INT64_MAX: it is not whole yet */
+    uint64_t trimmed_below;     /* up to where the last trim that was given goes */
 };
 
 /* A checkpoint is made when so many bytes, and so many times its size, came behind the last one.
@@ -74,8 +75,9 @@ enum { KEEPER_WAY_OUT_SHARES = 4 };
 /* What that checkpoint takes is measured no more often: it costs as much as to make it, 0.1 s with
  * a million slots pending. */
 enum { KEEPER_MEASURE_MS = 1000 };
-/* From so many waiting bytes on, too, nothing is let in that adds to them. */
-#define KEEPER_WAITING_BYTES (8 * SCRIBE_WAITING_BYTES)
+/* A disk that is well may be full by the time at which what waits is written.  So a checkpoint has
+ * half of what is set aside, values that wait have a fourth, all else an eighth: it finds room. */
+enum { KEEPER_VALUE_SHARES = 4, KEEPER_FACT_SHARES = 8 };
 
 /* Keeps nothing until keeper_start(). */
 void keeper_init(struct keeper *keeper, struct memory *memory);

@@ -30,7 +30,7 @@ struct scribe {
     struct journal *journal; /* the thread's */
     bool wants_sync;
     bool has_trimmed;   /* and not looked since whether that made room; the thread's */
-    uint64_t untrimmed; /* what lies below could not go when it should; the thread's; 0: nothing */
+    uint64_t untrimmed; /* what lies below may go, and did not; the thread's; 0: nothing */
     int fd;
     bool is_given_up;         /* the next flush lets segments go; the thread's, as what follows */
     bool has_flush_by;        /* there is something that is not on the disk */
@@ -157,6 +157,7 @@ static void note_place(struct scribe *scribe)
 {
     const struct journal *journal = scribe->journal;
     scribe->news.first = journal_first(journal);
+    scribe->news.start = journal_start(journal);
     scribe->news.first_end = journal_first_end(journal);
     scribe->news.next = journal_next(journal);
     scribe->news.on_disk = journal_synced(journal);
@@ -181,18 +182,6 @@ static enum scribe_state state_of(enum journal_err err)
                : SCRIBE_REFUSED;
 }
 
-/* Appends the first count records, into what is set aside if there is no other room. */
-static enum scribe_state write_records(struct scribe *scribe, size_t count, unsigned how)
-{
-    enum scribe_state state = SCRIBE_WELL;
-    enum journal_err err = append(scribe, count, how);
-    if (err == JOURNAL_FULL) {
-        state = SCRIBE_FULL;
-        err = append(scribe, count, how | JOURNAL_ESSENTIAL);
-    }
-    return err == JOURNAL_OK ? state : state_of(err);
-}
-
 /* What the newest whole checkpoint does not need goes, or with the next one if it cannot go now; on
  * a full disk it is tried again before that. */
 static void trim(struct scribe *scribe, uint64_t needed_from)
@@ -207,11 +196,30 @@ static void trim(struct scribe *scribe, uint64_t needed_from)
     failpoint_reach("trimmed");
 }
 
+/* Appends the first count records; where there is no room, what waits for a trim goes at once, and
+ * if that makes none, into what is set aside. */
+static enum scribe_state write_records(struct scribe *scribe, size_t count, unsigned how)
+{
+    enum scribe_state state = SCRIBE_WELL;
+    enum journal_err err = append(scribe, count, how);
+    if (err == JOURNAL_FULL && scribe->untrimmed != 0) {
+        trim(scribe, scribe->untrimmed);
+        err = append(scribe, count, how);
+    }
+    if (err == JOURNAL_FULL) {
+        state = SCRIBE_FULL;
+        err = append(scribe, count, how | JOURNAL_ESSENTIAL);
+    }
+    return err == JOURNAL_OK ? state : state_of(err);
+}
+
 /* What the last step of a batch asks for, now that it is written. */
 static void follow_up(struct scribe *scribe, const struct scribe_step *last)
 {
-    if ((last->how & JOURNAL_CHECKPOINT_END) != 0)
+    if ((last->how & JOURNAL_CHECKPOINT_END) != 0) {
         journal_set_aside(scribe->journal, last->aside);
+        scribe->untrimmed = last->needed_from;
+    }
     if (last->is_trim)
         trim(scribe, last->needed_from);
 }

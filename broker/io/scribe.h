@@ -69,6 +69,7 @@ struct scribe_news {
     uint64_t logged;    /* the newest ticket that is in the log */
     uint64_t synced;    /* ... on the disk */
     uint64_t first;     /* positions: of the oldest record that is kept, */
+    uint64_t start;     /* where its newest whole checkpoint begins, or as first, */
     uint64_t next;      /* where the journal ends, */
     uint64_t on_disk;   /* and what lies below is on the disk */
     uint64_t bytes;     /* of its files */

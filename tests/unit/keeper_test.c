@@ -3,6 +3,7 @@
  * the disk too. */
 #include "broker/io/keeper.h"
 
+#include "broker/io/ledger.h"
 #include "tests/lib/folder.h"
 #include "tests/unit/journal_driver.h"
 
@@ -416,7 +417,59 @@ Test(keeper, makes_a_checkpoint_while_there_is_room_for_it)
     cr_assert_not(keeper_has_room(&keeper), "it comes first");
     keeper_checkpoint(&keeper, gate);
     cr_assert_eq(keeper.noted_bytes, 0);
+    while (!keeper_has_room(&keeper))
+        hear();
+}
+
+/* What the last one took is not known before it is in the log: the disk may be full with it. */
+Test(keeper, makes_no_checkpoint_before_the_last_is_in_the_log)
+{
+    start(DURABILITY_PROCESS);
+    while (!keeper_is_growing(&keeper))
+        decide();
+    keeper_checkpoint(&keeper, gate);
+    uint64_t last = keeper.checkpoint_ticket;
+    while (!keeper_is_growing(&keeper))
+        decide();
+    keeper_checkpoint(&keeper, gate);
+    cr_assert_eq(keeper.checkpoint_ticket, last, "nothing was heard of it yet");
+    while (keeper.news.logged < last)
+        hear();
+    keeper_checkpoint(&keeper, gate);
+    cr_assert_gt(keeper.checkpoint_ticket, last);
+}
+
+/* What waits grows by so many bytes, as by a value's. */
+static void give_value(size_t bytes)
+{
+    struct scribe_step *step = scribe_step_new(1, bytes);
+    memset(scribe_step_body(step, LEDGER_SNAPSHOT, bytes), 0, bytes);
+    keeper.ticket = scribe_give(keeper.scribe, &step);
+}
+
+/* What is under way to the disk finds its place in what is set aside, should that disk be full. */
+Test(keeper, is_short_when_much_waits_though_the_disk_is_well)
+{
+    start(DURABILITY_PROCESS);
+    uint64_t aside = keeper.news.aside;
+    sim_disk_fault(sim, SIM_WRITE, 0, UINT64_MAX, EIO);
+    give_value(aside / KEEPER_VALUE_SHARES - 1);
     cr_assert(keeper_has_room(&keeper));
+    give_value(1);
+    cr_assert_not(keeper_has_room(&keeper));
+    while (scribe_waiting_bytes(keeper.scribe) <
+           aside / KEEPER_VALUE_SHARES + aside / KEEPER_FACT_SHARES) {
+        cr_assert_not(keeper_is_short(&keeper));
+        decide();
+    }
+    cr_assert(keeper_is_short(&keeper));
+    cr_assert_eq(keeper_state(&keeper), SCRIBE_WELL, "as far as was heard");
+    hear();
+    cr_assert_eq(keeper_state(&keeper), SCRIBE_REFUSED);
+    while (!keeper_is_growing(&keeper))
+        decide();
+    keeper_checkpoint(&keeper, gate);
+    cr_assert_eq(keeper.checkpoint_ticket, 0, "it would only wait, too");
 }
 
 /* A checkpoint, when the journal has more than one file, and a payload in the first is wanted. */
@@ -508,6 +561,29 @@ Test(keeper, makes_a_checkpoint_when_the_disk_is_full)
     while (!keeper_has_room(&keeper))
         hear();
     cr_assert_eq(keeper_state(&keeper), SCRIBE_WELL, "old segments went");
+}
+
+/* Where a checkpoint stands behind what readers took, no other is needed, nor room for it. */
+Test(keeper, lets_go_what_was_taken_on_a_full_disk_without_another_checkpoint)
+{
+    payload_id payload = make_checkpoint();
+    uint64_t checkpoint = keeper.checkpoint_ticket;
+    keeper.given_bytes = KEEPER_TRIM_BYTES;
+    expect_trim(true);
+    held_bytes = 2 * DRIVER_SEGMENT; /* the next would not fit */
+    fill();
+    keeper_checkpoint(&keeper, gate);
+    cr_assert_eq(keeper.checkpoint_ticket, checkpoint);
+    cr_assert(keeper_is_full(&keeper));
+    cr_assert_eq(keeper.news.first, 0);
+    gate_payload_drop(gate, payload);
+    keeper_hear(&keeper, gate, now_ns);
+    while (!keeper_has_room(&keeper)) {
+        keeper_checkpoint(&keeper, gate);
+        hear();
+    }
+    cr_assert_eq(keeper.checkpoint_ticket, checkpoint);
+    held_bytes = 0;
 }
 
 /* Files that cannot be removed are tried again; the checkpoint is not, for it takes of the room

@@ -213,6 +213,27 @@ Test(scribe, writes_what_was_decided_into_the_room_set_aside)
     cr_assert_eq(count_after_crash(), number);
 }
 
+/* A checkpoint's trim may wait for a better moment; on a full disk that is now. */
+Test(scribe, lets_go_what_a_checkpoint_freed_before_it_says_that_the_disk_is_full)
+{
+    static uint8_t zeros[DRIVER_SEGMENT / 2];
+    start(true);
+    sim_disk_limit(sim, 6 * DRIVER_SEGMENT);
+    for (int i = 0; i < 40; i++) {
+        bool is_checkpoint = i % 4 == 3;
+        struct scribe_step *step = scribe_step_new(1, sizeof zeros);
+        scribe_step_add(step, DRIVER_KIND, span_of(zeros, sizeof zeros));
+        step->how = is_checkpoint ? JOURNAL_CHECKPOINT_BEGIN | JOURNAL_CHECKPOINT_END : 0;
+        step->aside = DRIVER_SEGMENT;
+        step->needed_from = UINT64_MAX;
+        uint64_t ticket = scribe_give(scribe, &step);
+        struct scribe_news news = wait_for(ticket, 0, SCRIBE_WELL);
+        cr_assert_eq(news.logged, ticket);
+    }
+    cr_assert_gt(scribe_news(scribe).first, 10 * DRIVER_SEGMENT);
+    cr_assert_eq(scribe_complaint(scribe)[0], '\0', "%s", scribe_complaint(scribe));
+}
+
 Test(scribe, never_claims_what_a_failed_sync_may_have_lost)
 {
     start(true);
