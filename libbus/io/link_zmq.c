@@ -130,7 +130,7 @@ enum link_err link_open(struct link **out_link)
     return LINK_OK;
 }
 
-/* ---- what came last --------------------------------------------------------------------------- */
+/* ---- what came last -------------------------------------------------------------------------- */
 
 static void drop_kept(struct link *link)
 {

@@ -1011,9 +1011,9 @@ Test(core_group, and_other_readers_too)
         cr_assert_lt(n, 1000);
 }
 
-/* Both have so much under way that the end of its writer is the last that there is room for.  It may
- * let go on what it held back, so who was sent it is looked at again, and that finds none.  What its
- * next life writes comes to both. */
+/* Both have so much under way that the end of its writer is the last that there is room for.  It
+ * may let go on what it held back, so who was sent it is looked at again, and that finds none.
+ * What its next life writes comes to both. */
 static bool both_go_on_behind_an_end(uint64_t n)
 {
     enum { ROOM = 16 }; /* for what was sent and not taken, at first */
