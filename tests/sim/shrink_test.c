@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOMENTS = 1000, PLANTED_MOMENTS_MAX = 8, PLANTED_SEEDS = 12 };
+enum { MOMENTS = 1000 };
 
 /* ---- leaving out, with a run that is none ---------------------------------------------------- */
 
@@ -88,25 +88,31 @@ Test(shrink, plays_again_what_was_recorded)
 
 /* ---- the whole way --------------------------------------------------------------------------- */
 
-/* Somebody takes something back: that takes a process, something written, and the retraction. */
-Test(shrink, tells_a_planted_failure_in_a_few_lines)
+static char *read_whole(FILE *file)
+{
+    enum { ROOM = 65536 };
+    char *text = calloc(1, ROOM);
+    cr_assert_not_null(text);
+    cr_assert_eq(fseek(file, 0, SEEK_SET), 0);
+    cr_assert_gt(fread(text, 1, ROOM - 1, file), 0);
+    return text;
+}
+
+/* Each failing seed is told in so many moments at most, and with these words; how many do. */
+static uint32_t plant(enum swarm_plant what, uint64_t seeds, uint32_t moments_max,
+                      const char *const *words)
 {
     uint32_t failing = 0;
-    for (uint64_t seed = 1; seed <= PLANTED_SEEDS; seed++) {
+    for (uint64_t seed = 1; seed <= seeds; seed++) {
         struct trial trial;
-        char *text = NULL;
-        size_t bytes = 0;
         FILE *out = tmpfile();
         cr_assert_not_null(out);
-        if (trial_open(&trial, seed, true)) {
+        if (trial_open(&trial, seed, what)) {
             trial_shorten(&trial, out);
-            cr_expect_leq(trial.script.count, PLANTED_MOMENTS_MAX, "seed %u", (unsigned)seed);
-            cr_assert_eq(fseek(out, 0, SEEK_SET), 0);
-            bytes = 65536;
-            text = calloc(1, bytes);
-            cr_assert_not_null(text);
-            cr_assert_gt(fread(text, 1, bytes - 1, out), 0);
-            cr_expect_not_null(strstr(text, " retracts\n"), "%s", text);
+            char *text = read_whole(out);
+            cr_expect_leq(trial.script.count, moments_max, "%s", text);
+            for (size_t i = 0; words[i] != NULL; i++)
+                cr_expect_not_null(strstr(text, words[i]), "no '%s' in %s", words[i], text);
             cr_expect_not_null(strstr(text, "in the end: planted: "), "%s", text);
             free(text);
             failing += 1;
@@ -114,5 +120,22 @@ Test(shrink, tells_a_planted_failure_in_a_few_lines)
         trial_close(&trial);
         (void)fclose(out); /* nothing of it is needed */
     }
-    cr_expect_gt(failing, PLANTED_SEEDS / 3);
+    return failing;
+}
+
+/* Somebody takes something back: that takes a process, something written, and the retraction. */
+Test(shrink, tells_a_planted_failure_in_a_few_lines)
+{
+    static const char *const words[] = {" retracts\n", NULL};
+    enum { SEEDS = 12, MOMENTS_MAX = 8 };
+    cr_expect_gt(plant(SWARM_PLANT_RETRACTION, SEEDS, MOMENTS_MAX, words), SEEDS / 3);
+}
+
+/* A worker answers a request: that takes two processes, or one that does both, a topic that was
+ * written to before, a member, somebody who asks, and the answer. */
+Test(shrink, tells_a_planted_failure_among_workers_in_a_few_lines)
+{
+    static const char *const words[] = {" joins ", " asks with ", " replies to ", NULL};
+    enum { SEEDS = 8, MOMENTS_MAX = 10 };
+    cr_expect_gt(plant(SWARM_PLANT_REPLY, SEEDS, MOMENTS_MAX, words), SEEDS / 4);
 }

@@ -53,7 +53,7 @@ static uint64_t number_of(const char *name, uint64_t otherwise)
 static void show(uint64_t seed)
 {
     struct trial trial;
-    if (trial_open(&trial, seed, false))
+    if (trial_open(&trial, seed, SWARM_PLANT_NONE))
         trial_shorten(&trial, stderr);
     trial_close(&trial);
 }

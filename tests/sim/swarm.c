@@ -319,7 +319,8 @@ static void speak(struct swarm *swarm, struct app *app)
         speech != SPEECH_WORK && speech != SPEECH_END)
         speech = SPEECH_TAKE;
     tell_speech(swarm, app, speech);
-    if (swarm->options.is_planted && speech == SPEECH_RETRACT && app->write_count > 0)
+    if (swarm->options.plant == SWARM_PLANT_RETRACTION && speech == SPEECH_RETRACT &&
+        app->write_count > 0)
         world_violate(swarm->stage.world, "planted: %s takes something back", app->party);
     switch (speech) {
     case SPEECH_PUBLISH: say_publish(swarm, app); break;

@@ -36,6 +36,13 @@ enum swarm_ease {
 };
 enum { SWARM_EASES = 5 };
 
+/* What counts as broken though it is not: to test the tests. */
+enum swarm_plant {
+    SWARM_PLANT_NONE,
+    SWARM_PLANT_RETRACTION, /* somebody takes something back */
+    SWARM_PLANT_REPLY,      /* a worker answers a request */
+};
+
 /* All NULL and zero: just the seed. */
 struct swarm_options {
     FILE *trace;                   /* everything that happens, to the part */
@@ -43,8 +50,8 @@ struct swarm_options {
     struct script *recorded;       /* gets its moments */
     const struct script *replayed; /* ... or it has them from there; made of the same seed */
     unsigned eases;                /* swarm_ease; only with a script */
-    bool is_plain;   /* without what came to the climate later: as seeds were that have a name */
-    bool is_planted; /* taking something back counts as broken: to test the tests */
+    bool is_plain; /* without what came to the climate later: as seeds were that have a name */
+    enum swarm_plant plant;
 };
 
 void swarm_run(uint64_t seed, const struct swarm_options *options, struct swarm_report *out_report);

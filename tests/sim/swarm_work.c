@@ -66,6 +66,8 @@ static bool reply(struct swarm *swarm, struct app *app, uint32_t task)
         bytes = (size_t)dice_between(swarm->dice, DEFAULT_CHUNK_BYTES - 1, 800000);
     }
     enum wire_code code = app_task_reply(app, task, swarm_value(swarm, 0, bytes));
+    if (code == CODE_OK && swarm->options.plant == SWARM_PLANT_REPLY)
+        world_violate(swarm->stage.world, "planted: %s answers a request", app->party);
     if (code == CODE_OK)
         return true;
     if (code == CODE_ETIMEDOUT)

@@ -95,7 +95,7 @@ static void replay(const struct trial *trial, const struct script *script, unsig
 {
     struct shared *shared = shared_new();
     struct swarm_options options = {
-        .replayed = script, .eases = eases, .lines = lines, .is_planted = trial->is_planted};
+        .replayed = script, .eases = eases, .lines = lines, .plant = trial->plant};
     run_in_child(trial->seed, &options, shared);
     *out_report = shared->report;
     (void)munmap(shared, sizeof *shared); /* it is mapped */
@@ -109,11 +109,11 @@ static bool fails(void *arg, const struct script *script, unsigned eases)
     return is_alike(trial->first.violation, report.violation);
 }
 
-bool trial_open(struct trial *trial, uint64_t seed, bool is_planted)
+bool trial_open(struct trial *trial, uint64_t seed, enum swarm_plant plant)
 {
     struct shared *shared = shared_new();
-    struct swarm_options options = {.recorded = &shared->script, .is_planted = is_planted};
-    *trial = (struct trial){.seed = seed, .is_planted = is_planted};
+    struct swarm_options options = {.recorded = &shared->script, .plant = plant};
+    *trial = (struct trial){.seed = seed, .plant = plant};
     run_in_child(seed, &options, shared);
     trial->first = shared->report;
     for (uint32_t i = 0; i < shared->script.count; i++)

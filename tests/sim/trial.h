@@ -13,14 +13,14 @@
 
 struct trial {
     uint64_t seed;
-    bool is_planted; /* see swarm_options */
+    enum swarm_plant plant;
     struct swarm_report first;
     struct shrink shrink;
     struct script script;
 };
 
 /* Runs the seed; true: it fails, and the script says how. */
-bool trial_open(struct trial *trial, uint64_t seed, bool is_planted);
+bool trial_open(struct trial *trial, uint64_t seed, enum swarm_plant plant);
 /* Makes it as short as it gets, and prints what it then does. */
 void trial_shorten(struct trial *trial, FILE *out);
 void trial_close(struct trial *trial);
