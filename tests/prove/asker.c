@@ -13,6 +13,7 @@
  * one: it ends.  Says
  *
  *   ready
+ *   W MS     so long the slowest task took that ended since the last such line
  *   T ANSWERED FAILED DONE DEAD AGAIN NEEDS ATTACHMENTS
  *            so many tasks ended so; so many were given again; so many values needed a reply and
  *            ended as it did; so many attachments came back whole
@@ -49,6 +50,7 @@ struct task {
     bool is_replied; /* its reply slot has an outcome */
     bool is_dead;    /* it is among the dead letters */
     bool has_ended;
+    int64_t asked_ms;
     struct bus_slot *needing; /* what waits for the reply */
 };
 
@@ -63,6 +65,7 @@ static struct asker {
     uint64_t asked, ended;
     uint64_t ends[TASK_ENDS], again, needs, attachments;
     uint64_t wholes_open;
+    int64_t slowest_ms; /* of what ended since it was told */
     struct task tasks[TASKS_MAX];
     uint64_t requests[TASKS_MAX]; /* the task of each reply slot */
     uint64_t request_count;
@@ -140,6 +143,8 @@ static void look(uint64_t number)
                                        : end == TASK_DIES      ? task->is_dead
                                                                : task->deliveries != 0);
     if (has_ended && !task->has_ended) {
+        int64_t took_ms = now_ms() - task->asked_ms;
+        a.slowest_ms = took_ms > a.slowest_ms ? took_ms : a.slowest_ms;
         task->has_ended = true;
         a.ended += 1;
         a.ends[end] += 1;
@@ -327,6 +332,7 @@ static void ask(void)
         return;
     }
     a.asked += 1;
+    task->asked_ms = now_ms();
     if (!task_is_request(number)) {
         must_be_fine("publish", bus_publish(a.bus, TASK_TOPIC, &number, sizeof number));
         return;
@@ -430,6 +436,15 @@ static bool is_told(void)
     return poll(&item, 1, 0) > 0 && read(STDIN_FILENO, &letter, 1) >= 0;
 }
 
+static void tell_slowest(void)
+{
+    if (a.slowest_ms > 0) {
+        printf("W %" PRId64 "\n", a.slowest_ms);
+        fflush(stdout);
+    }
+    a.slowest_ms = 0;
+}
+
 static void ask_until_told(void)
 {
     for (int64_t next_ms = now_ms(); !is_told(); next_ms += TURN_MS) {
@@ -439,6 +454,7 @@ static void ask_until_told(void)
             attach(a.asked);
         }
         read_until(next_ms + TURN_MS);
+        tell_slowest();
     }
 }
 

@@ -283,6 +283,13 @@ static void hear_tap(struct crew *crew)
     }
 }
 
+static void hear_wait(struct crew *crew, size_t waiter, long long ms)
+{
+    if (ms > crew->slowest_ms[waiter]) {
+        crew->slowest_ms[waiter] = ms;
+    }
+}
+
 static void hear_pulse_line(struct crew *crew, size_t index, const char *line)
 {
     char name[8] = "";
@@ -290,10 +297,13 @@ static void hear_pulse_line(struct crew *crew, size_t index, const char *line)
     unsigned long long count = 0;
     long long median_us = 0;
     long long most_us = 0;
+    long long waited_ms = 0;
     if (sscanf(line, "C %zu %llu", &lane, &count) == 2) {
         meter_frames(crew->meter, lane, count);
     } else if (sscanf(line, "L %lld %lld", &median_us, &most_us) == 2) {
         meter_beats(crew->meter, median_us, most_us);
+    } else if (sscanf(line, "W %lld", &waited_ms) == 1) {
+        hear_wait(crew, index, waited_ms);
     } else if (sscanf(line, "N %7s", name) == 1 || sscanf(line, "E %7s", name) == 1) {
         struct victim *victim = find_victim(crew, name);
         if (victim != NULL) {
@@ -319,6 +329,7 @@ static void tell_to_end(struct crew *crew, enum victim_role role)
 static void hear_asker_line(struct crew *crew, const char *line)
 {
     unsigned long long count[7];
+    long long waited_ms = 0;
     struct crew_tasks *tasks = &crew->tasks;
     if (sscanf(line, "T %llu %llu %llu %llu %llu %llu %llu", &count[0], &count[1], &count[2],
                &count[3], &count[4], &count[5], &count[6]) == 7) {
@@ -331,6 +342,8 @@ static void hear_asker_line(struct crew *crew, const char *line)
         tasks->attachments += count[6];
         crew->is_work_done = true;
         tell_to_end(crew, VICTIM_WORKS);
+    } else if (sscanf(line, "W %lld", &waited_ms) == 1) {
+        hear_wait(crew, CREW_PULSES, waited_ms);
     } else if (line[0] == 'X') {
         crew_blame(crew, "%s", line + 2);
     } else if (strcmp(line, "ready") == 0) {
@@ -344,6 +357,20 @@ uint64_t crew_task_count(const struct crew *crew)
     return tasks->answered + tasks->failed + tasks->done + tasks->dead;
 }
 
+/* A reader is told of writers that ended. */
+static void hear_victim_line(struct crew *crew, const struct victim *victim, const char *line)
+{
+    char name[8] = "";
+    struct victim *ended = NULL;
+    if (victim->role == VICTIM_READS && sscanf(line, "N %7s", name) == 1) {
+        ended = find_victim(crew, name);
+    }
+    if (ended != NULL) {
+        size_t reader = (size_t)(victim - crew->victims) - CREW_WRITERS;
+        ended->told_ms[CREW_PULSES + reader] = test_now_ms();
+    }
+}
+
 static void look_at_victim(struct crew *crew, struct victim *victim)
 {
     const char *line = NULL;
@@ -351,6 +378,7 @@ static void look_at_victim(struct crew *crew, struct victim *victim)
         return;
     }
     while (process_line(&victim->process, 0, &line)) {
+        hear_victim_line(crew, victim, line);
     }
     int code = process_wait(&victim->process, 0);
     if (code < 0) {

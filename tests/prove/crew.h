@@ -30,6 +30,8 @@ enum {
     CREW_SILOS = 2,
     CREW_MEMBERS = 3,
     CREW_HOSTS = 1 + CREW_VICTIMS + CREW_PULSES + 1,
+    CREW_TOLD = CREW_PULSES + CREW_READERS, /* who is told of an end: pulses, then readers ... */
+    CREW_WAITERS = CREW_PULSES + 1,         /* who waits and is not harmed: pulses, and who asks */
     CREW_WORDS = 512,
     CREW_PATH = FOLDER_PATH_BYTES_MAX + 32,
 };
@@ -51,7 +53,7 @@ struct victim {
     bool is_done;                  /* came to its end, as it was told */
     bool is_held;                  /* stays as it is when it has ended, until crew_start_victim() */
     int64_t lost_ms;               /* when the tap last told that it was lost; 0: never */
-    int64_t told_ms[CREW_PULSES];  /* when each pulse was last told of its end ... */
+    int64_t told_ms[CREW_TOLD];    /* when each was last told of its end ... */
     int64_t error_ms[CREW_PULSES]; /* ... or of an error in place of what it owed; 0: never */
 };
 
@@ -92,6 +94,8 @@ struct crew {
     struct victim victims[CREW_VICTIMS];
     struct pulse_process pulses[CREW_PULSES];
     struct pulse_process asker;
+    int64_t
+        slowest_ms[CREW_WAITERS]; /* what each waited for, the longest since this was set to 0 */
     struct pulse_process residents[CREW_PULSES]; /* pulses of a job that goes on over all watches */
     struct meter *meter;
     FILE *results;

@@ -290,16 +290,17 @@ static void take_times(const struct crew *crew, struct harm *harm, int64_t begin
     const struct victim *victim = harm->victim;
     bool was_full = harm->kind == HARM_DISK && crew->full_ms >= begin_ms;
     harm->detected_ms = was_full ? crew->full_ms - begin_ms : -1;
-    for (size_t i = 0; i < CREW_PULSES; i++) {
+    for (size_t i = 0; i < CREW_TOLD; i++) {
         harm->waited_ms[i] = -1;
     }
+    memcpy(harm->slowest_ms, crew->slowest_ms, sizeof harm->slowest_ms);
     if (victim == NULL) {
         return;
     }
     harm->detected_ms = victim->lost_ms >= begin_ms ? victim->lost_ms - begin_ms : -1;
-    for (size_t i = 0; i < CREW_PULSES && harm->detected_ms >= 0; i++) {
+    for (size_t i = 0; i < CREW_TOLD && harm->detected_ms >= 0; i++) {
         int64_t told_ms = victim->told_ms[i];
-        int64_t error_ms = victim->error_ms[i];
+        int64_t error_ms = i < CREW_PULSES ? victim->error_ms[i] : 0;
         int64_t last_ms = told_ms > error_ms ? told_ms : error_ms;
         harm->waited_ms[i] = last_ms >= begin_ms ? last_ms - begin_ms : -1;
     }
@@ -395,6 +396,7 @@ void harm_do(struct crew *crew, struct harm *harm)
     harm->before = meter_rate(crew->meter, other_lanes(crew, harm), begin_ms - BEFORE_MS, begin_ms);
     double own = meter_rate(crew->meter, own_lane(crew, harm), begin_ms - BEFORE_MS, begin_ms);
     harm->recovered_ms = -1;
+    memset(crew->slowest_ms, 0, sizeof crew->slowest_ms);
     begin(crew, harm);
     hold(crew, harm, begin_ms);
     end(crew, harm);

@@ -38,8 +38,10 @@ struct harm {
 
     /* What came of it; times since it began, -1: it did not. */
     int64_t held_ms;
-    int64_t detected_ms;            /* the tap told that the party is lost, or the disk full */
-    int64_t waited_ms[CREW_PULSES]; /* each pulse was told of the end, and of all it waited for */
+    int64_t detected_ms;          /* the tap told that the party is lost, or the disk full */
+    int64_t waited_ms[CREW_TOLD]; /* each was told of the end, and a pulse of all it waited for */
+    int64_t
+        slowest_ms[CREW_WAITERS]; /* what each who is not harmed waited for, the longest of it */
     int64_t recovered_ms; /* since its end: what the victim writes, or else all, flows again */
     double before, least; /* frames a second of all others: before, and in the worst half of one */
 };

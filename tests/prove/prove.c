@@ -172,6 +172,36 @@ static const char *quoted(const char *text, char *room, size_t bytes)
     return room;
 }
 
+/* By name; -1: it did not come to that. */
+static void tell_times(const struct crew *crew, const char *what, const int64_t *times_ms,
+                       const char *const *names, size_t count)
+{
+    const char *comma = "";
+    fprintf(crew->results, ",\"%s\":{", what);
+    for (size_t i = 0; i < count; i++) {
+        if (times_ms[i] >= 0) {
+            fprintf(crew->results, "%s\"%s\":%" PRId64, comma, names[i], times_ms[i]);
+            comma = ",";
+        }
+    }
+    fprintf(crew->results, "}");
+}
+
+static void tell_survivors(const struct crew *crew, const struct harm *harm)
+{
+    const char *names[CREW_TOLD];
+    const char *waiters[CREW_WAITERS];
+    for (size_t i = 0; i < CREW_PULSES; i++) {
+        names[i] = waiters[i] = crew->pulses[i].name;
+    }
+    for (size_t i = 0; i < CREW_READERS; i++) {
+        names[CREW_PULSES + i] = crew->victims[CREW_WRITERS + i].name;
+    }
+    waiters[CREW_PULSES] = crew->asker.name;
+    tell_times(crew, "waited_ms", harm->waited_ms, names, CREW_TOLD);
+    tell_times(crew, "slowest_ms", harm->slowest_ms, waiters, CREW_WAITERS);
+}
+
 static void tell_harm(struct run *run, const struct harm *harm, double at_s)
 {
     const struct crew *crew = &run->crew;
@@ -190,11 +220,13 @@ static void tell_harm(struct run *run, const struct harm *harm, double at_s)
     fflush(stdout);
     fprintf(crew->results,
             "{\"what\":\"fault\",\"at_s\":%.3f,\"kind\":\"%s\",\"victim\":\"%s\",\"longer\":%s,"
-            "\"held_ms\":%" PRId64 ",\"detected_ms\":%" PRId64 ",\"waited_ms\":[%" PRId64
-            ",%" PRId64 "],\"before\":%.0f,\"least_percent\":%.1f,\"recovered_ms\":%" PRId64 "}\n",
+            "\"held_ms\":%" PRId64 ",\"detected_ms\":%" PRId64,
             at_s, harm_name(harm->kind), victim, harm->is_longer ? "true" : "false", harm->held_ms,
-            harm->detected_ms, harm->waited_ms[0], harm->waited_ms[1], harm->before, share,
-            harm->recovered_ms);
+            harm->detected_ms);
+    tell_survivors(crew, harm);
+    fprintf(crew->results,
+            ",\"before\":%.0f,\"least_percent\":%.1f,\"recovered_ms\":%" PRId64 "}\n", harm->before,
+            share, harm->recovered_ms);
 }
 
 static void tell_watch(const struct run *run)

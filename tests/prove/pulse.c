@@ -10,6 +10,7 @@
  *
  *   ready            it takes part
  *   C INDEX COUNT    so many frames of that NAME, from 0, came in the last tenth of a second
+ *   W MS             so long the slowest beat took that came in the last tenth of a second
  *   L MEDIAN MOST    microseconds that beats took in the last second
  *   N NAME KIND      it was told that NAME ended: what of, or "left"
  *   E NAME KIND      an error of the bus's own came in the place of a slot of NAME
@@ -51,6 +52,7 @@ struct pulse {
     uint64_t frames[NAMES_MAX];  /* of each */
     int64_t beats_us[BEATS_MAX]; /* of this second */
     size_t beat_count;
+    int64_t slowest_us; /* of this tenth of it */
 };
 
 static int64_t now_us(void)
@@ -216,7 +218,9 @@ static void hear_value(struct pulse *pulse, const char *topic, const struct bus_
         count_frame(pulse, topic);
     } else if (bytes == sizeof sent_us && pulse->beat_count < BEATS_MAX) {
         memcpy(&sent_us, value, sizeof sent_us);
-        pulse->beats_us[pulse->beat_count++] = now_us() - sent_us;
+        int64_t took_us = now_us() - sent_us;
+        pulse->beats_us[pulse->beat_count++] = took_us;
+        pulse->slowest_us = took_us > pulse->slowest_us ? took_us : pulse->slowest_us;
     }
 }
 
@@ -268,6 +272,10 @@ static void tell_count(struct pulse *pulse)
         }
         pulse->frames[i] = 0;
     }
+    if (pulse->slowest_us > 0) {
+        printf("W %" PRId64 "\n", pulse->slowest_us / 1000);
+    }
+    pulse->slowest_us = 0;
     fflush(stdout);
 }
 

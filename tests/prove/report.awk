@@ -20,12 +20,24 @@ function number(name,    at)
     return at == 0 ? 0 : substr($0, at + length(name) + 3) + 0
 }
 
-# The place-th number of a list, from 0.
-function of_list(name, place,    at, part)
+# "NAME":{"WHO":NUMBER,...}: what of each of them, and of all together.
+function add_each(what, row, name,    at, part, pair, i, n, who)
 {
-    at = substr($0, index($0, "\"" name "\":[") + length(name) + 4)
-    split(substr(at, 1, index(at, "]") - 1), part, ",")
-    return part[place + 1] + 0
+    at = index($0, "\"" name "\":{")
+    if (at == 0)
+        return
+    at = substr($0, at + length(name) + 4)
+    n = split(substr(at, 1, index(at, "}") - 1), part, ",")
+    for (i = 1; i <= n; i++) {
+        split(part[i], pair, ":")
+        who = substr(pair[1], 2, length(pair[1]) - 2)
+        if (!((what, who) in is_one)) {
+            is_one[what, who] = 1
+            ones[what, ++one_count[what]] = who
+        }
+        add(what, row, pair[2] + 0)
+        add(what " of " who, row, pair[2] + 0)
+    }
 }
 
 function add(what, row, value)
@@ -74,8 +86,8 @@ function row_of(kind)
     done[row]++
     longer[row] += index($0, "\"longer\":true") > 0
     add("detected", row, number("detected_ms"))
-    add("waited", row, of_list("waited_ms", 0))
-    add("waited", row, of_list("waited_ms", 1))
+    add_each("waited", row, "waited_ms")
+    add_each("slowest", row, "slowest_ms")
     add("least", row, number("least_percent"))
     add("recovered", row, number("recovered_ms"))
     faults++
@@ -176,9 +188,40 @@ function sentence(    line)
     return line
 }
 
-function waits(row)
+# The middle one and the longest.
+function both(what, row, unit)
 {
-    return shown(at_share("waited", row, 0.5), "") " / " shown(at_share("waited", row, 1), " ms")
+    return count[what, row] == 0 ? "-" : \
+        shown(at_share(what, row, 0.5), "") " / " shown(at_share(what, row, 1), unit)
+}
+
+function is_told_of_each(row)
+{
+    return count["waited", row] + count["slowest", row] > 0 && one_count["slowest"] > 0
+}
+
+# How long each survivor waited, by kind: told of who is lost; and for what nobody harmed.
+function print_survivors(    i, j, row)
+{
+    printf "\n%-36s", "until it was told who is lost, or"
+    for (j = 1; j <= one_count["waited"]; j++)
+        printf " %13s", ones["waited", j]
+    for (j = 1; j <= one_count["slowest"]; j++)
+        printf " %13s", "slowest " ones["slowest", j]
+    print ""
+    for (i = 1; i <= row_count; i++) {
+        row = rows[i]
+        if (!is_told_of_each(row))
+            continue
+        printf "%-36s", row
+        for (j = 1; j <= one_count["waited"]; j++)
+            printf " %13s", both("waited of " ones["waited", j], row, "")
+        for (j = 1; j <= one_count["slowest"]; j++)
+            printf " %13s", both("slowest of " ones["slowest", j], row, "")
+        print ""
+    }
+    print "\nMilliseconds from the fault on.  p0, p1: parties that all others are watched by; r0, r1: readers, who are told of"
+    print "writers.  Slowest: the longest that a value took from p0 to p1 or back, or a task of a0, who asks, to its end."
 }
 
 function print_table(    i, row, part)
@@ -188,13 +231,14 @@ function print_table(    i, row, part)
     for (i = 1; i <= row_count; i++) {
         row = rows[i]
         printf "%-36s %5d %7d %18s %18s %8s %16s\n", row, done[row], longer[row], \
-            shown(at_share("detected", row, 0.5), "") " / " shown(at_share("detected", row, 1), " ms"), \
-            waits(row), shown(at_share("least", row, 0), " %"), \
-            shown(at_share("recovered", row, 0.5), "") " / " shown(at_share("recovered", row, 1), " ms")
+            both("detected", row, " ms"), both("waited", row, " ms"), shown(at_share("least", row, 0), " %"), \
+            both("recovered", row, " ms")
     }
     print "\nTimes are the middle one and the longest.  Longer: until the party was taken for lost.  Told: the broker said"
     print "that the party is lost, or the disk full.  Others: of the frames before, what was left in the worst half"
     print "second to those who were not harmed.  Back: all flows again, from the end of the fault on."
+    if (one_count["slowest"] > 0)
+        print_survivors()
     printf "\n%s", sentence()
     for (i = 1; steps > 1 && i <= steps; i++) {
         split(step[i], part, "|")
@@ -232,6 +276,16 @@ function write_data(    i, row, used)
     }
     write_dots("detected", "detected")
     write_dots("waited", "waited")
+    used = 0
+    printf "" > (folder "/slowest_rows")
+    for (i = 1; i <= row_count; i++) {
+        row = rows[i]
+        if (count["slowest", row] == 0)
+            continue
+        row_number[row] = ++used
+        printf "%d\t%s\n", used, row > (folder "/slowest_rows")
+    }
+    write_dots("slowest", "slowest")
     used = 0
     printf "" > (folder "/recovered_rows")
     for (i = 1; i <= row_count; i++) {
@@ -280,6 +334,32 @@ function cell(value)
     return "<td>" value "</td>"
 }
 
+function page_of_survivors(    i, j, row)
+{
+    print "<h2>How long each survivor waited</h2>\n<table><tr><th rowspan=2>what was done<th colspan=" one_count["waited"] \
+        ">until it was told who is lost, ms<th colspan=" one_count["slowest"] ">the slowest that it waited for, ms</tr>\n<tr>"
+    for (j = 1; j <= one_count["waited"]; j++)
+        printf "<th>%s", ones["waited", j]
+    for (j = 1; j <= one_count["slowest"]; j++)
+        printf "<th>%s", ones["slowest", j]
+    print "</tr>"
+    for (i = 1; i <= row_count; i++) {
+        row = rows[i]
+        if (!is_told_of_each(row))
+            continue
+        printf "<tr>%s", cell(row)
+        for (j = 1; j <= one_count["waited"]; j++)
+            printf "%s", cell(both("waited of " ones["waited", j], row, ""))
+        for (j = 1; j <= one_count["slowest"]; j++)
+            printf "%s", cell(both("slowest of " ones["slowest", j], row, ""))
+        print "</tr>"
+    }
+    print "</table>\n<p>The middle time and the longest. <code>p0</code> and <code>p1</code> watch all others, and exchange" \
+        " values; <code>r0</code> and <code>r1</code> read what writers write, and are told of their end behind all of it;" \
+        " <code>a0</code> asks workers, and its time is that of a task until it has ended, with all deliveries that took." \
+        " Where nobody was lost, what they waited for came late, and that is all.</p>"
+}
+
 function print_page(    i, row, part)
 {
     print "<!doctype html>\n<meta charset=\"utf-8\">\n<title>Errbus: what was done to it, and what came of it</title>"
@@ -320,11 +400,18 @@ function print_page(    i, row, part)
         " which a party here is after 2500 ms of silence, or 2000 ms after its connection closed. Told: the broker said" \
         " that the party is lost, or the disk full. Others: of the frames" \
         " before, what was left in the worst half second to those who were not harmed.</p>"
+    if (one_count["slowest"] > 0)
+        page_of_survivors()
     print "<h2>From the fault until the broker told of it, by kind</h2>\n<p>A dot for each time.</p>"
     put_plot("detected")
     print "<h2>From the fault until each survivor had been told</h2>\n<p>A dot for each of them: what it waited for" \
         " from who was lost had ended, by an error in its place.</p>"
     put_plot("waited")
+    if (one_count["slowest"] > 0) {
+        print "<h2>What took longest meanwhile</h2>\n<p>A dot for each fault and each of those who were not harmed: the" \
+            " slowest value, or task, that it waited for, from the fault until all flowed again.</p>"
+        put_plot("slowest")
+    }
     print "<h2>From the end of the fault until all flows again</h2>"
     put_plot("recovered")
     print "<h2>What was left to the others</h2>\n<p>In the worst half second.</p>"

@@ -78,6 +78,7 @@ awk -v mode=data -v folder="$folder" -f "$here/report.awk" "$file"
 if command -v gnuplot >/dev/null; then
     dots detected rows 'ms from the fault until the broker told of it'
     dots waited rows 'ms from the fault until a survivor had been told'
+    dots slowest slowest_rows 'ms that the slowest value or task took for each who was not harmed'
     dots recovered recovered_rows 'ms from the end of the fault until all flows again'
     least
     seconds frames 2 'frames a second'

@@ -24,7 +24,11 @@ grep -q 'every promise was kept' "$work/kept.out" || die "it does not say that a
 grep -q '"what":"end","ok":true' "$work/kept.jsonl" || die "its result does not"
 grep -q '"what":"fault"' "$work/kept.jsonl" || die "nothing was harmed"
 grep -q '"what":"end".*"tasks_answered":[1-9]' "$work/kept.jsonl" || die "nobody worked"
+grep -q '"slowest_ms":{"p0":[0-9]*,"p1":[0-9]*,"a0":[1-9]' "$work/kept.jsonl" ||
+    die "it does not say how long those waited who were not harmed"
 "$here/report.sh" "$work/kept.jsonl" >"$work/report.out" 2>&1 || die "there is no report"
+grep -q ' slowest p0 .* slowest a0$' "$work/report.out" || die "the report does not, either"
+grep -q 'How long each survivor waited' "$work/kept.html" || die "nor does the page"
 grep -q 'nothing lost, nothing twice' "$work/report.out" || die "the report does not say so"
 grep -q '</table>' "$work/kept.html" || die "there is no page"
 plots=$(grep -c '<svg' "$work/kept.html" || true)

@@ -6,8 +6,9 @@
  *   test_torturer ENDPOINT read  PARTY LIFE DIARY WRITERS      (their parties: w0, w1 ...)
  *
  * With TORTURE_WAIT_MS it waits so long at most between what it writes, else 4.
- * Says "ready" once it takes part, and comes to an end when a line comes in.  Exit code: 0, all is
- * done; 3, this life is over, says the bus; 1, what must not be, with a word about it.
+ * Says "ready" once it takes part, and "N PARTY" when it was told, as a reader, that PARTY ended;
+ * comes to an end when a line comes in.  Exit code: 0, all is done; 3, this life is over, says the
+ * bus; 1, what must not be, with a word about it.
  *
  * The diary of a writer.  What is written down first is done next; I counts up in its life:
  *   P TOPIC I      a value is published       r TOPIC I        a slot is reserved
@@ -274,6 +275,8 @@ static bool read_one(struct bus_sub *sub, int64_t wait_ms)
         give_up("receive", err, error);
     } else if (strchr(topic, '/') == NULL) {
         note("N %s %s\n", topic, bus_error_kind(error));
+        printf("N %s\n", topic);
+        fflush(stdout);
     } else {
         const char *said = bus_error_message(error);
         bool is_ours = strcmp(bus_error_type(error), "torture.failed") == 0;
