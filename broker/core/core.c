@@ -106,6 +106,7 @@ static void init_pools(struct core *core)
     list_init(&core->pump);
     list_init(&core->tight);
     list_init(&core->dirty);
+    list_init(&core->owing);
     list_init(&core->told);
     list_init(&core->judged);
     list_init(&core->jobs_due);
@@ -422,26 +423,6 @@ static void advance_clock(struct core *core, const struct event *event)
     core->kept = event->kept;
 }
 
-static void accept_dirty(struct core *core)
-{
-    LIST_EACH(link, &core->dirty) {
-        struct session *session = LIST_OWNER(link, struct session, dirty_link);
-        list_remove(link);
-        uint64_t control_number = settle_control_number(session);
-        if (session->party != NULL && !session->is_guard)
-            note_numbers(core, session);
-        if (session->control == 0 ||
-            (session->data_told == session->data_number && session->control_told == control_number))
-            continue;
-        struct msg *msg = effects_msg(core->effects, session->control, MSG_ACCEPTED);
-        msg->as.accepted.data_number = session->data_number;
-        msg->as.accepted.control_number = control_number;
-        msg->as.accepted.durability = core->options.durability;
-        session->data_told = session->data_number;
-        session->control_told = control_number;
-    }
-}
-
 void core_step(struct core *core, const struct event *event, struct effects *effects)
 {
     core->effects = effects;
@@ -467,7 +448,7 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
     groups_deal(core);
     topic_relieve(core);
     judge_all(core);
-    accept_dirty(core);
+    accept_all(core, event);
     tell_pump(core);
     pump_all(core);
     core->effects = NULL;
@@ -477,6 +458,8 @@ int64_t core_deadline_ns(const struct core *core)
 {
     if (core->has_more)
         return core->now_ns;
+    int64_t answer_ns = accept_deadline_ns(core);
     int64_t due_ns = timers_due_ns(&core->timers);
-    return due_ns == INT64_MAX ? INT64_MAX : due_ns + core->away_ns;
+    due_ns = due_ns == INT64_MAX ? INT64_MAX : due_ns + core->away_ns;
+    return answer_ns < due_ns ? answer_ns : due_ns;
 }

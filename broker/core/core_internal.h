@@ -260,6 +260,15 @@ struct late {
     struct failure *over; /* a reference: why it is over */
 };
 
+/* What a client was not told yet of what is accepted: core_accept.c. */
+struct owed {
+    struct list link;     /* in core->owing */
+    uint64_t bytes;       /* of batches */
+    int64_t due_ns;       /* when it is told at the latest */
+    uint32_t prompt_left; /* batches that are answered at once */
+    uint32_t prompt_next; /* ... so many the next time that it was in vain to wait */
+};
+
 struct session {
     uint32_t id;
     uint64_t token;
@@ -327,8 +336,8 @@ struct session {
     uint32_t uploaded_at;
     struct list pump_link;  /* in core->pump while there may be something to send */
     struct list subs_ready; /* subscriptions that may have something to send */
-    bool is_dirty;          /* in core->dirty: ACCEPTED is due */
-    struct list dirty_link;
+    struct list dirty_link; /* in core->dirty: ACCEPTED is due */
+    struct owed owed;
     struct list tap_link;
     uint64_t tap_next; /* next event to send */
     uint64_t tap_taken;
@@ -634,6 +643,7 @@ struct core {
     struct timers timers;
     struct list pump;       /* sessions */
     struct list dirty;      /* sessions */
+    struct list owing;      /* sessions that are owed an ACCEPTED, the oldest first */
     struct list tight;      /* jobs */
     struct list told;       /* jobs with new events */
     struct list jobs_due;   /* to be weighed at the end of the step */
@@ -684,6 +694,16 @@ static inline void *core_take(struct pool *pool, uint32_t id)
         return pool_take(pool);
     return pool_find(pool, id) == NULL ? pool_take_at(pool, id) : NULL;
 }
+
+/* ---- core_accept.c --------------------------------------------------------------------------- */
+
+void accept_init(struct session *session);
+/* Nothing is owed to it any more. */
+void accept_drop(struct session *session);
+/* Answers, or puts it off, whoever said something in this step, and whoever has waited for long. */
+void accept_all(struct core *core, const struct event *event);
+/* When core_step() is to be called for that; INT64_MAX: nobody waits. */
+int64_t accept_deadline_ns(const struct core *core);
 
 /* ---- core_session.c -------------------------------------------------------------------------- */
 struct session_terms {

@@ -318,6 +318,7 @@ static void session_init(struct core *core, struct session *session, struct job 
     list_init(&session->turn_link);
     list_init(&session->subs_ready);
     list_init(&session->dirty_link);
+    accept_init(session);
     list_init(&session->tap_link);
     list_init(&session->verdict_link);
     id_map_init(&session->sub_ids, core->memory);
@@ -414,6 +415,7 @@ void session_drop(struct core *core, struct session *session)
     timers_unreserve(&core->timers, &session->progress);
     list_remove(&session->pump_link);
     list_remove(&session->dirty_link);
+    accept_drop(session);
     list_remove(&session->tap_link);
     list_remove(&session->verdict_link);
     if (session->party != NULL && session->is_guard) {
@@ -581,6 +583,7 @@ static void go_on(struct core *core, conn_id conn, struct session *session,
     session->await_topic = 0;
     session->data_told = 0;
     session->control_told = 0;
+    accept_drop(session); /* WELCOME says it */
     LIST_EACH(link, &session->subs)
         sub_rewind(core, LIST_OWNER(link, struct sub, session_link));
     sub_pass_done(core, session);

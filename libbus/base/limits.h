@@ -52,15 +52,20 @@
 #define LIMIT_SUBS 4096        /* of one party */
 #define LIMIT_SUB_PATTERNS 64  /* of one subscription */
 #define LIMIT_SUB_WINDOW_BYTES (UINT64_C(64) * 1024 * 1024) /* the largest a client may ask for */
-#define LIMIT_AWAITS 65536                                  /* of one party at a time */
-#define LIMIT_OPEN_SLOTS (1 << 20)                          /* in one broker */
-#define LIMIT_REFUSAL_SLOTS 4096                            /* of which one refusal speaks */
-#define LIMIT_ERROR_ATTACHMENTS 16                          /* of one error */
-#define LIMIT_ATTACHMENT_PIECE_BYTES 65536                  /* of an attachment, in one message */
-#define LIMIT_FETCH_WINDOW_BYTES (UINT64_C(1024) * 1024)    /* of one, on its way to who fetches */
-#define LIMIT_BRING_WINDOW_BYTES (UINT64_C(256) * 1024)     /* ... to the broker */
-#define LIMIT_BRINGERS 8                                    /* with such a window at a time */
-#define LIMIT_ATTACHMENTS 4096                              /* of one job */
+/* What a writer that sends large batches may have accepted and not be told of: four full ones, for
+ * a topic's window is 16 times as much by default; and a tenth of the shortest beat, for whoever
+ * waits for it. */
+#define LIMIT_ACCEPT_BYTES (UINT64_C(512) * 1024)
+#define LIMIT_ACCEPT_MS 1
+#define LIMIT_AWAITS 65536                               /* of one party at a time */
+#define LIMIT_OPEN_SLOTS (1 << 20)                       /* in one broker */
+#define LIMIT_REFUSAL_SLOTS 4096                         /* of which one refusal speaks */
+#define LIMIT_ERROR_ATTACHMENTS 16                       /* of one error */
+#define LIMIT_ATTACHMENT_PIECE_BYTES 65536               /* of an attachment, in one message */
+#define LIMIT_FETCH_WINDOW_BYTES (UINT64_C(1024) * 1024) /* of one, on its way to who fetches */
+#define LIMIT_BRING_WINDOW_BYTES (UINT64_C(256) * 1024)  /* ... to the broker */
+#define LIMIT_BRINGERS 8                                 /* with such a window at a time */
+#define LIMIT_ATTACHMENTS 4096                           /* of one job */
 #define DEFAULT_ATTACHMENT_BYTES (UINT64_C(256) * 1024 * 1024) /* of one job */
 #define LIMIT_SLOT_NEEDS 1024                                  /* slots that one slot may need */
 #define LIMIT_PARKED_OPS 65536 /* of one session: settlements that wait for their data */

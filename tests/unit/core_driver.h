@@ -559,6 +559,7 @@ static inline uint32_t open_topic(conn_id conn, const char *name)
 }
 
 static uint64_t reply_to = FRAME_NO_REPLY; /* of what is sent */
+static uint32_t batch_bytes = 4096;
 
 static inline void batch(conn_id conn, payload_id payload, struct event_run run)
 {
@@ -573,7 +574,7 @@ static inline void batch(conn_id conn, payload_id payload, struct event_run run)
                         .conn = conn + 10,
                         .as.data = {.number = run.kind == FRAME_CHUNK ? 0 : frames[conn] + 1,
                                     .payload = payload,
-                                    .payload_bytes = 4096,
+                                    .payload_bytes = batch_bytes,
                                     .runs = &run,
                                     .run_count = 1}});
     if (run.kind != FRAME_CHUNK)
