@@ -69,6 +69,12 @@ stopped process "$prove" 60 --seed "${PROVE_SEED-$$}"
 mkdir -p "$work/build/tests"
 ln -s "$prove" "$work/build/tests/prove"
 stopped script "$here/run.sh" "$work/build" 60
+# What the script waits for heeds ^C all the same, as tests have to that send it.
+mkdir -p "$work/heeds/tests"
+printf '#!/bin/sh\ngrep SigIgn /proc/self/status\n' >"$work/heeds/tests/prove"
+chmod +x "$work/heeds/tests/prove"
+"$here/run.sh" "$work/heeds" 1 >"$work/heeds.out" 2>&1 || die "the script fails"
+grep -q '^SigIgn:.*[0189]$' "$work/heeds.out" || die "what the script starts ignores ^C"
 grep -q 'stopped before its time' "$work/script.out" || die "the report does not say that it was stopped"
 
 cat "$work/kept.out"
