@@ -23,7 +23,7 @@ static const uint8_t stages[GATE_SAYING_COUNT] = {
 
 void keeper_init(struct keeper *keeper, struct memory *memory)
 {
-    *keeper = (struct keeper){.durability = DURABILITY_MEMORY};
+    *keeper = (struct keeper){.durability = DURABILITY_MEMORY, .moved_from = UINT64_MAX};
     hold_init(&keeper->hold, memory);
 }
 
@@ -211,12 +211,23 @@ int64_t keeper_deadline_ns(const struct keeper *keeper, const struct gate *gate)
     return keeper->has_to_trim ? keeper->trim_ns : INT64_MAX;
 }
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* What a replay from the newest checkpoint on wants of payloads stands from here on: where one is
+ * that was moved since then, the next one tells alone. */
+static uint64_t wanted_from(const struct keeper *keeper, const struct gate *gate)
+{
+    return least(gate_needed_from(gate), keeper->moved_from);
+}
+
 /* Below this nothing is needed: what the newest checkpoint tells, and payloads that are wanted,
  * stand behind it. */
 static uint64_t needed_from(const struct keeper *keeper, const struct gate *gate)
 {
-    uint64_t from = gate_needed_from(gate);
-    return keeper->news.start < from ? keeper->news.start : from;
+    return least(keeper->news.start, wanted_from(keeper, gate));
 }
 
 /* Whether a checkpoint would let the oldest file go.  Where one did not, though it should have, the
@@ -239,10 +250,12 @@ static void move_sparse(struct keeper *keeper, struct gate *gate)
 {
     uint32_t at = 0;
     uint64_t below = movable_below(keeper, gate);
+    uint64_t from = gate_needed_from(gate);
     struct scribe_step *step;
     while ((step = gate_move(gate, &at, below)) != NULL) {
         keeper->given_bytes += step->bytes;
         keeper->ticket = scribe_give(keeper->scribe, &step);
+        keeper->moved_from = least(keeper->moved_from, from);
         failpoint_reach("move");
     }
     keeper->is_moved = true;
@@ -275,7 +288,7 @@ static void trim(struct keeper *keeper, struct gate *gate, int64_t now_ns)
         return; /* tried again */
     scribe_step_add(step, SCRIBE_KIND_PROBE, SPAN_NONE);
     step->is_trim = true;
-    step->needed_from = gate_needed_from(gate);
+    step->needed_from = wanted_from(keeper, gate);
     keeper->trimmed_below = needed_from(keeper, gate);
     keeper->ticket = scribe_give(keeper->scribe, &step);
     keeper->has_to_trim = false;
@@ -303,9 +316,10 @@ void keeper_checkpoint(struct keeper *keeper, struct gate *gate)
         return; /* and not before it is known where they are now */
     failpoint_reach("moved");
     keeper->is_moved = false;
+    keeper->moved_from = UINT64_MAX;
     keeper->given_bytes = keeper->checkpoint_bytes = 0;
     keeper->needed_from = gate_needed_from(gate);
-    keeper->first_end = keeper->news.first_end;
+    keeper->first_end = keeper_is_full(keeper) ? keeper->news.first_end : 0;
     failpoint_reach("checkpoint");
     gate_snapshot(gate);
     struct scribe_step *step = gate_step(gate, CHECKPOINT_STEP_BYTES);

@@ -40,12 +40,13 @@ struct keeper {
     uint64_t checkpoint_bytes;  /* of the last checkpoint */
     uint64_t checkpoint_ticket; /* once that is logged, it is whole and what it frees is gone */
     uint64_t needed_from;       /* when it was made: the oldest payload that was wanted, */
-    uint64_t first_end;         /* ... and where the journal's oldest file ended */
+    uint64_t first_end;         /* ... and where the oldest file ended that it had to let go */
     uint64_t snapshot_bytes;    /* of a checkpoint, when it was made or measured, */
     uint64_t noted_bytes;       /* ... and of facts since then */
     uint64_t measured_steps;    /* the gate's, then */
     int64_t measure_ns;         /* and not again before this */
     bool is_moved;              /* what was in the way of the next one is written anew */
+    uint64_t moved_from;        /* ... and stood here and behind; UINT64_MAX: nothing is moved */
     bool has_to_trim;           /* what the last one does not need is still to go, */
     int64_t trim_ns;            /* ... no later than this; INT64_MAX: it is not whole yet */
     uint64_t trimmed_below;     /* up to where the last trim that was given goes */

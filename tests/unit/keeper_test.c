@@ -472,12 +472,9 @@ Test(keeper, is_short_when_much_waits_though_the_disk_is_well)
     cr_assert_eq(keeper.checkpoint_ticket, 0, "it would only wait, too");
 }
 
-/* A checkpoint, when the journal has more than one file, and a payload in the first is wanted. */
-static payload_id make_checkpoint(void)
+/* A checkpoint, when the journal has more than one file. */
+static void reach_checkpoint(void)
 {
-    payload_id payload = 0;
-    start(DURABILITY_PROCESS);
-    cr_assert(gate_payload_add_stored(gate, 0, 8, &payload));
     while (keeper.news.first_end == UINT64_MAX || !keeper_is_growing(&keeper)) {
         decide();
         hear();
@@ -486,6 +483,15 @@ static payload_id make_checkpoint(void)
     cr_assert_eq(keeper_deadline_ns(&keeper, gate), INT64_MAX, "it is not whole yet");
     while (keeper.news.logged < keeper.checkpoint_ticket)
         hear();
+}
+
+/* The same, and a payload in the first file is wanted. */
+static payload_id make_checkpoint(void)
+{
+    payload_id payload = 0;
+    start(DURABILITY_PROCESS);
+    cr_assert(gate_payload_add_stored(gate, 0, 8, &payload));
+    reach_checkpoint();
     return payload;
 }
 
@@ -584,6 +590,33 @@ Test(keeper, lets_go_what_was_taken_on_a_full_disk_without_another_checkpoint)
     }
     cr_assert_eq(keeper.checkpoint_ticket, checkpoint);
     held_bytes = 0;
+}
+
+/* A payload that was written anew has gone from its old place in the next checkpoint alone. */
+Test(keeper, lets_no_old_place_go_before_a_checkpoint_tells_the_new_one)
+{
+    struct buffer *bytes = buffer_copy(span_text("a value"));
+    payload_id payload = 0;
+    start(DURABILITY_PROCESS);
+    cr_assert(gate_payload_add(gate, &bytes, 0, &payload));
+    reach_checkpoint();
+    uint64_t checkpoint = keeper.checkpoint_ticket;
+    keeper.given_bytes = KEEPER_TRIM_BYTES;
+    expect_trim(true);
+    fill();
+    keeper_checkpoint(&keeper, gate);
+    cr_assert_eq(keeper.checkpoint_ticket, checkpoint, "first it is written anew");
+    uint64_t moved = keeper.ticket;
+    while (!gate_is_logged(gate))
+        hear();
+    keeper_hear(&keeper, gate, now_ns);
+    cr_assert_gt(gate_needed_from(gate), keeper.news.first_end);
+    cr_assert_eq(keeper.ticket, moved, "nothing is let go yet");
+    keeper_checkpoint(&keeper, gate);
+    cr_assert_gt(keeper.checkpoint_ticket, checkpoint);
+    while (!keeper_has_room(&keeper))
+        hear();
+    cr_assert_gt(keeper.news.first, 0);
 }
 
 /* Files that cannot be removed are tried again; the checkpoint is not, for it takes of the room
