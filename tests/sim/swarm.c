@@ -802,8 +802,11 @@ static void quiet(struct swarm *swarm)
     flush_all(swarm);
     world_run(stage->world, world_now_ns(stage->world) + 1000 * WORLD_MS);
     swarm_check_calm(swarm);
-    for (uint32_t job = 0; job < swarm->climate.job_count; job++)
+    for (uint32_t job = 0; job < swarm->climate.job_count; job++) {
+        if (stage->has_secrets)
+            swarm_show_letters(swarm, job);
         swarm_treat_letters(swarm, job, true);
+    }
     settle_and_probe(swarm);
     flush_all(swarm);
     world_run(stage->world, world_now_ns(stage->world) + 1500 * WORLD_MS);
@@ -981,8 +984,8 @@ static struct swarm *swarm_new(uint64_t seed, const struct swarm_options *how)
     return swarm;
 }
 
-/* One of eight seeds with a journal is about a job that was created: it has members, attempts, and
- * an end.  What it draws is its own. */
+/* One of eight seeds with a journal, or two if it has groups, is about a job that was created: it
+ * has members, attempts, and an end.  What it draws is its own. */
 static void create_job(struct swarm *swarm, uint64_t seed)
 {
     struct dice dice;
@@ -1039,7 +1042,8 @@ static void look_back(struct swarm *swarm)
 static void run_phases(struct swarm *swarm, uint64_t seed)
 {
     struct world *world = swarm->stage.world;
-    bool is_created = seed % 16 == 14;
+    bool has_groups = swarm->climate.group_count > 0;
+    bool is_created = seed % 16 == 14 || (seed % 16 == 6 && has_groups);
     swarm_note_baseline(swarm);
     draw_secrets(swarm, seed, is_created);
     if (is_created)

