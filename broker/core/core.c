@@ -115,6 +115,7 @@ static void init_pools(struct core *core)
     list_init(&core->groups_due);
     list_init(&core->turns);
     list_init(&core->turn_waiters);
+    list_init(&core->lead_waiters);
 }
 
 static bool keep_strings(struct core *core)
@@ -146,11 +147,12 @@ struct core *core_new(struct memory *memory, const struct core_options *options,
     bool is_made = core->scratch != NULL && core->scratch_bytes != NULL && keep_strings(core) &&
                    pool_reserve(&core->failures) && failure_keep_spare(core) &&
                    timers_reserve(&core->timers) && timers_reserve(&core->timers) &&
-                   timers_reserve(&core->timers);
+                   timers_reserve(&core->timers) && timers_reserve(&core->timers);
     core->now_ns = now_ns;
     complaints_init(&core->strangers, NULL, NULL);
     core->journal.timer.kind = TIMER_JOURNAL;
     core->turn_timer.kind = TIMER_TURN;
+    core->lead_timer.kind = TIMER_LEAD;
     if (is_made)
         core->is_noting = options->has_facts;
     else
@@ -197,6 +199,7 @@ void core_free(struct core **core_at)
     timers_clear(&core->timers, &core->strangers.timer);
     timers_clear(&core->timers, &core->journal.timer);
     timers_clear(&core->timers, &core->turn_timer);
+    timers_clear(&core->timers, &core->lead_timer);
     timers_fini(&core->timers);
     memory_give(core->memory, core->strings, core->string_bytes);
     memory_give(core->memory, core->scratch_bytes, LIMIT_ERROR_BYTES);
@@ -367,6 +370,7 @@ static void fire(struct core *core, struct timer *timer)
     case TIMER_STORMS: tell_storms_again(core, LIST_OWNER(timer, struct job, storms_timer)); break;
     case TIMER_JOURNAL: tell_journal_again(core); break;
     case TIMER_TURN: courier_turn_over(core); break;
+    case TIMER_LEAD: lead_timer(core); break;
     case TIMER_LEASE: group_lease_timer(core, LIST_OWNER(timer, struct sub, lease_timer)); break;
     case TIMER_TASK: group_task_timer(core, LIST_OWNER(timer, struct task, timer)); break;
     case TIMER_JOB_WINDOW: job_window_over(core, LIST_OWNER(timer, struct job, window)); break;

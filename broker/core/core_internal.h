@@ -8,6 +8,7 @@
  *   core_attach.c   what belongs to errors and is too long for them
  *   core_settle.c   the control messages that settle, in order behind their data; settling itself
  *   core_topic.c    topics: opening, credit, what is kept and what may go
+ *   core_lead.c     how far a writer may be ahead of readers that take
  *   core_guard.c    parties of which another process speaks too
  *   core_sub.c      subscriptions: opening, positions, acknowledging
  *   core_await.c    waiting for given slots
@@ -353,6 +354,22 @@ struct end_mark {
 };
 enum { END_MARKS = 4 };
 
+/* How far the writer of a topic may be ahead: core_lead.c. */
+struct lead {
+    uint64_t window_bytes; /* so much may be not taken, as long as something is */
+    bool is_paused;        /* nothing was taken for a while: until something is, it is the whole */
+    enum lead_state {
+        LEAD_GRANT, /* until more credit is granted */
+        LEAD_USE,   /* ... until it is used; mark: credit that there was before */
+        LEAD_SEND,  /* ... until what it was used for is sent; mark: the end of these slots */
+    } state;
+    uint64_t mark;
+    int64_t since_ns;       /* it is in this state */
+    int64_t trip_ns;        /* from credit that was granted to the value that it was used for */
+    struct list waits_link; /* in core->lead_waiters: the writer waits at less than the whole */
+    int64_t waits_ns;       /* since when it does, and nothing is taken */
+};
+
 struct topic {
     uint32_t id;
     struct span name; /* owned */
@@ -381,7 +398,10 @@ struct topic {
     uint64_t done_floor;    /* below it nobody needs it any more */
     uint64_t done_bytes;    /* kept below it */
     uint64_t done_slots;
-    bool is_held_back;      /* its writer waits: told as consumer.slow */
+    struct lead lead;
+    bool is_held_back;      /* its writer waits, and less than half of its window is taken */
+    bool is_slow_told;      /* ... which was told as consumer.slow */
+    int64_t held_back_ns;   /* since when */
     uint32_t falling_count; /* of its failed slots, those in core->falling: it is not trimmed */
 };
 
@@ -654,7 +674,9 @@ struct core {
     struct list turns;        /* sessions with a window for what they bring, oldest first */
     struct list turn_waiters; /* ... that wait for one */
     uint32_t turn_count;
-    struct timer turn_timer; /* the oldest turn is over */
+    struct timer turn_timer;  /* the oldest turn is over */
+    struct list lead_waiters; /* topics whose writers wait for what is to be taken, longest first */
+    struct timer lead_timer;  /* the first of them has waited for long */
     struct needs needs;
     struct list falling;               /* need_heads: slots that failed, and may still be needed */
     struct failure *falling_root;      /* while a dependant is settled: what all began with */
@@ -937,6 +959,30 @@ uint64_t topic_end_of(const struct topic *topic, uint32_t incarnation);
 void entry_ref(struct core *core, const struct slot_entry *entry);
 void entry_unref(struct core *core, const struct slot_entry *entry);
 void chunks_unref(struct core *core, struct chunks *chunks);
+
+/* ---- core_lead.c ----------------------------------------------------------------------------- */
+void lead_init(struct core *core, struct topic *topic);
+void lead_forget(struct topic *topic);
+/* So much may be not taken now. */
+static inline uint64_t lead_window(const struct core *core, const struct topic *topic)
+{
+    return topic->lead.is_paused ? core->options.topic_window_bytes : topic->lead.window_bytes;
+}
+/* All who hold writers back have taken something. */
+static inline void lead_taken(struct topic *topic)
+{
+    topic->lead.is_paused = false;
+    list_remove(&topic->lead.waits_link);
+}
+/* All who hold writers back were sent what lies below sent_seq. */
+void lead_look(struct core *core, struct topic *topic, uint64_t sent_seq);
+/* There was no credit left, or is none: whether the writer waits for what is to be taken. */
+void lead_wait(struct core *core, struct topic *topic);
+/* More credit is about to be, for a writer that goes on. */
+void lead_granted(struct core *core, struct topic *topic);
+void lead_timer(struct core *core);
+/* Whether who holds this topic's writer back is to be called slow. */
+bool lead_is_slow(const struct core *core, const struct topic *topic);
 
 /* ---- core_sub.c ------------------------------------------------------------------------------ */
 /* is_again: it came before on another connection, and is answered as it was then. */

@@ -1390,6 +1390,7 @@ static void resume_topic(struct topic *topic)
         entry->is_sealed = entry->state != SLOT_OPEN;
     }
     topic->is_held_back = true; /* readers tell where they are: until then nobody is called slow */
+    topic->is_slow_told = true;
 }
 
 static void resume_subs(struct core *core)

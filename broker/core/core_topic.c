@@ -99,6 +99,7 @@ struct topic *topic_make(struct core *core, uint32_t id, struct party *writer, s
     list_init(&topic->routes);
     list_init(&topic->unpromised);
     list_init(&topic->hungry_link);
+    lead_init(core, topic);
     list_push(&job->topic_list, &topic->job_link);
     list_push(&writer->topics, &topic->party_link);
     party_update_bare(writer);
@@ -183,6 +184,8 @@ void topic_restart(struct core *core, struct topic *topic, bool keeps_letters)
     if (topic->letters != NULL && keeps_letters)
         return;
     list_remove(&topic->hungry_link);
+    lead_forget(topic);
+    lead_init(core, topic);
     LIST_EACH(link, &topic->routes)
         route_restart(core, LIST_OWNER(link, struct route, topic_link), topic->slots.next_seq);
     drop_slots(core, topic);
@@ -195,6 +198,7 @@ void topic_restart(struct core *core, struct topic *topic, bool keeps_letters)
     topic->done_floor = 0;
     topic->done_slots = 0;
     topic->is_held_back = false;
+    topic->is_slow_told = false;
 }
 
 /* Only when its job goes: nobody is there who could still be sent something. */
@@ -208,6 +212,7 @@ void topic_free(struct core *core, struct topic *topic)
     name_map_remove(&topic->job->topics, topic->name);
     list_remove(&topic->job_link);
     list_remove(&topic->hungry_link);
+    lead_forget(topic);
     list_remove(&topic->party_link);
     if (topic->letters != NULL && topic->letters->dead == topic)
         topic->letters->dead = NULL;
@@ -257,16 +262,24 @@ static void move_floors(struct core *core, struct topic *topic)
 {
     uint64_t taken = topic->slots.next_seq;
     uint64_t done = topic->slots.next_seq;
+    uint64_t sent = topic->slots.next_seq;
     uint64_t bytes, slots;
     LIST_EACH(link, &topic->routes) {
         struct route *route = LIST_OWNER(link, struct route, topic_link);
-        if (sub_holds(route->sub) && route->taken_seq < taken)
+        bool is_holding = sub_holds(route->sub);
+        if (is_holding && route->taken_seq < taken)
             taken = route->taken_seq;
+        if (is_holding && route->next_seq < sent && !sub_is_place(route->sub))
+            sent = route->next_seq; /* what lies for a group waits for workers */
         if (route_floor(route) < done)
             done = route_floor(route);
     }
     if (request_floor(topic) < done)
         done = request_floor(topic);
+    if (taken > topic->taken_floor)
+        lead_taken(topic);
+    if (topic->lead.state != LEAD_GRANT)
+        lead_look(core, topic, sent);
     if (taken > topic->taken_floor) {
         sum_between(core, topic, topic->taken_floor, taken, &bytes, &slots);
         topic->untaken_bytes -= bytes;
@@ -442,33 +455,49 @@ void topic_relieve(struct core *core)
     }
 }
 
+/* Less than half of the window is taken: who holds its writer back is named once. */
+static void look_who_is_slow(struct core *core, struct topic *topic)
+{
+    if (!topic->is_held_back) {
+        topic->is_held_back = true;
+        topic->held_back_ns = core_clock(core);
+    }
+    if (!topic->is_slow_told && lead_is_slow(core, topic)) {
+        topic->is_slow_told = true;
+        tell_held_back(core, topic);
+    }
+}
+
 void topic_grant(struct core *core, struct topic *topic, bool is_forced)
 {
     uint64_t job_left = topic->job->bytes < core->options.job_bytes_max
                             ? core->options.job_bytes_max - topic->job->bytes
                             : 0;
-    uint64_t window = core->options.topic_window_bytes;
+    uint64_t whole = lead_window(core, topic);
+    uint64_t window = whole;
     if (job_left / JOB_SHARE < window)
         window = job_left / JOB_SHARE;
     uint64_t room = topic->untaken_bytes < window ? window - topic->untaken_bytes : 0;
     uint64_t target = topic->credit_used + (room < GRANT_BYTES ? room : GRANT_BYTES);
     uint64_t step = window / 4 < GRANT_STEP_BYTES ? window / 4 : GRANT_STEP_BYTES;
     bool is_stopped = topic->credit_limit <= topic->credit_used;
-    if (is_stopped && room == 0 && !topic->is_held_back && topic->is_opened) {
-        topic->is_held_back = true;
-        tell_held_back(core, topic);
-    }
-    if (topic->untaken_bytes < window / 2)
+    if (topic->untaken_bytes < window / 2) {
         topic->is_held_back = false;
+        topic->is_slow_told = false;
+    } else if (is_stopped && room == 0 && topic->is_opened)
+        look_who_is_slow(core, topic);
     bool is_due =
         target > topic->credit_limit && (is_stopped || target - topic->credit_limit >= step);
     if (is_due) {
+        if (room > 0)
+            lead_granted(core, topic);
         topic->credit_limit = target;
         note_credit(core, topic);
     }
     mark_tight(core, topic);
-    mark_hungry(topic, topic->credit_limit <= topic->credit_used &&
-                           window < core->options.topic_window_bytes);
+    mark_hungry(topic, topic->credit_limit <= topic->credit_used && window < whole);
+    if (topic->credit_limit <= topic->credit_used || list_is_linked(&topic->lead.waits_link))
+        lead_wait(core, topic);
     struct session *session = topic->writer->session;
     if ((is_due || is_forced) && topic->is_opened && session != NULL && session->control != 0) {
         struct msg *msg = effects_msg(core->effects, session->control, MSG_CREDIT);

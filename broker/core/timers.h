@@ -26,6 +26,7 @@ enum timer_kind {
     TIMER_LEASE,      /* silence of a group's member */
     TIMER_TASK,       /* a task that was put off */
     TIMER_TURN,       /* of who brings attachments */
+    TIMER_LEAD,       /* of the writer that waits longest while nothing is taken */
     TIMER_KIND_COUNT,
 };
 

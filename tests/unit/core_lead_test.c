@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* core_lead_test.c -- how far a writer may be ahead: parties that write and read at some rate, over
+ * links that take their time, in virtual time.
+ *
+ * alice writes values of 4 KiB, 32 to a frame, as long as she has credit; the others read. */
+#include "tests/unit/core_driver.h"
+
+#define TICK_NS INT64_C(20000)
+#define US INT64_C(1000)
+#define MB 1e6 /* bytes a second */
+#define GB 1e9
+#define WHOLE DEFAULT_TOPIC_WINDOW_BYTES
+enum {
+    VALUE_BYTES = 4096,
+    VALUE_COST = FRAME_HEADER_BYTES + VALUE_BYTES,
+    FRAME_VALUES = 32,
+    FRAME_COST = FRAME_VALUES * VALUE_COST,
+    FRAME_BYTES = FRAME_HEADER_BYTES + FRAME_VALUES * VALUE_BYTES,
+    TOLD_EVERY = 128 * 1024, /* a reader says what it took */
+    WAY_ROOM = 1 << 14,
+    READERS_MAX = 2,
+};
+
+/* What is on its way: a number each that is there at a time. */
+struct way {
+    struct {
+        int64_t at_ns;
+        uint64_t number;
+    } items[WAY_ROOM];
+    uint32_t head, count;
+};
+
+static void way_add(struct way *way, int64_t at_ns, uint64_t number)
+{
+    cr_assert_lt(way->count, WAY_ROOM);
+    uint32_t at = (way->head + way->count++) % WAY_ROOM;
+    way->items[at].at_ns = at_ns;
+    way->items[at].number = number;
+}
+
+static bool way_take(struct way *way, uint64_t *out_number)
+{
+    if (way->count == 0 || way->items[way->head].at_ns > now_ns)
+        return false;
+    *out_number = way->items[way->head].number;
+    way->head = (way->head + 1) % WAY_ROOM;
+    way->count -= 1;
+    return true;
+}
+
+struct writer {
+    double rate;
+    int64_t delay_ns; /* of its link, one way */
+    double budget;    /* bytes that it may write now */
+    uint32_t topic;
+    uint64_t seq, arrived_seq;
+    uint64_t used, known; /* credit as it knows it */
+    struct way data, credit;
+    struct way here; /* came to the broker and were not sent: since when, and end of their slots */
+    int64_t wait_most_ns;
+    uint64_t sent_bytes;
+};
+
+struct reader {
+    conn_id conn;
+    double rate; /* 0: it takes nothing */
+    int64_t delay_ns;
+    double budget;
+    uint64_t received, taken, told;
+    struct way data, takens;
+};
+
+static struct writer alice;
+static struct reader readers[READERS_MAX];
+static uint32_t reader_count;
+
+static void init_lead(void)
+{
+    init();
+    is_alone = true; /* thousands of steps */
+    logged[0] = '\0';
+    memset(&alice, 0, sizeof alice);
+    memset(readers, 0, sizeof readers);
+    reader_count = 0;
+}
+
+static void fini_lead(void)
+{
+    fini();
+    is_alone = false;
+    memset(numbers, 0, sizeof numbers);
+}
+
+TestSuite(core_lead, .init = init_lead, .fini = fini_lead, .timeout = 60);
+
+/* ---- what the last step said ----------------------------------------------------------------- */
+
+static void hear_credit(const struct effect *effect)
+{
+    const struct msg *msg = &effects.msgs[effect->index];
+    if (effect->conn != 1 || msg->type != MSG_CREDIT || msg->as.credit.topic != alice.topic)
+        return;
+    way_add(&alice.credit, now_ns + alice.delay_ns, msg->as.credit.limit_bytes);
+}
+
+static void hear_data(const struct effect *effect, uint64_t bytes)
+{
+    uint64_t begin_seq;
+    for (uint32_t i = 0; i < reader_count; i++)
+        if (effect->conn == readers[i].conn + 10)
+            way_add(&readers[i].data, now_ns + readers[i].delay_ns, bytes);
+    if (effect->conn != 12 || effect->type != EFFECT_SEND_RUN)
+        return;
+    alice.sent_bytes += bytes; /* to bob, who stands for all */
+    for (uint32_t i = 0; i < effect->count; i++) {
+        int64_t came_ns = alice.here.items[alice.here.head].at_ns;
+        bool is_there = way_take(&alice.here, &begin_seq);
+        cr_assert(is_there);
+        if (now_ns - came_ns > alice.wait_most_ns)
+            alice.wait_most_ns = now_ns - came_ns;
+    }
+}
+
+static void hear(void)
+{
+    for (uint32_t i = 0; i < effects.count; i++) {
+        const struct effect *effect = &effects.items[i];
+        switch (effect->type) {
+        case EFFECT_SEND_MSG: hear_credit(effect); break;
+        case EFFECT_SEND_RUN: hear_data(effect, effect->bytes); break;
+        case EFFECT_SEND_FRAME:
+            hear_data(effect, frame_total(effects.frames[effect->index].frame.value.bytes));
+            break;
+        default: break;
+        }
+    }
+    forget();
+}
+
+/* ---- who writes and who reads ---------------------------------------------------------------- */
+
+static void start_writer(double rate, int64_t delay_ns)
+{
+    join(1);
+    alice.topic = open_topic(1, "alice/a");
+    alice.rate = rate;
+    alice.delay_ns = delay_ns;
+    for (uint32_t i = 0; i < effects.count; i++)
+        if (effects.items[i].type == EFFECT_SEND_MSG &&
+            effects.msgs[effects.items[i].index].type == MSG_TOPIC_OPENED)
+            alice.known = effects.msgs[effects.items[i].index].as.topic_opened.limit_bytes;
+    cr_assert_eq(alice.known, WHOLE);
+}
+
+static struct reader *start_reader(const char *durable, double rate, int64_t delay_ns)
+{
+    struct reader *reader = &readers[reader_count++];
+    reader->conn = 1 + reader_count;
+    reader->rate = rate;
+    reader->delay_ns = delay_ns;
+    join(reader->conn);
+    subscribe(reader->conn, 1, "alice/a", durable, 0, 0);
+    hear();
+    return reader;
+}
+
+static void write_some(void)
+{
+    uint64_t number;
+    alice.budget += alice.rate * (double)TICK_NS / 1e9;
+    if (alice.budget > 1e9)
+        alice.budget = 1e9;
+    while (way_take(&alice.credit, &number))
+        if (number > alice.known)
+            alice.known = number;
+    for (; alice.used < alice.known && alice.budget >= FRAME_COST; alice.seq += FRAME_VALUES) {
+        alice.used += FRAME_COST;
+        alice.budget -= FRAME_COST;
+        way_add(&alice.data, now_ns + alice.delay_ns, alice.seq);
+    }
+    if (alice.used >= alice.known)
+        alice.budget = 0; /* who waits saves nothing up */
+    while (way_take(&alice.data, &number)) {
+        alice.arrived_seq = number + FRAME_VALUES;
+        way_add(&alice.here, now_ns, number);
+        batch(1, (payload_id)(1 + number / FRAME_VALUES),
+              (struct event_run){.kind = FRAME_VALUE,
+                                 .topic = alice.topic,
+                                 .seq = number,
+                                 .count = FRAME_VALUES,
+                                 .value_bytes = VALUE_BYTES});
+        cr_assert_null(strstr(said, "refusal"), "%s", error_message);
+        hear();
+    }
+}
+
+static void read_some(struct reader *reader)
+{
+    uint64_t number;
+    reader->budget += reader->rate * (double)TICK_NS / 1e9;
+    while (way_take(&reader->data, &number))
+        reader->received += number;
+    uint64_t there = reader->received - reader->taken;
+    if (reader->budget >= (double)there)
+        reader->budget = (double)there;
+    reader->taken += (uint64_t)reader->budget;
+    reader->budget -= (double)(uint64_t)reader->budget;
+    if (reader->taken - reader->told >= TOLD_EVERY) {
+        reader->told = reader->taken;
+        way_add(&reader->takens, now_ns + reader->delay_ns, reader->told);
+    }
+    while (way_take(&reader->takens, &number)) {
+        message(reader->conn,
+                (struct msg){.type = MSG_TAKEN, .as.taken = {.sub = 1, .bytes = number}});
+        hear();
+    }
+}
+
+/* Returns what was sent to bob, a second. */
+static double run_ms(int64_t ms)
+{
+    uint64_t before = alice.sent_bytes;
+    alice.wait_most_ns = 0;
+    for (int64_t end_ns = now_ns + ms * MS; now_ns < end_ns; now_ns += TICK_NS) {
+        write_some();
+        for (uint32_t i = 0; i < reader_count; i++)
+            read_some(&readers[i]);
+        while (core_deadline_ns(core) <= now_ns) {
+            step((struct event){.type = EVENT_TICK});
+            hear();
+        }
+    }
+    return (double)(alice.sent_bytes - before) * 1000 / (double)ms;
+}
+
+/* What was written and is not taken, as credit counts it. */
+static uint64_t untaken(const struct reader *reader)
+{
+    return alice.used - reader->told / FRAME_BYTES * FRAME_COST;
+}
+
+/* ---- readers that take ----------------------------------------------------------------------- */
+
+/* 8 MiB would be 8 ms. */
+Test(core_lead, lets_nothing_wait_long_behind_what_a_faster_writer_said)
+{
+    start_writer(4 * GB, 20 * US);
+    start_reader("", 1 * GB, 20 * US);
+    run_ms(100);
+    cr_expect_gt(run_ms(100), 0.97 * GB);
+    cr_expect_leq(alice.wait_most_ns, MS);
+}
+
+Test(core_lead, follows_the_rate_at_which_is_taken)
+{
+    start_writer(20 * GB, 20 * US);
+    struct reader *bob = start_reader("", 1 * GB, 20 * US);
+    run_ms(100);
+    cr_expect_leq(untaken(bob), 2 << 20);
+    bob->rate = 8 * GB;
+    run_ms(100);
+    cr_expect_gt(run_ms(100), 0.97 * 8 * GB);
+    cr_expect_gt(untaken(bob), 2 << 20);
+    cr_expect_leq(alice.wait_most_ns, MS);
+    bob->rate = 1 * GB;
+    run_ms(100);
+    cr_expect_gt(run_ms(100), 0.97 * GB);
+    cr_expect_leq(untaken(bob), 2 << 20);
+    cr_expect_leq(alice.wait_most_ns, MS);
+}
+
+/* What is granted and still on its way keeps nobody waiting. */
+Test(core_lead, leaves_the_whole_window_to_a_slow_link)
+{
+    start_writer(4 * GB, 25 * MS);
+    struct reader *bob = start_reader("", 4 * GB, 20 * US);
+    run_ms(200);
+    cr_expect_gt(run_ms(200), 0.9 * (double)WHOLE / 0.05);
+    bob->rate = 100 * MB; /* of which 5 MB are on the link */
+    run_ms(1000);
+    cr_expect_gt(run_ms(500), 0.9 * 100 * MB);
+    bob->rate = 4 * GB;
+    run_ms(2000);
+    cr_expect_gt(run_ms(200), 0.85 * (double)WHOLE / 0.05, "it came back");
+}
+
+/* With what is on its way to it, the least window is twice that. */
+Test(core_lead, is_never_too_small_for_a_reader_that_is_far_away)
+{
+    start_writer(4 * GB, 20 * US);
+    struct reader *bob = start_reader("", 4 * GB, 10 * MS);
+    run_ms(1000);
+    cr_expect_gt(run_ms(500), 0.9 * 512 * 1024 / 0.02);
+    cr_expect_leq(untaken(bob), 2 << 20);
+}
+
+Test(core_lead, follows_the_slowest_of_its_readers)
+{
+    start_writer(4 * GB, 20 * US);
+    start_reader("", 4 * GB, 20 * US);
+    struct reader *carol = start_reader("", 200 * MB, 20 * US);
+    run_ms(200);
+    cr_expect_gt(run_ms(200), 0.97 * 200 * MB);
+    cr_expect_leq(untaken(carol), 2 << 20);
+    carol->rate = 2 * GB;
+    run_ms(100);
+    cr_expect_gt(run_ms(100), 0.97 * 2 * GB);
+}
+
+/* ---- readers that take nothing --------------------------------------------------------------- */
+
+Test(core_lead, gives_the_whole_window_when_nothing_is_taken_for_a_while)
+{
+    start_writer(4 * GB, 20 * US);
+    struct reader *bob = start_reader("", 1 * GB, 20 * US);
+    run_ms(100);
+    bob->rate = 0;
+    run_ms(90);
+    cr_expect_leq(untaken(bob), 2 << 20, "he may be about to take more");
+    run_ms(20);
+    cr_expect_geq(untaken(bob), WHOLE);
+    cr_expect_leq(untaken(bob), WHOLE + FRAME_COST);
+    cr_expect_eq(run_ms(1000), 0);
+    bob->rate = 1 * GB;
+    cr_expect_gt(run_ms(20), 0.97 * GB);
+    run_ms(20);
+    cr_expect_gt(run_ms(100), 0.97 * GB);
+    cr_expect_leq(alice.wait_most_ns, MS, "as before");
+}
+
+/* Who is not there has nothing wait for it. */
+Test(core_lead, begins_with_the_whole_window)
+{
+    start_writer(4 * GB, 20 * US);
+    struct reader *bob = start_reader("kept", 0, 20 * US);
+    closed(2);
+    closed(12);
+    run_ms(5);
+    cr_expect_geq(untaken(bob), WHOLE);
+}
+
+Test(core_lead, gives_the_whole_window_beside_a_durable_name_that_goes_away)
+{
+    start_writer(4 * GB, 20 * US);
+    start_reader("", 1 * GB, 20 * US);
+    struct reader *carol = start_reader("kept", 1 * GB, 20 * US);
+    run_ms(100);
+    closed(3);
+    closed(13);
+    carol->rate = 0;
+    run_ms(10);
+    uint64_t before = alice.used;
+    run_ms(200);
+    cr_expect_geq(alice.used - before, WHOLE / 2);
+    cr_expect_eq(run_ms(100), 0);
+}
+
+/* ---- by hand: a window of 64 KiB, and a reader that is sent one frame at a time -------------- */
+
+enum { SMALL = 64 * 1024, TOPICS = 1500 }; /* more than are looked at in one step */
+
+static uint64_t bob_sent, bob_taken;
+static uint64_t granted[4 * TOPICS]; /* by topic: credit, if any was told lately */
+
+static void look(void)
+{
+    for (uint32_t i = 0; i < effects.count; i++) {
+        const struct effect *effect = &effects.items[i];
+        const struct msg *msg = &effects.msgs[effect->index];
+        if (effect->conn == 12 && effect->type == EFFECT_SEND_RUN)
+            bob_sent += effect->bytes;
+        if (effect->conn == 12 && effect->type == EFFECT_SEND_FRAME)
+            bob_sent += frame_total(effects.frames[effect->index].frame.value.bytes);
+        if (effect->conn == 1 && effect->type == EFFECT_SEND_MSG && msg->type == MSG_CREDIT)
+            granted[msg->as.credit.topic] = msg->as.credit.limit_bytes;
+    }
+    forget();
+}
+
+static void write_one(uint32_t topic, uint64_t seq)
+{
+    batch(1, 7,
+          (struct event_run){
+              .kind = FRAME_VALUE, .topic = topic, .seq = seq, .value_bytes = VALUE_BYTES});
+    look();
+}
+
+/* bob has all that he was sent. */
+static void take_all_sent(void)
+{
+    bob_taken = bob_sent;
+    message(2, (struct msg){.type = MSG_TAKEN, .as.taken = {.sub = 1, .bytes = bob_taken}});
+    look();
+}
+
+static void pass(int64_t ms)
+{
+    for (int64_t until_ns = now_ns + ms * MS; now_ns < until_ns; now_ns += MS)
+        while (core_deadline_ns(core) <= now_ns) {
+            step((struct event){.type = EVENT_TICK});
+            look();
+        }
+}
+
+static void start_small(const char *pattern)
+{
+    options.topic_window_bytes = SMALL;
+    restart();
+    bob_sent = bob_taken = 0;
+    memset(granted, 0, sizeof granted);
+    join(1);
+    join(2);
+    message(2, (struct msg){.type = MSG_SUBSCRIBE,
+                            .as.subscribe = {.number = ++numbers[2],
+                                             .sub = 1,
+                                             .pattern = span_text(pattern),
+                                             .window_bytes = 1}});
+    forget();
+}
+
+enum {
+    FILL = SMALL / VALUE_COST + 1,
+    TAKEN = 5
+}; /* values: all that may be written; some of them */
+
+static void write_some_of(uint32_t topic, uint64_t from_seq, uint64_t end_seq)
+{
+    for (uint64_t seq = from_seq; seq < end_seq; seq++)
+        write_one(topic, seq);
+}
+
+/* What is written with new credit is not sent for long, though something is taken: from then on its
+ * window is less, and its writer waits at that. */
+static void narrow(uint32_t topic)
+{
+    write_some_of(topic, 0, FILL);
+    for (int i = 0; i < TAKEN; i++)
+        take_all_sent();
+    write_some_of(topic, FILL, FILL + TAKEN);
+    now_ns += MS;
+    memset(granted, 0, sizeof granted);
+    take_all_sent();
+}
+
+Test(core_lead, makes_a_writer_wait_at_less_while_something_is_taken)
+{
+    start_small("alice/#");
+    uint32_t a = open_topic(1, "alice/a");
+    narrow(a);
+    pass(60);
+    take_all_sent();
+    pass(60);
+    cr_expect_not(granted[a], "it waits from then on");
+    take_all_sent();
+    cr_expect(granted[a], "so much was taken that it is less than that");
+    write_some_of(a, FILL + TAKEN, FILL + TAKEN + 1);
+    memset(granted, 0, sizeof granted);
+    pass(99);
+    cr_expect_not(granted[a]);
+    pass(2);
+    cr_expect(granted[a], "nothing was for a while");
+}
+
+/* What lies behind a promise that is not kept waits for its writer, and not for who reads it. */
+Test(core_lead, does_not_count_what_waits_for_its_writer)
+{
+    start_small("alice/#");
+    uint32_t a = open_topic(1, "alice/a");
+    write_some_of(a, 0, FILL);
+    for (int i = 0; i < TAKEN; i++)
+        take_all_sent();
+    reserve(1, a, FILL);
+    write_some_of(a, FILL + 1, FILL + TAKEN);
+    for (int i = TAKEN + 1; i < FILL; i++)
+        take_all_sent();
+    now_ns += MS;
+    take_all_sent(); /* the last before it */
+    commit(1, a, FILL, 7);
+    look();
+    uint64_t seq = FILL + TAKEN; /* all before it are sent, and taken when the next are */
+    for (int i = 0; i <= TAKEN; i++)
+        take_all_sent();
+    while (COST_SLOT_BYTES + (seq - 1) * VALUE_COST < granted[a])
+        write_one(a, seq++);
+    take_all_sent();
+    uint64_t used = COST_SLOT_BYTES + (seq - 1) * VALUE_COST;
+    uint64_t untaken = (seq - FILL - TAKEN - 1) * VALUE_COST;
+    cr_expect_eq(granted[a] - used, SMALL - untaken);
+}
+
+Test(core_lead, gives_each_of_many_writers_the_whole_window)
+{
+    static uint32_t topics[TOPICS];
+    char name[32];
+    start_small("alice/#");
+    for (uint32_t i = 0; i < TOPICS; i++) {
+        snprintf(name, sizeof name, "alice/%u", i);
+        topics[i] = open_topic(1, name);
+        write_some_of(topics[i], 0, FILL);
+    }
+    for (uint32_t i = 0; i < TAKEN * TOPICS; i++)
+        take_all_sent();
+    for (uint32_t i = 0; i < TOPICS; i++)
+        write_some_of(topics[i], FILL, FILL + TAKEN);
+    now_ns += MS;
+    memset(granted, 0, sizeof granted);
+    for (uint32_t i = 0; i < TOPICS; i++)
+        take_all_sent();
+    pass(99);
+    for (uint32_t i = 1; i < TOPICS; i++) /* of the first, one more was sent, for it was alone */
+        cr_assert_not(granted[topics[i]], "topic %u: granted too soon", i);
+    pass(2);
+    for (uint32_t i = 1; i < TOPICS; i++)
+        cr_assert(granted[topics[i]], "topic %u: its writer waits for ever", i);
+}
+
+/* What lies for a group waits for workers. */
+Test(core_lead, leaves_the_whole_window_to_groups)
+{
+    start_small("bob/#");
+    join(3);
+    share(3, 1, "alice/a", "work", 1);
+    uint32_t a = open_topic(1, "alice/a");
+    write_some_of(a, 0, FILL);
+    for (uint64_t seq = 0; seq < TAKEN; seq++)
+        done(3, a, seq, 1);
+    write_some_of(a, FILL, FILL + TAKEN + 1); /* carol has one more */
+    now_ns += MS;
+    memset(granted, 0, sizeof granted);
+    done(3, a, TAKEN, 1);
+    look();
+    cr_expect(granted[a]);
+}
+
+/* A broker that begins again knows nothing of rates, and owes as much credit as the one before. */
+Test(core_lead, begins_again_with_the_whole_window)
+{
+    is_alone = false;
+    start_small("alice/#");
+    uint32_t a = open_topic(1, "alice/a");
+    narrow(a);
+    cr_expect_not(granted[a]);
+    crash(10);
+    resume(1, tokens[1], 0);
+    look();
+    cr_expect(granted[a]);
+}
+
+/* One value may pass the window, however large; the next waits until there is room again. */
+Test(core_lead, lets_one_value_in_that_is_larger_than_the_window)
+{
+    start_small("alice/#");
+    uint32_t a = open_topic(1, "alice/a");
+    narrow(a);
+    for (int i = 0; i < FILL; i++)
+        take_all_sent();
+    for (uint64_t seq = FILL + TAKEN; seq < 2 * FILL; seq++) {
+        batch(1, 7,
+              (struct event_run){
+                  .kind = FRAME_VALUE, .topic = a, .seq = seq, .value_bytes = 10 * SMALL});
+        cr_assert_null(strstr(said, "refusal"), "%s", error_message);
+        look();
+        now_ns += MS;
+        take_all_sent();
+    }
+}
+
+/* Its window is full at times in good health: who is behind for as long as a pause is slow. */
+Test(core_lead, names_who_is_slow_once)
+{
+    start_writer(4 * GB, 20 * US);
+    start_reader("", 1 * GB, 20 * US);
+    logged[0] = '\0';
+    run_ms(50);
+    cr_expect_str_empty(logged);
+    run_ms(150);
+    cr_expect_not_null(strstr(logged, "consumer.slow: bob holds the writer of alice/a back"), "%s",
+                       logged);
+    logged[0] = '\0';
+    run_ms(1000);
+    cr_expect_str_empty(logged);
+}
