@@ -10,15 +10,21 @@
 
 /* ---- refusals -------------------------------------------------------------------------------- */
 
-static void send_refusal(struct core *core, struct session *session, uint64_t number)
+/* number 0: it was not remembered. */
+static void put_refusal(struct core *core, struct session *session, const struct refusal *refusal,
+                        uint64_t number)
 {
-    const struct refusal *refusal = &session->refusals[number % REFUSALS_KEPT];
     struct msg *msg = effects_msg(core->effects, session->control, MSG_REFUSAL);
     msg->as.refusal.topic = refusal->topic;
     msg->as.refusal.seq = refusal->seq;
     msg->as.refusal.error = failure_span(refusal->failure);
     msg->as.refusal.number = number;
     msg->as.refusal.count = refusal->count > 1 ? refusal->count : 0;
+}
+
+static void send_refusal(struct core *core, struct session *session, uint64_t number)
+{
+    put_refusal(core, session, &session->refusals[number % REFUSALS_KEPT], number);
 }
 
 static bool remember(struct core *core, struct session *session, const struct refusal *refusal)
@@ -34,6 +40,16 @@ static bool remember(struct core *core, struct session *session, const struct re
     place->failure = failure_ref(refusal->failure);
     note_refused(core, session, number);
     return true;
+}
+
+/* Without memory it is told once, and not again on another connection: a writer that heard of none
+ * would go on as if its value stood, and never count its credit anew. */
+static void remember_and_tell(struct core *core, struct session *session,
+                              const struct refusal *refusal)
+{
+    bool is_kept = remember(core, session, refusal);
+    if (session->control != 0)
+        put_refusal(core, session, refusal, is_kept ? session->refusal_number : 0);
 }
 
 bool write_remember(struct core *core, struct session *session, uint32_t topic, uint64_t seq,
@@ -57,9 +73,9 @@ void write_refuse(struct core *core, struct session *session, struct topic *topi
                                                                         .seq = seq,
                                                                         .cause = cause});
     core->refused_count += 1;
-    /* Without memory it is counted, and no more can be done. */
-    if (write_remember(core, session, topic->id, seq, 1, failure) && session->control != 0)
-        send_refusal(core, session, session->refusal_number);
+    remember_and_tell(
+        core, session,
+        &(struct refusal){.topic = topic->id, .seq = seq, .failure = failure, .count = 1});
     failure_unref(core, failure);
 }
 
@@ -77,8 +93,7 @@ void write_refusals_again(struct core *core, struct session *session, uint64_t a
 
 void write_tell_settled(struct core *core, struct session *session, const struct refusal *settled)
 {
-    if (remember(core, session, settled) && session->control != 0)
-        send_refusal(core, session, session->refusal_number);
+    remember_and_tell(core, session, settled);
 }
 
 /* One event for a run of refused slots. */

@@ -568,6 +568,8 @@ bool app_take(struct app *app, uint32_t index)
             sub->is_denied = true;
             if (sub->group < 0)
                 note_event(sub, COVERAGE_DENIED);
+            else if (sub->joined_ns != INT64_MAX) /* as it seemed when all before was answered */
+                crew_parted(app->crew, (uint32_t)sub->group, app->life);
         }
         buffer_unref(&error);
         return false;

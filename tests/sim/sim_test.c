@@ -131,6 +131,8 @@ static const struct {
      "a reader of five lives of one party waited for ever at an end that was forgotten"},
     {3135, false,
      "a session that memory was short for was in two lists, and the broker died of it"},
+    {6656, false,
+     "a refusal that there was no memory to keep was not told, and its writer was stuck"},
 };
 
 Test(sim, keeps_what_seeds_have_taught)

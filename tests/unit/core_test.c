@@ -1339,3 +1339,26 @@ Test(core, takes_an_acknowledgement_again_of_a_name_that_was_closed_meanwhile)
     subscribe(2, 3, "alice/a", "deep", 0, 0);
     EXPECT("2 < subscribed 0\n2 < accepted 0 7\n12 < sub 3 payload 7 x1\n");
 }
+
+/* ---- short of memory ------------------------------------------------------------------------- */
+
+static void *(*heap_resize)(struct memory *memory, void *block, size_t old_bytes, size_t new_bytes);
+
+static void *resize_to_less(struct memory *from, void *block, size_t old_bytes, size_t new_bytes)
+{
+    return new_bytes > old_bytes ? NULL : heap_resize(from, block, old_bytes, new_bytes);
+}
+
+/* Who is not told of it goes on as if the value stood, and never counts its credit anew. */
+Test(core, tells_of_a_refusal_that_it_cannot_remember)
+{
+    join(1);
+    uint32_t a = open_topic(1, "alice/a");
+    publish(1, a, 0, 1, 5);
+    forget();
+    heap_resize = memory.resize;
+    memory.resize = resize_to_less;
+    publish(1, a, 0, 1, 6);
+    memory.resize = heap_resize;
+    EXPECT("1 < refusal #0 (rejected of )\n1 < accepted 2 0\n");
+}
