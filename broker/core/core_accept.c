@@ -12,7 +12,7 @@
  * (libbus/session/outbox.h). */
 #define LARGE_BATCH_BYTES (LIMIT_BATCH_BYTES / 2)
 /* Batches that are answered at once when putting off was in vain. */
-enum { PROMPT_MIN = 4, PROMPT_MAX = 4096 };
+enum { PROMPT_MIN = 4, PROMPT_MAX = 1024 };
 
 void accept_init(struct session *session)
 {
