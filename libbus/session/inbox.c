@@ -525,6 +525,7 @@ void inbox_reconnect(struct inbox *inbox)
         sub->received = 0;
         sub->taken = 0;
         sub->taken_told = 0;
+        sub->lag_told = 0;
         if (sub->is_shared)
             drop_unread(sub);
     }

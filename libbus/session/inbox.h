@@ -81,6 +81,8 @@ struct inbox_sub {
     uint64_t received; /* bytes of frames on this data connection */
     uint64_t taken;
     uint64_t taken_told;
+    uint64_t lag_told;   /* taken, when what is done with was told last; not durable */
+    bool is_lag_due;     /* that is to be told now */
     struct list news;    /* session.sub_news */
     struct list talk;    /* session.talk: TAKEN or ACK to be sent now */
     struct list acking;  /* session.acking: dirty is not empty */

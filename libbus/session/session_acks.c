@@ -3,11 +3,11 @@
  *
  * TAKEN goes out when it is a quarter of the window, and with each beat (performance.md, 5).
  *
- * For subscriptions that are not durable ACK means nothing but lag: it has no number and goes out
- * along with TAKEN.  For durable ones it is numbered, and must not overtake what was settled
- * before: `after` covers frames; for uploads it waits here, as many slots as were done with when it
- * began to wait.  One ACK of a topic is under way at a time, so any number of acknowledgements
- * become one message a round trip. */
+ * For subscriptions that are not durable ACK means nothing but lag, as status shows it: it has no
+ * number and goes out with every TAKEN that completes a window, and with each beat.  For durable
+ * ones it is numbered, and must not overtake what was settled before: `after` covers frames; for
+ * uploads it waits here, as many slots as were done with when it began to wait.  One ACK of a topic
+ * is under way at a time, so any number of acknowledgements become one message a round trip. */
 #include "libbus/session/session_internal.h"
 
 static struct inbox_sub *sub_of_talk(struct list *link)
@@ -297,17 +297,26 @@ void acks_rewind(struct session *session)
             make_dirty(session, stream->sub, stream);
 }
 
+/* What is done with is to be told, for people to see. */
+static bool is_lag_due(const struct inbox_sub *sub)
+{
+    return !sub->is_durable && !list_is_empty(&sub->dirty) &&
+           (sub->is_lag_due || sub->taken - sub->lag_told >= sub->window_bytes);
+}
+
 static bool has_news(const struct inbox_sub *sub)
 {
-    return sub->taken != sub->taken_told || (!sub->is_durable && !list_is_empty(&sub->dirty));
+    return sub->taken != sub->taken_told || is_lag_due(sub);
 }
 
 void acks_beat(struct session *session)
 {
     struct inbox_sub *sub = NULL;
-    while ((sub = pool_next(&session->inbox.subs, sub != NULL ? sub->id : 0)) != NULL)
+    while ((sub = pool_next(&session->inbox.subs, sub != NULL ? sub->id : 0)) != NULL) {
+        sub->is_lag_due = !list_is_empty(&sub->dirty);
         if (has_news(sub))
             talk(session, sub);
+    }
     session->wants_taken.is_due = session->wants_taken.taken != session->wants_taken.told;
 }
 
@@ -324,16 +333,20 @@ static bool sub_message(struct inbox_sub *sub, struct msg *out)
         sub->taken_told = sub->taken;
         return true;
     }
-    if (sub->is_durable || list_is_empty(&sub->dirty))
+    if (!is_lag_due(sub))
         return false;
+    sub->is_lag_due = true; /* until all is told */
     struct inbox_stream *stream = stream_of(sub->dirty.next);
     out->type = MSG_ACK;
     out->as.ack = (struct msg_ack){
         .sub = sub->number, .topic = stream->topic, .next_seq = stream->acks.next_seq};
     stream->ack_told_seq = stream->acks.next_seq;
     list_remove(&stream->dirty);
-    if (list_is_empty(&sub->dirty))
+    if (list_is_empty(&sub->dirty)) {
         list_remove(&sub->acking);
+        sub->is_lag_due = false;
+        sub->lag_told = sub->taken;
+    }
     return true;
 }
 

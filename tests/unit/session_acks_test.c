@@ -309,6 +309,33 @@ Test(session_acks, has_no_number_where_nothing_is_durable)
     driver_fini(&d);
 }
 
+/* So that a stream has two answers less of three. */
+Test(session_acks, goes_with_what_completes_a_window_where_nothing_is_durable)
+{
+    enum { BIG = 65536, ALL = DEFAULT_SUB_WINDOW_BYTES / BIG };
+    static char bytes[BIG];
+    driver_up(&d);
+    uint32_t sub = subscribe("");
+    for (uint64_t round = 0; round < 2; round++) {
+        for (uint64_t i = 0; i < ALL; i++) {
+            struct frame frames[] = {driver_topic_frame(4, "bob/4"), driver_value(4, 0, "")};
+            struct session_item item;
+            frames[1].seq = round * ALL + i;
+            frames[1].value = span_of(bytes, BIG);
+            driver_deliver(&d, sub, frames, 2);
+            cr_assert_eq(session_sub_take(d.session, sub, &item, NULL), CODE_OK);
+            buffer_unref(&item.buffer);
+            session_ack(d.session, sub, 4, item.seq);
+            if (i % 2 == 1)
+                (void)driver_expect(&d, MSG_TAKEN);
+            if (i == ALL - 1)
+                (void)expect_ack(sub, 4, (round + 1) * ALL, 0);
+            expect_silence();
+        }
+    }
+    driver_fini(&d);
+}
+
 Test(session_acks, says_numbered_ones_again_on_a_new_connection)
 {
     driver_up(&d);
