@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* errbus_peer.c -- Errbus itself in the roles of its peers.  Mode "many": what is ready together is
- * one call of bus_publish_many(); else each value is one of bus_publish().  Modes "process" and
+ * one call of bus_publish_many(), and what came together one of bus_sub_recv_many(); else each
+ * value is one of bus_publish() and one of bus_sub_recv().  Modes "process" and
  * "disk": the broker has a journal, with that durability.  Mode "short": it holds writers back once
  * 2 MiB of a topic are not taken. */
 #include "bench/peer.h"
@@ -119,9 +120,34 @@ static void *open_reader(const struct peer_work *work)
     return client;
 }
 
+static void tally_many(struct tally *tally, const struct bus_msg *msg)
+{
+    size_t bytes = 0;
+    size_t stride = 0;
+    const char *value = bus_msg_value(msg, &bytes);
+    size_t count = bus_msg_count(msg, &stride);
+    for (size_t i = 0; i < count && !tally_is_full(tally); i++) {
+        tally_value(tally, value + i * stride, bytes);
+    }
+}
+
+static void read_many(struct client *client, struct tally *tally)
+{
+    while (!tally_is_full(tally)) {
+        struct bus_msg *msg = NULL;
+        bench_check(bus_sub_recv_many(client->sub, 60000, &msg, NULL), "receive");
+        tally_many(tally, msg);
+        bus_msg_free(&msg);
+    }
+}
+
 static void read_all(void *context, struct tally *tally)
 {
     struct client *client = context;
+    if (client->is_many) {
+        read_many(client, tally);
+        return;
+    }
     while (!tally_is_full(tally)) {
         struct bus_msg *msg = NULL;
         size_t bytes = 0;

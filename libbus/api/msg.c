@@ -43,6 +43,13 @@ const void *bus_msg_value(const struct bus_msg *msg, size_t *out_bytes)
     return msg->value.bytes > 0 ? msg->value.data : no_bytes;
 }
 
+size_t bus_msg_count(const struct bus_msg *msg, size_t *out_stride)
+{
+    if (out_stride != NULL)
+        *out_stride = frame_padded(msg->value.bytes);
+    return msg->count > 1 ? (size_t)msg->count : 1;
+}
+
 int bus_msg_piece(const struct bus_msg *msg, uint64_t *out_offset, uint64_t *out_total_bytes)
 {
     uint64_t total_bytes = msg->total_bytes > 0 ? msg->total_bytes : msg->value.bytes;

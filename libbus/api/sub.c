@@ -159,7 +159,7 @@ static void finish(struct bus_sub *sub, struct run *run, const struct bus_msg *m
     bool is_slot = msg->kind == SESSION_ITEM_VALUE || msg->kind == SESSION_ITEM_ERROR;
     if (is_slot && msg->done == MSG_ACKNOWLEDGED && msg->lease == 0 && run->topic == msg->number &&
         run->first_seq + run->count == msg->seq && run->count > 0) {
-        run->count++;
+        run->count += msg->count;
         return;
     }
     acknowledge(sub, run);
@@ -176,8 +176,8 @@ static void finish(struct bus_sub *sub, struct run *run, const struct bus_msg *m
     else if (msg->kind == SESSION_ITEM_PAST)
         session_ack_past(sub->bus->session, sub->number, msg->number);
     else if (is_slot && msg->done == MSG_ACKNOWLEDGED)
-        *run = (struct run){.topic = msg->number, .first_seq = msg->seq, .count = 1};
-    else if (is_slot)
+        *run = (struct run){.topic = msg->number, .first_seq = msg->seq, .count = msg->count};
+    else if (is_slot) /* of many the first, and so all behind it */
         session_return(sub->bus->session, sub->number, msg->number, msg->seq);
 }
 
@@ -620,29 +620,37 @@ static void fill(struct bus_msg *msg, const struct session_item *item, const cha
     msg->lease = item->lease;
 }
 
-/* How many messages an item makes: one for each value, one for all that is missing. */
-static uint32_t msgs_of(const struct session_item *item)
+/* How many values an item has; 1 if it is something else. */
+static uint32_t values_of(const struct session_item *item)
 {
     return item->kind == SESSION_ITEM_VALUE ? (uint32_t)item->count : 1;
 }
 
-/* Turns an item into messages at *end; where the next one goes. */
+static struct bus_msg *pool_take(struct bus_sub *sub)
+{
+    struct bus_msg *msg = sub->pool;
+    sub->pool = msg->next;
+    sub->pool_count -= 1;
+    return msg;
+}
+
+/* Turns an item into messages at *end, one for each value; where the next one goes. */
 static struct bus_msg **fill_all(struct bus_sub *sub, struct bus_msg **end,
                                  struct session_item *item)
 {
     const char *topic = name_of(sub, item->topic);
     size_t stride = frame_padded(item->value.bytes);
-    uint32_t count = msgs_of(item);
+    uint32_t count = values_of(item);
     for (uint32_t i = 0; i < count; i++) {
-        struct bus_msg *msg = sub->pool;
-        sub->pool = msg->next;
+        struct bus_msg *msg = pool_take(sub);
         fill(msg, item, topic);
+        if (item->kind == SESSION_ITEM_VALUE)
+            msg->count = 1;
         item->seq += 1;
         item->value.data = (const char *)item->value.data + stride;
         *end = msg;
         end = &msg->next;
     }
-    sub->pool_count -= count;
     return end;
 }
 
@@ -663,8 +671,8 @@ static enum wire_code fetch(struct bus_sub *sub, uint32_t *out_count, struct buf
                                  sub->pool_count < room ? sub->pool_count : room, &item, out_error);
         if (code != CODE_OK)
             break;
-        count += msgs_of(&item);
-        bytes += msgs_of(&item) * item.value.bytes + FRAME_HEADER_BYTES;
+        count += values_of(&item);
+        bytes += values_of(&item) * item.value.bytes + FRAME_HEADER_BYTES;
         end = fill_all(sub, end, &item);
     }
     atomic_fetch_add_explicit(&sub->refs, count, memory_order_relaxed);
@@ -674,6 +682,28 @@ static enum wire_code fetch(struct bus_sub *sub, uint32_t *out_count, struct buf
     if (count == 0 && code == CODE_OK)
         return CODE_ENOMEM;
     return code;
+}
+
+/* The same of one item: all of its values are one message, so that nothing is done for each. */
+static enum wire_code fetch_many(struct bus_sub *sub, uint32_t *out_count,
+                                 struct buffer **out_error)
+{
+    struct session_item item;
+    if (sub->pool == NULL || !name_reserve(sub))
+        return CODE_ENOMEM;
+    enum wire_code code =
+        session_sub_take_run(sub->bus->session, sub->number, UINT32_MAX, &item, out_error);
+    if (code != CODE_OK)
+        return code;
+    const char *topic = name_of(sub, item.topic);
+    struct bus_msg *msg = pool_take(sub);
+    fill(msg, &item, topic);
+    if (msg->buffer != NULL)
+        drop(msg->buffer, values_of(&item) - 1); /* it came with one for each */
+    atomic_fetch_add_explicit(&sub->refs, 1, memory_order_relaxed);
+    atomic_store_explicit(&sub->ready, msg, memory_order_relaxed);
+    *out_count = 1;
+    return CODE_OK;
 }
 
 static enum bus_err say_refused(struct bus_sub *sub, enum wire_code code, struct buffer *encoded,
@@ -706,7 +736,8 @@ static enum bus_err wait_for_news(struct bus_sub *sub, int64_t deadline_ns,
 }
 
 /* Until something is ready. */
-static enum bus_err refill(struct bus_sub *sub, int64_t timeout_ms, struct bus_error **reterr)
+static enum bus_err refill(struct bus_sub *sub, bool is_many, int64_t timeout_ms,
+                           struct bus_error **reterr)
 {
     struct bus *bus = sub->bus;
     enum bus_err err = BUS_OK;
@@ -722,7 +753,8 @@ static enum bus_err refill(struct bus_sub *sub, int64_t timeout_ms, struct bus_e
         collect(sub);
         pool_refill(sub);
         pool_grow(sub);
-        enum wire_code code = fetch(sub, &count, &encoded);
+        enum wire_code code =
+            is_many ? fetch_many(sub, &count, &encoded) : fetch(sub, &count, &encoded);
         if (session_control_is_due(bus->session)) /* credit, acknowledgements */
             thread_say(bus);
         if (count == 0 && code == CODE_ETIMEDOUT)
@@ -777,19 +809,19 @@ static enum bus_err give(struct bus_sub *sub, struct bus_msg **out_msg, struct b
                      is_past ? ", of an attempt of the job that is over" : "");
 }
 
-enum bus_err bus_sub_recv(struct bus_sub *sub, int64_t timeout_ms, struct bus_msg **out_msg,
-                          struct bus_error **reterr)
+static enum bus_err receive(struct bus_sub *sub, bool is_many, int64_t timeout_ms,
+                            struct bus_msg **out_msg, struct bus_error **reterr)
 {
     if (sub == NULL || out_msg == NULL || !options_time_is_valid(timeout_ms))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "bus_sub_recv() wants sub and out_msg, and a timeout_ms of 0 and more or "
-                         "BUS_FOREVER");
+                         "%s wants sub and out_msg, and a timeout_ms of 0 and more or BUS_FOREVER",
+                         is_many ? "bus_sub_recv_many()" : "bus_sub_recv()");
     if (api_is_foreign(sub->bus))
         return error_say_static(reterr, BUS_ECLOSED, &error_forked);
     if (sub->given != NULL)
         finish_given(sub);
     if (atomic_load_explicit(&sub->ready, memory_order_relaxed) == NULL) {
-        enum bus_err err = refill(sub, timeout_ms, reterr);
+        enum bus_err err = refill(sub, is_many, timeout_ms, reterr);
         if (err != BUS_OK)
             return err;
     }
@@ -801,6 +833,18 @@ enum bus_err bus_sub_recv(struct bus_sub *sub, int64_t timeout_ms, struct bus_ms
         api_unlock(sub->bus);
     }
     return err;
+}
+
+enum bus_err bus_sub_recv(struct bus_sub *sub, int64_t timeout_ms, struct bus_msg **out_msg,
+                          struct bus_error **reterr)
+{
+    return receive(sub, false, timeout_ms, out_msg, reterr);
+}
+
+enum bus_err bus_sub_recv_many(struct bus_sub *sub, int64_t timeout_ms, struct bus_msg **out_msg,
+                               struct bus_error **reterr)
+{
+    return receive(sub, true, timeout_ms, out_msg, reterr);
 }
 
 const char *bus_sub_slot(const struct bus_sub *sub, uint64_t *out_seq)

@@ -456,6 +456,72 @@ Test(api, publishes_many_at_the_price_of_one)
     must_close(&bob);
 }
 
+/* Values "v00" up to "v99", from the first on. */
+static void publish_numbered(struct bus *bus, size_t first, size_t count)
+{
+    struct bus_value values[100];
+    char texts[100][8];
+    for (size_t i = 0; i < count; i++) {
+        snprintf(texts[i], sizeof texts[i], "v%02zu", first + i);
+        values[i] = (struct bus_value){texts[i], strlen(texts[i])};
+    }
+    expect_code(bus_publish_many(bus, "w", values, count), BUS_OK);
+}
+
+/* One message with so many of them; seq: of the first. */
+static void expect_many(struct bus_sub *sub, uint64_t seq, size_t first, size_t count)
+{
+    struct bus_msg *msg = NULL;
+    struct bus_error *error = NULL;
+    size_t bytes = 0;
+    size_t stride = 0;
+    expect_code_of(bus_sub_recv_many(sub, SOON_MS, &msg, &error), BUS_OK, &error);
+    const char *value = bus_msg_value(msg, &bytes);
+    cr_assert_eq(bus_msg_count(msg, &stride), count, "%zu", bus_msg_count(msg, NULL));
+    cr_expect_str_eq(bus_msg_topic(msg), "alice/w");
+    cr_expect_eq(bus_msg_seq(msg), seq);
+    cr_expect_eq(bytes, 3);
+    cr_expect_eq(stride, 8);
+    cr_expect_eq((uintptr_t)value % 8, 0);
+    for (size_t i = 0; i < count; i++) {
+        char text[8];
+        snprintf(text, sizeof text, "v%02zu", first + i);
+        cr_expect_eq(memcmp(value + i * stride, text, bytes), 0);
+    }
+    bus_msg_free(&msg);
+}
+
+Test(api, receives_what_came_together_as_one)
+{
+    struct bus *alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    struct bus_sub *sub = must_subscribe(bob, "alice/w");
+    struct bus_msg *msg = NULL;
+    struct bus_error *error = NULL;
+    uint64_t seq = 0;
+    publish_numbered(alice, 0, 100);
+    expect_many(sub, 0, 0, 100);
+    struct bus_slot *slot = must_reserve(alice, "w");
+    fail_slot(&slot, "app.broken", "no");
+    publish_numbered(alice, 10, 20);
+    expect_code_of(bus_sub_recv_many(sub, SOON_MS, &msg, &error), BUS_EFAILED, &error);
+    cr_expect_str_eq(bus_sub_slot(sub, &seq), "alice/w");
+    cr_expect_eq(seq, 100);
+    expect_many(sub, 101, 10, 20);
+    /* What was ready for one by one is given so. */
+    publish_numbered(alice, 30, 3);
+    expect_value(sub, "alice/w", 121, "v30");
+    expect_many(sub, 122, 31, 1);
+    expect_many(sub, 123, 32, 1);
+    publish_numbered(alice, 40, 2);
+    expect_many(sub, 124, 40, 2);
+    expect_code(bus_sub_recv_many(sub, 0, &msg, NULL), BUS_ETIMEDOUT);
+    expect_code(bus_sub_recv_many(sub, 0, NULL, NULL), BUS_EINVAL);
+    bus_sub_close(&sub);
+    must_close(&alice);
+    must_close(&bob);
+}
+
 Test(api, gathers_all_or_enough_or_the_first)
 {
     struct bus *alice = must_open("alice");

@@ -83,6 +83,64 @@ static void kill_party(struct party *party)
     party_fini(party);
 }
 
+static void publish_letters(struct bus *bus)
+{
+    static const struct bus_value letters[] = {{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}};
+    expect_code(bus_publish_many(bus, "w", letters, 4), BUS_OK);
+}
+
+static struct bus_msg *hold_many(struct bus_sub *sub, uint64_t seq)
+{
+    struct bus_msg *msg = NULL;
+    struct bus_error *error = NULL;
+    expect_code_of(bus_sub_recv_many(sub, SOON_MS, &msg, &error), BUS_OK, &error);
+    cr_assert_eq(bus_msg_seq(msg), seq);
+    cr_assert_eq(bus_msg_count(msg, NULL), 4);
+    return msg;
+}
+
+Test(durable, is_told_of_all_values_of_a_message_or_of_none)
+{
+    struct bus *alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    struct bus_sub *sub = subscribe_as(bob, "alice/w", "progress");
+    struct bus_msg *held[4];
+    for (int i = 0; i < 4; i++) {
+        publish_letters(alice);
+        must_flush(alice);
+    }
+    for (uint64_t i = 0; i < 4; i++)
+        held[i] = hold_many(sub, 4 * i);
+    bus_msg_free(&held[3]); /* behind one that is not done with */
+    bus_msg_return(&held[2]);
+    bus_msg_free(&held[0]);
+    bus_msg_free(&held[1]);
+    must_flush(bob);
+    bus_sub_close(&sub);
+
+    sub = subscribe_as(bob, "alice/w", "progress");
+    expect_value(sub, "alice/w", 8, "a");
+    expect_value(sub, "alice/w", 9, "b");
+    bus_sub_close(&sub);
+
+    sub = subscribe_as(bob, "alice/w", "progress");
+    expect_value(sub, "alice/w", 10, "c");
+    expect_value(sub, "alice/w", 11, "d");
+    bus_sub_close(&sub);
+
+    sub = subscribe_as(bob, "alice/w", "progress");
+    held[0] = hold_many(sub, 12);
+    bus_msg_free(&held[0]);
+    must_flush(bob);
+    bus_sub_close(&sub);
+
+    sub = subscribe_as(bob, "alice/w", "progress");
+    expect_nothing(bob, sub);
+    bus_sub_close(&sub);
+    must_close(&alice);
+    must_close(&bob);
+}
+
 Test(durable, gives_a_killed_party_what_it_had_in_hand)
 {
     static const char *const quick[] = {"reconnect_grace_ms=100", NULL};
