@@ -45,6 +45,7 @@ enum {
     API_TOPIC_CACHE = 256, /* topics that publishing finds without asking the session */
     API_COPY_BYTES = LIMIT_CHUNK_BYTES, /* larger values are copied before the lock is taken */
     API_STAMP_USES = 256,               /* values published in a row that may bear the same time */
+    API_LEAVE_MS = 5,                   /* data is left to receivers for so long at a time */
     API_TOKEN_BYTES = 16,               /* hexadecimal digits */
     API_CLOSE_LINGER_MS =
         50, /* a farewell is given this long, however short the time for closing */
@@ -153,9 +154,13 @@ struct bus {
     struct topic_cache_entry *last_topic;
 
     pthread_cond_t
-        *lookout;   /* what the thread waits for that looks out for data; NULL: none does */
-    int lookout_fd; /* calls it; -1: none was needed yet */
-    int data_fd;    /* what it polls */
+        *lookout;     /* what the thread waits for that looks out for data; NULL: none does */
+    int lookout_fd;   /* calls it; -1: none was needed yet */
+    int data_fd;      /* what it polls */
+    unsigned idlers;  /* threads that wait for data, and do not look out */
+    int64_t taken_ns; /* when a receiver last found data without waiting for it */
+    bool is_left;     /* data is left to receivers while the library's thread sleeps */
+    bool has_sub_fd;  /* somebody may wait for data by a descriptor */
 
     int64_t stamp_ns;    /* now, or when the library thread's turn began */
     unsigned stamp_uses; /* so many more values may bear it */
@@ -321,6 +326,8 @@ void thread_unlock_say(struct bus *bus);
 /* Takes in what came over the data channel, and says what follows from it; the library's thread
  * sleeps.  Lock. */
 void thread_take_data(struct bus *bus);
+/* The same if something came and the library's thread sleeps; whether it was so.  Lock. */
+bool thread_look_for_data(struct bus *bus);
 void *thread_main(void *bus);
 void *handler_main(void *bus);
 /* Waits for a handler that runs or is to run; false: it still runs, and is left to itself. */
@@ -330,6 +337,11 @@ bool handler_finish(struct bus *bus, int64_t timeout_ms);
 
 /* As api_wait(), for what comes over the data channel: the first who waits looks out for it. */
 bool lookout_wait(struct bus *bus, pthread_cond_t *cond, unsigned *waiters, int64_t deadline_ns);
+/* A receiver found data without waiting for it: it is as quick as its writers, or slower.  Lock. */
+void lookout_found(struct bus *bus);
+/* Whether data may be left to receivers for API_LEAVE_MS: one of them looks for itself, and nobody
+ * else waits for it.  Lock. */
+bool lookout_may_leave(const struct bus *bus);
 /* Wakes who waits for cond, in api_wait() or lookout_wait().  Lock. */
 void lookout_broadcast(struct bus *bus, pthread_cond_t *cond);
 /* The data channel has another connection, or none: data_fd is set anew.  Lock. */
@@ -401,7 +413,7 @@ struct bus_msg {
     struct span value;
     const char *topic;
     uint64_t seq;
-    uint64_t count;       /* of a gap */
+    uint64_t count;       /* of values; of what is missing in a gap; 0 from bus_await() */
     uint64_t offset;      /* of a piece, in its value ... */
     uint64_t total_bytes; /* ... of so many bytes; 0: it is no piece */
     int64_t stamp_ns;

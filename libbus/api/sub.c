@@ -309,6 +309,7 @@ int bus_sub_fd(const struct bus_sub *sub)
     int fd = atomic_load(&own->fd);
     if (fd < 0) {
         fd = api_event_fd();
+        own->bus->has_sub_fd = true;
         if (fd >= 0 && is_readable(own))
             api_signal_fd(fd);
         atomic_store(&own->fd, fd);
@@ -741,6 +742,7 @@ static enum bus_err refill(struct bus_sub *sub, bool is_many, int64_t timeout_ms
 {
     struct bus *bus = sub->bus;
     enum bus_err err = BUS_OK;
+    bool has_waited = false;
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
     api_lock(bus);
     while (err == BUS_OK && atomic_load_explicit(&sub->ready, memory_order_relaxed) == NULL) {
@@ -757,12 +759,16 @@ static enum bus_err refill(struct bus_sub *sub, bool is_many, int64_t timeout_ms
             is_many ? fetch_many(sub, &count, &encoded) : fetch(sub, &count, &encoded);
         if (session_control_is_due(bus->session)) /* credit, acknowledgements */
             thread_say(bus);
-        if (count == 0 && code == CODE_ETIMEDOUT)
-            err = wait_for_news(sub, deadline_ns, reterr);
-        else if (count == 0)
+        if (count == 0 && code != CODE_ETIMEDOUT) {
             err = say_refused(sub, code, encoded, reterr);
+        } else if (count == 0 && !thread_look_for_data(bus)) {
+            has_waited = true;
+            err = wait_for_news(sub, deadline_ns, reterr);
+        }
         buffer_unref(&encoded);
     }
+    if (err == BUS_OK && !has_waited)
+        lookout_found(bus);
     api_unlock(bus);
     return err;
 }

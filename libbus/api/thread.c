@@ -214,7 +214,10 @@ static void sleep_until_news(struct bus *bus, struct turn *turn)
     if (left_ms > bus->options.heartbeat_ms || left_ms < 0)
         left_ms = bus->options.heartbeat_ms; /* freed messages are acknowledged within a beat */
     left_ms = attach_sleep_ms(bus, left_ms);
-    link_lend_data(bus->link, bus->lookout != NULL);
+    bus->is_left = lookout_may_leave(bus);
+    if (bus->is_left && left_ms > API_LEAVE_MS)
+        left_ms = API_LEAVE_MS;
+    link_lend_data(bus->link, bus->lookout != NULL || bus->is_left);
     if (link_wait_begin(bus->link, turn->wants_room))
         left_ms = 0;
     turn->sleep_end_ns = api_deadline_ns(left_ms);
@@ -271,6 +274,14 @@ void thread_take_data(struct bus *bus)
     send_out(bus, turn, now_ns);
     api_tell(bus);
     leave_link(bus, turn);
+}
+
+bool thread_look_for_data(struct bus *bus)
+{
+    if (!bus->is_asleep || bus->session == NULL || !link_is_readable(bus->link, LINK_DATA))
+        return false;
+    thread_take_data(bus);
+    return true;
 }
 
 void *thread_main(void *arg)
