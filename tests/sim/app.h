@@ -338,6 +338,9 @@ bool app_sub_matches(const struct app_sub *sub, struct span topic);
 /* The outcome that an item is, and its type if it is an error; text: for people. */
 struct outcome app_item_outcome(struct app *app, const struct session_item *item, bool is_whole,
                                 char *text, size_t room, struct span *out_type);
+/* Values and errors of dead letters, each under its number; false: the topic has none of them. */
+bool app_letter_seen(struct app *app, struct span name, uint32_t topic, uint64_t number,
+                     struct outcome outcome);
 /* One of its own topics, the first time it is named; NULL: it has too many. */
 struct app_topic *app_topic_get(struct app *app, const char *name);
 /* It said that this value is to settle that slot. */

@@ -259,9 +259,8 @@ static void outcome_seen(struct app *app, uint32_t topic, uint64_t seq, struct o
         claim(app, crew_outcome(app->crew, topic, seq, outcome, type, now_ns, app->party));
 }
 
-/* Values and errors of dead letters, each under its number; false: the topic has none of them. */
-static bool letter_seen(struct app *app, struct span name, uint32_t topic, uint64_t number,
-                        struct outcome outcome)
+bool app_letter_seen(struct app *app, struct span name, uint32_t topic, uint64_t number,
+                     struct outcome outcome)
 {
     char whole[64];
     for (uint32_t i = 0; app->crew != NULL && i < crew_group_count(app->crew); i++) {
@@ -298,7 +297,7 @@ static void frame_came(struct app *app, struct app_sub *sub, const struct sessio
                (const char *)name.data, item->seq, text);
     position_check(app, sub, position, item->seq, 1);
     hold(app, sub, item, topic);
-    if (letter_seen(app, name, topic, item->seq, outcome))
+    if (app_letter_seen(app, name, topic, item->seq, outcome))
         return;
     /* Unless a party passed it on, and disclosed less. */
     bool is_fallen = outcome.kind == OUTCOME_ERROR && is_type(ERROR_TYPE_DEPENDENCY) &&
