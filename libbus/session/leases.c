@@ -82,6 +82,7 @@ void leases_settle(struct leases *leases, struct lease *lease, enum lease_end en
     lease->retry_after_ms = retry_after_ms;
     lease->error = error.bytes > 0 ? buffer_copy(error) : NULL;
     lease->after_upload = after_upload;
+    lease->settled = ++leases->settled;
     list_push(&leases->due, &lease->link);
 }
 
@@ -100,6 +101,17 @@ void leases_accept(struct leases *leases, uint64_t control_number)
     while (!list_is_empty(&leases->said) &&
            lease_of(leases->said.next)->control_number <= control_number)
         lease_free(leases, lease_of(leases->said.next));
+}
+
+bool leases_reached(const struct leases *leases, uint64_t settled)
+{
+    struct list *link = leases->due.next;
+    if (link != &leases->due && LIST_OWNER(link, struct lease, link)->settled <= settled)
+        return false; /* the oldest of those that are due */
+    for (link = leases->said.next; link != &leases->said; link = link->next)
+        if (LIST_OWNER(link, struct lease, link)->settled <= settled)
+            return false;
+    return true;
 }
 
 void leases_drop(struct leases *leases, uint32_t sub)

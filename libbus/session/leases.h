@@ -47,6 +47,7 @@ struct lease {
     int64_t retry_after_ms;
     struct buffer *error;    /* or NULL */
     uint64_t after_upload;   /* its reply is up to this ordinal */
+    uint64_t settled;        /* so many were settled with it */
     uint64_t control_number; /* SAID: of the TASK */
     struct list link;        /* in held, due or said */
 };
@@ -55,7 +56,8 @@ struct leases {
     struct memory *memory;
     struct pool pool;
     struct id_map by_number;
-    uint64_t last; /* number given last */
+    uint64_t last;    /* number given last */
+    uint64_t settled; /* ever */
     struct list held;
     struct list due;
     struct list said; /* by control_number */
@@ -76,6 +78,8 @@ void leases_settle(struct leases *leases, struct lease *lease, enum lease_end en
 void leases_said(struct leases *leases, struct lease *lease, uint64_t control_number);
 /* Control messages up to this number are accepted: what they settled is gone. */
 void leases_accept(struct leases *leases, uint64_t control_number);
+/* Whether all that was settled, up to so many, is accepted. */
+bool leases_reached(const struct leases *leases, uint64_t settled);
 /* The subscription is closed, and what was due of it is said. */
 void leases_drop(struct leases *leases, uint32_t sub);
 

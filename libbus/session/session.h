@@ -216,7 +216,8 @@ struct session_mark {
     uint64_t data_number;
     uint64_t control_number;
     uint64_t bulk_number;
-    uint64_t ack_number; /* acknowledgements of durable subscriptions; 0: none were waiting */
+    uint64_t ack_number;  /* acknowledgements of durable subscriptions; 0: none were waiting */
+    uint64_t task_number; /* tasks that were settled */
 };
 struct session_mark session_mark(struct session *session);
 bool session_mark_reached(const struct session *session, struct session_mark mark);

@@ -683,6 +683,7 @@ enum wire_code session_retract(struct session *session, uint32_t topic_id, uint6
     if (code != CODE_OK)
         return code;
     uploads_drop(&session->uploads, topic->topic, seq);
+    session->is_task_due = true; /* what was settled behind it waits no more */
     struct own_slot *slot = own_slot_find(&session->own, topic, seq);
     if (slot != NULL)
         own_slot_free(&session->own, topic, slot);
@@ -776,7 +777,8 @@ struct session_mark session_mark(struct session *session)
     return (struct session_mark){.data_number = session->outbox.last,
                                  .control_number = session->controls.last,
                                  .bulk_number = session->uploads.last,
-                                 .ack_number = ack_number};
+                                 .ack_number = ack_number,
+                                 .task_number = session->leases.settled};
 }
 
 bool session_mark_reached(const struct session *session, struct session_mark mark)
@@ -789,7 +791,8 @@ bool session_mark_reached(const struct session *session, struct session_mark mar
     return session->phase != PHASE_ATTACH && session->outbox.accepted >= mark.data_number &&
            session->controls.accepted >= mark.control_number &&
            uploads_reached(&session->uploads, mark.bulk_number) &&
-           acks_mark_reached(session, mark.ack_number);
+           acks_mark_reached(session, mark.ack_number) &&
+           leases_reached(&session->leases, mark.task_number);
 }
 
 bool session_refusal(struct session *session, struct span *out_topic, uint64_t *out_seq,

@@ -237,6 +237,53 @@ Test(session_tasks, are_not_done_before_all_of_their_reply_is_there)
     cr_expect_eq(msg.as.unsubscribe.sub, sub);
 }
 
+/* A task behind a large value of one's own: what became of it is said when that value is there. */
+static struct session_mark settle_behind(uint32_t big, uint64_t *out_seq)
+{
+    static char large[3 * LIMIT_CHUNK_BYTES];
+    const struct span value = span_of(large, sizeof large);
+    struct buffer *part = NULL;
+    cr_assert_eq(session_publish(d.session, d.now_ns, big, &value, 1, out_seq), CODE_OK);
+    deliver(a_task(5, 1, FRAME_NO_REPLY));
+    session_task_end(d.session, take().lease, SESSION_TASK_DONE, 0, SPAN_NONE);
+    struct session_mark mark = session_mark(d.session);
+    cr_assert_eq(driver_hear(&d).type, MSG_NONE);
+    while ((part = driver_part(&d)) != NULL)
+        buffer_unref(&part);
+    driver_accept(&d, 1, 0);
+    return mark;
+}
+
+Test(session_tasks, are_flushed_when_what_became_of_them_is_accepted)
+{
+    uint64_t seq = 0;
+    uint32_t big = driver_topic(&d, "alice/big", 60, 1 << 24);
+    struct session_mark mark = settle_behind(big, &seq);
+    driver_say(
+        &d, &(struct msg){
+                .type = MSG_CHUNKED,
+                .as.chunked = {.topic = 60, .seq = seq, .bytes = 3 * (uint64_t)LIMIT_CHUNK_BYTES}});
+    cr_expect_not(session_mark_reached(d.session, mark));
+    uint64_t number = expect_task(5, 1, 0).as.task.number;
+    cr_expect_not(session_mark_reached(d.session, mark));
+    driver_accept(&d, 1, number);
+    cr_expect(session_mark_reached(d.session, mark));
+}
+
+Test(session_tasks, wait_no_more_for_a_large_value_that_is_taken_back)
+{
+    uint64_t seq = 0;
+    uint64_t number = 0;
+    uint32_t big = driver_topic(&d, "alice/big", 60, 1 << 24);
+    struct session_mark mark = settle_behind(big, &seq);
+    cr_assert_eq(session_retract(d.session, big, seq, driver_error("app.sorry"), &number), CODE_OK);
+    (void)driver_expect(&d, MSG_RETRACT);
+    number = expect_task(5, 1, 0).as.task.number;
+    cr_expect_not(session_mark_reached(d.session, mark));
+    driver_accept(&d, 1, number);
+    cr_expect(session_mark_reached(d.session, mark));
+}
+
 /* ---- requests -------------------------------------------------------------------------------- */
 
 Test(session_tasks, are_asked_for_with_a_slot_for_the_reply)
