@@ -59,8 +59,10 @@ struct inbox_sub {
     bool is_durable;
     bool is_shared;    /* a member of a group: each frame is a task, in whatever order */
     bool is_in_pieces; /* chunks are handed out as they come */
-    bool is_closing;   /* UNSUBSCRIBE is due, once ... */
+    bool is_closing;   /* nobody reads it any more; UNSUBSCRIBE is due, once ... */
     bool is_drop;
+    bool is_open;                /* the broker has it, or will have */
+    uint64_t opened_by;          /* the control number of SUBSCRIBE */
     uint64_t close_after_upload; /* ... uploads up to this ordinal are done */
     uint64_t window_bytes;
     enum wire_code code; /* refused */

@@ -160,7 +160,8 @@ bool acks_say_all(struct session *session, uint64_t after_upload)
 
 /* ---- closing --------------------------------------------------------------------------------- */
 
-/* UNSUBSCRIBE behind the last acknowledgements; false: it has to wait. */
+/* UNSUBSCRIBE behind the last acknowledgements; false: it has to wait.  One that was refused a
+ * pattern stays for whoever reads it, to be told so. */
 static bool close_sub(struct session *session, struct inbox_sub *sub)
 {
     if (!uploads_reached(&session->uploads, sub->close_after_upload))
@@ -175,9 +176,12 @@ static bool close_sub(struct session *session, struct inbox_sub *sub)
                            .sub = sub->number,
                            .is_drop = sub->is_drop},
     };
-    if (sub->code == CODE_OK && session_say(session, &msg, 0) != CODE_OK)
+    if (sub->is_open && session_say(session, &msg, 0) != CODE_OK)
         return false;
-    inbox_sub_free(&session->inbox, sub);
+    sub->is_open = false;
+    list_remove(&sub->closing);
+    if (sub->is_closing)
+        inbox_sub_free(&session->inbox, sub);
     return true;
 }
 
@@ -193,7 +197,16 @@ void session_unsubscribe(struct session *session, uint32_t number, bool is_drop)
     list_remove(&sub->talk);
     list_remove(&sub->news);
     leases_drop(&session->leases, sub->number);
+    list_remove(&sub->closing);
     if (!close_sub(session, sub))
+        list_push(&session->closing, &sub->closing);
+}
+
+void acks_sub_refused(struct session *session, struct inbox_sub *sub, uint64_t number)
+{
+    if (number == sub->opened_by)
+        sub->is_open = false;
+    else if (!sub->is_shared && !sub->is_closing && !close_sub(session, sub))
         list_push(&session->closing, &sub->closing);
 }
 

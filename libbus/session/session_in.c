@@ -415,6 +415,7 @@ static void subscribed_in(struct session *session, const struct msg_subscribed *
     sub->code = (enum wire_code)subscribed->code;
     sub->error = subscribed->error.bytes > 0 ? buffer_copy(subscribed->error) : NULL;
     session_sub_notify(session, sub);
+    acks_sub_refused(session, sub, subscribed->number);
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */

@@ -345,6 +345,9 @@ bool acks_say_all(struct session *session, uint64_t after_upload);
 /* For session_mark() and session_mark_reached(). */
 uint64_t acks_mark(struct session *session);
 bool acks_mark_reached(const struct session *session, uint64_t mark);
+/* What was said by this number was refused.  If that is one more pattern, the broker has the
+ * subscription all the same, and would hold back writers for somebody who takes nothing of it. */
+void acks_sub_refused(struct session *session, struct inbox_sub *sub, uint64_t number);
 /* The next TAKEN or ACK without number; false: none. */
 bool acks_message(struct session *session, struct msg *out);
 /* A new connection: what has no number may be lost, and is told with its first beat. */

@@ -101,11 +101,14 @@ enum wire_code session_subscribe(struct session *session, struct span pattern,
                          .deliver_max = options->deliver_max},
     };
     enum wire_code code = session_say(session, &msg, 0);
-    if (code == CODE_OK)
-        *out_sub = sub->number;
-    else
+    if (code != CODE_OK) {
         inbox_sub_free(&session->inbox, sub);
-    return code;
+        return code;
+    }
+    sub->is_open = true;
+    sub->opened_by = session->controls.last;
+    *out_sub = sub->number;
+    return CODE_OK;
 }
 
 /* NULL: closed, or about to be. */

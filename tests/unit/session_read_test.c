@@ -386,7 +386,7 @@ Test(session_read, tells_that_a_subscription_was_refused)
     (void)driver_expect(&d, MSG_SUB_ADD);
     for (int i = 0; i < 2; i++) /* the first one counts */
         driver_say(&d, &(struct msg){.type = MSG_SUBSCRIBED,
-                                     .as.subscribed = {.number = 2,
+                                     .as.subscribed = {.number = i == 0 ? 1 : 2,
                                                        .sub = sub,
                                                        .code = i == 0 ? CODE_EDENIED : CODE_EFULL,
                                                        .error = driver_error("errbus.name")}});
@@ -400,6 +400,40 @@ Test(session_read, tells_that_a_subscription_was_refused)
     cr_assert_eq(session_sub_add(d.session, sub, span_text("#")), CODE_EDENIED);
     session_unsubscribe(d.session, sub, false);
     cr_assert_eq(driver_hear(&d).type, MSG_NONE); /* the broker has no such subscription */
+    driver_fini(&d);
+}
+
+static void refuse_pattern(uint32_t sub)
+{
+    cr_assert_eq(session_sub_add(d.session, sub, span_text("carol/#")), CODE_OK);
+    uint64_t number = driver_expect(&d, MSG_SUB_ADD).as.sub_add.number;
+    driver_say(&d, &(struct msg){.type = MSG_SUBSCRIBED,
+                                 .as.subscribed = {.number = number,
+                                                   .sub = sub,
+                                                   .code = CODE_EFULL,
+                                                   .error = driver_error("errbus.full")}});
+}
+
+/* The broker has it all the same, and would hold back writers for nobody. */
+Test(session_read, gives_up_a_subscription_that_was_refused_a_pattern)
+{
+    driver_up(&d);
+    uint32_t sub = subscribe("bob/#", "mine");
+    struct frame frames[] = {driver_topic_frame(4, "bob/x"), driver_value(4, 0, "here"),
+                             driver_value(4, 1, "there")};
+    driver_deliver(&d, sub, frames, 3);
+    expect_value(sub, 0, "here");
+    session_ack(d.session, sub, 4, 0);
+    refuse_pattern(sub);
+    cr_expect_eq(driver_expect(&d, MSG_ACK).as.ack.next_seq, 1);
+    struct msg msg = driver_expect(&d, MSG_UNSUBSCRIBE);
+    cr_expect_eq(msg.as.unsubscribe.sub, sub);
+    cr_expect_eq(msg.as.unsubscribe.is_drop, 0);
+    expect_value(sub, 1, "there");
+    struct session_item item;
+    cr_expect_eq(session_sub_take(d.session, sub, &item, NULL), CODE_EFULL);
+    session_unsubscribe(d.session, sub, false);
+    cr_expect_eq(driver_hear(&d).type, MSG_NONE);
     driver_fini(&d);
 }
 
