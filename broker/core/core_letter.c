@@ -70,7 +70,7 @@ uint64_t letter_floor(const struct topic *topic)
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* A value in pieces, piece by piece; false: not all of it. */
-static bool copy_chunks(struct core *core, struct topic *dead, uint64_t number,
+static bool copy_pieces(struct core *core, struct topic *dead, uint64_t number,
                         const struct chunks *chunks)
 {
     if (!write_promise(core, dead, number, 0, -1, 0))
@@ -81,6 +81,17 @@ static bool copy_chunks(struct core *core, struct topic *dead, uint64_t number,
             return false;
     write_whole(core, open);
     return true;
+}
+
+/* Its slot is open for this moment alone: a table of open slots that is full takes no payload from
+ * the dead. */
+static bool copy_chunks(struct core *core, struct topic *dead, uint64_t number,
+                        const struct chunks *chunks)
+{
+    core->open_slots.used_max += 1;
+    bool is_done = copy_pieces(core, dead, number, chunks);
+    core->open_slots.used_max -= 1;
+    return is_done;
 }
 
 /* The slot of this number gets the outcome of another one; false: no memory. */

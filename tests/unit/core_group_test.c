@@ -879,10 +879,8 @@ Test(core_group, mix_no_pieces_of_two_answers)
     EXPECT("3 < chunked 200\n11 < sub 0 payload 31 x1\n11 < sub 0 payload 32 x1\n");
 }
 
-/* Whole, so that a group of its own can be given it in pieces. */
-Test(core_group, keep_a_dead_letter_in_pieces)
+static void task_in_pieces(void)
 {
-    tap(5);
     share(2, 1, "alice/tasks", "work", 1);
     reserve(1, tasks, 0);
     for (uint64_t at = 0; at < 200; at += 100)
@@ -893,6 +891,13 @@ Test(core_group, keep_a_dead_letter_in_pieces)
                                  .chunk_total = 200,
                                  .chunk_offset = at,
                                  .chunk_bytes = 100});
+}
+
+/* Whole, so that a group of its own can be given it in pieces. */
+Test(core_group, keep_a_dead_letter_in_pieces)
+{
+    tap(5);
+    task_in_pieces();
     cr_expect_not_null(strstr(said, "12 < sub 1 task 1#0, delivery 1, payload 40\n"
                                     "12 < sub 1 task 1#0, delivery 1, payload 41\n"));
     settle(2, tasks, 0, 1, TASK_REJECTED, -1, "");
@@ -903,6 +908,23 @@ Test(core_group, keep_a_dead_letter_in_pieces)
     ask_letters(5, "work", 2, 0);
     EXPECT("5 < letters 0  x1\n12 < sub 1 task 1#0, delivery 1, payload 40\n"
            "12 < sub 1 task 1#0, delivery 1, payload 41\n");
+}
+
+Test(core_group, keep_a_dead_letter_in_pieces_when_no_slot_can_be_opened)
+{
+    options.open_slots_max = 1;
+    restart();
+    init_parties();
+    tap(5);
+    task_in_pieces();
+    reserve(1, tasks, 1);
+    settle(2, tasks, 0, 1, TASK_REJECTED, -1, "");
+    forget();
+    ask_letters(5, "work", 0, 0);
+    EXPECT("5 < letter 0: alice/tasks#0 x1, 200 bytes: app.broken\n5 < letters 0  x1\n");
+    reserve(1, tasks, 2); /* one is as many as there may be still */
+    EXPECT("1 < refusal #2 (rejected of alice)\n1 < accepted 3 0\n"
+           "5 < refused alice/1 alice/tasks#2 x1\n");
 }
 
 /* Control overtakes data: what was done before it left is done all the same. */
