@@ -268,6 +268,13 @@ static void sub_joined(struct app *app, struct app_sub *sub)
         crew_joined(app->crew, (uint32_t)sub->group, app->life, sub->joined_ns);
 }
 
+/* As far as can be told without a look: a member that was refused is told when it takes, as it is
+ * of a task.  Then the next flush says so. */
+static bool is_in_force(const struct app *app, const struct app_sub *sub)
+{
+    return sub->group < 0 || !session_sub_is_readable(session_of(app), sub->number);
+}
+
 static void take_marks(struct app *app)
 {
     struct session *session = session_of(app);
@@ -285,7 +292,7 @@ static void take_marks(struct app *app)
         take_sureties(app, &mark);
         for (int i = 0; i < APP_SUBS; i++)
             if (app->subs[i] != NULL && app->subs[i]->joined_ns == INT64_MAX &&
-                app->subs[i]->said_ns <= mark.said_ns)
+                app->subs[i]->said_ns <= mark.said_ns && is_in_force(app, app->subs[i]))
                 sub_joined(app, app->subs[i]);
     }
 }

@@ -785,6 +785,15 @@ static void settle_and_probe(struct swarm *swarm)
     }
 }
 
+static void drop_letters(struct swarm *swarm)
+{
+    for (uint32_t job = 0; job < swarm->climate.job_count; job++) {
+        if (swarm->stage.has_secrets)
+            swarm_show_letters(swarm, job);
+        swarm_treat_letters(swarm, job, true);
+    }
+}
+
 static void quiet(struct swarm *swarm)
 {
     struct stage *stage = &swarm->stage;
@@ -802,17 +811,17 @@ static void quiet(struct swarm *swarm)
     flush_all(swarm);
     world_run(stage->world, world_now_ns(stage->world) + 1000 * WORLD_MS);
     swarm_check_calm(swarm);
-    for (uint32_t job = 0; job < swarm->climate.job_count; job++) {
-        if (stage->has_secrets)
-            swarm_show_letters(swarm, job);
-        swarm_treat_letters(swarm, job, true);
-    }
+    drop_letters(swarm);
     settle_and_probe(swarm);
     flush_all(swarm);
     world_run(stage->world, world_now_ns(stage->world) + 1500 * WORLD_MS);
     drain(swarm);
     if (swarm->climate.group_count > 0) /* behind what was settled others may have waited */
         world_run(stage->world, world_now_ns(stage->world) + 3000 * WORLD_MS);
+    if (swarm->probe_count > 0) { /* and what has died meanwhile keeps a small job full */
+        drop_letters(swarm);
+        world_run(stage->world, world_now_ns(stage->world) + 1500 * WORLD_MS);
+    }
     swarm_check_calm(swarm);
 }
 
