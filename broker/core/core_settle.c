@@ -409,6 +409,7 @@ bool settle_parked_at_end(struct core *core, struct session *session)
 {
     while (!list_is_empty(&session->parked)) {
         struct parked *op = LIST_OWNER(session->parked.next, struct parked, link);
+        core_mark_dirty(core, session); /* it may complete, and stay */
         if (is_void_at_end(session, op))
             parked_free(core, session, op);
         else if (!execute_first(core, session))

@@ -1362,3 +1362,16 @@ Test(core, tells_of_a_refusal_that_it_cannot_remember)
     memory.resize = heap_resize;
     EXPECT("1 < refusal #0 (rejected of )\n1 < accepted 2 0\n");
 }
+
+/* It completes by what it had said before, and its session stands: the facts say that it is done. */
+Test(core, notes_what_a_party_that_stalls_had_said_before)
+{
+    join(1);
+    (void)open_topic(1, "alice/a");
+    message(1, (struct msg){.type = MSG_PROGRESS, .as.progress = {.next_within_ms = 100}});
+    message(1, (struct msg){.type = MSG_COMPLETE,
+                            .as.complete = {.number = ++numbers[1], .after = frames[1] + 1}});
+    EXPECT("");
+    pass_ms(200);
+    EXPECT("1 < result 0\n1 < accepted 0 1\n");
+}
