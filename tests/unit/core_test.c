@@ -1363,7 +1363,7 @@ Test(core, tells_of_a_refusal_that_it_cannot_remember)
     EXPECT("1 < refusal #0 (rejected of )\n1 < accepted 2 0\n");
 }
 
-/* It completes by what it had said before, and its session stands: the facts say that it is done. */
+/* It completes by what it had said before, and its session stands: the facts say so, too. */
 Test(core, notes_what_a_party_that_stalls_had_said_before)
 {
     join(1);
