@@ -362,11 +362,10 @@ static void say(struct member *member, const struct msg *msg, bool may_be_mutate
     }
 }
 
-/* As a client does, mostly: who is refused has not much to say. */
-static struct msg hello_of(const struct member *member)
+/* As a client does, mostly: who is refused has not much to say.  Its texts lie in chance. */
+static struct msg hello_of(const struct member *member, uint8_t chance[FEED_BYTES])
 {
     enum { ODD_PERCENT = 15 };
-    uint8_t chance[FEED_BYTES];
     struct feed feed = draw_feed(chance);
     struct msg hello = speech_msg_of(&feed, &member->speaker, MSG_HELLO);
     if (draw_below(100) < ODD_PERCENT)
@@ -388,7 +387,8 @@ static struct msg hello_of(const struct member *member)
 /* On fresh connections. */
 static void greet(struct member *member)
 {
-    struct msg hello = hello_of(member);
+    uint8_t chance[FEED_BYTES];
+    struct msg hello = hello_of(member, chance);
     hello.as.hello.heartbeat_ms = 100;
     hello.as.hello.lost_after_ms = 1000;
     hang_up(&member->control);
