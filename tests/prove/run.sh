@@ -118,8 +118,10 @@ long)
     step "fuzzing" fuzz
     step "all faults" "$build/tests/prove" "${3-3600}" --results "$results.all"
     step "a soak" "$build/tests/prove" "${3-3600}" --soak --results "$results.soak"
-    cat "$results.all" "$results.soak" >>"$results"
-    rm -f "$results.all" "$results.soak"
+    for part in "$results.all" "$results.soak"; do # none if it was stopped before
+        [ ! -e "$part" ] || cat "$part" >>"$results"
+        rm -f "$part"
+    done
     ;;
 *)
     case $what in '' | *[!0-9]*) usage ;; esac
