@@ -18,6 +18,8 @@
 /* With what is on its way to a reader (0.4 ms of 4 KiB values on two cores, bench/README.md) most
  * values are with it after a millisecond. */
 #define LEAD_NS (MS_NS * 3 / 10)
+/* With a journal more is on its way: what is written before it is said (0.2 ms, and a sync). */
+#define LEAD_JOURNAL_NS MS_NS
 /* Longer than a reader needs to say that it took something, over links of up to that much. */
 #define LEAD_PAUSE_NS (MS_NS * 100)
 /* The window is never less than what one reader may have on its way, and as much again behind it:
@@ -63,12 +65,13 @@ static bool is_owed(const struct topic *topic, uint64_t sent_seq)
 
 /* Where credit takes long to come back as a value, half of that: or there would be nothing to send
  * while it is on its way. */
-static int64_t patience_ns(const struct lead *lead)
+static int64_t patience_ns(const struct core *core, const struct lead *lead)
 {
+    int64_t least_ns = core->options.durability > 0 ? LEAD_JOURNAL_NS : LEAD_NS;
     int64_t trip_ns = lead->trip_ns / 2;
     if (trip_ns > LEAD_PAUSE_NS)
         return LEAD_PAUSE_NS;
-    return trip_ns > LEAD_NS ? trip_ns : LEAD_NS;
+    return trip_ns > least_ns ? trip_ns : least_ns;
 }
 
 static void lead_move(struct core *core, struct lead *lead, enum lead_state state, uint64_t mark)
@@ -96,7 +99,7 @@ void lead_look(struct core *core, struct topic *topic, uint64_t sent_seq)
     } else if (lead->state == LEAD_SEND && sent_seq >= lead->mark) {
         grow(core, lead);
         lead_move(core, lead, LEAD_GRANT, 0);
-    } else if (lead->state == LEAD_SEND && passed_ns > patience_ns(lead)) {
+    } else if (lead->state == LEAD_SEND && passed_ns > patience_ns(core, lead)) {
         if (!is_owed(topic, sent_seq))
             shrink(core, lead);
         lead_move(core, lead, LEAD_GRANT, 0);
