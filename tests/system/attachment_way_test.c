@@ -327,7 +327,10 @@ Test(attachment_way, is_cut_where_its_party_was_killed_and_says_so)
     struct process run;
     char words[100];
     char id[600];
-    char path[1024]; /* what it shows is not read here */
+    char path[1024];                            /* what it shows is not read here */
+    char temporary[FOLDER_PATH_BYTES_MAX + 16]; /* where its own folder stays when it is killed */
+    snprintf(temporary, sizeof temporary, "TMPDIR=%s", folder.path);
+    const char *const environment[] = {temporary, NULL};
     const char *const argv[] = {"sh",
                                 "-c",
                                 "exec \"$0\" \"$@\" >/dev/null 2>&1",
@@ -347,7 +350,7 @@ Test(attachment_way, is_cut_where_its_party_was_killed_and_says_so)
                                 NULL};
     struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
     relay_limit(&relay, RELAY_OUT, 500000);
-    cr_assert(process_start(&run, argv, NULL));
+    cr_assert(process_start(&run, argv, environment));
     const struct bus_event *event = expect_event(tap, "party.failed", "alice");
     snprintf(id, sizeof id, "%s", bus_error_id(bus_event_error(event)));
     int64_t bytes = 0;
