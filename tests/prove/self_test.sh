@@ -50,13 +50,19 @@ stopped() {
     name=$1
     shift
     mkdir "$work/$name"
-    TMPDIR=$work/$name "$@" >"$work/$name.out" 2>&1 &
+    mkfifo "$work/$name.pipe"
+    TMPDIR=$work/$name "$@" >"$work/$name.pipe" 2>&1 &
     stopped=$!
-    until grep -qs ' back in ' "$work/$name.out"; do
-        kill -0 "$stopped" 2>/dev/null || die "$name: it ended by itself"
-        sleep 0.1
+    exec 3<"$work/$name.pipe"
+    line=
+    while [ "${line#* back in }" = "$line" ]; do
+        IFS= read -r line <&3 || die "$name: it ended by itself"
+        printf '%s\n' "$line" >>"$work/$name.out"
     done
     kill -TERM "$stopped"
+    cat <&3 >>"$work/$name.out" &
+    rest=$!
+    exec 3<&-
     code=0
     wait "$stopped" || code=$?
     stopped=
@@ -64,6 +70,7 @@ stopped() {
     grep -q '^stopped by ' "$work/$name.out" || die "$name: it was stopped, and does not say so"
     [ -z "$(ls -A "$work/$name")" ] || die "$name: it was stopped, and left $(ls -A "$work/$name")"
     ! grep -lsa "TMPDIR=$work/$name" /proc/[0-9]*/environ || die "$name: it was stopped, and left a process"
+    wait "$rest"
 }
 stopped process "$prove" 60 --seed "${PROVE_SEED-$$}"
 mkdir -p "$work/build/tests"
