@@ -264,37 +264,27 @@ function known(value, unit)
     return (value > 0) ? value / unit : "-"
 }
 
-function write_data(    i, row, used)
+# The rows that have one of these, numbered for write_dots().
+function write_rows(file, what, or_what,    i, row, used)
 {
-    printf "" > (folder "/rows")
+    printf "" > (folder "/" file)
     for (i = 1; i <= row_count; i++) {
         row = rows[i]
-        if (count["detected", row] + count["waited", row] == 0)
+        if (count[what, row] + count[or_what, row] == 0)
             continue
         row_number[row] = ++used
-        printf "%d\t%s\n", used, row > (folder "/rows")
+        printf "%d\t%s\n", used, row > (folder "/" file)
     }
+}
+
+function write_data(    i, row)
+{
+    write_rows("rows", "detected", "waited")
     write_dots("detected", "detected")
     write_dots("waited", "waited")
-    used = 0
-    printf "" > (folder "/slowest_rows")
-    for (i = 1; i <= row_count; i++) {
-        row = rows[i]
-        if (count["slowest", row] == 0)
-            continue
-        row_number[row] = ++used
-        printf "%d\t%s\n", used, row > (folder "/slowest_rows")
-    }
+    write_rows("slowest_rows", "slowest", "slowest")
     write_dots("slowest", "slowest")
-    used = 0
-    printf "" > (folder "/recovered_rows")
-    for (i = 1; i <= row_count; i++) {
-        row = rows[i]
-        if (count["recovered", row] == 0)
-            continue
-        row_number[row] = ++used
-        printf "%d\t%s\n", used, row > (folder "/recovered_rows")
-    }
+    write_rows("recovered_rows", "recovered", "recovered")
     write_dots("recovered", "recovered")
     printf "" > (folder "/least")
     for (i = 1; i <= row_count; i++)
