@@ -362,12 +362,18 @@ static void say(struct member *member, const struct msg *msg, bool may_be_mutate
     }
 }
 
+/* What it may say of this kind; its texts lie in chance. */
+static struct msg draw_msg(const struct member *member, unsigned type, uint8_t chance[FEED_BYTES])
+{
+    struct feed feed = draw_feed(chance);
+    return speech_msg_of(&feed, &member->speaker, type);
+}
+
 /* As a client does, mostly: who is refused has not much to say.  Its texts lie in chance. */
 static struct msg hello_of(const struct member *member, uint8_t chance[FEED_BYTES])
 {
     enum { ODD_PERCENT = 15 };
-    struct feed feed = draw_feed(chance);
-    struct msg hello = speech_msg_of(&feed, &member->speaker, MSG_HELLO);
+    struct msg hello = draw_msg(member, MSG_HELLO, chance);
     if (draw_below(100) < ODD_PERCENT)
         return hello;
     hello.as.hello.major = PROTOCOL_MAJOR;
@@ -449,8 +455,7 @@ static void write_value(struct member *member)
 static void join(struct member *member)
 {
     uint8_t chance[FEED_BYTES];
-    struct feed feed = draw_feed(chance);
-    struct msg msg = speech_msg_of(&feed, &member->speaker, MSG_SUBSCRIBE);
+    struct msg msg = draw_msg(member, MSG_SUBSCRIBE, chance);
     msg.as.subscribe.number = member->speaker.number;
     msg.as.subscribe.sub = WORK_SUB;
     msg.as.subscribe.pattern = span_text("#");
@@ -464,8 +469,7 @@ static void join(struct member *member)
 static void part(struct member *member)
 {
     uint8_t chance[FEED_BYTES];
-    struct feed feed = draw_feed(chance);
-    struct msg msg = speech_msg_of(&feed, &member->speaker, MSG_UNSUBSCRIBE);
+    struct msg msg = draw_msg(member, MSG_UNSUBSCRIBE, chance);
     msg.as.unsubscribe.number = member->speaker.number;
     msg.as.unsubscribe.sub = WORK_SUB;
     w.drains += msg.as.unsubscribe.is_drained;
@@ -476,8 +480,7 @@ static void part(struct member *member)
 static void treat(struct member *member)
 {
     uint8_t chance[FEED_BYTES];
-    struct feed feed = draw_feed(chance);
-    struct msg msg = speech_msg_of(&feed, &member->speaker, MSG_TASK);
+    struct msg msg = draw_msg(member, MSG_TASK, chance);
     msg.as.task.number = member->speaker.number;
     msg.as.task.after = 0;
     msg.as.task.sub = WORK_SUB;
