@@ -328,39 +328,8 @@ Test(inbox, tries_again_when_there_is_memory)
     expect_nothing();
 }
 
-/* A receiver that has no memory for a large value is told so, and can ask again; to go on behind it
- * would be to acknowledge what nobody received. */
-Test(inbox, keeps_a_large_value_until_there_is_memory_for_it)
-{
-    uint8_t value[FRAME_CHUNK_PREFIX_BYTES + 8] = {0};
-    for (uint64_t offset = 0; offset < 16; offset += 8) {
-        frame_chunk_prefix_write(value, 16, offset);
-        struct frame frame = {.flags = (uint16_t)(FRAME_CHUNK | (offset ? FRAME_LAST_CHUNK : 0)),
-                              .delivery = 1,
-                              .topic = 4,
-                              .seq = 3,
-                              .reply_to = FRAME_NO_REPLY,
-                              .value = span_of(value, sizeof value)};
-        struct buffer *batch = buffer_new(1000);
-        batch->bytes = BATCH_HEADER_BYTES + frame_total(sizeof value);
-        batch_header_write(batch->data, 1, (uint32_t)frame_total(sizeof value), 0);
-        frame_write(batch->data + BATCH_HEADER_BYTES, &frame);
-        cr_assert_eq(inbox_receive(&inbox, sub, &batch), CODE_OK);
-        buffers_left = 0;
-        cr_assert_eq(inbox_look(&inbox, sub), CODE_ENOMEM);
-        buffers_left = UINT64_MAX;
-    }
-    cr_assert_eq(inbox_look(&inbox, sub), CODE_OK);
-    struct session_item item = take();
-    cr_assert_eq(item.kind, SESSION_ITEM_VALUE);
-    cr_assert_eq(item.seq, 3);
-    cr_assert_eq(item.value.bytes, 16);
-    buffer_unref(&item.buffer);
-    expect_nothing();
-}
-
-/* A chunk of 8 bytes of a value of total. */
-static void receive_chunk(uint64_t seq, uint64_t total, uint64_t offset)
+/* A chunk of 8 bytes of a value of total, in a batch of its own. */
+static struct buffer *chunk_of(uint64_t seq, uint64_t total, uint64_t offset)
 {
     uint8_t value[FRAME_CHUNK_PREFIX_BYTES + 8] = "................abcdefgh";
     frame_chunk_prefix_write(value, total, offset);
@@ -375,6 +344,32 @@ static void receive_chunk(uint64_t seq, uint64_t total, uint64_t offset)
     batch->bytes = BATCH_HEADER_BYTES + frame_total(sizeof value);
     batch_header_write(batch->data, 1, (uint32_t)frame_total(sizeof value), 0);
     frame_write(batch->data + BATCH_HEADER_BYTES, &frame);
+    return batch;
+}
+
+/* A receiver that has no memory for a large value is told so, and can ask again; to go on behind it
+ * would be to acknowledge what nobody received. */
+Test(inbox, keeps_a_large_value_until_there_is_memory_for_it)
+{
+    for (uint64_t offset = 0; offset < 16; offset += 8) {
+        struct buffer *batch = chunk_of(3, 16, offset);
+        cr_assert_eq(inbox_receive(&inbox, sub, &batch), CODE_OK);
+        buffers_left = 0;
+        cr_assert_eq(inbox_look(&inbox, sub), CODE_ENOMEM);
+        buffers_left = UINT64_MAX;
+    }
+    cr_assert_eq(inbox_look(&inbox, sub), CODE_OK);
+    struct session_item item = take();
+    cr_assert_eq(item.kind, SESSION_ITEM_VALUE);
+    cr_assert_eq(item.seq, 3);
+    cr_assert_eq(item.value.bytes, 16);
+    buffer_unref(&item.buffer);
+    expect_nothing();
+}
+
+static void receive_chunk(uint64_t seq, uint64_t total, uint64_t offset)
+{
+    struct buffer *batch = chunk_of(seq, total, offset);
     const uint8_t *lies = batch->data + BATCH_HEADER_BYTES + FRAME_HEADER_BYTES;
     cr_assert_eq(inbox_receive(&inbox, sub, &batch), CODE_OK);
     buffers_left = 0; /* nothing more is allocated for it */
