@@ -269,6 +269,19 @@ Test(core_lead, follows_the_rate_at_which_is_taken)
     cr_expect_leq(alice.wait_most_ns, MS);
 }
 
+/* ... and to be written takes longer than to be passed on. */
+Test(core_lead, is_further_ahead_where_what_is_said_is_written_first)
+{
+    options.durability = 1; /* `process` */
+    restart();
+    start_writer(20 * GB, 20 * US);
+    struct reader *bob = start_reader("", 2 * GB, 20 * US);
+    run_ms(200);
+    cr_expect_gt(run_ms(100), 0.97 * 2 * GB);
+    cr_expect_geq(untaken(bob), 2 << 20, "as much as is taken within a millisecond");
+    cr_expect_leq(alice.wait_most_ns, 2 * MS);
+}
+
 /* What is granted and still on its way keeps nobody waiting. */
 Test(core_lead, leaves_the_whole_window_to_a_slow_link)
 {
