@@ -127,12 +127,18 @@ bool keeper_is_growing(const struct keeper *keeper)
            keeper->noted_bytes >= keeper->snapshot_bytes;
 }
 
+/* Whether enough came behind the last checkpoint that the next one is due at its time. */
+static bool has_enough(const struct keeper *keeper, unsigned times)
+{
+    uint64_t enough = failpoint_number("CHECKPOINT_BYTES", KEEPER_CHECKPOINT_BYTES);
+    return keeper->given_bytes >= times * enough &&
+           keeper->given_bytes >= KEEPER_CHECKPOINT_TIMES * keeper->checkpoint_bytes;
+}
+
 static bool is_checkpoint_due(const struct keeper *keeper)
 {
-    if (keeper_is_growing(keeper))
-        return true;
-    return keeper->given_bytes >= failpoint_number("CHECKPOINT_BYTES", KEEPER_CHECKPOINT_BYTES) &&
-           keeper->given_bytes >= KEEPER_CHECKPOINT_TIMES * keeper->checkpoint_bytes;
+    return keeper_is_growing(keeper) || has_enough(keeper, KEEPER_HURRY_TIMES) ||
+           (keeper->now_ns >= keeper->due_ns && has_enough(keeper, 1));
 }
 
 /* Whether the last checkpoint is in the log.  Until then nobody knows what it took: the disk may
@@ -208,7 +214,9 @@ int64_t keeper_deadline_ns(const struct keeper *keeper, const struct gate *gate)
 {
     if (is_to_be_measured(keeper, gate))
         return keeper->measure_ns;
-    return keeper->has_to_trim ? keeper->trim_ns : INT64_MAX;
+    int64_t trim_ns = keeper->has_to_trim ? keeper->trim_ns : INT64_MAX;
+    bool waits = keeper->now_ns < keeper->due_ns && has_enough(keeper, 1);
+    return waits && keeper->due_ns < trim_ns ? keeper->due_ns : trim_ns;
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -318,6 +326,7 @@ void keeper_checkpoint(struct keeper *keeper, struct gate *gate)
     keeper->is_moved = false;
     keeper->moved_from = UINT64_MAX;
     keeper->given_bytes = keeper->checkpoint_bytes = 0;
+    keeper->due_ns = keeper->now_ns + KEEPER_CHECKPOINT_MS * NS_PER_MS;
     keeper->needed_from = gate_needed_from(gate);
     keeper->first_end = keeper_is_full(keeper) ? keeper->news.first_end : 0;
     failpoint_reach("checkpoint");
@@ -400,9 +409,11 @@ void keeper_hear(struct keeper *keeper, struct gate *gate, int64_t now_ns)
 {
     if (keeper->scribe == NULL)
         return;
+    keeper->now_ns = now_ns;
     bool was_full = keeper_is_full(keeper);
     keeper->news = scribe_news(keeper->scribe);
-    if (keeper_is_full(keeper) && (!was_full || now_ns >= keeper_deadline_ns(keeper, gate)))
+    bool is_time = is_to_be_measured(keeper, gate) && now_ns >= keeper->measure_ns;
+    if (keeper_is_full(keeper) && (!was_full || is_time))
         measure(keeper, gate, now_ns);
     trim(keeper, gate, now_ns);
     tell_kept(keeper, gate);

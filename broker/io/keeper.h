@@ -38,6 +38,8 @@ struct keeper {
     uint64_t mark_steps;
     uint64_t given_bytes;       /* into the journal, since the last checkpoint */
     uint64_t checkpoint_bytes;  /* of the last checkpoint */
+    int64_t due_ns;             /* the next one, though few bytes came behind it */
+    int64_t now_ns;             /* of the last keeper_hear() */
     uint64_t checkpoint_ticket; /* once that is logged, it is whole and what it frees is gone */
     uint64_t needed_from;       /* when it was made: the oldest payload that was wanted, */
     uint64_t first_end;         /* ... and where the oldest file ended that it had to let go */
@@ -53,9 +55,11 @@ struct keeper {
 };
 
 /* A checkpoint is made when so many bytes, and so many times its size, came behind the last one.
- * On a full disk, as soon as it lets a segment go: that is where room comes from. */
+ * Where they come fast it has its time from that one, but for so many times as many bytes: nothing
+ * else is let in while one is made.  On a full disk, as soon as it lets a segment go: that is where
+ * room comes from. */
 #define KEEPER_CHECKPOINT_BYTES (UINT64_C(64) * 1024 * 1024)
-enum { KEEPER_CHECKPOINT_TIMES = 4 };
+enum { KEEPER_CHECKPOINT_TIMES = 4, KEEPER_CHECKPOINT_MS = 250, KEEPER_HURRY_TIMES = 4 };
 /* What lies before it goes not at once, but when so many bytes came behind it, or after so long: by
  * then most values that were on their way have arrived, and need no file of before any more.  On a
  * full disk, at once. */

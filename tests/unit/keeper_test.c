@@ -540,6 +540,46 @@ Test(keeper, trims_nothing_that_is_wanted)
     cr_assert_eq(keeper.news.first, 0);
 }
 
+static void expect_checkpoint(bool is_due)
+{
+    uint64_t ticket = keeper.checkpoint_ticket;
+    cr_expect_eq(keeper_has_room(&keeper), !is_due, "nothing is let in before it");
+    keeper_checkpoint(&keeper, gate);
+    cr_assert_eq(keeper.checkpoint_ticket > ticket, is_due);
+}
+
+/* Where much comes in little time, a checkpoint has its time, ... */
+Test(keeper, makes_no_checkpoint_soon_after_the_last_one)
+{
+    start(DURABILITY_PROCESS);
+    reach_checkpoint();
+    int64_t due_ns = now_ns + KEEPER_CHECKPOINT_MS * INT64_C(1000000);
+    keeper.given_bytes = KEEPER_CHECKPOINT_BYTES;
+    expect_trim(true);
+    cr_expect_eq(keeper_deadline_ns(&keeper, gate), due_ns, "the loop is awake then");
+    now_ns = due_ns - 1;
+    keeper_hear(&keeper, gate, now_ns);
+    expect_checkpoint(false);
+    now_ns = due_ns;
+    keeper_hear(&keeper, gate, now_ns);
+    keeper.given_bytes = KEEPER_CHECKPOINT_BYTES - 1;
+    expect_checkpoint(false);
+    keeper.given_bytes = KEEPER_CHECKPOINT_BYTES;
+    expect_checkpoint(true);
+}
+
+/* ... but not for whatever comes. */
+Test(keeper, makes_a_checkpoint_in_a_hurry_where_very_much_comes)
+{
+    start(DURABILITY_PROCESS);
+    reach_checkpoint();
+    keeper.given_bytes = KEEPER_HURRY_TIMES * KEEPER_CHECKPOINT_BYTES - 1;
+    expect_trim(true);
+    expect_checkpoint(false);
+    keeper.given_bytes = KEEPER_HURRY_TIMES * KEEPER_CHECKPOINT_BYTES;
+    expect_checkpoint(true);
+}
+
 /* The larger a checkpoint, the more is set aside. */
 Test(keeper, sets_aside_four_times_a_checkpoint)
 {
