@@ -3,12 +3,17 @@
  * library's thread sleeps, wakes and is told to look as well.  A ball goes to and fro between two
  * buses, so that everybody sleeps in between; beside it, on the same buses, others wait for values
  * and for given slots and give up, and others write.  Each ball comes back, and nobody waits for
- * ever: not behind one who looked out and left, nor when the bus is stopped. */
+ * ever: not behind one who looked out and left, nor when the bus is stopped.  And what comes for
+ * one who is busy is left to it, for as long as it looks for itself. */
+#include "tests/lib/process.h"
 #include "tests/lib/race.h"
 
+#include <dirent.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct player {
@@ -153,6 +158,176 @@ static void leave_the_other(struct inproc_broker *broker, int rounds)
     check_code(bus_close(&writer, SOON_MS), BUS_OK);
 }
 
+/* ---- what is left to who is busy ------------------------------------------------------------- */
+
+enum {
+    VALUES = 500,
+    LEAVE_MS = 5, /* libbus/api/lookout.c */
+    NOT_LONG_MS = 600 * LEAVE_MS,
+    THREADS_MAX = 64,
+};
+
+/* The library's threads of this process, by number. */
+static size_t find_threads(long at[THREADS_MAX])
+{
+    size_t count = 0;
+    DIR *folder = opendir("/proc/self/task");
+    const struct dirent *entry;
+    check(folder != NULL);
+    while ((entry = readdir(folder)) != NULL && count < THREADS_MAX) {
+        char path[300];
+        char name[32] = "";
+        (void)snprintf(path, sizeof path, "/proc/self/task/%s/comm", entry->d_name);
+        FILE *file = fopen(path, "re");
+        if (file == NULL)
+            continue;
+        if (fgets(name, sizeof name, file) != NULL && strcmp(name, "errbus\n") == 0)
+            at[count++] = strtol(entry->d_name, NULL, 10);
+        (void)fclose(file);
+    }
+    (void)closedir(folder);
+    return count;
+}
+
+/* The one that was not there before. */
+static long new_thread(const long *before, size_t before_count)
+{
+    long at[THREADS_MAX];
+    size_t count = find_threads(at);
+    for (size_t i = 0; i < count; i++) {
+        size_t k = 0;
+        while (k < before_count && before[k] != at[i])
+            k++;
+        if (k == before_count)
+            return at[i];
+    }
+    check(!"the library has a thread of its own");
+    return 0;
+}
+
+/* How often it went to sleep. */
+static long sleeps_of(long thread)
+{
+    char path[64];
+    char line[128];
+    long count = -1;
+    (void)snprintf(path, sizeof path, "/proc/self/task/%ld/status", thread);
+    FILE *file = fopen(path, "re");
+    check(file != NULL);
+    while (fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, "voluntary_ctxt_switches:", 24) == 0)
+            count = strtol(line + 24, NULL, 10);
+    (void)fclose(file);
+    check(count >= 0);
+    return count;
+}
+
+/* Asks until it is there, and waits for nothing. */
+static void take_busily(struct bus_sub *sub)
+{
+    struct bus_msg *msg = NULL;
+    enum bus_err err = BUS_ETIMEDOUT;
+    for (int64_t until_ms = test_now_ms() + SOON_MS;
+         err == BUS_ETIMEDOUT && test_now_ms() < until_ms;)
+        err = bus_sub_recv(sub, BUS_POLL, &msg, NULL);
+    check_code(err, BUS_OK);
+    bus_msg_free(&msg);
+}
+
+static struct bus *open_reader(struct inproc_broker *broker, struct bus_sub **out_sub)
+{
+    struct bus_options options;
+    struct bus_sub_options sub_options;
+    race_options(&options, "busy");
+    options.heartbeat_ms = 10 * SOON_MS; /* nothing else wakes its thread */
+    options.lost_after_ms = 30 * SOON_MS;
+    struct bus *bus = race_open_with(broker, &options);
+    bus_sub_options_init(&sub_options);
+    sub_options.from_seq = BUS_FROM_NOW;
+    check_code(bus_sub_open(bus, "writer/often", &sub_options, out_sub), BUS_OK);
+    check_code(bus_flush(bus, SOON_MS), BUS_OK);
+    return bus;
+}
+
+static void exchange(struct bus *writer, struct bus_sub *sub, int values)
+{
+    for (int i = 0; i < values; i++) {
+        check_code(bus_publish(writer, "often", &i, sizeof i), BUS_OK);
+        take_busily(sub);
+    }
+}
+
+/* Its thread would otherwise be up for each value. */
+static void leave_it_to_the_busy(struct inproc_broker *broker, struct bus *writer)
+{
+    long threads[THREADS_MAX];
+    size_t count = find_threads(threads);
+    struct bus_sub *sub = NULL;
+    struct bus *bus = open_reader(broker, &sub);
+    long thread = new_thread(threads, count);
+    exchange(writer, sub, VALUES);
+    long sleeps = sleeps_of(thread);
+    int64_t start_ms = test_now_ms();
+    exchange(writer, sub, VALUES);
+    int64_t took_ms = test_now_ms() - start_ms;
+    check(sleeps_of(thread) - sleeps < VALUES / 4 + took_ms / LEAVE_MS * 2);
+    bus_sub_close(&sub);
+    check_code(bus_close(&bus, SOON_MS), BUS_OK);
+}
+
+/* Who was busy and now waits by a descriptor, while its thread sleeps, is told. */
+static void leave_nothing_for_long(struct inproc_broker *broker, struct bus *writer)
+{
+    struct bus_sub *sub = NULL;
+    struct bus *bus = open_reader(broker, &sub);
+    exchange(writer, sub, VALUES);
+    struct pollfd item = {.fd = bus_sub_fd(sub), .events = POLLIN};
+    check_code(bus_publish(writer, "often", NULL, 0), BUS_OK);
+    check(poll(&item, 1, NOT_LONG_MS) == 1);
+    take_busily(sub);
+    bus_sub_close(&sub);
+    check_code(bus_close(&bus, SOON_MS), BUS_OK);
+}
+
+static int compare_times(const void *left, const void *right)
+{
+    int64_t a = *(const int64_t *)left;
+    int64_t b = *(const int64_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* How long three of four values took at most, for who waits by a descriptor, or in the call. */
+static int64_t usual_time_ns(struct bus *writer, struct bus_sub *sub, bool is_polled)
+{
+    static int64_t took_ns[VALUES];
+    for (int i = 0; i < VALUES; i++) {
+        struct bus_msg *msg = NULL;
+        int64_t start_ns = test_now_ns();
+        check_code(bus_publish(writer, "often", &i, sizeof i), BUS_OK);
+        if (is_polled) {
+            struct pollfd item = {.fd = bus_sub_fd(sub), .events = POLLIN};
+            check(poll(&item, 1, SOON_MS) == 1);
+        }
+        check_code(bus_sub_recv(sub, SOON_MS, &msg, NULL), BUS_OK);
+        took_ns[i] = test_now_ns() - start_ns;
+        bus_msg_free(&msg);
+    }
+    qsort(took_ns, VALUES, sizeof took_ns[0], compare_times);
+    return took_ns[VALUES * 3 / 4];
+}
+
+/* Nothing is left to who waits by a descriptor, though it finds all without waiting for it. */
+static void leave_nothing_to_pollers(struct inproc_broker *broker, struct bus *writer)
+{
+    struct bus_sub *sub = NULL;
+    struct bus *bus = open_reader(broker, &sub);
+    int64_t waited_ns = usual_time_ns(writer, sub, false);
+    int64_t polled_ns = usual_time_ns(writer, sub, true);
+    check(polled_ns < 8 * waited_ns + 1000000);
+    bus_sub_close(&sub);
+    check_code(bus_close(&bus, SOON_MS), BUS_OK);
+}
+
 int main(int argc, char **argv)
 {
     static void *(*const beside[])(void *) = {wait_beside, write_beside};
@@ -187,6 +362,12 @@ int main(int argc, char **argv)
         check_code(bus_close(&players[i].bus, SOON_MS), BUS_OK);
     }
     leave_the_other(broker, 5);
+    struct bus *writer = race_open(broker, "writer");
+    leave_it_to_the_busy(broker, writer);
+    for (int i = 0; i < 5; i++) /* for its thread to sleep just then, as a rule */
+        leave_nothing_for_long(broker, writer);
+    leave_nothing_to_pollers(broker, writer);
+    check_code(bus_close(&writer, SOON_MS), BUS_OK);
     inproc_broker_kill(&broker);
     printf("%d rounds\n", players[0].rounds);
     return 0;
