@@ -81,21 +81,6 @@ void meter_late(struct meter *meter, int64_t late_us)
 
 /* ---- the broker's process ---------------------------------------------------------------------*/
 
-static int64_t memory_kib(pid_t pid)
-{
-    char path[64];
-    long long pages = -1;
-    snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
-    FILE *file = fopen(path, "re");
-    if (file != NULL && fscanf(file, "%*s %lld", &pages) != 1) {
-        pages = -1;
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return pages < 0 ? -1 : pages * sysconf(_SC_PAGESIZE) / 1024;
-}
-
 static int64_t descriptors(pid_t pid)
 {
     char path[64];
@@ -136,12 +121,12 @@ void meter_look(struct meter *meter, pid_t broker, pid_t client, FILE *results)
         return;
     }
     now->broker_pid = broker;
-    now->broker_kib = broker > 0 ? memory_kib(broker) : -1;
+    now->broker_kib = broker > 0 ? test_resident_kib(broker) : -1;
     now->broker_fds = broker > 0 ? descriptors(broker) : -1;
     now->late_us = meter->late_count > 0 ? meter->late_sum_us / meter->late_count : 0;
     meter->late_sum_us = meter->late_count = 0;
     now->client_pid = client;
-    now->client_kib = client > 0 ? memory_kib(client) : -1;
+    now->client_kib = client > 0 ? test_resident_kib(client) : -1;
     now->client_fds = client > 0 ? descriptors(client) : -1;
     fprintf(results,
             "{\"what\":\"second\",\"at_s\":%.3f,\"frames\":%" PRIu64 ",\"latency_us\":%" PRId64

@@ -29,6 +29,21 @@ int64_t test_now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+int64_t test_resident_kib(pid_t pid)
+{
+    char path[64];
+    long long pages = -1;
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file != NULL && fscanf(file, "%*s %lld", &pages) != 1) {
+        pages = -1;
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return pages < 0 ? -1 : pages * sysconf(_SC_PAGESIZE) / 1024;
+}
+
 int64_t test_now_ms(void)
 {
     return test_now_ns() / 1000000;

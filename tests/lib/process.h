@@ -14,6 +14,8 @@
 /* Monotonic. */
 int64_t test_now_ms(void);
 int64_t test_now_ns(void);
+/* Of memory that a process has in use; -1: it is gone. */
+int64_t test_resident_kib(pid_t pid);
 
 struct process_text {
     char *bytes; /* NUL behind count; NULL: nothing came yet */

@@ -142,7 +142,26 @@ Test(errbusd, ends_on_sigint_with_nobody_there)
     broker_fini(&broker);
 }
 
-/* Ids are ROUTER's to give (pitfalls 4): who brings one is not heard, and takes nobody's place. */
+#ifdef __SANITIZE_ADDRESS__
+enum { IDLE_KIB_MAX = 0 }; /* what looks for mistakes takes more than the broker */
+#else
+enum { IDLE_KIB_MAX = 16 * 1024 };
+#endif
+
+Test(errbusd, takes_little_memory_where_there_is_nothing_to_do)
+{
+    struct broker broker;
+    char journal[FOLDER_PATH_BYTES_MAX + 16];
+    (void)snprintf(journal, sizeof journal, "%s/journal", folder.path);
+    const char *const journals[] = {"none", journal};
+    for (size_t i = 0; IDLE_KIB_MAX > 0 && i < sizeof journals / sizeof journals[0]; i++) {
+        cr_assert(broker_start(&broker, WORDS("--journal", journals[i])));
+        int64_t kib = test_resident_kib(broker.process.pid);
+        cr_expect(kib > 0 && kib <= IDLE_KIB_MAX, "%s: %lld KiB", journals[i], (long long)kib);
+        broker_fini(&broker);
+    }
+}
+
 /* Of the process, so far. */
 static unsigned long long processor_ticks(const struct process *process)
 {
@@ -173,6 +192,7 @@ Test(errbusd, never_sleeps_if_it_is_to_spin)
     broker_fini(&broker);
 }
 
+/* Ids are ROUTER's to give (pitfalls 4): who brings one is not heard, and takes nobody's place. */
 Test(errbusd, ignores_connections_that_choose_their_id)
 {
     struct broker broker;

@@ -5,7 +5,6 @@
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -296,23 +295,6 @@ Test(slow, is_not_who_holds_many_messages)
     must_close(&bob);
 }
 
-static long resident_kib(pid_t pid)
-{
-    char path[64];
-    char line[256];
-    long kib = -1;
-    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-    FILE *file = fopen(path, "re");
-    cr_assert_not_null(file);
-    while (fgets(line, sizeof line, file) != NULL) {
-        if (strncmp(line, "VmRSS:", 6) == 0) {
-            kib = strtol(line + 6, NULL, 10);
-        }
-    }
-    fclose(file);
-    return kib;
-}
-
 /* 1.3 GB for a reader that never takes any: it loses them, and nobody keeps them. */
 Test(slow, readers_cost_nobody_memory_without_bound)
 {
@@ -325,15 +307,15 @@ Test(slow, readers_cost_nobody_memory_without_bound)
     struct bus_sub *sub = must_subscribe_with(bob, "alice/w", &options);
     must_publish(alice, "w", "first");
     must_flush(alice);
-    long broker_before = resident_kib(stage.process.pid);
-    long ours_before = resident_kib(getpid());
+    int64_t broker_before = test_resident_kib(stage.process.pid);
+    int64_t ours_before = test_resident_kib(getpid());
     for (int i = 0; i < 20000; i++) {
         expect_code(bus_publish(alice, "w", block, sizeof block), BUS_OK);
     }
     must_flush(alice);
     /* Window and outbox are 65 MiB; a malloc that looks for mistakes keeps 256 MiB back. */
-    cr_expect_lt(resident_kib(stage.process.pid) - broker_before, 500 * 1024);
-    cr_expect_lt(resident_kib(getpid()) - ours_before, 500 * 1024);
+    cr_expect_lt(test_resident_kib(stage.process.pid) - broker_before, 500 * 1024);
+    cr_expect_lt(test_resident_kib(getpid()) - ours_before, 500 * 1024);
     bus_sub_close(&sub);
     must_close(&alice);
     must_close(&bob);
