@@ -173,6 +173,24 @@ double bench_tell(const struct bench *bench, const struct bench_row *row)
     return median;
 }
 
+void bench_draw_percentiles(const struct bench *bench, const char *title, const char *curve,
+                            struct samples *samples)
+{
+    static const double percents[] = {10, 25,   50,   75,   90,    95,   98,
+                                      99, 99.5, 99.8, 99.9, 99.95, 99.99};
+    FILE *file = bench->json_path != NULL ? fopen(bench->json_path, "ae") : NULL;
+    for (size_t i = 0; file != NULL && i < sizeof percents / sizeof percents[0]; i++) {
+        if ((100 - percents[i]) * (double)samples->count >= 100) {
+            fprintf(file,
+                    "{\"percentiles\":\"%s\",\"curve\":\"%s\",\"percent\":%.6g,\"us\":%.6g}\n",
+                    title, curve, percents[i], samples_percentile(samples, percents[i]));
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+}
+
 /* ---- samples --------------------------------------------------------------------------------- */
 
 void samples_add(struct samples *samples, int64_t ns)
@@ -185,6 +203,13 @@ void samples_add(struct samples *samples, int64_t ns)
         }
     }
     samples->at[samples->count++] = ns;
+}
+
+void samples_add_all(struct samples *samples, const struct samples *others)
+{
+    for (size_t i = 0; i < others->count; i++) {
+        samples_add(samples, others->at[i]);
+    }
 }
 
 static int compare_numbers(const void *left, const void *right)

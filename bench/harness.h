@@ -49,6 +49,12 @@ double bench_median(const double *values, size_t count);
 /* share: 0.25 is the first quartile; between two values, in proportion. */
 double bench_quantile(const double *values, size_t count, double share);
 
+/* Lines of JSON for a plot of percentiles, as far out as there are samples for: one curve of those
+ * that have its title. */
+struct samples;
+void bench_draw_percentiles(const struct bench *bench, const char *title, const char *curve,
+                            struct samples *samples);
+
 /* ---- samples --------------------------------------------------------------------------------- */
 
 struct samples {
@@ -57,6 +63,7 @@ struct samples {
     size_t room;
 };
 void samples_add(struct samples *samples, int64_t ns);
+void samples_add_all(struct samples *samples, const struct samples *others);
 /* percent of them are not above it; 0 where there are none.  In us. */
 double samples_percentile(struct samples *samples, double percent);
 /* Read from the lines "sample NS" that a role says. */

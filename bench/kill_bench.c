@@ -161,25 +161,32 @@ typedef void run_fn(const char *slots, struct samples *first, struct samples *la
 static void ask(const struct bench *bench, run_fn *run_it, const char *how, const char *slots,
                 uint64_t n)
 {
-    double values[4][BENCH_RUNS_MAX];
-    char what[4][64];
+    static const char *const whats[] = {"first raised", "last raised", "last behind first"};
+    double values[6][BENCH_RUNS_MAX];
+    bool is_many = strcmp(slots, "1") != 0;
     for (size_t run = 0; run < bench->runs; run++) {
         struct samples first = {.count = 0};
         struct samples last = {.count = 0};
+        struct samples between = {.count = 0};
         for (uint64_t i = 0; i < n; i++) {
             run_it(slots, &first, &last);
+            samples_add(&between, last.at[i] - first.at[i]);
         }
         values[0][run] = samples_percentile(&first, 50);
         values[1][run] = samples_percentile(&first, 100);
         values[2][run] = samples_percentile(&last, 50);
         values[3][run] = samples_percentile(&last, 100);
+        values[4][run] = samples_percentile(&between, 50);
+        values[5][run] = samples_percentile(&between, 100);
         samples_fini(&first);
         samples_fini(&last);
+        samples_fini(&between);
     }
-    for (size_t i = 0; i < 4; i++) {
-        snprintf(what[i], sizeof what[i], "%s%s open, %s raised, %s", how, slots,
-                 i < 2 ? "first" : "last", i % 2 == 0 ? "p50" : "max");
-        struct bench_row row = {.what = what[i],
+    for (size_t i = 0; i < (is_many ? 6 : 2); i++) {
+        char what[64];
+        snprintf(what, sizeof what, "%s%s open, %s, %s", how, slots, whats[i / 2],
+                 i % 2 == 0 ? "p50" : "max");
+        struct bench_row row = {.what = what,
                                 .system = "errbus",
                                 .unit = "us",
                                 .values = values[i],

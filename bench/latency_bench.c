@@ -12,6 +12,7 @@
 
 static struct results p50;
 static struct results p99;
+static struct samples together[SYSTEMS_MAX]; /* of all runs */
 
 static void run_one(const struct system *system, uint64_t count, size_t at, size_t run)
 {
@@ -21,6 +22,7 @@ static void run_one(const struct system *system, uint64_t count, size_t at, size
     p99.values[at][run] = samples_percentile(&samples, 99);
     p50.n[at] = p99.n[at] = count;
     p50.is_out[at] = p99.is_out[at] = !is_done;
+    samples_add_all(&together[at], &samples);
     samples_fini(&samples);
 }
 
@@ -41,5 +43,10 @@ int main(int argc, char **argv)
     }
     systems_tell(&bench, &systems, &p50, "256 B at 1000/s, p50", "us");
     systems_tell(&bench, &systems, &p99, "256 B at 1000/s, p99", "us");
+    for (size_t i = 0; i < systems.count; i++) {
+        bench_draw_percentiles(&bench, "latency: 256 B at 1000/s", systems.at[i]->name,
+                               &together[i]);
+        samples_fini(&together[i]);
+    }
     return 0;
 }

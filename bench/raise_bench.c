@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* raise_bench.c -- how long from bus_slot_fail() to the error raised at who waits for the slot, and
- * to its event on the control channel; idle, and while another topic saturates the broker.  And how
- * long that is, where nobody taps, for the value that was promised.
+ * to its event on the control channel; idle, and while another topic saturates the broker.  How
+ * long that is, where nobody taps, for the value that was promised.  And behind values of the same
+ * topic, as many as its writer and its reader can do; with the rate at which those go meanwhile, and
+ * without errors.  Over tcp and over ipc.
  *
  * The error carries the moment of its failure as its code; all processes read one monotonic
  * clock. */
 #include "bench/harness.h"
+#include "tests/lib/folder.h"
 
 #include <bus/tap.h>
 #include <pthread.h>
@@ -133,15 +136,23 @@ static int tap_events(char **words)
     return result;
 }
 
-/* flood ENDPOINT: as much as goes, until it is killed */
+/* flood ENDPOINT: as much as goes, until it is killed; with a word more, with a broken promise now
+ * and then */
 static int flood(char **words)
 {
     static char value[BULK_BYTES];
     struct bus *bus = bench_open(words[0], "flooding");
     enum bus_err err = BUS_OK;
+    int64_t due_ns = words[1] != NULL ? test_now_ns() : INT64_MAX;
     role_ready();
     while (err == BUS_OK) {
         err = bus_publish(bus, "bulk", value, sizeof value);
+        if (due_ns != INT64_MAX && test_now_ns() >= due_ns) {
+            struct bus_slot *slot = NULL;
+            bench_check(bus_slot_reserve(bus, "bulk", BUS_FOREVER, &slot), "reserve");
+            settle(&slot, false);
+            due_ns = test_now_ns() + EVERY_NS;
+        }
     }
     bench_check(err, "publish");
     return 0;
@@ -187,6 +198,40 @@ static int drain(char **words)
     return 0;
 }
 
+/* stay ENDPOINT COUNT: takes the bulk with the errors in it; says how many values a second it took
+ * once all queues were full, for as long as it takes to fail COUNT slots elsewhere */
+static int stay_behind(char **words)
+{
+    struct samples samples = {.count = 0};
+    struct bus *bus = bench_open(words[0], "staying");
+    int64_t lasts_ns = strtoll(words[1], NULL, 10) * EVERY_NS;
+    struct bus_sub *sub = bench_subscribe(bus, "flooding/bulk");
+    int64_t taken = 0;
+    int64_t full_ns = 0;
+    int64_t now_ns = 0;
+    role_ready();
+    while (full_ns == 0 || now_ns < full_ns + lasts_ns) {
+        struct bus_msg *msg = NULL;
+        struct bus_error *error = NULL;
+        enum bus_err err = bus_sub_recv(sub, 60000, &msg, &error);
+        now_ns = test_now_ns();
+        if (err == BUS_EFAILED) {
+            if (full_ns != 0) {
+                samples_add(&samples, now_ns - bus_error_code(error));
+            }
+            bus_error_unref(&error);
+            continue;
+        }
+        bench_check(err, "receive");
+        bus_msg_free(&msg);
+        if (++taken == FULL_AFTER) {
+            full_ns = now_ns;
+        }
+    }
+    role_say_done((int64_t)((double)(taken - FULL_AFTER) * 1e9 / (double)(now_ns - full_ns)));
+    return tell(&samples);
+}
+
 /* ---- one run ------------------------------------------------------------------------------- */
 
 enum place { IN_PLACE, ON_TAP, PLACES };
@@ -194,7 +239,44 @@ struct raised {
     double p50[PLACES][BENCH_RUNS_MAX];
     double p99[PLACES][BENCH_RUNS_MAX];
     double bulk_rate[BENCH_RUNS_MAX];
+    struct samples together[PLACES]; /* of all runs */
 };
+
+/* Over tcp, or over ipc. */
+struct site {
+    struct folder folder;
+    struct broker broker;
+};
+
+static void site_open(struct site *site, bool is_ipc)
+{
+    char control[BROKER_ENDPOINT_BYTES_MAX];
+    char data[BROKER_ENDPOINT_BYTES_MAX];
+    if (!folder_make(&site->folder)) {
+        bench_die("no folder can be made");
+    }
+    snprintf(control, sizeof control, "ipc://%s/control", site->folder.path);
+    snprintf(data, sizeof data, "ipc://%s/data", site->folder.path);
+    /* Each error is told, as like ones are not that come as fast. */
+    const char *const words[] = {
+        "--like-errors", "1000000", is_ipc ? "--control" : NULL, control, "--data", data, NULL};
+    if (!broker_start(&site->broker, words)) {
+        bench_die("errbusd is not ready: %s", process_complained(&site->broker.process));
+    }
+}
+
+static void site_close(struct site *site)
+{
+    broker_fini(&site->broker);
+    folder_fini(&site->folder);
+}
+
+static void start(struct process *role, const struct site *site, const char *name,
+                  const char *count, const char *more)
+{
+    const char *const words[] = {"raise_bench", name, site->broker.control, count, more, NULL};
+    role_start(role, words);
+}
 
 static void take(struct process *role, struct raised *raised, enum place place, size_t run)
 {
@@ -202,33 +284,25 @@ static void take(struct process *role, struct raised *raised, enum place place, 
     samples_read(&samples, role, (size_t)role_done(role));
     raised->p50[place][run] = samples_percentile(&samples, 50);
     raised->p99[place][run] = samples_percentile(&samples, 99);
+    samples_add_all(&raised->together[place], &samples);
     samples_fini(&samples);
 }
 
-/* Each is told, as like ones are not that come as fast. */
-static const char *const every_error[] = {"--like-errors", "1000000", NULL};
-
-static void run_one(const char *count, struct raised *raised, size_t run, bool is_loaded)
+static void run_one(const char *count, bool is_ipc, bool is_loaded, struct raised *raised,
+                    size_t run)
 {
-    struct broker broker;
+    struct site site;
     struct process failing;
     struct process places[PLACES];
     struct process flooding = {.pid = 0};
     struct process draining = {.pid = 0};
-    if (!broker_start(&broker, every_error)) {
-        bench_die("errbusd is not ready: %s", process_complained(&broker.process));
-    }
-    const char *const receive_words[] = {"raise_bench", "receive", broker.control, count, NULL};
-    const char *const tap_words[] = {"raise_bench", "tap", broker.control, count, NULL};
-    const char *const fail_words[] = {"raise_bench", "fail", broker.control, count, NULL};
-    const char *const drain_words[] = {"raise_bench", "drain", broker.control, NULL};
-    const char *const flood_words[] = {"raise_bench", "flood", broker.control, NULL};
-    role_start(&places[IN_PLACE], receive_words);
-    role_start(&places[ON_TAP], tap_words);
-    role_start(&failing, fail_words);
+    site_open(&site, is_ipc);
+    start(&places[IN_PLACE], &site, "receive", count, NULL);
+    start(&places[ON_TAP], &site, "tap", count, NULL);
+    start(&failing, &site, "fail", count, NULL);
     if (is_loaded) {
-        role_start(&draining, drain_words);
-        role_start(&flooding, flood_words);
+        start(&draining, &site, "drain", NULL, NULL);
+        start(&flooding, &site, "flood", NULL, NULL);
     }
     int64_t before = is_loaded ? role_done(&draining) : 0;
     int64_t start_ns = test_now_ns();
@@ -245,59 +319,53 @@ static void run_one(const char *count, struct raised *raised, size_t run, bool i
     role_fini(&failing);
     role_fini(&places[IN_PLACE]);
     role_fini(&places[ON_TAP]);
-    broker_fini(&broker);
+    site_close(&site);
 }
 
 /* Nobody taps; the one place is the receiver's. */
-static void run_untapped(const char *count, struct raised *raised, size_t run, const char *is_value)
+static void run_untapped(const char *count, const char *is_value, struct raised *raised, size_t run)
 {
-    struct broker broker;
+    struct site site;
     struct process failing;
     struct process receiving;
-    if (!broker_start(&broker, every_error)) {
-        bench_die("errbusd is not ready: %s", process_complained(&broker.process));
-    }
-    const char *const receive_words[] = {"raise_bench", "receive", broker.control,
-                                         count,         is_value,  NULL};
-    const char *const fail_words[] = {"raise_bench", "fail", broker.control, count, is_value, NULL};
-    role_start(&receiving, receive_words);
-    role_start(&failing, fail_words);
+    site_open(&site, false);
+    start(&receiving, &site, "receive", count, is_value);
+    start(&failing, &site, "fail", count, is_value);
     role_go(&failing);
     take(&receiving, raised, IN_PLACE, run);
     role_fini(&failing);
     role_fini(&receiving);
-    broker_fini(&broker);
+    site_close(&site);
 }
 
-/* The error, and what it is to the value. */
-static void report_untapped(const struct bench *bench, const struct raised *error,
-                            const struct raised *value, uint64_t n)
+/* Behind the bulk of the same topic; is_failing NULL: the bulk alone. */
+static void run_behind(const char *count, bool is_ipc, const char *is_failing,
+                       struct raised *raised, size_t run)
 {
-    for (int i = 0; i < 2; i++) {
-        const double *errors = i == 0 ? error->p50[IN_PLACE] : error->p99[IN_PLACE];
-        const double *values = i == 0 ? value->p50[IN_PLACE] : value->p99[IN_PLACE];
-        struct bench_row row = {.what = i == 0 ? "untapped, p50" : "untapped, p99",
-                                .system = "in place",
-                                .unit = "us",
-                                .values = errors,
-                                .runs = bench->runs,
-                                .n = n};
-        double median = bench_tell(bench, &row);
-        row.system = "a value";
-        row.values = values;
-        row.ratio = median / bench_median(values, bench->runs);
-        bench_tell(bench, &row);
-    }
+    struct site site;
+    struct process flooding;
+    struct process staying;
+    site_open(&site, is_ipc);
+    start(&staying, &site, "stay", count, NULL);
+    start(&flooding, &site, "flood", is_failing, NULL);
+    raised->bulk_rate[run] = (double)role_done(&staying);
+    take(&staying, raised, IN_PLACE, run);
+    role_fini(&flooding);
+    role_fini(&staying);
+    site_close(&site);
 }
 
-static void report(const struct bench *bench, const char *when, const struct raised *raised,
-                   uint64_t n)
+/* ---- telling --------------------------------------------------------------------------------- */
+
+static void report(const struct bench *bench, const char *when, bool is_ipc, enum place last,
+                   struct raised *raised, uint64_t n)
 {
-    static const char *const systems[PLACES] = {"in place", "tap"};
+    static const char *const systems[][PLACES] = {{"in place", "tap"}, {"in place ipc", "tap ipc"}};
     char what[64];
-    for (int place = 0; place < PLACES; place++) {
+    char curve[64];
+    for (enum place place = 0; place <= last; place++) {
         struct bench_row row = {.what = what,
-                                .system = systems[place],
+                                .system = systems[is_ipc][place],
                                 .unit = "us",
                                 .values = raised->p50[place],
                                 .runs = bench->runs,
@@ -307,25 +375,93 @@ static void report(const struct bench *bench, const char *when, const struct rai
         row.values = raised->p99[place];
         snprintf(what, sizeof what, "%s, p99", when);
         bench_tell(bench, &row);
+        snprintf(curve, sizeof curve, "%s, %s", row.system, when);
+        bench_draw_percentiles(bench, "raise: from a failure to its error", curve,
+                               &raised->together[place]);
     }
+}
+
+/* Beside the error what the value took, and the one to the other. */
+static void report_untapped(const struct bench *bench, struct raised *error, struct raised *value,
+                            uint64_t n)
+{
+    report(bench, "untapped", false, IN_PLACE, error, n);
+    for (int i = 0; i < 2; i++) {
+        const double *errors = i == 0 ? error->p50[IN_PLACE] : error->p99[IN_PLACE];
+        struct bench_row row = {.what = i == 0 ? "untapped, p50" : "untapped, p99",
+                                .system = "a value",
+                                .unit = "us",
+                                .values = i == 0 ? value->p50[IN_PLACE] : value->p99[IN_PLACE],
+                                .runs = bench->runs,
+                                .n = n};
+        row.ratio = bench_median(errors, bench->runs) / bench_median(row.values, bench->runs);
+        bench_tell(bench, &row);
+    }
+    bench_draw_percentiles(bench, "raise: from a failure to its error", "a value, untapped",
+                           &value->together[IN_PLACE]);
+}
+
+/* whole: without errors; NULL: nothing to compare with. */
+static void report_rate(const struct bench *bench, const char *what, bool is_ipc,
+                        const struct raised *raised, const struct raised *whole, uint64_t n)
+{
+    struct bench_row row = {.what = what,
+                            .system = is_ipc ? "errbus ipc" : "errbus",
+                            .unit = "1/s",
+                            .values = raised->bulk_rate,
+                            .runs = bench->runs,
+                            .n = n};
+    double median = bench_tell(bench, &row);
+    if (whole != NULL) {
+        row.system = is_ipc ? "no errors ipc" : "no errors";
+        row.values = whole->bulk_rate;
+        row.ratio = median / bench_median(row.values, bench->runs);
+        bench_tell(bench, &row);
+    }
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+struct answers {
+    struct raised idle, loaded, behind, alone;
+};
+
+static void ask(const struct bench *bench, uint64_t n)
+{
+    static struct answers over[2];
+    static struct raised error;
+    static struct raised value;
+    char count[32];
+    snprintf(count, sizeof count, "%llu", (unsigned long long)n);
+    for (size_t run = 0; run < bench->runs; run++) {
+        for (int is_ipc = 0; is_ipc < 2; is_ipc++) {
+            run_one(count, is_ipc, false, &over[is_ipc].idle, run);
+            run_one(count, is_ipc, true, &over[is_ipc].loaded, run);
+            run_behind(count, is_ipc, "failing", &over[is_ipc].behind, run);
+            run_behind(count, is_ipc, NULL, &over[is_ipc].alone, run);
+        }
+        run_untapped(count, NULL, &error, run);
+        run_untapped(count, "value", &value, run);
+    }
+    for (int is_ipc = 0; is_ipc < 2; is_ipc++) {
+        struct answers *answers = &over[is_ipc];
+        report(bench, "idle", is_ipc, ON_TAP, &answers->idle, n);
+        report(bench, "beside 4 KiB bulk", is_ipc, ON_TAP, &answers->loaded, n);
+        report(bench, "behind its own 4 KiB bulk", is_ipc, IN_PLACE, &answers->behind, n);
+        report_rate(bench, "the bulk meanwhile", is_ipc, &answers->loaded, NULL, n);
+        report_rate(bench, "its own bulk meanwhile", is_ipc, &answers->behind, &answers->alone, n);
+    }
+    report_untapped(bench, &error, &value, n);
 }
 
 int main(int argc, char **argv)
 {
-    static struct raised idle;
-    static struct raised loaded;
-    static struct raised error;
-    static struct raised value;
     static const struct {
         const char *name;
         int (*run)(char **words);
-    } roles[] = {{"fail", fail_slots},
-                 {"receive", receive},
-                 {"tap", tap_events},
-                 {"flood", flood},
-                 {"drain", drain}};
+    } roles[] = {{"fail", fail_slots}, {"receive", receive}, {"tap", tap_events},
+                 {"flood", flood},     {"drain", drain},     {"stay", stay_behind}};
     struct bench bench;
-    char count[32];
     for (size_t i = 0; argc > 2 && i < sizeof roles / sizeof roles[0]; i++) {
         if (strcmp(argv[1], roles[i].name) == 0) {
             return roles[i].run(argv + 2);
@@ -334,23 +470,6 @@ int main(int argc, char **argv)
     if (!bench_init(&bench, "raise", argc, argv)) {
         return 2;
     }
-    uint64_t n = bench_count(&bench, COUNT);
-    snprintf(count, sizeof count, "%llu", (unsigned long long)n);
-    for (size_t run = 0; run < bench.runs; run++) {
-        run_one(count, &idle, run, false);
-        run_one(count, &loaded, run, true);
-        run_untapped(count, &error, run, NULL);
-        run_untapped(count, &value, run, "value");
-    }
-    report(&bench, "idle", &idle, n);
-    report(&bench, "beside 4 KiB bulk", &loaded, n);
-    report_untapped(&bench, &error, &value, n);
-    struct bench_row row = {.what = "the bulk meanwhile",
-                            .system = "errbus",
-                            .unit = "1/s",
-                            .values = loaded.bulk_rate,
-                            .runs = bench.runs,
-                            .n = n};
-    bench_tell(&bench, &row);
+    ask(&bench, bench_count(&bench, COUNT));
     return 0;
 }

@@ -2,9 +2,11 @@
 # report.awk -- from lines of JSON as harness.c writes them to a table of ratios, a page, and the
 # data of its plots.
 #
-# -v table=1: prints the table of ratios.  -v page=DIR: prints the page; the plots' data go to DIR,
-# a file each, named in DIR/plots with its kind (lines, bars, time), its title and its unit, between tabs;
-# where DIR/<file>.svg is there, it is on the page.
+# -v table=1: prints the table of ratios, and that of what is asked for (-v targets=FILE: targets.table).
+# -v page=DIR: prints the page; the plots' data go to DIR, a file each, named in DIR/plots with its
+# kind (lines, ratios, percentiles, clusters, bars, time), its title and its unit, between tabs; of
+# those with curves DIR/<file>.curves is what gnuplot plots.  Where DIR/<file>.svg is there, it is on
+# the page.
 # Of lines about the same thing the last one counts.
 
 function text(name,    at)
@@ -45,6 +47,26 @@ function learn_moment(cause, mark, ms)
     }
 }
 
+# One point of a curve of percentiles.
+function learn_percentile(title, curve,    point)
+{
+    titles = learn(title_at, titles, title_seen, title)
+    curves = learn(curve_at, curves, curve_seen, title SUBSEP curve)
+    if (number("percent") < last_percent[title, curve])
+        points[title, curve] = "" # measured again
+    last_percent[title, curve] = number("percent")
+    point = sprintf("%.6g %.6g\n", number("percent"), number("us"))
+    points[title, curve] = points[title, curve] point
+}
+
+# The least number of runs of any row.
+function learn_runs(list,    values, count)
+{
+    count = split(substr(list, 1, index(list, "]")), values, ",")
+    if (runs == 0 || count < runs)
+        runs = count
+}
+
 # "4 KiB": 4096; what is not the size of one value to one reader: 0.
 function bytes_of(what,    part)
 {
@@ -67,6 +89,8 @@ function shown(value, unit)
     system_name = text("system")
     if (text("timeline") != "")
         learn_moment(text("timeline"), text("mark"), number("ms"))
+    if (text("percentiles") != "")
+        learn_percentile(text("percentiles"), text("curve"))
     if (question == "")
         next
     key = question SUBSEP what SUBSEP system_name
@@ -78,6 +102,7 @@ function shown(value, unit)
     q3[key] = number("q3")
     ratio[key] = number("ratio")
     n[key] = number("n")
+    learn_runs(substr($0, index($0, "\"runs\":[")))
     unit[key] = text("unit")
     machine = text("machine")
     commit = text("commit")
@@ -124,23 +149,181 @@ function print_table(    q, c, p, part)
     }
 }
 
+# ---- what is asked for --------------------------------------------------------------------------------
+
+function trimmed(name)
+{
+    gsub(/^ +| +$/, "", name)
+    return name
+}
+
+# Of "question; what; system", or of the i-th system where it has several.
+function median_of(place, i,    part, list, key)
+{
+    split(place, part, ";")
+    split(part[3], list, ",")
+    key = trimmed(part[1]) SUBSEP trimmed(part[2]) SUBSEP trimmed(list[i])
+    return key in median ? median[key] : 0
+}
+
+function is_reached(value, relation, figure)
+{
+    return relation == ">=" ? value >= figure : relation == "<=" ? value <= figure : value < figure
+}
+
+# Sets has, as people read it, and mark: reached, missed, or "" for what was not measured.
+function judge(ask, ours, peer,    part, list, i, count, value)
+{
+    has = mark = ""
+    split(ours, part, ";")
+    count = split(part[3], list, ",")
+    split(ask, part, " ")
+    for (i = 1; i <= count; i++) {
+        value = median_of(ours, i)
+        if (peer != "")
+            value = median_of(peer, 1) > 0 ? value / median_of(peer, 1) : 0
+        if (value <= 0)
+            continue
+        has = has (has == "" ? "" : "; ") (peer != "" ? sprintf("%.2f", value) : in_ms(value))
+        if (mark != "reached")
+            mark = is_reached(value, part[1], part[2]) ? "reached" : "missed"
+    }
+    if (has == "")
+        has = "not measured"
+}
+
+function in_ms(us)
+{
+    return sprintf("%.2f ms", us / 1000)
+}
+
+function print_targets(    line, part, ask)
+{
+    printf "What is asked for, and what this run has: medians of %d run%s", runs, runs == 1 ? "" : "s"
+    print ".  a; b: one by one, and many at once."
+    printf "\n%-42s %12s %16s\n", "", "asked", "has"
+    while ((getline line < targets) > 0) {
+        if (line ~ /^#/ || split(line, part, "|") < 4)
+            continue
+        ask = trimmed(part[2])
+        judge(ask, trimmed(part[3]), trimmed(part[4]))
+        if (trimmed(part[4]) == "") {
+            split(ask, part_of_ask, " ")
+            ask = part_of_ask[1] " " in_ms(part_of_ask[2])
+        }
+        printf "%-42s %12s %16s  %s\n", trimmed(part[1]), ask, has, mark
+    }
+    close(targets)
+}
+
 # ---- the plots ----------------------------------------------------------------------------------------
 
-function print_lines(file,    r, s, part, block, systems, system_list, seen)
+# A colour and a point for each, the same in all plots.
+function colour(base,    i, known)
+{
+    split("errbus;c0392b;errbus many;7b241c;errbus process;e67e22;errbus disk;b7950b;errbus spin;ff6fae;" \
+          "errbus short;f1948a;relay;000000;raw;909090;zmq proxy;2e6da4;nats socket;1e8449;" \
+          "nats library;58d68d;jetstream;117a65;mosquitto;7d3c98;redis;a569bd;redis stream;5dade2", \
+          known, ";")
+    for (i = 1; i in known && !(base in colours); i += 2)
+        if (known[i] == base)
+            colours[base] = sprintf("lc rgb '#%s' pt %d", known[i + 1], (i + 1) / 2)
+    if (!(base in colours)) {
+        split("c0392b;2e6da4;1e8449;e67e22;7d3c98;117a65;909090;ff6fae;000000;b7950b", known, ";")
+        colours[base] = sprintf("lc rgb '#%s' pt %d", known[others % 10 + 1], ++others)
+    }
+    return colours[base]
+}
+
+# How its curve looks: dashed over ipc, ours thick.
+function style(name,    base)
+{
+    base = name
+    sub(/ ipc$/, "", base)
+    return sprintf("%s dt %d lw %.1f ps 0.6", colour(base), name == base ? 1 : 2, \
+                   name ~ /^errbus/ ? 2.2 : 1.2)
+}
+
+# Adds a curve to the plot that file is of; data: where in it, and how it is drawn.
+function add_curve(file, data, look, name)
+{
+    printf "%s'%s' %s %s title \"%s\"", curve_count[file]++ ? ", \\\n" : "", file, data, look, \
+           name > (file ".curves")
+}
+
+# The same, of lines that are the next block of the file.
+function add_block(file, lines, data, name)
+{
+    printf "%s\n\n", lines > file
+    add_curve(file, "index " curve_count[file] + 0 " " data, style(name), name)
+}
+
+# Each system by size; is_ratio: divided by what Errbus has, one by one.
+function print_lines(file, is_ratio,    r, s, part, block, systems, system_list, seen, base)
 {
     for (r = 1; r <= rows; r++) {
         split(row_at[r], part, SUBSEP)
-        if (part[1] != "throughput" || bytes_of(part[2]) == 0)
+        base = is_ratio ? median["throughput", part[2], "errbus"] : 1
+        if (part[1] != "throughput" || bytes_of(part[2]) == 0 || !base)
             continue
         systems = learn(system_list, systems, seen, part[3])
         block[part[3]] = block[part[3]] sprintf("%d %.6g %.6g %.6g\n", bytes_of(part[2]), \
-                         median[row_at[r]], q1[row_at[r]], q3[row_at[r]])
+                         median[row_at[r]] / base, q1[row_at[r]] / base, q3[row_at[r]] / base)
     }
     for (s = 1; s <= systems; s++)
-        printf "\"%s\"\n%s\n\n", system_list[s], block[system_list[s]] > file
+        add_block(file, block[system_list[s]], "using 1:2:3:4 with yerrorlines", system_list[s])
     if (systems > 0) {
         close(file)
-        add_plot("lines", "Throughput by size of the values, one reader", "values a second")
+        close(file ".curves")
+        if (is_ratio)
+            add_plot("ratios", "Throughput by size, to that of Errbus one by one", "to errbus")
+        else
+            add_plot("lines", "Throughput by size of the values, one reader", "values a second")
+    }
+}
+
+# What survives, by size, beside what a broker without a journal carries.
+function print_durability(    c, l, part, levels, level_at, file, line, base, value, lines)
+{
+    levels = split("errbus process,errbus disk,jetstream,redis stream", level_at, ",")
+    file = next_plot()
+    for (c = 1; c <= columns; c++) {
+        split(column_at[c], part, SUBSEP)
+        base = part[1] == "throughput" ? median["throughput", part[2], "errbus"] : 0
+        if (!base)
+            continue
+        line = ""
+        for (l = 1; l <= levels; l++) {
+            value = median["throughput", part[2], level_at[l]]
+            line = line (value ? sprintf(" %.6g", value / base) : " -")
+        }
+        if (line ~ /[0-9]/) {
+            printf "\"%s\"%s\n", part[2], line > file
+            lines++
+        }
+    }
+    for (l = 1; l <= levels; l++)
+        add_curve(file, "using " l + 1 ":xtic(1)", substr(colour(level_at[l]), 1, 16), level_at[l])
+    close(file)
+    close(file ".curves")
+    if (lines)
+        add_plot("clusters", "Durability: throughput by what keeps the values, to Errbus without a journal", \
+                 "to errbus")
+}
+
+function print_percentiles(    t, c, part, file)
+{
+    for (t = 1; t <= titles; t++) {
+        file = next_plot()
+        for (c = 1; c <= curves; c++) {
+            split(curve_at[c], part, SUBSEP)
+            if (part[1] == title_at[t])
+                add_block(file, points[part[1], part[2]], \
+                          "using (-log10(1 - $1 / 100)):2 with linespoints", part[2])
+        }
+        close(file)
+        close(file ".curves")
+        add_plot("percentiles", "Percentiles of " title_at[t], "us")
     }
 }
 
@@ -228,7 +411,14 @@ function print_page()
     print "table{border-collapse:collapse;font-size:13px}td,th{padding:2px 9px;text-align:left;"
     print "border-bottom:1px solid #ddd}td:nth-child(n+4){text-align:right}svg{max-width:100%;"
     print "height:auto;display:block;margin:1em 0}pre{overflow-x:auto;font-size:12px}</style></head><body>"
-    printf "<h1>Errbus, measured</h1><p>%s; commit %s.</p>\n<h2>Ratios</h2><pre>\n", machine, commit
+    printf "<h1>Errbus, measured</h1><p>%s; commit %s; medians of %d run%s.</p>\n", machine, commit, \
+           runs, runs == 1 ? "" : "s"
+    if (targets != "") {
+        print "<h2>Asked for</h2><pre>"
+        print_targets()
+        print "</pre>"
+    }
+    print "<h2>Ratios</h2><pre>"
     print_table()
     print "</pre><h2>Plots</h2>"
     if (plots == 0)
@@ -240,11 +430,19 @@ function print_page()
 }
 
 END {
-    if (table)
+    if (table) {
         print_table()
+        if (targets != "") {
+            print ""
+            print_targets()
+        }
+    }
     if (page != "" && !is_drawn) {
         printf "" > (page "/plots")
-        print_lines(next_plot())
+        print_lines(next_plot(), 0)
+        print_lines(next_plot(), 1)
+        print_durability()
+        print_percentiles()
         for (i = 1; i <= questions; i++)
             if (question_at[i] != "failures")
                 print_bars(question_at[i])

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MPL-2.0
 #
 # usage: bench/report.sh FILE.jsonl
-# Prints the table of ratios, and writes FILE.html beside it: the table, plots by gnuplot (skipped by
-# name where there is none), and every figure with its quartiles.
+# Prints the table of ratios and that of what is asked for (targets.table), and writes FILE.html beside
+# it: both, plots by gnuplot (skipped by name where there is none), and every figure with its
+# quartiles.
 
 set -eu
 file=${1:?usage: $0 FILE.jsonl}
@@ -12,14 +13,19 @@ page=${file%.jsonl}.html
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
+# tics AXIS: of a logarithmic one, at 2 and 5 too.
+tics() {
+    printf '%s\n' "set for [e=0:8] ${1}tics add (gprintf('%.0s%c', 2 * 10 ** e) 2 * 10 ** e, \\" \
+        "gprintf('%.0s%c', 5 * 10 ** e) 5 * 10 ** e)"
+}
+
 # draw FILE KIND TITLE UNIT
 draw() {
     bars=$(wc -l <"$folder/$1")
     case $2 in
-    lines)
-        size=900,620
-        blocks=$(grep -c '^"' "$folder/$1")
-        commands="set logscale xy 2
+    lines | ratios)
+        size=1000,680
+        commands="set logscale x 2
             set logscale y 10
             set xlabel 'size of a value'
             set xtics ('16 B' 16, '256 B' 256, '4 KiB' 4096, '64 KiB' 65536, '1 MiB' 1048576, \
@@ -28,8 +34,36 @@ draw() {
             set ylabel '$4'
             set key outside
             set grid
-            plot for [i=0:$blocks-1] '$folder/$1' index i using 1:2:3:4 with yerrorlines \
-                title columnheader(1)"
+            $([ "$2" = lines ] && echo "set format y '%.0s%c'" || echo "set ytics add (0.25, 0.5, 2, 4)")
+            plot $(cat "$folder/$1.curves")"
+        ;;
+    percentiles)
+        size=1000,620
+        commands="set logscale y 10
+            set xlabel 'of all, that took no longer'
+            set xtics ('10 %%' 0.0458, '50 %%' 0.301, '75 %%' 0.602, '90 %%' 1, '99 %%' 2, '99.9 %%' 3, \
+                '99.99 %%' 4)
+            set format y '%.0s%c'
+            $(tics y)
+            set ylabel '$4'
+            set key outside
+            set grid
+            plot $(cat "$folder/$1.curves")"
+        ;;
+    clusters)
+        size=1000,480
+        commands="set style data histograms
+            set style histogram clustered gap 1
+            set style fill solid 0.75 noborder
+            set datafile missing '-'
+            set logscale y
+            set yrange [0.001:2]
+            set ytics (0.001, 0.01, 0.1, 0.25, 0.5, 0.75, 1)
+            set grid ytics
+            set xlabel 'values'
+            set ylabel '$4'
+            set key outside
+            plot $(cat "$folder/$1.curves")"
         ;;
     time)
         size=900,420
@@ -37,6 +71,7 @@ draw() {
             set logscale y
             set yrange [*:STATS_max * 20]
             set xlabel 'ms since the cause'
+            set format y '%.0s%c'
             set ylabel '$4'
             set key outside
             set grid
@@ -53,6 +88,8 @@ draw() {
             low = STATS_min > 0 ? STATS_min / 3 : 0.1
             set logscale x
             set xrange [low:]
+            set format x '%.0s%c'
+            $(tics x)
             set xlabel '$4'
             set yrange [$bars-0.4:-0.6]
             set grid xtics
@@ -77,7 +114,8 @@ else
     echo "plots: skipped, gnuplot is not installed (Debian: gnuplot-nox)"
     count=all
 fi
-awk -v page="$folder" -v is_drawn="$count" -f "$here/report.awk" "$file" >"$page"
-awk -v table=1 -f "$here/report.awk" "$file"
+awk -v page="$folder" -v targets="$here/targets.table" -v is_drawn="$count" -f "$here/report.awk" \
+    "$file" >"$page"
+awk -v table=1 -v targets="$here/targets.table" -f "$here/report.awk" "$file"
 echo
 echo "the page: $page"
