@@ -2,8 +2,8 @@
 /* raise_bench.c -- how long from bus_slot_fail() to the error raised at who waits for the slot, and
  * to its event on the control channel; idle, and while another topic saturates the broker.  How
  * long that is, where nobody taps, for the value that was promised.  And behind values of the same
- * topic, as many as its writer and its reader can do; with the rate at which those go meanwhile, and
- * without errors.  Over tcp and over ipc.
+ * topic, as many as its writer and its reader can do; with the rate at which those go meanwhile,
+ * and without errors.  Over tcp and over ipc.
  *
  * The error carries the moment of its failure as its code; all processes read one monotonic
  * clock. */

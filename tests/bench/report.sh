@@ -76,27 +76,39 @@ grep -q 'index 1.* dt 2 .*title "relay ipc"' "$folder/plot4.curves" || is_wrong=
 grep -q 'time failures.*; stop us' "$folder/named" || is_wrong=yes
 
 # Each system and each figure by its name, as the programs have them.
-while IFS='|' read -r name _ ours peer; do
-    case $name in '#'*) continue ;; esac
-    for place in "$ours" "$peer"; do
-        question=$(echo "$place" | cut -d';' -f1 | tr -d ' ')
-        what=$(echo "$place" | cut -d';' -f2 | sed 's/^ *//')
-        echo "$place" | cut -d';' -f3 | tr ',' '\n' | sed 's/^ *//; s/ *$//' >"$folder/systems"
-        case $question in
-        '' | kill) continue ;;
-        throughput | latency)
-            grep -qF "\"$what\"" "$source_dir/bench/${question}_bench.c" || {
-                echo "$name: $question tells no '$what'" >&2
-                is_wrong=yes
-            }
-            ;;
-        esac
-        while read -r system; do
-            grep -qF "\"$system\"" "$source_dir/bench/systems.c" "$source_dir/bench/${question}_bench.c" || {
-                echo "$name: no '$system'" >&2
-                is_wrong=yes
-            }
-        done <"$folder/systems"
-    done
-done <"$source_dir/bench/targets.table"
+awk -F'|' -v folder="$source_dir/bench/" '
+function text_of(file,    line)
+{
+    if (!(file in texts))
+        while ((getline line < (folder file)) > 0)
+            texts[file] = texts[file] line "\n"
+    return texts[file]
+}
+function look(row, file, name)
+{
+    sub(/^ +/, "", name)
+    sub(/ +$/, "", name)
+    if (index(text_of(file) text_of("systems.c"), "\"" name "\""))
+        return
+    printf "%s: %s has no \"%s\"\n", row, file, name
+    is_wrong = 1
+}
+/^#/ { next }
+{
+    for (i = 3; i <= 4; i++) {
+        if (split($i, part, ";") != 3)
+            continue
+        question = part[1]
+        gsub(/ /, "", question)
+        file = question "_bench.c"
+        if (question == "throughput" || question == "latency")
+            look($1, file, part[2])
+        for (k = split(part[3], systems, ","); k > 0; k--)
+            if (question != "kill")
+                look($1, file, systems[k])
+    }
+    rows++
+}
+END { exit is_wrong || rows < 40 }
+' "$source_dir/bench/targets.table" >&2 || is_wrong=yes
 [ -z "$is_wrong" ]
