@@ -3,11 +3,13 @@
  * each allocation of the library that can fail: calls, sessions, sockets' threads and all.
  *
  * Whatever failed says BUS_ENOMEM, or is done again by the library itself; tried again it succeeds,
- * and the conversation comes to the same end.  The program is linked so that malloc and its like,
+ * and the conversation comes to the same end.  And values are received without an allocation or a
+ * lock for each.  The program is linked so that malloc and its like,
  * where our own objects call them, are those below; what libzmq takes for itself is not ours. */
 #include "tests/lib/expect.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,8 +24,13 @@ static atomic_bool is_counting;
 static atomic_ulong asked;   /* allocations while counting */
 static atomic_ulong fail_at; /* this one of them fails; 0: none */
 
+/* By this thread, always. */
+static _Thread_local unsigned long own_allocations;
+static _Thread_local unsigned long own_locks;
+
 static bool is_to_be_had(void)
 {
+    own_allocations++;
     return !atomic_load(&is_counting) || atomic_fetch_add(&asked, 1) + 1 != atomic_load(&fail_at);
 }
 
@@ -49,6 +56,15 @@ void *__wrap_calloc(size_t count, size_t bytes)
 void *__wrap_realloc(void *block, size_t bytes)
 {
     return bytes == 0 || is_to_be_had() ? __real_realloc(block, bytes) : NULL;
+}
+
+int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+    own_locks++;
+    return __real_pthread_mutex_lock(mutex);
 }
 
 /* ---- the conversation ------------------------------------------------------------------------ */
@@ -181,4 +197,54 @@ Test(memory, is_missing_at_one_place_and_the_conversation_comes_to_its_end)
     for (unsigned long which = 1; which <= count + 20; which++)
         (void)converse(which);
     cr_log_info("%lu allocations", count);
+}
+
+/* ---- many values ----------------------------------------------------------------------------- */
+
+enum { VALUES = 40000, WARM = 10000, AT_ONCE = 64, FEW = 10 };
+
+static void publish_many(struct bus *bus)
+{
+    struct bus_value values[AT_ONCE];
+    for (int i = 0; i < AT_ONCE; i++)
+        values[i] = (struct bus_value){.data = "sixteen bytes..", .bytes = 16};
+    for (int i = 0; i < VALUES / AT_ONCE; i++)
+        expect_code(bus_publish_many(bus, "w", values, AT_ONCE), BUS_OK);
+    must_flush(bus);
+}
+
+/* All that there are, of which some came first; at least so many for one allocation or lock. */
+static void expect_few(struct bus_sub *sub,
+                       enum bus_err (*receive)(struct bus_sub *, int64_t, struct bus_msg **,
+                                               struct bus_error **))
+{
+    size_t count = 0;
+    bool is_warm = false;
+    while (count < VALUES) {
+        struct bus_msg *msg = NULL;
+        if (count >= WARM && !is_warm) {
+            is_warm = true;
+            own_allocations = own_locks = 0;
+        }
+        expect_code(receive(sub, SOON_MS, &msg, NULL), BUS_OK);
+        size_t stride = 0;
+        count += bus_msg_count(msg, &stride);
+        bus_msg_free(&msg);
+    }
+    cr_expect_leq(own_allocations, (VALUES - WARM) / FEW, "%lu allocations", own_allocations);
+    cr_expect_leq(own_locks, (VALUES - WARM) / FEW, "%lu locks", own_locks);
+}
+
+Test(memory, is_not_asked_for_with_each_value_nor_is_a_lock)
+{
+    struct bus *alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    struct bus_sub *sub = must_subscribe(bob, "alice/w");
+    publish_many(alice);
+    expect_few(sub, bus_sub_recv);
+    publish_many(alice);
+    expect_few(sub, bus_sub_recv_many);
+    bus_sub_close(&sub);
+    must_close(&alice);
+    must_close(&bob);
 }

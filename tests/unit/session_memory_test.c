@@ -278,3 +278,35 @@ Test(session_memory, comes_to_the_same_end_whatever_buffer_fails)
     for (uint64_t buffers = 0; buffers < 40; buffers++)
         (void)run_with(0, buffers);
 }
+
+/* What was given away lies where it lay until it is sent: no buffer is had for it. */
+Test(session_memory, is_not_needed_for_a_value_that_is_given_away)
+{
+    enum { BYTES = SESSION_OWNED_BYTES + 1, COPIED = SESSION_OWNED_BYTES };
+    static uint8_t bytes[BYTES];
+    uint64_t seqs[2];
+    fail_at = 0;
+    driver_up(&d);
+    uint32_t x = driver_topic(&d, "alice/x", 1, UINT64_C(1) << 30);
+    struct buffer *large = buffer_copy(span_of(bytes, BYTES));
+    struct buffer *small = buffer_copy(span_of(bytes, COPIED));
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(session_reserve(d.session, d.now_ns, x, -1, -1, 0, &seqs[i]), CODE_OK);
+    struct buffer *part;
+    while ((part = driver_part(&d)) != NULL) /* the promises: nothing has room any more */
+        buffer_unref(&part);
+    buffers_left = 0;
+    buffers_missing = UINT64_MAX;
+    struct buffer *given = buffer_ref(large);
+    cr_expect_eq(session_commit_owned(d.session, d.now_ns, x, seqs[0], &given), CODE_OK);
+    cr_expect_null(given);
+    cr_expect_eq(atomic_load(&large->refs), 2, "it is the session's too");
+    cr_expect_eq(session_commit(d.session, d.now_ns, x, seqs[1], span_of(bytes, BYTES)),
+                 CODE_ENOMEM);
+    cr_expect_eq(session_commit_owned(d.session, d.now_ns, x, seqs[1], &small), CODE_ENOMEM);
+    buffers_left = UINT64_MAX;
+    buffer_unref(&small);
+    driver_fini(&d);
+    cr_expect_eq(atomic_load(&large->refs), 1);
+    buffer_unref(&large);
+}
