@@ -17,16 +17,16 @@
 
 /* The expected rates are of two cores of 2026, rounded. */
 static const struct system all[] = {
-    [SYSTEM_ERRBUS] = {"errbus", "errbus_peer", "", NULL, "", 0, 1e7, 2e9},
+    [SYSTEM_ERRBUS] = {"errbus", "errbus_peer", "", NULL, "", LARGE_TOO, 1e7, 2e9},
     [SYSTEM_ERRBUS_IPC] = {"errbus ipc", "errbus_peer", "", NULL, "", OVER_IPC, 1e7, 2e9},
     [SYSTEM_ERRBUS_DISK] = {"errbus disk", "errbus_peer", "disk", NULL, "", 0, 1e6, 3e8},
     {"errbus process", "errbus_peer", "process", NULL, "", 0, 1e7, 2e9},
     {"errbus spin", "errbus_peer", "spin", NULL, "", 0, 1e7, 2e9},
     {"errbus short", "errbus_peer", "short", NULL, "", 0, 1e7, 2e9},
     {"errbus many", "errbus_peer", "many", NULL, "", RATE_ALONE, 1e7, 2e9},
-    {"relay", "zmq_relay", "", NULL, "", 0, 4e7, 2e9},
+    {"relay", "zmq_relay", "", NULL, "", LARGE_TOO, 4e7, 2e9},
     {"relay ipc", "zmq_relay", "", NULL, "", OVER_IPC, 4e7, 2e9},
-    {"raw", "raw_relay", "", NULL, "", ONE_TOPIC, 6e7, 3e9},
+    {"raw", "raw_relay", "", NULL, "", ONE_TOPIC | LARGE_TOO, 6e7, 3e9},
     {"raw ipc", "raw_relay", "", NULL, "", OVER_IPC | ONE_TOPIC, 6e7, 3e9},
     {"zmq proxy", "zmq_proxy", "", NULL, "", 0, 2e6, 1.5e9},
     {"zmq proxy ipc", "zmq_proxy", "", NULL, "", OVER_IPC, 2e6, 1.5e9},

@@ -17,7 +17,8 @@ enum system_flag {
     OVER_IPC = 1,
     ONE_TOPIC = 2,  /* is all that a reader can have */
     RATE_ALONE = 4, /* its latency says nothing that another's does not */
-    TO_DISK = 8     /* what it carries is in files when that is acknowledged */
+    TO_DISK = 8,    /* what it carries is in files when that is acknowledged */
+    LARGE_TOO = 16  /* is asked for 64 MiB in a run that is not long */
 };
 
 /* One way to carry values: a system, over tcp or ipc. */
