@@ -19,8 +19,7 @@
 /* A value above this travels in chunks (pitfalls 12: larger single frames starve the others). */
 #define LIMIT_CHUNK_BYTES (UINT64_C(1024) * 1024)
 #define DEFAULT_CHUNK_BYTES (UINT64_C(256) * 1024) /* until the link is known to be quick: pace.h */
-#define LIMIT_BATCH_BYTES (UINT64_C(128) * 1024)   /* a batch grows to this (performance.md 1) */
-#define LIMIT_BULK_BATCH_BYTES (UINT64_C(512) * 1024) /* ... with frames of 16 KiB and more (4) */
+#define LIMIT_BATCH_BYTES (UINT64_C(512) * 1024)   /* a batch grows to this (bench/README.md) */
 /* Any part on the data channel: the largest frame, and room for what may stand beside it. */
 #define LIMIT_PART_BYTES (UINT64_C(1280) * 1024)
 #define LIMIT_CONTROL_BYTES (UINT64_C(160) * 1024) /* any message on the control channel */

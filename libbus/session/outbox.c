@@ -64,7 +64,7 @@ static void seal(struct outbox *outbox)
     struct buffer *part = outbox->open;
     batch_header_write(part->data, outbox->open_frames,
                        (uint32_t)(part->bytes - BATCH_HEADER_BYTES), outbox->open_first);
-    outbox->likely_bytes = least(part->bytes, LIMIT_BULK_BATCH_BYTES);
+    outbox->likely_bytes = least(part->bytes, LIMIT_BATCH_BYTES);
     outbox->count += 1;
     *batch_at(outbox, outbox->count - 1) = (struct outbox_batch){part, outbox->last};
     outbox->open = NULL;
@@ -74,10 +74,8 @@ static void seal(struct outbox *outbox)
 /* Whether a frame of so many bytes may join the open batch. */
 static inline bool joins(const struct outbox *outbox, size_t frame_bytes)
 {
-    size_t most =
-        frame_bytes >= OUTBOX_BULK_FRAME_BYTES ? LIMIT_BULK_BATCH_BYTES : LIMIT_BATCH_BYTES;
-    return outbox->open_frames == 0 ||
-           (outbox->open->bytes + frame_bytes <= most && outbox->open_frames < LIMIT_BATCH_FRAMES);
+    return outbox->open_frames == 0 || (outbox->open->bytes + frame_bytes <= LIMIT_BATCH_BYTES &&
+                                        outbox->open_frames < LIMIT_BATCH_FRAMES);
 }
 
 static bool open_batch(struct outbox *outbox, size_t frame_bytes)
@@ -129,8 +127,7 @@ static size_t joining_room(const struct outbox *outbox, const struct frame *fram
     size_t end = offset + frame_total(frame->value.bytes);
     size_t frame_room =
         bytes < LIMIT_CHUNK_BYTES ? least(FRAME_MORE_MAX * bytes, LIMIT_CHUNK_BYTES - bytes) : 0;
-    size_t most = bytes >= OUTBOX_BULK_FRAME_BYTES ? LIMIT_BULK_BATCH_BYTES : LIMIT_BATCH_BYTES;
-    size_t batch_room = least(most, outbox->open->room);
+    size_t batch_room = least(LIMIT_BATCH_BYTES, outbox->open->room);
     return batch_room > end ? least(frame_room, batch_room - end) : 0;
 }
 

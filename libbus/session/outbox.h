@@ -26,9 +26,6 @@
  * follow it.  Without it batches of 256 B values held 12 values, with it more than 100. */
 enum { OUTBOX_UNACCEPTED_MAX = 2 };
 
-/* From this size on frames let a batch grow to LIMIT_BULK_BATCH_BYTES (performance.md, 4). */
-enum { OUTBOX_BULK_FRAME_BYTES = 16384 };
-
 struct outbox_batch {
     struct buffer *part;
     uint64_t last; /* number of its last value or other frame */

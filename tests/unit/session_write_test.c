@@ -275,14 +275,15 @@ Test(session_write, sends_a_full_batch_without_waiting_for_answers)
 {
     driver_up(&d);
     uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
-    static struct frame frames[64];
+    enum { BATCHES = 4, VALUE_BYTES = 4096, VALUES = LIMIT_BATCH_BYTES / VALUE_BYTES };
+    static struct frame frames[VALUES];
     uint64_t next = 1;
-    for (int i = 0; i < 4; i++) {
-        for (int k = 0; k < 40; k++) /* more than a batch holds */
-            cr_assert_eq(publish_bytes(x, 4096), CODE_OK);
-        next += expect_batch(next, frames, 64);
+    for (int i = 0; i < BATCHES; i++) {
+        for (int k = 0; k < VALUES; k++) /* more than a batch holds */
+            cr_assert_eq(publish_bytes(x, VALUE_BYTES), CODE_OK);
+        next += expect_batch(next, frames, VALUES);
     }
-    cr_assert_gt(next, 4 * 20);
+    cr_assert_gt(next, BATCHES * VALUES / 2);
     driver_fini(&d);
 }
 

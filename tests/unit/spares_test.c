@@ -49,11 +49,11 @@ Test(spares, serves_every_room)
                                    4097,
                                    32768,
                                    32769,
+                                   131072,
+                                   131073,
+                                   DEFAULT_CHUNK_BYTES + 96,
                                    LIMIT_BATCH_BYTES,
                                    LIMIT_BATCH_BYTES + 1,
-                                   DEFAULT_CHUNK_BYTES + 96,
-                                   LIMIT_BULK_BATCH_BYTES,
-                                   LIMIT_BULK_BATCH_BYTES + 1,
                                    LIMIT_CHUNK_BYTES + 96,
                                    LIMIT_PART_BYTES};
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
