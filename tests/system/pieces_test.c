@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 TestSuite(pieces, .init = stage_open, .fini = stage_close, .timeout = 120);
 
@@ -173,6 +174,49 @@ Test(pieces, are_acknowledged_by_the_last)
     bus_sub_close(&sub);
     must_close(&alice);
     must_close(&bob);
+}
+
+static void keep_it(void *value, void *arg)
+{
+    (void)value;
+    (void)arg;
+}
+
+/* What looks for mistakes keeps what was freed, and more than is looked for here. */
+#ifdef __SANITIZE_ADDRESS__
+enum { GROWTH_KIB_MAX = 1024 * 1024 };
+#else
+enum { GROWTH_KIB_MAX = 48 * 1024 };
+#endif
+
+/* This process is its reader and its writer; the value lies there as one all the time. */
+Test(pieces, of_a_value_take_less_memory_than_it_has)
+{
+    const size_t bytes = 128 * MIB;
+    struct bus *alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    struct bus_sub *sub = subscribe(bob, NULL);
+    uint8_t *value = must_make(bytes);
+    struct bus_slot *slot = must_reserve(alice, "w");
+    int64_t before_kib = test_resident_kib(getpid());
+    int64_t most_kib = 0;
+    expect_code(bus_slot_commit_owned(&slot, value, bytes, keep_it, NULL), BUS_OK);
+    must_flush(alice); /* all of it is with the broker, and a window here */
+    uint64_t end = 0;
+    bool is_last = false;
+    while (!is_last) {
+        struct bus_msg *msg = must_take(sub);
+        is_last = check(msg, 0, value, bytes, &end);
+        bus_msg_free(&msg);
+        int64_t kib = test_resident_kib(getpid());
+        most_kib = kib > most_kib ? kib : most_kib;
+    }
+    cr_expect_leq(most_kib - before_kib, GROWTH_KIB_MAX, "%lld KiB",
+                  (long long)(most_kib - before_kib));
+    bus_sub_close(&sub);
+    must_close(&alice);
+    must_close(&bob);
+    free(value);
 }
 
 Test(pieces, are_asked_for_in_so_many_words)
