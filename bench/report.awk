@@ -9,6 +9,10 @@
 # the page.
 # Of lines about the same thing the last one counts.
 
+BEGIN {
+    CROWD = 4 # more systems that do one thing have a plot of their own
+}
+
 function text(name,    at)
 {
     at = index($0, "\"" name "\":\"")
@@ -335,8 +339,8 @@ function print_bars(q,    r, part, group, groups, list, seen, label, g, key, fil
         if (part[1] != q || (q == "throughput" && bytes_of(part[2]) > 0))
             continue
         key = row_at[r]
-        group = q (crowd[q, part[2]] > 3 ? ": " part[2] : "") "\t" unit[key]
-        label = crowd[q, part[2]] > 3 ? part[3] : part[2] ", " part[3]
+        group = q (crowd[q, part[2]] > CROWD ? ": " part[2] : "") "\t" unit[key]
+        label = crowd[q, part[2]] > CROWD ? part[3] : part[2] ", " part[3]
         groups = learn(list, groups, seen, group)
         data[group] = data[group] sprintf("\"%s\" %.6g %.6g %.6g %d\n", label, median[key], q1[key], \
                       q3[key], part[3] ~ /^(errbus|in place|tap)/ ? 12603469 : 10141120)
