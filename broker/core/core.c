@@ -422,6 +422,8 @@ static void advance_clock(struct core *core, const struct event *event)
         core->away_ns += gap_ns; /* since when it was away, nobody knows */
     }
     core->now_ns = event->now_ns;
+    if (was_away)
+        session_returned_all(core);
     core->wall_ns = event->wall_ns;
     core->random = event->random;
     core->kept = event->kept;

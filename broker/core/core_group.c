@@ -448,14 +448,13 @@ void group_party_ended(struct core *core, struct session *session, struct failur
 void group_lease_timer(struct core *core, struct sub *member)
 {
     const struct session *session = member->session;
-    int64_t lease_ns = member->lease_ns;
-    int64_t resume_ns = core->options.resume_ms * MS_NS;
-    if (session->is_resuming && lease_ns < resume_ns)
-        lease_ns = resume_ns;
+    int64_t end_ns = session->heard_ns + member->lease_ns;
+    if (end_ns < session_window_ns(core, session))
+        end_ns = session_window_ns(core, session);
     if (member->held_count == 0)
         return;
-    if (core_clock(core) < session->heard_ns + lease_ns) {
-        timers_set(&core->timers, &member->lease_timer, session->heard_ns + lease_ns);
+    if (core_clock(core) < end_ns) {
+        timers_set(&core->timers, &member->lease_timer, end_ns);
         return;
     }
     struct text text;
@@ -463,7 +462,7 @@ void group_lease_timer(struct core *core, struct sub *member)
     text_add(&text, "no sign of life of ");
     text_add_span(&text, member->party->name);
     text_add(&text, " for ");
-    text_add_number(&text, (uint64_t)(lease_ns / MS_NS));
+    text_add_number(&text, (uint64_t)((end_ns - session->heard_ns) / MS_NS));
     text_add(&text, " ms: its leases are over");
     struct failure *failure =
         failure_make(core, &(struct failure_spec){.job = member->job,

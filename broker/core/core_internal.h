@@ -290,7 +290,10 @@ struct session {
     int64_t beat_ns;    /* heartbeat, lost_after, grace as it asked */
     int64_t lost_after_ns;
     int64_t grace_ns;
-    bool is_resuming; /* it was replayed, and its client has not come back yet */
+    int64_t returned_ns;      /* when the broker was back that had been away; see
+                                  session_returned_all(); INT64_MIN: its client is, too */
+    unsigned unheard_returns; /* so often since it was heard */
+    bool is_stall_excused;    /* once in a promise of progress */
     uint64_t progress_ms;
     struct span host; /* owned: where its process runs, as it said; it and pid are for people */
     uint64_t pid;
@@ -779,6 +782,9 @@ void session_begin(struct core *core, struct party *party, struct session *sessi
                    uint32_t incarnation);
 void session_drop(struct core *core, struct session *session);
 void session_resume(struct core *core, struct session *session); /* at the end of a replay */
+void session_returned_all(struct core *core);                    /* behind a standstill */
+/* Until when its client has time to come back to a broker that was away itself. */
+int64_t session_window_ns(const struct core *core, const struct session *session);
 void party_update_bare(struct party *party);
 /* Tells its client that its incarnation is over, and drops it.  failure may be NULL. */
 void session_dismiss(struct core *core, struct session *session, enum wire_code code,

@@ -14,7 +14,7 @@ enum { HELLO_PARTY = 0, HELLO_OBSERVER = 1, HELLO_GUARD = 2 }; /* HELLO.role */
 enum { VOICE_ERROR_BITS = 32 };
 /* Beats that may be missed before a party is suspect: two, and half a beat for the way. */
 #define SUSPECT_HALF_BEATS 5
-enum { JOB_TIMERS = 5 };
+enum { JOB_TIMERS = 5, UNHEARD_RETURNS_MAX = 2 };
 
 struct session *session_of_conn(struct core *core, conn_id conn)
 {
@@ -264,21 +264,30 @@ static void drop_conn(struct core *core, conn_id *conn)
     *conn = 0;
 }
 
-/* When a suspect is lost for its silence.  Not before it was suspect for half a beat: if the broker
- * was late itself (by less than core.c takes for a standstill), it looks once more. */
-static int64_t silence_end_ns(const struct session *session)
+static int64_t later(int64_t a_ns, int64_t b_ns)
 {
-    int64_t lost_ns = session->heard_ns + session->lost_after_ns;
-    int64_t sure_ns = session->suspect_ns + session->beat_ns / 2;
-    return lost_ns > sure_ns ? lost_ns : sure_ns;
+    return a_ns > b_ns ? a_ns : b_ns;
 }
 
 /* Whoever was here before the broker went away has the resume window to come back. */
-static int64_t grace_of(const struct core *core, const struct session *session)
+int64_t session_window_ns(const struct core *core, const struct session *session)
 {
-    int64_t resume_ns = core->options.resume_ms * MS_NS;
-    int64_t grace_ns = guard_grace_ns(session);
-    return session->is_resuming && resume_ns > grace_ns ? resume_ns : grace_ns;
+    return session->returned_ns + core->options.resume_ms * MS_NS;
+}
+
+/* When a suspect is lost for its silence.  Not before it was suspect for half a beat: if the broker
+ * was late itself (by less than core.c takes for a standstill), it looks once more. */
+static int64_t silence_end_ns(const struct core *core, const struct session *session)
+{
+    int64_t lost_ns = session->heard_ns + session->lost_after_ns;
+    int64_t sure_ns = session->suspect_ns + session->beat_ns / 2;
+    return later(later(lost_ns, sure_ns), session_window_ns(core, session));
+}
+
+/* When a session is lost whose connection closed. */
+static int64_t grace_end_ns(const struct core *core, const struct session *session)
+{
+    return later(session->closed_ns + guard_grace_ns(session), session_window_ns(core, session));
 }
 
 static void session_arm(struct core *core, struct session *session)
@@ -286,11 +295,11 @@ static void session_arm(struct core *core, struct session *session)
     int64_t due_ns;
     int64_t suspect_ns = session->beat_ns * SUSPECT_HALF_BEATS / 2;
     if (session->control == 0)
-        due_ns = session->closed_ns + grace_of(core, session);
+        due_ns = grace_end_ns(core, session);
     else if (session->party == NULL)
         due_ns = session->heard_ns + session->lost_after_ns;
     else if (session->is_suspect)
-        due_ns = silence_end_ns(session);
+        due_ns = silence_end_ns(core, session);
     else
         due_ns = session->heard_ns + suspect_ns;
     if (session->late != NULL && session->late->until_ns < due_ns)
@@ -310,6 +319,7 @@ static void session_init(struct core *core, struct session *session, struct job 
     session->dial = terms->dial;
     session->is_guard = terms->is_guard;
     session->heard_ns = core_clock(core);
+    session->returned_ns = INT64_MIN;
     list_init(&session->parked);
     list_init(&session->subs);
     list_init(&session->awaits);
@@ -577,7 +587,6 @@ static void go_on(struct core *core, conn_id conn, struct session *session,
     }
     session->control = conn;
     session->is_ready = false;
-    session->is_resuming = false;
     session->await_sent = 0;
     session->await_taken = 0;
     session->await_topic = 0;
@@ -776,6 +785,7 @@ static void attached(struct core *core, struct session *session)
 {
     if ((session->data == 0 && !session->is_guard) || !session->is_ready)
         return;
+    session->returned_ns = INT64_MIN;
     effects_msg(core->effects, session->control, MSG_ATTACHED);
     job_greet(core, session);
     if (session->is_guard)
@@ -940,6 +950,7 @@ void session_beat(struct core *core, struct session *session, const struct msg_b
 
 static void await_progress(struct core *core, struct session *session)
 {
+    session->is_stall_excused = false;
     if (session->progress_ms == 0)
         timers_clear(&core->timers, &session->progress);
     else
@@ -1019,26 +1030,33 @@ void session_violation(struct core *core, conn_id conn, const char *complaint)
     session_closed(core, conn);
 }
 
+static void observer_timer(struct core *core, struct session *session)
+{
+    if (core_clock(core) - session->heard_ns >= session->lost_after_ns)
+        session_drop(core, session);
+    else if (session->late != NULL && core_clock(core) >= session->late->until_ns)
+        late_end(core, session);
+    else
+        session_arm(core, session);
+}
+
 void session_timer(struct core *core, struct session *session)
 {
     int64_t clock_ns = core_clock(core);
-    int64_t silent_ns = clock_ns - session->heard_ns;
+    int64_t suspect_ns = session->heard_ns + session->beat_ns * SUSPECT_HALF_BEATS / 2;
     if (session->party == NULL) {
-        if (silent_ns >= session->lost_after_ns)
-            session_drop(core, session);
-        else if (session->late != NULL && clock_ns >= session->late->until_ns)
-            late_end(core, session);
-        else
-            session_arm(core, session);
+        observer_timer(core, session);
         return;
     }
-    if (session->control == 0 && clock_ns >= session->closed_ns + grace_of(core, session)) {
+    bool is_closed = session->control == 0 && clock_ns >= grace_end_ns(core, session);
+    bool is_silent = session->is_suspect && clock_ns >= silence_end_ns(core, session);
+    if (is_closed) {
         lose(core, session, ERROR_TYPE_CONNECTION_CLOSED,
              "its connection closed and did not come back within its grace of ");
-    } else if (session->is_suspect && clock_ns >= silence_end_ns(session)) {
+    } else if (is_silent) {
         lose(core, session, ERROR_TYPE_SILENT, "no sign of life for ");
     } else {
-        if (session->control != 0 && silent_ns >= session->beat_ns * SUSPECT_HALF_BEATS / 2)
+        if (session->control != 0 && clock_ns >= suspect_ns)
             suspect(core, session, "no beat of it comes");
         session_arm(core, session);
     }
@@ -1155,9 +1173,11 @@ static void lose(struct core *core, struct session *session, const char *type, c
     text_add(&text, " lost: ");
     text_add(&text, why);
     if (type != ERROR_TYPE_REPLACED) {
-        text_add_number(
-            &text,
-            (uint64_t)((is_silence ? session->lost_after_ns : grace_of(core, session)) / MS_NS));
+        int64_t had_ns = is_silence ? session->lost_after_ns : guard_grace_ns(session);
+        int64_t since_ns = is_silence ? session->heard_ns : session->closed_ns;
+        if (session_window_ns(core, session) > since_ns + had_ns)
+            had_ns = core->options.resume_ms * MS_NS;
+        text_add_number(&text, (uint64_t)(had_ns / MS_NS));
         text_add(&text, " ms");
     }
     int64_t ago_ns = is_silence ? silent_ns : core_clock(core) - session->closed_ns;
@@ -1177,7 +1197,7 @@ static void lose(struct core *core, struct session *session, const char *type, c
 
 void session_resume(struct core *core, struct session *session)
 {
-    session->is_resuming = true;
+    session->returned_ns = core_clock(core);
     session->heard_ns = core_clock(core);
     session->closed_ns = core_clock(core);
     session_arm(core, session);
@@ -1185,6 +1205,34 @@ void session_resume(struct core *core, struct session *session)
         timers_set(&core->timers, &session->progress,
                    core_clock(core) +
                        ((int64_t)session->progress_ms + core->options.resume_ms) * MS_NS);
+}
+
+/* A broker that stood still is like one that was away.  Who had no answer meanwhile is on its way
+ * by another connection, and may have closed the one that is known here; it has the resume window
+ * to arrive, as behind a restart.  But the dead are not heard in between, and have no third window
+ * in a row: a broker that stands still time and again loses them all the same. */
+void session_returned_all(struct core *core)
+{
+    struct session *session = NULL;
+    while ((session = pool_next(&core->sessions, session != NULL ? session->id : 0)) != NULL) {
+        if (session->heard_ns > session->returned_ns)
+            session->unheard_returns = 0;
+        if (session->unheard_returns == UNHEARD_RETURNS_MAX)
+            continue;
+        session->unheard_returns += 1;
+        session->returned_ns = core_clock(core);
+    }
+}
+
+/* Who has to come back first cannot say before how far it is.  Once in a promise, as above. */
+static bool excuse_stall(struct core *core, struct session *session)
+{
+    int64_t window_ns = session_window_ns(core, session);
+    if (core_clock(core) >= window_ns || session->is_stall_excused)
+        return false;
+    session->is_stall_excused = true;
+    timers_set(&core->timers, &session->progress, window_ns);
+    return true;
 }
 
 void session_stalled(struct core *core, struct session *session)
@@ -1195,6 +1243,8 @@ void session_stalled(struct core *core, struct session *session)
     bool is_gone = party->session != NULL && settle_parked_at_end(core, party->session);
     if (!party_is_live(party) || (is_gone && !is_guard))
         return; /* it is done, or has said before how it ends */
+    if (excuse_stall(core, session))
+        return;
     text_init(&text);
     text_add_span(&text, session->party->name);
     text_add(&text, " beats, but made no progress within ");

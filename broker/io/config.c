@@ -50,7 +50,7 @@ static const struct key keys[] = {
     {"durability", KIND_TEXT, 0, AT(durability), 1, 0, "LEVEL",
      "what an acknowledged value survives: memory, process or disk (disk)"},
     {"resume-window", KIND_TIME, 0, AT(core.resume_ms), 0, (uint64_t)LIMIT_PERIOD_MS_MAX, "TIME",
-     "with a journal: for parties to come back after a restart (10s)"},
+     "for parties to come back after a restart, or a standstill (10s)"},
     {"memory", KIND_BYTES, 0, AT(memory_bytes), 1 << 20, CONFIG_BYTES_MAX, "BYTES",
      "with a journal: of values held in memory; what is beyond is read back (256M)"},
     {"spin", KIND_YES, 0, AT(is_spinning), 0, 1, NULL,

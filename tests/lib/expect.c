@@ -312,16 +312,21 @@ const char *tell_story(void)
 {
     static char story[8192];
     size_t at = 0;
+    int64_t begin_ns = 0;
     struct bus_tap *tap = must_tap(NULL, 0);
     const struct bus_event *event = NULL;
     story[0] = '\0';
-    while (at + 256 < sizeof story && bus_tap_next(tap, STORY_MS, &event, NULL) == BUS_OK) {
+    while (at + 512 < sizeof story && bus_tap_next(tap, STORY_MS, &event, NULL) == BUS_OK) {
         if (strcmp(bus_event_name(event), "slot.failed") == 0) {
             continue; /* too many, and of no help */
         }
-        at += (size_t)snprintf(story + at, 256, "\n%llu %s %.100s %.100s",
-                               (unsigned long long)bus_event_id(event), bus_event_name(event),
-                               bus_event_party(event), bus_event_text(event));
+        const struct bus_error *error = bus_event_error(event);
+        begin_ns = begin_ns == 0 ? bus_event_at_ns(event) : begin_ns;
+        at += (size_t)snprintf(story + at, 512, "\n%llu %.3f s: %s %.100s %.100s%.200s",
+                               (unsigned long long)bus_event_id(event),
+                               (double)(bus_event_at_ns(event) - begin_ns) / 1e9,
+                               bus_event_name(event), bus_event_party(event), bus_event_text(event),
+                               error != NULL ? bus_error_message(error) : "");
     }
     bus_tap_close(&tap);
     return story;

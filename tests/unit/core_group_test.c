@@ -312,6 +312,27 @@ Test(core_group, end_the_leases_of_who_is_silent)
     EXPECT("4 < echo\n1 < accepted 2 0\n14 < sub 1 task 1#1, delivery 1, payload 6\n");
 }
 
+/* It could say nothing while the broker stood still, and comes back by another connection. */
+Test(core_group, end_no_leases_for_a_standstill_of_the_broker)
+{
+    join(4);
+    message(4, (struct msg){.type = MSG_SUBSCRIBE,
+                            .as.subscribe = {.number = ++numbers[4],
+                                             .sub = 1,
+                                             .pattern = span_text("alice/tasks"),
+                                             .group = span_text("work"),
+                                             .window_bytes = 4096,
+                                             .lease_ms = 4000}});
+    publish(1, tasks, 0, 1, 5);
+    now_ns += 60000 * MS;
+    step((struct event){.type = EVENT_TICK});
+    forget();
+    pass_ms(9000);
+    EXPECT("");
+    message(4, (struct msg){.type = MSG_BEAT});
+    EXPECT("4 < echo\n");
+}
+
 Test(core_group, give_nothing_to_who_cannot_be_reached)
 {
     workers(1);

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* core_standstill_test.c -- a broker that stood still blames nobody for it: who had no answer
+ * meanwhile has closed what the broker knows, and is on its way by another connection. */
+#include "tests/unit/core_driver.h"
+
+TestSuite(core_standstill, .init = init, .fini = fini);
+
+enum { BEAT_MS = 100, LOST_AFTER_MS = 600, GRACE_MS = 200 };
+
+static void greet_quickly(conn_id conn, uint64_t token)
+{
+    struct msg msg = hello(conn, token);
+    msg.as.hello.heartbeat_ms = BEAT_MS;
+    msg.as.hello.lost_after_ms = LOST_AFTER_MS;
+    msg.as.hello.grace_ms = GRACE_MS;
+    message(conn, msg);
+}
+
+static void join_quickly(conn_id conn)
+{
+    greet_quickly(conn, 0);
+    attach(conn, conn + 10, tokens[conn]);
+    forget();
+}
+
+/* Of alice. */
+static void come_back_on(conn_id conn)
+{
+    greet_quickly(conn, tokens[1]);
+    forget();
+    attach(conn, conn + 10, tokens[1]);
+    cr_expect_not_null(strstr(said, "< attached"), "%s", said);
+    forget();
+}
+
+static void come_back(void)
+{
+    come_back_on(1);
+}
+
+static void tick(void)
+{
+    step((struct event){.type = EVENT_TICK});
+}
+
+/* Who is there to see takes what it was told, which is a sign of life of it. */
+static void look(void)
+{
+    message(3, (struct msg){.type = MSG_TAP_TAKEN, .as.tap_taken.id = 1});
+}
+
+static void beat(conn_id conn)
+{
+    message(conn, (struct msg){.type = MSG_BEAT});
+}
+
+/* Nothing is looked at. */
+static void stand_ms(int64_t ms)
+{
+    now_ns += ms * MS;
+}
+
+/* Alice, and who is there to see. */
+static void begin(void)
+{
+    join_quickly(1);
+    tap(3);
+    forget();
+}
+
+static void wait_ms(int64_t ms)
+{
+    for (; ms > 1000; ms -= 1000) {
+        pass_ms(1000);
+        look();
+    }
+    pass_ms(ms);
+    look();
+}
+
+#define LOST                                                                                       \
+    "3 < party.lost alice/1 #0 x0 (party_lost of alice)\n"                                         \
+    "3 < verdict.final alice/1 #0 x0 (party_lost of alice)\n"
+
+/* What she said is read, that she closed is seen first, or a timer: whatever comes first. */
+Test(core_standstill, gives_who_has_closed_meanwhile_the_resume_window)
+{
+    enum { CLOSED, TICK, SAID, ORDERS };
+    for (int first = 0; first < ORDERS; first++) {
+        begin();
+        stand_ms(60000);
+        if (first == TICK)
+            tick();
+        if (first == SAID)
+            beat(1);
+        stand_ms(first == CLOSED ? 0 : 3);
+        closed(1);
+        EXPECT(first == SAID ? "1 < echo\n1 dropped\n11 dropped\n"
+                               "3 < party.suspect alice/1 #0 x0\n"
+                             : "1 dropped\n11 dropped\n3 < party.suspect alice/1 #0 x0\n");
+        wait_ms(options.resume_ms - 10);
+        EXPECT("");
+        come_back();
+        fini();
+        init();
+    }
+}
+
+Test(core_standstill, gives_it_to_who_is_silent_too)
+{
+    begin();
+    stand_ms(60000);
+    tick();
+    beat(1); /* of before; by now she is elsewhere */
+    EXPECT("1 < echo\n");
+    wait_ms(options.resume_ms - 10);
+    EXPECT("3 < party.suspect alice/1 #0 x0\n");
+    come_back_on(21);
+    wait_ms(LOST_AFTER_MS - 1);
+    EXPECT("3 < party.suspect alice/1 #0 x0\n");
+    wait_ms(1);
+    EXPECT("21 < over 11 (party_lost of alice)\n21 dropped\n31 dropped\n" LOST);
+}
+
+Test(core_standstill, loses_who_does_not_come_back_in_the_window)
+{
+    begin();
+    stand_ms(60000);
+    tick();
+    closed(1);
+    forget();
+    wait_ms(options.resume_ms - 1);
+    EXPECT("");
+    wait_ms(1);
+    EXPECT(LOST);
+    cr_expect_str_eq(error_message, "party alice lost: its connection closed and did not come back "
+                                    "within its grace of 10000 ms");
+}
+
+/* Who has found its way is there, and has its grace again. */
+Test(core_standstill, gives_it_once)
+{
+    begin();
+    stand_ms(60000);
+    tick();
+    closed(1);
+    come_back();
+    closed(1);
+    forget();
+    wait_ms(GRACE_MS - 1);
+    EXPECT("");
+    wait_ms(1);
+    EXPECT(LOST);
+}
+
+/* It closes, in vain, the connection on which it greeted before it is welcome. */
+Test(core_standstill, gives_it_until_both_channels_stand)
+{
+    begin();
+    stand_ms(60000);
+    closed(1);
+    greet_quickly(1, tokens[1]);
+    closed(1);
+    forget();
+    wait_ms(options.resume_ms - 10);
+    EXPECT("");
+    come_back();
+}
+
+/* Her connection outlived it, and she all that followed from it. */
+Test(core_standstill, is_forgotten_when_the_window_is_over)
+{
+    begin();
+    stand_ms(60000);
+    tick();
+    for (int64_t ms = 0; ms <= options.resume_ms; ms += BEAT_MS) {
+        wait_ms(BEAT_MS);
+        beat(1);
+    }
+    closed(1);
+    forget();
+    wait_ms(GRACE_MS - 1);
+    EXPECT("");
+    wait_ms(1);
+    EXPECT(LOST);
+    cr_expect_str_eq(error_message, "party alice lost: its connection closed and did not come back "
+                                    "within its grace of 200 ms");
+}
+
+/* She was away when the broker stood still, with most of her grace left. */
+Test(core_standstill, is_no_part_of_a_grace)
+{
+    begin();
+    closed(1);
+    stand_ms(60000);
+    tick();
+    forget();
+    wait_ms(GRACE_MS + 10);
+    EXPECT("");
+    come_back();
+}
+
+/* The second one comes too soon to stop the clock: what counts is that she was heard in between. */
+Test(core_standstill, may_follow_another_at_once)
+{
+    begin();
+    for (int i = 0; i < 3; i++) {
+        stand_ms(60000);
+        look();
+        tick();
+        stand_ms(1);
+        beat(1);
+        closed(1);
+        wait_ms(2000);
+        stand_ms(60000);
+        look();
+        tick();
+        forget();
+        wait_ms(2000);
+        EXPECT("");
+        come_back();
+    }
+}
+
+/* Nor has there to be time to hear anybody: but no more than once. */
+Test(core_standstill, may_be_two)
+{
+    begin();
+    for (int i = 0; i < 2; i++) {
+        stand_ms(60000);
+        look();
+        tick();
+        stand_ms(1);
+        closed(1);
+        stand_ms(60000);
+        look();
+        tick();
+        forget();
+        wait_ms(options.resume_ms - 10);
+        EXPECT("");
+        if (i == 0)
+            come_back();
+    }
+    wait_ms(10);
+    EXPECT(LOST);
+}
+
+/* The dead are not heard in between. */
+Test(core_standstill, keeps_nobody_for_ever)
+{
+    static const int64_t late_ms[] = {501, 1000, 4000, 9000, 11000, 25000};
+    for (size_t i = 0; i < sizeof late_ms / sizeof late_ms[0]; i++) {
+        begin();
+        closed(1);
+        forget();
+        int64_t begin_ns = now_ns;
+        while (strstr(said, "party.lost") == NULL) {
+            cr_assert_lt(now_ns - begin_ns, 3600 * 1000 * MS, "she is never lost");
+            stand_ms(late_ms[i]);
+            look();
+            tick();
+        }
+        cr_expect_leq((now_ns - begin_ns) / MS, 2 * (options.resume_ms + 3 * late_ms[i]),
+                      "late by %d ms: after %d ms", (int)late_ms[i],
+                      (int)((now_ns - begin_ns) / MS));
+        fini();
+        init();
+    }
+}
+
+/* Who has to come back first cannot say how far it is; whoever stalls is found all the same. */
+Test(core_standstill, is_no_part_of_a_promise_of_progress)
+{
+    begin();
+    message(1, (struct msg){.type = MSG_PROGRESS, .as.progress = {.next_within_ms = 500}});
+    wait_ms(400);
+    beat(1);
+    stand_ms(60000);
+    tick();
+    closed(1);
+    forget();
+    wait_ms(1000);
+    EXPECT("");
+    come_back();
+    message(1, (struct msg){.type = MSG_PROGRESS, .as.progress = {.next_within_ms = 500}});
+    wait_ms(499);
+    EXPECT("3 < party.suspect alice/1 #0 x0\n");
+    wait_ms(1);
+    cr_expect_not_null(strstr(said, "party.failed alice/1 #0 x0 (stalled of alice)"), "%s", said);
+}
