@@ -293,6 +293,7 @@ struct session {
     int64_t returned_ns;      /* when the broker was back that had been away; see
                                   session_returned_all(); INT64_MIN: its client is, too */
     unsigned unheard_returns; /* so often since it was heard */
+    bool is_looked_again;     /* a look that came late was not the last one */
     bool is_stall_excused;    /* once in a promise of progress */
     uint64_t progress_ms;
     struct span host; /* owned: where its process runs, as it said; it and pid are for people */

@@ -15,6 +15,8 @@ enum { VOICE_ERROR_BITS = 32 };
 /* Beats that may be missed before a party is suspect: two, and half a beat for the way. */
 #define SUSPECT_HALF_BEATS 5
 enum { JOB_TIMERS = 5, UNHEARD_RETURNS_MAX = 2 };
+/* Who looks so much later than was meant was not there himself, and has not read all yet. */
+#define LATE_LOOK_NS (10 * MS_NS)
 
 struct session *session_of_conn(struct core *core, conn_id conn)
 {
@@ -991,6 +993,7 @@ static void suspect(struct core *core, struct session *session, const char *text
     if (session->is_suspect)
         return;
     session->is_suspect = true;
+    session->is_looked_again = false;
     session->suspect_ns = core_clock(core);
     tell_party(core, session->party, EVENT_PARTY_SUSPECT, text, 0, NULL);
     judge_look(core, session->job);
@@ -1012,6 +1015,7 @@ void session_closed(struct core *core, conn_id conn)
         return;
     }
     session->is_ready = false;
+    session->is_looked_again = false;
     session->closed_ns = core_clock(core);
     suspect(core, session, "its connection closed");
     session_arm(core, session);
@@ -1028,6 +1032,17 @@ void session_violation(struct core *core, conn_id conn, const char *complaint)
         complaints = &session->job->observers;
     tell_complaint(core, complaints, session != NULL ? session->incarnation : 0, complaint);
     session_closed(core, conn);
+}
+
+/* The broker looks late: it was not there itself, by less than core.c takes for a standstill, and
+ * what was said meanwhile may not be read yet.  So this look is not the last one. */
+static bool looks_again(struct core *core, struct session *session, bool is_late)
+{
+    if (!is_late || session->is_looked_again)
+        return false;
+    session->is_looked_again = true;
+    timers_set(&core->timers, &session->timer, core_clock(core) + session->beat_ns / 2);
+    return true;
 }
 
 static void observer_timer(struct core *core, struct session *session)
@@ -1048,16 +1063,21 @@ void session_timer(struct core *core, struct session *session)
         observer_timer(core, session);
         return;
     }
+    bool is_late = clock_ns - session->timer.due_ns > LATE_LOOK_NS;
     bool is_closed = session->control == 0 && clock_ns >= grace_end_ns(core, session);
     bool is_silent = session->is_suspect && clock_ns >= silence_end_ns(core, session);
+    if ((is_closed || is_silent) && looks_again(core, session, is_late))
+        return;
     if (is_closed) {
         lose(core, session, ERROR_TYPE_CONNECTION_CLOSED,
              "its connection closed and did not come back within its grace of ");
     } else if (is_silent) {
         lose(core, session, ERROR_TYPE_SILENT, "no sign of life for ");
     } else {
-        if (session->control != 0 && clock_ns >= suspect_ns)
+        if (session->control != 0 && !session->is_suspect && clock_ns >= suspect_ns) {
             suspect(core, session, "no beat of it comes");
+            session->is_looked_again = is_late; /* half a beat is left at least */
+        }
         session_arm(core, session);
     }
 }

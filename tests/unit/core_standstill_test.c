@@ -268,6 +268,43 @@ Test(core_standstill, keeps_nobody_for_ever)
     }
 }
 
+/* Shorter ones do not stop the clock: who looks late looks once more, for what was said meanwhile
+ * may not be read yet. */
+Test(core_standstill, that_is_short_is_followed_by_a_second_look)
+{
+    begin();
+    for (int i = 0; i < 2; i++) {
+        closed(1);
+        forget();
+        stand_ms(GRACE_MS + 400);
+        tick();
+        wait_ms(BEAT_MS / 2 - 1);
+        EXPECT("");
+        if (i == 0)
+            come_back();
+    }
+    wait_ms(1);
+    EXPECT(LOST);
+}
+
+Test(core_standstill, that_is_short_makes_nobody_silent)
+{
+    begin();
+    for (int i = 0; i < 2; i++) {
+        wait_ms(LOST_AFTER_MS - 200);
+        EXPECT("3 < party.suspect alice/1 #0 x0\n");
+        stand_ms(600);
+        tick();
+        wait_ms(BEAT_MS / 2 - 1);
+        EXPECT("");
+        if (i == 0)
+            beat(1);
+        forget();
+    }
+    wait_ms(1);
+    EXPECT("1 < over 11 (party_lost of alice)\n1 dropped\n11 dropped\n" LOST);
+}
+
 /* Who has to come back first cannot say how far it is; whoever stalls is found all the same. */
 Test(core_standstill, is_no_part_of_a_promise_of_progress)
 {
