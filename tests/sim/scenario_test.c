@@ -445,6 +445,28 @@ Test(scenario, tells_the_party_of_a_broker_that_forgot_it)
     expect_end();
 }
 
+/* Alice has given up one connection after the other meanwhile.  The broker finds out at once, and
+ * hears of the newest when her grace would be over. */
+Test(scenario, takes_a_stop_of_the_broker_for_nothing)
+{
+    begin();
+    scene_join(&scene, "alice");
+    scene_join(&scene, "bob");
+    scene_subscribe(&scene, "bob", "alice/#");
+    scene_reserve(&scene, "alice", "alice/w", -1);
+    scene_run(&scene, 10);
+    world_stop_broker(scene.stage.world, 1400 * WORLD_MS);
+    scene_run(&scene, 1390);
+    scene_commit(&scene, "alice", "alice/w", 0, "as if nothing had happened");
+    world_stall(scene.stage.world, scene_app(&scene, "alice")->host, 3, 300 * WORLD_MS);
+    scene_run(&scene, 600);
+    EXPECT("[   2] alice: up, life 1\n"
+           "[  22] bob: up, life 1\n"
+           "[  54] the broker is stopped for 1400 ms\n"
+           "[1749] bob: alice/w 0 = as if nothing had happened\n");
+    expect_end();
+}
+
 static void begin_with_journal(void)
 {
     struct scene_options options;
