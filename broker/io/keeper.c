@@ -326,7 +326,8 @@ void keeper_checkpoint(struct keeper *keeper, struct gate *gate)
     keeper->is_moved = false;
     keeper->moved_from = UINT64_MAX;
     keeper->given_bytes = keeper->checkpoint_bytes = 0;
-    keeper->due_ns = keeper->now_ns + KEEPER_CHECKPOINT_MS * NS_PER_MS;
+    int64_t rest_ms = (int64_t)failpoint_number("CHECKPOINT_MS", KEEPER_CHECKPOINT_MS);
+    keeper->due_ns = keeper->now_ns + rest_ms * NS_PER_MS;
     keeper->needed_from = gate_needed_from(gate);
     keeper->first_end = keeper_is_full(keeper) ? keeper->news.first_end : 0;
     failpoint_reach("checkpoint");

@@ -24,6 +24,7 @@ static void start_broker(const char *durability, const char *failpoint)
     snprintf(variable, sizeof variable, "ERRBUS_FAILPOINT=%s", failpoint);
     const char *const environment[] = {variable,
                                        "ERRBUS_NUMBER_CHECKPOINT_BYTES=300000",
+                                       "ERRBUS_NUMBER_CHECKPOINT_MS=0",
                                        "ERRBUS_NUMBER_RECENT_BYTES=150000",
                                        "ERRBUS_NUMBER_FLUSH_BYTES=150000",
                                        "ERRBUS_NUMBER_SEGMENT_BYTES=131072",
