@@ -13,10 +13,12 @@ page=${file%.jsonl}.html
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# tics AXIS: of a logarithmic one, at 2 and 5 too.
+# tics AXIS: of a logarithmic one, at 2 and 5 too; of a long one of x at 1 alone.
 tics() {
-    printf '%s\n' "set for [e=0:8] ${1}tics add (gprintf('%.0s%c', 2 * 10 ** e) 2 * 10 ** e, \\" \
-        "gprintf('%.0s%c', 5 * 10 ** e) 5 * 10 ** e)"
+    [ "$1" = y ] || printf '%s' 'if (STATS_max / low < 2e4) { '
+    printf '%s' "set for [e=0:8] ${1}tics add (gprintf('%.0s%c', 2 * 10 ** e) 2 * 10 ** e," \
+        " gprintf('%.0s%c', 5 * 10 ** e) 5 * 10 ** e)"
+    [ "$1" = y ] || printf ' }'
 }
 
 # draw FILE KIND TITLE UNIT
@@ -40,6 +42,7 @@ draw() {
     percentiles)
         size=1000,620
         commands="set logscale y 10
+            set xrange [0:4.1]
             set xlabel 'of all, that took no longer'
             set xtics ('10 %%' 0.0458, '50 %%' 0.301, '75 %%' 0.602, '90 %%' 1, '99 %%' 2, '99.9 %%' 3, \
                 '99.99 %%' 4)
@@ -75,9 +78,9 @@ draw() {
             set ylabel '$4'
             set key outside
             set grid
-            plot '$folder/$1' index 0 using 1:2 with lines lw 2 title 'p50', \
-                '' index 0 using 1:3 with lines lw 2 title 'p99', \
-                '' index 0 using 1:4 with lines lw 2 title 'most', \
+            plot '$folder/$1' index 0 using 1:4 with lines lw 1 lc rgb '#2e6da4' title 'most', \
+                '' index 0 using 1:3 with lines lw 3 lc rgb '#e67e22' title 'p99', \
+                '' index 0 using 1:2 with lines lw 2 lc rgb '#1e8449' title 'p50', \
                 '' index 1 using 1:(STATS_max * 20) with impulses lc rgb 'gray' notitle, \
                 '' index 1 using 1:(STATS_max * 1.5 * 2 ** \$0):2 with labels left \
                 offset 0.5,0 notitle"
