@@ -423,7 +423,7 @@ static void advance_clock(struct core *core, const struct event *event)
     }
     core->now_ns = event->now_ns;
     if (was_away)
-        session_returned_all(core);
+        session_returned_all(core, gap_ns);
     core->wall_ns = event->wall_ns;
     core->random = event->random;
     core->kept = event->kept;

@@ -783,7 +783,8 @@ void session_begin(struct core *core, struct party *party, struct session *sessi
                    uint32_t incarnation);
 void session_drop(struct core *core, struct session *session);
 void session_resume(struct core *core, struct session *session); /* at the end of a replay */
-void session_returned_all(struct core *core);                    /* behind a standstill */
+/* Behind a standstill of so long. */
+void session_returned_all(struct core *core, int64_t gap_ns);
 /* Until when its client has time to come back to a broker that was away itself. */
 int64_t session_window_ns(const struct core *core, const struct session *session);
 void party_update_bare(struct party *party);

@@ -1231,12 +1231,14 @@ void session_resume(struct core *core, struct session *session)
  * by another connection, and may have closed the one that is known here; it has the resume window
  * to arrive, as behind a restart.  But the dead are not heard in between, and have no third window
  * in a row: a broker that stands still time and again loses them all the same. */
-void session_returned_all(struct core *core)
+void session_returned_all(struct core *core, int64_t gap_ns)
 {
     struct session *session = NULL;
     while ((session = pool_next(&core->sessions, session != NULL ? session->id : 0)) != NULL) {
         if (session->heard_ns > session->returned_ns)
             session->unheard_returns = 0;
+        if (session->control != 0 && gap_ns < session->beat_ns)
+            continue; /* its client has missed nothing: it is where it was */
         if (session->unheard_returns == UNHEARD_RETURNS_MAX)
             continue;
         session->unheard_returns += 1;

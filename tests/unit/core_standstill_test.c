@@ -187,6 +187,23 @@ Test(core_standstill, is_forgotten_when_the_window_is_over)
                                     "within its grace of 200 ms");
 }
 
+/* So her client did not even notice. */
+Test(core_standstill, that_is_shorter_than_a_beat_gives_nothing)
+{
+    join(1);
+    tap(3);
+    wait_ms(2400);
+    stand_ms(900); /* 800 later than what was due */
+    tick();
+    beat(1);
+    closed(1);
+    forget();
+    wait_ms(999);
+    EXPECT("");
+    wait_ms(1);
+    EXPECT(LOST);
+}
+
 /* She was away when the broker stood still, with most of her grace left. */
 Test(core_standstill, is_no_part_of_a_grace)
 {
