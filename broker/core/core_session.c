@@ -1246,14 +1246,17 @@ void session_returned_all(struct core *core, int64_t gap_ns)
     }
 }
 
-/* Who has to come back first cannot say before how far it is.  Once in a promise, as above. */
+/* Who has to come back first cannot say before how far it is; and what it said may not be read yet
+ * by who looks late.  Once in a promise. */
 static bool excuse_stall(struct core *core, struct session *session)
 {
-    int64_t window_ns = session_window_ns(core, session);
-    if (core_clock(core) >= window_ns || session->is_stall_excused)
+    int64_t until_ns = session_window_ns(core, session);
+    if (core_clock(core) - session->progress.due_ns > LATE_LOOK_NS)
+        until_ns = later(until_ns, core_clock(core) + session->beat_ns / 2);
+    if (core_clock(core) >= until_ns || session->is_stall_excused)
         return false;
     session->is_stall_excused = true;
-    timers_set(&core->timers, &session->progress, window_ns);
+    timers_set(&core->timers, &session->progress, until_ns);
     return true;
 }
 

@@ -342,3 +342,19 @@ Test(core_standstill, is_no_part_of_a_promise_of_progress)
     wait_ms(1);
     cr_expect_not_null(strstr(said, "party.failed alice/1 #0 x0 (stalled of alice)"), "%s", said);
 }
+
+Test(core_standstill, that_is_short_makes_nobody_stall)
+{
+    begin();
+    for (int i = 0; i < 2; i++) {
+        beat(1);
+        message(1, (struct msg){.type = MSG_PROGRESS, .as.progress = {.next_within_ms = 100}});
+        forget();
+        stand_ms(500);
+        tick();
+        wait_ms(BEAT_MS / 2 - 1);
+        EXPECT("3 < party.suspect alice/1 #0 x0\n");
+    }
+    wait_ms(1);
+    cr_expect_not_null(strstr(said, "party.failed alice/1 #0 x0 (stalled of alice)"), "%s", said);
+}
