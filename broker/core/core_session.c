@@ -1265,11 +1265,11 @@ void session_stalled(struct core *core, struct session *session)
     struct text text;
     struct party *party = session->party;
     bool is_guard = session->is_guard;
+    if (excuse_stall(core, session))
+        return; /* first: what waits for its data is given up below */
     bool is_gone = party->session != NULL && settle_parked_at_end(core, party->session);
     if (!party_is_live(party) || (is_gone && !is_guard))
         return; /* it is done, or has said before how it ends */
-    if (excuse_stall(core, session))
-        return;
     text_init(&text);
     text_add_span(&text, session->party->name);
     text_add(&text, " beats, but made no progress within ");

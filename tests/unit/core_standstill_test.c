@@ -358,3 +358,17 @@ Test(core_standstill, that_is_short_makes_nobody_stall)
     wait_ms(1);
     cr_expect_not_null(strstr(said, "party.failed alice/1 #0 x0 (stalled of alice)"), "%s", said);
 }
+
+/* What waits for data that may not be read yet goes on waiting: it is not over with her. */
+Test(core_standstill, that_is_short_gives_up_nothing_that_waits_for_its_data)
+{
+    begin();
+    beat(1);
+    message(1, (struct msg){.type = MSG_PROGRESS, .as.progress = {.next_within_ms = 100}});
+    message(1, (struct msg){.type = MSG_COMPLETE,
+                            .as.complete = {.number = ++numbers[1], .after = frames[1] + 1}});
+    forget();
+    stand_ms(500);
+    tick();
+    EXPECT("3 < party.suspect alice/1 #0 x0\n");
+}
