@@ -10,7 +10,7 @@
 
 /* A batch of this size is one of many: a client whose values are few sends what it has
  * (libbus/session/outbox.h). */
-#define LARGE_BATCH_BYTES (UINT64_C(64) * 1024)
+#define LARGE_BATCH_BYTES (DEFAULT_BATCH_BYTES / 2)
 /* Batches that are answered at once when putting off was in vain. */
 enum { PROMPT_MIN = 4, PROMPT_MAX = 1024 };
 

@@ -468,6 +468,17 @@ static void look_who_is_slow(struct core *core, struct topic *topic)
     }
 }
 
+/* Each batch wakes threads of each who reads it: the more there are, the larger are batches.  Where
+ * one reads alone they are small, and what stands behind them waits no longer than it must. */
+static uint64_t batch_bytes(const struct topic *topic)
+{
+    uint64_t bytes = 0;
+    LIST_EACH(link, &topic->routes)
+        if ((bytes += DEFAULT_BATCH_BYTES) >= LIMIT_BATCH_BYTES)
+            break;
+    return bytes > 0 ? bytes : DEFAULT_BATCH_BYTES;
+}
+
 void topic_grant(struct core *core, struct topic *topic, bool is_forced)
 {
     uint64_t job_left = topic->job->bytes < core->options.job_bytes_max
@@ -503,6 +514,7 @@ void topic_grant(struct core *core, struct topic *topic, bool is_forced)
         struct msg *msg = effects_msg(core->effects, session->control, MSG_CREDIT);
         msg->as.credit.topic = topic->id;
         msg->as.credit.limit_bytes = topic->credit_limit;
+        msg->as.credit.batch_bytes = batch_bytes(topic);
     }
 }
 

@@ -10,6 +10,8 @@
 /* A payload this large that is wanted whole travels alone: to pack it with others would copy it.
  * Below, the copy costs less than a part of its own (performance.md 1). */
 #define WHOLE_BYTES (UINT64_C(8) * 1024)
+/* Frames of this size let a batch grow further (performance.md 4). */
+#define BULK_FRAME_BYTES (UINT64_C(16) * 1024)
 
 /* What goes into one part: effects from the first up to end, by reference or as bytes. */
 struct plan {
@@ -98,7 +100,8 @@ static struct plan plan_copy(const struct effects *effects, const struct payload
         size_t bytes = effect_bytes(effects, effect);
         uint32_t frames = effect_frames(effect);
         must(frames > 0);
-        if (plan.frames > 0 && (BATCH_HEADER_BYTES + plan.bytes + bytes > LIMIT_BATCH_BYTES ||
+        size_t most = bytes / frames >= BULK_FRAME_BYTES ? LIMIT_BATCH_BYTES : DEFAULT_BATCH_BYTES;
+        if (plan.frames > 0 && (BATCH_HEADER_BYTES + plan.bytes + bytes > most ||
                                 plan.frames + frames > LIMIT_BATCH_FRAMES))
             break;
         if (plan.frames > 0 && plan_reference(effects, payloads, plan.end, &whole) &&

@@ -19,7 +19,10 @@
 /* A value above this travels in chunks (pitfalls 12: larger single frames starve the others). */
 #define LIMIT_CHUNK_BYTES (UINT64_C(1024) * 1024)
 #define DEFAULT_CHUNK_BYTES (UINT64_C(256) * 1024) /* until the link is known to be quick: pace.h */
-#define LIMIT_BATCH_BYTES (UINT64_C(512) * 1024)   /* a batch grows to this (bench/README.md) */
+/* A batch grows to this; but for frames of less than 16 KiB only where many read their topic, to so
+ * much for each of them (bench/README.md, "One writer, eight readers"). */
+#define LIMIT_BATCH_BYTES (UINT64_C(512) * 1024)
+#define DEFAULT_BATCH_BYTES (UINT64_C(128) * 1024)
 /* Any part on the data channel: the largest frame, and room for what may stand beside it. */
 #define LIMIT_PART_BYTES (UINT64_C(1280) * 1024)
 #define LIMIT_CONTROL_BYTES (UINT64_C(160) * 1024) /* any message on the control channel */

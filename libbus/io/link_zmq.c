@@ -34,7 +34,7 @@ enum {
     MONITOR_NAME_BYTES = 48,
     VALUE_ALIGN = 8, /* of buffers, see link.h */
     KEPT_PARTS = 8,  /* of data, see keep() */
-    KEPT_BYTES_MAX = LIMIT_BATCH_BYTES + PART_COPY_BYTES,
+    KEPT_BYTES_MAX = DEFAULT_BATCH_BYTES + PART_COPY_BYTES,
     RECONNECT_MS = 24 * 3600 * 1000,
     /* libzmq ends the process when its own threads find no descriptors: see that there are some,
        with room for what the host opens meanwhile. */

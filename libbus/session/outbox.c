@@ -71,11 +71,17 @@ static void seal(struct outbox *outbox)
     outbox->open_frames = 0;
 }
 
-/* Whether a frame of so many bytes may join the open batch. */
-static inline bool joins(const struct outbox *outbox, size_t frame_bytes)
+/* What a batch may grow to with a frame of so many bytes. */
+static inline size_t most_for(size_t frame_bytes, uint64_t batch_bytes)
 {
-    return outbox->open_frames == 0 || (outbox->open->bytes + frame_bytes <= LIMIT_BATCH_BYTES &&
-                                        outbox->open_frames < LIMIT_BATCH_FRAMES);
+    return frame_bytes >= OUTBOX_BULK_FRAME_BYTES ? LIMIT_BATCH_BYTES : (size_t)batch_bytes;
+}
+
+/* Whether a frame of so many bytes may join the open batch. */
+static inline bool joins(const struct outbox *outbox, size_t frame_bytes, size_t most)
+{
+    return outbox->open_frames == 0 ||
+           (outbox->open->bytes + frame_bytes <= most && outbox->open_frames < LIMIT_BATCH_FRAMES);
 }
 
 static bool open_batch(struct outbox *outbox, size_t frame_bytes)
@@ -106,9 +112,9 @@ static bool grow_open(struct outbox *outbox, size_t frame_bytes)
     return true;
 }
 
-static bool make_room(struct outbox *outbox, size_t frame_bytes)
+static bool make_room(struct outbox *outbox, size_t frame_bytes, size_t most)
 {
-    if (outbox->open != NULL && !joins(outbox, frame_bytes))
+    if (outbox->open != NULL && !joins(outbox, frame_bytes, most))
         seal(outbox);
     if (outbox->open == NULL && !open_batch(outbox, frame_bytes))
         return false;
@@ -118,7 +124,8 @@ static bool make_room(struct outbox *outbox, size_t frame_bytes)
 
 /* How many bytes of values may join a frame that is written at offset: as many as a frame may hold,
  * the batch, and the buffer as it is.  A larger buffer is made with the next frame. */
-static size_t joining_room(const struct outbox *outbox, const struct frame *frame, size_t offset)
+static size_t joining_room(const struct outbox *outbox, const struct frame *frame, size_t offset,
+                           uint64_t batch_bytes)
 {
     if (frame->flags != FRAME_VALUE || frame->value.bytes == 0 || frame->delivery != 1 ||
         frame->reply_to != FRAME_NO_REPLY)
@@ -127,25 +134,27 @@ static size_t joining_room(const struct outbox *outbox, const struct frame *fram
     size_t end = offset + frame_total(frame->value.bytes);
     size_t frame_room =
         bytes < LIMIT_CHUNK_BYTES ? least(FRAME_MORE_MAX * bytes, LIMIT_CHUNK_BYTES - bytes) : 0;
-    size_t batch_room = least(LIMIT_BATCH_BYTES, outbox->open->room);
+    size_t batch_room = least(most_for(bytes, batch_bytes), outbox->open->room);
     return batch_room > end ? least(frame_room, batch_room - end) : 0;
 }
 
-bool outbox_append(struct outbox *outbox, const struct frame *frame)
+bool outbox_append(struct outbox *outbox, const struct frame *frame, uint64_t batch_bytes)
 {
     size_t bytes = frame_total(frame->value.bytes);
+    size_t most = most_for(bytes, batch_bytes);
     must(BATCH_HEADER_BYTES + bytes <= LIMIT_PART_BYTES && frame->more == 0);
     struct buffer *open = outbox->open;
-    if (open == NULL || open->room - open->bytes < bytes || !joins(outbox, bytes)) {
-        if (!make_room(outbox, bytes))
+    if (open == NULL || open->room - open->bytes < bytes || !joins(outbox, bytes, most)) {
+        if (!make_room(outbox, bytes, most))
             return false;
         open = outbox->open;
     }
     close_tail(outbox);
-    outbox->tail = (struct outbox_tail){.frame = *frame,
-                                        .offset = open->bytes,
-                                        .next_seq = frame->seq + 1,
-                                        .joining_room = joining_room(outbox, frame, open->bytes)};
+    outbox->tail =
+        (struct outbox_tail){.frame = *frame,
+                             .offset = open->bytes,
+                             .next_seq = frame->seq + 1,
+                             .joining_room = joining_room(outbox, frame, open->bytes, batch_bytes)};
     outbox->tail.frame.value.data = NULL; /* the caller's */
     frame_value_write(open->data + open->bytes + FRAME_HEADER_BYTES, frame->value);
     open->bytes += bytes;

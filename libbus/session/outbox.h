@@ -26,6 +26,9 @@
  * follow it.  Without it batches of 256 B values held 12 values, with it more than 100. */
 enum { OUTBOX_UNACCEPTED_MAX = 2 };
 
+/* From this size on frames let a batch grow to LIMIT_BATCH_BYTES (performance.md, 4). */
+enum { OUTBOX_BULK_FRAME_BYTES = 16384 };
+
 struct outbox_batch {
     struct buffer *part;
     uint64_t last; /* number of its last value or other frame */
@@ -72,8 +75,9 @@ void outbox_init(struct outbox *outbox, struct memory *memory, struct spares *sp
 void outbox_fini(struct outbox *outbox);
 
 /* Appends one frame, with one value, and numbers it (outbox->last); false: no memory, and nothing
- * changed. */
-bool outbox_append(struct outbox *outbox, const struct frame *frame);
+ * changed.  A batch with others before it has batch_bytes at most then, unless the frame is large;
+ * so with values that join it. */
+bool outbox_append(struct outbox *outbox, const struct frame *frame, uint64_t batch_bytes);
 /* Lets a value join the last frame, and numbers it; false: it needs a frame of its own. */
 static inline bool outbox_join(struct outbox *outbox, const struct outbox_value *value)
 {

@@ -55,6 +55,7 @@ enum wire_code own_topics_open(struct own_topics *own, struct span name,
     memcpy(text, name.data, name.bytes);
     topic->name = span_of(text, name.bytes);
     topic->state = OWN_TOPIC_UNKNOWN;
+    topic->batch_bytes = DEFAULT_BATCH_BYTES;
     id_map_init(&topic->slots, own->memory);
     list_push(&own->asks, &topic->ask);
     (void)name_map_put(&own->by_name, topic->name, topic->id); /* reserved above */

@@ -38,9 +38,10 @@ struct own_topic {
     uint64_t next_seq;   /* the first number that is free */
     uint64_t used_bytes; /* credit (PROTOCOL.md, "Writing") */
     uint64_t limit_bytes;
-    bool is_doubtful;    /* something of it was refused: was credit used for that? */
-    bool is_recount;     /* asked again to find out */
-    struct id_map slots; /* seq to own_slot.id */
+    uint64_t batch_bytes; /* of small frames, in one batch */
+    bool is_doubtful;     /* something of it was refused: was credit used for that? */
+    bool is_recount;      /* asked again to find out */
+    struct id_map slots;  /* seq to own_slot.id */
 };
 
 struct own_slot {

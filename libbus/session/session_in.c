@@ -289,6 +289,9 @@ static void credit_in(struct session *session, const struct msg_credit *credit)
         return; /* its TOPIC_OPENED was lost with a connection, and is asked for again */
     if (topic->limit_bytes < credit->limit_bytes)
         topic->limit_bytes = credit->limit_bytes;
+    if (credit->batch_bytes > 0)
+        topic->batch_bytes =
+            credit->batch_bytes < LIMIT_BATCH_BYTES ? credit->batch_bytes : LIMIT_BATCH_BYTES;
     session->news.is_credit = true;
 }
 

@@ -8,17 +8,18 @@
 /* What a part with one chunk has beside it, padding included. */
 #define CHUNK_PART_BYTES (BATCH_HEADER_BYTES + FRAME_HEADER_BYTES + FRAME_CHUNK_PREFIX_BYTES + 8)
 
-/* A batch of one frame; of some; of more; one small chunk; a full batch; the largest chunk. */
+/* A batch of one small frame; of some; a full one; one small chunk; the largest batch;
+ * the largest chunk. */
 static const size_t rooms[SPARE_SIZES] = {
     4096,
     32768,
-    131072,
+    DEFAULT_BATCH_BYTES,
     CHUNK_PART_BYTES + DEFAULT_CHUNK_BYTES,
     LIMIT_BATCH_BYTES,
     CHUNK_PART_BYTES + LIMIT_CHUNK_BYTES,
 };
-/* At most 64 KiB, 512 KiB, 1 MiB, 2 MiB, 4 MiB and 4 MiB are kept. */
-static const uint32_t counts_max[SPARE_SIZES] = {SPARES_EACH, SPARES_EACH, 8, 8, 8, 4};
+/* At most 64 KiB, 512 KiB, 2 MiB, 2 MiB, 4 MiB and 4 MiB are kept. */
+static const uint32_t counts_max[SPARE_SIZES] = {SPARES_EACH, SPARES_EACH, SPARES_EACH, 8, 8, 4};
 
 static size_t size_for(size_t room)
 {

@@ -18,7 +18,7 @@ enum {
     FRAME_BYTES = FRAME_HEADER_BYTES + FRAME_VALUES * VALUE_BYTES,
     TOLD_EVERY = 128 * 1024, /* a reader says what it took */
     WAY_ROOM = 1 << 14,
-    READERS_MAX = 2,
+    READERS_MAX = 5,
 };
 
 /* What is on its way: a number each that is there at a time. */
@@ -55,6 +55,7 @@ struct writer {
     uint32_t topic;
     uint64_t seq, arrived_seq;
     uint64_t used, known; /* credit as it knows it */
+    uint64_t batch_bytes; /* as the last CREDIT said */
     struct way data, credit;
     struct way here; /* came to the broker and were not sent: since when, and end of their slots */
     int64_t wait_most_ns;
@@ -101,6 +102,7 @@ static void hear_credit(const struct effect *effect)
     if (effect->conn != 1 || msg->type != MSG_CREDIT || msg->as.credit.topic != alice.topic)
         return;
     way_add(&alice.credit, now_ns + alice.delay_ns, msg->as.credit.limit_bytes);
+    alice.batch_bytes = msg->as.credit.batch_bytes;
 }
 
 static void hear_data(const struct effect *effect, uint64_t bytes)
@@ -280,6 +282,19 @@ Test(core_lead, is_further_ahead_where_what_is_said_is_written_first)
     cr_expect_gt(run_ms(100), 0.97 * 2 * GB);
     cr_expect_geq(untaken(bob), 2 << 20, "as much as is taken within a millisecond");
     cr_expect_leq(alice.wait_most_ns, 2 * MS);
+}
+
+/* Each batch wakes threads of each who reads it. */
+Test(core_lead, asks_for_larger_batches_where_more_read)
+{
+    start_writer(4 * GB, 20 * US);
+    for (unsigned count = 1; count <= READERS_MAX; count++) {
+        start_reader("", 1 * GB, 20 * US);
+        run_ms(10);
+        unsigned times = count < 4 ? count : 4;
+        cr_expect_eq(alice.batch_bytes, times * DEFAULT_BATCH_BYTES, "%u", count);
+    }
+    cr_expect_eq(alice.batch_bytes, LIMIT_BATCH_BYTES);
 }
 
 /* What is granted and still on its way keeps nobody waiting. */

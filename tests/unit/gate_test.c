@@ -650,19 +650,38 @@ static uint32_t frames_out(void)
 
 Test(gate, packs_up_to_the_size_of_a_batch)
 {
-    /* Frames of 16 KiB: 32 would fill LIMIT_BATCH_BYTES if there were no header. */
-    const size_t bytes = 16384 - FRAME_HEADER_BYTES;
-    send_singly(31, bytes);
-    cr_expect_eq(frames_out(), 31);
+    /* Frames of 8 KiB: sixteen would fill DEFAULT_BATCH_BYTES if there were no header. */
+    const size_t small = 8192 - FRAME_HEADER_BYTES;
+    send_singly(15, small);
+    cr_expect_eq(frames_out(), 15);
     nothing_out();
-    send_singly(33, bytes);
-    cr_expect_eq(frames_out(), 31);
+    send_singly(17, small);
+    cr_expect_eq(frames_out(), 15);
     cr_expect_eq(frames_out(), 2);
     nothing_out();
 
     /* The same to the byte, with values as large as the header leaves room for. */
-    send_singly(32, bytes - 8);
-    cr_expect_eq(frames_out(), 32);
+    send_singly(16, small - 8);
+    cr_expect_eq(frames_out(), 16);
+    nothing_out();
+}
+
+Test(gate, packs_large_frames_up_to_the_size_of_a_bulk_batch)
+{
+    const size_t bulk = 16384 - FRAME_HEADER_BYTES;
+    send_singly(31, bulk);
+    cr_expect_eq(frames_out(), 31);
+    nothing_out();
+    send_singly(33, bulk);
+    cr_expect_eq(frames_out(), 31);
+    cr_expect_eq(frames_out(), 2);
+    nothing_out();
+    /* A little less is not large. */
+    send_singly(31, bulk - 8);
+    cr_expect_eq(frames_out(), 8);
+    cr_expect_eq(frames_out(), 8);
+    cr_expect_eq(frames_out(), 8);
+    cr_expect_eq(frames_out(), 7);
     nothing_out();
 }
 

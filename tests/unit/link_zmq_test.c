@@ -230,17 +230,17 @@ Test(link_zmq, keeps_the_last_batches_for_as_long_as_others_come)
     send_soon(LINK_DATA, "hello");
     expect_at_router(LINK_DATA, "hello", routing);
     struct buffer *small = receive_batch(routing, 100);
-    struct buffer *large = receive_batch(routing, 2 * LIMIT_BATCH_BYTES);
-    struct buffer *first = receive_batch(routing, LIMIT_BATCH_BYTES);
+    struct buffer *large = receive_batch(routing, 2 * DEFAULT_BATCH_BYTES);
+    struct buffer *first = receive_batch(routing, DEFAULT_BATCH_BYTES);
     cr_expect_eq(references(small), 1);
     cr_expect_eq(references(large), 1);
     cr_expect_eq(references(first), 2);
     for (int i = 0; i < 7; i++) {
-        struct buffer *other = receive_batch(routing, LIMIT_BATCH_BYTES);
+        struct buffer *other = receive_batch(routing, DEFAULT_BATCH_BYTES);
         buffer_unref(&other);
     }
     cr_expect_eq(references(first), 2);
-    struct buffer *last = receive_batch(routing, LIMIT_BATCH_BYTES);
+    struct buffer *last = receive_batch(routing, DEFAULT_BATCH_BYTES);
     cr_expect_eq(references(first), 1);
     cr_expect_eq(references(last), 2);
     while (references(last) > 1) /* ends with the second wait in which nothing comes */

@@ -199,8 +199,8 @@ Test(msg, lacks_fields_of_an_older_version)
 
 Test(msg, skips_fields_of_a_newer_version)
 {
-    /* [CREDIT, 1, 2, {1: [nil]}, 2.5, ext] */
-    static const char newer[] = "\x96\x46\x01\x02\x81\x01\x91\xc0\xca\x40\x20\x00\x00"
+    /* [CREDIT, 1, 2, 3, {1: [nil]}, 2.5, ext] */
+    static const char newer[] = "\x97\x46\x01\x02\x03\x81\x01\x91\xc0\xca\x40\x20\x00\x00"
                                 "\xd4\x05\x00";
     struct msg msg;
     unsigned number;
@@ -210,6 +210,7 @@ Test(msg, skips_fields_of_a_newer_version)
     cr_assert_eq(msg.type, MSG_CREDIT);
     cr_assert_eq(msg.as.credit.topic, 1);
     cr_assert_eq(msg.as.credit.limit_bytes, 2);
+    cr_assert_eq(msg.as.credit.batch_bytes, 3);
 }
 
 Test(msg, takes_numbers_of_any_width)

@@ -10,6 +10,7 @@ static struct memory memory;
 static struct spares spares;
 static struct outbox outbox;
 static uint8_t zeros[LIMIT_CHUNK_BYTES];
+static uint64_t batch_bytes = DEFAULT_BATCH_BYTES;
 
 static void init(void)
 {
@@ -33,7 +34,7 @@ static void append(size_t bytes)
                           .seq = outbox.last,
                           .reply_to = FRAME_NO_REPLY,
                           .value = span_of(zeros, bytes)};
-    cr_assert(outbox_append(&outbox, &frame));
+    cr_assert(outbox_append(&outbox, &frame, batch_bytes));
 }
 
 /* The next part has frames first..last; it is sent. */
@@ -68,13 +69,36 @@ Test(outbox, sends_at_once_what_is_there)
 
 Test(outbox, lets_small_frames_fill_a_batch)
 {
-    uint64_t per_batch = (LIMIT_BATCH_BYTES - BATCH_HEADER_BYTES) / frame_total(200);
+    uint64_t per_batch = (DEFAULT_BATCH_BYTES - BATCH_HEADER_BYTES) / frame_total(200);
     for (uint64_t i = 0; i < 2 * per_batch + 1; i++)
         append(200);
     size_t bytes = expect_sent(1, per_batch);
-    cr_assert_leq(bytes, LIMIT_BATCH_BYTES);
-    cr_assert_gt(bytes + frame_total(200), LIMIT_BATCH_BYTES);
+    cr_assert_leq(bytes, DEFAULT_BATCH_BYTES);
+    cr_assert_gt(bytes + frame_total(200), DEFAULT_BATCH_BYTES);
     (void)expect_sent(per_batch + 1, 2 * per_batch);
+}
+
+Test(outbox, lets_a_batch_grow_to_what_is_asked_for)
+{
+    batch_bytes = 3 * DEFAULT_BATCH_BYTES;
+    uint64_t per_batch = (batch_bytes - BATCH_HEADER_BYTES) / frame_total(200);
+    for (uint64_t i = 0; i < per_batch + 1; i++)
+        append(200);
+    size_t bytes = expect_sent(1, per_batch);
+    cr_assert_leq(bytes, batch_bytes);
+    cr_assert_gt(bytes + frame_total(200), batch_bytes);
+    (void)expect_sent(per_batch + 1, per_batch + 1);
+}
+
+Test(outbox, lets_large_frames_grow_a_batch_further)
+{
+    uint64_t per_batch =
+        (LIMIT_BATCH_BYTES - BATCH_HEADER_BYTES) / frame_total(OUTBOX_BULK_FRAME_BYTES);
+    for (uint64_t i = 0; i < per_batch + 1; i++)
+        append(OUTBOX_BULK_FRAME_BYTES);
+    size_t bytes = expect_sent(1, per_batch);
+    cr_assert_leq(bytes, LIMIT_BATCH_BYTES);
+    cr_assert_gt(bytes, DEFAULT_BATCH_BYTES);
 }
 
 Test(outbox, keeps_the_limits_of_a_part)
@@ -86,11 +110,11 @@ Test(outbox, keeps_the_limits_of_a_part)
     (void)outbox_accept(&outbox, 2);
     (void)expect_sent(3, 3);
     /* A batch of frames without values is bounded by its bytes first, whatever its count. */
-    uint64_t per_batch = (LIMIT_BATCH_BYTES - BATCH_HEADER_BYTES) / frame_total(0);
-    for (uint64_t i = 0; i <= per_batch; i++)
+    for (uint32_t i = 0; i < 5000; i++)
         append(0);
     (void)outbox_accept(&outbox, 3);
-    cr_assert_leq(expect_sent(4, 3 + per_batch), LIMIT_BATCH_BYTES);
+    cr_assert_leq(expect_sent(4, 3 + (DEFAULT_BATCH_BYTES - BATCH_HEADER_BYTES) / frame_total(0)),
+                  DEFAULT_BATCH_BYTES);
 }
 
 Test(outbox, waits_for_an_answer_before_it_sends_a_third_batch_that_is_not_full)
@@ -151,7 +175,7 @@ Test(outbox, sends_again_from_the_first_that_is_not_accepted)
 
 Test(outbox, takes_back_to_any_point)
 {
-    uint64_t per_batch = (LIMIT_BATCH_BYTES - BATCH_HEADER_BYTES) / frame_total(200);
+    uint64_t per_batch = (DEFAULT_BATCH_BYTES - BATCH_HEADER_BYTES) / frame_total(200);
     for (int is_open = 0; is_open < 2; is_open++)
         for (uint64_t more = 0; more <= 3 * per_batch; more += per_batch / 2) {
             struct outbox_point before = outbox_point(&outbox);
@@ -230,17 +254,17 @@ Test(outbox, lets_nothing_join_what_is_no_plain_value)
                           .value = span_of(zeros, 8)};
     struct frame other = frame;
     other.flags = FRAME_COMMIT;
-    cr_assert(outbox_append(&outbox, &other));
+    cr_assert(outbox_append(&outbox, &other, batch_bytes));
     cr_assert_not(join(0, 1, 0, 8));
     other = frame;
     other.reply_to = 7;
-    cr_assert(outbox_append(&outbox, &other));
+    cr_assert(outbox_append(&outbox, &other, batch_bytes));
     cr_assert_not(join(0, 1, 0, 8));
     other = frame;
     other.value.bytes = 0;
-    cr_assert(outbox_append(&outbox, &other));
+    cr_assert(outbox_append(&outbox, &other, batch_bytes));
     cr_assert_not(join(0, 1, 0, 0));
-    cr_assert(outbox_append(&outbox, &frame));
+    cr_assert(outbox_append(&outbox, &frame, batch_bytes));
     cr_assert(join(0, 1, 0, 8));
     cr_assert_not(outbox_join(
         &outbox, &(struct outbox_value){.attempt = 1, .seq = 2, .value = span_of(zeros, 8)}));
@@ -248,8 +272,8 @@ Test(outbox, lets_nothing_join_what_is_no_plain_value)
 
 Test(outbox, holds_the_limits_of_a_frame_of_many_values)
 {
-    while (outbox.likely_bytes < LIMIT_BATCH_BYTES / 2) { /* so that room is there at once */
-        append(LIMIT_BATCH_BYTES / 2);
+    while (outbox.likely_bytes < DEFAULT_BATCH_BYTES / 2) { /* so that room is there at once */
+        append(DEFAULT_BATCH_BYTES / 2);
         uint64_t last = outbox.last;
         cr_assert_not_null(outbox_part(&outbox));
         outbox_part_sent(&outbox);
@@ -285,7 +309,7 @@ Test(outbox, says_so_when_memory_is_short)
 {
     memory.bytes_max = 0;
     struct frame frame = {.flags = FRAME_VALUE, .delivery = 1};
-    cr_assert_not(outbox_append(&outbox, &frame));
+    cr_assert_not(outbox_append(&outbox, &frame, batch_bytes));
     cr_assert_eq(outbox.last, 0);
     cr_assert_eq(outbox.bytes, 0);
     cr_assert_null(outbox_part(&outbox));

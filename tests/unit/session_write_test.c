@@ -275,16 +275,52 @@ Test(session_write, sends_a_full_batch_without_waiting_for_answers)
 {
     driver_up(&d);
     uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
-    enum { BATCHES = 4, VALUE_BYTES = 4096, VALUES = LIMIT_BATCH_BYTES / VALUE_BYTES };
-    static struct frame frames[VALUES];
+    static struct frame frames[64];
     uint64_t next = 1;
-    for (int i = 0; i < BATCHES; i++) {
-        for (int k = 0; k < VALUES; k++) /* more than a batch holds */
-            cr_assert_eq(publish_bytes(x, VALUE_BYTES), CODE_OK);
-        next += expect_batch(next, frames, VALUES);
+    for (int i = 0; i < 4; i++) {
+        for (int k = 0; k < 40; k++) /* more than a batch holds */
+            cr_assert_eq(publish_bytes(x, 4096), CODE_OK);
+        next += expect_batch(next, frames, 64);
     }
-    cr_assert_gt(next, BATCHES * VALUES / 2);
+    cr_assert_gt(next, 4 * 20);
     driver_fini(&d);
+}
+
+/* Values of 1 KiB in a full batch of alice/x, behind two CREDITs that say this of another, too. */
+static uint32_t full_batch(uint64_t first_said, uint64_t then_said)
+{
+    enum { VALUE_BYTES = 1024, VALUES = 2 * LIMIT_BATCH_BYTES / VALUE_BYTES };
+    static struct frame frames[VALUES];
+    driver_up(&d);
+    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    (void)driver_topic(&d, "alice/y", 2, WIDE);
+    const struct msg_credit credits[] = {{.topic = 1, .batch_bytes = first_said},
+                                         {.topic = 1, .batch_bytes = then_said},
+                                         {.topic = 2, .batch_bytes = 3 * DEFAULT_BATCH_BYTES}};
+    for (size_t i = 0; i < sizeof credits / sizeof *credits; i++)
+        driver_say(&d, &(struct msg){.type = MSG_CREDIT, .as.credit = credits[i]});
+    for (int i = 0; i < VALUES; i++)
+        cr_assert_eq(publish_bytes(x, VALUE_BYTES), CODE_OK);
+    uint32_t count = expect_batch(1, frames, VALUES);
+    driver_fini(&d);
+    return count;
+}
+
+/* ... or its header. */
+static uint32_t values_in(uint64_t batch_bytes)
+{
+    return (uint32_t)(batch_bytes / 1024 - 1);
+}
+
+Test(session_write, lets_a_batch_grow_to_what_a_credit_says)
+{
+    const uint64_t small = DEFAULT_BATCH_BYTES;
+    cr_expect_eq(full_batch(0, 0), values_in(small));
+    cr_expect_eq(full_batch(0, 2 * small), values_in(2 * small));
+    cr_expect_eq(full_batch(2 * small, 0), values_in(2 * small), "as it was");
+    cr_expect_eq(full_batch(2 * small, small), values_in(small));
+    cr_expect_eq(full_batch(0, LIMIT_BATCH_BYTES), values_in(LIMIT_BATCH_BYTES));
+    cr_expect_eq(full_batch(0, LIMIT_BATCH_BYTES + 1024), values_in(LIMIT_BATCH_BYTES), "no more");
 }
 
 Test(session_write, chooses_numbers_upwards)
