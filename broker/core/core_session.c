@@ -1035,13 +1035,15 @@ void session_violation(struct core *core, conn_id conn, const char *complaint)
 }
 
 /* The broker looks late: it was not there itself, by less than core.c takes for a standstill, and
- * what was said meanwhile may not be read yet.  So this look is not the last one. */
-static bool looks_again(struct core *core, struct session *session, bool is_late)
+ * what was said meanwhile may not be read yet.  So this look is not the last one: there is another,
+ * as much later as this one was late, and half a beat at most. */
+static bool looks_again(struct core *core, struct session *session, int64_t late_ns)
 {
-    if (!is_late || session->is_looked_again)
+    if (late_ns <= LATE_LOOK_NS || session->is_looked_again)
         return false;
+    int64_t wait_ns = late_ns < session->beat_ns / 2 ? late_ns : session->beat_ns / 2;
     session->is_looked_again = true;
-    timers_set(&core->timers, &session->timer, core_clock(core) + session->beat_ns / 2);
+    timers_set(&core->timers, &session->timer, core_clock(core) + wait_ns);
     return true;
 }
 
@@ -1063,10 +1065,10 @@ void session_timer(struct core *core, struct session *session)
         observer_timer(core, session);
         return;
     }
-    bool is_late = clock_ns - session->timer.due_ns > LATE_LOOK_NS;
+    int64_t late_ns = clock_ns - session->timer.due_ns;
     bool is_closed = session->control == 0 && clock_ns >= grace_end_ns(core, session);
     bool is_silent = session->is_suspect && clock_ns >= silence_end_ns(core, session);
-    if ((is_closed || is_silent) && looks_again(core, session, is_late))
+    if ((is_closed || is_silent) && looks_again(core, session, late_ns))
         return;
     if (is_closed) {
         lose(core, session, ERROR_TYPE_CONNECTION_CLOSED,
@@ -1076,7 +1078,7 @@ void session_timer(struct core *core, struct session *session)
     } else {
         if (session->control != 0 && !session->is_suspect && clock_ns >= suspect_ns) {
             suspect(core, session, "no beat of it comes");
-            session->is_looked_again = is_late; /* half a beat is left at least */
+            session->is_looked_again = late_ns > LATE_LOOK_NS; /* half a beat is left at least */
         }
         session_arm(core, session);
     }

@@ -304,6 +304,31 @@ Test(core_standstill, that_is_short_is_followed_by_a_second_look)
     EXPECT(LOST);
 }
 
+/* A broker that is a little late loses nobody much later than it would. */
+Test(core_standstill, is_waited_out_for_as_long_as_it_was)
+{
+    static const struct {
+        int64_t late_ms, wait_ms;
+    } cases[] = {
+        {10, 0}, {11, 11}, {BEAT_MS / 2 - 1, BEAT_MS / 2 - 1}, {BEAT_MS / 2 + 1, BEAT_MS / 2}};
+    begin();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        closed(1);
+        forget();
+        stand_ms(GRACE_MS + cases[i].late_ms);
+        tick();
+        if (cases[i].wait_ms > 0) {
+            wait_ms(cases[i].wait_ms - 1);
+            EXPECT("");
+            wait_ms(1);
+        }
+        EXPECT(LOST);
+        fini();
+        init();
+        begin();
+    }
+}
+
 Test(core_standstill, that_is_short_makes_nobody_silent)
 {
     begin();
