@@ -278,8 +278,8 @@ Test(core_group, give_again_what_a_closed_subscription_has)
     EXPECT("2 < accepted 0 2\n13 < sub 1 task 1#0, delivery 2, payload 5\n");
 }
 
-/* Its party is not lost yet. */
-Test(core_group, end_the_leases_of_who_is_silent)
+/* He has the only task for as long as he beats, and for 4 s more. */
+static void lease_to_dave(void)
 {
     join(4);
     message(4, (struct msg){.type = MSG_SUBSCRIBE,
@@ -290,6 +290,12 @@ Test(core_group, end_the_leases_of_who_is_silent)
                                              .window_bytes = 4096,
                                              .lease_ms = 4000}});
     publish(1, tasks, 0, 1, 5);
+}
+
+/* Its party is not lost yet. */
+Test(core_group, end_the_leases_of_who_is_silent)
+{
+    lease_to_dave();
     forget();
     for (int beat = 0; beat < 8; beat++) { /* it beats, and so goes on */
         pass_ms(1000);
@@ -315,15 +321,7 @@ Test(core_group, end_the_leases_of_who_is_silent)
 /* It could say nothing while the broker stood still, and comes back by another connection. */
 Test(core_group, end_no_leases_for_a_standstill_of_the_broker)
 {
-    join(4);
-    message(4, (struct msg){.type = MSG_SUBSCRIBE,
-                            .as.subscribe = {.number = ++numbers[4],
-                                             .sub = 1,
-                                             .pattern = span_text("alice/tasks"),
-                                             .group = span_text("work"),
-                                             .window_bytes = 4096,
-                                             .lease_ms = 4000}});
-    publish(1, tasks, 0, 1, 5);
+    lease_to_dave();
     now_ns += 60000 * MS;
     step((struct event){.type = EVENT_TICK});
     forget();

@@ -82,6 +82,17 @@ static void wait_ms(int64_t ms)
     "3 < party.lost alice/1 #0 x0 (party_lost of alice)\n"                                         \
     "3 < verdict.final alice/1 #0 x0 (party_lost of alice)\n"
 
+/* Her connection closes, and she has her grace. */
+static void expect_grace(void)
+{
+    closed(1);
+    forget();
+    wait_ms(GRACE_MS - 1);
+    EXPECT("");
+    wait_ms(1);
+    EXPECT(LOST);
+}
+
 /* What she said is read, that she closed is seen first, or a timer: whatever comes first. */
 Test(core_standstill, gives_who_has_closed_meanwhile_the_resume_window)
 {
@@ -145,12 +156,7 @@ Test(core_standstill, gives_it_once)
     tick();
     closed(1);
     come_back();
-    closed(1);
-    forget();
-    wait_ms(GRACE_MS - 1);
-    EXPECT("");
-    wait_ms(1);
-    EXPECT(LOST);
+    expect_grace();
 }
 
 /* It closes, in vain, the connection on which it greeted before it is welcome. */
@@ -177,12 +183,7 @@ Test(core_standstill, is_forgotten_when_the_window_is_over)
         wait_ms(BEAT_MS);
         beat(1);
     }
-    closed(1);
-    forget();
-    wait_ms(GRACE_MS - 1);
-    EXPECT("");
-    wait_ms(1);
-    EXPECT(LOST);
+    expect_grace();
     cr_expect_str_eq(error_message, "party alice lost: its connection closed and did not come back "
                                     "within its grace of 200 ms");
 }
