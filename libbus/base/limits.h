@@ -54,8 +54,8 @@
 #define LIMIT_SUBS 4096        /* of one party */
 #define LIMIT_SUB_PATTERNS 64  /* of one subscription */
 #define LIMIT_SUB_WINDOW_BYTES (UINT64_C(64) * 1024 * 1024) /* the largest a client may ask for */
-/* What a writer that sends large batches may have accepted and not be told of: a full one, for a
- * topic's window is 16 times as much by default; and a tenth of the shortest beat, for whoever
+/* What a writer that sends large batches may have accepted and not be told of: one of the largest,
+ * for a topic's window is 16 times as much by default; and a tenth of the shortest beat, for who
  * waits for it. */
 #define LIMIT_ACCEPT_BYTES (UINT64_C(512) * 1024)
 #define LIMIT_ACCEPT_MS 1

@@ -56,15 +56,21 @@ static void expect_code(enum wire_code code, enum wire_code expected)
     cr_assert_eq(code, expected, "%s instead of %s", trace_code(code), trace_code(expected));
 }
 
+/* Alice promises slot 0 of alice/w, and bob waits for all that matches. */
+static void promise_to_bob(const char *pattern)
+{
+    scene_join(&scene, "alice");
+    scene_join(&scene, "bob");
+    scene_subscribe(&scene, "bob", pattern);
+    scene_reserve(&scene, "alice", "alice/w", -1);
+}
+
 /* ---- failures in place ----------------------------------------------------------------------- */
 
 Test(scenario, fails_in_place_and_goes_on)
 {
     begin();
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
-    scene_subscribe(&scene, "bob", "alice/w");
-    scene_reserve(&scene, "alice", "alice/w", -1);
+    promise_to_bob("alice/w");
     scene_reserve(&scene, "alice", "alice/w", -1);
     scene_run(&scene, 10);
     EXPECT("[   2] alice: up, life 1\n"
@@ -230,10 +236,7 @@ Test(scenario, settles_a_hundred_slots_once_each)
 Test(scenario, takes_silence_for_a_loss)
 {
     begin();
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
-    scene_subscribe(&scene, "bob", "alice/w");
-    scene_reserve(&scene, "alice", "alice/w", -1);
+    promise_to_bob("alice/w");
     scene_run(&scene, 10);
     scene_freeze(&scene, "alice", 1000);
     scene_run(&scene, 700);
@@ -258,10 +261,7 @@ Test(scenario, takes_silence_for_a_loss)
 Test(scenario, takes_a_short_stop_for_nothing)
 {
     begin();
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
-    scene_subscribe(&scene, "bob", "alice/#");
-    scene_reserve(&scene, "alice", "alice/w", -1);
+    promise_to_bob("alice/#");
     scene_run(&scene, 10);
     scene_freeze(&scene, "alice", 350);
     scene_run(&scene, 400);
@@ -307,10 +307,7 @@ Test(scenario, tells_who_waits_for_what_was_never_promised)
 Test(scenario, ends_an_old_life_when_a_new_one_comes)
 {
     begin();
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
-    scene_subscribe(&scene, "bob", "alice/w");
-    scene_reserve(&scene, "alice", "alice/w", -1);
+    promise_to_bob("alice/w");
     scene_run(&scene, 10);
     scene_kill(&scene, "alice", 0);
     scene_run(&scene, 10);
@@ -450,10 +447,7 @@ Test(scenario, tells_the_party_of_a_broker_that_forgot_it)
 Test(scenario, takes_a_stop_of_the_broker_for_nothing)
 {
     begin();
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
-    scene_subscribe(&scene, "bob", "alice/#");
-    scene_reserve(&scene, "alice", "alice/w", -1);
+    promise_to_bob("alice/#");
     scene_run(&scene, 10);
     world_stop_broker(scene.stage.world, 1400 * WORLD_MS);
     scene_run(&scene, 1390);
@@ -481,10 +475,7 @@ static void begin_with_journal(void)
 Test(scenario, goes_on_as_if_there_had_been_a_pause_when_the_broker_is_back)
 {
     begin_with_journal();
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
-    scene_subscribe(&scene, "bob", "alice/#");
-    scene_reserve(&scene, "alice", "alice/w", -1);
+    promise_to_bob("alice/#");
     scene_publish(&scene, "alice", "alice/w", "1");
     scene_await(&scene, "bob", "alice/w", 1);
     scene_run(&scene, 20);
@@ -507,10 +498,7 @@ Test(scenario, goes_on_as_if_there_had_been_a_pause_when_the_broker_is_back)
 Test(scenario, loses_who_died_with_the_broker)
 {
     begin_with_journal();
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
-    scene_subscribe(&scene, "bob", "alice/#");
-    scene_reserve(&scene, "alice", "alice/w", -1);
+    promise_to_bob("alice/#");
     scene_run(&scene, 20);
     world_crash_broker(scene.stage.world, 300 * WORLD_MS);
     scene_kill(&scene, "alice", WORLD_NEVER);
@@ -604,10 +592,7 @@ Test(scenario, ends_a_topic_behind_its_last_frame)
 Test(scenario, fails_what_a_party_owes_when_it_fails_as_a_whole)
 {
     begin();
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
-    scene_subscribe(&scene, "bob", "alice/#");
-    scene_reserve(&scene, "alice", "alice/w", -1);
+    promise_to_bob("alice/#");
     scene_reserve(&scene, "alice", "alice/v", -1);
     app_fail_party(scene_app(&scene, "alice"), "app.disk_full");
     world_pump(scene.stage.world, scene_app(&scene, "alice")->host);
@@ -773,10 +758,7 @@ Test(scenario, holds_a_writer_back_until_it_is_read)
 Test(scenario, settles_without_credit)
 {
     begin_with_window(4096);
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
-    scene_subscribe(&scene, "bob", "alice/#");
-    scene_reserve(&scene, "alice", "alice/w", -1);
+    promise_to_bob("alice/#");
     scene_reserve(&scene, "alice", "alice/w", -1);
     scene_run(&scene, 10);
     scene.is_holding[1] = true;

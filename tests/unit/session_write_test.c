@@ -319,6 +319,7 @@ Test(session_write, lets_a_batch_grow_to_what_a_credit_says)
     cr_expect_eq(full_batch(0, 2 * small), values_in(2 * small));
     cr_expect_eq(full_batch(2 * small, 0), values_in(2 * small), "as it was");
     cr_expect_eq(full_batch(2 * small, small), values_in(small));
+    cr_expect_eq(full_batch(0, 1), 1, "each alone");
     cr_expect_eq(full_batch(0, LIMIT_BATCH_BYTES), values_in(LIMIT_BATCH_BYTES));
     cr_expect_eq(full_batch(0, LIMIT_BATCH_BYTES + 1024), values_in(LIMIT_BATCH_BYTES), "no more");
 }
