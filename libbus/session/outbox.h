@@ -75,7 +75,7 @@ void outbox_init(struct outbox *outbox, struct memory *memory, struct spares *sp
 void outbox_fini(struct outbox *outbox);
 
 /* Appends one frame, with one value, and numbers it (outbox->last); false: no memory, and nothing
- * changed.  With it, and with values that join it, a batch has batch_bytes at most, unless the frame
+ * changed.  A batch has batch_bytes at most with it, and with values that join it, unless the frame
  * is large or alone. */
 bool outbox_append(struct outbox *outbox, const struct frame *frame, uint64_t batch_bytes);
 /* Lets a value join the last frame, and numbers it; false: it needs a frame of its own. */
