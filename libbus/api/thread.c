@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NS_PER_MS INT64_C(1000000)
+
 enum {
     CONTROL_PER_TURN = 64, /* parts received without the lock, then taken in with it */
     DATA_PER_TURN = 4,     /* parts, of up to LIMIT_PART_BYTES, between two looks at control */
@@ -49,7 +51,8 @@ struct turn {
     bool is_link_closed; /* the session is told once what came before is read */
     /* to be sent */
     bool wants_room[LINK_LANE_COUNT];
-    int64_t sleep_end_ns; /* when the library's thread is up again by itself */
+    bool is_unread[LINK_LANE_COUNT]; /* what came there may have lost its sign to a call */
+    int64_t sleep_end_ns;            /* when the library's thread is up again by itself */
     uint8_t message[LIMIT_CONTROL_BYTES];
 };
 
@@ -71,6 +74,7 @@ static void receive_control(struct link *link, struct turn *turn)
         turn->control_count += part != NULL;
         part = NULL;
     }
+    turn->is_unread[LINK_CONTROL] = turn->control_count == CONTROL_PER_TURN;
 }
 
 static void receive_data(struct link *link, struct turn *turn)
@@ -91,6 +95,7 @@ static void receive_data(struct link *link, struct turn *turn)
         turn->data_count++;
         head = part = NULL;
     }
+    turn->is_unread[LINK_DATA] = turn->data_count == DATA_PER_TURN;
 }
 
 /* Lock.  Whether there was anything. */
@@ -184,6 +189,7 @@ static bool send_out(struct bus *bus, struct turn *turn, int64_t now_ns)
     memset(turn->wants_room, 0, sizeof turn->wants_room);
     while (session_control_out(bus->session, now_ns, turn->message, &bytes)) {
         enum link_err err = link_send(bus->link, LINK_CONTROL, span_of(turn->message, bytes));
+        turn->is_unread[LINK_CONTROL] = true;
         turn->wants_room[LINK_CONTROL] = err == LINK_AGAIN;
         if (err != LINK_OK)
             break;
@@ -195,6 +201,7 @@ static bool send_out(struct bus *bus, struct turn *turn, int64_t now_ns)
         if (part == NULL)
             break;
         enum link_err err = link_send_buffer(bus->link, LINK_DATA, part);
+        turn->is_unread[LINK_DATA] = true;
         turn->wants_room[LINK_DATA] = err == LINK_AGAIN;
         if (err != LINK_OK)
             break;
@@ -220,7 +227,7 @@ static void sleep_until_news(struct bus *bus, struct turn *turn)
     link_lend_data(bus->link, bus->lookout != NULL || bus->is_left);
     if (link_wait_begin(bus->link, turn->wants_room))
         left_ms = 0;
-    turn->sleep_end_ns = api_deadline_ns(left_ms);
+    turn->sleep_end_ns = api_deadline_ns(left_ms) - NS_PER_MS; /* left_ms was rounded up */
     bus->is_asleep = true;
     bus->stamp_uses = 0; /* who publishes meanwhile looks at the clock first */
     api_unlock(bus);
@@ -235,14 +242,20 @@ static void sleep_until_news(struct bus *bus, struct turn *turn)
 
 /* ---- while it sleeps ------------------------------------------------------------------------- */
 
+static bool has_unread(struct bus *bus, struct turn *turn, enum link_lane lane)
+{
+    turn->is_unread[lane] = turn->is_unread[lane] && link_is_readable(bus->link, lane);
+    return turn->is_unread[lane];
+}
+
 /* Lock.  Behind each use of the link by another thread. */
-static void leave_link(struct bus *bus, const struct turn *turn)
+static void leave_link(struct bus *bus, struct turn *turn)
 {
     bool is_due = turn->wants_room[LINK_CONTROL] || turn->wants_room[LINK_DATA] ||
                   session_has_action(bus->session) || session_data_is_due(bus->session) ||
                   session_deadline_ns(bus->session) < turn->sleep_end_ns ||
-                  bus->attach_jobs != NULL || link_is_readable(bus->link, LINK_CONTROL);
-    if (is_due || link_is_readable(bus->link, LINK_DATA))
+                  bus->attach_jobs != NULL || has_unread(bus, turn, LINK_CONTROL);
+    if (is_due || has_unread(bus, turn, LINK_DATA))
         api_wake(bus);
 }
 

@@ -4,7 +4,8 @@
  *
  * Whatever failed says BUS_ENOMEM, or is done again by the library itself; tried again it succeeds,
  * and the conversation comes to the same end.  And values are received without an allocation or a
- * lock for each.  The program is linked so that malloc and its like,
+ * lock for each, and sent without waking the library's thread.  The program is linked so that
+ * malloc and its like,
  * where our own objects call them, are those below; what libzmq takes for itself is not ours. */
 #include "tests/lib/expect.h"
 
@@ -17,6 +18,7 @@
 #include <string.h>
 
 TestSuite(memory, .init = stage_open, .fini = stage_close, .timeout = 900);
+TestSuite(library_thread, .init = stage_open, .fini = stage_close, .timeout = 120);
 
 /* ---- allocations ----------------------------------------------------------------------------- */
 
@@ -27,6 +29,7 @@ static atomic_ulong fail_at; /* this one of them fails; 0: none */
 /* By this thread, always. */
 static _Thread_local unsigned long own_allocations;
 static _Thread_local unsigned long own_locks;
+static _Thread_local unsigned long own_wakes;
 
 static bool is_to_be_had(void)
 {
@@ -65,6 +68,16 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
 {
     own_locks++;
     return __real_pthread_mutex_lock(mutex);
+}
+
+struct link;
+void __real_link_wake(struct link *link);
+void __wrap_link_wake(struct link *link);
+
+void __wrap_link_wake(struct link *link)
+{
+    own_wakes++;
+    __real_link_wake(link);
 }
 
 /* ---- the conversation ------------------------------------------------------------------------ */
@@ -201,7 +214,7 @@ Test(memory, is_missing_at_one_place_and_the_conversation_comes_to_its_end)
 
 /* ---- many values ----------------------------------------------------------------------------- */
 
-enum { VALUES = 40000, WARM = 10000, AT_ONCE = 64, FEW = 10 };
+enum { VALUES = 40000, WARM = 10000, AT_ONCE = 64, FEW = 10, LEISURELY = 1000 };
 
 static void publish_many(struct bus *bus)
 {
@@ -244,6 +257,29 @@ Test(memory, is_not_asked_for_with_each_value_nor_is_a_lock)
     expect_few(sub, bus_sub_recv);
     publish_many(alice);
     expect_few(sub, bus_sub_recv_many);
+    bus_sub_close(&sub);
+    must_close(&alice);
+    must_close(&bob);
+}
+
+/* ---- one value after the other ------------------------------------------------------------- */
+
+/* Whoever sends or receives while the library's thread sleeps does so by itself: to wake it for
+ * each value would take the processor from whom the value is for.  Here and there it has a reason. */
+Test(library_thread, sleeps_on_while_values_come_one_by_one)
+{
+    struct bus *alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    struct bus_sub *sub = must_subscribe(bob, "alice/w");
+    for (int i = 0; i < LEISURELY; i++) {
+        struct bus_msg *msg = NULL;
+        if (i == LEISURELY / 10)
+            own_wakes = 0; /* they have joined, the topic is known */
+        expect_code(bus_publish(alice, "w", "value", 5), BUS_OK);
+        expect_code(bus_sub_recv(sub, SOON_MS, &msg, NULL), BUS_OK);
+        bus_msg_free(&msg);
+    }
+    cr_expect_leq(own_wakes, LEISURELY / FEW, "%lu wakes", own_wakes);
     bus_sub_close(&sub);
     must_close(&alice);
     must_close(&bob);
