@@ -265,7 +265,8 @@ Test(memory, is_not_asked_for_with_each_value_nor_is_a_lock)
 /* ---- one value after the other ------------------------------------------------------------- */
 
 /* Whoever sends or receives while the library's thread sleeps does so by itself: to wake it for
- * each value would take the processor from whom the value is for.  Here and there it has a reason. */
+ * each value would take the processor from whom the value is for.  Now and then there is a reason
+ * to. */
 Test(library_thread, sleeps_on_while_values_come_one_by_one)
 {
     struct bus *alice = must_open("alice");
