@@ -164,6 +164,40 @@ bool outbox_append(struct outbox *outbox, const struct frame *frame, uint64_t ba
     return true;
 }
 
+/* How many of these lie one behind the other, as they would in a frame. */
+static size_t count_together(const struct span *values, size_t count)
+{
+    size_t together = 1;
+    const uint8_t *at = values[0].data;
+    if (frame_padded(values[0].bytes) != values[0].bytes)
+        return together;
+    while (together < count && values[together].bytes == values[0].bytes &&
+           values[together].data == at + together * values[0].bytes)
+        together++;
+    return together;
+}
+
+size_t outbox_join_many(struct outbox *outbox, const struct outbox_value *value,
+                        const struct span *values, size_t count)
+{
+    if (!outbox_may_join(outbox, value))
+        return 0;
+    size_t padded = frame_padded(value->value.bytes);
+    size_t most = least(count, outbox->tail.joining_room / padded);
+    uint8_t *out = outbox->open->data + outbox->open->bytes;
+    size_t done = 0;
+    while (done < most && values[done].bytes == value->value.bytes) {
+        size_t together = count_together(&values[done], most - done);
+        if (together > 1)
+            memcpy(out + done * padded, values[done].data, together * padded);
+        else
+            frame_value_write(out + done * padded, values[done]);
+        done += together;
+    }
+    outbox_joined(outbox, (uint32_t)done, done * padded);
+    return done;
+}
+
 struct outbox_point outbox_point(const struct outbox *outbox)
 {
     return (struct outbox_point){.count = outbox->count,

@@ -78,24 +78,37 @@ void outbox_fini(struct outbox *outbox);
  * changed.  A batch has batch_bytes at most with it, and with values that join it, unless the frame
  * is large or alone. */
 bool outbox_append(struct outbox *outbox, const struct frame *frame, uint64_t batch_bytes);
+static inline bool outbox_may_join(const struct outbox *outbox, const struct outbox_value *value)
+{
+    const struct outbox_tail *tail = &outbox->tail;
+    size_t bytes = frame_padded(value->value.bytes);
+    return bytes > 0 && tail->joining_room >= bytes &&
+           tail->frame.value.bytes == value->value.bytes && tail->frame.topic == value->topic &&
+           tail->frame.stamp_ns == value->stamp_ns && tail->next_seq == value->seq &&
+           tail->frame.attempt == value->attempt;
+}
+static inline void outbox_joined(struct outbox *outbox, uint32_t count, size_t bytes)
+{
+    outbox->open->bytes += bytes;
+    outbox->bytes += bytes;
+    outbox->last += count;
+    outbox->tail.joining_room -= bytes;
+    outbox->tail.next_seq += count;
+    outbox->tail.frame.more = (uint16_t)(outbox->tail.frame.more + count);
+}
 /* Lets a value join the last frame, and numbers it; false: it needs a frame of its own. */
 static inline bool outbox_join(struct outbox *outbox, const struct outbox_value *value)
 {
-    struct outbox_tail *tail = &outbox->tail;
-    size_t bytes = frame_padded(value->value.bytes);
-    if (bytes == 0 || tail->joining_room < bytes || tail->frame.value.bytes != value->value.bytes ||
-        tail->frame.topic != value->topic || tail->frame.stamp_ns != value->stamp_ns ||
-        tail->next_seq != value->seq || tail->frame.attempt != value->attempt)
+    if (!outbox_may_join(outbox, value))
         return false;
     frame_value_write(outbox->open->data + outbox->open->bytes, value->value);
-    outbox->open->bytes += bytes;
-    outbox->bytes += bytes;
-    outbox->last += 1;
-    tail->joining_room -= bytes;
-    tail->next_seq += 1;
-    tail->frame.more += 1;
+    outbox_joined(outbox, 1, frame_padded(value->value.bytes));
     return true;
 }
+/* The same for as many of these as may, of which value has the first; returns how many joined.
+ * Those that lie one behind the other are copied together. */
+size_t outbox_join_many(struct outbox *outbox, const struct outbox_value *value,
+                        const struct span *values, size_t count);
 
 /* Where the outbox stands, to take back what is appended after it, as long as none was sent. */
 struct outbox_point {

@@ -157,21 +157,39 @@ static bool is_large(const struct session *session, size_t bytes)
     return bytes > session->pace.bytes;
 }
 
-static enum wire_code add_up(const struct session *session, const struct span *values, size_t count,
-                             struct need *need)
+/* One by one, where some are large. */
+static void add_each(const struct session *session, const struct span *values, size_t count,
+                     struct need *need)
 {
     for (size_t i = 0; i < count; i++) {
         size_t bytes = values[i].bytes;
-        if (bytes > session->value_bytes_max || bytes > LIMIT_VALUE_BYTES)
-            return CODE_ETOOBIG;
         need->credit += need->credit_last;
         need->credit_last = is_large(session, bytes) ? COST_SLOT_BYTES + bytes : frame_total(bytes);
         need->bytes += is_large(session, bytes) ? frame_total(FRAME_RESERVE_BYTES_MAX) + bytes
                                                 : frame_total(bytes);
-        if (i > 0 && need->bytes > session->options.outbox_bytes_max)
-            return CODE_EFULL;
     }
-    return CODE_OK;
+}
+
+static enum wire_code add_up(const struct session *session, const struct span *values, size_t count,
+                             struct need *need)
+{
+    size_t largest = 0;
+    uint64_t padded = 0;
+    for (size_t i = 0; i < count; i++) {
+        padded += frame_padded(values[i].bytes);
+        if (values[i].bytes > largest)
+            largest = values[i].bytes;
+    }
+    if (largest > session->value_bytes_max || largest > LIMIT_VALUE_BYTES)
+        return CODE_ETOOBIG;
+    if (is_large(session, largest)) {
+        add_each(session, values, count, need);
+    } else if (count > 0) {
+        need->bytes = count * FRAME_HEADER_BYTES + padded;
+        need->credit_last = frame_total(values[count - 1].bytes);
+        need->credit = need->bytes - need->credit_last;
+    }
+    return count > 1 && need->bytes > session->options.outbox_bytes_max ? CODE_EFULL : CODE_OK;
 }
 
 static struct frame frame_of(const struct session *session, const struct own_topic *topic,
@@ -275,9 +293,12 @@ static bool append_values(struct session *session, const struct own_topic *topic
         frame_of(session, topic, FRAME_VALUE, topic->next_seq, stamp_ns, SPAN_NONE);
     struct outbox_value one = {
         .attempt = frame.attempt, .topic = frame.topic, .seq = frame.seq, .stamp_ns = stamp_ns};
-    for (size_t i = 0; i < count; i++, one.seq++) {
+    for (size_t i = 0; i < count;) {
         one.value = values[i];
-        if (outbox_join(&session->outbox, &one))
+        one.seq = topic->next_seq + i;
+        size_t joined = outbox_join_many(&session->outbox, &one, &values[i], count - i);
+        i += joined;
+        if (joined > 0)
             continue;
         frame.seq = one.seq;
         frame.value = one.value;
@@ -286,6 +307,7 @@ static bool append_values(struct session *session, const struct own_topic *topic
                            : append(session, topic, &frame);
         if (!is_done)
             return false;
+        i++;
     }
     return true;
 }

@@ -5,6 +5,7 @@
 #include "libbus/base/limits.h"
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
 
 static struct memory memory;
 static struct spares spares;
@@ -286,6 +287,95 @@ Test(outbox, holds_the_limits_of_a_frame_of_many_values)
     cr_assert_not(join(0, first + FRAME_MORE_MAX + 1, 0, 8));
     append(LIMIT_CHUNK_BYTES / 2 + 8);
     cr_assert_not(join(0, outbox.last, 0, LIMIT_CHUNK_BYTES / 2 + 8), "more than a value may be");
+}
+
+/* All of these, from slot seq on: one by one, or as many at a time as may. */
+static void say(struct outbox *to, uint64_t seq, const struct span *values, size_t count,
+                bool is_many)
+{
+    for (size_t i = 0; i < count;) {
+        struct outbox_value one = {.seq = seq + i, .value = values[i]};
+        size_t joined =
+            is_many ? outbox_join_many(to, &one, &values[i], count - i) : outbox_join(to, &one);
+        cr_assert_leq(joined, count - i);
+        i += joined;
+        if (joined > 0)
+            continue;
+        struct frame frame = {.flags = FRAME_VALUE,
+                              .delivery = 1,
+                              .seq = one.seq,
+                              .reply_to = FRAME_NO_REPLY,
+                              .value = one.value};
+        cr_assert(outbox_append(to, &frame, batch_bytes));
+        i++;
+    }
+}
+
+/* Of a few sizes, mostly that of the one before, mostly right behind it. */
+static size_t draw_values(struct span *values, size_t room, unsigned *seed)
+{
+    static const size_t sizes[] = {8, 16, 16, 15, 1, 0, 4096};
+    static uint8_t bytes[1 << 20];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * 131 >> 3);
+    size_t at = 0;
+    size_t size = 16;
+    size_t count = 0;
+    while (count < room && at + 8192 < sizeof bytes) {
+        if (rand_r(seed) % 64 == 0)
+            size = sizes[(size_t)rand_r(seed) % (sizeof sizes / sizeof sizes[0])];
+        at += rand_r(seed) % 32 == 0 ? 8 : 0;
+        values[count++] = span_of(bytes + at, size);
+        at += size;
+    }
+    return count;
+}
+
+static void expect_same_parts(struct outbox *a, struct outbox *b)
+{
+    cr_assert_eq(a->last, b->last);
+    cr_assert_eq(a->bytes, b->bytes);
+    for (uint32_t i = 0; a->count > i || b->count > i || a->open != NULL; i++) {
+        struct buffer *one = outbox_batch(a, i);
+        struct buffer *other = outbox_batch(b, i);
+        cr_assert_not_null(one);
+        cr_assert_not_null(other);
+        cr_assert(span_equal(buffer_span(one), buffer_span(other)), "part %u", i);
+    }
+}
+
+Test(outbox, lets_many_join_as_each_would_have)
+{
+    static struct span values[30000];
+    unsigned seed = 1;
+    for (int i = 0; i < 20; i++) {
+        struct outbox other;
+        outbox_init(&other, &memory, &spares);
+        size_t count = draw_values(values, sizeof values / sizeof values[0], &seed);
+        say(&outbox, 0, values, count, true);
+        say(&other, 0, values, count, false);
+        expect_same_parts(&outbox, &other);
+        outbox_fini(&other);
+        outbox_fini(&outbox);
+    }
+}
+
+Test(outbox, lets_as_many_join_as_a_frame_may_hold)
+{
+    static struct span values[FRAME_MORE_MAX + 1];
+    for (size_t i = 0; i <= FRAME_MORE_MAX; i++)
+        values[i] = span_of(zeros + 8 * i, 8);
+    append(DEFAULT_BATCH_BYTES / 2);
+    (void)expect_sent(1, 1); /* the next buffer is as large */
+    cr_assert(outbox_accept(&outbox, 1));
+    append(8);
+    const struct outbox_value next = {.seq = 2, .value = values[0]};
+    cr_assert_eq(outbox_join_many(&outbox, &next, values, FRAME_MORE_MAX - 1), FRAME_MORE_MAX - 1);
+    const struct outbox_value last = {.seq = FRAME_MORE_MAX + 1, .value = values[0]};
+    cr_assert_eq(outbox_join_many(&outbox, &last, values, 2), 1);
+    cr_assert_eq(outbox.tail.frame.more, FRAME_MORE_MAX);
+    const struct outbox_value none = {.seq = FRAME_MORE_MAX + 2, .value = values[0]};
+    cr_assert_eq(outbox_join_many(&outbox, &none, values, 1), 0);
 }
 
 Test(outbox, takes_back_what_joined)
