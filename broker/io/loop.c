@@ -17,6 +17,7 @@
 #include "broker/io/recovery.h"
 #include "broker/io/strangers.h"
 #include "libbus/base/must.h"
+#include "libbus/io/monitor.h"
 #include "libbus/io/part.h"
 #include "libbus/io/ready.h"
 
@@ -211,27 +212,6 @@ static void report_clogged(struct loop *loop)
 
 /* ---- monitors -------------------------------------------------------------------------------- */
 
-/* Reads one event; false: none.  value: a descriptor or an errno. */
-static bool read_event(void *monitor, unsigned *out_event, int *out_value)
-{
-    zmq_msg_t msg;
-    uint16_t event = 0;
-    uint32_t value = 0;
-    zmq_msg_init(&msg);
-    bool is_read = zmq_msg_recv(&msg, monitor, ZMQ_DONTWAIT) >= 0;
-    if (is_read && zmq_msg_size(&msg) >= sizeof event + sizeof value) {
-        memcpy(&event, zmq_msg_data(&msg), sizeof event);
-        memcpy(&value, (const char *)zmq_msg_data(&msg) + sizeof event, sizeof value);
-    }
-    while (is_read && zmq_msg_more(&msg)) /* the address, which we do not need */
-        if (zmq_msg_recv(&msg, monitor, ZMQ_DONTWAIT) < 0)
-            break;
-    zmq_msg_close(&msg);
-    *out_event = event;
-    *out_value = (int)value;
-    return is_read;
-}
-
 static void complain_of_accepting(struct loop *loop, enum lane lane, int fault)
 {
     int64_t now_ns = clock_monotonic_ns();
@@ -244,17 +224,18 @@ static void complain_of_accepting(struct loop *loop, enum lane lane, int fault)
 
 static void drain_monitor(struct loop *loop, enum lane lane)
 {
-    unsigned event;
-    int value;
-    while (read_event(loop->channels[lane].monitor, &event, &value)) {
-        if (event == ZMQ_EVENT_ACCEPTED) {
-            peers_fd_accepted(&loop->peers, lane, value);
-            strangers_came(&loop->strangers, lane, value, clock_monotonic_ns());
-        } else if (event == ZMQ_EVENT_DISCONNECTED) {
-            peers_fd_closed(&loop->peers, lane, value);
-            strangers_left(&loop->strangers, lane, value);
-        } else if (event == ZMQ_EVENT_ACCEPT_FAILED) {
-            complain_of_accepting(loop, lane, value);
+    struct monitor_event event;
+    while (monitor_read(loop->channels[lane].monitor, &event)) {
+        if (event.type == ZMQ_EVENT_ACCEPTED) {
+            peers_fd_accepted(&loop->peers, lane, event.value);
+            strangers_came(&loop->strangers, lane, event.value, clock_monotonic_ns());
+            if (lane == LANE_DATA)
+                monitor_give_room(event.value);
+        } else if (event.type == ZMQ_EVENT_DISCONNECTED) {
+            peers_fd_closed(&loop->peers, lane, event.value);
+            strangers_left(&loop->strangers, lane, event.value);
+        } else if (event.type == ZMQ_EVENT_ACCEPT_FAILED) {
+            complain_of_accepting(loop, lane, event.value);
         }
     }
 }

@@ -11,6 +11,7 @@
 #include "libbus/io/link.h"
 
 #include "libbus/base/limits.h"
+#include "libbus/io/monitor.h"
 #include "libbus/io/part.h"
 #include "libbus/io/ready.h"
 
@@ -48,9 +49,9 @@ enum {
     WAIT_MONITORS = WAIT_SOCKETS + LINK_LANE_COUNT,
     WAIT_ITEMS = WAIT_MONITORS + LINK_LANE_COUNT
 };
-/* Each of them means that the connection is over, or will not come to be. */
+/* Each of them means that the connection is over, or will not come to be, but for the first. */
 #define MONITOR_EVENTS                                                                             \
-    (ZMQ_EVENT_CLOSED | ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_DISCONNECTED |                       \
+    (ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CLOSED | ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_DISCONNECTED | \
      ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |                  \
      ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
 
@@ -218,14 +219,15 @@ static bool open_monitor(struct link *link, struct connection *connection)
            zmq_connect(connection->monitor, name) == 0;
 }
 
-/* Every event that is asked for means the end of the connection; the rest of it does not matter. */
-static void drain_monitor(struct connection *connection)
+static void drain_monitor(struct connection *connection, enum link_lane lane)
 {
-    zmq_msg_t msg;
-    zmq_msg_init(&msg);
-    while (part_receive(connection->monitor, &msg))
-        connection->is_broken = true;
-    zmq_msg_close(&msg);
+    struct monitor_event event;
+    while (monitor_read(connection->monitor, &event)) {
+        if (event.type != ZMQ_EVENT_CONNECTED)
+            connection->is_broken = true;
+        else if (lane == LINK_DATA)
+            monitor_give_room(event.value);
+    }
 }
 
 /* So that what a thread waits for can be changed while it waits. */
@@ -258,7 +260,7 @@ enum link_err link_connect(struct link *link, enum link_lane lane, const char *e
     }
     connection->fd = ready_fd(connection->socket);
     connection->monitor_fd = ready_fd(connection->monitor);
-    drain_monitor(connection); /* see ready.h */
+    drain_monitor(connection, lane); /* see ready.h */
     if (lane == LINK_DATA && !open_lending(link, connection)) {
         disconnect(connection, 0);
         return LINK_RESOURCES;
@@ -449,7 +451,7 @@ void link_wait_end(struct link *link, bool out_closed[LINK_LANE_COUNT])
     for (int i = 0; i < LINK_LANE_COUNT; i++) {
         struct connection *connection = &link->connections[i];
         if (connection->monitor != NULL && link->items[WAIT_MONITORS + i].revents != 0)
-            drain_monitor(connection);
+            drain_monitor(connection, (enum link_lane)i);
         out_closed[i] = take_closed(connection);
     }
     if (link->has_timed_out && !link->is_kept_new)
