@@ -91,7 +91,7 @@ enum bus_err publish_wait(struct bus *bus, int64_t *deadline_ns)
     enum bus_err err = api_over(bus);
     if (err != BUS_OK)
         return err;
-    api_wake(bus); /* a topic's number may have been asked for */
+    thread_say(bus); /* a topic's number may have been asked for */
     if (*deadline_ns == 0)
         *deadline_ns = api_deadline_ns(bus->options.send_timeout_ms);
     if (api_wait(bus, &bus->news, &bus->waiters, *deadline_ns))
