@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 Test(buffer, is_new_empty_and_aligned)
@@ -64,4 +65,37 @@ Test(buffer, is_released_once_by_the_last)
     cr_assert_null(first);
     cr_assert_null(second);
     cr_assert_null(third);
+}
+
+/* Whether large pages were asked for where this address lies: "hg" in what the system tells of its
+ * mapping (proc_pid_smaps(5)). */
+static bool is_in_large_pages(const void *address)
+{
+    char line[512];
+    bool is_there = false;
+    bool is_asked = false;
+    FILE *maps = fopen("/proc/self/smaps", "re");
+    cr_assert_not_null(maps);
+    while (fgets(line, sizeof line, maps) != NULL) {
+        unsigned long long begin, end;
+        if (sscanf(line, "%llx-%llx", &begin, &end) == 2)
+            is_there = (uintptr_t)address >= begin && (uintptr_t)address < end;
+        if (is_there && strncmp(line, "VmFlags:", 8) == 0)
+            is_asked = strstr(line, " hg") != NULL;
+    }
+    (void)fclose(maps);
+    return is_asked;
+}
+
+Test(buffer, is_in_large_pages_where_the_heap_takes_it_from_the_system_each_time)
+{
+    const size_t most = (size_t)32 * 1024 * 1024;
+    struct buffer *large = buffer_new(most + 1);
+    struct buffer *other = buffer_new(most);
+    cr_assert(large != NULL && other != NULL);
+    cr_expect(is_in_large_pages(large->data + most / 2));
+    cr_expect_not(is_in_large_pages(other->data + most / 2));
+    memset(large->data, 0xff, most + 1); /* all of it is there */
+    buffer_unref(&large);
+    buffer_unref(&other);
 }
