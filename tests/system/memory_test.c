@@ -214,7 +214,7 @@ Test(memory, is_missing_at_one_place_and_the_conversation_comes_to_its_end)
 
 /* ---- many values ----------------------------------------------------------------------------- */
 
-enum { VALUES = 40000, WARM = 10000, AT_ONCE = 64, FEW = 10, LEISURELY = 1000 };
+enum { VALUES = 40000, WARM = 10000, AT_ONCE = 64, FEW = 10, LEISURELY = 1000, TRIES = 100 };
 
 static void publish_many(struct bus *bus)
 {
@@ -281,6 +281,27 @@ Test(library_thread, sleeps_on_while_values_come_one_by_one)
         bus_msg_free(&msg);
     }
     cr_expect_leq(own_wakes, LEISURELY / FEW, "%lu wakes", own_wakes);
+    bus_sub_close(&sub);
+    must_close(&alice);
+    must_close(&bob);
+}
+
+Test(library_thread, sleeps_on_while_a_writer_waits_for_room)
+{
+    static const char value[65536];
+    struct bus_options options;
+    bus_options_init(&options);
+    options.party = "alice";
+    options.send_timeout_ms = 5;
+    struct bus *alice = must_open_with(&options);
+    struct bus *bob = must_open("bob");
+    struct bus_sub *sub = must_subscribe(bob, "alice/w"); /* who takes nothing */
+    while (bus_publish(alice, "w", value, sizeof value) == BUS_OK)
+        continue;
+    own_wakes = 0;
+    for (int i = 0; i < TRIES; i++)
+        expect_code(bus_publish(alice, "w", value, sizeof value), BUS_EFULL);
+    cr_expect_leq(own_wakes, TRIES / FEW, "%lu wakes", own_wakes);
     bus_sub_close(&sub);
     must_close(&alice);
     must_close(&bob);
