@@ -78,6 +78,7 @@ void outbox_fini(struct outbox *outbox);
  * changed.  A batch has batch_bytes at most with it, and with values that join it, unless the frame
  * is large or alone. */
 bool outbox_append(struct outbox *outbox, const struct frame *frame, uint64_t batch_bytes);
+/* Whether it may join the last frame, and what changes when so many have. */
 static inline bool outbox_may_join(const struct outbox *outbox, const struct outbox_value *value)
 {
     const struct outbox_tail *tail = &outbox->tail;
