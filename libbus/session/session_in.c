@@ -5,15 +5,19 @@
 
 #include <string.h>
 
-/* Which phases a message may come in.  BYE may come in all. */
-static bool is_expected(enum msg_type type, enum phase phase)
+/* Which phases a message may come in.  BYE may come in all.  VERDICT waits for no journal, as
+ * WELCOME may, and then comes before it to who is back. */
+static bool is_expected(const struct session *session, enum msg_type type)
 {
+    enum phase phase = session->phase;
+    bool is_in = phase == PHASE_ATTACH || phase == PHASE_UP;
     switch (type) {
     case MSG_WELCOME:
     case MSG_REFUSED: return phase == PHASE_GREET;
     case MSG_ATTACHED: return phase == PHASE_ATTACH;
     case MSG_BYE: return true;
-    default: return phase == PHASE_ATTACH || phase == PHASE_UP;
+    case MSG_VERDICT: return is_in || (phase == PHASE_GREET && session->token != 0);
+    default: return is_in;
     }
 }
 
@@ -481,7 +485,7 @@ void session_control_in(struct session *session, int64_t now_ns, struct span par
         session_break(session, wire_strerror(err));
         return;
     }
-    if (!is_expected(msg.type, session->phase)) {
+    if (!is_expected(session, msg.type)) {
         session_break(session, "the broker said what may not be said now");
         return;
     }

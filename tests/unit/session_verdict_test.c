@@ -46,6 +46,37 @@ Test(session_verdict, ends_the_party_but_not_its_connection)
     driver_fini(&d);
 }
 
+/* The broker's WELCOME waits for its journal, and a verdict does not. */
+Test(session_verdict, may_come_before_the_welcome_of_who_goes_on)
+{
+    driver_up(&d);
+    driver_break_link(&d);
+    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
+    (void)driver_expect(&d, MSG_HELLO);
+    tell(0, 1, true, "app.first");
+    struct msg welcome = driver_welcome(&d, true);
+    driver_say(&d, &welcome);
+    driver_expect_attach(&d);
+    (void)driver_expect(&d, MSG_READY);
+    driver_say(&d, &(struct msg){.type = MSG_ATTACHED});
+    (void)driver_expect(&d, MSG_BEAT);
+    driver_expect_end(&d, CODE_EFENCED, "app.first");
+    expect_verdict(1, "app.first");
+    session_fail_party(d.session, driver_error("app.mine"));
+    (void)driver_expect(&d, MSG_FAIL_PARTY);
+    driver_fini(&d);
+}
+
+Test(session_verdict, is_nothing_to_whom_no_broker_knows)
+{
+    driver_init(&d);
+    (void)session_action(d.session);
+    (void)driver_expect(&d, MSG_HELLO);
+    tell(0, 1, true, "app.first");
+    driver_expect_end(&d, CODE_EPROTO, ERROR_TYPE_PROTOCOL);
+    driver_fini(&d);
+}
+
 Test(session_verdict, leaves_room_for_a_failure_of_its_own_and_a_farewell)
 {
     driver_up(&d);
