@@ -653,11 +653,7 @@ Test(session, tells_the_broker_of_a_failed_party_over_reconnects)
     struct msg fail = driver_expect(&d, MSG_FAIL_PARTY);
     cr_assert_eq(fail.as.fail_party.number, 1);
     driver_break_link(&d);
-    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
-    (void)driver_expect(&d, MSG_HELLO);
-    struct msg welcome = driver_welcome(&d, true);
-    driver_say(&d, &welcome);
-    driver_expect_attach(&d);
+    driver_greet_to_attach(&d, true);
     (void)driver_expect(&d, MSG_READY);
     driver_say(&d, &(struct msg){.type = MSG_ATTACHED});
     (void)driver_expect(&d, MSG_BEAT);
