@@ -7,8 +7,8 @@
 #ifndef CORE_CORE_H
 #define CORE_CORE_H
 
-#include "broker/core/effect.h"
-#include "broker/core/event.h"
+#include "broker/core/tables/effect.h"
+#include "broker/core/tables/event.h"
 #include "libbus/base/memory.h"
 
 #include <stdbool.h>

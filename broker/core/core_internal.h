@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* core_internal.h -- the tables of the core and who calls whom within it.
  *
- *   core.c          one event in; after it: accept, pump
- *   core_session.c  greeting, resuming, life and death of sessions and parties
- *   core_write.c    frames of a batch: reserve, value, commit, chunks; what is refused
- *   core_need.c     slots that need others, and fall with them
- *   core_attach.c   what belongs to errors and is too long for them
- *   core_settle.c   the control messages that settle, in order behind their data; settling itself
- *   core_topic.c    topics: opening, credit, what is kept and what may go
- *   core_lead.c     how far a writer may be ahead of readers that take
- *   core_guard.c    parties of which another process speaks too
- *   core_sub.c      subscriptions: opening, positions, acknowledging
- *   core_await.c    waiting for given slots
- *   core_pump.c     sending: who gets which frames next
- *   core_group.c    groups: members, leases, what becomes of a task that was not done
- *   core_letter.c   dead letters of groups
- *   core_request.c  requests: tasks with a slot for the reply
- *   core_job.c      jobs that were created: members, epochs, attempts, ends
- *   core_barrier.c  where the members of an epoch meet
- *   core_failure.c  error objects: made, taken over, shared
- *   core_verdict.c  why a job cannot go on: what is weighed, when it is said, and to whom
- *   core_tell.c     the control topic, taps, status
- *   core_note.c     what is decided, as facts for a journal
- *   core_replay.c   facts back into tables
- *   core_snapshot.c tables into facts
+ *   core.c                  one event in; after it: accept, pump
+ *   lifecycle/session.c     greeting, resuming, life and death of sessions and parties
+ *   settling/settle.c       the control messages that settle, behind their data; settling
+ *   settling/need.c         slots that need others, and fall with them
+ *   record/attachment.c     what belongs to errors and is too long for them
+ *   step/batch.c            frames of a batch: reserve, value, commit, chunks; what is refused
+ *   streams/topic.c         topics: opening, credit, what is kept and what may go
+ *   streams/lead.c          how far a writer may be ahead of readers that take
+ *   lifecycle/guard.c       parties of which another process speaks too
+ *   streams/sub.c           subscriptions: opening, positions, acknowledging
+ *   streams/await.c         waiting for given slots
+ *   streams/pump.c          sending: who gets which frames next
+ *   groups/group.c          groups: members, leases, what becomes of a task that was not done
+ *   groups/letter.c         dead letters of groups
+ *   groups/request.c        requests: tasks with a slot for the reply
+ *   lifecycle/membership.c  jobs that were created: members, epochs, attempts, ends
+ *   lifecycle/barrier.c     where the members of an epoch meet
+ *   record/failure.c        error objects: made, taken over, shared
+ *   lifecycle/judgement.c   why a job cannot go on: what is weighed, when it is said, and to whom
+ *   record/tell.c           the control topic, taps, status
+ *   record/note.c           what is decided, as facts for a journal
+ *   replay/replay.c         facts back into tables
+ *   replay/snapshot.c       tables into facts
  *
  * Nothing points to what may go before it: owners take their dependants down first (job: parties,
  * topics, subs; session: subs, awaits, operations). */
@@ -31,15 +31,15 @@
 #define CORE_INTERNAL_H
 
 #include "broker/core/core.h"
-#include "broker/core/job.h"
-#include "broker/core/needs.h"
-#include "broker/core/party.h"
-#include "broker/core/roster.h"
-#include "broker/core/slot_table.h"
-#include "broker/core/storms.h"
-#include "broker/core/task.h"
-#include "broker/core/timers.h"
-#include "broker/core/verdict.h"
+#include "broker/core/tables/job.h"
+#include "broker/core/tables/needs.h"
+#include "broker/core/tables/party.h"
+#include "broker/core/tables/roster.h"
+#include "broker/core/tables/slot_table.h"
+#include "broker/core/tables/storms.h"
+#include "broker/core/tables/task.h"
+#include "broker/core/tables/timers.h"
+#include "broker/core/tables/verdict.h"
 #include "libbus/base/limits.h"
 #include "libbus/base/list.h"
 #include "libbus/base/map.h"
@@ -54,7 +54,7 @@
 #define RANK_NONE UINT32_MAX
 #define STOPS_TEXT "the broker stops"
 
-/* A sentence; see core_text.c. */
+/* A sentence; see record/text.c. */
 struct text {
     char data[512];
     size_t bytes;
@@ -105,7 +105,7 @@ struct judged {
         blamed[LIMIT_ERROR_BLAMES]; /* which lives of the parties it blames; 0: cannot be told */
 };
 
-/* What a job failed of, or may: core_verdict.c. */
+/* What a job failed of, or may: lifecycle/judgement.c. */
 struct judgement {
     struct verdict verdict;
     struct judged *errors; /* in the order in which they came */
@@ -208,7 +208,7 @@ struct party {
     uint32_t dial;            /* HELLO.dial of that life's last connection */
     uint32_t rank;            /* its place in the job, or RANK_NONE */
     struct session *session;  /* that writes and reads for the live incarnation, or NULL */
-    struct session *guard;    /* that speaks of its end alone, see core_guard.c; or NULL */
+    struct session *guard;    /* that speaks of its end alone, see lifecycle/guard.c; or NULL */
     uint32_t voice_count;     /* sessions that a guarded incarnation has had */
     uint64_t voice_life;      /* as life and dial, of the last of them */
     uint32_t voice_dial;
@@ -252,7 +252,7 @@ struct refusal {
  * again, are no news.  Of older ones only those are known that are kept. */
 enum { UPLOADED_KEPT = 32 };
 
-/* Of a party whose attempt is over: core_late.c. */
+/* Of a party whose attempt is over: lifecycle/late.c. */
 struct late {
     struct span party;    /* owned: its name */
     uint32_t incarnation; /* that it was */
@@ -261,7 +261,7 @@ struct late {
     struct failure *over; /* a reference: why it is over */
 };
 
-/* What a client was not told yet of what is accepted: core_accept.c. */
+/* What a client was not told yet of what is accepted: record/accept.c. */
 struct owed {
     struct list link;     /* in core->owing */
     uint64_t bytes;       /* of batches */
@@ -314,7 +314,7 @@ struct session {
     struct id_map sub_ids;     /* the client's number -> id in core->subs */
     struct list awaits;        /* not answered yet */
     struct list awaits_ready;  /* to be answered */
-    struct attachment *brings; /* or NULL; as all below, see core_courier.c */
+    struct attachment *brings; /* or NULL; as all below, see record/courier.c */
     struct job *brings_job;
     uint64_t brings_request;
     uint64_t brings_limit; /* its credit: pieces may begin below */
@@ -358,7 +358,7 @@ struct end_mark {
 };
 enum { END_MARKS = 4 };
 
-/* How far the writer of a topic may be ahead: core_lead.c. */
+/* How far the writer of a topic may be ahead: streams/lead.c. */
 struct lead {
     uint64_t window_bytes; /* so much may be not taken, as long as something is */
     bool is_paused;        /* nothing was taken for a while: until something is, it is the whole */
@@ -448,7 +448,7 @@ struct piece {
 struct attachment {
     uint32_t id;
     uint32_t error_bytes; /* of the key: the error's id */
-    struct span key;      /* owned; see core_attach.c */
+    struct span key;      /* owned; see record/attachment.c */
     struct piece *pieces;
     uint32_t count, room;
     uint64_t bytes;              /* kept */
@@ -568,7 +568,7 @@ struct route { /* where a subscription is in a topic */
                                core->tasks */
 };
 
-/* What members share: core_group.c. */
+/* What members share: groups/group.c. */
 struct group {
     uint32_t id;
     struct sub *place; /* in its topics: a durable name of the party that stands for all groups */
@@ -707,7 +707,7 @@ static inline int64_t core_clock(const struct core *core)
     return core->now_ns - core->away_ns;
 }
 
-/* ---- core.c: small things for all ------------------------------------------------------------ */
+/* ---- core.c: small things for all ---- */
 bool span_keep(struct core *core, struct span text, struct span *out_owned);
 void span_drop(struct core *core, struct span *owned);
 void core_mark_dirty(struct core *core, struct session *session);
@@ -721,7 +721,7 @@ static inline void *core_take(struct pool *pool, uint32_t id)
     return pool_find(pool, id) == NULL ? pool_take_at(pool, id) : NULL;
 }
 
-/* ---- core_accept.c --------------------------------------------------------------------------- */
+/* ---- record/accept.c ---- */
 
 void accept_init(struct session *session);
 /* Nothing is owed to it any more. */
@@ -731,7 +731,7 @@ void accept_all(struct core *core, const struct event *event);
 /* When core_step() is to be called for that; INT64_MAX: nobody waits. */
 int64_t accept_deadline_ns(const struct core *core);
 
-/* ---- core_session.c -------------------------------------------------------------------------- */
+/* ---- lifecycle/session.c ---- */
 struct session_terms {
     uint64_t token;
     conn_id conn;  /* 0: closed */
@@ -794,7 +794,7 @@ void session_dismiss(struct core *core, struct session *session, enum wire_code 
 void job_linger(struct core *core, struct job *job); /* its timer fired */
 struct session *session_of_conn(struct core *core, conn_id conn);
 
-/* ---- core_guard.c ---------------------------------------------------------------------------- */
+/* ---- lifecycle/guard.c ---- */
 /* A session that speaks for the incarnation of a guard. */
 void guard_begin_voice(struct core *core, struct party *party, struct session *session);
 bool guard_may_say(enum msg_type type);
@@ -808,7 +808,7 @@ static inline struct session *party_any_session(const struct party *party)
     return party->session != NULL ? party->session : party->guard;
 }
 
-/* ---- core_write.c ---------------------------------------------------------------------------- */
+/* ---- step/batch.c ---- */
 void write_batch(struct core *core, struct session *session, const struct event *event);
 /* A refusal to the session's client, its cause the outcome that stands. */
 void write_refuse(struct core *core, struct session *session, struct topic *topic, uint64_t seq,
@@ -841,7 +841,7 @@ void write_uploads_again(struct core *core, struct session *session);
 /* Open slots of the session's party were settled with this, and not by its own word. */
 void write_tell_settled(struct core *core, struct session *session, const struct refusal *settled);
 
-/* ---- core_attach.c --------------------------------------------------------------------------- */
+/* ---- record/attachment.c ---- */
 struct attach_piece {
     payload_id payload; /* 0: it has no bytes */
     uint32_t bytes;
@@ -872,7 +872,7 @@ void attach_forget_all(struct core *core, struct job *job);
 void attach_resume(struct core *core);
 void attach_snapshot(struct core *core, const struct job *job);
 
-/* ---- core_courier.c -------------------------------------------------------------------------- */
+/* ---- record/courier.c ---- */
 void courier_bring(struct core *core, struct session *session, const struct msg_bring *msg);
 void courier_piece(struct core *core, struct session *session, const struct msg_piece *msg,
                    payload_id payload);
@@ -885,7 +885,7 @@ void courier_gone(struct core *core, struct session *session);
 void courier_lose(struct core *core, struct attachment *attachment, enum attachment_state state);
 void courier_turn_over(struct core *core);
 
-/* ---- core_need.c ----------------------------------------------------------------------------- */
+/* ---- settling/need.c ---- */
 /* What is wrong with what the slot of this run needs: a type of error; or NULL. */
 const char *need_refusal(struct core *core, const struct topic *topic, const struct event_run *run,
                          const char **out_message);
@@ -903,7 +903,7 @@ void need_forget_topic(struct core *core, struct topic *topic); /* its slots go 
 void need_forget_errors(struct core *core);
 void need_resume(struct core *core); /* at the end of a replay */
 
-/* ---- core_settle.c --------------------------------------------------------------------------- */
+/* ---- settling/settle.c ---- */
 void settle_tell(struct core *core, struct topic *topic, uint64_t seq, struct failure *failure);
 /* An open slot gets its outcome; deadline, waits, routes and accounts follow. */
 void settle_open(struct core *core, struct open_slot *open, enum slot_state state, uint32_t ref,
@@ -932,7 +932,7 @@ bool settle_parked_at_end(struct core *core, struct session *session);
 uint64_t settle_control_number(const struct session *session);
 void parked_free_all(struct core *core, struct session *session);
 
-/* ---- core_topic.c ---------------------------------------------------------------------------- */
+/* ---- streams/topic.c ---- */
 void topic_open(struct core *core, struct session *session, const struct msg_topic_open *msg);
 struct topic *topic_get(struct core *core, struct job *job, struct span name, enum wire_code *out);
 /* id 0: any.  No subscription follows it yet. */
@@ -968,7 +968,7 @@ void entry_ref(struct core *core, const struct slot_entry *entry);
 void entry_unref(struct core *core, const struct slot_entry *entry);
 void chunks_unref(struct core *core, struct chunks *chunks);
 
-/* ---- core_lead.c ----------------------------------------------------------------------------- */
+/* ---- streams/lead.c ---- */
 void lead_init(struct core *core, struct topic *topic);
 void lead_forget(struct topic *topic);
 /* So much may be not taken now. */
@@ -992,7 +992,7 @@ void lead_timer(struct core *core);
 /* Whether who holds this topic's writer back is to be called slow. */
 bool lead_is_slow(const struct core *core, const struct topic *topic);
 
-/* ---- core_sub.c ------------------------------------------------------------------------------ */
+/* ---- streams/sub.c ---- */
 /* is_again: it came before on another connection, and is answered as it was then. */
 void sub_open(struct core *core, struct session *session, const struct msg_subscribe *msg,
               bool is_again);
@@ -1040,7 +1040,7 @@ void sub_ready(struct core *core, struct sub *sub);
 void sub_mark(struct core *core, struct sub *sub);
 void sub_ended(struct core *core, struct party *party, struct failure *failure);
 
-/* ---- core_await.c ---------------------------------------------------------------------------- */
+/* ---- streams/await.c ---- */
 void await_open(struct core *core, struct session *session, const struct msg_await *msg);
 void await_close(struct core *core, struct session *session, uint64_t want);
 void await_settled(struct core *core, struct list *awaits, struct slot_entry *entry);
@@ -1048,7 +1048,7 @@ void await_promised(struct core *core, struct topic *topic);
 void await_never(struct core *core, struct party *party, struct failure *failure);
 void await_free(struct core *core, struct await *await);
 
-/* ---- core_group.c ---------------------------------------------------------------------------- */
+/* ---- groups/group.c ---- */
 /* Groups are durable names of this party, which nobody is. */
 #define GROUPS_PARTY "_groups"
 struct member_terms {
@@ -1123,7 +1123,7 @@ void task_back(struct core *core, struct task *task, struct failure *failure,
                struct task_delay delay);
 void group_pass(struct core *core, struct route *route, uint64_t next_seq);
 
-/* ---- core_letter.c --------------------------------------------------------------------------- */
+/* ---- groups/letter.c ---- */
 /* The topics of a group's letters; false: no room. */
 bool letter_topics(struct core *core, struct group *group);
 /* What is left of a task that nobody could do. */
@@ -1136,7 +1136,7 @@ void letter_free(struct core *core, struct group *group, struct letter *letter);
 uint64_t letter_floor(const struct topic *topic);
 void letter_message(struct core *core, struct session *session, const struct msg_dead *msg);
 
-/* ---- core_request.c -------------------------------------------------------------------------- */
+/* ---- groups/request.c ---- */
 bool request_is_replies(struct span topic);
 /* The slot of this run was written as a request: it gets its reply slot, or that fails. */
 void request_written(struct core *core, struct session *session, struct topic *topic,
@@ -1163,10 +1163,10 @@ void request_arm_all(struct core *core, struct topic *topic);
 /* Chunks of a reply that its worker does not finish. */
 void request_drop_chunks(struct core *core, struct open_slot *reply);
 
-/* ---- core_pump.c ----------------------------------------------------------------------------- */
+/* ---- streams/pump.c ---- */
 void pump_all(struct core *core);
 
-/* ---- core_job.c ------------------------------------------------------------------------------ */
+/* ---- lifecycle/membership.c ---- */
 void job_create(struct core *core, struct session *session, const struct msg_job_create *msg);
 void job_show(struct core *core, struct session *session, const struct msg_job_show *msg);
 /* The session may be gone afterwards. */
@@ -1200,14 +1200,14 @@ void job_set_state(struct core *core, struct job *job, enum job_state state,
 void job_place(struct core *core, struct party *party, uint32_t rank);
 void job_begin_attempt(struct core *core, struct job *job, uint32_t attempt, bool keeps_letters);
 
-/* ---- core_late.c ----------------------------------------------------------------------------- */
+/* ---- lifecycle/late.c ---- */
 /* The session ends for over; whoever stands behind it is heard for a while. */
 void late_begin(struct core *core, struct session *session, struct failure *over);
 void late_message(struct core *core, struct session *session, const struct msg *msg);
 void late_end(struct core *core, struct session *session); /* it is told so */
 void late_free(struct core *core, struct late **late);     /* NULL is a no-op */
 
-/* ---- core_barrier.c -------------------------------------------------------------------------- */
+/* ---- lifecycle/barrier.c ---- */
 void barrier_come(struct core *core, struct session *session, const struct msg_barrier *msg);
 void barrier_forget(struct session *session);          /* it is not there any more */
 void barrier_look(struct core *core, struct job *job); /* whether all are there now */
@@ -1215,7 +1215,7 @@ void barrier_look(struct core *core, struct job *job); /* whether all are there 
 void barrier_end(struct core *core, struct job *job, enum wire_code code, const char *type,
                  const char *message);
 
-/* ---- core_failure.c -------------------------------------------------------------------------- */
+/* ---- record/failure.c ---- */
 struct failure_spec {
     struct job *job;
     struct party *party;           /* whose failure it is; NULL: the broker's word about the job */
@@ -1270,7 +1270,7 @@ static inline struct span failure_type(const struct failure *failure)
     return span_of(failure->bytes + failure->type_at, failure->type_bytes);
 }
 
-/* ---- core_verdict.c -------------------------------------------------------------------------- */
+/* ---- lifecycle/judgement.c ---- */
 /* false: no memory. */
 bool judge_init(struct core *core, struct job *job);
 void judge_fini(struct core *core, struct job *job);
@@ -1297,7 +1297,7 @@ bool judge_restore_said(struct core *core, struct job *job, bool is_final, int64
                         struct failure *root, struct span why);
 void judge_resume(struct core *core, struct job *job); /* at its end */
 
-/* ---- core_tell.c ----------------------------------------------------------------------------- */
+/* ---- record/tell.c ---- */
 struct tell {
     const char *name;
     struct party *party;
@@ -1347,7 +1347,7 @@ void tell_journal_to(struct core *core, struct job *job);
 void tell_forget(struct core *core, struct job *job);
 void tell_status(struct core *core, struct session *session, const struct msg_status *msg);
 
-/* ---- core_note.c: facts; nothing happens unless core->is_noting ------------------------------ */
+/* ---- record/note.c: facts; nothing happens unless core->is_noting ---- */
 void note_failure_made(struct core *core, struct failure *failure);
 void note_failure_forgotten(struct core *core, const struct failure *failure);
 void note_job_begun(struct core *core, const struct job *job);
@@ -1437,10 +1437,10 @@ void note_verdict_survived(struct core *core, const struct job *job);
 void note_verdict_said(struct core *core, const struct job *job);
 void note_verdict_forgotten(struct core *core, const struct job *job);
 
-/* ---- core_replay.c --------------------------------------------------------------------------- */
+/* ---- replay/replay.c ---- */
 void replay_forget(struct core *core); /* failures that facts spoke of are held no longer */
 
-/* ---- core_text.c: sentences without stdio ---------------------------------------------------- */
+/* ---- record/text.c: sentences without stdio ---- */
 void text_init(struct text *text);
 void text_add(struct text *text, const char *part);
 void text_add_span(struct text *text, struct span part);

@@ -8,7 +8,7 @@
 #ifndef IO_HOLD_H
 #define IO_HOLD_H
 
-#include "broker/core/event.h"
+#include "broker/core/tables/event.h"
 #include "libbus/base/buffer.h"
 #include "libbus/base/memory.h"
 #include "libbus/wire/frame.h"

@@ -14,7 +14,7 @@
 #ifndef IO_LEDGER_H
 #define IO_LEDGER_H
 
-#include "broker/core/effect.h"
+#include "broker/core/tables/effect.h"
 #include "broker/io/payload.h"
 #include "broker/io/scribe.h"
 

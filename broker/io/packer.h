@@ -7,7 +7,7 @@
 #ifndef IO_PACKER_H
 #define IO_PACKER_H
 
-#include "broker/core/effect.h"
+#include "broker/core/tables/effect.h"
 #include "broker/io/payload.h"
 #include "libbus/base/buffer.h"
 

@@ -12,7 +12,7 @@
 #ifndef IO_PAYLOAD_H
 #define IO_PAYLOAD_H
 
-#include "broker/core/event.h"
+#include "broker/core/tables/event.h"
 #include "libbus/base/buffer.h"
 #include "libbus/base/memory.h"
 

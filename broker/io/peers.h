@@ -16,7 +16,7 @@
 #ifndef IO_PEERS_H
 #define IO_PEERS_H
 
-#include "broker/core/event.h"
+#include "broker/core/tables/event.h"
 #include "libbus/base/map.h"
 #include "libbus/base/memory.h"
 

@@ -4,7 +4,7 @@
 #ifndef IO_RUNS_H
 #define IO_RUNS_H
 
-#include "broker/core/event.h"
+#include "broker/core/tables/event.h"
 #include "libbus/base/memory.h"
 #include "libbus/base/span.h"
 #include "libbus/wire/frame.h"

@@ -2,7 +2,7 @@
 /* scarce.c -- see scarce.h. */
 #include "tests/lib/scarce.h"
 
-#include "broker/core/effect.h"
+#include "broker/core/tables/effect.h"
 
 /* Effects begin with 64 of a kind, or room for two facts, and double: nothing else has such sizes
  * but by chance. */

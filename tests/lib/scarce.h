@@ -17,7 +17,7 @@ struct scarce {
 };
 
 /* The heap, of which bytes_max are to be had.  What the broker's effects take cannot fail (see
- * broker/core/effect.h), and is not counted: it is told by its sizes. */
+ * broker/core/tables/effect.h), and is not counted: it is told by its sizes. */
 void scarce_init(struct scarce *scarce, uint64_t bytes_max);
 /* The n-th allocation from now on fails. */
 void scarce_fail_in(struct scarce *scarce, uint64_t n);

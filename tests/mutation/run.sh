@@ -53,8 +53,10 @@ trap 'exit 1' HUP INT PIPE TERM
 # object_of FILE: the object that the build makes of it.
 object_of() {
     case $1 in
-    broker/*) echo "broker/CMakeFiles/broker_$(basename "$(dirname "$1")").dir/${1#broker/}.o" ;;
-    libbus/*) echo "libbus/CMakeFiles/libbus_$(basename "$(dirname "$1")").dir/${1#libbus/}.o" ;;
+    broker/* | libbus/*)
+        module=${1#*/}
+        echo "${1%%/*}/CMakeFiles/${1%%/*}_${module%%/*}.dir/${1#*/}.o"
+        ;;
     esac
 }
 

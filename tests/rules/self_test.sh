@@ -17,7 +17,7 @@ licence='/* SPDX-License-Identifier: MPL-2.0 */
 clean() {
     rm -rf "${tree:?}"/*
     mkdir -p "$tree/libbus/base" "$tree/libbus/wire" "$tree/libbus/session" "$tree/libbus/include/bus" \
-        "$tree/libbus/io" "$tree/libbus/api" "$tree/broker/core" "$tree/broker/io" "$tree/clients" \
+        "$tree/libbus/io" "$tree/libbus/api" "$tree/broker/core/tables" "$tree/broker/core/streams" "$tree/broker/io" "$tree/clients" \
         "$tree/tests/unit" "$tree/tests/system" "$tree/tests/rules" "$tree/bench" "$tree/schemas"
     echo '# none' >"$tree/tests/rules/functions.waivers"
     plant libbus/base/leaf.h '
@@ -94,11 +94,11 @@ libbus/session/a.c "broker/core/core.h"
 libbus/api/a.c "broker/core/core.h"
 libbus/api/a.c "libbus/io/link_zmq.h"
 libbus/io/a.c "libbus/api/bus.h"
-broker/core/slot_table.c "broker/core/party.h"
-broker/core/slot_table.c "libbus/wire/msg.h"
-broker/core/core_slot.c "broker/io/loop.h"
-broker/core/core_slot.c "libbus/session/session.h"
-broker/io/loop.c "broker/core/slot_table.h"
+broker/core/tables/slot_table.c "broker/core/tables/party.h"
+broker/core/tables/slot_table.c "libbus/wire/msg.h"
+broker/core/streams/slot.c "broker/io/loop.h"
+broker/core/streams/slot.c "libbus/session/session.h"
+broker/io/loop.c "broker/core/tables/slot_table.h"
 broker/io/loop.c "libbus/api/bus.h"
 clients/pub.c "libbus/base/span.h"
 tests/system/a_test.c "libbus/session/session.h"
@@ -109,14 +109,14 @@ libbus/base/a.c <time.h>
 libbus/base/a.c <stdlib.h>
 libbus/wire/a.c <stdio.h>
 libbus/session/a.c <threads.h>
-broker/core/a.c <pthread.h>
-broker/core/core_slot.c <unistd.h>
+broker/core/tables/a.c <pthread.h>
+broker/core/streams/slot.c <unistd.h>
 libbus/include/bus/a.h <stdio.h>
 libbus/api/a.c <zmq.h>
 broker/io/gate.c <zmq.h>
 broker/io/payload.h <zmq.h>
 clients/cli.c <zmq.h>
-broker/core/a.c <msgpack.h>
+broker/core/tables/a.c <msgpack.h>
 libbus/io/a.c <msgpack/unpack.h>
 libbus/io/a.c <czmq.h>
 clients/tap.c <jansson.h>
@@ -125,10 +125,10 @@ libbus/session/a.c <bus/bus.h>
 END
 plant libbus/base/a.c '/* #include <time.h>
  #include <time.h> */'
-plant broker/core/slot_table.c '#include "broker/core/slot_table.h"
-#include "broker/core/event.h"
+plant broker/core/tables/slot_table.c '#include "broker/core/tables/slot_table.h"
+#include "broker/core/tables/event.h"
 #include "libbus/base/span.h"'
-plant broker/core/core_slot.c '#include "broker/core/slot_table.h"
+plant broker/core/streams/slot.c '#include "broker/core/tables/slot_table.h"
 #include "libbus/wire/msg.h"'
 plant libbus/io/link_zmq.c '#include <zmq.h>'
 passes includes

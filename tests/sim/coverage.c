@@ -2,10 +2,10 @@
 /* coverage.c -- counters in tables; see coverage.h. */
 #include "tests/sim/coverage.h"
 
-#include "broker/core/job.h"
-#include "broker/core/party.h"
-#include "broker/core/slot_table.h"
-#include "broker/core/task.h"
+#include "broker/core/tables/job.h"
+#include "broker/core/tables/party.h"
+#include "broker/core/tables/slot_table.h"
+#include "broker/core/tables/task.h"
 #include "libbus/session/phase.h"
 #include "libbus/wire/frame.h"
 #include "libbus/wire/msg.h"

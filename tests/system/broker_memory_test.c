@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* broker_memory_test.c -- a real broker of which one allocation fails, from its very first on: it
  * says why it does not start, or goes on, or ends, as it does when it cannot say what it decided
- * (broker/core/effect.h).  However that goes, whatever it acknowledged is there when another broker
+ * (tables/effect.h).  However that goes, whatever it acknowledged is there when another broker
  * begins with its journal. */
 #include "tests/lib/revival.h"
 

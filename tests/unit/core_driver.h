@@ -11,7 +11,7 @@
 #define TESTS_UNIT_CORE_DRIVER_H
 
 #include "broker/core/core.h"
-#include "broker/core/verdict.h"
+#include "broker/core/tables/verdict.h"
 #include "libbus/wire/error.h"
 #include "tests/lib/core_dump.h"
 

@@ -16,7 +16,7 @@ TestSuite(core_tell, .init = begin, .fini = fini);
 
 enum {
     WINDOW = 1000,
-    EVENT_COST_BYTES = 72, /* of an event beside its texts and error; core_tell.c */
+    EVENT_COST_BYTES = 72, /* of an event beside its texts and error; record/tell.c */
     STACK_BYTES = 8000,
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* job_test.c -- what may be asked for, and every pair of state and event of a job's life. */
-#include "broker/core/job.h"
+#include "broker/core/tables/job.h"
 
 #include "libbus/base/limits.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* needs_test.c -- who needs what, from both ends. */
-#include "broker/core/needs.h"
+#include "broker/core/tables/needs.h"
 
 #include <criterion/criterion.h>
 

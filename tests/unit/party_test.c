@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* party_test.c -- every pair of state and event of a party's life. */
-#include "broker/core/party.h"
+#include "broker/core/tables/party.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

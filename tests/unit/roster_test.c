@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* roster_test.c -- places, ranks, epochs. */
-#include "broker/core/roster.h"
+#include "broker/core/tables/roster.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* slot_table_test.c -- slots are settled once, found, cut and kept in order. */
-#include "broker/core/slot_table.h"
+#include "broker/core/tables/slot_table.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* storms_test.c -- what is alike, how much of it is told each, and what has no place of its own. */
-#include "broker/core/storms.h"
+#include "broker/core/tables/storms.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

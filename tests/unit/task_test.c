@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* task_test.c -- every pair of state and event of a task's life, and what becomes of one that was
  * not done. */
-#include "broker/core/task.h"
+#include "broker/core/tables/task.h"
 
 #include <criterion/criterion.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* timers_test.c -- what is due comes in order, ties in the order of setting. */
-#include "broker/core/timers.h"
+#include "broker/core/tables/timers.h"
 
 #include <criterion/criterion.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* verdict_reference.h -- the verdict once more, in the plainest way, to compare with.
  *
- * It follows the prose of broker/core/verdict.h and nothing else: versions and the total order are
+ * It follows the prose of tables/verdict.h and nothing else: versions and the total order are
  * texts that strcmp() compares, what leads where is a square of distances filled by going over it
  * again and again, and no two errors are ever folded: "leads to each other" is looked up. */
 #ifndef TESTS_UNIT_VERDICT_REFERENCE_H
 #define TESTS_UNIT_VERDICT_REFERENCE_H
 
-#include "broker/core/verdict.h"
+#include "broker/core/tables/verdict.h"
 
 #include <inttypes.h>
 #include <stdio.h>

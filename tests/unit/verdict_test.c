@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* verdict_test.c -- one root, whoever reports first: rules, cases, limits, a plain reference. */
-#include "broker/core/verdict.h"
+#include "broker/core/tables/verdict.h"
 
 #include "tests/unit/verdict_reference.h"
 

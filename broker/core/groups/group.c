@@ -1,0 +1,956 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* group.c -- groups: each value of a topic is leased to one member.
+ *
+ * A group has a place in its topics as any durable name has: a subscription of a party that nobody
+ * is.  It is never sent anything; behind its next_seq lies what was given to nobody yet, and from
+ * acked_seq on what is not done.  In between, each slot that is not done is a task (task.h).  Its
+ * members are subscriptions of parties, without a place in any topic: they are sent what is leased
+ * to them.
+ *
+ * Fair by credit: whoever has credit waits in line (group->idle), and goes to its end with each
+ * task it is given; without credit it is not in line, however long it takes.  What was given before
+ * goes before what was not.
+ *
+ * Whoever is lost with k tasks: all k are given back in the step in which it is lost
+ * (group_party_ended), and so in one record of the journal.  What comes of a lease that is over is
+ * refused by its delivery number: a task is settled once (group_settle). */
+#include "broker/core/core_internal.h"
+
+/* Leases given in one step: others get their turn. */
+#define STEP_LEASES_MAX 1024
+/* Tasks that an event names, of those that were lost with a member. */
+#define TOLD_TASKS_MAX 16
+
+struct group *group_find(struct core *core, const struct job *job, struct span name)
+{
+    uint32_t id;
+    (void)core; /* it hangs on the job */
+    struct span party_name = span_text(GROUPS_PARTY);
+    const struct party *party =
+        name_map_get(&job->parties, party_name, &id) ? pool_find(&core->parties, id) : NULL;
+    if (party == NULL)
+        return NULL;
+    LIST_EACH(link, &party->durables) {
+        struct sub *place = LIST_OWNER(link, struct sub, durable_link);
+        if (span_equal(place->name, name))
+            return place->group;
+    }
+    return NULL;
+}
+
+static struct job *job_of(const struct group *group)
+{
+    return group->place->job;
+}
+
+/* ---- tasks ----------------------------------------------------------------------------------- */
+
+struct task *group_task(const struct core *core, const struct group *group, uint32_t topic,
+                        uint64_t seq)
+{
+    uint32_t id;
+    if (group->dead != NULL && group->dead->id == topic)
+        return id_map_get(&group->past_ids, seq, &id) ? pool_find(&core->tasks, id) : NULL;
+    if (!id_map_get(&group->place->route_ids, topic, &id))
+        return NULL;
+    const struct route *route = pool_find(&core->routes, id);
+    return id_map_get(&route->task_ids, seq, &id) ? pool_find(&core->tasks, id) : NULL;
+}
+
+struct topic *task_topic(const struct task *task, uint64_t *out_seq)
+{
+    *out_seq = task->letter != NULL ? task->letter->number : task->seq;
+    return task->letter != NULL ? task->group->dead : task->route->topic;
+}
+
+static void move(struct task *task, enum task_event event)
+{
+    bool is_allowed = task_next(task->state, event, &task->state);
+    must(is_allowed);
+}
+
+static bool is_past(const struct group *group, const struct letter *letter)
+{
+    return letter != NULL && letter->attempt != job_of(group)->attempt;
+}
+
+/* Where it is found by its number. */
+static struct id_map *ids_of(const struct task *task)
+{
+    return task->topic == task->group->dead ? &task->group->past_ids : &task->route->task_ids;
+}
+
+struct task *group_task_make(struct core *core, struct route *route, struct letter *letter,
+                             uint64_t seq)
+{
+    struct group *group = route->sub->group;
+    struct task *task = pool_take(&core->tasks);
+    if (task == NULL)
+        return NULL;
+    task->group = group;
+    task->route = route;
+    task->letter = letter;
+    task->topic = is_past(group, letter) ? group->dead : route->topic;
+    task->seq = is_past(group, letter) ? letter->number : seq;
+    bool has_timer = timers_reserve(&core->timers);
+    if (!has_timer || !id_map_put(ids_of(task), task->seq, task->id)) {
+        if (has_timer)
+            timers_unreserve(&core->timers, &task->timer);
+        pool_give(&core->tasks, task);
+        return NULL;
+    }
+    task->state = TASK_WAITING;
+    task->timer.kind = TIMER_TASK;
+    list_init(&task->route_link);
+    list_init(&task->holder_link);
+    list_init(&task->unsent_link);
+    return task;
+}
+
+/* The slot of its reply that is not settled, or NULL.  A letter wants none: that was settled when
+ * it died. */
+static struct open_slot *reply_of(const struct core *core, const struct task *task,
+                                  bool *out_is_request)
+{
+    *out_is_request = false;
+    return task->letter == NULL ? request_reply(core, task->topic, task->seq, out_is_request)
+                                : NULL;
+}
+
+struct open_slot *group_reply(const struct core *core, const struct task *task)
+{
+    bool is_request;
+    return reply_of(core, task, &is_request);
+}
+
+/* Below it all is done. */
+static void move_floor(struct core *core, struct route *route)
+{
+    route->taken_seq = route->next_seq;
+    route->acked_seq = route->next_seq;
+    if (!list_is_empty(&route->tasks))
+        route->acked_seq = LIST_OWNER(route->tasks.next, struct task, route_link)->seq;
+    topic_update(core, route->topic);
+}
+
+void group_pass(struct core *core, struct route *route, uint64_t next_seq)
+{
+    route->next_seq = next_seq;
+    note_passed(core, route);
+    move_floor(core, route);
+}
+
+static void member_idle(struct core *core, struct sub *member)
+{
+    if (member->held_count < member->credit && !list_is_linked(&member->idle_link)) {
+        list_push(&member->group->idle, &member->idle_link);
+        group_due(core, member->group);
+    }
+}
+
+/* Nobody has it any more. */
+static void unlease(struct core *core, struct task *task)
+{
+    struct sub *member = task->holder;
+    list_remove(&task->holder_link);
+    list_remove(&task->unsent_link);
+    if (member == NULL)
+        return;
+    task->holder = NULL;
+    task->chunk_offset = 0;
+    member->held_count -= 1;
+    member_idle(core, member);
+}
+
+static void free_task(struct core *core, struct task *task)
+{
+    for (uint32_t i = 0; i < task->error_count; i++)
+        failure_unref(core, task->errors[i]);
+    timers_unreserve(&core->timers, &task->timer);
+    list_remove(&task->route_link);
+    id_map_remove(ids_of(task), task->seq);
+    if (task->letter != NULL)
+        task->letter->task = NULL;
+    pool_give(&core->tasks, task);
+}
+
+void task_end(struct core *core, struct task *task)
+{
+    struct route *route = task->route;
+    struct letter *letter = task->letter;
+    struct group *group = task->group;
+    note_task_ended(core, task);
+    move(task, TASK_ENDS);
+    unlease(core, task);
+    free_task(core, task);
+    if (letter != NULL)
+        letter_free(core, group, letter);
+    move_floor(core, route);
+}
+
+static void tell_over(struct core *core, const struct task *task, struct failure *failure)
+{
+    const struct sub *member = task->holder;
+    if (member->session == NULL || member->session->control == 0)
+        return; /* told when it says that it has it, on the next connection */
+    struct msg_task_over *msg =
+        &effects_msg(core->effects, member->session->control, MSG_TASK_OVER)->as.task_over;
+    msg->sub = member->number;
+    msg->topic = task->topic->id;
+    msg->seq = task->seq;
+    msg->delivery = task->delivery;
+    msg->error = failure_span(failure);
+}
+
+void task_cancel(struct core *core, struct task *task, struct failure *failure)
+{
+    if (task->holder != NULL)
+        tell_over(core, task, failure);
+    task_end(core, task);
+}
+
+bool task_add_error(struct task *task, struct failure *failure)
+{
+    if (task->error_count == LIMIT_DELIVER)
+        return false;
+    task->errors[task->error_count++] = failure_ref(failure);
+    return true;
+}
+
+void task_back(struct core *core, struct task *task, struct failure *failure,
+               struct task_delay delay)
+{
+    bool is_request;
+    struct open_slot *reply = reply_of(core, task, &is_request);
+    if (failure != NULL)
+        (void)task_add_error(task, failure); /* a task has no more deliveries than that */
+    task->delay = delay;
+    note_task_back(core, task, failure);
+    if (reply != NULL)
+        request_drop_chunks(core, reply);
+    unlease(core, task);
+    if (reply != NULL && task->group->taker_count == 0 && !core->is_replaying)
+        request_arm(core, reply); /* nobody works on it, and nobody is there who could */
+    if (delay.due_wall_ns == 0) {
+        move(task, TASK_COMES_BACK);
+        list_push(&task->group->waiting, &task->holder_link);
+        group_due(core, task->group);
+        return;
+    }
+    move(task, TASK_IS_PUT_OFF);
+    if (!core->is_replaying)
+        timers_set(&core->timers, &task->timer, core_clock(core) + delay.ms * MS_NS);
+}
+
+void group_task_timer(struct core *core, struct task *task)
+{
+    move(task, TASK_IS_DUE);
+    list_push(&task->group->waiting, &task->holder_link);
+    group_due(core, task->group);
+}
+
+struct task *task_of_letter(struct core *core, struct group *group, struct letter *letter)
+{
+    uint32_t id;
+    if (!id_map_get(&group->place->route_ids, letter->topic->id, &id))
+        return NULL;
+    struct task *task = group_task_make(core, pool_find(&core->routes, id), letter, letter->seq);
+    if (task == NULL)
+        return NULL;
+    letter->task = task;
+    note_letter_replayed(core, group, letter);
+    list_push(&group->waiting, &task->holder_link);
+    group_due(core, group);
+    return task;
+}
+
+/* ---- what was not done ----------------------------------------------------------------------- */
+
+/* The error of a task that nobody gets any more: those of all its deliveries led to it. */
+static struct failure *death_of(struct core *core, const struct task *task, bool is_lost)
+{
+    struct text text;
+    text_init(&text);
+    text_add(&text, "the task ");
+    text_add_span(&text, task->topic->name);
+    text_add(&text, "#");
+    text_add_number(&text, task->seq);
+    text_add(&text, " was given to workers of ");
+    text_add_span(&text, task->group->place->name);
+    text_add(&text, " ");
+    text_add_number(&text, task->delivery);
+    text_add(&text, task->delivery == 1 ? " time" : " times");
+    text_add(&text, is_lost ? ", and the last was lost with it" : ", and none did it");
+    struct failure *last = NULL; /* the latest first */
+    struct failure *others[LIMIT_DELIVER];
+    for (uint32_t i = 0; i < task->error_count; i++)
+        others[i] = task->errors[task->error_count - 1 - i];
+    if (task->error_count > 0)
+        last = others[0];
+    return failure_make(
+        core,
+        &(struct failure_spec){.job = job_of(task->group),
+                               .party = task->holder->party,
+                               .kind = is_lost ? ERROR_WORKER_LOST : ERROR_REJECTED,
+                               .type = is_lost ? ERROR_TYPE_WORKER_LOST : ERROR_TYPE_DEAD_LETTER,
+                               .message = text.data,
+                               .topic = task->topic,
+                               .seq = task->seq,
+                               .cause = last,
+                               .causes = others + 1,
+                               .cause_count = task->error_count > 0 ? task->error_count - 1 : 0});
+}
+
+/* A dead letter, and an error for whoever waits for the reply, in one step. */
+static void task_dies(struct core *core, struct task *task, struct failure *failure, bool is_lost)
+{
+    bool is_request;
+    if (failure != NULL)
+        (void)task_add_error(task, failure); /* as in task_back() */
+    struct failure *death = death_of(core, task, is_lost);
+    struct group *group = task->group;
+    struct topic *topic = task->topic;
+    uint64_t seq = task->seq;
+    struct open_slot *reply = reply_of(core, task, &is_request);
+    struct party *party = task->holder->party;
+    uint64_t number = group->dead->slots.next_seq;
+    letter_write(core, task, death);
+    task_end(core, task);
+    tell(core, job_of(group),
+         &(struct tell){.name = EVENT_TASK_DEAD,
+                        .party = party,
+                        .incarnation = party->incarnation,
+                        .topic = topic,
+                        .seq = seq,
+                        .count = number,
+                        .failure = death});
+    if (reply != NULL)
+        settle_open_failed(core, reply, death);
+    failure_unref(core, death);
+}
+
+/* Its lease is over, and it is not done. */
+static void give_back(struct core *core, struct task *task, struct failure *failure,
+                      int64_t retry_after_ms, bool is_lost)
+{
+    struct task_delay delay = {0, 0};
+    switch (task_fate(task->delivery, task->group->deliver_max, retry_after_ms)) {
+    case TASK_LATER:
+        delay = (struct task_delay){core->wall_ns + retry_after_ms * MS_NS, retry_after_ms};
+        break;
+    case TASK_AGAIN: break;
+    case TASK_DEAD: task_dies(core, task, failure, is_lost); return;
+    }
+    task_back(core, task, failure, delay);
+}
+
+static void tell_lost(struct core *core, const struct sub *member, struct failure *failure)
+{
+    struct text text;
+    uint32_t told = 0;
+    const struct task *first = LIST_OWNER(member->leases.next, struct task, holder_link);
+    text_init(&text);
+    text_add(&text, "of ");
+    text_add_span(&text, member->group->place->name);
+    text_add(&text, ":");
+    LIST_EACH(link, &member->leases) {
+        const struct task *task = LIST_OWNER(link, struct task, holder_link);
+        if (told++ == TOLD_TASKS_MAX) {
+            text_add(&text, " ...");
+            break;
+        }
+        text_add(&text, " ");
+        if (task == first || task->topic != first->topic)
+            text_add_span(&text, task->topic->name);
+        text_add(&text, "#");
+        text_add_number(&text, task->seq);
+    }
+    tell(core, member->job,
+         &(struct tell){.name = EVENT_LEASES_LOST,
+                        .party = member->party,
+                        .incarnation = member->party->incarnation,
+                        .topic = first->topic,
+                        .seq = first->seq,
+                        .count = member->held_count,
+                        .text = text.data,
+                        .failure = failure});
+}
+
+/* All that a member has goes to others. */
+static void release(struct core *core, struct sub *member, struct failure *failure)
+{
+    if (member->held_count == 0)
+        return;
+    tell_lost(core, member, failure);
+    LIST_EACH(link, &member->leases)
+        give_back(core, LIST_OWNER(link, struct task, holder_link), failure, 0, true);
+}
+
+static struct failure *gone_failure(struct core *core, const struct sub *member)
+{
+    struct text text;
+    text_init(&text);
+    text_add_span(&text, member->party->name);
+    text_add(&text, " left the group ");
+    text_add_span(&text, member->group->place->name);
+    text_add(&text, " with tasks that it had not done");
+    return failure_make(core, &(struct failure_spec){.job = member->job,
+                                                     .party = member->party,
+                                                     .kind = ERROR_PARTY_LEFT,
+                                                     .type = ERROR_TYPE_LEFT,
+                                                     .message = text.data});
+}
+
+static void release_left(struct core *core, struct sub *member)
+{
+    if (member->held_count == 0)
+        return;
+    struct failure *failure = gone_failure(core, member);
+    release(core, member, failure);
+    failure_unref(core, failure);
+}
+
+/* It is given nothing more.  Was it the last that could be, requests wait for another from now. */
+static void stop_giving(struct core *core, struct sub *member)
+{
+    struct group *group = member->group;
+    list_remove(&member->idle_link);
+    if (member->credit == 0)
+        return;
+    member->credit = 0;
+    group->taker_count -= 1;
+    if (group->taker_count > 0 || core->is_replaying) /* core_resume() looks at all requests */
+        return;
+    LIST_EACH(link, &group->place->routes)
+        request_arm_all(core, LIST_OWNER(link, struct route, sub_link)->topic);
+}
+
+void group_drain(struct core *core, struct sub *member)
+{
+    stop_giving(core, member);
+    note_member_drained(core, member);
+}
+
+void group_party_ended(struct core *core, struct session *session, struct failure *failure)
+{
+    LIST_EACH(link, &session->subs) {
+        struct sub *sub = LIST_OWNER(link, struct sub, session_link);
+        if (!sub_is_member(sub))
+            continue;
+        stop_giving(core, sub);
+        if (failure != NULL)
+            release(core, sub, failure);
+        else
+            release_left(core, sub);
+    }
+}
+
+void group_lease_timer(struct core *core, struct sub *member)
+{
+    const struct session *session = member->session;
+    int64_t end_ns = session->heard_ns + member->lease_ns;
+    if (end_ns < session_window_ns(core, session))
+        end_ns = session_window_ns(core, session);
+    if (member->held_count == 0)
+        return;
+    if (core_clock(core) < end_ns) {
+        timers_set(&core->timers, &member->lease_timer, end_ns);
+        return;
+    }
+    struct text text;
+    text_init(&text);
+    text_add(&text, "no sign of life of ");
+    text_add_span(&text, member->party->name);
+    text_add(&text, " for ");
+    text_add_number(&text, (uint64_t)((end_ns - session->heard_ns) / MS_NS));
+    text_add(&text, " ms: its leases are over");
+    struct failure *failure =
+        failure_make(core, &(struct failure_spec){.job = member->job,
+                                                  .party = member->party,
+                                                  .kind = ERROR_WORKER_LOST,
+                                                  .type = ERROR_TYPE_LEASE_OVER,
+                                                  .message = text.data});
+    LIST_EACH(link, &member->leases)
+        tell_over(core, LIST_OWNER(link, struct task, holder_link), failure);
+    release(core, member, failure);
+    failure_unref(core, failure);
+}
+
+/* ---- giving ---------------------------------------------------------------------------------- */
+
+void group_due(struct core *core, struct group *group)
+{
+    if (!list_is_linked(&group->due_link))
+        list_push(&core->groups_due, &group->due_link);
+}
+
+static bool is_reachable(const struct sub *member)
+{
+    const struct session *session = member->session;
+    return session != NULL && session->data != 0 && session->is_ready && !session->is_suspect;
+}
+
+/* Who waited longest of those that have credit and can be reached, or NULL.  Who cannot is not in
+ * line until it is back. */
+static struct sub *next_member(struct group *group)
+{
+    while (!list_is_empty(&group->idle)) {
+        struct sub *member = LIST_OWNER(group->idle.next, struct sub, idle_link);
+        if (is_reachable(member))
+            return member;
+        list_remove(&member->idle_link);
+    }
+    return NULL;
+}
+
+static void lease(struct core *core, struct task *task, struct sub *member)
+{
+    move(task, TASK_IS_LEASED);
+    list_remove(&task->holder_link);
+    task->holder = member;
+    task->delay = (struct task_delay){0, 0};
+    list_push(&member->leases, &task->holder_link);
+    list_push(&member->unsent, &task->unsent_link);
+    member->held_count += 1;
+    list_remove(&member->idle_link);
+    note_leased(core, task);
+}
+
+/* Nothing is done here that follows from the time. */
+struct task *group_lease(struct core *core, struct route *route, struct task *task, uint64_t seq,
+                         uint32_t delivery, struct sub *member)
+{
+    if (task == NULL)
+        task = group_task_make(core, route, NULL, seq);
+    if (task == NULL)
+        return NULL;
+    if (!list_is_linked(&task->route_link) && task->letter == NULL)
+        list_push(&route->tasks, &task->route_link);
+    if (task->state == TASK_DELAYED) /* that its time came is no fact */
+        move(task, TASK_IS_DUE);
+    task->delivery = delivery;
+    lease(core, task, member);
+    if (seq >= route->next_seq && task->letter == NULL)
+        route->next_seq = seq + 1;
+    move_floor(core, route);
+    return task;
+}
+
+/* A slot that is no task of the group's: not there any more, or a request that is settled. */
+static bool pass_over(struct core *core, struct route *route)
+{
+    struct topic *topic = route->topic;
+    uint64_t first_seq = slot_table_first_seq(&topic->slots);
+    uint32_t index;
+    bool is_request;
+    if (route->next_seq < first_seq && route->next_seq < topic->slots.next_seq) {
+        group_pass(core, route, first_seq);
+        return true;
+    }
+    struct open_slot *reply = request_reply(core, topic, route->next_seq, &is_request);
+    if (!is_request || !slot_table_find(&topic->slots, route->next_seq, &index))
+        return false;
+    const struct slot_entry *entry = slot_table_at(&topic->slots, index);
+    if (reply != NULL && entry->state == SLOT_ERROR)
+        settle_open_failed(core, reply, pool_find(&core->failures, entry->ref));
+    else if (reply != NULL || entry->state == SLOT_OPEN)
+        return false;
+    group_pass(core, route, route->next_seq + 1);
+    return true;
+}
+
+/* The next slot that was given to nobody: topics take turns.  false: there is none. */
+static bool next_slot(struct core *core, struct group *group, struct route **out_route)
+{
+    struct list *ready = &group->place->ready;
+    while (!list_is_empty(ready)) {
+        struct route *route = LIST_OWNER(ready->next, struct route, ready_link);
+        struct topic *topic = route->topic;
+        uint32_t index;
+        if (pass_over(core, route))
+            continue;
+        list_remove(&route->ready_link);
+        if (!slot_table_find(&topic->slots, route->next_seq, &index) ||
+            slot_table_at(&topic->slots, index)->state == SLOT_OPEN)
+            continue;
+        list_push(ready, &route->ready_link);
+        *out_route = route;
+        return true;
+    }
+    return false;
+}
+
+/* The first that was given before, or NULL; one whose value went while nobody was there to take it
+ * is over. */
+static struct task *next_waiting(struct core *core, struct group *group)
+{
+    while (!list_is_empty(&group->waiting)) {
+        struct task *task = LIST_OWNER(group->waiting.next, struct task, holder_link);
+        uint32_t index;
+        uint64_t seq;
+        const struct topic *topic = task_topic(task, &seq);
+        if (slot_table_find(&topic->slots, seq, &index))
+            return task;
+        task_cancel(core, task, NULL);
+    }
+    return NULL;
+}
+
+enum given { GIVEN, NOTHING_TO_GIVE, NO_MEMORY_TO_GIVE };
+
+/* One task for this member. */
+static enum given give(struct core *core, struct group *group, struct sub *member)
+{
+    struct task *task = next_waiting(core, group);
+    struct route *route = task != NULL ? task->route : NULL;
+    if (task == NULL && !next_slot(core, group, &route))
+        return NOTHING_TO_GIVE;
+    task = group_lease(core, route, task, task != NULL ? task->seq : route->next_seq,
+                       task != NULL ? task->delivery + 1 : 1, member);
+    if (task == NULL)
+        return NO_MEMORY_TO_GIVE;
+    uint32_t index;
+    uint64_t seq;
+    const struct topic *topic = task_topic(task, &seq);
+    bool is_found = slot_table_find(&topic->slots, seq, &index);
+    must(is_found); /* its place holds it */
+    slot_table_at(&topic->slots, index)->is_sealed = true;
+    if (member->held_count < member->credit)
+        list_push(&group->idle, &member->idle_link);
+    if (member->lease_ns > 0 && member->lease_timer.place == 0)
+        timers_set(&core->timers, &member->lease_timer, core_clock(core) + member->lease_ns);
+    sub_mark(core, member);
+    return GIVEN;
+}
+
+/* To whoever has credit, as long as there is something; false: memory is short. */
+static bool deal(struct core *core, struct group *group, uint32_t *left)
+{
+    struct sub *member;
+    while (*left > 0 && (member = next_member(group)) != NULL) {
+        enum given given = give(core, group, member);
+        if (given != GIVEN)
+            return given != NO_MEMORY_TO_GIVE;
+        *left -= 1;
+    }
+    return true;
+}
+
+void groups_deal(struct core *core)
+{
+    uint32_t left = STEP_LEASES_MAX;
+    struct list starved; /* tried again with the next event */
+    list_init(&starved);
+    while (left > 0 && !list_is_empty(&core->groups_due)) {
+        struct group *group = LIST_OWNER(core->groups_due.next, struct group, due_link);
+        bool has_memory = deal(core, group, &left);
+        list_remove(&group->due_link);
+        if (!has_memory)
+            list_push(&starved, &group->due_link);
+        else if (left == 0) {
+            group_due(core, group); /* others come first */
+            core->has_more = true;
+        }
+    }
+    LIST_EACH(link, &starved) {
+        list_remove(link);
+        list_push(&core->groups_due, link);
+    }
+}
+
+/* ---- members --------------------------------------------------------------------------------- */
+
+struct group *group_make(struct core *core, struct sub *place, uint32_t deliver_max)
+{
+    struct group *group = pool_take(&core->groups);
+    if (group == NULL)
+        return NULL;
+    group->place = place;
+    group->deliver_max = deliver_max;
+    list_init(&group->members);
+    list_init(&group->idle);
+    list_init(&group->waiting);
+    list_init(&group->due_link);
+    list_init(&group->letters);
+    id_map_init(&group->past_ids, core->memory);
+    place->group = group;
+    if (!letter_topics(core, group)) {
+        place->group = NULL;
+        pool_give(&core->groups, group);
+        return NULL;
+    }
+    note_group_made(core, group);
+    /* Its first member may find no room: then nobody keeps it. */
+    timers_set(&core->timers, &place->timer, core_clock(core) + place->keep_ns);
+    return group;
+}
+
+bool group_join(struct core *core, struct group *group, struct sub *sub,
+                const struct member_terms *terms)
+{
+    if (!timers_reserve(&core->timers))
+        return false;
+    sub->group = group;
+    sub->credit = terms->credit;
+    sub->lease_ns = terms->lease_ns;
+    sub->lease_timer.kind = TIMER_LEASE;
+    list_push(&group->members, &sub->member_link);
+    group->taker_count += sub->credit > 0;
+    group->place->is_expired = false;
+    timers_clear(&core->timers, &group->place->timer);
+    note_member_joined(core, sub);
+    LIST_EACH(link, &group->place->routes)
+        topic_update(core, LIST_OWNER(link, struct route, sub_link)->topic);
+    return true;
+}
+
+void group_leave(struct core *core, struct sub *member, struct failure *failure)
+{
+    struct group *group = member->group;
+    stop_giving(core, member);
+    if (failure != NULL)
+        release(core, member, failure);
+    else
+        release_left(core, member);
+    list_remove(&member->member_link);
+    timers_unreserve(&core->timers, &member->lease_timer);
+    member->group = NULL;
+    if (!list_is_empty(&group->members))
+        return;
+    timers_set(&core->timers, &group->place->timer, core_clock(core) + group->place->keep_ns);
+}
+
+void group_member_ready(struct core *core, struct sub *member)
+{
+    member_idle(core, member);
+    if (!list_is_empty(&member->unsent))
+        sub_mark(core, member);
+}
+
+void group_member_rewind(struct sub *member)
+{
+    member->named_topic = 0;
+    member->named_replies = 0;
+    LIST_EACH(link, &member->leases) {
+        struct task *task = LIST_OWNER(link, struct task, holder_link);
+        task->chunk_offset = 0;
+        list_remove(&task->unsent_link);
+        list_push(&member->unsent, &task->unsent_link);
+    }
+}
+
+void group_member_has(struct core *core, struct sub *member, const struct msg_position *msg)
+{
+    struct task *task = group_task(core, member->group, (uint32_t)msg->topic, msg->next_seq);
+    if (task != NULL && task->holder == member && task->delivery == msg->chunk_offset) {
+        list_remove(&task->unsent_link);
+        return;
+    }
+    struct msg_task_over *over =
+        &effects_msg(core->effects, member->session->control, MSG_TASK_OVER)->as.task_over;
+    over->sub = member->number;
+    over->topic = msg->topic;
+    over->seq = msg->next_seq;
+    over->delivery = msg->chunk_offset <= UINT8_MAX ? msg->chunk_offset : 0;
+}
+
+static struct failure *unanswered(struct core *core, struct party *party,
+                                  const struct open_slot *reply)
+{
+    struct text text;
+    text_init(&text);
+    text_add_span(&text, party->name);
+    text_add(&text, " is done with the request and gave no answer");
+    return failure_make(core, &(struct failure_spec){.job = party->job,
+                                                     .party = party,
+                                                     .kind = ERROR_APPLICATION,
+                                                     .type = ERROR_TYPE_UNANSWERED,
+                                                     .message = text.data,
+                                                     .topic = reply->topic,
+                                                     .seq = reply->seq});
+}
+
+/* The task is done with, and so is the request that it was. */
+static void finish(struct core *core, struct task *task, const struct parked *op)
+{
+    bool is_request;
+    struct open_slot *reply = reply_of(core, task, &is_request);
+    struct party *party = task->holder->party;
+    task_end(core, task);
+    if (reply == NULL)
+        return;
+    struct failure *failure =
+        op->failure != NULL ? failure_ref(op->failure) : unanswered(core, party, reply);
+    tell(core, party->job,
+         &(struct tell){.name = EVENT_SLOT_FAILED,
+                        .party = party,
+                        .incarnation = party->incarnation,
+                        .topic = reply->topic,
+                        .seq = reply->seq,
+                        .count = 1,
+                        .failure = failure});
+    settle_open_failed(core, reply, failure);
+    failure_unref(core, failure);
+}
+
+enum { DONE = 0, GIVEN_BACK = 1, REJECTED = 2, HAS_FAILED = 3 }; /* TASK.how */
+
+void group_settle(struct core *core, struct session *session, const struct parked *op)
+{
+    const struct sub *member = sub_find(core, session, op->sub);
+    bool is_request;
+    if (member == NULL || !sub_is_member(member))
+        return; /* closed meanwhile: then it was given back */
+    struct task *task = group_task(core, member->group, op->topic, op->seq);
+    if (task == NULL || task->holder != member || task->delivery != op->delivery)
+        return; /* said twice; or its lease is over, as it was told */
+    (void)reply_of(core, task, &is_request);
+    switch (op->how) {
+    case DONE: finish(core, task, op); break;
+    case GIVEN_BACK: give_back(core, task, op->failure, 0, false); break;
+    case REJECTED: give_back(core, task, op->failure, op->retry_after_ms, false); break;
+    case HAS_FAILED:
+        if (is_request && op->failure != NULL)
+            finish(core, task, op);
+        else
+            give_back(core, task, op->failure, -1, false);
+        break;
+    default: break; /* messages.def lets no other through */
+    }
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+/* Without a word: what they belong to goes. */
+static void drop_tasks(struct core *core, struct route *route)
+{
+    const struct id_map *ids = &route->task_ids;
+    for (uint32_t i = 0; i < ids->room; i++)
+        while (ids->entries[i].is_used) { /* another may take the place of the one that goes */
+            struct task *task = pool_find(&core->tasks, ids->entries[i].value);
+            unlease(core, task);
+            free_task(core, task);
+        }
+}
+
+void group_route_restart(struct core *core, struct route *route)
+{
+    drop_tasks(core, route);
+    id_map_fini(&route->task_ids);
+}
+
+void group_restart(struct core *core, struct group *group, bool keeps_letters)
+{
+    LIST_EACH(link, &group->letters) {
+        struct letter *letter = LIST_OWNER(link, struct letter, link);
+        if (letter->task != NULL) {
+            unlease(core, letter->task);
+            free_task(core, letter->task);
+        }
+        if (!keeps_letters)
+            letter_free(core, group, letter);
+    }
+    id_map_fini(&group->past_ids);
+}
+
+void group_free(struct core *core, struct group *group)
+{
+    struct sub *place = group->place;
+    group_restart(core, group, false);
+    LIST_EACH(link, &place->routes)
+        group_route_restart(core, LIST_OWNER(link, struct route, sub_link));
+    LIST_EACH(link, &group->members)
+        group_leave(core, LIST_OWNER(link, struct sub, member_link), NULL);
+    if (group->dead != NULL)
+        group->dead->letters = NULL;
+    if (group->why != NULL)
+        group->why->letters = NULL;
+    list_remove(&group->due_link);
+    place->group = NULL;
+    pool_give(&core->groups, group);
+}
+
+static uint64_t undone_count(const struct group *group)
+{
+    uint64_t count = 0;
+    LIST_EACH(link, &group->place->routes) {
+        const struct route *route = LIST_OWNER(link, struct route, sub_link);
+        LIST_EACH(task, &route->tasks)
+            count += 1;
+        count += route->topic->slots.next_seq - route->next_seq;
+    }
+    return count;
+}
+
+uint64_t group_waiting(const struct group *group)
+{
+    uint64_t count = 0;
+    LIST_EACH(link, &group->place->routes) {
+        const struct route *route = LIST_OWNER(link, struct route, sub_link);
+        const struct slot_table *slots = &route->topic->slots;
+        LIST_EACH(task, &route->tasks)
+            count += LIST_OWNER(task, struct task, route_link)->state != TASK_LEASED;
+        count += slots->next_seq - route->next_seq - route->topic->open_count;
+    }
+    LIST_EACH(link, &group->letters) {
+        const struct task *task = LIST_OWNER(link, struct letter, link)->task;
+        count += task != NULL && task->state != TASK_LEASED;
+    }
+    return count;
+}
+
+void groups_tell_dropped(struct core *core, struct job *job, struct failure *failure)
+{
+    LIST_EACH(link, &job->sub_list) {
+        const struct sub *sub = LIST_OWNER(link, struct sub, job_link);
+        uint64_t count = sub_is_place(sub) ? undone_count(sub->group) : 0;
+        struct text text;
+        if (count == 0)
+            continue;
+        text_init(&text);
+        text_add(&text, "of ");
+        text_add_span(&text, sub->name);
+        tell(core, job,
+             &(struct tell){.name = EVENT_TASKS_DROPPED,
+                            .count = count,
+                            .text = text.data,
+                            .failure = failure});
+    }
+}
+
+/* A task that was put off goes on by the wall clock.  However far that clock jumped, it waits for
+ * no longer than it was put off for. */
+static void resume_task(struct core *core, struct task *task)
+{
+    int64_t left_ns = task->delay.due_wall_ns - core->wall_ns;
+    int64_t whole_ms = task->delay.ms > 0 ? task->delay.ms : LIMIT_PERIOD_MS_MAX;
+    if (task->state != TASK_DELAYED)
+        return;
+    if (left_ns < 0)
+        left_ns = 0;
+    if (left_ns > whole_ms * MS_NS)
+        left_ns = whole_ms * MS_NS;
+    timers_set(&core->timers, &task->timer, core_clock(core) + left_ns);
+}
+
+static void resume_group(struct core *core, struct group *group)
+{
+    LIST_EACH(link, &group->members) {
+        struct sub *member = LIST_OWNER(link, struct sub, member_link);
+        group_member_rewind(member);
+        if (member->held_count > 0 && member->lease_ns > 0)
+            timers_set(&core->timers, &member->lease_timer, core_clock(core) + member->lease_ns);
+    }
+    LIST_EACH(link, &group->place->routes)
+        route_ready(core, LIST_OWNER(link, struct route, sub_link));
+}
+
+void groups_resume(struct core *core)
+{
+    struct task *task = NULL;
+    struct group *group = NULL;
+    while ((task = pool_next(&core->tasks, task != NULL ? task->id : 0)) != NULL)
+        resume_task(core, task);
+    while ((group = pool_next(&core->groups, group != NULL ? group->id : 0)) != NULL)
+        resume_group(core, group);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* guard.c -- parties of which two processes speak: a guard, which knows how the other ends.
+ *
+ * The guard's session begins and ends the incarnation.  Beside it there may be a voice: a session
+ * that writes and reads like that of any party, one at a time, and as many in a row as there are.
+ * A voice that leaves takes with it what it owes, and no more.  A voice that is lost, or that fails
+ * the party, ends the incarnation; and so does whatever the guard says, or the loss of the guard.
+ *
+ * What the guard says has no data before it and is no fact of its own: an end that was said twice
+ * is the same end, and a promise of progress is said again on each connection.  That promise is
+ * kept by what either of the two says. */
+#include "broker/core/core_internal.h"
+
+bool guard_may_say(enum msg_type type)
+{
+    return type == MSG_PROGRESS || type == MSG_COMPLETE || type == MSG_LEAVE ||
+           type == MSG_FAIL_PARTY;
+}
+
+int64_t guard_grace_ns(const struct session *session)
+{
+    const struct session *guard = session->party != NULL ? session->party->guard : NULL;
+    return guard != NULL && guard->grace_ns > session->grace_ns ? guard->grace_ns
+                                                                : session->grace_ns;
+}
+
+void guard_begin_voice(struct core *core, struct party *party, struct session *session)
+{
+    party->session = session;
+    party->voice_count += 1;
+    session->party = party;
+    session->incarnation = party->incarnation;
+    note_voice_joined(core, party);
+}
+
+void guard_end_voice(struct core *core, struct party *party, enum wire_code code)
+{
+    bool is_owing = party->open_count > 0;
+    struct failure *failure =
+        is_owing || code != CODE_ECLOSED ? settle_left_failure(core, party) : NULL;
+    if (is_owing)
+        tell(core, party->job,
+             &(struct tell){.name = EVENT_SLOT_FAILED,
+                            .party = party,
+                            .incarnation = party->incarnation,
+                            .count = party->open_count,
+                            .failure = failure});
+    LIST_EACH(link, &party->open_slots)
+        settle_open_failed(core, LIST_OWNER(link, struct open_slot, party_link), failure);
+    session_dismiss(core, party->session, code, failure);
+    failure_unref(core, failure);
+}

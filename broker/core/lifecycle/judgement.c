@@ -1,0 +1,656 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* judgement.c -- why a job cannot go on: which errors are weighed, when the verdict is said, and
+ * to whom.  How it is found is in verdict.h.
+ *
+ * Weighed are the errors that parties end with, each with the chain of what led to it, and the
+ * broker's own word about the job.  Slots that fail alone are not: whoever fails of one names it.
+ * An error is added where a party ends, before it counts as ended; the job is looked at when the
+ * step is over (judge_all), for one step may end a life and begin the next.
+ *
+ * A job that nobody created survives its losses and goes on as long as a party runs: so its
+ * verdict is said when the last one has ended.  Whoever completes shows that the job went on in
+ * spite of what came before.  A party that joins behind the final word begins a new round.  Of one
+ * that was created lifecycle/membership.c says when it cannot go on, and is told the final word. */
+#include "broker/core/core_internal.h"
+
+#include <string.h>
+
+#define US_NS INT64_C(1000)
+#define CONSEQUENCES (UINT64_C(1) << ERROR_TERMINATED | UINT64_C(1) << ERROR_DEPENDENCY)
+
+static struct job *job_of(struct judgement *judgement)
+{
+    return LIST_OWNER(judgement, struct job, judgement);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void begin(struct core *core, struct job *job)
+{
+    verdict_init(&job->judgement.verdict, core->memory,
+                 &(struct verdict_options){.attempt = job->attempt,
+                                           .strategy = (enum verdict_strategy)job->spec.strategy,
+                                           .consequence_kinds = CONSEQUENCES,
+                                           .settle_ns = DEFAULT_SETTLE_MS * MS_NS});
+    /* Nothing is survived before somebody has counted the parties; nor in a replay. */
+    (void)verdict_step(&job->judgement.verdict, core->now_ns,
+                       &(struct verdict_job){.remaining_min = 1});
+    name_map_init(&job->judgement.by_id, core->memory);
+}
+
+bool judge_init(struct core *core, struct job *job)
+{
+    struct judgement *judgement = &job->judgement;
+    if (!timers_reserve(&core->timers))
+        return false;
+    judgement->timer.kind = TIMER_VERDICT;
+    list_init(&judgement->link);
+    list_init(&judgement->waiters);
+    begin(core, job);
+    return true;
+}
+
+static void let_go(struct core *core, struct judgement *judgement)
+{
+    for (uint32_t i = 0; i < judgement->count; i++)
+        failure_unref(core, judgement->errors[i].failure);
+    memory_give(core->memory, judgement->errors, judgement->room * sizeof *judgement->errors);
+    name_map_fini(&judgement->by_id);
+    failure_unref(core, judgement->root);
+    span_drop(core, &judgement->why);
+    span_drop(core, &judgement->why_before);
+    verdict_fini(&judgement->verdict);
+}
+
+static void answer(struct core *core, struct session *session, const struct job *job,
+                   uint64_t request);
+
+void judge_fini(struct core *core, struct job *job)
+{
+    struct judgement *judgement = &job->judgement;
+    LIST_EACH(link, &judgement->waiters) {
+        struct session *session = LIST_OWNER(link, struct session, verdict_link);
+        list_remove(link);
+        answer(core, session, NULL, session->verdict_request);
+    }
+    list_remove(&judgement->link);
+    timers_unreserve(&core->timers, &judgement->timer);
+    let_go(core, judgement);
+}
+
+void judge_anew(struct core *core, struct job *job)
+{
+    struct judgement *judgement = &job->judgement;
+    let_go(core, judgement);
+    timers_clear(&core->timers, &judgement->timer);
+    judgement->errors = NULL;
+    judgement->count = judgement->room = judgement->survived_count = 0;
+    judgement->bytes = 0;
+    judgement->root = NULL;
+    judgement->is_said = judgement->is_final = false;
+    judgement->said_ns = 0;
+    begin(core, job);
+    note_verdict_forgotten(core, job);
+}
+
+void judge_joined(struct core *core, struct job *job)
+{
+    if (job->judgement.is_final)
+        judge_anew(core, job);
+    judge_look(core, job);
+}
+
+void judge_look(struct core *core, struct job *job)
+{
+    struct judgement *judgement = &job->judgement;
+    if (!judgement->is_final && !list_is_linked(&judgement->link))
+        list_push(&core->judged, &judgement->link);
+}
+
+/* ---- what is weighed ------------------------------------------------------------------------- */
+
+static void mark_survived(struct core *core, struct job *job)
+{
+    job->judgement.survived_count = job->judgement.count;
+    note_verdict_survived(core, job);
+}
+
+/* Which life of the party that an error blames lived when it occurred; 0: cannot be told. */
+static uint32_t blamed_life(struct core *core, const struct job *job,
+                            const struct error_record *record, struct span blamed)
+{
+    uint32_t id;
+    if (blamed.bytes == 0 || !name_map_get(&job->parties, blamed, &id))
+        return 0;
+    const struct party *party = pool_find(&core->parties, id);
+    int64_t slack_ns = (int64_t)(record->uncertainty_ns & INT64_MAX);
+    bool is_of_it = party->joined_ns > 0 && slack_ns < record->occurred_ns &&
+                    record->occurred_ns - slack_ns >= party->joined_ns;
+    return is_of_it ? party->incarnation : 0;
+}
+
+static void find_blamed(struct core *core, const struct job *job, const struct error_record *record,
+                        uint32_t *blamed)
+{
+    blamed[0] = blamed_life(core, job, record, record->blames);
+    for (uint32_t i = 0; i < record->more_blame_count; i++)
+        blamed[1 + i] = blamed_life(core, job, record, record->more_blames[i]);
+}
+
+/* What the verdict takes of a record.  links: room for its causes and its blames. */
+struct links {
+    struct span causes[LIMIT_ERROR_CAUSES];
+    struct verdict_blame blames[LIMIT_ERROR_BLAMES];
+};
+
+static struct verdict_error weighable(const struct error_record *records, uint32_t index,
+                                      const uint32_t *blamed, struct links *links)
+{
+    const struct error_record *record = &records[index];
+    struct verdict_error error = {.id = record->id,
+                                  .party = record->party,
+                                  .incarnation = record->incarnation,
+                                  .attempt = record->attempt,
+                                  .kind = record->kind,
+                                  .recoverable = record->recoverable,
+                                  .origin = record->origin,
+                                  .code = record->code,
+                                  .occurred_ns = record->occurred_ns,
+                                  .uncertainty_ns = record->uncertainty_ns,
+                                  .is_hearsay = index > 0,
+                                  .causes = links->causes,
+                                  .blames = links->blames};
+    for (uint32_t i = 0; i < record->cause_count; i++)
+        if (records[record->causes[i]].id.bytes > 0)
+            links->causes[error.cause_count++] = records[record->causes[i]].id;
+    if (record->blames.bytes > 0)
+        links->blames[error.blame_count++] = (struct verdict_blame){record->blames, blamed[0]};
+    for (uint32_t i = 0; i < record->more_blame_count; i++)
+        links->blames[error.blame_count++] =
+            (struct verdict_blame){record->more_blames[i], blamed[1 + i]};
+    return error;
+}
+
+/* The error itself, and as hearsay what led to it, as far as that is of this attempt. */
+static enum verdict_err add_records(struct core *core, struct job *job, struct judged *judged)
+{
+    static const uint32_t unknown[LIMIT_ERROR_BLAMES] = {0};
+    struct error_record *records = core->scratch;
+    struct links links;
+    uint32_t count = 0;
+    enum wire_err read =
+        error_decode(failure_span(judged->failure), records, LIMIT_ERROR_RECORDS, &count);
+    must(read == WIRE_OK && count > 0); /* it was encoded here */
+    if (!core->is_replaying)
+        find_blamed(core, job, &records[0], judged->blamed);
+    struct verdict_error head = weighable(records, 0, judged->blamed, &links);
+    head.attempt = job->attempt;
+    head.is_fatal = true;
+    head.life_from_ns = judged->life_from_ns;
+    enum verdict_err err = verdict_add(&job->judgement.verdict, judged->at_ns, &head);
+    for (uint32_t i = 1; i < count && err != VERDICT_LATE; i++) {
+        struct verdict_error cause = weighable(records, i, unknown, &links);
+        if (cause.id.bytes > 0 && cause.attempt == job->attempt)
+            (void)verdict_add(&job->judgement.verdict, judged->at_ns, &cause);
+    }
+    return err;
+}
+
+static bool has_room(const struct judgement *judgement, const struct failure *failure)
+{
+    return judgement->count < LIMIT_VERDICT_ERRORS &&
+           judgement->bytes + failure->byte_count <= LIMIT_VERDICT_BYTES;
+}
+
+static void forget_oldest(struct core *core, struct judgement *judgement)
+{
+    struct failure *failure = judgement->errors[0].failure;
+    name_map_remove(&judgement->by_id, failure_id(failure));
+    judgement->bytes -= failure->byte_count;
+    judgement->count -= 1;
+    judgement->survived_count -= 1;
+    memmove(judgement->errors, judgement->errors + 1, judgement->count * sizeof *judgement->errors);
+    failure_unref(core, failure);
+}
+
+/* So that what is weighed can be kept: facts tell of errors that are kept, and a replay must weigh
+ * the same ones. */
+static bool reserve_kept(struct core *core, struct judgement *judgement)
+{
+    if (!name_map_reserve(&judgement->by_id))
+        return false;
+    if (judgement->count < judgement->room)
+        return true;
+    uint32_t room = judgement->room > 0 ? 2 * judgement->room : 16;
+    struct judged *errors = memory_resize(core->memory, judgement->errors,
+                                          judgement->room * sizeof *errors, room * sizeof *errors);
+    if (errors == NULL)
+        return false;
+    judgement->errors = errors;
+    judgement->room = room;
+    return true;
+}
+
+/* Keeps an error that was not kept before, behind reserve_kept(); beyond the limits what the job
+ * survived goes, the oldest first, or else the new one is weighed and not kept. */
+static void keep(struct core *core, struct job *job, const struct judged *judged)
+{
+    struct judgement *judgement = &job->judgement;
+    struct span id = failure_id(judged->failure);
+    uint32_t known;
+    if (name_map_get(&judgement->by_id, id, &known))
+        return;
+    while (!has_room(judgement, judged->failure) && judgement->survived_count > 0)
+        forget_oldest(core, judgement);
+    if (!has_room(judgement, judged->failure))
+        return;
+    bool is_put = name_map_put(&judgement->by_id, id, judged->failure->id);
+    must(is_put); /* reserved */
+    judgement->errors[judgement->count++] = *judged;
+    judgement->bytes += judged->failure->byte_count;
+    (void)failure_ref(judged->failure);
+    note_verdict_error(core, job, judged);
+}
+
+bool judge_error(struct core *core, struct job *job, const struct party *party,
+                 struct failure *failure)
+{
+    struct judged judged = {.failure = failure,
+                            .at_ns = core->now_ns,
+                            .life_from_ns = party != NULL ? party->joined_ns : 0};
+    if (verdict_survive(&job->judgement.verdict, core->now_ns))
+        mark_survived(core, job);
+    enum verdict_err err = reserve_kept(core, &job->judgement)
+                               ? add_records(core, job, &judged)
+                               : verdict_leave_out(&job->judgement.verdict, core->now_ns);
+    if (err == VERDICT_OK || err == VERDICT_KNOWN)
+        keep(core, job, &judged);
+    judge_look(core, job);
+    return err == VERDICT_LATE;
+}
+
+void judge_completed(struct core *core, struct job *job)
+{
+    if (job->state != JOB_FREE || job->judgement.verdict.fresh_count == 0 || job->judgement.is_said)
+        return; /* of a job that was created, the minimum tells whether it goes on */
+    verdict_set_survived(&job->judgement.verdict);
+    mark_survived(core, job);
+}
+
+/* ---- who is told ----------------------------------------------------------------------------- */
+
+static struct failure *kept_failure(struct core *core, const struct judgement *judgement,
+                                    struct span id)
+{
+    uint32_t failure;
+    return name_map_get(&judgement->by_id, id, &failure) ? pool_find(&core->failures, failure)
+                                                         : NULL;
+}
+
+/* The root, as whoever made it said it; or else as the first in order does that was caused by it,
+ * for chains may differ in what they had to leave out.  One reference for the caller. */
+static struct failure *whole_root(struct core *core, const struct job *job,
+                                  const struct verdict_result *result)
+{
+    const struct judgement *judgement = &job->judgement;
+    const struct verdict_error *root = result->rows[result->root].error;
+    struct failure *failure = failure_ref(kept_failure(core, judgement, root->id));
+    for (uint32_t i = 0; failure == NULL && i < result->row_count; i++) {
+        const struct failure *kept = kept_failure(core, judgement, result->rows[i].error->id);
+        if (kept != NULL)
+            failure = failure_extract(core, kept, root->id);
+    }
+    return failure != NULL ? failure : failure_recall(core, job, root);
+}
+
+static void add_duration(struct text *text, uint64_t ns)
+{
+    uint64_t ms = ns / (uint64_t)MS_NS;
+    text_add_number(text, ms >= 10000 ? ms / 1000 : ms > 0 ? ms : ns / (uint64_t)US_NS);
+    text_add(text, ms >= 10000 ? " s" : ms > 0 ? " ms" : " us");
+}
+
+static void add_life(struct text *text, const struct verdict_error *error)
+{
+    if (error->party.bytes == 0) {
+        text_add(text, "the broker's word");
+        return;
+    }
+    text_add_span(text, error->party);
+    text_add(text, "/");
+    text_add_number(text, error->incarnation);
+}
+
+/* The sentence about the root, with its rival and how far they are apart. */
+static void add_why(struct text *text, const struct verdict_result *result)
+{
+    const char *rest = verdict_reason_text(result->reason);
+    for (const char *brace; (brace = strchr(rest, '{')) != NULL;) {
+        text_add_span(text, span_of(rest, (size_t)(brace - rest)));
+        if (brace[1] == 'a')
+            add_duration(text, result->apart_ns);
+        else
+            add_life(text, result->rows[result->rival].error);
+        rest = strchr(brace, '}') + 1;
+    }
+    text_add(text, rest);
+}
+
+static void put_verdict(struct msg_verdict *msg, const struct job *job)
+{
+    const struct judgement *judgement = &job->judgement;
+    msg->state = judgement->is_final ? 2 : judgement->is_said ? 1 : 0;
+    msg->attempt = job->attempt;
+    msg->error = failure_span(judgement->root);
+    msg->why = judgement->why;
+}
+
+static void put_result(struct msg_verdict *msg, const struct verdict *verdict,
+                       const struct verdict_result *result)
+{
+    msg->reason = span_text(verdict_reason_name(result->reason));
+    msg->strategy = span_text(verdict_strategy_name(verdict->options.strategy));
+    msg->candidates = result->candidate_count;
+    msg->close = result->close_count;
+    msg->victims = result->victim_count;
+    msg->apart = result->apart_count;
+    msg->unknown = result->unknown_count;
+    msg->is_complete = result->is_complete;
+    for (uint32_t i = 0; i < result->row_count; i++)
+        msg->aside += result->rows[i].role == VERDICT_ASIDE;
+}
+
+void judge_tell_again(struct core *core, struct session *session)
+{
+    const struct job *job = session->job;
+    if (session->control == 0 || !job->judgement.is_said)
+        return;
+    struct msg *msg = effects_msg(core->effects, session->control, MSG_VERDICT);
+    put_verdict(&msg->as.verdict, job);
+    put_result(&msg->as.verdict, &job->judgement.verdict, verdict_result(&job->judgement.verdict));
+    msg->as.verdict.is_over = party_is_live(session->party);
+}
+
+/* type and message: of the error itself, if it is kept. */
+static void put_row(struct core *core, struct msg_verdict_row *msg, const struct job *job,
+                    const struct verdict_row *row)
+{
+    struct error_record *record = core->scratch;
+    uint32_t count = 0;
+    const struct failure *failure = kept_failure(core, &job->judgement, row->error->id);
+    msg->role = row->role;
+    msg->link = row->link;
+    msg->next = row->next;
+    msg->steps = row->steps;
+    msg->stamp_ns = row->stamp_ns;
+    msg->uncertainty_ns = row->error->uncertainty_ns;
+    msg->id = row->error->id;
+    msg->party = row->error->party;
+    msg->incarnation = row->error->incarnation;
+    msg->kind = row->error->kind;
+    if (failure == NULL || error_decode(failure_span(failure), record, 1, &count) != WIRE_OK)
+        return;
+    msg->type = record->type;
+    msg->message = record->message;
+}
+
+/* job: NULL: there is none. */
+static void answer(struct core *core, struct session *session, const struct job *job,
+                   uint64_t request)
+{
+    const struct verdict_result *result =
+        job != NULL ? verdict_result(&job->judgement.verdict) : NULL;
+    uint32_t told = 0;
+    uint32_t left_out = 0;
+    if (session->control == 0)
+        return;
+    for (uint32_t i = 0; result != NULL && i < result->row_count; i++) {
+        if (result->rows[i].role == VERDICT_ASIDE)
+            continue;
+        if (told++ >= LIMIT_VERDICT_ROWS && i != result->root) {
+            left_out += 1;
+            continue;
+        }
+        struct msg *msg = effects_msg(core->effects, session->control, MSG_VERDICT_ROW);
+        msg->as.verdict_row.request = request;
+        msg->as.verdict_row.row = i;
+        put_row(core, &msg->as.verdict_row, job, &result->rows[i]);
+    }
+    struct msg_verdict *msg =
+        &effects_msg(core->effects, session->control, MSG_VERDICT)->as.verdict;
+    msg->request = request;
+    msg->rows_left_out = left_out;
+    if (job != NULL) {
+        put_verdict(msg, job);
+        put_result(msg, &job->judgement.verdict, result);
+    }
+}
+
+/* The last attempt has a root, and no rows any more; those before it are history. */
+static void answer_earlier(struct core *core, const struct session *session, const struct job *job,
+                           const struct msg_verdict_ask *asked)
+{
+    if (session->control == 0)
+        return;
+    struct msg_verdict *msg =
+        &effects_msg(core->effects, session->control, MSG_VERDICT)->as.verdict;
+    msg->request = asked->request;
+    msg->attempt = asked->attempt;
+    if (asked->attempt + 1 != job->attempt || job->failure == NULL)
+        return;
+    msg->state = 2;
+    msg->error = failure_span(job->failure);
+}
+
+void judge_asked(struct core *core, struct session *session, const struct msg_verdict_ask *msg)
+{
+    uint32_t id;
+    struct job *job =
+        name_map_get(&core->job_names, msg->job, &id) ? pool_find(&core->jobs, id) : NULL;
+    list_remove(&session->verdict_link);
+    if (job != NULL && msg->attempt != 0 && msg->attempt < job->attempt) {
+        answer_earlier(core, session, job, msg);
+        return;
+    }
+    if (job != NULL && msg->is_waiting && !job->judgement.is_final) {
+        session->verdict_request = msg->request;
+        list_push(&job->judgement.waiters, &session->verdict_link);
+        return;
+    }
+    if (job != NULL)
+        (void)verdict_weigh(&job->judgement.verdict, core->now_ns); /* the final one stays */
+    answer(core, session, job, msg->request);
+}
+
+/* The event, of the root's party. */
+static void tell_verdict(struct core *core, struct job *job, const struct verdict_result *result)
+{
+    const struct verdict_error *root = result->rows[result->root].error;
+    struct judgement *judgement = &job->judgement;
+    struct text why;
+    uint32_t id;
+    text_init(&why);
+    text_add_span(&why, judgement->why);
+    bool is_known = name_map_get(&job->parties, root->party, &id);
+    tell(core, job,
+         &(struct tell){.name =
+                            judgement->is_final ? EVENT_VERDICT_FINAL : EVENT_VERDICT_PROVISIONAL,
+                        .party = is_known ? pool_find(&core->parties, id) : NULL,
+                        .incarnation = (uint32_t)root->incarnation,
+                        .count = result->victim_count,
+                        .text = why.data,
+                        .failure = judgement->root});
+}
+
+static void tell_everybody(struct core *core, struct job *job)
+{
+    struct judgement *judgement = &job->judgement;
+    LIST_EACH(link, &job->party_list) {
+        const struct party *party = LIST_OWNER(link, struct party, job_link);
+        if (party->session != NULL)
+            judge_tell_again(core, party->session);
+        if (party->guard != NULL)
+            judge_tell_again(core, party->guard);
+    }
+    if (!judgement->is_final)
+        return;
+    LIST_EACH(link, &judgement->waiters) {
+        struct session *session = LIST_OWNER(link, struct session, verdict_link);
+        list_remove(link);
+        answer(core, session, job, session->verdict_request);
+    }
+}
+
+/* ---- when it is said ------------------------------------------------------------------------- */
+
+/* What is said stands in the judgement until it is said anew. */
+static void remember(struct core *core, struct job *job, const struct verdict_result *result)
+{
+    struct judgement *judgement = &job->judgement;
+    struct failure *old = judgement->root;
+    struct text why;
+    text_init(&why);
+    add_why(&why, result);
+    judgement->root = whole_root(core, job, result);
+    failure_unref(core, old);
+    span_drop(core, &judgement->why_before);
+    judgement->why_before = judgement->why;
+    (void)span_keep(core, span_of(why.data, why.bytes), &judgement->why); /* or it is not said */
+    judgement->is_said = true;
+    judgement->is_final = result->is_final;
+    judgement->said_ns = core->now_ns;
+}
+
+static void say(struct core *core, struct job *job)
+{
+    const struct verdict_result *result = verdict_result(&job->judgement.verdict);
+    if (result->root == VERDICT_NONE)
+        return; /* all of it had to be left out */
+    remember(core, job, result);
+    note_verdict_said(core, job);
+    tell_verdict(core, job, result);
+    tell_everybody(core, job);
+}
+
+/* session may be NULL in both: a party has one session, or two. */
+static bool is_doubtful(const struct session *session)
+{
+    return session != NULL && (session->is_suspect || session->control == 0);
+}
+
+static int64_t window_ns(const struct session *session)
+{
+    return session != NULL ? session->lost_after_ns + session->grace_ns : 0;
+}
+
+/* The job as it is now.  Windows follow those who may still report. */
+static void count_parties(struct job *job, struct verdict_job *out)
+{
+    int64_t longest_ns = 0;
+    *out = (struct verdict_job){.remaining_min = 1};
+    LIST_EACH(link, &job->party_list) {
+        const struct party *party = LIST_OWNER(link, struct party, job_link);
+        if (!party_is_live(party))
+            continue;
+        out->unended += 1;
+        out->remaining += party->state == PARTY_RUNNING;
+        out->doubtful += is_doubtful(party->session) || is_doubtful(party->guard);
+        if (longest_ns < window_ns(party->session))
+            longest_ns = window_ns(party->session);
+        if (longest_ns < window_ns(party->guard))
+            longest_ns = window_ns(party->guard);
+    }
+    if (job->state != JOB_FREE)
+        job_count(job, out);
+    verdict_set_windows(&job->judgement.verdict, job->spec.settle_ms * MS_NS, longest_ns);
+}
+
+static void arm(struct core *core, struct judgement *judgement)
+{
+    int64_t due_ns = verdict_due_ns(&judgement->verdict);
+    if (due_ns == INT64_MAX)
+        timers_clear(&core->timers, &judgement->timer);
+    else
+        timers_set(&core->timers, &judgement->timer, due_ns - core->away_ns);
+}
+
+static void look(struct core *core, struct job *job)
+{
+    struct judgement *judgement = &job->judgement;
+    struct verdict_job now;
+    if (judgement->verdict.item_count == 0)
+        return;
+    count_parties(job, &now);
+    uint32_t fresh_before = judgement->verdict.fresh_count;
+    enum verdict_says says = verdict_step(&judgement->verdict, core->now_ns, &now);
+    if (fresh_before > 0 && judgement->verdict.fresh_count == 0)
+        mark_survived(core, job);
+    bool is_any = says != VERDICT_SAYS_NOTHING;
+    while (says != VERDICT_SAYS_NOTHING) /* final at once, if everybody has ended */
+        says = verdict_step(&judgement->verdict, core->now_ns, &now);
+    if (is_any)
+        say(core, job);
+    arm(core, judgement);
+}
+
+static void judge(struct core *core, struct job *job)
+{
+    const struct judgement *judgement = &job->judgement;
+    look(core, job);
+    if (job->state == JOB_FAILING && (judgement->is_final || !judgement->is_said))
+        job_conclude_soon(core, job); /* nothing was said: there was no memory to weigh anything */
+}
+
+void judge_all(struct core *core)
+{
+    LIST_EACH(link, &core->judged) {
+        struct judgement *judgement = LIST_OWNER(link, struct judgement, link);
+        list_remove(link);
+        judge(core, job_of(judgement));
+    }
+}
+
+/* ---- beginning again ------------------------------------------------------------------------- */
+
+bool judge_restore_error(struct core *core, struct job *job, const struct judged *judged)
+{
+    struct judged copy = *judged;
+    if (!reserve_kept(core, &job->judgement))
+        return false;
+    enum verdict_err err = add_records(core, job, &copy);
+    keep(core, job, &copy);
+    return err != VERDICT_NO_MEMORY;
+}
+
+void judge_restore_survived(struct job *job)
+{
+    verdict_set_survived(&job->judgement.verdict);
+    job->judgement.survived_count = job->judgement.count;
+}
+
+bool judge_restore_said(struct core *core, struct job *job, bool is_final, int64_t at_ns,
+                        struct failure *root, struct span why)
+{
+    struct judgement *judgement = &job->judgement;
+    struct failure *old = judgement->root;
+    span_drop(core, &judgement->why);
+    if (!span_keep(core, why, &judgement->why))
+        return false;
+    judgement->root = failure_ref(root);
+    failure_unref(core, old);
+    judgement->is_said = true;
+    judgement->is_final = is_final;
+    judgement->said_ns = at_ns;
+    if (is_final)
+        verdict_restore_final(&judgement->verdict, at_ns);
+    return true;
+}
+
+/* Whoever can come back has time for that: what was provisional is said again when the job, as it
+ * is then, cannot go on. */
+void judge_resume(struct core *core, struct job *job)
+{
+    struct judgement *judgement = &job->judgement;
+    if (!judgement->is_final && judgement->verdict.fresh_count > 0)
+        timers_set(&core->timers, &judgement->timer, core_clock(core));
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* late.c -- what parties say when the final verdict on their attempt was said.
+ *
+ * The attempt is over, and with it their sessions; but one whose connection stands was told that
+ * its attempt is over, not that it is not heard any more, and may know what nobody else does.  So
+ * it is heard for a while, by a session that is an observer's but for that: it beats, it may say
+ * how it failed, which is history and marked late, and it leaves.  What else it says has no meaning
+ * any more.  Nothing of this is a fact but the event: who is cut off, or a broker that ends, ends
+ * it. */
+#include "broker/core/core_internal.h"
+
+static struct late *late_new(struct core *core, const struct session *session, struct failure *over)
+{
+    struct late *late = memory_take(core->memory, sizeof *late);
+    if (late == NULL)
+        return NULL;
+    late->incarnation = session->incarnation;
+    late->attempt = session->job->attempt;
+    late->until_ns = core_clock(core) + DEFAULT_LATE_MS * MS_NS;
+    late->over = failure_ref(over);
+    if (!span_keep(core, session->party->name, &late->party))
+        late_free(core, &late);
+    return late;
+}
+
+void late_free(struct core *core, struct late **late)
+{
+    if (*late == NULL)
+        return;
+    span_drop(core, &(*late)->party);
+    failure_unref(core, (*late)->over);
+    memory_give(core->memory, *late, sizeof **late);
+    *late = NULL;
+}
+
+void late_begin(struct core *core, struct session *session, struct failure *over)
+{
+    struct late *late = session->control != 0 ? late_new(core, session, over) : NULL;
+    if (late == NULL)
+        session_dismiss(core, session, CODE_EFENCED, over);
+    else if (!session_outlive(core, session, late))
+        late_free(core, &late); /* its client finds out when it comes again */
+}
+
+void late_end(struct core *core, struct session *session)
+{
+    struct failure *over = failure_ref(session->late->over);
+    session_dismiss(core, session, CODE_EFENCED, over);
+    failure_unref(core, over);
+}
+
+/* How it failed, in its own words: no news for the verdict. */
+static void report(struct core *core, struct session *session, struct span error)
+{
+    const struct late *late = session->late;
+    uint32_t id;
+    if (!name_map_get(&session->job->parties, late->party, &id))
+        return; /* others have taken its place */
+    struct party *party = pool_find(&core->parties, id);
+    struct failure *failure =
+        failure_take_late(core, party, late->incarnation, late->attempt, error);
+    if (failure == NULL)
+        return;
+    tell(core, session->job,
+         &(struct tell){.name = EVENT_PARTY_FAILED,
+                        .party = party,
+                        .incarnation = late->incarnation,
+                        .failure = failure,
+                        .is_late = true});
+    failure_unref(core, failure);
+}
+
+void late_message(struct core *core, struct session *session, const struct msg *msg)
+{
+    switch (msg->type) {
+    case MSG_BEAT: session_beat(core, session, &msg->as.beat); return;
+    case MSG_FAIL_PARTY: report(core, session, msg->as.fail_party.error); break;
+    case MSG_COMPLETE:
+    case MSG_LEAVE: break;
+    default: return;
+    }
+    late_end(core, session);
+}

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* failure.c -- error objects: made by the broker, taken over from clients, shared by count.
+ *
+ * An error is encoded once; slots, events, ends and refusals refer to it.  One that nobody refers
+ * to is freed at the beginning of the next step, for effects of this one may still point to it.
+ * Numbers in ids: a party numbers its own errors odd, the broker those about it even, so that
+ * both can give an id at once and no two failures share one. */
+#include "broker/core/core_internal.h"
+#include "libbus/wire/disclosure.h"
+
+#include <string.h>
+
+/* Of all causes together: the error itself and its names have room beside. */
+#define CAUSES_BYTES_MAX (LIMIT_ERROR_BYTES - 2 * LIMIT_ERROR_MESSAGE_BYTES)
+
+/* Stands in where memory for the real one is short: never counted, never freed. */
+static struct failure *no_memory(struct core *core)
+{
+    struct failure *failure = pool_find(&core->failures, 1);
+    must(failure != NULL); /* failure_keep_spare(), in core_new() */
+    return failure_ref(failure);
+}
+
+/* Wraps scratch_bytes as a failure of one reference; NULL: no memory. */
+static struct failure *wrap(struct core *core, size_t byte_count, const struct error_record *head)
+{
+    struct failure *failure = pool_take(&core->failures);
+    if (failure == NULL)
+        return NULL;
+    failure->bytes = memory_take(core->memory, byte_count);
+    if (failure->bytes == NULL) {
+        pool_give(&core->failures, failure);
+        return NULL;
+    }
+    memcpy(failure->bytes, core->scratch_bytes, byte_count);
+    failure->byte_count = (uint32_t)byte_count;
+    failure->refs = 1;
+    failure->kind = (enum error_kind)head->kind;
+    list_init(&failure->grave);
+    uint32_t count = 0;
+    enum wire_err err =
+        error_decode(failure_span(failure), core->scratch, LIMIT_ERROR_RECORDS, &count);
+    must(err == WIRE_OK && count > 0); /* we encoded it ourselves */
+    struct span id = core->scratch[0].id;
+    failure->id_bytes = (uint32_t)id.bytes;
+    failure->id_at = id.bytes > 0 ? (uint32_t)((const uint8_t *)id.data - failure->bytes) : 0;
+    struct span type = core->scratch[0].type;
+    failure->type_bytes = (uint32_t)type.bytes;
+    failure->type_at = type.bytes > 0 ? (uint32_t)((const uint8_t *)type.data - failure->bytes) : 0;
+    return failure;
+}
+
+/* Copies the records of cause behind so many of the scratch and points record 0 to them; how many
+ * there are then.  What has no room is left out. */
+static uint32_t append_cause(struct core *core, const struct failure *cause, uint32_t used)
+{
+    struct error_record *scratch = core->scratch;
+    uint32_t count = 0;
+    if (cause == NULL || scratch[0].cause_count == LIMIT_ERROR_CAUSES ||
+        error_decode(failure_span(cause), scratch + used, LIMIT_ERROR_RECORDS + 1 - used, &count) !=
+            WIRE_OK)
+        return used;
+    for (uint32_t i = used; i < used + count; i++)
+        for (uint32_t k = 0; k < scratch[i].cause_count; k++)
+            scratch[i].causes[k] += used;
+    scratch[0].causes[scratch[0].cause_count++] = used;
+    return used + count;
+}
+
+/* All of them, but the last ones if they are too long together. */
+static uint32_t append_causes(struct core *core, const struct failure_spec *spec)
+{
+    uint64_t bytes = spec->cause != NULL ? spec->cause->byte_count : 0;
+    uint32_t used = append_cause(core, spec->cause, 1);
+    for (uint32_t i = 0; i < spec->cause_count; i++) {
+        bytes += spec->causes[i]->byte_count;
+        if (bytes <= CAUSES_BYTES_MAX)
+            used = append_cause(core, spec->causes[i], used);
+    }
+    return used;
+}
+
+static void text_id(struct text *text, const struct failure_spec *spec, uint64_t number)
+{
+    text_init(text);
+    text_add_span(text, spec->job->name);
+    text_add(text, "/");
+    if (spec->party != NULL)
+        text_add_span(text, spec->party->name);
+    text_add(text, "/");
+    text_add_number(text, spec->party != NULL ? spec->party->incarnation : 0);
+    text_add(text, "/");
+    text_add_number(text, number);
+}
+
+enum { ERROR_NUMBERS_AHEAD = 64 };
+
+/* The next of the broker's errors about this party.  Facts speak of numbers ahead, so that none is
+ * given twice over a restart, whether or not a fact speaks of the error itself. */
+static uint64_t next_number(struct core *core, struct party *party)
+{
+    party->error_count += 1;
+    if (party->error_count > party->error_limit) {
+        party->error_limit = party->error_count + ERROR_NUMBERS_AHEAD - 1;
+        note_error_numbers(core, party);
+    }
+    return 2 * party->error_count;
+}
+
+/* Where the process runs that it is about, and when it came about, by the clock of people, too. */
+static void put_origin(const struct core *core, const struct failure_spec *spec,
+                       struct error_record *head)
+{
+    const struct session *session = spec->session;
+    if (session == NULL && spec->party != NULL)
+        session = party_any_session(spec->party);
+    if (session != NULL && spec->job->spec.disclosure < DISCLOSURE_TYPE) {
+        head->host = session->host;
+        head->pid = session->pid;
+    }
+    head->origin = ORIGIN_SYSTEM;
+    head->occurred_ns = spec->occurred_ns != 0 ? spec->occurred_ns : core->now_ns;
+    head->uncertainty_ns = spec->uncertainty_ns;
+    head->wall_ns = core->wall_ns - (core->now_ns - head->occurred_ns);
+}
+
+/* NULL: no memory. */
+static struct failure *make(struct core *core, const struct failure_spec *spec)
+{
+    struct text id;
+    uint64_t number = 0;
+    if (spec->party != NULL)
+        number = next_number(core, spec->party);
+    else
+        number = ++spec->job->error_count;
+    text_id(&id, spec, number);
+    struct error_record *head = &core->scratch[0];
+    error_record_init(head);
+    uint32_t count = append_causes(core, spec);
+    head->id = span_of(id.data, id.bytes);
+    head->job = spec->job->name;
+    head->attempt = spec->job->attempt;
+    if (spec->party != NULL) {
+        head->party = spec->party->name;
+        head->incarnation = spec->party->incarnation;
+    }
+    head->kind = spec->kind;
+    head->type = span_text(spec->type);
+    head->message = span_text(spec->message);
+    put_origin(core, spec, head);
+    if (spec->topic != NULL) {
+        head->topic = spec->topic->name;
+        head->seq = spec->seq;
+    }
+    size_t bytes;
+    if (error_encode(core->scratch, count, core->scratch_bytes, LIMIT_ERROR_BYTES, &bytes) !=
+        WIRE_OK)
+        return NULL;
+    return wrap(core, bytes, head);
+}
+
+struct failure *failure_make(struct core *core, const struct failure_spec *spec)
+{
+    struct failure *failure = make(core, spec);
+    return failure != NULL ? failure : no_memory(core);
+}
+
+bool failure_keep_spare(struct core *core)
+{
+    struct job nobody = {.name = span_text("-"), .attempt = 0};
+    must(core->now_ns == 0 && core->wall_ns == 0); /* no stamp: all cores have the same */
+    struct failure *failure =
+        make(core, &(struct failure_spec){.job = &nobody,
+                                          .kind = ERROR_REJECTED,
+                                          .type = ERROR_TYPE_NO_MEMORY,
+                                          .message = "the broker is short of memory"});
+    if (failure != NULL)
+        failure->number = ++core->failure_number; /* every core has it: no fact makes it */
+    return failure != NULL;
+}
+
+/* Bytes that are no error: the slot fails all the same, with this one. */
+static struct failure *unreadable(struct core *core, struct session *session, struct topic *topic,
+                                  uint64_t seq)
+{
+    return failure_make(
+        core, &(struct failure_spec){.job = session->job,
+                                     .party = session->party,
+                                     .kind = ERROR_APPLICATION,
+                                     .type = ERROR_TYPE_PROTOCOL,
+                                     .message = "the party failed; its error could not be read",
+                                     .topic = topic,
+                                     .seq = seq});
+}
+
+void failure_refuse(struct core *core, struct session *session, struct failure *failure)
+{
+    core->refused_count += 1;
+    tell_like(core, session->job, STORM_REFUSED,
+              &(struct tell){.name = EVENT_REFUSED,
+                             .party = session->party,
+                             .incarnation = session->incarnation,
+                             .text = "an error object that could not be read",
+                             .failure = failure});
+}
+
+/* Whether a client gave the id that is its own to give: job/party/incarnation/n. */
+static bool is_own_id(const struct party *party, uint32_t incarnation, struct span id)
+{
+    struct text prefix;
+    text_init(&prefix);
+    text_add_span(&prefix, party->job->name);
+    text_add(&prefix, "/");
+    text_add_span(&prefix, party->name);
+    text_add(&prefix, "/");
+    text_add_number(&prefix, incarnation);
+    text_add(&prefix, "/");
+    return id.bytes > prefix.bytes && memcmp(id.data, prefix.data, prefix.bytes) == 0;
+}
+
+/* What the job lets nobody see does not come in, whatever its client knew of that. */
+static void withhold(struct core *core, const struct job *job, uint32_t count)
+{
+    disclosure_apply_all((enum disclosure)job->spec.disclosure, core->scratch, count);
+}
+
+static void put_author(const struct party *party, uint32_t incarnation, uint32_t attempt,
+                       struct error_record *head)
+{
+    head->job = party->job->name;
+    head->attempt = attempt;
+    head->party = party->name;
+    head->incarnation = incarnation;
+}
+
+/* What it has attached, and what those have that led to it, is known from now on. */
+static void take_attachments(struct core *core, const struct party *party, uint32_t incarnation,
+                             uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (core->scratch[i].attachments.bytes > 0 &&
+            is_own_id(party, incarnation, core->scratch[i].id))
+            attach_take(core, party->job, &core->scratch[i]);
+}
+
+struct failure *failure_take(struct core *core, struct session *session, struct span bytes,
+                             struct topic *topic, uint64_t seq, bool *out_is_readable)
+{
+    uint32_t count = 0;
+    *out_is_readable = false;
+    if (error_decode(bytes, core->scratch, LIMIT_ERROR_RECORDS, &count) != WIRE_OK || count == 0)
+        return unreadable(core, session, topic, seq);
+    struct error_record *head = &core->scratch[0];
+    struct text id;
+    withhold(core, session->job, count);
+    put_author(session->party, session->incarnation, session->job->attempt, head);
+    if (!is_own_id(session->party, session->incarnation, head->id)) {
+        text_id(&id, &(struct failure_spec){.job = session->job, .party = session->party},
+                next_number(core, session->party));
+        head->id = span_of(id.data, id.bytes);
+    }
+    if (head->topic.bytes == 0 && topic != NULL) {
+        head->topic = topic->name;
+        head->seq = seq;
+    }
+    if (head->occurred_ns == 0)
+        head->occurred_ns = core->now_ns;
+    size_t encoded;
+    if (error_encode(core->scratch, count, core->scratch_bytes, LIMIT_ERROR_BYTES, &encoded) !=
+        WIRE_OK)
+        return unreadable(core, session, topic, seq);
+    *out_is_readable = true;
+    take_attachments(core, session->party, session->incarnation, count);
+    struct failure *failure = wrap(core, encoded, head);
+    return failure != NULL ? failure : no_memory(core);
+}
+
+struct failure *failure_take_late(struct core *core, struct party *party, uint32_t incarnation,
+                                  uint32_t attempt, struct span bytes)
+{
+    uint32_t count = 0;
+    size_t encoded;
+    struct error_record *head = &core->scratch[0];
+    if (error_decode(bytes, core->scratch, LIMIT_ERROR_RECORDS, &count) != WIRE_OK || count == 0 ||
+        !is_own_id(party, incarnation, head->id)) {
+        core->refused_count += 1;
+        return NULL;
+    }
+    withhold(core, party->job, count);
+    put_author(party, incarnation, attempt, head);
+    if (head->occurred_ns == 0)
+        head->occurred_ns = core->now_ns;
+    if (error_encode(core->scratch, count, core->scratch_bytes, LIMIT_ERROR_BYTES, &encoded) !=
+        WIRE_OK)
+        return NULL;
+    take_attachments(core, party, incarnation, count);
+    struct failure *failure = wrap(core, encoded, head);
+    return failure != NULL ? failure : no_memory(core);
+}
+
+struct failure *failure_restore(struct core *core, struct span bytes)
+{
+    uint32_t count = 0;
+    if (bytes.bytes > LIMIT_ERROR_BYTES ||
+        error_decode(bytes, core->scratch, LIMIT_ERROR_RECORDS, &count) != WIRE_OK || count == 0)
+        return NULL;
+    memcpy(core->scratch_bytes, bytes.data, bytes.bytes);
+    return wrap(core, bytes.bytes, &core->scratch[0]);
+}
+
+struct failure *failure_extract(struct core *core, const struct failure *failure, struct span id)
+{
+    struct error_record *records = core->scratch;
+    uint32_t places[LIMIT_ERROR_RECORDS] = {0}; /* where each goes; 0: nowhere, or it is the head */
+    uint32_t count = 0;
+    uint32_t kept = 0;
+    if (error_decode(failure_span(failure), records, LIMIT_ERROR_RECORDS, &count) != WIRE_OK)
+        return NULL;
+    uint32_t head = 0;
+    while (head < count && !span_equal(records[head].id, id))
+        head += 1;
+    for (uint32_t i = head; i < count; i++) {
+        if (i > head && places[i] == 0)
+            continue;
+        places[i] = kept;
+        for (uint32_t k = 0; k < records[i].cause_count; k++)
+            places[records[i].causes[k]] = 1; /* it is wanted: causes are later records */
+        records[kept++] = records[i];
+    }
+    for (uint32_t i = 0; i < kept; i++)
+        for (uint32_t k = 0; k < records[i].cause_count; k++)
+            records[i].causes[k] = places[records[i].causes[k]];
+    size_t bytes;
+    if (kept == 0 || error_encode(records, kept, core->scratch_bytes, LIMIT_ERROR_BYTES, &bytes))
+        return NULL;
+    return wrap(core, bytes, &records[0]);
+}
+
+struct failure *failure_recall(struct core *core, const struct job *job,
+                               const struct verdict_error *error)
+{
+    struct error_record record;
+    size_t bytes;
+    error_record_init(&record);
+    record.id = error->id;
+    record.job = job->name;
+    record.attempt = error->attempt;
+    record.party = error->party;
+    record.incarnation = error->incarnation;
+    record.kind = error->kind;
+    record.type = span_text(ERROR_TYPE_NOT_KEPT);
+    record.message = span_text("its details are no longer kept");
+    record.code = error->code;
+    record.recoverable = error->recoverable;
+    record.origin = error->origin;
+    record.occurred_ns = error->occurred_ns;
+    record.uncertainty_ns = error->uncertainty_ns;
+    struct failure *failure = NULL;
+    if (error_encode(&record, 1, core->scratch_bytes, LIMIT_ERROR_BYTES, &bytes) == WIRE_OK)
+        failure = wrap(core, bytes, &record);
+    return failure != NULL ? failure : no_memory(core);
+}
+
+struct failure *failure_ref(struct failure *failure)
+{
+    if (failure != NULL)
+        failure->refs += 1;
+    return failure;
+}
+
+void failure_unref(struct core *core, struct failure *failure)
+{
+    if (failure == NULL)
+        return;
+    must(failure->refs > 0);
+    failure->refs -= 1;
+    if (failure->refs == 0)
+        list_push(&core->graves, &failure->grave);
+}
+
+void failure_bury(struct core *core)
+{
+    LIST_EACH(link, &core->graves) {
+        struct failure *failure = LIST_OWNER(link, struct failure, grave);
+        list_remove(link);
+        if (failure->refs > 0)
+            continue; /* somebody took it up again */
+        note_failure_forgotten(core, failure);
+        memory_give(core->memory, failure->bytes, failure->byte_count);
+        pool_give(&core->failures, failure);
+    }
+}

@@ -1,0 +1,623 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* tell.c -- the control topic: events as they happen, the newest kept, taps that follow; and
+ * the picture that status asks for.
+ *
+ * A tap has a window: one that does not read is sent no more.  When it reads again it is sent what
+ * it has not had, as long as that is little; if it has fallen too far behind, it is told which ids
+ * it missed and goes on with what comes next.  Nothing here waits for a tap. */
+#include "broker/core/core_internal.h"
+
+#include <string.h>
+
+/* Rows of one answer to STATUS; more topics than that are named by their count. */
+#define STATUS_ROWS_MAX 65536
+#define EVENT_ROOM_FIRST 64
+/* What an event weighs beside its texts and its error.  A number, for replay comes to the same
+ * budget as the broker that told it, which may have been built otherwise. */
+#define EVENT_COST_BYTES 72
+
+/* ---- the ring of events ---------------------------------------------------------------------- */
+
+static struct job_event *event_at(const struct job *job, uint64_t id)
+{
+    return &job->events[id & (job->event_room - 1)];
+}
+
+static size_t texts_bytes(const struct job_event *event)
+{
+    return (size_t)event->name_bytes + event->party_bytes + event->topic_bytes + event->text_bytes +
+           event->first_bytes + event->last_bytes;
+}
+
+static uint64_t event_weight(const struct job_event *event)
+{
+    return EVENT_COST_BYTES + texts_bytes(event) +
+           (event->failure != NULL ? event->failure->byte_count : 0);
+}
+
+static void drop_oldest(struct core *core, struct job *job)
+{
+    struct job_event *event = event_at(job, job->event_first);
+    job->event_bytes -= event_weight(event);
+    memory_give(core->memory, event->text, texts_bytes(event));
+    failure_unref(core, event->failure);
+    job->event_first += 1;
+}
+
+static bool reserve_event(struct core *core, struct job *job)
+{
+    uint64_t count = job->event_next - job->event_first;
+    if (count < job->event_room)
+        return true;
+    if (job->event_room == LIMIT_EVENTS) {
+        drop_oldest(core, job);
+        return true;
+    }
+    uint32_t room = job->event_room ? job->event_room * 2 : EVENT_ROOM_FIRST;
+    struct job_event *events = memory_take(core->memory, room * sizeof *events);
+    if (events == NULL)
+        return false;
+    for (uint64_t id = job->event_first; id < job->event_next; id++)
+        events[id & (room - 1)] = *event_at(job, id);
+    memory_give(core->memory, job->events, job->event_room * sizeof *events);
+    job->events = events;
+    job->event_room = room;
+    return true;
+}
+
+/* One text behind the other; SPAN_NONE appends nothing. */
+static char *append_text(char *at, struct span text)
+{
+    if (text.bytes > 0)
+        memcpy(at, text.data, text.bytes);
+    return at + text.bytes;
+}
+
+static bool keep_texts(struct core *core, struct job_event *event, const struct tell_event *what)
+{
+    event->name_bytes = (uint32_t)what->name.bytes;
+    event->party_bytes = (uint32_t)what->party.bytes;
+    event->topic_bytes = (uint32_t)what->topic.bytes;
+    event->text_bytes = (uint32_t)what->text.bytes;
+    event->first_bytes = (uint32_t)what->first_error.bytes;
+    event->last_bytes = (uint32_t)what->last_error.bytes;
+    event->text = memory_take(core->memory, texts_bytes(event)); /* a name, at least */
+    if (event->text == NULL)
+        return false;
+    char *at = append_text(event->text, what->name);
+    at = append_text(at, what->party);
+    at = append_text(at, what->topic);
+    at = append_text(at, what->text);
+    at = append_text(at, what->first_error);
+    (void)append_text(at, what->last_error); /* the last */
+    return true;
+}
+
+/* Serves the taps of this job at the end of the step. */
+static void mark_told(struct core *core, struct job *job)
+{
+    if (!list_is_linked(&job->tell_link))
+        list_push(&core->told, &job->tell_link);
+}
+
+/* What concerns parties and connections; slots are too many for a log.  What it borrows is of the
+ * event that is kept, for the caller's own text may be gone when the effect is carried out. */
+static void log_event(struct core *core, const struct job *job, const struct tell *what)
+{
+    if (what->is_logged || (what->topic != NULL && what->party == NULL))
+        return;
+    if (span_equal(span_text(what->name), span_text(EVENT_SLOT_FAILED)))
+        return;
+    const struct job_event *kept = event_at(job, job->event_next - 1);
+    size_t before = (size_t)kept->name_bytes + kept->party_bytes + kept->topic_bytes;
+    struct msg_event *event = &effects_log(core->effects)->as.event;
+    event->name = span_text(what->name);
+    event->topic = job->name;
+    event->party = what->party != NULL ? what->party->name : SPAN_NONE;
+    event->incarnation = what->incarnation;
+    event->count = what->count;
+    event->text = span_of(kept->text + before, kept->text_bytes);
+}
+
+bool tell_keep(struct core *core, struct job *job, const struct tell_event *what)
+{
+    struct job_event event = {.id = what->id,
+                              .at_ns = what->at_ns,
+                              .broker_ns = what->broker_ns,
+                              .incarnation = what->incarnation,
+                              .seq = what->seq,
+                              .count = what->count,
+                              .is_late = what->is_late,
+                              .step = core->steps,
+                              .bytes_before = job->event_bytes_ever};
+    if (!reserve_event(core, job) || !keep_texts(core, &event, what))
+        return false;
+    event.failure = failure_ref(what->failure);
+    if (job->event_first == job->event_next)
+        job->event_first = what->id;
+    job->event_next = what->id + 1;
+    *event_at(job, event.id) = event;
+    job->event_bytes += event_weight(&event);
+    job->event_bytes_ever += event_weight(&event);
+    note_event(core, job, &event);
+    while (job->event_bytes > LIMIT_EVENT_BYTES && job->event_first + 1 < job->event_next)
+        drop_oldest(core, job);
+    return true;
+}
+
+void tell(struct core *core, struct job *job, const struct tell *what)
+{
+    struct tell_event event = {
+        .id = job->event_next,
+        .at_ns = core->wall_ns,
+        .broker_ns = core->now_ns,
+        .name = span_text(what->name),
+        .party = what->party != NULL ? what->party->name : SPAN_NONE,
+        .topic = what->topic != NULL ? what->topic->name : SPAN_NONE,
+        .text = span_text(what->text),
+        .first_error = what->first != NULL ? failure_id(what->first) : SPAN_NONE,
+        .last_error =
+            what->first != NULL && what->failure != NULL ? failure_id(what->failure) : SPAN_NONE,
+        .incarnation = what->incarnation,
+        .seq = what->seq,
+        .count = what->count,
+        .failure = what->failure,
+        .is_late = what->is_late};
+    if (!tell_keep(core, job, &event))
+        return; /* without memory an event is lost, but no slot's outcome is */
+    mark_told(core, job);
+    log_event(core, job, what);
+}
+
+/* ---- storms ---------------------------------------------------------------------------------- */
+
+static void hold(struct core *core, struct storm *storm, const struct tell *what)
+{
+    if (storm->held == 0) {
+        storm->seq = what->seq;
+        storm->first = what->failure != NULL ? failure_ref(what->failure)->id : 0;
+    }
+    uint32_t before = storm->last;
+    storm->last = what->failure != NULL ? failure_ref(what->failure)->id : 0;
+    failure_unref(core, pool_find(&core->failures, before));
+    storm->held += what->count > 0 ? what->count : 1;
+}
+
+void tell_like(struct core *core, struct job *job, enum storm_event event, const struct tell *what)
+{
+    bool has_type = event == STORM_SLOT_FAILED && what->failure != NULL;
+    struct storm_key key = {.event = event,
+                            .party = what->party->id,
+                            .incarnation = what->incarnation,
+                            .topic = what->topic != NULL ? what->topic->id : 0,
+                            .like = has_type ? failure_type(what->failure) : span_text(what->text)};
+    struct storm *storm = storms_find(&job->storms, &key);
+    if (storm != NULL && job->storms_timer.place == 0)
+        timers_set(&core->timers, &job->storms_timer, core_clock(core) + LIMIT_STORM_MS * MS_NS);
+    if (storm == NULL || storm_tells(storm, core->options.storm_told_max))
+        tell(core, job, what);
+    else
+        hold(core, storm, what);
+}
+
+/* One event for all that is held. */
+static void tell_held(struct core *core, struct job *job, struct storm *storm)
+{
+    static const char *const names[STORM_EVENT_COUNT] = {EVENT_SLOT_FAILED, EVENT_REFUSED};
+    struct failure *first = pool_find(&core->failures, storm->first);
+    struct failure *last = pool_find(&core->failures, storm->last);
+    struct party *party = pool_find(&core->parties, storm->party);
+    struct text text;
+    text_init(&text);
+    if (party != NULL && party->incarnation != storm->incarnation)
+        party = NULL; /* that life is forgotten */
+    if (storm->party == 0)
+        text_add(&text, "of several parties or topics");
+    else if (storm->event == STORM_REFUSED)
+        text_add_span(&text, span_of(storm->like, storm->like_bytes));
+    tell(core, job,
+         &(struct tell){.name = names[storm->event],
+                        .party = party,
+                        .incarnation = storm->incarnation,
+                        .topic = pool_find(&core->topics, storm->topic),
+                        .seq = storm->seq,
+                        .count = storm->held,
+                        .text = text.data,
+                        .failure = last,
+                        .first = first != last ? first : NULL});
+    failure_unref(core, first);
+    failure_unref(core, last);
+    storm->held = 0;
+    storm->first = 0;
+    storm->last = 0;
+}
+
+void tell_storms(struct core *core, struct job *job, const struct party *party)
+{
+    for (uint32_t i = 0; i < STORMS_ROOM; i++) {
+        struct storm *storm = storms_at(&job->storms, i);
+        bool is_over = storm != NULL && (party == NULL || storm->party == party->id);
+        bool may_be_of = storm != NULL && storm->party == 0; /* of several, that one among them */
+        if (!is_over && !may_be_of)
+            continue;
+        if (storm->held > 0)
+            tell_held(core, job, storm);
+        storm->is_used = !is_over;
+    }
+}
+
+void tell_storms_again(struct core *core, struct job *job)
+{
+    bool is_any = false;
+    for (uint32_t i = 0; i < STORMS_ROOM; i++) {
+        struct storm *storm = storms_at(&job->storms, i);
+        if (storm == NULL)
+            continue;
+        storm->is_used = storm->held > 0; /* quiet: it is over */
+        is_any = is_any || storm->is_used;
+        if (storm->held > 0)
+            tell_held(core, job, storm);
+    }
+    if (is_any)
+        timers_set(&core->timers, &job->storms_timer, core_clock(core) + LIMIT_STORM_MS * MS_NS);
+}
+
+static void forget_storms(struct core *core, struct job *job)
+{
+    for (uint32_t i = 0; i < STORMS_ROOM; i++) {
+        const struct storm *storm = storms_at(&job->storms, i);
+        if (storm == NULL)
+            continue;
+        failure_unref(core, pool_find(&core->failures, storm->first));
+        failure_unref(core, pool_find(&core->failures, storm->last));
+    }
+    storms_fini(&job->storms);
+}
+
+/* ---- complaints ------------------------------------------------------------------------------ */
+
+void complaints_init(struct complaints *complaints, struct job *job, struct party *party)
+{
+    complaints->job = job;
+    complaints->party = party;
+    complaints->timer.kind = TIMER_COMPLAINTS;
+}
+
+static void complain_to(struct core *core, struct job *job, const struct complaints *complaints)
+{
+    tell(core, job,
+         &(struct tell){.name = EVENT_REFUSED,
+                        .party = complaints->party,
+                        .incarnation = complaints->incarnation,
+                        .count = complaints->count,
+                        .text = complaints->text.data});
+}
+
+/* One event stands for all that came since the last one. */
+static void complain(struct core *core, struct complaints *complaints)
+{
+    struct job *job = NULL;
+    if (complaints->job != NULL)
+        complain_to(core, complaints->job, complaints);
+    else
+        while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL)
+            complain_to(core, job, complaints);
+    complaints->count = 0;
+    timers_set(&core->timers, &complaints->timer, core_clock(core) + complaints->period_ms * MS_NS);
+}
+
+void tell_complaint(struct core *core, struct complaints *complaints, uint32_t incarnation,
+                    const char *text)
+{
+    complaints->count += 1;
+    complaints->incarnation = incarnation;
+    text_init(&complaints->text);
+    text_add(&complaints->text, text);
+    if (complaints->timer.place > 0)
+        return;
+    complaints->period_ms = LIMIT_COMPLAINTS_MS_MIN;
+    complain(core, complaints);
+}
+
+void tell_complaints(struct core *core, struct complaints *complaints)
+{
+    if (complaints->count == 0)
+        return; /* it is over: the next one is told at once */
+    complaints->period_ms *= 2;
+    if (complaints->period_ms > LIMIT_COMPLAINTS_MS_MAX)
+        complaints->period_ms = LIMIT_COMPLAINTS_MS_MAX;
+    complain(core, complaints);
+}
+
+void tell_journal_to(struct core *core, struct job *job)
+{
+    static const char *const names[HEALTH_COUNT] = {EVENT_JOURNAL_WELL, EVENT_JOURNAL_FULL,
+                                                    EVENT_JOURNAL_REFUSED};
+    const struct journal_word *word = &core->journal;
+    if (word->health != HEALTH_WELL || word->told != HEALTH_WELL)
+        tell(core, job,
+             &(struct tell){
+                 .name = names[word->health], .text = word->text.data, .is_logged = true});
+}
+
+/* All jobs learn how it is, unless they know, and then nothing more for a while. */
+static void tell_health(struct core *core)
+{
+    struct journal_word *word = &core->journal;
+    struct job *job = NULL;
+    while (word->health != word->told &&
+           (job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL)
+        tell_journal_to(core, job);
+    word->told = word->health;
+    word->has_changed = false;
+    timers_set(&core->timers, &word->timer, core_clock(core) + word->period_ms * MS_NS);
+}
+
+void tell_journal(struct core *core, enum journal_health health, const char *text)
+{
+    struct journal_word *word = &core->journal;
+    text_init(&word->text);
+    text_add(&word->text, text);
+    if (health == word->health)
+        return;
+    word->health = health;
+    word->has_changed = true;
+    if (word->timer.place > 0)
+        return;
+    word->period_ms = LIMIT_COMPLAINTS_MS_MIN;
+    tell_health(core);
+}
+
+void tell_journal_again(struct core *core)
+{
+    struct journal_word *word = &core->journal;
+    if (!word->has_changed)
+        return; /* it has settled: the next change is told at once */
+    word->period_ms *= 2;
+    if (word->period_ms > LIMIT_COMPLAINTS_MS_MAX)
+        word->period_ms = LIMIT_COMPLAINTS_MS_MAX;
+    tell_health(core);
+}
+
+void tell_forget(struct core *core, struct job *job)
+{
+    forget_storms(core, job);
+    while (job->event_first < job->event_next)
+        drop_oldest(core, job);
+    memory_give(core->memory, job->events, job->event_room * sizeof *job->events);
+    job->events = NULL;
+    job->event_room = 0;
+}
+
+/* ---- taps ------------------------------------------------------------------------------------ */
+
+static void send_event(struct core *core, struct session *session, const struct job_event *event)
+{
+    struct msg_event *msg = &effects_msg(core->effects, session->control, MSG_EVENT)->as.event;
+    msg->id = event->id;
+    msg->at_ns = event->at_ns;
+    const char *at = event->text;
+    msg->name = span_of(at, event->name_bytes);
+    at += event->name_bytes;
+    msg->party = span_of(at, event->party_bytes);
+    msg->incarnation = event->incarnation;
+    at += event->party_bytes;
+    msg->topic = span_of(at, event->topic_bytes);
+    msg->seq = event->seq;
+    msg->count = event->count;
+    at += event->topic_bytes;
+    msg->text = span_of(at, event->text_bytes);
+    at += event->text_bytes;
+    msg->first_error = span_of(at, event->first_bytes);
+    at += event->first_bytes;
+    msg->last_error = span_of(at, event->last_bytes);
+    msg->error = failure_span(event->failure);
+    msg->is_durable = event->step <= core->kept;
+    msg->is_late = event->is_late;
+}
+
+/* Whoever reads history may be as far behind as there is any; whoever follows wants to know what is
+ * going on now. */
+static bool is_too_far_behind(const struct job *job, const struct session *session)
+{
+    if (!session->tap_is_live)
+        return false;
+    uint64_t next = session->tap_next > job->event_first ? session->tap_next : job->event_first;
+    return job->event_next - session->tap_next > LIMIT_TAP_BEHIND ||
+           job->event_bytes_ever - event_at(job, next)->bytes_before > LIMIT_TAP_BEHIND_BYTES;
+}
+
+/* It is not sent what lies before next_id, and told so. */
+static void skip_to(struct core *core, struct session *session, uint64_t next_id)
+{
+    struct msg *msg = effects_msg(core->effects, session->control, MSG_MISSED);
+    msg->as.missed.first_id = session->tap_next;
+    msg->as.missed.last_id = next_id - 1;
+    session->tap_next = next_id;
+    session->tap_taken = next_id - 1;
+}
+
+static bool has_room(const struct session *session)
+{
+    return session->tap_next - session->tap_taken <= session->tap_window;
+}
+
+static void pump_tap(struct core *core, struct session *session)
+{
+    struct job *job = session->job;
+    if (session->control == 0 || session->tap_next == job->event_next || !has_room(session))
+        return;
+    if (is_too_far_behind(job, session))
+        skip_to(core, session, job->event_next);
+    else if (session->tap_next < job->event_first)
+        skip_to(core, session, job->event_first);
+    for (; session->tap_next < job->event_next && has_room(session); session->tap_next++)
+        send_event(core, session, event_at(job, session->tap_next));
+    if (session->tap_next == job->event_next)
+        session->tap_is_live = true;
+}
+
+void tell_pump(struct core *core)
+{
+    LIST_EACH(told, &core->told) {
+        struct job *job = LIST_OWNER(told, struct job, tell_link);
+        list_remove(told);
+        LIST_EACH(link, &job->taps)
+            pump_tap(core, LIST_OWNER(link, struct session, tap_link));
+    }
+}
+
+void tell_tap(struct core *core, struct session *session, const struct msg_tap *msg)
+{
+    uint64_t next = session->job->event_next;
+    session->tap_window = msg->window > 0 ? msg->window : 1;
+    session->tap_next = msg->from_id < next ? msg->from_id : next;
+    if (session->tap_next == 0)
+        session->tap_next = 1;
+    if (msg->from_id <= 1) /* "the oldest kept" misses nothing */
+        session->tap_next = session->job->event_first;
+    session->tap_taken = session->tap_next - 1;
+    session->tap_is_live = session->tap_next == next;
+    if (!list_is_linked(&session->tap_link))
+        list_push(&session->job->taps, &session->tap_link);
+    mark_told(core, session->job);
+}
+
+void tell_taken(struct core *core, struct session *session, uint64_t id)
+{
+    if (id >= session->tap_next && session->tap_window > 0) {
+        session_violation(core, session->control, "a tap took what it was not sent");
+        return;
+    }
+    if (id > session->tap_taken)
+        session->tap_taken = id;
+    mark_told(core, session->job);
+}
+
+/* ---- status ---------------------------------------------------------------------------------- */
+
+static struct msg_status_row *add_row(struct core *core, struct session *session,
+                                      const struct msg_status *asked, uint64_t kind,
+                                      const struct job *job, struct span name)
+{
+    struct msg_status_row *row =
+        &effects_msg(core->effects, session->control, MSG_STATUS_ROW)->as.status_row;
+    row->request = asked->request;
+    row->kind = kind;
+    row->job = job->name;
+    row->name = name;
+    return row;
+}
+
+static void add_party(struct core *core, struct session *session, const struct msg_status *asked,
+                      const struct party *party)
+{
+    const struct session *live = party_any_session(party);
+    struct msg_status_row *row = add_row(core, session, asked, 1, party->job, party->name);
+    row->party = party->name;
+    row->incarnation = party->incarnation;
+    row->open = party->open_count;
+    row->state = span_text(party_state_name(party->state));
+    if (live != NULL && party_is_live(party) && live->control == 0)
+        row->state = span_text("grace");
+    else if (live != NULL && party_is_live(party) && live->is_suspect)
+        row->state = span_text("suspect");
+    if (live != NULL)
+        row->silent_ms = (uint64_t)((core_clock(core) - live->heard_ns) / MS_NS);
+}
+
+static void add_topic(struct core *core, struct session *session, const struct msg_status *asked,
+                      const struct topic *topic)
+{
+    struct msg_status_row *row = add_row(core, session, asked, 2, topic->job, topic->name);
+    row->party = topic->writer->name;
+    row->open = topic->open_count;
+    row->pending = topic->slots.next_seq - slot_table_first_seq(&topic->slots) - topic->open_count;
+    row->pending_bytes = topic->bytes;
+    row->next_seq = topic->slots.next_seq;
+}
+
+static uint64_t sub_lag(const struct sub *sub)
+{
+    uint64_t lag = 0;
+    LIST_EACH(link, &sub->routes) {
+        const struct route *route = LIST_OWNER(link, struct route, sub_link);
+        if (route_floor(route) < route->topic->slots.next_seq)
+            lag += route->topic->slots.next_seq - route_floor(route);
+    }
+    return lag;
+}
+
+static void add_sub(struct core *core, struct session *session, const struct msg_status *asked,
+                    const struct sub *sub)
+{
+    bool is_named = sub->name.bytes > 0 || sub->pattern_count == 0;
+    struct msg_status_row *row =
+        add_row(core, session, asked, 3, sub->job, is_named ? sub->name : sub->patterns[0]);
+    row->party = sub->party->name;
+    row->state = span_text(sub->session != NULL ? "live" : "kept");
+    row->incarnation = sub->session != NULL ? sub->session->incarnation : 0;
+    row->pending = sub_lag(sub);
+}
+
+/* The party that its place is of is nobody, and no party to be told of. */
+static void add_group(struct core *core, struct session *session, const struct msg_status *asked,
+                      const struct group *group)
+{
+    const struct sub *place = group->place;
+    struct msg_status_row *row = add_row(core, session, asked, 3, place->job, place->name);
+    row->is_group = 1;
+    row->pattern = place->patterns[0];
+    row->state = span_text(list_is_empty(&group->members) ? "kept" : "live");
+    LIST_EACH(link, &group->members) {
+        const struct sub *member = LIST_OWNER(link, struct sub, member_link);
+        row->members += 1;
+        row->credit += member->credit;
+        row->leased += member->held_count;
+    }
+    row->pending = sub_lag(place);
+    row->waiting = group_waiting(group);
+    row->dead = group->letter_count;
+}
+
+static void add_job(struct core *core, struct session *session, const struct msg_status *asked,
+                    struct job *job)
+{
+    struct msg_status_row *row = add_row(core, session, asked, 0, job, job->name);
+    row->state = span_text(job->session_count > 0 ? "running" : "lingering");
+    if (job->state != JOB_FREE)
+        row->state = span_text(job_state_name(job->state));
+    row->open = job->open_count;
+    row->pending_bytes = job->bytes;
+    row->next_seq = job->event_next;
+    LIST_EACH(link, &job->party_list) {
+        const struct party *party = LIST_OWNER(link, struct party, job_link);
+        if (!span_equal(party->name, span_text(GROUPS_PARTY)))
+            add_party(core, session, asked, party);
+    }
+    uint32_t rows = 0;
+    LIST_EACH(link, &job->topic_list)
+        if (link != &job->trim_at && rows++ < STATUS_ROWS_MAX)
+            add_topic(core, session, asked, LIST_OWNER(link, struct topic, job_link));
+    LIST_EACH(link, &job->sub_list) {
+        const struct sub *sub = LIST_OWNER(link, struct sub, job_link);
+        if (sub_is_place(sub))
+            add_group(core, session, asked, sub->group);
+        else
+            add_sub(core, session, asked, sub);
+    }
+}
+
+void tell_status(struct core *core, struct session *session, const struct msg_status *msg)
+{
+    struct job *job = NULL;
+    while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL)
+        if (job->event_next > 1 && (msg->job.bytes == 0 || span_equal(msg->job, job->name)))
+            add_job(core, session, msg, job); /* a job that only observers asked for has no event */
+    struct msg_status_end *end =
+        &effects_msg(core->effects, session->control, MSG_STATUS_END)->as.status_end;
+    end->request = msg->request;
+    end->refused = core->refused_count;
+    end->version = span_text(core->options.version);
+    end->uptime_ms = (uint64_t)((core->now_ns - core->start_ns) / MS_NS);
+}

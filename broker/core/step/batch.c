@@ -1,0 +1,680 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* batch.c -- what a party's frames do: promise, keep, keep in pieces; and what is refused.
+ *
+ * Frames are numbered in each session and come in order; those that came before are skipped, so a
+ * batch that is sent again after a reconnect does nothing twice (promise 4). */
+#include "broker/core/core_internal.h"
+
+/* Numbers jumped over at once: each is a slot that its readers are told about. */
+#define JUMP_SLOTS_MAX 65536
+
+/* ---- refusals -------------------------------------------------------------------------------- */
+
+/* number 0: it was not remembered. */
+static void put_refusal(struct core *core, struct session *session, const struct refusal *refusal,
+                        uint64_t number)
+{
+    struct msg *msg = effects_msg(core->effects, session->control, MSG_REFUSAL);
+    msg->as.refusal.topic = refusal->topic;
+    msg->as.refusal.seq = refusal->seq;
+    msg->as.refusal.error = failure_span(refusal->failure);
+    msg->as.refusal.number = number;
+    msg->as.refusal.count = refusal->count > 1 ? refusal->count : 0;
+}
+
+static void send_refusal(struct core *core, struct session *session, uint64_t number)
+{
+    put_refusal(core, session, &session->refusals[number % REFUSALS_KEPT], number);
+}
+
+static bool remember(struct core *core, struct session *session, const struct refusal *refusal)
+{
+    if (session->refusals == NULL)
+        session->refusals = memory_take(core->memory, REFUSALS_KEPT * sizeof *session->refusals);
+    if (session->refusals == NULL)
+        return false;
+    uint64_t number = ++session->refusal_number;
+    struct refusal *place = &session->refusals[number % REFUSALS_KEPT];
+    failure_unref(core, place->failure);
+    *place = *refusal;
+    place->failure = failure_ref(refusal->failure);
+    note_refused(core, session, number);
+    return true;
+}
+
+/* Without memory it is told once, and not again on another connection: a writer that heard of none
+ * would go on as if its value stood, and never count its credit anew. */
+static void remember_and_tell(struct core *core, struct session *session,
+                              const struct refusal *refusal)
+{
+    bool is_kept = remember(core, session, refusal);
+    if (session->control != 0)
+        put_refusal(core, session, refusal, is_kept ? session->refusal_number : 0);
+}
+
+bool write_remember(struct core *core, struct session *session, uint32_t topic, uint64_t seq,
+                    uint32_t count, struct failure *failure)
+{
+    return remember(
+        core, session,
+        &(struct refusal){.topic = topic, .seq = seq, .failure = failure, .count = count});
+}
+
+void write_refuse(struct core *core, struct session *session, struct topic *topic, uint64_t seq,
+                  enum error_kind kind, const char *type, const char *message,
+                  struct failure *cause)
+{
+    struct failure *failure = failure_make(core, &(struct failure_spec){.job = session->job,
+                                                                        .party = session->party,
+                                                                        .kind = kind,
+                                                                        .type = type,
+                                                                        .message = message,
+                                                                        .topic = topic,
+                                                                        .seq = seq,
+                                                                        .cause = cause});
+    core->refused_count += 1;
+    remember_and_tell(
+        core, session,
+        &(struct refusal){.topic = topic->id, .seq = seq, .failure = failure, .count = 1});
+    failure_unref(core, failure);
+}
+
+void write_refusals_again(struct core *core, struct session *session, uint64_t after)
+{
+    if (after >= session->refusal_number) /* whatever a client says that it has seen */
+        return;
+    uint64_t first = after + 1;
+    if (session->refusal_number >= REFUSALS_KEPT &&
+        first <= session->refusal_number - REFUSALS_KEPT)
+        first = session->refusal_number - REFUSALS_KEPT + 1;
+    for (uint64_t number = first; number <= session->refusal_number; number++)
+        send_refusal(core, session, number);
+}
+
+void write_tell_settled(struct core *core, struct session *session, const struct refusal *settled)
+{
+    remember_and_tell(core, session, settled);
+}
+
+/* One event for a run of refused slots. */
+static void tell_refused(struct core *core, struct session *session, struct topic *topic,
+                         const struct event_run *run, const char *message)
+{
+    tell_like(core, session->job, STORM_REFUSED,
+              &(struct tell){.name = EVENT_REFUSED,
+                             .party = session->party,
+                             .incarnation = session->incarnation,
+                             .topic = topic,
+                             .seq = run->seq,
+                             .count = run->count,
+                             .text = message});
+}
+
+static void refuse_run(struct core *core, struct session *session, struct topic *topic,
+                       const struct event_run *run, const char *type, const char *message)
+{
+    tell_refused(core, session, topic, run, message);
+    for (uint32_t i = 0; i < run->count; i++) {
+        uint32_t index;
+        struct failure *cause = NULL;
+        if (slot_table_find(&topic->slots, run->seq + i, &index) &&
+            slot_table_at(&topic->slots, index)->state == SLOT_ERROR)
+            cause = pool_find(&core->failures, slot_table_at(&topic->slots, index)->ref);
+        enum error_kind kind = cause != NULL ? cause->kind : ERROR_REJECTED;
+        write_refuse(core, session, topic, run->seq + i, kind, type, message, cause);
+    }
+}
+
+/* A promise that cannot be taken: its readers are told in its place, its writer by refusal. */
+static void reject_run(struct core *core, struct session *session, struct topic *topic,
+                       const struct event_run *run, const char *type, const char *message)
+{
+    struct failure *failure = failure_make(core, &(struct failure_spec){.job = session->job,
+                                                                        .party = session->party,
+                                                                        .kind = ERROR_REJECTED,
+                                                                        .type = type,
+                                                                        .message = message,
+                                                                        .topic = topic,
+                                                                        .seq = run->seq});
+    (void)topic_append_failed(core, topic, run->seq, run->count, failure); /* or only refused */
+    refuse_run(core, session, topic, run, type, message);
+    failure_unref(core, failure);
+}
+
+/* ---- promises -------------------------------------------------------------------------------- */
+
+/* Numbers from the next one up to seq are settled as cancelled.  The very first number of a topic
+ * may be any: nobody jumped over what never began. */
+static bool jump(struct core *core, struct session *session, struct topic *topic, uint64_t seq)
+{
+    uint64_t next = topic->slots.next_seq;
+    if (next == 0 && topic->slots.count == 0)
+        topic_begin(core, topic, seq);
+    if (seq == topic->slots.next_seq)
+        return true;
+    struct failure *failure =
+        failure_make(core, &(struct failure_spec){.job = session->job,
+                                                  .party = session->party,
+                                                  .kind = ERROR_CANCELLED,
+                                                  .type = ERROR_TYPE_JUMPED,
+                                                  .message = "its writer jumped over this number",
+                                                  .topic = topic,
+                                                  .seq = next});
+    bool is_done = topic_append_failed(core, topic, next, seq - next, failure);
+    failure_unref(core, failure);
+    return is_done;
+}
+
+/* Whether a new promise of this run can be taken; otherwise it is refused here. */
+static bool may_promise(struct core *core, struct session *session, struct topic *topic,
+                        const struct event_run *run)
+{
+    uint64_t next = topic->slots.next_seq;
+    if (!party_is_live(session->party)) {
+        refuse_run(core, session, topic, run, ERROR_TYPE_FENCED, "the party has completed");
+        return false;
+    }
+    if (run->seq < next || run->seq > UINT64_MAX - 1 - run->count) {
+        refuse_run(core, session, topic, run, ERROR_TYPE_TOO_LATE,
+                   "this number was reserved before");
+        return false;
+    }
+    if (run->seq - next > JUMP_SLOTS_MAX && next > 0) {
+        refuse_run(core, session, topic, run, ERROR_TYPE_FULL,
+                   "more than 65536 numbers are jumped over at once");
+        return false;
+    }
+    if (!slot_table_reserve(&topic->slots, 2) || !jump(core, session, topic, run->seq)) {
+        refuse_run(core, session, topic, run, ERROR_TYPE_NO_MEMORY,
+                   "the broker is short of memory");
+        return false;
+    }
+    if (topic->credit_used >= topic->credit_limit) {
+        reject_run(core, session, topic, run, ERROR_TYPE_NO_CREDIT,
+                   "more was promised than the broker had granted credit for");
+        return false;
+    }
+    return true;
+}
+
+static struct slot_place place_of(const struct event_run *run, uint32_t skip)
+{
+    return (struct slot_place){.offset = run->offset,
+                               .value_bytes = run->value_bytes,
+                               .frame_count = (uint16_t)(skip + run->count),
+                               .skip = (uint16_t)skip};
+}
+
+void write_keep(struct core *core, struct topic *topic, const struct slot_entry *values)
+{
+    struct slot_entry *entry = slot_table_append(&topic->slots, *values);
+    uint64_t bytes = topic_weight(core, entry);
+    entry_ref(core, entry);
+    topic->credit_used += bytes;
+    topic_account(topic, entry, 0, bytes);
+    note_appended(core, topic, entry);
+    await_promised(core, topic);
+    topic_news(core, topic, values->first_seq, slot_entry_end(values));
+}
+
+/* skip: values of the run's frame before it, which came before.  Whether they are kept. */
+static bool write_values(struct core *core, struct session *session, struct topic *topic,
+                         const struct event_run *run, uint32_t skip, payload_id payload)
+{
+    uint64_t bytes = run->count * frame_total(run->value_bytes);
+    if (!may_promise(core, session, topic, run))
+        return false;
+    if (!job_has_room(core, topic->job, bytes)) {
+        reject_run(core, session, topic, run, ERROR_TYPE_FULL,
+                   "the job keeps all the bytes it may");
+        return false;
+    }
+    if (!slot_table_reserve(&topic->slots, 1)) {
+        refuse_run(core, session, topic, run, ERROR_TYPE_NO_MEMORY,
+                   "the broker is short of memory");
+        return false;
+    }
+    write_keep(core, topic,
+               &(struct slot_entry){.first_seq = run->seq,
+                                    .count = run->count,
+                                    .state = SLOT_VALUE,
+                                    .ref = payload,
+                                    .place = place_of(run, skip)});
+    return true;
+}
+
+struct slot_terms *write_terms(struct core *core, struct open_slot *open)
+{
+    if (open->terms != NULL)
+        return open->terms;
+    struct slot_terms *terms = pool_take(&core->slot_terms);
+    if (terms != NULL && !timers_reserve(&core->timers)) {
+        pool_give(&core->slot_terms, terms);
+        terms = NULL;
+    }
+    if (terms == NULL)
+        return NULL;
+    terms->open = open;
+    terms->timer.kind = TIMER_SLOT;
+    terms->deadline_ms = -1;
+    terms->ends_ns = INT64_MAX;
+    list_init(&terms->needs);
+    list_init(&terms->request_link);
+    open->terms = terms;
+    return terms;
+}
+
+static void set_deadline(struct core *core, struct slot_terms *terms, int64_t deadline_ms,
+                         int64_t due_wall_ns)
+{
+    terms->deadline_ms = deadline_ms;
+    terms->due_wall_ns = due_wall_ns;
+    terms->ends_ns = core_clock(core) + deadline_ms * MS_NS;
+    timers_set(&core->timers, &terms->timer, terms->ends_ns);
+}
+
+bool write_promise(struct core *core, struct topic *topic, uint64_t seq, uint64_t value_bytes_max,
+                   int64_t deadline_ms, int64_t due_wall_ns)
+{
+    struct open_slot *open =
+        slot_table_reserve(&topic->slots, 1) ? pool_take(&core->open_slots) : NULL;
+    if (open == NULL || (deadline_ms >= 0 && write_terms(core, open) == NULL)) {
+        if (open != NULL)
+            pool_give(&core->open_slots, open);
+        return false;
+    }
+    open->seq = seq;
+    open->topic = topic;
+    open->value_bytes_max = value_bytes_max;
+    list_init(&open->awaits);
+    if (deadline_ms >= 0)
+        set_deadline(core, open->terms, deadline_ms, due_wall_ns);
+    list_push(&topic->writer->open_slots, &open->party_link);
+    topic->writer->open_count += 1;
+    topic->open_count += 1;
+    topic->job->open_count += 1;
+    struct slot_entry *entry = slot_table_append(
+        &topic->slots,
+        (struct slot_entry){.first_seq = seq, .count = 1, .state = SLOT_OPEN, .ref = open->id});
+    topic->credit_used += COST_SLOT_BYTES + value_bytes_max;
+    topic_account(topic, entry, 0, topic_weight(core, entry));
+    note_appended(core, topic, entry);
+    await_promised(core, topic);
+    return true;
+}
+
+void write_forget_open(struct core *core, struct open_slot *open)
+{
+    struct topic *topic = open->topic;
+    struct slot_terms *terms = open->terms;
+    list_remove(&open->party_link);
+    topic->writer->open_count -= 1;
+    topic->open_count -= 1;
+    topic->job->open_count -= 1;
+    chunks_unref(core, open->chunks);
+    if (terms != NULL) {
+        timers_unreserve(&core->timers, &terms->timer);
+        needs_drop(&core->needs, &terms->needs);
+        pool_give(&core->slot_terms, terms);
+    }
+    pool_give(&core->open_slots, open);
+}
+
+/* ---- keeping --------------------------------------------------------------------------------- */
+
+struct open_slot *write_find_open(struct core *core, struct topic *topic, uint64_t seq)
+{
+    uint32_t index;
+    if (!slot_table_find(&topic->slots, seq, &index))
+        return NULL;
+    const struct slot_entry *entry = slot_table_at(&topic->slots, index);
+    return entry->state == SLOT_OPEN ? pool_find(&core->open_slots, entry->ref) : NULL;
+}
+
+/* The open slot fails for what its value is, and its writer is refused. */
+static void reject_open(struct core *core, struct session *session, struct open_slot *open,
+                        const char *type, const char *message)
+{
+    struct topic *topic = open->topic;
+    uint64_t seq = open->seq;
+    struct failure *failure = failure_make(core, &(struct failure_spec){.job = session->job,
+                                                                        .party = session->party,
+                                                                        .kind = ERROR_REJECTED,
+                                                                        .type = type,
+                                                                        .message = message,
+                                                                        .topic = topic,
+                                                                        .seq = seq});
+    settle_open_failed(core, open, failure);
+    struct event_run one = {.seq = seq, .count = 1};
+    refuse_run(core, session, topic, &one, type, message);
+    failure_unref(core, failure);
+}
+
+/* Whether it is promised. */
+static bool write_reserve(struct core *core, struct session *session, struct topic *topic,
+                          const struct event_run *run)
+{
+    int64_t due_wall_ns = run->deadline_ms >= 0 ? core->wall_ns + run->deadline_ms * MS_NS : 0;
+    const char *message = NULL;
+    const char *type = NULL;
+    if (!may_promise(core, session, topic, run))
+        return false;
+    if (run->need_count > 0)
+        type = need_refusal(core, topic, run, &message);
+    if (type == NULL && !write_promise(core, topic, run->seq, run->value_bytes_max,
+                                       run->deadline_ms, due_wall_ns)) {
+        type = ERROR_TYPE_FULL;
+        message = "the broker has no room for another open slot";
+    }
+    if (type != NULL) {
+        reject_run(core, session, topic, run, type, message);
+        return false;
+    }
+    struct open_slot *open = write_find_open(core, topic, run->seq);
+    if (run->need_count == 0 || need_take(core, open, run))
+        return true;
+    reject_open(core, session, open, ERROR_TYPE_NO_MEMORY, "the broker is short of memory");
+    return false;
+}
+
+/* NULL: it is not open, or what it needs has failed, and so has it. */
+static struct open_slot *find_keepable(struct core *core, struct topic *topic, uint64_t seq)
+{
+    struct open_slot *open = write_find_open(core, topic, seq);
+    return open != NULL && !need_overtakes(core, open) ? open : NULL;
+}
+
+static bool is_too_big(const struct core *core, const struct open_slot *open, uint64_t bytes)
+{
+    return bytes > core->options.value_bytes_max ||
+           (open->value_bytes_max > 0 && bytes > open->value_bytes_max);
+}
+
+/* A reply comes from whoever the request is leased to, and is refused from everybody else. */
+static bool may_settle(struct core *core, struct session *session, const struct open_slot *open,
+                       const struct event_run *run)
+{
+    if (!open->topic->is_replies || request_task(core, session, open) != NULL)
+        return true;
+    refuse_run(core, session, open->topic, run, ERROR_TYPE_LEASE_OVER,
+               "the request is not, or no longer, leased to this party");
+    return false;
+}
+
+/* The reply is whole: the request is done with, in the same step. */
+static void end_request(struct core *core, struct session *session, const struct open_slot *open)
+{
+    struct task *task = open->topic->is_replies ? request_task(core, session, open) : NULL;
+    if (task != NULL)
+        task_end(core, task);
+}
+
+static void write_commit(struct core *core, struct session *session, struct topic *topic,
+                         const struct event_run *run, payload_id payload)
+{
+    struct open_slot *open = find_keepable(core, topic, run->seq);
+    if (open == NULL) {
+        refuse_run(core, session, topic, run, ERROR_TYPE_TOO_LATE,
+                   run->seq < topic->slots.next_seq ? "the slot was settled before"
+                                                    : "the slot was never reserved");
+        return;
+    }
+    if (!may_settle(core, session, open, run))
+        return;
+    if (is_too_big(core, open, run->value_bytes)) {
+        reject_open(core, session, open, ERROR_TYPE_TOO_BIG,
+                    "the value is larger than was reserved, or than the job allows");
+        return;
+    }
+    if (!job_has_room(core, topic->job, frame_total(run->value_bytes))) {
+        reject_open(core, session, open, ERROR_TYPE_FULL, "the job keeps all the bytes it may");
+        return;
+    }
+    effects_retain(core->effects, payload, 1);
+    end_request(core, session, open);
+    settle_open(core, open, SLOT_VALUE, payload, place_of(run, 0));
+}
+
+/* ---- keeping in pieces ----------------------------------------------------------------------- */
+
+static void send_chunked(struct core *core, struct session *session, const struct topic *topic,
+                         uint64_t seq, uint64_t bytes)
+{
+    if (session->control == 0)
+        return;
+    struct msg *msg = effects_msg(core->effects, session->control, MSG_CHUNKED);
+    msg->as.chunked.topic = topic->id;
+    msg->as.chunked.seq = seq;
+    msg->as.chunked.bytes = bytes;
+    msg->as.chunked.durability = core->options.durability;
+}
+
+void write_uploads_again(struct core *core, struct session *session)
+{
+    LIST_EACH(link, &session->party->open_slots) {
+        const struct open_slot *open = LIST_OWNER(link, struct open_slot, party_link);
+        if (open->chunks != NULL)
+            send_chunked(core, session, open->topic, open->seq, open->chunks->bytes);
+    }
+}
+
+/* Room for one chunk more in the slot's value; false: no memory. */
+static bool reserve_chunk(struct core *core, struct open_slot *open, uint64_t total)
+{
+    if (open->chunks == NULL) {
+        open->chunks = pool_take(&core->chunk_sets);
+        if (open->chunks == NULL)
+            return false;
+        open->chunks->refs = 1;
+        open->chunks->total = total;
+    }
+    struct chunks *chunks = open->chunks;
+    if (chunks->count < chunks->room)
+        return true;
+    uint32_t room = chunks->room ? chunks->room * 2 : 8;
+    struct chunk *items = memory_resize(core->memory, chunks->items, chunks->room * sizeof *items,
+                                        room * sizeof *items);
+    if (items == NULL)
+        return false;
+    chunks->items = items;
+    chunks->room = room;
+    return true;
+}
+
+void write_remember_upload_refused(struct core *core, struct session *session, uint32_t topic,
+                                   uint64_t seq)
+{
+    if (session->chunk_refused_topic == topic && session->chunk_refused_seq == seq)
+        return;
+    session->chunk_refused_topic = topic;
+    session->chunk_refused_seq = seq;
+    note_upload_refused(core, session);
+}
+
+/* Chunks of a slot that is settled: its writer is told once, and that it may stop. */
+static void refuse_chunk(struct core *core, struct session *session, struct topic *topic,
+                         const struct event_run *run)
+{
+    if (session->chunk_refused_topic != topic->id || session->chunk_refused_seq != run->seq)
+        refuse_run(core, session, topic, run, ERROR_TYPE_TOO_LATE, "the slot was settled before");
+    write_remember_upload_refused(core, session, topic->id, run->seq);
+    send_chunked(core, session, topic, run->seq, run->chunk_total);
+}
+
+/* A chunk of a value that is whole, and may not even be kept any more. */
+static bool is_repeated(const struct session *session, const struct topic *topic,
+                        const struct event_run *run)
+{
+    for (uint32_t i = 0; i < UPLOADED_KEPT; i++)
+        if (session->uploaded[i].topic == topic->id && session->uploaded[i].seq == run->seq)
+            return true;
+    uint32_t index;
+    return slot_table_find(&topic->slots, run->seq, &index) &&
+           slot_table_at(&topic->slots, index)->state == SLOT_CHUNKED;
+}
+
+void write_remember_uploaded(struct core *core, struct session *session, uint32_t topic,
+                             uint64_t seq)
+{
+    uint32_t at = session->uploaded_at++ % UPLOADED_KEPT;
+    session->uploaded[at].topic = topic;
+    session->uploaded[at].seq = seq;
+    note_uploaded(core, session, topic, seq);
+}
+
+bool write_add_chunk(struct core *core, struct open_slot *open, uint64_t total,
+                     const struct chunk *chunk)
+{
+    uint32_t index;
+    struct topic *topic = open->topic;
+    bool is_found = slot_table_find(&topic->slots, open->seq, &index);
+    must(is_found); /* open slots are never trimmed */
+    if (!reserve_chunk(core, open, total))
+        return false;
+    struct chunks *chunks = open->chunks;
+    effects_retain(core->effects, chunk->payload, 1);
+    chunks->items[chunks->count++] = *chunk;
+    chunks->bytes += chunk->bytes;
+    topic_account(topic, slot_table_at(&topic->slots, index), 0, chunk->bytes);
+    note_chunk_added(core, topic, open->seq, total, chunk);
+    return true;
+}
+
+void write_whole(struct core *core, struct open_slot *open)
+{
+    uint32_t chunks = open->chunks->id;
+    open->chunks = NULL; /* the entry has the reference now */
+    settle_open(core, open, SLOT_CHUNKED, chunks, (struct slot_place){0});
+}
+
+static void write_chunk(struct core *core, struct session *session, struct topic *topic,
+                        const struct event_run *run, payload_id payload)
+{
+    struct open_slot *open = find_keepable(core, topic, run->seq);
+    if (open == NULL) {
+        if (is_repeated(session, topic, run))
+            send_chunked(core, session, topic, run->seq, run->chunk_total);
+        else
+            refuse_chunk(core, session, topic, run);
+        return;
+    }
+    uint64_t have = open->chunks != NULL ? open->chunks->bytes : 0;
+    if (!may_settle(core, session, open, run)) {
+        write_remember_upload_refused(core, session, topic->id, run->seq);
+        send_chunked(core, session, topic, run->seq, run->chunk_total);
+        return;
+    }
+    if (run->chunk_offset + run->chunk_bytes <= have) { /* sent again after a reconnect */
+        if (topic->writer != session->party)
+            send_chunked(core, session, topic, run->seq, have);
+        return;
+    }
+    const char *type = NULL;
+    if (is_too_big(core, open, run->chunk_total))
+        type = ERROR_TYPE_TOO_BIG;
+    else if (!job_has_room(core, topic->job, have == 0 ? run->chunk_total : run->chunk_bytes))
+        type = ERROR_TYPE_FULL;
+    else if (run->chunk_offset != have || run->chunk_offset + run->chunk_bytes > run->chunk_total ||
+             (open->chunks != NULL && open->chunks->total != run->chunk_total))
+        type = ERROR_TYPE_PROTOCOL;
+    else if (!write_add_chunk(
+                 core, open, run->chunk_total,
+                 &(struct chunk){.payload = payload,
+                                 .bytes = run->chunk_bytes,
+                                 .frame_bytes = (uint32_t)frame_total(run->value_bytes),
+                                 .offset = run->offset}))
+        type = ERROR_TYPE_NO_MEMORY;
+    if (type != NULL) {
+        reject_open(core, session, open, type, "a value in chunks could not be accepted");
+        write_remember_upload_refused(core, session, topic->id, run->seq);
+        send_chunked(core, session, topic, run->seq, run->chunk_total);
+        return;
+    }
+    send_chunked(core, session, topic, run->seq, open->chunks->bytes);
+    if (open->chunks->bytes < open->chunks->total) {
+        topic_news(core, topic, open->seq, open->seq + 1);
+        return;
+    }
+    write_remember_uploaded(core, session, topic->id, open->seq);
+    end_request(core, session, open);
+    write_whole(core, open);
+}
+
+/* ---- the batch ------------------------------------------------------------------------------- */
+
+static void write_run(struct core *core, struct session *session, const struct event_run *run,
+                      uint32_t skip, payload_id payload)
+{
+    struct topic *topic = pool_find(&core->topics, run->topic);
+    bool is_kept = false;
+    switch (run->kind) {
+    case FRAME_VALUE: is_kept = write_values(core, session, topic, run, skip, payload); break;
+    case FRAME_RESERVE: is_kept = write_reserve(core, session, topic, run); break;
+    case FRAME_CHUNK: write_chunk(core, session, topic, run, payload); break;
+    case FRAME_COMMIT: write_commit(core, session, topic, run, payload); break;
+    default: must(false); /* complaint() let it through */
+    }
+    if (run->reply_to != FRAME_NO_REPLY && run->kind != FRAME_COMMIT && run->kind != FRAME_CHUNK)
+        request_written(core, session, topic, run, is_kept);
+    topic_update(core, topic);
+}
+
+/* Its own topics, and replies to others. */
+static bool may_write(const struct session *session, const struct topic *topic,
+                      enum frame_kind kind)
+{
+    if (topic->writer == session->party)
+        return topic->is_opened;
+    return topic->is_replies && topic->job == session->job &&
+           (kind == FRAME_COMMIT || kind == FRAME_CHUNK);
+}
+
+/* What in this batch breaks the protocol, or NULL: looked at before anything is done. */
+static const char *complaint(struct core *core, const struct session *session,
+                             const struct event *event)
+{
+    bool is_chunks = event->as.data.number == 0;
+    if (!is_chunks && event->as.data.number > session->data_number + 1)
+        return "frames are missing before this batch";
+    for (uint32_t i = 0; i < event->as.data.run_count; i++) {
+        const struct event_run *run = &event->as.data.runs[i];
+        const struct topic *topic = pool_find(&core->topics, run->topic);
+        if (topic == NULL || !may_write(session, topic, run->kind))
+            return "a frame of a topic that this party did not open";
+        if (run->kind > FRAME_CHUNK)
+            return "a frame that only the broker may send";
+        if ((run->kind == FRAME_CHUNK) != is_chunks)
+            return "chunks and numbered frames in one batch";
+        if (run->attempt != session->job->attempt)
+            return "a frame of another attempt";
+        if (run->kind == FRAME_RESERVE &&
+            (run->deadline_ms > LIMIT_PERIOD_MS_MAX || run->value_bytes_max > LIMIT_VALUE_BYTES))
+            return "a reservation beyond its limits";
+    }
+    return NULL;
+}
+
+void write_batch(struct core *core, struct session *session, const struct event *event)
+{
+    const char *wrong = complaint(core, session, event);
+    if (wrong != NULL) {
+        session_violation(core, event->conn, wrong);
+        return;
+    }
+    uint64_t number = event->as.data.number;
+    uint64_t known = number == 0 ? 0 : session->data_number + 1 - number; /* to skip */
+    for (uint32_t i = 0; i < event->as.data.run_count; i++) {
+        struct event_run run = event->as.data.runs[i];
+        uint32_t skip = known < run.count ? (uint32_t)known : run.count;
+        known -= skip;
+        if (skip == run.count)
+            continue;
+        run.seq += skip;
+        run.count -= skip;
+        write_run(core, session, &run, skip, event->as.data.payload);
+        if (number != 0)
+            session->data_number += run.count;
+    }
+    core_mark_dirty(core, session);
+    settle_parked(core, session); /* may end the session */
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* await.c -- waiting for given slots, promised or not.
+ *
+ * An await is with its topic until the number is reserved, with the open slot until that is
+ * settled, and then with its session until it is sent.  From the moment it is answered it holds
+ * the outcome itself, and the slot is sealed: trimming or retracting do not reach it any more. */
+#include "broker/core/core_internal.h"
+
+void await_free(struct core *core, struct await *await)
+{
+    if (await->state == AWAIT_READY)
+        entry_unref(core, &await->outcome);
+    id_map_remove(&await->session->await_ids, await->want);
+    list_remove(&await->link);
+    list_remove(&await->session_link);
+    pool_give(&core->awaits, await);
+}
+
+/* outcome has a reference for the await. */
+static void answer(struct core *core, struct await *await, struct slot_entry outcome)
+{
+    list_remove(&await->link);
+    list_remove(&await->session_link);
+    await->state = AWAIT_READY;
+    await->outcome = outcome;
+    list_push(&await->session->awaits_ready, &await->link);
+    core_mark_pump(core, await->session);
+}
+
+/* The slot is settled: its part of the entry is the outcome. */
+static void answer_entry(struct core *core, struct await *await, struct slot_entry *entry)
+{
+    struct slot_entry outcome = *entry;
+    outcome.place.skip += (uint16_t)(await->seq - entry->first_seq);
+    outcome.first_seq = await->seq;
+    outcome.count = 1;
+    entry->is_sealed = true;
+    entry_ref(core, &outcome);
+    answer(core, await, outcome);
+}
+
+static void answer_failed(struct core *core, struct await *await, struct failure *failure)
+{
+    answer(core, await,
+           (struct slot_entry){.first_seq = await->seq,
+                               .count = 1,
+                               .state = SLOT_ERROR,
+                               .ref = failure_ref(failure)->id});
+}
+
+/* A slot that is not there though its number was passed. */
+static void answer_gone(struct core *core, struct await *await)
+{
+    struct topic *topic = await->topic;
+    bool is_jumped = await->seq < topic->begin_seq;
+    struct failure *failure = failure_make(
+        core, &(struct failure_spec){.job = topic->job,
+                                     .party = topic->writer,
+                                     .kind = is_jumped ? ERROR_CANCELLED : ERROR_REJECTED,
+                                     .type = is_jumped ? ERROR_TYPE_JUMPED : ERROR_TYPE_NOT_KEPT,
+                                     .message = is_jumped ? "its writer began above this number"
+                                                          : "the slot is older than what is kept",
+                                     .topic = topic,
+                                     .seq = await->seq});
+    answer_failed(core, await, failure);
+    failure_unref(core, failure);
+}
+
+void await_settled(struct core *core, struct list *awaits, struct slot_entry *entry)
+{
+    LIST_EACH(link, awaits)
+        answer_entry(core, LIST_OWNER(link, struct await, link), entry);
+}
+
+/* Behind those for smaller or the same numbers; they mostly come in order. */
+static void insert_unpromised(struct topic *topic, struct await *await)
+{
+    struct list *at = &topic->unpromised;
+    while (at->prev != &topic->unpromised &&
+           LIST_OWNER(at->prev, struct await, link)->seq > await->seq)
+        at = at->prev;
+    list_insert(at, &await->link);
+    await->state = AWAIT_UNPROMISED;
+}
+
+/* The number is reserved, or was: to where it belongs. */
+static void place_promised(struct core *core, struct await *await)
+{
+    struct topic *topic = await->topic;
+    uint32_t index;
+    if (!slot_table_find(&topic->slots, await->seq, &index)) {
+        answer_gone(core, await);
+        return;
+    }
+    struct slot_entry *entry = slot_table_at(&topic->slots, index);
+    if (entry->state != SLOT_OPEN) {
+        answer_entry(core, await, entry);
+        return;
+    }
+    struct open_slot *open = pool_find(&core->open_slots, entry->ref);
+    list_remove(&await->link);
+    list_push(&open->awaits, &await->link);
+    await->state = AWAIT_OPEN;
+}
+
+void await_promised(struct core *core, struct topic *topic)
+{
+    while (!list_is_empty(&topic->unpromised)) {
+        struct await *await = LIST_OWNER(topic->unpromised.next, struct await, link);
+        if (await->seq >= topic->slots.next_seq)
+            return;
+        place_promised(core, await);
+    }
+}
+
+/* Why a number that was never promised by a party that ended will not come. */
+static struct failure *never(struct core *core, struct party *party, struct failure *failure)
+{
+    if (failure != NULL)
+        return failure_ref(failure);
+    struct text text;
+    text_init(&text);
+    text_add_span(&text, party->name);
+    text_add(&text, party->state == PARTY_COMPLETED ? " completed" : " left");
+    text_add(&text, " and had not promised this slot");
+    return failure_make(core, &(struct failure_spec){.job = party->job,
+                                                     .party = party,
+                                                     .kind = ERROR_PARTY_LEFT,
+                                                     .type = ERROR_TYPE_NEVER_PROMISED,
+                                                     .message = text.data});
+}
+
+void await_never(struct core *core, struct party *party, struct failure *failure)
+{
+    struct failure *why = NULL;
+    LIST_EACH(topic_link, &party->topics) {
+        struct topic *topic = LIST_OWNER(topic_link, struct topic, party_link);
+        LIST_EACH(link, &topic->unpromised) {
+            if (why == NULL)
+                why = never(core, party, failure);
+            answer_failed(core, LIST_OWNER(link, struct await, link), why);
+        }
+    }
+    failure_unref(core, why);
+}
+
+void await_open(struct core *core, struct session *session, const struct msg_await *msg)
+{
+    enum wire_code code;
+    uint32_t id;
+    if (id_map_get(&session->await_ids, msg->want, &id)) { /* said again after a reconnect */
+        struct await *known = pool_find(&core->awaits, id);
+        known->chunk_offset = msg->chunk_offset;
+        return;
+    }
+    struct topic *topic = session->await_ids.count < LIMIT_AWAITS
+                              ? topic_get(core, session->job, msg->topic, &code)
+                              : NULL;
+    struct await *await = topic != NULL ? pool_take(&core->awaits) : NULL;
+    if (await == NULL || !id_map_put(&session->await_ids, msg->want, await->id)) {
+        if (await != NULL)
+            pool_give(&core->awaits, await);
+        session_violation(core, session->control, "a slot that cannot be awaited");
+        return;
+    }
+    await->want = msg->want;
+    await->session = session;
+    await->topic = topic;
+    await->seq = msg->seq;
+    await->is_value_wanted = msg->is_value_wanted != 0;
+    await->chunk_offset = msg->chunk_offset;
+    list_init(&await->link);
+    list_push(&session->awaits, &await->session_link);
+    if (msg->seq < topic->slots.next_seq)
+        place_promised(core, await);
+    else if (party_is_final(topic->writer->state)) {
+        struct failure *why = never(core, topic->writer, topic->writer->ended_by);
+        answer_failed(core, await, why);
+        failure_unref(core, why);
+    } else
+        insert_unpromised(topic, await);
+}
+
+void await_close(struct core *core, struct session *session, uint64_t want)
+{
+    uint32_t id;
+    if (id_map_get(&session->await_ids, want, &id))
+        await_free(core, pool_find(&core->awaits, id));
+}

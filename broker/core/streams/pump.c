@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* pump.c -- sending: what is settled goes to whom it is for, in order and in turn.
+ *
+ * Each subscription has a window of its own and takes from its routes in turn, a batch's worth at a
+ * time; awaited slots come before them.  A step sends a bounded number of things; what is left
+ * stays in the pump, and core_deadline_ns() says that there is more. */
+#include "broker/core/core_internal.h"
+
+#define STEP_SENDS_MAX 4096
+
+/* Party numbers in END frames, apart from those of topics. */
+#define PARTY_NUMBER_BIT UINT32_C(0x80000000)
+
+enum pumped { PUMP_SENT, PUMP_NOTHING, PUMP_NO_MEMORY };
+
+/* ---- a frame made here ----------------------------------------------------------------------- */
+
+static uint64_t send_frame(struct core *core, struct session *session, uint32_t sub,
+                           enum frame_kind kind, uint32_t topic, uint64_t seq, struct span value)
+{
+    struct effect_frame *made = effects_frame(core->effects, session->data, sub, kind);
+    made->frame.attempt = session->job->attempt;
+    made->frame.topic = topic;
+    made->frame.seq = seq;
+    made->frame.stamp_ns = core->now_ns;
+    made->frame.value = value;
+    return frame_total(value.bytes);
+}
+
+static uint64_t send_gap(struct core *core, struct session *session, uint32_t sub, uint32_t topic,
+                         uint64_t seq, uint64_t count, enum gap_reason reason)
+{
+    uint8_t encoded[FRAME_GAP_BYTES_MAX];
+    struct effect_frame *made = effects_frame(core->effects, session->data, sub, FRAME_GAP);
+    made->frame.attempt = session->job->attempt;
+    made->frame.topic = topic;
+    made->frame.seq = seq;
+    made->frame.stamp_ns = core->now_ns;
+    made->gap = (struct frame_gap){.count = count, .reason = reason};
+    return frame_total(frame_gap_encode(encoded, &made->gap));
+}
+
+/* Whole frames. */
+static uint64_t send_stored(struct core *core, struct session *session, uint32_t sub,
+                            payload_id payload, uint32_t offset, uint32_t bytes, uint32_t frames)
+{
+    struct effect *effect = effects_run(core->effects, session->data, sub, payload);
+    effect->offset = offset;
+    effect->bytes = bytes;
+    effect->count = frames;
+    effect->is_whole = true;
+    return bytes;
+}
+
+/* Bytes of a frame with so many values of this size. */
+static uint32_t values_bytes(uint32_t value_bytes, uint32_t count)
+{
+    return FRAME_HEADER_BYTES + count * (uint32_t)frame_padded(value_bytes);
+}
+
+/* Whether the entry's values are all of their frame. */
+static bool is_whole(const struct slot_entry *entry)
+{
+    return entry->place.skip == 0 && entry->place.frame_count == entry->count;
+}
+
+/* Values of an entry, behind the first skip ones. */
+static uint64_t send_part(struct core *core, struct session *session, uint32_t sub,
+                          const struct slot_entry *entry, uint32_t skip)
+{
+    struct effect *effect = effects_part(core->effects, session->data, sub, entry->ref);
+    effect->offset = entry->place.offset;
+    effect->skip = entry->place.skip + skip;
+    effect->count = entry->count - skip;
+    effect->is_whole = true;
+    effect->bytes = values_bytes(entry->place.value_bytes, effect->count);
+    return effect->bytes;
+}
+
+/* The chunk that holds byte at of the value. */
+static const struct chunk *chunk_at(const struct chunks *chunks, uint64_t at, uint64_t *out_begin)
+{
+    uint64_t begin = 0;
+    for (uint32_t i = 0; i < chunks->count; i++) {
+        if (at < begin + chunks->items[i].bytes) {
+            *out_begin = begin;
+            return &chunks->items[i];
+        }
+        begin += chunks->items[i].bytes;
+    }
+    return NULL;
+}
+
+/* One chunk; *offset moves behind it.  Whether it was the last. */
+static bool send_chunk(struct core *core, struct session *session, uint32_t sub,
+                       const struct chunks *chunks, uint64_t *offset, uint64_t *sent)
+{
+    uint64_t begin = 0;
+    const struct chunk *chunk = chunk_at(chunks, *offset, &begin);
+    must(chunk != NULL);
+    *sent += send_stored(core, session, sub, chunk->payload, chunk->offset, chunk->frame_bytes, 1);
+    core->effects->items[core->effects->count - 1].is_whole = false; /* settled by its last one */
+    *offset = begin + chunk->bytes;
+    return *offset == chunks->total;
+}
+
+/* A value, or one piece of it, that is to have another header than its writer gave it. */
+struct headed {
+    conn_id conn;
+    uint32_t sub;
+    struct frame head; /* all but kind, stamp and value */
+    const struct slot_entry *entry;
+    uint64_t seq;           /* of the entry's slots */
+    uint64_t *chunk_offset; /* bytes sent so far of a value in chunks */
+    uint64_t *sent;
+};
+
+/* Whether it is whole with that. */
+static bool send_headed(struct core *core, const struct headed *what)
+{
+    const struct slot_entry *entry = what->entry;
+    uint64_t begin = 0;
+    const struct chunks *chunks =
+        entry->state == SLOT_CHUNKED ? pool_find(&core->chunk_sets, entry->ref) : NULL;
+    const struct chunk *chunk =
+        chunks != NULL ? chunk_at(chunks, *what->chunk_offset, &begin) : NULL;
+    struct effect *effect = effects_task(core->effects, what->conn, what->sub,
+                                         chunk != NULL ? chunk->payload : entry->ref);
+    struct frame *head = &core->effects->frames[effect->index].frame;
+    *head = what->head;
+    head->flags = chunk != NULL ? FRAME_CHUNK : FRAME_VALUE;
+    effect->offset = chunk != NULL ? chunk->offset : entry->place.offset;
+    effect->bytes = chunk != NULL ? chunk->frame_bytes : values_bytes(entry->place.value_bytes, 1);
+    *what->sent += effect->bytes;
+    if (chunk == NULL) {
+        effect->skip = entry->place.skip + (uint32_t)(what->seq - entry->first_seq);
+        return true;
+    }
+    *what->chunk_offset = begin + chunk->bytes;
+    return *what->chunk_offset == chunks->total;
+}
+
+/* The frame of a dead letter has the header of the task that it was: it gets one of its own. */
+static bool send_letter(struct core *core, struct session *session, uint32_t sub,
+                        const struct topic *topic, const struct slot_entry *entry, uint64_t seq,
+                        uint64_t *chunk_offset, uint64_t *sent)
+{
+    return send_headed(core, &(struct headed){.conn = session->data,
+                                              .sub = sub,
+                                              .head = {.delivery = 1,
+                                                       .attempt = session->job->attempt,
+                                                       .topic = topic->id,
+                                                       .seq = seq,
+                                                       .reply_to = FRAME_NO_REPLY},
+                                              .entry = entry,
+                                              .seq = seq,
+                                              .chunk_offset = chunk_offset,
+                                              .sent = sent});
+}
+
+/* ---- awaited slots --------------------------------------------------------------------------- */
+
+static bool await_send(struct core *core, struct session *session, struct await *await,
+                       uint64_t *sent)
+{
+    const struct slot_entry *outcome = &await->outcome;
+    struct topic *topic = await->topic;
+    if (outcome->state == SLOT_ERROR) {
+        *sent += send_frame(core, session, 0, FRAME_ERROR, topic->id, await->seq,
+                            failure_span(pool_find(&core->failures, outcome->ref)));
+        return true;
+    }
+    if (!await->is_value_wanted) {
+        *sent += send_frame(core, session, 0, FRAME_VALUE, topic->id, await->seq, SPAN_NONE);
+        return true;
+    }
+    if (topic->letters != NULL)
+        return send_letter(core, session, 0, topic, outcome, await->seq, &await->chunk_offset,
+                           sent);
+    if (outcome->state == SLOT_VALUE) {
+        *sent += is_whole(outcome)
+                     ? send_stored(core, session, 0, outcome->ref, outcome->place.offset,
+                                   values_bytes(outcome->place.value_bytes, 1), 1)
+                     : send_part(core, session, 0, outcome, 0);
+        return true;
+    }
+    const struct chunks *chunks = pool_find(&core->chunk_sets, outcome->ref);
+    if (await->chunk_offset >= chunks->total)
+        await->chunk_offset = 0;
+    return send_chunk(core, session, 0, chunks, &await->chunk_offset, sent);
+}
+
+static enum pumped pump_await(struct core *core, struct session *session)
+{
+    uint64_t in_flight = session->await_sent - session->await_taken;
+    if (list_is_empty(&session->awaits_ready) || in_flight >= DEFAULT_SUB_WINDOW_BYTES)
+        return PUMP_NOTHING;
+    struct await *await = LIST_OWNER(session->awaits_ready.next, struct await, link);
+    struct topic *topic = await->topic;
+    uint64_t sent = 0;
+    if (session->await_topic != topic->id) {
+        sent += send_frame(core, session, 0, FRAME_TOPIC, topic->id, 0, topic->name);
+        session->await_topic = topic->id;
+    }
+    if (await_send(core, session, await, &sent))
+        await_free(core, await);
+    else { /* chunks of one value take turns with others */
+        list_remove(&await->link);
+        list_push(&session->awaits_ready, &await->link);
+    }
+    session->await_sent += sent;
+    session->data_sent += sent;
+    return PUMP_SENT;
+}
+
+/* ---- subscriptions --------------------------------------------------------------------------- */
+
+static bool reserve_flight(struct core *core, struct sub *sub)
+{
+    if (sub->flight_count < sub->flight_room)
+        return true;
+    uint32_t room = sub->flight_room ? sub->flight_room * 2 : 16;
+    struct flight *flights = memory_take(core->memory, room * sizeof *flights);
+    if (flights == NULL)
+        return false;
+    for (uint32_t i = 0; i < sub->flight_count; i++)
+        flights[i] = sub->flights[(sub->flight_head + i) & (sub->flight_room - 1)];
+    memory_give(core->memory, sub->flights, sub->flight_room * sizeof *flights);
+    sub->flights = flights;
+    sub->flight_room = room;
+    sub->flight_head = 0;
+    return true;
+}
+
+/* end_seq UINT64_MAX: an end. */
+static void take_off(struct sub *sub, struct route *route, uint64_t end_seq, uint64_t bytes)
+{
+    sub->sent_bytes += bytes;
+    sub->session->data_sent += bytes;
+    uint32_t at = (sub->flight_head + sub->flight_count) & (sub->flight_room - 1);
+    sub->flights[at] =
+        (struct flight){.route = route, .end_seq = end_seq, .end_bytes = sub->sent_bytes};
+    sub->flight_count += 1;
+}
+
+/* An end that is due holds back what its party's next life wrote, so that it comes in between. */
+static uint64_t route_limit(const struct sub *sub, const struct topic *topic)
+{
+    LIST_EACH(link, &sub->endings) {
+        const struct ending *ending = LIST_OWNER(link, struct ending, link);
+        if (!ending->is_sent && ending->party == topic->writer)
+            return topic_end_of(topic, ending->incarnation);
+    }
+    return UINT64_MAX;
+}
+
+static void tell_lossy(struct core *core, struct route *route, uint64_t count)
+{
+    if (route->is_lossy)
+        return;
+    route->is_lossy = true;
+    struct sub *sub = route->sub;
+    struct text text;
+    text_init(&text);
+    text_add_span(&text, sub->party->name);
+    text_add(&text, " loses frames of ");
+    text_add_span(&text, route->topic->name);
+    text_add(&text, ", as it asked to rather than hold its writer back");
+    tell(core, sub->job,
+         &(struct tell){.name = EVENT_CONSUMER_SLOW,
+                        .party = sub->party,
+                        .incarnation = sub->party->incarnation,
+                        .topic = route->topic,
+                        .seq = route->next_seq,
+                        .count = count,
+                        .text = text.data});
+}
+
+static uint64_t route_gap(struct core *core, struct route *route, uint64_t first_seq)
+{
+    struct sub *sub = route->sub;
+    uint64_t count = first_seq - route->next_seq;
+    bool was_followed = route->next_seq > route->acked_seq || sub->is_gap || sub->is_expired;
+    enum gap_reason reason = was_followed && !sub_holds(sub) ? GAP_OVERFLOW : GAP_NOT_KEPT;
+    if (reason == GAP_OVERFLOW)
+        tell_lossy(core, route, count);
+    uint64_t bytes =
+        send_gap(core, sub->session, sub->number, route->topic->id, route->next_seq, count, reason);
+    route->next_seq = first_seq;
+    route->chunk_offset = 0;
+    return bytes;
+}
+
+/* What it had not read of earlier attempts, before anything of this one. */
+static uint64_t route_missed(struct core *core, struct route *route)
+{
+    route->is_missed_sent = true;
+    return send_gap(core, route->sub->session, route->sub->number, route->topic->id,
+                    route->missed_seq, route->missed_count, GAP_ATTEMPT);
+}
+
+/* Frames that lie one behind the other in one payload go out as one, up to a batch's worth; a frame
+ * of which not all is wanted, or not all is there, alone. */
+static uint64_t route_values(struct core *core, struct route *route, uint32_t index, uint64_t limit)
+{
+    struct topic *topic = route->topic;
+    struct session *session = route->sub->session;
+    uint32_t number = route->sub->number;
+    struct slot_entry *entry = slot_table_at(&topic->slots, index);
+    uint32_t skip = (uint32_t)(route->next_seq - entry->first_seq);
+    payload_id payload = entry->ref;
+    uint32_t offset = entry->place.offset;
+    uint32_t bytes = 0;
+    uint32_t frames = 0;
+    entry->is_sealed = true;
+    route->next_seq = slot_entry_end(entry);
+    if (skip > 0 || !is_whole(entry))
+        return send_part(core, session, number, entry, skip);
+    for (;;) {
+        bytes += values_bytes(entry->place.value_bytes, entry->count);
+        frames += 1;
+        if (++index == topic->slots.count)
+            break;
+        entry = slot_table_at(&topic->slots, index);
+        if (entry->state != SLOT_VALUE || entry->ref != payload || !is_whole(entry) ||
+            entry->place.offset != offset + bytes || slot_entry_end(entry) > limit)
+            break;
+        entry->is_sealed = true;
+        route->next_seq = slot_entry_end(entry);
+    }
+    return send_stored(core, session, number, payload, offset, bytes, frames);
+}
+
+/* Of an open slot, what is there of its value and was not sent.  It goes out as it comes: no
+ * outcome, so it seals nothing, and what follows it is the rest, or what the slot settled with.
+ * A reply may be begun by one worker, and anew by another: it is sent when it is whole. */
+static const struct chunks *route_coming(const struct core *core, const struct route *route,
+                                         const struct slot_entry *entry)
+{
+    const struct open_slot *open = pool_find(&core->open_slots, entry->ref);
+    if (route->topic->is_replies)
+        return NULL;
+    return open->chunks != NULL && route->chunk_offset < open->chunks->bytes ? open->chunks : NULL;
+}
+
+/* The outcome that this route comes to next, or a piece of it. */
+static uint64_t route_outcome(struct core *core, struct route *route, uint32_t index,
+                              uint64_t limit)
+{
+    struct topic *topic = route->topic;
+    struct session *session = route->sub->session;
+    uint32_t number = route->sub->number;
+    struct slot_entry *entry = slot_table_at(&topic->slots, index);
+    uint64_t sent = 0;
+    bool is_done = true;
+    if (entry->state == SLOT_VALUE && topic->letters == NULL) {
+        route->chunk_offset = 0;
+        return route_values(core, route, index, limit);
+    }
+    entry->is_sealed = true;
+    if (entry->state == SLOT_ERROR)
+        sent = send_frame(core, session, number, FRAME_ERROR, topic->id, route->next_seq,
+                          failure_span(pool_find(&core->failures, entry->ref)));
+    else if (topic->letters != NULL)
+        is_done = send_letter(core, session, number, topic, entry, route->next_seq,
+                              &route->chunk_offset, &sent);
+    else
+        is_done = send_chunk(core, session, number, pool_find(&core->chunk_sets, entry->ref),
+                             &route->chunk_offset, &sent);
+    if (is_done) {
+        route->next_seq += 1;
+        route->chunk_offset = 0;
+    }
+    return sent;
+}
+
+/* Sends what comes next on this route; 0: nothing can be sent on it now. */
+static uint64_t route_send(struct core *core, struct route *route)
+{
+    struct topic *topic = route->topic;
+    struct session *session = route->sub->session;
+    uint32_t number = route->sub->number;
+    uint64_t limit = route_limit(route->sub, topic);
+    uint64_t first_seq = slot_table_first_seq(&topic->slots);
+    uint64_t sent = 0;
+    uint32_t index;
+    bool is_missed = route->missed_count > 0 && !route->is_missed_sent;
+    bool is_gap = route->next_seq < first_seq && route->next_seq < topic->slots.next_seq;
+    if (route->next_seq >= limit && !is_missed)
+        return 0;
+    bool is_there = slot_table_find(&topic->slots, route->next_seq, &index);
+    bool is_open = is_there && slot_table_at(&topic->slots, index)->state == SLOT_OPEN;
+    const struct chunks *coming =
+        is_open ? route_coming(core, route, slot_table_at(&topic->slots, index)) : NULL;
+    if (!is_gap && !is_missed && (!is_there || (is_open && coming == NULL))) {
+        route->is_lossy = false; /* it has caught up */
+        return 0;
+    }
+    if (route->named_on != session->data) {
+        sent += send_frame(core, session, number, FRAME_TOPIC, topic->id, 0, topic->name);
+        route->named_on = session->data;
+    }
+    if (is_missed)
+        return sent + route_missed(core, route);
+    if (is_gap)
+        return sent + route_gap(core, route, first_seq);
+    if (coming == NULL)
+        return sent + route_outcome(core, route, index, limit);
+    (void)send_chunk(core, session, number, coming, &route->chunk_offset, &sent);
+    return sent;
+}
+
+/* The first end that is due and not sent, if all before it is. */
+static enum pumped pump_ending(struct core *core, struct sub *sub)
+{
+    struct ending *ending = NULL;
+    LIST_EACH(link, &sub->endings)
+        if (ending == NULL && !LIST_OWNER(link, struct ending, link)->is_sent)
+            ending = LIST_OWNER(link, struct ending, link);
+    if (ending == NULL)
+        return PUMP_NOTHING;
+    struct party *party = ending->party;
+    LIST_EACH(link, &party->topics) {
+        const struct topic *topic = LIST_OWNER(link, struct topic, party_link);
+        uint32_t id;
+        if (id_map_get(&sub->route_ids, topic->id, &id) &&
+            ((struct route *)pool_find(&core->routes, id))->next_seq <
+                topic_end_of(topic, ending->incarnation))
+            return PUMP_NOTHING;
+    }
+    uint32_t number = PARTY_NUMBER_BIT | party->id;
+    uint64_t sent =
+        send_frame(core, sub->session, sub->number, FRAME_TOPIC, number, 0, party->name);
+    sent += send_frame(core, sub->session, sub->number, FRAME_END, number, ending->incarnation,
+                       failure_span(ending->failure));
+    ending->is_sent = true;
+    take_off(sub, NULL, UINT64_MAX, sent);
+    LIST_EACH(link, &sub->routes) /* what its next life wrote was held back */
+    {
+        struct route *route = LIST_OWNER(link, struct route, sub_link);
+        if (route->topic->writer == party)
+            route_ready(core, route);
+    }
+    return PUMP_SENT;
+}
+
+/* ---- members of groups ----------------------------------------------------------------------- */
+
+/* The task's value, or one piece of it; whether that was the last. */
+static bool task_send(struct core *core, const struct sub *member, struct task *task,
+                      const struct slot_entry *entry, uint64_t seq, uint64_t *sent)
+{
+    const struct topic *topic = task->topic;
+    const struct open_slot *reply = group_reply(core, task);
+    struct frame head = {.delivery = (uint8_t)task->delivery,
+                         .attempt = member->job->attempt,
+                         .topic = topic->id,
+                         .seq = task->seq,
+                         .stamp_ns = core->now_ns,
+                         .reply_to = reply != NULL ? reply->seq : FRAME_NO_REPLY};
+    if (entry->state != SLOT_ERROR)
+        return send_headed(core, &(struct headed){.conn = member->session->data,
+                                                  .sub = member->number,
+                                                  .head = head,
+                                                  .entry = entry,
+                                                  .seq = seq,
+                                                  .chunk_offset = &task->chunk_offset,
+                                                  .sent = sent});
+    head.flags = FRAME_ERROR;
+    head.value = failure_span(pool_find(&core->failures, entry->ref));
+    effects_frame(core->effects, member->session->data, member->number, FRAME_ERROR)->frame = head;
+    *sent += frame_total(head.value.bytes);
+    return true;
+}
+
+/* Which topics the numbers in a task's frame are, where that was not said before. */
+static uint64_t name_topics(struct core *core, struct sub *member, const struct task *task)
+{
+    const struct topic *topic = task->topic;
+    const struct open_slot *reply = group_reply(core, task);
+    uint64_t sent = 0;
+    if (member->named_topic != topic->id)
+        sent += send_frame(core, member->session, member->number, FRAME_TOPIC, topic->id, 0,
+                           topic->name);
+    member->named_topic = topic->id;
+    if (reply == NULL || member->named_replies == reply->topic->id)
+        return sent;
+    member->named_replies = reply->topic->id;
+    return sent + send_frame(core, member->session, member->number, FRAME_TOPIC, reply->topic->id,
+                             0, reply->topic->name);
+}
+
+/* The first lease that it was not sent. */
+static enum pumped pump_member(struct core *core, struct sub *member)
+{
+    uint64_t seq;
+    uint32_t index;
+    if (list_is_empty(&member->unsent))
+        return PUMP_NOTHING;
+    struct task *task = LIST_OWNER(member->unsent.next, struct task, unsent_link);
+    struct topic *topic = task_topic(task, &seq);
+    bool is_found = slot_table_find(&topic->slots, seq, &index);
+    must(is_found); /* the group's place holds it while it has members */
+    uint64_t sent = name_topics(core, member, task);
+    if (task_send(core, member, task, slot_table_at(&topic->slots, index), seq, &sent))
+        list_remove(&task->unsent_link);
+    take_off(member, NULL, 0, sent);
+    return PUMP_SENT;
+}
+
+/* One thing for this subscription. */
+static enum pumped pump_sub(struct core *core, struct sub *sub)
+{
+    if (sub->sent_bytes - sub->taken_bytes >= sub->window_bytes &&
+        sub->sent_bytes > sub->taken_bytes)
+        return PUMP_NOTHING;
+    if (!reserve_flight(core, sub))
+        return PUMP_NO_MEMORY;
+    if (sub->group != NULL)
+        return pump_member(core, sub);
+    while (!list_is_empty(&sub->ready)) {
+        struct route *route = LIST_OWNER(sub->ready.next, struct route, ready_link);
+        list_remove(&route->ready_link);
+        uint64_t sent = route_send(core, route);
+        if (sent == 0)
+            continue;
+        take_off(sub, route, route->next_seq, sent);
+        list_push(&sub->ready, &route->ready_link);
+        return PUMP_SENT;
+    }
+    return pump_ending(core, sub);
+}
+
+/* PUMP_NOTHING: there is no more; PUMP_SENT: there may be, when others had their turn. */
+static enum pumped pump_session(struct core *core, struct session *session, uint32_t *left)
+{
+    if (session->data == 0 || !session->is_ready)
+        return PUMP_NOTHING;
+    while (*left > 0 && pump_await(core, session) == PUMP_SENT)
+        *left -= 1;
+    while (*left > 0 && !list_is_empty(&session->subs_ready)) {
+        struct sub *sub = LIST_OWNER(session->subs_ready.next, struct sub, ready_link);
+        list_remove(&sub->ready_link);
+        enum pumped pumped = pump_sub(core, sub);
+        if (pumped == PUMP_NOTHING)
+            continue;
+        list_remove(&sub->ready_link); /* an end that was sent has put it back already */
+        list_push(&session->subs_ready, &sub->ready_link);
+        if (pumped == PUMP_NO_MEMORY)
+            return PUMP_NO_MEMORY;
+        *left -= 1;
+    }
+    return *left > 0 ? PUMP_NOTHING : PUMP_SENT;
+}
+
+/* Whom memory was short for is tried again with the next event. */
+static void put_back(struct core *core, struct list *starved)
+{
+    LIST_EACH(link, starved) {
+        list_remove(link);
+        list_push(&core->pump, link);
+    }
+}
+
+void pump_all(struct core *core)
+{
+    uint32_t left = STEP_SENDS_MAX;
+    struct list starved;
+    list_init(&starved);
+    while (left > 0 && !list_is_empty(&core->pump)) {
+        struct session *session = LIST_OWNER(core->pump.next, struct session, pump_link);
+        list_remove(&session->pump_link);
+        enum pumped pumped = pump_session(core, session, &left);
+        if (pumped == PUMP_NOTHING)
+            continue;
+        list_remove(&session->pump_link); /* an end that was sent may have put it back already */
+        list_push(pumped == PUMP_NO_MEMORY ? &starved : &core->pump, &session->pump_link);
+        if (pumped == PUMP_SENT) /* the others' turn comes first */
+            core->has_more = true;
+    }
+    put_back(core, &starved);
+}

@@ -1,0 +1,635 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* topic.c -- a topic's accounts: what is kept, for whom, and what its writer may add.
+ *
+ * Two floors divide what is kept.  Below taken_floor every subscription that holds writers back
+ * has taken all; the bytes from there on are what the writer's window bounds.  Below done_floor
+ * nobody needs a slot any more (durable: acknowledged, others: taken); it is kept for late
+ * subscribers within topic_keep_bytes, the newest while the job has room.  An entry counts below a
+ * floor when it ends there.  Slots that subscriptions with overflow = gap have not seen are kept up
+ * to the window and then dropped, oldest first; open slots never are.  When the job's bytes are
+ * used up, nothing is kept but what somebody who may not lose it still needs. */
+#include "broker/core/core_internal.h"
+
+#include "libbus/base/pattern.h"
+
+/* Granted ahead at once: enough for a round trip at full rate (2.4 GB/s, performance.md). */
+#define GRANT_BYTES (UINT64_C(8) * 1024 * 1024)
+#define GRANT_STEP_BYTES (UINT64_C(1024) * 1024)
+/* One topic may have this share of what is left of its job's bytes. */
+#define JOB_SHARE 8
+/* Topics looked at for each value, when a job's bytes are used up. */
+#define PRESSURE_TOPICS_MAX 64
+
+void chunks_unref(struct core *core, struct chunks *chunks)
+{
+    if (chunks == NULL || --chunks->refs > 0)
+        return;
+    for (uint32_t i = 0; i < chunks->count; i++)
+        effects_release(core->effects, chunks->items[i].payload, 1);
+    memory_give(core->memory, chunks->items, chunks->room * sizeof *chunks->items);
+    pool_give(&core->chunk_sets, chunks);
+}
+
+void entry_ref(struct core *core, const struct slot_entry *entry)
+{
+    switch ((enum slot_state)entry->state) {
+    case SLOT_VALUE: effects_retain(core->effects, entry->ref, 1); break;
+    case SLOT_CHUNKED: ((struct chunks *)pool_find(&core->chunk_sets, entry->ref))->refs++; break;
+    case SLOT_ERROR: failure_ref(pool_find(&core->failures, entry->ref)); break;
+    case SLOT_OPEN:
+    case SLOT_STATE_COUNT: break;
+    }
+}
+
+void entry_unref(struct core *core, const struct slot_entry *entry)
+{
+    switch ((enum slot_state)entry->state) {
+    case SLOT_VALUE: effects_release(core->effects, entry->ref, 1); break;
+    case SLOT_CHUNKED: chunks_unref(core, pool_find(&core->chunk_sets, entry->ref)); break;
+    case SLOT_ERROR: failure_unref(core, pool_find(&core->failures, entry->ref)); break;
+    case SLOT_OPEN:
+    case SLOT_STATE_COUNT: break;
+    }
+}
+
+uint64_t topic_weight(const struct core *core, const struct slot_entry *entry)
+{
+    if (entry->state == SLOT_VALUE)
+        return entry->count * frame_total(entry->place.value_bytes);
+    if (entry->state == SLOT_CHUNKED)
+        return COST_SLOT_BYTES + ((struct chunks *)pool_find(&core->chunk_sets, entry->ref))->total;
+    if (entry->state == SLOT_ERROR)
+        return COST_SLOT_BYTES;
+    const struct open_slot *open = pool_find(&core->open_slots, entry->ref);
+    return COST_SLOT_BYTES + (open->chunks != NULL ? open->chunks->bytes : 0);
+}
+
+void topic_account(struct topic *topic, const struct slot_entry *entry, uint64_t before,
+                   uint64_t after)
+{
+    uint64_t delta = after - before; /* modulo 2^64, as the sums are */
+    topic->bytes += delta;
+    topic->job->bytes += delta;
+    if (slot_entry_end(entry) > topic->taken_floor)
+        topic->untaken_bytes += delta;
+    if (slot_entry_end(entry) <= topic->done_floor)
+        topic->done_bytes += delta;
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+struct topic *topic_make(struct core *core, uint32_t id, struct party *writer, struct span name)
+{
+    struct job *job = writer->job;
+    struct topic *topic = core_take(&core->topics, id);
+    if (topic == NULL)
+        return NULL;
+    if (!span_keep(core, name, &topic->name) ||
+        !name_map_put(&job->topics, topic->name, topic->id)) {
+        span_drop(core, &topic->name);
+        pool_give(&core->topics, topic);
+        return NULL;
+    }
+    topic->job = job;
+    topic->writer = writer;
+    slot_table_init(&topic->slots, core->memory);
+    list_init(&topic->requests);
+    id_map_init(&topic->request_ids, core->memory);
+    topic->is_replies = request_is_replies(name);
+    list_init(&topic->routes);
+    list_init(&topic->unpromised);
+    list_init(&topic->hungry_link);
+    lead_init(core, topic);
+    list_push(&job->topic_list, &topic->job_link);
+    list_push(&writer->topics, &topic->party_link);
+    party_update_bare(writer);
+    note_topic_known(core, topic);
+    return topic;
+}
+
+static struct topic *topic_new(struct core *core, struct party *writer, struct span name)
+{
+    struct topic *topic = topic_make(core, 0, writer, name);
+    if (topic == NULL)
+        return NULL;
+    LIST_EACH(link, &topic->job->sub_list) {
+        struct sub *sub = LIST_OWNER(link, struct sub, job_link);
+        if (sub_wants(sub, topic->name) && !sub_follow(core, sub, topic)) {
+            note_topic_forgotten(core, topic);
+            topic_free(core, topic);
+            return NULL;
+        }
+    }
+    return topic;
+}
+
+struct topic *topic_get(struct core *core, struct job *job, struct span name, enum wire_code *out)
+{
+    uint32_t id;
+    if (name_map_get(&job->topics, name, &id))
+        return pool_find(&core->topics, id);
+    *out = CODE_EINVAL;
+    if (!topic_is_valid(name))
+        return NULL;
+    *out = CODE_EFULL;
+    struct party *writer = party_get(core, job, topic_party(name));
+    return writer != NULL ? topic_new(core, writer, name) : NULL;
+}
+
+static void pop(struct core *core, struct topic *topic)
+{
+    struct slot_entry *entry = slot_table_at(&topic->slots, 0);
+    uint64_t weight = topic_weight(core, entry);
+    topic->bytes -= weight;
+    topic->job->bytes -= weight;
+    if (slot_entry_end(entry) <= topic->done_floor) {
+        topic->done_bytes -= weight;
+        topic->done_slots -= entry->count;
+    }
+    if (slot_entry_end(entry) > topic->taken_floor)
+        topic->untaken_bytes -= weight;
+    if (topic->request_ids.count > 0)
+        request_forget(core, topic, entry);
+    entry_unref(core, entry);
+    slot_table_pop(&topic->slots);
+}
+
+/* Only at the end of the core: in life a topic goes when all its slots are settled. */
+static void drop_open(struct core *core, struct open_slot *open)
+{
+    if (open_slot_is_reply(open))
+        request_unlink(core, open);
+    write_forget_open(core, open);
+}
+
+static void drop_slots(struct core *core, struct topic *topic)
+{
+    need_forget_topic(core, topic);
+    while (topic->slots.count > 0) {
+        const struct slot_entry *entry = slot_table_at(&topic->slots, 0);
+        struct open_slot *open =
+            entry->state == SLOT_OPEN ? pool_find(&core->open_slots, entry->ref) : NULL;
+        pop(core, topic);
+        if (open != NULL)
+            drop_open(core, open);
+    }
+    slot_table_fini(&topic->slots);
+    id_map_fini(&topic->request_ids);
+}
+
+void topic_restart(struct core *core, struct topic *topic, bool keeps_letters)
+{
+    if (topic->letters != NULL)
+        group_restart(core, topic->letters, keeps_letters); /* which may grant credit */
+    if (topic->letters != NULL && keeps_letters)
+        return;
+    list_remove(&topic->hungry_link);
+    lead_forget(topic);
+    lead_init(core, topic);
+    LIST_EACH(link, &topic->routes)
+        route_restart(core, LIST_OWNER(link, struct route, topic_link), topic->slots.next_seq);
+    drop_slots(core, topic);
+    topic->mark_count = 0;
+    topic->begin_seq = 0;
+    topic->is_opened = false;
+    topic->credit_used = 0;
+    topic->credit_limit = 0;
+    topic->taken_floor = 0;
+    topic->done_floor = 0;
+    topic->done_slots = 0;
+    topic->is_held_back = false;
+    topic->is_slow_told = false;
+}
+
+/* Only when its job goes: nobody is there who could still be sent something. */
+void topic_free(struct core *core, struct topic *topic)
+{
+    LIST_EACH(link, &topic->routes)
+        route_free(core, LIST_OWNER(link, struct route, topic_link));
+    LIST_EACH(link, &topic->unpromised)
+        await_free(core, LIST_OWNER(link, struct await, link));
+    drop_slots(core, topic);
+    name_map_remove(&topic->job->topics, topic->name);
+    list_remove(&topic->job_link);
+    list_remove(&topic->hungry_link);
+    lead_forget(topic);
+    list_remove(&topic->party_link);
+    if (topic->letters != NULL && topic->letters->dead == topic)
+        topic->letters->dead = NULL;
+    if (topic->letters != NULL && topic->letters->why == topic)
+        topic->letters->why = NULL;
+    span_drop(core, &topic->name);
+    pool_give(&core->topics, topic);
+}
+
+/* ---- floors and trimming --------------------------------------------------------------------- */
+
+/* Bytes and slots of the entries that end in (low, high]. */
+static void sum_between(const struct core *core, const struct topic *topic, uint64_t low,
+                        uint64_t high, uint64_t *out_bytes, uint64_t *out_slots)
+{
+    uint32_t index = 0;
+    *out_bytes = 0;
+    *out_slots = 0;
+    if (low >= topic->slots.next_seq)
+        return;
+    (void)slot_table_find(&topic->slots, low, &index); /* below the oldest: from the oldest on */
+    for (; index < topic->slots.count; index++) {
+        const struct slot_entry *entry = slot_table_at(&topic->slots, index);
+        if (slot_entry_end(entry) > high)
+            return;
+        *out_bytes += topic_weight(core, entry);
+        *out_slots += entry->count;
+    }
+}
+
+void topic_recount(struct core *core, struct topic *topic)
+{
+    uint64_t slots;
+    sum_between(core, topic, 0, topic->done_floor, &topic->done_bytes, &topic->done_slots);
+    sum_between(core, topic, topic->taken_floor, UINT64_MAX, &topic->untaken_bytes, &slots);
+}
+
+/* Who waits for a reply holds the request. */
+static uint64_t request_floor(const struct topic *topic)
+{
+    if (list_is_empty(&topic->requests))
+        return UINT64_MAX;
+    return LIST_OWNER(topic->requests.next, struct slot_terms, request_link)->request_seq;
+}
+
+static void move_floors(struct core *core, struct topic *topic)
+{
+    uint64_t taken = topic->slots.next_seq;
+    uint64_t done = topic->slots.next_seq;
+    uint64_t sent = topic->slots.next_seq;
+    uint64_t bytes, slots;
+    LIST_EACH(link, &topic->routes) {
+        struct route *route = LIST_OWNER(link, struct route, topic_link);
+        bool is_holding = sub_holds(route->sub);
+        if (is_holding && route->taken_seq < taken)
+            taken = route->taken_seq;
+        if (is_holding && route->next_seq < sent && !sub_is_place(route->sub))
+            sent = route->next_seq; /* what lies for a group waits for workers */
+        if (route_floor(route) < done)
+            done = route_floor(route);
+    }
+    if (request_floor(topic) < done)
+        done = request_floor(topic);
+    if (taken > topic->taken_floor)
+        lead_taken(topic);
+    if (topic->lead.state != LEAD_GRANT)
+        lead_look(core, topic, sent);
+    if (taken > topic->taken_floor) {
+        sum_between(core, topic, topic->taken_floor, taken, &bytes, &slots);
+        topic->untaken_bytes -= bytes;
+    } else if (taken < topic->taken_floor) {
+        sum_between(core, topic, taken, topic->taken_floor, &bytes, &slots);
+        topic->untaken_bytes += bytes;
+    }
+    if (done > topic->done_floor) {
+        sum_between(core, topic, topic->done_floor, done, &bytes, &slots);
+        topic->done_bytes += bytes;
+        topic->done_slots += slots;
+    } else if (done < topic->done_floor) {
+        sum_between(core, topic, done, topic->done_floor, &bytes, &slots);
+        topic->done_bytes -= bytes;
+        topic->done_slots -= slots;
+    }
+    topic->taken_floor = taken;
+    topic->done_floor = done;
+}
+
+/* Below it nothing may go: somebody who holds writers back still needs it. */
+static uint64_t held_floor(const struct topic *topic)
+{
+    uint64_t floor = topic->slots.next_seq;
+    if (request_floor(topic) < floor)
+        floor = request_floor(topic);
+    LIST_EACH(link, &topic->routes) {
+        const struct route *route = LIST_OWNER(link, struct route, topic_link);
+        if (sub_holds(route->sub) && route_floor(route) < floor)
+            floor = route_floor(route);
+    }
+    return floor;
+}
+
+struct keep {
+    uint64_t done_bytes; /* of what is done with */
+    uint64_t done_slots;
+    uint64_t lossy_bytes; /* of all, if only who may lose it has not seen it */
+    uint32_t entries;     /* the newest, in any case */
+};
+
+static bool may_go(const struct topic *topic, const struct slot_entry *entry,
+                   const struct keep *keep)
+{
+    if (entry->state == SLOT_OPEN || topic->falling_count > 0)
+        return false;
+    if (topic->letters != NULL && slot_entry_end(entry) > letter_floor(topic))
+        return false;
+    if (slot_entry_end(entry) <= topic->done_floor)
+        return topic->done_bytes > keep->done_bytes || topic->done_slots > keep->done_slots;
+    return topic->bytes > keep->lossy_bytes && slot_entry_end(entry) <= held_floor(topic);
+}
+
+static void trim(struct core *core, struct topic *topic, const struct keep *keep)
+{
+    uint32_t before = topic->slots.count;
+    while (topic->slots.count > keep->entries &&
+           may_go(topic, slot_table_at(&topic->slots, 0), keep))
+        pop(core, topic);
+    if (topic->slots.count < before)
+        note_trimmed(core, topic);
+}
+
+void topic_cut(struct core *core, struct topic *topic, uint64_t seq)
+{
+    while (topic->slots.count > 0 && slot_entry_end(slot_table_at(&topic->slots, 0)) <= seq &&
+           slot_table_at(&topic->slots, 0)->state != SLOT_OPEN)
+        pop(core, topic);
+    if (topic->slots.count == 0 && topic->slots.next_seq < seq)
+        topic->slots.next_seq = seq; /* a snapshot knows of no more */
+}
+
+bool job_has_room(struct core *core, struct job *job, uint64_t bytes)
+{
+    for (int i = 0; i < PRESSURE_TOPICS_MAX; i++) {
+        if (job->bytes + bytes <= core->options.job_bytes_max)
+            return true;
+        struct list *next =
+            job->trim_at.next != &job->topic_list ? job->trim_at.next : job->topic_list.next;
+        if (next == &job->trim_at)
+            break; /* there is no topic */
+        trim(core, LIST_OWNER(next, struct topic, job_link), &(struct keep){0});
+        list_remove(&job->trim_at);
+        list_insert(next->next, &job->trim_at);
+    }
+    return job->bytes + bytes <= core->options.job_bytes_max;
+}
+
+/* What one topic gives back, the writers of others may have been waiting for. */
+static void feed(struct core *core, struct job *job)
+{
+    if (job->bytes >= job->hungry_bytes)
+        return;
+    job->hungry_bytes = job->bytes;
+    LIST_EACH(link, &job->hungry)
+        topic_grant(core, LIST_OWNER(link, struct topic, hungry_link), false);
+}
+
+void topic_update(struct core *core, struct topic *topic)
+{
+    if (core->is_replaying)
+        return; /* what followed is told by facts of its own */
+    move_floors(core, topic);
+    trim(core, topic,
+         &(struct keep){.done_bytes = core->options.topic_keep_bytes,
+                        .done_slots = core->options.topic_keep_slots,
+                        .lossy_bytes = core->options.topic_window_bytes,
+                        .entries = 1});
+    topic_grant(core, topic, false);
+    feed(core, topic->job);
+}
+
+/* ---- credit ---------------------------------------------------------------------------------- */
+
+static void tell_held_back(struct core *core, struct topic *topic)
+{
+    const struct route *slowest = NULL;
+    LIST_EACH(link, &topic->routes) {
+        const struct route *route = LIST_OWNER(link, struct route, topic_link);
+        if (sub_holds(route->sub) && (slowest == NULL || route->taken_seq < slowest->taken_seq))
+            slowest = route;
+    }
+    if (slowest == NULL)
+        return; /* the job is full, not a reader slow */
+    struct text text;
+    text_init(&text);
+    text_add(&text, sub_is_place(slowest->sub) ? "the group " : "");
+    text_add_span(&text,
+                  sub_is_place(slowest->sub) ? slowest->sub->name : slowest->sub->party->name);
+    text_add(&text, " holds the writer of ");
+    text_add_span(&text, topic->name);
+    text_add(&text, " back: ");
+    text_add_number(&text, topic->untaken_bytes);
+    text_add(&text, " bytes are not taken");
+    tell(core, topic->job,
+         &(struct tell){.name = EVENT_CONSUMER_SLOW,
+                        .party = slowest->sub->party,
+                        .incarnation = slowest->sub->party->incarnation,
+                        .topic = topic,
+                        .seq = slowest->taken_seq,
+                        .count = topic->slots.next_seq - slowest->taken_seq,
+                        .text = text.data});
+}
+
+static void mark_hungry(struct topic *topic, bool is_hungry)
+{
+    struct job *job = topic->job;
+    if (!is_hungry)
+        list_remove(&topic->hungry_link);
+    else if (!list_is_linked(&topic->hungry_link))
+        list_push(&job->hungry, &topic->hungry_link);
+    if (is_hungry && job->hungry_bytes < job->bytes)
+        job->hungry_bytes = job->bytes;
+}
+
+/* No credit, no values; no values, nobody who makes room for them in a job that is full. */
+static void mark_tight(struct core *core, const struct topic *topic)
+{
+    bool is_full = topic->job->bytes + JOB_SHARE > core->options.job_bytes_max;
+    bool is_held = topic->untaken_bytes == 0 && topic->credit_limit <= topic->credit_used;
+    if (is_full && is_held && !list_is_linked(&topic->job->tight_link))
+        list_push(&core->tight, &topic->job->tight_link);
+}
+
+void topic_relieve(struct core *core)
+{
+    LIST_EACH(link, &core->tight) {
+        struct job *job = LIST_OWNER(link, struct job, tight_link);
+        list_remove(link);
+        (void)job_has_room(core, job, core->options.job_bytes_max / JOB_SHARE); /* if it can be */
+        feed(core, job);
+        list_remove(link); /* again: more cannot be had before something changes */
+    }
+}
+
+/* Less than half of the window is taken: who holds its writer back is named once. */
+static void look_who_is_slow(struct core *core, struct topic *topic)
+{
+    if (!topic->is_held_back) {
+        topic->is_held_back = true;
+        topic->held_back_ns = core_clock(core);
+    }
+    if (!topic->is_slow_told && lead_is_slow(core, topic)) {
+        topic->is_slow_told = true;
+        tell_held_back(core, topic);
+    }
+}
+
+/* Each batch wakes threads of each who reads it: the more there are, the larger are batches.  Where
+ * one reads alone they are small, and what stands behind them waits no longer than it must. */
+static uint64_t batch_bytes(const struct topic *topic)
+{
+    uint64_t bytes = 0;
+    LIST_EACH(link, &topic->routes)
+        if ((bytes += DEFAULT_BATCH_BYTES) >= LIMIT_BATCH_BYTES)
+            break;
+    return bytes > 0 ? bytes : DEFAULT_BATCH_BYTES;
+}
+
+void topic_grant(struct core *core, struct topic *topic, bool is_forced)
+{
+    uint64_t job_left = topic->job->bytes < core->options.job_bytes_max
+                            ? core->options.job_bytes_max - topic->job->bytes
+                            : 0;
+    uint64_t whole = lead_window(core, topic);
+    uint64_t window = whole;
+    if (job_left / JOB_SHARE < window)
+        window = job_left / JOB_SHARE;
+    uint64_t room = topic->untaken_bytes < window ? window - topic->untaken_bytes : 0;
+    uint64_t target = topic->credit_used + (room < GRANT_BYTES ? room : GRANT_BYTES);
+    uint64_t step = window / 4 < GRANT_STEP_BYTES ? window / 4 : GRANT_STEP_BYTES;
+    bool is_stopped = topic->credit_limit <= topic->credit_used;
+    if (topic->untaken_bytes < window / 2) {
+        topic->is_held_back = false;
+        topic->is_slow_told = false;
+    } else if (is_stopped && room == 0 && topic->is_opened)
+        look_who_is_slow(core, topic);
+    bool is_due =
+        target > topic->credit_limit && (is_stopped || target - topic->credit_limit >= step);
+    if (is_due) {
+        if (room > 0)
+            lead_granted(core, topic);
+        topic->credit_limit = target;
+        note_credit(core, topic);
+    }
+    mark_tight(core, topic);
+    mark_hungry(topic, topic->credit_limit <= topic->credit_used && window < whole);
+    if (topic->credit_limit <= topic->credit_used || list_is_linked(&topic->lead.waits_link))
+        lead_wait(core, topic);
+    struct session *session = topic->writer->session;
+    if ((is_due || is_forced) && topic->is_opened && session != NULL && session->control != 0) {
+        struct msg *msg = effects_msg(core->effects, session->control, MSG_CREDIT);
+        msg->as.credit.topic = topic->id;
+        msg->as.credit.limit_bytes = topic->credit_limit;
+        msg->as.credit.batch_bytes = batch_bytes(topic);
+    }
+}
+
+static void answer_open(struct core *core, struct session *session,
+                        const struct msg_topic_open *asked, const struct topic *topic,
+                        enum wire_code code, const char *type, const char *text)
+{
+    struct failure *failure = NULL;
+    if (code != CODE_OK)
+        failure = failure_make(core, &(struct failure_spec){.job = session->job,
+                                                            .party = session->party,
+                                                            .kind = ERROR_REJECTED,
+                                                            .type = type,
+                                                            .message = text});
+    struct msg_topic_opened *msg =
+        &effects_msg(core->effects, session->control, MSG_TOPIC_OPENED)->as.topic_opened;
+    msg->request = asked->request;
+    msg->code = code;
+    msg->error = failure_span(failure);
+    if (topic != NULL) {
+        msg->topic = topic->id;
+        msg->next_seq = topic->slots.next_seq;
+        msg->used_bytes = topic->credit_used;
+        msg->limit_bytes = topic->credit_limit;
+    }
+    failure_unref(core, failure);
+}
+
+void topic_open(struct core *core, struct session *session, const struct msg_topic_open *msg)
+{
+    enum wire_code code = CODE_OK;
+    if (topic_is_valid(msg->topic) && !span_equal(topic_party(msg->topic), session->party->name)) {
+        answer_open(core, session, msg, NULL, CODE_EDENIED, ERROR_TYPE_NOT_YOURS,
+                    "a topic is written by the party that its first level names");
+        return;
+    }
+    struct topic *topic = topic_get(core, session->job, msg->topic, &code);
+    if (topic == NULL) {
+        answer_open(core, session, msg, NULL, code,
+                    code == CODE_EINVAL ? ERROR_TYPE_NAME : ERROR_TYPE_FULL,
+                    code == CODE_EINVAL ? "the topic's name is not well formed"
+                                        : "the broker has no room for another topic");
+        return;
+    }
+    topic_grant(core, topic, false); /* not told yet: the answer has it */
+    if (!topic->is_opened) {
+        topic->is_opened = true;
+        note_topic_opened(core, topic);
+    }
+    answer_open(core, session, msg, topic, CODE_OK, "", "");
+}
+
+/* ---- what is new ----------------------------------------------------------------------------- */
+
+void topic_news(struct core *core, struct topic *topic, uint64_t first_seq, uint64_t end_seq)
+{
+    LIST_EACH(link, &topic->routes) {
+        struct route *route = LIST_OWNER(link, struct route, topic_link);
+        if (route->next_seq < end_seq && end_seq > first_seq)
+            route_ready(core, route);
+    }
+}
+
+bool topic_append_failed(struct core *core, struct topic *topic, uint64_t first_seq, uint64_t count,
+                         struct failure *failure)
+{
+    if (!slot_table_reserve(&topic->slots, 1))
+        return false;
+    struct slot_entry *entry =
+        slot_table_append(&topic->slots, (struct slot_entry){.first_seq = first_seq,
+                                                             .count = (uint32_t)count,
+                                                             .state = SLOT_ERROR,
+                                                             .ref = failure_ref(failure)->id});
+    topic_account(topic, entry, 0, topic_weight(core, entry));
+    note_appended(core, topic, entry);
+    await_promised(core, topic);
+    topic_news(core, topic, first_seq, first_seq + count);
+    return true;
+}
+
+void topic_begin(struct core *core, struct topic *topic, uint64_t seq)
+{
+    topic->slots.next_seq = seq;
+    topic->begin_seq = seq;
+    note_topic_begun(core, topic);
+    LIST_EACH(link, &topic->routes) {
+        struct route *route = LIST_OWNER(link, struct route, topic_link);
+        if (route->next_seq < seq) {
+            route->next_seq = seq;
+            route->taken_seq = seq;
+            route->acked_seq = seq;
+        }
+    }
+}
+
+void topic_mark_end(struct core *core, struct topic *topic, uint32_t incarnation, uint64_t seq)
+{
+    if (topic->mark_count == END_MARKS) {
+        for (uint32_t i = 1; i < END_MARKS; i++)
+            topic->marks[i - 1] = topic->marks[i];
+        topic->mark_count -= 1;
+        LIST_EACH(link, &topic->routes) /* who waits at the forgotten one goes on to the next */
+            route_ready(core, LIST_OWNER(link, struct route, topic_link));
+    }
+    struct end_mark *mark = &topic->marks[topic->mark_count++];
+    *mark = (struct end_mark){.incarnation = incarnation, .seq = seq};
+    note_end_marked(core, topic, mark);
+}
+
+uint64_t topic_end_of(const struct topic *topic, uint32_t incarnation)
+{
+    for (uint32_t i = 0; i < topic->mark_count; i++)
+        if (topic->marks[i].incarnation == incarnation)
+            return topic->marks[i].seq;
+    /* So many lives ago that it is forgotten: no later than the oldest that is not. */
+    bool is_forgotten = topic->mark_count == END_MARKS && topic->marks[0].incarnation > incarnation;
+    return is_forgotten ? topic->marks[0].seq : 0;
+}

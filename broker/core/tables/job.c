@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* job.c -- the table of a job's life; see job.h. */
+#include "broker/core/tables/job.h"
+
+#include "libbus/base/limits.h"
+
+#include <stddef.h>
+
+/* ---- what was asked for ---------------------------------------------------------------------- */
+
+void job_spec_init(struct job_spec *spec)
+{
+    *spec = (struct job_spec){.join_window_ms = DEFAULT_JOIN_WINDOW_MS,
+                              .settle_ms = DEFAULT_SETTLE_MS,
+                              .deadline_ms = -1,
+                              .pending = JOB_PENDING_DELIVER};
+}
+
+static bool is_period(int64_t period_ms)
+{
+    return period_ms >= 0 && period_ms <= LIMIT_PERIOD_MS_MAX;
+}
+
+const char *job_spec_complaint(const struct job_spec *spec)
+{
+    if (spec->min < 1 || spec->min > LIMIT_PARTIES)
+        return "min is not between 1 and 16384";
+    if (spec->max != 0 && (spec->max < spec->min || spec->max > LIMIT_PARTIES))
+        return "max is less than min, or more than 16384";
+    if (!is_period(spec->join_window_ms) || !is_period(spec->settle_ms))
+        return "a window is longer than a day";
+    if (spec->deadline_ms != -1 && (spec->deadline_ms < 1 || spec->deadline_ms > LIMIT_JOB_MS_MAX))
+        return "the deadline is not between 1 ms and a year";
+    if (spec->max_restarts > LIMIT_RESTARTS)
+        return "more than 1000 restarts";
+    if (spec->pending >= JOB_PENDING_COUNT)
+        return "pending is neither deliver nor replace";
+    if (spec->disclosure > JOB_DISCLOSURE_MAX)
+        return "disclosure is none of full, message, type and none";
+    return NULL;
+}
+
+bool job_spec_equal(const struct job_spec *a, const struct job_spec *b)
+{
+    return a->min == b->min && a->max == b->max && a->join_window_ms == b->join_window_ms &&
+           a->settle_ms == b->settle_ms && a->max_restarts == b->max_restarts &&
+           a->deadline_ms == b->deadline_ms && a->pending == b->pending &&
+           a->strategy == b->strategy && a->disclosure == b->disclosure;
+}
+
+uint32_t job_spec_max(const struct job_spec *spec)
+{
+    return spec->max != 0 ? spec->max : LIMIT_PARTIES;
+}
+
+/* ---- its life -------------------------------------------------------------------------------- */
+
+#define STAY JOB_STATE_COUNT
+
+static const enum job_state table[JOB_STATE_COUNT][JOB_CHANGE_COUNT] = {
+    /* is created, starts, falls short, fills up, breaks,
+       retries, gathers, fails, completes, is cancelled */
+    [JOB_FREE] = {JOB_GATHERING, STAY, STAY, STAY, STAY, /**/
+                  STAY, STAY, STAY, STAY, JOB_CANCELLED},
+    [JOB_GATHERING] = {STAY, JOB_RUNNING, STAY, STAY, JOB_FAILING, /**/
+                       STAY, STAY, STAY, STAY, JOB_CANCELLED},
+    [JOB_RUNNING] = {STAY, STAY, JOB_SHORT, STAY, JOB_FAILING, /**/
+                     STAY, STAY, STAY, JOB_COMPLETED, JOB_CANCELLED},
+    [JOB_SHORT] = {STAY, STAY, STAY, JOB_RUNNING, JOB_FAILING, /**/
+                   STAY, STAY, STAY, STAY, JOB_CANCELLED},
+    [JOB_FAILING] = {STAY, STAY, STAY, STAY, STAY, /**/
+                     JOB_PAUSING, STAY, JOB_FAILED, STAY, JOB_CANCELLED},
+    [JOB_PAUSING] = {STAY, STAY, STAY, STAY, JOB_FAILING, /**/
+                     STAY, JOB_GATHERING, STAY, STAY, JOB_CANCELLED},
+    [JOB_COMPLETED] = {STAY, STAY, STAY, STAY, STAY, STAY, STAY, STAY, STAY, STAY},
+    [JOB_FAILED] = {STAY, STAY, STAY, STAY, STAY, STAY, STAY, STAY, STAY, STAY},
+    [JOB_CANCELLED] = {STAY, STAY, STAY, STAY, STAY, STAY, STAY, STAY, STAY, STAY},
+};
+
+bool job_next(enum job_state state, enum job_change event, enum job_state *out_next)
+{
+    if (table[state][event] == STAY)
+        return false;
+    *out_next = table[state][event];
+    return true;
+}
+
+bool job_is_final(enum job_state state)
+{
+    return state >= JOB_COMPLETED;
+}
+
+const char *job_state_name(enum job_state state)
+{
+    static const char *const names[JOB_STATE_COUNT] = {
+        [JOB_FREE] = "free",           [JOB_GATHERING] = "gathering", [JOB_RUNNING] = "running",
+        [JOB_SHORT] = "short",         [JOB_FAILING] = "failing",     [JOB_PAUSING] = "pausing",
+        [JOB_COMPLETED] = "completed", [JOB_FAILED] = "failed",       [JOB_CANCELLED] = "cancelled",
+    };
+    return names[state];
+}
+
+/* ---- between attempts ------------------------------------------------------------------------ */
+
+int64_t job_pause_ms(uint32_t restart, int64_t retry_after_ms, uint64_t random)
+{
+    int64_t whole_ms = DEFAULT_PAUSE_MS;
+    for (uint32_t i = 0; i < restart && whole_ms < LIMIT_PAUSE_MS; i++)
+        whole_ms *= 2;
+    if (whole_ms > LIMIT_PAUSE_MS)
+        whole_ms = LIMIT_PAUSE_MS;
+    int64_t pause_ms = whole_ms / 2 + (int64_t)(random % (uint64_t)(whole_ms / 2 + 1));
+    if (pause_ms < retry_after_ms)
+        pause_ms = retry_after_ms;
+    return pause_ms < LIMIT_PERIOD_MS_MAX ? pause_ms : LIMIT_PERIOD_MS_MAX;
+}
