@@ -2,7 +2,10 @@
 /* core_dump.c -- walks the core's tables in the order of their numbers; see core_dump.h. */
 #include "tests/lib/core_dump.h"
 
-#include "broker/core/core_internal.h"
+#include "broker/core/groups/group.h"
+#include "broker/core/model.h"
+#include "broker/core/settling/settle.h"
+#include "broker/core/streams/topic.h"
 
 #include <stdio.h>
 #include <stdlib.h>

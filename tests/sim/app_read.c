@@ -236,7 +236,7 @@ static void note_life(struct app *app, struct app_sub *sub, struct outcome outco
 }
 
 /* Ends stand between lives: what the next life wrote comes behind.  Where an end stands is kept for
- * the last four lives of a party (broker/core/core_internal.h, END_MARKS). */
+ * the last four lives of a party (broker/core/model/topic.h, END_MARKS). */
 static void between_check(struct app *app, struct app_sub *sub, const struct oracle_life *life)
 {
     const struct app_end *newest = newest_find(app, sub, life->party);

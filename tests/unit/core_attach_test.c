@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* core_attach_test.c -- attachments of errors: known with their error, brought in pieces and in
  * turn, fetched in windows, kept within a budget, over a crash. */
-#include "broker/core/core_internal.h"
+#include "broker/core/model.h"
 #include "tests/unit/core_driver.h"
 
 TestSuite(core_attach, .init = init, .fini = fini);

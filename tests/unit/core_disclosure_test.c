@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* core_disclosure_test.c -- a client that knows nothing of its job's discretion, as an older one:
  * what the job lets nobody see is in nothing that the broker says or notes. */
-#include "broker/core/core_internal.h"
+#include "broker/core/model.h"
 #include "libbus/wire/disclosure.h"
 #include "tests/unit/core_driver.h"
 

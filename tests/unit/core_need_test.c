@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* core_need_test.c -- slots that need others: what falls, when, and over a crash in between. */
-#include "broker/core/core_internal.h"
+#include "broker/core/model.h"
 #include "tests/unit/core_driver.h"
 
 TestSuite(core_need, .init = init, .fini = fini);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* core_replay_test.c -- facts: every kind of them is told and gives the same state, what is wrong
  * is refused in words, and a broker that was away goes on. */
-#include "broker/core/core_internal.h"
+#include "broker/core/model.h"
+#include "broker/core/record/failure.h"
 #include "tests/unit/core_driver.h"
 
 TestSuite(core_replay, .init = init, .fini = fini);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* core_storm_test.c -- many errors that are alike: told as one, settled each. */
-#include "broker/core/core_internal.h"
+#include "broker/core/model.h"
 #include "tests/unit/core_driver.h"
 
 TestSuite(core_storm, .init = init, .fini = fini);

@@ -14,7 +14,23 @@
  * Whoever is lost with k tasks: all k are given back in the step in which it is lost
  * (group_party_ended), and so in one record of the journal.  What comes of a lease that is over is
  * refused by its delivery number: a task is settled once (group_settle). */
-#include "broker/core/core_internal.h"
+#include "broker/core/groups/group.h"
+
+#include "broker/core/groups/letter.h"
+#include "broker/core/groups/request.h"
+#include "broker/core/lifecycle/session.h"
+#include "broker/core/record/failure.h"
+#include "broker/core/record/note.h"
+#include "broker/core/record/tell.h"
+#include "broker/core/record/text.h"
+#include "broker/core/settling/settle.h"
+#include "broker/core/streams/sub.h"
+#include "broker/core/streams/topic.h"
+#include "broker/core/tables/effect.h"
+#include "broker/core/tables/event.h"
+#include "broker/core/tables/slot_table.h"
+#include "broker/core/tables/task.h"
+#include "broker/core/tables/timers.h"
 
 /* Leases given in one step: others get their turn. */
 #define STEP_LEASES_MAX 1024

@@ -6,7 +6,17 @@
  * as anything is.  What is not dropped is not trimmed (letter_floor); one that is given again stays
  * until it is done.  They are the record of what was lost, so another attempt of the job leaves
  * them where they are. */
-#include "broker/core/core_internal.h"
+#include "broker/core/groups/letter.h"
+
+#include "broker/core/groups/group.h"
+#include "broker/core/record/failure.h"
+#include "broker/core/record/note.h"
+#include "broker/core/record/text.h"
+#include "broker/core/settling/settle.h"
+#include "broker/core/step/batch.h"
+#include "broker/core/streams/topic.h"
+#include "broker/core/tables/effect.h"
+#include "broker/core/tables/slot_table.h"
 
 static struct topic *topic_of(struct core *core, const struct group *group, const char *level)
 {

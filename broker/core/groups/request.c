@@ -9,8 +9,19 @@
  *
  * A request holds its slot as a subscription would: it is not trimmed while its reply is open.  One
  * that no group with a member serves fails after a while (request_look). */
-#include "broker/core/core_internal.h"
+#include "broker/core/groups/request.h"
 
+#include "broker/core/groups/group.h"
+#include "broker/core/record/failure.h"
+#include "broker/core/record/note.h"
+#include "broker/core/record/text.h"
+#include "broker/core/settling/settle.h"
+#include "broker/core/step/batch.h"
+#include "broker/core/streams/sub.h"
+#include "broker/core/streams/topic.h"
+#include "broker/core/tables/event.h"
+#include "broker/core/tables/slot_table.h"
+#include "broker/core/tables/timers.h"
 #include "libbus/base/pattern.h"
 
 #include <string.h>

@@ -3,7 +3,11 @@
  *
  * Who is there is known of sessions alone, and forgotten with their connection: whoever comes back
  * says so again, and so does everybody after a restart of the broker.  That all met is a fact. */
-#include "broker/core/core_internal.h"
+#include "broker/core/lifecycle/barrier.h"
+
+#include "broker/core/lifecycle/session.h"
+#include "broker/core/record/note.h"
+#include "broker/core/tables/effect.h"
 
 static void answer(struct core *core, const struct session *session, uint64_t epoch, uint64_t round,
                    enum wire_code code, const char *type, const char *message)

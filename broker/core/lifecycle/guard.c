@@ -9,7 +9,13 @@
  * What the guard says has no data before it and is no fact of its own: an end that was said twice
  * is the same end, and a promise of progress is said again on each connection.  That promise is
  * kept by what either of the two says. */
-#include "broker/core/core_internal.h"
+#include "broker/core/lifecycle/guard.h"
+
+#include "broker/core/lifecycle/session.h"
+#include "broker/core/record/failure.h"
+#include "broker/core/record/note.h"
+#include "broker/core/record/tell.h"
+#include "broker/core/settling/settle.h"
 
 bool guard_may_say(enum msg_type type)
 {

@@ -11,7 +11,20 @@
  * verdict is said when the last one has ended.  Whoever completes shows that the job went on in
  * spite of what came before.  A party that joins behind the final word begins a new round.  Of one
  * that was created lifecycle/membership.c says when it cannot go on, and is told the final word. */
-#include "broker/core/core_internal.h"
+#include "broker/core/lifecycle/judgement.h"
+
+#include "broker/core/lifecycle/membership.h"
+#include "broker/core/lifecycle/session.h"
+#include "broker/core/record/failure.h"
+#include "broker/core/record/note.h"
+#include "broker/core/record/owned_span.h"
+#include "broker/core/record/tell.h"
+#include "broker/core/record/text.h"
+#include "broker/core/tables/effect.h"
+#include "broker/core/tables/job.h"
+#include "broker/core/tables/party.h"
+#include "broker/core/tables/timers.h"
+#include "broker/core/tables/verdict.h"
 
 #include <string.h>
 

@@ -7,7 +7,12 @@
  * how it failed, which is history and marked late, and it leaves.  What else it says has no meaning
  * any more.  Nothing of this is a fact but the event: who is cut off, or a broker that ends, ends
  * it. */
-#include "broker/core/core_internal.h"
+#include "broker/core/lifecycle/late.h"
+
+#include "broker/core/lifecycle/session.h"
+#include "broker/core/record/failure.h"
+#include "broker/core/record/owned_span.h"
+#include "broker/core/record/tell.h"
 
 static struct late *late_new(struct core *core, const struct session *session, struct failure *over)
 {

@@ -8,7 +8,26 @@
  * does not take down a session that is in the middle of something.
  *
  * An epoch is begun in one place, begin_epoch(), and only with min present. */
-#include "broker/core/core_internal.h"
+#include "broker/core/lifecycle/membership.h"
+
+#include "broker/core/groups/group.h"
+#include "broker/core/lifecycle/barrier.h"
+#include "broker/core/lifecycle/guard.h"
+#include "broker/core/lifecycle/judgement.h"
+#include "broker/core/lifecycle/late.h"
+#include "broker/core/lifecycle/session.h"
+#include "broker/core/record/failure.h"
+#include "broker/core/record/note.h"
+#include "broker/core/record/tell.h"
+#include "broker/core/record/text.h"
+#include "broker/core/settling/settle.h"
+#include "broker/core/streams/topic.h"
+#include "broker/core/tables/effect.h"
+#include "broker/core/tables/event.h"
+#include "broker/core/tables/job.h"
+#include "broker/core/tables/party.h"
+#include "broker/core/tables/roster.h"
+#include "broker/core/tables/timers.h"
 #include "broker/core/tables/verdict.h"
 #include "libbus/base/pattern.h"
 

@@ -6,7 +6,12 @@
  * or LIMIT_ACCEPT_MS passed.  Whether the writer waits after all is learnt: when that time passes
  * in vain it is answered at once for a while, each time for twice as long, until putting off has
  * paid again.  One that publishes large values and flushes behind each is soon answered at once. */
-#include "broker/core/core_internal.h"
+#include "broker/core/record/accept.h"
+
+#include "broker/core/record/note.h"
+#include "broker/core/settling/settle.h"
+#include "broker/core/tables/effect.h"
+#include "broker/core/tables/event.h"
 
 /* A batch of this size is one of many: a client whose values are few sends what it has
  * (libbus/session/outbox.h). */

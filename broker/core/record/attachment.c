@@ -8,8 +8,12 @@
  *
  * A job keeps so many bytes of them.  Beyond that the bytes of the oldest go, and what they were is
  * remembered; one that would not fit alone ends where there is no room, and is what it is. */
-#include "broker/core/core_internal.h"
+#include "broker/core/record/attachment.h"
 
+#include "broker/core/record/courier.h"
+#include "broker/core/record/note.h"
+#include "broker/core/record/owned_span.h"
+#include "broker/core/tables/effect.h"
 #include "libbus/base/must.h"
 #include "libbus/base/pattern.h"
 

@@ -12,8 +12,12 @@
  *
  * Who brings what is no fact: after a restart couriers come again, and go on where the pieces that
  * are kept end. */
-#include "broker/core/core_internal.h"
+#include "broker/core/record/courier.h"
 
+#include "broker/core/lifecycle/session.h"
+#include "broker/core/record/attachment.h"
+#include "broker/core/tables/effect.h"
+#include "broker/core/tables/timers.h"
 #include "libbus/base/must.h"
 #include "libbus/base/pattern.h"
 #include "libbus/wire/disclosure.h"

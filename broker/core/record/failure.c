@@ -5,7 +5,15 @@
  * to is freed at the beginning of the next step, for effects of this one may still point to it.
  * Numbers in ids: a party numbers its own errors odd, the broker those about it even, so that
  * both can give an id at once and no two failures share one. */
-#include "broker/core/core_internal.h"
+#include "broker/core/record/failure.h"
+
+#include "broker/core/lifecycle/guard.h"
+#include "broker/core/record/attachment.h"
+#include "broker/core/record/note.h"
+#include "broker/core/record/tell.h"
+#include "broker/core/record/text.h"
+#include "broker/core/tables/storms.h"
+#include "broker/core/tables/verdict.h"
 #include "libbus/wire/disclosure.h"
 
 #include <string.h>

@@ -5,7 +5,22 @@
  * A tap has a window: one that does not read is sent no more.  When it reads again it is sent what
  * it has not had, as long as that is little; if it has fallen too far behind, it is told which ids
  * it missed and goes on with what comes next.  Nothing here waits for a tap. */
-#include "broker/core/core_internal.h"
+#include "broker/core/record/tell.h"
+
+#include "broker/core/groups/group.h"
+#include "broker/core/lifecycle/guard.h"
+#include "broker/core/lifecycle/session.h"
+#include "broker/core/record/failure.h"
+#include "broker/core/record/note.h"
+#include "broker/core/record/text.h"
+#include "broker/core/streams/sub.h"
+#include "broker/core/tables/effect.h"
+#include "broker/core/tables/event.h"
+#include "broker/core/tables/job.h"
+#include "broker/core/tables/party.h"
+#include "broker/core/tables/slot_table.h"
+#include "broker/core/tables/storms.h"
+#include "broker/core/tables/timers.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* text.c -- sentences for people, put together without stdio; cut where room ends, on a
  * character. */
-#include "broker/core/core_internal.h"
+#include "broker/core/record/text.h"
 
 #include "libbus/wire/msg.h"
 

@@ -4,7 +4,30 @@
  * Each fact calls what made the change when it was decided; nothing is decided anew: nothing is
  * trimmed, granted, timed or sent.  What a fact speaks of must be there, and what it makes must
  * not, or it is refused: then something is missing before it, and to go on would be to guess. */
-#include "broker/core/core_internal.h"
+#include "broker/core/replay/replay.h"
+
+#include "broker/core/groups/group.h"
+#include "broker/core/groups/letter.h"
+#include "broker/core/groups/request.h"
+#include "broker/core/lifecycle/guard.h"
+#include "broker/core/lifecycle/judgement.h"
+#include "broker/core/lifecycle/membership.h"
+#include "broker/core/lifecycle/session.h"
+#include "broker/core/record/attachment.h"
+#include "broker/core/record/failure.h"
+#include "broker/core/record/tell.h"
+#include "broker/core/settling/need.h"
+#include "broker/core/settling/settle.h"
+#include "broker/core/step/batch.h"
+#include "broker/core/streams/sub.h"
+#include "broker/core/streams/topic.h"
+#include "broker/core/tables/effect.h"
+#include "broker/core/tables/job.h"
+#include "broker/core/tables/party.h"
+#include "broker/core/tables/roster.h"
+#include "broker/core/tables/slot_table.h"
+#include "broker/core/tables/task.h"
+#include "broker/core/tables/timers.h"
 
 static const char no_memory[] = "the memory that the broker may use is too little for it";
 static const char no_error[] = "it refers to an error that no fact before it made";

@@ -4,7 +4,21 @@
  * The order follows from what facts refer to: failures, then jobs, parties, topics with their
  * slots, then lives and their sessions, then who has which place, then subscriptions, and last the
  * history. */
-#include "broker/core/core_internal.h"
+#include "broker/core/core.h"
+
+#include "broker/core/groups/group.h"
+#include "broker/core/groups/request.h"
+#include "broker/core/model.h"
+#include "broker/core/record/attachment.h"
+#include "broker/core/record/note.h"
+#include "broker/core/streams/sub.h"
+#include "broker/core/tables/effect.h"
+#include "broker/core/tables/job.h"
+#include "broker/core/tables/needs.h"
+#include "broker/core/tables/party.h"
+#include "broker/core/tables/roster.h"
+#include "broker/core/tables/slot_table.h"
+#include "broker/core/tables/task.h"
 
 static void snap_failures(struct core *core)
 {

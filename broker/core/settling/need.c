@@ -14,7 +14,16 @@
  *
  * One error stands for all that one party owes and one failure takes: its cause is that failure,
  * however many slots lie between, so an error of a long chain is no longer than one of a short. */
-#include "broker/core/core_internal.h"
+#include "broker/core/settling/need.h"
+
+#include "broker/core/record/failure.h"
+#include "broker/core/record/note.h"
+#include "broker/core/settling/settle.h"
+#include "broker/core/step/batch.h"
+#include "broker/core/streams/topic.h"
+#include "broker/core/tables/event.h"
+#include "broker/core/tables/needs.h"
+#include "broker/core/tables/slot_table.h"
 
 /* Dependants settled in one step: less than a millisecond (see "What costs what" in DESIGN.md). */
 #define STEP_NEEDS_MAX 256

@@ -5,7 +5,28 @@
  * Data and control overtake each other.  A message that settles carries the number of the data it
  * follows; until that data is in it is parked, and so is what comes after it, for the order of one
  * party's words is hers.  Its event is told at once all the same. */
-#include "broker/core/core_internal.h"
+#include "broker/core/settling/settle.h"
+
+#include "broker/core/groups/group.h"
+#include "broker/core/groups/request.h"
+#include "broker/core/lifecycle/guard.h"
+#include "broker/core/lifecycle/judgement.h"
+#include "broker/core/lifecycle/membership.h"
+#include "broker/core/lifecycle/session.h"
+#include "broker/core/record/failure.h"
+#include "broker/core/record/note.h"
+#include "broker/core/record/tell.h"
+#include "broker/core/record/text.h"
+#include "broker/core/settling/need.h"
+#include "broker/core/step/batch.h"
+#include "broker/core/streams/await.h"
+#include "broker/core/streams/sub.h"
+#include "broker/core/streams/topic.h"
+#include "broker/core/tables/effect.h"
+#include "broker/core/tables/job.h"
+#include "broker/core/tables/party.h"
+#include "broker/core/tables/slot_table.h"
+#include "broker/core/tables/storms.h"
 
 void settle_open(struct core *core, struct open_slot *open, enum slot_state state, uint32_t ref,
                  struct slot_place place)

@@ -3,7 +3,24 @@
  *
  * Frames are numbered in each session and come in order; those that came before are skipped, so a
  * batch that is sent again after a reconnect does nothing twice (promise 4). */
-#include "broker/core/core_internal.h"
+#include "broker/core/step/batch.h"
+
+#include "broker/core/groups/group.h"
+#include "broker/core/groups/request.h"
+#include "broker/core/lifecycle/session.h"
+#include "broker/core/record/failure.h"
+#include "broker/core/record/note.h"
+#include "broker/core/record/tell.h"
+#include "broker/core/settling/need.h"
+#include "broker/core/settling/settle.h"
+#include "broker/core/streams/await.h"
+#include "broker/core/streams/topic.h"
+#include "broker/core/tables/effect.h"
+#include "broker/core/tables/event.h"
+#include "broker/core/tables/needs.h"
+#include "broker/core/tables/slot_table.h"
+#include "broker/core/tables/storms.h"
+#include "broker/core/tables/timers.h"
 
 /* Numbers jumped over at once: each is a slot that its readers are told about. */
 #define JUMP_SLOTS_MAX 65536

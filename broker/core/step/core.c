@@ -4,7 +4,34 @@
  * The order within a step is fixed: the event itself, timers that are due (on ticks), ACCEPTED for
  * whom something was accepted, and last the pump, which sends what may be sent.  So an answer about
  * a frame never comes before what the frame caused was decided. */
-#include "broker/core/core_internal.h"
+#include "broker/core/core.h"
+
+#include "broker/core/groups/group.h"
+#include "broker/core/groups/letter.h"
+#include "broker/core/lifecycle/barrier.h"
+#include "broker/core/lifecycle/guard.h"
+#include "broker/core/lifecycle/judgement.h"
+#include "broker/core/lifecycle/late.h"
+#include "broker/core/lifecycle/membership.h"
+#include "broker/core/lifecycle/session.h"
+#include "broker/core/model.h"
+#include "broker/core/record/accept.h"
+#include "broker/core/record/courier.h"
+#include "broker/core/record/failure.h"
+#include "broker/core/record/tell.h"
+#include "broker/core/replay/replay.h"
+#include "broker/core/settling/need.h"
+#include "broker/core/settling/settle.h"
+#include "broker/core/step/batch.h"
+#include "broker/core/streams/await.h"
+#include "broker/core/streams/lead.h"
+#include "broker/core/streams/pump.h"
+#include "broker/core/streams/sub.h"
+#include "broker/core/streams/topic.h"
+#include "broker/core/tables/effect.h"
+#include "broker/core/tables/event.h"
+#include "broker/core/tables/needs.h"
+#include "broker/core/tables/timers.h"
 
 #include <string.h>
 
@@ -19,41 +46,6 @@
 #define AWAY_APART_NS (10000 * MS_NS)
 /* Timers and sends of one step: a step takes about a millisecond, and others get their turn. */
 #define STEP_TIMERS_MAX 1024
-
-bool span_keep(struct core *core, struct span text, struct span *out_owned)
-{
-    *out_owned = SPAN_NONE;
-    if (text.bytes == 0)
-        return true;
-    char *copy = memory_take(core->memory, text.bytes);
-    if (copy == NULL)
-        return false;
-    memcpy(copy, text.data, text.bytes);
-    *out_owned = span_of(copy, text.bytes);
-    return true;
-}
-
-void span_drop(struct core *core, struct span *owned)
-{
-    union {
-        const void *read;
-        void *write;
-    } data = {.read = owned->data};
-    memory_give(core->memory, data.write, owned->bytes);
-    *owned = SPAN_NONE;
-}
-
-void core_mark_dirty(struct core *core, struct session *session)
-{
-    if (!list_is_linked(&session->dirty_link))
-        list_push(&core->dirty, &session->dirty_link);
-}
-
-void core_mark_pump(struct core *core, struct session *session)
-{
-    if (!list_is_linked(&session->pump_link))
-        list_push(&core->pump, &session->pump_link);
-}
 
 void core_options_init(struct core_options *options)
 {

@@ -4,7 +4,14 @@
  * An await is with its topic until the number is reserved, with the open slot until that is
  * settled, and then with its session until it is sent.  From the moment it is answered it holds
  * the outcome itself, and the slot is sealed: trimming or retracting do not reach it any more. */
-#include "broker/core/core_internal.h"
+#include "broker/core/streams/await.h"
+
+#include "broker/core/lifecycle/session.h"
+#include "broker/core/record/failure.h"
+#include "broker/core/record/text.h"
+#include "broker/core/streams/topic.h"
+#include "broker/core/tables/party.h"
+#include "broker/core/tables/slot_table.h"
 
 void await_free(struct core *core, struct await *await)
 {

@@ -13,7 +13,11 @@
  * Where nothing is taken nothing need be sent soon.  So a writer that waits has the whole window
  * after LEAD_PAUSE_NS, until something is taken again; then it is what it was.  Nothing of this is
  * a fact: credit is one, and a broker that begins again begins with the whole window. */
-#include "broker/core/core_internal.h"
+#include "broker/core/streams/lead.h"
+
+#include "broker/core/streams/topic.h"
+#include "broker/core/tables/slot_table.h"
+#include "broker/core/tables/timers.h"
 
 /* With what is on its way to a reader (0.4 ms of 4 KiB values on two cores, bench/README.md) most
  * values are with it after a millisecond. */

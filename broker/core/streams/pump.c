@@ -4,7 +4,17 @@
  * Each subscription has a window of its own and takes from its routes in turn, a batch's worth at a
  * time; awaited slots come before them.  A step sends a bounded number of things; what is left
  * stays in the pump, and core_deadline_ns() says that there is more. */
-#include "broker/core/core_internal.h"
+#include "broker/core/streams/pump.h"
+
+#include "broker/core/groups/group.h"
+#include "broker/core/record/failure.h"
+#include "broker/core/record/tell.h"
+#include "broker/core/record/text.h"
+#include "broker/core/streams/await.h"
+#include "broker/core/streams/sub.h"
+#include "broker/core/streams/topic.h"
+#include "broker/core/tables/effect.h"
+#include "broker/core/tables/slot_table.h"
 
 #define STEP_SENDS_MAX 4096
 

@@ -6,8 +6,19 @@
  * next_seq: to be sent.  taken_seq: the receiver has what is below (credit).  acked_seq: it is done
  * with what is below (durability).  A fresh connection of the same session goes on at taken_seq, or
  * further on where the client says so; a new life of a durable name at acked_seq. */
-#include "broker/core/core_internal.h"
+#include "broker/core/streams/sub.h"
 
+#include "broker/core/groups/group.h"
+#include "broker/core/groups/request.h"
+#include "broker/core/lifecycle/session.h"
+#include "broker/core/record/failure.h"
+#include "broker/core/record/note.h"
+#include "broker/core/record/owned_span.h"
+#include "broker/core/streams/topic.h"
+#include "broker/core/tables/effect.h"
+#include "broker/core/tables/party.h"
+#include "broker/core/tables/slot_table.h"
+#include "broker/core/tables/timers.h"
 #include "libbus/base/pattern.h"
 
 /* A lease lasts for so many beats at least: a party is suspect after two and a half. */

@@ -8,8 +8,25 @@
  * floor when it ends there.  Slots that subscriptions with overflow = gap have not seen are kept up
  * to the window and then dropped, oldest first; open slots never are.  When the job's bytes are
  * used up, nothing is kept but what somebody who may not lose it still needs. */
-#include "broker/core/core_internal.h"
+#include "broker/core/streams/topic.h"
 
+#include "broker/core/groups/group.h"
+#include "broker/core/groups/letter.h"
+#include "broker/core/groups/request.h"
+#include "broker/core/lifecycle/membership.h"
+#include "broker/core/lifecycle/session.h"
+#include "broker/core/record/failure.h"
+#include "broker/core/record/note.h"
+#include "broker/core/record/owned_span.h"
+#include "broker/core/record/tell.h"
+#include "broker/core/record/text.h"
+#include "broker/core/settling/need.h"
+#include "broker/core/step/batch.h"
+#include "broker/core/streams/await.h"
+#include "broker/core/streams/lead.h"
+#include "broker/core/streams/sub.h"
+#include "broker/core/tables/effect.h"
+#include "broker/core/tables/slot_table.h"
 #include "libbus/base/pattern.h"
 
 /* Granted ahead at once: enough for a round trip at full rate (2.4 GB/s, performance.md). */

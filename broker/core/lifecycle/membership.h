@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* membership.h -- jobs that were created: members, epochs, attempts, ends. */
+#ifndef CORE_LIFECYCLE_MEMBERSHIP_H
+#define CORE_LIFECYCLE_MEMBERSHIP_H
+
+#include "broker/core/model.h"
+
+void job_create(struct core *core, struct session *session, const struct msg_job_create *msg);
+void job_show(struct core *core, struct session *session, const struct msg_job_show *msg);
+/* The session may be gone afterwards. */
+void job_cancel(struct core *core, struct session *session, const struct msg_job_cancel *msg);
+/* Why nobody may join it now, or not this party (NULL: anybody), and the type of that error; or
+ * NULL. */
+const char *job_refusal(const struct job *job, const struct party *party, const char **out_type);
+/* A life of a party begins; room for it in the roster is reserved. */
+void job_joined(struct core *core, struct party *party);
+/* A life of a party is over. */
+void job_left(struct core *core, struct party *party);
+/* ... with this error; called before job_left(). */
+void job_lost(struct core *core, struct party *party, struct failure *failure);
+void job_greet(struct core *core, struct session *session); /* its place, on a new connection */
+void jobs_settle(struct core *core); /* at the end of a step: what follows from all that */
+void job_window_over(struct core *core, struct job *job);
+void job_deadline_passed(struct core *core, struct job *job);
+bool job_is_timed(const struct job *job);
+void job_resume(struct core *core, struct job *job); /* at the end of a replay */
+/* For its verdict: whether it can go on. */
+void job_count(const struct job *job, struct verdict_job *out);
+/* What takes the place of what its parties still owe; one reference for the caller. */
+struct failure *job_ending(struct core *core, struct job *job);
+/* Its verdict is final: another attempt, or the end, follows. */
+void job_conclude_soon(struct core *core, struct job *job);
+/* For replay, too. */
+void job_begin(struct core *core, struct job *job, const struct job_spec *spec,
+               int64_t due_wall_ns);
+void job_set_state(struct core *core, struct job *job, enum job_state state,
+                   struct failure *failure);
+void job_place(struct core *core, struct party *party, uint32_t rank);
+void job_begin_attempt(struct core *core, struct job *job, uint32_t attempt, bool keeps_letters);
+
+#endif

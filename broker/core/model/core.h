@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* core.h -- the root of all tables. */
+#ifndef CORE_MODEL_CORE_H
+#define CORE_MODEL_CORE_H
+
+#include "broker/core/core.h"
+#include "broker/core/model/failure.h"
+#include "broker/core/model/report.h"
+#include "broker/core/model/session.h"
+#include "broker/core/tables/needs.h"
+#include "broker/core/tables/timers.h"
+#include "libbus/base/list.h"
+#include "libbus/base/map.h"
+#include "libbus/base/memory.h"
+#include "libbus/base/pool.h"
+#include "libbus/wire/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MS_NS INT64_C(1000000)
+#define STOPS_TEXT "the broker stops"
+
+enum { FALLEN_KEPT = 32 }; /* parties that share errors while a chain or fan falls */
+
+struct core {
+    struct memory *memory;
+    struct core_options options;
+    char *strings; /* version and data endpoint */
+    size_t string_bytes;
+    struct effects *effects; /* of the step under way */
+    int64_t now_ns;          /* of the step under way */
+    int64_t wall_ns;
+    uint64_t random;
+    uint64_t steps;          /* so far, the one under way included */
+    uint64_t kept;           /* ... as the event said */
+    payload_id payload;      /* of the message: what it brings along; 0: nothing */
+    int64_t away_ns;         /* time in which the broker itself did not run */
+    int64_t excused_ns;      /* on its running clock: before that it is late at its own cost */
+    struct core_moment seen; /* in facts */
+    int64_t start_ns;
+    struct pool jobs, parties, sessions, topics, open_slots, slot_terms, chunk_sets, subs, routes,
+        awaits, failures, groups, tasks;
+    struct name_map job_names;
+    struct id_map conns;  /* conn -> session id */
+    struct id_map tokens; /* token -> session id */
+    struct timers timers;
+    struct list pump;       /* sessions */
+    struct list dirty;      /* sessions */
+    struct list owing;      /* sessions that are owed an ACCEPTED, the oldest first */
+    struct list tight;      /* jobs */
+    struct list told;       /* jobs with new events */
+    struct list jobs_due;   /* to be weighed at the end of the step */
+    struct list judged;     /* judgements to be looked at */
+    struct list graves;     /* failures */
+    struct list groups_due; /* there may be something to give to members */
+    struct pool attachments;
+    struct list turns;        /* sessions with a window for what they bring, oldest first */
+    struct list turn_waiters; /* ... that wait for one */
+    uint32_t turn_count;
+    struct timer turn_timer;  /* the oldest turn is over */
+    struct list lead_waiters; /* topics whose writers wait for what is to be taken, longest first */
+    struct timer lead_timer;  /* the first of them has waited for long */
+    struct needs needs;
+    struct list falling;               /* need_heads: slots that failed, and may still be needed */
+    struct failure *falling_root;      /* while a dependant is settled: what all began with */
+    struct fallen fallen[FALLEN_KEPT]; /* the newest, a ring */
+    uint32_t fallen_at;
+    struct refusal fell;   /* slots in a row whose writer is to be told; failure NULL: none */
+    uint64_t parked_bytes; /* of all sessions */
+    uint64_t refused_count;
+    struct complaints strangers;
+    struct journal_word journal;
+    bool is_noting; /* decisions are told as facts */
+    bool is_replaying;
+    uint64_t failure_number;      /* of the newest that a fact spoke of */
+    struct id_map replayed;       /* while replaying: number of a failure -> id; a reference each */
+    bool is_stopping;             /* BYE was said, and is to whoever comes */
+    bool has_more;                /* the pump's or the timers' bound was reached */
+    struct error_record *scratch; /* LIMIT_ERROR_RECORDS + 1, for making errors */
+    uint8_t *scratch_bytes;       /* LIMIT_ERROR_BYTES */
+};
+
+/* The core's clock: monotonic, without the time in which the broker itself stood still. */
+static inline int64_t core_clock(const struct core *core)
+{
+    return core->now_ns - core->away_ns;
+}
+
+/* One from the pool: any, or while replaying the one of this number, unless it is in use. */
+static inline void *core_take(struct pool *pool, uint32_t id)
+{
+    if (id == 0)
+        return pool_take(pool);
+    return pool_find(pool, id) == NULL ? pool_take_at(pool, id) : NULL;
+}
+
+/* ACCEPTED is due. */
+static inline void core_mark_dirty(struct core *core, struct session *session)
+{
+    if (!list_is_linked(&session->dirty_link))
+        list_push(&core->dirty, &session->dirty_link);
+}
+
+/* There may be something to send to it. */
+static inline void core_mark_pump(struct core *core, struct session *session)
+{
+    if (!list_is_linked(&session->pump_link))
+        list_push(&core->pump, &session->pump_link);
+}
+
+#endif

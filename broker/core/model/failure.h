@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* failure.h -- errors that slots, events and ends share. */
+#ifndef CORE_MODEL_FAILURE_H
+#define CORE_MODEL_FAILURE_H
+
+#include "libbus/base/limits.h"
+#include "libbus/base/list.h"
+#include "libbus/base/span.h"
+#include "libbus/wire/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A failure that slots, events and ends share: the encoded error and what the core needs of it. */
+struct failure {
+    uint32_t id; /* of the pool; first in every pooled object */
+    uint32_t refs;
+    uint8_t *bytes;
+    uint32_t byte_count;
+    uint32_t id_bytes; /* the error's id lies in bytes, here: */
+    uint32_t id_at;
+    uint32_t type_bytes; /* and its type, likewise */
+    uint32_t type_at;
+    uint64_t number; /* in facts; 0: none has spoken of it */
+    enum error_kind kind;
+    struct list grave; /* in core->graves once nobody refers to it: gone at the next step */
+};
+
+/* An error that a job can fail of: kept, so that it can be told, and told again by a snapshot. */
+struct judged {
+    struct failure *failure; /* a reference */
+    int64_t at_ns;           /* when it came */
+    int64_t life_from_ns;    /* when the life began that it ended; 0: not known */
+    uint32_t
+        blamed[LIMIT_ERROR_BLAMES]; /* which lives of the parties it blames; 0: cannot be told */
+};
+
+/* An error that stands for what a life of a party owes and root takes. */
+struct fallen {
+    struct failure *root;    /* a reference; NULL: there is none here */
+    struct failure *failure; /* a reference */
+    uint32_t party;
+    uint32_t incarnation;
+};
+
+#endif

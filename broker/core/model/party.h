@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* party.h -- a party of a job, and its incarnation. */
+#ifndef CORE_MODEL_PARTY_H
+#define CORE_MODEL_PARTY_H
+
+#include "broker/core/model/report.h"
+#include "broker/core/tables/party.h"
+#include "libbus/base/list.h"
+#include "libbus/base/span.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define RANK_NONE UINT32_MAX
+
+struct party {
+    uint32_t id;
+    struct span name; /* owned */
+    struct job *job;
+    enum party_state state;
+    uint32_t incarnation;     /* 0: never joined */
+    int64_t joined_ns;        /* when it began; 0: before a restart */
+    uint64_t error_count;     /* made here about this incarnation */
+    uint64_t error_limit;     /* a fact says that numbers up to here may be in use */
+    struct failure *ended_by; /* a reference: why the last incarnation ended; NULL: well, or it
+                                 has not ended */
+    uint64_t life;            /* HELLO.life that began it; 0: none, or before a restart */
+    uint32_t dial;            /* HELLO.dial of that life's last connection */
+    uint32_t rank;            /* its place in the job, or RANK_NONE */
+    struct session *session;  /* that writes and reads for the live incarnation, or NULL */
+    struct session *guard;    /* that speaks of its end alone, see lifecycle/guard.c; or NULL */
+    uint32_t voice_count;     /* sessions that a guarded incarnation has had */
+    uint64_t voice_life;      /* as life and dial, of the last of them */
+    uint32_t voice_dial;
+    struct list topics;     /* it writes */
+    struct list open_slots; /* it owes */
+    uint32_t open_count;
+    struct complaints complaints; /* about it */
+    struct list watches;          /* subscriptions that name it */
+    struct list durables;         /* its durable subscriptions */
+    struct list job_link;
+    struct list bare_link;
+};
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* sub.h -- a subscription, where it is in each topic, and waits for single slots. */
+#ifndef CORE_MODEL_SUB_H
+#define CORE_MODEL_SUB_H
+
+#include "broker/core/tables/event.h"
+#include "broker/core/tables/slot_table.h"
+#include "broker/core/tables/timers.h"
+#include "libbus/base/list.h"
+#include "libbus/base/map.h"
+#include "libbus/base/span.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct watch { /* a pattern's first level names this party */
+    struct list sub_link;
+    struct list party_link;
+    struct sub *sub;
+    struct party *party;
+};
+
+struct ending { /* an end that is to be told to a subscription, kept until it is taken */
+    struct list link;
+    bool is_sent;
+    struct party *party;
+    uint32_t incarnation;
+    struct failure *failure; /* a reference, or NULL */
+};
+
+struct flight {          /* sent, not yet taken */
+    struct route *route; /* NULL: an end */
+    uint64_t end_seq;
+    uint64_t end_bytes; /* of the subscription's sent_bytes */
+};
+
+struct sub {
+    uint32_t id;
+    uint32_t number;         /* the client's */
+    struct session *session; /* NULL: a durable name that nobody reads */
+    struct party *party;
+    struct job *job;
+    struct span *patterns; /* owned */
+    uint32_t pattern_count;
+    struct span name; /* owned; empty: not durable */
+    int64_t from_seq;
+    bool is_gap;     /* drops rather than holds back */
+    bool is_expired; /* kept too long: as is_gap until somebody reads it again */
+    int64_t keep_ns;
+    struct timer timer;
+    uint64_t window_bytes;
+    uint64_t sent_bytes; /* on this connection */
+    uint64_t taken_bytes;
+    struct flight *flights; /* ring */
+    uint32_t flight_room, flight_head, flight_count;
+    struct list routes;
+    struct id_map route_ids; /* topic -> id in core->routes */
+    struct list ready;       /* routes that may have something to send */
+    struct list endings;
+    struct list watches;
+    struct list session_link;
+    struct list job_link;
+    struct list durable_link;
+    struct list ready_link; /* in session->subs_ready */
+    struct group *group;    /* that it is the place of, or a member of; NULL: neither */
+    /* of a member: */
+    struct list member_link; /* in group->members */
+    struct list idle_link;   /* in group->idle while it may be given more */
+    struct list leases;      /* tasks that it has, in the order in which it was given them */
+    struct list unsent;      /* of these, those that it was not sent on this connection */
+    uint32_t held_count;     /* of leases */
+    uint32_t credit;         /* so many at most; 0: it is given nothing more */
+    int64_t lease_ns;        /* 0: they last until it is lost */
+    struct timer lease_timer;
+    uint32_t named_topic; /* named on this connection last */
+    uint32_t named_replies;
+};
+
+struct route { /* where a subscription is in a topic */
+    uint32_t id;
+    struct sub *sub;
+    struct topic *topic;
+    uint64_t next_seq;     /* to be sent */
+    uint64_t chunk_offset; /* within it */
+    uint64_t taken_seq;    /* below it all is taken */
+    uint64_t acked_seq;    /* below it all is acknowledged */
+    conn_id named_on;      /* the connection on which TOPIC was sent */
+    bool is_lossy;         /* a gap was told: consumer.slow said once an episode */
+    uint64_t missed_seq;   /* what a durable one had not acknowledged when an attempt ended ... */
+    uint64_t missed_count; /* ... until it has acknowledged that; over all attempts since */
+    bool is_missed_sent;   /* on this connection */
+    struct list sub_link;
+    struct list topic_link;
+    struct list ready_link; /* in sub->ready */
+    struct list tasks;      /* of a group: those that are not over, by seq */
+    struct id_map task_ids; /* ... and letters of this attempt given again: seq -> id in
+                               core->tasks */
+};
+
+enum await_state {
+    AWAIT_UNPROMISED, /* link: topic->unpromised */
+    AWAIT_OPEN,       /* link: open_slot->awaits */
+    AWAIT_READY,      /* link: session->awaits_ready; the outcome is held here */
+};
+
+struct await {
+    uint32_t id;
+    enum await_state state;
+    uint64_t want;
+    struct session *session;
+    struct topic *topic;
+    uint64_t seq;
+    bool is_value_wanted;
+    uint64_t chunk_offset;
+    struct slot_entry outcome; /* READY: a single slot, ref counted */
+    struct list link;
+    struct list session_link; /* in session->awaits until READY */
+};
+
+#endif

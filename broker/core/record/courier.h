@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* courier.h -- . */
+#ifndef CORE_RECORD_COURIER_H
+#define CORE_RECORD_COURIER_H
+
+#include "broker/core/model.h"
+
+void courier_bring(struct core *core, struct session *session, const struct msg_bring *msg);
+void courier_piece(struct core *core, struct session *session, const struct msg_piece *msg,
+                   payload_id payload);
+void courier_fetch(struct core *core, struct session *session, const struct msg_fetch *msg);
+void courier_refuse_old(struct core *core, struct session *session, uint64_t request);
+void courier_list(struct core *core, struct session *session, const struct msg_attachments *msg);
+/* The session goes: what it brings is left where it is. */
+void courier_gone(struct core *core, struct session *session);
+/* The attachment is not kept, or not on: whoever brings it is told. */
+void courier_lose(struct core *core, struct attachment *attachment, enum attachment_state state);
+void courier_turn_over(struct core *core);
+
+#endif

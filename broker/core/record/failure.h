@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* failure.h -- error objects: made, taken over, shared. */
+#ifndef CORE_RECORD_FAILURE_H
+#define CORE_RECORD_FAILURE_H
+
+#include "broker/core/model.h"
+
+struct failure_spec {
+    struct job *job;
+    struct party *party;           /* whose failure it is; NULL: the broker's word about the job */
+    const struct session *session; /* of its process; NULL: as far as the party has one */
+    enum error_kind kind;
+    const char *type;
+    const char *message;
+    struct topic *topic; /* the slot, or NULL */
+    uint64_t seq;
+    struct failure *cause;         /* or NULL */
+    struct failure *const *causes; /* behind it; as many of them as there is room for */
+    uint32_t cause_count;
+    int64_t occurred_ns; /* 0: now */
+    uint64_t uncertainty_ns;
+};
+/* Failure number 1 stands in for all that memory is short for: made while there is some, in a core
+ * whose clocks still stand at 0, so that it is the same in whoever replays its facts.  false: no
+ * memory. */
+bool failure_keep_spare(struct core *core);
+/* One reference for the caller.  Without memory: the failure set aside for that. */
+struct failure *failure_make(struct core *core, const struct failure_spec *spec);
+/* An error as a client encoded it, with who it is from put right; of bytes that cannot be read, one
+ * that says so. */
+struct failure *failure_take(struct core *core, struct session *session, struct span bytes,
+                             struct topic *topic, uint64_t seq, bool *out_is_readable);
+/* The same of a life that is over.  NULL: it cannot be read, or does not say that it is its. */
+struct failure *failure_take_late(struct core *core, struct party *party, uint32_t incarnation,
+                                  uint32_t attempt, struct span bytes);
+/* Counts and tells that an error could not be read; failure stands in its place. */
+void failure_refuse(struct core *core, struct session *session, struct failure *failure);
+/* One that a fact tells of, with one reference.  NULL: no memory, or no error. */
+struct failure *failure_restore(struct core *core, struct span bytes);
+/* The error of this id within failure, with what led to it, as one of its own.  NULL: it is not
+ * there, or no memory. */
+struct failure *failure_extract(struct core *core, const struct failure *failure, struct span id);
+/* What the verdict knows of an error of which nothing else is kept. */
+struct failure *failure_recall(struct core *core, const struct job *job,
+                               const struct verdict_error *error);
+struct failure *failure_ref(struct failure *failure); /* NULL: NULL */
+void failure_unref(struct core *core, struct failure *failure);
+void failure_bury(struct core *core); /* those that nobody refers to since the last step */
+static inline struct span failure_span(const struct failure *failure)
+{
+    return failure != NULL ? span_of(failure->bytes, failure->byte_count) : SPAN_NONE;
+}
+static inline struct span failure_id(const struct failure *failure)
+{
+    return span_of(failure->bytes + failure->id_at, failure->id_bytes);
+}
+static inline struct span failure_type(const struct failure *failure)
+{
+    return span_of(failure->bytes + failure->type_at, failure->type_bytes);
+}
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* text.h -- sentences without stdio. */
+#ifndef CORE_RECORD_TEXT_H
+#define CORE_RECORD_TEXT_H
+
+#include "broker/core/model.h"
+
+void text_init(struct text *text);
+void text_add(struct text *text, const char *part);
+void text_add_span(struct text *text, struct span part);
+void text_add_number(struct text *text, uint64_t number);
+
+#endif

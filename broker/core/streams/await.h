@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* await.h -- waiting for given slots. */
+#ifndef CORE_STREAMS_AWAIT_H
+#define CORE_STREAMS_AWAIT_H
+
+#include "broker/core/model.h"
+
+void await_open(struct core *core, struct session *session, const struct msg_await *msg);
+void await_close(struct core *core, struct session *session, uint64_t want);
+void await_settled(struct core *core, struct list *awaits, struct slot_entry *entry);
+void await_promised(struct core *core, struct topic *topic);
+void await_never(struct core *core, struct party *party, struct failure *failure);
+void await_free(struct core *core, struct await *await);
+
+#endif

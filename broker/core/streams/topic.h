@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* topic.h -- topics: opening, credit, what is kept and what may go. */
+#ifndef CORE_STREAMS_TOPIC_H
+#define CORE_STREAMS_TOPIC_H
+
+#include "broker/core/model.h"
+
+void topic_open(struct core *core, struct session *session, const struct msg_topic_open *msg);
+struct topic *topic_get(struct core *core, struct job *job, struct span name, enum wire_code *out);
+/* id 0: any.  No subscription follows it yet. */
+struct topic *topic_make(struct core *core, uint32_t id, struct party *writer, struct span name);
+void topic_free(struct core *core, struct topic *topic);
+/* Settled slots below seq go. */
+void topic_cut(struct core *core, struct topic *topic, uint64_t seq);
+/* Entries were split: what is counted by where they end is counted anew. */
+void topic_recount(struct core *core, struct topic *topic);
+uint64_t topic_weight(const struct core *core, const struct slot_entry *entry);
+/* An entry's weight changed from before to after. */
+void topic_account(struct topic *topic, const struct slot_entry *entry, uint64_t before,
+                   uint64_t after);
+/* The first number that is ever reserved is seq, not 0: nobody missed those below it. */
+void topic_begin(struct core *core, struct topic *topic, uint64_t seq);
+/* Another attempt of its job: it is empty, and its numbers begin at 0.  Nobody is there to be told,
+ * but durable names. */
+void topic_restart(struct core *core, struct topic *topic, bool keeps_letters);
+/* Slots [first, end) came or were settled: routes and waits get going. */
+void topic_news(struct core *core, struct topic *topic, uint64_t first_seq, uint64_t end_seq);
+/* Positions changed, or bytes: what is taken and done with, what may go, what credit there is. */
+void topic_update(struct core *core, struct topic *topic);
+void topic_grant(struct core *core, struct topic *topic, bool is_forced);
+/* Makes room in jobs that are full, once nothing walks their topics any more. */
+void topic_relieve(struct core *core);
+/* The slots [first, first + count) are settled with failure, as a run at the end. */
+bool topic_append_failed(struct core *core, struct topic *topic, uint64_t first_seq, uint64_t count,
+                         struct failure *failure);
+bool job_has_room(struct core *core, struct job *job, uint64_t bytes);
+void topic_mark_end(struct core *core, struct topic *topic, uint32_t incarnation, uint64_t seq);
+uint64_t topic_end_of(const struct topic *topic, uint32_t incarnation);
+void entry_ref(struct core *core, const struct slot_entry *entry);
+void entry_unref(struct core *core, const struct slot_entry *entry);
+void chunks_unref(struct core *core, struct chunks *chunks);
+
+#endif
