@@ -69,19 +69,19 @@ static void ask(const struct cli *cli, const struct bus_error *error, struct att
 static const char *words_of(const char *state)
 {
     static const char *const words[][2] = {
-        {"coming", "it is being brought"},
-        {"away", "whoever brings it is not there for the moment"},
+        {"coming", "it is still being sent"},
+        {"away", "its sender is not connected at the moment"},
         {"whole", "whole"},
-        {"cut", "cut: whoever brought it is gone, and the rest is lost"},
-        {"full", "cut: its job keeps no more of attachments, and the rest is lost"},
-        {"dropped", "dropped: newer ones needed its room"},
+        {"cut", "cut: its sender is gone, and the rest is lost"},
+        {"full", "cut: the job's room for attachments is used up, and the rest is lost"},
+        {"dropped", "dropped: the broker made room for newer ones"},
     };
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strcmp(words[i][0], state) == 0) {
             return words[i][1];
         }
     }
-    return "the broker says nothing of it";
+    return "the broker has no word of it";
 }
 
 /* "attachment    stderr: 65536 of 100000 bytes, cut: ...". */

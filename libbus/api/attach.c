@@ -453,11 +453,11 @@ static const char *const state_names[ATTACHMENT_STATE_COUNT] = {
 static enum bus_err say_state(const struct session_attached *attached, struct bus_error **reterr)
 {
     static const char *const words[ATTACHMENT_STATE_COUNT] = {
-        [ATTACHMENT_COMING] = "it is still being brought",
-        [ATTACHMENT_AWAY] = "whoever brings it is not there for the moment",
-        [ATTACHMENT_CUT] = "whoever brought it is gone, and the rest is lost",
-        [ATTACHMENT_FULL] = "its job keeps no more of attachments, and the rest is lost",
-        [ATTACHMENT_DROPPED] = "newer ones needed its room, and it is kept no more",
+        [ATTACHMENT_COMING] = "it is still being sent",
+        [ATTACHMENT_AWAY] = "its sender is not connected at the moment",
+        [ATTACHMENT_CUT] = "its sender is gone, and the rest is lost",
+        [ATTACHMENT_FULL] = "the job's room for attachments is used up, and the rest is lost",
+        [ATTACHMENT_DROPPED] = "the broker dropped it to make room for newer ones",
     };
     char promised[40] = "";
     enum bus_err err = attached->state == ATTACHMENT_DROPPED ? BUS_EINVAL : BUS_EOVERRUN;
@@ -484,7 +484,7 @@ static enum bus_err fetch(struct bus *bus, bus_attachment_fn *take, void *arg, i
             api_lock(bus);
             if (is_enough)
                 return error_say(reterr, BUS_ECLOSED, ERROR_TYPE_CLOSED,
-                                 "the receiver wants no more");
+                                 "the receiving function asked to stop");
         }
         api_wake(bus); /* more may be asked for */
         enum wire_code code = session_fetched(bus->session, &attached, &why);
@@ -531,7 +531,8 @@ enum bus_err bus_error_attachment(const char *endpoint, const char *job, const c
     if (!id_is_valid(error_id) || !name_is_valid(span_text(name)) || take == NULL ||
         !options_time_is_valid(timeout_ms))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "an error's id, a name, a timeout and a function are wanted");
+                         "an argument is missing or invalid: error id, name, timeout_ms and "
+                         "function are needed");
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
     enum bus_err err = options_job(job, job_name, reterr);
     if (err == BUS_OK)
@@ -578,7 +579,7 @@ static enum bus_err take_row(struct bus *asker, const struct msg *row, void *arg
         return BUS_OK;
     if (row->type != MSG_ATTACHMENT_ROW || said->state >= ATTACHMENT_STATE_COUNT)
         return error_say(reterr, BUS_EPROTO, ERROR_TYPE_PROTOCOL,
-                         "the broker answered another question");
+                         "the broker's answer does not fit the question");
     const struct bus_attachment attachment = {
         .name = api_place(&at, said->name),
         .bytes = known(said->promised),
@@ -586,7 +587,8 @@ static enum bus_err take_row(struct bus *asker, const struct msg *row, void *arg
         .state = state_names[said->state],
     };
     if (listing->take(&attachment, listing->arg) != 0)
-        return error_say(reterr, BUS_ECLOSED, ERROR_TYPE_CLOSED, "the receiver wants no more");
+        return error_say(reterr, BUS_ECLOSED, ERROR_TYPE_CLOSED,
+                         "the receiving function asked to stop");
     return BUS_OK;
 }
 
@@ -597,8 +599,9 @@ enum bus_err bus_error_attachments(const char *endpoint, const char *job, const 
     char job_name[LIMIT_NAME_BYTES + 1];
     struct listing listing = {.take = take, .arg = arg};
     if (!id_is_valid(error_id) || take == NULL || !options_time_is_valid(timeout_ms))
-        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "an error's id, a timeout and a function are wanted");
+        return error_say(
+            reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+            "an argument is missing or invalid: error id, timeout_ms and function are needed");
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
     enum bus_err err = options_job(job, job_name, reterr);
     if (err != BUS_OK)

@@ -180,10 +180,10 @@ static enum bus_err say(struct bus *bus, enum bus_err err, const char *topic,
     case BUS_ETIMEDOUT: return error_say_static(reterr, err, &error_timed_out);
     case BUS_EINVAL:
         return error_say(reterr, err, ERROR_TYPE_NAME,
-                         "'%.250s' is no topic: \"party/name\" is wanted", topic);
+                         "'%.250s' is not a topic: expected \"party/name\"", topic);
     case BUS_EFULL:
-        return error_say(reterr, err, ERROR_TYPE_FULL, "more than %d slots are awaited",
-                         LIMIT_AWAITS);
+        return error_say(reterr, err, ERROR_TYPE_FULL,
+                         "this bus awaits %d slots already, which is the limit", LIMIT_AWAITS);
     default: return api_say_over(bus, err, reterr);
     }
 }
@@ -191,7 +191,7 @@ static enum bus_err say(struct bus *bus, enum bus_err err, const char *topic,
 static enum bus_err say_beyond(uint64_t seq, struct bus_error **reterr)
 {
     return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                     "no topic has a number %" PRIu64 ": they are below INT64_MAX", seq);
+                     "slot number %" PRIu64 " is too large: it must be below INT64_MAX", seq);
 }
 
 /* ---- one ------------------------------------------------------------------------------------- */
@@ -223,9 +223,9 @@ enum bus_err bus_await(struct bus *bus, const char *topic, uint64_t seq, int64_t
 {
     struct await *await = NULL;
     if (bus == NULL || topic == NULL || !options_time_is_valid(timeout_ms))
-        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "bus_await() wants bus and topic, and a timeout_ms of 0 and more or "
-                         "BUS_FOREVER");
+        return error_say(
+            reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+            "bus_await() needs bus, topic and a timeout_ms of at least 0, or BUS_FOREVER");
     if (api_is_foreign(bus))
         return error_say_static(reterr, BUS_ECLOSED, &error_forked);
     if (!topic_is_valid(span_text(topic)))
@@ -401,11 +401,11 @@ static enum bus_err check_wants(const struct bus_want *wants, size_t count,
 {
     if ((wants == NULL && count > 0) || count > LIMIT_WANTS)
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "bus_gather() takes wants, %d at most", LIMIT_WANTS);
+                         "bus_gather() needs wants, at most %d", LIMIT_WANTS);
     for (size_t i = 0; i < count; i++) {
         if (!topic_is_valid(span_text(wants[i].topic)))
             return error_say(reterr, BUS_EINVAL, ERROR_TYPE_NAME,
-                             "want %zu: '%.250s' is no topic: \"party/name\" is wanted", i,
+                             "want %zu: '%.250s' is not a topic: expected \"party/name\"", i,
                              wants[i].topic != NULL ? wants[i].topic : "");
         if (wants[i].seq >= INT64_MAX)
             return say_beyond(wants[i].seq, reterr);
@@ -423,7 +423,7 @@ enum bus_err bus_gather(struct bus *bus, struct bus_want *wants, size_t count, s
                             .errors_max = errors_max};
     if (bus == NULL || !options_time_is_valid(timeout_ms))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "bus_gather() wants bus, and a timeout_ms of 0 and more or BUS_FOREVER");
+                         "bus_gather() needs bus and a timeout_ms of at least 0, or BUS_FOREVER");
     if (api_is_foreign(bus))
         return error_say_static(reterr, BUS_ECLOSED, &error_forked);
     enum bus_err err = check_wants(wants, count, reterr);

@@ -40,7 +40,7 @@ const char *bus_strerror(enum bus_err err)
 #include "schemas/errors.def"
 #undef CODE
     }
-    return "a code that this version does not know";
+    return "an unknown result code";
 }
 
 enum bus_err bus_open(const char *endpoint, const struct bus_options *options, int64_t timeout_ms,
@@ -54,7 +54,7 @@ enum bus_err bus_open(const char *endpoint, const struct bus_options *options, i
     int64_t deadline_ns = 0;
     if (out_bus == NULL || !options_time_is_valid(timeout_ms))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "bus_open() wants out_bus, and a timeout_ms of 0 and more or BUS_FOREVER");
+                         "bus_open() needs out_bus and a timeout_ms of at least 0, or BUS_FOREVER");
     deadline_ns = api_deadline_ns(timeout_ms);
     enum bus_err err = options_of_bus(options, &known, job, party, reterr);
     if (err == BUS_OK)

@@ -135,8 +135,8 @@ static enum bus_err make(const char *job, const char *group, int64_t timeout_ms,
     if (!options_time_is_valid(timeout_ms) || !party_is_valid(name) ||
         name.bytes > LIMIT_GROUP_NAME_BYTES)
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "a group has a name of 1 to 180 bytes without '/', and a timeout_ms is 0 "
-                         "and more, or BUS_FOREVER");
+                         "a group's name has 1 to 180 bytes without '/'; timeout_ms is at least 0, "
+                         "or BUS_FOREVER");
     struct bus_dead *dead = calloc(1, sizeof *dead);
     if (dead == NULL)
         return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);

@@ -16,9 +16,9 @@ static const char *tcp_fault(const char *address)
 {
     const char *colon = strrchr(address, ':');
     if (colon == NULL || colon == address)
-        return "a host and a port are wanted behind tcp://";
+        return "expected a host and a port after tcp://";
     if (memchr(address, ':', (size_t)(colon - address)) != NULL && *address != '[')
-        return "a host with colons stands in brackets";
+        return "a host with colons needs brackets, as in tcp://[::1]:7370";
     char *end = NULL;
     long port = colon[1] >= '0' && colon[1] <= '9' ? strtol(colon + 1, &end, 10) : 0;
     if (end == NULL || *end != '\0' || port < 1 || port > 65535)
@@ -39,11 +39,11 @@ static const char *endpoint_fault(const char *endpoint)
         size_t bytes = strlen(endpoint + sizeof ipc - 1);
         return bytes >= 1 && bytes <= IPC_PATH_BYTES
                    ? NULL
-                   : "a path of 1 to 107 bytes is wanted behind ipc://";
+                   : "expected a path of 1 to 107 bytes after ipc://";
     }
     if (strncmp(endpoint, inproc, sizeof inproc - 1) == 0 && endpoint[sizeof inproc - 1] != '\0')
         return NULL;
-    return "tcp://host:port or ipc://path is wanted";
+    return "expected tcp://HOST:PORT or ipc://PATH";
 }
 
 /* Takes the next of a list, without blanks around it; false: it does not fit. */
@@ -80,7 +80,7 @@ enum bus_err endpoints_read(struct endpoints *endpoints, const char *list,
                              "an endpoint is longer than %d bytes", LIMIT_ENDPOINT_BYTES);
         const char *fault = endpoint_fault(text);
         if (fault != NULL)
-            return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT, "'%s' is no endpoint: %s",
+            return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT, "'%s' is not an endpoint: %s",
                              text, fault);
         endpoints->count++;
     }
@@ -102,8 +102,8 @@ void endpoints_describe(const struct endpoints *endpoints, char *text, size_t ro
         [ENDPOINT_UNTRIED] = "not tried yet",
         [ENDPOINT_SILENT] = "no answer",
         [ENDPOINT_CLOSED] = "the connection was refused or closed",
-        [ENDPOINT_SPOKE] = "answered, but did not let us in yet",
-        [ENDPOINT_UNFIT] = "not an endpoint that can be used here",
+        [ENDPOINT_SPOKE] = "answered, but did not admit this party yet",
+        [ENDPOINT_UNFIT] = "this process cannot use this endpoint",
     };
     size_t bytes = 0;
     text[0] = '\0';

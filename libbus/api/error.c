@@ -33,8 +33,8 @@ static char nothing[] = "";
                              .origin = ORIGIN_SYSTEM,                                              \
                              .root = &name}
 
-STATIC_ERROR(error_no_memory, "errbus.no_memory", "memory was short");
-STATIC_ERROR(error_timed_out, "errbus.timed_out", "the time given to the call passed first");
+STATIC_ERROR(error_no_memory, "errbus.no_memory", "out of memory");
+STATIC_ERROR(error_timed_out, "errbus.timed_out", "the call's timeout passed");
 STATIC_ERROR(error_closed, "errbus.closed", "the bus was stopped or closed here");
 STATIC_ERROR(error_forked, "errbus.forked",
              "this is a forked child: the bus belongs to the process that opened it");

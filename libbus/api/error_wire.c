@@ -154,7 +154,7 @@ struct bus_error *error_from_wire(struct span bytes)
         return &error_no_memory;
     if (error_decode(bytes, records, LIMIT_ERROR_RECORDS, &count) != WIRE_OK || count == 0) {
         error = error_make(ERROR_BROKER_LOST, span_text(ERROR_TYPE_PROTOCOL),
-                           span_text("an error came that cannot be read"));
+                           span_text("the error that was received cannot be read"));
     } else if (build(records, count, made)) {
         error = bus_error_ref(made[0]);
     }

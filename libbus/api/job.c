@@ -41,7 +41,7 @@ static enum bus_err take_done(struct bus *bus, const struct msg *row, void *arg,
     (void)arg;
     if (row->type != MSG_JOB_DONE)
         return error_say(reterr, BUS_EPROTO, ERROR_TYPE_PROTOCOL,
-                         "the broker answered another question");
+                         "the broker's answer does not fit the question");
     return say_done(&row->as.job_done, reterr);
 }
 
@@ -50,7 +50,7 @@ static enum bus_err check(const char *job, int64_t timeout_ms, char name[LIMIT_N
 {
     if (!options_time_is_valid(timeout_ms))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "a timeout_ms is 0 and more, or BUS_FOREVER");
+                         "timeout_ms must be at least 0, or BUS_FOREVER");
     return options_job(job, name, reterr);
 }
 
@@ -67,12 +67,11 @@ enum bus_err bus_job_create(const char *endpoint, const char *job,
         return err;
     if (options != NULL && !options_take(&known, sizeof known, options, options->struct_bytes))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "the options are not initialised, or ask for what this library does not "
-                         "know");
+                         "the options are not initialised, or were made for a newer library");
     if (known.pending < 0 || known.pending > UINT8_MAX || known.strategy < 0 ||
         known.strategy > UINT8_MAX || known.disclosure < 0 || known.disclosure > UINT8_MAX)
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "pending, strategy or disclosure is none that there is");
+                         "pending, strategy or disclosure has an unknown value");
     const struct msg question = {.type = MSG_JOB_CREATE,
                                  .as.job_create = {.job = span_text(name),
                                                    .min = known.min,
@@ -96,7 +95,7 @@ enum bus_err bus_job_cancel(const char *endpoint, const char *job, const char *w
     if (err != BUS_OK)
         return err;
     if (!utf8_is_valid(message))
-        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_INVALID_UTF8, "why is not UTF-8");
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_INVALID_UTF8, "the reason is not UTF-8");
     if (message.bytes > SESSION_WHY_BYTES)
         message.bytes = utf8_cut(message.data, SESSION_WHY_BYTES);
     const struct msg question = {.type = MSG_JOB_CANCEL,
@@ -193,7 +192,7 @@ enum bus_err bus_job_get(const char *endpoint, const char *job, int64_t timeout_
         return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
     enum bus_err err = check(job, timeout_ms, picture->name, reterr);
     if (err == BUS_OK && out_job == NULL)
-        err = error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT, "bus_job_get() wants out_job");
+        err = error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT, "bus_job_get() needs out_job");
     const struct msg question = {.type = MSG_JOB_SHOW,
                                  .as.job_show = {.job = span_text(picture->name)}};
     if (err == BUS_OK)

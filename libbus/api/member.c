@@ -5,7 +5,7 @@
 static enum bus_err say_free(const struct bus *bus, struct bus_error **reterr)
 {
     return error_say(reterr, BUS_EINVAL, ERROR_TYPE_NO_JOB,
-                     "nobody created the job '%s': it has no members", bus->job);
+                     "job '%s' was not created by bus_job_create(): it has no members", bus->job);
 }
 
 enum bus_err bus_membership_wait(struct bus *bus, uint64_t after_epoch, int64_t timeout_ms,
@@ -13,8 +13,8 @@ enum bus_err bus_membership_wait(struct bus *bus, uint64_t after_epoch, int64_t 
 {
     if (bus == NULL || out_membership == NULL || !options_time_is_valid(timeout_ms))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "bus_membership_wait() wants a bus, out_membership, and a timeout_ms of 0 "
-                         "and more or BUS_FOREVER");
+                         "bus_membership_wait() needs bus, out_membership and a timeout_ms of at "
+                         "least 0, or BUS_FOREVER");
     if (api_is_foreign(bus))
         return error_say_static(reterr, BUS_ECLOSED, &error_forked);
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
@@ -65,8 +65,7 @@ enum bus_err bus_barrier(struct bus *bus, uint64_t epoch, int64_t timeout_ms,
 {
     if (bus == NULL || !options_time_is_valid(timeout_ms))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "bus_barrier() wants a bus, and a timeout_ms of 0 and more or "
-                         "BUS_FOREVER");
+                         "bus_barrier() needs bus and a timeout_ms of at least 0, or BUS_FOREVER");
     if (api_is_foreign(bus))
         return error_say_static(reterr, BUS_ECLOSED, &error_forked);
     int64_t deadline_ns = api_deadline_ns(timeout_ms);

@@ -192,8 +192,8 @@ static enum bus_err say_unreachable(struct bus *bus, struct bus_error **reterr)
 {
     char text[LIMIT_ENDPOINTS * (LIMIT_ENDPOINT_BYTES + 64)];
     endpoints_describe(&bus->endpoints, text, sizeof text);
-    return error_say(reterr, BUS_ETIMEDOUT, ERROR_TYPE_UNREACHABLE, "no broker let us in: %s",
-                     text);
+    return error_say(reterr, BUS_ETIMEDOUT, ERROR_TYPE_UNREACHABLE,
+                     "no broker admitted this party: %s", text);
 }
 
 enum bus_err core_join(struct bus **bus, int64_t deadline_ns, struct bus_error **reterr)

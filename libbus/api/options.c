@@ -83,8 +83,8 @@ enum bus_err options_job(const char *given, char job[LIMIT_NAME_BYTES + 1],
     struct span name = span_text(chosen(given, "ERRBUS_JOB", "default"));
     if (!party_is_valid(name))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_NAME,
-                         "'%.250s' is no job: a name without '/', '+' and '#', UTF-8 without "
-                         "control characters, of 1 to %d bytes",
+                         "'%.250s' is not a job's name: expected UTF-8 of 1 to %d bytes, without "
+                         "'/', '+', '#' and control characters",
                          (const char *)name.data, LIMIT_NAME_BYTES);
     memcpy(job, name.data, name.bytes);
     job[name.bytes] = '\0';
@@ -114,8 +114,8 @@ static enum bus_err options_party(const char *given, char party[LIMIT_NAME_BYTES
     }
     if (!party_is_valid(span_text(name)))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_NAME,
-                         "'%.250s' is no party: a name without '/', '+' and '#', UTF-8 without "
-                         "control characters, of 1 to %d bytes",
+                         "'%.250s' is not a party's name: expected UTF-8 of 1 to %d bytes, without "
+                         "'/', '+', '#' and control characters",
                          name, LIMIT_NAME_BYTES);
     memcpy(party, name, strlen(name) + 1);
     return BUS_OK;
@@ -154,10 +154,11 @@ enum bus_err options_token(const struct bus_options *options, uint64_t *out_toke
         return BUS_OK;
     if (options->is_guard)
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "a guard speaks for itself, and takes no token");
+                         "is_guard and token exclude each other: a guard opens the party, its "
+                         "program uses the token");
     if (!read_token(text, out_token))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "the token is none that bus_token() gives");
+                         "the token does not have the form that bus_token() gives");
     return BUS_OK;
 }
 
@@ -174,7 +175,7 @@ static enum bus_err options_disclosure(struct bus_options *options, struct bus_e
     };
     if (options->disclosure < 0 || options->disclosure > BUS_DISCLOSURE_NONE)
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "disclosure is %d, and must be 0 or an enum bus_disclosure",
+                         "disclosure is %d: it must be 0 or a value of enum bus_disclosure",
                          options->disclosure);
     const char *otherwise =
         options->disclosure != 0 ? names[BUS_DISCLOSURE_FULL] : names[BUS_DISCLOSURE_MESSAGE];
@@ -186,7 +187,7 @@ static enum bus_err options_disclosure(struct bus_options *options, struct bus_e
         options->disclosure = level;
     if (level > BUS_DISCLOSURE_NONE)
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "ERRBUS_DISCLOSURE is '%.50s', and must be full, message, type or none",
+                         "ERRBUS_DISCLOSURE is '%.50s': it must be full, message, type or none",
                          chosen_name);
     return BUS_OK;
 }
@@ -197,8 +198,8 @@ static enum bus_err outside(struct bus_error **reterr, const char *option, int64
                             int64_t least, int64_t most)
 {
     return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                     "%s is %" PRId64 ", and must be %" PRId64 " to %" PRId64, option, value, least,
-                     most);
+                     "%s is %" PRId64 ": it must be from %" PRId64 " to %" PRId64, option, value,
+                     least, most);
 }
 
 enum bus_err options_periods(const struct bus_options *options, struct bus_error **reterr)
@@ -231,10 +232,10 @@ enum bus_err options_of_bus(const struct bus_options *given, struct bus_options 
 {
     struct bus_options options = bus_defaults;
     if (given != NULL && !options_take(&options, sizeof options, given, given->struct_bytes))
-        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "the options are not initialised, or ask for what this library (%s) does "
-                         "not know",
-                         bus_version());
+        return error_say(
+            reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+            "the options are not initialised, or were made for a newer library than %s",
+            bus_version());
     enum bus_err err = options_job(options.job, job, reterr);
     if (err == BUS_OK)
         err = options_party(options.party, party, reterr);

@@ -51,9 +51,9 @@ static enum bus_err say_not_reserved(struct bus *bus, enum bus_err err, const ch
     case BUS_EINVAL:
         if (publish_whole_name(bus, topic, whole))
             return error_say(reterr, err, ERROR_TYPE_CYCLE,
-                             "a slot of '%s' needs itself, or one that is not promised before it",
+                             "a slot of '%s' may only need slots that were promised before it",
                              topic);
-        return error_say(reterr, err, ERROR_TYPE_NAME, "'%.250s' is no topic", topic);
+        return error_say(reterr, err, ERROR_TYPE_NAME, "'%.250s' is not a topic", topic);
     case BUS_ENOMEM: return error_say_static(reterr, err, &error_no_memory);
     case BUS_EFULL:
         return error_say(reterr, err, ERROR_TYPE_FULL,
@@ -63,8 +63,8 @@ static enum bus_err say_not_reserved(struct bus *bus, enum bus_err err, const ch
                          "number %" PRId64 " of '%s' was reserved before", options->seq, topic);
     case BUS_ETOOBIG:
         return error_say(reterr, err, ERROR_TYPE_TOO_BIG,
-                         "%zu bytes are more than the job allows in '%s'", options->value_bytes_max,
-                         topic);
+                         "a value of %zu bytes is larger than the job allows in '%s'",
+                         options->value_bytes_max, topic);
     default: return api_say_over(bus, err, reterr);
     }
 }
@@ -74,22 +74,21 @@ static enum bus_err check_options(const struct bus_slot_options *given,
 {
     if (given != NULL && !options_take(options, sizeof *options, given, given->struct_bytes))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "the options are not initialised, or ask for what this library does not "
-                         "know");
+                         "the options are not initialised, or were made for a newer library");
     if (options->seq < BUS_NEXT || options->seq == INT64_MAX)
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "seq is %" PRId64 ", and must be BUS_NEXT, or 0 and more and below "
+                         "seq is %" PRId64 ": it must be BUS_NEXT, or at least 0 and below "
                          "INT64_MAX",
                          options->seq);
     if (options->deadline_ms != BUS_FOREVER &&
         (options->deadline_ms <= 0 || options->deadline_ms > LIMIT_PERIOD_MS_MAX))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "deadline_ms is %" PRId64 ", and must be BUS_FOREVER or 1 to %" PRId64,
+                         "deadline_ms is %" PRId64 ": it must be BUS_FOREVER or from 1 to %" PRId64,
                          options->deadline_ms, LIMIT_PERIOD_MS_MAX);
     if (options->need_count > LIMIT_SLOT_NEEDS ||
         (options->need_count > 0 && options->needs == NULL))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "need_count is %zu, and must be 0 to %d, with as many needs",
+                         "need_count is %zu: it must be from 0 to %d, and needs must hold as many",
                          options->need_count, LIMIT_SLOT_NEEDS);
     return BUS_OK;
 }
@@ -107,8 +106,8 @@ static struct frame_need *needs_of(const struct bus_slot_options *options, enum 
         needs[i] = (struct frame_need){.topic = span_text(topic), .seq = options->needs[i].seq};
         if (topic_is_valid(needs[i].topic))
             continue;
-        *err = error_say(reterr, BUS_EINVAL, ERROR_TYPE_NAME, "needs[%zu]: '%.250s' is no topic", i,
-                         topic != NULL ? topic : "");
+        *err = error_say(reterr, BUS_EINVAL, ERROR_TYPE_NAME, "needs[%zu]: '%.250s' is not a topic",
+                         i, topic != NULL ? topic : "");
         free(needs);
         needs = NULL;
     }

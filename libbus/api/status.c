@@ -127,9 +127,9 @@ enum bus_err bus_status_get(const char *endpoint, const char *job, int64_t timeo
 {
     char name[LIMIT_NAME_BYTES + 1];
     if (out_status == NULL || !options_time_is_valid(timeout_ms))
-        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "bus_status_get() wants out_status, and a timeout_ms of 0 and more or "
-                         "BUS_FOREVER");
+        return error_say(
+            reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+            "bus_status_get() needs out_status and a timeout_ms of at least 0, or BUS_FOREVER");
     if (job != NULL && options_job(job, name, reterr) != BUS_OK)
         return BUS_EINVAL;
     struct bus_status *status = calloc(1, sizeof *status);

@@ -801,8 +801,8 @@ static enum bus_err give(struct bus_sub *sub, struct bus_msg **out_msg, struct b
     case SESSION_ITEM_END:
         if (msg->value.bytes > 0)
             return raise(msg, reterr);
-        return error_say(reterr, BUS_EENDED, ERROR_TYPE_LEFT, "%s ended, owing nothing",
-                         msg->topic);
+        return error_say(reterr, BUS_EENDED, ERROR_TYPE_LEFT,
+                         "the writer of %s ended and owes nothing", msg->topic);
     case SESSION_ITEM_GAP:
     case SESSION_ITEM_PAST: break;
     }
@@ -810,9 +810,9 @@ static enum bus_err give(struct bus_sub *sub, struct bus_msg **out_msg, struct b
     sub->gap_first = msg->seq;
     sub->gap_count = msg->count;
     return error_say(reterr, BUS_EOVERRUN, is_past ? ERROR_TYPE_ATTEMPT_OVER : ERROR_TYPE_NOT_KEPT,
-                     "%llu frames of %s are missing from %llu on%s", (unsigned long long)msg->count,
-                     msg->topic, (unsigned long long)msg->seq,
-                     is_past ? ", of an attempt of the job that is over" : "");
+                     "%llu frames of %s are missing, from number %llu on%s",
+                     (unsigned long long)msg->count, msg->topic, (unsigned long long)msg->seq,
+                     is_past ? ": their attempt of the job is over" : "");
 }
 
 static enum bus_err receive(struct bus_sub *sub, bool is_many, int64_t timeout_ms,
@@ -820,7 +820,7 @@ static enum bus_err receive(struct bus_sub *sub, bool is_many, int64_t timeout_m
 {
     if (sub == NULL || out_msg == NULL || !options_time_is_valid(timeout_ms))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "%s wants sub and out_msg, and a timeout_ms of 0 and more or BUS_FOREVER",
+                         "%s needs sub, out_msg and a timeout_ms of at least 0, or BUS_FOREVER",
                          is_many ? "bus_sub_recv_many()" : "bus_sub_recv()");
     if (api_is_foreign(sub->bus))
         return error_say_static(reterr, BUS_ECLOSED, &error_forked);

@@ -252,15 +252,14 @@ enum bus_err bus_tap_open(const char *endpoint, const struct bus_tap_options *op
 {
     struct bus_tap_options known = tap_defaults;
     if (out_tap == NULL || !options_time_is_valid(timeout_ms))
-        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "bus_tap_open() wants out_tap, and a timeout_ms of 0 and more or "
-                         "BUS_FOREVER");
+        return error_say(
+            reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+            "bus_tap_open() needs out_tap and a timeout_ms of at least 0, or BUS_FOREVER");
     if (options != NULL && !options_take(&known, sizeof known, options, options->struct_bytes))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "the options are not initialised, or ask for what this library does not "
-                         "know");
+                         "the options are not initialised, or were made for a newer library");
     if (known.until_id > 0 && known.from_id != BUS_TAP_NOW && known.from_id > known.until_id)
-        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT, "until_id lies before from_id");
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT, "until_id is less than from_id");
     struct bus_tap *tap = calloc(1, sizeof *tap);
     if (tap == NULL)
         return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
@@ -317,7 +316,7 @@ static enum bus_err move_on(struct bus_tap *tap, int64_t deadline_ns, struct bus
     }
     if (is_ended(tap))
         return error_say(reterr, BUS_EENDED, ERROR_TYPE_CLOSED,
-                         "event %" PRIu64 " was the last one asked for", tap->until_id);
+                         "event %" PRIu64 " was the last event of the range", tap->until_id);
     tap->given = tap->ahead;
     if (tap->given->id > tap->until_id)
         tap->given->id = tap->until_id; /* a gap that is larger than what was asked for */
@@ -331,9 +330,9 @@ enum bus_err bus_tap_next(struct bus_tap *tap, int64_t timeout_ms,
                           const struct bus_event **out_event, struct bus_error **reterr)
 {
     if (tap == NULL || out_event == NULL || !options_time_is_valid(timeout_ms))
-        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "bus_tap_next() wants tap and out_event, and a timeout_ms of 0 and more "
-                         "or BUS_FOREVER");
+        return error_say(
+            reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+            "bus_tap_next() needs tap, out_event and a timeout_ms of at least 0, or BUS_FOREVER");
     if (api_is_foreign(tap->bus))
         return error_say_static(reterr, BUS_ECLOSED, &error_forked);
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
@@ -346,7 +345,7 @@ enum bus_err bus_tap_next(struct bus_tap *tap, int64_t timeout_ms,
         tap->gap_first = tap->given->first_id;
         tap->gap_last = tap->given->id;
         return error_say(reterr, BUS_EOVERRUN, ERROR_TYPE_NOT_KEPT,
-                         "events %" PRIu64 " to %" PRIu64 " were missed", tap->gap_first,
+                         "this tap missed events %" PRIu64 " to %" PRIu64, tap->gap_first,
                          tap->gap_last);
     }
     *out_event = tap->given;

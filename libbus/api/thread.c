@@ -142,7 +142,7 @@ static void connect_control(struct bus *bus, int64_t now_ns)
         bus->endpoints.notes[bus->endpoints.at] = ENDPOINT_UNFIT;
         if (bus->unfit == NULL)
             (void)error_say(&bus->unfit, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                            "'%s' is not an endpoint that can be used here", endpoint);
+                            "'%s' is not an endpoint that this process can use", endpoint);
         lookout_broadcast(bus, &bus->news);
     }
     if (err != LINK_OK)

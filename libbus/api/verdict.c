@@ -172,9 +172,9 @@ enum bus_err bus_report_get(const char *endpoint, const char *job, int is_waitin
     struct bus_options options;
     char name[LIMIT_NAME_BYTES + 1];
     if (out_report == NULL || !options_time_is_valid(timeout_ms))
-        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "bus_report_get() wants out_report, and a timeout_ms of 0 and more or "
-                         "BUS_FOREVER");
+        return error_say(
+            reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+            "bus_report_get() needs out_report and a timeout_ms of at least 0, or BUS_FOREVER");
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
     bus_options_init(&options);
     enum bus_err err = options_job(job, name, reterr);

@@ -84,7 +84,7 @@ size_t session_error_spare(uint8_t *out)
     error_record_init(&record);
     record.kind = ERROR_APPLICATION;
     record.type = span_text(ERROR_TYPE_NO_MEMORY);
-    record.message = span_text("there was no memory for the error itself");
+    record.message = span_text("out of memory for the error's own text");
     size_t bytes = 0;
     enum wire_err err = error_encode(&record, 1, out, SESSION_SPARE_ERROR_BYTES, &bytes);
     must(err == WIRE_OK);

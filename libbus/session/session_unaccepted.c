@@ -12,11 +12,11 @@ static void refuse(struct session *session, uint32_t number, uint64_t seq)
     struct own_topic *topic = own_topics_by_number(&session->own, number);
     if (topic == NULL)
         return; /* of a broker that is gone */
-    refused_push(
-        &session->refused, topic->id, seq,
-        session_error_make_at(session, ERROR_PARTY_LOST, span_text(ERROR_TYPE_FENCED),
-                              span_text("not accepted before this incarnation was declared over"),
-                              topic->name, seq, error));
+    refused_push(&session->refused, topic->id, seq,
+                 session_error_make_at(
+                     session, ERROR_PARTY_LOST, span_text(ERROR_TYPE_FENCED),
+                     span_text("the broker had not accepted it when this incarnation ended"),
+                     topic->name, seq, error));
 }
 
 /* The slots of one frame; newer ones push out those that have LIMIT_REFUSALS behind them. */

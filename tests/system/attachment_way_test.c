@@ -367,7 +367,7 @@ Test(attachment_way, is_cut_where_its_party_was_killed_and_says_so)
     cr_expect_lt(row.arrived, 500000);
     snprintf(words, sizeof words, "%lld of 1988895 bytes", (long long)row.arrived);
     expect_shown(id, NULL, NULL, 0, words);
-    expect_shown(id, NULL, NULL, 0, "cut: whoever brought it is gone, and the rest is lost");
+    expect_shown(id, NULL, NULL, 0, "cut: its sender is gone, and the rest is lost");
     expect_shown(id, "--json", NULL, 0, "\"state\":\"cut\"");
     expect_shown(id, "--attachment", "stderr", 1, words);
     bus_tap_close(&tap);

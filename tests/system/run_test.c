@@ -1166,6 +1166,6 @@ Test(run, says_how_it_is_called)
     process_fini(&run);
     start(&run, "-p", "a/b", "--", "true", NULL);
     expect_exit(&run, 2);
-    expect_complaint(&run, "is no party");
+    expect_complaint(&run, "is not a party's name");
     process_fini(&run);
 }
