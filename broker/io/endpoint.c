@@ -69,14 +69,14 @@ static int path_fault(const char *path)
 static const char *fault_text(int fault)
 {
     switch (fault) {
-    case EADDRINUSE: return "it is in use";
+    case EADDRINUSE: return "it is in use by another process";
     case EDOM: return "the port must be 1 to 65535, or * or 0 for a free one";
     case EACCES:
-    case EPERM: return "no rights to it";
+    case EPERM: return "permission denied";
     case EADDRNOTAVAIL:
     case ENODEV: return "this machine has no such address";
-    case EINVAL: return "not an endpoint";
-    case EEXIST: return "there is a file which is no socket";
+    case EINVAL: return "expected tcp://HOST:PORT or ipc://PATH";
+    case EEXIST: return "a file of this name exists and is not a socket";
     default: return zmq_strerror(fault);
     }
 }

@@ -37,7 +37,8 @@ bool keeper_start(struct keeper *keeper, const char *where, struct journal **jou
         return false;
     keeper->scribe = scribe_open(journal, durability == DURABILITY_DISK);
     if (keeper->scribe == NULL) {
-        snprintf(complaint, JOURNAL_COMPLAINT_BYTES, "no memory or threads left");
+        snprintf(complaint, JOURNAL_COMPLAINT_BYTES,
+                 "no memory or thread for the writer of the journal");
         return false;
     }
     keeper->durability = durability;
@@ -58,7 +59,7 @@ static bool fetch(void *arg, uint64_t at, void *out_body, size_t bytes)
     struct keeper *keeper = arg;
     if (journal_reader_fetch(keeper->reader, at, out_body, bytes) == JOURNAL_OK)
         return true;
-    log_line(LOG_WARNING, "journal: a value that is to be sent cannot be read back: %s",
+    log_line(LOG_WARNING, "journal: cannot read back a value that must be sent: %s",
              journal_reader_complaint(keeper->reader));
     return false;
 }
@@ -481,10 +482,10 @@ const char *keeper_complaint(const struct keeper *keeper)
 const char *keeper_sentence(struct keeper *keeper)
 {
     static const char *const meanings[] = {
-        [SCRIBE_WELL] = "it is well again, and goes on",
-        [SCRIBE_FULL] = "no values are let in until there is room",
-        [SCRIBE_REFUSED] = "nothing is accepted until it can be written",
-        [SCRIBE_FAILED] = "nothing can be kept any more",
+        [SCRIBE_WELL] = "it can be written again: values are accepted again",
+        [SCRIBE_FULL] = "no values are accepted until the disk has room",
+        [SCRIBE_REFUSED] = "nothing is accepted until the journal can be written",
+        [SCRIBE_FAILED] = "the journal cannot be written any more",
     };
     enum scribe_state state = keeper->news.state;
     bool is_well = state == SCRIBE_WELL;

@@ -204,7 +204,7 @@ static void report_clogged(struct loop *loop)
                 continue;
             peer->is_forgotten = true;
             gate_violation(loop->gate, clock_now(&loop->clock), peer->conn,
-                           "it does not read what it is sent");
+                           "the client does not read what the broker sends");
             carry_out(loop);
         }
     }
@@ -218,7 +218,7 @@ static void complain_of_accepting(struct loop *loop, enum lane lane, int fault)
     if (loop->complained_ns != 0 && now_ns - loop->complained_ns < COMPLAINTS_EVERY_MS * NS_PER_MS)
         return;
     loop->complained_ns = now_ns;
-    log_line(LOG_WARNING, "%s: a connection could not be accepted: %s", lane_name(lane),
+    log_line(LOG_WARNING, "%s channel: cannot accept a connection: %s", lane_name(lane),
              zmq_strerror(fault));
 }
 
@@ -245,7 +245,7 @@ static void complain_of_strangers(struct loop *loop, int64_t now_ns)
     if (loop->dismissed == 0 ||
         (loop->dismissed_ns != 0 && now_ns - loop->dismissed_ns < COMPLAINTS_EVERY_MS * NS_PER_MS))
         return;
-    log_line(LOG_WARNING, "connections that said nothing, or nothing of use, were closed: %llu",
+    log_line(LOG_WARNING, "closed %llu connections that sent no valid greeting in time",
              (unsigned long long)loop->dismissed);
     loop->dismissed_ns = now_ns;
     loop->dismissed = 0;
@@ -324,8 +324,8 @@ static struct peer *find_peer(struct loop *loop, enum lane lane, struct received
     }
     if (peer == NULL) {
         loop->ignored += 1;
-        log_line(LOG_INFO, "%s: ignored a part of %s (%llu so far)", lane_name(lane),
-                 received->is_numbered ? "one connection too many"
+        log_line(LOG_INFO, "%s channel: ignored a message from %s (%llu so far)", lane_name(lane),
+                 received->is_numbered ? "a connection above the limit"
                                        : "a connection that chose its own id",
                  (unsigned long long)loop->ignored);
         return NULL;
@@ -377,9 +377,8 @@ static bool put_off(struct loop *loop, struct peer *peer, struct span part)
     peer->is_put_off = peer->is_put_off || weight == GATE_HEAVY;
     if (peer->is_put_off && !loop->has_put_off) {
         loop->has_put_off = true;
-        log_line(LOG_WARNING,
-                 "journal: little is left of what is set aside: but for acknowledgements "
-                 "parties are heard again when there is room");
+        log_line(LOG_WARNING, "journal: the disk is full and the reserve is nearly used up: only "
+                              "acknowledgements are accepted until the disk has room");
     }
     return peer->is_put_off && weight != GATE_LIGHT;
 }
@@ -400,7 +399,7 @@ static void let_in(struct loop *loop, struct peer *peer, struct received *receiv
     struct gate_now now = clock_now(&loop->clock);
     zmq_msg_t *part = &received->part;
     if (received->part_count != 1) {
-        gate_violation(loop->gate, now, peer->conn, "more than one part, or none");
+        gate_violation(loop->gate, now, peer->conn, "a message must have exactly one part");
     } else if (peer->lane == LANE_CONTROL) {
         struct span said = span_of(zmq_msg_data(part), zmq_msg_size(part));
         if (!put_off(loop, peer, said))
@@ -714,17 +713,16 @@ static bool recover(struct loop *loop, const struct config *config, struct journ
     keeper_lend(&loop->keeper, loop->gate, config->memory_bytes);
     if (!recovery_run(*journal, loop->gate, clock_now(&loop->clock), &done, fault)) {
         snprintf(complaint, LOOP_COMPLAINT_BYTES,
-                 "journal: %.800s; 'errbusd --export %.300s' writes out what it holds, and another "
-                 "directory, by --journal DIR, is begun anew",
+                 "journal: %.800s; 'errbusd --export %.300s' prints what it holds; to start empty, "
+                 "name another directory with --journal DIR",
                  fault, config->journal);
         return false;
     }
     if (done.gaps > 0)
         log_line(LOG_WARNING,
-                 "journal: in %llu places a repair cut out what stood there: what was decided then "
-                 "is lost",
+                 "journal: a repair removed records in %llu places: the decisions in them are lost",
                  (unsigned long long)done.gaps);
-    log_line(LOG_INFO, "journal: %llu steps replayed, %llu bytes of values kept",
+    log_line(LOG_INFO, "journal: replayed %llu steps, kept %llu bytes of values",
              (unsigned long long)done.steps, (unsigned long long)gate_payload_bytes(loop->gate));
     if (!keeper_start(&loop->keeper, config->journal, journal, durability, loop->gate, fault)) {
         snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: %s", fault);
@@ -743,7 +741,7 @@ static bool open_gate(struct loop *loop, const struct config *config, const char
     if (!endpoint_advertise(loop->channels[LANE_CONTROL].endpoint,
                             loop->channels[LANE_DATA].endpoint, config->advertise, advertised)) {
         snprintf(complaint, LOOP_COMPLAINT_BYTES,
-                 "cannot advertise %s: a host, tcp://HOST:PORT or ipc://PATH is wanted",
+                 "cannot advertise '%s': give a host name, tcp://HOST:PORT or ipc://PATH",
                  config->advertise);
         return false;
     }
@@ -754,7 +752,7 @@ static bool open_gate(struct loop *loop, const struct config *config, const char
     options.data_endpoint = advertised;
     loop->gate = gate_new(&loop->memory, &options, now.now_ns);
     if (loop->gate == NULL)
-        snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: memory is short");
+        snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: out of memory");
     return loop->gate != NULL;
 }
 
@@ -763,7 +761,7 @@ struct loop *loop_open(const struct config *config, const char *version, struct 
 {
     struct loop *loop = calloc(1, sizeof *loop);
     if (loop == NULL) {
-        snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: memory is short");
+        snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: out of memory");
         return NULL;
     }
     memory_heap_init(&loop->memory, UINT64_MAX);

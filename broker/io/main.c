@@ -26,8 +26,8 @@ enum { EXIT_FINE = 0, EXIT_OWN_FAILURE = 1, EXIT_USAGE = 2 };
 #define MALLOC_TRIM_BYTES (256 * 1024 * 1024)
 
 /* Where there can be no journal in one place. */
-static const char remedy[] = "name another directory with --journal DIR, or keep all in memory "
-                             "alone with --journal none";
+static const char remedy[] =
+    "name another directory with --journal DIR, or keep everything in memory with --journal none";
 
 static void tune_memory(void)
 {
@@ -70,10 +70,10 @@ static void block_signals(void)
 static void print_help(void)
 {
     printf("Usage: errbusd [OPTION...]\n"
-           "The broker of Errbus: parties publish through it, and it stands in for those that "
-           "fail.\n\n");
+           "The broker of Errbus. It passes values between the parties of a job.\n"
+           "Where a promised value cannot come, it delivers the error in its place.\n\n");
     config_print_options();
-    printf("\nInstead of being a broker, as the only option:\n");
+    printf("\nInspect or repair a journal that no broker uses (the only option then):\n");
     tools_print_options();
     printf("\nSee errbusd(8).\n");
 }
@@ -115,18 +115,15 @@ static bool choose_durability(struct config *config, enum durability *out_durabi
         for (level = 0; level < DURABILITY_COUNT && strcmp(asked, names[level]) != 0;)
             level++;
     if (level == DURABILITY_COUNT) {
-        fprintf(stderr, "errbusd: --durability is 'memory', 'process' or 'disk', not '%s'\n",
-                asked);
+        fprintf(stderr, "errbusd: --durability takes memory, process or disk, not '%s'\n", asked);
         return false;
     }
     if (level != DURABILITY_MEMORY && is_none) {
-        fprintf(stderr, "errbusd: --durability %s needs a journal, and there is --journal none\n",
-                asked);
+        fprintf(stderr, "errbusd: --durability %s needs a journal: remove --journal none\n", asked);
         return false;
     }
     if (level == DURABILITY_MEMORY && !is_none && config->journal[0] != '\0') {
-        fprintf(stderr,
-                "errbusd: --durability memory keeps no journal, and there is --journal %s\n",
+        fprintf(stderr, "errbusd: --durability memory keeps no journal: remove --journal %s\n",
                 config->journal);
         return false;
     }

@@ -23,11 +23,11 @@ bool state_folder_journal(const struct state_places *places, char *out_path, siz
         if (needed > 0 && (size_t)needed < bytes)
             return true;
         snprintf(complaint, STATE_FOLDER_COMPLAINT_BYTES,
-                 "$%s is too long for the path of a journal", rows[i].variable);
+                 "the directory in $%s is too long for a journal's path", rows[i].variable);
         return false;
     }
     snprintf(complaint, STATE_FOLDER_COMPLAINT_BYTES,
-             "there is no place for a journal: none of $STATE_DIRECTORY, $XDG_STATE_HOME and $HOME "
-             "is a path from /");
+             "no directory for the journal: set $STATE_DIRECTORY, $XDG_STATE_HOME or $HOME to an "
+             "absolute path");
     return false;
 }

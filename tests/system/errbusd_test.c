@@ -258,7 +258,7 @@ Test(errbusd, replaces_the_socket_of_a_dead_broker_and_no_other_file)
 
     cr_assert(folder_write(&folder, "precious", "text", path));
     snprintf(control, sizeof control, "ipc://%s", path);
-    expect_refusal(WORDS("--control", control), 1, "no socket");
+    expect_refusal(WORDS("--control", control), 1, "is not a socket");
     cr_expect_eq(access(path, F_OK), 0);
 }
 
@@ -270,8 +270,8 @@ Test(errbusd, refuses_what_it_cannot_have)
     expect_refusal(WORDS("--control", "tcp://127.0.0.1:*", "--data", broker.data), 1, "in use");
     broker_fini(&broker);
     expect_refusal(WORDS("--control", "tcp://192.0.2.1:*"), 1, "no such address");
-    expect_refusal(WORDS("--control", "udp://127.0.0.1:1"), 1, "not an endpoint");
-    expect_refusal(WORDS("--control", "tcp://127.0.0.1"), 1, "not an endpoint");
+    expect_refusal(WORDS("--control", "udp://127.0.0.1:1"), 1, "expected tcp://HOST:PORT");
+    expect_refusal(WORDS("--control", "tcp://127.0.0.1"), 1, "expected tcp://HOST:PORT");
     expect_refusal(WORDS("--control", "ipc:///nonexistent/x"), 1, "No such file");
     static const char *const ports[] = {"tcp://127.0.0.1:65536", "tcp://127.0.0.1:-1",
                                         "tcp://127.0.0.1:1x", "tcp://127.0.0.1:"};
@@ -280,7 +280,7 @@ Test(errbusd, refuses_what_it_cannot_have)
     }
     expect_refusal(WORDS("--control", "tcp://localhost:*", "--data", "tcp://127.0.0.1:*",
                          "--advertise", "there:7371"),
-                   1, "cannot advertise there:7371");
+                   1, "cannot advertise 'there:7371'");
 }
 
 Test(errbusd, refuses_what_it_does_not_know)
@@ -289,12 +289,11 @@ Test(errbusd, refuses_what_it_does_not_know)
     char words[2 * FOLDER_PATH_BYTES_MAX];
     expect_refusal(WORDS("--frobnicate"), 2, "--frobnicate");
     expect_refusal(WORDS("here"), 2, "here");
-    expect_refusal(WORDS("--durability", "hope"), 2, "'process' or 'disk'");
-    expect_refusal(WORDS("--durability", "disk"), 2,
-                   "needs a journal, and there is --journal none");
+    expect_refusal(WORDS("--durability", "hope"), 2, "memory, process or disk");
+    expect_refusal(WORDS("--durability", "disk"), 2, "needs a journal: remove --journal none");
     expect_refusal(WORDS("--durability", "process"), 2, "--durability process needs a journal");
     expect_refusal(WORDS("--durability", "memory", "--journal", "/proc/errbus"), 2,
-                   "keeps no journal, and there is --journal /proc/errbus");
+                   "keeps no journal: remove --journal /proc/errbus");
     expect_refusal(WORDS("--journal", "/proc/errbus"), 1, "/proc/errbus");
     cr_assert(folder_write(&folder, "cfg", "# one\nverbose = yes\nfrobnicate = 1\n", path));
     snprintf(words, sizeof words, "%s:3: unknown key 'frobnicate'", path);

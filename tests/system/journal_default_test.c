@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 #define REMEDY                                                                                     \
-    "name another directory with --journal DIR, or keep all in memory alone with --journal none\n"
+    "name another directory with --journal DIR, or keep everything in memory with --journal "      \
+    "none\n"
 enum { PATH_BYTES = FOLDER_PATH_BYTES_MAX + 64, WORDS_MAX = 16 };
 
 static struct folder folder;
@@ -198,8 +199,8 @@ Test(journal_default, says_what_to_do_where_there_is_no_place)
 {
     struct places places = places_of(NULL, NULL, NULL);
     expect_refusal(&places, NULL,
-                   "errbusd: there is no place for a journal: none of $STATE_DIRECTORY, "
-                   "$XDG_STATE_HOME and $HOME is a path from /; " REMEDY);
+                   "errbusd: no directory for the journal: set $STATE_DIRECTORY, $XDG_STATE_HOME "
+                   "or $HOME to an absolute path; " REMEDY);
 }
 
 /* Root may do anything, so it is run without that right. */

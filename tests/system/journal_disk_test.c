@@ -183,8 +183,9 @@ Test(journal_disk, ends_the_broker_in_words_when_a_sync_fails)
     cr_assert_lt(acknowledged, 1000);
     cr_assert_gt(acknowledged, 5);
     cr_assert_eq(process_wait(&stage.process, SOON_MS), 1);
-    cr_assert_not_null(strstr(process_complained(&stage.process), "nothing can be kept any more"),
-                       "%s", process_complained(&stage.process));
+    cr_assert_not_null(
+        strstr(process_complained(&stage.process), "the journal cannot be written any more"), "%s",
+        process_complained(&stage.process));
     broker_fini(&stage);
     const char *const more[] = {"--control", control,        "--data", data, "--journal",
                                 journal,     "--durability", "disk",   NULL};
@@ -228,9 +229,9 @@ static void expect_patience(const char *fault, const char *sentence)
         must_flush(alice);
     }
     expect_complaint(sentence);
-    expect_complaint("it is well again");
-    expect_told(tap, "journal.refused", "nothing is accepted until it can be written: ");
-    expect_told(tap, "journal.well", "it is well again, and goes on");
+    expect_complaint("it can be written again");
+    expect_told(tap, "journal.refused", "nothing is accepted until the journal can be written: ");
+    expect_told(tap, "journal.well", "it can be written again: values are accepted again");
     bus_tap_close(&tap);
     for (int i = 0; i < COUNT; i++) {
         snprintf(text, sizeof text, "%d", i);
@@ -244,7 +245,7 @@ static void expect_patience(const char *fault, const char *sentence)
 Test(journal_disk, is_tried_again_when_a_write_fails)
 {
     expect_patience("inject=pwritev:error=EIO:when=40..47",
-                    "nothing is accepted until it can be written");
+                    "nothing is accepted until the journal can be written");
 }
 
 Test(journal_disk, is_tried_again_while_it_can_be_read_only)
@@ -343,7 +344,7 @@ static uint64_t publish_until_full(struct bus *bus)
 {
     static const char value[VALUE_BYTES];
     uint64_t count = 0;
-    while (!has_complained("no values are let in until there is room"))
+    while (!has_complained("no values are accepted until the disk has room"))
         count += bus_publish(bus, "w", value, sizeof value) == BUS_OK;
     count += bus_publish(bus, "w", value, sizeof value) == BUS_OK;
     return count;
@@ -368,7 +369,7 @@ Test(journal_disk, that_is_full_holds_values_back_and_settles_failures)
     uint64_t count = publish_until_full(alice);
     expect_code(bus_flush(alice, 100), BUS_ETIMEDOUT);
     expect_journal("full");
-    expect_told(tap, "journal.full", "no values are let in until there is room: ");
+    expect_told(tap, "journal.full", "no values are accepted until the disk has room: ");
     fail_slot(&slot, "test.failed", "on a full disk");
     expect_failed(sub, "dora/w", 0, "application");
     expect_value(sub, "dora/w", 1, "before");
@@ -377,9 +378,9 @@ Test(journal_disk, that_is_full_holds_values_back_and_settles_failures)
     expect_failed(late, "dora/w", 0, "application");
     expect_value(late, "dora/w", 1, "before");
     cr_assert_eq(unlink(ballast), 0);
-    expect_complaint("it is well again");
+    expect_complaint("it can be written again");
     expect_journal("well");
-    expect_told(tap, "journal.well", "it is well again, and goes on");
+    expect_told(tap, "journal.well", "it can be written again: values are accepted again");
     must_flush(alice);
     for (uint64_t i = 0; i < count; i++)
         expect_large(held, i);
@@ -426,7 +427,7 @@ Test(journal_disk, that_is_full_gets_room_from_who_reads)
     uint64_t count = publish_until_full(alice);
     for (uint64_t i = 0; i < count; i++)
         expect_large(sub, i);
-    expect_complaint("it is well again");
+    expect_complaint("it can be written again");
     must_flush(alice);
     expect_flow(alice, sub, count);
     expect_value(left, "alice/left", 0, "behind");
@@ -498,7 +499,7 @@ Test(journal_disk, that_is_full_lets_parties_in_whatever_waits_for_room)
     for (int k = 0; k < PUSHED; k++)
         for (int i = 0; i < PUSHERS; i++)
             expect_code(bus_publish(pushers[i], topics[k % 4], value, sizeof value), BUS_OK);
-    expect_complaint("no values are let in until there is room");
+    expect_complaint("no values are accepted until the disk has room");
     for (int i = 0; i < PUSHERS; i++) /* long enough to try again */
         expect_code(bus_flush(pushers[i], 300), BUS_ETIMEDOUT);
     struct bus *carol = open_quiet("carol");
@@ -506,7 +507,7 @@ Test(journal_disk, that_is_full_lets_parties_in_whatever_waits_for_room)
     fail_slot(&slot, "test.failed", "on a full disk");
     expect_failed(sub, "dora/w", 0, "application");
     cr_assert_eq(unlink(ballast), 0);
-    expect_complaint("it is well again");
+    expect_complaint("it can be written again");
     for (int i = 0; i < PUSHERS; i++) {
         must_flush(pushers[i]);
         must_close(&pushers[i]);
@@ -550,10 +551,10 @@ Test(journal_disk, that_is_full_keeps_a_way_out_however_much_fails)
     uint64_t count = publish_until_full(alice);
     for (int i = 0; i < FAILURES; i++)
         fail_at_length(&slots[i]);
-    expect_complaint("little is left of what is set aside");
+    expect_complaint("the reserve is nearly used up");
     for (uint64_t i = 0; i < count; i++)
         expect_large(sub, i);
-    expect_complaint("it is well again");
+    expect_complaint("it can be written again");
     for (uint64_t i = 0; i < FAILURES; i++)
         expect_failed(failures, "p0/w", i, "application");
     must_flush(dora);

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #define NO_PLACE                                                                                   \
-    "there is no place for a journal: none of $STATE_DIRECTORY, $XDG_STATE_HOME and $HOME is a "   \
-    "path from /"
+    "no directory for the journal: set $STATE_DIRECTORY, $XDG_STATE_HOME or $HOME to an absolute " \
+    "path"
 
 enum { PATH_BYTES = 512 };
 
@@ -57,6 +57,7 @@ Test(state_folder, refuses_a_path_that_is_too_long)
         if (is_found)
             cr_expect_eq(strlen(path), bytes - 1);
         else
-            cr_expect_str_eq(complaint, "$STATE_DIRECTORY is too long for the path of a journal");
+            cr_expect_str_eq(complaint,
+                             "the directory in $STATE_DIRECTORY is too long for a journal's path");
     }
 }
