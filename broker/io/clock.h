@@ -3,7 +3,7 @@
 #ifndef IO_CLOCK_H
 #define IO_CLOCK_H
 
-#include "broker/io/gate.h"
+#include "broker/io/core_port.h"
 
 #include <stdint.h>
 

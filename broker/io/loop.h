@@ -9,7 +9,7 @@
 
 #include "broker/io/config.h"
 #include "broker/io/endpoint.h"
-#include "broker/io/keeper.h"
+#include "broker/io/persistence.h"
 
 #include <stdbool.h>
 

@@ -36,7 +36,7 @@ struct peer {
     bool is_shed;        /* more of it came than can be parked: nothing is kept any more */
     bool is_put_off;     /* what it said must wait, and so must what it says behind that */
     bool is_mute;        /* nothing of it is heard: it comes back by another connection */
-    size_t parked_bytes; /* see parking.h */
+    size_t parked_bytes; /* see waiting_batches.h */
     uint64_t last_read;  /* how many parts the lane had read when the last of it came */
     uint64_t
         last_empty; /* closing: how often the lane had been empty then, or when that was known */

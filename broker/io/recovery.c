@@ -9,7 +9,7 @@
  * behind the checkpoint say so.  If they do not, something is missing. */
 #include "broker/io/recovery.h"
 
-#include "broker/io/ledger.h"
+#include "broker/io/journal_codec.h"
 #include "libbus/base/map.h"
 #include "libbus/base/must.h"
 

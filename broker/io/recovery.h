@@ -3,7 +3,7 @@
 #ifndef IO_RECOVERY_H
 #define IO_RECOVERY_H
 
-#include "broker/io/gate.h"
+#include "broker/io/core_port.h"
 #include "broker/journal/journal.h"
 
 #include <stdbool.h>

@@ -2,7 +2,7 @@
 /* journal.c -- the journal as its users see it: what all makings refuse, and whom they ask. */
 #include "broker/journal/journal.h"
 
-#include "broker/journal/embedded.h"
+#include "broker/journal/layout.h"
 #include "broker/journal/making.h"
 
 #include <stdio.h>

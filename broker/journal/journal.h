@@ -7,7 +7,7 @@
  * kept.  Positions are not consecutive: take them from the calls.
  *
  * Makings differ in what they survive: `none` survives nothing, it counts positions and keeps no
- * record; the embedded one keeps segments in a directory (embedded.h).
+ * record; the embedded one keeps segments in a directory (layout.h).
  *
  * One writer at a time: the lease.  Its number is not less than that of any lease before it, and an
  * append under another one is refused, so that a broker which lost its lease cannot write.  Where

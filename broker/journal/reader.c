@@ -8,7 +8,7 @@
 #include "broker/journal/journal.h"
 
 #include "broker/journal/disk.h"
-#include "broker/journal/embedded.h"
+#include "broker/journal/layout.h"
 #include "broker/journal/format.h"
 
 #include <inttypes.h>

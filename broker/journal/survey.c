@@ -2,7 +2,7 @@
 /* survey.c -- looks at all that lies in the directory of a journal; see survey.h. */
 #include "broker/journal/survey.h"
 
-#include "broker/journal/embedded.h"
+#include "broker/journal/layout.h"
 #include "libbus/base/limits.h"
 
 #include <errno.h>

@@ -83,7 +83,7 @@ struct survey {
     uint64_t checkpoint;  /* the newest whole one; UINT64_MAX: none */
     uint64_t synced;      /* all below is known to be on the disk */
     uint32_t batch;       /* the greatest that was seen */
-    unsigned kept;        /* a bit for each file that is kept to be used again (embedded.h) */
+    unsigned kept;        /* a bit for each file that is kept to be used again (layout.h) */
     uint64_t stale_until; /* so far what the last segment's file was before stands behind its end */
     bool has_journal;     /* `journal` is known */
     char complaint[JOURNAL_COMPLAINT_BYTES];

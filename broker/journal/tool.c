@@ -2,7 +2,7 @@
 /* tool.c -- checks a journal and writes out what it holds; see tool.h. */
 #include "broker/journal/tool.h"
 
-#include "broker/journal/embedded.h"
+#include "broker/journal/layout.h"
 #include "broker/journal/survey.h"
 
 #include <errno.h>

@@ -8,7 +8,7 @@
 #include "broker/journal/tool.h"
 
 #include "broker/journal/crc32c.h"
-#include "broker/journal/embedded.h"
+#include "broker/journal/layout.h"
 #include "broker/journal/survey.h"
 #include "libbus/base/must.h"
 

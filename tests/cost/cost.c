@@ -7,7 +7,7 @@
  * Does WORK for COUNT values once to warm up, then again, and that is counted (cost.sh: by
  * callgrind, which is asked to begin and end here).  What lies around it (other topics, parties,
  * open slots) is there before, and how many bytes the broker has then is said. */
-#include "broker/io/gate.h"
+#include "broker/io/core_port.h"
 #include "libbus/base/must.h"
 #include "libbus/session/session.h"
 

@@ -4,7 +4,7 @@
  *
  * Whatever comes, and whatever allocation fails, the broker says what can be read, its facts give
  * the state that it has, every session ends once all are gone, and everything is given back. */
-#include "broker/io/gate.h"
+#include "broker/io/core_port.h"
 #include "libbus/base/must.h"
 #include "libbus/wire/fact.h"
 #include "tests/fuzz/speech.h"

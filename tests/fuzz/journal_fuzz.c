@@ -5,7 +5,7 @@
  * The first byte says how the rest is taken: whether checksums are made to fit, since chance does
  * not find them, and where a second file begins. */
 #include "broker/journal/crc32c.h"
-#include "broker/journal/embedded.h"
+#include "broker/journal/layout.h"
 #include "broker/journal/format.h"
 #include "broker/journal/tool.h"
 #include "libbus/base/must.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "broker/io/gate.h"
+#include "broker/io/core_port.h"
 #include "libbus/base/memory.h"
 #include "libbus/base/must.h"
 #include "libbus/io/link_inproc.h"

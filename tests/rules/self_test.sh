@@ -113,7 +113,7 @@ broker/core/tables/a.c <pthread.h>
 broker/core/streams/slot.c <unistd.h>
 libbus/include/bus/a.h <stdio.h>
 libbus/api/a.c <zmq.h>
-broker/io/gate.c <zmq.h>
+broker/io/core_port.c <zmq.h>
 broker/io/payload.h <zmq.h>
 clients/cli.c <zmq.h>
 broker/core/tables/a.c <msgpack.h>

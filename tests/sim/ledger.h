@@ -4,7 +4,7 @@
 #ifndef SIM_LEDGER_H
 #define SIM_LEDGER_H
 
-#include "broker/io/gate.h"
+#include "broker/io/core_port.h"
 
 struct ledger;
 

@@ -2,7 +2,7 @@
 /* tape.c -- see tape.h. */
 #include "tests/sim/tape.h"
 
-#include "broker/journal/embedded.h"
+#include "broker/journal/layout.h"
 #include "broker/journal/journal.h"
 #include "libbus/base/must.h"
 #include "tests/lib/sim_disk.h"

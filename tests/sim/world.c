@@ -24,8 +24,9 @@ enum {
     SPIN_MAX = 10000, /* rounds without time passing, before somebody is said to spin */
     TAPS = 4,
     TAP_BEAT_MS = 10000,
-    PARKED_MAX = 32,     /* batches of a connection on a full disk (broker/io/parking.h: bytes) */
-    OVERHEARD = 8,       /* parts of a connection that an outsider remembers */
+    PARKED_MAX =
+        32,        /* batches of a connection on a full disk (broker/io/waiting_batches.h: bytes) */
+    OVERHEARD = 8, /* parts of a connection that an outsider remembers */
     HOST_OUTSIDE = 1000, /* as host of a connection: an outsider's; HOST_TAP + job: a tap's */
     HOST_TAP = 2000,
 };

@@ -10,7 +10,7 @@
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
 
-#include "broker/io/gate.h"
+#include "broker/io/core_port.h"
 #include "libbus/session/session.h"
 #include "tests/sim/dice.h"
 

@@ -2,7 +2,7 @@
 /* journal_crash_test.c -- random histories of a journal whose process or machine ends at any
  * moment, on a disk that loses, tears and delays: what was synced is there, and what is there is
  * the beginning of what was appended, in whole batches. */
-#include "broker/journal/embedded.h"
+#include "broker/journal/layout.h"
 #include "broker/journal/format.h"
 #include "tests/lib/sim_disk.h"
 

@@ -4,7 +4,7 @@
 #ifndef TESTS_UNIT_JOURNAL_DRIVER_H
 #define TESTS_UNIT_JOURNAL_DRIVER_H
 
-#include "broker/journal/embedded.h"
+#include "broker/journal/layout.h"
 #include "broker/journal/format.h"
 #include "broker/journal/journal.h"
 #include "tests/lib/sim_disk.h"

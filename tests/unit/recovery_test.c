@@ -3,7 +3,7 @@
  * core is played by the test, the disk too. */
 #include "broker/io/recovery.h"
 
-#include "broker/io/ledger.h"
+#include "broker/io/journal_codec.h"
 #include "broker/journal/tool.h"
 #include "tests/unit/journal_driver.h"
 

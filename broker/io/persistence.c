@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* keeper.c -- between the gate and the journal; see keeper.h. */
-#include "broker/io/keeper.h"
+/* persistence.c -- between the gate and the journal; see persistence.h. */
+#include "broker/io/persistence.h"
 
 #include "broker/io/failpoint.h"
-#include "broker/io/ledger.h"
+#include "broker/io/journal_codec.h"
 #include "broker/io/log.h"
 #include "libbus/base/limits.h"
 #include "libbus/base/must.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* embedded_internal.h -- what the files of the embedded journal share; the invariants are in
- * embedded.h. */
-#ifndef JOURNAL_EMBEDDED_INTERNAL_H
-#define JOURNAL_EMBEDDED_INTERNAL_H
+/* journal_internal.h -- what the files of the embedded journal share; the invariants are in
+ * layout.h. */
+#ifndef JOURNAL_JOURNAL_INTERNAL_H
+#define JOURNAL_JOURNAL_INTERNAL_H
 
 #include "broker/journal/disk.h"
-#include "broker/journal/embedded.h"
+#include "broker/journal/layout.h"
 #include "broker/journal/format.h"
 #include "broker/journal/making.h"
 #include "broker/journal/proof.h"
@@ -74,7 +74,7 @@ static inline uint64_t embedded_written_until(const struct segment *segment)
 enum journal_err embedded_complain(struct embedded *embedded, const char *name, const char *what,
                                    int result);
 
-/* embedded_write.c */
+/* journal_write.c */
 enum journal_err embedded_append(struct journal *journal, const struct journal_record *records,
                                  size_t count, unsigned how, uint64_t *out_at);
 enum journal_err embedded_sync(struct journal *journal);
@@ -93,13 +93,13 @@ enum journal_err embedded_make_spare(struct embedded *embedded);
 /* A sync failed: the journal is over, with a sentence. */
 enum journal_err embedded_fail(struct embedded *embedded, int result);
 
-/* embedded_flush.c */
+/* journal_flush.c */
 enum journal_err embedded_flush_begin(struct journal *journal, struct journal_flush **out_flush);
 enum journal_err embedded_flush_end(struct journal *journal, struct journal_flush **flush);
 /* All three steps of a flush. */
 enum journal_err embedded_flush(struct embedded *embedded);
 
-/* embedded_read.c */
+/* journal_read.c */
 enum journal_err embedded_read(struct journal *journal, uint64_t at,
                                struct journal_found *out_found);
 enum journal_err embedded_fetch(struct journal *journal, uint64_t at, void *out_body, size_t bytes);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* keeper_test.c -- nothing is said before what it tells is kept; the core is played by the test,
- * the disk too. */
-#include "broker/io/keeper.h"
+/* persistence_test.c -- nothing is said before what it tells is kept; the core is played by the
+ * test, the disk too. */
+#include "broker/io/persistence.h"
 
-#include "broker/io/ledger.h"
+#include "broker/io/journal_codec.h"
 #include "tests/lib/folder.h"
 #include "tests/unit/journal_driver.h"
 
@@ -121,7 +121,7 @@ static void fini(void)
     folder_fini(&folder);
 }
 
-TestSuite(keeper, .fini = fini);
+TestSuite(persistence, .fini = fini);
 
 /* One step; a bit of each saying that was not held back. */
 static unsigned decide(void)
@@ -185,7 +185,7 @@ static void take(unsigned counts[2])
     }
 }
 
-Test(keeper, holds_nothing_back_without_a_journal)
+Test(persistence, holds_nothing_back_without_a_journal)
 {
     sim = sim_disk_new(11);
     memory_heap_init(&memory, UINT64_MAX);
@@ -202,7 +202,7 @@ Test(keeper, holds_nothing_back_without_a_journal)
     cr_expect_eq(end.journal_bytes + end.journal_next + end.journal_state, 0);
 }
 
-Test(keeper, tells_a_status_where_the_journal_is_and_how_far)
+Test(persistence, tells_a_status_where_the_journal_is_and_how_far)
 {
     start(DURABILITY_DISK);
     struct msg_status_end end = ask();
@@ -222,7 +222,7 @@ Test(keeper, tells_a_status_where_the_journal_is_and_how_far)
 
 /* Of an outcome which the journal has already nothing more is to be kept; but it does not overtake
  * those before it. */
-Test(keeper, lets_out_at_once_what_is_kept_already)
+Test(persistence, lets_out_at_once_what_is_kept_already)
 {
     start(DURABILITY_PROCESS);
     for (int how = 0; how < 3; how++) {
@@ -240,7 +240,7 @@ Test(keeper, lets_out_at_once_what_is_kept_already)
 }
 
 /* A path need not be text, and what goes over the wire must be. */
-Test(keeper, tells_a_path_that_is_no_text)
+Test(persistence, tells_a_path_that_is_no_text)
 {
     start(DURABILITY_PROCESS);
     snprintf(keeper.where, sizeof keeper.where, "/a/\xff\xc3\xa9");
@@ -249,7 +249,7 @@ Test(keeper, tells_a_path_that_is_no_text)
     cr_expect(span_equal(ask().journal_directory, span_text("/a/\xc3\xa9")));
 }
 
-Test(keeper, says_all_but_news_once_it_is_in_the_log)
+Test(persistence, says_all_but_news_once_it_is_in_the_log)
 {
     unsigned counts[2] = {0};
     start(DURABILITY_PROCESS);
@@ -263,7 +263,7 @@ Test(keeper, says_all_but_news_once_it_is_in_the_log)
 }
 
 /* No sync goes well until it may: outcomes come out, not one answer does. */
-Test(keeper, says_answers_at_disk_behind_their_sync_alone)
+Test(persistence, says_answers_at_disk_behind_their_sync_alone)
 {
     unsigned counts[2] = {0};
     start(DURABILITY_DISK);
@@ -279,7 +279,7 @@ Test(keeper, says_answers_at_disk_behind_their_sync_alone)
 }
 
 /* Here each step has a ticket of the same number. */
-Test(keeper, tells_the_core_how_many_steps_are_kept_and_never_too_many)
+Test(persistence, tells_the_core_how_many_steps_are_kept_and_never_too_many)
 {
     enum { STEPS = 20 };
     start(DURABILITY_DISK);
@@ -297,7 +297,7 @@ Test(keeper, tells_the_core_how_many_steps_are_kept_and_never_too_many)
 
 /* What decides nothing needs no journal: else a broker that is asked, and decides nothing, would
  * never say what it sent. */
-Test(keeper, counts_steps_that_decided_nothing)
+Test(persistence, counts_steps_that_decided_nothing)
 {
     start(DURABILITY_DISK);
     decide();
@@ -311,7 +311,7 @@ Test(keeper, counts_steps_that_decided_nothing)
     cr_expect_eq(kept, 6);
 }
 
-Test(keeper, says_no_answer_after_a_sync_that_failed)
+Test(persistence, says_no_answer_after_a_sync_that_failed)
 {
     unsigned counts[2] = {0};
     start(DURABILITY_DISK);
@@ -330,7 +330,7 @@ Test(keeper, says_no_answer_after_a_sync_that_failed)
     cr_assert_not(keeper_has_room(&keeper));
 }
 
-Test(keeper, says_nothing_while_writes_are_refused_and_all_of_it_then)
+Test(persistence, says_nothing_while_writes_are_refused_and_all_of_it_then)
 {
     unsigned counts[2] = {0};
     start(DURABILITY_PROCESS);
@@ -356,7 +356,7 @@ Test(keeper, says_nothing_while_writes_are_refused_and_all_of_it_then)
 }
 
 /* What is decided on a full disk is kept and said, nothing more is let in, and then it goes on. */
-Test(keeper, goes_on_by_itself_when_there_is_room_again)
+Test(persistence, goes_on_by_itself_when_there_is_room_again)
 {
     unsigned counts[2] = {0};
     start(DURABILITY_DISK);
@@ -398,7 +398,7 @@ static void fill(void)
 }
 
 /* Before the next checkpoint could take more than half of what is set aside, it is made. */
-Test(keeper, makes_a_checkpoint_while_there_is_room_for_it)
+Test(persistence, makes_a_checkpoint_while_there_is_room_for_it)
 {
     start(DURABILITY_PROCESS);
     uint64_t most = keeper.news.aside / KEEPER_ASIDE_TIMES;
@@ -422,7 +422,7 @@ Test(keeper, makes_a_checkpoint_while_there_is_room_for_it)
 }
 
 /* What the last one took is not known before it is in the log: the disk may be full with it. */
-Test(keeper, makes_no_checkpoint_before_the_last_is_in_the_log)
+Test(persistence, makes_no_checkpoint_before_the_last_is_in_the_log)
 {
     start(DURABILITY_PROCESS);
     while (!keeper_is_growing(&keeper))
@@ -448,7 +448,7 @@ static void give_value(size_t bytes)
 }
 
 /* What is under way to the disk finds its place in what is set aside, should that disk be full. */
-Test(keeper, is_short_when_much_waits_though_the_disk_is_well)
+Test(persistence, is_short_when_much_waits_though_the_disk_is_well)
 {
     start(DURABILITY_PROCESS);
     uint64_t aside = keeper.news.aside;
@@ -506,7 +506,7 @@ static void expect_trim(bool is_due)
 }
 
 /* What was on its way when a checkpoint was made does not hold its file for long. */
-Test(keeper, trims_a_while_behind_a_checkpoint)
+Test(persistence, trims_a_while_behind_a_checkpoint)
 {
     payload_id payload = make_checkpoint();
     int64_t due_ns = now_ns + KEEPER_TRIM_MS * INT64_C(1000000);
@@ -521,7 +521,7 @@ Test(keeper, trims_a_while_behind_a_checkpoint)
     cr_assert_eq(keeper_deadline_ns(&keeper, gate), INT64_MAX);
 }
 
-Test(keeper, trims_when_enough_came_behind_a_checkpoint)
+Test(persistence, trims_when_enough_came_behind_a_checkpoint)
 {
     payload_id payload = make_checkpoint();
     gate_payload_drop(gate, payload);
@@ -532,7 +532,7 @@ Test(keeper, trims_when_enough_came_behind_a_checkpoint)
     cr_assert_gt(keeper.news.first, 0);
 }
 
-Test(keeper, trims_nothing_that_is_wanted)
+Test(persistence, trims_nothing_that_is_wanted)
 {
     (void)make_checkpoint();
     keeper.given_bytes = KEEPER_TRIM_BYTES;
@@ -549,7 +549,7 @@ static void expect_checkpoint(bool is_due)
 }
 
 /* Where much comes in little time, a checkpoint has its time, ... */
-Test(keeper, makes_no_checkpoint_soon_after_the_last_one)
+Test(persistence, makes_no_checkpoint_soon_after_the_last_one)
 {
     start(DURABILITY_PROCESS);
     reach_checkpoint();
@@ -569,7 +569,7 @@ Test(keeper, makes_no_checkpoint_soon_after_the_last_one)
 }
 
 /* ... but not for whatever comes. */
-Test(keeper, makes_a_checkpoint_in_a_hurry_where_very_much_comes)
+Test(persistence, makes_a_checkpoint_in_a_hurry_where_very_much_comes)
 {
     start(DURABILITY_PROCESS);
     reach_checkpoint();
@@ -581,7 +581,7 @@ Test(keeper, makes_a_checkpoint_in_a_hurry_where_very_much_comes)
 }
 
 /* The larger a checkpoint, the more is set aside. */
-Test(keeper, sets_aside_four_times_a_checkpoint)
+Test(persistence, sets_aside_four_times_a_checkpoint)
 {
     start(DURABILITY_PROCESS);
     held_bytes = DRIVER_SEGMENT;
@@ -599,7 +599,7 @@ Test(keeper, sets_aside_four_times_a_checkpoint)
 }
 
 /* A full disk is where room must come from: a checkpoint is made before it is due. */
-Test(keeper, makes_a_checkpoint_when_the_disk_is_full)
+Test(persistence, makes_a_checkpoint_when_the_disk_is_full)
 {
     start(DURABILITY_PROCESS);
     fill();
@@ -610,7 +610,7 @@ Test(keeper, makes_a_checkpoint_when_the_disk_is_full)
 }
 
 /* Where a checkpoint stands behind what readers took, no other is needed, nor room for it. */
-Test(keeper, lets_go_what_was_taken_on_a_full_disk_without_another_checkpoint)
+Test(persistence, lets_go_what_was_taken_on_a_full_disk_without_another_checkpoint)
 {
     payload_id payload = make_checkpoint();
     uint64_t checkpoint = keeper.checkpoint_ticket;
@@ -633,7 +633,7 @@ Test(keeper, lets_go_what_was_taken_on_a_full_disk_without_another_checkpoint)
 }
 
 /* A payload that was written anew has gone from its old place in the next checkpoint alone. */
-Test(keeper, lets_no_old_place_go_before_a_checkpoint_tells_the_new_one)
+Test(persistence, lets_no_old_place_go_before_a_checkpoint_tells_the_new_one)
 {
     struct buffer *bytes = buffer_copy(span_text("a value"));
     payload_id payload = 0;
@@ -661,7 +661,7 @@ Test(keeper, lets_no_old_place_go_before_a_checkpoint_tells_the_new_one)
 
 /* Files that cannot be removed are tried again; the checkpoint is not, for it takes of the room
  * that is set aside. */
-Test(keeper, makes_one_checkpoint_for_a_trim_that_fails_for_a_while)
+Test(persistence, makes_one_checkpoint_for_a_trim_that_fails_for_a_while)
 {
     start(DURABILITY_PROCESS);
     sim_disk_fault(sim, SIM_UNLINK, 0, 12, EIO);
@@ -676,7 +676,7 @@ Test(keeper, makes_one_checkpoint_for_a_trim_that_fails_for_a_while)
 }
 
 /* Of what is set aside enough is left for two checkpoints, and a fourth for what comes before. */
-Test(keeper, is_short_before_the_way_out_is_closed)
+Test(persistence, is_short_before_the_way_out_is_closed)
 {
     start(DURABILITY_PROCESS);
     sim_disk_limit(sim, 4 * DRIVER_SEGMENT);
@@ -700,7 +700,7 @@ Test(keeper, is_short_before_the_way_out_is_closed)
 
 /* What is let go on a full disk makes a checkpoint smaller: one that would not have fitted then
  * does, and room is made, though nobody says a word any more. */
-Test(keeper, measures_again_what_a_checkpoint_would_take)
+Test(persistence, measures_again_what_a_checkpoint_would_take)
 {
     start(DURABILITY_PROCESS);
     held_bytes = DRIVER_SEGMENT;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* embedded_read.c -- reads the embedded journal: a position tells segment and offset. */
-#include "broker/journal/embedded_internal.h"
+/* journal_read.c -- reads the embedded journal: a position tells segment and offset. */
+#include "broker/journal/journal_internal.h"
 
 #include "broker/journal/crc32c.h"
-#include "broker/journal/embedded.h"
+#include "broker/journal/layout.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* embedded.c -- opens and closes the embedded journal: looks at what is there, mends what a crash
- * left, and refuses what it must not touch. */
-#include "broker/journal/embedded.h"
+/* journal_open.c -- opens and closes the embedded journal: looks at what is there, mends what a
+ * crash left, and refuses what it must not touch. */
+#include "broker/journal/layout.h"
 
-#include "broker/journal/embedded_internal.h"
+#include "broker/journal/journal_internal.h"
 #include "broker/journal/survey.h"
 #include "libbus/base/limits.h"
 #include "libbus/base/must.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* embedded.h -- the journal in one directory: append-only segments, preallocated, checksummed.
+/* layout.h -- the journal in one directory: append-only segments, preallocated, checksummed.
  *
  *     00000000000000000000.journal   segments, each named by its first position
  *     00000000000067108800.journal
@@ -13,7 +13,7 @@
  * - All that a later record builds on is on the disk before that record is: a segment is synced
  *   before anything stands in the next one, what replaces trimmed records before they go.
  * - A lazy journal leaves segments unsynced, and says so in what it writes; what a flush brought to
- *   the disk (embedded_flush.c) is told by the proof, which is there before anything relies on it.
+ *   the disk (journal_flush.c) is told by the proof, which is there before anything relies on it.
  * - A name appears when what it names is whole: segments are made as `next` and renamed.
  * - What an append that failed left behind never passes for a record: each attempt has a number.
  * - A lazy journal writes over files that it gave up: their pages are there, and half the cost of a
@@ -22,8 +22,8 @@
  * - After a sync that failed nothing is written any more.  The system tells such a failure once and
  *   then takes what it could not write for clean, so a second sync would lie.  Opened anew, the
  *   journal writes all again that is not known to be on the disk. */
-#ifndef JOURNAL_EMBEDDED_H
-#define JOURNAL_EMBEDDED_H
+#ifndef JOURNAL_LAYOUT_H
+#define JOURNAL_LAYOUT_H
 
 #include "broker/journal/disk.h"
 #include "broker/journal/format.h"

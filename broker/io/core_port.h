@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* gate.h -- between parts and the core: bytes to events, effects to bytes.  No sockets, no clock:
- * the loop, the simulation and the in-process link all drive the broker through it.
+/* core_port.h -- between parts and the core: bytes to events, effects to bytes.  No sockets, no
+ * clock: the loop, the simulation and the in-process link all drive the broker through it.
  *
  * After each call that lets something in, gate_out() gives what is to be sent, in order. */
-#ifndef IO_GATE_H
-#define IO_GATE_H
+#ifndef IO_CORE_PORT_H
+#define IO_CORE_PORT_H
 
 #include "broker/core/core.h"
 #include "broker/io/payload.h"
-#include "broker/io/scribe.h"
+#include "broker/io/journal_thread.h"
 #include "libbus/base/buffer.h"
 #include "libbus/base/memory.h"
 #include "libbus/wire/frame.h"
@@ -82,7 +82,7 @@ struct gate_out {
 };
 /* The next thing to do; false: nothing more.  All is to be taken before the next thing is let in,
  * and a control part that was let in must stand until then.  Frames for the same subscription are
- * packed into one batch (see packer.h); a payload that is wanted whole goes by reference. */
+ * packed into one batch (see batch_encoder.h); a payload that is wanted whole goes by reference. */
 bool gate_out(struct gate *gate, struct gate_out *out);
 
 /* ---- a journal: with core_options.has_facts -------------------------------------------------- */

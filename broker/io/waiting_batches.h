@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* parking.h -- batches that came while the disk is full, until there is room for them.
+/* waiting_batches.h -- batches that came while the disk is full, until there is room for them.
  *
  * So much is taken over of each connection, and of all together.  A connection of which more comes
  * is shed: from its next batch on nothing of it is kept, for what follows a gap is of no use.  Its
  * client has all of it in its outbox, hears of no acceptance, and comes back by another connection,
  * as from any that is dead.  So however much is sent, whoever comes can attach, read, and make
  * room. */
-#ifndef IO_PARKING_H
-#define IO_PARKING_H
+#ifndef IO_WAITING_BATCHES_H
+#define IO_WAITING_BATCHES_H
 
-#include "broker/io/hold.h"
+#include "broker/io/held_output.h"
 #include "broker/io/peers.h"
 
 #include <stdbool.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* ledger_test.c -- facts and payloads become records and come back; malformed ones are refused. */
-#include "broker/io/ledger.h"
+/* journal_codec_test.c -- facts and payloads become records and come back; malformed ones are
+ * refused. */
+#include "broker/io/journal_codec.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ static void fini(void)
     cr_assert_eq(memory.bytes_used, 0);
 }
 
-TestSuite(ledger, .init = init, .fini = fini);
+TestSuite(journal_codec, .init = init, .fini = fini);
 
 static payload_id add_payload(const char *text)
 {
@@ -50,7 +51,7 @@ static void expect_entry(struct ledger_reader *reader, enum ledger_tag tag, uint
     cr_assert_eq(fact.as.failure_forgotten.failure, number);
 }
 
-Test(ledger, gives_nothing_where_nothing_was_decided)
+Test(journal_codec, gives_nothing_where_nothing_was_decided)
 {
     uint32_t at = 0;
     cr_assert_null(ledger_step(&effects, &payloads, &at, SIZE_MAX));
@@ -59,7 +60,7 @@ Test(ledger, gives_nothing_where_nothing_was_decided)
     cr_assert_eq(at, 1, "what is looked at is not looked at again");
 }
 
-Test(ledger, puts_a_new_payload_before_its_facts)
+Test(journal_codec, puts_a_new_payload_before_its_facts)
 {
     uint32_t at = 0;
     payload_id fresh = add_payload("the batch");
@@ -84,7 +85,7 @@ Test(ledger, puts_a_new_payload_before_its_facts)
     scribe_step_free(&step);
 }
 
-Test(ledger, names_the_place_of_a_payload_that_stood_before)
+Test(journal_codec, names_the_place_of_a_payload_that_stood_before)
 {
     uint32_t at = 0;
     payload_id old = add_payload("of before");
@@ -103,7 +104,7 @@ Test(ledger, names_the_place_of_a_payload_that_stood_before)
     scribe_step_free(&step);
 }
 
-Test(ledger, tells_a_snapshot_in_pieces)
+Test(journal_codec, tells_a_snapshot_in_pieces)
 {
     enum { FACTS = 1000 };
     uint32_t at = 0;
@@ -124,7 +125,7 @@ Test(ledger, tells_a_snapshot_in_pieces)
     cr_assert_gt(pieces, 10);
 }
 
-Test(ledger, refuses_what_is_cut_at_any_byte)
+Test(journal_codec, refuses_what_is_cut_at_any_byte)
 {
     uint32_t at = 0;
     payload_id old = add_payload("of before");
@@ -147,7 +148,7 @@ Test(ledger, refuses_what_is_cut_at_any_byte)
     scribe_step_free(&step);
 }
 
-Test(ledger, refuses_a_tag_that_none_has)
+Test(journal_codec, refuses_a_tag_that_none_has)
 {
     static const uint8_t bytes[] = {LEDGER_PAYLOAD_AT + 1, 0, 0, 0, 0};
     static const uint8_t huge[] = {LEDGER_NO_PAYLOAD, 0xff, 0xff, 0xff, 0xff, 0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* gate_test.c -- bytes to events, effects to bytes; the core is played by the test. */
-#include "broker/io/gate.h"
+/* core_port_test.c -- bytes to events, effects to bytes; the core is played by the test. */
+#include "broker/io/core_port.h"
 
 #include "libbus/wire/msg.h"
 
@@ -106,7 +106,7 @@ static void tear_down(void)
     cr_assert_eq(memory.bytes_used, 1); /* the core's, which it did not give back */
 }
 
-TestSuite(gate, .init = set_up, .fini = tear_down);
+TestSuite(core_port, .init = set_up, .fini = tear_down);
 
 static void control_in(conn_id conn, const struct msg *msg)
 {
@@ -197,7 +197,7 @@ static uint32_t read_frames(const struct buffer *part, struct frame *out_last)
 
 /* ---- in -------------------------------------------------------------------------------------- */
 
-Test(gate, passes_messages_on_with_the_time_and_the_dice)
+Test(core_port, passes_messages_on_with_the_time_and_the_dice)
 {
     struct msg msg = {.type = MSG_BEAT, .as.beat = {.sent_ns = -5}};
     control_in(CONTROL, &msg);
@@ -212,7 +212,7 @@ Test(gate, passes_messages_on_with_the_time_and_the_dice)
     cr_expect_eq(gate_deadline_ns(gate), 77);
 }
 
-Test(gate, passes_closing_ticks_stop_and_the_journal_on)
+Test(core_port, passes_closing_ticks_stop_and_the_journal_on)
 {
     gate_closed(gate, now, CONTROL);
     cr_expect_eq(last.type, EVENT_CLOSED);
@@ -239,7 +239,7 @@ static void release_payload(struct effects *effects)
     effects_release(effects, kept, 1);
 }
 
-Test(gate, keeps_a_batch_as_long_as_the_core_wants)
+Test(core_port, keeps_a_batch_as_long_as_the_core_wants)
 {
     struct buffer *part = batch_of_many(3);
     size_t bytes = part->bytes;
@@ -266,7 +266,7 @@ Test(gate, keeps_a_batch_as_long_as_the_core_wants)
     cr_expect_eq(gate_payload_count(gate), 0);
 }
 
-Test(gate, frees_a_batch_that_the_core_does_not_want)
+Test(core_port, frees_a_batch_that_the_core_does_not_want)
 {
     struct buffer *part = batch(1, 1, FRAME_VALUE, span_text("hello"));
     gate_data_in(gate, now, DATA, &part);
@@ -274,7 +274,7 @@ Test(gate, frees_a_batch_that_the_core_does_not_want)
     cr_expect_eq(gate_payload_count(gate), 0);
 }
 
-Test(gate, reads_what_reservations_and_chunks_say)
+Test(core_port, reads_what_reservations_and_chunks_say)
 {
     uint8_t value[FRAME_RESERVE_BYTES_MAX];
     struct frame_reserve reserve = {.deadline_ms = 5, .value_bytes_max = 6};
@@ -300,7 +300,7 @@ Test(gate, reads_what_reservations_and_chunks_say)
     nothing_out();
 }
 
-Test(gate, takes_attach_on_the_data_channel)
+Test(core_port, takes_attach_on_the_data_channel)
 {
     uint8_t bytes[64];
     size_t count = 0;
@@ -322,7 +322,7 @@ static void expect_violation(const char *complaint)
     cr_expect_eq(gate_payload_count(gate), 0);
 }
 
-Test(gate, turns_bad_bytes_into_violations)
+Test(core_port, turns_bad_bytes_into_violations)
 {
     static uint8_t large[LIMIT_CONTROL_BYTES + 1];
     gate_control_in(gate, now, CONTROL, SPAN_NONE);
@@ -363,7 +363,7 @@ Test(gate, turns_bad_bytes_into_violations)
     nothing_out();
 }
 
-Test(gate, takes_an_unknown_message_from_newer_clients_alone)
+Test(core_port, takes_an_unknown_message_from_newer_clients_alone)
 {
     const struct span unknown = span_of("\x92\x3f\x01", 3); /* number 63 */
     struct msg hello = {.type = MSG_HELLO, .as.hello = {.major = PROTOCOL_MAJOR}};
@@ -396,7 +396,7 @@ static void say_things(struct effects *effects)
     effects_drop(effects, OTHER);
 }
 
-Test(gate, gives_messages_and_drops_in_order)
+Test(core_port, gives_messages_and_drops_in_order)
 {
     struct gate_out out;
     struct msg msg;
@@ -425,7 +425,7 @@ static void accept_and_send(struct effects *effects)
 }
 
 /* Who waits for the value waits no longer than need be. */
-Test(gate, tells_writers_behind_what_readers_wait_for)
+Test(core_port, tells_writers_behind_what_readers_wait_for)
 {
     static const struct {
         enum gate_out_kind kind;
@@ -479,7 +479,7 @@ static void let_in(struct buffer **part)
     gate_data_in(gate, now, DATA, part);
 }
 
-Test(gate, passes_a_payload_that_is_wanted_whole_by_reference)
+Test(core_port, passes_a_payload_that_is_wanted_whole_by_reference)
 {
     struct buffer *part = batch(0, 1000, FRAME_VALUE, span_text("hello"));
     struct buffer *held = buffer_ref(part);
@@ -504,7 +504,7 @@ Test(gate, passes_a_payload_that_is_wanted_whole_by_reference)
     buffer_unref(&held);
 }
 
-Test(gate, packs_parts_of_a_payload_into_one_batch)
+Test(core_port, packs_parts_of_a_payload_into_one_batch)
 {
     struct buffer *part = batch(0, 4, FRAME_VALUE, span_text("hello"));
     struct buffer *held = buffer_ref(part);
@@ -541,7 +541,7 @@ static void send_part(struct effects *effects)
     part->bytes = FRAME_HEADER_BYTES + 3 * 8;
 }
 
-Test(gate, cuts_a_part_out_of_many_values)
+Test(core_port, cuts_a_part_out_of_many_values)
 {
     struct buffer *part = batch_of_many(9);
     struct batch_reader reader;
@@ -573,7 +573,7 @@ static void send_frames(struct effects *effects)
     send_runs(effects);
 }
 
-Test(gate, packs_frames_made_here_with_small_payloads)
+Test(core_port, packs_frames_made_here_with_small_payloads)
 {
     struct buffer *part = batch(0, 1, FRAME_VALUE, span_text("hello"));
     struct batch_reader reader;
@@ -602,7 +602,7 @@ Test(gate, packs_frames_made_here_with_small_payloads)
     nothing_out();
 }
 
-Test(gate, does_not_pack_a_large_payload_that_is_wanted_whole)
+Test(core_port, does_not_pack_a_large_payload_that_is_wanted_whole)
 {
     struct buffer *part = batch(0, 1000, FRAME_VALUE, span_text("hello"));
     struct buffer *held = buffer_ref(part);
@@ -648,7 +648,7 @@ static uint32_t frames_out(void)
     return count;
 }
 
-Test(gate, packs_up_to_the_size_of_a_batch)
+Test(core_port, packs_up_to_the_size_of_a_batch)
 {
     /* Frames of 8 KiB: sixteen would fill DEFAULT_BATCH_BYTES if there were no header. */
     const size_t small = 8192 - FRAME_HEADER_BYTES;
@@ -666,7 +666,7 @@ Test(gate, packs_up_to_the_size_of_a_batch)
     nothing_out();
 }
 
-Test(gate, packs_large_frames_up_to_the_size_of_a_bulk_batch)
+Test(core_port, packs_large_frames_up_to_the_size_of_a_bulk_batch)
 {
     const size_t bulk = 16384 - FRAME_HEADER_BYTES;
     send_singly(31, bulk);
@@ -712,7 +712,7 @@ static void say_what_may_be_kept_first(struct effects *effects)
 }
 
 /* Who only looks must be told even of a journal that cannot be written. */
-Test(gate, lets_observers_wait_for_no_journal)
+Test(core_port, lets_observers_wait_for_no_journal)
 {
     static const enum gate_saying expected[] = {GATE_NEWS, GATE_ANSWER, GATE_NEWS, GATE_NEWS,
                                                 GATE_ANSWER};
@@ -775,7 +775,7 @@ static void send_one(struct effects *effects)
         effects_frame(effects, DATA, 2, FRAME_END)->frame.seq = 2;
 }
 
-Test(gate, reads_back_what_it_sends)
+Test(core_port, reads_back_what_it_sends)
 {
     bool is_there = true;
     struct gate_out out;
@@ -796,7 +796,7 @@ Test(gate, reads_back_what_it_sends)
 
 /* What the journal has need not wait for what came since; a value that was settled by its last
  * piece, and what was made here, must. */
-Test(gate, says_of_which_values_the_journal_has_all)
+Test(core_port, says_of_which_values_the_journal_has_all)
 {
     bool is_there = true;
     struct gate_out out;
@@ -821,7 +821,7 @@ Test(gate, says_of_which_values_the_journal_has_all)
     buffer_unref(&stored);
 }
 
-Test(gate, says_nothing_any_more_when_bytes_cannot_be_read_back)
+Test(core_port, says_nothing_any_more_when_bytes_cannot_be_read_back)
 {
     bool is_there = false;
     store_batch(batch(1, 3, FRAME_VALUE, span_text("readback")), &is_there);
@@ -837,7 +837,7 @@ Test(gate, says_nothing_any_more_when_bytes_cannot_be_read_back)
     buffer_unref(&stored);
 }
 
-Test(gate, gives_log_lines_as_text)
+Test(core_port, gives_log_lines_as_text)
 {
     struct gate_out out;
     script = log_something;
@@ -852,7 +852,7 @@ Test(gate, gives_log_lines_as_text)
     nothing_out();
 }
 
-Test(gate, says_so_when_memory_for_a_batch_is_short)
+Test(core_port, says_so_when_memory_for_a_batch_is_short)
 {
     struct buffer *part = batch(1, 1, FRAME_VALUE, span_text("hello"));
     memory.bytes_max = memory.bytes_used;
@@ -886,7 +886,7 @@ static void expect_fact(struct gate_out *out, enum fact_type type, bool is_essen
     buffer_unref(&out->part);
 }
 
-Test(gate, gives_facts_with_the_bytes_beside_them)
+Test(core_port, gives_facts_with_the_bytes_beside_them)
 {
     struct gate_out out;
     struct buffer *part = batch(1, 1, FRAME_VALUE, span_text("hello"));
@@ -907,7 +907,7 @@ static void tell_snapshot(struct effects *effects)
     effects_fact(effects, &opened, 0);
 }
 
-Test(gate, tells_a_snapshot)
+Test(core_port, tells_a_snapshot)
 {
     struct gate_out out;
     script = tell_snapshot;
@@ -917,7 +917,7 @@ Test(gate, tells_a_snapshot)
 }
 
 /* The played core takes a reference for each byte of the record. */
-Test(gate, keeps_what_replayed_facts_refer_to)
+Test(core_port, keeps_what_replayed_facts_refer_to)
 {
     payload_id wanted, unwanted;
     struct buffer *first = buffer_copy(span_text("wanted"));
@@ -935,7 +935,7 @@ Test(gate, keeps_what_replayed_facts_refer_to)
     cr_expect(span_equal(buffer_span(gate_payload(gate, wanted)), span_text("wanted")));
 }
 
-Test(gate, tells_the_core_how_many_of_its_steps_are_kept)
+Test(core_port, tells_the_core_how_many_of_its_steps_are_kept)
 {
     gate_tick(gate, now);
     cr_expect_eq(gate_steps(gate), 1);
@@ -951,7 +951,7 @@ Test(gate, tells_the_core_how_many_of_its_steps_are_kept)
     nothing_out();
 }
 
-Test(gate, measures_a_snapshot_before_what_follows_is_said)
+Test(core_port, measures_a_snapshot_before_what_follows_is_said)
 {
     struct gate_out out;
     gate_resume(gate, now);
@@ -961,7 +961,7 @@ Test(gate, measures_a_snapshot_before_what_follows_is_said)
     nothing_out();
 }
 
-Test(gate, says_what_follows_when_a_replay_ends)
+Test(core_port, says_what_follows_when_a_replay_ends)
 {
     struct gate_out out;
     gate_resume(gate, now);
@@ -974,7 +974,7 @@ Test(gate, says_what_follows_when_a_replay_ends)
 
 /* On the machine that it runs on now the clock may be behind what facts tell of.  Each way: what it
  * says, and the wall; what was seen of both; what the core is told, by how much more. */
-Test(gate, lets_the_core_s_clock_go_on_where_it_was)
+Test(core_port, lets_the_core_s_clock_go_on_where_it_was)
 {
     const int64_t s = 1000000000;
     const int64_t year_s = 365 * 86400;
@@ -1015,7 +1015,7 @@ Test(gate, lets_the_core_s_clock_go_on_where_it_was)
 
 /* What a full disk makes wait: all that may be as long as its sender likes, and what has an order
  * behind it. */
-Test(gate, weighs_what_a_message_asks_of_the_journal)
+Test(core_port, weighs_what_a_message_asks_of_the_journal)
 {
     static const struct {
         struct msg msg;

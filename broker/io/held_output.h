@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* hold.h -- what is said only once it is kept: outgoing parts that wait for the journal.
+/* held_output.h -- what is said only once it is kept: outgoing parts that wait for the journal.
  *
- * A part waits for the ticket of the newest step that was decided when it was made (scribe.h): what
- * it tells may stand on any step up to that.  Outcomes wait until it is logged, answers, where that
- * is promised, until it is synced.  Each has a queue of its own, in order: an outcome is not held
- * up by the answers before it, which go by another connection and may wait for the disk. */
-#ifndef IO_HOLD_H
-#define IO_HOLD_H
+ * A part waits for the ticket of the newest step that was decided when it was made
+ * (journal_thread.h): what it tells may stand on any step up to that.  Outcomes wait until it is
+ * logged, answers, where that is promised, until it is synced.  Each has a queue of its own, in
+ * order: an outcome is not held up by the answers before it, which go by another connection and may
+ * wait for the disk. */
+#ifndef IO_HELD_OUTPUT_H
+#define IO_HELD_OUTPUT_H
 
 #include "broker/core/tables/event.h"
 #include "libbus/base/buffer.h"

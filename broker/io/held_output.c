@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* hold.c -- see hold.h. */
-#include "broker/io/hold.h"
+/* held_output.c -- see held_output.h. */
+#include "broker/io/held_output.h"
 
 #include "libbus/base/must.h"
 

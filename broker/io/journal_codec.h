@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* ledger.h -- what was decided, as records of the journal, and back.
+/* journal_codec.h -- what was decided, as records of the journal, and back.
  *
  * Two kinds of records: a payload, which is a batch as it came, and the facts of one step, one
  * behind the other.  A fact may speak of bytes in a payload: in that of the record before, when the
@@ -11,12 +11,12 @@
  *   tag      0: no payload; 1: the newest payload before this record; 2: the one at the position
  *
  * Numbers are big-endian. */
-#ifndef IO_LEDGER_H
-#define IO_LEDGER_H
+#ifndef IO_JOURNAL_CODEC_H
+#define IO_JOURNAL_CODEC_H
 
 #include "broker/core/tables/effect.h"
 #include "broker/io/payload.h"
-#include "broker/io/scribe.h"
+#include "broker/io/journal_thread.h"
 
 #include <stdbool.h>
 #include <stdint.h>

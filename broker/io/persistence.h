@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* keeper.h -- between the gate and the journal: what a step decided goes into it, and what is to be
- * said waits until that is kept.
+/* persistence.h -- between the gate and the journal: what a step decided goes into it, and what is
+ * to be said waits until that is kept.
  *
- * How long a part waits depends on what it is (gate.h) and on the durability that was asked for:
+ * How long a part waits depends on what it is (core_port.h) and on the durability that was asked
+ * for:
  *
  *                    memory     process              disk
  *   outcomes         at once    in the log           in the log
@@ -10,12 +11,12 @@
  *   all else         at once    at once              at once
  *
  * "In the log" survives the end of the broker's process, "on the disk" that of its machine. */
-#ifndef IO_KEEPER_H
-#define IO_KEEPER_H
+#ifndef IO_PERSISTENCE_H
+#define IO_PERSISTENCE_H
 
-#include "broker/io/gate.h"
-#include "broker/io/hold.h"
-#include "broker/io/scribe.h"
+#include "broker/io/core_port.h"
+#include "broker/io/held_output.h"
+#include "broker/io/journal_thread.h"
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* strangers.c -- see strangers.h. */
-#include "broker/io/strangers.h"
+/* new_connections.c -- see new_connections.h. */
+#include "broker/io/new_connections.h"
 
 #include "libbus/base/limits.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* parking_test.c -- batches that wait for room: in order, and no more than the limits allow. */
-#include "broker/io/parking.h"
+/* waiting_batches_test.c -- batches that wait for room: in order, and no more than the limits
+ * allow. */
+#include "broker/io/waiting_batches.h"
 
 #include <criterion/criterion.h>
 
@@ -23,7 +24,7 @@ static void fini(void)
     cr_assert_eq(memory.bytes_used, 0);
 }
 
-TestSuite(parking, .init = init, .fini = fini);
+TestSuite(waiting_batches, .init = init, .fini = fini);
 
 /* Pointers to peers do not outlive the next one: they are named by conn. */
 static conn_id connect_one(void)
@@ -60,7 +61,7 @@ static void expect_none(void)
     cr_assert_eq(parking.bytes, 0);
 }
 
-Test(parking, gives_batches_back_in_order)
+Test(waiting_batches, gives_batches_back_in_order)
 {
     conn_id a = connect_one();
     conn_id b = connect_one();
@@ -74,7 +75,7 @@ Test(parking, gives_batches_back_in_order)
     cr_assert_eq(peers_by_conn(&peers, a)->parked_bytes, 0);
 }
 
-Test(parking, takes_so_much_of_a_connection_and_not_a_byte_more)
+Test(waiting_batches, takes_so_much_of_a_connection_and_not_a_byte_more)
 {
     for (size_t spare = 0; spare <= 2; spare++) { /* one byte less than the limit, it, one more */
         conn_id conn = connect_one();
@@ -87,7 +88,7 @@ Test(parking, takes_so_much_of_a_connection_and_not_a_byte_more)
     expect_none();
 }
 
-Test(parking, takes_nothing_behind_a_gap)
+Test(waiting_batches, takes_nothing_behind_a_gap)
 {
     conn_id conn = connect_one();
     cr_assert(take(conn, 1000));
@@ -98,7 +99,7 @@ Test(parking, takes_nothing_behind_a_gap)
     expect_none();
 }
 
-Test(parking, takes_so_much_of_all_and_not_a_byte_more)
+Test(waiting_batches, takes_so_much_of_all_and_not_a_byte_more)
 {
     size_t shares = PARKING_BYTES / PARKING_PEER_BYTES;
     for (size_t spare = 0; spare <= 2; spare++) {
@@ -116,7 +117,7 @@ Test(parking, takes_so_much_of_all_and_not_a_byte_more)
     }
 }
 
-Test(parking, forgets_what_came_by_a_connection_that_is_gone)
+Test(waiting_batches, forgets_what_came_by_a_connection_that_is_gone)
 {
     conn_id a = connect_one();
     conn_id b = connect_one();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* hold_test.c -- parts wait for their ticket, in order, each stage by itself. */
-#include "broker/io/hold.h"
+/* held_output_test.c -- parts wait for their ticket, in order, each stage by itself. */
+#include "broker/io/held_output.h"
 
 #include <criterion/criterion.h>
 
@@ -19,7 +19,7 @@ static void fini(void)
     cr_assert_eq(memory.bytes_used, 0);
 }
 
-TestSuite(hold, .init = init, .fini = fini);
+TestSuite(held_output, .init = init, .fini = fini);
 
 static void push(enum hold_stage stage, uint64_t ticket, conn_id conn)
 {
@@ -41,7 +41,7 @@ static void expect_none(enum hold_stage stage, uint64_t reached)
     cr_assert_not(hold_pop(&hold, stage, reached, &held));
 }
 
-Test(hold, gives_what_has_reached_its_ticket)
+Test(held_output, gives_what_has_reached_its_ticket)
 {
     cr_assert(hold_is_empty(&hold, HOLD_OUTCOMES));
     push(HOLD_OUTCOMES, 3, 1);
@@ -56,7 +56,7 @@ Test(hold, gives_what_has_reached_its_ticket)
     cr_assert(hold_is_empty(&hold, HOLD_OUTCOMES));
 }
 
-Test(hold, keeps_its_stages_apart)
+Test(held_output, keeps_its_stages_apart)
 {
     push(HOLD_ANSWERS, 1, 1);
     push(HOLD_OUTCOMES, 2, 2);
@@ -65,7 +65,7 @@ Test(hold, keeps_its_stages_apart)
     expect(HOLD_ANSWERS, 1, 1);
 }
 
-Test(hold, keeps_order_however_much_waits)
+Test(held_output, keeps_order_however_much_waits)
 {
     uint64_t next = 1;
     for (uint64_t ticket = 1; ticket <= 1000; ticket++) {
@@ -80,7 +80,7 @@ Test(hold, keeps_order_however_much_waits)
     push(HOLD_OUTCOMES, 1001, 1); /* what is left is freed by fini */
 }
 
-Test(hold, drops_what_waits_for_a_connection)
+Test(held_output, drops_what_waits_for_a_connection)
 {
     for (conn_id conn = 1; conn <= 200; conn++)
         push(HOLD_OUTCOMES, conn, conn % 3);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* gate.c -- between parts and the core: bytes to events, effects to bytes; see gate.h.
+/* core_port.c -- between parts and the core: bytes to events, effects to bytes; see core_port.h.
  *
  * Order within one step: the core decides, counts of references are carried out, then gate_out()
  * gives the effects one by one, ACCEPTED last, for a reader waits for a value and its writer does
  * not wait for the answer.  When all is given, payloads that nobody refers to any more are freed.
  * So a run may be sent from a payload that the same step released. */
-#include "broker/io/gate.h"
+#include "broker/io/core_port.h"
 
-#include "broker/io/ledger.h"
-#include "broker/io/packer.h"
-#include "broker/io/runs.h"
+#include "broker/io/journal_codec.h"
+#include "broker/io/batch_encoder.h"
+#include "broker/io/batch_decoder.h"
 #include "libbus/base/must.h"
 #include "libbus/wire/msg.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* packer.c -- frames to a subscription as one part; see packer.h. */
-#include "broker/io/packer.h"
+/* batch_encoder.c -- frames to a subscription as one part; see batch_encoder.h. */
+#include "broker/io/batch_encoder.h"
 
 #include "libbus/base/limits.h"
 #include "libbus/base/must.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* parking.c -- see parking.h. */
-#include "broker/io/parking.h"
+/* waiting_batches.c -- see waiting_batches.h. */
+#include "broker/io/waiting_batches.h"
 
 void parking_init(struct parking *parking, struct memory *memory)
 {

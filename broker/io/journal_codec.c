@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* ledger.c -- what was decided, as records of the journal, and back; see ledger.h. */
-#include "broker/io/ledger.h"
+/* journal_codec.c -- what was decided, as records of the journal, and back; see journal_codec.h. */
+#include "broker/io/journal_codec.h"
 
 #include "libbus/base/must.h"
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* strangers.h -- connections that nobody stands for: those that have not said a word yet, and those
- * that the core does not want to hear of any more.
+/* new_connections.h -- connections that nobody stands for: those that have not said a word yet, and
+ * those that the core does not want to hear of any more.
  *
  * libzmq tells of them by their descriptors alone (its monitor), keeps them as long as they like,
  * and accepts all that come until there are no descriptors; then nobody gets in, and its I/O thread
- * spins (pitfalls 7).  So each has its time, and the one that waits longest goes when there are too
- * many of them, or too many connections in all.  Who has said something is no stranger: whoever
- * keeps to the protocol is not let go here.
+ * spins (pitfalls 7).  So each has its time, and the one that waits longest goes when there are
+ * too many of them, or too many connections in all.  Who has said something is no stranger:
+ * whoever keeps to the protocol is not let go here.
  *
  * Pure: descriptors are numbers, and to let one go is the caller's. */
-#ifndef IO_STRANGERS_H
-#define IO_STRANGERS_H
+#ifndef IO_NEW_CONNECTIONS_H
+#define IO_NEW_CONNECTIONS_H
 
 #include "broker/io/peers.h"
 
@@ -19,7 +19,7 @@
 
 /* A descriptor of one lane. */
 struct stranger {
-    uint8_t state;       /* strangers.c */
+    uint8_t state;       /* new_connections.c */
     uint32_t prev, next; /* place + 1 of those that wait; 0: none */
     int64_t since_ns;
 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* packer.h -- frames to a subscription as one part: packed together, or by reference.
+/* batch_encoder.h -- frames to a subscription as one part: packed together, or by reference.
  *
  * A frame is encoded once and sent to n: what lies in a payload is passed on as it is, and a
  * payload that is wanted whole is passed on itself.  Effects that are not about bytes (counts of
  * references) may stand between those of one batch; they end nothing. */
-#ifndef IO_PACKER_H
-#define IO_PACKER_H
+#ifndef IO_BATCH_ENCODER_H
+#define IO_BATCH_ENCODER_H
 
 #include "broker/core/tables/effect.h"
 #include "broker/io/payload.h"

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* embedded_flush.c -- brings a lazy journal to the disk, beside the thread that appends.
+/* journal_flush.c -- brings a lazy journal to the disk, beside the thread that appends.
  *
  * The order: all that is kept and was written to, the names, then the proof; and only behind that
  * the segments that were given up go.  So whatever the machine left of the journal when it stopped,
  * the newest proof that is whole names a beginning from which nothing is missing up to its end.
  * What is given up is never synced: values that were taken meanwhile mostly never reach the disk.
- * Some of these files are kept, for their pages (embedded.h).
+ * Some of these files are kept, for their pages (layout.h).
  *
  * What the other thread uses is its own: handles, which stay open until the flush has ended, and
  * segments that the journal does not know any more. */
-#include "broker/journal/embedded_internal.h"
+#include "broker/journal/journal_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* embedded_write.c -- appends to the embedded journal, brings it to the disk, and trims it.
+/* journal_write.c -- appends to the embedded journal, brings it to the disk, and trims it.
  *
  * The order of a change of segments (roll): the old one is synced; the new one is made, its head
  * synced, its name synced; the old one is sealed and synced; the first record goes into the new
@@ -8,9 +8,9 @@
  * nothing behind it is what a lost file looks like.
  *
  * A lazy journal does the same without the syncs, and says so: head and seal promise nothing. */
-#include "broker/journal/embedded_internal.h"
+#include "broker/journal/journal_internal.h"
 
-#include "broker/journal/embedded.h"
+#include "broker/journal/layout.h"
 #include "libbus/base/limits.h"
 #include "libbus/base/must.h"
 

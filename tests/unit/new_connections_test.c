@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* strangers_test.c -- who has said nothing goes when its time is over, or when there are too many;
- * who has said something stays. */
-#include "broker/io/strangers.h"
+/* new_connections_test.c -- who has said nothing goes when its time is over, or when there are too
+ * many; who has said something stays. */
+#include "broker/io/new_connections.h"
 
 #include "libbus/base/limits.h"
 
@@ -24,7 +24,7 @@ static void fini(void)
     cr_assert_eq(memory.bytes_used, 0);
 }
 
-TestSuite(strangers, .init = init, .fini = fini);
+TestSuite(new_connections, .init = init, .fini = fini);
 
 static void expect_next(int64_t now_ns, int expected)
 {
@@ -47,7 +47,7 @@ static void come(int first, int count, int64_t now_ns)
         strangers_came(&strangers, LANE_CONTROL, fd, now_ns);
 }
 
-Test(strangers, go_when_their_time_is_over)
+Test(new_connections, go_when_their_time_is_over)
 {
     expect_none(INT64_MAX - 1);
     strangers_came(&strangers, LANE_CONTROL, 7, 10);
@@ -60,7 +60,7 @@ Test(strangers, go_when_their_time_is_over)
     expect_none(INT64_MAX - 1);
 }
 
-Test(strangers, stay_when_they_have_spoken_until_nobody_hears_them)
+Test(new_connections, stay_when_they_have_spoken_until_nobody_hears_them)
 {
     come(7, 3, 0);
     strangers_spoke(&strangers, LANE_CONTROL, 8);
@@ -75,7 +75,7 @@ Test(strangers, stay_when_they_have_spoken_until_nobody_hears_them)
     expect_next(6 * WAIT_NS, 8);
 }
 
-Test(strangers, that_left_are_none_and_their_descriptors_are_used_again)
+Test(new_connections, that_left_are_none_and_their_descriptors_are_used_again)
 {
     come(7, 3, 0);
     strangers_left(&strangers, LANE_CONTROL, 8);
@@ -99,7 +99,7 @@ Test(strangers, that_left_are_none_and_their_descriptors_are_used_again)
     cr_expect_eq(strangers.open, 0);
 }
 
-Test(strangers, are_only_so_many)
+Test(new_connections, are_only_so_many)
 {
     come(0, LIMIT_STRANGERS - 1, 0);
     expect_none(1);
@@ -114,7 +114,7 @@ Test(strangers, are_only_so_many)
     expect_none(1);
 }
 
-Test(strangers, make_room_for_connections_as_long_as_there_are_any)
+Test(new_connections, make_room_for_connections_as_long_as_there_are_any)
 {
     strangers.open_max = 10;
     come(0, 9, 0);
@@ -134,7 +134,7 @@ Test(strangers, make_room_for_connections_as_long_as_there_are_any)
     expect_none(1);
 }
 
-Test(strangers, without_a_descriptor_or_memory_are_not_known)
+Test(new_connections, without_a_descriptor_or_memory_are_not_known)
 {
     strangers_came(&strangers, LANE_CONTROL, -1, 0);
     strangers_came(&strangers, LANE_CONTROL, INT32_MAX, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* scribe.c -- the journal's own thread; see scribe.h. */
-#include "broker/io/scribe.h"
+/* journal_thread.c -- the journal's own thread; see journal_thread.h. */
+#include "broker/io/journal_thread.h"
 
 #include "broker/io/failpoint.h"
 #include "libbus/base/must.h"

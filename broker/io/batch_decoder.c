@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* runs.c -- a received batch as the core needs to know it; see runs.h. */
-#include "broker/io/runs.h"
+/* batch_decoder.c -- a received batch as the core needs to know it; see batch_decoder.h. */
+#include "broker/io/batch_decoder.h"
 
 #include "libbus/base/limits.h"
 

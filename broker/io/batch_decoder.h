@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* runs.h -- a received batch as the core needs to know it: one record for each frame, that is for
- * each run of values. */
-#ifndef IO_RUNS_H
-#define IO_RUNS_H
+/* batch_decoder.h -- a received batch as the core needs to know it: one record for each frame, that
+ * is for each run of values. */
+#ifndef IO_BATCH_DECODER_H
+#define IO_BATCH_DECODER_H
 
 #include "broker/core/tables/event.h"
 #include "libbus/base/memory.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* scribe.h -- the journal's own thread: the loop gives it what was decided, and hears how far that
- * is kept.  So the loop waits for no disk.
+/* journal_thread.h -- the journal's own thread: the loop gives it what was decided, and hears how
+ * far that is kept.  So the loop waits for no disk.
  *
  * What one step decided goes in together, under a ticket: 1, 2, 3 and so on.  The thread takes all
  * that waits, appends it at once, tells that it is logged (it survives the end of this process),
@@ -18,8 +18,8 @@
  * Room is set aside for more than may wait here (SCRIBE_WAITING_BYTES), so what was decided before
  * that finds place.  When the system refuses to write, what waits is tried again and again; until
  * then nothing more is said to be kept.  When a sync failed it is over (journal.h). */
-#ifndef IO_SCRIBE_H
-#define IO_SCRIBE_H
+#ifndef IO_JOURNAL_THREAD_H
+#define IO_JOURNAL_THREAD_H
 
 #include "broker/journal/journal.h"
 #include "libbus/base/buffer.h"

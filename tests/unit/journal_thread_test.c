@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* scribe_test.c -- the journal's thread: what it tells is true, whatever the disk does. */
-#include "broker/io/scribe.h"
+/* journal_thread_test.c -- the journal's thread: what it tells is true, whatever the disk does. */
+#include "broker/io/journal_thread.h"
 
 #include "tests/unit/journal_driver.h"
 
@@ -31,7 +31,7 @@ static void fini(void)
     sim_disk_free(&sim);
 }
 
-TestSuite(scribe, .init = init, .fini = fini);
+TestSuite(journal_thread, .init = init, .fini = fini);
 
 static uint64_t give(uint64_t number)
 {
@@ -80,7 +80,7 @@ static uint64_t count_after_crash(void)
     return count;
 }
 
-Test(scribe, logs_and_syncs_in_order)
+Test(journal_thread, logs_and_syncs_in_order)
 {
     start(true);
     for (uint64_t i = 0; i < 500; i++)
@@ -91,7 +91,7 @@ Test(scribe, logs_and_syncs_in_order)
     cr_assert_eq(count_after_crash(), 500);
 }
 
-Test(scribe, logs_without_sync_and_syncs_when_it_closes)
+Test(journal_thread, logs_without_sync_and_syncs_when_it_closes)
 {
     start(false);
     for (uint64_t i = 0; i < 100; i++)
@@ -105,7 +105,7 @@ Test(scribe, logs_without_sync_and_syncs_when_it_closes)
 
 /* In the middle of a stream the thread waits for more; what comes last waits for nothing that may
  * never come. */
-Test(scribe, waits_no_more_than_a_moment_for_the_rest_of_a_stream)
+Test(journal_thread, waits_no_more_than_a_moment_for_the_rest_of_a_stream)
 {
     start(false);
     static uint8_t zeros[DRIVER_SEGMENT / 2];
@@ -122,7 +122,7 @@ Test(scribe, waits_no_more_than_a_moment_for_the_rest_of_a_stream)
     }
 }
 
-Test(scribe, says_where_payloads_are)
+Test(journal_thread, says_where_payloads_are)
 {
     start(false);
     uint64_t at[10];
@@ -156,7 +156,7 @@ Test(scribe, says_where_payloads_are)
     journal_close(&journal);
 }
 
-Test(scribe, stops_reading_when_too_much_waits)
+Test(journal_thread, stops_reading_when_too_much_waits)
 {
     start(true);
     sim_disk_fault(sim, SIM_WRITE, 0, UINT64_MAX, EIO);
@@ -171,7 +171,7 @@ Test(scribe, stops_reading_when_too_much_waits)
     cr_assert_eq(given, SCRIBE_WAITING_BYTES);
 }
 
-Test(scribe, tries_again_what_the_system_refuses)
+Test(journal_thread, tries_again_what_the_system_refuses)
 {
     start(true);
     sim_disk_fault(sim, SIM_WRITE, 0, 3, EIO);
@@ -186,7 +186,7 @@ Test(scribe, tries_again_what_the_system_refuses)
     cr_assert_eq(count_after_crash(), 2);
 }
 
-Test(scribe, writes_what_was_decided_into_the_room_set_aside)
+Test(journal_thread, writes_what_was_decided_into_the_room_set_aside)
 {
     start(true);
     sim_disk_limit(sim, 4 * DRIVER_SEGMENT);
@@ -214,7 +214,7 @@ Test(scribe, writes_what_was_decided_into_the_room_set_aside)
 }
 
 /* A checkpoint's trim may wait for a better moment; on a full disk that is now. */
-Test(scribe, lets_go_what_a_checkpoint_freed_before_it_says_that_the_disk_is_full)
+Test(journal_thread, lets_go_what_a_checkpoint_freed_before_it_says_that_the_disk_is_full)
 {
     static uint8_t zeros[DRIVER_SEGMENT / 2];
     start(true);
@@ -234,7 +234,7 @@ Test(scribe, lets_go_what_a_checkpoint_freed_before_it_says_that_the_disk_is_ful
     cr_assert_eq(scribe_complaint(scribe)[0], '\0', "%s", scribe_complaint(scribe));
 }
 
-Test(scribe, never_claims_what_a_failed_sync_may_have_lost)
+Test(journal_thread, never_claims_what_a_failed_sync_may_have_lost)
 {
     start(true);
     give(0);
