@@ -8,33 +8,33 @@
 
 enum { ROOM_FIRST = 256 };
 
-void runs_init(struct runs *runs, struct memory *memory)
+void batch_decoder_init(struct batch_decoder *decoder, struct memory *memory)
 {
-    *runs = (struct runs){.memory = memory};
+    *decoder = (struct batch_decoder){.memory = memory};
 }
 
-void runs_fini(struct runs *runs)
+void batch_decoder_fini(struct batch_decoder *decoder)
 {
-    memory_give(runs->memory, runs->items, runs->room * sizeof *runs->items);
-    *runs = (struct runs){.memory = runs->memory};
+    memory_give(decoder->memory, decoder->items, decoder->room * sizeof *decoder->items);
+    *decoder = (struct batch_decoder){.memory = decoder->memory};
 }
 
-static struct event_run *append(struct runs *runs)
+static struct event_run *append(struct batch_decoder *decoder)
 {
-    if (runs->count == runs->room) {
-        uint32_t room = runs->room > 0 ? runs->room * 2 : ROOM_FIRST;
-        size_t size = sizeof *runs->items;
+    if (decoder->count == decoder->room) {
+        uint32_t room = decoder->room > 0 ? decoder->room * 2 : ROOM_FIRST;
+        size_t size = sizeof *decoder->items;
         struct event_run *items =
-            memory_resize(runs->memory, runs->items, runs->room * size, room * size);
+            memory_resize(decoder->memory, decoder->items, decoder->room * size, room * size);
         if (items == NULL)
             return NULL;
-        runs->items = items;
-        runs->room = room;
+        decoder->items = items;
+        decoder->room = room;
     }
-    return &runs->items[runs->count++];
+    return &decoder->items[decoder->count++];
 }
 
-bool runs_is_batch(struct span part)
+bool batch_decoder_is_batch(struct span part)
 {
     static const uint8_t head[] = {0x95, 0xcd, BATCH_NUMBER >> 8, BATCH_NUMBER & 0xff};
     return part.bytes >= sizeof head && memcmp(part.data, head, sizeof head) == 0;
@@ -75,9 +75,10 @@ static enum wire_err read_value(struct event_run *run, struct span value)
     return err;
 }
 
-static enum wire_err append_run(struct runs *runs, const struct frame *frame, size_t offset)
+static enum wire_err append_run(struct batch_decoder *decoder, const struct frame *frame,
+                                size_t offset)
 {
-    struct event_run *run = append(runs);
+    struct event_run *run = append(decoder);
     if (run == NULL)
         return WIRE_FULL;
     *run = (struct event_run){
@@ -94,18 +95,18 @@ static enum wire_err append_run(struct runs *runs, const struct frame *frame, si
     return read_value(run, frame->value);
 }
 
-enum wire_err runs_read(struct runs *runs, struct span part)
+enum wire_err batch_decoder_read(struct batch_decoder *decoder, struct span part)
 {
     struct batch_reader reader;
     struct frame frame;
-    runs->count = 0;
+    decoder->count = 0;
     enum wire_err err = batch_reader_init(&reader, part);
     if (err != WIRE_OK)
         return err;
-    runs->number = reader.number;
+    decoder->number = reader.number;
     size_t offset = reader.at;
     while ((err = batch_reader_next(&reader, &frame)) == WIRE_OK) {
-        err = append_run(runs, &frame, offset);
+        err = append_run(decoder, &frame, offset);
         if (err != WIRE_OK)
             return err;
         offset = reader.at;

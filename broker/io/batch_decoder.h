@@ -13,22 +13,22 @@
 #include <stdint.h>
 
 /* Used again for each batch; grows to the largest seen, at most LIMIT_BATCH_FRAMES. */
-struct runs {
+struct batch_decoder {
     struct memory *memory;
     struct event_run *items;
     uint32_t count, room;
     uint64_t number; /* of the batch's first frame */
 };
 
-void runs_init(struct runs *runs, struct memory *memory);
-void runs_fini(struct runs *runs);
+void batch_decoder_init(struct batch_decoder *decoder, struct memory *memory);
+void batch_decoder_fini(struct batch_decoder *decoder);
 
 /* Whether a part of the data channel is a batch rather than a message. */
-bool runs_is_batch(struct span part);
+bool batch_decoder_is_batch(struct span part);
 
 /* Reads a whole batch; runs->items stand until the next call.
  * Errors: those of batch_reader_next(), frame_reserve_decode(), frame_chunk_decode();
  * WIRE_LANE: a frame that only the broker sends; WIRE_FULL: no memory. */
-enum wire_err runs_read(struct runs *runs, struct span part);
+enum wire_err batch_decoder_read(struct batch_decoder *decoder, struct span part);
 
 #endif

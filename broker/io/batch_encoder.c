@@ -160,8 +160,8 @@ static struct buffer *copy(const struct effects *effects, struct payload_table *
     return part;
 }
 
-struct buffer *pack_batch(const struct effects *effects, struct payload_table *payloads,
-                          uint32_t *at)
+struct buffer *batch_encode(const struct effects *effects, struct payload_table *payloads,
+                            uint32_t *at)
 {
     uint32_t first = *at;
     struct plan copied = {.end = first};

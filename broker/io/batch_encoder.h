@@ -16,7 +16,7 @@
 /* The batch that begins with the SEND_RUN or SEND_FRAME at effects->items[*at], as far as it goes;
  * *at is moved behind it.  A reference of the caller's own; without memory the process ends, as in
  * effect.h.  NULL: a payload cannot be read back. */
-struct buffer *pack_batch(const struct effects *effects, struct payload_table *payloads,
-                          uint32_t *at);
+struct buffer *batch_encode(const struct effects *effects, struct payload_table *payloads,
+                            uint32_t *at);
 
 #endif

@@ -38,12 +38,12 @@ int64_t clock_wall_ns(void)
     return read_ns(CLOCK_REALTIME);
 }
 
-struct gate_now clock_now(struct clock *clock)
+struct core_port_now clock_now(struct clock *clock)
 {
     if (clock->left == 0)
         throw_dice(clock);
     uint64_t random = clock->dice[--clock->left];
-    return (struct gate_now){.now_ns = clock_monotonic_ns(),
-                             .wall_ns = clock_wall_ns(),
-                             .random = random != 0 ? random : 1};
+    return (struct core_port_now){.now_ns = clock_monotonic_ns(),
+                                  .wall_ns = clock_wall_ns(),
+                                  .random = random != 0 ? random : 1};
 }

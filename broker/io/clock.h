@@ -17,7 +17,7 @@ struct clock {
 };
 
 /* The two clocks and a fresh random number, never 0. */
-struct gate_now clock_now(struct clock *clock);
+struct core_port_now clock_now(struct clock *clock);
 int64_t clock_monotonic_ns(void);
 int64_t clock_wall_ns(void);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* core_port.c -- between parts and the core: bytes to events, effects to bytes; see core_port.h.
  *
- * Order within one step: the core decides, counts of references are carried out, then gate_out()
- * gives the effects one by one, ACCEPTED last, for a reader waits for a value and its writer does
- * not wait for the answer.  When all is given, payloads that nobody refers to any more are freed.
- * So a run may be sent from a payload that the same step released. */
+ * Order within one step: the core decides, counts of references are carried out, then
+ * core_port_out() gives the effects one by one, ACCEPTED last, for a reader waits for a value and
+ * its writer does not wait for the answer.  When all is given, payloads that nobody refers to any
+ * more are freed. So a run may be sent from a payload that the same step released. */
 #include "broker/io/core_port.h"
 
 #include "broker/io/journal_codec.h"
@@ -25,11 +25,11 @@ struct newer {
     uint64_t token; /* of its session, once we welcomed it: its data connection names it; or 0 */
 };
 
-struct gate {
+struct core_port {
     struct memory *memory;
     struct core *core;
     struct payload_table payloads;
-    struct runs runs; /* of the batch that was let in last */
+    struct batch_decoder decoder; /* of the batch that was let in last */
     struct effects effects;
     uint32_t at;      /* the next effect to be given out */
     uint32_t fact_at; /* ... to be looked at for facts */
@@ -37,7 +37,7 @@ struct gate {
     uint32_t late_count;
     struct newer *newers;
     uint32_t newer_count, newer_room;
-    struct gate_journal journal;          /* describe NULL: there is none */
+    struct core_port_journal journal;     /* describe NULL: there is none */
     int64_t ahead_ns;                     /* the core's clock, of the machine's */
     uint64_t steps;                       /* of the core */
     uint64_t kept;                        /* ... whose facts are in the journal */
@@ -47,30 +47,31 @@ struct gate {
     uint8_t scratch[LIMIT_CONTROL_BYTES]; /* a message being encoded */
 };
 
-struct gate *gate_new(struct memory *memory, const struct core_options *options, int64_t now_ns)
+struct core_port *core_port_new(struct memory *memory, const struct core_options *options,
+                                int64_t now_ns)
 {
-    struct gate *gate = memory_take(memory, sizeof *gate);
-    if (gate == NULL)
+    struct core_port *port = memory_take(memory, sizeof *port);
+    if (port == NULL)
         return NULL;
-    gate->memory = memory;
-    payload_table_init(&gate->payloads, memory);
-    runs_init(&gate->runs, memory);
-    effects_init(&gate->effects, memory);
-    gate->core = core_new(memory, options, now_ns);
-    if (gate->core == NULL)
-        gate_free(&gate);
-    return gate;
+    port->memory = memory;
+    payload_table_init(&port->payloads, memory);
+    batch_decoder_init(&port->decoder, memory);
+    effects_init(&port->effects, memory);
+    port->core = core_new(memory, options, now_ns);
+    if (port->core == NULL)
+        core_port_free(&port);
+    return port;
 }
 
-void gate_free(struct gate **gate)
+void core_port_free(struct core_port **port)
 {
-    struct gate *old = *gate;
-    *gate = NULL;
+    struct core_port *old = *port;
+    *port = NULL;
     if (old == NULL)
         return;
     core_free(&old->core);
     effects_fini(&old->effects);
-    runs_fini(&old->runs);
+    batch_decoder_fini(&old->decoder);
     payload_table_fini(&old->payloads);
     memory_give(old->memory, old->newers, old->newer_room * sizeof *old->newers);
     memory_give(old->memory, old, sizeof *old);
@@ -78,49 +79,49 @@ void gate_free(struct gate **gate)
 
 /* ---- newer clients --------------------------------------------------------------------------- */
 
-static struct newer *newer_find(const struct gate *gate, conn_id conn)
+static struct newer *newer_find(const struct core_port *port, conn_id conn)
 {
-    for (uint32_t i = 0; i < gate->newer_count; i++)
-        if (gate->newers[i].conn == conn)
-            return &gate->newers[i];
+    for (uint32_t i = 0; i < port->newer_count; i++)
+        if (port->newers[i].conn == conn)
+            return &port->newers[i];
     return NULL;
 }
 
 /* Without memory it is forgotten, and what we do not know is a violation. */
-static void newer_add(struct gate *gate, conn_id conn, uint64_t token)
+static void newer_add(struct core_port *port, conn_id conn, uint64_t token)
 {
-    if (newer_find(gate, conn) != NULL)
+    if (newer_find(port, conn) != NULL)
         return;
-    if (gate->newer_count == gate->newer_room) {
-        uint32_t room = gate->newer_room > 0 ? gate->newer_room * 2 : 16;
-        size_t size = sizeof *gate->newers;
+    if (port->newer_count == port->newer_room) {
+        uint32_t room = port->newer_room > 0 ? port->newer_room * 2 : 16;
+        size_t size = sizeof *port->newers;
         struct newer *newers =
-            memory_resize(gate->memory, gate->newers, gate->newer_room * size, room * size);
+            memory_resize(port->memory, port->newers, port->newer_room * size, room * size);
         if (newers == NULL)
             return;
-        gate->newers = newers;
-        gate->newer_room = room;
+        port->newers = newers;
+        port->newer_room = room;
     }
-    gate->newers[gate->newer_count++] = (struct newer){.conn = conn, .token = token};
+    port->newers[port->newer_count++] = (struct newer){.conn = conn, .token = token};
 }
 
-static void newer_remove(struct gate *gate, conn_id conn)
+static void newer_remove(struct core_port *port, conn_id conn)
 {
-    struct newer *newer = newer_find(gate, conn);
+    struct newer *newer = newer_find(port, conn);
     if (newer != NULL)
-        *newer = gate->newers[--gate->newer_count];
+        *newer = port->newers[--port->newer_count];
 }
 
 /* What a message from a client says about its version. */
-static void newer_learn(struct gate *gate, conn_id conn, const struct msg *msg)
+static void newer_learn(struct core_port *port, conn_id conn, const struct msg *msg)
 {
     if (msg->type == MSG_HELLO && msg->as.hello.minor > PROTOCOL_MINOR)
-        newer_add(gate, conn, 0);
+        newer_add(port, conn, 0);
     if (msg->type != MSG_ATTACH)
         return;
-    for (uint32_t i = 0; i < gate->newer_count; i++)
-        if (gate->newers[i].token == msg->as.attach.token && gate->newers[i].token != 0) {
-            newer_add(gate, conn, msg->as.attach.token);
+    for (uint32_t i = 0; i < port->newer_count; i++)
+        if (port->newers[i].token == msg->as.attach.token && port->newers[i].token != 0) {
+            newer_add(port, conn, msg->as.attach.token);
             return;
         }
 }
@@ -129,79 +130,80 @@ static void newer_learn(struct gate *gate, conn_id conn, const struct msg *msg)
 
 /* Counts are carried out at once: nothing is freed before the sweep, so their place among the other
  * effects does not matter. */
-static void count_references(struct gate *gate)
+static void count_references(struct core_port *port)
 {
-    for (uint32_t i = 0; i < gate->effects.count; i++) {
-        const struct effect *effect = &gate->effects.items[i];
+    for (uint32_t i = 0; i < port->effects.count; i++) {
+        const struct effect *effect = &port->effects.items[i];
         if (effect->type == EFFECT_RETAIN)
-            payload_retain(&gate->payloads, effect->payload, effect->count);
+            payload_retain(&port->payloads, effect->payload, effect->count);
         else if (effect->type == EFFECT_RELEASE)
-            payload_release(&gate->payloads, effect->payload, effect->count);
+            payload_release(&port->payloads, effect->payload, effect->count);
     }
 }
 
-static void step(struct gate *gate, struct gate_now now, struct event event)
+static void step(struct core_port *port, struct core_port_now now, struct event event)
 {
-    must(gate->at == gate->effects.count);
-    event.now_ns = now.now_ns + gate->ahead_ns;
+    must(port->at == port->effects.count);
+    event.now_ns = now.now_ns + port->ahead_ns;
     event.wall_ns = now.wall_ns;
     event.random = now.random;
-    event.kept = gate->kept;
-    gate->steps += 1;
-    effects_clear(&gate->effects);
-    gate->at = gate->fact_at = 0;
-    core_step(gate->core, &event, &gate->effects);
-    count_references(gate);
+    event.kept = port->kept;
+    port->steps += 1;
+    effects_clear(&port->effects);
+    port->at = port->fact_at = 0;
+    core_step(port->core, &event, &port->effects);
+    count_references(port);
 }
 
-static void violate(struct gate *gate, struct gate_now now, conn_id conn, enum wire_err err,
-                    const char *what)
+static void violate(struct core_port *port, struct core_port_now now, conn_id conn,
+                    enum wire_err err, const char *what)
 {
-    snprintf(gate->complaint, sizeof gate->complaint, "%s: %s", what, wire_strerror(err));
-    gate_violation(gate, now, conn, gate->complaint);
+    snprintf(port->complaint, sizeof port->complaint, "%s: %s", what, wire_strerror(err));
+    core_port_violation(port, now, conn, port->complaint);
 }
 
 /* A message whose bytes are kept as those of a batch are. */
-static void piece_in(struct gate *gate, struct gate_now now, conn_id conn, const struct msg *msg)
+static void piece_in(struct core_port *port, struct core_port_now now, conn_id conn,
+                     const struct msg *msg)
 {
     payload_id payload = 0;
     struct buffer *bytes = buffer_copy(msg->as.piece.bytes);
-    if (bytes == NULL || !payload_add(&gate->payloads, &bytes, &payload)) {
+    if (bytes == NULL || !payload_add(&port->payloads, &bytes, &payload)) {
         buffer_unref(&bytes);
-        gate_violation(gate, now, conn, "piece: the broker is short of memory");
+        core_port_violation(port, now, conn, "piece: the broker is short of memory");
         return;
     }
-    step(gate, now,
+    step(port, now,
          (struct event){.type = EVENT_MESSAGE, .conn = conn, .payload = payload, .as.msg = msg});
-    payload_release(&gate->payloads, payload, 1);
+    payload_release(&port->payloads, payload, 1);
 }
 
 /* A part that should be a message of this lane. */
-static void message_in(struct gate *gate, struct gate_now now, conn_id conn, enum msg_lane lane,
-                       struct span part)
+static void message_in(struct core_port *port, struct core_port_now now, conn_id conn,
+                       enum msg_lane lane, struct span part)
 {
     struct msg msg;
     unsigned number = MSG_NONE;
     enum wire_err err = msg_decode(part, lane, MSG_TO_BROKER, &msg, &number);
     if (err == WIRE_OK && msg.type == MSG_PIECE && msg.as.piece.bytes.bytes > 0) {
-        piece_in(gate, now, conn, &msg);
+        piece_in(port, now, conn, &msg);
     } else if (err == WIRE_OK) {
-        newer_learn(gate, conn, &msg);
-        step(gate, now, (struct event){.type = EVENT_MESSAGE, .conn = conn, .as.msg = &msg});
-    } else if (err == WIRE_UNKNOWN && newer_find(gate, conn) != NULL) {
-        gate->skipped += 1;
+        newer_learn(port, conn, &msg);
+        step(port, now, (struct event){.type = EVENT_MESSAGE, .conn = conn, .as.msg = &msg});
+    } else if (err == WIRE_UNKNOWN && newer_find(port, conn) != NULL) {
+        port->skipped += 1;
     } else {
         const char *name = msg_name((enum msg_type)number);
-        violate(gate, now, conn, err, name != NULL ? name : "message");
+        violate(port, now, conn, err, name != NULL ? name : "message");
     }
 }
 
-bool gate_brings_bytes(struct span part)
+bool core_port_brings_bytes(struct span part)
 {
-    return runs_is_batch(part) || wire_number(part) == MSG_PIECE;
+    return batch_decoder_is_batch(part) || wire_number(part) == MSG_PIECE;
 }
 
-enum gate_weight gate_weigh(struct span part)
+enum core_port_weight core_port_weigh(struct span part)
 {
     switch (wire_number(part)) {
     case MSG_TOPIC_OPEN:
@@ -211,108 +213,112 @@ enum gate_weight gate_weigh(struct span part)
     case MSG_RETRACT:
     case MSG_TASK:
     case MSG_BRING:
-    case MSG_FAIL_PARTY: return GATE_HEAVY;
+    case MSG_FAIL_PARTY: return CORE_PORT_HEAVY;
     case MSG_UNSUBSCRIBE:
     case MSG_ACK:
     case MSG_COMPLETE:
-    case MSG_LEAVE: return GATE_ORDERED;
-    default: return GATE_LIGHT;
+    case MSG_LEAVE: return CORE_PORT_ORDERED;
+    default: return CORE_PORT_LIGHT;
     }
 }
 
-void gate_control_in(struct gate *gate, struct gate_now now, conn_id conn, struct span part)
+void core_port_control_in(struct core_port *port, struct core_port_now now, conn_id conn,
+                          struct span part)
 {
     if (part.bytes > LIMIT_CONTROL_BYTES)
-        violate(gate, now, conn, WIRE_TOO_BIG, "control part");
+        violate(port, now, conn, WIRE_TOO_BIG, "control part");
     else
-        message_in(gate, now, conn, MSG_LANE_CONTROL, part);
+        message_in(port, now, conn, MSG_LANE_CONTROL, part);
 }
 
 /* The core counts its references; ours is for the step alone. */
-static void batch_in(struct gate *gate, struct gate_now now, conn_id conn, struct buffer **part)
+static void batch_in(struct core_port *port, struct core_port_now now, conn_id conn,
+                     struct buffer **part)
 {
     payload_id payload;
     uint32_t bytes = (uint32_t)(*part)->bytes;
-    enum wire_err err = runs_read(&gate->runs, buffer_span(*part));
+    enum wire_err err = batch_decoder_read(&port->decoder, buffer_span(*part));
     if (err != WIRE_OK) {
-        violate(gate, now, conn, err, "batch");
+        violate(port, now, conn, err, "batch");
         return;
     }
-    if (!payload_add(&gate->payloads, part, &payload)) {
-        gate_violation(gate, now, conn, "batch: the broker is short of memory");
+    if (!payload_add(&port->payloads, part, &payload)) {
+        core_port_violation(port, now, conn, "batch: the broker is short of memory");
         return;
     }
     struct event event = {.type = EVENT_DATA, .conn = conn};
-    event.as.data.number = gate->runs.number;
+    event.as.data.number = port->decoder.number;
     event.as.data.payload = payload;
     event.as.data.payload_bytes = bytes;
-    event.as.data.runs = gate->runs.items;
-    event.as.data.run_count = gate->runs.count;
-    step(gate, now, event);
-    payload_release(&gate->payloads, payload, 1);
+    event.as.data.runs = port->decoder.items;
+    event.as.data.run_count = port->decoder.count;
+    step(port, now, event);
+    payload_release(&port->payloads, payload, 1);
 }
 
-void gate_data_in(struct gate *gate, struct gate_now now, conn_id conn, struct buffer **part)
+void core_port_data_in(struct core_port *port, struct core_port_now now, conn_id conn,
+                       struct buffer **part)
 {
-    if (runs_is_batch(buffer_span(*part)))
-        batch_in(gate, now, conn, part);
+    if (batch_decoder_is_batch(buffer_span(*part)))
+        batch_in(port, now, conn, part);
     else
-        message_in(gate, now, conn, MSG_LANE_DATA, buffer_span(*part));
+        message_in(port, now, conn, MSG_LANE_DATA, buffer_span(*part));
     buffer_unref(part);
 }
 
-void gate_violation(struct gate *gate, struct gate_now now, conn_id conn, const char *complaint)
+void core_port_violation(struct core_port *port, struct core_port_now now, conn_id conn,
+                         const char *complaint)
 {
-    step(gate, now,
+    step(port, now,
          (struct event){.type = EVENT_VIOLATION, .conn = conn, .as.complaint = complaint});
 }
 
-void gate_closed(struct gate *gate, struct gate_now now, conn_id conn)
+void core_port_closed(struct core_port *port, struct core_port_now now, conn_id conn)
 {
-    newer_remove(gate, conn);
-    step(gate, now, (struct event){.type = EVENT_CLOSED, .conn = conn});
+    newer_remove(port, conn);
+    step(port, now, (struct event){.type = EVENT_CLOSED, .conn = conn});
 }
 
-void gate_tick(struct gate *gate, struct gate_now now)
+void core_port_tick(struct core_port *port, struct core_port_now now)
 {
-    step(gate, now, (struct event){.type = EVENT_TICK});
+    step(port, now, (struct event){.type = EVENT_TICK});
 }
 
-void gate_stop(struct gate *gate, struct gate_now now)
+void core_port_stop(struct core_port *port, struct core_port_now now)
 {
-    step(gate, now, (struct event){.type = EVENT_STOP});
+    step(port, now, (struct event){.type = EVENT_STOP});
 }
 
-void gate_journal(struct gate *gate, struct gate_now now, enum journal_health health,
-                  const char *text)
+void core_port_journal(struct core_port *port, struct core_port_now now, enum journal_health health,
+                       const char *text)
 {
-    step(gate, now,
+    step(port, now,
          (struct event){.type = EVENT_JOURNAL, .as.journal = {.health = health, .text = text}});
 }
 
-int64_t gate_deadline_ns(const struct gate *gate)
+int64_t core_port_deadline_ns(const struct core_port *port)
 {
-    int64_t due_ns = core_deadline_ns(gate->core);
-    return due_ns == INT64_MAX ? due_ns : due_ns - gate->ahead_ns;
+    int64_t due_ns = core_deadline_ns(port->core);
+    return due_ns == INT64_MAX ? due_ns : due_ns - port->ahead_ns;
 }
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
 /* What the core says is within the limits of the protocol: it can be encoded. */
-static struct buffer *encode(struct gate *gate, const struct msg *msg)
+static struct buffer *encode(struct core_port *port, const struct msg *msg)
 {
     size_t bytes = 0;
-    must(msg_encode(msg, gate->scratch, sizeof gate->scratch, &bytes) == WIRE_OK);
-    struct buffer *part = buffer_copy(span_of(gate->scratch, bytes));
+    must(msg_encode(msg, port->scratch, sizeof port->scratch, &bytes) == WIRE_OK);
+    struct buffer *part = buffer_copy(span_of(port->scratch, bytes));
     must(part != NULL);
     return part;
 }
 
 /* An observer's greeting promises nothing: a broker that cannot write can still be asked why. */
-static enum gate_saying saying_of(const struct msg *msg)
+static enum core_port_saying saying_of(const struct msg *msg)
 {
     switch (msg->type) {
-    case MSG_WELCOME: return msg->as.welcome.incarnation == 0 ? GATE_NEWS : GATE_ANSWER;
+    case MSG_WELCOME: return msg->as.welcome.incarnation == 0 ? CORE_PORT_NEWS : CORE_PORT_ANSWER;
     case MSG_ECHO:
     case MSG_EVENT:
     case MSG_MISSED:
@@ -325,28 +331,29 @@ static enum gate_saying saying_of(const struct msg *msg)
     case MSG_FETCHED:
     case MSG_ATTACHMENT_ROW:
     case MSG_REFUSED: /* there is no session of which it tells */
-    case MSG_BYE: return GATE_NEWS;
-    default: return GATE_ANSWER;
+    case MSG_BYE: return CORE_PORT_NEWS;
+    default: return CORE_PORT_ANSWER;
     }
 }
 
 /* What the core cannot say about itself. */
-static void describe_journal(const struct gate *gate, struct msg_status_end *end)
+static void describe_journal(const struct core_port *port, struct msg_status_end *end)
 {
-    const struct payload_table *payloads = &gate->payloads;
+    const struct payload_table *payloads = &port->payloads;
     end->journal = span_text("none");
     end->spilled = payloads->count - payloads->memory_count;
     end->spilled_bytes = payloads->bytes - payloads->memory_used;
-    if (gate->journal.describe != NULL)
-        gate->journal.describe(gate->journal.arg, end);
+    if (port->journal.describe != NULL)
+        port->journal.describe(port->journal.arg, end);
 }
 
 /* The bytes of a piece of a value; false: they cannot be read back. */
-static bool put_value(struct gate *gate, const struct effect *effect, struct msg_dead_value *msg)
+static bool put_value(struct core_port *port, const struct effect *effect,
+                      struct msg_dead_value *msg)
 {
     if (effect->payload == 0)
         return true;
-    const struct buffer *payload = payload_fetch(&gate->payloads, effect->payload);
+    const struct buffer *payload = payload_fetch(&port->payloads, effect->payload);
     if (payload == NULL)
         return false;
     struct span value = frame_value_at(payload->data + effect->offset, effect->skip);
@@ -358,9 +365,10 @@ static bool put_value(struct gate *gate, const struct effect *effect, struct msg
 }
 
 /* The bytes of an attachment's piece from some place on; false: they cannot be read back. */
-static bool put_piece(struct gate *gate, const struct effect *effect, struct msg_fetched_piece *msg)
+static bool put_piece(struct core_port *port, const struct effect *effect,
+                      struct msg_fetched_piece *msg)
 {
-    const struct buffer *payload = payload_fetch(&gate->payloads, effect->payload);
+    const struct buffer *payload = payload_fetch(&port->payloads, effect->payload);
     if (payload == NULL)
         return false;
     must(effect->offset <= payload->bytes && effect->bytes <= payload->bytes - effect->offset);
@@ -369,37 +377,39 @@ static bool put_piece(struct gate *gate, const struct effect *effect, struct msg
 }
 
 /* The one message that goes to clients on the data channel; its head names no subscription. */
-static void piece_out(struct gate *gate, const struct effect *effect, struct gate_out *out)
+static void piece_out(struct core_port *port, const struct effect *effect,
+                      struct core_port_out *out)
 {
-    struct msg *msg = &gate->effects.msgs[effect->index];
-    gate->is_broken = !put_piece(gate, effect, &msg->as.fetched_piece);
-    if (gate->is_broken)
+    struct msg *msg = &port->effects.msgs[effect->index];
+    port->is_broken = !put_piece(port, effect, &msg->as.fetched_piece);
+    if (port->is_broken)
         return;
-    out->kind = GATE_DATA;
-    out->saying = GATE_OUTCOME;
+    out->kind = CORE_PORT_DATA;
+    out->saying = CORE_PORT_OUTCOME;
     out->conn = effect->conn;
     delivery_header_write(out->head, 0);
-    out->part = encode(gate, msg);
+    out->part = encode(port, msg);
 }
 
-static void control_out(struct gate *gate, const struct effect *effect, struct gate_out *out)
+static void control_out(struct core_port *port, const struct effect *effect,
+                        struct core_port_out *out)
 {
-    struct msg *msg = &gate->effects.msgs[effect->index];
+    struct msg *msg = &port->effects.msgs[effect->index];
     conn_id conn = effect->conn;
-    gate->is_broken = msg->type == MSG_DEAD_VALUE && !put_value(gate, effect, &msg->as.dead_value);
-    if (gate->is_broken)
+    port->is_broken = msg->type == MSG_DEAD_VALUE && !put_value(port, effect, &msg->as.dead_value);
+    if (port->is_broken)
         return;
     if (msg->type == MSG_STATUS_END)
-        describe_journal(gate, &msg->as.status_end);
-    if (msg->type == MSG_WELCOME && gate->newer_count > 0) {
-        struct newer *newer = newer_find(gate, conn);
+        describe_journal(port, &msg->as.status_end);
+    if (msg->type == MSG_WELCOME && port->newer_count > 0) {
+        struct newer *newer = newer_find(port, conn);
         if (newer != NULL)
             newer->token = msg->as.welcome.token;
     }
-    out->kind = GATE_CONTROL;
+    out->kind = CORE_PORT_CONTROL;
     out->saying = saying_of(msg);
     out->conn = conn;
-    out->part = encode(gate, msg);
+    out->part = encode(port, msg);
 }
 
 static int text_length(struct span text)
@@ -408,13 +418,13 @@ static int text_length(struct span text)
 }
 
 /* "EVENT JOB/PARTY/INCARNATION: TEXT", as far as they are known. */
-static void log_out(const struct msg *msg, struct gate_out *out)
+static void log_out(const struct msg *msg, struct core_port_out *out)
 {
     const struct msg_event *event = &msg->as.event;
     char life[16] = "";
     if (event->party.bytes > 0)
         snprintf(life, sizeof life, "/%llu", (unsigned long long)event->incarnation);
-    out->kind = GATE_LOG;
+    out->kind = CORE_PORT_LOG;
     out->is_warning = span_equal(event->name, span_text("party.lost"));
     snprintf(out->text, sizeof out->text, "%.*s %.*s%s%.*s%s%s%.*s", text_length(event->name),
              (const char *)event->name.data, text_length(event->topic),
@@ -424,10 +434,10 @@ static void log_out(const struct msg *msg, struct gate_out *out)
              (const char *)event->text.data);
 }
 
-static void fact_out(struct gate *gate, const struct effect *effect, struct gate_out *out)
+static void fact_out(struct core_port *port, const struct effect *effect, struct core_port_out *out)
 {
-    out->kind = GATE_FACT;
-    out->part = buffer_copy(effects_record(&gate->effects, effect));
+    out->kind = CORE_PORT_FACT;
+    out->part = buffer_copy(effects_record(&port->effects, effect));
     must(out->part != NULL);
     out->payload = effect->payload;
     out->is_essential = fact_is_essential((enum fact_type)effect->index);
@@ -435,15 +445,15 @@ static void fact_out(struct gate *gate, const struct effect *effect, struct gate
 
 /* Whether the journal has all that these effects tell: payload and outcome of a value that came
  * whole are in it together. */
-static bool is_kept(const struct gate *gate, uint32_t from, uint32_t until)
+static bool is_kept(const struct core_port *port, uint32_t from, uint32_t until)
 {
     for (uint32_t i = from; i < until; i++) {
-        const struct effect *effect = &gate->effects.items[i];
+        const struct effect *effect = &port->effects.items[i];
         switch (effect->type) {
         case EFFECT_SEND_RUN:
         case EFFECT_SEND_PART:
             if (!effect->is_whole ||
-                payload_at(&gate->payloads, effect->payload) == PAYLOAD_NOWHERE)
+                payload_at(&port->payloads, effect->payload) == PAYLOAD_NOWHERE)
                 return false;
             break;
         case EFFECT_SEND_MSG:
@@ -457,155 +467,155 @@ static bool is_kept(const struct gate *gate, uint32_t from, uint32_t until)
 
 /* What comes next, as one part.  A stream with a hole in it is worse than none: without its bytes
  * nothing behind it is said either. */
-static void data_out(struct gate *gate, const struct effect *effect, struct gate_out *out)
+static void data_out(struct core_port *port, const struct effect *effect, struct core_port_out *out)
 {
-    out->saying = GATE_OUTCOME;
+    out->saying = CORE_PORT_OUTCOME;
     out->conn = effect->conn;
     delivery_header_write(out->head, effect->sub);
-    uint32_t first = gate->at;
-    out->part = pack_batch(&gate->effects, &gate->payloads, &gate->at);
-    out->is_kept = is_kept(gate, first, gate->at);
-    gate->is_broken = out->part == NULL;
-    out->kind = gate->is_broken ? GATE_NOTHING : GATE_DATA;
+    uint32_t first = port->at;
+    out->part = batch_encode(&port->effects, &port->payloads, &port->at);
+    out->is_kept = is_kept(port, first, port->at);
+    port->is_broken = out->part == NULL;
+    out->kind = port->is_broken ? CORE_PORT_NOTHING : CORE_PORT_DATA;
 }
 
-static bool is_accepted(const struct gate *gate, const struct effect *effect)
+static bool is_accepted(const struct core_port *port, const struct effect *effect)
 {
     return effect->type == EFFECT_SEND_MSG &&
-           gate->effects.msgs[effect->index].type == MSG_ACCEPTED;
+           port->effects.msgs[effect->index].type == MSG_ACCEPTED;
 }
 
-static void pass_over(struct gate *gate)
+static void pass_over(struct core_port *port)
 {
-    if (gate->late_count == 0)
-        gate->late_at = gate->at;
-    gate->late_count += 1;
-    gate->at += 1;
+    if (port->late_count == 0)
+        port->late_at = port->at;
+    port->late_count += 1;
+    port->at += 1;
 }
 
 /* What was passed over. */
-static void late_out(struct gate *gate, struct gate_out *out)
+static void late_out(struct core_port *port, struct core_port_out *out)
 {
-    while (!is_accepted(gate, &gate->effects.items[gate->late_at]))
-        gate->late_at += 1;
-    control_out(gate, &gate->effects.items[gate->late_at], out);
-    gate->late_at += 1;
-    gate->late_count -= 1;
+    while (!is_accepted(port, &port->effects.items[port->late_at]))
+        port->late_at += 1;
+    control_out(port, &port->effects.items[port->late_at], out);
+    port->late_at += 1;
+    port->late_count -= 1;
 }
 
-bool gate_out(struct gate *gate, struct gate_out *out)
+bool core_port_out(struct core_port *port, struct core_port_out *out)
 {
-    *out = (struct gate_out){.kind = GATE_NOTHING};
-    if (gate->is_broken)
-        gate->at = gate->effects.count;
-    while (gate->at < gate->effects.count && out->kind == GATE_NOTHING) {
-        const struct effect *effect = &gate->effects.items[gate->at];
+    *out = (struct core_port_out){.kind = CORE_PORT_NOTHING};
+    if (port->is_broken)
+        port->at = port->effects.count;
+    while (port->at < port->effects.count && out->kind == CORE_PORT_NOTHING) {
+        const struct effect *effect = &port->effects.items[port->at];
         switch (effect->type) {
         case EFFECT_SEND_MSG:
-            if (is_accepted(gate, effect)) {
-                pass_over(gate);
+            if (is_accepted(port, effect)) {
+                pass_over(port);
                 break;
             }
-            if (gate->effects.msgs[effect->index].type == MSG_FETCHED_PIECE)
-                piece_out(gate, effect, out);
+            if (port->effects.msgs[effect->index].type == MSG_FETCHED_PIECE)
+                piece_out(port, effect, out);
             else
-                control_out(gate, effect, out);
-            gate->at = gate->is_broken ? gate->effects.count : gate->at + 1;
+                control_out(port, effect, out);
+            port->at = port->is_broken ? port->effects.count : port->at + 1;
             break;
         case EFFECT_SEND_RUN:
         case EFFECT_SEND_PART:
         case EFFECT_SEND_TASK:
         case EFFECT_SEND_FRAME:
-            data_out(gate, effect, out);
-            if (gate->is_broken)
-                gate->at = gate->effects.count;
+            data_out(port, effect, out);
+            if (port->is_broken)
+                port->at = port->effects.count;
             break;
         case EFFECT_DROP:
-            newer_remove(gate, effect->conn);
-            out->kind = GATE_DROP;
+            newer_remove(port, effect->conn);
+            out->kind = CORE_PORT_DROP;
             out->conn = effect->conn;
-            gate->at += 1;
+            port->at += 1;
             break;
         case EFFECT_LOG:
-            log_out(&gate->effects.msgs[effect->index], out);
-            gate->at += 1;
+            log_out(&port->effects.msgs[effect->index], out);
+            port->at += 1;
             break;
         case EFFECT_FACT:
-            if (gate->at >= gate->fact_at) /* otherwise gate_step() gave it */
-                fact_out(gate, effect, out);
-            gate->at += 1;
+            if (port->at >= port->fact_at) /* otherwise core_port_step() gave it */
+                fact_out(port, effect, out);
+            port->at += 1;
             break;
         case EFFECT_RETAIN:
-        case EFFECT_RELEASE: gate->at += 1; break;
+        case EFFECT_RELEASE: port->at += 1; break;
         }
     }
-    if (gate->late_count > 0 && out->kind == GATE_NOTHING && !gate->is_broken)
-        late_out(gate, out);
-    if (out->kind == GATE_NOTHING)
-        payload_table_sweep(&gate->payloads);
-    return out->kind != GATE_NOTHING;
+    if (port->late_count > 0 && out->kind == CORE_PORT_NOTHING && !port->is_broken)
+        late_out(port, out);
+    if (out->kind == CORE_PORT_NOTHING)
+        payload_table_sweep(&port->payloads);
+    return out->kind != CORE_PORT_NOTHING;
 }
 
 /* ---- a journal ------------------------------------------------------------------------------- */
 
-void gate_use_store(struct gate *gate, const struct payload_store *store)
+void core_port_use_store(struct core_port *port, const struct payload_store *store)
 {
-    payload_table_use_store(&gate->payloads, store);
+    payload_table_use_store(&port->payloads, store);
 }
 
-void gate_use_journal(struct gate *gate, const struct gate_journal *journal)
+void core_port_use_journal(struct core_port *port, const struct core_port_journal *journal)
 {
-    gate->journal = *journal;
+    port->journal = *journal;
 }
 
-bool gate_is_broken(const struct gate *gate)
+bool core_port_is_broken(const struct core_port *port)
 {
-    return gate->is_broken;
+    return port->is_broken;
 }
 
-struct buffer *gate_payload(const struct gate *gate, payload_id payload)
+struct buffer *core_port_payload(const struct core_port *port, payload_id payload)
 {
-    return payload_buffer(&gate->payloads, payload);
+    return payload_buffer(&port->payloads, payload);
 }
 
-bool gate_payload_add(struct gate *gate, struct buffer **bytes, uint64_t at,
-                      payload_id *out_payload)
+bool core_port_payload_add(struct core_port *port, struct buffer **bytes, uint64_t at,
+                           payload_id *out_payload)
 {
-    if (!payload_add(&gate->payloads, bytes, out_payload))
+    if (!payload_add(&port->payloads, bytes, out_payload))
         return false;
     if (at != PAYLOAD_NOWHERE)
-        payload_logged(&gate->payloads, payload_key(&gate->payloads, *out_payload), at);
+        payload_logged(&port->payloads, payload_key(&port->payloads, *out_payload), at);
     return true;
 }
 
-bool gate_payload_add_stored(struct gate *gate, uint64_t at, uint32_t bytes,
-                             payload_id *out_payload)
+bool core_port_payload_add_stored(struct core_port *port, uint64_t at, uint32_t bytes,
+                                  payload_id *out_payload)
 {
-    return payload_add_stored(&gate->payloads, at, bytes, out_payload);
+    return payload_add_stored(&port->payloads, at, bytes, out_payload);
 }
 
-void gate_payload_drop(struct gate *gate, payload_id payload)
+void core_port_payload_drop(struct core_port *port, payload_id payload)
 {
-    payload_release(&gate->payloads, payload, 1);
-    payload_table_sweep(&gate->payloads);
+    payload_release(&port->payloads, payload, 1);
+    payload_table_sweep(&port->payloads);
 }
 
-const char *gate_replay(struct gate *gate, struct span record, payload_id payload)
+const char *core_port_replay(struct core_port *port, struct span record, payload_id payload)
 {
-    must(gate->at == gate->effects.count);
-    effects_clear(&gate->effects);
-    gate->at = gate->fact_at = 0;
-    const char *wrong = core_replay(gate->core, record, payload, &gate->effects);
-    count_references(gate);
-    gate->at = gate->effects.count; /* nothing but references: there is nobody to tell yet */
-    payload_table_sweep(&gate->payloads);
+    must(port->at == port->effects.count);
+    effects_clear(&port->effects);
+    port->at = port->fact_at = 0;
+    const char *wrong = core_replay(port->core, record, payload, &port->effects);
+    count_references(port);
+    port->at = port->effects.count; /* nothing but references: there is nobody to tell yet */
+    payload_table_sweep(&port->payloads);
     return wrong;
 }
 
 /* How far the core's clock is ahead of the machine's.  That of a machine begins anew when it is
  * started, and is another one on another machine: but what occurred before is not to seem later
  * than what comes, so the core's goes on where it was, and as far as the clock on the wall did. */
-static int64_t clock_ahead_ns(struct core_moment seen, struct gate_now now)
+static int64_t clock_ahead_ns(struct core_moment seen, struct core_port_now now)
 {
     if (seen.now_ns <= now.now_ns)
         return 0;
@@ -613,100 +623,100 @@ static int64_t clock_ahead_ns(struct core_moment seen, struct gate_now now)
     return seen.now_ns - now.now_ns + (away_ns < AWAY_NS_MAX ? away_ns : AWAY_NS_MAX);
 }
 
-void gate_resume(struct gate *gate, struct gate_now now)
+void core_port_resume(struct core_port *port, struct core_port_now now)
 {
-    must(gate->at == gate->effects.count);
-    gate->ahead_ns = clock_ahead_ns(core_seen(gate->core), now);
+    must(port->at == port->effects.count);
+    port->ahead_ns = clock_ahead_ns(core_seen(port->core), now);
     struct event event = {.type = EVENT_TICK,
-                          .now_ns = now.now_ns + gate->ahead_ns,
+                          .now_ns = now.now_ns + port->ahead_ns,
                           .wall_ns = now.wall_ns,
                           .random = now.random};
-    effects_clear(&gate->effects);
-    gate->steps += 1;
-    gate->at = gate->fact_at = 0;
-    core_resume(gate->core, &event, &gate->effects);
-    count_references(gate);
+    effects_clear(&port->effects);
+    port->steps += 1;
+    port->at = port->fact_at = 0;
+    core_resume(port->core, &event, &port->effects);
+    count_references(port);
 }
 
-uint64_t gate_steps(const struct gate *gate)
+uint64_t core_port_steps(const struct core_port *port)
 {
-    return gate->steps;
+    return port->steps;
 }
 
-void gate_kept(struct gate *gate, uint64_t steps)
+void core_port_kept(struct core_port *port, uint64_t steps)
 {
-    gate->kept = steps;
+    port->kept = steps;
 }
 
-void gate_snapshot(struct gate *gate)
+void core_port_snapshot(struct core_port *port)
 {
-    must(gate->at == gate->effects.count);
-    effects_clear(&gate->effects);
-    gate->at = gate->fact_at = 0;
-    core_snapshot(gate->core, &gate->effects);
+    must(port->at == port->effects.count);
+    effects_clear(&port->effects);
+    port->at = port->fact_at = 0;
+    core_snapshot(port->core, &port->effects);
 }
 
-uint64_t gate_snapshot_bytes(struct gate *gate)
+uint64_t core_port_snapshot_bytes(struct core_port *port)
 {
     struct effects unheard; /* apart: what core_resume() decided may still be to be carried out */
-    effects_init(&unheard, gate->effects.memory);
-    core_snapshot(gate->core, &unheard);
-    uint64_t bytes = ledger_bytes(&unheard);
+    effects_init(&unheard, port->effects.memory);
+    core_snapshot(port->core, &unheard);
+    uint64_t bytes = journal_codec_bytes(&unheard);
     effects_fini(&unheard);
     return bytes;
 }
 
-struct scribe_step *gate_step(struct gate *gate, size_t bytes_max)
+struct journal_step *core_port_step(struct core_port *port, size_t bytes_max)
 {
-    return ledger_step(&gate->effects, &gate->payloads, &gate->fact_at, bytes_max);
+    return journal_codec_step(&port->effects, &port->payloads, &port->fact_at, bytes_max);
 }
 
-uint64_t gate_sparse_below(const struct gate *gate, uint64_t end, uint64_t bytes_max)
+uint64_t core_port_sparse_below(const struct core_port *port, uint64_t end, uint64_t bytes_max)
 {
-    return payload_sparse_below(&gate->payloads, end, bytes_max);
+    return payload_sparse_below(&port->payloads, end, bytes_max);
 }
 
-struct scribe_step *gate_move(struct gate *gate, uint32_t *at, uint64_t below)
+struct journal_step *core_port_move(struct core_port *port, uint32_t *at, uint64_t below)
 {
-    payload_id payload = gate->is_broken ? 0 : payload_move(&gate->payloads, at, below);
+    payload_id payload = port->is_broken ? 0 : payload_move(&port->payloads, at, below);
     if (payload == 0)
         return NULL;
-    struct scribe_step *step = ledger_move(&gate->payloads, payload);
-    gate->is_broken = step == NULL;
+    struct journal_step *step = journal_codec_move(&port->payloads, payload);
+    port->is_broken = step == NULL;
     return step;
 }
 
-bool gate_is_logged(const struct gate *gate)
+bool core_port_is_logged(const struct core_port *port)
 {
-    return gate->payloads.logged_count == gate->payloads.count && gate->payloads.moving_count == 0;
+    return port->payloads.logged_count == port->payloads.count && port->payloads.moving_count == 0;
 }
 
-uint64_t gate_needed_from(const struct gate *gate)
+uint64_t core_port_needed_from(const struct core_port *port)
 {
-    return payload_oldest(&gate->payloads);
+    return payload_oldest(&port->payloads);
 }
 
-void gate_logged(struct gate *gate, uint64_t key, uint64_t at)
+void core_port_logged(struct core_port *port, uint64_t key, uint64_t at)
 {
-    payload_logged(&gate->payloads, key, at);
+    payload_logged(&port->payloads, key, at);
 }
 
-uint32_t gate_payload_count(const struct gate *gate)
+uint32_t core_port_payload_count(const struct core_port *port)
 {
-    return gate->payloads.count;
+    return port->payloads.count;
 }
 
-uint64_t gate_payload_bytes(const struct gate *gate)
+uint64_t core_port_payload_bytes(const struct core_port *port)
 {
-    return gate->payloads.bytes;
+    return port->payloads.bytes;
 }
 
-uint64_t gate_payload_memory(const struct gate *gate)
+uint64_t core_port_payload_memory(const struct core_port *port)
 {
-    return gate->payloads.memory_used;
+    return port->payloads.memory_used;
 }
 
-const struct core *gate_core(const struct gate *gate)
+const struct core *core_port_core(const struct core_port *port)
 {
-    return gate->core;
+    return port->core;
 }

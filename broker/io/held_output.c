@@ -6,53 +6,55 @@
 
 enum { ROOM_FIRST = 64 };
 
-void hold_init(struct hold *hold, struct memory *memory)
+void held_output_init(struct held_output *output, struct memory *memory)
 {
-    *hold = (struct hold){.memory = memory};
+    *output = (struct held_output){.memory = memory};
 }
 
-static struct held *at(const struct hold_queue *queue, uint32_t index)
+static struct held *at(const struct held_output_queue *queue, uint32_t index)
 {
     return &queue->ring[(queue->head + index) & (queue->room - 1)];
 }
 
-void hold_fini(struct hold *hold)
+void held_output_fini(struct held_output *output)
 {
-    for (int stage = 0; stage < HOLD_STAGE_COUNT; stage++) {
-        struct hold_queue *queue = &hold->queues[stage];
+    for (int stage = 0; stage < HELD_STAGE_COUNT; stage++) {
+        struct held_output_queue *queue = &output->queues[stage];
         for (uint32_t i = 0; i < queue->count; i++)
             buffer_unref(&at(queue, i)->part);
-        memory_give(hold->memory, queue->ring, queue->room * sizeof *queue->ring);
+        memory_give(output->memory, queue->ring, queue->room * sizeof *queue->ring);
     }
-    hold_init(hold, hold->memory);
+    held_output_init(output, output->memory);
 }
 
-static void grow(struct hold *hold, struct hold_queue *queue)
+static void grow(struct held_output *output, struct held_output_queue *queue)
 {
     uint32_t room = queue->room > 0 ? queue->room * 2 : ROOM_FIRST;
-    struct held *ring = memory_take(hold->memory, room * sizeof *ring);
+    struct held *ring = memory_take(output->memory, room * sizeof *ring);
     must(ring != NULL);
     for (uint32_t i = 0; i < queue->count; i++)
         ring[i] = *at(queue, i);
-    memory_give(hold->memory, queue->ring, queue->room * sizeof *ring);
+    memory_give(output->memory, queue->ring, queue->room * sizeof *ring);
     queue->ring = ring;
     queue->room = room;
     queue->head = 0;
 }
 
-void hold_push(struct hold *hold, enum hold_stage stage, const struct held *held)
+void held_output_push(struct held_output *output, enum held_output_stage stage,
+                      const struct held *held)
 {
-    struct hold_queue *queue = &hold->queues[stage];
+    struct held_output_queue *queue = &output->queues[stage];
     must(queue->count == 0 || at(queue, queue->count - 1)->ticket <= held->ticket);
     if (queue->count == queue->room)
-        grow(hold, queue);
+        grow(output, queue);
     queue->count += 1;
     *at(queue, queue->count - 1) = *held;
 }
 
-bool hold_pop(struct hold *hold, enum hold_stage stage, uint64_t reached, struct held *out_held)
+bool held_output_pop(struct held_output *output, enum held_output_stage stage, uint64_t reached,
+                     struct held *out_held)
 {
-    struct hold_queue *queue = &hold->queues[stage];
+    struct held_output_queue *queue = &output->queues[stage];
     if (queue->count == 0 || at(queue, 0)->ticket > reached)
         return false;
     *out_held = *at(queue, 0);
@@ -61,9 +63,9 @@ bool hold_pop(struct hold *hold, enum hold_stage stage, uint64_t reached, struct
     return true;
 }
 
-void hold_drop(struct hold *hold, enum hold_stage stage, conn_id conn)
+void held_output_drop(struct held_output *output, enum held_output_stage stage, conn_id conn)
 {
-    struct hold_queue *queue = &hold->queues[stage];
+    struct held_output_queue *queue = &output->queues[stage];
     uint32_t kept = 0;
     for (uint32_t i = 0; i < queue->count; i++) {
         struct held *held = at(queue, i);
@@ -75,7 +77,7 @@ void hold_drop(struct hold *hold, enum hold_stage stage, conn_id conn)
     queue->count = kept;
 }
 
-bool hold_is_empty(const struct hold *hold, enum hold_stage stage)
+bool held_output_is_empty(const struct held_output *output, enum held_output_stage stage)
 {
-    return hold->queues[stage].count == 0;
+    return output->queues[stage].count == 0;
 }

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum hold_stage { HOLD_OUTCOMES, HOLD_ANSWERS, HOLD_STAGE_COUNT };
+enum held_output_stage { HELD_OUTCOMES, HELD_ANSWERS, HELD_STAGE_COUNT };
 
 struct held {
     uint64_t ticket;
@@ -27,27 +27,29 @@ struct held {
     struct buffer *part;
 };
 
-struct hold_queue {
+struct held_output_queue {
     struct held *ring; /* room is 0 or a power of two */
     uint32_t room;
     uint32_t head;
     uint32_t count;
 };
-struct hold {
+struct held_output {
     struct memory *memory;
-    struct hold_queue queues[HOLD_STAGE_COUNT];
+    struct held_output_queue queues[HELD_STAGE_COUNT];
 };
 
-void hold_init(struct hold *hold, struct memory *memory);
-void hold_fini(struct hold *hold);
+void held_output_init(struct held_output *output, struct memory *memory);
+void held_output_fini(struct held_output *output);
 /* Takes held->part over; tickets do not descend.  Without memory the process ends, as in effect.h:
  * what was decided must be said. */
-void hold_push(struct hold *hold, enum hold_stage stage, const struct held *held);
+void held_output_push(struct held_output *output, enum held_output_stage stage,
+                      const struct held *held);
 /* The next whose ticket is reached; its part is the caller's.  false: none. */
-bool hold_pop(struct hold *hold, enum hold_stage stage, uint64_t reached, struct held *out_held);
+bool held_output_pop(struct held_output *output, enum held_output_stage stage, uint64_t reached,
+                     struct held *out_held);
 /* Forgets what waits for this connection. */
-void hold_drop(struct hold *hold, enum hold_stage stage, conn_id conn);
+void held_output_drop(struct held_output *output, enum held_output_stage stage, conn_id conn);
 /* Whether anything waits in this stage: what comes behind it must wait, too. */
-bool hold_is_empty(const struct hold *hold, enum hold_stage stage);
+bool held_output_is_empty(const struct held_output *output, enum held_output_stage stage);
 
 #endif

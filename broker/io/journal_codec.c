@@ -26,15 +26,15 @@ static uint64_t get(const uint8_t *at, int bytes)
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* What stands before a fact, beside tag and length. */
-static enum ledger_tag tag_of(const struct payload_table *payloads, const struct effect *effect,
-                              payload_id fresh)
+static enum journal_codec_tag tag_of(const struct payload_table *payloads,
+                                     const struct effect *effect, payload_id fresh)
 {
     if (effect->payload == 0)
-        return LEDGER_NO_PAYLOAD;
+        return JOURNAL_CODEC_NO_PAYLOAD;
     if (effect->payload == fresh)
-        return LEDGER_NEWEST_PAYLOAD;
+        return JOURNAL_CODEC_NEWEST_PAYLOAD;
     must(payload_at(payloads, effect->payload) != PAYLOAD_NOWHERE);
-    return LEDGER_PAYLOAD_AT;
+    return JOURNAL_CODEC_PAYLOAD_AT;
 }
 
 /* The payload that these facts speak of and that is not on its way yet, or 0. */
@@ -54,19 +54,19 @@ static payload_id find_fresh(const struct effects *effects, uint32_t at, uint32_
 }
 
 static size_t entry_bytes(const struct effects *effects, const struct effect *effect,
-                          enum ledger_tag tag)
+                          enum journal_codec_tag tag)
 {
-    size_t place_bytes = tag == LEDGER_PAYLOAD_AT ? PLACE_BYTES : 0;
+    size_t place_bytes = tag == JOURNAL_CODEC_PAYLOAD_AT ? PLACE_BYTES : 0;
     return HEAD_BYTES + place_bytes + effects_record(effects, effect).bytes;
 }
 
 static uint8_t *write_entry(uint8_t *at, const struct effects *effects, const struct effect *effect,
-                            const struct payload_table *payloads, enum ledger_tag tag)
+                            const struct payload_table *payloads, enum journal_codec_tag tag)
 {
     struct span record = effects_record(effects, effect);
     at = put(at, tag, 1);
     at = put(at, record.bytes, 4);
-    if (tag == LEDGER_PAYLOAD_AT) {
+    if (tag == JOURNAL_CODEC_PAYLOAD_AT) {
         at = put(at, payload_at(payloads, effect->payload), 8);
         at = put(at, payload_bytes(payloads, effect->payload), 4);
     }
@@ -84,8 +84,9 @@ static uint32_t find_end(const struct effects *effects, uint32_t at, size_t byte
     return at;
 }
 
-struct scribe_step *ledger_step(const struct effects *effects, struct payload_table *payloads,
-                                uint32_t *at, size_t bytes_max)
+struct journal_step *journal_codec_step(const struct effects *effects,
+                                        struct payload_table *payloads, uint32_t *at,
+                                        size_t bytes_max)
 {
     uint32_t first = *at;
     uint32_t end = find_end(effects, first, bytes_max);
@@ -98,12 +99,12 @@ struct scribe_step *ledger_step(const struct effects *effects, struct payload_ta
                                  tag_of(payloads, &effects->items[i], fresh));
     if (bytes == 0)
         return NULL;
-    struct scribe_step *step = scribe_step_new(2, bytes);
+    struct journal_step *step = journal_step_new(2, bytes);
     must(step != NULL);
     if (fresh != 0)
-        scribe_step_payload(step, LEDGER_PAYLOAD, payload_key(payloads, fresh),
-                            payload_buffer(payloads, fresh));
-    uint8_t *out = scribe_step_body(step, LEDGER_FACTS, bytes);
+        journal_step_payload(step, JOURNAL_CODEC_PAYLOAD, payload_key(payloads, fresh),
+                             payload_buffer(payloads, fresh));
+    uint8_t *out = journal_step_body(step, JOURNAL_CODEC_FACTS, bytes);
     for (uint32_t i = first; i < end; i++)
         if (effects->items[i].type == EFFECT_FACT)
             out = write_entry(out, effects, &effects->items[i], payloads,
@@ -111,7 +112,7 @@ struct scribe_step *ledger_step(const struct effects *effects, struct payload_ta
     return step;
 }
 
-uint64_t ledger_bytes(const struct effects *effects)
+uint64_t journal_codec_bytes(const struct effects *effects)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < effects->count; i++)
@@ -120,34 +121,35 @@ uint64_t ledger_bytes(const struct effects *effects)
     return bytes;
 }
 
-struct scribe_step *ledger_move(struct payload_table *payloads, payload_id payload)
+struct journal_step *journal_codec_move(struct payload_table *payloads, payload_id payload)
 {
     struct buffer *bytes = payload_fetch(payloads, payload);
     if (bytes == NULL)
         return NULL;
-    struct scribe_step *step = scribe_step_new(1, 0);
+    struct journal_step *step = journal_step_new(1, 0);
     must(step != NULL);
-    scribe_step_payload(step, LEDGER_PAYLOAD, payload_key(payloads, payload), bytes);
+    journal_step_payload(step, JOURNAL_CODEC_PAYLOAD, payload_key(payloads, payload), bytes);
     return step;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-enum wire_err ledger_next(struct ledger_reader *reader, struct ledger_entry *out_entry)
+enum wire_err journal_codec_next(struct journal_codec_reader *reader,
+                                 struct journal_codec_entry *out_entry)
 {
     const uint8_t *at = reader->left.data;
     if (reader->left.bytes == 0)
         return WIRE_EMPTY;
     if (reader->left.bytes < HEAD_BYTES)
         return WIRE_TRUNCATED;
-    if (at[0] > LEDGER_PAYLOAD_AT)
+    if (at[0] > JOURNAL_CODEC_PAYLOAD_AT)
         return WIRE_RANGE;
-    *out_entry = (struct ledger_entry){.tag = (enum ledger_tag)at[0]};
-    size_t head = HEAD_BYTES + (out_entry->tag == LEDGER_PAYLOAD_AT ? PLACE_BYTES : 0);
+    *out_entry = (struct journal_codec_entry){.tag = (enum journal_codec_tag)at[0]};
+    size_t head = HEAD_BYTES + (out_entry->tag == JOURNAL_CODEC_PAYLOAD_AT ? PLACE_BYTES : 0);
     size_t bytes = (size_t)get(at + 1, 4);
     if (reader->left.bytes < head || reader->left.bytes - head < bytes)
         return WIRE_TRUNCATED;
-    if (out_entry->tag == LEDGER_PAYLOAD_AT) {
+    if (out_entry->tag == JOURNAL_CODEC_PAYLOAD_AT) {
         out_entry->payload_at = get(at + HEAD_BYTES, 8);
         out_entry->payload_bytes = (uint32_t)get(at + HEAD_BYTES + 8, 4);
     }

@@ -23,33 +23,43 @@
 
 /* SNAPSHOT: facts of a checkpoint, which count only where it is whole and a replay begins with
  * it. */
-enum ledger_kind { LEDGER_PAYLOAD = 1, LEDGER_FACTS = 2, LEDGER_SNAPSHOT = 3 };
+enum journal_codec_kind {
+    JOURNAL_CODEC_PAYLOAD = 1,
+    JOURNAL_CODEC_FACTS = 2,
+    JOURNAL_CODEC_SNAPSHOT = 3
+};
 
-/* Facts among the effects from *at on as a step for the scribe, with the payload that is new; *at
- * moves behind them.  All of them, or, of a checkpoint, which may be told in pieces, about so many
- * bytes.  NULL: there are none.  Without memory the process ends, as in effect.h: what is decided
- * must be kept. */
-struct scribe_step *ledger_step(const struct effects *effects, struct payload_table *payloads,
-                                uint32_t *at, size_t bytes_max);
+/* Facts among the effects from *at on as a step for the journal thread, with the payload that is
+ * new; *at moves behind them.  All of them, or, of a checkpoint, which may be told in pieces,
+ * about so many bytes.  NULL: there are none.  Without memory the process ends, as in effect.h:
+ * what is decided must be kept. */
+struct journal_step *journal_codec_step(const struct effects *effects,
+                                        struct payload_table *payloads, uint32_t *at,
+                                        size_t bytes_max);
 
 /* What the facts among the effects take in the journal, at most. */
-uint64_t ledger_bytes(const struct effects *effects);
+uint64_t journal_codec_bytes(const struct effects *effects);
 
 /* A step that writes a payload anew; NULL: it cannot be read back. */
-struct scribe_step *ledger_move(struct payload_table *payloads, payload_id payload);
+struct journal_step *journal_codec_move(struct payload_table *payloads, payload_id payload);
 
 /* Reading a record of facts. */
-enum ledger_tag { LEDGER_NO_PAYLOAD = 0, LEDGER_NEWEST_PAYLOAD = 1, LEDGER_PAYLOAD_AT = 2 };
-struct ledger_reader {
+enum journal_codec_tag {
+    JOURNAL_CODEC_NO_PAYLOAD = 0,
+    JOURNAL_CODEC_NEWEST_PAYLOAD = 1,
+    JOURNAL_CODEC_PAYLOAD_AT = 2
+};
+struct journal_codec_reader {
     struct span left;
 };
-struct ledger_entry {
-    enum ledger_tag tag;
+struct journal_codec_entry {
+    enum journal_codec_tag tag;
     uint64_t payload_at; /* PAYLOAD_AT */
     uint32_t payload_bytes;
     struct span fact;
 };
 /* WIRE_EMPTY: no more.  Errors: WIRE_TRUNCATED, WIRE_RANGE. */
-enum wire_err ledger_next(struct ledger_reader *reader, struct ledger_entry *out_entry);
+enum wire_err journal_codec_next(struct journal_codec_reader *reader,
+                                 struct journal_codec_entry *out_entry);
 
 #endif

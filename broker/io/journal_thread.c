@@ -22,11 +22,11 @@ enum { RECORDS_AT_ONCE = 4096 };
 enum flushing { FLUSH_NONE, FLUSH_ASKED, FLUSH_DONE };
 
 struct steps {
-    struct scribe_step *first;
-    struct scribe_step *last;
+    struct journal_step *first;
+    struct journal_step *last;
 };
 
-struct scribe {
+struct journal_thread {
     struct journal *journal; /* the thread's */
     bool wants_sync;
     bool has_trimmed;   /* and not looked since whether that made room; the thread's */
@@ -36,7 +36,7 @@ struct scribe {
     bool has_flush_by;        /* there is something that is not on the disk */
     struct timespec flush_by; /* ... and until then it is flushed */
     struct journal_flush *flush; /* of the thread whose turn it is */
-    pthread_t thread;
+    pthread_t handle;
     pthread_t flusher;
     struct journal_record *records; /* of all steps that are written together; the thread's */
     uint64_t *positions;
@@ -49,7 +49,7 @@ struct scribe {
     struct steps logged; /* with payloads, until the loop fetches them */
     uint64_t waiting_bytes;
     uint64_t last_ticket;
-    struct scribe_news news;
+    struct journal_news news;
     char complaint[JOURNAL_COMPLAINT_BYTES];
     uint64_t last_bytes; /* of the last batch */
     bool is_gathering;   /* the thread waits for more of a stream */
@@ -61,7 +61,7 @@ struct scribe {
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static void push(struct steps *steps, struct scribe_step *step)
+static void push(struct steps *steps, struct journal_step *step)
 {
     step->next = NULL;
     if (steps->last != NULL)
@@ -71,9 +71,9 @@ static void push(struct steps *steps, struct scribe_step *step)
     steps->last = step;
 }
 
-static struct scribe_step *pop(struct steps *steps)
+static struct journal_step *pop(struct steps *steps)
 {
-    struct scribe_step *step = steps->first;
+    struct journal_step *step = steps->first;
     if (step == NULL)
         return NULL;
     steps->first = step->next;
@@ -83,16 +83,16 @@ static struct scribe_step *pop(struct steps *steps)
 }
 
 /* The bodies that are copied lie behind the records. */
-struct scribe_step *scribe_step_new(size_t count, size_t body_bytes)
+struct journal_step *journal_step_new(size_t count, size_t body_bytes)
 {
     size_t record_bytes = count * sizeof(struct journal_record);
-    struct scribe_step *step = malloc(sizeof *step + record_bytes + body_bytes);
+    struct journal_step *step = malloc(sizeof *step + record_bytes + body_bytes);
     if (step != NULL)
-        *step = (struct scribe_step){.body = (uint8_t *)(step->records + count)};
+        *step = (struct journal_step){.body = (uint8_t *)(step->records + count)};
     return step;
 }
 
-uint8_t *scribe_step_body(struct scribe_step *step, uint16_t kind, size_t bytes)
+uint8_t *journal_step_body(struct journal_step *step, uint16_t kind, size_t bytes)
 {
     uint8_t *body = step->body;
     step->records[step->count++] =
@@ -102,15 +102,15 @@ uint8_t *scribe_step_body(struct scribe_step *step, uint16_t kind, size_t bytes)
     return body;
 }
 
-void scribe_step_add(struct scribe_step *step, uint16_t kind, struct span body)
+void journal_step_add(struct journal_step *step, uint16_t kind, struct span body)
 {
-    uint8_t *copy = scribe_step_body(step, kind, body.bytes);
+    uint8_t *copy = journal_step_body(step, kind, body.bytes);
     if (body.bytes > 0)
         memcpy(copy, body.data, body.bytes);
 }
 
-void scribe_step_payload(struct scribe_step *step, uint16_t kind, uint64_t key,
-                         struct buffer *payload)
+void journal_step_payload(struct journal_step *step, uint16_t kind, uint64_t key,
+                          struct buffer *payload)
 {
     must(step->count == 0);
     step->key = key;
@@ -120,7 +120,7 @@ void scribe_step_payload(struct scribe_step *step, uint16_t kind, uint64_t key,
     step->bytes += payload->bytes;
 }
 
-void scribe_step_free(struct scribe_step **step)
+void journal_step_free(struct journal_step **step)
 {
     if (*step != NULL)
         buffer_unref(&(*step)->payload);
@@ -130,115 +130,115 @@ void scribe_step_free(struct scribe_step **step)
 
 static void free_all(struct steps *steps)
 {
-    struct scribe_step *step;
+    struct journal_step *step;
     while ((step = pop(steps)) != NULL)
-        scribe_step_free(&step);
+        journal_step_free(&step);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-static void tell(struct scribe *scribe)
+static void tell(struct journal_thread *thread)
 {
     const uint64_t one = 1;
-    (void)!write(scribe->fd, &one, sizeof one); /* full means that it is readable already */
+    (void)!write(thread->fd, &one, sizeof one); /* full means that it is readable already */
 }
 
 /* Lock. */
-static void set_state(struct scribe *scribe, enum scribe_state state)
+static void set_state(struct journal_thread *thread, enum journal_state state)
 {
-    if (state != SCRIBE_WELL)
-        snprintf(scribe->complaint, sizeof scribe->complaint, "%s",
-                 journal_complaint(scribe->journal));
-    scribe->news.state = state;
+    if (state != JOURNAL_IS_WELL)
+        snprintf(thread->complaint, sizeof thread->complaint, "%s",
+                 journal_complaint(thread->journal));
+    thread->news.state = state;
 }
 
 /* Lock, or alone. */
-static void note_place(struct scribe *scribe)
+static void note_place(struct journal_thread *thread)
 {
-    const struct journal *journal = scribe->journal;
-    scribe->news.first = journal_first(journal);
-    scribe->news.start = journal_start(journal);
-    scribe->news.first_end = journal_first_end(journal);
-    scribe->news.next = journal_next(journal);
-    scribe->news.on_disk = journal_synced(journal);
-    scribe->news.bytes = journal_bytes(journal);
-    scribe->news.room = journal_room(journal);
-    scribe->news.aside = journal_aside(journal);
+    const struct journal *journal = thread->journal;
+    thread->news.first = journal_first(journal);
+    thread->news.start = journal_start(journal);
+    thread->news.first_end = journal_first_end(journal);
+    thread->news.next = journal_next(journal);
+    thread->news.on_disk = journal_synced(journal);
+    thread->news.bytes = journal_bytes(journal);
+    thread->news.room = journal_room(journal);
+    thread->news.aside = journal_aside(journal);
 }
 
-static enum journal_err append(struct scribe *scribe, size_t count, unsigned how)
+static enum journal_err append(struct journal_thread *thread, size_t count, unsigned how)
 {
-    struct journal *journal = scribe->journal;
-    return journal_append(journal, journal_lease(journal), journal_next(journal), scribe->records,
-                          count, how, scribe->positions);
+    struct journal *journal = thread->journal;
+    return journal_append(journal, journal_lease(journal), journal_next(journal), thread->records,
+                          count, how, thread->positions);
 }
 
 /* What an append that failed means, and whether it may be tried again. */
-static enum scribe_state state_of(enum journal_err err)
+static enum journal_state state_of(enum journal_err err)
 {
     return err == JOURNAL_FAILED || err == JOURNAL_FENCED || err == JOURNAL_POSITION ||
                    err == JOURNAL_LIMIT
-               ? SCRIBE_FAILED
-               : SCRIBE_REFUSED;
+               ? JOURNAL_IS_FAILED
+               : JOURNAL_IS_REFUSED;
 }
 
 /* What the newest whole checkpoint does not need goes, or with the next one if it cannot go now; on
  * a full disk it is tried again before that. */
-static void trim(struct scribe *scribe, uint64_t needed_from)
+static void trim(struct journal_thread *thread, uint64_t needed_from)
 {
     failpoint_reach("trim");
-    uint64_t start = journal_start(scribe->journal);
-    uint64_t first = journal_first(scribe->journal);
+    uint64_t start = journal_start(thread->journal);
+    uint64_t first = journal_first(thread->journal);
     uint64_t below = start < needed_from ? start : needed_from;
-    scribe->untrimmed = journal_trim(scribe->journal, below) == JOURNAL_OK ? 0 : below;
-    scribe->has_trimmed = journal_first(scribe->journal) > first;
-    scribe->is_given_up = !scribe->wants_sync;
+    thread->untrimmed = journal_trim(thread->journal, below) == JOURNAL_OK ? 0 : below;
+    thread->has_trimmed = journal_first(thread->journal) > first;
+    thread->is_given_up = !thread->wants_sync;
     failpoint_reach("trimmed");
 }
 
 /* Appends the first count records; where there is no room, what waits for a trim goes at once, and
  * if that makes none, into what is set aside. */
-static enum scribe_state write_records(struct scribe *scribe, size_t count, unsigned how)
+static enum journal_state write_records(struct journal_thread *thread, size_t count, unsigned how)
 {
-    enum scribe_state state = SCRIBE_WELL;
-    enum journal_err err = append(scribe, count, how);
-    if (err == JOURNAL_FULL && scribe->untrimmed != 0) {
-        trim(scribe, scribe->untrimmed);
-        err = append(scribe, count, how);
+    enum journal_state state = JOURNAL_IS_WELL;
+    enum journal_err err = append(thread, count, how);
+    if (err == JOURNAL_FULL && thread->untrimmed != 0) {
+        trim(thread, thread->untrimmed);
+        err = append(thread, count, how);
     }
     if (err == JOURNAL_FULL) {
-        state = SCRIBE_FULL;
-        err = append(scribe, count, how | JOURNAL_ESSENTIAL);
+        state = JOURNAL_IS_FULL;
+        err = append(thread, count, how | JOURNAL_ESSENTIAL);
     }
     return err == JOURNAL_OK ? state : state_of(err);
 }
 
 /* What the last step of a batch asks for, now that it is written. */
-static void follow_up(struct scribe *scribe, const struct scribe_step *last)
+static void follow_up(struct journal_thread *thread, const struct journal_step *last)
 {
     if ((last->how & JOURNAL_CHECKPOINT_END) != 0) {
-        journal_set_aside(scribe->journal, last->aside);
-        scribe->untrimmed = last->needed_from;
+        journal_set_aside(thread->journal, last->aside);
+        thread->untrimmed = last->needed_from;
     }
     if (last->is_trim)
-        trim(scribe, last->needed_from);
+        trim(thread, last->needed_from);
 }
 
 /* Gathers steps into one batch, at least one of them, and those of a checkpoint alone; the last of
  * it. */
-static struct scribe_step *gather(struct scribe *scribe, struct scribe_step *first,
-                                  size_t *out_count)
+static struct journal_step *gather(struct journal_thread *thread, struct journal_step *first,
+                                   size_t *out_count)
 {
-    struct scribe_step *last = NULL;
+    struct journal_step *last = NULL;
     size_t count = 0;
     uint64_t bytes = 0;
-    for (struct scribe_step *step = first; step != NULL; step = step->next) {
+    for (struct journal_step *step = first; step != NULL; step = step->next) {
         bytes += step->bytes;
         if (last != NULL && (count + step->count > RECORDS_AT_ONCE || bytes > BYTES_AT_ONCE ||
                              step->how != 0 || last->how != 0 || last->is_trim))
             break;
         must(step->count <= RECORDS_AT_ONCE);
-        memcpy(scribe->records + count, step->records, step->count * sizeof *step->records);
+        memcpy(thread->records + count, step->records, step->count * sizeof *step->records);
         count += step->count;
         last = step;
     }
@@ -247,23 +247,23 @@ static struct scribe_step *gather(struct scribe *scribe, struct scribe_step *fir
 }
 
 /* Lock.  Steps up to last are logged. */
-static void note_logged(struct scribe *scribe, const struct scribe_step *last)
+static void note_logged(struct journal_thread *thread, const struct journal_step *last)
 {
     size_t at = 0;
     bool is_last;
-    scribe->news.logged = last->ticket;
-    scribe->last_bytes = 0;
+    thread->news.logged = last->ticket;
+    thread->last_bytes = 0;
     do {
-        struct scribe_step *step = pop(&scribe->waiting);
+        struct journal_step *step = pop(&thread->waiting);
         is_last = step == last;
-        scribe->waiting_bytes -= step->bytes;
-        scribe->last_bytes += step->bytes;
-        step->payload_at = scribe->positions[at];
+        thread->waiting_bytes -= step->bytes;
+        thread->last_bytes += step->bytes;
+        step->payload_at = thread->positions[at];
         at += step->count;
         if (step->payload != NULL)
-            push(&scribe->logged, step);
+            push(&thread->logged, step);
         else
-            scribe_step_free(&step);
+            journal_step_free(&step);
     } while (!is_last);
 }
 
@@ -283,390 +283,392 @@ static struct timespec time_in(long ms)
 }
 
 /* Lock; given up meanwhile.  Behind a batch of a stream: waits for more of it. */
-static void await_stream(struct scribe *scribe)
+static void await_stream(struct journal_thread *thread)
 {
-    if (scribe->wants_sync || scribe->is_closing || scribe->last_bytes < SCRIBE_STREAM_BYTES ||
-        scribe->waiting_bytes >= SCRIBE_STREAM_BYTES)
+    if (thread->wants_sync || thread->is_closing ||
+        thread->last_bytes < JOURNAL_THREAD_STREAM_BYTES ||
+        thread->waiting_bytes >= JOURNAL_THREAD_STREAM_BYTES)
         return;
-    struct timespec until = time_in_us(SCRIBE_STREAM_US);
-    scribe->is_gathering = true;
-    (void)pthread_cond_timedwait(&scribe->work, &scribe->lock, &until); /* or sooner */
-    scribe->is_gathering = false;
+    struct timespec until = time_in_us(JOURNAL_THREAD_STREAM_US);
+    thread->is_gathering = true;
+    (void)pthread_cond_timedwait(&thread->work, &thread->lock, &until); /* or sooner */
+    thread->is_gathering = false;
 }
 
 /* Lock; given up meanwhile.  Waits, or until it is time to try again, or to flush. */
-static void wait_for_work(struct scribe *scribe, bool is_again)
+static void wait_for_work(struct journal_thread *thread, bool is_again)
 {
-    bool is_flush_near = scribe->has_flush_by && scribe->flushing == FLUSH_NONE;
-    struct timespec again = time_in(SCRIBE_AGAIN_MS);
+    bool is_flush_near = thread->has_flush_by && thread->flushing == FLUSH_NONE;
+    struct timespec again = time_in(JOURNAL_THREAD_AGAIN_MS);
     if (is_again)
-        pthread_cond_timedwait(&scribe->work, &scribe->lock, &again);
+        pthread_cond_timedwait(&thread->work, &thread->lock, &again);
     else if (is_flush_near)
-        pthread_cond_timedwait(&scribe->work, &scribe->lock, &scribe->flush_by);
+        pthread_cond_timedwait(&thread->work, &thread->lock, &thread->flush_by);
     else
-        pthread_cond_wait(&scribe->work, &scribe->lock);
+        pthread_cond_wait(&thread->work, &thread->lock);
 }
 
 /* Lock; given up meanwhile.  Whether it went well. */
-static bool write_waiting(struct scribe *scribe)
+static bool write_waiting(struct journal_thread *thread)
 {
     size_t count = 0;
-    struct scribe_step *last = gather(scribe, scribe->waiting.first, &count);
-    pthread_mutex_unlock(&scribe->lock);
+    struct journal_step *last = gather(thread, thread->waiting.first, &count);
+    pthread_mutex_unlock(&thread->lock);
     failpoint_reach("append");
-    enum scribe_state state = write_records(scribe, count, last->how);
+    enum journal_state state = write_records(thread, count, last->how);
     failpoint_reach("appended");
-    if (state == SCRIBE_WELL || state == SCRIBE_FULL)
-        follow_up(scribe, last);
-    pthread_mutex_lock(&scribe->lock);
-    bool is_logged = state == SCRIBE_WELL || state == SCRIBE_FULL;
-    note_place(scribe);
-    bool is_news = is_logged || state != scribe->news.state;
-    set_state(scribe, state);
+    if (state == JOURNAL_IS_WELL || state == JOURNAL_IS_FULL)
+        follow_up(thread, last);
+    pthread_mutex_lock(&thread->lock);
+    bool is_logged = state == JOURNAL_IS_WELL || state == JOURNAL_IS_FULL;
+    note_place(thread);
+    bool is_news = is_logged || state != thread->news.state;
+    set_state(thread, state);
     if (is_logged)
-        note_logged(scribe, last);
+        note_logged(thread, last);
     if (is_news)
-        tell(scribe);
+        tell(thread);
     return is_logged;
 }
 
 /* Lock; given up meanwhile. */
-static void sync_logged(struct scribe *scribe)
+static void sync_logged(struct journal_thread *thread)
 {
-    uint64_t ticket = scribe->news.logged;
-    pthread_mutex_unlock(&scribe->lock);
+    uint64_t ticket = thread->news.logged;
+    pthread_mutex_unlock(&thread->lock);
     failpoint_reach("sync");
-    enum journal_err err = journal_sync(scribe->journal, journal_next(scribe->journal));
+    enum journal_err err = journal_sync(thread->journal, journal_next(thread->journal));
     failpoint_reach("synced");
-    pthread_mutex_lock(&scribe->lock);
-    note_place(scribe);
+    pthread_mutex_lock(&thread->lock);
+    note_place(thread);
     if (err == JOURNAL_OK)
-        scribe->news.synced = ticket;
+        thread->news.synced = ticket;
     else
-        set_state(scribe, SCRIBE_FAILED);
-    tell(scribe);
+        set_state(thread, JOURNAL_IS_FAILED);
+    tell(thread);
 }
 
 /* Lock; given up meanwhile.  The disk was full: whether it is still. */
-static void probe(struct scribe *scribe)
+static void probe(struct journal_thread *thread)
 {
-    pthread_mutex_unlock(&scribe->lock);
-    if (scribe->untrimmed != 0)
-        trim(scribe, scribe->untrimmed);
-    scribe->has_trimmed = false;
-    scribe->records[0] = (struct journal_record){.kind = SCRIBE_KIND_PROBE};
-    enum journal_err err = append(scribe, 1, 0);
-    pthread_mutex_lock(&scribe->lock);
-    note_place(scribe);
+    pthread_mutex_unlock(&thread->lock);
+    if (thread->untrimmed != 0)
+        trim(thread, thread->untrimmed);
+    thread->has_trimmed = false;
+    thread->records[0] = (struct journal_record){.kind = JOURNAL_THREAD_KIND_PROBE};
+    enum journal_err err = append(thread, 1, 0);
+    pthread_mutex_lock(&thread->lock);
+    note_place(thread);
     if (err == JOURNAL_FULL)
         return;
-    set_state(scribe, err == JOURNAL_OK ? SCRIBE_WELL : state_of(err));
-    tell(scribe);
+    set_state(thread, err == JOURNAL_OK ? JOURNAL_IS_WELL : state_of(err));
+    tell(thread);
 }
 
 /* ---- flushing -------------------------------------------------------------------------------- */
 
-static uint64_t unsynced_bytes(const struct scribe *scribe)
+static uint64_t unsynced_bytes(const struct journal_thread *thread)
 {
-    return journal_next(scribe->journal) - journal_synced(scribe->journal);
+    return journal_next(thread->journal) - journal_synced(thread->journal);
 }
 
 /* Whether it is time to flush.  On a full disk it is whenever that lets segments go. */
-static bool is_flush_due(struct scribe *scribe)
+static bool is_flush_due(struct journal_thread *thread)
 {
     struct timespec now;
-    uint64_t bytes = unsynced_bytes(scribe);
-    uint64_t flush_bytes = failpoint_number("FLUSH_BYTES", SCRIBE_FLUSH_BYTES);
-    if (bytes == 0 && !scribe->is_given_up)
+    uint64_t bytes = unsynced_bytes(thread);
+    uint64_t flush_bytes = failpoint_number("FLUSH_BYTES", JOURNAL_THREAD_FLUSH_BYTES);
+    if (bytes == 0 && !thread->is_given_up)
         return false;
-    if (!scribe->has_flush_by)
-        scribe->flush_by = time_in(SCRIBE_FLUSH_MS);
-    scribe->has_flush_by = true;
-    if (scribe->is_given_up && (bytes >= flush_bytes || scribe->news.state == SCRIBE_FULL))
+    if (!thread->has_flush_by)
+        thread->flush_by = time_in(JOURNAL_THREAD_FLUSH_MS);
+    thread->has_flush_by = true;
+    if (thread->is_given_up && (bytes >= flush_bytes || thread->news.state == JOURNAL_IS_FULL))
         return true;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec > scribe->flush_by.tv_sec ||
-           (now.tv_sec == scribe->flush_by.tv_sec && now.tv_nsec >= scribe->flush_by.tv_nsec);
+    return now.tv_sec > thread->flush_by.tv_sec ||
+           (now.tv_sec == thread->flush_by.tv_sec && now.tv_nsec >= thread->flush_by.tv_nsec);
 }
 
 /* Lock.  Hands a flush to the other thread; what cannot be begun now is begun later. */
-static void begin_flush(struct scribe *scribe)
+static void begin_flush(struct journal_thread *thread)
 {
-    enum journal_err err = journal_flush_begin(scribe->journal, &scribe->flush);
-    scribe->is_given_up = scribe->is_given_up && err != JOURNAL_OK;
-    scribe->has_flush_by = false;
-    if (scribe->flush == NULL)
+    enum journal_err err = journal_flush_begin(thread->journal, &thread->flush);
+    thread->is_given_up = thread->is_given_up && err != JOURNAL_OK;
+    thread->has_flush_by = false;
+    if (thread->flush == NULL)
         return;
-    scribe->flushing = FLUSH_ASKED;
-    pthread_cond_signal(&scribe->flush_work);
+    thread->flushing = FLUSH_ASKED;
+    pthread_cond_signal(&thread->flush_work);
 }
 
 /* Lock.  A flush that failed is the end, as a sync that failed is. */
-static void end_flush(struct scribe *scribe)
+static void end_flush(struct journal_thread *thread)
 {
-    scribe->flushing = FLUSH_NONE;
-    if (journal_flush_end(scribe->journal, &scribe->flush) == JOURNAL_OK) {
-        scribe->has_trimmed = true; /* it may have been that */
+    thread->flushing = FLUSH_NONE;
+    if (journal_flush_end(thread->journal, &thread->flush) == JOURNAL_OK) {
+        thread->has_trimmed = true; /* it may have been that */
     } else {
-        set_state(scribe, SCRIBE_FAILED);
+        set_state(thread, JOURNAL_IS_FAILED);
     }
-    note_place(scribe);
-    tell(scribe);
+    note_place(thread);
+    tell(thread);
 }
 
 /* Lock.  Whether appending must wait until a flush has ended. */
-static bool care_for_flushes(struct scribe *scribe)
+static bool care_for_flushes(struct journal_thread *thread)
 {
-    if (scribe->flushing == FLUSH_DONE)
-        end_flush(scribe);
-    if (scribe->flushing == FLUSH_NONE && !scribe->wants_sync &&
-        scribe->news.state != SCRIBE_FAILED && is_flush_due(scribe))
-        begin_flush(scribe);
-    return scribe->flushing == FLUSH_ASKED && unsynced_bytes(scribe) >= SCRIBE_UNSYNCED_BYTES;
+    if (thread->flushing == FLUSH_DONE)
+        end_flush(thread);
+    if (thread->flushing == FLUSH_NONE && !thread->wants_sync &&
+        thread->news.state != JOURNAL_IS_FAILED && is_flush_due(thread))
+        begin_flush(thread);
+    return thread->flushing == FLUSH_ASKED &&
+           unsynced_bytes(thread) >= JOURNAL_THREAD_UNSYNCED_BYTES;
 }
 
 /* The second thread. */
 static void *run_flushes(void *arg)
 {
-    struct scribe *scribe = arg;
-    pthread_mutex_lock(&scribe->lock);
-    while (!scribe->is_over) {
-        if (scribe->flushing == FLUSH_ASKED) {
-            pthread_mutex_unlock(&scribe->lock);
+    struct journal_thread *thread = arg;
+    pthread_mutex_lock(&thread->lock);
+    while (!thread->is_over) {
+        if (thread->flushing == FLUSH_ASKED) {
+            pthread_mutex_unlock(&thread->lock);
             failpoint_reach("flush");
-            journal_flush_run(scribe->flush);
+            journal_flush_run(thread->flush);
             failpoint_reach("flushed");
-            pthread_mutex_lock(&scribe->lock);
-            scribe->flushing = FLUSH_DONE;
-            pthread_cond_signal(&scribe->work);
+            pthread_mutex_lock(&thread->lock);
+            thread->flushing = FLUSH_DONE;
+            pthread_cond_signal(&thread->work);
         } else {
-            pthread_cond_wait(&scribe->flush_work, &scribe->lock);
+            pthread_cond_wait(&thread->flush_work, &thread->lock);
         }
     }
-    pthread_mutex_unlock(&scribe->lock);
+    pthread_mutex_unlock(&thread->lock);
     return NULL;
 }
 
 /* Lock; given up meanwhile.  The second thread has nothing to do any more. */
-static void finish_flushes(struct scribe *scribe)
+static void finish_flushes(struct journal_thread *thread)
 {
-    while (scribe->flushing == FLUSH_ASKED)
-        pthread_cond_wait(&scribe->work, &scribe->lock);
-    if (scribe->flushing == FLUSH_DONE)
-        end_flush(scribe);
-    scribe->is_over = true;
-    pthread_cond_signal(&scribe->flush_work);
+    while (thread->flushing == FLUSH_ASKED)
+        pthread_cond_wait(&thread->work, &thread->lock);
+    if (thread->flushing == FLUSH_DONE)
+        end_flush(thread);
+    thread->is_over = true;
+    pthread_cond_signal(&thread->flush_work);
 }
 
 /* ---- the thread, all of it ------------------------------------------------------------------- */
 
 /* Lock; given up meanwhile.  Nothing can be done at once. */
-static void rest(struct scribe *scribe, bool is_refused)
+static void rest(struct journal_thread *thread, bool is_refused)
 {
-    bool is_full = scribe->news.state == SCRIBE_FULL;
-    if (!is_full || !scribe->has_trimmed)
-        wait_for_work(scribe, is_refused || is_full);
-    if (!is_refused && scribe->news.state == SCRIBE_FULL && scribe->waiting.first == NULL)
-        probe(scribe);
+    bool is_full = thread->news.state == JOURNAL_IS_FULL;
+    if (!is_full || !thread->has_trimmed)
+        wait_for_work(thread, is_refused || is_full);
+    if (!is_refused && thread->news.state == JOURNAL_IS_FULL && thread->waiting.first == NULL)
+        probe(thread);
 }
 
 static void *run(void *arg)
 {
-    struct scribe *scribe = arg;
+    struct journal_thread *thread = arg;
     bool is_refused = false;
-    pthread_mutex_lock(&scribe->lock);
-    while (scribe->news.state != SCRIBE_FAILED) {
-        bool must_wait = care_for_flushes(scribe);
-        bool has_work = scribe->waiting.first != NULL && !is_refused && !must_wait;
-        bool is_behind = scribe->wants_sync && scribe->news.synced < scribe->news.logged;
-        if (scribe->news.state == SCRIBE_FAILED) {
+    pthread_mutex_lock(&thread->lock);
+    while (thread->news.state != JOURNAL_IS_FAILED) {
+        bool must_wait = care_for_flushes(thread);
+        bool has_work = thread->waiting.first != NULL && !is_refused && !must_wait;
+        bool is_behind = thread->wants_sync && thread->news.synced < thread->news.logged;
+        if (thread->news.state == JOURNAL_IS_FAILED) {
             break;
         } else if (has_work) {
-            is_refused = !write_waiting(scribe);
+            is_refused = !write_waiting(thread);
             if (!is_refused)
-                await_stream(scribe);
+                await_stream(thread);
         } else if (is_behind) {
-            sync_logged(scribe);
-        } else if (scribe->is_closing && !must_wait) {
+            sync_logged(thread);
+        } else if (thread->is_closing && !must_wait) {
             break;
         } else {
-            rest(scribe, is_refused);
+            rest(thread, is_refused);
             is_refused = false;
         }
     }
-    finish_flushes(scribe);
-    pthread_mutex_unlock(&scribe->lock);
+    finish_flushes(thread);
+    pthread_mutex_unlock(&thread->lock);
     return NULL;
 }
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
-static bool start_threads(struct scribe *scribe)
+static bool start_threads(struct journal_thread *thread)
 {
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
     if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
         return false;
-    bool is_started = pthread_create(&scribe->flusher, NULL, run_flushes, scribe) == 0;
-    if (is_started && pthread_create(&scribe->thread, NULL, run, scribe) != 0) {
-        pthread_mutex_lock(&scribe->lock);
-        scribe->is_over = true;
-        pthread_cond_signal(&scribe->flush_work);
-        pthread_mutex_unlock(&scribe->lock);
-        pthread_join(scribe->flusher, NULL);
+    bool is_started = pthread_create(&thread->flusher, NULL, run_flushes, thread) == 0;
+    if (is_started && pthread_create(&thread->handle, NULL, run, thread) != 0) {
+        pthread_mutex_lock(&thread->lock);
+        thread->is_over = true;
+        pthread_cond_signal(&thread->flush_work);
+        pthread_mutex_unlock(&thread->lock);
+        pthread_join(thread->flusher, NULL);
         is_started = false;
     }
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* as it was: cannot fail */
     if (is_started) {
-        (void)pthread_setname_np(scribe->thread, "journal"); /* for people with a debugger */
-        (void)pthread_setname_np(scribe->flusher, "flush");
+        (void)pthread_setname_np(thread->handle, "journal"); /* for people with a debugger */
+        (void)pthread_setname_np(thread->flusher, "flush");
     }
     return is_started;
 }
 
-static void scribe_free(struct scribe *scribe)
+static void journal_thread_free(struct journal_thread *thread)
 {
-    free_all(&scribe->waiting);
-    free_all(&scribe->logged);
-    if (scribe->fd >= 0)
-        close(scribe->fd);
-    free(scribe->records);
-    free(scribe->positions);
-    pthread_cond_destroy(&scribe->work);
-    pthread_cond_destroy(&scribe->flush_work);
-    pthread_mutex_destroy(&scribe->lock);
-    free(scribe);
+    free_all(&thread->waiting);
+    free_all(&thread->logged);
+    if (thread->fd >= 0)
+        close(thread->fd);
+    free(thread->records);
+    free(thread->positions);
+    pthread_cond_destroy(&thread->work);
+    pthread_cond_destroy(&thread->flush_work);
+    pthread_mutex_destroy(&thread->lock);
+    free(thread);
 }
 
-static bool init_locks(struct scribe *scribe)
+static bool init_locks(struct journal_thread *thread)
 {
     pthread_condattr_t attributes;
-    if (pthread_mutex_init(&scribe->lock, NULL) != 0)
+    if (pthread_mutex_init(&thread->lock, NULL) != 0)
         return false;
     bool is_made = pthread_condattr_init(&attributes) == 0 &&
                    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
-                   pthread_cond_init(&scribe->work, &attributes) == 0 &&
-                   pthread_cond_init(&scribe->flush_work, NULL) == 0;
+                   pthread_cond_init(&thread->work, &attributes) == 0 &&
+                   pthread_cond_init(&thread->flush_work, NULL) == 0;
     if (!is_made)
-        pthread_mutex_destroy(&scribe->lock);
+        pthread_mutex_destroy(&thread->lock);
     return is_made;
 }
 
-struct scribe *scribe_open(struct journal **journal, bool wants_sync)
+struct journal_thread *journal_thread_open(struct journal **journal, bool wants_sync)
 {
-    struct scribe *scribe = calloc(1, sizeof *scribe);
-    if (scribe == NULL)
+    struct journal_thread *thread = calloc(1, sizeof *thread);
+    if (thread == NULL)
         return NULL;
-    if (!init_locks(scribe)) {
-        free(scribe);
+    if (!init_locks(thread)) {
+        free(thread);
         return NULL;
     }
-    scribe->wants_sync = wants_sync;
-    scribe->is_given_up = !wants_sync; /* the last process may have left some */
-    scribe->journal = *journal;
-    note_place(scribe);
-    scribe->records = calloc(RECORDS_AT_ONCE, sizeof *scribe->records);
-    scribe->positions = calloc(RECORDS_AT_ONCE, sizeof *scribe->positions);
-    scribe->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (scribe->records == NULL || scribe->positions == NULL || scribe->fd < 0 ||
-        !start_threads(scribe)) {
-        scribe_free(scribe);
+    thread->wants_sync = wants_sync;
+    thread->is_given_up = !wants_sync; /* the last process may have left some */
+    thread->journal = *journal;
+    note_place(thread);
+    thread->records = calloc(RECORDS_AT_ONCE, sizeof *thread->records);
+    thread->positions = calloc(RECORDS_AT_ONCE, sizeof *thread->positions);
+    thread->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (thread->records == NULL || thread->positions == NULL || thread->fd < 0 ||
+        !start_threads(thread)) {
+        journal_thread_free(thread);
         return NULL;
     }
     *journal = NULL;
-    return scribe;
+    return thread;
 }
 
-void scribe_close(struct scribe **scribe)
+void journal_thread_close(struct journal_thread **thread)
 {
-    struct scribe *old = *scribe;
-    *scribe = NULL;
+    struct journal_thread *old = *thread;
+    *thread = NULL;
     if (old == NULL)
         return;
     pthread_mutex_lock(&old->lock);
     old->is_closing = true;
     pthread_cond_signal(&old->work);
     pthread_mutex_unlock(&old->lock);
-    pthread_join(old->thread, NULL);
+    pthread_join(old->handle, NULL);
     pthread_join(old->flusher, NULL);
-    if (old->news.state != SCRIBE_FAILED)
+    if (old->news.state != JOURNAL_IS_FAILED)
         (void)journal_sync(old->journal, journal_next(old->journal)); /* what it can */
     journal_close(&old->journal);
-    scribe_free(old);
+    journal_thread_free(old);
 }
 
 /* ---- the loop's side ------------------------------------------------------------------------- */
 
-uint64_t scribe_give(struct scribe *scribe, struct scribe_step **step)
+uint64_t journal_thread_give(struct journal_thread *thread, struct journal_step **step)
 {
-    struct scribe_step *given = *step;
+    struct journal_step *given = *step;
     *step = NULL;
     must(given->count > 0 && given->count <= RECORDS_AT_ONCE);
-    pthread_mutex_lock(&scribe->lock);
-    uint64_t ticket = ++scribe->last_ticket;
+    pthread_mutex_lock(&thread->lock);
+    uint64_t ticket = ++thread->last_ticket;
     given->ticket = ticket;
-    scribe->waiting_bytes += given->bytes;
-    bool is_enough = scribe->is_gathering
-                         ? scribe->waiting_bytes >= SCRIBE_STREAM_BYTES &&
-                               scribe->waiting_bytes - given->bytes < SCRIBE_STREAM_BYTES
-                         : scribe->waiting.first == NULL;
-    push(&scribe->waiting, given);
+    thread->waiting_bytes += given->bytes;
+    bool is_enough = thread->is_gathering
+                         ? thread->waiting_bytes >= JOURNAL_THREAD_STREAM_BYTES &&
+                               thread->waiting_bytes - given->bytes < JOURNAL_THREAD_STREAM_BYTES
+                         : thread->waiting.first == NULL;
+    push(&thread->waiting, given);
     if (is_enough)
-        pthread_cond_signal(&scribe->work);
-    pthread_mutex_unlock(&scribe->lock);
+        pthread_cond_signal(&thread->work);
+    pthread_mutex_unlock(&thread->lock);
     return ticket;
 }
 
-uint64_t scribe_waiting_bytes(struct scribe *scribe)
+uint64_t journal_thread_waiting_bytes(struct journal_thread *thread)
 {
-    pthread_mutex_lock(&scribe->lock);
-    uint64_t bytes = scribe->waiting_bytes;
-    pthread_mutex_unlock(&scribe->lock);
+    pthread_mutex_lock(&thread->lock);
+    uint64_t bytes = thread->waiting_bytes;
+    pthread_mutex_unlock(&thread->lock);
     return bytes;
 }
 
-uint64_t scribe_room(struct scribe *scribe)
+uint64_t journal_thread_room(struct journal_thread *thread)
 {
-    pthread_mutex_lock(&scribe->lock);
-    uint64_t room = scribe->news.room;
-    uint64_t waiting = scribe->waiting_bytes;
-    pthread_mutex_unlock(&scribe->lock);
+    pthread_mutex_lock(&thread->lock);
+    uint64_t room = thread->news.room;
+    uint64_t waiting = thread->waiting_bytes;
+    pthread_mutex_unlock(&thread->lock);
     return room > waiting ? room - waiting : 0;
 }
 
-bool scribe_has_room(struct scribe *scribe)
+bool journal_thread_has_room(struct journal_thread *thread)
 {
-    return scribe_waiting_bytes(scribe) < SCRIBE_WAITING_BYTES;
+    return journal_thread_waiting_bytes(thread) < JOURNAL_THREAD_WAITING_BYTES;
 }
 
-int scribe_fd(const struct scribe *scribe)
+int journal_thread_fd(const struct journal_thread *thread)
 {
-    return scribe->fd;
+    return thread->fd;
 }
 
-struct scribe_news scribe_news(struct scribe *scribe)
+struct journal_news journal_thread_news(struct journal_thread *thread)
 {
     uint64_t count;
-    (void)!read(scribe->fd, &count, sizeof count); /* nothing in it is what is wanted */
-    pthread_mutex_lock(&scribe->lock);
-    struct scribe_news news = scribe->news;
-    pthread_mutex_unlock(&scribe->lock);
+    (void)!read(thread->fd, &count, sizeof count); /* nothing in it is what is wanted */
+    pthread_mutex_lock(&thread->lock);
+    struct journal_news news = thread->news;
+    pthread_mutex_unlock(&thread->lock);
     return news;
 }
 
-struct scribe_step *scribe_logged(struct scribe *scribe)
+struct journal_step *journal_thread_logged(struct journal_thread *thread)
 {
-    pthread_mutex_lock(&scribe->lock);
-    struct scribe_step *step = pop(&scribe->logged);
-    pthread_mutex_unlock(&scribe->lock);
+    pthread_mutex_lock(&thread->lock);
+    struct journal_step *step = pop(&thread->logged);
+    pthread_mutex_unlock(&thread->lock);
     return step;
 }
 
-const char *scribe_complaint(struct scribe *scribe)
+const char *journal_thread_complaint(struct journal_thread *thread)
 {
-    pthread_mutex_lock(&scribe->lock);
-    memcpy(scribe->told, scribe->complaint, sizeof scribe->told);
-    pthread_mutex_unlock(&scribe->lock);
-    return scribe->told;
+    pthread_mutex_lock(&thread->lock);
+    memcpy(thread->told, thread->complaint, sizeof thread->told);
+    pthread_mutex_unlock(&thread->lock);
+    return thread->told;
 }

@@ -9,15 +9,16 @@
  *
  * Where only the end of the process is to be survived, nothing is synced as it comes.  A second
  * thread flushes now and then (journal.h), while the first goes on appending: after a trim, for
- * then the least is to be written, and no later than SCRIBE_FLUSH_MS after something came.  So the
- * machine's end costs about a second, and values that were taken meanwhile mostly never reach the
- * disk.  Appending waits for the disk only if SCRIBE_UNSYNCED_BYTES are on their way to it.
+ * then the least is to be written, and no later than JOURNAL_THREAD_FLUSH_MS after something came.
+ * So the machine's end costs about a second, and values that were taken meanwhile mostly never
+ * reach the disk.  Appending waits for the disk only if JOURNAL_THREAD_UNSYNCED_BYTES are on their
+ * way to it.
  *
  * What was decided cannot be taken back.  When the disk is full, steps are written into the room
  * set aside for essential records, and the news say so: the core lets nothing new in meanwhile.
- * Room is set aside for more than may wait here (SCRIBE_WAITING_BYTES), so what was decided before
- * that finds place.  When the system refuses to write, what waits is tried again and again; until
- * then nothing more is said to be kept.  When a sync failed it is over (journal.h). */
+ * Room is set aside for more than may wait here (JOURNAL_THREAD_WAITING_BYTES), so what was decided
+ * before that finds place.  When the system refuses to write, what waits is tried again and again;
+ * until then nothing more is said to be kept.  When a sync failed it is over (journal.h). */
 #ifndef IO_JOURNAL_THREAD_H
 #define IO_JOURNAL_THREAD_H
 
@@ -28,23 +29,23 @@
 #include <stdint.h>
 
 /* From so many waiting bytes on the loop reads no more data. */
-#define SCRIBE_WAITING_BYTES (UINT64_C(8) * 1024 * 1024)
+#define JOURNAL_THREAD_WAITING_BYTES (UINT64_C(8) * 1024 * 1024)
 /* A record of no meaning, to see whether there is room again: replay passes it over. */
-enum { SCRIBE_KIND_PROBE = JOURNAL_KIND_MAX };
+enum { JOURNAL_THREAD_KIND_PROBE = JOURNAL_KIND_MAX };
 /* Of a journal that is not synced as it comes. */
-enum { SCRIBE_FLUSH_MS = 1000 };
-#define SCRIBE_FLUSH_BYTES (UINT64_C(128) * 1024 * 1024) /* when there is a trim */
-#define SCRIBE_UNSYNCED_BYTES (UINT64_C(1024) * 1024 * 1024)
+enum { JOURNAL_THREAD_FLUSH_MS = 1000 };
+#define JOURNAL_THREAD_FLUSH_BYTES (UINT64_C(128) * 1024 * 1024) /* when there is a trim */
+#define JOURNAL_THREAD_UNSYNCED_BYTES (UINT64_C(1024) * 1024 * 1024)
 /* Behind a batch of so many bytes values come in a stream, and to wake up for each of them costs
  * more than to write it: such a journal waits until as much again is there, or for so long. */
-#define SCRIBE_STREAM_BYTES (UINT64_C(256) * 1024)
-enum { SCRIBE_STREAM_US = 200 };
+#define JOURNAL_THREAD_STREAM_BYTES (UINT64_C(256) * 1024)
+enum { JOURNAL_THREAD_STREAM_US = 200 };
 /* How often a disk that was full is looked at again, and a write that was refused tried again. */
-enum { SCRIBE_AGAIN_MS = 200 };
+enum { JOURNAL_THREAD_AGAIN_MS = 200 };
 
-/* What one step decided; one block from scribe_step_new(), which the scribe frees. */
-struct scribe_step {
-    struct scribe_step *next;
+/* What one step decided; one block from journal_step_new(), which the journal thread frees. */
+struct journal_step {
+    struct journal_step *next;
     uint64_t ticket;
     uint64_t key;           /* the caller's name for the payload */
     struct buffer *payload; /* a reference, or NULL: the body of the first record */
@@ -59,13 +60,13 @@ struct scribe_step {
     struct journal_record records[];
 };
 
-enum scribe_state {
-    SCRIBE_WELL,
-    SCRIBE_FULL,    /* only what is essential may be decided */
-    SCRIBE_REFUSED, /* the system refuses to write; it is tried again */
-    SCRIBE_FAILED,  /* a sync failed, or another has the journal: this process must end */
+enum journal_state {
+    JOURNAL_IS_WELL,
+    JOURNAL_IS_FULL,    /* only what is essential may be decided */
+    JOURNAL_IS_REFUSED, /* the system refuses to write; it is tried again */
+    JOURNAL_IS_FAILED,  /* a sync failed, or another has the journal: this process must end */
 };
-struct scribe_news {
+struct journal_news {
     uint64_t logged;    /* the newest ticket that is in the log */
     uint64_t synced;    /* ... on the disk */
     uint64_t first;     /* positions: of the oldest record that is kept, */
@@ -76,42 +77,42 @@ struct scribe_news {
     uint64_t first_end; /* what lies below holds its oldest file; UINT64_MAX: it has but one */
     uint64_t room;      /* bytes it can take on the fullest disk, */
     uint64_t aside;     /* ... and what of it was set aside when there was room */
-    enum scribe_state state;
+    enum journal_state state;
 };
 
-struct scribe;
+struct journal_thread;
 
 /* Takes the journal over.  wants_sync: all is synced as it comes; otherwise when it closes.  NULL:
  * no memory, threads or descriptors, and the journal is the caller's still. */
-struct scribe *scribe_open(struct journal **journal, bool wants_sync);
+struct journal_thread *journal_thread_open(struct journal **journal, bool wants_sync);
 /* Writes what waits, syncs, closes the journal; what is refused is given up. */
-void scribe_close(struct scribe **scribe);
+void journal_thread_close(struct journal_thread **thread);
 
 /* All below: the loop's thread. */
 
-/* A step with room for count records; their bodies are copied by scribe_step_add().  NULL: no
+/* A step with room for count records; their bodies are copied by journal_step_add().  NULL: no
  * memory. */
-struct scribe_step *scribe_step_new(size_t count, size_t body_bytes);
-void scribe_step_add(struct scribe_step *step, uint16_t kind, struct span body);
+struct journal_step *journal_step_new(size_t count, size_t body_bytes);
+void journal_step_add(struct journal_step *step, uint16_t kind, struct span body);
 /* The same, for the caller to write the body. */
-uint8_t *scribe_step_body(struct scribe_step *step, uint16_t kind, size_t bytes);
+uint8_t *journal_step_body(struct journal_step *step, uint16_t kind, size_t bytes);
 /* A payload, whose bytes are not copied; before any other record. */
-void scribe_step_payload(struct scribe_step *step, uint16_t kind, uint64_t key,
-                         struct buffer *payload);
+void journal_step_payload(struct journal_step *step, uint16_t kind, uint64_t key,
+                          struct buffer *payload);
 /* Takes the step over; its ticket. */
-uint64_t scribe_give(struct scribe *scribe, struct scribe_step **step);
-/* Whether less than SCRIBE_WAITING_BYTES wait. */
-bool scribe_has_room(struct scribe *scribe);
-uint64_t scribe_waiting_bytes(struct scribe *scribe);
+uint64_t journal_thread_give(struct journal_thread *thread, struct journal_step **step);
+/* Whether less than JOURNAL_THREAD_WAITING_BYTES wait. */
+bool journal_thread_has_room(struct journal_thread *thread);
+uint64_t journal_thread_waiting_bytes(struct journal_thread *thread);
 /* Bytes for which there is room on the fullest disk, when all that waits is written. */
-uint64_t scribe_room(struct scribe *scribe);
-/* Readable when the news have changed; scribe_news() makes it unreadable. */
-int scribe_fd(const struct scribe *scribe);
-struct scribe_news scribe_news(struct scribe *scribe);
+uint64_t journal_thread_room(struct journal_thread *thread);
+/* Readable when the news have changed; journal_thread_news() makes it unreadable. */
+int journal_thread_fd(const struct journal_thread *thread);
+struct journal_news journal_thread_news(struct journal_thread *thread);
 /* A step with a payload that is logged now, the caller's to free; NULL: no more. */
-struct scribe_step *scribe_logged(struct scribe *scribe);
-void scribe_step_free(struct scribe_step **step);
+struct journal_step *journal_thread_logged(struct journal_thread *thread);
+void journal_step_free(struct journal_step **step);
 /* A sentence about what is refused or failed; stands until the next call. */
-const char *scribe_complaint(struct scribe *scribe);
+const char *journal_thread_complaint(struct journal_thread *thread);
 
 #endif

@@ -50,7 +50,7 @@ enum {
     SPARE_DESCRIPTORS = 24, /* that libzmq and this file open, and then some */
     OWN_DESCRIPTORS = 128,  /* kept from connections: for these, and the journal's files */
     COMPLAINTS_EVERY_MS = 10000,
-    DISMISSED_AT_ONCE = 256, /* strangers, between two looks at the monitors */
+    DISMISSED_AT_ONCE = 256, /* new connections, between two looks at the monitors */
 };
 
 struct channel {
@@ -65,11 +65,11 @@ struct channel {
 
 struct loop {
     struct memory memory;
-    struct gate *gate;
+    struct core_port *port;
     struct peers peers;
-    struct strangers strangers;
-    struct keeper keeper;
-    struct parking parking;
+    struct new_connections new_connections;
+    struct persistence persistence;
+    struct waiting_batches waiting_batches;
     struct clock clock;
     void *context;
     struct channel channels[LANE_COUNT];
@@ -156,24 +156,27 @@ static void forget(struct loop *loop, conn_id conn)
         return;
     peer->is_forgotten = true;
     if (!peer->is_closing) /* else its descriptor may be another's by now */
-        strangers_forgotten(&loop->strangers, peer->lane, peer->fd, clock_monotonic_ns());
-    parking_drop(&loop->parking, peer);
+        new_connections_forgotten(&loop->new_connections, peer->lane, peer->fd,
+                                  clock_monotonic_ns());
+    waiting_batches_drop(&loop->waiting_batches, peer);
 }
 
 static void carry_out(struct loop *loop)
 {
-    struct gate_out out;
-    keeper_give(&loop->keeper, loop->gate);
-    while (gate_out(loop->gate, &out)) {
-        if (keeper_holds(&loop->keeper, &out))
+    struct core_port_out out;
+    persistence_give(&loop->persistence, loop->port);
+    while (core_port_out(loop->port, &out)) {
+        if (persistence_holds(&loop->persistence, &out))
             continue;
         switch (out.kind) {
-        case GATE_NOTHING: break;
-        case GATE_CONTROL: send_out(loop, LANE_CONTROL, out.conn, NULL, out.part); break;
-        case GATE_DATA: send_out(loop, LANE_DATA, out.conn, out.head, out.part); break;
-        case GATE_DROP: forget(loop, out.conn); break;
-        case GATE_FACT: buffer_unref(&out.part); break; /* no journal: none was asked for */
-        case GATE_LOG: log_line(out.is_warning ? LOG_WARNING : LOG_INFO, "%s", out.text); break;
+        case CORE_PORT_NOTHING: break;
+        case CORE_PORT_CONTROL: send_out(loop, LANE_CONTROL, out.conn, NULL, out.part); break;
+        case CORE_PORT_DATA: send_out(loop, LANE_DATA, out.conn, out.head, out.part); break;
+        case CORE_PORT_DROP: forget(loop, out.conn); break;
+        case CORE_PORT_FACT: buffer_unref(&out.part); break; /* no journal: none was asked for */
+        case CORE_PORT_LOG:
+            log_line(out.is_warning ? LOG_WARNING : LOG_INFO, "%s", out.text);
+            break;
         }
         buffer_unref(&out.part);
     }
@@ -183,9 +186,9 @@ static void carry_out(struct loop *loop)
 static void say_kept(struct loop *loop)
 {
     struct held held;
-    keeper_hear(&loop->keeper, loop->gate, clock_monotonic_ns());
-    keeper_checkpoint(&loop->keeper, loop->gate);
-    while (keeper_next(&loop->keeper, &held)) {
+    persistence_hear(&loop->persistence, loop->port, clock_monotonic_ns());
+    persistence_checkpoint(&loop->persistence, loop->port);
+    while (persistence_next(&loop->persistence, &held)) {
         enum lane lane = held.lane == MSG_LANE_DATA ? LANE_DATA : LANE_CONTROL;
         send_out(loop, lane, held.conn, held.head, held.part);
         buffer_unref(&held.part);
@@ -203,8 +206,8 @@ static void report_clogged(struct loop *loop)
             if (peer->conn == 0 || !peer->is_clogged || peer->is_forgotten)
                 continue;
             peer->is_forgotten = true;
-            gate_violation(loop->gate, clock_now(&loop->clock), peer->conn,
-                           "the client does not read what the broker sends");
+            core_port_violation(loop->port, clock_now(&loop->clock), peer->conn,
+                                "the client does not read what the broker sends");
             carry_out(loop);
         }
     }
@@ -228,19 +231,19 @@ static void drain_monitor(struct loop *loop, enum lane lane)
     while (monitor_read(loop->channels[lane].monitor, &event)) {
         if (event.type == ZMQ_EVENT_ACCEPTED) {
             peers_fd_accepted(&loop->peers, lane, event.value);
-            strangers_came(&loop->strangers, lane, event.value, clock_monotonic_ns());
+            new_connections_came(&loop->new_connections, lane, event.value, clock_monotonic_ns());
             if (lane == LANE_DATA)
                 monitor_give_room(event.value);
         } else if (event.type == ZMQ_EVENT_DISCONNECTED) {
             peers_fd_closed(&loop->peers, lane, event.value);
-            strangers_left(&loop->strangers, lane, event.value);
+            new_connections_left(&loop->new_connections, lane, event.value);
         } else if (event.type == ZMQ_EVENT_ACCEPT_FAILED) {
             complain_of_accepting(loop, lane, event.value);
         }
     }
 }
 
-static void complain_of_strangers(struct loop *loop, int64_t now_ns)
+static void complain_of_dismissed(struct loop *loop, int64_t now_ns)
 {
     if (loop->dismissed == 0 ||
         (loop->dismissed_ns != 0 && now_ns - loop->dismissed_ns < COMPLAINTS_EVERY_MS * NS_PER_MS))
@@ -254,18 +257,19 @@ static void complain_of_strangers(struct loop *loop, int64_t now_ns)
 /* libzmq closes a connection only with its socket.  Its descriptor is ours as well: what reads from
  * it finds the end.  The monitors are emptied first, so that it is no other connection's by now; if
  * it becomes one in this very moment, that one's client comes again. */
-static void dismiss_strangers(struct loop *loop)
+static void dismiss_new_connections(struct loop *loop)
 {
     int64_t now_ns = clock_monotonic_ns();
     int fd;
-    if (strangers_due_ns(&loop->strangers) <= now_ns)
+    if (new_connections_due_ns(&loop->new_connections) <= now_ns)
         for (int i = 0; i < LANE_COUNT; i++)
             drain_monitor(loop, (enum lane)i);
-    for (int i = 0; i < DISMISSED_AT_ONCE && strangers_next(&loop->strangers, now_ns, &fd); i++) {
+    for (int i = 0;
+         i < DISMISSED_AT_ONCE && new_connections_next(&loop->new_connections, now_ns, &fd); i++) {
         (void)shutdown(fd, SHUT_RDWR); /* whoever is gone need not be closed */
         loop->dismissed += 1;
     }
-    complain_of_strangers(loop, now_ns);
+    complain_of_dismissed(loop, now_ns);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------- */
@@ -320,7 +324,7 @@ static struct peer *find_peer(struct loop *loop, enum lane lane, struct received
         int fd = zmq_msg_get(&received->part, ZMQ_SRCFD);
         peer = peers_add(&loop->peers, lane, received->routing, fd);
         if (peer != NULL)
-            strangers_spoke(&loop->strangers, lane, fd);
+            new_connections_spoke(&loop->new_connections, lane, fd);
     }
     if (peer == NULL) {
         loop->ignored += 1;
@@ -337,11 +341,11 @@ static struct peer *find_peer(struct loop *loop, enum lane lane, struct received
 /* Whether this part, of data, is not let in now: it waits for room, or comes again. */
 static bool park(struct loop *loop, struct peer *peer, struct buffer **part)
 {
-    bool must_wait =
-        peer->is_shed || keeper_is_full(&loop->keeper) || !parking_is_empty(&loop->parking);
-    if (!must_wait || !gate_brings_bytes(buffer_span(*part)))
+    bool must_wait = peer->is_shed || persistence_is_full(&loop->persistence) ||
+                     !waiting_batches_is_empty(&loop->waiting_batches);
+    if (!must_wait || !core_port_brings_bytes(buffer_span(*part)))
         return false;
-    if (!parking_take(&loop->parking, peer, part))
+    if (!waiting_batches_take(&loop->waiting_batches, peer, part))
         buffer_unref(part);
     return true;
 }
@@ -350,10 +354,11 @@ static bool park(struct loop *loop, struct peer *peer, struct buffer **part)
 static void unpark(struct loop *loop)
 {
     struct held held;
-    while (keeper_has_room(&loop->keeper) && parking_next(&loop->parking, &loop->peers, &held)) {
+    while (persistence_has_room(&loop->persistence) &&
+           waiting_batches_next(&loop->waiting_batches, &loop->peers, &held)) {
         const struct peer *peer = peers_by_conn(&loop->peers, held.conn);
         if (peer != NULL && !peer->is_forgotten && !peer->is_closing) {
-            gate_data_in(loop->gate, clock_now(&loop->clock), held.conn, &held.part);
+            core_port_data_in(loop->port, clock_now(&loop->clock), held.conn, &held.part);
             carry_out(loop);
         }
         buffer_unref(&held.part);
@@ -363,31 +368,31 @@ static void unpark(struct loop *loop)
 /* On a full disk all is read: who comes then attaches by it. */
 static bool may_read_data(const struct loop *loop)
 {
-    return keeper_has_room(&loop->keeper) || keeper_is_full(&loop->keeper);
+    return persistence_has_room(&loop->persistence) || persistence_is_full(&loop->persistence);
 }
 
 /* Whether this part, of control, must wait: little is left of what is set aside on a full disk, and
  * that is for what makes room.  It is dropped, and said again by the next connection. */
 static bool put_off(struct loop *loop, struct peer *peer, struct span part)
 {
-    bool is_short = keeper_is_short(&loop->keeper);
+    bool is_short = persistence_is_short(&loop->persistence);
     if (!is_short && !peer->is_put_off)
         return false;
-    enum gate_weight weight = gate_weigh(part);
-    peer->is_put_off = peer->is_put_off || weight == GATE_HEAVY;
+    enum core_port_weight weight = core_port_weigh(part);
+    peer->is_put_off = peer->is_put_off || weight == CORE_PORT_HEAVY;
     if (peer->is_put_off && !loop->has_put_off) {
         loop->has_put_off = true;
         log_line(LOG_WARNING, "journal: the disk is full and the reserve is nearly used up: only "
                               "acknowledgements are accepted until the disk has room");
     }
-    return peer->is_put_off && weight != GATE_LIGHT;
+    return peer->is_put_off && weight != CORE_PORT_LIGHT;
 }
 
 /* There is room again: who was put off shall come back, and say it again.  The connection that goes
  * mute is given up by its client within two beats. */
 static void recall(struct loop *loop)
 {
-    if (!loop->has_put_off || keeper_is_short(&loop->keeper))
+    if (!loop->has_put_off || persistence_is_short(&loop->persistence))
         return;
     loop->has_put_off = false;
     for (uint32_t i = 0; i < loop->peers.used; i++)
@@ -396,20 +401,20 @@ static void recall(struct loop *loop)
 
 static void let_in(struct loop *loop, struct peer *peer, struct received *received)
 {
-    struct gate_now now = clock_now(&loop->clock);
+    struct core_port_now now = clock_now(&loop->clock);
     zmq_msg_t *part = &received->part;
     if (received->part_count != 1) {
-        gate_violation(loop->gate, now, peer->conn, "a message must have exactly one part");
+        core_port_violation(loop->port, now, peer->conn, "a message must have exactly one part");
     } else if (peer->lane == LANE_CONTROL) {
         struct span said = span_of(zmq_msg_data(part), zmq_msg_size(part));
         if (!put_off(loop, peer, said))
-            gate_control_in(loop->gate, now, peer->conn, said);
+            core_port_control_in(loop->port, now, peer->conn, said);
     } else {
         struct buffer *buffer = part_wrap(part, 1);
         if (buffer == NULL)
-            gate_violation(loop->gate, now, peer->conn, "the broker is short of memory");
+            core_port_violation(loop->port, now, peer->conn, "the broker is short of memory");
         else if (!park(loop, peer, &buffer))
-            gate_data_in(loop->gate, now, peer->conn, &buffer);
+            core_port_data_in(loop->port, now, peer->conn, &buffer);
     }
 }
 
@@ -419,7 +424,7 @@ static bool read_lane(struct loop *loop, enum lane lane, unsigned parts_max, siz
     struct received received;
     size_t bytes = 0;
     for (unsigned i = 0; i < parts_max && bytes < bytes_max; i++) {
-        if (i > 0 && keeper_is_growing(&loop->keeper))
+        if (i > 0 && persistence_is_growing(&loop->persistence))
             return true; /* a checkpoint comes first */
         if (!receive(loop->channels[lane].socket, &received)) {
             peers_empty(&loop->peers, lane);
@@ -442,11 +447,11 @@ static void tell_closed(struct loop *loop, enum lane lane)
     while ((peer = peers_closed(&loop->peers, lane)) != NULL) {
         conn_id conn = peer->conn;
         bool is_forgotten = peer->is_forgotten;
-        parking_drop(&loop->parking, peer);
+        waiting_batches_drop(&loop->waiting_batches, peer);
         peers_remove(&loop->peers, peer);
         if (is_forgotten)
             continue;
-        gate_closed(loop->gate, clock_now(&loop->clock), conn);
+        core_port_closed(loop->port, clock_now(&loop->clock), conn);
         carry_out(loop);
     }
 }
@@ -455,10 +460,10 @@ static void tell_closed(struct loop *loop, enum lane lane)
 
 static void tick(struct loop *loop)
 {
-    struct gate_now now = clock_now(&loop->clock);
-    if (gate_deadline_ns(loop->gate) > now.now_ns)
+    struct core_port_now now = clock_now(&loop->clock);
+    if (core_port_deadline_ns(loop->port) > now.now_ns)
         return;
-    gate_tick(loop->gate, now);
+    core_port_tick(loop->port, now);
     carry_out(loop);
 }
 
@@ -474,11 +479,11 @@ static void remove_endpoints(struct loop *loop)
 
 static void begin_stop(struct loop *loop)
 {
-    struct gate_now now = clock_now(&loop->clock);
+    struct core_port_now now = clock_now(&loop->clock);
     loop->is_stopping = true;
     loop->stop_deadline_ns = now.now_ns + STOP_MS * NS_PER_MS;
     log_line(LOG_INFO, "stopping");
-    gate_stop(loop->gate, now);
+    core_port_stop(loop->port, now);
     carry_out(loop);
 }
 
@@ -497,14 +502,14 @@ static void read_signals(struct loop *loop)
 /* How long nothing will have to be done, if nobody says anything. */
 static long wait_ms(const struct loop *loop)
 {
-    int64_t deadline_ns = gate_deadline_ns(loop->gate);
-    int64_t keeper_ns = keeper_deadline_ns(&loop->keeper, loop->gate);
-    if (keeper_ns < deadline_ns)
-        deadline_ns = keeper_ns;
+    int64_t deadline_ns = core_port_deadline_ns(loop->port);
+    int64_t persistence_ns = persistence_deadline_ns(&loop->persistence, loop->port);
+    if (persistence_ns < deadline_ns)
+        deadline_ns = persistence_ns;
     if (loop->is_stopping && loop->stop_deadline_ns < deadline_ns)
         deadline_ns = loop->stop_deadline_ns;
-    if (strangers_due_ns(&loop->strangers) < deadline_ns)
-        deadline_ns = strangers_due_ns(&loop->strangers);
+    if (new_connections_due_ns(&loop->new_connections) < deadline_ns)
+        deadline_ns = new_connections_due_ns(&loop->new_connections);
     int64_t now_ns = clock_monotonic_ns();
     if (deadline_ns <= now_ns || peers_are_closing(&loop->peers))
         return 0;
@@ -528,7 +533,8 @@ static void watch(struct loop *loop, bool is_busy)
     struct pollfd items[WATCH_SOCKETS + LANE_COUNT];
     bool reads_data = may_read_data(loop);
     items[WATCH_SIGNALS] = (struct pollfd){.fd = loop->signal_fd, .events = POLLIN};
-    items[WATCH_KEEPER] = (struct pollfd){.fd = keeper_fd(&loop->keeper), .events = POLLIN};
+    items[WATCH_KEEPER] =
+        (struct pollfd){.fd = persistence_fd(&loop->persistence), .events = POLLIN};
     for (int i = 0; i < LANE_COUNT; i++) {
         bool is_read = i != LANE_DATA || reads_data;
         items[WATCH_MONITORS + i] =
@@ -552,13 +558,14 @@ static void watch(struct loop *loop, bool is_busy)
 /* It cannot go on: values cannot be read back, or nothing can be kept. */
 static bool is_broken(const struct loop *loop)
 {
-    return gate_is_broken(loop->gate) || keeper_state(&loop->keeper) == SCRIBE_FAILED;
+    return core_port_is_broken(loop->port) ||
+           persistence_state(&loop->persistence) == JOURNAL_IS_FAILED;
 }
 
 /* Stopped, and nobody is left to hear of it, or the time is up; or it cannot go on. */
 static bool is_over(const struct loop *loop)
 {
-    bool is_stopped = loop->is_stopping && (core_session_count(gate_core(loop->gate)) == 0 ||
+    bool is_stopped = loop->is_stopping && (core_session_count(core_port_core(loop->port)) == 0 ||
                                             loop->peers.lanes[LANE_CONTROL].count == 0 ||
                                             clock_monotonic_ns() >= loop->stop_deadline_ns);
     return is_stopped || is_broken(loop);
@@ -568,18 +575,18 @@ static bool is_over(const struct loop *loop)
 static void report_journal(struct loop *loop)
 {
     static const enum journal_health healths[] = {
-        [SCRIBE_WELL] = HEALTH_WELL,
-        [SCRIBE_FULL] = HEALTH_FULL,
-        [SCRIBE_REFUSED] = HEALTH_REFUSED,
+        [JOURNAL_IS_WELL] = HEALTH_WELL,
+        [JOURNAL_IS_FULL] = HEALTH_FULL,
+        [JOURNAL_IS_REFUSED] = HEALTH_REFUSED,
     };
-    if (!keeper_has_changed(&loop->keeper))
+    if (!persistence_has_changed(&loop->persistence))
         return;
-    enum scribe_state state = keeper_state(&loop->keeper);
-    const char *sentence = keeper_sentence(&loop->keeper);
+    enum journal_state state = persistence_state(&loop->persistence);
+    const char *sentence = persistence_sentence(&loop->persistence);
     log_line(LOG_WARNING, "journal: %s", sentence);
-    if (state == SCRIBE_FAILED)
+    if (state == JOURNAL_IS_FAILED)
         return; /* it ends: nobody is told anything more */
-    gate_journal(loop->gate, clock_now(&loop->clock), healths[state], sentence);
+    core_port_journal(loop->port, clock_now(&loop->clock), healths[state], sentence);
     carry_out(loop);
 }
 
@@ -593,7 +600,7 @@ bool loop_run(struct loop *loop)
         if (may_read_data(loop))
             is_busy |= read_lane(loop, LANE_DATA, DATA_TURN_PARTS, DATA_TURN_BYTES);
         tell_closed(loop, LANE_DATA);
-        dismiss_strangers(loop);
+        dismiss_new_connections(loop);
         tick(loop);
         say_kept(loop);
         unpark(loop); /* here: what was heard just now may have made room */
@@ -710,8 +717,8 @@ static bool recover(struct loop *loop, const struct config *config, struct journ
 {
     struct recovery done;
     char fault[JOURNAL_COMPLAINT_BYTES] = "";
-    keeper_lend(&loop->keeper, loop->gate, config->memory_bytes);
-    if (!recovery_run(*journal, loop->gate, clock_now(&loop->clock), &done, fault)) {
+    persistence_lend(&loop->persistence, loop->port, config->memory_bytes);
+    if (!recovery_run(*journal, loop->port, clock_now(&loop->clock), &done, fault)) {
         snprintf(complaint, LOOP_COMPLAINT_BYTES,
                  "journal: %.800s; 'errbusd --export %.300s' prints what it holds; to start empty, "
                  "name another directory with --journal DIR",
@@ -723,8 +730,10 @@ static bool recover(struct loop *loop, const struct config *config, struct journ
                  "journal: a repair removed records in %llu places: the decisions in them are lost",
                  (unsigned long long)done.gaps);
     log_line(LOG_INFO, "journal: replayed %llu steps, kept %llu bytes of values",
-             (unsigned long long)done.steps, (unsigned long long)gate_payload_bytes(loop->gate));
-    if (!keeper_start(&loop->keeper, config->journal, journal, durability, loop->gate, fault)) {
+             (unsigned long long)done.steps,
+             (unsigned long long)core_port_payload_bytes(loop->port));
+    if (!persistence_start(&loop->persistence, config->journal, journal, durability, loop->port,
+                           fault)) {
         snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: %s", fault);
         return false;
     }
@@ -737,7 +746,7 @@ static bool open_gate(struct loop *loop, const struct config *config, const char
 {
     char advertised[LIMIT_ENDPOINT_BYTES];
     struct core_options options = config->core;
-    struct gate_now now = clock_now(&loop->clock);
+    struct core_port_now now = clock_now(&loop->clock);
     if (!endpoint_advertise(loop->channels[LANE_CONTROL].endpoint,
                             loop->channels[LANE_DATA].endpoint, config->advertise, advertised)) {
         snprintf(complaint, LOOP_COMPLAINT_BYTES,
@@ -750,10 +759,10 @@ static bool open_gate(struct loop *loop, const struct config *config, const char
     options.durability = (uint8_t)durability;
     options.version = version;
     options.data_endpoint = advertised;
-    loop->gate = gate_new(&loop->memory, &options, now.now_ns);
-    if (loop->gate == NULL)
+    loop->port = core_port_new(&loop->memory, &options, now.now_ns);
+    if (loop->port == NULL)
         snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: out of memory");
-    return loop->gate != NULL;
+    return loop->port != NULL;
 }
 
 struct loop *loop_open(const struct config *config, const char *version, struct journal **journal,
@@ -766,10 +775,10 @@ struct loop *loop_open(const struct config *config, const char *version, struct 
     }
     memory_heap_init(&loop->memory, UINT64_MAX);
     peers_init(&loop->peers, &loop->memory);
-    strangers_init(&loop->strangers, &loop->memory, connections_max(),
-                   (int64_t)failpoint_number("STRANGER_MS", LIMIT_STRANGER_MS) * NS_PER_MS);
-    keeper_init(&loop->keeper, &loop->memory);
-    parking_init(&loop->parking, &loop->memory);
+    new_connections_init(&loop->new_connections, &loop->memory, connections_max(),
+                         (int64_t)failpoint_number("STRANGER_MS", LIMIT_STRANGER_MS) * NS_PER_MS);
+    persistence_init(&loop->persistence, &loop->memory);
+    waiting_batches_init(&loop->waiting_batches, &loop->memory);
     loop->is_spinning = config->is_spinning;
     loop->signal_fd = open_signals();
     if (loop->signal_fd < 0 || !has_descriptors()) {
@@ -836,10 +845,10 @@ void loop_close(struct loop **loop)
         close_channel(&old->channels[i]);
     while (old->context != NULL && zmq_ctx_term(old->context) != 0 && errno == EINTR)
         continue;
-    keeper_fini(&old->keeper);
-    parking_fini(&old->parking);
-    gate_free(&old->gate);
-    strangers_fini(&old->strangers);
+    persistence_fini(&old->persistence);
+    waiting_batches_fini(&old->waiting_batches);
+    core_port_free(&old->port);
+    new_connections_fini(&old->new_connections);
     peers_fini(&old->peers);
     free(old);
 }

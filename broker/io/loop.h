@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* loop.h -- the broker's one thread: two sockets, their monitors, signals, the gate.
+/* loop.h -- the broker's one thread: two sockets, their monitors, signals, the port.
  *
  * Everything is asked without waiting, and only when nothing had anything to say does the thread
  * sleep in poll().  In a round: monitors, then all of control, then a little of data, so that

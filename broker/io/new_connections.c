@@ -6,146 +6,151 @@
 
 enum { ROOM_FIRST = 128 };
 
-enum stranger_state {
+enum new_connection_state {
     STRANGER_NONE = 0, /* no connection has this descriptor, or none that is known */
     STRANGER_WAITING,  /* in the list */
     STRANGER_SPEAKS,   /* a peer */
     STRANGER_LEAVING,  /* let go */
 };
 
-void strangers_init(struct strangers *strangers, struct memory *memory, uint32_t open_max,
-                    int64_t wait_ns)
+void new_connections_init(struct new_connections *connections, struct memory *memory,
+                          uint32_t open_max, int64_t wait_ns)
 {
-    *strangers = (struct strangers){.memory = memory, .open_max = open_max, .wait_ns = wait_ns};
+    *connections =
+        (struct new_connections){.memory = memory, .open_max = open_max, .wait_ns = wait_ns};
 }
 
-void strangers_fini(struct strangers *strangers)
+void new_connections_fini(struct new_connections *connections)
 {
-    memory_give(strangers->memory, strangers->items, strangers->room * sizeof *strangers->items);
-    strangers_init(strangers, strangers->memory, 0, 0);
+    memory_give(connections->memory, connections->items,
+                connections->room * sizeof *connections->items);
+    new_connections_init(connections, connections->memory, 0, 0);
 }
 
 /* NULL: no descriptor, or no memory. */
-static struct stranger *entry_of(struct strangers *strangers, enum lane lane, int fd)
+static struct new_connection *entry_of(struct new_connections *connections, enum lane lane, int fd)
 {
     if (fd < 0 || fd > INT32_MAX / LANE_COUNT / 2)
         return NULL;
     uint32_t place = (uint32_t)fd * LANE_COUNT + (uint32_t)lane;
-    if (place >= strangers->room) {
-        uint32_t room = strangers->room > 0 ? strangers->room : ROOM_FIRST;
+    if (place >= connections->room) {
+        uint32_t room = connections->room > 0 ? connections->room : ROOM_FIRST;
         while (room <= place)
             room *= 2;
-        size_t size = sizeof *strangers->items;
-        struct stranger *items =
-            memory_resize(strangers->memory, strangers->items, strangers->room * size, room * size);
+        size_t size = sizeof *connections->items;
+        struct new_connection *items = memory_resize(connections->memory, connections->items,
+                                                     connections->room * size, room * size);
         if (items == NULL)
             return NULL;
-        strangers->items = items;
-        strangers->room = room;
+        connections->items = items;
+        connections->room = room;
     }
-    return &strangers->items[place];
+    return &connections->items[place];
 }
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-static void wait_push(struct strangers *strangers, struct stranger *entry, int64_t now_ns)
+static void wait_push(struct new_connections *connections, struct new_connection *entry,
+                      int64_t now_ns)
 {
-    uint32_t at = (uint32_t)(entry - strangers->items) + 1;
+    uint32_t at = (uint32_t)(entry - connections->items) + 1;
     entry->state = STRANGER_WAITING;
     entry->since_ns = now_ns;
-    entry->prev = strangers->last;
+    entry->prev = connections->last;
     entry->next = 0;
-    if (strangers->last != 0)
-        strangers->items[strangers->last - 1].next = at;
+    if (connections->last != 0)
+        connections->items[connections->last - 1].next = at;
     else
-        strangers->first = at;
-    strangers->last = at;
-    strangers->waiting += 1;
+        connections->first = at;
+    connections->last = at;
+    connections->waiting += 1;
 }
 
-static void wait_take(struct strangers *strangers, struct stranger *entry)
+static void wait_take(struct new_connections *connections, struct new_connection *entry)
 {
     if (entry->prev != 0)
-        strangers->items[entry->prev - 1].next = entry->next;
+        connections->items[entry->prev - 1].next = entry->next;
     else
-        strangers->first = entry->next;
+        connections->first = entry->next;
     if (entry->next != 0)
-        strangers->items[entry->next - 1].prev = entry->prev;
+        connections->items[entry->next - 1].prev = entry->prev;
     else
-        strangers->last = entry->prev;
-    strangers->waiting -= 1;
+        connections->last = entry->prev;
+    connections->waiting -= 1;
 }
 
 /* ---- what becomes of a connection ------------------------------------------------------------ */
 
-static void leave(struct strangers *strangers, struct stranger *entry)
+static void leave(struct new_connections *connections, struct new_connection *entry)
 {
     if (entry->state == STRANGER_NONE)
         return;
     if (entry->state == STRANGER_WAITING)
-        wait_take(strangers, entry);
-    strangers->leaving -= entry->state == STRANGER_LEAVING;
-    strangers->open -= 1;
+        wait_take(connections, entry);
+    connections->leaving -= entry->state == STRANGER_LEAVING;
+    connections->open -= 1;
     entry->state = STRANGER_NONE;
 }
 
-void strangers_came(struct strangers *strangers, enum lane lane, int fd, int64_t now_ns)
+void new_connections_came(struct new_connections *connections, enum lane lane, int fd,
+                          int64_t now_ns)
 {
-    struct stranger *entry = entry_of(strangers, lane, fd);
+    struct new_connection *entry = entry_of(connections, lane, fd);
     if (entry == NULL)
         return;
-    leave(strangers, entry); /* who had this descriptor before is gone */
-    strangers->open += 1;
-    wait_push(strangers, entry, now_ns);
+    leave(connections, entry); /* who had this descriptor before is gone */
+    connections->open += 1;
+    wait_push(connections, entry, now_ns);
 }
 
-void strangers_spoke(struct strangers *strangers, enum lane lane, int fd)
+void new_connections_spoke(struct new_connections *connections, enum lane lane, int fd)
 {
-    struct stranger *entry = entry_of(strangers, lane, fd);
+    struct new_connection *entry = entry_of(connections, lane, fd);
     if (entry == NULL || entry->state != STRANGER_WAITING)
         return;
-    wait_take(strangers, entry);
+    wait_take(connections, entry);
     entry->state = STRANGER_SPEAKS;
 }
 
-void strangers_forgotten(struct strangers *strangers, enum lane lane, int fd, int64_t now_ns)
+void new_connections_forgotten(struct new_connections *connections, enum lane lane, int fd,
+                               int64_t now_ns)
 {
-    struct stranger *entry = entry_of(strangers, lane, fd);
+    struct new_connection *entry = entry_of(connections, lane, fd);
     if (entry != NULL && entry->state == STRANGER_SPEAKS)
-        wait_push(strangers, entry, now_ns);
+        wait_push(connections, entry, now_ns);
 }
 
-void strangers_left(struct strangers *strangers, enum lane lane, int fd)
+void new_connections_left(struct new_connections *connections, enum lane lane, int fd)
 {
-    struct stranger *entry = entry_of(strangers, lane, fd);
+    struct new_connection *entry = entry_of(connections, lane, fd);
     if (entry != NULL)
-        leave(strangers, entry);
+        leave(connections, entry);
 }
 
 /* ---- who goes -------------------------------------------------------------------------------- */
 
-static bool are_too_many(const struct strangers *strangers)
+static bool are_too_many(const struct new_connections *connections)
 {
-    return strangers->waiting > LIMIT_STRANGERS ||
-           strangers->open - strangers->leaving > strangers->open_max;
+    return connections->waiting > LIMIT_STRANGERS ||
+           connections->open - connections->leaving > connections->open_max;
 }
 
-int64_t strangers_due_ns(const struct strangers *strangers)
+int64_t new_connections_due_ns(const struct new_connections *connections)
 {
-    if (strangers->first == 0)
+    if (connections->first == 0)
         return INT64_MAX;
-    int64_t since_ns = strangers->items[strangers->first - 1].since_ns;
-    return are_too_many(strangers) ? since_ns : since_ns + strangers->wait_ns;
+    int64_t since_ns = connections->items[connections->first - 1].since_ns;
+    return are_too_many(connections) ? since_ns : since_ns + connections->wait_ns;
 }
 
-bool strangers_next(struct strangers *strangers, int64_t now_ns, int *out_fd)
+bool new_connections_next(struct new_connections *connections, int64_t now_ns, int *out_fd)
 {
-    if (strangers_due_ns(strangers) > now_ns)
+    if (new_connections_due_ns(connections) > now_ns)
         return false;
-    struct stranger *entry = &strangers->items[strangers->first - 1];
-    *out_fd = (int)((strangers->first - 1) / LANE_COUNT);
-    wait_take(strangers, entry);
+    struct new_connection *entry = &connections->items[connections->first - 1];
+    *out_fd = (int)((connections->first - 1) / LANE_COUNT);
+    wait_take(connections, entry);
     entry->state = STRANGER_LEAVING;
-    strangers->leaving += 1;
+    connections->leaving += 1;
     return true;
 }

@@ -5,7 +5,7 @@
  * libzmq tells of them by their descriptors alone (its monitor), keeps them as long as they like,
  * and accepts all that come until there are no descriptors; then nobody gets in, and its I/O thread
  * spins (pitfalls 7).  So each has its time, and the one that waits longest goes when there are
- * too many of them, or too many connections in all.  Who has said something is no stranger:
+ * too many of them, or too many connections in all.  Who has said something is not new:
  * whoever keeps to the protocol is not let go here.
  *
  * Pure: descriptors are numbers, and to let one go is the caller's. */
@@ -18,43 +18,45 @@
 #include <stdint.h>
 
 /* A descriptor of one lane. */
-struct stranger {
+struct new_connection {
     uint8_t state;       /* new_connections.c */
     uint32_t prev, next; /* place + 1 of those that wait; 0: none */
     int64_t since_ns;
 };
 
-struct strangers {
+struct new_connections {
     struct memory *memory;
-    struct stranger *items; /* by descriptor, then lane */
+    struct new_connection *items; /* by descriptor, then lane */
     uint32_t room;
     uint32_t first, last; /* place + 1, the one that waits longest first */
-    uint32_t waiting;     /* strangers */
+    uint32_t waiting;     /* new ones */
     uint32_t leaving;     /* let go, and not closed yet */
     uint32_t open;        /* connections, all of them */
     uint32_t open_max;
     int64_t wait_ns;
 };
 
-/* open_max: connections of both lanes that there are descriptors for; wait_ns: a stranger's
+/* open_max: connections of both lanes that there are descriptors for; wait_ns: a new connection's
  * time. */
-void strangers_init(struct strangers *strangers, struct memory *memory, uint32_t open_max,
-                    int64_t wait_ns);
-void strangers_fini(struct strangers *strangers);
+void new_connections_init(struct new_connections *connections, struct memory *memory,
+                          uint32_t open_max, int64_t wait_ns);
+void new_connections_fini(struct new_connections *connections);
 
 /* A connection was accepted.  Without memory it is not known here, and stays as long as it
  * likes. */
-void strangers_came(struct strangers *strangers, enum lane lane, int fd, int64_t now_ns);
+void new_connections_came(struct new_connections *connections, enum lane lane, int fd,
+                          int64_t now_ns);
 /* The first part of it was read, and it has a place among the peers. */
-void strangers_spoke(struct strangers *strangers, enum lane lane, int fd);
-/* It is not heard any more; what was said to it last has a stranger's time to arrive. */
-void strangers_forgotten(struct strangers *strangers, enum lane lane, int fd, int64_t now_ns);
+void new_connections_spoke(struct new_connections *connections, enum lane lane, int fd);
+/* It is not heard any more; what was said to it last has a new connection's time to arrive. */
+void new_connections_forgotten(struct new_connections *connections, enum lane lane, int fd,
+                               int64_t now_ns);
 /* It is closed. */
-void strangers_left(struct strangers *strangers, enum lane lane, int fd);
+void new_connections_left(struct new_connections *connections, enum lane lane, int fd);
 
 /* When the next one has to go if nobody comes; INT64_MAX: never. */
-int64_t strangers_due_ns(const struct strangers *strangers);
+int64_t new_connections_due_ns(const struct new_connections *connections);
 /* One that has to go now; false: none.  It counts as leaving until it is closed. */
-bool strangers_next(struct strangers *strangers, int64_t now_ns, int *out_fd);
+bool new_connections_next(struct new_connections *connections, int64_t now_ns, int *out_fd);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* persistence.c -- between the gate and the journal; see persistence.h. */
+/* persistence.c -- between the port and the journal; see persistence.h. */
 #include "broker/io/persistence.h"
 
 #include "broker/io/failpoint.h"
@@ -17,50 +17,51 @@
 /* A checkpoint is written in steps of this size. */
 #define CHECKPOINT_STEP_BYTES ((size_t)4 * 1024 * 1024)
 
-/* Where a part of each kind waits; HOLD_STAGE_COUNT: nowhere. */
-static const uint8_t stages[GATE_SAYING_COUNT] = {
-    [GATE_NEWS] = HOLD_STAGE_COUNT, [GATE_OUTCOME] = HOLD_OUTCOMES, [GATE_ANSWER] = HOLD_ANSWERS};
+/* Where a part of each kind waits; HELD_STAGE_COUNT: nowhere. */
+static const uint8_t stages[CORE_PORT_SAYING_COUNT] = {[CORE_PORT_NEWS] = HELD_STAGE_COUNT,
+                                                       [CORE_PORT_OUTCOME] = HELD_OUTCOMES,
+                                                       [CORE_PORT_ANSWER] = HELD_ANSWERS};
 
-void keeper_init(struct keeper *keeper, struct memory *memory)
+void persistence_init(struct persistence *persistence, struct memory *memory)
 {
-    *keeper = (struct keeper){.durability = DURABILITY_MEMORY, .moved_from = UINT64_MAX};
-    hold_init(&keeper->hold, memory);
+    *persistence = (struct persistence){.durability = DURABILITY_MEMORY, .moved_from = UINT64_MAX};
+    held_output_init(&persistence->output, memory);
 }
 
-bool keeper_start(struct keeper *keeper, const char *where, struct journal **journal,
-                  enum durability durability, struct gate *gate, char *complaint)
+bool persistence_start(struct persistence *persistence, const char *where, struct journal **journal,
+                       enum durability durability, struct core_port *port, char *complaint)
 {
     uint64_t id = journal_id(*journal);
-    keeper->snapshot_bytes = gate_snapshot_bytes(gate);
-    journal_set_aside(*journal, KEEPER_ASIDE_TIMES * keeper->snapshot_bytes);
-    if (journal_reader_open(where, id, &keeper->reader, complaint) != JOURNAL_OK)
+    persistence->snapshot_bytes = core_port_snapshot_bytes(port);
+    journal_set_aside(*journal, PERSISTENCE_ASIDE_TIMES * persistence->snapshot_bytes);
+    if (journal_reader_open(where, id, &persistence->reader, complaint) != JOURNAL_OK)
         return false;
-    keeper->scribe = scribe_open(journal, durability == DURABILITY_DISK);
-    if (keeper->scribe == NULL) {
+    persistence->thread = journal_thread_open(journal, durability == DURABILITY_DISK);
+    if (persistence->thread == NULL) {
         snprintf(complaint, JOURNAL_COMPLAINT_BYTES,
                  "no memory or thread for the writer of the journal");
         return false;
     }
-    keeper->durability = durability;
-    snprintf(keeper->where, sizeof keeper->where, "%s", where);
-    keeper->news = scribe_news(keeper->scribe);
+    persistence->durability = durability;
+    snprintf(persistence->where, sizeof persistence->where, "%s", where);
+    persistence->news = journal_thread_news(persistence->thread);
     return true;
 }
 
-void keeper_fini(struct keeper *keeper)
+void persistence_fini(struct persistence *persistence)
 {
-    scribe_close(&keeper->scribe);
-    journal_reader_close(&keeper->reader);
-    hold_fini(&keeper->hold);
+    journal_thread_close(&persistence->thread);
+    journal_reader_close(&persistence->reader);
+    held_output_fini(&persistence->output);
 }
 
 static bool fetch(void *arg, uint64_t at, void *out_body, size_t bytes)
 {
-    struct keeper *keeper = arg;
-    if (journal_reader_fetch(keeper->reader, at, out_body, bytes) == JOURNAL_OK)
+    struct persistence *persistence = arg;
+    if (journal_reader_fetch(persistence->reader, at, out_body, bytes) == JOURNAL_OK)
         return true;
     log_line(LOG_WARNING, "journal: cannot read back a value that must be sent: %s",
-             journal_reader_complaint(keeper->reader));
+             journal_reader_complaint(persistence->reader));
     return false;
 }
 
@@ -76,148 +77,151 @@ static struct span as_text(char *text)
 
 static void describe(void *arg, struct msg_status_end *out)
 {
-    struct keeper *keeper = arg;
-    const struct scribe_news *news = &keeper->news;
-    if (keeper->scribe == NULL)
+    struct persistence *persistence = arg;
+    const struct journal_news *news = &persistence->news;
+    if (persistence->thread == NULL)
         return;
-    if (news->state != SCRIBE_WELL)
-        snprintf(keeper->reason, sizeof keeper->reason, "%s", keeper_complaint(keeper));
+    if (news->state != JOURNAL_IS_WELL)
+        snprintf(persistence->reason, sizeof persistence->reason, "%s",
+                 persistence_complaint(persistence));
     else
-        keeper->reason[0] = '\0';
+        persistence->reason[0] = '\0';
     out->journal = span_text("embedded");
-    out->journal_directory = as_text(keeper->where);
+    out->journal_directory = as_text(persistence->where);
     out->journal_state = news->state;
-    out->journal_reason = as_text(keeper->reason);
+    out->journal_reason = as_text(persistence->reason);
     out->journal_bytes = news->bytes;
     out->journal_first = news->first;
     out->journal_next = news->next;
     out->journal_synced = news->on_disk;
 }
 
-void keeper_lend(struct keeper *keeper, struct gate *gate, uint64_t memory_bytes)
+void persistence_lend(struct persistence *persistence, struct core_port *port,
+                      uint64_t memory_bytes)
 {
-    struct payload_store store = {.fetch = fetch, .arg = keeper, .memory_bytes = memory_bytes};
-    struct gate_journal journal = {.describe = describe, .arg = keeper};
-    gate_use_store(gate, &store);
-    gate_use_journal(gate, &journal);
+    struct payload_store store = {.fetch = fetch, .arg = persistence, .memory_bytes = memory_bytes};
+    struct core_port_journal journal = {.describe = describe, .arg = persistence};
+    core_port_use_store(port, &store);
+    core_port_use_journal(port, &journal);
 }
 
-void keeper_give(struct keeper *keeper, struct gate *gate)
+void persistence_give(struct persistence *persistence, struct core_port *port)
 {
-    if (keeper->scribe == NULL)
+    if (persistence->thread == NULL)
         return;
-    struct scribe_step *step = gate_step(gate, SIZE_MAX);
+    struct journal_step *step = core_port_step(port, SIZE_MAX);
     if (step == NULL)
         return;
-    keeper->given_bytes += step->bytes;
-    keeper->noted_bytes += step->bytes - (step->payload != NULL ? step->payload->bytes : 0);
+    persistence->given_bytes += step->bytes;
+    persistence->noted_bytes += step->bytes - (step->payload != NULL ? step->payload->bytes : 0);
     failpoint_reach("decided");
-    keeper->ticket = scribe_give(keeper->scribe, &step);
-    if (keeper->mark_ticket == 0) {
-        keeper->mark_ticket = keeper->ticket;
-        keeper->mark_steps = gate_steps(gate);
+    persistence->ticket = journal_thread_give(persistence->thread, &step);
+    if (persistence->mark_ticket == 0) {
+        persistence->mark_ticket = persistence->ticket;
+        persistence->mark_steps = core_port_steps(port);
     }
 }
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
 
-bool keeper_is_growing(const struct keeper *keeper)
+bool persistence_is_growing(const struct persistence *persistence)
 {
-    return keeper->scribe != NULL &&
-           keeper->noted_bytes >= keeper->news.aside / KEEPER_ASIDE_TIMES &&
-           keeper->noted_bytes >= keeper->snapshot_bytes;
+    return persistence->thread != NULL &&
+           persistence->noted_bytes >= persistence->news.aside / PERSISTENCE_ASIDE_TIMES &&
+           persistence->noted_bytes >= persistence->snapshot_bytes;
 }
 
 /* Whether enough came behind the last checkpoint that the next one is due at its time. */
-static bool has_enough(const struct keeper *keeper, unsigned times)
+static bool has_enough(const struct persistence *persistence, unsigned times)
 {
-    uint64_t enough = failpoint_number("CHECKPOINT_BYTES", KEEPER_CHECKPOINT_BYTES);
-    return keeper->given_bytes >= times * enough &&
-           keeper->given_bytes >= KEEPER_CHECKPOINT_TIMES * keeper->checkpoint_bytes;
+    uint64_t enough = failpoint_number("CHECKPOINT_BYTES", PERSISTENCE_CHECKPOINT_BYTES);
+    return persistence->given_bytes >= times * enough &&
+           persistence->given_bytes >= PERSISTENCE_CHECKPOINT_TIMES * persistence->checkpoint_bytes;
 }
 
-static bool is_checkpoint_due(const struct keeper *keeper)
+static bool is_checkpoint_due(const struct persistence *persistence)
 {
-    return keeper_is_growing(keeper) || has_enough(keeper, KEEPER_HURRY_TIMES) ||
-           (keeper->now_ns >= keeper->due_ns && has_enough(keeper, 1));
+    return persistence_is_growing(persistence) ||
+           has_enough(persistence, PERSISTENCE_HURRY_TIMES) ||
+           (persistence->now_ns >= persistence->due_ns && has_enough(persistence, 1));
 }
 
 /* Whether the last checkpoint is in the log.  Until then nobody knows what it took: the disk may
  * have become full with it, and no other is made. */
-static bool is_checkpoint_logged(const struct keeper *keeper)
+static bool is_checkpoint_logged(const struct persistence *persistence)
 {
-    return keeper->news.logged >= keeper->checkpoint_ticket;
+    return persistence->news.logged >= persistence->checkpoint_ticket;
 }
 
 /* Up to where what is wanted is written anew before a checkpoint; 0: it stays where it is.  On a
  * full disk the oldest file alone counts: all of it, or it is not worth the room. */
-static uint64_t movable_below(const struct keeper *keeper, const struct gate *gate)
+static uint64_t movable_below(const struct persistence *persistence, const struct core_port *port)
 {
-    uint64_t next = keeper->news.next;
-    uint64_t recent = failpoint_number("RECENT_BYTES", KEEPER_RECENT_BYTES);
+    uint64_t next = persistence->news.next;
+    uint64_t recent = failpoint_number("RECENT_BYTES", PERSISTENCE_RECENT_BYTES);
     uint64_t end = next > recent ? next - recent : 0;
-    bool is_full = keeper_is_full(keeper);
+    bool is_full = persistence_is_full(persistence);
     if (is_full)
-        end = keeper->news.first_end;
-    else if (keeper->news.state != SCRIBE_WELL)
+        end = persistence->news.first_end;
+    else if (persistence->news.state != JOURNAL_IS_WELL)
         return 0;
-    uint64_t below = gate_sparse_below(gate, end, KEEPER_MOVE_BYTES);
+    uint64_t below = core_port_sparse_below(port, end, PERSISTENCE_MOVE_BYTES);
     return is_full && below < end ? 0 : below;
 }
 
 /* Of a checkpoint, at most. */
-static uint64_t bound_bytes(const struct keeper *keeper)
+static uint64_t bound_bytes(const struct persistence *persistence)
 {
-    return keeper->snapshot_bytes + keeper->noted_bytes;
+    return persistence->snapshot_bytes + persistence->noted_bytes;
 }
 
 /* Whether so many checkpoints find room on a full disk, and a part of what was set aside is left
  * then: one that is begun and does not get to its end would be the end of all. */
-static bool fits(const struct keeper *keeper, unsigned checkpoints, unsigned shares)
+static bool fits(const struct persistence *persistence, unsigned checkpoints, unsigned shares)
 {
-    uint64_t needed = checkpoints * bound_bytes(keeper) + keeper->news.aside / shares;
-    return scribe_room(keeper->scribe) >= needed;
+    uint64_t needed = checkpoints * bound_bytes(persistence) + persistence->news.aside / shares;
+    return journal_thread_room(persistence->thread) >= needed;
 }
 
 /* Two of them, so that one that lets little go is not the last. */
-static bool is_way_open(const struct keeper *keeper)
+static bool is_way_open(const struct persistence *persistence)
 {
-    return fits(keeper, 2, KEEPER_WAY_OUT_SHARES);
+    return fits(persistence, 2, PERSISTENCE_WAY_OUT_SHARES);
 }
 
 /* Whether what goes with a checkpoint is more than it takes. */
-static bool pays(const struct keeper *keeper, uint64_t needed_from)
+static bool pays(const struct persistence *persistence, uint64_t needed_from)
 {
-    const struct scribe_news *news = &keeper->news;
+    const struct journal_news *news = &persistence->news;
     uint64_t until = needed_from < news->next ? needed_from : news->next;
     uint64_t file_bytes = news->first_end - news->first; /* what is needed may begin within one */
-    return until - news->first >= 2 * bound_bytes(keeper) + file_bytes;
+    return until - news->first >= 2 * bound_bytes(persistence) + file_bytes;
 }
 
 /* What a checkpoint would take, by making one for nobody. */
-static void measure(struct keeper *keeper, struct gate *gate, int64_t now_ns)
+static void measure(struct persistence *persistence, struct core_port *port, int64_t now_ns)
 {
-    keeper->snapshot_bytes = gate_snapshot_bytes(gate);
-    keeper->noted_bytes = 0;
-    keeper->measured_steps = gate_steps(gate);
-    keeper->measure_ns = now_ns + KEEPER_MEASURE_MS * NS_PER_MS;
+    persistence->snapshot_bytes = core_port_snapshot_bytes(port);
+    persistence->noted_bytes = 0;
+    persistence->measured_steps = core_port_steps(port);
+    persistence->measure_ns = now_ns + PERSISTENCE_MEASURE_MS * NS_PER_MS;
 }
 
 /* What is let go between makes a checkpoint smaller, and is not counted.  So one that would not fit
  * is measured again once something has happened: nothing else can become of a full disk. */
-static bool is_to_be_measured(const struct keeper *keeper, const struct gate *gate)
+static bool is_to_be_measured(const struct persistence *persistence, const struct core_port *port)
 {
-    return keeper_is_full(keeper) && keeper->measured_steps != gate_steps(gate) &&
-           !is_way_open(keeper);
+    return persistence_is_full(persistence) &&
+           persistence->measured_steps != core_port_steps(port) && !is_way_open(persistence);
 }
 
-int64_t keeper_deadline_ns(const struct keeper *keeper, const struct gate *gate)
+int64_t persistence_deadline_ns(const struct persistence *persistence, const struct core_port *port)
 {
-    if (is_to_be_measured(keeper, gate))
-        return keeper->measure_ns;
-    int64_t trim_ns = keeper->has_to_trim ? keeper->trim_ns : INT64_MAX;
-    bool waits = keeper->now_ns < keeper->due_ns && has_enough(keeper, 1);
-    return waits && keeper->due_ns < trim_ns ? keeper->due_ns : trim_ns;
+    if (is_to_be_measured(persistence, port))
+        return persistence->measure_ns;
+    int64_t trim_ns = persistence->has_to_trim ? persistence->trim_ns : INT64_MAX;
+    bool waits = persistence->now_ns < persistence->due_ns && has_enough(persistence, 1);
+    return waits && persistence->due_ns < trim_ns ? persistence->due_ns : trim_ns;
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -227,281 +231,287 @@ static uint64_t least(uint64_t a, uint64_t b)
 
 /* What a replay from the newest checkpoint on wants of payloads stands from here on: where one is
  * that was moved since then, the next one tells alone. */
-static uint64_t wanted_from(const struct keeper *keeper, const struct gate *gate)
+static uint64_t wanted_from(const struct persistence *persistence, const struct core_port *port)
 {
-    return least(gate_needed_from(gate), keeper->moved_from);
+    return least(core_port_needed_from(port), persistence->moved_from);
 }
 
 /* Below this nothing is needed: what the newest checkpoint tells, and payloads that are wanted,
  * stand behind it. */
-static uint64_t needed_from(const struct keeper *keeper, const struct gate *gate)
+static uint64_t needed_from(const struct persistence *persistence, const struct core_port *port)
 {
-    return least(keeper->news.start, wanted_from(keeper, gate));
+    return least(persistence->news.start, wanted_from(persistence, port));
 }
 
 /* Whether a checkpoint would let the oldest file go.  Where one did not, though it should have, the
  * next is made only when that has changed: each takes of the room that is set aside. */
-static bool would_make_room(const struct keeper *keeper, const struct gate *gate)
+static bool would_make_room(const struct persistence *persistence, const struct core_port *port)
 {
-    uint64_t end = keeper->news.first_end;
-    if (end == UINT64_MAX || needed_from(keeper, gate) >= end)
+    uint64_t end = persistence->news.first_end;
+    if (end == UINT64_MAX || needed_from(persistence, port) >= end)
         return false; /* one file alone, or a trim lets it go */
-    uint64_t from = gate_needed_from(gate);
-    return (end != keeper->first_end || from > keeper->needed_from) &&
-           (from >= end || movable_below(keeper, gate) > 0) &&
-           fits(keeper, 1, 4 * KEEPER_WAY_OUT_SHARES) &&
-           (is_way_open(keeper) || pays(keeper, from));
+    uint64_t from = core_port_needed_from(port);
+    return (end != persistence->first_end || from > persistence->needed_from) &&
+           (from >= end || movable_below(persistence, port) > 0) &&
+           fits(persistence, 1, 4 * PERSISTENCE_WAY_OUT_SHARES) &&
+           (is_way_open(persistence) || pays(persistence, from));
 }
 
 /* A value that is wanted holds its segment, and all behind it.  Where few are, they are written
  * anew, so that the next trim takes what lies around them. */
-static void move_sparse(struct keeper *keeper, struct gate *gate)
+static void move_sparse(struct persistence *persistence, struct core_port *port)
 {
     uint32_t at = 0;
-    uint64_t below = movable_below(keeper, gate);
-    uint64_t from = gate_needed_from(gate);
-    struct scribe_step *step;
-    while ((step = gate_move(gate, &at, below)) != NULL) {
-        keeper->given_bytes += step->bytes;
-        keeper->ticket = scribe_give(keeper->scribe, &step);
-        keeper->moved_from = least(keeper->moved_from, from);
+    uint64_t below = movable_below(persistence, port);
+    uint64_t from = core_port_needed_from(port);
+    struct journal_step *step;
+    while ((step = core_port_move(port, &at, below)) != NULL) {
+        persistence->given_bytes += step->bytes;
+        persistence->ticket = journal_thread_give(persistence->thread, &step);
+        persistence->moved_from = least(persistence->moved_from, from);
         failpoint_reach("move");
     }
-    keeper->is_moved = true;
+    persistence->is_moved = true;
 }
 
 /* On a full disk readers let files go, too, that no checkpoint had to let go. */
-static bool is_trim_due(const struct keeper *keeper, const struct gate *gate, int64_t now_ns)
+static bool is_trim_due(const struct persistence *persistence, const struct core_port *port,
+                        int64_t now_ns)
 {
-    if (!is_checkpoint_logged(keeper))
+    if (!is_checkpoint_logged(persistence))
         return false;
-    if (keeper->has_to_trim)
-        return keeper->news.state != SCRIBE_WELL || now_ns >= keeper->trim_ns ||
-               keeper->given_bytes >= failpoint_number("TRIM_BYTES", KEEPER_TRIM_BYTES);
-    if (!keeper_is_full(keeper))
+    if (persistence->has_to_trim)
+        return persistence->news.state != JOURNAL_IS_WELL || now_ns >= persistence->trim_ns ||
+               persistence->given_bytes >= failpoint_number("TRIM_BYTES", PERSISTENCE_TRIM_BYTES);
+    if (!persistence_is_full(persistence))
         return false;
-    uint64_t from = needed_from(keeper, gate);
-    return from >= keeper->news.first_end && from > keeper->trimmed_below;
+    uint64_t from = needed_from(persistence, port);
+    return from >= persistence->news.first_end && from > persistence->trimmed_below;
 }
 
 /* Payloads that arrived since the checkpoint was made are not held for it: what it says of them is
  * overruled by facts behind it, which are in the log before this step. */
-static void trim(struct keeper *keeper, struct gate *gate, int64_t now_ns)
+static void trim(struct persistence *persistence, struct core_port *port, int64_t now_ns)
 {
-    if (keeper->has_to_trim && keeper->trim_ns == INT64_MAX && is_checkpoint_logged(keeper))
-        keeper->trim_ns = now_ns + KEEPER_TRIM_MS * NS_PER_MS;
-    if (!is_trim_due(keeper, gate, now_ns))
+    if (persistence->has_to_trim && persistence->trim_ns == INT64_MAX &&
+        is_checkpoint_logged(persistence))
+        persistence->trim_ns = now_ns + PERSISTENCE_TRIM_MS * NS_PER_MS;
+    if (!is_trim_due(persistence, port, now_ns))
         return;
-    struct scribe_step *step = scribe_step_new(1, 0);
+    struct journal_step *step = journal_step_new(1, 0);
     if (step == NULL)
         return; /* tried again */
-    scribe_step_add(step, SCRIBE_KIND_PROBE, SPAN_NONE);
+    journal_step_add(step, JOURNAL_THREAD_KIND_PROBE, SPAN_NONE);
     step->is_trim = true;
-    step->needed_from = wanted_from(keeper, gate);
-    keeper->trimmed_below = needed_from(keeper, gate);
-    keeper->ticket = scribe_give(keeper->scribe, &step);
-    keeper->has_to_trim = false;
-    journal_reader_forget(keeper->reader, gate_needed_from(gate));
+    step->needed_from = wanted_from(persistence, port);
+    persistence->trimmed_below = needed_from(persistence, port);
+    persistence->ticket = journal_thread_give(persistence->thread, &step);
+    persistence->has_to_trim = false;
+    journal_reader_forget(persistence->reader, core_port_needed_from(port));
 }
 
 /* None is due where nothing can be written: it would only wait, and be in the way of a trim. */
-static bool wants_checkpoint(const struct keeper *keeper, const struct gate *gate)
+static bool wants_checkpoint(const struct persistence *persistence, const struct core_port *port)
 {
-    switch (keeper->news.state) {
-    case SCRIBE_WELL: return is_checkpoint_due(keeper);
-    case SCRIBE_FULL: return would_make_room(keeper, gate);
+    switch (persistence->news.state) {
+    case JOURNAL_IS_WELL: return is_checkpoint_due(persistence);
+    case JOURNAL_IS_FULL: return would_make_room(persistence, port);
     default: return false;
     }
 }
 
-void keeper_checkpoint(struct keeper *keeper, struct gate *gate)
+void persistence_checkpoint(struct persistence *persistence, struct core_port *port)
 {
-    if (keeper->scribe == NULL || !gate_is_logged(gate) || !is_checkpoint_logged(keeper) ||
-        !wants_checkpoint(keeper, gate))
+    if (persistence->thread == NULL || !core_port_is_logged(port) ||
+        !is_checkpoint_logged(persistence) || !wants_checkpoint(persistence, port))
         return;
-    if (!keeper->is_moved)
-        move_sparse(keeper, gate);
-    if (!gate_is_logged(gate))
+    if (!persistence->is_moved)
+        move_sparse(persistence, port);
+    if (!core_port_is_logged(port))
         return; /* and not before it is known where they are now */
     failpoint_reach("moved");
-    keeper->is_moved = false;
-    keeper->moved_from = UINT64_MAX;
-    keeper->given_bytes = keeper->checkpoint_bytes = 0;
-    int64_t rest_ms = (int64_t)failpoint_number("CHECKPOINT_MS", KEEPER_CHECKPOINT_MS);
-    keeper->due_ns = keeper->now_ns + rest_ms * NS_PER_MS;
-    keeper->needed_from = gate_needed_from(gate);
-    keeper->first_end = keeper_is_full(keeper) ? keeper->news.first_end : 0;
+    persistence->is_moved = false;
+    persistence->moved_from = UINT64_MAX;
+    persistence->given_bytes = persistence->checkpoint_bytes = 0;
+    int64_t rest_ms = (int64_t)failpoint_number("CHECKPOINT_MS", PERSISTENCE_CHECKPOINT_MS);
+    persistence->due_ns = persistence->now_ns + rest_ms * NS_PER_MS;
+    persistence->needed_from = core_port_needed_from(port);
+    persistence->first_end = persistence_is_full(persistence) ? persistence->news.first_end : 0;
     failpoint_reach("checkpoint");
-    gate_snapshot(gate);
-    struct scribe_step *step = gate_step(gate, CHECKPOINT_STEP_BYTES);
+    core_port_snapshot(port);
+    struct journal_step *step = core_port_step(port, CHECKPOINT_STEP_BYTES);
     unsigned how = JOURNAL_CHECKPOINT_BEGIN;
     while (step != NULL) {
-        struct scribe_step *next = gate_step(gate, CHECKPOINT_STEP_BYTES);
-        step->records[step->count - 1].kind = LEDGER_SNAPSHOT;
+        struct journal_step *next = core_port_step(port, CHECKPOINT_STEP_BYTES);
+        step->records[step->count - 1].kind = JOURNAL_CODEC_SNAPSHOT;
         step->how = how | (next == NULL ? JOURNAL_CHECKPOINT_END : 0);
-        step->is_trim = next == NULL && keeper_is_full(keeper);
-        step->needed_from = keeper->needed_from;
-        keeper->checkpoint_bytes += step->bytes;
-        step->aside = KEEPER_ASIDE_TIMES * keeper->checkpoint_bytes;
-        keeper->ticket = scribe_give(keeper->scribe, &step);
+        step->is_trim = next == NULL && persistence_is_full(persistence);
+        step->needed_from = persistence->needed_from;
+        persistence->checkpoint_bytes += step->bytes;
+        step->aside = PERSISTENCE_ASIDE_TIMES * persistence->checkpoint_bytes;
+        persistence->ticket = journal_thread_give(persistence->thread, &step);
         failpoint_reach("checkpointing");
         step = next;
         how = 0;
     }
-    keeper->checkpoint_ticket = keeper->ticket;
-    keeper->snapshot_bytes = keeper->checkpoint_bytes;
-    keeper->noted_bytes = 0;
-    keeper->measured_steps = gate_steps(gate);
-    keeper->has_to_trim = !keeper_is_full(keeper);
-    keeper->trimmed_below = keeper->has_to_trim ? 0 : keeper->needed_from;
-    keeper->trim_ns = INT64_MAX;
-    journal_reader_forget(keeper->reader, keeper->needed_from);
-    struct gate_out out;
-    bool is_more = gate_out(gate, &out);
+    persistence->checkpoint_ticket = persistence->ticket;
+    persistence->snapshot_bytes = persistence->checkpoint_bytes;
+    persistence->noted_bytes = 0;
+    persistence->measured_steps = core_port_steps(port);
+    persistence->has_to_trim = !persistence_is_full(persistence);
+    persistence->trimmed_below = persistence->has_to_trim ? 0 : persistence->needed_from;
+    persistence->trim_ns = INT64_MAX;
+    journal_reader_forget(persistence->reader, persistence->needed_from);
+    struct core_port_out out;
+    bool is_more = core_port_out(port, &out);
     must(!is_more); /* there is nothing to say about it */
 }
 
-static uint64_t reached(const struct keeper *keeper, enum hold_stage stage)
+static uint64_t reached(const struct persistence *persistence, enum held_output_stage stage)
 {
-    bool is_on_disk = stage == HOLD_ANSWERS && keeper->durability == DURABILITY_DISK;
-    return is_on_disk ? keeper->news.synced : keeper->news.logged;
+    bool is_on_disk = stage == HELD_ANSWERS && persistence->durability == DURABILITY_DISK;
+    return is_on_disk ? persistence->news.synced : persistence->news.logged;
 }
 
-bool keeper_holds(struct keeper *keeper, struct gate_out *out)
+bool persistence_holds(struct persistence *persistence, struct core_port_out *out)
 {
     uint8_t stage = stages[out->saying];
-    if (stage == HOLD_STAGE_COUNT || (out->kind != GATE_CONTROL && out->kind != GATE_DATA))
+    if (stage == HELD_STAGE_COUNT ||
+        (out->kind != CORE_PORT_CONTROL && out->kind != CORE_PORT_DATA))
         return false;
-    bool is_kept = out->is_kept || reached(keeper, (enum hold_stage)stage) >= keeper->ticket;
-    if (is_kept && hold_is_empty(&keeper->hold, (enum hold_stage)stage))
+    bool is_kept =
+        out->is_kept || reached(persistence, (enum held_output_stage)stage) >= persistence->ticket;
+    if (is_kept && held_output_is_empty(&persistence->output, (enum held_output_stage)stage))
         return false;
-    struct held held = {.ticket = keeper->ticket,
+    struct held held = {.ticket = persistence->ticket,
                         .conn = out->conn,
-                        .lane = out->kind == GATE_DATA ? MSG_LANE_DATA : MSG_LANE_CONTROL,
+                        .lane = out->kind == CORE_PORT_DATA ? MSG_LANE_DATA : MSG_LANE_CONTROL,
                         .part = out->part};
     memcpy(held.head, out->head, sizeof held.head);
-    hold_push(&keeper->hold, (enum hold_stage)stage, &held);
+    held_output_push(&persistence->output, (enum held_output_stage)stage, &held);
     out->part = NULL;
     return true;
 }
 
-bool keeper_next(struct keeper *keeper, struct held *out_held)
+bool persistence_next(struct persistence *persistence, struct held *out_held)
 {
-    for (int stage = 0; stage < HOLD_STAGE_COUNT; stage++)
-        if (hold_pop(&keeper->hold, (enum hold_stage)stage, reached(keeper, (enum hold_stage)stage),
-                     out_held))
+    for (int stage = 0; stage < HELD_STAGE_COUNT; stage++)
+        if (held_output_pop(&persistence->output, (enum held_output_stage)stage,
+                            reached(persistence, (enum held_output_stage)stage), out_held))
             return true;
     return false;
 }
 
 /* The core learns up to which step all is kept.  One mark at a time: the next is set when this one
  * is reached, so it learns a little late, and never too much. */
-static void tell_kept(struct keeper *keeper, struct gate *gate)
+static void tell_kept(struct persistence *persistence, struct core_port *port)
 {
-    uint64_t kept = reached(keeper, HOLD_ANSWERS);
-    bool is_all = kept >= keeper->ticket; /* and steps that decided nothing since */
-    if (!is_all && (keeper->mark_ticket == 0 || kept < keeper->mark_ticket))
+    uint64_t kept = reached(persistence, HELD_ANSWERS);
+    bool is_all = kept >= persistence->ticket; /* and steps that decided nothing since */
+    if (!is_all && (persistence->mark_ticket == 0 || kept < persistence->mark_ticket))
         return;
-    gate_kept(gate, is_all ? gate_steps(gate) : keeper->mark_steps);
-    keeper->mark_ticket = is_all ? 0 : keeper->ticket;
-    keeper->mark_steps = gate_steps(gate);
+    core_port_kept(port, is_all ? core_port_steps(port) : persistence->mark_steps);
+    persistence->mark_ticket = is_all ? 0 : persistence->ticket;
+    persistence->mark_steps = core_port_steps(port);
 }
 
-void keeper_hear(struct keeper *keeper, struct gate *gate, int64_t now_ns)
+void persistence_hear(struct persistence *persistence, struct core_port *port, int64_t now_ns)
 {
-    if (keeper->scribe == NULL)
+    if (persistence->thread == NULL)
         return;
-    keeper->now_ns = now_ns;
-    bool was_full = keeper_is_full(keeper);
-    keeper->news = scribe_news(keeper->scribe);
-    bool is_time = is_to_be_measured(keeper, gate) && now_ns >= keeper->measure_ns;
-    if (keeper_is_full(keeper) && (!was_full || is_time))
-        measure(keeper, gate, now_ns);
-    trim(keeper, gate, now_ns);
-    tell_kept(keeper, gate);
-    struct scribe_step *step;
-    while ((step = scribe_logged(keeper->scribe)) != NULL) {
-        gate_logged(gate, step->key, step->payload_at);
-        scribe_step_free(&step);
+    persistence->now_ns = now_ns;
+    bool was_full = persistence_is_full(persistence);
+    persistence->news = journal_thread_news(persistence->thread);
+    bool is_time = is_to_be_measured(persistence, port) && now_ns >= persistence->measure_ns;
+    if (persistence_is_full(persistence) && (!was_full || is_time))
+        measure(persistence, port, now_ns);
+    trim(persistence, port, now_ns);
+    tell_kept(persistence, port);
+    struct journal_step *step;
+    while ((step = journal_thread_logged(persistence->thread)) != NULL) {
+        core_port_logged(port, step->key, step->payload_at);
+        journal_step_free(&step);
     }
 }
 
 /* What was given and is not in the log, but for a checkpoint. */
-static uint64_t waiting_bytes(const struct keeper *keeper)
+static uint64_t waiting_bytes(const struct persistence *persistence)
 {
-    uint64_t waiting = scribe_waiting_bytes(keeper->scribe);
-    uint64_t checkpoint = is_checkpoint_logged(keeper) ? 0 : keeper->checkpoint_bytes;
+    uint64_t waiting = journal_thread_waiting_bytes(persistence->thread);
+    uint64_t checkpoint = is_checkpoint_logged(persistence) ? 0 : persistence->checkpoint_bytes;
     return waiting > checkpoint ? waiting - checkpoint : 0;
 }
 
-bool keeper_has_room(const struct keeper *keeper)
+bool persistence_has_room(const struct persistence *persistence)
 {
-    return keeper->scribe == NULL ||
-           (keeper->news.state == SCRIBE_WELL && !is_checkpoint_due(keeper) &&
-            scribe_has_room(keeper->scribe) &&
-            waiting_bytes(keeper) < keeper->news.aside / KEEPER_VALUE_SHARES);
+    return persistence->thread == NULL ||
+           (persistence->news.state == JOURNAL_IS_WELL && !is_checkpoint_due(persistence) &&
+            journal_thread_has_room(persistence->thread) &&
+            waiting_bytes(persistence) < persistence->news.aside / PERSISTENCE_VALUE_SHARES);
 }
 
-bool keeper_is_full(const struct keeper *keeper)
+bool persistence_is_full(const struct persistence *persistence)
 {
-    return keeper->scribe != NULL && keeper->news.state == SCRIBE_FULL;
+    return persistence->thread != NULL && persistence->news.state == JOURNAL_IS_FULL;
 }
 
 /* What is under way to a disk that was well finds its place in what is set aside if that disk is
  * full by now: a checkpoint, values, and this much of all else. */
-static bool is_ahead(const struct keeper *keeper)
+static bool is_ahead(const struct persistence *persistence)
 {
-    uint64_t aside = keeper->news.aside;
-    return waiting_bytes(keeper) >= aside / KEEPER_VALUE_SHARES + aside / KEEPER_FACT_SHARES;
+    uint64_t aside = persistence->news.aside;
+    return waiting_bytes(persistence) >=
+           aside / PERSISTENCE_VALUE_SHARES + aside / PERSISTENCE_FACT_SHARES;
 }
 
-bool keeper_is_short(const struct keeper *keeper)
+bool persistence_is_short(const struct persistence *persistence)
 {
-    if (keeper->scribe == NULL)
+    if (persistence->thread == NULL)
         return false;
-    return is_ahead(keeper) || (keeper->news.state != SCRIBE_WELL && !is_way_open(keeper));
+    return is_ahead(persistence) ||
+           (persistence->news.state != JOURNAL_IS_WELL && !is_way_open(persistence));
 }
 
-bool keeper_has_changed(struct keeper *keeper)
+bool persistence_has_changed(struct persistence *persistence)
 {
-    bool has_changed = keeper->told != keeper->news.state;
-    keeper->told = keeper->news.state;
+    bool has_changed = persistence->told != persistence->news.state;
+    persistence->told = persistence->news.state;
     return has_changed;
 }
 
-enum scribe_state keeper_state(const struct keeper *keeper)
+enum journal_state persistence_state(const struct persistence *persistence)
 {
-    return keeper->news.state;
+    return persistence->news.state;
 }
 
-const char *keeper_complaint(const struct keeper *keeper)
+const char *persistence_complaint(const struct persistence *persistence)
 {
-    return scribe_complaint(keeper->scribe);
+    return journal_thread_complaint(persistence->thread);
 }
 
-const char *keeper_sentence(struct keeper *keeper)
+const char *persistence_sentence(struct persistence *persistence)
 {
     static const char *const meanings[] = {
-        [SCRIBE_WELL] = "it can be written again: values are accepted again",
-        [SCRIBE_FULL] = "no values are accepted until the disk has room",
-        [SCRIBE_REFUSED] = "nothing is accepted until the journal can be written",
-        [SCRIBE_FAILED] = "the journal cannot be written any more",
+        [JOURNAL_IS_WELL] = "it can be written again: values are accepted again",
+        [JOURNAL_IS_FULL] = "no values are accepted until the disk has room",
+        [JOURNAL_IS_REFUSED] = "nothing is accepted until the journal can be written",
+        [JOURNAL_IS_FAILED] = "the journal cannot be written any more",
     };
-    enum scribe_state state = keeper->news.state;
-    bool is_well = state == SCRIBE_WELL;
-    snprintf(keeper->sentence, sizeof keeper->sentence, "%s%s%s", meanings[state],
-             is_well ? "" : ": ", is_well ? "" : keeper_complaint(keeper));
-    (void)as_text(keeper->sentence); /* in place */
-    return keeper->sentence;
+    enum journal_state state = persistence->news.state;
+    bool is_well = state == JOURNAL_IS_WELL;
+    snprintf(persistence->sentence, sizeof persistence->sentence, "%s%s%s", meanings[state],
+             is_well ? "" : ": ", is_well ? "" : persistence_complaint(persistence));
+    (void)as_text(persistence->sentence); /* in place */
+    return persistence->sentence;
 }
 
-bool keeper_is_quiet(const struct keeper *keeper)
+bool persistence_is_quiet(const struct persistence *persistence)
 {
-    return hold_is_empty(&keeper->hold, HOLD_OUTCOMES) &&
-           hold_is_empty(&keeper->hold, HOLD_ANSWERS);
+    return held_output_is_empty(&persistence->output, HELD_OUTCOMES) &&
+           held_output_is_empty(&persistence->output, HELD_ANSWERS);
 }
 
-int keeper_fd(const struct keeper *keeper)
+int persistence_fd(const struct persistence *persistence)
 {
-    return keeper->scribe != NULL ? scribe_fd(keeper->scribe) : -1;
+    return persistence->thread != NULL ? journal_thread_fd(persistence->thread) : -1;
 }

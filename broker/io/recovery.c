@@ -2,7 +2,7 @@
 /* recovery.c -- see recovery.h.
  *
  * Facts speak of payloads: of the newest one that was met, or, in a checkpoint, of one at an older
- * position.  Those are held for the whole replay, for more facts may speak of them; the gate drops
+ * position.  Those are held for the whole replay, for more facts may speak of them; the port drops
  * in the end what no fact wanted.  Their bytes stay in the journal until they are sent.
  *
  * A checkpoint may speak of one that is trimmed: it was not wanted any more when it went, and facts
@@ -18,7 +18,7 @@
 struct replay {
     bool is_in_checkpoint; /* that it begins with */
     struct journal *journal;
-    struct gate *gate;
+    struct core_port *port;
     struct memory memory;
     struct id_map older; /* position of a payload to its id */
     payload_id newest;   /* 0: none yet */
@@ -34,14 +34,14 @@ static const char *add_payload(struct replay *replay, uint64_t at, size_t bytes,
     if (bytes == 0 || bytes > LIMIT_PART_BYTES)
         return "a payload of a size that none has";
     replay->out->payloads += 1;
-    bool is_added = gate_payload_add_stored(replay->gate, at, (uint32_t)bytes, out_id);
+    bool is_added = core_port_payload_add_stored(replay->port, at, (uint32_t)bytes, out_id);
     return is_added ? NULL : short_of_memory;
 }
 
 static const char *meet_payload(struct replay *replay, const struct journal_found *found)
 {
     if (replay->newest != 0)
-        gate_payload_drop(replay->gate, replay->newest);
+        core_port_payload_drop(replay->port, replay->newest);
     replay->newest = 0;
     return add_payload(replay, found->at, found->body.bytes, &replay->newest);
 }
@@ -51,12 +51,12 @@ static const char *meet_payload(struct replay *replay, const struct journal_foun
 static void meet_gap(struct replay *replay)
 {
     if (replay->newest != 0)
-        gate_payload_drop(replay->gate, replay->newest);
+        core_port_payload_drop(replay->port, replay->newest);
     replay->newest = 0;
     replay->out->gaps += 1;
 }
 
-static const char *find_older(struct replay *replay, const struct ledger_entry *entry,
+static const char *find_older(struct replay *replay, const struct journal_codec_entry *entry,
                               payload_id *out_id)
 {
     if (id_map_get(&replay->older, entry->payload_at, out_id))
@@ -76,26 +76,26 @@ static const char *find_older(struct replay *replay, const struct ledger_entry *
 static void drop_payloads(struct replay *replay)
 {
     if (replay->newest != 0)
-        gate_payload_drop(replay->gate, replay->newest);
+        core_port_payload_drop(replay->port, replay->newest);
     for (uint32_t i = 0; i < replay->older.room; i++)
         if (replay->older.entries[i].is_used)
-            gate_payload_drop(replay->gate, replay->older.entries[i].value);
+            core_port_payload_drop(replay->port, replay->older.entries[i].value);
     id_map_fini(&replay->older);
 }
 
 /* ---- facts ----------------------------------------------------------------------------------- */
 
-static const char *replay_entry(struct replay *replay, const struct ledger_entry *entry)
+static const char *replay_entry(struct replay *replay, const struct journal_codec_entry *entry)
 {
     payload_id payload = 0;
     const char *wrong = NULL;
-    if (entry->tag == LEDGER_NEWEST_PAYLOAD) {
+    if (entry->tag == JOURNAL_CODEC_NEWEST_PAYLOAD) {
         payload = replay->newest;
         wrong = payload != 0 ? NULL : "a fact speaks of a payload that is not there";
-    } else if (entry->tag == LEDGER_PAYLOAD_AT) {
+    } else if (entry->tag == JOURNAL_CODEC_PAYLOAD_AT) {
         wrong = find_older(replay, entry, &payload);
     }
-    return wrong != NULL ? wrong : gate_replay(replay->gate, entry->fact, payload);
+    return wrong != NULL ? wrong : core_port_replay(replay->port, entry->fact, payload);
 }
 
 static const char *replay_facts(struct replay *replay, struct span body)
@@ -104,11 +104,11 @@ static const char *replay_facts(struct replay *replay, struct span body)
     struct buffer *record = buffer_copy(body);
     if (record == NULL)
         return short_of_memory;
-    struct ledger_reader reader = {.left = buffer_span(record)};
-    struct ledger_entry entry;
+    struct journal_codec_reader reader = {.left = buffer_span(record)};
+    struct journal_codec_entry entry;
     const char *wrong = NULL;
     enum wire_err err = WIRE_OK;
-    while (wrong == NULL && (err = ledger_next(&reader, &entry)) == WIRE_OK)
+    while (wrong == NULL && (err = journal_codec_next(&reader, &entry)) == WIRE_OK)
         wrong = replay_entry(replay, &entry);
     if (wrong == NULL && err != WIRE_EMPTY)
         wrong = wire_strerror(err);
@@ -120,11 +120,11 @@ static const char *replay_facts(struct replay *replay, struct span body)
 static const char *replay_record(struct replay *replay, const struct journal_found *found)
 {
     switch (found->kind) {
-    case LEDGER_PAYLOAD: return meet_payload(replay, found);
-    case LEDGER_FACTS: return replay_facts(replay, found->body);
-    case LEDGER_SNAPSHOT: /* else of a checkpoint that did not get to its end */
+    case JOURNAL_CODEC_PAYLOAD: return meet_payload(replay, found);
+    case JOURNAL_CODEC_FACTS: return replay_facts(replay, found->body);
+    case JOURNAL_CODEC_SNAPSHOT: /* else of a checkpoint that did not get to its end */
         return replay->is_in_checkpoint ? replay_facts(replay, found->body) : NULL;
-    case SCRIBE_KIND_PROBE: return NULL;
+    case JOURNAL_THREAD_KIND_PROBE: return NULL;
     case JOURNAL_KIND_LOST: meet_gap(replay); return NULL;
     default: return "a record of a kind that this version does not know";
     }
@@ -162,7 +162,7 @@ static bool read_all(struct replay *replay, char *complaint)
 static bool has_all(const struct replay *replay, char *complaint)
 {
     uint64_t first = journal_first(replay->journal);
-    uint64_t needed = gate_needed_from(replay->gate);
+    uint64_t needed = core_port_needed_from(replay->port);
     if (needed >= first || replay->out->gaps > 0)
         return true;
     snprintf(complaint, JOURNAL_COMPLAINT_BYTES,
@@ -171,10 +171,10 @@ static bool has_all(const struct replay *replay, char *complaint)
     return false;
 }
 
-bool recovery_run(struct journal *journal, struct gate *gate, struct gate_now now,
+bool recovery_run(struct journal *journal, struct core_port *port, struct core_port_now now,
                   struct recovery *out, char *complaint)
 {
-    struct replay replay = {.journal = journal, .gate = gate, .out = out};
+    struct replay replay = {.journal = journal, .port = port, .out = out};
     *out = (struct recovery){.steps = 0};
     memory_heap_init(&replay.memory, UINT64_MAX);
     id_map_init(&replay.older, &replay.memory);
@@ -182,6 +182,6 @@ bool recovery_run(struct journal *journal, struct gate *gate, struct gate_now no
     drop_payloads(&replay);
     is_done = is_done && has_all(&replay, complaint);
     if (is_done)
-        gate_resume(gate, now);
+        core_port_resume(port, now);
     return is_done;
 }

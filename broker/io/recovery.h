@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* recovery.h -- a journal is read, and the gate is where the broker was that wrote it. */
+/* recovery.h -- a journal is read, and the port is where the broker was that wrote it. */
 #ifndef IO_RECOVERY_H
 #define IO_RECOVERY_H
 
@@ -15,9 +15,9 @@ struct recovery {
     uint64_t gaps; /* where a repair cut something out */
 };
 
-/* Replays the journal into a gate that is new and resumes it.  false: complaint, of
+/* Replays the journal into a port that is new and resumes it.  false: complaint, of
  * JOURNAL_COMPLAINT_BYTES, is a sentence that names the position. */
-bool recovery_run(struct journal *journal, struct gate *gate, struct gate_now now,
+bool recovery_run(struct journal *journal, struct core_port *port, struct core_port_now now,
                   struct recovery *out, char *complaint);
 
 #endif

@@ -2,58 +2,59 @@
 /* waiting_batches.c -- see waiting_batches.h. */
 #include "broker/io/waiting_batches.h"
 
-void parking_init(struct parking *parking, struct memory *memory)
+void waiting_batches_init(struct waiting_batches *batches, struct memory *memory)
 {
-    *parking = (struct parking){.bytes = 0};
-    hold_init(&parking->hold, memory);
+    *batches = (struct waiting_batches){.bytes = 0};
+    held_output_init(&batches->output, memory);
 }
 
-void parking_fini(struct parking *parking)
+void waiting_batches_fini(struct waiting_batches *batches)
 {
-    hold_fini(&parking->hold);
+    held_output_fini(&batches->output);
 }
 
-bool parking_is_empty(const struct parking *parking)
+bool waiting_batches_is_empty(const struct waiting_batches *batches)
 {
-    return hold_is_empty(&parking->hold, HOLD_OUTCOMES);
+    return held_output_is_empty(&batches->output, HELD_OUTCOMES);
 }
 
 static size_t cost(const struct buffer *part)
 {
-    return part->bytes + PARKING_BATCH_BYTES;
+    return part->bytes + WAITING_BATCHES_BATCH_BYTES;
 }
 
-bool parking_take(struct parking *parking, struct peer *peer, struct buffer **part)
+bool waiting_batches_take(struct waiting_batches *batches, struct peer *peer, struct buffer **part)
 {
     size_t bytes = cost(*part);
-    peer->is_shed = peer->is_shed || bytes > PARKING_PEER_BYTES - peer->parked_bytes ||
-                    bytes > PARKING_BYTES - parking->bytes;
+    peer->is_shed = peer->is_shed || bytes > WAITING_BATCHES_PEER_BYTES - peer->parked_bytes ||
+                    bytes > WAITING_BATCHES_BYTES - batches->bytes;
     if (peer->is_shed)
         return false;
     struct held held = {.conn = peer->conn, .lane = MSG_LANE_DATA, .part = *part};
-    hold_push(&parking->hold, HOLD_OUTCOMES, &held);
+    held_output_push(&batches->output, HELD_OUTCOMES, &held);
     *part = NULL;
     peer->parked_bytes += bytes;
-    parking->bytes += bytes;
+    batches->bytes += bytes;
     return true;
 }
 
-bool parking_next(struct parking *parking, struct peers *peers, struct held *out_held)
+bool waiting_batches_next(struct waiting_batches *batches, struct peers *peers,
+                          struct held *out_held)
 {
-    if (!hold_pop(&parking->hold, HOLD_OUTCOMES, 0, out_held))
+    if (!held_output_pop(&batches->output, HELD_OUTCOMES, 0, out_held))
         return false;
     struct peer *peer = peers_by_conn(peers, out_held->conn);
-    parking->bytes -= cost(out_held->part);
+    batches->bytes -= cost(out_held->part);
     if (peer != NULL)
         peer->parked_bytes -= cost(out_held->part);
     return true;
 }
 
-void parking_drop(struct parking *parking, struct peer *peer)
+void waiting_batches_drop(struct waiting_batches *batches, struct peer *peer)
 {
     if (peer->parked_bytes == 0)
         return;
-    hold_drop(&parking->hold, HOLD_OUTCOMES, peer->conn);
-    parking->bytes -= peer->parked_bytes;
+    held_output_drop(&batches->output, HELD_OUTCOMES, peer->conn);
+    batches->bytes -= peer->parked_bytes;
     peer->parked_bytes = 0;
 }

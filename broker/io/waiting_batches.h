@@ -16,25 +16,26 @@
 #include <stddef.h>
 
 /* Of one connection: what a client has under way before it can know that the disk is full. */
-#define PARKING_PEER_BYTES ((size_t)4 * 1024 * 1024)
-#define PARKING_BYTES ((size_t)64 * 1024 * 1024)
+#define WAITING_BATCHES_PEER_BYTES ((size_t)4 * 1024 * 1024)
+#define WAITING_BATCHES_BYTES ((size_t)64 * 1024 * 1024)
 /* What a batch takes beside its bytes. */
-enum { PARKING_BATCH_BYTES = 128 };
+enum { WAITING_BATCHES_BATCH_BYTES = 128 };
 
-struct parking {
-    struct hold hold;
+struct waiting_batches {
+    struct held_output output;
     size_t bytes;
 };
 
-void parking_init(struct parking *parking, struct memory *memory);
-void parking_fini(struct parking *parking);
-bool parking_is_empty(const struct parking *parking);
+void waiting_batches_init(struct waiting_batches *batches, struct memory *memory);
+void waiting_batches_fini(struct waiting_batches *batches);
+bool waiting_batches_is_empty(const struct waiting_batches *batches);
 
 /* Takes a batch over; false: the peer is shed, and the batch is still the caller's. */
-bool parking_take(struct parking *parking, struct peer *peer, struct buffer **part);
+bool waiting_batches_take(struct waiting_batches *batches, struct peer *peer, struct buffer **part);
 /* The next in the order in which they came, the caller's; false: none.  Its peer may be gone. */
-bool parking_next(struct parking *parking, struct peers *peers, struct held *out_held);
+bool waiting_batches_next(struct waiting_batches *batches, struct peers *peers,
+                          struct held *out_held);
 /* What came by this connection is not wanted any more. */
-void parking_drop(struct parking *parking, struct peer *peer);
+void waiting_batches_drop(struct waiting_batches *batches, struct peer *peer);
 
 #endif

@@ -34,7 +34,7 @@
 #define EMBEDDED_SPARE "spare"
 #define EMBEDDED_NEXT "next"
 #define EMBEDDED_KEPT "kept" /* and a digit */
-/* As many as a flush gives up when values come as fast as they go (SCRIBE_FLUSH_BYTES). */
+/* As many as a flush gives up when values come as fast as they go (JOURNAL_THREAD_FLUSH_BYTES). */
 #define EMBEDDED_KEPT_MAX 4
 /* A checkpoint begins a segment if so much of the last one is used: one part in so many. */
 enum { EMBEDDED_BEGIN_SHARE = 4 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* cost.c -- work to be counted: values and errors from a writer's session through the gate and the
+/* cost.c -- work to be counted: values and errors from a writer's session through the port and the
  * core to readers' sessions, in one thread, with no socket, clock or lock between them.
  *
  *   cost WORK COUNT [topics=N] [parties=N] [slots=N]
@@ -29,12 +29,12 @@ struct party {
 
 static struct memory memory; /* of the broker */
 static struct memory party_memory;
-static struct gate *gate;
+static struct core_port *port;
 static struct party *parties;
 static uint32_t party_count;
 static struct party *talking;
 static uint64_t lives;
-static const struct gate_now now = {.now_ns = 1, .wall_ns = 1, .random = 1};
+static const struct core_port_now now = {.now_ns = 1, .wall_ns = 1, .random = 1};
 
 /* ---- the wire -------------------------------------------------------------------------------- */
 
@@ -58,16 +58,16 @@ static void list(struct party *party)
 /* What the broker has to say goes where it belongs. */
 static void hear(void)
 {
-    static struct gate_out out;
-    while (gate_out(gate, &out)) {
+    static struct core_port_out out;
+    while (core_port_out(port, &out)) {
         struct party *party = &parties[(out.conn - 1) / LANES / DIALS_MAX];
-        must(out.kind != GATE_DROP);
-        if (out.kind == GATE_CONTROL)
+        must(out.kind != CORE_PORT_DROP);
+        if (out.kind == CORE_PORT_CONTROL)
             session_control_in(party->session, now.now_ns, buffer_span(out.part));
-        else if (out.kind == GATE_DATA)
+        else if (out.kind == CORE_PORT_DATA)
             session_data_in(party->session, now.now_ns, span_of(out.head, sizeof out.head),
                             &out.part);
-        if (out.kind == GATE_CONTROL || out.kind == GATE_DATA)
+        if (out.kind == CORE_PORT_CONTROL || out.kind == CORE_PORT_DATA)
             list(party);
         buffer_unref(&out.part);
     }
@@ -91,13 +91,13 @@ static void speak(struct party *party)
     dial(party);
     while (session_control_out(party->session, now.now_ns, bytes, &count)) {
         session_control_sent(party->session);
-        gate_control_in(gate, now, conn_of(party, 0), span_of(bytes, count));
+        core_port_control_in(port, now, conn_of(party, 0), span_of(bytes, count));
         hear();
     }
     while ((part = session_data_out(party->session, now.now_ns)) != NULL) {
         struct buffer *sent = buffer_ref(part);
         session_data_sent(party->session);
-        gate_data_in(gate, now, conn_of(party, 1), &sent);
+        core_port_data_in(port, now, conn_of(party, 1), &sent);
         hear();
     }
     (void)session_news(party->session);
@@ -332,8 +332,8 @@ int main(int argc, char **argv)
     memory_heap_init(&memory, UINT64_MAX);
     memory_heap_init(&party_memory, UINT64_MAX);
     parties = calloc(others + PARTIES_MAX, sizeof *parties);
-    gate = gate_new(&memory, &options, now.now_ns);
-    must(parties != NULL && gate != NULL);
+    port = core_port_new(&memory, &options, now.now_ns);
+    must(parties != NULL && port != NULL);
     surround(number_of(argc, argv, "topics"), others, number_of(argc, argv, "slots"));
     printf("bytes %llu\n", (unsigned long long)memory.bytes_used);
     struct stream stream;
@@ -345,7 +345,7 @@ int main(int argc, char **argv)
     must(stream.read == 2 * count * work->readers);
     for (uint32_t i = 0; i < party_count; i++)
         session_free(&parties[i].session);
-    gate_free(&gate);
+    core_port_free(&port);
     free(parties);
     return 0;
 }

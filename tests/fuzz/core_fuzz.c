@@ -28,12 +28,12 @@ struct party {
 
 static struct {
     struct scarce scarce;
-    struct gate *gate;
+    struct core_port *port;
     struct core_options options;
     struct memory shadow_memory;
     struct core *shadow; /* knows nothing but the facts */
     struct effects unheard;
-    struct gate_now now;
+    struct core_port_now now;
     struct party parties[PARTIES];
     conn_id last_conn;
 } w;
@@ -56,10 +56,10 @@ static void begin(void)
     core_options_init(&options);
     options.has_facts = true;
     options.job_bytes_max = 65536;
-    w.gate = gate_new(&w.scarce.memory, &options, 0);
+    w.port = core_port_new(&w.scarce.memory, &options, 0);
     w.options = options;
     shadow_begin();
-    must(w.gate != NULL);
+    must(w.port != NULL);
     for (int i = 0; i < PARTIES; i++)
         w.parties[i] = (struct party){.speaker = {.party = names[i], .number = 1},
                                       .control = ++w.last_conn,
@@ -97,16 +97,16 @@ static const char *fact_of(const struct buffer *record)
 
 static void hear_all(void)
 {
-    struct gate_out out;
-    while (gate_out(w.gate, &out)) {
-        if (out.kind == GATE_CONTROL) {
+    struct core_port_out out;
+    while (core_port_out(w.port, &out)) {
+        if (out.kind == CORE_PORT_CONTROL) {
             struct msg msg;
             unsigned number;
             must(msg_decode(buffer_span(out.part), MSG_LANE_CONTROL, MSG_TO_CLIENT, &msg,
                             &number) == WIRE_OK);
             learn(out.conn, &msg);
         }
-        if (out.kind == GATE_FACT) {
+        if (out.kind == CORE_PORT_FACT) {
             effects_clear(&w.unheard);
             const char *wrong =
                 core_replay(w.shadow, buffer_span(out.part), out.payload, &w.unheard);
@@ -114,7 +114,7 @@ static void hear_all(void)
                 fprintf(stderr, "a fact cannot be: %s: %s\n", fact_of(out.part), wrong);
             must(wrong == NULL);
         }
-        if (out.kind == GATE_DATA) {
+        if (out.kind == CORE_PORT_DATA) {
             struct batch_reader reader;
             struct frame frame;
             enum wire_err err = batch_reader_init(&reader, buffer_span(out.part));
@@ -124,14 +124,14 @@ static void hear_all(void)
         }
         buffer_unref(&out.part);
     }
-    gate_kept(w.gate, gate_steps(w.gate));
+    core_port_kept(w.port, core_port_steps(w.port));
 }
 
 static void data_in(conn_id conn, struct span bytes)
 {
     struct buffer *part = buffer_copy(bytes);
     must(part != NULL);
-    gate_data_in(w.gate, w.now, conn, &part);
+    core_port_data_in(w.port, w.now, conn, &part);
 }
 
 static void say(struct party *party, const struct msg *msg)
@@ -144,7 +144,7 @@ static void say(struct party *party, const struct msg *msg)
     if (speech_is_data(msg->type))
         data_in(party->data, span_of(bytes, count));
     else
-        gate_control_in(w.gate, w.now, party->control, span_of(bytes, count));
+        core_port_control_in(w.port, w.now, party->control, span_of(bytes, count));
     hear_all();
     switch (msg->type) {
     case MSG_COMPLETE:
@@ -226,7 +226,7 @@ static void pass_time(int64_t for_ns)
 {
     w.now.now_ns += for_ns;
     w.now.wall_ns += for_ns;
-    gate_tick(w.gate, w.now);
+    core_port_tick(w.port, w.now);
 }
 
 static void step(struct feed *feed)
@@ -240,14 +240,16 @@ static void step(struct feed *feed)
     case 0: pass_time(feed_byte(feed) * MS); break;
     case 1: pass_time(feed_byte(feed) * 1000 * MS); break;
     case 2:
-        gate_closed(w.gate, w.now, party->control);
+        core_port_closed(w.port, w.now, party->control);
         party->control = ++w.last_conn;
         break;
     case 3:
-        gate_closed(w.gate, w.now, party->data);
+        core_port_closed(w.port, w.now, party->data);
         party->data = ++w.last_conn;
         break;
-    case 4: gate_control_in(w.gate, w.now, party->control, feed_span(feed, feed_byte(feed))); break;
+    case 4:
+        core_port_control_in(w.port, w.now, party->control, feed_span(feed, feed_byte(feed)));
+        break;
     case 5: data_in(party->data, feed_span(feed, feed_byte(feed))); break;
     case 6: w.now.wall_ns += ((int64_t)feed_byte(feed) - 128) * 3600000 * MS; break;
     case 7:
@@ -255,9 +257,9 @@ static void step(struct feed *feed)
     case 9:
         told = feed_byte(feed);
         if (told == 255)
-            gate_stop(w.gate, w.now);
+            core_port_stop(w.port, w.now);
         else if (told < HEALTH_COUNT)
-            gate_journal(w.gate, w.now, (enum journal_health)told, "as it is");
+            core_port_journal(w.port, w.now, (enum journal_health)told, "as it is");
         else if (told >= 100)
             scarce_fail_in(&w.scarce, told - 99);
         break;
@@ -276,7 +278,7 @@ static void step(struct feed *feed)
 static void compare(void)
 {
     static struct core_dump is, should;
-    core_dump_take(&is, gate_core(w.gate));
+    core_dump_take(&is, core_port_core(w.port));
     core_dump_take(&should, w.shadow);
     const char *difference = core_dump_differ(&is, &should);
     if (difference != NULL)
@@ -289,25 +291,25 @@ static void end(void)
 {
     compare();
     for (int i = 0; i < PARTIES; i++) {
-        gate_closed(w.gate, w.now, w.parties[i].control);
+        core_port_closed(w.port, w.now, w.parties[i].control);
         hear_all();
-        gate_closed(w.gate, w.now, w.parties[i].data);
+        core_port_closed(w.port, w.now, w.parties[i].data);
         hear_all();
     }
     int steps = 0;
-    while (core_session_count(gate_core(w.gate)) > 0) {
-        int64_t due_ns = gate_deadline_ns(w.gate);
+    while (core_session_count(core_port_core(w.port)) > 0) {
+        int64_t due_ns = core_port_deadline_ns(w.port);
         must(due_ns != INT64_MAX && steps++ < END_STEPS_MAX);
         pass_time(due_ns > w.now.now_ns ? due_ns - w.now.now_ns : 0);
         hear_all();
     }
     compare();
     shadow_begin();
-    gate_snapshot(w.gate);
+    core_port_snapshot(w.port);
     hear_all();
     compare();
     core_free(&w.shadow);
-    gate_free(&w.gate);
+    core_port_free(&w.port);
     effects_fini(&w.unheard);
     must(w.scarce.memory.bytes_used == 0 && w.shadow_memory.bytes_used == 0);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* inproc_broker.c -- see inproc_broker.h: the gate over the server side of the in-process link. */
+/* inproc_broker.c -- see inproc_broker.h: the port over the server side of the in-process link. */
 #include "tests/lib/inproc_broker.h"
 
 #include <pthread.h>
@@ -23,7 +23,7 @@ struct inproc_broker {
     char data_endpoint[96];
     struct inproc *server;
     struct memory memory;
-    struct gate *gate;
+    struct core_port *port;
     pthread_t thread;
     atomic_bool is_done;
     uint64_t dice;
@@ -37,43 +37,43 @@ static int64_t clock_ns(clockid_t clock)
 }
 
 /* Tokens need not be secret here, but different: an odd step goes through all numbers. */
-static struct gate_now now_of(struct inproc_broker *broker)
+static struct core_port_now now_of(struct inproc_broker *broker)
 {
     broker->dice += UINT64_C(0x9e3779b97f4a7c15);
-    return (struct gate_now){.now_ns = clock_ns(CLOCK_MONOTONIC),
-                             .wall_ns = clock_ns(CLOCK_REALTIME),
-                             .random = broker->dice | 1};
+    return (struct core_port_now){.now_ns = clock_ns(CLOCK_MONOTONIC),
+                                  .wall_ns = clock_ns(CLOCK_REALTIME),
+                                  .random = broker->dice | 1};
 }
 
 static void send_all(struct inproc_broker *broker)
 {
-    struct gate_out out;
-    while (gate_out(broker->gate, &out)) {
+    struct core_port_out out;
+    while (core_port_out(broker->port, &out)) {
         struct buffer *head = NULL;
         switch (out.kind) {
-        case GATE_NOTHING: break;
-        case GATE_CONTROL: inproc_send(broker->server, out.conn, NULL, &out.part); break;
-        case GATE_DATA:
+        case CORE_PORT_NOTHING: break;
+        case CORE_PORT_CONTROL: inproc_send(broker->server, out.conn, NULL, &out.part); break;
+        case CORE_PORT_DATA:
             head = buffer_copy(span_of(out.head, sizeof out.head));
             must(head != NULL);
             inproc_send(broker->server, out.conn, &head, &out.part);
             break;
-        case GATE_DROP: inproc_drop(broker->server, out.conn); break;
-        case GATE_LOG: break;
-        case GATE_FACT: buffer_unref(&out.part); break; /* nobody asked for them */
+        case CORE_PORT_DROP: inproc_drop(broker->server, out.conn); break;
+        case CORE_PORT_LOG: break;
+        case CORE_PORT_FACT: buffer_unref(&out.part); break; /* nobody asked for them */
         }
     }
 }
 
 static void let_in(struct inproc_broker *broker, struct inproc_in *in)
 {
-    struct gate_now now = now_of(broker);
+    struct core_port_now now = now_of(broker);
     if (in->event == INPROC_CLOSED)
-        gate_closed(broker->gate, now, in->conn);
+        core_port_closed(broker->port, now, in->conn);
     else if (in->lane == LINK_CONTROL)
-        gate_control_in(broker->gate, now, in->conn, buffer_span(in->part));
+        core_port_control_in(broker->port, now, in->conn, buffer_span(in->part));
     else
-        gate_data_in(broker->gate, now, in->conn, &in->part);
+        core_port_data_in(broker->port, now, in->conn, &in->part);
     send_all(broker);
     buffer_unref(&in->part);
 }
@@ -86,12 +86,12 @@ static void *run(void *arg)
         while (!atomic_load(&broker->is_done) &&
                inproc_receive(broker->server, &in) != INPROC_NOTHING)
             let_in(broker, &in);
-        struct gate_now now = now_of(broker);
-        if (gate_deadline_ns(broker->gate) <= now.now_ns) {
-            gate_tick(broker->gate, now);
+        struct core_port_now now = now_of(broker);
+        if (core_port_deadline_ns(broker->port) <= now.now_ns) {
+            core_port_tick(broker->port, now);
             send_all(broker);
         }
-        int64_t deadline_ns = gate_deadline_ns(broker->gate);
+        int64_t deadline_ns = core_port_deadline_ns(broker->port);
         int64_t left_ns = deadline_ns - clock_ns(CLOCK_MONOTONIC);
         int64_t left_ms = left_ns <= 0 ? 0 : left_ns / NS_PER_MS + 1;
         inproc_wait(broker->server, deadline_ns == INT64_MAX ? -1 : left_ms);
@@ -112,8 +112,8 @@ struct inproc_broker *inproc_broker_start(const char *name)
     core_options_init(&options);
     options.broker = now_of(broker).random;
     options.data_endpoint = broker->data_endpoint;
-    broker->gate = gate_new(&broker->memory, &options, now_of(broker).now_ns);
-    must(broker->gate != NULL);
+    broker->port = core_port_new(&broker->memory, &options, now_of(broker).now_ns);
+    must(broker->port != NULL);
     must(inproc_open(name, &broker->server) == LINK_OK);
     must(pthread_create(&broker->thread, NULL, run, broker) == 0);
     return broker;
@@ -134,6 +134,6 @@ void inproc_broker_kill(struct inproc_broker **broker)
     inproc_wake(killed->server);
     pthread_join(killed->thread, NULL);
     inproc_close(&killed->server);
-    gate_free(&killed->gate);
+    core_port_free(&killed->port);
     free(killed);
 }

@@ -227,14 +227,14 @@ const char *ledger_check(struct ledger *ledger, const struct core *core)
     return core_dump_differ(&ledger->is, &ledger->should);
 }
 
-/* Each once, under a number of the gate; out_ids is the caller's to free. */
-static payload_id *add_payloads(struct ledger *ledger, struct gate *gate)
+/* Each once, under a number of the port; out_ids is the caller's to free. */
+static payload_id *add_payloads(struct ledger *ledger, struct core_port *port)
 {
     payload_id *ids = calloc(ledger->payload_count + 1, sizeof *ids);
     must(ids != NULL);
     for (uint32_t i = 0; i < ledger->payload_count; i++) {
         struct buffer *bytes = buffer_ref(ledger->payloads[i]);
-        bool is_added = gate_payload_add(gate, &bytes, UINT64_MAX, &ids[i]);
+        bool is_added = core_port_payload_add(port, &bytes, UINT64_MAX, &ids[i]);
         must(is_added);
         ledger->places = grow(ledger->places, &ledger->place_room, ids[i], sizeof *ledger->places);
         ledger->places[ids[i]] = i;
@@ -242,21 +242,21 @@ static payload_id *add_payloads(struct ledger *ledger, struct gate *gate)
     return ids;
 }
 
-const char *ledger_rebuild(struct ledger *ledger, struct gate *gate)
+const char *ledger_rebuild(struct ledger *ledger, struct core_port *port)
 {
     const char *wrong = NULL;
     shadow_end(ledger);
     shadow_begin(ledger);
-    payload_id *ids = add_payloads(ledger, gate);
+    payload_id *ids = add_payloads(ledger, port);
     for (uint32_t i = 0; i < ledger->record_count && wrong == NULL; i++) {
         const struct record *record = &ledger->records[i];
         payload_id payload = record->payload != NO_BYTES ? ids[record->payload] : 0;
-        wrong = gate_replay(gate, buffer_span(record->bytes), payload);
+        wrong = core_port_replay(port, buffer_span(record->bytes), payload);
         if (wrong == NULL)
             wrong = shadow_tell(ledger, buffer_span(record->bytes), payload);
     }
     for (uint32_t i = 0; i < ledger->payload_count; i++)
-        gate_payload_drop(gate, ids[i]);
+        core_port_payload_drop(port, ids[i]);
     free(ids);
     return wrong;
 }

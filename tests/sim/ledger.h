@@ -32,7 +32,7 @@ const char *ledger_contend(struct ledger *ledger, uint64_t seed);
 const char *ledger_kill(struct ledger *ledger, bool is_machine);
 /* NULL, or the first difference between a core and what its facts give. */
 const char *ledger_check(struct ledger *ledger, const struct core *core);
-/* All facts into a gate that is new, and into a second core anew.  NULL, or what is wrong. */
-const char *ledger_rebuild(struct ledger *ledger, struct gate *gate);
+/* All facts into a port that is new, and into a second core anew.  NULL, or what is wrong. */
+const char *ledger_rebuild(struct ledger *ledger, struct core_port *port);
 
 #endif

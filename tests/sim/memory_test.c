@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* memory_test.c -- one conversation of three parties with the real core and gate, once for each
+/* memory_test.c -- one conversation of three parties with the real core and port, once for each
  * allocation of the broker that can fail.
  *
  * Whatever failed may be refused, but in words: no promise stays open when its writer is gone, the
@@ -292,12 +292,12 @@ static uint64_t run_with(uint64_t fail_at, bool has_facts)
             stage_kill(&scene.stage, who, true, 0);
     world_untap(scene.stage.world);
     scene_run(&scene, 5000);
-    const struct gate *gate = world_gate(scene.stage.world);
+    const struct core_port *port = world_gate(scene.stage.world);
     cr_assert_null(world_violation(world), "allocation %llu: %s", (unsigned long long)fail_at,
                    world_violation(world));
-    cr_assert_eq(core_session_count(gate_core(gate)), 0, "allocation %llu",
+    cr_assert_eq(core_session_count(core_port_core(port)), 0, "allocation %llu",
                  (unsigned long long)fail_at);
-    cr_assert_eq(gate_payload_count(gate), 0, "allocation %llu: payloads are left of no job",
+    cr_assert_eq(core_port_payload_count(port), 0, "allocation %llu: payloads are left of no job",
                  (unsigned long long)fail_at);
     uint64_t allocations = world_broker_allocations(world);
     const char *broken = scene_close(&scene);

@@ -121,11 +121,11 @@ static void on_event(void *arg, uint32_t job, const struct msg_event *event)
 
 static void check_values(struct stage *stage)
 {
-    uint64_t bytes = core_dump_value_bytes(gate_core(world_gate(stage->world)));
+    uint64_t bytes = core_dump_value_bytes(core_port_core(world_gate(stage->world)));
     if (bytes > stage->job_bytes_max)
         world_violate(stage->world, "a job keeps values of %" PRIu64 " bytes, and may %" PRIu64,
                       bytes, stage->job_bytes_max);
-    const char *wrong = core_dump_wrong_lease(gate_core(world_gate(stage->world)));
+    const char *wrong = core_dump_wrong_lease(core_port_core(world_gate(stage->world)));
     if (wrong != NULL)
         world_violate(stage->world, "%s", wrong);
 }
@@ -136,7 +136,7 @@ static void on_step(void *arg)
     struct stage *stage = arg;
     if (world_is_broker_down(stage->world))
         return;
-    uint64_t payload_bytes = gate_payload_bytes(world_gate(stage->world));
+    uint64_t payload_bytes = core_port_payload_bytes(world_gate(stage->world));
     uint64_t broker_bytes = world_broker_bytes(stage->world);
     if (payload_bytes > stage->payload_bytes_max)
         world_violate(stage->world, "the broker keeps payloads of %" PRIu64 " bytes",

@@ -22,7 +22,7 @@ struct stage {
     uint32_t app_count;
     uint32_t job_count;
     uint64_t job_bytes_max;     /* of values */
-    uint64_t payload_bytes_max; /* the gate must not keep more */
+    uint64_t payload_bytes_max; /* the port must not keep more */
     uint64_t steps;
     uint64_t broker_bytes_max;
     bool is_telling_events;

@@ -721,8 +721,9 @@ static void drain(struct swarm *swarm)
     uint64_t before = UINT64_MAX;
     uint32_t idle = 0;
     for (int i = 0; i < DRAIN_ROUNDS && world_violation(world) == NULL; i++) {
-        uint64_t left =
-            world_is_broker_down(world) ? 0 : core_dump_undone(gate_core(world_gate(world)), NULL);
+        uint64_t left = world_is_broker_down(world)
+                            ? 0
+                            : core_dump_undone(core_port_core(world_gate(world)), NULL);
         idle = left < before ? 0 : idle + 1;
         if (left == 0 || idle == DRAIN_IDLE_MOST)
             return;

@@ -199,7 +199,7 @@ void swarm_check_calm(struct swarm *swarm)
     }
     if (swarm->stage.crew != NULL && !world_is_broker_down(stage->world)) {
         char text[CORE_DUMP_TEXT];
-        uint64_t undone = core_dump_undone(gate_core(world_gate(stage->world)), text);
+        uint64_t undone = core_dump_undone(core_port_core(world_gate(stage->world)), text);
         if (undone > 0)
             world_violate(stage->world, "%" PRIu64 " tasks are not done: %s", undone, text);
     }
@@ -259,10 +259,10 @@ void swarm_check_ended(struct swarm *swarm, uint32_t who)
 void swarm_check_after(struct swarm *swarm)
 {
     struct world *world = swarm->stage.world;
-    const struct gate *gate = world_gate(world);
-    if (gate_payload_count(gate) != 0 || gate_payload_bytes(gate) != 0)
+    const struct core_port *port = world_gate(world);
+    if (core_port_payload_count(port) != 0 || core_port_payload_bytes(port) != 0)
         world_violate(world, "%" PRIu32 " payloads of %" PRIu64 " bytes are left",
-                      gate_payload_count(gate), gate_payload_bytes(gate));
+                      core_port_payload_count(port), core_port_payload_bytes(port));
     if (world_broker_bytes(world) > swarm->baseline_bytes + MEMORY_SLACK_BYTES)
         world_violate(world, "the broker has %" PRIu64 " bytes, and had %" PRIu64,
                       world_broker_bytes(world), swarm->baseline_bytes);

@@ -61,7 +61,7 @@ struct conn {
     conn_id data;        /* control: the data connection beside it; 0: none yet */
     uint64_t sent_bytes; /* data: of frames that the broker sent on it */
     bool is_left;        /* the client has nothing to do with it any more */
-    bool is_forgotten;   /* the broker: GATE_DROP */
+    bool is_forgotten;   /* the broker: CORE_PORT_DROP */
     bool is_closed;      /* the broker was told that it is closed */
     uint32_t parked;     /* batches that wait for room on the broker's disk */
     bool is_shed;        /* ... more came than it takes: nothing of what follows is let in */
@@ -112,23 +112,23 @@ struct parked {
 struct world {
     struct world_options options;
     int64_t now_ns;
-    int64_t broker_epoch_ns; /* what its machine's monotonic clock says at 0 */
-    struct dice dice;        /* of faults, delays and whoever asks */
-    struct dice gate_dice;   /* of the broker: its tokens */
-    struct dice disk_dice;   /* how the disk fares, and when it is written */
+    int64_t broker_epoch_ns;    /* what its machine's monotonic clock says at 0 */
+    struct dice dice;           /* of faults, delays and whoever asks */
+    struct dice core_port_dice; /* of the broker: its tokens */
+    struct dice disk_dice;      /* how the disk fares, and when it is written */
     struct agenda agenda;
     struct act *acts;
     uint32_t act_count, act_room;
-    struct scarce scarce;  /* memory of the broker */
-    uint64_t begun_with;   /* allocations that it needed to begin */
-    struct gate *gate;     /* NULL: the broker is down */
-    struct ledger *ledger; /* NULL: it has no journal */
-    uint32_t steps;        /* since the ledger was checked */
-    struct held *held;     /* in order, from held_at on */
+    struct scarce scarce;   /* memory of the broker */
+    uint64_t begun_with;    /* allocations that it needed to begin */
+    struct core_port *port; /* NULL: the broker is down */
+    struct ledger *ledger;  /* NULL: it has no journal */
+    uint32_t steps;         /* since the ledger was checked */
+    struct held *held;      /* in order, from held_at on */
     uint32_t held_at, held_count, held_room;
     int64_t logged_ns;     /* when the newest facts are in the journal */
     uint32_t logged_count; /* records that are in it */
-    int64_t gate_armed_ns;
+    int64_t core_port_armed_ns;
     int64_t stopped_until_ns; /* the broker */
     int64_t wall_ahead_ns;    /* its wall clock was set by so much */
     int64_t full_until_ns;    /* its disk */
@@ -286,11 +286,11 @@ void world_at(struct world *world, int64_t at_ns, uint32_t what, uint32_t who, u
     agenda_put(&world->agenda, at_ns, MOMENT_ACT, who, world->act_count++);
 }
 
-static struct gate_now gate_now(struct world *world)
+static struct core_port_now core_port_now(struct world *world)
 {
-    return (struct gate_now){.now_ns = world->broker_epoch_ns + world->now_ns,
-                             .wall_ns = WALL_EPOCH_NS + world->now_ns + world->wall_ahead_ns,
-                             .random = dice_next(&world->gate_dice)};
+    return (struct core_port_now){.now_ns = world->broker_epoch_ns + world->now_ns,
+                                  .wall_ns = WALL_EPOCH_NS + world->now_ns + world->wall_ahead_ns,
+                                  .random = dice_next(&world->core_port_dice)};
 }
 
 static bool is_stopped(const struct world *world)
@@ -475,7 +475,7 @@ static void logged(struct world *world)
            world->held[world->held_at].due_ns <= world->now_ns) {
         struct held held = world->held[world->held_at++];
         world->logged_count = held.record_count;
-        gate_kept(world->gate, held.steps);
+        core_port_kept(world->port, held.steps);
         ledger_sync(world->ledger, held.record_count);
         if (held.conn != 0)
             broker_send(world, &held);
@@ -507,9 +507,10 @@ static void lose_held(struct world *world)
     world->held_count = 0;
 }
 
-static void broker_say(struct world *world, struct gate_out *out)
+static void broker_say(struct world *world, struct core_port_out *out)
 {
-    struct held held = {.conn = out->conn, .part = out->part, .steps = gate_steps(world->gate) - 1};
+    struct held held = {
+        .conn = out->conn, .part = out->part, .steps = core_port_steps(world->port) - 1};
     memcpy(held.head, out->head, sizeof held.head);
     if (world->ledger != NULL)
         held.record_count = ledger_count(world->ledger);
@@ -520,9 +521,10 @@ static void broker_say(struct world *world, struct gate_out *out)
         broker_send(world, &held);
 }
 
-static void broker_fact(struct world *world, struct gate_out *out)
+static void broker_fact(struct world *world, struct core_port_out *out)
 {
-    struct buffer *payload = out->payload != 0 ? gate_payload(world->gate, out->payload) : NULL;
+    struct buffer *payload =
+        out->payload != 0 ? core_port_payload(world->port, out->payload) : NULL;
     const char *name = fact_name((enum fact_type)wire_number(buffer_span(out->part)));
     if (payload != NULL)
         look_at(world, true, buffer_span(payload));
@@ -533,7 +535,7 @@ static void broker_fact(struct world *world, struct gate_out *out)
 
 static void ledger_look(struct world *world)
 {
-    const char *difference = ledger_check(world->ledger, gate_core(world->gate));
+    const char *difference = ledger_check(world->ledger, core_port_core(world->port));
     world->steps = 0;
     if (difference != NULL)
         world_violate(world, "the facts so far give another state: %s", difference);
@@ -542,27 +544,27 @@ static void ledger_look(struct world *world)
 /* Carries out what the broker decided, until nothing is left. */
 static void broker_out(struct world *world)
 {
-    static struct gate_out out;
+    static struct core_port_out out;
     if (world->options.log_most_ns > 0) {
         int64_t at_ns = world->now_ns + dice_between(&world->dice, 0, world->options.log_most_ns);
         if (world->logged_ns < at_ns)
             world->logged_ns = at_ns;
     }
-    while (gate_out(world->gate, &out)) {
+    while (core_port_out(world->port, &out)) {
         if (out.part != NULL)
             look_at(world, true, buffer_span(out.part));
         switch (out.kind) {
-        case GATE_NOTHING: break;
-        case GATE_CONTROL:
-        case GATE_DATA: broker_say(world, &out); break;
-        case GATE_FACT: broker_fact(world, &out); break;
-        case GATE_DROP:
+        case CORE_PORT_NOTHING: break;
+        case CORE_PORT_CONTROL:
+        case CORE_PORT_DATA: broker_say(world, &out); break;
+        case CORE_PORT_FACT: broker_fact(world, &out); break;
+        case CORE_PORT_DROP:
             world->conns[out.conn - 1]->is_forgotten = true;
             if (world->options.trace != NULL)
                 fprintf(world->options.trace, "  %10.3f broker forgets connection %u\n",
                         (double)world->now_ns / 1e6, (unsigned)out.conn);
             break;
-        case GATE_LOG:
+        case CORE_PORT_LOG:
             look_at(world, true, span_text(out.text));
             if (world->options.trace != NULL)
                 fprintf(world->options.trace, "  %10.3f broker: %s\n", (double)world->now_ns / 1e6,
@@ -578,9 +580,9 @@ static void broker_out(struct world *world)
     if (is_held &&
         ledger_count(world->ledger) != world->logged_count) /* nothing may be said of it */
         hold(world, &(struct held){.record_count = ledger_count(world->ledger),
-                                   .steps = gate_steps(world->gate)});
+                                   .steps = core_port_steps(world->port)});
     else if (world->held_at == world->held_count) /* nothing is on its way */
-        gate_kept(world->gate, gate_steps(world->gate));
+        core_port_kept(world->port, core_port_steps(world->port));
     if (world->ledger != NULL && ++world->steps >= world->options.check_every)
         ledger_look(world);
 }
@@ -588,26 +590,26 @@ static void broker_out(struct world *world)
 /* Ticks that are due at once, then the next one is put down. */
 static void broker_settle(struct world *world)
 {
-    if (world->gate == NULL)
+    if (world->port == NULL)
         return;
     broker_out(world);
-    int64_t deadline_ns = gate_deadline_ns(world->gate);
+    int64_t deadline_ns = core_port_deadline_ns(world->port);
     for (uint32_t spins = 0; deadline_ns <= world->broker_epoch_ns + world->now_ns; spins++) {
         if (spins == SPIN_MAX) {
             world_violate(world, "the broker spins");
             return;
         }
-        gate_tick(world->gate, gate_now(world));
+        core_port_tick(world->port, core_port_now(world));
         broker_out(world);
-        deadline_ns = gate_deadline_ns(world->gate);
+        deadline_ns = core_port_deadline_ns(world->port);
     }
     if (deadline_ns == INT64_MAX)
         return;
     int64_t at_ns = deadline_ns - world->broker_epoch_ns;
-    if (world->gate_armed_ns > world->now_ns && world->gate_armed_ns <= at_ns)
+    if (world->core_port_armed_ns > world->now_ns && world->core_port_armed_ns <= at_ns)
         return;
-    world->gate_armed_ns = at_ns + dice_between(&world->dice, 0, world->options.tick_late_ns);
-    agenda_put(&world->agenda, world->gate_armed_ns, MOMENT_BROKER_TICK, 0, 0);
+    world->core_port_armed_ns = at_ns + dice_between(&world->dice, 0, world->options.tick_late_ns);
+    agenda_put(&world->agenda, world->core_port_armed_ns, MOMENT_BROKER_TICK, 0, 0);
 }
 
 /* ---- on a full disk: as broker/io/loop.c does it --------------------------------------------- */
@@ -644,8 +646,8 @@ static void unpark(struct world *world)
         struct parked *parked = &world->parked[i];
         struct conn *conn = world->conns[parked->conn - 1];
         conn->parked -= 1;
-        if (world->gate != NULL && !conn->is_forgotten && !conn->is_closed) {
-            gate_data_in(world->gate, gate_now(world), parked->conn, &parked->bytes);
+        if (world->port != NULL && !conn->is_forgotten && !conn->is_closed) {
+            core_port_data_in(world->port, core_port_now(world), parked->conn, &parked->bytes);
             broker_settle(world);
         }
         buffer_unref(&parked->bytes);
@@ -660,22 +662,22 @@ static bool put_off(struct world *world, struct conn *conn, struct span part)
         return true;
     if (!(is_full(world) && world->is_short) && !conn->is_put_off)
         return false;
-    enum gate_weight weight = gate_weigh(part);
-    conn->is_put_off = conn->is_put_off || weight == GATE_HEAVY;
-    return conn->is_put_off && weight != GATE_LIGHT;
+    enum core_port_weight weight = core_port_weigh(part);
+    conn->is_put_off = conn->is_put_off || weight == CORE_PORT_HEAVY;
+    return conn->is_put_off && weight != CORE_PORT_LIGHT;
 }
 
 static void tell_health(struct world *world, enum journal_health health, const char *text)
 {
-    if (world->gate == NULL)
+    if (world->port == NULL)
         return;
-    gate_journal(world->gate, gate_now(world), health, text);
+    core_port_journal(world->port, core_port_now(world), health, text);
     broker_settle(world);
 }
 
 void world_fill_disk(struct world *world, int64_t for_ns, bool is_short)
 {
-    if (world->gate == NULL || is_stopped(world) || is_full(world))
+    if (world->port == NULL || is_stopped(world) || is_full(world))
         return;
     world_line(world, "the broker's disk is full for %lld ms", (long long)(for_ns / WORLD_MS));
     world->full_until_ns = world->now_ns + for_ns;
@@ -700,16 +702,16 @@ static void room(struct world *world)
 static void broker_in(struct world *world, conn_id id, struct part *part)
 {
     struct conn *conn = world->conns[id - 1];
-    if (world->gate == NULL) { /* nobody listens there */
+    if (world->port == NULL) { /* nobody listens there */
         lane_cut(&conn->lanes[WAY_UP]);
         conn->is_closed = true;
         agenda_put(&world->agenda, world->now_ns + dice_between(&world->dice, 0, 20 * WORLD_MS),
                    MOMENT_CLOSED_CLIENT, id, 0);
     } else if (!conn->is_forgotten && !conn->is_closed) {
         if (conn->channel == CHANNEL_CONTROL && !put_off(world, conn, buffer_span(part->bytes)))
-            gate_control_in(world->gate, gate_now(world), id, buffer_span(part->bytes));
+            core_port_control_in(world->port, core_port_now(world), id, buffer_span(part->bytes));
         else if (conn->channel == CHANNEL_DATA && !park(world, id, part))
-            gate_data_in(world->gate, gate_now(world), id, &part->bytes);
+            core_port_data_in(world->port, core_port_now(world), id, &part->bytes);
         broker_settle(world);
     }
     buffer_unref(&part->bytes);
@@ -722,12 +724,12 @@ static void broker_closed(struct world *world, conn_id id)
     if (conn->is_closed)
         return;
     conn->is_closed = true;
-    if (conn->is_forgotten || world->gate == NULL)
+    if (conn->is_forgotten || world->port == NULL)
         return;
     if (world->options.trace != NULL)
         fprintf(world->options.trace, "  %10.3f connection %u of %s is closed for the broker\n",
                 (double)world->now_ns / 1e6, (unsigned)id, host_name(world, conn->host));
-    gate_closed(world->gate, gate_now(world), id);
+    core_port_closed(world->port, core_port_now(world), id);
     broker_settle(world);
 }
 
@@ -1181,8 +1183,8 @@ static void tap_say(struct world *world, uint32_t tap, const struct msg *msg)
     enum wire_err err = msg_encode(msg, control_part, sizeof control_part, &bytes);
     must(err == WIRE_OK);
     coverage_part(msg->type);
-    gate_control_in(world->gate, gate_now(world), world->taps[tap].conn,
-                    span_of(control_part, bytes));
+    core_port_control_in(world->port, core_port_now(world), world->taps[tap].conn,
+                         span_of(control_part, bytes));
     broker_settle(world);
 }
 
@@ -1222,7 +1224,7 @@ uint32_t world_tap(struct world *world, const char *job)
 
 void world_ask(struct world *world, uint32_t tap, const struct msg *question)
 {
-    if (world->gate != NULL && tap < world->tap_count)
+    if (world->port != NULL && tap < world->tap_count)
         tap_say(world, tap, question);
 }
 
@@ -1234,7 +1236,7 @@ static void tap_send(struct world *world, uint32_t tap, const struct msg *msg)
     struct buffer *part = buffer_copy(span_of(control_part, bytes));
     must(part != NULL);
     coverage_part(msg->type);
-    gate_data_in(world->gate, gate_now(world), world->taps[tap].data, &part);
+    core_port_data_in(world->port, core_port_now(world), world->taps[tap].data, &part);
     broker_settle(world);
 }
 
@@ -1242,7 +1244,7 @@ bool world_bring(struct world *world, uint32_t tap, const struct msg_bring *brin
                  struct span bytes)
 {
     struct tap *courier = &world->taps[tap];
-    if (world->gate == NULL || courier->token == 0)
+    if (world->port == NULL || courier->token == 0)
         return false;
     if (courier->data == 0) {
         courier->data = conn_new(world, HOST_TAP + tap, CHANNEL_DATA);
@@ -1267,7 +1269,7 @@ void world_untap(struct world *world)
 
 static void tap_take(struct world *world, uint32_t tap)
 {
-    if (world->gate == NULL)
+    if (world->port == NULL)
         return;
     struct msg taken = {.type = MSG_TAP_TAKEN, .as.tap_taken = {.id = world->taps[tap].seen_id}};
     world->taps[tap].taken_id = world->taps[tap].seen_id;
@@ -1276,7 +1278,7 @@ static void tap_take(struct world *world, uint32_t tap)
 
 static void tap_beat(struct world *world, uint32_t tap, uint64_t conn)
 {
-    if (tap >= world->tap_count || conn != world->taps[tap].conn || world->gate == NULL)
+    if (tap >= world->tap_count || conn != world->taps[tap].conn || world->port == NULL)
         return;
     struct msg beat = {.type = MSG_BEAT, .as.beat = {.sent_ns = world->now_ns}};
     tap_say(world, tap, &beat);
@@ -1295,9 +1297,9 @@ static void taps_take(struct world *world)
 
 /* ---- the broker, from outside ---------------------------------------------------------------- */
 
-struct gate *world_gate(struct world *world)
+struct core_port *world_gate(struct world *world)
 {
-    return world->gate;
+    return world->port;
 }
 
 uint64_t world_broker_bytes(const struct world *world)
@@ -1310,30 +1312,30 @@ uint64_t world_broker_allocations(const struct world *world)
     return world->scarce.asked - world->begun_with;
 }
 
-static void gate_leave(struct world *world)
+static void core_port_leave(struct world *world)
 {
-    gate_free(&world->gate);
+    core_port_free(&world->port);
     if (world->scarce.memory.bytes_used != 0)
         world_violate(world, "the broker leaks %llu bytes",
                       (unsigned long long)world->scarce.memory.bytes_used);
 }
 
-static void gate_start(struct world *world)
+static void core_port_start(struct world *world)
 {
     scarce_init(&world->scarce, BROKER_BYTES_MAX);
-    world->options.core.broker = dice_next(&world->gate_dice) | 1;
-    world->gate = gate_new(&world->scarce.memory, &world->options.core,
-                           world->broker_epoch_ns + world->now_ns);
-    must(world->gate != NULL);
+    world->options.core.broker = dice_next(&world->core_port_dice) | 1;
+    world->port = core_port_new(&world->scarce.memory, &world->options.core,
+                                world->broker_epoch_ns + world->now_ns);
+    must(world->port != NULL);
     world->begun_with = world->scarce.asked;
     if (world->options.fail_at > 0)
         scarce_fail_in(&world->scarce, world->options.fail_at);
-    world->gate_armed_ns = 0;
+    world->core_port_armed_ns = 0;
 }
 
 void world_close(struct world *world)
 {
-    gate_leave(world);
+    core_port_leave(world);
 }
 
 void world_replace_broker(struct world *world)
@@ -1344,8 +1346,8 @@ void world_replace_broker(struct world *world)
         world->conns[i]->is_closed = true; /* its numbers mean nothing to the new one */
         lane_cut(&world->conns[i]->lanes[WAY_UP]);
     }
-    gate_leave(world);
-    gate_start(world);
+    core_port_leave(world);
+    core_port_start(world);
     for (uint32_t i = 0; i < world->tap_count; i++) {
         world->taps[i].seen_id = 0;
         tap_start(world, i);
@@ -1355,7 +1357,7 @@ void world_replace_broker(struct world *world)
 /* All its connections break with it; clients learn of it late, and find nobody until it is back. */
 void world_crash_broker(struct world *world, int64_t down_ns)
 {
-    if (world->gate == NULL)
+    if (world->port == NULL)
         return;
     world_line(world, "the broker is killed");
     coverage_crash();
@@ -1365,7 +1367,7 @@ void world_crash_broker(struct world *world, int64_t down_ns)
         world->conns[i]->is_closed = true;
         lane_cut(&world->conns[i]->lanes[WAY_UP]);
     }
-    gate_leave(world);
+    core_port_leave(world);
     world->stopped_until_ns = 0;
     world->full_until_ns = 0;
     unpark(world);
@@ -1379,7 +1381,7 @@ void world_crash_broker(struct world *world, int64_t down_ns)
 
 void world_stop_broker(struct world *world, int64_t for_ns)
 {
-    if (world->gate == NULL || is_stopped(world))
+    if (world->port == NULL || is_stopped(world))
         return;
     world_line(world, "the broker is stopped for %lld ms", (long long)(for_ns / WORLD_MS));
     world->stopped_until_ns = world->now_ns + for_ns;
@@ -1399,7 +1401,7 @@ void world_starve_broker(struct world *world, uint64_t n)
 
 void world_rival_broker(struct world *world)
 {
-    if (world->ledger == NULL || world->gate == NULL)
+    if (world->ledger == NULL || world->port == NULL)
         return;
     world_line(world, "another broker begins with the same journal");
     const char *wrong = ledger_contend(world->ledger, dice_next(&world->disk_dice) | 1);
@@ -1432,7 +1434,7 @@ void world_relieve_broker(struct world *world)
 
 bool world_is_broker_down(const struct world *world)
 {
-    return world->gate == NULL;
+    return world->port == NULL;
 }
 
 /* Its journal may be on another machine now, or this one was started anew. */
@@ -1442,17 +1444,17 @@ static void broker_up(struct world *world)
         world->broker_epoch_ns =
             BROKER_EPOCH_NS + dice_between(&world->disk_dice, -EPOCH_APART_NS, EPOCH_APART_NS);
     scarce_init(&world->scarce, BROKER_BYTES_MAX);
-    world->gate = gate_new(&world->scarce.memory, &world->options.core,
-                           world->broker_epoch_ns + world->now_ns);
-    must(world->gate != NULL);
-    world->gate_armed_ns = 0;
+    world->port = core_port_new(&world->scarce.memory, &world->options.core,
+                                world->broker_epoch_ns + world->now_ns);
+    must(world->port != NULL);
+    world->core_port_armed_ns = 0;
     world_line(world, "the broker is back");
-    const char *wrong = ledger_rebuild(world->ledger, world->gate);
+    const char *wrong = ledger_rebuild(world->ledger, world->port);
     if (wrong != NULL) {
         world_violate(world, "the journal cannot be replayed: %s", wrong);
         return;
     }
-    gate_resume(world->gate, gate_now(world));
+    core_port_resume(world->port, core_port_now(world));
     broker_settle(world);
     ledger_look(world);
     for (uint32_t i = 0; i < world->tap_count; i++)
@@ -1461,11 +1463,11 @@ static void broker_up(struct world *world)
 
 void world_compact(struct world *world)
 {
-    if (world->gate == NULL || is_stopped(world) || world->held_at < world->held_count)
+    if (world->port == NULL || is_stopped(world) || world->held_at < world->held_count)
         return; /* what it stands for has to be in the journal */
     coverage_compact();
     ledger_clear(world->ledger);
-    gate_snapshot(world->gate);
+    core_port_snapshot(world->port);
     broker_out(world);
     world->logged_count = ledger_count(world->ledger); /* until it is whole the old one stands */
     ledger_sync(world->ledger, world->logged_count);
@@ -1494,14 +1496,14 @@ struct world *world_new(const struct world_options *options)
     around_set(0, "nowhere"); /* until somebody speaks */
     world->digest = UINT64_C(0xcbf29ce484222325);
     dice_init(&world->dice, options->seed);
-    dice_init(&world->gate_dice, ~options->seed);
+    dice_init(&world->core_port_dice, ~options->seed);
     dice_init(&world->disk_dice, options->seed ^ UINT64_C(0x6469736b));
     if (options->core.has_facts)
         world->ledger = ledger_new(&options->core);
     if (options->core.has_facts && options->log_most_ns > 0)
         ledger_use_disk(world->ledger, options->seed);
     world->broker_epoch_ns = BROKER_EPOCH_NS;
-    gate_start(world);
+    core_port_start(world);
     return world;
 }
 
@@ -1521,7 +1523,7 @@ void world_free(struct world **world)
         lane_fini(&old->conns[i]->lanes[WAY_DOWN]);
         free(old->conns[i]);
     }
-    gate_free(&old->gate);
+    core_port_free(&old->port);
     ledger_free(&old->ledger);
     lose_held(old);
     for (uint32_t i = 0; i < old->parked_count; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* world.h -- a broker, parties and the network between them in one process, under virtual time.
  *
- * The broker is the gate with the core behind it, a party is a session; between them encoded parts
+ * The broker is the port with the core behind it, a party is a session; between them encoded parts
  * travel over connections of two lanes each way.  Within a lane parts keep their order; between
  * lanes they do not.  A connection that breaks takes with it what is under way, and its two ends
  * are told late, or never.  The same seed gives the same run, part by part: see world_digest().
@@ -146,7 +146,7 @@ struct span world_overheard(const struct world *world, uint32_t host, enum chann
 
 /* ---- the broker ------------------------------------------------------------------------------ */
 
-struct gate *world_gate(struct world *world);
+struct core_port *world_gate(struct world *world);
 uint64_t world_broker_bytes(const struct world *world);       /* memory that it has */
 uint64_t world_broker_allocations(const struct world *world); /* see fail_at */
 /* With core_options.has_facts: it is killed; after a while another one begins with its journal. */

@@ -86,23 +86,23 @@ void core_snapshot(struct core *core, struct effects *effects)
     script = NULL;
 }
 
-/* ---- the gate -------------------------------------------------------------------------------- */
+/* ---- the port -------------------------------------------------------------------------------- */
 
 enum { CONTROL = 3, DATA = 4, OTHER = 5 };
 static struct memory memory;
-static struct gate *gate;
-static const struct gate_now now = {.now_ns = 10, .wall_ns = 20, .random = 30};
+static struct core_port *port;
+static const struct core_port_now now = {.now_ns = 10, .wall_ns = 20, .random = 30};
 
 static void set_up(void)
 {
     memory_heap_init(&memory, UINT64_MAX);
-    gate = gate_new(&memory, NULL, 0);
-    cr_assert_not_null(gate);
+    port = core_port_new(&memory, NULL, 0);
+    cr_assert_not_null(port);
 }
 
 static void tear_down(void)
 {
-    gate_free(&gate);
+    core_port_free(&port);
     cr_assert_eq(memory.bytes_used, 1); /* the core's, which it did not give back */
 }
 
@@ -113,7 +113,7 @@ static void control_in(conn_id conn, const struct msg *msg)
     uint8_t bytes[4096];
     size_t count = 0;
     cr_assert_eq(msg_encode(msg, bytes, sizeof bytes, &count), WIRE_OK);
-    gate_control_in(gate, now, conn, span_of(bytes, count));
+    core_port_control_in(port, now, conn, span_of(bytes, count));
 }
 
 /* A batch of count frames of one topic, value_bytes each; ends are the caller's to change. */
@@ -163,18 +163,18 @@ static struct buffer *batch_of_many(uint32_t count)
 
 static void nothing_out(void)
 {
-    struct gate_out out;
-    cr_expect_not(gate_out(gate, &out));
-    cr_expect_eq(out.kind, GATE_NOTHING);
+    struct core_port_out out;
+    cr_expect_not(core_port_out(port, &out));
+    cr_expect_eq(out.kind, CORE_PORT_NOTHING);
 }
 
 /* The next thing out is a data part for this subscription: a reference of the caller's. */
 static struct buffer *data_out(conn_id conn, uint32_t sub)
 {
-    struct gate_out out;
+    struct core_port_out out;
     uint32_t told = 0;
-    cr_assert(gate_out(gate, &out));
-    cr_assert_eq(out.kind, GATE_DATA);
+    cr_assert(core_port_out(port, &out));
+    cr_assert_eq(out.kind, CORE_PORT_DATA);
     cr_expect_eq(out.conn, conn);
     cr_expect_eq(delivery_header_read(span_of(out.head, sizeof out.head), &told), WIRE_OK);
     cr_expect_eq(told, sub);
@@ -209,19 +209,19 @@ Test(core_port, passes_messages_on_with_the_time_and_the_dice)
     cr_expect_eq(last_msg.type, MSG_BEAT);
     cr_expect_eq(last_msg.as.beat.sent_ns, -5);
     nothing_out();
-    cr_expect_eq(gate_deadline_ns(gate), 77);
+    cr_expect_eq(core_port_deadline_ns(port), 77);
 }
 
 Test(core_port, passes_closing_ticks_stop_and_the_journal_on)
 {
-    gate_closed(gate, now, CONTROL);
+    core_port_closed(port, now, CONTROL);
     cr_expect_eq(last.type, EVENT_CLOSED);
     cr_expect_eq(last.conn, CONTROL);
-    gate_tick(gate, now);
+    core_port_tick(port, now);
     cr_expect_eq(last.type, EVENT_TICK);
-    gate_stop(gate, now);
+    core_port_stop(port, now);
     cr_expect_eq(last.type, EVENT_STOP);
-    gate_journal(gate, now, HEALTH_FULL, "no room");
+    core_port_journal(port, now, HEALTH_FULL, "no room");
     cr_expect_eq(last.type, EVENT_JOURNAL);
     cr_expect_eq(last.as.journal.health, HEALTH_FULL);
     cr_expect_str_eq(last.as.journal.text, "no room");
@@ -244,7 +244,7 @@ Test(core_port, keeps_a_batch_as_long_as_the_core_wants)
     struct buffer *part = batch_of_many(3);
     size_t bytes = part->bytes;
     script = keep_payload;
-    gate_data_in(gate, now, DATA, &part);
+    core_port_data_in(port, now, DATA, &part);
     cr_expect_null(part);
     cr_expect_eq(last.type, EVENT_DATA);
     cr_expect_eq(last.as.data.number, 41);
@@ -257,21 +257,21 @@ Test(core_port, keeps_a_batch_as_long_as_the_core_wants)
     cr_expect_eq(last_runs[0].offset, BATCH_HEADER_BYTES);
     cr_expect_eq(last_runs[0].value_bytes, 8);
     nothing_out();
-    cr_expect_eq(gate_payload_count(gate), 1);
-    cr_expect_eq(gate_payload_bytes(gate), bytes);
+    cr_expect_eq(core_port_payload_count(port), 1);
+    cr_expect_eq(core_port_payload_bytes(port), bytes);
     kept = last.as.data.payload;
     script = release_payload;
-    gate_tick(gate, now);
+    core_port_tick(port, now);
     nothing_out();
-    cr_expect_eq(gate_payload_count(gate), 0);
+    cr_expect_eq(core_port_payload_count(port), 0);
 }
 
 Test(core_port, frees_a_batch_that_the_core_does_not_want)
 {
     struct buffer *part = batch(1, 1, FRAME_VALUE, span_text("hello"));
-    gate_data_in(gate, now, DATA, &part);
+    core_port_data_in(port, now, DATA, &part);
     nothing_out();
-    cr_expect_eq(gate_payload_count(gate), 0);
+    cr_expect_eq(core_port_payload_count(port), 0);
 }
 
 Test(core_port, reads_what_reservations_and_chunks_say)
@@ -280,7 +280,7 @@ Test(core_port, reads_what_reservations_and_chunks_say)
     struct frame_reserve reserve = {.deadline_ms = 5, .value_bytes_max = 6};
     size_t bytes = frame_reserve_encode(value, &reserve);
     struct buffer *part = batch(1, 2, FRAME_RESERVE, span_of(value, bytes));
-    gate_data_in(gate, now, DATA, &part);
+    core_port_data_in(port, now, DATA, &part);
     cr_assert_eq(last.as.data.run_count, 2);
     cr_expect_eq(last_runs[1].seq, 101);
     cr_expect_eq(last_runs[1].count, 1);
@@ -291,7 +291,7 @@ Test(core_port, reads_what_reservations_and_chunks_say)
     uint8_t chunk[FRAME_CHUNK_PREFIX_BYTES + 3] = {0};
     frame_chunk_prefix_write(chunk, 1000, 7);
     part = batch(0, 1, FRAME_CHUNK, span_of(chunk, sizeof chunk));
-    gate_data_in(gate, now, DATA, &part);
+    core_port_data_in(port, now, DATA, &part);
     cr_expect_eq(last.as.data.number, 0);
     cr_expect_eq(last_runs[0].chunk_total, 1000);
     cr_expect_eq(last_runs[0].chunk_offset, 7);
@@ -307,7 +307,7 @@ Test(core_port, takes_attach_on_the_data_channel)
     struct msg msg = {.type = MSG_ATTACH, .as.attach = {.token = 12}};
     cr_assert_eq(msg_encode(&msg, bytes, sizeof bytes, &count), WIRE_OK);
     struct buffer *part = buffer_copy(span_of(bytes, count));
-    gate_data_in(gate, now, DATA, &part);
+    core_port_data_in(port, now, DATA, &part);
     cr_expect_null(part);
     cr_expect_eq(last_msg.type, MSG_ATTACH);
     cr_expect_eq(last_msg.as.attach.token, 12);
@@ -319,46 +319,46 @@ static void expect_violation(const char *complaint)
     cr_expect_eq(last.type, EVENT_VIOLATION);
     cr_expect_str_eq(last_complaint, complaint);
     nothing_out();
-    cr_expect_eq(gate_payload_count(gate), 0);
+    cr_expect_eq(core_port_payload_count(port), 0);
 }
 
 Test(core_port, turns_bad_bytes_into_violations)
 {
     static uint8_t large[LIMIT_CONTROL_BYTES + 1];
-    gate_control_in(gate, now, CONTROL, SPAN_NONE);
+    core_port_control_in(port, now, CONTROL, SPAN_NONE);
     expect_violation("message: nothing there");
-    gate_control_in(gate, now, CONTROL, span_of(large, sizeof large));
+    core_port_control_in(port, now, CONTROL, span_of(large, sizeof large));
     expect_violation("control part: larger than its limit");
-    gate_control_in(gate, now, CONTROL, span_of("\x92\x05", 2));
+    core_port_control_in(port, now, CONTROL, span_of("\x92\x05", 2));
     cr_expect_eq(last.type, EVENT_VIOLATION);
     nothing_out();
     /* ATTACH belongs to the other channel. */
-    gate_control_in(gate, now, CONTROL, span_of("\x92\x02\x07", 3));
+    core_port_control_in(port, now, CONTROL, span_of("\x92\x02\x07", 3));
     expect_violation("attach: a message of the other channel or direction");
-    gate_violation(gate, now, CONTROL, "more than one part");
+    core_port_violation(port, now, CONTROL, "more than one part");
     expect_violation("more than one part");
 
     struct buffer *part = buffer_copy(SPAN_NONE);
-    gate_data_in(gate, now, DATA, &part);
+    core_port_data_in(port, now, DATA, &part);
     cr_expect_null(part);
     expect_violation("message: nothing there");
     part = batch(1, 2, FRAME_VALUE, span_text("hello"));
     part->bytes -= 1;
-    gate_data_in(gate, now, DATA, &part);
+    core_port_data_in(port, now, DATA, &part);
     cr_expect_null(part);
     cr_expect_eq(last.type, EVENT_VIOLATION);
     nothing_out();
     part = batch(1, 2, FRAME_VALUE, span_text("hello"));
     part->data[BATCH_HEADER_BYTES + frame_total(5)] = 0x99;
-    gate_data_in(gate, now, DATA, &part);
+    core_port_data_in(port, now, DATA, &part);
     cr_expect_eq(last.type, EVENT_VIOLATION);
     nothing_out();
     part = batch(1, 1, FRAME_TOPIC, span_text("a/b"));
     part->data[BATCH_HEADER_BYTES + 17 + 7] = 0; /* TOPIC has seq 0 */
-    gate_data_in(gate, now, DATA, &part);
+    core_port_data_in(port, now, DATA, &part);
     expect_violation("batch: a message of the other channel or direction");
     part = batch(1, 1, FRAME_RESERVE, span_text("\xc1"));
-    gate_data_in(gate, now, DATA, &part);
+    core_port_data_in(port, now, DATA, &part);
     cr_expect_eq(last.type, EVENT_VIOLATION);
     nothing_out();
 }
@@ -370,21 +370,21 @@ Test(core_port, takes_an_unknown_message_from_newer_clients_alone)
     hello.as.hello.job = span_text("job");
     control_in(CONTROL, &hello);
     nothing_out();
-    gate_control_in(gate, now, CONTROL, unknown);
+    core_port_control_in(port, now, CONTROL, unknown);
     expect_violation("message: no message of this number");
 
     hello.as.hello.minor = PROTOCOL_MINOR + 1;
     control_in(OTHER, &hello);
     nothing_out();
     int before = steps;
-    gate_control_in(gate, now, OTHER, unknown);
+    core_port_control_in(port, now, OTHER, unknown);
     cr_expect_eq(steps, before);
     nothing_out();
-    gate_control_in(gate, now, CONTROL, unknown);
+    core_port_control_in(port, now, CONTROL, unknown);
     expect_violation("message: no message of this number");
-    gate_closed(gate, now, OTHER);
+    core_port_closed(port, now, OTHER);
     nothing_out();
-    gate_control_in(gate, now, OTHER, unknown);
+    core_port_control_in(port, now, OTHER, unknown);
     expect_violation("message: no message of this number");
 }
 
@@ -398,20 +398,20 @@ static void say_things(struct effects *effects)
 
 Test(core_port, gives_messages_and_drops_in_order)
 {
-    struct gate_out out;
+    struct core_port_out out;
     struct msg msg;
     unsigned number;
     script = say_things;
-    gate_tick(gate, now);
-    cr_assert(gate_out(gate, &out));
-    cr_expect_eq(out.kind, GATE_CONTROL);
+    core_port_tick(port, now);
+    cr_assert(core_port_out(port, &out));
+    cr_expect_eq(out.kind, CORE_PORT_CONTROL);
     cr_expect_eq(out.conn, CONTROL);
     cr_assert_eq(msg_decode(buffer_span(out.part), MSG_LANE_CONTROL, MSG_TO_CLIENT, &msg, &number),
                  WIRE_OK);
     cr_expect_eq(msg.as.echo.sent_ns, 8);
     buffer_unref(&out.part);
-    cr_assert(gate_out(gate, &out));
-    cr_expect_eq(out.kind, GATE_DROP);
+    cr_assert(core_port_out(port, &out));
+    cr_expect_eq(out.kind, CORE_PORT_DROP);
     cr_expect_eq(out.conn, OTHER);
     nothing_out();
 }
@@ -428,19 +428,19 @@ static void accept_and_send(struct effects *effects)
 Test(core_port, tells_writers_behind_what_readers_wait_for)
 {
     static const struct {
-        enum gate_out_kind kind;
+        enum core_port_out_kind kind;
         conn_id conn;
-    } expected[] = {{GATE_CONTROL, CONTROL}, /* the echo */
-                    {GATE_DATA, DATA},
-                    {GATE_CONTROL, CONTROL},
-                    {GATE_CONTROL, OTHER}};
-    struct gate_out out;
+    } expected[] = {{CORE_PORT_CONTROL, CONTROL}, /* the echo */
+                    {CORE_PORT_DATA, DATA},
+                    {CORE_PORT_CONTROL, CONTROL},
+                    {CORE_PORT_CONTROL, OTHER}};
+    struct core_port_out out;
     script = accept_and_send;
-    gate_tick(gate, now);
+    core_port_tick(port, now);
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         struct msg msg;
         unsigned number;
-        cr_assert(gate_out(gate, &out));
+        cr_assert(core_port_out(port, &out));
         cr_expect_eq(out.kind, expected[i].kind, "%zu", i);
         cr_expect_eq(out.conn, expected[i].conn, "%zu", i);
         if (i >= 2) {
@@ -476,7 +476,7 @@ static void send_runs(struct effects *effects)
 static void let_in(struct buffer **part)
 {
     script = send_runs;
-    gate_data_in(gate, now, DATA, part);
+    core_port_data_in(port, now, DATA, part);
 }
 
 Test(core_port, passes_a_payload_that_is_wanted_whole_by_reference)
@@ -499,7 +499,7 @@ Test(core_port, passes_a_payload_that_is_wanted_whole_by_reference)
         buffer_unref(&sent);
     }
     nothing_out();
-    cr_expect_eq(gate_payload_count(gate), 0);
+    cr_expect_eq(core_port_payload_count(port), 0);
     cr_expect_eq(atomic_load(&held->refs), 1);
     buffer_unref(&held);
 }
@@ -547,7 +547,7 @@ Test(core_port, cuts_a_part_out_of_many_values)
     struct batch_reader reader;
     struct frame frame;
     script = send_part;
-    gate_data_in(gate, now, DATA, &part);
+    core_port_data_in(port, now, DATA, &part);
     struct buffer *sent = data_out(DATA, 1);
     cr_assert_eq(batch_reader_init(&reader, buffer_span(sent)), WIRE_OK);
     cr_assert_eq(batch_reader_next(&reader, &frame), WIRE_OK);
@@ -557,7 +557,7 @@ Test(core_port, cuts_a_part_out_of_many_values)
     cr_expect_eq(batch_reader_next(&reader, &frame), WIRE_EMPTY);
     buffer_unref(&sent);
     nothing_out();
-    cr_expect_eq(gate_payload_count(gate), 0);
+    cr_expect_eq(core_port_payload_count(port), 0);
 }
 
 static void send_frames(struct effects *effects)
@@ -582,7 +582,7 @@ Test(core_port, packs_frames_made_here_with_small_payloads)
     runs[0].sub = 1, runs[0].offset = BATCH_HEADER_BYTES;
     runs[0].bytes = (uint32_t)frame_total(5), runs[0].count = 1;
     script = send_frames;
-    gate_data_in(gate, now, DATA, &part);
+    core_port_data_in(port, now, DATA, &part);
     struct buffer *sent = data_out(DATA, 1);
     cr_assert_eq(batch_reader_init(&reader, buffer_span(sent)), WIRE_OK);
     cr_expect_eq(reader.frames, 3);
@@ -610,7 +610,7 @@ Test(core_port, does_not_pack_a_large_payload_that_is_wanted_whole)
     runs[0].sub = 1, runs[0].offset = BATCH_HEADER_BYTES;
     runs[0].bytes = 1000 * (uint32_t)frame_total(5), runs[0].count = 1000;
     script = send_frames;
-    gate_data_in(gate, now, DATA, &part);
+    core_port_data_in(port, now, DATA, &part);
     struct buffer *sent = data_out(DATA, 1);
     cr_expect_eq(read_frames(sent, &frame), 2);
     buffer_unref(&sent);
@@ -714,13 +714,13 @@ static void say_what_may_be_kept_first(struct effects *effects)
 /* Who only looks must be told even of a journal that cannot be written. */
 Test(core_port, lets_observers_wait_for_no_journal)
 {
-    static const enum gate_saying expected[] = {GATE_NEWS, GATE_ANSWER, GATE_NEWS, GATE_NEWS,
-                                                GATE_ANSWER};
+    static const enum core_port_saying expected[] = {
+        CORE_PORT_NEWS, CORE_PORT_ANSWER, CORE_PORT_NEWS, CORE_PORT_NEWS, CORE_PORT_ANSWER};
     script = say_what_may_be_kept_first;
-    gate_tick(gate, now);
+    core_port_tick(port, now);
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
-        struct gate_out out;
-        cr_assert(gate_out(gate, &out));
+        struct core_port_out out;
+        cr_assert(core_port_out(port, &out));
         cr_expect_eq(out.saying, expected[i], "%zu", i);
         buffer_unref(&out.part);
     }
@@ -744,11 +744,11 @@ static bool fetch(void *arg, uint64_t at, void *out_body, size_t bytes)
 static void store_batch(struct buffer *part, bool *is_there)
 {
     struct payload_store store = {.fetch = fetch, .arg = is_there, .memory_bytes = 1};
-    gate_use_store(gate, &store);
+    core_port_use_store(port, &store);
     stored = part;
-    cr_assert(gate_payload_add_stored(gate, 500, (uint32_t)part->bytes, &kept));
-    cr_expect_eq(gate_payload_bytes(gate), part->bytes);
-    cr_expect_eq(gate_payload_memory(gate), 0);
+    cr_assert(core_port_payload_add_stored(port, 500, (uint32_t)part->bytes, &kept));
+    cr_expect_eq(core_port_payload_bytes(port), part->bytes);
+    cr_expect_eq(core_port_payload_memory(port), 0);
 }
 
 static void send_whole(struct effects *effects)
@@ -778,19 +778,19 @@ static void send_one(struct effects *effects)
 Test(core_port, reads_back_what_it_sends)
 {
     bool is_there = true;
-    struct gate_out out;
+    struct core_port_out out;
     store_batch(batch(1, 3, FRAME_VALUE, span_text("readback")), &is_there);
     script = send_whole;
-    gate_tick(gate, now);
-    cr_assert(gate_out(gate, &out));
-    cr_expect_eq(out.kind, GATE_DATA);
+    core_port_tick(port, now);
+    cr_assert(core_port_out(port, &out));
+    cr_expect_eq(out.kind, CORE_PORT_DATA);
     cr_assert_eq(out.part->bytes, stored->bytes);
     cr_expect_eq(memcmp(out.part->data, stored->data, stored->bytes), 0);
     buffer_unref(&out.part);
-    cr_expect(gate_out(gate, &out));
-    cr_expect(gate_out(gate, &out));
+    cr_expect(core_port_out(port, &out));
+    cr_expect(core_port_out(port, &out));
     nothing_out();
-    cr_expect_not(gate_is_broken(gate));
+    cr_expect_not(core_port_is_broken(port));
     buffer_unref(&stored);
 }
 
@@ -799,25 +799,25 @@ Test(core_port, reads_back_what_it_sends)
 Test(core_port, says_of_which_values_the_journal_has_all)
 {
     bool is_there = true;
-    struct gate_out out;
+    struct core_port_out out;
     store_batch(batch(1, 3, FRAME_VALUE, span_text("kept")), &is_there);
     struct buffer *part = batch(4, 3, FRAME_VALUE, span_text("new"));
     payload_id fresh = 0;
-    cr_assert(gate_payload_add(gate, &part, UINT64_MAX, &fresh));
+    cr_assert(core_port_payload_add(port, &part, UINT64_MAX, &fresh));
     for (int how = 0; how < 4; how++) {
         whole_from = how == 1 ? fresh : kept;
         is_settled_whole = how != 2;
         is_frame_between = how == 3;
         script = send_one;
-        gate_tick(gate, now);
-        cr_assert(gate_out(gate, &out));
-        cr_assert_eq(out.kind, GATE_DATA);
+        core_port_tick(port, now);
+        cr_assert(core_port_out(port, &out));
+        cr_assert_eq(out.kind, CORE_PORT_DATA);
         cr_expect_eq(out.is_kept, how == 0, "%d", how);
         buffer_unref(&out.part);
-        while (gate_out(gate, &out))
+        while (core_port_out(port, &out))
             buffer_unref(&out.part);
     }
-    gate_payload_drop(gate, fresh);
+    core_port_payload_drop(port, fresh);
     buffer_unref(&stored);
 }
 
@@ -826,27 +826,27 @@ Test(core_port, says_nothing_any_more_when_bytes_cannot_be_read_back)
     bool is_there = false;
     store_batch(batch(1, 3, FRAME_VALUE, span_text("readback")), &is_there);
     script = send_whole;
-    gate_tick(gate, now);
+    core_port_tick(port, now);
     nothing_out();
-    cr_expect(gate_is_broken(gate));
+    cr_expect(core_port_is_broken(port));
     is_there = true;
     script = log_something;
-    gate_tick(gate, now);
+    core_port_tick(port, now);
     nothing_out();
-    cr_expect(gate_is_broken(gate));
+    cr_expect(core_port_is_broken(port));
     buffer_unref(&stored);
 }
 
 Test(core_port, gives_log_lines_as_text)
 {
-    struct gate_out out;
+    struct core_port_out out;
     script = log_something;
-    gate_tick(gate, now);
-    cr_assert(gate_out(gate, &out));
-    cr_expect_eq(out.kind, GATE_LOG);
+    core_port_tick(port, now);
+    cr_assert(core_port_out(port, &out));
+    cr_expect_eq(out.kind, CORE_PORT_LOG);
     cr_expect(out.is_warning);
     cr_expect_str_eq(out.text, "party.lost job/mallory/3: its connection closed");
-    cr_assert(gate_out(gate, &out));
+    cr_assert(core_port_out(port, &out));
     cr_expect_not(out.is_warning);
     cr_expect_str_eq(out.text, "refused job");
     nothing_out();
@@ -856,7 +856,7 @@ Test(core_port, says_so_when_memory_for_a_batch_is_short)
 {
     struct buffer *part = batch(1, 1, FRAME_VALUE, span_text("hello"));
     memory.bytes_max = memory.bytes_used;
-    gate_data_in(gate, now, DATA, &part);
+    core_port_data_in(port, now, DATA, &part);
     cr_expect_null(part);
     cr_expect_eq(last.type, EVENT_VIOLATION);
     nothing_out();
@@ -874,11 +874,11 @@ static void tell_facts(struct effects *effects)
     effects_fact(effects, &failed, 0);
 }
 
-static void expect_fact(struct gate_out *out, enum fact_type type, bool is_essential)
+static void expect_fact(struct core_port_out *out, enum fact_type type, bool is_essential)
 {
     struct fact fact;
-    cr_assert(gate_out(gate, out));
-    cr_assert_eq(out->kind, GATE_FACT);
+    cr_assert(core_port_out(port, out));
+    cr_assert_eq(out->kind, CORE_PORT_FACT);
     cr_assert_eq(fact_decode(buffer_span(out->part), &fact), WIRE_OK);
     cr_expect_eq(fact.type, type);
     cr_expect_eq(fact.as.kept.topic, 9);
@@ -888,17 +888,17 @@ static void expect_fact(struct gate_out *out, enum fact_type type, bool is_essen
 
 Test(core_port, gives_facts_with_the_bytes_beside_them)
 {
-    struct gate_out out;
+    struct core_port_out out;
     struct buffer *part = batch(1, 1, FRAME_VALUE, span_text("hello"));
     const struct buffer *sent = part;
     script = tell_facts;
-    gate_data_in(gate, now, DATA, &part);
+    core_port_data_in(port, now, DATA, &part);
     expect_fact(&out, FACT_KEPT, false);
-    cr_expect_eq(gate_payload(gate, out.payload), sent);
+    cr_expect_eq(core_port_payload(port, out.payload), sent);
     expect_fact(&out, FACT_FAILED, true);
     cr_expect_eq(out.payload, 0);
     nothing_out();
-    cr_expect_eq(gate_payload_count(gate), 1);
+    cr_expect_eq(core_port_payload_count(port), 1);
 }
 
 static void tell_snapshot(struct effects *effects)
@@ -909,9 +909,9 @@ static void tell_snapshot(struct effects *effects)
 
 Test(core_port, tells_a_snapshot)
 {
-    struct gate_out out;
+    struct core_port_out out;
     script = tell_snapshot;
-    gate_snapshot(gate);
+    core_port_snapshot(port);
     expect_fact(&out, FACT_TOPIC_OPENED, false);
     nothing_out();
 }
@@ -922,52 +922,52 @@ Test(core_port, keeps_what_replayed_facts_refer_to)
     payload_id wanted, unwanted;
     struct buffer *first = buffer_copy(span_text("wanted"));
     struct buffer *second = buffer_copy(span_text("unwanted"));
-    cr_assert(gate_payload_add(gate, &first, UINT64_MAX, &wanted));
-    cr_assert(gate_payload_add(gate, &second, UINT64_MAX, &unwanted));
+    cr_assert(core_port_payload_add(port, &first, UINT64_MAX, &wanted));
+    cr_assert(core_port_payload_add(port, &second, UINT64_MAX, &unwanted));
     cr_expect(first == NULL && second == NULL && wanted != unwanted);
-    cr_expect_null(gate_replay(gate, span_text("fact"), wanted));
-    cr_expect_str_eq(gate_replay(gate, span_text("fact"), 0), "no bytes stand beside it");
+    cr_expect_null(core_port_replay(port, span_text("fact"), wanted));
+    cr_expect_str_eq(core_port_replay(port, span_text("fact"), 0), "no bytes stand beside it");
     nothing_out();
-    cr_expect_eq(gate_payload_count(gate), 2);
-    gate_payload_drop(gate, wanted);
-    gate_payload_drop(gate, unwanted);
-    cr_expect_eq(gate_payload_count(gate), 1);
-    cr_expect(span_equal(buffer_span(gate_payload(gate, wanted)), span_text("wanted")));
+    cr_expect_eq(core_port_payload_count(port), 2);
+    core_port_payload_drop(port, wanted);
+    core_port_payload_drop(port, unwanted);
+    cr_expect_eq(core_port_payload_count(port), 1);
+    cr_expect(span_equal(buffer_span(core_port_payload(port, wanted)), span_text("wanted")));
 }
 
 Test(core_port, tells_the_core_how_many_of_its_steps_are_kept)
 {
-    gate_tick(gate, now);
-    cr_expect_eq(gate_steps(gate), 1);
+    core_port_tick(port, now);
+    cr_expect_eq(core_port_steps(port), 1);
     cr_expect_eq(last.kept, 0);
-    gate_kept(gate, 1);
-    gate_tick(gate, now);
-    cr_expect_eq(gate_steps(gate), 2);
+    core_port_kept(port, 1);
+    core_port_tick(port, now);
+    cr_expect_eq(core_port_steps(port), 2);
     cr_expect_eq(last.kept, 1);
-    gate_resume(gate, now);
-    struct gate_out out;
-    cr_assert(gate_out(gate, &out));
-    cr_expect_eq(gate_steps(gate), 3, "as the core counts");
+    core_port_resume(port, now);
+    struct core_port_out out;
+    cr_assert(core_port_out(port, &out));
+    cr_expect_eq(core_port_steps(port), 3, "as the core counts");
     nothing_out();
 }
 
 Test(core_port, measures_a_snapshot_before_what_follows_is_said)
 {
-    struct gate_out out;
-    gate_resume(gate, now);
-    (void)gate_snapshot_bytes(gate);
-    cr_assert(gate_out(gate, &out));
+    struct core_port_out out;
+    core_port_resume(port, now);
+    (void)core_port_snapshot_bytes(port);
+    cr_assert(core_port_out(port, &out));
     cr_expect_str_eq(out.text, "resumed ");
     nothing_out();
 }
 
 Test(core_port, says_what_follows_when_a_replay_ends)
 {
-    struct gate_out out;
-    gate_resume(gate, now);
+    struct core_port_out out;
+    core_port_resume(port, now);
     cr_expect(last.now_ns == now.now_ns && last.wall_ns == now.wall_ns);
-    cr_assert(gate_out(gate, &out));
-    cr_expect_eq(out.kind, GATE_LOG);
+    cr_assert(core_port_out(port, &out));
+    cr_expect_eq(out.kind, CORE_PORT_LOG);
     cr_expect_str_eq(out.text, "resumed ");
     nothing_out();
 }
@@ -993,21 +993,23 @@ Test(core_port, lets_the_core_s_clock_go_on_where_it_was)
         {5, 2000 + year_s, 7000, 1999, 7000 + year_s},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const struct gate_now at = {.now_ns = cases[i].now_s * s, .wall_ns = cases[i].wall_s * s};
-        struct gate_out out;
+        const struct core_port_now at = {.now_ns = cases[i].now_s * s,
+                                         .wall_ns = cases[i].wall_s * s};
+        struct core_port_out out;
         seen = (struct core_moment){cases[i].seen_s * s, cases[i].seen_wall_s * s};
-        gate_resume(gate, at);
+        core_port_resume(port, at);
         cr_expect_eq(last.now_ns, cases[i].told_s * s, "case %u: %lld", i,
                      (long long)(last.now_ns / s));
         cr_expect_eq(last.wall_ns, at.wall_ns);
-        cr_assert(gate_out(gate, &out));
+        cr_assert(core_port_out(port, &out));
         nothing_out();
-        gate_tick(gate, (struct gate_now){.now_ns = at.now_ns + 3, .wall_ns = at.wall_ns});
+        core_port_tick(port,
+                       (struct core_port_now){.now_ns = at.now_ns + 3, .wall_ns = at.wall_ns});
         cr_expect_eq(last.now_ns, cases[i].told_s * s + 3, "case %u", i);
         core_due_ns = cases[i].told_s * s + 9;
-        cr_expect_eq(gate_deadline_ns(gate), at.now_ns + 9, "case %u", i);
+        cr_expect_eq(core_port_deadline_ns(port), at.now_ns + 9, "case %u", i);
         core_due_ns = INT64_MAX;
-        cr_expect_eq(gate_deadline_ns(gate), INT64_MAX, "none stays none");
+        cr_expect_eq(core_port_deadline_ns(port), INT64_MAX, "none stays none");
         core_due_ns = 77;
     }
     seen = (struct core_moment){0, 0};
@@ -1019,27 +1021,27 @@ Test(core_port, weighs_what_a_message_asks_of_the_journal)
 {
     static const struct {
         struct msg msg;
-        enum gate_weight weight;
+        enum core_port_weight weight;
     } rows[] = {
-        {{.type = MSG_BEAT}, GATE_LIGHT},
-        {{.type = MSG_READY}, GATE_LIGHT},
-        {{.type = MSG_TAKEN}, GATE_LIGHT},
-        {{.type = MSG_UNSUBSCRIBE}, GATE_ORDERED},
-        {{.type = MSG_ACK}, GATE_ORDERED},
-        {{.type = MSG_COMPLETE}, GATE_ORDERED},
-        {{.type = MSG_LEAVE}, GATE_ORDERED},
-        {{.type = MSG_SUBSCRIBE, .as.subscribe.pattern = {"a", 1}}, GATE_HEAVY},
-        {{.type = MSG_SUB_ADD, .as.sub_add.pattern = {"a", 1}}, GATE_HEAVY},
-        {{.type = MSG_TOPIC_OPEN, .as.topic_open.topic = {"a/b", 3}}, GATE_HEAVY},
-        {{.type = MSG_FAIL, .as.fail.error = {"a", 1}}, GATE_HEAVY},
-        {{.type = MSG_RETRACT, .as.retract.error = {"a", 1}}, GATE_HEAVY},
-        {{.type = MSG_FAIL_PARTY, .as.fail_party.error = {"a", 1}}, GATE_HEAVY},
+        {{.type = MSG_BEAT}, CORE_PORT_LIGHT},
+        {{.type = MSG_READY}, CORE_PORT_LIGHT},
+        {{.type = MSG_TAKEN}, CORE_PORT_LIGHT},
+        {{.type = MSG_UNSUBSCRIBE}, CORE_PORT_ORDERED},
+        {{.type = MSG_ACK}, CORE_PORT_ORDERED},
+        {{.type = MSG_COMPLETE}, CORE_PORT_ORDERED},
+        {{.type = MSG_LEAVE}, CORE_PORT_ORDERED},
+        {{.type = MSG_SUBSCRIBE, .as.subscribe.pattern = {"a", 1}}, CORE_PORT_HEAVY},
+        {{.type = MSG_SUB_ADD, .as.sub_add.pattern = {"a", 1}}, CORE_PORT_HEAVY},
+        {{.type = MSG_TOPIC_OPEN, .as.topic_open.topic = {"a/b", 3}}, CORE_PORT_HEAVY},
+        {{.type = MSG_FAIL, .as.fail.error = {"a", 1}}, CORE_PORT_HEAVY},
+        {{.type = MSG_RETRACT, .as.retract.error = {"a", 1}}, CORE_PORT_HEAVY},
+        {{.type = MSG_FAIL_PARTY, .as.fail_party.error = {"a", 1}}, CORE_PORT_HEAVY},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         uint8_t bytes[256];
         size_t count = 0;
         cr_assert_eq(msg_encode(&rows[i].msg, bytes, sizeof bytes, &count), WIRE_OK, "%zu", i);
-        cr_expect_eq(gate_weigh(span_of(bytes, count)), rows[i].weight, "%zu", i);
+        cr_expect_eq(core_port_weigh(span_of(bytes, count)), rows[i].weight, "%zu", i);
     }
-    cr_expect_eq(gate_weigh(span_text("?")), GATE_LIGHT);
+    cr_expect_eq(core_port_weigh(span_text("?")), CORE_PORT_LIGHT);
 }

@@ -41,11 +41,12 @@ static void add_fact(uint64_t number, payload_id payload)
     effects_fact(&effects, &fact, payload);
 }
 
-static void expect_entry(struct ledger_reader *reader, enum ledger_tag tag, uint64_t number)
+static void expect_entry(struct journal_codec_reader *reader, enum journal_codec_tag tag,
+                         uint64_t number)
 {
-    struct ledger_entry entry;
+    struct journal_codec_entry entry;
     struct fact fact;
-    cr_assert_eq(ledger_next(reader, &entry), WIRE_OK);
+    cr_assert_eq(journal_codec_next(reader, &entry), WIRE_OK);
     cr_assert_eq(entry.tag, tag);
     cr_assert_eq(fact_decode(entry.fact, &fact), WIRE_OK);
     cr_assert_eq(fact.as.failure_forgotten.failure, number);
@@ -54,9 +55,9 @@ static void expect_entry(struct ledger_reader *reader, enum ledger_tag tag, uint
 Test(journal_codec, gives_nothing_where_nothing_was_decided)
 {
     uint32_t at = 0;
-    cr_assert_null(ledger_step(&effects, &payloads, &at, SIZE_MAX));
+    cr_assert_null(journal_codec_step(&effects, &payloads, &at, SIZE_MAX));
     effects_drop(&effects, 1);
-    cr_assert_null(ledger_step(&effects, &payloads, &at, SIZE_MAX));
+    cr_assert_null(journal_codec_step(&effects, &payloads, &at, SIZE_MAX));
     cr_assert_eq(at, 1, "what is looked at is not looked at again");
 }
 
@@ -68,21 +69,21 @@ Test(journal_codec, puts_a_new_payload_before_its_facts)
     effects_drop(&effects, 1);
     add_fact(2, fresh);
     add_fact(3, fresh);
-    struct scribe_step *step = ledger_step(&effects, &payloads, &at, SIZE_MAX);
+    struct journal_step *step = journal_codec_step(&effects, &payloads, &at, SIZE_MAX);
     cr_assert_not_null(step);
     cr_assert_eq(at, 4);
     cr_assert_eq(step->count, 2);
     cr_assert_eq(step->key, payload_key(&payloads, fresh));
-    cr_assert_eq(step->records[0].kind, LEDGER_PAYLOAD);
+    cr_assert_eq(step->records[0].kind, JOURNAL_CODEC_PAYLOAD);
     cr_assert(span_equal(step->records[0].body, span_text("the batch")));
-    cr_assert_eq(step->records[1].kind, LEDGER_FACTS);
-    struct ledger_reader reader = {.left = step->records[1].body};
-    struct ledger_entry entry;
-    expect_entry(&reader, LEDGER_NO_PAYLOAD, 1);
-    expect_entry(&reader, LEDGER_NEWEST_PAYLOAD, 2);
-    expect_entry(&reader, LEDGER_NEWEST_PAYLOAD, 3);
-    cr_assert_eq(ledger_next(&reader, &entry), WIRE_EMPTY);
-    scribe_step_free(&step);
+    cr_assert_eq(step->records[1].kind, JOURNAL_CODEC_FACTS);
+    struct journal_codec_reader reader = {.left = step->records[1].body};
+    struct journal_codec_entry entry;
+    expect_entry(&reader, JOURNAL_CODEC_NO_PAYLOAD, 1);
+    expect_entry(&reader, JOURNAL_CODEC_NEWEST_PAYLOAD, 2);
+    expect_entry(&reader, JOURNAL_CODEC_NEWEST_PAYLOAD, 3);
+    cr_assert_eq(journal_codec_next(&reader, &entry), WIRE_EMPTY);
+    journal_step_free(&step);
 }
 
 Test(journal_codec, names_the_place_of_a_payload_that_stood_before)
@@ -91,17 +92,17 @@ Test(journal_codec, names_the_place_of_a_payload_that_stood_before)
     payload_id old = add_payload("of before");
     payload_logged(&payloads, payload_key(&payloads, old), UINT64_C(0x123456789a));
     add_fact(7, old);
-    struct scribe_step *step = ledger_step(&effects, &payloads, &at, SIZE_MAX);
+    struct journal_step *step = journal_codec_step(&effects, &payloads, &at, SIZE_MAX);
     cr_assert_not_null(step);
     cr_assert_eq(step->count, 1);
     cr_assert_null(step->payload);
-    struct ledger_reader reader = {.left = step->records[0].body};
-    struct ledger_entry entry;
-    cr_assert_eq(ledger_next(&reader, &entry), WIRE_OK);
-    cr_assert_eq(entry.tag, LEDGER_PAYLOAD_AT);
+    struct journal_codec_reader reader = {.left = step->records[0].body};
+    struct journal_codec_entry entry;
+    cr_assert_eq(journal_codec_next(&reader, &entry), WIRE_OK);
+    cr_assert_eq(entry.tag, JOURNAL_CODEC_PAYLOAD_AT);
     cr_assert_eq(entry.payload_at, UINT64_C(0x123456789a));
     cr_assert_eq(entry.payload_bytes, strlen("of before"));
-    scribe_step_free(&step);
+    journal_step_free(&step);
 }
 
 Test(journal_codec, tells_a_snapshot_in_pieces)
@@ -110,15 +111,15 @@ Test(journal_codec, tells_a_snapshot_in_pieces)
     uint32_t at = 0;
     uint64_t number = 0;
     unsigned pieces = 0;
-    struct scribe_step *step;
+    struct journal_step *step;
     for (uint64_t i = 0; i < FACTS; i++)
         add_fact(i, 0);
-    while ((step = ledger_step(&effects, &payloads, &at, 512)) != NULL) {
-        struct ledger_reader reader = {.left = step->records[0].body};
+    while ((step = journal_codec_step(&effects, &payloads, &at, 512)) != NULL) {
+        struct journal_codec_reader reader = {.left = step->records[0].body};
         cr_assert_leq(step->bytes, 1024);
         while (reader.left.bytes > 0)
-            expect_entry(&reader, LEDGER_NO_PAYLOAD, number++);
-        scribe_step_free(&step);
+            expect_entry(&reader, JOURNAL_CODEC_NO_PAYLOAD, number++);
+        journal_step_free(&step);
         pieces += 1;
     }
     cr_assert_eq(number, FACTS);
@@ -132,29 +133,29 @@ Test(journal_codec, refuses_what_is_cut_at_any_byte)
     payload_logged(&payloads, payload_key(&payloads, old), 64);
     add_fact(1, 0);
     add_fact(2, old);
-    struct scribe_step *step = ledger_step(&effects, &payloads, &at, SIZE_MAX);
+    struct journal_step *step = journal_codec_step(&effects, &payloads, &at, SIZE_MAX);
     struct span whole = step->records[0].body;
     unsigned ends = 0;
     for (size_t bytes = 0; bytes < whole.bytes; bytes++) {
-        struct ledger_reader reader = {.left = span_of(whole.data, bytes)};
-        struct ledger_entry entry;
+        struct journal_codec_reader reader = {.left = span_of(whole.data, bytes)};
+        struct journal_codec_entry entry;
         enum wire_err err;
-        while ((err = ledger_next(&reader, &entry)) == WIRE_OK)
+        while ((err = journal_codec_next(&reader, &entry)) == WIRE_OK)
             continue;
         cr_assert(err == WIRE_TRUNCATED || err == WIRE_EMPTY);
         ends += err == WIRE_EMPTY;
     }
     cr_assert_eq(ends, 2, "only between two facts may it end: before the first, behind it");
-    scribe_step_free(&step);
+    journal_step_free(&step);
 }
 
 Test(journal_codec, refuses_a_tag_that_none_has)
 {
-    static const uint8_t bytes[] = {LEDGER_PAYLOAD_AT + 1, 0, 0, 0, 0};
-    static const uint8_t huge[] = {LEDGER_NO_PAYLOAD, 0xff, 0xff, 0xff, 0xff, 0};
-    struct ledger_reader reader = {.left = span_of(bytes, sizeof bytes)};
-    struct ledger_entry entry;
-    cr_assert_eq(ledger_next(&reader, &entry), WIRE_RANGE);
+    static const uint8_t bytes[] = {JOURNAL_CODEC_PAYLOAD_AT + 1, 0, 0, 0, 0};
+    static const uint8_t huge[] = {JOURNAL_CODEC_NO_PAYLOAD, 0xff, 0xff, 0xff, 0xff, 0};
+    struct journal_codec_reader reader = {.left = span_of(bytes, sizeof bytes)};
+    struct journal_codec_entry entry;
+    cr_assert_eq(journal_codec_next(&reader, &entry), WIRE_RANGE);
     reader.left = span_of(huge, sizeof huge);
-    cr_assert_eq(ledger_next(&reader, &entry), WIRE_TRUNCATED);
+    cr_assert_eq(journal_codec_next(&reader, &entry), WIRE_TRUNCATED);
 }

@@ -10,13 +10,13 @@
 enum { SOON_MS = 20000 };
 
 static struct sim_disk *sim;
-static struct scribe *scribe;
+static struct journal_thread *thread;
 
 static void start(bool wants_sync)
 {
     struct journal *journal = driver_open(sim);
-    scribe = scribe_open(&journal, wants_sync);
-    cr_assert_not_null(scribe);
+    thread = journal_thread_open(&journal, wants_sync);
+    cr_assert_not_null(thread);
     cr_assert_null(journal);
 }
 
@@ -27,7 +27,7 @@ static void init(void)
 
 static void fini(void)
 {
-    scribe_close(&scribe);
+    journal_thread_close(&thread);
     sim_disk_free(&sim);
 }
 
@@ -37,23 +37,23 @@ static uint64_t give(uint64_t number)
 {
     uint8_t body[DRIVER_BODY_MAX];
     size_t bytes = driver_body(number, body);
-    struct scribe_step *step = scribe_step_new(1, bytes);
-    scribe_step_add(step, DRIVER_KIND, span_of(body, bytes));
-    uint64_t ticket = scribe_give(scribe, &step);
+    struct journal_step *step = journal_step_new(1, bytes);
+    journal_step_add(step, DRIVER_KIND, span_of(body, bytes));
+    uint64_t ticket = journal_thread_give(thread, &step);
     cr_assert_null(step);
     return ticket;
 }
 
 /* The news once they say this; the test fails if they never do. */
-static struct scribe_news wait_for(uint64_t logged, uint64_t synced, enum scribe_state state)
+static struct journal_news wait_for(uint64_t logged, uint64_t synced, enum journal_state state)
 {
-    struct scribe_news news = scribe_news(scribe);
+    struct journal_news news = journal_thread_news(thread);
     while (news.logged < logged || news.synced < synced || news.state != state) {
-        struct pollfd item = {.fd = scribe_fd(scribe), .events = POLLIN};
+        struct pollfd item = {.fd = journal_thread_fd(thread), .events = POLLIN};
         cr_assert_eq(poll(&item, 1, SOON_MS), 1, "logged %llu, synced %llu, state %d",
                      (unsigned long long)news.logged, (unsigned long long)news.synced,
                      (int)news.state);
-        news = scribe_news(scribe);
+        news = journal_thread_news(thread);
     }
     cr_assert_leq(news.synced, news.logged);
     return news;
@@ -85,9 +85,9 @@ Test(journal_thread, logs_and_syncs_in_order)
     start(true);
     for (uint64_t i = 0; i < 500; i++)
         cr_assert_eq(give(i), i + 1);
-    wait_for(500, 500, SCRIBE_WELL);
-    cr_assert(scribe_has_room(scribe));
-    scribe_close(&scribe);
+    wait_for(500, 500, JOURNAL_IS_WELL);
+    cr_assert(journal_thread_has_room(thread));
+    journal_thread_close(&thread);
     cr_assert_eq(count_after_crash(), 500);
 }
 
@@ -96,10 +96,10 @@ Test(journal_thread, logs_without_sync_and_syncs_when_it_closes)
     start(false);
     for (uint64_t i = 0; i < 100; i++)
         give(i);
-    struct scribe_news news = wait_for(100, 0, SCRIBE_WELL);
+    struct journal_news news = wait_for(100, 0, JOURNAL_IS_WELL);
     cr_assert_eq(news.synced, 0);
     give(100); /* not waited for */
-    scribe_close(&scribe);
+    journal_thread_close(&thread);
     cr_assert_eq(count_after_crash(), 101);
 }
 
@@ -111,14 +111,14 @@ Test(journal_thread, waits_no_more_than_a_moment_for_the_rest_of_a_stream)
     static uint8_t zeros[DRIVER_SEGMENT / 2];
     uint64_t ticket = 0;
     for (int round = 0; round < 20; round++) {
-        for (uint64_t bytes = 0; bytes < 2 * SCRIBE_STREAM_BYTES; bytes += sizeof zeros) {
-            struct scribe_step *step = scribe_step_new(1, sizeof zeros);
-            scribe_step_add(step, DRIVER_KIND, span_of(zeros, sizeof zeros));
-            ticket = scribe_give(scribe, &step);
+        for (uint64_t bytes = 0; bytes < 2 * JOURNAL_THREAD_STREAM_BYTES; bytes += sizeof zeros) {
+            struct journal_step *step = journal_step_new(1, sizeof zeros);
+            journal_step_add(step, DRIVER_KIND, span_of(zeros, sizeof zeros));
+            ticket = journal_thread_give(thread, &step);
         }
-        wait_for(ticket, 0, SCRIBE_WELL);
+        wait_for(ticket, 0, JOURNAL_IS_WELL);
         ticket = give(0);
-        wait_for(ticket, 0, SCRIBE_WELL);
+        wait_for(ticket, 0, JOURNAL_IS_WELL);
     }
 }
 
@@ -129,22 +129,22 @@ Test(journal_thread, says_where_payloads_are)
     for (uint64_t i = 0; i < 10; i++) {
         uint8_t body[DRIVER_BODY_MAX];
         struct buffer *payload = buffer_copy(span_of(body, driver_body(i, body)));
-        struct scribe_step *step = scribe_step_new(2, 1);
-        scribe_step_payload(step, DRIVER_KIND, 100 + i, payload);
-        scribe_step_add(step, DRIVER_KIND + 1, span_text("x"));
-        scribe_give(scribe, &step);
+        struct journal_step *step = journal_step_new(2, 1);
+        journal_step_payload(step, DRIVER_KIND, 100 + i, payload);
+        journal_step_add(step, DRIVER_KIND + 1, span_text("x"));
+        journal_thread_give(thread, &step);
         buffer_unref(&payload);
     }
-    wait_for(10, 0, SCRIBE_WELL);
+    wait_for(10, 0, JOURNAL_IS_WELL);
     for (uint64_t i = 0; i < 10; i++) {
-        struct scribe_step *step = scribe_logged(scribe);
+        struct journal_step *step = journal_thread_logged(thread);
         cr_assert_not_null(step);
         cr_assert_eq(step->key, 100 + i);
         at[i] = step->payload_at;
-        scribe_step_free(&step);
+        journal_step_free(&step);
     }
-    cr_assert_null(scribe_logged(scribe));
-    scribe_close(&scribe);
+    cr_assert_null(journal_thread_logged(thread));
+    journal_thread_close(&thread);
     struct journal *journal = driver_open(sim);
     for (uint64_t i = 0; i < 10; i++) {
         uint8_t body[DRIVER_BODY_MAX];
@@ -162,13 +162,13 @@ Test(journal_thread, stops_reading_when_too_much_waits)
     sim_disk_fault(sim, SIM_WRITE, 0, UINT64_MAX, EIO);
     static uint8_t large[1 << 20];
     uint64_t given = 0;
-    while (scribe_has_room(scribe)) {
-        struct scribe_step *step = scribe_step_new(1, sizeof large);
-        scribe_step_add(step, DRIVER_KIND, span_of(large, sizeof large));
-        scribe_give(scribe, &step);
+    while (journal_thread_has_room(thread)) {
+        struct journal_step *step = journal_step_new(1, sizeof large);
+        journal_step_add(step, DRIVER_KIND, span_of(large, sizeof large));
+        journal_thread_give(thread, &step);
         given += sizeof large;
     }
-    cr_assert_eq(given, SCRIBE_WAITING_BYTES);
+    cr_assert_eq(given, JOURNAL_THREAD_WAITING_BYTES);
 }
 
 Test(journal_thread, tries_again_what_the_system_refuses)
@@ -176,13 +176,13 @@ Test(journal_thread, tries_again_what_the_system_refuses)
     start(true);
     sim_disk_fault(sim, SIM_WRITE, 0, 3, EIO);
     give(0);
-    struct scribe_news news = wait_for(0, 0, SCRIBE_REFUSED);
+    struct journal_news news = wait_for(0, 0, JOURNAL_IS_REFUSED);
     cr_assert_eq(news.logged, 0);
-    cr_assert_not_null(strstr(scribe_complaint(scribe), strerror(EIO)), "%s",
-                       scribe_complaint(scribe));
+    cr_assert_not_null(strstr(journal_thread_complaint(thread), strerror(EIO)), "%s",
+                       journal_thread_complaint(thread));
     give(1);
-    wait_for(2, 2, SCRIBE_WELL);
-    scribe_close(&scribe);
+    wait_for(2, 2, JOURNAL_IS_WELL);
+    journal_thread_close(&thread);
     cr_assert_eq(count_after_crash(), 2);
 }
 
@@ -191,25 +191,25 @@ Test(journal_thread, writes_what_was_decided_into_the_room_set_aside)
     start(true);
     sim_disk_limit(sim, 4 * DRIVER_SEGMENT);
     uint64_t number = 0;
-    struct scribe_news news = {.state = SCRIBE_WELL};
-    while (news.state == SCRIBE_WELL) {
+    struct journal_news news = {.state = JOURNAL_IS_WELL};
+    while (news.state == JOURNAL_IS_WELL) {
         uint64_t ticket = give(number++);
         do {
-            struct pollfd item = {.fd = scribe_fd(scribe), .events = POLLIN};
+            struct pollfd item = {.fd = journal_thread_fd(thread), .events = POLLIN};
             cr_assert_eq(poll(&item, 1, SOON_MS), 1);
-            news = scribe_news(scribe);
+            news = journal_thread_news(thread);
         } while (news.logged < ticket);
     }
-    cr_assert_eq(news.state, SCRIBE_FULL);
+    cr_assert_eq(news.state, JOURNAL_IS_FULL);
     cr_assert_gt(number, 4);
     for (int i = 0; i < 5; i++)
         give(number++);
-    wait_for(number, number, SCRIBE_FULL);
+    wait_for(number, number, JOURNAL_IS_FULL);
     sim_disk_limit(sim, SIM_NO_LIMIT);
-    wait_for(number, number, SCRIBE_WELL); /* by itself */
+    wait_for(number, number, JOURNAL_IS_WELL); /* by itself */
     give(number++);
-    wait_for(number, number, SCRIBE_WELL);
-    scribe_close(&scribe);
+    wait_for(number, number, JOURNAL_IS_WELL);
+    journal_thread_close(&thread);
     cr_assert_eq(count_after_crash(), number);
 }
 
@@ -221,33 +221,33 @@ Test(journal_thread, lets_go_what_a_checkpoint_freed_before_it_says_that_the_dis
     sim_disk_limit(sim, 6 * DRIVER_SEGMENT);
     for (int i = 0; i < 40; i++) {
         bool is_checkpoint = i % 4 == 3;
-        struct scribe_step *step = scribe_step_new(1, sizeof zeros);
-        scribe_step_add(step, DRIVER_KIND, span_of(zeros, sizeof zeros));
+        struct journal_step *step = journal_step_new(1, sizeof zeros);
+        journal_step_add(step, DRIVER_KIND, span_of(zeros, sizeof zeros));
         step->how = is_checkpoint ? JOURNAL_CHECKPOINT_BEGIN | JOURNAL_CHECKPOINT_END : 0;
         step->aside = DRIVER_SEGMENT;
         step->needed_from = UINT64_MAX;
-        uint64_t ticket = scribe_give(scribe, &step);
-        struct scribe_news news = wait_for(ticket, 0, SCRIBE_WELL);
+        uint64_t ticket = journal_thread_give(thread, &step);
+        struct journal_news news = wait_for(ticket, 0, JOURNAL_IS_WELL);
         cr_assert_eq(news.logged, ticket);
     }
-    cr_assert_gt(scribe_news(scribe).first, 10 * DRIVER_SEGMENT);
-    cr_assert_eq(scribe_complaint(scribe)[0], '\0', "%s", scribe_complaint(scribe));
+    cr_assert_gt(journal_thread_news(thread).first, 10 * DRIVER_SEGMENT);
+    cr_assert_eq(journal_thread_complaint(thread)[0], '\0', "%s", journal_thread_complaint(thread));
 }
 
 Test(journal_thread, never_claims_what_a_failed_sync_may_have_lost)
 {
     start(true);
     give(0);
-    wait_for(1, 1, SCRIBE_WELL);
+    wait_for(1, 1, JOURNAL_IS_WELL);
     sim_disk_fault(sim, SIM_SYNC, 0, 1, EIO);
     give(1);
-    struct scribe_news news = wait_for(2, 1, SCRIBE_FAILED);
+    struct journal_news news = wait_for(2, 1, JOURNAL_IS_FAILED);
     give(2);
-    news = scribe_news(scribe);
+    news = journal_thread_news(thread);
     cr_assert_eq(news.synced, 1);
     cr_assert_eq(news.logged, 2);
-    cr_assert_neq(scribe_complaint(scribe)[0], '\0');
-    scribe_close(&scribe);
+    cr_assert_neq(journal_thread_complaint(thread)[0], '\0');
+    journal_thread_close(&thread);
     uint64_t count = count_after_crash();
     cr_assert(count == 1 || count == 2, "%llu", (unsigned long long)count);
 }

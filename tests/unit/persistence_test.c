@@ -88,35 +88,35 @@ void core_snapshot(struct core *core, struct effects *effects)
         effects_fact(effects, &fact, 0);
 }
 
-/* ---- the keeper ------------------------------------------------------------------------------ */
+/* ---- persistence ----------------------------------------------------------------------------- */
 
 static struct sim_disk *sim;
 static struct folder folder; /* where values would be read back, if there were any */
 static struct memory memory;
-static struct gate *gate;
-static struct keeper keeper;
+static struct core_port *port;
+static struct persistence persistence;
 static int64_t now_ns;
 
 static void start(enum durability durability)
 {
     sim = sim_disk_new(11);
     memory_heap_init(&memory, UINT64_MAX);
-    gate = gate_new(&memory, NULL, 0);
-    cr_assert_not_null(gate);
-    keeper_init(&keeper, &memory);
-    keeper_lend(&keeper, gate, DEFAULT_MEMORY_BYTES);
+    port = core_port_new(&memory, NULL, 0);
+    cr_assert_not_null(port);
+    persistence_init(&persistence, &memory);
+    persistence_lend(&persistence, port, DEFAULT_MEMORY_BYTES);
     struct journal *journal = driver_open(sim);
     char complaint[JOURNAL_COMPLAINT_BYTES];
     cr_assert(folder_make(&folder));
-    cr_assert(keeper_start(&keeper, folder.path, &journal, durability, gate, complaint), "%s",
-              complaint);
+    cr_assert(persistence_start(&persistence, folder.path, &journal, durability, port, complaint),
+              "%s", complaint);
     cr_assert_null(journal);
 }
 
 static void fini(void)
 {
-    keeper_fini(&keeper);
-    gate_free(&gate);
+    persistence_fini(&persistence);
+    core_port_free(&port);
     sim_disk_free(&sim);
     folder_fini(&folder);
 }
@@ -126,38 +126,38 @@ TestSuite(persistence, .fini = fini);
 /* One step; a bit of each saying that was not held back. */
 static unsigned decide(void)
 {
-    struct gate_out out;
+    struct core_port_out out;
     unsigned said = 0;
-    gate_tick(gate, (struct gate_now){.now_ns = 1});
-    keeper_give(&keeper, gate);
-    while (gate_out(gate, &out)) {
-        bool says = out.kind == GATE_CONTROL || out.kind == GATE_DATA;
-        if (!keeper_holds(&keeper, &out) && says)
+    core_port_tick(port, (struct core_port_now){.now_ns = 1});
+    persistence_give(&persistence, port);
+    while (core_port_out(port, &out)) {
+        bool says = out.kind == CORE_PORT_CONTROL || out.kind == CORE_PORT_DATA;
+        if (!persistence_holds(&persistence, &out) && says)
             said |= 1u << out.saying;
         buffer_unref(&out.part);
     }
     return said;
 }
 
-/* Waits for the scribe; the test fails if it has nothing to tell. */
+/* Waits for the journal thread; the test fails if it has nothing to tell. */
 static void hear(void)
 {
-    struct pollfd item = {.fd = keeper_fd(&keeper), .events = POLLIN};
+    struct pollfd item = {.fd = persistence_fd(&persistence), .events = POLLIN};
     cr_assert_eq(poll(&item, 1, SOON_MS), 1);
-    keeper_hear(&keeper, gate, now_ns);
+    persistence_hear(&persistence, port, now_ns);
 }
 
 /* The end of a status, as an observer is told it now; stands until the next step. */
 static struct msg_status_end ask(void)
 {
     static uint8_t bytes[LIMIT_CONTROL_BYTES];
-    struct gate_out out;
+    struct core_port_out out;
     struct msg msg = {.type = MSG_NONE};
-    gate_tick(gate, (struct gate_now){.now_ns = 1});
-    keeper_give(&keeper, gate);
-    while (gate_out(gate, &out)) {
-        bool is_held = keeper_holds(&keeper, &out);
-        if (!is_held && out.kind == GATE_CONTROL && msg.type != MSG_STATUS_END) {
+    core_port_tick(port, (struct core_port_now){.now_ns = 1});
+    persistence_give(&persistence, port);
+    while (core_port_out(port, &out)) {
+        bool is_held = persistence_holds(&persistence, &out);
+        if (!is_held && out.kind == CORE_PORT_CONTROL && msg.type != MSG_STATUS_END) {
             memcpy(bytes, out.part->data, out.part->bytes);
             cr_assert_eq(msg_decode(span_of(bytes, out.part->bytes), MSG_LANE_CONTROL,
                                     MSG_TO_CLIENT, &msg, NULL),
@@ -173,13 +173,13 @@ static struct msg_status_end ask(void)
 static void take(unsigned counts[2])
 {
     struct held held;
-    while (keeper_next(&keeper, &held)) {
+    while (persistence_next(&persistence, &held)) {
         cr_assert_eq(held.conn, CONN);
         counts[held.lane == MSG_LANE_DATA] += 1;
         cr_assert_leq(held.ticket,
-                      held.lane == MSG_LANE_DATA || keeper.durability == DURABILITY_PROCESS
-                          ? keeper.news.logged
-                          : keeper.news.synced,
+                      held.lane == MSG_LANE_DATA || persistence.durability == DURABILITY_PROCESS
+                          ? persistence.news.logged
+                          : persistence.news.synced,
                       "said before it was kept");
         buffer_unref(&held.part);
     }
@@ -189,13 +189,13 @@ Test(persistence, holds_nothing_back_without_a_journal)
 {
     sim = sim_disk_new(11);
     memory_heap_init(&memory, UINT64_MAX);
-    gate = gate_new(&memory, NULL, 0);
-    keeper_init(&keeper, &memory);
-    cr_assert_eq(decide(), 1u << GATE_NEWS | 1u << GATE_OUTCOME | 1u << GATE_ANSWER);
-    cr_assert(keeper_has_room(&keeper));
-    cr_assert(keeper_is_quiet(&keeper));
-    cr_assert_eq(keeper_fd(&keeper), -1);
-    cr_assert_not(keeper_has_changed(&keeper));
+    port = core_port_new(&memory, NULL, 0);
+    persistence_init(&persistence, &memory);
+    cr_assert_eq(decide(), 1u << CORE_PORT_NEWS | 1u << CORE_PORT_OUTCOME | 1u << CORE_PORT_ANSWER);
+    cr_assert(persistence_has_room(&persistence));
+    cr_assert(persistence_is_quiet(&persistence));
+    cr_assert_eq(persistence_fd(&persistence), -1);
+    cr_assert_not(persistence_has_changed(&persistence));
     struct msg_status_end end = ask();
     cr_expect(span_equal(end.journal, span_text("none")));
     cr_expect_eq(end.journal_directory.bytes + end.journal_reason.bytes, 0);
@@ -213,7 +213,7 @@ Test(persistence, tells_a_status_where_the_journal_is_and_how_far)
     cr_expect_geq(end.journal_bytes, 2 * DRIVER_SEGMENT, "a segment, and what is set aside");
     cr_expect_eq(end.journal_first, 0);
     cr_expect_eq(end.journal_next, 0);
-    while (keeper.news.synced < keeper.ticket)
+    while (persistence.news.synced < persistence.ticket)
         hear();
     end = ask();
     cr_expect_gt(end.journal_next, 0);
@@ -226,15 +226,16 @@ Test(persistence, lets_out_at_once_what_is_kept_already)
 {
     start(DURABILITY_PROCESS);
     for (int how = 0; how < 3; how++) {
-        struct gate_out out = {.kind = GATE_DATA, .saying = GATE_OUTCOME, .conn = CONN};
+        struct core_port_out out = {
+            .kind = CORE_PORT_DATA, .saying = CORE_PORT_OUTCOME, .conn = CONN};
         out.part = buffer_copy(span_text("value"));
         out.is_kept = how != 1; /* first; behind what is not kept; behind that */
-        keeper.ticket = keeper.news.logged + 1;
-        cr_expect_eq(keeper_holds(&keeper, &out), how > 0, "%d", how);
+        persistence.ticket = persistence.news.logged + 1;
+        cr_expect_eq(persistence_holds(&persistence, &out), how > 0, "%d", how);
         buffer_unref(&out.part);
     }
     unsigned counts[2] = {0};
-    keeper.news.logged = keeper.ticket;
+    persistence.news.logged = persistence.ticket;
     take(counts);
     cr_expect_eq(counts[1], 2);
 }
@@ -243,9 +244,9 @@ Test(persistence, lets_out_at_once_what_is_kept_already)
 Test(persistence, tells_a_path_that_is_no_text)
 {
     start(DURABILITY_PROCESS);
-    snprintf(keeper.where, sizeof keeper.where, "/a/\xff\xc3\xa9");
+    snprintf(persistence.where, sizeof persistence.where, "/a/\xff\xc3\xa9");
     cr_expect(span_equal(ask().journal_directory, span_text("/a/???")));
-    snprintf(keeper.where, sizeof keeper.where, "/a/\xc3\xa9");
+    snprintf(persistence.where, sizeof persistence.where, "/a/\xc3\xa9");
     cr_expect(span_equal(ask().journal_directory, span_text("/a/\xc3\xa9")));
 }
 
@@ -254,12 +255,12 @@ Test(persistence, says_all_but_news_once_it_is_in_the_log)
     unsigned counts[2] = {0};
     start(DURABILITY_PROCESS);
     for (unsigned i = 0; i < 100; i++)
-        cr_assert_eq(decide(), 1u << GATE_NEWS);
+        cr_assert_eq(decide(), 1u << CORE_PORT_NEWS);
     while (counts[0] < 100 || counts[1] < 100) {
         hear();
         take(counts);
     }
-    cr_assert(keeper_is_quiet(&keeper));
+    cr_assert(persistence_is_quiet(&persistence));
 }
 
 /* No sync goes well until it may: outcomes come out, not one answer does. */
@@ -268,14 +269,14 @@ Test(persistence, says_answers_at_disk_behind_their_sync_alone)
     unsigned counts[2] = {0};
     start(DURABILITY_DISK);
     for (unsigned i = 0; i < 100; i++)
-        cr_assert_eq(decide(), 1u << GATE_NEWS);
+        cr_assert_eq(decide(), 1u << CORE_PORT_NEWS);
     while (counts[0] < 100 || counts[1] < 100) {
         hear();
         take(counts);
-        cr_assert_leq(counts[0], keeper.news.synced);
-        cr_assert_leq(counts[1], keeper.news.logged);
+        cr_assert_leq(counts[0], persistence.news.synced);
+        cr_assert_leq(counts[1], persistence.news.logged);
     }
-    cr_assert(keeper_is_quiet(&keeper));
+    cr_assert(persistence_is_quiet(&persistence));
 }
 
 /* Here each step has a ticket of the same number. */
@@ -285,11 +286,11 @@ Test(persistence, tells_the_core_how_many_steps_are_kept_and_never_too_many)
     start(DURABILITY_DISK);
     for (int i = 0; i < STEPS; i++) {
         decide();
-        cr_assert_leq(kept, keeper.news.synced);
+        cr_assert_leq(kept, persistence.news.synced);
         if (i % 7 == 6)
             hear();
     }
-    while (keeper.news.synced < keeper.ticket)
+    while (persistence.news.synced < persistence.ticket)
         hear();
     decide();
     cr_expect_eq(kept, STEPS);
@@ -301,12 +302,12 @@ Test(persistence, counts_steps_that_decided_nothing)
 {
     start(DURABILITY_DISK);
     decide();
-    while (keeper.news.synced < keeper.ticket)
+    while (persistence.news.synced < persistence.ticket)
         hear();
     is_idle = true;
     for (int i = 0; i < 5; i++)
         decide();
-    keeper_hear(&keeper, gate, now_ns);
+    persistence_hear(&persistence, port, now_ns);
     decide();
     cr_expect_eq(kept, 6);
 }
@@ -317,17 +318,17 @@ Test(persistence, says_no_answer_after_a_sync_that_failed)
     start(DURABILITY_DISK);
     sim_disk_fault(sim, SIM_SYNC, 0, UINT64_MAX, EIO);
     decide();
-    while (keeper_state(&keeper) != SCRIBE_FAILED || counts[1] == 0) {
+    while (persistence_state(&persistence) != JOURNAL_IS_FAILED || counts[1] == 0) {
         hear();
         take(counts);
     }
-    cr_assert(keeper_has_changed(&keeper));
-    cr_assert_not(keeper_has_changed(&keeper), "it is told once");
-    cr_assert_neq(keeper_complaint(&keeper)[0], '\0');
+    cr_assert(persistence_has_changed(&persistence));
+    cr_assert_not(persistence_has_changed(&persistence), "it is told once");
+    cr_assert_neq(persistence_complaint(&persistence)[0], '\0');
     cr_assert_eq(counts[0], 0);
     cr_assert_eq(counts[1], 1, "it is in the log: its outcome may be seen");
-    cr_assert_not(keeper_is_quiet(&keeper));
-    cr_assert_not(keeper_has_room(&keeper));
+    cr_assert_not(persistence_is_quiet(&persistence));
+    cr_assert_not(persistence_has_room(&persistence));
 }
 
 Test(persistence, says_nothing_while_writes_are_refused_and_all_of_it_then)
@@ -338,10 +339,10 @@ Test(persistence, says_nothing_while_writes_are_refused_and_all_of_it_then)
     decide();
     hear();
     take(counts);
-    cr_assert_eq(keeper_state(&keeper), SCRIBE_REFUSED);
-    cr_assert(keeper_has_changed(&keeper));
-    cr_assert_not(keeper_has_room(&keeper));
-    cr_assert_not(keeper_is_full(&keeper));
+    cr_assert_eq(persistence_state(&persistence), JOURNAL_IS_REFUSED);
+    cr_assert(persistence_has_changed(&persistence));
+    cr_assert_not(persistence_has_room(&persistence));
+    cr_assert_not(persistence_is_full(&persistence));
     cr_assert_eq(counts[0] + counts[1], 0);
     struct msg_status_end end = ask();
     cr_expect_eq(end.journal_state, 2);
@@ -350,9 +351,9 @@ Test(persistence, says_nothing_while_writes_are_refused_and_all_of_it_then)
         hear();
         take(counts);
     }
-    cr_assert_eq(keeper_state(&keeper), SCRIBE_WELL);
-    cr_assert(keeper_has_changed(&keeper));
-    cr_assert(keeper_has_room(&keeper));
+    cr_assert_eq(persistence_state(&persistence), JOURNAL_IS_WELL);
+    cr_assert(persistence_has_changed(&persistence));
+    cr_assert(persistence_has_room(&persistence));
 }
 
 /* What is decided on a full disk is kept and said, nothing more is let in, and then it goes on. */
@@ -361,14 +362,14 @@ Test(persistence, goes_on_by_itself_when_there_is_room_again)
     unsigned counts[2] = {0};
     start(DURABILITY_DISK);
     sim_disk_limit(sim, 4 * DRIVER_SEGMENT);
-    while (keeper_state(&keeper) == SCRIBE_WELL) {
-        uint64_t ticket = keeper.ticket + 1;
+    while (persistence_state(&persistence) == JOURNAL_IS_WELL) {
+        uint64_t ticket = persistence.ticket + 1;
         decide();
-        while (keeper.news.logged < ticket)
+        while (persistence.news.logged < ticket)
             hear();
     }
-    cr_assert(keeper_is_full(&keeper));
-    cr_assert_not(keeper_has_room(&keeper));
+    cr_assert(persistence_is_full(&persistence));
+    cr_assert_not(persistence_has_room(&persistence));
     struct msg_status_end end = ask();
     cr_expect_eq(end.journal_state, 1);
     cr_expect_gt(end.journal_reason.bytes, 0);
@@ -378,21 +379,21 @@ Test(persistence, goes_on_by_itself_when_there_is_room_again)
         if (counts[0] < decided || counts[1] < decided)
             hear();
     }
-    cr_assert(keeper_is_quiet(&keeper));
+    cr_assert(persistence_is_quiet(&persistence));
     sim_disk_limit(sim, SIM_NO_LIMIT);
-    while (!keeper_has_room(&keeper))
+    while (!persistence_has_room(&persistence))
         hear();
-    cr_assert_eq(keeper_state(&keeper), SCRIBE_WELL);
+    cr_assert_eq(persistence_state(&persistence), JOURNAL_IS_WELL);
 }
 
 /* Lets the journal grow until the disk has no more room for values. */
 static void fill(void)
 {
     sim_disk_limit(sim, 4 * DRIVER_SEGMENT);
-    while (keeper_state(&keeper) == SCRIBE_WELL) {
-        uint64_t ticket = keeper.ticket + 1;
+    while (persistence_state(&persistence) == JOURNAL_IS_WELL) {
+        uint64_t ticket = persistence.ticket + 1;
         decide();
-        while (keeper.news.logged < ticket)
+        while (persistence.news.logged < ticket)
             hear();
     }
 }
@@ -401,23 +402,23 @@ static void fill(void)
 Test(persistence, makes_a_checkpoint_while_there_is_room_for_it)
 {
     start(DURABILITY_PROCESS);
-    uint64_t most = keeper.news.aside / KEEPER_ASIDE_TIMES;
+    uint64_t most = persistence.news.aside / PERSISTENCE_ASIDE_TIMES;
     uint64_t step_bytes = 0;
-    while (keeper.noted_bytes + step_bytes < most) {
-        uint64_t before = keeper.noted_bytes;
+    while (persistence.noted_bytes + step_bytes < most) {
+        uint64_t before = persistence.noted_bytes;
         decide();
-        step_bytes = keeper.noted_bytes - before;
-        uint64_t ticket = keeper.ticket;
-        keeper_checkpoint(&keeper, gate);
-        cr_assert(keeper.noted_bytes >= most || keeper.ticket == ticket, "none is due");
+        step_bytes = persistence.noted_bytes - before;
+        uint64_t ticket = persistence.ticket;
+        persistence_checkpoint(&persistence, port);
+        cr_assert(persistence.noted_bytes >= most || persistence.ticket == ticket, "none is due");
     }
-    cr_assert_lt(keeper.noted_bytes, most);
+    cr_assert_lt(persistence.noted_bytes, most);
     decide();
-    cr_assert_geq(keeper.noted_bytes, most);
-    cr_assert_not(keeper_has_room(&keeper), "it comes first");
-    keeper_checkpoint(&keeper, gate);
-    cr_assert_eq(keeper.noted_bytes, 0);
-    while (!keeper_has_room(&keeper))
+    cr_assert_geq(persistence.noted_bytes, most);
+    cr_assert_not(persistence_has_room(&persistence), "it comes first");
+    persistence_checkpoint(&persistence, port);
+    cr_assert_eq(persistence.noted_bytes, 0);
+    while (!persistence_has_room(&persistence))
         hear();
 }
 
@@ -425,63 +426,63 @@ Test(persistence, makes_a_checkpoint_while_there_is_room_for_it)
 Test(persistence, makes_no_checkpoint_before_the_last_is_in_the_log)
 {
     start(DURABILITY_PROCESS);
-    while (!keeper_is_growing(&keeper))
+    while (!persistence_is_growing(&persistence))
         decide();
-    keeper_checkpoint(&keeper, gate);
-    uint64_t last = keeper.checkpoint_ticket;
-    while (!keeper_is_growing(&keeper))
+    persistence_checkpoint(&persistence, port);
+    uint64_t last = persistence.checkpoint_ticket;
+    while (!persistence_is_growing(&persistence))
         decide();
-    keeper_checkpoint(&keeper, gate);
-    cr_assert_eq(keeper.checkpoint_ticket, last, "nothing was heard of it yet");
-    while (keeper.news.logged < last)
+    persistence_checkpoint(&persistence, port);
+    cr_assert_eq(persistence.checkpoint_ticket, last, "nothing was heard of it yet");
+    while (persistence.news.logged < last)
         hear();
-    keeper_checkpoint(&keeper, gate);
-    cr_assert_gt(keeper.checkpoint_ticket, last);
+    persistence_checkpoint(&persistence, port);
+    cr_assert_gt(persistence.checkpoint_ticket, last);
 }
 
 /* What waits grows by so many bytes, as by a value's. */
 static void give_value(size_t bytes)
 {
-    struct scribe_step *step = scribe_step_new(1, bytes);
-    memset(scribe_step_body(step, LEDGER_SNAPSHOT, bytes), 0, bytes);
-    keeper.ticket = scribe_give(keeper.scribe, &step);
+    struct journal_step *step = journal_step_new(1, bytes);
+    memset(journal_step_body(step, JOURNAL_CODEC_SNAPSHOT, bytes), 0, bytes);
+    persistence.ticket = journal_thread_give(persistence.thread, &step);
 }
 
 /* What is under way to the disk finds its place in what is set aside, should that disk be full. */
 Test(persistence, is_short_when_much_waits_though_the_disk_is_well)
 {
     start(DURABILITY_PROCESS);
-    uint64_t aside = keeper.news.aside;
+    uint64_t aside = persistence.news.aside;
     sim_disk_fault(sim, SIM_WRITE, 0, UINT64_MAX, EIO);
-    give_value(aside / KEEPER_VALUE_SHARES - 1);
-    cr_assert(keeper_has_room(&keeper));
+    give_value(aside / PERSISTENCE_VALUE_SHARES - 1);
+    cr_assert(persistence_has_room(&persistence));
     give_value(1);
-    cr_assert_not(keeper_has_room(&keeper));
-    while (scribe_waiting_bytes(keeper.scribe) <
-           aside / KEEPER_VALUE_SHARES + aside / KEEPER_FACT_SHARES) {
-        cr_assert_not(keeper_is_short(&keeper));
+    cr_assert_not(persistence_has_room(&persistence));
+    while (journal_thread_waiting_bytes(persistence.thread) <
+           aside / PERSISTENCE_VALUE_SHARES + aside / PERSISTENCE_FACT_SHARES) {
+        cr_assert_not(persistence_is_short(&persistence));
         decide();
     }
-    cr_assert(keeper_is_short(&keeper));
-    cr_assert_eq(keeper_state(&keeper), SCRIBE_WELL, "as far as was heard");
+    cr_assert(persistence_is_short(&persistence));
+    cr_assert_eq(persistence_state(&persistence), JOURNAL_IS_WELL, "as far as was heard");
     hear();
-    cr_assert_eq(keeper_state(&keeper), SCRIBE_REFUSED);
-    while (!keeper_is_growing(&keeper))
+    cr_assert_eq(persistence_state(&persistence), JOURNAL_IS_REFUSED);
+    while (!persistence_is_growing(&persistence))
         decide();
-    keeper_checkpoint(&keeper, gate);
-    cr_assert_eq(keeper.checkpoint_ticket, 0, "it would only wait, too");
+    persistence_checkpoint(&persistence, port);
+    cr_assert_eq(persistence.checkpoint_ticket, 0, "it would only wait, too");
 }
 
 /* A checkpoint, when the journal has more than one file. */
 static void reach_checkpoint(void)
 {
-    while (keeper.news.first_end == UINT64_MAX || !keeper_is_growing(&keeper)) {
+    while (persistence.news.first_end == UINT64_MAX || !persistence_is_growing(&persistence)) {
         decide();
         hear();
     }
-    keeper_checkpoint(&keeper, gate);
-    cr_assert_eq(keeper_deadline_ns(&keeper, gate), INT64_MAX, "it is not whole yet");
-    while (keeper.news.logged < keeper.checkpoint_ticket)
+    persistence_checkpoint(&persistence, port);
+    cr_assert_eq(persistence_deadline_ns(&persistence, port), INT64_MAX, "it is not whole yet");
+    while (persistence.news.logged < persistence.checkpoint_ticket)
         hear();
 }
 
@@ -490,18 +491,18 @@ static payload_id make_checkpoint(void)
 {
     payload_id payload = 0;
     start(DURABILITY_PROCESS);
-    cr_assert(gate_payload_add_stored(gate, 0, 8, &payload));
+    cr_assert(core_port_payload_add_stored(port, 0, 8, &payload));
     reach_checkpoint();
     return payload;
 }
 
 static void expect_trim(bool is_due)
 {
-    uint64_t ticket = keeper.ticket;
-    keeper_hear(&keeper, gate, now_ns);
-    cr_assert_eq(keeper.ticket, ticket + is_due);
-    cr_assert_eq(keeper.has_to_trim, !is_due);
-    while (is_due && keeper.news.logged < keeper.ticket)
+    uint64_t ticket = persistence.ticket;
+    persistence_hear(&persistence, port, now_ns);
+    cr_assert_eq(persistence.ticket, ticket + is_due);
+    cr_assert_eq(persistence.has_to_trim, !is_due);
+    while (is_due && persistence.news.logged < persistence.ticket)
         hear();
 }
 
@@ -509,43 +510,43 @@ static void expect_trim(bool is_due)
 Test(persistence, trims_a_while_behind_a_checkpoint)
 {
     payload_id payload = make_checkpoint();
-    int64_t due_ns = now_ns + KEEPER_TRIM_MS * INT64_C(1000000);
-    cr_assert_eq(keeper_deadline_ns(&keeper, gate), due_ns);
-    gate_payload_drop(gate, payload);
+    int64_t due_ns = now_ns + PERSISTENCE_TRIM_MS * INT64_C(1000000);
+    cr_assert_eq(persistence_deadline_ns(&persistence, port), due_ns);
+    core_port_payload_drop(port, payload);
     now_ns = due_ns - 1;
     expect_trim(false);
-    cr_assert_eq(keeper.news.first, 0);
+    cr_assert_eq(persistence.news.first, 0);
     now_ns = due_ns;
     expect_trim(true);
-    cr_assert_gt(keeper.news.first, 0);
-    cr_assert_eq(keeper_deadline_ns(&keeper, gate), INT64_MAX);
+    cr_assert_gt(persistence.news.first, 0);
+    cr_assert_eq(persistence_deadline_ns(&persistence, port), INT64_MAX);
 }
 
 Test(persistence, trims_when_enough_came_behind_a_checkpoint)
 {
     payload_id payload = make_checkpoint();
-    gate_payload_drop(gate, payload);
-    keeper.given_bytes = KEEPER_TRIM_BYTES - 1;
+    core_port_payload_drop(port, payload);
+    persistence.given_bytes = PERSISTENCE_TRIM_BYTES - 1;
     expect_trim(false);
-    keeper.given_bytes = KEEPER_TRIM_BYTES;
+    persistence.given_bytes = PERSISTENCE_TRIM_BYTES;
     expect_trim(true);
-    cr_assert_gt(keeper.news.first, 0);
+    cr_assert_gt(persistence.news.first, 0);
 }
 
 Test(persistence, trims_nothing_that_is_wanted)
 {
     (void)make_checkpoint();
-    keeper.given_bytes = KEEPER_TRIM_BYTES;
+    persistence.given_bytes = PERSISTENCE_TRIM_BYTES;
     expect_trim(true);
-    cr_assert_eq(keeper.news.first, 0);
+    cr_assert_eq(persistence.news.first, 0);
 }
 
 static void expect_checkpoint(bool is_due)
 {
-    uint64_t ticket = keeper.checkpoint_ticket;
-    cr_expect_eq(keeper_has_room(&keeper), !is_due, "nothing is let in before it");
-    keeper_checkpoint(&keeper, gate);
-    cr_assert_eq(keeper.checkpoint_ticket > ticket, is_due);
+    uint64_t ticket = persistence.checkpoint_ticket;
+    cr_expect_eq(persistence_has_room(&persistence), !is_due, "nothing is let in before it");
+    persistence_checkpoint(&persistence, port);
+    cr_assert_eq(persistence.checkpoint_ticket > ticket, is_due);
 }
 
 /* Where much comes in little time, a checkpoint has its time, ... */
@@ -553,18 +554,18 @@ Test(persistence, makes_no_checkpoint_soon_after_the_last_one)
 {
     start(DURABILITY_PROCESS);
     reach_checkpoint();
-    int64_t due_ns = now_ns + KEEPER_CHECKPOINT_MS * INT64_C(1000000);
-    keeper.given_bytes = KEEPER_CHECKPOINT_BYTES;
+    int64_t due_ns = now_ns + PERSISTENCE_CHECKPOINT_MS * INT64_C(1000000);
+    persistence.given_bytes = PERSISTENCE_CHECKPOINT_BYTES;
     expect_trim(true);
-    cr_expect_eq(keeper_deadline_ns(&keeper, gate), due_ns, "the loop is awake then");
+    cr_expect_eq(persistence_deadline_ns(&persistence, port), due_ns, "the loop is awake then");
     now_ns = due_ns - 1;
-    keeper_hear(&keeper, gate, now_ns);
+    persistence_hear(&persistence, port, now_ns);
     expect_checkpoint(false);
     now_ns = due_ns;
-    keeper_hear(&keeper, gate, now_ns);
-    keeper.given_bytes = KEEPER_CHECKPOINT_BYTES - 1;
+    persistence_hear(&persistence, port, now_ns);
+    persistence.given_bytes = PERSISTENCE_CHECKPOINT_BYTES - 1;
     expect_checkpoint(false);
-    keeper.given_bytes = KEEPER_CHECKPOINT_BYTES;
+    persistence.given_bytes = PERSISTENCE_CHECKPOINT_BYTES;
     expect_checkpoint(true);
 }
 
@@ -573,10 +574,10 @@ Test(persistence, makes_a_checkpoint_in_a_hurry_where_very_much_comes)
 {
     start(DURABILITY_PROCESS);
     reach_checkpoint();
-    keeper.given_bytes = KEEPER_HURRY_TIMES * KEEPER_CHECKPOINT_BYTES - 1;
+    persistence.given_bytes = PERSISTENCE_HURRY_TIMES * PERSISTENCE_CHECKPOINT_BYTES - 1;
     expect_trim(true);
     expect_checkpoint(false);
-    keeper.given_bytes = KEEPER_HURRY_TIMES * KEEPER_CHECKPOINT_BYTES;
+    persistence.given_bytes = PERSISTENCE_HURRY_TIMES * PERSISTENCE_CHECKPOINT_BYTES;
     expect_checkpoint(true);
 }
 
@@ -585,16 +586,16 @@ Test(persistence, sets_aside_four_times_a_checkpoint)
 {
     start(DURABILITY_PROCESS);
     held_bytes = DRIVER_SEGMENT;
-    while (keeper.checkpoint_bytes == 0) {
+    while (persistence.checkpoint_bytes == 0) {
         decide();
-        keeper_checkpoint(&keeper, gate);
+        persistence_checkpoint(&persistence, port);
     }
-    while (keeper.news.aside == DRIVER_SEGMENT) {
+    while (persistence.news.aside == DRIVER_SEGMENT) {
         decide();
         hear();
     }
-    cr_expect_eq(keeper.news.aside, KEEPER_ASIDE_TIMES * keeper.checkpoint_bytes);
-    cr_expect_gt(keeper.checkpoint_bytes, held_bytes);
+    cr_expect_eq(persistence.news.aside, PERSISTENCE_ASIDE_TIMES * persistence.checkpoint_bytes);
+    cr_expect_gt(persistence.checkpoint_bytes, held_bytes);
     held_bytes = 0;
 }
 
@@ -603,32 +604,32 @@ Test(persistence, makes_a_checkpoint_when_the_disk_is_full)
 {
     start(DURABILITY_PROCESS);
     fill();
-    keeper_checkpoint(&keeper, gate);
-    while (!keeper_has_room(&keeper))
+    persistence_checkpoint(&persistence, port);
+    while (!persistence_has_room(&persistence))
         hear();
-    cr_assert_eq(keeper_state(&keeper), SCRIBE_WELL, "old segments went");
+    cr_assert_eq(persistence_state(&persistence), JOURNAL_IS_WELL, "old segments went");
 }
 
 /* Where a checkpoint stands behind what readers took, no other is needed, nor room for it. */
 Test(persistence, lets_go_what_was_taken_on_a_full_disk_without_another_checkpoint)
 {
     payload_id payload = make_checkpoint();
-    uint64_t checkpoint = keeper.checkpoint_ticket;
-    keeper.given_bytes = KEEPER_TRIM_BYTES;
+    uint64_t checkpoint = persistence.checkpoint_ticket;
+    persistence.given_bytes = PERSISTENCE_TRIM_BYTES;
     expect_trim(true);
     held_bytes = 2 * DRIVER_SEGMENT; /* the next would not fit */
     fill();
-    keeper_checkpoint(&keeper, gate);
-    cr_assert_eq(keeper.checkpoint_ticket, checkpoint);
-    cr_assert(keeper_is_full(&keeper));
-    cr_assert_eq(keeper.news.first, 0);
-    gate_payload_drop(gate, payload);
-    keeper_hear(&keeper, gate, now_ns);
-    while (!keeper_has_room(&keeper)) {
-        keeper_checkpoint(&keeper, gate);
+    persistence_checkpoint(&persistence, port);
+    cr_assert_eq(persistence.checkpoint_ticket, checkpoint);
+    cr_assert(persistence_is_full(&persistence));
+    cr_assert_eq(persistence.news.first, 0);
+    core_port_payload_drop(port, payload);
+    persistence_hear(&persistence, port, now_ns);
+    while (!persistence_has_room(&persistence)) {
+        persistence_checkpoint(&persistence, port);
         hear();
     }
-    cr_assert_eq(keeper.checkpoint_ticket, checkpoint);
+    cr_assert_eq(persistence.checkpoint_ticket, checkpoint);
     held_bytes = 0;
 }
 
@@ -638,25 +639,25 @@ Test(persistence, lets_no_old_place_go_before_a_checkpoint_tells_the_new_one)
     struct buffer *bytes = buffer_copy(span_text("a value"));
     payload_id payload = 0;
     start(DURABILITY_PROCESS);
-    cr_assert(gate_payload_add(gate, &bytes, 0, &payload));
+    cr_assert(core_port_payload_add(port, &bytes, 0, &payload));
     reach_checkpoint();
-    uint64_t checkpoint = keeper.checkpoint_ticket;
-    keeper.given_bytes = KEEPER_TRIM_BYTES;
+    uint64_t checkpoint = persistence.checkpoint_ticket;
+    persistence.given_bytes = PERSISTENCE_TRIM_BYTES;
     expect_trim(true);
     fill();
-    keeper_checkpoint(&keeper, gate);
-    cr_assert_eq(keeper.checkpoint_ticket, checkpoint, "first it is written anew");
-    uint64_t moved = keeper.ticket;
-    while (!gate_is_logged(gate))
+    persistence_checkpoint(&persistence, port);
+    cr_assert_eq(persistence.checkpoint_ticket, checkpoint, "first it is written anew");
+    uint64_t moved = persistence.ticket;
+    while (!core_port_is_logged(port))
         hear();
-    keeper_hear(&keeper, gate, now_ns);
-    cr_assert_gt(gate_needed_from(gate), keeper.news.first_end);
-    cr_assert_eq(keeper.ticket, moved, "nothing is let go yet");
-    keeper_checkpoint(&keeper, gate);
-    cr_assert_gt(keeper.checkpoint_ticket, checkpoint);
-    while (!keeper_has_room(&keeper))
+    persistence_hear(&persistence, port, now_ns);
+    cr_assert_gt(core_port_needed_from(port), persistence.news.first_end);
+    cr_assert_eq(persistence.ticket, moved, "nothing is let go yet");
+    persistence_checkpoint(&persistence, port);
+    cr_assert_gt(persistence.checkpoint_ticket, checkpoint);
+    while (!persistence_has_room(&persistence))
         hear();
-    cr_assert_gt(keeper.news.first, 0);
+    cr_assert_gt(persistence.news.first, 0);
 }
 
 /* Files that cannot be removed are tried again; the checkpoint is not, for it takes of the room
@@ -666,13 +667,13 @@ Test(persistence, makes_one_checkpoint_for_a_trim_that_fails_for_a_while)
     start(DURABILITY_PROCESS);
     sim_disk_fault(sim, SIM_UNLINK, 0, 12, EIO);
     fill();
-    keeper_checkpoint(&keeper, gate);
-    uint64_t ticket = keeper.ticket;
-    while (!keeper_has_room(&keeper)) {
+    persistence_checkpoint(&persistence, port);
+    uint64_t ticket = persistence.ticket;
+    while (!persistence_has_room(&persistence)) {
         hear();
-        keeper_checkpoint(&keeper, gate);
+        persistence_checkpoint(&persistence, port);
     }
-    cr_assert_eq(keeper.ticket, ticket);
+    cr_assert_eq(persistence.ticket, ticket);
 }
 
 /* Of what is set aside enough is left for two checkpoints, and a fourth for what comes before. */
@@ -680,22 +681,23 @@ Test(persistence, is_short_before_the_way_out_is_closed)
 {
     start(DURABILITY_PROCESS);
     sim_disk_limit(sim, 4 * DRIVER_SEGMENT);
-    while (!keeper_is_short(&keeper)) {
-        cr_assert_leq(keeper.news.next, 4 * DRIVER_SEGMENT, "all of it is used up");
-        uint64_t ticket = keeper.ticket + 1;
+    while (!persistence_is_short(&persistence)) {
+        cr_assert_leq(persistence.news.next, 4 * DRIVER_SEGMENT, "all of it is used up");
+        uint64_t ticket = persistence.ticket + 1;
         decide();
-        while (keeper.news.logged < ticket)
+        while (persistence.news.logged < ticket)
             hear();
     }
-    uint64_t needed = 2 * (keeper.snapshot_bytes + keeper.noted_bytes) + DRIVER_SEGMENT / 4;
-    cr_assert(keeper_is_full(&keeper));
-    cr_assert_gt(keeper.noted_bytes, 0);
-    cr_assert_lt(scribe_room(keeper.scribe), needed);
-    cr_assert_gt(scribe_room(keeper.scribe), needed - 200, "not long before");
-    keeper_checkpoint(&keeper, gate);
-    while (!keeper_has_room(&keeper))
+    uint64_t needed =
+        2 * (persistence.snapshot_bytes + persistence.noted_bytes) + DRIVER_SEGMENT / 4;
+    cr_assert(persistence_is_full(&persistence));
+    cr_assert_gt(persistence.noted_bytes, 0);
+    cr_assert_lt(journal_thread_room(persistence.thread), needed);
+    cr_assert_gt(journal_thread_room(persistence.thread), needed - 200, "not long before");
+    persistence_checkpoint(&persistence, port);
+    while (!persistence_has_room(&persistence))
         hear();
-    cr_assert_not(keeper_is_short(&keeper));
+    cr_assert_not(persistence_is_short(&persistence));
 }
 
 /* What is let go on a full disk makes a checkpoint smaller: one that would not have fitted then
@@ -705,20 +707,21 @@ Test(persistence, measures_again_what_a_checkpoint_would_take)
     start(DURABILITY_PROCESS);
     held_bytes = DRIVER_SEGMENT;
     fill();
-    cr_assert(keeper_is_short(&keeper), "a checkpoint would not fit");
-    cr_assert_eq(keeper_deadline_ns(&keeper, gate), INT64_MAX, "nothing has happened since");
+    cr_assert(persistence_is_short(&persistence), "a checkpoint would not fit");
+    cr_assert_eq(persistence_deadline_ns(&persistence, port), INT64_MAX,
+                 "nothing has happened since");
     held_bytes = 0;
     decide();
-    int64_t due_ns = keeper_deadline_ns(&keeper, gate);
-    cr_assert_eq(due_ns, now_ns + KEEPER_MEASURE_MS * INT64_C(1000000));
+    int64_t due_ns = persistence_deadline_ns(&persistence, port);
+    cr_assert_eq(due_ns, now_ns + PERSISTENCE_MEASURE_MS * INT64_C(1000000));
     now_ns = due_ns - 1;
-    keeper_hear(&keeper, gate, now_ns);
-    cr_assert(keeper_is_short(&keeper), "it is too soon");
+    persistence_hear(&persistence, port, now_ns);
+    cr_assert(persistence_is_short(&persistence), "it is too soon");
     now_ns = due_ns;
-    keeper_hear(&keeper, gate, now_ns);
-    cr_assert_not(keeper_is_short(&keeper));
-    cr_assert_eq(keeper_deadline_ns(&keeper, gate), INT64_MAX);
-    keeper_checkpoint(&keeper, gate);
-    while (!keeper_has_room(&keeper))
+    persistence_hear(&persistence, port, now_ns);
+    cr_assert_not(persistence_is_short(&persistence));
+    cr_assert_eq(persistence_deadline_ns(&persistence, port), INT64_MAX);
+    persistence_checkpoint(&persistence, port);
+    while (!persistence_has_room(&persistence))
         hear();
 }

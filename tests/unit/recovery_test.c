@@ -13,7 +13,7 @@ enum { TOLD_MAX = 64, ARRIVED = 1000 /* and which one was told of what arrived *
 
 /* ---- the core -------------------------------------------------------------------------------- */
 
-static struct gate *gate;
+static struct core_port *port;
 static struct {
     uint64_t number;
     payload_id payload; /* beside it; 0: none */
@@ -103,15 +103,15 @@ static void init(void)
 {
     sim = sim_disk_new(3);
     memory_heap_init(&memory, UINT64_MAX);
-    gate = gate_new(&memory, NULL, 0);
+    port = core_port_new(&memory, NULL, 0);
     journal = driver_open(sim);
-    cr_assert_not_null(gate);
+    cr_assert_not_null(port);
 }
 
 static void fini(void)
 {
     journal_close(&journal);
-    gate_free(&gate);
+    core_port_free(&port);
     sim_disk_free(&sim);
 }
 
@@ -124,7 +124,7 @@ static void put(uint64_t number, int bytes)
 }
 
 /* One more fact in the record that is being made. */
-static void add_fact(enum ledger_tag tag, uint64_t number, uint64_t payload_at,
+static void add_fact(enum journal_codec_tag tag, uint64_t number, uint64_t payload_at,
                      uint32_t payload_bytes)
 {
     uint8_t record[64];
@@ -133,7 +133,7 @@ static void add_fact(enum ledger_tag tag, uint64_t number, uint64_t payload_at,
     cr_assert_eq(fact_encode(&fact, record, sizeof record, &bytes), WIRE_OK);
     put(tag, 1);
     put(bytes, 4);
-    if (tag == LEDGER_PAYLOAD_AT) {
+    if (tag == JOURNAL_CODEC_PAYLOAD_AT) {
         put(payload_at, 8);
         put(payload_bytes, 4);
     }
@@ -153,7 +153,7 @@ static uint64_t append(uint16_t kind, struct span bytes, unsigned how)
 
 static void append_facts(unsigned how)
 {
-    append(LEDGER_FACTS, span_of(body, body_bytes), how);
+    append(JOURNAL_CODEC_FACTS, span_of(body, body_bytes), how);
     body_bytes = 0;
 }
 
@@ -161,8 +161,8 @@ static void recover(uint64_t steps, uint64_t payloads)
 {
     char complaint[JOURNAL_COMPLAINT_BYTES] = "";
     struct recovery done;
-    cr_assert(recovery_run(journal, gate, (struct gate_now){.now_ns = 5}, &done, complaint), "%s",
-              complaint);
+    cr_assert(recovery_run(journal, port, (struct core_port_now){.now_ns = 5}, &done, complaint),
+              "%s", complaint);
     cr_assert_eq(done.steps, steps);
     cr_assert_eq(done.payloads, payloads);
     cr_assert_eq(done.gaps, gaps);
@@ -173,7 +173,8 @@ static void expect_refused(const char *words)
 {
     char complaint[JOURNAL_COMPLAINT_BYTES] = "";
     struct recovery done;
-    cr_assert_not(recovery_run(journal, gate, (struct gate_now){.now_ns = 5}, &done, complaint));
+    cr_assert_not(
+        recovery_run(journal, port, (struct core_port_now){.now_ns = 5}, &done, complaint));
     cr_assert_not_null(strstr(complaint, words), "'%s' does not say: %s", complaint, words);
     cr_assert_not_null(strstr(complaint, "position"), "'%s' does not say where", complaint);
     cr_assert_eq(resumed_count, 0);
@@ -194,16 +195,16 @@ Test(recovery, of_an_empty_journal_resumes)
 
 Test(recovery, tells_facts_in_order_with_the_payload_before_them)
 {
-    add_fact(LEDGER_NO_PAYLOAD, 1, 0, 0);
+    add_fact(JOURNAL_CODEC_NO_PAYLOAD, 1, 0, 0);
     append_facts(0);
-    append(LEDGER_PAYLOAD, span_text("first"), 0);
-    add_fact(LEDGER_NEWEST_PAYLOAD, 2, 0, 0);
-    add_fact(LEDGER_NO_PAYLOAD, 3, 0, 0);
+    append(JOURNAL_CODEC_PAYLOAD, span_text("first"), 0);
+    add_fact(JOURNAL_CODEC_NEWEST_PAYLOAD, 2, 0, 0);
+    add_fact(JOURNAL_CODEC_NO_PAYLOAD, 3, 0, 0);
     append_facts(0);
-    append(SCRIBE_KIND_PROBE, span_text(""), 0);
-    append(LEDGER_PAYLOAD, span_text("unwanted"), 0);
-    append(LEDGER_PAYLOAD, span_text("second"), 0);
-    add_fact(LEDGER_NEWEST_PAYLOAD, 4, 0, 0);
+    append(JOURNAL_THREAD_KIND_PROBE, span_text(""), 0);
+    append(JOURNAL_CODEC_PAYLOAD, span_text("unwanted"), 0);
+    append(JOURNAL_CODEC_PAYLOAD, span_text("second"), 0);
+    add_fact(JOURNAL_CODEC_NEWEST_PAYLOAD, 4, 0, 0);
     append_facts(0);
     recover(3, 3);
     cr_assert_eq(told_count, 4);
@@ -212,23 +213,23 @@ Test(recovery, tells_facts_in_order_with_the_payload_before_them)
     expect_told(2, 3, false);
     expect_told(3, 4, true);
     cr_assert_neq(told[1].payload, told[3].payload);
-    cr_assert_eq(gate_payload_count(gate), 2, "what no fact wanted is not kept");
-    cr_assert_eq(gate_payload_bytes(gate), strlen("first") + strlen("second"));
+    cr_assert_eq(core_port_payload_count(port), 2, "what no fact wanted is not kept");
+    cr_assert_eq(core_port_payload_bytes(port), strlen("first") + strlen("second"));
 }
 
 /* A snapshot speaks of payloads that stood in the journal before it, twice of one. */
 Test(recovery, of_a_checkpoint_fetches_the_payloads_that_it_names)
 {
-    append(LEDGER_PAYLOAD, span_text("forgotten"), 0);
-    uint64_t at = append(LEDGER_PAYLOAD, span_text("kept"), 0);
-    add_fact(LEDGER_NEWEST_PAYLOAD, 100, 0, 0);
+    append(JOURNAL_CODEC_PAYLOAD, span_text("forgotten"), 0);
+    uint64_t at = append(JOURNAL_CODEC_PAYLOAD, span_text("kept"), 0);
+    add_fact(JOURNAL_CODEC_NEWEST_PAYLOAD, 100, 0, 0);
     append_facts(0);
-    add_fact(LEDGER_PAYLOAD_AT, 1, at, 4);
+    add_fact(JOURNAL_CODEC_PAYLOAD_AT, 1, at, 4);
     append_facts(JOURNAL_CHECKPOINT_BEGIN);
-    add_fact(LEDGER_PAYLOAD_AT, 2, at, 4);
+    add_fact(JOURNAL_CODEC_PAYLOAD_AT, 2, at, 4);
     append_facts(JOURNAL_CHECKPOINT_END);
-    append(LEDGER_PAYLOAD, span_text("new"), 0);
-    add_fact(LEDGER_NEWEST_PAYLOAD, 3, 0, 0);
+    append(JOURNAL_CODEC_PAYLOAD, span_text("new"), 0);
+    add_fact(JOURNAL_CODEC_NEWEST_PAYLOAD, 3, 0, 0);
     append_facts(0);
     recover(3, 2);
     cr_assert_eq(told_count, 3);
@@ -236,18 +237,18 @@ Test(recovery, of_a_checkpoint_fetches_the_payloads_that_it_names)
     expect_told(1, 2, true);
     expect_told(2, 3, true);
     cr_assert_eq(told[0].payload, told[1].payload);
-    cr_assert_eq(gate_payload_count(gate), 2);
-    cr_assert_eq(gate_payload_bytes(gate), strlen("kept") + strlen("new"));
-    cr_assert_eq(gate_needed_from(gate), at);
+    cr_assert_eq(core_port_payload_count(port), 2);
+    cr_assert_eq(core_port_payload_bytes(port), strlen("kept") + strlen("new"));
+    cr_assert_eq(core_port_needed_from(port), at);
 }
 
 /* A checkpoint that names a payload which is trimmed. */
 static void trim_behind_checkpoint(void)
 {
-    uint64_t at = append(LEDGER_PAYLOAD, span_text("went"), 0);
+    uint64_t at = append(JOURNAL_CODEC_PAYLOAD, span_text("went"), 0);
     while (journal_first_end(journal) == UINT64_MAX)
-        append(SCRIBE_KIND_PROBE, span_of(body, sizeof body), 0);
-    add_fact(LEDGER_PAYLOAD_AT, 1, at, 4);
+        append(JOURNAL_THREAD_KIND_PROBE, span_of(body, sizeof body), 0);
+    add_fact(JOURNAL_CODEC_PAYLOAD_AT, 1, at, 4);
     append_facts(JOURNAL_CHECKPOINT_BEGIN | JOURNAL_CHECKPOINT_END);
     cr_assert_eq(journal_trim(journal, journal_start(journal)), JOURNAL_OK);
     cr_assert_gt(journal_first(journal), at);
@@ -257,11 +258,11 @@ static void trim_behind_checkpoint(void)
 Test(recovery, does_without_a_payload_that_went_since_the_checkpoint)
 {
     trim_behind_checkpoint();
-    add_fact(LEDGER_NO_PAYLOAD, ARRIVED, 0, 0);
+    add_fact(JOURNAL_CODEC_NO_PAYLOAD, ARRIVED, 0, 0);
     append_facts(0);
     recover(2, 1);
     expect_told(0, 1, true);
-    cr_assert_eq(gate_payload_count(gate), 0);
+    cr_assert_eq(core_port_payload_count(port), 0);
 }
 
 Test(recovery, misses_a_payload_that_no_fact_let_go)
@@ -273,11 +274,11 @@ Test(recovery, misses_a_payload_that_no_fact_let_go)
 /* A crash in the middle of a checkpoint: the one before counts, and all behind it. */
 Test(recovery, passes_over_a_checkpoint_that_is_not_whole)
 {
-    add_fact(LEDGER_NO_PAYLOAD, 1, 0, 0);
+    add_fact(JOURNAL_CODEC_NO_PAYLOAD, 1, 0, 0);
     append_facts(0);
-    add_fact(LEDGER_NO_PAYLOAD, 2, 0, 0);
+    add_fact(JOURNAL_CODEC_NO_PAYLOAD, 2, 0, 0);
     append_facts(JOURNAL_CHECKPOINT_BEGIN | JOURNAL_CHECKPOINT_END);
-    add_fact(LEDGER_NO_PAYLOAD, 3, 0, 0);
+    add_fact(JOURNAL_CODEC_NO_PAYLOAD, 3, 0, 0);
     append_facts(0);
     recover(2, 0);
     expect_told(0, 2, false);
@@ -286,28 +287,28 @@ Test(recovery, passes_over_a_checkpoint_that_is_not_whole)
 
 Test(recovery, refuses_facts_of_a_payload_that_is_not_there)
 {
-    add_fact(LEDGER_NEWEST_PAYLOAD, 1, 0, 0);
+    add_fact(JOURNAL_CODEC_NEWEST_PAYLOAD, 1, 0, 0);
     append_facts(0);
     expect_refused("a fact speaks of a payload that is not there");
 }
 
 Test(recovery, refuses_a_place_where_no_such_payload_is)
 {
-    uint64_t at = append(LEDGER_PAYLOAD, span_text("kept"), 0);
-    add_fact(LEDGER_PAYLOAD_AT, 1, at, 5);
+    uint64_t at = append(JOURNAL_CODEC_PAYLOAD, span_text("kept"), 0);
+    add_fact(JOURNAL_CODEC_PAYLOAD_AT, 1, at, 5);
     append_facts(JOURNAL_CHECKPOINT_BEGIN | JOURNAL_CHECKPOINT_END);
     expect_refused("a payload that a checkpoint needs is not there");
 }
 
 Test(recovery, refuses_an_empty_payload)
 {
-    append(LEDGER_PAYLOAD, span_text(""), 0);
+    append(JOURNAL_CODEC_PAYLOAD, span_text(""), 0);
     expect_refused("a size that none has");
 }
 
 Test(recovery, refuses_a_record_that_is_cut)
 {
-    add_fact(LEDGER_NO_PAYLOAD, 1, 0, 0);
+    add_fact(JOURNAL_CODEC_NO_PAYLOAD, 1, 0, 0);
     body_bytes -= 1;
     append_facts(0);
     expect_refused(wire_strerror(WIRE_TRUNCATED));
@@ -316,8 +317,8 @@ Test(recovery, refuses_a_record_that_is_cut)
 Test(recovery, refuses_a_fact_that_the_core_refuses)
 {
     refused_number = 2;
-    add_fact(LEDGER_NO_PAYLOAD, 1, 0, 0);
-    add_fact(LEDGER_NO_PAYLOAD, 2, 0, 0);
+    add_fact(JOURNAL_CODEC_NO_PAYLOAD, 1, 0, 0);
+    add_fact(JOURNAL_CODEC_NO_PAYLOAD, 2, 0, 0);
     append_facts(0);
     expect_refused("a fact that cannot follow");
     cr_assert_eq(told_count, 1);
@@ -325,14 +326,14 @@ Test(recovery, refuses_a_fact_that_the_core_refuses)
 
 Test(recovery, refuses_a_kind_that_it_does_not_know)
 {
-    append(LEDGER_SNAPSHOT + 1, span_text("of a later version"), 0);
+    append(JOURNAL_CODEC_SNAPSHOT + 1, span_text("of a later version"), 0);
     expect_refused("a record of a kind that this version does not know");
 }
 
 static void append_snapshot(uint64_t number, unsigned how)
 {
-    add_fact(LEDGER_NO_PAYLOAD, number, 0, 0);
-    append(LEDGER_SNAPSHOT, span_of(body, body_bytes), how);
+    add_fact(JOURNAL_CODEC_NO_PAYLOAD, number, 0, 0);
+    append(JOURNAL_CODEC_SNAPSHOT, span_of(body, body_bytes), how);
     body_bytes = 0;
 }
 
@@ -342,11 +343,11 @@ Test(recovery, passes_over_a_checkpoint_that_did_not_get_to_its_end)
 {
     append_snapshot(1, JOURNAL_CHECKPOINT_BEGIN);
     append_snapshot(2, JOURNAL_CHECKPOINT_END);
-    add_fact(LEDGER_NO_PAYLOAD, 3, 0, 0);
+    add_fact(JOURNAL_CODEC_NO_PAYLOAD, 3, 0, 0);
     append_facts(0);
     append_snapshot(91, JOURNAL_CHECKPOINT_BEGIN);
     append_snapshot(92, 0);
-    add_fact(LEDGER_NO_PAYLOAD, 4, 0, 0);
+    add_fact(JOURNAL_CODEC_NO_PAYLOAD, 4, 0, 0);
     append_facts(0);
     recover(4, 0);
     for (unsigned i = 0; i < 4; i++)
@@ -367,7 +368,7 @@ static void lose(const char *text)
 {
     size_t bytes = 0;
     driver_must_sync(journal);
-    append(SCRIBE_KIND_PROBE, span_text(""), 0); /* it says so */
+    append(JOURNAL_THREAD_KIND_PROBE, span_text(""), 0); /* it says so */
     journal_close(&journal);
     uint8_t *file = sim_disk_file(sim, DRIVER_FIRST, &bytes);
     uint8_t *at = memmem(file, bytes, text, strlen(text));
@@ -382,11 +383,11 @@ static void lose(const char *text)
 /* The value before it has the same size, and is not taken for it. */
 Test(recovery, gives_no_fact_the_payload_of_another)
 {
-    append(LEDGER_PAYLOAD, span_text("first"), 0);
-    add_fact(LEDGER_NEWEST_PAYLOAD, 1, 0, 0);
+    append(JOURNAL_CODEC_PAYLOAD, span_text("first"), 0);
+    add_fact(JOURNAL_CODEC_NEWEST_PAYLOAD, 1, 0, 0);
     append_facts(0);
-    append(LEDGER_PAYLOAD, span_text("other"), 0);
-    add_fact(LEDGER_NEWEST_PAYLOAD, 2, 0, 0);
+    append(JOURNAL_CODEC_PAYLOAD, span_text("other"), 0);
+    add_fact(JOURNAL_CODEC_NEWEST_PAYLOAD, 2, 0, 0);
     append_facts(0);
     lose("other");
     expect_refused("cannot be replayed, for a repair cut out what stood before it: a fact speaks "
@@ -396,11 +397,11 @@ Test(recovery, gives_no_fact_the_payload_of_another)
 
 Test(recovery, counts_what_a_repair_cut_out)
 {
-    append(LEDGER_PAYLOAD, span_text("first"), 0);
-    add_fact(LEDGER_NO_PAYLOAD, 1, 0, 0);
+    append(JOURNAL_CODEC_PAYLOAD, span_text("first"), 0);
+    add_fact(JOURNAL_CODEC_NO_PAYLOAD, 1, 0, 0);
     append_facts(0);
-    append(LEDGER_PAYLOAD, span_text("other"), 0);
-    add_fact(LEDGER_NEWEST_PAYLOAD, 2, 0, 0);
+    append(JOURNAL_CODEC_PAYLOAD, span_text("other"), 0);
+    add_fact(JOURNAL_CODEC_NEWEST_PAYLOAD, 2, 0, 0);
     append_facts(0);
     lose("first");
     recover(2, 1);

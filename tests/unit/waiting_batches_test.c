@@ -7,19 +7,19 @@
 
 static struct memory memory;
 static struct peers peers;
-static struct parking parking;
+static struct waiting_batches batches;
 static uint32_t routing;
 
 static void init(void)
 {
     memory_heap_init(&memory, UINT64_MAX);
     peers_init(&peers, &memory);
-    parking_init(&parking, &memory);
+    waiting_batches_init(&batches, &memory);
 }
 
 static void fini(void)
 {
-    parking_fini(&parking);
+    waiting_batches_fini(&batches);
     peers_fini(&peers);
     cr_assert_eq(memory.bytes_used, 0);
 }
@@ -37,9 +37,9 @@ static conn_id connect_one(void)
 /* A batch that counts so many bytes. */
 static bool take(conn_id conn, size_t bytes)
 {
-    struct buffer *part = buffer_new(bytes - PARKING_BATCH_BYTES);
-    part->bytes = bytes - PARKING_BATCH_BYTES;
-    bool is_taken = parking_take(&parking, peers_by_conn(&peers, conn), &part);
+    struct buffer *part = buffer_new(bytes - WAITING_BATCHES_BATCH_BYTES);
+    part->bytes = bytes - WAITING_BATCHES_BATCH_BYTES;
+    bool is_taken = waiting_batches_take(&batches, peers_by_conn(&peers, conn), &part);
     cr_assert_eq(is_taken, part == NULL);
     buffer_unref(&part);
     return is_taken;
@@ -48,7 +48,7 @@ static bool take(conn_id conn, size_t bytes)
 static void expect_next(conn_id conn)
 {
     struct held held;
-    cr_assert(parking_next(&parking, &peers, &held));
+    cr_assert(waiting_batches_next(&batches, &peers, &held));
     cr_assert_eq(held.conn, conn);
     buffer_unref(&held.part);
 }
@@ -56,9 +56,9 @@ static void expect_next(conn_id conn)
 static void expect_none(void)
 {
     struct held held;
-    cr_assert_not(parking_next(&parking, &peers, &held));
-    cr_assert(parking_is_empty(&parking));
-    cr_assert_eq(parking.bytes, 0);
+    cr_assert_not(waiting_batches_next(&batches, &peers, &held));
+    cr_assert(waiting_batches_is_empty(&batches));
+    cr_assert_eq(batches.bytes, 0);
 }
 
 Test(waiting_batches, gives_batches_back_in_order)
@@ -79,11 +79,11 @@ Test(waiting_batches, takes_so_much_of_a_connection_and_not_a_byte_more)
 {
     for (size_t spare = 0; spare <= 2; spare++) { /* one byte less than the limit, it, one more */
         conn_id conn = connect_one();
-        size_t last = PARKING_PEER_BYTES / 2 - 1 + spare;
-        cr_assert(take(conn, PARKING_PEER_BYTES / 2));
+        size_t last = WAITING_BATCHES_PEER_BYTES / 2 - 1 + spare;
+        cr_assert(take(conn, WAITING_BATCHES_PEER_BYTES / 2));
         cr_assert_eq(take(conn, last), spare < 2);
         cr_assert_eq(peers_by_conn(&peers, conn)->is_shed, spare == 2);
-        parking_drop(&parking, peers_by_conn(&peers, conn));
+        waiting_batches_drop(&batches, peers_by_conn(&peers, conn));
     }
     expect_none();
 }
@@ -92,7 +92,7 @@ Test(waiting_batches, takes_nothing_behind_a_gap)
 {
     conn_id conn = connect_one();
     cr_assert(take(conn, 1000));
-    cr_assert_not(take(conn, PARKING_PEER_BYTES));
+    cr_assert_not(take(conn, WAITING_BATCHES_PEER_BYTES));
     cr_assert_not(take(conn, 1000));
     expect_next(conn);
     cr_assert_not(take(conn, 1000), "though there is room by now");
@@ -101,18 +101,19 @@ Test(waiting_batches, takes_nothing_behind_a_gap)
 
 Test(waiting_batches, takes_so_much_of_all_and_not_a_byte_more)
 {
-    size_t shares = PARKING_BYTES / PARKING_PEER_BYTES;
+    size_t shares = WAITING_BATCHES_BYTES / WAITING_BATCHES_PEER_BYTES;
     for (size_t spare = 0; spare <= 2; spare++) {
         conn_id first = connect_one();
         cr_assert(take(first, 1000));
         for (size_t i = 0; i < shares - 1; i++)
-            cr_assert(take(connect_one(), PARKING_PEER_BYTES));
+            cr_assert(take(connect_one(), WAITING_BATCHES_PEER_BYTES));
         conn_id last = connect_one();
-        cr_assert_eq(take(last, PARKING_PEER_BYTES - 1001 + spare), spare < 2);
+        cr_assert_eq(take(last, WAITING_BATCHES_PEER_BYTES - 1001 + spare), spare < 2);
         conn_id late = connect_one();
-        cr_assert_eq(take(late, PARKING_BATCH_BYTES + 1), spare == 2, "nothing of it was let in");
+        cr_assert_eq(take(late, WAITING_BATCHES_BATCH_BYTES + 1), spare == 2,
+                     "nothing of it was let in");
         for (conn_id conn = first; conn <= late; conn++)
-            parking_drop(&parking, peers_by_conn(&peers, conn));
+            waiting_batches_drop(&batches, peers_by_conn(&peers, conn));
         expect_none();
     }
 }
@@ -122,8 +123,8 @@ Test(waiting_batches, forgets_what_came_by_a_connection_that_is_gone)
     conn_id a = connect_one();
     conn_id b = connect_one();
     cr_assert(take(a, 1000) && take(b, 2000) && take(a, 3000) && take(b, 1000));
-    parking_drop(&parking, peers_by_conn(&peers, a));
-    cr_assert_eq(parking.bytes, 3000);
+    waiting_batches_drop(&batches, peers_by_conn(&peers, a));
+    cr_assert_eq(batches.bytes, 3000);
     peers_remove(&peers, peers_by_conn(&peers, a));
     expect_next(b);
     peers_remove(&peers, peers_by_conn(&peers, b)); /* nobody said so: it is of no one now */
