@@ -30,6 +30,7 @@
 #include "libbus/base/memory.h"
 #include "libbus/io/link.h"
 #include "libbus/session/session.h"
+#include "libbus/session/session_observe.h"
 
 #include <bus/bus.h>
 

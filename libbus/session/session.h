@@ -10,17 +10,41 @@
  * session_control_out() and session_data_out() as long as the link takes them, then look at
  * session_news() and wake whom it concerns.
  *
- *   inbox.c     frames received, per subscription, in batches that are handed out by reference
- *   outbox.c    what was said and is not accepted yet: frames in batches; uploads.c: values in
- *               chunks; controls.c: control messages
- *   once.c      the one way in which a party ends: first cause wins
- *   session*.c  the conversation; see session_internal.h */
+ * Layers, lowest first.  A file calls only files of lower layers; tests/rules/layers.table checks
+ * that.  Each file of layer 4 and above has a header of the same name for what others may call.
+ *
+ *    1  leaves that stand alone: phase, once, controls, known_topics, ...
+ *    2  leaves over leaves: inbox (frames received), outbox (frames not accepted yet), uploads
+ *       (values sent in chunks), wants (awaited slots)
+ *    3  session.h, and 4 session_observe.h: what the application's side may call
+ *    5  model.h            struct session
+ *    6  session_state      what can be read of a session
+ *    7  session_errors     errors made by this client
+ *    8  session_unaccepted values that the broker had not accepted when the incarnation ended
+ *    9  session_connection connections: made, given up, closed; the end of the session
+ *   10  session_say        numbered control messages
+ *   11  session_time       retries, silent links, a lost broker
+ *       session_write      topics, slots, refusals
+ *       session_verdict    why the job cannot go on
+ *       session_watch      the tap, and questions about jobs
+ *       session_courier    attachments of errors
+ *       session_member     membership and barriers
+ *   12  session_tasks      tasks of groups
+ *   13  session_acks       TAKEN and ACK
+ *   14  session_read       wants, subscriptions, what comes on the data channel
+ *       session_mark       whether the broker answered all that was said
+ *       session_leave      progress, failure and leave of the party
+ *   15  session_greeting   from HELLO to ATTACHED
+ *   16  session_in         one control message from the broker, dispatched
+ *       session_out        the next message to send, on both channels
+ *       session            making and freeing a session */
 #ifndef SESSION_SESSION_H
 #define SESSION_SESSION_H
 
 #include "libbus/base/buffer.h"
 #include "libbus/base/memory.h"
 #include "libbus/base/span.h"
+#include "libbus/session/item.h"
 #include "libbus/wire/disclosure.h"
 #include "libbus/wire/error.h"
 #include "libbus/wire/frame.h"
@@ -28,8 +52,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-
-enum { SESSION_WHY_BYTES = 400 };
 
 struct session;
 
@@ -246,32 +268,6 @@ int64_t session_broker_ns(const struct session *session, int64_t now_ns, uint64_
 enum wire_code session_await(struct session *session, struct span topic, uint64_t seq,
                              bool is_value_wanted, uint64_t *out_want);
 
-/* What a receiver is given: an outcome, or values of one size for slots that follow each other,
- * each frame_padded() behind the one before.  They lie in buffer, of which count references are the
- * receiver's. */
-enum session_item_kind {
-    SESSION_ITEM_VALUE,
-    SESSION_ITEM_ERROR, /* value: an encoded error */
-    SESSION_ITEM_GAP,   /* seq..seq+count-1 missing */
-    SESSION_ITEM_PAST,  /* count missing of earlier attempts, from seq of the oldest on */
-    SESSION_ITEM_END,   /* topic: the party; seq: incarnation; value: an encoded error, or empty */
-    SESSION_ITEM_PIECE, /* of a value of which more is to come; the last one is a VALUE */
-};
-struct session_item {
-    enum session_item_kind kind;
-    struct buffer *buffer; /* may be NULL if value is empty */
-    struct span value;     /* the first; aligned to 8 */
-    uint32_t topic;        /* the broker's number, for session_topic_name() */
-    uint64_t seq;
-    uint64_t count;       /* values, or what is missing */
-    uint64_t offset;      /* of a piece: where it is in its value, ... */
-    uint64_t total_bytes; /* ... and how long that is; 0: the value is all of its slot's */
-    uint8_t delivery;
-    int64_t stamp_ns;
-    uint32_t batch; /* counts data connections: on which one it came */
-    uint64_t reply_to;
-    uint64_t lease; /* in a group: its number here, for session_task_end(); 0: none */
-};
 /* CODE_OK and the item, and the want is forgotten; CODE_ENOMEM: answered, but there is no memory
  * for the value, and forgotten too; CODE_ETIMEDOUT: not yet; the end's code: it will not come. */
 enum wire_code session_want_take(struct session *session, uint64_t want, struct session_item *out);
@@ -348,74 +344,6 @@ void session_ack_run(struct session *session, uint32_t sub, uint32_t topic, uint
 void session_ack_past(struct session *session, uint32_t sub, uint32_t topic);
 /* The slot is not done with: acknowledgement stops before it for the life of the subscription. */
 void session_return(struct session *session, uint32_t sub, uint32_t topic, uint64_t seq);
-
-/* ---- the verdict ----------------------------------------------------------------------------- */
-
-/* What this party was told of its job: 0 nothing, 1 provisional, 2 final; unless 0, a reference to
- * the root as an encoded error. */
-unsigned session_verdict(const struct session *session, struct buffer **out_error);
-/* It ended because its job failed (session_end() says EFENCED), but its connection stands: it may
- * fail for a reason of its own, or leave. */
-bool session_is_condemned(const struct session *session);
-/* The broker is asked about this job; is_waiting: for the final word, when it is said. */
-/* attempt 0: the newest. */
-void session_ask_verdict(struct session *session, struct span job, uint32_t attempt,
-                         bool is_waiting);
-/* VERDICT_ROWs, then VERDICT, one a call, borrowed until the next; false: none (yet).  news:
- * is_status. */
-bool session_verdict_take(struct session *session, struct msg *out_row);
-
-/* ---- observers ------------------------------------------------------------------------------- */
-
-void session_tap(struct session *session, uint64_t from_id);
-/* The next event, borrowed until the next call: EVENT or MISSED; false: none. */
-bool session_event_take(struct session *session, struct msg *out_event);
-/* The id of the job's next event, as the last WELCOME said; 0: not known. */
-uint64_t session_event_next(const struct session *session);
-/* Asks: a STATUS, JOB_CREATE, JOB_SHOW, JOB_CANCEL or DEAD, one at a time; its request is filled
- * in, its texts are copied, that of JOB_CANCEL up to SESSION_WHY_BYTES. */
-void session_ask(struct session *session, const struct msg *question);
-/* Rows, then what ends them (STATUS_END, JOB_SHOWN, JOB_DONE, DEAD_END), one a call, borrowed until
- * the next; false: none (yet). */
-bool session_answer_take(struct session *session, struct msg *out_row);
-
-/* ---- couriers -------------------------------------------------------------------------------- */
-
-/* An attachment; texts are well formed, and copied. */
-struct session_attachment {
-    struct span job;
-    struct span error; /* its id */
-    struct span name;
-};
-/* How far it came, as the broker says. */
-struct session_attached {
-    enum attachment_state state;
-    uint64_t bytes;    /* that came of it */
-    uint64_t promised; /* ... of so many; ERROR_BYTES_UNKNOWN */
-};
-
-/* Brings this one from now on, from where the broker has it up to; what was brought before is left
- * where it is. */
-void session_bring(struct session *session, const struct session_attachment *attachment,
-                   uint64_t promised);
-/* Where the piece begins that may be sent now; false: none.  It has LIMIT_ATTACHMENT_PIECE_BYTES,
- * or is the last. */
-bool session_piece_wanted(const struct session *session, uint64_t *out_offset);
-void session_piece(struct session *session, struct span bytes, bool is_last);
-/* CODE_ETIMEDOUT: it goes on; CODE_OK: it is whole; EFULL, EINVAL: it ends here, out_attached says
- * how (which may be NULL); the end's code.  news: is_status. */
-enum wire_code session_brought(const struct session *session,
-                               struct session_attached *out_attached);
-
-/* Fetches this one from now on, from its beginning. */
-void session_fetch(struct session *session, const struct session_attachment *attachment);
-/* The next bytes in order, borrowed until the next call; false: none (yet).  news: is_status. */
-bool session_fetch_take(struct session *session, struct span *out_bytes);
-/* CODE_ETIMEDOUT: more is to come, or to be taken; CODE_OK: that was all there is, out_attached
- * says of how much; otherwise why there is nothing, in out_why for people, borrowed; the end's
- * code. */
-enum wire_code session_fetched(const struct session *session, struct session_attached *out_attached,
-                               struct span *out_why);
 
 /* ---- taking part in a job that was created --------------------------------------------------- */
 

@@ -8,7 +8,11 @@
  * ones it is numbered, and must not overtake what was settled before: `after` covers frames; for
  * uploads it waits here, as many slots as were done with when it began to wait.  One ACK of a topic
  * is under way at a time, so any number of acknowledgements become one message a round trip. */
-#include "libbus/session/session_internal.h"
+#include "libbus/session/session_acks.h"
+
+#include "libbus/session/model.h"
+#include "libbus/session/session_say.h"
+#include "libbus/session/session_tasks.h"
 
 static struct inbox_sub *sub_of_talk(struct list *link)
 {

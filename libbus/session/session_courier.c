@@ -4,9 +4,11 @@
  * Bytes pass the data channel alone; nothing of them is kept here beyond what is under way.  What
  * is brought can be read again by whoever brings it, so after a reconnect it goes on where the
  * broker says; what is fetched goes on behind what came. */
-#include "libbus/session/session_internal.h"
+#include "libbus/session/session_courier.h"
 
 #include "libbus/base/must.h"
+#include "libbus/session/model.h"
+#include "libbus/session/session_connection.h"
 
 #include <string.h>
 
@@ -25,11 +27,6 @@ static void keep_label(struct session_label *label, const struct session_attachm
     label->job = keep(label->job_text, sizeof label->job_text, attachment->job);
     label->error = keep(label->error_text, sizeof label->error_text, attachment->error);
     label->name = keep(label->name_text, sizeof label->name_text, attachment->name);
-}
-
-static bool code_is_known(uint64_t code)
-{
-    return code > CODE_OK && code <= CODE_EENDED;
 }
 
 /* ---- bringing -------------------------------------------------------------------------------- */
@@ -98,7 +95,7 @@ void courier_brought_in(struct session *session, const struct msg_brought *broug
     if (brought->request < courier->bring.request || !courier->bring.is_on || courier->bring.is_due)
         return;
     bool is_over = brought->state == ATTACHMENT_WHOLE || brought->code != CODE_OK;
-    if ((brought->code != CODE_OK && !code_is_known(brought->code)) ||
+    if ((brought->code != CODE_OK && !code_is_error(brought->code)) ||
         brought->state >= ATTACHMENT_STATE_COUNT ||
         (!is_over && courier->bring.is_answered && brought->bytes > courier->bring.sent)) {
         session_break(session, "more of an attachment was kept than was sent");
@@ -225,7 +222,7 @@ void courier_done_in(struct session *session, const struct msg_job_done *done)
     struct session_courier *courier = &session->courier;
     if (!is_asked(session, done->request))
         return;
-    if (!code_is_known(done->code)) {
+    if (!code_is_error(done->code)) {
         session_break(session, "nothing was fetched, without a reason");
         return;
     }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* session_errors.c -- errors made here, and their ids. */
+#include "libbus/session/session_errors.h"
+
 #include "libbus/base/must.h"
 #include "libbus/base/utf8.h"
-#include "libbus/session/session_internal.h"
+#include "libbus/session/model.h"
 
 enum { NUMBER_DIGITS_MAX = 20 };
 

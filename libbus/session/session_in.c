@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* session_in.c -- control messages from the broker: who may say what when (PROTOCOL.md), and what
  * it changes here. */
-#include "libbus/session/session_internal.h"
-
-#include <string.h>
+#include "libbus/session/model.h"
+#include "libbus/session/session_acks.h"
+#include "libbus/session/session_connection.h"
+#include "libbus/session/session_courier.h"
+#include "libbus/session/session_greeting.h"
+#include "libbus/session/session_member.h"
+#include "libbus/session/session_read.h"
+#include "libbus/session/session_tasks.h"
+#include "libbus/session/session_verdict.h"
+#include "libbus/session/session_watch.h"
 
 /* Which phases a message may come in.  BYE may come in all.  VERDICT waits for no journal, as
  * WELCOME may, and then comes before it to who is back. */
@@ -19,252 +26,6 @@ static bool is_expected(const struct session *session, enum msg_type type)
     case MSG_VERDICT: return is_in || (phase == PHASE_GREET && session->token != 0);
     default: return is_in;
     }
-}
-
-static bool code_is_known(uint64_t code)
-{
-    return code > CODE_OK && code <= CODE_EENDED;
-}
-
-/* ---- greeting -------------------------------------------------------------------------------- */
-
-/* What in this WELCOME breaks the protocol, or NULL. */
-static const char *welcome_complaint(const struct session *session,
-                                     const struct msg_welcome *welcome)
-{
-    bool is_resumed = session->token != 0;
-    if (welcome->major != PROTOCOL_MAJOR || welcome->minor > PROTOCOL_MINOR)
-        return "the broker welcomed another version of the protocol";
-    if (welcome->is_resumed != is_resumed)
-        return "the broker welcomed another session than was asked for";
-    if (is_resumed && (welcome->token != session->token || welcome->broker != session->broker ||
-                       welcome->incarnation != session->incarnation))
-        return "the session changed while it was resumed";
-    if (welcome->token == 0 && (!session->is_observer || session->is_courier))
-        return "the broker gave no token";
-    if (memchr(welcome->data_endpoint.data, 0, welcome->data_endpoint.bytes) != NULL)
-        return "the data endpoint is no text";
-    return NULL;
-}
-
-/* What the broker has is dropped, the rest is to be said again.  false: it says that it has more
- * than it was sent. */
-static bool rewind_writing(struct session *session, const struct msg_welcome *welcome)
-{
-    if (!outbox_accept(&session->outbox, welcome->data_number) ||
-        !controls_accept(&session->controls, welcome->control_number))
-        return false;
-    outbox_rewind(&session->outbox);
-    controls_rewind(&session->controls);
-    uploads_rewind(&session->uploads);
-    pace_rewind(&session->pace);
-    own_topics_rewind(&session->own);
-    member_rewind(session);
-    session->is_progress_due = session->is_progress_said;
-    session->is_chunk_last = false;
-    return true;
-}
-
-static enum wire_code rewind_reading(struct session *session)
-{
-    wants_rewind(&session->wants);
-    inbox_reconnect(&session->inbox);
-    session->data_received = 0;
-    session->data_announced = 0;
-    session->wants_taken = (struct session_taken){0};
-    session->position_at = 0;
-    session->lease_at = 0;
-    session->is_task_due = true;
-    acks_rewind(session);
-    return inbox_positions(&session->inbox);
-}
-
-/* When this connection is given up if ATTACHED did not come. */
-static int64_t attach_by_ns(const struct session *session)
-{
-    return session->now_ns +
-           session_patience_ns(session, 2 * session->options.heartbeat_ms * SESSION_NS_PER_MS +
-                                            SESSION_GREET_MIN_NS);
-}
-
-/* The greeting's data part: ATTACH.  false: no memory. */
-static bool make_attach(struct session *session, const struct msg_welcome *welcome)
-{
-    struct msg msg = {
-        .type = MSG_ATTACH,
-        .as.attach = {.token = welcome->token, .connection = welcome->connection},
-    };
-    size_t bytes = 0;
-    if (session->part != NULL)
-        spares_give(&session->spares, &session->part);
-    session->part = spares_take(&session->spares, SESSION_SPARE_ERROR_BYTES);
-    if (session->part == NULL)
-        return false;
-    if (msg_encode(&msg, session->part->data, session->part->room, &bytes) != WIRE_OK)
-        return false;
-    session->part->bytes = bytes;
-    session->is_attach_part = true;
-    return true;
-}
-
-static void keep_welcome(struct session *session, const struct msg_welcome *welcome)
-{
-    session->incarnation = (uint32_t)welcome->incarnation;
-    session->attempt = (uint32_t)welcome->attempt;
-    session->value_bytes_max = welcome->value_bytes_max;
-    session->inbox.value_bytes_max = welcome->value_bytes_max;
-    session->broker = welcome->broker;
-    session->is_bye_said = false;
-    session->tap.event_next = welcome->event_next;
-    session->durability = (uint8_t)welcome->durability;
-    verdict_rewind(session);
-    session->is_job_created = welcome->is_created != 0;
-    session->job_disclosure = (enum disclosure)welcome->disclosure;
-    memcpy(session->welcomed, session->dialled, sizeof session->welcomed);
-    memcpy(session->data_endpoint, welcome->data_endpoint.data, welcome->data_endpoint.bytes);
-    session->data_endpoint[welcome->data_endpoint.bytes] = 0;
-    clock_offset_sample(&session->clock, session->hello_ns, welcome->broker_ns, session->now_ns);
-}
-
-/* An observer with a data channel: it stands when both do. */
-static void welcome_courier(struct session *session, const struct msg_welcome *welcome)
-{
-    courier_rewind(session);
-    keep_welcome(session, welcome);
-    session->step_ns = attach_by_ns(session);
-    if (!make_attach(session, welcome)) {
-        session_lose_link(session);
-        return;
-    }
-    (void)phase_move(&session->phase, PHASE_WELCOMED); /* is_expected() let it through */
-    session->action = SESSION_CONNECT_DATA;
-    session->news.is_state = true;
-}
-
-static void welcome_observer(struct session *session, const struct msg_welcome *welcome)
-{
-    if (session->is_courier) {
-        welcome_courier(session, welcome);
-        return;
-    }
-    watch_rewind(session, welcome);
-    keep_welcome(session, welcome);
-    (void)phase_move(&session->phase, PHASE_WELCOMED); /* is_expected() let it through */
-    session_stand(session);
-}
-
-/* Control alone; there is nothing to read, and what is said has no data before it. */
-static void welcome_guard(struct session *session)
-{
-    (void)phase_move(&session->phase, PHASE_WELCOMED); /* is_expected() let it through */
-    session->is_ready_due = true;
-    session->news.is_state = true;
-}
-
-static void welcome_in(struct session *session, const struct msg_welcome *welcome)
-{
-    const char *complaint = welcome_complaint(session, welcome);
-    if (complaint != NULL) {
-        session_break(session, complaint);
-        return;
-    }
-    if (session->is_observer) {
-        welcome_observer(session, welcome);
-        return;
-    }
-    keep_welcome(session, welcome);
-    if (session->token == 0)
-        session->error_count = welcome->errors_from / 2; /* each is two numbers on */
-    session->token = welcome->token;
-    session->step_ns = attach_by_ns(session);
-    if (!rewind_writing(session, welcome)) {
-        session_break(session, "the broker has more of the outbox than was sent");
-        return;
-    }
-    if (session->options.is_guard) {
-        welcome_guard(session);
-        return;
-    }
-    enum wire_code code = rewind_reading(session);
-    if (code == CODE_EPROTO) {
-        session_break(session, "a batch is not well formed");
-        return;
-    }
-    if (code != CODE_OK || !make_attach(session, welcome)) {
-        session_lose_link(session);
-        return;
-    }
-    (void)phase_move(&session->phase, PHASE_WELCOMED); /* is_expected() let it through */
-    session->is_ready_due = true;
-    session->action = SESSION_CONNECT_DATA;
-    session->news.is_state = true;
-}
-
-void session_stand(struct session *session)
-{
-    (void)phase_move(&session->phase, PHASE_ATTACHED); /* from ATTACH alone, see the callers */
-    session->is_welcome = true;
-    session->backoff_ns = SESSION_BACKOFF_MIN_NS;
-    session->given_up = 0;
-    session->alive_ns = session->now_ns;
-    session->beat_ns = session->now_ns;
-    session->news.is_state = true;
-    session->news.is_accepted = true;
-    session->news.is_credit = true;
-    session->news.is_accepted = true;
-}
-
-static void attached_in(struct session *session)
-{
-    if (session->is_ready_due)
-        session_break(session, "ATTACHED before READY");
-    else
-        session_stand(session);
-}
-
-/* A session that we lost sight of before it greeted us may have our name for a while. */
-static bool is_own_ghost(const struct session *session, const struct msg_refused *refused)
-{
-    return session->token == 0 && !session->is_welcome && refused->code == CODE_EDENIED &&
-           span_equal(refused->type, span_text(ERROR_TYPE_NAME_TAKEN)) &&
-           session->now_ns < session->ghost_ns;
-}
-
-/* Our farewell was heard, if only its answer got lost: who has left is known no more.  And if we
- * were lost before we said it, all that we had said stands. */
-static bool is_gone_as_asked(const struct session *session, const struct msg_refused *refused)
-{
-    const struct controls *controls = &session->controls;
-    return session->is_leaving && refused->code == CODE_EFENCED &&
-           span_equal(refused->type, span_text(ERROR_TYPE_FENCED)) &&
-           controls->sent_ever == controls->last && controls->accepted + 1 == controls->last &&
-           session->outbox.accepted == session->outbox.last &&
-           session_uploads_under_way(session) == 0;
-}
-
-static void refused_in(struct session *session, const struct msg_refused *refused)
-{
-    if (!code_is_known(refused->code)) {
-        session_break(session, "refused without a reason");
-        return;
-    }
-    session->is_hello_sent = false; /* this one leaves no ghost */
-    /* ... or the attempt that it was part of is just ending, and another may follow. */
-    bool is_passing = (session->is_welcome && refused->code == CODE_EFULL) ||
-                      span_equal(refused->type, span_text(ERROR_TYPE_JOB_ENDING));
-    if (is_own_ghost(session, refused) || is_passing) {
-        session_lose_link(session);
-        return;
-    }
-    if (is_gone_as_asked(session, refused)) {
-        session_finish(session, CODE_ECLOSED, SPAN_NONE);
-        return;
-    }
-    uint8_t error[SESSION_ERROR_BYTES];
-    session_finish(session, (enum wire_code)refused->code,
-                   session_error_make(
-                       session, refused->code == CODE_ELOST ? ERROR_BROKER_LOST : ERROR_REJECTED,
-                       refused->type, refused->message, error));
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -301,7 +62,7 @@ static void credit_in(struct session *session, const struct msg_credit *credit)
 
 static void topic_refused(struct session *session, struct own_topic *topic, uint64_t code)
 {
-    if (!code_is_known(code)) {
+    if (!code_is_error(code)) {
         session_break(session, "a topic was refused without a reason");
         return;
     }
@@ -398,7 +159,7 @@ static void refusal_in(struct session *session, const struct msg_refusal *refusa
 
 static void result_in(struct session *session, const struct msg_result *result)
 {
-    if (result->code != CODE_OK && !code_is_known(result->code)) {
+    if (result->code != CODE_OK && !code_is_error(result->code)) {
         session_break(session, "RESULT without a known code");
         return;
     }
@@ -412,7 +173,7 @@ static void subscribed_in(struct session *session, const struct msg_subscribed *
 {
     struct inbox_sub *sub = inbox_sub_find(&session->inbox, (uint32_t)subscribed->sub);
     if (subscribed->sub > session->inbox.last_number ||
-        (subscribed->code != CODE_OK && !code_is_known(subscribed->code))) {
+        (subscribed->code != CODE_OK && !code_is_error(subscribed->code))) {
         session_break(session, "SUBSCRIBED for nothing");
         return;
     }
@@ -430,9 +191,9 @@ static void subscribed_in(struct session *session, const struct msg_subscribed *
 static void message_in(struct session *session, const struct msg *msg, struct span part)
 {
     switch (msg->type) {
-    case MSG_WELCOME: welcome_in(session, &msg->as.welcome); break;
-    case MSG_REFUSED: refused_in(session, &msg->as.refused); break;
-    case MSG_ATTACHED: attached_in(session); break;
+    case MSG_WELCOME: greeting_welcome_in(session, &msg->as.welcome); break;
+    case MSG_REFUSED: greeting_refused_in(session, &msg->as.refused); break;
+    case MSG_ATTACHED: greeting_attached_in(session); break;
     case MSG_ECHO: echo_in(session, &msg->as.echo); break;
     case MSG_OVER: over_in(session, &msg->as.over); break;
     case MSG_TOPIC_OPENED: topic_opened_in(session, &msg->as.topic_opened); break;

@@ -4,7 +4,11 @@
  *
  * A barrier is known by its epoch and a number within it, so that to say once more that we are
  * there, on another connection or after we had left, means the same one. */
-#include "libbus/session/session_internal.h"
+#include "libbus/session/session_member.h"
+
+#include "libbus/session/model.h"
+#include "libbus/session/session_connection.h"
+#include "libbus/session/session_errors.h"
 
 /* ---- membership ------------------------------------------------------------------------------ */
 

@@ -4,9 +4,15 @@
  * A control message is encoded once, when its turn comes, and stands in stage until the link takes
  * it.  Its turn: signs of life first, then what has a number, in order; then questions, wants, and
  * credit; then what only observers say. */
-#include "libbus/session/session_internal.h"
-
 #include "libbus/base/must.h"
+#include "libbus/session/model.h"
+#include "libbus/session/session_acks.h"
+#include "libbus/session/session_connection.h"
+#include "libbus/session/session_courier.h"
+#include "libbus/session/session_member.h"
+#include "libbus/session/session_tasks.h"
+#include "libbus/session/session_verdict.h"
+#include "libbus/session/session_watch.h"
 
 #include <string.h>
 

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* session_read.c -- awaiting, subscribing, and what comes on the data channel. */
-#include "libbus/session/session_internal.h"
+#include "libbus/session/session_read.h"
 
 #include "libbus/base/pattern.h"
+#include "libbus/session/model.h"
+#include "libbus/session/session_acks.h"
+#include "libbus/session/session_connection.h"
+#include "libbus/session/session_courier.h"
+#include "libbus/session/session_say.h"
+#include "libbus/session/session_tasks.h"
 
 /* The least that one subscription may have under way, however many there are. */
 #define WINDOW_MIN_BYTES (UINT64_C(16) * 1024)

@@ -4,10 +4,12 @@
  *
  * What became of a task must not overtake its reply: `after` covers frames; for an upload it waits
  * here, and lets others go first. */
-#include "libbus/session/session_internal.h"
+#include "libbus/session/session_tasks.h"
 
-#include "libbus/base/must.h"
 #include "libbus/base/pattern.h"
+#include "libbus/session/model.h"
+#include "libbus/session/session_say.h"
+#include "libbus/session/session_write.h"
 
 #include <string.h>
 

@@ -4,7 +4,10 @@
  *
  * A value whose acceptance was on its way to us just then may stand all the same; that it does is
  * for its readers to see, not for a party whose life is over. */
-#include "libbus/session/session_internal.h"
+#include "libbus/session/session_unaccepted.h"
+
+#include "libbus/session/model.h"
+#include "libbus/session/session_errors.h"
 
 static void refuse(struct session *session, uint32_t number, uint64_t seq)
 {

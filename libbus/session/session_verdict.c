@@ -4,9 +4,11 @@
  * A party that is told that its attempt is over has ended, but for one thing: its connection stands
  * until it leaves, for the final word, and its own failure if it has one to report, are still to
  * come. */
-#include "libbus/session/session_internal.h"
+#include "libbus/session/session_verdict.h"
 
 #include "libbus/base/must.h"
+#include "libbus/session/model.h"
+#include "libbus/session/session_connection.h"
 
 #include <string.h>
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* session_watch.c -- following the control topic, and asking one question at a time. */
-#include "libbus/session/session_internal.h"
+#include "libbus/session/session_watch.h"
 
 #include "libbus/base/must.h"
+#include "libbus/session/model.h"
+#include "libbus/session/session_connection.h"
+#include "libbus/session/session_errors.h"
 
 #include <string.h>
 

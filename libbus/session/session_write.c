@@ -4,12 +4,12 @@
  * The road of a small value is short: look the topic up, check credit and room, write the frame.
  * Whatever a promise will need to be settled is set aside with the promise: room in the outbox and
  * a control message (own_topics.h). */
-#include "libbus/session/session_internal.h"
+#include "libbus/session/session_write.h"
 
 #include "libbus/base/must.h"
 #include "libbus/base/pattern.h"
-
-#include <string.h>
+#include "libbus/session/model.h"
+#include "libbus/session/session_say.h"
 
 /* Slot numbers stay below this: they are told as int64_t too. */
 #define SEQ_END ((uint64_t)INT64_MAX)
@@ -34,11 +34,6 @@ static bool has_room(const struct session *session, uint64_t bytes)
 bool session_has_room(const struct session *session)
 {
     return outbox_used(session) < session->options.outbox_bytes_max;
-}
-
-uint64_t session_uploads_under_way(const struct session *session)
-{
-    return list_is_empty(&session->uploads.items) ? 0 : session->uploads.last;
 }
 
 /* A topic that may be promised in: the code to give to the application otherwise. */
@@ -72,59 +67,6 @@ static bool has_credit(struct session *session, struct own_topic *topic, uint64_
         own_topics_ask(&session->own, topic);
     }
     return false;
-}
-
-/* ---- saying ---------------------------------------------------------------------------------- */
-
-static size_t encode(struct session *session, const struct msg *msg)
-{
-    size_t bytes = 0;
-    enum wire_err err = msg_encode(msg, session->scratch, SESSION_SCRATCH_BYTES, &bytes);
-    must(err == WIRE_OK); /* callers checked what they were given */
-    return bytes;
-}
-
-/* spare: taken instead, if there is no memory and it has room for what scratch then holds. */
-static struct control *control_of(struct session *session, size_t bytes)
-{
-    struct control *control = control_new(session->memory, bytes);
-    if (control != NULL) {
-        control->bytes = bytes;
-        memcpy(control->data, session->scratch, bytes);
-    }
-    return control;
-}
-
-static bool is_question(enum msg_type type)
-{
-    return type == MSG_RETRACT || type == MSG_COMPLETE || type == MSG_SUBSCRIBE ||
-           type == MSG_SUB_ADD;
-}
-
-enum wire_code session_say(struct session *session, const struct msg *msg, uint64_t after_upload)
-{
-    struct control *control = control_of(session, encode(session, msg));
-    if (control == NULL)
-        return CODE_ENOMEM;
-    control->is_question = is_question(msg->type);
-    controls_append(&session->controls, &control, after_upload);
-    return CODE_OK;
-}
-
-/* Says a message for which room was set aside.  When there is no memory for it as it is, its error
- * (which must lie in msg) is replaced by the one that fits. */
-static void say_surely(struct session *session, struct msg *msg, struct span *error,
-                       struct control **spare, uint64_t after_upload)
-{
-    if (*spare == NULL || session_say(session, msg, after_upload) == CODE_OK)
-        return;
-    if (error != NULL)
-        *error = span_of(session->spare_error, session->spare_error_bytes);
-    size_t bytes = encode(session, msg);
-    must(bytes <= (*spare)->room);
-    memcpy((*spare)->data, session->scratch, bytes);
-    (*spare)->bytes = bytes;
-    controls_append(&session->controls, spare, after_upload);
 }
 
 /* ---- topics ---------------------------------------------------------------------------------- */
@@ -671,24 +613,8 @@ void session_fail(struct session *session, int64_t now_ns, uint32_t topic_id, ui
                     .seq = seq,
                     .error = error},
     };
-    say_surely(session, &msg, &msg.as.fail.error, &slot->spare, 0);
+    session_say_surely(session, &msg, &msg.as.fail.error, &slot->spare, 0);
     own_slot_free(&session->own, topic, slot);
-}
-
-/* Asks for something that is answered by RESULT. */
-static enum wire_code ask(struct session *session, const struct msg *msg, uint64_t after_upload,
-                          uint64_t *out_number)
-{
-    uint64_t number = session->controls.last + 1;
-    enum wire_code code = results_expect(&session->results, number);
-    if (code != CODE_OK)
-        return code;
-    code = session_say(session, msg, after_upload);
-    if (code != CODE_OK)
-        results_forget(&session->results, number);
-    else
-        *out_number = number;
-    return code;
 }
 
 enum wire_code session_retract(struct session *session, uint32_t topic_id, uint64_t seq,
@@ -707,7 +633,7 @@ enum wire_code session_retract(struct session *session, uint32_t topic_id, uint6
                        .seq = seq,
                        .error = error},
     };
-    code = ask(session, &msg, 0, out_number);
+    code = session_say_asking(session, &msg, 0, out_number);
     if (code != CODE_OK)
         return code;
     uploads_drop(&session->uploads, topic->topic, seq);
@@ -731,7 +657,7 @@ enum wire_code session_complete(struct session *session, uint64_t *out_number)
         .type = MSG_COMPLETE,
         .as.complete = {.number = session->controls.last + 1, .after = session->outbox.last},
     };
-    return ask(session, &msg, session_uploads_under_way(session), out_number);
+    return session_say_asking(session, &msg, session_uploads_under_way(session), out_number);
 }
 
 enum wire_code session_result(struct session *session, uint64_t number, struct buffer **out_error)
@@ -742,86 +668,7 @@ enum wire_code session_result(struct session *session, uint64_t number, struct b
     return code;
 }
 
-/* ---- the party's end ------------------------------------------------------------------------- */
-
-void session_fail_party(struct session *session, struct span error)
-{
-    must(error.bytes > 0 && error.bytes <= LIMIT_ERROR_BYTES);
-    if (!session_is_condemned(session) && !once_end(&session->once, CODE_ECLOSED, error))
-        return;
-    session->news.is_state = true;
-    if (session->token == 0) {
-        session_finish(session, CODE_ECLOSED, SPAN_NONE);
-        return;
-    }
-    struct msg msg = {
-        .type = MSG_FAIL_PARTY,
-        .as.fail_party = {.number = session->controls.last + 1,
-                          .after = session->outbox.last,
-                          .error = error},
-    };
-    say_surely(session, &msg, &msg.as.fail_party.error, &session->spare_fail, 0);
-    controls_hurry(&session->controls); /* bad news waits for no upload */
-    session->is_leaving = true;
-}
-
-void session_leave(struct session *session)
-{
-    if ((session->once.code != CODE_OK && !session_is_condemned(session)) || session->is_leaving)
-        return;
-    session->is_leaving = true;
-    if (session->token == 0) {
-        session_finish(session, CODE_ECLOSED, SPAN_NONE);
-        return;
-    }
-    uint64_t after_upload = session_uploads_under_way(session);
-    (void)acks_say_all(session, after_upload); /* without memory: delivered again later */
-    (void)tasks_say_all(session, after_upload);
-    struct msg msg = {
-        .type = MSG_LEAVE,
-        .as.leave = {.number = session->controls.last + 1, .after = session->outbox.last},
-    };
-    say_surely(session, &msg, NULL, &session->spare_leave, after_upload);
-}
-
-void session_progress(struct session *session, uint64_t next_within_ms, struct span where)
-{
-    must(where.bytes <= sizeof session->where);
-    if (where.bytes > 0)
-        memcpy(session->where, where.data, where.bytes);
-    session->where_bytes = (uint32_t)where.bytes;
-    session->is_progress_said = true;
-    session->is_progress_due = true;
-    session->progress_ms =
-        next_within_ms < (uint64_t)LIMIT_PERIOD_MS_MAX ? next_within_ms : LIMIT_PERIOD_MS_MAX;
-}
-
 /* ---- marks and refusals ---------------------------------------------------------------------- */
-
-struct session_mark session_mark(struct session *session)
-{
-    tasks_say(session);
-    uint64_t ack_number = acks_mark(session); /* may say something, so it goes first */
-    return (struct session_mark){.data_number = session->outbox.last,
-                                 .control_number = session->controls.last,
-                                 .bulk_number = session->uploads.last,
-                                 .ack_number = ack_number,
-                                 .task_number = session->leases.settled};
-}
-
-bool session_mark_reached(const struct session *session, struct session_mark mark)
-{
-    /* WELCOME says what was accepted before it says again what was refused of it: only when both
-     * channels stand are all refusals in. */
-    if (session->phase != PHASE_UP && session->phase != PHASE_OVER)
-        return false;
-    /* While a session is resumed, WELCOME may cover what a REFUSAL behind it refuses. */
-    return session->phase != PHASE_ATTACH && session->outbox.accepted >= mark.data_number &&
-           session->controls.accepted >= mark.control_number &&
-           uploads_reached(&session->uploads, mark.bulk_number) &&
-           acks_mark_reached(session, mark.ack_number) &&
-           leases_reached(&session->leases, mark.task_number);
-}
 
 bool session_refusal(struct session *session, struct span *out_topic, uint64_t *out_seq,
                      struct buffer **out_error)

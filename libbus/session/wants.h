@@ -15,8 +15,8 @@
 #include "libbus/base/memory.h"
 #include "libbus/base/pool.h"
 #include "libbus/session/assembly.h"
+#include "libbus/session/item.h"
 #include "libbus/session/known_topics.h"
-#include "libbus/session/session.h"
 #include "libbus/wire/frame.h"
 #include "libbus/wire/msg.h"
 

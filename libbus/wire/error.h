@@ -36,6 +36,11 @@ enum wire_code {
 #include "schemas/errors.def"
 #undef CODE
 };
+/* Whether the wire's code is a known error, not CODE_OK. */
+static inline bool code_is_error(uint64_t code)
+{
+    return code > CODE_OK && code <= CODE_EENDED;
+}
 #define EVENT(upper, text, what) static const char EVENT_##upper[] __attribute__((unused)) = text;
 #include "schemas/errors.def"
 #undef EVENT

@@ -5,7 +5,7 @@
 
 #include "libbus/api/api_internal.h"
 #include "libbus/base/must.h"
-#include "libbus/session/session_internal.h"
+#include "libbus/session/model.h"
 #include "tests/sim/around.h"
 
 #include <stdio.h>

@@ -12,6 +12,7 @@
 
 #include "broker/io/core_port.h"
 #include "libbus/session/session.h"
+#include "libbus/session/session_observe.h"
 #include "tests/sim/dice.h"
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* error_wire_test.c -- errors onto the wire and back: one id, whole chains, what is left out. */
 #include "libbus/api/api_internal.h"
-#include "libbus/session/session_internal.h"
+#include "libbus/session/model.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -6,6 +6,7 @@
 #include "libbus/base/limits.h"
 #include "libbus/base/memory.h"
 #include "libbus/session/session.h"
+#include "libbus/session/session_observe.h"
 
 #include <criterion/criterion.h>
 

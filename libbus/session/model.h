@@ -1,22 +1,10 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* session_internal.h -- the session as its own files see it.
+/* model.h -- struct session: all the state that a session has.
  *
- *   session.c         making, connecting, time, the end
- *   session_in.c      control messages from the broker
- *   session_out.c     what is said next, on both channels
- *   session_write.c   topics, slots, refusals, marks
- *   session_read.c    wants, subscriptions, what comes on the data channel
- *   session_acks.c    TAKEN and ACK
- *   session_tasks.c   tasks of groups, requests
- *   session_watch.c   tap, and what is asked: a status, something about a job
- *   session_courier.c attachments of errors, brought and fetched
- *   session_member.c  membership, and barriers
- *   session_verdict.c why the job cannot go on
- *   session_errors.c  errors made here
- *
- * Leaves (outbox, inbox, wants, ...) do not know the session; they compute, these files decide. */
-#ifndef SESSION_SESSION_INTERNAL_H
-#define SESSION_SESSION_INTERNAL_H
+ * Only the session_*.c files include this header.  The leaves (outbox, inbox, wants, ...) do not
+ * know the session: a leaf computes, a session_*.c file decides.  session.h has the layers. */
+#ifndef SESSION_MODEL_H
+#define SESSION_MODEL_H
 
 #include "libbus/base/limits.h"
 #include "libbus/base/list.h"
@@ -28,17 +16,18 @@
 #include "libbus/session/once.h"
 #include "libbus/session/outbox.h"
 #include "libbus/session/own_topics.h"
+#include "libbus/session/pace.h"
+#include "libbus/session/period.h"
 #include "libbus/session/phase.h"
 #include "libbus/session/refused.h"
 #include "libbus/session/results.h"
 #include "libbus/session/rows.h"
 #include "libbus/session/session.h"
-#include "libbus/session/pace.h"
+#include "libbus/session/session_observe.h"
 #include "libbus/session/spares.h"
 #include "libbus/session/uploads.h"
 #include "libbus/session/wants.h"
 
-#define SESSION_NS_PER_MS INT64_C(1000000)
 #define SESSION_BACKOFF_MIN_NS (20 * SESSION_NS_PER_MS) /* between two attempts to connect */
 #define SESSION_GREET_MIN_NS                                                                       \
     (250 * SESSION_NS_PER_MS)                        /* a WELCOME is waited for at least so long */
@@ -278,138 +267,17 @@ struct session {
     struct session_barrier barrier;
 };
 
-/* ---- session.c ------------------------------------------------------------------------------- */
-
-/* The party is over, and nothing more will be said: the link is to be closed. */
-void session_finish(struct session *session, enum wire_code code, struct span error);
-/* The broker broke the protocol; what: a sentence for people. */
-void session_break(struct session *session, const char *what);
-/* Not all has come of what the broker says it sent on the data channel. */
+/* Whether bytes are missing of what the broker says it sent on the data channel. */
 static inline bool session_is_behind(const struct session *session)
 {
     return session->data_received < session->data_announced;
 }
-/* BYE: the broker stops in good order, and perhaps comes back. */
-void session_bye(struct session *session);
-/* This connection is of no use any more: another one is made at its time. */
-int64_t session_patience_ns(const struct session *session, int64_t period_ns);
-void session_lose_link(struct session *session);
-void session_dial(struct session *session);
-/* The broker accepted something that was sent on the data channel. */
-void session_data_moved(struct session *session);
-bool session_has_data_under_way(const struct session *session);
+
+/* Time goes forward only: an earlier now_ns changes nothing. */
 static inline void session_see_time(struct session *session, int64_t now_ns)
 {
     if (session->now_ns < now_ns)
         session->now_ns = now_ns;
 }
-
-/* ---- session_in.c ---------------------------------------------------------------------------- */
-
-/* Both channels stand. */
-void session_stand(struct session *session);
-
-/* ---- session_write.c ------------------------------------------------------------------------- */
-
-/* Says a numbered message, whose number is the next one.  Errors: CODE_ENOMEM. */
-enum wire_code session_say(struct session *session, const struct msg *msg, uint64_t after_upload);
-/* The ordinal that whoever waits for all uploads under way waits for; 0: there are none. */
-uint64_t session_uploads_under_way(const struct session *session);
-
-/* A value for a reply slot of another party, by reference if owned is not NULL and it is large.
- * Errors: CODE_ETIMEDOUT, CODE_ETOOBIG, CODE_ENOMEM. */
-enum wire_code session_commit_foreign(struct session *session, const struct own_topic *topic,
-                                      uint64_t seq, struct span value, struct buffer *owned);
-
-/* ---- session_tasks.c ------------------------------------------------------------------------- */
-
-/* A task is handed out: it becomes a lease.  Errors: CODE_ENOMEM. */
-enum wire_code tasks_take(struct session *session, const struct inbox_sub *sub,
-                          struct session_item *item);
-void tasks_over_in(struct session *session, const struct msg_task_over *over);
-/* Says what became of tasks, as far as their replies are said. */
-void tasks_say(struct session *session);
-/* The same for this subscription; false: no memory, or replies are under way. */
-bool tasks_say_of(struct session *session, uint32_t sub);
-/* The same for all, whatever is under way; false: no memory. */
-bool tasks_say_all(struct session *session, uint64_t after_upload);
-/* The next POSITION of a lease; false: all were told. */
-bool tasks_message(struct session *session, struct msg *out);
-
-/* ---- session_acks.c -------------------------------------------------------------------------- */
-
-/* Says numbered ACKs and UNSUBSCRIBEs as far as they are due. */
-void acks_say(struct session *session);
-/* Says all that durable subscriptions acknowledged, whatever is under way; false: no memory. */
-bool acks_say_all(struct session *session, uint64_t after_upload);
-/* For session_mark() and session_mark_reached(). */
-uint64_t acks_mark(struct session *session);
-bool acks_mark_reached(const struct session *session, uint64_t mark);
-/* What was said by this number was refused.  If that is one more pattern, the broker has the
- * subscription all the same, and would hold back writers for somebody who takes nothing of it. */
-void acks_sub_refused(struct session *session, struct inbox_sub *sub, uint64_t number);
-/* The next TAKEN or ACK without number; false: none. */
-bool acks_message(struct session *session, struct msg *out);
-/* A new connection: what has no number may be lost, and is told with its first beat. */
-void acks_rewind(struct session *session);
-/* What is less than a quarter of a window is told now. */
-void acks_beat(struct session *session);
-/* Bytes were taken: told now if they are a quarter of the window. */
-void acks_taken(struct session *session, struct inbox_sub *sub);
-
-/* ---- session_read.c -------------------------------------------------------------------------- */
-
-void session_sub_notify(struct session *session, struct inbox_sub *sub);
-
-/* ---- session_watch.c ------------------------------------------------------------------------- */
-
-void watch_event_in(struct session *session, const struct msg *msg, struct span part);
-void watch_answer_in(struct session *session, const struct msg *msg, struct span part);
-void watch_beat(struct session *session);
-bool watch_message(struct session *session, struct msg *out);
-/* A new connection; is_other: to another broker. */
-void watch_rewind(struct session *session, const struct msg_welcome *welcome);
-
-/* ---- session_courier.c ----------------------------------------------------------------------- */
-
-void courier_brought_in(struct session *session, const struct msg_brought *brought);
-void courier_fetched_in(struct session *session, const struct msg_fetched *fetched);
-void courier_done_in(struct session *session, const struct msg_job_done *done);
-/* A part from the data channel, taken over. */
-void courier_piece_in(struct session *session, struct buffer **part);
-bool courier_message(struct session *session, struct msg *out);
-void courier_rewind(struct session *session); /* a new connection */
-void courier_fini(struct session *session);
-
-/* ---- session_verdict.c ----------------------------------------------------------------------- */
-
-void verdict_rows_init(struct session *session);
-void verdict_rows_fini(struct session *session);
-void verdict_in(struct session *session, const struct msg *msg, struct span part);
-bool verdict_message(struct session *session, struct msg *out);
-void verdict_rewind(struct session *session); /* a new connection */
-
-/* ---- session_member.c ------------------------------------------------------------------------ */
-
-void member_membership_in(struct session *session, const struct msg_membership *msg);
-void member_barrier_in(struct session *session, const struct msg_barrier_done *msg);
-bool member_message(struct session *session, struct msg *out);
-void member_rewind(struct session *session); /* a new connection */
-void member_fini(struct session *session);
-
-/* ---- session_errors.c ------------------------------------------------------------------------ */
-
-/* An encoded error made here, of this party; type and message are cut to their limits.  out has
- * SESSION_ERROR_BYTES. */
-struct span session_error_make(struct session *session, enum error_kind kind, struct span type,
-                               struct span message, uint8_t *out);
-/* The same, of a slot of this topic. */
-struct span session_error_make_at(struct session *session, enum error_kind kind, struct span type,
-                                  struct span message, struct span topic, uint64_t seq,
-                                  uint8_t *out);
-/* Values that were not accepted before this incarnation was over: each becomes a refusal. */
-void session_refuse_unaccepted(struct session *session);
-/* The error that stands in for one there is no memory for; out has SESSION_SPARE_ERROR_BYTES. */
-size_t session_error_spare(uint8_t *out);
 
 #endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* session_connection.c -- one connection after the other: made, given up, closed for good.
+ *
+ * A connection is greeted (PHASE_GREET), attached (PHASE_ATTACH) and up.  Whatever goes wrong with
+ * it ends in the same way: session_lose_link() closes it, and the next connection begins after the
+ * back-off.  session_finish() ends the session itself. */
+#include "libbus/session/session_connection.h"
+
+#include "libbus/base/must.h"
+#include "libbus/session/model.h"
+#include "libbus/session/session_errors.h"
+#include "libbus/session/session_unaccepted.h"
+
+#include <string.h>
+
+/* ---- patience -------------------------------------------------------------------------------- */
+
+/* TCP may need twice the length of a cut to find that it is mended, so a fresh connection is tried
+ * soon.  But a link can be so slow that no answer comes in that time: the distance alone makes four
+ * round trips of a greeting.  Whoever gave up too often waits twice as long with each try; TCP asks
+ * again within it, first after a second (RFC 6298, 2.1). */
+int64_t session_patience_ns(const struct session *session, int64_t period_ns)
+{
+    int64_t most_ns = ns_of_ms(session->options.lost_after_ms);
+    for (uint32_t i = SESSION_TRIES_PROMPT; i <= session->given_up && period_ns < most_ns; i++)
+        period_ns = earlier_ns(2 * period_ns, most_ns);
+    return period_ns;
+}
+
+int64_t session_greet_ns(const struct session *session)
+{
+    int64_t beat_ns = ns_of_ms(session->options.heartbeat_ms);
+    return session_patience_ns(session,
+                               beat_ns > SESSION_GREET_MIN_NS ? beat_ns : SESSION_GREET_MIN_NS);
+}
+
+int64_t session_silence_ns(const struct session *session)
+{
+    return 2 * ns_of_ms(session->options.heartbeat_ms) + SESSION_SILENCE_NS;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+void session_finish(struct session *session, enum wire_code code, struct span error)
+{
+    if (session->phase == PHASE_OVER)
+        return;
+    (void)once_end(&session->once, code, error);   /* a cause that came before stands */
+    (void)phase_move(&session->phase, PHASE_ENDS); /* from everywhere */
+    session->action = SESSION_DISCONNECT;
+    session->stage_bytes = 0;
+    session->news.is_state = true;
+    if (code == CODE_EFENCED)
+        session_refuse_unaccepted(session);
+}
+
+void session_break(struct session *session, const char *what)
+{
+    uint8_t error[SESSION_ERROR_BYTES];
+    session_finish(session, CODE_EPROTO,
+                   session_error_make(session, ERROR_LOCAL, span_text(ERROR_TYPE_PROTOCOL),
+                                      span_text(what), error));
+}
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+void session_dial(struct session *session)
+{
+    must(phase_move(&session->phase, PHASE_DIALS));
+    if (session->is_hello_sent && session->token == 0)
+        session->ghost_ns = later_ns(session->now_ns, ns_of_ms(session->options.lost_after_ms) +
+                                                          ns_of_ms(session->options.grace_ms));
+    session->is_hello_sent = false;
+    session->is_hello_due = true;
+    session->stage_bytes = 0;
+    session->action = SESSION_CONNECT_CONTROL;
+    session->dials += 1;
+    session->attempt_ns = session->now_ns;
+    session->heard_ns = session->now_ns;
+    session->step_ns = later_ns(session->now_ns, session_greet_ns(session));
+    session->news.is_state = true;
+}
+
+static int64_t longer_backoff_ns(const struct session *session)
+{
+    int64_t most_ns = ns_of_ms(session->options.heartbeat_ms);
+    return session->backoff_ns < most_ns / 2 ? session->backoff_ns * 2 : most_ns;
+}
+
+void session_lose_link(struct session *session)
+{
+    if (session->phase == PHASE_OVER || session->phase == PHASE_WAIT)
+        return;
+    session->stage_bytes = 0;
+    if (session->part != NULL)
+        spares_give(&session->spares, &session->part);
+    session->retry_ns = later_ns(session->attempt_ns, session->backoff_ns);
+    if (session->phase != PHASE_UP)
+        session->backoff_ns = longer_backoff_ns(session);
+    (void)phase_move(&session->phase, PHASE_CLOSES); /* OVER was seen above */
+    session->action = SESSION_NOTHING;
+    session->news.is_state = true;
+    if (session->retry_ns <= session->now_ns)
+        session_dial(session);
+}
+
+/* A broker that is being restarted says so too: the session is over only when none comes back in
+ * time.  From a broker that did not welcome us (a second endpoint) it says nothing about ours. */
+void session_bye(struct session *session)
+{
+    session->is_bye_said = session->is_bye_said || session->phase != PHASE_GREET;
+    session_lose_link(session);
+}
+
+void session_link_closed(struct session *session, int64_t now_ns)
+{
+    session_see_time(session, now_ns);
+    session_lose_link(session);
+}
+
+enum session_action session_action(struct session *session)
+{
+    enum session_action action = session->action;
+    session->action = SESSION_NOTHING;
+    return action;
+}
+
+bool session_has_action(const struct session *session)
+{
+    return session->action != SESSION_NOTHING;
+}
+
+/* We may be wrong about a link: it may be slow, or we are.  The broker would take its closing for
+ * ours, and begin to count our grace before it has seen us on the next one. */
+bool session_keeps_link(const struct session *session)
+{
+    return session->token != 0 && !session->is_bye_said && !session->options.is_guard;
+}
+
+const char *session_data_endpoint(const struct session *session)
+{
+    return session->data_endpoint;
+}
+
+void session_dialled(struct session *session, struct span endpoint)
+{
+    must(endpoint.bytes <= LIMIT_ENDPOINT_BYTES);
+    memcpy(session->dialled, endpoint.data, endpoint.bytes);
+    session->dialled[endpoint.bytes] = 0;
+}
+
+void session_data_moved(struct session *session)
+{
+    session->data_ns = session->now_ns;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* session_connection.h -- one connection after the other, and the end of the session. */
+#ifndef SESSION_SESSION_CONNECTION_H
+#define SESSION_SESSION_CONNECTION_H
+
+#include "libbus/session/model.h"
+
+/* The session is over and sends nothing more; the next session_action() closes the link. */
+void session_finish(struct session *session, enum wire_code code, struct span error);
+/* The broker broke the protocol: the session ends with CODE_EPROTO.  what: one sentence, for people
+ * to read. */
+void session_break(struct session *session, const char *what);
+
+/* Starts a fresh connection. */
+void session_dial(struct session *session);
+/* Gives the connection up; the next one starts after the back-off. */
+void session_lose_link(struct session *session);
+/* BYE: the broker stops in good order and may come back. */
+void session_bye(struct session *session);
+/* The broker accepted something that was sent on the data channel. */
+void session_data_moved(struct session *session);
+
+/* period_ns, or longer after several connections in a row got no answer. */
+int64_t session_patience_ns(const struct session *session, int64_t period_ns);
+/* How long a connection may wait for WELCOME. */
+int64_t session_greet_ns(const struct session *session);
+/* How long the broker may be silent on a connection that is up. */
+int64_t session_silence_ns(const struct session *session);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* session_mark.c -- marks: whether the broker has answered all that was said up to a point. */
+#include "libbus/session/model.h"
+#include "libbus/session/session_acks.h"
+#include "libbus/session/session_tasks.h"
+
+struct session_mark session_mark(struct session *session)
+{
+    tasks_say(session);
+    uint64_t ack_number = acks_mark(session); /* may say something, so it goes first */
+    return (struct session_mark){.data_number = session->outbox.last,
+                                 .control_number = session->controls.last,
+                                 .bulk_number = session->uploads.last,
+                                 .ack_number = ack_number,
+                                 .task_number = session->leases.settled};
+}
+
+bool session_mark_reached(const struct session *session, struct session_mark mark)
+{
+    /* WELCOME says what was accepted before it says again what was refused of it: only when both
+     * channels stand are all refusals in. */
+    if (session->phase != PHASE_UP && session->phase != PHASE_OVER)
+        return false;
+    /* While a session is resumed, WELCOME may cover what a REFUSAL behind it refuses. */
+    return session->phase != PHASE_ATTACH && session->outbox.accepted >= mark.data_number &&
+           session->controls.accepted >= mark.control_number &&
+           uploads_reached(&session->uploads, mark.bulk_number) &&
+           acks_mark_reached(session, mark.ack_number) &&
+           leases_reached(&session->leases, mark.task_number);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* session_observe.h -- the calls of observers and couriers, and those about verdicts. */
+#ifndef SESSION_SESSION_OBSERVE_H
+#define SESSION_SESSION_OBSERVE_H
+
+#include "libbus/session/session.h"
+
+enum { SESSION_WHY_BYTES = 400 };
+
+/* ---- the verdict ----------------------------------------------------------------------------- */
+
+/* What this party was told of its job: 0 nothing, 1 provisional, 2 final; unless 0, a reference to
+ * the root as an encoded error. */
+unsigned session_verdict(const struct session *session, struct buffer **out_error);
+/* It ended because its job failed (session_end() says EFENCED), but its connection stands: it may
+ * fail for a reason of its own, or leave. */
+bool session_is_condemned(const struct session *session);
+/* The broker is asked about this job; is_waiting: for the final word, when it is said. */
+/* attempt 0: the newest. */
+void session_ask_verdict(struct session *session, struct span job, uint32_t attempt,
+                         bool is_waiting);
+/* VERDICT_ROWs, then VERDICT, one a call, borrowed until the next; false: none (yet).  news:
+ * is_status. */
+bool session_verdict_take(struct session *session, struct msg *out_row);
+
+/* ---- observers ------------------------------------------------------------------------------- */
+
+void session_tap(struct session *session, uint64_t from_id);
+/* The next event, borrowed until the next call: EVENT or MISSED; false: none. */
+bool session_event_take(struct session *session, struct msg *out_event);
+/* The id of the job's next event, as the last WELCOME said; 0: not known. */
+uint64_t session_event_next(const struct session *session);
+/* Asks: a STATUS, JOB_CREATE, JOB_SHOW, JOB_CANCEL or DEAD, one at a time; its request is filled
+ * in, its texts are copied, that of JOB_CANCEL up to SESSION_WHY_BYTES. */
+void session_ask(struct session *session, const struct msg *question);
+/* Rows, then what ends them (STATUS_END, JOB_SHOWN, JOB_DONE, DEAD_END), one a call, borrowed until
+ * the next; false: none (yet). */
+bool session_answer_take(struct session *session, struct msg *out_row);
+
+/* ---- couriers -------------------------------------------------------------------------------- */
+
+/* An attachment; texts are well formed, and copied. */
+struct session_attachment {
+    struct span job;
+    struct span error; /* its id */
+    struct span name;
+};
+/* How far it came, as the broker says. */
+struct session_attached {
+    enum attachment_state state;
+    uint64_t bytes;    /* that came of it */
+    uint64_t promised; /* ... of so many; ERROR_BYTES_UNKNOWN */
+};
+
+/* Brings this one from now on, from where the broker has it up to; what was brought before is left
+ * where it is. */
+void session_bring(struct session *session, const struct session_attachment *attachment,
+                   uint64_t promised);
+/* Where the piece begins that may be sent now; false: none.  It has LIMIT_ATTACHMENT_PIECE_BYTES,
+ * or is the last. */
+bool session_piece_wanted(const struct session *session, uint64_t *out_offset);
+void session_piece(struct session *session, struct span bytes, bool is_last);
+/* CODE_ETIMEDOUT: it goes on; CODE_OK: it is whole; EFULL, EINVAL: it ends here, out_attached says
+ * how (which may be NULL); the end's code.  news: is_status. */
+enum wire_code session_brought(const struct session *session,
+                               struct session_attached *out_attached);
+
+/* Fetches this one from now on, from its beginning. */
+void session_fetch(struct session *session, const struct session_attachment *attachment);
+/* The next bytes in order, borrowed until the next call; false: none (yet).  news: is_status. */
+bool session_fetch_take(struct session *session, struct span *out_bytes);
+/* CODE_ETIMEDOUT: more is to come, or to be taken; CODE_OK: that was all there is, out_attached
+ * says of how much; otherwise why there is nothing, in out_why for people, borrowed; the end's
+ * code. */
+enum wire_code session_fetched(const struct session *session, struct session_attached *out_attached,
+                               struct span *out_why);
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* session_state.c -- what can be read of a session: state, numbers, broker time, end, news. */
+#include "libbus/session/model.h"
+
+enum disclosure session_disclosure(const struct session *session)
+{
+    return disclosure_stricter(session->options.disclosure, session->job_disclosure);
+}
+
+enum disclosure session_job_disclosure(const struct session *session)
+{
+    return session->job_disclosure;
+}
+
+enum session_state session_state(const struct session *session)
+{
+    if (session->once.code != CODE_OK)
+        return SESSION_OVER;
+    switch (session->phase) {
+    case PHASE_ATTACH: return SESSION_GREETED;
+    case PHASE_UP: return SESSION_UP;
+    default: return SESSION_CONNECTING;
+    }
+}
+
+bool session_is_welcome(const struct session *session)
+{
+    return session->is_welcome;
+}
+
+uint32_t session_incarnation(const struct session *session)
+{
+    return session->incarnation;
+}
+
+uint64_t session_token(const struct session *session)
+{
+    return session->token;
+}
+
+uint32_t session_attempt(const struct session *session)
+{
+    return session->attempt;
+}
+
+uint8_t session_durability(const struct session *session)
+{
+    return session->durability;
+}
+
+int64_t session_broker_ns(const struct session *session, int64_t now_ns, uint64_t *out_uncertainty)
+{
+    return clock_offset_broker_ns(&session->clock, now_ns, out_uncertainty);
+}
+
+struct session_news session_news(struct session *session)
+{
+    struct session_news news = session->news;
+    session->news = (struct session_news){0};
+    return news;
+}
+
+enum wire_code session_end(const struct session *session, struct buffer **out_error)
+{
+    if (session->once.code != CODE_OK && out_error != NULL)
+        *out_error = session->once.error != NULL ? buffer_ref(session->once.error) : NULL;
+    return session->once.code;
+}
