@@ -283,6 +283,35 @@ finds 'broker_core: clock.c uses time' purity broker_core "$tree/clock.c.o"
 object heap.c 'void *malloc(unsigned long); void *heap(void) { return malloc(9); }'
 finds 'libbus_session: heap.c uses malloc' purity libbus_session "$tree/heap.c.o"
 
+# ---- layers -----------------------------------------------------------------------------------------
+# layered NAME TEXT: a file of libbus/session, and its object as the build has it; $objects grows.
+objects=
+layered() {
+    mkdir -p "$tree/libbus/CMakeFiles/x.dir/session"
+    plant "libbus/session/$1.c" "$2"
+    "$cc" -I "$tree" -c -o "$tree/libbus/CMakeFiles/x.dir/session/$1.c.o" "$tree/libbus/session/$1.c"
+    objects="$objects $tree/libbus/CMakeFiles/x.dir/session/$1.c.o"
+}
+# finds_layers WHAT, passes_layers: over $objects.
+finds_layers() {
+    # shellcheck disable=SC2086
+    finds "$1" layers $objects
+    objects=
+}
+layered rows 'int rows(void) { return 1; }'
+layered session_in 'int rows(void); int in(void) { return rows(); }'
+# shellcheck disable=SC2086
+passes layers $objects
+layered once 'int in(void); int once(void) { return in(); }'
+finds_layers 'session/once (layer 1) calls in() of libbus/session/session_in (layer 16)'
+layered rows 'int rows(void) { return 1; }'
+layered once 'int rows(void); int once(void) { return rows(); }'
+finds_layers 'session/once (layer 1) calls rows() of libbus/session/rows (layer 1)'
+layered unheard 'int unheard(void) { return 1; }'
+finds_layers 'libbus/session/unheard: has no row in layers.table'
+plant libbus/session/once.h '#include "libbus/session/model.h"'
+finds_layers 'once.h (layer 1) includes libbus/session/model.h (layer 5)'
+
 # ---- format -----------------------------------------------------------------------------------------
 if command -v clang-format >/dev/null; then
     cp "$rules/../../.clang-format" "$tree/.clang-format"
