@@ -1,48 +1,62 @@
 #!/bin/bash
 # SPDX-License-Identifier: MPL-2.0
-# usage: readme.sh SOURCE ERRBUSD ERRBUS
-# What README.md shows of a broker that is killed works as printed: its commands are run, one after the
-# other, in a home of their own, and print what stands there, but for times and numbers of events. Only
-# the endpoints are others, so that nobody else is met.
+# usage: readme.sh SOURCE BUILD CMAKE
+# README.md is true: the tree is installed as it says, and all its console sessions are run, one after
+# the other in one shell with a home of its own. They print what stands there, apart from times, event
+# numbers and where lines are broken. Only the endpoints differ, so that no other broker is met.
 set -eu
 source=$1
+build=$2
+cmake=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 die() {
     echo "readme: $*" >&2
-    cat "$work/errors" "$work/home/errbusd.log" >&2 || true
+    cat "$work/log" "$work/output" "$work/home/errbusd.log" >&2 || true
     exit 1
 }
 
-# times: what differs each time.
-times() {
-    sed -E 's/^ *[0-9]+ [0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}\.[0-9]{3} /EVENT TIME /'
+# plain: without what differs each time, a word a line. The shell's own notes of killed jobs go too.
+plain() {
+    sed -E -e 's/^ *[0-9]+ [0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}\.[0-9]{3} /EVENT TIME /' \
+        -e '/^.*: line [0-9]+: +[0-9]+ Killed /d' | tr -s ' \n' '\n'
 }
 
-mkdir "$work/bin" "$work/home"
-: >"$work/errors"
-ln -s "$3" "$work/bin/errbus"
-cat >"$work/bin/errbusd" <<END
-#!/bin/sh
-exec "$2" --control "ipc://$work/control" --data "ipc://$work/data" "\$@"
-END
-chmod +x "$work/bin/errbusd"
+# block LANGUAGE: the blocks of README.md in it.
+block() {
+    awk -v begin="\`\`\`$1" '/^```/ { inside = $0 == begin; next } inside' "$source/README.md"
+}
 
-awk '/^## / { here = $0 == "## When the broker is killed" }
-     /^```/ { inside = here && $0 == "```console"; next }
-     inside' "$source/README.md" >"$work/shown"
-grep -v '^\$ ' "$work/shown" | times >"$work/expected"
+mkdir "$work/home"
+: >"$work/log"
+: >"$work/output"
+unset STATE_DIRECTORY XDG_STATE_HOME ERRBUS_JOB ERRBUS_PARTY LD_LIBRARY_PATH
+export HOME="$work/home" ERRBUS_SERVER="ipc://$work/control"
+cd "$HOME"
+
+# ---- installed ----------------------------------------------------------------------------------------
+block sh | grep -q -F 'cmake --install build/release --prefix ~/.local' || die "no way to install"
+"$cmake" --install "$build" --prefix ~/.local >"$work/log" 2>&1 || die "cannot install"
+mv ~/.local/bin/errbusd ~/.local/bin/errbusd.real
+cat >~/.local/bin/errbusd <<END
+#!/bin/sh
+exec ~/.local/bin/errbusd.real --control "ipc://$work/control" --data "ipc://$work/data" "\$@"
+END
+chmod +x ~/.local/bin/errbusd
+
+# ---- run ----------------------------------------------------------------------------------------------
+block c >bob.c
+block console >"$work/shown"
+grep -v '^\$ ' "$work/shown" | plain >"$work/expected"
 {
     echo "trap 'kill \$(jobs -p) 2>/dev/null; wait' EXIT"
+    block sh | grep '^export '
     sed -n 's/^\$ //p' "$work/shown"
 } >"$work/script"
-[ "$(grep -c '^errb' "$work/script")" -ge 5 ] || die "README.md does not show it"
-
-cd "$work/home"
-unset STATE_DIRECTORY XDG_STATE_HOME ERRBUS_JOB ERRBUS_PARTY
-export HOME="$work/home" PATH="$work/bin:$PATH" ERRBUS_SERVER="ipc://$work/control"
-timeout 60 bash "$work/script" >"$work/output" 2>"$work/errors" </dev/null || die "a command failed"
-times <"$work/output" | diff "$work/expected" - || die "other than printed"
-[ -d "$HOME/.local/state/errbus/journal" ] || die "the journal is not where README.md says"
+[ "$(grep -c '^errbus' "$work/script")" -ge 10 ] || die "README.md shows too little"
+timeout 90 bash "$work/script" >"$work/output" 2>&1 </dev/null || [ $? -ne 124 ] ||
+    die "a command does not end"
+plain <"$work/output" | diff "$work/expected" - || die "other than printed"
+[ -d ~/.local/state/errbus/journal ] || die "the journal is not where README.md says"
 echo "the commands of README.md print what it shows"
