@@ -44,7 +44,14 @@ cp "$work/bin/demo" "$clone/bench/run.sh"
 mkdir "$clone/tests" "$clone/tests/prove"
 fake prove '[ "$1" != --targets ] || [ "${2-}" = long ] || echo errbusd prove'
 cp "$work/bin/prove" "$clone/tests/prove/run.sh"
-fake ctest 'mkdir -p "build/$2"' 'echo "90% tests passed, $FAILED tests failed out of 10" >"$4"'
+fake ctest 'mkdir -p "build/$2/Testing/Temporary"' \
+    'echo "90% tests passed, $FAILED tests failed out of 10" >"$4"' \
+    '[ -z "${SKIPS-}" ] || [ "$2" != dev ] || {' \
+    '    printf "The following tests did not run:\n\t  4 - rule/format (Skipped)\n" >>"$4"' \
+    '    printf "\t  9 - cut/short (Skipped)     cut\n" >>"$4"' \
+    '    printf "4/9 Test: rule/format\nskipped: no clang-format here\n<end of output>\n[SKIP] run::a: no b\n" \' \
+    '        >"build/$2/Testing/Temporary/LastTest.log"' \
+    '}'
 MISSING=
 USER_ID=1000
 FAILED=0
@@ -80,14 +87,26 @@ not_called apt-get
 called 'cmake --build --preset release$'
 
 # ---- tests: the last line has the sum -----------------------------------------------------------
+last_is() {
+    [ "$(tail -n 1 "$work/out")" = "$1" ] || die "the last line is not: $1"
+}
 run 0 test
 called 'ctest --preset dev'
 called 'ctest --preset tsan'
-[ "$(tail -n 1 "$work/out")" = '20 passed, 0 failed' ] || die "the last line is not the sum"
+last_is '20 passed, 0 failed, 0 skipped'
 FAILED=3
 run 1 test
-[ "$(tail -n 1 "$work/out")" = '14 passed, 6 failed' ] || die "the last line is not the sum"
+last_is '14 passed, 6 failed, 0 skipped'
 FAILED=0
+# A test that was skipped has not passed, and the end says why it was skipped.
+SKIPS=yes
+export SKIPS
+run 0 test
+last_is '18 passed, 0 failed, 2 skipped'
+said '^  rule/format (dev): no clang-format here$'
+said '^  cut/short (dev): it gave no reason$'
+said '^  in part (dev): run::a: no b$'
+unset SKIPS
 
 # ---- something is missing -----------------------------------------------------------------------
 MISSING='libczmq-dev cmake'
