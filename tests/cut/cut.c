@@ -234,6 +234,7 @@ int main(int argc, char **argv)
         list();
         return EXIT_SUCCESS;
     }
+    process_remember_own_path();
     struct plan widest = command.plan;
     plan_complete(&widest);
     if (!hosts_open(&hosts, (size_t)widest.parties + 2, problem)) {

@@ -73,17 +73,24 @@ static int look_up_in(int64_t left_ms)
 
 /* ---- starting ---------------------------------------------------------------------------------*/
 
+static char own_path[512]; /* of this program; "": not known */
+
+void process_remember_own_path(void)
+{
+    if (own_path[0] == '\0') {
+        ssize_t count = readlink("/proc/self/exe", own_path, sizeof own_path - 1);
+        own_path[count > 0 ? count : 0] = '\0';
+    }
+}
+
 /* The build puts errbusd into broker/, errbus and fedavg into clients/, the rest into tests/, and
  * us into tests/ or bench/. */
 static bool path_beside_us(const char *program, char *path, size_t bytes)
 {
     static const char *const folders[] = {"broker", "clients", "tests", "bench"};
-    char self[512];
-    ssize_t count = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (count <= 0) {
-        return false;
-    }
-    self[count] = '\0';
+    char self[sizeof own_path];
+    process_remember_own_path();
+    snprintf(self, sizeof self, "%s", own_path);
     for (int level = 0; level < 2; level++) {
         char *slash = strrchr(self, '/');
         if (slash == NULL) {

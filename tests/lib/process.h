@@ -34,6 +34,9 @@ struct process {
     int result;                     /* once reaped: exit code, or 128 + signal */
 };
 
+/* Looks up once where this program lies.  Call it before leaving the mount namespace: in a chroot
+ * the system cannot tell it afterwards. */
+void process_remember_own_path(void);
 /* Where the program of this name was built: $ERRBUSD for "errbusd" and so on, else beside us. */
 const char *process_path(const char *program, char *path, size_t bytes);
 

@@ -590,7 +590,7 @@ static void add_sums(struct diaries_sums *sums, const struct diaries_sums *more)
     sums->again += more->again;
 }
 
-/* The last value that the first reader wrote down is gone from its diary. */
+/* Strikes the last value of the first reader out of its diary, and says which it was. */
 static void tamper(const struct crew *crew)
 {
     char path[CREW_PATH];
@@ -605,6 +605,7 @@ static void tamper(const struct crew *crew)
             last = at;
         }
         size_t length = strcspn(last + 1, "\n");
+        printf("struck out of r0's diary: %.*s\n", (int)length, last + 1);
         memmove(last, last + 1 + length, strlen(last + 1 + length) + 1);
         if (fseek(file, 0, SEEK_SET) == 0 && fputs(text, file) != EOF) {
             (void)ftruncate(fileno(file), (off_t)strlen(text)); /* else the check complains, too */

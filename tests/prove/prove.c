@@ -15,6 +15,7 @@
  * SIGINT, SIGTERM and SIGHUP stop it: all that it started ends, and it tells what was seen so far.
  * Exit codes: 0 every promise was kept, 1 one was not: the last line says which, 2 usage, 128 + the
  * number of the signal that stopped it. */
+#include "tests/lib/process.h"
 #include "tests/prove/harm.h"
 
 #include <inttypes.h>
@@ -379,6 +380,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     run.dice = run.command.seed;
+    process_remember_own_path();
     watch_for_signals();
     bool is_open = crew_open(&run.crew, run.command.has_links, why_not);
     if (run.command.has_links && !run.crew.has_links) {
