@@ -51,7 +51,7 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
  * at once, there is more to send. */
 int64_t core_deadline_ns(const struct core *core);
 
-/* ---- beginning again: broker/DESIGN.md, "Facts and replay" ---------------------------------- */
+/* ---- beginning again: broker/design/facts.md ---------------------------------------------- */
 
 /* On a core that is new: one fact after the other, as they were told by another core, or by
  * core_snapshot() and from there on.  payload: what stands beside the fact, under the number it has

@@ -113,7 +113,7 @@ void crew_close(struct crew *crew);
 
 bool crew_start_broker(struct crew *crew);
 /* One that is the same but for its journal's files, which are small: a full disk is met where a
- * file begins (DESIGN.md). */
+ * file begins (broker/design/journal.md). */
 bool crew_start_small_broker(struct crew *crew);
 void crew_kill_broker(struct crew *crew);
 void crew_start_victim(struct crew *crew, struct victim *victim);

@@ -157,8 +157,8 @@ bool world_is_broker_down(const struct world *world);
 void world_stop_broker(struct world *world, int64_t for_ns);
 /* Its wall clock is set forward, or back. */
 void world_jump_clock(struct world *world, int64_t by_ns);
-/* Its disk is full for so long: values wait as the loop lets them (broker/DESIGN.md, "From a
- * decision to the disk"); is_short: so little is set aside that control waits, too. */
+/* Its disk is full for so long: values wait as the loop lets them (broker/design/durability.md,
+ * "A full disk"); is_short: so little is set aside that control waits, too. */
 void world_fill_disk(struct world *world, int64_t for_ns, bool is_short);
 /* The n-th allocation from now on fails; see fail_at. */
 void world_starve_broker(struct world *world, uint64_t n);

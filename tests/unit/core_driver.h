@@ -6,7 +6,7 @@
  * A line is "conn < what".
  *
  * Beside the core stands a second one, which is told nothing but the facts: after every step both
- * must have the same state (broker/DESIGN.md, "Facts and replay"). */
+ * must have the same state (broker/design/facts.md). */
 #ifndef TESTS_UNIT_CORE_DRIVER_H
 #define TESTS_UNIT_CORE_DRIVER_H
 

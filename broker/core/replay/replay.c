@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* replay.c -- facts back into tables; see broker/DESIGN.md, "Facts and replay".
+/* replay.c -- facts back into tables; see broker/design/facts.md.
  *
  * Each fact calls what made the change when it was decided; nothing is decided anew: nothing is
  * trimmed, granted, timed or sent.  What a fact speaks of must be there, and what it makes must

@@ -25,7 +25,7 @@
 #include "broker/core/tables/needs.h"
 #include "broker/core/tables/slot_table.h"
 
-/* Dependants settled in one step: less than a millisecond (see "What costs what" in DESIGN.md). */
+/* Dependants settled in one step: less than a millisecond (bench/README.md). */
 #define STEP_NEEDS_MAX 256
 
 static struct need_key key_of(const struct topic *topic, uint64_t seq)
