@@ -35,8 +35,11 @@ void stage_close(void)
     if (stage.process.pid > 0) {
         process_signal(&stage.process, SIGCONT);
         int code = broker_stop(&stage, SOON_MS);
-        cr_expect(code == 0 || code == 128 + SIGKILL, "errbusd ended with %d: %s", code,
-                  process_complained(&stage.process));
+        if (code != 0 && code != 128 + SIGKILL) {
+            (void)fprintf(stderr, "errbusd ended with %d: %s\n", code,
+                          process_complained(&stage.process));
+            abort(); /* an assertion fails no test once its body is over */
+        }
     }
     broker_fini(&stage);
 }

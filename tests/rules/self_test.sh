@@ -204,6 +204,29 @@ plant tests/unit/idle_test.c 'Test(idle, a)
     int a = 1;
 }'
 finds '^tests/unit/idle_test.c:3: .* states nothing' tests
+plant tests/unit/after_test.c 'static void end(void)
+{
+    cr_assert(1);
+}
+
+TestSuite(after, .init = begin, .fini = end);
+
+Test(after, a)
+{
+    cr_assert(1);
+}'
+finds '^tests/unit/after_test.c:8: an assertion in end' tests
+mkdir -p "$tree/tests/lib"
+plant tests/lib/stage.c 'void stage_close(void)
+{
+    cr_expect(1);
+}'
+plant tests/system/stage_test.c 'Test(stage, a, .init = stage_open,
+     .fini = stage_close)
+{
+    cr_assert(1);
+}'
+finds '^tests/system/stage_test.c:4: an assertion in stage_close' tests
 plant tests/unit/idle_test.c 'static int helper(void)
 {
     return look(1);

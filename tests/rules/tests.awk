@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MPL-2.0
 # tests.awk -- a Criterion program without tests passes, so each must have some; the suite of a unit
 # test is named as its file (style.md 31); and every test can fail: it calls something that states,
-# itself or through helpers, or names the signal or exit code it ends with.
+# itself or through helpers, or names the signal or exit code it ends with.  What a suite names as its
+# .fini states nothing with cr_: Criterion counts only the death of the process there, as by must().
 
 function end_file()
 {
@@ -29,6 +30,7 @@ FNR == 1 {
     in_body = 0
     in_macro = 0
     head = ""
+    delete asserts
     last_path = FILENAME
     suite = last_path
     sub(/.*\//, "", suite)
@@ -69,6 +71,10 @@ text == "{" && !in_body {
 
 text == "}" && in_body {
     in_body = 0
+    if (body ~ /[^A-Za-z0-9_]cr_/)
+        asserts[name] = 1
+    if (name in asserts && FILENAME ~ /^tests\/lib\//)
+        lib_asserts[name] = 1
     keep(name, body)
     head = ""
     next
@@ -77,6 +83,15 @@ text == "}" && in_body {
 in_body {
     body = body " " text
     next
+}
+
+!in_body && text ~ /\.fini *= */ {
+    fini = text
+    sub(/.*\.fini *= */, "", fini)
+    sub(/[^A-Za-z0-9_].*/, "", fini)
+    fini_at[FILENAME ":" FNR] = fini
+    if (fini in asserts)
+        report("an assertion in " fini "() fails no test: use must()")
 }
 
 text ~ /[;}]$/ || text ~ /^#/ {
@@ -125,6 +140,11 @@ END {
                 }
         }
     } while (changed)
+    for (place in fini_at)
+        if (fini_at[place] in lib_asserts) {
+            print place ": an assertion in " fini_at[place] "() fails no test: use must()"
+            violations++
+        }
     for (name in is_test)
         if (!(name in states)) {
             print name " states nothing"

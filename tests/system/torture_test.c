@@ -310,8 +310,8 @@ static void tear_down(void)
         process_fini(&victims[i].process);
     broker_fini(&broker);
     snprintf(volume, sizeof volume, "%s/volume", folder.path);
-    if (has_volume)
-        cr_expect_eq(umount2(volume, MNT_DETACH), 0);
+    if (has_volume && umount2(volume, MNT_DETACH) != 0)
+        abort(); /* an assertion fails no test here */
     folder_fini(&folder);
 }
 

@@ -2,6 +2,8 @@
 /* ack_prefix_test.c -- acknowledged in any order, told as a prefix. */
 #include "libbus/session/ack_prefix.h"
 
+#include "libbus/base/must.h"
+
 #include <criterion/criterion.h>
 
 static struct memory memory;
@@ -16,7 +18,7 @@ static void init(void)
 static void fini(void)
 {
     ack_prefix_fini(&prefix, &memory);
-    cr_assert_eq(memory.bytes_used, 0);
+    must(memory.bytes_used == 0);
 }
 
 TestSuite(ack_prefix, .init = init, .fini = fini);

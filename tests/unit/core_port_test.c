@@ -2,6 +2,7 @@
 /* core_port_test.c -- bytes to events, effects to bytes; the core is played by the test. */
 #include "broker/io/core_port.h"
 
+#include "libbus/base/must.h"
 #include "libbus/wire/msg.h"
 
 #include <criterion/criterion.h>
@@ -103,7 +104,7 @@ static void set_up(void)
 static void tear_down(void)
 {
     core_port_free(&port);
-    cr_assert_eq(memory.bytes_used, 1); /* the core's, which it did not give back */
+    must(memory.bytes_used == 1); /* the core's, which it did not give back */
 }
 
 TestSuite(core_port, .init = set_up, .fini = tear_down);

@@ -2,6 +2,8 @@
 /* graph_test.c -- reach, components and distances, against the plainest way to find them. */
 #include "libbus/base/graph.h"
 
+#include "libbus/base/must.h"
+
 #include <criterion/criterion.h>
 #include <signal.h>
 
@@ -20,7 +22,7 @@ static void init(void)
 static void fini(void)
 {
     graph_fini(&graph);
-    cr_assert_eq(memory.bytes_used, 0);
+    must(memory.bytes_used == 0);
 }
 
 TestSuite(graph, .init = init, .fini = fini);

@@ -2,6 +2,8 @@
 /* held_output_test.c -- parts wait for their ticket, in order, each stage by itself. */
 #include "broker/io/held_output.h"
 
+#include "libbus/base/must.h"
+
 #include <criterion/criterion.h>
 
 static struct memory memory;
@@ -16,7 +18,7 @@ static void init(void)
 static void fini(void)
 {
     held_output_fini(&output);
-    cr_assert_eq(memory.bytes_used, 0);
+    must(memory.bytes_used == 0);
 }
 
 TestSuite(held_output, .init = init, .fini = fini);

@@ -5,6 +5,8 @@
 #include "libbus/base/limits.h"
 #include "tests/unit/failing_buffers.h"
 
+#include "libbus/base/must.h"
+
 #include <criterion/criterion.h>
 
 static struct memory memory;
@@ -28,7 +30,7 @@ static void fini(void)
 {
     inbox_fini(&inbox);
     known_topics_fini(&known);
-    cr_assert_eq(memory.bytes_used, 0);
+    must(memory.bytes_used == 0);
 }
 
 TestSuite(inbox, .init = init, .fini = fini);

@@ -3,6 +3,8 @@
  * refused. */
 #include "broker/io/journal_codec.h"
 
+#include "libbus/base/must.h"
+
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +24,7 @@ static void fini(void)
 {
     payload_table_fini(&payloads);
     effects_fini(&effects);
-    cr_assert_eq(memory.bytes_used, 0);
+    must(memory.bytes_used == 0);
 }
 
 TestSuite(journal_codec, .init = init, .fini = fini);

@@ -2,6 +2,8 @@
 /* known_topics_test.c -- names and the broker's numbers for them. */
 #include "libbus/session/known_topics.h"
 
+#include "libbus/base/must.h"
+
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -17,7 +19,7 @@ static void init(void)
 static void fini(void)
 {
     known_topics_fini(&known);
-    cr_assert_eq(memory.bytes_used, 0);
+    must(memory.bytes_used == 0);
 }
 
 TestSuite(known_topics, .init = init, .fini = fini);

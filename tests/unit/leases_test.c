@@ -2,6 +2,8 @@
 /* leases_test.c -- what a member of groups has: until the broker has accepted what became of it. */
 #include "libbus/session/leases.h"
 
+#include "libbus/base/must.h"
+
 #include <criterion/criterion.h>
 
 static struct memory memory;
@@ -16,7 +18,7 @@ static void init(void)
 static void fini(void)
 {
     leases_fini(&leases);
-    cr_expect_eq(memory.bytes_used, 0);
+    must(memory.bytes_used == 0);
 }
 
 TestSuite(leases, .init = init, .fini = fini);

@@ -2,6 +2,8 @@
 /* needs_test.c -- who needs what, from both ends. */
 #include "broker/core/tables/needs.h"
 
+#include "libbus/base/must.h"
+
 #include <criterion/criterion.h>
 
 static struct memory memory;
@@ -16,7 +18,7 @@ static void init(void)
 static void fini(void)
 {
     needs_fini(&needs);
-    cr_expect_eq(memory.bytes_used, 0, "all memory is given back");
+    must(memory.bytes_used == 0); /* all memory is given back */
 }
 
 TestSuite(needs, .init = init, .fini = fini);

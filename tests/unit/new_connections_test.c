@@ -5,6 +5,8 @@
 
 #include "libbus/base/limits.h"
 
+#include "libbus/base/must.h"
+
 #include <criterion/criterion.h>
 
 enum { OPEN_MAX = 2 * LIMIT_STRANGERS, WAIT_NS = 1000 };
@@ -21,7 +23,7 @@ static void init(void)
 static void fini(void)
 {
     new_connections_fini(&connections);
-    cr_assert_eq(memory.bytes_used, 0);
+    must(memory.bytes_used == 0);
 }
 
 TestSuite(new_connections, .init = init, .fini = fini);

@@ -4,6 +4,8 @@
 
 #include "libbus/base/limits.h"
 
+#include "libbus/base/must.h"
+
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
@@ -23,7 +25,7 @@ static void fini(void)
 {
     outbox_fini(&outbox);
     spares_fini(&spares);
-    cr_assert_eq(memory.bytes_used, 0);
+    must(memory.bytes_used == 0);
 }
 
 TestSuite(outbox, .init = init, .fini = fini);

@@ -4,6 +4,8 @@
 
 #include "libbus/base/limits.h"
 
+#include "libbus/base/must.h"
+
 #include <criterion/criterion.h>
 #include <stdio.h>
 
@@ -19,7 +21,7 @@ static void init(void)
 static void fini(void)
 {
     own_topics_fini(&own);
-    cr_assert_eq(memory.bytes_used, 0);
+    must(memory.bytes_used == 0);
 }
 
 TestSuite(own_topics, .init = init, .fini = fini);

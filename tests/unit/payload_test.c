@@ -2,6 +2,8 @@
 /* payload_test.c -- the received parts that the core wants kept. */
 #include "broker/io/payload.h"
 
+#include "libbus/base/must.h"
+
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -35,7 +37,7 @@ static void set_up(void)
 static void tear_down(void)
 {
     payload_table_fini(&table);
-    cr_assert_eq(memory.bytes_used, 0);
+    must(memory.bytes_used == 0);
 }
 
 TestSuite(payload, .init = set_up, .fini = tear_down);

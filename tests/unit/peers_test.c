@@ -4,6 +4,8 @@
 
 #include "libbus/base/limits.h"
 
+#include "libbus/base/must.h"
+
 #include <criterion/criterion.h>
 
 static struct memory memory;
@@ -18,7 +20,7 @@ static void set_up(void)
 static void tear_down(void)
 {
     peers_fini(&peers);
-    cr_assert_eq(memory.bytes_used, 0);
+    must(memory.bytes_used == 0);
 }
 
 TestSuite(peers, .init = set_up, .fini = tear_down);

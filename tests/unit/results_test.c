@@ -4,6 +4,8 @@
 
 #include "libbus/base/limits.h"
 
+#include "libbus/base/must.h"
+
 #include <criterion/criterion.h>
 
 static struct memory memory;
@@ -18,7 +20,7 @@ static void init(void)
 static void fini(void)
 {
     results_fini(&results);
-    cr_assert_eq(memory.bytes_used, 0);
+    must(memory.bytes_used == 0);
 }
 
 TestSuite(results, .init = init, .fini = fini);

@@ -2,6 +2,8 @@
 /* roster_test.c -- places, ranks, epochs. */
 #include "broker/core/tables/roster.h"
 
+#include "libbus/base/must.h"
+
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +20,7 @@ static void init(void)
 static void fini(void)
 {
     roster_fini(&roster);
-    cr_expect_eq(memory.bytes_used, 0);
+    must(memory.bytes_used == 0);
 }
 
 TestSuite(roster, .init = init, .fini = fini);

@@ -2,6 +2,8 @@
 /* rows_test.c -- a bounded queue whose taken row stands until the next. */
 #include "libbus/session/rows.h"
 
+#include "libbus/base/must.h"
+
 #include <criterion/criterion.h>
 
 static struct memory memory;
@@ -16,7 +18,7 @@ static void init(void)
 static void fini(void)
 {
     rows_fini(&rows);
-    cr_assert_eq(memory.bytes_used, 0);
+    must(memory.bytes_used == 0);
 }
 
 TestSuite(rows, .init = init, .fini = fini);

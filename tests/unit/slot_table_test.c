@@ -2,6 +2,8 @@
 /* slot_table_test.c -- slots are settled once, found, cut and kept in order. */
 #include "broker/core/tables/slot_table.h"
 
+#include "libbus/base/must.h"
+
 #include <criterion/criterion.h>
 #include <signal.h>
 
@@ -17,7 +19,7 @@ static void init(void)
 static void fini(void)
 {
     slot_table_fini(&table);
-    cr_assert_eq(memory.bytes_used, 0);
+    must(memory.bytes_used == 0);
 }
 
 TestSuite(slot_table, .init = init, .fini = fini);

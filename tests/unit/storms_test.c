@@ -2,6 +2,8 @@
 /* storms_test.c -- what is alike, how much of it is told each, and what has no place of its own. */
 #include "broker/core/tables/storms.h"
 
+#include "libbus/base/must.h"
+
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -17,7 +19,7 @@ static void init(void)
 static void fini(void)
 {
     storms_fini(&storms);
-    cr_expect_eq(memory.bytes_used, 0, "all memory is given back");
+    must(memory.bytes_used == 0); /* all memory is given back */
 }
 
 TestSuite(storms, .init = init, .fini = fini);

@@ -2,6 +2,8 @@
 /* timers_test.c -- what is due comes in order, ties in the order of setting. */
 #include "broker/core/tables/timers.h"
 
+#include "libbus/base/must.h"
+
 #include <criterion/criterion.h>
 
 static struct memory memory;
@@ -16,7 +18,7 @@ static void init(void)
 static void fini(void)
 {
     timers_fini(&timers);
-    cr_assert_eq(memory.bytes_used, 0);
+    must(memory.bytes_used == 0);
 }
 
 TestSuite(timers, .init = init, .fini = fini);

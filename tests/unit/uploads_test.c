@@ -5,6 +5,8 @@
 #include "libbus/base/limits.h"
 #include "libbus/wire/frame.h"
 
+#include "libbus/base/must.h"
+
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
@@ -22,9 +24,9 @@ static void init(void)
 static void fini(void)
 {
     uploads_fini(&uploads);
-    cr_assert_eq(uploads.bytes, 0);
-    cr_assert_eq(uploads.under_way, 0);
-    cr_assert_eq(memory.bytes_used, 0);
+    must(uploads.bytes == 0);
+    must(uploads.under_way == 0);
+    must(memory.bytes_used == 0);
 }
 
 TestSuite(uploads, .init = init, .fini = fini);

@@ -4,6 +4,8 @@
 
 #include "tests/unit/verdict_reference.h"
 
+#include "libbus/base/must.h"
+
 #include <criterion/criterion.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -40,7 +42,7 @@ static void init(void)
 static void fini(void)
 {
     verdict_fini(&verdict);
-    cr_assert_eq(memory.bytes_used, 0);
+    must(memory.bytes_used == 0);
 }
 
 TestSuite(verdict, .init = init, .fini = fini);

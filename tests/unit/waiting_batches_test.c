@@ -3,6 +3,8 @@
  * allow. */
 #include "broker/io/waiting_batches.h"
 
+#include "libbus/base/must.h"
+
 #include <criterion/criterion.h>
 
 static struct memory memory;
@@ -21,7 +23,7 @@ static void fini(void)
 {
     waiting_batches_fini(&batches);
     peers_fini(&peers);
-    cr_assert_eq(memory.bytes_used, 0);
+    must(memory.bytes_used == 0);
 }
 
 TestSuite(waiting_batches, .init = init, .fini = fini);

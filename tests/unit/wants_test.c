@@ -5,6 +5,8 @@
 #include "libbus/base/limits.h"
 #include "tests/unit/failing_buffers.h"
 
+#include "libbus/base/must.h"
+
 #include <criterion/criterion.h>
 
 static struct memory memory;
@@ -26,8 +28,8 @@ static void fini(void)
 {
     wants_fini(&wants);
     known_topics_fini(&known);
-    cr_assert_eq(memory.bytes_used, 0);
-    cr_assert_eq(atomic_load(&part->refs), 1, "references are left");
+    must(memory.bytes_used == 0);
+    must(atomic_load(&part->refs) == 1); /* references are left */
     buffer_unref(&part);
 }
 
