@@ -3,6 +3,7 @@
  *
  * What is checked while it runs stands where it is seen: app.c, app_read.c, oracle.c, world.c. */
 #include "libbus/base/pattern.h"
+#include "tests/lib/core_census.h"
 #include "tests/lib/core_dump.h"
 #include "tests/sim/swarm_internal.h"
 #include "tests/sim/trace.h"
@@ -260,6 +261,9 @@ void swarm_check_after(struct swarm *swarm)
 {
     struct world *world = swarm->stage.world;
     const struct core_port *port = world_gate(world);
+    const char *left = core_census_left(core_port_core(port));
+    if (left != NULL)
+        world_violate(world, "the core still has %s", left);
     if (core_port_payload_count(port) != 0 || core_port_payload_bytes(port) != 0)
         world_violate(world, "%" PRIu32 " payloads of %" PRIu64 " bytes are left",
                       core_port_payload_count(port), core_port_payload_bytes(port));
