@@ -200,26 +200,17 @@ static void message_in(struct core_port *port, struct core_port_now now, conn_id
 
 bool core_port_brings_bytes(struct span part)
 {
-    return batch_decoder_is_batch(part) || wire_number(part) == MSG_PIECE;
+    const struct msg_kind *kind = msg_kind(wire_number(part));
+    return batch_decoder_is_batch(part) || (kind != NULL && kind->direction == MSG_TO_BROKER &&
+                                            kind->as.to_broker.weight == MSG_BYTES);
 }
 
-enum core_port_weight core_port_weigh(struct span part)
+enum msg_weight core_port_weigh(struct span part)
 {
-    switch (wire_number(part)) {
-    case MSG_TOPIC_OPEN:
-    case MSG_SUBSCRIBE:
-    case MSG_SUB_ADD:
-    case MSG_FAIL:
-    case MSG_RETRACT:
-    case MSG_TASK:
-    case MSG_BRING:
-    case MSG_FAIL_PARTY: return CORE_PORT_HEAVY;
-    case MSG_UNSUBSCRIBE:
-    case MSG_ACK:
-    case MSG_COMPLETE:
-    case MSG_LEAVE: return CORE_PORT_ORDERED;
-    default: return CORE_PORT_LIGHT;
-    }
+    const struct msg_kind *kind = msg_kind(wire_number(part));
+    bool is_control =
+        kind != NULL && kind->direction == MSG_TO_BROKER && kind->lane == MSG_LANE_CONTROL;
+    return is_control ? kind->as.to_broker.weight : MSG_LIGHT;
 }
 
 void core_port_control_in(struct core_port *port, struct core_port_now now, conn_id conn,
@@ -317,23 +308,14 @@ static struct buffer *encode(struct core_port *port, const struct msg *msg)
 /* An observer's greeting promises nothing: a broker that cannot write can still be asked why. */
 static enum core_port_saying saying_of(const struct msg *msg)
 {
-    switch (msg->type) {
-    case MSG_WELCOME: return msg->as.welcome.incarnation == 0 ? CORE_PORT_NEWS : CORE_PORT_ANSWER;
-    case MSG_ECHO:
-    case MSG_EVENT:
-    case MSG_MISSED:
-    case MSG_STATUS_ROW:
-    case MSG_STATUS_END:
-    case MSG_VERDICT_ROW:
-    case MSG_VERDICT: /* as the events of which it tells */
-    case MSG_DEAD_ROW:
-    case MSG_DEAD_VALUE:
-    case MSG_FETCHED:
-    case MSG_ATTACHMENT_ROW:
-    case MSG_REFUSED: /* there is no session of which it tells */
-    case MSG_BYE: return CORE_PORT_NEWS;
-    default: return CORE_PORT_ANSWER;
+    switch (msg_kind((unsigned)msg->type)->as.to_client.wait) {
+    case MSG_AT_ONCE: return CORE_PORT_NEWS;
+    case MSG_OUTCOMES: return CORE_PORT_OUTCOME;
+    case MSG_ANSWERS: return CORE_PORT_ANSWER;
+    case MSG_OF_PARTY: return msg->as.welcome.incarnation == 0 ? CORE_PORT_NEWS : CORE_PORT_ANSWER;
     }
+    must(!"a message that waits for something else");
+    return CORE_PORT_ANSWER;
 }
 
 /* What the core cannot say about itself. */
@@ -385,7 +367,7 @@ static void piece_out(struct core_port *port, const struct effect *effect,
     if (port->is_broken)
         return;
     out->kind = CORE_PORT_DATA;
-    out->saying = CORE_PORT_OUTCOME;
+    out->saying = saying_of(msg);
     out->conn = effect->conn;
     delivery_header_write(out->head, 0);
     out->part = encode(port, msg);

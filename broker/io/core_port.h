@@ -12,6 +12,7 @@
 #include "libbus/base/buffer.h"
 #include "libbus/base/memory.h"
 #include "libbus/wire/frame.h"
+#include "libbus/wire/msg.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,13 +39,9 @@ void core_port_data_in(struct core_port *port, struct core_port_now now, conn_id
                        struct buffer **part);
 /* Whether a part of the data channel is for the journal: a batch, or a piece of an attachment. */
 bool core_port_brings_bytes(struct span part);
-/* What a part of the control channel asks of the journal. */
-enum core_port_weight {
-    CORE_PORT_LIGHT,   /* little or nothing, in no order */
-    CORE_PORT_ORDERED, /* little, but not before what was said before it */
-    CORE_PORT_HEAVY,   /* errors, names: as much as its sender likes */
-};
-enum core_port_weight core_port_weigh(struct span part);
+/* What a part of the control channel asks of the journal: as messages.def has it; MSG_LIGHT of what
+ * is no message. */
+enum msg_weight core_port_weigh(struct span part);
 /* Not one part, as the channel has it: a violation. */
 void core_port_violation(struct core_port *port, struct core_port_now now, conn_id conn,
                          const char *complaint);

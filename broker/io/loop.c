@@ -378,14 +378,14 @@ static bool put_off(struct loop *loop, struct peer *peer, struct span part)
     bool is_short = persistence_is_short(&loop->persistence);
     if (!is_short && !peer->is_put_off)
         return false;
-    enum core_port_weight weight = core_port_weigh(part);
-    peer->is_put_off = peer->is_put_off || weight == CORE_PORT_HEAVY;
+    enum msg_weight weight = core_port_weigh(part);
+    peer->is_put_off = peer->is_put_off || weight == MSG_HEAVY;
     if (peer->is_put_off && !loop->has_put_off) {
         loop->has_put_off = true;
         log_line(LOG_WARNING, "journal: the disk is full and the reserve is nearly used up: only "
                               "acknowledgements are accepted until the disk has room");
     }
-    return peer->is_put_off && weight != CORE_PORT_LIGHT;
+    return peer->is_put_off && weight != MSG_LIGHT;
 }
 
 /* There is room again: who was put off shall come back, and say it again.  The connection that goes

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* msg.h -- the messages of schemas/messages.def as C, to bytes and back.
+/* msg.h -- the messages of schemas/messages.def as C, to bytes and back; and what the table decides
+ * of each kind, for broker and client: whoever needs that asks msg_kind().
  *
  * The table expands to structs and to descriptors; one walker each encodes, decodes and checks
  * limits.  Decoding first walks the bytes with bounds of its own (depth, elements, bytes left),
@@ -12,6 +13,8 @@
 #include "libbus/base/utf8.h"
 #include "libbus/wire/frame.h"
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define PROTOCOL_MAJOR 1
@@ -45,8 +48,74 @@ struct msg {
     } as;
 };
 
+/* The same numbers by direction, for switches that have a case for each message and no default:
+ * switch (msg_to_broker(msg)). */
+enum msg_to_broker {
+#define TO_BROKER(upper, name, number, lane, speakers, id, weight, answer, refusal, what)          \
+    TO_BROKER_##upper = number,
+#include "schemas/messages.def"
+};
+enum msg_to_client {
+#define TO_CLIENT(upper, name, number, lane, time, id, wait, part, what) TO_CLIENT_##upper = number,
+#include "schemas/messages.def"
+};
+
+/* ---- what the table decides ------------------------------------------------------------------ */
+/* The columns of messages.def; it says there what each value means. */
+
+enum msg_speaker {
+    MSG_BY_NEWCOMER = 1 << 0,
+    MSG_BY_PARTY = 1 << 1,
+    MSG_BY_GUARD = 1 << 2,
+    MSG_BY_OBSERVER = 1 << 3,
+    MSG_BY_COURIER = 1 << 4,
+    MSG_BY_LATE = 1 << 5,
+    MSG_BY_ANYONE = MSG_BY_PARTY | MSG_BY_GUARD | MSG_BY_OBSERVER | MSG_BY_COURIER,
+};
+enum msg_id { MSG_NO_ID, MSG_NUMBER, MSG_NUMBER_OR_0, MSG_REQUEST };
+enum msg_weight { MSG_LIGHT, MSG_ORDERED, MSG_HEAVY, MSG_BYTES };
+enum msg_time { MSG_GREETING, MSG_ATTACHING, MSG_SESSION, MSG_RESUMING, MSG_ALWAYS };
+enum msg_wait { MSG_AT_ONCE, MSG_OUTCOMES, MSG_ANSWERS, MSG_OF_PARTY };
+enum msg_part { MSG_UNASKED, MSG_ROW, MSG_ANSWER };
+
+struct msg_kind {
+    const char *name; /* in lower case */
+    enum msg_lane lane;
+    enum msg_direction direction;
+    enum msg_id id;
+    size_t id_at; /* of the id's field in its struct; with NO_ID of nothing */
+    union {
+        struct {
+            unsigned speakers; /* of enum msg_speaker */
+            enum msg_weight weight;
+            enum msg_type answer, refusal; /* MSG_NONE: none */
+        } to_broker;
+        struct {
+            enum msg_time time;
+            enum msg_wait wait;
+            enum msg_part part;
+            enum msg_type question; /* of a ROW, otherwise MSG_NONE */
+        } to_client;
+    } as; /* by direction */
+};
+
+/* NULL: no message has this number. */
+const struct msg_kind *msg_kind(unsigned number);
 /* The message's name in messages.def in lower case, or NULL. */
 const char *msg_name(enum msg_type type);
+/* A message that goes this way, for a switch. */
+enum msg_to_broker msg_to_broker(const struct msg *msg);
+enum msg_to_client msg_to_client(const struct msg *msg);
+/* Its number or request, as the column id has it; 0: it has none. */
+uint64_t msg_id(const struct msg *msg);
+void msg_id_set(struct msg *msg, uint64_t id);
+/* Whether it counts among the numbered messages of its session, and must have a number. */
+bool msg_is_numbered(const struct msg *msg);
+/* Copies the strings and bytes of its fields into room, and lets the fields point there; false:
+ * they take more than that. */
+bool msg_keep(struct msg *msg, uint8_t *room, size_t room_bytes);
+
+/* ---- to bytes and back ----------------------------------------------------------------------- */
 
 /* Checks every field against its limits and writes to out; out_bytes is what was written.
  * Errors: WIRE_FULL: room is short (LIMIT_CONTROL_BYTES always does); WIRE_RANGE, WIRE_UTF8. */

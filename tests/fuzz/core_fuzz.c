@@ -134,6 +134,12 @@ static void data_in(conn_id conn, struct span bytes)
     core_port_data_in(w.port, w.now, conn, &part);
 }
 
+static bool is_counted(enum msg_type type)
+{
+    enum msg_id id = msg_kind((unsigned)type)->id;
+    return id == MSG_NUMBER || id == MSG_NUMBER_OR_0;
+}
+
 static void say(struct party *party, const struct msg *msg)
 {
     static uint8_t bytes[LIMIT_CONTROL_BYTES];
@@ -146,19 +152,8 @@ static void say(struct party *party, const struct msg *msg)
     else
         core_port_control_in(w.port, w.now, party->control, span_of(bytes, count));
     hear_all();
-    switch (msg->type) {
-    case MSG_COMPLETE:
-    case MSG_LEAVE:
-    case MSG_FAIL_PARTY:
-    case MSG_FAIL:
-    case MSG_RETRACT:
-    case MSG_SUBSCRIBE:
-    case MSG_SUB_ADD:
-    case MSG_UNSUBSCRIBE:
-    case MSG_ACK:
-    case MSG_TASK: party->speaker.number = next + 1; break;
-    default: break;
-    }
+    if (is_counted(msg->type))
+        party->speaker.number = next + 1;
 }
 
 static void greet(struct party *party, struct feed *feed)

@@ -339,6 +339,12 @@ static void send_part(void *socket, uint8_t *bytes, size_t count, bool may_be_mu
         (void)zmq_send(socket, bytes, count, ZMQ_DONTWAIT);
 }
 
+static bool is_counted(enum msg_type type)
+{
+    enum msg_id id = msg_kind((unsigned)type)->id;
+    return id == MSG_NUMBER || id == MSG_NUMBER_OR_0;
+}
+
 static void say(struct member *member, const struct msg *msg, bool may_be_mutated)
 {
     static uint8_t bytes[LIMIT_CONTROL_BYTES + 8];
@@ -347,19 +353,8 @@ static void say(struct member *member, const struct msg *msg, bool may_be_mutate
         return;
     send_part(speech_is_data(msg->type) ? member->data : member->control, bytes, count,
               may_be_mutated);
-    switch (msg->type) {
-    case MSG_COMPLETE:
-    case MSG_LEAVE:
-    case MSG_FAIL_PARTY:
-    case MSG_FAIL:
-    case MSG_RETRACT:
-    case MSG_SUBSCRIBE:
-    case MSG_SUB_ADD:
-    case MSG_UNSUBSCRIBE:
-    case MSG_TASK:
-    case MSG_ACK: member->speaker.number += 1; break;
-    default: break;
-    }
+    if (is_counted(msg->type))
+        member->speaker.number += 1;
 }
 
 /* What it may say of this kind; its texts lie in chance. */

@@ -662,9 +662,9 @@ static bool put_off(struct world *world, struct conn *conn, struct span part)
         return true;
     if (!(is_full(world) && world->is_short) && !conn->is_put_off)
         return false;
-    enum core_port_weight weight = core_port_weigh(part);
-    conn->is_put_off = conn->is_put_off || weight == CORE_PORT_HEAVY;
-    return conn->is_put_off && weight != CORE_PORT_LIGHT;
+    enum msg_weight weight = core_port_weigh(part);
+    conn->is_put_off = conn->is_put_off || weight == MSG_HEAVY;
+    return conn->is_put_off && weight != MSG_LIGHT;
 }
 
 static void tell_health(struct world *world, enum journal_health health, const char *text)

@@ -1022,21 +1022,23 @@ Test(core_port, weighs_what_a_message_asks_of_the_journal)
 {
     static const struct {
         struct msg msg;
-        enum core_port_weight weight;
+        enum msg_weight weight;
     } rows[] = {
-        {{.type = MSG_BEAT}, CORE_PORT_LIGHT},
-        {{.type = MSG_READY}, CORE_PORT_LIGHT},
-        {{.type = MSG_TAKEN}, CORE_PORT_LIGHT},
-        {{.type = MSG_UNSUBSCRIBE}, CORE_PORT_ORDERED},
-        {{.type = MSG_ACK}, CORE_PORT_ORDERED},
-        {{.type = MSG_COMPLETE}, CORE_PORT_ORDERED},
-        {{.type = MSG_LEAVE}, CORE_PORT_ORDERED},
-        {{.type = MSG_SUBSCRIBE, .as.subscribe.pattern = {"a", 1}}, CORE_PORT_HEAVY},
-        {{.type = MSG_SUB_ADD, .as.sub_add.pattern = {"a", 1}}, CORE_PORT_HEAVY},
-        {{.type = MSG_TOPIC_OPEN, .as.topic_open.topic = {"a/b", 3}}, CORE_PORT_HEAVY},
-        {{.type = MSG_FAIL, .as.fail.error = {"a", 1}}, CORE_PORT_HEAVY},
-        {{.type = MSG_RETRACT, .as.retract.error = {"a", 1}}, CORE_PORT_HEAVY},
-        {{.type = MSG_FAIL_PARTY, .as.fail_party.error = {"a", 1}}, CORE_PORT_HEAVY},
+        {{.type = MSG_BEAT}, MSG_LIGHT},
+        {{.type = MSG_READY}, MSG_LIGHT},
+        {{.type = MSG_TAKEN}, MSG_LIGHT},
+        {{.type = MSG_UNSUBSCRIBE}, MSG_ORDERED},
+        {{.type = MSG_ACK}, MSG_ORDERED},
+        {{.type = MSG_COMPLETE}, MSG_ORDERED},
+        {{.type = MSG_LEAVE}, MSG_ORDERED},
+        {{.type = MSG_SUBSCRIBE, .as.subscribe.pattern = {"a", 1}}, MSG_HEAVY},
+        {{.type = MSG_SUB_ADD, .as.sub_add.pattern = {"a", 1}}, MSG_HEAVY},
+        {{.type = MSG_TOPIC_OPEN, .as.topic_open.topic = {"a/b", 3}}, MSG_HEAVY},
+        {{.type = MSG_FAIL, .as.fail.error = {"a", 1}}, MSG_HEAVY},
+        {{.type = MSG_RETRACT, .as.retract.error = {"a", 1}}, MSG_HEAVY},
+        {{.type = MSG_FAIL_PARTY, .as.fail_party.error = {"a", 1}}, MSG_HEAVY},
+        {{.type = MSG_PIECE}, MSG_LIGHT}, /* on this channel it is a violation */
+        {{.type = MSG_ECHO}, MSG_LIGHT},  /* and so is this */
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         uint8_t bytes[256];
@@ -1044,5 +1046,5 @@ Test(core_port, weighs_what_a_message_asks_of_the_journal)
         cr_assert_eq(msg_encode(&rows[i].msg, bytes, sizeof bytes, &count), WIRE_OK, "%zu", i);
         cr_expect_eq(core_port_weigh(span_of(bytes, count)), rows[i].weight, "%zu", i);
     }
-    cr_expect_eq(core_port_weigh(span_text("?")), CORE_PORT_LIGHT);
+    cr_expect_eq(core_port_weigh(span_text("?")), MSG_LIGHT);
 }
