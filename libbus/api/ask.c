@@ -5,12 +5,6 @@
 /* Who greets with a job brings it into being, and keeps it there: a question does not. */
 #define NO_JOB ""
 
-static bool is_last(const struct msg *row)
-{
-    return row->type == MSG_STATUS_END || row->type == MSG_JOB_SHOWN || row->type == MSG_JOB_DONE ||
-           row->type == MSG_DEAD_END;
-}
-
 /* Lock. */
 static enum bus_err collect(struct bus *bus, int64_t deadline_ns,
                             enum bus_err (*on_row)(struct bus *bus, const struct msg *row,
@@ -21,7 +15,7 @@ static enum bus_err collect(struct bus *bus, int64_t deadline_ns,
     for (;;) {
         while (session_answer_take(bus->session, &row)) {
             enum bus_err err = on_row(bus, &row, arg, reterr);
-            if (err != BUS_OK || is_last(&row))
+            if (err != BUS_OK || msg_is_end(&row))
                 return err;
         }
         enum bus_err err = api_over(bus);

@@ -81,8 +81,7 @@ struct session_question {
     bool is_complete; /* rows may be taken */
     uint64_t request;
     struct msg msg; /* its texts lie below */
-    char job_text[LIMIT_NAME_BYTES];
-    char why_text[SESSION_WHY_BYTES];
+    uint8_t texts[SESSION_TEXTS_BYTES];
     struct rows rows;
 };
 

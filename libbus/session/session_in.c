@@ -12,20 +12,23 @@
 #include "libbus/session/session_verdict.h"
 #include "libbus/session/session_watch.h"
 
-/* Which phases a message may come in.  BYE may come in all.  VERDICT waits for no journal, as
- * WELCOME may, and then comes before it to who is back. */
-static bool is_expected(const struct session *session, enum msg_type type)
+#include "libbus/base/must.h"
+
+/* Whether a message may come in this phase.  VERDICT waits for no journal, as WELCOME may, and then
+ * comes before it to a client that resumes. */
+static bool is_expected(const struct session *session, const struct msg *msg)
 {
     enum phase phase = session->phase;
     bool is_in = phase == PHASE_ATTACH || phase == PHASE_UP;
-    switch (type) {
-    case MSG_WELCOME:
-    case MSG_REFUSED: return phase == PHASE_GREET;
-    case MSG_ATTACHED: return phase == PHASE_ATTACH;
-    case MSG_BYE: return true;
-    case MSG_VERDICT: return is_in || (phase == PHASE_GREET && session->token != 0);
-    default: return is_in;
+    switch (msg_kind((unsigned)msg->type)->as.to_client.time) {
+    case MSG_GREETING: return phase == PHASE_GREET;
+    case MSG_ATTACHING: return phase == PHASE_ATTACH;
+    case MSG_SESSION: return is_in;
+    case MSG_RESUMING: return is_in || (phase == PHASE_GREET && session->token != 0);
+    case MSG_ALWAYS: return true;
     }
+    must(!"a message that comes at another time");
+    return false;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -190,44 +193,44 @@ static void subscribed_in(struct session *session, const struct msg_subscribed *
 
 static void message_in(struct session *session, const struct msg *msg, struct span part)
 {
-    switch (msg->type) {
-    case MSG_WELCOME: greeting_welcome_in(session, &msg->as.welcome); break;
-    case MSG_REFUSED: greeting_refused_in(session, &msg->as.refused); break;
-    case MSG_ATTACHED: greeting_attached_in(session); break;
-    case MSG_ECHO: echo_in(session, &msg->as.echo); break;
-    case MSG_OVER: over_in(session, &msg->as.over); break;
-    case MSG_TOPIC_OPENED: topic_opened_in(session, &msg->as.topic_opened); break;
-    case MSG_CREDIT: credit_in(session, &msg->as.credit); break;
-    case MSG_ACCEPTED: accepted_in(session, &msg->as.accepted); break;
-    case MSG_CHUNKED: chunked_in(session, &msg->as.chunked); break;
-    case MSG_REFUSAL: refusal_in(session, &msg->as.refusal); break;
-    case MSG_RESULT: result_in(session, &msg->as.result); break;
-    case MSG_SUBSCRIBED: subscribed_in(session, &msg->as.subscribed); break;
-    case MSG_TASK_OVER: tasks_over_in(session, &msg->as.task_over); break;
-    case MSG_EVENT:
-    case MSG_MISSED: watch_event_in(session, msg, part); break;
-    case MSG_STATUS_ROW:
-    case MSG_STATUS_END:
-    case MSG_JOB_MEMBER:
-    case MSG_JOB_SHOWN:
-    case MSG_DEAD_ROW:
-    case MSG_DEAD_VALUE:
-    case MSG_DEAD_END:
-    case MSG_ATTACHMENT_ROW: watch_answer_in(session, msg, part); break;
-    case MSG_JOB_DONE:
+    switch (msg_to_client(msg)) {
+    case TO_CLIENT_WELCOME: greeting_welcome_in(session, &msg->as.welcome); break;
+    case TO_CLIENT_REFUSED: greeting_refused_in(session, &msg->as.refused); break;
+    case TO_CLIENT_ATTACHED: greeting_attached_in(session); break;
+    case TO_CLIENT_ECHO: echo_in(session, &msg->as.echo); break;
+    case TO_CLIENT_OVER: over_in(session, &msg->as.over); break;
+    case TO_CLIENT_TOPIC_OPENED: topic_opened_in(session, &msg->as.topic_opened); break;
+    case TO_CLIENT_CREDIT: credit_in(session, &msg->as.credit); break;
+    case TO_CLIENT_ACCEPTED: accepted_in(session, &msg->as.accepted); break;
+    case TO_CLIENT_CHUNKED: chunked_in(session, &msg->as.chunked); break;
+    case TO_CLIENT_REFUSAL: refusal_in(session, &msg->as.refusal); break;
+    case TO_CLIENT_RESULT: result_in(session, &msg->as.result); break;
+    case TO_CLIENT_SUBSCRIBED: subscribed_in(session, &msg->as.subscribed); break;
+    case TO_CLIENT_TASK_OVER: tasks_over_in(session, &msg->as.task_over); break;
+    case TO_CLIENT_EVENT:
+    case TO_CLIENT_MISSED: watch_event_in(session, msg, part); break;
+    case TO_CLIENT_STATUS_ROW:
+    case TO_CLIENT_STATUS_END:
+    case TO_CLIENT_JOB_MEMBER:
+    case TO_CLIENT_JOB_SHOWN:
+    case TO_CLIENT_DEAD_ROW:
+    case TO_CLIENT_DEAD_VALUE:
+    case TO_CLIENT_DEAD_END:
+    case TO_CLIENT_ATTACHMENT_ROW: watch_answer_in(session, msg, part); break;
+    case TO_CLIENT_JOB_DONE:
         if (session->is_courier)
             courier_done_in(session, &msg->as.job_done);
         else
             watch_answer_in(session, msg, part);
         break;
-    case MSG_FETCHED: courier_fetched_in(session, &msg->as.fetched); break;
-    case MSG_BROUGHT: courier_brought_in(session, &msg->as.brought); break;
-    case MSG_VERDICT:
-    case MSG_VERDICT_ROW: verdict_in(session, msg, part); break;
-    case MSG_MEMBERSHIP: member_membership_in(session, &msg->as.membership); break;
-    case MSG_BARRIER_DONE: member_barrier_in(session, &msg->as.barrier_done); break;
-    case MSG_BYE: session_bye(session); break;
-    default: session_break(session, "a message that only clients send"); break;
+    case TO_CLIENT_FETCHED: courier_fetched_in(session, &msg->as.fetched); break;
+    case TO_CLIENT_BROUGHT: courier_brought_in(session, &msg->as.brought); break;
+    case TO_CLIENT_VERDICT:
+    case TO_CLIENT_VERDICT_ROW: verdict_in(session, msg, part); break;
+    case TO_CLIENT_MEMBERSHIP: member_membership_in(session, &msg->as.membership); break;
+    case TO_CLIENT_BARRIER_DONE: member_barrier_in(session, &msg->as.barrier_done); break;
+    case TO_CLIENT_BYE: session_bye(session); break;
+    case TO_CLIENT_FETCHED_PIECE: break; /* it comes on the data channel alone */
     }
 }
 
@@ -246,7 +249,7 @@ void session_control_in(struct session *session, int64_t now_ns, struct span par
         session_break(session, wire_strerror(err));
         return;
     }
-    if (!is_expected(session, msg.type)) {
+    if (!is_expected(session, &msg)) {
         session_break(session, "the broker said what may not be said now");
         return;
     }

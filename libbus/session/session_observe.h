@@ -5,7 +5,10 @@
 
 #include "libbus/session/session.h"
 
-enum { SESSION_WHY_BYTES = 400 };
+enum {
+    SESSION_WHY_BYTES = 400,
+    SESSION_TEXTS_BYTES = LIMIT_NAME_BYTES + LIMIT_ERROR_ID_BYTES, /* of a question */
+};
 
 /* ---- the verdict ----------------------------------------------------------------------------- */
 
@@ -30,10 +33,10 @@ void session_tap(struct session *session, uint64_t from_id);
 bool session_event_take(struct session *session, struct msg *out_event);
 /* The id of the job's next event, as the last WELCOME said; 0: not known. */
 uint64_t session_event_next(const struct session *session);
-/* Asks: a STATUS, JOB_CREATE, JOB_SHOW, JOB_CANCEL or DEAD, one at a time; its request is filled
- * in, its texts are copied, that of JOB_CANCEL up to SESSION_WHY_BYTES. */
+/* Asks one question at a time: a message with a request and an answer.  The session fills in the
+ * request and copies the texts, SESSION_TEXTS_BYTES together at most. */
 void session_ask(struct session *session, const struct msg *question);
-/* Rows, then what ends them (STATUS_END, JOB_SHOWN, JOB_DONE, DEAD_END), one a call, borrowed until
+/* Rows, then the message that ends the answer (msg_is_end()), one a call, borrowed until
  * the next; false: none (yet). */
 bool session_answer_take(struct session *session, struct msg *out_row);
 

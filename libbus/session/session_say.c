@@ -31,10 +31,11 @@ static struct control *control_of(struct session *session, size_t bytes)
     return control;
 }
 
+/* A numbered message with an answer is said again until the answer came. */
 static bool is_question(enum msg_type type)
 {
-    return type == MSG_RETRACT || type == MSG_COMPLETE || type == MSG_SUBSCRIBE ||
-           type == MSG_SUB_ADD;
+    const struct msg_kind *kind = msg_kind((unsigned)type);
+    return kind->id == MSG_NUMBER && kind->as.to_broker.answer != MSG_NONE;
 }
 
 enum wire_code session_say(struct session *session, const struct msg *msg, uint64_t after_upload)

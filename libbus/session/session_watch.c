@@ -79,74 +79,24 @@ uint64_t session_event_next(const struct session *session)
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
-static struct span keep(char *room, size_t room_bytes, struct span text)
-{
-    must(text.bytes <= room_bytes);
-    if (text.bytes > 0)
-        memcpy(room, text.data, text.bytes);
-    return span_of(room, text.bytes);
-}
-
 void session_ask(struct session *session, const struct msg *question)
 {
     struct session_question *asked = &session->question;
-    struct msg *msg = &asked->msg;
+    const struct msg_kind *kind = msg_kind((unsigned)question->type);
+    must(kind != NULL && kind->direction == MSG_TO_BROKER && kind->id == MSG_REQUEST);
     rows_clear(&asked->rows);
-    *msg = *question;
-    switch (msg->type) {
-    case MSG_STATUS:
-        msg->as.status.job = keep(asked->job_text, sizeof asked->job_text, msg->as.status.job);
-        break;
-    case MSG_JOB_CREATE:
-        msg->as.job_create.job =
-            keep(asked->job_text, sizeof asked->job_text, msg->as.job_create.job);
-        break;
-    case MSG_JOB_SHOW:
-        msg->as.job_show.job = keep(asked->job_text, sizeof asked->job_text, msg->as.job_show.job);
-        break;
-    case MSG_JOB_CANCEL:
-        msg->as.job_cancel.job =
-            keep(asked->job_text, sizeof asked->job_text, msg->as.job_cancel.job);
-        msg->as.job_cancel.message =
-            keep(asked->why_text, sizeof asked->why_text, msg->as.job_cancel.message);
-        break;
-    case MSG_ATTACHMENTS: /* the error's id is the caller's until it is answered */
-        msg->as.attachments.job =
-            keep(asked->job_text, sizeof asked->job_text, msg->as.attachments.job);
-        break;
-    case MSG_DEAD:
-        msg->as.dead.job = keep(asked->job_text, sizeof asked->job_text, msg->as.dead.job);
-        msg->as.dead.group = keep(asked->why_text, sizeof asked->why_text, msg->as.dead.group);
-        break;
-    default: must(false); /* nothing that is asked so */
-    }
+    asked->msg = *question;
+    must(msg_keep(&asked->msg, asked->texts, sizeof asked->texts));
     asked->is_on = true;
     asked->is_due = true;
     asked->is_complete = false;
 }
 
-static uint64_t request_of(const struct msg *msg)
-{
-    switch (msg->type) {
-    case MSG_STATUS_ROW: return msg->as.status_row.request;
-    case MSG_STATUS_END: return msg->as.status_end.request;
-    case MSG_JOB_MEMBER: return msg->as.job_member.request;
-    case MSG_JOB_SHOWN: return msg->as.job_shown.request;
-    case MSG_DEAD_ROW: return msg->as.dead_row.request;
-    case MSG_DEAD_VALUE: return msg->as.dead_value.request;
-    case MSG_DEAD_END: return msg->as.dead_end.request;
-    case MSG_ATTACHMENT_ROW: return msg->as.attachment_row.request;
-    default: return msg->as.job_done.request;
-    }
-}
-
 void watch_answer_in(struct session *session, const struct msg *msg, struct span part)
 {
     struct session_question *asked = &session->question;
-    bool is_end = msg->type != MSG_STATUS_ROW && msg->type != MSG_JOB_MEMBER &&
-                  msg->type != MSG_DEAD_ROW && msg->type != MSG_DEAD_VALUE &&
-                  msg->type != MSG_ATTACHMENT_ROW;
-    uint64_t request = request_of(msg);
+    bool is_end = msg_is_end(msg);
+    uint64_t request = msg_id(msg);
     if (request > asked->request || request == 0) {
         session_break(session, "an answer to what was not asked");
         return;
@@ -205,14 +155,7 @@ static void question_message(struct session *session, struct msg *out)
     uint64_t request = ++asked->request;
     asked->is_due = false;
     *out = asked->msg;
-    switch (out->type) {
-    case MSG_STATUS: out->as.status.request = request; break;
-    case MSG_JOB_CREATE: out->as.job_create.request = request; break;
-    case MSG_JOB_SHOW: out->as.job_show.request = request; break;
-    case MSG_DEAD: out->as.dead.request = request; break;
-    case MSG_ATTACHMENTS: out->as.attachments.request = request; break;
-    default: out->as.job_cancel.request = request; break;
-    }
+    msg_id_set(out, request);
 }
 
 bool watch_message(struct session *session, struct msg *out)

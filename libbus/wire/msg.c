@@ -125,6 +125,12 @@ bool msg_is_numbered(const struct msg *msg)
     return kind->id == MSG_NUMBER || (kind->id == MSG_NUMBER_OR_0 && msg_id(msg) != 0);
 }
 
+bool msg_is_end(const struct msg *msg)
+{
+    const struct msg_kind *kind = kind_of(msg);
+    return kind->direction == MSG_TO_CLIENT && kind->as.to_client.part == MSG_ANSWER;
+}
+
 bool msg_keep(struct msg *msg, uint8_t *room, size_t room_bytes)
 {
     must(kind_of(msg) != NULL);

@@ -111,6 +111,8 @@ uint64_t msg_id(const struct msg *msg);
 void msg_id_set(struct msg *msg, uint64_t id);
 /* Whether it counts among the numbered messages of its session, and must have a number. */
 bool msg_is_numbered(const struct msg *msg);
+/* Whether it ends the answer to a question. */
+bool msg_is_end(const struct msg *msg);
 /* Copies the strings and bytes of its fields into room, and lets the fields point there; false:
  * they take more than that. */
 bool msg_keep(struct msg *msg, uint8_t *room, size_t room_bytes);
