@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* errbus.c -- the command line of Errbus: finds the subcommand and hands over to it. */
+/* errbus.c -- the command line of Errbus: finds the subcommand and runs it. */
 #include "clients/errbus.h"
 
 #include "clients/cli.h"
@@ -12,17 +12,9 @@ static const struct subcommand {
     int (*run)(int argc, char **argv);
     const char *summary;
 } subcommands[] = {
-    {"pub", pub_main, "publishes values, or errors in their place"},
-    {"sub", sub_main, "prints values, and the errors that took their place"},
-    {"tap", tap_main, "follows a job's control topic: who joined, failed, was lost, and why"},
-    {"errors", errors_main, "lists what failed in a job so far, or shows the whole of one error"},
-    {"verdict", verdict_main, "shows why a job failed: the root, and what followed from it"},
-    {"job", job_main, "creates a job with members, shows it, ends it"},
-    {"dead", dead_main, "shows what no worker of a group could do; gives it again, or drops it"},
-    {"request", request_main, "asks a group, and prints the reply, or the error in its place"},
-    {"status", status_main, "shows journal, jobs, parties, topics, subscriptions and groups"},
-    {"run", run_main, "starts a program as a party, and tells the others how it ends"},
-    {"worker", worker_main, "runs a command for each task of a group; its output is the reply"},
+#define SUBCOMMAND(name, summary) {#name, name##_main, summary},
+#include "clients/subcommands.def"
+#undef SUBCOMMAND
 };
 #define SUBCOMMAND_COUNT (sizeof subcommands / sizeof subcommands[0])
 
@@ -33,7 +25,8 @@ static void print_help(FILE *file)
     for (size_t i = 0; i < SUBCOMMAND_COUNT; i++) {
         fprintf(file, "  %-8s %s\n", subcommands[i].name, subcommands[i].summary);
     }
-    fprintf(file, "\nerrbus SUBCOMMAND -h explains one of them; so does errbus-SUBCOMMAND(1).\n");
+    fprintf(file,
+            "\nFor one of them: errbus SUBCOMMAND -h, and the man page errbus-SUBCOMMAND(1).\n");
 }
 
 int main(int argc, char **argv)
@@ -56,6 +49,6 @@ int main(int argc, char **argv)
             return subcommands[i].run(argc - 1, argv + 1);
         }
     }
-    fprintf(stderr, "errbus: there is no subcommand '%.100s' (errbus -h lists them)\n", argv[1]);
+    fprintf(stderr, "errbus: unknown subcommand '%.100s' (errbus -h lists them)\n", argv[1]);
     return CLI_USAGE;
 }
