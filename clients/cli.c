@@ -74,8 +74,8 @@ static bool set_flag(const struct cli_flag *flag, char *text, char *problem)
         if (cli_number_read(text, flag->out)) {
             return true;
         }
-        snprintf(problem, CLI_PROBLEM_BYTES_MAX, "--%s takes a whole number, not '%.100s'",
-                 flag->name, text);
+        snprintf(problem, CLI_PROBLEM_BYTES_MAX,
+                 "--%s takes a whole number of at least 0, not '%.100s'", flag->name, text);
         return false;
     case CLI_SECONDS:
         if (cli_seconds_read(text, flag->out)) {
@@ -143,9 +143,10 @@ bool cli_flags_read(const struct cli_flag *flags, size_t count, int argc, char *
         if (letter == '?') {
             /* A letter, unless the whole word was wrong. */
             if (find_letter(flags, count, optopt) == NULL && optopt != 0) {
-                snprintf(problem, CLI_PROBLEM_BYTES_MAX, "there is no flag '-%c'", optopt);
+                snprintf(problem, CLI_PROBLEM_BYTES_MAX, "unknown flag '-%c'", optopt);
             } else {
-                snprintf(problem, CLI_PROBLEM_BYTES_MAX, "'%.100s' is no flag, or takes no value",
+                snprintf(problem, CLI_PROBLEM_BYTES_MAX,
+                         "unknown flag '%.100s', or a value for a flag that takes none",
                          argv[optind - 1]);
             }
             return false;
@@ -205,9 +206,10 @@ static void print_help(const struct cli *cli, const struct cli_flag *flags, size
     for (size_t i = 0; i < count; i++) {
         print_flag(&flags[i]);
     }
-    printf("\nexit codes: 0 fine, 1 own failure, 2 usage, 3 a remote error was received, "
-           "4 timed out,\n            5 broker lost, 6 denied or fenced%s\n",
-           cli->exits != NULL ? cli->exits : "");
+    printf(
+        "\nexit status: 0 success, 1 own failure, 2 wrong usage, 3 a remote error was received,\n"
+        "             4 timeout, 5 broker lost, 6 denied or fenced%s\n",
+        cli->exits != NULL ? cli->exits : "");
 }
 
 int cli_usage(const struct cli *cli, const char *format, ...)
@@ -217,7 +219,7 @@ int cli_usage(const struct cli *cli, const char *format, ...)
     va_start(args, format);
     vfprintf(stderr, format, args);
     va_end(args);
-    fprintf(stderr, " (-h explains)\n");
+    fprintf(stderr, " (see -h)\n");
     return CLI_USAGE;
 }
 
@@ -226,13 +228,18 @@ bool cli_start(struct cli *cli, int argc, char **argv, const struct cli_flag *ow
 {
     bool wants_help = false;
     const struct cli_flag common[] = {
-        {'s', "server", CLI_TEXT, &cli->server, "ENDPOINT", "the broker's control endpoint"},
-        {'j', "job", CLI_TEXT, &cli->job, "NAME", "the job"},
-        {'p', "party", CLI_TEXT, &cli->party, "NAME", "who we are in it"},
-        {'W', "wait", CLI_SECONDS, &cli->wait_ms, "SECONDS", "give up after so long"},
-        {'h', "help", CLI_YES, &wants_help, NULL, "print this and end"},
-        {'C', "count", CLI_NUMBER, &cli->count, "N", "end after so many"},
-        {0, "json", CLI_YES, &cli->is_json, NULL, "print one JSON object a line"},
+        {'s', "server", CLI_TEXT, &cli->server, "ENDPOINT",
+         "the broker's control endpoint (ERRBUS_SERVER)"},
+        {'j', "job", CLI_TEXT, &cli->job, "NAME", "the job (ERRBUS_JOB)"},
+        {'p', "party", CLI_TEXT, &cli->party, "NAME",
+         cli->is_observer ? "accepted, without effect"
+                          : "the party that this process is (ERRBUS_PARTY)"},
+        {'W', "wait", CLI_SECONDS, &cli->wait_ms, "SECONDS",
+         "end after this time, a fraction is allowed (no limit)"},
+        {'h', "help", CLI_YES, &wants_help, NULL, "print this help and end"},
+        {'C', "count", CLI_NUMBER, &cli->count, "N",
+         cli->count_help != NULL ? cli->count_help : "accepted, without effect"},
+        {0, "json", CLI_YES, &cli->is_json, NULL, "print each line as a JSON object"},
     };
     const size_t common_count = sizeof common / sizeof common[0] - (cli->prints_lines ? 0 : 2);
     struct cli_flag flags[CLI_FLAGS_MAX];
@@ -441,7 +448,8 @@ bool cli_is_anothers(const struct cli *cli, const char *topic)
         ((size_t)(slash - topic) != strlen(party) || strncmp(topic, party, strlen(party)) != 0);
     if (is_anothers) {
         fprintf(stderr,
-                "%s: '%.250s' is another party's: this one is %s, and writes %s/... alone\n",
+                "%s: topic '%.250s' belongs to another party: this is party %s, which may write "
+                "%s/... only\n",
                 cli->program, topic, party, party);
     }
     return is_anothers;
@@ -512,7 +520,7 @@ int cli_report(const struct cli *cli, enum bus_err err, struct bus_error **error
     if (err == BUS_ECLOSED && cli_is_stopped()) {
         result = CLI_OK;
     } else if (err == BUS_ETIMEDOUT && cli->wait_ms >= 0) {
-        fprintf(stderr, "%s: timed out: --wait %g is over\n", cli->program,
+        fprintf(stderr, "%s: timed out: --wait %g passed\n", cli->program,
                 (double)cli->wait_ms / 1000);
     } else if (err != BUS_OK && why != NULL) {
         cli_print_error(stderr, cli->program, why);

@@ -66,16 +66,18 @@ bool cli_event_id_read(const char *text, uint64_t *out_id);
 /* ---- a program --------------------------------------------------------------------------------*/
 
 struct cli {
-    const char *program;  /* "errbus pub": what its messages begin with */
-    const char *operands; /* "TOPIC [VALUE]", for -h */
-    const char *summary;  /* one sentence, for -h */
-    const char *exits;    /* what else it ends with, for -h; NULL: nothing */
-    bool prints_lines;    /* takes --count and --json too */
-    const char *server;   /* NULL: the environment's, then the library's default */
-    const char *job;      /* the same */
-    const char *party;    /* the same */
-    int64_t count;        /* -1: no limit */
-    int64_t wait_ms;      /* BUS_FOREVER: no limit */
+    const char *program;    /* "errbus pub": what its messages begin with */
+    const char *operands;   /* "TOPIC [VALUE]", for -h */
+    const char *summary;    /* one sentence, for -h */
+    const char *exits;      /* further exit statuses, for -h; NULL: none */
+    bool prints_lines;      /* takes --count and --json too */
+    const char *count_help; /* what --count does, for -h; NULL: nothing */
+    bool is_observer;       /* joins no job: --party has no effect */
+    const char *server;     /* NULL: the environment's, then the library's default */
+    const char *job;        /* the same */
+    const char *party;      /* the same */
+    int64_t count;          /* -1: no limit */
+    int64_t wait_ms;        /* BUS_FOREVER: no limit */
     bool is_json;
     int64_t started_ms; /* since when --wait counts */
     int argc;           /* the operands */

@@ -161,9 +161,12 @@ int dead_main(int argc, char **argv)
 {
     struct cli cli = {.program = "errbus dead",
                       .prints_lines = true,
+                      .count_help = "with list: print at most N (no limit)",
+                      .is_observer = true,
                       .operands = "list GROUP | show GROUP NUMBER | replay|drop GROUP NUMBER|all",
-                      .summary = "Lists what no worker of a group could do, shows one with all its "
-                                 "errors, gives it to the group again, or drops it."};
+                      .summary =
+                          "Lists the dead letters of a group: tasks that no worker could do. Shows "
+                          "one with all its\nerrors, gives it to the group again, or drops it."};
     int result = CLI_OK;
     uint64_t number = 0;
     if (!cli_start(&cli, argc, argv, NULL, 0, &result)) {
@@ -181,7 +184,7 @@ int dead_main(int argc, char **argv)
         return cli_usage(&cli, "of which group?");
     }
     if (cli.argc > (is_list ? 2 : 3)) {
-        return cli_usage(&cli, "'%.100s' is too much", cli.argv[is_list ? 2 : 3]);
+        return cli_usage(&cli, "unexpected operand '%.100s'", cli.argv[is_list ? 2 : 3]);
     }
     if (is_list) {
         return list(&cli, cli.argv[1]);

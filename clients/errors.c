@@ -427,13 +427,15 @@ int errors_main(int argc, char **argv)
     struct errors errors = {
         .cli = {.program = "errbus errors",
                 .prints_lines = true,
+                .count_help = "end after N errors (no limit)",
+                .is_observer = true,
                 .operands = "[show ID]",
-                .summary = "Lists what failed in a job so far, oldest first, each error once; or "
-                           "shows the whole of one."}};
+                .summary = "Lists what failed in a job so far, oldest first, each error "
+                           "once.\nWith show: prints the whole of one error."}};
     const struct cli_flag flags[] = {
-        {0, "since", CLI_TEXT, &errors.since, "ID", "the first event that counts, or oldest"},
+        {0, "since", CLI_TEXT, &errors.since, "ID", "first event: its id, or oldest (oldest)"},
         {0, "attachment", CLI_TEXT, &errors.attachment, "NAME",
-         "show: print what is attached to the error under this name, and nothing else"},
+         "with show: print this attachment of the error, and nothing else"},
     };
     uint64_t from_id = 1;
     int result = CLI_OK;
@@ -441,10 +443,10 @@ int errors_main(int argc, char **argv)
         return result;
     }
     if (!read_operands(&errors)) {
-        return cli_usage(&errors.cli, "it takes nothing, or 'show' and an error's id");
+        return cli_usage(&errors.cli, "expected no operand, or 'show' and the id of an error");
     }
     if (errors.attachment != NULL && errors.id == NULL) {
-        return cli_usage(&errors.cli, "--attachment is of one error: errors show ID");
+        return cli_usage(&errors.cli, "--attachment needs 'show' and the id of an error");
     }
     if (errors.attachment != NULL) {
         return show_attachment(&errors);

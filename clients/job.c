@@ -93,14 +93,14 @@ static int read_wish(const struct cli *cli, const struct wish *wish,
         options->disclosure = find_word(disclosures, COUNT(disclosures), wish->disclosure);
     }
     if (options->disclosure < 0) {
-        return cli_usage(cli, "--disclosure is full, message, type, none or any, not '%.100s'",
+        return cli_usage(cli, "--disclosure takes full, message, type, none or any, not '%.100s'",
                          wish->disclosure);
     }
     if (options->pending < 0) {
-        return cli_usage(cli, "--pending is deliver or replace, not '%.100s'", wish->pending);
+        return cli_usage(cli, "--pending takes deliver or replace, not '%.100s'", wish->pending);
     }
     if (options->strategy < 0) {
-        return cli_usage(cli, "--strategy is causal, earliest or first, not '%.100s'",
+        return cli_usage(cli, "--strategy takes causal, earliest or first, not '%.100s'",
                          wish->strategy);
     }
     return CLI_OK;
@@ -246,33 +246,36 @@ int job_main(int argc, char **argv)
 {
     struct wish wish = {-1, -1, -1, -1, -1, -1, NULL, NULL, NULL, NULL};
     const struct cli_flag flags[] = {
-        {0, "min", CLI_NUMBER, &wish.min, "N", "parties without which it cannot go on (1)"},
-        {0, "max", CLI_NUMBER, &wish.max, "N", "parties that take part at a time (no limit)"},
+        {0, "min", CLI_NUMBER, &wish.min, "N", "parties that the job needs (1)"},
+        {0, "max", CLI_NUMBER, &wish.max, "N",
+         "parties that take part at a time; more wait (no limit)"},
         {0, "max-restarts", CLI_NUMBER, &wish.max_restarts, "N", "attempts after the first (0)"},
         {0, "join-window", CLI_SECONDS, &wish.join_window_ms, "SECONDS",
-         "so long others are awaited (30)"},
+         "wait so long for more than --min, and for spares (30)"},
         {0, "settle-window", CLI_SECONDS, &wish.settle_ms, "SECONDS",
-         "so long reports are awaited before a verdict (2)"},
-        {0, "deadline", CLI_SECONDS, &wish.deadline_ms, "SECONDS", "from now on (none)"},
+         "wait so long for reports before the verdict is final (2)"},
+        {0, "deadline", CLI_SECONDS, &wish.deadline_ms, "SECONDS",
+         "the job fails if it is not done within this time (none)"},
         {0, "pending", CLI_TEXT, &wish.pending, "WHAT",
-         "becomes of what a failed party committed: deliver or replace"},
+         "committed values of a failed party: deliver or replace (deliver)"},
         {0, "strategy", CLI_TEXT, &wish.strategy, "NAME",
-         "of the verdict: causal, earliest or first"},
+         "of the verdict: causal, earliest or first (causal)"},
         {0, "disclosure", CLI_TEXT, &wish.disclosure, "LEVEL",
-         "of its parties' errors, at most: full, message, type, none, or any (any)"},
-        {0, "why", CLI_TEXT, &wish.why, "TEXT", "it is cancelled, for people"},
+         "of errors, at most: full, message, type, none, any (any)"},
+        {0, "why", CLI_TEXT, &wish.why, "TEXT", "with cancel: the reason, for people"},
     };
     struct cli cli = {.program = "errbus job",
                       .prints_lines = true,
+                      .is_observer = true,
                       .operands = "create|show|cancel",
-                      .summary = "Creates a job with members, shows how it is, or ends it."};
+                      .summary = "Creates a job with members, shows its state, or cancels it."};
     int result = CLI_OK;
     if (!cli_start(&cli, argc, argv, flags, COUNT(flags), &result)) {
         return result;
     }
     const char *verb = cli.argc > 0 ? cli.argv[0] : "";
     if (cli.argc > 1) {
-        return cli_usage(&cli, "'%.100s' is too much", cli.argv[1]);
+        return cli_usage(&cli, "unexpected operand '%.100s'", cli.argv[1]);
     }
     if (strcmp(verb, "create") == 0) {
         return create(&cli, &wish);
@@ -283,5 +286,5 @@ int job_main(int argc, char **argv)
     if (strcmp(verb, "cancel") == 0) {
         return cancel(&cli, &wish);
     }
-    return cli_usage(&cli, "create, show or cancel?");
+    return cli_usage(&cli, "expected create, show or cancel");
 }

@@ -40,11 +40,10 @@ static int report(const struct pub *pub, enum bus_err err, struct bus_error **er
         return cli_report(&pub->cli, err, error);
     }
     bus_error_unref(error);
-    return cli_usage(
-        &pub->cli,
-        "'%.250s' is no topic: NAME or PARTY/NAME, of %d bytes at most with the party, "
-        "without '+' and '#'",
-        pub->topic, BUS_NAME_BYTES_MAX);
+    return cli_usage(&pub->cli,
+                     "'%.250s' is not a topic: expected NAME or PARTY/NAME, at most %d bytes with "
+                     "the party, without '+' and '#'",
+                     pub->topic, BUS_NAME_BYTES_MAX);
 }
 
 /* ---- values -----------------------------------------------------------------------------------*/
@@ -273,8 +272,7 @@ static int check(const struct pub *pub)
 {
     const struct cli *cli = &pub->cli;
     if (cli->argc < 1 || cli->argc > 2) {
-        return cli_usage(cli, "a TOPIC and at most one VALUE are wanted, not %d operands",
-                         cli->argc);
+        return cli_usage(cli, "expected a TOPIC and at most one VALUE, not %d operands", cli->argc);
     }
     if (pub->failure != NULL && pub->is_promise) {
         return cli_usage(cli, "--fail and --reserve-only exclude each other");
@@ -284,7 +282,7 @@ static int check(const struct pub *pub)
                          pub->is_promise ? "reserve-only" : "fail");
     }
     if (pub->hold_ms != HOLD_DEFAULT_MS && !pub->is_promise) {
-        return cli_usage(cli, "--hold goes with --reserve-only");
+        return cli_usage(cli, "--hold needs --reserve-only");
     }
     if (pub->failure != NULL) {
         const char *colon = strchr(pub->failure, ':');
@@ -297,16 +295,20 @@ static int check(const struct pub *pub)
 
 int pub_main(int argc, char **argv)
 {
-    struct pub pub = {.cli = {.program = "errbus pub",
-                              .prints_lines = true,
-                              .operands = "TOPIC [VALUE]",
-                              .summary = "Publishes VALUE, or each line of standard input, to "
-                                         "TOPIC, and ends when all is acknowledged."},
-                      .hold_ms = HOLD_DEFAULT_MS};
+    struct pub pub = {
+        .cli = {.program = "errbus pub",
+                .prints_lines = true,
+                .count_help = "end after N lines (no limit)",
+                .operands = "TOPIC [VALUE]",
+                .summary = "Publishes VALUE, or each line of standard input, to TOPIC.\nEnds when "
+                           "the broker has acknowledged all of it."},
+        .hold_ms = HOLD_DEFAULT_MS};
     const struct cli_flag flags[] = {
-        {0, "fail", CLI_TEXT, &pub.failure, "TYPE:MESSAGE", "settle with an error"},
-        {0, "reserve-only", CLI_YES, &pub.is_promise, NULL, "promise a value, send none"},
-        {0, "hold", CLI_SECONDS, &pub.hold_ms, "SECONDS", "and leave after so long"},
+        {0, "fail", CLI_TEXT, &pub.failure, "TYPE:MESSAGE", "settle the next slot with this error"},
+        {0, "reserve-only", CLI_YES, &pub.is_promise, NULL,
+         "promise the next value, and send none"},
+        {0, "hold", CLI_SECONDS, &pub.hold_ms, "SECONDS",
+         "keep the promise open for this time (until a signal)"},
     };
     int result = CLI_OK;
     if (!cli_start(&pub.cli, argc, argv, flags, sizeof flags / sizeof flags[0], &result)) {

@@ -103,11 +103,10 @@ static int report(const struct request *request, enum bus_err err, struct bus_er
     if (err != BUS_EINVAL) {
         return cli_report(&request->cli, err, error);
     }
-    return cli_usage(
-        &request->cli,
-        "'%.250s' is no topic: NAME or PARTY/NAME, of %d bytes at most with the party, "
-        "without '+' and '#'; or --deadline is longer than a day, or none",
-        request->topic, BUS_NAME_BYTES_MAX);
+    return cli_usage(&request->cli,
+                     "'%.250s' is not a topic: expected NAME or PARTY/NAME, at most %d bytes with "
+                     "the party, without '+' and '#'; or --deadline is 0 or longer than a day",
+                     request->topic, BUS_NAME_BYTES_MAX);
 }
 
 static int ask(const struct request *request)
@@ -160,21 +159,22 @@ int request_main(int argc, char **argv)
     struct request request = {
         .cli = {.program = "errbus request",
                 .prints_lines = true,
+                .count_help = "ask N times, one after the other (1)",
                 .operands = "TOPIC [VALUE]",
-                .summary = "Asks a group that takes TOPIC with VALUE, or all of standard input, "
-                           "and prints the reply, or the error that took its place."},
+                .summary = "Sends VALUE, or all of standard input, as a request to a group that "
+                           "takes TOPIC.\nPrints the reply, or the error that took its place."},
         .deadline_ms = BUS_FOREVER,
     };
     const struct cli_flag flags[] = {
         {'d', "deadline", CLI_SECONDS, &request.deadline_ms, "SECONDS",
-         "the request fails when there is no reply by then"},
+         "fail the request after this time, at most a day (none)"},
     };
     int result = CLI_OK;
     if (!cli_start(&request.cli, argc, argv, flags, sizeof flags / sizeof flags[0], &result)) {
         return result;
     }
     if (request.cli.argc < 1 || request.cli.argc > 2) {
-        return cli_usage(&request.cli, "a TOPIC and at most one VALUE are wanted, not %d operands",
+        return cli_usage(&request.cli, "expected a TOPIC and at most one VALUE, not %d operands",
                          request.cli.argc);
     }
     request.topic = request.cli.argv[0];

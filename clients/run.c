@@ -45,20 +45,21 @@ static int check(const struct run *run)
 {
     const struct cli *cli = &run->cli;
     if (cli->argc > 0 || run->command[0] == NULL) {
-        return cli_usage(cli, "the program goes behind --: errbus run [flags] -- PROGRAM ARGS...");
+        return cli_usage(cli, "expected a program after --: errbus run [flags] -- PROGRAM ARGS...");
     }
     if (run->copies < 1 || run->copies > RUN_COPIES_MAX) {
         return cli_usage(cli, "--nproc takes 1 to %d, not %" PRId64, RUN_COPIES_MAX, run->copies);
     }
     if (run->master_port < 0 || run->master_port > UINT16_MAX) {
-        return cli_usage(cli, "--master-port takes a port, not %" PRId64, run->master_port);
+        return cli_usage(cli, "--master-port takes a port of 1 to 65535, not %" PRId64,
+                         run->master_port);
     }
     if (run->disclosure != NULL && !is_level(run->disclosure)) {
-        return cli_usage(cli, "--disclosure is full, message, type or none, not '%.100s'",
+        return cli_usage(cli, "--disclosure takes full, message, type or none, not '%.100s'",
                          run->disclosure);
     }
     if (run->log_folder != NULL && strlen(run->log_folder) > RUN_PATH_BYTES_MAX / 2) {
-        return cli_usage(cli, "--log-dir is too long");
+        return cli_usage(cli, "the path in --log-dir is too long");
     }
     return CLI_OK;
 }
@@ -332,28 +333,38 @@ int run_main(int argc, char **argv)
         fprintf(stderr, "errbus run: no memory\n");
         return CLI_FAILED;
     }
-    run->cli = (struct cli){.program = "errbus run",
-                            .operands = "-- PROGRAM [ARGUMENT...]",
-                            .summary = "Starts PROGRAM as a party of the job, and tells the others "
-                                       "how it ends.",
-                            .exits = ", 7 a party was lost, 128+N by signal N"};
+    run->cli = (struct cli){
+        .program = "errbus run",
+        .operands = "-- PROGRAM [ARGUMENT...]",
+        .summary = "Starts PROGRAM as a party of the job, and tells the other parties how it ends.",
+        .exits = ",\n             7 a party was lost, 128+N ended by signal N"};
     run->copies = 1;
     run->min = run->max = run->max_restarts = run->join_window_ms = -1;
     run->grace_ms = GRACE_DEFAULT_MS;
     const struct cli_flag flags[] = {
-        {'n', "nproc", CLI_NUMBER, &run->copies, "N", "so many copies, as NAME-0, NAME-1 ..."},
-        {0, "min", CLI_NUMBER, &run->min, "N", "the job needs so many parties"},
-        {0, "max", CLI_NUMBER, &run->max, "N", "it has places for so many; others wait"},
-        {0, "max-restarts", CLI_NUMBER, &run->max_restarts, "N", "so many attempts more"},
-        {0, "join-window", CLI_SECONDS, &run->join_window_ms, "SECONDS", "for others to come"},
-        {0, "grace", CLI_SECONDS, &run->grace_ms, "SECONDS", "from SIGTERM to SIGKILL (10)"},
-        {0, "stall", CLI_SECONDS, &run->stall_ms, "SECONDS", "fail what does not move for so long"},
+        {'n', "nproc", CLI_NUMBER, &run->copies, "N",
+         "start N copies, as parties NAME-0, NAME-1 ..., at most 128 (1)"},
+        {0, "min", CLI_NUMBER, &run->min, "N",
+         "create the job: it needs N parties (the copies here)"},
+        {0, "max", CLI_NUMBER, &run->max, "N",
+         "create the job: N parties take part; more wait (the same)"},
+        {0, "max-restarts", CLI_NUMBER, &run->max_restarts, "N",
+         "create the job: attempts after the first (0)"},
+        {0, "join-window", CLI_SECONDS, &run->join_window_ms, "SECONDS",
+         "create the job: wait so long for more parties (0)"},
+        {0, "grace", CLI_SECONDS, &run->grace_ms, "SECONDS", "time from SIGTERM to SIGKILL (10)"},
+        {0, "stall", CLI_SECONDS, &run->stall_ms, "SECONDS",
+         "fail a program without output or progress for this time (never)"},
         {0, "disclosure", CLI_TEXT, &run->disclosure, "LEVEL",
-         "of errors, to others: full, message, type or none"},
-        {0, "log-dir", CLI_TEXT, &run->log_folder, "DIR", "keep the output here"},
-        {0, "plain", CLI_YES, &run->is_plain, NULL, "show output as it comes, unprefixed"},
-        {0, "master-addr", CLI_TEXT, &run->master_address, "HOST", "MASTER_ADDR of the program"},
-        {0, "master-port", CLI_NUMBER, &run->master_port, "PORT", "MASTER_PORT of the program"},
+         "what others see of errors: full, message, type or none (message)"},
+        {0, "log-dir", CLI_TEXT, &run->log_folder, "DIR",
+         "keep the output in this directory (a new one in TMPDIR)"},
+        {0, "plain", CLI_YES, &run->is_plain, NULL,
+         "show output without the party's name before each line"},
+        {0, "master-addr", CLI_TEXT, &run->master_address, "HOST",
+         "MASTER_ADDR of the programs (127.0.0.1)"},
+        {0, "master-port", CLI_NUMBER, &run->master_port, "PORT",
+         "MASTER_PORT of the programs (a free port)"},
     };
     argc = split(argc, argv, &command);
     run->command = command;

@@ -338,7 +338,7 @@ static char *read_error_file(const char *path, size_t *out_bytes,
         return NULL;
     }
     if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)) {
-        (void)snprintf(problem, CLI_PROBLEM_BYTES_MAX, "it is no regular file");
+        (void)snprintf(problem, CLI_PROBLEM_BYTES_MAX, "it is not a regular file");
         goto done;
     }
     text = malloc(RUN_FILE_BYTES_MAX + 1); /* one more: so too much is seen to be */

@@ -314,7 +314,7 @@ static bool set_text(const struct cli_json *object, const char *key, struct bus_
         return true;
     }
     if (text == NULL) {
-        return complain(problem, key, "is no text");
+        return complain(problem, key, "is not a string");
     }
     return set(error, text) != BUS_EINVAL || complain(problem, key, "is not well formed");
 }
@@ -328,7 +328,7 @@ static bool set_number(const struct cli_json *object, const char *key, struct bu
         return true;
     }
     if (!cli_json_find_number(object, key, &number)) {
-        return complain(problem, key, "is no whole number");
+        return complain(problem, key, "is not a whole number");
     }
     return set(error, number) != BUS_EINVAL || complain(problem, key, "is out of range");
 }
@@ -360,7 +360,7 @@ static bool make_cause(const struct cli_json *object, const char *key, int depth
                        struct causes *causes, char problem[CLI_PROBLEM_BYTES_MAX])
 {
     if (object == NULL) {
-        return complain(problem, key, "is no object");
+        return complain(problem, key, "is not an object");
     }
     if (depth == RUN_CAUSES_DEPTH_MAX) {
         return complain(problem, key, "goes deeper than 16 causes");
@@ -381,7 +381,7 @@ static bool make_causes(const struct cli_json *object, int depth, struct causes 
     }
     const struct cli_json *array = cli_json_find_array(object, "causes");
     if (array == NULL) {
-        return complain(problem, "causes", "is no array");
+        return complain(problem, "causes", "is not an array");
     }
     if (cli_json_count(array) > RUN_CAUSES_MAX) {
         return complain(problem, "causes", "has more than 16");
@@ -398,13 +398,13 @@ static bool add_blame(struct bus_error *error, const char *party,
                       char problem[CLI_PROBLEM_BYTES_MAX])
 {
     if (party == NULL) {
-        return complain(problem, "blames", "has something that is no text");
+        return complain(problem, "blames", "has an item that is not a string");
     }
     enum bus_err err = bus_error_add_blame(error, party);
     if (err == BUS_EFULL) {
         return complain(problem, "blames", "has more than 16");
     }
-    return err != BUS_EINVAL || complain(problem, "blames", "has something that is no party");
+    return err != BUS_EINVAL || complain(problem, "blames", "has an item that is not a party");
 }
 
 /* One alone, or all of them. */
@@ -416,7 +416,7 @@ static bool add_blames(const struct cli_json *object, struct bus_error *error,
     }
     const struct cli_json *array = cli_json_find_array(object, "blames");
     if (array == NULL) {
-        return complain(problem, "blames", "is no array");
+        return complain(problem, "blames", "is not an array");
     }
     for (size_t i = 0; i < cli_json_count(array); i++) {
         if (!add_blame(error, cli_json_text_at(array, i), problem)) {
@@ -446,11 +446,11 @@ static bool make_own(const struct cli_json *object, int depth, struct bus_error 
     const char *type = cli_json_find_text(object, "type");
     const char *message = cli_json_find_text(object, "message");
     if (type == NULL || *type == '\0' || strlen(type) > BUS_NAME_BYTES_MAX) {
-        is_made = complain(problem, "type", "is no text of 1 to 200 bytes");
+        is_made = complain(problem, "type", "is not a string of 1 to 200 bytes");
         goto done;
     }
     if (message == NULL) {
-        is_made = complain(problem, "message", "is no text");
+        is_made = complain(problem, "message", "is not a string");
         goto done;
     }
     if (!make_causes(object, depth, &causes, problem)) {
@@ -480,7 +480,7 @@ static bool read_own(const struct cli_json *object, struct run_error *out_error,
     if (cli_json_has(object, "occurred_at")) {
         const char *text = cli_json_find_text(object, "occurred_at");
         if (text == NULL || !read_time(text, &own.occurred_ns)) {
-            return complain(problem, "occurred_at", "is no time of RFC 3339");
+            return complain(problem, "occurred_at", "is not a time as in RFC 3339");
         }
     }
     if (!make_own(object, 0, &own.error, problem)) {
@@ -543,7 +543,7 @@ static bool read_launcher(const struct cli_json *object, struct run_error *out_e
         (void)cli_json_find_number(body, "errorCode", &code); /* else it stays 0: none */
     }
     if (message == NULL) {
-        return complain(problem, "message", "is missing, or of neither form");
+        return complain(problem, "message", "is missing, or has neither of the two forms");
     }
     error.error = bus_error_new(exception_type(message, type) ? type : NULL, NULL, "%s", message);
     /* Refused by the static error of no memory alone, which then says enough. */

@@ -77,7 +77,7 @@ void run_party_report(struct run *run, struct run_member *member, enum run_how h
     case RUN_NOT_STARTED: fail_by_end(run, member, false, number); break;
     case RUN_OUT_OF_TIME:
         fail(run, member,
-             bus_error_new(TYPE_OUT_OF_TIME, NULL, "%s was not done when --wait %g was over",
+             bus_error_new(TYPE_OUT_OF_TIME, NULL, "%s was not done when --wait %g passed",
                            run->command[0], (double)run->cli.wait_ms / 1000));
         break;
     case RUN_STUCK:

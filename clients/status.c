@@ -131,7 +131,7 @@ static void print_journal(const struct bus_status_journal *journal)
         return;
     }
     printf("journal %s (%s): %" PRIu64 " bytes, first %" PRIu64 ", next %" PRIu64
-           ", synced %" PRIu64 ", %" PRIu64 " pieces in it alone (%" PRIu64 " bytes)\n",
+           ", synced %" PRIu64 ", %" PRIu64 " pieces on the disk only (%" PRIu64 " bytes)\n",
            journal->directory, journal->making, journal->bytes, journal->first, journal->next,
            journal->synced, journal->spilled, journal->spilled_bytes);
     if (strcmp(journal->state, "well") != 0)
@@ -193,15 +193,16 @@ int status_main(int argc, char **argv)
     struct cli cli = {
         .program = "errbus status",
         .prints_lines = true,
+        .count_help = "print N pictures, a second apart (1)",
+        .is_observer = true,
         .operands = "",
-        .summary = "Shows journal, jobs, parties, topics, subscriptions and groups of a broker; "
-                   "with --count so often, a second apart."};
+        .summary = "Shows the broker's journal, jobs, parties, topics, subscriptions and groups."};
     int result = CLI_OK;
     if (!cli_start(&cli, argc, argv, NULL, 0, &result)) {
         return result;
     }
     if (cli.argc != 0) {
-        return cli_usage(&cli, "'%.100s' is too much", cli.argv[0]);
+        return cli_usage(&cli, "unexpected operand '%.100s'", cli.argv[0]);
     }
     int64_t count = cli.count < 0 ? 1 : cli.count;
     for (int64_t i = 0; i < count && (i == 0 || cli_wait(&cli, -1, EVERY_MS) == CLI_WOKEN_TIME);

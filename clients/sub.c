@@ -92,7 +92,7 @@ static void print_end(const struct sub *sub)
         cli_json_print(&line, stdout);
         return;
     }
-    fprintf(stderr, "%s: %s/%" PRIu64 " ended, owing nothing\n", sub->cli.program,
+    fprintf(stderr, "%s: %s/%" PRIu64 " ended and owes nothing\n", sub->cli.program,
             party != NULL ? party : "?", incarnation);
 }
 
@@ -168,17 +168,20 @@ static int run(struct sub *sub, const char *pattern, int64_t from_seq)
         return result;
     }
     if (sub->durable != NULL && !cli_has_party(&sub->cli)) {
-        fprintf(stderr, "%s: --durable without --party: only a party named %s could go on here\n",
-                sub->cli.program, bus_party(sub->cli.bus));
+        fprintf(
+            stderr,
+            "%s: --durable without --party: only a party named %s can continue this subscription\n",
+            sub->cli.program, bus_party(sub->cli.bus));
     }
     enum bus_err err = bus_sub_open(sub->cli.bus, pattern, &options, &sub->sub);
     if (err == BUS_OK) {
         result = receive_all(sub);
     } else if (err == BUS_EINVAL) {
-        result = cli_usage(&sub->cli,
-                           "'%.250s' is no pattern, or --durable no name: levels between '/', '+' "
-                           "for one of them, '#' at the end for the rest, %d bytes at most",
-                           pattern, BUS_NAME_BYTES_MAX);
+        result = cli_usage(
+            &sub->cli,
+            "'%.250s' is not a pattern, or --durable is not a name: expected levels between '/', "
+            "'+' for any one level, '#' at the end for the rest, at most %d bytes",
+            pattern, BUS_NAME_BYTES_MAX);
     } else {
         result = cli_report(&sub->cli, err, NULL);
     }
@@ -193,14 +196,18 @@ int sub_main(int argc, char **argv)
 {
     struct sub sub = {.cli = {.program = "errbus sub",
                               .prints_lines = true,
+                              .count_help = "end after N values and errors (no limit)",
                               .operands = "PATTERN",
                               .summary = "Prints the values of the topics that match PATTERN, and "
                                          "the errors that took their place."}};
     const struct cli_flag flags[] = {
-        {'b', "block", CLI_YES, &sub.is_blocking, NULL, "hold writers back, lose nothing"},
-        {'d', "durable", CLI_TEXT, &sub.durable, "NAME", "go on where NAME of this party was"},
+        {'b', "block", CLI_YES, &sub.is_blocking, NULL,
+         "hold writers back instead of losing values"},
+        {'d', "durable", CLI_TEXT, &sub.durable, "NAME",
+         "continue where the durable subscription NAME of this party was"},
         {'f', "from", CLI_TEXT, &sub.from, "WHERE", "oldest, now, or a number"},
-        {'v', "verbose", CLI_YES, &sub.is_verbose, NULL, "topic and number before each value"},
+        {'v', "verbose", CLI_YES, &sub.is_verbose, NULL,
+         "print topic and number before each value"},
     };
     int64_t from_seq = 0;
     int result = CLI_OK;
@@ -208,7 +215,7 @@ int sub_main(int argc, char **argv)
         return result;
     }
     if (sub.cli.argc != 1) {
-        return cli_usage(&sub.cli, "one PATTERN is wanted, not %d", sub.cli.argc);
+        return cli_usage(&sub.cli, "expected one PATTERN, not %d", sub.cli.argc);
     }
     if (!read_from(sub.from, &from_seq)) {
         return cli_usage(&sub.cli, "--from takes oldest, now or a number, not '%.100s'", sub.from);

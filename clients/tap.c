@@ -126,7 +126,7 @@ static void print_gap(const struct tap *tap)
         cli_json_print(&line, stdout);
     } else {
         printf("%4" PRIu64 " missed, up to %" PRIu64 ": errbus tap --since %" PRIu64
-               " --until %" PRIu64 " may still find them\n",
+               " --until %" PRIu64 " prints what the broker still has\n",
                first, last, first, last);
     }
 }
@@ -190,25 +190,31 @@ static int read_range(const struct tap *tap, uint64_t *out_from_id)
     }
     bool is_now = *out_from_id == BUS_TAP_NOW;
     if (tap->until == 0 || (tap->until > 0 && !is_now && *out_from_id > (uint64_t)tap->until)) {
-        return cli_usage(&tap->cli, "--until takes an id, 1 or more and not below that of --since");
+        return cli_usage(&tap->cli, "--until takes an id of at least 1, and not below --since");
     }
     return CLI_OK;
 }
 
 int tap_main(int argc, char **argv)
 {
-    struct tap tap = {.cli = {.program = "errbus tap",
-                              .prints_lines = true,
-                              .operands = "",
-                              .summary = "Follows a job's control topic: who joined, failed, was "
-                                         "lost, and why; as JSON where there is no terminal."},
-                      .until = -1,
-                      .has_colours = isatty(STDOUT_FILENO) != 0};
+    struct tap tap = {
+        .cli = {.program = "errbus tap",
+                .prints_lines = true,
+                .count_help = "end after N events (no limit)",
+                .is_observer = true,
+                .operands = "",
+                .summary =
+                    "Prints the events of a job as they happen: who joined, failed or was lost, "
+                    "and why.\nWhere output is not a terminal, each line is a JSON object."},
+        .until = -1,
+        .has_colours = isatty(STDOUT_FILENO) != 0};
     const struct cli_flag flags[] = {
-        {0, "since", CLI_TEXT, &tap.since, "ID", "the first event wanted, oldest, or now"},
+        {0, "since", CLI_TEXT, &tap.since, "ID", "first event: its id, oldest, or now (now)"},
         {'f', "from", CLI_TEXT, &tap.since, "ID", "the same"},
-        {0, "until", CLI_NUMBER, &tap.until, "ID", "the last event wanted; alone: from the oldest"},
-        {0, "text", CLI_YES, &tap.is_text, NULL, "as on a terminal, where there is none"},
+        {0, "until", CLI_NUMBER, &tap.until, "ID",
+         "last event; without --since, begin with the oldest"},
+        {0, "text", CLI_YES, &tap.is_text, NULL,
+         "print lines for people where output is not a terminal"},
     };
     uint64_t from_id = 0;
     int result = CLI_OK;
@@ -216,7 +222,7 @@ int tap_main(int argc, char **argv)
         return result;
     }
     if (tap.cli.argc != 0) {
-        return cli_usage(&tap.cli, "'%.100s' is too much", tap.cli.argv[0]);
+        return cli_usage(&tap.cli, "unexpected operand '%.100s'", tap.cli.argv[0]);
     }
     if (tap.is_text && tap.cli.is_json) {
         return cli_usage(&tap.cli, "--text and --json exclude each other");

@@ -160,13 +160,15 @@ static void print_apart_rows(const struct bus_report *report, const struct bus_r
 static void print_doubts(const struct bus_report_summary *summary)
 {
     if (summary->close > 0) {
-        printf("%" PRIu32 " other errors are so close that clocks cannot tell\n", summary->close);
+        printf("%" PRIu32
+               " other errors are too close in time for the clocks to tell which was first\n",
+               summary->close);
     }
     if (summary->unknown_causes > 0) {
-        printf("incomplete: %" PRIu32 " causes are named that nobody knows\n",
+        printf("incomplete: errors name %" PRIu32 " causes that the broker does not have\n",
                summary->unknown_causes);
     } else if (!summary->is_complete) {
-        printf("incomplete: errors were left out for want of room\n");
+        printf("incomplete: the broker had no room for all errors\n");
     }
     if (summary->rows_left_out > 0) {
         printf("%" PRIu32 " errors are not shown\n", summary->rows_left_out);
@@ -184,7 +186,7 @@ static bool print_text(const struct bus_report *report)
         }
     }
     if (strcmp(summary->state, "none") == 0) {
-        printf("no verdict: the job goes on, ended well, or is not known\n");
+        printf("no verdict: the job still runs, completed, or is unknown\n");
         return true;
     }
     printf("%s verdict on attempt %" PRIu32 " (%s)\n", summary->state, summary->attempt,
@@ -235,12 +237,12 @@ static int run(struct verdict *verdict)
 
 int verdict_main(int argc, char **argv)
 {
-    struct verdict verdict = {
-        .cli = {.program = "errbus verdict",
-                .prints_lines = true,
-                .operands = "",
-                .summary = "Shows why a job failed: the root, why it is that, and what "
-                           "followed from it."}};
+    struct verdict verdict = {.cli = {.program = "errbus verdict",
+                                      .prints_lines = true,
+                                      .is_observer = true,
+                                      .operands = "",
+                                      .summary = "Shows why a job failed: the root cause, the "
+                                                 "reason for it, and what followed from it."}};
     const struct cli_flag flags[] = {
         {'f', "final", CLI_YES, &verdict.is_final, NULL, "wait for the final verdict"},
     };
@@ -249,7 +251,7 @@ int verdict_main(int argc, char **argv)
         return result;
     }
     if (verdict.cli.argc != 0) {
-        return cli_usage(&verdict.cli, "'%.100s' is too much", verdict.cli.argv[0]);
+        return cli_usage(&verdict.cli, "unexpected operand '%.100s'", verdict.cli.argv[0]);
     }
     return run(&verdict);
 }

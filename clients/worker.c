@@ -352,8 +352,8 @@ static int run(struct worker *worker)
         result = work(worker);
     } else if (err == BUS_EINVAL) {
         result = cli_usage(&worker->cli,
-                           "'%.180s' is no name of a group, '%.200s' no pattern, --deliver not 1 "
-                           "to 16, or --lease longer than a day",
+                           "'%.180s' is not a group's name, '%.200s' is not a pattern, --deliver "
+                           "is not 1 to 16, or --lease is longer than a day",
                            worker->group, worker->pattern);
     } else {
         result = cli_report(&worker->cli, err, NULL);
@@ -372,30 +372,33 @@ int worker_main(int argc, char **argv)
     struct worker worker = {
         .cli = {.program = "errbus worker",
                 .prints_lines = true,
+                .count_help = "end after N tasks (no limit)",
                 .operands = "GROUP -- COMMAND [ARG...]",
-                .summary = "Runs a command for each task that a group is given, with the task on "
-                           "its standard input; its output is the reply."},
+                .summary = "Joins a group and runs COMMAND for each task that it gets. The task is "
+                           "on the command's\nstandard input; its standard output is the reply."},
         .jobs = 1,
         .limit_ms = BUS_FOREVER,
         .retry_ms = RETRY_MS,
     };
     const struct cli_flag flags[] = {
-        {'t', "topic", CLI_TEXT, &worker.pattern, "PATTERN", "where tasks are (+/GROUP)"},
-        {0, "jobs", CLI_NUMBER, &worker.jobs, "N", "so many commands at a time (1)"},
+        {'t', "topic", CLI_TEXT, &worker.pattern, "PATTERN",
+         "topics whose values are tasks (+/GROUP)"},
+        {0, "jobs", CLI_NUMBER, &worker.jobs, "N", "commands that run at a time, 1 to 256 (1)"},
         {0, "limit", CLI_SECONDS, &worker.limit_ms, "SECONDS",
-         "a command that runs for longer is ended, and has failed"},
+         "end a command that runs for longer; its task failed (no limit)"},
         {0, "retry", CLI_SECONDS, &worker.retry_ms, "SECONDS",
-         "after status 75 it is tried again (1)"},
-        {0, "deliver", CLI_NUMBER, &worker.deliver_max, "N", "a task is tried so often (5)"},
+         "wait so long before a task is tried again after status 75 (1)"},
+        {0, "deliver", CLI_NUMBER, &worker.deliver_max, "N",
+         "give a task to workers at most so often, 1 to 16 (5)"},
         {0, "lease", CLI_SECONDS, &worker.lease_ms, "SECONDS",
-         "silence after which others get the task"},
+         "give the tasks to others after this silence (when lost)"},
     };
     int result = CLI_OK;
     if (!cli_start(&worker.cli, argc, argv, flags, sizeof flags / sizeof flags[0], &result)) {
         return result;
     }
     if (worker.cli.argc < 2) {
-        return cli_usage(&worker.cli, "a group and a command are wanted: GROUP -- COMMAND");
+        return cli_usage(&worker.cli, "expected a group and a command: GROUP -- COMMAND");
     }
     worker.group = worker.cli.argv[0];
     worker.command = worker.cli.argv + 1;

@@ -125,7 +125,7 @@ static bool promise(const struct aggregator *aggregator, const char *name, int64
 {
     enum bus_err err = promise_make(&aggregator->cli, name, seq, BUS_FOREVER, out_slot, out_exit);
     if (err == BUS_ESETTLED) {
-        fprintf(stderr, "%s: job '%s' has had its %s/%s %lld: take another, by --job\n",
+        fprintf(stderr, "%s: job '%s' already has %s/%s %lld: name another job with --job\n",
                 aggregator->cli.program, bus_job(aggregator->cli.bus),
                 bus_party(aggregator->cli.bus), name, (long long)seq);
         *out_exit = CLI_FAILED;
@@ -204,7 +204,7 @@ static int check(struct aggregator *aggregator)
 {
     const struct cli *cli = &aggregator->cli;
     if (cli->argc < 1 || cli->argc > SILOS_MAX) {
-        return cli_usage(cli, "between 1 and %d silos are wanted, not %d", SILOS_MAX, cli->argc);
+        return cli_usage(cli, "expected 1 to %d silos, not %d", SILOS_MAX, cli->argc);
     }
     aggregator->silos = (const char *const *)cli->argv;
     aggregator->silo_count = (size_t)cli->argc;
@@ -230,10 +230,11 @@ int aggregator_main(int argc, char **argv)
         .round_ms = ROUND_MS,
     };
     const struct cli_flag flags[] = {
-        {0, "data", CLI_TEXT, &aggregator.data_path, "FILE", "the data set"},
-        {0, "rounds", CLI_NUMBER, &aggregator.rounds, "N", "how many rounds"},
-        {0, "min", CLI_NUMBER, &aggregator.min, "N", "go on with so many silos; 0: all"},
-        {0, "round-timeout", CLI_SECONDS, &aggregator.round_ms, "SECONDS", "for each round"},
+        {0, "data", CLI_TEXT, &aggregator.data_path, "FILE", "the data set (the installed one)"},
+        {0, "rounds", CLI_NUMBER, &aggregator.rounds, "N", "number of rounds (10)"},
+        {0, "min", CLI_NUMBER, &aggregator.min, "N", "continue with at least N silos; 0: all (0)"},
+        {0, "round-timeout", CLI_SECONDS, &aggregator.round_ms, "SECONDS",
+         "wait so long for the silos in each round (60)"},
     };
     char problem[CLI_PROBLEM_BYTES_MAX];
     int result = CLI_OK;

@@ -65,7 +65,8 @@ static bool load(struct data *data, const char *path, char *problem, size_t prob
     }
     if (getline(&line, &line_bytes, file) < 0 || sscanf(line, "%zu,%zu,", &count, &features) != 2 ||
         features != FEATURES || count == 0 || count > ROWS_MAX) {
-        snprintf(problem, problem_bytes, "%s: line 1 names no rows of %d features", path, FEATURES);
+        snprintf(problem, problem_bytes, "%s: line 1 does not describe rows of %d features", path,
+                 FEATURES);
         goto done;
     }
     data->rows = calloc(count, sizeof *data->rows);
@@ -75,7 +76,7 @@ static bool load(struct data *data, const char *path, char *problem, size_t prob
     }
     for (; data->count < count; data->count++) {
         if (getline(&line, &line_bytes, file) < 0 || !read_row(line, &data->rows[data->count])) {
-            snprintf(problem, problem_bytes, "%s: line %zu is no row of %d features and a class",
+            snprintf(problem, problem_bytes, "%s: line %zu is not a row of %d features and a class",
                      path, data->count + 2, FEATURES);
             goto done;
         }

@@ -38,6 +38,6 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "silo") == 0) {
         return silo_main(argc - 1, argv + 1);
     }
-    fprintf(stderr, "fedavg: there is no role '%.100s' (fedavg -h lists them)\n", argv[1]);
+    fprintf(stderr, "fedavg: unknown role '%.100s' (fedavg -h lists them)\n", argv[1]);
     return CLI_USAGE;
 }

@@ -185,7 +185,7 @@ static int check(struct silo *silo, size_t *out_index, size_t *out_count)
 {
     const struct cli *cli = &silo->cli;
     if (cli->argc != 0) {
-        return cli_usage(cli, "'%.100s' is too much", cli->argv[0]);
+        return cli_usage(cli, "unexpected operand '%.100s'", cli->argv[0]);
     }
     if (silo->shard == NULL || !read_shard(silo->shard, out_index, out_count)) {
         return cli_usage(cli, "--shard takes K/N, 1 <= K <= N <= %d", SILOS_MAX);
@@ -233,15 +233,20 @@ int silo_main(int argc, char **argv)
         .steps = STEPS,
     };
     const struct cli_flag flags[] = {
-        {0, "shard", CLI_TEXT, &silo.shard, "K/N", "which part of the rows is ours, from 1/N on"},
-        {0, "data", CLI_TEXT, &silo.data_path, "FILE", "the data set"},
-        {0, "aggregator", CLI_TEXT, &silo.aggregator, "PARTY", "who averages"},
-        {0, "steps", CLI_NUMBER, &silo.steps, "N", "of training in each round"},
-        {0, "deadline", CLI_SECONDS, &silo.deadline_ms, "SECONDS", "for each round's training"},
-        {0, "lost-after", CLI_SECONDS, &silo.lost_after_ms, "SECONDS", "of silence we are lost"},
-        {0, "reconnect-grace", CLI_SECONDS, &silo.grace_ms, "SECONDS", "to come back in"},
-        {0, "fail-at", CLI_NUMBER, &silo.fail_at, "ROUND", "fail on purpose, once"},
-        {0, "fail-how", CLI_TEXT, &silo.how_text, "HOW", "raise, exit, kill, stop or nan"},
+        {0, "shard", CLI_TEXT, &silo.shard, "K/N", "learn from shard K of N, from 1/N on"},
+        {0, "data", CLI_TEXT, &silo.data_path, "FILE", "the data set (the installed one)"},
+        {0, "aggregator", CLI_TEXT, &silo.aggregator, "PARTY",
+         "the party that averages (aggregator)"},
+        {0, "steps", CLI_NUMBER, &silo.steps, "N", "steps of gradient descent in each round (5)"},
+        {0, "deadline", CLI_SECONDS, &silo.deadline_ms, "SECONDS",
+         "deadline of each round's weights (10)"},
+        {0, "lost-after", CLI_SECONDS, &silo.lost_after_ms, "SECONDS",
+         "silence after which this silo is lost (10)"},
+        {0, "reconnect-grace", CLI_SECONDS, &silo.grace_ms, "SECONDS",
+         "time to reconnect after the connection closed (1)"},
+        {0, "fail-at", CLI_NUMBER, &silo.fail_at, "ROUND", "fail on purpose in this round (never)"},
+        {0, "fail-how", CLI_TEXT, &silo.how_text, "HOW",
+         "how to fail: raise, exit, kill, stop or nan (raise)"},
     };
     char problem[CLI_PROBLEM_BYTES_MAX];
     size_t index = 0;

@@ -1039,7 +1039,7 @@ Test(cli, says_6_when_denied_or_fenced)
     /* Nobody writes to the topic of another, not even one who is not there. */
     start(&second, "pub", "-p", "bob", "carol/w", "x", NULL);
     expect_exit(&second, 6);
-    expect_complaint(&second, "'carol/w' is another party's");
+    expect_complaint(&second, "topic 'carol/w' belongs to another party");
     process_fini(&second);
     run_pub("bob", "bob/w/deep", "x");
 

@@ -158,8 +158,8 @@ static void run_aggregator(const char *wait, int code, const char *complaint)
 /* Nobody comes in time; and what this party has promised once in a job, it cannot again. */
 Test(fedavg, ends_with_a_word_where_it_cannot_go_on)
 {
-    run_aggregator("3", 4, "--wait 3 is over");
-    run_aggregator("3", 1, "job 'default' has had its aggregator/scale 0");
+    run_aggregator("3", 4, "--wait 3 passed");
+    run_aggregator("3", 1, "job 'default' already has aggregator/scale 0");
 }
 
 Test(fedavg, is_shown_by_the_demonstration)

@@ -61,8 +61,8 @@ Test(job, is_created_shown_and_cancelled_from_the_shell)
 
 Test(job, says_what_is_wrong_with_the_call)
 {
-    expect_within(errbus_job(2, NULL), "create, show or cancel?");
-    expect_within(errbus_job(2, "create", "now", NULL), "'now' is too much");
+    expect_within(errbus_job(2, NULL), "expected create, show or cancel");
+    expect_within(errbus_job(2, "create", "now", NULL), "unexpected operand 'now'");
     expect_within(errbus_job(2, "create", "--strategy", "last", NULL), "causal, earliest or first");
     expect_within(errbus_job(2, "create", "--pending", "drop", NULL), "deliver or replace");
     expect_within(errbus_job(2, "create", "--min", "0", NULL), "min is not between 1");

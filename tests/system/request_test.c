@@ -142,7 +142,7 @@ Test(request, is_cancelled_when_its_wait_is_over)
     struct process asks = {0};
     START(&asks, "-W", "1.5", "tasks", "x");
     expect_cancelled(&asks, 0, 4);
-    cr_expect_str_eq(process_complained(&asks), "errbus request: timed out: --wait 1.5 is over\n");
+    cr_expect_str_eq(process_complained(&asks), "errbus request: timed out: --wait 1.5 passed\n");
     process_fini(&asks);
 }
 

@@ -525,8 +525,8 @@ Test(run, takes_an_error_file_for_the_error)
     expect_exit(&run, 1);
     error = expect_failure(tap, "alice");
     cr_assert_str_eq(bus_error_message(error),
-                     "sh exited with status 9; its error file could not be used: \"type\" is no "
-                     "text of 1 to 200 bytes");
+                     "sh exited with status 9; its error file could not be used: \"type\" is not a "
+                     "string of 1 to 200 bytes");
     process_fini(&run);
     bus_tap_close(&tap);
 }
@@ -1155,7 +1155,7 @@ Test(run, says_how_it_is_called)
     process_fini(&run);
     start(&run, "--", NULL);
     expect_exit(&run, 2);
-    expect_complaint(&run, "the program goes behind --");
+    expect_complaint(&run, "expected a program after --");
     process_fini(&run);
     start(&run, "-n", "129", "--", "true", NULL);
     expect_exit(&run, 2);

@@ -94,27 +94,29 @@ Test(fedavg_data, is_refused_with_what_is_wrong)
     } rows[] = {
         {"1,30,no,yes\n", FEATURES, "1.5", "1\n", NULL},
         {"1,30,no,yes\n", FEATURES, "-2e-3", "0", NULL}, /* no end of line */
-        {"", 0, "", "", "line 1 names no rows of 30 features"},
-        {"rows\n", FEATURES, "1", "1\n", "line 1 names no rows"},
-        {"1\n", FEATURES, "1", "1\n", "line 1 names no rows"},
-        {"0,30,no,yes\n", FEATURES, "1", "1\n", "line 1 names no rows"},
-        {"1,29,no,yes\n", FEATURES - 1, "1", "1\n", "line 1 names no rows"},
-        {"1,31,no,yes\n", FEATURES + 1, "1", "1\n", "line 1 names no rows"},
-        {"1,30,no,yes\n", FEATURES - 1, "1", "1\n", "line 2 is no row of 30 features and a class"},
-        {"1,30,no,yes\n", FEATURES + 1, "1", "1\n", "line 2 is no row"},
-        {"1,30,no,yes\n", FEATURES, "1", "\n", "line 2 is no row"},
-        {"1,30,no,yes\n", FEATURES, "1", "2\n", "line 2 is no row"},
-        {"1,30,no,yes\n", FEATURES, "1", "0.5\n", "line 2 is no row"},
-        {"1,30,no,yes\n", FEATURES, "1", "1,\n", "line 2 is no row"},
-        {"1,30,no,yes\n", FEATURES, "one", "1\n", "line 2 is no row"},
-        {"1,30,no,yes\n", FEATURES, "", "1\n", "line 2 is no row"},
-        {"1,30,no,yes\n", FEATURES, "nan", "1\n", "line 2 is no row"},
-        {"1,30,no,yes\n", FEATURES, "inf", "1\n", "line 2 is no row"},
-        {"1,30,no,yes\n", FEATURES, "1e999", "1\n", "line 2 is no row"},
-        {"2,30,no,yes\n", FEATURES, "1", "1\n", "line 3 is no row"}, /* it is not there */
-        {"99999,30,no,yes\n", FEATURES, "1", "1\n", "line 3 is no row"},
-        {"100000,30,no,yes\n", FEATURES, "1", "1\n", "line 3 is no row"},
-        {"100001,30,no,yes\n", FEATURES, "1", "1\n", "line 1 names no rows"}, /* ROWS_MAX */
+        {"", 0, "", "", "line 1 does not describe rows of 30 features"},
+        {"rows\n", FEATURES, "1", "1\n", "line 1 does not describe rows"},
+        {"1\n", FEATURES, "1", "1\n", "line 1 does not describe rows"},
+        {"0,30,no,yes\n", FEATURES, "1", "1\n", "line 1 does not describe rows"},
+        {"1,29,no,yes\n", FEATURES - 1, "1", "1\n", "line 1 does not describe rows"},
+        {"1,31,no,yes\n", FEATURES + 1, "1", "1\n", "line 1 does not describe rows"},
+        {"1,30,no,yes\n", FEATURES - 1, "1", "1\n",
+         "line 2 is not a row of 30 features and a class"},
+        {"1,30,no,yes\n", FEATURES + 1, "1", "1\n", "line 2 is not a row"},
+        {"1,30,no,yes\n", FEATURES, "1", "\n", "line 2 is not a row"},
+        {"1,30,no,yes\n", FEATURES, "1", "2\n", "line 2 is not a row"},
+        {"1,30,no,yes\n", FEATURES, "1", "0.5\n", "line 2 is not a row"},
+        {"1,30,no,yes\n", FEATURES, "1", "1,\n", "line 2 is not a row"},
+        {"1,30,no,yes\n", FEATURES, "one", "1\n", "line 2 is not a row"},
+        {"1,30,no,yes\n", FEATURES, "", "1\n", "line 2 is not a row"},
+        {"1,30,no,yes\n", FEATURES, "nan", "1\n", "line 2 is not a row"},
+        {"1,30,no,yes\n", FEATURES, "inf", "1\n", "line 2 is not a row"},
+        {"1,30,no,yes\n", FEATURES, "1e999", "1\n", "line 2 is not a row"},
+        {"2,30,no,yes\n", FEATURES, "1", "1\n", "line 3 is not a row"}, /* it is not there */
+        {"99999,30,no,yes\n", FEATURES, "1", "1\n", "line 3 is not a row"},
+        {"100000,30,no,yes\n", FEATURES, "1", "1\n", "line 3 is not a row"},
+        {"100001,30,no,yes\n", FEATURES, "1", "1\n",
+         "line 1 does not describe rows"}, /* ROWS_MAX */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct data data;

@@ -401,22 +401,22 @@ Test(run_error, refuses_what_is_not_well_formed_and_says_why)
         {"{\"type\":\"t\",\"message\":\"\xff\"}", "line 1"},
         {"{\"type\":\"t\",\"message\":\"m\"} x", "line 1"},
         {"{}", "\"message\""},
-        {"{\"type\":\"t\"}", "\"message\" is no text"},
-        {"{\"type\":\"t\",\"message\":{}}", "\"message\" is no text"},
+        {"{\"type\":\"t\"}", "\"message\" is not a string"},
+        {"{\"type\":\"t\",\"message\":{}}", "\"message\" is not a string"},
         {"{\"type\":\"\",\"message\":\"\"}", "\"type\""},
         {"{\"type\":7,\"message\":\"\"}", "\"type\""},
-        {"{\"type\":\"t\",\"message\":\"\",\"stacktrace\":[]}", "\"stacktrace\" is no text"},
+        {"{\"type\":\"t\",\"message\":\"\",\"stacktrace\":[]}", "\"stacktrace\" is not a string"},
         {"{\"type\":\"t\",\"message\":\"\",\"blame\":\"a/b\"}", "\"blame\" is not well formed"},
-        {"{\"type\":\"t\",\"message\":\"\",\"blame\":{}}", "\"blame\" is no text"},
-        {"{\"type\":\"t\",\"message\":\"\",\"code\":\"28\"}", "\"code\" is no whole number"},
-        {"{\"type\":\"t\",\"message\":\"\",\"code\":1.5}", "\"code\" is no whole number"},
+        {"{\"type\":\"t\",\"message\":\"\",\"blame\":{}}", "\"blame\" is not a string"},
+        {"{\"type\":\"t\",\"message\":\"\",\"code\":\"28\"}", "\"code\" is not a whole number"},
+        {"{\"type\":\"t\",\"message\":\"\",\"code\":1.5}", "\"code\" is not a whole number"},
         {"{\"type\":\"t\",\"message\":\"\",\"retry_after_ms\":-1}", "\"retry_after_ms\" is out of"},
         {"{\"type\":\"t\",\"message\":\"\",\"recoverable\":1}", "\"recoverable\" is neither"},
-        {"{\"type\":\"t\",\"message\":\"\",\"occurred_at\":1}", "\"occurred_at\" is no time"},
-        {"{\"type\":\"t\",\"message\":\"\",\"cause\":\"c\"}", "\"cause\" is no object"},
+        {"{\"type\":\"t\",\"message\":\"\",\"occurred_at\":1}", "\"occurred_at\" is not a time"},
+        {"{\"type\":\"t\",\"message\":\"\",\"cause\":\"c\"}", "\"cause\" is not an object"},
         {"{\"type\":\"t\",\"message\":\"\",\"cause\":{}}", "\"type\""},
-        {"{\"type\":\"t\",\"message\":\"\",\"causes\":{}}", "\"causes\" is no array"},
-        {"{\"type\":\"t\",\"message\":\"\",\"causes\":[7]}", "\"causes\" is no object"},
+        {"{\"type\":\"t\",\"message\":\"\",\"causes\":{}}", "\"causes\" is not an array"},
+        {"{\"type\":\"t\",\"message\":\"\",\"causes\":[7]}", "\"causes\" is not an object"},
         {"{\"type\":\"t\",\"message\":\"\",\"causes\":[{\"type\":\"t\",\"message\":\"\"},{}]}",
          "\"type\""},
     };
@@ -497,9 +497,9 @@ Test(run_error, reads_all_who_are_blamed)
         bus_error_unref(&error.error);
     }
     expect_bad(with_blames(17), "more than 16");
-    expect_bad("{\"type\":\"t\",\"message\":\"\",\"blames\":\"bob\"}", "no array");
-    expect_bad("{\"type\":\"t\",\"message\":\"\",\"blames\":[7]}", "no text");
-    expect_bad("{\"type\":\"t\",\"message\":\"\",\"blames\":[\"a/b\"]}", "no party");
+    expect_bad("{\"type\":\"t\",\"message\":\"\",\"blames\":\"bob\"}", "not an array");
+    expect_bad("{\"type\":\"t\",\"message\":\"\",\"blames\":[7]}", "not a string");
+    expect_bad("{\"type\":\"t\",\"message\":\"\",\"blames\":[\"a/b\"]}", "not a party");
 }
 
 Test(run_error, holds_type_and_file_to_their_limits)
@@ -596,7 +596,7 @@ Test(run_error, refuses_what_the_elastic_launcher_does_not_define)
         "{\"msg\": \"x\"}",
     };
     for (size_t i = 0; i < COUNT(texts); i++) {
-        expect_bad(texts[i], "\"message\" is missing, or of neither form");
+        expect_bad(texts[i], "\"message\" is missing, or has neither");
     }
 }
 
