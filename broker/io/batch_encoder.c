@@ -7,10 +7,11 @@
 
 #include <string.h>
 
-/* A payload this large that is wanted whole travels alone: to pack it with others would copy it.
- * Below, the copy costs less than a part of its own (performance.md 1). */
+/* A payload of this size that a reader wants whole is sent as a part of its own, without a copy.  A
+ * smaller one is copied into a batch: libzmq spends some hundreds of nanoseconds on each part. */
 #define WHOLE_BYTES (UINT64_C(8) * 1024)
-/* Frames of this size let a batch grow further (performance.md 4). */
+/* Frames of this size let a batch grow further: libzmq is slow with single messages of about
+ * 64 KiB; batches of several such frames have 1.7 times the throughput. */
 #define BULK_FRAME_BYTES (UINT64_C(16) * 1024)
 
 /* What goes into one part: effects from the first up to end, by reference or as bytes. */

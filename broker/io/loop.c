@@ -38,7 +38,7 @@
 
 enum {
     ROUTING_BYTES = 5,    /* a zero, and the number ROUTER gave the connection */
-    DATA_TURN_PARTS = 16, /* of data between two looks at control (performance.md 8) */
+    DATA_TURN_PARTS = 16, /* data parts between two looks at control, which goes first */
     DATA_TURN_BYTES = 512 * 1024,
     CONTROL_TURN_PARTS = 1024, /* so that a flood of control does not end data */
     DATA_RECEIVE_QUEUE = 64,   /* parts of one connection: some MiB, then TCP holds it back */

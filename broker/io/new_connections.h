@@ -4,7 +4,7 @@
  *
  * libzmq tells of them by their descriptors alone (its monitor), keeps them as long as they like,
  * and accepts all that come until there are no descriptors; then nobody gets in, and its I/O thread
- * spins (pitfalls 7).  So each has its time, and the one that waits longest goes when there are
+ * spins.  So each has its time, and the one that waits longest goes when there are
  * too many of them, or too many connections in all.  Who has said something is not new:
  * whoever keeps to the protocol is not let go here.
  *

@@ -3,7 +3,7 @@
  *
  * ROUTER gives each connection an id of 5 bytes, a zero and a running number; we number them on
  * (conn_id), for ROUTER's ids may come again after 2^32.  That a connection closed is learnt from
- * the socket's monitor, which names a descriptor only (pitfalls 3), or from a send that meets
+ * the socket's monitor, which names a descriptor only, or from a send that meets
  * nobody. Three things follow from descriptors being used again at once:
  *
  *   - The monitor is emptied before a new connection is added: then whatever it said of that

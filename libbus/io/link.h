@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* link.h -- the two connections of a client, as its library thread sees them.
+/* link.h -- the two connections of a client to its broker.
  *
- * Two makings: over ZeroMQ (link_zmq.c) and in one process (link_inproc.c, for race tests); CMake
- * selects the file.  It knows no protocol: parts go out, parts come in.  Every connect is a fresh
- * socket: what lay in an old one is never sent (pitfalls 12a).
+ * There are two backends: over ZeroMQ (link_zmq.c) and inside one process (link_inproc.c, for race
+ * tests).  CMake selects the file.  The link knows no protocol: it sends and receives parts.  Every
+ * connect makes a fresh socket: what was queued in an old socket is never sent.
  *
- * One thread at a time uses a link, and hands it on by a lock.  Two calls are exceptions: while one
- * thread waits in link_wait() another may use the link, and link_wake() is anybody's.  Whoever used
- * it meanwhile asks link_is_readable(): a call may have taken the sign away by which link_wait()
- * would have seen that something came. */
+ * One thread at a time uses a link, under the caller's lock.  There are two exceptions: while one
+ * thread waits in link_wait(), another may use the link; and any thread may call link_wake().  A
+ * thread that used the link during a link_wait() then calls link_is_readable(): its call may have
+ * consumed the event that link_wait() waits for. */
 #ifndef IO_LINK_H
 #define IO_LINK_H
 

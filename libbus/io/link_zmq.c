@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* link_zmq.c -- the two connections of a client over ZeroMQ; see link.h.
  *
- * A connection is a DEALER of its own, closed when the connection is: what lay in it then is not
- * sent by a later one (pitfalls 12a).  That it broke, or never came to be, is learnt from the
- * socket's monitor; it is reported once everything that had arrived on it was received.
+ * Each connection is a DEALER socket of its own, which is closed with the connection.  A DEALER
+ * that reconnected would send its old queue before anything new.  The socket's monitor tells that a
+ * connection broke or could not be made.  The link reports that once it has received everything
+ * that had arrived.
  *
- * ZMQ_RECONNECT_IVL -1 and ZMQ_IMMEDIATE look made for this, but with either libzmq 4.3.4 throws
- * away what has arrived and was not received yet when the connection closes: of 100 messages that
- * were there for 0.3 ms, none or one was left in 7 runs of 10.  It may connect again, in a day. */
+ * ZMQ_RECONNECT_IVL -1 and ZMQ_IMMEDIATE would forbid the reconnect too.  But with either of them
+ * libzmq 4.3.4 drops messages that arrived just before the connection closed.  So the socket keeps
+ * a reconnect interval of one day, and is closed long before. */
 #include "libbus/io/link.h"
 
 #include "libbus/base/limits.h"

@@ -14,9 +14,9 @@
  * parts that it received share one such block, and keeping one of them would keep the block. */
 enum { PART_COPY_BYTES = 8 * 1024 };
 
-/* Makes a buffer of a message whose data lies on a boundary of align bytes, as parts that were
- * received do not always (pitfalls 12b); msg is left for closing.  NULL: no memory, and msg is as
- * it was. */
+/* Makes a buffer of a message, with data aligned to align bytes.  libzmq aligns nothing: bytes on
+ * another boundary are copied.  The caller still closes msg.  NULL: no memory, and msg is
+ * unchanged. */
 struct buffer *part_wrap(zmq_msg_t *msg, size_t align);
 
 /* Makes a message of the buffer's bytes, with a reference of its own where it does not copy.

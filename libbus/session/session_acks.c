@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* session_acks.c -- telling the broker what was taken (credit) and what is done with (durability).
+/* session_acks.c -- tells the broker what was taken (credit) and acknowledged (durability).
  *
- * TAKEN goes out when it is a quarter of the window, and with each beat (performance.md, 5).
+ * TAKEN carries credit.  The session sends it after a quarter of the window, and with each beat, so
+ * that many frames cost one message.
  *
- * For subscriptions that are not durable ACK means nothing but lag, as status shows it: it has no
- * number and goes out with every TAKEN that completes a window, and with each beat.  For durable
- * ones it is numbered, and must not overtake what was settled before: `after` covers frames; for
- * uploads it waits here, as many slots as were done with when it began to wait.  One ACK of a topic
- * is under way at a time, so any number of acknowledgements become one message a round trip. */
+ * The ACK of a subscription that is not durable only shows its lag in the status.  Such an ACK has
+ * no number.  It goes out with every TAKEN that completes a window, and with each beat.
+ *
+ * The ACK of a durable subscription has a number.  It must not overtake a commit that the
+ * application made before it acknowledged.  The field `after` orders it behind frames.  Behind
+ * uploads the ACK waits here, with the position that it had when it began to wait.  Each topic has
+ * at most one ACK under way, so all acknowledgements of one round trip become one message. */
 #include "libbus/session/session_acks.h"
 
 #include "libbus/session/model.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* spares.h -- buffers of a few sizes that are used again.
+/* spares.h -- a small pool of buffers that are used again.
  *
- * A large allocation a batch means page faults a batch (performance.md, 6), and a library must not
- * tune its host's allocator.  A buffer that was given back may still be in the hands of the link:
- * it is handed out again only once nobody else holds it. */
+ * malloc takes each large buffer fresh from the kernel, which costs page faults for each batch.  A
+ * program could raise malloc's thresholds, but a library must not tune its host.  The link may
+ * still hold a buffer that was given back: the pool hands it out again once it has the only
+ * reference. */
 #ifndef SESSION_SPARES_H
 #define SESSION_SPARES_H
 

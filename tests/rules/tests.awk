@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MPL-2.0
 # tests.awk -- a Criterion program without tests passes, so each must have some; the suite of a unit
-# test is named as its file (style.md 31); and every test can fail: it calls something that states,
+# test is named as its file; and every test can fail: it calls something that states,
 # itself or through helpers, or names the signal or exit code it ends with.  What a suite names as its
 # .fini states nothing with cr_: Criterion counts only the death of the process there, as by must().
 

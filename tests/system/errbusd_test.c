@@ -192,7 +192,8 @@ Test(errbusd, never_sleeps_if_it_is_to_spin)
     broker_fini(&broker);
 }
 
-/* Ids are ROUTER's to give (pitfalls 4): who brings one is not heard, and takes nobody's place. */
+/* The broker's ROUTER sockets give the ids.  A client that chooses an id of its own is not heard,
+ * and does not take the place of another client. */
 Test(errbusd, ignores_connections_that_choose_their_id)
 {
     struct broker broker;
