@@ -11,7 +11,7 @@ struct item_head {
     uint32_t next_free;
 };
 
-static struct item_head *at(const struct pool *pool, uint32_t id)
+static struct item_head *item_at(const struct pool *pool, uint32_t id)
 {
     uint32_t index = id - 1;
     char *chunk = pool->chunks[index / POOL_CHUNK_ITEMS];
@@ -49,7 +49,7 @@ static bool grow(struct pool *pool)
     uint32_t first = pool->chunk_count * POOL_CHUNK_ITEMS + 1;
     pool->chunks[pool->chunk_count++] = chunk;
     for (uint32_t i = POOL_CHUNK_ITEMS; i-- > 0;) {
-        at(pool, first + i)->next_free = pool->free_id;
+        item_at(pool, first + i)->next_free = pool->free_id;
         pool->free_id = first + i;
     }
     return true;
@@ -67,7 +67,7 @@ void *pool_take(struct pool *pool)
     if (!pool_reserve(pool))
         return NULL;
     uint32_t id = pool->free_id;
-    struct item_head *item = at(pool, id);
+    struct item_head *item = item_at(pool, id);
     pool->free_id = item->next_free;
     pool->used += 1;
     memset(item, 0, pool->item_bytes);
@@ -82,7 +82,7 @@ void *pool_take_at(struct pool *pool, uint32_t id)
     while ((id - 1) / POOL_CHUNK_ITEMS >= pool->chunk_count)
         if (!grow(pool))
             return NULL;
-    struct item_head *item = at(pool, id);
+    struct item_head *item = item_at(pool, id);
     must(item->id == 0);
     memset(item, 0, pool->item_bytes);
     item->id = id;
@@ -94,7 +94,7 @@ void pool_mend(struct pool *pool)
 {
     pool->free_id = 0;
     for (uint32_t id = pool->chunk_count * POOL_CHUNK_ITEMS; id > 0; id--) {
-        struct item_head *item = at(pool, id);
+        struct item_head *item = item_at(pool, id);
         if (item->id != 0)
             continue;
         item->next_free = pool->free_id;
@@ -105,7 +105,7 @@ void pool_mend(struct pool *pool)
 void pool_give(struct pool *pool, void *item)
 {
     struct item_head *head = item;
-    must(head->id != 0 && at(pool, head->id) == head);
+    must(head->id != 0 && item_at(pool, head->id) == head);
     uint32_t id = head->id;
     head->id = 0;
     head->next_free = pool->free_id;
@@ -117,7 +117,7 @@ void *pool_next(const struct pool *pool, uint32_t after)
 {
     uint32_t end = pool->chunk_count * POOL_CHUNK_ITEMS;
     for (uint32_t id = after + 1; id <= end; id++) {
-        struct item_head *item = at(pool, id);
+        struct item_head *item = item_at(pool, id);
         if (item->id == id)
             return item;
     }

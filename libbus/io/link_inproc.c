@@ -300,7 +300,7 @@ enum link_err link_send(struct link *link, enum link_lane lane, struct span part
 }
 
 /* Lock.  Whether a message is there; what comes once there was none is a sign. */
-static bool look(struct link *link, enum link_lane lane)
+static bool lane_is_readable(struct link *link, enum link_lane lane)
 {
     bool has_letter = link->conns[lane] != NULL && !list_is_empty(&link->conns[lane]->inbox);
     if (lane == LINK_DATA) {
@@ -319,7 +319,7 @@ enum link_err link_receive(struct link *link, enum link_lane lane, struct buffer
     struct conn *conn = link->conns[lane];
     if (conn == NULL) {
         err = LINK_DOWN;
-    } else if (!look(link, lane)) {
+    } else if (!lane_is_readable(link, lane)) {
         err = LINK_AGAIN;
     } else {
         struct letter *letter = LIST_OWNER(conn->inbox.next, struct letter, link);
@@ -339,7 +339,7 @@ bool link_wait_begin(struct link *link, const bool wants_room[LINK_LANE_COUNT])
     link->uses++;
     pthread_mutex_lock(&lock);
     for (int lane = 0; lane < LINK_LANE_COUNT; lane++)
-        is_due |= look(link, (enum link_lane)lane) || link->is_closed[lane];
+        is_due |= lane_is_readable(link, (enum link_lane)lane) || link->is_closed[lane];
     pthread_mutex_unlock(&lock);
     return is_due;
 }
@@ -355,7 +355,7 @@ void link_wait_end(struct link *link, bool out_closed[LINK_LANE_COUNT])
     pthread_mutex_lock(&lock);
     for (int lane = 0; lane < LINK_LANE_COUNT; lane++) {
         /* What arrived before the end is read first. */
-        out_closed[lane] = link->is_closed[lane] && !look(link, (enum link_lane)lane);
+        out_closed[lane] = link->is_closed[lane] && !lane_is_readable(link, (enum link_lane)lane);
         if (out_closed[lane])
             link->is_closed[lane] = false;
     }
@@ -366,7 +366,7 @@ bool link_is_readable(struct link *link, enum link_lane lane)
 {
     link->uses++;
     pthread_mutex_lock(&lock);
-    bool is_readable = look(link, lane);
+    bool is_readable = lane_is_readable(link, lane);
     pthread_mutex_unlock(&lock);
     return is_readable;
 }

@@ -35,7 +35,7 @@ enum {
     RECEIVE_QUEUE = 4096, /* credit bounds it before */
     MONITOR_NAME_BYTES = 48,
     VALUE_ALIGN = 8, /* of buffers, see link.h */
-    KEPT_PARTS = 8,  /* of data, see keep() */
+    KEPT_PARTS = 8,  /* of data, see keep_part() */
     KEPT_BYTES_MAX = DEFAULT_BATCH_BYTES + PART_COPY_BYTES,
     RECONNECT_MS = 24 * 3600 * 1000,
     /* libzmq ends the process when its own threads find no descriptors: see that there are some,
@@ -146,7 +146,7 @@ static void drop_kept(struct link *link)
  * receive values of 4 KiB (bench/README.md).  With the last few batches still there, the next one
  * finds the place of one that went.  Beyond KEPT_BYTES_MAX a part raises the C library's own bounds
  * for that.  They go when nothing came for as long as link_wait() waits. */
-static void keep(struct link *link, struct buffer *part)
+static void keep_part(struct link *link, struct buffer *part)
 {
     if (part->bytes <= PART_COPY_BYTES || part->bytes > KEPT_BYTES_MAX)
         return;
@@ -352,7 +352,7 @@ static unsigned receive_message(void *socket, zmq_msg_t parts[LINK_LANE_COUNT], 
 }
 
 /* What was received cannot be kept: to go on without it would break the order. */
-static enum link_err give_up(struct connection *connection)
+static enum link_err drop_connection(struct connection *connection)
 {
     disconnect(connection, 0);
     connection->is_broken = true;
@@ -380,12 +380,12 @@ enum link_err link_receive(struct link *link, enum link_lane lane, struct buffer
     if (count == wanted && (first == NULL || (wanted == 2 && second == NULL))) {
         buffer_unref(&first);
         buffer_unref(&second);
-        return give_up(connection);
+        return drop_connection(connection);
     }
     *out_head = wanted == 2 ? first : NULL;
     *out_part = wanted == 2 ? second : first;
     if (second != NULL)
-        keep(link, second);
+        keep_part(link, second);
     return LINK_OK;
 }
 

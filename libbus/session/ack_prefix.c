@@ -7,14 +7,14 @@
 enum { RING_ROOM_MIN = 16 };
 #define DONE_MARK (ACK_PREFIX_SEQ_MAX + 1)
 
-static uint64_t *at(const struct ack_prefix *prefix, uint32_t index)
+static uint64_t *entry_at(const struct ack_prefix *prefix, uint32_t index)
 {
     return &prefix->seqs[(prefix->head + index) & (prefix->room - 1)];
 }
 
 static uint64_t seq_at(const struct ack_prefix *prefix, uint32_t index)
 {
-    return *at(prefix, index) & ACK_PREFIX_SEQ_MAX;
+    return *entry_at(prefix, index) & ACK_PREFIX_SEQ_MAX;
 }
 
 void ack_prefix_fini(struct ack_prefix *prefix, struct memory *memory)
@@ -37,7 +37,7 @@ bool ack_prefix_reserve(struct ack_prefix *prefix, struct memory *memory, uint32
     if (seqs == NULL)
         return false;
     for (uint32_t i = 0; i < prefix->count; i++)
-        seqs[i] = *at(prefix, i);
+        seqs[i] = *entry_at(prefix, i);
     memory_give(memory, prefix->seqs, prefix->room * sizeof *seqs);
     prefix->seqs = seqs;
     prefix->room = room;
@@ -57,10 +57,10 @@ void ack_prefix_hand(struct ack_prefix *prefix, uint64_t first_seq, uint32_t cou
         prefix->next_seq = first_seq;
     prefix->count += count;
     for (uint32_t i = 0; i < count; i++)
-        *at(prefix, prefix->count - count + i) = first_seq + i;
+        *entry_at(prefix, prefix->count - count + i) = first_seq + i;
 }
 
-static bool find(const struct ack_prefix *prefix, uint64_t seq, uint32_t *out_index)
+static bool find_index(const struct ack_prefix *prefix, uint64_t seq, uint32_t *out_index)
 {
     if (prefix->count == 0 || seq < seq_at(prefix, 0) || seq > ACK_PREFIX_SEQ_MAX)
         return false;
@@ -85,7 +85,7 @@ static bool find(const struct ack_prefix *prefix, uint64_t seq, uint32_t *out_in
 /* What is done with leaves the front of the ring. */
 static void pop_done(struct ack_prefix *prefix)
 {
-    while (prefix->count > 0 && (*at(prefix, 0) & DONE_MARK) != 0) {
+    while (prefix->count > 0 && (*entry_at(prefix, 0) & DONE_MARK) != 0) {
         prefix->head = (prefix->head + 1) & (prefix->room - 1);
         prefix->count -= 1;
     }
@@ -95,11 +95,11 @@ static void pop_done(struct ack_prefix *prefix)
 bool ack_prefix_ack(struct ack_prefix *prefix, uint64_t seq)
 {
     uint32_t index;
-    if (!find(prefix, seq, &index))
+    if (!find_index(prefix, seq, &index))
         return false;
     if (prefix->is_stopped && index == prefix->count - 1)
         return false;
-    *at(prefix, index) |= DONE_MARK;
+    *entry_at(prefix, index) |= DONE_MARK;
     if (index > 0)
         return false;
     pop_done(prefix);
@@ -126,10 +126,10 @@ bool ack_prefix_ack_run(struct ack_prefix *prefix, uint64_t first_seq, uint64_t 
 void ack_prefix_return(struct ack_prefix *prefix, uint64_t seq)
 {
     uint32_t index;
-    if (!find(prefix, seq, &index))
+    if (!find_index(prefix, seq, &index))
         return;
     /* What lies behind it matters no more; the slot itself stays as the end of the ring. */
-    *at(prefix, index) = seq;
+    *entry_at(prefix, index) = seq;
     prefix->count = index + 1;
     prefix->is_stopped = true;
 }

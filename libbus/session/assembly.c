@@ -37,8 +37,8 @@ static bool is_of(const struct assembly *assembly, const struct frame *frame)
            assembly->stamp_ns == frame->stamp_ns;
 }
 
-static void begin(struct assembly *assembly, const struct frame *frame, uint64_t total_bytes,
-                  struct buffer *value)
+static void begin_value(struct assembly *assembly, const struct frame *frame, uint64_t total_bytes,
+                        struct buffer *value)
 {
     assembly_drop(assembly);
     *assembly = (struct assembly){.is_begun = true,
@@ -85,7 +85,7 @@ enum assembly_verdict assembly_add(struct assembly *assembly, const struct frame
         struct buffer *room = buffer_new((size_t)chunk.total_bytes);
         if (room == NULL)
             return ASSEMBLY_NO_MEMORY;
-        begin(assembly, frame, chunk.total_bytes, room);
+        begin_value(assembly, frame, chunk.total_bytes, room);
     }
     if (!fresh_of(assembly, frame, &chunk, &fresh))
         return ASSEMBLY_BROKEN;
@@ -104,7 +104,7 @@ enum assembly_verdict assembly_pass(struct assembly *assembly, const struct fram
     if (!read_chunk(assembly, frame, value_bytes_max, &chunk))
         return ASSEMBLY_BROKEN;
     if (!is_of(assembly, frame))
-        begin(assembly, frame, chunk.total_bytes, NULL);
+        begin_value(assembly, frame, chunk.total_bytes, NULL);
     if (!fresh_of(assembly, frame, &chunk, &fresh))
         return ASSEMBLY_BROKEN;
     *out_piece = (struct assembly_piece){

@@ -20,7 +20,7 @@ void results_fini(struct results *results)
     id_map_fini(&results->by_number);
 }
 
-static struct result *find(const struct results *results, uint64_t number)
+static struct result *find_result(const struct results *results, uint64_t number)
 {
     uint32_t id;
     return id_map_get(&results->by_number, number, &id) ? pool_find(&results->pool, id) : NULL;
@@ -49,7 +49,7 @@ static void forget(struct results *results, struct result *result)
 
 void results_forget(struct results *results, uint64_t number)
 {
-    struct result *result = find(results, number);
+    struct result *result = find_result(results, number);
     if (result == NULL)
         return;
     buffer_unref(&result->error);
@@ -59,7 +59,7 @@ void results_forget(struct results *results, uint64_t number)
 bool results_answer(struct results *results, uint64_t number, enum wire_code code,
                     struct span error)
 {
-    struct result *result = find(results, number);
+    struct result *result = find_result(results, number);
     if (result == NULL || result->is_answered)
         return false;
     result->is_answered = true;
@@ -71,7 +71,7 @@ bool results_answer(struct results *results, uint64_t number, enum wire_code cod
 
 enum wire_code results_take(struct results *results, uint64_t number, struct buffer **out_error)
 {
-    struct result *result = find(results, number);
+    struct result *result = find_result(results, number);
     if (result == NULL)
         return CODE_EINVAL;
     if (!result->is_answered)

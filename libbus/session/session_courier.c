@@ -143,7 +143,7 @@ void session_fetch(struct session *session, const struct session_attachment *att
 }
 
 /* All that was under way is here: the rest is asked for, or that was all. */
-static void look(struct session *session)
+static void ask_for_rest(struct session *session)
 {
     struct session_courier *courier = &session->courier;
     if (!courier->fetch.is_answered || courier->fetch.next < courier->fetch.end)
@@ -214,7 +214,7 @@ void courier_fetched_in(struct session *session, const struct msg_fetched *fetch
     if (fetched->count == 0)
         finish_fetch(session, CODE_OK);
     else
-        look(session); /* its bytes may have been faster */
+        ask_for_rest(session); /* its bytes may have been faster */
 }
 
 void courier_done_in(struct session *session, const struct msg_job_done *done)
@@ -255,7 +255,7 @@ void courier_piece_in(struct session *session, struct buffer **part)
     courier->fetch.pieces[courier->fetch.count++] = piece->bytes;
     courier->fetch.next += piece->bytes.bytes;
     session->news.is_status = true;
-    look(session);
+    ask_for_rest(session);
 }
 
 /* ---- what is said ---------------------------------------------------------------------------- */

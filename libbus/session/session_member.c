@@ -46,8 +46,8 @@ static void forget_answer(struct session_barrier *barrier)
     buffer_unref(&barrier->error);
 }
 
-static enum wire_code refuse(struct session *session, enum wire_code code, const char *type,
-                             const char *message, struct buffer **out_error)
+static enum wire_code refuse_barrier(struct session *session, enum wire_code code, const char *type,
+                                     const char *message, struct buffer **out_error)
 {
     uint8_t error[SESSION_ERROR_BYTES];
     if (out_error != NULL)
@@ -76,12 +76,13 @@ enum wire_code session_barrier(struct session *session, uint64_t epoch, struct b
     if (session->once.code != CODE_OK)
         return session_end(session, out_error);
     if (epoch == 0 || epoch > session->membership.epoch)
-        return refuse(session, CODE_EINVAL, ERROR_TYPE_ARGUMENT,
-                      "no such epoch was told to this party", out_error);
+        return refuse_barrier(session, CODE_EINVAL, ERROR_TYPE_ARGUMENT,
+                              "no such epoch was told to this party", out_error);
     if (epoch < session->membership.epoch) {
         forget_answer(barrier);
         barrier->is_there = false;
-        return refuse(session, CODE_EFAILED, ERROR_TYPE_EPOCH, "the membership changed", out_error);
+        return refuse_barrier(session, CODE_EFAILED, ERROR_TYPE_EPOCH, "the membership changed",
+                              out_error);
     }
     if (barrier->epoch != epoch) {
         forget_answer(barrier);

@@ -163,7 +163,7 @@ uint32_t session_sub_news(struct session *session)
 }
 
 /* Looks for the next item; a batch that breaks the protocol ends the session. */
-static enum wire_code look(struct session *session, struct inbox_sub *sub)
+static enum wire_code look_for_item(struct session *session, struct inbox_sub *sub)
 {
     enum wire_code code = inbox_look(&session->inbox, sub);
     if (code == CODE_EPROTO)
@@ -179,7 +179,7 @@ static void sub_data_in(struct session *session, struct inbox_sub *sub, struct b
     } else if (code == CODE_EPROTO) {
         session_break(session, "a batch that is not well formed, or beyond the window");
     } else {
-        (void)look(session, sub); /* short memory shows when the receiver asks */
+        (void)look_for_item(session, sub); /* short memory shows when the receiver asks */
         acks_taken(session, sub);
         if (sub->is_ready || sub->count > 0)
             session_sub_notify(session, sub);
@@ -302,7 +302,7 @@ enum wire_code session_sub_take_run(struct session *session, uint32_t number, ui
                                     struct session_item *out, struct buffer **out_error)
 {
     struct inbox_sub *sub = sub_find(session, number);
-    enum wire_code code = sub != NULL ? look(session, sub) : CODE_OK;
+    enum wire_code code = sub != NULL ? look_for_item(session, sub) : CODE_OK;
     if (code == CODE_ENOMEM)
         return code;
     if (sub == NULL || !sub->is_ready)

@@ -67,7 +67,7 @@ void session_task_end(struct session *session, uint64_t number, enum session_tas
     session->is_task_due = true;
 }
 
-static bool say(struct session *session, struct lease *lease, uint64_t after_upload)
+static bool say_task(struct session *session, struct lease *lease, uint64_t after_upload)
 {
     struct msg msg = {
         .type = MSG_TASK,
@@ -96,7 +96,7 @@ void tasks_say(struct session *session)
         struct lease *lease = LIST_OWNER(link, struct lease, link);
         if (!uploads_reached(&session->uploads, lease->after_upload))
             continue; /* asked again when it is */
-        is_done = is_done && say(session, lease, 0);
+        is_done = is_done && say_task(session, lease, 0);
     }
     session->is_task_due = !is_done;
 }
@@ -107,7 +107,8 @@ bool tasks_say_of(struct session *session, uint32_t sub)
         struct lease *lease = LIST_OWNER(link, struct lease, link);
         if (lease->sub != sub)
             continue;
-        if (!uploads_reached(&session->uploads, lease->after_upload) || !say(session, lease, 0))
+        if (!uploads_reached(&session->uploads, lease->after_upload) ||
+            !say_task(session, lease, 0))
             return false;
     }
     return true;
@@ -116,7 +117,7 @@ bool tasks_say_of(struct session *session, uint32_t sub)
 bool tasks_say_all(struct session *session, uint64_t after_upload)
 {
     LIST_EACH(link, &session->leases.due)
-        if (!say(session, LIST_OWNER(link, struct lease, link), after_upload))
+        if (!say_task(session, LIST_OWNER(link, struct lease, link), after_upload))
             return false;
     return true;
 }

@@ -12,7 +12,7 @@ enum { LOST_TEXT_BYTES = 100 };
 
 /* ---- a lost broker --------------------------------------------------------------------------- */
 
-static size_t add(char *text, size_t at, const char *more)
+static size_t append_text(char *text, size_t at, const char *more)
 {
     size_t bytes = strlen(more);
     memcpy(text + at, more, bytes);
@@ -26,12 +26,12 @@ static void end_lost(struct session *session, const char *type, const char *befo
     uint8_t error[SESSION_ERROR_BYTES];
     char text[LIMIT_ENDPOINT_BYTES + LOST_TEXT_BYTES];
     must(strlen(before) + strlen(after) + sizeof " at " <= LOST_TEXT_BYTES);
-    size_t bytes = add(text, 0, before);
+    size_t bytes = append_text(text, 0, before);
     if (*session->welcomed != 0) {
-        bytes = add(text, bytes, " at ");
-        bytes = add(text, bytes, session->welcomed);
+        bytes = append_text(text, bytes, " at ");
+        bytes = append_text(text, bytes, session->welcomed);
     }
-    bytes = add(text, bytes, after);
+    bytes = append_text(text, bytes, after);
     session_finish(session, CODE_ELOST,
                    session_error_make(session, ERROR_BROKER_LOST, span_text(type),
                                       span_of(text, bytes), error));
@@ -109,7 +109,7 @@ static void forgive(struct session *session, int64_t late_ns)
 }
 
 /* No answer came in the time that this connection had. */
-static void give_up(struct session *session)
+static void give_up_greeting(struct session *session)
 {
     session->given_up += session->given_up < UINT32_MAX;
     session_lose_link(session);
@@ -131,7 +131,7 @@ void session_tick(struct session *session, int64_t now_ns)
     case PHASE_GREET:
     case PHASE_ATTACH:
         if (now_ns >= session->step_ns)
-            give_up(session);
+            give_up_greeting(session);
         break;
     case PHASE_UP:
         if (now_ns >= later_ns(session->heard_ns, session_silence_ns(session)))

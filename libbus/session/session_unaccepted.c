@@ -9,7 +9,7 @@
 #include "libbus/session/model.h"
 #include "libbus/session/session_errors.h"
 
-static void refuse(struct session *session, uint32_t number, uint64_t seq)
+static void refuse_value(struct session *session, uint32_t number, uint64_t seq)
 {
     uint8_t error[SESSION_ERROR_BYTES];
     struct own_topic *topic = own_topics_by_number(&session->own, number);
@@ -31,7 +31,7 @@ static void refuse_frame(struct session *session, const struct frame *frame, uin
         if (session->outbox.last - (number + i) > LIMIT_REFUSALS)
             refused_skip(&session->refused);
         else
-            refuse(session, frame->topic, frame->seq + i);
+            refuse_value(session, frame->topic, frame->seq + i);
     }
 }
 
@@ -57,7 +57,7 @@ void session_refuse_unaccepted(struct session *session)
         refuse_batch(session, buffer_span(part));
     LIST_EACH(link, &session->uploads.items) {
         const struct upload *upload = LIST_OWNER(link, struct upload, link);
-        refuse(session, upload->topic, upload->seq);
+        refuse_value(session, upload->topic, upload->seq);
     }
     session->news.is_refusal = session->news.is_refusal || session->refused.count > 0;
 }

@@ -148,8 +148,8 @@ static struct frame frame_of(const struct session *session, const struct own_top
                           .value = value};
 }
 
-static bool append(struct session *session, const struct own_topic *topic,
-                   const struct frame *frame)
+static bool append_frame(struct session *session, const struct own_topic *topic,
+                         const struct frame *frame)
 {
     return outbox_append(&session->outbox, frame, topic->batch_bytes);
 }
@@ -163,7 +163,7 @@ static bool append_reserve_for(struct session *session, const struct own_topic *
     struct frame frame =
         frame_of(session, topic, FRAME_RESERVE, seq, stamp_ns, span_of(value, bytes));
     frame.reply_to = reply_to;
-    return append(session, topic, &frame);
+    return append_frame(session, topic, &frame);
 }
 
 static bool append_reserve(struct session *session, const struct own_topic *topic, uint64_t seq,
@@ -198,7 +198,7 @@ static bool append_promise(struct session *session, const struct own_topic *topi
     size_t bytes = frame_promise_encode(value, room, &reserve, promise->needs);
     struct frame frame =
         frame_of(session, topic, FRAME_RESERVE, seq, stamp_ns, span_of(value, bytes));
-    bool is_done = append(session, topic, &frame);
+    bool is_done = append_frame(session, topic, &frame);
     memory_give(session->memory, value, room);
     return is_done;
 }
@@ -246,7 +246,7 @@ static bool append_values(struct session *session, const struct own_topic *topic
         frame.value = one.value;
         bool is_done = is_large(session, values[i].bytes)
                            ? append_large(session, topic, frame.seq, stamp_ns, values[i], owned)
-                           : append(session, topic, &frame);
+                           : append_frame(session, topic, &frame);
         if (!is_done)
             return false;
         i++;
@@ -273,7 +273,7 @@ static inline enum wire_code publish_small(struct session *session, struct own_t
     if (!outbox_join(&session->outbox, &one)) {
         struct frame frame =
             frame_of(session, topic, FRAME_VALUE, one.seq, one.stamp_ns, one.value);
-        if (!append(session, topic, &frame))
+        if (!append_frame(session, topic, &frame))
             return CODE_ENOMEM;
     }
     topic->next_seq += 1;
@@ -350,7 +350,7 @@ static bool append_request(struct session *session, const struct own_topic *topi
         struct frame frame =
             frame_of(session, topic, FRAME_VALUE, topic->next_seq, stamp_ns, value);
         frame.reply_to = replies->next_seq;
-        return append(session, topic, &frame);
+        return append_frame(session, topic, &frame);
     }
     struct buffer *kept = owned != NULL ? buffer_ref(owned) : buffer_copy(value);
     struct frame_reserve reserve = {.deadline_ms = -1, .value_bytes_max = value.bytes};
@@ -522,7 +522,7 @@ static bool append_commit(struct session *session, const struct own_topic *topic
                           int64_t stamp_ns, struct span value)
 {
     struct frame frame = frame_of(session, topic, FRAME_COMMIT, seq, stamp_ns, value);
-    return append(session, topic, &frame);
+    return append_frame(session, topic, &frame);
 }
 
 enum wire_code session_commit(struct session *session, int64_t now_ns, uint32_t topic_id,

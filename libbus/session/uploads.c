@@ -50,7 +50,7 @@ bool uploads_add(struct uploads *uploads, const struct upload *upload, struct bu
     return true;
 }
 
-static struct upload *find(const struct uploads *uploads, uint32_t topic, uint64_t seq)
+static struct upload *find_upload(const struct uploads *uploads, uint32_t topic, uint64_t seq)
 {
     for (struct list *link = uploads->items.next; link != &uploads->items; link = link->next)
         if (owner(link)->seq == seq && owner(link)->topic == topic)
@@ -60,7 +60,7 @@ static struct upload *find(const struct uploads *uploads, uint32_t topic, uint64
 
 void uploads_drop(struct uploads *uploads, uint32_t topic, uint64_t seq)
 {
-    struct upload *upload = find(uploads, topic, seq);
+    struct upload *upload = find_upload(uploads, topic, seq);
     if (upload != NULL)
         remove_upload(uploads, upload);
 }
@@ -136,7 +136,7 @@ void uploads_sent(struct uploads *uploads, struct upload *upload)
 enum uploads_verdict uploads_accept(struct uploads *uploads, uint32_t topic, uint64_t seq,
                                     uint64_t bytes)
 {
-    struct upload *upload = find(uploads, topic, seq);
+    struct upload *upload = find_upload(uploads, topic, seq);
     if (upload == NULL)
         return UPLOADS_UNKNOWN;
     if (bytes > upload->value->bytes)

@@ -182,7 +182,7 @@ enum wire_code wants_add(struct wants *wants, struct known_topic *topic, uint64_
     return CODE_OK;
 }
 
-static struct want *find(const struct wants *wants, uint64_t number)
+static struct want *find_want(const struct wants *wants, uint64_t number)
 {
     uint32_t id;
     return id_map_get(&wants->by_number, number, &id) ? pool_find(&wants->wants, id) : NULL;
@@ -190,7 +190,7 @@ static struct want *find(const struct wants *wants, uint64_t number)
 
 enum wire_code wants_take(struct wants *wants, uint64_t number, struct session_item *out)
 {
-    struct want *want = find(wants, number);
+    struct want *want = find_want(wants, number);
     if (want == NULL)
         return CODE_EINVAL;
     if (want->slot != NULL)
@@ -206,7 +206,7 @@ enum wire_code wants_take(struct wants *wants, uint64_t number, struct session_i
 
 void wants_cancel(struct wants *wants, uint64_t number)
 {
-    struct want *want = find(wants, number);
+    struct want *want = find_want(wants, number);
     if (want == NULL)
         return;
     struct want_slot *slot = want->slot;

@@ -38,7 +38,7 @@ enum wire_err chain_check(const struct error_record *records, uint32_t count)
     return WIRE_OK;
 }
 
-static void keep(struct selection *selection, uint32_t index)
+static void keep_record(struct selection *selection, uint32_t index)
 {
     if (selection->is_kept[index] || selection->kept_count == LIMIT_ERROR_RECORDS)
         return;
@@ -65,14 +65,14 @@ static void keep_roots(struct selection *selection)
         if (selection->kept_count > LIMIT_ERROR_CAUSES)
             break;
         if (selection->records[i].cause_count == 0)
-            keep(selection, i);
+            keep_record(selection, i);
     }
 }
 
 static void keep_rest(struct selection *selection)
 {
     for (uint32_t i = 0; i < selection->count; i++)
-        keep(selection, i);
+        keep_record(selection, i);
 }
 
 static uint64_t left_out_sum(uint64_t a, uint64_t b)
@@ -157,8 +157,8 @@ void chain_select(const struct error_record *records, uint32_t count, const size
     must(count >= 1 && count <= LIMIT_ERROR_GIVEN);
     struct selection selection = {
         .records = records, .count = count, .sizes = sizes, .left = budget};
-    keep(&selection, 0);
-    keep(&selection, foremost_root(records));
+    keep_record(&selection, 0);
+    keep_record(&selection, foremost_root(records));
     keep_roots(&selection);
     keep_rest(&selection);
     links_make(&selection, out_chain);

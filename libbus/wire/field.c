@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-static int append(void *data, const char *bytes, size_t count)
+static int append_bytes(void *data, const char *bytes, size_t count)
 {
     struct field_writer *writer = data;
     if (writer->room - writer->at < count)
@@ -23,7 +23,7 @@ void field_writer_init(struct field_writer *writer, uint8_t *out, size_t room)
     writer->out = out;
     writer->room = room;
     writer->at = 0;
-    msgpack_packer_init(&writer->packer, writer, append);
+    msgpack_packer_init(&writer->packer, writer, append_bytes);
 }
 
 static uint64_t u64_of(const struct field *field, const void *object)
