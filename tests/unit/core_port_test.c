@@ -822,6 +822,57 @@ Test(core_port, says_of_which_values_the_journal_has_all)
     buffer_unref(&stored);
 }
 
+static uint32_t dead_offset; /* of the piece that is asked for, in its value */
+
+static void send_dead_value(struct effects *effects)
+{
+    struct effect *effect;
+    effects_msg(effects, CONTROL, MSG_DEAD_VALUE);
+    effect = &effects->items[effects->count - 1];
+    effect->payload = whole_from;
+    effect->offset = BATCH_HEADER_BYTES;
+    effect->count = dead_offset;
+}
+
+/* The bytes of the dead letter's value from dead_offset on, of the message that goes out. */
+static size_t dead_value_out(uint32_t offset, const char **out_first)
+{
+    static uint8_t bytes[LIMIT_CONTROL_BYTES];
+    struct core_port_out out;
+    struct msg msg;
+    unsigned number;
+    dead_offset = offset;
+    script = send_dead_value;
+    core_port_tick(port, now);
+    cr_assert(core_port_out(port, &out));
+    cr_assert_eq(out.kind, CORE_PORT_CONTROL);
+    memcpy(bytes, out.part->data, out.part->bytes);
+    cr_assert_eq(
+        msg_decode(span_of(bytes, out.part->bytes), MSG_LANE_CONTROL, MSG_TO_CLIENT, &msg, &number),
+        WIRE_OK);
+    buffer_unref(&out.part);
+    *out_first = msg.as.dead_value.value.data;
+    return msg.as.dead_value.value.bytes;
+}
+
+Test(core_port, tells_the_value_of_a_dead_letter_in_bounded_pieces)
+{
+    static char value[LIMIT_DEAD_PIECE_BYTES + 1];
+    const char *first;
+    memset(value, 'a', sizeof value);
+    value[LIMIT_DEAD_PIECE_BYTES] = 'z';
+    struct buffer *part = batch(1, 1, FRAME_VALUE, span_of(value, sizeof value));
+    cr_assert(core_port_payload_add(port, &part, UINT64_MAX, &whole_from));
+    cr_expect_eq(dead_value_out(0, &first), LIMIT_DEAD_PIECE_BYTES);
+    cr_expect_eq(*first, 'a');
+    cr_expect_eq(dead_value_out(1, &first), LIMIT_DEAD_PIECE_BYTES, "just as much is left");
+    cr_expect_eq(dead_value_out(2, &first), LIMIT_DEAD_PIECE_BYTES - 1);
+    cr_expect_eq(dead_value_out(LIMIT_DEAD_PIECE_BYTES, &first), 1);
+    cr_expect_eq(*first, 'z');
+    cr_expect_eq(dead_value_out(LIMIT_DEAD_PIECE_BYTES + 1, &first), 0);
+    core_port_payload_drop(port, whole_from);
+}
+
 Test(core_port, says_nothing_any_more_when_bytes_cannot_be_read_back)
 {
     bool is_there = false;

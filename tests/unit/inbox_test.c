@@ -438,3 +438,15 @@ Test(inbox, is_bounded_and_numbers_subscriptions_upwards)
     }
     cr_assert_null(inbox_sub_new(&inbox));
 }
+
+/* The inbox looks first at the subscription that received last: a freed one is not found so. */
+Test(inbox, forgets_the_subscription_that_received_last_when_it_is_freed)
+{
+    static const struct spec specs[] = {{4, 0, "a"}};
+    uint32_t number = sub->number;
+    receive(specs, 1);
+    cr_assert_eq(inbox_sub_find(&inbox, number), sub);
+    inbox_sub_free(&inbox, sub);
+    cr_assert_null(inbox.recent);
+    cr_assert_null(inbox_sub_find(&inbox, number));
+}
