@@ -27,7 +27,6 @@
 #include "broker/core/streams/sub.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/effect.h"
-#include "broker/core/tables/event.h"
 #include "broker/core/tables/slot_table.h"
 #include "broker/core/tables/task.h"
 #include "broker/core/tables/timers.h"

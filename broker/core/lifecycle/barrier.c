@@ -5,7 +5,6 @@
  * says so again, and so does everybody after a restart of the broker.  That all met is a fact. */
 #include "broker/core/lifecycle/barrier.h"
 
-#include "broker/core/lifecycle/session.h"
 #include "broker/core/record/note.h"
 #include "broker/core/tables/effect.h"
 
@@ -87,17 +86,15 @@ static const char *complaint(const struct session *session, const struct msg_bar
     return NULL;
 }
 
-void barrier_come(struct core *core, struct session *session, const struct msg_barrier *msg)
+const char *barrier_come(struct core *core, struct session *session, const struct msg_barrier *msg)
 {
     struct job *job = session->job;
     const char *wrong = complaint(session, msg);
-    if (wrong != NULL) {
-        session_violation(core, session->control, wrong);
-        return;
-    }
+    if (wrong != NULL)
+        return wrong;
     barrier_forget(session);
     if (!msg->is_there)
-        return;
+        return NULL;
     if (msg->epoch < job->roster.epoch || session->party->rank == RANK_NONE) {
         answer(core, session, msg->epoch, msg->round, CODE_EFAILED, ERROR_TYPE_EPOCH,
                "the membership changed");
@@ -112,4 +109,5 @@ void barrier_come(struct core *core, struct session *session, const struct msg_b
         job->meeting_epoch = msg->epoch;
         barrier_look(core, job);
     }
+    return NULL;
 }

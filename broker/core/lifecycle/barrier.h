@@ -5,7 +5,8 @@
 
 #include "broker/core/model.h"
 
-void barrier_come(struct core *core, struct session *session, const struct msg_barrier *msg);
+/* A complaint about the message, or NULL. */
+const char *barrier_come(struct core *core, struct session *session, const struct msg_barrier *msg);
 void barrier_forget(struct session *session);          /* it is not there any more */
 void barrier_look(struct core *core, struct job *job); /* whether all are there now */
 /* Whoever waits there is told this instead. */

@@ -23,7 +23,6 @@
 #include "broker/core/settling/settle.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/effect.h"
-#include "broker/core/tables/event.h"
 #include "broker/core/tables/job.h"
 #include "broker/core/tables/party.h"
 #include "broker/core/tables/roster.h"

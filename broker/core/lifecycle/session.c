@@ -834,23 +834,19 @@ static void attached(struct core *core, struct session *session)
 
 /* The data channel may be far behind the control channel: an ATTACH may come when its client has
  * given up the connections that it belongs to, and has come back on others. */
-void session_attach(struct core *core, conn_id conn, const struct msg_attach *msg)
+const char *session_attach(struct core *core, conn_id conn, const struct msg_attach *msg)
 {
     uint32_t id;
     struct session *session =
         id_map_get(&core->tokens, msg->token, &id) ? pool_find(&core->sessions, id) : NULL;
-    if (session == NULL || session->is_guard || session->late != NULL) {
-        session_violation(core, conn, "ATTACH to no session");
-        return;
-    }
+    if (session == NULL || session->is_guard || session->late != NULL)
+        return "ATTACH to no session";
     if (session->control == 0 || msg->connection != session->control) {
         effects_drop(core->effects, conn);
-        return;
+        return NULL;
     }
-    if (!id_map_put(&core->conns, conn, session->id)) {
-        session_violation(core, conn, "the broker is short of memory");
-        return;
-    }
+    if (!id_map_put(&core->conns, conn, session->id))
+        return "the broker is short of memory";
     drop_conn(core, &session->data);
     session->data = conn;
     session->data_sent = session->data_said = session->data_marked = 0;
@@ -860,6 +856,7 @@ void session_attach(struct core *core, conn_id conn, const struct msg_attach *ms
         attached(core, session);
     else
         effects_msg(core->effects, session->control, MSG_ATTACHED);
+    return NULL;
 }
 
 /* Where to go on with the value of a slot, of which a reader says that it has so much: at its

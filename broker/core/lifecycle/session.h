@@ -15,7 +15,8 @@ struct session_terms {
     bool is_guard;
 };
 void session_hello(struct core *core, conn_id conn, const struct msg_hello *hello);
-void session_attach(struct core *core, conn_id conn, const struct msg_attach *msg);
+/* A complaint about the message, or NULL. */
+const char *session_attach(struct core *core, conn_id conn, const struct msg_attach *msg);
 void session_position(struct core *core, struct session *session, const struct msg_position *msg);
 void session_ready(struct core *core, struct session *session, const struct msg_ready *msg);
 /* Where its process runs is known now. */

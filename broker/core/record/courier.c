@@ -14,7 +14,6 @@
  * are kept end. */
 #include "broker/core/record/courier.h"
 
-#include "broker/core/lifecycle/session.h"
 #include "broker/core/record/attachment.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/timers.h"
@@ -130,34 +129,42 @@ static struct job *find_job(struct core *core, struct span name)
     return name_map_get(&core->job_names, name, &id) ? pool_find(&core->jobs, id) : NULL;
 }
 
-void courier_bring(struct core *core, struct session *session, const struct msg_bring *msg)
+/* The attachment that is to be brought, which somebody may bring now, or NULL: that is answered. */
+static struct attachment *accept_bringing(struct core *core, struct session *session,
+                                          struct job *job, const struct msg_bring *msg)
 {
-    struct job *job = find_job(core, msg->job);
-    if (session->data == 0) {
-        session_violation(core, session->control, "BRING before ATTACH");
-        return;
-    }
-    courier_gone(core, session); /* one at a time */
-    session->brings_request = msg->request;
     if (job == NULL || !is_of_job(job, msg->error) || !name_is_valid(msg->name)) {
         refuse_bringing(core, session, CODE_EINVAL);
-        return;
+        return NULL;
     }
     if (job->spec.disclosure >= DISCLOSURE_MESSAGE) {
         refuse_bringing(core, session, CODE_EDENIED); /* nobody may see what is attached */
-        return;
+        return NULL;
     }
     struct attachment *attachment =
         attach_announce(core, job, msg->error, msg->name, msg->promised);
     if (attachment == NULL) {
         refuse_bringing(core, session, CODE_EFULL);
-        return;
+        return NULL;
     }
     if (attachment->state != ATTACHMENT_COMING) {
         bool is_whole = attachment->state == ATTACHMENT_WHOLE;
         tell_brought(core, session, is_whole ? CODE_OK : CODE_EFULL, attachment, attachment->state);
-        return;
+        return NULL;
     }
+    return attachment;
+}
+
+const char *courier_bring(struct core *core, struct session *session, const struct msg_bring *msg)
+{
+    struct job *job = find_job(core, msg->job);
+    if (session->data == 0)
+        return "BRING before ATTACH";
+    courier_gone(core, session); /* one at a time */
+    session->brings_request = msg->request;
+    struct attachment *attachment = accept_bringing(core, session, job, msg);
+    if (attachment == NULL)
+        return NULL;
     if (attachment->courier != NULL) /* of an older connection, or another process */
         courier_gone(core, attachment->courier);
     attachment->courier = session;
@@ -167,6 +174,7 @@ void courier_bring(struct core *core, struct session *session, const struct msg_
     deal_turns(core);
     if (!session->has_turn)
         tell_brought(core, session, CODE_OK, attachment, ATTACHMENT_COMING);
+    return NULL;
 }
 
 /* What is wrong with a piece, or NULL. */
@@ -181,18 +189,16 @@ static const char *piece_complaint(const struct session *session, const struct m
     return NULL;
 }
 
-void courier_piece(struct core *core, struct session *session, const struct msg_piece *msg,
-                   payload_id payload)
+const char *courier_piece(struct core *core, struct session *session, const struct msg_piece *msg,
+                          payload_id payload)
 {
     struct attachment *attachment = session->brings;
     struct job *job = session->brings_job;
     if (attachment == NULL || msg->request != session->brings_request)
-        return; /* it is over, and that is under way */
+        return NULL; /* it is over, and that is under way */
     const char *complaint = piece_complaint(session, msg);
-    if (complaint != NULL) {
-        session_violation(core, session->data, complaint);
-        return;
-    }
+    if (complaint != NULL)
+        return complaint;
     const struct attach_piece piece = {
         .payload = payload, .bytes = (uint32_t)msg->bytes.bytes, .is_last = msg->is_last != 0};
     if (!attach_make_room(core, job, attachment, piece.bytes) ||
@@ -207,6 +213,7 @@ void courier_piece(struct core *core, struct session *session, const struct msg_
         list_push(&core->turn_waiters, &session->turn_link);
         deal_turns(core);
     }
+    return NULL;
 }
 
 /* ---- fetching -------------------------------------------------------------------------------- */

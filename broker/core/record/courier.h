@@ -5,9 +5,10 @@
 
 #include "broker/core/model.h"
 
-void courier_bring(struct core *core, struct session *session, const struct msg_bring *msg);
-void courier_piece(struct core *core, struct session *session, const struct msg_piece *msg,
-                   payload_id payload);
+/* Both: a complaint about the message, or NULL. */
+const char *courier_bring(struct core *core, struct session *session, const struct msg_bring *msg);
+const char *courier_piece(struct core *core, struct session *session, const struct msg_piece *msg,
+                          payload_id payload);
 void courier_fetch(struct core *core, struct session *session, const struct msg_fetch *msg);
 void courier_refuse_old(struct core *core, struct session *session, uint64_t request);
 void courier_list(struct core *core, struct session *session, const struct msg_attachments *msg);

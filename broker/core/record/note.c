@@ -8,16 +8,13 @@
  * An error is told once, before the first fact that refers to it, and forgotten when none does. */
 #include "broker/core/record/note.h"
 
-#include "broker/core/groups/group.h"
 #include "broker/core/record/attachment.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/settling/settle.h"
 #include "broker/core/tables/effect.h"
-#include "broker/core/tables/event.h"
 #include "broker/core/tables/job.h"
 #include "broker/core/tables/needs.h"
 #include "broker/core/tables/slot_table.h"
-#include "broker/core/tables/verdict.h"
 
 static void note(struct core *core, const struct fact *fact)
 {

@@ -498,15 +498,14 @@ void tell_tap(struct core *core, struct session *session, const struct msg_tap *
     mark_told(core, session->job);
 }
 
-void tell_taken(struct core *core, struct session *session, uint64_t id)
+const char *tell_taken(struct core *core, struct session *session, uint64_t id)
 {
-    if (id >= session->tap_next && session->tap_window > 0) {
-        session_violation(core, session->control, "a tap took what it was not sent");
-        return;
-    }
+    if (id >= session->tap_next && session->tap_window > 0)
+        return "a tap took what it was not sent";
     if (id > session->tap_taken)
         session->tap_taken = id;
     mark_told(core, session->job);
+    return NULL;
 }
 
 /* ---- status ---------------------------------------------------------------------------------- */

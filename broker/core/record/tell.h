@@ -43,7 +43,8 @@ void tell_complaint(struct core *core, struct complaints *complaints, uint32_t i
                     const char *text);
 void tell_complaints(struct core *core, struct complaints *complaints); /* its time has come */
 void tell_tap(struct core *core, struct session *session, const struct msg_tap *msg);
-void tell_taken(struct core *core, struct session *session, uint64_t id);
+/* A complaint about the message, or NULL. */
+const char *tell_taken(struct core *core, struct session *session, uint64_t id);
 void tell_pump(
     struct core *core); /* at the end of a step: events that are evicted in it are not sent */
 /* The journal's state is this one now. */

@@ -556,21 +556,19 @@ static bool must_wait_for_turn(const struct session *session, const struct parke
     return false;
 }
 
-void settle_message(struct core *core, struct session *session, const struct msg *msg)
+const char *settle_message(struct core *core, struct session *session, const struct msg *msg)
 {
     struct parked op;
     struct span error;
-    if (!read_op(core, session, msg, &op, &error)) {
-        session_violation(core, session->control, "this message is not for a party to say here");
-        return;
-    }
+    if (!read_op(core, session, msg, &op, &error))
+        return "this message is not for a party to say here";
     bool is_again = op.number != 0 && op.number <= session->control_seen;
     bool is_asking = op.type == MSG_RETRACT || op.type == MSG_COMPLETE;
     bool is_parked = is_again && op.number > settle_control_number(session);
     if (is_again && (is_parked || !is_asking || was_granted(session, op.number))) {
         if (is_asking && !is_parked)
             answer(core, session, op.number, CODE_OK, "", "", NULL, 0, NULL);
-        return;
+        return NULL;
     }
     /* What could not be read when it came first was refused then. */
     bool is_refused = !take_error(core, session, &op, error) && !is_again;
@@ -592,6 +590,7 @@ void settle_message(struct core *core, struct session *session, const struct msg
     } else {
         session->control_seen -= 1; /* it comes again */
         failure_unref(core, op.failure);
-        session_violation(core, session->control, "too many settlements wait for their data");
+        return "too many settlements wait for their data";
     }
+    return NULL;
 }

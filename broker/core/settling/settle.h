@@ -25,8 +25,9 @@ bool settle_park(struct core *core, struct session *session, const struct parked
 /* What was parked up to this number is done. */
 void settle_passed(struct core *core, struct session *session, uint64_t number);
 bool settle_remember_granted(struct core *core, struct session *session, uint64_t number);
-/* FAIL RETRACT COMPLETE LEAVE FAIL_PARTY ACK(numbered): now, or when the data before is in. */
-void settle_message(struct core *core, struct session *session, const struct msg *msg);
+/* FAIL RETRACT COMPLETE LEAVE FAIL_PARTY ACK(numbered): now, or when the data before is in.
+ * A complaint about the message, or NULL. */
+const char *settle_message(struct core *core, struct session *session, const struct msg *msg);
 void settle_parked(struct core *core, struct session *session);
 /* The session ends: what is parked settles with what is there.  Whether a LEAVE was among it. */
 bool settle_parked_at_end(struct core *core, struct session *session);

@@ -671,13 +671,11 @@ static const char *complaint(struct core *core, const struct session *session,
     return NULL;
 }
 
-void write_batch(struct core *core, struct session *session, const struct event *event)
+const char *write_batch(struct core *core, struct session *session, const struct event *event)
 {
     const char *wrong = complaint(core, session, event);
-    if (wrong != NULL) {
-        session_violation(core, event->conn, wrong);
-        return;
-    }
+    if (wrong != NULL)
+        return wrong;
     uint64_t number = event->as.data.number;
     uint64_t known = number == 0 ? 0 : session->data_number + 1 - number; /* to skip */
     for (uint32_t i = 0; i < event->as.data.run_count; i++) {
@@ -694,4 +692,5 @@ void write_batch(struct core *core, struct session *session, const struct event 
     }
     core_mark_dirty(core, session);
     settle_parked(core, session); /* may end the session */
+    return NULL;
 }

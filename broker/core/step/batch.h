@@ -5,7 +5,8 @@
 
 #include "broker/core/model.h"
 
-void write_batch(struct core *core, struct session *session, const struct event *event);
+/* A complaint about the batch, or NULL; the session may be gone afterwards. */
+const char *write_batch(struct core *core, struct session *session, const struct event *event);
 /* A refusal to the session's client, its cause the outcome that stands. */
 void write_refuse(struct core *core, struct session *session, struct topic *topic, uint64_t seq,
                   enum error_kind kind, const char *type, const char *message,

@@ -207,30 +207,34 @@ uint32_t core_session_count(const struct core *core)
 /* ---- messages -------------------------------------------------------------------------------- */
 
 /* false: it greeted without a job that it could follow. */
-static bool follow(struct core *core, struct session *session, const struct msg *msg)
+static bool follow(struct core *core, struct session *session, const struct msg *msg,
+                   const char **out_complaint)
 {
     if (session->job == NULL)
         return false;
     if (msg->type == MSG_TAP)
         tell_tap(core, session, &msg->as.tap);
     else
-        tell_taken(core, session, msg->as.tap_taken.id);
+        *out_complaint = tell_taken(core, session, msg->as.tap_taken.id);
     return true;
 }
 
-/* What an observer may say. */
-static bool observe(struct core *core, struct session *session, const struct msg *msg)
+/* What an observer may say; false: it may not say that. */
+static bool observe(struct core *core, struct session *session, const struct msg *msg,
+                    const char **out_complaint)
 {
     switch (msg->type) {
     case MSG_BEAT: session_beat(core, session, &msg->as.beat); return true;
     case MSG_TAP:
-    case MSG_TAP_TAKEN: return follow(core, session, msg);
+    case MSG_TAP_TAKEN: return follow(core, session, msg, out_complaint);
     case MSG_STATUS: tell_status(core, session, &msg->as.status); return true;
     case MSG_VERDICT_ASK: judge_asked(core, session, &msg->as.verdict_ask); return true;
     case MSG_DEAD: letter_message(core, session, &msg->as.dead); return true;
     case MSG_ATTACHMENT: courier_refuse_old(core, session, msg->as.attachment.request); return true;
-    case MSG_BRING: courier_bring(core, session, &msg->as.bring); return true;
-    case MSG_PIECE: courier_piece(core, session, &msg->as.piece, core->payload); return true;
+    case MSG_BRING: *out_complaint = courier_bring(core, session, &msg->as.bring); return true;
+    case MSG_PIECE:
+        *out_complaint = courier_piece(core, session, &msg->as.piece, core->payload);
+        return true;
     case MSG_FETCH: courier_fetch(core, session, &msg->as.fetch); return true;
     case MSG_ATTACHMENTS: courier_list(core, session, &msg->as.attachments); return true;
     case MSG_JOB_CREATE: job_create(core, session, &msg->as.job_create); return true;
@@ -241,16 +245,17 @@ static bool observe(struct core *core, struct session *session, const struct msg
     }
 }
 
-/* What a party may say besides, without a number. */
-static bool converse(struct core *core, struct session *session, const struct msg *msg)
+/* What a party may say besides, without a number; false: it has one. */
+static bool converse(struct core *core, struct session *session, const struct msg *msg,
+                     const char **out_complaint)
 {
     switch (msg->type) {
     case MSG_POSITION: session_position(core, session, &msg->as.position); return true;
     case MSG_PROGRESS: session_promise(core, session, &msg->as.progress); return true;
     case MSG_TOPIC_OPEN: topic_open(core, session, &msg->as.topic_open); return true;
-    case MSG_TAKEN: sub_taken(core, session, &msg->as.taken); return true;
-    case MSG_AWAIT: await_open(core, session, &msg->as.await); return true;
-    case MSG_BARRIER: barrier_come(core, session, &msg->as.barrier); return true;
+    case MSG_TAKEN: *out_complaint = sub_taken(core, session, &msg->as.taken); return true;
+    case MSG_AWAIT: *out_complaint = await_open(core, session, &msg->as.await); return true;
+    case MSG_BARRIER: *out_complaint = barrier_come(core, session, &msg->as.barrier); return true;
     case MSG_UNAWAIT: await_close(core, session, msg->as.unawait.want); return true;
     default: return false;
     }
@@ -274,17 +279,16 @@ static uint64_t number_of(const struct msg *msg)
 }
 
 /* Numbered messages come in order; one that came before on another connection is answered again,
- * for the answer may have been lost with it.  session may be gone afterwards. */
-static void converse_numbered(struct core *core, struct session *session, const struct msg *msg)
+ * for the answer may have been lost with it.  session may be gone afterwards.  A complaint, or NULL. */
+static const char *converse_numbered(struct core *core, struct session *session,
+                                     const struct msg *msg)
 {
     uint64_t number = number_of(msg);
     bool is_numbered = number != 0 || msg->type != MSG_ACK;
     bool is_gap =
         number > session->control_seen + 1 && !session->is_guard; /* no fact counts those */
-    if (is_numbered && (number == 0 || is_gap)) {
-        session_violation(core, session->control, "a control message out of order");
-        return;
-    }
+    if (is_numbered && (number == 0 || is_gap))
+        return "a control message out of order";
     core_mark_dirty(core, session);
     switch (msg->type) {
     case MSG_SUBSCRIBE:
@@ -292,55 +296,66 @@ static void converse_numbered(struct core *core, struct session *session, const 
         break;
     case MSG_SUB_ADD: sub_add(core, session, &msg->as.sub_add); break;
     case MSG_UNSUBSCRIBE:
-        if (!msg->as.unsubscribe.is_drained) {
-            settle_message(core, session, msg);
-            return;
-        }
+        if (!msg->as.unsubscribe.is_drained)
+            return settle_message(core, session, msg);
         sub_drain(core, session, (uint32_t)msg->as.unsubscribe.sub);
         break;
-    default: settle_message(core, session, msg); return;
+    default: return settle_message(core, session, msg);
     }
     if (number > session->control_seen)
         session->control_seen = number;
+    return NULL;
+}
+
+/* What a session that has greeted says.  It may be gone afterwards.  A complaint, or NULL. */
+static const char *session_message(struct core *core, struct session *session,
+                                   const struct msg *msg)
+{
+    const char *complaint = NULL;
+    session_hear(core, session);
+    if (session->late != NULL) {
+        late_message(core, session, msg);
+        return NULL;
+    }
+    if (observe(core, session, msg, &complaint))
+        return complaint;
+    if (session->party == NULL)
+        return "an observer may not say that";
+    if (session->is_guard && !guard_may_say(msg->type))
+        return "a guard may not say that";
+    if (converse(core, session, msg, &complaint))
+        return complaint;
+    return converse_numbered(core, session, msg);
 }
 
 static void step_message(struct core *core, conn_id conn, const struct msg *msg)
 {
     struct session *session = session_of_conn(core, conn);
+    const char *complaint = NULL;
     if (session == NULL && msg->type == MSG_HELLO)
         session_hello(core, conn, &msg->as.hello);
     else if (session == NULL && msg->type == MSG_ATTACH)
-        session_attach(core, conn, &msg->as.attach);
+        complaint = session_attach(core, conn, &msg->as.attach);
     else if (session == NULL)
-        session_violation(core, conn, "the first message is no greeting");
+        complaint = "the first message is no greeting";
     else if (msg->type == MSG_HELLO || msg->type == MSG_ATTACH)
-        session_violation(core, conn, "greeted twice");
-    else {
-        session_hear(core, session);
-        if (session->late != NULL) {
-            late_message(core, session, msg);
-            return;
-        }
-        if (observe(core, session, msg))
-            return;
-        if (session->party == NULL)
-            session_violation(core, conn, "an observer may not say that");
-        else if (session->is_guard && !guard_may_say(msg->type))
-            session_violation(core, conn, "a guard may not say that");
-        else if (!converse(core, session, msg))
-            converse_numbered(core, session, msg);
-    }
+        complaint = "greeted twice";
+    else
+        complaint = session_message(core, session, msg);
+    if (complaint != NULL)
+        session_violation(core, conn, complaint);
 }
 
 static void step_data(struct core *core, const struct event *event)
 {
     struct session *session = session_of_conn(core, event->conn);
-    if (session == NULL || session->data != event->conn) {
-        session_violation(core, event->conn, "a batch before ATTACH");
-        return;
+    const char *complaint = "a batch before ATTACH";
+    if (session != NULL && session->data == event->conn) {
+        session_hear(core, session);
+        complaint = write_batch(core, session, event);
     }
-    session_hear(core, session);
-    write_batch(core, session, event);
+    if (complaint != NULL)
+        session_violation(core, event->conn, complaint);
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */

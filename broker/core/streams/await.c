@@ -6,7 +6,6 @@
  * the outcome itself, and the slot is sealed: trimming or retracting do not reach it any more. */
 #include "broker/core/streams/await.h"
 
-#include "broker/core/lifecycle/session.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/text.h"
 #include "broker/core/streams/topic.h"
@@ -151,14 +150,14 @@ void await_never(struct core *core, struct party *party, struct failure *failure
     failure_unref(core, why);
 }
 
-void await_open(struct core *core, struct session *session, const struct msg_await *msg)
+const char *await_open(struct core *core, struct session *session, const struct msg_await *msg)
 {
     enum wire_code code;
     uint32_t id;
     if (id_map_get(&session->await_ids, msg->want, &id)) { /* said again after a reconnect */
         struct await *known = pool_find(&core->awaits, id);
         known->chunk_offset = msg->chunk_offset;
-        return;
+        return NULL;
     }
     struct topic *topic = session->await_ids.count < LIMIT_AWAITS
                               ? topic_get(core, session->job, msg->topic, &code)
@@ -167,8 +166,7 @@ void await_open(struct core *core, struct session *session, const struct msg_awa
     if (await == NULL || !id_map_put(&session->await_ids, msg->want, await->id)) {
         if (await != NULL)
             pool_give(&core->awaits, await);
-        session_violation(core, session->control, "a slot that cannot be awaited");
-        return;
+        return "a slot that cannot be awaited";
     }
     await->want = msg->want;
     await->session = session;
@@ -186,6 +184,7 @@ void await_open(struct core *core, struct session *session, const struct msg_awa
         failure_unref(core, why);
     } else
         insert_unpromised(topic, await);
+    return NULL;
 }
 
 void await_close(struct core *core, struct session *session, uint64_t want)

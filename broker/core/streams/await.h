@@ -5,7 +5,8 @@
 
 #include "broker/core/model.h"
 
-void await_open(struct core *core, struct session *session, const struct msg_await *msg);
+/* A complaint about the message, or NULL. */
+const char *await_open(struct core *core, struct session *session, const struct msg_await *msg);
 void await_close(struct core *core, struct session *session, uint64_t want);
 void await_settled(struct core *core, struct list *awaits, struct slot_entry *entry);
 void await_promised(struct core *core, struct topic *topic);

@@ -744,27 +744,24 @@ static void land(struct core *core, struct sub *sub)
     }
 }
 
-void sub_taken(struct core *core, struct session *session, const struct msg_taken *msg)
+const char *sub_taken(struct core *core, struct session *session, const struct msg_taken *msg)
 {
     if (msg->sub == 0) {
         if (msg->bytes > session->await_sent || msg->bytes < session->await_taken)
-            session_violation(core, session->control, "more was taken than was sent");
-        else {
-            session->await_taken = msg->bytes;
-            core_mark_pump(core, session);
-        }
-        return;
+            return "more was taken than was sent";
+        session->await_taken = msg->bytes;
+        core_mark_pump(core, session);
+        return NULL;
     }
     struct sub *sub = sub_find(core, session, (uint32_t)msg->sub);
     if (sub == NULL)
-        return; /* closed meanwhile */
-    if (msg->bytes > sub->sent_bytes || msg->bytes < sub->taken_bytes) {
-        session_violation(core, session->control, "more was taken than was sent");
-        return;
-    }
+        return NULL; /* closed meanwhile */
+    if (msg->bytes > sub->sent_bytes || msg->bytes < sub->taken_bytes)
+        return "more was taken than was sent";
     sub->taken_bytes = msg->bytes;
     land(core, sub);
     sub_mark(core, sub);
+    return NULL;
 }
 
 void sub_acknowledge(struct core *core, struct route *route, uint64_t next_seq)

@@ -11,7 +11,8 @@ void sub_open(struct core *core, struct session *session, const struct msg_subsc
 void sub_add(struct core *core, struct session *session, const struct msg_sub_add *msg);
 void sub_close(struct core *core, struct session *session, uint32_t number, bool is_drop);
 void sub_drain(struct core *core, struct session *session, uint32_t number);
-void sub_taken(struct core *core, struct session *session, const struct msg_taken *msg);
+/* A complaint about the message, or NULL. */
+const char *sub_taken(struct core *core, struct session *session, const struct msg_taken *msg);
 void sub_ack(struct core *core, struct session *session, const struct parked *op);
 /* The durable subscription of this number; 0: there is none. */
 uint32_t sub_durable(struct core *core, struct session *session, uint32_t number);
