@@ -192,7 +192,7 @@ static void put_session(struct core_dump *dump, const struct session *session)
 {
     LINE(dump, "   session", session->token, session->incarnation, (uint64_t)session->beat_ns,
          (uint64_t)session->lost_after_ns, (uint64_t)session->grace_ns, session->data_number,
-         settle_control_number(session), session->control_seen, session->refusal_number,
+         session_control_number(session), session->control_seen, session->refusal_number,
          session->progress_ms, session->chunk_refused_topic, session->chunk_refused_seq);
     put_process(dump, session);
     LIST_EACH(link, &session->parked) {

@@ -18,7 +18,6 @@
 
 #include "broker/core/groups/letter.h"
 #include "broker/core/groups/request.h"
-#include "broker/core/lifecycle/session.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/tell.h"

@@ -26,14 +26,6 @@ void group_drain(struct core *core, struct sub *member);
 void group_free(struct core *core, struct group *group);
 /* A party's life is over: what its members hold is given to others, in the same step. */
 void group_party_ended(struct core *core, struct session *session, struct failure *failure);
-static inline bool sub_is_member(const struct sub *sub)
-{
-    return sub->group != NULL && sub->group->place != sub;
-}
-static inline bool sub_is_place(const struct sub *sub)
-{
-    return sub->group != NULL && sub->group->place == sub;
-}
 void group_due(struct core *core, struct group *group);
 /* At the end of a step: what can be given is given. */
 void groups_deal(struct core *core);

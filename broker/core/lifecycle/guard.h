@@ -12,10 +12,5 @@ bool guard_may_say(enum msg_type type);
 void guard_end_voice(struct core *core, struct party *party, enum wire_code code);
 /* It waits with the loss of a closed voice at least as long as for its guard. */
 int64_t guard_grace_ns(const struct session *session);
-/* Any of the sessions of a live party, the writing one first. */
-static inline struct session *party_any_session(const struct party *party)
-{
-    return party->session != NULL ? party->session : party->guard;
-}
 
 #endif

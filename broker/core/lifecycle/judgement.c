@@ -14,7 +14,6 @@
 #include "broker/core/lifecycle/judgement.h"
 
 #include "broker/core/lifecycle/membership.h"
-#include "broker/core/lifecycle/session.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/owned_span.h"

@@ -12,7 +12,6 @@
 
 #include "broker/core/groups/group.h"
 #include "broker/core/lifecycle/barrier.h"
-#include "broker/core/lifecycle/guard.h"
 #include "broker/core/lifecycle/judgement.h"
 #include "broker/core/lifecycle/late.h"
 #include "broker/core/lifecycle/session.h"

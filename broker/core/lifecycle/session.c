@@ -20,7 +20,6 @@
 #include "broker/core/record/owned_span.h"
 #include "broker/core/record/tell.h"
 #include "broker/core/record/text.h"
-#include "broker/core/settling/need.h"
 #include "broker/core/settling/settle.h"
 #include "broker/core/step/batch.h"
 #include "broker/core/streams/await.h"
@@ -156,7 +155,7 @@ void party_free(struct core *core, struct party *party)
     party->job->party_count -= 1;
     failure_unref(core, party->ended_by);
     timers_unreserve(&core->timers, &party->complaints.timer);
-    need_forget_errors(core); /* its number may be another's soon */
+    failure_forget_fallen(core); /* its number may be another's soon */
     span_drop(core, &party->name);
     pool_give(&core->parties, party);
 }
@@ -297,12 +296,6 @@ static void drop_conn(struct core *core, conn_id *conn)
 static int64_t later(int64_t a_ns, int64_t b_ns)
 {
     return a_ns > b_ns ? a_ns : b_ns;
-}
-
-/* Whoever was here before the broker went away has the resume window to come back. */
-int64_t session_window_ns(const struct core *core, const struct session *session)
-{
-    return session->returned_ns + core->options.resume_ms * MS_NS;
 }
 
 /* When a suspect is lost for its silence.  Not before it was suspect for half a beat: if the broker

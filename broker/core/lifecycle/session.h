@@ -37,10 +37,6 @@ void session_end_party(struct core *core, struct session *session, enum party_ev
 /* The same of the party alone, by what ended its job. */
 void party_terminate(struct core *core, struct party *party, struct failure *failure);
 void session_completed(struct core *core, struct session *session);
-static inline bool party_is_live(const struct party *party)
-{
-    return party->incarnation > 0 && !party_is_final(party->state);
-}
 void session_free_all(struct core *core);
 struct party *party_get(struct core *core, struct job *job, struct span name);
 struct job *job_get(struct core *core, struct span name); /* NULL: no room */
@@ -59,8 +55,6 @@ void session_drop(struct core *core, struct session *session);
 void session_resume(struct core *core, struct session *session); /* at the end of a replay */
 /* Behind a standstill of so long. */
 void session_returned_all(struct core *core, int64_t gap_ns);
-/* Until when its client has time to come back to a broker that was away itself. */
-int64_t session_window_ns(const struct core *core, const struct session *session);
 void party_update_bare(struct party *party);
 /* Tells its client that its incarnation is over, and drops it.  failure may be NULL. */
 void session_dismiss(struct core *core, struct session *session, enum wire_code code,

@@ -109,4 +109,10 @@ static inline void core_mark_pump(struct core *core, struct session *session)
         list_push(&core->pump, &session->pump_link);
 }
 
+/* Until when the client of a session has time to come back to a broker that was away itself. */
+static inline int64_t session_window_ns(const struct core *core, const struct session *session)
+{
+    return session->returned_ns + core->options.resume_ms * MS_NS;
+}
+
 #endif

@@ -3,6 +3,7 @@
 #ifndef CORE_MODEL_GROUP_H
 #define CORE_MODEL_GROUP_H
 
+#include "broker/core/model/sub.h"
 #include "broker/core/tables/task.h"
 #include "broker/core/tables/timers.h"
 #include "libbus/base/limits.h"
@@ -67,5 +68,14 @@ struct letter {
     uint32_t attempt;  /* of the job, in which it died */
     struct task *task; /* it was given again; or NULL */
 };
+
+static inline bool sub_is_member(const struct sub *sub)
+{
+    return sub->group != NULL && sub->group->place != sub;
+}
+static inline bool sub_is_place(const struct sub *sub)
+{
+    return sub->group != NULL && sub->group->place == sub;
+}
 
 #endif

@@ -42,4 +42,15 @@ struct party {
     struct list bare_link;
 };
 
+static inline bool party_is_live(const struct party *party)
+{
+    return party->incarnation > 0 && !party_is_final(party->state);
+}
+
+/* Any of the sessions of a live party, the writing one first. */
+static inline struct session *party_any_session(const struct party *party)
+{
+    return party->session != NULL ? party->session : party->guard;
+}
+
 #endif

@@ -144,4 +144,12 @@ struct session {
     uint64_t verdict_request;
 };
 
+/* Up to this number all of its control messages are done: the first that is parked is not. */
+static inline uint64_t session_control_number(const struct session *session)
+{
+    if (list_is_empty(&session->parked))
+        return session->control_seen;
+    return LIST_OWNER(session->parked.next, struct parked, link)->number - 1;
+}
+
 #endif

@@ -9,7 +9,6 @@
 #include "broker/core/record/accept.h"
 
 #include "broker/core/record/note.h"
-#include "broker/core/settling/settle.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/event.h"
 
@@ -35,7 +34,7 @@ static void say(struct core *core, struct session *session)
 {
     struct msg *msg = effects_msg(core->effects, session->control, MSG_ACCEPTED);
     msg->as.accepted.data_number = session->data_told = session->data_number;
-    msg->as.accepted.control_number = session->control_told = settle_control_number(session);
+    msg->as.accepted.control_number = session->control_told = session_control_number(session);
     msg->as.accepted.durability = core->options.durability;
     accept_drop(session);
 }
@@ -44,7 +43,7 @@ static void say(struct core *core, struct session *session)
 static bool may_wait(struct session *session, uint32_t batch_bytes)
 {
     struct owed *owed = &session->owed;
-    if (batch_bytes < LARGE_BATCH_BYTES || session->control_told != settle_control_number(session))
+    if (batch_bytes < LARGE_BATCH_BYTES || session->control_told != session_control_number(session))
         return false;
     if (owed->prompt_left > 0) {
         owed->prompt_left -= 1;
@@ -69,7 +68,7 @@ static void answer(struct core *core, struct session *session, const struct even
 {
     bool is_batch = event->type == EVENT_DATA && event->conn == session->data;
     if (session->control == 0 || (session->data_told == session->data_number &&
-                                  session->control_told == settle_control_number(session)))
+                                  session->control_told == session_control_number(session)))
         return;
     if (may_wait(session, is_batch ? event->as.data.payload_bytes : 0))
         put_off(core, session);

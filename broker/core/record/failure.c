@@ -7,7 +7,6 @@
  * both can give an id at once and no two failures share one. */
 #include "broker/core/record/failure.h"
 
-#include "broker/core/lifecycle/guard.h"
 #include "broker/core/record/attachment.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/tell.h"
@@ -396,5 +395,22 @@ void failure_bury(struct core *core)
         note_failure_forgotten(core, failure);
         memory_give(core->memory, failure->bytes, failure->byte_count);
         pool_give(&core->failures, failure);
+    }
+}
+
+void failure_forget_replayed(struct core *core)
+{
+    for (uint32_t i = 0; i < core->replayed.room; i++)
+        if (core->replayed.entries[i].is_used)
+            failure_unref(core, pool_find(&core->failures, core->replayed.entries[i].value));
+    id_map_fini(&core->replayed);
+}
+
+void failure_forget_fallen(struct core *core)
+{
+    for (uint32_t i = 0; i < FALLEN_KEPT; i++) {
+        failure_unref(core, core->fallen[i].root);
+        failure_unref(core, core->fallen[i].failure);
+        core->fallen[i] = (struct fallen){0};
     }
 }

@@ -46,17 +46,24 @@ struct failure *failure_recall(struct core *core, const struct job *job,
 struct failure *failure_ref(struct failure *failure); /* NULL: NULL */
 void failure_unref(struct core *core, struct failure *failure);
 void failure_bury(struct core *core); /* those that nobody refers to since the last step */
+
 static inline struct span failure_span(const struct failure *failure)
 {
     return failure != NULL ? span_of(failure->bytes, failure->byte_count) : SPAN_NONE;
 }
+
 static inline struct span failure_id(const struct failure *failure)
 {
     return span_of(failure->bytes + failure->id_at, failure->id_bytes);
 }
+
 static inline struct span failure_type(const struct failure *failure)
 {
     return span_of(failure->bytes + failure->type_at, failure->type_bytes);
 }
+
+void failure_forget_replayed(
+    struct core *core); /* failures that facts spoke of are held no longer */
+void failure_forget_fallen(struct core *core);
 
 #endif

@@ -10,7 +10,6 @@
 
 #include "broker/core/record/attachment.h"
 #include "broker/core/record/failure.h"
-#include "broker/core/settling/settle.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/job.h"
 #include "broker/core/tables/needs.h"
@@ -201,7 +200,7 @@ void note_error_numbers(struct core *core, const struct party *party)
 
 void note_numbers(struct core *core, struct session *session)
 {
-    uint64_t control_number = settle_control_number(session);
+    uint64_t control_number = session_control_number(session);
     if (!core->is_noting ||
         (session->data_noted == session->data_number && session->control_noted == control_number &&
          session->seen_noted == session->control_seen))

@@ -38,12 +38,14 @@ void note_end_marked(struct core *core, const struct topic *topic, const struct 
 void note_trimmed(struct core *core, const struct topic *topic);
 /* A new entry: values, an error, or an open slot without chunks. */
 void note_entry(struct core *core, const struct topic *topic, const struct slot_entry *entry);
+
 static inline void note_appended(struct core *core, const struct topic *topic,
                                  const struct slot_entry *entry)
 {
     if (core->is_noting) /* on the way of every value: without a journal a branch is all it costs */
         note_entry(core, topic, entry);
 }
+
 void note_attached(struct core *core, const struct job *job, const struct attachment *attachment,
                    const struct attach_piece *piece);
 void note_attachment_announced(struct core *core, const struct job *job,

@@ -53,6 +53,5 @@ void tell_journal_again(struct core *core); /* its time has come */
 /* A job that begins learns what the others were told. */
 void tell_journal_to(struct core *core, struct job *job);
 void tell_forget(struct core *core, struct job *job);
-void tell_status(struct core *core, struct session *session, const struct msg_status *msg);
 
 #endif

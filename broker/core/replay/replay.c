@@ -4,7 +4,7 @@
  * Each fact calls what made the change when it was decided; nothing is decided anew: nothing is
  * trimmed, granted, timed or sent.  What a fact speaks of must be there, and what it makes must
  * not, or it is refused: then something is missing before it, and to go on would be to guess. */
-#include "broker/core/replay/replay.h"
+#include "broker/core/core.h"
 
 #include "broker/core/groups/group.h"
 #include "broker/core/groups/letter.h"
@@ -13,6 +13,7 @@
 #include "broker/core/lifecycle/judgement.h"
 #include "broker/core/lifecycle/membership.h"
 #include "broker/core/lifecycle/session.h"
+#include "broker/core/model.h"
 #include "broker/core/record/attachment.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/tell.h"
@@ -119,14 +120,6 @@ static const char *failure_forgotten(struct core *core, const struct fact_failur
     failure_unref(core, failure);
     failure_bury(core);
     return NULL;
-}
-
-void replay_forget(struct core *core)
-{
-    for (uint32_t i = 0; i < core->replayed.room; i++)
-        if (core->replayed.entries[i].is_used)
-            failure_unref(core, pool_find(&core->failures, core->replayed.entries[i].value));
-    id_map_fini(&core->replayed);
 }
 
 /* ---- jobs, parties, sessions ----------------------------------------------------------------- */
@@ -1465,7 +1458,7 @@ void core_resume(struct core *core, const struct event *now, struct effects *eff
     pool_mend(&core->parties);
     pool_mend(&core->topics);
     pool_mend(&core->subs);
-    replay_forget(core);
+    failure_forget_replayed(core);
     resume_owners(core);
     struct slot_terms *terms = NULL;
     while ((terms = pool_next(&core->slot_terms, terms != NULL ? terms->id : 0)) != NULL)

@@ -6,7 +6,6 @@
  * history. */
 #include "broker/core/core.h"
 
-#include "broker/core/groups/group.h"
 #include "broker/core/model.h"
 #include "broker/core/record/attachment.h"
 #include "broker/core/record/note.h"

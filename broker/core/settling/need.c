@@ -92,15 +92,6 @@ static struct failure *error_for(struct core *core, struct party *party, struct 
     return failure_ref(oldest->failure);
 }
 
-void need_forget_errors(struct core *core)
-{
-    for (uint32_t i = 0; i < FALLEN_KEPT; i++) {
-        failure_unref(core, core->fallen[i].root);
-        failure_unref(core, core->fallen[i].failure);
-        core->fallen[i] = (struct fallen){0};
-    }
-}
-
 /* ---- settling -------------------------------------------------------------------------------- */
 
 /* The writer of the slots that fell in a row is told of them, all in one. */
@@ -201,7 +192,7 @@ void need_fall(struct core *core)
     if (!list_is_empty(&core->falling))
         core->has_more = true;
     else
-        need_forget_errors(core);
+        failure_forget_fallen(core);
 }
 
 bool need_overtakes(struct core *core, struct open_slot *open)
@@ -217,20 +208,6 @@ bool need_overtakes(struct core *core, struct open_slot *open)
         return true;
     }
     return false;
-}
-
-void need_forget_topic(struct core *core, struct topic *topic)
-{
-    if (topic->falling_count == 0)
-        return;
-    LIST_EACH(link, &core->falling) {
-        struct need_head *head = LIST_OWNER(link, struct need_head, link);
-        if (head->key.topic != topic->id)
-            continue;
-        failure_unref(core, pool_find(&core->failures, head->root));
-        needs_release(&core->needs, head);
-    }
-    topic->falling_count = 0;
 }
 
 /* ---- promising ------------------------------------------------------------------------------- */

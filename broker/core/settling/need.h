@@ -17,9 +17,7 @@ void need_slots_failed(struct core *core, struct topic *topic, uint64_t first_se
                        struct failure *failure);
 /* Whether something that this slot needs has failed; then it is settled now, and gone. */
 bool need_overtakes(struct core *core, struct open_slot *open);
-void need_fall(struct core *core); /* in each step: so many as may fall in one */
-void need_forget_topic(struct core *core, struct topic *topic); /* its slots go */
-void need_forget_errors(struct core *core);
+void need_fall(struct core *core);   /* in each step: so many as may fall in one */
 void need_resume(struct core *core); /* at the end of a replay */
 
 #endif

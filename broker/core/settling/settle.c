@@ -78,8 +78,6 @@ void settle_deadline(struct core *core, struct open_slot *open)
     struct topic *topic = open->topic;
     uint64_t seq = open->seq;
     struct text text;
-    if (open_slot_is_reply(open) && !request_look(core, open))
-        return;
     text_init(&text);
     text_add(&text, "no outcome within the deadline of ");
     text_add_number(&text, (uint64_t)open->terms->deadline_ms);
@@ -386,13 +384,6 @@ void settle_passed(struct core *core, struct session *session, uint64_t number)
             parked_free(core, session, LIST_OWNER(link, struct parked, link));
 }
 
-uint64_t settle_control_number(const struct session *session)
-{
-    if (list_is_empty(&session->parked))
-        return session->control_seen;
-    return LIST_OWNER(session->parked.next, struct parked, link)->number - 1;
-}
-
 /* Takes out the first and executes it; whether the session is still there. */
 static bool execute_first(struct core *core, struct session *session)
 {
@@ -564,7 +555,7 @@ const char *settle_message(struct core *core, struct session *session, const str
         return "this message is not for a party to say here";
     bool is_again = op.number != 0 && op.number <= session->control_seen;
     bool is_asking = op.type == MSG_RETRACT || op.type == MSG_COMPLETE;
-    bool is_parked = is_again && op.number > settle_control_number(session);
+    bool is_parked = is_again && op.number > session_control_number(session);
     if (is_again && (is_parked || !is_asking || was_granted(session, op.number))) {
         if (is_asking && !is_parked)
             answer(core, session, op.number, CODE_OK, "", "", NULL, 0, NULL);

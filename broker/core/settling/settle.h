@@ -31,7 +31,6 @@ const char *settle_message(struct core *core, struct session *session, const str
 void settle_parked(struct core *core, struct session *session);
 /* The session ends: what is parked settles with what is there.  Whether a LEAVE was among it. */
 bool settle_parked_at_end(struct core *core, struct session *session);
-uint64_t settle_control_number(const struct session *session);
 void parked_free_all(struct core *core, struct session *session);
 
 #endif

@@ -7,7 +7,6 @@
 
 #include "broker/core/groups/group.h"
 #include "broker/core/groups/request.h"
-#include "broker/core/lifecycle/session.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/tell.h"

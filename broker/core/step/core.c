@@ -8,6 +8,7 @@
 
 #include "broker/core/groups/group.h"
 #include "broker/core/groups/letter.h"
+#include "broker/core/groups/request.h"
 #include "broker/core/lifecycle/barrier.h"
 #include "broker/core/lifecycle/guard.h"
 #include "broker/core/lifecycle/judgement.h"
@@ -19,10 +20,10 @@
 #include "broker/core/record/courier.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/tell.h"
-#include "broker/core/replay/replay.h"
 #include "broker/core/settling/need.h"
 #include "broker/core/settling/settle.h"
 #include "broker/core/step/batch.h"
+#include "broker/core/step/status.h"
 #include "broker/core/streams/await.h"
 #include "broker/core/streams/lead.h"
 #include "broker/core/streams/pump.h"
@@ -162,8 +163,8 @@ void core_free(struct core **core_at)
     effects_init(&unheard, core->memory);
     core->effects = &unheard;
     core->is_noting = false;
-    replay_forget(core);
-    need_forget_errors(core);
+    failure_forget_replayed(core);
+    failure_forget_fallen(core);
     session_free_all(core);
     failure_bury(core);
     struct failure *spare = pool_find(&core->failures, 1);
@@ -360,14 +361,19 @@ static void step_data(struct core *core, const struct event *event)
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
+/* The timer of a reply fires before its deadline, too: when nobody serves its request. */
+static void fire_slot(struct core *core, struct open_slot *open)
+{
+    if (!open_slot_is_reply(open) || request_look(core, open))
+        settle_deadline(core, open);
+}
+
 static void fire(struct core *core, struct timer *timer)
 {
     switch (timer->kind) {
     case TIMER_SESSION: session_timer(core, LIST_OWNER(timer, struct session, timer)); break;
     case TIMER_PROGRESS: session_stalled(core, LIST_OWNER(timer, struct session, progress)); break;
-    case TIMER_SLOT:
-        settle_deadline(core, LIST_OWNER(timer, struct slot_terms, timer)->open);
-        break;
+    case TIMER_SLOT: fire_slot(core, LIST_OWNER(timer, struct slot_terms, timer)->open); break;
     case TIMER_SUB: sub_expire(core, LIST_OWNER(timer, struct sub, timer)); break;
     case TIMER_JOB: job_linger(core, LIST_OWNER(timer, struct job, linger)); break;
     case TIMER_VERDICT: judge_look(core, LIST_OWNER(timer, struct job, judgement.timer)); break;

@@ -7,17 +7,20 @@
 
 void lead_init(struct core *core, struct topic *topic);
 void lead_forget(struct topic *topic);
+
 /* So much may be not taken now. */
 static inline uint64_t lead_window(const struct core *core, const struct topic *topic)
 {
     return topic->lead.is_paused ? core->options.topic_window_bytes : topic->lead.window_bytes;
 }
+
 /* All who hold writers back have taken something. */
 static inline void lead_taken(struct topic *topic)
 {
     topic->lead.is_paused = false;
     list_remove(&topic->lead.waits_link);
 }
+
 /* All who hold writers back were sent what lies below sent_seq. */
 void lead_look(struct core *core, struct topic *topic, uint64_t sent_seq);
 /* There was no credit left, or is none: whether the writer waits for what is to be taken. */

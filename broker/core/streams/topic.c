@@ -19,12 +19,12 @@
 #include "broker/core/record/owned_span.h"
 #include "broker/core/record/tell.h"
 #include "broker/core/record/text.h"
-#include "broker/core/settling/need.h"
 #include "broker/core/step/batch.h"
 #include "broker/core/streams/await.h"
 #include "broker/core/streams/lead.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/tables/effect.h"
+#include "broker/core/tables/needs.h"
 #include "broker/core/tables/slot_table.h"
 #include "libbus/base/pattern.h"
 
@@ -180,7 +180,7 @@ static void drop_open(struct core *core, struct open_slot *open)
 
 static void drop_slots(struct core *core, struct topic *topic)
 {
-    need_forget_topic(core, topic);
+    topic_forget_falling(core, topic);
     while (topic->slots.count > 0) {
         const struct slot_entry *entry = slot_table_at(&topic->slots, 0);
         struct open_slot *open =
@@ -648,4 +648,18 @@ uint64_t topic_end_of(const struct topic *topic, uint32_t incarnation)
     /* So many lives ago that it is forgotten: no later than the oldest that is not. */
     bool is_forgotten = topic->mark_count == END_MARKS && topic->marks[0].incarnation > incarnation;
     return is_forgotten ? topic->marks[0].seq : 0;
+}
+
+void topic_forget_falling(struct core *core, struct topic *topic)
+{
+    if (topic->falling_count == 0)
+        return;
+    LIST_EACH(link, &core->falling) {
+        struct need_head *head = LIST_OWNER(link, struct need_head, link);
+        if (head->key.topic != topic->id)
+            continue;
+        failure_unref(core, pool_find(&core->failures, head->root));
+        needs_release(&core->needs, head);
+    }
+    topic->falling_count = 0;
 }

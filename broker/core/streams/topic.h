@@ -40,4 +40,6 @@ void entry_ref(struct core *core, const struct slot_entry *entry);
 void entry_unref(struct core *core, const struct slot_entry *entry);
 void chunks_unref(struct core *core, struct chunks *chunks);
 
+void topic_forget_falling(struct core *core, struct topic *topic); /* its slots go */
+
 #endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* status.c -- what operators ask about jobs, parties, topics, subscriptions and groups. */
+#include "broker/core/step/status.h"
+
+#include "broker/core/groups/group.h"
+#include "broker/core/streams/sub.h"
+#include "broker/core/tables/effect.h"
+#include "broker/core/tables/job.h"
+#include "broker/core/tables/party.h"
+#include "broker/core/tables/slot_table.h"
+
+/* Rows of one answer to STATUS; more topics than that are named by their count. */
+#define STATUS_ROWS_MAX 65536
+
+static struct msg_status_row *add_row(struct core *core, struct session *session,
+                                      const struct msg_status *asked, uint64_t kind,
+                                      const struct job *job, struct span name)
+{
+    struct msg_status_row *row =
+        &effects_msg(core->effects, session->control, MSG_STATUS_ROW)->as.status_row;
+    row->request = asked->request;
+    row->kind = kind;
+    row->job = job->name;
+    row->name = name;
+    return row;
+}
+
+static void add_party(struct core *core, struct session *session, const struct msg_status *asked,
+                      const struct party *party)
+{
+    const struct session *live = party_any_session(party);
+    struct msg_status_row *row = add_row(core, session, asked, 1, party->job, party->name);
+    row->party = party->name;
+    row->incarnation = party->incarnation;
+    row->open = party->open_count;
+    row->state = span_text(party_state_name(party->state));
+    if (live != NULL && party_is_live(party) && live->control == 0)
+        row->state = span_text("grace");
+    else if (live != NULL && party_is_live(party) && live->is_suspect)
+        row->state = span_text("suspect");
+    if (live != NULL)
+        row->silent_ms = (uint64_t)((core_clock(core) - live->heard_ns) / MS_NS);
+}
+
+static void add_topic(struct core *core, struct session *session, const struct msg_status *asked,
+                      const struct topic *topic)
+{
+    struct msg_status_row *row = add_row(core, session, asked, 2, topic->job, topic->name);
+    row->party = topic->writer->name;
+    row->open = topic->open_count;
+    row->pending = topic->slots.next_seq - slot_table_first_seq(&topic->slots) - topic->open_count;
+    row->pending_bytes = topic->bytes;
+    row->next_seq = topic->slots.next_seq;
+}
+
+static uint64_t sub_lag(const struct sub *sub)
+{
+    uint64_t lag = 0;
+    LIST_EACH(link, &sub->routes) {
+        const struct route *route = LIST_OWNER(link, struct route, sub_link);
+        if (route_floor(route) < route->topic->slots.next_seq)
+            lag += route->topic->slots.next_seq - route_floor(route);
+    }
+    return lag;
+}
+
+static void add_sub(struct core *core, struct session *session, const struct msg_status *asked,
+                    const struct sub *sub)
+{
+    bool is_named = sub->name.bytes > 0 || sub->pattern_count == 0;
+    struct msg_status_row *row =
+        add_row(core, session, asked, 3, sub->job, is_named ? sub->name : sub->patterns[0]);
+    row->party = sub->party->name;
+    row->state = span_text(sub->session != NULL ? "live" : "kept");
+    row->incarnation = sub->session != NULL ? sub->session->incarnation : 0;
+    row->pending = sub_lag(sub);
+}
+
+/* The party that its place is of is nobody, and no party to be told of. */
+static void add_group(struct core *core, struct session *session, const struct msg_status *asked,
+                      const struct group *group)
+{
+    const struct sub *place = group->place;
+    struct msg_status_row *row = add_row(core, session, asked, 3, place->job, place->name);
+    row->is_group = 1;
+    row->pattern = place->patterns[0];
+    row->state = span_text(list_is_empty(&group->members) ? "kept" : "live");
+    LIST_EACH(link, &group->members) {
+        const struct sub *member = LIST_OWNER(link, struct sub, member_link);
+        row->members += 1;
+        row->credit += member->credit;
+        row->leased += member->held_count;
+    }
+    row->pending = sub_lag(place);
+    row->waiting = group_waiting(group);
+    row->dead = group->letter_count;
+}
+
+static void add_job(struct core *core, struct session *session, const struct msg_status *asked,
+                    struct job *job)
+{
+    struct msg_status_row *row = add_row(core, session, asked, 0, job, job->name);
+    row->state = span_text(job->session_count > 0 ? "running" : "lingering");
+    if (job->state != JOB_FREE)
+        row->state = span_text(job_state_name(job->state));
+    row->open = job->open_count;
+    row->pending_bytes = job->bytes;
+    row->next_seq = job->event_next;
+    LIST_EACH(link, &job->party_list) {
+        const struct party *party = LIST_OWNER(link, struct party, job_link);
+        if (!span_equal(party->name, span_text(GROUPS_PARTY)))
+            add_party(core, session, asked, party);
+    }
+    uint32_t rows = 0;
+    LIST_EACH(link, &job->topic_list)
+        if (link != &job->trim_at && rows++ < STATUS_ROWS_MAX)
+            add_topic(core, session, asked, LIST_OWNER(link, struct topic, job_link));
+    LIST_EACH(link, &job->sub_list) {
+        const struct sub *sub = LIST_OWNER(link, struct sub, job_link);
+        if (sub_is_place(sub))
+            add_group(core, session, asked, sub->group);
+        else
+            add_sub(core, session, asked, sub);
+    }
+}
+
+void tell_status(struct core *core, struct session *session, const struct msg_status *msg)
+{
+    struct job *job = NULL;
+    while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL)
+        if (job->event_next > 1 && (msg->job.bytes == 0 || span_equal(msg->job, job->name)))
+            add_job(core, session, msg, job); /* a job that only observers asked for has no event */
+    struct msg_status_end *end =
+        &effects_msg(core->effects, session->control, MSG_STATUS_END)->as.status_end;
+    end->request = msg->request;
+    end->refused = core->refused_count;
+    end->version = span_text(core->options.version);
+    end->uptime_ms = (uint64_t)((core->now_ns - core->start_ns) / MS_NS);
+}
