@@ -23,6 +23,7 @@
 #include "broker/core/record/tell.h"
 #include "broker/core/record/text.h"
 #include "broker/core/settling/settle.h"
+#include "broker/core/streams/open_slot.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/effect.h"
@@ -241,7 +242,7 @@ void task_back(struct core *core, struct task *task, struct failure *failure,
     task->delay = delay;
     note_task_back(core, task, failure);
     if (reply != NULL)
-        request_drop_chunks(core, reply);
+        open_slot_drop_chunks(core, reply);
     unlease(core, task);
     if (reply != NULL && task->group->taker_count == 0 && !core->is_replaying)
         request_arm(core, reply); /* nobody works on it, and nobody is there who could */

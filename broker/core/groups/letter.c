@@ -13,7 +13,7 @@
 #include "broker/core/record/note.h"
 #include "broker/core/record/text.h"
 #include "broker/core/settling/settle.h"
-#include "broker/core/step/batch.h"
+#include "broker/core/streams/open_slot.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/slot_table.h"
@@ -83,13 +83,13 @@ uint64_t letter_floor(const struct topic *topic)
 static bool copy_pieces(struct core *core, struct topic *dead, uint64_t number,
                         const struct chunks *chunks)
 {
-    if (!write_promise(core, dead, number, 0, -1, 0))
+    if (!open_slot_promise(core, dead, number, 0, -1, 0))
         return false;
-    struct open_slot *open = write_find_open(core, dead, number);
+    struct open_slot *open = open_slot_find(core, dead, number);
     for (uint32_t i = 0; i < chunks->count; i++)
-        if (!write_add_chunk(core, open, chunks->total, &chunks->items[i]))
+        if (!open_slot_add_chunk(core, open, chunks->total, &chunks->items[i]))
             return false;
-    write_whole(core, open);
+    settle_whole(core, open);
     return true;
 }
 
@@ -114,7 +114,7 @@ static bool copy_value(struct core *core, struct topic *dead, uint64_t number,
     case SLOT_VALUE:
         copy.place = entry->place;
         copy.place.skip += (uint16_t)(seq - entry->first_seq);
-        write_keep(core, dead, &copy);
+        topic_keep(core, dead, &copy);
         return true;
     case SLOT_CHUNKED:
         return copy_chunks(core, dead, number, pool_find(&core->chunk_sets, entry->ref));
@@ -143,7 +143,7 @@ static void drop_oldest(struct core *core, struct group *group)
 static void close_slot(struct core *core, struct topic *dead, uint64_t number,
                        struct failure *failure)
 {
-    struct open_slot *open = write_find_open(core, dead, number);
+    struct open_slot *open = open_slot_find(core, dead, number);
     if (open != NULL)
         settle_open_failed(core, open, failure);
     else if (dead->slots.next_seq == number)

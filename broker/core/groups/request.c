@@ -16,7 +16,7 @@
 #include "broker/core/record/note.h"
 #include "broker/core/record/text.h"
 #include "broker/core/settling/settle.h"
-#include "broker/core/step/batch.h"
+#include "broker/core/streams/open_slot.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/event.h"
@@ -40,7 +40,7 @@ bool request_is_replies(struct span topic)
 
 bool request_link(struct core *core, struct topic *topic, uint64_t seq, struct open_slot *reply)
 {
-    struct slot_terms *terms = reply != NULL ? write_terms(core, reply) : NULL;
+    struct slot_terms *terms = reply != NULL ? open_slot_terms(core, reply) : NULL;
     if ((reply != NULL && terms == NULL) ||
         !id_map_put(&topic->request_ids, seq, reply != NULL ? reply->id : 0))
         return false;
@@ -118,8 +118,7 @@ void request_written(struct core *core, struct session *session, struct topic *t
     if (topic->is_replies)
         return; /* a reply is no request: it could come to wait for itself */
     struct topic *replies = replies_of(core, session->party);
-    struct open_slot *reply =
-        replies != NULL ? write_find_open(core, replies, run->reply_to) : NULL;
+    struct open_slot *reply = replies != NULL ? open_slot_find(core, replies, run->reply_to) : NULL;
     if (reply != NULL && open_slot_is_reply(reply))
         reply = NULL; /* it is another request's */
     if (!is_kept && reply != NULL)
@@ -170,21 +169,6 @@ struct task *request_task(const struct core *core, const struct session *session
             return task;
     }
     return NULL;
-}
-
-void request_drop_chunks(struct core *core, struct open_slot *reply)
-{
-    uint32_t index;
-    struct topic *topic = reply->topic;
-    bool is_found = slot_table_find(&topic->slots, reply->seq, &index);
-    must(is_found); /* open slots are never trimmed */
-    if (reply->chunks == NULL)
-        return;
-    const struct slot_entry *entry = slot_table_at(&topic->slots, index);
-    uint64_t before = topic_weight(core, entry);
-    chunks_unref(core, reply->chunks);
-    reply->chunks = NULL;
-    topic_account(topic, entry, before, topic_weight(core, entry));
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */

@@ -28,7 +28,5 @@ bool request_look(struct core *core, struct open_slot *reply);
 void request_arm(struct core *core, struct open_slot *reply);
 /* The last member of a group that serves the topic is gone: its requests wait for another. */
 void request_arm_all(struct core *core, struct topic *topic);
-/* Chunks of a reply that its worker does not finish. */
-void request_drop_chunks(struct core *core, struct open_slot *reply);
 
 #endif

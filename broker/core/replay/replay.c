@@ -20,6 +20,7 @@
 #include "broker/core/settling/need.h"
 #include "broker/core/settling/settle.h"
 #include "broker/core/step/batch.h"
+#include "broker/core/streams/open_slot.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/effect.h"
@@ -542,7 +543,7 @@ static const char *kept(struct core *core, struct topic *topic, const struct fac
         return no_order;
     const char *wrong = may_append(topic, fact->seq, fact->count);
     if (wrong == NULL)
-        write_keep(core, topic,
+        topic_keep(core, topic,
                    &(struct slot_entry){.first_seq = fact->seq,
                                         .count = (uint32_t)fact->count,
                                         .state = SLOT_VALUE,
@@ -562,15 +563,15 @@ static const char *reserved(struct core *core, struct topic *topic,
         return wrong;
     if (fact->deadline_ms > LIMIT_PERIOD_MS_MAX)
         return no_order;
-    return write_promise(core, topic, fact->seq, fact->value_bytes_max, fact->deadline_ms,
-                         fact->due_wall_ns)
+    return open_slot_promise(core, topic, fact->seq, fact->value_bytes_max, fact->deadline_ms,
+                             fact->due_wall_ns)
                ? NULL
                : no_memory;
 }
 
 static const char *needed(struct core *core, struct topic *topic, const struct fact_needed *fact)
 {
-    struct open_slot *open = write_find_open(core, topic, fact->seq);
+    struct open_slot *open = open_slot_find(core, topic, fact->seq);
     const struct topic *other = topic_of(core, fact->need_topic);
     if (open == NULL)
         return no_slot;
@@ -596,7 +597,7 @@ static const char *rejected(struct core *core, struct topic *topic,
 static const char *committed(struct core *core, struct topic *topic,
                              const struct fact_committed *fact, payload_id payload)
 {
-    struct open_slot *open = write_find_open(core, topic, fact->seq);
+    struct open_slot *open = open_slot_find(core, topic, fact->seq);
     if (open == NULL)
         return no_slot;
     if (payload == 0)
@@ -613,7 +614,7 @@ static const char *failed(struct core *core, struct topic *topic, const struct f
 {
     const char *wrong = NULL;
     struct failure *failure = failure_of(core, fact->failure, &wrong);
-    struct open_slot *open = write_find_open(core, topic, fact->seq);
+    struct open_slot *open = open_slot_find(core, topic, fact->seq);
     if (open == NULL)
         return no_slot;
     if (failure == NULL)
@@ -651,7 +652,7 @@ static const char *retracted(struct core *core, struct topic *topic,
 static const char *chunk_added(struct core *core, struct topic *topic,
                                const struct fact_chunk_added *fact, payload_id payload)
 {
-    struct open_slot *open = write_find_open(core, topic, fact->seq);
+    struct open_slot *open = open_slot_find(core, topic, fact->seq);
     if (open == NULL)
         return no_slot;
     if (payload == 0)
@@ -660,23 +661,23 @@ static const char *chunk_added(struct core *core, struct topic *topic,
     if (fact->bytes > fact->total || have > fact->total - fact->bytes ||
         (open->chunks != NULL && open->chunks->total != fact->total))
         return no_order;
-    return write_add_chunk(core, open, fact->total,
-                           &(struct chunk){.payload = payload,
-                                           .bytes = (uint32_t)fact->bytes,
-                                           .frame_bytes = (uint32_t)fact->frame_bytes,
-                                           .offset = (uint32_t)fact->offset})
+    return open_slot_add_chunk(core, open, fact->total,
+                               &(struct chunk){.payload = payload,
+                                               .bytes = (uint32_t)fact->bytes,
+                                               .frame_bytes = (uint32_t)fact->frame_bytes,
+                                               .offset = (uint32_t)fact->offset})
                ? NULL
                : no_memory;
 }
 
 static const char *whole(struct core *core, struct topic *topic, uint64_t seq)
 {
-    struct open_slot *open = write_find_open(core, topic, seq);
+    struct open_slot *open = open_slot_find(core, topic, seq);
     if (open == NULL)
         return no_slot;
     if (open->chunks == NULL || open->chunks->bytes != open->chunks->total)
         return no_order;
-    write_whole(core, open);
+    settle_whole(core, open);
     return NULL;
 }
 
@@ -1065,7 +1066,7 @@ static const char *requested(struct core *core, const struct fact_requested *fac
     if (is_request)
         return twice;
     struct open_slot *reply =
-        replies != NULL ? write_find_open(core, replies, fact->reply_seq) : NULL;
+        replies != NULL ? open_slot_find(core, replies, fact->reply_seq) : NULL;
     if (replies != NULL && (reply == NULL || open_slot_is_reply(reply)))
         return no_slot;
     return request_link(core, topic, fact->seq, reply) ? NULL : no_memory;

@@ -20,6 +20,7 @@
 #include "broker/core/record/note.h"
 #include "broker/core/settling/settle.h"
 #include "broker/core/step/batch.h"
+#include "broker/core/streams/open_slot.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/event.h"
 #include "broker/core/tables/needs.h"
@@ -254,7 +255,7 @@ const char *need_refusal(struct core *core, const struct topic *topic, const str
 bool need_add(struct core *core, struct open_slot *open, const struct topic *needed, uint64_t seq)
 {
     struct need_key key = key_of(needed, seq);
-    struct slot_terms *terms = write_terms(core, open);
+    struct slot_terms *terms = open_slot_terms(core, open);
     if (terms == NULL || !needs_add(&core->needs, key, open->id, &terms->needs))
         return false;
     note_needed(core, open, key);

@@ -20,6 +20,7 @@
 #include "broker/core/settling/need.h"
 #include "broker/core/step/batch.h"
 #include "broker/core/streams/await.h"
+#include "broker/core/streams/open_slot.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/effect.h"
@@ -48,7 +49,7 @@ void settle_open(struct core *core, struct open_slot *open, enum slot_state stat
     if (open_slot_is_reply(open))
         request_settled(core, open, state == SLOT_ERROR ? pool_find(&core->failures, ref) : NULL);
     await_settled(core, &open->awaits, entry);
-    write_forget_open(core, open);
+    open_slot_forget(core, open);
     topic_news(core, topic, seq, seq + 1);
     if (state == SLOT_ERROR)
         need_slots_failed(core, topic, seq, 1, pool_find(&core->failures, ref));
@@ -584,4 +585,11 @@ const char *settle_message(struct core *core, struct session *session, const str
         return "too many settlements wait for their data";
     }
     return NULL;
+}
+
+void settle_whole(struct core *core, struct open_slot *open)
+{
+    uint32_t chunks = open->chunks->id;
+    open->chunks = NULL; /* the entry has the reference now */
+    settle_open(core, open, SLOT_CHUNKED, chunks, (struct slot_place){0});
 }

@@ -33,4 +33,6 @@ void settle_parked(struct core *core, struct session *session);
 bool settle_parked_at_end(struct core *core, struct session *session);
 void parked_free_all(struct core *core, struct session *session);
 
+void settle_whole(struct core *core, struct open_slot *open);
+
 #endif

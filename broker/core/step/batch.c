@@ -12,14 +12,12 @@
 #include "broker/core/record/tell.h"
 #include "broker/core/settling/need.h"
 #include "broker/core/settling/settle.h"
-#include "broker/core/streams/await.h"
+#include "broker/core/streams/open_slot.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/event.h"
-#include "broker/core/tables/needs.h"
 #include "broker/core/tables/slot_table.h"
 #include "broker/core/tables/storms.h"
-#include "broker/core/tables/timers.h"
 
 /* Numbers jumped over at once: each is a slot that its readers are told about. */
 #define JUMP_SLOTS_MAX 65536
@@ -221,18 +219,6 @@ static struct slot_place place_of(const struct event_run *run, uint32_t skip)
                                .skip = (uint16_t)skip};
 }
 
-void write_keep(struct core *core, struct topic *topic, const struct slot_entry *values)
-{
-    struct slot_entry *entry = slot_table_append(&topic->slots, *values);
-    uint64_t bytes = topic_weight(core, entry);
-    entry_ref(core, entry);
-    topic->credit_used += bytes;
-    topic_account(topic, entry, 0, bytes);
-    note_appended(core, topic, entry);
-    await_promised(core, topic);
-    topic_news(core, topic, values->first_seq, slot_entry_end(values));
-}
-
 /* skip: values of the run's frame before it, which came before.  Whether they are kept. */
 static bool write_values(struct core *core, struct session *session, struct topic *topic,
                          const struct event_run *run, uint32_t skip, payload_id payload)
@@ -250,7 +236,7 @@ static bool write_values(struct core *core, struct session *session, struct topi
                    "the broker is short of memory");
         return false;
     }
-    write_keep(core, topic,
+    topic_keep(core, topic,
                &(struct slot_entry){.first_seq = run->seq,
                                     .count = run->count,
                                     .state = SLOT_VALUE,
@@ -259,93 +245,7 @@ static bool write_values(struct core *core, struct session *session, struct topi
     return true;
 }
 
-struct slot_terms *write_terms(struct core *core, struct open_slot *open)
-{
-    if (open->terms != NULL)
-        return open->terms;
-    struct slot_terms *terms = pool_take(&core->slot_terms);
-    if (terms != NULL && !timers_reserve(&core->timers)) {
-        pool_give(&core->slot_terms, terms);
-        terms = NULL;
-    }
-    if (terms == NULL)
-        return NULL;
-    terms->open = open;
-    terms->timer.kind = TIMER_SLOT;
-    terms->deadline_ms = -1;
-    terms->ends_ns = INT64_MAX;
-    list_init(&terms->needs);
-    list_init(&terms->request_link);
-    open->terms = terms;
-    return terms;
-}
-
-static void set_deadline(struct core *core, struct slot_terms *terms, int64_t deadline_ms,
-                         int64_t due_wall_ns)
-{
-    terms->deadline_ms = deadline_ms;
-    terms->due_wall_ns = due_wall_ns;
-    terms->ends_ns = core_clock(core) + deadline_ms * MS_NS;
-    timers_set(&core->timers, &terms->timer, terms->ends_ns);
-}
-
-bool write_promise(struct core *core, struct topic *topic, uint64_t seq, uint64_t value_bytes_max,
-                   int64_t deadline_ms, int64_t due_wall_ns)
-{
-    struct open_slot *open =
-        slot_table_reserve(&topic->slots, 1) ? pool_take(&core->open_slots) : NULL;
-    if (open == NULL || (deadline_ms >= 0 && write_terms(core, open) == NULL)) {
-        if (open != NULL)
-            pool_give(&core->open_slots, open);
-        return false;
-    }
-    open->seq = seq;
-    open->topic = topic;
-    open->value_bytes_max = value_bytes_max;
-    list_init(&open->awaits);
-    if (deadline_ms >= 0)
-        set_deadline(core, open->terms, deadline_ms, due_wall_ns);
-    list_push(&topic->writer->open_slots, &open->party_link);
-    topic->writer->open_count += 1;
-    topic->open_count += 1;
-    topic->job->open_count += 1;
-    struct slot_entry *entry = slot_table_append(
-        &topic->slots,
-        (struct slot_entry){.first_seq = seq, .count = 1, .state = SLOT_OPEN, .ref = open->id});
-    topic->credit_used += COST_SLOT_BYTES + value_bytes_max;
-    topic_account(topic, entry, 0, topic_weight(core, entry));
-    note_appended(core, topic, entry);
-    await_promised(core, topic);
-    return true;
-}
-
-void write_forget_open(struct core *core, struct open_slot *open)
-{
-    struct topic *topic = open->topic;
-    struct slot_terms *terms = open->terms;
-    list_remove(&open->party_link);
-    topic->writer->open_count -= 1;
-    topic->open_count -= 1;
-    topic->job->open_count -= 1;
-    chunks_unref(core, open->chunks);
-    if (terms != NULL) {
-        timers_unreserve(&core->timers, &terms->timer);
-        needs_drop(&core->needs, &terms->needs);
-        pool_give(&core->slot_terms, terms);
-    }
-    pool_give(&core->open_slots, open);
-}
-
 /* ---- keeping --------------------------------------------------------------------------------- */
-
-struct open_slot *write_find_open(struct core *core, struct topic *topic, uint64_t seq)
-{
-    uint32_t index;
-    if (!slot_table_find(&topic->slots, seq, &index))
-        return NULL;
-    const struct slot_entry *entry = slot_table_at(&topic->slots, index);
-    return entry->state == SLOT_OPEN ? pool_find(&core->open_slots, entry->ref) : NULL;
-}
 
 /* The open slot fails for what its value is, and its writer is refused. */
 static void reject_open(struct core *core, struct session *session, struct open_slot *open,
@@ -377,8 +277,8 @@ static bool write_reserve(struct core *core, struct session *session, struct top
         return false;
     if (run->need_count > 0)
         type = need_refusal(core, topic, run, &message);
-    if (type == NULL && !write_promise(core, topic, run->seq, run->value_bytes_max,
-                                       run->deadline_ms, due_wall_ns)) {
+    if (type == NULL && !open_slot_promise(core, topic, run->seq, run->value_bytes_max,
+                                           run->deadline_ms, due_wall_ns)) {
         type = ERROR_TYPE_FULL;
         message = "the broker has no room for another open slot";
     }
@@ -386,7 +286,7 @@ static bool write_reserve(struct core *core, struct session *session, struct top
         reject_run(core, session, topic, run, type, message);
         return false;
     }
-    struct open_slot *open = write_find_open(core, topic, run->seq);
+    struct open_slot *open = open_slot_find(core, topic, run->seq);
     if (run->need_count == 0 || need_take(core, open, run))
         return true;
     reject_open(core, session, open, ERROR_TYPE_NO_MEMORY, "the broker is short of memory");
@@ -396,7 +296,7 @@ static bool write_reserve(struct core *core, struct session *session, struct top
 /* NULL: it is not open, or what it needs has failed, and so has it. */
 static struct open_slot *find_keepable(struct core *core, struct topic *topic, uint64_t seq)
 {
-    struct open_slot *open = write_find_open(core, topic, seq);
+    struct open_slot *open = open_slot_find(core, topic, seq);
     return open != NULL && !need_overtakes(core, open) ? open : NULL;
 }
 
@@ -474,29 +374,6 @@ void write_uploads_again(struct core *core, struct session *session)
     }
 }
 
-/* Room for one chunk more in the slot's value; false: no memory. */
-static bool reserve_chunk(struct core *core, struct open_slot *open, uint64_t total)
-{
-    if (open->chunks == NULL) {
-        open->chunks = pool_take(&core->chunk_sets);
-        if (open->chunks == NULL)
-            return false;
-        open->chunks->refs = 1;
-        open->chunks->total = total;
-    }
-    struct chunks *chunks = open->chunks;
-    if (chunks->count < chunks->room)
-        return true;
-    uint32_t room = chunks->room ? chunks->room * 2 : 8;
-    struct chunk *items = memory_resize(core->memory, chunks->items, chunks->room * sizeof *items,
-                                        room * sizeof *items);
-    if (items == NULL)
-        return false;
-    chunks->items = items;
-    chunks->room = room;
-    return true;
-}
-
 void write_remember_upload_refused(struct core *core, struct session *session, uint32_t topic,
                                    uint64_t seq)
 {
@@ -538,31 +415,6 @@ void write_remember_uploaded(struct core *core, struct session *session, uint32_
     note_uploaded(core, session, topic, seq);
 }
 
-bool write_add_chunk(struct core *core, struct open_slot *open, uint64_t total,
-                     const struct chunk *chunk)
-{
-    uint32_t index;
-    struct topic *topic = open->topic;
-    bool is_found = slot_table_find(&topic->slots, open->seq, &index);
-    must(is_found); /* open slots are never trimmed */
-    if (!reserve_chunk(core, open, total))
-        return false;
-    struct chunks *chunks = open->chunks;
-    effects_retain(core->effects, chunk->payload, 1);
-    chunks->items[chunks->count++] = *chunk;
-    chunks->bytes += chunk->bytes;
-    topic_account(topic, slot_table_at(&topic->slots, index), 0, chunk->bytes);
-    note_chunk_added(core, topic, open->seq, total, chunk);
-    return true;
-}
-
-void write_whole(struct core *core, struct open_slot *open)
-{
-    uint32_t chunks = open->chunks->id;
-    open->chunks = NULL; /* the entry has the reference now */
-    settle_open(core, open, SLOT_CHUNKED, chunks, (struct slot_place){0});
-}
-
 static void write_chunk(struct core *core, struct session *session, struct topic *topic,
                         const struct event_run *run, payload_id payload)
 {
@@ -593,7 +445,7 @@ static void write_chunk(struct core *core, struct session *session, struct topic
     else if (run->chunk_offset != have || run->chunk_offset + run->chunk_bytes > run->chunk_total ||
              (open->chunks != NULL && open->chunks->total != run->chunk_total))
         type = ERROR_TYPE_PROTOCOL;
-    else if (!write_add_chunk(
+    else if (!open_slot_add_chunk(
                  core, open, run->chunk_total,
                  &(struct chunk){.payload = payload,
                                  .bytes = run->chunk_bytes,
@@ -613,7 +465,7 @@ static void write_chunk(struct core *core, struct session *session, struct topic
     }
     write_remember_uploaded(core, session, topic->id, open->seq);
     end_request(core, session, open);
-    write_whole(core, open);
+    settle_whole(core, open);
 }
 
 /* ---- the batch ------------------------------------------------------------------------------- */

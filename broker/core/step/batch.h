@@ -14,20 +14,6 @@ void write_refuse(struct core *core, struct session *session, struct topic *topi
 /* The session's next refusal is remembered; false: no memory. */
 bool write_remember(struct core *core, struct session *session, uint32_t topic, uint64_t seq,
                     uint32_t count, struct failure *failure);
-/* Values behind the last slot; room for an entry is reserved. */
-void write_keep(struct core *core, struct topic *topic, const struct slot_entry *entry);
-/* One open slot behind the last; false: no room. */
-bool write_promise(struct core *core, struct topic *topic, uint64_t seq, uint64_t value_bytes_max,
-                   int64_t deadline_ms, int64_t due_wall_ns);
-/* One chunk more of an open slot's value; false: no memory. */
-bool write_add_chunk(struct core *core, struct open_slot *open, uint64_t total,
-                     const struct chunk *chunk);
-void write_whole(struct core *core, struct open_slot *open);
-struct open_slot *write_find_open(struct core *core, struct topic *topic, uint64_t seq);
-/* Those that it has, or new ones that say nothing; NULL: no memory. */
-struct slot_terms *write_terms(struct core *core, struct open_slot *open);
-/* Takes it out of all but its awaits and its table, and gives it back. */
-void write_forget_open(struct core *core, struct open_slot *open);
 void write_remember_uploaded(struct core *core, struct session *session, uint32_t topic,
                              uint64_t seq);
 void write_remember_upload_refused(struct core *core, struct session *session, uint32_t topic,

@@ -19,9 +19,9 @@
 #include "broker/core/record/owned_span.h"
 #include "broker/core/record/tell.h"
 #include "broker/core/record/text.h"
-#include "broker/core/step/batch.h"
 #include "broker/core/streams/await.h"
 #include "broker/core/streams/lead.h"
+#include "broker/core/streams/open_slot.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/needs.h"
@@ -175,7 +175,7 @@ static void drop_open(struct core *core, struct open_slot *open)
 {
     if (open_slot_is_reply(open))
         request_unlink(core, open);
-    write_forget_open(core, open);
+    open_slot_forget(core, open);
 }
 
 static void drop_slots(struct core *core, struct topic *topic)
@@ -662,4 +662,16 @@ void topic_forget_falling(struct core *core, struct topic *topic)
         needs_release(&core->needs, head);
     }
     topic->falling_count = 0;
+}
+
+void topic_keep(struct core *core, struct topic *topic, const struct slot_entry *values)
+{
+    struct slot_entry *entry = slot_table_append(&topic->slots, *values);
+    uint64_t bytes = topic_weight(core, entry);
+    entry_ref(core, entry);
+    topic->credit_used += bytes;
+    topic_account(topic, entry, 0, bytes);
+    note_appended(core, topic, entry);
+    await_promised(core, topic);
+    topic_news(core, topic, values->first_seq, slot_entry_end(values));
 }

@@ -42,4 +42,7 @@ void chunks_unref(struct core *core, struct chunks *chunks);
 
 void topic_forget_falling(struct core *core, struct topic *topic); /* its slots go */
 
+/* Values behind the last slot; room for an entry is reserved. */
+void topic_keep(struct core *core, struct topic *topic, const struct slot_entry *entry);
+
 #endif
