@@ -23,6 +23,7 @@
 #include "broker/core/record/tell.h"
 #include "broker/core/record/text.h"
 #include "broker/core/settling/settle.h"
+#include "broker/core/streams/names.h"
 #include "broker/core/streams/open_slot.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/streams/topic.h"

@@ -5,8 +5,6 @@
 
 #include "broker/core/model.h"
 
-/* Groups are durable names of this party, which nobody is. */
-#define GROUPS_PARTY "_groups"
 struct member_terms {
     uint32_t credit;
     int64_t lease_ns;

@@ -13,6 +13,7 @@
 #include "broker/core/record/note.h"
 #include "broker/core/record/text.h"
 #include "broker/core/settling/settle.h"
+#include "broker/core/streams/names.h"
 #include "broker/core/streams/open_slot.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/effect.h"

@@ -22,19 +22,6 @@
 #include "broker/core/tables/event.h"
 #include "broker/core/tables/slot_table.h"
 #include "broker/core/tables/timers.h"
-#include "libbus/base/pattern.h"
-
-#include <string.h>
-
-static const char replies_level[] = "_replies";
-
-bool request_is_replies(struct span topic)
-{
-    struct span party = topic_party(topic);
-    size_t bytes = sizeof replies_level - 1;
-    return topic.bytes == party.bytes + 1 + bytes &&
-           memcmp((const char *)topic.data + party.bytes + 1, replies_level, bytes) == 0;
-}
 
 /* ---- linking --------------------------------------------------------------------------------- */
 

@@ -5,7 +5,6 @@
 
 #include "broker/core/model.h"
 
-bool request_is_replies(struct span topic);
 /* The slot of this run was written as a request: it gets its reply slot, or that fails. */
 void request_written(struct core *core, struct session *session, struct topic *topic,
                      const struct event_run *run, bool is_kept);

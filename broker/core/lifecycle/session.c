@@ -23,6 +23,7 @@
 #include "broker/core/settling/settle.h"
 #include "broker/core/step/batch.h"
 #include "broker/core/streams/await.h"
+#include "broker/core/streams/names.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/effect.h"
@@ -147,19 +148,6 @@ struct job *job_get(struct core *core, struct span name)
     return job;
 }
 
-void party_free(struct core *core, struct party *party)
-{
-    name_map_remove(&party->job->parties, party->name);
-    list_remove(&party->job_link);
-    list_remove(&party->bare_link);
-    party->job->party_count -= 1;
-    failure_unref(core, party->ended_by);
-    timers_unreserve(&core->timers, &party->complaints.timer);
-    failure_forget_fallen(core); /* its number may be another's soon */
-    span_drop(core, &party->name);
-    pool_give(&core->parties, party);
-}
-
 void job_free(struct core *core, struct job *job)
 {
     LIST_EACH(link, &job->sub_list)
@@ -218,68 +206,6 @@ void job_linger(struct core *core, struct job *job)
     core->is_noting = false; /* all in it goes with it */
     job_free(core, job);
     core->is_noting = was_noting;
-}
-
-/* ---- parties --------------------------------------------------------------------------------- */
-
-void party_update_bare(struct party *party)
-{
-    bool is_bare = !party_is_live(party) && party_any_session(party) == NULL &&
-                   list_is_empty(&party->topics) && list_is_empty(&party->watches) &&
-                   list_is_empty(&party->durables);
-    if (is_bare && !list_is_linked(&party->bare_link))
-        list_push(&party->job->bare_list, &party->bare_link);
-    else if (!is_bare)
-        list_remove(&party->bare_link);
-}
-
-struct party *party_make(struct core *core, uint32_t id, struct job *job, struct span name)
-{
-    struct party *party = core_take(&core->parties, id);
-    if (party == NULL)
-        return NULL;
-    if (!timers_reserve(&core->timers)) {
-        pool_give(&core->parties, party);
-        return NULL;
-    }
-    complaints_init(&party->complaints, job, party);
-    if (!span_keep(core, name, &party->name) ||
-        !name_map_put(&job->parties, party->name, party->id)) {
-        timers_unreserve(&core->timers, &party->complaints.timer);
-        span_drop(core, &party->name);
-        pool_give(&core->parties, party);
-        return NULL;
-    }
-    party->job = job;
-    party->rank = RANK_NONE;
-    list_init(&party->topics);
-    list_init(&party->open_slots);
-    list_init(&party->watches);
-    list_init(&party->durables);
-    list_init(&party->bare_link);
-    list_push(&job->party_list, &party->job_link);
-    job->party_count += 1;
-    note_party_known(core, party);
-    return party;
-}
-
-static struct party *party_new(struct core *core, struct job *job, struct span name)
-{
-    if (job->party_count >= core->options.parties_max && !list_is_empty(&job->bare_list)) {
-        struct party *oldest = LIST_OWNER(job->bare_list.next, struct party, bare_link);
-        tell_complaints(core, &oldest->complaints);
-        note_party_forgotten(core, oldest);
-        party_free(core, oldest);
-    }
-    return job->party_count < core->options.parties_max ? party_make(core, 0, job, name) : NULL;
-}
-
-struct party *party_get(struct core *core, struct job *job, struct span name)
-{
-    uint32_t id;
-    if (name_map_get(&job->parties, name, &id))
-        return pool_find(&core->parties, id);
-    return party_new(core, job, name);
 }
 
 /* ---- sessions: making and freeing ------------------------------------------------------------ */

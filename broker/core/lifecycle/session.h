@@ -38,15 +38,12 @@ void session_end_party(struct core *core, struct session *session, enum party_ev
 void party_terminate(struct core *core, struct party *party, struct failure *failure);
 void session_completed(struct core *core, struct session *session);
 void session_free_all(struct core *core);
-struct party *party_get(struct core *core, struct job *job, struct span name);
 struct job *job_get(struct core *core, struct span name); /* NULL: no room */
 /* Without sessions it lasts for its linger time. */
 void job_keep(struct core *core, struct job *job);
 /* id 0: any. */
 struct job *job_make(struct core *core, uint32_t id, struct span name);
 void job_free(struct core *core, struct job *job);
-struct party *party_make(struct core *core, uint32_t id, struct job *job, struct span name);
-void party_free(struct core *core, struct party *party);
 struct session *session_make(struct core *core, struct job *job, const struct session_terms *terms);
 /* The party begins a new life in this session. */
 void session_begin(struct core *core, struct party *party, struct session *session,
@@ -55,7 +52,6 @@ void session_drop(struct core *core, struct session *session);
 void session_resume(struct core *core, struct session *session); /* at the end of a replay */
 /* Behind a standstill of so long. */
 void session_returned_all(struct core *core, int64_t gap_ns);
-void party_update_bare(struct party *party);
 /* Tells its client that its incarnation is over, and drops it.  failure may be NULL. */
 void session_dismiss(struct core *core, struct session *session, enum wire_code code,
                      struct failure *failure);

@@ -14,7 +14,6 @@
 #include "broker/core/record/note.h"
 #include "broker/core/record/owned_span.h"
 #include "broker/core/tables/effect.h"
-#include "libbus/base/must.h"
 #include "libbus/base/pattern.h"
 
 #include <string.h>

@@ -17,7 +17,6 @@
 #include "broker/core/record/attachment.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/timers.h"
-#include "libbus/base/must.h"
 #include "libbus/base/pattern.h"
 #include "libbus/wire/disclosure.h"
 

@@ -3,8 +3,6 @@
  * character. */
 #include "broker/core/record/text.h"
 
-#include "libbus/wire/msg.h"
-
 #include <string.h>
 
 void text_init(struct text *text)

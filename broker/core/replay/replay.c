@@ -20,6 +20,7 @@
 #include "broker/core/settling/need.h"
 #include "broker/core/settling/settle.h"
 #include "broker/core/step/batch.h"
+#include "broker/core/streams/names.h"
 #include "broker/core/streams/open_slot.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/streams/topic.h"

@@ -3,6 +3,7 @@
 #include "broker/core/step/status.h"
 
 #include "broker/core/groups/group.h"
+#include "broker/core/streams/names.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/job.h"

@@ -9,11 +9,10 @@
 #include "broker/core/streams/sub.h"
 
 #include "broker/core/groups/group.h"
-#include "broker/core/groups/request.h"
-#include "broker/core/lifecycle/session.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/owned_span.h"
+#include "broker/core/streams/names.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/party.h"
@@ -62,7 +61,7 @@ static bool matches(const struct sub *sub, struct span pattern, struct span topi
 {
     struct span party;
     bool is_letters = span_equal(topic_party(topic), span_text(GROUPS_PARTY));
-    if (sub_is_place(sub) ? is_letters || request_is_replies(topic)
+    if (sub_is_place(sub) ? is_letters || name_is_replies(topic)
                           : is_letters && !pattern_names_party(pattern, &party))
         return false;
     return !sub_is_member(sub) && pattern_matches(pattern, topic);

@@ -13,7 +13,6 @@
 #include "broker/core/groups/group.h"
 #include "broker/core/groups/letter.h"
 #include "broker/core/groups/request.h"
-#include "broker/core/lifecycle/session.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/owned_span.h"
@@ -21,6 +20,7 @@
 #include "broker/core/record/text.h"
 #include "broker/core/streams/await.h"
 #include "broker/core/streams/lead.h"
+#include "broker/core/streams/names.h"
 #include "broker/core/streams/open_slot.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/tables/effect.h"
@@ -111,7 +111,7 @@ struct topic *topic_make(struct core *core, uint32_t id, struct party *writer, s
     slot_table_init(&topic->slots, core->memory);
     list_init(&topic->requests);
     id_map_init(&topic->request_ids, core->memory);
-    topic->is_replies = request_is_replies(name);
+    topic->is_replies = name_is_replies(name);
     list_init(&topic->routes);
     list_init(&topic->unpromised);
     list_init(&topic->hungry_link);
