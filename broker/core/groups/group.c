@@ -17,17 +17,16 @@
 #include "broker/core/groups/group.h"
 
 #include "broker/core/groups/letter.h"
-#include "broker/core/groups/request.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/tell.h"
 #include "broker/core/record/text.h"
 #include "broker/core/settling/settle.h"
+#include "broker/core/streams/lease.h"
 #include "broker/core/streams/names.h"
-#include "broker/core/streams/open_slot.h"
+#include "broker/core/streams/reply.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/streams/topic.h"
-#include "broker/core/tables/effect.h"
 #include "broker/core/tables/slot_table.h"
 #include "broker/core/tables/task.h"
 #include "broker/core/tables/timers.h"
@@ -52,232 +51,6 @@ struct group *group_find(struct core *core, const struct job *job, struct span n
             return place->group;
     }
     return NULL;
-}
-
-static struct job *job_of(const struct group *group)
-{
-    return group->place->job;
-}
-
-/* ---- tasks ----------------------------------------------------------------------------------- */
-
-struct task *group_task(const struct core *core, const struct group *group, uint32_t topic,
-                        uint64_t seq)
-{
-    uint32_t id;
-    if (group->dead != NULL && group->dead->id == topic)
-        return id_map_get(&group->past_ids, seq, &id) ? pool_find(&core->tasks, id) : NULL;
-    if (!id_map_get(&group->place->route_ids, topic, &id))
-        return NULL;
-    const struct route *route = pool_find(&core->routes, id);
-    return id_map_get(&route->task_ids, seq, &id) ? pool_find(&core->tasks, id) : NULL;
-}
-
-struct topic *task_topic(const struct task *task, uint64_t *out_seq)
-{
-    *out_seq = task->letter != NULL ? task->letter->number : task->seq;
-    return task->letter != NULL ? task->group->dead : task->route->topic;
-}
-
-static void move(struct task *task, enum task_event event)
-{
-    bool is_allowed = task_next(task->state, event, &task->state);
-    must(is_allowed);
-}
-
-static bool is_past(const struct group *group, const struct letter *letter)
-{
-    return letter != NULL && letter->attempt != job_of(group)->attempt;
-}
-
-/* Where it is found by its number. */
-static struct id_map *ids_of(const struct task *task)
-{
-    return task->topic == task->group->dead ? &task->group->past_ids : &task->route->task_ids;
-}
-
-struct task *group_task_make(struct core *core, struct route *route, struct letter *letter,
-                             uint64_t seq)
-{
-    struct group *group = route->sub->group;
-    struct task *task = pool_take(&core->tasks);
-    if (task == NULL)
-        return NULL;
-    task->group = group;
-    task->route = route;
-    task->letter = letter;
-    task->topic = is_past(group, letter) ? group->dead : route->topic;
-    task->seq = is_past(group, letter) ? letter->number : seq;
-    bool has_timer = timers_reserve(&core->timers);
-    if (!has_timer || !id_map_put(ids_of(task), task->seq, task->id)) {
-        if (has_timer)
-            timers_unreserve(&core->timers, &task->timer);
-        pool_give(&core->tasks, task);
-        return NULL;
-    }
-    task->state = TASK_WAITING;
-    task->timer.kind = TIMER_TASK;
-    list_init(&task->route_link);
-    list_init(&task->holder_link);
-    list_init(&task->unsent_link);
-    return task;
-}
-
-/* The slot of its reply that is not settled, or NULL.  A letter wants none: that was settled when
- * it died. */
-static struct open_slot *reply_of(const struct core *core, const struct task *task,
-                                  bool *out_is_request)
-{
-    *out_is_request = false;
-    return task->letter == NULL ? request_reply(core, task->topic, task->seq, out_is_request)
-                                : NULL;
-}
-
-struct open_slot *group_reply(const struct core *core, const struct task *task)
-{
-    bool is_request;
-    return reply_of(core, task, &is_request);
-}
-
-/* Below it all is done. */
-static void move_floor(struct core *core, struct route *route)
-{
-    route->taken_seq = route->next_seq;
-    route->acked_seq = route->next_seq;
-    if (!list_is_empty(&route->tasks))
-        route->acked_seq = LIST_OWNER(route->tasks.next, struct task, route_link)->seq;
-    topic_update(core, route->topic);
-}
-
-void group_pass(struct core *core, struct route *route, uint64_t next_seq)
-{
-    route->next_seq = next_seq;
-    note_passed(core, route);
-    move_floor(core, route);
-}
-
-static void member_idle(struct core *core, struct sub *member)
-{
-    if (member->held_count < member->credit && !list_is_linked(&member->idle_link)) {
-        list_push(&member->group->idle, &member->idle_link);
-        group_due(core, member->group);
-    }
-}
-
-/* Nobody has it any more. */
-static void unlease(struct core *core, struct task *task)
-{
-    struct sub *member = task->holder;
-    list_remove(&task->holder_link);
-    list_remove(&task->unsent_link);
-    if (member == NULL)
-        return;
-    task->holder = NULL;
-    task->chunk_offset = 0;
-    member->held_count -= 1;
-    member_idle(core, member);
-}
-
-static void free_task(struct core *core, struct task *task)
-{
-    for (uint32_t i = 0; i < task->error_count; i++)
-        failure_unref(core, task->errors[i]);
-    timers_unreserve(&core->timers, &task->timer);
-    list_remove(&task->route_link);
-    id_map_remove(ids_of(task), task->seq);
-    if (task->letter != NULL)
-        task->letter->task = NULL;
-    pool_give(&core->tasks, task);
-}
-
-void task_end(struct core *core, struct task *task)
-{
-    struct route *route = task->route;
-    struct letter *letter = task->letter;
-    struct group *group = task->group;
-    note_task_ended(core, task);
-    move(task, TASK_ENDS);
-    unlease(core, task);
-    free_task(core, task);
-    if (letter != NULL)
-        letter_free(core, group, letter);
-    move_floor(core, route);
-}
-
-static void tell_over(struct core *core, const struct task *task, struct failure *failure)
-{
-    const struct sub *member = task->holder;
-    if (member->session == NULL || member->session->control == 0)
-        return; /* told when it says that it has it, on the next connection */
-    struct msg_task_over *msg =
-        &effects_msg(core->effects, member->session->control, MSG_TASK_OVER)->as.task_over;
-    msg->sub = member->number;
-    msg->topic = task->topic->id;
-    msg->seq = task->seq;
-    msg->delivery = task->delivery;
-    msg->error = failure_span(failure);
-}
-
-void task_cancel(struct core *core, struct task *task, struct failure *failure)
-{
-    if (task->holder != NULL)
-        tell_over(core, task, failure);
-    task_end(core, task);
-}
-
-bool task_add_error(struct task *task, struct failure *failure)
-{
-    if (task->error_count == LIMIT_DELIVER)
-        return false;
-    task->errors[task->error_count++] = failure_ref(failure);
-    return true;
-}
-
-void task_back(struct core *core, struct task *task, struct failure *failure,
-               struct task_delay delay)
-{
-    bool is_request;
-    struct open_slot *reply = reply_of(core, task, &is_request);
-    if (failure != NULL)
-        (void)task_add_error(task, failure); /* a task has no more deliveries than that */
-    task->delay = delay;
-    note_task_back(core, task, failure);
-    if (reply != NULL)
-        open_slot_drop_chunks(core, reply);
-    unlease(core, task);
-    if (reply != NULL && task->group->taker_count == 0 && !core->is_replaying)
-        request_arm(core, reply); /* nobody works on it, and nobody is there who could */
-    if (delay.due_wall_ns == 0) {
-        move(task, TASK_COMES_BACK);
-        list_push(&task->group->waiting, &task->holder_link);
-        group_due(core, task->group);
-        return;
-    }
-    move(task, TASK_IS_PUT_OFF);
-    if (!core->is_replaying)
-        timers_set(&core->timers, &task->timer, core_clock(core) + delay.ms * MS_NS);
-}
-
-void group_task_timer(struct core *core, struct task *task)
-{
-    move(task, TASK_IS_DUE);
-    list_push(&task->group->waiting, &task->holder_link);
-    group_due(core, task->group);
-}
-
-struct task *task_of_letter(struct core *core, struct group *group, struct letter *letter)
-{
-    uint32_t id;
-    if (!id_map_get(&group->place->route_ids, letter->topic->id, &id))
-        return NULL;
-    struct task *task = group_task_make(core, pool_find(&core->routes, id), letter, letter->seq);
-    if (task == NULL)
-        return NULL;
-    letter->task = task;
-    note_letter_replayed(core, group, letter);
-    list_push(&group->waiting, &task->holder_link);
-    group_due(core, group);
-    return task;
 }
 
 /* ---- what was not done ----------------------------------------------------------------------- */
@@ -305,7 +78,7 @@ static struct failure *death_of(struct core *core, const struct task *task, bool
         last = others[0];
     return failure_make(
         core,
-        &(struct failure_spec){.job = job_of(task->group),
+        &(struct failure_spec){.job = group_job(task->group),
                                .party = task->holder->party,
                                .kind = is_lost ? ERROR_WORKER_LOST : ERROR_REJECTED,
                                .type = is_lost ? ERROR_TYPE_WORKER_LOST : ERROR_TYPE_DEAD_LETTER,
@@ -327,12 +100,12 @@ static void task_dies(struct core *core, struct task *task, struct failure *fail
     struct group *group = task->group;
     struct topic *topic = task->topic;
     uint64_t seq = task->seq;
-    struct open_slot *reply = reply_of(core, task, &is_request);
+    struct open_slot *reply = task_request(core, task, &is_request);
     struct party *party = task->holder->party;
     uint64_t number = group->dead->slots.next_seq;
     letter_write(core, task, death);
     task_end(core, task);
-    tell(core, job_of(group),
+    tell(core, group_job(group),
          &(struct tell){.name = EVENT_TASK_DEAD,
                         .party = party,
                         .incarnation = party->incarnation,
@@ -438,7 +211,7 @@ static void stop_giving(struct core *core, struct sub *member)
     if (group->taker_count > 0 || core->is_replaying) /* core_resume() looks at all requests */
         return;
     LIST_EACH(link, &group->place->routes)
-        request_arm_all(core, LIST_OWNER(link, struct route, sub_link)->topic);
+        reply_arm_all(core, LIST_OWNER(link, struct route, sub_link)->topic);
 }
 
 void group_drain(struct core *core, struct sub *member)
@@ -487,18 +260,12 @@ void group_lease_timer(struct core *core, struct sub *member)
                                                   .type = ERROR_TYPE_LEASE_OVER,
                                                   .message = text.data});
     LIST_EACH(link, &member->leases)
-        tell_over(core, LIST_OWNER(link, struct task, holder_link), failure);
+        task_tell_over(core, LIST_OWNER(link, struct task, holder_link), failure);
     release(core, member, failure);
     failure_unref(core, failure);
 }
 
 /* ---- giving ---------------------------------------------------------------------------------- */
-
-void group_due(struct core *core, struct group *group)
-{
-    if (!list_is_linked(&group->due_link))
-        list_push(&core->groups_due, &group->due_link);
-}
 
 static bool is_reachable(const struct sub *member)
 {
@@ -519,39 +286,6 @@ static struct sub *next_member(struct group *group)
     return NULL;
 }
 
-static void lease(struct core *core, struct task *task, struct sub *member)
-{
-    move(task, TASK_IS_LEASED);
-    list_remove(&task->holder_link);
-    task->holder = member;
-    task->delay = (struct task_delay){0, 0};
-    list_push(&member->leases, &task->holder_link);
-    list_push(&member->unsent, &task->unsent_link);
-    member->held_count += 1;
-    list_remove(&member->idle_link);
-    note_leased(core, task);
-}
-
-/* Nothing is done here that follows from the time. */
-struct task *group_lease(struct core *core, struct route *route, struct task *task, uint64_t seq,
-                         uint32_t delivery, struct sub *member)
-{
-    if (task == NULL)
-        task = group_task_make(core, route, NULL, seq);
-    if (task == NULL)
-        return NULL;
-    if (!list_is_linked(&task->route_link) && task->letter == NULL)
-        list_push(&route->tasks, &task->route_link);
-    if (task->state == TASK_DELAYED) /* that its time came is no fact */
-        move(task, TASK_IS_DUE);
-    task->delivery = delivery;
-    lease(core, task, member);
-    if (seq >= route->next_seq && task->letter == NULL)
-        route->next_seq = seq + 1;
-    move_floor(core, route);
-    return task;
-}
-
 /* A slot that is no task of the group's: not there any more, or a request that is settled. */
 static bool pass_over(struct core *core, struct route *route)
 {
@@ -560,10 +294,10 @@ static bool pass_over(struct core *core, struct route *route)
     uint32_t index;
     bool is_request;
     if (route->next_seq < first_seq && route->next_seq < topic->slots.next_seq) {
-        group_pass(core, route, first_seq);
+        route_pass(core, route, first_seq);
         return true;
     }
-    struct open_slot *reply = request_reply(core, topic, route->next_seq, &is_request);
+    struct open_slot *reply = reply_find(core, topic, route->next_seq, &is_request);
     if (!is_request || !slot_table_find(&topic->slots, route->next_seq, &index))
         return false;
     const struct slot_entry *entry = slot_table_at(&topic->slots, index);
@@ -571,7 +305,7 @@ static bool pass_over(struct core *core, struct route *route)
         settle_open_failed(core, reply, pool_find(&core->failures, entry->ref));
     else if (reply != NULL || entry->state == SLOT_OPEN)
         return false;
-    group_pass(core, route, route->next_seq + 1);
+    route_pass(core, route, route->next_seq + 1);
     return true;
 }
 
@@ -621,8 +355,8 @@ static enum given give(struct core *core, struct group *group, struct sub *membe
     struct route *route = task != NULL ? task->route : NULL;
     if (task == NULL && !next_slot(core, group, &route))
         return NOTHING_TO_GIVE;
-    task = group_lease(core, route, task, task != NULL ? task->seq : route->next_seq,
-                       task != NULL ? task->delivery + 1 : 1, member);
+    task = task_lease(core, route, task, task != NULL ? task->seq : route->next_seq,
+                      task != NULL ? task->delivery + 1 : 1, member);
     if (task == NULL)
         return NO_MEMORY_TO_GIVE;
     uint32_t index;
@@ -736,40 +470,6 @@ void group_leave(struct core *core, struct sub *member, struct failure *failure)
     timers_set(&core->timers, &group->place->timer, core_clock(core) + group->place->keep_ns);
 }
 
-void group_member_ready(struct core *core, struct sub *member)
-{
-    member_idle(core, member);
-    if (!list_is_empty(&member->unsent))
-        sub_mark(core, member);
-}
-
-void group_member_rewind(struct sub *member)
-{
-    member->named_topic = 0;
-    member->named_replies = 0;
-    LIST_EACH(link, &member->leases) {
-        struct task *task = LIST_OWNER(link, struct task, holder_link);
-        task->chunk_offset = 0;
-        list_remove(&task->unsent_link);
-        list_push(&member->unsent, &task->unsent_link);
-    }
-}
-
-void group_member_has(struct core *core, struct sub *member, const struct msg_position *msg)
-{
-    struct task *task = group_task(core, member->group, (uint32_t)msg->topic, msg->next_seq);
-    if (task != NULL && task->holder == member && task->delivery == msg->chunk_offset) {
-        list_remove(&task->unsent_link);
-        return;
-    }
-    struct msg_task_over *over =
-        &effects_msg(core->effects, member->session->control, MSG_TASK_OVER)->as.task_over;
-    over->sub = member->number;
-    over->topic = msg->topic;
-    over->seq = msg->next_seq;
-    over->delivery = msg->chunk_offset <= UINT8_MAX ? msg->chunk_offset : 0;
-}
-
 static struct failure *unanswered(struct core *core, struct party *party,
                                   const struct open_slot *reply)
 {
@@ -790,7 +490,7 @@ static struct failure *unanswered(struct core *core, struct party *party,
 static void finish(struct core *core, struct task *task, const struct parked *op)
 {
     bool is_request;
-    struct open_slot *reply = reply_of(core, task, &is_request);
+    struct open_slot *reply = task_request(core, task, &is_request);
     struct party *party = task->holder->party;
     task_end(core, task);
     if (reply == NULL)
@@ -817,10 +517,10 @@ void group_settle(struct core *core, struct session *session, const struct parke
     bool is_request;
     if (member == NULL || !sub_is_member(member))
         return; /* closed meanwhile: then it was given back */
-    struct task *task = group_task(core, member->group, op->topic, op->seq);
+    struct task *task = task_find(core, member->group, op->topic, op->seq);
     if (task == NULL || task->holder != member || task->delivery != op->delivery)
         return; /* said twice; or its lease is over, as it was told */
-    (void)reply_of(core, task, &is_request);
+    (void)task_request(core, task, &is_request);
     switch (op->how) {
     case DONE: finish(core, task, op); break;
     case GIVEN_BACK: give_back(core, task, op->failure, 0, false); break;
@@ -837,44 +537,12 @@ void group_settle(struct core *core, struct session *session, const struct parke
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* Without a word: what they belong to goes. */
-static void drop_tasks(struct core *core, struct route *route)
-{
-    const struct id_map *ids = &route->task_ids;
-    for (uint32_t i = 0; i < ids->room; i++)
-        while (ids->entries[i].is_used) { /* another may take the place of the one that goes */
-            struct task *task = pool_find(&core->tasks, ids->entries[i].value);
-            unlease(core, task);
-            free_task(core, task);
-        }
-}
-
-void group_route_restart(struct core *core, struct route *route)
-{
-    drop_tasks(core, route);
-    id_map_fini(&route->task_ids);
-}
-
-void group_restart(struct core *core, struct group *group, bool keeps_letters)
-{
-    LIST_EACH(link, &group->letters) {
-        struct letter *letter = LIST_OWNER(link, struct letter, link);
-        if (letter->task != NULL) {
-            unlease(core, letter->task);
-            free_task(core, letter->task);
-        }
-        if (!keeps_letters)
-            letter_free(core, group, letter);
-    }
-    id_map_fini(&group->past_ids);
-}
-
 void group_free(struct core *core, struct group *group)
 {
     struct sub *place = group->place;
     group_restart(core, group, false);
     LIST_EACH(link, &place->routes)
-        group_route_restart(core, LIST_OWNER(link, struct route, sub_link));
+        route_forget_tasks(core, LIST_OWNER(link, struct route, sub_link));
     LIST_EACH(link, &group->members)
         group_leave(core, LIST_OWNER(link, struct sub, member_link), NULL);
     if (group->dead != NULL)
@@ -953,7 +621,7 @@ static void resume_group(struct core *core, struct group *group)
 {
     LIST_EACH(link, &group->members) {
         struct sub *member = LIST_OWNER(link, struct sub, member_link);
-        group_member_rewind(member);
+        member_rewind(member);
         if (member->held_count > 0 && member->lease_ns > 0)
             timers_set(&core->timers, &member->lease_timer, core_clock(core) + member->lease_ns);
     }

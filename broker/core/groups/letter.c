@@ -13,6 +13,7 @@
 #include "broker/core/record/note.h"
 #include "broker/core/record/text.h"
 #include "broker/core/settling/settle.h"
+#include "broker/core/streams/lease.h"
 #include "broker/core/streams/names.h"
 #include "broker/core/streams/open_slot.h"
 #include "broker/core/streams/topic.h"
@@ -59,23 +60,6 @@ bool letter_keep(struct core *core, struct group *group, const struct letter *te
     group->letter_count += 1;
     note_letter_kept(core, group, letter);
     return true;
-}
-
-void letter_free(struct core *core, struct group *group, struct letter *letter)
-{
-    list_remove(&letter->link);
-    group->letter_count -= 1;
-    memory_give(core->memory, letter, sizeof *letter);
-    topic_update(core, group->dead);
-    topic_update(core, group->why);
-}
-
-uint64_t letter_floor(const struct topic *topic)
-{
-    const struct group *group = topic->letters;
-    if (group == NULL || list_is_empty(&group->letters))
-        return UINT64_MAX;
-    return LIST_OWNER(group->letters.next, struct letter, link)->number;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */

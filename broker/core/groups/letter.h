@@ -12,9 +12,6 @@ void letter_write(struct core *core, struct task *task, struct failure *failure)
 struct letter *letter_find(const struct group *group, uint64_t number);
 /* false: no memory. */
 bool letter_keep(struct core *core, struct group *group, const struct letter *terms);
-void letter_free(struct core *core, struct group *group, struct letter *letter);
-/* Below it no slot of this topic may go: a letter needs it.  UINT64_MAX: it is no such topic. */
-uint64_t letter_floor(const struct topic *topic);
 void letter_message(struct core *core, struct session *session, const struct msg_dead *msg);
 
 #endif

@@ -23,6 +23,7 @@
 #include "broker/core/settling/settle.h"
 #include "broker/core/step/batch.h"
 #include "broker/core/streams/await.h"
+#include "broker/core/streams/lease.h"
 #include "broker/core/streams/names.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/streams/topic.h"
@@ -802,7 +803,7 @@ void session_position(struct core *core, struct session *session, const struct m
     if (sub == NULL)
         return; /* closed meanwhile: its UNSUBSCRIBE came on the last connection */
     if (sub_is_member(sub)) {
-        group_member_has(core, sub, msg);
+        member_has(core, sub, msg);
         return;
     }
     LIST_EACH(link, &sub->routes) {
@@ -863,7 +864,7 @@ void session_hear(struct core *core, struct session *session)
         return;
     LIST_EACH(link, &session->subs)
         if (sub_is_member(LIST_OWNER(link, struct sub, session_link)))
-            group_member_ready(core, LIST_OWNER(link, struct sub, session_link));
+            member_ready(core, LIST_OWNER(link, struct sub, session_link));
     tell_party(core, session->party, EVENT_PARTY_RESUMED, "", 0, NULL);
     judge_look(core, session->job);
     barrier_look(core, session->job); /* all may have waited for it */

@@ -42,7 +42,7 @@ struct task {
     enum task_state state;
     struct group *group;
     struct route *route; /* the group's, in the topic that it is of */
-    struct topic *topic; /* this and seq: its name for members and facts, see group_task_make() */
+    struct topic *topic; /* this and seq: its name for members and facts, see task_make() */
     uint64_t seq;
     struct letter *letter;   /* that it was, and where its value is; NULL: in the topic */
     uint32_t delivery;       /* how often it was given to a member */

@@ -8,7 +8,6 @@
 
 #include "broker/core/groups/group.h"
 #include "broker/core/groups/letter.h"
-#include "broker/core/groups/request.h"
 #include "broker/core/lifecycle/guard.h"
 #include "broker/core/lifecycle/judgement.h"
 #include "broker/core/lifecycle/membership.h"
@@ -20,8 +19,10 @@
 #include "broker/core/settling/need.h"
 #include "broker/core/settling/settle.h"
 #include "broker/core/step/batch.h"
+#include "broker/core/streams/lease.h"
 #include "broker/core/streams/names.h"
 #include "broker/core/streams/open_slot.h"
+#include "broker/core/streams/reply.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/effect.h"
@@ -945,12 +946,12 @@ static const char *leased(struct core *core, struct group *group, struct route *
                           const struct fact_leased *fact)
 {
     struct sub *member = sub_of(core, fact->sub);
-    struct task *task = group_task(core, group, (uint32_t)fact->topic, fact->seq);
+    struct task *task = task_find(core, group, (uint32_t)fact->topic, fact->seq);
     if (member == NULL || member->group != group || sub_is_place(member))
         return no_sub;
     if ((task != NULL && task->state == TASK_LEASED) || fact->delivery == 0)
         return no_order;
-    return group_lease(core, route, task, fact->seq, (uint32_t)fact->delivery, member) != NULL
+    return task_lease(core, route, task, fact->seq, (uint32_t)fact->delivery, member) != NULL
                ? NULL
                : no_memory;
 }
@@ -961,11 +962,11 @@ static const char *task_came_back(struct core *core, struct group *group, struct
 {
     const char *wrong = NULL;
     struct failure *failure = failure_of(core, fact->failure, &wrong);
-    struct task *task = group_task(core, group, (uint32_t)fact->topic, fact->seq);
+    struct task *task = task_find(core, group, (uint32_t)fact->topic, fact->seq);
     if (wrong == NULL && (fact->delivery == 0 || (task != NULL && task->state == TASK_DELAYED)))
         wrong = no_order;
     if (wrong == NULL && task == NULL) {
-        task = group_task_make(core, route, NULL, fact->seq);
+        task = task_make(core, route, NULL, fact->seq);
         if (task == NULL)
             return no_memory;
         list_push(&route->tasks, &task->route_link);
@@ -991,11 +992,11 @@ static const char *task_error(struct core *core, struct group *group, struct rou
 {
     const char *wrong = NULL;
     struct failure *failure = failure_of(core, fact->failure, &wrong);
-    struct task *task = group_task(core, group, (uint32_t)fact->topic, fact->seq);
+    struct task *task = task_find(core, group, (uint32_t)fact->topic, fact->seq);
     if (failure == NULL)
         return no_error;
     if (task == NULL) {
-        task = group_task_make(core, route, NULL, fact->seq);
+        task = task_make(core, route, NULL, fact->seq);
         if (task == NULL)
             return no_memory;
         list_push(&route->tasks, &task->route_link);
@@ -1006,7 +1007,7 @@ static const char *task_error(struct core *core, struct group *group, struct rou
 static const char *task_ended(struct core *core, struct group *group,
                               const struct fact_task_ended *fact)
 {
-    struct task *task = group_task(core, group, (uint32_t)fact->topic, fact->seq);
+    struct task *task = task_find(core, group, (uint32_t)fact->topic, fact->seq);
     if (task == NULL)
         return no_order;
     task_end(core, task);
@@ -1017,7 +1018,7 @@ static const char *passed(struct core *core, struct route *route, const struct f
 {
     if (fact->next_seq < route->next_seq)
         return no_order;
-    group_pass(core, route, fact->next_seq);
+    route_pass(core, route, fact->next_seq);
     return NULL;
 }
 
@@ -1063,14 +1064,14 @@ static const char *requested(struct core *core, const struct fact_requested *fac
     bool is_request;
     if (topic == NULL || (fact->reply_topic != 0 && replies == NULL))
         return no_topic;
-    (void)request_reply(core, topic, fact->seq, &is_request);
+    (void)reply_find(core, topic, fact->seq, &is_request);
     if (is_request)
         return twice;
     struct open_slot *reply =
         replies != NULL ? open_slot_find(core, replies, fact->reply_seq) : NULL;
     if (replies != NULL && (reply == NULL || open_slot_is_reply(reply)))
         return no_slot;
-    return request_link(core, topic, fact->seq, reply) ? NULL : no_memory;
+    return reply_link(core, topic, fact->seq, reply) ? NULL : no_memory;
 }
 
 /* Facts about a group, or a task of it. */
@@ -1088,7 +1089,7 @@ static const char *of_group(struct core *core, const struct fact *fact, struct g
     default: break;
     }
     const struct task *task =
-        group_task(core, group, (uint32_t)fact->as.leased.topic, fact->as.leased.seq);
+        task_find(core, group, (uint32_t)fact->as.leased.topic, fact->as.leased.seq);
     struct route *route =
         task != NULL ? task->route : route_of(core, group->place, fact->as.leased.topic);
     if (route == NULL)
@@ -1468,7 +1469,7 @@ void core_resume(struct core *core, const struct event *now, struct effects *eff
     terms = NULL;
     while ((terms = pool_next(&core->slot_terms, terms != NULL ? terms->id : 0)) != NULL)
         if (terms->request_topic != 0)
-            request_arm(core, terms->open);
+            reply_arm(core, terms->open);
     resume_subs(core);
     attach_resume(core);
     need_resume(core); /* before anything is trimmed */

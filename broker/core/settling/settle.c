@@ -8,7 +8,6 @@
 #include "broker/core/settling/settle.h"
 
 #include "broker/core/groups/group.h"
-#include "broker/core/groups/request.h"
 #include "broker/core/lifecycle/guard.h"
 #include "broker/core/lifecycle/judgement.h"
 #include "broker/core/lifecycle/membership.h"
@@ -21,6 +20,7 @@
 #include "broker/core/step/batch.h"
 #include "broker/core/streams/await.h"
 #include "broker/core/streams/open_slot.h"
+#include "broker/core/streams/reply.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/effect.h"
@@ -47,7 +47,7 @@ void settle_open(struct core *core, struct open_slot *open, enum slot_state stat
     topic_account(topic, entry, before, topic_weight(core, entry));
     note_settled(core, topic, entry);
     if (open_slot_is_reply(open))
-        request_settled(core, open, state == SLOT_ERROR ? pool_find(&core->failures, ref) : NULL);
+        reply_settled(core, open, state == SLOT_ERROR ? pool_find(&core->failures, ref) : NULL);
     await_settled(core, &open->awaits, entry);
     open_slot_forget(core, open);
     topic_news(core, topic, seq, seq + 1);

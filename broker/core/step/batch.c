@@ -5,14 +5,15 @@
  * batch that is sent again after a reconnect does nothing twice (promise 4). */
 #include "broker/core/step/batch.h"
 
-#include "broker/core/groups/group.h"
 #include "broker/core/groups/request.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/tell.h"
 #include "broker/core/settling/need.h"
 #include "broker/core/settling/settle.h"
+#include "broker/core/streams/lease.h"
 #include "broker/core/streams/open_slot.h"
+#include "broker/core/streams/reply.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/event.h"
@@ -310,7 +311,7 @@ static bool is_too_big(const struct core *core, const struct open_slot *open, ui
 static bool may_settle(struct core *core, struct session *session, const struct open_slot *open,
                        const struct event_run *run)
 {
-    if (!open->topic->is_replies || request_task(core, session, open) != NULL)
+    if (!open->topic->is_replies || reply_task(core, session, open) != NULL)
         return true;
     refuse_run(core, session, open->topic, run, ERROR_TYPE_LEASE_OVER,
                "the request is not, or no longer, leased to this party");
@@ -320,7 +321,7 @@ static bool may_settle(struct core *core, struct session *session, const struct 
 /* The reply is whole: the request is done with, in the same step. */
 static void end_request(struct core *core, struct session *session, const struct open_slot *open)
 {
-    struct task *task = open->topic->is_replies ? request_task(core, session, open) : NULL;
+    struct task *task = open->topic->is_replies ? reply_task(core, session, open) : NULL;
     if (task != NULL)
         task_end(core, task);
 }

@@ -26,6 +26,7 @@
 #include "broker/core/step/status.h"
 #include "broker/core/streams/await.h"
 #include "broker/core/streams/lead.h"
+#include "broker/core/streams/lease.h"
 #include "broker/core/streams/pump.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/streams/topic.h"
@@ -385,7 +386,7 @@ static void fire(struct core *core, struct timer *timer)
     case TIMER_TURN: courier_turn_over(core); break;
     case TIMER_LEAD: lead_timer(core); break;
     case TIMER_LEASE: group_lease_timer(core, LIST_OWNER(timer, struct sub, lease_timer)); break;
-    case TIMER_TASK: group_task_timer(core, LIST_OWNER(timer, struct task, timer)); break;
+    case TIMER_TASK: task_timer(core, LIST_OWNER(timer, struct task, timer)); break;
     case TIMER_JOB_WINDOW: job_window_over(core, LIST_OWNER(timer, struct job, window)); break;
     case TIMER_JOB_DEADLINE:
         job_deadline_passed(core, LIST_OWNER(timer, struct job, deadline));

@@ -6,11 +6,11 @@
  * stays in the pump, and core_deadline_ns() says that there is more. */
 #include "broker/core/streams/pump.h"
 
-#include "broker/core/groups/group.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/tell.h"
 #include "broker/core/record/text.h"
 #include "broker/core/streams/await.h"
+#include "broker/core/streams/lease.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/effect.h"
@@ -461,7 +461,7 @@ static bool task_send(struct core *core, const struct sub *member, struct task *
                       const struct slot_entry *entry, uint64_t seq, uint64_t *sent)
 {
     const struct topic *topic = task->topic;
-    const struct open_slot *reply = group_reply(core, task);
+    const struct open_slot *reply = task_reply(core, task);
     struct frame head = {.delivery = (uint8_t)task->delivery,
                          .attempt = member->job->attempt,
                          .topic = topic->id,
@@ -487,7 +487,7 @@ static bool task_send(struct core *core, const struct sub *member, struct task *
 static uint64_t name_topics(struct core *core, struct sub *member, const struct task *task)
 {
     const struct topic *topic = task->topic;
-    const struct open_slot *reply = group_reply(core, task);
+    const struct open_slot *reply = task_reply(core, task);
     uint64_t sent = 0;
     if (member->named_topic != topic->id)
         sent += send_frame(core, member->session, member->number, FRAME_TOPIC, topic->id, 0,

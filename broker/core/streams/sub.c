@@ -12,6 +12,7 @@
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/owned_span.h"
+#include "broker/core/streams/lease.h"
 #include "broker/core/streams/names.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/effect.h"
@@ -37,7 +38,7 @@ void route_restart(struct core *core, struct route *route, uint64_t next_seq)
 {
     bool is_place = sub_is_place(route->sub); /* of a group, which nobody reads from there */
     if (is_place)
-        group_route_restart(core, route);
+        route_forget_tasks(core, route);
     else if (next_seq > route->acked_seq) {
         if (route->missed_count == 0)
             route->missed_seq = route->acked_seq;
@@ -101,7 +102,7 @@ void sub_ready(struct core *core, struct sub *sub)
     LIST_EACH(link, &sub->routes)
         route_ready(core, LIST_OWNER(link, struct route, sub_link));
     if (sub_is_member(sub))
-        group_member_ready(core, sub);
+        member_ready(core, sub);
     sub_mark(core, sub);
 }
 
@@ -165,7 +166,7 @@ void route_free(struct core *core, struct route *route)
             flight->route = NULL;
     }
     id_map_remove(&sub->route_ids, route->topic->id);
-    group_route_restart(core, route);
+    route_forget_tasks(core, route);
     list_remove(&route->ready_link);
     list_remove(&route->sub_link);
     list_remove(&route->topic_link);
@@ -179,7 +180,7 @@ void sub_rewind(struct core *core, struct sub *sub)
     sub->taken_bytes = 0;
     sub->flight_count = 0;
     if (sub_is_member(sub))
-        group_member_rewind(sub);
+        member_rewind(sub);
     LIST_EACH(link, &sub->endings)
         LIST_OWNER(link, struct ending, link)->is_sent = false;
     LIST_EACH(link, &sub->routes) {

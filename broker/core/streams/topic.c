@@ -10,9 +10,6 @@
  * used up, nothing is kept but what somebody who may not lose it still needs. */
 #include "broker/core/streams/topic.h"
 
-#include "broker/core/groups/group.h"
-#include "broker/core/groups/letter.h"
-#include "broker/core/groups/request.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/owned_span.h"
@@ -20,8 +17,10 @@
 #include "broker/core/record/text.h"
 #include "broker/core/streams/await.h"
 #include "broker/core/streams/lead.h"
+#include "broker/core/streams/lease.h"
 #include "broker/core/streams/names.h"
 #include "broker/core/streams/open_slot.h"
+#include "broker/core/streams/reply.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/needs.h"
@@ -165,7 +164,7 @@ static void pop(struct core *core, struct topic *topic)
     if (slot_entry_end(entry) > topic->taken_floor)
         topic->untaken_bytes -= weight;
     if (topic->request_ids.count > 0)
-        request_forget(core, topic, entry);
+        reply_forget(core, topic, entry);
     entry_unref(core, entry);
     slot_table_pop(&topic->slots);
 }
@@ -174,7 +173,7 @@ static void pop(struct core *core, struct topic *topic)
 static void drop_open(struct core *core, struct open_slot *open)
 {
     if (open_slot_is_reply(open))
-        request_unlink(core, open);
+        reply_unlink(core, open);
     open_slot_forget(core, open);
 }
 
