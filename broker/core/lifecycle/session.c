@@ -7,6 +7,7 @@
 #include "broker/core/lifecycle/session.h"
 
 #include "broker/core/groups/group.h"
+#include "broker/core/groups/subscription.h"
 #include "broker/core/lifecycle/barrier.h"
 #include "broker/core/lifecycle/guard.h"
 #include "broker/core/lifecycle/judgement.h"

@@ -8,6 +8,7 @@
 
 #include "broker/core/groups/group.h"
 #include "broker/core/groups/letter.h"
+#include "broker/core/groups/subscription.h"
 #include "broker/core/lifecycle/guard.h"
 #include "broker/core/lifecycle/judgement.h"
 #include "broker/core/lifecycle/membership.h"

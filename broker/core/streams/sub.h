@@ -5,33 +5,15 @@
 
 #include "broker/core/model.h"
 
-/* is_again: it came before on another connection, and is answered as it was then. */
-void sub_open(struct core *core, struct session *session, const struct msg_subscribe *msg,
-              bool is_again);
-void sub_add(struct core *core, struct session *session, const struct msg_sub_add *msg);
-void sub_close(struct core *core, struct session *session, uint32_t number, bool is_drop);
-void sub_drain(struct core *core, struct session *session, uint32_t number);
 /* A complaint about the message, or NULL. */
 const char *sub_taken(struct core *core, struct session *session, const struct msg_taken *msg);
 void sub_ack(struct core *core, struct session *session, const struct parked *op);
 /* The durable subscription of this number; 0: there is none. */
 uint32_t sub_durable(struct core *core, struct session *session, uint32_t number);
-void sub_detach(struct core *core, struct sub *sub); /* its session ends */
-void sub_free(struct core *core, struct sub *sub);
 void sub_expire(struct core *core, struct sub *sub);
 void sub_rewind(struct core *core, struct sub *sub); /* a fresh connection */
 /* ... and what lies before the acknowledgements that wait for their data is not sent again. */
 void sub_pass_done(struct core *core, struct session *session);
-/* id 0: any; name empty: not durable. */
-struct sub *sub_make(struct core *core, uint32_t id, struct party *party, struct span name,
-                     int64_t from_seq, int64_t keep_ns);
-struct sub_terms {
-    uint32_t number;
-    bool is_gap;
-    uint64_t window_bytes;
-};
-bool sub_attach(struct core *core, struct session *session, struct sub *sub,
-                const struct sub_terms *terms);
 bool sub_keep_pattern(struct core *core, struct sub *sub, struct span pattern);
 bool sub_watch(struct core *core, struct sub *sub, struct party *party);
 bool sub_add_ending(struct core *core, struct sub *sub, struct party *party, uint32_t incarnation,
@@ -52,5 +34,11 @@ void sub_ready(struct core *core, struct sub *sub);
 /* There may be something to send to it. */
 void sub_mark(struct core *core, struct sub *sub);
 void sub_ended(struct core *core, struct party *party, struct failure *failure);
+
+/* Dead letters are for who asks for them by name; no group takes them, or replies, for tasks. */
+bool sub_matches(const struct sub *sub, struct span pattern, struct span topic);
+void ending_free(struct core *core, struct ending *ending);
+/* Without memory its slots and waits have told it; the end itself is lost. */
+void ending_add(struct core *core, struct sub *sub, struct party *party, struct failure *failure);
 
 #endif

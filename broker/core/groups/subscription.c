@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* subscription.c -- how subscriptions are opened and closed, those of groups and members included.
+ *
+ * Where a subscription is in its topics is in streams/sub.c. */
+#include "broker/core/groups/subscription.h"
+
+#include "broker/core/groups/group.h"
+#include "broker/core/record/failure.h"
+#include "broker/core/record/note.h"
+#include "broker/core/record/owned_span.h"
+#include "broker/core/streams/names.h"
+#include "broker/core/streams/sub.h"
+#include "broker/core/streams/topic.h"
+#include "broker/core/tables/effect.h"
+#include "broker/core/tables/party.h"
+#include "broker/core/tables/timers.h"
+#include "libbus/base/pattern.h"
+
+/* A lease lasts for so many beats at least: a party is suspect after two and a half. */
+#define LEASE_BEATS_MIN 3
+
+static bool add_watch(struct core *core, struct sub *sub, struct span party_name)
+{
+    struct party *party = party_get(core, sub->job, party_name);
+    if (party == NULL)
+        return false;
+    LIST_EACH(link, &sub->watches)
+        if (LIST_OWNER(link, struct watch, sub_link)->party == party)
+            return true;
+    if (!sub_watch(core, sub, party))
+        return false;
+    if (party_is_final(party->state))
+        ending_add(core, sub, party, party->ended_by);
+    return true;
+}
+
+static void watch_free(struct core *core, struct watch *watch)
+{
+    struct party *party = watch->party;
+    list_remove(&watch->sub_link);
+    list_remove(&watch->party_link);
+    memory_give(core->memory, watch, sizeof *watch);
+    party_update_bare(party);
+}
+
+static void answer(struct core *core, struct session *session, uint64_t number, uint32_t sub,
+                   enum wire_code code, const char *type, const char *message)
+{
+    struct failure *failure = NULL;
+    if (code != CODE_OK)
+        failure = failure_make(core, &(struct failure_spec){.job = session->job,
+                                                            .party = session->party,
+                                                            .kind = ERROR_REJECTED,
+                                                            .type = type,
+                                                            .message = message});
+    struct msg_subscribed *msg =
+        &effects_msg(core->effects, session->control, MSG_SUBSCRIBED)->as.subscribed;
+    msg->number = number;
+    msg->sub = sub;
+    msg->code = code;
+    msg->error = failure_span(failure);
+    failure_unref(core, failure);
+}
+
+/* One more pattern: its topics, and the party that it names.  false: no room. */
+static bool add_pattern(struct core *core, struct sub *sub, struct span pattern)
+{
+    struct span party;
+    if (!sub_keep_pattern(core, sub, pattern))
+        return false;
+    LIST_EACH(link, &sub->job->topic_list) {
+        if (link == &sub->job->trim_at)
+            continue;
+        struct topic *topic = LIST_OWNER(link, struct topic, job_link);
+        if (sub_matches(sub, pattern, topic->name)) {
+            if (!sub_follow(core, sub, topic))
+                return false;
+            topic_update(core, topic);
+        }
+    }
+    return sub_is_place(sub) || !pattern_names_party(pattern, &party) ||
+           add_watch(core, sub, party);
+}
+
+struct sub *sub_make(struct core *core, uint32_t id, struct party *party, struct span name,
+                     int64_t from_seq, int64_t keep_ns)
+{
+    struct sub *sub = core_take(&core->subs, id);
+    if (sub == NULL)
+        return NULL;
+    sub->party = party;
+    sub->job = party->job;
+    sub->from_seq = from_seq;
+    sub->keep_ns = keep_ns;
+    sub->timer.kind = TIMER_SUB;
+    id_map_init(&sub->route_ids, core->memory);
+    list_init(&sub->routes);
+    list_init(&sub->ready);
+    list_init(&sub->endings);
+    list_init(&sub->watches);
+    list_init(&sub->session_link);
+    list_init(&sub->durable_link);
+    list_init(&sub->ready_link);
+    list_init(&sub->member_link);
+    list_init(&sub->idle_link);
+    list_init(&sub->leases);
+    list_init(&sub->unsent);
+    if (!timers_reserve(&core->timers)) {
+        pool_give(&core->subs, sub);
+        return NULL;
+    }
+    list_push(&party->job->sub_list, &sub->job_link);
+    if (!span_keep(core, name, &sub->name)) {
+        sub_free(core, sub);
+        return NULL;
+    }
+    if (name.bytes > 0)
+        list_push(&party->durables, &sub->durable_link);
+    party_update_bare(party);
+    return sub;
+}
+
+static struct sub *sub_new(struct core *core, struct session *session,
+                           const struct msg_subscribe *msg)
+{
+    int64_t keep_ms = msg->keep_ms != 0 ? (int64_t)msg->keep_ms : DEFAULT_SUB_KEEP_MS;
+    return sub_make(core, 0, session->party, msg->name, msg->from_seq, keep_ms * MS_NS);
+}
+
+static struct sub_terms terms_of(const struct msg_subscribe *msg)
+{
+    return (struct sub_terms){.number = (uint32_t)msg->sub,
+                              .is_gap = msg->overflow == 1,
+                              .window_bytes = msg->window_bytes};
+}
+
+bool sub_attach(struct core *core, struct session *session, struct sub *sub,
+                const struct sub_terms *terms)
+{
+    if (!id_map_put(&session->sub_ids, terms->number, sub->id))
+        return false;
+    sub->session = session;
+    sub->number = terms->number;
+    sub->is_gap = terms->is_gap;
+    sub->is_expired = false;
+    sub->window_bytes = terms->window_bytes;
+    timers_clear(&core->timers, &sub->timer);
+    list_push(&session->subs, &sub->session_link);
+    return true;
+}
+
+/* A durable name goes on at its last acknowledgement. */
+static void take_over(struct core *core, struct sub *sub)
+{
+    LIST_EACH(link, &sub->routes) {
+        struct route *route = LIST_OWNER(link, struct route, sub_link);
+        route->taken_seq = route->acked_seq;
+    }
+    sub_rewind(core, sub);
+    sub_pass_done(core, sub->session);
+    LIST_EACH(link, &sub->routes)
+        topic_update(core, LIST_OWNER(link, struct route, sub_link)->topic);
+    sub_ready(core, sub);
+}
+
+static struct sub *find_durable(const struct party *party, struct span name)
+{
+    LIST_EACH(link, &party->durables) {
+        struct sub *sub = LIST_OWNER(link, struct sub, durable_link);
+        if (span_equal(sub->name, name))
+            return sub;
+    }
+    return NULL;
+}
+
+/* What is wrong with the request itself, or NULL; out_type is its type. */
+static const char *complaint(const struct session *session, const struct msg_subscribe *msg,
+                             const char **out_type)
+{
+    *out_type = ERROR_TYPE_PROTOCOL;
+    if (msg->sub == 0)
+        return "subscriptions are numbered from 1: 0 is what AWAIT is answered on";
+    *out_type = ERROR_TYPE_NAME;
+    if (!pattern_is_valid(msg->pattern))
+        return "the pattern is not well formed";
+    if (msg->name.bytes > 0 && !name_is_valid(msg->name))
+        return "the durable name is not well formed";
+    if (msg->group.bytes > 0 && (!party_is_valid(msg->group) || msg->name.bytes > 0 ||
+                                 msg->group.bytes > LIMIT_GROUP_NAME_BYTES))
+        return "the group's name is not well formed, or its member has a durable name";
+    *out_type = ERROR_TYPE_FULL;
+    if (session->sub_ids.count >= LIMIT_SUBS)
+        return "the party has 4096 subscriptions already";
+    return NULL;
+}
+
+static void open_durable(struct core *core, struct session *session, struct sub *sub,
+                         const struct msg_subscribe *msg, bool is_again)
+{
+    uint32_t number = (uint32_t)msg->sub;
+    struct sub_terms terms = terms_of(msg);
+    if (sub->session != NULL)
+        answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_DURABLE_TAKEN,
+               "a live handle has this durable name");
+    else if (sub->pattern_count == 0 || !span_equal(sub->patterns[0], msg->pattern))
+        answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_DURABLE_DIFFERS,
+               "the durable name exists with another pattern");
+    else if (is_again || !sub_attach(core, session, sub, &terms)) /* refused, or closed since */
+        answer(core, session, msg->number, number, CODE_EFULL, ERROR_TYPE_NO_MEMORY,
+               "the broker is short of memory");
+    else {
+        note_sub_attached(core, sub);
+        take_over(core, sub);
+        answer(core, session, msg->number, number, CODE_OK, "", "");
+    }
+}
+
+/* The group's place in its topics, made by its first member; NULL: no room. */
+static struct group *found_group(struct core *core, struct session *session,
+                                 const struct msg_subscribe *msg)
+{
+    struct party *party = party_get(core, session->job, span_text(GROUPS_PARTY));
+    int64_t keep_ms = msg->keep_ms != 0 ? (int64_t)msg->keep_ms : DEFAULT_SUB_KEEP_MS;
+    struct sub *place =
+        party != NULL ? sub_make(core, 0, party, msg->group, msg->from_seq, keep_ms * MS_NS) : NULL;
+    if (place == NULL)
+        return NULL;
+    note_sub_opened(core, place);
+    uint32_t deliver_max = msg->deliver_max != 0 ? (uint32_t)msg->deliver_max : DEFAULT_DELIVER;
+    struct group *group = group_make(core, place, deliver_max);
+    if (group != NULL && add_pattern(core, place, msg->pattern))
+        return group;
+    note_sub_closed(core, place);
+    sub_free(core, place);
+    return NULL;
+}
+
+/* A member itself follows no topic: it is sent what is leased to it. */
+static bool open_share(struct core *core, struct session *session, struct group *group,
+                       const struct msg_subscribe *msg)
+{
+    struct sub_terms terms = terms_of(msg);
+    struct member_terms member = {.credit = msg->credit != 0 ? (uint32_t)msg->credit : 1,
+                                  .lease_ns = (int64_t)msg->lease_ms * MS_NS};
+    struct sub *sub = sub_new(core, session, msg);
+    if (member.lease_ns > 0 && member.lease_ns < LEASE_BEATS_MIN * session->beat_ns)
+        member.lease_ns = LEASE_BEATS_MIN * session->beat_ns;
+    if (sub == NULL || !sub_attach(core, session, sub, &terms)) {
+        if (sub != NULL)
+            sub_free(core, sub);
+        return false;
+    }
+    note_sub_opened(core, sub);
+    if (sub_keep_pattern(core, sub, msg->pattern) && group_join(core, group, sub, &member)) {
+        sub_ready(core, sub);
+        return true;
+    }
+    note_sub_closed(core, sub);
+    sub_free(core, sub);
+    return false;
+}
+
+static void open_member(struct core *core, struct session *session, const struct msg_subscribe *msg,
+                        bool is_again)
+{
+    uint32_t number = (uint32_t)msg->sub;
+    struct group *group = group_find(core, session->job, msg->group);
+    if (group != NULL && (!span_equal(group->place->patterns[0], msg->pattern) ||
+                          (msg->deliver_max != 0 && msg->deliver_max != group->deliver_max))) {
+        answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_GROUP_DIFFERS,
+               "the group exists with another pattern, or gives tasks as often as another number "
+               "says");
+        return;
+    }
+    if (group == NULL && !is_again)
+        group = found_group(core, session, msg);
+    if (group == NULL || is_again || !open_share(core, session, group, msg))
+        answer(core, session, msg->number, number, CODE_EFULL, ERROR_TYPE_FULL,
+               "the broker has no room for another subscription");
+    else
+        answer(core, session, msg->number, number, CODE_OK, "", "");
+}
+
+void sub_open(struct core *core, struct session *session, const struct msg_subscribe *msg,
+              bool is_again)
+{
+    const char *type;
+    uint32_t number = (uint32_t)msg->sub;
+    if (sub_find(core, session, number) != NULL) { /* said again: the answer was lost */
+        answer(core, session, msg->number, number, CODE_OK, "", "");
+        return;
+    }
+    const char *wrong = complaint(session, msg, &type);
+    if (wrong != NULL) {
+        answer(core, session, msg->number, number,
+               type == ERROR_TYPE_FULL ? CODE_EFULL : CODE_EDENIED, type, wrong);
+        return;
+    }
+    if (msg->group.bytes > 0) {
+        open_member(core, session, msg, is_again);
+        return;
+    }
+    struct sub *sub = msg->name.bytes > 0 ? find_durable(session->party, msg->name) : NULL;
+    if (sub != NULL) {
+        open_durable(core, session, sub, msg, is_again);
+        return;
+    }
+    /* What came before and is not there was refused, or is closed: it does not come to life. */
+    struct sub_terms terms = terms_of(msg);
+    sub = is_again ? NULL : sub_new(core, session, msg);
+    bool is_attached = sub != NULL && sub_attach(core, session, sub, &terms);
+    if (is_attached)
+        note_sub_opened(core, sub);
+    if (!is_attached || !add_pattern(core, sub, msg->pattern)) {
+        if (is_attached)
+            note_sub_closed(core, sub);
+        if (sub != NULL)
+            sub_free(core, sub);
+        answer(core, session, msg->number, number, CODE_EFULL, ERROR_TYPE_FULL,
+               "the broker has no room for another subscription");
+        return;
+    }
+    answer(core, session, msg->number, number, CODE_OK, "", "");
+    sub_ready(core, sub);
+}
+
+void sub_add(struct core *core, struct session *session, const struct msg_sub_add *msg)
+{
+    uint32_t number = (uint32_t)msg->sub;
+    struct sub *sub = sub_find(core, session, number);
+    if (sub == NULL) { /* refused, as its SUBSCRIBED has said, or closed meanwhile */
+        answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_NOT_OPEN,
+               "there is no such subscription");
+        return;
+    }
+    for (uint32_t i = 0; i < sub->pattern_count; i++)
+        if (span_equal(sub->patterns[i], msg->pattern)) {
+            answer(core, session, msg->number, number, CODE_OK, "", "");
+            return;
+        }
+    if (!pattern_is_valid(msg->pattern))
+        answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_NAME,
+               "the pattern is not well formed");
+    else if (sub_is_member(sub))
+        answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_GROUP_DIFFERS,
+               "the pattern of a group is fixed when it is made");
+    else if (sub->pattern_count >= LIMIT_SUB_PATTERNS || !add_pattern(core, sub, msg->pattern))
+        answer(core, session, msg->number, number, CODE_EFULL, ERROR_TYPE_FULL,
+               "the subscription has no room for another pattern");
+    else {
+        answer(core, session, msg->number, number, CODE_OK, "", "");
+        sub_ready(core, sub);
+    }
+}
+
+/* ---- closing ------------------------------------------------------------------------------------- */
+
+static void leave_session(struct core *core, struct sub *sub)
+{
+    if (sub->session != NULL)
+        id_map_remove(&sub->session->sub_ids, sub->number);
+    sub->session = NULL;
+    list_remove(&sub->session_link);
+    list_remove(&sub->ready_link);
+    (void)core;
+}
+
+/* What waits to be acknowledged of it: its number may be another's soon. */
+static void forget_acks(struct sub *sub)
+{
+    struct session *session = sub->party->session;
+    if (session == NULL || sub->name.bytes == 0)
+        return;
+    LIST_EACH(link, &session->parked)
+        if (LIST_OWNER(link, struct parked, link)->durable == sub->id)
+            LIST_OWNER(link, struct parked, link)->durable = 0;
+}
+
+void sub_free(struct core *core, struct sub *sub)
+{
+    forget_acks(sub);
+    if (sub_is_place(sub))
+        group_free(core, sub->group);
+    else if (sub->group != NULL)
+        group_leave(core, sub, NULL);
+    leave_session(core, sub);
+    LIST_EACH(link, &sub->routes) {
+        struct topic *topic = LIST_OWNER(link, struct route, sub_link)->topic;
+        route_free(core, LIST_OWNER(link, struct route, sub_link));
+        topic_update(core, topic);
+    }
+    LIST_EACH(link, &sub->endings)
+        ending_free(core, LIST_OWNER(link, struct ending, link));
+    LIST_EACH(link, &sub->watches)
+        watch_free(core, LIST_OWNER(link, struct watch, sub_link));
+    for (uint32_t i = 0; i < sub->pattern_count; i++)
+        span_drop(core, &sub->patterns[i]);
+    memory_give(core->memory, sub->patterns, sub->pattern_count * sizeof *sub->patterns);
+    memory_give(core->memory, sub->flights, sub->flight_room * sizeof *sub->flights);
+    id_map_fini(&sub->route_ids);
+    list_remove(&sub->durable_link);
+    list_remove(&sub->job_link);
+    span_drop(core, &sub->name);
+    timers_unreserve(&core->timers, &sub->timer);
+    party_update_bare(sub->party);
+    pool_give(&core->subs, sub);
+}
+
+void sub_detach(struct core *core, struct sub *sub)
+{
+    if (sub->name.bytes == 0) {
+        if (sub_is_member(sub))
+            group_leave(core, sub, NULL); /* said before it is gone */
+        note_sub_closed(core, sub);
+        sub_free(core, sub);
+        return;
+    }
+    leave_session(core, sub);
+    timers_set(&core->timers, &sub->timer, core_clock(core) + sub->keep_ns);
+    note_sub_detached(core, sub);
+}
+
+void sub_close(struct core *core, struct session *session, uint32_t number, bool is_drop)
+{
+    struct sub *sub = sub_find(core, session, number);
+    if (sub == NULL)
+        return; /* refused, or closed before */
+    if (is_drop && sub->group == NULL) {
+        note_sub_closed(core, sub);
+        sub_free(core, sub);
+    } else
+        sub_detach(core, sub);
+}
+
+/* Only a member is given anything. */
+void sub_drain(struct core *core, struct session *session, uint32_t number)
+{
+    struct sub *sub = sub_find(core, session, number);
+    if (sub != NULL && sub_is_member(sub))
+        group_drain(core, sub);
+}
