@@ -621,7 +621,7 @@ static void resume_group(struct core *core, struct group *group)
 {
     LIST_EACH(link, &group->members) {
         struct sub *member = LIST_OWNER(link, struct sub, member_link);
-        member_rewind(member);
+        leases_rewind(member);
         if (member->held_count > 0 && member->lease_ns > 0)
             timers_set(&core->timers, &member->lease_timer, core_clock(core) + member->lease_ns);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* subscription.c -- how subscriptions are opened and closed, those of groups and members included.
+/* subscription.c -- how subscriptions are opened and closed, also those of groups.
  *
  * Where a subscription is in its topics is in streams/sub.c. */
 #include "broker/core/groups/subscription.h"
@@ -353,7 +353,7 @@ void sub_add(struct core *core, struct session *session, const struct msg_sub_ad
     }
 }
 
-/* ---- closing ------------------------------------------------------------------------------------- */
+/* ---- closing --------------------------------------------------------------------------------- */
 
 static void leave_session(struct core *core, struct sub *sub)
 {

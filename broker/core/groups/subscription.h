@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* subscription.h -- how subscriptions are opened and closed, those of groups and members included. */
+/* subscription.h -- how subscriptions are opened and closed, also those of groups. */
 #ifndef CORE_GROUPS_SUBSCRIPTION_H
 #define CORE_GROUPS_SUBSCRIPTION_H
 

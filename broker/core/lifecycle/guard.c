@@ -15,6 +15,7 @@
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/tell.h"
+#include "broker/core/record/text.h"
 #include "broker/core/settling/settle.h"
 
 bool guard_may_say(enum msg_type type)
@@ -43,7 +44,7 @@ void guard_end_voice(struct core *core, struct party *party, enum wire_code code
 {
     bool is_owing = party->open_count > 0;
     struct failure *failure =
-        is_owing || code != CODE_ECLOSED ? settle_left_failure(core, party) : NULL;
+        is_owing || code != CODE_ECLOSED ? party_left_failure(core, party) : NULL;
     if (is_owing)
         tell(core, party->job,
              &(struct tell){.name = EVENT_SLOT_FAILED,
@@ -55,4 +56,21 @@ void guard_end_voice(struct core *core, struct party *party, enum wire_code code
         settle_open_failed(core, LIST_OWNER(link, struct open_slot, party_link), failure);
     session_dismiss(core, party->session, code, failure);
     failure_unref(core, failure);
+}
+
+struct failure *party_left_failure(struct core *core, struct party *party)
+{
+    struct text text;
+    text_init(&text);
+    text_add_span(&text, party->name);
+    text_add(&text, party->open_count > 0 ? " left and owed " : " left");
+    if (party->open_count > 0)
+        text_add_number(&text, party->open_count);
+    if (party->open_count > 0)
+        text_add(&text, party->open_count == 1 ? " slot" : " slots");
+    return failure_make(core, &(struct failure_spec){.job = party->job,
+                                                     .party = party,
+                                                     .kind = ERROR_PARTY_LEFT,
+                                                     .type = ERROR_TYPE_LEFT,
+                                                     .message = text.data});
 }

@@ -13,4 +13,8 @@ void guard_end_voice(struct core *core, struct party *party, enum wire_code code
 /* It waits with the loss of a closed voice at least as long as for its guard. */
 int64_t guard_grace_ns(const struct session *session);
 
+/* The message waits for its data; false: too many do, or no memory. */
+/* The error of a party that leaves what it owes. */
+struct failure *party_left_failure(struct core *core, struct party *party);
+
 #endif

@@ -14,12 +14,12 @@
 #include "broker/core/lifecycle/barrier.h"
 #include "broker/core/lifecycle/judgement.h"
 #include "broker/core/lifecycle/late.h"
+#include "broker/core/lifecycle/parked.h"
 #include "broker/core/lifecycle/session.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/tell.h"
 #include "broker/core/record/text.h"
-#include "broker/core/settling/settle.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/job.h"
@@ -188,7 +188,7 @@ static struct failure *job_failure(struct core *core, struct job *job, enum erro
 static void end_member(struct core *core, struct party *party, struct failure *failure)
 {
     if (party->session != NULL)
-        (void)settle_parked_at_end(core, party->session); /* a guard may be left */
+        (void)parked_end(core, party->session); /* a guard may be left */
     if (party_any_session(party) != NULL)
         session_end_party(core, party_any_session(party), PARTY_IS_TERMINATED, failure,
                           CODE_EFENCED);
@@ -198,7 +198,7 @@ static void end_member(struct core *core, struct party *party, struct failure *f
 static void end_judged(struct core *core, struct party *party, struct failure *failure)
 {
     if (party->session != NULL)
-        (void)settle_parked_at_end(core, party->session);
+        (void)parked_end(core, party->session);
     if (!party_is_live(party)) {
         end_member(core, party, failure);
         return;

@@ -13,6 +13,7 @@
 #include "broker/core/lifecycle/judgement.h"
 #include "broker/core/lifecycle/late.h"
 #include "broker/core/lifecycle/membership.h"
+#include "broker/core/lifecycle/parked.h"
 #include "broker/core/record/accept.h"
 #include "broker/core/record/attachment.h"
 #include "broker/core/record/courier.h"
@@ -21,8 +22,9 @@
 #include "broker/core/record/owned_span.h"
 #include "broker/core/record/tell.h"
 #include "broker/core/record/text.h"
+#include "broker/core/settling/refusal.h"
 #include "broker/core/settling/settle.h"
-#include "broker/core/step/batch.h"
+#include "broker/core/settling/upload.h"
 #include "broker/core/streams/await.h"
 #include "broker/core/streams/lease.h"
 #include "broker/core/streams/names.h"
@@ -550,7 +552,7 @@ static void go_on(struct core *core, conn_id conn, struct session *session,
     session_hear(core, session);
     welcome(core, session, hello, hello->token != 0);
     judge_tell_again(core, session);
-    write_refusals_again(core, session, hello->refusal_number);
+    refusals_tell_again(core, session, hello->refusal_number);
 }
 
 /* A new incarnation of this party, or why not. */
@@ -746,7 +748,7 @@ static void attached(struct core *core, struct session *session)
         if (topic->is_opened)
             topic_grant(core, topic, true);
     }
-    write_uploads_again(core, session);
+    uploads_tell_again(core, session);
     LIST_EACH(link, &session->subs)
         sub_ready(core, LIST_OWNER(link, struct sub, session_link));
     core_mark_pump(core, session);
@@ -804,7 +806,7 @@ void session_position(struct core *core, struct session *session, const struct m
     if (sub == NULL)
         return; /* closed meanwhile: its UNSUBSCRIBE came on the last connection */
     if (sub_is_member(sub)) {
-        member_has(core, sub, msg);
+        lease_has(core, sub, msg);
         return;
     }
     LIST_EACH(link, &sub->routes) {
@@ -865,7 +867,7 @@ void session_hear(struct core *core, struct session *session)
         return;
     LIST_EACH(link, &session->subs)
         if (sub_is_member(LIST_OWNER(link, struct sub, session_link)))
-            member_ready(core, LIST_OWNER(link, struct sub, session_link));
+            leases_ready(core, LIST_OWNER(link, struct sub, session_link));
     tell_party(core, session->party, EVENT_PARTY_RESUMED, "", 0, NULL);
     judge_look(core, session->job);
     barrier_look(core, session->job); /* all may have waited for it */
@@ -1132,7 +1134,7 @@ static void lose(struct core *core, struct session *session, const char *type, c
     struct party *party = session->party;
     int64_t silent_ns = core_clock(core) - session->heard_ns;
     bool is_silence = type == ERROR_TYPE_SILENT;
-    if (settle_parked_at_end(core, session))
+    if (parked_end(core, session))
         return; /* its LEAVE or failure was here before: that is how it ended */
     struct text text;
     text_init(&text);
@@ -1215,7 +1217,7 @@ void session_stalled(struct core *core, struct session *session)
     bool is_guard = session->is_guard;
     if (excuse_stall(core, session))
         return; /* first: what waits for its data is given up below */
-    bool is_gone = party->session != NULL && settle_parked_at_end(core, party->session);
+    bool is_gone = party->session != NULL && parked_end(core, party->session);
     if (!party_is_live(party) || (is_gone && !is_guard))
         return; /* it is done, or has said before how it ends */
     text_init(&text);

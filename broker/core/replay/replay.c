@@ -12,14 +12,16 @@
 #include "broker/core/lifecycle/guard.h"
 #include "broker/core/lifecycle/judgement.h"
 #include "broker/core/lifecycle/membership.h"
+#include "broker/core/lifecycle/parked.h"
 #include "broker/core/lifecycle/session.h"
 #include "broker/core/model.h"
 #include "broker/core/record/attachment.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/tell.h"
 #include "broker/core/settling/need.h"
+#include "broker/core/settling/refusal.h"
 #include "broker/core/settling/settle.h"
-#include "broker/core/step/batch.h"
+#include "broker/core/settling/upload.h"
 #include "broker/core/streams/lease.h"
 #include "broker/core/streams/names.h"
 #include "broker/core/streams/open_slot.h"
@@ -416,7 +418,7 @@ static const char *numbers(struct core *core, const struct fact_numbers *fact)
     if (session == NULL)
         return no_session;
     session->data_number = fact->data_number;
-    settle_passed(core, session, fact->control_number);
+    parked_passed(core, session, fact->control_number);
     session->control_seen = fact->control_seen;
     session->seen_noted = fact->control_seen;
     session->data_noted = fact->data_number;
@@ -442,19 +444,19 @@ static const char *parked(struct core *core, const struct fact_parked *fact)
         (!list_is_empty(&session->parked) &&
          fact->number <= LIST_OWNER(session->parked.prev, struct parked, link)->number))
         return no_order;
-    if (!settle_park(core, session,
-                     &(struct parked){.type = (enum msg_type)fact->type,
-                                      .number = fact->number,
-                                      .after = fact->after,
-                                      .topic = (uint32_t)fact->topic,
-                                      .seq = fact->seq,
-                                      .sub = (uint32_t)fact->sub,
-                                      .is_told = fact->is_told != 0,
-                                      .failure = failure,
-                                      .delivery = (uint32_t)fact->delivery,
-                                      .how = (uint32_t)fact->how,
-                                      .retry_after_ms = fact->retry_after_ms,
-                                      .durable = (uint32_t)fact->durable}))
+    if (!parked_add(core, session,
+                    &(struct parked){.type = (enum msg_type)fact->type,
+                                     .number = fact->number,
+                                     .after = fact->after,
+                                     .topic = (uint32_t)fact->topic,
+                                     .seq = fact->seq,
+                                     .sub = (uint32_t)fact->sub,
+                                     .is_told = fact->is_told != 0,
+                                     .failure = failure,
+                                     .delivery = (uint32_t)fact->delivery,
+                                     .how = (uint32_t)fact->how,
+                                     .retry_after_ms = fact->retry_after_ms,
+                                     .durable = (uint32_t)fact->durable}))
         return no_memory;
     (void)failure_ref(failure); /* the one parked */
     if (session->control_seen < fact->number)
@@ -727,8 +729,8 @@ static const char *refused(struct core *core, const struct fact_refused *fact)
     if (fact->number <= session->refusal_number)
         return no_order;
     session->refusal_number = fact->number - 1;
-    return write_remember(core, session, (uint32_t)fact->topic, fact->seq,
-                          fact->count > 0 ? (uint32_t)fact->count : 1, failure)
+    return refusal_remember(core, session, (uint32_t)fact->topic, fact->seq,
+                            fact->count > 0 ? (uint32_t)fact->count : 1, failure)
                ? NULL
                : no_memory;
 }
@@ -738,7 +740,7 @@ static const char *uploaded(struct core *core, const struct fact_uploaded *fact)
     struct session *session = session_of(core, fact->party);
     if (session == NULL)
         return no_session;
-    write_remember_uploaded(core, session, (uint32_t)fact->topic, fact->seq);
+    upload_remember(core, session, (uint32_t)fact->topic, fact->seq);
     return NULL;
 }
 
@@ -747,7 +749,7 @@ static const char *upload_refused(struct core *core, const struct fact_upload_re
     struct session *session = session_of(core, fact->party);
     if (session == NULL)
         return no_session;
-    write_remember_upload_refused(core, session, (uint32_t)fact->topic, fact->seq);
+    upload_remember_refused(core, session, (uint32_t)fact->topic, fact->seq);
     return NULL;
 }
 
@@ -756,7 +758,7 @@ static const char *granted(struct core *core, const struct fact_granted *fact)
     struct session *session = session_of(core, fact->party);
     if (session == NULL)
         return no_session;
-    return settle_remember_granted(core, session, fact->number) ? NULL : no_memory;
+    return parked_remember_granted(core, session, fact->number) ? NULL : no_memory;
 }
 
 /* ---- subscriptions --------------------------------------------------------------------------- */

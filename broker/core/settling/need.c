@@ -18,8 +18,8 @@
 
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
+#include "broker/core/settling/refusal.h"
 #include "broker/core/settling/settle.h"
-#include "broker/core/step/batch.h"
 #include "broker/core/streams/open_slot.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/event.h"
@@ -104,7 +104,7 @@ static void tell_writer(struct core *core)
         return;
     core->fell = (struct refusal){0};
     if (topic->writer->session != NULL)
-        write_tell_settled(core, topic->writer->session, &fell);
+        refusal_tell(core, topic->writer->session, &fell);
     failure_unref(core, fell.failure);
 }
 

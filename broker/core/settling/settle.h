@@ -18,20 +18,6 @@ void settle_replace_entry(struct core *core, struct topic *topic, struct slot_en
                           struct failure *failure);
 /* A value that nobody was sent becomes the error; room for two entries more is reserved. */
 void settle_replace(struct core *core, struct topic *topic, uint64_t seq, struct failure *failure);
-/* The message waits for its data; false: too many do, or no memory. */
-/* The error of a party that leaves what it owes. */
-struct failure *settle_left_failure(struct core *core, struct party *party);
-bool settle_park(struct core *core, struct session *session, const struct parked *op);
-/* What was parked up to this number is done. */
-void settle_passed(struct core *core, struct session *session, uint64_t number);
-bool settle_remember_granted(struct core *core, struct session *session, uint64_t number);
-/* FAIL RETRACT COMPLETE LEAVE FAIL_PARTY ACK(numbered): now, or when the data before is in.
- * A complaint about the message, or NULL. */
-const char *settle_message(struct core *core, struct session *session, const struct msg *msg);
-void settle_parked(struct core *core, struct session *session);
-/* The session ends: what is parked settles with what is there.  Whether a LEAVE was among it. */
-bool settle_parked_at_end(struct core *core, struct session *session);
-void parked_free_all(struct core *core, struct session *session);
 
 void settle_whole(struct core *core, struct open_slot *open);
 

@@ -6,11 +6,13 @@
 #include "broker/core/step/batch.h"
 
 #include "broker/core/groups/request.h"
+#include "broker/core/lifecycle/parked.h"
 #include "broker/core/record/failure.h"
-#include "broker/core/record/note.h"
 #include "broker/core/record/tell.h"
 #include "broker/core/settling/need.h"
+#include "broker/core/settling/refusal.h"
 #include "broker/core/settling/settle.h"
+#include "broker/core/settling/upload.h"
 #include "broker/core/streams/lease.h"
 #include "broker/core/streams/open_slot.h"
 #include "broker/core/streams/reply.h"
@@ -24,92 +26,6 @@
 #define JUMP_SLOTS_MAX 65536
 
 /* ---- refusals -------------------------------------------------------------------------------- */
-
-/* number 0: it was not remembered. */
-static void put_refusal(struct core *core, struct session *session, const struct refusal *refusal,
-                        uint64_t number)
-{
-    struct msg *msg = effects_msg(core->effects, session->control, MSG_REFUSAL);
-    msg->as.refusal.topic = refusal->topic;
-    msg->as.refusal.seq = refusal->seq;
-    msg->as.refusal.error = failure_span(refusal->failure);
-    msg->as.refusal.number = number;
-    msg->as.refusal.count = refusal->count > 1 ? refusal->count : 0;
-}
-
-static void send_refusal(struct core *core, struct session *session, uint64_t number)
-{
-    put_refusal(core, session, &session->refusals[number % REFUSALS_KEPT], number);
-}
-
-static bool remember(struct core *core, struct session *session, const struct refusal *refusal)
-{
-    if (session->refusals == NULL)
-        session->refusals = memory_take(core->memory, REFUSALS_KEPT * sizeof *session->refusals);
-    if (session->refusals == NULL)
-        return false;
-    uint64_t number = ++session->refusal_number;
-    struct refusal *place = &session->refusals[number % REFUSALS_KEPT];
-    failure_unref(core, place->failure);
-    *place = *refusal;
-    place->failure = failure_ref(refusal->failure);
-    note_refused(core, session, number);
-    return true;
-}
-
-/* Without memory it is told once, and not again on another connection: a writer that heard of none
- * would go on as if its value stood, and never count its credit anew. */
-static void remember_and_tell(struct core *core, struct session *session,
-                              const struct refusal *refusal)
-{
-    bool is_kept = remember(core, session, refusal);
-    if (session->control != 0)
-        put_refusal(core, session, refusal, is_kept ? session->refusal_number : 0);
-}
-
-bool write_remember(struct core *core, struct session *session, uint32_t topic, uint64_t seq,
-                    uint32_t count, struct failure *failure)
-{
-    return remember(
-        core, session,
-        &(struct refusal){.topic = topic, .seq = seq, .failure = failure, .count = count});
-}
-
-void write_refuse(struct core *core, struct session *session, struct topic *topic, uint64_t seq,
-                  enum error_kind kind, const char *type, const char *message,
-                  struct failure *cause)
-{
-    struct failure *failure = failure_make(core, &(struct failure_spec){.job = session->job,
-                                                                        .party = session->party,
-                                                                        .kind = kind,
-                                                                        .type = type,
-                                                                        .message = message,
-                                                                        .topic = topic,
-                                                                        .seq = seq,
-                                                                        .cause = cause});
-    core->refused_count += 1;
-    remember_and_tell(
-        core, session,
-        &(struct refusal){.topic = topic->id, .seq = seq, .failure = failure, .count = 1});
-    failure_unref(core, failure);
-}
-
-void write_refusals_again(struct core *core, struct session *session, uint64_t after)
-{
-    if (after >= session->refusal_number) /* whatever a client says that it has seen */
-        return;
-    uint64_t first = after + 1;
-    if (session->refusal_number >= REFUSALS_KEPT &&
-        first <= session->refusal_number - REFUSALS_KEPT)
-        first = session->refusal_number - REFUSALS_KEPT + 1;
-    for (uint64_t number = first; number <= session->refusal_number; number++)
-        send_refusal(core, session, number);
-}
-
-void write_tell_settled(struct core *core, struct session *session, const struct refusal *settled)
-{
-    remember_and_tell(core, session, settled);
-}
 
 /* One event for a run of refused slots. */
 static void tell_refused(struct core *core, struct session *session, struct topic *topic,
@@ -136,7 +52,7 @@ static void refuse_run(struct core *core, struct session *session, struct topic 
             slot_table_at(&topic->slots, index)->state == SLOT_ERROR)
             cause = pool_find(&core->failures, slot_table_at(&topic->slots, index)->ref);
         enum error_kind kind = cause != NULL ? cause->kind : ERROR_REJECTED;
-        write_refuse(core, session, topic, run->seq + i, kind, type, message, cause);
+        refusal_of_slot(core, session, topic, run->seq + i, kind, type, message, cause);
     }
 }
 
@@ -354,66 +270,14 @@ static void write_commit(struct core *core, struct session *session, struct topi
 
 /* ---- keeping in pieces ----------------------------------------------------------------------- */
 
-static void send_chunked(struct core *core, struct session *session, const struct topic *topic,
-                         uint64_t seq, uint64_t bytes)
-{
-    if (session->control == 0)
-        return;
-    struct msg *msg = effects_msg(core->effects, session->control, MSG_CHUNKED);
-    msg->as.chunked.topic = topic->id;
-    msg->as.chunked.seq = seq;
-    msg->as.chunked.bytes = bytes;
-    msg->as.chunked.durability = core->options.durability;
-}
-
-void write_uploads_again(struct core *core, struct session *session)
-{
-    LIST_EACH(link, &session->party->open_slots) {
-        const struct open_slot *open = LIST_OWNER(link, struct open_slot, party_link);
-        if (open->chunks != NULL)
-            send_chunked(core, session, open->topic, open->seq, open->chunks->bytes);
-    }
-}
-
-void write_remember_upload_refused(struct core *core, struct session *session, uint32_t topic,
-                                   uint64_t seq)
-{
-    if (session->chunk_refused_topic == topic && session->chunk_refused_seq == seq)
-        return;
-    session->chunk_refused_topic = topic;
-    session->chunk_refused_seq = seq;
-    note_upload_refused(core, session);
-}
-
 /* Chunks of a slot that is settled: its writer is told once, and that it may stop. */
 static void refuse_chunk(struct core *core, struct session *session, struct topic *topic,
                          const struct event_run *run)
 {
     if (session->chunk_refused_topic != topic->id || session->chunk_refused_seq != run->seq)
         refuse_run(core, session, topic, run, ERROR_TYPE_TOO_LATE, "the slot was settled before");
-    write_remember_upload_refused(core, session, topic->id, run->seq);
-    send_chunked(core, session, topic, run->seq, run->chunk_total);
-}
-
-/* A chunk of a value that is whole, and may not even be kept any more. */
-static bool is_repeated(const struct session *session, const struct topic *topic,
-                        const struct event_run *run)
-{
-    for (uint32_t i = 0; i < UPLOADED_KEPT; i++)
-        if (session->uploaded[i].topic == topic->id && session->uploaded[i].seq == run->seq)
-            return true;
-    uint32_t index;
-    return slot_table_find(&topic->slots, run->seq, &index) &&
-           slot_table_at(&topic->slots, index)->state == SLOT_CHUNKED;
-}
-
-void write_remember_uploaded(struct core *core, struct session *session, uint32_t topic,
-                             uint64_t seq)
-{
-    uint32_t at = session->uploaded_at++ % UPLOADED_KEPT;
-    session->uploaded[at].topic = topic;
-    session->uploaded[at].seq = seq;
-    note_uploaded(core, session, topic, seq);
+    upload_remember_refused(core, session, topic->id, run->seq);
+    upload_tell(core, session, topic, run->seq, run->chunk_total);
 }
 
 static void write_chunk(struct core *core, struct session *session, struct topic *topic,
@@ -421,21 +285,21 @@ static void write_chunk(struct core *core, struct session *session, struct topic
 {
     struct open_slot *open = find_keepable(core, topic, run->seq);
     if (open == NULL) {
-        if (is_repeated(session, topic, run))
-            send_chunked(core, session, topic, run->seq, run->chunk_total);
+        if (upload_is_known(session, topic, run))
+            upload_tell(core, session, topic, run->seq, run->chunk_total);
         else
             refuse_chunk(core, session, topic, run);
         return;
     }
     uint64_t have = open->chunks != NULL ? open->chunks->bytes : 0;
     if (!may_settle(core, session, open, run)) {
-        write_remember_upload_refused(core, session, topic->id, run->seq);
-        send_chunked(core, session, topic, run->seq, run->chunk_total);
+        upload_remember_refused(core, session, topic->id, run->seq);
+        upload_tell(core, session, topic, run->seq, run->chunk_total);
         return;
     }
     if (run->chunk_offset + run->chunk_bytes <= have) { /* sent again after a reconnect */
         if (topic->writer != session->party)
-            send_chunked(core, session, topic, run->seq, have);
+            upload_tell(core, session, topic, run->seq, have);
         return;
     }
     const char *type = NULL;
@@ -455,16 +319,16 @@ static void write_chunk(struct core *core, struct session *session, struct topic
         type = ERROR_TYPE_NO_MEMORY;
     if (type != NULL) {
         reject_open(core, session, open, type, "a value in chunks could not be accepted");
-        write_remember_upload_refused(core, session, topic->id, run->seq);
-        send_chunked(core, session, topic, run->seq, run->chunk_total);
+        upload_remember_refused(core, session, topic->id, run->seq);
+        upload_tell(core, session, topic, run->seq, run->chunk_total);
         return;
     }
-    send_chunked(core, session, topic, run->seq, open->chunks->bytes);
+    upload_tell(core, session, topic, run->seq, open->chunks->bytes);
     if (open->chunks->bytes < open->chunks->total) {
         topic_news(core, topic, open->seq, open->seq + 1);
         return;
     }
-    write_remember_uploaded(core, session, topic->id, open->seq);
+    upload_remember(core, session, topic->id, open->seq);
     end_request(core, session, open);
     settle_whole(core, open);
 }
@@ -543,6 +407,6 @@ const char *write_batch(struct core *core, struct session *session, const struct
             session->data_number += run.count;
     }
     core_mark_dirty(core, session);
-    settle_parked(core, session); /* may end the session */
+    parked_execute(core, session); /* may end the session */
     return NULL;
 }

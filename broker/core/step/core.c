@@ -15,6 +15,7 @@
 #include "broker/core/lifecycle/judgement.h"
 #include "broker/core/lifecycle/late.h"
 #include "broker/core/lifecycle/membership.h"
+#include "broker/core/lifecycle/parked.h"
 #include "broker/core/lifecycle/session.h"
 #include "broker/core/model.h"
 #include "broker/core/record/accept.h"
@@ -282,7 +283,8 @@ static uint64_t number_of(const struct msg *msg)
 }
 
 /* Numbered messages come in order; one that came before on another connection is answered again,
- * for the answer may have been lost with it.  session may be gone afterwards.  A complaint, or NULL. */
+ * for the answer may have been lost with it.  session may be gone afterwards.  Returns a
+ * complaint, or NULL. */
 static const char *converse_numbered(struct core *core, struct session *session,
                                      const struct msg *msg)
 {
@@ -300,10 +302,10 @@ static const char *converse_numbered(struct core *core, struct session *session,
     case MSG_SUB_ADD: sub_add(core, session, &msg->as.sub_add); break;
     case MSG_UNSUBSCRIBE:
         if (!msg->as.unsubscribe.is_drained)
-            return settle_message(core, session, msg);
+            return parked_take(core, session, msg);
         sub_drain(core, session, (uint32_t)msg->as.unsubscribe.sub);
         break;
-    default: return settle_message(core, session, msg);
+    default: return parked_take(core, session, msg);
     }
     if (number > session->control_seen)
         session->control_seen = number;

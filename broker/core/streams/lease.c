@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* lease.c -- tasks: slots that a group gave to a member, or is to give again.
  *
- * A task is with its route, by its slot; with the member that holds it, or in its group's line; and,
- * if it is a dead letter that is given again, with that letter. */
+ * A task is in the table of its route, by the number of its slot.  It is also in a list: that of
+ * the member that holds it, or that of the group.  A dead letter that is given again points to it.
+ */
 #include "broker/core/streams/lease.h"
 
 #include "broker/core/record/failure.h"
@@ -274,14 +275,14 @@ struct task *task_lease(struct core *core, struct route *route, struct task *tas
     return task;
 }
 
-void member_ready(struct core *core, struct sub *member)
+void leases_ready(struct core *core, struct sub *member)
 {
     member_idle(core, member);
     if (!list_is_empty(&member->unsent))
         sub_mark(core, member);
 }
 
-void member_rewind(struct sub *member)
+void leases_rewind(struct sub *member)
 {
     member->named_topic = 0;
     member->named_replies = 0;
@@ -293,7 +294,7 @@ void member_rewind(struct sub *member)
     }
 }
 
-void member_has(struct core *core, struct sub *member, const struct msg_position *msg)
+void lease_has(struct core *core, struct sub *member, const struct msg_position *msg)
 {
     struct task *task = task_find(core, member->group, (uint32_t)msg->topic, msg->next_seq);
     if (task != NULL && task->holder == member && task->delivery == msg->chunk_offset) {

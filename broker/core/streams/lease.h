@@ -7,9 +7,9 @@
 
 void group_due(struct core *core, struct group *group);
 /* A member's connection stands; another one begins; its client has this lease. */
-void member_ready(struct core *core, struct sub *member);
-void member_rewind(struct sub *member);
-void member_has(struct core *core, struct sub *member, const struct msg_position *msg);
+void leases_ready(struct core *core, struct sub *member);
+void leases_rewind(struct sub *member);
+void lease_has(struct core *core, struct sub *member, const struct msg_position *msg);
 void task_timer(struct core *core, struct task *task);
 /* NULL: there is no such task. */
 struct task *task_find(const struct core *core, const struct group *group, uint32_t topic,

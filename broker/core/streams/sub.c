@@ -94,7 +94,7 @@ void sub_ready(struct core *core, struct sub *sub)
     LIST_EACH(link, &sub->routes)
         route_ready(core, LIST_OWNER(link, struct route, sub_link));
     if (sub_is_member(sub))
-        member_ready(core, sub);
+        leases_ready(core, sub);
     sub_mark(core, sub);
 }
 
@@ -172,7 +172,7 @@ void sub_rewind(struct core *core, struct sub *sub)
     sub->taken_bytes = 0;
     sub->flight_count = 0;
     if (sub_is_member(sub))
-        member_rewind(sub);
+        leases_rewind(sub);
     LIST_EACH(link, &sub->endings)
         LIST_OWNER(link, struct ending, link)->is_sent = false;
     LIST_EACH(link, &sub->routes) {

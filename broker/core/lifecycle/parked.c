@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* parked.c -- control messages that settle: they wait for the data that they follow.
+ *
+ * Data and control overtake each other.  A message that settles carries the number of the data it
+ * follows; until that data is in it is parked, and so is what comes after it, for the order of one
+ * party's words is hers.  Its event is told at once all the same. */
+#include "broker/core/lifecycle/parked.h"
+
+#include "broker/core/groups/group.h"
+#include "broker/core/groups/subscription.h"
+#include "broker/core/lifecycle/guard.h"
+#include "broker/core/lifecycle/judgement.h"
+#include "broker/core/lifecycle/membership.h"
+#include "broker/core/lifecycle/session.h"
+#include "broker/core/record/failure.h"
+#include "broker/core/record/note.h"
+#include "broker/core/record/tell.h"
+#include "broker/core/settling/refusal.h"
+#include "broker/core/settling/settle.h"
+#include "broker/core/streams/sub.h"
+#include "broker/core/tables/effect.h"
+#include "broker/core/tables/job.h"
+#include "broker/core/tables/party.h"
+#include "broker/core/tables/slot_table.h"
+
+/* ---- what a parked message does when its time has come --------------------------------------- */
+
+static struct slot_entry *find_entry(struct topic *topic, uint64_t seq, uint32_t *out_index)
+{
+    return slot_table_find(&topic->slots, seq, out_index) ? slot_table_at(&topic->slots, *out_index)
+                                                          : NULL;
+}
+
+static bool is_same_failure(struct core *core, const struct slot_entry *entry,
+                            const struct failure *failure)
+{
+    return entry->state == SLOT_ERROR &&
+           span_equal(failure_id(pool_find(&core->failures, entry->ref)), failure_id(failure));
+}
+
+static struct failure *outcome_failure(struct core *core, const struct slot_entry *entry)
+{
+    return entry != NULL && entry->state == SLOT_ERROR ? pool_find(&core->failures, entry->ref)
+                                                       : NULL;
+}
+
+static void do_fail(struct core *core, struct session *session, const struct parked *op)
+{
+    struct topic *topic = pool_find(&core->topics, op->topic);
+    uint32_t index;
+    struct slot_entry *entry = find_entry(topic, op->seq, &index);
+    if (entry != NULL && entry->state == SLOT_OPEN && topic->is_replies) {
+        refusal_of_slot(core, session, topic, op->seq, ERROR_REJECTED, ERROR_TYPE_LEASE_OVER,
+                        "whoever the request is leased to settles it", NULL);
+        return;
+    }
+    if (entry != NULL && entry->state == SLOT_OPEN) {
+        if (!op->is_told)
+            settle_tell(core, topic, op->seq, op->failure);
+        settle_open_failed(core, pool_find(&core->open_slots, entry->ref), op->failure);
+        return;
+    }
+    if (entry != NULL && is_same_failure(core, entry, op->failure))
+        return; /* said twice */
+    struct failure *won = outcome_failure(core, entry);
+    refusal_of_slot(
+        core, session, topic, op->seq, won != NULL ? won->kind : ERROR_REJECTED,
+        entry != NULL ? ERROR_TYPE_TOO_LATE : ERROR_TYPE_NOT_OPEN,
+        entry != NULL ? "the slot was settled before" : "no slot of this number is open", won);
+}
+
+/* Whether this question was answered with yes before. */
+static bool was_granted(const struct session *session, uint64_t number)
+{
+    return session->granted != NULL && session->granted[number % GRANTED_KEPT] == number;
+}
+
+bool parked_remember_granted(struct core *core, struct session *session, uint64_t number)
+{
+    if (session->granted == NULL)
+        session->granted = memory_take(core->memory, GRANTED_KEPT * sizeof *session->granted);
+    if (session->granted == NULL)
+        return false;
+    if (!was_granted(session, number)) {
+        session->granted[number % GRANTED_KEPT] = number;
+        note_granted(core, session, number);
+    }
+    return true;
+}
+
+static void answer(struct core *core, struct session *session, uint64_t number, enum wire_code code,
+                   const char *type, const char *message, struct topic *topic, uint64_t seq,
+                   struct failure *cause)
+{
+    if (code == CODE_OK && !session->is_guard)
+        (void)parked_remember_granted(core, session, number); /* or it is worked out anew */
+    if (session->control == 0)
+        return; /* asked again after the reconnect */
+    struct failure *failure = NULL;
+    if (code != CODE_OK)
+        failure = failure_make(core, &(struct failure_spec){.job = session->job,
+                                                            .party = session->party,
+                                                            .kind = ERROR_REJECTED,
+                                                            .type = type,
+                                                            .message = message,
+                                                            .topic = topic,
+                                                            .seq = seq,
+                                                            .cause = cause});
+    struct msg *msg = effects_msg(core->effects, session->control, MSG_RESULT);
+    msg->as.result.number = number;
+    msg->as.result.code = code;
+    msg->as.result.error = failure_span(failure);
+    failure_unref(core, failure);
+}
+
+static void do_retract(struct core *core, struct session *session, const struct parked *op)
+{
+    struct topic *topic = pool_find(&core->topics, op->topic);
+    uint32_t index;
+    struct slot_entry *entry = find_entry(topic, op->seq, &index);
+    if (entry == NULL) {
+        answer(core, session, op->number, CODE_ESETTLED, ERROR_TYPE_NOT_OPEN,
+               op->seq < topic->slots.next_seq ? "the slot is older than what is kept"
+                                               : "no slot of this number was reserved",
+               topic, op->seq, NULL);
+    } else if (entry->state == SLOT_OPEN) {
+        if (!op->is_told)
+            settle_tell(core, topic, op->seq, op->failure);
+        settle_open_failed(core, pool_find(&core->open_slots, entry->ref), op->failure);
+        answer(core, session, op->number, CODE_OK, "", "", NULL, 0, NULL);
+    } else if (is_same_failure(core, entry, op->failure)) {
+        answer(core, session, op->number, CODE_OK, "", "", NULL, 0, NULL);
+    } else if (slot_entry_may_move(entry, SLOT_ERROR) && slot_table_reserve(&topic->slots, 2)) {
+        settle_tell(core, topic, op->seq, op->failure);
+        settle_replace(core, topic, op->seq, op->failure);
+        answer(core, session, op->number, CODE_OK, "", "", NULL, 0, NULL);
+    } else {
+        answer(core, session, op->number, CODE_ESETTLED,
+               entry->is_sealed ? ERROR_TYPE_SEALED : ERROR_TYPE_TOO_LATE,
+               entry->is_sealed ? "a subscriber was sent the outcome before"
+                                : "the slot was settled before",
+               topic, op->seq, outcome_failure(core, entry));
+    }
+}
+
+static void do_complete(struct core *core, struct session *session, const struct parked *op)
+{
+    if (session->is_guard && session->party->session != NULL)
+        guard_end_voice(core, session->party, CODE_EFENCED);
+    if (session->party->open_count > 0) {
+        answer(core, session, op->number, CODE_EINVAL, ERROR_TYPE_ARGUMENT,
+               "a party that owes slots cannot complete", NULL, 0, NULL);
+        return;
+    }
+    session_completed(core, session);
+    answer(core, session, op->number, CODE_OK, "", "", NULL, 0, NULL);
+}
+
+/* It was told that its job is over, and goes. */
+static void do_leave_ending(struct core *core, struct session *session)
+{
+    struct failure *failure = job_ending(core, session->job);
+    session_end_party(core, session, PARTY_IS_TERMINATED, failure, CODE_ECLOSED);
+    failure_unref(core, failure);
+}
+
+static void do_leave(struct core *core, struct session *session)
+{
+    struct party *party = session->party;
+    struct failure *failure = NULL;
+    if (!session->is_guard && party->guard != NULL) {
+        guard_end_voice(core, party, CODE_ECLOSED);
+        return;
+    }
+    if (session->job->state == JOB_FAILING && party_is_live(party)) {
+        do_leave_ending(core, session);
+        return;
+    }
+    if (party->open_count > 0 || (session->is_guard && party->session != NULL))
+        failure = party_left_failure(core, party);
+    session_end_party(core, session, PARTY_LEAVES, failure, CODE_ECLOSED);
+    failure_unref(core, failure);
+}
+
+/* Whether the session is still there afterwards. */
+static bool execute(struct core *core, struct session *session, const struct parked *op)
+{
+    switch (op->type) {
+    case MSG_FAIL: do_fail(core, session, op); return true;
+    case MSG_RETRACT: do_retract(core, session, op); return true;
+    case MSG_COMPLETE: do_complete(core, session, op); return true;
+    case MSG_ACK: sub_ack(core, session, op); return true;
+    case MSG_TASK: group_settle(core, session, op); return true;
+    case MSG_UNSUBSCRIBE: sub_close(core, session, op->sub, op->how != 0); return true;
+    case MSG_LEAVE: do_leave(core, session); return false;
+    case MSG_FAIL_PARTY:
+        session_end_party(core, session, PARTY_FAILS, op->failure, CODE_ECLOSED);
+        return false;
+    default: return true;
+    }
+}
+
+/* ---- parking --------------------------------------------------------------------------------- */
+
+static uint64_t parked_bytes(const struct parked *op)
+{
+    return op->failure != NULL ? op->failure->byte_count : 0;
+}
+
+static void parked_free(struct core *core, struct session *session, struct parked *op)
+{
+    list_remove(&op->link);
+    session->parked_count -= 1;
+    session->parked_bytes -= parked_bytes(op);
+    core->parked_bytes -= parked_bytes(op);
+    failure_unref(core, op->failure);
+    memory_give(core->memory, op, sizeof *op);
+}
+
+void parked_free_all(struct core *core, struct session *session)
+{
+    LIST_EACH(link, &session->parked)
+        parked_free(core, session, LIST_OWNER(link, struct parked, link));
+}
+
+bool parked_add(struct core *core, struct session *session, const struct parked *op)
+{
+    struct parked *waiting = session->parked_count < LIMIT_PARKED_OPS
+                                 ? memory_take(core->memory, sizeof *waiting)
+                                 : NULL;
+    if (waiting == NULL)
+        return false;
+    *waiting = *op;
+    list_push(&session->parked, &waiting->link);
+    session->parked_count += 1;
+    session->parked_bytes += parked_bytes(op);
+    core->parked_bytes += parked_bytes(op);
+    return true;
+}
+
+/* What was parked before the broker began anew is not asked about. */
+static bool may_park(const struct core *core, const struct session *session,
+                     const struct parked *op)
+{
+    uint64_t bytes_max = core->options.parked_bytes_max;
+    return session->parked_bytes + parked_bytes(op) <= bytes_max &&
+           core->parked_bytes + parked_bytes(op) <= LIMIT_PARKED_SHARES * bytes_max;
+}
+
+void parked_passed(struct core *core, struct session *session, uint64_t number)
+{
+    LIST_EACH(link, &session->parked)
+        if (LIST_OWNER(link, struct parked, link)->number <= number)
+            parked_free(core, session, LIST_OWNER(link, struct parked, link));
+}
+
+/* Takes out the first and executes it; whether the session is still there. */
+static bool execute_first(struct core *core, struct session *session)
+{
+    struct parked *op = LIST_OWNER(session->parked.next, struct parked, link);
+    struct parked copy = *op;
+    copy.failure = failure_ref(op->failure);
+    parked_free(core, session, op);
+    bool is_there = execute(core, session, &copy);
+    failure_unref(core, copy.failure);
+    return is_there;
+}
+
+void parked_execute(struct core *core, struct session *session)
+{
+    while (!list_is_empty(&session->parked)) {
+        const struct parked *op = LIST_OWNER(session->parked.next, struct parked, link);
+        if (op->after > session->data_number)
+            return;
+        core_mark_dirty(core, session);
+        if (!execute_first(core, session))
+            return;
+    }
+}
+
+/* Whoever was done with something had said before what came of it: if that is lost, it is not.
+ * What closes a subscription is nothing to one that ends with its session. */
+static bool is_void_at_end(const struct session *session, const struct parked *op)
+{
+    if (op->type == MSG_UNSUBSCRIBE && op->how == 0)
+        return true;
+    return (op->type == MSG_ACK || op->type == MSG_TASK) && op->after > session->data_number;
+}
+
+bool parked_end(struct core *core, struct session *session)
+{
+    while (!list_is_empty(&session->parked)) {
+        struct parked *op = LIST_OWNER(session->parked.next, struct parked, link);
+        core_mark_dirty(core, session); /* it may complete, and stay */
+        if (is_void_at_end(session, op))
+            parked_free(core, session, op);
+        else if (!execute_first(core, session))
+            return true;
+    }
+    return false;
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+/* Says at once what is going to happen, when it has to wait for its data. */
+static void tell_ahead(struct core *core, struct session *session, struct parked *op)
+{
+    struct party *party = session->party;
+    struct topic *topic = pool_find(&core->topics, op->topic);
+    op->is_told = true;
+    if (op->type == MSG_FAIL)
+        settle_tell(core, topic, op->seq, op->failure);
+    else
+        op->is_told = false;
+    if (op->type == MSG_FAIL_PARTY && party_next(party->state, PARTY_SAYS_FAILED, &party->state)) {
+        bool is_late = judge_error(core, session->job, party, op->failure);
+        tell(core, session->job,
+             &(struct tell){.name = EVENT_PARTY_FAILED,
+                            .party = party,
+                            .incarnation = party->incarnation,
+                            .count = party->open_count,
+                            .failure = op->failure,
+                            .is_late = is_late});
+    }
+}
+
+static void read_task(const struct msg_task *msg, struct parked *op)
+{
+    op->number = msg->number;
+    op->after = msg->after;
+    op->sub = (uint32_t)msg->sub;
+    op->topic = (uint32_t)msg->topic;
+    op->seq = msg->seq;
+    op->delivery = (uint32_t)msg->delivery;
+    op->how = (uint32_t)msg->how;
+    op->retry_after_ms =
+        msg->retry_after_ms < LIMIT_PERIOD_MS_MAX ? msg->retry_after_ms : LIMIT_PERIOD_MS_MAX;
+}
+
+/* Reads the message, but for its error; false: it names a topic that is not this party's. */
+static bool read_op(struct core *core, struct session *session, const struct msg *msg,
+                    struct parked *op, struct span *out_error)
+{
+    *out_error = SPAN_NONE;
+    *op = (struct parked){.type = msg->type};
+    switch (msg->type) {
+    case MSG_FAIL:
+    case MSG_RETRACT: /* the same fields, in another struct */
+        op->number = msg->type == MSG_FAIL ? msg->as.fail.number : msg->as.retract.number;
+        op->after = msg->type == MSG_FAIL ? msg->as.fail.after : msg->as.retract.after;
+        op->topic = (uint32_t)(msg->type == MSG_FAIL ? msg->as.fail.topic : msg->as.retract.topic);
+        op->seq = msg->type == MSG_FAIL ? msg->as.fail.seq : msg->as.retract.seq;
+        *out_error = msg->type == MSG_FAIL ? msg->as.fail.error : msg->as.retract.error;
+        break;
+    case MSG_COMPLETE:
+        op->number = msg->as.complete.number;
+        op->after = msg->as.complete.after;
+        break;
+    case MSG_LEAVE:
+        op->number = msg->as.leave.number;
+        op->after = msg->as.leave.after;
+        break;
+    case MSG_FAIL_PARTY:
+        op->number = msg->as.fail_party.number;
+        op->after = msg->as.fail_party.after;
+        *out_error = msg->as.fail_party.error;
+        break;
+    case MSG_ACK:
+        op->number = msg->as.ack.number;
+        op->after = msg->as.ack.after;
+        op->sub = (uint32_t)msg->as.ack.sub;
+        op->topic = (uint32_t)msg->as.ack.topic;
+        op->seq = msg->as.ack.next_seq;
+        op->durable = sub_durable(core, session, op->sub);
+        return true;
+    case MSG_UNSUBSCRIBE:
+        op->number = msg->as.unsubscribe.number;
+        op->sub = (uint32_t)msg->as.unsubscribe.sub;
+        op->how = (uint32_t)msg->as.unsubscribe.is_drop;
+        return true;
+    case MSG_TASK:
+        read_task(&msg->as.task, op);
+        *out_error = msg->as.task.error;
+        return true;
+    default: return false;
+    }
+    const struct topic *topic = pool_find(&core->topics, op->topic);
+    if (session->is_guard && op->after > 0)
+        return false; /* it has no data of its own */
+    if (op->topic != 0 && (topic == NULL || topic->writer != session->party))
+        return false;
+    return topic != NULL || (msg->type != MSG_FAIL && msg->type != MSG_RETRACT);
+}
+
+/* Its error, if it brings one; whether that can be read. */
+static bool take_error(struct core *core, struct session *session, struct parked *op,
+                       struct span error)
+{
+    bool is_readable = true;
+    struct topic *topic = pool_find(&core->topics, op->topic);
+    if (error.bytes > 0)
+        op->failure = failure_take(core, session, error, topic, op->seq, &is_readable);
+    return is_readable;
+}
+
+/* Whether it has to wait for its turn.  A member leaves its group behind what it said of its tasks,
+ * or they would be given to others; what closes a subscription waits for nothing else. */
+static bool must_wait_for_turn(const struct session *session, const struct parked *op)
+{
+    if (op->type == MSG_ACK && op->number == 0)
+        return false; /* nothing hangs on it but the lag that status shows */
+    if (op->type != MSG_UNSUBSCRIBE)
+        return op->after > session->data_number || !list_is_empty(&session->parked);
+    for (struct list *link = session->parked.next; link != &session->parked; link = link->next) {
+        const struct parked *before = LIST_OWNER(link, struct parked, link);
+        if (before->type == MSG_TASK && before->sub == op->sub)
+            return true;
+    }
+    return false;
+}
+
+const char *parked_take(struct core *core, struct session *session, const struct msg *msg)
+{
+    struct parked op;
+    struct span error;
+    if (!read_op(core, session, msg, &op, &error))
+        return "this message is not for a party to say here";
+    bool is_again = op.number != 0 && op.number <= session->control_seen;
+    bool is_asking = op.type == MSG_RETRACT || op.type == MSG_COMPLETE;
+    bool is_parked = is_again && op.number > session_control_number(session);
+    if (is_again && (is_parked || !is_asking || was_granted(session, op.number))) {
+        if (is_asking && !is_parked)
+            answer(core, session, op.number, CODE_OK, "", "", NULL, 0, NULL);
+        return NULL;
+    }
+    /* What could not be read when it came first was refused then. */
+    bool is_refused = !take_error(core, session, &op, error) && !is_again;
+    if (op.number > session->control_seen)
+        session->control_seen = op.number;
+    /* A question that was answered comes again: its turn was before what is parked. */
+    bool must_wait = !is_again && must_wait_for_turn(session, &op);
+    if (!must_wait) {
+        if (is_refused)
+            failure_refuse(core, session, op.failure);
+        (void)execute(core, session, &op);
+        failure_unref(core, op.failure);
+    } else if (may_park(core, session, &op) && parked_add(core, session, &op)) {
+        struct parked *waiting = LIST_OWNER(session->parked.prev, struct parked, link);
+        if (is_refused)
+            failure_refuse(core, session, op.failure);
+        tell_ahead(core, session, waiting);
+        note_parked(core, session, waiting);
+    } else {
+        session->control_seen -= 1; /* it comes again */
+        failure_unref(core, op.failure);
+        return "too many settlements wait for their data";
+    }
+    return NULL;
+}

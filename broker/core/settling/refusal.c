@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* refusal.c -- what a writer is told of slots that did not become what it said: once, and again. */
+#include "broker/core/settling/refusal.h"
+
+#include "broker/core/record/failure.h"
+#include "broker/core/record/note.h"
+#include "broker/core/tables/effect.h"
+
+/* number 0: it was not remembered. */
+static void put_refusal(struct core *core, struct session *session, const struct refusal *refusal,
+                        uint64_t number)
+{
+    struct msg *msg = effects_msg(core->effects, session->control, MSG_REFUSAL);
+    msg->as.refusal.topic = refusal->topic;
+    msg->as.refusal.seq = refusal->seq;
+    msg->as.refusal.error = failure_span(refusal->failure);
+    msg->as.refusal.number = number;
+    msg->as.refusal.count = refusal->count > 1 ? refusal->count : 0;
+}
+
+static void send_refusal(struct core *core, struct session *session, uint64_t number)
+{
+    put_refusal(core, session, &session->refusals[number % REFUSALS_KEPT], number);
+}
+
+static bool remember(struct core *core, struct session *session, const struct refusal *refusal)
+{
+    if (session->refusals == NULL)
+        session->refusals = memory_take(core->memory, REFUSALS_KEPT * sizeof *session->refusals);
+    if (session->refusals == NULL)
+        return false;
+    uint64_t number = ++session->refusal_number;
+    struct refusal *place = &session->refusals[number % REFUSALS_KEPT];
+    failure_unref(core, place->failure);
+    *place = *refusal;
+    place->failure = failure_ref(refusal->failure);
+    note_refused(core, session, number);
+    return true;
+}
+
+/* Without memory it is told once, and not again on another connection: a writer that heard of none
+ * would go on as if its value stood, and never count its credit anew. */
+static void remember_and_tell(struct core *core, struct session *session,
+                              const struct refusal *refusal)
+{
+    bool is_kept = remember(core, session, refusal);
+    if (session->control != 0)
+        put_refusal(core, session, refusal, is_kept ? session->refusal_number : 0);
+}
+
+bool refusal_remember(struct core *core, struct session *session, uint32_t topic, uint64_t seq,
+                      uint32_t count, struct failure *failure)
+{
+    return remember(
+        core, session,
+        &(struct refusal){.topic = topic, .seq = seq, .failure = failure, .count = count});
+}
+
+void refusal_of_slot(struct core *core, struct session *session, struct topic *topic, uint64_t seq,
+                     enum error_kind kind, const char *type, const char *message,
+                     struct failure *cause)
+{
+    struct failure *failure = failure_make(core, &(struct failure_spec){.job = session->job,
+                                                                        .party = session->party,
+                                                                        .kind = kind,
+                                                                        .type = type,
+                                                                        .message = message,
+                                                                        .topic = topic,
+                                                                        .seq = seq,
+                                                                        .cause = cause});
+    core->refused_count += 1;
+    remember_and_tell(
+        core, session,
+        &(struct refusal){.topic = topic->id, .seq = seq, .failure = failure, .count = 1});
+    failure_unref(core, failure);
+}
+
+void refusals_tell_again(struct core *core, struct session *session, uint64_t after)
+{
+    if (after >= session->refusal_number) /* whatever a client says that it has seen */
+        return;
+    uint64_t first = after + 1;
+    if (session->refusal_number >= REFUSALS_KEPT &&
+        first <= session->refusal_number - REFUSALS_KEPT)
+        first = session->refusal_number - REFUSALS_KEPT + 1;
+    for (uint64_t number = first; number <= session->refusal_number; number++)
+        send_refusal(core, session, number);
+}
+
+void refusal_tell(struct core *core, struct session *session, const struct refusal *settled)
+{
+    remember_and_tell(core, session, settled);
+}
