@@ -315,6 +315,13 @@ layered() {
     "$cc" -I "$tree" -c -o "$tree/libbus/CMakeFiles/x.dir/session/$1.c.o" "$tree/libbus/session/$1.c"
     objects="$objects $tree/libbus/CMakeFiles/x.dir/session/$1.c.o"
 }
+# room ROOM/NAME TEXT: the same of broker/core.
+room() {
+    mkdir -p "$tree/broker/CMakeFiles/x.dir/core/${1%/*}" "$tree/broker/core/${1%/*}"
+    plant "broker/core/$1.c" "$2"
+    "$cc" -I "$tree" -c -o "$tree/broker/CMakeFiles/x.dir/core/$1.c.o" "$tree/broker/core/$1.c"
+    objects="$objects $tree/broker/CMakeFiles/x.dir/core/$1.c.o"
+}
 # finds_layers WHAT, passes_layers: over $objects.
 finds_layers() {
     # shellcheck disable=SC2086
@@ -332,6 +339,19 @@ layered once 'int rows(void); int once(void) { return rows(); }'
 finds_layers 'session/once (layer 1) calls rows() of libbus/session/rows (layer 1)'
 layered unheard 'int unheard(void) { return 1; }'
 finds_layers 'libbus/session/unheard: has no row in layers.table'
+room record/tell 'int tell(void) { return 1; }'
+room lifecycle/ending 'int tell(void); int ending(void) { return tell(); }'
+room lifecycle/session 'int ending(void); int session(void) { return ending(); }'
+# shellcheck disable=SC2086
+passes layers $objects
+room record/courier 'int ending(void); int courier(void) { return ending(); }'
+finds_layers 'record/courier (layer 4) calls ending() of broker/core/lifecycle/ending (layer 8)'
+room replay/replay 'int replay(void) { return 1; }'
+room step/core 'int replay(void); int core(void) { return replay(); }'
+finds_layers 'step/core (layer 9) calls replay() of broker/core/replay/replay (layer 9)'
+mkdir -p "$tree/broker/core/record"
+plant broker/core/record/tell.h '#include "broker/core/streams/sub.h"'
+finds_layers 'record/tell.h (layer 4) includes broker/core/streams/sub.h (layer 5)'
 plant libbus/session/once.h '#include "libbus/session/model.h"'
 finds_layers 'once.h (layer 1) includes libbus/session/model.h (layer 5)'
 
