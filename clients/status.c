@@ -102,7 +102,7 @@ static void print_journal_json(const struct bus_status_journal *journal, const c
 {
     struct cli_json *line = cli_json_new();
     cli_json_text(line, "kind", "journal");
-    cli_json_text(line, "making", journal->making);
+    cli_json_text(line, "backend", journal->making);
     cli_json_text(line, "durability", durability);
     cli_json_text(line, "directory", journal->directory);
     cli_json_text(line, "state", journal->state);

@@ -840,7 +840,7 @@ Test(cli, shows_the_status)
     json_decref(line);
     line = expect_json(&status);
     cr_expect_str_eq(text_of(line, "kind"), "journal");
-    cr_expect_str_eq(text_of(line, "making"), "none");
+    cr_expect_str_eq(text_of(line, "backend"), "none");
     cr_expect_str_eq(text_of(line, "directory"), "");
     cr_expect_eq(number_of(line, "bytes"), 0);
     json_decref(line);

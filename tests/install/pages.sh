@@ -1,0 +1,66 @@
+#!/bin/sh
+# SPDX-License-Identifier: MPL-2.0
+# usage: pages.sh SOURCE ERRBUS FEDAVG
+# Help and man pages agree: each subcommand has a page whose .Nd line is its summary in errbus -h, and
+# stands in errbus(1); each flag of -h is in the page, and each flag of the page in -h.
+set -eu
+source=$1
+errbus=$2
+fedavg=$3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+faults=0
+
+fault() {
+    echo "$*"
+    faults=1
+}
+
+# flags_of_help FILE: the long flags, one a line.
+flags_of_help() {
+    sed -nE 's/^  ( *|-., )--([a-z-]+).*/\2/p' "$1" | sort -u
+}
+
+# flags_of_page FILE: those that .It lines have.
+flags_of_page() {
+    sed -n 's/^\.It Fl //p' "$1" | tr ' ' '\n' | sed -nE 's/^-([a-z][a-z-]+)$/\1/p' | sort -u
+}
+
+# compare PAGE HELP
+compare() {
+    flags_of_help "$2" >"$work/in_help"
+    flags_of_page "$1" >"$work/in_page"
+    [ -s "$work/in_help" ] || fault "${1##*/}: its program prints no flags"
+    for flag in $(comm -23 "$work/in_help" "$work/in_page"); do
+        fault "${1##*/}: --$flag is missing, and -h has it"
+    done
+    for flag in $(comm -13 "$work/in_help" "$work/in_page"); do
+        fault "${1##*/}: has --$flag, and -h has not"
+    done
+}
+
+"$errbus" -h | sed -nE 's/^  ([a-z]+) +(.*)/\1 \2/p' >"$work/subcommands"
+[ "$(wc -l <"$work/subcommands")" -ge 5 ] || fault "errbus -h lists no subcommands"
+while read -r name summary; do
+    page=$source/clients/errbus-$name.1
+    if [ ! -f "$page" ]; then
+        fault "errbus-$name.1 is missing"
+        continue
+    fi
+    grep -qxF ".Nd $summary" "$page" || fault "errbus-$name.1: its .Nd line is not '$summary'"
+    grep -qx "\.It Ic $name" "$source/clients/errbus.1" || fault "errbus.1: does not list $name"
+    grep -q "^\.Xr errbus-$name 1" "$source/clients/errbus.1" || fault "errbus.1: no .Xr of $name"
+    "$errbus" "$name" -h >"$work/help"
+    compare "$page" "$work/help"
+done <"$work/subcommands"
+for page in "$source"/clients/errbus-*.1; do
+    name=${page##*/errbus-}
+    grep -q "^${name%.1} " "$work/subcommands" || fault "${page##*/}: there is no such subcommand"
+done
+{
+    "$fedavg" aggregator -h
+    "$fedavg" silo -h
+} >"$work/help"
+compare "$source/clients/fedavg/fedavg.1" "$work/help"
+[ "$faults" -eq 0 ] || exit 1
+echo "help and man pages agree"
