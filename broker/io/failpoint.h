@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* failpoint.h -- places where a test lets the broker die, and sizes that a test makes small.
  *
- * In errbusd they do nothing (failpoint.c); the build of it for tests has another making of them
+ * In errbusd they do nothing (failpoint.c); the broker for tests has others
  * (tests/lib/failpoint/).  Between any two of these places something has become true that a restart
  * must find true again:
  *

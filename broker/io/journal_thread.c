@@ -369,7 +369,7 @@ static void probe(struct journal_thread *thread)
 
 static uint64_t unsynced_bytes(const struct journal_thread *thread)
 {
-    return journal_next(thread->journal) - journal_synced(thread->journal);
+    return journal_unsynced(thread->journal);
 }
 
 /* Whether it is time to flush.  On a full disk it is whenever that lets segments go. */

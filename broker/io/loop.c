@@ -741,8 +741,8 @@ static bool recover(struct loop *loop, const struct config *config, struct journ
     return true;
 }
 
-static bool open_gate(struct loop *loop, const struct config *config, const char *version,
-                      uint64_t broker, enum durability durability, char *complaint)
+static bool open_core_port(struct loop *loop, const struct config *config, const char *version,
+                           uint64_t broker, enum durability durability, char *complaint)
 {
     char advertised[LIMIT_ENDPOINT_BYTES];
     struct core_options options = config->core;
@@ -768,6 +768,7 @@ static bool open_gate(struct loop *loop, const struct config *config, const char
 struct loop *loop_open(const struct config *config, const char *version, struct journal **journal,
                        enum durability durability, char complaint[LOOP_COMPLAINT_BYTES])
 {
+    uint64_t broker = *journal != NULL ? journal_id(*journal) : 0;
     struct loop *loop = calloc(1, sizeof *loop);
     if (loop == NULL) {
         snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: out of memory");
@@ -795,8 +796,8 @@ struct loop *loop_open(const struct config *config, const char *version, struct 
     }
     if (!open_channel(loop, LANE_CONTROL, config->control, complaint) ||
         !open_channel(loop, LANE_DATA, config->data, complaint) ||
-        !open_gate(loop, config, version, journal_id(*journal), durability, complaint) ||
-        (durability != DURABILITY_MEMORY && !recover(loop, config, journal, durability, complaint)))
+        !open_core_port(loop, config, version, broker, durability, complaint) ||
+        (*journal != NULL && !recover(loop, config, journal, durability, complaint)))
         loop_close(&loop);
     return loop;
 }

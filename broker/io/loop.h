@@ -17,9 +17,9 @@ struct loop;
 
 enum { LOOP_COMPLAINT_BYTES = ENDPOINT_COMPLAINT_BYTES + JOURNAL_COMPLAINT_BYTES };
 
-/* Opens and binds, replays the journal and takes it over; the options' strings are the loop's to
- * set.  SIGTERM and SIGINT must be blocked: the loop reads them.  NULL: complaint is one clear
- * sentence, and the journal is still the caller's. */
+/* Opens and binds, replays the journal, if there is one, and takes it over; the options' strings
+ * are the loop's to set.  SIGTERM and SIGINT must be blocked: the loop reads them.  NULL:
+ * complaint is one clear sentence, and the journal is still the caller's. */
 struct loop *loop_open(const struct config *config, const char *version, struct journal **journal,
                        enum durability durability, char complaint[LOOP_COMPLAINT_BYTES]);
 

@@ -2,6 +2,7 @@
 /* payload.c -- the received parts that the core wants kept; see payload.h. */
 #include "broker/io/payload.h"
 
+#include "broker/journal/journal.h"
 #include "libbus/base/must.h"
 
 enum { ROOM_FIRST = 64 };
@@ -210,18 +211,18 @@ uint64_t payload_sparse_below(const struct payload_table *table, uint64_t end, u
     uint64_t oldest = payload_oldest(table);
     if (oldest >= end)
         return 0;
-    uint64_t width = (end - oldest) / BUCKETS + 1;
+    uint64_t width = journal_between(oldest, end) / BUCKETS + 1;
     for (uint32_t i = 0; i < table->used; i++) {
         const struct payload *payload = &table->items[i];
         if (payload->bytes > 0 && payload->at < end)
-            wanted[(payload->at - oldest) / width] += payload->bytes;
+            wanted[journal_between(oldest, payload->at) / width] += payload->bytes;
     }
     uint64_t below = 0;
     uint64_t bytes = 0;
     for (uint64_t i = 0; i < BUCKETS && bytes + wanted[i] <= bytes_max; i++) {
         bytes += wanted[i];
         if (bytes <= (i + 1) * width / PAYLOAD_SPARSE)
-            below = oldest + (i + 1) * width;
+            below = journal_ahead(oldest, (i + 1) * width);
     }
     return below < end ? below : end;
 }

@@ -32,6 +32,8 @@ bool persistence_start(struct persistence *persistence, const char *where, struc
                        enum durability durability, struct core_port *port, char *complaint)
 {
     uint64_t id = journal_id(*journal);
+    persistence->scheme = journal_scheme(*journal);
+    snprintf(persistence->place, sizeof persistence->place, "%s", journal_place(*journal));
     persistence->snapshot_bytes = core_port_snapshot_bytes(port);
     journal_set_aside(*journal, PERSISTENCE_ASIDE_TIMES * persistence->snapshot_bytes);
     if (journal_reader_open(where, id, &persistence->reader, complaint) != JOURNAL_OK)
@@ -43,7 +45,6 @@ bool persistence_start(struct persistence *persistence, const char *where, struc
         return false;
     }
     persistence->durability = durability;
-    snprintf(persistence->where, sizeof persistence->where, "%s", where);
     persistence->news = journal_thread_news(persistence->thread);
     return true;
 }
@@ -86,8 +87,8 @@ static void describe(void *arg, struct msg_status_end *out)
                  persistence_complaint(persistence));
     else
         persistence->reason[0] = '\0';
-    out->journal = span_text("embedded");
-    out->journal_directory = as_text(persistence->where);
+    out->journal = span_text(persistence->scheme);
+    out->journal_directory = as_text(persistence->place);
     out->journal_state = news->state;
     out->journal_reason = as_text(persistence->reason);
     out->journal_bytes = news->bytes;
@@ -157,9 +158,8 @@ static bool is_checkpoint_logged(const struct persistence *persistence)
  * full disk the oldest file alone counts: all of it, or it is not worth the room. */
 static uint64_t movable_below(const struct persistence *persistence, const struct core_port *port)
 {
-    uint64_t next = persistence->news.next;
     uint64_t recent = failpoint_number("RECENT_BYTES", PERSISTENCE_RECENT_BYTES);
-    uint64_t end = next > recent ? next - recent : 0;
+    uint64_t end = journal_back(persistence->news.next, recent);
     bool is_full = persistence_is_full(persistence);
     if (is_full)
         end = persistence->news.first_end;
@@ -194,8 +194,9 @@ static bool pays(const struct persistence *persistence, uint64_t needed_from)
 {
     const struct journal_news *news = &persistence->news;
     uint64_t until = needed_from < news->next ? needed_from : news->next;
-    uint64_t file_bytes = news->first_end - news->first; /* what is needed may begin within one */
-    return until - news->first >= 2 * bound_bytes(persistence) + file_bytes;
+    /* What is needed may begin within a file. */
+    uint64_t file_bytes = journal_between(news->first, news->first_end);
+    return journal_between(news->first, until) >= 2 * bound_bytes(persistence) + file_bytes;
 }
 
 /* What a checkpoint would take, by making one for nobody. */

@@ -31,7 +31,8 @@ struct persistence {
     struct held_output output;
     uint64_t ticket; /* of the newest step */
     struct journal_news news;
-    char where[LIMIT_ENDPOINT_BYTES];     /* the journal's directory, for people */
+    const char *scheme;                   /* of the journal's disk */
+    char place[LIMIT_ENDPOINT_BYTES];     /* its directory, for people */
     char reason[JOURNAL_COMPLAINT_BYTES]; /* what a status said was wrong */
     char sentence[PERSISTENCE_SENTENCE_BYTES];
     enum journal_state told; /* the state that persistence_has_changed() told last */

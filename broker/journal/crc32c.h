@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* crc32c.h -- the checksum of the journal: CRC-32C (Castagnoli; RFC 3720, appendix B.4).
  *
- * Two makings that agree (tests/unit/crc32c_test.c): the processor's instruction, and a table. */
+ * Two implementations agree (tests/unit/crc32c_test.c): the processor's instruction, and a table.
+ */
 #ifndef JOURNAL_CRC32C_H
 #define JOURNAL_CRC32C_H
 

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* disk.h -- all that the journal asks of the system: one directory and the files in it.
+/* disk.h -- all that the journal asks of the system: one directory, its owner, and its files.
  *
- * A small layer, so that tests can refuse, tear, lose and delay what is written, and see in which
- * order it was brought to the disk (tests/lib/sim_disk.h).  disk_folder_open() is the real one.
+ * Everything that reads or writes a journal goes through this layer: writer, reader and tools.  The
+ * name of a journal says which disk it is on.  A new kind of disk is one file with these functions,
+ * and one row in disk_kinds.c.  Tests have a disk in memory (tests/lib/disk/) and one that refuses,
+ * tears, loses and delays what is written (tests/lib/sim_disk.h).
  *
  * Calls return 0 or more, or a negative errno.  Files are named without a path, and by a handle
  * once they are open.  From one thread at a time. */
 #ifndef JOURNAL_DISK_H
 #define JOURNAL_DISK_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,18 +19,30 @@
 
 #define DISK_COMPLAINT_BYTES 1024
 
+/* Errnos of this layer's own. */
+#define DISK_FENCED EOWNERDEAD       /* the disk is another's by now; nothing was done */
+#define DISK_UNKNOWN EPROTONOSUPPORT /* no disk has this scheme */
+
 enum disk_how {
     DISK_READ,  /* for reading */
     DISK_WRITE, /* for both */
     DISK_MAKE,  /* for both, and empty; made if it is not there */
 };
 
+/* Who has the disk. */
+struct disk_owner {
+    uint64_t lease; /* this caller's; not less than that of any owner before */
+    int64_t pid;    /* the other process that has the disk; 0: not known */
+};
+
 struct disk;
 struct disk_ops {
-    /* One opener at a time; taken until close.  -EWOULDBLOCK: another has it, whose process is told
-     * if it is known (else 0).  With is_reader nothing is written, and where there is no lock, and
-     * none can be made, none is taken. */
-    int (*lock)(struct disk *disk, bool is_reader, int64_t *out_pid);
+    /* One owner at a time, until close.  0: out_owner->lease is set.  -EWOULDBLOCK: another has
+     * it, and out_owner->pid is set.  With is_reader nothing is written, and where there is no
+     * lock, and none can be made, none is taken.  An owner may lose the disk to another one: then
+     * sync, sync_until and sync_names return -DISK_FENCED, and any call that changes something may.
+     */
+    int (*lock)(struct disk *disk, bool is_reader, struct disk_owner *out_owner);
     /* All names in the directory, in any order. */
     int (*list)(struct disk *disk, void (*visit)(void *arg, const char *name), void *arg);
     int (*open)(struct disk *disk, const char *name, enum disk_how how);
@@ -58,8 +73,27 @@ struct disk_ops {
 };
 struct disk {
     const struct disk_ops *ops;
-    const char *name; /* of the directory, for people */
+    const char *scheme;
+    const char *name; /* for people: the directory, or scheme and rest */
 };
+/* One kind of disk. */
+struct disk_kind {
+    const char *scheme;
+    /* rest: what the name has behind "scheme:".  0, or a negative errno with a sentence in
+     * complaint, of DISK_COMPLAINT_BYTES. */
+    int (*open)(const char *rest, bool may_make, struct disk **out_disk, char *complaint);
+    const char *rest; /* what is expected there, for people */
+};
+/* All kinds that this program knows (disk_kinds.c); the first is that of a name without a scheme.
+ */
+extern const struct disk_kind disk_kinds[];
+extern const size_t disk_kind_count;
+
+/* The disk of this name: "scheme:rest", or a path alone, which is a directory.  A name is a path
+ * if a '/' or '.' stands before its first ':', or if it has none.  0, or a negative errno with a
+ * sentence in complaint, of DISK_COMPLAINT_BYTES; -DISK_UNKNOWN: it names the schemes that are
+ * known. */
+int disk_open(const char *where, bool may_make, struct disk **out_disk, char *complaint);
 
 /* All of it or a failure. */
 int disk_write_all(struct disk *disk, int file, struct iovec *pieces, int count, uint64_t offset);
@@ -67,8 +101,8 @@ int disk_write_all(struct disk *disk, int file, struct iovec *pieces, int count,
 int64_t disk_read_at(struct disk *disk, int file, void *out, size_t bytes, uint64_t offset);
 void disk_close(struct disk **disk);
 
-/* A directory of the file system, made with its parents if may_make and it is not there.  0, or a
- * negative errno with a sentence in complaint, of DISK_COMPLAINT_BYTES. */
+/* "folder:PATH": a directory of the file system, made with its parents if may_make and it is not
+ * there. */
 int disk_folder_open(const char *path, bool may_make, struct disk **out_disk, char *complaint);
 
 #endif

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define LOCK_NAME "lock"
+enum { LEASE = 1 }; /* of all owners: the lock lets in one at a time */
 
 struct folder {
     struct disk disk;
@@ -55,17 +56,18 @@ static int write_pid(int fd)
 }
 
 /* A lock of flock(2) goes with the process that has it, however it ends. */
-static int folder_lock(struct disk *disk, bool is_reader, int64_t *out_pid)
+static int folder_lock(struct disk *disk, bool is_reader, struct disk_owner *out_owner)
 {
     struct folder *folder = (struct folder *)(void *)disk;
     int result = 0;
     int how = is_reader ? O_RDONLY : O_RDWR | O_CREAT;
+    *out_owner = (struct disk_owner){.lease = LEASE};
     int fd = openat(folder->fd, LOCK_NAME, how | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return is_reader && errno == ENOENT ? 0 : code(fd);
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         result = -errno;
-        *out_pid = read_pid(fd);
+        out_owner->pid = read_pid(fd);
     } else if (!is_reader) {
         result = write_pid(fd);
     }
@@ -74,6 +76,18 @@ static int folder_lock(struct disk *disk, bool is_reader, int64_t *out_pid)
     else
         folder->lock = fd;
     return result;
+}
+
+/* Whoever removes the lock's file lets another process take the lock of a new one.  Until somebody
+ * does, this owner is alone all the same. */
+static int check_owner(const struct folder *folder)
+{
+    struct stat own;
+    struct stat other;
+    if (folder->lock < 0 || fstat(folder->lock, &own) != 0 || own.st_nlink > 0)
+        return 0;
+    bool is_taken = fstatat(folder->fd, LOCK_NAME, &other, AT_SYMLINK_NOFOLLOW) == 0;
+    return is_taken ? -DISK_FENCED : 0;
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -116,7 +130,7 @@ static int folder_sync_names(struct disk *disk)
     do
         result = fsync(folder_fd(disk));
     while (result != 0 && errno == EINTR);
-    return code(result);
+    return result != 0 ? code(result) : check_owner((struct folder *)(void *)disk);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -160,12 +174,11 @@ static int64_t folder_write(struct disk *disk, int file, const struct iovec *pie
 /* EINTR reports nothing about what was written; every other failure is told once, and so final. */
 static int folder_sync(struct disk *disk, int file)
 {
-    (void)disk;
     int result = 0;
     do
         result = fdatasync(file);
     while (result != 0 && errno == EINTR);
-    return code(result);
+    return result != 0 ? code(result) : check_owner((struct folder *)(void *)disk);
 }
 
 /* A mapping is the one thing of which the system brings a part to the disk as fdatasync() does all
@@ -180,7 +193,7 @@ static int folder_sync_until(struct disk *disk, int file, uint64_t offset)
         result = code(msync(map, offset, MS_SYNC));
     while (result == -EINTR);
     (void)munmap(map, offset);
-    return result;
+    return result != 0 ? result : check_owner((struct folder *)(void *)disk);
 }
 
 /* A failure stays with the file until fdatasync tells it. */
@@ -302,7 +315,7 @@ int disk_folder_open(const char *path, bool may_make, struct disk **out_disk, ch
         result = -ENOMEM;
         goto done;
     }
-    folder->disk = (struct disk){.ops = &folder_ops, .name = folder->path};
+    folder->disk = (struct disk){.ops = &folder_ops, .scheme = "folder", .name = folder->path};
     folder->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder->fd < 0 && errno == ENOENT && may_make && path[0] != '\0') {
         result = make_folders(folder->path);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* format.c -- the bytes of the embedded journal; see format.h. */
+/* format.c -- the bytes of the journal; see format.h. */
 #include "broker/journal/format.h"
 
 #include "broker/journal/crc32c.h"

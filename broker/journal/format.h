@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* format.h -- the bytes of the embedded journal: segments and records, format 1.
+/* format.h -- the bytes of the journal: segments and records, format 1.
  *
  * A journal is a sequence of bytes, its records one behind the other; a position is a place in it.
  * It lies in segments, files that each begin with a head and are named by their first position, so

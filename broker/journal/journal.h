@@ -6,12 +6,12 @@
  * record before it; a position finds its record at once, and stays good as long as the record is
  * kept.  Positions are not consecutive: take them from the calls.
  *
- * Makings differ in what they survive: `none` survives nothing, it counts positions and keeps no
- * record; the embedded one keeps segments in a directory (layout.h).
+ * The records stand in segments, files on a disk (layout.h).  The journal's name chooses the disk
+ * (disk.h): "folder:PATH", or a path alone, is a directory of the file system.
  *
- * One writer at a time: the lease.  Its number is not less than that of any lease before it, and an
- * append under another one is refused, so that a broker which lost its lease cannot write.  Where
- * the system itself lets in one process at a time, all leases have the same number.
+ * One writer at a time: the lease.  The disk gives it, and its number is not less than that of any
+ * lease before.  An append under another lease is refused.  A broker that has lost the disk to
+ * another one learns it at the latest when it syncs (JOURNAL_FENCED), and writes nothing more.
  *
  * Calls on one journal come from one thread at a time, and may wait for the disk: they belong to a
  * thread of their own.  Group commit is that thread's work: it appends whatever is ready, syncs
@@ -32,7 +32,7 @@ enum journal_err {
     JOURNAL_END,      /* no record from this position on: the end, or trimmed */
     JOURNAL_POSITION, /* not a position that this call takes */
     JOURNAL_FENCED,   /* the lease is another's by now */
-    JOURNAL_MAKING,   /* no making of this name */
+    JOURNAL_DISK,     /* no disk has this scheme */
     JOURNAL_MEMORY,
     JOURNAL_LIMIT,   /* larger than a named limit */
     JOURNAL_FULL,    /* the disk is full, but for what is set aside; nothing was appended */
@@ -45,6 +45,7 @@ enum journal_err {
 };
 const char *journal_strerror(enum journal_err err);
 
+struct disk;
 struct journal;
 
 struct journal_options {
@@ -61,25 +62,42 @@ struct journal_opened {
     char cut[JOURNAL_COMPLAINT_BYTES]; /* a sentence about it; "": nothing was cut */
 };
 
-/* where: "none", or a directory.  Takes the lease.  complaint: a sentence that names file, place
- * and remedy, if it fails.  Errors: JOURNAL_MAKING, MEMORY, LIMIT, FULL, IO, FAILED, DAMAGED,
+/* where: a name that disk_open() takes.  Takes the lease.  complaint: a sentence that names file,
+ * place and remedy, if it fails.  Errors: JOURNAL_DISK, MEMORY, LIMIT, FULL, IO, FAILED, DAMAGED,
  * FORMAT, LOCKED, MISSING. */
 enum journal_err journal_open(const char *where, const struct journal_options *options,
                               struct journal **out_journal, struct journal_opened *out_opened,
                               char *complaint);
+/* The same on a disk, which it takes over, also when it fails. */
+enum journal_err journal_open_disk(struct disk **disk, const struct journal_options *options,
+                                   struct journal **out_journal, struct journal_opened *out_opened,
+                                   char *complaint);
 /* Syncs what it can; whoever must know calls journal_sync() before. */
 void journal_close(struct journal **journal);
 
+/* The scheme of its disk, and the disk's name for people. */
+const char *journal_scheme(const struct journal *journal);
+const char *journal_place(const struct journal *journal);
 /* The lease that journal_open() took. */
 uint64_t journal_lease(const struct journal *journal);
-/* The random number by which it was made; 0 if it survives nothing. */
+/* The random number by which it was made. */
 uint64_t journal_id(const struct journal *journal);
-/* Positions: of the oldest record kept, and where the next one will stand at the earliest. */
+/* Positions: of the oldest record kept, and where the next one will stand at the earliest.  They
+ * are compared; what lies between them is asked of journal_between() and its like. */
 uint64_t journal_first(const struct journal *journal);
 uint64_t journal_next(const struct journal *journal);
+/* Bytes of the records between two positions, at most; 0 if they stand the other way round. */
+uint64_t journal_between(uint64_t from, uint64_t until);
+/* A position behind which, up to another one, stand records of at most so many bytes; a position
+ * that lies before every record if there are fewer. */
+uint64_t journal_back(uint64_t until, uint64_t bytes);
+/* A position behind all records that begin less than so many bytes behind another one. */
+uint64_t journal_ahead(uint64_t from, uint64_t bytes);
+/* Bytes of records that are not on the disk yet. */
+uint64_t journal_unsynced(const struct journal *journal);
 /* A trim below this lets nothing go, for the oldest file ends here; UINT64_MAX: none can go. */
 uint64_t journal_first_end(const struct journal *journal);
-/* Of its files; 0 if it has none. */
+/* Of its files. */
 uint64_t journal_bytes(const struct journal *journal);
 /* Bytes for which there is room on the fullest disk, what is set aside included. */
 uint64_t journal_room(const struct journal *journal);
@@ -113,16 +131,15 @@ struct journal_record {
 #define JOURNAL_CHECKPOINT_END 4   /* with this batch it is whole; one batch may be both */
 
 /* Appends a batch of count > 0 records at position `at`, which must be journal_next(), asked anew
- * each time (a call that fails may move it): all or none, also after a crash.  They survive the end
- * of this process at once, that of the machine once they are synced.  out_at: NULL, or room for
- * count positions; they are told on success.
- * Errors: JOURNAL_POSITION, FENCED, MEMORY, LIMIT, FULL, IO, FAILED; after all but FAILED it may be
- * tried again. */
+ * each time (a call that fails may move it): all or none, also after a crash.  They survive the
+ * end of this process at once, that of the machine once they are synced.  out_at: NULL, or room
+ * for count positions; they are told on success. Errors: JOURNAL_POSITION, FENCED, MEMORY, LIMIT,
+ * FULL, IO, FAILED; after all but FENCED and FAILED it may be tried again. */
 enum journal_err journal_append(struct journal *journal, uint64_t lease, uint64_t at,
                                 const struct journal_record *records, size_t count, unsigned how,
                                 uint64_t *out_at);
 /* All below `until` is on the disk when it returns; at once if it is already.  Errors:
- * JOURNAL_POSITION (beyond the end), FAILED. */
+ * JOURNAL_POSITION (beyond the end), FENCED, FAILED. */
 enum journal_err journal_sync(struct journal *journal, uint64_t until);
 /* Records below `below` are not needed any more: whole segments of them go.  Syncs, so that nothing
  * goes before what takes its place is on the disk; a lazy journal lets them go with the next flush
@@ -142,7 +159,8 @@ struct journal_flush;
 enum journal_err journal_flush_begin(struct journal *journal, struct journal_flush **out_flush);
 /* [any] */
 void journal_flush_run(struct journal_flush *flush);
-/* Moves journal_synced(); what was trimmed before it began is gone.  Errors: JOURNAL_FAILED. */
+/* Moves journal_synced(); what was trimmed before it began is gone.  Errors: JOURNAL_FENCED,
+ * FAILED. */
 enum journal_err journal_flush_end(struct journal *journal, struct journal_flush **flush);
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -173,7 +191,7 @@ enum journal_err journal_fetch(struct journal *journal, uint64_t at, void *out_b
 struct journal_reader;
 
 /* where: as for journal_open(), which has it open; id: journal_id().  Errors: those of
- * journal_open(), with a complaint; JOURNAL_MAKING: this making keeps nothing to be read. */
+ * journal_open(), with a complaint. */
 enum journal_err journal_reader_open(const char *where, uint64_t id,
                                      struct journal_reader **out_reader, char *complaint);
 void journal_reader_close(struct journal_reader **reader);

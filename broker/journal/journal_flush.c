@@ -21,15 +21,14 @@ struct written {
     uint64_t until;
 };
 
-struct flush {
-    struct journal_flush base;
+struct journal_flush {
     struct disk *disk;
     struct proof proof;
     struct segment *gone; /* given up; the flush's own */
     size_t gone_count;
-    bool may_keep[EMBEDDED_KEPT_MAX]; /* numbers under which no file is kept */
-    int kept[EMBEDDED_KEPT_MAX];      /* by this flush: its files, or -1 */
-    uint64_t keep_bytes;              /* files of this size alone */
+    bool may_keep[LAYOUT_KEPT_MAX]; /* numbers under which no file is kept */
+    int kept[LAYOUT_KEPT_MAX];      /* by this flush: its files, or -1 */
+    uint64_t keep_bytes;            /* files of this size alone */
     struct written *written;
     size_t written_count;
     int proof_file;
@@ -37,12 +36,7 @@ struct flush {
     int result; /* of run: 0, or a negative errno */
 };
 
-static struct flush *flush_of(struct journal_flush *flush)
-{
-    return (struct flush *)(void *)flush;
-}
-
-static void free_flush(struct flush *flush)
+static void free_flush(struct journal_flush *flush)
 {
     if (flush != NULL) {
         free(flush->gone);
@@ -52,17 +46,17 @@ static void free_flush(struct flush *flush)
 }
 
 /* [any] Keeps a segment's file for another, open as it is; false: it is not to be kept. */
-static bool keep_file(struct flush *flush, const struct segment *segment, const char *name)
+static bool keep_file(struct journal_flush *flush, const struct segment *segment, const char *name)
 {
     struct disk *disk = flush->disk;
     char kept[FORMAT_NAME_BYTES];
     int file = segment->file;
     unsigned number = 0;
-    while (number < EMBEDDED_KEPT_MAX && (!flush->may_keep[number] || flush->kept[number] >= 0))
+    while (number < LAYOUT_KEPT_MAX && (!flush->may_keep[number] || flush->kept[number] >= 0))
         number++;
-    if (number == EMBEDDED_KEPT_MAX || segment->room != flush->keep_bytes)
+    if (number == LAYOUT_KEPT_MAX || segment->room != flush->keep_bytes)
         return false;
-    embedded_kept_name(number, kept);
+    layout_kept_name(number, kept);
     if (disk->ops->rename(disk, name, kept) != 0)
         return false;
     if (file < 0)
@@ -75,7 +69,7 @@ static bool keep_file(struct flush *flush, const struct segment *segment, const 
 }
 
 /* [any] Lets go of a segment.  If its name stays, the next opening removes it. */
-static void remove_segment(struct flush *flush, const struct segment *segment)
+static void remove_segment(struct journal_flush *flush, const struct segment *segment)
 {
     char name[FORMAT_NAME_BYTES];
     segment_name_write(segment->first, name);
@@ -86,9 +80,8 @@ static void remove_segment(struct flush *flush, const struct segment *segment)
     (void)flush->disk->ops->unlink(flush->disk, name); /* see above */
 }
 
-static void run(struct journal_flush *base)
+void journal_flush_run(struct journal_flush *flush)
 {
-    struct flush *flush = flush_of(base);
     struct disk *disk = flush->disk;
     int result = 0;
     for (size_t i = 0; result == 0 && i < flush->written_count; i++)
@@ -107,12 +100,12 @@ static void run(struct journal_flush *base)
 }
 
 /* Room for all there may be, and the file for the proof. */
-static enum journal_err prepare(struct embedded *embedded, struct flush **out_flush)
+static enum journal_err prepare(struct journal *journal, struct journal_flush **out_flush)
 {
-    struct flush *flush = calloc(1, sizeof *flush);
+    struct journal_flush *flush = calloc(1, sizeof *flush);
     if (flush != NULL) {
-        flush->gone = calloc(embedded->count, sizeof *flush->gone);
-        flush->written = calloc(embedded->count, sizeof *flush->written);
+        flush->gone = calloc(journal->count, sizeof *flush->gone);
+        flush->written = calloc(journal->count, sizeof *flush->written);
     }
     if (flush == NULL || flush->gone == NULL || flush->written == NULL) {
         free_flush(flush);
@@ -123,100 +116,98 @@ static enum journal_err prepare(struct embedded *embedded, struct flush **out_fl
 }
 
 /* The segments that are given up are the flush's from now on. */
-static void take_gone(struct embedded *embedded, struct flush *flush)
+static void take_gone(struct journal *journal, struct journal_flush *flush)
 {
-    while (embedded->segments[flush->gone_count].first < embedded->given_up) {
-        struct segment *segment = &embedded->segments[flush->gone_count];
+    while (journal->segments[flush->gone_count].first < journal->given_up) {
+        struct segment *segment = &journal->segments[flush->gone_count];
         if (!segment->is_writing)
-            embedded_shut(embedded, segment);
-        if (embedded->read_from == segment->first)
-            embedded->read_from = UINT64_MAX;
-        embedded->gone_bytes += segment->room;
+            segment_shut(journal, segment);
+        if (journal->read_from == segment->first)
+            journal->read_from = UINT64_MAX;
+        journal->gone_bytes += segment->room;
         flush->gone[flush->gone_count++] = *segment;
     }
-    embedded->count -= flush->gone_count;
-    memmove(embedded->segments, embedded->segments + flush->gone_count,
-            embedded->count * sizeof *embedded->segments);
-    embedded->base.first = embedded->segments[0].first;
+    journal->count -= flush->gone_count;
+    memmove(journal->segments, journal->segments + flush->gone_count,
+            journal->count * sizeof *journal->segments);
+    journal->first = journal->segments[0].first;
 }
 
-enum journal_err embedded_flush_begin(struct journal *journal, struct journal_flush **out_flush)
+enum journal_err journal_flush_begin(struct journal *journal, struct journal_flush **out_flush)
 {
-    struct embedded *embedded = embedded_of(journal);
-    struct flush *flush = NULL;
-    bool is_done = journal->synced == journal->next && embedded->given_up <= embedded->trimmed;
-    if (embedded->is_failed)
-        return JOURNAL_FAILED;
-    if (!embedded->is_lazy || embedded->is_flushing || is_done)
+    struct journal_flush *flush = NULL;
+    *out_flush = NULL;
+    bool is_done = journal->synced == journal->next && journal->given_up <= journal->trimmed;
+    if (journal->failure != JOURNAL_OK)
+        return journal->failure; /* the complaint stands */
+    if (!journal->is_lazy || journal->is_flushing || is_done)
         return JOURNAL_OK;
-    enum journal_err err = prepare(embedded, &flush);
+    enum journal_err err = prepare(journal, &flush);
     if (err != JOURNAL_OK)
         return err;
-    take_gone(embedded, flush);
-    for (size_t i = 0; i < embedded->count; i++) {
-        struct segment *segment = &embedded->segments[i];
+    take_gone(journal, flush);
+    for (size_t i = 0; i < journal->count; i++) {
+        struct segment *segment = &journal->segments[i];
         if (segment->is_dirty)
             flush->written[flush->written_count++] =
-                (struct written){segment->file, embedded_written_until(segment)};
+                (struct written){segment->file, segment_written_until(segment)};
         segment->is_dirty = false;
     }
-    embedded->proof.number++;
-    embedded->proof.journal = journal->id;
-    embedded->proof.synced = journal->next;
-    embedded->proof.trimmed =
-        embedded->given_up > embedded->trimmed ? embedded->given_up : embedded->trimmed;
-    flush->base.run = run;
-    flush->disk = embedded->disk;
-    flush->proof = embedded->proof;
-    flush->proof_file = embedded->proof_file;
-    flush->has_names = embedded->has_names;
-    flush->keep_bytes = embedded->segment_bytes;
-    for (unsigned i = 0; i < EMBEDDED_KEPT_MAX; i++) {
-        flush->may_keep[i] = embedded->kept[i] < 0;
+    journal->proof.number++;
+    journal->proof.journal = journal->id;
+    journal->proof.synced = journal->next;
+    journal->proof.trimmed =
+        journal->given_up > journal->trimmed ? journal->given_up : journal->trimmed;
+    flush->disk = journal->disk;
+    flush->proof = journal->proof;
+    flush->proof_file = journal->proof_file;
+    flush->has_names = journal->has_names;
+    flush->keep_bytes = journal->segment_bytes;
+    for (unsigned i = 0; i < LAYOUT_KEPT_MAX; i++) {
+        flush->may_keep[i] = journal->kept[i] < 0;
         flush->kept[i] = -1;
     }
-    embedded->has_names = flush->gone_count > 0; /* changed by this flush, synced by the next */
-    embedded->is_flushing = true;
-    *out_flush = &flush->base;
+    journal->has_names = flush->gone_count > 0; /* changed by this flush, synced by the next */
+    journal->is_flushing = true;
+    *out_flush = flush;
     return JOURNAL_OK;
 }
 
 /* What the other thread kept.  Meanwhile this one may have used a file, and freed its number. */
-static void take_kept(struct embedded *embedded, const struct flush *flush)
+static void take_kept(struct journal *journal, const struct journal_flush *flush)
 {
-    for (unsigned i = 0; i < EMBEDDED_KEPT_MAX; i++)
+    for (unsigned i = 0; i < LAYOUT_KEPT_MAX; i++)
         if (flush->kept[i] >= 0)
-            embedded->kept[i] = flush->kept[i];
+            journal->kept[i] = flush->kept[i];
 }
 
-enum journal_err embedded_flush_end(struct journal *journal, struct journal_flush **base)
+enum journal_err journal_flush_end(struct journal *journal, struct journal_flush **ended)
 {
-    struct embedded *embedded = embedded_of(journal);
-    struct flush *flush = flush_of(*base);
+    struct journal_flush *flush = *ended;
     enum journal_err err = JOURNAL_OK;
-    *base = NULL;
-    embedded->is_flushing = false;
-    embedded->gone_bytes = 0;
+    *ended = NULL;
+    journal->is_flushing = false;
+    journal->gone_bytes = 0;
     if (flush->result < 0) {
-        err = embedded_fail(embedded, flush->result);
+        err = journal_fail(journal, flush->result);
     } else {
         journal->synced = flush->proof.synced;
-        embedded->trimmed = flush->proof.trimmed;
-        take_kept(embedded, flush);
-        for (size_t i = 0; i + 1 < embedded->count; i++)
-            if (embedded->segments[i].is_writing && !embedded->segments[i].is_dirty)
-                embedded_shut(embedded, &embedded->segments[i]);
+        journal->trimmed = flush->proof.trimmed;
+        take_kept(journal, flush);
+        for (size_t i = 0; i + 1 < journal->count; i++)
+            if (journal->segments[i].is_writing && !journal->segments[i].is_dirty)
+                segment_shut(journal, &journal->segments[i]);
     }
     free_flush(flush);
     return err;
 }
 
-enum journal_err embedded_flush(struct embedded *embedded)
+enum journal_err journal_flush_all(struct journal *journal)
 {
     struct journal_flush *flush = NULL;
-    enum journal_err err = embedded_flush_begin(&embedded->base, &flush);
+    enum journal_err err = journal_flush_begin(journal, &flush);
     if (err != JOURNAL_OK || flush == NULL)
         return err;
-    run(flush);
-    return embedded_flush_end(&embedded->base, &flush);
+    journal_flush_run(flush);
+    return journal_flush_end(journal, &flush);
 }

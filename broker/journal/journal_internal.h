@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* journal_internal.h -- what the files of the embedded journal share; the invariants are in
+/* journal_internal.h -- what the files of the journal share; the invariants are in
  * layout.h. */
 #ifndef JOURNAL_JOURNAL_INTERNAL_H
 #define JOURNAL_JOURNAL_INTERNAL_H
@@ -7,7 +7,7 @@
 #include "broker/journal/disk.h"
 #include "broker/journal/layout.h"
 #include "broker/journal/format.h"
-#include "broker/journal/making.h"
+#include "broker/journal/journal.h"
 #include "broker/journal/proof.h"
 #include "broker/journal/scan.h"
 
@@ -21,8 +21,15 @@ struct segment {
     bool is_reused;  /* behind its end stands what is of no use any more */
 };
 
-struct embedded {
-    struct journal base;
+struct journal {
+    uint64_t id;
+    uint64_t lease;
+    uint64_t first;
+    uint64_t next;
+    uint64_t synced;
+    uint64_t checkpoint; /* UINT64_MAX: none */
+    uint64_t aside;
+    char complaint[JOURNAL_COMPLAINT_BYTES];
     struct disk *disk;
     struct segment *segments; /* by position, at least one */
     size_t count;
@@ -43,8 +50,8 @@ struct embedded {
     bool has_made;                    /* it is there, and on the disk */
     uint64_t spare_bytes;             /* of what is set aside; 0: it is in use */
     uint64_t wanted_bytes;            /* to be set aside, at least segment_bytes */
-    int kept[EMBEDDED_KEPT_MAX];      /* files of segment_bytes, to be used again; -1: none; lazy */
-    bool is_failed;                   /* a sync failed: nothing is written any more */
+    int kept[LAYOUT_KEPT_MAX];        /* files of segment_bytes, to be used again; -1: none; lazy */
+    enum journal_err failure;         /* nothing is written any more: FAILED or FENCED; else OK */
     bool is_lazy;                     /* nothing is synced but by a flush */
     bool is_flushing;                 /* a flush has begun and has not ended */
     bool has_names;                   /* names have changed since the last flush began */
@@ -53,56 +60,47 @@ struct embedded {
     char leftover[FORMAT_NAME_BYTES]; /* a segment that must go before anything is appended; "" */
 };
 
-static inline struct embedded *embedded_of(struct journal *journal)
+static inline struct segment *journal_last(struct journal *journal)
 {
-    return (struct embedded *)(void *)journal;
-}
-static inline struct segment *embedded_last(struct embedded *embedded)
-{
-    return &embedded->segments[embedded->count - 1];
+    return &journal->segments[journal->count - 1];
 }
 
 /* Of its file, all that was written to: the head, the records and, in a file that is used again,
  * the zeros behind them. */
-static inline uint64_t embedded_written_until(const struct segment *segment)
+static inline uint64_t segment_written_until(const struct segment *segment)
 {
     uint64_t until = FORMAT_SEGMENT_BYTES + segment->end - segment->first + FORMAT_RECORD_BYTES;
     return until < segment->room ? until : segment->room;
 }
 
-/* Says what could not be done with which file, and returns what it means. */
-enum journal_err embedded_complain(struct embedded *embedded, const char *name, const char *what,
-                                   int result);
+/* journal_error.c: each leaves a sentence about it in the journal. */
 
-/* journal_write.c */
-enum journal_err embedded_append(struct journal *journal, const struct journal_record *records,
-                                 size_t count, unsigned how, uint64_t *out_at);
-enum journal_err embedded_sync(struct journal *journal);
-enum journal_err embedded_trim(struct journal *journal, uint64_t below);
-void embedded_set_aside(struct journal *journal, uint64_t bytes);
-/* Unlinks segments that lie wholly below what was trimmed. */
-enum journal_err embedded_drop_trimmed(struct embedded *embedded);
-/* Room for one more in the array. */
-bool embedded_reserve_segment(struct embedded *embedded);
-/* A new segment, on the disk; not in the array yet. */
-enum journal_err embedded_make_segment(struct embedded *embedded, uint64_t first, uint64_t bytes,
-                                       bool is_essential, struct segment *out_segment);
-/* Sets aside what is wanted; where there is no room for all of it, as much as there is. */
-enum journal_err embedded_make_spare(struct embedded *embedded);
-
-/* A sync failed: the journal is over, with a sentence. */
-enum journal_err embedded_fail(struct embedded *embedded, int result);
-
-/* journal_flush.c */
-enum journal_err embedded_flush_begin(struct journal *journal, struct journal_flush **out_flush);
-enum journal_err embedded_flush_end(struct journal *journal, struct journal_flush **flush);
-/* All three steps of a flush. */
-enum journal_err embedded_flush(struct embedded *embedded);
+/* The code alone, about the whole journal. */
+enum journal_err journal_refuse(struct journal *journal, enum journal_err err);
+/* What could not be done with which file; returns what it means. */
+enum journal_err journal_complain(struct journal *journal, const char *name, const char *what,
+                                  int result);
+/* A sync failed, or the disk is another's: the journal is over. */
+enum journal_err journal_fail(struct journal *journal, int result);
 
 /* journal_read.c */
-enum journal_err embedded_read(struct journal *journal, uint64_t at,
-                               struct journal_found *out_found);
-enum journal_err embedded_fetch(struct journal *journal, uint64_t at, void *out_body, size_t bytes);
-void embedded_shut(struct embedded *embedded, struct segment *segment);
+void segment_shut(struct journal *journal, struct segment *segment);
+
+/* journal_flush.c: all three steps of a flush. */
+enum journal_err journal_flush_all(struct journal *journal);
+
+/* journal_write.c */
+
+/* All that was appended is on the disk when it returns. */
+enum journal_err journal_sync_all(struct journal *journal);
+/* Unlinks segments that lie wholly below what was trimmed. */
+enum journal_err journal_drop_trimmed(struct journal *journal);
+/* Room for one more in the array. */
+bool journal_reserve_segment(struct journal *journal);
+/* A new segment, on the disk; not in the array yet. */
+enum journal_err journal_make_segment(struct journal *journal, uint64_t first, uint64_t bytes,
+                                      bool is_essential, struct segment *out_segment);
+/* Sets aside what is wanted; where there is no room for all of it, as much as there is. */
+enum journal_err journal_make_spare(struct journal *journal);
 
 #endif

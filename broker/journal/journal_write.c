@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* journal_write.c -- appends to the embedded journal, brings it to the disk, and trims it.
+/* journal_write.c -- appends to the journal, brings it to the disk, and trims it.
  *
  * The order of a change of segments (roll): the old one is synced; the new one is made, its head
  * synced, its name synced; the old one is sealed and synced; the first record goes into the new
@@ -28,18 +28,11 @@
 #define SEAL_BYTES FORMAT_RECORD_BYTES
 #define TRIM_BYTES (FORMAT_RECORD_BYTES + 8)
 
-static enum journal_err refuse(struct embedded *embedded, enum journal_err err)
-{
-    snprintf(embedded->base.complaint, sizeof embedded->base.complaint,
-             "the journal in '%.1000s': %s", embedded->disk->name, journal_strerror(err));
-    return err;
-}
-
 /* ---- batches --------------------------------------------------------------------------------- */
 
 /* A batch on its way into a file. */
 struct writing {
-    struct embedded *embedded;
+    struct journal *journal;
     struct iovec pieces[PIECES_MAX];
     int count;
     uint8_t *staged; /* end of what is staged */
@@ -49,8 +42,8 @@ struct writing {
 
 static int flush_pieces(struct writing *writing)
 {
-    struct embedded *embedded = writing->embedded;
-    int result = disk_write_all(embedded->disk, embedded_last(embedded)->file, writing->pieces,
+    struct journal *journal = writing->journal;
+    int result = disk_write_all(journal->disk, journal_last(journal)->file, writing->pieces,
                                 writing->count, writing->offset);
     writing->offset += writing->bytes;
     writing->bytes = 0;
@@ -88,7 +81,7 @@ static int write_record(struct writing *writing, const struct record_head *head,
 {
     static const uint8_t zeros[FORMAT_ALIGN];
     uint8_t bytes[FORMAT_RECORD_BYTES];
-    record_head_write(head, writing->embedded->base.id, at, bytes);
+    record_head_write(head, writing->journal->id, at, bytes);
     int result = stage(writing, bytes, sizeof bytes);
     if (result == 0 && body.bytes < DIRECT_BYTES)
         result = stage(writing, body.data, body.bytes);
@@ -100,72 +93,70 @@ static int write_record(struct writing *writing, const struct record_head *head,
 }
 
 /* Memory for all of a batch that is not written from where it lies. */
-static bool reserve_stage(struct embedded *embedded, const struct journal_record *records,
+static bool reserve_stage(struct journal *journal, const struct journal_record *records,
                           size_t count)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++)
         bytes += FORMAT_RECORD_BYTES + FORMAT_ALIGN +
                  (records[i].body.bytes < DIRECT_BYTES ? records[i].body.bytes : 0);
-    if (bytes <= embedded->stage_room)
+    if (bytes <= journal->stage_room)
         return true;
-    uint8_t *grown = realloc(embedded->stage, bytes);
+    uint8_t *grown = realloc(journal->stage, bytes);
     if (grown == NULL)
         return false;
-    embedded->stage = grown;
-    embedded->stage_room = bytes;
+    journal->stage = grown;
+    journal->stage_room = bytes;
     return true;
 }
 
 /* After a batch that failed: nothing that could pass for it stays where it would have begun.  If
  * this fails, too, the next attempt goes over it; if that never comes, the journal may be found
  * with a batch of which it was said that it is not there. */
-static void wipe(struct embedded *embedded)
+static void wipe(struct journal *journal)
 {
     uint8_t zeros[FORMAT_RECORD_BYTES] = {0};
     struct iovec piece = {zeros, sizeof zeros};
-    const struct segment *last = embedded_last(embedded);
-    (void)disk_write_all(embedded->disk, last->file, &piece, 1,
+    const struct segment *last = journal_last(journal);
+    (void)disk_write_all(journal->disk, last->file, &piece, 1,
                          FORMAT_SEGMENT_BYTES + last->end - last->first);
 }
 
-static void push(struct embedded *embedded)
+static void push(struct journal *journal)
 {
-    const struct segment *last = embedded_last(embedded);
-    uint64_t from =
-        embedded->pushed > embedded->base.synced ? embedded->pushed : embedded->base.synced;
+    const struct segment *last = journal_last(journal);
+    uint64_t from = journal->pushed > journal->synced ? journal->pushed : journal->synced;
     from = from > last->first ? from : last->first;
     if (last->end < from + PUSH_BYTES)
         return;
-    embedded->disk->ops->push(embedded->disk, last->file, FORMAT_SEGMENT_BYTES + from - last->first,
-                              last->end - from);
-    embedded->pushed = last->end;
+    journal->disk->ops->push(journal->disk, last->file, FORMAT_SEGMENT_BYTES + from - last->first,
+                             last->end - from);
+    journal->pushed = last->end;
 }
 
 /* Behind the batch that is being written, in a file that is used again: no record follows. */
 static int end_reused(struct writing *writing, uint64_t end)
 {
     static const uint8_t zeros[FORMAT_RECORD_BYTES];
-    const struct segment *last = embedded_last(writing->embedded);
+    const struct segment *last = journal_last(writing->journal);
     if (!last->is_reused || FORMAT_SEGMENT_BYTES + end - last->first + sizeof zeros > last->room)
         return 0;
     return add_piece(writing, zeros, sizeof zeros);
 }
 
 /* Appends to the last segment, where there is room for it. */
-static enum journal_err write_batch(struct embedded *embedded, const struct journal_record *records,
+static enum journal_err write_batch(struct journal *journal, const struct journal_record *records,
                                     size_t count, unsigned how, uint64_t *out_at)
 {
-    struct segment *last = embedded_last(embedded);
-    struct journal *base = &embedded->base;
+    struct segment *last = journal_last(journal);
     char name[FORMAT_NAME_BYTES];
     uint64_t at = last->end;
     int result = 0;
-    if (!reserve_stage(embedded, records, count))
-        return refuse(embedded, JOURNAL_MEMORY);
-    embedded->batch++;
-    struct writing writing = {.embedded = embedded,
-                              .staged = embedded->stage,
+    if (!reserve_stage(journal, records, count))
+        return journal_refuse(journal, JOURNAL_MEMORY);
+    journal->batch++;
+    struct writing writing = {.journal = journal,
+                              .staged = journal->stage,
                               .offset = FORMAT_SEGMENT_BYTES + at - last->first};
     for (size_t i = 0; result == 0 && i < count; i++) {
         struct span body = records[i].body;
@@ -174,8 +165,8 @@ static enum journal_err write_batch(struct embedded *embedded, const struct jour
         struct record_head head = {.body_crc = format_body_crc(body.data, body.bytes),
                                    .bytes = (uint32_t)body.bytes,
                                    .kind = records[i].kind,
-                                   .batch = embedded->batch,
-                                   .synced = base->synced};
+                                   .batch = journal->batch,
+                                   .synced = journal->synced};
         head.marks = (uint16_t)((i + 1 == count ? FORMAT_MARK_BATCH_END : 0) |
                                 (is_first ? FORMAT_MARK_CHECKPOINT_BEGIN : 0) |
                                 (is_last ? FORMAT_MARK_CHECKPOINT_END : 0));
@@ -189,205 +180,203 @@ static enum journal_err write_batch(struct embedded *embedded, const struct jour
     if (result == 0)
         result = flush_pieces(&writing);
     if (result < 0) {
-        wipe(embedded);
+        wipe(journal);
         segment_name_write(last->first, name);
-        return embedded_complain(embedded, name, "written", result);
+        return journal_complain(journal, name, "written", result);
     }
     last->end = at;
     last->is_dirty = true;
-    base->next = at;
-    if (!embedded->is_lazy)
-        push(embedded);
+    journal->next = at;
+    if (!journal->is_lazy)
+        push(journal);
     return JOURNAL_OK;
 }
 
 /* A record of the journal's own. */
-static enum journal_err write_own(struct embedded *embedded, uint16_t kind, struct span body)
+static enum journal_err write_own(struct journal *journal, uint16_t kind, struct span body)
 {
     struct journal_record record = {.kind = kind, .body = body};
-    return write_batch(embedded, &record, 1, 0, NULL);
+    return write_batch(journal, &record, 1, 0, NULL);
 }
 
 /* ---- segments -------------------------------------------------------------------------------- */
 
-bool embedded_reserve_segment(struct embedded *embedded)
+bool journal_reserve_segment(struct journal *journal)
 {
-    if (embedded->count < embedded->segment_room)
+    if (journal->count < journal->segment_room)
         return true;
-    size_t room = embedded->segment_room == 0 ? 16 : 2 * embedded->segment_room;
-    struct segment *segments = realloc(embedded->segments, room * sizeof *segments);
+    size_t room = journal->segment_room == 0 ? 16 : 2 * journal->segment_room;
+    struct segment *segments = realloc(journal->segments, room * sizeof *segments);
     if (segments == NULL)
         return false;
-    embedded->segments = segments;
-    embedded->segment_room = room;
+    journal->segments = segments;
+    journal->segment_room = room;
     return true;
 }
 
 /* One that is there keeps its room, whatever fails: on a full disk it could not be had again.  And
  * what it got of room that was refused: ext4 gives all there is before it says that it is not
  * enough. */
-static enum journal_err grow_spare(struct embedded *embedded, uint64_t wanted)
+static enum journal_err grow_spare(struct journal *journal, uint64_t wanted)
 {
-    const struct disk_ops *ops = embedded->disk->ops;
-    int file = ops->open(embedded->disk, EMBEDDED_SPARE, DISK_WRITE);
+    const struct disk_ops *ops = journal->disk->ops;
+    int file = ops->open(journal->disk, LAYOUT_SPARE, DISK_WRITE);
     if (file == -ENOENT)
-        file = ops->open(embedded->disk, EMBEDDED_SPARE, DISK_MAKE);
+        file = ops->open(journal->disk, LAYOUT_SPARE, DISK_MAKE);
     if (file < 0)
-        return embedded_complain(embedded, EMBEDDED_SPARE, "made", file);
-    int result = ops->reserve(embedded->disk, file, wanted);
-    int64_t bytes = ops->size(embedded->disk, file);
-    ops->shut(embedded->disk, file);
+        return journal_complain(journal, LAYOUT_SPARE, "made", file);
+    int result = ops->reserve(journal->disk, file, wanted);
+    int64_t bytes = ops->size(journal->disk, file);
+    ops->shut(journal->disk, file);
     if (result == 0 && bytes < 0)
         result = (int)bytes;
-    if (result < 0 && embedded->spare_bytes == 0)
-        (void)ops->unlink(embedded->disk, EMBEDDED_SPARE); /* some of it helps nobody */
-    else if (bytes > (int64_t)embedded->spare_bytes)
-        embedded->spare_bytes = (uint64_t)bytes;
-    return result < 0 ? embedded_complain(embedded, EMBEDDED_SPARE, "given its room", result)
+    if (result < 0 && journal->spare_bytes == 0)
+        (void)ops->unlink(journal->disk, LAYOUT_SPARE); /* some of it helps nobody */
+    else if (bytes > (int64_t)journal->spare_bytes)
+        journal->spare_bytes = (uint64_t)bytes;
+    return result < 0 ? journal_complain(journal, LAYOUT_SPARE, "given its room", result)
                       : JOURNAL_OK;
 }
 
 /* More than twice of what is wanted is given back.  The smaller one is there before the larger one
  * goes; if it cannot be, that one stays. */
-static void shrink_spare(struct embedded *embedded)
+static void shrink_spare(struct journal *journal)
 {
-    const struct disk_ops *ops = embedded->disk->ops;
-    if (embedded->spare_bytes / 2 <= embedded->wanted_bytes)
+    const struct disk_ops *ops = journal->disk->ops;
+    if (journal->spare_bytes / 2 <= journal->wanted_bytes)
         return;
-    int file = ops->open(embedded->disk, EMBEDDED_NEXT, DISK_MAKE);
+    int file = ops->open(journal->disk, LAYOUT_NEXT, DISK_MAKE);
     if (file < 0)
         return;
-    int result = ops->reserve(embedded->disk, file, embedded->wanted_bytes);
-    ops->shut(embedded->disk, file);
+    int result = ops->reserve(journal->disk, file, journal->wanted_bytes);
+    ops->shut(journal->disk, file);
     if (result == 0)
-        result = ops->rename(embedded->disk, EMBEDDED_NEXT, EMBEDDED_SPARE);
+        result = ops->rename(journal->disk, LAYOUT_NEXT, LAYOUT_SPARE);
     if (result == 0)
-        embedded->spare_bytes = embedded->wanted_bytes;
+        journal->spare_bytes = journal->wanted_bytes;
     else
-        (void)ops->unlink(embedded->disk, EMBEDDED_NEXT); /* made anew next time */
+        (void)ops->unlink(journal->disk, LAYOUT_NEXT); /* made anew next time */
 }
 
-enum journal_err embedded_make_spare(struct embedded *embedded)
+enum journal_err journal_make_spare(struct journal *journal)
 {
     enum journal_err err = JOURNAL_OK;
-    uint64_t bytes = embedded->wanted_bytes;
-    if (embedded->spare_bytes < bytes)
-        err = grow_spare(embedded, bytes);
+    uint64_t bytes = journal->wanted_bytes;
+    if (journal->spare_bytes < bytes)
+        err = grow_spare(journal, bytes);
     /* What there is may do for the checkpoint that makes room for the rest. */
-    while (err == JOURNAL_FULL && bytes > embedded->segment_bytes) {
-        bytes = bytes / 2 > embedded->segment_bytes ? bytes / 2 : embedded->segment_bytes;
-        if (bytes <= embedded->spare_bytes)
+    while (err == JOURNAL_FULL && bytes > journal->segment_bytes) {
+        bytes = bytes / 2 > journal->segment_bytes ? bytes / 2 : journal->segment_bytes;
+        if (bytes <= journal->spare_bytes)
             break;
-        (void)grow_spare(embedded, bytes); /* the complaint is about the same */
+        (void)grow_spare(journal, bytes); /* the complaint is about the same */
     }
     if (err == JOURNAL_OK)
-        embedded->base.aside = embedded->spare_bytes;
+        journal->aside = journal->spare_bytes;
     return err;
 }
 
-void embedded_set_aside(struct journal *journal, uint64_t bytes)
+void journal_set_aside(struct journal *journal, uint64_t bytes)
 {
-    struct embedded *embedded = embedded_of(journal);
     uint64_t most = LIMIT_JOURNAL_SEGMENT_BYTES_MAX;
     bytes = bytes < most ? bytes : most;
-    embedded->wanted_bytes = bytes > embedded->segment_bytes ? bytes : embedded->segment_bytes;
+    journal->wanted_bytes = bytes > journal->segment_bytes ? bytes : journal->segment_bytes;
 }
 
 /* A file that was kept for this, with just so many bytes.  Returns its handle; -1: none. */
-static int take_kept(struct embedded *embedded, uint64_t bytes, char out_name[FORMAT_NAME_BYTES])
+static int take_kept(struct journal *journal, uint64_t bytes, char out_name[FORMAT_NAME_BYTES])
 {
     unsigned number = 0;
-    while (number < EMBEDDED_KEPT_MAX && embedded->kept[number] < 0)
+    while (number < LAYOUT_KEPT_MAX && journal->kept[number] < 0)
         number++;
-    if (number == EMBEDDED_KEPT_MAX || bytes != embedded->segment_bytes)
+    if (number == LAYOUT_KEPT_MAX || bytes != journal->segment_bytes)
         return -1;
-    int file = embedded->kept[number];
-    embedded->kept[number] = -1; /* used, or of no use; in either case its name may be had */
-    embedded_kept_name(number, out_name);
+    int file = journal->kept[number];
+    journal->kept[number] = -1; /* used, or of no use; in either case its name may be had */
+    layout_kept_name(number, out_name);
     return file;
 }
 
 /* A file with room: one that was used, a new one, or for what is essential the spare one, which may
  * have more than was asked for.  Returns its handle. */
-static int take_room(struct embedded *embedded, uint64_t *bytes, bool is_essential,
+static int take_room(struct journal *journal, uint64_t *bytes, bool is_essential,
                      char out_name[FORMAT_NAME_BYTES])
 {
-    struct disk *disk = embedded->disk;
-    int file = take_kept(embedded, *bytes, out_name);
+    struct disk *disk = journal->disk;
+    int file = take_kept(journal, *bytes, out_name);
     if (file >= 0)
         return file;
-    memcpy(out_name, EMBEDDED_NEXT, sizeof EMBEDDED_NEXT);
-    file = disk->ops->open(disk, EMBEDDED_NEXT, DISK_MAKE);
+    memcpy(out_name, LAYOUT_NEXT, sizeof LAYOUT_NEXT);
+    file = disk->ops->open(disk, LAYOUT_NEXT, DISK_MAKE);
     int result = file < 0 ? file : disk->ops->reserve(disk, file, *bytes);
     if (result < 0) {
         if (file >= 0)
             disk->ops->shut(disk, file);
-        (void)disk->ops->unlink(disk, EMBEDDED_NEXT); /* made anew next time */
+        (void)disk->ops->unlink(disk, LAYOUT_NEXT); /* made anew next time */
         file = result;
-        if (is_essential && *bytes <= embedded->spare_bytes &&
-            embedded_err(result) == JOURNAL_FULL) {
-            *bytes = embedded->spare_bytes;
-            memcpy(out_name, EMBEDDED_SPARE, sizeof EMBEDDED_SPARE);
-            file = disk->ops->open(disk, EMBEDDED_SPARE, DISK_WRITE);
+        if (is_essential && *bytes <= journal->spare_bytes &&
+            journal_err_of(result) == JOURNAL_FULL) {
+            *bytes = journal->spare_bytes;
+            memcpy(out_name, LAYOUT_SPARE, sizeof LAYOUT_SPARE);
+            file = disk->ops->open(disk, LAYOUT_SPARE, DISK_WRITE);
         }
     }
     return file;
 }
 
 /* Removes the segment that a failed attempt may have left; until then nothing may be appended. */
-static enum journal_err drop_leftover(struct embedded *embedded)
+static enum journal_err drop_leftover(struct journal *journal)
 {
-    struct disk *disk = embedded->disk;
-    if (embedded->leftover[0] == '\0')
+    struct disk *disk = journal->disk;
+    if (journal->leftover[0] == '\0')
         return JOURNAL_OK;
-    int result = disk->ops->unlink(disk, embedded->leftover);
+    int result = disk->ops->unlink(disk, journal->leftover);
     if (result == 0 || result == -ENOENT)
         result = disk->ops->sync_names(disk);
     if (result < 0)
-        return embedded_complain(embedded, embedded->leftover, "removed", result);
-    embedded->leftover[0] = '\0';
+        return journal_complain(journal, journal->leftover, "removed", result);
+    journal->leftover[0] = '\0';
     return JOURNAL_OK;
 }
 
-enum journal_err embedded_make_segment(struct embedded *embedded, uint64_t first, uint64_t bytes,
-                                       bool is_essential, struct segment *out_segment)
+enum journal_err journal_make_segment(struct journal *journal, uint64_t first, uint64_t bytes,
+                                      bool is_essential, struct segment *out_segment)
 {
-    struct disk *disk = embedded->disk;
+    struct disk *disk = journal->disk;
     uint8_t head_bytes[FORMAT_SEGMENT_BYTES + FORMAT_RECORD_BYTES] = {0}; /* and no record */
     char name[FORMAT_NAME_BYTES];
     char from[FORMAT_NAME_BYTES];
-    int file = take_room(embedded, &bytes, is_essential, from);
+    int file = take_room(journal, &bytes, is_essential, from);
     segment_name_write(first, name);
     if (file < 0)
-        return embedded_complain(embedded, name, "made", file);
+        return journal_complain(journal, name, "made", file);
     struct segment_head head = {.version = FORMAT_VERSION,
-                                .journal = embedded->base.id,
+                                .journal = journal->id,
                                 .first = first,
-                                .trimmed = embedded->trimmed,
+                                .trimmed = journal->trimmed,
                                 .bytes = bytes,
-                                .synced = embedded->is_lazy ? embedded->base.synced : first,
-                                .is_reused =
-                                    strncmp(from, EMBEDDED_KEPT, strlen(EMBEDDED_KEPT)) == 0};
+                                .synced = journal->is_lazy ? journal->synced : first,
+                                .is_reused = strncmp(from, LAYOUT_KEPT, strlen(LAYOUT_KEPT)) == 0};
     segment_head_write(&head, head_bytes);
     struct iovec piece = {head_bytes, head.is_reused ? sizeof head_bytes : FORMAT_SEGMENT_BYTES};
     int result = disk_write_all(disk, file, &piece, 1, 0);
-    if (result == 0 && !embedded->is_lazy)
+    if (result == 0 && !journal->is_lazy)
         result = disk->ops->sync(disk, file);
     if (result == 0)
         result = disk->ops->rename(disk, from, name);
     if (result == 0) {
-        if (strcmp(from, EMBEDDED_SPARE) == 0)
-            embedded->spare_bytes = 0;
-        embedded->has_names = true;
+        if (strcmp(from, LAYOUT_SPARE) == 0)
+            journal->spare_bytes = 0;
+        journal->has_names = true;
         /* From here on it is there, or is not: it is used, or must go. */
-        memcpy(embedded->leftover, name, sizeof name);
-        if (!embedded->is_lazy)
+        memcpy(journal->leftover, name, sizeof name);
+        if (!journal->is_lazy)
             result = disk->ops->sync_names(disk);
     }
     if (result < 0) {
         disk->ops->shut(disk, file);
-        enum journal_err err = embedded_complain(embedded, name, "made", result);
-        (void)drop_leftover(embedded); /* tried again before the next append */
+        enum journal_err err = journal_complain(journal, name, "made", result);
+        (void)drop_leftover(journal); /* tried again before the next append */
         return err;
     }
     *out_segment = (struct segment){.first = first,
@@ -395,207 +384,223 @@ enum journal_err embedded_make_segment(struct embedded *embedded, uint64_t first
                                     .room = bytes,
                                     .file = file,
                                     .is_writing = true,
-                                    .is_dirty = embedded->is_lazy,
+                                    .is_dirty = journal->is_lazy,
                                     .is_reused = head.is_reused};
-    embedded->leftover[0] = '\0';
+    journal->leftover[0] = '\0';
     return JOURNAL_OK;
 }
 
-enum journal_err embedded_fail(struct embedded *embedded, int result)
+static enum journal_err sync_last(struct journal *journal)
 {
-    char name[FORMAT_NAME_BYTES];
-    segment_name_write(embedded_last(embedded)->first, name);
-    snprintf(embedded->base.complaint, sizeof embedded->base.complaint,
-             "'%.1000s/%s' could not be brought to the disk: %s; what was appended from position "
-             "%" PRIu64 " on may not be there after a power failure. Nothing more is written to "
-             "this journal until it is opened again",
-             embedded->disk->name, name, strerror(-result), embedded->base.synced);
-    embedded->is_failed = true;
-    return JOURNAL_FAILED;
-}
-
-static enum journal_err sync_last(struct embedded *embedded)
-{
-    int result = embedded->disk->ops->sync(embedded->disk, embedded_last(embedded)->file);
+    int result = journal->disk->ops->sync(journal->disk, journal_last(journal)->file);
     if (result < 0)
-        return embedded_fail(embedded, result);
-    embedded_last(embedded)->is_dirty = false;
-    embedded->base.synced = embedded->base.next;
+        return journal_fail(journal, result);
+    journal_last(journal)->is_dirty = false;
+    journal->synced = journal->next;
     return JOURNAL_OK;
 }
 
 /* Seals the last segment and goes on in the one that was made for it. */
-static enum journal_err finish_roll(struct embedded *embedded)
+static enum journal_err finish_roll(struct journal *journal)
 {
-    if (!embedded->has_made)
+    if (!journal->has_made)
         return JOURNAL_OK;
-    struct segment *old = embedded_last(embedded);
-    if (old->end < embedded->made.first) {
-        uint16_t kind = embedded->is_lazy ? FORMAT_KIND_LAZY_SEAL : FORMAT_KIND_SEAL;
-        enum journal_err err = write_own(embedded, kind, SPAN_NONE);
+    struct segment *old = journal_last(journal);
+    if (old->end < journal->made.first) {
+        uint16_t kind = journal->is_lazy ? FORMAT_KIND_LAZY_SEAL : FORMAT_KIND_SEAL;
+        enum journal_err err = write_own(journal, kind, SPAN_NONE);
         if (err != JOURNAL_OK)
             return err;
     }
-    must(embedded->base.next == embedded->made.first);
-    if (!embedded->is_lazy) {
-        enum journal_err err = sync_last(embedded);
+    must(journal->next == journal->made.first);
+    if (!journal->is_lazy) {
+        enum journal_err err = sync_last(journal);
         if (err != JOURNAL_OK)
             return err;
-        embedded_shut(embedded, old); /* read again by a handle for reading */
+        segment_shut(journal, old); /* read again by a handle for reading */
     }
-    embedded->read_from = UINT64_MAX;
-    embedded->segments[embedded->count++] = embedded->made;
-    embedded->has_made = false;
+    journal->read_from = UINT64_MAX;
+    journal->segments[journal->count++] = journal->made;
+    journal->has_made = false;
     return JOURNAL_OK;
 }
 
 /* Goes on in a new segment with room for a batch of so many bytes. */
-static enum journal_err roll(struct embedded *embedded, uint64_t bytes, bool is_essential)
+static enum journal_err roll(struct journal *journal, uint64_t bytes, bool is_essential)
 {
     uint64_t needed = FORMAT_SEGMENT_BYTES + bytes + TRIM_BYTES + SEAL_BYTES;
-    uint64_t room = needed > embedded->segment_bytes ? needed : embedded->segment_bytes;
+    uint64_t room = needed > journal->segment_bytes ? needed : journal->segment_bytes;
     enum journal_err err = JOURNAL_OK;
-    if (!embedded_reserve_segment(embedded))
-        return refuse(embedded, JOURNAL_MEMORY);
-    if (!embedded->is_lazy && embedded->base.synced < embedded->base.next)
-        err = sync_last(embedded);
+    if (!journal_reserve_segment(journal))
+        return journal_refuse(journal, JOURNAL_MEMORY);
+    if (!journal->is_lazy && journal->synced < journal->next)
+        err = sync_last(journal);
     if (err == JOURNAL_OK)
-        err = embedded_make_segment(embedded, embedded->base.next + SEAL_BYTES, room, is_essential,
-                                    &embedded->made);
+        err = journal_make_segment(journal, journal->next + SEAL_BYTES, room, is_essential,
+                                   &journal->made);
     if (err != JOURNAL_OK)
         return err;
-    embedded->has_made = true;
-    return finish_roll(embedded);
+    journal->has_made = true;
+    return finish_roll(journal);
 }
 
 /* Where little is synced before it is given up, a checkpoint begins a segment: what stands before
  * it then goes whole, and the flush behind it has but the beginning of one to bring to the disk.
  * Where there is no room for that, or none to spare, it begins where it can. */
-static enum journal_err begin_checkpoint(struct embedded *embedded, uint64_t bytes)
+static enum journal_err begin_checkpoint(struct journal *journal, uint64_t bytes)
 {
-    const struct segment *last = embedded_last(embedded);
-    if (!embedded->is_lazy || last->end - last->first < last->room / EMBEDDED_BEGIN_SHARE)
+    const struct segment *last = journal_last(journal);
+    if (!journal->is_lazy || last->end - last->first < last->room / LAYOUT_BEGIN_SHARE)
         return JOURNAL_OK;
-    enum journal_err err = roll(embedded, bytes, false);
-    return err == JOURNAL_FULL && !embedded->has_made ? JOURNAL_OK : err;
+    enum journal_err err = roll(journal, bytes, false);
+    return err == JOURNAL_FULL && !journal->has_made ? JOURNAL_OK : err;
 }
 
 /* What an earlier attempt left undone. */
-static enum journal_err catch_up(struct embedded *embedded)
+static enum journal_err catch_up(struct journal *journal)
 {
-    enum journal_err err = drop_leftover(embedded);
-    return err == JOURNAL_OK ? finish_roll(embedded) : err;
+    enum journal_err err = drop_leftover(journal);
+    return err == JOURNAL_OK ? finish_roll(journal) : err;
 }
 
 /* ---- what the journal is asked for ----------------------------------------------------------- */
 
-static bool has_room(struct embedded *embedded, uint64_t bytes)
+/* The call is refused: the code alone. */
+static enum journal_err refuse_call(struct journal *journal, enum journal_err err)
 {
-    const struct segment *last = embedded_last(embedded);
+    snprintf(journal->complaint, sizeof journal->complaint, "%s", journal_strerror(err));
+    return err;
+}
+
+static bool has_room(struct journal *journal, uint64_t bytes)
+{
+    const struct segment *last = journal_last(journal);
     return FORMAT_SEGMENT_BYTES + (last->end - last->first) + bytes + SEAL_BYTES <= last->room;
 }
 
-static enum journal_err batch_bytes(struct embedded *embedded, const struct journal_record *records,
+static enum journal_err batch_bytes(struct journal *journal, const struct journal_record *records,
                                     size_t count, uint64_t *out_bytes)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < count; i++) {
         if (records[i].body.bytes > LIMIT_JOURNAL_BATCH_BYTES)
-            return refuse(embedded, JOURNAL_LIMIT);
+            return journal_refuse(journal, JOURNAL_LIMIT);
         bytes += format_record(records[i].body.bytes);
         if (bytes > LIMIT_JOURNAL_BATCH_BYTES)
-            return refuse(embedded, JOURNAL_LIMIT);
+            return journal_refuse(journal, JOURNAL_LIMIT);
     }
     *out_bytes = bytes;
     return JOURNAL_OK;
 }
 
-enum journal_err embedded_append(struct journal *journal, const struct journal_record *records,
-                                 size_t count, unsigned how, uint64_t *out_at)
+static enum journal_err append(struct journal *journal, const struct journal_record *records,
+                               size_t count, unsigned how, uint64_t *out_at)
 {
-    struct embedded *embedded = embedded_of(journal);
     bool is_essential = (how & JOURNAL_ESSENTIAL) != 0;
     uint64_t bytes = 0;
-    if (embedded->is_failed)
-        return JOURNAL_FAILED; /* the complaint stands */
-    enum journal_err err = batch_bytes(embedded, records, count, &bytes);
+    if (journal->failure != JOURNAL_OK)
+        return journal->failure; /* the complaint stands */
+    enum journal_err err = batch_bytes(journal, records, count, &bytes);
     if (err == JOURNAL_OK)
-        err = catch_up(embedded);
+        err = catch_up(journal);
     if (err == JOURNAL_OK && !is_essential) {
-        shrink_spare(embedded);
-        err = embedded_make_spare(embedded);
+        shrink_spare(journal);
+        err = journal_make_spare(journal);
     }
     if (err == JOURNAL_OK && !is_essential && (how & JOURNAL_CHECKPOINT_BEGIN) != 0)
-        err = begin_checkpoint(embedded, bytes);
+        err = begin_checkpoint(journal, bytes);
     /* Room for one trim is kept in each segment: on a full disk it is the way out. */
-    if (err == JOURNAL_OK && !has_room(embedded, bytes + TRIM_BYTES))
-        err = roll(embedded, bytes, is_essential);
+    if (err == JOURNAL_OK && !has_room(journal, bytes + TRIM_BYTES))
+        err = roll(journal, bytes, is_essential);
     if (err == JOURNAL_OK) {
         uint64_t at = journal->next;
-        err = write_batch(embedded, records, count, how, out_at);
+        err = write_batch(journal, records, count, how, out_at);
         if (err == JOURNAL_OK && (how & JOURNAL_CHECKPOINT_BEGIN) != 0)
-            embedded->begun = at;
+            journal->begun = at;
     }
-    if (err == JOURNAL_OK && (how & JOURNAL_CHECKPOINT_END) != 0 && embedded->begun != UINT64_MAX) {
-        journal->checkpoint = embedded->begun;
-        embedded->begun = UINT64_MAX;
+    if (err == JOURNAL_OK && (how & JOURNAL_CHECKPOINT_END) != 0 && journal->begun != UINT64_MAX) {
+        journal->checkpoint = journal->begun;
+        journal->begun = UINT64_MAX;
     }
     return err;
 }
 
-enum journal_err embedded_sync(struct journal *journal)
+enum journal_err journal_append(struct journal *journal, uint64_t lease, uint64_t at,
+                                const struct journal_record *records, size_t count, unsigned how,
+                                uint64_t *out_at)
 {
-    struct embedded *embedded = embedded_of(journal);
-    if (embedded->is_failed)
-        return JOURNAL_FAILED;
-    return embedded->is_lazy ? embedded_flush(embedded) : sync_last(embedded);
+    if (lease != journal->lease)
+        return refuse_call(journal, JOURNAL_FENCED);
+    if (at != journal->next)
+        return refuse_call(journal, JOURNAL_POSITION);
+    if (count == 0)
+        return refuse_call(journal, JOURNAL_LIMIT);
+    for (size_t i = 0; i < count; i++)
+        if (records[i].kind == 0 || records[i].kind > JOURNAL_KIND_MAX)
+            return refuse_call(journal, JOURNAL_LIMIT);
+    return append(journal, records, count, how, out_at);
+}
+
+enum journal_err journal_sync_all(struct journal *journal)
+{
+    if (journal->failure != JOURNAL_OK)
+        return journal->failure; /* the complaint stands */
+    return journal->is_lazy ? journal_flush_all(journal) : sync_last(journal);
+}
+
+enum journal_err journal_sync(struct journal *journal, uint64_t until)
+{
+    if (until > journal->next)
+        return refuse_call(journal, JOURNAL_POSITION);
+    return until <= journal->synced ? JOURNAL_OK : journal_sync_all(journal);
 }
 
 /* One name at a time is on the disk before the next goes: so there is never a gap. */
-enum journal_err embedded_drop_trimmed(struct embedded *embedded)
+enum journal_err journal_drop_trimmed(struct journal *journal)
 {
-    struct disk *disk = embedded->disk;
-    while (embedded->count > 1 && embedded->segments[1].first <= embedded->trimmed) {
+    struct disk *disk = journal->disk;
+    while (journal->count > 1 && journal->segments[1].first <= journal->trimmed) {
         char name[FORMAT_NAME_BYTES];
-        segment_name_write(embedded->segments[0].first, name);
-        embedded_shut(embedded, &embedded->segments[0]);
+        segment_name_write(journal->segments[0].first, name);
+        segment_shut(journal, &journal->segments[0]);
         int result = disk->ops->unlink(disk, name);
         if (result == 0 || result == -ENOENT)
             result = disk->ops->sync_names(disk);
         if (result < 0)
-            return embedded_complain(embedded, name, "removed", result);
-        embedded->count--;
-        memmove(embedded->segments, embedded->segments + 1,
-                embedded->count * sizeof *embedded->segments);
-        embedded->base.first = embedded->segments[0].first;
+            return journal_complain(journal, name, "removed", result);
+        journal->count--;
+        memmove(journal->segments, journal->segments + 1,
+                journal->count * sizeof *journal->segments);
+        journal->first = journal->segments[0].first;
     }
     return JOURNAL_OK;
 }
 
-enum journal_err embedded_trim(struct journal *journal, uint64_t below)
+enum journal_err journal_trim(struct journal *journal, uint64_t below)
 {
-    struct embedded *embedded = embedded_of(journal);
     uint8_t body[8];
     enum journal_err err = JOURNAL_OK;
     size_t keep = 0;
-    if (embedded->is_failed)
-        return JOURNAL_FAILED;
-    while (keep + 1 < embedded->count && embedded->segments[keep + 1].first <= below)
+    if (below > journal->next)
+        return refuse_call(journal, JOURNAL_POSITION);
+    if (journal->failure != JOURNAL_OK)
+        return journal->failure; /* the complaint stands */
+    while (keep + 1 < journal->count && journal->segments[keep + 1].first <= below)
         keep++;
-    uint64_t trimmed = embedded->segments[keep].first;
-    if (trimmed > embedded->trimmed && trimmed > embedded->given_up) {
+    uint64_t trimmed = journal->segments[keep].first;
+    if (trimmed > journal->trimmed && trimmed > journal->given_up) {
         format_put64(body, trimmed);
-        err = catch_up(embedded);
-        if (err == JOURNAL_OK && !has_room(embedded, TRIM_BYTES))
-            err = roll(embedded, TRIM_BYTES, true);
+        err = catch_up(journal);
+        if (err == JOURNAL_OK && !has_room(journal, TRIM_BYTES))
+            err = roll(journal, TRIM_BYTES, true);
         if (err == JOURNAL_OK)
-            err = write_own(embedded, FORMAT_KIND_TRIM, span_of(body, sizeof body));
+            err = write_own(journal, FORMAT_KIND_TRIM, span_of(body, sizeof body));
         if (err == JOURNAL_OK)
-            embedded->given_up = trimmed;
-        if (err == JOURNAL_OK && !embedded->is_lazy)
-            err = embedded_sync(journal);
-        if (err == JOURNAL_OK && !embedded->is_lazy)
-            embedded->trimmed = trimmed;
+            journal->given_up = trimmed;
+        if (err == JOURNAL_OK && !journal->is_lazy)
+            err = journal_sync_all(journal);
+        if (err == JOURNAL_OK && !journal->is_lazy)
+            journal->trimmed = trimmed;
     }
-    return err == JOURNAL_OK && !embedded->is_lazy ? embedded_drop_trimmed(embedded) : err;
+    return err == JOURNAL_OK && !journal->is_lazy ? journal_drop_trimmed(journal) : err;
 }

@@ -31,28 +31,24 @@
 
 #include <stdio.h>
 
-#define EMBEDDED_SPARE "spare"
-#define EMBEDDED_NEXT "next"
-#define EMBEDDED_KEPT "kept" /* and a digit */
+#define LAYOUT_SPARE "spare"
+#define LAYOUT_NEXT "next"
+#define LAYOUT_KEPT "kept" /* and a digit */
 /* As many as a flush gives up when values come as fast as they go (JOURNAL_THREAD_FLUSH_BYTES). */
-#define EMBEDDED_KEPT_MAX 4
+#define LAYOUT_KEPT_MAX 4
 /* A checkpoint begins a segment if so much of the last one is used: one part in so many. */
-enum { EMBEDDED_BEGIN_SHARE = 4 };
+enum { LAYOUT_BEGIN_SHARE = 4 };
 /* Of the file that is kept under this number. */
-static inline void embedded_kept_name(unsigned number, char out_name[FORMAT_NAME_BYTES])
+static inline void layout_kept_name(unsigned number, char out_name[FORMAT_NAME_BYTES])
 {
-    snprintf(out_name, FORMAT_NAME_BYTES, EMBEDDED_KEPT "%u", number);
+    snprintf(out_name, FORMAT_NAME_BYTES, LAYOUT_KEPT "%u", number);
 }
 
-/* Takes the disk over, also when it fails. */
-enum journal_err embedded_open(struct disk **disk, const struct journal_options *options,
-                               struct journal **out_journal, struct journal_opened *out_opened,
-                               char *complaint);
 /* The body of the record at a position in the segment that begins at `first`, with one read;
  * out_body NULL: only its head.  0; 1: there is no such record; or a negative errno. */
-int embedded_read_body(struct disk *disk, int file, uint64_t id, uint64_t first, uint64_t at,
-                       void *out_body, size_t bytes);
+int record_read_body(struct disk *disk, int file, uint64_t id, uint64_t first, uint64_t at,
+                     void *out_body, size_t bytes);
 /* What a failure of the disk means to who called. */
-enum journal_err embedded_err(int result);
+enum journal_err journal_err_of(int result);
 
 #endif

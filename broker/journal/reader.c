@@ -170,7 +170,7 @@ static enum journal_err fetch(struct journal_reader *reader, uint64_t at, void *
     int result = open_segment(reader, first, &opened);
     if (result == 0)
         result =
-            embedded_read_body(reader->disk, opened->file, reader->id, first, at, out_body, bytes);
+            record_read_body(reader->disk, opened->file, reader->id, first, at, out_body, bytes);
     if (result == 0) {
         read_ahead(reader, opened, at, at + format_record(bytes));
         return JOURNAL_OK;
@@ -218,10 +218,6 @@ enum journal_err journal_reader_open(const char *where, uint64_t id,
                                      struct journal_reader **out_reader, char *complaint)
 {
     enum journal_err err = JOURNAL_OK;
-    if (strcmp(where, "none") == 0) {
-        snprintf(complaint, JOURNAL_COMPLAINT_BYTES, "a journal that keeps nothing has no reader");
-        return JOURNAL_MAKING;
-    }
     struct journal_reader *reader = calloc(1, sizeof *reader);
     if (reader == NULL) {
         snprintf(complaint, JOURNAL_COMPLAINT_BYTES, "%s", journal_strerror(JOURNAL_MEMORY));
@@ -230,9 +226,9 @@ enum journal_err journal_reader_open(const char *where, uint64_t id,
     reader->id = id;
     for (size_t i = 0; i < OPEN_MAX; i++)
         reader->opened[i].file = -1;
-    int result = disk_folder_open(where, false, &reader->disk, complaint);
+    int result = disk_open(where, false, &reader->disk, complaint);
     if (result < 0) {
-        err = embedded_err(result);
+        err = journal_err_of(result);
         journal_reader_close(&reader);
         return err;
     }

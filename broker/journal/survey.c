@@ -81,9 +81,9 @@ static void list_name(void *arg, const char *name)
     struct listing *listing = arg;
     struct survey *survey = listing->survey;
     uint64_t first = 0;
-    for (unsigned i = 0; i < EMBEDDED_KEPT_MAX; i++) {
+    for (unsigned i = 0; i < LAYOUT_KEPT_MAX; i++) {
         char kept[FORMAT_NAME_BYTES];
-        embedded_kept_name(i, kept);
+        layout_kept_name(i, kept);
         survey->kept |= strcmp(name, kept) == 0 ? 1u << i : 0;
     }
     if (listing->err != JOURNAL_OK || !segment_name_read(name, &first))

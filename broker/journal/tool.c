@@ -32,14 +32,14 @@ static void tell(const struct teller *teller, const char *format, ...)
 
 static enum journal_err lock(struct disk *disk, const struct teller *teller)
 {
-    int64_t pid = 0;
-    int result = disk->ops->lock(disk, true, &pid);
+    struct disk_owner owner = {.lease = 0};
+    int result = disk->ops->lock(disk, true, &owner);
     if (result == -EWOULDBLOCK)
-        tell(teller, "a broker (process %" PRId64 ") has the journal in '%s': stop it first", pid,
-             disk->name);
+        tell(teller, "a broker (process %" PRId64 ") has the journal in '%s': stop it first",
+             owner.pid, disk->name);
     else if (result < 0)
         tell(teller, "'%s/lock' cannot be read: %s", disk->name, strerror(-result));
-    return embedded_err(result);
+    return journal_err_of(result);
 }
 
 /* A survey of a journal that nobody else has; told if it cannot be had. */
@@ -162,23 +162,23 @@ enum journal_err tool_export(struct disk **disk, FILE *out,
     return err;
 }
 
-/* ---- by directory ---------------------------------------------------------------------------- */
+/* ---- by name --------------------------------------------------------------------------------- */
 
-static enum journal_err open_folder(const char *where, struct disk **out_disk,
-                                    const struct teller *teller)
+static enum journal_err open_named(const char *where, struct disk **out_disk,
+                                   const struct teller *teller)
 {
     char complaint[DISK_COMPLAINT_BYTES];
-    int result = disk_folder_open(where, false, out_disk, complaint);
+    int result = disk_open(where, false, out_disk, complaint);
     if (result < 0)
         tell(teller, "%s", complaint);
-    return embedded_err(result);
+    return journal_err_of(result);
 }
 
 enum journal_err journal_check(const char *where, void (*report)(void *arg, const char *line),
                                void *arg)
 {
     struct disk *disk = NULL;
-    enum journal_err err = open_folder(where, &disk, &(struct teller){report, arg});
+    enum journal_err err = open_named(where, &disk, &(struct teller){report, arg});
     return err == JOURNAL_OK ? tool_check(&disk, report, arg) : err;
 }
 
@@ -186,7 +186,7 @@ enum journal_err journal_repair(const char *where, void (*report)(void *arg, con
                                 void *arg)
 {
     struct disk *disk = NULL;
-    enum journal_err err = open_folder(where, &disk, &(struct teller){report, arg});
+    enum journal_err err = open_named(where, &disk, &(struct teller){report, arg});
     return err == JOURNAL_OK ? tool_repair(&disk, report, arg) : err;
 }
 
@@ -194,6 +194,6 @@ enum journal_err journal_export(const char *where, FILE *out,
                                 void (*report)(void *arg, const char *line), void *arg)
 {
     struct disk *disk = NULL;
-    enum journal_err err = open_folder(where, &disk, &(struct teller){report, arg});
+    enum journal_err err = open_named(where, &disk, &(struct teller){report, arg});
     return err == JOURNAL_OK ? tool_export(&disk, out, report, arg) : err;
 }

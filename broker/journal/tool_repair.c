@@ -52,7 +52,7 @@ static enum journal_err complain(const struct repair *repair, const char *name, 
         return JOURNAL_OK;
     tell(repair, "'%s/%s': %s; the repair is not finished, and can be begun again",
          repair->disk->name, name, strerror((int)-result));
-    return embedded_err((int)result);
+    return journal_err_of((int)result);
 }
 
 static uint64_t offset_of(const struct finding *finding, uint64_t at)
@@ -236,7 +236,7 @@ static enum journal_err make_up(struct repair *repair, const struct finding *fin
     survey_describe(&repair->survey, finding, text);
     segment_name_write(finding->from, name);
     segment_head_write(&head, bytes);
-    int file = ops->open(repair->disk, EMBEDDED_NEXT, DISK_MAKE);
+    int file = ops->open(repair->disk, LAYOUT_NEXT, DISK_MAKE);
     if (file < 0)
         return complain(repair, name, file);
     int result = ops->reserve(repair->disk, file, room);
@@ -246,7 +246,7 @@ static enum journal_err make_up(struct repair *repair, const struct finding *fin
         result = fill(repair, file, &range, finding->batch);
     ops->shut(repair->disk, file);
     if (result == 0)
-        result = ops->rename(repair->disk, EMBEDDED_NEXT, name);
+        result = ops->rename(repair->disk, LAYOUT_NEXT, name);
     /* What was on the disk beyond is given up: the proof of it, too. */
     if (result == 0 && finding->kind == FINDING_LAST)
         result = ops->unlink(repair->disk, PROOF_NAME);
@@ -384,13 +384,13 @@ enum journal_err tool_repair(struct disk **disk, void (*report)(void *arg, const
                              void *arg)
 {
     struct repair repair = {.disk = *disk, .report = report, .arg = arg};
-    int64_t pid = 0;
-    int result = (*disk)->ops->lock(*disk, false, &pid);
-    enum journal_err err = embedded_err(result);
+    struct disk_owner owner = {.lease = 0};
+    int result = (*disk)->ops->lock(*disk, false, &owner);
+    enum journal_err err = journal_err_of(result);
     repair.copy = malloc(COPY_BYTES);
     if (result == -EWOULDBLOCK)
-        tell(&repair, "a broker (process %" PRId64 ") has the journal in '%s': stop it first", pid,
-             (*disk)->name);
+        tell(&repair, "a broker (process %" PRId64 ") has the journal in '%s': stop it first",
+             owner.pid, (*disk)->name);
     else if (result < 0)
         tell(&repair, "'%s/lock' cannot be written: %s", (*disk)->name, strerror(-result));
     else if (repair.copy == NULL)

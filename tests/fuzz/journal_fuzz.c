@@ -66,7 +66,7 @@ static bool open_and_count(struct sim_disk *sim, struct journal_opened *opened, 
     struct journal_options options = {.segment_bytes = FILE_BYTES};
     struct disk *disk = sim_disk_open(sim);
     char complaint[JOURNAL_COMPLAINT_BYTES] = "";
-    if (embedded_open(&disk, &options, &journal, opened, complaint) != JOURNAL_OK) {
+    if (journal_open_disk(&disk, &options, &journal, opened, complaint) != JOURNAL_OK) {
         must(complaint[0] != '\0');
         return false;
     }

@@ -14,6 +14,7 @@
 #define FAULTS_MAX 8
 #define TOLD_MAX 256
 #define PID 4711
+#define LEASE 1
 
 struct sim_file {
     uint8_t *cache;
@@ -258,14 +259,15 @@ static uint64_t used_bytes(const struct sim_disk *sim)
 
 /* ---- the operations -------------------------------------------------------------------------- */
 
-static int sim_lock(struct disk *disk, bool is_reader, int64_t *out_pid)
+static int sim_lock(struct disk *disk, bool is_reader, struct disk_owner *out_owner)
 {
     struct sim_disk *sim = sim_of(disk);
     (void)is_reader;
     if (sim->is_locked) {
-        *out_pid = PID;
+        out_owner->pid = PID;
         return -EWOULDBLOCK;
     }
+    out_owner->lease = LEASE;
     sim->is_locked = true;
     return 0;
 }
@@ -507,7 +509,7 @@ struct sim_disk *sim_disk_new(uint64_t seed)
 {
     struct sim_disk *sim = calloc(1, sizeof *sim);
     must(sim != NULL);
-    sim->disk = (struct disk){.ops = &sim_ops, .name = "sim"};
+    sim->disk = (struct disk){.ops = &sim_ops, .scheme = "sim", .name = "sim"};
     sim->dice = seed;
     sim->stop_after = SIM_NO_LIMIT;
     sim->limit = SIM_NO_LIMIT;

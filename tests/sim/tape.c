@@ -25,7 +25,7 @@ static void open_journal(struct tape *tape)
         .may_create = true, .id = tape->id, .segment_bytes = SEGMENT_BYTES};
     struct journal_opened opened;
     char complaint[JOURNAL_COMPLAINT_BYTES];
-    must(embedded_open(&disk, &options, &tape->journal, &opened, complaint) == JOURNAL_OK);
+    must(journal_open_disk(&disk, &options, &tape->journal, &opened, complaint) == JOURNAL_OK);
     tape->at = journal_start(tape->journal);
 }
 
@@ -91,7 +91,7 @@ const char *tape_contend(struct tape *tape, uint64_t seed)
     sim_disk_take_lock(disk);
     uint64_t calls = sim_disk_calls(disk);
     struct disk *opening = sim_disk_open(disk);
-    enum journal_err err = embedded_open(&opening, &options, &journal, &opened, complaint);
+    enum journal_err err = journal_open_disk(&opening, &options, &journal, &opened, complaint);
     bool has_touched = sim_disk_calls(disk) != calls;
     journal_close(&journal);
     sim_disk_free(&disk);

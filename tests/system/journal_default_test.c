@@ -161,7 +161,7 @@ Test(journal_default, is_shown_in_the_status)
     cr_assert(process_start(&status, (const char *const[]){"errbus", "status", "-s", control, NULL},
                             NULL));
     cr_expect_eq(process_wait(&status, SOON_MS), 0, "%s", process_complained(&status));
-    snprintf(expected, sizeof expected, "\njournal %s/service/journal (embedded): ", folder.path);
+    snprintf(expected, sizeof expected, "\njournal %s/service/journal (folder): ", folder.path);
     cr_expect_not_null(strstr(process_said(&status), expected), "%s", process_said(&status));
     process_fini(&status);
 }

@@ -199,7 +199,8 @@ static enum journal_err try_open(struct history *history)
         .may_create = true, .id = 99, .segment_bytes = SEGMENT, .is_lazy = history->is_lazy};
     struct journal_opened opened;
     char complaint[JOURNAL_COMPLAINT_BYTES] = "";
-    enum journal_err err = embedded_open(&disk, &options, &history->journal, &opened, complaint);
+    enum journal_err err =
+        journal_open_disk(&disk, &options, &history->journal, &opened, complaint);
     cr_assert(err == JOURNAL_OK || err == JOURNAL_IO || err == JOURNAL_FULL ||
                   err == JOURNAL_FAILED,
               "seed %llu: %s", (unsigned long long)history->seed, complaint);

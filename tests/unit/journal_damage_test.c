@@ -319,7 +319,7 @@ Test(journal_damage, is_not_in_files_of_other_names)
     struct sim_disk *sim = make_journal();
     sim_disk_put(sim, "README", "not a segment", 13);
     sim_disk_put(sim, "00000000000000000000.journal.old", "x", 1);
-    sim_disk_put(sim, EMBEDDED_NEXT, "left by a crash", 15);
+    sim_disk_put(sim, LAYOUT_NEXT, "left by a crash", 15);
     struct outcome outcome = try_it(sim);
     cr_expect_eq(outcome.err, JOURNAL_OK);
     cr_expect_eq(outcome.number, RECORDS);

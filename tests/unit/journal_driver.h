@@ -30,7 +30,7 @@ __attribute__((unused)) static enum journal_err driver_try(struct sim_disk *sim,
     struct journal_options options = {
         .may_create = may_create, .id = DRIVER_ID, .segment_bytes = DRIVER_SEGMENT};
     driver_complaint[0] = '\0';
-    return embedded_open(&disk, &options, out_journal, &driver_opened, driver_complaint);
+    return journal_open_disk(&disk, &options, out_journal, &driver_opened, driver_complaint);
 }
 
 __attribute__((unused)) static struct journal *driver_open(struct sim_disk *sim)

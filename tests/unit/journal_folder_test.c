@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* journal_folder_test.c -- the embedded journal in a real directory: what the file system refuses
+/* journal_folder_test.c -- the journal in a real directory: what the file system refuses
  * is told in a sentence, and a journal of each format that was ever released is read. */
 #include "broker/journal/format.h"
 #include "broker/journal/journal.h"

@@ -22,7 +22,7 @@ static enum journal_err open_it(struct sim_disk *sim, bool is_lazy, struct journ
     struct journal_options options = {
         .may_create = true, .id = DRIVER_ID, .segment_bytes = DRIVER_SEGMENT, .is_lazy = is_lazy};
     driver_complaint[0] = '\0';
-    return embedded_open(&disk, &options, out_journal, &driver_opened, driver_complaint);
+    return journal_open_disk(&disk, &options, out_journal, &driver_opened, driver_complaint);
 }
 
 static struct journal *must_open(struct sim_disk *sim, bool is_lazy)
@@ -458,7 +458,7 @@ Test(journal_lazy, writes_over_what_it_gave_up)
         cr_expect_str_eq(driver_opened.cut, "");
         cr_expect_eq(driver_read_all(journal, first, driver_first_number(journal)), number);
         for (size_t i = 0; sim_disk_name(sim, i) != NULL; i++)
-            cr_expect(strncmp(sim_disk_name(sim, i), EMBEDDED_KEPT, strlen(EMBEDDED_KEPT)) != 0);
+            cr_expect(strncmp(sim_disk_name(sim, i), LAYOUT_KEPT, strlen(LAYOUT_KEPT)) != 0);
         journal_close(&journal);
         sim_disk_free(&sim);
     }
@@ -490,7 +490,7 @@ Test(journal_lazy, flushes_what_was_written_and_not_what_was_there_before)
 Test(journal_lazy, begins_a_segment_with_a_checkpoint)
 {
     uint64_t firsts[SEGMENTS_MAX];
-    uint64_t share = DRIVER_SEGMENT / EMBEDDED_BEGIN_SHARE;
+    uint64_t share = DRIVER_SEGMENT / LAYOUT_BEGIN_SHARE;
     for (int how = 0; how < 4; how++) {
         bool is_lazy = how % 2 == 0;
         struct sim_disk *sim = sim_disk_new(5);

@@ -118,7 +118,7 @@ Test(journal_refusal, keeps_room_for_what_is_essential)
     struct journal *journal = driver_open(sim);
     uint64_t number = 0;
     uint64_t at[4096 / 24];
-    cr_assert(has_name(sim, EMBEDDED_SPARE));
+    cr_assert(has_name(sim, LAYOUT_SPARE));
     sim_disk_limit(sim, 4 * DRIVER_SEGMENT); /* three segments and the spare */
     enum journal_err err = JOURNAL_OK;
     while ((err = driver_append(journal, number, 1, 0, &at[number])) == JOURNAL_OK)
@@ -126,19 +126,19 @@ Test(journal_refusal, keeps_room_for_what_is_essential)
     cr_expect_eq(err, JOURNAL_FULL);
     cr_expect(strstr(journal_complaint(journal), "No space left") != NULL);
     cr_expect_gt(journal_next(journal), 2 * DRIVER_SEGMENT);
-    cr_expect(has_name(sim, EMBEDDED_SPARE));
+    cr_expect(has_name(sim, LAYOUT_SPARE));
     uint64_t values = number;
 
     /* Losses and failures still settle, beside values that are refused. */
     while ((err = driver_append(journal, number, 1, JOURNAL_ESSENTIAL, &at[number])) ==
            JOURNAL_OK) {
         number++;
-        cr_assert(has_name(sim, EMBEDDED_SPARE) ||
+        cr_assert(has_name(sim, LAYOUT_SPARE) ||
                   driver_append(journal, number, 1, 0, NULL) == JOURNAL_FULL);
     }
     cr_expect_eq(err, JOURNAL_FULL);
     cr_expect_gt(number - values, 15);
-    cr_expect_not(has_name(sim, EMBEDDED_SPARE));
+    cr_expect_not(has_name(sim, LAYOUT_SPARE));
     cr_assert_eq(driver_read_all(journal, 0, 0), number);
 
     /* It can be opened as it is, and still refuses values. */
@@ -151,7 +151,7 @@ Test(journal_refusal, keeps_room_for_what_is_essential)
     /* Even then a trim finds its room; and with that all goes on by itself. */
     cr_expect_eq(journal_trim(journal, at[number - 1]), JOURNAL_OK);
     cr_expect_eq(driver_append(journal, number, 1, 0, NULL), JOURNAL_OK);
-    cr_expect(has_name(sim, EMBEDDED_SPARE));
+    cr_expect(has_name(sim, LAYOUT_SPARE));
     cr_expect_eq(driver_read_all(journal, journal_first(journal), driver_first_number(journal)),
                  number + 1);
     journal_close(&journal);
@@ -163,12 +163,12 @@ Test(journal_refusal, sets_room_aside_again_when_there_is_some)
     struct sim_disk *sim = sim_disk_new(1);
     sim_disk_limit(sim, DRIVER_SEGMENT + 100);
     struct journal *journal = driver_open(sim);
-    cr_expect_not(has_name(sim, EMBEDDED_SPARE));
+    cr_expect_not(has_name(sim, LAYOUT_SPARE));
     cr_expect_eq(driver_append(journal, 0, 1, 0, NULL), JOURNAL_FULL);
     cr_expect_eq(driver_append(journal, 0, 1, JOURNAL_ESSENTIAL, NULL), JOURNAL_OK);
     sim_disk_limit(sim, SIM_NO_LIMIT);
     cr_expect_eq(driver_append(journal, 1, 1, 0, NULL), JOURNAL_OK);
-    cr_expect(has_name(sim, EMBEDDED_SPARE));
+    cr_expect(has_name(sim, LAYOUT_SPARE));
     journal_close(&journal);
     sim_disk_free(&sim);
 }
@@ -210,7 +210,7 @@ Test(journal_refusal, sets_aside_what_it_can)
     sim_disk_limit(sim, 4 * DRIVER_SEGMENT);
     while (driver_append(journal, number, 1, 0, NULL) == JOURNAL_OK)
         number++;
-    while (has_name(sim, EMBEDDED_SPARE))
+    while (has_name(sim, LAYOUT_SPARE))
         cr_assert_eq(driver_append(journal, number++, 1, JOURNAL_ESSENTIAL, NULL), JOURNAL_OK);
     uint64_t room = journal_room(journal);
     journal_set_aside(journal, 5 * DRIVER_SEGMENT);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* journal_test.c -- the embedded journal when nothing goes wrong: what is appended is read, in the
+/* journal_test.c -- the journal when nothing goes wrong: what is appended is read, in the
  * same process and the next one; segments follow each other, and go. */
 #include "tests/unit/journal_driver.h"
 
@@ -194,7 +194,7 @@ Test(journal, refuses_segments_beyond_their_limits)
         struct disk *disk = sim_disk_open(sim);
         struct journal *journal = NULL;
         struct journal_options options = {.may_create = true, .segment_bytes = cases[i].bytes};
-        cr_expect_eq(embedded_open(&disk, &options, &journal, &driver_opened, driver_complaint),
+        cr_expect_eq(journal_open_disk(&disk, &options, &journal, &driver_opened, driver_complaint),
                      cases[i].err);
         cr_expect_eq(journal != NULL, cases[i].err == JOURNAL_OK);
         journal_close(&journal);
@@ -380,7 +380,7 @@ Test(journal, pushes_what_is_not_synced_in_the_meantime)
     struct journal_options options = {.may_create = true};
     struct journal_record record = {1, span_of(bytes, sizeof bytes)};
     const char *expected[] = {"w", "w", "w", "wp", "w", "w", "w", "wp", "ws", "w", "w", "w", "wp"};
-    cr_assert_eq(embedded_open(&disk, &options, &journal, &driver_opened, driver_complaint),
+    cr_assert_eq(journal_open_disk(&disk, &options, &journal, &driver_opened, driver_complaint),
                  JOURNAL_OK);
     (void)sim_disk_told(sim);
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
@@ -399,11 +399,11 @@ Test(journal, lets_in_one_process_at_a_time)
 {
     struct sim_disk *sim = sim_disk_new(1);
     struct journal *journal = NULL;
-    int64_t pid = 0;
+    struct disk_owner owner = {.lease = 0};
     struct disk *disk = sim_disk_open(sim);
     struct journal_options options = {.may_create = true};
-    cr_assert_eq(disk->ops->lock(disk, false, &pid), 0);
-    cr_expect_eq(embedded_open(&disk, &options, &journal, &driver_opened, driver_complaint),
+    cr_assert_eq(disk->ops->lock(disk, false, &owner), 0);
+    cr_expect_eq(journal_open_disk(&disk, &options, &journal, &driver_opened, driver_complaint),
                  JOURNAL_LOCKED);
     cr_expect_str_eq(driver_complaint, "another broker (process 4711) has the journal in 'sim': "
                                        "one directory, one broker");

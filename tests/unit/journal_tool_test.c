@@ -103,16 +103,16 @@ Test(journal_tool, finds_nothing_wrong_with_a_whole_journal)
 Test(journal_tool, says_where_there_is_none_and_where_a_broker_has_it)
 {
     struct sim_disk *sim = sim_disk_new(1);
-    int64_t pid = 0;
+    struct disk_owner owner = {.lease = 0};
     cr_expect_eq(check(sim), JOURNAL_MISSING);
     cr_expect_str_eq(said, "there is no journal in 'sim'\n");
     struct disk *disk = sim_disk_open(sim);
-    cr_assert_eq(disk->ops->lock(disk, false, &pid), 0);
+    cr_assert_eq(disk->ops->lock(disk, false, &owner), 0);
     said[0] = '\0';
     cr_expect_eq(tool_check(&disk, hear, NULL), JOURNAL_LOCKED);
     cr_expect_str_eq(said, "a broker (process 4711) has the journal in 'sim': stop it first\n");
     disk = sim_disk_open(sim);
-    cr_assert_eq(disk->ops->lock(disk, false, &pid), 0);
+    cr_assert_eq(disk->ops->lock(disk, false, &owner), 0);
     cr_expect_eq(tool_repair(&disk, hear, NULL), JOURNAL_LOCKED);
     sim_disk_free(&sim);
 }

@@ -206,8 +206,8 @@ Test(persistence, tells_a_status_where_the_journal_is_and_how_far)
 {
     start(DURABILITY_DISK);
     struct msg_status_end end = ask();
-    cr_expect(span_equal(end.journal, span_text("embedded")));
-    cr_expect(span_equal(end.journal_directory, span_text(folder.path)));
+    cr_expect(span_equal(end.journal, span_text("sim")));
+    cr_expect(span_equal(end.journal_directory, span_text("sim")));
     cr_expect_eq(end.journal_state, 0);
     cr_expect_eq(end.journal_reason.bytes, 0);
     cr_expect_geq(end.journal_bytes, 2 * DRIVER_SEGMENT, "a segment, and what is set aside");
@@ -244,9 +244,9 @@ Test(persistence, lets_out_at_once_what_is_kept_already)
 Test(persistence, tells_a_path_that_is_no_text)
 {
     start(DURABILITY_PROCESS);
-    snprintf(persistence.where, sizeof persistence.where, "/a/\xff\xc3\xa9");
+    snprintf(persistence.place, sizeof persistence.place, "/a/\xff\xc3\xa9");
     cr_expect(span_equal(ask().journal_directory, span_text("/a/???")));
-    snprintf(persistence.where, sizeof persistence.where, "/a/\xc3\xa9");
+    snprintf(persistence.place, sizeof persistence.place, "/a/\xc3\xa9");
     cr_expect(span_equal(ask().journal_directory, span_text("/a/\xc3\xa9")));
 }
 

@@ -56,7 +56,7 @@ BUS_API const char *bus_status_durability(const struct bus_status *status);
 /* Its journal; read it by pointer only, fields may be appended.  Strings are never NULL.  Positions
  * count bytes from when the journal was made. */
 struct bus_status_journal {
-    const char *making;    /* "none", and all below is empty; "embedded"; more may come */
+    const char *making;    /* "none", and all below is empty; "folder"; more may come */
     const char *directory; /* for people: not all that a path may be is text */
     const char *state;  /* well; full: values are held back; refused: everything is; failed; "?" */
     const char *reason; /* a sentence about a state that is not well */

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* disk_kinds.c -- the disks that the tests and their broker know: errbusd's, and one in memory. */
+#include "tests/lib/disk/disk_memory.h"
+
+const struct disk_kind disk_kinds[] = {
+    {"folder", disk_folder_open, "PATH"},
+    {"memory", disk_memory_open, "NAME"},
+};
+const size_t disk_kind_count = sizeof disk_kinds / sizeof *disk_kinds;
