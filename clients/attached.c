@@ -25,15 +25,13 @@ struct attached_list {
     size_t count;
 };
 
-static int keep(const struct bus_attachment *attachment, void *arg)
+static void keep(struct attached_list *list, const struct bus_attachment *attachment)
 {
-    struct attached_list *list = arg;
     struct attached *item = &list->items[list->count++];
     (void)snprintf(item->name, sizeof item->name, "%s", attachment->name); /* they have room */
     (void)snprintf(item->state, sizeof item->state, "%s", attachment->state);
     item->bytes = attachment->bytes;
     item->arrived = attachment->arrived;
-    return list->count < ATTACHED_MAX ? 0 : 1;
 }
 
 static bool has(const struct attached_list *list, const char *name)
@@ -45,6 +43,24 @@ static bool has(const struct attached_list *list, const char *name)
     return at < list->count;
 }
 
+/* What the broker has; nothing, if it does not answer in time. */
+static void keep_known(const struct cli *cli, const struct bus_error *error,
+                       struct attached_list *list)
+{
+    struct bus_admin *admin = NULL;
+    struct bus_attachments *known = NULL;
+    enum bus_err err = bus_admin_open(cli->server, NULL, cli_open_ms(cli), &admin, NULL);
+    if (err == BUS_OK) {
+        err = bus_admin_attachment_list(admin, cli->job, bus_error_id(error), cli_open_ms(cli),
+                                        &known, NULL);
+    }
+    for (size_t i = 0; err == BUS_OK && i < bus_attachments_count(known) && i < ATTACHED_MAX; i++) {
+        keep(list, bus_attachments_at(known, i));
+    }
+    bus_attachments_free(&known);
+    bus_admin_close(&admin);
+}
+
 /* What the broker has, and behind it what the error lists and nobody knows of. */
 static void ask(const struct cli *cli, const struct bus_error *error, struct attached_list *list)
 {
@@ -53,15 +69,14 @@ static void ask(const struct cli *cli, const struct bus_error *error, struct att
     if (bus_error_attachment_at(error, 0, NULL) == NULL) {
         return;
     }
-    (void)bus_error_attachments(cli->server, cli->job, bus_error_id(error), cli_open_ms(cli), keep,
-                                list, NULL); /* or the list of the error */
+    keep_known(cli, error, list);
     for (size_t i = 0; list->count < ATTACHED_MAX; i++) {
         listed.name = bus_error_attachment_at(error, i, &listed.bytes);
         if (listed.name == NULL) {
             return;
         }
         if (!has(list, listed.name)) {
-            (void)keep(&listed, list);
+            keep(list, &listed);
         }
     }
 }

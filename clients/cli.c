@@ -428,6 +428,23 @@ int cli_open(struct cli *cli, const struct bus_options *options)
     return CLI_OK;
 }
 
+int cli_admin_open(const struct cli *cli, struct bus_admin **out_admin)
+{
+    struct bus_admin_options options;
+    struct bus_error *error = NULL;
+    bus_admin_options_init(&options);
+    options.job = cli->job;
+    enum bus_err err = bus_admin_open(cli->server, &options, cli_open_ms(cli), out_admin, &error);
+    return cli_report(cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
+}
+
+int cli_admin_done(const struct cli *cli, struct bus_admin **admin, enum bus_err err,
+                   struct bus_error **error)
+{
+    bus_admin_close(admin);
+    return cli_report(cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, error);
+}
+
 int cli_close(struct cli *cli, int result)
 {
     cli_watch(NULL, NULL);

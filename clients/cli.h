@@ -8,6 +8,7 @@
 #ifndef CLIENTS_CLI_H
 #define CLIENTS_CLI_H
 
+#include <bus/admin.h>
 #include <bus/bus.h>
 #include <bus/tap.h>
 #include <stdbool.h>
@@ -116,6 +117,14 @@ int64_t cli_open_ms(const struct cli *cli);
 /* Opens cli->bus, and has signals stop it from then on.  CLI_OK, or the exit code after saying why:
  * a broker that does not answer in time is lost.  options NULL: those of cli_bus_options(). */
 int cli_open(struct cli *cli, const struct bus_options *options);
+
+/* Opens a handle for what operators ask, about the program's job.  CLI_OK, or the exit code after
+ * saying why: a broker that does not answer in time is lost. */
+int cli_admin_open(const struct cli *cli, struct bus_admin **out_admin);
+/* Ends a program that asked: closes the handle, and returns CLI_OK, or the exit code after saying
+ * what went wrong.  *error (or NULL) is taken over. */
+int cli_admin_done(const struct cli *cli, struct bus_admin **admin, enum bus_err err,
+                   struct bus_error **error);
 
 /* Has SIGINT and SIGTERM stop this bus or this tap, whichever is not NULL.  Both NULL: before what
  * was watched is closed. */

@@ -9,11 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static int report(const struct cli *cli, enum bus_err err, struct bus_error **error)
-{
-    return cli_report(cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, error); /* as errbus job */
-}
-
 static struct cli_json *json_of(const struct bus_letter *letter)
 {
     struct cli_json *line = cli_json_new();
@@ -52,14 +47,14 @@ static void print_letter(const struct bus_letter *letter)
     printf("\n");
 }
 
-static int list(const struct cli *cli, const char *group)
+static int list(const struct cli *cli, struct bus_admin **admin, const char *group)
 {
     struct bus_dead *dead = NULL;
     struct bus_error *error = NULL;
-    int result = CLI_OK;
-    enum bus_err err = bus_dead_list(cli->server, cli->job, group, cli_open_ms(cli), &dead, &error);
-    if (err != BUS_OK) {
-        return report(cli, err, &error);
+    enum bus_err err = bus_admin_dead_list(*admin, NULL, group, cli_open_ms(cli), &dead, &error);
+    int result = cli_admin_done(cli, admin, err, &error);
+    if (result != CLI_OK) {
+        return result;
     }
     for (size_t i = 0; i < bus_dead_count(dead); i++) {
         if (cli->count >= 0 && (int64_t)i >= cli->count) {
@@ -101,15 +96,15 @@ static void print_shown(const struct cli *cli, const struct bus_dead *dead)
     }
 }
 
-static int show(const struct cli *cli, const char *group, uint64_t number)
+static int show(const struct cli *cli, struct bus_admin **admin, const char *group, uint64_t number)
 {
     struct bus_dead *dead = NULL;
     struct bus_error *error = NULL;
-    int result = CLI_OK;
     enum bus_err err =
-        bus_dead_show(cli->server, cli->job, group, number, cli_open_ms(cli), &dead, &error);
-    if (err != BUS_OK) {
-        return report(cli, err, &error);
+        bus_admin_dead_show(*admin, NULL, group, number, cli_open_ms(cli), &dead, &error);
+    int result = cli_admin_done(cli, admin, err, &error);
+    if (result != CLI_OK) {
+        return result;
     }
     if (bus_dead_count(dead) > 0) {
         print_shown(cli, dead);
@@ -119,17 +114,18 @@ static int show(const struct cli *cli, const char *group, uint64_t number)
     return result;
 }
 
-static int act(const struct cli *cli, const char *group, uint64_t number, bool is_drop)
+static int act(const struct cli *cli, struct bus_admin **admin, const char *group, uint64_t number,
+               bool is_drop)
 {
     uint64_t count = 0;
-    int result = CLI_OK;
     struct bus_error *error = NULL;
-    enum bus_err err = is_drop ? bus_dead_drop(cli->server, cli->job, group, number,
-                                               cli_open_ms(cli), &count, &error)
-                               : bus_dead_replay(cli->server, cli->job, group, number,
-                                                 cli_open_ms(cli), &count, &error);
-    if (err != BUS_OK) {
-        return report(cli, err, &error);
+    enum bus_err err =
+        is_drop
+            ? bus_admin_dead_drop(*admin, NULL, group, number, cli_open_ms(cli), &count, &error)
+            : bus_admin_dead_replay(*admin, NULL, group, number, cli_open_ms(cli), &count, &error);
+    int result = cli_admin_done(cli, admin, err, &error);
+    if (result != CLI_OK) {
+        return result;
     }
     if (cli->is_json) {
         struct cli_json *line = cli_json_new();
@@ -167,6 +163,7 @@ int dead_main(int argc, char **argv)
                       .summary =
                           "Lists the dead letters of a group: tasks that no worker could do. Shows "
                           "one with all its\nerrors, gives it to the group again, or drops it."};
+    struct bus_admin *admin = NULL;
     int result = CLI_OK;
     uint64_t number = 0;
     if (!cli_start(&cli, argc, argv, NULL, 0, &result)) {
@@ -186,12 +183,17 @@ int dead_main(int argc, char **argv)
     if (cli.argc > (is_list ? 2 : 3)) {
         return cli_usage(&cli, "unexpected operand '%.100s'", cli.argv[is_list ? 2 : 3]);
     }
-    if (is_list) {
-        return list(&cli, cli.argv[1]);
-    }
-    if (cli.argc < 3 || !read_number(cli.argv[2], !is_show, &number)) {
+    if (!is_list && (cli.argc < 3 || !read_number(cli.argv[2], !is_show, &number))) {
         return cli_usage(&cli, is_show ? "which letter? its number is wanted"
                                        : "which letter? its number is wanted, or 'all'");
     }
-    return is_show ? show(&cli, cli.argv[1], number) : act(&cli, cli.argv[1], number, is_drop);
+    result = cli_admin_open(&cli, &admin);
+    if (result != CLI_OK) {
+        return result;
+    }
+    if (is_list) {
+        return list(&cli, &admin, cli.argv[1]);
+    }
+    return is_show ? show(&cli, &admin, cli.argv[1], number)
+                   : act(&cli, &admin, cli.argv[1], number, is_drop);
 }

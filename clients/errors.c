@@ -341,11 +341,16 @@ static int write_piece(const void *bytes, size_t count, void *arg)
 /* The bytes alone, as they are. */
 static int show_attachment(struct errors *errors)
 {
+    struct bus_admin *admin = NULL;
     struct bus_error *error = NULL;
-    int result = CLI_OK;
+    int result = cli_admin_open(&errors->cli, &admin);
+    if (result != CLI_OK) {
+        return result;
+    }
     enum bus_err err =
-        bus_error_attachment(errors->cli.server, errors->cli.job, errors->id, errors->attachment,
-                             cli_open_ms(&errors->cli), write_piece, NULL, &error);
+        bus_admin_attachment_fetch(admin, NULL, errors->id, errors->attachment,
+                                   cli_open_ms(&errors->cli), write_piece, NULL, &error);
+    bus_admin_close(&admin);
     (void)cli_flush_output(&errors->cli, &result);
     if (err != BUS_OK && result == CLI_OK) {
         result = cli_report(&errors->cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);

@@ -106,22 +106,20 @@ static int read_wish(const struct cli *cli, const struct wish *wish,
     return CLI_OK;
 }
 
-/* A broker that does not answer in time is lost. */
-static int report(const struct cli *cli, enum bus_err err, struct bus_error **error)
-{
-    return cli_report(cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, error);
-}
-
 static int create(const struct cli *cli, const struct wish *wish)
 {
     struct bus_job_options options;
+    struct bus_admin *admin = NULL;
     struct bus_error *error = NULL;
     int result = read_wish(cli, wish, &options);
+    if (result == CLI_OK) {
+        result = cli_admin_open(cli, &admin);
+    }
     if (result != CLI_OK) {
         return result;
     }
-    enum bus_err err = bus_job_create(cli->server, cli->job, &options, cli_open_ms(cli), &error);
-    return err == BUS_OK ? CLI_OK : report(cli, err, &error);
+    enum bus_err err = bus_admin_job_create(admin, NULL, &options, cli_open_ms(cli), &error);
+    return cli_admin_done(cli, &admin, err, &error);
 }
 
 /* ---- show ------------------------------------------------------------------------------------ */
@@ -217,11 +215,16 @@ static void print_json(const struct bus_job *job)
 static int show(const struct cli *cli)
 {
     struct bus_job *job = NULL;
+    struct bus_admin *admin = NULL;
     struct bus_error *error = NULL;
-    int result = CLI_OK;
-    enum bus_err err = bus_job_get(cli->server, cli->job, cli_open_ms(cli), &job, &error);
-    if (err != BUS_OK) {
-        return report(cli, err, &error);
+    int result = cli_admin_open(cli, &admin);
+    if (result != CLI_OK) {
+        return result;
+    }
+    enum bus_err err = bus_admin_job_get(admin, NULL, cli_open_ms(cli), &job, &error);
+    result = cli_admin_done(cli, &admin, err, &error);
+    if (result != CLI_OK) {
+        return result;
     }
     if (cli->is_json) {
         print_json(job);
@@ -237,9 +240,14 @@ static int show(const struct cli *cli)
 
 static int cancel(const struct cli *cli, const struct wish *wish)
 {
+    struct bus_admin *admin = NULL;
     struct bus_error *error = NULL;
-    enum bus_err err = bus_job_cancel(cli->server, cli->job, wish->why, cli_open_ms(cli), &error);
-    return err == BUS_OK ? CLI_OK : report(cli, err, &error);
+    int result = cli_admin_open(cli, &admin);
+    if (result != CLI_OK) {
+        return result;
+    }
+    enum bus_err err = bus_admin_job_cancel(admin, NULL, wish->why, cli_open_ms(cli), &error);
+    return cli_admin_done(cli, &admin, err, &error);
 }
 
 int job_main(int argc, char **argv)

@@ -17,7 +17,7 @@ static uint32_t number_of(int64_t wish, uint32_t otherwise)
 }
 
 /* Where nothing is said of others, all members are ours, and nobody else is waited for. */
-static int create(struct run *run)
+static int create(struct run *run, struct bus_admin *admin)
 {
     struct bus_job_options options;
     struct bus_error *error = NULL;
@@ -30,7 +30,7 @@ static int create(struct run *run)
         options.join_window_ms = run->join_window_ms >= 0 ? run->join_window_ms : 0;
     }
     enum bus_err err =
-        bus_job_create(run->cli.server, run->job, &options, cli_open_ms(&run->cli), &error);
+        bus_admin_job_create(admin, run->job, &options, cli_open_ms(&run->cli), &error);
     return cli_report(&run->cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
 }
 
@@ -47,17 +47,30 @@ static int follow(struct run *run)
     return cli_report(&run->cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
 }
 
+/* The job as it is now; NULL: there is none yet. */
+static int look_at_job(struct run *run, struct bus_job **out_job)
+{
+    struct bus_admin *admin = NULL;
+    bool is_asked =
+        run->min >= 0 || run->max >= 0 || run->max_restarts >= 0 || run->join_window_ms >= 0;
+    int result = cli_admin_open(&run->cli, &admin);
+    if (result == CLI_OK && is_asked) {
+        result = create(run, admin);
+    }
+    if (result == CLI_OK) {
+        (void)bus_admin_job_get(admin, run->job, cli_open_ms(&run->cli), out_job,
+                                NULL); /* or joining says why not */
+    }
+    bus_admin_close(&admin);
+    return result;
+}
+
 int run_job_prepare(struct run *run)
 {
     struct bus_job *job = NULL;
-    bool is_asked =
-        run->min >= 0 || run->max >= 0 || run->max_restarts >= 0 || run->join_window_ms >= 0;
-    int result = is_asked ? create(run) : CLI_OK;
-    if (result != CLI_OK) {
+    int result = look_at_job(run, &job);
+    if (result != CLI_OK || job == NULL) {
         return result;
-    }
-    if (bus_job_get(run->cli.server, run->job, cli_open_ms(&run->cli), &job, NULL) != BUS_OK) {
-        return CLI_OK; /* there is none yet; or no broker, as joining is going to say */
     }
     const struct bus_job_info *info = bus_job_info(job);
     run->is_created = strcmp(info->state, "free") != 0;

@@ -61,7 +61,7 @@ static void fail_by_end(struct run *run, struct run_member *member, bool is_star
     run_child_error(&member->child, run->command[0], is_started, number, &end);
     (void)snprintf(path, sizeof path, "%s/stderr", member->child.folder); /* it has room */
     if (member->child.streams[RUN_STDERR].output.said_bytes > 0) {
-        (void)bus_error_attach_file(end.error, "stderr", path); /* or without */
+        (void)bus_error_add_file(end.error, "stderr", path); /* or without */
     }
     fail(run, member, end.error);
 }

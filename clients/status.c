@@ -165,20 +165,19 @@ static void print_status(const struct cli *cli, const struct bus_status *status)
     }
 }
 
-/* The job asked for; NULL: all.  An empty name takes back what the environment says. */
+/* The job asked for.  An empty name takes back what the environment says. */
 static const char *job_asked(const struct cli *cli)
 {
     const char *job = cli->job != NULL ? cli->job : getenv("ERRBUS_JOB");
-    return job != NULL && job[0] != '\0' ? job : NULL;
+    return job != NULL ? job : BUS_JOB_ALL;
 }
 
 /* True: another picture may follow. */
-static bool show(const struct cli *cli, int *out_exit)
+static bool show(const struct cli *cli, struct bus_admin *admin, const char *job, int *out_exit)
 {
     struct bus_status *status = NULL;
     struct bus_error *error = NULL;
-    enum bus_err err =
-        bus_status_get(cli->server, job_asked(cli), cli_open_ms(cli), &status, &error);
+    enum bus_err err = bus_admin_status_get(admin, job, cli_open_ms(cli), &status, &error);
     if (err != BUS_OK) {
         *out_exit = cli_report(cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
         return false;
@@ -204,12 +203,20 @@ int status_main(int argc, char **argv)
     if (cli.argc != 0) {
         return cli_usage(&cli, "unexpected operand '%.100s'", cli.argv[0]);
     }
+    struct bus_admin *admin = NULL;
+    const char *job = job_asked(&cli);
+    cli.job = job[0] != '\0' ? job : NULL; /* the handle's; each question names its own */
+    result = cli_admin_open(&cli, &admin);
+    if (result != CLI_OK) {
+        return result;
+    }
     int64_t count = cli.count < 0 ? 1 : cli.count;
     for (int64_t i = 0; i < count && (i == 0 || cli_wait(&cli, -1, EVERY_MS) == CLI_WOKEN_TIME);
          i++) {
-        if (!show(&cli, &result)) {
+        if (!show(&cli, admin, job, &result)) {
             break;
         }
     }
+    bus_admin_close(&admin);
     return result;
 }

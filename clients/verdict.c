@@ -222,15 +222,21 @@ static int show(const struct verdict *verdict)
 static int run(struct verdict *verdict)
 {
     const struct cli *cli = &verdict->cli;
+    struct bus_admin *admin = NULL;
     struct bus_error *error = NULL;
+    int result = cli_admin_open(cli, &admin);
+    if (result != CLI_OK) {
+        return result;
+    }
     int64_t bound_ms = verdict->is_final ? cli_left_ms(cli) : cli_open_ms(cli);
-    enum bus_err err = bus_report_get(cli->server, cli->job, verdict->is_final, bound_ms,
-                                      &verdict->report, &error);
+    enum bus_err err =
+        bus_admin_report_get(admin, NULL, verdict->is_final, bound_ms, &verdict->report, &error);
+    bus_admin_close(&admin);
     if (err != BUS_OK) {
         bool is_lost = err == BUS_ETIMEDOUT && !verdict->is_final;
         return cli_report(cli, is_lost ? BUS_ELOST : err, &error);
     }
-    int result = show(verdict);
+    result = show(verdict);
     bus_report_free(&verdict->report);
     return result;
 }

@@ -313,6 +313,8 @@ enum bus_err core_open_courier(const struct endpoints *endpoints, const struct b
                                struct bus **out_bus, struct bus_error **reterr);
 /* Waits until it is welcome; if it is not in time it is closed. */
 enum bus_err core_join(struct bus **bus, int64_t deadline_ns, struct bus_error **reterr);
+/* What each endpoint said last, as a BUS_ETIMEDOUT.  Lock. */
+enum bus_err core_say_unreachable(struct bus *bus, struct bus_error **reterr);
 /* Flush, leave, threads, session; *bus is gone. */
 enum bus_err core_close(struct bus **bus, int64_t timeout_ms);
 
@@ -352,24 +354,6 @@ void lookout_reconnected(struct bus *bus);
 
 /* Waits for the broker's answer to a numbered request.  Lock. */
 enum bus_err party_wait_result(struct bus *bus, uint64_t number, int64_t deadline_ns);
-
-/* ---- ask.c ----------------------------------------------------------------------------------- */
-
-/* Asks a broker one question, as an observer that joins no job.  on_row takes each row of the
- * answer, under the lock of bus, until that is the last or it returns another thing than OK. */
-enum bus_err ask_once(const char *endpoint, const struct msg *question, int64_t deadline_ns,
-                      enum bus_err (*on_row)(struct bus *bus, const struct msg *row, void *arg,
-                                             struct bus_error **reterr),
-                      void *arg, struct bus_error **reterr);
-/* The same for several questions, one behind the other's answer.  What a question borrows beyond
- * its job must stay as long as it is not answered. */
-enum bus_err ask_open(const struct endpoints *endpoints, int64_t deadline_ns,
-                      struct bus **out_asker, struct bus_error **reterr);
-enum bus_err ask_next(struct bus *asker, const struct msg *question, int64_t deadline_ns,
-                      enum bus_err (*on_row)(struct bus *bus, const struct msg *row, void *arg,
-                                             struct bus_error **reterr),
-                      void *arg, struct bus_error **reterr);
-void ask_close(struct bus **asker);
 
 /* ---- attach.c: attachments of errors --------------------------------------------------------- */
 

@@ -95,8 +95,8 @@ static enum bus_err may_add(const struct bus_error *error, const char *name)
     return error_check_fresh(error);
 }
 
-enum bus_err bus_error_attach(struct bus_error *error, const char *name, const void *data,
-                              size_t bytes)
+enum bus_err bus_error_add_data(struct bus_error *error, const char *name, const void *data,
+                                size_t bytes)
 {
     enum bus_err err = may_add(error, name);
     if (err == BUS_OK && data == NULL && bytes > 0)
@@ -120,7 +120,7 @@ static uint64_t file_bytes(int fd)
                : ERROR_BYTES_UNKNOWN;
 }
 
-enum bus_err bus_error_attach_file(struct bus_error *error, const char *name, const char *path)
+enum bus_err bus_error_add_file(struct bus_error *error, const char *name, const char *path)
 {
     enum bus_err err = may_add(error, name);
     if (err != BUS_OK || path == NULL)
@@ -440,174 +440,4 @@ void attach_close(struct bus *bus)
 {
     if (bus->courier != NULL)
         (void)core_close(&bus->courier, BUS_POLL); /* what it did not bring is cut */
-}
-
-/* ---- fetching -------------------------------------------------------------------------------- */
-
-static const char *const state_names[ATTACHMENT_STATE_COUNT] = {
-    [ATTACHMENT_COMING] = "coming", [ATTACHMENT_AWAY] = "away", [ATTACHMENT_WHOLE] = "whole",
-    [ATTACHMENT_CUT] = "cut",       [ATTACHMENT_FULL] = "full", [ATTACHMENT_DROPPED] = "dropped",
-};
-
-/* Why it is not whole. */
-static enum bus_err say_state(const struct session_attached *attached, struct bus_error **reterr)
-{
-    static const char *const words[ATTACHMENT_STATE_COUNT] = {
-        [ATTACHMENT_COMING] = "it is still being sent",
-        [ATTACHMENT_AWAY] = "its sender is not connected at the moment",
-        [ATTACHMENT_CUT] = "its sender is gone, and the rest is lost",
-        [ATTACHMENT_FULL] = "the job's room for attachments is used up, and the rest is lost",
-        [ATTACHMENT_DROPPED] = "the broker dropped it to make room for newer ones",
-    };
-    char promised[40] = "";
-    enum bus_err err = attached->state == ATTACHMENT_DROPPED ? BUS_EINVAL : BUS_EOVERRUN;
-    if (attached->promised != ERROR_BYTES_UNKNOWN)
-        (void)snprintf(promised, sizeof promised, " of %llu", /* it has room */
-                       (unsigned long long)attached->promised);
-    if (attached->state == ATTACHMENT_WHOLE)
-        return BUS_OK;
-    return error_say(reterr, err, ERROR_TYPE_NOT_KEPT, "%llu%s bytes of the attachment came: %s",
-                     (unsigned long long)attached->bytes, promised, words[attached->state]);
-}
-
-/* Lock; given up while bytes are taken, for the application's code may use another bus. */
-static enum bus_err fetch(struct bus *bus, bus_attachment_fn *take, void *arg, int64_t deadline_ns,
-                          struct bus_error **reterr)
-{
-    struct session_attached attached;
-    struct span bytes;
-    struct span why;
-    for (;;) {
-        while (session_fetch_take(bus->session, &bytes)) {
-            api_unlock(bus);
-            bool is_enough = take(bytes.data, bytes.bytes, arg) != 0; /* lent until the next */
-            api_lock(bus);
-            if (is_enough)
-                return error_say(reterr, BUS_ECLOSED, ERROR_TYPE_CLOSED,
-                                 "the receiving function asked to stop");
-        }
-        api_wake(bus); /* more may be asked for */
-        enum wire_code code = session_fetched(bus->session, &attached, &why);
-        if (code == CODE_OK)
-            return say_state(&attached, reterr);
-        enum bus_err err = api_over(bus);
-        if (err != BUS_OK)
-            return api_say_over(bus, err, reterr);
-        if (code != CODE_ETIMEDOUT)
-            return error_say(reterr, (enum bus_err)code, ERROR_TYPE_NOT_KEPT, "%.*s",
-                             (int)why.bytes, (const char *)why.data);
-        if (!api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
-            return error_say_static(reterr, BUS_ETIMEDOUT, &error_timed_out);
-    }
-}
-
-static enum bus_err courier_join(const struct endpoints *endpoints, int64_t deadline_ns,
-                                 struct bus **out_courier, struct bus_error **reterr)
-{
-    struct bus_options options;
-    struct bus *bus = NULL;
-    bus_options_init(&options);
-    enum bus_err err = core_open_courier(endpoints, &options, &bus, reterr);
-    if (err == BUS_OK)
-        err = core_join(&bus, deadline_ns, reterr);
-    if (err == BUS_OK)
-        *out_courier = bus;
-    return err;
-}
-
-static bool id_is_valid(const char *error_id)
-{
-    return error_id != NULL && *error_id != '\0' && strlen(error_id) <= LIMIT_ERROR_ID_BYTES &&
-           utf8_is_valid(span_text(error_id));
-}
-
-enum bus_err bus_error_attachment(const char *endpoint, const char *job, const char *error_id,
-                                  const char *name, int64_t timeout_ms, bus_attachment_fn *take,
-                                  void *arg, struct bus_error **reterr)
-{
-    char job_name[LIMIT_NAME_BYTES + 1];
-    struct endpoints endpoints;
-    struct bus *courier = NULL;
-    if (!id_is_valid(error_id) || !name_is_valid(span_text(name)) || take == NULL ||
-        !options_time_is_valid(timeout_ms))
-        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "an argument is missing or invalid: error id, name, timeout_ms and "
-                         "function are needed");
-    int64_t deadline_ns = api_deadline_ns(timeout_ms);
-    enum bus_err err = options_job(job, job_name, reterr);
-    if (err == BUS_OK)
-        err = endpoints_read(&endpoints, endpoint, reterr);
-    if (err == BUS_OK)
-        err = courier_join(&endpoints, deadline_ns, &courier, reterr);
-    if (err != BUS_OK)
-        return err;
-    api_lock(courier);
-    session_fetch(courier->session, &(struct session_attachment){.job = span_text(job_name),
-                                                                 .error = span_text(error_id),
-                                                                 .name = span_text(name)});
-    err = fetch(courier, take, arg, deadline_ns, reterr);
-    api_unlock(courier);
-    (void)core_close(&courier, BUS_POLL); /* it owes nothing */
-    return err;
-}
-
-/* ---- listing --------------------------------------------------------------------------------- */
-
-struct listing {
-    bus_attachments_fn *take;
-    void *arg;
-};
-
-static int64_t known(uint64_t bytes)
-{
-    return bytes <= INT64_MAX ? (int64_t)bytes : -1;
-}
-
-static enum bus_err take_row(struct bus *asker, const struct msg *row, void *arg,
-                             struct bus_error **reterr)
-{
-    const struct listing *listing = arg;
-    const struct msg_attachment_row *said = &row->as.attachment_row;
-    char name[LIMIT_NAME_BYTES + 1];
-    char *at = name;
-    (void)asker; /* nothing is kept of it */
-    if (row->type == MSG_JOB_DONE && row->as.job_done.code != CODE_OK)
-        return error_say(reterr, (enum bus_err)row->as.job_done.code, ERROR_TYPE_NO_JOB, "%.*s",
-                         (int)row->as.job_done.message.bytes,
-                         (const char *)row->as.job_done.message.data);
-    if (row->type == MSG_JOB_DONE)
-        return BUS_OK;
-    if (row->type != MSG_ATTACHMENT_ROW || said->state >= ATTACHMENT_STATE_COUNT)
-        return error_say(reterr, BUS_EPROTO, ERROR_TYPE_PROTOCOL,
-                         "the broker's answer does not fit the question");
-    const struct bus_attachment attachment = {
-        .name = api_place(&at, said->name),
-        .bytes = known(said->promised),
-        .arrived = known(said->bytes),
-        .state = state_names[said->state],
-    };
-    if (listing->take(&attachment, listing->arg) != 0)
-        return error_say(reterr, BUS_ECLOSED, ERROR_TYPE_CLOSED,
-                         "the receiving function asked to stop");
-    return BUS_OK;
-}
-
-enum bus_err bus_error_attachments(const char *endpoint, const char *job, const char *error_id,
-                                   int64_t timeout_ms, bus_attachments_fn *take, void *arg,
-                                   struct bus_error **reterr)
-{
-    char job_name[LIMIT_NAME_BYTES + 1];
-    struct listing listing = {.take = take, .arg = arg};
-    if (!id_is_valid(error_id) || take == NULL || !options_time_is_valid(timeout_ms))
-        return error_say(
-            reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-            "an argument is missing or invalid: error id, timeout_ms and function are needed");
-    int64_t deadline_ns = api_deadline_ns(timeout_ms);
-    enum bus_err err = options_job(job, job_name, reterr);
-    if (err != BUS_OK)
-        return err;
-    const struct msg question = {
-        .type = MSG_ATTACHMENTS,
-        .as.attachments = {.job = span_text(job_name), .error = span_text(error_id)}};
-    return ask_once(endpoint, &question, deadline_ns, take_row, &listing, reterr);
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* dead.c -- dead letters of groups from outside: listed, shown, given again, dropped. */
-#include "libbus/api/api_internal.h"
+#include "libbus/api/admin.h"
 
 #include "libbus/base/pattern.h"
 
-#include <bus/admin.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +23,6 @@ struct bus_dead {
     unsigned char *value; /* value_bytes of the one letter that is shown */
     uint64_t value_count; /* of them, here */
     uint64_t done;        /* letters that DEAD_END speaks of */
-    char job[LIMIT_NAME_BYTES + 1];
 };
 
 void bus_dead_free(struct bus_dead **dead)
@@ -42,7 +40,7 @@ void bus_dead_free(struct bus_dead **dead)
 
 /* ---- what is answered ------------------------------------------------------------------------ */
 
-static bool letter_room(struct bus_dead *dead)
+static bool dead_has_room(struct bus_dead *dead)
 {
     if (dead->count < dead->room)
         return true;
@@ -58,7 +56,7 @@ static bool letter_room(struct bus_dead *dead)
 static bool add_letter(struct bus_dead *dead, const struct msg_dead_row *row)
 {
     struct letter *letter =
-        letter_room(dead)
+        dead_has_room(dead)
             ? malloc(sizeof *letter + row->topic.bytes + row->type.bytes + row->message.bytes + 3)
             : NULL;
     if (letter == NULL)
@@ -97,8 +95,8 @@ static bool add_value(struct bus_dead *dead, const struct msg_dead_value *piece)
     return true;
 }
 
-static enum bus_err say_end(struct bus_dead *dead, const struct msg_dead_end *end,
-                            struct bus_error **reterr)
+static enum bus_err dead_end_say(struct bus_dead *dead, const struct msg_dead_end *end,
+                                 struct bus_error **reterr)
 {
     dead->done = end->count;
     if (end->code == CODE_OK)
@@ -110,13 +108,13 @@ static enum bus_err say_end(struct bus_dead *dead, const struct msg_dead_end *en
     return (enum bus_err)end->code;
 }
 
-static enum bus_err take_row(struct bus *bus, const struct msg *row, void *arg,
-                             struct bus_error **reterr)
+static enum bus_err dead_take_row(struct bus *bus, const struct msg *row, void *arg,
+                                  struct bus_error **reterr)
 {
     struct bus_dead *dead = arg;
     (void)bus; /* the row says it all */
     if (row->type == MSG_DEAD_END)
-        return say_end(dead, &row->as.dead_end, reterr);
+        return dead_end_say(dead, &row->as.dead_end, reterr);
     bool is_more = dead->value_count > 0; /* the letter itself was told before */
     bool is_kept = false;
     if (row->type == MSG_DEAD_VALUE)
@@ -128,102 +126,116 @@ static enum bus_err take_row(struct bus *bus, const struct msg *row, void *arg,
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-static enum bus_err make(const char *job, const char *group, int64_t timeout_ms,
-                         struct bus_dead **out_dead, struct bus_error **reterr)
+/* Begins a call about a group, with an answer that is still empty. */
+static enum bus_err dead_begin(struct bus_admin *admin, const char *job, const char *group,
+                               int64_t timeout_ms, struct admin_call *out_call,
+                               struct bus_dead **out_dead, struct bus_error **reterr)
 {
     struct span name = span_text(group);
-    if (!options_time_is_valid(timeout_ms) || !party_is_valid(name) ||
-        name.bytes > LIMIT_GROUP_NAME_BYTES)
+    if (!party_is_valid(name) || name.bytes > LIMIT_GROUP_NAME_BYTES)
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "a group's name has 1 to 180 bytes without '/'; timeout_ms is at least 0, "
-                         "or BUS_FOREVER");
-    struct bus_dead *dead = calloc(1, sizeof *dead);
-    if (dead == NULL)
-        return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
-    enum bus_err err = options_job(job, dead->job, reterr);
+                         "a group's name has 1 to 180 bytes without '/'");
+    enum bus_err err = admin_begin(admin, job, timeout_ms, out_call, reterr);
+    if (err != BUS_OK)
+        return err;
+    *out_dead = calloc(1, sizeof **out_dead);
+    if (*out_dead != NULL)
+        return BUS_OK;
+    admin_end(out_call);
+    return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+}
+
+/* Ends it: the answer is the caller's, or freed. */
+static enum bus_err dead_end(struct admin_call *call, enum bus_err err, struct bus_dead **dead,
+                             struct bus_dead **out_dead)
+{
+    admin_end(call);
     if (err == BUS_OK)
-        *out_dead = dead;
+        *out_dead = *dead;
     else
-        bus_dead_free(&dead);
+        bus_dead_free(dead);
     return err;
 }
 
-static enum bus_err ask(const char *endpoint, struct bus_dead *dead, const char *group,
-                        unsigned how, uint64_t number, int64_t deadline_ns,
-                        struct bus_error **reterr)
+static enum bus_err dead_ask(struct admin_call *call, struct bus_dead *dead, const char *group,
+                             unsigned how, uint64_t number, struct bus_error **reterr)
 {
     const struct msg question = {.type = MSG_DEAD,
-                                 .as.dead = {.job = span_text(dead->job),
+                                 .as.dead = {.job = span_text(call->job),
                                              .group = span_text(group),
                                              .how = how,
                                              .number = number,
                                              .offset = dead->value_count}};
-    return ask_once(endpoint, &question, deadline_ns, take_row, dead, reterr);
+    return admin_ask(call, &question, dead_take_row, dead, reterr);
 }
 
-enum bus_err bus_dead_list(const char *endpoint, const char *job, const char *group,
-                           int64_t timeout_ms, struct bus_dead **out_dead,
-                           struct bus_error **reterr)
+enum bus_err bus_admin_dead_list(struct bus_admin *admin, const char *job, const char *group,
+                                 int64_t timeout_ms, struct bus_dead **out_dead,
+                                 struct bus_error **reterr)
 {
+    struct admin_call call;
     struct bus_dead *dead = NULL;
-    enum bus_err err = make(job, group, timeout_ms, &dead, reterr);
-    if (err == BUS_OK)
-        err = ask(endpoint, dead, group, HOW_LIST, 0, api_deadline_ns(timeout_ms), reterr);
-    if (err == BUS_OK)
-        *out_dead = dead;
-    else
-        bus_dead_free(&dead);
-    return err;
+    if (out_dead == NULL)
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "bus_admin_dead_list() needs out_dead");
+    enum bus_err err = dead_begin(admin, job, group, timeout_ms, &call, &dead, reterr);
+    if (err != BUS_OK)
+        return err;
+    err = dead_ask(&call, dead, group, HOW_LIST, 0, reterr);
+    return dead_end(&call, err, &dead, out_dead);
 }
 
-enum bus_err bus_dead_show(const char *endpoint, const char *job, const char *group,
-                           uint64_t number, int64_t timeout_ms, struct bus_dead **out_dead,
-                           struct bus_error **reterr)
+enum bus_err bus_admin_dead_show(struct bus_admin *admin, const char *job, const char *group,
+                                 uint64_t number, int64_t timeout_ms, struct bus_dead **out_dead,
+                                 struct bus_error **reterr)
 {
+    struct admin_call call;
     struct bus_dead *dead = NULL;
-    int64_t deadline_ns = api_deadline_ns(timeout_ms);
-    enum bus_err err = make(job, group, timeout_ms, &dead, reterr);
     bool is_whole = false;
+    if (out_dead == NULL)
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "bus_admin_dead_show() needs out_dead");
+    enum bus_err err = dead_begin(admin, job, group, timeout_ms, &call, &dead, reterr);
+    if (err != BUS_OK)
+        return err;
     while (err == BUS_OK && !is_whole) {
         uint64_t before = dead->value_count;
-        err = ask(endpoint, dead, group, HOW_SHOW, number, deadline_ns, reterr);
+        err = dead_ask(&call, dead, group, HOW_SHOW, number, reterr);
         is_whole = dead->count == 0 || dead->value_count == before ||
                    dead->value_count == dead->letters[0]->public.value_bytes;
     }
-    if (err == BUS_OK)
-        *out_dead = dead;
-    else
-        bus_dead_free(&dead);
-    return err;
+    return dead_end(&call, err, &dead, out_dead);
 }
 
-static enum bus_err act(const char *endpoint, const char *job, const char *group, unsigned how,
-                        uint64_t number, int64_t timeout_ms, uint64_t *out_count,
-                        struct bus_error **reterr)
+static enum bus_err dead_act(struct bus_admin *admin, const char *job, const char *group,
+                             unsigned how, uint64_t number, int64_t timeout_ms, uint64_t *out_count,
+                             struct bus_error **reterr)
 {
+    struct admin_call call;
     struct bus_dead *dead = NULL;
-    enum bus_err err = make(job, group, timeout_ms, &dead, reterr);
+    enum bus_err err = dead_begin(admin, job, group, timeout_ms, &call, &dead, reterr);
     if (err != BUS_OK)
         return err;
-    err = ask(endpoint, dead, group, how, number, api_deadline_ns(timeout_ms), reterr);
+    err = dead_ask(&call, dead, group, how, number, reterr);
     if (err == BUS_OK && out_count != NULL)
         *out_count = dead->done;
+    admin_end(&call);
     bus_dead_free(&dead);
     return err;
 }
 
-enum bus_err bus_dead_replay(const char *endpoint, const char *job, const char *group,
-                             uint64_t number, int64_t timeout_ms, uint64_t *out_count,
-                             struct bus_error **reterr)
+enum bus_err bus_admin_dead_replay(struct bus_admin *admin, const char *job, const char *group,
+                                   uint64_t number, int64_t timeout_ms, uint64_t *out_count,
+                                   struct bus_error **reterr)
 {
-    return act(endpoint, job, group, HOW_REPLAY, number, timeout_ms, out_count, reterr);
+    return dead_act(admin, job, group, HOW_REPLAY, number, timeout_ms, out_count, reterr);
 }
 
-enum bus_err bus_dead_drop(const char *endpoint, const char *job, const char *group,
-                           uint64_t number, int64_t timeout_ms, uint64_t *out_count,
-                           struct bus_error **reterr)
+enum bus_err bus_admin_dead_drop(struct bus_admin *admin, const char *job, const char *group,
+                                 uint64_t number, int64_t timeout_ms, uint64_t *out_count,
+                                 struct bus_error **reterr)
 {
-    return act(endpoint, job, group, HOW_DROP, number, timeout_ms, out_count, reterr);
+    return dead_act(admin, job, group, HOW_DROP, number, timeout_ms, out_count, reterr);
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* job.c -- jobs from outside: created, looked at, cancelled. */
-#include "libbus/api/api_internal.h"
+#include "libbus/api/admin.h"
 
 #include "libbus/base/utf8.h"
 
@@ -23,7 +23,7 @@ void bus_job_options_init_sized(struct bus_job_options *options, size_t bytes)
 }
 
 /* What the broker says about the question; the type is for programs, the message for people. */
-static enum bus_err say_done(const struct msg_job_done *done, struct bus_error **reterr)
+static enum bus_err job_done_say(const struct msg_job_done *done, struct bus_error **reterr)
 {
     if (done->code == CODE_OK)
         return BUS_OK;
@@ -34,37 +34,25 @@ static enum bus_err say_done(const struct msg_job_done *done, struct bus_error *
     return (enum bus_err)done->code;
 }
 
-static enum bus_err take_done(struct bus *bus, const struct msg *row, void *arg,
-                              struct bus_error **reterr)
+static enum bus_err job_done_row(struct bus *bus, const struct msg *row, void *arg,
+                                 struct bus_error **reterr)
 {
     (void)bus; /* this answer has one row, and nothing is kept of it */
     (void)arg;
     if (row->type != MSG_JOB_DONE)
         return error_say(reterr, BUS_EPROTO, ERROR_TYPE_PROTOCOL,
                          "the broker's answer does not fit the question");
-    return say_done(&row->as.job_done, reterr);
-}
-
-static enum bus_err check(const char *job, int64_t timeout_ms, char name[LIMIT_NAME_BYTES + 1],
-                          struct bus_error **reterr)
-{
-    if (!options_time_is_valid(timeout_ms))
-        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "timeout_ms must be at least 0, or BUS_FOREVER");
-    return options_job(job, name, reterr);
+    return job_done_say(&row->as.job_done, reterr);
 }
 
 /* ---- created, cancelled ---------------------------------------------------------------------- */
 
-enum bus_err bus_job_create(const char *endpoint, const char *job,
-                            const struct bus_job_options *options, int64_t timeout_ms,
-                            struct bus_error **reterr)
+enum bus_err bus_admin_job_create(struct bus_admin *admin, const char *job,
+                                  const struct bus_job_options *options, int64_t timeout_ms,
+                                  struct bus_error **reterr)
 {
-    char name[LIMIT_NAME_BYTES + 1];
+    struct admin_call call;
     struct bus_job_options known = job_defaults;
-    enum bus_err err = check(job, timeout_ms, name, reterr);
-    if (err != BUS_OK)
-        return err;
     if (options != NULL && !options_take(&known, sizeof known, options, options->struct_bytes))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
                          "the options are not initialised, or were made for a newer library");
@@ -72,8 +60,11 @@ enum bus_err bus_job_create(const char *endpoint, const char *job,
         known.strategy > UINT8_MAX || known.disclosure < 0 || known.disclosure > UINT8_MAX)
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
                          "pending, strategy or disclosure has an unknown value");
+    enum bus_err err = admin_begin(admin, job, timeout_ms, &call, reterr);
+    if (err != BUS_OK)
+        return err;
     const struct msg question = {.type = MSG_JOB_CREATE,
-                                 .as.job_create = {.job = span_text(name),
+                                 .as.job_create = {.job = span_text(call.job),
                                                    .min = known.min,
                                                    .max = known.max,
                                                    .join_window_ms = known.join_window_ms,
@@ -83,24 +74,28 @@ enum bus_err bus_job_create(const char *endpoint, const char *job,
                                                    .pending = (uint64_t)known.pending,
                                                    .strategy = (uint64_t)known.strategy,
                                                    .disclosure = (uint64_t)known.disclosure}};
-    return ask_once(endpoint, &question, api_deadline_ns(timeout_ms), take_done, NULL, reterr);
+    err = admin_ask(&call, &question, job_done_row, NULL, reterr);
+    admin_end(&call);
+    return err;
 }
 
-enum bus_err bus_job_cancel(const char *endpoint, const char *job, const char *why,
-                            int64_t timeout_ms, struct bus_error **reterr)
+enum bus_err bus_admin_job_cancel(struct bus_admin *admin, const char *job, const char *why,
+                                  int64_t timeout_ms, struct bus_error **reterr)
 {
-    char name[LIMIT_NAME_BYTES + 1];
+    struct admin_call call;
     struct span message = span_text(why);
-    enum bus_err err = check(job, timeout_ms, name, reterr);
-    if (err != BUS_OK)
-        return err;
     if (!utf8_is_valid(message))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_INVALID_UTF8, "the reason is not UTF-8");
     if (message.bytes > SESSION_WHY_BYTES)
         message.bytes = utf8_cut(message.data, SESSION_WHY_BYTES);
+    enum bus_err err = admin_begin(admin, job, timeout_ms, &call, reterr);
+    if (err != BUS_OK)
+        return err;
     const struct msg question = {.type = MSG_JOB_CANCEL,
-                                 .as.job_cancel = {.job = span_text(name), .message = message}};
-    return ask_once(endpoint, &question, api_deadline_ns(timeout_ms), take_done, NULL, reterr);
+                                 .as.job_cancel = {.job = span_text(call.job), .message = message}};
+    err = admin_ask(&call, &question, job_done_row, NULL, reterr);
+    admin_end(&call);
+    return err;
 }
 
 /* ---- looked at ------------------------------------------------------------------------------- */
@@ -144,7 +139,7 @@ static bool add_member(struct bus_job *job, const struct msg_job_member *from)
     return true;
 }
 
-static void finish(struct bus_job *job, const struct msg_job_shown *shown)
+static void job_fill(struct bus_job *job, const struct msg_job_shown *shown)
 {
     char *at = job->state;
     size_t member_count = job->info.member_count;
@@ -170,37 +165,44 @@ static void finish(struct bus_job *job, const struct msg_job_shown *shown)
     };
 }
 
-static enum bus_err take_row(struct bus *bus, const struct msg *row, void *arg,
-                             struct bus_error **reterr)
+static enum bus_err job_row(struct bus *bus, const struct msg *row, void *arg,
+                            struct bus_error **reterr)
 {
     struct bus_job *job = arg;
     (void)bus; /* the row says it all */
     if (row->type == MSG_JOB_DONE)
-        return say_done(&row->as.job_done, reterr);
+        return job_done_say(&row->as.job_done, reterr);
     if (row->type == MSG_JOB_SHOWN)
-        finish(job, &row->as.job_shown);
+        job_fill(job, &row->as.job_shown);
     else if (!add_member(job, &row->as.job_member))
         return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
     return BUS_OK;
 }
 
-enum bus_err bus_job_get(const char *endpoint, const char *job, int64_t timeout_ms,
-                         struct bus_job **out_job, struct bus_error **reterr)
+enum bus_err bus_admin_job_get(struct bus_admin *admin, const char *job, int64_t timeout_ms,
+                               struct bus_job **out_job, struct bus_error **reterr)
 {
+    struct admin_call call;
+    if (out_job == NULL)
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "bus_admin_job_get() needs out_job");
+    enum bus_err err = admin_begin(admin, job, timeout_ms, &call, reterr);
+    if (err != BUS_OK)
+        return err;
     struct bus_job *picture = calloc(1, sizeof *picture);
-    if (picture == NULL)
-        return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
-    enum bus_err err = check(job, timeout_ms, picture->name, reterr);
-    if (err == BUS_OK && out_job == NULL)
-        err = error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT, "bus_job_get() needs out_job");
-    const struct msg question = {.type = MSG_JOB_SHOW,
-                                 .as.job_show = {.job = span_text(picture->name)}};
-    if (err == BUS_OK)
-        err = ask_once(endpoint, &question, api_deadline_ns(timeout_ms), take_row, picture, reterr);
+    const struct msg question = {.type = MSG_JOB_SHOW, .as.job_show = {.job = span_text(call.job)}};
+    if (picture == NULL) {
+        err = error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+        goto done;
+    }
+    memcpy(picture->name, call.job, sizeof picture->name);
+    err = admin_ask(&call, &question, job_row, picture, reterr);
     if (err == BUS_OK)
         *out_job = picture;
     else
         bus_job_free(&picture);
+done:
+    admin_end(&call);
     return err;
 }
 

@@ -188,7 +188,7 @@ enum bus_err core_open_courier(const struct endpoints *endpoints, const struct b
     return open_as(true, endpoints, options, "", "", out_bus, reterr);
 }
 
-static enum bus_err say_unreachable(struct bus *bus, struct bus_error **reterr)
+enum bus_err core_say_unreachable(struct bus *bus, struct bus_error **reterr)
 {
     char text[LIMIT_ENDPOINTS * (LIMIT_ENDPOINT_BYTES + 64)];
     endpoints_describe(&bus->endpoints, text, sizeof text);
@@ -210,7 +210,7 @@ enum bus_err core_join(struct bus **bus, int64_t deadline_ns, struct bus_error *
         } else if (err != BUS_OK) {
             (void)api_say_over(joining, err, reterr);
         } else if (!api_wait(joining, &joining->news, &joining->waiters, deadline_ns)) {
-            err = say_unreachable(joining, reterr);
+            err = core_say_unreachable(joining, reterr);
         }
         if (err != BUS_OK)
             break;

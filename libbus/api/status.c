@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* status.c -- a picture of the broker. */
-#include "libbus/api/api_internal.h"
-
-#include <bus/admin.h>
+#include "libbus/api/admin.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +23,7 @@ struct bus_status {
     char texts[LIMIT_NAME_BYTES + LIMIT_ENDPOINT_BYTES + LIMIT_ERROR_MESSAGE_BYTES + 3];
 };
 
-static bool add_row(struct bus_status *status, const struct msg_status_row *from)
+static bool status_add_row(struct bus_status *status, const struct msg_status_row *from)
 {
     if (status->count == status->room) {
         size_t room = status->room > 0 ? status->room * 2 : 32;
@@ -82,7 +80,7 @@ static void finish_journal(struct bus_status *status, const struct msg_status_en
     journal->spilled_bytes = end->spilled_bytes;
 }
 
-static void finish(struct bus_status *status, const struct msg_status_end *end)
+static void status_finish(struct bus_status *status, const struct msg_status_end *end)
 {
     finish_journal(status, end);
     if (end->version.bytes > 0)
@@ -92,7 +90,7 @@ static void finish(struct bus_status *status, const struct msg_status_end *end)
     status->refused = end->refused;
 }
 
-static int compare(const void *left, const void *right)
+static int status_row_compare(const void *left, const void *right)
 {
     const struct bus_status_row *a = &(*(struct row *const *)left)->public;
     const struct bus_status_row *b = &(*(struct row *const *)right)->public;
@@ -108,44 +106,49 @@ static int compare(const void *left, const void *right)
     return order;
 }
 
-static enum bus_err take_row(struct bus *bus, const struct msg *row, void *arg,
-                             struct bus_error **reterr)
+static enum bus_err status_take_row(struct bus *bus, const struct msg *row, void *arg,
+                                    struct bus_error **reterr)
 {
     struct bus_status *status = arg;
     if (row->type == MSG_STATUS_END) {
-        finish(status, &row->as.status_end);
+        status_finish(status, &row->as.status_end);
         status->durability = session_durability(bus->session);
         return BUS_OK;
     }
-    if (!add_row(status, &row->as.status_row))
+    if (!status_add_row(status, &row->as.status_row))
         return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
     return BUS_OK;
 }
 
-enum bus_err bus_status_get(const char *endpoint, const char *job, int64_t timeout_ms,
-                            struct bus_status **out_status, struct bus_error **reterr)
+enum bus_err bus_admin_status_get(struct bus_admin *admin, const char *job, int64_t timeout_ms,
+                                  struct bus_status **out_status, struct bus_error **reterr)
 {
-    char name[LIMIT_NAME_BYTES + 1];
-    if (out_status == NULL || !options_time_is_valid(timeout_ms))
-        return error_say(
-            reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-            "bus_status_get() needs out_status and a timeout_ms of at least 0, or BUS_FOREVER");
-    if (job != NULL && options_job(job, name, reterr) != BUS_OK)
-        return BUS_EINVAL;
+    struct admin_call call;
+    bool is_all = job != NULL && *job == '\0'; /* BUS_JOB_ALL */
+    if (out_status == NULL)
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "bus_admin_status_get() needs out_status");
+    enum bus_err err = admin_begin(admin, is_all ? NULL : job, timeout_ms, &call, reterr);
+    if (err != BUS_OK)
+        return err;
     struct bus_status *status = calloc(1, sizeof *status);
-    if (status == NULL)
-        return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
-    const struct msg question = {.type = MSG_STATUS, .as.status = {.job = span_text(job)}};
-    enum bus_err err =
-        ask_once(endpoint, &question, api_deadline_ns(timeout_ms), take_row, status, reterr);
+    const struct msg question = {.type = MSG_STATUS,
+                                 .as.status = {.job = is_all ? SPAN_NONE : span_text(call.job)}};
+    if (status == NULL) {
+        err = error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+        goto done;
+    }
+    err = admin_ask(&call, &question, status_take_row, status, reterr);
     if (err != BUS_OK) {
         bus_status_free(&status);
-        return err;
+        goto done;
     }
     if (status->count > 0)
-        qsort(status->rows, status->count, sizeof(struct row *), compare);
+        qsort(status->rows, status->count, sizeof(struct row *), status_row_compare);
     *out_status = status;
-    return BUS_OK;
+done:
+    admin_end(&call);
+    return err;
 }
 
 size_t bus_status_count(const struct bus_status *status)

@@ -17,6 +17,7 @@
 #define ANSWER_MS (COMPUTING_MS + SOON_MS)
 
 struct broker stage;
+static struct bus_admin *admin_of_stage;
 
 void stage_open_with(const char *const *more)
 {
@@ -32,6 +33,7 @@ void stage_open(void)
 /* A broker that still runs ends well when it is told to, whatever the test did to it. */
 void stage_close(void)
 {
+    bus_admin_close(&admin_of_stage);
     if (stage.process.pid > 0) {
         process_signal(&stage.process, SIGCONT);
         int code = broker_stop(&stage, SOON_MS);
@@ -42,6 +44,16 @@ void stage_close(void)
         }
     }
     broker_fini(&stage);
+}
+
+struct bus_admin *stage_admin(void)
+{
+    struct bus_error *error = NULL;
+    if (admin_of_stage == NULL) {
+        enum bus_err err = bus_admin_open(stage.control, NULL, SOON_MS, &admin_of_stage, &error);
+        expect_code_of(err, BUS_OK, &error);
+    }
+    return admin_of_stage;
 }
 
 bool is_asked(const char *variable)
@@ -368,11 +380,13 @@ size_t count_events_until(struct bus_tap *tap, const char *name, const char *unt
     }
 }
 
+/* job NULL: all. */
 static struct bus_status *must_ask(const char *job)
 {
     struct bus_status *status = NULL;
     struct bus_error *error = NULL;
-    enum bus_err err = bus_status_get(stage.control, job, SOON_MS, &status, &error);
+    enum bus_err err = bus_admin_status_get(stage_admin(), job != NULL ? job : BUS_JOB_ALL, SOON_MS,
+                                            &status, &error);
     expect_code_of(err, BUS_OK, &error);
     return status;
 }

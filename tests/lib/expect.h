@@ -26,6 +26,9 @@ void stage_open(void);
 void stage_open_with(const char *const *more);
 void stage_close(void);
 
+/* A handle on the broker of the stage, opened by the first call and closed with the stage. */
+struct bus_admin *stage_admin(void);
+
 /* True: this environment variable asks for the long form of a test. */
 bool is_asked(const char *variable);
 

@@ -20,6 +20,7 @@
  *   X WORDS  what must not be; exit code 1 */
 #include "tests/prove/task.h"
 
+#include <bus/admin.h>
 #include <bus/bus.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -56,6 +57,7 @@ struct task {
 
 static struct asker {
     struct bus *bus;
+    struct bus_admin *admin;
     struct bus_sub *sub;
     const char *endpoint;
     const char *party;
@@ -383,12 +385,12 @@ static void attach(uint64_t number)
         bytes[i] = byte_at(number, i);
     }
     struct bus_error *error = bus_error_new("asker.noted", NULL, "%" PRIu64, number);
-    must_be_fine("attach", bus_error_attach(error, "log", bytes, sizeof bytes));
+    must_be_fine("attach", bus_error_add_data(error, "log", bytes, sizeof bytes));
     must_be_fine("reserve", bus_slot_reserve(a.bus, "noted", BUS_FOREVER, &slot));
     bus_slot_fail(&slot, error);
     flush();
-    enum bus_err err = bus_error_attachment(a.endpoint, NULL, bus_error_id(error), "log",
-                                            PATIENCE_MS, take, &attached, &refused);
+    enum bus_err err = bus_admin_attachment_fetch(a.admin, NULL, bus_error_id(error), "log",
+                                                  PATIENCE_MS, take, &attached, &refused);
     if (err != BUS_OK || attached.count != sizeof bytes || !attached.is_right) {
         give_up("an attachment does not come back as it was", number, err, refused);
     }
@@ -414,6 +416,10 @@ static void open_asker(void)
     enum bus_err err = bus_open(a.endpoint, &options, PATIENCE_MS, &a.bus, &error);
     if (err != BUS_OK) {
         give_up("open", 0, err, error);
+    }
+    err = bus_admin_open(a.endpoint, NULL, PATIENCE_MS, &a.admin, &error);
+    if (err != BUS_OK) {
+        give_up("open a handle", 0, err, error);
     }
     snprintf(a.replies, sizeof a.replies, "%s", bus_replies(a.bus));
     snprintf(a.whole, sizeof a.whole, "%s/whole", a.party);
@@ -507,6 +513,7 @@ int main(int argc, char **argv)
         read_until(now_ms() + TURN_MS);
     }
     check_passed();
+    bus_admin_close(&a.admin);
     bus_sub_close(&a.sub);
     enum bus_err err = bus_close(&a.bus, PATIENCE_MS);
     if (err != BUS_OK && err != BUS_ESETTLED) {

@@ -169,7 +169,7 @@ static struct bus_error *make(const struct words *words, const struct bus_error 
     struct bus_error *error = plant(&words->owner, inner != NULL ? inner : cause);
     if (cause != NULL)
         must(bus_error_set_kind(error, "dependency") == BUS_OK);
-    must(bus_error_attach(error, said->name, said->output, SECRET_BYTES) == BUS_OK);
+    must(bus_error_add_data(error, said->name, said->output, SECRET_BYTES) == BUS_OK);
     bus_error_unref(&inner);
     return error;
 }

@@ -41,11 +41,14 @@ Test(api, refuses_negative_timeouts_but_the_named_ones)
         expect_code(bus_retract(bus, "w", 0, NULL, wrong[i]), BUS_EINVAL);
         expect_code(bus_slot_reserve(bus, "w", wrong[i], &slot), BUS_EINVAL);
         struct bus_tap *tap = NULL;
+        struct bus_admin *admin = NULL;
         struct bus_status *status = NULL;
         expect_code_of(bus_tap_open(stage.control, NULL, wrong[i], &tap, &error), BUS_EINVAL,
                        &error);
-        expect_code_of(bus_status_get(stage.control, NULL, wrong[i], &status, &error), BUS_EINVAL,
+        expect_code_of(bus_admin_open(stage.control, NULL, wrong[i], &admin, &error), BUS_EINVAL,
                        &error);
+        expect_code_of(bus_admin_status_get(stage_admin(), NULL, wrong[i], &status, &error),
+                       BUS_EINVAL, &error);
     }
     struct bus_slot *slot = NULL;
     expect_code(bus_slot_reserve(bus, "w", 0, &slot), BUS_EINVAL);
@@ -127,7 +130,8 @@ Test(api, holds_names_to_their_limit)
         bus_tap_options_init(&options);
         options.job = topical[i];
         expect_code(bus_tap_open(stage.control, &options, SOON_MS, &tap, NULL), BUS_EINVAL);
-        expect_code(bus_status_get(stage.control, topical[i], SOON_MS, &status, NULL), BUS_EINVAL);
+        expect_code(bus_admin_status_get(stage_admin(), topical[i], SOON_MS, &status, NULL),
+                    BUS_EINVAL);
     }
     expect_code(try_open("job", "Zo\xc3\xab"), BUS_OK);
 }

@@ -52,7 +52,7 @@ static enum bus_err fetch(const char *id, const char *name, struct text *text)
     struct bus_error *error = NULL;
     *text = (struct text){.most = SIZE_MAX};
     enum bus_err err =
-        bus_error_attachment(stage.control, "default", id, name, SOON_MS, append, text, &error);
+        bus_admin_attachment_fetch(stage_admin(), NULL, id, name, SOON_MS, append, text, &error);
     snprintf(said, sizeof said, "%s", err != BUS_OK ? bus_error_message(error) : "");
     bus_error_unref(&error);
     return err;
@@ -103,9 +103,9 @@ Test(attachment, is_brought_beside_its_error_and_stays)
     int64_t bytes = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         snprintf(name, sizeof name, "of %zu", sizes[i]);
-        expect_code(bus_error_attach(error, name, output, sizes[i]), BUS_OK);
+        expect_code(bus_error_add_data(error, name, output, sizes[i]), BUS_OK);
     }
-    expect_code(bus_error_attach_file(error, "log", path), BUS_OK);
+    expect_code(bus_error_add_file(error, "log", path), BUS_OK);
     bus_slot_fail(&slot, error);
     struct bus_error *raised = expect_error(sub, "alice/w", 0, "application");
     snprintf(id, sizeof id, "%s", bus_error_id(raised));
@@ -129,8 +129,8 @@ Test(attachment, is_brought_beside_its_error_and_stays)
         }
     }
     struct text text = {.most = 100000};
-    expect_code(bus_error_attachment(stage.control, "default", id, "of 5000000", SOON_MS, append,
-                                     &text, NULL),
+    expect_code(bus_admin_attachment_fetch(stage_admin(), NULL, id, "of 5000000", SOON_MS, append,
+                                           &text, NULL),
                 BUS_ECLOSED);
     cr_expect_eq(text.count, 65536, "what it took before it wanted no more");
     free(text.bytes);
@@ -147,9 +147,9 @@ Test(attachment, comes_with_the_failure_of_a_party_and_its_causes)
     struct bus *alice = must_open_frank("alice");
     struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
     struct bus_error *cause = bus_error_new("app.cause", NULL, "why");
-    expect_code(bus_error_attach(cause, "core", "dumped", 6), BUS_OK);
+    expect_code(bus_error_add_data(cause, "core", "dumped", 6), BUS_OK);
     struct bus_error *error = bus_error_new("app.broken", cause, "what");
-    expect_code(bus_error_attach(error, "stderr", "said", 4), BUS_OK);
+    expect_code(bus_error_add_data(error, "stderr", "said", 4), BUS_OK);
     bus_fail(alice, error);
     (void)bus_close(&alice, SOON_MS); /* it failed */
     const struct bus_event *event = expect_event(tap, "party.failed", "alice");
@@ -165,7 +165,7 @@ Test(attachment, does_not_leave_a_party_that_is_discreet)
     struct bus *alice = must_open("alice");
     struct bus_slot *slot = must_reserve(alice, "w");
     struct bus_error *error = bus_error_new("app.broken", NULL, "what");
-    expect_code(bus_error_attach(error, "stderr", "said", 4), BUS_OK);
+    expect_code(bus_error_add_data(error, "stderr", "said", 4), BUS_OK);
     bus_slot_fail(&slot, error);
     must_flush(alice);
     expect_none(bus_error_id(error), "stderr");
@@ -179,22 +179,22 @@ Test(attachment, is_refused_where_it_makes_no_sense)
     struct bus_error *error = bus_error_new("app.broken", NULL, "what");
     memset(name, 'n', sizeof name);
     name[201] = '\0';
-    expect_code(bus_error_attach(error, name, "x", 1), BUS_EINVAL);
+    expect_code(bus_error_add_data(error, name, "x", 1), BUS_EINVAL);
     name[200] = '\0';
-    expect_code(bus_error_attach(error, name, "x", 1), BUS_OK);
-    expect_code(bus_error_attach(error, name, "x", 1), BUS_EINVAL);
-    expect_code(bus_error_attach(error, "", "x", 1), BUS_EINVAL);
-    expect_code(bus_error_attach(error, NULL, "x", 1), BUS_EINVAL);
-    expect_code(bus_error_attach(NULL, "a", "x", 1), BUS_EINVAL);
-    expect_code(bus_error_attach(error, "a", NULL, 1), BUS_EINVAL);
-    expect_code(bus_error_attach_file(error, "a", "/nonexistent/file"), BUS_EINVAL);
+    expect_code(bus_error_add_data(error, name, "x", 1), BUS_OK);
+    expect_code(bus_error_add_data(error, name, "x", 1), BUS_EINVAL);
+    expect_code(bus_error_add_data(error, "", "x", 1), BUS_EINVAL);
+    expect_code(bus_error_add_data(error, NULL, "x", 1), BUS_EINVAL);
+    expect_code(bus_error_add_data(NULL, "a", "x", 1), BUS_EINVAL);
+    expect_code(bus_error_add_data(error, "a", NULL, 1), BUS_EINVAL);
+    expect_code(bus_error_add_file(error, "a", "/nonexistent/file"), BUS_EINVAL);
     for (int i = 1; i < 16; i++) {
         snprintf(name, sizeof name, "%d", i);
-        expect_code(bus_error_attach(error, name, NULL, 0), BUS_OK);
+        expect_code(bus_error_add_data(error, name, NULL, 0), BUS_OK);
     }
-    expect_code(bus_error_attach(error, "one too many", NULL, 0), BUS_EFULL);
+    expect_code(bus_error_add_data(error, "one too many", NULL, 0), BUS_EFULL);
     struct bus_error *other = bus_error_new("app.other", error, "it is used now");
-    expect_code(bus_error_attach(error, "late", NULL, 0), BUS_EINVAL);
+    expect_code(bus_error_add_data(error, "late", NULL, 0), BUS_EINVAL);
     bus_error_unref(&other);
     bus_error_unref(&error);
 }

@@ -81,9 +81,12 @@ static void expect_fetched(const char *endpoint, const char *id, const char *out
 {
     struct taken taken = {.expected = output};
     struct bus_error *error = NULL;
-    expect_code_of(
-        bus_error_attachment(endpoint, "default", id, "output", SOON_MS, take, &taken, &error),
-        BUS_OK, &error);
+    struct bus_admin *admin = NULL;
+    expect_code_of(bus_admin_open(endpoint, NULL, SOON_MS, &admin, &error), BUS_OK, &error);
+    enum bus_err err =
+        bus_admin_attachment_fetch(admin, NULL, id, "output", SOON_MS, take, &taken, &error);
+    expect_code_of(err, BUS_OK, &error);
+    bus_admin_close(&admin);
     cr_expect_eq(taken.count, bytes);
     cr_expect_not(taken.is_wrong);
 }
@@ -94,22 +97,21 @@ struct row {
     int64_t bytes;
 };
 
-static int keep_row(const struct bus_attachment *attachment, void *arg)
-{
-    struct row *row = arg;
-    snprintf(row->state, sizeof row->state, "%s", attachment->state);
-    row->arrived = attachment->arrived;
-    row->bytes = attachment->bytes;
-    return 0;
-}
-
 static struct row ask(const char *id)
 {
     struct row row = {.state = ""};
+    struct bus_attachments *list = NULL;
     struct bus_error *error = NULL;
-    expect_code_of(
-        bus_error_attachments(stage.control, "default", id, SOON_MS, keep_row, &row, &error),
-        BUS_OK, &error);
+    enum bus_err err = bus_admin_attachment_list(stage_admin(), NULL, id, SOON_MS, &list, &error);
+    expect_code_of(err, BUS_OK, &error);
+    for (size_t i = 0; i < bus_attachments_count(list); i++) {
+        const struct bus_attachment *last = bus_attachments_at(list, i);
+        snprintf(row.state, sizeof row.state, "%s", last->state);
+        row.arrived = last->arrived;
+        row.bytes = last->bytes;
+    }
+    cr_expect_null(bus_attachments_at(list, bus_attachments_count(list)));
+    bus_attachments_free(&list);
     return row;
 }
 
@@ -162,7 +164,7 @@ static void fail_with(struct bus_slot **slot, const char *output, size_t bytes, 
                       size_t room)
 {
     struct bus_error *error = bus_error_new("app.broken", NULL, "see what is attached");
-    expect_code(bus_error_attach(error, "output", output, bytes), BUS_OK);
+    expect_code(bus_error_add_data(error, "output", output, bytes), BUS_OK);
     bus_slot_fail(slot, error);
     snprintf(id, room, "%s", bus_error_id(error));
     bus_error_unref(&error);
@@ -281,8 +283,8 @@ Test(attachment_way, holds_up_nobody_while_it_is_fetched)
     fail_with(&slot, output, bytes, id, sizeof id);
     must_flush(alice);
     reader.tap = must_tap(NULL, BUS_TAP_NOW);
-    expect_code(bus_error_attachment(stage.control, "default", id, "output", SOON_MS,
-                                     look_meanwhile, &reader, NULL),
+    expect_code(bus_admin_attachment_fetch(stage_admin(), NULL, id, "output", SOON_MS,
+                                           look_meanwhile, &reader, NULL),
                 BUS_OK);
     cr_expect_gt(reader.calls, 1);
     bus_tap_close(&reader.tap);

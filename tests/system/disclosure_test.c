@@ -202,7 +202,7 @@ static struct bus_error *secret_error(void)
     expect_code(bus_error_set_recoverable(error, 1), BUS_OK);
     expect_code(bus_error_set_retry_after(error, 1500), BUS_OK);
     expect_code(bus_error_set_blame(error, "carol"), BUS_OK);
-    expect_code(bus_error_attach(error, IN_FILE_NAME, IN_FILE, strlen(IN_FILE)), BUS_OK);
+    expect_code(bus_error_add_data(error, IN_FILE_NAME, IN_FILE, strlen(IN_FILE)), BUS_OK);
     bus_error_unref(&cause);
     return error;
 }
@@ -328,10 +328,11 @@ static void create_job(int disclosure)
     bus_job_options_init(&options);
     options.disclosure = disclosure;
     options.join_window_ms = 0;
-    expect_code_of(bus_job_create(stage.control, "default", &options, SOON_MS, &error), BUS_OK,
-                   &error);
+    expect_code_of(bus_admin_job_create(stage_admin(), "default", &options, SOON_MS, &error),
+                   BUS_OK, &error);
     struct bus_job *job = NULL;
-    expect_code_of(bus_job_get(stage.control, "default", SOON_MS, &job, &error), BUS_OK, &error);
+    expect_code_of(bus_admin_job_get(stage_admin(), "default", SOON_MS, &job, &error), BUS_OK,
+                   &error);
     cr_expect_eq(bus_job_info(job)->disclosure, disclosure);
     bus_job_free(&job);
 }

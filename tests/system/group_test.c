@@ -287,7 +287,7 @@ Test(group, fails_requests_of_a_job_that_was_cancelled_at_once)
     struct bus *master = must_open("master");
     uint64_t seq = must_request(master, "x", BUS_FOREVER);
     must_flush(master);
-    expect_code(bus_job_cancel(stage.control, "default", "enough", SOON_MS, NULL), BUS_OK);
+    expect_code(bus_admin_job_cancel(stage_admin(), "default", "enough", SOON_MS, NULL), BUS_OK);
     struct bus_error *error = NULL;
     enum bus_err err = bus_await(master, bus_replies(master), seq, SOON_MS, NULL, &error);
     cr_expect(err == BUS_EFENCED || err == BUS_EFAILED, "%s", code_name(err));

@@ -307,7 +307,11 @@ static void expect_journal(const char *state)
 {
     struct bus_status *status = NULL;
     struct bus_error *error = NULL;
-    expect_code_of(bus_status_get(control, NULL, SOON_MS, &status, &error), BUS_OK, &error);
+    struct bus_admin *admin = NULL;
+    expect_code_of(bus_admin_open(control, NULL, SOON_MS, &admin, &error), BUS_OK, &error);
+    expect_code_of(bus_admin_status_get(admin, BUS_JOB_ALL, SOON_MS, &status, &error), BUS_OK,
+                   &error);
+    bus_admin_close(&admin);
     const struct bus_status_journal *told = bus_status_journal(status);
     cr_expect_str_eq(told->state, state);
     cr_expect_str_eq(told->directory, journal);

@@ -321,7 +321,7 @@ Test(membership, shows_in_the_status)
     cr_expect_geq(row.pending, 1, "one value is not acknowledged");
     cr_expect_not(find_row("absent", BUS_STATUS_JOB, "absent", &row));
     struct bus_status *status = NULL;
-    expect_code(bus_status_get(stage.control, NULL, SOON_MS, &status, NULL), BUS_OK);
+    expect_code(bus_admin_status_get(stage_admin(), BUS_JOB_ALL, SOON_MS, &status, NULL), BUS_OK);
     cr_expect_str_eq(bus_status_version(status), bus_version());
     cr_expect_lt(bus_status_uptime_ms(status), UINT64_C(600000));
     cr_expect_null(bus_status_at(status, bus_status_count(status)));

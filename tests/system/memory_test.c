@@ -154,6 +154,7 @@ static void ask_some(struct bus *bob)
 {
     struct bus_want wants[2] = {{.topic = "alice/w"}, {.topic = "alice/w", .seq = 1}};
     struct bus_msg *msg = NULL;
+    struct bus_admin *admin = NULL;
     struct bus_status *status = NULL;
     struct bus_tap *tap = NULL;
     const struct bus_event *event = NULL;
@@ -165,8 +166,10 @@ static void ask_some(struct bus *bob)
     bus_msg_free(&msg);
     TRY(bus_gather(bob, wants, 2, 2, 0, SOON_MS, NULL));
     bus_wants_free(wants, 2);
-    TRY(bus_status_get(stage.control, job, SOON_MS, &status, NULL));
+    TRY(bus_admin_open(stage.control, NULL, SOON_MS, &admin, NULL));
+    TRY(bus_admin_status_get(admin, job, SOON_MS, &status, NULL));
     bus_status_free(&status);
+    bus_admin_close(&admin);
     TRY(bus_tap_open(stage.control, &options, SOON_MS, &tap, NULL));
     enum bus_err err = bus_tap_next(tap, SOON_MS, &event, NULL);
     if (err == BUS_EOVERRUN) /* an event for which memory was short is one that was missed */

@@ -173,7 +173,7 @@ static void make_job_of_two(void)
     options.min = options.max = 2;
     options.join_window_ms = 0;
     options.settle_ms = SOON_MS; /* it is final when both have ended */
-    expect_code(bus_job_create(stage.control, NULL, &options, SOON_MS, NULL), BUS_OK);
+    expect_code(bus_admin_job_create(stage_admin(), NULL, &options, SOON_MS, NULL), BUS_OK);
 }
 
 /* Whose handler counts, and who fails of its own when the other one does, or not. */

@@ -173,7 +173,8 @@ static void expect_durability(const char *durability)
 {
     struct bus_status *status = NULL;
     struct bus_error *error = NULL;
-    expect_code_of(bus_status_get(revival.control, NULL, SOON_MS, &status, &error), BUS_OK, &error);
+    expect_code_of(bus_admin_status_get(stage_admin(), BUS_JOB_ALL, SOON_MS, &status, &error),
+                   BUS_OK, &error);
     cr_expect_str_eq(bus_status_durability(status), durability);
     bus_status_free(&status);
 }

@@ -199,7 +199,8 @@ static void expect_spilled(void)
 {
     struct bus_status *status = NULL;
     struct bus_error *error = NULL;
-    expect_code_of(bus_status_get(revival.control, NULL, SOON_MS, &status, &error), BUS_OK, &error);
+    expect_code_of(bus_admin_status_get(stage_admin(), BUS_JOB_ALL, SOON_MS, &status, &error),
+                   BUS_OK, &error);
     const struct bus_status_journal *journal = bus_status_journal(status);
     uint64_t there = journal_bytes();
     cr_expect_geq(journal->spilled_bytes, backlog_bytes - 2 * memory_bytes);

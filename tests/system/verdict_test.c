@@ -237,7 +237,7 @@ static void make_job_of(uint32_t min, enum bus_strategy strategy)
     options.join_window_ms = 0;
     options.settle_ms = SOON_MS; /* it closes when all have ended */
     options.strategy = strategy;
-    enum bus_err err = bus_job_create(stage.control, NULL, &options, SOON_MS, &error);
+    enum bus_err err = bus_admin_job_create(stage_admin(), NULL, &options, SOON_MS, &error);
     expect_code_of(err, BUS_OK, &error);
 }
 
@@ -415,7 +415,7 @@ Test(verdict, is_not_changed_by_what_is_reported_behind_it)
     options.max = 2;
     options.join_window_ms = 0;
     options.settle_ms = 100;
-    expect_code(bus_job_create(stage.control, NULL, &options, SOON_MS, NULL), BUS_OK);
+    expect_code(bus_admin_job_create(stage_admin(), NULL, &options, SOON_MS, NULL), BUS_OK);
     struct bus *alice = must_open("alice");
     struct bus *bob = must_open("bob");
     struct bus_tap *watch = must_tap(NULL, 1);
@@ -523,7 +523,7 @@ Test(verdict, is_no_matter_for_the_handlers_of_a_job_that_has_its_minimum)
     options.min = 1;
     options.max = 2;
     options.join_window_ms = 0;
-    expect_code(bus_job_create(stage.control, NULL, &options, SOON_MS, NULL), BUS_OK);
+    expect_code(bus_admin_job_create(stage_admin(), NULL, &options, SOON_MS, NULL), BUS_OK);
     struct bus_tap *watch = must_tap(NULL, 1);
     expect_no_handler();
     (void)expect_event(watch, "job.completed", "");
