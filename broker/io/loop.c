@@ -777,7 +777,8 @@ struct loop *loop_open(const struct config *config, const char *version, struct 
     memory_heap_init(&loop->memory, UINT64_MAX);
     peers_init(&loop->peers, &loop->memory);
     new_connections_init(&loop->new_connections, &loop->memory, connections_max(),
-                         (int64_t)failpoint_number("STRANGER_MS", LIMIT_STRANGER_MS) * NS_PER_MS);
+                         (int64_t)failpoint_number("NEW_CONNECTION_MS", LIMIT_NEW_CONNECTION_MS) *
+                             NS_PER_MS);
     persistence_init(&loop->persistence, &loop->memory);
     waiting_batches_init(&loop->waiting_batches, &loop->memory);
     loop->is_spinning = config->is_spinning;

@@ -131,7 +131,7 @@ void new_connections_left(struct new_connections *connections, enum lane lane, i
 
 static bool are_too_many(const struct new_connections *connections)
 {
-    return connections->waiting > LIMIT_STRANGERS ||
+    return connections->waiting > LIMIT_NEW_CONNECTIONS ||
            connections->open - connections->leaving > connections->open_max;
 }
 

@@ -99,7 +99,7 @@ static bool session_make(struct bus *bus)
         .library = span_text(library),
         .host = name_is_valid(span_text(host)) ? span_text(host) : SPAN_NONE,
         .pid = (uint64_t)getpid(),
-        .life = api_random(),
+        .client = api_random(),
         .heartbeat_ms = bus->options.heartbeat_ms,
         .lost_after_ms = bus->options.lost_after_ms,
         .grace_ms = bus->options.reconnect_grace_ms,

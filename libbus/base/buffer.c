@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* buffer.c -- counted bytes, wherever they come from. */
+/* buffer.c -- reference-counted bytes of any origin; see buffer.h. */
 #include "libbus/base/buffer.h"
 
 #include <string.h>

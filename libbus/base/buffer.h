@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* buffer.h -- counted bytes: a received part, a batch, a value; made once, shared by reference.
+/* buffer.h -- reference-counted bytes: a received part, a batch, a value; made once, then shared.
  *
- * The bytes do not change once a second reference exists.  References may be dropped by any
- * thread; release runs once, on the thread that drops the last. */
+ * The bytes do not change once a second reference exists.  Any thread may drop a reference.  The
+ * release function runs once, on the thread that drops the last one. */
 #ifndef BASE_BUFFER_H
 #define BASE_BUFFER_H
 

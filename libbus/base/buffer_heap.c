@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* buffer_heap.c -- counted bytes on the heap of the C library. */
+/* buffer_heap.c -- reference-counted bytes on the heap of the C library. */
 #include "libbus/base/buffer.h"
 
 #include <stdlib.h>

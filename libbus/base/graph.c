@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* graph.c -- rows of edges behind each other, and three walks over them; see graph.h. */
+/* graph.c -- edges in arrays, and three walks over them; see graph.h. */
 #include "libbus/base/graph.h"
 
 #include "libbus/base/must.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* graph.h -- a directed graph in arrays: what leads where, what leads back, how far it is.
+/* graph.h -- a directed graph in arrays: what a node leads to, what leads to it, distances.
  *
- * Nodes are numbered from 0 in the order in which they are added, each with all its edges before
- * the next one; an edge may lead to a node that is still to come.  Room for all of it is set aside
- * by graph_reserve(), so that nothing behind it can fail.  Every operation takes time linear in
- * nodes and edges, and none recurses: a chain of a hundred thousand nodes needs no stack. */
+ * Nodes are numbered from 0 in the order in which they are added.  Each node is added with all its
+ * edges, which may lead to nodes that come later.  graph_reserve() takes all memory, so nothing
+ * after it can fail.  Every operation takes linear time and does not recurse: a chain of a hundred
+ * thousand nodes needs no stack. */
 #ifndef BASE_GRAPH_H
 #define BASE_GRAPH_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* limits.h -- every limit by its name.  What is configurable has a default here and a ceiling.
+/* limits.h -- every limit and its name.  A configurable value has a default and a ceiling here.
  *
- * PROTOCOL.md, "Limits", lists those that a peer can meet. */
+ * PROTOCOL.md, "Limits", lists the limits that a peer can meet. */
 #ifndef BASE_LIMITS_H
 #define BASE_LIMITS_H
 
@@ -44,11 +44,11 @@
 
 /* the broker */
 #define LIMIT_CONNECTIONS 16384 /* on each channel */
-/* Connections of both channels that have not said a word, or are not heard any more: the oldest is
- * closed when there are more, and each when its time is over.  libzmq needs 23 KiB for one
- * (2026-11), and a client greets within some round trips. */
-#define LIMIT_STRANGERS 4096
-#define LIMIT_STRANGER_MS 30000
+/* Connections of both channels that sent nothing yet, or that the broker no longer reads.  The
+ * broker closes the oldest when there are more, and each when its time is over. libzmq 4.3.4 needs
+ * 23 KiB for one.  A client greets within some round trips. */
+#define LIMIT_NEW_CONNECTIONS 4096
+#define LIMIT_NEW_CONNECTION_MS 30000
 #define LIMIT_JOBS 4096
 #define LIMIT_PARTIES 16384    /* in one job, ended ones included until they are forgotten */
 #define LIMIT_TOPICS (1 << 20) /* in one broker */
@@ -81,9 +81,9 @@
  * and is told what it missed.  A quarter of what is kept: time enough to ask for the rest. */
 #define LIMIT_TAP_BEHIND 4096
 #define LIMIT_TAP_BEHIND_BYTES (UINT64_C(4) * 1024 * 1024)
-/* Who breaks the protocol, a party or a stranger, is told of so often at most: at first, and when
- * it has gone on for minutes.  16384 events of such a kind take 11 days then.  The same holds for a
- * journal whose disk is full and well again all the time. */
+/* At most so often an event tells of a peer that breaks the protocol: at first, and after it went
+ * on for minutes.  So 16384 such events take 11 days.  The same holds for a journal whose disk is
+ * full and well again all the time. */
 #define LIMIT_COMPLAINTS_MS_MIN 1000
 #define LIMIT_COMPLAINTS_MS_MAX 60000
 /* Like errors of one party in one place: so many are told each, what comes beyond them in a second

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* map.h -- from a number, or from a name, to a number.  Open addressing, linear probing, at most
- * three quarters full; removal shifts back, so there are no tombstones and look-ups stay short.
+/* map.h -- maps from a number, or from a name, to a number.
  *
- * Names are borrowed: they must stay where they are as long as they are in the map. */
+ * Open addressing with linear probing, at most three quarters full.  Removal shifts entries back,
+ * so there are no tombstones and look-ups stay short.  Names are borrowed: they must stay in place
+ * as long as they are in the map. */
 #ifndef BASE_MAP_H
 #define BASE_MAP_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* memory.c -- accounting around an allocator that was handed in. */
+/* memory.c -- counts and bounds what an allocator gives; see memory.h. */
 #include "libbus/base/memory.h"
 
 #include "libbus/base/must.h"

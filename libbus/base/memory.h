@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* memory.h -- where pure code gets its memory: an allocator handed in, bounded and countable.
+/* memory.h -- memory for pure code: an allocator that the caller passes in, bounded and counted.
  *
- * Modules without I/O take memory only where something is reserved, so that settling cannot fail.
- * Tests hand in an allocator that fails at the n-th call. */
+ * Modules without I/O take memory only when they reserve something, so that settling cannot fail.
+ * Tests pass an allocator that fails at the n-th call. */
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* must.c -- the end of a process whose invariant is broken: the one place of the library that
- * speaks, because nobody is left to return a code to. */
+/* must.c -- ends a process whose invariant is broken.  It is the one place of the library that
+ * prints, because no caller is left to get a code. */
 #include "libbus/base/must.h"
 
 #include <stdio.h>

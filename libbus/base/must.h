@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* must.h -- a broken invariant ends the process, in every build type.
  *
- * For what only a mistake in this project can break.  Misuse by an application is BUS_EINVAL, the
- * world (bytes, peers, memory, time) is a code: never must(). */
+ * must() is for conditions that only a mistake in this project can break.  Misuse by an application
+ * is BUS_EINVAL.  Bytes, peers, memory and time give codes, never must(). */
 #ifndef BASE_MUST_H
 #define BASE_MUST_H
 

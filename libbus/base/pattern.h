@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* pattern.h -- names, topics and patterns: what is well formed, what matches what.
+/* pattern.h -- names, topics and patterns: which are well formed, and which match.
  *
- * A topic is levels with '/' between them, the first its writer.  In a pattern a whole level may
- * be '+' (any one level), and the last may be '#' (that level's parent and all below), as in
- * MQTT 5, section 4.7.  "alice/#" matches "alice" too.  Neither has empty levels; a '$' in front
- * means nothing here. */
+ * A topic is a list of levels with '/' between them; the first level is its writer.  In a pattern a
+ * whole level may be '+', which matches any one level.  The last level may be '#', which matches
+ * its parent and everything below, as in MQTT 5, section 4.7.  So "alice/#" matches "alice" too.
+ * Empty levels are not allowed.  A leading '$' has no special meaning. */
 #ifndef BASE_PATTERN_H
 #define BASE_PATTERN_H
 

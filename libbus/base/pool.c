@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* pool.c -- chunks of objects; a free object holds the number of the next free one. */
+/* pool.c -- chunks of objects; a free object holds the number of the next free one; see pool.h. */
 #include "libbus/base/pool.h"
 
 #include "libbus/base/must.h"

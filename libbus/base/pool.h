@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* pool.h -- objects of one kind that stay where they are, each with a number from 1 on.
+/* pool.h -- objects of one kind that never move, each with a number from 1 on.
  *
  * The first member of an object is `uint32_t id`: its number while it is in use, else 0.  Numbers
- * are used again, lowest pressure first: the one given back last is the next. */
+ * are used again: the one that was given back last is the next. */
 #ifndef BASE_POOL_H
 #define BASE_POOL_H
 

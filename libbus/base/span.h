@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* span.h -- bytes that somebody else owns. */
+/* span.h -- a range of bytes that another owner keeps. */
 #ifndef BASE_SPAN_H
 #define BASE_SPAN_H
 

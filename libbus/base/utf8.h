@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* utf8.h -- text as RFC 3629 has it. */
+/* utf8.h -- checks and cuts UTF-8 text (RFC 3629). */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 

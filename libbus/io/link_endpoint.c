@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* link_endpoint.c -- where the data channel is, as this client reaches it; see link.h. */
+/* link_endpoint.c -- the data endpoint as this client can reach it; see link.h. */
 #include "libbus/io/link.h"
 
 #include <stdio.h>

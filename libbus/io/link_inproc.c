@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* link_inproc.c -- link.h within one process, for race tests: the sanitizer sees every step, as it
- * does not inside a libzmq that was built without it.
+/* link_inproc.c -- link.h inside one process, for race tests: ThreadSanitizer sees every step here,
+ * and would report falsely for a libzmq that was built without it.
  *
- * One lock for everything, but for the mark that a link is used, which is there to be raced for.
- * Each side sleeps on an eventfd of its own, for link_wake() must do in a signal handler, and a
- * link on another one for data, which behaves as libzmq's: any call may take the sign away, and it
- * comes again only when a queue that was found empty fills.  Queues from a link to its server are
- * bounded, so that "no room now" happens. */
+ * One lock protects everything but the mark that a link is in use, which tests race for.  Each side
+ * sleeps on an eventfd of its own, because link_wake() must work in a signal handler.  A link has a
+ * second eventfd for data, which behaves as libzmq's descriptors: any call may clear it, and it is
+ * set again only when an empty queue fills.  Queues from a link to its server are bounded, so that
+ * LINK_AGAIN happens. */
 #include "libbus/io/link_inproc.h"
 
 #include <poll.h>
@@ -27,7 +27,7 @@ enum {
 };
 
 /* A message on its way, to either side; part NULL: the connection is closed. */
-struct letter {
+struct packet {
     struct list link;
     struct buffer *head;
     struct buffer *part;
@@ -41,8 +41,8 @@ struct conn {
     struct link *owner; /* NULL: its link let it go */
     enum link_lane lane;
     uint32_t id;
-    unsigned queued;   /* letters of it in the server's queue */
-    struct list inbox; /* struct letter, to the link */
+    unsigned queued;   /* packets of it in the server's queue */
+    struct list inbox; /* struct packet, to the link */
 };
 
 struct inproc {
@@ -51,7 +51,7 @@ struct inproc {
     int wake_fd;
     uint32_t next_conn;
     struct list conns;
-    struct list inbox; /* struct letter, to the server */
+    struct list inbox; /* struct packet, to the server */
 };
 
 struct link {
@@ -90,26 +90,26 @@ static void wait_on(int fd, int other_fd, int64_t timeout_ms)
     take_sign(fd);
 }
 
-static void letter_free(struct letter *letter)
+static void packet_free(struct packet *packet)
 {
-    list_remove(&letter->link);
-    buffer_unref(&letter->head);
-    buffer_unref(&letter->part);
-    free(letter);
+    list_remove(&packet->link);
+    buffer_unref(&packet->head);
+    buffer_unref(&packet->part);
+    free(packet);
 }
 
-/* False: no memory; a lost letter is a lost connection. */
+/* False: no memory; a lost packet is a lost connection. */
 static bool post(struct list *inbox, struct buffer **head, struct buffer **part, uint32_t conn,
                  enum link_lane lane)
 {
-    struct letter *letter = calloc(1, sizeof *letter);
-    if (letter == NULL)
+    struct packet *packet = calloc(1, sizeof *packet);
+    if (packet == NULL)
         return false;
-    letter->head = head != NULL ? *head : NULL;
-    letter->part = part != NULL ? *part : NULL;
-    letter->conn = conn;
-    letter->lane = lane;
-    list_push(inbox, &letter->link);
+    packet->head = head != NULL ? *head : NULL;
+    packet->part = part != NULL ? *part : NULL;
+    packet->conn = conn;
+    packet->lane = lane;
+    list_push(inbox, &packet->link);
     if (head != NULL)
         *head = NULL;
     if (part != NULL)
@@ -135,7 +135,7 @@ static struct inproc *find_server(const char *endpoint, enum link_lane lane)
 static void conn_free(struct conn *conn)
 {
     LIST_EACH(at, &conn->inbox)
-        letter_free(LIST_OWNER(at, struct letter, link));
+        packet_free(LIST_OWNER(at, struct packet, link));
     list_remove(&conn->link);
     free(conn);
 }
@@ -302,12 +302,12 @@ enum link_err link_send(struct link *link, enum link_lane lane, struct span part
 /* Lock.  Whether a message is there; what comes once there was none is a sign. */
 static bool lane_is_readable(struct link *link, enum link_lane lane)
 {
-    bool has_letter = link->conns[lane] != NULL && !list_is_empty(&link->conns[lane]->inbox);
+    bool has_packet = link->conns[lane] != NULL && !list_is_empty(&link->conns[lane]->inbox);
     if (lane == LINK_DATA) {
         take_sign(link->data_fd);
-        link->is_data_due |= !has_letter;
+        link->is_data_due |= !has_packet;
     }
-    return has_letter;
+    return has_packet;
 }
 
 enum link_err link_receive(struct link *link, enum link_lane lane, struct buffer **out_head,
@@ -322,11 +322,11 @@ enum link_err link_receive(struct link *link, enum link_lane lane, struct buffer
     } else if (!lane_is_readable(link, lane)) {
         err = LINK_AGAIN;
     } else {
-        struct letter *letter = LIST_OWNER(conn->inbox.next, struct letter, link);
-        *out_head = letter->head;
-        *out_part = letter->part;
-        letter->head = letter->part = NULL;
-        letter_free(letter);
+        struct packet *packet = LIST_OWNER(conn->inbox.next, struct packet, link);
+        *out_head = packet->head;
+        *out_part = packet->part;
+        packet->head = packet->part = NULL;
+        packet_free(packet);
     }
     pthread_mutex_unlock(&lock);
     return err;
@@ -423,7 +423,7 @@ void inproc_close(struct inproc **server)
     LIST_EACH(at, &closing->conns)
         conn_sever(LIST_OWNER(at, struct conn, link));
     LIST_EACH(at, &closing->inbox)
-        letter_free(LIST_OWNER(at, struct letter, link));
+        packet_free(LIST_OWNER(at, struct packet, link));
     pthread_mutex_unlock(&lock);
     close(closing->wake_fd);
     free(closing);
@@ -444,14 +444,14 @@ enum inproc_event inproc_receive(struct inproc *server, struct inproc_in *out)
     *out = (struct inproc_in){.event = INPROC_NOTHING};
     pthread_mutex_lock(&lock);
     if (!list_is_empty(&server->inbox)) {
-        struct letter *letter = LIST_OWNER(server->inbox.next, struct letter, link);
-        struct conn *conn = find_conn(server, letter->conn);
-        out->event = letter->part != NULL ? INPROC_PART : INPROC_CLOSED;
-        out->lane = letter->lane;
-        out->conn = letter->conn;
-        out->part = letter->part;
-        letter->part = NULL;
-        letter_free(letter);
+        struct packet *packet = LIST_OWNER(server->inbox.next, struct packet, link);
+        struct conn *conn = find_conn(server, packet->conn);
+        out->event = packet->part != NULL ? INPROC_PART : INPROC_CLOSED;
+        out->lane = packet->lane;
+        out->conn = packet->conn;
+        out->part = packet->part;
+        packet->part = NULL;
+        packet_free(packet);
         if (conn != NULL) {
             conn->queued -= conn->queued > 0;
             if (conn->owner != NULL && conn->owner->wants_room) {

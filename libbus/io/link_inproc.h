@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* link_inproc.h -- the other side of link_inproc.c: where a broker in the same process stands.
+/* link_inproc.h -- the server's side of link_inproc.c, for a broker in the same process.
  *
- * A server has a name; links reach its lanes at "inproc://NAME/control" and "inproc://NAME/data".
- * All calls are [any], but one thread waits. */
+ * A server has a name.  Links reach its lanes at "inproc://NAME/control" and "inproc://NAME/data".
+ * Any thread may call these functions, but only one waits. */
 #ifndef IO_LINK_INPROC_H
 #define IO_LINK_INPROC_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* monitor.h -- what becomes of a socket's connections, by its monitor of libzmq's.  For the
- * library's link and the broker's loop alike. */
+/* monitor.h -- events of a socket's connections, from libzmq's socket monitor.  The library's link
+ * and the broker's loop use it. */
 #ifndef IO_MONITOR_H
 #define IO_MONITOR_H
 

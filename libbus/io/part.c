@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* part.c -- parts as ZeroMQ has them, and buffers; see part.h. */
+/* part.c -- parts of ZeroMQ messages as buffers; see part.h. */
 #include "libbus/io/part.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* part.h -- parts as ZeroMQ has them, and buffers: by reference where a copy would cost more.  For
- * the library's link and the broker's loop alike. */
+/* part.h -- parts of ZeroMQ messages as buffers, by reference where a copy would cost more.  The
+ * library's link and the broker's loop use it. */
 #ifndef IO_PART_H
 #define IO_PART_H
 

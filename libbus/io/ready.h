@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* ready.h -- waiting for sockets of libzmq with one poll(2): zmq_poll() over four of them makes
- * more than a dozen system calls each time, a tenth of what a small batch costs.
+/* ready.h -- waits for libzmq sockets with one poll(2). zmq_poll() over four sockets makes more
+ * than a dozen system calls, a tenth of what a small batch costs.
  *
- * The descriptor of a socket (ZMQ_FD) tells of changes, not of how things stand: it becomes
- * readable when something is to be looked at, and any call on the socket may take that away.  So:
- * ask how things stand; if nothing is there, poll; whatever comes in between is still to be seen in
- * the descriptor.  A socket that is only ever read until it is empty needs not be asked, once it
- * was empty: before, what comes is no change to it. */
+ * The descriptor of a socket (ZMQ_FD) reports changes, not states.  It becomes readable when
+ * something changed, and any call on the socket may clear it.  So a caller first asks the socket,
+ * and polls if nothing is there: a change in between still shows in the descriptor.  A socket that
+ * is always read until it is empty need not be asked while it is empty. */
 #ifndef IO_READY_H
 #define IO_READY_H
 

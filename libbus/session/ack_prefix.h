@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* ack_prefix.h -- which slots of one topic of one subscription are done with.
+/* ack_prefix.h -- which slots of one topic the reader has acknowledged.
  *
- * Slots are handed out in ascending order and acknowledged in any order; the broker is told a
- * prefix.  The slots from the first that is not acknowledged on stand in a ring, in order, each
- * with a mark; as numbers mostly follow each other, one is found at its distance from the first.
- * Invariant: the first in the ring is not acknowledged. */
+ * A subscription hands slots out in ascending order.  The reader acknowledges them in any order.
+ * The broker hears of a prefix: all slots below next_seq are acknowledged.  A ring holds the slots
+ * from the first unacknowledged one on, in order, each with a mark.  Slot numbers are mostly
+ * consecutive, so a slot is found at its distance from the first one.
+ * Invariant: the first slot in the ring is not acknowledged. */
 #ifndef SESSION_ACK_PREFIX_H
 #define SESSION_ACK_PREFIX_H
 
@@ -23,7 +24,7 @@ struct ack_prefix {
     uint32_t count;
     uint64_t next_seq;   /* the first slot that is not acknowledged: what the broker may be told */
     uint64_t handed_end; /* behind the last slot that was handed out */
-    bool is_stopped;     /* one was returned: nothing from it on is ever acknowledged */
+    bool is_stopped;     /* a slot was given back: nothing from it on is ever acknowledged */
 };
 
 void ack_prefix_fini(struct ack_prefix *prefix, struct memory *memory);
@@ -31,12 +32,12 @@ void ack_prefix_fini(struct ack_prefix *prefix, struct memory *memory);
 bool ack_prefix_reserve(struct ack_prefix *prefix, struct memory *memory, uint32_t count);
 /* count slots from first_seq on are handed out: above all before; room was reserved. */
 void ack_prefix_hand(struct ack_prefix *prefix, uint64_t first_seq, uint32_t count);
-/* true: next_seq moved.  A slot that is not out is a no-op. */
+/* true: next_seq moved.  A slot that was not handed out changes nothing. */
 bool ack_prefix_ack(struct ack_prefix *prefix, uint64_t seq);
-/* The same for count slots from first_seq on; what is acknowledged in the order in which it was
- * handed out costs no more than one slot does. */
+/* The same for count slots from first_seq on.  A run in the order of handing out costs as much as
+ * one slot. */
 bool ack_prefix_ack_run(struct ack_prefix *prefix, uint64_t first_seq, uint64_t count);
-/* The slot is out and stays so: acknowledgement stops before it. */
+/* The reader gives the slot back: acknowledgement stops before it for good. */
 void ack_prefix_return(struct ack_prefix *prefix, uint64_t seq);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* assembly.h -- a value that comes in chunks: put together in a buffer, or passed on in pieces. */
+/* assembly.h -- a value that arrives in chunks: put together in a buffer, or passed on in
+ * pieces. */
 #ifndef SESSION_ASSEMBLY_H
 #define SESSION_ASSEMBLY_H
 
@@ -24,16 +25,16 @@ enum assembly_verdict {
     ASSEMBLY_BROKEN,    /* not the chunk that follows, or larger than value_bytes_max */
     ASSEMBLY_NO_MEMORY, /* for the first chunk's value */
 };
-/* A chunk that is here already goes on.  The first chunk of another slot drops what was there; so
- * does that of another value of the same slot, which a broker has whose machine crashed and lost
- * what it had passed on. */
+/* A chunk that came before changes nothing (ASSEMBLY_GOES_ON).  The first chunk of another slot
+ * drops what was there.  So does the first chunk of another value of the same slot: a broker whose
+ * machine crashed may have lost the value that it had begun to send. */
 enum assembly_verdict assembly_add(struct assembly *assembly, const struct frame *frame,
                                    uint64_t value_bytes_max);
 /* The value that is whole. */
 struct buffer *assembly_take(struct assembly *assembly);
 
 struct assembly_piece {
-    struct span bytes; /* in the frame; none: they were passed on before */
+    struct span bytes; /* in the frame; empty: they were passed on before */
     uint64_t offset;
     uint64_t total_bytes;
 };

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* clock_offset.h -- the broker's monotonic clock, reckoned from beats and their echoes.
+/* clock_offset.h -- estimates the broker's monotonic clock from beats and their echoes.
  *
- * As in NTP (RFC 5905, section 8): the echo is taken to have been made in the middle of the round
- * trip, wrong by half of it at most.  The sample with the shortest trip is kept; it ages, because
- * the two clocks drift.  Two samples that cannot both be right show that one of the clocks has
- * jumped, as it does when a machine was suspended, or the broker begins again on another one: then
- * the newer holds, however long its trip. */
+ * The method is that of NTP (RFC 5905, section 8).  The estimate takes the echo to be made in the
+ * middle of the round trip, so its error is half of the trip at most.  The sample with the shortest
+ * trip is kept.  It ages, because the two clocks drift.
+ *
+ * Two samples that contradict each other show that one clock jumped.  That happens when a machine
+ * was suspended, or when the broker starts again on another machine.  Then the newer sample holds,
+ * however long its trip. */
 #ifndef SESSION_CLOCK_OFFSET_H
 #define SESSION_CLOCK_OFFSET_H
 
@@ -19,8 +21,8 @@ struct clock_offset {
     int64_t sampled_ns; /* our clock */
 };
 
-/* A message of sent_ns (our clock) was answered with broker_ns and came back at now_ns.  A trip
- * that ends before it began is no sample. */
+/* A message left at sent_ns (our clock), and its answer with broker_ns arrived at now_ns.  An
+ * answer from before sent_ns is ignored. */
 void clock_offset_sample(struct clock_offset *clock, int64_t sent_ns, int64_t broker_ns,
                          int64_t now_ns);
 /* now_ns itself, with an uncertainty of UINT64_MAX, before the first sample.  out may be NULL. */

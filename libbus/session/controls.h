@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* controls.h -- numbered control messages that were said and are not accepted yet.
+/* controls.h -- numbered control messages that the broker has not accepted yet.
  *
- * Kept encoded and in order, sent again with the same numbers after a reconnect.  A question is
- * kept until its answer came: the broker may have accepted it on a connection that took the answer
- * down with it, and answers it again.  COMPLETE, LEAVE
- * and acknowledgements in front of them wait here until the uploads before them are done, for
- * chunks have no number that `after` could name. */
+ * They are kept encoded and in order, and sent again with the same numbers after a reconnect.  A
+ * question stays until its answer came: the connection may break between acceptance and answer, and
+ * the broker answers a repeated question again.
+ *
+ * COMPLETE, LEAVE and the acknowledgements before them wait here for the uploads before them.
+ * Chunks have no number, so the field `after` cannot name them. */
 #ifndef SESSION_CONTROLS_H
 #define SESSION_CONTROLS_H
 
@@ -22,7 +23,7 @@ struct control {
     uint64_t after_upload; /* waits until uploads up to this ordinal are done; 0: for none */
     bool is_question;      /* it stays until it is answered, too */
     bool is_answered;
-    uint64_t end; /* bytes of all that were said up to here, with this one */
+    uint64_t end; /* bytes of all messages up to this one, with it */
     size_t bytes;
     size_t room;
     uint8_t data[];
@@ -34,8 +35,8 @@ struct controls {
     struct control *newest;
     struct control *unsent;  /* the first that was not sent on this connection; NULL: none */
     struct control *waiting; /* the first that is not accepted; NULL: none */
-    uint64_t end;            /* as in the newest that was ever said, */
-    uint64_t accepted_end;   /* ... and in the last that is accepted */
+    uint64_t end;            /* control.end of the newest one ever, */
+    uint64_t accepted_end;   /* ... and of the last accepted one */
     uint64_t last;           /* number given last */
     uint64_t sent_ever;
     uint64_t accepted;
@@ -51,17 +52,18 @@ void control_free(struct memory *memory, struct control **control);
 /* Takes over a control whose data and bytes are set; it was encoded with number controls->last + 1,
  * which it gets. */
 void controls_append(struct controls *controls, struct control **control, uint64_t after_upload);
-/* The next to send, or NULL; then controls_sent().  Only so many are under way, and of so many
- * bytes, that the broker can keep them all while they wait for their data (LIMIT_PARKED_OPS,
- * LIMIT_PARKED_BYTES). */
+/* The next message to send, or NULL; after sending it, controls_sent().  LIMIT_PARKED_OPS and
+ * LIMIT_PARKED_BYTES bound what is under way: the broker must keep all of it while it waits for the
+ * data before it. */
 struct control *controls_next(const struct controls *controls);
 void controls_sent(struct controls *controls);
-/* None waits for uploads any more. */
+/* No message waits for uploads any longer. */
 void controls_hurry(struct controls *controls);
-/* false: that was never sent. */
+/* Messages up to number are accepted.  false: number was never sent. */
 bool controls_accept(struct controls *controls, uint64_t number);
-/* The answer to this number came. */
+/* The answer to the question of this number came. */
 void controls_answer(struct controls *controls, uint64_t number);
+/* A new connection: sends again what is not accepted or not answered. */
 void controls_rewind(struct controls *controls);
 
 #endif

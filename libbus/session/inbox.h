@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* inbox.h -- what was received, by subscription, in the batches it came in.
+/* inbox.h -- frames received, by subscription, in the batches they came in.
  *
- * A batch stays whole until its last frame was handed out; what is handed out holds a reference of
- * the batch, so a value is never copied, but for those that came in chunks and are to be whole.
+ * A batch stays whole until its last frame was handed out.  Each item that is handed out holds a
+ * reference of the batch, so no value is copied.  The exception is a value that came in chunks and
+ * that the reader wants whole.
  *
- * The next frame of each subscription is looked up as soon as there is one: names of topics,
- * frames received before and chunks of a value that is not whole are passed over at once, and count
- * as taken.  Invariant: a subscription with batches has an item ready, or memory was short; so
- * whether a receiver would wait is known without asking.
+ * The inbox looks up the next item of a subscription as soon as there is one.  It skips names of
+ * topics, frames received before, and chunks of an incomplete value; they count as taken at once.
+ * Invariant: a subscription with batches has an item ready, or memory was short.  So everyone can
+ * see whether a receiver would wait.
  *
- * Slots arrive in ascending order in each topic.  After a reconnect sending starts at the POSITION
- * told, and what comes twice is dropped by its number. */
+ * Slots of one topic arrive in ascending order.  After a reconnect the broker sends from the
+ * POSITION that it was told, and the inbox drops what comes twice by its number. */
 #ifndef SESSION_INBOX_H
 #define SESSION_INBOX_H
 
@@ -33,7 +34,7 @@ struct inbox_stream {
     uint32_t id; /* for the pool */
     uint32_t topic;
     struct inbox_sub *sub;
-    bool is_started; /* next_seq says something */
+    bool is_started; /* next_seq is valid */
     bool is_party;
     uint64_t next_seq; /* the first slot that was not looked up yet */
     struct assembly assembly;
@@ -41,11 +42,11 @@ struct inbox_stream {
     uint64_t position_offset;
     struct ack_prefix acks;
     bool is_past_told;         /* what is missing of earlier attempts */
-    struct list dirty;         /* in inbox_sub.dirty while the broker is to be told of acks */
-    uint64_t ack_due_seq;      /* what it is to be told, once ... */
+    struct list dirty;         /* in inbox_sub.dirty while an ACK is due */
+    uint64_t ack_due_seq;      /* the position for it, once ... */
     uint64_t ack_after_upload; /* ... uploads up to this ordinal are done */
     uint64_t ack_told_seq;
-    uint64_t ack_number; /* of the ACK that told it; 0: none, or it is not numbered */
+    uint64_t ack_number; /* of the last ACK; 0: none, or it has no number */
 };
 
 struct inbox_batch {
@@ -59,7 +60,7 @@ struct inbox_sub {
     bool is_durable;
     bool is_shared;    /* a member of a group: each frame is a task, in whatever order */
     bool is_in_pieces; /* chunks are handed out as they come */
-    bool is_closing;   /* nobody reads it any more; UNSUBSCRIBE is due, once ... */
+    bool is_closing;   /* the reader is gone; UNSUBSCRIBE is due, once ... */
     bool is_drop;
     bool is_open;                /* the broker has it, or will have */
     uint64_t opened_by;          /* the control number of SUBSCRIBE */
@@ -83,8 +84,8 @@ struct inbox_sub {
     uint64_t received; /* bytes of frames on this data connection */
     uint64_t taken;
     uint64_t taken_told;
-    uint64_t lag_told;   /* taken, when what is done with was told last; not durable */
-    bool is_lag_due;     /* that is to be told now */
+    uint64_t lag_told;   /* not durable: taken at the time of the last ACK */
+    bool is_lag_due;     /* such an ACK is due */
     struct list news;    /* session.sub_news */
     struct list talk;    /* session.talk: TAKEN or ACK to be sent now */
     struct list acking;  /* session.acking: dirty is not empty */
@@ -97,7 +98,7 @@ struct inbox {
     struct pool subs;
     struct pool streams;
     struct id_map by_number;
-    struct inbox_sub *recent; /* received for last; NULL: none, or it is gone */
+    struct inbox_sub *recent; /* that received last; NULL: none, or it was freed */
     struct known_topics *topics;
     uint32_t last_number;
     uint32_t connection; /* counts data connections */
@@ -115,12 +116,12 @@ void inbox_sub_free(struct inbox *inbox, struct inbox_sub *sub);
 struct inbox_stream *inbox_stream_find(const struct inbox *inbox, const struct inbox_sub *sub,
                                        uint32_t topic);
 
-/* All return CODE_OK; CODE_ENOMEM: nothing changed, try again; CODE_EPROTO: what came breaks the
- * protocol, and what was ready before it still is. */
+/* Each call below returns CODE_OK, or CODE_ENOMEM: nothing changed, try again; or CODE_EPROTO: the
+ * batch breaks the protocol, and an item that was ready before it still is. */
 
 /* Takes the batch over on CODE_OK. */
 enum wire_code inbox_receive(struct inbox *inbox, struct inbox_sub *sub, struct buffer **part);
-/* Looks up the next item if none is ready; still none ready with CODE_OK: there is none. */
+/* Looks up the next item if none is ready.  CODE_OK and none ready: there is none. */
 enum wire_code inbox_look(struct inbox *inbox, struct inbox_sub *sub);
 /* Hands the ready item out (CODE_ETIMEDOUT: none), or values_max of its values, then looks up the
  * next.  out_look: what that gave. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* known_topics.h -- topics that are read here: names that were awaited, and the broker's numbers.
+/* known_topics.h -- topics that this client reads: names, and the broker's numbers for them.
  *
- * Nothing is forgotten: numbers stand as long as the broker lives (PROTOCOL.md, "Greeting and
- * sessions"), and names are lent out for the life of the session. */
+ * No entry is ever removed.  Numbers hold as long as the broker instance (PROTOCOL.md, "Greeting
+ * and sessions").  Names are lent out as long as the session exists. */
 #ifndef SESSION_KNOWN_TOPICS_H
 #define SESSION_KNOWN_TOPICS_H
 
@@ -16,7 +16,7 @@
 
 struct known_topic {
     uint32_t id;     /* for the pool */
-    uint32_t number; /* the broker's; 0: nobody told it */
+    uint32_t number; /* the broker's; 0: not known yet */
     struct span name;
     struct id_map wanted; /* seq to want_slot.id; see wants.h */
 };
@@ -36,7 +36,7 @@ enum wire_code known_topics_open(struct known_topics *known, struct span name,
 /* The broker gives a number to a name.  Errors: CODE_EFULL, CODE_ENOMEM; CODE_EPROTO: no name, or
  * the number has another. */
 enum wire_code known_topics_number(struct known_topics *known, uint32_t number, struct span name);
-/* NULL: a number that nobody told. */
+/* NULL: an unknown number. */
 struct known_topic *known_topics_find(const struct known_topics *known, uint32_t number);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* leases.h -- tasks that this party has, as a member of groups.
+/* leases.h -- the tasks that this party holds as a member of groups.
  *
- * A lease is here from when its task was handed out until the broker has accepted what became of
- * it: so after a reconnect the broker can be told of all that need not be sent again.  Each has a
- * number of its own, which is never used again: who holds on to a task of a subscription that is
- * closed settles nothing.
+ * A lease begins when its task is handed out.  It ends when the broker has accepted what became of
+ * the task.  So after a reconnect the session can tell the broker of every task that it need not
+ * send again.  The number of a lease is never used again: settling a task of a closed subscription
+ * changes nothing.
  *
- *   HELD   the application has it
- *   DUE    it is done with; the broker is to be told
- *   SAID   ... and was, with a numbered message */
+ *   HELD   the application has the task
+ *   DUE    the application settled it; TASK is to be sent
+ *   SAID   TASK was sent, with a number */
 #ifndef SESSION_LEASES_H
 #define SESSION_LEASES_H
 
@@ -40,14 +40,14 @@ struct lease {
     uint64_t seq;
     uint8_t delivery;
     uint64_t reply_to;  /* FRAME_NO_REPLY: it is no request */
-    struct buffer *why; /* is_over: why, if that was said */
-    bool is_over;       /* whatever becomes of it does not count */
+    struct buffer *why; /* is_over: the broker's reason, or NULL */
+    bool is_over;       /* the broker ended it: settling it has no effect */
     /* DUE and SAID */
     enum lease_end end;
     int64_t retry_after_ms;
     struct buffer *error;    /* or NULL */
-    uint64_t after_upload;   /* its reply is up to this ordinal */
-    uint64_t settled;        /* so many were settled with it */
+    uint64_t after_upload;   /* its reply is among the uploads up to this ordinal */
+    uint64_t settled;        /* leases.settled when it was settled */
     uint64_t control_number; /* SAID: of the TASK */
     struct list link;        /* in held, due or said */
 };
@@ -65,20 +65,20 @@ struct leases {
 
 void leases_init(struct leases *leases, struct memory *memory);
 void leases_fini(struct leases *leases);
-/* A task is handed out: what it is, is to be filled in.  NULL: no memory. */
+/* A lease for a task, whose fields the caller fills in.  NULL: no memory. */
 struct lease *leases_add(struct leases *leases);
 /* NULL: it is settled, or its subscription is closed. */
 struct lease *leases_find(const struct leases *leases, uint64_t number);
-/* That delivery of that slot, whatever became of it; NULL: it is not here. */
+/* The lease of this delivery of this slot, in any state; NULL: there is none. */
 struct lease *leases_find_task(const struct leases *leases, uint32_t sub, uint32_t topic,
                                uint64_t seq, uint8_t delivery);
-/* HELD to DUE.  error is copied; without memory for that there is none. */
+/* HELD to DUE.  error is copied; without memory the lease goes without it. */
 void leases_settle(struct leases *leases, struct lease *lease, enum lease_end end,
                    int64_t retry_after_ms, struct span error, uint64_t after_upload);
 void leases_said(struct leases *leases, struct lease *lease, uint64_t control_number);
-/* Control messages up to this number are accepted: what they settled is gone. */
+/* Control messages up to this number are accepted: frees the leases that they settled. */
 void leases_accept(struct leases *leases, uint64_t control_number);
-/* Whether all that was settled, up to so many, is accepted. */
+/* Whether the first `settled` leases that were settled are accepted. */
 bool leases_reached(const struct leases *leases, uint64_t settled);
 /* The subscription is closed, and what was due of it is said. */
 void leases_drop(struct leases *leases, uint32_t sub);

@@ -194,7 +194,7 @@ struct session {
     uint64_t data_announced; /* as the broker says, the newest ECHO */
     int64_t beat_ns;         /* when the next BEAT is due */
     int64_t hello_ns;        /* when HELLO was sent */
-    int64_t ghost_ns;        /* until then, a session that we ourselves lost may have our name */
+    int64_t held_name_ns;    /* until then, an earlier session of ours may have the name */
     bool is_bye_said;        /* by the broker that was the last to welcome us */
     char dialled[LIMIT_ENDPOINT_BYTES + 1];
     char welcomed[LIMIT_ENDPOINT_BYTES + 1]; /* dialled, when WELCOME came from there */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* once.h -- the one way in which a party ends: the first cause wins and stays (promise 6).
+/* once.h -- how a party ends: the first cause wins and stays.
  *
- * Memory for the cause is set aside at the start: an end never lacks its error. */
+ * Memory for the cause is reserved at the start, so every end has its error. */
 #ifndef SESSION_ONCE_H
 #define SESSION_ONCE_H
 
@@ -14,7 +14,7 @@
 struct once {
     enum wire_code code;  /* CODE_OK: not yet */
     struct buffer *error; /* encoded; NULL: none */
-    struct buffer *spare; /* the error that stands in when there is no memory for a copy */
+    struct buffer *spare; /* replaces the cause when there is no memory for a copy */
 };
 
 /* spare: encoded, copied.  false: no memory. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* outbox.h -- frames that were said and are not accepted yet, in batches, with running numbers.
+/* outbox.h -- frames that the broker has not accepted yet, in batches, with running numbers.
  *
- * Frames join the open batch, and a value joins the frame before it if it could as well have been
- * said in one with it: same topic, size and stamp, the number behind it.  A batch is sealed when it
- * is full, or when the link asks for something to
- * send and the broker has accepted all but OUTBOX_UNACCEPTED_MAX batches of what was sent.  So at
- * low rates nothing is held back, and under load batches grow by themselves, for the time of one
- * answer of the broker at most (as Nagle's algorithm, RFC 896, but for batches).  Sealed batches
- * stay, sent or not, until the broker has accepted their last frame; after a reconnect they are
- * sent again whole, and the broker drops what it has (PROTOCOL.md, "Numbers").
+ * A frame joins the open batch.  A value joins the frame before it if that has the same topic, size
+ * and stamp, and the slot number before.  A batch is sealed when it is full.  It is also sealed
+ * when the link asks for something to send, unless OUTBOX_UNACCEPTED_MAX batches wait for the
+ * broker.  So nothing waits at low rates.  Under load batches grow for one round trip at most, as
+ * in Nagle's algorithm (RFC 896).
+ *
+ * A sealed batch stays until the broker has accepted its last frame.  After a reconnect it is sent
+ * again as a whole, and the broker drops what it has (PROTOCOL.md, "Numbers").
  *
  * Invariant: when a batch is open there is room in the ring for it, so sealing cannot fail. */
 #ifndef SESSION_OUTBOX_H
@@ -22,8 +22,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Batches on their way before one that is not full waits for an answer: one to be worked on, one to
- * follow it.  Without it batches of 256 B values held 12 values, with it more than 100. */
+/* With so many batches under way, a batch that is not full waits for an answer: the broker works on
+ * one, and the other follows.  Without this limit batches stay small. */
 enum { OUTBOX_UNACCEPTED_MAX = 2 };
 
 /* Frames of this size let a batch grow to LIMIT_BATCH_BYTES.  libzmq is slow with single messages
@@ -37,7 +37,7 @@ struct outbox_batch {
 
 /* The last frame of the open batch.  Its header is written when nothing can join it any more. */
 struct outbox_tail {
-    struct frame frame;  /* its value is but a size */
+    struct frame frame;  /* of its value only the size counts */
     size_t offset;       /* 0: there is none */
     uint64_t next_seq;   /* of a value that joins it */
     size_t joining_room; /* in bytes, for values that join it; 0: none can */
@@ -79,7 +79,7 @@ void outbox_fini(struct outbox *outbox);
  * changed.  A batch has batch_bytes at most with it, and with values that join it, unless the frame
  * is large or alone. */
 bool outbox_append(struct outbox *outbox, const struct frame *frame, uint64_t batch_bytes);
-/* Whether it may join the last frame, and what changes when so many have. */
+/* Whether the value may join the last frame; and the bookkeeping after count values joined. */
 static inline bool outbox_may_join(const struct outbox *outbox, const struct outbox_value *value)
 {
     const struct outbox_tail *tail = &outbox->tail;
@@ -107,12 +107,12 @@ static inline bool outbox_join(struct outbox *outbox, const struct outbox_value 
     outbox_joined(outbox, 1, frame_padded(value->value.bytes));
     return true;
 }
-/* The same for as many of these as may, of which value has the first; returns how many joined.
- * Those that lie one behind the other are copied together. */
+/* The same for up to count values, of which `value` has the first.  Returns how many joined.
+ * Values that are adjacent in memory are copied together. */
 size_t outbox_join_many(struct outbox *outbox, const struct outbox_value *value,
                         const struct span *values, size_t count);
 
-/* Where the outbox stands, to take back what is appended after it, as long as none was sent. */
+/* A point to which outbox_back() returns, as long as nothing after it was sent. */
 struct outbox_point {
     uint32_t count;
     bool is_open;

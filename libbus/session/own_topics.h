@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* own_topics.h -- the topics this party writes, with their credit and the slots it owes.
+/* own_topics.h -- the topics that this party writes: credit, and the slots that it must settle.
  *
- * A slot's record holds what its settlement must not fail for: room in the outbox, and a control
- * message that is large enough for an error that stands in for one there is no memory for. */
+ * The record of a slot reserves what its settlement needs: room in the outbox, and a control
+ * message.  The message is large enough for the small error that replaces an error for which there
+ * is no memory. */
 #ifndef SESSION_OWN_TOPICS_H
 #define SESSION_OWN_TOPICS_H
 
@@ -17,8 +18,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* FAIL with the error that stands in when memory is short (session_errors.c): less than 200 bytes,
- * and four numbers of 9 bytes at most. */
+/* FAIL with the small error of session_errors.c: less than 200 bytes, and four numbers of at most 9
+ * bytes. */
 enum { OWN_SLOT_SPARE_BYTES = 256 };
 
 enum own_topic_state {
@@ -39,8 +40,8 @@ struct own_topic {
     uint64_t used_bytes; /* credit (PROTOCOL.md, "Writing") */
     uint64_t limit_bytes;
     uint64_t batch_bytes; /* of small frames, in one batch */
-    bool is_doubtful;     /* something of it was refused: was credit used for that? */
-    bool is_recount;      /* asked again to find out */
+    bool is_doubtful;     /* the broker refused a frame of it, which may have used credit */
+    bool is_recount;      /* TOPIC_OPEN is sent again to learn the credit used */
     struct id_map slots;  /* seq to own_slot.id */
 };
 

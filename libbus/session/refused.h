@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* refused.h -- refusals that nobody took yet: the newest LIMIT_REFUSALS, and a count beyond. */
+/* refused.h -- refusals that the application did not take yet: the newest LIMIT_REFUSALS. */
 #ifndef SESSION_REFUSED_H
 #define SESSION_REFUSED_H
 
@@ -20,13 +20,13 @@ struct refused {
     struct refused_one ring[LIMIT_REFUSALS];
     uint32_t head;
     uint32_t count;
-    uint64_t ever; /* all that came */
-    uint64_t lost; /* of these, dropped for want of room or memory */
+    uint64_t ever; /* refusals since the start */
+    uint64_t lost; /* of these, dropped for lack of room or memory */
 };
 
 void refused_fini(struct refused *refused);
 void refused_push(struct refused *refused, uint32_t topic, uint64_t seq, struct span error);
-/* One that will not be kept, for so many newer ones are known to follow. */
+/* Counts a refusal without keeping it: LIMIT_REFUSALS newer ones follow. */
 void refused_skip(struct refused *refused);
 /* The oldest; false: none.  out->error is the caller's. */
 bool refused_pop(struct refused *refused, struct refused_one *out);

@@ -28,9 +28,9 @@ struct results {
 
 void results_init(struct results *results, struct memory *memory);
 void results_fini(struct results *results);
-/* A question is asked.  Errors: CODE_EFULL: LIMIT_RESULTS; CODE_ENOMEM. */
+/* A question was sent.  Errors: CODE_EFULL: LIMIT_RESULTS; CODE_ENOMEM. */
 enum wire_code results_expect(struct results *results, uint64_t number);
-/* The question was not asked after all. */
+/* The question was not sent after all. */
 void results_forget(struct results *results, uint64_t number);
 /* false: nobody asked, or it was answered before. */
 bool results_answer(struct results *results, uint64_t number, enum wire_code code,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* rows.h -- events and rows of a status, kept as they came until somebody takes them. */
+/* rows.h -- a queue of encoded messages: events of a tap, or rows of an answer. */
 #ifndef SESSION_ROWS_H
 #define SESSION_ROWS_H
 

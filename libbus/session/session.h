@@ -61,7 +61,7 @@ struct session_options {
     struct span library; /* name and version, for the greeting */
     struct span host;
     uint64_t pid;
-    uint64_t life; /* no other session has this number; 0: a slow greeting may make a second one */
+    uint64_t client; /* client id: no other session has it; 0: two HELLOs may make two sessions */
     int64_t heartbeat_ms;
     int64_t lost_after_ms;
     int64_t grace_ms;

@@ -15,10 +15,10 @@
 
 /* ---- patience -------------------------------------------------------------------------------- */
 
-/* TCP may need twice the length of a cut to find that it is mended, so a fresh connection is tried
- * soon.  But a link can be so slow that no answer comes in that time: the distance alone makes four
- * round trips of a greeting.  Whoever gave up too often waits twice as long with each try; TCP asks
- * again within it, first after a second (RFC 6298, 2.1). */
+/* After a cut TCP may stay silent for twice the length of the cut, so the session soon tries a
+ * fresh connection.  But on a very slow link no answer can come in that time: a greeting takes four
+ * round trips.  So after several tries each further try gets twice the time.  TCP sends again
+ * within it, first after one second (RFC 6298, 2.1). */
 int64_t session_patience_ns(const struct session *session, int64_t period_ns)
 {
     int64_t most_ns = ns_of_ms(session->options.lost_after_ms);
@@ -68,8 +68,8 @@ void session_dial(struct session *session)
 {
     must(phase_move(&session->phase, PHASE_DIALS));
     if (session->is_hello_sent && session->token == 0)
-        session->ghost_ns = later_ns(session->now_ns, ns_of_ms(session->options.lost_after_ms) +
-                                                          ns_of_ms(session->options.grace_ms));
+        session->held_name_ns = later_ns(session->now_ns, ns_of_ms(session->options.lost_after_ms) +
+                                                              ns_of_ms(session->options.grace_ms));
     session->is_hello_sent = false;
     session->is_hello_due = true;
     session->stage_bytes = 0;
@@ -104,8 +104,9 @@ void session_lose_link(struct session *session)
         session_dial(session);
 }
 
-/* A broker that is being restarted says so too: the session is over only when none comes back in
- * time.  From a broker that did not welcome us (a second endpoint) it says nothing about ours. */
+/* A broker that restarts sends BYE too.  So the session ends only if no broker comes back in time.
+ * A BYE from a broker that did not welcome us (at a second endpoint) says nothing about our
+ * broker. */
 void session_bye(struct session *session)
 {
     session->is_bye_said = session->is_bye_said || session->phase != PHASE_GREET;
@@ -130,8 +131,8 @@ bool session_has_action(const struct session *session)
     return session->action != SESSION_NOTHING;
 }
 
-/* We may be wrong about a link: it may be slow, or we are.  The broker would take its closing for
- * ours, and begin to count our grace before it has seen us on the next one. */
+/* The link may be fine: it may be slow, or this process may be.  If the old link closed at once,
+ * the broker would start our grace before it sees us on the next link. */
 bool session_keeps_link(const struct session *session)
 {
     return session->token != 0 && !session->is_bye_said && !session->options.is_guard;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* session_courier.c -- attachments of errors, brought and fetched: see PROTOCOL.md, "Attachments".
  *
- * Bytes pass the data channel alone; nothing of them is kept here beyond what is under way.  What
- * is brought can be read again by whoever brings it, so after a reconnect it goes on where the
- * broker says; what is fetched goes on behind what came. */
+ * Attachments use only the data channel.  The session keeps nothing of them beyond what is under
+ * way.  After a reconnect a courier reads the file again from where the broker has it.  A fetch
+ * goes on behind the last piece that came. */
 #include "libbus/session/session_courier.h"
 
 #include "libbus/base/must.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* session_errors.c -- errors made here, and their ids. */
+/* session_errors.c -- errors made by this client, and their ids. */
 #include "libbus/session/session_errors.h"
 
 #include "libbus/base/must.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* session_greeting.c -- from HELLO to ATTACHED: what a new connection changes in the session. */
+/* session_greeting.c -- from HELLO to ATTACHED: what a new connection changes in the session.
+ *
+ * The outbox and the inbox outlive connections.  For each leaf a rewind function says what a new
+ * connection means: what is sent again, and what is dropped because the broker has it. */
 #include "libbus/session/session_greeting.h"
 
 #include "libbus/session/model.h"
@@ -208,16 +211,17 @@ void greeting_attached_in(struct session *session)
         stand(session);
 }
 
-/* A session that we lost sight of before it greeted us may have our name for a while. */
-static bool is_own_ghost(const struct session *session, const struct msg_refused *refused)
+/* An earlier HELLO of ours may have made a session whose WELCOME never came.  The broker keeps our
+ * name for it until it is lost. */
+static bool is_name_held_by_us(const struct session *session, const struct msg_refused *refused)
 {
     return session->token == 0 && !session->is_welcome && refused->code == CODE_EDENIED &&
            span_equal(refused->type, span_text(ERROR_TYPE_NAME_TAKEN)) &&
-           session->now_ns < session->ghost_ns;
+           session->now_ns < session->held_name_ns;
 }
 
-/* Our farewell was heard, if only its answer got lost: who has left is known no more.  And if we
- * were lost before we said it, all that we had said stands. */
+/* Whether the broker refuses us because we have left: only the answer to our LEAVE was lost.  If
+ * the broker had lost us before the LEAVE came, everything that it had accepted still holds. */
 static bool is_gone_as_asked(const struct session *session, const struct msg_refused *refused)
 {
     const struct controls *controls = &session->controls;
@@ -234,11 +238,11 @@ void greeting_refused_in(struct session *session, const struct msg_refused *refu
         session_break(session, "refused without a reason");
         return;
     }
-    session->is_hello_sent = false; /* this one leaves no ghost */
-    /* ... or the attempt that it was part of is just ending, and another may follow. */
+    session->is_hello_sent = false; /* the broker made no session of it */
+    /* ERROR_TYPE_JOB_ENDING: the attempt is just ending, and another may follow. */
     bool is_passing = (session->is_welcome && refused->code == CODE_EFULL) ||
                       span_equal(refused->type, span_text(ERROR_TYPE_JOB_ENDING));
-    if (is_own_ghost(session, refused) || is_passing) {
+    if (is_name_held_by_us(session, refused) || is_passing) {
         session_lose_link(session);
         return;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* session_in.c -- control messages from the broker: who may say what when (PROTOCOL.md), and what
- * it changes here. */
+/* session_in.c -- one control message from the broker: whether it may come now, and what it
+ * changes. */
 #include "libbus/session/model.h"
 #include "libbus/session/session_acks.h"
 #include "libbus/session/session_connection.h"

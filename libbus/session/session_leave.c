@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* session_leave.c -- how a party says that it moves on, that it fails, and that it leaves. */
+/* session_leave.c -- how a party reports progress, reports its own failure, and leaves. */
 #include "libbus/base/must.h"
 #include "libbus/session/model.h"
 #include "libbus/session/session_acks.h"

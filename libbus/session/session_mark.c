@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* session_mark.c -- marks: whether the broker has answered all that was said up to a point. */
+/* session_mark.c -- marks: whether the broker has answered everything up to a point. */
 #include "libbus/session/model.h"
 #include "libbus/session/session_acks.h"
 #include "libbus/session/session_tasks.h"

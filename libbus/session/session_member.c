@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* session_member.c -- this party's place in a job that was created, and the barriers where its
- * members meet.
+/* session_member.c -- this party's place in a created job, and barriers.
  *
- * A barrier is known by its epoch and a number within it, so that to say once more that we are
- * there, on another connection or after we had left, means the same one. */
+ * An epoch and a number within it name a barrier.  So a party that comes again means the same one,
+ * on another connection, or after it had left. */
 #include "libbus/session/session_member.h"
 
 #include "libbus/session/model.h"

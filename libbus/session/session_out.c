@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* session_out.c -- what is said next, on both channels.
+/* session_out.c -- the next message to send, on both channels.
  *
- * A control message is encoded once, when its turn comes, and stands in stage until the link takes
- * it.  Its turn: signs of life first, then what has a number, in order; then questions, wants, and
- * credit; then what only observers say. */
+ * A control message is encoded once, when its turn comes, and stays in session.stage until the link
+ * takes it.  The order is: heartbeats and progress; numbered messages; questions about topics and
+ * wants; credit; messages of observers. */
 #include "libbus/base/must.h"
 #include "libbus/session/model.h"
 #include "libbus/session/session_acks.h"
@@ -39,7 +39,7 @@ static void hello_message(struct session *session, struct msg *out)
         .attempt = session->token != 0 ? session->attempt : 0,
         .refusal_number = session->token != 0 ? session->refusal_number : 0,
         .dial = session->dials,
-        .life = session->token != 0 ? 0 : options->life,
+        .life = session->token != 0 ? 0 : options->client,
         .guard = session->token == 0 ? options->guard : 0,
     };
     session->is_hello_due = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* session_read.c -- awaiting, subscribing, and what comes on the data channel. */
+/* session_read.c -- awaited slots, subscriptions, and frames from the data channel. */
 #include "libbus/session/session_read.h"
 
 #include "libbus/base/pattern.h"

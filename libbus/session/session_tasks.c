@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* session_tasks.c -- what members of groups do: take tasks, answer them, say what became of them;
- * and requests.  See PROTOCOL.md, "Groups" and "Requests".
+/* session_tasks.c -- tasks of groups and replies to requests: PROTOCOL.md, "Groups", "Requests".
  *
- * What became of a task must not overtake its reply: `after` covers frames; for an upload it waits
- * here, and lets others go first. */
+ * TASK must not overtake the reply that it settles.  The field `after` orders it behind frames.
+ * Behind an upload it waits here, while other tasks go first. */
 #include "libbus/session/session_tasks.h"
 
 #include "libbus/base/pattern.h"

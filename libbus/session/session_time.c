@@ -61,9 +61,9 @@ bool session_has_data_under_way(const struct session *session)
            session->courier.bring.sent > session->courier.bring.kept;
 }
 
-/* The data channel has no beats of its own.  It is taken for dead when nothing of what was sent is
- * accepted for as long as the broker may be silent; that grows each time, for a link may be so slow
- * that one part takes longer. */
+/* The data channel has no beats of its own.  It counts as dead when the broker accepts nothing of
+ * what was sent for as long as the broker may be silent.  That time doubles with each such loss: on
+ * a slow link one part may take longer. */
 static int64_t data_deadline_ns(const struct session *session)
 {
     if (session->phase != PHASE_UP || !session_has_data_under_way(session))
@@ -71,7 +71,7 @@ static int64_t data_deadline_ns(const struct session *session)
     return later_ns(session->data_ns, session->data_stall_ns);
 }
 
-/* Towards us, what the broker says it sent tells the same. */
+/* The same for what comes from the broker: each ECHO says how much the broker sent. */
 static int64_t inflow_deadline_ns(const struct session *session)
 {
     if (session->phase != PHASE_UP || !session_is_behind(session))
@@ -93,11 +93,11 @@ static void lose_written(struct session *session)
     lose_data(session, &session->data_stall_ns);
 }
 
-/* It was us who stood still for so long (stopped, asleep, waiting for a processor), and nobody else
- * is blamed for it.  We did not beat, so nobody answered, and what came all the same may lie in the
- * link: the link gets its whole time again.  Of the broker's time the standstill is not counted: it
- * may be there and say that we are fenced. */
-static void forgive(struct session *session, int64_t late_ns)
+/* This process stood still for late_ns: stopped, suspended, or without a processor.  That is not
+ * the broker's fault.  We sent no beats, so no echoes came, and other messages may still lie in the
+ * link.  So the link gets its whole time again.  For broker_lost_ms the standstill does not count:
+ * the broker may be there, and tell us that we are fenced. */
+static void extend_deadlines(struct session *session, int64_t late_ns)
 {
     int64_t now_ns = session->now_ns;
     session->alive_ns = earlier_ns(now_ns, later_ns(session->alive_ns, late_ns));
@@ -108,7 +108,7 @@ static void forgive(struct session *session, int64_t late_ns)
         session->step_ns = later_ns(now_ns, session_greet_ns(session));
 }
 
-/* No answer came in the time that this connection had. */
+/* The connection got no answer in its time. */
 static void give_up_greeting(struct session *session)
 {
     session->given_up += session->given_up < UINT32_MAX;
@@ -120,7 +120,7 @@ void session_tick(struct session *session, int64_t now_ns)
     int64_t deadline_ns = session_deadline_ns(session);
     session_see_time(session, now_ns);
     if (deadline_ns < now_ns - SESSION_LATE_NS)
-        forgive(session, now_ns - deadline_ns);
+        extend_deadlines(session, now_ns - deadline_ns);
     if (session->phase != PHASE_OVER && now_ns >= lost_ns(session))
         lose_broker(session);
     switch (session->phase) {

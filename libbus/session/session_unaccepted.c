@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* session_unaccepted.c -- what becomes of values that were not accepted when this incarnation was
- * declared over: each is a refusal, so that none is lost in silence.
+/* session_unaccepted.c -- values that the broker had not accepted when the incarnation ended.
  *
- * A value whose acceptance was on its way to us just then may stand all the same; that it does is
- * for its readers to see, not for a party whose life is over. */
+ * Each becomes a refusal, so that no value is lost silently.  The broker may have accepted such a
+ * value just then, and readers may get it.  The ended party cannot know that. */
 #include "libbus/session/session_unaccepted.h"
 
 #include "libbus/session/model.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* session_verdict.c -- why the job cannot go on: what a party is told of it, and asking.
+/* session_verdict.c -- why the job cannot go on: what a party hears of it, and questions about it.
  *
- * A party that is told that its attempt is over has ended, but for one thing: its connection stands
- * until it leaves, for the final word, and its own failure if it has one to report, are still to
- * come. */
+ * VERDICT may tell a party that its attempt is over.  The party has ended then, but its connection
+ * stays until it leaves: the final verdict, and a failure of its own, may still come. */
 #include "libbus/session/session_verdict.h"
 
 #include "libbus/base/must.h"

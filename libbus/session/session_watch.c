@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* session_watch.c -- following the control topic, and asking one question at a time. */
+/* session_watch.c -- follows the control topic, and asks one question at a time. */
 #include "libbus/session/session_watch.h"
 
 #include "libbus/base/must.h"

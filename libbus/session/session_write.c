@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* session_write.c -- promising, keeping, failing; see PROTOCOL.md, "Writing".
+/* session_write.c -- topics, slots, values; see PROTOCOL.md, "Writing".
  *
- * The road of a small value is short: look the topic up, check credit and room, write the frame.
- * Whatever a promise will need to be settled is set aside with the promise: room in the outbox and
- * a control message (own_topics.h). */
+ * The path of a small value is short: look the topic up, check credit and room, write the frame.
+ * A reservation reserves what its settlement will need: room in the outbox, and a control message
+ * (own_topics.h). */
 #include "libbus/session/session_write.h"
 
 #include "libbus/base/must.h"

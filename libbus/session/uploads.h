@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* uploads.h -- values that travel in chunks (PROTOCOL.md, "Writing").
  *
- * Chunks are cut when the link asks for one, so a value of 2 GiB costs no second copy of itself.
- * Uploads take turns; each has less than LIMIT_UPLOAD_BYTES under way before the next chunk, and
- * stays until the broker has said that it has all of it. */
+ * The session cuts a chunk when the link asks for one, so a value of 2 GiB needs no second copy.
+ * Uploads take turns.  Each has less than LIMIT_UPLOAD_BYTES under way before its next chunk.  It
+ * stays until the broker has accepted all of it. */
 #ifndef SESSION_UPLOADS_H
 #define SESSION_UPLOADS_H
 
@@ -40,19 +40,19 @@ struct uploads {
 void uploads_init(struct uploads *uploads, struct memory *memory);
 void uploads_fini(struct uploads *uploads);
 
-/* Copies what describes it, and takes *value over (NULL then); false: no memory, nothing taken. */
+/* Copies upload, and takes *value over (sets it to NULL). false: no memory, and nothing changed. */
 bool uploads_add(struct uploads *uploads, const struct upload *upload, struct buffer **value);
-/* No upload of this slot, or it is given up. */
+/* Gives up the upload of this slot, if there is one. */
 void uploads_drop(struct uploads *uploads, uint32_t topic, uint64_t seq);
 /* Takes back the newest ones, down to this ordinal. */
 void uploads_back(struct uploads *uploads, uint64_t last);
 
 /* The next upload that may send a chunk, given which frames were sent; NULL: none. */
 struct upload *uploads_next(struct uploads *uploads, uint64_t frames_sent);
-/* Bytes that the part with its next chunk needs, and that part. */
+/* The size of the part with the next chunk; and writing that part. */
 size_t upload_part_bytes(const struct upload *upload);
 void upload_part_write(const struct upload *upload, uint8_t *out);
-/* That chunk was sent: it is the next one's turn. */
+/* The chunk was sent: the next upload has its turn. */
 void uploads_sent(struct uploads *uploads, struct upload *upload);
 
 enum uploads_verdict {

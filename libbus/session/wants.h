@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* wants.h -- awaited slots: what is asked for, what is answered and not taken yet.
+/* wants.h -- awaited slots: questions to the broker, and answers that were not taken yet.
  *
- * All wants of one slot share what is asked of the broker: one AWAIT for the outcome alone and one
- * for the value, at most.  A frame of the slot answers them all.  One answer needs care: an empty
- * VALUE is the outcome alone, or a value that is empty.  So while an outcome alone may be under
- * way, an empty VALUE does not answer those who want the value: it is asked for once more.  This
- * holds for outcomes that were given up too, for UNAWAIT and the answer cross; such slots are kept
- * as stale, the newest LIMIT_STALE_WANTS of them. */
+ * All wants of one slot share at most two AWAITs: one for the outcome alone, one for the value.  A
+ * frame of the slot answers all of them, with one exception.  An empty VALUE is either the outcome
+ * alone, or a value of no bytes.  So while the outcome alone may be under way, an empty VALUE does
+ * not answer wants of the value: the session asks for it again.
+ *
+ * This holds for wants that were cancelled too, because UNAWAIT and the answer may cross.  Such a
+ * slot is kept as stale; the newest LIMIT_STALE_WANTS of them stay. */
 #ifndef SESSION_WANTS_H
 #define SESSION_WANTS_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* chain.c -- leaves records out of a chain without losing its head, its roots or its count.
+/* chain.c -- leaves records out of a chain but keeps its head, its roots and its count.
  *
- * Causes are later records: there is no cycle, and one pass in ascending order meets every record
- * before its causes.  The first cause of a record stays the first, so the foremost root stays it.
- * Whoever reads the outcome can add: the records kept, plus all their left_out, are the records
- * given plus the left_out they had. */
+ * Causes are later records.  So there is no cycle, and one pass in ascending order meets each
+ * record before its causes.  The first cause of a record stays the first, so the foremost root
+ * stays the same.  The kept records plus all their left_out always equal the given records plus
+ * their left_out. */
 #include "libbus/wire/chain.h"
 
 #include "libbus/base/must.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* chain.h -- which records of an error's chain go on the wire, and how they hang together then; for
+/* chain.h -- which records of an error's chain go on the wire, and how they are linked then; for
  * this folder alone. */
 #ifndef WIRE_CHAIN_H
 #define WIRE_CHAIN_H

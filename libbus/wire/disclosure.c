@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* disclosure.c -- what goes, field by field; see disclosure.h. */
+/* disclosure.c -- removes what a level hides, field by field; see disclosure.h. */
 #include "libbus/wire/disclosure.h"
 
 static const char withheld[] = "withheld by its party";

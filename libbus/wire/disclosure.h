@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* disclosure.h -- how much of its errors a party lets others see.
  *
- * Of every error there remain, at every level and over every hop of a chain: id, job, attempt,
- * party, incarnation, kind, code, recoverability and retry-after, origin, stamps, the slot, causes
- * and blames.  The rest goes level by level; what is cut here is in no byte that leaves.
+ * Every level keeps, over every hop of a chain: id, job, attempt, party, incarnation, kind, code,
+ * recoverability and retry-after, origin, stamps, the slot, causes and blames.  Each level hides
+ * what the level before hides, and more.  Hidden fields are in no byte that leaves the process.
  *
- *   full       all of it
- *   message    not the stacktrace, nor attachments, nor their names
- *   type       nor the message, nor where it runs (host, pid)
- *   none       nor the type, how the process ended (exit code, signal), and the trace id */
+ *   full       hides nothing
+ *   message    hides the stacktrace, attachments and their names
+ *   type       hides the message, and where the party runs (host, pid)
+ *   none       hides the type, how the process ended (exit code, signal), and the trace id */
 #ifndef WIRE_DISCLOSURE_H
 #define WIRE_DISCLOSURE_H
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* error.h -- the error object on the wire: a failure and all its causes, flat.
  *
- * msgpack: an array of records; record 0 is the error itself, a record's causes are indices of
- * later records.  So the chain has no depth, cannot have cycles, and a cause shared by two is
- * there once.  A chain longer than LIMIT_ERROR_RECORDS, or larger than LIMIT_ERROR_BYTES, keeps
- * its head and its roots; the number of records left out is in the record before the gap.
+ * The error is a msgpack array of records.  Record 0 is the error itself.  The causes of a record
+ * are indices of later records.  So the chain has no depth and no cycles, and a cause that two
+ * records share is there once.  A chain longer than LIMIT_ERROR_RECORDS, or larger than
+ * LIMIT_ERROR_BYTES, keeps its head and its roots.  The record before the gap holds the number of
+ * records left out.
  *
- * A record is an array of the fields of struct error_record in their order, each list an array;
- * fields may be appended as in messages.def.  Lists at the end are left out where
- * they are empty. */
+ * A record is an array of the fields of struct error_record in their order.  A list in it is an
+ * array.  Empty lists at the end are left out. */
 #ifndef WIRE_ERROR_H
 #define WIRE_ERROR_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* walk.c -- the bounded walk over msgpack that precedes everything else.
+/* walk.c -- the bounded walk over msgpack that comes before everything else.
  *
- * msgpack-c reserves memory for as many elements as an array claims and reports depth as a lack of
- * memory (its issue 1013; version 4.0.0): so nothing reaches it that was not walked here.  The
- * formats are those of the msgpack specification, "Formats", 2013. */
+ * msgpack-c 4.0.0 reserves memory for as many elements as an array claims, and reports excessive
+ * depth as a lack of memory (its issue 1013).  So msgpack-c gets only bytes that were walked here.
+ * The formats are those of the msgpack specification, "Formats", 2013. */
 #include "libbus/wire/walk.h"
 
 #include "libbus/base/limits.h"

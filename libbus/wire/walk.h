@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* walk.h -- steps over msgpack without trusting a byte of it; for this folder alone. */
+/* walk.h -- steps over msgpack and trusts no byte of it; for this folder alone. */
 #ifndef WIRE_WALK_H
 #define WIRE_WALK_H
 

@@ -122,7 +122,7 @@ static struct party *join(const char *name)
                                       .party = span_text(name),
                                       .library = span_text("cost"),
                                       .host = span_text("here"),
-                                      .life = ++lives,
+                                      .client = ++lives,
                                       .heartbeat_ms = 3600000,
                                       .lost_after_ms = 36000000,
                                       .grace_ms = 36000000,

@@ -37,7 +37,7 @@ static void begin(void)
         .party = span_text("alice"),
         .library = span_text("fuzz"),
         .host = span_text("here"),
-        .life = 7,
+        .client = 7,
         .heartbeat_ms = 100,
         .lost_after_ms = 1000,
         .grace_ms = 100,

@@ -993,7 +993,7 @@ void world_start(struct world *world, uint32_t index)
         .host = span_text(host->options.place[0] != 0 ? host->options.place : "nowhere"),
         .disclosure = host->options.disclosure,
         .pid = index + 1,
-        .life = (uint64_t)(index + 1) << 32 | (host->life + 1),
+        .client = (uint64_t)(index + 1) << 32 | (host->life + 1),
         .heartbeat_ms = host->options.heartbeat_ms,
         .lost_after_ms = host->options.lost_after_ms,
         .grace_ms = host->options.grace_ms,

@@ -17,8 +17,8 @@
 
 enum {
     SILENT = 10000,
-    STRANGERS_MAX = 4096, /* LIMIT_STRANGERS in PROTOCOL.md */
-    OTHERS_MAX = 200,     /* descriptors of the broker beside them */
+    NEW_CONNECTIONS_MAX = 4096, /* LIMIT_NEW_CONNECTIONS in PROTOCOL.md */
+    OTHERS_MAX = 200,           /* descriptors of the broker beside them */
     ROUNDS = 20,
     ROUND_CONNECTIONS = 100,
 };
@@ -216,7 +216,7 @@ static void expect_closed(int fd)
 Test(storm, of_ten_thousand_that_say_nothing_shuts_nobody_out)
 {
     int count = open_silent(SILENT, true);
-    expect_descriptors(STRANGERS_MAX + OTHERS_MAX);
+    expect_descriptors(NEW_CONNECTIONS_MAX + OTHERS_MAX);
     struct bus *late = must_open("late");
     must_publish(late, "w", "in");
     must_close(&late);

@@ -9,7 +9,7 @@
 
 #include <criterion/criterion.h>
 
-enum { OPEN_MAX = 2 * LIMIT_STRANGERS, WAIT_NS = 1000 };
+enum { OPEN_MAX = 2 * LIMIT_NEW_CONNECTIONS, WAIT_NS = 1000 };
 
 static struct memory memory;
 static struct new_connections connections;
@@ -103,15 +103,15 @@ Test(new_connections, that_left_are_none_and_their_descriptors_are_used_again)
 
 Test(new_connections, are_only_so_many)
 {
-    come(0, LIMIT_STRANGERS - 1, 0);
+    come(0, LIMIT_NEW_CONNECTIONS - 1, 0);
     expect_none(1);
-    come(LIMIT_STRANGERS - 1, 1, 0);
+    come(LIMIT_NEW_CONNECTIONS - 1, 1, 0);
     expect_none(1);
-    come(LIMIT_STRANGERS, 1, 0);
+    come(LIMIT_NEW_CONNECTIONS, 1, 0);
     expect_next(1, 0);
     expect_none(1);
     new_connections_spoke(&connections, LANE_CONTROL, 1);
-    come(LIMIT_STRANGERS + 1, 2, 0);
+    come(LIMIT_NEW_CONNECTIONS + 1, 2, 0);
     expect_next(1, 2);
     expect_none(1);
 }

@@ -39,7 +39,7 @@ static inline struct session_options driver_options(const char *party)
         .library = span_text("libbus test"),
         .host = span_text("here"),
         .pid = 4711,
-        .life = 1147,
+        .client = 1147,
         .heartbeat_ms = 1000,
         .lost_after_ms = 10000,
         .grace_ms = 1000,
