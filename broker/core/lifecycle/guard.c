@@ -11,7 +11,7 @@
  * kept by what either of the two says. */
 #include "broker/core/lifecycle/guard.h"
 
-#include "broker/core/lifecycle/session.h"
+#include "broker/core/lifecycle/ending.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/tell.h"

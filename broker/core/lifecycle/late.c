@@ -9,6 +9,8 @@
  * it. */
 #include "broker/core/lifecycle/late.h"
 
+#include "broker/core/lifecycle/ending.h"
+#include "broker/core/lifecycle/liveness.h"
 #include "broker/core/lifecycle/session.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/owned_span.h"

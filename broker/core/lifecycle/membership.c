@@ -12,10 +12,11 @@
 
 #include "broker/core/groups/group.h"
 #include "broker/core/lifecycle/barrier.h"
+#include "broker/core/lifecycle/ending.h"
+#include "broker/core/lifecycle/job.h"
 #include "broker/core/lifecycle/judgement.h"
 #include "broker/core/lifecycle/late.h"
 #include "broker/core/lifecycle/parked.h"
-#include "broker/core/lifecycle/session.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/tell.h"

@@ -8,10 +8,10 @@
 
 #include "broker/core/groups/group.h"
 #include "broker/core/groups/subscription.h"
+#include "broker/core/lifecycle/ending.h"
 #include "broker/core/lifecycle/guard.h"
 #include "broker/core/lifecycle/judgement.h"
 #include "broker/core/lifecycle/membership.h"
-#include "broker/core/lifecycle/session.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/tell.h"

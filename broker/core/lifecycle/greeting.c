@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* greeting.c -- how sessions begin, or go on over another connection.
+ *
+ * Promise 5 rests on two lines here: a token names one session, and a session that ended is gone
+ * from core->tokens, so nothing of it is understood any more (resume); and a new session of a
+ * party has a new incarnation (join). */
+#include "broker/core/lifecycle/greeting.h"
+
+#include "broker/core/lifecycle/barrier.h"
+#include "broker/core/lifecycle/ending.h"
+#include "broker/core/lifecycle/guard.h"
+#include "broker/core/lifecycle/job.h"
+#include "broker/core/lifecycle/judgement.h"
+#include "broker/core/lifecycle/liveness.h"
+#include "broker/core/lifecycle/membership.h"
+#include "broker/core/lifecycle/session.h"
+#include "broker/core/record/accept.h"
+#include "broker/core/record/courier.h"
+#include "broker/core/record/failure.h"
+#include "broker/core/record/note.h"
+#include "broker/core/record/owned_span.h"
+#include "broker/core/settling/refusal.h"
+#include "broker/core/settling/upload.h"
+#include "broker/core/streams/lease.h"
+#include "broker/core/streams/names.h"
+#include "broker/core/streams/sub.h"
+#include "broker/core/streams/topic.h"
+#include "broker/core/tables/effect.h"
+#include "broker/core/tables/job.h"
+#include "broker/core/tables/party.h"
+#include "broker/core/tables/roster.h"
+#include "broker/core/tables/slot_table.h"
+#include "libbus/base/pattern.h"
+#include "libbus/wire/disclosure.h"
+
+enum { HELLO_PARTY = 0, HELLO_OBSERVER = 1, HELLO_GUARD = 2 }; /* HELLO.role */
+
+/* Voices of one incarnation number their errors apart: each has so many bits for itself. */
+enum { VOICE_ERROR_BITS = 32 };
+
+static void refuse(struct core *core, conn_id conn, enum wire_code code, const char *type,
+                   const char *message)
+{
+    struct msg *msg = effects_msg(core->effects, conn, MSG_REFUSED);
+    msg->as.refused.code = code;
+    msg->as.refused.type = span_text(type);
+    msg->as.refused.message = span_text(message);
+    effects_drop(core->effects, conn);
+}
+
+static struct session *session_new(struct core *core, struct job *job,
+                                   const struct msg_hello *hello, conn_id conn)
+{
+    bool is_located = job == NULL || job->spec.disclosure < DISCLOSURE_TYPE;
+    return session_make(core, job,
+                        &(struct session_terms){.token = session_free_token(core),
+                                                .conn = conn,
+                                                .dial = (uint32_t)hello->dial,
+                                                .heartbeat_ms = hello->heartbeat_ms,
+                                                .lost_after_ms = hello->lost_after_ms,
+                                                .grace_ms = hello->grace_ms,
+                                                .host = is_located ? hello->host : SPAN_NONE,
+                                                .pid = is_located ? hello->pid : 0,
+                                                .is_guard = hello->role == HELLO_GUARD});
+}
+
+static void welcome(struct core *core, struct session *session, const struct msg_hello *hello,
+                    bool is_resumed)
+{
+    struct msg_welcome *msg =
+        &effects_msg(core->effects, session->control, MSG_WELCOME)->as.welcome;
+    msg->major = PROTOCOL_MAJOR;
+    msg->minor = hello->minor <= PROTOCOL_MINOR ? hello->minor : PROTOCOL_MINOR;
+    msg->broker = core->options.broker;
+    msg->token = session->token;
+    msg->incarnation = session->incarnation;
+    msg->attempt = session->job != NULL ? session->job->attempt : 0;
+    msg->is_resumed = is_resumed;
+    msg->data_number = session->data_number;
+    msg->data_endpoint = span_text(core->options.data_endpoint);
+    msg->value_bytes_max = core->options.value_bytes_max;
+    msg->broker_ns = core->now_ns;
+    msg->connection = session->control;
+    msg->event_next = session->job != NULL ? session->job->event_next : 0;
+    msg->durability = core->options.durability;
+    msg->disclosure = session->job != NULL ? session->job->spec.disclosure : 0;
+    msg->is_created = session->job != NULL && session->job->state != JOB_FREE;
+    if (session->party != NULL && !session->is_guard)
+        msg->errors_from = (uint64_t)session->party->voice_count << VOICE_ERROR_BITS;
+    session_arm(core, session);
+}
+
+/* A sentence about what is wrong with the greeting, or NULL. */
+static const char *hello_complaint(const struct msg_hello *hello)
+{
+    bool is_jobless = hello->role == HELLO_OBSERVER && hello->job.bytes == 0;
+    if (!is_jobless && !party_is_valid(hello->job))
+        return "the job's name is not well formed";
+    if (hello->role != HELLO_OBSERVER &&
+        (!party_is_valid(hello->party) || span_equal(hello->party, span_text(GROUPS_PARTY))))
+        return "the party's name is not well formed";
+    if (hello->heartbeat_ms < LIMIT_HEARTBEAT_MS_MIN)
+        return "the heartbeat is shorter than 10 ms";
+    if (hello->lost_after_ms < 3 * hello->heartbeat_ms)
+        return "lost_after_ms is less than three heartbeats";
+    return NULL;
+}
+
+void session_begin(struct core *core, struct party *party, struct session *session,
+                   uint32_t incarnation)
+{
+    party->incarnation = incarnation;
+    party->joined_ns = core->is_replaying ? 0 : core->now_ns;
+    party->error_count = 0;
+    party->error_limit = 0;
+    failure_unref(core, party->ended_by);
+    party->ended_by = NULL;
+    party->voice_count = 0;
+    party->voice_life = 0;
+    *(session->is_guard ? &party->guard : &party->session) = session;
+    session->party = party;
+    session->incarnation = incarnation;
+    party->state = PARTY_SCHEDULING; /* another life: the one before is over, or never was */
+    party_update_bare(party);
+    if (session->is_guard)
+        note_guard_joined(core, party);
+    else
+        note_party_joined(core, party);
+    job_joined(core, party);
+}
+
+/* The session that began this life, or NULL. */
+static struct session *first_session(const struct party *party)
+{
+    return party->guard != NULL ? party->guard : party->session;
+}
+
+/* The session goes on on this connection. */
+static void go_on(struct core *core, conn_id conn, struct session *session,
+                  const struct msg_hello *hello)
+{
+    if (hello->dial > 0 && hello->dial <= session->dial) {
+        effects_drop(core->effects, conn); /* it came late: the client is on another by now */
+        return;
+    }
+    session->dial = (uint32_t)hello->dial;
+    *(session == first_session(session->party) ? &session->party->dial
+                                               : &session->party->voice_dial) = session->dial;
+    session_drop_conn(core, &session->control);
+    session_drop_conn(core, &session->data);
+    barrier_forget(session);
+    courier_gone(core, session);
+    if (!id_map_put(&core->conns, conn, session->id)) {
+        session->closed_ns = core_clock(core);
+        session_arm(core, session);
+        refuse(core, conn, CODE_EFULL, ERROR_TYPE_FULL, "the broker is short of memory");
+        return;
+    }
+    session->control = conn;
+    session->is_ready = false;
+    session->await_sent = 0;
+    session->await_taken = 0;
+    session->await_topic = 0;
+    session->data_told = 0;
+    session->control_told = 0;
+    accept_drop(session); /* WELCOME says it */
+    LIST_EACH(link, &session->subs)
+        sub_rewind(core, LIST_OWNER(link, struct sub, session_link));
+    sub_pass_done(core, session);
+    session_hear(core, session);
+    welcome(core, session, hello, hello->token != 0);
+    judge_tell_again(core, session);
+    refusals_tell_again(core, session, hello->refusal_number);
+}
+
+/* A new incarnation of this party, or why not. */
+static void join(struct core *core, conn_id conn, const struct msg_hello *hello, struct job *job)
+{
+    const char *type;
+    struct party *party = party_get(core, job, hello->party);
+    if (party == NULL || !roster_reserve(&job->roster)) {
+        refuse(core, conn, CODE_EFULL, ERROR_TYPE_FULL, "this job has no room for another party");
+        return;
+    }
+    bool is_known = hello->life != 0 && hello->life == party->life;
+    if (is_known && first_session(party) != NULL) {
+        go_on(core, conn, first_session(party), hello);
+        return;
+    }
+    if (is_known && hello->dial <= party->dial) {
+        effects_drop(core->effects, conn); /* it came late, and what it asked for has been */
+        return;
+    }
+    const char *refusal = job_refusal(job, party, &type);
+    if (refusal != NULL) {
+        refuse(core, conn, CODE_EDENIED, type, refusal);
+        return;
+    }
+    if ((party->session != NULL && party->session->control != 0) ||
+        (party->guard != NULL && party->guard->control != 0)) {
+        refuse(core, conn, CODE_EDENIED, ERROR_TYPE_NAME_TAKEN,
+               "a live party of this job has this name");
+        return;
+    }
+    while (party_any_session(party) != NULL)
+        session_lose(core, party_any_session(party), ERROR_TYPE_REPLACED,
+                     "a fresh party of the same name came, and its connection was gone");
+    struct session *session = session_new(core, job, hello, conn);
+    if (session == NULL) {
+        refuse(core, conn, CODE_EFULL, ERROR_TYPE_FULL,
+               "the broker has no room for another session");
+        return;
+    }
+    judge_joined(core, job);
+    session_begin(core, party, session, party->incarnation + 1);
+    party->life = hello->life;
+    party->dial = session->dial;
+    party_tell(core, party, EVENT_PARTY_JOINED, "", 0, NULL);
+    welcome(core, session, hello, false);
+}
+
+/* The party that this guard's token is for, or NULL: it is over. */
+static struct party *guarded(struct core *core, const struct msg_hello *hello)
+{
+    uint32_t id;
+    const struct session *guard =
+        id_map_get(&core->tokens, hello->guard, &id) ? pool_find(&core->sessions, id) : NULL;
+    if (guard == NULL || !guard->is_guard || !party_is_live(guard->party) ||
+        !span_equal(guard->party->name, hello->party) || !span_equal(guard->job->name, hello->job))
+        return NULL;
+    return guard->party;
+}
+
+/* Another process speaks for the incarnation of a guard: one at a time. */
+static void speak(struct core *core, conn_id conn, const struct msg_hello *hello)
+{
+    struct party *party = guarded(core, hello);
+    if (party == NULL) {
+        refuse(core, conn, CODE_EFENCED, ERROR_TYPE_FENCED,
+               "the incarnation that the token is for is over");
+        return;
+    }
+    bool is_known = hello->life != 0 && hello->life == party->voice_life;
+    if (is_known && party->session != NULL) {
+        go_on(core, conn, party->session, hello);
+        return;
+    }
+    if (is_known && hello->dial <= party->voice_dial) {
+        effects_drop(core->effects, conn); /* as in join() */
+        return;
+    }
+    if (party->session != NULL) {
+        refuse(core, conn, CODE_EDENIED, ERROR_TYPE_NAME_TAKEN,
+               "another process speaks for this party");
+        return;
+    }
+    struct session *session = session_new(core, party->job, hello, conn);
+    if (session == NULL) {
+        refuse(core, conn, CODE_EFULL, ERROR_TYPE_FULL,
+               "the broker has no room for another session");
+        return;
+    }
+    guard_begin_voice(core, party, session);
+    party->voice_life = hello->life;
+    party->voice_dial = session->dial;
+    welcome(core, session, hello, false);
+}
+
+/* Whether its job is at a later attempt than the one that gave the token. */
+static bool is_of_older_attempt(const struct core *core, const struct msg_hello *hello)
+{
+    uint32_t id;
+    const struct job *job =
+        name_map_get(&core->job_names, hello->job, &id) ? pool_find(&core->jobs, id) : NULL;
+    return job != NULL && hello->attempt > 0 && hello->attempt < job->attempt;
+}
+
+static void resume(struct core *core, conn_id conn, const struct msg_hello *hello)
+{
+    uint32_t id;
+    struct session *session =
+        id_map_get(&core->tokens, hello->token, &id) ? pool_find(&core->sessions, id) : NULL;
+    if (session == NULL && hello->broker != 0 && hello->broker != core->options.broker) {
+        refuse(core, conn, CODE_ELOST, ERROR_TYPE_SESSION,
+               "this is another broker than the one that gave the session");
+        return;
+    }
+    if (session == NULL || session->party == NULL ||
+        session->is_guard != (hello->role == HELLO_GUARD) ||
+        !span_equal(session->party->name, hello->party) ||
+        !span_equal(session->job->name, hello->job)) {
+        if (is_of_older_attempt(core, hello))
+            refuse(core, conn, CODE_EFENCED, ERROR_TYPE_ATTEMPT_OVER,
+                   "the attempt of the job that it was part of is over");
+        else
+            refuse(core, conn, CODE_EFENCED, ERROR_TYPE_FENCED,
+                   "this incarnation is over: it was lost, failed or left");
+        return;
+    }
+    go_on(core, conn, session, hello);
+}
+
+/* Whoever was told goodbye tries again at once; welcomed, it would take our end for a crash. */
+static void send_away(struct core *core, conn_id conn)
+{
+    effects_msg(core->effects, conn, MSG_BYE)->as.bye.message = span_text(STOPS_TEXT);
+    effects_drop(core->effects, conn);
+}
+
+void session_hello(struct core *core, conn_id conn, const struct msg_hello *hello)
+{
+    const char *complaint = hello_complaint(hello);
+    if (core->is_stopping) {
+        send_away(core, conn);
+        return;
+    }
+    if (hello->major != PROTOCOL_MAJOR) {
+        refuse(core, conn, CODE_EPROTO, ERROR_TYPE_VERSION,
+               hello->major < PROTOCOL_MAJOR
+                   ? "the client speaks an older major version than the broker's 1: upgrade it"
+                   : "the client speaks a newer major version than the broker's 1: upgrade the "
+                     "broker");
+        return;
+    }
+    if (complaint != NULL) {
+        refuse(core, conn, CODE_EINVAL, ERROR_TYPE_NAME, complaint);
+        return;
+    }
+    if (hello->role != HELLO_OBSERVER && hello->token != 0) {
+        resume(core, conn, hello);
+        return;
+    }
+    if (hello->role == HELLO_PARTY && hello->guard != 0) {
+        speak(core, conn, hello);
+        return;
+    }
+    struct job *job = hello->job.bytes > 0 ? job_get(core, hello->job) : NULL;
+    if (job == NULL && hello->job.bytes > 0) {
+        refuse(core, conn, CODE_EFULL, ERROR_TYPE_FULL, "the broker has no room for another job");
+        return;
+    }
+    if (hello->role != HELLO_OBSERVER) {
+        join(core, conn, hello, job);
+        return;
+    }
+    struct session *observer = session_new(core, job, hello, conn);
+    if (observer != NULL)
+        welcome(core, observer, hello, false);
+    else
+        refuse(core, conn, CODE_EFULL, ERROR_TYPE_FULL,
+               "the broker has no room for another session");
+}
+
+/* Both channels stand: what the last connection may have lost is told again, frames flow. */
+static void attached(struct core *core, struct session *session)
+{
+    if ((session->data == 0 && !session->is_guard) || !session->is_ready)
+        return;
+    session->returned_ns = INT64_MIN;
+    effects_msg(core->effects, session->control, MSG_ATTACHED);
+    job_greet(core, session);
+    if (session->is_guard)
+        return; /* it neither writes nor reads */
+    LIST_EACH(link, &session->party->topics) {
+        struct topic *topic = LIST_OWNER(link, struct topic, party_link);
+        if (topic->is_opened)
+            topic_grant(core, topic, true);
+    }
+    uploads_tell_again(core, session);
+    LIST_EACH(link, &session->subs)
+        sub_ready(core, LIST_OWNER(link, struct sub, session_link));
+    core_mark_pump(core, session);
+    core_mark_dirty(core, session);
+}
+
+/* The data channel may be far behind the control channel: an ATTACH may come when its client has
+ * given up the connections that it belongs to, and has come back on others. */
+const char *session_attach(struct core *core, conn_id conn, const struct msg_attach *msg)
+{
+    uint32_t id;
+    struct session *session =
+        id_map_get(&core->tokens, msg->token, &id) ? pool_find(&core->sessions, id) : NULL;
+    if (session == NULL || session->is_guard || session->late != NULL)
+        return "ATTACH to no session";
+    if (session->control == 0 || msg->connection != session->control) {
+        effects_drop(core->effects, conn);
+        return NULL;
+    }
+    if (!id_map_put(&core->conns, conn, session->id))
+        return "the broker is short of memory";
+    session_drop_conn(core, &session->data);
+    session->data = conn;
+    session->data_sent = session->data_said = session->data_marked = 0;
+    session->data_marked_step = 0;
+    session_hear(core, session);
+    if (session->party != NULL)
+        attached(core, session);
+    else
+        effects_msg(core->effects, session->control, MSG_ATTACHED);
+    return NULL;
+}
+
+/* ---- both channels stand --------------------------------------------------------------------- */
+
+/* Where to go on with the value of a slot, of which a reader says that it has so much: at its
+ * beginning, if that is more than is here, or all that there will be. */
+static uint64_t chunk_offset(const struct core *core, const struct topic *topic, uint64_t seq,
+                             uint64_t offset)
+{
+    uint32_t index;
+    if (!slot_table_find(&topic->slots, seq, &index))
+        return 0;
+    const struct slot_entry *entry = slot_table_at(&topic->slots, index);
+    const struct chunks *chunks = NULL;
+    if (entry->state == SLOT_OPEN)
+        chunks = ((struct open_slot *)pool_find(&core->open_slots, entry->ref))->chunks;
+    else if (entry->state == SLOT_CHUNKED)
+        chunks = pool_find(&core->chunk_sets, entry->ref);
+    bool is_here = chunks != NULL && offset <= chunks->bytes && offset < chunks->total;
+    return is_here ? offset : 0;
+}
+
+void session_position(struct core *core, struct session *session, const struct msg_position *msg)
+{
+    struct sub *sub = sub_find(core, session, (uint32_t)msg->sub);
+    if (sub == NULL)
+        return; /* closed meanwhile: its UNSUBSCRIBE came on the last connection */
+    if (sub_is_member(sub)) {
+        lease_has(core, sub, msg);
+        return;
+    }
+    LIST_EACH(link, &sub->routes) {
+        struct route *route = LIST_OWNER(link, struct route, sub_link);
+        if (route->topic->id != msg->topic || msg->next_seq > route->topic->slots.next_seq ||
+            msg->next_seq < route->next_seq)
+            continue;
+        route->next_seq = msg->next_seq;
+        route->chunk_offset = chunk_offset(core, route->topic, msg->next_seq, msg->chunk_offset);
+        /* The TAKEN that told it may be lost, and none tells it again: what lies in its inbox is no
+         * more than a window, so what it received counts as taken. */
+        if (route->taken_seq < msg->next_seq) {
+            route->taken_seq = msg->next_seq;
+            topic_update(core, route->topic);
+        }
+        route_ready(core, route);
+    }
+}
+
+void session_locate(struct core *core, struct session *session, struct span host, uint64_t pid)
+{
+    span_drop(core, &session->host);
+    (void)span_keep(core, host, &session->host); /* or it is not known */
+    session->pid = pid;
+    note_located(core, session);
+}
+
+/* Said on each connection, and mostly known by then; an older client has said it in HELLO. */
+static void hear_place(struct core *core, struct session *session, const struct msg_ready *msg)
+{
+    bool is_said = msg->host.bytes > 0 || msg->pid != 0;
+    bool is_known = span_equal(msg->host, session->host) && msg->pid == session->pid;
+    if (is_said && !is_known && session->job->spec.disclosure < DISCLOSURE_TYPE)
+        session_locate(core, session, msg->host, msg->pid);
+}
+
+void session_ready(struct core *core, struct session *session, const struct msg_ready *msg)
+{
+    session->is_ready = true;
+    if (session->party != NULL)
+        hear_place(core, session, msg);
+    if (session->party != NULL)
+        attached(core, session);
+    else
+        effects_msg(core->effects, session->control, MSG_ATTACHED);
+}
