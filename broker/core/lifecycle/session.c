@@ -188,5 +188,3 @@ void session_free_all(struct core *core)
     while ((job = pool_next(&core->jobs, 0)) != NULL)
         job_free(core, job);
 }
-
-/* ---- greeting -------------------------------------------------------------------------------- */

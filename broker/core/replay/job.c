@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* job.c -- replays facts about jobs, their members, epochs, attempts and events. */
+#include "broker/core/replay/job.h"
+
+#include "broker/core/lifecycle/job.h"
+#include "broker/core/lifecycle/membership.h"
+#include "broker/core/record/tell.h"
+#include "broker/core/replay/lookup.h"
+#include "broker/core/tables/job.h"
+#include "broker/core/tables/party.h"
+#include "broker/core/tables/roster.h"
+
+const char *replay_job_begun(struct core *core, const struct fact_job_begun *fact)
+{
+    uint32_t known;
+    if (replayed_job(core, fact->job) != NULL || name_map_get(&core->job_names, fact->name, &known))
+        return WRONG_TWICE;
+    struct job *job = fact->job != 0 ? job_make(core, (uint32_t)fact->job, fact->name) : NULL;
+    if (job == NULL)
+        return WRONG_NO_MEMORY;
+    job->attempt = (uint32_t)fact->attempt;
+    return NULL;
+}
+
+const char *replay_job_ended(struct core *core, const struct fact_job_ended *fact)
+{
+    struct job *job = replayed_job(core, fact->job);
+    if (job == NULL)
+        return WRONG_NO_JOB;
+    if (job->session_count > 0)
+        return WRONG_NO_ORDER;
+    job_free(core, job);
+    return NULL;
+}
+
+const char *replay_job_created(struct core *core, const struct fact_job_created *fact)
+{
+    struct job *job = replayed_job(core, fact->job);
+    if (job == NULL)
+        return WRONG_NO_JOB;
+    if (job->state != JOB_FREE)
+        return WRONG_NO_ORDER;
+    job_begin(core, job,
+              &(struct job_spec){.min = (uint32_t)fact->min,
+                                 .max = (uint32_t)fact->max,
+                                 .join_window_ms = (int64_t)fact->join_window_ms,
+                                 .settle_ms = (int64_t)fact->settle_ms,
+                                 .max_restarts = (uint32_t)fact->max_restarts,
+                                 .deadline_ms = fact->deadline_ms,
+                                 .pending = (uint8_t)fact->pending,
+                                 .strategy = (uint8_t)fact->strategy,
+                                 .disclosure = (uint8_t)fact->disclosure},
+              fact->due_wall_ns);
+    return NULL;
+}
+
+const char *replay_job_moved(struct core *core, const struct fact_job_moved *fact)
+{
+    const char *wrong = NULL;
+    struct job *job = replayed_job(core, fact->job);
+    struct failure *failure = replayed_failure(core, fact->failure, &wrong);
+    if (job == NULL || wrong != NULL)
+        return job == NULL ? WRONG_NO_JOB : wrong;
+    if (fact->state >= JOB_STATE_COUNT || job_is_final(job->state))
+        return WRONG_NO_ORDER;
+    job->error_count = fact->errors;
+    job->pause_ms = (int64_t)fact->pause_ms;
+    job->is_called_off = fact->is_called_off != 0;
+    job_set_state(core, job, (enum job_state)fact->state, failure);
+    return NULL;
+}
+
+const char *replay_placed(struct core *core, const struct fact_placed *fact)
+{
+    struct party *party = replayed_party(core, fact->party);
+    if (party == NULL)
+        return WRONG_NO_PARTY;
+    if (!roster_place(&party->job->roster, party->id, (uint32_t)fact->rank,
+                      party->state == PARTY_COMPLETED))
+        return WRONG_NO_ORDER;
+    job_place(core, party, (uint32_t)fact->rank);
+    return NULL;
+}
+
+const char *replay_queued(struct core *core, const struct fact_queued *fact)
+{
+    struct party *party = replayed_party(core, fact->party);
+    if (party == NULL)
+        return WRONG_NO_PARTY;
+    if (party->rank != RANK_NONE || !roster_remove(&party->job->roster, party->id))
+        return WRONG_NO_ORDER;
+    roster_add(&party->job->roster, party->id); /* in the room that it had */
+    return NULL;
+}
+
+const char *replay_epoch_begun(struct core *core, const struct fact_epoch_begun *fact)
+{
+    struct job *job = replayed_job(core, fact->job);
+    if (job == NULL)
+        return WRONG_NO_JOB;
+    if (!roster_begin(&job->roster, fact->epoch, (uint32_t)fact->world_size))
+        return WRONG_NO_ORDER;
+    job->round = 0;
+    return NULL;
+}
+
+const char *replay_met(struct core *core, const struct fact_met *fact)
+{
+    struct job *job = replayed_job(core, fact->job);
+    if (job == NULL)
+        return WRONG_NO_JOB;
+    job->round = fact->round;
+    return NULL;
+}
+
+const char *replay_attempt_begun(struct core *core, const struct fact_attempt_begun *fact)
+{
+    struct job *job = replayed_job(core, fact->job);
+    if (job == NULL)
+        return WRONG_NO_JOB;
+    LIST_EACH(link, &job->party_list)
+        if (LIST_OWNER(link, struct party, job_link)->session != NULL)
+            return WRONG_NO_ORDER;
+    job_begin_attempt(core, job, (uint32_t)fact->attempt, fact->keeps_letters != 0);
+    return NULL;
+}
+
+const char *replay_event(struct core *core, const struct fact_event *fact)
+{
+    const char *wrong = NULL;
+    struct job *job = replayed_job(core, fact->job);
+    struct tell_event event = {.id = fact->id,
+                               .at_ns = fact->at_ns,
+                               .broker_ns = fact->broker_ns,
+                               .name = fact->name,
+                               .party = fact->party,
+                               .topic = fact->topic,
+                               .text = fact->text,
+                               .first_error = fact->first_error,
+                               .last_error = fact->last_error,
+                               .incarnation = (uint32_t)fact->incarnation,
+                               .seq = fact->seq,
+                               .count = fact->count,
+                               .failure = replayed_failure(core, fact->failure, &wrong),
+                               .is_late = fact->is_late != 0};
+    if (job == NULL || wrong != NULL)
+        return job == NULL ? WRONG_NO_JOB : wrong;
+    bool is_first = job->event_first == job->event_next; /* older ones went before a snapshot */
+    if (is_first ? fact->id < job->event_next : fact->id != job->event_next)
+        return WRONG_NO_ORDER;
+    if (core->seen.now_ns < fact->broker_ns)
+        core->seen = (struct core_moment){.now_ns = fact->broker_ns, .wall_ns = fact->at_ns};
+    return tell_keep(core, job, &event) ? NULL : WRONG_NO_MEMORY;
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* party.c -- replays facts about parties and what their sessions are owed. */
+#include "broker/core/replay/party.h"
+
+#include "broker/core/lifecycle/greeting.h"
+#include "broker/core/lifecycle/guard.h"
+#include "broker/core/lifecycle/membership.h"
+#include "broker/core/lifecycle/parked.h"
+#include "broker/core/lifecycle/session.h"
+#include "broker/core/record/failure.h"
+#include "broker/core/replay/lookup.h"
+#include "broker/core/settling/refusal.h"
+#include "broker/core/settling/upload.h"
+#include "broker/core/streams/names.h"
+#include "broker/core/tables/party.h"
+#include "broker/core/tables/roster.h"
+
+const char *replay_party_known(struct core *core, const struct fact_party_known *fact)
+{
+    uint32_t known;
+    struct job *job = replayed_job(core, fact->job);
+    if (job == NULL)
+        return WRONG_NO_JOB;
+    if (replayed_party(core, fact->party) != NULL ||
+        name_map_get(&job->parties, fact->name, &known))
+        return WRONG_TWICE;
+    if (fact->party == 0 || party_make(core, (uint32_t)fact->party, job, fact->name) == NULL)
+        return WRONG_NO_MEMORY;
+    return NULL;
+}
+
+const char *replay_party_forgotten(struct core *core, const struct fact_party_forgotten *fact)
+{
+    struct party *party = replayed_party(core, fact->party);
+    if (party == NULL)
+        return WRONG_NO_PARTY;
+    if (party_any_session(party) != NULL || !list_is_empty(&party->topics) ||
+        !list_is_empty(&party->watches) || !list_is_empty(&party->durables))
+        return WRONG_NO_ORDER;
+    party_free(core, party);
+    return NULL;
+}
+
+const char *replay_party_joined(struct core *core, const struct fact_party_joined *fact)
+{
+    uint32_t known;
+    struct party *party = replayed_party(core, fact->party);
+    if (party == NULL)
+        return WRONG_NO_PARTY;
+    if (party_any_session(party) != NULL || party_is_live(party) ||
+        fact->incarnation <= party->incarnation)
+        return WRONG_NO_ORDER;
+    if (fact->token == 0 || id_map_get(&core->tokens, fact->token, &known))
+        return WRONG_TWICE;
+    struct session *session =
+        session_make(core, party->job,
+                     &(struct session_terms){.token = fact->token,
+                                             .heartbeat_ms = fact->heartbeat_ms,
+                                             .lost_after_ms = fact->lost_after_ms,
+                                             .grace_ms = fact->grace_ms,
+                                             .host = fact->host,
+                                             .pid = fact->pid});
+    if (session == NULL || !roster_reserve(&party->job->roster))
+        return WRONG_NO_MEMORY;
+    session_begin(core, party, session, (uint32_t)fact->incarnation);
+    return NULL;
+}
+
+const char *replay_guard_joined(struct core *core, const struct fact_guard_joined *fact)
+{
+    uint32_t known;
+    struct party *party = replayed_party(core, fact->party);
+    if (party == NULL)
+        return WRONG_NO_PARTY;
+    if (party_any_session(party) != NULL || party_is_live(party) ||
+        fact->incarnation <= party->incarnation)
+        return WRONG_NO_ORDER;
+    if (fact->token == 0 || id_map_get(&core->tokens, fact->token, &known))
+        return WRONG_TWICE;
+    struct session *session =
+        session_make(core, party->job,
+                     &(struct session_terms){.token = fact->token,
+                                             .heartbeat_ms = fact->heartbeat_ms,
+                                             .lost_after_ms = fact->lost_after_ms,
+                                             .grace_ms = fact->grace_ms,
+                                             .host = fact->host,
+                                             .pid = fact->pid,
+                                             .is_guard = true});
+    if (session == NULL || !roster_reserve(&party->job->roster))
+        return WRONG_NO_MEMORY;
+    session_begin(core, party, session, (uint32_t)fact->incarnation);
+    party->voice_count = (uint32_t)fact->voices;
+    return NULL;
+}
+
+const char *replay_voice_joined(struct core *core, const struct fact_voice_joined *fact)
+{
+    uint32_t known;
+    struct party *party = replayed_party(core, fact->party);
+    if (party == NULL)
+        return WRONG_NO_PARTY;
+    if (party->guard == NULL || party->session != NULL || fact->voice <= party->voice_count)
+        return WRONG_NO_ORDER;
+    if (fact->token == 0 || id_map_get(&core->tokens, fact->token, &known))
+        return WRONG_TWICE;
+    struct session *session =
+        session_make(core, party->job,
+                     &(struct session_terms){.token = fact->token,
+                                             .heartbeat_ms = fact->heartbeat_ms,
+                                             .lost_after_ms = fact->lost_after_ms,
+                                             .grace_ms = fact->grace_ms,
+                                             .host = fact->host,
+                                             .pid = fact->pid});
+    if (session == NULL)
+        return WRONG_NO_MEMORY;
+    party->voice_count = (uint32_t)fact->voice - 1;
+    guard_begin_voice(core, party, session);
+    return NULL;
+}
+
+const char *replay_guard_ended(struct core *core, const struct fact_guard_ended *fact)
+{
+    struct party *party = replayed_party(core, fact->party);
+    if (party == NULL)
+        return WRONG_NO_PARTY;
+    if (party->guard == NULL || party_is_live(party))
+        return WRONG_NO_ORDER;
+    session_drop(core, party->guard);
+    return NULL;
+}
+
+const char *replay_located(struct core *core, const struct fact_located *fact)
+{
+    const struct party *party = replayed_party(core, fact->party);
+    if (party == NULL)
+        return WRONG_NO_PARTY;
+    struct session *session = fact->is_guard ? party->guard : party->session;
+    if (session == NULL)
+        return WRONG_NO_ORDER;
+    session_locate(core, session, fact->host, fact->pid);
+    return NULL;
+}
+
+const char *replay_party_ended(struct core *core, const struct fact_party_ended *fact)
+{
+    const char *wrong = NULL;
+    struct party *party = replayed_party(core, fact->party);
+    struct failure *failure = replayed_failure(core, fact->failure, &wrong);
+    if (party == NULL || wrong != NULL)
+        return party == NULL ? WRONG_NO_PARTY : wrong;
+    bool is_live = party_is_live(party);
+    if (fact->state >= PARTY_STATE_COUNT || !party_is_final((enum party_state)fact->state) ||
+        (is_live ? fact->incarnation != party->incarnation
+                 : fact->incarnation == 0 || party->incarnation != 0))
+        return WRONG_NO_ORDER; /* of a party that is not live only a snapshot tells, once */
+    party->state = (enum party_state)fact->state;
+    party->incarnation = (uint32_t)fact->incarnation;
+    party->ended_by = failure_ref(failure);
+    job_left(core, party);
+    party_update_bare(party);
+    return NULL;
+}
+
+const char *replay_session_ended(struct core *core, const struct fact_session_ended *fact)
+{
+    struct session *session = replayed_session(core, fact->party);
+    if (session == NULL)
+        return WRONG_NO_SESSION;
+    bool is_needed = party_is_live(session->party) && session->party->guard == NULL;
+    if (!list_is_empty(&session->subs) || is_needed)
+        return WRONG_NO_ORDER;
+    session_drop(core, session);
+    return NULL;
+}
+
+const char *replay_error_numbers(struct core *core, const struct fact_error_numbers *fact)
+{
+    struct party *party = replayed_party(core, fact->party);
+    if (party == NULL)
+        return WRONG_NO_PARTY;
+    party->error_limit = fact->limit;
+    return NULL;
+}
+
+const char *replay_numbers(struct core *core, const struct fact_numbers *fact)
+{
+    struct session *session = replayed_session(core, fact->party);
+    if (session == NULL)
+        return WRONG_NO_SESSION;
+    session->data_number = fact->data_number;
+    parked_passed(core, session, fact->control_number);
+    session->control_seen = fact->control_seen;
+    session->seen_noted = fact->control_seen;
+    session->data_noted = fact->data_number;
+    session->control_noted = fact->control_number;
+    return NULL;
+}
+
+const char *replay_parked(struct core *core, const struct fact_parked *fact)
+{
+    const char *wrong = NULL;
+    struct session *session = replayed_session(core, fact->party);
+    struct failure *failure = replayed_failure(core, fact->failure, &wrong);
+    struct topic *topic = replayed_topic(core, fact->topic);
+    bool needs_topic = fact->type == MSG_FAIL || fact->type == MSG_RETRACT;
+    bool needs_error = needs_topic || fact->type == MSG_FAIL_PARTY;
+    if (session == NULL)
+        return WRONG_NO_SESSION;
+    if (wrong != NULL || (needs_error && failure == NULL))
+        return WRONG_NO_ERROR;
+    if (needs_topic && (topic == NULL || topic->writer != session->party))
+        return WRONG_NO_TOPIC;
+    if (fact->number <= session->control_noted ||
+        (!list_is_empty(&session->parked) &&
+         fact->number <= LIST_OWNER(session->parked.prev, struct parked, link)->number))
+        return WRONG_NO_ORDER;
+    if (!parked_add(core, session,
+                    &(struct parked){.type = (enum msg_type)fact->type,
+                                     .number = fact->number,
+                                     .after = fact->after,
+                                     .topic = (uint32_t)fact->topic,
+                                     .seq = fact->seq,
+                                     .sub = (uint32_t)fact->sub,
+                                     .is_told = fact->is_told != 0,
+                                     .failure = failure,
+                                     .delivery = (uint32_t)fact->delivery,
+                                     .how = (uint32_t)fact->how,
+                                     .retry_after_ms = fact->retry_after_ms,
+                                     .durable = (uint32_t)fact->durable}))
+        return WRONG_NO_MEMORY;
+    (void)failure_ref(failure); /* the one parked */
+    if (session->control_seen < fact->number)
+        session->control_seen = fact->number;
+    if (fact->type == MSG_FAIL_PARTY)
+        (void)party_next(session->party->state, PARTY_SAYS_FAILED, &session->party->state);
+    return NULL;
+}
+
+const char *replay_progress_promised(struct core *core, const struct fact_progress_promised *fact)
+{
+    struct session *session = replayed_session(core, fact->party);
+    if (session == NULL)
+        return WRONG_NO_SESSION;
+    session->progress_ms = fact->within_ms;
+    return NULL;
+}
+
+const char *replay_refused(struct core *core, const struct fact_refused *fact)
+{
+    const char *wrong = NULL;
+    struct session *session = replayed_session(core, fact->party);
+    struct failure *failure = replayed_failure(core, fact->failure, &wrong);
+    if (session == NULL)
+        return WRONG_NO_SESSION;
+    if (failure == NULL)
+        return WRONG_NO_ERROR;
+    if (fact->number <= session->refusal_number)
+        return WRONG_NO_ORDER;
+    session->refusal_number = fact->number - 1;
+    return refusal_remember(core, session, (uint32_t)fact->topic, fact->seq,
+                            fact->count > 0 ? (uint32_t)fact->count : 1, failure)
+               ? NULL
+               : WRONG_NO_MEMORY;
+}
+
+const char *replay_uploaded(struct core *core, const struct fact_uploaded *fact)
+{
+    struct session *session = replayed_session(core, fact->party);
+    if (session == NULL)
+        return WRONG_NO_SESSION;
+    upload_remember(core, session, (uint32_t)fact->topic, fact->seq);
+    return NULL;
+}
+
+const char *replay_upload_refused(struct core *core, const struct fact_upload_refused *fact)
+{
+    struct session *session = replayed_session(core, fact->party);
+    if (session == NULL)
+        return WRONG_NO_SESSION;
+    upload_remember_refused(core, session, (uint32_t)fact->topic, fact->seq);
+    return NULL;
+}
+
+const char *replay_granted(struct core *core, const struct fact_granted *fact)
+{
+    struct session *session = replayed_session(core, fact->party);
+    if (session == NULL)
+        return WRONG_NO_SESSION;
+    return parked_remember_granted(core, session, fact->number) ? NULL : WRONG_NO_MEMORY;
+}
