@@ -355,6 +355,34 @@ finds_layers 'record/tell.h (layer 4) includes broker/core/streams/sub.h (layer 
 plant libbus/session/once.h '#include "libbus/session/model.h"'
 finds_layers 'once.h (layer 1) includes libbus/session/model.h (layer 5)'
 
+# ---- sizes ------------------------------------------------------------------------------------------
+# long_file PATH LINES
+long_file() {
+    mkdir -p "$tree/${1%/*}"
+    awk -v lines="$2" 'BEGIN { for (i = 0; i < lines; i++) print "" }' >"$tree/$1"
+}
+echo '# none' >"$tree/tests/rules/sizes.waivers"
+long_file broker/core/tables/long.c 900
+long_file broker/core/tables/long.h 400
+passes sizes
+long_file broker/core/tables/long.c 901
+finds 'tables/long.c: 901 lines, more than 900' sizes
+echo '# none' >"$tree/tests/rules/sizes.waivers"
+long_file libbus/api/long.h 401
+finds 'api/long.h: 401 lines, more than 400' sizes
+long_file libbus/api/long.h 401
+echo 'libbus/api/long.h 500 it is the manual' >"$tree/tests/rules/sizes.waivers"
+passes sizes
+long_file libbus/api/long.h 501
+echo 'libbus/api/long.h 500 it is the manual' >"$tree/tests/rules/sizes.waivers"
+finds 'api/long.h: 501 lines, more than 500' sizes
+long_file libbus/api/long.h 400
+echo 'libbus/api/long.h 500 it is the manual' >"$tree/tests/rules/sizes.waivers"
+finds 'not needed: libbus/api/long.h' sizes
+echo 'libbus/api/long.h 500' >"$tree/tests/rules/sizes.waivers"
+finds 'a waiver needs a number of lines and a reason' sizes
+clean
+
 # ---- format -----------------------------------------------------------------------------------------
 if command -v clang-format >/dev/null; then
     cp "$rules/../../.clang-format" "$tree/.clang-format"
