@@ -17,7 +17,8 @@ licence='/* SPDX-License-Identifier: MPL-2.0 */
 clean() {
     rm -rf "${tree:?}"/*
     mkdir -p "$tree/libbus/base" "$tree/libbus/wire" "$tree/libbus/session" "$tree/libbus/include/bus" \
-        "$tree/libbus/io" "$tree/libbus/api" "$tree/broker/core/tables" "$tree/broker/core/streams" "$tree/broker/io" "$tree/clients" \
+        "$tree/libbus/io" "$tree/libbus/api" "$tree/broker/core/tables" "$tree/broker/core/streams" \
+        "$tree/broker/core/step" "$tree/broker/io" "$tree/clients" \
         "$tree/tests/unit" "$tree/tests/system" "$tree/tests/rules" "$tree/bench" "$tree/schemas"
     echo '# none' >"$tree/tests/rules/functions.waivers"
     plant libbus/base/leaf.h '
@@ -97,6 +98,8 @@ libbus/io/a.c "libbus/api/bus.h"
 broker/core/tables/slot_table.c "broker/core/tables/party.h"
 broker/core/tables/slot_table.c "libbus/wire/msg.h"
 broker/core/streams/slot.c "broker/io/loop.h"
+broker/core/streams/slot.c "broker/core/settling/settle.h"
+broker/core/step/slot.c "broker/core/replay/replay.h"
 broker/core/streams/slot.c "libbus/session/session.h"
 broker/io/loop.c "broker/core/tables/slot_table.h"
 broker/io/loop.c "libbus/api/bus.h"
