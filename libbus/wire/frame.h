@@ -29,7 +29,7 @@
  *
  *   0x92 0xcd u16 (DELIVERY) 0xce u32 (the client's number of the subscription)       9 bytes
  *
- * Numbers are big-endian, as msgpack has them.  See PROTOCOL.md, "Data". */
+ * Numbers are big-endian, as msgpack has them.  See PROTOCOL.md, "Encoding". */
 #ifndef WIRE_FRAME_H
 #define WIRE_FRAME_H
 

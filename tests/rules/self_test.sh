@@ -293,6 +293,81 @@ finds 'lib.a: exports span_make' symbols "$tree/lib.so" "$tree/lib.a"
 library "$shown int bus_one(void) { return 1; }"
 finds 'lib.so: lacks bus_two' symbols "$tree/lib.so" "$tree/lib.a"
 
+# ---- prose ------------------------------------------------------------------------------------------
+# page TEXT: as the only document; its table allows one long sentence, and one wide line.
+page() {
+    printf '%s\n' "$1" >"$tree/README.md"
+}
+words() {
+    awk -v count="$1" 'BEGIN { for (i = 1; i <= count; i++) printf i < count ? "word\n" : "word.\n" }'
+}
+wide=$(awk 'BEGIN { for (i = 0; i < 20; i++) printf "12345 " }')
+page "# A page
+
+$(words 35) $(words 35)
+
+- $(words 20)
+- $(words 20)
+
+| $(words 20 | tr '\n' ' ') | $(words 20 | tr '\n' ' ') |
+
+    code $wide $(words 99 | tr '\n' ' ')
+
+A new incarnation gives a sign of life:
+\`libbus/base/leaf.c\`, \`leaf.h\`, \`base/*.c\`, \`alice/grads\`, \`leaf()\`,
+\`leaf/adds_a_length\`, a [link](tests/unit), [one](#a-page) and [more](README.md#a-page)."
+passes prose
+page "$(words 36)"
+finds 'README.md:1: 36 words' prose
+page "| $(words 36 | tr '\n' ' ') |"
+finds 'README.md:1: 36 words' prose
+page "$wide"
+finds '^README.md:1: longer than 100 columns' prose
+page "$(words 36) $(words 36)
+$wide"
+echo '2 1 README.md' >"$tree/tests/rules/prose.table"
+passes prose
+echo '1 1 README.md' >"$tree/tests/rules/prose.table"
+finds '^README.md: 2 sentences above 35 words, allowed are 1' prose
+page "$wide
+$wide"
+echo '2 1 README.md' >"$tree/tests/rules/prose.table"
+finds '^README.md: 2 lines above 100 columns, allowed are 1' prose
+while read -r text; do
+    page "$text"
+    finds '^README.md:1: ' prose
+done <<'END'
+see `libbus/base/gone.c`
+see `gone.h`
+see `broker/gone`
+see `base/gone*.c`
+see [it](gone.md)
+see [it](#gone)
+see [it](README.md#gone)
+a new life of a party
+between two lives
+the making of a journal
+see `gone()`
+see `leaf/gone`
+END
+printf '.TH A 1\n.nf\n%s\n.fi\n.TP\n.B a\n%s\n.TP\n.B b\n%s\n' "$wide" "$(words 30)" "$(words 30)" >"$tree/clients/a.1"
+passes prose
+printf '.Sh NAME\n%s\n.Bl -tag\n.It Fl a\n%s\n.El\n' "$(words 30)" "$(words 30)" >"$tree/clients/a.1"
+passes prose
+printf '.Sh NAME\n%s word\n.Li a b ;\n%s\n' "$(words 20 | tr -d .)" "$(words 20)" >"$tree/clients/a.1"
+finds '^clients/a.1:2: 43 words' prose
+printf '.TH A 1\nA new\n.I life\nof a\n%s\n' "$(words 34)" >"$tree/clients/a.1"
+finds '^clients/a.1:2: 39 words' prose
+plant libbus/base/a.c '/* See gone.c. */'
+finds '^libbus/base/a.c:3: there is no such file: gone.c' prose
+plant libbus/base/a.c '/* See README.md, "Gone". */'
+page '# Here'
+finds '^libbus/base/a.c:3: no heading of README.md: Gone' prose
+plant libbus/base/a.c '/* See leaf.c, base/leaf.h and README.md, "Here"; <gone.h>, "gone.c" and stdlib.h are not ours. */'
+page '# Here'
+passes prose
+clean
+
 # ---- purity -----------------------------------------------------------------------------------------
 # object NAME TEXT
 object() {
