@@ -236,7 +236,7 @@ static void start_with_short_time(void)
                                        "--journal",
                                        "none",
                                        NULL};
-    static const char *const environment[] = {"ERRBUS_NUMBER_STRANGER_MS=300", NULL};
+    static const char *const environment[] = {"ERRBUS_NUMBER_NEW_CONNECTION_MS=300", NULL};
     const char *line = NULL;
     close_all();
     cr_assert(process_start(&stage.process, argv, environment));
