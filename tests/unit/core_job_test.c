@@ -157,6 +157,21 @@ Test(core_job, opens_its_window_anew_for_whoever_comes_first_again)
     EXPECT("2 < epoch 1: rank 0 of 1, attempt 1\n");
 }
 
+/* Its window ended with too few, and they left: that is nothing to those who come next. */
+Test(core_job, opens_its_window_anew_when_all_who_were_too_few_have_left)
+{
+    made(2, 3);
+    come(1);
+    pass_alive_ms(3500, 1);
+    leave(1, 0);
+    come(2);
+    come(3);
+    pass_alive_ms(2999, 3);
+    EXPECT("");
+    pass_ms(1);
+    EXPECT("2 < epoch 1: rank 0 of 2, attempt 1\n3 < epoch 1: rank 1 of 2, attempt 1\n");
+}
+
 /* ---- running --------------------------------------------------------------------------------- */
 
 Test(core_job, takes_more_in_up_to_max_and_lets_others_wait)

@@ -1375,3 +1375,46 @@ Test(core, notes_what_a_party_that_stalls_had_said_before)
     pass_ms(200);
     EXPECT("1 < result 0\n1 < accepted 0 1\n");
 }
+
+/* The newest limit of this topic that the last step told its writer; 0: none. */
+static uint64_t credit_told(uint32_t topic)
+{
+    uint64_t limit = 0;
+    for (uint32_t i = 0; i < effects.msg_count; i++)
+        if (effects.msgs[i].type == MSG_CREDIT && effects.msgs[i].as.credit.topic == topic)
+            limit = effects.msgs[i].as.credit.limit_bytes;
+    return limit;
+}
+
+/* One value whose frame has so many bytes, in a batch of its own. */
+static void publish_bytes(conn_id conn, uint32_t topic, uint64_t seq, uint32_t bytes)
+{
+    batch_bytes = bytes + BATCH_HEADER_BYTES;
+    batch(conn, 5,
+          (struct event_run){.kind = FRAME_VALUE,
+                             .topic = topic,
+                             .seq = seq,
+                             .value_bytes = bytes - FRAME_HEADER_BYTES});
+    batch_bytes = 4096;
+}
+
+/* Carol takes nothing of bob's topic, and bob waits for room in the job.  Alice's values, which
+ * nobody reads, fill the job.  They go in that step, and both writers get the room they leave. */
+Test(core, offers_the_room_that_it_makes_in_a_full_job_to_all_writers_that_wait)
+{
+    enum { JOB_BYTES = 1 << 20, HALF = JOB_BYTES / 2, OF_BOB = HALF / 8 };
+    options.job_bytes_max = JOB_BYTES;
+    restart();
+    join(1);
+    join(2);
+    join(3);
+    uint32_t a = open_topic(1, "alice/a");
+    subscribe(3, 1, "bob/b", "", 0, 0);
+    publish_bytes(1, a, 0, HALF);
+    uint32_t b = open_topic(2, "bob/b"); /* with credit for an eighth of what is left */
+    publish_bytes(2, b, 0, OF_BOB);
+    cr_expect_eq(credit_told(b), 0, "he has used up his credit, and is given none");
+    publish_bytes(1, a, 1, HALF - OF_BOB);
+    cr_expect_eq(credit_told(a), JOB_BYTES - OF_BOB + (JOB_BYTES - OF_BOB) / 8);
+    cr_expect_eq(credit_told(b), (JOB_BYTES - OF_BOB) / 8); /* his one value is not taken */
+}
