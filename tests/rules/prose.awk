@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MPL-2.0
-# prose.awk -- what prose.sh looks for.  Its input comes in parts: the files, tests and functions of
-# the tree, the words that are not used any more, the allowed numbers of each document, the
+# prose.awk -- what prose.sh looks for.  Its input comes in parts: the files, functions,
+# limits and tests of the tree, the words that are not used any more, the allowed numbers of each document, the
 # documents, and then the sources, whose comments name files and headings.
 
 BEGIN {
@@ -34,7 +34,9 @@ part == "files" {
     if ($1 == "file")
         know(substr($0, 6))
     else if ($1 == "function")
-        functions[$2] = 1
+        functions[$3 $2] = 1
+    else if ($1 == "limit")
+        limits[$2] = 1
     else if ($1 == "test") {
         tests[$2 "/" $3] = 1
         suites[$2] = 1
@@ -177,11 +179,19 @@ function paths(text, name)
             name !~ /^[.\/]*build\// && name !~ /^\// && !is_there(name))
             complain("there is no such file: " name)
         else if (name ~ /^[a-z_][a-z0-9_]*\(\)$/ &&
-                 !(substr(name, 1, length(name) - 2) in functions))
+                 !is_function(substr(name, 1, length(name) - 2)))
             complain("there is no such function: " name)
+        else if (name ~ /^(LIMIT|DEFAULT|STEP|COST)_[A-Z0-9_]+$/ && !(name in limits))
+            complain("there is no such limit: " name)
         else if (name ~ /^[a-z0-9_]+\/[A-Za-z0-9_]+$/ && !is_test(name))
             complain("there is no such test: " name)
     }
+}
+
+# Those of the tests are there for documents of the tests.
+function is_function(name)
+{
+    return (name in functions) || document ~ /^tests\// && (("tests/" name) in functions)
 }
 
 # SUITE/NAME, or FOLDER/PROGRAM without the end of its file.  In documents of other folders only a

@@ -317,6 +317,12 @@ A new incarnation gives a sign of life:
 \`libbus/base/leaf.c\`, \`leaf.h\`, \`base/*.c\`, \`alice/grads\`, \`leaf()\`,
 \`leaf/adds_a_length\`, a [link](tests/unit), [one](#a-page) and [more](README.md#a-page)."
 passes prose
+plant tests/unit/help.c 'int help(void);'
+printf 'see `help()`\n' >"$tree/tests/README.md"
+printf 'it was in `gone.c`\n' >"$tree/CHANGELOG.md"
+passes prose
+printf 'see `help()`\n' >"$tree/README.md"
+finds 'README.md:1: there is no such function: help()' prose
 page "$(words 36)"
 finds 'README.md:1: 36 words' prose
 page "| $(words 36 | tr '\n' ' ') |"
@@ -349,6 +355,7 @@ between two lives
 the making of a journal
 see `gone()`
 see `leaf/gone`
+see `LIMIT_GONE`
 END
 printf '.TH A 1\n.nf\n%s\n.fi\n.TP\n.B a\n%s\n.TP\n.B b\n%s\n' "$wide" "$(words 30)" "$(words 30)" >"$tree/clients/a.1"
 passes prose
