@@ -468,6 +468,22 @@ echo 'libbus/api/long.h 500' >"$tree/tests/rules/sizes.waivers"
 finds 'a waiver needs a number of lines and a reason' sizes
 clean
 
+# ---- walks ------------------------------------------------------------------------------------------
+mkdir -p "$tree/broker/core/streams"
+plant broker/core/streams/sub.c 'void sub_mark(int sub)
+{
+    (void)sub;
+}'
+echo '| `streams/sub.c` | `sub_mark()` | it is ready |' >"$tree/broker/core/README.md"
+passes walks
+plant broker/core/streams/sub.c 'void sub_ready(int sub)
+{
+    sub_mark(sub);
+}'
+echo '| `streams/sub.c` | `sub_ready()`, `sub_mark()` | it is ready |' >"$tree/broker/core/README.md"
+finds 'README.md: streams/sub.c has no sub_mark()' walks
+clean
+
 # ---- format -----------------------------------------------------------------------------------------
 if command -v clang-format >/dev/null; then
     cp "$rules/../../.clang-format" "$tree/.clang-format"
