@@ -112,7 +112,7 @@ static bool copy_value(struct core *core, struct topic *dead, uint64_t number,
 }
 
 /* Room is made before it is needed: the oldest that nobody works on goes. */
-static void drop_oldest(struct core *core, struct group *group)
+static void letter_drop_oldest(struct core *core, struct group *group)
 {
     LIST_EACH(link, &group->letters) {
         struct letter *letter = LIST_OWNER(link, struct letter, link);
@@ -145,7 +145,7 @@ void letter_write(struct core *core, struct task *task, struct failure *failure)
     uint32_t index;
     struct topic *topic = task_topic(task, &seq);
     if (group->letter_count >= LIMIT_DEAD_LETTERS)
-        drop_oldest(core, group);
+        letter_drop_oldest(core, group);
     if (!slot_table_reserve(&group->dead->slots, 2) || !slot_table_reserve(&group->why->slots, 1) ||
         !slot_table_find(&topic->slots, seq, &index))
         return; /* its error is told as an event, and to whoever waits for a reply */

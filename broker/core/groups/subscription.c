@@ -43,8 +43,8 @@ static void watch_free(struct core *core, struct watch *watch)
     party_update_bare(party);
 }
 
-static void answer(struct core *core, struct session *session, uint64_t number, uint32_t sub,
-                   enum wire_code code, const char *type, const char *message)
+static void sub_answer(struct core *core, struct session *session, uint64_t number, uint32_t sub,
+                       enum wire_code code, const char *type, const char *message)
 {
     struct failure *failure = NULL;
     if (code != CODE_OK)
@@ -174,8 +174,8 @@ static struct sub *find_durable(const struct party *party, struct span name)
 }
 
 /* What is wrong with the request itself, or NULL; out_type is its type. */
-static const char *complaint(const struct session *session, const struct msg_subscribe *msg,
-                             const char **out_type)
+static const char *subscribe_complaint(const struct session *session,
+                                       const struct msg_subscribe *msg, const char **out_type)
 {
     *out_type = ERROR_TYPE_PROTOCOL;
     if (msg->sub == 0)
@@ -200,18 +200,18 @@ static void open_durable(struct core *core, struct session *session, struct sub 
     uint32_t number = (uint32_t)msg->sub;
     struct sub_terms terms = terms_of(msg);
     if (sub->session != NULL)
-        answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_DURABLE_TAKEN,
-               "a live handle has this durable name");
+        sub_answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_DURABLE_TAKEN,
+                   "a live handle has this durable name");
     else if (sub->pattern_count == 0 || !span_equal(sub->patterns[0], msg->pattern))
-        answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_DURABLE_DIFFERS,
-               "the durable name exists with another pattern");
+        sub_answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_DURABLE_DIFFERS,
+                   "the durable name exists with another pattern");
     else if (is_again || !sub_attach(core, session, sub, &terms)) /* refused, or closed since */
-        answer(core, session, msg->number, number, CODE_EFULL, ERROR_TYPE_NO_MEMORY,
-               "the broker is short of memory");
+        sub_answer(core, session, msg->number, number, CODE_EFULL, ERROR_TYPE_NO_MEMORY,
+                   "the broker is short of memory");
     else {
         note_sub_attached(core, sub);
         take_over(core, sub);
-        answer(core, session, msg->number, number, CODE_OK, "", "");
+        sub_answer(core, session, msg->number, number, CODE_OK, "", "");
     }
 }
 
@@ -267,18 +267,19 @@ static void open_member(struct core *core, struct session *session, const struct
     struct group *group = group_find(core, session->job, msg->group);
     if (group != NULL && (!span_equal(group->place->patterns[0], msg->pattern) ||
                           (msg->deliver_max != 0 && msg->deliver_max != group->deliver_max))) {
-        answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_GROUP_DIFFERS,
-               "the group exists with another pattern, or gives tasks as often as another number "
-               "says");
+        sub_answer(
+            core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_GROUP_DIFFERS,
+            "the group exists with another pattern, or gives tasks as often as another number "
+            "says");
         return;
     }
     if (group == NULL && !is_again)
         group = found_group(core, session, msg);
     if (group == NULL || is_again || !open_share(core, session, group, msg))
-        answer(core, session, msg->number, number, CODE_EFULL, ERROR_TYPE_FULL,
-               "the broker has no room for another subscription");
+        sub_answer(core, session, msg->number, number, CODE_EFULL, ERROR_TYPE_FULL,
+                   "the broker has no room for another subscription");
     else
-        answer(core, session, msg->number, number, CODE_OK, "", "");
+        sub_answer(core, session, msg->number, number, CODE_OK, "", "");
 }
 
 void sub_open(struct core *core, struct session *session, const struct msg_subscribe *msg,
@@ -287,13 +288,13 @@ void sub_open(struct core *core, struct session *session, const struct msg_subsc
     const char *type;
     uint32_t number = (uint32_t)msg->sub;
     if (sub_find(core, session, number) != NULL) { /* said again: the answer was lost */
-        answer(core, session, msg->number, number, CODE_OK, "", "");
+        sub_answer(core, session, msg->number, number, CODE_OK, "", "");
         return;
     }
-    const char *wrong = complaint(session, msg, &type);
+    const char *wrong = subscribe_complaint(session, msg, &type);
     if (wrong != NULL) {
-        answer(core, session, msg->number, number,
-               type == ERROR_TYPE_FULL ? CODE_EFULL : CODE_EDENIED, type, wrong);
+        sub_answer(core, session, msg->number, number,
+                   type == ERROR_TYPE_FULL ? CODE_EFULL : CODE_EDENIED, type, wrong);
         return;
     }
     if (msg->group.bytes > 0) {
@@ -316,11 +317,11 @@ void sub_open(struct core *core, struct session *session, const struct msg_subsc
             note_sub_closed(core, sub);
         if (sub != NULL)
             sub_free(core, sub);
-        answer(core, session, msg->number, number, CODE_EFULL, ERROR_TYPE_FULL,
-               "the broker has no room for another subscription");
+        sub_answer(core, session, msg->number, number, CODE_EFULL, ERROR_TYPE_FULL,
+                   "the broker has no room for another subscription");
         return;
     }
-    answer(core, session, msg->number, number, CODE_OK, "", "");
+    sub_answer(core, session, msg->number, number, CODE_OK, "", "");
     sub_ready(core, sub);
 }
 
@@ -329,26 +330,26 @@ void sub_add(struct core *core, struct session *session, const struct msg_sub_ad
     uint32_t number = (uint32_t)msg->sub;
     struct sub *sub = sub_find(core, session, number);
     if (sub == NULL) { /* refused, as its SUBSCRIBED has said, or closed meanwhile */
-        answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_NOT_OPEN,
-               "there is no such subscription");
+        sub_answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_NOT_OPEN,
+                   "there is no such subscription");
         return;
     }
     for (uint32_t i = 0; i < sub->pattern_count; i++)
         if (span_equal(sub->patterns[i], msg->pattern)) {
-            answer(core, session, msg->number, number, CODE_OK, "", "");
+            sub_answer(core, session, msg->number, number, CODE_OK, "", "");
             return;
         }
     if (!pattern_is_valid(msg->pattern))
-        answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_NAME,
-               "the pattern is not well formed");
+        sub_answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_NAME,
+                   "the pattern is not well formed");
     else if (sub_is_member(sub))
-        answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_GROUP_DIFFERS,
-               "the pattern of a group is fixed when it is made");
+        sub_answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_GROUP_DIFFERS,
+                   "the pattern of a group is fixed when it is made");
     else if (sub->pattern_count >= LIMIT_SUB_PATTERNS || !add_pattern(core, sub, msg->pattern))
-        answer(core, session, msg->number, number, CODE_EFULL, ERROR_TYPE_FULL,
-               "the subscription has no room for another pattern");
+        sub_answer(core, session, msg->number, number, CODE_EFULL, ERROR_TYPE_FULL,
+                   "the subscription has no room for another pattern");
     else {
-        answer(core, session, msg->number, number, CODE_OK, "", "");
+        sub_answer(core, session, msg->number, number, CODE_OK, "", "");
         sub_ready(core, sub);
     }
 }

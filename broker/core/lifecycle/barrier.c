@@ -8,8 +8,9 @@
 #include "broker/core/record/note.h"
 #include "broker/core/tables/effect.h"
 
-static void answer(struct core *core, const struct session *session, uint64_t epoch, uint64_t round,
-                   enum wire_code code, const char *type, const char *message)
+static void barrier_answer(struct core *core, const struct session *session, uint64_t epoch,
+                           uint64_t round, enum wire_code code, const char *type,
+                           const char *message)
 {
     struct msg *msg = effects_msg(core->effects, session->control, MSG_BARRIER_DONE);
     msg->as.barrier_done = (struct msg_barrier_done){.epoch = epoch,
@@ -42,7 +43,7 @@ static void dismiss(struct core *core, struct job *job, uint64_t epoch, uint64_t
         if (session == NULL || !session->is_at_barrier)
             continue;
         barrier_forget(session);
-        answer(core, session, epoch, round, code, type, message);
+        barrier_answer(core, session, epoch, round, code, type, message);
     }
 }
 
@@ -76,7 +77,7 @@ void barrier_look(struct core *core, struct job *job)
 }
 
 /* What in it breaks the protocol, or NULL. */
-static const char *complaint(const struct session *session, const struct msg_barrier *msg)
+static const char *barrier_complaint(const struct session *session, const struct msg_barrier *msg)
 {
     const struct job *job = session->job;
     if (msg->epoch == 0 || msg->epoch > job->roster.epoch)
@@ -89,20 +90,20 @@ static const char *complaint(const struct session *session, const struct msg_bar
 const char *barrier_come(struct core *core, struct session *session, const struct msg_barrier *msg)
 {
     struct job *job = session->job;
-    const char *wrong = complaint(session, msg);
+    const char *wrong = barrier_complaint(session, msg);
     if (wrong != NULL)
         return wrong;
     barrier_forget(session);
     if (!msg->is_there)
         return NULL;
     if (msg->epoch < job->roster.epoch || session->party->rank == RANK_NONE) {
-        answer(core, session, msg->epoch, msg->round, CODE_EFAILED, ERROR_TYPE_EPOCH,
-               "the membership changed");
+        barrier_answer(core, session, msg->epoch, msg->round, CODE_EFAILED, ERROR_TYPE_EPOCH,
+                       "the membership changed");
     } else if (msg->round <= job->round) {
-        answer(core, session, msg->epoch, msg->round, CODE_OK, "", "");
+        barrier_answer(core, session, msg->epoch, msg->round, CODE_OK, "", "");
     } else if (job->roster.completed_count > 0) {
-        answer(core, session, msg->epoch, msg->round, CODE_EENDED, ERROR_TYPE_COMPLETED,
-               "a member completed, and will not come");
+        barrier_answer(core, session, msg->epoch, msg->round, CODE_EENDED, ERROR_TYPE_COMPLETED,
+                       "a member completed, and will not come");
     } else {
         session->is_at_barrier = true;
         job->meeting_count += 1;

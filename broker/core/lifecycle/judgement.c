@@ -37,7 +37,7 @@ static struct job *job_of(struct judgement *judgement)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static void begin(struct core *core, struct job *job)
+static void judgement_begin(struct core *core, struct job *job)
 {
     verdict_init(&job->judgement.verdict, core->memory,
                  &(struct verdict_options){.attempt = job->attempt,
@@ -58,11 +58,11 @@ bool judge_init(struct core *core, struct job *job)
     judgement->timer.kind = TIMER_VERDICT;
     list_init(&judgement->link);
     list_init(&judgement->waiters);
-    begin(core, job);
+    judgement_begin(core, job);
     return true;
 }
 
-static void let_go(struct core *core, struct judgement *judgement)
+static void judgement_let_go(struct core *core, struct judgement *judgement)
 {
     for (uint32_t i = 0; i < judgement->count; i++)
         failure_unref(core, judgement->errors[i].failure);
@@ -74,8 +74,8 @@ static void let_go(struct core *core, struct judgement *judgement)
     verdict_fini(&judgement->verdict);
 }
 
-static void answer(struct core *core, struct session *session, const struct job *job,
-                   uint64_t request);
+static void verdict_answer(struct core *core, struct session *session, const struct job *job,
+                           uint64_t request);
 
 void judge_fini(struct core *core, struct job *job)
 {
@@ -83,17 +83,17 @@ void judge_fini(struct core *core, struct job *job)
     LIST_EACH(link, &judgement->waiters) {
         struct session *session = LIST_OWNER(link, struct session, verdict_link);
         list_remove(link);
-        answer(core, session, NULL, session->verdict_request);
+        verdict_answer(core, session, NULL, session->verdict_request);
     }
     list_remove(&judgement->link);
     timers_unreserve(&core->timers, &judgement->timer);
-    let_go(core, judgement);
+    judgement_let_go(core, judgement);
 }
 
 void judge_anew(struct core *core, struct job *job)
 {
     struct judgement *judgement = &job->judgement;
-    let_go(core, judgement);
+    judgement_let_go(core, judgement);
     timers_clear(&core->timers, &judgement->timer);
     judgement->errors = NULL;
     judgement->count = judgement->room = judgement->survived_count = 0;
@@ -101,7 +101,7 @@ void judge_anew(struct core *core, struct job *job)
     judgement->root = NULL;
     judgement->is_said = judgement->is_final = false;
     judgement->said_ns = 0;
-    begin(core, job);
+    judgement_begin(core, job);
     note_verdict_forgotten(core, job);
 }
 
@@ -128,8 +128,8 @@ static void mark_survived(struct core *core, struct job *job)
 }
 
 /* Which life of the party that an error blames lived when it occurred; 0: cannot be told. */
-static uint32_t blamed_life(struct core *core, const struct job *job,
-                            const struct error_record *record, struct span blamed)
+static uint32_t blamed_incarnation(struct core *core, const struct job *job,
+                                   const struct error_record *record, struct span blamed)
 {
     uint32_t id;
     if (blamed.bytes == 0 || !name_map_get(&job->parties, blamed, &id))
@@ -144,9 +144,9 @@ static uint32_t blamed_life(struct core *core, const struct job *job,
 static void find_blamed(struct core *core, const struct job *job, const struct error_record *record,
                         uint32_t *blamed)
 {
-    blamed[0] = blamed_life(core, job, record, record->blames);
+    blamed[0] = blamed_incarnation(core, job, record, record->blames);
     for (uint32_t i = 0; i < record->more_blame_count; i++)
-        blamed[1 + i] = blamed_life(core, job, record, record->more_blames[i]);
+        blamed[1 + i] = blamed_incarnation(core, job, record, record->more_blames[i]);
 }
 
 /* What the verdict takes of a record.  links: room for its causes and its blames. */
@@ -208,7 +208,7 @@ static enum verdict_err add_records(struct core *core, struct job *job, struct j
     return err;
 }
 
-static bool has_room(const struct judgement *judgement, const struct failure *failure)
+static bool has_room_for_error(const struct judgement *judgement, const struct failure *failure)
 {
     return judgement->count < LIMIT_VERDICT_ERRORS &&
            judgement->bytes + failure->byte_count <= LIMIT_VERDICT_BYTES;
@@ -245,16 +245,16 @@ static bool reserve_kept(struct core *core, struct judgement *judgement)
 
 /* Keeps an error that was not kept before, behind reserve_kept(); beyond the limits what the job
  * survived goes, the oldest first, or else the new one is weighed and not kept. */
-static void keep(struct core *core, struct job *job, const struct judged *judged)
+static void judgement_keep(struct core *core, struct job *job, const struct judged *judged)
 {
     struct judgement *judgement = &job->judgement;
     struct span id = failure_id(judged->failure);
     uint32_t known;
     if (name_map_get(&judgement->by_id, id, &known))
         return;
-    while (!has_room(judgement, judged->failure) && judgement->survived_count > 0)
+    while (!has_room_for_error(judgement, judged->failure) && judgement->survived_count > 0)
         forget_oldest(core, judgement);
-    if (!has_room(judgement, judged->failure))
+    if (!has_room_for_error(judgement, judged->failure))
         return;
     bool is_put = name_map_put(&judgement->by_id, id, judged->failure->id);
     must(is_put); /* reserved */
@@ -276,7 +276,7 @@ bool judge_error(struct core *core, struct job *job, const struct party *party,
                                ? add_records(core, job, &judged)
                                : verdict_leave_out(&job->judgement.verdict, core->now_ns);
     if (err == VERDICT_OK || err == VERDICT_KNOWN)
-        keep(core, job, &judged);
+        judgement_keep(core, job, &judged);
     judge_look(core, job);
     return err == VERDICT_LATE;
 }
@@ -322,7 +322,7 @@ static void add_duration(struct text *text, uint64_t ns)
     text_add(text, ms >= 10000 ? " s" : ms > 0 ? " ms" : " us");
 }
 
-static void add_life(struct text *text, const struct verdict_error *error)
+static void add_incarnation(struct text *text, const struct verdict_error *error)
 {
     if (error->party.bytes == 0) {
         text_add(text, "the broker's word");
@@ -342,7 +342,7 @@ static void add_why(struct text *text, const struct verdict_result *result)
         if (brace[1] == 'a')
             add_duration(text, result->apart_ns);
         else
-            add_life(text, result->rows[result->rival].error);
+            add_incarnation(text, result->rows[result->rival].error);
         rest = strchr(brace, '}') + 1;
     }
     text_add(text, rest);
@@ -407,8 +407,8 @@ static void put_row(struct core *core, struct msg_verdict_row *msg, const struct
 }
 
 /* job: NULL: there is none. */
-static void answer(struct core *core, struct session *session, const struct job *job,
-                   uint64_t request)
+static void verdict_answer(struct core *core, struct session *session, const struct job *job,
+                           uint64_t request)
 {
     const struct verdict_result *result =
         job != NULL ? verdict_result(&job->judgement.verdict) : NULL;
@@ -471,7 +471,7 @@ void judge_asked(struct core *core, struct session *session, const struct msg_ve
     }
     if (job != NULL)
         (void)verdict_weigh(&job->judgement.verdict, core->now_ns); /* the final one stays */
-    answer(core, session, job, msg->request);
+    verdict_answer(core, session, job, msg->request);
 }
 
 /* The event, of the root's party. */
@@ -509,14 +509,15 @@ static void tell_everybody(struct core *core, struct job *job)
     LIST_EACH(link, &judgement->waiters) {
         struct session *session = LIST_OWNER(link, struct session, verdict_link);
         list_remove(link);
-        answer(core, session, job, session->verdict_request);
+        verdict_answer(core, session, job, session->verdict_request);
     }
 }
 
 /* ---- when it is said ------------------------------------------------------------------------- */
 
 /* What is said stands in the judgement until it is said anew. */
-static void remember(struct core *core, struct job *job, const struct verdict_result *result)
+static void judgement_remember(struct core *core, struct job *job,
+                               const struct verdict_result *result)
 {
     struct judgement *judgement = &job->judgement;
     struct failure *old = judgement->root;
@@ -533,12 +534,12 @@ static void remember(struct core *core, struct job *job, const struct verdict_re
     judgement->said_ns = core->now_ns;
 }
 
-static void say(struct core *core, struct job *job)
+static void judgement_say(struct core *core, struct job *job)
 {
     const struct verdict_result *result = verdict_result(&job->judgement.verdict);
     if (result->root == VERDICT_NONE)
         return; /* all of it had to be left out */
-    remember(core, job, result);
+    judgement_remember(core, job, result);
     note_verdict_said(core, job);
     tell_verdict(core, job, result);
     tell_everybody(core, job);
@@ -550,7 +551,7 @@ static bool is_doubtful(const struct session *session)
     return session != NULL && (session->is_suspect || session->control == 0);
 }
 
-static int64_t window_ns(const struct session *session)
+static int64_t session_doubt_ns(const struct session *session)
 {
     return session != NULL ? session->lost_after_ns + session->grace_ns : 0;
 }
@@ -567,17 +568,17 @@ static void count_parties(struct job *job, struct verdict_job *out)
         out->unended += 1;
         out->remaining += party->state == PARTY_RUNNING;
         out->doubtful += is_doubtful(party->session) || is_doubtful(party->guard);
-        if (longest_ns < window_ns(party->session))
-            longest_ns = window_ns(party->session);
-        if (longest_ns < window_ns(party->guard))
-            longest_ns = window_ns(party->guard);
+        if (longest_ns < session_doubt_ns(party->session))
+            longest_ns = session_doubt_ns(party->session);
+        if (longest_ns < session_doubt_ns(party->guard))
+            longest_ns = session_doubt_ns(party->guard);
     }
     if (job->state != JOB_FREE)
         job_count(job, out);
     verdict_set_windows(&job->judgement.verdict, job->spec.settle_ms * MS_NS, longest_ns);
 }
 
-static void arm(struct core *core, struct judgement *judgement)
+static void judgement_arm(struct core *core, struct judgement *judgement)
 {
     int64_t due_ns = verdict_due_ns(&judgement->verdict);
     if (due_ns == INT64_MAX)
@@ -586,7 +587,7 @@ static void arm(struct core *core, struct judgement *judgement)
         timers_set(&core->timers, &judgement->timer, due_ns - core->away_ns);
 }
 
-static void look(struct core *core, struct job *job)
+static void judgement_look(struct core *core, struct job *job)
 {
     struct judgement *judgement = &job->judgement;
     struct verdict_job now;
@@ -601,14 +602,14 @@ static void look(struct core *core, struct job *job)
     while (says != VERDICT_SAYS_NOTHING) /* final at once, if everybody has ended */
         says = verdict_step(&judgement->verdict, core->now_ns, &now);
     if (is_any)
-        say(core, job);
-    arm(core, judgement);
+        judgement_say(core, job);
+    judgement_arm(core, judgement);
 }
 
 static void judge(struct core *core, struct job *job)
 {
     const struct judgement *judgement = &job->judgement;
-    look(core, job);
+    judgement_look(core, job);
     if (job->state == JOB_FAILING && (judgement->is_final || !judgement->is_said))
         job_conclude_soon(core, job); /* nothing was said: there was no memory to weigh anything */
 }
@@ -630,7 +631,7 @@ bool judge_restore_error(struct core *core, struct job *job, const struct judged
     if (!reserve_kept(core, &job->judgement))
         return false;
     enum verdict_err err = add_records(core, job, &copy);
-    keep(core, job, &copy);
+    judgement_keep(core, job, &copy);
     return err != VERDICT_NO_MEMORY;
 }
 

@@ -29,7 +29,7 @@ enum { UNHEARD_RETURNS_MAX = 2 };
 /* Who looks so much later than was meant was not there himself, and has not read all yet. */
 #define LATE_LOOK_NS (10 * MS_NS)
 
-static int64_t later(int64_t a_ns, int64_t b_ns)
+static int64_t later_ns(int64_t a_ns, int64_t b_ns)
 {
     return a_ns > b_ns ? a_ns : b_ns;
 }
@@ -40,13 +40,13 @@ static int64_t silence_end_ns(const struct core *core, const struct session *ses
 {
     int64_t lost_ns = session->heard_ns + session->lost_after_ns;
     int64_t sure_ns = session->suspect_ns + session->beat_ns / 2;
-    return later(later(lost_ns, sure_ns), session_window_ns(core, session));
+    return later_ns(later_ns(lost_ns, sure_ns), session_window_ns(core, session));
 }
 
 /* When a session is lost whose connection closed. */
 static int64_t grace_end_ns(const struct core *core, const struct session *session)
 {
-    return later(session->closed_ns + guard_grace_ns(session), session_window_ns(core, session));
+    return later_ns(session->closed_ns + guard_grace_ns(session), session_window_ns(core, session));
 }
 
 void session_arm(struct core *core, struct session *session)
@@ -279,7 +279,7 @@ static bool excuse_stall(struct core *core, struct session *session)
 {
     int64_t until_ns = session_window_ns(core, session);
     if (core_clock(core) - session->progress.due_ns > LATE_LOOK_NS)
-        until_ns = later(until_ns, core_clock(core) + session->beat_ns / 2);
+        until_ns = later_ns(until_ns, core_clock(core) + session->beat_ns / 2);
     if (core_clock(core) >= until_ns || session->is_stall_excused)
         return false;
     session->is_stall_excused = true;

@@ -68,7 +68,8 @@ void job_set_state(struct core *core, struct job *job, enum job_state state,
 }
 
 /* The one place where a job's state changes; failure: what it, or its last attempt, failed of. */
-static bool move(struct core *core, struct job *job, enum job_change event, struct failure *failure)
+static bool job_move(struct core *core, struct job *job, enum job_change event,
+                     struct failure *failure)
 {
     enum job_state next;
     if (!job_next(job->state, event, &next))
@@ -239,7 +240,7 @@ static void retry(struct core *core, struct job *job, struct failure *root, int6
         job_failure(core, job, ERROR_CANCELLED, ERROR_TYPE_ATTEMPT_OVER,
                     "this attempt of the job failed, and there will be another", root);
     job->pause_ms = job_pause_ms(job->attempt - 1, retry_after_ms, core->random);
-    (void)move(core, job, JOB_RETRIES, root); /* from FAILING: see conclude() */
+    (void)job_move(core, job, JOB_RETRIES, root); /* from FAILING: see conclude() */
     set_window(core, job, job->pause_ms);
     text_init(&text);
     text_add(&text, "in ");
@@ -271,7 +272,7 @@ static void give_up(struct core *core, struct job *job, struct failure *root)
 {
     struct failure *over =
         job_failure(core, job, ERROR_CANCELLED, ERROR_TYPE_JOB_FAILED, "the job failed", root);
-    (void)move(core, job, JOB_FAILS, root); /* from FAILING */
+    (void)job_move(core, job, JOB_FAILS, root); /* from FAILING */
     end_sessions(core, job, over);
     failure_unref(core, over);
     tell_job(core, job, EVENT_JOB_FAILED, job->attempt, "", job->failure);
@@ -299,7 +300,7 @@ static void conclude(struct core *core, struct job *job)
 /* It cannot go on: failure is what it can show for that. */
 static void break_off(struct core *core, struct job *job, struct failure *failure)
 {
-    if (!move(core, job, JOB_BREAKS, failure))
+    if (!job_move(core, job, JOB_BREAKS, failure))
         return;
     tell_job(core, job, EVENT_JOB_FAILING, roster_present(&job->roster), "", failure);
     judge_look(core, job);
@@ -326,7 +327,7 @@ static void break_for_too_few(struct core *core, struct job *job)
 
 static void complete(struct core *core, struct job *job)
 {
-    (void)move(core, job, JOB_COMPLETES, NULL); /* from RUNNING: see carry_on() */
+    (void)job_move(core, job, JOB_COMPLETES, NULL); /* from RUNNING: see carry_on() */
     struct failure *failure = job_failure(core, job, ERROR_TERMINATED, ERROR_TYPE_JOB_OVER,
                                           "the job completed, and this party was not needed", NULL);
     LIST_EACH(link, &job->party_list) {
@@ -352,13 +353,13 @@ static void gather(struct core *core, struct job *job)
         set_window(core, job, job->spec.join_window_ms);
     if (there < job->spec.min || (there < job_spec_max(&job->spec) && !job->is_window_over))
         return;
-    (void)move(core, job, JOB_STARTS, job->failure); /* from GATHERING */
+    (void)job_move(core, job, JOB_STARTS, job->failure); /* from GATHERING */
     begin_epoch(core, job);
 }
 
 static void fall_short(struct core *core, struct job *job)
 {
-    if (!move(core, job, JOB_FALLS_SHORT, job->loss))
+    if (!job_move(core, job, JOB_FALLS_SHORT, job->loss))
         return; /* it is, and waits */
     tell_job(core, job, EVENT_JOB_SHORT, roster_present(&job->roster), "", job->failure);
     set_window(core, job, job->spec.join_window_ms);
@@ -374,7 +375,7 @@ static void carry_on(struct core *core, struct job *job)
     if (job->state == JOB_RUNNING && roster_live(roster) == 0 && roster->completed_count >= min) {
         complete(core, job);
     } else if (is_enough) {
-        (void)move(core, job, JOB_FILLS_UP, NULL); /* if it was short */
+        (void)job_move(core, job, JOB_FILLS_UP, NULL); /* if it was short */
         begin_epoch(core, job);
     } else {
         fall_short(core, job);
@@ -413,8 +414,8 @@ void job_window_over(struct core *core, struct job *job)
         break_for_too_few(core, job);
     else if (job->state == JOB_FAILING)
         conclude(core, job);
-    else if (move(core, job, JOB_GATHERS, job->failure)) /* if it paused */
-        job_keep(core, job);                             /* from now on */
+    else if (job_move(core, job, JOB_GATHERS, job->failure)) /* if it paused */
+        job_keep(core, job);                                 /* from now on */
     mark_due(core, job);
 }
 
@@ -506,8 +507,8 @@ void job_lost(struct core *core, struct party *party, struct failure *failure)
 
 /* ---- what operators ask ---------------------------------------------------------------------- */
 
-static void answer(struct core *core, const struct session *session, uint64_t request,
-                   enum wire_code code, const char *type, const char *message)
+static void job_answer(struct core *core, const struct session *session, uint64_t request,
+                       enum wire_code code, const char *type, const char *message)
 {
     struct msg *msg = effects_msg(core->effects, session->control, MSG_JOB_DONE);
     msg->as.job_done.request = request;
@@ -516,25 +517,26 @@ static void answer(struct core *core, const struct session *session, uint64_t re
     msg->as.job_done.message = span_text(message);
 }
 
-static uint32_t number_of(uint64_t number)
+static uint32_t number_within(uint64_t number)
 {
     return number <= UINT32_MAX ? (uint32_t)number : UINT32_MAX;
 }
 
 static struct job_spec spec_of(const struct msg_job_create *msg)
 {
-    return (struct job_spec){.min = number_of(msg->min),
-                             .max = number_of(msg->max),
+    return (struct job_spec){.min = number_within(msg->min),
+                             .max = number_within(msg->max),
                              .join_window_ms = msg->join_window_ms,
                              .settle_ms = msg->settle_ms,
-                             .max_restarts = number_of(msg->max_restarts),
+                             .max_restarts = number_within(msg->max_restarts),
                              .deadline_ms = msg->deadline_ms,
                              .pending = (uint8_t)msg->pending,
                              .strategy = (uint8_t)msg->strategy,
                              .disclosure = (uint8_t)msg->disclosure};
 }
 
-static const char *complaint(const struct msg_job_create *msg, const struct job_spec *spec)
+static const char *job_create_complaint(const struct msg_job_create *msg,
+                                        const struct job_spec *spec)
 {
     if (!party_is_valid(msg->job))
         return "the job's name is not well formed";
@@ -589,7 +591,7 @@ static void create(struct core *core, struct job *job, const struct job_spec *sp
 void job_create(struct core *core, struct session *session, const struct msg_job_create *msg)
 {
     struct job_spec spec = spec_of(msg);
-    const char *wrong = complaint(msg, &spec);
+    const char *wrong = job_create_complaint(msg, &spec);
     struct job *job = wrong == NULL ? job_get(core, msg->job) : NULL;
     enum wire_code code = CODE_ESETTLED;
     const char *type = ERROR_TYPE_JOB_DIFFERS;
@@ -611,9 +613,9 @@ void job_create(struct core *core, struct session *session, const struct msg_job
         create(core, job, &spec);
     }
     if (wrong != NULL)
-        answer(core, session, msg->request, code, type, wrong);
+        job_answer(core, session, msg->request, code, type, wrong);
     else
-        answer(core, session, msg->request, CODE_OK, "", "");
+        job_answer(core, session, msg->request, CODE_OK, "", "");
 }
 
 /* NULL: there is none, or none that anybody but observers spoke of; that was answered. */
@@ -624,7 +626,7 @@ static struct job *find(struct core *core, const struct session *session, struct
     struct job *job = name_map_get(&core->job_names, name, &id) ? pool_find(&core->jobs, id) : NULL;
     if (job != NULL && job->event_next > 1)
         return job;
-    answer(core, session, request, CODE_EINVAL, ERROR_TYPE_NO_JOB, "there is no such job");
+    job_answer(core, session, request, CODE_EINVAL, ERROR_TYPE_NO_JOB, "there is no such job");
     return NULL;
 }
 
@@ -680,8 +682,8 @@ static void cancel(struct core *core, struct job *job, struct span why)
     struct failure *failure =
         job_failure(core, job, ERROR_CANCELLED, ERROR_TYPE_JOB_CANCELLED, text.data, NULL);
     job->is_called_off = true;
-    (void)judge_error(core, job, NULL, failure);      /* late or not, it is over */
-    (void)move(core, job, JOB_IS_CANCELLED, failure); /* from all that is not final */
+    (void)judge_error(core, job, NULL, failure);          /* late or not, it is over */
+    (void)job_move(core, job, JOB_IS_CANCELLED, failure); /* from all that is not final */
     end_sessions(core, job, failure);
     tell_job(core, job, EVENT_JOB_CANCELLED, 0, text.data, failure);
     failure_unref(core, failure);
@@ -694,11 +696,11 @@ void job_cancel(struct core *core, struct session *session, const struct msg_job
     if (job == NULL)
         return;
     if (job->state != JOB_CANCELLED && job_is_final(job->state)) {
-        answer(core, session, msg->request, CODE_EDENIED, ERROR_TYPE_JOB_OVER,
-               job_refusal(job, NULL, &type));
+        job_answer(core, session, msg->request, CODE_EDENIED, ERROR_TYPE_JOB_OVER,
+                   job_refusal(job, NULL, &type));
         return;
     }
-    answer(core, session, msg->request, CODE_OK, "", "");
+    job_answer(core, session, msg->request, CODE_OK, "", "");
     if (job->state != JOB_CANCELLED)
         cancel(core, job, msg->message); /* may end this very session */
 }

@@ -88,9 +88,9 @@ bool parked_remember_granted(struct core *core, struct session *session, uint64_
     return true;
 }
 
-static void answer(struct core *core, struct session *session, uint64_t number, enum wire_code code,
-                   const char *type, const char *message, struct topic *topic, uint64_t seq,
-                   struct failure *cause)
+static void result_answer(struct core *core, struct session *session, uint64_t number,
+                          enum wire_code code, const char *type, const char *message,
+                          struct topic *topic, uint64_t seq, struct failure *cause)
 {
     if (code == CODE_OK && !session->is_guard)
         (void)parked_remember_granted(core, session, number); /* or it is worked out anew */
@@ -119,27 +119,27 @@ static void do_retract(struct core *core, struct session *session, const struct 
     uint32_t index;
     struct slot_entry *entry = find_entry(topic, op->seq, &index);
     if (entry == NULL) {
-        answer(core, session, op->number, CODE_ESETTLED, ERROR_TYPE_NOT_OPEN,
-               op->seq < topic->slots.next_seq ? "the slot is older than what is kept"
-                                               : "no slot of this number was reserved",
-               topic, op->seq, NULL);
+        result_answer(core, session, op->number, CODE_ESETTLED, ERROR_TYPE_NOT_OPEN,
+                      op->seq < topic->slots.next_seq ? "the slot is older than what is kept"
+                                                      : "no slot of this number was reserved",
+                      topic, op->seq, NULL);
     } else if (entry->state == SLOT_OPEN) {
         if (!op->is_told)
             settle_tell(core, topic, op->seq, op->failure);
         settle_open_failed(core, pool_find(&core->open_slots, entry->ref), op->failure);
-        answer(core, session, op->number, CODE_OK, "", "", NULL, 0, NULL);
+        result_answer(core, session, op->number, CODE_OK, "", "", NULL, 0, NULL);
     } else if (is_same_failure(core, entry, op->failure)) {
-        answer(core, session, op->number, CODE_OK, "", "", NULL, 0, NULL);
+        result_answer(core, session, op->number, CODE_OK, "", "", NULL, 0, NULL);
     } else if (slot_entry_may_move(entry, SLOT_ERROR) && slot_table_reserve(&topic->slots, 2)) {
         settle_tell(core, topic, op->seq, op->failure);
         settle_replace(core, topic, op->seq, op->failure);
-        answer(core, session, op->number, CODE_OK, "", "", NULL, 0, NULL);
+        result_answer(core, session, op->number, CODE_OK, "", "", NULL, 0, NULL);
     } else {
-        answer(core, session, op->number, CODE_ESETTLED,
-               entry->is_sealed ? ERROR_TYPE_SEALED : ERROR_TYPE_TOO_LATE,
-               entry->is_sealed ? "a subscriber was sent the outcome before"
-                                : "the slot was settled before",
-               topic, op->seq, outcome_failure(core, entry));
+        result_answer(core, session, op->number, CODE_ESETTLED,
+                      entry->is_sealed ? ERROR_TYPE_SEALED : ERROR_TYPE_TOO_LATE,
+                      entry->is_sealed ? "a subscriber was sent the outcome before"
+                                       : "the slot was settled before",
+                      topic, op->seq, outcome_failure(core, entry));
     }
 }
 
@@ -148,12 +148,12 @@ static void do_complete(struct core *core, struct session *session, const struct
     if (session->is_guard && session->party->session != NULL)
         guard_end_voice(core, session->party, CODE_EFENCED);
     if (session->party->open_count > 0) {
-        answer(core, session, op->number, CODE_EINVAL, ERROR_TYPE_ARGUMENT,
-               "a party that owes slots cannot complete", NULL, 0, NULL);
+        result_answer(core, session, op->number, CODE_EINVAL, ERROR_TYPE_ARGUMENT,
+                      "a party that owes slots cannot complete", NULL, 0, NULL);
         return;
     }
     session_completed(core, session);
-    answer(core, session, op->number, CODE_OK, "", "", NULL, 0, NULL);
+    result_answer(core, session, op->number, CODE_OK, "", "", NULL, 0, NULL);
 }
 
 /* It was told that its job is over, and goes. */
@@ -430,7 +430,7 @@ const char *parked_take(struct core *core, struct session *session, const struct
     bool is_parked = is_again && op.number > session_control_number(session);
     if (is_again && (is_parked || !is_asking || was_granted(session, op.number))) {
         if (is_asking && !is_parked)
-            answer(core, session, op.number, CODE_OK, "", "", NULL, 0, NULL);
+            result_answer(core, session, op.number, CODE_OK, "", "", NULL, 0, NULL);
         return NULL;
     }
     /* What could not be read when it came first was refused then. */

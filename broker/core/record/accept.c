@@ -30,7 +30,7 @@ void accept_drop(struct session *session)
     session->owed.bytes = 0;
 }
 
-static void say(struct core *core, struct session *session)
+static void accepted_say(struct core *core, struct session *session)
 {
     struct msg *msg = effects_msg(core->effects, session->control, MSG_ACCEPTED);
     msg->as.accepted.data_number = session->data_told = session->data_number;
@@ -64,7 +64,7 @@ static void put_off(struct core *core, struct session *session)
     list_push(&core->owing, &session->owed.link);
 }
 
-static void answer(struct core *core, struct session *session, const struct event *event)
+static void accepted_answer(struct core *core, struct session *session, const struct event *event)
 {
     bool is_batch = event->type == EVENT_DATA && event->conn == session->data;
     if (session->control == 0 || (session->data_told == session->data_number &&
@@ -73,7 +73,7 @@ static void answer(struct core *core, struct session *session, const struct even
     if (may_wait(session, is_batch ? event->as.data.payload_bytes : 0))
         put_off(core, session);
     else
-        say(core, session);
+        accepted_say(core, session);
 }
 
 static struct session *first_owing(const struct core *core)
@@ -91,7 +91,7 @@ static void answer_overdue(struct core *core)
         owed->prompt_left = owed->prompt_next;
         owed->prompt_next = owed->prompt_next < PROMPT_MAX ? owed->prompt_next * 2 : PROMPT_MAX;
         if (session->control != 0)
-            say(core, session);
+            accepted_say(core, session);
         accept_drop(session);
     }
 }
@@ -103,7 +103,7 @@ void accept_all(struct core *core, const struct event *event)
         list_remove(link);
         if (session->party != NULL && !session->is_guard)
             note_numbers(core, session);
-        answer(core, session, event);
+        accepted_answer(core, session, event);
     }
     answer_overdue(core);
 }

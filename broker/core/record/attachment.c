@@ -21,7 +21,7 @@
 enum { KEY_BYTES_MAX = LIMIT_ERROR_ID_BYTES + 1 + LIMIT_NAME_BYTES };
 
 /* The error's id, a byte that no text has, and the name. */
-static struct span key_of(struct span error, struct span name, char out[KEY_BYTES_MAX])
+static struct span attachment_key(struct span error, struct span name, char out[KEY_BYTES_MAX])
 {
     memcpy(out, error.data, error.bytes);
     out[error.bytes] = '\0';
@@ -45,7 +45,7 @@ struct attachment *attach_find(struct core *core, const struct job *job, struct 
 {
     char bytes[KEY_BYTES_MAX];
     uint32_t id;
-    return name_map_get(&job->attachment_names, key_of(error, name, bytes), &id)
+    return name_map_get(&job->attachment_names, attachment_key(error, name, bytes), &id)
                ? pool_find(&core->attachments, id)
                : NULL;
 }
@@ -53,7 +53,7 @@ struct attachment *attach_find(struct core *core, const struct job *job, struct 
 /* ---- how it fares ---------------------------------------------------------------------------- */
 
 /* What may become of it, by what it is.  AWAY and CUT are not decided but seen: attach_state(). */
-static void move(struct attachment *attachment, enum attachment_state state)
+static void attachment_move(struct attachment *attachment, enum attachment_state state)
 {
     static const bool moves[ATTACHMENT_STATE_COUNT][ATTACHMENT_STATE_COUNT] = {
         [ATTACHMENT_COMING] =
@@ -118,7 +118,7 @@ struct attachment *attach_announce(struct core *core, struct job *job, struct sp
     if (attachment == NULL)
         return NULL;
     attachment->error_bytes = (uint32_t)error.bytes;
-    if (!span_keep(core, key_of(error, name, bytes), &attachment->key) ||
+    if (!span_keep(core, attachment_key(error, name, bytes), &attachment->key) ||
         !name_map_put(&job->attachment_names, attachment->key, attachment->id)) {
         span_drop(core, &attachment->key);
         pool_give(&core->attachments, attachment);
@@ -172,7 +172,7 @@ bool attach_add(struct core *core, struct job *job, struct attachment *attachmen
     }
     attachment->arrived = attachment->bytes;
     if (piece->is_last)
-        move(attachment, ATTACHMENT_WHOLE);
+        attachment_move(attachment, ATTACHMENT_WHOLE);
     note_attached(core, job, attachment, piece);
     return true;
 }
@@ -180,7 +180,7 @@ bool attach_add(struct core *core, struct job *job, struct attachment *attachmen
 void attach_end(struct core *core, struct job *job, struct attachment *attachment,
                 enum attachment_state state)
 {
-    move(attachment, state);
+    attachment_move(attachment, state);
     if (state == ATTACHMENT_DROPPED)
         release_pieces(core, job, attachment);
     note_attachment_dropped(core, job, attachment);

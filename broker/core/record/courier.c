@@ -217,8 +217,8 @@ const char *courier_piece(struct core *core, struct session *session, const stru
 
 /* ---- fetching -------------------------------------------------------------------------------- */
 
-static void answer(struct core *core, struct session *session, uint64_t request,
-                   enum wire_code code, const char *type, const char *message)
+static void courier_answer(struct core *core, struct session *session, uint64_t request,
+                           enum wire_code code, const char *type, const char *message)
 {
     struct msg *msg = effects_msg(core->effects, session->control, MSG_JOB_DONE);
     msg->as.job_done.request = request;
@@ -232,7 +232,7 @@ static void answer(struct core *core, struct session *session, uint64_t request,
 /* A piece on the control channel, as clients once said it. */
 void courier_refuse_old(struct core *core, struct session *session, uint64_t request)
 {
-    answer(core, session, request, CODE_EPROTO, ERROR_TYPE_VERSION, NO_CHANNEL);
+    courier_answer(core, session, request, CODE_EPROTO, ERROR_TYPE_VERSION, NO_CHANNEL);
 }
 
 /* So many bytes from offset on, on the data channel; io puts them in. */
@@ -269,15 +269,16 @@ void courier_fetch(struct core *core, struct session *session, const struct msg_
 {
     const struct job *job = find_job(core, msg->job);
     if (session->data == 0) {
-        answer(core, session, msg->request, CODE_EPROTO, ERROR_TYPE_VERSION, NO_CHANNEL);
+        courier_answer(core, session, msg->request, CODE_EPROTO, ERROR_TYPE_VERSION, NO_CHANNEL);
         return;
     }
     const struct attachment *attachment =
         job != NULL ? attach_find(core, job, msg->error, msg->name) : NULL;
     if (attachment == NULL) {
-        answer(core, session, msg->request, CODE_EINVAL,
-               job != NULL ? ERROR_TYPE_NOT_KEPT : ERROR_TYPE_NO_JOB,
-               job != NULL ? "the error has no attachment of this name, or it is kept no more"
+        courier_answer(core, session, msg->request, CODE_EINVAL,
+                       job != NULL ? ERROR_TYPE_NOT_KEPT : ERROR_TYPE_NO_JOB,
+                       job != NULL
+                           ? "the error has no attachment of this name, or it is kept no more"
                            : "there is no such job");
         return;
     }
@@ -302,7 +303,8 @@ void courier_list(struct core *core, struct session *session, const struct msg_a
 {
     const struct job *job = find_job(core, msg->job);
     if (job == NULL) {
-        answer(core, session, msg->request, CODE_EINVAL, ERROR_TYPE_NO_JOB, "there is no such job");
+        courier_answer(core, session, msg->request, CODE_EINVAL, ERROR_TYPE_NO_JOB,
+                       "there is no such job");
         return;
     }
     LIST_EACH(link, &job->attachments) {
@@ -317,5 +319,5 @@ void courier_list(struct core *core, struct session *session, const struct msg_a
         row->bytes = attachment->arrived;
         row->state = attach_state(core, attachment);
     }
-    answer(core, session, msg->request, CODE_OK, "", "");
+    courier_answer(core, session, msg->request, CODE_OK, "", "");
 }

@@ -41,7 +41,7 @@ static uint64_t event_weight(const struct job_event *event)
            (event->failure != NULL ? event->failure->byte_count : 0);
 }
 
-static void drop_oldest(struct core *core, struct job *job)
+static void event_drop_oldest(struct core *core, struct job *job)
 {
     struct job_event *event = event_at(job, job->event_first);
     job->event_bytes -= event_weight(event);
@@ -56,7 +56,7 @@ static bool reserve_event(struct core *core, struct job *job)
     if (count < job->event_room)
         return true;
     if (job->event_room == LIMIT_EVENTS) {
-        drop_oldest(core, job);
+        event_drop_oldest(core, job);
         return true;
     }
     uint32_t room = job->event_room ? job->event_room * 2 : EVENT_ROOM_FIRST;
@@ -147,7 +147,7 @@ bool tell_keep(struct core *core, struct job *job, const struct tell_event *what
     job->event_bytes_ever += event_weight(&event);
     note_event(core, job, &event);
     while (job->event_bytes > LIMIT_EVENT_BYTES && job->event_first + 1 < job->event_next)
-        drop_oldest(core, job);
+        event_drop_oldest(core, job);
     return true;
 }
 
@@ -177,7 +177,7 @@ void tell(struct core *core, struct job *job, const struct tell *what)
 
 /* ---- storms ---------------------------------------------------------------------------------- */
 
-static void hold(struct core *core, struct storm *storm, const struct tell *what)
+static void storm_hold(struct core *core, struct storm *storm, const struct tell *what)
 {
     if (storm->held == 0) {
         storm->seq = what->seq;
@@ -203,7 +203,7 @@ void tell_like(struct core *core, struct job *job, enum storm_event event, const
     if (storm == NULL || storm_tells(storm, core->options.storm_told_max))
         tell(core, job, what);
     else
-        hold(core, storm, what);
+        storm_hold(core, storm, what);
 }
 
 /* One event for all that is held. */
@@ -389,7 +389,7 @@ void tell_forget(struct core *core, struct job *job)
 {
     forget_storms(core, job);
     while (job->event_first < job->event_next)
-        drop_oldest(core, job);
+        event_drop_oldest(core, job);
     memory_give(core->memory, job->events, job->event_room * sizeof *job->events);
     job->events = NULL;
     job->event_room = 0;
@@ -443,7 +443,7 @@ static void skip_to(struct core *core, struct session *session, uint64_t next_id
     session->tap_taken = next_id - 1;
 }
 
-static bool has_room(const struct session *session)
+static bool tap_has_room(const struct session *session)
 {
     return session->tap_next - session->tap_taken <= session->tap_window;
 }
@@ -451,13 +451,13 @@ static bool has_room(const struct session *session)
 static void pump_tap(struct core *core, struct session *session)
 {
     struct job *job = session->job;
-    if (session->control == 0 || session->tap_next == job->event_next || !has_room(session))
+    if (session->control == 0 || session->tap_next == job->event_next || !tap_has_room(session))
         return;
     if (is_too_far_behind(job, session))
         skip_to(core, session, job->event_next);
     else if (session->tap_next < job->event_first)
         skip_to(core, session, job->event_first);
-    for (; session->tap_next < job->event_next && has_room(session); session->tap_next++)
+    for (; session->tap_next < job->event_next && tap_has_room(session); session->tap_next++)
         send_event(core, session, event_at(job, session->tap_next));
     if (session->tap_next == job->event_next)
         session->tap_is_live = true;

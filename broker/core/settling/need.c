@@ -29,7 +29,7 @@
 /* Dependants settled in one step: less than a millisecond (bench/README.md). */
 #define STEP_NEEDS_MAX 256
 
-static struct need_key key_of(const struct topic *topic, uint64_t seq)
+static struct need_key need_key_of(const struct topic *topic, uint64_t seq)
 {
     return (struct need_key){.seq = seq, .topic = topic->id};
 }
@@ -146,8 +146,8 @@ static void fall(struct core *core, struct open_slot *open, const struct need_he
     failure_unref(core, root);
 }
 
-static void hold(struct core *core, struct topic *topic, struct need_head *head,
-                 struct failure *failure)
+static void head_hold(struct core *core, struct topic *topic, struct need_head *head,
+                      struct failure *failure)
 {
     struct failure *root =
         core->falling_root != NULL ? failure_ref(core->falling_root) : root_of(core, failure);
@@ -157,7 +157,7 @@ static void hold(struct core *core, struct topic *topic, struct need_head *head,
     topic->falling_count += 1;
 }
 
-static void let_go(struct core *core, struct need_head *head)
+static void head_let_go(struct core *core, struct need_head *head)
 {
     struct topic *topic = pool_find(&core->topics, (uint32_t)head->key.topic);
     topic->falling_count -= 1;
@@ -173,9 +173,9 @@ void need_slots_failed(struct core *core, struct topic *topic, uint64_t first_se
     if (core->needs.heads.used == 0 || core->is_replaying)
         return;
     for (uint64_t seq = first_seq; seq < first_seq + count; seq++) {
-        struct need_head *head = needs_find(&core->needs, key_of(topic, seq));
+        struct need_head *head = needs_find(&core->needs, need_key_of(topic, seq));
         if (head != NULL && !head->is_held)
-            hold(core, topic, head, failure);
+            head_hold(core, topic, head, failure);
     }
 }
 
@@ -187,7 +187,7 @@ void need_fall(struct core *core)
         if (dependant != 0)
             fall(core, pool_find(&core->open_slots, dependant), head);
         else
-            let_go(core, head);
+            head_let_go(core, head);
     }
     tell_writer(core);
     if (!list_is_empty(&core->falling))
@@ -254,7 +254,7 @@ const char *need_refusal(struct core *core, const struct topic *topic, const str
 
 bool need_add(struct core *core, struct open_slot *open, const struct topic *needed, uint64_t seq)
 {
-    struct need_key key = key_of(needed, seq);
+    struct need_key key = need_key_of(needed, seq);
     struct slot_terms *terms = open_slot_terms(core, open);
     if (terms == NULL || !needs_add(&core->needs, key, open->id, &terms->needs))
         return false;
@@ -305,7 +305,7 @@ void need_resume(struct core *core)
         struct failure *failure = failure_at(core, topic, head->key.seq);
         if (failure == NULL)
             continue;
-        hold(core, topic, head, failure);
+        head_hold(core, topic, head, failure);
         core->has_more = true;
     }
 }

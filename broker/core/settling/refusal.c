@@ -23,7 +23,7 @@ static void send_refusal(struct core *core, struct session *session, uint64_t nu
     put_refusal(core, session, &session->refusals[number % REFUSALS_KEPT], number);
 }
 
-static bool remember(struct core *core, struct session *session, const struct refusal *refusal)
+static bool refusal_keep(struct core *core, struct session *session, const struct refusal *refusal)
 {
     if (session->refusals == NULL)
         session->refusals = memory_take(core->memory, REFUSALS_KEPT * sizeof *session->refusals);
@@ -43,7 +43,7 @@ static bool remember(struct core *core, struct session *session, const struct re
 static void remember_and_tell(struct core *core, struct session *session,
                               const struct refusal *refusal)
 {
-    bool is_kept = remember(core, session, refusal);
+    bool is_kept = refusal_keep(core, session, refusal);
     if (session->control != 0)
         put_refusal(core, session, refusal, is_kept ? session->refusal_number : 0);
 }
@@ -51,7 +51,7 @@ static void remember_and_tell(struct core *core, struct session *session,
 bool refusal_remember(struct core *core, struct session *session, uint32_t topic, uint64_t seq,
                       uint32_t count, struct failure *failure)
 {
-    return remember(
+    return refusal_keep(
         core, session,
         &(struct refusal){.topic = topic, .seq = seq, .failure = failure, .count = count});
 }

@@ -345,7 +345,7 @@ static void write_run(struct core *core, struct session *session, const struct e
     case FRAME_RESERVE: is_kept = write_reserve(core, session, topic, run); break;
     case FRAME_CHUNK: write_chunk(core, session, topic, run, payload); break;
     case FRAME_COMMIT: write_commit(core, session, topic, run, payload); break;
-    default: must(false); /* complaint() let it through */
+    default: must(false); /* batch_complaint() let it through */
     }
     if (run->reply_to != FRAME_NO_REPLY && run->kind != FRAME_COMMIT && run->kind != FRAME_CHUNK)
         request_written(core, session, topic, run, is_kept);
@@ -363,8 +363,8 @@ static bool may_write(const struct session *session, const struct topic *topic,
 }
 
 /* What in this batch breaks the protocol, or NULL: looked at before anything is done. */
-static const char *complaint(struct core *core, const struct session *session,
-                             const struct event *event)
+static const char *batch_complaint(struct core *core, const struct session *session,
+                                   const struct event *event)
 {
     bool is_chunks = event->as.data.number == 0;
     if (!is_chunks && event->as.data.number > session->data_number + 1)
@@ -389,7 +389,7 @@ static const char *complaint(struct core *core, const struct session *session,
 
 const char *write_batch(struct core *core, struct session *session, const struct event *event)
 {
-    const char *wrong = complaint(core, session, event);
+    const char *wrong = batch_complaint(core, session, event);
     if (wrong != NULL)
         return wrong;
     uint64_t number = event->as.data.number;

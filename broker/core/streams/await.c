@@ -23,7 +23,7 @@ void await_free(struct core *core, struct await *await)
 }
 
 /* outcome has a reference for the await. */
-static void answer(struct core *core, struct await *await, struct slot_entry outcome)
+static void await_answer(struct core *core, struct await *await, struct slot_entry outcome)
 {
     list_remove(&await->link);
     list_remove(&await->session_link);
@@ -42,16 +42,16 @@ static void answer_entry(struct core *core, struct await *await, struct slot_ent
     outcome.count = 1;
     entry->is_sealed = true;
     entry_ref(core, &outcome);
-    answer(core, await, outcome);
+    await_answer(core, await, outcome);
 }
 
 static void answer_failed(struct core *core, struct await *await, struct failure *failure)
 {
-    answer(core, await,
-           (struct slot_entry){.first_seq = await->seq,
-                               .count = 1,
-                               .state = SLOT_ERROR,
-                               .ref = failure_ref(failure)->id});
+    await_answer(core, await,
+                 (struct slot_entry){.first_seq = await->seq,
+                                     .count = 1,
+                                     .state = SLOT_ERROR,
+                                     .ref = failure_ref(failure)->id});
 }
 
 /* A slot that is not there though its number was passed. */

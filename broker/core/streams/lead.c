@@ -43,7 +43,7 @@ void lead_forget(struct topic *topic)
     list_remove(&topic->lead.waits_link);
 }
 
-static void grow(struct core *core, struct lead *lead)
+static void lead_grow(struct core *core, struct lead *lead)
 {
     uint64_t whole = core->options.topic_window_bytes;
     uint64_t step = lead->window_bytes / LEAD_SHARE + 1;
@@ -101,7 +101,7 @@ void lead_look(struct core *core, struct topic *topic, uint64_t sent_seq)
         lead->trip_ns = passed_ns;
         lead_move(core, lead, LEAD_SEND, topic->slots.next_seq);
     } else if (lead->state == LEAD_SEND && sent_seq >= lead->mark) {
-        grow(core, lead);
+        lead_grow(core, lead);
         lead_move(core, lead, LEAD_GRANT, 0);
     } else if (lead->state == LEAD_SEND && passed_ns > patience_ns(core, lead)) {
         if (!is_owed(topic, sent_seq))
@@ -111,7 +111,7 @@ void lead_look(struct core *core, struct topic *topic, uint64_t sent_seq)
 }
 
 /* For the first in line: all wait for the same time. */
-static void arm(struct core *core)
+static void lead_arm(struct core *core)
 {
     const struct list *first = core->lead_waiters.next;
     if (core->lead_timer.place == 0 && !list_is_empty(&core->lead_waiters))
@@ -129,7 +129,7 @@ void lead_wait(struct core *core, struct topic *topic)
     else if (!list_is_linked(&lead->waits_link)) {
         lead->waits_ns = core_clock(core);
         list_push(&core->lead_waiters, &lead->waits_link);
-        arm(core);
+        lead_arm(core);
     }
 }
 
@@ -144,7 +144,7 @@ void lead_timer(struct core *core)
         topic->lead.is_paused = true;
         topic_grant(core, topic, false);
     }
-    arm(core);
+    lead_arm(core);
 }
 
 bool lead_is_slow(const struct core *core, const struct topic *topic)

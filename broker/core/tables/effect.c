@@ -40,8 +40,8 @@ void effects_clear(struct effects *effects)
 }
 
 /* Room for one more of item_bytes each. */
-static void *grow(struct effects *effects, void *items, uint32_t *room, uint32_t count,
-                  size_t item_bytes)
+static void *effects_grow(struct effects *effects, void *items, uint32_t *room, uint32_t count,
+                          size_t item_bytes)
 {
     if (count < *room)
         return items;
@@ -54,8 +54,8 @@ static void *grow(struct effects *effects, void *items, uint32_t *room, uint32_t
 
 static struct effect *append(struct effects *effects, enum effect_type type, conn_id conn)
 {
-    effects->items =
-        grow(effects, effects->items, &effects->room, effects->count, sizeof *effects->items);
+    effects->items = effects_grow(effects, effects->items, &effects->room, effects->count,
+                                  sizeof *effects->items);
     struct effect *effect = &effects->items[effects->count++];
     *effect = (struct effect){.type = type, .conn = conn};
     return effect;
@@ -63,8 +63,8 @@ static struct effect *append(struct effects *effects, enum effect_type type, con
 
 struct msg *effects_msg(struct effects *effects, conn_id conn, enum msg_type type)
 {
-    effects->msgs =
-        grow(effects, effects->msgs, &effects->msg_room, effects->msg_count, sizeof *effects->msgs);
+    effects->msgs = effects_grow(effects, effects->msgs, &effects->msg_room, effects->msg_count,
+                                 sizeof *effects->msgs);
     append(effects, EFFECT_SEND_MSG, conn)->index = effects->msg_count;
     struct msg *msg = &effects->msgs[effects->msg_count++];
     *msg = (struct msg){.type = type};
@@ -74,8 +74,8 @@ struct msg *effects_msg(struct effects *effects, conn_id conn, enum msg_type typ
 struct effect_frame *effects_frame(struct effects *effects, conn_id conn, uint32_t sub,
                                    enum frame_kind kind)
 {
-    effects->frames = grow(effects, effects->frames, &effects->frame_room, effects->frame_count,
-                           sizeof *effects->frames);
+    effects->frames = effects_grow(effects, effects->frames, &effects->frame_room,
+                                   effects->frame_count, sizeof *effects->frames);
     struct effect *effect = append(effects, EFFECT_SEND_FRAME, conn);
     effect->index = effects->frame_count;
     effect->sub = sub;

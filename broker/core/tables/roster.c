@@ -21,7 +21,7 @@ void roster_fini(struct roster *roster)
     *roster = (struct roster){.memory = roster->memory};
 }
 
-static bool reserve(struct roster *roster, uint32_t needed)
+static bool roster_grow(struct roster *roster, uint32_t needed)
 {
     if (needed <= roster->room)
         return true;
@@ -50,7 +50,7 @@ static bool reserve(struct roster *roster, uint32_t needed)
 /* Whoever waits may get a place: both have room for all. */
 bool roster_reserve(struct roster *roster)
 {
-    return reserve(roster, roster->place_count + roster->waiting_count + 1);
+    return roster_grow(roster, roster->place_count + roster->waiting_count + 1);
 }
 
 void roster_add(struct roster *roster, uint32_t party)
@@ -163,7 +163,7 @@ bool roster_rank(const struct roster *roster, uint32_t party, uint32_t *out_rank
 /* Ranks up to count, those that are new as holes; false: no memory. */
 static bool stretch(struct roster *roster, uint32_t count)
 {
-    if (count > LIMIT_PARTIES || !reserve(roster, count + roster->waiting_count))
+    if (count > LIMIT_PARTIES || !roster_grow(roster, count + roster->waiting_count))
         return false;
     for (; roster->place_count < count; roster->place_count++) {
         roster->places[roster->place_count] = (struct roster_place){0};

@@ -114,7 +114,7 @@ static struct slot_entry *insert(struct slot_table *table, uint32_t index)
 }
 
 /* Cuts the entry at index so that a new one behind it begins with seq. */
-static void cut(struct slot_table *table, uint32_t index, uint64_t seq)
+static void entry_cut(struct slot_table *table, uint32_t index, uint64_t seq)
 {
     struct slot_entry rest = *slot_table_at(table, index);
     uint32_t kept = (uint32_t)(seq - rest.first_seq);
@@ -128,8 +128,8 @@ static void cut(struct slot_table *table, uint32_t index, uint64_t seq)
 uint32_t slot_table_isolate(struct slot_table *table, uint32_t index, uint64_t seq)
 {
     if (slot_table_at(table, index)->first_seq < seq)
-        cut(table, index++, seq);
+        entry_cut(table, index++, seq);
     if (slot_table_at(table, index)->count > 1)
-        cut(table, index, seq + 1);
+        entry_cut(table, index, seq + 1);
     return index;
 }

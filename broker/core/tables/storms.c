@@ -29,7 +29,7 @@ static bool is_of(const struct storm *storm, const struct storm_key *key)
            span_equal(span_of(storm->like, storm->like_bytes), like_of(key));
 }
 
-static void begin(struct storm *storm, const struct storm_key *key)
+static void storm_begin(struct storm *storm, const struct storm_key *key)
 {
     struct span like = like_of(key);
     *storm = (struct storm){.is_used = true,
@@ -61,7 +61,7 @@ struct storm *storms_find(struct storms *storms, const struct storm_key *key)
     }
     struct storm *storm = &storms->items[free_at];
     if (!storm->is_used)
-        begin(storm, free_at < LIMIT_STORMS ? key : &(struct storm_key){.event = key->event});
+        storm_begin(storm, free_at < LIMIT_STORMS ? key : &(struct storm_key){.event = key->event});
     return storm;
 }
 

@@ -36,7 +36,7 @@ static const enum verdict_state table[VERDICT_STATE_COUNT][VERDICT_EVENT_COUNT] 
     [VERDICT_CLOSED] = {STAY, STAY, STAY},
 };
 
-static void move(struct verdict *verdict, enum verdict_event event)
+static void verdict_move(struct verdict *verdict, enum verdict_event event)
 {
     must(table[verdict->state][event] != STAY);
     verdict->state = table[verdict->state][event];
@@ -339,7 +339,7 @@ static bool reserve_items(struct verdict *verdict, uint32_t count)
 }
 
 /* Everything that weighing will need when so many links and an item have been added. */
-static bool reserve(struct verdict *verdict, uint32_t more_links)
+static bool verdict_reserve(struct verdict *verdict, uint32_t more_links)
 {
     uint32_t links = verdict->link_count + more_links;
     uint32_t room = verdict->item_room;
@@ -381,7 +381,7 @@ static void name_items(struct verdict *verdict)
 
 /* Lets go of what is beyond the limit.  Stamps are taken as they are, so that the moment of a cut
  * does not matter. */
-static void cut(struct verdict *verdict)
+static void verdict_cut(struct verdict *verdict)
 {
     if (verdict->item_count <= LIMIT_VERDICT_ERRORS)
         return;
@@ -405,7 +405,7 @@ static void cut(struct verdict *verdict)
 }
 
 /* An error whose id was not there; room is reserved. */
-static void keep(struct verdict *verdict, struct verdict_item *item)
+static void item_keep(struct verdict *verdict, struct verdict_item *item)
 {
     item->arrival = ++verdict->arrivals;
     verdict->items[verdict->item_count++] = item;
@@ -436,7 +436,7 @@ static enum verdict_err add_version(struct verdict *verdict, uint32_t index,
 {
     if (compare_versions(error, &verdict->items[index]->error) < 0) {
         struct verdict_item *better =
-            reserve(verdict, link_count(error)) ? item_new(verdict->memory, error) : NULL;
+            verdict_reserve(verdict, link_count(error)) ? item_new(verdict->memory, error) : NULL;
         if (better == NULL)
             return VERDICT_NO_MEMORY;
         replace(verdict, index, better);
@@ -453,12 +453,12 @@ static enum verdict_err add_version(struct verdict *verdict, uint32_t index,
 static enum verdict_err add_new(struct verdict *verdict, const struct verdict_error *error)
 {
     if (verdict->item_count == ITEMS_MAX)
-        cut(verdict);
+        verdict_cut(verdict);
     struct verdict_item *item =
-        reserve(verdict, link_count(error)) ? item_new(verdict->memory, error) : NULL;
+        verdict_reserve(verdict, link_count(error)) ? item_new(verdict->memory, error) : NULL;
     if (item == NULL)
         return VERDICT_NO_MEMORY;
-    keep(verdict, item);
+    item_keep(verdict, item);
     return VERDICT_OK;
 }
 
@@ -758,7 +758,7 @@ const struct verdict_result *verdict_weigh(struct verdict *verdict, int64_t now_
 {
     if (verdict->state == VERDICT_CLOSED)
         return &verdict->result;
-    cut(verdict);
+    verdict_cut(verdict);
     struct verdict_result result = {.rows = verdict->rows,
                                     .row_count = verdict->item_count,
                                     .root = VERDICT_NONE,
@@ -827,21 +827,21 @@ static bool may_go_on(const struct verdict_job *job)
 }
 
 /* How long a window stays open as things are. */
-static int64_t window_ns(const struct verdict *verdict)
+static int64_t verdict_window_ns(const struct verdict *verdict)
 {
     return verdict->job.doubtful > 0 ? verdict->options.settle_ns_max : verdict->options.settle_ns;
 }
 
 static bool is_window_over(const struct verdict *verdict, int64_t since_ns, int64_t now_ns)
 {
-    return now_ns - since_ns >= window_ns(verdict);
+    return now_ns - since_ns >= verdict_window_ns(verdict);
 }
 
 void verdict_set_survived(struct verdict *verdict)
 {
     if (verdict->state != VERDICT_CALM)
         return;
-    move(verdict, VERDICT_SURVIVES);
+    verdict_move(verdict, VERDICT_SURVIVES);
     for (uint32_t i = 0; i < verdict->item_count; i++)
         verdict->items[i]->is_survived = true;
     verdict->fresh_count = 0;
@@ -903,7 +903,7 @@ enum verdict_err verdict_leave_out(struct verdict *verdict, int64_t now_ns)
 }
 
 /* Weighs, and remembers what is said; true: the root is another one than was said. */
-static bool look(struct verdict *verdict, int64_t now_ns)
+static bool verdict_look_at(struct verdict *verdict, int64_t now_ns)
 {
     const struct verdict_result *result = verdict_weigh(verdict, now_ns);
     struct span said = span_of(verdict->said_root, verdict->said_root_bytes);
@@ -927,9 +927,9 @@ static enum verdict_says step_calm(struct verdict *verdict, int64_t now_ns)
     }
     if (verdict->fresh_count == 0)
         return VERDICT_SAYS_NOTHING;
-    (void)look(verdict, now_ns); /* nothing was said before */
+    (void)verdict_look_at(verdict, now_ns); /* nothing was said before */
     verdict->opened_ns = now_ns;
-    move(verdict, VERDICT_BREAKS);
+    verdict_move(verdict, VERDICT_BREAKS);
     return VERDICT_SAYS_PROVISIONAL;
 }
 
@@ -943,13 +943,14 @@ static int64_t look_ns(const struct verdict *verdict)
 static enum verdict_says step_settling(struct verdict *verdict, int64_t now_ns)
 {
     if (verdict->job.unended == 0 || is_window_over(verdict, verdict->opened_ns, now_ns)) {
-        (void)look(verdict, now_ns); /* the final word is said whether or not the root is new */
+        (void)verdict_look_at(verdict,
+                              now_ns); /* the final word is said whether or not the root is new */
         verdict->result.is_final = true;
-        move(verdict, VERDICT_CLOSES);
+        verdict_move(verdict, VERDICT_CLOSES);
         return VERDICT_SAYS_FINAL;
     }
     bool is_time = now_ns - verdict->looked_ns >= look_ns(verdict);
-    bool is_another = verdict->has_news && is_time && look(verdict, now_ns);
+    bool is_another = verdict->has_news && is_time && verdict_look_at(verdict, now_ns);
     return is_another ? VERDICT_SAYS_CORRECTED : VERDICT_SAYS_NOTHING;
 }
 
@@ -969,15 +970,15 @@ enum verdict_says verdict_step(struct verdict *verdict, int64_t now_ns,
 void verdict_restore_final(struct verdict *verdict, int64_t now_ns)
 {
     if (verdict->state == VERDICT_CALM)
-        move(verdict, VERDICT_BREAKS);
+        verdict_move(verdict, VERDICT_BREAKS);
     if (verdict->state == VERDICT_CLOSED)
         return;
-    (void)look(verdict, now_ns); /* for the rows: what was said is in the journal */
+    (void)verdict_look_at(verdict, now_ns); /* for the rows: what was said is in the journal */
     verdict->result.is_final = true;
-    move(verdict, VERDICT_CLOSES);
+    verdict_move(verdict, VERDICT_CLOSES);
 }
 
-static int64_t later(int64_t since_ns, int64_t ns)
+static int64_t later_within(int64_t since_ns, int64_t ns)
 {
     return since_ns > INT64_MAX - ns ? INT64_MAX : since_ns + ns;
 }
@@ -985,11 +986,11 @@ static int64_t later(int64_t since_ns, int64_t ns)
 int64_t verdict_due_ns(const struct verdict *verdict)
 {
     if (verdict->state == VERDICT_CALM && verdict->fresh_count > 0 && is_enough(&verdict->job))
-        return later(verdict->loss_ns, window_ns(verdict));
+        return later_within(verdict->loss_ns, verdict_window_ns(verdict));
     if (verdict->state != VERDICT_SETTLING)
         return INT64_MAX;
-    int64_t close_ns = later(verdict->opened_ns, window_ns(verdict));
-    int64_t next_ns = later(verdict->looked_ns, look_ns(verdict));
+    int64_t close_ns = later_within(verdict->opened_ns, verdict_window_ns(verdict));
+    int64_t next_ns = later_within(verdict->looked_ns, look_ns(verdict));
     return verdict->has_news && next_ns < close_ns ? next_ns : close_ns;
 }
 
