@@ -17,7 +17,7 @@
 struct core;
 
 struct core_options {
-    uint64_t broker; /* which life of which broker: random, not 0 */
+    uint64_t broker; /* the broker instance: random, not 0 */
     const char *version;
     const char *data_endpoint;   /* as clients are told it; host '*': as they reached control */
     uint64_t topic_window_bytes; /* not yet taken, of one topic; beyond it its writer waits */
@@ -51,7 +51,7 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
  * at once, there is more to send. */
 int64_t core_deadline_ns(const struct core *core);
 
-/* ---- beginning again: broker/design/facts.md ---------------------------------------------- */
+/* ---- beginning again: broker/design/facts.md ------------------------------------------------- */
 
 /* On a core that is new: one fact after the other, as they were told by another core, or by
  * core_snapshot() and from there on.  payload: what stands beside the fact, under the number it has

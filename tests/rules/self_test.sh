@@ -484,6 +484,24 @@ echo '| `streams/sub.c` | `sub_ready()`, `sub_mark()` | it is ready |' >"$tree/b
 finds 'README.md: streams/sub.c has no sub_mark()' walks
 clean
 
+# ---- names ------------------------------------------------------------------------------------------
+mkdir -p "$tree/broker/core/record"
+plant broker/core/streams/sub.c 'static int move(int a)
+{
+    return a;
+}'
+plant broker/core/record/tell.c 'static int move_on(int a)
+{
+    return a;
+}'
+passes names
+plant broker/core/record/tell.c 'static struct list *move(int a)
+{
+    return a;
+}'
+finds 'move is a local function of broker/core/record/tell.c, too' names
+clean
+
 # ---- format -----------------------------------------------------------------------------------------
 if command -v clang-format >/dev/null; then
     cp "$rules/../../.clang-format" "$tree/.clang-format"

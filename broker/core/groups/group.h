@@ -22,7 +22,7 @@ void group_leave(struct core *core, struct sub *member, struct failure *failure)
 /* A member is given nothing more; what it has it keeps. */
 void group_drain(struct core *core, struct sub *member);
 void group_free(struct core *core, struct group *group);
-/* A party's life is over: what its members hold is given to others, in the same step. */
+/* An incarnation is over: what its members hold is given to others, in the same step. */
 void group_party_ended(struct core *core, struct session *session, struct failure *failure);
 /* At the end of a step: what can be given is given. */
 void groups_deal(struct core *core);

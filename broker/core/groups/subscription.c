@@ -306,7 +306,7 @@ void sub_open(struct core *core, struct session *session, const struct msg_subsc
         open_durable(core, session, sub, msg, is_again);
         return;
     }
-    /* What came before and is not there was refused, or is closed: it does not come to life. */
+    /* What came before and is not there was refused, or is closed: it is not opened now. */
     struct sub_terms terms = terms_of(msg);
     sub = is_again ? NULL : sub_new(core, session, msg);
     bool is_attached = sub != NULL && sub_attach(core, session, sub, &terms);

@@ -116,11 +116,11 @@ void session_begin(struct core *core, struct party *party, struct session *sessi
     failure_unref(core, party->ended_by);
     party->ended_by = NULL;
     party->voice_count = 0;
-    party->voice_life = 0;
+    party->voice_client = 0;
     *(session->is_guard ? &party->guard : &party->session) = session;
     session->party = party;
     session->incarnation = incarnation;
-    party->state = PARTY_SCHEDULING; /* another life: the one before is over, or never was */
+    party->state = PARTY_SCHEDULING; /* the incarnation before is over, or never was */
     party_update_bare(party);
     if (session->is_guard)
         note_guard_joined(core, party);
@@ -129,7 +129,7 @@ void session_begin(struct core *core, struct party *party, struct session *sessi
     job_joined(core, party);
 }
 
-/* The session that began this life, or NULL. */
+/* The session that began this incarnation, or NULL. */
 static struct session *first_session(const struct party *party)
 {
     return party->guard != NULL ? party->guard : party->session;
@@ -182,7 +182,7 @@ static void join(struct core *core, conn_id conn, const struct msg_hello *hello,
         refuse(core, conn, CODE_EFULL, ERROR_TYPE_FULL, "this job has no room for another party");
         return;
     }
-    bool is_known = hello->life != 0 && hello->life == party->life;
+    bool is_known = hello->life != 0 && hello->life == party->client;
     if (is_known && first_session(party) != NULL) {
         go_on(core, conn, first_session(party), hello);
         return;
@@ -213,7 +213,7 @@ static void join(struct core *core, conn_id conn, const struct msg_hello *hello,
     }
     judge_joined(core, job);
     session_begin(core, party, session, party->incarnation + 1);
-    party->life = hello->life;
+    party->client = hello->life;
     party->dial = session->dial;
     party_tell(core, party, EVENT_PARTY_JOINED, "", 0, NULL);
     welcome(core, session, hello, false);
@@ -240,7 +240,7 @@ static void speak(struct core *core, conn_id conn, const struct msg_hello *hello
                "the incarnation that the token is for is over");
         return;
     }
-    bool is_known = hello->life != 0 && hello->life == party->voice_life;
+    bool is_known = hello->life != 0 && hello->life == party->voice_client;
     if (is_known && party->session != NULL) {
         go_on(core, conn, party->session, hello);
         return;
@@ -261,7 +261,7 @@ static void speak(struct core *core, conn_id conn, const struct msg_hello *hello
         return;
     }
     guard_begin_voice(core, party, session);
-    party->voice_life = hello->life;
+    party->voice_client = hello->life;
     party->voice_dial = session->dial;
     welcome(core, session, hello, false);
 }

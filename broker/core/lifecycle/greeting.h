@@ -12,7 +12,7 @@ void session_position(struct core *core, struct session *session, const struct m
 void session_ready(struct core *core, struct session *session, const struct msg_ready *msg);
 /* Where its process runs is known now. */
 void session_locate(struct core *core, struct session *session, struct span host, uint64_t pid);
-/* The party begins a new life in this session. */
+/* The party begins a new incarnation in this session. */
 void session_begin(struct core *core, struct party *party, struct session *session,
                    uint32_t incarnation);
 

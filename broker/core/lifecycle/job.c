@@ -58,7 +58,7 @@ struct job *job_make(struct core *core, uint32_t id, struct span name)
     list_init(&job->bare_list);
     list_init(&job->taps);
     list_init(&job->trim_at);
-    list_init(&job->hungry);
+    list_init(&job->room_waiters);
     list_init(&job->tight_link);
     list_init(&job->tell_link);
     list_init(&job->due_link);

@@ -5,7 +5,7 @@
  * Weighed are the errors that parties end with, each with the chain of what led to it, and the
  * broker's own word about the job.  Slots that fail alone are not: whoever fails of one names it.
  * An error is added where a party ends, before it counts as ended; the job is looked at when the
- * step is over (judge_all), for one step may end a life and begin the next.
+ * step is over (judge_all), for one step may end an incarnation and begin the next.
  *
  * A job that nobody created survives its losses and goes on as long as a party runs: so its
  * verdict is said when the last one has ended.  Whoever completes shows that the job went on in
@@ -35,7 +35,7 @@ static struct job *job_of(struct judgement *judgement)
     return LIST_OWNER(judgement, struct job, judgement);
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static void judgement_begin(struct core *core, struct job *job)
 {
@@ -127,7 +127,7 @@ static void mark_survived(struct core *core, struct job *job)
     note_verdict_survived(core, job);
 }
 
-/* Which life of the party that an error blames lived when it occurred; 0: cannot be told. */
+/* The incarnation, of the party that an error blames, that ran when it occurred; 0: not known. */
 static uint32_t blamed_incarnation(struct core *core, const struct job *job,
                                    const struct error_record *record, struct span blamed)
 {
@@ -198,7 +198,7 @@ static enum verdict_err add_records(struct core *core, struct job *job, struct j
     struct verdict_error head = weighable(records, 0, judged->blamed, &links);
     head.attempt = job->attempt;
     head.is_fatal = true;
-    head.life_from_ns = judged->life_from_ns;
+    head.incarnation_from_ns = judged->incarnation_from_ns;
     enum verdict_err err = verdict_add(&job->judgement.verdict, judged->at_ns, &head);
     for (uint32_t i = 1; i < count && err != VERDICT_LATE; i++) {
         struct verdict_error cause = weighable(records, i, unknown, &links);
@@ -269,7 +269,7 @@ bool judge_error(struct core *core, struct job *job, const struct party *party,
 {
     struct judged judged = {.failure = failure,
                             .at_ns = core->now_ns,
-                            .life_from_ns = party != NULL ? party->joined_ns : 0};
+                            .incarnation_from_ns = party != NULL ? party->joined_ns : 0};
     if (verdict_survive(&job->judgement.verdict, core->now_ns))
         mark_survived(core, job);
     enum verdict_err err = reserve_kept(core, &job->judgement)

@@ -16,7 +16,7 @@ bool judge_error(struct core *core, struct job *job, const struct party *party,
 void judge_look(struct core *core, struct job *job);
 /* A party is done, and well. */
 void judge_completed(struct core *core, struct job *job);
-/* A party begins a life. */
+/* An incarnation begins. */
 void judge_joined(struct core *core, struct job *job);
 /* What comes from now on is weighed anew. */
 void judge_anew(struct core *core, struct job *job);

@@ -183,7 +183,7 @@ void session_violation(struct core *core, conn_id conn, const char *complaint)
 {
     struct session *session = session_of_conn(core, conn);
     core->refused_count += 1;
-    struct complaints *complaints = &core->strangers;
+    struct complaints *complaints = &core->unknown;
     if (session != NULL && session->party != NULL)
         complaints = &session->party->complaints;
     else if (session != NULL && session->job != NULL)

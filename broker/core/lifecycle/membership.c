@@ -4,7 +4,7 @@
  *
  * What happens to parties is taken down at once (job_joined, job_left) and weighed at the end of
  * the step (jobs_settle): so two that are lost at the same moment make one epoch, a party that
- * comes again in the place of its lost life does not leave a hole meanwhile, and a job that ends
+ * comes again in the place that it lost does not leave a hole meanwhile, and a job that ends
  * does not take down a session that is in the middle of something.
  *
  * An epoch is begun in one place, begin_epoch(), and only with min present. */
@@ -196,7 +196,8 @@ static void end_member(struct core *core, struct party *party, struct failure *f
                           CODE_EFENCED);
 }
 
-/* Who lives still was told that this is its end, and may have something to say about it. */
+/* A party that is still there was told that this is its end, and may have something to say about
+ * it. */
 static void end_judged(struct core *core, struct party *party, struct failure *failure)
 {
     if (party->session != NULL)
@@ -210,7 +211,7 @@ static void end_judged(struct core *core, struct party *party, struct failure *f
         late_begin(core, party_any_session(party), failure);
 }
 
-/* All sessions of its parties end with this error, whoever still lives with them. */
+/* All sessions of its parties end with this error, also of parties that are not over. */
 static void end_sessions(struct core *core, struct job *job, struct failure *failure)
 {
     bool is_judged = job->judgement.is_final;

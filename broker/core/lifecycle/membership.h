@@ -12,9 +12,9 @@ void job_cancel(struct core *core, struct session *session, const struct msg_job
 /* Why nobody may join it now, or not this party (NULL: anybody), and the type of that error; or
  * NULL. */
 const char *job_refusal(const struct job *job, const struct party *party, const char **out_type);
-/* A life of a party begins; room for it in the roster is reserved. */
+/* An incarnation begins; room for it in the roster is reserved. */
 void job_joined(struct core *core, struct party *party);
-/* A life of a party is over. */
+/* An incarnation is over. */
 void job_left(struct core *core, struct party *party);
 /* ... with this error; called before job_left(). */
 void job_lost(struct core *core, struct party *party, struct failure *failure);

@@ -45,15 +45,15 @@ struct core {
     struct id_map conns;  /* conn -> session id */
     struct id_map tokens; /* token -> session id */
     struct timers timers;
-    struct list pump;       /* sessions */
-    struct list dirty;      /* sessions */
-    struct list owing;      /* sessions that are owed an ACCEPTED, the oldest first */
-    struct list tight;      /* jobs */
-    struct list told;       /* jobs with new events */
-    struct list jobs_due;   /* to be weighed at the end of the step */
-    struct list judged;     /* judgements to be looked at */
-    struct list graves;     /* failures */
-    struct list groups_due; /* there may be something to give to members */
+    struct list pump;            /* sessions */
+    struct list dirty;           /* sessions */
+    struct list owing;           /* sessions that are owed an ACCEPTED, the oldest first */
+    struct list tight;           /* jobs */
+    struct list told;            /* jobs with new events */
+    struct list jobs_due;        /* to be weighed at the end of the step */
+    struct list judged;          /* judgements to be looked at */
+    struct list unused_failures; /* failures */
+    struct list groups_due;      /* there may be something to give to members */
     struct pool attachments;
     struct list turns;        /* sessions with a window for what they bring, oldest first */
     struct list turn_waiters; /* ... that wait for one */
@@ -69,7 +69,7 @@ struct core {
     struct refusal fell;   /* slots in a row whose writer is to be told; failure NULL: none */
     uint64_t parked_bytes; /* of all sessions */
     uint64_t refused_count;
-    struct complaints strangers;
+    struct complaints unknown;
     struct journal_word journal;
     bool is_noting; /* decisions are told as facts */
     bool is_replaying;

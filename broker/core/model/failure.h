@@ -23,19 +23,18 @@ struct failure {
     uint32_t type_at;
     uint64_t number; /* in facts; 0: none has spoken of it */
     enum error_kind kind;
-    struct list grave; /* in core->graves once nobody refers to it: gone at the next step */
+    struct list unused_link; /* in core->unused_failures: no reference is left */
 };
 
 /* An error that a job can fail of: kept, so that it can be told, and told again by a snapshot. */
 struct judged {
-    struct failure *failure; /* a reference */
-    int64_t at_ns;           /* when it came */
-    int64_t life_from_ns;    /* when the life began that it ended; 0: not known */
-    uint32_t
-        blamed[LIMIT_ERROR_BLAMES]; /* which lives of the parties it blames; 0: cannot be told */
+    struct failure *failure;     /* a reference */
+    int64_t at_ns;               /* when it came */
+    int64_t incarnation_from_ns; /* when the incarnation began that it ended; 0: not known */
+    uint32_t blamed[LIMIT_ERROR_BLAMES]; /* incarnations of the parties it blames; 0: not known */
 };
 
-/* An error that stands for what a life of a party owes and root takes. */
+/* An error that stands for the open slots of an incarnation that fall because of root. */
 struct fallen {
     struct failure *root;    /* a reference; NULL: there is none here */
     struct failure *failure; /* a reference */

@@ -51,10 +51,10 @@ struct job {
     uint32_t session_count; /* parties and observers */
     uint64_t bytes;         /* of kept values */
     uint64_t open_count;
-    struct list trim_at;    /* a mark in topic_list: where trimming under pressure goes on */
-    struct list hungry;     /* topics whose writers wait for room in the job, not in the topic */
-    uint64_t hungry_bytes;  /* bytes, when they were last looked at */
-    struct list tight_link; /* in core->tight: somebody is held back because it is full */
+    struct list trim_at;      /* a mark in topic_list: where trimming under pressure goes on */
+    struct list room_waiters; /* topics whose writers wait for room in the job, not in the topic */
+    uint64_t room_waiters_bytes; /* bytes, when they were last looked at */
+    struct list tight_link;      /* in core->tight: somebody is held back because it is full */
     struct timer linger;
     struct job_spec spec;
     enum job_state state;

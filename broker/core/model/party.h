@@ -24,13 +24,13 @@ struct party {
     uint64_t error_limit;     /* a fact says that numbers up to here may be in use */
     struct failure *ended_by; /* a reference: why the last incarnation ended; NULL: well, or it
                                  has not ended */
-    uint64_t life;            /* HELLO.life that began it; 0: none, or before a restart */
-    uint32_t dial;            /* HELLO.dial of that life's last connection */
-    uint32_t rank;            /* its place in the job, or RANK_NONE */
-    struct session *session;  /* that writes and reads for the live incarnation, or NULL */
-    struct session *guard;    /* that speaks of its end alone, see lifecycle/guard.c; or NULL */
-    uint32_t voice_count;     /* sessions that a guarded incarnation has had */
-    uint64_t voice_life;      /* as life and dial, of the last of them */
+    uint64_t client; /* client id of the HELLO that began it; 0: none, or before a restart */
+    uint32_t dial;   /* HELLO.dial of that client's last connection */
+    uint32_t rank;   /* its place in the job, or RANK_NONE */
+    struct session *session; /* that writes and reads for the live incarnation, or NULL */
+    struct session *guard;   /* that speaks of its end alone, see lifecycle/guard.c; or NULL */
+    uint32_t voice_count;    /* sessions that a guarded incarnation has had */
+    uint64_t voice_client;   /* as client and dial, of the last of them */
     uint32_t voice_dial;
     struct list topics;     /* it writes */
     struct list open_slots; /* it owes */

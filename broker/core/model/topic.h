@@ -48,7 +48,7 @@ struct topic {
     struct group *letters;     /* whose dead letters it has, or why they died; NULL: it has none */
     struct list party_link;
     struct list job_link;
-    struct list hungry_link;          /* in job->hungry */
+    struct list room_link;            /* in job->room_waiters */
     struct end_mark marks[END_MARKS]; /* newest last */
     uint32_t mark_count;
     uint32_t open_count;

@@ -43,7 +43,7 @@ static struct failure *wrap(struct core *core, size_t byte_count, const struct e
     failure->byte_count = (uint32_t)byte_count;
     failure->refs = 1;
     failure->kind = (enum error_kind)head->kind;
-    list_init(&failure->grave);
+    list_init(&failure->unused_link);
     uint32_t count = 0;
     enum wire_err err =
         error_decode(failure_span(failure), core->scratch, LIMIT_ERROR_RECORDS, &count);
@@ -382,13 +382,13 @@ void failure_unref(struct core *core, struct failure *failure)
     must(failure->refs > 0);
     failure->refs -= 1;
     if (failure->refs == 0)
-        list_push(&core->graves, &failure->grave);
+        list_push(&core->unused_failures, &failure->unused_link);
 }
 
-void failure_bury(struct core *core)
+void failure_free_unused(struct core *core)
 {
-    LIST_EACH(link, &core->graves) {
-        struct failure *failure = LIST_OWNER(link, struct failure, grave);
+    LIST_EACH(link, &core->unused_failures) {
+        struct failure *failure = LIST_OWNER(link, struct failure, unused_link);
         list_remove(link);
         if (failure->refs > 0)
             continue; /* somebody took it up again */

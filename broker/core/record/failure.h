@@ -30,7 +30,8 @@ struct failure *failure_make(struct core *core, const struct failure_spec *spec)
  * that says so. */
 struct failure *failure_take(struct core *core, struct session *session, struct span bytes,
                              struct topic *topic, uint64_t seq, bool *out_is_readable);
-/* The same of a life that is over.  NULL: it cannot be read, or does not say that it is its. */
+/* The same of an incarnation that is over.  NULL: it cannot be read, or does not say that it is
+ * its. */
 struct failure *failure_take_late(struct core *core, struct party *party, uint32_t incarnation,
                                   uint32_t attempt, struct span bytes);
 /* Counts and tells that an error could not be read; failure stands in its place. */
@@ -45,7 +46,7 @@ struct failure *failure_recall(struct core *core, const struct job *job,
                                const struct verdict_error *error);
 struct failure *failure_ref(struct failure *failure); /* NULL: NULL */
 void failure_unref(struct core *core, struct failure *failure);
-void failure_bury(struct core *core); /* those that nobody refers to since the last step */
+void failure_free_unused(struct core *core); /* those that nobody refers to since the last step */
 
 static inline struct span failure_span(const struct failure *failure)
 {

@@ -641,7 +641,8 @@ void note_event(struct core *core, const struct job *job, const struct job_event
 
 /* ---- the verdict ----------------------------------------------------------------------------- */
 
-/* How many bytes of out say which lives it blames but the first; none for the last that are 0. */
+/* How many bytes of out say the incarnations that it blames but the first; none for the last that
+ * are 0. */
 static size_t put_more_blamed(const struct judged *judged, uint8_t *out)
 {
     size_t bytes = 0;
@@ -660,7 +661,7 @@ void note_verdict_error(struct core *core, const struct job *job, const struct j
     if (core->is_noting)
         NOTE(core, VERDICT_ERROR, verdict_error, .job = job->id,
              .failure = failure_number(core, judged->failure), .at_ns = judged->at_ns,
-             .life_from_ns = judged->life_from_ns, .blamed = judged->blamed[0],
+             .life_from_ns = judged->incarnation_from_ns, .blamed = judged->blamed[0],
              .more_blamed = span_of(more, put_more_blamed(judged, more)));
 }
 

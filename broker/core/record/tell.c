@@ -216,7 +216,7 @@ static void tell_held(struct core *core, struct job *job, struct storm *storm)
     struct text text;
     text_init(&text);
     if (party != NULL && party->incarnation != storm->incarnation)
-        party = NULL; /* that life is forgotten */
+        party = NULL; /* that incarnation is forgotten */
     if (storm->party == 0)
         text_add(&text, "of several parties or topics");
     else if (storm->event == STORM_REFUSED)

@@ -32,6 +32,6 @@ const char *replay_failure_forgotten(struct core *core, const struct fact_failur
     id_map_remove(&core->replayed, fact->failure);
     failure->number = 0; /* if it is still there (more is kept now than then), it is news again */
     failure_unref(core, failure);
-    failure_bury(core);
+    failure_free_unused(core);
     return NULL;
 }

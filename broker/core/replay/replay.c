@@ -140,7 +140,7 @@ const char *core_replay(struct core *core, struct span record, payload_id payloa
     core->effects = effects;
     core->is_replaying = true;
     core->is_noting = false;
-    failure_bury(core);
+    failure_free_unused(core);
     const char *wrong = replay(core, &fact, payload);
     core->effects = NULL;
     return wrong;

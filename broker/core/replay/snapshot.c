@@ -2,8 +2,8 @@
 /* snapshot.c -- tables into facts: those that build, from nothing, what is durable now.
  *
  * The order follows from what facts refer to: failures, then jobs, parties, topics with their
- * slots, then lives and their sessions, then who has which place, then subscriptions, and last the
- * history. */
+ * slots, then incarnations and their sessions, then who has which place, then subscriptions, and
+ * last the history. */
 #include "broker/core/core.h"
 
 #include "broker/core/model.h"
@@ -89,7 +89,7 @@ static void snap_needs(struct core *core, const struct job *job)
         }
 }
 
-/* ---- lives ----------------------------------------------------------------------------------- */
+/* ---- incarnations ---------------------------------------------------------------------------- */
 
 static void snap_session(struct core *core, struct session *session)
 {
@@ -115,7 +115,7 @@ static void snap_session(struct core *core, struct session *session)
             note_granted(core, session, session->granted[i]);
 }
 
-static void snap_life(struct core *core, const struct party *party)
+static void snap_incarnation(struct core *core, const struct party *party)
 {
     if (party->guard != NULL)
         note_guard_joined(core, party);
@@ -270,7 +270,7 @@ static void snap_job(struct core *core, const struct job *job)
         if (link != &job->trim_at)
             snap_requests(core, LIST_OWNER(link, struct topic, job_link));
     LIST_EACH(link, &job->party_list)
-        snap_life(core, LIST_OWNER(link, struct party, job_link));
+        snap_incarnation(core, LIST_OWNER(link, struct party, job_link));
     snap_roster(core, job);
     LIST_EACH(link, &job->sub_list)
         snap_sub(core, LIST_OWNER(link, struct sub, job_link));

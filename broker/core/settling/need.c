@@ -52,7 +52,8 @@ static struct failure *root_of(struct core *core, struct failure *failure)
     return root != NULL ? root : failure_ref(failure);
 }
 
-static bool is_of_life(struct core *core, const struct failure *failure, const struct party *party)
+static bool is_of_incarnation(struct core *core, const struct failure *failure,
+                              const struct party *party)
 {
     uint32_t count = 0;
     struct error_record *head = &core->scratch[0];
@@ -288,8 +289,9 @@ bool need_take(struct core *core, struct open_slot *open, const struct event_run
         return true;
     struct party *writer = open->topic->writer;
     struct failure *root = root_of(core, failed);
-    struct failure *failure =
-        is_of_life(core, failed, writer) ? failure_ref(failed) : error_make_for(core, writer, root);
+    struct failure *failure = is_of_incarnation(core, failed, writer)
+                                  ? failure_ref(failed)
+                                  : error_make_for(core, writer, root);
     settle_fallen(core, open, failure, root);
     tell_writer(core);
     failure_unref(core, failure);

@@ -111,7 +111,7 @@ void settle_replace(struct core *core, struct topic *topic, uint64_t seq, struct
 
 void settle_replace_unseen(struct core *core, struct topic *topic, struct failure *failure)
 {
-    uint64_t first_seq = 0; /* of this life */
+    uint64_t first_seq = 0; /* of this incarnation */
     if (topic->mark_count > 0)
         first_seq = topic->marks[topic->mark_count - 1].seq;
     for (uint32_t i = 0; i < topic->slots.count; i++) {

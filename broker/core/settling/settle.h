@@ -11,8 +11,8 @@ void settle_open(struct core *core, struct open_slot *open, enum slot_state stat
                  struct slot_place place);
 void settle_open_failed(struct core *core, struct open_slot *open, struct failure *failure);
 void settle_deadline(struct core *core, struct open_slot *open);
-/* All values of the writer's last life that nobody was sent become the error; for replay, one entry
- * of them. */
+/* All values of the writer's last incarnation that nobody was sent become the error; for replay,
+ * one entry of them. */
 void settle_replace_unseen(struct core *core, struct topic *topic, struct failure *failure);
 void settle_replace_entry(struct core *core, struct topic *topic, struct slot_entry *entry,
                           struct failure *failure);

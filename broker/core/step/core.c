@@ -109,7 +109,7 @@ static void init_pools(struct core *core)
     list_init(&core->told);
     list_init(&core->judged);
     list_init(&core->jobs_due);
-    list_init(&core->graves);
+    list_init(&core->unused_failures);
     list_init(&core->falling);
     list_init(&core->groups_due);
     list_init(&core->turns);
@@ -148,7 +148,7 @@ struct core *core_new(struct memory *memory, const struct core_options *options,
                    timers_reserve(&core->timers) && timers_reserve(&core->timers) &&
                    timers_reserve(&core->timers) && timers_reserve(&core->timers);
     core->now_ns = now_ns;
-    complaints_init(&core->strangers, NULL, NULL);
+    complaints_init(&core->unknown, NULL, NULL);
     core->journal.timer.kind = TIMER_JOURNAL;
     core->turn_timer.kind = TIMER_TURN;
     core->lead_timer.kind = TIMER_LEAD;
@@ -172,7 +172,7 @@ void core_free(struct core **core_at)
     failure_forget_replayed(core);
     failure_forget_fallen(core);
     session_free_all(core);
-    failure_bury(core);
+    failure_free_unused(core);
     struct failure *spare = pool_find(&core->failures, 1);
     if (spare != NULL)
         memory_give(core->memory, spare->bytes, spare->byte_count);
@@ -195,7 +195,7 @@ void core_free(struct core **core_at)
     name_map_fini(&core->job_names);
     id_map_fini(&core->conns);
     id_map_fini(&core->tokens);
-    timers_clear(&core->timers, &core->strangers.timer);
+    timers_clear(&core->timers, &core->unknown.timer);
     timers_clear(&core->timers, &core->journal.timer);
     timers_clear(&core->timers, &core->turn_timer);
     timers_clear(&core->timers, &core->lead_timer);
@@ -455,7 +455,7 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
     core->has_more = false;
     core->steps += 1;
     advance_clock(core, event);
-    failure_bury(core);
+    failure_free_unused(core);
     switch (event->type) {
     case EVENT_TICK: step_tick(core); break;
     case EVENT_MESSAGE:

@@ -253,7 +253,8 @@ static void take_off(struct sub *sub, struct route *route, uint64_t end_seq, uin
     sub->flight_count += 1;
 }
 
-/* An end that is due holds back what its party's next life wrote, so that it comes in between. */
+/* An end that is due holds back what its party's next incarnation wrote, so that it comes in
+ * between. */
 static uint64_t route_limit(const struct sub *sub, const struct topic *topic)
 {
     LIST_EACH(link, &sub->endings) {
@@ -445,7 +446,7 @@ static enum pumped pump_ending(struct core *core, struct sub *sub)
                        failure_span(ending->failure));
     ending->is_sent = true;
     take_off(sub, NULL, UINT64_MAX, sent);
-    LIST_EACH(link, &sub->routes) /* what its next life wrote was held back */
+    LIST_EACH(link, &sub->routes) /* what its next incarnation wrote was held back */
     {
         struct route *route = LIST_OWNER(link, struct route, sub_link);
         if (route->topic->writer == party)

@@ -5,7 +5,7 @@
  *   acked_seq <= taken_seq <= next_seq
  * next_seq: to be sent.  taken_seq: the receiver has what is below (credit).  acked_seq: it is done
  * with what is below (durability).  A fresh connection of the same session goes on at taken_seq, or
- * further on where the client says so; a new life of a durable name at acked_seq. */
+ * further on where the client says so; a new handle of a durable name at acked_seq. */
 #include "broker/core/streams/sub.h"
 
 #include "broker/core/record/failure.h"

@@ -113,7 +113,7 @@ struct topic *topic_make(struct core *core, uint32_t id, struct party *writer, s
     topic->is_replies = name_is_replies(name);
     list_init(&topic->routes);
     list_init(&topic->unpromised);
-    list_init(&topic->hungry_link);
+    list_init(&topic->room_link);
     lead_init(core, topic);
     list_push(&job->topic_list, &topic->job_link);
     list_push(&writer->topics, &topic->party_link);
@@ -169,7 +169,7 @@ static void pop(struct core *core, struct topic *topic)
     slot_table_pop(&topic->slots);
 }
 
-/* Only at the end of the core: in life a topic goes when all its slots are settled. */
+/* Only when the core is freed: before that, a topic goes when all its slots are settled. */
 static void drop_open(struct core *core, struct open_slot *open)
 {
     if (open_slot_is_reply(open))
@@ -198,7 +198,7 @@ void topic_restart(struct core *core, struct topic *topic, bool keeps_letters)
         group_restart(core, topic->letters, keeps_letters); /* which may grant credit */
     if (topic->letters != NULL && keeps_letters)
         return;
-    list_remove(&topic->hungry_link);
+    list_remove(&topic->room_link);
     lead_forget(topic);
     lead_init(core, topic);
     LIST_EACH(link, &topic->routes)
@@ -226,7 +226,7 @@ void topic_free(struct core *core, struct topic *topic)
     drop_slots(core, topic);
     name_map_remove(&topic->job->topics, topic->name);
     list_remove(&topic->job_link);
-    list_remove(&topic->hungry_link);
+    list_remove(&topic->room_link);
     lead_forget(topic);
     list_remove(&topic->party_link);
     if (topic->letters != NULL && topic->letters->dead == topic)
@@ -386,11 +386,11 @@ bool job_has_room(struct core *core, struct job *job, uint64_t bytes)
 /* What one topic gives back, the writers of others may have been waiting for. */
 static void feed(struct core *core, struct job *job)
 {
-    if (job->bytes >= job->hungry_bytes)
+    if (job->bytes >= job->room_waiters_bytes)
         return;
-    job->hungry_bytes = job->bytes;
-    LIST_EACH(link, &job->hungry)
-        topic_grant(core, LIST_OWNER(link, struct topic, hungry_link), false);
+    job->room_waiters_bytes = job->bytes;
+    LIST_EACH(link, &job->room_waiters)
+        topic_grant(core, LIST_OWNER(link, struct topic, room_link), false);
 }
 
 void topic_update(struct core *core, struct topic *topic)
@@ -439,15 +439,15 @@ static void tell_held_back(struct core *core, struct topic *topic)
                         .text = text.data});
 }
 
-static void mark_hungry(struct topic *topic, bool is_hungry)
+static void mark_waits_for_room(struct topic *topic, bool is_waiting)
 {
     struct job *job = topic->job;
-    if (!is_hungry)
-        list_remove(&topic->hungry_link);
-    else if (!list_is_linked(&topic->hungry_link))
-        list_push(&job->hungry, &topic->hungry_link);
-    if (is_hungry && job->hungry_bytes < job->bytes)
-        job->hungry_bytes = job->bytes;
+    if (!is_waiting)
+        list_remove(&topic->room_link);
+    else if (!list_is_linked(&topic->room_link))
+        list_push(&job->room_waiters, &topic->room_link);
+    if (is_waiting && job->room_waiters_bytes < job->bytes)
+        job->room_waiters_bytes = job->bytes;
 }
 
 /* No credit, no values; no values, nobody who makes room for them in a job that is full. */
@@ -521,7 +521,7 @@ void topic_grant(struct core *core, struct topic *topic, bool is_forced)
         note_credit(core, topic);
     }
     mark_tight(core, topic);
-    mark_hungry(topic, topic->credit_limit <= topic->credit_used && window < whole);
+    mark_waits_for_room(topic, topic->credit_limit <= topic->credit_used && window < whole);
     if (topic->credit_limit <= topic->credit_used || list_is_linked(&topic->lead.waits_link))
         lead_wait(core, topic);
     struct session *session = topic->writer->session;
@@ -644,7 +644,7 @@ uint64_t topic_end_of(const struct topic *topic, uint32_t incarnation)
     for (uint32_t i = 0; i < topic->mark_count; i++)
         if (topic->marks[i].incarnation == incarnation)
             return topic->marks[i].seq;
-    /* So many lives ago that it is forgotten: no later than the oldest that is not. */
+    /* So many incarnations ago that it is forgotten: at the oldest mark that is kept. */
     bool is_forgotten = topic->mark_count == END_MARKS && topic->marks[0].incarnation > incarnation;
     return is_forgotten ? topic->marks[0].seq : 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* job.c -- the table of a job's life; see job.h. */
+/* job.c -- the states of a job, as a table; see job.h. */
 #include "broker/core/tables/job.h"
 
 #include "libbus/base/limits.h"
@@ -53,7 +53,7 @@ uint32_t job_spec_max(const struct job_spec *spec)
     return spec->max != 0 ? spec->max : LIMIT_PARTIES;
 }
 
-/* ---- its life -------------------------------------------------------------------------------- */
+/* ---- its states ------------------------------------------------------------------------------ */
 
 #define STAY JOB_STATE_COUNT
 

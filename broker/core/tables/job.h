@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* job.h -- the life of a job: what was asked for when it was created, its states and events, and
+/* job.h -- a job: what was asked for when it was created, its states and events, and
  * the one table that decides.
  *
  * A job that nobody created is free: its parties come and go, nobody counts them, and it has no

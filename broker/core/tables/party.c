@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* party.c -- the table of a party's life. */
+/* party.c -- the states of an incarnation, as a table. */
 #include "broker/core/tables/party.h"
 
 #define STAY PARTY_STATE_COUNT

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* party.h -- the life of a party: states, events, and the one table that decides.
+/* party.h -- an incarnation of a party: states, events, and the one table that decides.
  *
- * It is the table of one life: a party that comes again begins another one, in SCHEDULING. */
+ * A party that comes again begins another incarnation, in SCHEDULING. */
 #ifndef CORE_PARTY_H
 #define CORE_PARTY_H
 

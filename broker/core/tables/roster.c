@@ -96,7 +96,7 @@ bool roster_complete(struct roster *roster, uint32_t party)
     uint32_t rank;
     if (stop_waiting(roster, party) || !roster_rank(roster, party, &rank))
         return false;
-    must(!roster->places[rank].is_completed); /* a life completes once */
+    must(!roster->places[rank].is_completed); /* an incarnation completes once */
     roster->places[rank].is_completed = true;
     roster->completed_count += 1;
     return true;

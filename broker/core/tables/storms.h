@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* storms.h -- like events of a job: which are told by themselves, and which together.
  *
- * Events are alike if they say the same of one life of a party, in one place (a topic), and for the
- * same reason (the type of their error).  Of those that are, so many (LIMIT_STORM_TOLD) are told
- * each; what comes beyond them before LIMIT_STORM_MS have passed is held, and told as one, with a
- * count.  A storm that is quiet for that time is over, and the next event is told by itself again.
+ * Events are alike if they say the same of one incarnation of a party, in one place (a topic), and
+ * for the same reason (the type of their error).  Of those that are, so many (LIMIT_STORM_TOLD) are
+ * told each; what comes beyond them before LIMIT_STORM_MS have passed is held, and told as one,
+ * with a count.  A storm that is quiet for that time is over, and the next event is told by itself
+ * again.
  *
  * There are LIMIT_STORMS at a time; what comes in other places meanwhile is taken for alike, so all
  * that a job can be told by in a second is bounded.  Failures are numbers here: whoever holds them

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* task.c -- the table of a task's life. */
+/* task.c -- the states of a task, as a table. */
 #include "broker/core/tables/task.h"
 
 #define NEVER TASK_STATE_COUNT

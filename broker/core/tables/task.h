@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* task.h -- the life of a task, once a group has given it to one of its members: states, events,
+/* task.h -- a task that a group has given to one of its members: states, events,
  * and the one table that decides; and what becomes of a task whose member did not do it.
  *
  * A value that was given to nobody yet is no task: it lies in its topic, and the group's place is

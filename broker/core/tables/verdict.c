@@ -78,7 +78,7 @@ static int64_t usable_stamp(const struct verdict_error *error, int64_t now_ns)
     if (stamp_ns <= 0 || error->uncertainty_ns > UNCERTAINTY_NS_MAX)
         return 0;
     int64_t slack_ns = (int64_t)error->uncertainty_ns;
-    if (error->life_from_ns > 0 && stamp_ns < error->life_from_ns - slack_ns)
+    if (error->incarnation_from_ns > 0 && stamp_ns < error->incarnation_from_ns - slack_ns)
         return 0;
     return stamp_ns - slack_ns > now_ns ? 0 : stamp_ns;
 }
@@ -117,17 +117,18 @@ static bool is_kept_before(const struct verdict *verdict, uint32_t a, uint32_t b
     return left->is_survived ? is_item_before(verdict, b, a) : is_item_before(verdict, a, b);
 }
 
-static int compare_lives(const struct verdict_error *a, struct span party, uint64_t incarnation)
+static int compare_incarnations(const struct verdict_error *a, struct span party,
+                                uint64_t incarnation)
 {
     int difference = compare_bytes(a->party, party);
     return difference != 0 ? difference : compare_numbers(a->incarnation, incarnation);
 }
 
-/* Rows of fatal errors by party and incarnation; within a life, as rows are. */
+/* Rows of fatal errors by party and incarnation; within an incarnation, as rows are. */
 static bool is_fatal_before(const struct verdict *verdict, uint32_t a, uint32_t b)
 {
     const struct verdict_error *right = verdict->rows[b].error;
-    int difference = compare_lives(verdict->rows[a].error, right->party, right->incarnation);
+    int difference = compare_incarnations(verdict->rows[a].error, right->party, right->incarnation);
     return difference != 0 ? difference < 0 : a < b;
 }
 
@@ -197,12 +198,12 @@ static int compare_versions(const struct verdict_error *a, const struct verdict_
         compare_times(a->occurred_ns, b->occurred_ns),
         compare_numbers(a->uncertainty_ns, b->uncertainty_ns),
         compare_times(a->last_sign_ns, b->last_sign_ns),
-        compare_times(a->life_from_ns, b->life_from_ns),
+        compare_times(a->incarnation_from_ns, b->incarnation_from_ns),
         compare_numbers(a->kind, b->kind),
         compare_numbers(a->recoverable, b->recoverable),
         compare_numbers(a->origin, b->origin),
         compare_times(a->code, b->code),
-        compare_lives(a, b->party, b->incarnation),
+        compare_incarnations(a, b->party, b->incarnation),
     };
     for (uint32_t i = 0; i < sizeof differences / sizeof *differences; i++)
         if (differences[i] != 0)
@@ -286,15 +287,16 @@ static void item_free(struct verdict *verdict, struct verdict_item *item)
 static void share_block(struct verdict *verdict)
 {
     uint32_t **const arrays[BLOCK_ARRAYS] = {
-        &verdict->order, &verdict->spare,   &verdict->row_of,    &verdict->fatal,
-        &verdict->life,  &verdict->nearest, &verdict->is_proper, &verdict->leads_on,
+        &verdict->order,        &verdict->spare,   &verdict->row_of,    &verdict->fatal,
+        &verdict->incarnations, &verdict->nearest, &verdict->is_proper, &verdict->leads_on,
     };
     for (uint32_t i = 0; i < BLOCK_ARRAYS; i++)
         *arrays[i] = verdict->block + i * (size_t)verdict->block_room;
 }
 
-/* Nothing in the block is kept from one weighing to the next.  A component is a row or a life, and
- * there are no more lives than rows, so twice the items and one more is enough for any array. */
+/* Nothing in the block is kept from one weighing to the next.  A component is a row or an
+ * incarnation, and there are no more incarnations than rows, so twice the items and one more is
+ * enough for any array. */
 static bool reserve_block(struct verdict *verdict, uint32_t items)
 {
     uint32_t room = 2 * items + 1;
@@ -482,50 +484,51 @@ static const struct verdict_item *item_at(const struct verdict *verdict, uint32_
     return verdict->items[verdict->order[row]];
 }
 
-/* The lives that can be blamed, each with its fatal errors. */
-static void list_lives(struct verdict *verdict)
+/* The incarnations that can be blamed, each with its fatal errors. */
+static void list_incarnations(struct verdict *verdict)
 {
     uint32_t count = 0;
     for (uint32_t row = 0; row < verdict->item_count; row++)
         if (verdict->rows[row].error->is_fatal)
             verdict->fatal[count++] = row;
     sort(verdict, verdict->fatal, count, is_fatal_before);
-    verdict->life_count = 0;
+    verdict->incarnation_count = 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct verdict_error *error = verdict->rows[verdict->fatal[i]].error;
         const struct verdict_error *before =
             i > 0 ? verdict->rows[verdict->fatal[i - 1]].error : NULL;
-        if (before == NULL || compare_lives(before, error->party, error->incarnation) != 0)
-            verdict->life[verdict->life_count++] = i;
+        if (before == NULL || compare_incarnations(before, error->party, error->incarnation) != 0)
+            verdict->incarnations[verdict->incarnation_count++] = i;
     }
-    verdict->life[verdict->life_count] = count;
+    verdict->incarnations[verdict->incarnation_count] = count;
 }
 
-/* Which life a blame is about, or VERDICT_NONE: the last that is not behind (party, incarnation),
- * if it is of that party and, where one is named, of that incarnation. */
-static uint32_t find_life(const struct verdict *verdict, const struct verdict_blame *blame)
+/* Which incarnation a blame is about, or VERDICT_NONE: the last that is not behind (party,
+ * incarnation), if it is of that party and, where one is named, of that incarnation. */
+static uint32_t find_incarnation(const struct verdict *verdict, const struct verdict_blame *blame)
 {
     uint64_t newest = blame->incarnation > 0 ? blame->incarnation : UINT64_MAX;
     uint32_t low = 0;
-    uint32_t high = verdict->life_count;
+    uint32_t high = verdict->incarnation_count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         const struct verdict_error *error =
-            verdict->rows[verdict->fatal[verdict->life[middle]]].error;
-        if (compare_lives(error, blame->party, newest) <= 0)
+            verdict->rows[verdict->fatal[verdict->incarnations[middle]]].error;
+        if (compare_incarnations(error, blame->party, newest) <= 0)
             low = middle + 1;
         else
             high = middle;
     }
     if (low == 0)
         return VERDICT_NONE;
-    const struct verdict_error *found = verdict->rows[verdict->fatal[verdict->life[low - 1]]].error;
+    const struct verdict_error *found =
+        verdict->rows[verdict->fatal[verdict->incarnations[low - 1]]].error;
     bool is_it = span_equal(found->party, blame->party) &&
                  (blame->incarnation == 0 || blame->incarnation == found->incarnation);
     return is_it ? low - 1 : VERDICT_NONE;
 }
 
-static bool is_own_life(const struct verdict_error *error, const struct verdict_blame *blame)
+static bool is_own_incarnation(const struct verdict_error *error, const struct verdict_blame *blame)
 {
     return span_equal(error->party, blame->party) &&
            (blame->incarnation == 0 || blame->incarnation == error->incarnation);
@@ -543,24 +546,25 @@ static void link_row(struct verdict *verdict, uint32_t row)
             graph_add_edge(&verdict->graph, verdict->row_of[item]);
     }
     for (uint32_t i = 0; i < error->blame_count; i++) {
-        uint32_t life = VERDICT_NONE;
-        if (!is_own_life(error, &error->blames[i]))
-            life = find_life(verdict, &error->blames[i]);
-        if (life != VERDICT_NONE)
-            graph_add_edge(&verdict->graph, verdict->item_count + life);
+        uint32_t incarnation = VERDICT_NONE;
+        if (!is_own_incarnation(error, &error->blames[i]))
+            incarnation = find_incarnation(verdict, &error->blames[i]);
+        if (incarnation != VERDICT_NONE)
+            graph_add_edge(&verdict->graph, verdict->item_count + incarnation);
     }
 }
 
-/* A life is a node of its own between those who blame it and its errors: k who blame one with k
- * errors make 2 k edges, not k times k. */
+/* An incarnation is a node of its own between those who blame it and its errors: k who blame one
+ * with k errors make 2 k edges, not k times k. */
 static void link_all(struct verdict *verdict)
 {
     graph_clear(&verdict->graph);
     for (uint32_t row = 0; row < verdict->item_count; row++)
         link_row(verdict, row);
-    for (uint32_t life = 0; life < verdict->life_count; life++) {
+    for (uint32_t incarnation = 0; incarnation < verdict->incarnation_count; incarnation++) {
         graph_add_node(&verdict->graph);
-        for (uint32_t i = verdict->life[life]; i < verdict->life[life + 1]; i++)
+        for (uint32_t i = verdict->incarnations[incarnation];
+             i < verdict->incarnations[incarnation + 1]; i++)
             graph_add_edge(&verdict->graph, verdict->fatal[i]);
     }
     graph_seal(&verdict->graph);
@@ -684,16 +688,17 @@ static void explain(struct verdict *verdict, struct verdict_result *result)
     }
 }
 
-/* The nearest error of each life is the first in order of those that are one step behind it. */
+/* The nearest error of each incarnation is the first in order of those that are one step behind
+ * it. */
 static void find_nearest(struct verdict *verdict)
 {
     const uint32_t *steps = verdict->graph.steps;
-    for (uint32_t life = 0; life < verdict->life_count; life++) {
-        uint32_t behind = steps[verdict->item_count + life];
-        uint32_t at = verdict->life[life];
+    for (uint32_t incarnation = 0; incarnation < verdict->incarnation_count; incarnation++) {
+        uint32_t behind = steps[verdict->item_count + incarnation];
+        uint32_t at = verdict->incarnations[incarnation];
         while (behind != GRAPH_NONE && steps[verdict->fatal[at]] + 1 != behind)
             at += 1;
-        verdict->nearest[life] = verdict->fatal[at];
+        verdict->nearest[incarnation] = verdict->fatal[at];
     }
 }
 
@@ -741,7 +746,7 @@ static void group(struct verdict *verdict, struct verdict_result *result)
 static void weigh_items(struct verdict *verdict, int64_t now_ns, struct verdict_result *result)
 {
     list_rows(verdict, now_ns);
-    list_lives(verdict);
+    list_incarnations(verdict);
     link_all(verdict);
     find_proper(verdict);
     find_ends(verdict);

@@ -8,9 +8,9 @@
  *
  * WHAT LEADS WHERE.  An error leads to its causes, by id; and if it blames a party, to the fatal
  * errors of that party's incarnation: the one it names, or else the newest that has any.  Nobody
- * blames the life that speaks.  A party that is blamed and did not fail explains nothing, neither
- * does a cause that nobody knows: of the latter the verdict says that it is incomplete.  Errors
- * that lead to each other are folded into one.
+ * blames the incarnation that speaks.  A party that is blamed and did not fail explains nothing,
+ * neither does a cause that nobody knows: of the latter the verdict says that it is incomplete.
+ * Errors that lead to each other are folded into one.
  *
  * WHO WINS.  Some kinds are mere consequences (consequence_kinds: told to stop, something needed
  * failed).  They are never the root while another error is in scope; where a chain ends in one, the
@@ -25,12 +25,12 @@
  * party by its bytes; the incarnation; the id by its length, then by its bytes.  The stamp is the
  * occurrence in broker time; of a party that fell silent, its last sign of life, as the death came
  * behind that and not when the silence was noticed.  Not usable are 0 and below, an uncertainty
- * above a day, and what lies, by more than the uncertainty, before the life that it is about or
- * behind the moment of weighing.
- * Two stamps whose uncertainties overlap are ordered as any others, by their middles.  To call them
- * equal would be no order: a may overlap b, and b may overlap c, while a is clearly before c, and
- * then the winner would depend on who is compared first.  The middle is the best guess there is;
- * what the clocks cannot tell is said with the reason (VERDICT_STAMP_CLOSE), not decided otherwise.
+ * above a day, and what lies, by more than the uncertainty, before the incarnation that it is about
+ * or behind the moment of weighing. Two stamps whose uncertainties overlap are ordered as any
+ * others, by their middles.  To call them equal would be no order: a may overlap b, and b may
+ * overlap c, while a is clearly before c, and then the winner would depend on who is compared
+ * first.  The middle is the best guess there is; what the clocks cannot tell is said with the
+ * reason (VERDICT_STAMP_CLOSE), not decided otherwise.
  *
  * The same set of errors, weighed at the same moment, gives the same result in whatever order they
  * arrived: rows, root, rival, paths and counts.  (`first` excepted, for root and what follows from
@@ -107,10 +107,10 @@ struct verdict_error {
     int64_t code;
     int64_t occurred_ns; /* broker's monotonic clock; 0: unknown */
     uint64_t uncertainty_ns;
-    int64_t last_sign_ns; /* of a party that fell silent: when it was heard last; else 0 */
-    int64_t life_from_ns; /* when this incarnation joined; 0: unknown */
-    bool is_fatal;        /* a job can fail of it */
-    bool is_hearsay;      /* told by another party, as part of a chain of causes */
+    int64_t last_sign_ns;        /* of a party that fell silent: when it was heard last; else 0 */
+    int64_t incarnation_from_ns; /* when this incarnation joined; 0: unknown */
+    bool is_fatal;               /* a job can fail of it */
+    bool is_hearsay;             /* told by another party, as part of a chain of causes */
     const struct span *causes;
     uint32_t cause_count; /* up to LIMIT_ERROR_CAUSES */
     const struct verdict_blame *blames;
@@ -228,18 +228,18 @@ struct verdict {
     uint32_t said_root_bytes;
     char said_root[LIMIT_ERROR_ID_BYTES]; /* id of the root as it was said last */
 
-    struct graph graph; /* a node a row, then a node a life that can be blamed */
+    struct graph graph; /* a node a row, then a node for each incarnation that can be blamed */
     uint32_t *block;    /* the arrays below, block_room elements each */
     uint32_t block_room;
-    uint32_t *order;     /* items, then scratch for sorting */
-    uint32_t *spare;     /* scratch for sorting */
-    uint32_t *row_of;    /* the row of each item */
-    uint32_t *fatal;     /* rows of fatal errors, life by life */
-    uint32_t *life;      /* where in fatal each life begins; one more for the end */
-    uint32_t *nearest;   /* of each life, the row on the path */
-    uint32_t *is_proper; /* a component has an error that may be a root */
-    uint32_t *leads_on;  /* a component leads to another one that is proper, or leads to one */
-    uint32_t life_count;
+    uint32_t *order;        /* items, then scratch for sorting */
+    uint32_t *spare;        /* scratch for sorting */
+    uint32_t *row_of;       /* the row of each item */
+    uint32_t *fatal;        /* rows of fatal errors, by incarnation */
+    uint32_t *incarnations; /* where in fatal each incarnation begins; one more for the end */
+    uint32_t *nearest;      /* of each incarnation, the row on the path */
+    uint32_t *is_proper;    /* a component has an error that may be a root */
+    uint32_t *leads_on;     /* a component leads to another one that is proper, or leads to one */
+    uint32_t incarnation_count;
     bool has_cause; /* something in scope is more than a mere consequence */
     struct verdict_row *rows;
     uint32_t row_room;

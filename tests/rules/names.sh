@@ -1,0 +1,22 @@
+#!/bin/sh
+# SPDX-License-Identifier: MPL-2.0
+# usage: names.sh ROOT
+# No two files of broker/core have a local function of the same name: who searches for it finds it.
+set -eu
+# shellcheck source=tests/rules/files.sh
+. "$(dirname "$0")/files.sh"
+
+# shellcheck disable=SC2046
+awk '
+    /^static [^=;]*\(/ && !/^static inline/ {
+        name = $0
+        sub(/\(.*/, "", name)
+        sub(/.*[ *]/, "", name)
+        if (name in file && file[name] != FILENAME) {
+            print FILENAME ":" FNR ": " name " is a local function of " file[name] ", too"
+            violations++
+        }
+        file[name] = FILENAME
+    }
+    END { exit violations > 0 }
+' $(sources | grep '^broker/core/.*\.c$') /dev/null
