@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define ARGUMENTS_MAX 40
@@ -28,9 +29,12 @@ static bool is_among(const char *const *more, const char *option)
 
 bool broker_start(struct broker *broker, const char *const *more)
 {
-    static const char *const own[][2] = {
-        {"--control", "tcp://127.0.0.1:*"}, {"--data", "tcp://127.0.0.1:*"}, {"--journal", "none"}};
-    const char *argv[ARGUMENTS_MAX] = {"errbusd"};
+    const char *journal = getenv("ERRBUS_TEST_JOURNAL");
+    bool is_chosen = journal != NULL && journal[0] != '\0' && !is_among(more, "--journal");
+    const char *const own[][2] = {{"--control", "tcp://127.0.0.1:*"},
+                                  {"--data", "tcp://127.0.0.1:*"},
+                                  {"--journal", is_chosen ? journal : "none"}};
+    const char *argv[ARGUMENTS_MAX] = {is_chosen ? "errbusd_failpoints" : "errbusd"};
     size_t count = 1;
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
         if (!is_among(more, own[i][0])) {

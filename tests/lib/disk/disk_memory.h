@@ -5,9 +5,7 @@
  * directory goes through that layer alone.  Its files last as long as the process: a disk that is
  * closed and opened again by its name has them still.  One disk may be open several times, as by
  * the journal and its reader, which may be in different threads.  All calls of one process share
- * one lock.  A disk is full at DISK_MEMORY_BYTES.
- *
- * ERRBUS_TEST_TAKE_DISK=N: after so many syncs the disk is another owner's. */
+ * one lock.  A disk is full at DISK_MEMORY_BYTES. */
 #ifndef TESTS_LIB_DISK_MEMORY_H
 #define TESTS_LIB_DISK_MEMORY_H
 
