@@ -18,8 +18,8 @@ struct broker {
  * for its ready line.  False: it is not ready; broker->process tells why.
  *
  * ERRBUS_TEST_JOURNAL=NAME gives that journal to all brokers whose tests name none, and starts the
- * broker for tests, which knows more disks.  A test that starts a broker over the same journal again
- * names a folder of its own. */
+ * broker for tests, which knows more disks.  A test that starts a broker over the same journal
+ * again names a folder of its own. */
 bool broker_start(struct broker *broker, const char *const *more);
 
 /* SIGTERM, and its exit code; -1: it did not end within timeout_ms. */
