@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MPL-2.0
-# prose.awk -- what prose.sh looks for.  Its input comes in parts: the files, functions,
-# limits and tests of the tree, the words that are not used any more, the allowed numbers of each document, the
+# prose.awk -- what prose.sh looks for.  Its input comes in parts: the files, functions, limits and
+# tests of the tree, the words that are not used any more, the allowed numbers of each document, the
 # documents, and then the sources, whose comments name files and headings.
 
 BEGIN {
@@ -49,6 +49,12 @@ part == "words" {
         word_pattern[word_count] = substr($0, 1, index($0, "\t") - 1)
         word_instead[word_count] = substr($0, index($0, "\t") + 1)
     }
+    next
+}
+part == "counts" && $1 == "words" {
+    old_count++
+    old_max[old_count] = $2
+    old_folder[old_count] = $3
     next
 }
 part == "counts" {
@@ -247,14 +253,22 @@ function anchor(text)
     return text
 }
 
-function words(text, i)
+# What stands instead of the first word in a text that is not used any more, or nothing.
+function instead(text, i)
 {
     for (i = 1; i <= word_count; i++)
         if (word_instead[i] == "-")
             gsub(word_pattern[i], "", text)
     for (i = 1; i <= word_count; i++)
         if (word_instead[i] != "-" && text ~ word_pattern[i])
-            complain("not a word of ours (" word_instead[i] "): " $0)
+            return word_instead[i]
+    return ""
+}
+
+function words(text)
+{
+    if (instead(text) != "")
+        complain("not a word of ours (" instead(text) "): " $0)
 }
 
 # ---- lines ---------------------------------------------------------------------------------------
@@ -354,7 +368,18 @@ BEGIN {
         of_system[name_list[i]] = 1
 }
 
-part == "sources" && FNR == 1 { finish() }
+part == "sources" && FNR == 1 {
+    finish()
+    old_row = 0
+    for (i = 1; i <= old_count; i++)
+        if (index(FILENAME, old_folder[i]) == 1)
+            old_row = i
+}
+
+part == "sources" && instead($0) != "" {
+    print FILENAME ":" FNR ": not a word of ours (" instead($0) ")"
+    old_in[old_row]++
+}
 
 part == "sources" && !/^#include/ {
     text = $0
@@ -389,24 +414,26 @@ function finish()
 }
 
 # What a row of prose.table allows, against what there is.
-function weigh(row, what, allowed, found)
+function weigh(name, what, allowed, found)
 {
     allowed += 0
     found += 0
     if (found > allowed) {
-        print (row ? row_name[row] : "documents that prose.table does not name") ": " found " " \
-            what ", allowed are " allowed
+        print name ": " found " " what ", allowed are " allowed
         failures++
     } else if (found < allowed)
-        print row_name[row] ": " found " " what " will do, prose.table says " allowed
+        print name ": " found " " what " will do, prose.table says " allowed
 }
 
 END {
     finish()
+    row_name[0] = old_folder[0] = "what prose.table does not name"
     for (i = 0; i <= row_count; i++) {
-        weigh(i, "sentences above " WORDS_MAX " words", row_long[i], long_in[i])
-        weigh(i, "lines above " COLUMNS_MAX " columns", row_wide[i], wide_in[i])
+        weigh(row_name[i], "sentences above " WORDS_MAX " words", row_long[i], long_in[i])
+        weigh(row_name[i], "lines above " COLUMNS_MAX " columns", row_wide[i], wide_in[i])
     }
+    for (i = 0; i <= old_count; i++)
+        weigh(old_folder[i], "lines with old words", old_max[i], old_in[i])
     for (i = 1; i <= link_count; i++) {
         target = link_to[i]
         at = index(target, "#")

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MPL-2.0
-# The documents and man pages: the paths, links, functions, limits and tests that they name,
-# words that are not used any more (prose.words), and how many long sentences and wide lines each may
-# have (prose.table).  The files and headings that comments cite.
+# The documents and man pages: the paths, links, functions, limits and tests that they name, words
+# that are not used any more (prose.words), and how many long sentences and wide lines each may have
+# (prose.table).  In the sources: the files and headings that comments cite, and the same words.
 set -eu
 # shellcheck source=tests/rules/files.sh
 . "$(dirname "$0")/files.sh"

@@ -365,6 +365,11 @@ printf '.Sh NAME\n%s word\n.Li a b ;\n%s\n' "$(words 20 | tr -d .)" "$(words 20)
 finds '^clients/a.1:2: 43 words' prose
 printf '.TH A 1\nA new\n.I life\nof a\n%s\n' "$(words 34)" >"$tree/clients/a.1"
 finds '^clients/a.1:2: 39 words' prose
+plant libbus/base/a.c '/* It ends an old life of a party. */'
+finds 'does not name: 1 lines with old words, allowed are 0' prose
+plant libbus/base/a.c '/* It ends an old life of a party. */'
+echo 'words 1 libbus/' >"$tree/tests/rules/prose.table"
+passes prose
 plant libbus/base/a.c '/* See gone.c. */'
 finds '^libbus/base/a.c:3: there is no such file: gone.c' prose
 plant libbus/base/a.c '/* See README.md, "Gone". */'
