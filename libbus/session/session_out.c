@@ -39,7 +39,7 @@ static void hello_message(struct session *session, struct msg *out)
         .attempt = session->token != 0 ? session->attempt : 0,
         .refusal_number = session->token != 0 ? session->refusal_number : 0,
         .dial = session->dials,
-        .life = session->token != 0 ? 0 : options->client,
+        .client = session->token != 0 ? 0 : options->client,
         .guard = session->token == 0 ? options->guard : 0,
     };
     session->is_hello_due = false;

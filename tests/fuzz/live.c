@@ -380,7 +380,7 @@ static struct msg hello_of(const struct member *member, uint8_t chance[FEED_BYTE
     hello.as.hello.broker = member->broker;
     hello.as.hello.attempt = member->attempt;
     hello.as.hello.guard = 0;
-    hello.as.hello.life = 0;
+    hello.as.hello.client = 0;
     hello.as.hello.dial = 0;
     return hello;
 }

@@ -229,7 +229,7 @@ Test(core_guard, welcomes_a_voice_again_whose_welcome_was_lost)
     forget();
     struct msg msg = hello(VOICE, 0);
     msg.as.hello.guard = tokens[GUARD];
-    msg.as.hello.life = 9;
+    msg.as.hello.client = 9;
     msg.as.hello.dial = 1;
     message(VOICE, msg);
     msg.as.hello.dial = 2;

@@ -405,15 +405,15 @@ Test(core, suspects_and_loses_a_silent_party_and_tells_it)
            "3 < verdict.final alice/1 #0 x0 (party_lost of alice)\n");
 }
 
-static void greet(conn_id conn, uint64_t life, uint64_t dial)
+static void greet(conn_id conn, uint64_t client, uint64_t dial)
 {
     struct msg msg = hello(conn, 0);
-    msg.as.hello.life = life;
+    msg.as.hello.client = client;
     msg.as.hello.dial = dial;
     message(conn, msg);
 }
 
-/* She did not hear that she is welcome, and greets again: that is no second life. */
+/* She did not hear that she is welcome, and greets again: that is no second incarnation. */
 Test(core, knows_a_client_whose_greeting_was_slow)
 {
     tap(3);

@@ -511,21 +511,21 @@ Test(session, tries_again_when_resuming_meets_a_full_broker)
 }
 
 /* So the broker knows a greeting whose first answer was slow; with a token it needs no more. */
-Test(session, greets_with_the_same_life_until_it_is_welcome)
+Test(session, greets_with_the_same_client_id_until_it_is_welcome)
 {
     driver_init(&d);
     (void)session_action(d.session);
-    cr_assert_eq(driver_expect(&d, MSG_HELLO).as.hello.life, 1147);
+    cr_assert_eq(driver_expect(&d, MSG_HELLO).as.hello.client, 1147);
     tick(1000);
     cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
     struct msg again = driver_expect(&d, MSG_HELLO);
-    cr_expect_eq(again.as.hello.life, 1147);
+    cr_expect_eq(again.as.hello.client, 1147);
     cr_expect_eq(again.as.hello.dial, 2);
     driver_fini(&d);
     driver_up(&d);
     driver_break_link(&d);
     (void)session_action(d.session);
-    cr_expect_eq(driver_expect(&d, MSG_HELLO).as.hello.life, 0);
+    cr_expect_eq(driver_expect(&d, MSG_HELLO).as.hello.client, 0);
     driver_fini(&d);
 }
 

@@ -182,7 +182,7 @@ static void join(struct core *core, conn_id conn, const struct msg_hello *hello,
         refuse(core, conn, CODE_EFULL, ERROR_TYPE_FULL, "this job has no room for another party");
         return;
     }
-    bool is_known = hello->life != 0 && hello->life == party->client;
+    bool is_known = hello->client != 0 && hello->client == party->client;
     if (is_known && first_session(party) != NULL) {
         go_on(core, conn, first_session(party), hello);
         return;
@@ -213,7 +213,7 @@ static void join(struct core *core, conn_id conn, const struct msg_hello *hello,
     }
     judge_joined(core, job);
     session_begin(core, party, session, party->incarnation + 1);
-    party->client = hello->life;
+    party->client = hello->client;
     party->dial = session->dial;
     party_tell(core, party, EVENT_PARTY_JOINED, "", 0, NULL);
     welcome(core, session, hello, false);
@@ -240,7 +240,7 @@ static void speak(struct core *core, conn_id conn, const struct msg_hello *hello
                "the incarnation that the token is for is over");
         return;
     }
-    bool is_known = hello->life != 0 && hello->life == party->voice_client;
+    bool is_known = hello->client != 0 && hello->client == party->voice_client;
     if (is_known && party->session != NULL) {
         go_on(core, conn, party->session, hello);
         return;
@@ -261,7 +261,7 @@ static void speak(struct core *core, conn_id conn, const struct msg_hello *hello
         return;
     }
     guard_begin_voice(core, party, session);
-    party->voice_client = hello->life;
+    party->voice_client = hello->client;
     party->voice_dial = session->dial;
     welcome(core, session, hello, false);
 }

@@ -37,7 +37,7 @@ void guard_begin_voice(struct core *core, struct party *party, struct session *s
     party->voice_count += 1;
     session->party = party;
     session->incarnation = party->incarnation;
-    note_voice_joined(core, party);
+    note_program_joined(core, party);
 }
 
 void guard_end_voice(struct core *core, struct party *party, enum wire_code code)

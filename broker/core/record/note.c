@@ -165,15 +165,16 @@ void note_guard_joined(struct core *core, const struct party *party)
             .token = guard->token, .heartbeat_ms = (uint64_t)(guard->beat_ns / MS_NS),
             .lost_after_ms = (uint64_t)(guard->lost_after_ns / MS_NS),
             .grace_ms = (uint64_t)(guard->grace_ns / MS_NS), .host = guard->host, .pid = guard->pid,
-            .voices = party->voice_count - (party->session != NULL)); /* that has its own fact */
+            .programs = party->voice_count - (party->session != NULL)); /* that has its own fact */
 }
 
-void note_voice_joined(struct core *core, const struct party *party)
+void note_program_joined(struct core *core, const struct party *party)
 {
     const struct session *session = party->session;
     if (core->is_noting)
-        NOTE(core, VOICE_JOINED, voice_joined, .party = party->id, .voice = party->voice_count,
-             .token = session->token, .heartbeat_ms = (uint64_t)(session->beat_ns / MS_NS),
+        NOTE(core, PROGRAM_JOINED, program_joined, .party = party->id,
+             .program = party->voice_count, .token = session->token,
+             .heartbeat_ms = (uint64_t)(session->beat_ns / MS_NS),
              .lost_after_ms = (uint64_t)(session->lost_after_ns / MS_NS),
              .grace_ms = (uint64_t)(session->grace_ns / MS_NS), .host = session->host,
              .pid = session->pid);
@@ -661,7 +662,7 @@ void note_verdict_error(struct core *core, const struct job *job, const struct j
     if (core->is_noting)
         NOTE(core, VERDICT_ERROR, verdict_error, .job = job->id,
              .failure = failure_number(core, judged->failure), .at_ns = judged->at_ns,
-             .life_from_ns = judged->incarnation_from_ns, .blamed = judged->blamed[0],
+             .incarnation_from_ns = judged->incarnation_from_ns, .blamed = judged->blamed[0],
              .more_blamed = span_of(more, put_more_blamed(judged, more)));
 }
 

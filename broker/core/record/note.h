@@ -22,7 +22,7 @@ void note_party_joined(struct core *core, const struct party *party);
 void note_party_ended(struct core *core, const struct party *party);
 void note_session_ended(struct core *core, const struct party *party);
 void note_guard_joined(struct core *core, const struct party *party);
-void note_voice_joined(struct core *core, const struct party *party);
+void note_program_joined(struct core *core, const struct party *party);
 void note_guard_ended(struct core *core, const struct party *party);
 void note_located(struct core *core, const struct session *session);
 void note_error_numbers(struct core *core, const struct party *party);

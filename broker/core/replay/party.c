@@ -89,17 +89,17 @@ const char *replay_guard_joined(struct core *core, const struct fact_guard_joine
     if (session == NULL || !roster_reserve(&party->job->roster))
         return WRONG_NO_MEMORY;
     session_begin(core, party, session, (uint32_t)fact->incarnation);
-    party->voice_count = (uint32_t)fact->voices;
+    party->voice_count = (uint32_t)fact->programs;
     return NULL;
 }
 
-const char *replay_voice_joined(struct core *core, const struct fact_voice_joined *fact)
+const char *replay_program_joined(struct core *core, const struct fact_program_joined *fact)
 {
     uint32_t known;
     struct party *party = replayed_party(core, fact->party);
     if (party == NULL)
         return WRONG_NO_PARTY;
-    if (party->guard == NULL || party->session != NULL || fact->voice <= party->voice_count)
+    if (party->guard == NULL || party->session != NULL || fact->program <= party->voice_count)
         return WRONG_NO_ORDER;
     if (fact->token == 0 || id_map_get(&core->tokens, fact->token, &known))
         return WRONG_TWICE;
@@ -113,7 +113,7 @@ const char *replay_voice_joined(struct core *core, const struct fact_voice_joine
                                              .pid = fact->pid});
     if (session == NULL)
         return WRONG_NO_MEMORY;
-    party->voice_count = (uint32_t)fact->voice - 1;
+    party->voice_count = (uint32_t)fact->program - 1;
     guard_begin_voice(core, party, session);
     return NULL;
 }

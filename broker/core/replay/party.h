@@ -9,7 +9,7 @@ const char *replay_party_known(struct core *core, const struct fact_party_known 
 const char *replay_party_forgotten(struct core *core, const struct fact_party_forgotten *fact);
 const char *replay_party_joined(struct core *core, const struct fact_party_joined *fact);
 const char *replay_guard_joined(struct core *core, const struct fact_guard_joined *fact);
-const char *replay_voice_joined(struct core *core, const struct fact_voice_joined *fact);
+const char *replay_program_joined(struct core *core, const struct fact_program_joined *fact);
 const char *replay_guard_ended(struct core *core, const struct fact_guard_ended *fact);
 const char *replay_located(struct core *core, const struct fact_located *fact);
 const char *replay_party_ended(struct core *core, const struct fact_party_ended *fact);

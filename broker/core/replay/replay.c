@@ -45,7 +45,7 @@ static const char *replay(struct core *core, const struct fact *fact, payload_id
     case FACT_PARTY_ENDED: return replay_party_ended(core, &fact->as.party_ended);
     case FACT_SESSION_ENDED: return replay_session_ended(core, &fact->as.session_ended);
     case FACT_GUARD_JOINED: return replay_guard_joined(core, &fact->as.guard_joined);
-    case FACT_VOICE_JOINED: return replay_voice_joined(core, &fact->as.voice_joined);
+    case FACT_PROGRAM_JOINED: return replay_program_joined(core, &fact->as.program_joined);
     case FACT_LOCATED: return replay_located(core, &fact->as.located);
     case FACT_GUARD_ENDED: return replay_guard_ended(core, &fact->as.guard_ended);
     case FACT_ERROR_NUMBERS: return replay_error_numbers(core, &fact->as.error_numbers);

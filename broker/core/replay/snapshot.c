@@ -120,7 +120,7 @@ static void snap_incarnation(struct core *core, const struct party *party)
     if (party->guard != NULL)
         note_guard_joined(core, party);
     if (party->session != NULL && party->guard != NULL)
-        note_voice_joined(core, party);
+        note_program_joined(core, party);
     else if (party->session != NULL)
         note_party_joined(core, party);
     if (party_is_final(party->state))

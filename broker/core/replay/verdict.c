@@ -15,7 +15,7 @@ static void read_blamed(const struct fact_verdict_error *fact, uint32_t *blamed)
 
 const char *replay_verdict_error(struct core *core, const struct fact_verdict_error *fact)
 {
-    struct judged judged = {.at_ns = fact->at_ns, .incarnation_from_ns = fact->life_from_ns};
+    struct judged judged = {.at_ns = fact->at_ns, .incarnation_from_ns = fact->incarnation_from_ns};
     const char *wrong = NULL;
     struct job *job = replayed_job(core, fact->job);
     struct failure *failure = replayed_failure(core, fact->failure, &wrong);
