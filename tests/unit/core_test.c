@@ -1418,3 +1418,27 @@ Test(core, offers_the_room_that_it_makes_in_a_full_job_to_all_writers_that_wait)
     cr_expect_eq(credit_told(a), JOB_BYTES - OF_BOB + (JOB_BYTES - OF_BOB) / 8);
     cr_expect_eq(credit_told(b), (JOB_BYTES - OF_BOB) / 8); /* his one value is not taken */
 }
+
+/* For who comes late, a topic keeps as many bytes as it may, and not one more. */
+Test(core, keeps_exactly_as_many_bytes_for_late_subscribers_as_it_may)
+{
+    enum { FRAME = FRAME_HEADER_BYTES + 16 };
+    static const char *const got[] = {
+        "2 < subscribed 0\n2 < accepted 0 1\n12 < sub 1 payload 7 x1\n",
+        "2 < subscribed 0\n2 < accepted 0 1\n12 < sub 1 payload 6 x1\n12 < sub 1 payload 7 x1\n",
+        "2 < subscribed 0\n2 < accepted 0 1\n12 < sub 1 payload 6 x1\n12 < sub 1 payload 7 x1\n"};
+    for (int i = 0; i < 3; i++) {
+        options.topic_keep_bytes = 2 * FRAME - 1 + (uint64_t)i;
+        memset(numbers, 0, sizeof numbers);
+        memset(frames, 0, sizeof frames);
+        restart();
+        join(1);
+        join(2);
+        uint32_t a = open_topic(1, "alice/a");
+        for (uint64_t seq = 0; seq < 3; seq++)
+            publish(1, a, seq, 1, 5 + (payload_id)seq);
+        forget();
+        subscribe(2, 1, "alice/a", "", 0, 0);
+        EXPECT(got[i]);
+    }
+}

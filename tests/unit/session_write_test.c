@@ -380,6 +380,11 @@ Test(session_write, publishes_many_or_none)
     cr_assert_eq(session_publish(d.session, d.now_ns, x, values, 0, NULL), CODE_OK);
     struct frame frames[4];
     cr_assert_eq(expect_batch(1, frames, 4), 3);
+    /* Each of them has used credit, also the one that was let in beyond it. */
+    credit(1, 3 * FRAME);
+    cr_assert_eq(session_publish(d.session, d.now_ns, x, values, 2, NULL), CODE_ETIMEDOUT);
+    credit(1, 4 * FRAME + 1);
+    cr_assert_eq(session_publish(d.session, d.now_ns, x, values, 2, NULL), CODE_OK);
     driver_fini(&d);
 }
 
