@@ -29,8 +29,10 @@ SIMULATION = [("sim_scenario", 60), ("sim_sim", 120), ("sim_verdict", 60), ("sim
 SYSTEM = {
     "broker/io": ["errbusd", "flow", "restart", "loss", "hostile"],
     "broker/journal": ["restart", "journal_tool", "journal_default", "journal_disk"],
-    "libbus/api": ["api", "inplace", "flow", "once", "verdict", "job", "refusal", "worker", "pieces"],
+    "libbus/api": ["api", "cli", "inplace", "flow", "once", "verdict", "job", "refusal", "worker", "pieces",
+                   "request", "attachment"],
     "libbus/io": ["flow", "outage", "loss"],
+    "libbus/session": ["flow", "inplace", "durable", "outage", "pieces"],
 }
 SYSTEM_SECONDS = 120
 SIMULATED = ("broker/core/", "broker/io/core_port", "broker/journal/", "libbus/session/", "libbus/wire/",
@@ -160,18 +162,35 @@ def environment_for(build, path, test):
             found[name.upper()] = place
     if path.startswith("broker/"):
         found["ERRBUSD"] = f"{build.work}/errbusd"
+    else:
+        found["LD_LIBRARY_PATH"] = f"{build.work}/lib"
     return found
+
+
+def link_programs(build, path):
+    """What the system tests run is broken, too: the broker, or the library of all others."""
+    if path.startswith("broker/"):
+        return build.link("broker/errbusd", path, f"{build.work}/errbusd")
+    os.makedirs(f"{build.work}/lib", exist_ok=True)
+    names = [os.path.basename(place) for place in glob.glob(f"{build.folder}/libbus/libbus.so.*")]
+    real = max(names, key=len, default="")
+    if real == "" or not build.link(f"libbus/{real}", path, f"{build.work}/lib/{real}"):
+        return False
+    for name in names:
+        if name != real:
+            shutil.copy(f"{build.work}/lib/{real}", f"{build.work}/lib/{name}")
+    return True
 
 
 def notice(build, root, path):
     """What notices the mutant that was compiled, or None."""
-    has_broker = False
+    is_linked = False
     for test, seconds in programs_for(root, path):
         if not os.path.exists(f"{build.folder}/{test}"):
             continue
-        if test.startswith("tests/system_") and path.startswith("broker/") and not has_broker:
-            has_broker = build.link("broker/errbusd", path, f"{build.work}/errbusd")
-            if not has_broker:
+        if test.startswith("tests/system_") and not is_linked:
+            is_linked = link_programs(build, path)
+            if not is_linked:
                 return None
         if not build.link(test, path, f"{build.work}/mutant"):
             continue
