@@ -412,3 +412,95 @@ Test(journal_damage, of_a_seal_leaves_whole_batches_before_it_and_nothing_behind
         sim_disk_free(&sim);
     }
 }
+
+/* ---- around a change of segments ------------------------------------------------------------- */
+
+/* The last two segments: their names, and where the records of the first of them end. */
+struct change {
+    const char *old;
+    const char *new;
+    size_t end; /* offset in the old one, behind its seal */
+};
+
+static struct change find_change(const struct sim_disk *sim)
+{
+    size_t count = count_segments(sim);
+    struct change change = {.old = sim_disk_name(sim, count - 2),
+                            .new = sim_disk_name(sim, count - 1)};
+    uint64_t firsts[2];
+    cr_assert(segment_name_read(change.old, &firsts[0]));
+    cr_assert(segment_name_read(change.new, &firsts[1]));
+    change.end = (size_t)(FORMAT_SEGMENT_BYTES + firsts[1] - firsts[0]);
+    return change;
+}
+
+static void wipe(struct sim_disk *sim, const char *name, size_t from, size_t count)
+{
+    size_t bytes = 0;
+    uint8_t *file = sim_disk_file(sim, name, &bytes);
+    cr_assert_lt(from, bytes);
+    memset(file + from, 0, from + count < bytes ? count : bytes - from);
+}
+
+/* A crash before the old segment was sealed leaves this: a new one without records.  It goes, and
+ * the old one goes on. */
+Test(journal_damage, of_a_change_of_segments_that_a_crash_interrupted_is_none)
+{
+    struct sim_disk *sim = make_journal();
+    struct change change = find_change(sim);
+    char name[FORMAT_NAME_BYTES];
+    snprintf(name, sizeof name, "%s", change.new);
+    wipe(sim, change.old, change.end - FORMAT_RECORD_BYTES, FORMAT_RECORD_BYTES);
+    wipe(sim, change.new, FORMAT_SEGMENT_BYTES, DRIVER_SEGMENT);
+    struct journal *journal = driver_open(sim);
+    size_t bytes = 0;
+    cr_expect_str_eq(driver_opened.cut, "", "nothing of it was ever said");
+    cr_expect_null(sim_disk_file(sim, name, &bytes), "it is gone");
+    uint64_t number = driver_read_all(journal, journal_first(journal), 0);
+    cr_expect_gt(number, 0);
+    cr_expect_lt(number, RECORDS);
+    driver_must_append(journal, number, 1);
+    journal_close(&journal);
+    cr_expect_eq(try_it(sim).number, number + 1);
+    sim_disk_free(&sim);
+}
+
+/* The same without the seal, but what stands behind the first record tells that the new segment was
+ * in use: its records must not go without a word. */
+Test(journal_damage, of_a_seal_and_of_the_first_record_behind_it_is_refused)
+{
+    struct sim_disk *sim = make_journal();
+    struct change change = find_change(sim);
+    size_t count = count_segments(sim);
+    wipe(sim, change.old, change.end - FORMAT_RECORD_BYTES, FORMAT_RECORD_BYTES);
+    wipe(sim, change.new, FORMAT_SEGMENT_BYTES, FORMAT_RECORD_BYTES);
+    cr_expect_eq(try_it(sim).err, JOURNAL_DAMAGED);
+    cr_expect_eq(count_segments(sim), count, "nothing was changed");
+    sim_disk_free(&sim);
+}
+
+/* Two places at once, one on each side.  All was on the disk: it is there, or the journal is
+ * refused. */
+Test(journal_damage, of_two_places_around_a_change_of_segments_is_never_passed_over)
+{
+    enum { NEAR = 256, STEP = 16 };
+    struct sim_disk *sim = make_journal();
+    struct change change = find_change(sim);
+    size_t refused = 0;
+    for (size_t before = change.end - NEAR; before < change.end; before += STEP) {
+        for (size_t behind = 0; behind < FORMAT_SEGMENT_BYTES + NEAR; behind += STEP) {
+            struct sim_disk *spoiled = sim_disk_clone(sim, 1);
+            struct change place = find_change(spoiled);
+            wipe(spoiled, place.old, before, STEP);
+            wipe(spoiled, place.new, behind, STEP);
+            struct outcome outcome = try_it(spoiled);
+            cr_assert(outcome.err == JOURNAL_DAMAGED || outcome.number == RECORDS,
+                      "%zu before and %zu behind: %s, %zu records", change.end - before, behind,
+                      journal_strerror(outcome.err), (size_t)outcome.number);
+            refused += outcome.err == JOURNAL_DAMAGED;
+            sim_disk_free(&spoiled);
+        }
+    }
+    cr_expect_gt(refused, NEAR / STEP);
+    sim_disk_free(&sim);
+}

@@ -612,3 +612,39 @@ Test(journal_lazy, never_says_synced_after_a_flush_that_failed)
         sim_disk_free(&sim);
     }
 }
+
+/* Bytes of all files that the journal counts: segments, what is set aside, what is kept. */
+static uint64_t bytes_on_disk(struct sim_disk *sim)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; sim_disk_name(sim, i) != NULL; i++) {
+        size_t bytes = 0;
+        if (strcmp(sim_disk_name(sim, i), PROOF_NAME) == 0)
+            continue;
+        (void)sim_disk_file(sim, sim_disk_name(sim, i), &bytes);
+        sum += bytes;
+    }
+    return sum;
+}
+
+/* What a flush takes along is counted until it is gone, and not for ever. */
+Test(journal_lazy, says_how_much_of_the_disk_it_has_whatever_went)
+{
+    struct sim_disk *sim = sim_disk_new(5);
+    struct journal *journal = must_open(sim, true);
+    uint64_t number = 0;
+    for (int round = 0; round < 8; round++) {
+        struct journal_flush *flush = NULL;
+        for (int i = 0; i < 60; i++)
+            driver_must_append(journal, number++, 1);
+        cr_assert_eq(journal_trim(journal, journal_next(journal)), JOURNAL_OK);
+        cr_assert_eq(journal_flush_begin(journal, &flush), JOURNAL_OK);
+        cr_assert_not_null(flush);
+        cr_expect_eq(journal_bytes(journal), bytes_on_disk(sim), "before flush %d", round);
+        journal_flush_run(flush);
+        cr_assert_eq(journal_flush_end(journal, &flush), JOURNAL_OK);
+        cr_expect_eq(journal_bytes(journal), bytes_on_disk(sim), "behind flush %d", round);
+    }
+    journal_close(&journal);
+    sim_disk_free(&sim);
+}

@@ -550,6 +550,26 @@ static void expect_checkpoint(bool is_due)
 }
 
 /* Where much comes in little time, a checkpoint has its time, ... */
+/* What is given is counted by itself: a step once, facts and values apart.  From that alone it is
+ * known when the next checkpoint is due. */
+Test(persistence, counts_what_goes_into_the_journal)
+{
+    start(DURABILITY_PROCESS);
+    uint64_t given = persistence.given_bytes;
+    uint64_t noted = persistence.noted_bytes;
+    (void)decide();
+    uint64_t step_bytes = persistence.given_bytes - given;
+    cr_expect_gt(step_bytes, 0);
+    cr_expect_eq(persistence.noted_bytes - noted, step_bytes, "facts alone");
+    for (int i = 0; i < 10; i++)
+        (void)decide();
+    cr_expect_eq(persistence.given_bytes - given, 11 * step_bytes);
+    cr_expect_eq(persistence.noted_bytes - noted, 11 * step_bytes);
+    is_idle = true;
+    (void)decide();
+    cr_expect_eq(persistence.given_bytes - given, 11 * step_bytes, "nothing was decided");
+}
+
 Test(persistence, makes_no_checkpoint_soon_after_the_last_one)
 {
     start(DURABILITY_PROCESS);
