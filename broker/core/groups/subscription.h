@@ -5,23 +5,28 @@
 
 #include "broker/core/model.h"
 
-/* is_again: it came before on another connection, and is answered as it was then. */
-void sub_open(struct core *core, struct session *session, const struct msg_subscribe *msg,
-              bool is_again);
-void sub_add(struct core *core, struct session *session, const struct msg_sub_add *msg);
-void sub_close(struct core *core, struct session *session, uint32_t number, bool is_drop);
-void sub_drain(struct core *core, struct session *session, uint32_t number);
-void sub_detach(struct core *core, struct sub *sub); /* its session ends */
-void sub_free(struct core *core, struct sub *sub);
-/* id 0: any; name empty: not durable. */
-struct sub *sub_make(struct core *core, uint32_t id, struct party *party, struct span name,
-                     int64_t from_seq, int64_t keep_ns);
 struct sub_terms {
     uint32_t number;
     bool is_gap;
     uint64_t window_bytes;
 };
+/* is_again: the message came before on another connection; it gets the answer of then. */
+void sub_open(struct core *core, struct session *session, const struct msg_subscribe *msg,
+              bool is_again);
+/* Adds a pattern. */
+void sub_add(struct core *core, struct session *session, const struct msg_sub_add *msg);
+/* is_drop: a durable name goes, too. */
+void sub_close(struct core *core, struct session *session, uint32_t number, bool is_drop);
+/* A member is given no more tasks. */
+void sub_drain(struct core *core, struct session *session, uint32_t number);
+/* Its session ends: a durable name stays without a reader, another subscription is freed. */
+void sub_detach(struct core *core, struct sub *sub);
+/* id 0: any; name empty: not durable.  NULL: no memory. */
+struct sub *sub_make(struct core *core, uint32_t id, struct party *party, struct span name,
+                     int64_t from_seq, int64_t keep_ns);
+/* The session reads it from now on; false: no memory. */
 bool sub_attach(struct core *core, struct session *session, struct sub *sub,
                 const struct sub_terms *terms);
+void sub_free(struct core *core, struct sub *sub);
 
 #endif

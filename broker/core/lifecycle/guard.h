@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* guard.h -- parties of which another process speaks too. */
+/* guard.h -- a party with a guard: two processes speak for one incarnation. */
 #ifndef CORE_LIFECYCLE_GUARD_H
 #define CORE_LIFECYCLE_GUARD_H
 
 #include "broker/core/model.h"
 
-/* A session that speaks for the incarnation of a guard. */
-void guard_begin_voice(struct core *core, struct party *party, struct session *session);
+/* Whether a guard may say that. */
 bool guard_may_say(enum msg_type type);
-/* What its guard knows: a voice is over, its incarnation is not.  code is for its client. */
+/* The session is the voice of an incarnation that has a guard: it writes and reads. */
+void guard_begin_voice(struct core *core, struct party *party, struct session *session);
+/* The voice ends; the incarnation goes on.  code is for the client of the voice. */
 void guard_end_voice(struct core *core, struct party *party, enum wire_code code);
-/* It waits with the loss of a closed voice at least as long as for its guard. */
+/* The grace of a session: at least that of its guard. */
 int64_t guard_grace_ns(const struct session *session);
-
-/* The message waits for its data; false: too many do, or no memory. */
-/* The error of a party that leaves what it owes. */
+/* The error of open slots that a leaving party owes. */
 struct failure *party_left_failure(struct core *core, struct party *party);
 
 #endif

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* job.h -- jobs: made by their names, kept while somebody is there and for a while beyond. */
+/* job.h -- jobs: made by name, kept while they have sessions and for a while beyond. */
 #ifndef CORE_LIFECYCLE_JOB_H
 #define CORE_LIFECYCLE_JOB_H
 
 #include "broker/core/model.h"
 
-struct job *job_get(struct core *core, struct span name); /* NULL: no room */
-/* Without sessions it lasts for its linger time. */
-void job_keep(struct core *core, struct job *job);
-/* id 0: any. */
+/* The job of this name, made if it is new; NULL: no room. */
+struct job *job_get(struct core *core, struct span name);
+/* id 0: any.  NULL: no memory. */
 struct job *job_make(struct core *core, uint32_t id, struct span name);
 void job_free(struct core *core, struct job *job);
-void job_linger(struct core *core, struct job *job); /* its timer fired */
-void job_release(struct core *core, struct job *job);
-/* Its sessions keep it in being, and a while beyond the last of them. */
+/* One session more; one less. */
 void job_hold(struct core *core, struct job *job);
+void job_release(struct core *core, struct job *job);
+/* A job without sessions stays for its linger time. */
+void job_keep(struct core *core, struct job *job);
+/* The linger time is over. */
+void job_linger(struct core *core, struct job *job);
 
 #endif

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* parked.h -- control messages that settle: they wait for the data that they follow. */
+/* parked.h -- control messages that settle wait for the data that they follow. */
 #ifndef CORE_LIFECYCLE_PARKED_H
 #define CORE_LIFECYCLE_PARKED_H
 
 #include "broker/core/model.h"
 
-bool parked_add(struct core *core, struct session *session, const struct parked *op);
-/* What was parked up to this number is done. */
-void parked_passed(struct core *core, struct session *session, uint64_t number);
-bool parked_remember_granted(struct core *core, struct session *session, uint64_t number);
-/* FAIL RETRACT COMPLETE LEAVE FAIL_PARTY ACK(numbered): now, or when the data before is in.
- * A complaint about the message, or NULL. */
+/* FAIL RETRACT COMPLETE LEAVE FAIL_PARTY ACK TASK UNSUBSCRIBE: now, or when the data before is in.
+ * The session may be gone afterwards.  A complaint about the message, or NULL. */
 const char *parked_take(struct core *core, struct session *session, const struct msg *msg);
+/* The message waits for its data; false: too many messages wait, or no memory. */
+bool parked_add(struct core *core, struct session *session, const struct parked *op);
+/* Executes what has its data.  The session may be gone afterwards. */
 void parked_execute(struct core *core, struct session *session);
-/* The session ends: what is parked settles with what is there.  Whether a LEAVE was among it. */
+/* The session ends: all that is parked settles with the data that is here.  Returns whether LEAVE
+ * or FAIL_PARTY was among it: then the session is gone. */
 bool parked_end(struct core *core, struct session *session);
+/* For replay: what was parked up to this number is done. */
+void parked_passed(struct core *core, struct session *session, uint64_t number);
+/* The question of this number was answered with yes: it is, if it comes again.  false: no
+ * memory. */
+bool parked_remember_granted(struct core *core, struct session *session, uint64_t number);
 void parked_free_all(struct core *core, struct session *session);
 
 #endif

@@ -14,15 +14,20 @@ struct session_terms {
     uint64_t pid;
     bool is_guard;
 };
-/* The session is gone, and its connection goes on with that of an observer, who takes late over.
- * false: so does the connection. */
-bool session_outlive(struct core *core, struct session *session, struct late *late);
-void session_free_all(struct core *core);
-struct session *session_make(struct core *core, struct job *job, const struct session_terms *terms);
-void session_drop(struct core *core, struct session *session);
+/* The session of a connection, or NULL. */
 struct session *session_of_conn(struct core *core, conn_id conn);
-
-void session_drop_conn(struct core *core, conn_id *conn);
+/* A token that no session has. */
 uint64_t session_free_token(const struct core *core);
+/* job NULL: an observer of no job.  NULL: no room. */
+struct session *session_make(struct core *core, struct job *job, const struct session_terms *terms);
+/* Frees the session; what hangs on it is detached or freed, its connections are closed. */
+void session_drop(struct core *core, struct session *session);
+/* Closes one connection of a session and sets it to 0. */
+void session_drop_conn(struct core *core, conn_id *conn);
+/* Drops the session, and gives its connection to an observer that owns late.  false: no room, and
+ * the connection is closed. */
+bool session_outlive(struct core *core, struct session *session, struct late *late);
+/* When the core is freed. */
+void session_free_all(struct core *core);
 
 #endif

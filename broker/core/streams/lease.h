@@ -5,47 +5,56 @@
 
 #include "broker/core/model.h"
 
+/* The group's job. */
+struct job *group_job(const struct group *group);
+/* There may be something to give: groups_deal() looks at the group when the step ends. */
 void group_due(struct core *core, struct group *group);
-/* A member's connection stands; another one begins; its client has this lease. */
-void leases_ready(struct core *core, struct sub *member);
-void leases_rewind(struct sub *member);
-void lease_has(struct core *core, struct sub *member, const struct msg_position *msg);
-void task_timer(struct core *core, struct task *task);
-/* NULL: there is no such task. */
+/* The task of this slot, or NULL. */
 struct task *task_find(const struct core *core, const struct group *group, uint32_t topic,
                        uint64_t seq);
-/* The slot of the task's reply, or NULL: it wants none. */
-struct open_slot *task_reply(const struct core *core, const struct task *task);
 /* Where the task's value is. */
 struct topic *task_topic(const struct task *task, uint64_t *out_seq);
-/* It is done, cancelled or dead: nobody is told. */
-void task_end(struct core *core, struct task *task);
-/* The same, and whoever has it is told; failure may be NULL. */
-void task_cancel(struct core *core, struct task *task, struct failure *failure);
-/* A letter becomes a task; NULL: no memory. */
-struct task *task_of_letter(struct core *core, struct group *group, struct letter *letter);
-/* The job begins another attempt: its tasks are none. */
-void route_forget_tasks(struct core *core, struct route *route);
-void group_restart(struct core *core, struct group *group, bool keeps_letters);
-/* For replay. */
-struct task *task_lease(struct core *core, struct route *route, struct task *task, uint64_t seq,
-                        uint32_t delivery, struct sub *member);
-/* It is named by its slot, and a letter that is given again by the slot that it was; one of an
- * earlier attempt by that in which its value lies, for its own number may be another task's now.
- * NULL: no memory. */
-struct task *task_make(struct core *core, struct route *route, struct letter *letter, uint64_t seq);
-bool task_add_error(struct task *task, struct failure *failure);
-void task_back(struct core *core, struct task *task, struct failure *failure,
-               struct task_delay delay);
-void route_pass(struct core *core, struct route *route, uint64_t next_seq);
-void letter_free(struct core *core, struct group *group, struct letter *letter);
-/* Below it no slot of this topic may go: a letter needs it.  UINT64_MAX: it is no such topic. */
-uint64_t letter_floor(const struct topic *topic);
-void task_tell_over(struct core *core, const struct task *task, struct failure *failure);
-struct job *group_job(const struct group *group);
-/* The slot of its reply that is not settled, or NULL.  A letter wants none: that was settled when
- * it died. */
+/* The open slot of its reply, or NULL. */
+struct open_slot *task_reply(const struct core *core, const struct task *task);
+/* The same.  out_is_request: whether it is a request.  A letter is none: its reply was settled when
+ * the letter was written. */
 struct open_slot *task_request(const struct core *core, const struct task *task,
                                bool *out_is_request);
+/* The task's name is its slot.  A letter that is given again has the name of the slot that it was;
+ * a letter of an earlier attempt has that of the slot where its value lies.  NULL: no memory. */
+struct task *task_make(struct core *core, struct route *route, struct letter *letter, uint64_t seq);
+/* A letter becomes a task; NULL: no memory. */
+struct task *task_of_letter(struct core *core, struct group *group, struct letter *letter);
+/* The member gets the task; task NULL: a new one.  For replay, too.  NULL: no memory. */
+struct task *task_lease(struct core *core, struct route *route, struct task *task, uint64_t seq,
+                        uint32_t delivery, struct sub *member);
+/* The member has it no more; it waits to be given again, after a delay if there is one. */
+void task_back(struct core *core, struct task *task, struct failure *failure,
+               struct task_delay delay);
+/* The delay is over. */
+void task_timer(struct core *core, struct task *task);
+/* false: it has as many errors as it may. */
+bool task_add_error(struct task *task, struct failure *failure);
+/* It is done, cancelled or dead; nobody is told. */
+void task_end(struct core *core, struct task *task);
+/* The same, and the member that has it is told; failure may be NULL. */
+void task_cancel(struct core *core, struct task *task, struct failure *failure);
+/* Tells the member that its lease is over. */
+void task_tell_over(struct core *core, const struct task *task, struct failure *failure);
+/* The member's connection stands: it may be given tasks. */
+void leases_ready(struct core *core, struct sub *member);
+/* The member has another connection: its leases are sent again. */
+void leases_rewind(struct sub *member);
+/* The member's client says that it has this lease. */
+void lease_has(struct core *core, struct sub *member, const struct msg_position *msg);
+/* The group passes over the slots below next_seq: they are no tasks. */
+void route_pass(struct core *core, struct route *route, uint64_t next_seq);
+/* The tasks of a topic are freed without a word. */
+void route_forget_tasks(struct core *core, struct route *route);
+/* The job begins another attempt: letters that were given again are no tasks any more. */
+void group_restart(struct core *core, struct group *group, bool keeps_letters);
+void letter_free(struct core *core, struct group *group, struct letter *letter);
+/* Below it no slot of this topic may go: a letter needs it.  UINT64_MAX: no letter does. */
+uint64_t letter_floor(const struct topic *topic);
 
 #endif

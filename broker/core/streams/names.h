@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* names.h -- the parties of a job, found or made by their names; names that mean something. */
+/* names.h -- the parties of a job, found or made by name; names with a meaning of their own. */
 #ifndef CORE_STREAMS_NAMES_H
 #define CORE_STREAMS_NAMES_H
 
 #include "broker/core/model.h"
 
-/* Groups are durable names of this party, which nobody is. */
+/* A group is a durable name of this party.  No client can be this party. */
 #define GROUPS_PARTY "_groups"
+
+/* Whether a topic is "PARTY/_replies": its slots are replies to requests. */
 bool name_is_replies(struct span topic);
+/* The party of this name, made if it is new; NULL: no room. */
 struct party *party_get(struct core *core, struct job *job, struct span name);
+/* id 0: any.  NULL: no memory. */
 struct party *party_make(struct core *core, uint32_t id, struct job *job, struct span name);
 void party_free(struct core *core, struct party *party);
+/* A party is bare when nothing refers to it.  The oldest bare party goes when the job is full. */
 void party_update_bare(struct party *party);
 
 #endif
