@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* group.c -- groups: each value of a topic is leased to one member.
  *
- * A group has a place in its topics as any durable name has: a subscription of a party that nobody
- * is.  It is never sent anything; behind its next_seq lies what was given to nobody yet, and from
- * acked_seq on what is not done.  In between, each slot that is not done is a task (task.h).  Its
- * members are subscriptions of parties, without a place in any topic: they are sent what is leased
- * to them.
+ * The place of a group in its topics is a durable subscription of GROUPS_PARTY, which is sent
+ * nothing.  From its next_seq on lies what was given to no member yet; from acked_seq on lies what
+ * is not done.  In between, each slot that is not done is a task (tables/task.h).  The members of a
+ * group are subscriptions of parties.  They have no place in any topic; they are sent what is
+ * leased to them.
  *
- * Fair by credit: whoever has credit waits in line (group->idle), and goes to its end with each
- * task it is given; without credit it is not in line, however long it takes.  What was given before
- * goes before what was not.
+ * Members with credit wait in line (group->idle).  A member goes to the end of the line with each
+ * task that it is given.  Without credit it is not in line.  Tasks that were given before go before
+ * new ones.
  *
- * Whoever is lost with k tasks: all k are given back in the step in which it is lost
- * (group_party_ended), and so in one record of the journal.  What comes of a lease that is over is
- * refused by its delivery number: a task is settled once (group_settle). */
+ * When a member is lost, all its tasks are given back in the same step (group_party_ended), and so
+ * in one record of the journal.  A word about a lease that is over has an older delivery number,
+ * and is ignored.  So a task is settled once (group_settle). */
 #include "broker/core/groups/group.h"
 
 #include "broker/core/groups/letter.h"

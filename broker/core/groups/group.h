@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* group.h -- groups: members, leases, what becomes of a task that was not done. */
+/* group.h -- groups: members, and what becomes of a task that was not done. */
 #ifndef CORE_GROUPS_GROUP_H
 #define CORE_GROUPS_GROUP_H
 

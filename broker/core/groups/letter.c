@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* letter.c -- dead letters: tasks that nobody could do, kept until somebody looks at them.
+/* letter.c -- dead letters: tasks that no member could do, kept until somebody looks at them.
  *
- * A group has two topics of them, "_groups/GROUP/dead" with the values and "_groups/GROUP/why" with
- * the errors, each letter under its number in both; so they are kept, counted, journaled and read
- * as anything is.  What is not dropped is not trimmed (letter_floor); one that is given again stays
- * until it is done.  They are the record of what was lost, so another attempt of the job leaves
- * them where they are. */
+ * A group has two topics of dead letters: "_groups/GROUP/dead" with the values, "_groups/GROUP/why"
+ * with the errors.  A letter has the same number in both.  So letters are kept, counted, journaled
+ * and read as slots are.  A letter is not trimmed until it is dropped (letter_floor).  A letter
+ * that is given again stays until it is done.  Another attempt of the job leaves the letters where
+ * they are: they are the record of what was lost. */
 #include "broker/core/groups/letter.h"
 
 #include "broker/core/groups/group.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* letter.h -- dead letters of groups. */
+/* letter.h -- dead letters: tasks that no member could do. */
 #ifndef CORE_GROUPS_LETTER_H
 #define CORE_GROUPS_LETTER_H
 

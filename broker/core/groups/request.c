@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* request.c -- requests: a value with a slot for its reply.
  *
- * The slot is one of "party/_replies", which belongs to the requester as any slot of its own: it is
- * owed, has a deadline, and ends with its party.  Only, its value or error comes from whoever the
- * request is leased to (reply_task), and from nobody else; the requester may take it back.  So
- * however it is settled, it is settled once, and then nobody works on it any more: whoever has the
- * request is told (reply_settled), and who has not been given it is not (pass_over).
+ * The reply slot is one of "PARTY/_replies", a topic of the requester.  It is owed, has a deadline,
+ * and ends with its party, as any slot.  Only the member that has the lease of the request may
+ * settle it (reply_task); the requester may retract it.  When it is settled, nobody works on the
+ * request any more.  The member that has it is told (reply_settled), and a request that was not
+ * given yet is passed over.
  *
- * A request holds its slot as a subscription would: it is not trimmed while its reply is open.  One
- * that no group with a member serves fails after a while (request_look). */
+ * A request is not trimmed while its reply slot is open.  A request that no group with a member
+ * serves fails after a while (request_look). */
 #include "broker/core/groups/request.h"
 
 #include "broker/core/record/failure.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* barrier.c -- where the members of an epoch meet: all of them, or none.
  *
- * Who is there is known of sessions alone, and forgotten with their connection: whoever comes back
- * says so again, and so does everybody after a restart of the broker.  That all met is a fact. */
+ * Only sessions know who is there, and forget it with their connection.  A client that comes back
+ * says it again, and so do all clients after a restart of the broker.  That all met is a fact. */
 #include "broker/core/lifecycle/barrier.h"
 
 #include "broker/core/record/note.h"

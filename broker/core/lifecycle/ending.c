@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* ending.c -- how an incarnation ends: what all that hangs on its party learns, in one step. */
+/* ending.c -- how an incarnation ends: who learns of it, in one step. */
 #include "broker/core/lifecycle/ending.h"
 
 #include "broker/core/groups/group.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* greeting.c -- how sessions begin, or go on over another connection.
  *
- * Promise 5 rests on two lines here: a token names one session, and a session that ended is gone
- * from core->tokens, so nothing of it is understood any more (resume); and a new session of a
- * party has a new incarnation (join). */
+ * Promise 5 rests on two functions here.  resume() looks a token up in core->tokens; a session that
+ * ended is not there any more, so nothing that its client says is understood.  join() gives each
+ * new session of a party a new incarnation. */
 #include "broker/core/lifecycle/greeting.h"
 
 #include "broker/core/lifecycle/barrier.h"

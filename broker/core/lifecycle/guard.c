@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* guard.c -- parties of which two processes speak: a guard, which knows how the other ends.
+/* guard.c -- a party with a guard: two processes speak for one incarnation.
  *
  * The guard's session begins and ends the incarnation.  Beside it there may be a voice: a session
- * that writes and reads like that of any party, one at a time, and as many in a row as there are.
- * A voice that leaves takes with it what it owes, and no more.  A voice that is lost, or that fails
- * the party, ends the incarnation; and so does whatever the guard says, or the loss of the guard.
+ * that writes and reads like that of any party.  There is one voice at a time, and as many in a row
+ * as come.  When a voice leaves, the slots that it owes fail, and the incarnation goes on.  When a
+ * voice is lost, or fails the party, the incarnation ends.  It also ends by the word of the guard,
+ * or by its loss.
  *
- * What the guard says has no data before it and is no fact of its own: an end that was said twice
- * is the same end, and a promise of progress is said again on each connection.  That promise is
- * kept by what either of the two says. */
+ * A message of the guard has no data before it, and is no fact of its own.  An end that is said
+ * twice is the same end.  A promise of progress is said again on each connection; messages of the
+ * guard and of the voice keep it. */
 #include "broker/core/lifecycle/guard.h"
 
 #include "broker/core/lifecycle/ending.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* job.c -- jobs: made by their names, kept while somebody is there and for a while beyond. */
+/* job.c -- jobs: made by name, kept while they have sessions and for a while beyond. */
 #include "broker/core/lifecycle/job.h"
 
 #include "broker/core/groups/subscription.h"

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* judgement.c -- why a job cannot go on: which errors are weighed, when the verdict is said, and
- * to whom.  How it is found is in verdict.h.
+/* judgement.c -- why a job cannot go on: which errors are weighed, and when the verdict is said.
  *
- * Weighed are the errors that parties end with, each with the chain of what led to it, and the
- * broker's own word about the job.  Slots that fail alone are not: whoever fails of one names it.
- * An error is added where a party ends, before it counts as ended; the job is looked at when the
- * step is over (judge_all), for one step may end an incarnation and begin the next.
+ * tables/verdict.h has the rules.  Weighed are the errors that parties end with, each with the
+ * chain of its causes, and the errors of the broker about the job.  A slot that fails alone is not
+ * weighed: a party that fails because of it names it.  An error is added before its party counts as
+ * ended.  The job is looked at when the step is over (judge_all), since one step may end an
+ * incarnation and begin the next.
  *
- * A job that nobody created survives its losses and goes on as long as a party runs: so its
- * verdict is said when the last one has ended.  Whoever completes shows that the job went on in
- * spite of what came before.  A party that joins behind the final word begins a new round.  Of one
- * that was created lifecycle/membership.c says when it cannot go on, and is told the final word. */
+ * A job that nobody created survives its losses, and goes on as long as a party runs.  Its verdict
+ * is said when the last party has ended.  A party that completes shows that the job went on in
+ * spite of what came before.  A party that joins behind the final verdict begins a new round.  Of a
+ * created job, membership.c says when it cannot go on, and is told the final verdict. */
 #include "broker/core/lifecycle/judgement.h"
 
 #include "broker/core/lifecycle/membership.h"

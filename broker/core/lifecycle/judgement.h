@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* judgement.h -- why a job cannot go on: what is weighed, when it is said, and to whom. */
+/* judgement.h -- why a job cannot go on: which errors are weighed, and when the verdict is said. */
 #ifndef CORE_LIFECYCLE_JUDGEMENT_H
 #define CORE_LIFECYCLE_JUDGEMENT_H
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* late.c -- what parties say when the final verdict on their attempt was said.
+/* late.c -- what parties say behind the final verdict on their attempt.
  *
- * The attempt is over, and with it their sessions; but one whose connection stands was told that
- * its attempt is over, not that it is not heard any more, and may know what nobody else does.  So
- * it is heard for a while, by a session that is an observer's but for that: it beats, it may say
- * how it failed, which is history and marked late, and it leaves.  What else it says has no meaning
- * any more.  Nothing of this is a fact but the event: who is cut off, or a broker that ends, ends
- * it. */
+ * The attempt is over, and so are its sessions.  But a client whose connection stands may know what
+ * nobody else does, and was not told to be silent.  So it is heard for a while, by a session like
+ * that of an observer.  It beats; it may say how it failed, which is history and marked late; it
+ * leaves.  Anything else that it says is ignored.  Only the event is a fact.  A closed connection
+ * or the end of the broker ends it. */
 #include "broker/core/lifecycle/late.h"
 
 #include "broker/core/lifecycle/ending.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* late.h -- . */
+/* late.h -- what parties say behind the final verdict on their attempt. */
 #ifndef CORE_LIFECYCLE_LATE_H
 #define CORE_LIFECYCLE_LATE_H
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* membership.c -- jobs that were created: who takes part as which of how many, and how attempts and
- * jobs end.
+/* membership.c -- jobs that were created: members and their ranks, epochs, attempts, ends.
  *
- * What happens to parties is taken down at once (job_joined, job_left) and weighed at the end of
- * the step (jobs_settle): so two that are lost at the same moment make one epoch, a party that
- * comes again in the place that it lost does not leave a hole meanwhile, and a job that ends
- * does not take down a session that is in the middle of something.
+ * When a party comes or goes, that is noted at once (job_joined, job_left) and weighed at the end
+ * of the step (jobs_settle).  So two losses of one moment make one epoch.  A party that comes again
+ * in the place that it lost leaves no hole meanwhile.  And a job that ends does not free the
+ * session that is speaking.
  *
- * An epoch is begun in one place, begin_epoch(), and only with min present. */
+ * Only begin_epoch() begins an epoch, and only with min members there. */
 #include "broker/core/lifecycle/membership.h"
 
 #include "broker/core/groups/group.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* membership.h -- jobs that were created: members, epochs, attempts, ends. */
+/* membership.h -- jobs that were created: members and their ranks, epochs, attempts, ends. */
 #ifndef CORE_LIFECYCLE_MEMBERSHIP_H
 #define CORE_LIFECYCLE_MEMBERSHIP_H
 

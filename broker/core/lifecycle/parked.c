@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* parked.c -- control messages that settle: they wait for the data that they follow.
+/* parked.c -- control messages that settle wait for the data that they follow.
  *
- * Data and control overtake each other.  A message that settles carries the number of the data it
- * follows; until that data is in it is parked, and so is what comes after it, for the order of one
- * party's words is hers.  Its event is told at once all the same. */
+ * Data and control overtake each other.  A message that settles carries the number of the data that
+ * it follows.  Until that data is in, the message is parked, and so are those behind it: a party's
+ * messages keep their order.  The event about it goes out at once. */
 #include "broker/core/lifecycle/parked.h"
 
 #include "broker/core/groups/group.h"

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* accept.c -- telling clients what is accepted, at the end of each step.
+/* accept.c -- ACCEPTED: tells clients what is accepted, at the end of each step.
  *
- * An answer wakes three threads on its way, and a writer that sends one large batch behind the
- * other waits for none of them.  So ACCEPTED may be put off behind a large batch, until more came
- * or LIMIT_ACCEPT_MS passed.  Whether the writer waits after all is learnt: when that time passes
- * in vain it is answered at once for a while, each time for twice as long, until putting off has
- * paid again.  One that publishes large values and flushes behind each is soon answered at once. */
+ * An answer wakes three threads.  A writer that sends one large batch after the other waits for
+ * none of these answers.  So ACCEPTED may wait behind a large batch, until more batches came or
+ * LIMIT_ACCEPT_MS passed.  The core learns whether the writer waits after all.  When the time
+ * passes in vain, batches are answered at once for a while, each time twice as long.  When putting
+ * off pays again, this begins anew.  A writer that flushes behind each large value is soon answered
+ * at once. */
 #include "broker/core/record/accept.h"
 
 #include "broker/core/record/note.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* accept.h -- when a client is told what is accepted. */
+/* accept.h -- ACCEPTED: tells clients what is accepted, at the end of each step. */
 #ifndef CORE_RECORD_ACCEPT_H
 #define CORE_RECORD_ACCEPT_H
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* attachment.c -- attachments of errors: complete output, beside the error and never in it.
  *
- * An error says which it has, and how long they are: so each is known here from the moment its
- * error is, in whatever way it then fares.  Its bytes are brought by couriers (courier.c), and
- * kept as values are: the core knows of a piece its payload and its length, the bytes are those of
- * io, in memory or in the journal alone.
+ * An error lists its attachments and their lengths.  So the core knows an attachment as soon as it
+ * knows the error, whatever becomes of the attachment.  Couriers bring the bytes (courier.c).  The
+ * bytes are kept as values are: the core knows payload and length of a piece, and io has its bytes.
  *
- * A job keeps so many bytes of them.  Beyond that the bytes of the oldest go, and what they were is
- * remembered; one that would not fit alone ends where there is no room, and is what it is. */
+ * A job keeps a bounded number of bytes.  Beyond it the bytes of the oldest attachments go, and the
+ * core remembers that they were there.  An attachment that is too large alone ends where there is
+ * no room. */
 #include "broker/core/record/attachment.h"
 
 #include "broker/core/record/courier.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* attachment.h -- what belongs to errors and is too long for them. */
+/* attachment.h -- attachments of errors: known by name, kept in pieces, within a budget. */
 #ifndef CORE_RECORD_ATTACHMENT_H
 #define CORE_RECORD_ATTACHMENT_H
 

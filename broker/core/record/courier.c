@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* courier.c -- who brings attachments, and who fetches them: over a data channel, and never in
- * the way of anything else.
+/* courier.c -- couriers: sessions that bring attachments, and sessions that fetch them.
  *
- * A courier is a session with a data channel, an observer's as a rule: its connections are its own,
- * so what a party has to say never stands behind what it has attached.  It brings one attachment at
- * a time, in pieces, as far as its credit goes: a window, and LIMIT_BRINGERS have one at a time, in
- * turn.  So however many bring, no more than LIMIT_BRINGERS windows of it lie between the broker
- * and the values that come.  Who does not use its window gives its turn up after a second.
+ * A courier has a data channel, and connections of its own; as a rule it is an observer.  So what a
+ * party says never waits behind what it has attached.  A courier brings one attachment at a time,
+ * in pieces, within a window of credit.  LIMIT_BRINGERS couriers have a window at a time, in turn.
+ * So at most LIMIT_BRINGERS windows lie between the broker and the values that come.  A courier
+ * that does not use its window loses its turn after a second.
  *
- * What is fetched goes out in windows as well, each asked for when the one before is there.
+ * Fetched bytes go out in windows, too.  The client asks for the next window when it has one.
  *
- * Who brings what is no fact: after a restart couriers come again, and go on where the pieces that
- * are kept end. */
+ * Which courier brings what is no fact.  After a restart couriers come again, and go on behind the
+ * pieces that are kept. */
 #include "broker/core/record/courier.h"
 
 #include "broker/core/record/attachment.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* courier.h -- . */
+/* courier.h -- couriers: sessions that bring attachments, and sessions that fetch them. */
 #ifndef CORE_RECORD_COURIER_H
 #define CORE_RECORD_COURIER_H
 

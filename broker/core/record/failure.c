@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* failure.c -- error objects: made by the broker, taken over from clients, shared by count.
  *
- * An error is encoded once; slots, events, ends and refusals refer to it.  One that nobody refers
- * to is freed at the beginning of the next step, for effects of this one may still point to it.
- * Numbers in ids: a party numbers its own errors odd, the broker those about it even, so that
- * both can give an id at once and no two failures share one. */
+ * An error is encoded once; slots, events, ends and refusals refer to it.  An error without
+ * references is freed at the beginning of the next step, since effects of this one may point to it.
+ * A party gives its own errors odd numbers, the broker gives errors about the party even ones.  So
+ * both can give an id at once, and no two failures share one. */
 #include "broker/core/record/failure.h"
 
 #include "broker/core/record/attachment.h"

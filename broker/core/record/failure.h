@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* failure.h -- error objects: made, taken over, shared. */
+/* failure.h -- error objects: made by the broker, taken over from clients, shared by count. */
 #ifndef CORE_RECORD_FAILURE_H
 #define CORE_RECORD_FAILURE_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* note.c -- what is decided, as facts for a journal; see schemas/facts.def.
  *
- * Whoever changes what is durable says so here, in the same breath: the function that makes the
- * change is the one that replay calls, so a fact and its effect cannot part.  Facts come in the
- * order of the changes; those of one step are one batch of the journal, all or none.
+ * A function that changes durable state notes the fact in the same place.  A replay calls the same
+ * function, so a fact and its effect cannot differ.  Facts come in the order of the changes.  Those
+ * of one step are one batch of the journal, all or none.
  *
  * An error is told once, before the first fact that refers to it, and forgotten when none does. */
 #include "broker/core/record/note.h"

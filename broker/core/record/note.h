@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* note.h -- what is decided, as facts for a journal; nothing happens unless core->is_noting. */
+/* note.h -- what is decided, as facts for a journal.  Without core->is_noting nothing happens. */
 #ifndef CORE_RECORD_NOTE_H
 #define CORE_RECORD_NOTE_H
 

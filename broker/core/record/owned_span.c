@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* owned_span.c -- text of the core's own, copied. */
+/* owned_span.c -- copies of text that the core owns. */
 #include "broker/core/record/owned_span.h"
 
 #include <string.h>

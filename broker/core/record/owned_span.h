@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* owned_span.h -- text of the core's own, copied. */
+/* owned_span.h -- copies of text that the core owns. */
 #ifndef CORE_RECORD_OWNED_SPAN_H
 #define CORE_RECORD_OWNED_SPAN_H
 

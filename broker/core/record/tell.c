@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* tell.c -- the control topic: events as they happen, the newest kept, taps that follow; and
- * the picture that status asks for.
+/* tell.c -- the control topic: events as they happen, the newest kept, taps that follow.
  *
- * A tap has a window: one that does not read is sent no more.  When it reads again it is sent what
- * it has not had, as long as that is little; if it has fallen too far behind, it is told which ids
- * it missed and goes on with what comes next.  Nothing here waits for a tap. */
+ * A tap has a window; a tap that does not read is sent no more than that.  When it reads again, it
+ * is sent the events that it has not had, if they are few.  If it has fallen too far behind, it is
+ * told which ids it missed, and goes on with the next event.  Nothing waits for a tap. */
 #include "broker/core/record/tell.h"
 
 #include "broker/core/record/failure.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* tell.h -- the control topic, taps, status. */
+/* tell.h -- the control topic: events, storms of like events, complaints, taps. */
 #ifndef CORE_RECORD_TELL_H
 #define CORE_RECORD_TELL_H
 

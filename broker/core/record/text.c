@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* text.c -- sentences for people, put together without stdio; cut where room ends, on a
- * character. */
+/* text.c -- sentences for people, put together without stdio, and cut at a character. */
 #include "broker/core/record/text.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* text.h -- sentences without stdio. */
+/* text.h -- sentences for people, put together without stdio, and cut at a character. */
 #ifndef CORE_RECORD_TEXT_H
 #define CORE_RECORD_TEXT_H
 

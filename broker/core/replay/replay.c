@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* replay.c -- facts back into tables; see broker/design/facts.md.
  *
- * Each fact calls what made the change when it was decided; nothing is decided anew: nothing is
- * trimmed, granted, timed or sent.  What a fact speaks of must be there, and what it makes must
- * not, or it is refused: then something is missing before it, and to go on would be to guess. */
+ * Each fact calls the function that made the change when it was decided.  A replay decides nothing:
+ * it trims, grants, times and sends nothing.  What a fact speaks of must be there, and what it
+ * makes must not; otherwise the fact is refused.  Then a fact is missing before it, and to go on
+ * would be to guess. */
 #include "broker/core/core.h"
 
 #include "broker/core/model.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* snapshot.c -- tables into facts: those that build, from nothing, what is durable now.
+/* snapshot.c -- tables into facts: those that build all durable state from nothing.
  *
- * The order follows from what facts refer to: failures, then jobs, parties, topics with their
- * slots, then incarnations and their sessions, then who has which place, then subscriptions, and
- * last the history. */
+ * The order follows from what facts refer to: failures; jobs, parties, topics with their slots;
+ * incarnations with their sessions; places in jobs; subscriptions; and last the history. */
 #include "broker/core/core.h"
 
 #include "broker/core/model.h"

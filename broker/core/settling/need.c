@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* need.c -- slots that need others: when one fails, so does all that needs it.
+/* need.c -- slots that need others: when one fails, all slots that need it fail, too.
  *
- * A slot that fails and is needed is held, in core->falling, until nobody needs it any more.  Each
- * step settles a bounded number of those who do; whoever is settled so, and is needed itself, is
- * held in turn.  So a chain or a fan of any length falls without recursion, and others get their
- * turn between two steps.
+ * A failed slot that is needed is held in core->falling until no slot needs it any more.  Each step
+ * settles a bounded number of the slots that need it.  A slot that is settled so, and is needed
+ * itself, is held in turn.  So a chain or a fan of any length falls without recursion, and others
+ * get their turn between two steps.
  *
  *   - What is needed was promised before (need_refusal), so there are no cycles.
- *   - While a failed slot is held, nothing of its topic is trimmed: should the broker end in
- *     between, need_resume() finds the failed slot and whoever still needs it, and goes on.
- *   - Whoever needs a held slot takes no value any more (need_overtakes), though its turn has not
- *     come.
+ *   - While a failed slot is held, nothing of its topic is trimmed.  If the broker ends meanwhile,
+ *     need_resume() finds the failed slot and the slots that still need it, and goes on.
+ *   - A slot that needs a held slot takes no value any more (need_overtakes), though its turn has
+ *     not come.
  *
- * One error stands for all that one party owes and one failure takes: its cause is that failure,
- * however many slots lie between, so an error of a long chain is no longer than one of a short. */
+ * One error stands for all slots of one party that one failure takes.  Its cause is that
+ * failure, however many slots lie between.  So an error of a long chain is as short as one of a
+ * short chain. */
 #include "broker/core/settling/need.h"
 
 #include "broker/core/record/failure.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* need.h -- slots that need others, and fall with them. */
+/* need.h -- slots that need others, and fail with them. */
 #ifndef CORE_SETTLING_NEED_H
 #define CORE_SETTLING_NEED_H
 

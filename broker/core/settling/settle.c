@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* settle.c -- settling: the one way from open to an outcome. */
+/* settle.c -- the one way from an open slot to its outcome. */
 #include "broker/core/settling/settle.h"
 
 #include "broker/core/record/failure.h"

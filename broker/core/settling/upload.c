@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* upload.c -- what a writer is told of its values in chunks: how much is here, what came before. */
+/* upload.c -- what a writer is told of its values in chunks. */
 #include "broker/core/settling/upload.h"
 
 #include "broker/core/record/note.h"

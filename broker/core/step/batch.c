@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* batch.c -- what a party's frames do: promise, keep, keep in pieces; and what is refused.
+/* batch.c -- what the frames of a party do: promise, keep, keep in chunks; and what is refused.
  *
- * Frames are numbered in each session and come in order; those that came before are skipped, so a
- * batch that is sent again after a reconnect does nothing twice (promise 4). */
+ * Frames are numbered in each session and come in order.  Frames that came before are skipped.  So
+ * a batch that is sent again after a reconnect does nothing twice (promise 4). */
 #include "broker/core/step/batch.h"
 
 #include "broker/core/groups/request.h"

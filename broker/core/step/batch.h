@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* batch.h -- frames of a batch: reserve, value, commit, chunks; what is refused. */
+/* batch.h -- what the frames of a party do: promise, keep, keep in chunks. */
 #ifndef CORE_STEP_BATCH_H
 #define CORE_STEP_BATCH_H
 

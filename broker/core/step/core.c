@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* core.c -- one event in: to whom it goes, and what follows every step.
+/* core.c -- one event in: who handles it, and what follows each step.
  *
- * The order within a step is fixed: the event itself, timers that are due (on ticks), ACCEPTED for
- * whom something was accepted, and last the pump, which sends what may be sent.  So an answer about
- * a frame never comes before what the frame caused was decided. */
+ * The order within a step is fixed: first the event, or the timers that are due.  Then the lists of
+ * what was put off, ACCEPTED, and last the pump, which sends.  So an answer about a frame never
+ * goes out before all consequences of the frame are decided. */
 #include "broker/core/core.h"
 
 #include "broker/core/groups/group.h"

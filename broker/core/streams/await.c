@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* await.c -- waiting for given slots, promised or not.
+/* await.c -- waits for single slots, promised or not.
  *
- * An await is with its topic until the number is reserved, with the open slot until that is
- * settled, and then with its session until it is sent.  From the moment it is answered it holds
- * the outcome itself, and the slot is sealed: trimming or retracting do not reach it any more. */
+ * A wait is in a list of its topic until the number is reserved.  Then it is in a list of the open
+ * slot until that is settled, and then in a list of its session until it is sent.  When it is
+ * answered it takes a reference to the outcome, and the slot is sealed.  So neither trimming nor
+ * retracting changes the answer. */
 #include "broker/core/streams/await.h"
 
 #include "broker/core/record/failure.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* await.h -- waiting for given slots. */
+/* await.h -- waits for single slots, promised or not. */
 #ifndef CORE_STREAMS_AWAIT_H
 #define CORE_STREAMS_AWAIT_H
 

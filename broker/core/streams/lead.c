@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* lead.c -- how far the writer of a topic may be ahead of readers that take.
+/* lead.c -- the lead of a writer: how far it may be ahead of readers that take.
  *
- * What lies here is what a value waits behind, and an error in its place.  So the window follows
- * what is taken, in rounds: credit is granted; a value comes that was written with it; it is sent
- * to all who hold writers back.  If that last takes no longer than LEAD_NS, the window grows by an
- * eighth, if it does, it shrinks by as much.  So half of the values go on within that time, with
- * whatever that takes of bytes: the whole window where readers keep up, over slow links as well,
- * for nobody waits behind what was granted and is not here; and where a writer is faster, what is
- * taken in that time, beside what is on its way to readers.  A round is as long as the writer is
- * far away, so that what a change does is seen before the next one.
+ * A value waits behind all that lies here, and so does an error in its place.  So the window
+ * follows what readers take, in rounds of three steps.  Credit is granted; a value comes that was
+ * written with it; that value is sent to all readers that hold the writer back.  If the last step
+ * takes longer than LEAD_NS, the window shrinks by an eighth; if not, it grows by an eighth.  So
+ * half of the values are sent within that time, whatever number of bytes that is.  Where readers
+ * keep up, the window is the whole, also over slow links: nobody waits behind credit that is not
+ * used.  A round is as long as the writer is far away, so a change is seen before the next one is
+ * made.
  *
- * Where nothing is taken nothing need be sent soon.  So a writer that waits has the whole window
- * after LEAD_PAUSE_NS, until something is taken again; then it is what it was.  Nothing of this is
- * a fact: credit is one, and a broker that begins again begins with the whole window. */
+ * Where nothing is taken, nothing need be sent soon.  So a writer that waits has the whole window
+ * after LEAD_PAUSE_NS, until something is taken again; then it has the former window.  None of this
+ * is a fact.  Credit is one, and a restarted broker begins with the whole window. */
 #include "broker/core/streams/lead.h"
 
 #include "broker/core/streams/topic.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* lead.h -- how far a writer may be ahead of readers that take. */
+/* lead.h -- the lead of a writer: how far it may be ahead of readers that take. */
 #ifndef CORE_STREAMS_LEAD_H
 #define CORE_STREAMS_LEAD_H
 

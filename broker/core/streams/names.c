@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* names.c -- the parties of a job, found or made by their names; names that mean something. */
+/* names.c -- the parties of a job, found or made by name; names with a meaning of their own. */
 #include "broker/core/streams/names.h"
 
 #include "broker/core/record/failure.h"

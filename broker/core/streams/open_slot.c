@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* open_slot.c -- slots without outcome: promised, their terms, the pieces of their values. */
+/* open_slot.c -- slots without outcome: their terms, and the chunks of their values. */
 #include "broker/core/streams/open_slot.h"
 
 #include "broker/core/record/note.h"

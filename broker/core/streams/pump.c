@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* pump.c -- sending: what is settled goes to whom it is for, in order and in turn.
+/* pump.c -- sending: who gets which frames next, in order and in turn.
  *
- * Each subscription has a window of its own and takes from its routes in turn, a batch's worth at a
- * time; awaited slots come before them.  A step sends a bounded number of things; what is left
- * stays in the pump, and core_deadline_ns() says that there is more. */
+ * Each subscription has a window of its own.  It takes from its routes in turn, at most a batch at
+ * a time; answers to waits come before them.  A step sends a bounded number of things.  What is
+ * left stays in the pump, and core_deadline_ns() says that there is more. */
 #include "broker/core/streams/pump.h"
 
 #include "broker/core/record/failure.h"

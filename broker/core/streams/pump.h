@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* pump.h -- sending: who gets which frames next. */
+/* pump.h -- sending: who gets which frames next, in order and in turn. */
 #ifndef CORE_STREAMS_PUMP_H
 #define CORE_STREAMS_PUMP_H
 

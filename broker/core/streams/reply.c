@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* reply.c -- the slot for the reply of a request, and how the two find each other.
  *
- * A request's topic has its reply slots by the request's number; the reply slot has the request in
- * its terms.  A reply that is settled leaves the number behind: the slot was a request. */
+ * The topic of the request has the id of the reply slot, by the number of the request.  The reply
+ * slot has the request in its terms.  When the reply is settled the number stays, with the id 0:
+ * the slot was a request. */
 #include "broker/core/streams/reply.h"
 
 #include "broker/core/record/note.h"

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* sub.c -- subscriptions and where they are.
+/* sub.c -- subscriptions: where they are in their topics, and what they are to be sent.
  *
- * A route is a subscription's place in one topic, with three positions:
- *   acked_seq <= taken_seq <= next_seq
- * next_seq: to be sent.  taken_seq: the receiver has what is below (credit).  acked_seq: it is done
- * with what is below (durability).  A fresh connection of the same session goes on at taken_seq, or
- * further on where the client says so; a new handle of a durable name at acked_seq. */
+ * A route is the place of a subscription in one topic.  It has three positions, in this order:
+ *   acked_seq  the reader is done with all below it (durability)
+ *   taken_seq  the reader has taken all below it (credit)
+ *   next_seq   the next slot to be sent
+ * On a fresh connection of the same session the route goes on at taken_seq, or further on if the
+ * client says so.  A new handle of a durable name goes on at acked_seq. */
 #include "broker/core/streams/sub.h"
 
 #include "broker/core/record/failure.h"

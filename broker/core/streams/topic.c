@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* topic.c -- a topic's accounts: what is kept, for whom, and what its writer may add.
+/* topic.c -- a topic: what is kept, for whom, and what its writer may add.
  *
- * Two floors divide what is kept.  Below taken_floor every subscription that holds writers back
- * has taken all; the bytes from there on are what the writer's window bounds.  Below done_floor
- * nobody needs a slot any more (durable: acknowledged, others: taken); it is kept for late
- * subscribers within topic_keep_bytes, the newest while the job has room.  An entry counts below a
- * floor when it ends there.  Slots that subscriptions with overflow = gap have not seen are kept up
- * to the window and then dropped, oldest first; open slots never are.  When the job's bytes are
- * used up, nothing is kept but what somebody who may not lose it still needs. */
+ * Two floors divide what is kept.  Below taken_floor every subscription that holds writers back has
+ * taken all; the writer's window bounds the bytes from there on.  Below done_floor nobody needs a
+ * slot any more: durable subscriptions have acknowledged it, others have taken it.  Such slots are
+ * kept for late subscribers, within topic_keep_bytes, and the newest while the job has room.  An
+ * entry counts as below a floor when it ends below it.
+ *
+ * Slots that a subscription with overflow = gap has not seen are kept up to the window, and then
+ * dropped, oldest first.  Open slots are never dropped.  When the job is full, the topic keeps only
+ * what is still needed by a subscription that may not lose it. */
 #include "broker/core/streams/topic.h"
 
 #include "broker/core/record/failure.h"
@@ -177,9 +179,23 @@ static void drop_open(struct core *core, struct open_slot *open)
     open_slot_forget(core, open);
 }
 
+static void drop_falling(struct core *core, struct topic *topic)
+{
+    if (topic->falling_count == 0)
+        return;
+    LIST_EACH(link, &core->falling) {
+        struct need_head *head = LIST_OWNER(link, struct need_head, link);
+        if (head->key.topic != topic->id)
+            continue;
+        failure_unref(core, pool_find(&core->failures, head->root));
+        needs_release(&core->needs, head);
+    }
+    topic->falling_count = 0;
+}
+
 static void drop_slots(struct core *core, struct topic *topic)
 {
-    topic_forget_falling(core, topic);
+    drop_falling(core, topic);
     while (topic->slots.count > 0) {
         const struct slot_entry *entry = slot_table_at(&topic->slots, 0);
         struct open_slot *open =
@@ -647,20 +663,6 @@ uint64_t topic_end_of(const struct topic *topic, uint32_t incarnation)
     /* So many incarnations ago that it is forgotten: at the oldest mark that is kept. */
     bool is_forgotten = topic->mark_count == END_MARKS && topic->marks[0].incarnation > incarnation;
     return is_forgotten ? topic->marks[0].seq : 0;
-}
-
-void topic_forget_falling(struct core *core, struct topic *topic)
-{
-    if (topic->falling_count == 0)
-        return;
-    LIST_EACH(link, &core->falling) {
-        struct need_head *head = LIST_OWNER(link, struct need_head, link);
-        if (head->key.topic != topic->id)
-            continue;
-        failure_unref(core, pool_find(&core->failures, head->root));
-        needs_release(&core->needs, head);
-    }
-    topic->falling_count = 0;
 }
 
 void topic_keep(struct core *core, struct topic *topic, const struct slot_entry *values)

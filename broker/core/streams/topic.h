@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* topic.h -- topics: opening, credit, what is kept and what may go. */
+/* topic.h -- a topic: what is kept, for whom, and what its writer may add. */
 #ifndef CORE_STREAMS_TOPIC_H
 #define CORE_STREAMS_TOPIC_H
 
@@ -39,8 +39,6 @@ uint64_t topic_end_of(const struct topic *topic, uint32_t incarnation);
 void entry_ref(struct core *core, const struct slot_entry *entry);
 void entry_unref(struct core *core, const struct slot_entry *entry);
 void chunks_unref(struct core *core, struct chunks *chunks);
-
-void topic_forget_falling(struct core *core, struct topic *topic); /* its slots go */
 
 /* Values behind the last slot; room for an entry is reserved. */
 void topic_keep(struct core *core, struct topic *topic, const struct slot_entry *entry);
