@@ -11,14 +11,12 @@
 
 /* Of one error: more than it can list, for anybody may bring one. */
 #define ATTACHED_MAX 64
-#define STATE_BYTES_MAX 16
-#define NOT_KNOWN "unknown"
 
 struct attached {
     char name[BUS_NAME_BYTES_MAX + 1];
-    char state[STATE_BYTES_MAX];
     int64_t bytes;   /* -1: not known */
     int64_t arrived; /* the same */
+    enum bus_attachment_state state;
 };
 struct attached_list {
     struct attached items[ATTACHED_MAX];
@@ -28,8 +26,8 @@ struct attached_list {
 static void keep(struct attached_list *list, const struct bus_attachment *attachment)
 {
     struct attached *item = &list->items[list->count++];
-    (void)snprintf(item->name, sizeof item->name, "%s", attachment->name); /* they have room */
-    (void)snprintf(item->state, sizeof item->state, "%s", attachment->state);
+    (void)snprintf(item->name, sizeof item->name, "%s", attachment->name); /* it has room */
+    item->state = attachment->state;
     item->bytes = attachment->bytes;
     item->arrived = attachment->arrived;
 }
@@ -64,7 +62,7 @@ static void keep_known(const struct cli *cli, const struct bus_error *error,
 /* What the broker has, and behind it what the error lists and nobody knows of. */
 static void ask(const struct cli *cli, const struct bus_error *error, struct attached_list *list)
 {
-    struct bus_attachment listed = {.state = NOT_KNOWN, .arrived = -1};
+    struct bus_attachment listed = {.state = BUS_ATTACHMENT_UNKNOWN, .arrived = -1};
     list->count = 0;
     if (bus_error_attachment_at(error, 0, NULL) == NULL) {
         return;
@@ -81,22 +79,19 @@ static void ask(const struct cli *cli, const struct bus_error *error, struct att
     }
 }
 
-static const char *words_of(const char *state)
+static const char *words_of(enum bus_attachment_state state)
 {
-    static const char *const words[][2] = {
-        {"coming", "it is still being sent"},
-        {"away", "its sender is not connected at the moment"},
-        {"whole", "whole"},
-        {"cut", "cut: its sender is gone, and the rest is lost"},
-        {"full", "cut: the job's room for attachments is used up, and the rest is lost"},
-        {"dropped", "dropped: the broker made room for newer ones"},
+    static const char *const words[] = {
+        [BUS_ATTACHMENT_COMING] = "it is still being sent",
+        [BUS_ATTACHMENT_AWAY] = "its sender is not connected at the moment",
+        [BUS_ATTACHMENT_WHOLE] = "whole",
+        [BUS_ATTACHMENT_CUT] = "cut: its sender is gone, and the rest is lost",
+        [BUS_ATTACHMENT_FULL] =
+            "cut: the job's room for attachments is used up, and the rest is lost",
+        [BUS_ATTACHMENT_DROPPED] = "dropped: the broker made room for newer ones",
     };
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (strcmp(words[i][0], state) == 0) {
-            return words[i][1];
-        }
-    }
-    return "the broker has no word of it";
+    bool is_known = (size_t)state < sizeof words / sizeof words[0] && words[state] != NULL;
+    return is_known ? words[state] : "the broker has no word of it";
 }
 
 /* "attachment    stderr: 65536 of 100000 bytes, cut: ...". */
@@ -137,6 +132,6 @@ void attached_json(const struct cli *cli, const struct bus_error *error, struct 
         if (list.items[i].arrived >= 0) {
             cli_json_number(one, "arrived", list.items[i].arrived);
         }
-        cli_json_text(one, "state", list.items[i].state);
+        cli_json_text(one, "state", bus_attachment_state_name(list.items[i].state));
     }
 }

@@ -23,38 +23,30 @@ struct wish {
     const char *why;
 };
 
-static const char *const pendings[] = {
-    [BUS_PENDING_DELIVER] = "deliver",
-    [BUS_PENDING_REPLACE] = "replace",
-};
-static const char *const strategies[] = {
-    [BUS_STRATEGY_CAUSAL] = "causal",
-    [BUS_STRATEGY_EARLIEST] = "earliest",
-    [BUS_STRATEGY_FIRST] = "first",
-};
-static const char *const disclosures[] = {
-    [0] = "any",
-    [BUS_DISCLOSURE_FULL] = "full",
-    [BUS_DISCLOSURE_MESSAGE] = "message",
-    [BUS_DISCLOSURE_TYPE] = "type",
-    [BUS_DISCLOSURE_NONE] = "none",
-};
-#define COUNT(words) (sizeof(words) / sizeof *(words))
-
-/* The place of word; -1: it is none of them. */
-static int find_word(const char *const *words, size_t count, const char *word)
+/* The name of a value, as the library has it. */
+static const char *pending_word(int value)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(words[i], word) == 0) {
-            return (int)i;
-        }
-    }
-    return -1;
+    return bus_pending_name((enum bus_pending)value);
 }
 
-static const char *word_of(const char *const *words, size_t count, int place)
+static const char *strategy_word(int value)
 {
-    return place >= 0 && (size_t)place < count ? words[place] : "?";
+    return bus_strategy_name((enum bus_strategy)value);
+}
+
+static const char *disclosure_word(int value)
+{
+    return value == 0 ? "any" : bus_disclosure_name((enum bus_disclosure)value);
+}
+
+/* The value of this name, up to last; -1: there is none. */
+static int find_word(const char *(*word_of)(int value), int last, const char *word)
+{
+    int value = 0;
+    while (value <= last && strcmp(word_of(value), word) != 0) {
+        value++;
+    }
+    return value <= last ? value : -1;
 }
 
 /* ---- create ---------------------------------------------------------------------------------- */
@@ -84,13 +76,13 @@ static int read_wish(const struct cli *cli, const struct wish *wish,
         options->deadline_ms = wish->deadline_ms;
     }
     if (wish->pending != NULL) {
-        options->pending = find_word(pendings, COUNT(pendings), wish->pending);
+        options->pending = find_word(pending_word, BUS_PENDING_REPLACE, wish->pending);
     }
     if (wish->strategy != NULL) {
-        options->strategy = find_word(strategies, COUNT(strategies), wish->strategy);
+        options->strategy = find_word(strategy_word, BUS_STRATEGY_FIRST, wish->strategy);
     }
     if (wish->disclosure != NULL) {
-        options->disclosure = find_word(disclosures, COUNT(disclosures), wish->disclosure);
+        options->disclosure = find_word(disclosure_word, BUS_DISCLOSURE_NONE, wish->disclosure);
     }
     if (options->disclosure < 0) {
         return cli_usage(cli, "--disclosure takes full, message, type, none or any, not '%.100s'",
@@ -137,10 +129,10 @@ static void print_member(const struct bus_job_member *member)
 {
     if (member->rank >= 0) {
         printf("  rank %" PRId64 ": %s/%" PRIu32 ", %s\n", member->rank, member->party,
-               member->incarnation, member->state);
+               member->incarnation, bus_state_name(member->state));
     } else {
         printf("  waiting: %s/%" PRIu32 ", %s\n", member->party, member->incarnation,
-               member->state);
+               bus_state_name(member->state));
     }
 }
 
@@ -148,7 +140,7 @@ static void print_job(const struct cli *cli, const struct bus_job *job)
 {
     const struct bus_job_info *info = bus_job_info(job);
     printf("job %s: %s, attempt %" PRIu32 ", epoch %" PRIu64 " of %" PRIu32 "\n", info->name,
-           info->state, info->attempt, info->epoch, info->world_size);
+           bus_state_name(info->state), info->attempt, info->epoch, info->world_size);
     printf("  min %" PRIu32, info->min);
     if (info->max > 0) {
         printf(", max %" PRIu32, info->max);
@@ -157,10 +149,9 @@ static void print_job(const struct cli *cli, const struct bus_job *job)
     print_seconds("join window", info->join_window_ms);
     print_seconds("settle window", info->settle_ms);
     print_seconds("deadline", info->deadline_ms);
-    printf(", pending %s, strategy %s", word_of(pendings, COUNT(pendings), info->pending),
-           word_of(strategies, COUNT(strategies), info->strategy));
+    printf(", pending %s, strategy %s", pending_word(info->pending), strategy_word(info->strategy));
     if (info->disclosure != 0) {
-        printf(", disclosure %s", word_of(disclosures, COUNT(disclosures), info->disclosure));
+        printf(", disclosure %s", disclosure_word(info->disclosure));
     }
     putchar('\n');
     for (size_t i = 0; i < info->member_count; i++) {
@@ -176,7 +167,7 @@ static void print_json(const struct bus_job *job)
     const struct bus_job_info *info = bus_job_info(job);
     struct cli_json *line = cli_json_new();
     cli_json_text(line, "job", info->name);
-    cli_json_text(line, "state", info->state);
+    cli_json_text(line, "state", bus_state_name(info->state));
     cli_json_number(line, "attempt", info->attempt);
     cli_json_number(line, "epoch", (int64_t)info->epoch);
     cli_json_number(line, "world_size", info->world_size);
@@ -190,16 +181,16 @@ static void print_json(const struct bus_job *job)
     } else {
         cli_json_null(line, "deadline_ms");
     }
-    cli_json_text(line, "pending", word_of(pendings, COUNT(pendings), info->pending));
-    cli_json_text(line, "strategy", word_of(strategies, COUNT(strategies), info->strategy));
-    cli_json_text(line, "disclosure", word_of(disclosures, COUNT(disclosures), info->disclosure));
+    cli_json_text(line, "pending", pending_word(info->pending));
+    cli_json_text(line, "strategy", strategy_word(info->strategy));
+    cli_json_text(line, "disclosure", disclosure_word(info->disclosure));
     struct cli_json *members = cli_json_array(line, "members");
     for (size_t i = 0; i < info->member_count; i++) {
         const struct bus_job_member *member = bus_job_member_at(job, i);
         struct cli_json *object = cli_json_append(members);
         cli_json_text(object, "party", member->party);
         cli_json_number(object, "incarnation", member->incarnation);
-        cli_json_text(object, "state", member->state);
+        cli_json_text(object, "state", bus_state_name(member->state));
         if (member->rank >= 0) {
             cli_json_number(object, "rank", member->rank);
         } else {
@@ -278,7 +269,7 @@ int job_main(int argc, char **argv)
                       .operands = "create|show|cancel",
                       .summary = "Creates a job with members, shows its state, or cancels it."};
     int result = CLI_OK;
-    if (!cli_start(&cli, argc, argv, flags, COUNT(flags), &result)) {
+    if (!cli_start(&cli, argc, argv, flags, sizeof flags / sizeof flags[0], &result)) {
         return result;
     }
     const char *verb = cli.argc > 0 ? cli.argv[0] : "";

@@ -57,9 +57,9 @@ static int look_at_job(struct run *run, struct bus_job **out_job)
     if (result == CLI_OK && is_asked) {
         result = create(run, admin);
     }
-    if (result == CLI_OK) {
-        (void)bus_admin_job_get(admin, run->job, cli_open_ms(&run->cli), out_job,
-                                NULL); /* or joining says why not */
+    if (result == CLI_OK &&
+        bus_admin_job_get(admin, run->job, cli_open_ms(&run->cli), out_job, NULL) != BUS_OK) {
+        *out_job = NULL; /* there is none yet; or joining says what is wrong */
     }
     bus_admin_close(&admin);
     return result;
@@ -73,7 +73,7 @@ int run_job_prepare(struct run *run)
         return result;
     }
     const struct bus_job_info *info = bus_job_info(job);
-    run->is_created = strcmp(info->state, "free") != 0;
+    run->is_created = info->state != BUS_STATE_FREE;
     run->restarts_max = info->max_restarts;
     run->attempt = info->attempt;
     bus_job_free(&job);

@@ -36,7 +36,7 @@ static void print_row_json(const struct bus_status_row *row)
         cli_json_number(line, "next_event", (int64_t)row->next_seq);
         break;
     case BUS_STATUS_PARTY:
-        cli_json_text(line, "state", row->state);
+        cli_json_text(line, "state", bus_state_name(row->state));
         cli_json_number(line, "incarnation", row->incarnation);
         cli_json_number(line, "silent_ms", (int64_t)row->silent_ms);
         cli_json_number(line, "open", (int64_t)row->open);
@@ -50,13 +50,13 @@ static void print_row_json(const struct bus_status_row *row)
         break;
     case BUS_STATUS_SUB:
         cli_json_text(line, "party", row->party);
-        cli_json_text(line, "state", row->state);
+        cli_json_text(line, "state", bus_state_name(row->state));
         cli_json_number(line, "incarnation", row->incarnation);
         cli_json_number(line, "lag", (int64_t)row->pending);
         break;
     case BUS_STATUS_GROUP:
         cli_json_text(line, "topic", row->pattern);
-        cli_json_text(line, "state", row->state);
+        cli_json_text(line, "state", bus_state_name(row->state));
         cli_json_number(line, "members", row->members);
         cli_json_number(line, "credit", (int64_t)row->credit);
         cli_json_number(line, "leased", (int64_t)row->leased);
@@ -77,7 +77,7 @@ static void print_row(const struct bus_status_row *row)
     case BUS_STATUS_PARTY:
         printf("  party %s/%" PRIu32 ": %s, last sign of life %" PRIu64 ".%03" PRIu64
                " s ago, %" PRIu64 " open\n",
-               row->name, row->incarnation, row->state, row->silent_ms / 1000,
+               row->name, row->incarnation, bus_state_name(row->state), row->silent_ms / 1000,
                row->silent_ms % 1000, row->open);
         break;
     case BUS_STATUS_TOPIC:
@@ -87,7 +87,7 @@ static void print_row(const struct bus_status_row *row)
         break;
     case BUS_STATUS_SUB:
         printf("  subscription %s of %s: %s, %" PRIu64 " behind\n", row->name, row->party,
-               row->state, row->pending);
+               bus_state_name(row->state), row->pending);
         break;
     case BUS_STATUS_GROUP:
         printf("  group %s of %s: %" PRIu32 " %s, %" PRIu64 " of %" PRIu64 " leased, %" PRIu64
@@ -102,10 +102,10 @@ static void print_journal_json(const struct bus_status_journal *journal, const c
 {
     struct cli_json *line = cli_json_new();
     cli_json_text(line, "kind", "journal");
-    cli_json_text(line, "backend", journal->making);
+    cli_json_text(line, "backend", journal->backend);
     cli_json_text(line, "durability", durability);
     cli_json_text(line, "directory", journal->directory);
-    cli_json_text(line, "state", journal->state);
+    cli_json_text(line, "state", bus_journal_state_name(journal->state));
     cli_json_text(line, "reason", journal->reason);
     cli_json_number(line, "bytes", (int64_t)journal->bytes);
     cli_json_number(line, "first", (int64_t)journal->first);
@@ -117,24 +117,24 @@ static void print_journal_json(const struct bus_status_journal *journal, const c
 }
 
 /* What a state that is not well means for those who send. */
-static const char *held_text(const char *state)
+static const char *held_text(enum bus_journal_state state)
 {
-    if (strcmp(state, "full") == 0)
+    if (state == BUS_JOURNAL_FULL)
         return "values are held back";
-    return strcmp(state, "refused") == 0 ? "everything is held back" : state;
+    return state == BUS_JOURNAL_REFUSED ? "everything is held back" : bus_journal_state_name(state);
 }
 
 static void print_journal(const struct bus_status_journal *journal)
 {
-    if (strcmp(journal->making, "none") == 0) {
+    if (strcmp(journal->backend, "none") == 0) {
         printf("journal none\n");
         return;
     }
     printf("journal %s (%s): %" PRIu64 " bytes, first %" PRIu64 ", next %" PRIu64
            ", synced %" PRIu64 ", %" PRIu64 " pieces on the disk only (%" PRIu64 " bytes)\n",
-           journal->directory, journal->making, journal->bytes, journal->first, journal->next,
+           journal->directory, journal->backend, journal->bytes, journal->first, journal->next,
            journal->synced, journal->spilled, journal->spilled_bytes);
-    if (strcmp(journal->state, "well") != 0)
+    if (journal->state != BUS_JOURNAL_WELL)
         printf("  %s: %s\n", held_text(journal->state), journal->reason);
 }
 
@@ -145,15 +145,16 @@ static void print_status(const struct cli *cli, const struct bus_status *status)
         struct cli_json *line = cli_json_new();
         cli_json_text(line, "kind", "broker");
         cli_json_text(line, "version", bus_status_version(status));
-        cli_json_text(line, "durability", bus_status_durability(status));
+        cli_json_text(line, "durability", bus_durability_name(bus_status_durability(status)));
         cli_json_number(line, "uptime_ms", (int64_t)uptime_ms);
         cli_json_number(line, "refused", (int64_t)bus_status_refused(status));
         cli_json_print(&line, stdout);
-        print_journal_json(bus_status_journal(status), bus_status_durability(status));
+        print_journal_json(bus_status_journal(status),
+                           bus_durability_name(bus_status_durability(status)));
     } else {
         printf("broker %s: up %" PRIu64 " s, durability %s, %" PRIu64 " messages refused\n",
-               bus_status_version(status), uptime_ms / 1000, bus_status_durability(status),
-               bus_status_refused(status));
+               bus_status_version(status), uptime_ms / 1000,
+               bus_durability_name(bus_status_durability(status)), bus_status_refused(status));
         print_journal(bus_status_journal(status));
     }
     for (size_t i = 0; i < bus_status_count(status); i++) {

@@ -21,17 +21,11 @@ struct verdict {
 
 /* ---- JSON -------------------------------------------------------------------------------------*/
 
-static const char *role_name(enum bus_report_role role)
-{
-    static const char *const names[] = {"root", "victim", "apart"};
-    return (size_t)role < sizeof names / sizeof names[0] ? names[role] : "other";
-}
-
 static void add_row(struct cli_json *rows, const struct bus_report_row *row)
 {
     struct cli_json *object = cli_json_append(rows);
     cli_json_number(object, "row", row->number);
-    cli_json_text(object, "role", role_name(row->role));
+    cli_json_text(object, "role", bus_report_role_name(row->role));
     if (row->role == BUS_REPORT_VICTIM) {
         cli_json_number(object, "next", row->next);
         cli_json_text(object, "by", row->is_blame ? "blame" : "cause");
@@ -55,10 +49,10 @@ static void print_json(const struct bus_report *report)
 {
     const struct bus_report_summary *summary = bus_report_summary(report);
     struct cli_json *line = cli_json_new();
-    cli_json_text(line, "state", summary->state);
+    cli_json_text(line, "state", bus_report_state_name(summary->state));
     cli_json_number(line, "attempt", summary->attempt);
-    cli_json_text(line, "strategy", summary->strategy);
-    cli_json_text(line, "reason", summary->reason);
+    cli_json_text(line, "strategy", bus_strategy_name(summary->strategy));
+    cli_json_text(line, "reason", bus_report_reason_name(summary->reason));
     cli_json_text(line, "why", summary->why);
     cli_json_number(line, "candidates", summary->candidates);
     cli_json_number(line, "close", summary->close);
@@ -185,12 +179,12 @@ static bool print_text(const struct bus_report *report)
             root = bus_report_at(report, i);
         }
     }
-    if (strcmp(summary->state, "none") == 0) {
+    if (summary->state == BUS_REPORT_NONE) {
         printf("no verdict: the job still runs, completed, or is unknown\n");
         return true;
     }
-    printf("%s verdict on attempt %" PRIu32 " (%s)\n", summary->state, summary->attempt,
-           summary->strategy);
+    printf("%s verdict on attempt %" PRIu32 " (%s)\n", bus_report_state_name(summary->state),
+           summary->attempt, bus_strategy_name(summary->strategy));
     size_t(*stack)[2] = calloc(bus_report_count(report) + 1, sizeof *stack);
     if (stack == NULL) {
         return false;

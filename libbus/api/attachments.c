@@ -117,9 +117,10 @@ struct bus_attachments {
     size_t room;
 };
 
-static const char *const state_names[ATTACHMENT_STATE_COUNT] = {
-    [ATTACHMENT_COMING] = "coming", [ATTACHMENT_AWAY] = "away", [ATTACHMENT_WHOLE] = "whole",
-    [ATTACHMENT_CUT] = "cut",       [ATTACHMENT_FULL] = "full", [ATTACHMENT_DROPPED] = "dropped",
+static const enum bus_attachment_state states[ATTACHMENT_STATE_COUNT] = {
+    [ATTACHMENT_COMING] = BUS_ATTACHMENT_COMING, [ATTACHMENT_AWAY] = BUS_ATTACHMENT_AWAY,
+    [ATTACHMENT_WHOLE] = BUS_ATTACHMENT_WHOLE,   [ATTACHMENT_CUT] = BUS_ATTACHMENT_CUT,
+    [ATTACHMENT_FULL] = BUS_ATTACHMENT_FULL,     [ATTACHMENT_DROPPED] = BUS_ATTACHMENT_DROPPED,
 };
 
 static int64_t bytes_known(uint64_t bytes)
@@ -152,7 +153,7 @@ static enum bus_err attachment_add(struct bus_attachments *list,
         .name = api_place(&at, from->name),
         .bytes = bytes_known(from->promised),
         .arrived = bytes_known(from->bytes),
-        .state = state_names[from->state],
+        .state = states[from->state],
     };
     list->rows[list->count++] = row;
     return BUS_OK;

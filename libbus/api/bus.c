@@ -30,6 +30,11 @@ const char *bus_version(void)
     return VERSION_TEXT(BUS_VERSION_MAJOR, BUS_VERSION_MINOR, BUS_VERSION_PATCH);
 }
 
+int bus_version_number(void)
+{
+    return BUS_VERSION_NUMBER;
+}
+
 const char *bus_strerror(enum bus_err err)
 {
     switch (err) {

@@ -2,6 +2,8 @@
 /* job.c -- jobs from outside: created, looked at, cancelled. */
 #include "libbus/api/admin.h"
 
+#include "libbus/api/names.h"
+
 #include "libbus/base/utf8.h"
 
 #include <stdlib.h>
@@ -109,7 +111,6 @@ struct member {
 struct bus_job {
     struct bus_job_info info;
     char name[LIMIT_NAME_BYTES + 1];
-    char state[LIMIT_NAME_BYTES + 1];
     struct bus_error *error;
     struct member **members;
     size_t room;
@@ -125,29 +126,28 @@ static bool add_member(struct bus_job *job, const struct msg_job_member *from)
         job->members = grown;
         job->room = room;
     }
-    struct member *member = malloc(sizeof *member + from->party.bytes + from->state.bytes + 2);
+    struct member *member = malloc(sizeof *member + from->party.bytes + 1);
     if (member == NULL)
         return false;
     char *at = member->texts;
     member->public = (struct bus_job_member){
         .party = api_place(&at, from->party),
         .incarnation = (uint32_t)from->incarnation,
+        .state = names_state(from->state),
         .rank = from->rank,
     };
-    member->public.state = api_place(&at, from->state);
     job->members[job->info.member_count++] = member;
     return true;
 }
 
 static void job_fill(struct bus_job *job, const struct msg_job_shown *shown)
 {
-    char *at = job->state;
     size_t member_count = job->info.member_count;
     if (shown->error.bytes > 0)
         job->error = error_from_wire(shown->error);
     job->info = (struct bus_job_info){
         .name = job->name,
-        .state = api_place(&at, shown->state),
+        .state = names_state(shown->state),
         .min = (uint32_t)shown->min,
         .max = (uint32_t)shown->max,
         .join_window_ms = shown->join_window_ms,

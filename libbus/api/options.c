@@ -167,21 +167,16 @@ enum bus_err options_token(const struct bus_options *options, uint64_t *out_toke
 /* What the environment says is for whoever runs the program to say: the program may say less. */
 static enum bus_err options_disclosure(struct bus_options *options, struct bus_error **reterr)
 {
-    static const char *const names[] = {
-        [BUS_DISCLOSURE_FULL] = "full",
-        [BUS_DISCLOSURE_MESSAGE] = "message",
-        [BUS_DISCLOSURE_TYPE] = "type",
-        [BUS_DISCLOSURE_NONE] = "none",
-    };
     if (options->disclosure < 0 || options->disclosure > BUS_DISCLOSURE_NONE)
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
                          "disclosure is %d: it must be 0 or a value of enum bus_disclosure",
                          options->disclosure);
-    const char *otherwise =
-        options->disclosure != 0 ? names[BUS_DISCLOSURE_FULL] : names[BUS_DISCLOSURE_MESSAGE];
+    const char *otherwise = bus_disclosure_name(options->disclosure != 0 ? BUS_DISCLOSURE_FULL
+                                                                         : BUS_DISCLOSURE_MESSAGE);
     const char *chosen_name = chosen(NULL, "ERRBUS_DISCLOSURE", otherwise);
     int level = BUS_DISCLOSURE_FULL;
-    while (level <= BUS_DISCLOSURE_NONE && strcmp(chosen_name, names[level]) != 0)
+    while (level <= BUS_DISCLOSURE_NONE &&
+           strcmp(chosen_name, bus_disclosure_name((enum bus_disclosure)level)) != 0)
         level += 1;
     if (level > options->disclosure)
         options->disclosure = level;

@@ -2,6 +2,8 @@
 /* report.c -- a verdict with all that was weighed, as the broker tells it to an observer. */
 #include "libbus/api/report.h"
 
+#include "libbus/api/names.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,13 +59,14 @@ static bool report_add_row(struct bus_report *report, const struct msg_verdict_r
 
 static bool report_finish(struct bus_report *report, const struct msg_verdict *from)
 {
-    static const char *const states[] = {"none", "provisional", "final"};
-    report->texts = malloc(from->why.bytes + from->reason.bytes + from->strategy.bytes + 3);
+    report->texts = malloc(from->why.bytes + 1);
     if (report->texts == NULL)
         return false;
     char *at = report->texts;
     report->summary = (struct bus_report_summary){
-        .state = states[from->state],
+        .state = (enum bus_report_state)from->state,
+        .reason = names_reason(from->reason),
+        .strategy = names_strategy(from->strategy),
         .attempt = (uint32_t)from->attempt,
         .candidates = (uint32_t)from->candidates,
         .close = (uint32_t)from->close,
@@ -75,8 +78,6 @@ static bool report_finish(struct bus_report *report, const struct msg_verdict *f
         .rows_left_out = (uint32_t)from->rows_left_out,
     };
     report->summary.why = api_place(&at, from->why);
-    report->summary.reason = api_place(&at, from->reason);
-    report->summary.strategy = api_place(&at, from->strategy);
     if (from->error.bytes > 0)
         report->root = error_from_wire(from->error);
     return true;

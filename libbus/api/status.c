@@ -2,6 +2,8 @@
 /* status.c -- a picture of the broker. */
 #include "libbus/api/admin.h"
 
+#include "libbus/api/names.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +20,7 @@ struct bus_status {
     char version[LIMIT_NAME_BYTES + 1];
     uint64_t uptime_ms;
     uint64_t refused;
-    uint8_t durability;
+    enum bus_durability durability;
     struct bus_status_journal journal;
     char texts[LIMIT_NAME_BYTES + LIMIT_ENDPOINT_BYTES + LIMIT_ERROR_MESSAGE_BYTES + 3];
 };
@@ -33,8 +35,7 @@ static bool status_add_row(struct bus_status *status, const struct msg_status_ro
         status->rows = grown;
         status->room = room;
     }
-    size_t texts = from->job.bytes + from->name.bytes + from->party.bytes + from->state.bytes +
-                   from->pattern.bytes + 5;
+    size_t texts = from->job.bytes + from->name.bytes + from->party.bytes + from->pattern.bytes + 4;
     struct row *row = malloc(sizeof *row + texts);
     if (row == NULL)
         return false;
@@ -42,6 +43,7 @@ static bool status_add_row(struct bus_status *status, const struct msg_status_ro
     row->public = (struct bus_status_row){
         .kind = from->is_group ? BUS_STATUS_GROUP : (enum bus_status_kind)from->kind,
         .job = api_place(&at, from->job),
+        .state = names_state(from->state),
         .incarnation = (uint32_t)from->incarnation,
         .silent_ms = from->silent_ms,
         .open = from->open,
@@ -56,7 +58,6 @@ static bool status_add_row(struct bus_status *status, const struct msg_status_ro
     };
     row->public.name = api_place(&at, from->name);
     row->public.party = api_place(&at, from->party);
-    row->public.state = api_place(&at, from->state);
     row->public.pattern = api_place(&at, from->pattern);
     status->rows[status->count++] = row;
     return true;
@@ -64,14 +65,14 @@ static bool status_add_row(struct bus_status *status, const struct msg_status_ro
 
 static void finish_journal(struct bus_status *status, const struct msg_status_end *end)
 {
-    static const char *const states[] = {"well", "full", "refused", "failed"};
     struct bus_status_journal *journal = &status->journal;
-    bool is_known = end->journal_state < sizeof states / sizeof states[0];
     char *at = status->texts;
-    journal->making = api_place(&at, end->journal);
+    journal->backend = api_place(&at, end->journal);
     journal->directory = api_place(&at, end->journal_directory);
     journal->reason = api_place(&at, end->journal_reason);
-    journal->state = is_known ? states[end->journal_state] : "?";
+    journal->state = end->journal_state < BUS_JOURNAL_UNKNOWN
+                         ? (enum bus_journal_state)end->journal_state
+                         : BUS_JOURNAL_UNKNOWN;
     journal->bytes = end->journal_bytes;
     journal->first = end->journal_first;
     journal->next = end->journal_next;
@@ -112,7 +113,7 @@ static enum bus_err status_take_row(struct bus *bus, const struct msg *row, void
     struct bus_status *status = arg;
     if (row->type == MSG_STATUS_END) {
         status_finish(status, &row->as.status_end);
-        status->durability = session_durability(bus->session);
+        status->durability = (enum bus_durability)session_durability(bus->session);
         return BUS_OK;
     }
     if (!status_add_row(status, &row->as.status_row))
@@ -166,10 +167,9 @@ const char *bus_status_version(const struct bus_status *status)
     return status->version;
 }
 
-const char *bus_status_durability(const struct bus_status *status)
+enum bus_durability bus_status_durability(const struct bus_status *status)
 {
-    static const char *const names[] = {"memory", "process", "disk"};
-    return status->durability < sizeof names / sizeof names[0] ? names[status->durability] : "?";
+    return status->durability;
 }
 
 const struct bus_status_journal *bus_status_journal(const struct bus_status *status)

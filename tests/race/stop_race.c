@@ -76,8 +76,9 @@ static void *stop(void *arg)
 {
     struct round *round = arg;
     pthread_barrier_wait(&round->start);
-    for (int i = 0; i < 20; i++)
-        (void)bus_publish(round->peer, "w", "value", 5); /* as much as gets through */
+    enum bus_err err = BUS_OK;
+    for (int i = 0; i < 20 && err == BUS_OK; i++)
+        err = bus_publish(round->peer, "w", "value", 5); /* as much as gets through */
     bus_stop(round->bus);
     return NULL;
 }

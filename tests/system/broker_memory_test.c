@@ -44,7 +44,8 @@ static void write_all(struct written *written)
     open_options(&options, "alice");
     if (bus_open(stage.control, &options, 2 * BROKER_LOST_MS, &alice, NULL) != BUS_OK)
         return;
-    (void)bus_sub_open(alice, "alice/#", NULL, &sub); /* so that there is something to send */
+    if (bus_sub_open(alice, "alice/#", NULL, &sub) != BUS_OK) /* so that it has something to send */
+        sub = NULL;
     for (int i = 0; i < VALUES; i++) {
         struct bus_error *refusal = NULL;
         snprintf(text, sizeof text, "%d", i);

@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* admin.h -- what an operator asks a broker.  The conventions of bus/bus.h hold here too. */
+/* admin.h -- ask a broker about its jobs, and change them, without taking part in one.
+ *
+ * A program opens one handle and asks any number of questions over it.  Each answer is a snapshot:
+ * an object that shows the broker at one moment, never changes, and outlives the handle.  The
+ * conventions of bus/bus.h hold here too.
+ *
+ * A row or summary that a call returns is borrowed from its snapshot.  Read such structs by pointer
+ * only: later versions append fields.  Their strings are never NULL.  Enums only grow: a value that
+ * this version of the library does not know is reported as ..._UNKNOWN. */
 #ifndef BUS_ADMIN_H
 #define BUS_ADMIN_H
 
@@ -9,84 +17,130 @@
 extern "C" {
 #endif
 
-struct bus_admin; /* one handle: a connection to a broker, for any number of calls */
+/* ---- bus_admin: a handle on a broker -----------------------------------------------------------*/
 
-#define BUS_JOB_ALL "" /* as job of bus_admin_status_get(): all jobs */
+struct bus_admin; /* one handle: a connection to a broker, for any number of calls */
 
 struct bus_admin_options {
     size_t struct_bytes; /* set by bus_admin_options_init */
     const char *job;     /* of calls that name none.  NULL: $ERRBUS_JOB, else "default" */
 };
+/* Fills in the defaults. */
 #define bus_admin_options_init(o) bus_admin_options_init_sized((o), sizeof *(o))
 BUS_API void bus_admin_options_init_sized(struct bus_admin_options *options, size_t bytes);
 
-/* Connects to a broker, without joining any job.  Endpoint, timeout and errors as bus_open().  The
- * handle keeps its connection.  It makes a new one when that is lost: a broker that was started
- * again answers the next call.
+/* Connects to a broker as an observer: the handle joins no job and creates none.  endpoint and
+ * timeout_ms are as in bus_open().  The handle keeps its connection.  When the connection is lost,
+ * the handle makes a new one: a broker that was restarted answers the next call.
  *
- * Each call below takes the handle, a job (NULL: the handle's) and timeout_ms.  Errors of all:
- * BUS_EINVAL; BUS_ETIMEDOUT: no answer in time, in reterr what each endpoint said last if no broker
- * is in reach; BUS_ELOST: the broker went away during the call, and stayed away for 30 s; what else
- * bus_open() says.  After BUS_ETIMEDOUT and BUS_ELOST the broker may have carried out what it was
- * told, or not.  Calls of several threads take turns: a call that waits for a final verdict keeps
- * the others waiting, each for its timeout at most.  [any] */
-BUS_API enum bus_err bus_admin_open(const char *endpoint, const struct bus_admin_options *options,
-                                    int64_t timeout_ms, struct bus_admin **out_admin,
-                                    struct bus_error **reterr);
-/* No call of another thread may be under way.  What the calls gave stays.  [one] */
+ * Every call on a handle takes three arguments that mean the same everywhere:
+ *   admin       the handle.
+ *   job         the job that the call is about.  NULL: the job of the options.
+ *   timeout_ms  the bound of the call.  It includes the wait for the call's turn.
+ *
+ * Threads: several threads may use one handle.  Their calls take turns, one at a time.  A call that
+ * waits for a final verdict makes the others wait: give such a call a handle of its own.
+ *
+ * Errors of every call: BUS_EINVAL; BUS_ETIMEDOUT: no answer in time (type errbus.unreachable: no
+ * broker in reach, the message says what each endpoint said last); BUS_ELOST: the broker went away
+ * during the call and stayed away for 30 seconds; otherwise as bus_open().  After BUS_ETIMEDOUT or
+ * BUS_ELOST the broker may or may not have done what the call asked for.  [any] */
+BUS_API BUS_MUST_USE enum bus_err bus_admin_open(const char *endpoint,
+                                                 const struct bus_admin_options *options,
+                                                 int64_t timeout_ms, struct bus_admin **out_admin,
+                                                 struct bus_error **reterr);
+
+/* Closes the connections and frees the handle.  No call of another thread may be under way.
+ * Snapshots stay valid.  [one] */
 BUS_API void bus_admin_close(struct bus_admin **admin);
 
-/* ---- jobs -------------------------------------------------------------------------------------*/
+/* What a job, party, subscription or group does at the moment. */
+enum bus_state {
+    BUS_STATE_UNKNOWN = 0,     /* this version of the library has no name for it */
+    BUS_STATE_FREE = 1,        /* job: nobody created it; parties come and go */
+    BUS_STATE_LINGERING = 2,   /* job: no party is left; the broker keeps it for a while */
+    BUS_STATE_GATHERING = 3,   /* job: waits for enough parties */
+    BUS_STATE_RUNNING = 4,     /* job, party */
+    BUS_STATE_SHORT = 5,       /* job: too few parties are left; it waits for others */
+    BUS_STATE_FAILING = 6,     /* job, party: a failure is known, the end is not */
+    BUS_STATE_PAUSING = 7,     /* job: waits before its next attempt */
+    BUS_STATE_COMPLETED = 8,   /* job, party: final */
+    BUS_STATE_FAILED = 9,      /* job, party: final */
+    BUS_STATE_CANCELLED = 10,  /* job: final */
+    BUS_STATE_SCHEDULING = 11, /* party: waits for a place among the members */
+    BUS_STATE_SUSPECT = 12,    /* party: connected, but silent for too long */
+    BUS_STATE_GRACE = 13,      /* party: its connection closed; it may reconnect */
+    BUS_STATE_LOST = 14,       /* party: final */
+    BUS_STATE_LEFT = 15,       /* party: final */
+    BUS_STATE_TERMINATED = 16, /* party: final */
+    BUS_STATE_LIVE = 17,       /* subscription: a party reads it; group: it has members */
+    BUS_STATE_KEPT = 18,       /* subscription or group: nobody reads it; the broker keeps it */
+};
+/* The word that the command line prints, "running".  Never NULL; static.  [any] [signal] */
+BUS_API const char *bus_state_name(enum bus_state state);
 
+/* ---- bus_admin_job: create, inspect and cancel a job -------------------------------------------*/
+
+/* What becomes of values that a party committed before it failed. */
 enum bus_pending {
-    BUS_PENDING_DELIVER = 0, /* what a failed party had committed is delivered all the same */
-    BUS_PENDING_REPLACE = 1, /* as far as nobody was sent it, its error takes the place */
+    BUS_PENDING_DELIVER = 0, /* subscribers still receive them */
+    BUS_PENDING_REPLACE = 1, /* the party's error replaces those that were sent to nobody yet */
 };
-enum bus_strategy { /* of the verdict: which error is the root */
-                    BUS_STRATEGY_CAUSAL = 0,
-                    BUS_STRATEGY_EARLIEST = 1,
-                    BUS_STRATEGY_FIRST = 2,
+/* Which error of a failed job is its root. */
+enum bus_strategy {
+    BUS_STRATEGY_CAUSAL = 0,   /* the one that the others lead to, by cause and by blame */
+    BUS_STRATEGY_EARLIEST = 1, /* the one that occurred first */
+    BUS_STRATEGY_FIRST = 2,    /* the one that reached the broker first */
+    BUS_STRATEGY_UNKNOWN = 3,  /* in answers only */
 };
+/* The words of the command line.  Never NULL; static.  [any] [signal] */
+BUS_API const char *bus_pending_name(enum bus_pending pending);
+BUS_API const char *bus_strategy_name(enum bus_strategy strategy);
+
 struct bus_job_options {
-    size_t struct_bytes;
-    uint32_t min;           /* 1: parties without which it cannot go on */
-    uint32_t max;           /* 0: as many as come; or min and more */
-    int64_t join_window_ms; /* 30000; 0: min will do at once, and nobody is replaced below min */
-    int64_t settle_ms;      /* 2000: so long reports are awaited before a verdict is final */
-    uint32_t max_restarts;  /* 0: attempts after the first, up to 1000 */
-    int64_t deadline_ms;    /* BUS_FOREVER, or 1 to a year: from now on, for all attempts */
+    size_t struct_bytes;    /* set by bus_job_options_init */
+    uint32_t min;           /* 1: the job fails if fewer parties than this remain */
+    uint32_t max;           /* 0: no limit; or min and more: others wait for a place */
+    int64_t join_window_ms; /* 30000: how long the job waits for more parties.  0: min are enough at
+                               once, and a missing party is not replaced */
+    int64_t settle_ms;      /* 2000: how long the broker waits for reports before a verdict is
+                               final */
+    uint32_t max_restarts;  /* 0: attempts after the first; 1000 at most */
+    int64_t deadline_ms;    /* BUS_FOREVER, or 1 to a year: for all attempts together */
     int pending;            /* enum bus_pending */
     int strategy;           /* enum bus_strategy */
-    int disclosure;         /* 0: each party as it likes; or an enum bus_disclosure: no party lets
-                               others see more of its errors */
+    int disclosure;         /* 0: each party chooses; or an enum bus_disclosure: no party discloses
+                               more of its errors than this */
 };
+/* Fills in the defaults. */
 #define bus_job_options_init(o) bus_job_options_init_sized((o), sizeof *(o))
 BUS_API void bus_job_options_init_sized(struct bus_job_options *options, size_t bytes);
 
-/* Creates a job, before its first party opens a bus.  One of this name that was created with the
- * same options is fine, whoever made it; where nobody is, it is forgotten after the broker's linger
- * time.
- * Errors: as bus_open(); BUS_ESETTLED (errbus.job_differs): there is another one of this name, or
- * parties are in it; BUS_EDENIED (errbus.job_over).  [any] */
-BUS_API enum bus_err bus_admin_job_create(struct bus_admin *admin, const char *job,
-                                          const struct bus_job_options *options, int64_t timeout_ms,
-                                          struct bus_error **reterr);
+/* Creates a job, before its first party opens a bus.  options NULL: the defaults.  If a job of this
+ * name was created with equal options, the call succeeds.  The broker forgets a job that no party
+ * joins after its linger time (errbusd --linger).
+ * Errors: BUS_ESETTLED (errbus.job_differs): the job exists with other options, or parties are in
+ * it; BUS_EDENIED (errbus.job_over): it has ended.  [any]  Wire: JOB_CREATE */
+BUS_API BUS_MUST_USE enum bus_err bus_admin_job_create(struct bus_admin *admin, const char *job,
+                                                       const struct bus_job_options *options,
+                                                       int64_t timeout_ms,
+                                                       struct bus_error **reterr);
 
-/* Ends a job, created or not: each of its buses is over (BUS_EFENCED) with an error of kind
- * cancelled and type errbus.job_cancelled, which also takes the place of what was open.  why is for
- * people, up to 400 bytes, or NULL.  One that is cancelled already is fine.
- * Errors: as bus_open(); BUS_EINVAL (errbus.no_job); BUS_EDENIED (errbus.job_over).  [any] */
-BUS_API enum bus_err bus_admin_job_cancel(struct bus_admin *admin, const char *job, const char *why,
-                                          int64_t timeout_ms, struct bus_error **reterr);
+/* Ends a job, whether somebody created it or not.  Each bus of the job is then over, with
+ * BUS_EFENCED and an error of kind cancelled and type errbus.job_cancelled.  The same error settles
+ * its open slots.  why is a message for people: UTF-8, cut at 400 bytes, or NULL.  Cancelling a
+ * cancelled job succeeds.
+ * Errors: BUS_EINVAL (errbus.no_job); BUS_EDENIED (errbus.job_over).  [any]  Wire: JOB_CANCEL */
+BUS_API BUS_MUST_USE enum bus_err bus_admin_job_cancel(struct bus_admin *admin, const char *job,
+                                                       const char *why, int64_t timeout_ms,
+                                                       struct bus_error **reterr);
 
-struct bus_job; /* a picture of one job at one moment; immutable */
+struct bus_job; /* a snapshot of one job */
 
-/* Read by pointer only, fields may be appended.  Strings are never NULL. */
 struct bus_job_info {
     const char *name;
-    const char *state; /* free: nobody created it; gathering running short failing pausing, and the
-                          final completed failed cancelled */
-    uint32_t min;      /* this and the next seven as in the options */
+    enum bus_state state;
+    uint32_t min; /* this and the next seven: as in struct bus_job_options */
     uint32_t max;
     int64_t join_window_ms;
     int64_t settle_ms;
@@ -94,242 +148,312 @@ struct bus_job_info {
     int64_t deadline_ms;
     int pending;
     int strategy;
-    uint32_t attempt;              /* which try, from 1 */
+    uint32_t attempt;              /* counts from 1 */
     uint64_t epoch;                /* 0: there was none yet */
-    uint32_t world_size;           /* of that epoch */
-    size_t member_count;           /* those who wait included */
-    const struct bus_error *error; /* what it, or its last attempt, failed of; or NULL */
-    int disclosure;                /* as in the options */
+    uint32_t world_size;           /* members of that epoch */
+    size_t member_count;           /* members, and parties that wait for a place */
+    const struct bus_error *error; /* why the job or its last attempt failed; or NULL */
+    int disclosure;                /* as in struct bus_job_options */
 };
 struct bus_job_member {
     const char *party;
     uint32_t incarnation;
-    const char *state; /* scheduling running failing completed */
-    int64_t rank;      /* -1: it waits for a place */
+    enum bus_state state; /* scheduling, running, failing or completed */
+    int64_t rank;         /* -1: it waits for a place */
 };
-/* Errors: as bus_open(); BUS_EINVAL (errbus.no_job).  [any] */
-BUS_API enum bus_err bus_admin_job_get(struct bus_admin *admin, const char *job, int64_t timeout_ms,
-                                       struct bus_job **out_job, struct bus_error **reterr);
+
+/* Takes a snapshot of one job.  The caller frees it.
+ * Errors: BUS_EINVAL (errbus.no_job).  [any]  Wire: JOB_SHOW */
+BUS_API BUS_MUST_USE enum bus_err bus_admin_job_get(struct bus_admin *admin, const char *job,
+                                                    int64_t timeout_ms, struct bus_job **out_job,
+                                                    struct bus_error **reterr);
+/* The job itself.  [any] */
 BUS_API const struct bus_job_info *bus_job_info(const struct bus_job *job);
-/* Members by rank, then those who wait, the longest first.  index < member_count, else NULL. */
+/* Its members by rank, then the parties that wait, the longest wait first.  NULL: index is not below
+ * member_count.  [any] */
 BUS_API const struct bus_job_member *bus_job_member_at(const struct bus_job *job, size_t index);
-BUS_API void bus_job_free(struct bus_job **job);
+BUS_API void bus_job_free(struct bus_job **job); /* [one] */
 
-/* ---- status -----------------------------------------------------------------------------------*/
+/* ---- bus_admin_status: what a broker holds -----------------------------------------------------*/
 
-struct bus_status; /* a picture of the broker at one moment; immutable */
+struct bus_status; /* a snapshot of a broker */
 
 enum bus_status_kind {
     BUS_STATUS_JOB = 0,
     BUS_STATUS_PARTY = 1,
     BUS_STATUS_TOPIC = 2,
     BUS_STATUS_SUB = 3,
-    BUS_STATUS_GROUP = 4, /* more may come */
+    BUS_STATUS_GROUP = 4,
 };
 
-/* One row; read it by pointer only, fields may be appended.  Strings are never NULL. */
 struct bus_status_row {
     enum bus_status_kind kind;
     const char *job;
-    const char *name;  /* job, party, topic, group; subscription: durable name or first pattern */
-    const char *party; /* the party, the topic's writer, the subscriber; group: "" */
-    const char *state; /* party: running failing completed failed lost left terminated, and
-                              suspect or grace for one in doubt; subscription: live, kept; group:
-                              live, or kept without a member */
+    const char *name;     /* job, party, topic or group; of a subscription its durable name, or else
+                             its first pattern */
+    const char *party;    /* the party, the topic's writer, the subscriber; group: "" */
+    enum bus_state state; /* of a topic: BUS_STATE_UNKNOWN */
     uint32_t incarnation;
-    uint64_t silent_ms;     /* party: since its last sign of life */
+    uint64_t silent_ms;     /* party: time since the broker last heard it */
     uint64_t open;          /* job, party, topic: slots reserved and not settled */
-    uint64_t pending;       /* topic: settled slots kept; subscription: not acknowledged (lag) */
-    uint64_t pending_bytes; /* job, topic: bytes kept */
-    uint64_t next_seq;      /* topic: the first number that is free; job: the next event's id */
-    const char *pattern;    /* group, as all below: its topics */
+    uint64_t pending;       /* topic: settled slots kept; subscription: slots not acknowledged */
+    uint64_t pending_bytes; /* job, topic: bytes of values kept */
+    uint64_t next_seq;      /* topic: the first free slot number; job: the id of the next event */
+    const char *pattern;    /* this and all below: of a group.  Its topics */
     uint32_t members;
-    uint64_t credit;  /* tasks that they may have at a time, all together */
-    uint64_t leased;  /* tasks that they have */
-    uint64_t waiting; /* tasks that nobody has, those that are put off among them */
+    uint64_t credit;  /* tasks that all members together may hold */
+    uint64_t leased;  /* tasks that they hold */
+    uint64_t waiting; /* tasks that no member holds; delayed tasks count */
     uint32_t dead;    /* dead letters */
 };
 
-/* Asks for one job, or for all (NULL), without joining any.
- * Errors: as bus_open(); BUS_ETIMEDOUT.  [any] */
-BUS_API enum bus_err bus_admin_status_get(struct bus_admin *admin, const char *job,
-                                          int64_t timeout_ms, struct bus_status **out_status,
-                                          struct bus_error **reterr);
+/* As job of bus_admin_status_get(): all jobs. */
+#define BUS_JOB_ALL ""
+/* Takes a snapshot of one job, or of all jobs (BUS_JOB_ALL).  A job that the broker does not know
+ * gives no rows.  The caller frees the snapshot.  [any]  Wire: STATUS */
+BUS_API BUS_MUST_USE enum bus_err bus_admin_status_get(struct bus_admin *admin, const char *job,
+                                                       int64_t timeout_ms,
+                                                       struct bus_status **out_status,
+                                                       struct bus_error **reterr);
+/* How many rows the snapshot has.  [any] */
 BUS_API size_t bus_status_count(const struct bus_status *status);
-/* Jobs by name, in each its parties, topics, subscriptions, groups.  index < count, else NULL. */
+/* Jobs by name; in each job its parties, topics, subscriptions and groups, by name.  NULL: index is
+ * not below the count.  [any] */
 BUS_API const struct bus_status_row *bus_status_at(const struct bus_status *status, size_t index);
-BUS_API const char *bus_status_version(const struct bus_status *status); /* of the broker */
-/* What survives of what is acknowledged: "memory", nothing; "process", the end of the broker's
- * process; "disk", that of its machine too; more may come. */
-BUS_API const char *bus_status_durability(const struct bus_status *status);
-/* Its journal; read it by pointer only, fields may be appended.  Strings are never NULL.  Positions
- * count bytes from when the journal was made. */
+/* The version of the broker, "0.1.0".  [any] */
+BUS_API const char *bus_status_version(const struct bus_status *status);
+/* What acknowledged values and errors survive at this broker.  [any] */
+BUS_API enum bus_durability bus_status_durability(const struct bus_status *status);
+/* How long the broker has run.  [any] */
+BUS_API uint64_t bus_status_uptime_ms(const struct bus_status *status);
+/* How many messages the broker refused since it started.  [any] */
+BUS_API uint64_t bus_status_refused(const struct bus_status *status);
+
+enum bus_journal_state {
+    BUS_JOURNAL_WELL = 0,
+    BUS_JOURNAL_FULL = 1,    /* the broker holds values back until there is room */
+    BUS_JOURNAL_REFUSED = 2, /* writes fail: the broker holds everything back */
+    BUS_JOURNAL_FAILED = 3,  /* final */
+    BUS_JOURNAL_UNKNOWN = 4,
+};
+/* The word that the command line prints.  Never NULL; static.  [any] [signal] */
+BUS_API const char *bus_journal_state_name(enum bus_journal_state state);
+/* Positions count bytes from the journal's creation. */
 struct bus_status_journal {
-    const char *making;    /* "none", and all below is empty; "folder"; more may come */
-    const char *directory; /* for people: not all that a path may be is text */
-    const char *state;  /* well; full: values are held back; refused: everything is; failed; "?" */
-    const char *reason; /* a sentence about a state that is not well */
-    uint64_t bytes;     /* of its files */
+    const char *backend;   /* "none": there is no journal, and all below is empty; "folder" */
+    const char *directory; /* for people: a path need not be UTF-8 */
+    enum bus_journal_state state;
+    const char *reason; /* a sentence about a state that is not well; else "" */
+    uint64_t bytes;     /* size of its files */
     uint64_t first;     /* position of the oldest record kept */
-    uint64_t next;      /* where it ends */
-    uint64_t synced;    /* what lies before is on the disk */
-    uint64_t spilled;   /* batches and pieces of values that are in the journal alone */
+    uint64_t next;      /* position behind the newest record */
+    uint64_t synced;    /* records before this position are on the disk */
+    uint64_t spilled;   /* batches and pieces of values whose bytes are in the journal alone */
     uint64_t spilled_bytes;
 };
+/* The journal of the broker.  Never NULL.  [any] */
 BUS_API const struct bus_status_journal *bus_status_journal(const struct bus_status *status);
-BUS_API uint64_t bus_status_uptime_ms(const struct bus_status *status);
-BUS_API uint64_t bus_status_refused(const struct bus_status *status); /* messages, ever */
-BUS_API void bus_status_free(struct bus_status **status);
+BUS_API void bus_status_free(struct bus_status **status); /* [one] */
 
-/* ---- dead letters ------------------------------------------------------------------------------
+/* ---- bus_admin_dead: dead letters of a group ---------------------------------------------------*/
+
+/* A task of a group becomes a dead letter when a member rejects it for ever, or when it was
+ * delivered as often as it may be.  The broker keeps its value, and an error whose causes are the
+ * errors of its deliveries.  It keeps a letter until somebody drops it, or replays it and a member
+ * completes it.  A group keeps 16384 letters; then the oldest goes.
  *
- * A task of a group that was given to members as often as it may be, or that one of them rejected
- * for ever, is a dead letter: its value, and why, with the errors of all deliveries as causes.  It
- * is kept until it is dropped, or given again and done.  16384 of a group are kept; then the oldest
- * goes.  They can be read as topics, too: "_groups/GROUP/dead" has the values, "_groups/GROUP/why"
- * at the same number the errors. */
+ * Letters are topics as well: "_groups/GROUP/dead" has the values, "_groups/GROUP/why" the errors
+ * under the same numbers. */
+struct bus_dead; /* a snapshot of letters of one group */
 
-struct bus_dead; /* letters of a group at one moment; immutable */
-/* Read it by pointer only, fields may be appended.  Strings are never NULL. */
 struct bus_letter {
     uint64_t number;      /* in its group, from 0 */
-    const char *topic;    /* where the task was ... */
+    const char *topic;    /* the topic of the task ... */
     uint64_t seq;         /* ... and its slot */
     unsigned deliveries;  /* how often it was given to a member */
-    int64_t at_ns;        /* wall clock of the broker when it died */
-    uint64_t value_bytes; /* of the task */
+    int64_t at_ns;        /* when it died, by the broker's wall clock */
+    uint64_t value_bytes; /* size of the task's value */
     int is_replayed;      /* 1: the group has it again, and it is not done yet */
-    const char *type;     /* of the error of its last delivery; "" if it had none */
+    const char *type;     /* of the error of its last delivery; "" if there is none */
     const char *message;
-    uint32_t attempt; /* of the job, in which it died */
+    uint32_t attempt; /* attempt of the job in which it died */
 };
-#define BUS_DEAD_ALL UINT64_MAX /* as number: all of them */
 
-/* All of them, by number.  job NULL: $ERRBUS_JOB, else "default".
- * Errors: as bus_open(); BUS_EINVAL (errbus.no_group); BUS_ETIMEDOUT.  [any] */
-BUS_API enum bus_err bus_admin_dead_list(struct bus_admin *admin, const char *job,
-                                         const char *group, int64_t timeout_ms,
-                                         struct bus_dead **out_dead, struct bus_error **reterr);
-/* One, with its value and error.  Errors: as bus_dead_list().  [any] */
-BUS_API enum bus_err bus_admin_dead_show(struct bus_admin *admin, const char *job,
-                                         const char *group, uint64_t number, int64_t timeout_ms,
-                                         struct bus_dead **out_dead, struct bus_error **reterr);
-/* Gives the group a letter again (as a task that wants no reply, with deliveries from 1), or drops
- * it; or all that nobody works on.  out_count (may be NULL): how many there were.
- * Errors: as bus_dead_list(), if there is no such letter or it is given again already.  [any] */
-BUS_API enum bus_err bus_admin_dead_replay(struct bus_admin *admin, const char *job,
-                                           const char *group, uint64_t number, int64_t timeout_ms,
-                                           uint64_t *out_count, struct bus_error **reterr);
-BUS_API enum bus_err bus_admin_dead_drop(struct bus_admin *admin, const char *job,
-                                         const char *group, uint64_t number, int64_t timeout_ms,
-                                         uint64_t *out_count, struct bus_error **reterr);
+/* As number of bus_admin_dead_replay() and bus_admin_dead_drop(): all letters of the group. */
+#define BUS_DEAD_ALL UINT64_MAX
+
+/* Lists all letters of a group by number.  group: 1 to 180 bytes, without '/'.  The caller frees the
+ * snapshot.  Errors: BUS_EINVAL (errbus.no_group).  [any]  Wire: DEAD */
+BUS_API BUS_MUST_USE enum bus_err bus_admin_dead_list(struct bus_admin *admin, const char *job,
+                                                      const char *group, int64_t timeout_ms,
+                                                      struct bus_dead **out_dead,
+                                                      struct bus_error **reterr);
+/* Fetches one letter with its value and its error.  The caller frees the snapshot.
+ * Errors: BUS_EINVAL (errbus.no_group).  [any]  Wire: DEAD */
+BUS_API BUS_MUST_USE enum bus_err bus_admin_dead_show(struct bus_admin *admin, const char *job,
+                                                      const char *group, uint64_t number,
+                                                      int64_t timeout_ms,
+                                                      struct bus_dead **out_dead,
+                                                      struct bus_error **reterr);
+/* Gives a letter to its group again, or all that the group does not have already (BUS_DEAD_ALL).
+ * The task counts its deliveries from 1, and nobody waits for a reply to it.  out_count: how many
+ * letters were replayed; may be NULL.
+ * Errors: BUS_EINVAL: there is no such letter, or the group has it already.  [any]  Wire: DEAD */
+BUS_API BUS_MUST_USE enum bus_err bus_admin_dead_replay(struct bus_admin *admin, const char *job,
+                                                        const char *group, uint64_t number,
+                                                        int64_t timeout_ms, uint64_t *out_count,
+                                                        struct bus_error **reterr);
+/* Forgets a letter, or all that the group does not have again (BUS_DEAD_ALL).  out_count and errors
+ * are as for bus_admin_dead_replay().  [any]  Wire: DEAD */
+BUS_API BUS_MUST_USE enum bus_err bus_admin_dead_drop(struct bus_admin *admin, const char *job,
+                                                      const char *group, uint64_t number,
+                                                      int64_t timeout_ms, uint64_t *out_count,
+                                                      struct bus_error **reterr);
+
+/* How many letters the snapshot has.  [any] */
 BUS_API size_t bus_dead_count(const struct bus_dead *dead);
-BUS_API const struct bus_letter *bus_dead_at(const struct bus_dead *dead, size_t index); /* NULL */
-/* After bus_dead_show(): why it died, or NULL if that is not known; and its value, never NULL. */
+/* NULL: index is not below the count.  [any] */
+BUS_API const struct bus_letter *bus_dead_at(const struct bus_dead *dead, size_t index);
+/* After bus_admin_dead_show(): why the letter died, or NULL if that is not known.  [any] */
 BUS_API const struct bus_error *bus_dead_error(const struct bus_dead *dead);
+/* After bus_admin_dead_show(): the value of the task.  Never NULL; out_bytes may be.  [any] */
 BUS_API const void *bus_dead_value(const struct bus_dead *dead, size_t *out_bytes);
-BUS_API void bus_dead_free(struct bus_dead **dead);
+BUS_API void bus_dead_free(struct bus_dead **dead); /* [one] */
 
-/* ---- why a job failed --------------------------------------------------------------------------
- *
- * A verdict names one root among all the errors that a job's parties ended with, whatever the order
- * they came in; the others lead to it, by cause or by blame, or stand apart. */
+/* ---- bus_admin_report: why a job failed --------------------------------------------------------*/
 
-struct bus_report; /* a verdict, with all that was weighed; immutable */
+/* A verdict names one root among all the errors that the parties of a job ended with.  The order in
+ * which the errors arrived does not matter.  Other errors lead to the root, by cause or by blame, or
+ * stand apart from it. */
+struct bus_report; /* a snapshot of a verdict, with all errors that were weighed */
 
+enum bus_report_state {
+    BUS_REPORT_NONE = 0,        /* the job runs, ended well, or is not known */
+    BUS_REPORT_PROVISIONAL = 1, /* the broker still waits for errors */
+    BUS_REPORT_FINAL = 2,
+};
+/* Why the broker chose this root. */
+enum bus_report_reason {
+    BUS_REASON_NO_ROOT = 0,     /* there is no root */
+    BUS_REASON_ALONE = 1,       /* no other error could be the root */
+    BUS_REASON_STAMP = 2,       /* it occurred first */
+    BUS_REASON_STAMP_CLOSE = 3, /* it occurred first, by less than clocks can tell */
+    BUS_REASON_STAMPED = 4,     /* the others have no time that can be compared */
+    BUS_REASON_SURER = 5,       /* at equal times, its time is more certain */
+    BUS_REASON_NAMED = 6,       /* nothing but names and ids tells the candidates apart */
+    BUS_REASON_ARRIVED = 7,     /* it reached the broker first */
+    BUS_REASON_UNKNOWN = 8,
+};
 enum bus_report_role {
     BUS_REPORT_ROOT = 0,
     BUS_REPORT_VICTIM = 1, /* leads to the root */
     BUS_REPORT_APART = 2,  /* does not */
 };
+/* The words that the command line prints.  Never NULL; static.  [any] [signal] */
+BUS_API const char *bus_report_state_name(enum bus_report_state state);
+BUS_API const char *bus_report_reason_name(enum bus_report_reason reason);
+BUS_API const char *bus_report_role_name(enum bus_report_role role);
 
-/* Read both by pointer only, fields may be appended.  Strings are never NULL. */
 struct bus_report_summary {
-    const char *state;       /* "none": the job goes on, ended well, or is not known;
-                                "provisional": errors are still awaited; "final" */
-    const char *why;         /* a sentence: why the root, and no other */
-    const char *reason;      /* the same as a word: alone stamp stamp_close stamped surer named
-                                arrived; no_root: there is none */
-    const char *strategy;    /* causal, earliest, first */
+    enum bus_report_state state;
+    enum bus_report_reason reason;
+    enum bus_strategy strategy;
+    const char *why;         /* the reason as a sentence about this job's errors */
     uint32_t attempt;        /* of the job */
-    uint32_t candidates;     /* errors that the root was chosen from */
-    uint32_t close;          /* others of them, so close that clocks cannot tell */
+    uint32_t candidates;     /* errors that could be the root */
+    uint32_t close;          /* other candidates, so close in time that clocks cannot tell */
     uint32_t victims;        /* errors that lead to the root */
     uint32_t apart;          /* errors that do not */
     uint32_t aside;          /* errors that the job survived, or that nobody failed of */
-    uint32_t unknown_causes; /* that nobody knows, though they are named */
-    int is_complete;         /* 0: there are such, or errors were left out for want of room */
-    uint32_t rows_left_out;  /* errors that are not among the rows, beyond 4096 */
+    uint32_t unknown_causes; /* causes that errors name and the broker does not know */
+    int is_complete;         /* 0: there are unknown causes, or errors without room */
+    uint32_t rows_left_out;  /* errors beyond the 4096 rows of a report */
 };
 struct bus_report_row {
     enum bus_report_role role;
-    uint32_t number;  /* of the row; rows come in the order in which the errors occurred */
-    uint32_t next;    /* victim: the row behind it on its way to the root; else its own number */
-    int is_blame;     /* victim: 1: it blames the party of that row, 0: it names it as its cause */
-    uint32_t steps;   /* victim: how far the root is; a blame counts as two */
-    int64_t stamp_ns; /* when, by the broker's monotonic clock; 0: no stamp to go by */
-    uint64_t uncertainty_ns; /* of that */
+    uint32_t number;  /* of the row; rows are in the order in which the errors occurred */
+    uint32_t next;    /* victim: the next row on its way to the root; else its own number */
+    int is_blame;     /* victim: 1: it blames the party of that row; 0: that row is its cause */
+    uint32_t steps;   /* victim: steps to the root; a blame counts as two */
+    int64_t stamp_ns; /* when it occurred, by the broker's monotonic clock; 0: not known */
+    uint64_t uncertainty_ns; /* how far stamp_ns may be off */
     const char *id;
     const char *party;
     uint32_t incarnation;
-    const char *kind;
-    const char *type; /* this and the message: "" where only others speak of the error */
+    const char *kind; /* as bus_error_kind() */
+    const char *type; /* type and message are "" if only other errors speak of this one */
     const char *message;
 };
 
-/* Asks about one job (NULL: $ERRBUS_JOB, else "default"), without joining it; is_waiting: 1: for
- * the final verdict, when it is said.
- * Errors: as bus_open(); BUS_ETIMEDOUT.  [any] */
-BUS_API enum bus_err bus_admin_report_get(struct bus_admin *admin, const char *job, int is_waiting,
-                                          int64_t timeout_ms, struct bus_report **out_report,
-                                          struct bus_error **reterr);
+/* Fetches the verdict on a job.  is_waiting 1: waits for the final verdict.  The caller frees the
+ * snapshot.  [any]  Wire: VERDICT_ASK */
+BUS_API BUS_MUST_USE enum bus_err bus_admin_report_get(struct bus_admin *admin, const char *job,
+                                                       int is_waiting, int64_t timeout_ms,
+                                                       struct bus_report **out_report,
+                                                       struct bus_error **reterr);
+/* The verdict in short.  [any] */
 BUS_API const struct bus_report_summary *bus_report_summary(const struct bus_report *report);
-BUS_API const struct bus_error *bus_report_root(const struct bus_report *report); /* or NULL */
+/* The root, or NULL.  [any] */
+BUS_API const struct bus_error *bus_report_root(const struct bus_report *report);
+/* How many rows the report has.  [any] */
 BUS_API size_t bus_report_count(const struct bus_report *report);
-/* index < count, else NULL. */
+/* NULL: index is not below the count.  [any] */
 BUS_API const struct bus_report_row *bus_report_at(const struct bus_report *report, size_t index);
-/* The row of this number, or NULL. */
+/* The row of this number, or NULL.  [any] */
 BUS_API const struct bus_report_row *bus_report_find(const struct bus_report *report,
                                                      uint32_t number);
-BUS_API void bus_report_free(struct bus_report **report);
+BUS_API void bus_report_free(struct bus_report **report); /* [one] */
 
-/* ---- attachments ------------------------------------------------------------------------------*/
+/* ---- bus_admin_attachment: attachments of an error ---------------------------------------------*/
 
-/* Takes the next bytes of an attachment; not 0: no more is wanted.  It cannot call the handle that
- * calls it. */
+/* Takes the next bytes of an attachment; they are borrowed for the call.  Not 0: no more is wanted.
+ * It must not call the handle that calls it. */
 typedef int bus_attachment_fn(const void *bytes, size_t count, void *arg);
-/* Fetches an attachment of the error of that id, from its beginning to its end, piece by piece.
- * Errors: BUS_EINVAL (errbus.not_kept): there is none, or none any more; BUS_EOVERRUN: it was taken
- * to where it ends in its middle, by now or for ever, reterr says which and how much there is;
- * BUS_ECLOSED: take wanted no more.  [any]  Wire: FETCH */
-BUS_API enum bus_err bus_admin_attachment_fetch(struct bus_admin *admin, const char *job,
-                                                const char *error_id, const char *name,
-                                                int64_t timeout_ms, bus_attachment_fn *take,
-                                                void *arg, struct bus_error **reterr);
+/* Fetches one attachment of an error, from its first byte to its last, piece by piece.  error_id is
+ * what bus_error_id() says.  The handle opens a second connection for the first fetch and keeps it.
+ * Errors: BUS_EINVAL (errbus.not_kept): the broker has no such attachment, or dropped it;
+ * BUS_EOVERRUN: take has all bytes that arrived so far, and some are missing behind them: reterr
+ * says how many and why; BUS_ECLOSED: take wanted no more.  [any]  Wire: FETCH */
+BUS_API BUS_MUST_USE enum bus_err bus_admin_attachment_fetch(struct bus_admin *admin,
+                                                             const char *job, const char *error_id,
+                                                             const char *name, int64_t timeout_ms,
+                                                             bus_attachment_fn *take, void *arg,
+                                                             struct bus_error **reterr);
 
-struct bus_attachments; /* those of one error at one moment; immutable */
-/* What the broker has of one.  Read it by pointer only, fields may be appended. */
+enum bus_attachment_state {
+    BUS_ATTACHMENT_UNKNOWN = 0,
+    BUS_ATTACHMENT_COMING = 1,  /* its party is sending it */
+    BUS_ATTACHMENT_AWAY = 2,    /* its party is not connected, and may come back */
+    BUS_ATTACHMENT_WHOLE = 3,   /* all of it arrived */
+    BUS_ATTACHMENT_CUT = 4,     /* its party is gone: the rest is lost */
+    BUS_ATTACHMENT_FULL = 5,    /* the job's room is used up: the rest is lost */
+    BUS_ATTACHMENT_DROPPED = 6, /* newer attachments needed the room: all of it is lost */
+};
+/* The word that the command line prints.  Never NULL; static.  [any] [signal] */
+BUS_API const char *bus_attachment_state_name(enum bus_attachment_state state);
+
+struct bus_attachments; /* a snapshot of what the broker has of one error's attachments */
+
 struct bus_attachment {
     const char *name;
-    int64_t bytes;     /* that it was said to have; -1: not known */
-    int64_t arrived;   /* that came of it */
-    const char *state; /* "whole"; "coming": it is being brought; "away": whoever brings it is not
-                          there for the moment; "cut": they are gone, the rest is lost; "full": the
-                          job keeps no more, the rest is lost; "dropped": nothing of it is kept any
-                          more, newer ones needed the room */
+    int64_t bytes;   /* size when the error was told; -1: not known */
+    int64_t arrived; /* bytes of it that the broker received */
+    enum bus_attachment_state state;
 };
-/* Those of the error of that id, in the order in which the broker heard of them; none of an error
- * that has none, or of which nothing is known any more.
- * Errors: BUS_EINVAL (errbus.no_job): there is no such job.  [any]  Wire: ATTACHMENTS */
-BUS_API enum bus_err bus_admin_attachment_list(struct bus_admin *admin, const char *job,
-                                               const char *error_id, int64_t timeout_ms,
-                                               struct bus_attachments **out_list,
-                                               struct bus_error **reterr);
+/* Lists the attachments of an error, in the order in which the broker heard of them.  The list is
+ * empty if the error has none, or if the broker forgot the error.  The caller frees it.
+ * Errors: BUS_EINVAL (errbus.no_job).  [any]  Wire: ATTACHMENTS */
+BUS_API BUS_MUST_USE enum bus_err bus_admin_attachment_list(struct bus_admin *admin,
+                                                            const char *job, const char *error_id,
+                                                            int64_t timeout_ms,
+                                                            struct bus_attachments **out_list,
+                                                            struct bus_error **reterr);
+/* How many attachments the list has.  [any] */
 BUS_API size_t bus_attachments_count(const struct bus_attachments *list);
-/* index < count, else NULL. */
+/* NULL: index is not below the count.  [any] */
 BUS_API const struct bus_attachment *bus_attachments_at(const struct bus_attachments *list,
                                                         size_t index);
-BUS_API void bus_attachments_free(struct bus_attachments **list);
+BUS_API void bus_attachments_free(struct bus_attachments **list); /* [one] */
 
 #ifdef __cplusplus
 }

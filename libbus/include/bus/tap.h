@@ -32,9 +32,10 @@ BUS_API void bus_tap_options_init_sized(struct bus_tap_options *options, size_t 
 
 /* Endpoint, timeout and errors as bus_open().  When it returns the tap is in force.  After a
  * reconnect it goes on behind the last event that it gave.  [any] */
-BUS_API enum bus_err bus_tap_open(const char *endpoint, const struct bus_tap_options *options,
-                                  int64_t timeout_ms, struct bus_tap **out_tap,
-                                  struct bus_error **reterr);
+BUS_API BUS_MUST_USE enum bus_err bus_tap_open(const char *endpoint,
+                                               const struct bus_tap_options *options,
+                                               int64_t timeout_ms, struct bus_tap **out_tap,
+                                               struct bus_error **reterr);
 
 /* The next event, oldest first.  BUS_EOVERRUN: events are missing here, see bus_tap_gap(); the
  * next call goes on behind them.  A tap that begins in the past gets all that the broker keeps.
@@ -43,8 +44,9 @@ BUS_API enum bus_err bus_tap_open(const char *endpoint, const struct bus_tap_opt
  * it.
  * Errors: BUS_ETIMEDOUT, BUS_EOVERRUN, BUS_EENDED: until_id was given; BUS_ELOST, BUS_ECLOSED.
  * [one] */
-BUS_API enum bus_err bus_tap_next(struct bus_tap *tap, int64_t timeout_ms,
-                                  const struct bus_event **out_event, struct bus_error **reterr);
+BUS_API BUS_MUST_USE enum bus_err bus_tap_next(struct bus_tap *tap, int64_t timeout_ms,
+                                               const struct bus_event **out_event,
+                                               struct bus_error **reterr);
 
 /* After BUS_EOVERRUN: the first and the last id that were missed.  They can be had again by a new
  * tap from from_id to until_id, as long as the broker keeps them: the newest 16384 of a job, 16 MiB
