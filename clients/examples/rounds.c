@@ -38,9 +38,9 @@ static int train(struct bus *bus, int silo)
         double model = silo * 10 + round;
         if (bus_slot_reserve(bus, "model", BUS_FOREVER, &slot) != BUS_OK)
             return 1;
-        if (silo != 3 || round != 1)
-            bus_slot_commit(&slot, &model, sizeof model);
-        bus_slot_fail(&slot, NULL); /* a no-op where the commit went well */
+        int is_able = silo != 3 || round != 1;
+        if (!is_able || bus_slot_commit(&slot, &model, sizeof model) != BUS_OK)
+            bus_slot_fail(&slot, NULL);
     }
     return 0;
 }

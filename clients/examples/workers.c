@@ -37,12 +37,12 @@ static void work(void)
     bus_sub_options_init(&options);
     options.group = "squares";
     sigaction(SIGTERM, &(struct sigaction){.sa_handler = stop}, NULL);
-    bus_sub_open(bus, "boss/squares", &options, &tasks);
+    if (bus_sub_open(bus, "boss/squares", &options, &tasks) != BUS_OK)
+        return;
     while (bus_sub_recv(tasks, BUS_FOREVER, &task, NULL) == BUS_OK) {
         int number = *(const int *)bus_msg_value(task, NULL), square = number * number;
-        if (number != 3)
-            bus_msg_reply(&task, &square, sizeof square);
-        bus_msg_fail(&task, NULL); /* a no-op where the reply went well */
+        if (number == 3 || bus_msg_reply(&task, &square, sizeof square) != BUS_OK)
+            bus_msg_fail(&task, NULL);
     }
     bus_sub_close(&tasks);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* names.c -- the word that stands for each value of a public enum: in JSON, on the command line and,
- * for some, on the wire. */
+/* names.c -- the word that stands for each value of a public enum: in JSON, on the command line
+ * and, for some, on the wire. */
 #include "libbus/api/names.h"
 
 #include <stdbool.h>

@@ -274,14 +274,17 @@ plant libbus/include/bus/bus.h 'int bus_new(int class);'
 finds 'as c++17: bus/bus.h' headers "$cc" "$cxx"
 
 # ---- symbols ----------------------------------------------------------------------------------------
-# library TEXT: as lib.so and lib.a
+# library TEXT [SCRIPT]: as lib.so and lib.a; SCRIPT: what the linker is told of versions.
 library() {
     printf '%s\n' "$1" >"$tree/lib.c"
+    plant libbus/libbus.map 'BUS_0 {'
+    printf '%s\n' "${2:-$every}" >"$tree/lib.map"
     "$cc" -c -fPIC -fvisibility=hidden -o "$tree/lib.o" "$tree/lib.c"
-    "$cc" -shared -o "$tree/lib.so" "$tree/lib.o"
+    "$cc" -shared -Wl,--version-script="$tree/lib.map" -o "$tree/lib.so" "$tree/lib.o"
     rm -f "$tree/lib.a"
     ar rc "$tree/lib.a" "$tree/lib.o"
 }
+every='BUS_0 { global: *; };'
 shown='__attribute__((visibility("default")))'
 all="$shown int bus_one(void) { return 1; } $shown const char *bus_two(int a, int b) { return a + b ? \"\" : 0; }"
 library "$all"
@@ -292,6 +295,12 @@ library "$all int span_make(void) { return 1; }"
 finds 'lib.a: exports span_make' symbols "$tree/lib.so" "$tree/lib.a"
 library "$shown int bus_one(void) { return 1; }"
 finds 'lib.so: lacks bus_two' symbols "$tree/lib.so" "$tree/lib.a"
+library "$all $shown int bus_three(void) { return 1; }"
+finds 'lib.so: exports bus_three, which no header declares' symbols "$tree/lib.so" "$tree/lib.a"
+library "$all" 'BUS_0 { global: bus_one; }; BUS_1 { global: bus_two; };'
+finds 'bus_two@@BUS_1 has no version BUS_0' symbols "$tree/lib.so" "$tree/lib.a"
+library "$all" '{ global: *; };'
+finds 'bus_one has no version BUS_0' symbols "$tree/lib.so" "$tree/lib.a"
 
 # ---- prose ------------------------------------------------------------------------------------------
 # page TEXT: as the only document; its table allows one long sentence, and one wide line.

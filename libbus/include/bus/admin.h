@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/* ---- bus_admin: a handle on a broker -----------------------------------------------------------*/
+/* ---- bus_admin: a handle on a broker ----------------------------------------------------------*/
 
 struct bus_admin; /* one handle: a connection to a broker, for any number of calls */
 
@@ -79,7 +79,7 @@ enum bus_state {
 /* The word that the command line prints, "running".  Never NULL; static.  [any] [signal] */
 BUS_API const char *bus_state_name(enum bus_state state);
 
-/* ---- bus_admin_job: create, inspect and cancel a job -------------------------------------------*/
+/* ---- bus_admin_job: create, inspect and cancel a job ------------------------------------------*/
 
 /* What becomes of values that a party committed before it failed. */
 enum bus_pending {
@@ -169,12 +169,12 @@ BUS_API BUS_MUST_USE enum bus_err bus_admin_job_get(struct bus_admin *admin, con
                                                     struct bus_error **reterr);
 /* The job itself.  [any] */
 BUS_API const struct bus_job_info *bus_job_info(const struct bus_job *job);
-/* Its members by rank, then the parties that wait, the longest wait first.  NULL: index is not below
- * member_count.  [any] */
+/* Its members by rank, then the parties that wait, the longest wait first.  NULL: index is not
+ * below member_count.  [any] */
 BUS_API const struct bus_job_member *bus_job_member_at(const struct bus_job *job, size_t index);
 BUS_API void bus_job_free(struct bus_job **job); /* [one] */
 
-/* ---- bus_admin_status: what a broker holds -----------------------------------------------------*/
+/* ---- bus_admin_status: what a broker holds ----------------------------------------------------*/
 
 struct bus_status; /* a snapshot of a broker */
 
@@ -189,8 +189,8 @@ enum bus_status_kind {
 struct bus_status_row {
     enum bus_status_kind kind;
     const char *job;
-    const char *name;     /* job, party, topic or group; of a subscription its durable name, or else
-                             its first pattern */
+    const char *name;     /* job, party, topic or group; subscription: its durable name, or else its
+                             first pattern */
     const char *party;    /* the party, the topic's writer, the subscriber; group: "" */
     enum bus_state state; /* of a topic: BUS_STATE_UNKNOWN */
     uint32_t incarnation;
@@ -255,7 +255,7 @@ struct bus_status_journal {
 BUS_API const struct bus_status_journal *bus_status_journal(const struct bus_status *status);
 BUS_API void bus_status_free(struct bus_status **status); /* [one] */
 
-/* ---- bus_admin_dead: dead letters of a group ---------------------------------------------------*/
+/* ---- bus_admin_dead: dead letters of a group --------------------------------------------------*/
 
 /* A task of a group becomes a dead letter when a member rejects it for ever, or when it was
  * delivered as often as it may be.  The broker keeps its value, and an error whose causes are the
@@ -282,8 +282,8 @@ struct bus_letter {
 /* As number of bus_admin_dead_replay() and bus_admin_dead_drop(): all letters of the group. */
 #define BUS_DEAD_ALL UINT64_MAX
 
-/* Lists all letters of a group by number.  group: 1 to 180 bytes, without '/'.  The caller frees the
- * snapshot.  Errors: BUS_EINVAL (errbus.no_group).  [any]  Wire: DEAD */
+/* Lists all letters of a group by number.  group: 1 to 180 bytes, without '/'.  The caller frees
+ * the snapshot.  Errors: BUS_EINVAL (errbus.no_group).  [any]  Wire: DEAD */
 BUS_API BUS_MUST_USE enum bus_err bus_admin_dead_list(struct bus_admin *admin, const char *job,
                                                       const char *group, int64_t timeout_ms,
                                                       struct bus_dead **out_dead,
@@ -320,11 +320,11 @@ BUS_API const struct bus_error *bus_dead_error(const struct bus_dead *dead);
 BUS_API const void *bus_dead_value(const struct bus_dead *dead, size_t *out_bytes);
 BUS_API void bus_dead_free(struct bus_dead **dead); /* [one] */
 
-/* ---- bus_admin_report: why a job failed --------------------------------------------------------*/
+/* ---- bus_admin_report: why a job failed -------------------------------------------------------*/
 
 /* A verdict names one root among all the errors that the parties of a job ended with.  The order in
- * which the errors arrived does not matter.  Other errors lead to the root, by cause or by blame, or
- * stand apart from it. */
+ * which the errors arrived does not matter.  Other errors lead to the root, by cause or by blame,
+ * or stand apart from it. */
 struct bus_report; /* a snapshot of a verdict, with all errors that were weighed */
 
 enum bus_report_state {
@@ -404,7 +404,7 @@ BUS_API const struct bus_report_row *bus_report_find(const struct bus_report *re
                                                      uint32_t number);
 BUS_API void bus_report_free(struct bus_report **report); /* [one] */
 
-/* ---- bus_admin_attachment: attachments of an error ---------------------------------------------*/
+/* ---- bus_admin_attachment: attachments of an error --------------------------------------------*/
 
 /* Takes the next bytes of an attachment; they are borrowed for the call.  Not 0: no more is wanted.
  * It must not call the handle that calls it. */
