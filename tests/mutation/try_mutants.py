@@ -27,7 +27,7 @@ SIMULATION = [("sim_scenario", 60), ("sim_sim", 120), ("sim_verdict", 60), ("sim
               ("sim_attach", 60), ("sim_members", 60), ("sim_group", 60)]
 # What stands outside of the simulation, and real programs that use it.
 SYSTEM = {
-    "broker/io": ["errbusd", "flow", "restart", "loss", "hostile"],
+    "broker/io": ["errbusd", "flow", "restart", "loss", "hostile", "journal_tool"],
     "broker/journal": ["restart", "journal_tool", "journal_default", "journal_disk"],
     "libbus/api": ["api", "cli", "inplace", "flow", "once", "verdict", "job", "refusal", "worker", "pieces",
                    "request", "attachment"],
