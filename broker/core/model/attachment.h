@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* attachment.h -- what belongs to an error and is too long for it. */
+/* attachment.h -- an attachment of an error, and its pieces. */
 #ifndef CORE_MODEL_ATTACHMENT_H
 #define CORE_MODEL_ATTACHMENT_H
 
@@ -18,20 +18,20 @@ struct piece {
 
 struct attachment {
     uint32_t id;
-    uint32_t error_bytes; /* of the key: the error's id */
+    uint32_t error_bytes; /* the key begins with the error's id: so long */
     struct span key;      /* owned; see record/attachment.c */
     struct piece *pieces;
     uint32_t count, room;
     uint64_t bytes;              /* kept */
-    uint64_t arrived;            /* of it, kept or not */
-    uint64_t promised;           /* by its error; ERROR_BYTES_UNKNOWN */
+    uint64_t arrived;            /* bytes that came, kept or not */
+    uint64_t promised;           /* bytes, as its error says; or ERROR_BYTES_UNKNOWN */
     enum attachment_state state; /* COMING, WHOLE, FULL, DROPPED; see attach_state() */
     struct session *courier;     /* who brings it, or NULL */
-    int64_t left_ns;             /* since when nobody does, on the core's running clock */
+    int64_t left_ns;             /* since when nobody brings it; core_clock() */
     struct list link;            /* in job->attachments */
 };
 
-/* One piece that comes. */
+/* A piece that a courier brings. */
 struct attach_piece {
     payload_id payload; /* 0: it has no bytes */
     uint32_t bytes;

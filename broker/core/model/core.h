@@ -32,12 +32,12 @@ struct core {
     int64_t now_ns;          /* of the step under way */
     int64_t wall_ns;
     uint64_t random;
-    uint64_t steps;          /* so far, the one under way included */
-    uint64_t kept;           /* ... as the event said */
-    payload_id payload;      /* of the message: what it brings along; 0: nothing */
+    uint64_t steps;          /* steps so far, with the one under way */
+    uint64_t kept;           /* steps that the journal has, as the event says */
+    payload_id payload;      /* beside the message of this step; 0: none */
     int64_t away_ns;         /* time in which the broker itself did not run */
-    int64_t excused_ns;      /* on its running clock: before that it is late at its own cost */
-    struct core_moment seen; /* in facts */
+    int64_t excused_ns;      /* core_clock(): before it no standstill is excused */
+    struct core_moment seen; /* the newest moment in facts */
     int64_t start_ns;
     struct pool jobs, parties, sessions, topics, open_slots, slot_terms, chunk_sets, subs, routes,
         awaits, failures, groups, tasks;
@@ -45,38 +45,38 @@ struct core {
     struct id_map conns;  /* conn -> session id */
     struct id_map tokens; /* token -> session id */
     struct timers timers;
-    struct list pump;            /* sessions */
-    struct list dirty;           /* sessions */
+    struct list pump;            /* sessions with something to send */
+    struct list dirty;           /* sessions whose ACCEPTED is due */
     struct list owing;           /* sessions that are owed an ACCEPTED, the oldest first */
-    struct list tight;           /* jobs */
+    struct list tight;           /* full jobs in which a writer waits */
     struct list told;            /* jobs with new events */
-    struct list jobs_due;        /* to be weighed at the end of the step */
+    struct list jobs_due;        /* jobs to be weighed at the end of the step */
     struct list judged;          /* judgements to be looked at */
-    struct list unused_failures; /* failures */
-    struct list groups_due;      /* there may be something to give to members */
+    struct list unused_failures; /* failures without references */
+    struct list groups_due;      /* groups that may have something to give */
     struct pool attachments;
     struct list turns;        /* sessions with a window for what they bring, oldest first */
-    struct list turn_waiters; /* ... that wait for one */
+    struct list turn_waiters; /* sessions that wait for one */
     uint32_t turn_count;
-    struct timer turn_timer;  /* the oldest turn is over */
-    struct list lead_waiters; /* topics whose writers wait for what is to be taken, longest first */
-    struct timer lead_timer;  /* the first of them has waited for long */
+    struct timer turn_timer;  /* fires when the oldest turn is over */
+    struct list lead_waiters; /* topics whose writers wait for readers, longest first */
+    struct timer lead_timer;  /* fires when the first of them has waited for long */
     struct needs needs;
     struct list falling;               /* need_heads: slots that failed, and may still be needed */
-    struct failure *falling_root;      /* while a dependant is settled: what all began with */
-    struct fallen fallen[FALLEN_KEPT]; /* the newest, a ring */
+    struct failure *falling_root;      /* while a slot falls: the failure that began it */
+    struct fallen fallen[FALLEN_KEPT]; /* a ring of the newest */
     uint32_t fallen_at;
-    struct refusal fell;   /* slots in a row whose writer is to be told; failure NULL: none */
+    struct refusal fell;   /* a row of fallen slots to tell their writer of; failure NULL: none */
     uint64_t parked_bytes; /* of all sessions */
     uint64_t refused_count;
     struct complaints unknown;
     struct journal_word journal;
-    bool is_noting; /* decisions are told as facts */
+    bool is_noting; /* decisions become facts */
     bool is_replaying;
-    uint64_t failure_number;      /* of the newest that a fact spoke of */
-    struct id_map replayed;       /* while replaying: number of a failure -> id; a reference each */
-    bool is_stopping;             /* BYE was said, and is to whoever comes */
-    bool has_more;                /* the pump's or the timers' bound was reached */
+    uint64_t failure_number;      /* of the newest failure in a fact */
+    struct id_map replayed;       /* in a replay: number of a failure -> id; a reference each */
+    bool is_stopping;             /* BYE was said; new clients are told BYE, too */
+    bool has_more;                /* a bound of this step was reached: call core_step() again */
     struct error_record *scratch; /* LIMIT_ERROR_RECORDS + 1, for making errors */
     uint8_t *scratch_bytes;       /* LIMIT_ERROR_BYTES */
 };

@@ -17,26 +17,26 @@ struct failure {
     uint32_t refs;
     uint8_t *bytes;
     uint32_t byte_count;
-    uint32_t id_bytes; /* the error's id lies in bytes, here: */
+    uint32_t id_bytes; /* where the error's id lies in bytes */
     uint32_t id_at;
-    uint32_t type_bytes; /* and its type, likewise */
+    uint32_t type_bytes; /* where its type lies */
     uint32_t type_at;
-    uint64_t number; /* in facts; 0: none has spoken of it */
+    uint64_t number; /* in facts; 0: no fact has named it */
     enum error_kind kind;
     struct list unused_link; /* in core->unused_failures: no reference is left */
 };
 
-/* An error that a job can fail of: kept, so that it can be told, and told again by a snapshot. */
+/* An error that a job can fail of, kept for reports and snapshots. */
 struct judged {
-    struct failure *failure;     /* a reference */
-    int64_t at_ns;               /* when it came */
-    int64_t incarnation_from_ns; /* when the incarnation began that it ended; 0: not known */
+    struct failure *failure;             /* a reference */
+    int64_t at_ns;                       /* when it came */
+    int64_t incarnation_from_ns;         /* begin of the incarnation that it ended; 0: not known */
     uint32_t blamed[LIMIT_ERROR_BLAMES]; /* incarnations of the parties it blames; 0: not known */
 };
 
 /* An error that stands for the open slots of an incarnation that fall because of root. */
 struct fallen {
-    struct failure *root;    /* a reference; NULL: there is none here */
+    struct failure *root;    /* a reference; NULL: the place is free */
     struct failure *failure; /* a reference */
     uint32_t party;
     uint32_t incarnation;

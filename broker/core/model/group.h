@@ -13,27 +13,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What members share: groups/group.c. */
+/* A group: groups/group.c. */
 struct group {
     uint32_t id;
-    struct sub *place; /* in its topics: a durable name of the party that stands for all groups */
+    struct sub *place; /* a durable subscription of GROUPS_PARTY */
     uint32_t deliver_max;
     struct list members;  /* subscriptions */
-    uint32_t taker_count; /* of these, those that may be given something, now or later */
-    struct list idle;     /* of these, those with credit left, who waited longest first */
-    struct list waiting;  /* tasks that were given before, and are to be again */
+    uint32_t taker_count; /* members that may be given tasks, now or later */
+    struct list idle;     /* members with credit left; the longest waiting first */
+    struct list waiting;  /* tasks to be given again */
     struct list due_link; /* in core->groups_due: there may be something to give */
-    struct list letters;  /* dead ones, by number */
+    struct list letters;  /* dead letters, by number */
     uint32_t letter_count;
-    struct id_map past_ids; /* of earlier attempts, given again: number -> id in core->tasks */
+    struct id_map past_ids; /* given again, of earlier attempts: number -> id in core->tasks */
     struct topic *dead;     /* the values of letters; NULL: there was none yet */
-    struct topic *why;      /* ... and their errors */
+    struct topic *why;      /* the errors of letters */
 };
 
 /* How a task was put off. */
 struct task_delay {
-    int64_t due_wall_ns; /* not given before, by the wall clock; 0: it is not put off */
-    int64_t ms;          /* from the moment of that on; 0: an older broker did not say */
+    int64_t due_wall_ns; /* when it may be given, by the wall clock; 0: at once */
+    int64_t ms;          /* length of the delay; 0: an older broker did not say */
 };
 
 /* A value that was given to a member and is not done. */
@@ -41,13 +41,13 @@ struct task {
     uint32_t id;
     enum task_state state;
     struct group *group;
-    struct route *route; /* the group's, in the topic that it is of */
+    struct route *route; /* the group's route in the task's topic */
     struct topic *topic; /* this and seq: its name for members and facts, see task_make() */
     uint64_t seq;
-    struct letter *letter;   /* that it was, and where its value is; NULL: in the topic */
+    struct letter *letter;   /* the letter that it was, which has its value; or NULL */
     uint32_t delivery;       /* how often it was given to a member */
     struct sub *holder;      /* LEASED */
-    uint64_t chunk_offset;   /* LEASED: of its value that was sent */
+    uint64_t chunk_offset;   /* LEASED: sent of its value */
     struct timer timer;      /* DELAYED */
     struct task_delay delay; /* kept until it is given */
     struct failure *errors[LIMIT_DELIVER]; /* of deliveries: references */
@@ -57,16 +57,16 @@ struct task {
     struct list unsent_link; /* in holder->unsent */
 };
 
-/* A task that nobody could do: the slot of this number in both topics of its group. */
+/* A dead letter: the slot of this number in both topics of letters of its group. */
 struct letter {
     struct list link;
     uint64_t number;
-    struct topic *topic; /* where it was */
+    struct topic *topic; /* the slot of the task */
     uint64_t seq;
     uint32_t deliveries;
     int64_t at_ns;
-    uint32_t attempt;  /* of the job, in which it died */
-    struct task *task; /* it was given again; or NULL */
+    uint32_t attempt;  /* of the job, when the letter was written */
+    struct task *task; /* when it is given again; or NULL */
 };
 
 static inline bool sub_is_member(const struct sub *sub)

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What an open slot has beside its entry. */
+/* An open slot, beside its entry in the topic. */
 struct open_slot {
     uint32_t id;
     uint64_t seq;
@@ -19,10 +19,10 @@ struct open_slot {
     struct slot_terms *terms; /* NULL: it has none */
     struct list awaits;
     struct list party_link;
-    struct chunks *chunks; /* what came so far, or NULL */
+    struct chunks *chunks; /* of its value that came; or NULL */
 };
 
-/* What few open slots have: there may be a million of the others. */
+/* What few open slots need: there may be a million of the others. */
 struct slot_terms {
     uint32_t id;
     struct open_slot *open;
@@ -31,23 +31,23 @@ struct slot_terms {
     int64_t ends_ns;        /* the deadline; INT64_MAX: none */
     int64_t due_wall_ns;    /* the same by the wall clock, for a restart */
     struct list needs;      /* edges in core->needs */
-    uint32_t request_topic; /* of the request that it is for; 0: it is for none */
+    uint32_t request_topic; /* topic of the request that it answers; 0: it is no reply */
     uint64_t request_seq;
     struct list request_link; /* in that topic's requests */
 };
 
-/* Whether it is for a reply, whose request it has in its terms. */
+/* Whether it is the reply slot of a request. */
 static inline bool open_slot_is_reply(const struct open_slot *open)
 {
     return open->terms != NULL && open->terms->request_topic != 0;
 }
 
-/* A value in chunks: shared by its slot and by who is being sent it. */
+/* A value in chunks: its slot and the readers on the way through it share it. */
 struct chunk {
     payload_id payload;
-    uint32_t bytes; /* of the value in it */
+    uint32_t bytes; /* of the value */
     uint32_t frame_bytes;
-    uint32_t offset; /* of its frame in the payload */
+    uint32_t offset; /* of the frame in the payload */
 };
 
 struct chunks {
@@ -55,7 +55,7 @@ struct chunks {
     uint32_t refs;
     struct chunk *items;
     uint32_t count, room;
-    uint64_t bytes; /* that came */
+    uint64_t bytes; /* that came so far */
     uint64_t total;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* report.h -- what operators are told of, but not each time: complaints, how the journal is. */
+/* report.h -- reports to operators that come at most once in a while: complaints, the journal. */
 #ifndef CORE_MODEL_REPORT_H
 #define CORE_MODEL_REPORT_H
 
@@ -15,25 +15,25 @@ struct text {
     size_t bytes;
 };
 
-/* Somebody breaks the protocol: operators are told, but not each time. */
+/* Reports that clients broke the protocol.  After each the core counts for a while. */
 struct complaints {
-    struct job *job;      /* NULL: a stranger, all jobs are told */
-    struct party *party;  /* NULL: nobody with a name */
-    struct timer timer;   /* set for a while after they were told of */
-    int64_t period_ms;    /* that while */
-    uint64_t count;       /* that came since */
-    uint32_t incarnation; /* whose the last is */
-    struct text text;     /* the last */
+    struct job *job;      /* NULL: an unknown connection; all jobs are told */
+    struct party *party;  /* NULL: an observer, or an unknown connection */
+    struct timer timer;   /* set after a report: the next one waits for it */
+    int64_t period_ms;    /* how long */
+    uint64_t count;       /* complaints since the last report */
+    uint32_t incarnation; /* of the last complaint */
+    struct text text;     /* of the last complaint */
 };
 
-/* The journal is well or not: all jobs are told, but not each time if that changes for ever. */
+/* Reports of the journal's health to all jobs, at most one in a while. */
 struct journal_word {
-    enum journal_health health; /* as it is */
-    enum journal_health told;   /* ... and as all jobs were told */
-    bool has_changed;           /* since then, if only for a moment */
-    struct timer timer;         /* set for a while after they were told */
-    int64_t period_ms;          /* that while */
-    struct text text;           /* about how it is */
+    enum journal_health health; /* now */
+    enum journal_health told;   /* as all jobs were told */
+    bool has_changed;           /* since that report, if only for a moment */
+    struct timer timer;         /* set after a report: the next one waits for it */
+    int64_t period_ms;          /* how long */
+    struct text text;           /* of the last change */
 };
 
 #endif

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Waiting control message: settles when the data before it is in. */
+/* A control message that waits for the data before it. */
 struct parked {
     struct list link;
     enum msg_type type;
@@ -22,11 +22,11 @@ struct parked {
     uint32_t topic;
     uint64_t seq;
     uint32_t sub;      /* ACK, TASK */
-    uint32_t durable;  /* ACK: the subscription, if it has a name: it may be closed by then */
+    uint32_t durable;  /* ACK: id of a durable subscription, which may be closed by then */
     uint32_t delivery; /* TASK, as all below */
     uint32_t how;
     int64_t retry_after_ms;
-    bool is_told;            /* its event went out already */
+    bool is_told;            /* its event has been told */
     struct failure *failure; /* a reference, or NULL */
 };
 
@@ -37,37 +37,37 @@ struct refusal {
     uint32_t count;          /* slots from seq on */
 };
 
-#define GRANTED_KEPT 1024  /* said again when they are asked again, whatever came of the slot */
+#define GRANTED_KEPT 1024  /* answers that are given again when the question comes again */
 #define REFUSALS_KEPT 1024 /* sent again after a reconnect; as the client keeps LIMIT_REFUSALS */
 
-/* Values in chunks that may be whole here without their writer's knowing: its chunks of them, sent
- * again, are no news.  Of older ones only those are known that are kept. */
+/* The newest values in chunks that are whole.  Their writer may not know that, and send chunks of
+ * them again.  Of older values only those are known that the topic keeps. */
 enum { UPLOADED_KEPT = 32 };
 
-/* Of a party whose attempt is over: lifecycle/late.c. */
+/* A party whose attempt is over, and whose client is still heard: lifecycle/late.c. */
 struct late {
     struct span party;    /* owned: its name */
-    uint32_t incarnation; /* that it was */
+    uint32_t incarnation; /* its last one */
     uint32_t attempt;
-    int64_t until_ns;     /* so long it is heard, on the core's running clock */
-    struct failure *over; /* a reference: why it is over */
+    int64_t until_ns;     /* end of the time in which it is heard; core_clock() */
+    struct failure *over; /* a reference: why the attempt is over */
 };
 
-/* What a client was not told yet of what is accepted: record/accept.c. */
+/* What is accepted, and the client was not told yet: record/accept.c. */
 struct owed {
     struct list link;     /* in core->owing */
     uint64_t bytes;       /* of batches */
-    int64_t due_ns;       /* when it is told at the latest */
+    int64_t due_ns;       /* the latest moment for ACCEPTED */
     uint32_t prompt_left; /* batches that are answered at once */
-    uint32_t prompt_next; /* ... so many the next time that it was in vain to wait */
+    uint32_t prompt_next; /* prompt_left of the next time that waiting was in vain */
 };
 
 struct session {
     uint32_t id;
     uint64_t token;
-    struct job *job;     /* NULL: an observer of none */
+    struct job *job;     /* NULL: an observer of no job */
     struct party *party; /* NULL: an observer */
-    struct late *late;   /* owned: of what was a party; NULL: all others */
+    struct late *late;   /* owned: the party that it was; NULL: any other session */
     uint32_t incarnation;
     conn_id control; /* 0: closed */
     conn_id data;    /* 0: not attached */
@@ -76,55 +76,55 @@ struct session {
     bool is_ready;   /* READY came on this connection */
     bool is_suspect;
     bool is_at_barrier;
-    int64_t heard_ns;   /* last sign of life, on the core's running clock */
-    int64_t closed_ns;  /* when its connection closed */
+    int64_t heard_ns;   /* last sign of life; core_clock() */
+    int64_t closed_ns;  /* when the connection closed */
     int64_t suspect_ns; /* since when it is suspect */
-    int64_t beat_ns;    /* heartbeat, lost_after, grace as it asked */
+    int64_t beat_ns;    /* heartbeat, lost_after, grace: as its HELLO says */
     int64_t lost_after_ns;
     int64_t grace_ns;
-    int64_t returned_ns;      /* when the broker was back that had been away; see
-                                  session_returned_all(); INT64_MIN: its client is, too */
-    unsigned unheard_returns; /* so often since it was heard */
-    bool is_looked_again;     /* a look that came late was not the last one */
-    bool is_stall_excused;    /* once in a promise of progress */
+    int64_t returned_ns;      /* when the broker came back that had been away; see
+                                  session_returned_all(); INT64_MIN: the client came back */
+    unsigned unheard_returns; /* how often the broker came back since it was heard */
+    bool is_looked_again;     /* the timer fired late, and was set once more */
+    bool is_stall_excused;    /* a late timer of progress was set once more */
     uint64_t progress_ms;
-    struct span host; /* owned: where its process runs, as it said; it and pid are for people */
+    struct span host; /* owned: the host of its process; host and pid are for people */
     uint64_t pid;
-    struct span where; /* owned: where it was when it said so last */
+    struct span where; /* owned: what its last promise of progress says of its place */
     struct timer timer;
     struct timer progress;
     uint64_t data_number;  /* last frame accepted */
-    uint64_t control_seen; /* last numbered control message that came */
-    uint64_t data_told;    /* as in the last ACCEPTED */
+    uint64_t control_seen; /* newest numbered control message */
+    uint64_t data_told;    /* in the last ACCEPTED */
     uint64_t control_told;
-    uint64_t data_noted; /* as in the last fact */
+    uint64_t data_noted; /* in the last fact */
     uint64_t control_noted, seen_noted;
     struct list parked;
     uint32_t parked_count;
-    uint64_t parked_bytes; /* of the errors in them */
+    uint64_t parked_bytes; /* of their errors */
     struct list subs;
     struct id_map sub_ids;     /* the client's number -> id in core->subs */
     struct list awaits;        /* not answered yet */
     struct list awaits_ready;  /* to be answered */
-    struct attachment *brings; /* or NULL; as all below, see record/courier.c */
+    struct attachment *brings; /* or NULL; this and all brings_: record/courier.c */
     struct job *brings_job;
     uint64_t brings_request;
-    uint64_t brings_limit; /* its credit: pieces may begin below */
+    uint64_t brings_limit; /* credit: pieces may begin below it */
     struct list turn_link; /* in core->turns or turn_waiters */
-    int64_t turn_ns;       /* since when it has its turn */
+    int64_t turn_ns;       /* when its turn began */
     bool has_turn;
     struct id_map await_ids; /* want -> id in core->awaits */
-    uint64_t data_sent;      /* bytes of frames on this data connection, */
-    uint64_t data_said;      /* ... of which so many at least wait for no journal, */
-    uint64_t data_marked;    /* ... and so many do not once this step is kept: */
+    uint64_t data_sent;      /* bytes of frames on this data connection */
+    uint64_t data_said;      /* the first so many wait for no journal */
+    uint64_t data_marked;    /* and so many when the journal has data_marked_step */
     uint64_t data_marked_step;
     uint64_t await_sent; /* bytes on subscription 0 and this connection */
     uint64_t await_taken;
-    uint32_t await_topic;         /* the last one named on it */
+    uint32_t await_topic;         /* the last topic named on subscription 0 */
     struct refusal *refusals;     /* ring of REFUSALS_KEPT, made when first needed */
     uint64_t *granted;            /* ring of GRANTED_KEPT: numbers of RETRACTs that were done */
     uint64_t refusal_number;      /* of the newest */
-    uint64_t chunk_refused_topic; /* the last upload refused: its other chunks are dropped mutely */
+    uint64_t chunk_refused_topic; /* the last upload refused: its other chunks get no answer */
     uint64_t chunk_refused_seq;
     struct {
         uint32_t topic; /* 0: none */
@@ -138,13 +138,13 @@ struct session {
     struct list tap_link;
     uint64_t tap_next; /* next event to send */
     uint64_t tap_taken;
-    bool tap_is_live;         /* it was sent the newest event once: it follows */
+    bool tap_is_live;         /* it has had the newest event once */
     uint64_t tap_window;      /* 0: no tap */
     struct list verdict_link; /* in a judgement's waiters */
     uint64_t verdict_request;
 };
 
-/* Up to this number all of its control messages are done: the first that is parked is not. */
+/* All numbered control messages up to this one are done. */
 static inline uint64_t session_control_number(const struct session *session)
 {
     if (list_is_empty(&session->parked))

@@ -31,21 +31,21 @@ struct ending { /* an end that is to be told to a subscription, kept until it is
 struct flight {          /* sent, not yet taken */
     struct route *route; /* NULL: an end */
     uint64_t end_seq;
-    uint64_t end_bytes; /* of the subscription's sent_bytes */
+    uint64_t end_bytes; /* sub->sent_bytes behind it */
 };
 
 struct sub {
     uint32_t id;
-    uint32_t number;         /* the client's */
-    struct session *session; /* NULL: a durable name that nobody reads */
+    uint32_t number;         /* the client's number for it */
+    struct session *session; /* NULL: a durable name without a reader */
     struct party *party;
     struct job *job;
     struct span *patterns; /* owned */
     uint32_t pattern_count;
     struct span name; /* owned; empty: not durable */
     int64_t from_seq;
-    bool is_gap;     /* drops rather than holds back */
-    bool is_expired; /* kept too long: as is_gap until somebody reads it again */
+    bool is_gap;     /* slots are dropped for it; it holds no writer back */
+    bool is_expired; /* without a reader for too long: as is_gap until it has one */
     int64_t keep_ns;
     struct timer timer;
     uint64_t window_bytes;
@@ -62,17 +62,17 @@ struct sub {
     struct list job_link;
     struct list durable_link;
     struct list ready_link; /* in session->subs_ready */
-    struct group *group;    /* that it is the place of, or a member of; NULL: neither */
+    struct group *group;    /* whose place or member it is; or NULL */
     /* of a member: */
     struct list member_link; /* in group->members */
     struct list idle_link;   /* in group->idle while it may be given more */
-    struct list leases;      /* tasks that it has, in the order in which it was given them */
-    struct list unsent;      /* of these, those that it was not sent on this connection */
+    struct list leases;      /* its tasks, in the order of the leases */
+    struct list unsent;      /* of these, not sent on this connection */
     uint32_t held_count;     /* of leases */
-    uint32_t credit;         /* so many at most; 0: it is given nothing more */
-    int64_t lease_ns;        /* 0: they last until it is lost */
+    uint32_t credit;         /* most leases; 0: it is given nothing more */
+    int64_t lease_ns;        /* 0: a lease lasts until the member is lost */
     struct timer lease_timer;
-    uint32_t named_topic; /* named on this connection last */
+    uint32_t named_topic; /* the last topic named on this connection */
     uint32_t named_replies;
 };
 
@@ -80,19 +80,19 @@ struct route { /* where a subscription is in a topic */
     uint32_t id;
     struct sub *sub;
     struct topic *topic;
-    uint64_t next_seq;     /* to be sent */
-    uint64_t chunk_offset; /* within it */
+    uint64_t next_seq;     /* the next to be sent */
+    uint64_t chunk_offset; /* sent of the value of next_seq */
     uint64_t taken_seq;    /* below it all is taken */
     uint64_t acked_seq;    /* below it all is acknowledged */
     conn_id named_on;      /* the connection on which TOPIC was sent */
-    bool is_lossy;         /* a gap was told: consumer.slow said once an episode */
-    uint64_t missed_seq;   /* what a durable one had not acknowledged when an attempt ended ... */
-    uint64_t missed_count; /* ... until it has acknowledged that; over all attempts since */
+    bool is_lossy;         /* a gap was told, and consumer.slow once for it */
+    uint64_t missed_seq;   /* first slot that a durable name missed when an attempt ended */
+    uint64_t missed_count; /* slots missed since then; 0 after an acknowledgement */
     bool is_missed_sent;   /* on this connection */
     struct list sub_link;
     struct list topic_link;
     struct list ready_link; /* in sub->ready */
-    struct list tasks;      /* of a group: those that are not over, by seq */
+    struct list tasks;      /* of a group: tasks that are not over, by seq */
     struct id_map task_ids; /* ... and letters of this attempt given again: seq -> id in
                                core->tasks */
 };

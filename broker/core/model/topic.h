@@ -20,18 +20,18 @@ enum { END_MARKS = 4 };
 
 /* How far the writer of a topic may be ahead: streams/lead.c. */
 struct lead {
-    uint64_t window_bytes; /* so much may be not taken, as long as something is */
-    bool is_paused;        /* nothing was taken for a while: until something is, it is the whole */
+    uint64_t window_bytes; /* so many bytes may be not taken, while readers take something */
+    bool is_paused;        /* nothing was taken for a while: the whole window counts */
     enum lead_state {
-        LEAD_GRANT, /* until more credit is granted */
-        LEAD_USE,   /* ... until it is used; mark: credit that there was before */
-        LEAD_SEND,  /* ... until what it was used for is sent; mark: the end of these slots */
+        LEAD_GRANT, /* waits for more credit */
+        LEAD_USE,   /* waits for its use; mark: the credit before */
+        LEAD_SEND,  /* waits for these slots to be sent; mark: their end */
     } state;
     uint64_t mark;
-    int64_t since_ns;       /* it is in this state */
-    int64_t trip_ns;        /* from credit that was granted to the value that it was used for */
-    struct list waits_link; /* in core->lead_waiters: the writer waits at less than the whole */
-    int64_t waits_ns;       /* since when it does, and nothing is taken */
+    int64_t since_ns;       /* begin of this state */
+    int64_t trip_ns;        /* from the grant of credit to the value that uses it */
+    struct list waits_link; /* in core->lead_waiters: the writer waits */
+    int64_t waits_ns;       /* since when it waits and nothing is taken */
 };
 
 struct topic {
@@ -41,11 +41,11 @@ struct topic {
     struct party *writer;
     struct slot_table slots;
     struct list routes;
-    struct list unpromised;    /* awaits for numbers not reserved yet, by seq */
-    struct list requests;      /* reply slots of the requests in it that are not settled, by seq */
+    struct list unpromised;    /* waits for numbers that are not reserved yet, by seq */
+    struct list requests;      /* open reply slots of the requests in it, by seq */
     struct id_map request_ids; /* seq of a request -> id of its reply slot; 0: settled */
     bool is_replies;           /* of requests: "party/_replies" */
-    struct group *letters;     /* whose dead letters it has, or why they died; NULL: it has none */
+    struct group *letters;     /* the group whose dead letters, or their errors, it has; or NULL */
     struct list party_link;
     struct list job_link;
     struct list room_link;            /* in job->room_waiters */
@@ -53,20 +53,20 @@ struct topic {
     uint32_t mark_count;
     uint32_t open_count;
     uint64_t begin_seq; /* the first number that was ever reserved */
-    bool is_opened;     /* its writer has asked for it */
-    uint64_t bytes;     /* of all that is kept */
+    bool is_opened;     /* its writer opened it */
+    uint64_t bytes;     /* of all kept slots */
     uint64_t credit_used;
     uint64_t credit_limit;
-    uint64_t taken_floor;   /* below it every holding subscription has taken all */
-    uint64_t untaken_bytes; /* from there on */
-    uint64_t done_floor;    /* below it nobody needs it any more */
-    uint64_t done_bytes;    /* kept below it */
+    uint64_t taken_floor;   /* all subscriptions that hold writers back have taken what is below */
+    uint64_t untaken_bytes; /* from taken_floor on */
+    uint64_t done_floor;    /* nobody needs what is below */
+    uint64_t done_bytes;    /* kept below done_floor */
     uint64_t done_slots;
     struct lead lead;
-    bool is_held_back;      /* its writer waits, and less than half of its window is taken */
-    bool is_slow_told;      /* ... which was told as consumer.slow */
-    int64_t held_back_ns;   /* since when */
-    uint32_t falling_count; /* of its failed slots, those in core->falling: it is not trimmed */
+    bool is_held_back;      /* its writer waits, and half of its window or more is not taken */
+    bool is_slow_told;      /* consumer.slow was told */
+    int64_t held_back_ns;   /* since when it is held back */
+    uint32_t falling_count; /* its slots in core->falling; above 0 it is not trimmed */
 };
 
 #endif
