@@ -258,8 +258,13 @@ static void site_open(struct site *site, bool is_ipc)
     snprintf(control, sizeof control, "ipc://%s/control", site->folder.path);
     snprintf(data, sizeof data, "ipc://%s/data", site->folder.path);
     /* Each error is told, as like ones are not that come as fast. */
-    const char *const words[] = {
-        "--like-errors", "1000000", is_ipc ? "--control" : NULL, control, "--data", data, NULL};
+    const char *const words[] = {"--test-like-errors",
+                                 "1000000",
+                                 is_ipc ? "--control" : NULL,
+                                 control,
+                                 "--data",
+                                 data,
+                                 NULL};
     if (!broker_start(&site->broker, words)) {
         bench_die("errbusd is not ready: %s", process_complained(&site->broker.process));
     }

@@ -6,6 +6,8 @@
  * keys are kept in the order in which zconfig lists the keys. */
 #include "broker/io/config.h"
 
+#include "libbus/base/must.h"
+
 #include <czmq.h>
 #include <errno.h>
 #include <getopt.h>
@@ -34,53 +36,17 @@ struct key {
     char letter; /* on the command line, or 0 */
     size_t offset;
     uint64_t least, most;
-    const char *value; /* for --help */
-    const char *what;
+    const char *usual;    /* the default; NULL: none */
+    const char *argument; /* for --help */
+    const char *what;     /* NULL: not shown */
 };
 
-#define AT(member) offsetof(struct config, member)
 static const struct key keys[] = {
-    {"control", KIND_TEXT, 0, AT(control), 1, 0, "ENDPOINT",
-     "control channel (tcp://127.0.0.1:7370)"},
-    {"data", KIND_TEXT, 0, AT(data), 1, 0, "ENDPOINT", "data channel (tcp://127.0.0.1:7371)"},
-    {"advertise", KIND_TEXT, 0, AT(advertise), 1, 0, "ENDPOINT|HOST",
-     "what clients are told of the data channel"},
-    {"journal", KIND_TEXT, 0, AT(journal), 1, 0, "DIR|none",
-     "where facts are kept; none: in memory only (see errbusd(8))"},
-    {"durability", KIND_TEXT, 0, AT(durability), 1, 0, "LEVEL",
-     "what an acknowledged value survives: memory, process or disk (disk)"},
-    {"resume-window", KIND_TIME, 0, AT(core.resume_ms), 0, (uint64_t)LIMIT_PERIOD_MS_MAX, "TIME",
-     "for parties to come back after a restart, or a standstill (10s)"},
-    {"memory", KIND_BYTES, 0, AT(memory_bytes), 1 << 20, CONFIG_BYTES_MAX, "BYTES",
-     "with a journal: of values held in memory; what is beyond is read back (256M)"},
-    {"spin", KIND_YES, 0, AT(is_spinning), 0, 1, NULL,
-     "never sleep: a core for itself, for the shortest delays"},
-    {"verbose", KIND_YES, 'v', AT(is_verbose), 0, 1, NULL, "log parties as they come and go"},
-    {"topic-window", KIND_BYTES, 0, AT(core.topic_window_bytes), 4096, CONFIG_BYTES_MAX, "BYTES",
-     "not yet taken of one topic; beyond it its writer waits"},
-    {"topic-keep", KIND_BYTES, 0, AT(core.topic_keep_bytes), 0, CONFIG_BYTES_MAX, "BYTES",
-     "kept of one topic for late subscribers"},
-    {"topic-keep-slots", KIND_NUMBER, 0, AT(core.topic_keep_slots), 0, UINT32_MAX, "COUNT",
-     "the same in slots"},
-    {"job-bytes", KIND_BYTES, 0, AT(core.job_bytes_max), 4096, CONFIG_BYTES_MAX, "BYTES",
-     "kept of one job in all"},
-    {"value-bytes", KIND_BYTES, 0, AT(core.value_bytes_max), 1, LIMIT_VALUE_BYTES, "BYTES",
-     "largest value"},
-    {"linger", KIND_TIME, 0, AT(core.linger_ms), 0, (uint64_t)LIMIT_PERIOD_MS_MAX, "TIME",
-     "how long a job without parties is kept"},
-    {"unserved", KIND_TIME, 0, AT(core.unserved_ms), 0, (uint64_t)LIMIT_PERIOD_MS_MAX, "TIME",
-     "so long a request waits for a group that has a member (30s)"},
-    {"open-slots", KIND_COUNT, 0, AT(core.open_slots_max), 1, LIMIT_OPEN_SLOTS, "COUNT",
-     "open slots in all"},
-    {"topics", KIND_COUNT, 0, AT(core.topics_max), 1, LIMIT_TOPICS, "COUNT", "topics in all"},
-    {"parties", KIND_COUNT, 0, AT(core.parties_max), 1, LIMIT_PARTIES, "COUNT",
-     "parties of one job"},
-    {"attachment-bytes", KIND_BYTES, 0, AT(core.attachment_bytes_max), 0, CONFIG_BYTES_MAX, "BYTES",
-     "of attachments of errors, kept of one job; beyond it the oldest go (256M)"},
-    {"like-errors", KIND_COUNT, 0, AT(core.storm_told_max), 1, UINT32_MAX, "COUNT",
-     "told each within a second, of one party, topic and type; beyond, as one"},
+#define OPTION(name, letter, kind, member, least, most, usual, argument, what)                     \
+    {name,  KIND_##kind, letter, offsetof(struct config, member), least, most,                     \
+     usual, argument,    what},
+#include "broker/io/options.def"
 };
-#undef AT
 enum { KEY_COUNT = sizeof keys / sizeof keys[0] };
 
 static const struct {
@@ -205,10 +171,11 @@ bool config_set(struct config *config, const char *name, const char *value,
 
 void config_init(struct config *config)
 {
-    *config = (struct config){.control = "tcp://127.0.0.1:7370",
-                              .data = "tcp://127.0.0.1:7371",
-                              .memory_bytes = DEFAULT_MEMORY_BYTES};
+    char complaint[CONFIG_COMPLAINT_BYTES];
+    *config = (struct config){.is_verbose = false};
     core_options_init(&config->core);
+    for (size_t i = 0; i < KEY_COUNT; i++)
+        must(keys[i].usual == NULL || config_set(config, keys[i].name, keys[i].usual, complaint));
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
@@ -450,16 +417,37 @@ enum config_outcome config_read_args(struct config *config, int argc, char **arg
     return walk_args(config, argc, argv, &path, complaint);
 }
 
+static void print_option(const struct key *key)
+{
+    char option[64];
+    char letter[8] = "";
+    bool has_default = key->usual != NULL && key->kind != KIND_YES;
+    if (key->letter != LETTER_NONE)
+        snprintf(letter, sizeof letter, "-%c, ", key->letter);
+    snprintf(option, sizeof option, "%s--%s%s%s", letter, key->name,
+             key->argument != NULL ? " " : "", key->argument != NULL ? key->argument : "");
+    printf("  %-34s %s%s%s%s\n", option, key->what, has_default ? " (" : "",
+           has_default ? key->usual : "", has_default ? ")" : "");
+}
+
 void config_print_options(void)
 {
-    for (size_t i = 0; i < KEY_COUNT; i++) {
-        char option[64];
-        snprintf(option, sizeof option, "%s--%s%s%s", keys[i].letter != LETTER_NONE ? "-v, " : "",
-                 keys[i].name, keys[i].value != NULL ? " " : "",
-                 keys[i].value != NULL ? keys[i].value : "");
-        printf("  %-28s %s\n", option, keys[i].what);
-    }
-    printf("  %-28s %s\n  %-28s %s\n  %-28s %s\n", "--config FILE",
+    for (size_t i = 0; i < KEY_COUNT; i++)
+        if (keys[i].what != NULL)
+            print_option(&keys[i]);
+    printf("  %-34s %s\n  %-34s %s\n  %-34s %s\n", "--config FILE",
            "more of the same, a NAME = VALUE a line", "--version", "print the version and end",
            "-h, --help", "print this and end");
+}
+
+bool config_option(size_t index, struct config_option *out_option)
+{
+    if (index >= KEY_COUNT)
+        return false;
+    const struct key *key = &keys[index];
+    *out_option = (struct config_option){.name = key->name,
+                                         .argument = key->argument != NULL ? key->argument : "",
+                                         .usual = key->kind != KIND_YES ? key->usual : NULL,
+                                         .is_hidden = key->what == NULL};
+    return true;
 }

@@ -2,8 +2,9 @@
 /* config.h -- what errbusd was told: options of the command line, over those of a file, over the
  * defaults.
  *
- * One table names every key; the same names stand in the file (`topic-window = 64M`) and on the
- * command line (`--topic-window 64M`).  The file is in the format of ZeroMQ's ZPL, flat. */
+ * One table, options.def, names every key; the same names stand in the file (`topic-window = 64M`)
+ * and on the command line (`--topic-window 64M`).  The file is in the format of ZeroMQ's ZPL,
+ * flat. */
 #ifndef IO_CONFIG_H
 #define IO_CONFIG_H
 
@@ -50,5 +51,15 @@ enum config_outcome config_read_args(struct config *config, int argc, char **arg
 
 /* The lines of --help that list the options. */
 void config_print_options(void);
+
+/* What the table says for people of one option. */
+struct config_option {
+    const char *name;
+    const char *argument; /* "": it takes none */
+    const char *usual;    /* the default; NULL: none */
+    bool is_hidden;       /* for tests alone */
+};
+/* The options in the order of the table; false: there are not so many. */
+bool config_option(size_t index, struct config_option *out_option);
 
 #endif

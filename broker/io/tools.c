@@ -59,6 +59,6 @@ void tools_print_options(void)
     for (int tool = 0; tool < TOOL_COUNT; tool++) {
         char option[32];
         snprintf(option, sizeof option, "%s DIR", tools[tool].name);
-        printf("  %-28s %s\n", option, tools[tool].what);
+        printf("  %-34s %s\n", option, tools[tool].what);
     }
 }

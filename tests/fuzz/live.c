@@ -147,8 +147,8 @@ static size_t mutate(uint8_t *bytes, size_t count)
 static void start_broker(void)
 {
     const char *const options[] = {
-        "--journal",   w.journal, "--durability", "process", "--linger", "500ms",
-        "--job-bytes", "1M",      "--parties",    "64",      NULL};
+        "--journal",   w.journal, "--durability",   "process", "--linger", "500ms",
+        "--job-bytes", "1M",      "--test-parties", "64",      NULL};
     expect(broker_start(&w.broker, options), "errbusd does not start");
 }
 

@@ -62,7 +62,7 @@ static bool start_broker(struct crew *crew, const char *program)
      * does not take it for growth. */
     const char *const argv[] = {program,    "--control", crew->control, "--data",
                                 crew->data, "--journal", crew->journal, "--durability",
-                                "process",  "--linger",  "5s",          "--topic-keep-slots",
+                                "process",  "--linger",  "5s",          "--test-topic-keep-slots",
                                 "1024",     NULL};
     const char *line = NULL;
     crew->has_broker = start(crew, &crew->broker, 0, argv) &&

@@ -776,7 +776,7 @@ Test(cli, shows_the_whole_of_one_error)
 Test(cli, says_which_errors_are_no_longer_kept)
 {
     enum { FAILED = 17000 }; /* more than 16384, LIMIT_EVENTS */
-    const char *const each[] = {"--like-errors", "1000000", NULL};
+    const char *const each[] = {"--test-like-errors", "1000000", NULL};
     stage_close();
     stage_open_with(each);
     struct bus *alice = must_open("alice");

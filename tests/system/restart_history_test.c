@@ -22,7 +22,7 @@ static struct revival revival;
 /* It tells of each error, however many are alike. */
 static void start_broker(const char *durability)
 {
-    const char *const more[] = {"--like-errors", "1000000", NULL};
+    const char *const more[] = {"--test-like-errors", "1000000", NULL};
     revival_start(&revival, durability, more);
 }
 

@@ -11,7 +11,7 @@
 #define BLOCK_BYTES ((size_t)64 * 1024)
 
 static const char *const small_window[] = {
-    "--topic-window", "1M", "--topic-keep", "0", "--like-errors", "1000000", NULL};
+    "--topic-window", "1M", "--topic-keep", "0", "--test-like-errors", "1000000", NULL};
 
 static void open_small(void)
 {

@@ -77,16 +77,14 @@ Test(config, reads_every_key_from_a_file)
                              "spin = yes\n"
                              "topic-window = 64K\n"
                              "topic-keep=1MiB\n"
-                             "topic-keep-slots = 7\n"
+                             "test-topic-keep-slots = 7\n"
                              "job-bytes = 2G\n"
                              "value-bytes = 4096\n"
                              "linger = 10min\n"
                              "unserved = 1500ms\n"
-                             "open-slots = 10\n"
-                             "topics = 11\n"
-                             "like-errors = 13\n"
+                             "test-like-errors = 13\n"
                              "attachment-bytes = 1G\n"
-                             "parties = 12"); /* no newline at the end */
+                             "test-parties = 12"); /* no newline at the end */
     cr_assert(is_read, "%s", complaint);
     cr_expect_str_eq(config.control, "tcp://127.0.0.1:*");
     cr_expect_str_eq(config.data, "ipc:///tmp/a b");
@@ -103,10 +101,8 @@ Test(config, reads_every_key_from_a_file)
     cr_expect_eq(config.core.value_bytes_max, 4096);
     cr_expect_eq(config.core.linger_ms, 600000);
     cr_expect_eq(config.core.unserved_ms, 1500);
-    cr_expect_eq(config.core.open_slots_max, 10);
     cr_expect_eq(config.core.storm_told_max, 13);
     cr_expect_eq(config.core.attachment_bytes_max, 1 << 30);
-    cr_expect_eq(config.core.topics_max, 11);
     cr_expect_eq(config.core.parties_max, 12);
 }
 
@@ -121,8 +117,8 @@ Test(config, names_the_line_of_what_it_refuses)
     expect_refused("# one\n\ntopic-windw = 1\n", ":3: unknown key 'topic-windw'");
     expect_refused("verbose = yes\n  # two\nlinger = 3\n",
                    ":3: linger: takes a time such as 500ms, 30s, 10min or 2h, not '3'");
-    expect_refused("topics = 1\n    topics = 2\n", ":2: a key stands at the beginning of its line");
-    expect_refused("topics = 1\nparties = 2\ntopics = 1\n", ":3: topics is given twice");
+    expect_refused("spin = no\n    spin = no\n", ":2: a key stands at the beginning of its line");
+    expect_refused("spin = no\nlinger = 2s\nspin = no\n", ":3: spin is given twice");
     expect_refused("control\n", ":1: not of the form NAME = VALUE");
     expect_refused("control tcp://x\n", ":1: not of the form NAME = VALUE");
     expect_refused("= 3\n", ":1: not of the form NAME = VALUE");
@@ -147,15 +143,13 @@ Test(config, holds_limits_at_both_ends)
         const char *name, *value;
         bool is_good;
     } rows[] = {
-        {"open-slots", "0", false},
-        {"open-slots", "1", true},
-        {"open-slots", "1048576", true},
-        {"open-slots", "1048577", false},
-        {"open-slots", "-1", false},
-        {"open-slots", "1K", false},
-        {"parties", "16384", true},
-        {"parties", "16385", false},
-        {"topics", "4294967297", false},
+        {"test-parties", "0", false},
+        {"test-parties", "1", true},
+        {"test-parties", "16384", true},
+        {"test-parties", "16385", false},
+        {"test-parties", "-1", false},
+        {"test-parties", "1K", false},
+        {"test-parties", "4294967297", false},
         {"value-bytes", "2G", true},
         {"value-bytes", "2147483649", false},
         {"value-bytes", "99999999999999999999", false},
@@ -232,7 +226,7 @@ Test(config, says_what_is_wrong_on_the_command_line)
         {(char *)"--verbose=3", CONFIG_WRONG, "no value is taken by '--verbose=3'"},
         {(char *)"--control", CONFIG_WRONG, "--control takes a value"},
         {(char *)"here", CONFIG_WRONG, "unknown argument 'here'"},
-        {(char *)"--topics=none", CONFIG_WRONG, "--topics: takes a number, not 'none'"},
+        {(char *)"--test-parties=none", CONFIG_WRONG, "--test-parties: takes a number, not 'none'"},
         {(char *)"--config=/nonexistent/x", CONFIG_WRONG,
          "/nonexistent/x: No such file or directory"},
     };
@@ -242,4 +236,104 @@ Test(config, says_what_is_wrong_on_the_command_line)
         cr_expect_eq(read_args(ARGS(rows[i].option)), rows[i].outcome, "%s", rows[i].option);
         cr_expect_str_eq(complaint, rows[i].complaint);
     }
+}
+
+/* ---- the manual page ------------------------------------------------------------------------- */
+
+/* Copies text without spaces, without its macros Ar, Cm and Li, and with spaces for its newlines.
+ */
+static void flatten(const char *text, size_t bytes, char *out)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        bool is_macro = (i == 0 || text[i - 1] == ' ' || text[i - 1] == '\n') &&
+                        (strncmp(text + i, "Ar ", 3) == 0 || strncmp(text + i, "Cm ", 3) == 0);
+        bool is_line = strncmp(text + i, "\n.Li ", 5) == 0;
+        if (is_macro || is_line)
+            i += is_macro ? 2 : 4;
+        else if (text[i] != ' ' && text[i] != '\n')
+            out[count++] = text[i];
+    }
+    out[count] = '\0';
+}
+
+/* The entry of an option in the page, flat, its name and argument first. */
+static void find_entry(const char *page, const char *name, char *out)
+{
+    static const char *const heads[] = {"\n.It Fl -", "\n.It Fl v , Fl -"};
+    for (size_t i = 0; i < 2; i++) {
+        for (const char *at = page; (at = strstr(at, heads[i])) != NULL;) {
+            at += strlen(heads[i]);
+            size_t length = strcspn(at, " \n");
+            const char *end = strstr(at, "\n.It Fl ");
+            const char *list_end = strstr(at, "\n.El\n.Pp");
+            if (end == NULL || (list_end != NULL && list_end < end))
+                end = list_end;
+            if (length == strlen(name) && memcmp(at, name, length) == 0 && end != NULL) {
+                flatten(at, (size_t)(end - at), out);
+                return;
+            }
+        }
+    }
+    cr_assert_fail("errbusd(8) has no --%s", name);
+}
+
+static char *read_page(void)
+{
+    static char page[1 << 16];
+    FILE *file = fopen(TEST_SOURCE_DIR "/broker/errbusd.8", "r");
+    cr_assert_not_null(file);
+    size_t bytes = fread(page, 1, sizeof page - 1, file);
+    cr_assert(bytes > 0 && bytes < sizeof page - 1);
+    page[bytes] = '\0';
+    fclose(file);
+    return page;
+}
+
+Test(config, has_the_options_and_defaults_of_its_manual_page)
+{
+    static char entry[1 << 16];
+    const char *page = read_page();
+    struct config_option option;
+    size_t shown = 0;
+    for (size_t i = 0; config_option(i, &option); i++) {
+        char expected[128];
+        if (option.is_hidden) {
+            cr_expect_null(strstr(page, option.name), "--%s is for tests alone", option.name);
+            continue;
+        }
+        shown++;
+        find_entry(page, option.name, entry);
+        snprintf(expected, sizeof expected, "%s%s", option.name, option.argument);
+        cr_expect_eq(strncmp(entry, expected, strlen(expected)), 0, "%.60s: not %s", entry,
+                     expected);
+        if (option.usual == NULL)
+            continue;
+        snprintf(expected, sizeof expected, "Default:%s", option.usual);
+        const char *said = strstr(entry, expected);
+        cr_expect(said != NULL && strchr(".,", said[strlen(expected)]) != NULL,
+                  "--%s: the page does not say that its default is %s", option.name, option.usual);
+    }
+    size_t entries = 0;
+    for (const char *at = page; (at = strstr(at, "\n.It Fl ")) != NULL; at++)
+        entries++;
+    cr_expect_eq(entries, shown + 6, "--config, --version, --help and three tools beside");
+}
+
+/* A core that is started without a file has the defaults that are shown. */
+Test(config, has_the_defaults_of_the_core)
+{
+    struct core_options core;
+    core_options_init(&core);
+    cr_expect_eq(config.core.topic_window_bytes, core.topic_window_bytes);
+    cr_expect_eq(config.core.topic_keep_bytes, core.topic_keep_bytes);
+    cr_expect_eq(config.core.topic_keep_slots, core.topic_keep_slots);
+    cr_expect_eq(config.core.job_bytes_max, core.job_bytes_max);
+    cr_expect_eq(config.core.value_bytes_max, core.value_bytes_max);
+    cr_expect_eq(config.core.linger_ms, core.linger_ms);
+    cr_expect_eq(config.core.resume_ms, core.resume_ms);
+    cr_expect_eq(config.core.unserved_ms, core.unserved_ms);
+    cr_expect_eq(config.core.attachment_bytes_max, core.attachment_bytes_max);
+    cr_expect_eq(config.core.parties_max, core.parties_max);
+    cr_expect_eq(config.core.storm_told_max, core.storm_told_max);
 }
