@@ -211,7 +211,7 @@ function is_test(name, suite)
 }
 
 # [words](target): a path from the folder of the document, perhaps with a heading behind `#`.
-function links(text, target, folder)
+function links(text, target)
 {
     while (match(text, /\]\([^)]*\)/)) {
         target = substr(text, RSTART + 2, RLENGTH - 3)

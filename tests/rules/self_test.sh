@@ -348,6 +348,10 @@ page "$wide
 $wide"
 echo '2 1 README.md' >"$tree/tests/rules/prose.table"
 finds '^README.md: 2 lines above 100 columns, allowed are 1' prose
+page "$(words 36)"
+words 36 >"$tree/tests/README.md"
+echo '1 0 README.md tests/' >"$tree/tests/rules/prose.table"
+finds '^README.md: 2 sentences above 35 words, allowed are 1' prose
 while read -r text; do
     page "$text"
     finds '^README.md:1: ' prose
