@@ -393,6 +393,22 @@ page '# Here'
 passes prose
 clean
 
+# ---- manual -----------------------------------------------------------------------------------------
+# page NAME SECTION: a man page.
+page() {
+    mkdir -p "$tree/man3"
+    printf '.TH X 3 "" "x" "y"\n.SH NAME\nx \\- y\n.SH SYNOPSIS\n%s(void)\n.SH DESCRIPTION\n.SS "%s()"\ny\n' \
+        "$1" "$2" >"$tree/man3/$1.3"
+}
+page bus_one bus_one
+page bus_two bus_two
+passes manual "$tree/man3"
+rm "$tree/man3/bus_one.3"
+finds 'bus_one has no man page' manual "$tree/man3"
+page bus_one bus_two
+page bus_two bus_two
+finds 'bus_one: bus_one.3 has no line as' manual "$tree/man3"
+
 # ---- purity -----------------------------------------------------------------------------------------
 # object NAME TEXT
 object() {

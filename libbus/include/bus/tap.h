@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* tap.h -- watching a job's control topic: who joined, failed, was lost, and why.
+/* tap.h -- watch a job: who joins, fails or is lost, and why.
  *
- * A tap is an observer: it is no party, holds nobody back, and sees no values.  Events have ids
- * that count from 1 in each job; the broker keeps the newest of them, so a tap may begin in the
- * past, and one that follows too slowly is told which ids it missed, and may ask for them again.
- * The conventions of bus/bus.h hold here too. */
+ * A tap is an observer: it is no party, holds nobody back, and sees no values.  Each event has an
+ * id that counts from 1 in each job.  The broker keeps the newest events, so a tap may begin in the
+ * past.  A tap that reads too slowly learns which ids it missed, and can ask for them again.  The
+ * conventions of bus/bus.h hold here too. */
 #ifndef BUS_TAP_H
 #define BUS_TAP_H
 
@@ -14,66 +14,77 @@
 extern "C" {
 #endif
 
+/* ---- bus_tap: follow the events of a job ------------------------------------------------------*/
+
 struct bus_tap;   /* one observer of one job */
 struct bus_event; /* one event, borrowed until the next bus_tap_next() */
 
-#define BUS_TAP_NOW UINT64_MAX /* as from_id: only what comes */
+/* As from_id: only events to come. */
+#define BUS_TAP_NOW UINT64_MAX
 
 struct bus_tap_options {
     size_t struct_bytes;    /* set by bus_tap_options_init */
     const char *job;        /* NULL: $ERRBUS_JOB, else "default" */
     uint64_t from_id;       /* BUS_TAP_NOW, or the first event wanted; 0 or 1: the oldest kept */
-    int64_t heartbeat_ms;   /* 1000: after two without an answer the connection is made anew */
-    int64_t broker_lost_ms; /* 30000: the broker's absence after which bus_tap_next() gives up */
-    uint64_t until_id;      /* 0: none; else the last event wanted: behind it is BUS_EENDED */
+    int64_t heartbeat_ms;   /* 1000: the tap reconnects after two heartbeats without an answer */
+    int64_t broker_lost_ms; /* 30000: how long the broker may be out of reach */
+    uint64_t until_id;      /* 0: no end; or the last event wanted: BUS_EENDED follows it */
 };
+/* Fills in the defaults. */
 #define bus_tap_options_init(o) bus_tap_options_init_sized((o), sizeof *(o))
 BUS_API void bus_tap_options_init_sized(struct bus_tap_options *options, size_t bytes);
 
-/* Endpoint, timeout and errors as bus_open().  When it returns the tap is in force.  After a
- * reconnect it goes on behind the last event that it gave.  [any] */
+/* Opens a tap; endpoint, timeout_ms and errors are as in bus_open().  The tap is in force when the
+ * call returns.  After a reconnect it continues behind the last event that it gave.
+ * [any]  Wire: TAP */
 BUS_API BUS_MUST_USE enum bus_err bus_tap_open(const char *endpoint,
                                                const struct bus_tap_options *options,
                                                int64_t timeout_ms, struct bus_tap **out_tap,
                                                struct bus_error **reterr);
 
-/* The next event, oldest first.  BUS_EOVERRUN: events are missing here, see bus_tap_gap(); the
- * next call goes on behind them.  A tap that begins in the past gets all that the broker keeps.
- * One that has come to the newest event, and falls 4096 events or 4 MiB of them behind, goes on
- * with what happens next: so it tells what is going on now, and what it left out can be read beside
- * it.
- * Errors: BUS_ETIMEDOUT, BUS_EOVERRUN, BUS_EENDED: until_id was given; BUS_ELOST, BUS_ECLOSED.
- * [one] */
+/* Takes the next event, oldest first.  A tap that begins in the past gets all events that the
+ * broker keeps.  A tap that has reached the newest event and then falls 4096 events or 4 MiB behind
+ * skips to the next new event.  BUS_EOVERRUN says so, and the next call continues there.
+ * Errors: BUS_ETIMEDOUT; BUS_EOVERRUN: see bus_tap_gap(); BUS_EENDED: the tap gave until_id;
+ * BUS_ELOST; BUS_ECLOSED.  [one] */
 BUS_API BUS_MUST_USE enum bus_err bus_tap_next(struct bus_tap *tap, int64_t timeout_ms,
                                                const struct bus_event **out_event,
                                                struct bus_error **reterr);
 
-/* After BUS_EOVERRUN: the first and the last id that were missed.  They can be had again by a new
- * tap from from_id to until_id, as long as the broker keeps them: the newest 16384 of a job, 16 MiB
- * at most; so there are 12288 events, or 12 MiB, to come before the first of them goes. */
+/* After BUS_EOVERRUN: the first and the last id that the tap missed.  A new tap from the one id
+ * until the other can read them while the broker keeps them.  The broker keeps the newest 16384
+ * events of a job, 16 MiB at most.  So at least 12288 events, or 12 MiB, follow before the first
+ * missed event goes.  [one] */
 BUS_API void bus_tap_gap(const struct bus_tap *tap, uint64_t *out_first_id, uint64_t *out_last_id);
 
-/* What was still to come when the tap was opened: the id of the job's next event then.  So all that
- * is below it is history, and a tap that has read up to it knows that there is no more.  Less if a
- * broker that crashed has forgotten events since; 0: the broker does not tell.  [any] */
+/* The id of the job's next event when the tap was opened.  Events below it are history: a tap that
+ * has read up to it has read all of the history.  The number falls if a broker that crashed forgot
+ * events.  0: the broker does not say.  [any] */
 BUS_API uint64_t bus_tap_next_id(const struct bus_tap *tap);
 
-/* As bus_sub_fd().  [any] */
+/* A descriptor that is readable while bus_tap_next() would not wait.  Poll it; do not read or close
+ * it.  It lives as long as the tap.  -1: there is no descriptor left.  [any] */
 BUS_API int bus_tap_fd(const struct bus_tap *tap);
 
-/* Ends a bus_tap_next() under way or to come with BUS_ECLOSED.  [any] [signal] */
+/* Ends bus_tap_next(), present and future, with BUS_ECLOSED.  [any] [signal] */
 BUS_API void bus_tap_stop(struct bus_tap *tap);
-BUS_API void bus_tap_close(struct bus_tap **tap); /* [one] */
+/* Frees the tap and its event.  [one] */
+BUS_API void bus_tap_close(struct bus_tap **tap);
 
+/* ---- bus_event: read one event ----------------------------------------------------------------*/
+
+/* The calls below read an event.  Texts and errors are borrowed until the next bus_tap_next().
+ * [any] */
 BUS_API uint64_t bus_event_id(const struct bus_event *event);
-BUS_API int64_t bus_event_at_ns(const struct bus_event *event); /* broker's wall clock */
+BUS_API int64_t bus_event_at_ns(const struct bus_event *event); /* the broker's wall clock */
 BUS_API const char *bus_event_job(const struct bus_event *event);
-/* "party.joined" "party.suspect" "party.resumed" "party.lost" "party.left" "party.failed"
+/* What happened; later versions add names:
+ * "party.joined" "party.suspect" "party.resumed" "party.lost" "party.left" "party.failed"
  * "party.completed" "party.terminated" "slot.failed" "consumer.slow" "refused"
  * "verdict.provisional" "verdict.final" "job.created" "job.epoch" "job.short" "job.failing"
  * "job.attempt" "job.completed" "job.failed" "job.cancelled"
  * "journal.full" "journal.refused" "journal.well" "leases.lost" "task.dead"
- * "tasks.dropped"; more may come. */
+ * "tasks.dropped".  [any] */
 BUS_API const char *bus_event_name(const struct bus_event *event);
 BUS_API const char *bus_event_party(const struct bus_event *event);    /* "" if none */
 BUS_API uint32_t bus_event_incarnation(const struct bus_event *event); /* 0 if none */
@@ -81,17 +92,18 @@ BUS_API const char *bus_event_topic(const struct bus_event *event);    /* "" if 
 BUS_API uint64_t bus_event_seq(const struct bus_event *event);         /* with a topic */
 BUS_API uint64_t bus_event_count(const struct bus_event *event);       /* slots it stands for */
 BUS_API const char *bus_event_text(const struct bus_event *event);     /* for people; "" */
-/* 1: the broker has it after a restart, as far as its durability goes; 0: when it was told, it was
- * not in a journal yet.  Events wait for nothing, so those that have just happened are not. */
+/* 1: the event is in the journal, and survives what the broker's durability says.  0: it was not in
+ * the journal when it was told.  Events wait for nothing, so the newest are 0.  [any] */
 BUS_API int bus_event_is_durable(const struct bus_event *event);
-/* 1: its error came when the final verdict of the job had been said, and counts no more. */
+/* 1: its error came after the final verdict of the job, and does not change it.  [any] */
 BUS_API int bus_event_is_late(const struct bus_event *event);
-/* Errors that are alike (of one party, of one type, in one topic) are told one by one up to 64;
- * what comes beyond them within a second is one event, with their count, the ids of the first and
- * the last, and the last as its error.  "" where the event stands for one. */
+/* The ids of the first and the last error that the event stands for; "" if it stands for one.
+ * Errors of one party, type and topic are told one by one up to 64.  Further ones within a second
+ * are one event: it has their count, these ids, and the last error.  [any] */
 BUS_API const char *bus_event_first_error(const struct bus_event *event);
 BUS_API const char *bus_event_last_error(const struct bus_event *event);
-BUS_API const struct bus_error *bus_event_error(const struct bus_event *event); /* or NULL */
+/* The error that the event tells of, or NULL.  [any] */
+BUS_API const struct bus_error *bus_event_error(const struct bus_event *event);
 
 #ifdef __cplusplus
 }
