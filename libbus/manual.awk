@@ -74,14 +74,14 @@ function page_end(    file, i, names) {
 
 # ---- prose ------------------------------------------------------------------------------------------
 
-function prose(count,    i, line, indent, rest, in_list, at) {
+function prose(count,    i, line, indent, in_list, is_bullet, at) {
     emit(".PP")
-    in_list = 0
+    in_list = is_bullet = 0
     for (i = 1; i <= count; i++) {
         line = comment[i]
         if (line ~ /^ *$/) {
             emit(".PP")
-            in_list = 0
+            in_list = is_bullet = 0
             continue
         }
         match(line, /^ */)
@@ -91,15 +91,15 @@ function prose(count,    i, line, indent, rest, in_list, at) {
         if (indent >= 1 && line ~ /^- /) {
             emit(".IP \\(bu 2")
             line = substr(line, 3)
-            in_list = 1
-        } else if (indent >= 1 && indent <= 4 && at > 1 && at <= 14) {
+            in_list = is_bullet = 1
+        } else if (!is_bullet && indent >= 1 && indent <= 4 && at > 1 && at <= 14) {
             emit(".TP 12")
             emit("\\fB" escape(substr(line, 1, at - 1)) "\\fP")
             line = substr(line, at + RLENGTH)
             in_list = 1
         } else if (indent == 0 && in_list) {
             emit(".PP")
-            in_list = 0
+            in_list = is_bullet = 0
         }
         if (line ~ /^(Errors|Threads|Wire):/)
             emit(".PP")

@@ -73,10 +73,11 @@ BUS_API void bus_tap_close(struct bus_tap **tap);
 
 /* ---- bus_event: read one event ----------------------------------------------------------------*/
 
-/* The calls below read an event.  Texts and errors are borrowed until the next bus_tap_next().
- * [any] */
+/* The calls below read an event.  Texts and errors are borrowed until the next bus_tap_next(). */
+
+/* Its id, when it happened, by the broker's wall clock, and its job.  [any] */
 BUS_API uint64_t bus_event_id(const struct bus_event *event);
-BUS_API int64_t bus_event_at_ns(const struct bus_event *event); /* the broker's wall clock */
+BUS_API int64_t bus_event_at_ns(const struct bus_event *event);
 BUS_API const char *bus_event_job(const struct bus_event *event);
 /* What happened; later versions add names:
  * "party.joined" "party.suspect" "party.resumed" "party.lost" "party.left" "party.failed"
@@ -86,12 +87,16 @@ BUS_API const char *bus_event_job(const struct bus_event *event);
  * "journal.full" "journal.refused" "journal.well" "leases.lost" "task.dead"
  * "tasks.dropped".  [any] */
 BUS_API const char *bus_event_name(const struct bus_event *event);
-BUS_API const char *bus_event_party(const struct bus_event *event);    /* "" if none */
-BUS_API uint32_t bus_event_incarnation(const struct bus_event *event); /* 0 if none */
-BUS_API const char *bus_event_topic(const struct bus_event *event);    /* "" if none */
-BUS_API uint64_t bus_event_seq(const struct bus_event *event);         /* with a topic */
-BUS_API uint64_t bus_event_count(const struct bus_event *event);       /* slots it stands for */
-BUS_API const char *bus_event_text(const struct bus_event *event);     /* for people; "" */
+/* The party and its incarnation; "" and 0: the event is about none.  [any] */
+BUS_API const char *bus_event_party(const struct bus_event *event);
+BUS_API uint32_t bus_event_incarnation(const struct bus_event *event);
+/* The topic, "" if there is none, and the number of the slot in it.  [any] */
+BUS_API const char *bus_event_topic(const struct bus_event *event);
+BUS_API uint64_t bus_event_seq(const struct bus_event *event);
+/* How many slots, or errors that are alike, the event stands for.  [any] */
+BUS_API uint64_t bus_event_count(const struct bus_event *event);
+/* A remark for people, or "".  [any] */
+BUS_API const char *bus_event_text(const struct bus_event *event);
 /* 1: the event is in the journal, and survives what the broker's durability says.  0: it was not in
  * the journal when it was told.  Events wait for nothing, so the newest are 0.  [any] */
 BUS_API int bus_event_is_durable(const struct bus_event *event);
