@@ -199,9 +199,9 @@ static void put_session(struct core_dump *dump, const struct session *session)
         const struct parked *op = LIST_OWNER(link, struct parked, link);
         LINE(dump, "    parked", op->type, op->number, op->after, op->topic, op->seq, op->sub,
              op->is_told, number_of(op->failure));
-        if (op->type == MSG_ACK)
+        if (op->type == PARKED_ACK)
             LINE(dump, "     durable", op->durable);
-        if (op->type == MSG_TASK)
+        if (op->type == PARKED_TASK)
             LINE(dump, "     task", op->delivery, op->how, (uint64_t)op->retry_after_ms);
     }
     uint64_t last = session->refusal_number;

@@ -79,6 +79,7 @@ finds() {
 clean
 passes includes
 passes functions
+passes switches
 passes banned
 passes tests
 passes headers "$cc" "$cxx"
@@ -193,6 +194,41 @@ printf '/* SPDX-License-Identifier: MPL-2.0 */\nint a;\n' >"$tree/libbus/base/a.
 finds '^libbus/base/a.c:2: ' banned
 plant libbus/base/a.c "/* $(awk 'BEGIN { for (i = 0; i < 100; i++) printf "x" }') */"
 finds '^libbus/base/a.c:3: longer than 100 columns' banned
+
+# ---- switches ---------------------------------------------------------------------------------------
+plant broker/io/switch.c 'int a(int b)
+{
+    switch (b) {
+    case 1: return 1;
+    default: break;
+    }
+    switch (b) {
+    case MSG_BEAT: return 2;
+    case MSG_ECHO: return 3;
+    }
+    return 0;
+}'
+passes switches
+plant broker/io/switch.c 'int a(int b)
+{
+    switch (b) {
+    case MSG_BEAT:
+        switch (b) {
+        case 1: return 1;
+        default: return 2;
+        }
+    default: return 3;
+    }
+}'
+finds '^broker/io/switch.c:11: a switch over messages has a default' switches
+plant libbus/session/switch.c 'int a(int b)
+{
+    switch (b) {
+    case TO_CLIENT_BYE: return 2;
+    default: return 3;
+    }
+}'
+finds '^libbus/session/switch.c:7: a switch over messages has a default' switches
 
 # ---- tests ------------------------------------------------------------------------------------------
 plant tests/unit/none_test.c 'static int a;'

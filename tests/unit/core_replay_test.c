@@ -728,6 +728,7 @@ static const struct {
     REFUSED(PROGRESS_PROMISED, progress_promised, "a session", .party = 9),
     REFUSED(PARKED, parked, "a session", .party = 9),
     REFUSED(PARKED, parked, "an error", .party = 1, .type = MSG_FAIL, .number = 9),
+    REFUSED(PARKED, parked, "waits for nothing", .party = 1, .type = MSG_BEAT, .number = 9),
     REFUSED(TOPIC_KNOWN, topic_known, "a party", .topic = 9, .party = 9, .name = {"x/a", 3}),
     REFUSED(TOPIC_KNOWN, topic_known, "there already", .topic = 1, .party = 1, .name = {"x/a", 3}),
     REFUSED(TOPIC_FORGOTTEN, topic_forgotten, "a topic", .topic = 9),

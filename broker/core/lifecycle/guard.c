@@ -19,12 +19,6 @@
 #include "broker/core/record/text.h"
 #include "broker/core/settling/settle.h"
 
-bool guard_may_say(enum msg_type type)
-{
-    return type == MSG_PROGRESS || type == MSG_COMPLETE || type == MSG_LEAVE ||
-           type == MSG_FAIL_PARTY;
-}
-
 int64_t guard_grace_ns(const struct session *session)
 {
     const struct session *guard = session->party != NULL ? session->party->guard : NULL;

@@ -5,8 +5,6 @@
 
 #include "broker/core/model.h"
 
-/* Whether a guard may say that. */
-bool guard_may_say(enum msg_type type);
 /* The session is the voice of an incarnation that has a guard: it writes and reads. */
 void guard_begin_voice(struct core *core, struct party *party, struct session *session);
 /* The voice ends; the incarnation goes on.  code is for the client of the voice. */

@@ -76,14 +76,14 @@ static void report(struct core *core, struct session *session, struct span error
     failure_unref(core, failure);
 }
 
+/* It may beat; with any other message of its column in messages.def it says its last word. */
 void late_message(struct core *core, struct session *session, const struct msg *msg)
 {
-    switch (msg->type) {
-    case MSG_BEAT: session_beat(core, session, &msg->as.beat); return;
-    case MSG_FAIL_PARTY: report(core, session, msg->as.fail_party.error); break;
-    case MSG_COMPLETE:
-    case MSG_LEAVE: break;
-    default: return;
+    if (msg->type == MSG_BEAT) {
+        session_beat(core, session, &msg->as.beat);
+        return;
     }
+    if (msg->type == MSG_FAIL_PARTY)
+        report(core, session, msg->as.fail_party.error);
     late_end(core, session);
 }

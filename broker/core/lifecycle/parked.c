@@ -22,6 +22,7 @@
 #include "broker/core/tables/job.h"
 #include "broker/core/tables/party.h"
 #include "broker/core/tables/slot_table.h"
+#include "libbus/base/must.h"
 
 /* ---- what a parked message does when its time has come --------------------------------------- */
 
@@ -186,18 +187,19 @@ static void do_leave(struct core *core, struct session *session)
 static bool execute(struct core *core, struct session *session, const struct parked *op)
 {
     switch (op->type) {
-    case MSG_FAIL: do_fail(core, session, op); return true;
-    case MSG_RETRACT: do_retract(core, session, op); return true;
-    case MSG_COMPLETE: do_complete(core, session, op); return true;
-    case MSG_ACK: sub_ack(core, session, op); return true;
-    case MSG_TASK: group_settle(core, session, op); return true;
-    case MSG_UNSUBSCRIBE: sub_close(core, session, op->sub, op->how != 0); return true;
-    case MSG_LEAVE: do_leave(core, session); return false;
-    case MSG_FAIL_PARTY:
+    case PARKED_FAIL: do_fail(core, session, op); return true;
+    case PARKED_RETRACT: do_retract(core, session, op); return true;
+    case PARKED_COMPLETE: do_complete(core, session, op); return true;
+    case PARKED_ACK: sub_ack(core, session, op); return true;
+    case PARKED_TASK: group_settle(core, session, op); return true;
+    case PARKED_UNSUBSCRIBE: sub_close(core, session, op->sub, op->how != 0); return true;
+    case PARKED_LEAVE: do_leave(core, session); return false;
+    case PARKED_FAIL_PARTY:
         session_end_party(core, session, PARTY_FAILS, op->failure, CODE_ECLOSED);
         return false;
-    default: return true;
     }
+    must(!"a message that does not wait");
+    return true;
 }
 
 /* ---- parking --------------------------------------------------------------------------------- */
@@ -282,9 +284,24 @@ void parked_execute(struct core *core, struct session *session)
  * What closes a subscription is nothing to one that ends with its session. */
 static bool is_void_at_end(const struct session *session, const struct parked *op)
 {
-    if (op->type == MSG_UNSUBSCRIBE && op->how == 0)
+    if (op->type == PARKED_UNSUBSCRIBE && op->how == 0)
         return true;
-    return (op->type == MSG_ACK || op->type == MSG_TASK) && op->after > session->data_number;
+    return (op->type == PARKED_ACK || op->type == PARKED_TASK) && op->after > session->data_number;
+}
+
+bool parked_is_type(uint64_t type)
+{
+    switch ((enum parked_type)type) {
+    case PARKED_COMPLETE:
+    case PARKED_LEAVE:
+    case PARKED_FAIL_PARTY:
+    case PARKED_FAIL:
+    case PARKED_RETRACT:
+    case PARKED_UNSUBSCRIBE:
+    case PARKED_ACK:
+    case PARKED_TASK: return true;
+    }
+    return false;
 }
 
 bool parked_end(struct core *core, struct session *session)
@@ -308,11 +325,12 @@ static void tell_ahead(struct core *core, struct session *session, struct parked
     struct party *party = session->party;
     struct topic *topic = pool_find(&core->topics, op->topic);
     op->is_told = true;
-    if (op->type == MSG_FAIL)
+    if (op->type == PARKED_FAIL)
         settle_tell(core, topic, op->seq, op->failure);
     else
         op->is_told = false;
-    if (op->type == MSG_FAIL_PARTY && party_next(party->state, PARTY_SAYS_FAILED, &party->state)) {
+    if (op->type == PARKED_FAIL_PARTY &&
+        party_next(party->state, PARTY_SAYS_FAILED, &party->state)) {
         bool is_late = judge_error(core, session->job, party, op->failure);
         tell(core, session->job,
              &(struct tell){.name = EVENT_PARTY_FAILED,
@@ -338,34 +356,34 @@ static void read_task(const struct msg_task *msg, struct parked *op)
 }
 
 /* Reads the message, but for its error; false: it names a topic that is not this party's. */
-static bool read_op(struct core *core, struct session *session, const struct msg *msg,
-                    struct parked *op, struct span *out_error)
+static bool read_op(struct core *core, struct session *session, enum parked_type type,
+                    const struct msg *msg, struct parked *op, struct span *out_error)
 {
     *out_error = SPAN_NONE;
-    *op = (struct parked){.type = msg->type};
-    switch (msg->type) {
-    case MSG_FAIL:
-    case MSG_RETRACT: /* the same fields, in another struct */
-        op->number = msg->type == MSG_FAIL ? msg->as.fail.number : msg->as.retract.number;
-        op->after = msg->type == MSG_FAIL ? msg->as.fail.after : msg->as.retract.after;
-        op->topic = (uint32_t)(msg->type == MSG_FAIL ? msg->as.fail.topic : msg->as.retract.topic);
-        op->seq = msg->type == MSG_FAIL ? msg->as.fail.seq : msg->as.retract.seq;
-        *out_error = msg->type == MSG_FAIL ? msg->as.fail.error : msg->as.retract.error;
+    *op = (struct parked){.type = type};
+    switch (type) {
+    case PARKED_FAIL:
+    case PARKED_RETRACT: /* the same fields, in another struct */
+        op->number = type == PARKED_FAIL ? msg->as.fail.number : msg->as.retract.number;
+        op->after = type == PARKED_FAIL ? msg->as.fail.after : msg->as.retract.after;
+        op->topic = (uint32_t)(type == PARKED_FAIL ? msg->as.fail.topic : msg->as.retract.topic);
+        op->seq = type == PARKED_FAIL ? msg->as.fail.seq : msg->as.retract.seq;
+        *out_error = type == PARKED_FAIL ? msg->as.fail.error : msg->as.retract.error;
         break;
-    case MSG_COMPLETE:
+    case PARKED_COMPLETE:
         op->number = msg->as.complete.number;
         op->after = msg->as.complete.after;
         break;
-    case MSG_LEAVE:
+    case PARKED_LEAVE:
         op->number = msg->as.leave.number;
         op->after = msg->as.leave.after;
         break;
-    case MSG_FAIL_PARTY:
+    case PARKED_FAIL_PARTY:
         op->number = msg->as.fail_party.number;
         op->after = msg->as.fail_party.after;
         *out_error = msg->as.fail_party.error;
         break;
-    case MSG_ACK:
+    case PARKED_ACK:
         op->number = msg->as.ack.number;
         op->after = msg->as.ack.after;
         op->sub = (uint32_t)msg->as.ack.sub;
@@ -373,23 +391,22 @@ static bool read_op(struct core *core, struct session *session, const struct msg
         op->seq = msg->as.ack.next_seq;
         op->durable = sub_durable(core, session, op->sub);
         return true;
-    case MSG_UNSUBSCRIBE:
+    case PARKED_UNSUBSCRIBE:
         op->number = msg->as.unsubscribe.number;
         op->sub = (uint32_t)msg->as.unsubscribe.sub;
         op->how = (uint32_t)msg->as.unsubscribe.is_drop;
         return true;
-    case MSG_TASK:
+    case PARKED_TASK:
         read_task(&msg->as.task, op);
         *out_error = msg->as.task.error;
         return true;
-    default: return false;
     }
     const struct topic *topic = pool_find(&core->topics, op->topic);
     if (session->is_guard && op->after > 0)
         return false; /* it has no data of its own */
     if (op->topic != 0 && (topic == NULL || topic->writer != session->party))
         return false;
-    return topic != NULL || (msg->type != MSG_FAIL && msg->type != MSG_RETRACT);
+    return topic != NULL || (type != PARKED_FAIL && type != PARKED_RETRACT);
 }
 
 /* Its error, if it brings one; whether that can be read. */
@@ -407,26 +424,27 @@ static bool take_error(struct core *core, struct session *session, struct parked
  * or they would be given to others; what closes a subscription waits for nothing else. */
 static bool must_wait_for_turn(const struct session *session, const struct parked *op)
 {
-    if (op->type == MSG_ACK && op->number == 0)
+    if (op->type == PARKED_ACK && op->number == 0)
         return false; /* nothing hangs on it but the lag that status shows */
-    if (op->type != MSG_UNSUBSCRIBE)
+    if (op->type != PARKED_UNSUBSCRIBE)
         return op->after > session->data_number || !list_is_empty(&session->parked);
     for (struct list *link = session->parked.next; link != &session->parked; link = link->next) {
         const struct parked *before = LIST_OWNER(link, struct parked, link);
-        if (before->type == MSG_TASK && before->sub == op->sub)
+        if (before->type == PARKED_TASK && before->sub == op->sub)
             return true;
     }
     return false;
 }
 
-const char *parked_take(struct core *core, struct session *session, const struct msg *msg)
+const char *parked_take(struct core *core, struct session *session, enum parked_type type,
+                        const struct msg *msg)
 {
     struct parked op;
     struct span error;
-    if (!read_op(core, session, msg, &op, &error))
+    if (!read_op(core, session, type, msg, &op, &error))
         return "this message is not for a party to say here";
     bool is_again = op.number != 0 && op.number <= session->control_seen;
-    bool is_asking = op.type == MSG_RETRACT || op.type == MSG_COMPLETE;
+    bool is_asking = op.type == PARKED_RETRACT || op.type == PARKED_COMPLETE;
     bool is_parked = is_again && op.number > session_control_number(session);
     if (is_again && (is_parked || !is_asking || was_granted(session, op.number))) {
         if (is_asking && !is_parked)

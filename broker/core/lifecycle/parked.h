@@ -5,9 +5,12 @@
 
 #include "broker/core/model.h"
 
-/* FAIL RETRACT COMPLETE LEAVE FAIL_PARTY ACK TASK UNSUBSCRIBE: now, or when the data before is in.
- * The session may be gone afterwards.  A complaint about the message, or NULL. */
-const char *parked_take(struct core *core, struct session *session, const struct msg *msg);
+/* A message of this type is in force now, or when the data before it is in.  The session may be
+ * gone afterwards.  A complaint about the message, or NULL. */
+const char *parked_take(struct core *core, struct session *session, enum parked_type type,
+                        const struct msg *msg);
+/* Whether messages with this number may wait. */
+bool parked_is_type(uint64_t type);
 /* The message waits for its data; false: too many messages wait, or no memory. */
 bool parked_add(struct core *core, struct session *session, const struct parked *op);
 /* Executes what has its data.  The session may be gone afterwards. */

@@ -13,10 +13,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The messages that may wait for the frames before them, by their numbers. */
+enum parked_type {
+    PARKED_COMPLETE = MSG_COMPLETE,
+    PARKED_LEAVE = MSG_LEAVE,
+    PARKED_FAIL_PARTY = MSG_FAIL_PARTY,
+    PARKED_FAIL = MSG_FAIL,
+    PARKED_RETRACT = MSG_RETRACT,
+    PARKED_UNSUBSCRIBE = MSG_UNSUBSCRIBE,
+    PARKED_ACK = MSG_ACK,
+    PARKED_TASK = MSG_TASK,
+};
 /* A control message that waits for the data before it. */
 struct parked {
     struct list link;
-    enum msg_type type;
+    enum parked_type type;
     uint64_t number;
     uint64_t after;
     uint32_t topic;

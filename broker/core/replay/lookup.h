@@ -16,6 +16,7 @@
 #define WRONG_NO_SLOT "it settles a slot that is not open"
 #define WRONG_NO_PAYLOAD "no bytes stand beside it"
 #define WRONG_TWICE "what it makes is there already"
+#define WRONG_NO_WAIT "a message of this number waits for nothing"
 #define WRONG_NO_ORDER "it does not follow from the facts before it"
 
 /* The error of this number, or NULL for 0; *wrong is set if no fact made it. */

@@ -202,20 +202,22 @@ const char *replay_parked(struct core *core, const struct fact_parked *fact)
     struct session *session = replayed_session(core, fact->party);
     struct failure *failure = replayed_failure(core, fact->failure, &wrong);
     struct topic *topic = replayed_topic(core, fact->topic);
-    bool needs_topic = fact->type == MSG_FAIL || fact->type == MSG_RETRACT;
-    bool needs_error = needs_topic || fact->type == MSG_FAIL_PARTY;
+    bool needs_topic = fact->type == PARKED_FAIL || fact->type == PARKED_RETRACT;
+    bool needs_error = needs_topic || fact->type == PARKED_FAIL_PARTY;
     if (session == NULL)
         return WRONG_NO_SESSION;
     if (wrong != NULL || (needs_error && failure == NULL))
         return WRONG_NO_ERROR;
     if (needs_topic && (topic == NULL || topic->writer != session->party))
         return WRONG_NO_TOPIC;
+    if (!parked_is_type(fact->type))
+        return WRONG_NO_WAIT;
     if (fact->number <= session->control_noted ||
         (!list_is_empty(&session->parked) &&
          fact->number <= LIST_OWNER(session->parked.prev, struct parked, link)->number))
         return WRONG_NO_ORDER;
     if (!parked_add(core, session,
-                    &(struct parked){.type = (enum msg_type)fact->type,
+                    &(struct parked){.type = (enum parked_type)fact->type,
                                      .number = fact->number,
                                      .after = fact->after,
                                      .topic = (uint32_t)fact->topic,
@@ -231,7 +233,7 @@ const char *replay_parked(struct core *core, const struct fact_parked *fact)
     (void)failure_ref(failure); /* the one parked */
     if (session->control_seen < fact->number)
         session->control_seen = fact->number;
-    if (fact->type == MSG_FAIL_PARTY)
+    if (fact->type == PARKED_FAIL_PARTY)
         (void)party_next(session->party->state, PARTY_SAYS_FAILED, &session->party->state);
     return NULL;
 }

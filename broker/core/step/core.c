@@ -12,7 +12,6 @@
 #include "broker/core/groups/subscription.h"
 #include "broker/core/lifecycle/barrier.h"
 #include "broker/core/lifecycle/greeting.h"
-#include "broker/core/lifecycle/guard.h"
 #include "broker/core/lifecycle/job.h"
 #include "broker/core/lifecycle/judgement.h"
 #include "broker/core/lifecycle/late.h"
@@ -213,141 +212,148 @@ uint32_t core_session_count(const struct core *core)
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-/* false: it greeted without a job that it could follow. */
-static bool follow(struct core *core, struct session *session, const struct msg *msg,
-                   const char **out_complaint)
+/* Who speaks, as a column of messages.def has it. */
+static enum msg_speaker speaker_of(const struct session *session)
 {
-    if (session->job == NULL)
-        return false;
-    if (msg->type == MSG_TAP)
-        tell_tap(core, session, &msg->as.tap);
-    else
-        *out_complaint = tell_taken(core, session, msg->as.tap_taken.id);
-    return true;
+    if (session == NULL)
+        return MSG_BY_NEWCOMER;
+    if (session->late != NULL)
+        return MSG_BY_LATE;
+    if (session->party == NULL)
+        return session->data != 0 ? MSG_BY_COURIER : MSG_BY_OBSERVER;
+    return session->is_guard ? MSG_BY_GUARD : MSG_BY_PARTY;
 }
 
-/* What an observer may say; false: it may not say that. */
-static bool observe(struct core *core, struct session *session, const struct msg *msg,
-                    const char **out_complaint)
+/* What a speaker did wrong who may not say that; NULL: the message is ignored. */
+static const char *speaker_complaint(enum msg_speaker speaker, const struct msg_kind *kind)
 {
-    switch (msg->type) {
-    case MSG_BEAT: session_beat(core, session, &msg->as.beat); return true;
-    case MSG_TAP:
-    case MSG_TAP_TAKEN: return follow(core, session, msg, out_complaint);
-    case MSG_STATUS: tell_status(core, session, &msg->as.status); return true;
-    case MSG_VERDICT_ASK: judge_asked(core, session, &msg->as.verdict_ask); return true;
-    case MSG_DEAD: letter_message(core, session, &msg->as.dead); return true;
-    case MSG_ATTACHMENT: courier_refuse_old(core, session, msg->as.attachment.request); return true;
-    case MSG_BRING: *out_complaint = courier_bring(core, session, &msg->as.bring); return true;
-    case MSG_PIECE:
-        *out_complaint = courier_piece(core, session, &msg->as.piece, core->payload);
-        return true;
-    case MSG_FETCH: courier_fetch(core, session, &msg->as.fetch); return true;
-    case MSG_ATTACHMENTS: courier_list(core, session, &msg->as.attachments); return true;
-    case MSG_JOB_CREATE: job_create(core, session, &msg->as.job_create); return true;
-    case MSG_JOB_SHOW: job_show(core, session, &msg->as.job_show); return true;
-    case MSG_JOB_CANCEL: job_cancel(core, session, &msg->as.job_cancel); return true;
-    case MSG_READY: session_ready(core, session, &msg->as.ready); return true;
-    default: return false;
-    }
-}
-
-/* What a party may say besides, without a number; false: it has one. */
-static bool converse(struct core *core, struct session *session, const struct msg *msg,
-                     const char **out_complaint)
-{
-    switch (msg->type) {
-    case MSG_POSITION: session_position(core, session, &msg->as.position); return true;
-    case MSG_PROGRESS: session_promise(core, session, &msg->as.progress); return true;
-    case MSG_TOPIC_OPEN: topic_open(core, session, &msg->as.topic_open); return true;
-    case MSG_TAKEN: *out_complaint = sub_taken(core, session, &msg->as.taken); return true;
-    case MSG_AWAIT: *out_complaint = await_open(core, session, &msg->as.await); return true;
-    case MSG_BARRIER: *out_complaint = barrier_come(core, session, &msg->as.barrier); return true;
-    case MSG_UNAWAIT: await_close(core, session, msg->as.unawait.want); return true;
-    default: return false;
-    }
-}
-
-static uint64_t number_of(const struct msg *msg)
-{
-    switch (msg->type) {
-    case MSG_COMPLETE: return msg->as.complete.number;
-    case MSG_LEAVE: return msg->as.leave.number;
-    case MSG_FAIL_PARTY: return msg->as.fail_party.number;
-    case MSG_FAIL: return msg->as.fail.number;
-    case MSG_RETRACT: return msg->as.retract.number;
-    case MSG_SUBSCRIBE: return msg->as.subscribe.number;
-    case MSG_SUB_ADD: return msg->as.sub_add.number;
-    case MSG_UNSUBSCRIBE: return msg->as.unsubscribe.number;
-    case MSG_ACK: return msg->as.ack.number;
-    case MSG_TASK: return msg->as.task.number;
-    default: return 0;
-    }
+    if (speaker == MSG_BY_NEWCOMER)
+        return "the first message is no greeting";
+    if (kind->as.to_broker.speakers & MSG_BY_NEWCOMER)
+        return "greeted twice";
+    if (speaker == MSG_BY_LATE)
+        return NULL;
+    if (speaker == MSG_BY_PARTY)
+        return "a party may not say that";
+    return speaker == MSG_BY_GUARD ? "a guard may not say that" : "an observer may not say that";
 }
 
 /* Numbered messages come in order; one that came before on another connection is answered again,
- * for the answer may have been lost with it.  session may be gone afterwards.  Returns a
- * complaint, or NULL. */
-static const char *converse_numbered(struct core *core, struct session *session,
-                                     const struct msg *msg)
+ * for the answer may have been lost with it.  No fact counts those of a guard. */
+static const char *number_complaint(const struct session *session, const struct msg *msg)
 {
-    uint64_t number = number_of(msg);
-    bool is_numbered = number != 0 || msg->type != MSG_ACK;
-    bool is_gap =
-        number > session->control_seen + 1 && !session->is_guard; /* no fact counts those */
-    if (is_numbered && (number == 0 || is_gap))
-        return "a control message out of order";
-    core_mark_dirty(core, session);
-    switch (msg->type) {
-    case MSG_SUBSCRIBE:
-        sub_open(core, session, &msg->as.subscribe, number <= session->control_seen);
-        break;
-    case MSG_SUB_ADD: sub_add(core, session, &msg->as.sub_add); break;
-    case MSG_UNSUBSCRIBE:
-        if (!msg->as.unsubscribe.is_drained)
-            return parked_take(core, session, msg);
-        sub_drain(core, session, (uint32_t)msg->as.unsubscribe.sub);
-        break;
-    default: return parked_take(core, session, msg);
-    }
-    if (number > session->control_seen)
-        session->control_seen = number;
+    uint64_t number = msg_id(msg);
+    bool is_gap = number > session->control_seen + 1 && !session->is_guard;
+    return number == 0 || is_gap ? "a control message out of order" : NULL;
+}
+
+/* A numbered message is in force that waited for nothing. */
+static void count_message(struct session *session, const struct msg *msg)
+{
+    if (msg_id(msg) > session->control_seen)
+        session->control_seen = msg_id(msg);
+}
+
+static const char *unsubscribe(struct core *core, struct session *session, const struct msg *msg)
+{
+    if (!msg->as.unsubscribe.is_drained)
+        return parked_take(core, session, PARKED_UNSUBSCRIBE, msg);
+    sub_drain(core, session, (uint32_t)msg->as.unsubscribe.sub);
+    count_message(session, msg);
     return NULL;
 }
 
-/* What a session that has greeted says.  It may be gone afterwards.  A complaint, or NULL. */
+/* An observer without a job has no events to follow. */
+static const char *tap(struct core *core, struct session *session, const struct msg *msg)
+{
+    if (session->job == NULL)
+        return "an observer may not say that";
+    if (msg->type == MSG_TAP_TAKEN)
+        return tell_taken(core, session, msg->as.tap_taken.id);
+    tell_tap(core, session, &msg->as.tap);
+    return NULL;
+}
+
+/* What a session says that may say it, in its order.  It may be gone afterwards.  A complaint, or
+ * NULL. */
+static const char *dispatch(struct core *core, struct session *session, const struct msg *msg)
+{
+    bool is_again = msg_id(msg) <= session->control_seen;
+    switch (msg_to_broker(msg)) {
+    case TO_BROKER_HELLO:
+    case TO_BROKER_ATTACH: break; /* they begin a session: step_message() */
+    case TO_BROKER_POSITION: session_position(core, session, &msg->as.position); break;
+    case TO_BROKER_READY: session_ready(core, session, &msg->as.ready); break;
+    case TO_BROKER_BEAT: session_beat(core, session, &msg->as.beat); break;
+    case TO_BROKER_PROGRESS: session_promise(core, session, &msg->as.progress); break;
+    case TO_BROKER_COMPLETE: return parked_take(core, session, PARKED_COMPLETE, msg);
+    case TO_BROKER_LEAVE: return parked_take(core, session, PARKED_LEAVE, msg);
+    case TO_BROKER_FAIL_PARTY: return parked_take(core, session, PARKED_FAIL_PARTY, msg);
+    case TO_BROKER_TOPIC_OPEN: topic_open(core, session, &msg->as.topic_open); break;
+    case TO_BROKER_FAIL: return parked_take(core, session, PARKED_FAIL, msg);
+    case TO_BROKER_RETRACT: return parked_take(core, session, PARKED_RETRACT, msg);
+    case TO_BROKER_SUBSCRIBE:
+        sub_open(core, session, &msg->as.subscribe, is_again);
+        count_message(session, msg);
+        break;
+    case TO_BROKER_SUB_ADD:
+        sub_add(core, session, &msg->as.sub_add);
+        count_message(session, msg);
+        break;
+    case TO_BROKER_UNSUBSCRIBE: return unsubscribe(core, session, msg);
+    case TO_BROKER_TAKEN: return sub_taken(core, session, &msg->as.taken);
+    case TO_BROKER_ACK: return parked_take(core, session, PARKED_ACK, msg);
+    case TO_BROKER_AWAIT: return await_open(core, session, &msg->as.await);
+    case TO_BROKER_UNAWAIT: await_close(core, session, msg->as.unawait.want); break;
+    case TO_BROKER_TAP:
+    case TO_BROKER_TAP_TAKEN: return tap(core, session, msg);
+    case TO_BROKER_STATUS: tell_status(core, session, &msg->as.status); break;
+    case TO_BROKER_VERDICT_ASK: judge_asked(core, session, &msg->as.verdict_ask); break;
+    case TO_BROKER_JOB_CREATE: job_create(core, session, &msg->as.job_create); break;
+    case TO_BROKER_JOB_SHOW: job_show(core, session, &msg->as.job_show); break;
+    case TO_BROKER_JOB_CANCEL: job_cancel(core, session, &msg->as.job_cancel); break;
+    case TO_BROKER_BARRIER: return barrier_come(core, session, &msg->as.barrier);
+    case TO_BROKER_TASK: return parked_take(core, session, PARKED_TASK, msg);
+    case TO_BROKER_DEAD: letter_message(core, session, &msg->as.dead); break;
+    case TO_BROKER_ATTACHMENT: courier_refuse_old(core, session, msg->as.attachment.request); break;
+    case TO_BROKER_FETCH: courier_fetch(core, session, &msg->as.fetch); break;
+    case TO_BROKER_BRING: return courier_bring(core, session, &msg->as.bring);
+    case TO_BROKER_PIECE: return courier_piece(core, session, &msg->as.piece, core->payload);
+    case TO_BROKER_ATTACHMENTS: courier_list(core, session, &msg->as.attachments); break;
+    }
+    return NULL;
+}
+
+/* A complaint, or NULL.  The session may be gone afterwards. */
 static const char *session_message(struct core *core, struct session *session,
                                    const struct msg *msg)
 {
-    const char *complaint = NULL;
-    session_hear(core, session);
+    const struct msg_kind *kind = msg_kind((unsigned)msg->type);
     if (session->late != NULL) {
         late_message(core, session, msg);
         return NULL;
     }
-    if (observe(core, session, msg, &complaint))
-        return complaint;
-    if (session->party == NULL)
-        return "an observer may not say that";
-    if (session->is_guard && !guard_may_say(msg->type))
-        return "a guard may not say that";
-    if (converse(core, session, msg, &complaint))
-        return complaint;
-    return converse_numbered(core, session, msg);
+    if (msg_is_numbered(msg) && number_complaint(session, msg) != NULL)
+        return number_complaint(session, msg);
+    if (kind->id == MSG_NUMBER || kind->id == MSG_NUMBER_OR_0)
+        core_mark_dirty(core, session);
+    return dispatch(core, session, msg);
 }
 
 static void step_message(struct core *core, conn_id conn, const struct msg *msg)
 {
     struct session *session = session_of_conn(core, conn);
+    const struct msg_kind *kind = msg_kind((unsigned)msg->type);
+    enum msg_speaker speaker = speaker_of(session);
     const char *complaint = NULL;
-    if (session == NULL && msg->type == MSG_HELLO)
+    if (session != NULL && !(kind->as.to_broker.speakers & MSG_BY_NEWCOMER))
+        session_hear(core, session);
+    if (!(kind->as.to_broker.speakers & speaker))
+        complaint = speaker_complaint(speaker, kind);
+    else if (msg->type == MSG_HELLO)
         session_hello(core, conn, &msg->as.hello);
-    else if (session == NULL && msg->type == MSG_ATTACH)
+    else if (msg->type == MSG_ATTACH)
         complaint = session_attach(core, conn, &msg->as.attach);
-    else if (session == NULL)
-        complaint = "the first message is no greeting";
-    else if (msg->type == MSG_HELLO || msg->type == MSG_ATTACH)
-        complaint = "greeted twice";
     else
         complaint = session_message(core, session, msg);
     if (complaint != NULL)
