@@ -23,9 +23,11 @@ static void (*script)(struct effects *effects);
 
 struct core *core_new(struct memory *memory, const struct core_options *options, int64_t now_ns)
 {
+    static char nothing; /* it has no state */
+    (void)memory;
     (void)options;
     (void)now_ns;
-    return memory_take(memory, 1);
+    return (void *)&nothing;
 }
 
 void core_free(struct core **core)
@@ -104,7 +106,7 @@ static void set_up(void)
 static void tear_down(void)
 {
     core_port_free(&port);
-    must(memory.bytes_used == 1); /* the core's, which it did not give back */
+    must(memory.bytes_used == 0);
 }
 
 TestSuite(core_port, .init = set_up, .fini = tear_down);

@@ -37,9 +37,11 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
 
 struct core *core_new(struct memory *memory, const struct core_options *options, int64_t now_ns)
 {
+    static char nothing; /* it has no state */
+    (void)memory;
     (void)options;
     (void)now_ns;
-    return memory_take(memory, 1);
+    return (void *)&nothing;
 }
 
 void core_free(struct core **core)

@@ -46,9 +46,11 @@ const char *core_replay(struct core *core, struct span record, payload_id payloa
 
 struct core *core_new(struct memory *memory, const struct core_options *options, int64_t now_ns)
 {
+    static char nothing; /* it has no state */
+    (void)memory;
     (void)options;
     (void)now_ns;
-    return memory_take(memory, 1);
+    return (void *)&nothing;
 }
 
 void core_free(struct core **core)
