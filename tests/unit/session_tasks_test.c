@@ -13,7 +13,6 @@ enum { TASKS = 40, REPLIES = 41 }; /* the broker's numbers of topics */
 static void init(void)
 {
     struct session_sub_options options = {.group = span_text("team"), .credit = 8};
-    driver_init(&d);
     driver_up(&d);
     cr_assert_eq(session_subscribe(d.session, span_text("master/tasks"), &options, &sub), CODE_OK);
     struct msg msg = driver_expect(&d, MSG_SUBSCRIBE);
