@@ -101,6 +101,7 @@ Test(session_tasks, that_are_requests_are_answered_before_they_are_done)
     cr_expect_eq(frame.flags & FRAME_KIND_MASK, FRAME_COMMIT);
     cr_expect_eq(frame.topic, REPLIES);
     cr_expect_eq(frame.seq, 77);
+    buffer_unref(&part);
     cr_expect_eq(expect_task(5, 1, 0).as.task.after, 1);
     cr_expect_eq(session_task_reply(d.session, d.now_ns, item.lease, span_text("did"), NULL),
                  CODE_ECLOSED, "once");
