@@ -1168,6 +1168,25 @@ Test(core, has_no_refusals_beyond_those_a_client_says_it_has_seen)
     cr_expect_null(strstr(said, "refusal"), "%s", said);
 }
 
+/* However many there were, only those come again that the client has not seen. */
+Test(core, sends_again_only_the_refusals_that_a_client_has_not_seen)
+{
+    enum { REFUSED = 1100 }; /* more than are kept */
+    join(1);
+    uint64_t token = tokens[1];
+    uint32_t a = open_topic(1, "alice/a");
+    publish(1, a, 0, 1, 5);
+    for (int i = 0; i < REFUSED; i++)
+        commit(1, a, 0, 5); /* it is settled */
+    closed(1);
+    forget();
+    resume(1, token, REFUSED - 2);
+    uint32_t count = 0;
+    for (const char *at = said; (at = strstr(at, "refusal #0")) != NULL; at++)
+        count += 1;
+    cr_expect_eq(count, 2, "%u", count);
+}
+
 /* The clock for people is set by hours, either way: silence is measured by the other one. */
 Test(core, loses_nobody_and_forgets_nobody_when_the_wall_clock_jumps)
 {
