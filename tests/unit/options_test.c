@@ -109,6 +109,9 @@ Test(options, hold_periods_to_their_limits)
     options.outbox_bytes_max = 0;
     cr_expect_eq(check(&options), BUS_EINVAL);
     bus_options_init(&options);
+    options.inbox_bytes_max = 0;
+    cr_expect_eq(check(&options), BUS_EINVAL);
+    bus_options_init(&options);
     options.failure_signal = 10000;
     cr_expect_eq(check(&options), BUS_EINVAL);
 }
