@@ -19,7 +19,7 @@ void batch_decoder_fini(struct batch_decoder *decoder)
     *decoder = (struct batch_decoder){.memory = decoder->memory};
 }
 
-static struct event_run *append(struct batch_decoder *decoder)
+static struct event_run *decoder_append(struct batch_decoder *decoder)
 {
     if (decoder->count == decoder->room) {
         uint32_t room = decoder->room > 0 ? decoder->room * 2 : ROOM_FIRST;
@@ -78,7 +78,7 @@ static enum wire_err read_value(struct event_run *run, struct span value)
 static enum wire_err append_run(struct batch_decoder *decoder, const struct frame *frame,
                                 size_t offset)
 {
-    struct event_run *run = append(decoder);
+    struct event_run *run = decoder_append(decoder);
     if (run == NULL)
         return WIRE_FULL;
     *run = (struct event_run){

@@ -115,7 +115,7 @@ static bool set_text(const struct key *key, char *place, const char *value, char
     return true;
 }
 
-static bool set_number(const struct key *key, void *place, uint64_t number, char *complaint)
+static bool config_set_number(const struct key *key, void *place, uint64_t number, char *complaint)
 {
     if (number < key->least || number > key->most) {
         snprintf(complaint, CONFIG_COMPLAINT_BYTES, "%s: %llu is not between %llu and %llu",
@@ -166,7 +166,7 @@ bool config_set(struct config *config, const char *name, const char *value,
                  kind_form(key->kind), value);
         return false;
     }
-    return set_number(key, place, number, complaint);
+    return config_set_number(key, place, number, complaint);
 }
 
 void config_init(struct config *config)

@@ -141,7 +141,7 @@ static void count_references(struct core_port *port)
     }
 }
 
-static void step(struct core_port *port, struct core_port_now now, struct event event)
+static void port_step(struct core_port *port, struct core_port_now now, struct event event)
 {
     must(port->at == port->effects.count);
     event.now_ns = now.now_ns + port->ahead_ns;
@@ -173,8 +173,9 @@ static void piece_in(struct core_port *port, struct core_port_now now, conn_id c
         core_port_violation(port, now, conn, "piece: the broker is short of memory");
         return;
     }
-    step(port, now,
-         (struct event){.type = EVENT_MESSAGE, .conn = conn, .payload = payload, .as.msg = msg});
+    port_step(
+        port, now,
+        (struct event){.type = EVENT_MESSAGE, .conn = conn, .payload = payload, .as.msg = msg});
     payload_release(&port->payloads, payload, 1);
 }
 
@@ -189,7 +190,7 @@ static void message_in(struct core_port *port, struct core_port_now now, conn_id
         piece_in(port, now, conn, &msg);
     } else if (err == WIRE_OK) {
         newer_learn(port, conn, &msg);
-        step(port, now, (struct event){.type = EVENT_MESSAGE, .conn = conn, .as.msg = &msg});
+        port_step(port, now, (struct event){.type = EVENT_MESSAGE, .conn = conn, .as.msg = &msg});
     } else if (err == WIRE_UNKNOWN && newer_find(port, conn) != NULL) {
         port->skipped += 1;
     } else {
@@ -243,7 +244,7 @@ static void batch_in(struct core_port *port, struct core_port_now now, conn_id c
     event.as.data.payload_bytes = bytes;
     event.as.data.runs = port->decoder.items;
     event.as.data.run_count = port->decoder.count;
-    step(port, now, event);
+    port_step(port, now, event);
     payload_release(&port->payloads, payload, 1);
 }
 
@@ -260,31 +261,32 @@ void core_port_data_in(struct core_port *port, struct core_port_now now, conn_id
 void core_port_violation(struct core_port *port, struct core_port_now now, conn_id conn,
                          const char *complaint)
 {
-    step(port, now,
-         (struct event){.type = EVENT_VIOLATION, .conn = conn, .as.complaint = complaint});
+    port_step(port, now,
+              (struct event){.type = EVENT_VIOLATION, .conn = conn, .as.complaint = complaint});
 }
 
 void core_port_closed(struct core_port *port, struct core_port_now now, conn_id conn)
 {
     newer_remove(port, conn);
-    step(port, now, (struct event){.type = EVENT_CLOSED, .conn = conn});
+    port_step(port, now, (struct event){.type = EVENT_CLOSED, .conn = conn});
 }
 
 void core_port_tick(struct core_port *port, struct core_port_now now)
 {
-    step(port, now, (struct event){.type = EVENT_TICK});
+    port_step(port, now, (struct event){.type = EVENT_TICK});
 }
 
 void core_port_stop(struct core_port *port, struct core_port_now now)
 {
-    step(port, now, (struct event){.type = EVENT_STOP});
+    port_step(port, now, (struct event){.type = EVENT_STOP});
 }
 
 void core_port_journal(struct core_port *port, struct core_port_now now, enum journal_health health,
                        const char *text)
 {
-    step(port, now,
-         (struct event){.type = EVENT_JOURNAL, .as.journal = {.health = health, .text = text}});
+    port_step(
+        port, now,
+        (struct event){.type = EVENT_JOURNAL, .as.journal = {.health = health, .text = text}});
 }
 
 int64_t core_port_deadline_ns(const struct core_port *port)
@@ -296,7 +298,7 @@ int64_t core_port_deadline_ns(const struct core_port *port)
 /* ---- out ------------------------------------------------------------------------------------- */
 
 /* What the core says is within the limits of the protocol: it can be encoded. */
-static struct buffer *encode(struct core_port *port, const struct msg *msg)
+static struct buffer *port_encode(struct core_port *port, const struct msg *msg)
 {
     size_t bytes = 0;
     must(msg_encode(msg, port->scratch, sizeof port->scratch, &bytes) == WIRE_OK);
@@ -370,7 +372,7 @@ static void piece_out(struct core_port *port, const struct effect *effect,
     out->saying = saying_of(msg);
     out->conn = effect->conn;
     delivery_header_write(out->head, 0);
-    out->part = encode(port, msg);
+    out->part = port_encode(port, msg);
 }
 
 static void control_out(struct core_port *port, const struct effect *effect,
@@ -391,7 +393,7 @@ static void control_out(struct core_port *port, const struct effect *effect,
     out->kind = CORE_PORT_CONTROL;
     out->saying = saying_of(msg);
     out->conn = conn;
-    out->part = encode(port, msg);
+    out->part = port_encode(port, msg);
 }
 
 static int text_length(struct span text)

@@ -27,7 +27,7 @@ void held_output_fini(struct held_output *output)
     held_output_init(output, output->memory);
 }
 
-static void grow(struct held_output *output, struct held_output_queue *queue)
+static void held_grow(struct held_output *output, struct held_output_queue *queue)
 {
     uint32_t room = queue->room > 0 ? queue->room * 2 : ROOM_FIRST;
     struct held *ring = memory_take(output->memory, room * sizeof *ring);
@@ -46,7 +46,7 @@ void held_output_push(struct held_output *output, enum held_output_stage stage,
     struct held_output_queue *queue = &output->queues[stage];
     must(queue->count == 0 || at(queue, queue->count - 1)->ticket <= held->ticket);
     if (queue->count == queue->room)
-        grow(output, queue);
+        held_grow(output, queue);
     queue->count += 1;
     *at(queue, queue->count - 1) = *held;
 }

@@ -8,14 +8,14 @@
 
 enum { HEAD_BYTES = 5, PLACE_BYTES = 12 };
 
-static uint8_t *put(uint8_t *at, uint64_t number, int bytes)
+static uint8_t *codec_put(uint8_t *at, uint64_t number, int bytes)
 {
     for (int shift = 8 * (bytes - 1); shift >= 0; shift -= 8)
         *at++ = (uint8_t)(number >> shift);
     return at;
 }
 
-static uint64_t get(const uint8_t *at, int bytes)
+static uint64_t codec_get(const uint8_t *at, int bytes)
 {
     uint64_t number = 0;
     for (int i = 0; i < bytes; i++)
@@ -64,11 +64,11 @@ static uint8_t *write_entry(uint8_t *at, const struct effects *effects, const st
                             const struct payload_table *payloads, enum journal_codec_tag tag)
 {
     struct span record = effects_record(effects, effect);
-    at = put(at, tag, 1);
-    at = put(at, record.bytes, 4);
+    at = codec_put(at, tag, 1);
+    at = codec_put(at, record.bytes, 4);
     if (tag == JOURNAL_CODEC_PAYLOAD_AT) {
-        at = put(at, payload_at(payloads, effect->payload), 8);
-        at = put(at, payload_bytes(payloads, effect->payload), 4);
+        at = codec_put(at, payload_at(payloads, effect->payload), 8);
+        at = codec_put(at, payload_bytes(payloads, effect->payload), 4);
     }
     memcpy(at, record.data, record.bytes);
     return at + record.bytes;
@@ -146,12 +146,12 @@ enum wire_err journal_codec_next(struct journal_codec_reader *reader,
         return WIRE_RANGE;
     *out_entry = (struct journal_codec_entry){.tag = (enum journal_codec_tag)at[0]};
     size_t head = HEAD_BYTES + (out_entry->tag == JOURNAL_CODEC_PAYLOAD_AT ? PLACE_BYTES : 0);
-    size_t bytes = (size_t)get(at + 1, 4);
+    size_t bytes = (size_t)codec_get(at + 1, 4);
     if (reader->left.bytes < head || reader->left.bytes - head < bytes)
         return WIRE_TRUNCATED;
     if (out_entry->tag == JOURNAL_CODEC_PAYLOAD_AT) {
-        out_entry->payload_at = get(at + HEAD_BYTES, 8);
-        out_entry->payload_bytes = (uint32_t)get(at + HEAD_BYTES + 8, 4);
+        out_entry->payload_at = codec_get(at + HEAD_BYTES, 8);
+        out_entry->payload_bytes = (uint32_t)codec_get(at + HEAD_BYTES + 8, 4);
     }
     out_entry->fact = span_of(at + head, bytes);
     reader->left = span_of(at + head + bytes, reader->left.bytes - head - bytes);

@@ -61,7 +61,7 @@ struct journal_thread {
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static void push(struct steps *steps, struct journal_step *step)
+static void thread_push(struct steps *steps, struct journal_step *step)
 {
     step->next = NULL;
     if (steps->last != NULL)
@@ -137,7 +137,7 @@ static void free_all(struct steps *steps)
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-static void tell(struct journal_thread *thread)
+static void thread_tell(struct journal_thread *thread)
 {
     const uint64_t one = 1;
     (void)!write(thread->fd, &one, sizeof one); /* full means that it is readable already */
@@ -166,7 +166,7 @@ static void note_place(struct journal_thread *thread)
     thread->news.aside = journal_aside(journal);
 }
 
-static enum journal_err append(struct journal_thread *thread, size_t count, unsigned how)
+static enum journal_err thread_append(struct journal_thread *thread, size_t count, unsigned how)
 {
     struct journal *journal = thread->journal;
     return journal_append(journal, journal_lease(journal), journal_next(journal), thread->records,
@@ -184,7 +184,7 @@ static enum journal_state state_of(enum journal_err err)
 
 /* What the newest whole checkpoint does not need goes, or with the next one if it cannot go now; on
  * a full disk it is tried again before that. */
-static void trim(struct journal_thread *thread, uint64_t needed_from)
+static void thread_trim(struct journal_thread *thread, uint64_t needed_from)
 {
     failpoint_reach("trim");
     uint64_t start = journal_start(thread->journal);
@@ -201,14 +201,14 @@ static void trim(struct journal_thread *thread, uint64_t needed_from)
 static enum journal_state write_records(struct journal_thread *thread, size_t count, unsigned how)
 {
     enum journal_state state = JOURNAL_IS_WELL;
-    enum journal_err err = append(thread, count, how);
+    enum journal_err err = thread_append(thread, count, how);
     if (err == JOURNAL_FULL && thread->untrimmed != 0) {
-        trim(thread, thread->untrimmed);
-        err = append(thread, count, how);
+        thread_trim(thread, thread->untrimmed);
+        err = thread_append(thread, count, how);
     }
     if (err == JOURNAL_FULL) {
         state = JOURNAL_IS_FULL;
-        err = append(thread, count, how | JOURNAL_ESSENTIAL);
+        err = thread_append(thread, count, how | JOURNAL_ESSENTIAL);
     }
     return err == JOURNAL_OK ? state : state_of(err);
 }
@@ -221,7 +221,7 @@ static void follow_up(struct journal_thread *thread, const struct journal_step *
         thread->untrimmed = last->needed_from;
     }
     if (last->is_trim)
-        trim(thread, last->needed_from);
+        thread_trim(thread, last->needed_from);
 }
 
 /* Gathers steps into one batch, at least one of them, and those of a checkpoint alone; the last of
@@ -261,7 +261,7 @@ static void note_logged(struct journal_thread *thread, const struct journal_step
         step->payload_at = thread->positions[at];
         at += step->count;
         if (step->payload != NULL)
-            push(&thread->logged, step);
+            thread_push(&thread->logged, step);
         else
             journal_step_free(&step);
     } while (!is_last);
@@ -327,7 +327,7 @@ static bool write_waiting(struct journal_thread *thread)
     if (is_logged)
         note_logged(thread, last);
     if (is_news)
-        tell(thread);
+        thread_tell(thread);
     return is_logged;
 }
 
@@ -345,7 +345,7 @@ static void sync_logged(struct journal_thread *thread)
         thread->news.synced = ticket;
     else
         set_state(thread, JOURNAL_IS_FAILED);
-    tell(thread);
+    thread_tell(thread);
 }
 
 /* Lock; given up meanwhile.  The disk was full: whether it is still. */
@@ -353,16 +353,16 @@ static void probe(struct journal_thread *thread)
 {
     pthread_mutex_unlock(&thread->lock);
     if (thread->untrimmed != 0)
-        trim(thread, thread->untrimmed);
+        thread_trim(thread, thread->untrimmed);
     thread->has_trimmed = false;
     thread->records[0] = (struct journal_record){.kind = JOURNAL_THREAD_KIND_PROBE};
-    enum journal_err err = append(thread, 1, 0);
+    enum journal_err err = thread_append(thread, 1, 0);
     pthread_mutex_lock(&thread->lock);
     note_place(thread);
     if (err == JOURNAL_FULL)
         return;
     set_state(thread, err == JOURNAL_OK ? JOURNAL_IS_WELL : state_of(err));
-    tell(thread);
+    thread_tell(thread);
 }
 
 /* ---- flushing -------------------------------------------------------------------------------- */
@@ -412,7 +412,7 @@ static void end_flush(struct journal_thread *thread)
         set_state(thread, JOURNAL_IS_FAILED);
     }
     note_place(thread);
-    tell(thread);
+    thread_tell(thread);
 }
 
 /* Lock.  Whether appending must wait until a flush has ended. */
@@ -472,7 +472,7 @@ static void rest(struct journal_thread *thread, bool is_refused)
         probe(thread);
 }
 
-static void *run(void *arg)
+static void *thread_run(void *arg)
 {
     struct journal_thread *thread = arg;
     bool is_refused = false;
@@ -511,7 +511,7 @@ static bool start_threads(struct journal_thread *thread)
     if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
         return false;
     bool is_started = pthread_create(&thread->flusher, NULL, run_flushes, thread) == 0;
-    if (is_started && pthread_create(&thread->handle, NULL, run, thread) != 0) {
+    if (is_started && pthread_create(&thread->handle, NULL, thread_run, thread) != 0) {
         pthread_mutex_lock(&thread->lock);
         thread->is_over = true;
         pthread_cond_signal(&thread->flush_work);
@@ -613,7 +613,7 @@ uint64_t journal_thread_give(struct journal_thread *thread, struct journal_step 
                          ? thread->waiting_bytes >= JOURNAL_THREAD_STREAM_BYTES &&
                                thread->waiting_bytes - given->bytes < JOURNAL_THREAD_STREAM_BYTES
                          : thread->waiting.first == NULL;
-    push(&thread->waiting, given);
+    thread_push(&thread->waiting, given);
     if (is_enough)
         pthread_cond_signal(&thread->work);
     pthread_mutex_unlock(&thread->lock);

@@ -642,7 +642,7 @@ static uint32_t connections_max(void)
     return (uint32_t)(is_small ? limit.rlim_cur / 2 : limit.rlim_cur - OWN_DESCRIPTORS);
 }
 
-static bool set_number(void *socket, int option, int value)
+static bool loop_set_number(void *socket, int option, int value)
 {
     return zmq_setsockopt(socket, option, &value, sizeof value) == 0;
 }
@@ -657,10 +657,12 @@ static bool set_options(const struct channel *channel)
     int64_t part_bytes_max = 2 * (int64_t)(is_data ? LIMIT_PART_BYTES : LIMIT_CONTROL_BYTES);
     return zmq_setsockopt(socket, ZMQ_AFFINITY, &affinity, sizeof affinity) == 0 &&
            zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &part_bytes_max, sizeof part_bytes_max) == 0 &&
-           set_number(socket, ZMQ_ROUTER_MANDATORY, 1) &&
-           set_number(socket, ZMQ_SNDHWM, is_data ? 0 : LIMIT_CONTROL_QUEUE) &&
-           set_number(socket, ZMQ_RCVHWM, is_data ? DATA_RECEIVE_QUEUE : CONTROL_RECEIVE_QUEUE) &&
-           set_number(socket, ZMQ_BACKLOG, BACKLOG) && set_number(socket, ZMQ_LINGER, LINGER_MS);
+           loop_set_number(socket, ZMQ_ROUTER_MANDATORY, 1) &&
+           loop_set_number(socket, ZMQ_SNDHWM, is_data ? 0 : LIMIT_CONTROL_QUEUE) &&
+           loop_set_number(socket, ZMQ_RCVHWM,
+                           is_data ? DATA_RECEIVE_QUEUE : CONTROL_RECEIVE_QUEUE) &&
+           loop_set_number(socket, ZMQ_BACKLOG, BACKLOG) &&
+           loop_set_number(socket, ZMQ_LINGER, LINGER_MS);
 }
 
 static bool open_channel(struct loop *loop, enum lane lane, const char *endpoint, char *complaint)
@@ -676,8 +678,8 @@ static bool open_channel(struct loop *loop, enum lane lane, const char *endpoint
         zmq_socket_monitor(channel->socket, monitor_names[lane],
                            ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_ACCEPT_FAILED | ZMQ_EVENT_DISCONNECTED) !=
             0 ||
-        !set_number(channel->monitor, ZMQ_LINGER, 0) ||
-        !set_number(channel->monitor, ZMQ_RCVHWM, 0) ||
+        !loop_set_number(channel->monitor, ZMQ_LINGER, 0) ||
+        !loop_set_number(channel->monitor, ZMQ_RCVHWM, 0) ||
         zmq_connect(channel->monitor, monitor_names[lane]) != 0) {
         snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot open the %s channel: %s", lane_name(lane),
                  zmq_strerror(errno));
@@ -712,8 +714,8 @@ static int open_signals(void)
 }
 
 /* The broker is where it was when the journal ends. */
-static bool recover(struct loop *loop, const struct config *config, struct journal **journal,
-                    enum durability durability, char *complaint)
+static bool loop_recover(struct loop *loop, const struct config *config, struct journal **journal,
+                         enum durability durability, char *complaint)
 {
     struct recovery done;
     char fault[JOURNAL_COMPLAINT_BYTES] = "";
@@ -798,7 +800,7 @@ struct loop *loop_open(const struct config *config, const char *version, struct 
     if (!open_channel(loop, LANE_CONTROL, config->control, complaint) ||
         !open_channel(loop, LANE_DATA, config->data, complaint) ||
         !open_core_port(loop, config, version, broker, durability, complaint) ||
-        (*journal != NULL && !recover(loop, config, journal, durability, complaint)))
+        (*journal != NULL && !loop_recover(loop, config, journal, durability, complaint)))
         loop_close(&loop);
     return loop;
 }

@@ -86,7 +86,8 @@ static bool print_ready(const struct loop *loop)
     return fflush(stdout) == 0;
 }
 
-static int run(const struct config *config, struct journal **journal, enum durability durability)
+static int run_broker(const struct config *config, struct journal **journal,
+                      enum durability durability)
 {
     int status = EXIT_OWN_FAILURE;
     char complaint[LOOP_COMPLAINT_BYTES] = "";
@@ -197,7 +198,7 @@ int main(int argc, char **argv)
     tune_memory();
     raise_descriptors();
     block_signals();
-    status = run(&config, &journal, durability);
+    status = run_broker(&config, &journal, durability);
     journal_close(&journal);
     return status;
 }

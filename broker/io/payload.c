@@ -8,7 +8,7 @@
 enum { ROOM_FIRST = 64 };
 
 /* An id that the core should not have is a mistake of ours, never a peer's. */
-static struct payload *find(const struct payload_table *table, payload_id id)
+static struct payload *payload_find(const struct payload_table *table, payload_id id)
 {
     must(id >= 1 && id <= table->used);
     struct payload *payload = &table->items[id - 1];
@@ -16,7 +16,7 @@ static struct payload *find(const struct payload_table *table, payload_id id)
     return payload;
 }
 
-static bool grow(struct payload_table *table)
+static bool payload_grow(struct payload_table *table)
 {
     if (table->used < table->room)
         return true;
@@ -112,7 +112,7 @@ static struct payload *take(struct payload_table *table, uint32_t bytes, payload
     if (id != 0) {
         table->free = table->items[id - 1].next;
     } else {
-        if (!grow(table))
+        if (!payload_grow(table))
             return NULL;
         id = ++table->used;
         table->items[id - 1].serial = 0;
@@ -154,7 +154,7 @@ bool payload_add_stored(struct payload_table *table, uint64_t at, uint32_t bytes
 
 bool payload_give(struct payload_table *table, payload_id id)
 {
-    struct payload *payload = find(table, id);
+    struct payload *payload = payload_find(table, id);
     bool is_new = !payload->is_given;
     payload->is_given = true;
     return is_new;
@@ -162,17 +162,17 @@ bool payload_give(struct payload_table *table, payload_id id)
 
 uint64_t payload_at(const struct payload_table *table, payload_id id)
 {
-    return find(table, id)->at;
+    return payload_find(table, id)->at;
 }
 
 uint32_t payload_bytes(const struct payload_table *table, payload_id id)
 {
-    return find(table, id)->bytes;
+    return payload_find(table, id)->bytes;
 }
 
 uint64_t payload_key(const struct payload_table *table, payload_id id)
 {
-    return (uint64_t)find(table, id)->serial << 32 | id;
+    return (uint64_t)payload_find(table, id)->serial << 32 | id;
 }
 
 void payload_logged(struct payload_table *table, uint64_t key, uint64_t at)
@@ -243,14 +243,14 @@ payload_id payload_move(struct payload_table *table, uint32_t *at, uint64_t belo
 
 void payload_retain(struct payload_table *table, payload_id id, uint32_t refs)
 {
-    struct payload *payload = find(table, id);
+    struct payload *payload = payload_find(table, id);
     must(refs <= UINT32_MAX - payload->refs);
     payload->refs += refs;
 }
 
 void payload_release(struct payload_table *table, payload_id id, uint32_t refs)
 {
-    struct payload *payload = find(table, id);
+    struct payload *payload = payload_find(table, id);
     must(refs <= payload->refs);
     payload->refs -= refs;
     if (payload->refs > 0 || payload->is_doomed)
@@ -262,12 +262,12 @@ void payload_release(struct payload_table *table, payload_id id, uint32_t refs)
 
 struct buffer *payload_buffer(const struct payload_table *table, payload_id id)
 {
-    return find(table, id)->buffer;
+    return payload_find(table, id)->buffer;
 }
 
 struct buffer *payload_fetch(struct payload_table *table, payload_id id)
 {
-    struct payload *payload = find(table, id);
+    struct payload *payload = payload_find(table, id);
     if (payload->buffer != NULL)
         return payload->buffer;
     must(table->store.fetch != NULL);

@@ -109,7 +109,7 @@ void peers_fd_closed(struct peers *peers, enum lane lane, int fd)
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
-static bool grow(struct peers *peers)
+static bool peers_grow(struct peers *peers)
 {
     if (peers->free != 0 || peers->used < peers->room)
         return true;
@@ -128,7 +128,7 @@ struct peer *peers_add(struct peers *peers, enum lane lane, uint32_t routing, in
 {
     if (peers->lanes[lane].count >= LIMIT_CONNECTIONS || peers->last_conn == UINT32_MAX)
         return NULL;
-    if (!grow(peers) || !id_map_reserve(&peers->by_conn) ||
+    if (!peers_grow(peers) || !id_map_reserve(&peers->by_conn) ||
         !id_map_reserve(&peers->lanes[lane].by_routing))
         return NULL;
     uint32_t place = peers->free != 0 ? peers->free - 1 : peers->used++;

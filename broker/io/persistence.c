@@ -56,7 +56,7 @@ void persistence_fini(struct persistence *persistence)
     held_output_fini(&persistence->output);
 }
 
-static bool fetch(void *arg, uint64_t at, void *out_body, size_t bytes)
+static bool persistence_fetch(void *arg, uint64_t at, void *out_body, size_t bytes)
 {
     struct persistence *persistence = arg;
     if (journal_reader_fetch(persistence->reader, at, out_body, bytes) == JOURNAL_OK)
@@ -100,7 +100,8 @@ static void describe(void *arg, struct msg_status_end *out)
 void persistence_lend(struct persistence *persistence, struct core_port *port,
                       uint64_t memory_bytes)
 {
-    struct payload_store store = {.fetch = fetch, .arg = persistence, .memory_bytes = memory_bytes};
+    struct payload_store store = {
+        .fetch = persistence_fetch, .arg = persistence, .memory_bytes = memory_bytes};
     struct core_port_journal journal = {.describe = describe, .arg = persistence};
     core_port_use_store(port, &store);
     core_port_use_journal(port, &journal);
@@ -292,7 +293,8 @@ static bool is_trim_due(const struct persistence *persistence, const struct core
 
 /* Payloads that arrived since the checkpoint was made are not held for it: what it says of them is
  * overruled by facts behind it, which are in the log before this step. */
-static void trim(struct persistence *persistence, struct core_port *port, int64_t now_ns)
+static void persistence_trim(struct persistence *persistence, struct core_port *port,
+                             int64_t now_ns)
 {
     if (persistence->has_to_trim && persistence->trim_ns == INT64_MAX &&
         is_checkpoint_logged(persistence))
@@ -426,7 +428,7 @@ void persistence_hear(struct persistence *persistence, struct core_port *port, i
     bool is_time = is_to_be_measured(persistence, port) && now_ns >= persistence->measure_ns;
     if (persistence_is_full(persistence) && (!was_full || is_time))
         measure(persistence, port, now_ns);
-    trim(persistence, port, now_ns);
+    persistence_trim(persistence, port, now_ns);
     tell_kept(persistence, port);
     struct journal_step *step;
     while ((step = journal_thread_logged(persistence->thread)) != NULL) {

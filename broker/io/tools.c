@@ -22,7 +22,7 @@ static void print_line(void *arg, const char *line)
 }
 
 /* What only hinders an export does not go into it. */
-static enum journal_err run(enum tool tool, const char *where)
+static enum journal_err run_tool(enum tool tool, const char *where)
 {
     switch (tool) {
     case TOOL_CHECK: return journal_check(where, print_line, stdout);
@@ -45,7 +45,7 @@ bool tools_run(int argc, char **argv, int *out_status)
         *out_status = 2;
         return true;
     }
-    enum journal_err err = run(tool, argv[2]);
+    enum journal_err err = run_tool(tool, argv[2]);
     if (fflush(stdout) != 0) {
         fprintf(stderr, "errbusd: cannot write to standard output\n");
         err = JOURNAL_IO;

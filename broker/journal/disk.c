@@ -10,7 +10,7 @@
 enum { SCHEME_SHOWN_MAX = 100 };
 
 /* Steps over what was written: the first piece that has bytes left, its rest. */
-static int step(struct iovec **pieces, int *count, size_t bytes)
+static int disk_step(struct iovec **pieces, int *count, size_t bytes)
 {
     while (*count > 0 && bytes >= (*pieces)->iov_len) {
         bytes -= (*pieces)->iov_len;
@@ -26,11 +26,11 @@ static int step(struct iovec **pieces, int *count, size_t bytes)
 
 int disk_write_all(struct disk *disk, int file, struct iovec *pieces, int count, uint64_t offset)
 {
-    while (step(&pieces, &count, 0) > 0) {
+    while (disk_step(&pieces, &count, 0) > 0) {
         int64_t written = disk->ops->write(disk, file, pieces, count, offset);
         if (written <= 0)
             return written < 0 ? (int)written : -EIO;
-        step(&pieces, &count, (size_t)written);
+        disk_step(&pieces, &count, (size_t)written);
         offset += (uint64_t)written;
     }
     return 0;

@@ -289,7 +289,7 @@ static int sync_parent(const char *path)
 }
 
 /* is_made: what failed was to make it. */
-static int complain(int err, const char *path, bool is_made, char *complaint)
+static int folder_complain(int err, const char *path, bool is_made, char *complaint)
 {
     if (err == -ENOENT && !is_made)
         snprintf(complaint, DISK_COMPLAINT_BYTES, "there is no directory '%.900s'", path);
@@ -307,7 +307,7 @@ int disk_folder_open(const char *path, bool may_make, struct disk **out_disk, ch
     bool is_made = false;
     struct folder *folder = calloc(1, sizeof *folder);
     if (folder == NULL)
-        return complain(-ENOMEM, path, is_made, complaint);
+        return folder_complain(-ENOMEM, path, is_made, complaint);
     folder->fd = -1;
     folder->lock = -1;
     folder->path = strdup(path);
@@ -329,7 +329,7 @@ int disk_folder_open(const char *path, bool may_make, struct disk **out_disk, ch
         result = code(folder->fd);
 done:
     if (result < 0) {
-        complain(result, path, is_made, complaint);
+        folder_complain(result, path, is_made, complaint);
         folder_close(&folder->disk);
     } else {
         *out_disk = &folder->disk;

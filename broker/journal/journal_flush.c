@@ -174,7 +174,7 @@ enum journal_err journal_flush_begin(struct journal *journal, struct journal_flu
 }
 
 /* What the other thread kept.  Meanwhile this one may have used a file, and freed its number. */
-static void take_kept(struct journal *journal, const struct journal_flush *flush)
+static void flush_take_kept(struct journal *journal, const struct journal_flush *flush)
 {
     for (unsigned i = 0; i < LAYOUT_KEPT_MAX; i++)
         if (flush->kept[i] >= 0)
@@ -193,7 +193,7 @@ enum journal_err journal_flush_end(struct journal *journal, struct journal_flush
     } else {
         journal->synced = flush->proof.synced;
         journal->trimmed = flush->proof.trimmed;
-        take_kept(journal, flush);
+        flush_take_kept(journal, flush);
         for (size_t i = 0; i + 1 < journal->count; i++)
             if (journal->segments[i].is_writing && !journal->segments[i].is_dirty)
                 segment_shut(journal, &journal->segments[i]);

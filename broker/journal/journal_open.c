@@ -16,13 +16,14 @@
 
 #define COPY_BYTES ((size_t)64 * 1024)
 
-static enum journal_err refuse(struct journal *journal, enum journal_err err, const char *why)
+static enum journal_err opening_refuse(struct journal *journal, enum journal_err err,
+                                       const char *why)
 {
     snprintf(journal->complaint, sizeof journal->complaint, "%s", why);
     return err;
 }
 
-static enum journal_err lock(struct journal *journal)
+static enum journal_err opening_lock(struct journal *journal)
 {
     struct disk_owner owner = {.lease = 0};
     char who[32] = "";
@@ -58,7 +59,7 @@ static enum journal_err cut(struct journal *journal, uint64_t from, uint64_t unt
     enum journal_err err = JOURNAL_OK;
     uint8_t *zeros = calloc(1, COPY_BYTES);
     if (zeros == NULL)
-        return refuse(journal, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
+        return opening_refuse(journal, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
     for (uint64_t at = from; err == JOURNAL_OK && at < until; at += COPY_BYTES) {
         uint64_t left = until - at;
         err = write_at(journal, last, zeros, left < COPY_BYTES ? (size_t)left : COPY_BYTES,
@@ -76,7 +77,7 @@ static enum journal_err write_segment_again(struct journal *journal, struct segm
     char name[FORMAT_NAME_BYTES];
     uint8_t *bytes = malloc(COPY_BYTES);
     if (bytes == NULL)
-        return refuse(journal, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
+        return opening_refuse(journal, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
     segment_name_write(segment->first, name);
     for (uint64_t at = from; err == JOURNAL_OK && at < until;) {
         size_t wanted = until - at < COPY_BYTES ? (size_t)(until - at) : COPY_BYTES;
@@ -166,8 +167,8 @@ static enum journal_err remove_name(struct journal *journal, const char *name)
                                             : journal_complain(journal, name, "removed", result);
 }
 
-static enum journal_err mend(struct journal *journal, const struct survey *survey,
-                             struct journal_opened *opened)
+static enum journal_err opening_mend(struct journal *journal, const struct survey *survey,
+                                     struct journal_opened *opened)
 {
     enum journal_err err = JOURNAL_OK;
     char text[SURVEY_TEXT_BYTES];
@@ -211,7 +212,7 @@ static enum journal_err adopt(struct journal *journal, const struct survey *surv
     for (size_t i = 0; i < survey->count; i++) {
         const struct surveyed *found = &survey->segments[i];
         if (!journal_reserve_segment(journal))
-            return refuse(journal, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
+            return opening_refuse(journal, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
         journal->segments[journal->count++] = (struct segment){
             .first = found->first, .end = found->end, .room = found->bytes, .file = -1};
     }
@@ -266,13 +267,13 @@ static enum journal_err store_proof(struct journal *journal)
     return result < 0 ? journal_complain(journal, PROOF_NAME, "written", result) : JOURNAL_OK;
 }
 
-static enum journal_err recover(struct journal *journal, const struct survey *survey,
-                                struct journal_opened *opened)
+static enum journal_err opening_recover(struct journal *journal, const struct survey *survey,
+                                        struct journal_opened *opened)
 {
     open_proof(journal);
     enum journal_err err = adopt(journal, survey);
     if (err == JOURNAL_OK)
-        err = mend(journal, survey, opened);
+        err = opening_mend(journal, survey, opened);
     if (err == JOURNAL_OK && survey->synced < journal->next)
         err = write_again(journal, survey->synced);
     if (err == JOURNAL_OK && journal->count > 1 && journal_last(journal)->first == journal->next)
@@ -312,7 +313,7 @@ static enum journal_err create(struct journal *journal, const struct journal_opt
     journal->id = options->id;
     journal->is_lazy = false; /* the first segment is on the disk, whatever follows */
     if (!journal_reserve_segment(journal))
-        return refuse(journal, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
+        return opening_refuse(journal, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
     enum journal_err err =
         journal_make_segment(journal, 0, journal->segment_bytes, false, &journal->segments[0]);
     journal->count = err == JOURNAL_OK;
@@ -333,18 +334,19 @@ static enum journal_err open_directory(struct journal *journal,
     journal->aside = bytes;
     journal->wanted_bytes = bytes;
     if (bytes < LIMIT_JOURNAL_SEGMENT_BYTES_MIN || bytes > LIMIT_JOURNAL_SEGMENT_BYTES_MAX)
-        return refuse(journal, JOURNAL_LIMIT, "a segment of the journal has 4 KiB to 1 GiB");
-    enum journal_err err = lock(journal);
+        return opening_refuse(journal, JOURNAL_LIMIT,
+                              "a segment of the journal has 4 KiB to 1 GiB");
+    enum journal_err err = opening_lock(journal);
     if (err != JOURNAL_OK)
         return err;
     err = survey_take(&survey, journal->disk, NULL, NULL);
     const struct finding *damage = survey_damage(&survey);
     if (err != JOURNAL_OK)
-        err = refuse(journal, err, survey.complaint);
+        err = opening_refuse(journal, err, survey.complaint);
     else if (damage != NULL)
         err = refuse_damage(journal, &survey, damage);
     else if (survey.count > 0)
-        err = recover(journal, &survey, opened);
+        err = opening_recover(journal, &survey, opened);
     else
         err = create(journal, options);
     opened->is_new = survey.count == 0;

@@ -37,7 +37,7 @@ static struct segment *find_segment(struct journal *journal, uint64_t at)
     return &journal->segments[low];
 }
 
-static enum journal_err open_segment(struct journal *journal, struct segment *segment)
+static enum journal_err read_open_segment(struct journal *journal, struct segment *segment)
 {
     char name[FORMAT_NAME_BYTES];
     if (segment->file >= 0)
@@ -71,7 +71,7 @@ static enum journal_err read_record(struct journal *journal, uint64_t at,
     struct segment *segment = find_segment(journal, at);
     struct scan *reader = &journal->reader;
     char name[FORMAT_NAME_BYTES];
-    enum journal_err err = open_segment(journal, segment);
+    enum journal_err err = read_open_segment(journal, segment);
     if (err != JOURNAL_OK)
         return err;
     if (journal->read_from != segment->first)
@@ -142,7 +142,7 @@ enum journal_err journal_fetch(struct journal *journal, uint64_t at, void *out_b
         return JOURNAL_END;
     struct segment *segment = find_segment(journal, at);
     char name[FORMAT_NAME_BYTES];
-    enum journal_err err = open_segment(journal, segment);
+    enum journal_err err = read_open_segment(journal, segment);
     if (err != JOURNAL_OK)
         return err;
     int result = record_read_body(journal->disk, segment->file, journal->id, segment->first, at,

@@ -122,7 +122,7 @@ static void wipe(struct journal *journal)
                          FORMAT_SEGMENT_BYTES + last->end - last->first);
 }
 
-static void push(struct journal *journal)
+static void write_push(struct journal *journal)
 {
     const struct segment *last = journal_last(journal);
     uint64_t from = journal->pushed > journal->synced ? journal->pushed : journal->synced;
@@ -188,7 +188,7 @@ static enum journal_err write_batch(struct journal *journal, const struct journa
     last->is_dirty = true;
     journal->next = at;
     if (!journal->is_lazy)
-        push(journal);
+        write_push(journal);
     return JOURNAL_OK;
 }
 
@@ -284,7 +284,8 @@ void journal_set_aside(struct journal *journal, uint64_t bytes)
 }
 
 /* A file that was kept for this, with just so many bytes.  Returns its handle; -1: none. */
-static int take_kept(struct journal *journal, uint64_t bytes, char out_name[FORMAT_NAME_BYTES])
+static int write_take_kept(struct journal *journal, uint64_t bytes,
+                           char out_name[FORMAT_NAME_BYTES])
 {
     unsigned number = 0;
     while (number < LAYOUT_KEPT_MAX && journal->kept[number] < 0)
@@ -303,7 +304,7 @@ static int take_room(struct journal *journal, uint64_t *bytes, bool is_essential
                      char out_name[FORMAT_NAME_BYTES])
 {
     struct disk *disk = journal->disk;
-    int file = take_kept(journal, *bytes, out_name);
+    int file = write_take_kept(journal, *bytes, out_name);
     if (file >= 0)
         return file;
     memcpy(out_name, LAYOUT_NEXT, sizeof LAYOUT_NEXT);
@@ -493,8 +494,8 @@ static enum journal_err batch_bytes(struct journal *journal, const struct journa
     return JOURNAL_OK;
 }
 
-static enum journal_err append(struct journal *journal, const struct journal_record *records,
-                               size_t count, unsigned how, uint64_t *out_at)
+static enum journal_err write_append(struct journal *journal, const struct journal_record *records,
+                                     size_t count, unsigned how, uint64_t *out_at)
 {
     bool is_essential = (how & JOURNAL_ESSENTIAL) != 0;
     uint64_t bytes = 0;
@@ -538,7 +539,7 @@ enum journal_err journal_append(struct journal *journal, uint64_t lease, uint64_
     for (size_t i = 0; i < count; i++)
         if (records[i].kind == 0 || records[i].kind > JOURNAL_KIND_MAX)
             return refuse_call(journal, JOURNAL_LIMIT);
-    return append(journal, records, count, how, out_at);
+    return write_append(journal, records, count, how, out_at);
 }
 
 enum journal_err journal_sync_all(struct journal *journal)

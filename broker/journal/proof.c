@@ -18,7 +18,7 @@ static void write_crc(uint8_t *bytes, uint32_t crc)
         bytes[12 + i] = (uint8_t)(crc >> (8 * i));
 }
 
-static void encode(const struct proof *proof, uint8_t *out)
+static void proof_encode(const struct proof *proof, uint8_t *out)
 {
     memset(out, 0, PROOF_BYTES);
     memcpy(out, magic, sizeof magic);
@@ -38,7 +38,7 @@ static bool decode(const uint8_t *bytes, struct proof *out_proof)
                                 .number = format_get64(bytes + 24),
                                 .trimmed = format_get64(bytes + 32),
                                 .synced = format_get64(bytes + 40)};
-    encode(out_proof, again);
+    proof_encode(out_proof, again);
     return memcmp(bytes, again, PROOF_BYTES) == 0 && out_proof->trimmed <= out_proof->synced;
 }
 
@@ -78,7 +78,7 @@ int proof_store(struct disk *disk, int file, const struct proof *proof)
 {
     uint8_t bytes[PROOF_BYTES];
     struct iovec piece = {bytes, sizeof bytes};
-    encode(proof, bytes);
+    proof_encode(proof, bytes);
     int result = disk_write_all(disk, file, &piece, 1, proof->number % PLACE_COUNT * PLACE_BYTES);
     return result == 0 ? disk->ops->sync(disk, file) : result;
 }

@@ -66,8 +66,8 @@ static int compare(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-static enum journal_err complain(struct journal_reader *reader, enum journal_err err,
-                                 const char *what)
+static enum journal_err reader_complain(struct journal_reader *reader, enum journal_err err,
+                                        const char *what)
 {
     snprintf(reader->complaint, sizeof reader->complaint, "'%.1000s': %s", reader->disk->name,
              what);
@@ -80,9 +80,9 @@ static enum journal_err list(struct journal_reader *reader)
     reader->is_short = false;
     int result = reader->disk->ops->list(reader->disk, visit, reader);
     if (result < 0)
-        return complain(reader, JOURNAL_IO, strerror(-result));
+        return reader_complain(reader, JOURNAL_IO, strerror(-result));
     if (reader->is_short)
-        return complain(reader, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
+        return reader_complain(reader, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
     if (reader->count > 0)
         qsort(reader->firsts, reader->count, sizeof *reader->firsts, compare);
     return JOURNAL_OK;
@@ -123,7 +123,8 @@ static struct opened *find_opened(struct journal_reader *reader, uint64_t first)
 }
 
 /* 0, or a negative errno. */
-static int open_segment(struct journal_reader *reader, uint64_t first, struct opened **out_opened)
+static int reader_open_segment(struct journal_reader *reader, uint64_t first,
+                               struct opened **out_opened)
 {
     char name[FORMAT_NAME_BYTES];
     *out_opened = find_opened(reader, first);
@@ -158,16 +159,16 @@ static void read_ahead(struct journal_reader *reader, struct opened *opened, uin
 /* ---- fetching -------------------------------------------------------------------------------- */
 
 /* Where it would be by what is known. */
-static enum journal_err fetch(struct journal_reader *reader, uint64_t at, void *out_body,
-                              size_t bytes)
+static enum journal_err reader_fetch(struct journal_reader *reader, uint64_t at, void *out_body,
+                                     size_t bytes)
 {
     uint64_t first = 0;
     struct opened *opened = NULL;
     char name[FORMAT_NAME_BYTES];
     if (!find_first(reader, at, &first))
-        return complain(reader, JOURNAL_END, journal_strerror(JOURNAL_END));
+        return reader_complain(reader, JOURNAL_END, journal_strerror(JOURNAL_END));
     segment_name_write(first, name);
-    int result = open_segment(reader, first, &opened);
+    int result = reader_open_segment(reader, first, &opened);
     if (result == 0)
         result =
             record_read_body(reader->disk, opened->file, reader->id, first, at, out_body, bytes);
@@ -190,11 +191,11 @@ static enum journal_err fetch(struct journal_reader *reader, uint64_t at, void *
 enum journal_err journal_reader_fetch(struct journal_reader *reader, uint64_t at, void *out_body,
                                       size_t bytes)
 {
-    enum journal_err err = fetch(reader, at, out_body, bytes);
+    enum journal_err err = reader_fetch(reader, at, out_body, bytes);
     if (err == JOURNAL_OK)
         return err;
     err = list(reader);
-    return err == JOURNAL_OK ? fetch(reader, at, out_body, bytes) : err;
+    return err == JOURNAL_OK ? reader_fetch(reader, at, out_body, bytes) : err;
 }
 
 void journal_reader_forget(struct journal_reader *reader, uint64_t below)

@@ -47,7 +47,8 @@ static bool is_in_window(const struct scan *scan, uint64_t at, uint64_t bytes)
 }
 
 /* Makes bytes at a position readable; SCAN_STOP: the segment has not so many. */
-static enum scan_verdict look(struct scan *scan, uint64_t at, uint64_t bytes, const uint8_t **out)
+static enum scan_verdict scan_look(struct scan *scan, uint64_t at, uint64_t bytes,
+                                   const uint8_t **out)
 {
     if (at > scan->limit || bytes > scan->limit - at)
         return SCAN_STOP;
@@ -81,14 +82,14 @@ enum scan_verdict scan_next(struct scan *scan, struct scan_record *out_record)
 {
     const uint8_t *bytes = NULL;
     struct record_head head;
-    enum scan_verdict verdict = look(scan, scan->at, FORMAT_RECORD_BYTES, &bytes);
+    enum scan_verdict verdict = scan_look(scan, scan->at, FORMAT_RECORD_BYTES, &bytes);
     if (verdict != SCAN_RECORD)
         return verdict;
     if (!record_head_read(bytes, scan->journal, scan->at, &head) ||
         (scan->has_batch && !format_batch_follows(scan->batch, head.batch)))
         return SCAN_STOP;
     uint64_t filled = format_filled(head.bytes);
-    verdict = look(scan, scan->at, FORMAT_RECORD_BYTES + filled, &bytes);
+    verdict = scan_look(scan, scan->at, FORMAT_RECORD_BYTES + filled, &bytes);
     if (verdict != SCAN_RECORD)
         return verdict;
     if (crc32c(0, bytes + FORMAT_RECORD_BYTES, filled) != head.body_crc)
@@ -106,7 +107,7 @@ enum scan_verdict scan_next(struct scan *scan, struct scan_record *out_record)
 bool scan_head_here(struct scan *scan, struct record_head *out_head)
 {
     const uint8_t *bytes = NULL;
-    return look(scan, scan->at, FORMAT_RECORD_BYTES, &bytes) == SCAN_RECORD &&
+    return scan_look(scan, scan->at, FORMAT_RECORD_BYTES, &bytes) == SCAN_RECORD &&
            record_head_read(bytes, scan->journal, scan->at, out_head) &&
            format_record(out_head->bytes) <= scan->limit - scan->at;
 }
@@ -120,8 +121,8 @@ static bool is_zero(const uint8_t *bytes, size_t count)
 }
 
 /* One place of a scan behind; room bytes can be read there. */
-static void look_behind(const struct scan *scan, const uint8_t *bytes, uint64_t at, uint64_t room,
-                        struct scan_behind *behind)
+static void scan_look_behind(const struct scan *scan, const uint8_t *bytes, uint64_t at,
+                             uint64_t room, struct scan_behind *behind)
 {
     struct record_head head;
     size_t here = room < FORMAT_ALIGN ? (size_t)room : FORMAT_ALIGN;
@@ -148,7 +149,7 @@ enum scan_verdict scan_behind(struct scan *scan, struct scan_behind *out_behind)
         const uint8_t *bytes = NULL;
         uint64_t left = scan->limit - at;
         uint64_t wanted = left < FORMAT_RECORD_BYTES ? left : FORMAT_RECORD_BYTES;
-        enum scan_verdict verdict = look(scan, at, wanted, &bytes);
+        enum scan_verdict verdict = scan_look(scan, at, wanted, &bytes);
         if (verdict == SCAN_STOP)
             break; /* the file is shorter */
         if (verdict != SCAN_RECORD)
@@ -157,7 +158,7 @@ enum scan_verdict scan_behind(struct scan *scan, struct scan_behind *out_behind)
         room = room < left ? room : left;
         for (uint64_t i = 0; i < room && (room - i >= FORMAT_RECORD_BYTES || room == left);
              i += FORMAT_ALIGN) {
-            look_behind(scan, bytes + i, at + i, room - i, &behind);
+            scan_look_behind(scan, bytes + i, at + i, room - i, &behind);
             wanted = i + FORMAT_ALIGN;
         }
         at += wanted;

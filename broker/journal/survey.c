@@ -14,7 +14,7 @@
 /* ---- lists ----------------------------------------------------------------------------------- */
 
 /* Makes room for one more item. */
-static bool grow(void **items, size_t item_bytes, size_t count, size_t *room)
+static bool survey_grow(void **items, size_t item_bytes, size_t count, size_t *room)
 {
     if (count < *room)
         return true;
@@ -27,7 +27,7 @@ static bool grow(void **items, size_t item_bytes, size_t count, size_t *room)
     return true;
 }
 
-static enum journal_err refuse(struct survey *survey, enum journal_err err, const char *why)
+static enum journal_err survey_refuse(struct survey *survey, enum journal_err err, const char *why)
 {
     snprintf(survey->complaint, sizeof survey->complaint, "the journal in '%.1000s': %s",
              survey->disk->name, why);
@@ -43,14 +43,14 @@ static enum journal_err refuse_file(struct survey *survey, uint64_t first, int e
     return JOURNAL_IO;
 }
 
-static enum journal_err find(struct survey *survey, struct finding finding)
+static enum journal_err survey_find(struct survey *survey, struct finding finding)
 {
     finding.batch = survey->batch;
     if (survey->finding_count == SURVEY_FINDINGS_MAX)
-        return refuse(survey, JOURNAL_LIMIT, "more is damaged than can be listed");
+        return survey_refuse(survey, JOURNAL_LIMIT, "more is damaged than can be listed");
     void *findings = survey->findings;
-    if (!grow(&findings, sizeof finding, survey->finding_count, &survey->finding_room))
-        return refuse(survey, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
+    if (!survey_grow(&findings, sizeof finding, survey->finding_count, &survey->finding_room))
+        return survey_refuse(survey, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
     survey->findings = findings;
     survey->findings[survey->finding_count++] = finding;
     return JOURNAL_OK;
@@ -58,8 +58,8 @@ static enum journal_err find(struct survey *survey, struct finding finding)
 
 static enum journal_err find_file(struct survey *survey, enum finding_kind kind, uint64_t first)
 {
-    return find(survey,
-                (struct finding){.kind = kind, .segment = first, .from = first, .until = first});
+    return survey_find(
+        survey, (struct finding){.kind = kind, .segment = first, .from = first, .until = first});
 }
 
 static void drop_segment(struct survey *survey, size_t index)
@@ -90,9 +90,9 @@ static void list_name(void *arg, const char *name)
         return;
     void *segments = survey->segments;
     if (survey->count == LIMIT_JOURNAL_SEGMENTS)
-        listing->err = refuse(survey, JOURNAL_LIMIT, "it has too many files");
-    else if (!grow(&segments, sizeof *survey->segments, survey->count, &survey->room))
-        listing->err = refuse(survey, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
+        listing->err = survey_refuse(survey, JOURNAL_LIMIT, "it has too many files");
+    else if (!survey_grow(&segments, sizeof *survey->segments, survey->count, &survey->room))
+        listing->err = survey_refuse(survey, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
     else
         survey->segments = segments;
     if (listing->err == JOURNAL_OK)
@@ -106,7 +106,7 @@ static int compare_segments(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-static int open_segment(struct survey *survey, uint64_t first)
+static int survey_open_segment(struct survey *survey, uint64_t first)
 {
     char name[FORMAT_NAME_BYTES];
     segment_name_write(first, name);
@@ -131,7 +131,7 @@ static enum journal_err read_head(struct survey *survey, struct surveyed *segmen
     uint8_t bytes[FORMAT_SEGMENT_BYTES + FORMAT_RECORD_BYTES] = {0};
     struct segment_head head = {.version = 0};
     enum journal_err err = JOURNAL_OK;
-    int64_t result = open_segment(survey, segment->first);
+    int64_t result = survey_open_segment(survey, segment->first);
     int file = (int)result;
     if (result >= 0)
         result = disk_read_at(survey->disk, file, bytes, sizeof bytes, 0);
@@ -155,7 +155,7 @@ static enum journal_err read_head(struct survey *survey, struct surveyed *segmen
                  "it is of format %" PRIu32 ", and this version knows formats up to %d: a newer "
                  "errbusd wrote it",
                  head.version, FORMAT_VERSION);
-        err = refuse(survey, JOURNAL_FORMAT, why);
+        err = survey_refuse(survey, JOURNAL_FORMAT, why);
     } else if (segment->has_head && !survey->has_journal) {
         survey->journal = head.journal;
         survey->has_journal = true;
@@ -189,7 +189,7 @@ static enum journal_err read_proof(struct survey *survey)
 {
     int result = proof_load(survey->disk, &survey->proof);
     if (result < 0)
-        return refuse(survey, JOURNAL_IO, strerror(-result));
+        return survey_refuse(survey, JOURNAL_IO, strerror(-result));
     if (survey->has_journal && survey->proof.journal != survey->journal)
         survey->proof = (struct proof){.number = 0}; /* of a journal that was here before */
     if (survey->proof.number > 0)
@@ -207,7 +207,7 @@ static enum journal_err judge_none(struct survey *survey)
                               .segment = survey->proof.trimmed,
                               .from = survey->proof.trimmed,
                               .until = survey->proof.synced};
-    return survey->proof.number > 0 ? find(survey, finding) : JOURNAL_OK;
+    return survey->proof.number > 0 ? survey_find(survey, finding) : JOURNAL_OK;
 }
 
 /* What was given up does not count, whatever there is of it: nothing of it need be on the disk. */
@@ -237,7 +237,7 @@ static enum journal_err scan_failed(struct survey *survey, const struct surveyed
                                     enum scan_verdict verdict)
 {
     if (verdict == SCAN_MEMORY)
-        return refuse(survey, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
+        return survey_refuse(survey, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
     return refuse_file(survey, segment->first, survey->scan.err);
 }
 
@@ -272,15 +272,15 @@ static void account(struct survey *survey, struct surveyed *segment,
 
 /* Looks at a segment, from one position on, for what it says about others: records that are valid,
  * heads alone. */
-static enum journal_err look_behind(struct survey *survey, const struct surveyed *segment,
-                                    uint64_t from, struct scan_behind *out_behind)
+static enum journal_err survey_look_behind(struct survey *survey, const struct surveyed *segment,
+                                           uint64_t from, struct scan_behind *out_behind)
 {
     struct scan scan;
     enum scan_verdict verdict = SCAN_IO;
     uint64_t there =
         segment->bytes > FORMAT_SEGMENT_BYTES ? segment->bytes - FORMAT_SEGMENT_BYTES : 0;
     scan_init(&scan, survey->disk);
-    int file = open_segment(survey, segment->first);
+    int file = survey_open_segment(survey, segment->first);
     scan.err = file;
     if (file >= 0) {
         scan_start(&scan, file, survey->journal, segment->first, from, segment->first + there);
@@ -289,7 +289,7 @@ static enum journal_err look_behind(struct survey *survey, const struct surveyed
     }
     scan_fini(&scan);
     if (verdict == SCAN_MEMORY)
-        return refuse(survey, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
+        return survey_refuse(survey, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
     return verdict == SCAN_STOP ? JOURNAL_OK : refuse_file(survey, segment->first, scan.err);
 }
 
@@ -315,7 +315,7 @@ static enum journal_err is_promised(struct survey *survey, size_t from, uint64_t
          err == JOURNAL_OK && survey->claimed <= at && !survey->has_claimed && i < survey->count;
          i++) {
         struct scan_behind behind = {.heads = 0};
-        err = look_behind(survey, &survey->segments[i], survey->segments[i].first, &behind);
+        err = survey_look_behind(survey, &survey->segments[i], survey->segments[i].first, &behind);
         claim(survey, behind.synced);
     }
     survey->has_claimed = survey->has_claimed || survey->claimed <= at;
@@ -331,7 +331,7 @@ static enum journal_err drop_behind(struct survey *survey, size_t index, struct 
     for (size_t i = index; err == JOURNAL_OK && i < survey->count; i++) {
         const struct surveyed *segment = &survey->segments[i];
         struct scan_behind behind = {.heads = 0};
-        err = look_behind(survey, segment, segment->first, &behind);
+        err = survey_look_behind(survey, segment, segment->first, &behind);
         if (err == JOURNAL_OK && behind.heads > 0)
             torn->behind += behind.filled - segment->first;
         torn->records += behind.heads;
@@ -341,7 +341,7 @@ static enum journal_err drop_behind(struct survey *survey, size_t index, struct 
     survey->count = index < survey->count ? index : survey->count;
     torn->kind = FINDING_TORN;
     bool is_any = torn->until > torn->from || torn->behind > 0;
-    return err == JOURNAL_OK && is_any ? find(survey, *torn) : err;
+    return err == JOURNAL_OK && is_any ? survey_find(survey, *torn) : err;
 }
 
 /* The scan stopped: at the end of what there is, in a torn tail, or at damage, behind which it then
@@ -389,7 +389,7 @@ static enum journal_err judge_stop(struct survey *survey, size_t index, uint64_t
     segment->end = finding.until;
     if (!*out_is_end)
         scan_move(scan, finding.until, scan->limit);
-    return finding.until > finding.from ? find(survey, finding) : JOURNAL_OK;
+    return finding.until > finding.from ? survey_find(survey, finding) : JOURNAL_OK;
 }
 
 /* until: where the segment must end; UINT64_MAX: it is the last. */
@@ -403,7 +403,7 @@ static enum journal_err survey_segment(struct survey *survey, size_t index, uint
     uint64_t there =
         segment->bytes > FORMAT_SEGMENT_BYTES ? segment->bytes - FORMAT_SEGMENT_BYTES : 0;
     uint64_t limit = until < segment->first + there ? until : segment->first + there;
-    int file = open_segment(survey, segment->first);
+    int file = survey_open_segment(survey, segment->first);
     if (file < 0)
         return refuse_file(survey, segment->first, file);
     survey->synced = segment->synced > survey->synced ? segment->synced : survey->synced;
@@ -436,7 +436,7 @@ static bool has_seal_before(struct survey *survey, const struct surveyed *segmen
     if (at < segment->first + FORMAT_RECORD_BYTES)
         return false;
     at -= FORMAT_RECORD_BYTES;
-    int file = open_segment(survey, segment->first);
+    int file = survey_open_segment(survey, segment->first);
     if (file < 0)
         return false;
     int64_t got = disk_read_at(survey->disk, file, bytes, sizeof bytes,
@@ -454,7 +454,7 @@ static enum journal_err drop_unfinished_roll(struct survey *survey)
     const struct surveyed *last = &survey->segments[survey->count - 1];
     if (survey->count < 2 || !last->has_head || has_seal_before(survey, last - 1, last->first))
         return JOURNAL_OK;
-    int file = open_segment(survey, last->first);
+    int file = survey_open_segment(survey, last->first);
     if (file < 0)
         return refuse_file(survey, last->first, file);
     uint64_t there = last->bytes > FORMAT_SEGMENT_BYTES ? last->bytes - FORMAT_SEGMENT_BYTES : 0;
@@ -496,7 +496,7 @@ static enum journal_err judge_gap(struct survey *survey, size_t index, uint64_t 
     if (segment->is_lazy)
         err = is_promised(survey, index + 1, segment->end, &is_there);
     if (err != JOURNAL_OK || is_there)
-        return err == JOURNAL_OK ? find(survey, finding) : err;
+        return err == JOURNAL_OK ? survey_find(survey, finding) : err;
     finding.until = segment->end;
     return drop_behind(survey, index + 1, &finding);
 }
@@ -510,7 +510,7 @@ static enum journal_err judge_last(struct survey *survey)
     struct scan_behind behind = {.filled = last->end};
     uint64_t there = last->first + last->bytes - FORMAT_SEGMENT_BYTES;
     enum journal_err err =
-        last->is_lazy ? look_behind(survey, last, last->end, &behind) : JOURNAL_OK;
+        last->is_lazy ? survey_look_behind(survey, last, last->end, &behind) : JOURNAL_OK;
     if (err != JOURNAL_OK)
         return err;
     bool is_short =
@@ -519,12 +519,12 @@ static enum journal_err judge_last(struct survey *survey)
     claim(survey, survey->synced);
     claim(survey, behind.synced);
     if (is_short)
-        return find(survey, (struct finding){.kind = FINDING_SHORT,
-                                             .segment = last->first,
-                                             .from = last->bytes,
-                                             .until = last->made});
+        return survey_find(survey, (struct finding){.kind = FINDING_SHORT,
+                                                    .segment = last->first,
+                                                    .from = last->bytes,
+                                                    .until = last->made});
     if (survey->claimed > last->end || (last->is_sealed && !last->is_lazy)) {
-        err = find(survey, finding);
+        err = survey_find(survey, finding);
     } else if (last->is_sealed) {
         /* It promised a segment that was never said to be there: it goes on where it was sealed,
          * and nothing that stands behind may pass for what is to come. */
@@ -537,7 +537,7 @@ static enum journal_err judge_last(struct survey *survey)
                                    .records = behind.heads};
         if (behind.heads > 0)
             finding.until = format_filled(behind.filled);
-        err = find(survey, finding);
+        err = survey_find(survey, finding);
     }
     return err;
 }
@@ -573,10 +573,10 @@ static enum journal_err survey_all(struct survey *survey)
     if (err == JOURNAL_OK)
         err = survey_segments(survey);
     if (err == JOURNAL_OK && survey->segments[0].first > survey->trimmed)
-        err = find(survey, (struct finding){.kind = FINDING_MISSING,
-                                            .segment = survey->segments[0].first,
-                                            .from = survey->trimmed,
-                                            .until = survey->segments[0].first});
+        err = survey_find(survey, (struct finding){.kind = FINDING_MISSING,
+                                                   .segment = survey->segments[0].first,
+                                                   .from = survey->trimmed,
+                                                   .until = survey->segments[0].first});
     return err;
 }
 
@@ -591,7 +591,7 @@ enum journal_err survey_take(struct survey *survey, struct disk *disk,
     if (listing.err != JOURNAL_OK)
         return listing.err;
     if (result < 0)
-        return refuse(survey, JOURNAL_IO, strerror(-result));
+        return survey_refuse(survey, JOURNAL_IO, strerror(-result));
     if (survey->count > 0)
         qsort(survey->segments, survey->count, sizeof *survey->segments, compare_segments);
     return survey_all(survey);

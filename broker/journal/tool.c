@@ -17,10 +17,10 @@ struct teller {
     void *arg;
 };
 
-static void tell(const struct teller *teller, const char *format, ...)
+static void tool_tell(const struct teller *teller, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-static void tell(const struct teller *teller, const char *format, ...)
+static void tool_tell(const struct teller *teller, const char *format, ...)
 {
     char line[LINE_BYTES];
     va_list args;
@@ -30,30 +30,32 @@ static void tell(const struct teller *teller, const char *format, ...)
     teller->report(teller->arg, line);
 }
 
-static enum journal_err lock(struct disk *disk, const struct teller *teller)
+static enum journal_err tool_lock(struct disk *disk, const struct teller *teller)
 {
     struct disk_owner owner = {.lease = 0};
     int result = disk->ops->lock(disk, true, &owner);
     if (result == -EWOULDBLOCK)
-        tell(teller, "a broker (process %" PRId64 ") has the journal in '%s': stop it first",
-             owner.pid, disk->name);
+        tool_tell(teller, "a broker (process %" PRId64 ") has the journal in '%s': stop it first",
+                  owner.pid, disk->name);
     else if (result < 0)
-        tell(teller, "'%s/lock' cannot be read: %s", disk->name, strerror(-result));
+        tool_tell(teller, "'%s/lock' cannot be read: %s", disk->name, strerror(-result));
     return journal_err_of(result);
 }
 
 /* A survey of a journal that nobody else has; told if it cannot be had. */
-static enum journal_err look(struct disk *disk, const struct teller *teller, struct survey *survey,
-                             void (*visit)(void *arg, const struct scan_record *record), void *arg)
+static enum journal_err tool_look(struct disk *disk, const struct teller *teller,
+                                  struct survey *survey,
+                                  void (*visit)(void *arg, const struct scan_record *record),
+                                  void *arg)
 {
-    enum journal_err err = lock(disk, teller);
+    enum journal_err err = tool_lock(disk, teller);
     if (err != JOURNAL_OK)
         return err;
     err = survey_take(survey, disk, visit, arg);
     if (err != JOURNAL_OK) {
-        tell(teller, "%s", survey->complaint);
+        tool_tell(teller, "%s", survey->complaint);
     } else if (survey->count == 0 && survey->finding_count == 0) {
-        tell(teller, "there is no journal in '%s'", disk->name);
+        tool_tell(teller, "there is no journal in '%s'", disk->name);
         err = JOURNAL_MISSING;
     }
     return err;
@@ -69,18 +71,19 @@ static void tell_survey(const struct teller *teller, const struct survey *survey
     for (size_t i = 0; i < survey->count; i++) {
         const struct surveyed *segment = &survey->segments[i];
         segment_name_write(segment->first, name);
-        tell(teller, "%s: %" PRIu64 " records, positions %" PRIu64 " to %" PRIu64 "%s", name,
-             segment->records, segment->first, segment->end, segment->is_sealed ? ", sealed" : "");
+        tool_tell(teller, "%s: %" PRIu64 " records, positions %" PRIu64 " to %" PRIu64 "%s", name,
+                  segment->records, segment->first, segment->end,
+                  segment->is_sealed ? ", sealed" : "");
         records += segment->records;
     }
     for (size_t i = 0; i < survey->finding_count; i++) {
         const struct finding *finding = &survey->findings[i];
         bool is_mended = survey_is_harmless(finding);
         survey_describe(survey, finding, text);
-        tell(teller, "%s%s", text, is_mended ? " (a start removes it)" : "");
+        tool_tell(teller, "%s%s", text, is_mended ? " (a start removes it)" : "");
     }
-    tell(teller, "the journal in '%s' is %s: %" PRIu64 " records, its own included",
-         survey->disk->name, survey_damage(survey) == NULL ? "whole" : "damaged", records);
+    tool_tell(teller, "the journal in '%s' is %s: %" PRIu64 " records, its own included",
+              survey->disk->name, survey_damage(survey) == NULL ? "whole" : "damaged", records);
 }
 
 enum journal_err tool_check(struct disk **disk, void (*report)(void *arg, const char *line),
@@ -88,7 +91,7 @@ enum journal_err tool_check(struct disk **disk, void (*report)(void *arg, const 
 {
     struct teller teller = {report, arg};
     struct survey survey = {.count = 0};
-    enum journal_err err = look(*disk, &teller, &survey, NULL, NULL);
+    enum journal_err err = tool_look(*disk, &teller, &survey, NULL, NULL);
     if (err == JOURNAL_OK) {
         tell_survey(&teller, &survey);
         err = survey_damage(&survey) == NULL ? JOURNAL_OK : JOURNAL_DAMAGED;
@@ -147,14 +150,14 @@ enum journal_err tool_export(struct disk **disk, FILE *out,
 {
     struct teller teller = {report, arg};
     struct survey survey = {.count = 0};
-    enum journal_err err = look(*disk, &teller, &survey, export_record, out);
+    enum journal_err err = tool_look(*disk, &teller, &survey, export_record, out);
     if (err == JOURNAL_OK) {
         for (size_t i = 0; i < survey.finding_count; i++)
             export_finding(out, &survey, &survey.findings[i]);
         err = survey_damage(&survey) == NULL ? JOURNAL_OK : JOURNAL_DAMAGED;
     }
     if (fflush(out) != 0 || ferror(out)) {
-        tell(&teller, "the export cannot be written: %s", strerror(errno));
+        tool_tell(&teller, "the export cannot be written: %s", strerror(errno));
         err = JOURNAL_IO;
     }
     survey_fini(&survey);
@@ -170,7 +173,7 @@ static enum journal_err open_named(const char *where, struct disk **out_disk,
     char complaint[DISK_COMPLAINT_BYTES];
     int result = disk_open(where, false, out_disk, complaint);
     if (result < 0)
-        tell(teller, "%s", complaint);
+        tool_tell(teller, "%s", complaint);
     return journal_err_of(result);
 }
 

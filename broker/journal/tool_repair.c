@@ -33,10 +33,10 @@ struct repair {
     void *arg;
 };
 
-static void tell(const struct repair *repair, const char *format, ...)
+static void repair_tell(const struct repair *repair, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-static void tell(const struct repair *repair, const char *format, ...)
+static void repair_tell(const struct repair *repair, const char *format, ...)
 {
     char line[LINE_BYTES];
     va_list args;
@@ -46,12 +46,13 @@ static void tell(const struct repair *repair, const char *format, ...)
     repair->report(repair->arg, line);
 }
 
-static enum journal_err complain(const struct repair *repair, const char *name, int64_t result)
+static enum journal_err repair_complain(const struct repair *repair, const char *name,
+                                        int64_t result)
 {
     if (result >= 0)
         return JOURNAL_OK;
-    tell(repair, "'%s/%s': %s; the repair is not finished, and can be begun again",
-         repair->disk->name, name, strerror((int)-result));
+    repair_tell(repair, "'%s/%s': %s; the repair is not finished, and can be begun again",
+                repair->disk->name, name, strerror((int)-result));
     return journal_err_of((int)result);
 }
 
@@ -124,8 +125,8 @@ static enum journal_err move_aside(struct repair *repair, const struct finding *
     if (result == 0)
         result = repair->disk->ops->sync_names(repair->disk);
     if (result == 0)
-        tell(repair, "'%s' is now '%s'", name, aside);
-    return complain(repair, name, result);
+        repair_tell(repair, "'%s' is now '%s'", name, aside);
+    return repair_complain(repair, name, result);
 }
 
 /* ---- mending --------------------------------------------------------------------------------- */
@@ -202,7 +203,7 @@ static enum journal_err cut_out(struct repair *repair, const struct finding *fin
     survey_describe(&repair->survey, finding, text);
     int file = repair->disk->ops->open(repair->disk, name, DISK_WRITE);
     if (file < 0)
-        return complain(repair, name, file);
+        return repair_complain(repair, name, file);
     int result = save(repair, file, stem, offset_of(finding, finding->from), bytes, saved);
     if (result == 0 && finding->kind == FINDING_DAMAGE) {
         result = fill(repair, file, finding, batch_at(repair, file, finding));
@@ -213,8 +214,8 @@ static enum journal_err cut_out(struct repair *repair, const struct finding *fin
     }
     repair->disk->ops->shut(repair->disk, file);
     if (result == 0)
-        tell(repair, "%s: cut out, what stood there is in '%s'", text, saved);
-    return complain(repair, name, result);
+        repair_tell(repair, "%s: cut out, what stood there is in '%s'", text, saved);
+    return repair_complain(repair, name, result);
 }
 
 /* Makes a segment where one is missing. */
@@ -238,7 +239,7 @@ static enum journal_err make_up(struct repair *repair, const struct finding *fin
     segment_head_write(&head, bytes);
     int file = ops->open(repair->disk, LAYOUT_NEXT, DISK_MAKE);
     if (file < 0)
-        return complain(repair, name, file);
+        return repair_complain(repair, name, file);
     int result = ops->reserve(repair->disk, file, room);
     if (result == 0)
         result = disk_write_all(repair->disk, file, &piece, 1, 0);
@@ -253,8 +254,8 @@ static enum journal_err make_up(struct repair *repair, const struct finding *fin
     if (result == 0 || result == -ENOENT)
         result = ops->sync_names(repair->disk);
     if (result == 0)
-        tell(repair, "%s: it is made up, and says that what it held is lost", text);
-    return complain(repair, name, result);
+        repair_tell(repair, "%s: it is made up, and says that what it held is lost", text);
+    return repair_complain(repair, name, result);
 }
 
 static enum journal_err mend_head(struct repair *repair, const struct finding *finding)
@@ -280,7 +281,7 @@ static enum journal_err mend_head(struct repair *repair, const struct finding *f
     segment_head_write(&head, bytes);
     int file = repair->disk->ops->open(repair->disk, name, DISK_WRITE);
     if (file < 0)
-        return complain(repair, name, file);
+        return repair_complain(repair, name, file);
     int result = save(repair, file, stem, 0, FORMAT_SEGMENT_BYTES, saved);
     if (result == 0)
         result = disk_write_all(repair->disk, file, &piece, 1, 0);
@@ -288,8 +289,8 @@ static enum journal_err mend_head(struct repair *repair, const struct finding *f
         result = repair->disk->ops->sync(repair->disk, file);
     repair->disk->ops->shut(repair->disk, file);
     if (result == 0)
-        tell(repair, "'%s' has a new head, the old one is in '%s'", name, saved);
-    return complain(repair, name, result);
+        repair_tell(repair, "'%s' has a new head, the old one is in '%s'", name, saved);
+    return repair_complain(repair, name, result);
 }
 
 static enum journal_err give_room(struct repair *repair, const struct finding *finding)
@@ -300,14 +301,14 @@ static enum journal_err give_room(struct repair *repair, const struct finding *f
     survey_describe(&repair->survey, finding, text);
     int file = repair->disk->ops->open(repair->disk, name, DISK_WRITE);
     if (file < 0)
-        return complain(repair, name, file);
+        return repair_complain(repair, name, file);
     int result = repair->disk->ops->reserve(repair->disk, file, finding->until);
     if (result == 0)
         result = repair->disk->ops->sync(repair->disk, file);
     repair->disk->ops->shut(repair->disk, file);
     if (result == 0)
-        tell(repair, "%s, and lost if there was anything; it has its size again", text);
-    return complain(repair, name, result);
+        repair_tell(repair, "%s, and lost if there was anything; it has its size again", text);
+    return repair_complain(repair, name, result);
 }
 
 static enum journal_err remove_roll(struct repair *repair, const struct finding *finding)
@@ -318,11 +319,11 @@ static enum journal_err remove_roll(struct repair *repair, const struct finding 
     if (result == 0)
         result = repair->disk->ops->sync_names(repair->disk);
     if (result == 0)
-        tell(repair, "'%s' held nothing that is needed and is removed", name);
-    return complain(repair, name, result);
+        repair_tell(repair, "'%s' held nothing that is needed and is removed", name);
+    return repair_complain(repair, name, result);
 }
 
-static enum journal_err mend(struct repair *repair, const struct finding *finding)
+static enum journal_err repair_mend(struct repair *repair, const struct finding *finding)
 {
     switch (finding->kind) {
     case FINDING_TORN:
@@ -349,12 +350,12 @@ static enum journal_err mend_all(struct repair *repair)
     for (size_t i = 0; err == JOURNAL_OK && i < survey->finding_count; i++) {
         enum finding_kind kind = survey->findings[i].kind;
         if (kind == FINDING_HEAD || kind == FINDING_FOREIGN) {
-            err = mend(repair, &survey->findings[i]);
+            err = repair_mend(repair, &survey->findings[i]);
             mended++;
         }
     }
     for (size_t i = 0; mended == 0 && err == JOURNAL_OK && i < survey->finding_count; i++)
-        err = mend(repair, &survey->findings[i]);
+        err = repair_mend(repair, &survey->findings[i]);
     return err;
 }
 
@@ -363,12 +364,12 @@ static enum journal_err repair_all(struct repair *repair)
     for (size_t pass = 0; pass < PASSES_MAX; pass++) {
         enum journal_err err = survey_take(&repair->survey, repair->disk, NULL, NULL);
         if (err != JOURNAL_OK) {
-            tell(repair, "%s", repair->survey.complaint);
+            repair_tell(repair, "%s", repair->survey.complaint);
             return err;
         }
         if (repair->survey.finding_count == 0) {
-            tell(repair, "the journal in '%s' is whole%s", repair->disk->name,
-                 repair->survey.count == 0 ? ", and empty" : "");
+            repair_tell(repair, "the journal in '%s' is whole%s", repair->disk->name,
+                        repair->survey.count == 0 ? ", and empty" : "");
             return JOURNAL_OK;
         }
         err = mend_all(repair);
@@ -376,7 +377,7 @@ static enum journal_err repair_all(struct repair *repair)
             return err;
         survey_fini(&repair->survey);
     }
-    tell(repair, "the journal in '%s' cannot be mended", repair->disk->name);
+    repair_tell(repair, "the journal in '%s' cannot be mended", repair->disk->name);
     return JOURNAL_DAMAGED;
 }
 
@@ -389,10 +390,11 @@ enum journal_err tool_repair(struct disk **disk, void (*report)(void *arg, const
     enum journal_err err = journal_err_of(result);
     repair.copy = malloc(COPY_BYTES);
     if (result == -EWOULDBLOCK)
-        tell(&repair, "a broker (process %" PRId64 ") has the journal in '%s': stop it first",
-             owner.pid, (*disk)->name);
+        repair_tell(&repair,
+                    "a broker (process %" PRId64 ") has the journal in '%s': stop it first",
+                    owner.pid, (*disk)->name);
     else if (result < 0)
-        tell(&repair, "'%s/lock' cannot be written: %s", (*disk)->name, strerror(-result));
+        repair_tell(&repair, "'%s/lock' cannot be written: %s", (*disk)->name, strerror(-result));
     else if (repair.copy == NULL)
         err = JOURNAL_MEMORY;
     else

@@ -571,6 +571,17 @@ plant broker/core/record/tell.c 'static struct list *move(int a)
 }'
 finds 'move is a local function of broker/core/record/tell.c, too' names
 clean
+mkdir -p "$tree/broker/journal"
+plant broker/io/a.c 'static int move(int a)
+{
+    return a;
+}'
+plant broker/journal/b.c 'static int move(int a)
+{
+    return a;
+}'
+finds 'move is a local function of broker/io/a.c, too' names
+clean
 
 # ---- format -----------------------------------------------------------------------------------------
 if command -v clang-format >/dev/null; then
