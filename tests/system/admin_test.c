@@ -92,6 +92,7 @@ Test(admin, keeps_one_connection_for_all_its_questions)
     expect_code(bus_admin_job_get(admin, "made", SOON_MS, &job, NULL), BUS_OK);
     expect_code(bus_admin_job_cancel(admin, "made", "enough", SOON_MS, NULL), BUS_OK);
     expect_code(bus_admin_report_get(admin, "made", 1, SOON_MS, &report, NULL), BUS_OK);
+    bus_report_free(&report);
     expect_code(bus_admin_report_get(admin, NULL, 0, SOON_MS, &report, NULL), BUS_OK);
     expect_code(bus_admin_dead_list(admin, NULL, "nobody", SOON_MS, &dead, NULL), BUS_EINVAL);
     expect_code(bus_admin_dead_show(admin, NULL, "nobody", 0, SOON_MS, &dead, NULL), BUS_EINVAL);
