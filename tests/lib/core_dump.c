@@ -178,7 +178,7 @@ static void put_topics(struct core_dump *dump, const struct core *core)
     }
 }
 
-/* Older facts say nothing of it. */
+/* Nothing of a process that did not say it. */
 static void put_process(struct core_dump *dump, const struct session *session)
 {
     if (session->pid == 0 && session->host.bytes == 0)

@@ -231,7 +231,7 @@ Test(old_journal, that_was_repaired_is_refused_in_words_if_too_much_is_lost)
 Test(old_journal, with_a_torn_end_is_cut_there_and_says_so)
 {
     take_journal("v0.1");
-    turn_byte("00000000000000000896", -1);
+    turn_byte("00000000000000001024", -1);
     revival_start(&revival, "disk", NULL);
     const char *line = NULL;
     cr_assert(process_complaint(&stage.process, SOON_MS, &line));

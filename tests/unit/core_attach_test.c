@@ -266,10 +266,6 @@ Test(core_attach, takes_none_of_nothing)
     message(
         5, (struct msg){.type = MSG_ATTACHMENTS, .as.attachments = {.job = span_text("nobody's")}});
     EXPECT("5 < done 1 errbus.no_job\n");
-    ask_from(6); /* without a data channel, as an older client */
-    message(6, (struct msg){.type = MSG_FETCH, .as.fetch = {.job = span_text("job")}});
-    message(6, (struct msg){.type = MSG_ATTACHMENT, .as.attachment = {.job = span_text("job")}});
-    EXPECT("6 < done 6 errbus.version\n6 < done 6 errbus.version\n");
 }
 
 /* However many bring, so many windows lie between the broker and the values that come. */

@@ -736,31 +736,6 @@ Test(core_job, keeps_dead_letters_for_later_attempts)
     EXPECT("5 < letters 0  x1\n");
 }
 
-/* As brokers wrote it that kept none. */
-Test(core_job, forgets_dead_letters_where_a_fact_says_so)
-{
-    uint8_t record[64];
-    size_t bytes;
-    made_to_be_tried_again(3, 0);
-    come(1);
-    come(2);
-    uint32_t tasks = open_topic(1, "alice/tasks");
-    share(2, 1, "alice/tasks", "work", 2);
-    publish(1, tasks, 0, 1, 5);
-    settle(2, tasks, 0, 1, TASK_REJECTED, -1, "");
-    break_down_as(2, "app.flaky", RECOVERABLE_YES);
-    struct fact fact = {.type = FACT_ATTEMPT_BEGUN, .as.attempt_begun = {.job = 1, .attempt = 3}};
-    for (uint64_t keeps = 1; keeps < 2; keeps--) {
-        fact.as.attempt_begun.keeps_letters = keeps;
-        cr_assert_eq(fact_encode(&fact, record, sizeof record, &bytes), WIRE_OK);
-        effects_clear(&shadow_effects);
-        cr_assert_null(core_replay(shadow, span_of(record, bytes), 0, &shadow_effects));
-        core_dump_take(&should, shadow);
-        cr_expect_eq(strstr(should.text, "   letter ") != NULL, keeps == 1);
-    }
-    restart(); /* the two are not the same any more */
-}
-
 /* A group reads nothing itself, so that nobody has a gap: operators are told. */
 Test(core_job, tells_what_groups_had_not_done_when_an_attempt_ended)
 {

@@ -126,8 +126,11 @@ static void attach_and_forget(void)
 {
     static const char output[12] = "output";
     static const char *const names[] = {"a", "b", "c", "d"};
+    ask_from(7); /* a courier */
+    message(17,
+            (struct msg){.type = MSG_ATTACH, .as.attach = {.token = tokens[7], .connection = 7}});
     for (payload_id i = 0; i < 4; i++) {
-        message(2, (struct msg){.type = MSG_BRING,
+        message(7, (struct msg){.type = MSG_BRING,
                                 .as.bring = {.request = i + 1,
                                              .job = span_text("job"),
                                              .error = span_text("job/alice/1/1"),
@@ -138,8 +141,10 @@ static void attach_and_forget(void)
                                          .is_last = 1,
                                          .bytes = span_of(output, i == 2 ? 12 : 6)}};
         step((struct event){
-            .type = EVENT_MESSAGE, .conn = 12, .payload = 901 + i, .as.msg = &piece});
+            .type = EVENT_MESSAGE, .conn = 17, .payload = 901 + i, .as.msg = &piece});
     }
+    closed(17);
+    closed(7);
 }
 
 /* With ERRBUS_WRITE_HISTORY set to a folder: the facts so far and the state they give, for

@@ -540,7 +540,9 @@ void group_settle(struct core *core, struct session *session, const struct parke
 void group_free(struct core *core, struct group *group)
 {
     struct sub *place = group->place;
-    group_restart(core, group, false);
+    group_restart(core, group);
+    LIST_EACH(link, &group->letters)
+        letter_free(core, group, LIST_OWNER(link, struct letter, link));
     LIST_EACH(link, &place->routes)
         route_forget_tasks(core, LIST_OWNER(link, struct route, sub_link));
     LIST_EACH(link, &group->members)

@@ -220,7 +220,7 @@ static void end_sessions(struct core *core, struct job *job, struct failure *fai
     }
 }
 
-void job_begin_attempt(struct core *core, struct job *job, uint32_t attempt, bool keeps_letters)
+void job_begin_attempt(struct core *core, struct job *job, uint32_t attempt)
 {
     bool was_noting = core->is_noting;
     job->attempt = attempt;
@@ -228,7 +228,7 @@ void job_begin_attempt(struct core *core, struct job *job, uint32_t attempt, boo
     core->is_noting = false; /* that says it all */
     LIST_EACH(link, &job->topic_list)
         if (link != &job->trim_at)
-            topic_restart(core, LIST_OWNER(link, struct topic, job_link), keeps_letters);
+            topic_restart(core, LIST_OWNER(link, struct topic, job_link));
     judge_anew(core, job);
     core->is_noting = was_noting;
 }
@@ -249,7 +249,7 @@ static void retry(struct core *core, struct job *job, struct failure *root, int6
     end_sessions(core, job, over);
     groups_tell_dropped(core, job, over);
     failure_unref(core, over);
-    job_begin_attempt(core, job, job->attempt + 1, true);
+    job_begin_attempt(core, job, job->attempt + 1);
     tell_job(core, job, EVENT_JOB_ATTEMPT, job->attempt, text.data, job->failure);
 }
 

@@ -36,6 +36,6 @@ void job_begin(struct core *core, struct job *job, const struct job_spec *spec,
 void job_set_state(struct core *core, struct job *job, enum job_state state,
                    struct failure *failure);
 void job_place(struct core *core, struct party *party, uint32_t rank);
-void job_begin_attempt(struct core *core, struct job *job, uint32_t attempt, bool keeps_letters);
+void job_begin_attempt(struct core *core, struct job *job, uint32_t attempt);
 
 #endif

@@ -33,7 +33,7 @@ struct group {
 /* How a task was put off. */
 struct task_delay {
     int64_t due_wall_ns; /* when it may be given, by the wall clock; 0: at once */
-    int64_t ms;          /* length of the delay; 0: an older broker did not say */
+    int64_t ms;          /* length of the delay */
 };
 
 /* A value that was given to a member and is not done. */

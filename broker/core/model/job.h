@@ -92,7 +92,7 @@ struct job {
 struct job_event {
     uint64_t id;
     int64_t at_ns;
-    int64_t broker_ns; /* the same by the monotonic clock; 0: of older facts */
+    int64_t broker_ns; /* the same by the monotonic clock */
     char *text;        /* owned: name, party, topic, text, then ids of errors */
     uint32_t name_bytes, party_bytes, topic_bytes, text_bytes;
     uint32_t first_bytes, last_bytes; /* the ids of the first and the last error */

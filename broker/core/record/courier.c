@@ -156,8 +156,6 @@ static struct attachment *accept_bringing(struct core *core, struct session *ses
 const char *courier_bring(struct core *core, struct session *session, const struct msg_bring *msg)
 {
     struct job *job = find_job(core, msg->job);
-    if (session->data == 0)
-        return "BRING before ATTACH";
     courier_gone(core, session); /* one at a time */
     session->brings_request = msg->request;
     struct attachment *attachment = accept_bringing(core, session, job, msg);
@@ -226,14 +224,6 @@ static void courier_answer(struct core *core, struct session *session, uint64_t 
     msg->as.job_done.message = span_text(message);
 }
 
-#define NO_CHANNEL "attachments go by the data channel alone, and there is none: upgrade the client"
-
-/* A piece on the control channel, as clients once said it. */
-void courier_refuse_old(struct core *core, struct session *session, uint64_t request)
-{
-    courier_answer(core, session, request, CODE_EPROTO, ERROR_TYPE_VERSION, NO_CHANNEL);
-}
-
 /* So many bytes from offset on, on the data channel; io puts them in. */
 static void send_pieces(struct core *core, struct session *session, uint64_t request,
                         const struct attachment *attachment, uint64_t offset, uint64_t count)
@@ -267,10 +257,6 @@ static uint64_t least(uint64_t a, uint64_t b)
 void courier_fetch(struct core *core, struct session *session, const struct msg_fetch *msg)
 {
     const struct job *job = find_job(core, msg->job);
-    if (session->data == 0) {
-        courier_answer(core, session, msg->request, CODE_EPROTO, ERROR_TYPE_VERSION, NO_CHANNEL);
-        return;
-    }
     const struct attachment *attachment =
         job != NULL ? attach_find(core, job, msg->error, msg->name) : NULL;
     if (attachment == NULL) {
@@ -290,7 +276,6 @@ void courier_fetch(struct core *core, struct session *session, const struct msg_
     fetched->request = msg->request;
     fetched->total = attachment->bytes;
     fetched->offset = offset;
-    fetched->is_whole = attachment->state == ATTACHMENT_WHOLE;
     fetched->count = count;
     fetched->state = attach_state(core, attachment);
     fetched->promised = attachment->promised;

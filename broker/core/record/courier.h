@@ -10,7 +10,6 @@ const char *courier_bring(struct core *core, struct session *session, const stru
 const char *courier_piece(struct core *core, struct session *session, const struct msg_piece *msg,
                           payload_id payload);
 void courier_fetch(struct core *core, struct session *session, const struct msg_fetch *msg);
-void courier_refuse_old(struct core *core, struct session *session, uint64_t request);
 void courier_list(struct core *core, struct session *session, const struct msg_attachments *msg);
 /* The session goes: what it brings is left where it is. */
 void courier_gone(struct core *core, struct session *session);

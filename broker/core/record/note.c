@@ -114,8 +114,7 @@ void note_met(struct core *core, const struct job *job)
 void note_attempt_begun(struct core *core, const struct job *job)
 {
     if (core->is_noting)
-        NOTE(core, ATTEMPT_BEGUN, attempt_begun, .job = job->id, .attempt = job->attempt,
-             .keeps_letters = 1);
+        NOTE(core, ATTEMPT_BEGUN, attempt_begun, .job = job->id, .attempt = job->attempt);
 }
 
 void note_party_known(struct core *core, const struct party *party)

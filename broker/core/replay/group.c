@@ -131,7 +131,7 @@ static const char *letter_kept(struct core *core, struct group *group,
 {
     struct topic *topic = replayed_topic(core, fact->topic);
     const struct job *job = group->place->job;
-    uint32_t attempt = fact->attempt != 0 ? (uint32_t)fact->attempt : job->attempt;
+    uint32_t attempt = (uint32_t)fact->attempt;
     if (topic == NULL || topic->job != job)
         return WRONG_NO_TOPIC;
     if (!list_is_empty(&group->letters) &&

@@ -121,7 +121,7 @@ const char *replay_attempt_begun(struct core *core, const struct fact_attempt_be
     LIST_EACH(link, &job->party_list)
         if (LIST_OWNER(link, struct party, job_link)->session != NULL)
             return WRONG_NO_ORDER;
-    job_begin_attempt(core, job, (uint32_t)fact->attempt, fact->keeps_letters != 0);
+    job_begin_attempt(core, job, (uint32_t)fact->attempt);
     return NULL;
 }
 

@@ -327,7 +327,7 @@ void route_forget_tasks(struct core *core, struct route *route)
     id_map_fini(&route->task_ids);
 }
 
-void group_restart(struct core *core, struct group *group, bool keeps_letters)
+void group_restart(struct core *core, struct group *group)
 {
     LIST_EACH(link, &group->letters) {
         struct letter *letter = LIST_OWNER(link, struct letter, link);
@@ -335,8 +335,6 @@ void group_restart(struct core *core, struct group *group, bool keeps_letters)
             unlease(core, letter->task);
             free_task(core, letter->task);
         }
-        if (!keeps_letters)
-            letter_free(core, group, letter);
     }
     id_map_fini(&group->past_ids);
 }

@@ -52,7 +52,7 @@ void route_pass(struct core *core, struct route *route, uint64_t next_seq);
 /* The tasks of a topic are freed without a word. */
 void route_forget_tasks(struct core *core, struct route *route);
 /* The job begins another attempt: letters that were given again are no tasks any more. */
-void group_restart(struct core *core, struct group *group, bool keeps_letters);
+void group_restart(struct core *core, struct group *group);
 void letter_free(struct core *core, struct group *group, struct letter *letter);
 /* Below it no slot of this topic may go: a letter needs it.  UINT64_MAX: no letter does. */
 uint64_t letter_floor(const struct topic *topic);

@@ -208,12 +208,12 @@ static void drop_slots(struct core *core, struct topic *topic)
     id_map_fini(&topic->request_ids);
 }
 
-void topic_restart(struct core *core, struct topic *topic, bool keeps_letters)
+void topic_restart(struct core *core, struct topic *topic)
 {
-    if (topic->letters != NULL)
-        group_restart(core, topic->letters, keeps_letters); /* which may grant credit */
-    if (topic->letters != NULL && keeps_letters)
+    if (topic->letters != NULL) {
+        group_restart(core, topic->letters); /* which may grant credit */
         return;
+    }
     list_remove(&topic->room_link);
     lead_forget(topic);
     lead_init(core, topic);
