@@ -226,7 +226,10 @@ int cli_usage(const struct cli *cli, const char *format, ...)
 bool cli_start(struct cli *cli, int argc, char **argv, const struct cli_flag *own, size_t own_count,
                int *out_exit)
 {
+    static char error_lines[16384];
     bool wants_help = false;
+    /* A line goes out whole, by one write: processes that share a terminal do not garble theirs. */
+    (void)setvbuf(stderr, error_lines, _IOLBF, sizeof error_lines);
     const struct cli_flag common[] = {
         {'s', "server", CLI_TEXT, &cli->server, "ENDPOINT",
          "the broker's control endpoint (ERRBUS_SERVER)"},

@@ -8,6 +8,7 @@
 
 #include <bus/tap.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -195,6 +196,16 @@ static int read_range(const struct tap *tap, uint64_t *out_from_id)
     return CLI_OK;
 }
 
+/* Colours are for a terminal that has them, and for people who did not ask to be spared them
+ * (https://no-color.org). */
+static bool wants_colours(void)
+{
+    const char *spared = getenv("NO_COLOR");
+    const char *terminal = getenv("TERM");
+    return isatty(STDOUT_FILENO) != 0 && (spared == NULL || spared[0] == '\0') &&
+           terminal != NULL && strcmp(terminal, "dumb") != 0;
+}
+
 int tap_main(int argc, char **argv)
 {
     struct tap tap = {
@@ -207,7 +218,7 @@ int tap_main(int argc, char **argv)
                     "Prints the events of a job as they happen: who joined, failed or was lost, "
                     "and why.\nWhere output is not a terminal, each line is a JSON object."},
         .until = -1,
-        .has_colours = isatty(STDOUT_FILENO) != 0};
+        .has_colours = wants_colours()};
     const struct cli_flag flags[] = {
         {0, "since", CLI_TEXT, &tap.since, "ID", "first event: its id, oldest, or now (now)"},
         {'f', "from", CLI_TEXT, &tap.since, "ID", "the same"},
@@ -227,7 +238,7 @@ int tap_main(int argc, char **argv)
     if (tap.is_text && tap.cli.is_json) {
         return cli_usage(&tap.cli, "--text and --json exclude each other");
     }
-    tap.cli.is_json |= !tap.is_text && !tap.has_colours;
+    tap.cli.is_json |= !tap.is_text && isatty(STDOUT_FILENO) == 0;
     result = read_range(&tap, &from_id);
     return result == CLI_OK ? run(&tap, from_id) : result;
 }

@@ -8,6 +8,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 TestSuite(cli, .init = stage_open, .fini = stage_close, .timeout = 240);
 
@@ -562,20 +565,61 @@ Test(cli, taps_from_one_event_to_another)
 }
 
 /* script(1) gives it a terminal. */
-Test(cli, taps_in_colour_on_a_terminal)
+Test(cli, taps_in_colour_on_a_terminal_that_has_them)
 {
-    struct process tap;
-    char command[700];
+    static const struct {
+        const char *environment;
+        bool has_colours;
+    } cases[] = {
+        {"env -u NO_COLOR TERM=xterm", true}, {"env NO_COLOR= TERM=xterm", true},
+        {"env NO_COLOR=1 TERM=xterm", false}, {"env -u NO_COLOR TERM=dumb", false},
+        {"env -u NO_COLOR -u TERM", false},
+    };
     char program[512];
     run_pub("alice", "w", "x");
-    snprintf(command, sizeof command, "'%s' tap -s %s --from oldest -C 2",
-             process_path("errbus", program, sizeof program), stage.control);
-    const char *const argv[] = {"/usr/bin/script", "-qec", command, "/dev/null", NULL};
-    cr_assert(process_start(&tap, argv, NULL));
-    expect_exit(&tap, 0);
-    expect_said(&tap, " \033[32mparty.joined   \033[0m alice/1");
-    expect_said(&tap, " party.left      alice/1");
-    process_fini(&tap);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct process tap;
+        char command[800];
+        snprintf(command, sizeof command, "%s '%s' tap -s %s --from oldest -C 2",
+                 cases[i].environment, process_path("errbus", program, sizeof program),
+                 stage.control);
+        const char *const argv[] = {"/usr/bin/script", "-qec", command, "/dev/null", NULL};
+        cr_assert(process_start(&tap, argv, NULL));
+        expect_exit(&tap, 0);
+        expect_said(&tap, " party.left      alice/1");
+        cr_expect_eq(strstr(process_said(&tap), " \033[32mparty.joined   \033[0m alice/1") != NULL,
+                     cases[i].has_colours, "%s: %s", cases[i].environment, process_said(&tap));
+        cr_expect_eq(strchr(process_said(&tap), '\033') != NULL, cases[i].has_colours);
+        process_fini(&tap);
+    }
+}
+
+/* A socket that keeps the bounds of messages shows each write by itself. */
+Test(cli, writes_each_line_of_an_error_at_once)
+{
+    int ends[2];
+    char program[512];
+    char line[4096];
+    process_path("errbus", program, sizeof program);
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    pid_t pid = fork();
+    cr_assert_geq(pid, 0);
+    if (pid == 0) {
+        if (dup2(ends[1], STDERR_FILENO) >= 0)
+            execl(program, program, "status", "-s", "ipc:///nonexistent/bus", "-W", "0.1", NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    ssize_t bytes;
+    int lines = 0;
+    while ((bytes = read(ends[0], line, sizeof line)) > 0) {
+        cr_expect_eq(line[bytes - 1], '\n', "a write without the end of a line: %.*s", (int)bytes,
+                     line);
+        lines++;
+    }
+    cr_expect_geq(lines, 1);
+    close(ends[0]);
+    cr_assert_eq(waitpid(pid, NULL, 0), pid);
 }
 
 /* What a party says of its failure is no command to the terminal of who reads it, and one line. */
