@@ -222,7 +222,7 @@ static void fill_until_noticed(int fd)
 {
     int64_t until_ms = test_now_ms() + SOON_MS;
     const char *line = "";
-    while (strstr(line, "no values are let in") == NULL) {
+    while (strstr(line, "no values are accepted until") == NULL) {
         cr_assert(test_now_ms() < until_ms, "seed %llu: errbusd is never full: %s",
                   (unsigned long long)seed, process_complained(&broker.process));
         fill(fd);
