@@ -2,11 +2,20 @@
 /* admin.c -- the administrative handle: its connections, turns of its callers, and one question. */
 #include "libbus/api/admin.h"
 
+#include "libbus/api/clock.h"
+#include "libbus/api/endpoint.h"
+#include "libbus/api/error.h"
+#include "libbus/api/fork.h"
+#include "libbus/api/lock.h"
+#include "libbus/api/membership.h"
+#include "libbus/api/model.h"
+#include "libbus/api/news.h"
+#include "libbus/api/options.h"
+#include "libbus/base/must.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
-
-#include "libbus/base/must.h"
 
 /* A client that greets with a job creates it and keeps it; an observer must not. */
 #define NO_JOB ""

@@ -10,7 +10,7 @@
 #ifndef API_ADMIN_H
 #define API_ADMIN_H
 
-#include "libbus/api/api_internal.h"
+#include "libbus/api/model.h"
 
 #include <bus/admin.h>
 

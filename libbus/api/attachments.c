@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* attachments.c -- attachments of errors as an operator sees them: listed, and fetched.  attach.c
- * is their way to the broker. */
+/* attachments.c -- attachments of errors as an operator sees them: listed, and fetched.
+ * attach_bring.c is their way to the broker. */
 #include "libbus/api/admin.h"
+#include "libbus/api/error.h"
+#include "libbus/api/lock.h"
+#include "libbus/api/model.h"
+#include "libbus/base/pattern.h"
+#include "libbus/base/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "libbus/base/pattern.h"
-#include "libbus/base/utf8.h"
 
 static enum bus_err error_id_check(const char *error_id, struct bus_error **reterr)
 {

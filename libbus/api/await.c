@@ -1,153 +1,27 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* await.c -- waiting for given slots.
- *
- * A wish whose caller's time was up is not taken back at once: it stays among bus->awaits, for the
- * next call for the same slot to go on with; so a loop of short waits, or of BUS_POLL, comes to its
- * end.  Wishes are few or many, so they are found by hash.  The oldest are given up when there is
- * no room, and what was answered meanwhile holds no more than inbox_bytes_max. */
-#include "libbus/api/api_internal.h"
+/* await.c -- bus_await() and bus_gather(): waiting for given slots. */
+#include "libbus/api/await_table.h"
+#include "libbus/api/clock.h"
+#include "libbus/api/data_wait.h"
+#include "libbus/api/error.h"
+#include "libbus/api/error_wire.h"
+#include "libbus/api/fork.h"
+#include "libbus/api/lock.h"
+#include "libbus/api/model.h"
+#include "libbus/api/msg.h"
+#include "libbus/api/news.h"
+#include "libbus/api/options.h"
+#include "libbus/base/pattern.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "libbus/base/pattern.h"
-
-enum { AWAIT_BUCKETS = 1024 };
-
-struct await {
-    struct list link;   /* in bus->awaits.all, oldest first, while nobody waits for it */
-    struct await *next; /* in its bucket, likewise */
-    uint64_t want;      /* the session's number */
-    uint64_t seq;
-    bool is_value_wanted;
-    bool is_answered; /* item is there, or code is not CODE_OK */
-    enum wire_code code;
-    struct session_item item;
-    char topic[LIMIT_NAME_BYTES + 1];
-};
-
-struct await_table {
-    struct list all;
-    struct await *buckets[AWAIT_BUCKETS];
-    uint32_t count;
-    uint64_t answered_bytes;
-};
-
-struct await_table *await_table_new(void)
-{
-    struct await_table *table = calloc(1, sizeof *table);
-    if (table != NULL)
-        list_init(&table->all);
-    return table;
-}
-
-static struct await **bucket_of(struct await_table *table, const char *topic, uint64_t seq)
-{
-    uint64_t hash = seq * UINT64_C(0x9e3779b97f4a7c15);
-    for (; *topic != '\0'; topic++)
-        hash = (hash ^ (unsigned char)*topic) * UINT64_C(0x100000001b3);
-    return &table->buckets[(hash >> 32) % AWAIT_BUCKETS];
-}
-
-/* ---- wishes whose callers stopped waiting; all with the lock --------------------------------- */
-
-static void take_out(struct bus *bus, struct await *await)
-{
-    struct await **at = bucket_of(bus->awaits, await->topic, await->seq);
-    while (*at != await)
-        at = &(*at)->next;
-    *at = await->next;
-    list_remove(&await->link);
-    bus->awaits->count--;
-    if (await->is_answered)
-        bus->awaits->answered_bytes -= await->item.value.bytes;
-}
-
-/* Nobody wants it any more. */
-static void drop(struct bus *bus, struct await *await)
-{
-    if (!await->is_answered && bus->session != NULL)
-        session_unawait(bus->session, await->want);
-    buffer_unref(&await->item.buffer);
-    free(await);
-}
-
-static bool drop_oldest(struct bus *bus)
-{
-    if (list_is_empty(&bus->awaits->all))
-        return false;
-    struct await *oldest = LIST_OWNER(bus->awaits->all.next, struct await, link);
-    take_out(bus, oldest);
-    drop(bus, oldest);
-    return true;
-}
-
-static void put_by(struct bus *bus, struct await *await)
-{
-    if (bus->session == NULL) {
-        drop(bus, await);
-        return;
-    }
-    struct await_table *table = bus->awaits;
-    struct await **bucket = bucket_of(table, await->topic, await->seq);
-    await->next = *bucket;
-    *bucket = await;
-    list_push(&table->all, &await->link);
-    table->count++;
-    if (await->is_answered)
-        table->answered_bytes += await->item.value.bytes;
-}
-
-static void look(struct bus *bus, struct await *await)
-{
-    if (await->is_answered)
-        return;
-    await->code = session_want_take(bus->session, await->want, &await->item);
-    await->is_answered = await->code != CODE_ETIMEDOUT;
-}
-
-void await_collect(struct bus *bus)
-{
-    struct await_table *table = bus->awaits;
-    if (table == NULL || table->count == 0)
-        return;
-    LIST_EACH(link, &table->all) {
-        struct await *await = LIST_OWNER(link, struct await, link);
-        if (await->is_answered)
-            continue;
-        look(bus, await);
-        if (await->is_answered)
-            table->answered_bytes += await->item.value.bytes;
-    }
-    while (table->answered_bytes > bus->options.inbox_bytes_max && table->count > 1)
-        (void)drop_oldest(bus); /* there are some */
-}
-
-void await_discard_all(struct bus *bus)
-{
-    if (bus->awaits == NULL)
-        return;
-    while (drop_oldest(bus))
-        continue;
-}
-
-static struct await *find(struct bus *bus, const char *topic, uint64_t seq, bool is_value_wanted)
-{
-    struct await *await = *bucket_of(bus->awaits, topic, seq);
-    while (await != NULL && (await->seq != seq || await->is_value_wanted != is_value_wanted ||
-                             strcmp(await->topic, topic) != 0))
-        await = await->next;
-    if (await != NULL)
-        take_out(bus, await);
-    return await;
-}
-
 /* Goes on with a wish, or makes a new one. */
 static enum bus_err begin(struct bus *bus, const char *topic, uint64_t seq, bool is_value_wanted,
                           struct await **out_await)
 {
-    struct await *await = find(bus, topic, seq, is_value_wanted);
+    struct await *await = await_find(bus, topic, seq, is_value_wanted);
     if (await != NULL) {
         *out_await = await;
         return BUS_OK;
@@ -158,7 +32,7 @@ static enum bus_err begin(struct bus *bus, const char *topic, uint64_t seq, bool
     enum wire_code code = CODE_EFULL;
     do {
         code = session_await(bus->session, span_text(topic), seq, is_value_wanted, &await->want);
-    } while (code == CODE_EFULL && drop_oldest(bus));
+    } while (code == CODE_EFULL && await_drop_oldest(bus));
     if (code != CODE_OK) {
         free(await);
         return (enum bus_err)code;
@@ -239,7 +113,7 @@ enum bus_err bus_await(struct bus *bus, const char *topic, uint64_t seq, int64_t
         err = begin(bus, topic, seq, out_msg != NULL, &await);
     api_wake(bus);
     while (err == BUS_OK) {
-        look(bus, await);
+        await_look(bus, await);
         if (await->is_answered && (await->code == CODE_OK || await->code == CODE_ENOMEM))
             break;
         if (await->is_answered) /* it will not come, for the session is over */
@@ -252,9 +126,9 @@ enum bus_err bus_await(struct bus *bus, const char *topic, uint64_t seq, int64_t
             err = (enum bus_err)await->code;
     }
     if (err == BUS_ETIMEDOUT)
-        put_by(bus, await);
+        await_put_by(bus, await);
     else if (err != BUS_OK && await != NULL)
-        drop(bus, await);
+        await_drop(bus, await);
     (void)say(bus, err, topic, reterr);
     api_unlock_wake(bus);
     return err == BUS_OK ? answer(await, out_msg, reterr) : err;
@@ -295,7 +169,7 @@ static bool look_all(struct gather *gather)
     for (size_t i = 0; i < gather->count; i++) {
         if (gather->awaits[i] == NULL)
             continue;
-        look(gather->bus, gather->awaits[i]);
+        await_look(gather->bus, gather->awaits[i]);
         is_any_answered |= gather->awaits[i]->is_answered;
     }
     return is_any_answered;
@@ -338,7 +212,7 @@ static void put_all_by(struct gather *gather)
 {
     for (size_t i = 0; i < gather->count; i++) {
         if (gather->awaits[i] != NULL)
-            put_by(gather->bus, gather->awaits[i]);
+            await_put_by(gather->bus, gather->awaits[i]);
     }
 }
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* dead.c -- dead letters of groups from outside: listed, shown, given again, dropped. */
 #include "libbus/api/admin.h"
-
+#include "libbus/api/error.h"
+#include "libbus/api/error_wire.h"
+#include "libbus/api/model.h"
 #include "libbus/base/pattern.h"
 
 #include <stdlib.h>

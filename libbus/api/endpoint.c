@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* endpoint.c -- the list of endpoints under which a broker may be found, and how each one did. */
-#include "libbus/api/api_internal.h"
+#include "libbus/api/endpoint.h"
+
+#include "libbus/api/error.h"
+#include "libbus/api/model.h"
+#include "libbus/base/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "libbus/base/utf8.h"
 
 #define ENDPOINT_DEFAULT "tcp://127.0.0.1:7370"
 enum { IPC_PATH_BYTES = 107 }; /* unix(7): sun_path, without its NUL */

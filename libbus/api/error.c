@@ -4,15 +4,18 @@
  * Causes are added before the first use as a cause, so there are no cycles and a root, once found,
  * stays.  What only the bus can know (id, party, time ...) is the identity: it is put in place
  * once, atomically, when the bus first sees the error. */
-#include "libbus/api/api_internal.h"
+#include "libbus/api/error.h"
+
+#include "libbus/api/attachment_list.h"
+#include "libbus/api/clock.h"
+#include "libbus/api/model.h"
+#include "libbus/base/pattern.h"
+#include "libbus/base/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "libbus/base/pattern.h"
-#include "libbus/base/utf8.h"
 
 enum { MESSAGE_ON_STACK = 512 };
 

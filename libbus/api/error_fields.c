@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* error_fields.c -- what else an error says: how it came about, when by which clock, and what is
  * missing from it. */
-#include "libbus/api/api_internal.h"
+#include "libbus/api/error_fields.h"
+
+#include "libbus/api/error.h"
+#include "libbus/api/model.h"
 
 #include <string.h>
-
-#include "libbus/base/utf8.h"
 
 /* ---- changing a fresh one -------------------------------------------------------------------- */
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* error_walk.c -- over an error and its causes: finding one, describing all. */
-#include "libbus/api/api_internal.h"
+#include "libbus/api/error_walk.h"
+
+#include "libbus/api/model.h"
+#include "libbus/base/utf8.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "libbus/base/utf8.h"
 
 static bool has(const struct error_walk *walk, const struct bus_error *error)
 {

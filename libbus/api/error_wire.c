@@ -3,14 +3,21 @@
  *
  * The wire takes flat records, each before its causes, and leaves out what has no room
  * (libbus/wire/error.h); here a graph becomes records, and records become a graph again. */
-#include "libbus/api/api_internal.h"
+#include "libbus/api/error_wire.h"
+
+#include "libbus/api/attach_jobs.h"
+#include "libbus/api/attachment_list.h"
+#include "libbus/api/clock.h"
+#include "libbus/api/error.h"
+#include "libbus/api/error_fields.h"
+#include "libbus/api/error_walk.h"
+#include "libbus/api/model.h"
+#include "libbus/base/must.h"
+#include "libbus/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "libbus/base/must.h"
-#include "libbus/base/utf8.h"
 
 /* ---- identity -------------------------------------------------------------------------------- */
 
@@ -243,10 +250,11 @@ static void link_causes(const struct plan *plan, const struct bus_error *error,
     }
 }
 
-/* How much of it others see.  What was made here, or comes from another job, is for this bus to see
- * to, and for the one that saw it first; and so is what an earlier life of ours said.  What came
- * from elsewhere in this job is as its party let it out: of that, no more than the job lets anybody
- * see, for a job of this name may have been another one then. */
+/* How much of the error others see.  For an error that was made here, or that comes from another
+ * job, this bus decides, and the bus that saw it first.  The same holds for an error of an earlier
+ * incarnation of this party.  An error of another party of this job stays as that party disclosed
+ * it, but shows at most what the job lets anybody see: a job of this name may have been another one
+ * then. */
 static enum disclosure disclosure_of(const struct bus *bus, const struct bus_error *error,
                                      const struct error_identity *identity)
 {
@@ -349,7 +357,7 @@ static void stamp_record(struct bus *bus, struct error_record *head, struct erro
     head->seq = seq;
 }
 
-/* Whether it has been told before, and not by this life. */
+/* Whether another incarnation or party has told this error before. */
 static bool is_of_another(const struct bus *bus, const struct bus_error *error)
 {
     const struct error_identity *identity =

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* handler.c -- the failure handler: once, on a thread of its own, with no lock held.
+/* handler.c -- runs the failure handler: once, on a thread of its own, with no lock held.
  *
- * The thread is made when the bus is opened, so that a failure finds it there.  It waits for the
- * first failure, which news.c notes once, and for *out_bus to be written; bus_close() waits for it
- * after the last moment at which a failure can come. */
-#include "libbus/api/api_internal.h"
+ * The thread starts when the bus is opened, so that a failure finds it.  It waits for the first
+ * failure, which news.c notes once, and until *out_bus is written.  bus_close() waits for it after
+ * the last moment at which a failure can come. */
+#include "libbus/api/handler.h"
+
+#include "libbus/api/clock.h"
+#include "libbus/api/lock.h"
+#include "libbus/api/model.h"
 
 #include <signal.h>
 #include <unistd.h>

@@ -2,8 +2,11 @@
 /* job.c -- jobs from outside: created, looked at, cancelled. */
 #include "libbus/api/admin.h"
 
+#include "libbus/api/error.h"
+#include "libbus/api/error_wire.h"
+#include "libbus/api/model.h"
 #include "libbus/api/names.h"
-
+#include "libbus/api/options.h"
 #include "libbus/base/utf8.h"
 
 #include <stdlib.h>

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* member.c -- taking part in a job that was created: as which of how many, and where all meet. */
-#include "libbus/api/api_internal.h"
+#include "libbus/api/clock.h"
+#include "libbus/api/error.h"
+#include "libbus/api/error_wire.h"
+#include "libbus/api/fork.h"
+#include "libbus/api/lock.h"
+#include "libbus/api/model.h"
+#include "libbus/api/news.h"
+#include "libbus/api/options.h"
 
 static enum bus_err say_free(const struct bus *bus, struct bus_error **reterr)
 {

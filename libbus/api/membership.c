@@ -1,6 +1,23 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* membership.c -- how a membership is put together, joins, leaves, and is taken apart. */
-#include "libbus/api/api_internal.h"
+/* membership.c -- how a bus is put together, joins its job, leaves it, and is taken apart. */
+#include "libbus/api/membership.h"
+
+#include "libbus/api/await_table.h"
+#include "libbus/api/clock.h"
+#include "libbus/api/courier.h"
+#include "libbus/api/endpoint.h"
+#include "libbus/api/error.h"
+#include "libbus/api/event_fd.h"
+#include "libbus/api/fork.h"
+#include "libbus/api/handler.h"
+#include "libbus/api/link_turn.h"
+#include "libbus/api/lock.h"
+#include "libbus/api/model.h"
+#include "libbus/api/news.h"
+#include "libbus/api/options.h"
+#include "libbus/api/sub_list.h"
+#include "libbus/api/thread.h"
+#include "libbus/base/pattern.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,46 +25,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "libbus/base/pattern.h"
-
 #define SESSION_MEMORY_MAX (UINT64_C(1) << 40) /* the session's own limits are narrower */
 
 /* ---- beginning ------------------------------------------------------------------------------- */
-
-void api_ref(struct bus *bus)
-{
-    atomic_fetch_add_explicit(&bus->refs, 1, memory_order_relaxed);
-}
-
-static void close_fd(int fd)
-{
-    if (fd >= 0)
-        close(fd);
-}
-
-void api_unref(struct bus *bus)
-{
-    if (atomic_fetch_sub_explicit(&bus->refs, 1, memory_order_acq_rel) != 1)
-        return;
-    close_fd(bus->failure_fd);
-    close_fd(bus->room_fd);
-    close_fd(bus->tap_fd);
-    close_fd(bus->lookout_fd);
-    bus_error_unref(&bus->failure);
-    bus_error_unref(&bus->unfit);
-    id_map_fini(&bus->subs_by_number);
-    pthread_cond_destroy(&bus->handler_news);
-    pthread_cond_destroy(&bus->news);
-    pthread_mutex_destroy(&bus->lock);
-    attach_fini(bus);
-    free(bus->sub_slots);
-    free(bus->forgotten);
-    free(bus->encoder);
-    free(bus->awaits);
-    free(bus->topics);
-    free(bus->turn);
-    free(bus);
-}
 
 static bool lock_init(pthread_mutex_t *lock)
 {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* msg.c -- received values. */
-#include "libbus/api/api_internal.h"
+#include "libbus/api/msg.h"
+
+#include "libbus/api/model.h"
+#include "libbus/api/sub_list.h"
 
 #include <stdalign.h>
 #include <stdlib.h>

@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* news.c -- what the session has to say: who is woken, and how the party's end is taken note of. */
-#include "libbus/api/api_internal.h"
+/* news.c -- news of the session: who is woken, and how the end of the party is noted. */
+#include "libbus/api/news.h"
+
+#include "libbus/api/await_table.h"
+#include "libbus/api/error.h"
+#include "libbus/api/error_wire.h"
+#include "libbus/api/event_fd.h"
+#include "libbus/api/model.h"
+#include "libbus/api/sub_list.h"
+#include "libbus/api/waiters.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* options.c -- option structs that can grow, their defaults, and what is let in. */
-#include "libbus/api/api_internal.h"
+#include "libbus/api/options.h"
+
+#include "libbus/api/error.h"
+#include "libbus/api/model.h"
+#include "libbus/base/pattern.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -8,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "libbus/base/pattern.h"
 
 enum { MIB = 1024 * 1024 };
 

@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* party.c -- this party as a whole: what it said was answered, it is done, it failed, it moves. */
-#include "libbus/api/api_internal.h"
+#include "libbus/api/party.h"
 
+#include "libbus/api/clock.h"
+#include "libbus/api/courier.h"
+#include "libbus/api/error.h"
+#include "libbus/api/error_wire.h"
+#include "libbus/api/fork.h"
+#include "libbus/api/lock.h"
+#include "libbus/api/model.h"
+#include "libbus/api/news.h"
+#include "libbus/api/options.h"
+#include "libbus/api/sub_list.h"
 #include "libbus/base/utf8.h"
 
 #include <stdlib.h>

@@ -4,12 +4,18 @@
  * This is the hot path of writers: one uncontended lock, a look into a small cache of topics, and
  * the session appends to its open batch.  While the library's thread sleeps, what may be sent at
  * once is sent here. */
-#include "libbus/api/api_internal.h"
+#include "libbus/api/publish.h"
+
+#include "libbus/api/clock.h"
+#include "libbus/api/event_fd.h"
+#include "libbus/api/fork.h"
+#include "libbus/api/link_turn.h"
+#include "libbus/api/lock.h"
+#include "libbus/api/model.h"
+#include "libbus/base/pattern.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "libbus/base/pattern.h"
 
 enum { SPANS_ON_STACK = 128 };
 

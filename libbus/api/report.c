@@ -2,10 +2,14 @@
 /* report.c -- a verdict with all that was weighed, as the broker tells it to an observer. */
 #include "libbus/api/report.h"
 
+#include "libbus/api/admin.h"
+#include "libbus/api/error.h"
+#include "libbus/api/error_wire.h"
+#include "libbus/api/lock.h"
+#include "libbus/api/model.h"
 #include "libbus/api/names.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct row {
     struct bus_report_row public;

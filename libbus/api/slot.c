@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* slot.c -- promises, and how they are kept, broken or taken back. */
-#include "libbus/api/api_internal.h"
+#include "libbus/api/clock.h"
+#include "libbus/api/error.h"
+#include "libbus/api/error_wire.h"
+#include "libbus/api/fork.h"
+#include "libbus/api/link_turn.h"
+#include "libbus/api/lock.h"
+#include "libbus/api/model.h"
+#include "libbus/api/news.h"
+#include "libbus/api/options.h"
+#include "libbus/api/owned.h"
+#include "libbus/api/party.h"
+#include "libbus/api/publish.h"
+#include "libbus/base/pattern.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include "libbus/base/pattern.h"
 
 struct bus_slot {
     struct bus *bus;
@@ -283,7 +292,8 @@ void bus_slot_fail(struct bus_slot **slot, const struct bus_error *error)
     slot_free(slot);
 }
 
-/* Says it once the topic's number is known, which an earlier life may have used.  Lock. */
+/* Sends RETRACT once the number of the topic is known.  The slot may be of an earlier incarnation.
+ * Lock. */
 static enum bus_err retract(struct bus *bus, const char *whole, uint64_t seq,
                             const struct bus_error *error, int64_t deadline_ns,
                             uint64_t *out_request)

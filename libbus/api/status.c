@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* status.c -- a picture of the broker. */
 #include "libbus/api/admin.h"
+#include "libbus/api/error.h"
+#include "libbus/api/model.h"
 
 #include "libbus/api/names.h"
 

@@ -1,25 +1,30 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* sub.c -- subscriptions: frames out of the session, messages to the application and back.
+/* sub.c -- subscriptions: opened, read, closed.
  *
- * This is the hot path of readers.  A receiver takes many frames from the session with one lock and
- * hands them out without any.  Each lies in a struct bus_msg of the subscription's own, so nothing
- * is allocated once there are as many as the application holds.
+ * This is the hot path of readers.  A receiver takes many frames from the session under one lock,
+ * and hands them out without a lock.  Each frame lies in a struct bus_msg of the subscription, so
+ * nothing is allocated once there are as many as the application holds.
  *
- * Messages come back over a stack without locks (come_back), from any thread; whoever next has the
- * lock (the receiver when it fetches more, the library's thread in each turn) takes all of it and
- * acknowledges.  When subscription or bus is closed, the stack is exchanged for the mark DETACHED:
- * what comes back then is freed at once.
- *
- * A subscription is counted by its handle and by each message that is out of its hands, whether
- * given to the application or ready to be given; messages are counted many at a time. */
-#include "libbus/api/api_internal.h"
+ * The handle of a subscription counts, and each message that is ready or with the application
+ * counts.  Messages are counted many at a time. */
+#include "libbus/api/clock.h"
+#include "libbus/api/data_wait.h"
+#include "libbus/api/error.h"
+#include "libbus/api/error_wire.h"
+#include "libbus/api/event_fd.h"
+#include "libbus/api/fork.h"
+#include "libbus/api/link_turn.h"
+#include "libbus/api/lock.h"
+#include "libbus/api/model.h"
+#include "libbus/api/news.h"
+#include "libbus/api/options.h"
+#include "libbus/api/sub_list.h"
+#include "libbus/api/waiters.h"
+#include "libbus/base/must.h"
+#include "libbus/base/pattern.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#include "libbus/base/must.h"
-#include "libbus/base/pattern.h"
 
 enum {
     FETCH_FRAMES = 512,      /* taken with one lock */
@@ -27,262 +32,7 @@ enum {
     CHUNK_FIRST = 16,        /* messages allocated together at first; then as many again */
 };
 
-/* A topic's name, for as long as the subscription and its messages live. */
-struct name {
-    struct name *next;
-    char text[LIMIT_NAME_BYTES + 1];
-};
-
-struct chunk {
-    struct chunk *next;
-    struct bus_msg msgs[];
-};
-
-struct bus_sub {
-    struct bus *bus;
-    uint32_t number; /* the session's */
-    uint32_t index;  /* in bus->sub_slots */
-    atomic_ulong refs;
-    atomic_int fd; /* -1: not asked for */
-    atomic_bool is_waiting;
-    _Atomic(struct bus_msg *) come_back;
-
-    /* with the bus's lock */
-    struct list link; /* in bus->subs */
-    pthread_cond_t news;
-    unsigned waiters;
-    struct bus_msg *spare; /* came back, may be used again */
-    uint32_t spare_count;
-
-    /* the receiver's */
-    _Atomic(struct bus_msg *) ready; /* fetched, to be given out; atomic for bus_sub_fd() alone */
-    struct bus_msg *pool;            /* unused */
-    uint32_t pool_count;
-    uint32_t msg_count; /* ever allocated */
-    bool is_pool_short; /* the last fetch could have taken more */
-    struct chunk *chunks;
-    struct bus_msg *given; /* error, gap or end given last: acknowledged by the next call */
-    const char *slot_topic;
-    uint64_t slot_seq;
-    uint64_t gap_first;
-    uint64_t gap_count;
-    struct memory memory; /* of topics */
-    struct id_map topics; /* broker's number -> index into topic_names */
-    struct name **topic_names;
-    uint32_t topic_count;
-    uint32_t topic_room;
-    struct name *spare_name; /* reserved before a frame is taken */
-    uint32_t last_topic;
-    const char *last_name; /* of last_topic; NULL: none yet */
-};
-
-static struct bus_msg detached_mark;
-#define DETACHED (&detached_mark)
-
-struct bus *sub_bus(const struct bus_sub *sub)
-{
-    return sub->bus;
-}
-
-/* ---- counting -------------------------------------------------------------------------------- */
-
-static void sub_unref(struct bus_sub *sub, unsigned long count)
-{
-    if (atomic_fetch_sub_explicit(&sub->refs, count, memory_order_acq_rel) != count)
-        return;
-    while (sub->chunks != NULL) {
-        struct chunk *chunk = sub->chunks;
-        sub->chunks = chunk->next;
-        free(chunk);
-    }
-    for (uint32_t i = 0; i < sub->topic_count; i++)
-        free(sub->topic_names[i]);
-    free(sub->topic_names);
-    free(sub->spare_name);
-    id_map_fini(&sub->topics);
-    pthread_cond_destroy(&sub->news);
-    int fd = atomic_load(&sub->fd);
-    if (fd >= 0)
-        close(fd);
-    api_unref(sub->bus);
-    free(sub);
-}
-
-/* ---- messages that come back ----------------------------------------------------------------- */
-
-void sub_give_back(struct bus_msg *msg)
-{
-    struct bus_sub *sub = msg->sub; /* good until the message is on the stack */
-    struct bus *waited_for = NULL;
-    struct bus_msg *head = atomic_load_explicit(&sub->come_back, memory_order_relaxed);
-    if (atomic_load_explicit(&sub->is_waiting, memory_order_relaxed)) {
-        waited_for = sub->bus;
-        api_ref(waited_for);
-    }
-    do {
-        if (head == DETACHED) {
-            buffer_unref(&msg->buffer);
-            sub_unref(sub, 1);
-            break;
-        }
-        msg->next = head;
-    } while (!atomic_compare_exchange_weak_explicit(&sub->come_back, &head, msg,
-                                                    memory_order_release, memory_order_relaxed));
-    if (waited_for == NULL)
-        return;
-    if (head == NULL) { /* the receiver waits and will not collect: the library's thread shall */
-        api_lock(waited_for);
-        api_unlock_wake(waited_for);
-    }
-    api_unref(waited_for);
-}
-
-/* Slots of one topic whose numbers follow each other: acknowledged together. */
-struct run {
-    uint32_t topic;
-    uint64_t first_seq;
-    uint64_t count;
-};
-
-/* Lock. */
-static void acknowledge(struct bus_sub *sub, struct run *run)
-{
-    if (run->count > 0)
-        session_ack_run(sub->bus->session, sub->number, run->topic, run->first_seq, run->count);
-    run->count = 0;
-}
-
-/* One slot, or the missing ones of a gap, is done with, or goes back; an end is nobody's slot, and
- * a piece is none as long as there are more.  Lock. */
-static void finish(struct bus_sub *sub, struct run *run, const struct bus_msg *msg)
-{
-    bool is_slot = msg->kind == SESSION_ITEM_VALUE || msg->kind == SESSION_ITEM_ERROR;
-    if (is_slot && msg->done == MSG_ACKNOWLEDGED && msg->lease == 0 && run->topic == msg->number &&
-        run->first_seq + run->count == msg->seq && run->count > 0) {
-        run->count += msg->count;
-        return;
-    }
-    acknowledge(sub, run);
-    if (msg->lease != 0) {
-        if (msg->done != MSG_SETTLED)
-            session_task_end(sub->bus->session, msg->lease,
-                             msg->done == MSG_ACKNOWLEDGED ? SESSION_TASK_DONE
-                                                           : SESSION_TASK_RETURNED,
-                             0, SPAN_NONE);
-        return;
-    }
-    if (msg->kind == SESSION_ITEM_GAP)
-        session_ack(sub->bus->session, sub->number, msg->number, msg->seq + msg->count - 1);
-    else if (msg->kind == SESSION_ITEM_PAST)
-        session_ack_past(sub->bus->session, sub->number, msg->number);
-    else if (is_slot && msg->done == MSG_ACKNOWLEDGED)
-        *run = (struct run){.topic = msg->number, .first_seq = msg->seq, .count = msg->count};
-    else if (is_slot) /* of many the first, and so all behind it */
-        session_return(sub->bus->session, sub->number, msg->number, msg->seq);
-}
-
-/* Drops count references at once: messages that came together lie in one batch. */
-static void drop(struct buffer *buffer, unsigned count)
-{
-    if (count > 0 && atomic_fetch_sub_explicit(&buffer->refs, count, memory_order_acq_rel) == count)
-        buffer->release(buffer);
-}
-
-/* Acknowledges a stack of messages, oldest first, and keeps them for use; returns their number.
- * Lock. */
-static uint32_t take_back(struct bus_sub *sub, struct bus_msg *stack)
-{
-    bool is_open = sub->bus->session != NULL;
-    struct run run = {.count = 0};
-    struct bus_msg *oldest = NULL;
-    struct buffer *held = NULL;
-    unsigned held_count = 0;
-    uint32_t count = 0;
-    while (stack != NULL) {
-        struct bus_msg *next = stack->next;
-        stack->next = oldest;
-        oldest = stack;
-        stack = next;
-    }
-    while (oldest != NULL) {
-        struct bus_msg *msg = oldest;
-        oldest = msg->next;
-        if (is_open)
-            finish(sub, &run, msg);
-        if (msg->buffer != NULL && msg->buffer != held) {
-            drop(held, held_count);
-            held = msg->buffer;
-            held_count = 0;
-        }
-        held_count += msg->buffer != NULL;
-        msg->buffer = NULL;
-        msg->next = sub->spare;
-        sub->spare = msg;
-        count++;
-    }
-    drop(held, held_count);
-    if (is_open)
-        acknowledge(sub, &run);
-    sub->spare_count += count;
-    return count;
-}
-
-/* Lock. */
-static void collect(struct bus_sub *sub)
-{
-    struct bus_msg *head = atomic_load_explicit(&sub->come_back, memory_order_relaxed);
-    if (head == NULL || head == DETACHED)
-        return;
-    /* Only who has the lock takes or detaches, so it is no mark now either. */
-    head = atomic_exchange_explicit(&sub->come_back, NULL, memory_order_acq_rel);
-    atomic_fetch_sub_explicit(&sub->refs, take_back(sub, head), memory_order_relaxed);
-}
-
-/* Lock. */
-static void detach(struct bus_sub *sub)
-{
-    struct bus_msg *head =
-        atomic_exchange_explicit(&sub->come_back, DETACHED, memory_order_acq_rel);
-    if (head != DETACHED)
-        atomic_fetch_sub_explicit(&sub->refs, take_back(sub, head), memory_order_relaxed);
-}
-
-void sub_collect_all(struct bus *bus)
-{
-    LIST_EACH(link, &bus->subs)
-        collect(LIST_OWNER(link, struct bus_sub, link));
-}
-
-void sub_detach_all(struct bus *bus)
-{
-    LIST_EACH(link, &bus->subs)
-        detach(LIST_OWNER(link, struct bus_sub, link));
-}
-
 /* ---- news ------------------------------------------------------------------------------------ */
-
-static void tell(struct bus_sub *sub)
-{
-    if (sub->waiters > 0)
-        lookout_broadcast(sub->bus, &sub->news);
-    api_signal_fd(atomic_load_explicit(&sub->fd, memory_order_relaxed));
-}
-
-void sub_tell(struct bus *bus)
-{
-    uint32_t index = 0;
-    for (uint32_t number = session_sub_news(bus->session); number != 0;
-         number = session_sub_news(bus->session)) {
-        if (id_map_get(&bus->subs_by_number, number, &index))
-            tell(bus->sub_slots[index]);
-    }
-}
-
-void sub_tell_all(struct bus *bus)
-{
-    LIST_EACH(link, &bus->subs)
-        tell(LIST_OWNER(link, struct bus_sub, link));
-}
 
 /* Lock. */
 static bool is_readable(const struct bus_sub *sub)
@@ -491,7 +241,7 @@ static void sub_end(struct bus_sub **sub, bool is_drop)
         return;
     finish_given(closing);
     api_lock(bus);
-    detach(closing);
+    sub_detach_one(closing);
     list_remove(&closing->link);
     id_map_remove(&bus->subs_by_number, closing->number);
     bus->sub_slots[closing->index] = NULL;
@@ -700,7 +450,7 @@ static enum wire_code fetch_many(struct bus_sub *sub, uint32_t *out_count,
     struct bus_msg *msg = pool_take(sub);
     fill(msg, &item, topic);
     if (msg->buffer != NULL)
-        drop(msg->buffer, values_of(&item) - 1); /* it came with one for each */
+        buffer_drop_many(msg->buffer, values_of(&item) - 1); /* it came with one for each */
     atomic_fetch_add_explicit(&sub->refs, 1, memory_order_relaxed);
     atomic_store_explicit(&sub->ready, msg, memory_order_relaxed);
     *out_count = 1;
@@ -752,7 +502,7 @@ static enum bus_err refill(struct bus_sub *sub, bool is_many, int64_t timeout_ms
             err = api_say_over(bus, BUS_ECLOSED, reterr);
             break;
         }
-        collect(sub);
+        sub_collect_one(sub);
         pool_refill(sub);
         pool_grow(sub);
         enum wire_code code =

@@ -4,13 +4,22 @@
  * The session is asked for the next event only when the last was given out, but for one that is
  * kept ahead so that the descriptor can tell whether there is one; so a tap that does not read
  * fills no memory here, and the broker counts what it misses. */
-#include "libbus/api/api_internal.h"
+#include "libbus/api/clock.h"
+#include "libbus/api/endpoint.h"
+#include "libbus/api/error.h"
+#include "libbus/api/error_wire.h"
+#include "libbus/api/event_fd.h"
+#include "libbus/api/fork.h"
+#include "libbus/api/lock.h"
+#include "libbus/api/membership.h"
+#include "libbus/api/model.h"
+#include "libbus/api/news.h"
+#include "libbus/api/options.h"
 
 #include <bus/tap.h>
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define NO_JOB "/" /* as a job's name it would be odd, and harmless */
 

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* task.c -- requests, and what members of groups make of what they are given. */
-#include "libbus/api/api_internal.h"
+#include "libbus/api/error_wire.h"
+#include "libbus/api/fork.h"
+#include "libbus/api/lock.h"
+#include "libbus/api/model.h"
+#include "libbus/api/msg.h"
+#include "libbus/api/publish.h"
+#include "libbus/api/sub_list.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- requests -------------------------------------------------------------------------------- */
 

@@ -1,28 +1,24 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* thread.c -- the library's thread, and what others do in its place while it sleeps.
+/* thread.c -- the library's thread.
  *
- * A turn takes in what the link has, control first and only a few parts of data, gives it to the
- * session, and carries out what the session has to send.  A turn in which nothing moved ends in
- * link_wait(); before it, under the lock, is_asleep is set.
+ * A turn receives what the link has, control first and only a few parts of data, and gives it to
+ * the session.  Then it carries out what the session wants, and sends.  A turn in which nothing
+ * moved ends in link_wait(); before it, under the lock, the thread sets is_asleep.
  *
- * Who has the link: the library's thread from when it has the lock behind link_wait() until it sets
- * is_asleep; then whoever has the lock.  So nobody else touches it while it is up, when it uses the
- * link without the lock too, and nobody needs to: it looks at everything again before it sleeps.
- * Who used it in its sleep sees to it that nothing is left there without somebody to look at it
- * (leave_link()): a call may have taken away the sign of what came. */
-#include "libbus/api/api_internal.h"
+ * thread, courier and membership are one circle, and the honest shape: the thread of a party opens
+ * a courier, which is a membership with a thread of its own. */
+#include "libbus/api/thread.h"
+
+#include "libbus/api/clock.h"
+#include "libbus/api/courier.h"
+#include "libbus/api/link_turn.h"
+#include "libbus/api/lock.h"
+#include "libbus/api/model.h"
+#include "libbus/api/news.h"
+#include "libbus/api/sub_list.h"
+#include "libbus/api/waiters.h"
 
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define NS_PER_MS INT64_C(1000000)
-
-enum {
-    CONTROL_PER_TURN = 64, /* parts received without the lock, then taken in with it */
-    DATA_PER_TURN = 4,     /* parts, of up to LIMIT_PART_BYTES, between two looks at control */
-    SEND_PER_TURN = 4,     /* parts of data; control is sent whole */
-};
 
 bool thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg)
 {
@@ -38,265 +34,6 @@ bool thread_start(pthread_t *thread, const char *name, void *(*run)(void *), voi
     return is_started;
 }
 
-/* What a turn of the thread works with. */
-struct turn {
-    /* received, outside the lock */
-    struct buffer *control[CONTROL_PER_TURN];
-    struct buffer *heads[DATA_PER_TURN];
-    struct buffer *parts[DATA_PER_TURN];
-    unsigned control_count;
-    unsigned data_count;
-    bool is_control_broken; /* something came that was not one part */
-    bool is_data_broken;
-    bool is_link_closed; /* the session is told once what came before is read */
-    /* to be sent */
-    bool wants_room[LINK_LANE_COUNT];
-    bool is_unread[LINK_LANE_COUNT]; /* what came there may have lost its sign to a call */
-    int64_t sleep_end_ns;            /* when the library's thread is up again by itself */
-    uint8_t message[LIMIT_CONTROL_BYTES];
-};
-
-struct turn *thread_turn_new(void)
-{
-    return calloc(1, sizeof(struct turn));
-}
-
-static void receive_control(struct link *link, struct turn *turn)
-{
-    struct buffer *head = NULL;
-    struct buffer *part = NULL;
-    turn->control_count = 0;
-    while (turn->control_count < CONTROL_PER_TURN &&
-           link_receive(link, LINK_CONTROL, &head, &part) == LINK_OK) {
-        buffer_unref(&head);
-        turn->is_control_broken |= part == NULL;
-        turn->control[turn->control_count] = part;
-        turn->control_count += part != NULL;
-        part = NULL;
-    }
-    turn->is_unread[LINK_CONTROL] = turn->control_count == CONTROL_PER_TURN;
-}
-
-static void receive_data(struct link *link, struct turn *turn)
-{
-    struct buffer *head = NULL;
-    struct buffer *part = NULL;
-    turn->data_count = 0;
-    while (turn->data_count < DATA_PER_TURN &&
-           link_receive(link, LINK_DATA, &head, &part) == LINK_OK) {
-        if (head == NULL || part == NULL) {
-            turn->is_data_broken = true;
-            buffer_unref(&head);
-            buffer_unref(&part);
-            continue;
-        }
-        turn->heads[turn->data_count] = head;
-        turn->parts[turn->data_count] = part;
-        turn->data_count++;
-        head = part = NULL;
-    }
-    turn->is_unread[LINK_DATA] = turn->data_count == DATA_PER_TURN;
-}
-
-/* Lock.  Whether there was anything. */
-static bool take_in(struct bus *bus, struct turn *turn, int64_t now_ns)
-{
-    for (unsigned i = 0; i < turn->control_count; i++) {
-        session_control_in(bus->session, now_ns, buffer_span(turn->control[i]));
-        buffer_unref(&turn->control[i]);
-    }
-    for (unsigned i = 0; i < turn->data_count; i++) {
-        session_data_in(bus->session, now_ns, buffer_span(turn->heads[i]), &turn->parts[i]);
-        buffer_unref(&turn->parts[i]);
-        buffer_unref(&turn->heads[i]);
-    }
-    /* An empty part is no message: the session ends as it does for any that is none. */
-    if (turn->is_control_broken || turn->is_data_broken)
-        session_control_in(bus->session, now_ns, SPAN_NONE);
-    turn->is_control_broken = turn->is_data_broken = false;
-    if (turn->control_count > 0)
-        bus->endpoints.notes[bus->endpoints.at] = ENDPOINT_SPOKE;
-    return turn->control_count + turn->data_count > 0;
-}
-
-static void close_link(struct bus *bus)
-{
-    link_close_aside(bus->link);
-    link_disconnect(bus->link, LINK_CONTROL);
-    link_disconnect(bus->link, LINK_DATA);
-    lookout_reconnected(bus);
-}
-
-static void connect_control(struct bus *bus, int64_t now_ns)
-{
-    const char *endpoint = endpoints_next(&bus->endpoints);
-    bus->turn->is_link_closed = false;
-    session_dialled(bus->session, span_text(endpoint));
-    if (session_keeps_link(bus->session))
-        link_put_aside(bus->link);
-    else
-        close_link(bus);
-    lookout_reconnected(bus);
-    enum link_err err = link_connect(bus->link, LINK_CONTROL, endpoint);
-    if (err == LINK_ENDPOINT) {
-        bus->endpoints.notes[bus->endpoints.at] = ENDPOINT_UNFIT;
-        if (bus->unfit == NULL)
-            (void)error_say(&bus->unfit, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                            "'%s' is not an endpoint that this process can use", endpoint);
-        lookout_broadcast(bus, &bus->news);
-    }
-    if (err != LINK_OK)
-        session_link_closed(bus->session, now_ns);
-}
-
-static void connect_data(struct bus *bus, int64_t now_ns)
-{
-    char endpoint[LIMIT_ENDPOINT_BYTES + 1];
-    link_close_aside(bus->link); /* the broker has us here, and heeds nothing else any more */
-    bool is_resolved =
-        link_endpoint_resolve(bus->endpoints.text[bus->endpoints.at],
-                              session_data_endpoint(bus->session), endpoint, sizeof endpoint);
-    if (!is_resolved || link_connect(bus->link, LINK_DATA, endpoint) != LINK_OK)
-        session_link_closed(bus->session, now_ns);
-    lookout_reconnected(bus);
-}
-
-/* Lock.  Whether there was anything to do. */
-static bool act(struct bus *bus, int64_t now_ns)
-{
-    bool has_acted = false;
-    for (;;) {
-        switch (session_action(bus->session)) {
-        case SESSION_NOTHING: return has_acted;
-        case SESSION_CONNECT_CONTROL: connect_control(bus, now_ns); break;
-        case SESSION_CONNECT_DATA: connect_data(bus, now_ns); break;
-        case SESSION_DISCONNECT:
-            close_link(bus);
-            bus->is_disconnected = true;
-            lookout_broadcast(bus, &bus->news);
-            break;
-        }
-        has_acted = true;
-    }
-}
-
-/* Lock.  Whether anything was sent. */
-static bool send_out(struct bus *bus, struct turn *turn, int64_t now_ns)
-{
-    size_t bytes = 0;
-    unsigned sent = 0;
-    struct buffer *part = NULL;
-    memset(turn->wants_room, 0, sizeof turn->wants_room);
-    while (session_control_out(bus->session, now_ns, turn->message, &bytes)) {
-        enum link_err err = link_send(bus->link, LINK_CONTROL, span_of(turn->message, bytes));
-        turn->is_unread[LINK_CONTROL] = true;
-        turn->wants_room[LINK_CONTROL] = err == LINK_AGAIN;
-        if (err != LINK_OK)
-            break;
-        session_control_sent(bus->session);
-        sent++;
-    }
-    for (unsigned i = 0; i < SEND_PER_TURN; i++) {
-        part = session_data_out(bus->session, now_ns);
-        if (part == NULL)
-            break;
-        enum link_err err = link_send_buffer(bus->link, LINK_DATA, part);
-        turn->is_unread[LINK_DATA] = true;
-        turn->wants_room[LINK_DATA] = err == LINK_AGAIN;
-        if (err != LINK_OK)
-            break;
-        session_data_sent(bus->session);
-        sent++;
-    }
-    atomic_store_explicit(&bus->is_data_due, session_data_is_due(bus->session),
-                          memory_order_relaxed);
-    return sent > 0;
-}
-
-/* Lock; given up while it sleeps. */
-static void sleep_until_news(struct bus *bus, struct turn *turn)
-{
-    bool closed[LINK_LANE_COUNT] = {false};
-    int64_t left_ms = api_left_ms(session_deadline_ns(bus->session));
-    if (left_ms > bus->options.heartbeat_ms || left_ms < 0)
-        left_ms = bus->options.heartbeat_ms; /* freed messages are acknowledged within a beat */
-    left_ms = attach_sleep_ms(bus, left_ms);
-    bus->is_left = lookout_may_leave(bus);
-    if (bus->is_left && left_ms > API_LEAVE_MS)
-        left_ms = API_LEAVE_MS;
-    link_lend_data(bus->link, bus->lookout != NULL || bus->is_left);
-    if (link_wait_begin(bus->link, turn->wants_room))
-        left_ms = 0;
-    turn->sleep_end_ns = api_deadline_ns(left_ms) - NS_PER_MS; /* left_ms was rounded up */
-    bus->is_asleep = true;
-    bus->stamp_uses = 0; /* who publishes meanwhile looks at the clock first */
-    api_unlock(bus);
-    link_wait(bus->link, left_ms);
-    api_lock(bus);
-    bus->is_asleep = false;
-    link_wait_end(bus->link, closed);
-    if (closed[LINK_CONTROL])
-        bus->endpoints.notes[bus->endpoints.at] = ENDPOINT_CLOSED;
-    turn->is_link_closed |= closed[LINK_CONTROL] || closed[LINK_DATA];
-}
-
-/* ---- while it sleeps ------------------------------------------------------------------------- */
-
-static bool has_unread(struct bus *bus, struct turn *turn, enum link_lane lane)
-{
-    turn->is_unread[lane] = turn->is_unread[lane] && link_is_readable(bus->link, lane);
-    return turn->is_unread[lane];
-}
-
-/* Lock.  Behind each use of the link by another thread. */
-static void leave_link(struct bus *bus, struct turn *turn)
-{
-    bool is_due = turn->wants_room[LINK_CONTROL] || turn->wants_room[LINK_DATA] ||
-                  session_has_action(bus->session) || session_data_is_due(bus->session) ||
-                  session_deadline_ns(bus->session) < turn->sleep_end_ns ||
-                  bus->attach_jobs != NULL || has_unread(bus, turn, LINK_CONTROL);
-    if (is_due || has_unread(bus, turn, LINK_DATA))
-        api_wake(bus);
-}
-
-void thread_say(struct bus *bus)
-{
-    if (!bus->is_asleep)
-        return;
-    if (session_is_uploading(bus->session)) {
-        api_wake(bus);
-        return;
-    }
-    send_out(bus, bus->turn, api_now_ns());
-    leave_link(bus, bus->turn);
-}
-
-void thread_unlock_say(struct bus *bus)
-{
-    thread_say(bus);
-    api_unlock(bus);
-}
-
-void thread_take_data(struct bus *bus)
-{
-    struct turn *turn = bus->turn;
-    int64_t now_ns = api_now_ns();
-    turn->control_count = 0;
-    receive_data(bus->link, turn);
-    (void)take_in(bus, turn, now_ns);
-    send_out(bus, turn, now_ns);
-    api_tell(bus);
-    leave_link(bus, turn);
-}
-
-bool thread_look_for_data(struct bus *bus)
-{
-    if (!bus->is_asleep || bus->session == NULL || !link_is_readable(bus->link, LINK_DATA))
-        return false;
-    thread_take_data(bus);
-    return true;
-}
-
 void *thread_main(void *arg)
 {
     struct bus *bus = arg;
@@ -305,24 +42,24 @@ void *thread_main(void *arg)
     while (!bus->is_done) {
         api_unlock(bus);
         int64_t looked_ns = api_now_ns();
-        receive_control(bus->link, turn);
-        receive_data(bus->link, turn);
+        turn_receive_control(bus->link, turn);
+        turn_receive_data(bus->link, turn);
         api_lock(bus);
         int64_t now_ns = api_now_ns();
         api_see_time(bus, now_ns);
-        bool has_moved = take_in(bus, turn, now_ns);
+        bool has_moved = turn_take_in(bus, turn, now_ns);
         if (turn->is_link_closed && !has_moved) {
             turn->is_link_closed = false;
             session_link_closed(bus->session, now_ns);
         }
         sub_collect_all(bus);
         session_tick(bus->session, looked_ns); /* what came since was not looked for */
-        has_moved |= act(bus, now_ns);
+        has_moved |= turn_act(bus, now_ns);
         has_moved |= attach_turn(bus, now_ns);
-        has_moved |= send_out(bus, turn, now_ns);
+        has_moved |= turn_send(bus, turn, now_ns);
         api_tell(bus);
         if (!has_moved && !bus->is_done)
-            sleep_until_news(bus, turn);
+            turn_sleep(bus, turn);
     }
     bus->is_disconnected = true;
     lookout_broadcast(bus, &bus->news);

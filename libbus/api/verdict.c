@@ -3,6 +3,13 @@
  *
  * A party hears the verdict over its own connection as long as that stands.  A party that failed,
  * was fenced or has left has none: it asks as an observer. */
+#include "libbus/api/clock.h"
+#include "libbus/api/error_wire.h"
+#include "libbus/api/fork.h"
+#include "libbus/api/lock.h"
+#include "libbus/api/membership.h"
+#include "libbus/api/model.h"
+#include "libbus/api/options.h"
 #include "libbus/api/report.h"
 
 #include <stdlib.h>

@@ -331,7 +331,7 @@ enum wire_code session_request(struct session *session, int64_t now_ns, uint32_t
 
 /* The next subscription with news since the last call, or 0. */
 uint32_t session_sub_news(struct session *session);
-/* Borrowed for the life of the session; broker's topic number. */
+/* topic: the broker's number.  The name is borrowed as long as the session exists. */
 struct span session_topic_name(const struct session *session, uint32_t topic);
 
 /* A slot of a subscription is done with (any order; acknowledged to the broker as a prefix).  For a
@@ -342,7 +342,8 @@ void session_ack_run(struct session *session, uint32_t sub, uint32_t topic, uint
                      uint64_t count);
 /* A PAST item is done with. */
 void session_ack_past(struct session *session, uint32_t sub, uint32_t topic);
-/* The slot is not done with: acknowledgement stops before it for the life of the subscription. */
+/* The reader gives the slot back: this subscription never acknowledges it, nor any slot after
+ * it. */
 void session_return(struct session *session, uint32_t sub, uint32_t topic, uint64_t seq);
 
 /* ---- taking part in a job that was created --------------------------------------------------- */

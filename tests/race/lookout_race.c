@@ -162,7 +162,7 @@ static void leave_the_other(struct inproc_broker *broker, int rounds)
 
 enum {
     VALUES = 500,
-    LEAVE_MS = 5, /* libbus/api/lookout.c */
+    LEAVE_MS = 5, /* libbus/api/data_wait.c */
     NOT_LONG_MS = 600 * LEAVE_MS,
     THREADS_MAX = 64,
 };

@@ -8,6 +8,7 @@ BEGIN {
             continue
         split(line, field, " ")
         layer[field[1]] = field[2] + 0
+        circle[field[1]] = field[3]
         house[house_of(field[1])] = 1
         rows++
     }
@@ -57,7 +58,7 @@ function use(user, owner, how,    from, to)
         report(user ": has no row in layers.table")
     else if (to == "")
         report(owner ": has no row in layers.table")
-    else if (from != to && layer[to] >= layer[from])
+    else if (from != to && layer[to] >= layer[from] && !(circle[from] != "" && circle[from] == circle[to]))
         report(user " (layer " layer[from] ") " how " " owner " (layer " layer[to] ")")
 }
 

@@ -83,7 +83,7 @@ static void fail(void)
     world_line(play.world, "alice fails, %s", play.id);
 }
 
-/* ---- who brings: as libbus/api/attach.c does it ---------------------------------------------- */
+/* ---- the courier, as libbus/api/attach_bring.c ----------------------------------------------- */
 
 static void bring(struct session *session)
 {

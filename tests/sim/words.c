@@ -3,7 +3,10 @@
  * words.h. */
 #include "tests/sim/words.h"
 
-#include "libbus/api/api_internal.h"
+#include "libbus/api/attach_jobs.h"
+#include "libbus/api/error.h"
+#include "libbus/api/error_wire.h"
+#include "libbus/api/model.h"
 #include "libbus/base/must.h"
 #include "libbus/session/model.h"
 #include "tests/sim/around.h"

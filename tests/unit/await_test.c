@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* await_test.c -- waits that their callers gave up: as many as there is room for, the oldest go. */
-#include "libbus/api/api_internal.h"
+#include "libbus/api/await_table.h"
+#include "libbus/api/clock.h"
+#include "libbus/api/fork.h"
+#include "libbus/api/lock.h"
 
 #include <criterion/criterion.h>
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* bus_error_test.c -- error objects: made, changed until they are used, searched, described. */
-#include "libbus/api/api_internal.h"
+#include "libbus/api/error.h"
+#include "libbus/api/error_wire.h"
+#include "libbus/api/model.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* bus_msg_test.c -- received values: what they say, how they end, and that none is a request. */
-#include "libbus/api/api_internal.h"
+#include "libbus/api/model.h"
+#include "libbus/api/msg.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* endpoints_test.c -- lists of endpoints: what is let in, in which order they are tried. */
-#include "libbus/api/api_internal.h"
+#include "libbus/api/endpoint.h"
+#include "libbus/api/model.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* error_wire_test.c -- errors onto the wire and back: one id, whole chains, what is left out. */
-#include "libbus/api/api_internal.h"
+#include "libbus/api/clock.h"
+#include "libbus/api/error.h"
+#include "libbus/api/error_wire.h"
+#include "libbus/api/model.h"
 #include "libbus/session/model.h"
 
 #include <criterion/criterion.h>

@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "libbus/api/api_internal.h"
+#include "libbus/api/model.h"
+#include "libbus/api/msg.h"
 
 #define NEAR 1e-12
 

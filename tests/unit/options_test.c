@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* options_test.c -- options that grow, names from the environment, limits at their edges. */
-#include "libbus/api/api_internal.h"
+#include "libbus/api/model.h"
+#include "libbus/api/options.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* lookout.c -- a thread of the application that waits for data looks out for it itself.
+/* data_wait.c -- a thread of the application that waits for data polls for it by itself.
  *
- * Otherwise a frame would wake the library's thread, and that the one it is for.  One at a time
- * looks out, the first who waits; others wait to be told, by it or by the library's thread, which
- * leaves the data channel's descriptor alone meanwhile: it is lent.  Who looks out gives it back
- * before it returns, and takes in what came or leaves it to the library's thread.
+ * Otherwise each frame would wake the library's thread, and then the thread that waits for it.  One
+ * thread at a time polls: the first that waits.  It borrows the descriptor of the data channel from
+ * the library's thread, and gives it back before it returns.  Other threads wait until that thread,
+ * or the library's, tells them.
  *
- * A receiver that is busy with what came before, and finds more each time it asks, need not be told
- * of it, and whoever did would take the processor from it or from its writers: 12 us a batch for
- * the library's thread alone.  So what comes is left where it is for API_LEAVE_MS at a time: a
- * receiver looks for itself before it waits, and the library's thread does when that time is over.
- * Not if somebody else waits for data, in a call or by a descriptor. */
-#include "libbus/api/api_internal.h"
+ * A receiver that is busy finds more data each time it asks, and needs no wake-up.  A wake-up would
+ * only take the processor from it or from its writers.  So data stays in the link for API_LEAVE_MS
+ * at a time: the receiver looks there before it waits, and the library's thread after that time.
+ * This holds as long as no other thread waits for data, in a call or by a descriptor. */
+#include "libbus/api/data_wait.h"
+
+#include "libbus/api/clock.h"
+#include "libbus/api/event_fd.h"
+#include "libbus/api/link_turn.h"
+#include "libbus/api/lock.h"
+#include "libbus/api/model.h"
+#include "libbus/api/owned.h"
 
 #include <poll.h>
 
-#include "libbus/base/must.h"
-
-#define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S INT64_C(1000000000)
 
 static bool can_look_out(struct bus *bus)
@@ -57,17 +60,6 @@ static bool idle(struct bus *bus, pthread_cond_t *cond, unsigned *waiters, int64
     return is_awake;
 }
 
-void lookout_found(struct bus *bus)
-{
-    bus->taken_ns = api_now_ns();
-}
-
-bool lookout_may_leave(const struct bus *bus)
-{
-    return bus->idlers == 0 && !bus->has_sub_fd && bus->taken_ns != 0 &&
-           api_now_ns() - bus->taken_ns < API_LEAVE_MS * NS_PER_MS;
-}
-
 bool lookout_wait(struct bus *bus, pthread_cond_t *cond, unsigned *waiters, int64_t deadline_ns)
 {
     if (!can_look_out(bus))
@@ -98,25 +90,4 @@ bool lookout_wait(struct bus *bus, pthread_cond_t *cond, unsigned *waiters, int6
     if (is_ours || is_called || items[0].revents == 0)
         return true;
     return idle(bus, cond, waiters, deadline_ns); /* it is being taken in just now */
-}
-
-static void call(struct bus *bus)
-{
-    if (bus->lookout == NULL || bus->is_lookout_called)
-        return;
-    bus->is_lookout_called = true;
-    api_signal_fd(bus->lookout_fd);
-}
-
-void lookout_broadcast(struct bus *bus, pthread_cond_t *cond)
-{
-    pthread_cond_broadcast(cond);
-    if (bus->lookout == cond)
-        call(bus);
-}
-
-void lookout_reconnected(struct bus *bus)
-{
-    bus->data_fd = link_data_fd(bus->link);
-    call(bus);
 }

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* await_table.h -- waits for slots, and those whose callers stopped waiting. */
+#ifndef API_AWAIT_TABLE_H
+#define API_AWAIT_TABLE_H
+
+#include "libbus/api/model.h"
+
+struct await {
+    struct list link;   /* in bus->awaits.all, oldest first, while nobody waits for it */
+    struct await *next; /* in its bucket, likewise */
+    uint64_t want;      /* the session's number */
+    uint64_t seq;
+    bool is_value_wanted;
+    bool is_answered; /* item is there, or code is not CODE_OK */
+    enum wire_code code;
+    struct session_item item;
+    char topic[LIMIT_NAME_BYTES + 1];
+};
+
+struct await_table *await_table_new(void); /* free() frees it, once all are discarded */
+
+/* All below with the lock. */
+
+/* Takes the answers to those that were put by. */
+void await_collect(struct bus *bus);
+void await_discard_all(struct bus *bus);
+/* The wait for this slot that an earlier call put by; NULL: there is none. */
+struct await *await_find(struct bus *bus, const char *topic, uint64_t seq, bool is_value_wanted);
+/* Takes what the session has for it. */
+void await_look(struct bus *bus, struct await *await);
+/* Keeps it for the next call. */
+void await_put_by(struct bus *bus, struct await *await);
+/* Takes it out of those that were put by. */
+void await_take_out(struct bus *bus, struct await *await);
+/* Gives it up. */
+void await_drop(struct bus *bus, struct await *await);
+/* Gives the oldest up that was put by; false: there is none. */
+bool await_drop_oldest(struct bus *bus);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* clock.c -- clocks, deadlines, and random numbers. */
+#include "libbus/api/clock.h"
+
+#include "libbus/api/model.h"
+
+#include <sys/random.h>
+#include <time.h>
+
+#define NS_PER_MS INT64_C(1000000)
+#define NS_PER_S INT64_C(1000000000)
+
+static int64_t clock_ns(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+uint64_t api_random(void)
+{
+    uint64_t random;
+    return getrandom(&random, sizeof random, GRND_NONBLOCK) == (ssize_t)sizeof random ? random : 0;
+}
+
+int64_t api_now_ns(void)
+{
+    return clock_ns(CLOCK_MONOTONIC);
+}
+
+int64_t api_wall_ns(void)
+{
+    return clock_ns(CLOCK_REALTIME);
+}
+
+int64_t api_deadline_ns(int64_t timeout_ms)
+{
+    if (timeout_ms == BUS_FOREVER)
+        return INT64_MAX;
+    int64_t now_ns = api_now_ns();
+    return timeout_ms > (INT64_MAX - now_ns) / NS_PER_MS ? INT64_MAX
+                                                         : now_ns + timeout_ms * NS_PER_MS;
+}
+
+int64_t api_left_ms(int64_t deadline_ns)
+{
+    if (deadline_ns == INT64_MAX)
+        return BUS_FOREVER;
+    int64_t left_ns = deadline_ns - api_now_ns();
+    return left_ns > 0 ? (left_ns + NS_PER_MS - 1) / NS_PER_MS : 0;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* clock.h -- clocks, deadlines, and random numbers. */
+#ifndef API_CLOCK_H
+#define API_CLOCK_H
+
+#include <stdint.h>
+
+int64_t api_now_ns(void);
+int64_t api_wall_ns(void);
+uint64_t api_random(void); /* 0: the system gives none */
+/* The deadline after timeout_ms; INT64_MAX: never. */
+int64_t api_deadline_ns(int64_t timeout_ms);
+/* The time left, rounded up; BUS_FOREVER for INT64_MAX. */
+int64_t api_left_ms(int64_t deadline_ns);
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* data_wait.h -- waiting for what comes over the data channel. */
+#ifndef API_DATA_WAIT_H
+#define API_DATA_WAIT_H
+
+#include "libbus/api/model.h"
+
+/* As api_wait(), for what comes over the data channel: the first who waits looks out for it. */
+bool lookout_wait(struct bus *bus, pthread_cond_t *cond, unsigned *waiters, int64_t deadline_ns);
+
+#endif

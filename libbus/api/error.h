@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* error.h -- error objects. */
+#ifndef API_ERROR_H
+#define API_ERROR_H
+
+#include "libbus/api/model.h"
+
+/* Errors that cost no memory. */
+extern struct bus_error error_no_memory;
+extern struct bus_error error_timed_out;
+extern struct bus_error error_closed;
+extern struct bus_error error_forked;
+
+/* Writes what happened to reterr, if that is not NULL, and returns err.  What never left the
+ * process is of kind local. */
+enum bus_err error_say(struct bus_error **reterr, enum bus_err err, const char *type,
+                       const char *format, ...) BUS_PRINTF(4, 5);
+enum bus_err error_say_static(struct bus_error **reterr, enum bus_err err, struct bus_error *error);
+/* BUS_OK: it may be changed. */
+enum bus_err error_check_fresh(const struct bus_error *error);
+/* Never NULL: empty as long as the bus has not seen it. */
+const struct error_identity *error_identity_of(const struct bus_error *error);
+/* An empty error of this kind; NULL: no memory. */
+struct bus_error *error_make(uint64_t kind, struct span type, struct span message);
+bool error_add_cause(struct bus_error *error, const struct bus_error *cause);
+/* There is room for it; false: no memory. */
+bool error_add_blame(struct bus_error *error, struct span party);
+/* Text cut in its middle, and saying so, to at most room - 1 bytes; invalid UTF-8 replaced. */
+char *error_text(struct span text, size_t bytes_max, bool *out_is_cut);
+
+#endif

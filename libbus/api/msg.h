@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* msg.h -- messages for the application. */
+#ifndef API_MSG_H
+#define API_MSG_H
+
+#include "libbus/api/model.h"
+
+/* From a waited-for slot.  Takes the item's buffer over; NULL: no memory. */
+struct bus_msg *msg_new(const char *topic, struct session_item *item);
+/* What became of its task is said. */
+void msg_settled(struct bus_msg **msg);
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* party.h -- what other files need of the party. */
+#ifndef API_PARTY_H
+#define API_PARTY_H
+
+#include "libbus/api/model.h"
+
+/* Waits for the broker's answer to a numbered request.  Lock. */
+enum bus_err party_wait_result(struct bus *bus, uint64_t number, int64_t deadline_ns);
+
+#endif

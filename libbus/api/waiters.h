@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* waiters.h -- wakes threads of the application, and knows which of them wait for data. */
+#ifndef API_WAITERS_H
+#define API_WAITERS_H
+
+#include "libbus/api/model.h"
+
+/* A receiver found data without waiting for it: it is as quick as its writers, or slower.  Lock. */
+void lookout_found(struct bus *bus);
+/* Whether data may be left to receivers for API_LEAVE_MS: one of them looks for itself, and nobody
+ * else waits for it.  Lock. */
+bool lookout_may_leave(const struct bus *bus);
+/* Wakes who waits for cond, in api_wait() or lookout_wait().  Lock. */
+void lookout_broadcast(struct bus *bus, pthread_cond_t *cond);
+/* The data channel has another connection, or none: data_fd is set anew.  Lock. */
+void lookout_reconnected(struct bus *bus);
+
+#endif
