@@ -7,10 +7,10 @@
 enum { ROOM_FIRST = 128 };
 
 enum new_connection_state {
-    STRANGER_NONE = 0, /* no connection has this descriptor, or none that is known */
-    STRANGER_WAITING,  /* in the list */
-    STRANGER_SPEAKS,   /* a peer */
-    STRANGER_LEAVING,  /* let go */
+    CONNECTION_NONE = 0, /* no connection has this descriptor, or none that is known */
+    CONNECTION_WAITING,  /* in the list */
+    CONNECTION_SPEAKS,   /* a peer */
+    CONNECTION_LEAVING,  /* let go */
 };
 
 void new_connections_init(struct new_connections *connections, struct memory *memory,
@@ -54,7 +54,7 @@ static void wait_push(struct new_connections *connections, struct new_connection
                       int64_t now_ns)
 {
     uint32_t at = (uint32_t)(entry - connections->items) + 1;
-    entry->state = STRANGER_WAITING;
+    entry->state = CONNECTION_WAITING;
     entry->since_ns = now_ns;
     entry->prev = connections->last;
     entry->next = 0;
@@ -83,13 +83,13 @@ static void wait_take(struct new_connections *connections, struct new_connection
 
 static void leave(struct new_connections *connections, struct new_connection *entry)
 {
-    if (entry->state == STRANGER_NONE)
+    if (entry->state == CONNECTION_NONE)
         return;
-    if (entry->state == STRANGER_WAITING)
+    if (entry->state == CONNECTION_WAITING)
         wait_take(connections, entry);
-    connections->leaving -= entry->state == STRANGER_LEAVING;
+    connections->leaving -= entry->state == CONNECTION_LEAVING;
     connections->open -= 1;
-    entry->state = STRANGER_NONE;
+    entry->state = CONNECTION_NONE;
 }
 
 void new_connections_came(struct new_connections *connections, enum lane lane, int fd,
@@ -106,17 +106,17 @@ void new_connections_came(struct new_connections *connections, enum lane lane, i
 void new_connections_spoke(struct new_connections *connections, enum lane lane, int fd)
 {
     struct new_connection *entry = entry_of(connections, lane, fd);
-    if (entry == NULL || entry->state != STRANGER_WAITING)
+    if (entry == NULL || entry->state != CONNECTION_WAITING)
         return;
     wait_take(connections, entry);
-    entry->state = STRANGER_SPEAKS;
+    entry->state = CONNECTION_SPEAKS;
 }
 
 void new_connections_forgotten(struct new_connections *connections, enum lane lane, int fd,
                                int64_t now_ns)
 {
     struct new_connection *entry = entry_of(connections, lane, fd);
-    if (entry != NULL && entry->state == STRANGER_SPEAKS)
+    if (entry != NULL && entry->state == CONNECTION_SPEAKS)
         wait_push(connections, entry, now_ns);
 }
 
@@ -150,7 +150,7 @@ bool new_connections_next(struct new_connections *connections, int64_t now_ns, i
     struct new_connection *entry = &connections->items[connections->first - 1];
     *out_fd = (int)((connections->first - 1) / LANE_COUNT);
     wait_take(connections, entry);
-    entry->state = STRANGER_LEAVING;
+    entry->state = CONNECTION_LEAVING;
     connections->leaving += 1;
     return true;
 }
