@@ -33,7 +33,7 @@
 #define HEARTBEAT_MS 50
 #define LOST_AFTER_MS 500
 #define GRACE_MS 100
-#define LIVES_MAX 8
+#define STARTS_MAX 8
 #define SOON_MS 20000
 
 enum cause { FAIL, KILL, STOP, LINK, RESTART, CAUSES };
@@ -111,13 +111,13 @@ static struct bus *open_victim(const char *endpoint)
  * is lost, it begins anew */
 static int hold(char **words)
 {
-    for (int life = 1; life <= LIVES_MAX; life++) {
+    for (int start = 1; start <= STARTS_MAX; start++) {
         struct bus *bus = open_victim(words[0]);
         struct bus_slot *slot = NULL;
         bench_check(bus_publish(bus, "w", NULL, 0), "publish");
         bench_check(bus_slot_reserve(bus, "w", BUS_FOREVER, &slot), "reserve");
         bench_check(bus_flush(bus, SOON_MS), "flush");
-        if (life == 1) {
+        if (start == 1) {
             role_ready();
         }
         struct pollfd items[2] = {{.fd = STDIN_FILENO, .events = POLLIN},

@@ -242,7 +242,7 @@ size_t cli_json_count(const struct cli_json *array)
 
 /* ---- errors -----------------------------------------------------------------------------------*/
 
-/* Which life of the party, and where it ran, as far as that is known. */
+/* Which incarnation of the party, and where it ran, as far as that is known. */
 static void add_process(struct cli_json *object, const struct bus_error *error)
 {
     if (bus_error_incarnation(error) != 0) {

@@ -31,7 +31,7 @@ size_t error_list_of(const struct bus_error *error, const struct bus_error *out[
 const struct bus_error *error_list_find(const struct bus_error *error, const char *id);
 
 /* Whether the number of this id is not below the first one's and not above the last one's, all
- * three of one life of a party. */
+ * three of one incarnation of a party. */
 bool error_id_is_within(const char *id, const char *first, const char *last);
 
 /* " (2)", what an event counts; " (500 alike, FIRST to LAST)" where it stands for several. */

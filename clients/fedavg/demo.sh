@@ -15,7 +15,7 @@ killed_at=4
 
 work=$(mktemp -d)
 pids=()
-lives=()
+pipes=()
 started=0
 
 die() {
@@ -23,7 +23,7 @@ die() {
     exit 1
 }
 
-# end_process PID LIFE: asks it to end, and ends it if it has not done so in five seconds.
+# end_process PID PIPE: asks it to end, and ends it if it has not done so in five seconds.
 end_process() {
     local status=0
     kill -TERM "$1" 2>/dev/null || return 0
@@ -35,7 +35,7 @@ end_process() {
 end_all() {
     local i
     for ((i = ${#pids[@]} - 1; i >= 0; i--)); do
-        end_process "${pids[i]}" "${lives[i]}"
+        end_process "${pids[i]}" "${pipes[i]}"
     done
     rm -rf "$work"
 }
@@ -44,16 +44,16 @@ trap end_all EXIT
 # start NAME COMMAND...: in the background, its lines with its name before them, and in $work/NAME.
 # Its process id is in $started. It alone can write to a pipe of its own, so that it ends with it.
 start() {
-    local name=$1 open life
+    local name=$1 open pipe
     shift
     : >"$work/$name"
-    mkfifo "$work/$name.life"
-    exec {open}<>"$work/$name.life" {life}<"$work/$name.life"
+    mkfifo "$work/$name.pipe"
+    exec {open}<>"$work/$name.pipe" {pipe}<"$work/$name.pipe"
     "$@" > >(tee -a "$work/$name" | sed -u "s/^/$(printf '%-10s' "$name") | /") 2>&1 &
     started=$!
     exec {open}>&-
     pids+=("$started")
-    lives+=("$life")
+    pipes+=("$pipe")
 }
 
 # wait_for WHAT SECONDS COUNT PATTERN NAME: until NAME has printed so many lines that match, which

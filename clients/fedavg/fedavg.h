@@ -72,8 +72,8 @@ size_t first_not_finite(const double *numbers, size_t count);
 
 /* ---- promise.c --------------------------------------------------------------------------------*/
 
-/* Promises PARTY/name seq of ours.  BUS_ESETTLED: an earlier life of ours did.  Any other failure
- * is printed, and *out_exit says how to end. */
+/* Promises PARTY/name seq of ours.  BUS_ESETTLED: an earlier incarnation of ours did.  Any other
+ * failure is printed, and *out_exit says how to end. */
 enum bus_err promise_make(const struct cli *cli, const char *name, int64_t seq, int64_t deadline_ms,
                           struct bus_slot **out_slot, int *out_exit);
 

@@ -57,8 +57,8 @@ static bool await_numbers(const struct silo *silo, const char *name, int64_t seq
     return true;
 }
 
-/* Gives what the aggregator needs for one scale, unless an earlier life of ours did, waits for the
- * scale, and uses it. */
+/* Gives what the aggregator needs for one scale, unless an earlier incarnation of ours did.  Waits
+ * for the scale, and uses it. */
 static bool agree_on_scale(struct silo *silo, int64_t *out_rounds, int *out_exit)
 {
     double moments[MOMENTS_COUNT];
@@ -112,7 +112,7 @@ static bool run_round(struct silo *silo, int64_t round, struct bus_slot **slot, 
     enum bus_err err =
         promise_make(&silo->cli, "weights", round, silo->deadline_ms, slot, out_exit);
     if (err != BUS_OK) {
-        return err == BUS_ESETTLED; /* an earlier life of ours had this round */
+        return err == BUS_ESETTLED; /* an earlier incarnation of ours had this round */
     }
     model_train(weights, &silo->data, (size_t)silo->steps);
     double loss = model_loss(weights, &silo->data);

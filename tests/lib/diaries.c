@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define NOWHERE UINT64_MAX
-enum { LIVES_MAX = 4096, LINE_BYTES = 1024 };
+enum { PROCESSES_MAX = 4096, LINE_BYTES = 1024 };
 
 /* One value or promise of a writer. */
 struct work {
@@ -29,21 +29,21 @@ struct topic {
     struct outcome *outcomes; /* by number */
     uint64_t count, room;
     uint64_t unknown; /* promises that were begun, with a number that nobody wrote down */
-    uint64_t newest;  /* life << 32 | number of the last that was found, in order, and 1 more */
+    uint64_t newest;  /* process << 32 | number of the last that was found, in order, and 1 more */
 };
 struct writer {
     struct work *works;
     uint64_t count, room;
-    uint64_t settled_from;     /* all before is acknowledged, settlements too */
-    uint64_t first[LIVES_MAX]; /* work of each life */
-    unsigned lives;
+    uint64_t settled_from;         /* all before is acknowledged, settlements too */
+    uint64_t first[PROCESSES_MAX]; /* work of each process */
+    unsigned processes;
     uint64_t settled[4096]; /* since the last F */
     unsigned settled_count;
     struct topic topics[DIARIES_TOPICS];
 };
 struct reading {           /* of a topic by one reader */
-    uint64_t next;         /* in this life; NOWHERE: nothing yet */
-    uint64_t seen;         /* all before was received, in any life */
+    uint64_t next;         /* in this process; NOWHERE: nothing yet */
+    uint64_t seen;         /* all before was received, in any process */
     uint64_t acknowledged; /* all before was acknowledged */
 };
 struct diaries {
@@ -88,7 +88,7 @@ static void *grow(void *items, uint64_t count, uint64_t *room, size_t size)
 static bool begin_work(struct diaries *all, struct writer *writer, char letter, unsigned topic,
                        uint64_t number)
 {
-    if (number != writer->count - writer->first[writer->lives - 1])
+    if (number != writer->count - writer->first[writer->processes - 1])
         return wrong(all, "number %" PRIu64 " is out of turn", number);
     writer->works = grow(writer->works, writer->count, &writer->room, sizeof *writer->works);
     writer->works[writer->count++] = (struct work){.seq = NOWHERE,
@@ -103,7 +103,7 @@ static bool begin_work(struct diaries *all, struct writer *writer, char letter, 
 static bool go_on_with_work(struct diaries *all, struct writer *writer, char letter,
                             uint64_t number, uint64_t seq)
 {
-    uint64_t at = writer->first[writer->lives - 1] + number;
+    uint64_t at = writer->first[writer->processes - 1] + number;
     if (at >= writer->count || !writer->works[at].is_promise)
         return wrong(all, "%c of what is no promise", letter);
     if (letter == 'R') {
@@ -129,16 +129,16 @@ static void acknowledge_work(struct diaries *all, struct writer *writer)
         writer->works[writer->settled[--writer->settled_count]].is_settled_acknowledged = true;
 }
 
-/* Who is killed before the first line of a life has none of that number. */
+/* Who is killed before the first line of a process has none of that number. */
 static bool begin_life(struct diaries *all, struct writer *writer, const char *line)
 {
-    unsigned life = 0;
-    if (sscanf(line, "L %u", &life) != 1 || life < writer->lives)
-        return wrong(all, "not the next life: %s", line);
-    if (life >= LIVES_MAX)
-        return wrong(all, "too many lives");
-    while (writer->lives <= life)
-        writer->first[writer->lives++] = writer->count;
+    unsigned process = 0;
+    if (sscanf(line, "L %u", &process) != 1 || process < writer->processes)
+        return wrong(all, "not the next process: %s", line);
+    if (process >= PROCESSES_MAX)
+        return wrong(all, "too many processes");
+    while (writer->processes <= process)
+        writer->first[writer->processes++] = writer->count;
     writer->settled_from = writer->count;
     writer->settled_count = 0;
     return true;
@@ -158,7 +158,7 @@ static bool read_written(struct diaries *all, void *arg, const char *line)
         return true;
     }
     int words = sscanf(line + 1, " t%u %" SCNu64 " %" SCNu64, &topic, &number, &seq);
-    if (writer->lives == 0 || strchr("PrRCE", letter) == NULL || words < 2 + (letter == 'R') ||
+    if (writer->processes == 0 || strchr("PrRCE", letter) == NULL || words < 2 + (letter == 'R') ||
         topic >= DIARIES_TOPICS)
         return wrong(all, "not a line of a writer: %s", line);
     return letter == 'P' || letter == 'r' ? begin_work(all, writer, letter, topic, number)
@@ -172,20 +172,20 @@ struct reader {
     struct reading *given; /* of the error on the line above; NULL: it has none */
 };
 
-/* The work that a text names: wW.LIFE.NUMBER.... */
+/* The work that a text names: wW.PROCESS.NUMBER.... */
 static struct work *find_work(struct diaries *all, unsigned w, const char *text,
                               uint64_t *out_order)
 {
     unsigned writer = 0;
-    unsigned life = 0;
+    unsigned process = 0;
     uint64_t number = 0;
-    if (sscanf(text, "w%u.%u.%" SCNu64, &writer, &life, &number) != 3 || writer != w)
+    if (sscanf(text, "w%u.%u.%" SCNu64, &writer, &process, &number) != 3 || writer != w)
         return NULL;
     struct writer *of = &all->writers[writer];
-    if (life >= of->lives)
+    if (process >= of->processes)
         return NULL;
-    uint64_t end = life + 1 < of->lives ? of->first[life + 1] : of->count;
-    *out_order = of->first[life] + number;
+    uint64_t end = process + 1 < of->processes ? of->first[process + 1] : of->count;
+    *out_order = of->first[process] + number;
     return *out_order < end ? &of->works[*out_order] : NULL;
 }
 
@@ -229,7 +229,7 @@ static bool meet(struct diaries *all, unsigned w, unsigned t, uint64_t seq, char
     struct outcome *outcome = &topic->outcomes[seq];
     if (outcome->kind != '\0')
         return (outcome->kind == kind && strcmp(outcome->text, text) == 0) ||
-               wrong(all, "another reader, or life, got %c %s", outcome->kind, outcome->text);
+               wrong(all, "another reader, or process, got %c %s", outcome->kind, outcome->text);
     outcome->kind = kind;
     outcome->text = strdup(text);
     if (outcome->text == NULL)

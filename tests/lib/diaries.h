@@ -3,9 +3,9 @@
  * what the bus promises:
  *
  * - what was acknowledged is received by every reader, at one place, in the order it was written;
- * - a place has one outcome, the same for all readers and in all their lives;
- * - each life of a reader goes on behind what the life before received, without a gap, or with what
- *   that life had not acknowledged;
+ * - a place has one outcome, the same for all readers and in all their processes;
+ * - each process of a reader goes on behind what the process before received, without a gap, or
+ *   with what that process had not acknowledged;
  * - nothing is received that was not written, and nothing at two places;
  * - every promise that the bus knew of has an end: its own outcome, or an error of the bus's if its
  *   writer was gone. */

@@ -10,7 +10,7 @@
 
 struct revival {
     struct folder folder;
-    char control[REVIVAL_PATH_BYTES]; /* endpoints, the same in each of its lives */
+    char control[REVIVAL_PATH_BYTES]; /* endpoints, the same after each start */
     char data[REVIVAL_PATH_BYTES];
     char journal[REVIVAL_PATH_BYTES]; /* the directory */
 };

@@ -503,7 +503,7 @@ static const struct disk_ops sim_ops = {.lock = sim_lock,
                                         .sync_names = sim_sync_names,
                                         .close = sim_close};
 
-/* ---- making ---------------------------------------------------------------------------------- */
+/* ---- made anew ------------------------------------------------------------------------------- */
 
 struct sim_disk *sim_disk_new(uint64_t seed)
 {

@@ -60,9 +60,9 @@ Test(diaries, lets_pass_what_is_as_it_must_be)
     /* Killed with an open promise, and with one whose number it did not live to write down. */
     expect_fine(WRITER "r t0 1\nR t0 1 0\nF\nr t0 2\n",
                 READER "E w0/t0 0 party_lost -\nE w0/t0 1 party_lost -\n", NULL);
-    /* Killed before it wrote down that life 1 begins. */
+    /* Killed before it wrote down that process 1 begins. */
     expect_fine(WRITER "L 2\nP t0 0\nF\n", READER "V w0/t0 0 w0.2.0.0\n", NULL);
-    /* A reader's next life goes on at what was not acknowledged. */
+    /* A reader's next process goes on at what was not acknowledged. */
     expect_fine(WRITER "P t0 1\nP t0 2\nF\n",
                 READER "V w0/t0 0 w0.0.1.0\nF\nV w0/t0 1 w0.0.2.0\nL 1\nV w0/t0 1 w0.0.2.0\n",
                 READER "V w0/t0 0 w0.0.1.0\nV w0/t0 1 w0.0.2.0\n");
@@ -108,7 +108,7 @@ Test(diaries, see_what_nobody_wrote_or_settled_so)
                  READER "V w0/t0 0 w0.0.1.0\nV w0/t0 1 w0.0.2.0\n", NULL);
     expect_wrong("nobody wrote", WRITER "P t0 1\nF\n", READER "V w0/t0 0 w0.1.1.0\n", NULL);
     expect_wrong("nobody wrote", WRITER "L 2\nP t0 0\nF\n", READER "V w0/t0 0 w0.1.0.0\n", NULL);
-    expect_wrong("not the next life", WRITER "L 0\n", READER, NULL);
+    expect_wrong("not the next process", WRITER "L 0\n", READER, NULL);
     expect_wrong("was not settled so", WRITER "r t0 1\nR t0 1 0\nC t0 1\nF\n",
                  READER "E w0/t0 0 application w0.0.1\n", NULL);
     expect_wrong("was promised at", WRITER "r t0 1\nR t0 1 5\nC t0 1\nF\n",

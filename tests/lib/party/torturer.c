@@ -2,15 +2,15 @@
 /* torturer.c -- a party of the torture test: writes or reads until it is told to come to an end,
  * and keeps a diary of it, which outlives it.
  *
- *   test_torturer ENDPOINT write PARTY LIFE DIARY SEED
- *   test_torturer ENDPOINT read  PARTY LIFE DIARY WRITERS      (their parties: w0, w1 ...)
+ *   test_torturer ENDPOINT write PARTY PROCESS DIARY SEED
+ *   test_torturer ENDPOINT read  PARTY PROCESS DIARY WRITERS      (their parties: w0, w1 ...)
  *
  * With TORTURE_WAIT_MS it waits so long at most between what it writes, else 4.
  * Says "ready" once it takes part, and "N PARTY" when it was told, as a reader, that PARTY ended;
- * comes to an end when a line comes in.  Exit code: 0, all is done; 3, this life is over, says the
- * bus; 1, what must not be, with a word about it.
+ * comes to an end when a line comes in.  Exit code: 0, all is done; 3, the bus says that its
+ * incarnation is over; 1, what must not be, with a word about it.
  *
- * The diary of a writer.  What is written down first is done next; I counts up in its life:
+ * The diary of a writer.  What is written down first is done next; I counts up in its process:
  *   P TOPIC I      a value is published       r TOPIC I        a slot is reserved
  *   C TOPIC I      its slot gets a value      R TOPIC I SEQ    it was, and has this number
  *   E TOPIC I      ... an error               F                all above is acknowledged
@@ -18,7 +18,7 @@
  *   V TOPIC SEQ TEXT    E TOPIC SEQ KIND TEXT    N PARTY KIND
  *   F                   all above is acknowledged
  *   f                   ... but the E above: an error is acknowledged by the next call to receive
- * Each life begins with  L LIFE. */
+ * Each process begins with  L PROCESS. */
 #include <bus/bus.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +37,7 @@ enum { TOPICS = 2, OPEN_MAX = 6, ROUND_MAX = 24, READ_MAX = 40, EXIT_WRONG = 1, 
 
 static struct bus *bus;
 static const char *party;
-static const char *life;
+static const char *process;
 static int diary;
 static uint64_t dice;
 static bool is_error_given; /* ... last, and so not acknowledged yet */
@@ -47,10 +47,10 @@ static void complain(const char *what, enum bus_err err, const struct bus_error 
     char text[2048] = "";
     if (error != NULL)
         bus_error_describe(error, text, sizeof text);
-    fprintf(stderr, "%s/%s: %s: %s %s\n", party, life, what, bus_strerror(err), text);
+    fprintf(stderr, "%s/%s: %s: %s %s\n", party, process, what, bus_strerror(err), text);
 }
 
-/* Ends the process: this life is over, or something is wrong. */
+/* Ends this process: its incarnation is over, or something is wrong. */
 static _Noreturn void give_up(const char *what, enum bus_err err, const struct bus_error *error)
 {
     complain(what, err, error);
@@ -74,7 +74,8 @@ static void note(const char *format, ...)
     int length = vsnprintf(line, sizeof line, format, args);
     va_end(args);
     if (length >= (int)sizeof line || write(diary, line, (size_t)length) != length) {
-        fprintf(stderr, "%s/%s: the diary cannot be written: %s\n", party, life, strerror(errno));
+        fprintf(stderr, "%s/%s: the diary cannot be written: %s\n", party, process,
+                strerror(errno));
         _exit(EXIT_WRONG);
     }
 }
@@ -118,12 +119,12 @@ static size_t choose_bytes(void)
     return kind == 0 ? VALUE_BYTES_MAX - below(1000) : kind < 4 ? 100000 + below(1000) : 0;
 }
 
-/* "PARTY.LIFE.I.BYTES", and the letter x up to so many bytes. */
+/* "PARTY.PROCESS.I.BYTES", and the letter x up to so many bytes. */
 static size_t make_value(uint64_t number, char *value)
 {
     size_t bytes = choose_bytes();
     size_t text =
-        (size_t)snprintf(value, 200, "%s.%s.%" PRIu64 ".%zu\n", party, life, number, bytes);
+        (size_t)snprintf(value, 200, "%s.%s.%" PRIu64 ".%zu\n", party, process, number, bytes);
     if (text >= bytes)
         return text;
     memset(value + text, 'x', bytes - text);
@@ -141,8 +142,8 @@ static void settle(struct promise *promise)
         size_t bytes = make_value(promise->number, value);
         must_be_fine("commit", bus_slot_commit(&promise->slot, value, bytes));
     } else {
-        struct bus_error *error =
-            bus_error_new("torture.failed", NULL, "%s.%s.%" PRIu64, party, life, promise->number);
+        struct bus_error *error = bus_error_new("torture.failed", NULL, "%s.%s.%" PRIu64, party,
+                                                process, promise->number);
         bus_slot_fail(&promise->slot, error);
         bus_error_unref(&error);
     }
@@ -223,7 +224,8 @@ static void check_value(const struct bus_msg *msg, char text[200])
     for (size_t i = length + 1; i < bytes; i++)
         is_whole &= value[i] == 'x';
     if (!is_whole || (told > 0 && told != bytes)) {
-        fprintf(stderr, "%s/%s: not what was written: %s, %zu bytes\n", party, life, text, bytes);
+        fprintf(stderr, "%s/%s: not what was written: %s, %zu bytes\n", party, process, text,
+                bytes);
         _exit(EXIT_WRONG);
     }
 }
@@ -239,7 +241,7 @@ static void note_last(const char *topic)
         lasts |= 1u << (writer * TOPICS + number);
 }
 
-/* What was met in lives before. */
+/* What was met in processes before. */
 static void remember_lasts(const char *path)
 {
     char line[1024];
@@ -338,7 +340,7 @@ static void open_bus(const char *endpoint)
     enum bus_err err;
     while ((err = bus_open(endpoint, &options, PATIENCE_MS, &bus, &error)) == BUS_EDENIED &&
            strcmp(bus_error_type(error), "errbus.name_taken") == 0) {
-        bus_error_unref(&error); /* the life before is not over yet */
+        bus_error_unref(&error); /* the process before is not over yet */
         (void)poll(NULL, 0, 50);
     }
     if (err != BUS_OK)
@@ -350,11 +352,11 @@ int main(int argc, char **argv)
     if (argc != 7)
         return 2;
     party = argv[3];
-    life = argv[4];
+    process = argv[4];
     diary = open(argv[5], O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     dice = strtoull(argv[6], NULL, 10);
     remember_lasts(argv[5]);
-    note("L %s\n", life);
+    note("L %s\n", process);
     open_bus(argv[1]);
     if (strcmp(argv[2], "write") == 0)
         write_until_told();
