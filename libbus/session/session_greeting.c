@@ -124,9 +124,8 @@ static void stand(struct session *session)
     session->alive_ns = session->now_ns;
     session->beat_ns = session->now_ns;
     session->news.is_state = true;
-    session->news.is_accepted = true;
+    session->news.is_accepted = true; /* marks that WELCOME covers are reached now */
     session->news.is_credit = true;
-    session->news.is_accepted = true;
 }
 
 /* An observer with a data channel: it stands when both do. */
