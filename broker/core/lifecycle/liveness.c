@@ -21,7 +21,9 @@
 #include "broker/core/tables/timers.h"
 #include "libbus/wire/disclosure.h"
 
-/* Beats that may be missed before a party is suspect: two, and half a beat for the way. */
+/* Half beats of silence after which a party is suspect: five, that is two missed beats and half of
+ * one for the way.  hello_complaint() wants three beats in lost_after_ms at least: then the party
+ * is suspect for half a beat before it is lost. */
 #define SUSPECT_HALF_BEATS 5
 
 enum { UNHEARD_RETURNS_MAX = 2 };
