@@ -21,7 +21,8 @@
  * The first of them in the total order is the root; with `first`, the one that arrived first, which
  * is the one strategy that looks at the order of arrival.
  *
- * THE TOTAL ORDER.  A usable stamp before none; the earlier stamp; the smaller uncertainty; the
+ * THE TOTAL ORDER.  It chooses among the candidates; with `causal`, links have decided before.  A
+ * usable stamp before none; the earlier stamp; if stamps tie, the smaller uncertainty; then the
  * party by its bytes; the incarnation; the id by its length, then by its bytes.  The stamp is the
  * occurrence in broker time; of a party that fell silent, its last sign of life, as the death came
  * behind that and not when the silence was noticed.  Not usable are 0 and below, an uncertainty
