@@ -566,6 +566,15 @@ plant broker/core/streams/sub.c 'void sub_ready(int sub)
 echo '| `streams/sub.c` | `sub_ready()`, `sub_mark()` | it is ready |' >"$tree/broker/core/README.md"
 finds 'README.md: streams/sub.c has no sub_mark()' walks
 clean
+plant libbus/api/publish.c 'int bus_publish(int topic)
+{
+    return topic;
+}'
+echo '| `api/publish.c` | `bus_publish()` | it begins |' >"$tree/libbus/README.md"
+passes walks
+echo '| `api/publish.c` | `bus_publish()`, `publish()` | it begins |' >"$tree/libbus/README.md"
+finds 'libbus/README.md: api/publish.c has no publish()' walks
+clean
 
 # ---- names ------------------------------------------------------------------------------------------
 mkdir -p "$tree/broker/core/record"

@@ -1,17 +1,21 @@
 #!/bin/sh
 # SPDX-License-Identifier: MPL-2.0
 # usage: walks.sh ROOT
-# Each row "| `room/file.c` | `name()`, ... |" of broker/core/README.md names functions of that file.
+# Each row "| `folder/file.c` | `name()`, ... |" of these documents names functions of that file, whose
+# path begins in the folder of the document.
 set -eu
 # shellcheck source=tests/rules/files.sh
 . "$(dirname "$0")/files.sh"
 
-sed -n 's/^| `\([a-z_]*\/[a-z_]*\.c\)` | \([^|]*\) |.*/\1 \2/p' broker/core/README.md |
-    while read -r file names; do
-        for name in $(printf '%s\n' "$names" | grep -o '`[a-z_]*()`' | tr -d '`()'); do
-            grep -qE "^[a-z].*[ *]$name\\(" "broker/core/$file" ||
-                echo "broker/core/README.md: $file has no $name()"
+for top in broker/core libbus; do
+    [ -f "$top/README.md" ] || continue # a tree for a test of the rules has one of them
+    sed -n 's/^| `\([a-z_]*\/[a-z_]*\.c\)` | \([^|]*\) |.*/\1 \2/p' "$top/README.md" |
+        while read -r file names; do
+            for name in $(printf '%s\n' "$names" | grep -o '`[a-z_]*()`' | tr -d '`()'); do
+                grep -qE "^[a-z].*[ *]$name\\(" "$top/$file" ||
+                    echo "$top/README.md: $file has no $name()"
+            done
         done
-    done | {
+done | {
     ! grep .
 }
