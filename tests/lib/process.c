@@ -3,6 +3,7 @@
 #include "tests/lib/process.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -42,6 +43,18 @@ int64_t test_resident_kib(pid_t pid)
         fclose(file);
     }
     return pages < 0 ? -1 : pages * sysconf(_SC_PAGESIZE) / 1024;
+}
+
+unsigned test_thread_count(void)
+{
+    unsigned count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    if (tasks == NULL)
+        return 0;
+    for (const struct dirent *task; (task = readdir(tasks)) != NULL;)
+        count += task->d_name[0] != '.';
+    closedir(tasks);
+    return count;
 }
 
 int64_t test_now_ms(void)

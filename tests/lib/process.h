@@ -16,6 +16,8 @@ int64_t test_now_ms(void);
 int64_t test_now_ns(void);
 /* Of memory that a process has in use; -1: it is gone. */
 int64_t test_resident_kib(pid_t pid);
+/* Of this process: each connection of the library has some.  0: it cannot be told. */
+unsigned test_thread_count(void);
 
 struct process_text {
     char *bytes; /* NUL behind count; NULL: nothing came yet */

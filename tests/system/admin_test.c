@@ -5,7 +5,6 @@
 #include "tests/lib/revival.h"
 
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -147,18 +146,6 @@ Test(admin, asks_about_its_own_job_where_a_call_names_none)
 
 /* ---- what stays without an answer -------------------------------------------------------------*/
 
-/* Of this process: each connection of the library has one. */
-static unsigned count_threads(void)
-{
-    unsigned count = 0;
-    DIR *tasks = opendir("/proc/self/task");
-    cr_assert_not_null(tasks);
-    for (const struct dirent *task; (task = readdir(tasks)) != NULL;)
-        count += task->d_name[0] != '.';
-    closedir(tasks);
-    return count;
-}
-
 /* A question that was given up is not asked again behind the back of its caller, when the broker is
  * in reach again: the connection that would do so is gone. */
 Test(admin, gives_up_a_question_with_its_connection)
@@ -167,15 +154,15 @@ Test(admin, gives_up_a_question_with_its_connection)
     struct bus_job *job = NULL;
     struct bus_job_options options;
     bus_job_options_init(&options);
-    unsigned threads = count_threads();
+    unsigned threads = test_thread_count();
     struct bus_admin *admin = must_open_admin(relay.control_endpoint, NULL);
-    cr_assert_gt(count_threads(), threads);
+    cr_assert_gt(test_thread_count(), threads);
     relay_set(&relay, RELAY_CUT);
     int64_t began_ms = test_now_ms();
     expect_code_of(bus_admin_job_create(admin, "late", &options, 300, &error), BUS_ETIMEDOUT,
                    &error);
     cr_expect_lt(test_now_ms() - began_ms, 300 + AT_ONCE_MS);
-    cr_expect_eq(count_threads(), threads);
+    cr_expect_eq(test_thread_count(), threads);
     relay_set(&relay, RELAY_WHOLE);
     expect_code(ask(admin, SOON_MS), BUS_OK);
     expect_code_of(bus_admin_job_get(admin, "late", SOON_MS, &job, &error), BUS_EINVAL, &error);

@@ -160,6 +160,28 @@ Test(attachment, comes_with_the_failure_of_a_party_and_its_causes)
     bus_tap_close(&tap);
 }
 
+static void fail_with_attachment(struct bus *bus)
+{
+    struct bus_slot *slot = must_reserve(bus, "w");
+    struct bus_error *error = bus_error_new("app.broken", NULL, "what");
+    expect_code(bus_error_add_data(error, "stderr", "said", 4), BUS_OK);
+    bus_slot_fail(&slot, error);
+    must_flush(bus);
+    bus_error_unref(&error);
+}
+
+Test(attachment, is_brought_by_the_courier_that_is_there)
+{
+    struct bus *alice = must_open_frank("alice");
+    unsigned threads = test_thread_count();
+    fail_with_attachment(alice);
+    unsigned with_courier = test_thread_count();
+    cr_assert_gt(with_courier, threads);
+    fail_with_attachment(alice);
+    cr_expect_eq(test_thread_count(), with_courier);
+    must_close(&alice);
+}
+
 Test(attachment, does_not_leave_a_party_that_is_discreet)
 {
     struct bus *alice = must_open("alice");

@@ -156,6 +156,7 @@ static void ask_some(struct bus *bob)
     struct bus_msg *msg = NULL;
     struct bus_admin *admin = NULL;
     struct bus_status *status = NULL;
+    struct bus_job *shown = NULL;
     struct bus_tap *tap = NULL;
     const struct bus_event *event = NULL;
     struct bus_tap_options options;
@@ -169,6 +170,10 @@ static void ask_some(struct bus *bob)
     TRY(bus_admin_open(stage.control, NULL, SOON_MS, &admin, NULL));
     TRY(bus_admin_status_get(admin, job, SOON_MS, &status, NULL));
     bus_status_free(&status);
+    TRY(bus_admin_job_get(admin, job, SOON_MS, &shown, NULL));
+    cr_assert_eq(bus_job_info(shown)->member_count, 2, "allocation %lu: a member is missing",
+                 atomic_load(&fail_at));
+    bus_job_free(&shown);
     bus_admin_close(&admin);
     TRY(bus_tap_open(stage.control, &options, SOON_MS, &tap, NULL));
     enum bus_err err = bus_tap_next(tap, SOON_MS, &event, NULL);

@@ -107,6 +107,16 @@ Test(ack_prefix, stops_before_what_was_returned)
     cr_assert_eq(prefix.next_seq, 2);
 }
 
+Test(ack_prefix, stops_before_what_was_acknowledged_and_then_returned)
+{
+    for (uint64_t seq = 0; seq < 3; seq++)
+        hand(seq);
+    cr_assert_not(ack_prefix_ack(&prefix, 1));
+    ack_prefix_return(&prefix, 1);
+    cr_assert(ack_prefix_ack(&prefix, 0));
+    cr_assert_eq(prefix.next_seq, 1);
+}
+
 Test(ack_prefix, says_so_when_memory_is_short)
 {
     for (uint64_t seq = 0; seq < 16; seq++)

@@ -454,3 +454,26 @@ Test(error_wire, makes_something_of_bytes_that_are_no_error)
         bus_error_unref(&got);
     }
 }
+
+static bool is_calloc_failing;
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+
+/* The linker puts it in the place of calloc(), where our own objects call that. */
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    return is_calloc_failing ? NULL : __real_calloc(count, bytes);
+}
+
+Test(error_wire, says_that_memory_is_short_instead_of_nothing)
+{
+    struct bus_error *sent = bus_error_new("app.x", NULL, "m");
+    struct span bytes = error_to_wire(&bus, sent, "errbus.abandoned", "alice/w", 7);
+    cr_assert_gt(bytes.bytes, 0);
+    is_calloc_failing = true;
+    struct bus_error *received = error_from_wire(bytes);
+    is_calloc_failing = false;
+    cr_expect_eq(received, &error_no_memory);
+    bus_error_unref(&received);
+    bus_error_unref(&sent);
+}

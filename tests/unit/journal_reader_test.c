@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -174,4 +175,26 @@ Test(journal_reader, reads_while_another_thread_appends_and_trims)
         expect_body(places[count - 1], (uint8_t)(count - 1));
     }
     cr_assert_eq(pthread_join(thread, NULL), 0);
+}
+
+static bool is_realloc_failing;
+void *__real_realloc(void *block, size_t bytes);
+void *__wrap_realloc(void *block, size_t bytes);
+
+/* The linker puts it in the place of realloc(), where our own objects call that. */
+void *__wrap_realloc(void *block, size_t bytes)
+{
+    return is_realloc_failing ? NULL : __real_realloc(block, bytes);
+}
+
+Test(journal_reader, reads_on_when_there_is_memory_again)
+{
+    enum { SEGMENTS = 70 }; /* more than have room at first */
+    uint64_t at = append(5);
+    while (journal_next(journal) < SEGMENTS * SEGMENT)
+        at = append(6);
+    is_realloc_failing = true;
+    expect_refusal(at, BODY_BYTES, JOURNAL_MEMORY);
+    is_realloc_failing = false;
+    expect_body(at, 6);
 }

@@ -251,6 +251,19 @@ Test(link_zmq, keeps_the_last_batches_for_as_long_as_others_come)
     buffer_unref(&last);
 }
 
+Test(link_zmq, gives_the_kept_batches_back_when_it_is_closed)
+{
+    uint8_t routing[5];
+    cr_assert_eq(link_connect(subject, LINK_DATA, endpoints[LINK_DATA]), LINK_OK);
+    send_soon(LINK_DATA, "hello");
+    expect_at_router(LINK_DATA, "hello", routing);
+    struct buffer *batch = receive_batch(routing, DEFAULT_BATCH_BYTES);
+    cr_assert_eq(references(batch), 2);
+    link_close(&subject, 0);
+    cr_expect_eq(references(batch), 1);
+    buffer_unref(&batch);
+}
+
 Test(link_zmq, takes_few_parts_of_data_when_nobody_reads)
 {
     static uint8_t bytes[LIMIT_BATCH_BYTES];

@@ -237,6 +237,39 @@ Test(session_tasks, are_not_done_before_all_of_their_reply_is_there)
     cr_expect_eq(msg.as.unsubscribe.sub, sub);
 }
 
+static void *(*heap_resize)(struct memory *memory, void *block, size_t old_bytes, size_t new_bytes);
+static uint64_t fail_at; /* the allocation that fails */
+
+static void *failing_resize(struct memory *memory, void *block, size_t old_bytes, size_t new_bytes)
+{
+    if (new_bytes > 0 && memory->calls == fail_at)
+        return NULL;
+    return heap_resize(memory, block, old_bytes, new_bytes);
+}
+
+/* Whichever allocation fails. */
+Test(session_tasks, leave_a_large_reply_alone_that_finds_no_memory)
+{
+    static char large[3 * LIMIT_CHUNK_BYTES];
+    struct buffer *reply = buffer_copy(span_of(large, sizeof large));
+    enum wire_code code = CODE_ENOMEM;
+    unsigned failed = 0;
+    deliver(a_task(5, 1, 77));
+    struct session_item task = take();
+    heap_resize = d.memory.resize;
+    d.memory.resize = failing_resize;
+    for (uint64_t n = 1; code != CODE_OK; n++) {
+        fail_at = d.memory.calls + n;
+        code = session_task_reply(d.session, d.now_ns, task.lease, buffer_span(reply), reply);
+        cr_assert(code == CODE_OK || code == CODE_ENOMEM);
+        failed += code == CODE_ENOMEM;
+        cr_assert_eq(atomic_load(&reply->refs), code == CODE_OK ? 2 : 1);
+    }
+    d.memory.resize = heap_resize;
+    cr_expect_gt(failed, 0);
+    buffer_unref(&reply);
+}
+
 /* A task behind a large value of one's own: what became of it is said when that value is there. */
 static struct session_mark settle_behind(uint32_t big, uint64_t *out_seq)
 {

@@ -1130,6 +1130,18 @@ Test(verdict, is_not_changed_by_what_is_late)
     cr_expect_eq(verdict_result(&verdict)->row_count, 1);
 }
 
+/* As a broker begins again that had said its last word. */
+Test(verdict, stays_final_when_it_is_restored)
+{
+    add_at(SECOND, "b", 9);
+    verdict_restore_final(&verdict, SECOND);
+    cr_expect(root_is("b"));
+    cr_expect(verdict_result(&verdict)->is_final);
+    cr_expect_eq(verdict_step(&verdict, SECOND, &broken), VERDICT_SAYS_NOTHING);
+    cr_expect_eq(verdict_due_ns(&verdict), INT64_MAX);
+    cr_expect_eq(add_at(SECOND, "a", 8), VERDICT_LATE);
+}
+
 Test(verdict, waits_longer_while_a_party_is_in_doubt_but_not_for_ever)
 {
     add_at(0, "b", 9);
