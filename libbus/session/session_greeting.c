@@ -40,8 +40,7 @@ static const char *welcome_complaint(const struct session *session,
  * than it was sent. */
 static bool rewind_writing(struct session *session, const struct msg_welcome *welcome)
 {
-    if (!outbox_accept(&session->outbox, welcome->data_number) ||
-        !controls_accept(&session->controls, welcome->control_number))
+    if (!outbox_accept(&session->outbox, welcome->data_number))
         return false;
     outbox_rewind(&session->outbox);
     controls_rewind(&session->controls);

@@ -245,7 +245,7 @@ static void learn(struct member *member, const struct msg *msg)
         speaker->connection = msg->as.welcome.connection;
         member->broker = msg->as.welcome.broker;
         member->attempt = msg->as.welcome.attempt;
-        speaker->number = msg->as.welcome.control_number + 1;
+        speaker->number = 1;
         member->batch = msg->as.welcome.data_number + 1;
     }
     if (msg->type == MSG_TOPIC_OPENED && msg->as.topic_opened.code == 0) {

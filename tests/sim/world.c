@@ -1197,8 +1197,7 @@ static void tap_start(struct world *world, uint32_t tap)
                                      .role = 1,
                                      .heartbeat_ms = TAP_BEAT_MS,
                                      .lost_after_ms = 10 * TAP_BEAT_MS,
-                                     .grace_ms = TAP_BEAT_MS,
-                                     .host = span_text("nowhere")}};
+                                     .grace_ms = TAP_BEAT_MS}};
     struct msg follow = {
         .type = MSG_TAP,
         .as.tap = {.from_id = world->taps[tap].seen_id + 1, .window = LIMIT_TAP_WINDOW}};

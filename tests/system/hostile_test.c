@@ -138,11 +138,11 @@ static void put_text(struct bytes *bytes, const char *text)
 }
 
 /* [1, major, minor, library, credentials, job, party, role, token, heartbeat_ms, lost_after_ms,
- * grace_ms, host, pid]: the row HELLO of messages.def */
+ * grace_ms]: the row HELLO of messages.def */
 static struct bytes hello(uint64_t major, const char *job, const char *party, uint64_t token)
 {
     struct bytes bytes = {.count = 0};
-    put(&bytes, 0x9e);
+    put(&bytes, 0x9c);
     put_number(&bytes, 1);
     put_number(&bytes, major);
     put_number(&bytes, 0);
@@ -156,8 +156,6 @@ static struct bytes hello(uint64_t major, const char *job, const char *party, ui
     put_number(&bytes, 1000);
     put_number(&bytes, 10000);
     put_number(&bytes, 1000);
-    put_text(&bytes, "host");
-    put_number(&bytes, 1);
     return bytes;
 }
 
@@ -228,7 +226,6 @@ static void attach(const char *party, void *control, void **out_data)
         fields[i] = take_number(&at);
     }
     take_number(&at); /* data_number */
-    take_number(&at); /* control_number */
     cr_assert(*at == 0xd9 || (*at & 0xe0) == 0xa0, "no text: %02x", *at);
     at += *at == 0xd9 ? 2 + at[1] : 1 + (*at & 0x1f);
     take_number(&at); /* value_bytes_max */

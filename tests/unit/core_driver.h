@@ -489,8 +489,6 @@ static inline struct msg hello(conn_id conn, uint64_t token)
 {
     return (struct msg){.type = MSG_HELLO,
                         .as.hello = {.major = PROTOCOL_MAJOR,
-                                     .host = span_text(host_of(conn)),
-                                     .pid = 100 + conn,
                                      .job = span_text(job_name),
                                      .party = span_text(name_of(conn)),
                                      .token = token,
@@ -500,18 +498,17 @@ static inline struct msg hello(conn_id conn, uint64_t token)
                                      .grace_ms = 1000}};
 }
 
-static inline void attach(conn_id conn, conn_id data, uint64_t token)
-{
-    message(data,
-            (struct msg){.type = MSG_ATTACH, .as.attach = {.token = token, .connection = conn}});
-    message(conn, (struct msg){.type = MSG_READY});
-}
-
-/* As a client does that waits for its WELCOME before it says where it runs. */
 static inline void locate(conn_id conn, const char *host, uint64_t pid)
 {
     message(conn,
             (struct msg){.type = MSG_READY, .as.ready = {.host = span_text(host), .pid = pid}});
+}
+
+static inline void attach(conn_id conn, conn_id data, uint64_t token)
+{
+    message(data,
+            (struct msg){.type = MSG_ATTACH, .as.attach = {.token = token, .connection = conn}});
+    locate(conn, host_of(conn), 100 + conn);
 }
 
 static inline void join(conn_id conn)

@@ -243,7 +243,6 @@ Test(core_failure, of_a_guarded_party_is_of_the_process_that_was_lost)
     for (unsigned i = 0; i < 2; i++) {
         struct msg guard = hello(1, 0);
         guard.as.hello.role = 2;
-        guard.as.hello.pid = 7;
         message(1, guard);
         struct msg voice = hello(2, 0);
         voice.as.hello.party = guard.as.hello.party;

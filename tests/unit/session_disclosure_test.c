@@ -9,9 +9,7 @@ static struct driver d;
 static void expect_located(bool is_resumed, enum disclosure of_job, bool is_located)
 {
     cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
-    struct msg hello = driver_expect(&d, MSG_HELLO);
-    cr_expect_eq(hello.as.hello.host.bytes, 0, "nobody knows yet whether it may be seen");
-    cr_expect_eq(hello.as.hello.pid, 0);
+    (void)driver_expect(&d, MSG_HELLO);
     struct msg welcome = driver_welcome(&d, is_resumed);
     welcome.as.welcome.disclosure = of_job;
     driver_say(&d, &welcome);

@@ -26,9 +26,8 @@ struct driver {
     struct memory memory;
     struct session *session;
     int64_t now_ns;
-    uint64_t data_number; /* as the broker has accepted it, for WELCOME */
-    uint8_t durability;   /* ... and what it is worth */
-    uint64_t control_number;
+    uint64_t data_number;               /* as the broker has accepted it, for WELCOME */
+    uint8_t durability;                 /* ... and what it is worth */
     uint8_t heard[LIMIT_CONTROL_BYTES]; /* what the session said last */
 };
 
@@ -113,7 +112,6 @@ static inline struct msg driver_welcome(const struct driver *d, bool is_resumed)
                                        .attempt = 1,
                                        .is_resumed = is_resumed,
                                        .data_number = d->data_number,
-                                       .control_number = d->control_number,
                                        .data_endpoint = span_text("tcp://*:7371"),
                                        .value_bytes_max = LIMIT_VALUE_BYTES,
                                        .broker_ns = d->now_ns + DRIVER_BROKER_AHEAD,

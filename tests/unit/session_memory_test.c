@@ -25,7 +25,6 @@ static void *failing_resize(struct memory *memory, void *block, size_t old_bytes
 
 static struct {
     uint64_t data_number;
-    uint64_t control_number;
     uint64_t control_seen;
     bool is_resumed;
     bool is_over;

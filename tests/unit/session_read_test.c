@@ -219,7 +219,7 @@ Test(session_read, tells_once_what_is_missing_of_earlier_attempts)
     cr_assert_eq(item.seq, 7);
     cr_assert_eq(item.count, 5);
     expect_none(sub);
-    d.control_number = 1;
+    driver_accept(&d, 0, 1);
     driver_break_link(&d);
     driver_greet_to_attach(&d, true);
     cr_assert_eq(driver_expect(&d, MSG_POSITION).as.position.next_seq, 0);
@@ -303,7 +303,7 @@ Test(session_read, goes_on_from_its_position_after_a_reconnect)
                              driver_chunk(5, 8, 1000, 0, 300, room)};
     driver_deliver(&d, sub, chunks, 2);
     expect_value(sub, 0, "0"); /* 2 is looked up, the rest lies unread */
-    d.control_number = 1;
+    driver_accept(&d, 0, 1);
     driver_break_link(&d);
     driver_greet_to_attach(&d, true);
     struct msg position = driver_expect(&d, MSG_POSITION);

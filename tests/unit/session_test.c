@@ -753,9 +753,6 @@ Test(session, refuses_a_welcome_to_another_session)
     bad = welcome;
     bad.as.welcome.broker += 1;
     try_welcome(true, bad);
-    bad = welcome;
-    bad.as.welcome.control_number = 1;
-    try_welcome(true, bad);
 }
 
 Test(session, reckons_the_clock_of_the_broker)

@@ -51,7 +51,6 @@ static void refuse(struct core *core, conn_id conn, enum wire_code code, const c
 static struct session *session_new(struct core *core, struct job *job,
                                    const struct msg_hello *hello, conn_id conn)
 {
-    bool is_located = job == NULL || job->spec.disclosure < DISCLOSURE_TYPE;
     return session_make(core, job,
                         &(struct session_terms){.token = session_free_token(core),
                                                 .conn = conn,
@@ -59,8 +58,6 @@ static struct session *session_new(struct core *core, struct job *job,
                                                 .heartbeat_ms = hello->heartbeat_ms,
                                                 .lost_after_ms = hello->lost_after_ms,
                                                 .grace_ms = hello->grace_ms,
-                                                .host = is_located ? hello->host : SPAN_NONE,
-                                                .pid = is_located ? hello->pid : 0,
                                                 .is_guard = hello->role == HELLO_GUARD});
 }
 
@@ -454,7 +451,7 @@ void session_locate(struct core *core, struct session *session, struct span host
     note_located(core, session);
 }
 
-/* Said on each connection, and mostly known by then; an older client has said it in HELLO. */
+/* A client says on each connection where it runs; after the first the broker knows it. */
 static void hear_place(struct core *core, struct session *session, const struct msg_ready *msg)
 {
     bool is_said = msg->host.bytes > 0 || msg->pid != 0;
