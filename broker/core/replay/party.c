@@ -41,67 +41,65 @@ const char *replay_party_forgotten(struct core *core, const struct fact_party_fo
     return NULL;
 }
 
-const char *replay_party_joined(struct core *core, const struct fact_party_joined *fact)
+static bool token_is_new(const struct core *core, uint64_t token)
 {
     uint32_t known;
-    struct party *party = replayed_party(core, fact->party);
+    return token != 0 && !id_map_get(&core->tokens, token, &known);
+}
+
+static const char *begin_incarnation(struct core *core, struct party *party, uint64_t incarnation,
+                                     const struct session_terms *terms)
+{
     if (party == NULL)
         return WRONG_NO_PARTY;
     if (party_any_session(party) != NULL || party_is_live(party) ||
-        fact->incarnation <= party->incarnation)
+        incarnation <= party->incarnation)
         return WRONG_NO_ORDER;
-    if (fact->token == 0 || id_map_get(&core->tokens, fact->token, &known))
+    if (!token_is_new(core, terms->token))
         return WRONG_TWICE;
-    struct session *session =
-        session_make(core, party->job,
-                     &(struct session_terms){.token = fact->token,
-                                             .heartbeat_ms = fact->heartbeat_ms,
-                                             .lost_after_ms = fact->lost_after_ms,
-                                             .grace_ms = fact->grace_ms,
-                                             .host = fact->host,
-                                             .pid = fact->pid});
+    struct session *session = session_make(core, party->job, terms);
     if (session == NULL || !roster_reserve(&party->job->roster))
         return WRONG_NO_MEMORY;
-    session_begin(core, party, session, (uint32_t)fact->incarnation);
+    session_begin(core, party, session, (uint32_t)incarnation);
     return NULL;
+}
+
+const char *replay_party_joined(struct core *core, const struct fact_party_joined *fact)
+{
+    return begin_incarnation(core, replayed_party(core, fact->party), fact->incarnation,
+                             &(struct session_terms){.token = fact->token,
+                                                     .heartbeat_ms = fact->heartbeat_ms,
+                                                     .lost_after_ms = fact->lost_after_ms,
+                                                     .grace_ms = fact->grace_ms,
+                                                     .host = fact->host,
+                                                     .pid = fact->pid});
 }
 
 const char *replay_guard_joined(struct core *core, const struct fact_guard_joined *fact)
 {
-    uint32_t known;
     struct party *party = replayed_party(core, fact->party);
-    if (party == NULL)
-        return WRONG_NO_PARTY;
-    if (party_any_session(party) != NULL || party_is_live(party) ||
-        fact->incarnation <= party->incarnation)
-        return WRONG_NO_ORDER;
-    if (fact->token == 0 || id_map_get(&core->tokens, fact->token, &known))
-        return WRONG_TWICE;
-    struct session *session =
-        session_make(core, party->job,
-                     &(struct session_terms){.token = fact->token,
-                                             .heartbeat_ms = fact->heartbeat_ms,
-                                             .lost_after_ms = fact->lost_after_ms,
-                                             .grace_ms = fact->grace_ms,
-                                             .host = fact->host,
-                                             .pid = fact->pid,
-                                             .is_guard = true});
-    if (session == NULL || !roster_reserve(&party->job->roster))
-        return WRONG_NO_MEMORY;
-    session_begin(core, party, session, (uint32_t)fact->incarnation);
-    party->voice_count = (uint32_t)fact->programs;
-    return NULL;
+    const char *wrong =
+        begin_incarnation(core, party, fact->incarnation,
+                          &(struct session_terms){.token = fact->token,
+                                                  .heartbeat_ms = fact->heartbeat_ms,
+                                                  .lost_after_ms = fact->lost_after_ms,
+                                                  .grace_ms = fact->grace_ms,
+                                                  .host = fact->host,
+                                                  .pid = fact->pid,
+                                                  .is_guard = true});
+    if (wrong == NULL)
+        party->voice_count = (uint32_t)fact->programs;
+    return wrong;
 }
 
 const char *replay_program_joined(struct core *core, const struct fact_program_joined *fact)
 {
-    uint32_t known;
     struct party *party = replayed_party(core, fact->party);
     if (party == NULL)
         return WRONG_NO_PARTY;
     if (party->guard == NULL || party->session != NULL || fact->program <= party->voice_count)
         return WRONG_NO_ORDER;
-    if (fact->token == 0 || id_map_get(&core->tokens, fact->token, &known))
+    if (!token_is_new(core, fact->token))
         return WRONG_TWICE;
     struct session *session =
         session_make(core, party->job,

@@ -13,34 +13,42 @@ static void read_blamed(const struct fact_verdict_error *fact, uint32_t *blamed)
         blamed[1 + at / 4] |= (uint32_t)more[at] << (24 - 8 * (at % 4));
 }
 
+/* What a fact about a verdict that is not final speaks of. */
+static const char *find_verdict(struct core *core, uint64_t job, uint64_t failure,
+                                struct job **out_job, struct failure **out_failure)
+{
+    const char *wrong = NULL; /* NULL as a failure says the same */
+    struct job *found = replayed_job(core, job);
+    struct failure *told = replayed_failure(core, failure, &wrong);
+    if (found == NULL)
+        return WRONG_NO_JOB;
+    if (told == NULL)
+        return WRONG_NO_ERROR;
+    if (found->judgement.is_final)
+        return WRONG_NO_ORDER;
+    *out_job = found;
+    *out_failure = told;
+    return NULL;
+}
+
 const char *replay_verdict_error(struct core *core, const struct fact_verdict_error *fact)
 {
     struct judged judged = {.at_ns = fact->at_ns, .incarnation_from_ns = fact->incarnation_from_ns};
-    const char *wrong = NULL;
-    struct job *job = replayed_job(core, fact->job);
-    struct failure *failure = replayed_failure(core, fact->failure, &wrong);
-    if (job == NULL)
-        return WRONG_NO_JOB;
-    if (failure == NULL)
-        return WRONG_NO_ERROR;
-    if (job->judgement.is_final)
-        return WRONG_NO_ORDER;
-    judged.failure = failure;
+    struct job *job;
+    const char *wrong = find_verdict(core, fact->job, fact->failure, &job, &judged.failure);
+    if (wrong != NULL)
+        return wrong;
     read_blamed(fact, judged.blamed);
     return judge_restore_error(core, job, &judged) ? NULL : WRONG_NO_MEMORY;
 }
 
 const char *replay_verdict_said(struct core *core, const struct fact_verdict_said *fact)
 {
-    const char *wrong = NULL;
-    struct job *job = replayed_job(core, fact->job);
-    struct failure *failure = replayed_failure(core, fact->failure, &wrong);
-    if (job == NULL)
-        return WRONG_NO_JOB;
-    if (failure == NULL)
-        return WRONG_NO_ERROR;
-    if (job->judgement.is_final)
-        return WRONG_NO_ORDER;
+    struct job *job;
+    struct failure *failure;
+    const char *wrong = find_verdict(core, fact->job, fact->failure, &job, &failure);
+    if (wrong != NULL)
+        return wrong;
     return judge_restore_said(core, job, fact->is_final != 0, fact->at_ns, failure, fact->why)
                ? NULL
                : WRONG_NO_MEMORY;
