@@ -34,13 +34,8 @@ static struct topic *replies_of(const struct core *core, const struct party *par
 static void reject_reply(struct core *core, struct session *session, struct open_slot *reply,
                          const char *type, const char *message)
 {
-    struct failure *failure = failure_make(core, &(struct failure_spec){.job = session->job,
-                                                                        .party = session->party,
-                                                                        .kind = ERROR_REJECTED,
-                                                                        .type = type,
-                                                                        .message = message,
-                                                                        .topic = reply->topic,
-                                                                        .seq = reply->seq});
+    struct failure *failure =
+        failure_of_rejection(core, session, type, message, reply->topic, reply->seq);
     settle_open_failed(core, reply, failure);
     failure_unref(core, failure);
 }

@@ -48,11 +48,7 @@ static void sub_answer(struct core *core, struct session *session, uint64_t numb
 {
     struct failure *failure = NULL;
     if (code != CODE_OK)
-        failure = failure_make(core, &(struct failure_spec){.job = session->job,
-                                                            .party = session->party,
-                                                            .kind = ERROR_REJECTED,
-                                                            .type = type,
-                                                            .message = message});
+        failure = failure_of_rejection(core, session, type, message, NULL, 0);
     struct msg_subscribed *msg =
         &effects_msg(core->effects, session->control, MSG_SUBSCRIBED)->as.subscribed;
     msg->number = number;

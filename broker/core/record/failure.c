@@ -172,6 +172,19 @@ struct failure *failure_make(struct core *core, const struct failure_spec *spec)
     return failure != NULL ? failure : no_memory(core);
 }
 
+struct failure *failure_of_rejection(struct core *core, const struct session *session,
+                                     const char *type, const char *message, struct topic *topic,
+                                     uint64_t seq)
+{
+    return failure_make(core, &(struct failure_spec){.job = session->job,
+                                                     .party = session->party,
+                                                     .kind = ERROR_REJECTED,
+                                                     .type = type,
+                                                     .message = message,
+                                                     .topic = topic,
+                                                     .seq = seq});
+}
+
 bool failure_keep_spare(struct core *core)
 {
     struct job nobody = {.name = span_text("-"), .attempt = 0};

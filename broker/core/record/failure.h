@@ -26,6 +26,10 @@ struct failure_spec {
 bool failure_keep_spare(struct core *core);
 /* One reference for the caller.  Without memory: the failure set aside for that. */
 struct failure *failure_make(struct core *core, const struct failure_spec *spec);
+/* Why the broker rejects what this session asked or wrote.  topic and seq: the slot, or NULL, 0. */
+struct failure *failure_of_rejection(struct core *core, const struct session *session,
+                                     const char *type, const char *message, struct topic *topic,
+                                     uint64_t seq);
 /* An error as a client encoded it, with who it is from put right; of bytes that cannot be read, one
  * that says so. */
 struct failure *failure_take(struct core *core, struct session *session, struct span bytes,

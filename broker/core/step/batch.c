@@ -60,13 +60,7 @@ static void refuse_run(struct core *core, struct session *session, struct topic 
 static void reject_run(struct core *core, struct session *session, struct topic *topic,
                        const struct event_run *run, const char *type, const char *message)
 {
-    struct failure *failure = failure_make(core, &(struct failure_spec){.job = session->job,
-                                                                        .party = session->party,
-                                                                        .kind = ERROR_REJECTED,
-                                                                        .type = type,
-                                                                        .message = message,
-                                                                        .topic = topic,
-                                                                        .seq = run->seq});
+    struct failure *failure = failure_of_rejection(core, session, type, message, topic, run->seq);
     (void)topic_append_failed(core, topic, run->seq, run->count, failure); /* or only refused */
     refuse_run(core, session, topic, run, type, message);
     failure_unref(core, failure);
@@ -170,13 +164,7 @@ static void reject_open(struct core *core, struct session *session, struct open_
 {
     struct topic *topic = open->topic;
     uint64_t seq = open->seq;
-    struct failure *failure = failure_make(core, &(struct failure_spec){.job = session->job,
-                                                                        .party = session->party,
-                                                                        .kind = ERROR_REJECTED,
-                                                                        .type = type,
-                                                                        .message = message,
-                                                                        .topic = topic,
-                                                                        .seq = seq});
+    struct failure *failure = failure_of_rejection(core, session, type, message, topic, seq);
     settle_open_failed(core, open, failure);
     struct event_run one = {.seq = seq, .count = 1};
     refuse_run(core, session, topic, &one, type, message);

@@ -555,11 +555,7 @@ static void answer_open(struct core *core, struct session *session,
 {
     struct failure *failure = NULL;
     if (code != CODE_OK)
-        failure = failure_make(core, &(struct failure_spec){.job = session->job,
-                                                            .party = session->party,
-                                                            .kind = ERROR_REJECTED,
-                                                            .type = type,
-                                                            .message = text});
+        failure = failure_of_rejection(core, session, type, text, NULL, 0);
     struct msg_topic_opened *msg =
         &effects_msg(core->effects, session->control, MSG_TOPIC_OPENED)->as.topic_opened;
     msg->request = asked->request;
