@@ -507,16 +507,6 @@ void job_lost(struct core *core, struct party *party, struct failure *failure)
 
 /* ---- what operators ask ---------------------------------------------------------------------- */
 
-static void job_answer(struct core *core, const struct session *session, uint64_t request,
-                       enum wire_code code, const char *type, const char *message)
-{
-    struct msg *msg = effects_msg(core->effects, session->control, MSG_JOB_DONE);
-    msg->as.job_done.request = request;
-    msg->as.job_done.code = code;
-    msg->as.job_done.type = span_text(type);
-    msg->as.job_done.message = span_text(message);
-}
-
 static uint32_t number_within(uint64_t number)
 {
     return number <= UINT32_MAX ? (uint32_t)number : UINT32_MAX;
@@ -613,9 +603,9 @@ void job_create(struct core *core, struct session *session, const struct msg_job
         create(core, job, &spec);
     }
     if (wrong != NULL)
-        job_answer(core, session, msg->request, code, type, wrong);
+        effects_job_done(core->effects, session->control, msg->request, code, type, wrong);
     else
-        job_answer(core, session, msg->request, CODE_OK, "", "");
+        effects_job_done(core->effects, session->control, msg->request, CODE_OK, "", "");
 }
 
 /* NULL: there is none, or none that anybody but observers spoke of; that was answered. */
@@ -626,7 +616,8 @@ static struct job *find(struct core *core, const struct session *session, struct
     struct job *job = name_map_get(&core->job_names, name, &id) ? pool_find(&core->jobs, id) : NULL;
     if (job != NULL && job->event_next > 1)
         return job;
-    job_answer(core, session, request, CODE_EINVAL, ERROR_TYPE_NO_JOB, "there is no such job");
+    effects_job_done(core->effects, session->control, request, CODE_EINVAL, ERROR_TYPE_NO_JOB,
+                     "there is no such job");
     return NULL;
 }
 
@@ -696,11 +687,11 @@ void job_cancel(struct core *core, struct session *session, const struct msg_job
     if (job == NULL)
         return;
     if (job->state != JOB_CANCELLED && job_is_final(job->state)) {
-        job_answer(core, session, msg->request, CODE_EDENIED, ERROR_TYPE_JOB_OVER,
-                   job_refusal(job, NULL, &type));
+        effects_job_done(core->effects, session->control, msg->request, CODE_EDENIED,
+                         ERROR_TYPE_JOB_OVER, job_refusal(job, NULL, &type));
         return;
     }
-    job_answer(core, session, msg->request, CODE_OK, "", "");
+    effects_job_done(core->effects, session->control, msg->request, CODE_OK, "", "");
     if (job->state != JOB_CANCELLED)
         cancel(core, job, msg->message); /* may end this very session */
 }

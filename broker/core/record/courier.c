@@ -214,16 +214,6 @@ const char *courier_piece(struct core *core, struct session *session, const stru
 
 /* ---- fetching -------------------------------------------------------------------------------- */
 
-static void courier_answer(struct core *core, struct session *session, uint64_t request,
-                           enum wire_code code, const char *type, const char *message)
-{
-    struct msg *msg = effects_msg(core->effects, session->control, MSG_JOB_DONE);
-    msg->as.job_done.request = request;
-    msg->as.job_done.code = code;
-    msg->as.job_done.type = span_text(type);
-    msg->as.job_done.message = span_text(message);
-}
-
 /* So many bytes from offset on, on the data channel; io puts them in. */
 static void send_pieces(struct core *core, struct session *session, uint64_t request,
                         const struct attachment *attachment, uint64_t offset, uint64_t count)
@@ -260,11 +250,11 @@ void courier_fetch(struct core *core, struct session *session, const struct msg_
     const struct attachment *attachment =
         job != NULL ? attach_find(core, job, msg->error, msg->name) : NULL;
     if (attachment == NULL) {
-        courier_answer(core, session, msg->request, CODE_EINVAL,
-                       job != NULL ? ERROR_TYPE_NOT_KEPT : ERROR_TYPE_NO_JOB,
-                       job != NULL
-                           ? "the error has no attachment of this name, or it is kept no more"
-                           : "there is no such job");
+        effects_job_done(core->effects, session->control, msg->request, CODE_EINVAL,
+                         job != NULL ? ERROR_TYPE_NOT_KEPT : ERROR_TYPE_NO_JOB,
+                         job != NULL
+                             ? "the error has no attachment of this name, or it is kept no more"
+                             : "there is no such job");
         return;
     }
     uint64_t offset = least(msg->offset, attachment->bytes);
@@ -287,8 +277,8 @@ void courier_list(struct core *core, struct session *session, const struct msg_a
 {
     const struct job *job = find_job(core, msg->job);
     if (job == NULL) {
-        courier_answer(core, session, msg->request, CODE_EINVAL, ERROR_TYPE_NO_JOB,
-                       "there is no such job");
+        effects_job_done(core->effects, session->control, msg->request, CODE_EINVAL,
+                         ERROR_TYPE_NO_JOB, "there is no such job");
         return;
     }
     LIST_EACH(link, &job->attachments) {
@@ -303,5 +293,5 @@ void courier_list(struct core *core, struct session *session, const struct msg_a
         row->bytes = attachment->arrived;
         row->state = attach_state(core, attachment);
     }
-    courier_answer(core, session, msg->request, CODE_OK, "", "");
+    effects_job_done(core->effects, session->control, msg->request, CODE_OK, "", "");
 }

@@ -71,6 +71,16 @@ struct msg *effects_msg(struct effects *effects, conn_id conn, enum msg_type typ
     return msg;
 }
 
+void effects_job_done(struct effects *effects, conn_id conn, uint64_t request, enum wire_code code,
+                      const char *type, const char *message)
+{
+    struct msg *msg = effects_msg(effects, conn, MSG_JOB_DONE);
+    msg->as.job_done.request = request;
+    msg->as.job_done.code = code;
+    msg->as.job_done.type = span_text(type);
+    msg->as.job_done.message = span_text(message);
+}
+
 struct effect_frame *effects_frame(struct effects *effects, conn_id conn, uint32_t sub,
                                    enum frame_kind kind)
 {

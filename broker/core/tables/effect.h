@@ -6,6 +6,7 @@
 
 #include "broker/core/tables/event.h"
 #include "libbus/base/memory.h"
+#include "libbus/wire/error.h"
 #include "libbus/wire/fact.h"
 
 #include <stdbool.h>
@@ -68,6 +69,9 @@ void effects_clear(struct effects *effects);
  * Memory for effects is set aside by the caller's allocator; if even that is used up the process
  * ends (must): a broker that cannot say what it decided must not go on deciding. */
 struct msg *effects_msg(struct effects *effects, conn_id conn, enum msg_type type);
+/* JOB_DONE: a request of an operator is answered with this code. */
+void effects_job_done(struct effects *effects, conn_id conn, uint64_t request, enum wire_code code,
+                      const char *type, const char *message);
 struct effect_frame *effects_frame(struct effects *effects, conn_id conn, uint32_t sub,
                                    enum frame_kind kind);
 struct effect *effects_run(struct effects *effects, conn_id conn, uint32_t sub, payload_id payload);
