@@ -3,6 +3,7 @@
  * attach_bring.c is their way to the broker. */
 #include "libbus/api/admin.h"
 #include "libbus/api/error.h"
+#include "libbus/api/grow.h"
 #include "libbus/api/lock.h"
 #include "libbus/api/model.h"
 #include "libbus/base/pattern.h"
@@ -132,15 +133,10 @@ static int64_t bytes_known(uint64_t bytes)
 
 static bool attachments_have_room(struct bus_attachments *list)
 {
-    if (list->count < list->room)
-        return true;
-    size_t room = list->room > 0 ? list->room * 2 : 16;
-    struct attachment **grown = realloc(list->rows, room * sizeof *grown);
-    if (grown == NULL)
-        return false;
-    list->rows = grown;
-    list->room = room;
-    return true;
+    struct attachment **rows = api_grow(list->rows, list->count, &list->room, sizeof *rows);
+    if (rows != NULL)
+        list->rows = rows;
+    return rows != NULL;
 }
 
 static enum bus_err attachment_add(struct bus_attachments *list,

@@ -3,6 +3,7 @@
 #include "libbus/api/admin.h"
 #include "libbus/api/error.h"
 #include "libbus/api/error_wire.h"
+#include "libbus/api/grow.h"
 #include "libbus/api/model.h"
 #include "libbus/base/pattern.h"
 
@@ -44,15 +45,11 @@ void bus_dead_free(struct bus_dead **dead)
 
 static bool dead_has_room(struct bus_dead *dead)
 {
-    if (dead->count < dead->room)
-        return true;
-    size_t room = dead->room > 0 ? dead->room * 2 : 16;
-    struct letter **grown = realloc(dead->letters, room * sizeof(struct letter *));
-    if (grown == NULL)
-        return false;
-    dead->letters = grown;
-    dead->room = room;
-    return true;
+    struct letter **letters =
+        api_grow(dead->letters, dead->count, &dead->room, sizeof(struct letter *));
+    if (letters != NULL)
+        dead->letters = letters;
+    return letters != NULL;
 }
 
 static bool add_letter(struct bus_dead *dead, const struct msg_dead_row *row)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* job.c -- jobs from outside: created, looked at, cancelled. */
 #include "libbus/api/admin.h"
-
 #include "libbus/api/error.h"
 #include "libbus/api/error_wire.h"
+#include "libbus/api/grow.h"
 #include "libbus/api/model.h"
 #include "libbus/api/names.h"
 #include "libbus/api/options.h"
@@ -121,14 +121,11 @@ struct bus_job {
 
 static bool add_member(struct bus_job *job, const struct msg_job_member *from)
 {
-    if (job->info.member_count == job->room) {
-        size_t room = job->room > 0 ? job->room * 2 : 16;
-        struct member **grown = realloc(job->members, room * sizeof(struct member *));
-        if (grown == NULL)
-            return false;
-        job->members = grown;
-        job->room = room;
-    }
+    struct member **members =
+        api_grow(job->members, job->info.member_count, &job->room, sizeof(struct member *));
+    if (members == NULL)
+        return false;
+    job->members = members;
     struct member *member = malloc(sizeof *member + from->party.bytes + 1);
     if (member == NULL)
         return false;

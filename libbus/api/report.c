@@ -5,6 +5,7 @@
 #include "libbus/api/admin.h"
 #include "libbus/api/error.h"
 #include "libbus/api/error_wire.h"
+#include "libbus/api/grow.h"
 #include "libbus/api/lock.h"
 #include "libbus/api/model.h"
 #include "libbus/api/names.h"
@@ -29,14 +30,10 @@ struct bus_report {
 
 static bool report_add_row(struct bus_report *report, const struct msg_verdict_row *from)
 {
-    if (report->count == report->room) {
-        size_t room = report->room > 0 ? report->room * 2 : 32;
-        struct row **grown = realloc(report->rows, room * sizeof *grown);
-        if (grown == NULL)
-            return false;
-        report->rows = grown;
-        report->room = room;
-    }
+    struct row **rows = api_grow(report->rows, report->count, &report->room, sizeof(struct row *));
+    if (rows == NULL)
+        return false;
+    report->rows = rows;
     size_t texts = from->id.bytes + from->party.bytes + from->type.bytes + from->message.bytes + 4;
     struct row *row = malloc(sizeof *row + texts);
     if (row == NULL)

@@ -2,8 +2,8 @@
 /* status.c -- a picture of the broker. */
 #include "libbus/api/admin.h"
 #include "libbus/api/error.h"
+#include "libbus/api/grow.h"
 #include "libbus/api/model.h"
-
 #include "libbus/api/names.h"
 
 #include <stdlib.h>
@@ -29,14 +29,10 @@ struct bus_status {
 
 static bool status_add_row(struct bus_status *status, const struct msg_status_row *from)
 {
-    if (status->count == status->room) {
-        size_t room = status->room > 0 ? status->room * 2 : 32;
-        struct row **grown = realloc(status->rows, room * sizeof(struct row *));
-        if (grown == NULL)
-            return false;
-        status->rows = grown;
-        status->room = room;
-    }
+    struct row **rows = api_grow(status->rows, status->count, &status->room, sizeof(struct row *));
+    if (rows == NULL)
+        return false;
+    status->rows = rows;
     size_t texts = from->job.bytes + from->name.bytes + from->party.bytes + from->pattern.bytes + 4;
     struct row *row = malloc(sizeof *row + texts);
     if (row == NULL)
