@@ -22,6 +22,12 @@
 #define CAUSE(text) .causes = (const struct span[]){TEXT(text)}, .cause_count = 1
 #define BLAME(text) .blames = (const struct verdict_blame[]){{TEXT(text), 0}}, .blame_count = 1
 
+#define ERROR(name, of, ...)                                                                       \
+    {                                                                                              \
+        .id = TEXT(name), .party = TEXT(of), __VA_ARGS__                                           \
+    }
+#define ADD(name, of, ...) add((struct verdict_error)ERROR(name, of, __VA_ARGS__))
+
 enum { APPLICATION = 0, PARTY_LOST = 1, DEPENDENCY = 4, CANCELLED = 7, TERMINATED = 8 };
 
 static struct memory memory;
@@ -168,24 +174,11 @@ Test(verdict, takes_the_earliest_of_100_99_100_with_its_party_code_and_recoverab
 {
     options.strategy = VERDICT_EARLIEST;
     static const struct verdict_error errors[] = {
-        {.id = TEXT("j/alice/1/1"),
-         .party = TEXT("alice"),
-         .is_fatal = true,
-         .occurred_ns = 100,
-         .code = 1,
-         .recoverable = 2},
-        {.id = TEXT("j/bob/1/1"),
-         .party = TEXT("bob"),
-         .is_fatal = true,
-         .occurred_ns = 99,
-         .code = 7,
-         .recoverable = 1},
-        {.id = TEXT("j/carol/1/1"),
-         .party = TEXT("carol"),
-         .is_fatal = true,
-         .occurred_ns = 100,
-         .code = 3,
-         .recoverable = 2},
+        ERROR("j/alice/1/1", "alice", .is_fatal = true, .occurred_ns = 100, .code = 1,
+              .recoverable = 2),
+        ERROR("j/bob/1/1", "bob", .is_fatal = true, .occurred_ns = 99, .code = 7, .recoverable = 1),
+        ERROR("j/carol/1/1", "carol", .is_fatal = true, .occurred_ns = 100, .code = 3,
+              .recoverable = 2),
     };
     static const uint8_t orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
                                         {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
@@ -210,24 +203,12 @@ static void killed_with_blamers(int64_t skew_ns)
 {
     again();
     int64_t died_ns = 500 * SECOND;
-    add((struct verdict_error){.id = TEXT("j/bob/1/1"),
-                               .party = TEXT("bob"),
-                               .incarnation = 1,
-                               .is_fatal = true,
-                               .occurred_ns = died_ns + 3 + skew_ns,
-                               BLAME("alice")});
-    add((struct verdict_error){.id = TEXT("j/carol/1/1"),
-                               .party = TEXT("carol"),
-                               .incarnation = 1,
-                               .is_fatal = true,
-                               .occurred_ns = died_ns + 2 + skew_ns,
-                               BLAME("alice")});
-    add((struct verdict_error){.id = TEXT("j/alice/1/2"),
-                               .party = TEXT("alice"),
-                               .incarnation = 1,
-                               .kind = PARTY_LOST,
-                               .is_fatal = true,
-                               .occurred_ns = died_ns + 900});
+    ADD("j/bob/1/1", "bob", .incarnation = 1, .is_fatal = true,
+        .occurred_ns = died_ns + 3 + skew_ns, BLAME("alice"));
+    ADD("j/carol/1/1", "carol", .incarnation = 1, .is_fatal = true,
+        .occurred_ns = died_ns + 2 + skew_ns, BLAME("alice"));
+    ADD("j/alice/1/2", "alice", .incarnation = 1, .kind = PARTY_LOST, .is_fatal = true,
+        .occurred_ns = died_ns + 900);
     expect_root("j/alice/1/2");
     cr_expect_eq(verdict.result.reason, VERDICT_ALONE);
     cr_expect_eq(verdict.result.victim_count, 2);
@@ -249,18 +230,8 @@ Test(verdict, ends_mutual_blame_in_the_earlier_of_the_two)
 {
     for (int64_t bob_ns = 99; bob_ns <= 101; bob_ns += 2) {
         again();
-        add((struct verdict_error){.id = TEXT("a"),
-                                   .party = TEXT("alice"),
-                                   .incarnation = 1,
-                                   .is_fatal = true,
-                                   .occurred_ns = 100,
-                                   BLAME("bob")});
-        add((struct verdict_error){.id = TEXT("b"),
-                                   .party = TEXT("bob"),
-                                   .incarnation = 1,
-                                   .is_fatal = true,
-                                   .occurred_ns = bob_ns,
-                                   BLAME("alice")});
+        ADD("a", "alice", .incarnation = 1, .is_fatal = true, .occurred_ns = 100, BLAME("bob"));
+        ADD("b", "bob", .incarnation = 1, .is_fatal = true, .occurred_ns = bob_ns, BLAME("alice"));
         expect_root(bob_ns < 100 ? "b" : "a");
         cr_expect(verdict.result.is_rival_folded);
         cr_expect_eq(verdict.result.reason, VERDICT_STAMP);
@@ -270,25 +241,11 @@ Test(verdict, ends_mutual_blame_in_the_earlier_of_the_two)
 
 Test(verdict, prefers_what_a_ring_of_blame_leads_to)
 {
-    add((struct verdict_error){.id = TEXT("a"),
-                               .party = TEXT("alice"),
-                               .incarnation = 1,
-                               .is_fatal = true,
-                               .occurred_ns = 1,
-                               BLAME("bob")});
-    add((struct verdict_error){
-        .id = TEXT("b"),
-        .party = TEXT("bob"),
-        .incarnation = 1,
-        .is_fatal = true,
-        .occurred_ns = 2,
+    ADD("a", "alice", .incarnation = 1, .is_fatal = true, .occurred_ns = 1, BLAME("bob"));
+    ADD("b", "bob", .incarnation = 1, .is_fatal = true, .occurred_ns = 2,
         .blames = (const struct verdict_blame[]){{TEXT("alice"), 0}, {TEXT("carol"), 0}},
-        .blame_count = 2});
-    add((struct verdict_error){.id = TEXT("c"),
-                               .party = TEXT("carol"),
-                               .incarnation = 1,
-                               .is_fatal = true,
-                               .occurred_ns = 3});
+        .blame_count = 2);
+    ADD("c", "carol", .incarnation = 1, .is_fatal = true, .occurred_ns = 3);
     expect_root("c");
     cr_expect_eq(verdict.result.victim_count, 2);
     const struct verdict_row *a = find_row(&verdict.result, "a");
@@ -360,13 +317,9 @@ Test(verdict, has_no_consequence_for_a_root_while_anything_else_is_there)
         for (int strategy = 0; strategy < VERDICT_STRATEGY_COUNT; strategy++) {
             options.strategy = (enum verdict_strategy)strategy;
             again();
-            add((struct verdict_error){.id = TEXT("told"),
-                                       .party = TEXT("alice"),
-                                       .kind = kinds[i],
-                                       .is_fatal = true,
-                                       .occurred_ns = 1});
+            ADD("told", "alice", .kind = kinds[i], .is_fatal = true, .occurred_ns = 1);
             expect_root("told");
-            add((struct verdict_error){.id = TEXT("real"), .party = TEXT("bob"), .is_fatal = true});
+            ADD("real", "bob", .is_fatal = true);
             expect_root("real");
             cr_expect_eq(verdict.result.reason, VERDICT_ALONE);
             cr_expect_eq(find_row(&verdict.result, "told")->role, VERDICT_APART);
@@ -375,24 +328,13 @@ Test(verdict, has_no_consequence_for_a_root_while_anything_else_is_there)
 
 Test(verdict, takes_the_error_before_a_chain_that_ends_in_a_consequence)
 {
-    add((struct verdict_error){
-        .id = TEXT("a"), .party = TEXT("alice"), .is_fatal = true, .occurred_ns = 50, CAUSE("b")});
-    add((struct verdict_error){
-        .id = TEXT("b"), .party = TEXT("bob"), .is_fatal = true, .occurred_ns = 60, CAUSE("c")});
-    add((struct verdict_error){.id = TEXT("c"),
-                               .party = TEXT("carol"),
-                               .kind = DEPENDENCY,
-                               .is_fatal = true,
-                               .occurred_ns = 10});
+    ADD("a", "alice", .is_fatal = true, .occurred_ns = 50, CAUSE("b"));
+    ADD("b", "bob", .is_fatal = true, .occurred_ns = 60, CAUSE("c"));
+    ADD("c", "carol", .kind = DEPENDENCY, .is_fatal = true, .occurred_ns = 10);
     expect_root("b");
     /* Through a consequence to a cause: that is the end. */
-    add((struct verdict_error){.id = TEXT("c"),
-                               .party = TEXT("carol"),
-                               .kind = DEPENDENCY,
-                               .is_fatal = true,
-                               .occurred_ns = 10,
-                               CAUSE("d")});
-    add((struct verdict_error){.id = TEXT("d"), .party = TEXT("dave"), .occurred_ns = 90});
+    ADD("c", "carol", .kind = DEPENDENCY, .is_fatal = true, .occurred_ns = 10, CAUSE("d"));
+    ADD("d", "dave", .occurred_ns = 90);
     expect_root("d");
     cr_expect_eq(verdict.result.victim_count, 3);
     cr_expect_eq(find_row(&verdict.result, "a")->steps, 3);
@@ -400,24 +342,18 @@ Test(verdict, takes_the_error_before_a_chain_that_ends_in_a_consequence)
 
 Test(verdict, counts_errors_of_slots_as_causes_alone)
 {
-    add((struct verdict_error){.id = TEXT("slot"), .party = TEXT("alice"), .occurred_ns = 1});
+    ADD("slot", "alice", .occurred_ns = 1);
     cr_expect_eq(weigh()->root, VERDICT_NONE);
-    add((struct verdict_error){
-        .id = TEXT("end"), .party = TEXT("bob"), .is_fatal = true, .occurred_ns = 100});
+    ADD("end", "bob", .is_fatal = true, .occurred_ns = 100);
     expect_root("end");
     cr_expect_eq(find_row(&verdict.result, "slot")->role, VERDICT_ASIDE);
-    add((struct verdict_error){.id = TEXT("other"),
-                               .party = TEXT("carol"),
-                               .is_fatal = true,
-                               .occurred_ns = 200,
-                               CAUSE("slot")});
+    ADD("other", "carol", .is_fatal = true, .occurred_ns = 200, CAUSE("slot"));
     expect_root("slot");
     cr_expect_eq(find_row(&verdict.result, "end")->role, VERDICT_APART);
     options.strategy = VERDICT_EARLIEST;
     again();
-    add((struct verdict_error){.id = TEXT("slot"), .party = TEXT("alice"), .occurred_ns = 1});
-    add((struct verdict_error){
-        .id = TEXT("end"), .party = TEXT("bob"), .is_fatal = true, .occurred_ns = 100});
+    ADD("slot", "alice", .occurred_ns = 1);
+    ADD("end", "bob", .is_fatal = true, .occurred_ns = 100);
     expect_root("end");
 }
 
@@ -430,26 +366,11 @@ Test(verdict, blames_the_life_that_is_named_or_else_the_newest_that_failed)
     for (uint32_t i = 0; i < COUNT(cases); i++) {
         struct verdict_blame blame = {TEXT("alice"), cases[i].incarnation};
         again();
-        add((struct verdict_error){.id = TEXT("a1"),
-                                   .party = TEXT("alice"),
-                                   .incarnation = 1,
-                                   .is_fatal = true,
-                                   .occurred_ns = i == 1 ? 30 : 40});
-        add((struct verdict_error){.id = TEXT("a2"),
-                                   .party = TEXT("alice"),
-                                   .incarnation = 2,
-                                   .occurred_ns = 31}); /* a slot's: this life did not fail */
-        add((struct verdict_error){.id = TEXT("a3"),
-                                   .party = TEXT("alice"),
-                                   .incarnation = 3,
-                                   .is_fatal = true,
-                                   .occurred_ns = 35});
-        add((struct verdict_error){.id = TEXT("b"),
-                                   .party = TEXT("bob"),
-                                   .is_fatal = true,
-                                   .occurred_ns = 20,
-                                   .blames = &blame,
-                                   .blame_count = 1});
+        ADD("a1", "alice", .incarnation = 1, .is_fatal = true, .occurred_ns = i == 1 ? 30 : 40);
+        ADD("a2", "alice", .incarnation = 2,
+            .occurred_ns = 31); /* a slot's: this life did not fail */
+        ADD("a3", "alice", .incarnation = 3, .is_fatal = true, .occurred_ns = 35);
+        ADD("b", "bob", .is_fatal = true, .occurred_ns = 20, .blames = &blame, .blame_count = 1);
         expect_root(cases[i].root);
         bool is_victim = strcmp(cases[i].root, "b") != 0;
         cr_expect_eq(find_row(&verdict.result, "b")->link,
@@ -460,34 +381,16 @@ Test(verdict, blames_the_life_that_is_named_or_else_the_newest_that_failed)
 
 Test(verdict, lets_nobody_blame_the_life_that_speaks)
 {
-    add((struct verdict_error){.id = TEXT("a1"),
-                               .party = TEXT("alice"),
-                               .incarnation = 2,
-                               .is_fatal = true,
-                               .occurred_ns = 10,
-                               BLAME("alice")});
-    add((struct verdict_error){.id = TEXT("a2"),
-                               .party = TEXT("alice"),
-                               .incarnation = 2,
-                               .is_fatal = true,
-                               .occurred_ns = 20});
+    ADD("a1", "alice", .incarnation = 2, .is_fatal = true, .occurred_ns = 10, BLAME("alice"));
+    ADD("a2", "alice", .incarnation = 2, .is_fatal = true, .occurred_ns = 20);
     expect_root("a1");
     cr_expect_eq(verdict.result.victim_count, 0);
     /* An earlier life of one's own may be blamed. */
     struct verdict_blame blame = {TEXT("alice"), 1};
     again();
-    add((struct verdict_error){.id = TEXT("a1"),
-                               .party = TEXT("alice"),
-                               .incarnation = 2,
-                               .is_fatal = true,
-                               .occurred_ns = 10,
-                               .blames = &blame,
-                               .blame_count = 1});
-    add((struct verdict_error){.id = TEXT("a0"),
-                               .party = TEXT("alice"),
-                               .incarnation = 1,
-                               .is_fatal = true,
-                               .occurred_ns = 20});
+    ADD("a1", "alice", .incarnation = 2, .is_fatal = true, .occurred_ns = 10, .blames = &blame,
+        .blame_count = 1);
+    ADD("a0", "alice", .incarnation = 1, .is_fatal = true, .occurred_ns = 20);
     expect_root("a0");
 }
 
@@ -495,18 +398,10 @@ Test(verdict, prefers_the_way_by_a_cause_to_one_as_long_by_blame)
 {
     static const struct span causes[] = {TEXT("m")};
     struct verdict_blame blame = {TEXT("alice"), 0};
-    add((struct verdict_error){
-        .id = TEXT("r"), .party = TEXT("alice"), .is_fatal = true, .occurred_ns = 9});
-    add((struct verdict_error){
-        .id = TEXT("m"), .party = TEXT("mid"), .occurred_ns = 10, CAUSE("r")});
-    add((struct verdict_error){.id = TEXT("v"),
-                               .party = TEXT("vic"),
-                               .is_fatal = true,
-                               .occurred_ns = 11,
-                               .causes = causes,
-                               .cause_count = 1,
-                               .blames = &blame,
-                               .blame_count = 1});
+    ADD("r", "alice", .is_fatal = true, .occurred_ns = 9);
+    ADD("m", "mid", .occurred_ns = 10, CAUSE("r"));
+    ADD("v", "vic", .is_fatal = true, .occurred_ns = 11, .causes = causes, .cause_count = 1,
+        .blames = &blame, .blame_count = 1);
     /* Both ways are two steps; the first row of the total order decides: r before m. */
     const struct verdict_row *v = find_row(weigh(), "v");
     cr_expect_eq(v->steps, 2);
@@ -524,10 +419,8 @@ Test(verdict, looks_at_arrival_with_first_and_with_first_alone)
     for (int strategy = 0; strategy < VERDICT_STRATEGY_COUNT; strategy++) {
         options.strategy = (enum verdict_strategy)strategy;
         again();
-        add((struct verdict_error){
-            .id = TEXT("b"), .party = TEXT("bob"), .is_fatal = true, .occurred_ns = 20});
-        add((struct verdict_error){
-            .id = TEXT("a"), .party = TEXT("alice"), .is_fatal = true, .occurred_ns = 10});
+        ADD("b", "bob", .is_fatal = true, .occurred_ns = 20);
+        ADD("a", "alice", .is_fatal = true, .occurred_ns = 10);
         expect_root(roots[strategy]);
         cr_expect_eq(verdict.result.reason,
                      strategy == VERDICT_FIRST ? VERDICT_ARRIVED : VERDICT_STAMP);
@@ -560,17 +453,11 @@ Test(verdict, never_puts_a_missing_zero_or_absurd_stamp_first)
         for (int strategy = VERDICT_CAUSAL; strategy <= VERDICT_EARLIEST; strategy++) {
             options.strategy = (enum verdict_strategy)strategy;
             again();
-            add((struct verdict_error){.id = TEXT("absurd"),
-                                       .party = TEXT("alice"),
-                                       .is_fatal = true,
-                                       .occurred_ns = cases[i].occurred_ns,
-                                       .uncertainty_ns = cases[i].uncertainty_ns,
-                                       .incarnation_from_ns = cases[i].incarnation_from_ns});
+            ADD("absurd", "alice", .is_fatal = true, .occurred_ns = cases[i].occurred_ns,
+                .uncertainty_ns = cases[i].uncertainty_ns,
+                .incarnation_from_ns = cases[i].incarnation_from_ns);
             expect_root("absurd");
-            add((struct verdict_error){.id = TEXT("good"),
-                                       .party = TEXT("zoe"),
-                                       .is_fatal = true,
-                                       .occurred_ns = 1000 * SECOND});
+            ADD("good", "zoe", .is_fatal = true, .occurred_ns = 1000 * SECOND);
             expect_root("good");
             cr_expect_eq(verdict.result.reason, VERDICT_STAMPED, "case %u", i);
             cr_expect_eq(find_row(&verdict.result, "absurd")->stamp_ns, 0);
@@ -604,17 +491,9 @@ Test(verdict, believes_stamps_up_to_their_bounds)
 
 Test(verdict, dates_a_silent_death_back_to_the_last_sign_of_life)
 {
-    add((struct verdict_error){.id = TEXT("lost"),
-                               .party = TEXT("alice"),
-                               .kind = PARTY_LOST,
-                               .is_fatal = true,
-                               .occurred_ns = 300 * SECOND,
-                               .last_sign_ns = 290 * SECOND,
-                               .uncertainty_ns = SECOND});
-    add((struct verdict_error){.id = TEXT("timeout"),
-                               .party = TEXT("bob"),
-                               .is_fatal = true,
-                               .occurred_ns = 295 * SECOND});
+    ADD("lost", "alice", .kind = PARTY_LOST, .is_fatal = true, .occurred_ns = 300 * SECOND,
+        .last_sign_ns = 290 * SECOND, .uncertainty_ns = SECOND);
+    ADD("timeout", "bob", .is_fatal = true, .occurred_ns = 295 * SECOND);
     expect_root("lost");
     cr_expect_eq(root_of(&verdict.result)->stamp_ns, 290 * SECOND);
     cr_expect_eq(root_of(&verdict.result)->error->uncertainty_ns, SECOND, "it is kept");
@@ -647,16 +526,10 @@ Test(verdict, orders_by_the_middle_and_says_when_uncertainties_overlap)
     };
     for (uint32_t i = 0; i < COUNT(cases); i++) {
         again();
-        add((struct verdict_error){.id = TEXT("a"),
-                                   .party = TEXT("zoe"),
-                                   .is_fatal = true,
-                                   .occurred_ns = 100,
-                                   .uncertainty_ns = cases[i].uncertainty_ns[0]});
-        add((struct verdict_error){.id = TEXT("b"),
-                                   .party = TEXT("bob"),
-                                   .is_fatal = true,
-                                   .occurred_ns = 110,
-                                   .uncertainty_ns = cases[i].uncertainty_ns[1]});
+        ADD("a", "zoe", .is_fatal = true, .occurred_ns = 100,
+            .uncertainty_ns = cases[i].uncertainty_ns[0]);
+        ADD("b", "bob", .is_fatal = true, .occurred_ns = 110,
+            .uncertainty_ns = cases[i].uncertainty_ns[1]);
         expect_root("a");
         cr_expect_eq(verdict.result.reason, cases[i].reason, "case %u", i);
         cr_expect_eq(verdict.result.close_count, cases[i].close_count, "case %u", i);
@@ -668,45 +541,17 @@ Test(verdict, orders_by_the_middle_and_says_when_uncertainties_overlap)
 Test(verdict, breaks_ties_by_one_total_order)
 {
     static const struct verdict_error order[] = {
-        {.id = TEXT("x9"),
-         .party = TEXT("zoe"),
-         .incarnation = 9,
-         .occurred_ns = 1,
-         .uncertainty_ns = 9},
-        {.id = TEXT("x8"), .party = TEXT("zoe"), .incarnation = 9, .occurred_ns = 2},
-        {.id = TEXT("x7"),
-         .party = TEXT("al"),
-         .incarnation = 9,
-         .occurred_ns = 2,
-         .uncertainty_ns = 1},
-        {.id = TEXT("x6"),
-         .party = TEXT("alice"),
-         .incarnation = 9,
-         .occurred_ns = 2,
-         .uncertainty_ns = 1},
-        {.id = TEXT("y"),
-         .party = TEXT("bob"),
-         .incarnation = 3,
-         .occurred_ns = 2,
-         .uncertainty_ns = 1},
-        {.id = TEXT("b/9"),
-         .party = TEXT("bob"),
-         .incarnation = 10,
-         .occurred_ns = 2,
-         .uncertainty_ns = 1},
-        {.id = TEXT("b/10"),
-         .party = TEXT("bob"),
-         .incarnation = 10,
-         .occurred_ns = 2,
-         .uncertainty_ns = 1},
-        {.id = TEXT("b/11"),
-         .party = TEXT("bob"),
-         .incarnation = 10,
-         .occurred_ns = 2,
-         .uncertainty_ns = 1},
-        {.id = TEXT("n1"), .party = TEXT(""), .incarnation = 1, .uncertainty_ns = 8},
-        {.id = TEXT("n0"), .party = TEXT("a"), .incarnation = 1, .uncertainty_ns = 7},
-        {.id = TEXT("m0"), .party = TEXT("b"), .incarnation = 1, .uncertainty_ns = 6},
+        ERROR("x9", "zoe", .incarnation = 9, .occurred_ns = 1, .uncertainty_ns = 9),
+        ERROR("x8", "zoe", .incarnation = 9, .occurred_ns = 2),
+        ERROR("x7", "al", .incarnation = 9, .occurred_ns = 2, .uncertainty_ns = 1),
+        ERROR("x6", "alice", .incarnation = 9, .occurred_ns = 2, .uncertainty_ns = 1),
+        ERROR("y", "bob", .incarnation = 3, .occurred_ns = 2, .uncertainty_ns = 1),
+        ERROR("b/9", "bob", .incarnation = 10, .occurred_ns = 2, .uncertainty_ns = 1),
+        ERROR("b/10", "bob", .incarnation = 10, .occurred_ns = 2, .uncertainty_ns = 1),
+        ERROR("b/11", "bob", .incarnation = 10, .occurred_ns = 2, .uncertainty_ns = 1),
+        ERROR("n1", "", .incarnation = 1, .uncertainty_ns = 8),
+        ERROR("n0", "a", .incarnation = 1, .uncertainty_ns = 7),
+        ERROR("m0", "b", .incarnation = 1, .uncertainty_ns = 6),
     };
     static const enum verdict_reason reasons[] = {
         VERDICT_STAMP_CLOSE, VERDICT_SURER, VERDICT_NAMED,   VERDICT_NAMED, VERDICT_NAMED,
@@ -1156,12 +1001,8 @@ Test(verdict, waits_longer_while_a_party_is_in_doubt_but_not_for_ever)
 
 Test(verdict, is_final_with_the_loss_of_the_party_in_doubt)
 {
-    struct verdict_error blaming = {.id = TEXT("b"),
-                                    .party = TEXT("bob"),
-                                    .incarnation = 1,
-                                    .is_fatal = true,
-                                    .occurred_ns = 5,
-                                    BLAME("a")};
+    struct verdict_error blaming =
+        ERROR("b", "bob", .incarnation = 1, .is_fatal = true, .occurred_ns = 5, BLAME("a"));
     cr_assert_eq(verdict_add(&verdict, 10, &blaming), VERDICT_OK);
     cr_assert_eq(verdict_step(&verdict, 10, &doubted), VERDICT_SAYS_PROVISIONAL);
     cr_expect(root_is("b"));
@@ -1215,11 +1056,8 @@ Test(verdict, forgets_a_loss_that_was_survived_unless_something_leads_to_it)
             add_at(10, "a", 9);
             cr_assert_eq(verdict_step(&verdict, 10, &two), VERDICT_SAYS_NOTHING);
             cr_expect_eq(verdict_due_ns(&verdict), 10 + 2 * SECOND);
-            struct verdict_error error = {.id = TEXT("b"),
-                                          .party = TEXT("b"),
-                                          .is_fatal = true,
-                                          .occurred_ns = SECOND,
-                                          BLAME("a")};
+            struct verdict_error error =
+                ERROR("b", "b", .is_fatal = true, .occurred_ns = SECOND, BLAME("a"));
             error.blame_count = (uint32_t)is_blamed;
             int64_t now_ns = 10 + 2 * SECOND + late_ns;
             cr_assert_eq(verdict_add(&verdict, now_ns, &error), VERDICT_OK);
@@ -1497,7 +1335,7 @@ Test(verdict, loses_nothing_but_the_error_for_which_memory_is_short)
         cr_expect_eq(verdict.result.is_complete, kept == ERRORS);
         /* A better version that finds no memory leaves the one that is there. */
         calls_left = 0;
-        struct verdict_error better = {.id = TEXT("j/0"), .party = TEXT("p"), .occurred_ns = -1};
+        struct verdict_error better = ERROR("j/0", "p", .occurred_ns = -1);
         if (kept > 0) {
             cr_expect_eq(add(better), VERDICT_NO_MEMORY);
             cr_expect_not(weigh()->is_complete);
