@@ -56,12 +56,27 @@ static void expect_code(enum wire_code code, enum wire_code expected)
     cr_assert_eq(code, expected, "%s instead of %s", trace_code(code), trace_code(expected));
 }
 
-/* Alice promises slot 0 of alice/w, and bob waits for all that matches. */
-static void promise_to_bob(const char *pattern)
+#define BOTH_UP                                                                                    \
+    "[   2] alice: up, life 1\n"                                                                   \
+    "[  22] bob: up, life 1\n"
+
+static void join_both(void)
 {
     scene_join(&scene, "alice");
     scene_join(&scene, "bob");
+}
+
+/* Bob waits for all that matches. */
+static void join_reader(const char *pattern)
+{
+    join_both();
     scene_subscribe(&scene, "bob", pattern);
+}
+
+/* Alice promises slot 0 of alice/w, and bob waits for all that matches. */
+static void promise_to_bob(const char *pattern)
+{
+    join_reader(pattern);
     scene_reserve(&scene, "alice", "alice/w", -1);
 }
 
@@ -73,8 +88,7 @@ Test(scenario, fails_in_place_and_goes_on)
     promise_to_bob("alice/w");
     scene_reserve(&scene, "alice", "alice/w", -1);
     scene_run(&scene, 10);
-    EXPECT("[   2] alice: up, life 1\n"
-           "[  22] bob: up, life 1\n");
+    EXPECT(BOTH_UP);
     scene_fail(&scene, "alice", "alice/w", 0, "app.hot", false);
     scene_run(&scene, 10);
     EXPECT("[  56] bob: alice/w 0 failed, root alice app.hot\n");
@@ -89,17 +103,14 @@ Test(scenario, fails_in_place_and_goes_on)
 Test(scenario, keeps_origin_and_path_over_hops)
 {
     begin();
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
+    join_both();
     scene_join(&scene, "carol");
     scene_subscribe(&scene, "bob", "alice/w");
     scene_subscribe(&scene, "carol", "bob/w");
     scene_reserve(&scene, "alice", "alice/w", -1);
     scene_reserve(&scene, "bob", "bob/w", -1);
     scene_run(&scene, 10);
-    EXPECT("[   2] alice: up, life 1\n"
-           "[  22] bob: up, life 1\n"
-           "[  42] carol: up, life 1\n");
+    EXPECT(BOTH_UP "[  42] carol: up, life 1\n");
     scene_fail(&scene, "alice", "alice/w", 0, "app.hot", false);
     scene_run(&scene, 10);
     scene_fail(&scene, "bob", "bob/w", 0, "app.no_input", true);
@@ -112,17 +123,13 @@ Test(scenario, keeps_origin_and_path_over_hops)
 Test(scenario, lets_no_topic_wait_for_another)
 {
     begin();
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
-    scene_subscribe(&scene, "bob", "alice/#");
+    join_reader("alice/#");
     scene_reserve(&scene, "alice", "alice/slow", -1);
     scene_publish(&scene, "alice", "alice/slow", "behind the slow one");
     scene_reserve(&scene, "alice", "alice/w", -1);
     scene_fail(&scene, "alice", "alice/w", 0, "app.hot", false);
     scene_run(&scene, 10);
-    EXPECT("[   2] alice: up, life 1\n"
-           "[  22] bob: up, life 1\n"
-           "[  50] bob: alice/w 0 failed, root alice app.hot\n");
+    EXPECT(BOTH_UP "[  50] bob: alice/w 0 failed, root alice app.hot\n");
     scene_commit(&scene, "alice", "alice/slow", 0, "at last");
     scene_run(&scene, 10);
     EXPECT("[  60] bob: alice/slow 0 = at last\n"
@@ -133,14 +140,10 @@ Test(scenario, lets_no_topic_wait_for_another)
 Test(scenario, fails_a_slot_whose_time_is_up)
 {
     begin();
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
-    scene_subscribe(&scene, "bob", "alice/w");
+    join_reader("alice/w");
     scene_reserve(&scene, "alice", "alice/w", 50);
     scene_run(&scene, 100);
-    EXPECT("[   2] alice: up, life 1\n"
-           "[  22] bob: up, life 1\n"
-           "[  96] bob: alice/w 0 failed, root alice errbus.deadline\n");
+    EXPECT(BOTH_UP "[  96] bob: alice/w 0 failed, root alice errbus.deadline\n");
     /* She is late, and learns what took the place of her value. */
     scene_commit(&scene, "alice", "alice/w", 0, "too late");
     scene_flush(&scene, "alice");
@@ -155,26 +158,22 @@ Test(scenario, fails_a_slot_whose_time_is_up)
 Test(scenario, lets_a_failure_wait_for_its_reservation)
 {
     begin_slow_data(30);
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
+    join_both();
     scene_run(&scene, 100);
     scene_subscribe(&scene, "bob", "alice/w");
     scene_reserve(&scene, "alice", "alice/w", -1);
     scene_fail(&scene, "alice", "alice/w", 0, "app.hot", false);
     scene_flush(&scene, "alice");
     scene_run(&scene, 100);
-    EXPECT("[   2] alice: up, life 1\n"
-           "[  22] bob: up, life 1\n"
-           "[ 175] alice: flushed\n"
-           "[ 204] bob: alice/w 0 failed, root alice app.hot\n");
+    EXPECT(BOTH_UP "[ 175] alice: flushed\n"
+                   "[ 204] bob: alice/w 0 failed, root alice app.hot\n");
     expect_end();
 }
 
 Test(scenario, lets_a_leave_wait_for_the_commit_before_it)
 {
     begin_slow_data(30);
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
+    join_both();
     scene_run(&scene, 100);
     scene_subscribe(&scene, "bob", "alice/w");
     scene_reserve(&scene, "alice", "alice/w", -1);
@@ -182,12 +181,10 @@ Test(scenario, lets_a_leave_wait_for_the_commit_before_it)
     scene_commit(&scene, "alice", "alice/w", 0, "sent before the leave");
     app_leave(scene_app(&scene, "alice"));
     scene_run(&scene, 100);
-    EXPECT("[   2] alice: up, life 1\n"
-           "[  22] bob: up, life 1\n"
-           "[ 206] alice: over, ECLOSED\n"
-           "[ 235] bob: alice/w 0 = sent before the leave\n"
-           "[ 235] bob: alice/w 1 failed, root alice errbus.left\n"
-           "[ 235] bob: end of alice 1, errbus.left\n");
+    EXPECT(BOTH_UP "[ 206] alice: over, ECLOSED\n"
+                   "[ 235] bob: alice/w 0 = sent before the leave\n"
+                   "[ 235] bob: alice/w 1 failed, root alice errbus.left\n"
+                   "[ 235] bob: end of alice 1, errbus.left\n");
     expect_end();
 }
 
@@ -196,17 +193,13 @@ Test(scenario, lets_a_leave_wait_for_the_commit_before_it)
 Test(scenario, settles_what_a_killed_party_owed)
 {
     begin();
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
-    scene_subscribe(&scene, "bob", "alice/w");
+    join_reader("alice/w");
     scene_publish(&scene, "alice", "alice/w", "accepted before");
     scene_reserve(&scene, "alice", "alice/w", -1);
     scene_reserve(&scene, "alice", "alice/w", -1);
     scene_await(&scene, "bob", "alice/w", 2);
     scene_run(&scene, 10);
-    EXPECT("[   2] alice: up, life 1\n"
-           "[  22] bob: up, life 1\n"
-           "[  46] bob: alice/w 0 = accepted before\n");
+    EXPECT(BOTH_UP "[  46] bob: alice/w 0 = accepted before\n");
     scene_kill(&scene, "alice", 0);
     scene_run(&scene, 300);
     EXPECT("[ 255] bob: awaited alice/w 2 failed, root alice errbus.connection_closed\n"
@@ -219,9 +212,7 @@ Test(scenario, settles_what_a_killed_party_owed)
 Test(scenario, settles_a_hundred_slots_once_each)
 {
     begin();
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
-    scene_subscribe(&scene, "bob", "alice/w");
+    join_reader("alice/w");
     for (int i = 0; i < 100; i++)
         expect_code(scene_reserve(&scene, "alice", "alice/w", -1), CODE_OK);
     scene_run(&scene, 10);
@@ -240,10 +231,8 @@ Test(scenario, takes_silence_for_a_loss)
     scene_run(&scene, 10);
     scene_freeze(&scene, "alice", 1000);
     scene_run(&scene, 700);
-    EXPECT("[   2] alice: up, life 1\n"
-           "[  22] bob: up, life 1\n"
-           "[ 546] bob: alice/w 0 failed, root alice errbus.silent\n"
-           "[ 546] bob: end of alice 1, errbus.silent\n");
+    EXPECT(BOTH_UP "[ 546] bob: alice/w 0 failed, root alice errbus.silent\n"
+                   "[ 546] bob: end of alice 1, errbus.silent\n");
     /* She wakes up, and commits before she has looked: nothing of it lands. */
     scene_run(&scene, 299);
     expect_code(scene_commit(&scene, "alice", "alice/w", 0, "of a life that is over"), CODE_OK);
@@ -268,28 +257,22 @@ Test(scenario, takes_a_short_stop_for_nothing)
     scene_commit(&scene, "alice", "alice/w", 0, "as if nothing had happened");
     scene_flush(&scene, "alice");
     scene_run(&scene, 50);
-    EXPECT("[   2] alice: up, life 1\n"
-           "[  22] bob: up, life 1\n"
-           "[ 456] bob: alice/w 0 = as if nothing had happened\n"
-           "[ 456] alice: flushed\n");
+    EXPECT(BOTH_UP "[ 456] bob: alice/w 0 = as if nothing had happened\n"
+                   "[ 456] alice: flushed\n");
     expect_end();
 }
 
 Test(scenario, tells_who_waits_for_what_was_never_promised)
 {
     begin();
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
-    scene_subscribe(&scene, "bob", "alice/#");
+    join_reader("alice/#");
     scene_await(&scene, "bob", "alice/w", 7);
     scene_await(&scene, "bob", "carol/w", 7); /* has not joined: goes on waiting */
     scene_run(&scene, 10);
     scene_kill(&scene, "alice", 0);
     scene_run(&scene, 300);
-    EXPECT("[   2] alice: up, life 1\n"
-           "[  22] bob: up, life 1\n"
-           "[ 251] bob: awaited alice/w 7 failed, root alice errbus.connection_closed\n"
-           "[ 251] bob: end of alice 1, errbus.connection_closed\n");
+    EXPECT(BOTH_UP "[ 251] bob: awaited alice/w 7 failed, root alice errbus.connection_closed\n"
+                   "[ 251] bob: end of alice 1, errbus.connection_closed\n");
     scene_await(&scene, "bob", "alice/w", 8); /* lost: answered at once */
     scene_run(&scene, 10);
     EXPECT("[ 352] bob: awaited alice/w 8 failed, root alice errbus.connection_closed\n");
@@ -312,20 +295,16 @@ Test(scenario, ends_an_old_life_when_a_new_one_comes)
     scene_kill(&scene, "alice", 0);
     scene_run(&scene, 10);
     scene_join(&scene, "alice"); /* long before the grace is over */
-    EXPECT("[   2] alice: up, life 1\n"
-           "[  22] bob: up, life 1\n"
-           "[  66] alice: up, life 2\n"
-           "[  66] bob: alice/w 0 failed, root alice errbus.replaced\n"
-           "[  66] bob: end of alice 1, errbus.replaced\n");
+    EXPECT(BOTH_UP "[  66] alice: up, life 2\n"
+                   "[  66] bob: alice/w 0 failed, root alice errbus.replaced\n"
+                   "[  66] bob: end of alice 1, errbus.replaced\n");
     expect_end();
 }
 
 Test(scenario, refuses_a_second_party_of_a_name)
 {
     begin();
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
-    scene_subscribe(&scene, "bob", "alice/w");
+    join_reader("alice/w");
     struct host_options options = {.job = "job",
                                    .party = "alice",
                                    .heartbeat_ms = 100,
@@ -336,9 +315,7 @@ Test(scenario, refuses_a_second_party_of_a_name)
                                    .inbox_bytes_max = 1 << 20};
     app_start(&scene.stage.apps[stage_add(&scene.stage, 0, &options)]);
     scene_run(&scene, 50);
-    EXPECT("[   2] alice: up, life 1\n"
-           "[  22] bob: up, life 1\n"
-           "[  42] alice: over, EDENIED, job/alice/0/1 rejected errbus.name_taken\n");
+    EXPECT(BOTH_UP "[  42] alice: over, EDENIED, job/alice/0/1 rejected errbus.name_taken\n");
     scene_publish(&scene, "alice", "alice/w", "not disturbed");
     scene_run(&scene, 10);
     EXPECT("[  96] bob: alice/w 0 = not disturbed\n");
@@ -350,8 +327,7 @@ Test(scenario, refuses_a_second_party_of_a_name)
 Test(scenario, goes_on_after_a_broken_connection)
 {
     begin_slow_data(5);
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
+    join_both();
     scene_run(&scene, 50);
     scene_subscribe(&scene, "bob", "alice/w");
     scene_publish(&scene, "alice", "alice/w", "0");
@@ -364,22 +340,18 @@ Test(scenario, goes_on_after_a_broken_connection)
     scene_publish(&scene, "alice", "alice/w", "3");
     scene_flush(&scene, "alice");
     scene_run(&scene, 100);
-    EXPECT("[   2] alice: up, life 1\n"
-           "[  22] bob: up, life 1\n"
-           "[ 112] bob: alice/w 0 = 0\n"
-           "[ 112] bob: alice/w 1 = 1\n"
-           "[ 118] bob: alice/w 2 = 2\n"
-           "[ 226] alice: flushed\n"
-           "[ 230] bob: alice/w 3 = 3\n");
+    EXPECT(BOTH_UP "[ 112] bob: alice/w 0 = 0\n"
+                   "[ 112] bob: alice/w 1 = 1\n"
+                   "[ 118] bob: alice/w 2 = 2\n"
+                   "[ 226] alice: flushed\n"
+                   "[ 230] bob: alice/w 3 = 3\n");
     expect_end();
 }
 
 Test(scenario, notices_a_half_open_link)
 {
     begin();
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
-    scene_subscribe(&scene, "bob", "alice/w");
+    join_reader("alice/w");
     scene_run(&scene, 10);
     world_half_open(scene.stage.world, scene_app(&scene, "alice")->host, WAY_DOWN);
     expect_code(scene_publish(&scene, "alice", "alice/w", "asks for the topic's number"),
@@ -388,10 +360,8 @@ Test(scenario, notices_a_half_open_link)
     expect_code(scene_publish(&scene, "alice", "alice/w", "over the second connection"), CODE_OK);
     scene_flush(&scene, "alice");
     scene_run(&scene, 10);
-    EXPECT("[   2] alice: up, life 1\n"
-           "[  22] bob: up, life 1\n"
-           "[ 456] bob: alice/w 0 = over the second connection\n"
-           "[ 456] alice: flushed\n");
+    EXPECT(BOTH_UP "[ 456] bob: alice/w 0 = over the second connection\n"
+                   "[ 456] alice: flushed\n");
     expect_end();
 }
 
@@ -399,33 +369,26 @@ Test(scenario, notices_a_half_open_link)
 Test(scenario, notices_that_data_does_not_reach_it)
 {
     begin();
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
-    scene_subscribe(&scene, "bob", "alice/w");
+    join_reader("alice/w");
     scene_run(&scene, 10);
     world_half_open_one(scene.stage.world, scene_app(&scene, "bob")->host, CHANNEL_DATA, WAY_DOWN);
     scene_publish(&scene, "alice", "alice/w", "lost on its way");
     scene_run(&scene, 500);
-    EXPECT("[   2] alice: up, life 1\n"
-           "[  22] bob: up, life 1\n"
-           "[ 380] bob: alice/w 0 = lost on its way\n");
+    EXPECT(BOTH_UP "[ 380] bob: alice/w 0 = lost on its way\n");
     expect_end();
 }
 
 Test(scenario, ends_within_its_bound_when_the_broker_is_gone)
 {
     begin();
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
+    join_both();
     scene_await(&scene, "alice", "bob/w", 0);
     scene_run(&scene, 10);
     for (int i = 0; i < 2200; i++) { /* whatever connection she makes */
         world_half_open(scene.stage.world, scene_app(&scene, "alice")->host, WAY_DOWN);
         scene_run(&scene, 1);
     }
-    EXPECT("[   2] alice: up, life 1\n"
-           "[  22] bob: up, life 1\n"
-           "[2006] alice: over, ELOST, job/alice/1/1 broker_lost errbus.broker_lost\n");
+    EXPECT(BOTH_UP "[2006] alice: over, ELOST, job/alice/1/1 broker_lost errbus.broker_lost\n");
     expect_end();
 }
 
@@ -454,10 +417,8 @@ Test(scenario, takes_a_stop_of_the_broker_for_nothing)
     scene_commit(&scene, "alice", "alice/w", 0, "as if nothing had happened");
     world_stall(scene.stage.world, scene_app(&scene, "alice")->host, 3, 300 * WORLD_MS);
     scene_run(&scene, 600);
-    EXPECT("[   2] alice: up, life 1\n"
-           "[  22] bob: up, life 1\n"
-           "[  54] the broker is stopped for 1400 ms\n"
-           "[1749] bob: alice/w 0 = as if nothing had happened\n");
+    EXPECT(BOTH_UP "[  54] the broker is stopped for 1400 ms\n"
+                   "[1749] bob: alice/w 0 = as if nothing had happened\n");
     expect_end();
 }
 
@@ -483,14 +444,12 @@ Test(scenario, goes_on_as_if_there_had_been_a_pause_when_the_broker_is_back)
     scene_commit(&scene, "alice", "alice/w", 0, "0");
     scene_publish(&scene, "alice", "alice/w", "2");
     scene_run(&scene, 800);
-    EXPECT("[   2] alice: up, life 1\n"
-           "[  22] bob: up, life 1\n"
-           "[  46] bob: awaited alice/w 1 = 1\n"
-           "[  64] the broker is killed\n"
-           "[ 364] the broker is back\n"
-           "[ 455] bob: alice/w 0 = 0\n"
-           "[ 455] bob: alice/w 1 = 1\n"
-           "[ 455] bob: alice/w 2 = 2\n");
+    EXPECT(BOTH_UP "[  46] bob: awaited alice/w 1 = 1\n"
+                   "[  64] the broker is killed\n"
+                   "[ 364] the broker is back\n"
+                   "[ 455] bob: alice/w 0 = 0\n"
+                   "[ 455] bob: alice/w 1 = 1\n"
+                   "[ 455] bob: alice/w 2 = 2\n");
     expect_end();
 }
 
@@ -503,10 +462,8 @@ Test(scenario, loses_who_died_with_the_broker)
     world_crash_broker(scene.stage.world, 300 * WORLD_MS);
     scene_kill(&scene, "alice", WORLD_NEVER);
     scene_run(&scene, 690);
-    EXPECT("[   2] alice: up, life 1\n"
-           "[  22] bob: up, life 1\n"
-           "[  64] the broker is killed\n"
-           "[ 364] the broker is back\n");
+    EXPECT(BOTH_UP "[  64] the broker is killed\n"
+                   "[ 364] the broker is back\n");
     scene_run(&scene, 30);
     EXPECT("[ 765] bob: alice/w 0 failed, root alice errbus.connection_closed\n"
            "[ 765] bob: end of alice 1, errbus.connection_closed\n");
@@ -566,8 +523,7 @@ Test(scenario, gives_a_late_joiner_all_that_is_kept)
 Test(scenario, ends_a_topic_behind_its_last_frame)
 {
     begin();
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
+    join_both();
     scene_join(&scene, "carol");
     scene_subscribe(&scene, "bob", "alice/#");
     scene_subscribe(&scene, "carol", "+/w"); /* names nobody: is told no end */
@@ -578,14 +534,12 @@ Test(scenario, ends_a_topic_behind_its_last_frame)
     app_leave(scene_app(&scene, "alice"));
     world_pump(scene.stage.world, scene_app(&scene, "alice")->host);
     scene_run(&scene, 10);
-    EXPECT("[   2] alice: up, life 1\n"
-           "[  22] bob: up, life 1\n"
-           "[  42] carol: up, life 1\n"
-           "[  66] bob: alice/w 0 = the last one\n"
-           "[  66] carol: alice/w 0 = the last one\n"
-           "[  66] bob: end of alice 1, owing nothing\n"
-           "[  66] alice: completed, OK\n"
-           "[  76] alice: over, ECLOSED\n");
+    EXPECT(BOTH_UP "[  42] carol: up, life 1\n"
+                   "[  66] bob: alice/w 0 = the last one\n"
+                   "[  66] carol: alice/w 0 = the last one\n"
+                   "[  66] bob: end of alice 1, owing nothing\n"
+                   "[  66] alice: completed, OK\n"
+                   "[  76] alice: over, ECLOSED\n");
     expect_end();
 }
 
@@ -597,20 +551,17 @@ Test(scenario, fails_what_a_party_owes_when_it_fails_as_a_whole)
     app_fail_party(scene_app(&scene, "alice"), "app.disk_full");
     world_pump(scene.stage.world, scene_app(&scene, "alice")->host);
     scene_run(&scene, 10);
-    EXPECT("[   2] alice: up, life 1\n"
-           "[  22] bob: up, life 1\n"
-           "[  48] alice: over, ECLOSED, job/alice/1/1 application app.disk_full\n"
-           "[  50] bob: alice/w 0 failed, root alice app.disk_full\n"
-           "[  50] bob: alice/v 0 failed, root alice app.disk_full\n"
-           "[  50] bob: end of alice 1, app.disk_full\n");
+    EXPECT(BOTH_UP "[  48] alice: over, ECLOSED, job/alice/1/1 application app.disk_full\n"
+                   "[  50] bob: alice/w 0 failed, root alice app.disk_full\n"
+                   "[  50] bob: alice/v 0 failed, root alice app.disk_full\n"
+                   "[  50] bob: end of alice 1, app.disk_full\n");
     expect_end();
 }
 
 Test(scenario, goes_on_where_a_durable_name_was_acknowledged)
 {
     begin();
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
+    join_both();
     struct app_sub_options options = {.durable = "mine", .keep_ms = 60000};
     scene.is_unacked[1] = true;
     cr_assert_geq(app_subscribe(scene_app(&scene, "bob"), "alice/w", &options), 0);
@@ -628,23 +579,20 @@ Test(scenario, goes_on_where_a_durable_name_was_acknowledged)
     cr_assert_geq(app_subscribe(scene_app(&scene, "bob"), "alice/w", &options), 0);
     world_pump(scene.stage.world, 1);
     scene_run(&scene, 10);
-    EXPECT("[   2] alice: up, life 1\n"
-           "[  22] bob: up, life 1\n"
-           "[  46] bob: alice/w 0 = 0\n"
-           "[  46] bob: alice/w 1 = 1\n"
-           "[  48] bob: alice/w 2 = 2\n"
-           "[  76] bob: up, life 2\n"
-           "[  96] bob: alice/w 1 = 1\n"
-           "[  96] bob: alice/w 2 = 2\n"
-           "[  96] bob: alice/w 3 = 3\n");
+    EXPECT(BOTH_UP "[  46] bob: alice/w 0 = 0\n"
+                   "[  46] bob: alice/w 1 = 1\n"
+                   "[  48] bob: alice/w 2 = 2\n"
+                   "[  76] bob: up, life 2\n"
+                   "[  96] bob: alice/w 1 = 1\n"
+                   "[  96] bob: alice/w 2 = 2\n"
+                   "[  96] bob: alice/w 3 = 3\n");
     expect_end();
 }
 
 Test(scenario, keeps_jobs_apart)
 {
     begin();
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
+    join_both();
     scene_join_job(&scene, "alice", "other");
     scene_subscribe(&scene, "bob", "#");
     struct app *other = &scene.stage.apps[2];
@@ -656,10 +604,8 @@ Test(scenario, keeps_jobs_apart)
     world_pump(scene.stage.world, 2);
     scene_publish(&scene, "alice", "alice/w", "of this job");
     scene_run(&scene, 10);
-    EXPECT("[   2] alice: up, life 1\n"
-           "[  22] bob: up, life 1\n"
-           "[  42] alice: up, life 1\n"
-           "[  70] bob: alice/w 0 = of this job\n");
+    EXPECT(BOTH_UP "[  42] alice: up, life 1\n"
+                   "[  70] bob: alice/w 0 = of this job\n");
     expect_end();
 }
 
@@ -689,18 +635,14 @@ Test(scenario, takes_back_what_nobody_was_sent)
 Test(scenario, takes_back_nothing_that_somebody_was_sent)
 {
     begin();
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
-    scene_subscribe(&scene, "bob", "alice/w");
+    join_reader("alice/w");
     scene_publish(&scene, "alice", "alice/w", "a mistake");
     scene_run(&scene, 10);
     expect_code(app_retract(scene_app(&scene, "alice"), "alice/w", 0, "app.mistaken"), CODE_OK);
     world_pump(scene.stage.world, 0);
     scene_run(&scene, 10);
-    EXPECT("[   2] alice: up, life 1\n"
-           "[  22] bob: up, life 1\n"
-           "[  46] bob: alice/w 0 = a mistake\n"
-           "[  56] alice: alice/w 0 not retracted, ESETTLED errbus.sealed\n");
+    EXPECT(BOTH_UP "[  46] bob: alice/w 0 = a mistake\n"
+                   "[  56] alice: alice/w 0 not retracted, ESETTLED errbus.sealed\n");
     expect_end();
 }
 
@@ -735,12 +677,9 @@ static int publish_all(const char *party, const char *topic)
 Test(scenario, holds_a_writer_back_until_it_is_read)
 {
     begin_with_window(4096);
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
-    scene_subscribe(&scene, "bob", "alice/w");
+    join_reader("alice/w");
     scene_run(&scene, 10);
-    EXPECT("[   2] alice: up, life 1\n"
-           "[  22] bob: up, life 1\n");
+    EXPECT(BOTH_UP);
     scene.is_holding[1] = true;
     int first = publish_all("alice", "alice/w");
     cr_assert_geq(first, 4);
@@ -763,8 +702,7 @@ Test(scenario, settles_without_credit)
     scene_run(&scene, 10);
     scene.is_holding[1] = true;
     cr_assert_geq(publish_all("alice", "alice/w"), 4);
-    EXPECT("[   2] alice: up, life 1\n"
-           "[  22] bob: up, life 1\n");
+    EXPECT(BOTH_UP);
     /* Nothing more can be promised; what was promised can be kept, and failed, all the same. */
     expect_code(scene_commit(&scene, "alice", "alice/w", 0, "kept"), CODE_OK);
     scene_fail(&scene, "alice", "alice/w", 1, "app.hot", false);
@@ -781,8 +719,7 @@ Test(scenario, settles_without_credit)
 Test(scenario, tells_a_gap_to_who_asked_for_it)
 {
     begin_with_window(4096);
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
+    join_both();
     struct app_sub_options options = {.keep_ms = 60000, .is_gap = true};
     cr_assert_geq(app_subscribe(scene_app(&scene, "bob"), "alice/w", &options), 0);
     world_pump(scene.stage.world, 1);
@@ -815,8 +752,7 @@ Test(scenario, tells_a_gap_to_who_asked_for_it)
 Test(scenario, tells_an_outcome_from_a_value_after_a_reconnect)
 {
     begin();
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
+    join_both();
     scene_reserve(&scene, "alice", "alice/w", -1);
     expect_code(app_await(scene_app(&scene, "bob"), "alice/w", 0, false), CODE_OK);
     world_pump(scene.stage.world, 1);
@@ -827,10 +763,8 @@ Test(scenario, tells_an_outcome_from_a_value_after_a_reconnect)
     scene_run(&scene, 100);
     scene_commit(&scene, "alice", "alice/w", 0, "the value");
     scene_run(&scene, 10);
-    EXPECT("[   2] alice: up, life 1\n"
-           "[  22] bob: up, life 1\n"
-           "[ 166] bob: awaited alice/w 0 is a value\n"
-           "[ 166] bob: awaited alice/w 0 = the value\n");
+    EXPECT(BOTH_UP "[ 166] bob: awaited alice/w 0 is a value\n"
+                   "[ 166] bob: awaited alice/w 0 = the value\n");
     expect_end();
 }
 
@@ -854,9 +788,7 @@ Test(scenario, says_a_result_again)
 Test(scenario, gives_credit_for_what_was_taken_before_a_break)
 {
     begin_with_window(4096);
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
-    scene_subscribe(&scene, "bob", "alice/w");
+    join_reader("alice/w");
     scene_run(&scene, 10);
     scene.is_holding[1] = true;
     cr_assert_geq(publish_all("alice", "alice/w"), 4);
@@ -892,8 +824,7 @@ Test(scenario, flushes_only_when_all_refusals_are_in)
 Test(scenario, keeps_a_closed_subscription_closed)
 {
     begin_with_window(4096);
-    scene_join(&scene, "alice");
-    scene_join(&scene, "bob");
+    join_both();
     struct app_sub_options options = {.durable = "mine", .keep_ms = 100};
     world_half_open(scene.stage.world, 1, WAY_DOWN);
     cr_assert_geq(app_subscribe(scene_app(&scene, "bob"), "alice/w", &options), 0);
