@@ -4,6 +4,7 @@
 
 #include "libbus/base/must.h"
 #include "libbus/wire/msg.h"
+#include "tests/unit/stateless_core.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -20,20 +21,6 @@ static char last_complaint[256];
 static struct event_run last_runs[8];
 static int steps;
 static void (*script)(struct effects *effects);
-
-struct core *core_new(struct memory *memory, const struct core_options *options, int64_t now_ns)
-{
-    static char nothing; /* it has no state */
-    (void)memory;
-    (void)options;
-    (void)now_ns;
-    return (void *)&nothing;
-}
-
-void core_free(struct core **core)
-{
-    *core = NULL;
-}
 
 void core_step(struct core *core, const struct event *event, struct effects *effects)
 {

@@ -6,6 +6,7 @@
 #include "broker/io/journal_codec.h"
 #include "tests/lib/folder.h"
 #include "tests/unit/journal_driver.h"
+#include "tests/unit/stateless_core.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -33,20 +34,6 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
     effects_frame(effects, CONN, 1, FRAME_END)->frame.seq = decided;
     effects_msg(effects, CONN, MSG_ECHO);
     effects_msg(effects, CONN, MSG_STATUS_END);
-}
-
-struct core *core_new(struct memory *memory, const struct core_options *options, int64_t now_ns)
-{
-    static char nothing; /* it has no state */
-    (void)memory;
-    (void)options;
-    (void)now_ns;
-    return (void *)&nothing;
-}
-
-void core_free(struct core **core)
-{
-    *core = NULL;
 }
 
 int64_t core_deadline_ns(const struct core *core)

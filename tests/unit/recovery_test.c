@@ -6,6 +6,7 @@
 #include "broker/io/journal_codec.h"
 #include "broker/journal/tool.h"
 #include "tests/unit/journal_driver.h"
+#include "tests/unit/stateless_core.h"
 
 #include <stdio.h>
 
@@ -42,20 +43,6 @@ const char *core_replay(struct core *core, struct span record, payload_id payloa
         effects_retain(effects, payload, 1);
     told_count += 1;
     return NULL;
-}
-
-struct core *core_new(struct memory *memory, const struct core_options *options, int64_t now_ns)
-{
-    static char nothing; /* it has no state */
-    (void)memory;
-    (void)options;
-    (void)now_ns;
-    return (void *)&nothing;
-}
-
-void core_free(struct core **core)
-{
-    *core = NULL;
 }
 
 void core_step(struct core *core, const struct event *event, struct effects *effects)
