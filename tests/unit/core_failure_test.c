@@ -188,6 +188,18 @@ Test(core_failure, of_a_lost_party_says_where_it_ran_and_when_it_ended)
     wall_ahead_ns = 0;
 }
 
+/* Party 2 is lost while the broker starts again. */
+static void expect_lost_in_restart(const char *host, uint64_t pid)
+{
+    crash(50);
+    pass_ms(9000);
+    tap(3);
+    pass_ms(1000);
+    struct error_record error = last_error();
+    cr_assert_eq(error.kind, ERROR_PARTY_LOST);
+    expect_process(&error, host, pid);
+}
+
 /* A client that says it once it knows whether it may, and again on each connection. */
 Test(core_failure, of_a_lost_party_says_where_it_ran_as_told_later)
 {
@@ -202,13 +214,7 @@ Test(core_failure, of_a_lost_party_says_where_it_ran_as_told_later)
         closed(3);
         compact();
     }
-    crash(50);
-    pass_ms(9000);
-    tap(3);
-    pass_ms(1000);
-    struct error_record error = last_error();
-    cr_assert_eq(error.kind, ERROR_PARTY_LOST);
-    expect_process(&error, "node-7", 7);
+    expect_lost_in_restart("node-7", 7);
 }
 
 Test(core_failure, of_a_lost_party_says_where_it_ran_after_a_restart_too)
@@ -216,13 +222,7 @@ Test(core_failure, of_a_lost_party_says_where_it_ran_after_a_restart_too)
     join(2);
     crash(50);
     compact();
-    crash(50);
-    pass_ms(9000);
-    tap(3);
-    pass_ms(1000);
-    struct error_record error = last_error();
-    cr_assert_eq(error.kind, ERROR_PARTY_LOST);
-    expect_process(&error, "node-2", 102);
+    expect_lost_in_restart("node-2", 102);
 }
 
 Test(core_failure, of_a_deadline_says_where_its_writer_runs)

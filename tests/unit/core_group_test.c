@@ -946,11 +946,10 @@ Test(core_group, keep_a_dead_letter_in_pieces_when_no_slot_can_be_opened)
            "5 < refused alice/1 alice/tasks#2 x1\n");
 }
 
-/* Control overtakes data: what was done before it left is done all the same. */
-Test(core_group, let_nobody_leave_before_what_it_did)
+/* Party 2 says that task 0 is done, which waits for a frame that has not come, and leaves the
+ * group. */
+static void finish_ahead_and_leave(void)
 {
-    workers(1);
-    requests(2);
     message(2, (struct msg){.type = MSG_TASK,
                             .as.task = {.number = ++numbers[2],
                                         .after = frames[2] + 1,
@@ -960,6 +959,14 @@ Test(core_group, let_nobody_leave_before_what_it_did)
                                         .delivery = 1}});
     message(2, (struct msg){.type = MSG_UNSUBSCRIBE,
                             .as.unsubscribe = {.number = ++numbers[2], .sub = 1}});
+}
+
+/* Control overtakes data: what was done before it left is done all the same. */
+Test(core_group, let_nobody_leave_before_what_it_did)
+{
+    workers(1);
+    requests(2);
+    finish_ahead_and_leave();
     subscribe(2, 2, "alice/x", "", 0, 0);
     message(2, (struct msg){.type = MSG_UNSUBSCRIBE, /* that one waits for nothing */
                             .as.unsubscribe = {.number = ++numbers[2], .sub = 2}});
@@ -978,15 +985,7 @@ Test(core_group, give_again_what_one_who_left_did_not_bring)
 {
     workers(1);
     requests(1);
-    message(2, (struct msg){.type = MSG_TASK,
-                            .as.task = {.number = ++numbers[2],
-                                        .after = frames[2] + 1,
-                                        .sub = 1,
-                                        .topic = tasks,
-                                        .seq = 0,
-                                        .delivery = 1}});
-    message(2, (struct msg){.type = MSG_UNSUBSCRIBE,
-                            .as.unsubscribe = {.number = ++numbers[2], .sub = 1}});
+    finish_ahead_and_leave();
     closed(2);
     crash(100);
     resume(1, tokens[1], 0);
