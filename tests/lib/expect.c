@@ -2,6 +2,8 @@
 /* expect.c -- what system tests say and expect, in one line each. */
 #include "tests/lib/expect.h"
 
+#include "tests/lib/relay.h"
+
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -28,6 +30,14 @@ void stage_open_with(const char *const *more)
 void stage_open(void)
 {
     stage_open_with(NULL);
+}
+
+void stage_open_with_relay(struct relay *relay)
+{
+    cr_assert(relay_open(relay));
+    const char *const more[] = {"--advertise", relay->data_endpoint, NULL};
+    stage_open_with(more);
+    cr_assert(relay_start(relay, stage.control, stage.data));
 }
 
 /* A broker that still runs ends well when it is told to, whatever the test did to it. */
@@ -478,6 +488,13 @@ size_t party_count(const struct party *party, const char *what)
         count += strncmp(at, what, length) == 0;
     }
     return count;
+}
+
+void party_kill(struct party *party)
+{
+    process_signal(&party->process, SIGKILL);
+    cr_assert_eq(process_wait(&party->process, SOON_MS), 128 + SIGKILL);
+    party_fini(party);
 }
 
 void party_fini(struct party *party)

@@ -19,11 +19,15 @@
  * machine. */
 #define AT_ONCE_MS INT64_C(2000)
 
+struct relay;
+
 /* The broker of the running test; test files name stage_open and stage_close as init and fini. */
 extern struct broker stage;
 void stage_open(void);
 /* The same with options, for a test that has closed the stage or has none. */
 void stage_open_with(const char *const *more);
+/* The same with a relay that carries all data. */
+void stage_open_with_relay(struct relay *relay);
 void stage_close(void);
 
 /* A handle on the broker of the stage, opened by the first call and closed with the stage. */
@@ -125,6 +129,8 @@ void party_expect(struct party *party, const char *answer);
 const char *party_answer(struct party *party);
 /* How often it said "! WHAT..." so far. */
 size_t party_count(const struct party *party, const char *what);
+/* SIGKILL, and the process is gone. */
+void party_kill(struct party *party);
 void party_fini(struct party *party);
 
 #endif

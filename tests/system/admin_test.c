@@ -16,10 +16,7 @@ static struct relay relay; /* counts the connections of whoever connects over it
 
 static void open_with_relay(void)
 {
-    cr_assert(relay_open(&relay));
-    const char *const more[] = {"--advertise", relay.data_endpoint, NULL};
-    stage_open_with(more);
-    cr_assert(relay_start(&relay, stage.control, stage.data));
+    stage_open_with_relay(&relay);
 }
 
 static void close_with_relay(void)

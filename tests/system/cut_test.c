@@ -15,10 +15,7 @@ static struct relay relay;   /* the data of all goes over it, the control of tho
 
 static void open_with_relay(void)
 {
-    cr_assert(relay_open(&relay));
-    const char *const more[] = {"--advertise", relay.data_endpoint, NULL};
-    stage_open_with(more);
-    cr_assert(relay_start(&relay, stage.control, stage.data));
+    stage_open_with_relay(&relay);
 }
 
 static void close_with_relay(void)

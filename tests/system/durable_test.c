@@ -74,15 +74,6 @@ Test(durable, goes_on_behind_the_last_acknowledgement)
     must_close(&alice);
 }
 
-/* An error is acknowledged by the next call, a message when it is freed: the process that dies with
- * one in hand finds it again. */
-static void kill_party(struct party *party)
-{
-    process_signal(&party->process, SIGKILL);
-    cr_assert_eq(process_wait(&party->process, SOON_MS), 128 + SIGKILL);
-    party_fini(party);
-}
-
 static void publish_letters(struct bus *bus)
 {
     static const struct bus_value letters[] = {{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}};
@@ -141,6 +132,8 @@ Test(durable, is_told_of_all_values_of_a_message_or_of_none)
     must_close(&bob);
 }
 
+/* An error is acknowledged by the next call, a message when it is freed: the process that dies with
+ * one in hand finds it again. */
 Test(durable, gives_a_killed_party_what_it_had_in_hand)
 {
     static const char *const quick[] = {"reconnect_grace_ms=100", NULL};
@@ -156,7 +149,7 @@ Test(durable, gives_a_killed_party_what_it_had_in_hand)
     party_do(&bob, "OK", "acknowledge");
     party_do(&bob, "OK alice/w 1 1", "receive 20000");
     party_do(&bob, "OK", "flush 20000");
-    kill_party(&bob);
+    party_kill(&bob);
 
     party_start(&bob, "bob", quick);
     party_do(&bob, "OK", "subscribe alice/w steps");
@@ -166,7 +159,7 @@ Test(durable, gives_a_killed_party_what_it_had_in_hand)
     party_do(&bob, "OK", "acknowledge");
     party_do(&bob, "FAILED alice/w 3 application app.broken alice", "receive 20000");
     party_do(&bob, "OK", "flush 20000");
-    kill_party(&bob);
+    party_kill(&bob);
 
     party_start(&bob, "bob", quick);
     party_do(&bob, "OK", "subscribe alice/w steps");

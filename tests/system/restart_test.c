@@ -141,13 +141,6 @@ Test(restart, keeps_the_place_of_durable_readers)
     must_close(&alice);
 }
 
-static void kill_party(struct party *party)
-{
-    process_signal(&party->process, SIGKILL);
-    cr_assert_eq(process_wait(&party->process, SOON_MS), 128 + SIGKILL);
-    party_fini(party);
-}
-
 static void start_reader(struct party *bob)
 {
     static const char *const quick[] = {"reconnect_grace_ms=100", NULL};
@@ -171,7 +164,7 @@ Test(restart, keeps_the_place_of_a_reader_that_is_killed_too)
     party_do(&bob, "OK", "acknowledge");
     party_do(&bob, "OK alice/w 1 1", "receive 20000");
     party_do(&bob, "OK", "flush 20000");
-    kill_party(&bob);
+    party_kill(&bob);
     revival_kill();
     start_broker("disk");
     start_reader(&bob);
@@ -180,7 +173,7 @@ Test(restart, keeps_the_place_of_a_reader_that_is_killed_too)
     party_do(&bob, "OK alice/w 2 2", "receive 20000");
     party_do(&bob, "OK", "flush 20000");
     revival_kill();
-    kill_party(&bob);
+    party_kill(&bob);
     start_broker("disk");
     start_reader(&bob);
     party_do(&bob, "OK alice/w 2 2", "receive 20000");
