@@ -36,12 +36,12 @@ int bus_version_number(void)
 const char *bus_strerror(enum bus_err err)
 {
     switch (err) {
-    case BUS_OK: return "fine";
+    case BUS_OK: return "success";
 #define CODE(upper, number, what)                                                                  \
     case BUS_##upper:                                                                              \
         return what;
 #include "schemas/errors.def"
 #undef CODE
     }
-    return "an unknown result code";
+    return "unknown result code";
 }
