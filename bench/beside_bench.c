@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* beside_bench.c -- how long a small value is on its way while 4 KiB values go as fast as they can
- * through the same broker: what a failure that is told as a value has to wait for, in Errbus and in
- * all that it is measured against.  (How long Errbus itself takes to raise one: raise_bench.c.)
+/* beside_bench.c -- the latency of a small value while values of 4 KiB go as fast as they can
+ * through the same broker.  It is the wait of a failure that a system sends as a value.
+ * raise_bench.c measures how long Errbus takes to raise a failure.
  *
- * "alone": nothing else goes.  "own sockets": writer and reader of the small values are processes
- * of their own, the topic is another one.  "same reader": one process reads both, over one
- * connection.  "same stream": every so often one of the bulk's own
- * values is timed, and so waits behind what its writer sent before, its own queue included. */
+ *   alone         there is no other load.
+ *   own sockets   processes of their own write and read the small values, on another topic.
+ *   same reader   one process reads both, over one connection.
+ *   same stream   some of the bulk values are timed: they wait in their writer's queue too. */
 #include "bench/peer.h"
 #include "bench/systems.h"
 

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* failures_bench.c -- what others notice while something breaks, and how soon those who wait for it
- * know: a steady load on a topic that nothing happens to, and beside it a party that fails a slot,
- * is killed, is stopped, loses its link, or the broker is killed and started again.
+/* failures_bench.c -- how a failure disturbs a steady load on another topic, and how soon the
+ * readers of the failed party know.  The cause is one of: the party fails a slot, is killed, is
+ * stopped, or loses its link; or the broker is killed and started again.
  *
- * Told of each: the load's latency before and behind the cause; when it was detected (the first
- * event of the party at a tap), raised (at who waits for the party's slot) and recovered (the
- * party's next value is there; of the broker: the next value of the load), from the cause on.  Once
- * it was raised, a party that was killed is started anew, one that was stopped goes on, a link that
- * was cut is mended: its recovery is told from then on.  The latency from window to window goes
- * into the JSON file as lines of their own, of which report.sh makes a plot for each cause. */
+ * The program prints the latency of the load before and after the cause, and three times:
+ *
+ *   detected    a tap has the first event of the party.
+ *   raised      the reader that waits for the party's slot has the error.
+ *   recovered   the party's next value is there; for the broker: the next value of the load.
+ *
+ * Detected and raised count from the cause.  Once the error is raised, the program mends the cause:
+ * it starts the killed party anew, wakes the stopped one, or restores the link.  The recovery of a
+ * party counts from there.  The JSON file has the latency window by window, and report.sh plots it
+ * for each cause. */
 #include "bench/harness.h"
 #include "tests/lib/folder.h"
 #include "tests/lib/relay.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* harness.c -- what the questions have in common; see harness.h. */
+/* harness.c -- what the benchmark programs share; see harness.h. */
 #include "bench/harness.h"
 
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* harness.h -- what the questions have in common: roles as processes, samples, a table for people,
+/* harness.h -- what the benchmark programs share: roles as processes, samples, a table for people,
  * a line of JSON for later.
  *
- * A question is a program that starts itself again in its roles ("publish", "subscribe" ...), each
- * a process.  A role says "ready", is told to go by a line, and says "done NUMBER...". */
+ * A program starts itself again in its roles ("publish", "subscribe", ...), each as a process.  A
+ * role prints "ready", waits for a line that tells it to go, and prints "done NUMBER...". */
 #ifndef BENCH_HARNESS_H
 #define BENCH_HARNESS_H
 

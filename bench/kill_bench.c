@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* kill_bench.c -- how long from kill -9 of a party to its loss raised at who waits for its slots,
- * beyond the reconnect grace: the first of them and the last, with one open slot and with
- * 10,000.  Then the same under errbus run, which sees the end itself: in all, with no grace; and
- * beside a copy that writes as much as errbus run takes in. */
+/* kill_bench.c -- the time from kill -9 of a party until a reader of its slots has the error.
+ *
+ * First without errbus run: the time beyond the reconnect grace, of the first slot and of the last,
+ * with one open slot and with 10,000.  Then under errbus run, which sees the end by itself and
+ * needs no grace: the whole time, alone, and beside a copy that writes as much output as errbus run
+ * takes in. */
 #include "bench/harness.h"
 #include "tests/lib/folder.h"
 

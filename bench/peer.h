@@ -3,8 +3,8 @@
  * serves, processes that write, processes that read.  A system says how it carries values; what is
  * sent, checked, paced and timed is here, once for all.
  *
- * A value begins with its number and with when it was sent, if it is one that is timed.  A reader
- * ends with a sentence at the first value that is not the next one, whole. */
+ * A value begins with its number, and with the time of its sending if it is timed.  A reader that
+ * gets a wrong or damaged value prints a sentence and ends. */
 #ifndef BENCH_PEER_H
 #define BENCH_PEER_H
 

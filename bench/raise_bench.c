@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* raise_bench.c -- how long from bus_slot_fail() to the error raised at who waits for the slot, and
- * to its event on the control channel; idle, and while another topic saturates the broker.  How
- * long that is, where nobody taps, for the value that was promised.  And behind values of the same
- * topic, as many as its writer and its reader can do; with the rate at which those go meanwhile,
- * and without errors.  Over tcp and over ipc.
+/* raise_bench.c -- the time from bus_slot_fail() until the slot's reader has the error, and
+ * until its event is on the control channel.  Each case runs over tcp and over ipc:
  *
- * The error carries the moment of its failure as its code; all processes read one monotonic
+ *   - an idle broker, and one that another topic saturates;
+ *   - without a tap: the promised value instead of the error, for comparison;
+ *   - behind values of the same topic, at full rate, with the rate that is left and the rate
+ *     without errors.
+ *
+ * The error carries the time of its failure as its code.  All processes read one monotonic
  * clock. */
 #include "bench/harness.h"
 #include "tests/lib/folder.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* tasks_bench.c -- requests a second, answered by eight workers: from the first that is said to the
- * last reply; and the same while one worker after the other is killed, and another takes its place.
- * Each with credit for one task, so that nothing lies with who does not work on it, and for 64. */
+/* tasks_bench.c -- requests a second that eight workers answer, from the first request to the last
+ * reply.  Then the same while one worker after the other is killed and replaced.  Each case runs
+ * with credit for one task, so that no task waits at a busy worker, and with credit for 64. */
 #include "bench/harness.h"
 
 #include <signal.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* attached.c -- see attached.h.
  *
- * An error lists what it has; how much of that is there, the broker knows.  A broker that does not
- * answer in time leaves the list of the error. */
+ * An error lists its attachments; the broker knows how much of each is there.  If the broker does
+ * not answer in time, only the list of the error is shown. */
 #include "clients/attached.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* dead.c -- errbus dead: what no worker of a group could do: shown, given again, dropped. */
+/* dead.c -- errbus dead: shows dead letters, gives them to their group again, drops them. */
 #include "clients/errbus.h"
 
 #include "clients/cli.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* run.c -- errbus run: starts a program as a party, or several copies of it as several, and makes
- * the truth of how they end. */
+/* run.c -- errbus run: starts a program as a party, or several copies as several parties, and
+ * reports how each of them ended. */
 #include "clients/run.h"
 
 #include "clients/errbus.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* run_party.c -- a copy of the program as a party: it joins, and its end becomes the truth. */
+/* run_party.c -- a copy of the program as a party: it joins, and its end is reported to the bus. */
 #include "clients/run.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* run_screen.c -- what the copies say, in whole lines and by turns, on our own output.
+/* run_screen.c -- shows the output of the copies on our own output, in whole lines, by turns.
  *
  * Our streams are shared with others, who would be surprised if they did not block any more.  So a
  * stream is written to when poll() says so, and no more than PIPE_BUF at a time, for which there is

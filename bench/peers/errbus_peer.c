@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* errbus_peer.c -- Errbus itself in the roles of its peers.  Mode "many": what is ready together is
- * one call of bus_publish_many(), and what came together one of bus_sub_recv_many(); else each
- * value is one of bus_publish() and one of bus_sub_recv().  Modes "process" and
- * "disk": the broker has a journal, with that durability.  Mode "short": it holds writers back once
- * 2 MiB of a topic are not taken. */
+/* errbus_peer.c -- Errbus itself in the roles of its peers.  Its modes:
+ *
+ *   many            bus_publish_many() and bus_sub_recv_many(); otherwise one call for each value.
+ *   process, disk   the broker has a journal, with that durability.
+ *   short           the broker makes a writer wait once readers have not taken 2 MiB of a topic. */
 #include "bench/peer.h"
 #include "tests/lib/broker.h"
 
