@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* state_folder.h -- where the journal is kept when nobody says where: below the place that systemd,
- * or the XDG Base Directory Specification, names for what a program keeps between its lives. */
+ * or the XDG Base Directory Specification, names for what a program keeps between runs. */
 #ifndef IO_STATE_FOLDER_H
 #define IO_STATE_FOLDER_H
 

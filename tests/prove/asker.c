@@ -486,7 +486,7 @@ static void await_ends(void)
     fflush(stdout);
 }
 
-/* The last life of each worker came to its end in good order, and so with all of its reports
+/* The last incarnation of each worker came to its end in good order, and so with all of its reports
  * acknowledged: nobody may have been given the same task behind it. */
 static void check_passed(void)
 {

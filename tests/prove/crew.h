@@ -130,7 +130,7 @@ bool crew_begin_watch(struct crew *crew);
 /* All come to an end, and what they wrote down fits; false: see words. */
 bool crew_end_watch(struct crew *crew);
 
-/* Takes in what was said for so long; who was declared over gets another life. */
+/* Takes in what was said for so long; who was declared over gets another incarnation. */
 void crew_listen(struct crew *crew, int64_t ms);
 bool crew_is_well(const struct crew *crew); /* no words, and nobody stopped us (process_stop()) */
 void crew_blame(struct crew *crew, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -27,7 +27,7 @@ static struct bus *bus;
 static const char *party;
 static const char *life;
 
-/* Ends the process: this life is over, or something is wrong. */
+/* Ends the process: this incarnation is over, or something is wrong. */
 static _Noreturn void give_up(const char *what, enum bus_err err, const struct bus_error *error)
 {
     char text[2048] = "";
@@ -60,7 +60,7 @@ static void open_bus(const char *endpoint)
     options.send_timeout_ms = PATIENCE_MS;
     while ((err = bus_open(endpoint, &options, PATIENCE_MS, &bus, &error)) == BUS_EDENIED &&
            strcmp(bus_error_type(error), "errbus.name_taken") == 0) {
-        bus_error_unref(&error); /* the life before is not over yet */
+        bus_error_unref(&error); /* the incarnation before is not over yet */
         (void)poll(NULL, 0, 50);
     }
     if (err != BUS_OK) {

@@ -326,7 +326,7 @@ Test(cut, does_not_end_what_the_command_line_prints)
     must_close(&alice);
 }
 
-/* Beyond the bound: lost for the others, fenced for itself, handler once, and a new life may
+/* Beyond the bound: lost for the others, fenced for itself, handler once, and a new incarnation may
  * come. */
 static void expect_loss_over(enum relay_state state, const char *type)
 {

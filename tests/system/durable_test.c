@@ -63,7 +63,7 @@ Test(durable, goes_on_behind_the_last_acknowledgement)
     bus_sub_close(&sub);
     must_close(&bob);
 
-    /* Over a new life of its party, with what came in between. */
+    /* Over a new incarnation of its party, with what came in between. */
     publish_numbers(alice, 10, 12);
     bob = must_open("bob");
     sub = subscribe_as(bob, "alice/w", "progress");

@@ -202,7 +202,7 @@ Test(job, fails_a_party_that_does_not_move_and_tells_where_it_was)
     party_fini(&alice);
 }
 
-/* Each of the two lives of an attempt is a process of its own. */
+/* Each of the two incarnations of an attempt is a process of its own. */
 static void run_attempt(const char *attempt, const char *epoch)
 {
     struct party alice = {0}, bob = {0};
@@ -217,7 +217,7 @@ static void run_attempt(const char *attempt, const char *epoch)
     party_fini(&bob);
 }
 
-/* What failed, oldest first, as far as there is history: who, in which life. */
+/* What failed, oldest first, as far as there is history: who, in which incarnation. */
 static void expect_failures(struct bus_tap *tap, uint32_t count)
 {
     for (uint32_t life = 1; life <= count; life++) {
@@ -243,7 +243,7 @@ Test(job, tries_a_flaky_group_again_twice_and_keeps_all_errors)
 
 /* ---- what was not read when an attempt ended ------------------------------------------------- */
 
-/* Of whoever has such a topic, so that ends of lives do not come in between. */
+/* Of whoever has such a topic, so that ends of incarnations do not come in between. */
 static struct bus_sub *subscribe_durably(struct bus *bus)
 {
     struct bus_sub_options options;

@@ -277,7 +277,7 @@ Test(loss, of_a_frozen_party_fences_the_life_it_lost)
     party_do(&alice, "FENCED", "close 20000");
     cr_expect_eq(party_count(&alice, "handler"), 1);
 
-    /* No write of the old life landed; a new one goes on behind it. */
+    /* No write of the old incarnation landed; a new one goes on behind it. */
     struct party again;
     party_start(&again, "alice", NULL);
     party_do(&again, "OK", "publish w 1 after");
@@ -292,7 +292,7 @@ Test(loss, of_a_frozen_party_fences_the_life_it_lost)
     must_close(&bob);
 }
 
-/* A commit of the old life that was sent while it did not know yet. */
+/* A commit of the old incarnation that was sent while it did not know yet. */
 Test(loss, refuses_the_commit_that_lost_against_it)
 {
     static const char *const words[] = {"heartbeat_ms=100", "lost_after_ms=600", NULL};

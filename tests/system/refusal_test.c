@@ -167,7 +167,7 @@ Test(refusal, of_nothing_when_an_open_slot_is_retracted)
     must_close(&bob);
 }
 
-/* A life that has not written to the topic yet asks for its number first. */
+/* An incarnation that has not written to the topic yet asks for its number first. */
 Test(refusal, of_a_retraction_waits_until_the_topic_is_known)
 {
     struct bus *alice = must_open("alice");

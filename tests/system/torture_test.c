@@ -150,7 +150,7 @@ static void wait_until_ready(struct victim *victim)
               process_complained(&victim->process));
 }
 
-/* Whether it has ended; a life that the bus declared over gets another one. */
+/* Whether it has ended; an incarnation that the bus declared over gets another one. */
 static bool look_at(struct victim *victim)
 {
     if (victim->is_done)

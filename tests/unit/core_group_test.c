@@ -1053,7 +1053,7 @@ Test(core_group, and_other_readers_too)
 
 /* Both have so much under way that the end of its writer is the last that there is room for.  It
  * may let go on what it held back, so who was sent it is looked at again, and that finds none.
- * What its next life writes comes to both. */
+ * What its next incarnation writes comes to both. */
 static bool both_go_on_behind_an_end(uint64_t n)
 {
     enum { ROOM = 16 }; /* for what was sent and not taken, at first */

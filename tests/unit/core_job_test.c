@@ -236,7 +236,7 @@ Test(core_job, gives_a_party_that_comes_again_its_own_place)
     come(2);
     closed(1);
     forget();
-    message(1, hello(1, 0)); /* it does not know of its old life, which is lost now */
+    message(1, hello(1, 0)); /* it does not know of its old incarnation, which is lost now */
     EXPECT("1 < welcome incarnation 2\n1 < epoch 2: rank 0 of 2, attempt 1\n"
            "2 < epoch 2: rank 1 of 2, attempt 1\n");
 }

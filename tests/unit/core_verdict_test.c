@@ -343,7 +343,7 @@ Test(core_verdict, begins_anew_with_who_joins_behind_it)
            "5 < verdict.final bob/1 #0 x0 (application of bob)\n");
 }
 
-/* Its new life comes in the same step: somebody runs all the time. */
+/* Its new incarnation comes in the same step: somebody runs all the time. */
 Test(core_verdict, is_none_when_a_party_replaces_itself)
 {
     join(1);

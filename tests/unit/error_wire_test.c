@@ -216,7 +216,7 @@ Test(error_wire, passes_on_kinds_that_a_party_may_give)
     bus_error_unref(&got);
 }
 
-/* Told in an earlier life, or by another bus of this process, it is passed on, too. */
+/* Told in an earlier incarnation, or by another bus of this process, it is passed on, too. */
 Test(error_wire, tells_what_an_earlier_life_said_as_its_cause)
 {
     struct bus_error *made = bus_error_new("app.x", NULL, "m");

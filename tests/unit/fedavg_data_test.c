@@ -29,7 +29,7 @@ static void close_folder(void)
 
 TestSuite(fedavg_data, .init = open_folder, .fini = close_folder);
 
-/* The file in the making. */
+/* The file that is being written. */
 static char text[TEXT_BYTES];
 static size_t text_bytes;
 

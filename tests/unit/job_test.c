@@ -76,7 +76,7 @@ Test(job, two_specs_are_the_same_if_nothing_differs)
     cr_expect_not(job_spec_equal(&a, &b));
 }
 
-/* The moves there are, read off a drawing of the life; every other pair changes nothing. */
+/* The moves there are, read off a drawing of the states; every other pair changes nothing. */
 Test(job, every_pair_of_state_and_event_is_as_drawn)
 {
     static const struct {

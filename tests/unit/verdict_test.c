@@ -385,7 +385,7 @@ Test(verdict, lets_nobody_blame_the_life_that_speaks)
     ADD("a2", "alice", .incarnation = 2, .is_fatal = true, .occurred_ns = 20);
     expect_root("a1");
     cr_expect_eq(verdict.result.victim_count, 0);
-    /* An earlier life of one's own may be blamed. */
+    /* An earlier incarnation of one's own may be blamed. */
     struct verdict_blame blame = {TEXT("alice"), 1};
     again();
     ADD("a1", "alice", .incarnation = 2, .is_fatal = true, .occurred_ns = 10, .blames = &blame,
@@ -444,7 +444,7 @@ Test(verdict, never_puts_a_missing_zero_or_absurd_stamp_first)
         {1000 * SECOND + 1, 0, 0},            /* behind the moment of weighing */
         {INT64_MAX, 0, 0},
         {INT64_MAX, 86400 * (uint64_t)SECOND, 0},
-        {1, 0, 2}, /* before its life */
+        {1, 0, 2}, /* before its incarnation */
         {1, 5, 7},
         {INT64_MIN, UINT64_MAX, INT64_MAX},
         {1, 1, INT64_MAX},
@@ -476,7 +476,7 @@ Test(verdict, believes_stamps_up_to_their_bounds)
         {1000 * SECOND, 0, 0},
         {1000 * SECOND + 5, 5, 0}, /* within its uncertainty of now */
         {2, 0, 2},
-        {2, 5, 7}, /* within its uncertainty of its life's beginning */
+        {2, 5, 7}, /* within its uncertainty of its incarnation's beginning */
     };
     for (uint32_t i = 0; i < COUNT(cases); i++) {
         again();
