@@ -118,6 +118,21 @@ static uint64_t segment_of(const uint64_t *firsts, size_t count, uint64_t at)
     return firsts[i];
 }
 
+struct made {
+    struct sim_disk *sim;
+    uint64_t at_of[RECORDS + 1]; /* position of each record, and of the end */
+    uint64_t firsts[SEGMENTS_MAX];
+    size_t count; /* of segments */
+};
+
+static struct made make_segments(void)
+{
+    struct made made = {0};
+    made.sim = make_journal(made.at_of);
+    made.count = list_segments(made.sim, made.firsts);
+    return made;
+}
+
 TestSuite(journal_lazy);
 
 Test(journal_lazy, has_all_after_a_kill_and_says_nothing)
@@ -138,18 +153,15 @@ Test(journal_lazy, has_all_after_a_kill_and_says_nothing)
 /* Nothing from a byte on, over all segments: the last one that is left ends in the middle. */
 Test(journal_lazy, is_cut_where_it_ends_in_whichever_segment)
 {
-    uint64_t at_of[RECORDS + 1];
-    uint64_t firsts[SEGMENTS_MAX];
+    struct made made = make_segments();
     char name[FORMAT_NAME_BYTES];
-    struct sim_disk *sim = make_journal(at_of);
-    size_t count = list_segments(sim, firsts);
-    for (uint64_t at = at_of[FLUSHED]; at < at_of[RECORDS]; at++) {
-        struct sim_disk *spoiled = sim_disk_clone(sim, 1);
-        uint64_t first = segment_of(firsts, count, at);
+    for (uint64_t at = made.at_of[FLUSHED]; at < made.at_of[RECORDS]; at++) {
+        struct sim_disk *spoiled = sim_disk_clone(made.sim, 1);
+        uint64_t first = segment_of(made.firsts, made.count, at);
         size_t bytes = 0;
-        for (size_t i = 0; i < count; i++)
-            if (firsts[i] > first) {
-                segment_name_write(firsts[i], name);
+        for (size_t i = 0; i < made.count; i++)
+            if (made.firsts[i] > first) {
+                segment_name_write(made.firsts[i], name);
                 sim_disk_remove(spoiled, name);
             }
         uint8_t *file = file_at(spoiled, first, name, &bytes);
@@ -158,12 +170,12 @@ Test(journal_lazy, is_cut_where_it_ends_in_whichever_segment)
         struct outcome outcome = try_it(spoiled, at % 2 == 0);
         cr_assert_eq(outcome.err, JOURNAL_OK, "%llu: %s", (unsigned long long)at, driver_complaint);
         /* A record may end in zeros. */
-        uint64_t number = number_at(at_of, at);
+        uint64_t number = number_at(made.at_of, at);
         cr_assert(outcome.number == number || outcome.number == number + 1, "%llu: %llu",
                   (unsigned long long)at, (unsigned long long)outcome.number);
         sim_disk_free(&spoiled);
     }
-    sim_disk_free(&sim);
+    sim_disk_free(&made.sim);
 }
 
 /* Later segments are on the disk, an earlier one lost some: all behind the hole goes, and says so.
@@ -206,47 +218,41 @@ Test(journal_lazy, is_cut_at_a_hole_with_all_that_lies_behind)
 /* Blocks of zeros anywhere: never less than was flushed without a refusal, never a gap. */
 Test(journal_lazy, loses_no_more_than_what_was_not_flushed_to_zeroed_blocks)
 {
-    uint64_t at_of[RECORDS + 1];
-    uint64_t firsts[SEGMENTS_MAX];
+    struct made made = make_segments();
     char name[FORMAT_NAME_BYTES];
-    struct sim_disk *sim = make_journal(at_of);
-    size_t count = list_segments(sim, firsts);
     for (size_t block = 64; block <= 4096; block *= 4) {
-        for (size_t i = 0; i < count; i++) {
+        for (size_t i = 0; i < made.count; i++) {
             for (size_t at = 0; at < DRIVER_SEGMENT; at += block) {
-                struct sim_disk *spoiled = sim_disk_clone(sim, 1);
+                struct sim_disk *spoiled = sim_disk_clone(made.sim, 1);
                 size_t bytes = 0;
-                memset(file_at(spoiled, firsts[i], name, &bytes) + at, 0, block);
+                memset(file_at(spoiled, made.firsts[i], name, &bytes) + at, 0, block);
                 struct outcome outcome = try_it(spoiled, i % 2 == 0);
-                bool is_flushed = firsts[i] + at + block <= at_of[FLUSHED];
+                bool is_flushed = made.firsts[i] + at + block <= made.at_of[FLUSHED];
                 cr_assert(outcome.err == JOURNAL_OK || outcome.err == JOURNAL_DAMAGED);
                 cr_assert(outcome.err != JOURNAL_OK || outcome.number >= FLUSHED,
                           "%zu at %zu of %s", block, at, name);
                 cr_assert(outcome.err != JOURNAL_OK || outcome.number == RECORDS ||
                           (outcome.is_told && !is_flushed));
-                cr_assert(outcome.err == JOURNAL_OK || firsts[i] < at_of[FLUSHED], "%zu at %zu: %s",
-                          block, at, driver_complaint);
+                cr_assert(outcome.err == JOURNAL_OK || made.firsts[i] < made.at_of[FLUSHED],
+                          "%zu at %zu: %s", block, at, driver_complaint);
                 sim_disk_free(&spoiled);
             }
         }
     }
-    sim_disk_free(&sim);
+    sim_disk_free(&made.sim);
 }
 
 /* One file, whichever, is gone, empty, short, or has no head. */
 Test(journal_lazy, misses_a_file_that_was_flushed_and_cuts_at_one_that_was_not)
 {
     enum { GONE, EMPTY, SHORT, HEADLESS, HOWS };
-    uint64_t at_of[RECORDS + 1];
-    uint64_t firsts[SEGMENTS_MAX];
+    struct made made = make_segments();
     char name[FORMAT_NAME_BYTES];
-    struct sim_disk *sim = make_journal(at_of);
-    size_t count = list_segments(sim, firsts);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < made.count; i++) {
         for (int how = GONE; how < HOWS; how++) {
-            struct sim_disk *spoiled = sim_disk_clone(sim, 1);
+            struct sim_disk *spoiled = sim_disk_clone(made.sim, 1);
             size_t bytes = 0;
-            uint8_t *file = file_at(spoiled, firsts[i], name, &bytes);
+            uint8_t *file = file_at(spoiled, made.firsts[i], name, &bytes);
             switch (how) {
             case GONE: sim_disk_remove(spoiled, name); break;
             case EMPTY: sim_disk_cut(spoiled, name, 0); break;
@@ -254,78 +260,70 @@ Test(journal_lazy, misses_a_file_that_was_flushed_and_cuts_at_one_that_was_not)
             default: memset(file, 0, FORMAT_SEGMENT_BYTES); break;
             }
             struct outcome outcome = try_it(spoiled, i % 2 == 0);
-            if (firsts[i] < at_of[FLUSHED] &&
-                (how != SHORT || firsts[i] + 1000 - FORMAT_SEGMENT_BYTES < at_of[FLUSHED])) {
+            if (made.firsts[i] < made.at_of[FLUSHED] &&
+                (how != SHORT ||
+                 made.firsts[i] + 1000 - FORMAT_SEGMENT_BYTES < made.at_of[FLUSHED])) {
                 cr_assert_eq(outcome.err, JOURNAL_DAMAGED, "%s, %d", name, how);
             } else {
                 cr_assert_eq(outcome.err, JOURNAL_OK, "%s, %d: %s", name, how, driver_complaint);
                 cr_assert(outcome.is_told);
-                uint64_t least = number_at(at_of, firsts[i]);
+                uint64_t least = number_at(made.at_of, made.firsts[i]);
                 cr_assert(how == SHORT ? outcome.number >= least : outcome.number == least,
                           "%s, %d: %llu", name, how, (unsigned long long)outcome.number);
             }
             sim_disk_free(&spoiled);
         }
     }
-    sim_disk_free(&sim);
+    sim_disk_free(&made.sim);
 }
 
 /* Without the proof nothing is guessed: it is whole, or refused. */
 Test(journal_lazy, refuses_what_it_cannot_judge_without_its_proof)
 {
-    uint64_t at_of[RECORDS + 1];
-    uint64_t firsts[SEGMENTS_MAX];
+    struct made made = make_segments();
     char name[FORMAT_NAME_BYTES];
-    struct sim_disk *sim = make_journal(at_of);
-    size_t count = list_segments(sim, firsts);
     size_t bytes = 0;
-    sim_disk_remove(sim, PROOF_NAME);
-    struct sim_disk *whole = sim_disk_clone(sim, 1);
+    sim_disk_remove(made.sim, PROOF_NAME);
+    struct sim_disk *whole = sim_disk_clone(made.sim, 1);
     struct outcome outcome = try_it(whole, true);
     cr_assert(outcome.err == JOURNAL_OK && outcome.number == RECORDS && !outcome.is_told);
     sim_disk_free(&whole);
-    memset(file_at(sim, firsts[count - 2], name, &bytes) + 2000, 0, 600);
-    cr_assert_eq(try_it(sim, true).err, JOURNAL_DAMAGED);
+    memset(file_at(made.sim, made.firsts[made.count - 2], name, &bytes) + 2000, 0, 600);
+    cr_assert_eq(try_it(made.sim, true).err, JOURNAL_DAMAGED);
     cr_assert(strstr(driver_complaint, name) != NULL, "%s", driver_complaint);
-    sim_disk_free(&sim);
+    sim_disk_free(&made.sim);
 }
 
 /* The proof has two places, so one may be spoiled; then the one before it holds. */
 Test(journal_lazy, believes_no_proof_with_any_bit_changed)
 {
-    uint64_t at_of[RECORDS + 1];
-    uint64_t firsts[SEGMENTS_MAX];
+    struct made made = make_segments();
     char name[FORMAT_NAME_BYTES];
-    struct sim_disk *sim = make_journal(at_of);
-    size_t count = list_segments(sim, firsts);
     size_t bytes = 0;
-    memset(file_at(sim, firsts[count - 1], name, &bytes) + 500, 0, 1000);
-    (void)sim_disk_file(sim, PROOF_NAME, &bytes);
+    memset(file_at(made.sim, made.firsts[made.count - 1], name, &bytes) + 500, 0, 1000);
+    (void)sim_disk_file(made.sim, PROOF_NAME, &bytes);
     for (size_t at = 0; at < bytes; at++) {
-        struct sim_disk *spoiled = sim_disk_clone(sim, 1);
+        struct sim_disk *spoiled = sim_disk_clone(made.sim, 1);
         sim_disk_file(spoiled, PROOF_NAME, &bytes)[at] ^= (uint8_t)(1u << at % 8);
         struct outcome outcome = try_it(spoiled, true);
         cr_assert_eq(outcome.err, JOURNAL_OK, "%zu: %s", at, driver_complaint);
         cr_assert(outcome.is_told && outcome.number > FLUSHED, "%zu", at);
         sim_disk_free(&spoiled);
     }
-    sim_disk_free(&sim);
+    sim_disk_free(&made.sim);
 }
 
 /* The newest proof is what tells that the newest files are gone. */
 Test(journal_lazy, misses_all_its_files)
 {
-    uint64_t at_of[RECORDS + 1];
-    uint64_t firsts[SEGMENTS_MAX];
+    struct made made = make_segments();
     char name[FORMAT_NAME_BYTES];
-    struct sim_disk *sim = make_journal(at_of);
-    size_t count = list_segments(sim, firsts);
-    for (size_t i = 0; i < count; i++) {
-        segment_name_write(firsts[i], name);
-        sim_disk_remove(sim, name);
+    for (size_t i = 0; i < made.count; i++) {
+        segment_name_write(made.firsts[i], name);
+        sim_disk_remove(made.sim, name);
     }
-    cr_assert_eq(try_it(sim, true).err, JOURNAL_DAMAGED);
-    sim_disk_free(&sim);
+    cr_assert_eq(try_it(made.sim, true).err, JOURNAL_DAMAGED);
+    sim_disk_free(&made.sim);
 }
 
 /* ---- flushing -------------------------------------------------------------------------------- */
