@@ -30,11 +30,9 @@ void held_output_fini(struct held_output *output)
 static void held_grow(struct held_output *output, struct held_output_queue *queue)
 {
     uint32_t room = queue->room > 0 ? queue->room * 2 : ROOM_FIRST;
-    struct held *ring = memory_take(output->memory, room * sizeof *ring);
+    const struct ring_use use = {queue->room, queue->head, queue->count};
+    struct held *ring = memory_grow_ring(output->memory, queue->ring, sizeof *ring, &use, room);
     must(ring != NULL);
-    for (uint32_t i = 0; i < queue->count; i++)
-        ring[i] = *at(queue, i);
-    memory_give(output->memory, queue->ring, queue->room * sizeof *ring);
     queue->ring = ring;
     queue->room = room;
     queue->head = 0;

@@ -27,6 +27,23 @@ void *memory_take(struct memory *memory, size_t bytes)
     return memory_resize(memory, NULL, 0, bytes);
 }
 
+void *memory_grow_ring(struct memory *memory, void *ring, size_t element_bytes,
+                       const struct ring_use *use, uint32_t larger)
+{
+    must(larger >= use->count);
+    char *grown = memory_take(memory, larger * element_bytes);
+    if (grown == NULL)
+        return NULL;
+    uint32_t to_end = use->room - use->head;
+    uint32_t first = use->count < to_end ? use->count : to_end;
+    if (first > 0)
+        memcpy(grown, (char *)ring + use->head * element_bytes, first * element_bytes);
+    if (use->count > first)
+        memcpy(grown + first * element_bytes, ring, (use->count - first) * element_bytes);
+    memory_give(memory, ring, use->room * element_bytes);
+    return grown;
+}
+
 void memory_give(struct memory *memory, void *block, size_t bytes)
 {
     if (block == NULL)

@@ -18,10 +18,20 @@ struct memory {
     uint64_t calls;     /* allocations so far, for tests that fail one */
 };
 
+struct ring_use {
+    uint32_t room;
+    uint32_t head;
+    uint32_t count;
+};
+
 /* Zeroed memory, or NULL.  bytes > 0. */
 void *memory_take(struct memory *memory, size_t bytes);
 /* Grows or shrinks; what is new is zeroed; NULL: no memory, the old block stands. */
 void *memory_resize(struct memory *memory, void *block, size_t old_bytes, size_t new_bytes);
+/* A ring of room elements of which count are used, from head on: in a larger block, used from 0 on.
+ * NULL: no memory, the old ring stands. */
+void *memory_grow_ring(struct memory *memory, void *ring, size_t element_bytes,
+                       const struct ring_use *use, uint32_t larger);
 /* Gives back; NULL is a no-op. */
 void memory_give(struct memory *memory, void *block, size_t bytes);
 

@@ -328,12 +328,10 @@ static bool ring_reserve(struct inbox *inbox, struct inbox_sub *sub)
     if (sub->count < sub->room)
         return true;
     uint32_t room = sub->room > 0 ? sub->room * 2 : RING_ROOM_MIN;
-    struct inbox_batch *ring = memory_take(inbox->memory, room * sizeof *ring);
+    const struct ring_use use = {sub->room, sub->head, sub->count};
+    struct inbox_batch *ring = memory_grow_ring(inbox->memory, sub->ring, sizeof *ring, &use, room);
     if (ring == NULL)
         return false;
-    for (uint32_t i = 0; i < sub->count; i++)
-        ring[i] = *batch_at(sub, i);
-    memory_give(inbox->memory, sub->ring, sub->room * sizeof *ring);
     sub->ring = ring;
     sub->room = room;
     sub->head = 0;

@@ -38,12 +38,11 @@ static bool ring_reserve(struct outbox *outbox)
     if (outbox->count < outbox->room)
         return true;
     uint32_t room = outbox->room > 0 ? outbox->room * 2 : RING_ROOM_MIN;
-    struct outbox_batch *ring = memory_take(outbox->memory, room * sizeof *ring);
+    const struct ring_use use = {outbox->room, outbox->head, outbox->count};
+    struct outbox_batch *ring =
+        memory_grow_ring(outbox->memory, outbox->ring, sizeof *ring, &use, room);
     if (ring == NULL)
         return false;
-    for (uint32_t i = 0; i < outbox->count; i++)
-        ring[i] = *batch_at(outbox, i);
-    memory_give(outbox->memory, outbox->ring, outbox->room * sizeof *ring);
     outbox->ring = ring;
     outbox->room = room;
     outbox->head = 0;

@@ -79,3 +79,53 @@ Test(memory, counts_nothing_that_the_allocator_refused)
     cr_assert_eq(memory.bytes_used, 0);
     cr_assert_eq(memory.calls, 1);
 }
+
+/* From each head, with each count: in order from 0 on, the rest zeroed, the old ring given back. */
+Test(memory, grows_a_ring_whichever_place_it_begins_at)
+{
+    enum { ROOM = 8, LARGER = 16 };
+    for (uint32_t head = 0; head < ROOM; head++) {
+        for (uint32_t count = 0; count <= ROOM; count++) {
+            struct memory memory;
+            memory_heap_init(&memory, 1000);
+            uint32_t *ring = memory_take(&memory, ROOM * sizeof *ring);
+            cr_assert_not_null(ring);
+            for (uint32_t i = 0; i < count; i++)
+                ring[(head + i) % ROOM] = 100 + i;
+            const struct ring_use use = {ROOM, head, count};
+            ring = memory_grow_ring(&memory, ring, sizeof *ring, &use, LARGER);
+            cr_assert_not_null(ring);
+            for (uint32_t i = 0; i < count; i++)
+                cr_assert_eq(ring[i], 100 + i, "head %u, count %u, at %u", head, count, i);
+            check_zero((unsigned char *)ring, count * sizeof *ring, LARGER * sizeof *ring);
+            cr_assert_eq(memory.bytes_used, LARGER * sizeof *ring);
+            memory_give(&memory, ring, LARGER * sizeof *ring);
+        }
+    }
+}
+
+Test(memory, leaves_a_ring_that_cannot_grow)
+{
+    struct memory memory;
+    memory_heap_init(&memory, 64);
+    uint32_t *ring = memory_take(&memory, 8 * sizeof *ring);
+    cr_assert_not_null(ring);
+    ring[3] = 7;
+    const struct ring_use use = {8, 3, 1};
+    cr_assert_null(memory_grow_ring(&memory, ring, sizeof *ring, &use, 16));
+    cr_assert_eq(ring[3], 7);
+    cr_assert_eq(memory.bytes_used, 8 * sizeof *ring);
+    memory_give(&memory, ring, 8 * sizeof *ring);
+}
+
+Test(memory, makes_the_first_ring_of_nothing)
+{
+    struct memory memory;
+    memory_heap_init(&memory, 1000);
+    const struct ring_use nothing = {0, 0, 0};
+    uint32_t *ring = memory_grow_ring(&memory, NULL, sizeof *ring, &nothing, 4);
+    cr_assert_not_null(ring);
+    check_zero((unsigned char *)ring, 0, 4 * sizeof *ring);
+    memory_give(&memory, ring, 4 * sizeof *ring);
+    cr_assert_eq(memory.bytes_used, 0);
+}

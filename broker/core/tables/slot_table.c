@@ -51,12 +51,11 @@ bool slot_table_reserve(struct slot_table *table, uint32_t count)
         room *= 2;
     if (room == table->room)
         return true;
-    struct slot_entry *ring = memory_take(table->memory, room * sizeof *ring);
+    const struct ring_use use = {table->room, table->head, table->count};
+    struct slot_entry *ring =
+        memory_grow_ring(table->memory, table->ring, sizeof *ring, &use, room);
     if (ring == NULL)
         return false;
-    for (uint32_t i = 0; i < table->count; i++)
-        ring[i] = *slot_table_at(table, i);
-    memory_give(table->memory, table->ring, table->room * sizeof *ring);
     table->ring = ring;
     table->room = room;
     table->head = 0;
