@@ -244,6 +244,18 @@ Test(core, settles_numbers_that_are_jumped_over_as_cancelled)
     EXPECT("1 < refusal #102 (rejected of alice)\n1 < accepted 3 0\n");
 }
 
+/* One number stays for the end behind it. */
+Test(core, takes_the_last_numbers_that_there_are)
+{
+    join(1);
+    uint32_t a = open_topic(1, "alice/a");
+    forget();
+    publish(1, a, UINT64_MAX - 2, 1, 5);
+    EXPECT("1 < accepted 1 0\n");
+    publish(1, a, UINT64_MAX - 1, 1, 6);
+    EXPECT("1 < refusal #18446744073709551614 (rejected of alice)\n1 < accepted 2 0\n");
+}
+
 /* ---- retracting ------------------------------------------------------------------------------ */
 
 static void retract(conn_id conn, uint32_t topic, uint64_t seq)

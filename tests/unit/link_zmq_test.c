@@ -6,6 +6,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -249,6 +250,28 @@ Test(link_zmq, keeps_the_last_batches_for_as_long_as_others_come)
     buffer_unref(&large);
     buffer_unref(&first);
     buffer_unref(&last);
+}
+
+/* Which descriptors of this process a program that it starts would have, too. */
+static unsigned count_inherited(void)
+{
+    unsigned count = 0;
+    for (int fd = 0; fd < 1024; fd++) {
+        int flags = fcntl(fd, F_GETFD);
+        count += flags >= 0 && (flags & FD_CLOEXEC) == 0;
+    }
+    return count;
+}
+
+Test(link_zmq, leaves_no_descriptors_to_programs_that_are_started)
+{
+    unsigned before = count_inherited();
+    struct link *another = NULL;
+    cr_assert_eq(link_open(&another), LINK_OK);
+    cr_assert_eq(link_connect(another, LINK_CONTROL, endpoints[LINK_CONTROL]), LINK_OK);
+    cr_assert_eq(link_connect(another, LINK_DATA, endpoints[LINK_DATA]), LINK_OK);
+    cr_expect_eq(count_inherited(), before);
+    link_close(&another, 0);
 }
 
 Test(link_zmq, gives_the_kept_batches_back_when_it_is_closed)

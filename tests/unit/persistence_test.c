@@ -376,15 +376,20 @@ Test(persistence, goes_on_by_itself_when_there_is_room_again)
 }
 
 /* Lets the journal grow until the disk has no more room for values. */
-static void fill(void)
+static void fill_segments(uint64_t segments)
 {
-    sim_disk_limit(sim, 4 * DRIVER_SEGMENT);
+    sim_disk_limit(sim, segments * DRIVER_SEGMENT);
     while (persistence_state(&persistence) == JOURNAL_IS_WELL) {
         uint64_t ticket = persistence.ticket + 1;
         decide();
         while (persistence.news.logged < ticket)
             hear();
     }
+}
+
+static void fill(void)
+{
+    fill_segments(4);
 }
 
 /* Before the next checkpoint could take more than half of what is set aside, it is made. */
@@ -667,6 +672,27 @@ Test(persistence, lets_no_old_place_go_before_a_checkpoint_tells_the_new_one)
     while (!persistence_has_room(&persistence))
         hear();
     cr_assert_gt(persistence.news.first, 0);
+}
+
+/* There is room for one checkpoint then, not for two: the last one must be worth it. */
+Test(persistence, makes_its_last_checkpoint_only_for_more_room_than_it_takes)
+{
+    static const struct {
+        size_t held_bytes;
+        bool is_made;
+    } cases[] = {{1500, true}, {2500, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        if (i > 0)
+            fini();
+        start(DURABILITY_PROCESS);
+        held_bytes = cases[i].held_bytes;
+        fill_segments(3);
+        uint64_t before = persistence.checkpoint_ticket;
+        persistence_checkpoint(&persistence, port);
+        cr_expect_eq(persistence.checkpoint_ticket != before, cases[i].is_made, "%zu bytes",
+                     cases[i].held_bytes);
+        held_bytes = 0;
+    }
 }
 
 /* Files that cannot be removed are tried again; the checkpoint is not, for it takes of the room
