@@ -25,7 +25,7 @@ struct replay {
     struct recovery *out;
 };
 
-static const char *short_of_memory = "memory is short";
+static const char *short_of_memory = "out of memory";
 
 /* ---- payloads -------------------------------------------------------------------------------- */
 

@@ -15,7 +15,7 @@ const char *journal_strerror(enum journal_err err)
     case JOURNAL_POSITION: return "not a position of the journal for this";
     case JOURNAL_FENCED: return "another broker has the journal";
     case JOURNAL_DISK: return "no disk of this kind is known";
-    case JOURNAL_MEMORY: return "memory is short";
+    case JOURNAL_MEMORY: return "out of memory";
     case JOURNAL_LIMIT: return "too large for the journal";
     case JOURNAL_FULL: return "the disk of the journal is full";
     case JOURNAL_IO: return "the system refused a call on the files of the journal";

@@ -31,7 +31,7 @@ static bool is_expected(const struct session *session, const struct msg *msg)
     return false;
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- beats and endings ---------------------------------------------------------------------- */
 
 static void echo_in(struct session *session, const struct msg_echo *echo)
 {

@@ -53,3 +53,14 @@ Test(names, says_unknown_of_what_it_does_not_know)
     cr_expect_str_eq(bus_disclosure_name((enum bus_disclosure)0), "unknown", "0 has no word");
     cr_expect_str_eq(bus_durability_name((enum bus_durability) - 1), "unknown");
 }
+
+/* The words that everybody knows from strerror(3), where there is one. */
+Test(names, has_usual_words_for_codes)
+{
+    cr_expect_str_eq(bus_strerror(BUS_EINVAL), "invalid argument");
+    cr_expect_str_eq(bus_strerror(BUS_ENOMEM), "out of memory");
+    cr_expect_str_eq(bus_strerror(BUS_ETIMEDOUT), "timed out");
+    cr_expect_str_eq(bus_strerror(BUS_ETOOBIG), "too large");
+    cr_expect_str_eq(bus_strerror(BUS_ESETTLED), "already settled");
+    cr_expect_str_eq(bus_strerror(BUS_EDENIED), "permission denied");
+}
