@@ -231,7 +231,7 @@ static void put_parties(struct core_dump *dump, const struct core *core)
         if (party->guard != NULL)
             LINE(dump, "   guard", party->guard->token, party->guard->incarnation,
                  (uint64_t)party->guard->beat_ns, (uint64_t)party->guard->lost_after_ns,
-                 (uint64_t)party->guard->grace_ns, party->voice_count);
+                 (uint64_t)party->guard->grace_ns, party->program_count);
         if (party->guard != NULL)
             put_process(dump, party->guard);
         if (party->session != NULL)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* members_test.c -- a job of two to four, and six parties that come, go, end, fail, stall, freeze
  * and are cut off in any order, under a broker that dies and comes back, often while the job fails.
- * Some of the parties have a guard, and a voice that comes and goes beside it, or dies of its own;
- * and some of the jobs are cancelled.
+ * Some of the parties have a guard, and a program that comes and goes beside it, or dies of its
+ * own; and some of the jobs are cancelled.
  *
  * Held to all along: no epoch has fewer than min or more than max; in each, every rank belongs to
  * one life, and all who are told of it are told the same size and attempt; nobody is told of epochs
@@ -20,7 +20,7 @@
 #include <string.h>
 
 enum { HOSTS = 6, MIN = 2, MAX = 4, EPOCHS = 4096, SEEDS_DEFAULT = 60, ACTS = 300 };
-enum { ACTORS = 2 * HOSTS }; /* behind the parties the voices of those that have a guard */
+enum { ACTORS = 2 * HOSTS }; /* behind the parties the programs of those that have a guard */
 enum { ASKER = ACTORS };     /* the host of the observer that creates the job */
 enum { ACT_ALL_SORTS, ACT_CRASH, ACT_CANCEL };
 
@@ -53,7 +53,7 @@ static struct play {
 
 /* What there was to be seen, over all seeds. */
 static struct {
-    uint64_t failing_crashes, voices, values, pasts, stalls;
+    uint64_t failing_crashes, programs, values, pasts, stalls;
 } seen;
 
 /* What is published: of which attempt it is. */
@@ -73,7 +73,7 @@ static bool is_guard(uint32_t host)
     return host < HOSTS && (play.guarded & 1U << host) != 0;
 }
 
-static bool is_voice(uint32_t host)
+static bool is_program(uint32_t host)
 {
     return host >= HOSTS;
 }
@@ -244,7 +244,7 @@ static void start(uint32_t host)
 {
     play.seen[host] = 0;
     play.subs[host] = 0;
-    seen.voices += is_voice(host);
+    seen.programs += is_program(host);
     world_start(play.world, host);
 }
 
@@ -350,7 +350,7 @@ static void tend(uint32_t host, bool may_start)
     struct session *session = world_session(play.world, host);
     if (session != NULL && session_end(session, NULL) != CODE_OK)
         world_kill(play.world, host, true, 0);
-    else if (session == NULL && may_start && (!is_voice(host) || is_up(party_of(host))))
+    else if (session == NULL && may_start && (!is_program(host) || is_up(party_of(host))))
         start(host);
 }
 
@@ -386,9 +386,9 @@ static void on_act(void *arg, uint32_t what, uint32_t who, uint64_t value)
         cancel();
         return;
     }
-    if (world_is_frozen(play.world, who) || (is_voice(who) && !is_guard(party_of(who))))
+    if (world_is_frozen(play.world, who) || (is_program(who) && !is_guard(party_of(who))))
         return;
-    tend(who, play.is_quiet ? !is_voice(who) : dice_hits(dice, 500));
+    tend(who, play.is_quiet ? !is_program(who) : dice_hits(dice, 500));
     if (play.is_quiet) {
         promise(who, 0);
         return;
@@ -432,7 +432,7 @@ static void open_world(uint64_t seed)
     for (uint32_t i = 0; i < ACTORS; i++) {
         host.party = names[party_of(i)];
         host.is_guard = is_guard(i);
-        host.voice_of = is_voice(i) ? party_of(i) + 1 : 0;
+        host.program_of = is_program(i) ? party_of(i) + 1 : 0;
         (void)world_host(play.world, &host);
     }
     host = (struct host_options){.heartbeat_ms = 100,
@@ -544,10 +544,10 @@ Test(members, have_unique_dense_ranks_in_the_same_epochs_in_the_same_order, .tim
     cr_expect_gt(epochs, 20 * count, "there was little to be seen");
     cr_expect_gt(attempts, count, "there were attempts beyond the first");
     fprintf(stderr,
-            "%" PRIu64 " crashes while failing, %" PRIu64 " voices, %" PRIu64 " promises, %" PRIu64
-            " values, %" PRIu64 " times told of missed ones\n",
-            seen.failing_crashes, seen.voices, seen.stalls, seen.values, seen.pasts);
-    cr_expect(seen.failing_crashes > 0 && seen.voices > 0 && seen.stalls > 0 && seen.values > 0 &&
+            "%" PRIu64 " crashes while failing, %" PRIu64 " programs, %" PRIu64
+            " promises, %" PRIu64 " values, %" PRIu64 " times told of missed ones\n",
+            seen.failing_crashes, seen.programs, seen.stalls, seen.values, seen.pasts);
+    cr_expect(seen.failing_crashes > 0 && seen.programs > 0 && seen.stalls > 0 && seen.values > 0 &&
                   seen.pasts > 0,
               "something was never to be seen");
     cr_expect_geq(coverage_met(COVERAGE_JOB), 8);

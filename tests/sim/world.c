@@ -982,7 +982,7 @@ void world_start(struct world *world, uint32_t index)
 {
     struct host *host = &world->hosts[index];
     const struct host *guard =
-        host->options.voice_of > 0 ? &world->hosts[host->options.voice_of - 1] : NULL;
+        host->options.program_of > 0 ? &world->hosts[host->options.program_of - 1] : NULL;
     must(host->session == NULL && (guard == NULL || guard->session != NULL));
     struct session_options options = {
         .job = span_text(host->options.job),

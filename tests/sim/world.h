@@ -78,8 +78,8 @@ struct host_options {
     enum disclosure disclosure; /* of its errors */
     char place[24];             /* where it runs; "": nowhere */
     bool is_guard;
-    bool is_courier;   /* an observer: job and party are empty */
-    uint32_t voice_of; /* 0, or behind the number of the host of the guard for which it speaks */
+    bool is_courier;     /* an observer: job and party are empty */
+    uint32_t program_of; /* 0, or 1 + the host of the guard that guards it */
 };
 
 struct world;

@@ -244,10 +244,10 @@ Test(core_failure, of_a_guarded_party_is_of_the_process_that_was_lost)
         struct msg guard = hello(1, 0);
         guard.as.hello.role = 2;
         message(1, guard);
-        struct msg voice = hello(2, 0);
-        voice.as.hello.party = guard.as.hello.party;
-        voice.as.hello.guard = tokens[1];
-        message(2, voice);
+        struct msg program = hello(2, 0);
+        program.as.hello.party = guard.as.hello.party;
+        program.as.hello.guard = tokens[1];
+        message(2, program);
         locate(2, "node-8", 8);
         locate(1, "node-9", 9);
         compact();

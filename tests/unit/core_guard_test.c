@@ -4,8 +4,8 @@
 
 TestSuite(core_guard, .init = init, .fini = fini);
 
-/* Connections by name_of(): 1 is alice's guard, 21 and 41 are her voices. */
-enum { GUARD = 1, VOICE = 21, NEXT_VOICE = 41, BOB = 2, TAP = 5 };
+/* Connections by name_of(): 1 is alice's guard, 21 and 41 are her programs. */
+enum { GUARD = 1, PROGRAM = 21, NEXT_PROGRAM = 41, BOB = 2, TAP = 5 };
 
 static void greet_guard(conn_id conn, uint64_t token)
 {
@@ -16,16 +16,16 @@ static void greet_guard(conn_id conn, uint64_t token)
     numbers[conn] = 0;
 }
 
-static void greet_voice(conn_id conn, uint64_t guard)
+static void greet_program(conn_id conn, uint64_t guard)
 {
     struct msg msg = hello(conn, 0);
     msg.as.hello.guard = guard;
     message(conn, msg);
 }
 
-static void join_voice(conn_id conn)
+static void join_program(conn_id conn)
 {
-    greet_voice(conn, tokens[GUARD]);
+    greet_program(conn, tokens[GUARD]);
     attach(conn, conn + 10, tokens[conn]);
     numbers[conn] = 0;
     frames[conn] = 0;
@@ -39,14 +39,14 @@ static void fail_party(conn_id conn)
                                                  .error = an_error("job/alice/1/7")}});
 }
 
-/* alice, a guard and a voice that owes a slot; bob, who awaits it; an observer. */
+/* alice, a guard and a program that owes a slot; bob, who awaits it; an observer. */
 static void begin(void)
 {
     tap(TAP);
     greet_guard(GUARD, 0);
-    join_voice(VOICE);
+    join_program(PROGRAM);
     join(BOB);
-    reserve(VOICE, open_topic(VOICE, "alice/a"), 0);
+    reserve(PROGRAM, open_topic(PROGRAM, "alice/a"), 0);
     message(BOB, (struct msg){.type = MSG_AWAIT,
                               .as.await = {.want = 1, .topic = span_text("alice/a")}});
     forget();
@@ -59,31 +59,31 @@ Test(core_guard, begins_a_life_in_which_another_speaks)
     EXPECT("1 < welcome incarnation 1\n"
            "5 < party.joined alice/1 #0 x0\n"
            "1 < attached\n");
-    greet_voice(VOICE, tokens[GUARD]);
+    greet_program(PROGRAM, tokens[GUARD]);
     EXPECT("21 < welcome incarnation 1\n");
-    attach(VOICE, VOICE + 10, tokens[VOICE]);
+    attach(PROGRAM, PROGRAM + 10, tokens[PROGRAM]);
     EXPECT("21 < attached\n");
-    cr_assert_neq(tokens[GUARD], tokens[VOICE]);
+    cr_assert_neq(tokens[GUARD], tokens[PROGRAM]);
 }
 
-Test(core_guard, lets_voices_come_and_go_one_at_a_time)
+Test(core_guard, lets_programs_come_and_go_one_at_a_time)
 {
     begin();
-    greet_voice(NEXT_VOICE, tokens[GUARD]);
+    greet_program(NEXT_PROGRAM, tokens[GUARD]);
     EXPECT("41 < refused 12 errbus.name_taken\n"
            "41 dropped\n");
     message(3, hello(1, 0));
     EXPECT("3 < refused 12 errbus.name_taken\n"
            "3 dropped\n");
-    leave(VOICE, 1);
+    leave(PROGRAM, 1);
     EXPECT("21 < over 13\n"
            "21 dropped\n"
            "31 dropped\n"
            "5 < slot.failed alice/1 #0 x1 (party_left of alice)\n"
            "12 < sub 0 error #0 (party_left of alice)\n");
-    join_voice(NEXT_VOICE);
-    uint32_t a = open_topic(NEXT_VOICE, "alice/a");
-    publish(NEXT_VOICE, a, 1, 1, 100);
+    join_program(NEXT_PROGRAM);
+    uint32_t a = open_topic(NEXT_PROGRAM, "alice/a");
+    publish(NEXT_PROGRAM, a, 1, 1, 100);
     EXPECT("41 < accepted 1 0\n");
     complete(GUARD);
     EXPECT("41 < over 11 (party_left of alice)\n"
@@ -98,16 +98,16 @@ Test(core_guard, lets_voices_come_and_go_one_at_a_time)
 }
 
 /* So that no two of them give an error one id. */
-Test(core_guard, counts_its_voices_over_a_snapshot)
+Test(core_guard, counts_its_programs_over_a_snapshot)
 {
     begin();
-    leave(VOICE, 1);
+    leave(PROGRAM, 1);
     compact();
     restart();
     greet_guard(GUARD, tokens[GUARD]);
-    join_voice(NEXT_VOICE);
+    join_program(NEXT_PROGRAM);
     compact(); /* with the second one there */
-    leave(NEXT_VOICE, 0);
+    leave(NEXT_PROGRAM, 0);
     compact();
 }
 
@@ -122,7 +122,7 @@ Test(core_guard, takes_its_word_for_the_end)
            "31 dropped\n"
            "5 < party.failed alice/1 #0 x1 (application of alice)\n"
            "12 < sub 0 error #0 (application of alice)\n");
-    greet_voice(NEXT_VOICE, tokens[GUARD]);
+    greet_program(NEXT_PROGRAM, tokens[GUARD]);
     EXPECT("41 < refused 11 errbus.fenced\n"
            "41 dropped\n");
 }
@@ -140,10 +140,10 @@ Test(core_guard, leaves_for_both)
            "12 < sub 0 error #0 (party_left of alice)\n");
 }
 
-Test(core_guard, is_told_what_its_voice_has_said)
+Test(core_guard, is_told_what_its_program_has_said)
 {
     begin();
-    fail_party(VOICE);
+    fail_party(PROGRAM);
     EXPECT("21 < over 13\n"
            "21 dropped\n"
            "31 dropped\n"
@@ -153,20 +153,20 @@ Test(core_guard, is_told_what_its_voice_has_said)
            "12 < sub 0 error #0 (application of alice)\n");
 }
 
-Test(core_guard, keeps_what_its_voice_has_completed)
+Test(core_guard, keeps_what_its_program_has_completed)
 {
     greet_guard(GUARD, 0);
-    join_voice(VOICE);
+    join_program(PROGRAM);
     tap(TAP);
-    complete(VOICE);
-    leave(VOICE, 0);
+    complete(PROGRAM);
+    leave(PROGRAM, 0);
     EXPECT("21 < result 0\n"
            "21 < accepted 0 1\n"
            "5 < party.completed alice/1 #0 x0\n"
            "21 < over 13\n"
            "21 dropped\n"
            "31 dropped\n");
-    greet_voice(NEXT_VOICE, tokens[GUARD]);
+    greet_program(NEXT_PROGRAM, tokens[GUARD]);
     EXPECT("41 < refused 11 errbus.fenced\n"
            "41 dropped\n");
     fail_party(GUARD);
@@ -174,10 +174,10 @@ Test(core_guard, keeps_what_its_voice_has_completed)
            "1 dropped\n");
 }
 
-Test(core_guard, loses_the_party_with_its_voice)
+Test(core_guard, loses_the_party_with_its_program)
 {
     begin();
-    closed(VOICE);
+    closed(PROGRAM);
     forget();
     pass_ms(999);
     EXPECT("");
@@ -201,17 +201,17 @@ Test(core_guard, loses_the_party_when_it_is_lost_itself)
            "12 < sub 0 error #0 (party_lost of alice)\n");
 }
 
-/* However short the voice's own grace is, its guard is given time to say how it ended. */
-Test(core_guard, waits_for_the_guard_before_a_closed_voice_is_lost)
+/* However short the program's own grace is, its guard is given time to say how it ended. */
+Test(core_guard, waits_for_the_guard_before_a_closed_program_is_lost)
 {
-    struct msg msg = hello(VOICE, 0);
+    struct msg msg = hello(PROGRAM, 0);
     greet_guard(GUARD, 0);
     msg.as.hello.guard = tokens[GUARD];
     msg.as.hello.grace_ms = 0;
-    message(VOICE, msg);
-    attach(VOICE, VOICE + 10, tokens[VOICE]);
+    message(PROGRAM, msg);
+    attach(PROGRAM, PROGRAM + 10, tokens[PROGRAM]);
     tap(TAP);
-    closed(VOICE);
+    closed(PROGRAM);
     pass_ms(5);
     fail_party(GUARD);
     EXPECT("21 dropped\n"
@@ -223,29 +223,29 @@ Test(core_guard, waits_for_the_guard_before_a_closed_voice_is_lost)
            "5 < verdict.final alice/1 #0 x0 (application of alice)\n");
 }
 
-Test(core_guard, welcomes_a_voice_again_whose_welcome_was_lost)
+Test(core_guard, welcomes_a_program_again_whose_welcome_was_lost)
 {
     greet_guard(GUARD, 0);
     forget();
-    struct msg msg = hello(VOICE, 0);
+    struct msg msg = hello(PROGRAM, 0);
     msg.as.hello.guard = tokens[GUARD];
     msg.as.hello.client = 9;
     msg.as.hello.dial = 1;
-    message(VOICE, msg);
+    message(PROGRAM, msg);
     msg.as.hello.dial = 2;
-    message(NEXT_VOICE, msg);
+    message(NEXT_PROGRAM, msg);
     EXPECT("21 < welcome incarnation 1\n"
            "21 dropped\n"
            "41 < welcome incarnation 1\n");
-    cr_assert_eq(tokens[VOICE], tokens[NEXT_VOICE]);
+    cr_assert_eq(tokens[PROGRAM], tokens[NEXT_PROGRAM]);
     msg.as.hello.dial = 1;
-    message(VOICE, msg); /* late */
+    message(PROGRAM, msg); /* late */
     EXPECT("21 dropped\n");
-    numbers[NEXT_VOICE] = 0;
-    leave(NEXT_VOICE, 0);
+    numbers[NEXT_PROGRAM] = 0;
+    leave(NEXT_PROGRAM, 0);
     forget();
     msg.as.hello.dial = 2;
-    message(VOICE, msg); /* later still */
+    message(PROGRAM, msg); /* later still */
     EXPECT("21 dropped\n");
 }
 
@@ -283,7 +283,7 @@ static void beat_all(void)
 {
     size_t kept_bytes = said_bytes;
     message(GUARD, (struct msg){.type = MSG_BEAT});
-    message(VOICE, (struct msg){.type = MSG_BEAT});
+    message(PROGRAM, (struct msg){.type = MSG_BEAT});
     message(BOB, (struct msg){.type = MSG_BEAT});
     said_bytes = kept_bytes; /* echoes */
     said[said_bytes] = '\0';
@@ -294,9 +294,9 @@ Test(core_guard, fails_a_party_of_which_neither_moves)
     begin();
     progress(GUARD, 700, "output: begins");
     pass_ms(600);
-    progress(VOICE, 0, "step 1"); /* promises nothing itself, but moves */
+    progress(PROGRAM, 0, "step 1"); /* promises nothing itself, but moves */
     pass_ms(600);
-    progress(VOICE, 60000, ""); /* and again, wherever that is */
+    progress(PROGRAM, 60000, ""); /* and again, wherever that is */
     pass_ms(600);
     beat_all();
     pass_ms(99);
@@ -310,10 +310,10 @@ Test(core_guard, fails_a_party_of_which_neither_moves)
                      "alice beats, but made no progress within 700 ms; it last was at: step 1");
 }
 
-Test(core_guard, holds_a_voice_to_its_own_promise)
+Test(core_guard, holds_a_program_to_its_own_promise)
 {
     begin();
-    progress(VOICE, 700, "step 1");
+    progress(PROGRAM, 700, "step 1");
     pass_ms(600);
     progress(GUARD, 60000, "output: step 2");
     pass_ms(100);
@@ -347,8 +347,8 @@ Test(core_guard, knows_its_own_tokens)
     join(BOB);
     greet_guard(GUARD, 0);
     forget();
-    greet_voice(VOICE, tokens[GUARD] + 1);
-    greet_voice(VOICE, tokens[BOB]);
+    greet_program(PROGRAM, tokens[GUARD] + 1);
+    greet_program(PROGRAM, tokens[BOB]);
     message(3, hello(1, tokens[GUARD])); /* a party's greeting, with a guard's session */
     EXPECT("21 < refused 11 errbus.fenced\n"
            "21 dropped\n"
@@ -363,22 +363,22 @@ Test(core_guard, knows_its_own_tokens)
            "3 dropped\n");
 }
 
-Test(core_guard, goes_on_after_a_restart_with_its_voice)
+Test(core_guard, goes_on_after_a_restart_with_its_program)
 {
     begin();
     crash(100);
     greet_guard(GUARD, tokens[GUARD]);
-    message(VOICE, hello(VOICE, tokens[VOICE]));
+    message(PROGRAM, hello(PROGRAM, tokens[PROGRAM]));
     EXPECT("1 < welcome incarnation 1, resumed\n"
            "1 < attached\n"
            "21 < welcome incarnation 1, resumed\n");
-    attach(VOICE, VOICE + 10, tokens[VOICE]);
+    attach(PROGRAM, PROGRAM + 10, tokens[PROGRAM]);
     forget();
-    leave(VOICE, 1);
+    leave(PROGRAM, 1);
     crash(100);
     greet_guard(GUARD, tokens[GUARD]);
     forget();
-    greet_voice(NEXT_VOICE, tokens[GUARD]);
+    greet_program(NEXT_PROGRAM, tokens[GUARD]);
     EXPECT("41 < welcome incarnation 1\n");
     compact();
     numbers[GUARD] = 5; /* what it had said before the crash does not count */

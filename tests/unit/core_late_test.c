@@ -189,7 +189,7 @@ Test(core_late, one_is_not_heard_when_its_job_was_cancelled)
     EXPECT("5 < done 0 \n1 < over 11 (cancelled of )\n1 dropped\n11 dropped\n");
 }
 
-/* Guard and voice each have a connection, and each may speak. */
+/* Guard and program each have a connection, and each may speak. */
 Test(core_late, ones_are_both_processes_of_a_guarded_party)
 {
     struct msg_job_create job = a_job(2, 2);
@@ -200,9 +200,9 @@ Test(core_late, ones_are_both_processes_of_a_guarded_party)
     struct msg guard = hello(2, 0);
     guard.as.hello.role = 2;
     message(2, guard);
-    struct msg voice = hello(2, 0);
-    voice.as.hello.guard = tokens[2];
-    message(3, voice);
+    struct msg program = hello(2, 0);
+    program.as.hello.guard = tokens[2];
+    message(3, program);
     tap(4);
     break_down(1);
     pass_ms(0);

@@ -191,7 +191,7 @@ static void run_a_job(void)
 }
 
 /* Of dave, who completes. */
-static void guard_and_voice(void)
+static void guard_and_program(void)
 {
     struct msg msg = hello(4, 0);
     msg.as.hello.role = 2;
@@ -280,7 +280,7 @@ Test(core_replay, gives_the_same_state_for_every_kind_of_fact)
     join(2);
     pass_ms(60000); /* all fall silent: a verdict, and whoever comes behind it begins a new one */
     join(1);
-    guard_and_voice();
+    guard_and_program();
     pass_ms(5000);
     leave(1, 0);
     work_all_sorts();
@@ -898,7 +898,7 @@ Test(core_replay, says_so_when_memory_is_short)
     closed(2);
     write_all_sorts(a);
     read_all_sorts(a);
-    guard_and_voice();
+    guard_and_program();
     uint64_t n = 0;
     while (replay_short(n))
         n += 1;

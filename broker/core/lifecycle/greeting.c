@@ -35,8 +35,8 @@
 
 enum { HELLO_PARTY = 0, HELLO_OBSERVER = 1, HELLO_GUARD = 2 }; /* HELLO.role */
 
-/* Voices of one incarnation number their errors apart: each has so many bits for itself. */
-enum { VOICE_ERROR_BITS = 32 };
+/* Programs of one incarnation number their errors apart: each has so many bits for itself. */
+enum { PROGRAM_ERROR_BITS = 32 };
 
 static void refuse(struct core *core, conn_id conn, enum wire_code code, const char *type,
                    const char *message)
@@ -83,7 +83,7 @@ static void welcome(struct core *core, struct session *session, const struct msg
     msg->disclosure = session->job != NULL ? session->job->spec.disclosure : 0;
     msg->is_created = session->job != NULL && session->job->state != JOB_FREE;
     if (session->party != NULL && !session->is_guard)
-        msg->errors_from = (uint64_t)session->party->voice_count << VOICE_ERROR_BITS;
+        msg->errors_from = (uint64_t)session->party->program_count << PROGRAM_ERROR_BITS;
     session_arm(core, session);
 }
 
@@ -112,8 +112,8 @@ void session_begin(struct core *core, struct party *party, struct session *sessi
     party->error_limit = 0;
     failure_unref(core, party->ended_by);
     party->ended_by = NULL;
-    party->voice_count = 0;
-    party->voice_client = 0;
+    party->program_count = 0;
+    party->program_client = 0;
     *(session->is_guard ? &party->guard : &party->session) = session;
     session->party = party;
     session->incarnation = incarnation;
@@ -142,7 +142,7 @@ static void go_on(struct core *core, conn_id conn, struct session *session,
     }
     session->dial = (uint32_t)hello->dial;
     *(session == first_session(session->party) ? &session->party->dial
-                                               : &session->party->voice_dial) = session->dial;
+                                               : &session->party->program_dial) = session->dial;
     session_drop_conn(core, &session->control);
     session_drop_conn(core, &session->data);
     barrier_forget(session);
@@ -237,12 +237,12 @@ static void speak(struct core *core, conn_id conn, const struct msg_hello *hello
                "the incarnation that the token is for is over");
         return;
     }
-    bool is_known = hello->client != 0 && hello->client == party->voice_client;
+    bool is_known = hello->client != 0 && hello->client == party->program_client;
     if (is_known && party->session != NULL) {
         go_on(core, conn, party->session, hello);
         return;
     }
-    if (is_known && hello->dial <= party->voice_dial) {
+    if (is_known && hello->dial <= party->program_dial) {
         effects_drop(core->effects, conn); /* as in join() */
         return;
     }
@@ -257,9 +257,9 @@ static void speak(struct core *core, conn_id conn, const struct msg_hello *hello
                "the broker has no room for another session");
         return;
     }
-    guard_begin_voice(core, party, session);
-    party->voice_client = hello->client;
-    party->voice_dial = session->dial;
+    guard_begin_program(core, party, session);
+    party->program_client = hello->client;
+    party->program_dial = session->dial;
     welcome(core, session, hello, false);
 }
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* guard.c -- a party with a guard: two processes speak for one incarnation.
  *
- * The guard's session begins and ends the incarnation.  Beside it there may be a voice: a session
- * that writes and reads like that of any party.  There is one voice at a time, and as many in a row
- * as come.  When a voice leaves, the slots that it owes fail, and the incarnation goes on.  When a
- * voice is lost, or fails the party, the incarnation ends.  It also ends by the word of the guard,
- * or by its loss.
+ * The guard's session begins and ends the incarnation.  Beside it the program that it guards may
+ * have a session, which writes and reads like that of any party.  Programs may follow each other,
+ * one at a time.  When a program leaves, the slots that it owes fail, and the incarnation goes on.
+ * When a program is lost, or fails the party, the incarnation ends.  It also ends by the word of
+ * the guard, or by its loss.
  *
  * A message of the guard has no data before it, and is no fact of its own.  An end that is said
  * twice is the same end.  A promise of progress is said again on each connection; messages of the
- * guard and of the voice keep it. */
+ * guard and of the program keep it. */
 #include "broker/core/lifecycle/guard.h"
 
 #include "broker/core/lifecycle/ending.h"
@@ -26,16 +26,16 @@ int64_t guard_grace_ns(const struct session *session)
                                                                 : session->grace_ns;
 }
 
-void guard_begin_voice(struct core *core, struct party *party, struct session *session)
+void guard_begin_program(struct core *core, struct party *party, struct session *session)
 {
     party->session = session;
-    party->voice_count += 1;
+    party->program_count += 1;
     session->party = party;
     session->incarnation = party->incarnation;
     note_program_joined(core, party);
 }
 
-void guard_end_voice(struct core *core, struct party *party, enum wire_code code)
+void guard_end_program(struct core *core, struct party *party, enum wire_code code)
 {
     bool is_owing = party->open_count > 0;
     struct failure *failure =

@@ -147,7 +147,7 @@ static void do_retract(struct core *core, struct session *session, const struct 
 static void do_complete(struct core *core, struct session *session, const struct parked *op)
 {
     if (session->is_guard && session->party->session != NULL)
-        guard_end_voice(core, session->party, CODE_EFENCED);
+        guard_end_program(core, session->party, CODE_EFENCED);
     if (session->party->open_count > 0) {
         result_answer(core, session, op->number, CODE_EINVAL, ERROR_TYPE_ARGUMENT,
                       "a party that owes slots cannot complete", NULL, 0, NULL);
@@ -170,7 +170,7 @@ static void do_leave(struct core *core, struct session *session)
     struct party *party = session->party;
     struct failure *failure = NULL;
     if (!session->is_guard && party->guard != NULL) {
-        guard_end_voice(core, party, CODE_ECLOSED);
+        guard_end_program(core, party, CODE_ECLOSED);
         return;
     }
     if (session->job->state == JOB_FAILING && party_is_live(party)) {

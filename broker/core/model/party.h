@@ -29,9 +29,9 @@ struct party {
     uint32_t rank;   /* its place in the job, or RANK_NONE */
     struct session *session; /* that writes and reads for the live incarnation, or NULL */
     struct session *guard;   /* that speaks of its end alone, see lifecycle/guard.c; or NULL */
-    uint32_t voice_count;    /* sessions that a guarded incarnation has had */
-    uint64_t voice_client;   /* as client and dial, of the last of them */
-    uint32_t voice_dial;
+    uint32_t program_count;  /* sessions that a guarded incarnation has had */
+    uint64_t program_client; /* as client and dial, of the last of them */
+    uint32_t program_dial;
     struct list topics;     /* it writes */
     struct list open_slots; /* it owes */
     uint32_t open_count;

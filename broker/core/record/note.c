@@ -164,7 +164,8 @@ void note_guard_joined(struct core *core, const struct party *party)
             .token = guard->token, .heartbeat_ms = (uint64_t)(guard->beat_ns / MS_NS),
             .lost_after_ms = (uint64_t)(guard->lost_after_ns / MS_NS),
             .grace_ms = (uint64_t)(guard->grace_ns / MS_NS), .host = guard->host, .pid = guard->pid,
-            .programs = party->voice_count - (party->session != NULL)); /* that has its own fact */
+            .programs =
+                party->program_count - (party->session != NULL)); /* that has its own fact */
 }
 
 void note_program_joined(struct core *core, const struct party *party)
@@ -172,7 +173,7 @@ void note_program_joined(struct core *core, const struct party *party)
     const struct session *session = party->session;
     if (core->is_noting)
         NOTE(core, PROGRAM_JOINED, program_joined, .party = party->id,
-             .program = party->voice_count, .token = session->token,
+             .program = party->program_count, .token = session->token,
              .heartbeat_ms = (uint64_t)(session->beat_ns / MS_NS),
              .lost_after_ms = (uint64_t)(session->lost_after_ns / MS_NS),
              .grace_ms = (uint64_t)(session->grace_ns / MS_NS), .host = session->host,

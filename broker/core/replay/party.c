@@ -88,7 +88,7 @@ const char *replay_guard_joined(struct core *core, const struct fact_guard_joine
                                                   .pid = fact->pid,
                                                   .is_guard = true});
     if (wrong == NULL)
-        party->voice_count = (uint32_t)fact->programs;
+        party->program_count = (uint32_t)fact->programs;
     return wrong;
 }
 
@@ -97,7 +97,7 @@ const char *replay_program_joined(struct core *core, const struct fact_program_j
     struct party *party = replayed_party(core, fact->party);
     if (party == NULL)
         return WRONG_NO_PARTY;
-    if (party->guard == NULL || party->session != NULL || fact->program <= party->voice_count)
+    if (party->guard == NULL || party->session != NULL || fact->program <= party->program_count)
         return WRONG_NO_ORDER;
     if (!token_is_new(core, fact->token))
         return WRONG_TWICE;
@@ -111,8 +111,8 @@ const char *replay_program_joined(struct core *core, const struct fact_program_j
                                              .pid = fact->pid});
     if (session == NULL)
         return WRONG_NO_MEMORY;
-    party->voice_count = (uint32_t)fact->program - 1;
-    guard_begin_voice(core, party, session);
+    party->program_count = (uint32_t)fact->program - 1;
+    guard_begin_program(core, party, session);
     return NULL;
 }
 
