@@ -39,7 +39,7 @@ static struct bus_admin *admin_new(void)
     if (admin == NULL)
         return NULL;
     bus_options_init(&admin->options);
-    admin->fork_generation = core_watch_forks();
+    admin->fork_generation = fork_watch();
     if (pthread_mutex_init(&admin->lock, NULL) != 0) {
         free(admin);
         return NULL;
@@ -53,14 +53,13 @@ static struct bus_admin *admin_new(void)
 
 static bool admin_is_foreign(const struct bus_admin *admin)
 {
-    return admin->fork_generation !=
-           atomic_load_explicit(&core_fork_generation, memory_order_relaxed);
+    return admin->fork_generation != atomic_load_explicit(&fork_generation, memory_order_relaxed);
 }
 
 static void connection_drop(struct bus **kept)
 {
     if (*kept != NULL)
-        (void)core_close(kept, BUS_POLL); /* an observer owes nothing */
+        (void)membership_close(kept, BUS_POLL); /* an observer owes nothing */
 }
 
 void bus_admin_close(struct bus_admin **admin)
@@ -82,9 +81,9 @@ static enum bus_err connection_open(struct bus_admin *admin, bool is_courier, st
                                     int64_t deadline_ns, struct bus_error **reterr)
 {
     enum bus_err err =
-        is_courier ? core_open_courier(&admin->endpoints, &admin->options, kept, reterr)
-                   : core_open(&admin->endpoints, &admin->options, NO_JOB, "", kept, reterr);
-    return err == BUS_OK ? core_join(kept, deadline_ns, reterr) : err;
+        is_courier ? membership_open_courier(&admin->endpoints, &admin->options, kept, reterr)
+                   : membership_open(&admin->endpoints, &admin->options, NO_JOB, "", kept, reterr);
+    return err == BUS_OK ? membership_join(kept, deadline_ns, reterr) : err;
 }
 
 enum bus_err bus_admin_open(const char *endpoint, const struct bus_admin_options *options,
@@ -228,7 +227,7 @@ enum bus_err observer_wait(struct bus *bus, int64_t deadline_ns, struct bus_erro
     if (api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
         return BUS_OK;
     if (session_state(bus->session) != SESSION_UP)
-        return core_say_unreachable(bus, reterr);
+        return membership_say_unreachable(bus, reterr);
     return error_say_static(reterr, BUS_ETIMEDOUT, &error_timed_out);
 }
 

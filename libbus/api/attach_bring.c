@@ -48,8 +48,8 @@ static size_t read_piece(const struct carrying *carrying, uint64_t offset, uint8
 static bool may_send_piece(struct bus *bus, int64_t now_ns)
 {
     struct carrying *carrying = bus->carrying;
-    bool is_due = bus->employer != NULL &&
-                  atomic_load_explicit(&bus->employer->is_data_due, memory_order_relaxed);
+    bool is_due = bus->courier_of != NULL &&
+                  atomic_load_explicit(&bus->courier_of->is_data_due, memory_order_relaxed);
     carrying->is_held_back = is_due && now_ns < carrying->sent_ns + STARVED_NS;
     return !carrying->is_held_back;
 }
@@ -94,7 +94,7 @@ static void finish_attachment(struct bus *bus)
     }
     bus->attach_jobs = job->next;
     attach_job_free(job);
-    lookout_broadcast(bus, &bus->news);
+    waiters_broadcast(bus, &bus->news);
 }
 
 bool attach_bring(struct bus *bus, int64_t now_ns)

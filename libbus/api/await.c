@@ -118,7 +118,7 @@ enum bus_err bus_await(struct bus *bus, const char *topic, uint64_t seq, int64_t
             break;
         if (await->is_answered) /* it will not come, for the session is over */
             api_tell(bus);
-        else if (!lookout_wait(bus, &bus->news, &bus->waiters, deadline_ns))
+        else if (!data_wait(bus, &bus->news, &bus->waiters, deadline_ns))
             err = BUS_ETIMEDOUT;
         if (err == BUS_OK)
             err = api_over(bus);
@@ -226,7 +226,7 @@ static enum bus_err run(struct gather *gather, int64_t deadline_ns)
     while (err == BUS_OK) {
         bool is_any_answered = look_all(gather);
         if (!is_any_answered) {
-            if (!lookout_wait(bus, &bus->news, &bus->waiters, deadline_ns))
+            if (!data_wait(bus, &bus->news, &bus->waiters, deadline_ns))
                 err = BUS_ETIMEDOUT;
             else
                 err = api_over(bus);

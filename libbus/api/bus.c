@@ -27,9 +27,9 @@ enum bus_err bus_open(const char *endpoint, const struct bus_options *options, i
     if (err == BUS_OK)
         err = endpoints_read(&endpoints, endpoint, reterr);
     if (err == BUS_OK)
-        err = core_open(&endpoints, &known, job, party, &bus, reterr);
+        err = membership_open(&endpoints, &known, job, party, &bus, reterr);
     if (err == BUS_OK)
-        err = core_join(&bus, deadline_ns, reterr);
+        err = membership_join(&bus, deadline_ns, reterr);
     if (err != BUS_OK)
         return err;
     *out_bus = bus;
@@ -66,7 +66,7 @@ enum bus_err bus_close(struct bus **bus, int64_t timeout_ms)
     }
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
     enum bus_err attached = timeout_ms != BUS_POLL ? attach_flush(*bus, deadline_ns) : BUS_OK;
-    enum bus_err err = core_close(bus, timeout_ms);
+    enum bus_err err = membership_close(bus, timeout_ms);
     return err == BUS_OK ? attached : err;
 }
 

@@ -30,7 +30,7 @@ static struct attach_job *dismiss_courier(struct bus **courier)
     struct attach_job *jobs = (*courier)->attach_jobs;
     (*courier)->attach_jobs = NULL;
     api_unlock(*courier);
-    (void)core_close(courier, BUS_POLL); /* it owes nothing */
+    (void)membership_close(courier, BUS_POLL); /* it owes nothing */
     return jobs;
 }
 
@@ -42,11 +42,11 @@ static struct bus *courier_open(const struct bus *bus)
     options.heartbeat_ms = bus->options.heartbeat_ms;
     options.lost_after_ms = bus->options.lost_after_ms;
     options.broker_lost_ms = bus->options.broker_lost_ms;
-    (void)core_open_courier(&bus->endpoints, &options, &courier, NULL); /* tried again */
+    (void)membership_open_courier(&bus->endpoints, &options, &courier, NULL); /* tried again */
     if (courier == NULL)
         return NULL;
     api_lock(courier);
-    courier->employer = bus;
+    courier->courier_of = bus;
     api_unlock(courier);
     return courier;
 }
@@ -84,7 +84,7 @@ static bool hand_over(struct bus *bus, int64_t now_ns)
     bus->is_handing_over = false;
     if (courier != NULL)
         bus->courier_ns = 0;
-    lookout_broadcast(bus, &bus->news);
+    waiters_broadcast(bus, &bus->news);
     return true;
 }
 
@@ -141,5 +141,5 @@ enum bus_err attach_flush(struct bus *bus, int64_t deadline_ns)
 void attach_close(struct bus *bus)
 {
     if (bus->courier != NULL)
-        (void)core_close(&bus->courier, BUS_POLL); /* what it did not bring is cut */
+        (void)membership_close(&bus->courier, BUS_POLL); /* what it did not bring is cut */
 }

@@ -23,14 +23,14 @@
 
 #define NS_PER_S INT64_C(1000000000)
 
-static bool can_look_out(struct bus *bus)
+static bool can_poll(struct bus *bus)
 {
-    if (bus->lookout != NULL || bus->session == NULL || bus->data_fd < 0 ||
+    if (bus->poller != NULL || bus->session == NULL || bus->data_fd < 0 ||
         api_thread.put_aside != NULL)
         return false;
-    if (bus->lookout_fd < 0)
-        bus->lookout_fd = api_event_fd();
-    return bus->lookout_fd >= 0;
+    if (bus->poller_fd < 0)
+        bus->poller_fd = api_event_fd();
+    return bus->poller_fd >= 0;
 }
 
 /* Lock.  The library's thread sees to it when it goes to sleep, if it is up. */
@@ -60,27 +60,27 @@ static bool idle(struct bus *bus, pthread_cond_t *cond, unsigned *waiters, int64
     return is_awake;
 }
 
-bool lookout_wait(struct bus *bus, pthread_cond_t *cond, unsigned *waiters, int64_t deadline_ns)
+bool data_wait(struct bus *bus, pthread_cond_t *cond, unsigned *waiters, int64_t deadline_ns)
 {
-    if (!can_look_out(bus))
+    if (!can_poll(bus))
         return idle(bus, cond, waiters, deadline_ns);
     if (deadline_ns != INT64_MAX && api_now_ns() >= deadline_ns)
         return false;
     struct pollfd items[2] = {{.fd = bus->data_fd, .events = POLLIN},
-                              {.fd = bus->lookout_fd, .events = POLLIN}};
+                              {.fd = bus->poller_fd, .events = POLLIN}};
     api_wait_begin(bus);
-    bus->lookout = cond;
+    bus->poller = cond;
     lend(bus, true);
     *waiters += 1;
     pthread_mutex_unlock(&bus->lock);
     poll_until(items, deadline_ns);
     pthread_mutex_lock(&bus->lock);
     *waiters -= 1;
-    bus->lookout = NULL;
-    bool is_called = bus->is_lookout_called;
-    bus->is_lookout_called = false;
+    bus->poller = NULL;
+    bool is_called = bus->is_poller_called;
+    bus->is_poller_called = false;
     if (is_called)
-        api_clear_fd(bus->lookout_fd);
+        api_clear_fd(bus->poller_fd);
     if (bus->session == NULL)
         return true; /* closed meanwhile: the link may be gone */
     bool is_ours = bus->is_asleep;

@@ -5,7 +5,7 @@
 
 #include "libbus/api/model.h"
 
-/* As api_wait(), for what comes over the data channel: the first who waits looks out for it. */
-bool lookout_wait(struct bus *bus, pthread_cond_t *cond, unsigned *waiters, int64_t deadline_ns);
+/* As api_wait(), for what comes over the data channel: the first thread that waits polls for it. */
+bool data_wait(struct bus *bus, pthread_cond_t *cond, unsigned *waiters, int64_t deadline_ns);
 
 #endif

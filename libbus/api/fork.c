@@ -4,11 +4,11 @@
 
 #include "libbus/api/model.h"
 
-atomic_uint core_fork_generation;
+atomic_uint fork_generation;
 
 static void count_fork(void)
 {
-    atomic_fetch_add_explicit(&core_fork_generation, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&fork_generation, 1, memory_order_relaxed);
 }
 
 static void watch_forks(void)
@@ -17,9 +17,9 @@ static void watch_forks(void)
     (void)pthread_atfork(NULL, NULL, count_fork);
 }
 
-unsigned core_watch_forks(void)
+unsigned fork_watch(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, watch_forks);
-    return atomic_load_explicit(&core_fork_generation, memory_order_relaxed);
+    return atomic_load_explicit(&fork_generation, memory_order_relaxed);
 }

@@ -6,12 +6,11 @@
 #include "libbus/api/model.h"
 
 /* Whether this is a child of the process that made it: nothing may be touched then. */
-extern atomic_uint core_fork_generation;
-unsigned core_watch_forks(void); /* the generation now */
+extern atomic_uint fork_generation;
+unsigned fork_watch(void); /* the generation now */
 static inline bool api_is_foreign(const struct bus *bus)
 {
-    return bus->fork_generation !=
-           atomic_load_explicit(&core_fork_generation, memory_order_relaxed);
+    return bus->fork_generation != atomic_load_explicit(&fork_generation, memory_order_relaxed);
 }
 
 #endif

@@ -93,7 +93,7 @@ static void close_link(struct bus *bus)
     link_close_aside(bus->link);
     link_disconnect(bus->link, LINK_CONTROL);
     link_disconnect(bus->link, LINK_DATA);
-    lookout_reconnected(bus);
+    waiters_reconnected(bus);
 }
 
 static void connect_control(struct bus *bus, int64_t now_ns)
@@ -105,14 +105,14 @@ static void connect_control(struct bus *bus, int64_t now_ns)
         link_put_aside(bus->link);
     else
         close_link(bus);
-    lookout_reconnected(bus);
+    waiters_reconnected(bus);
     enum link_err err = link_connect(bus->link, LINK_CONTROL, endpoint);
     if (err == LINK_ENDPOINT) {
         bus->endpoints.notes[bus->endpoints.at] = ENDPOINT_UNFIT;
         if (bus->unfit == NULL)
             (void)error_say(&bus->unfit, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
                             "'%s' is not an endpoint that this process can use", endpoint);
-        lookout_broadcast(bus, &bus->news);
+        waiters_broadcast(bus, &bus->news);
     }
     if (err != LINK_OK)
         session_link_closed(bus->session, now_ns);
@@ -127,7 +127,7 @@ static void connect_data(struct bus *bus, int64_t now_ns)
                               session_data_endpoint(bus->session), endpoint, sizeof endpoint);
     if (!is_resolved || link_connect(bus->link, LINK_DATA, endpoint) != LINK_OK)
         session_link_closed(bus->session, now_ns);
-    lookout_reconnected(bus);
+    waiters_reconnected(bus);
 }
 
 /* Lock.  Whether there was anything to do. */
@@ -142,7 +142,7 @@ bool turn_act(struct bus *bus, int64_t now_ns)
         case SESSION_DISCONNECT:
             close_link(bus);
             bus->is_disconnected = true;
-            lookout_broadcast(bus, &bus->news);
+            waiters_broadcast(bus, &bus->news);
             break;
         }
         has_acted = true;
@@ -190,10 +190,10 @@ void turn_sleep(struct bus *bus, struct turn *turn)
     if (left_ms > bus->options.heartbeat_ms || left_ms < 0)
         left_ms = bus->options.heartbeat_ms; /* freed messages are acknowledged within a beat */
     left_ms = attach_sleep_ms(bus, left_ms);
-    bus->is_left = lookout_may_leave(bus);
+    bus->is_left = waiters_may_leave_data(bus);
     if (bus->is_left && left_ms > API_LEAVE_MS)
         left_ms = API_LEAVE_MS;
-    link_lend_data(bus->link, bus->lookout != NULL || bus->is_left);
+    link_lend_data(bus->link, bus->poller != NULL || bus->is_left);
     if (link_wait_begin(bus->link, turn->wants_room))
         left_ms = 0;
     turn->sleep_end_ns = api_deadline_ns(left_ms) - NS_PER_MS; /* left_ms was rounded up */

@@ -35,7 +35,7 @@ void api_unref(struct bus *bus)
     close_fd(bus->failure_fd);
     close_fd(bus->room_fd);
     close_fd(bus->tap_fd);
-    close_fd(bus->lookout_fd);
+    close_fd(bus->poller_fd);
     bus_error_unref(&bus->failure);
     bus_error_unref(&bus->unfit);
     id_map_fini(&bus->subs_by_number);

@@ -49,8 +49,8 @@ static struct bus *membership_new(void)
         return NULL;
     atomic_init(&bus->refs, 1);
     atomic_init(&bus->is_stopped, false);
-    bus->failure_fd = bus->room_fd = bus->tap_fd = bus->lookout_fd = bus->data_fd = -1;
-    bus->fork_generation = core_watch_forks();
+    bus->failure_fd = bus->room_fd = bus->tap_fd = bus->poller_fd = bus->data_fd = -1;
+    bus->fork_generation = fork_watch();
     bus->opener = gettid();
     memory_heap_init(&bus->memory, SESSION_MEMORY_MAX);
     id_map_init(&bus->subs_by_number, &bus->memory);
@@ -148,27 +148,28 @@ static enum bus_err open_as(bool is_courier, const struct endpoints *endpoints,
     bus->turn = thread_turn_new();
     if (bus->turn == NULL || !party_make(bus) || !session_make(bus) ||
         link_open(&bus->link) != LINK_OK || !threads_start(bus)) {
-        (void)core_close(&bus, BUS_POLL); /* nothing was promised yet */
+        (void)membership_close(&bus, BUS_POLL); /* nothing was promised yet */
         return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
     }
     *out_bus = bus;
     return BUS_OK;
 }
 
-enum bus_err core_open(const struct endpoints *endpoints, const struct bus_options *options,
-                       const char *job, const char *party, struct bus **out_bus,
-                       struct bus_error **reterr)
+enum bus_err membership_open(const struct endpoints *endpoints, const struct bus_options *options,
+                             const char *job, const char *party, struct bus **out_bus,
+                             struct bus_error **reterr)
 {
     return open_as(false, endpoints, options, job, party, out_bus, reterr);
 }
 
-enum bus_err core_open_courier(const struct endpoints *endpoints, const struct bus_options *options,
-                               struct bus **out_bus, struct bus_error **reterr)
+enum bus_err membership_open_courier(const struct endpoints *endpoints,
+                                     const struct bus_options *options, struct bus **out_bus,
+                                     struct bus_error **reterr)
 {
     return open_as(true, endpoints, options, "", "", out_bus, reterr);
 }
 
-enum bus_err core_say_unreachable(struct bus *bus, struct bus_error **reterr)
+enum bus_err membership_say_unreachable(struct bus *bus, struct bus_error **reterr)
 {
     char text[LIMIT_ENDPOINTS * (LIMIT_ENDPOINT_BYTES + 64)];
     endpoints_describe(&bus->endpoints, text, sizeof text);
@@ -176,7 +177,7 @@ enum bus_err core_say_unreachable(struct bus *bus, struct bus_error **reterr)
                      "no broker admitted this party: %s", text);
 }
 
-enum bus_err core_join(struct bus **bus, int64_t deadline_ns, struct bus_error **reterr)
+enum bus_err membership_join(struct bus **bus, int64_t deadline_ns, struct bus_error **reterr)
 {
     struct bus *joining = *bus;
     enum bus_err err = BUS_OK;
@@ -190,7 +191,7 @@ enum bus_err core_join(struct bus **bus, int64_t deadline_ns, struct bus_error *
         } else if (err != BUS_OK) {
             (void)api_say_over(joining, err, reterr);
         } else if (!api_wait(joining, &joining->news, &joining->waiters, deadline_ns)) {
-            err = core_say_unreachable(joining, reterr);
+            err = membership_say_unreachable(joining, reterr);
         }
         if (err != BUS_OK)
             break;
@@ -200,7 +201,7 @@ enum bus_err core_join(struct bus **bus, int64_t deadline_ns, struct bus_error *
                        session_token(joining->session));
     api_unlock(joining);
     if (err != BUS_OK)
-        (void)core_close(bus, BUS_POLL); /* why it did not join is what matters */
+        (void)membership_close(bus, BUS_POLL); /* why it did not join is what matters */
     return err;
 }
 
@@ -253,7 +254,7 @@ static void stop_thread(struct bus *bus)
     bus->has_thread = false;
 }
 
-enum bus_err core_close(struct bus **bus, int64_t timeout_ms)
+enum bus_err membership_close(struct bus **bus, int64_t timeout_ms)
 {
     struct bus *closing = *bus;
     enum bus_err err = BUS_OK;

@@ -6,17 +6,18 @@
 #include "libbus/api/model.h"
 
 /* A membership that is joining; party empty: an observer.  The library thread runs. */
-enum bus_err core_open(const struct endpoints *endpoints, const struct bus_options *options,
-                       const char *job, const char *party, struct bus **out_bus,
-                       struct bus_error **reterr);
+enum bus_err membership_open(const struct endpoints *endpoints, const struct bus_options *options,
+                             const char *job, const char *party, struct bus **out_bus,
+                             struct bus_error **reterr);
 /* The same for an observer that brings and fetches attachments. */
-enum bus_err core_open_courier(const struct endpoints *endpoints, const struct bus_options *options,
-                               struct bus **out_bus, struct bus_error **reterr);
+enum bus_err membership_open_courier(const struct endpoints *endpoints,
+                                     const struct bus_options *options, struct bus **out_bus,
+                                     struct bus_error **reterr);
 /* Waits until it is welcome; if it is not in time it is closed. */
-enum bus_err core_join(struct bus **bus, int64_t deadline_ns, struct bus_error **reterr);
+enum bus_err membership_join(struct bus **bus, int64_t deadline_ns, struct bus_error **reterr);
 /* What each endpoint said last, as a BUS_ETIMEDOUT.  Lock. */
-enum bus_err core_say_unreachable(struct bus *bus, struct bus_error **reterr);
+enum bus_err membership_say_unreachable(struct bus *bus, struct bus_error **reterr);
 /* Flush, leave, threads, session; *bus is gone. */
-enum bus_err core_close(struct bus **bus, int64_t timeout_ms);
+enum bus_err membership_close(struct bus **bus, int64_t timeout_ms);
 
 #endif

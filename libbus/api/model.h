@@ -133,21 +133,20 @@ struct bus {
     struct topic_cache_entry *topics;
     struct topic_cache_entry *last_topic;
 
-    pthread_cond_t
-        *lookout;     /* what the thread waits for that looks out for data; NULL: none does */
-    int lookout_fd;   /* calls it; -1: none was needed yet */
-    int data_fd;      /* what it polls */
-    unsigned idlers;  /* threads that wait for data, and do not look out */
-    int64_t taken_ns; /* when a receiver last found data without waiting for it */
-    bool is_left;     /* data is left to receivers while the library's thread sleeps */
-    bool has_sub_fd;  /* somebody may wait for data by a descriptor */
+    pthread_cond_t *poller; /* what the thread waits for that polls for data; NULL: none polls */
+    int poller_fd;          /* calls it; -1: none was needed yet */
+    int data_fd;            /* what it polls */
+    unsigned idlers;        /* threads that wait for data, and do not poll */
+    int64_t taken_ns;       /* when a receiver last found data without waiting for it */
+    bool is_left;           /* data is left to receivers while the library's thread sleeps */
+    bool has_sub_fd;        /* somebody may wait for data by a descriptor */
 
     int64_t stamp_ns;    /* now, or when the library thread's turn began */
     unsigned stamp_uses; /* so many more values may bear it */
 
     bool is_asleep; /* the library thread waits in the link */
     bool is_done;   /* the library thread ends */
-    bool is_lookout_called;
+    bool is_poller_called;
     bool is_disconnected; /* the session said that everything was sent, or the thread ended */
     bool is_stop_told;    /* waiters know of is_stopped */
     bool is_handed_over;  /* *out_bus is written */
@@ -174,7 +173,7 @@ struct bus {
                                        the first under way */
     struct bus *courier;            /* that brings them, or NULL: none was needed yet */
     int64_t courier_ns;             /* not before, the next one is opened */
-    const struct bus *employer;     /* of a courier: the bus that it brings them for, or NULL */
+    const struct bus *courier_of;   /* of a courier: the bus that it brings them for, or NULL */
     struct carrying *carrying;      /* of a courier: the attachment under way; or NULL */
 };
 

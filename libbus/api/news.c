@@ -51,7 +51,7 @@ static void note_end(struct bus *bus)
 
 void api_tell_all(struct bus *bus)
 {
-    lookout_broadcast(bus, &bus->news);
+    waiters_broadcast(bus, &bus->news);
     sub_tell_all(bus);
     api_signal_fd(bus->room_fd);
     api_signal_fd(bus->tap_fd);
@@ -106,7 +106,7 @@ void api_tell(struct bus *bus)
         api_signal_fd(bus->tap_fd);
     if (bus->waiters > 0 && (news.is_state || news.is_accepted || news.is_credit ||
                              news.is_result || news.is_want || news.is_tap || news.is_status))
-        lookout_broadcast(bus, &bus->news);
+        waiters_broadcast(bus, &bus->news);
     if (news.is_sub)
         sub_tell(bus);
 }

@@ -481,7 +481,7 @@ static enum bus_err wait_for_news(struct bus_sub *sub, int64_t deadline_ns,
         return api_say_over(bus, err, reterr);
     settle_fd(sub);
     atomic_store(&sub->is_waiting, true);
-    bool is_awake = lookout_wait(bus, &sub->news, &sub->waiters, deadline_ns);
+    bool is_awake = data_wait(bus, &sub->news, &sub->waiters, deadline_ns);
     atomic_store(&sub->is_waiting, false);
     return is_awake ? BUS_OK : error_say_static(reterr, BUS_ETIMEDOUT, &error_timed_out);
 }
@@ -518,7 +518,7 @@ static enum bus_err refill(struct bus_sub *sub, bool is_many, int64_t timeout_ms
         buffer_unref(&encoded);
     }
     if (err == BUS_OK && !has_waited)
-        lookout_found(bus);
+        waiters_found_data(bus);
     api_unlock(bus);
     return err;
 }

@@ -203,7 +203,7 @@ void sub_detach_all(struct bus *bus)
 static void tell_sub(struct bus_sub *sub)
 {
     if (sub->waiters > 0)
-        lookout_broadcast(sub->bus, &sub->news);
+        waiters_broadcast(sub->bus, &sub->news);
     api_signal_fd(atomic_load_explicit(&sub->fd, memory_order_relaxed));
 }
 

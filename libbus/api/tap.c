@@ -222,9 +222,9 @@ static enum bus_err open_observer(const char *endpoint, const struct bus_tap_opt
     if (err == BUS_OK)
         err = endpoints_read(&endpoints, endpoint, reterr);
     if (err == BUS_OK)
-        err = core_open(&endpoints, &periods, job, "", out_bus, reterr);
+        err = membership_open(&endpoints, &periods, job, "", out_bus, reterr);
     if (err == BUS_OK)
-        err = core_join(out_bus, deadline_ns, reterr);
+        err = membership_join(out_bus, deadline_ns, reterr);
     return err;
 }
 
@@ -407,7 +407,7 @@ void bus_tap_close(struct bus_tap **tap)
     struct bus_tap *closing = *tap;
     *tap = NULL;
     if (!api_is_foreign(closing->bus))
-        (void)core_close(&closing->bus, BUS_POLL); /* an observer owes nothing */
+        (void)membership_close(&closing->bus, BUS_POLL); /* an observer owes nothing */
     event_free(&closing->given);
     event_free(&closing->ahead);
     free(closing);

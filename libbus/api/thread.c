@@ -62,7 +62,7 @@ void *thread_main(void *arg)
             turn_sleep(bus, turn);
     }
     bus->is_disconnected = true;
-    lookout_broadcast(bus, &bus->news);
+    waiters_broadcast(bus, &bus->news);
     api_unlock(bus);
     api_unref(bus);
     return NULL;

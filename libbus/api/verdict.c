@@ -42,15 +42,15 @@ static enum bus_err ask_as_observer(struct bus *bus, const struct endpoints *end
                                     int64_t deadline_ns, struct bus_report **out_report)
 {
     struct bus *observer = NULL;
-    enum bus_err err = core_open(endpoints, &bus->options, NO_JOB, "", &observer, NULL);
+    enum bus_err err = membership_open(endpoints, &bus->options, NO_JOB, "", &observer, NULL);
     if (err == BUS_OK)
-        err = core_join(&observer, join_ns, NULL);
+        err = membership_join(&observer, join_ns, NULL);
     if (err != BUS_OK)
         return err;
     api_lock(observer);
     err = report_read(observer, question, deadline_ns, out_report, NULL);
     api_unlock(observer);
-    (void)core_close(&observer, BUS_POLL); /* an observer owes nothing */
+    (void)membership_close(&observer, BUS_POLL); /* an observer owes nothing */
     return err;
 }
 

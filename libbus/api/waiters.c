@@ -8,12 +8,12 @@
 
 #define NS_PER_MS INT64_C(1000000)
 
-void lookout_found(struct bus *bus)
+void waiters_found_data(struct bus *bus)
 {
     bus->taken_ns = api_now_ns();
 }
 
-bool lookout_may_leave(const struct bus *bus)
+bool waiters_may_leave_data(const struct bus *bus)
 {
     return bus->idlers == 0 && !bus->has_sub_fd && bus->taken_ns != 0 &&
            api_now_ns() - bus->taken_ns < API_LEAVE_MS * NS_PER_MS;
@@ -21,20 +21,20 @@ bool lookout_may_leave(const struct bus *bus)
 
 static void call(struct bus *bus)
 {
-    if (bus->lookout == NULL || bus->is_lookout_called)
+    if (bus->poller == NULL || bus->is_poller_called)
         return;
-    bus->is_lookout_called = true;
-    api_signal_fd(bus->lookout_fd);
+    bus->is_poller_called = true;
+    api_signal_fd(bus->poller_fd);
 }
 
-void lookout_broadcast(struct bus *bus, pthread_cond_t *cond)
+void waiters_broadcast(struct bus *bus, pthread_cond_t *cond)
 {
     pthread_cond_broadcast(cond);
-    if (bus->lookout == cond)
+    if (bus->poller == cond)
         call(bus);
 }
 
-void lookout_reconnected(struct bus *bus)
+void waiters_reconnected(struct bus *bus)
 {
     bus->data_fd = link_data_fd(bus->link);
     call(bus);

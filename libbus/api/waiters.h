@@ -6,13 +6,13 @@
 #include "libbus/api/model.h"
 
 /* A receiver found data without waiting for it: it is as quick as its writers, or slower.  Lock. */
-void lookout_found(struct bus *bus);
+void waiters_found_data(struct bus *bus);
 /* Whether data may be left to receivers for API_LEAVE_MS: one of them looks for itself, and nobody
  * else waits for it.  Lock. */
-bool lookout_may_leave(const struct bus *bus);
-/* Wakes who waits for cond, in api_wait() or lookout_wait().  Lock. */
-void lookout_broadcast(struct bus *bus, pthread_cond_t *cond);
+bool waiters_may_leave_data(const struct bus *bus);
+/* Wakes who waits for cond, in api_wait() or data_wait().  Lock. */
+void waiters_broadcast(struct bus *bus, pthread_cond_t *cond);
 /* The data channel has another connection, or none: data_fd is set anew.  Lock. */
-void lookout_reconnected(struct bus *bus);
+void waiters_reconnected(struct bus *bus);
 
 #endif

@@ -25,9 +25,9 @@ static struct bus *bus_without_broker(void)
         .inbox_bytes_max = 1 << 20,
     };
     memory_heap_init(&memory, UINT64_C(1) << 40);
-    bus.fork_generation = core_watch_forks();
+    bus.fork_generation = fork_watch();
     bus.options.inbox_bytes_max = 1 << 20;
-    bus.lookout_fd = bus.data_fd = -1;
+    bus.poller_fd = bus.data_fd = -1;
     bus.awaits = await_table_new();
     atomic_init(&bus.refs, 1);
     cr_assert_not_null(bus.awaits);

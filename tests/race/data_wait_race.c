@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* lookout_race.c -- who waits for data looks out for it, and who says something sends it, while the
+/* data_wait_race.c -- who waits for data polls for it, and who says something sends it, while the
  * library's thread sleeps, wakes and is told to look as well.  A ball goes to and fro between two
  * buses, so that everybody sleeps in between; beside it, on the same buses, others wait for values
  * and for given slots and give up, and others write.  Each ball comes back, and nobody waits for
- * ever: not behind one who looked out and left, nor when the bus is stopped.  And what comes for
+ * ever: not behind one who polled and left, nor when the bus is stopped.  And what comes for
  * one who is busy is left to it, for as long as it looks for itself. */
 #include "tests/lib/process.h"
 #include "tests/lib/race.h"
@@ -109,7 +109,7 @@ static void join(struct player *player, struct inproc_broker *broker, const char
     check_code(bus_flush(player->bus, SOON_MS), BUS_OK);
 }
 
-/* ---- who looks out leaves -------------------------------------------------------------------- */
+/* ---- who polls leaves ------------------------------------------------------------------------ */
 
 struct waiting {
     struct bus_sub *sub;
@@ -335,7 +335,7 @@ int main(int argc, char **argv)
     struct player players[2] = {{.is_serving = 1, .is_over = &is_over}, {.is_over = &is_over}};
     pthread_t playing[2];
     pthread_t others[2][2];
-    struct inproc_broker *broker = inproc_broker_start("lookout");
+    struct inproc_broker *broker = inproc_broker_start("data_wait");
     players[0].rounds = players[1].rounds = race_rounds(argc, argv, 1000);
     join(&players[0], broker, "alice", "bob");
     join(&players[1], broker, "bob", "alice");
