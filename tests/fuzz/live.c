@@ -7,9 +7,9 @@
  * them say: messages and batches that are right, that are right but for a field, or of which some
  * bytes are changed, cut off, or put in.  They break connections and come back.  They join a group,
  * say what became of the tasks that it gives them, and want no more of it.  Among them are
- * strangers who speak below our protocol (zmtp.h): greetings, handshakes and frames that are right,
- * or not, whole or in pieces, and then nothing.  Meanwhile two parties of another job go about
- * their work.
+ * raw peers, which speak below our protocol (zmtp.h): greetings, handshakes and frames that are
+ * right, or not, whole or in pieces, and then nothing.  Meanwhile two parties of another job go
+ * about their work.
  *
  * Whatever is said: the broker says what can be read, nobody else notices, nothing is left of it,
  * it ends well, its journal is whole, and another broker goes on with it.  A finding names the seed
@@ -35,7 +35,7 @@
 
 enum {
     MEMBERS = 4,
-    STRANGERS = 8,
+    RAW_PEERS = 8,
     SPEECH_FEED_BYTES = 256, /* of chance, for all that one of them says */
     LOOK_MS = 4,
     DESCRIPTORS_MORE = 16, /* the broker may have at other times than in the beginning */
@@ -59,23 +59,23 @@ struct member {
     void *control, *data;     /* sockets */
 };
 
-struct stranger {
+struct raw_peer {
     int fd; /* -1: it is not connected */
     uint8_t speech[ZMTP_BYTES_MAX + 8];
     size_t count, said;
 };
 
 static struct {
-    uint64_t seed;    /* of this conversation */
-    char job[32];     /* ... which has its own, for others may have been cancelled */
-    uint64_t chance;  /* state */
-    uint64_t strange; /* ... of the strangers, so that members say what they said without them */
+    uint64_t seed;       /* of this conversation */
+    char job[32];        /* ... which has its own, for others may have been cancelled */
+    uint64_t chance;     /* state */
+    uint64_t raw_chance; /* ... of the raw peers, so that members say what they said without them */
     void *context;
     struct broker broker;
     struct folder folder;
     char journal[PATH_BYTES];
     struct member members[MEMBERS];
-    struct stranger strangers[STRANGERS];
+    struct raw_peer raw_peers[RAW_PEERS];
     int descriptors; /* of the broker, with those who behave alone */
     struct bus *writer, *reader;
     struct bus_sub *sub;
@@ -505,7 +505,7 @@ static void come_back(struct member *member)
     (void)hear(member, LOOK_MS);
 }
 
-/* ---- strangers ------------------------------------------------------------------------------- */
+/* ---- raw peers ------------------------------------------------------------------------------- */
 
 static int dial_raw(const char *endpoint)
 {
@@ -517,23 +517,23 @@ static int dial_raw(const char *endpoint)
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     must(fd >= 0);
     expect(connect(fd, (struct sockaddr *)&address, sizeof address) == 0,
-           "a stranger cannot connect");
+           "a raw peer cannot connect");
     return fd;
 }
 
 /* In good order, or by a reset. */
-static void go(struct stranger *stranger)
+static void go(struct raw_peer *peer)
 {
     struct linger reset = {.l_onoff = 1, .l_linger = 0};
-    if (stranger->fd >= 0 && draw_below(2) == 0)
-        (void)setsockopt(stranger->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-    if (stranger->fd >= 0)
-        close(stranger->fd);
-    stranger->fd = -1;
+    if (peer->fd >= 0 && draw_below(2) == 0)
+        (void)setsockopt(peer->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    if (peer->fd >= 0)
+        close(peer->fd);
+    peer->fd = -1;
 }
 
 /* With a greeting of our protocol in its frames, mostly; or another message. */
-static void come(struct stranger *stranger)
+static void come(struct raw_peer *peer)
 {
     uint8_t chance[SPEECH_FEED_BYTES];
     uint8_t payload[ZMTP_PAYLOAD_MAX];
@@ -546,38 +546,37 @@ static void come(struct stranger *stranger)
                                             : speech_msg(&feed, &speaker, MSG_TO_BROKER);
     if (msg_encode(&msg, payload, sizeof payload, &bytes) != WIRE_OK)
         bytes = 0;
-    stranger->count = zmtp_speech(&feed, span_of(payload, bytes), stranger->speech);
-    stranger->said = 0;
+    peer->count = zmtp_speech(&feed, span_of(payload, bytes), peer->speech);
+    peer->said = 0;
     if (draw_below(100) < MUTATED_PERCENT)
-        stranger->count = mutate(stranger->speech, stranger->count);
-    stranger->fd = dial_raw(draw_below(2) == 0 ? w.broker.control : w.broker.data);
+        peer->count = mutate(peer->speech, peer->count);
+    peer->fd = dial_raw(draw_below(2) == 0 ? w.broker.control : w.broker.data);
 }
 
 /* The next piece; or it is silent in the middle of something; or it has said all, and goes. */
-static void act(struct stranger *stranger)
+static void act(struct raw_peer *peer)
 {
-    size_t left = stranger->count - stranger->said;
+    size_t left = peer->count - peer->said;
     size_t piece = left > 0 && draw_below(2) == 0 ? left : draw_below(left + 1);
-    if (stranger->fd < 0) {
-        come(stranger);
+    if (peer->fd < 0) {
+        come(peer);
     } else if (piece > 0) {
         /* It may have been hung up on. */
-        (void)send(stranger->fd, stranger->speech + stranger->said, piece,
-                   MSG_NOSIGNAL | MSG_DONTWAIT);
-        stranger->said += piece;
-        if (stranger->said == stranger->count) /* it is looked at before more comes about */
+        (void)send(peer->fd, peer->speech + peer->said, piece, MSG_NOSIGNAL | MSG_DONTWAIT);
+        peer->said += piece;
+        if (peer->said == peer->count) /* it is looked at before more comes about */
             (void)poll(NULL, 0, (int)draw_below(LOOK_MS));
     } else if (draw_below(4) == 0) {
-        go(stranger);
+        go(peer);
     }
 }
 
-static void let_a_stranger_act(void)
+static void let_a_raw_peer_act(void)
 {
     uint64_t own = w.chance;
-    w.chance = w.strange;
-    act(&w.strangers[draw_below(STRANGERS)]);
-    w.strange = w.chance;
+    w.chance = w.raw_chance;
+    act(&w.raw_peers[draw_below(RAW_PEERS)]);
+    w.raw_chance = w.chance;
     w.chance = own;
 }
 
@@ -629,7 +628,7 @@ static void converse(uint64_t seed)
     static const char *const names[MEMBERS] = {"alice", "bob", "carol", ""};
     w.seed = seed;
     w.chance = seed;
-    w.strange = ~seed;
+    w.raw_chance = ~seed;
     snprintf(w.job, sizeof w.job, "job-%" PRIu64, seed);
     for (int i = 0; i < MEMBERS; i++) {
         w.members[i] = (struct member){.name = names[i],
@@ -637,16 +636,16 @@ static void converse(uint64_t seed)
                                        .batch = 1};
         greet(&w.members[i]);
     }
-    for (int i = 0; i < STRANGERS; i++)
-        w.strangers[i].fd = -1;
+    for (int i = 0; i < RAW_PEERS; i++)
+        w.raw_peers[i].fd = -1;
     for (int i = 0; i < STEPS; i++) {
         step(&w.members[draw_below(MEMBERS)]);
-        let_a_stranger_act();
-        let_a_stranger_act();
+        let_a_raw_peer_act();
+        let_a_raw_peer_act();
     }
     expect_undisturbed();
-    for (int i = 0; i < STRANGERS; i++)
-        go(&w.strangers[i]);
+    for (int i = 0; i < RAW_PEERS; i++)
+        go(&w.raw_peers[i]);
     for (int i = 0; i < MEMBERS; i++) {
         hang_up(&w.members[i].control);
         hang_up(&w.members[i].data);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* zmtp.h -- what strangers say below our protocol: ZMTP 3 (rfc.zeromq.org/spec/23 and 37), its
+/* zmtp.h -- what raw peers say below our protocol: ZMTP 3 (rfc.zeromq.org/spec/23 and 37), its
  * greeting, its handshakes and its frames, out of foreign bytes.
  *
  * As in speech.h most bytes ask for what a good peer would say, so that what is wrong comes at any

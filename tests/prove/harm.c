@@ -19,7 +19,7 @@
 /* What may be added to a bound of the bus, for a machine that has other things to do. */
 #define SLACK_MS INT64_C(15000)
 #define RECOVERY_MS INT64_C(60000)
-enum { STRANGERS = 16, RUBBISH_BYTES = 4000 };
+enum { CONNECTIONS = 16, RUBBISH_BYTES = 4000 };
 
 static const struct {
     const char *name;
@@ -33,7 +33,7 @@ static const struct {
     [HARM_BROKER_KILL] = {"the broker is killed", false, false, false},
     [HARM_BROKER_FREEZE] = {"the broker is frozen", false, false, false},
     [HARM_DISK] = {"the disk is full", false, false, false},
-    [HARM_RUBBISH] = {"strangers talk rubbish", false, false, false},
+    [HARM_RUBBISH] = {"unknown clients talk rubbish", false, false, false},
     [HARM_LINK] = {"a cable is unplugged", true, true, false},
     [HARM_DROP] = {"all frames vanish", true, true, false},
     [HARM_DEAF] = {"frames to a party vanish", true, true, false},
@@ -66,7 +66,7 @@ bool harm_may_be_longer(enum harm_kind kind)
     return kinds[kind].may_be_longer;
 }
 
-/* ---- strangers --------------------------------------------------------------------------------*/
+/* ---- unknown clients ------------------------------------------------------------------------ */
 
 static int dial(const char *endpoint)
 {
@@ -100,11 +100,11 @@ static void talk_rubbish(struct crew *crew)
     static const char greeting[64] = "\xff\0\0\0\0\0\0\0\0\x7f\3\0NULL";
     static const char ready[] = "\x04\x1a\5READY\13Socket-Type\0\0\0\6DEALER";
     char rubbish[RUBBISH_BYTES];
-    int fds[STRANGERS];
+    int fds[CONNECTIONS];
     if (crew->has_links && !hosts_enter(&crew->hosts, 0)) {
         return;
     }
-    for (int i = 0; i < STRANGERS; i++) {
+    for (int i = 0; i < CONNECTIONS; i++) {
         fds[i] = dial(i % 4 < 2 ? crew->control : crew->data);
         for (size_t at = 0; at < sizeof rubbish; at++) {
             rubbish[at] = (char)random();
@@ -123,7 +123,7 @@ static void talk_rubbish(struct crew *crew)
         hosts_leave(&crew->hosts);
     }
     crew_listen(crew, WINDOW_MS);
-    for (int i = 0; i < STRANGERS; i++) {
+    for (int i = 0; i < CONNECTIONS; i++) {
         if (fds[i] >= 0) {
             close(fds[i]);
         }

@@ -16,7 +16,7 @@ enum harm_kind {
     HARM_BROKER_KILL, /* and started again over its journal */
     HARM_BROKER_FREEZE,
     HARM_DISK,    /* the broker's is full */
-    HARM_RUBBISH, /* strangers talk nonsense to the broker */
+    HARM_RUBBISH, /* unknown clients talk rubbish to the broker */
     HARM_LINK,    /* all below are done to a party's cable: it is unplugged */
     HARM_DROP,    /* ... all frames vanish, and nobody is told */
     HARM_DEAF,    /* ... those to the party do */
