@@ -116,8 +116,8 @@ void bus_fail(struct bus *bus, const struct bus_error *error)
         return;
     api_ref(bus); /* the handler may close it before we are out of here */
     api_lock(bus);
-    bool is_condemned = bus->session != NULL && session_is_condemned(bus->session);
-    if (api_ended(bus) == BUS_OK || is_condemned) { /* it may be the root */
+    bool is_failing = bus->session != NULL && session_is_failing(bus->session);
+    if (api_ended(bus) == BUS_OK || is_failing) { /* it may be the root */
         struct span encoded = error_to_wire(bus, error, ERROR_TYPE_PARTY_FAILED, NULL, 0);
         session_fail_party(bus->session, encoded);
         api_tell(bus); /* so that bus_failure() knows when we return */

@@ -34,7 +34,7 @@ static struct bus_error *told(const struct bus *bus)
 static bool is_in_touch(const struct bus *bus)
 {
     return bus->session != NULL && !bus->is_disconnected &&
-           (bus->end == BUS_OK || session_is_condemned(bus->session));
+           (bus->end == BUS_OK || session_is_failing(bus->session));
 }
 
 static enum bus_err ask_as_observer(struct bus *bus, const struct endpoints *endpoints,

@@ -170,9 +170,9 @@ struct session {
     enum session_action action;
     bool is_observer;
     bool is_courier;
-    bool is_welcome;   /* was up once */
-    bool is_leaving;   /* LEAVE or FAIL_PARTY was said */
-    bool is_condemned; /* the job failed: it is over but for its farewell */
+    bool is_welcome; /* was up once */
+    bool is_leaving; /* LEAVE or FAIL_PARTY was said */
+    bool is_failing; /* the job failed: only LEAVE or FAIL_PARTY is left to say */
     bool is_hello_due;
     bool is_hello_sent; /* on this connection, asking for a new session */
     bool is_attach_due;

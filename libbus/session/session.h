@@ -226,7 +226,7 @@ enum wire_code session_complete(struct session *session, uint64_t *out_number);
  * not come) and, if out_error is not NULL, its error or NULL; forgets it. */
 enum wire_code session_result(struct session *session, uint64_t number, struct buffer **out_error);
 
-/* Ends with CODE_ECLOSED, unless the party is condemned: then the first cause stands, and this is
+/* Ends with CODE_ECLOSED, unless the job is failing: then the first cause stands, and this is
  * reported all the same. */
 void session_fail_party(struct session *session, struct span error);
 void session_leave(struct session *session);

@@ -12,7 +12,7 @@
 void session_fail_party(struct session *session, struct span error)
 {
     must(error.bytes > 0 && error.bytes <= LIMIT_ERROR_BYTES);
-    if (!session_is_condemned(session) && !once_end(&session->once, CODE_ECLOSED, error))
+    if (!session_is_failing(session) && !once_end(&session->once, CODE_ECLOSED, error))
         return;
     session->news.is_state = true;
     if (session->token == 0) {
@@ -32,7 +32,7 @@ void session_fail_party(struct session *session, struct span error)
 
 void session_leave(struct session *session)
 {
-    if ((session->once.code != CODE_OK && !session_is_condemned(session)) || session->is_leaving)
+    if ((session->once.code != CODE_OK && !session_is_failing(session)) || session->is_leaving)
         return;
     session->is_leaving = true;
     if (session->token == 0) {

@@ -17,7 +17,7 @@ enum {
 unsigned session_verdict(const struct session *session, struct buffer **out_error);
 /* It ended because its job failed (session_end() says EFENCED), but its connection stands: it may
  * fail for a reason of its own, or leave. */
-bool session_is_condemned(const struct session *session);
+bool session_is_failing(const struct session *session);
 /* The broker is asked about this job; is_waiting: for the final word, when it is said. */
 /* attempt 0: the newest. */
 void session_ask_verdict(struct session *session, struct span job, uint32_t attempt,

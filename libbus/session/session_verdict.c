@@ -28,12 +28,12 @@ static void told(struct session *session, const struct msg_verdict *msg)
     if (!msg->is_over || session->is_leaving)
         return;
     if (once_end(&session->once, CODE_EFENCED, msg->error))
-        session->is_condemned = true;
+        session->is_failing = true;
 }
 
-bool session_is_condemned(const struct session *session)
+bool session_is_failing(const struct session *session)
 {
-    return session->is_condemned && session->phase != PHASE_OVER && !session->is_leaving;
+    return session->is_failing && session->phase != PHASE_OVER && !session->is_leaving;
 }
 
 unsigned session_verdict(const struct session *session, struct buffer **out_error)

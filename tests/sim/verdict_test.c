@@ -200,12 +200,12 @@ static bool has_heard_all(const struct session *session)
     struct buffer *error = NULL;
     bool is_final = session_verdict(session, &error) == FINAL;
     buffer_unref(&error);
-    return session_end(session, NULL) != CODE_OK && (is_final || !session_is_condemned(session));
+    return session_end(session, NULL) != CODE_OK && (is_final || !session_is_failing(session));
 }
 
 static void end_or_say_more(uint32_t host, const struct session *session)
 {
-    if (session_is_condemned(session) && dice_hits(world_dice(play.world), 300)) {
+    if (session_is_failing(session) && dice_hits(world_dice(play.world), 300)) {
         play.heard_ns[host] = world_now_ns(play.world) + HEARD_MS * WORLD_MS;
         fail_as(host, "app.late");
     } else if (play.heard_ns[host] <= world_now_ns(play.world)) {

@@ -32,7 +32,7 @@ Test(session_verdict, ends_the_party_but_not_its_connection)
     cr_expect_eq(session_verdict(d.session, &error), 0);
     tell(0, 1, true, "app.first");
     driver_expect_end(&d, CODE_EFENCED, "app.first");
-    cr_expect(session_is_condemned(d.session));
+    cr_expect(session_is_failing(d.session));
     cr_expect_eq(session_action(d.session), SESSION_NOTHING, "the link stands");
     expect_verdict(1, "app.first");
     uint32_t topic;
@@ -84,7 +84,7 @@ Test(session_verdict, leaves_room_for_a_failure_of_its_own_and_a_farewell)
     session_fail_party(d.session, driver_error("app.mine"));
     struct msg said = driver_expect(&d, MSG_FAIL_PARTY);
     cr_expect_eq(said.as.fail_party.number, 1);
-    cr_expect_not(session_is_condemned(d.session), "it has said farewell");
+    cr_expect_not(session_is_failing(d.session), "it has said farewell");
     session_fail_party(d.session, driver_error("app.again"));
     session_leave(d.session);
     cr_expect_eq(driver_hear(&d).type, MSG_NONE);
@@ -95,7 +95,7 @@ Test(session_verdict, leaves_room_for_a_failure_of_its_own_and_a_farewell)
     driver_fini(&d);
 }
 
-Test(session_verdict, lets_a_condemned_party_leave)
+Test(session_verdict, lets_a_party_of_a_failing_job_leave)
 {
     driver_up(&d);
     tell(0, 2, true, "app.root");
@@ -123,7 +123,7 @@ Test(session_verdict, is_no_cause_for_who_had_one)
     (void)driver_expect(&d, MSG_FAIL_PARTY);
     tell(0, 1, true, "app.first");
     driver_expect_end(&d, CODE_ECLOSED, "app.mine");
-    cr_expect_not(session_is_condemned(d.session));
+    cr_expect_not(session_is_failing(d.session));
     driver_fini(&d);
 }
 
