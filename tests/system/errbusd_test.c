@@ -58,9 +58,9 @@ static void expect_refusal(const char *const *more, int code, const char *words)
 
 /* ---- a party that knows just enough ---------------------------------------------------------- */
 
-/* [1 HELLO, 1, 0, "t", b"", "job", "p", 0, 0, 1000, 5000, 1000, "", 1] */
-static const char hello[] = "\x9e\x01\x01\x00\xa1t\xc4\x00\xa3job\xa1p\x00\x00\xcd\x03\xe8\xcd\x13"
-                            "\x88\xcd\x03\xe8\xa0\x01";
+/* [1 HELLO, 1, 0, "t", b"", "job", "p", 0, 0, 1000, 5000, 1000] */
+static const char hello[] = "\x9c\x01\x01\x00\xa1t\xc4\x00\xa3job\xa1p\x00\x00\xcd\x03\xe8\xcd\x13"
+                            "\x88\xcd\x03\xe8";
 enum { HELLO_BYTES = sizeof hello - 1, WELCOME = 64, BYE = 80 };
 
 /* Reads one message: its number, behind the head of its array, which from 16 elements on is longer
