@@ -5,6 +5,7 @@
  * not answer in time, only the list of the error is shown. */
 #include "clients/attached.h"
 
+#include <bus/report.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

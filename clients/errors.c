@@ -9,6 +9,7 @@
 #include "clients/cli.h"
 #include "clients/error_list.h"
 
+#include <bus/report.h>
 #include <bus/tap.h>
 #include <inttypes.h>
 #include <stdio.h>

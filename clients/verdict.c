@@ -5,7 +5,7 @@
 
 #include "clients/cli.h"
 
-#include <bus/admin.h>
+#include <bus/report.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@
 
 #include "libbus/api/model.h"
 
-#include <bus/admin.h>
+#include <bus/report.h>
 
 struct bus_admin {
     struct endpoints endpoints;

@@ -6,7 +6,7 @@
 
 #include "libbus/base/span.h"
 
-#include <bus/admin.h>
+#include <bus/report.h>
 
 enum bus_state names_state(struct span word);
 enum bus_report_reason names_reason(struct span word);

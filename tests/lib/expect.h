@@ -7,7 +7,7 @@
 #include "tests/lib/broker.h"
 #include "tests/lib/folder.h"
 
-#include <bus/admin.h>
+#include <bus/report.h>
 #include <bus/bus.h>
 #include <bus/tap.h>
 #include <pthread.h>

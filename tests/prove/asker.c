@@ -20,7 +20,7 @@
  *   X WORDS  what must not be; exit code 1 */
 #include "tests/prove/task.h"
 
-#include <bus/admin.h>
+#include <bus/report.h>
 #include <bus/bus.h>
 #include <inttypes.h>
 #include <poll.h>
