@@ -90,6 +90,15 @@ for program in c_shared c_static cxx_shared cxx_static; do
 done
 needs_libbus "$work/c_shared" || die "c_shared is not linked shared"
 ! needs_libbus "$work/c_static" || die "c_static is not linked static"
+# All of it static: ld warns of what libzmq asks of the C library, and that is none of our matter.
+whole="-static $(pkg-config --static --libs libbus)"
+build c_whole "$cc" c gnu11 "$whole" 2>"$work/log" ||
+    { cat "$work/log"; die "pkg-config: no program is linked with -static"; }
+build cxx_whole "$cxx" c++ gnu++17 "$whole" 2>/dev/null
+for program in c_whole cxx_whole; do
+    prints_version "$work/$program"
+    ! readelf -d "$work/$program" | grep NEEDED || die "$program is not all static"
+done
 
 # ---- the example of the README ------------------------------------------------------------------------
 awk '/^```c$/ { inside = 1; next } /^```$/ { if (inside) exit } inside' "$source/README.md" \
@@ -100,4 +109,4 @@ awk 'NR > 20 || length > 100 { exit 1 }' "$work/readme.c" ||
 # shellcheck disable=SC2086
 "$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror $cflags "$work/readme.c" -o "$work/readme" $shared ||
     die "the example of README.md does not compile"
-echo "installed, moved, and used 8 ways"
+echo "installed, moved, and used 10 ways"
