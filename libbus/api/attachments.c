@@ -203,12 +203,12 @@ enum bus_err bus_admin_attachment_list(struct bus_admin *admin, const char *job,
 
 size_t bus_attachments_count(const struct bus_attachments *list)
 {
-    return list->count;
+    return list != NULL ? list->count : 0;
 }
 
 const struct bus_attachment *bus_attachments_at(const struct bus_attachments *list, size_t index)
 {
-    return index < list->count ? &list->rows[index]->public : NULL;
+    return list != NULL && index < list->count ? &list->rows[index]->public : NULL;
 }
 
 void bus_attachments_free(struct bus_attachments **list)

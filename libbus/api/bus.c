@@ -55,10 +55,10 @@ void bus_stop(struct bus *bus)
 
 enum bus_err bus_close(struct bus **bus, int64_t timeout_ms)
 {
-    if (bus == NULL || *bus == NULL)
-        return BUS_OK;
-    if (!options_time_is_valid(timeout_ms))
+    if (bus == NULL || !options_time_is_valid(timeout_ms))
         return BUS_EINVAL;
+    if (*bus == NULL)
+        return BUS_OK;
     if (api_is_foreign(*bus)) {
         /* Threads and locks of the parent are not here; its memory goes with the child. */
         *bus = NULL;
@@ -83,10 +83,10 @@ enum bus_durability bus_durability(const struct bus *bus)
 
 const char *bus_party(const struct bus *bus)
 {
-    return bus->party;
+    return bus != NULL ? bus->party : "";
 }
 
 const char *bus_job(const struct bus *bus)
 {
-    return bus->job;
+    return bus != NULL ? bus->job : "";
 }

@@ -241,22 +241,22 @@ enum bus_err bus_admin_dead_drop(struct bus_admin *admin, const char *job, const
 
 size_t bus_dead_count(const struct bus_dead *dead)
 {
-    return dead->count;
+    return dead != NULL ? dead->count : 0;
 }
 
 const struct bus_letter *bus_dead_at(const struct bus_dead *dead, size_t index)
 {
-    return index < dead->count ? &dead->letters[index]->public : NULL;
+    return dead != NULL && index < dead->count ? &dead->letters[index]->public : NULL;
 }
 
 const struct bus_error *bus_dead_error(const struct bus_dead *dead)
 {
-    return dead->error;
+    return dead != NULL ? dead->error : NULL;
 }
 
 const void *bus_dead_value(const struct bus_dead *dead, size_t *out_bytes)
 {
     if (out_bytes != NULL)
-        *out_bytes = (size_t)dead->value_count;
-    return dead->value != NULL ? (const void *)dead->value : "";
+        *out_bytes = dead != NULL ? (size_t)dead->value_count : 0;
+    return dead != NULL && dead->value != NULL ? (const void *)dead->value : "";
 }

@@ -36,6 +36,17 @@ static char nothing[] = "";
                              .origin = ORIGIN_SYSTEM,                                              \
                              .root = &name}
 
+/* What the reading calls read where they are given NULL. */
+struct bus_error error_none = {.refs = 1,
+                               .is_used = true,
+                               .is_static = true,
+                               .type = nothing,
+                               .message = nothing,
+                               .stacktrace = nothing,
+                               .retry_after_ms = -1,
+                               .exit_code = -1,
+                               .root = &error_none};
+
 STATIC_ERROR(error_no_memory, "errbus.no_memory", "out of memory");
 STATIC_ERROR(error_timed_out, "errbus.timed_out", "the call's timeout passed");
 STATIC_ERROR(error_closed, "errbus.closed", "the bus was stopped or closed here");
@@ -197,7 +208,7 @@ const struct error_identity *error_identity_of(const struct bus_error *error)
 {
     static const struct error_identity unknown = {.id = "", .job = "", .party = "", .host = ""};
     const struct error_identity *identity =
-        atomic_load_explicit(&error->identity, memory_order_acquire);
+        error != NULL ? atomic_load_explicit(&error->identity, memory_order_acquire) : NULL;
     return identity != NULL ? identity : &unknown;
 }
 
@@ -424,6 +435,8 @@ const char *bus_error_id(const struct bus_error *error)
 
 const char *bus_error_kind(const struct bus_error *error)
 {
+    if (error == NULL)
+        return "";
     /* Once it left the process it is an application's failure like another. */
     bool has_left = atomic_load_explicit(&error->identity, memory_order_acquire) != NULL;
     return error_kind_name(error->kind == ERROR_LOCAL && has_left ? ERROR_APPLICATION
@@ -432,17 +445,17 @@ const char *bus_error_kind(const struct bus_error *error)
 
 const char *bus_error_type(const struct bus_error *error)
 {
-    return error->type;
+    return error_or_none(error)->type;
 }
 
 const char *bus_error_message(const struct bus_error *error)
 {
-    return error->message;
+    return error_or_none(error)->message;
 }
 
 const char *bus_error_stacktrace(const struct bus_error *error)
 {
-    return error->stacktrace;
+    return error_or_none(error)->stacktrace;
 }
 
 const char *bus_error_party(const struct bus_error *error)
@@ -467,12 +480,12 @@ uint32_t bus_error_incarnation(const struct bus_error *error)
 
 const char *bus_error_blame(const struct bus_error *error)
 {
-    return error->blame_count > 0 ? error->blames[0] : "";
+    return error_or_none(error)->blame_count > 0 ? error->blames[0] : "";
 }
 
 const char *bus_error_blame_at(const struct bus_error *error, size_t index)
 {
-    return index < error->blame_count ? error->blames[index] : NULL;
+    return index < error_or_none(error)->blame_count ? error->blames[index] : NULL;
 }
 
 const char *bus_error_topic(const struct bus_error *error, uint64_t *out_seq)
@@ -485,26 +498,26 @@ const char *bus_error_topic(const struct bus_error *error, uint64_t *out_seq)
 
 int bus_error_recoverable(const struct bus_error *error)
 {
-    return error->recoverable == RECOVERABLE_YES  ? 1
-           : error->recoverable == RECOVERABLE_NO ? 0
-                                                  : -1;
+    uint64_t recoverable = error_or_none(error)->recoverable;
+    return recoverable == RECOVERABLE_YES ? 1 : recoverable == RECOVERABLE_NO ? 0 : -1;
 }
 
 int64_t bus_error_retry_after_ms(const struct bus_error *error)
 {
-    return error->retry_after_ms;
+    return error_or_none(error)->retry_after_ms;
 }
 
 int64_t bus_error_code(const struct bus_error *error)
 {
-    return error->code;
+    return error_or_none(error)->code;
 }
 
 int64_t bus_error_occurred_ns(const struct bus_error *error)
 {
+    const struct bus_error *read = error_or_none(error);
     const struct error_identity *identity =
-        atomic_load_explicit(&error->identity, memory_order_acquire);
-    return identity != NULL ? identity->wall_ns : error->made_wall_ns;
+        atomic_load_explicit(&read->identity, memory_order_acquire);
+    return identity != NULL ? identity->wall_ns : read->made_wall_ns;
 }
 
 const struct bus_error *bus_error_cause(const struct bus_error *error)
@@ -514,10 +527,10 @@ const struct bus_error *bus_error_cause(const struct bus_error *error)
 
 const struct bus_error *bus_error_cause_at(const struct bus_error *error, size_t index)
 {
-    return index < error->cause_count ? error->causes[index] : NULL;
+    return index < error_or_none(error)->cause_count ? error->causes[index] : NULL;
 }
 
 const struct bus_error *bus_error_root(const struct bus_error *error)
 {
-    return error->root;
+    return error != NULL ? error->root : NULL;
 }

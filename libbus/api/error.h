@@ -6,10 +6,17 @@
 #include "libbus/api/model.h"
 
 /* Errors that cost no memory. */
+extern struct bus_error error_none; /* nothing is known of it */
 extern struct bus_error error_no_memory;
 extern struct bus_error error_timed_out;
 extern struct bus_error error_closed;
 extern struct bus_error error_forked;
+
+/* For calls that read: NULL reads as error_none. */
+static inline const struct bus_error *error_or_none(const struct bus_error *error)
+{
+    return error != NULL ? error : &error_none;
+}
 
 /* Writes what happened to reterr, if that is not NULL, and returns err.  What never left the
  * process is of kind local. */

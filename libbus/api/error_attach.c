@@ -54,7 +54,7 @@ enum bus_err bus_error_add_file(struct bus_error *error, const char *name, const
 
 const char *bus_error_attachment_at(const struct bus_error *error, size_t index, int64_t *out_bytes)
 {
-    const struct error_attachment *at = error->attachments;
+    const struct error_attachment *at = error_or_none(error)->attachments;
     for (; at != NULL && index > 0; index--)
         at = at->next;
     if (at == NULL)

@@ -125,22 +125,22 @@ uint32_t bus_error_attempt(const struct bus_error *error)
 
 int bus_error_is_system(const struct bus_error *error)
 {
-    return error->origin == ORIGIN_SYSTEM;
+    return error_or_none(error)->origin == ORIGIN_SYSTEM;
 }
 
 int bus_error_exit_code(const struct bus_error *error)
 {
-    return (int)error->exit_code;
+    return (int)error_or_none(error)->exit_code;
 }
 
 int bus_error_signal(const struct bus_error *error)
 {
-    return (int)error->signal;
+    return (int)error_or_none(error)->signal;
 }
 
 const char *bus_error_trace_id(const struct bus_error *error)
 {
-    return error->has_trace_id ? error->trace_text : "";
+    return error_or_none(error)->has_trace_id ? error->trace_text : "";
 }
 
 int64_t bus_error_broker_ns(const struct bus_error *error, uint64_t *out_uncertainty_ns)
@@ -153,10 +153,10 @@ int64_t bus_error_broker_ns(const struct bus_error *error, uint64_t *out_uncerta
 
 int bus_error_is_cut(const struct bus_error *error)
 {
-    return error->is_cut || error->is_stack_cut;
+    return error_or_none(error)->is_cut || error_or_none(error)->is_stack_cut;
 }
 
 uint32_t bus_error_causes_left_out(const struct bus_error *error)
 {
-    return (uint32_t)error->left_out;
+    return (uint32_t)error_or_none(error)->left_out;
 }

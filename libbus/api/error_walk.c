@@ -49,7 +49,7 @@ void error_walk(struct error_walk *walk, const struct bus_error *error, uint32_t
 const struct bus_error *bus_error_find(const struct bus_error *error, const char *kind_or_type)
 {
     struct error_walk walk;
-    if (kind_or_type == NULL)
+    if (error == NULL || kind_or_type == NULL)
         return NULL;
     error_walk(&walk, error, UINT32_MAX);
     for (uint32_t i = 0; i < walk.count; i++) {
@@ -139,9 +139,11 @@ static void put_error(struct writer *writer, const struct bus_error *error)
 
 size_t bus_error_describe(const struct bus_error *error, char *text, size_t text_bytes)
 {
-    struct writer writer = {.text = text, .room = text_bytes > 0 ? text_bytes - 1 : 0};
-    struct error_walk walk;
-    error_walk(&walk, error, UINT32_MAX);
+    bool is_written = text != NULL && text_bytes > 0;
+    struct writer writer = {.text = text, .room = is_written ? text_bytes - 1 : 0};
+    struct error_walk walk = {.count = 0};
+    if (error != NULL)
+        error_walk(&walk, error, UINT32_MAX);
     for (uint32_t i = 0; i < walk.count; i++) {
         if (i > 0)
             put(&writer, "\n  because ");
@@ -149,7 +151,7 @@ size_t bus_error_describe(const struct bus_error *error, char *text, size_t text
         if (walk.count > 1 && walk.items[i] == error->root)
             put(&writer, " <- root");
     }
-    if (text_bytes > 0)
+    if (is_written)
         text[writer.written] = '\0';
     return writer.bytes;
 }

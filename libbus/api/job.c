@@ -208,12 +208,13 @@ done:
 
 const struct bus_job_info *bus_job_info(const struct bus_job *job)
 {
-    return &job->info;
+    static const struct bus_job_info none = {.name = "", .strategy = BUS_STRATEGY_UNKNOWN};
+    return job != NULL ? &job->info : &none;
 }
 
 const struct bus_job_member *bus_job_member_at(const struct bus_job *job, size_t index)
 {
-    return index < job->info.member_count ? &job->members[index]->public : NULL;
+    return job != NULL && index < job->info.member_count ? &job->members[index]->public : NULL;
 }
 
 void bus_job_free(struct bus_job **job)

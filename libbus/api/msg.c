@@ -28,43 +28,56 @@ struct bus_msg *msg_new(const char *topic, struct session_item *item)
     return msg;
 }
 
+/* For calls that read: NULL reads as a message of nothing. */
+static const struct bus_msg *msg_or_none(const struct bus_msg *msg)
+{
+    static const struct bus_msg none = {.topic = ""};
+    return msg != NULL ? msg : &none;
+}
+
 const char *bus_msg_topic(const struct bus_msg *msg)
 {
-    return msg->topic;
+    return msg_or_none(msg)->topic;
 }
 
 uint64_t bus_msg_seq(const struct bus_msg *msg)
 {
-    return msg->seq;
+    return msg_or_none(msg)->seq;
 }
 
 const void *bus_msg_value(const struct bus_msg *msg, size_t *out_bytes)
 {
     alignas(8) static const unsigned char no_bytes[8] = {0};
+    struct span value = msg_or_none(msg)->value;
     if (out_bytes != NULL)
-        *out_bytes = msg->value.bytes;
-    return msg->value.bytes > 0 ? msg->value.data : no_bytes;
+        *out_bytes = value.bytes;
+    return value.bytes > 0 ? value.data : no_bytes;
 }
 
 size_t bus_msg_count(const struct bus_msg *msg, size_t *out_stride)
 {
     if (out_stride != NULL)
-        *out_stride = frame_padded(msg->value.bytes);
+        *out_stride = frame_padded(msg_or_none(msg)->value.bytes);
+    if (msg == NULL)
+        return 0;
     return msg->count > 1 ? (size_t)msg->count : 1;
 }
 
 int bus_msg_piece(const struct bus_msg *msg, uint64_t *out_offset, uint64_t *out_total_bytes)
 {
-    uint64_t total_bytes = msg->total_bytes > 0 ? msg->total_bytes : msg->value.bytes;
+    const struct bus_msg *read = msg_or_none(msg);
+    uint64_t total_bytes = read->total_bytes > 0 ? read->total_bytes : read->value.bytes;
     if (out_offset != NULL)
-        *out_offset = msg->offset;
+        *out_offset = read->offset;
     if (out_total_bytes != NULL)
         *out_total_bytes = total_bytes;
-    return msg->offset + msg->value.bytes == total_bytes;
+    return msg != NULL && msg->offset + msg->value.bytes == total_bytes;
 }
 
 unsigned bus_msg_delivery(const struct bus_msg *msg)
 {
+    if (msg == NULL)
+        return 0;
     return msg->delivery > 0 ? msg->delivery : 1;
 }
 

@@ -128,7 +128,7 @@ void bus_fail(struct bus *bus, const struct bus_error *error)
 
 int bus_failure_fd(const struct bus *bus)
 {
-    return bus->failure_fd;
+    return bus != NULL ? bus->failure_fd : -1;
 }
 
 void bus_progress(struct bus *bus, int64_t next_within_ms)
@@ -174,5 +174,5 @@ struct bus_error *bus_failure(const struct bus *bus)
 
 int bus_room_fd(const struct bus *bus)
 {
-    return bus->room_fd;
+    return bus != NULL ? bus->room_fd : -1;
 }

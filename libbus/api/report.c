@@ -163,27 +163,29 @@ enum bus_err bus_admin_report_get(struct bus_admin *admin, const char *job, int 
 
 const struct bus_report_summary *bus_report_summary(const struct bus_report *report)
 {
-    return &report->summary;
+    static const struct bus_report_summary none = {
+        .reason = BUS_REASON_UNKNOWN, .strategy = BUS_STRATEGY_UNKNOWN, .why = ""};
+    return report != NULL ? &report->summary : &none;
 }
 
 const struct bus_error *bus_report_root(const struct bus_report *report)
 {
-    return report->root;
+    return report != NULL ? report->root : NULL;
 }
 
 size_t bus_report_count(const struct bus_report *report)
 {
-    return report->count;
+    return report != NULL ? report->count : 0;
 }
 
 const struct bus_report_row *bus_report_at(const struct bus_report *report, size_t index)
 {
-    return index < report->count ? &report->rows[index]->public : NULL;
+    return report != NULL && index < report->count ? &report->rows[index]->public : NULL;
 }
 
 const struct bus_report_row *bus_report_find(const struct bus_report *report, uint32_t number)
 {
-    for (size_t i = 0; i < report->count; i++)
+    for (size_t i = 0; report != NULL && i < report->count; i++)
         if (report->rows[i]->public.number == number)
             return &report->rows[i]->public;
     return NULL;

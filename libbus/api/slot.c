@@ -179,11 +179,13 @@ enum bus_err bus_slot_reserve(struct bus *bus, const char *topic, int64_t deadli
 
 uint64_t bus_slot_seq(const struct bus_slot *slot)
 {
-    return slot->seq;
+    return slot != NULL ? slot->seq : 0;
 }
 
 int bus_slot_is_settled(const struct bus_slot *slot)
 {
+    if (slot == NULL)
+        return 0;
     struct bus *bus = slot->bus;
     if (api_is_foreign(bus))
         return 1;
@@ -232,10 +234,8 @@ static enum bus_err commit(struct bus_slot **slot, struct span value, struct buf
 
 enum bus_err bus_slot_commit(struct bus_slot **slot, const void *value, size_t value_bytes)
 {
-    if (slot == NULL || (value == NULL && value_bytes > 0))
+    if (slot == NULL || *slot == NULL || (value == NULL && value_bytes > 0))
         return BUS_EINVAL;
-    if (*slot == NULL)
-        return BUS_OK;
     if (api_is_foreign((*slot)->bus)) {
         *slot = NULL;
         return BUS_ECLOSED;
@@ -253,10 +253,8 @@ enum bus_err bus_slot_commit(struct bus_slot **slot, const void *value, size_t v
 enum bus_err bus_slot_commit_owned(struct bus_slot **slot, void *value, size_t value_bytes,
                                    void (*free_fn)(void *value, void *arg), void *arg)
 {
-    if (slot == NULL || free_fn == NULL || (value == NULL && value_bytes > 0))
+    if (slot == NULL || *slot == NULL || free_fn == NULL || (value == NULL && value_bytes > 0))
         return BUS_EINVAL;
-    if (*slot == NULL)
-        return BUS_OK;
     if (api_is_foreign((*slot)->bus)) {
         *slot = NULL;
         free_fn(value, arg);

@@ -152,37 +152,39 @@ done:
 
 size_t bus_status_count(const struct bus_status *status)
 {
-    return status->count;
+    return status != NULL ? status->count : 0;
 }
 
 const struct bus_status_row *bus_status_at(const struct bus_status *status, size_t index)
 {
-    return index < status->count ? &status->rows[index]->public : NULL;
+    return status != NULL && index < status->count ? &status->rows[index]->public : NULL;
 }
 
 const char *bus_status_version(const struct bus_status *status)
 {
-    return status->version;
+    return status != NULL ? status->version : "";
 }
 
 enum bus_durability bus_status_durability(const struct bus_status *status)
 {
-    return status->durability;
+    return status != NULL ? status->durability : BUS_DURABILITY_MEMORY;
 }
 
 const struct bus_status_journal *bus_status_journal(const struct bus_status *status)
 {
-    return &status->journal;
+    static const struct bus_status_journal none = {
+        .backend = "", .directory = "", .state = BUS_JOURNAL_UNKNOWN, .reason = ""};
+    return status != NULL ? &status->journal : &none;
 }
 
 uint64_t bus_status_uptime_ms(const struct bus_status *status)
 {
-    return status->uptime_ms;
+    return status != NULL ? status->uptime_ms : 0;
 }
 
 uint64_t bus_status_refused(const struct bus_status *status)
 {
-    return status->refused;
+    return status != NULL ? status->refused : 0;
 }
 
 void bus_status_free(struct bus_status **status)

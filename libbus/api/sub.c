@@ -605,6 +605,8 @@ enum bus_err bus_sub_recv_many(struct bus_sub *sub, int64_t timeout_ms, struct b
 
 const char *bus_sub_slot(const struct bus_sub *sub, uint64_t *out_seq)
 {
+    if (sub == NULL)
+        return NULL;
     if (out_seq != NULL && sub->slot_topic != NULL)
         *out_seq = sub->slot_seq;
     return sub->slot_topic;
@@ -612,6 +614,8 @@ const char *bus_sub_slot(const struct bus_sub *sub, uint64_t *out_seq)
 
 uint64_t bus_sub_gap(const struct bus_sub *sub, uint64_t *out_first_seq)
 {
+    if (sub == NULL)
+        return 0;
     if (out_first_seq != NULL)
         *out_first_seq = sub->gap_first;
     return sub->gap_count;

@@ -114,79 +114,92 @@ static struct bus_event *event_take(struct bus *bus)
     return event;
 }
 
+/* For calls that read: NULL reads as an event of nothing. */
+static const struct bus_event *event_or_none(const struct bus_event *event)
+{
+    static const struct bus_event none = {.job = "",
+                                          .name = "",
+                                          .party = "",
+                                          .topic = "",
+                                          .text = "",
+                                          .first_error = "",
+                                          .last_error = ""};
+    return event != NULL ? event : &none;
+}
+
 uint64_t bus_event_id(const struct bus_event *event)
 {
-    return event->id;
+    return event_or_none(event)->id;
 }
 
 int64_t bus_event_at_ns(const struct bus_event *event)
 {
-    return event->at_ns;
+    return event_or_none(event)->at_ns;
 }
 
 const char *bus_event_job(const struct bus_event *event)
 {
-    return event->job;
+    return event_or_none(event)->job;
 }
 
 const char *bus_event_name(const struct bus_event *event)
 {
-    return event->name;
+    return event_or_none(event)->name;
 }
 
 const char *bus_event_party(const struct bus_event *event)
 {
-    return event->party;
+    return event_or_none(event)->party;
 }
 
 uint32_t bus_event_incarnation(const struct bus_event *event)
 {
-    return event->incarnation;
+    return event_or_none(event)->incarnation;
 }
 
 const char *bus_event_topic(const struct bus_event *event)
 {
-    return event->topic;
+    return event_or_none(event)->topic;
 }
 
 uint64_t bus_event_seq(const struct bus_event *event)
 {
-    return event->seq;
+    return event_or_none(event)->seq;
 }
 
 uint64_t bus_event_count(const struct bus_event *event)
 {
-    return event->count;
+    return event_or_none(event)->count;
 }
 
 const char *bus_event_text(const struct bus_event *event)
 {
-    return event->text;
+    return event_or_none(event)->text;
 }
 
 int bus_event_is_durable(const struct bus_event *event)
 {
-    return event->is_durable;
+    return event_or_none(event)->is_durable;
 }
 
 const char *bus_event_first_error(const struct bus_event *event)
 {
-    return event->first_error;
+    return event_or_none(event)->first_error;
 }
 
 const char *bus_event_last_error(const struct bus_event *event)
 {
-    return event->last_error;
+    return event_or_none(event)->last_error;
 }
 
 int bus_event_is_late(const struct bus_event *event)
 {
-    return event->is_late;
+    return event_or_none(event)->is_late;
 }
 
 const struct bus_error *bus_event_error(const struct bus_event *event)
 {
-    return event->error;
+    return event_or_none(event)->error;
 }
 
 /* ---- the tap --------------------------------------------------------------------------------- */
@@ -363,6 +376,8 @@ enum bus_err bus_tap_next(struct bus_tap *tap, int64_t timeout_ms,
 
 void bus_tap_gap(const struct bus_tap *tap, uint64_t *out_first_id, uint64_t *out_last_id)
 {
+    if (tap == NULL)
+        return;
     if (out_first_id != NULL)
         *out_first_id = tap->gap_first;
     if (out_last_id != NULL)

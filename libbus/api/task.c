@@ -59,7 +59,7 @@ enum bus_err bus_request(struct bus *bus, const char *topic, const void *value, 
 
 const char *bus_replies(const struct bus *bus)
 {
-    return bus->replies;
+    return bus != NULL ? bus->replies : "";
 }
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
@@ -126,10 +126,8 @@ enum bus_err bus_msg_reply(struct bus_msg **msg, const void *value, size_t value
 {
     struct buffer *copy = NULL;
     const struct span one = span_of(value, value_bytes);
-    if (msg == NULL || (value == NULL && value_bytes > 0))
+    if (msg == NULL || *msg == NULL || (value == NULL && value_bytes > 0))
         return BUS_EINVAL;
-    if (*msg == NULL)
-        return BUS_OK;
     if ((*msg)->lease == 0)
         return BUS_EINVAL;
     struct bus *bus = bus_of(*msg);
@@ -154,12 +152,14 @@ enum bus_err bus_msg_reply(struct bus_msg **msg, const void *value, size_t value
 
 int bus_msg_is_request(const struct bus_msg *msg)
 {
-    return msg->is_request;
+    return msg != NULL && msg->is_request;
 }
 
 int bus_msg_is_over(const struct bus_msg *msg, struct bus_error **out_why)
 {
     struct buffer *why = NULL;
+    if (msg == NULL)
+        return 0;
     struct bus *bus = bus_of(msg);
     bool is_over = msg->lease != 0;
     if (msg->lease != 0 && bus != NULL) {
