@@ -2,6 +2,8 @@
 /* run_error.c -- error files and wait statuses become errors; the forms are in run_error.h. */
 #include "clients/run_error.h"
 
+#include "clients/run_trace.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -17,6 +19,9 @@
 enum {
     PROGRAM_BYTES_MAX = 200,  /* of its name, inline */
     SENTENCE_BYTES_MAX = 900, /* of all that stands before the tail */
+    WHAT_BYTES_MAX = 500,     /* of the line of a trace that says what happened, inline */
+    PART_BYTES_MAX = 80,      /* of how much of what was said is shown */
+    REST_BYTES_MAX = 2000,    /* of what was said after a trace, inline */
 };
 
 /* ---- signals ----------------------------------------------------------------------------------*/
@@ -136,54 +141,140 @@ static void judge(const struct run_end *end, struct judgement *judgement)
     }
 }
 
-/* The end of what it said as text: from the beginning of a character, and of a line if that loses
- * no more than half.  Bytes that are no text become '?', or they would end it. */
-static size_t copy_tail(const struct run_end *end, char text[RUN_TAIL_BYTES_MAX + 1])
+/* ---- what the program said last ---------------------------------------------------------------*/
+
+/* The end of what it said as text: bytes that are no text become '?', or they would end it. */
+struct said {
+    char text[RUN_SEEN_BYTES_MAX + 1];
+    size_t bytes;
+    struct run_trace trace;
+    char rest[RUN_SEEN_BYTES_MAX + 1]; /* what stands behind the trace, without lines of a trace */
+    size_t rest_bytes;
+    bool is_stripped; /* there were such */
+    bool is_cut;      /* ... and without its beginning */
+};
+
+static void copy_text(const char *from, size_t bytes, char *text)
 {
-    size_t bytes = end->tail != NULL ? end->tail_bytes : 0;
-    const char *from = end->tail;
-    if (bytes > RUN_TAIL_BYTES_MAX) {
-        from += bytes - RUN_TAIL_BYTES_MAX;
-        bytes = RUN_TAIL_BYTES_MAX;
-        const char *newline = memchr(from, '\n', bytes / 2);
-        size_t skip = newline != NULL ? (size_t)(newline - from) + 1 : 0;
-        while (newline == NULL && skip < 3 && ((unsigned char)from[skip] & 0xc0) == 0x80) {
-            skip += 1;
-        }
-        from += skip;
-        bytes -= skip;
-    }
     for (size_t i = 0; i < bytes; i++) {
         unsigned char byte = (unsigned char)from[i];
         bool is_text = (byte >= ' ' && byte != 0x7f) || byte == '\n' || byte == '\t';
         text[i] = is_text ? from[i] : '?';
     }
     text[bytes] = '\0';
-    return bytes;
+}
+
+/* How much of the front goes for the rest to have room in a message: up to the beginning of a
+ * character, and of a line if that loses no more than half. */
+static size_t cut_front(const char *text, size_t bytes, size_t most)
+{
+    if (bytes <= most) {
+        return 0;
+    }
+    size_t skip = bytes - most;
+    const char *newline = memchr(text + skip, '\n', most / 2);
+    if (newline != NULL) {
+        return (size_t)(newline - text) + 1;
+    }
+    for (int i = 0; i < 3 && ((unsigned char)text[skip] & 0xc0) == 0x80; i++) {
+        skip += 1;
+    }
+    return skip;
+}
+
+static bool is_blank(const char *text)
+{
+    return text[strspn(text, " \t\n")] == '\0';
+}
+
+static void read_said(const struct run_end *end, struct said *said)
+{
+    size_t bytes = end->tail != NULL ? end->tail_bytes : 0;
+    size_t skip = bytes > RUN_SEEN_BYTES_MAX ? bytes - RUN_SEEN_BYTES_MAX : 0;
+    bool is_begun = end->said_bytes > bytes - skip; /* so its first line is not whole */
+    const char *newline =
+        is_begun && bytes > 0 ? memchr(end->tail + skip, '\n', (bytes - skip) / 2) : NULL;
+    skip = newline != NULL ? (size_t)(newline - end->tail) + 1 : skip;
+    said->bytes = bytes - skip;
+    copy_text(bytes > 0 ? end->tail + skip : "", said->bytes, said->text);
+    run_trace_find(said->text, said->bytes, is_begun, &said->trace);
+    size_t behind = said->bytes - said->trace.end;
+    size_t left = run_trace_strip(said->text + said->trace.end, behind, said->rest);
+    said->rest[left] = '\0';
+    said->is_stripped = left < behind;
+    size_t most = said->trace.end > 0 ? REST_BYTES_MAX : RUN_TAIL_BYTES_MAX;
+    size_t cut = cut_front(said->rest, left, most);
+    said->rest_bytes = left - cut;
+    said->is_cut = cut > 0 || (said->trace.end == 0 && end->said_bytes > said->bytes);
+    memmove(said->rest, said->rest + cut, said->rest_bytes + 1);
+    if (said->trace.end > 0 && is_blank(said->rest)) {
+        said->rest[0] = '\0';
+        said->rest_bytes = 0;
+    }
+}
+
+/* ": ValueError: no data": what the trace says that happened. */
+static void put_what(const struct said *said, char *text, size_t room)
+{
+    const struct run_part *what = &said->trace.what;
+    const struct run_part *cause = &said->trace.cause;
+    if (said->trace.end > 0 && what->bytes == 0) {
+        (void)snprintf(text, room, ": its standard error ends with a trace that has no beginning");
+        return;
+    }
+    int what_bytes = what->bytes < WHAT_BYTES_MAX ? (int)what->bytes : WHAT_BYTES_MAX;
+    int cause_bytes = cause->bytes < WHAT_BYTES_MAX ? (int)cause->bytes : WHAT_BYTES_MAX;
+    (void)snprintf(text, room, "%s%.*s%s%.*s", what_bytes > 0 ? ": " : "", what_bytes,
+                   said->text + what->at, cause_bytes > 0 ? ", caused by " : "", cause_bytes,
+                   said->text + cause->at);
+}
+
+/* The sentence, the line of a trace that says what happened, and what stands behind that trace. */
+static struct bus_error *make_error(const struct run_end *end, const struct judgement *judgement,
+                                    const struct said *said)
+{
+    char what[2 * WHAT_BYTES_MAX + 32] = "";
+    char part[PART_BYTES_MAX] = "";
+    put_what(said, what, sizeof what);
+    if (said->rest_bytes == 0) {
+        return bus_error_new(judgement->type, NULL, "%s%s", judgement->text, what);
+    }
+    if (said->is_cut) {
+        (void)snprintf(part, sizeof part, " the last %zu of %" PRIu64 " bytes of", said->rest_bytes,
+                       end->said_bytes);
+    }
+    return bus_error_new(judgement->type, NULL, "%s%s;%s%s its standard error%s:\n%s",
+                         judgement->text, what, *what != '\0' ? " then" : "", part,
+                         said->is_stripped ? ", without lines of a trace" : "", said->rest);
+}
+
+static void set_trace(const struct said *said, struct bus_error *error)
+{
+    char text[RUN_SEEN_BYTES_MAX + 1];
+    struct run_part part = said->trace.whole;
+    if (said->trace.end == 0 && said->is_stripped) {
+        part = (struct run_part){.bytes = said->bytes}; /* in which form is not known */
+    }
+    if (part.bytes > 0) {
+        memcpy(text, said->text + part.at, part.bytes);
+        text[part.bytes] = '\0';
+        (void)bus_error_set_stacktrace(error, text); /* or without */
+    }
 }
 
 struct bus_error *run_error_of_end(const struct run_end *end)
 {
+    struct said said;
+    struct judgement judgement;
     if (run_error_is_good(end)) {
         return NULL;
     }
-    struct judgement judgement;
-    struct bus_error *error;
-    char tail[RUN_TAIL_BYTES_MAX + 1];
-    size_t tail_bytes = copy_tail(end, tail);
     judge(end, &judgement);
-    if (end->said_bytes > tail_bytes) {
-        error = bus_error_new(judgement.type, NULL,
-                              "%s; the last %zu of %" PRIu64 " bytes of its standard error:\n%s",
-                              judgement.text, tail_bytes, end->said_bytes, tail);
-    } else if (tail_bytes > 0) {
-        error = bus_error_new(judgement.type, NULL, "%s; its standard error:\n%s", judgement.text,
-                              tail);
-    } else {
-        error = bus_error_new(judgement.type, NULL, "%s", judgement.text);
-    }
+    read_said(end, &said);
+    struct bus_error *error = make_error(end, &judgement, &said);
     /* Refused by the static error of no memory alone, which then says enough. */
     (void)bus_error_set_code(error, judgement.code);
+    set_trace(&said, error);
     if (end->start_errno == 0 && WIFSIGNALED(end->wait_status)) {
         (void)bus_error_set_signal(error, WTERMSIG(end->wait_status));
     } else if (end->start_errno == 0) {

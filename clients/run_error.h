@@ -38,6 +38,8 @@
 /* Of what the program said last, inline: with the sentence before it within the 4096 bytes of a
  * message, so that nothing is cut a second time. */
 #define RUN_TAIL_BYTES_MAX 3000
+/* Of what the program said last: so much is searched for a trace. */
+#define RUN_SEEN_BYTES_MAX ((size_t)32 * 1024)
 
 /* Types of errors that speak of a program's end. */
 #define RUN_TYPE_EXIT "errbus.exit_status"
@@ -65,7 +67,10 @@ struct run_error {
 /* It started, and exited with 0. */
 bool run_error_is_good(const struct run_end *end);
 
-/* The error that an end is, with what the program said last; NULL: run_error_is_good().  Its code
+/* The error that an end is, with what the program said last; NULL: run_error_is_good().  If that
+ * has a trace, the message has the line of it that says what happened, and what was said after it;
+ * the trace is the stacktrace.  Otherwise the message has the end of what was said, without lines
+ * that look like part of a trace.  If there are any, all of it is the stacktrace.  Its code
  * is the exit status; a signal's number, negative; or what a shell gives for what it cannot start,
  * 127 if it is missing, else 126. */
 struct bus_error *run_error_of_end(const struct run_end *end);

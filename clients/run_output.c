@@ -50,19 +50,6 @@ const char *run_output_tail(const struct run_output *output, size_t *out_bytes)
     return output->kept + output->kept_bytes - bytes;
 }
 
-const char *run_output_last_line(const struct run_output *output, size_t *out_bytes)
-{
-    size_t bytes;
-    const char *tail = run_output_tail(output, &bytes);
-    while (bytes > 0 && (tail[bytes - 1] == '\n' || tail[bytes - 1] == '\r')) {
-        bytes -= 1;
-    }
-    const char *newline = memrchr(tail, '\n', bytes);
-    size_t start = newline != NULL ? (size_t)(newline - tail) + 1 : 0;
-    *out_bytes = bytes - start;
-    return tail + start;
-}
-
 static void forget(struct run_output *output, size_t count)
 {
     if (count == 0) {

@@ -15,7 +15,7 @@
 #define RUN_WAITING_BYTES_MAX ((size_t)128 * 1024)
 #define RUN_LINE_BYTES_MAX ((size_t)8 * 1024)   /* longer lines are shown in pieces */
 #define RUN_SHOWN_BYTES_MAX ((size_t)16 * 1024) /* room for one line with what stands before it */
-#define RUN_KEPT_BYTES ((size_t)4 * 1024)       /* of the end: more than an error takes inline */
+#define RUN_KEPT_BYTES ((size_t)32 * 1024)      /* of the end: what is searched for a trace */
 
 struct run_output {
     uint64_t said_bytes;    /* ever */
@@ -35,8 +35,6 @@ size_t run_output_room(const struct run_output *output);
 
 /* The last bytes said, at most RUN_KEPT_BYTES. */
 const char *run_output_tail(const struct run_output *output, size_t *out_bytes);
-/* The last line said that is not empty, without its newline; cut at its front if it is long. */
-const char *run_output_last_line(const struct run_output *output, size_t *out_bytes);
 
 /* Moves what can be shown next to shown, which has room for RUN_SHOWN_BYTES_MAX: whole lines, each
  * behind prefix (200 bytes and some at most); or, with prefix NULL, bytes as they came.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* run_party.c -- a copy of the program as a party: it joins, and its end is reported to the bus. */
 #include "clients/run.h"
+#include "clients/run_trace.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -29,22 +30,31 @@ int run_party_open(struct run *run, struct run_member *member)
 
 /* ---- ends -------------------------------------------------------------------------------------*/
 
+/* What it said last, as others may see it. */
+static void put_last_line(const struct run_output *output, char where[WHERE_BYTES_MAX + 1])
+{
+    char line[RUN_KEPT_BYTES];
+    size_t bytes;
+    const char *tail = run_output_tail(output, &bytes);
+    bytes = run_trace_last_line(tail, bytes, output->said_bytes > bytes, line);
+    (void)snprintf(where, WHERE_BYTES_MAX + 1, "output: %.*s", (int)bytes,
+                   line); /* its beginning */
+    for (char *at = where; *at != '\0'; at++) {
+        *at = (unsigned char)*at < ' ' || *at == 0x7f ? '?' : *at;
+    }
+}
+
 /* What it said last, on whichever stream that was. */
 void run_party_moves(struct run *run, struct run_member *member, bool is_promised)
 {
     char where[WHERE_BYTES_MAX + 1];
-    size_t bytes;
-    enum run_stream_number number = member->child.last_stream;
-    const char *line = run_output_last_line(&member->child.streams[number].output, &bytes);
+    const struct run_output *output = &member->child.streams[member->child.last_stream].output;
     if (!is_promised) {
         bus_progress(member->bus, BUS_FOREVER);
         return;
     }
-    (void)snprintf(where, sizeof where, "output: %.*s", (int)bytes, line); /* its beginning */
-    for (char *at = where; *at != '\0'; at++) {
-        *at = (unsigned char)*at < ' ' || *at == 0x7f ? '?' : *at;
-    }
-    bus_progress_at(member->bus, run->stall_ms, bytes > 0 ? where : "no output yet");
+    put_last_line(output, where);
+    bus_progress_at(member->bus, run->stall_ms, output->said_bytes > 0 ? where : "no output yet");
 }
 
 static void fail(struct run *run, struct run_member *member, struct bus_error *error)

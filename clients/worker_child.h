@@ -30,7 +30,7 @@ struct worker_child {
     size_t reply_bytes;
     size_t reply_room;
     bool is_too_long; /* the reply */
-    char tail[RUN_TAIL_BYTES_MAX];
+    char tail[RUN_SEEN_BYTES_MAX];
     size_t tail_bytes;
     uint64_t said_bytes;
     int start_errno; /* once it has ended: why it never became the program; else 0 */

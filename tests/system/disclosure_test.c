@@ -27,6 +27,8 @@ static char journal[FOLDER_PATH_BYTES_MAX + 8];
 #define IN_CAUSE_STACK "c0nfidential_cause_stack"
 #define IN_WHERE "c0nfidential_where"
 #define IN_OUTPUT "c0nfidential_output"
+#define IN_SOURCE "c0nfidential_source"
+#define IN_PLACE "/c0nfidential_place/train.py"
 #define IN_FILE "c0nfidential_attachment"
 #define IN_FILE_NAME "c0nfidential_name"
 /* Of these nobody is told at any level, unless a program says them itself. */
@@ -443,16 +445,23 @@ static void expect_never_told(void)
     expect_unlogged(never_told);
 }
 
-/* Its program says what failed in an error file. */
-static void run_at(int level)
+/* A program says what failed in an error file. */
+static const char with_file[] =
+    "cat >\"$ERRBUS_ERROR_FILE\" <<END\n"
+    "{\"type\": \"" IN_TYPE "\", \"message\": \"" IN_MESSAGE "\", \"code\": 28,\n"
+    " \"stacktrace\": \"" IN_STACK "\", \"causes\": [{\"type\": \"" IN_TYPE "\",\n"
+    " \"message\": \"" IN_CAUSE "\", \"stacktrace\": \"" IN_CAUSE_STACK "\"}]}\n"
+    "END\n"
+    "echo " IN_OUTPUT " >&2; exit 3";
+
+/* A program says it as Python does. */
+static const char with_traceback[] =
+    "cat >&2 <<END\n" IN_OUTPUT "\n"
+    "Traceback (most recent call last):\n  File \"" IN_PLACE "\", line 7, in <module>\n"
+    "    " IN_SOURCE "()\nValueError: " IN_MESSAGE "\nEND\nexit 1";
+
+static void run_at(int level, const char *script)
 {
-    static const char script[] =
-        "cat >\"$ERRBUS_ERROR_FILE\" <<END\n"
-        "{\"type\": \"" IN_TYPE "\", \"message\": \"" IN_MESSAGE "\", \"code\": 28,\n"
-        " \"stacktrace\": \"" IN_STACK "\", \"causes\": [{\"type\": \"" IN_TYPE "\",\n"
-        " \"message\": \"" IN_CAUSE "\", \"stacktrace\": \"" IN_CAUSE_STACK "\"}]}\n"
-        "END\n"
-        "echo " IN_OUTPUT " >&2; exit 3";
     static const char *const environment[] = {"SECRET=" IN_ENVIRONMENT, NULL};
     char logs[FOLDER_PATH_BYTES_MAX + 8];
     snprintf(logs, sizeof logs, "%s/logs", folder.path);
@@ -463,6 +472,8 @@ static void run_at(int level)
                                 "-p",
                                 "alice",
                                 "--plain",
+                                "--stall",
+                                "60",
                                 "--disclosure",
                                 level_names[level],
                                 "--log-dir",
@@ -488,7 +499,7 @@ Test(disclosure, holds_for_error_files)
             close_stage();
             open_stage();
         }
-        run_at(level);
+        run_at(level, with_file);
         expect_seen(IN_STACK, level < BUS_DISCLOSURE_MESSAGE);
         expect_seen(IN_CAUSE_STACK, level < BUS_DISCLOSURE_MESSAGE);
         expect_seen(IN_MESSAGE, level < BUS_DISCLOSURE_TYPE);
@@ -497,6 +508,23 @@ Test(disclosure, holds_for_error_files)
         cr_expect_eq(folder_holds(folder.path, IN_OUTPUT) > 0, level == BUS_DISCLOSURE_FULL);
         cr_expect_eq(folder_holds(journal, IN_OUTPUT) > 0, level == BUS_DISCLOSURE_FULL);
         expect_never_told();
+    }
+}
+
+/* The trace is the stacktrace, and its last line the message. */
+Test(disclosure, holds_for_traces)
+{
+    for (int level = BUS_DISCLOSURE_FULL; level <= BUS_DISCLOSURE_TYPE; level++) {
+        if (level > BUS_DISCLOSURE_FULL) {
+            close_stage();
+            open_stage();
+        }
+        run_at(level, with_traceback);
+        expect_seen(IN_SOURCE, level < BUS_DISCLOSURE_MESSAGE);
+        expect_seen(IN_PLACE, level < BUS_DISCLOSURE_MESSAGE);
+        expect_seen("sh exited with status 1: ValueError: " IN_MESSAGE,
+                    level < BUS_DISCLOSURE_TYPE);
+        expect_seen("errbus.exit_status", true);
     }
 }
 

@@ -172,6 +172,61 @@ Test(run_error, shows_what_the_program_said_last)
     cr_expect_str_eq(message_with(&end), "job exited with status 1");
 }
 
+/* Says text, all of it, and ends with 1. */
+static struct bus_error *error_saying(const char *text)
+{
+    struct run_end end = {.program = "job",
+                          .wait_status = EXITED(1),
+                          .tail = text,
+                          .tail_bytes = strlen(text),
+                          .said_bytes = strlen(text)};
+    return run_error_of_end(&end);
+}
+
+#define TRACE                                                                                      \
+    "Traceback (most recent call last):\n  File \"a.py\", line 7, in f\n    secret()\nE: bad\n"
+
+Test(run_error, has_a_trace_as_its_stacktrace_and_the_last_line_of_it_as_its_message)
+{
+    static const struct {
+        const char *said, *message, *stacktrace;
+    } cases[] = {
+        {"epoch 1\n" TRACE "\n", "job exited with status 1: E: bad", TRACE},
+        {TRACE "closing\n", "job exited with status 1: E: bad; then its standard error:\nclosing\n",
+         TRACE},
+        {"Exception in thread \"main\" E: a\n\tat M.m(M.java:1)\nCaused by: F: b\n"
+         "\tat M.m(M.java:2)\n",
+         "job exited with status 1: E: a, caused by F: b",
+         "Exception in thread \"main\" E: a\n\tat M.m(M.java:1)\nCaused by: F: b\n"
+         "\tat M.m(M.java:2)\n"},
+        {"no room\n  File \"a.py\", line 7, in f\n    secret()\n",
+         "job exited with status 1: its standard error ends with a trace that has no beginning",
+         "  File \"a.py\", line 7, in f\n    secret()\n"},
+        {"no room\n    #0 0x77 in main a.c:7\n",
+         "job exited with status 1; its standard error, without lines of a trace:\nno room\n",
+         "no room\n    #0 0x77 in main a.c:7\n"},
+        {"no room\n", "job exited with status 1; its standard error:\nno room\n", ""},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct bus_error *error = error_saying(cases[i].said);
+        cr_expect_str_eq(bus_error_message(error), cases[i].message);
+        cr_expect_str_eq(bus_error_stacktrace(error), cases[i].stacktrace);
+        bus_error_unref(&error);
+    }
+}
+
+/* Of what was cut, the first line is half a line: of a source line, perhaps. */
+Test(run_error, leaves_out_a_line_without_its_beginning)
+{
+    struct run_end end = {.program = "job",
+                          .wait_status = EXITED(1),
+                          .tail = "ret()\nno room here\n",
+                          .tail_bytes = 19,
+                          .said_bytes = 20};
+    cr_expect_str_eq(message_with(&end), "job exited with status 1; the last 13 of 20 bytes of its "
+                                         "standard error:\nno room here\n");
+}
+
 /* bytes of 'x', with mark at a place; the message's tail. */
 static const char *tail_of(size_t bytes, size_t mark_at, const char *mark)
 {
@@ -214,6 +269,7 @@ Test(run_error, cuts_the_tail_at_its_limit_before_a_line_or_a_character)
 
 Test(run_error, stays_within_a_message_whatever_is_put_in)
 {
+    static char said[RUN_SEEN_BYTES_MAX];
     char program[1000], problem[CLI_PROBLEM_BYTES_MAX], tail[RUN_TAIL_BYTES_MAX];
     memset(program, 'p', sizeof program);
     memset(problem, 'q', sizeof problem);
@@ -231,6 +287,21 @@ Test(run_error, stays_within_a_message_whatever_is_put_in)
     cr_expect_not_null(strstr(message, problem));
     cr_expect_not_null(strstr(message, "the last 3000 of 18446744073709551615 bytes"));
     cr_expect_eq(strspn(strstr(message, ":\nttt") + 2, "t"), sizeof tail);
+
+    /* A long line says what happened, and much is said behind it. */
+    memset(said, 't', sizeof said);
+    memcpy(said, "Exception in thread \"m\" ", 24);
+    memcpy(said + 5000, "\n\tat a(\nCaused by: ", 19);
+    memcpy(said + 10000, "\n\tat a(\n", 8);
+    end.tail = said;
+    end.tail_bytes = sizeof said;
+    end.said_bytes = sizeof said;
+    message = message_with(&end);
+    cr_expect_leq(strlen(message), 4096);
+    cr_expect_not_null(strstr(message, ": ttt"));
+    cr_expect_not_null(strstr(message, ", caused by ttt"));
+    cr_expect_not_null(strstr(message, "; then the last 2000 of 32768 bytes"));
+    cr_expect_null(strstr(message, "cut ..."), "%s", message);
 }
 
 /* ---- our form ---------------------------------------------------------------------------------*/
