@@ -13,7 +13,7 @@
 struct sub {
     struct cli cli;
     const char *durable; /* a name, or NULL */
-    const char *from;    /* "oldest", "now" or a number, or NULL */
+    const char *from;    /* a number, "oldest" or "now" */
     bool is_blocking;    /* hold writers back rather than lose frames */
     bool is_verbose;     /* topic and number before each value */
     struct bus_sub *sub;
@@ -75,9 +75,7 @@ static void print_gap(const struct sub *sub, const struct bus_error *why)
         cli_json_print(&line, stdout);
         return;
     }
-    bool is_past = strcmp(bus_error_type(why), "errbus.attempt_over") == 0;
-    fprintf(stderr, "%s: %s: %" PRIu64 " missing, from %" PRIu64 " on%s\n", sub->cli.program,
-            topic != NULL ? topic : "?", missing, first, is_past ? ", of an earlier attempt" : "");
+    fprintf(stderr, "%s: %s\n", sub->cli.program, bus_error_message(why));
 }
 
 static void print_end(const struct sub *sub)
@@ -144,7 +142,7 @@ static int receive_all(struct sub *sub)
 /* Where --from says.  False: it says nothing that is known. */
 static bool read_from(const char *text, int64_t *out_seq)
 {
-    if (text == NULL || strcmp(text, "oldest") == 0) {
+    if (strcmp(text, "oldest") == 0) {
         *out_seq = BUS_FROM_OLDEST;
         return true;
     }
@@ -194,7 +192,8 @@ static int run(struct sub *sub, const char *pattern, int64_t from_seq)
 
 int sub_main(int argc, char **argv)
 {
-    struct sub sub = {.cli = {.program = "errbus sub",
+    struct sub sub = {.from = "0",
+                      .cli = {.program = "errbus sub",
                               .prints_lines = true,
                               .count_help = "end after N values and errors (no limit)",
                               .operands = "PATTERN",
@@ -205,7 +204,7 @@ int sub_main(int argc, char **argv)
          "hold writers back instead of losing values"},
         {'d', "durable", CLI_TEXT, &sub.durable, "NAME",
          "continue where the durable subscription NAME of this party was"},
-        {'f', "from", CLI_TEXT, &sub.from, "WHERE", "oldest, now, or a number"},
+        {'f', "from", CLI_TEXT, &sub.from, "WHERE", "a slot number, oldest or now (0)"},
         {'v', "verbose", CLI_YES, &sub.is_verbose, NULL,
          "print topic and number before each value"},
     };
@@ -218,7 +217,8 @@ int sub_main(int argc, char **argv)
         return cli_usage(&sub.cli, "expected one PATTERN, not %d", sub.cli.argc);
     }
     if (!read_from(sub.from, &from_seq)) {
-        return cli_usage(&sub.cli, "--from takes oldest, now or a number, not '%.100s'", sub.from);
+        return cli_usage(&sub.cli, "--from takes a slot number, oldest or now, not '%.100s'",
+                         sub.from);
     }
     return run(&sub, sub.cli.argv[0], from_seq);
 }

@@ -64,7 +64,7 @@ void bus_slot_options_init_sized(struct bus_slot_options *options, size_t bytes)
 
 void bus_sub_options_init_sized(struct bus_sub_options *options, size_t bytes)
 {
-    const struct bus_sub_options defaults = {.from_seq = BUS_FROM_OLDEST};
+    const struct bus_sub_options defaults = {.from_seq = 0};
     options_give(options, bytes, &defaults, sizeof defaults);
 }
 

@@ -118,7 +118,7 @@ static enum bus_err check_options(const struct bus_sub_options *given,
         return BUS_EINVAL;
     if (options->name != NULL && !name_is_valid(span_text(options->name)))
         return BUS_EINVAL;
-    if (options->from_seq < BUS_FROM_NOW || options->keep_ms < 0 ||
+    if (options->from_seq < BUS_FROM_OLDEST || options->keep_ms < 0 ||
         options->keep_ms > LIMIT_PERIOD_MS_MAX ||
         (options->overflow != BUS_OVERFLOW_BLOCK && options->overflow != BUS_OVERFLOW_GAP) ||
         (options->is_in_pieces != 0 && options->is_in_pieces != 1))
@@ -532,6 +532,29 @@ static enum bus_err raise(const struct bus_msg *msg, struct bus_error **reterr)
     return BUS_EFAILED;
 }
 
+static enum bus_err tell_gap(struct bus_sub *sub, const struct bus_msg *msg,
+                             struct bus_error **reterr)
+{
+    unsigned long long first = msg->seq;
+    unsigned long long last = msg->seq + msg->count - 1;
+    sub->gap_first = msg->seq;
+    sub->gap_count = msg->count;
+    if (msg->kind == SESSION_ITEM_PAST)
+        return error_say(reterr, BUS_EOVERRUN, ERROR_TYPE_ATTEMPT_OVER,
+                         "%llu slots of %s, from number %llu on, were not read, and their attempt "
+                         "of the job is over",
+                         (unsigned long long)msg->count, msg->topic, first);
+    if (msg->kind == SESSION_ITEM_DROPPED)
+        return error_say(reterr, BUS_EOVERRUN, ERROR_TYPE_OVERRUN,
+                         "slots %llu to %llu of %s are lost: this reader was too slow, and asked "
+                         "to lose slots rather than hold the writer back",
+                         first, last, msg->topic);
+    return error_say(reterr, BUS_EOVERRUN, ERROR_TYPE_NOT_KEPT,
+                     "slots %llu to %llu of %s are gone: what the broker keeps of a topic for late "
+                     "readers is bounded (errbusd --topic-keep)",
+                     first, last, msg->topic);
+}
+
 /* Hands out the first that is ready. */
 static enum bus_err give(struct bus_sub *sub, struct bus_msg **out_msg, struct bus_error **reterr)
 {
@@ -554,15 +577,10 @@ static enum bus_err give(struct bus_sub *sub, struct bus_msg **out_msg, struct b
         return error_say(reterr, BUS_EENDED, ERROR_TYPE_LEFT,
                          "the writer of %s ended and owes nothing", msg->topic);
     case SESSION_ITEM_GAP:
+    case SESSION_ITEM_DROPPED:
     case SESSION_ITEM_PAST: break;
     }
-    bool is_past = msg->kind == SESSION_ITEM_PAST;
-    sub->gap_first = msg->seq;
-    sub->gap_count = msg->count;
-    return error_say(reterr, BUS_EOVERRUN, is_past ? ERROR_TYPE_ATTEMPT_OVER : ERROR_TYPE_NOT_KEPT,
-                     "%llu frames of %s are missing, from number %llu on%s",
-                     (unsigned long long)msg->count, msg->topic, (unsigned long long)msg->seq,
-                     is_past ? ": their attempt of the job is over" : "");
+    return tell_gap(sub, msg, reterr);
 }
 
 static enum bus_err receive(struct bus_sub *sub, bool is_many, int64_t timeout_ms,

@@ -110,7 +110,7 @@ static void finish_msg(struct bus_sub *sub, struct run *run, const struct bus_ms
                              0, SPAN_NONE);
         return;
     }
-    if (msg->kind == SESSION_ITEM_GAP)
+    if (msg->kind == SESSION_ITEM_GAP || msg->kind == SESSION_ITEM_DROPPED)
         session_ack(sub->bus->session, sub->number, msg->number, msg->seq + msg->count - 1);
     else if (msg->kind == SESSION_ITEM_PAST)
         session_ack_past(sub->bus->session, sub->number, msg->number);

@@ -144,6 +144,10 @@
 #define DEFAULT_DELIVER 5
 #define DEFAULT_UNSERVED_MS 30000 /* a request waits so long for a group that has a member */
 
+/* SUBSCRIBE.from_seq below 0 */
+#define FROM_NOW (-1)    /* the next slot to be settled */
+#define FROM_OLDEST (-2) /* the oldest that is kept, whatever went before */
+
 /* what a slot costs its writer's credit beside the value: the broker's records of it */
 #define COST_SLOT_BYTES 128
 

@@ -174,7 +174,8 @@ static enum wire_code gap_in(struct inbox_sub *sub, struct inbox_stream *stream,
         first = stream->next_seq;
     if (first >= end)
         return CODE_OK;
-    make_ready(sub, stream, frame, SESSION_ITEM_GAP);
+    make_ready(sub, stream, frame,
+               gap.reason == GAP_OVERFLOW ? SESSION_ITEM_DROPPED : SESSION_ITEM_GAP);
     sub->ready.value = SPAN_NONE;
     sub->ready.seq = first;
     sub->ready.count = end - first;

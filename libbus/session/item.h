@@ -12,11 +12,12 @@
  * frame_padded() behind the one before.  The receiver owns one reference of buffer per value. */
 enum session_item_kind {
     SESSION_ITEM_VALUE,
-    SESSION_ITEM_ERROR, /* value: an encoded error */
-    SESSION_ITEM_GAP,   /* seq..seq+count-1 missing */
-    SESSION_ITEM_PAST,  /* count missing of earlier attempts, from seq of the oldest on */
-    SESSION_ITEM_END,   /* topic: the party; seq: incarnation; value: an encoded error, or empty */
-    SESSION_ITEM_PIECE, /* of a value of which more is to come; the last one is a VALUE */
+    SESSION_ITEM_ERROR,   /* value: an encoded error */
+    SESSION_ITEM_GAP,     /* seq..seq+count-1 missing: the broker kept them no longer */
+    SESSION_ITEM_DROPPED, /* the same: the subscription was too slow, and asked to lose slots */
+    SESSION_ITEM_PAST,    /* count missing of earlier attempts, from seq of the oldest on */
+    SESSION_ITEM_END,     /* topic: the party; seq: incarnation; value: an error, or empty */
+    SESSION_ITEM_PIECE,   /* of a value of which more is to come; the last one is a VALUE */
 };
 struct session_item {
     enum session_item_kind kind;

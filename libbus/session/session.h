@@ -334,8 +334,8 @@ uint32_t session_sub_news(struct session *session);
 /* topic: the broker's number.  The name is borrowed as long as the session exists. */
 struct span session_topic_name(const struct session *session, uint32_t topic);
 
-/* A slot of a subscription is done with (any order; acknowledged to the broker as a prefix).  For a
- * GAP item seq is the last missing one: item.seq + item.count - 1. */
+/* A slot of a subscription is done with (any order; acknowledged to the broker as a prefix).  Of a
+ * GAP or DROPPED item seq is the last missing one: item.seq + item.count - 1. */
 void session_ack(struct session *session, uint32_t sub, uint32_t topic, uint64_t seq);
 /* The same for count slots from first_seq on, for the price of one look-up. */
 void session_ack_run(struct session *session, uint32_t sub, uint32_t topic, uint64_t first_seq,

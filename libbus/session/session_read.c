@@ -63,7 +63,7 @@ static bool options_are_valid(struct span pattern, const struct session_sub_opti
            (options->name.bytes == 0 || name_is_valid(options->name)) &&
            (options->group.bytes == 0 ||
             (party_is_valid(options->group) && options->group.bytes <= LIMIT_GROUP_NAME_BYTES)) &&
-           options->from_seq >= -1 && options->overflow <= 1 &&
+           options->from_seq >= FROM_OLDEST && options->overflow <= 1 &&
            options->keep_ms <= (uint64_t)LIMIT_PERIOD_MS_MAX &&
            options->credit <= LIMIT_GROUP_CREDIT && options->deliver_max <= LIMIT_DELIVER &&
            options->lease_ms <= (uint64_t)LIMIT_PERIOD_MS_MAX &&

@@ -133,7 +133,7 @@ static void message_mend(struct msg *msg, unsigned number)
     if (number == MSG_JOB_MEMBER)
         msg->as.job_member.rank = -1;
     if (number == MSG_SUBSCRIBE)
-        msg->as.subscribe.from_seq = -1;
+        msg->as.subscribe.from_seq = FROM_NOW;
     if (number == MSG_TASK)
         msg->as.task.retry_after_ms = -1;
 }
@@ -184,7 +184,7 @@ static void fact_mend(struct fact *fact)
     if (fact->type == FACT_JOB_CREATED)
         fact->as.job_created.deadline_ms = -1;
     if (fact->type == FACT_SUB_OPENED)
-        fact->as.sub_opened.from_seq = -1;
+        fact->as.sub_opened.from_seq = FROM_NOW;
     if (fact->type == FACT_PARKED)
         fact->as.parked.retry_after_ms = -1;
 }
@@ -490,7 +490,7 @@ static const struct {
     {"msg_signed_too_large", "WIRE_RANGE control to_broker",
      BYTES("\x92\x05\xcf\x80\x00\x00\x00\x00\x00\x00\x00")},
     {"msg_signed_too_small", "WIRE_RANGE control to_broker",
-     BYTES("\x97\x0d\x01\x01\xa1#\xa0\xa0\xfe")},
+     BYTES("\x97\x0d\x01\x01\xa1#\xa0\xa0\xfd")},
     {"fact_empty", "WIRE_EMPTY", BYTES("")},
     {"fact_not_an_array", "WIRE_FORMAT", BYTES("\x05")},
     {"fact_number_0", "WIRE_FORMAT", BYTES("\x91\x00")},

@@ -185,7 +185,8 @@ static void take(struct feed *feed)
         buffer_unref(&error);
         return;
     }
-    uint64_t seq = item.kind == SESSION_ITEM_GAP ? item.seq + item.count - 1 : item.seq;
+    bool is_gap = item.kind == SESSION_ITEM_GAP || item.kind == SESSION_ITEM_DROPPED;
+    uint64_t seq = is_gap ? item.seq + item.count - 1 : item.seq;
     if (item.kind == SESSION_ITEM_PIECE)
         ; /* nothing is said of it */
     else if (item.kind == SESSION_ITEM_PAST)

@@ -153,6 +153,16 @@ static struct app_position *position_get(struct app *app, struct app_sub *sub, u
     return position;
 }
 
+/* Who asked for number 0 begins with the first number that there was, or with a gap. */
+static void begin_check(struct app *app, const struct app_position *position, uint64_t seq)
+{
+    for (uint64_t before = 0; before < seq; before++)
+        if (oracle_known(app->oracle, position->topic, before).kind != OUTCOME_NONE)
+            world_violate(
+                app->world, "%s began with %s %" PRIu64 " and was told nothing of %" PRIu64,
+                app->party, oracle_topic_at(app->oracle, position->topic)->name, seq, before);
+}
+
 /* Promise 3: in order, nothing twice, nothing missing without a gap. */
 static void position_check(struct app *app, struct app_sub *sub, struct app_position *position,
                            uint64_t seq, uint64_t count)
@@ -173,6 +183,8 @@ static void position_check(struct app *app, struct app_sub *sub, struct app_posi
             sub->durable < 0)
             world_violate(app->world, "%s was sent %s %" PRIu64 " and wanted it from %" PRId64,
                           app->party, name, seq, sub->from_seq);
+        if (sub->from_seq == 0 && !position->has_floor && sub->durable < 0)
+            begin_check(app, position, seq);
         position->first_seq = seq;
     } else if (seq != position->next_seq) {
         world_violate(app->world, "%s was sent %s %" PRIu64 " instead of %" PRIu64, app->party,
@@ -321,7 +333,7 @@ static void gap_came(struct app *app, struct app_sub *sub, const struct session_
     note_event(sub, COVERAGE_MISSING);
     if (item->count == 0)
         world_violate(app->world, "%s was told a gap of nothing", app->party);
-    if (position->is_started && !is_lossy)
+    if ((position->is_started || item->kind == SESSION_ITEM_DROPPED) && !is_lossy)
         world_violate(app->world, "%s misses %.*s %" PRIu64 " and had asked to block", app->party,
                       (int)name.bytes, (const char *)name.data, item->seq);
     position_check(app, sub, position, item->seq, item->count);
@@ -592,6 +604,7 @@ bool app_take(struct app *app, uint32_t index)
         partial_drop(partial_of(sub, item.topic));
         break;
     case SESSION_ITEM_GAP:
+    case SESSION_ITEM_DROPPED:
         gap_came(app, sub, &item);
         partial_drop(partial_of(sub, item.topic));
         break;
@@ -672,7 +685,7 @@ static void want_came(struct app *app, const struct app_want *want, const struct
     struct outcome outcome =
         app_item_outcome(app, item, want->is_value_wanted, text, sizeof text, &type);
     app->taken_count += 1;
-    if (item->kind == SESSION_ITEM_GAP || item->kind == SESSION_ITEM_END)
+    if (item->kind != SESSION_ITEM_VALUE && item->kind != SESSION_ITEM_ERROR)
         world_violate(app->world, "%s awaited %s %" PRIu64 " and was given item %d", app->party,
                       name, want->seq, (int)item->kind);
     if (item->seq != want->seq)

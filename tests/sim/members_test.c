@@ -151,6 +151,7 @@ static void take(uint32_t host, const struct session_item *item)
         break;
     case SESSION_ITEM_ERROR:
     case SESSION_ITEM_GAP:
+    case SESSION_ITEM_DROPPED:
         session_ack(session, play.subs[host], item->topic, item->seq + item->count - 1);
         break;
     case SESSION_ITEM_PIECE: /* nobody asked for any */

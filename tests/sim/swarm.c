@@ -189,7 +189,7 @@ static void say_again(struct swarm *swarm, struct app *app)
 static void say_subscribe(struct swarm *swarm, struct app *app)
 {
     struct dice *dice = swarm->dice;
-    struct app_sub_options options = {.from_seq = dice_between(dice, -1, 1),
+    struct app_sub_options options = {.from_seq = dice_between(dice, FROM_OLDEST, 1),
                                       .keep_ms = 600000,
                                       .is_gap = dice_hits(dice, swarm->climate.gap_permille)};
     const char *pattern = patterns[dice_below(dice, sizeof patterns / sizeof patterns[0])];

@@ -95,14 +95,15 @@ static bool is_expecting(struct swarm *swarm, const struct app_sub *sub, uint32_
 {
     const struct oracle_topic *topic = oracle_topic_at(swarm->stage.oracle, index);
     const struct app *writer = writer_of(swarm, topic);
-    if (sub->durable >= 0 || sub->from_seq < 0 || (uint64_t)sub->from_seq >= end_seq)
+    uint64_t first_seq = sub->from_seq > 0 ? (uint64_t)sub->from_seq : 0;
+    if (sub->durable >= 0 || sub->from_seq == FROM_NOW || first_seq >= end_seq)
         return false;
     if (writer == NULL)
         return sub->joined_ns < topic->accepted_said_ns;
     for (uint32_t i = 0; i < writer->write_count; i++) {
         const struct app_write *write = &writer->writes[i];
         if (write->topic == index && write->is_accepted && write->said_ns > sub->joined_ns &&
-            write->seq < end_seq && write->seq >= (uint64_t)sub->from_seq)
+            write->seq < end_seq && write->seq >= first_seq)
             return true;
     }
     return false;

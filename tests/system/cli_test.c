@@ -399,6 +399,7 @@ static uint64_t expect_all_told(struct process *reader, uint64_t count)
         cr_assert(is_gap || strcmp(text_of(line, "kind"), "value") == 0);
         next += is_gap ? (uint64_t)number_of(line, "missing") : 1;
         gaps += is_gap;
+        cr_expect(!is_gap || strcmp(text_of(line, "type"), "errbus.overrun") == 0);
         if (next == count + 1) {
             cr_expect_str_eq(text_of(line, "value"), "last");
         }
@@ -415,6 +416,51 @@ Test(cli, reports_gaps_rather_than_hold_the_job_back)
     start(&sub, "sub", "--json", "alice/w", NULL);
     cr_expect_eq(publish_to_frozen(&sub, "alice/w"), BLOCKS);
     cr_expect_gt(expect_all_told(&sub, BLOCKS), 0);
+    process_fini(&sub);
+}
+
+/* Two of four values are no longer kept when the reader comes. */
+static void publish_beyond_what_is_kept(void)
+{
+    static const char *const two_kept[] = {"--test-topic-keep-slots", "2", NULL};
+    static const char *const words[] = {"w0", "w1", "w2", "w3"};
+    stage_close();
+    stage_open_with(two_kept);
+    for (size_t i = 0; i < 4; i++)
+        run_pub("alice", "w", words[i]);
+}
+
+Test(cli, says_what_is_gone_to_who_comes_late)
+{
+    static const char gone[] = "errbus sub: slots 0 to 1 of alice/w are gone: what the broker "
+                               "keeps of a topic for late readers is bounded (errbusd "
+                               "--topic-keep)\n";
+    static const char *const from[] = {"0", "oldest", "1"};
+    struct process sub;
+    publish_beyond_what_is_kept();
+    start(&sub, "sub", "-C2", "+/w", NULL);
+    expect_exit(&sub, 0);
+    expect_output(&sub, "w2\nw3\n");
+    cr_expect_str_eq(process_complained(&sub), gone);
+    process_fini(&sub);
+    for (size_t i = 0; i < 3; i++) {
+        start(&sub, "sub", "-C2", "--from", from[i], "+/w", NULL);
+        expect_exit(&sub, 0);
+        expect_output(&sub, "w2\nw3\n");
+        bool is_told = i != 1;
+        cr_expect_eq(strstr(process_complained(&sub), "are gone") != NULL, is_told, "%s: %s",
+                     from[i], process_complained(&sub));
+        process_fini(&sub);
+    }
+    start(&sub, "sub", "-C2", "--json", "+/w", NULL);
+    json_t *line = expect_json(&sub);
+    cr_expect_str_eq(text_of(line, "kind"), "gap");
+    cr_expect_str_eq(text_of(line, "topic"), "alice/w");
+    cr_expect_str_eq(text_of(line, "type"), "errbus.not_kept");
+    cr_expect_eq(number_of(line, "seq"), 0);
+    cr_expect_eq(number_of(line, "missing"), 2);
+    json_decref(line);
+    expect_exit(&sub, 0);
     process_fini(&sub);
 }
 

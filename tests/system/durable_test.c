@@ -264,6 +264,7 @@ Test(durable, does_not_hold_writers_back_for_ever)
     expect_code(bus_sub_recv(sub, SOON_MS, &msg, &error), BUS_EOVERRUN);
     cr_expect_gt(bus_sub_gap(sub, &first), 0);
     cr_expect_eq(first, 0);
+    cr_expect_str_eq(bus_error_type(error), "errbus.not_kept");
     bus_error_unref(&error);
     bus_sub_drop(&sub);
     must_close(&bob);

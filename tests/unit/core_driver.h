@@ -247,7 +247,9 @@ static inline void say_frame(const struct effect *effect, const struct effect_fr
         (unsigned long long)made->frame.seq);
     if (kind == FRAME_GAP)
         say(" x%llu%s", (unsigned long long)made->gap.count,
-            made->gap.reason == GAP_ATTEMPT ? " of the past" : "");
+            made->gap.reason == GAP_ATTEMPT    ? " of the past"
+            : made->gap.reason == GAP_NOT_KEPT ? " not kept"
+                                               : "");
     else
         say_error(made->frame.value);
     say("\n");

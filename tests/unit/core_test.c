@@ -779,6 +779,66 @@ Test(core, tells_the_log_who_is_slow)
     forget();
 }
 
+/* Number 0 is a number: who begins there and comes late is told what is gone, also if it asked to
+ * lose slots rather than hold the writer back. */
+Test(core, tells_who_comes_late_what_is_gone)
+{
+    options.topic_keep_bytes = 256;
+    restart();
+    join(1);
+    join(2);
+    tap(3);
+    uint32_t a = open_topic(1, "alice/a");
+    for (uint32_t i = 0; i < 20; i++)
+        publish(1, a, i * 4, 4, 5 + i);
+    forget();
+    subscribe(2, 1, "alice/a", "", 0, 0);
+    cr_expect_not_null(strstr(said, "12 < sub 1 gap #0 x76 not kept\n12 < sub 1 payload 24 x1\n"));
+    forget();
+    subscribe(2, 2, "alice/a", "", 5, 1);
+    cr_expect_not_null(strstr(said, "12 < sub 2 gap #5 x71 not kept\n12 < sub 2 payload 24 x1\n"));
+    cr_expect_null(strstr(said, "consumer.slow"));
+    forget();
+    subscribe(2, 3, "alice/a", "", FROM_OLDEST, 0);
+    cr_expect_not_null(strstr(said, "12 < sub 3 payload 24 x1\n"));
+    cr_expect_null(strstr(said, "gap"));
+}
+
+/* What was gone before it came, and what it was too slow for, are two gaps. */
+Test(core, tells_what_was_gone_apart_from_what_was_lost_since)
+{
+    options.topic_window_bytes = 1024;
+    options.topic_keep_bytes = 256;
+    restart();
+    join(1);
+    join(2);
+    uint32_t a = open_topic(1, "alice/a");
+    for (uint32_t i = 0; i < 4; i++)
+        publish(1, a, i * 4, 4, 5 + i);
+    closed(12);
+    message(2, hello(2, tokens[2]));
+    subscribe(2, 1, "alice/a", "", 0, 1); /* its data connection does not stand yet */
+    for (uint32_t i = 4; i < 20; i++)
+        publish(1, a, i * 4, 4, 5 + i);
+    forget();
+    attach(2, 12, tokens[2]);
+    cr_expect_not_null(strstr(said, "12 < sub 1 gap #0 x12 not kept\n12 < sub 1 gap #12 x52\n"
+                                    "12 < sub 1 payload 21 x1\n"));
+}
+
+/* A writer that begins at a number of its own left nothing out below it. */
+Test(core, tells_nobody_of_numbers_below_the_first_one)
+{
+    join(1);
+    join(2);
+    uint32_t a = open_topic(1, "alice/a");
+    publish(1, a, 7, 1, 5);
+    forget();
+    subscribe(2, 1, "alice/a", "", 0, 0);
+    cr_expect_not_null(strstr(said, "12 < sub 1 payload 5 x1\n"));
+    cr_expect_null(strstr(said, "gap"));
+}
+
 Test(core, drops_the_oldest_for_who_asked_for_it)
 {
     options.topic_window_bytes = 1024;
@@ -1469,7 +1529,7 @@ Test(core, keeps_exactly_as_many_bytes_for_late_subscribers_as_it_may)
         for (uint64_t seq = 0; seq < 3; seq++)
             publish(1, a, seq, 1, 5 + (payload_id)seq);
         forget();
-        subscribe(2, 1, "alice/a", "", 0, 0);
+        subscribe(2, 1, "alice/a", "", FROM_OLDEST, 0);
         EXPECT(got[i]);
     }
 }

@@ -75,7 +75,7 @@ Test(options, of_slots_subscriptions_and_taps_have_defaults)
     bus_sub_options_init(&sub);
     cr_expect_null(sub.name);
     cr_expect_null(sub.group);
-    cr_expect_eq(sub.from_seq, BUS_FROM_OLDEST);
+    cr_expect_eq(sub.from_seq, 0);
     cr_expect_eq(sub.overflow, BUS_OVERFLOW_BLOCK);
 }
 

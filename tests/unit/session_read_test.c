@@ -46,13 +46,19 @@ static void expect_none(uint32_t sub)
     cr_assert_not(session_sub_is_readable(d.session, sub));
 }
 
-static struct frame gap(uint32_t topic, uint64_t seq, uint64_t count)
+static struct frame gap_because(uint32_t topic, uint64_t seq, uint64_t count,
+                                enum gap_reason reason)
 {
     static uint8_t bytes[FRAME_GAP_BYTES_MAX];
-    struct frame_gap said = {.count = count, .reason = GAP_OVERFLOW};
+    struct frame_gap said = {.count = count, .reason = reason};
     size_t size = frame_gap_encode(bytes, &said);
     return (struct frame){
         .flags = FRAME_GAP, .topic = topic, .seq = seq, .value = span_of(bytes, size)};
+}
+
+static struct frame gap(uint32_t topic, uint64_t seq, uint64_t count)
+{
+    return gap_because(topic, seq, count, GAP_OVERFLOW);
 }
 
 static uint64_t await(const char *topic, uint64_t seq, bool is_value_wanted)
@@ -116,7 +122,7 @@ Test(session_read, hands_out_frames_in_order)
     cr_assert(span_equal(item.value, driver_error("app.bad")));
     buffer_unref(&item.buffer);
     item = take(sub);
-    cr_assert_eq(item.kind, SESSION_ITEM_GAP);
+    cr_assert_eq(item.kind, SESSION_ITEM_DROPPED);
     cr_assert_eq(item.seq, 12);
     cr_assert_eq(item.count, 3);
     cr_assert_null(item.buffer);
@@ -193,9 +199,10 @@ Test(session_read, drops_what_comes_twice)
     expect_value(sub, 1, "1");
     cr_assert_eq(take(sub).count, 2);
     expect_none(sub);
-    frames[1] = gap(4, 3, 4); /* partly known */
+    frames[1] = gap_because(4, 3, 4, GAP_NOT_KEPT); /* partly known */
     driver_deliver(&d, sub, frames, 2);
     struct session_item item = take(sub);
+    cr_assert_eq(item.kind, SESSION_ITEM_GAP);
     cr_assert_eq(item.seq, 4);
     cr_assert_eq(item.count, 3);
     driver_fini(&d);
@@ -363,7 +370,7 @@ Test(session_read, refuses_what_is_no_subscription)
     struct session_sub_options shared = {.group = span_text("g"), .is_in_pieces = true};
     cr_assert_eq(session_subscribe(d.session, span_text("a/b"), &shared, &sub), CODE_EINVAL);
     cr_assert_eq(session_subscribe(d.session, span_text("a//b"), &options, &sub), CODE_EINVAL);
-    options.from_seq = -2;
+    options.from_seq = FROM_OLDEST - 1;
     cr_assert_eq(session_subscribe(d.session, span_text("#"), &options, &sub), CODE_EINVAL);
     options = (struct session_sub_options){.overflow = 2};
     cr_assert_eq(session_subscribe(d.session, span_text("#"), &options, &sub), CODE_EINVAL);

@@ -43,9 +43,9 @@ struct sub {
     struct span *patterns; /* owned */
     uint32_t pattern_count;
     struct span name; /* owned; empty: not durable */
-    int64_t from_seq;
-    bool is_gap;     /* slots are dropped for it; it holds no writer back */
-    bool is_expired; /* without a reader for too long: as is_gap until it has one */
+    int64_t from_seq; /* as in SUBSCRIBE */
+    bool is_gap;      /* slots are dropped for it; it holds no writer back */
+    bool is_expired;  /* without a reader for too long: as is_gap until it has one */
     int64_t keep_ns;
     struct timer timer;
     uint64_t window_bytes;
@@ -84,6 +84,7 @@ struct route { /* where a subscription is in a topic */
     uint64_t chunk_offset; /* sent of the value of next_seq */
     uint64_t taken_seq;    /* below it all is taken */
     uint64_t acked_seq;    /* below it all is acknowledged */
+    uint64_t gone_seq;     /* what is below it was gone when the route began */
     conn_id named_on;      /* the connection on which TOPIC was sent */
     bool is_lossy;         /* a gap was told, and consumer.slow once for it */
     uint64_t missed_seq;   /* first slot that a durable name missed when an attempt ended */

@@ -287,12 +287,15 @@ static void tell_lossy(struct core *core, struct route *route, uint64_t count)
                         .text = text.data});
 }
 
+/* What was gone before the subscription came, and what it was too slow for, are two gaps. */
 static uint64_t route_gap(struct core *core, struct route *route, uint64_t first_seq)
 {
     struct sub *sub = route->sub;
+    bool was_gone = route->next_seq < route->gone_seq;
+    if (was_gone && route->gone_seq < first_seq)
+        first_seq = route->gone_seq;
     uint64_t count = first_seq - route->next_seq;
-    bool was_followed = route->next_seq > route->acked_seq || sub->is_gap || sub->is_expired;
-    enum gap_reason reason = was_followed && !sub_holds(sub) ? GAP_OVERFLOW : GAP_NOT_KEPT;
+    enum gap_reason reason = was_gone || sub_holds(sub) ? GAP_NOT_KEPT : GAP_OVERFLOW;
     if (reason == GAP_OVERFLOW)
         tell_lossy(core, route, count);
     uint64_t bytes =

@@ -39,6 +39,7 @@ void route_restart(struct core *core, struct route *route, uint64_t next_seq)
         route->missed_count += next_seq - route->acked_seq;
     }
     route->is_missed_sent = false;
+    route->gone_seq = 0;
     route->next_seq = 0;
     route->chunk_offset = 0;
     route->taken_seq = 0;
@@ -125,6 +126,7 @@ struct route *sub_route(struct core *core, struct sub *sub, struct topic *topic,
     route->next_seq = seq;
     route->taken_seq = seq;
     route->acked_seq = seq;
+    route->gone_seq = slot_table_first_seq(&topic->slots);
     route->sub = sub;
     route->topic = topic;
     list_init(&route->ready_link);
@@ -143,10 +145,12 @@ bool sub_follow(struct core *core, struct sub *sub, struct topic *topic)
     uint64_t seq = (uint64_t)sub->from_seq;
     if (id_map_get(&sub->route_ids, topic->id, &known))
         return true;
-    if (sub->from_seq == 0)
+    if (sub->from_seq == FROM_OLDEST)
         seq = slot_table_first_seq(&topic->slots);
-    else if (sub->from_seq < 0)
+    else if (sub->from_seq == FROM_NOW)
         seq = first_unsettled(topic);
+    else if (seq < topic->begin_seq)
+        seq = topic->begin_seq; /* nobody missed those below it */
     return sub_route(core, sub, topic, seq) != NULL;
 }
 
