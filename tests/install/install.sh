@@ -31,6 +31,10 @@ needs_libbus() {
     readelf -d "$1" | grep -q 'NEEDED.*libbus\.so'
 }
 
+# What is installed is what ./quickstart build makes: errbus_install() has both.
+! grep -rn '^ *install(TARGETS' "$source" --include CMakeLists.txt |
+    grep -v -F 'install(TARGETS ${arg_UNPARSED_ARGUMENTS}' || die "installed, and not by errbus_install()"
+
 # ---- install, then move -----------------------------------------------------------------------------
 "$cmake" --install "$build" --prefix "$work/first" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 mv "$work/first" "$work/moved"

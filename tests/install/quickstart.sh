@@ -88,7 +88,7 @@ called 'cmake --build --preset release --target errbusd errbus fedavg'
 said shown
 run 0 build
 not_called apt-get
-called 'cmake --build --preset release$'
+called 'cmake --build --preset release --target installed$'
 
 # ---- tests: the last line has the sum -----------------------------------------------------------
 last_is() {
@@ -151,6 +151,7 @@ run 0 build
 not_called apt-get
 run 0 bench --quick
 called 'apt-get install -y --no-install-recommends gnuplot-nox nats-server$'
+called 'cmake --build --preset release --target measured$'
 called 'demo build/release --quick$'
 APT_FAILS=yes
 export APT_FAILS
