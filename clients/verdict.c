@@ -11,12 +11,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INDENT_MAX 40 /* columns; what is deeper stands there */
+#define INDENT_MAX 40         /* columns; what is deeper stands there */
+#define LOOK_MS INT64_C(1000) /* how often --final looks whether the job ended without a verdict */
+
+enum {
+    VERDICT_FAILED = CLI_REMOTE, /* there is a verdict */
+    VERDICT_GOES_ON = 8,         /* exit status: the job has not ended, and has not failed so far */
+};
+
+/* What there is to say of a job. */
+enum outlook {
+    OUTLOOK_NO_JOB,
+    OUTLOOK_GOES_ON,
+    OUTLOOK_ENDED, /* and has no verdict: it ended well */
+    OUTLOOK_FAILED,
+};
 
 struct verdict {
     struct cli cli;
     bool is_final; /* wait for the final one */
     struct bus_report *report;
+    const char *job; /* as the broker calls it; borrowed from status */
+    struct bus_status *status;
 };
 
 /* ---- JSON -------------------------------------------------------------------------------------*/
@@ -45,11 +61,15 @@ static void add_row(struct cli_json *rows, const struct bus_report_row *row)
     cli_json_text(object, "message", row->message);
 }
 
-static void print_json(const struct bus_report *report)
+/* Of a job without a verdict the state says whether it goes on. */
+static void print_json(const struct bus_report *report, enum outlook outlook)
 {
     const struct bus_report_summary *summary = bus_report_summary(report);
     struct cli_json *line = cli_json_new();
-    cli_json_text(line, "state", bus_report_state_name(summary->state));
+    cli_json_text(line, "state",
+                  outlook == OUTLOOK_GOES_ON ? "running"
+                  : outlook == OUTLOOK_ENDED ? "ended"
+                                             : bus_report_state_name(summary->state));
     cli_json_number(line, "attempt", summary->attempt);
     cli_json_text(line, "strategy", bus_strategy_name(summary->strategy));
     cli_json_text(line, "reason", bus_report_reason_name(summary->reason));
@@ -179,10 +199,6 @@ static bool print_text(const struct bus_report *report)
             root = bus_report_at(report, i);
         }
     }
-    if (summary->state == BUS_REPORT_NONE) {
-        printf("no verdict: the job still runs, completed, or is unknown\n");
-        return true;
-    }
     printf("%s verdict on attempt %" PRIu32 " (%s)\n", bus_report_state_name(summary->state),
            summary->attempt, bus_strategy_name(summary->strategy));
     size_t(*stack)[2] = calloc(bus_report_count(report) + 1, sizeof *stack);
@@ -199,17 +215,143 @@ static bool print_text(const struct bus_report *report)
     return true;
 }
 
+/* ---- without a verdict ------------------------------------------------------------------------*/
+
+static bool is_over(enum bus_state state)
+{
+    switch (state) {
+    case BUS_STATE_LINGERING:
+    case BUS_STATE_COMPLETED:
+    case BUS_STATE_FAILED:
+    case BUS_STATE_CANCELLED:
+    case BUS_STATE_LOST:
+    case BUS_STATE_LEFT:
+    case BUS_STATE_TERMINATED: return true;
+    default: return false;
+    }
+}
+
+/* "2 completed, 1 left": the parties in each state, the states as they are numbered. */
+static void print_parties(const struct bus_status *status)
+{
+    const char *before = "";
+    for (enum bus_state state = BUS_STATE_UNKNOWN; state <= BUS_STATE_KEPT; state++) {
+        size_t count = 0;
+        for (size_t i = 0; i < bus_status_count(status); i++) {
+            const struct bus_status_row *row = bus_status_at(status, i);
+            count += row->kind == BUS_STATUS_PARTY && row->state == state;
+        }
+        if (count > 0) {
+            printf("%s%zu %s", before, count, bus_state_name(state));
+            before = ", ";
+        }
+    }
+    fputs(before[0] == '\0' ? "nobody has joined it yet" : "", stdout);
+}
+
+static void print_outlook(const struct verdict *verdict, enum outlook outlook)
+{
+    printf("no verdict: job ");
+    cli_print_text(stdout, verdict->job, "");
+    printf(outlook == OUTLOOK_GOES_ON ? " goes on (" : " ended well (");
+    print_parties(verdict->status);
+    printf(")\n");
+}
+
+/* What the broker has of the job, whose report has no verdict. */
+static enum bus_err look(struct verdict *verdict, struct bus_admin *admin, enum outlook *out,
+                         struct bus_error **reterr)
+{
+    *out = OUTLOOK_NO_JOB;
+    bool is_anybody_left = false;
+    enum bus_state state = BUS_STATE_UNKNOWN;
+    bus_status_free(&verdict->status);
+    enum bus_err err =
+        bus_admin_status_get(admin, NULL, cli_open_ms(&verdict->cli), &verdict->status, reterr);
+    for (size_t i = 0; err == BUS_OK && i < bus_status_count(verdict->status); i++) {
+        const struct bus_status_row *row = bus_status_at(verdict->status, i);
+        if (row->kind == BUS_STATUS_JOB) {
+            verdict->job = row->name;
+            state = row->state;
+            *out = OUTLOOK_GOES_ON;
+        }
+        is_anybody_left =
+            is_anybody_left || (row->kind == BUS_STATUS_PARTY && !is_over(row->state));
+    }
+    /* A job that nobody created runs as long as a process has it open, though all parties ended. */
+    if (*out == OUTLOOK_GOES_ON &&
+        (is_over(state) || (state == BUS_STATE_RUNNING && !is_anybody_left))) {
+        *out = OUTLOOK_ENDED;
+    }
+    return err;
+}
+
 /* ---- the program ------------------------------------------------------------------------------*/
 
-static int show(const struct verdict *verdict)
+/* Asks for the report; one that is final may be waited for, and LOOK_MS at most. */
+static enum bus_err ask(struct verdict *verdict, struct bus_admin *admin, bool is_waiting,
+                        struct bus_error **reterr)
 {
-    int result = CLI_OK;
-    if (verdict->cli.is_json) {
-        print_json(verdict->report);
-    } else if (!print_text(verdict->report)) {
-        return cli_report(&verdict->cli, BUS_ENOMEM, NULL);
+    const struct cli *cli = &verdict->cli;
+    int64_t bound_ms = is_waiting ? cli_left_within(cli, LOOK_MS) : cli_open_ms(cli);
+    bus_report_free(&verdict->report);
+    enum bus_err err =
+        bus_admin_report_get(admin, NULL, is_waiting, bound_ms, &verdict->report, reterr);
+    if (is_waiting && err == BUS_ETIMEDOUT && cli_left_ms(cli) != 0) {
+        bus_error_unref(reterr);
+        err = bus_admin_report_get(admin, NULL, false, cli_open_ms(cli), &verdict->report, reterr);
     }
-    (void)cli_flush_output(&verdict->cli, &result);
+    return err;
+}
+
+/* The report, and what it says of the job.  A job may fail between two answers: then it is asked
+ * once more. */
+static enum bus_err find(struct verdict *verdict, struct bus_admin *admin, enum outlook *out,
+                         struct bus_error **reterr)
+{
+    enum outlook before = OUTLOOK_GOES_ON;
+    for (;;) {
+        enum bus_err err = ask(verdict, admin, verdict->is_final, reterr);
+        if (err != BUS_OK) {
+            return err;
+        }
+        enum bus_report_state state = bus_report_summary(verdict->report)->state;
+        *out = OUTLOOK_FAILED;
+        if (state == BUS_REPORT_FINAL || (state != BUS_REPORT_NONE && !verdict->is_final)) {
+            return BUS_OK;
+        }
+        err = look(verdict, admin, out, reterr);
+        bool is_sure = *out == OUTLOOK_NO_JOB || (*out == OUTLOOK_ENDED && before == *out) ||
+                       (*out == OUTLOOK_GOES_ON && !verdict->is_final);
+        if (err != BUS_OK || is_sure) {
+            return err;
+        }
+        before = *out;
+    }
+}
+
+static int show(struct verdict *verdict, enum outlook outlook)
+{
+    static const int exits[] = {[OUTLOOK_NO_JOB] = CLI_FAILED,
+                                [OUTLOOK_GOES_ON] = VERDICT_GOES_ON,
+                                [OUTLOOK_ENDED] = CLI_OK,
+                                [OUTLOOK_FAILED] = VERDICT_FAILED};
+    const struct cli *cli = &verdict->cli;
+    int result = exits[outlook];
+    if (outlook == OUTLOOK_NO_JOB) {
+        const char *job = cli->job != NULL ? cli->job : getenv("ERRBUS_JOB");
+        fprintf(stderr, "%s: the broker has no job '%.250s' (errbus status lists its jobs)\n",
+                cli->program, job != NULL && job[0] != '\0' ? job : "default");
+        return result;
+    }
+    if (cli->is_json) {
+        print_json(verdict->report, outlook);
+    } else if (outlook != OUTLOOK_FAILED) {
+        print_outlook(verdict, outlook);
+    } else if (!print_text(verdict->report)) {
+        return cli_report(cli, BUS_ENOMEM, NULL);
+    }
+    (void)cli_flush_output(cli, &result);
     return result;
 }
 
@@ -218,20 +360,21 @@ static int run(struct verdict *verdict)
     const struct cli *cli = &verdict->cli;
     struct bus_admin *admin = NULL;
     struct bus_error *error = NULL;
+    enum outlook outlook = OUTLOOK_NO_JOB;
     int result = cli_admin_open(cli, &admin);
     if (result != CLI_OK) {
         return result;
     }
-    int64_t bound_ms = verdict->is_final ? cli_left_ms(cli) : cli_open_ms(cli);
-    enum bus_err err =
-        bus_admin_report_get(admin, NULL, verdict->is_final, bound_ms, &verdict->report, &error);
+    enum bus_err err = find(verdict, admin, &outlook, &error);
     bus_admin_close(&admin);
-    if (err != BUS_OK) {
+    if (err == BUS_OK) {
+        result = show(verdict, outlook);
+    } else {
         bool is_lost = err == BUS_ETIMEDOUT && !verdict->is_final;
-        return cli_report(cli, is_lost ? BUS_ELOST : err, &error);
+        result = cli_report(cli, is_lost ? BUS_ELOST : err, &error);
     }
-    result = show(verdict);
     bus_report_free(&verdict->report);
+    bus_status_free(&verdict->status);
     return result;
 }
 
@@ -240,6 +383,8 @@ int verdict_main(int argc, char **argv)
     struct verdict verdict = {.cli = {.program = "errbus verdict",
                                       .prints_lines = true,
                                       .is_observer = true,
+                                      .exits = ",\n             0 the job ended well, 3 it "
+                                               "failed, 8 it goes on, 1 there is no such job",
                                       .operands = "",
                                       .summary = "Shows why a job failed: the root cause, the "
                                                  "reason for it, and what followed from it."}};

@@ -32,14 +32,14 @@ static struct bus_error *must_verdict(struct bus *bus)
     return verdict;
 }
 
-/* The line that errbus verdict --json prints. */
-static json_t *ask(const char *job)
+/* The line that errbus verdict --json prints, and with what it ends. */
+static json_t *ask(const char *job, int status)
 {
     const char *const argv[] = {"errbus", "verdict", "-s", stage.control,
                                 "--json", "-j",      job,  NULL};
     struct process process;
     cr_assert(process_start(&process, argv, NULL));
-    cr_assert_eq(process_wait(&process, SOON_MS), 0, "%s", process_complained(&process));
+    cr_assert_eq(process_wait(&process, SOON_MS), status, "%s", process_complained(&process));
     json_t *line = json_loads(process_said(&process), 0, NULL);
     cr_assert_not_null(line, "%s", process_said(&process));
     process_fini(&process);
@@ -55,7 +55,7 @@ static const char *text_of(const json_t *object, const char *key)
 /* Of whom the root is, and how many lead to it. */
 static void expect_answer(const char *party, json_int_t victims)
 {
-    json_t *line = ask("default");
+    json_t *line = ask("default", 3);
     cr_expect_str_eq(text_of(line, "state"), "final");
     cr_expect_str_eq(text_of(json_object_get(line, "root"), "party"), party);
     cr_expect_eq(json_integer_value(json_object_get(line, "victims")), victims);
@@ -69,7 +69,7 @@ static void expect_text(const char *first, const char *second, const char *third
     const char *const argv[] = {"errbus", "verdict", "--final", "-s", stage.control, NULL};
     struct process process;
     cr_assert(process_start(&process, argv, NULL));
-    cr_assert_eq(process_wait(&process, SOON_MS), 0, "%s", process_complained(&process));
+    cr_assert_eq(process_wait(&process, SOON_MS), 3, "%s", process_complained(&process));
     const char *at = process_said(&process);
     const char *const parts[] = {first, second, third};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0] && at != NULL; i++) {
@@ -192,8 +192,8 @@ Test(verdict, comes_when_the_last_party_has_ended)
     pthread_t thread;
     fail_blaming(waiting.bus, "app.early", "nobody");
     expect_code(bus_verdict(waiting.bus, BUS_POLL, &none), BUS_ETIMEDOUT);
-    json_t *line = ask("default");
-    cr_expect_str_eq(text_of(line, "state"), "none");
+    json_t *line = ask("default", 8);
+    cr_expect_str_eq(text_of(line, "state"), "running");
     json_decref(line);
     cr_assert_eq(pthread_create(&thread, NULL, wait_for_verdict, &waiting), 0);
     fail_blaming(alice, "app.late", "bob");
@@ -215,12 +215,9 @@ Test(verdict, of_a_job_that_ended_well_is_none)
     bus_tap_close(&watch);
     expect_code(bus_complete(alice, SOON_MS), BUS_OK);
     must_close(&alice);
-    json_t *line = ask("default");
-    cr_expect_str_eq(text_of(line, "state"), "none");
+    json_t *line = ask("default", 0);
+    cr_expect_str_eq(text_of(line, "state"), "ended");
     cr_expect_eq(json_integer_value(json_object_get(line, "aside")), 1);
-    json_decref(line);
-    line = ask("never-heard-of");
-    cr_expect_str_eq(text_of(line, "state"), "none");
     json_decref(line);
     expect_code(bus_close(&bob, SOON_MS), BUS_OK);
 }
@@ -528,8 +525,8 @@ Test(verdict, is_no_matter_for_the_handlers_of_a_job_that_has_its_minimum)
     expect_no_handler();
     (void)expect_event(watch, "job.completed", "");
     bus_tap_close(&watch);
-    json_t *line = ask("default");
-    cr_expect_str_eq(text_of(line, "state"), "none");
+    json_t *line = ask("default", 0);
+    cr_expect_str_eq(text_of(line, "state"), "ended");
     json_decref(line);
 }
 
@@ -563,7 +560,7 @@ Test(verdict_restart, is_the_same_afterwards)
     revival_kill();
     revival_start(&revival, "process", NULL);
     expect_answer("alice", 1);
-    json_t *line = ask("default");
+    json_t *line = ask("default", 3);
     cr_expect_str_eq(text_of(json_object_get(line, "root"), "id"), bus_error_id(before));
     json_decref(line);
     bus_error_unref(&before);
@@ -599,7 +596,7 @@ Test(verdict_restart, is_corrected_though_the_broker_ends_in_the_window)
     (void)expect_event(watch, "verdict.final", "bob");
     (void)expect_event(watch, "job.failed", "");
     bus_tap_close(&watch);
-    json_t *line = ask("default");
+    json_t *line = ask("default", 3);
     cr_expect_str_eq(text_of(json_object_get(line, "root"), "id"), bus_error_id(verdict));
     cr_expect_str_eq(text_of(line, "state"), "final");
     json_decref(line);
@@ -678,7 +675,7 @@ Test(verdict_clocks, an_hour_off_do_not_hide_the_death_that_others_blame)
     party_do(&skewed.bob, "OK", "fail_party app.reset connection-reset-by-peer alice");
     party_do(&skewed.carol, "OK", "fail_party app.reset connection-reset-by-peer alice");
     (void)expect_event(skewed.watch, "verdict.final", "alice");
-    json_t *line = ask("default");
+    json_t *line = ask("default", 3);
     cr_expect_str_eq(text_of(json_object_get(line, "root"), "kind"), "party_lost");
     cr_expect_eq(json_integer_value(json_object_get(line, "victims")), 2);
     expect_stamps(line);
@@ -714,7 +711,7 @@ Test(verdict_clocks, of_another_machine_do_not_turn_the_order_either)
     const struct bus_event *event = expect_event(watch, "verdict.final", "alice");
     cr_expect_eq(bus_event_is_late(event), 0);
     bus_tap_close(&watch);
-    json_t *line = ask("default");
+    json_t *line = ask("default", 3);
     cr_expect_str_eq(text_of(json_object_get(line, "root"), "type"), "app.first");
     cr_expect_eq(json_integer_value(json_object_get(line, "candidates")), 2);
     expect_stamps_after(line, 9 * HOUR_NS);
@@ -741,10 +738,57 @@ Test(verdict_clocks, an_hour_off_do_not_turn_the_order_of_what_happened)
                  (long long)bob_ns, (long long)carol_ns);
     expect_code(bus_close(&alice, SOON_MS), BUS_EFENCED);
     (void)expect_event(skewed.watch, "verdict.final", "bob");
-    json_t *line = ask("default");
+    json_t *line = ask("default", 3);
     cr_expect_str_eq(text_of(json_object_get(line, "root"), "type"), "app.first");
     cr_expect_str_eq(text_of(line, "strategy"), "earliest");
     expect_stamps(line);
     json_decref(line);
     skewed_close(&skewed);
+}
+
+/* ---- the program, where there is no verdict -------------------------------------------------- */
+
+/* errbus verdict -j JOB FLAG ends with status, and prints said and complained somewhere. */
+static void expect_outlook(const char *job, const char *flag, int status, const char *said,
+                           const char *complained)
+{
+    const char *const argv[] = {"errbus", "verdict", "-s", stage.control, "-j", job, flag, NULL};
+    struct process process;
+    cr_assert(process_start(&process, argv, NULL));
+    cr_expect_eq(process_wait(&process, SOON_MS), status, "%s", process_complained(&process));
+    cr_expect_not_null(strstr(process_said(&process), said), "%s", process_said(&process));
+    cr_expect_not_null(strstr(process_complained(&process), complained), "%s",
+                       process_complained(&process));
+    process_fini(&process);
+}
+
+Test(verdict, that_is_none_says_whether_the_job_goes_on_ended_or_is_not_known)
+{
+    struct bus *alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    expect_outlook("default", NULL, 8, "no verdict: job default goes on (2 running)\n", "");
+    expect_outlook("default", "--json", 8, "{\"state\":\"running\",", "");
+    expect_outlook("defalut", NULL, 1, "", "the broker has no job 'defalut'");
+    expect_outlook("defalut", "--final", 1, "", "the broker has no job 'defalut'");
+    expect_code(bus_complete(alice, SOON_MS), BUS_OK);
+    expect_code(bus_close(&alice, SOON_MS), BUS_OK);
+    expect_code(bus_close(&bob, SOON_MS), BUS_OK);
+    expect_outlook("default", NULL, 0, "no verdict: job default ended well (1 completed, 1 left)\n",
+                   "");
+    expect_outlook("default", "--json", 0, "{\"state\":\"ended\",", "");
+}
+
+/* It waits as long as the job goes on, and sees that it ends without a verdict. */
+Test(verdict, that_is_awaited_ends_with_a_job_that_ends_well)
+{
+    struct bus *alice = must_open("alice");
+    const char *const argv[] = {"errbus", "verdict", "--final", "-s", stage.control, NULL};
+    struct process process;
+    cr_assert(process_start(&process, argv, NULL));
+    cr_expect_eq(process_wait(&process, 1500), -1, "%s", process_said(&process));
+    expect_code(bus_close(&alice, SOON_MS), BUS_OK);
+    cr_expect_eq(process_wait(&process, SOON_MS), 0, "%s", process_complained(&process));
+    cr_expect_not_null(strstr(process_said(&process), "ended well (1 left)"), "%s",
+                       process_said(&process));
+    process_fini(&process);
 }
