@@ -1089,6 +1089,41 @@ Test(core_group, and_who_is_told_of_an_end_meanwhile)
     cr_expect_gt(n, 2); /* there was one to fail for each */
 }
 
+static unsigned closed_with_an_error;
+
+/* A task in pieces becomes a dead letter while memory is short: an error stands for its value then,
+ * or there is no letter. */
+static bool letter_has_its_slot(uint64_t n)
+{
+    fini_groups();
+    init_groups();
+    tap(5);
+    task_in_pieces();
+    heap_resize = memory.resize;
+    asked = 0;
+    fail_at = n;
+    memory.resize = resize_but_once;
+    settle(2, tasks, 0, 1, TASK_REJECTED, -1, "");
+    memory.resize = heap_resize;
+    forget();
+    ask_letters(5, "work", 0, 0);
+    bool is_kept = strstr(said, "5 < letter 0: alice/tasks#0") != NULL;
+    forget();
+    await_slot(3, 7, "_groups/work/dead", 0);
+    bool is_there = strstr(said, "13 < sub 0 ") != NULL;
+    cr_expect_eq(is_there, is_kept, "allocation %llu: %s", (unsigned long long)n, said);
+    closed_with_an_error += strstr(said, "13 < sub 0 error #0") != NULL;
+    forget();
+    return asked >= n;
+}
+
+Test(core_group, have_an_error_for_a_letter_that_no_memory_is_left_for)
+{
+    for (uint64_t n = 1; letter_has_its_slot(n); n++)
+        cr_assert_lt(n, 1000);
+    cr_expect_gt(closed_with_an_error, 0);
+}
+
 /* Its first member finds no room: then it holds its topics for as long as any that nobody attends,
  * and no longer. */
 static bool goes_in_the_end(uint64_t n)

@@ -1440,6 +1440,31 @@ static void *resize_to_less(struct memory *from, void *block, size_t old_bytes, 
     return new_bytes > old_bytes ? NULL : heap_resize(from, block, old_bytes, new_bytes);
 }
 
+/* Of the only refusal that was said. */
+static uint64_t number_of_refusal(void)
+{
+    const struct msg_refusal *told = NULL;
+    for (uint32_t i = 0; i < effects.msg_count; i++)
+        if (effects.msgs[i].type == MSG_REFUSAL) {
+            cr_assert_null(told);
+            told = &effects.msgs[i].as.refusal;
+        }
+    cr_assert_not_null(told);
+    return told->number;
+}
+
+/* By its number a client says later that it has seen it; 0: it will not be sent again. */
+Test(core, numbers_the_refusals_that_it_remembers)
+{
+    join(1);
+    uint32_t a = open_topic(1, "alice/a");
+    publish(1, a, 0, 1, 5);
+    for (uint64_t number = 1; number <= 2; number++) {
+        commit(1, a, 0, 5); /* it is settled */
+        cr_expect_eq(number_of_refusal(), number);
+    }
+}
+
 /* Who is not told of it goes on as if the value stood, and never counts its credit anew. */
 Test(core, tells_of_a_refusal_that_it_cannot_remember)
 {
@@ -1451,6 +1476,7 @@ Test(core, tells_of_a_refusal_that_it_cannot_remember)
     memory.resize = resize_to_less;
     publish(1, a, 0, 1, 6);
     memory.resize = heap_resize;
+    cr_expect_eq(number_of_refusal(), 0);
     EXPECT("1 < refusal #0 (rejected of )\n1 < accepted 2 0\n");
 }
 

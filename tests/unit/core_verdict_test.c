@@ -215,6 +215,27 @@ Test(core_verdict, finds_what_was_survived_when_something_leads_to_it)
            "5 < verdict.final alice/1 #0 x1 (application of alice)\n");
 }
 
+/* Though it is the first in order, for it came before all others. */
+Test(core_verdict, counts_what_was_survived)
+{
+    join(1);
+    join(2);
+    observe(4);
+    pass_ms(100);
+    fail_party(1, (struct failing){0}, 0);
+    for (int i = 0; i < 50; i++) { /* long enough to be survived, and bob beats */
+        pass_ms(100);
+        message(2, (struct msg){.type = MSG_BEAT});
+    }
+    fail_party(2, (struct failing){0}, 0);
+    forget();
+    ask(4, 0);
+    EXPECT("4 < row 1 root bob/1\n4 < verdict 2 (application of bob) x0\n");
+    const struct msg *told = &effects.msgs[effects.msg_count - 1];
+    cr_assert_eq(told->type, MSG_VERDICT);
+    cr_expect_eq(told->as.verdict.aside, 1);
+}
+
 /* What a slot failed of is known by the chain of whoever failed of it. */
 Test(core_verdict, may_be_a_slots_error_that_led_to_a_partys_failure)
 {
