@@ -29,8 +29,8 @@ SIMULATION = [("sim_scenario", 60), ("sim_sim", 120), ("sim_verdict", 60), ("sim
 SYSTEM = {
     "broker/io": ["errbusd", "flow", "restart", "loss", "hostile", "journal_tool"],
     "broker/journal": ["restart", "journal_tool", "journal_default", "journal_disk"],
-    "libbus/api": ["api", "cli", "inplace", "flow", "once", "verdict", "job", "refusal", "worker", "pieces",
-                   "request", "attachment"],
+    "libbus/api": ["api", "admin", "cli", "inplace", "flow", "once", "verdict", "job", "refusal", "worker",
+                   "pieces", "request", "attachment"],
     "libbus/io": ["flow", "outage", "loss"],
     "libbus/session": ["flow", "inplace", "durable", "outage", "pieces"],
 }

@@ -212,3 +212,58 @@ Test(flow, is_right_while_a_reader_stops_now_and_then)
 {
     expect_all_right(READERS, 5000);
 }
+
+/* ---- what stays of it ------------------------------------------------------------------------ */
+
+#ifdef __SANITIZE_ADDRESS__
+enum { GROWTH_KIB_MAX = 1024 * 1024 }; /* it keeps what is freed; and it looks for leaks itself */
+#else
+enum { GROWTH_KIB_MAX = 4 * 1024 };
+#endif
+
+/* Values and acknowledgements, with a question among them each: batches of their own. */
+static void carry(struct bus *alice, struct bus *bob, struct bus_sub *sub, int count)
+{
+    static const char value[1024];
+    for (int i = 0; i < count; i++) {
+        struct bus_msg *msg = NULL;
+        expect_code(bus_publish(alice, "w", value, sizeof value), BUS_OK);
+        expect_code(bus_sub_recv(sub, SOON_MS, &msg, NULL), BUS_OK);
+        bus_msg_free(&msg);
+        must_flush(i % 2 == 0 ? alice : bob);
+    }
+}
+
+/* Less than half of what the values take, or a tenth of what was said of them. */
+static void expect_little_is_kept(void)
+{
+    enum { WARM = 2000, COUNT = 12000 };
+    struct bus *alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    struct bus_sub *sub = must_subscribe(bob, "alice/w");
+    carry(alice, bob, sub, WARM);
+    int64_t before_kib = test_resident_kib(stage.process.pid);
+    carry(alice, bob, sub, COUNT);
+    int64_t kib = test_resident_kib(stage.process.pid) - before_kib;
+    cr_expect(before_kib > 0 && kib <= GROWTH_KIB_MAX, "%lld KiB", (long long)kib);
+    bus_sub_close(&sub);
+    must_close(&alice);
+    must_close(&bob);
+}
+
+Test(flow, leaves_nothing_in_the_broker)
+{
+    expect_little_is_kept();
+}
+
+Test(flow, leaves_nothing_in_a_broker_with_a_journal)
+{
+    struct folder folder;
+    stage_close();
+    cr_assert(folder_make(&folder));
+    stage_open_with((const char *const[]){"--journal", folder.path, NULL});
+    expect_little_is_kept();
+    stage_close();
+    folder_fini(&folder);
+    stage_open();
+}

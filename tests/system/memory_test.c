@@ -215,46 +215,88 @@ Test(memory, is_missing_at_one_place_and_the_conversation_comes_to_its_end)
     cr_log_info("%lu allocations", count);
 }
 
-/* No member is left out. */
-static enum bus_err show_job(struct bus_admin *admin, unsigned long which)
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* A question, once for each of its allocations that can fail: the answer is whole or is none.  Each
+ * time a connection is there, which failing closes. */
+static void ask_without_memory(enum bus_err (*ask)(struct bus_admin *admin))
+{
+    struct bus_admin *admin = NULL;
+    unsigned failed = 0;
+    expect_code(bus_admin_open(stage.control, NULL, SOON_MS, &admin, NULL), BUS_OK);
+    atomic_store(&asked, 0);
+    expect_code(ask(admin), BUS_OK);
+    unsigned long count = atomic_load(&asked);
+    for (unsigned long which = 1; which <= count + 20; which++) {
+        atomic_store(&fail_at, 0);
+        expect_code(ask(admin), BUS_OK);
+        atomic_store(&fail_at, which);
+        atomic_store(&asked, 0);
+        enum bus_err err = ask(admin);
+        cr_assert(err == BUS_OK || err == BUS_ENOMEM, "allocation %lu gave %s", which,
+                  code_name(err));
+        failed += err == BUS_ENOMEM;
+    }
+    cr_expect_gt(failed, 0);
+    bus_admin_close(&admin);
+}
+
+static enum bus_err ask_for_job(struct bus_admin *admin)
 {
     struct bus_job *shown = NULL;
-    atomic_store(&fail_at, which);
-    atomic_store(&asked, 0);
     atomic_store(&is_counting, true);
     enum bus_err err = bus_admin_job_get(admin, job, SOON_MS, &shown, NULL);
     atomic_store(&is_counting, false);
     if (err == BUS_OK)
-        cr_assert_eq(bus_job_info(shown)->member_count, 2, "allocation %lu", which);
+        cr_assert_eq(bus_job_info(shown)->member_count, 2, "allocation %lu",
+                     atomic_load(&fail_at));
     bus_job_free(&shown);
     return err;
 }
 
 Test(memory, is_missing_while_a_job_is_shown)
 {
-    struct bus_admin *admin = NULL;
     struct bus_job_options options;
     bus_job_options_init(&options);
     options.min = 2;
     options.max = 2;
     snprintf(job, sizeof job, "shown");
-    expect_code(bus_admin_open(stage.control, NULL, SOON_MS, &admin, NULL), BUS_OK);
-    expect_code(bus_admin_job_create(admin, job, &options, SOON_MS, NULL), BUS_OK);
+    expect_code(bus_admin_job_create(stage_admin(), job, &options, SOON_MS, NULL), BUS_OK);
     struct bus *alice = open_party("alice");
     struct bus *bob = open_party("bob");
-    expect_code(show_job(admin, 0), BUS_OK);
-    unsigned long count = atomic_load(&asked);
-    unsigned failed = 0;
-    for (unsigned long which = 1; which <= count + 20; which++) {
-        enum bus_err err = show_job(admin, which);
-        failed += err == BUS_ENOMEM;
-        cr_assert(err == BUS_OK || err == BUS_ENOMEM, "allocation %lu gave %s", which,
-                  code_name(err));
-    }
-    cr_expect_gt(failed, 0);
-    bus_admin_close(&admin);
+    ask_without_memory(ask_for_job);
     must_close(&alice);
     must_close(&bob);
+}
+
+static enum bus_err ask_for_verdict(struct bus_admin *admin)
+{
+    struct bus_report *report = NULL;
+    atomic_store(&is_counting, true);
+    enum bus_err err = bus_admin_report_get(admin, job, 1, SOON_MS, &report, NULL);
+    atomic_store(&is_counting, false);
+    if (err == BUS_OK)
+        cr_assert_eq(bus_report_count(report), 2, "allocation %lu", atomic_load(&fail_at));
+    bus_report_free(&report);
+    return err;
+}
+
+static void fail_party(struct bus **bus)
+{
+    struct bus_error *error = bus_error_new("app.bad", NULL, "bad");
+    bus_fail(*bus, error);
+    bus_error_unref(&error);
+    must_close(bus);
+}
+
+Test(memory, is_missing_while_a_verdict_is_shown)
+{
+    snprintf(job, sizeof job, "failed");
+    struct bus *alice = open_party("alice");
+    struct bus *bob = open_party("bob");
+    fail_party(&alice);
+    fail_party(&bob);
+    ask_without_memory(ask_for_verdict);
 }
 
 /* ---- many values ----------------------------------------------------------------------------- */
