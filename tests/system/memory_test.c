@@ -248,8 +248,7 @@ static enum bus_err ask_for_job(struct bus_admin *admin)
     enum bus_err err = bus_admin_job_get(admin, job, SOON_MS, &shown, NULL);
     atomic_store(&is_counting, false);
     if (err == BUS_OK)
-        cr_assert_eq(bus_job_info(shown)->member_count, 2, "allocation %lu",
-                     atomic_load(&fail_at));
+        cr_assert_eq(bus_job_info(shown)->member_count, 2, "allocation %lu", atomic_load(&fail_at));
     bus_job_free(&shown);
     return err;
 }
