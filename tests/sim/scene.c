@@ -43,7 +43,7 @@ void scene_options_init(struct scene_options *options)
 void scene_open(struct scene *scene, const struct scene_options *options)
 {
     memset(scene, 0, sizeof *scene);
-    stage_open(&scene->stage, &options->world, jobs, STAGE_JOBS);
+    stage_begin(&scene->stage, &options->world, jobs, STAGE_JOBS);
     scene->stage.arg = scene;
     scene->stage.on_news = on_news;
     scene->stage.is_telling_events = options->is_telling_events;
@@ -52,7 +52,7 @@ void scene_open(struct scene *scene, const struct scene_options *options)
 const char *scene_close(struct scene *scene)
 {
     static char violation[WORLD_TEXT];
-    stage_close(&scene->stage);
+    stage_end(&scene->stage);
     const char *broken = world_violation(scene->stage.world);
     if (broken != NULL)
         (void)snprintf(violation, sizeof violation, "%s", broken); /* as long as its source */

@@ -147,8 +147,8 @@ static void on_step(void *arg)
         check_values(stage);
 }
 
-void stage_open(struct stage *stage, const struct world_options *options, const char *const *jobs,
-                uint32_t job_count)
+void stage_begin(struct stage *stage, const struct world_options *options, const char *const *jobs,
+                 uint32_t job_count)
 {
     struct world_options hooked = *options;
     memset(stage, 0, sizeof *stage);
@@ -186,7 +186,7 @@ void stage_kill(struct stage *stage, uint32_t who, bool is_flushed, int64_t noti
     world_kill(stage->world, who, is_flushed, notice_ns);
 }
 
-void stage_close(struct stage *stage)
+void stage_end(struct stage *stage)
 {
     for (uint32_t who = 0; who < stage->app_count; who++) {
         if (world_session(stage->world, who) != NULL)

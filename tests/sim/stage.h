@@ -34,10 +34,10 @@ struct stage {
 };
 
 /* jobs: their names, for taps; hooks in options are the stage's. */
-void stage_open(struct stage *stage, const struct world_options *options, const char *const *jobs,
-                uint32_t job_count);
+void stage_begin(struct stage *stage, const struct world_options *options, const char *const *jobs,
+                 uint32_t job_count);
 /* All processes and the broker end, and nothing may leak: see world_violation(). */
-void stage_close(struct stage *stage);
+void stage_end(struct stage *stage);
 void stage_free(struct stage *stage);
 /* A host and its app; gives the index of both. */
 uint32_t stage_add(struct stage *stage, uint32_t job, const struct host_options *options);

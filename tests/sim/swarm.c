@@ -981,7 +981,7 @@ static struct swarm *swarm_new(uint64_t seed, const struct swarm_options *how)
     if (seed % 8 == 5) /* so that several large values follow each other */
         swarm->climate.bulk_max = BULK_MANY;
     ease(swarm, &options);
-    stage_open(&swarm->stage, &options, job_names, swarm->climate.job_count);
+    stage_begin(&swarm->stage, &options, job_names, swarm->climate.job_count);
     swarm->job_bytes_max = options.core.job_bytes_max;
     swarm->dice = world_dice(swarm->stage.world);
     swarm->bulk_left = swarm->climate.bulk_max;
@@ -1069,7 +1069,7 @@ static void run_phases(struct swarm *swarm, uint64_t seed)
         look_back(swarm);
     if (world_violation(world) == NULL)
         after(swarm);
-    stage_close(&swarm->stage);
+    stage_end(&swarm->stage);
 }
 
 void swarm_run(uint64_t seed, const struct swarm_options *options, struct swarm_report *out_report)
