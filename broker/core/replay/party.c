@@ -29,11 +29,8 @@ const char *replay_party_known(struct core *core, const struct fact_party_known 
     return NULL;
 }
 
-const char *replay_party_forgotten(struct core *core, const struct fact_party_forgotten *fact)
+static const char *party_forgotten(struct core *core, struct party *party)
 {
-    struct party *party = replayed_party(core, fact->party);
-    if (party == NULL)
-        return WRONG_NO_PARTY;
     if (party_any_session(party) != NULL || !list_is_empty(&party->topics) ||
         !list_is_empty(&party->watches) || !list_is_empty(&party->durables))
         return WRONG_NO_ORDER;
@@ -50,8 +47,6 @@ static bool token_is_new(const struct core *core, uint64_t token)
 static const char *begin_incarnation(struct core *core, struct party *party, uint64_t incarnation,
                                      const struct session_terms *terms)
 {
-    if (party == NULL)
-        return WRONG_NO_PARTY;
     if (party_any_session(party) != NULL || party_is_live(party) ||
         incarnation <= party->incarnation)
         return WRONG_NO_ORDER;
@@ -64,9 +59,10 @@ static const char *begin_incarnation(struct core *core, struct party *party, uin
     return NULL;
 }
 
-const char *replay_party_joined(struct core *core, const struct fact_party_joined *fact)
+static const char *party_joined(struct core *core, struct party *party,
+                                const struct fact_party_joined *fact)
 {
-    return begin_incarnation(core, replayed_party(core, fact->party), fact->incarnation,
+    return begin_incarnation(core, party, fact->incarnation,
                              &(struct session_terms){.token = fact->token,
                                                      .heartbeat_ms = fact->heartbeat_ms,
                                                      .lost_after_ms = fact->lost_after_ms,
@@ -75,9 +71,9 @@ const char *replay_party_joined(struct core *core, const struct fact_party_joine
                                                      .pid = fact->pid});
 }
 
-const char *replay_guard_joined(struct core *core, const struct fact_guard_joined *fact)
+static const char *guard_joined(struct core *core, struct party *party,
+                                const struct fact_guard_joined *fact)
 {
-    struct party *party = replayed_party(core, fact->party);
     const char *wrong =
         begin_incarnation(core, party, fact->incarnation,
                           &(struct session_terms){.token = fact->token,
@@ -92,11 +88,9 @@ const char *replay_guard_joined(struct core *core, const struct fact_guard_joine
     return wrong;
 }
 
-const char *replay_program_joined(struct core *core, const struct fact_program_joined *fact)
+static const char *program_joined(struct core *core, struct party *party,
+                                  const struct fact_program_joined *fact)
 {
-    struct party *party = replayed_party(core, fact->party);
-    if (party == NULL)
-        return WRONG_NO_PARTY;
     if (party->guard == NULL || party->session != NULL || fact->program <= party->program_count)
         return WRONG_NO_ORDER;
     if (!token_is_new(core, fact->token))
@@ -116,22 +110,16 @@ const char *replay_program_joined(struct core *core, const struct fact_program_j
     return NULL;
 }
 
-const char *replay_guard_ended(struct core *core, const struct fact_guard_ended *fact)
+static const char *guard_ended(struct core *core, struct party *party)
 {
-    struct party *party = replayed_party(core, fact->party);
-    if (party == NULL)
-        return WRONG_NO_PARTY;
     if (party->guard == NULL || party_is_live(party))
         return WRONG_NO_ORDER;
     session_drop(core, party->guard);
     return NULL;
 }
 
-const char *replay_located(struct core *core, const struct fact_located *fact)
+static const char *located(struct core *core, struct party *party, const struct fact_located *fact)
 {
-    const struct party *party = replayed_party(core, fact->party);
-    if (party == NULL)
-        return WRONG_NO_PARTY;
     struct session *session = fact->is_guard ? party->guard : party->session;
     if (session == NULL)
         return WRONG_NO_ORDER;
@@ -139,13 +127,13 @@ const char *replay_located(struct core *core, const struct fact_located *fact)
     return NULL;
 }
 
-const char *replay_party_ended(struct core *core, const struct fact_party_ended *fact)
+static const char *party_ended(struct core *core, struct party *party,
+                               const struct fact_party_ended *fact)
 {
     const char *wrong = NULL;
-    struct party *party = replayed_party(core, fact->party);
     struct failure *failure = replayed_failure(core, fact->failure, &wrong);
-    if (party == NULL || wrong != NULL)
-        return party == NULL ? WRONG_NO_PARTY : wrong;
+    if (wrong != NULL)
+        return wrong;
     bool is_live = party_is_live(party);
     if (fact->state >= PARTY_STATE_COUNT || !party_is_final((enum party_state)fact->state) ||
         (is_live ? fact->incarnation != party->incarnation
@@ -159,11 +147,8 @@ const char *replay_party_ended(struct core *core, const struct fact_party_ended 
     return NULL;
 }
 
-const char *replay_session_ended(struct core *core, const struct fact_session_ended *fact)
+static const char *session_ended(struct core *core, struct session *session)
 {
-    struct session *session = replayed_session(core, fact->party);
-    if (session == NULL)
-        return WRONG_NO_SESSION;
     bool is_needed = party_is_live(session->party) && session->party->guard == NULL;
     if (!list_is_empty(&session->subs) || is_needed)
         return WRONG_NO_ORDER;
@@ -171,20 +156,9 @@ const char *replay_session_ended(struct core *core, const struct fact_session_en
     return NULL;
 }
 
-const char *replay_error_numbers(struct core *core, const struct fact_error_numbers *fact)
+static const char *numbers(struct core *core, struct session *session,
+                           const struct fact_numbers *fact)
 {
-    struct party *party = replayed_party(core, fact->party);
-    if (party == NULL)
-        return WRONG_NO_PARTY;
-    party->error_limit = fact->limit;
-    return NULL;
-}
-
-const char *replay_numbers(struct core *core, const struct fact_numbers *fact)
-{
-    struct session *session = replayed_session(core, fact->party);
-    if (session == NULL)
-        return WRONG_NO_SESSION;
     session->data_number = fact->data_number;
     parked_passed(core, session, fact->control_number);
     session->control_seen = fact->control_seen;
@@ -194,16 +168,14 @@ const char *replay_numbers(struct core *core, const struct fact_numbers *fact)
     return NULL;
 }
 
-const char *replay_parked(struct core *core, const struct fact_parked *fact)
+static const char *parked(struct core *core, struct session *session,
+                          const struct fact_parked *fact)
 {
     const char *wrong = NULL;
-    struct session *session = replayed_session(core, fact->party);
     struct failure *failure = replayed_failure(core, fact->failure, &wrong);
     struct topic *topic = replayed_topic(core, fact->topic);
     bool needs_topic = fact->type == PARKED_FAIL || fact->type == PARKED_RETRACT;
     bool needs_error = needs_topic || fact->type == PARKED_FAIL_PARTY;
-    if (session == NULL)
-        return WRONG_NO_SESSION;
     if (wrong != NULL || (needs_error && failure == NULL))
         return WRONG_NO_ERROR;
     if (needs_topic && (topic == NULL || topic->writer != session->party))
@@ -236,22 +208,11 @@ const char *replay_parked(struct core *core, const struct fact_parked *fact)
     return NULL;
 }
 
-const char *replay_progress_promised(struct core *core, const struct fact_progress_promised *fact)
-{
-    struct session *session = replayed_session(core, fact->party);
-    if (session == NULL)
-        return WRONG_NO_SESSION;
-    session->progress_ms = fact->within_ms;
-    return NULL;
-}
-
-const char *replay_refused(struct core *core, const struct fact_refused *fact)
+static const char *refused(struct core *core, struct session *session,
+                           const struct fact_refused *fact)
 {
     const char *wrong = NULL;
-    struct session *session = replayed_session(core, fact->party);
     struct failure *failure = replayed_failure(core, fact->failure, &wrong);
-    if (session == NULL)
-        return WRONG_NO_SESSION;
     if (failure == NULL)
         return WRONG_NO_ERROR;
     if (fact->number <= session->refusal_number)
@@ -263,28 +224,45 @@ const char *replay_refused(struct core *core, const struct fact_refused *fact)
                : WRONG_NO_MEMORY;
 }
 
-const char *replay_uploaded(struct core *core, const struct fact_uploaded *fact)
+const char *replay_of_party(struct core *core, const struct fact *fact, struct party *party)
 {
-    struct session *session = replayed_session(core, fact->party);
-    if (session == NULL)
-        return WRONG_NO_SESSION;
-    upload_remember(core, session, (uint32_t)fact->topic, fact->seq);
-    return NULL;
+    if (party == NULL)
+        return WRONG_NO_PARTY;
+    switch (fact->type) {
+    case FACT_PARTY_FORGOTTEN: return party_forgotten(core, party);
+    case FACT_PARTY_JOINED: return party_joined(core, party, &fact->as.party_joined);
+    case FACT_GUARD_JOINED: return guard_joined(core, party, &fact->as.guard_joined);
+    case FACT_PROGRAM_JOINED: return program_joined(core, party, &fact->as.program_joined);
+    case FACT_GUARD_ENDED: return guard_ended(core, party);
+    case FACT_LOCATED: return located(core, party, &fact->as.located);
+    case FACT_PARTY_ENDED: return party_ended(core, party, &fact->as.party_ended);
+    case FACT_ERROR_NUMBERS: party->error_limit = fact->as.error_numbers.limit; return NULL;
+    default: return WRONG_NO_ORDER; /* replay() sends no other here */
+    }
 }
 
-const char *replay_upload_refused(struct core *core, const struct fact_upload_refused *fact)
+const char *replay_of_session(struct core *core, const struct fact *fact, struct session *session)
 {
-    struct session *session = replayed_session(core, fact->party);
     if (session == NULL)
         return WRONG_NO_SESSION;
-    upload_remember_refused(core, session, (uint32_t)fact->topic, fact->seq);
-    return NULL;
-}
-
-const char *replay_granted(struct core *core, const struct fact_granted *fact)
-{
-    struct session *session = replayed_session(core, fact->party);
-    if (session == NULL)
-        return WRONG_NO_SESSION;
-    return parked_remember_granted(core, session, fact->number) ? NULL : WRONG_NO_MEMORY;
+    switch (fact->type) {
+    case FACT_SESSION_ENDED: return session_ended(core, session);
+    case FACT_NUMBERS: return numbers(core, session, &fact->as.numbers);
+    case FACT_PARKED: return parked(core, session, &fact->as.parked);
+    case FACT_PROGRESS_PROMISED:
+        session->progress_ms = fact->as.progress_promised.within_ms;
+        return NULL;
+    case FACT_REFUSED: return refused(core, session, &fact->as.refused);
+    case FACT_UPLOADED:
+        upload_remember(core, session, (uint32_t)fact->as.uploaded.topic, fact->as.uploaded.seq);
+        return NULL;
+    case FACT_UPLOAD_REFUSED:
+        upload_remember_refused(core, session, (uint32_t)fact->as.upload_refused.topic,
+                                fact->as.upload_refused.seq);
+        return NULL;
+    case FACT_GRANTED:
+        return parked_remember_granted(core, session, fact->as.granted.number) ? NULL
+                                                                               : WRONG_NO_MEMORY;
+    default: return WRONG_NO_ORDER; /* replay() sends no other here */
+    }
 }

@@ -41,18 +41,24 @@ static const char *replay(struct core *core, const struct fact *fact, payload_id
     case FACT_JOB_BEGUN: return replay_job_begun(core, &fact->as.job_begun);
     case FACT_JOB_ENDED: return replay_job_ended(core, &fact->as.job_ended);
     case FACT_PARTY_KNOWN: return replay_party_known(core, &fact->as.party_known);
-    case FACT_PARTY_FORGOTTEN: return replay_party_forgotten(core, &fact->as.party_forgotten);
-    case FACT_PARTY_JOINED: return replay_party_joined(core, &fact->as.party_joined);
-    case FACT_PARTY_ENDED: return replay_party_ended(core, &fact->as.party_ended);
-    case FACT_SESSION_ENDED: return replay_session_ended(core, &fact->as.session_ended);
-    case FACT_GUARD_JOINED: return replay_guard_joined(core, &fact->as.guard_joined);
-    case FACT_PROGRAM_JOINED: return replay_program_joined(core, &fact->as.program_joined);
-    case FACT_LOCATED: return replay_located(core, &fact->as.located);
-    case FACT_GUARD_ENDED: return replay_guard_ended(core, &fact->as.guard_ended);
-    case FACT_ERROR_NUMBERS: return replay_error_numbers(core, &fact->as.error_numbers);
-    case FACT_NUMBERS: return replay_numbers(core, &fact->as.numbers);
-    case FACT_PARKED: return replay_parked(core, &fact->as.parked);
-    case FACT_PROGRESS_PROMISED: return replay_progress_promised(core, &fact->as.progress_promised);
+    case FACT_PARTY_FORGOTTEN:
+    case FACT_PARTY_JOINED:
+    case FACT_GUARD_JOINED:
+    case FACT_PROGRAM_JOINED:
+    case FACT_GUARD_ENDED:
+    case FACT_LOCATED:
+    case FACT_PARTY_ENDED:
+    case FACT_ERROR_NUMBERS: /* their first field is the party */
+        return replay_of_party(core, fact, replayed_party(core, fact->as.located.party));
+    case FACT_SESSION_ENDED:
+    case FACT_NUMBERS:
+    case FACT_PARKED:
+    case FACT_PROGRESS_PROMISED:
+    case FACT_REFUSED:
+    case FACT_UPLOADED:
+    case FACT_UPLOAD_REFUSED:
+    case FACT_GRANTED: /* their first field is the party of the session */
+        return replay_of_session(core, fact, replayed_session(core, fact->as.numbers.party));
     case FACT_TOPIC_KNOWN: return replay_topic_known(core, &fact->as.topic_known);
     case FACT_TOPIC_FORGOTTEN:
     case FACT_TOPIC_OPENED:
@@ -70,10 +76,6 @@ static const char *replay(struct core *core, const struct fact *fact, payload_id
     case FACT_WHOLE:
     case FACT_NEEDED: /* their first field is the topic */
         return replay_of_topic(core, fact, replayed_topic(core, fact->as.kept.topic), payload);
-    case FACT_REFUSED: return replay_refused(core, &fact->as.refused);
-    case FACT_UPLOADED: return replay_uploaded(core, &fact->as.uploaded);
-    case FACT_UPLOAD_REFUSED: return replay_upload_refused(core, &fact->as.upload_refused);
-    case FACT_GRANTED: return replay_granted(core, &fact->as.granted);
     case FACT_SUB_OPENED: return replay_sub_opened(core, &fact->as.sub_opened);
     case FACT_PATTERN_ADDED:
     case FACT_WATCHED:
