@@ -118,11 +118,7 @@ static void read_all(void *context, struct tally *tally)
 
 int main(int argc, char **argv)
 {
-    static const struct peer peer = {.serve = nats_server,
-                                     .open_writer = open_writer,
-                                     .send = send_values,
-                                     .flush = flush,
-                                     .open_reader = open_reader,
-                                     .read = read_all};
+    static const struct peer peer = {nats_server, open_writer, NULL,    send_values,
+                                     flush,       open_reader, read_all};
     return peer_main(&peer, argc, argv);
 }
