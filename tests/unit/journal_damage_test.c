@@ -6,12 +6,6 @@
 
 #define RECORDS 70
 
-struct outcome {
-    enum journal_err err;
-    uint64_t number; /* of records there */
-    bool is_told;    /* something was cut, and it said so */
-};
-
 /* Three segments, each record on the disk before the next was written. */
 static struct sim_disk *make_journal(void)
 {
@@ -26,18 +20,12 @@ static struct sim_disk *make_journal(void)
 }
 
 /* Opens it twice: what was recovered once is whole. */
-static struct outcome try_it(struct sim_disk *sim)
+static struct driver_outcome try_it(struct sim_disk *sim)
 {
-    struct outcome outcome = {.number = 0};
     struct journal *journal = NULL;
-    outcome.err = driver_try(sim, false, &journal);
-    if (outcome.err != JOURNAL_OK) {
-        cr_assert_neq(driver_complaint[0], '\0');
+    struct driver_outcome outcome = driver_recover(sim, false, false, &journal);
+    if (journal == NULL)
         return outcome;
-    }
-    outcome.is_told = driver_opened.cut[0] != '\0';
-    cr_assert_eq(outcome.is_told, driver_opened.cut_bytes > 0);
-    outcome.number = driver_read_all(journal, journal_first(journal), 0);
     driver_must_append(journal, outcome.number, 1);
     journal_close(&journal);
     journal = driver_open(sim);
@@ -45,15 +33,6 @@ static struct outcome try_it(struct sim_disk *sim)
     cr_assert_eq(driver_read_all(journal, journal_first(journal), 0), outcome.number + 1);
     journal_close(&journal);
     return outcome;
-}
-
-static size_t count_segments(const struct sim_disk *sim)
-{
-    uint64_t first = 0;
-    size_t count = 0;
-    for (size_t i = 0; sim_disk_name(sim, i) != NULL; i++)
-        count += segment_name_read(sim_disk_name(sim, i), &first);
-    return count;
 }
 
 /* Offset of the first byte of the last record, in the last segment, and behind it. */
@@ -64,13 +43,13 @@ static void find_last_record(struct sim_disk *sim, size_t *out_from, size_t *out
     uint64_t first = 0;
     while (journal_read(journal, found.next, &found) == JOURNAL_OK) {
     }
-    cr_assert(segment_name_read(sim_disk_name(sim, count_segments(sim) - 1), &first));
+    cr_assert(segment_name_read(sim_disk_name(sim, driver_count_segments(sim) - 1), &first));
     *out_from = (size_t)(FORMAT_SEGMENT_BYTES + found.at - first);
     *out_until = (size_t)(FORMAT_SEGMENT_BYTES + found.next - first);
     journal_close(&journal);
 }
 
-static void expect_refusal(const struct outcome *outcome, const char *name)
+static void expect_refusal(const struct driver_outcome *outcome, const char *name)
 {
     cr_assert_eq(outcome->err, JOURNAL_DAMAGED, "%s: %s", name, journal_strerror(outcome->err));
     cr_assert(strstr(driver_complaint, name) != NULL, "%s does not name %s", driver_complaint,
@@ -85,7 +64,7 @@ Test(journal_damage, of_one_bit_costs_the_last_record_at_most)
     struct sim_disk *sim = make_journal();
     size_t last_from = 0;
     size_t last_until = 0;
-    size_t count = count_segments(sim);
+    size_t count = driver_count_segments(sim);
     size_t refusals = 0;
     find_last_record(sim, &last_from, &last_until);
     cr_assert_gt(count, 2);
@@ -97,7 +76,7 @@ Test(journal_damage, of_one_bit_costs_the_last_record_at_most)
             const char *name = sim_disk_name(spoiled, i);
             bool is_last = i + 1 == count;
             sim_disk_file(spoiled, name, &bytes)[at] ^= (uint8_t)(1u << at % 8);
-            struct outcome outcome = try_it(spoiled);
+            struct driver_outcome outcome = try_it(spoiled);
             if (is_last && at >= last_from) {
                 cr_assert_eq(outcome.err, JOURNAL_OK);
                 cr_assert(outcome.is_told);
@@ -121,14 +100,14 @@ Test(journal_damage, of_a_file_that_ends_anywhere_is_refused)
 {
     struct sim_disk *sim = make_journal();
     size_t bytes = 0;
-    size_t count = count_segments(sim);
+    size_t count = driver_count_segments(sim);
     for (size_t i = 0; i < count; i++) {
         (void)sim_disk_file(sim, sim_disk_name(sim, i), &bytes);
         for (size_t cut = 0; cut < bytes; cut++) {
             struct sim_disk *spoiled = sim_disk_clone(sim, 1);
             const char *name = sim_disk_name(spoiled, i);
             sim_disk_cut(spoiled, name, cut);
-            struct outcome outcome = try_it(spoiled);
+            struct driver_outcome outcome = try_it(spoiled);
             if (outcome.err == JOURNAL_OK) /* behind a seal */
                 cr_assert(i + 1 < count && outcome.number == RECORDS);
             else
@@ -170,7 +149,7 @@ Test(journal_damage, of_a_tail_that_was_not_synced_is_cut)
         memset(torn + from, 0, ends[2] - from);
         size_t kept = memcmp(whole, torn, ends[2]) == 0 ? 2 : memcmp(whole, torn, ends[1]) == 0;
         bool is_said = !is_blank(torn, ends[kept], ends[2]);
-        struct outcome outcome = try_it(spoiled);
+        struct driver_outcome outcome = try_it(spoiled);
         cr_assert_eq(outcome.err, JOURNAL_OK, "%s", driver_complaint);
         cr_assert_eq(outcome.number, numbers[kept], "from %zu", from);
         cr_assert_eq(outcome.is_told, is_said, "from %zu", from);
@@ -196,7 +175,7 @@ Test(journal_damage, is_told_from_a_hole_in_what_was_not_synced)
         sim_disk_stop_after(sim, 0);
         journal_close(&journal);
         memset(sim_disk_file(sim, DRIVER_FIRST, &bytes) + FORMAT_SEGMENT_BYTES + at, 0, 8);
-        struct outcome outcome = try_it(sim);
+        struct driver_outcome outcome = try_it(sim);
         if (synced == 1) {
             expect_refusal(&outcome, DRIVER_FIRST);
         } else {
@@ -210,7 +189,7 @@ Test(journal_damage, is_told_from_a_hole_in_what_was_not_synced)
 Test(journal_damage, of_zeroed_blocks_is_recovered_or_refused_in_words)
 {
     struct sim_disk *sim = make_journal();
-    size_t count = count_segments(sim);
+    size_t count = driver_count_segments(sim);
     size_t last_from = 0;
     size_t last_until = 0;
     find_last_record(sim, &last_from, &last_until);
@@ -221,7 +200,7 @@ Test(journal_damage, of_zeroed_blocks_is_recovered_or_refused_in_words)
                 const char *name = sim_disk_name(spoiled, i);
                 size_t bytes = 0;
                 memset(sim_disk_file(spoiled, name, &bytes) + at, 0, block);
-                struct outcome outcome = try_it(spoiled);
+                struct driver_outcome outcome = try_it(spoiled);
                 if (outcome.err != JOURNAL_OK)
                     expect_refusal(&outcome, name);
                 else if (outcome.number < RECORDS)
@@ -239,11 +218,11 @@ Test(journal_damage, of_zeroed_blocks_is_recovered_or_refused_in_words)
 Test(journal_damage, of_a_missing_file_is_refused)
 {
     struct sim_disk *sim = make_journal();
-    size_t count = count_segments(sim);
+    size_t count = driver_count_segments(sim);
     for (size_t i = 0; i < count; i++) {
         struct sim_disk *spoiled = sim_disk_clone(sim, 1);
         sim_disk_remove(spoiled, sim_disk_name(sim, i));
-        struct outcome outcome = try_it(spoiled);
+        struct driver_outcome outcome = try_it(spoiled);
         cr_expect_eq(outcome.err, JOURNAL_DAMAGED, "file %zu of %zu", i, count);
         cr_expect(strstr(driver_complaint, "a file is missing: none") != NULL, "%s",
                   driver_complaint);
@@ -281,7 +260,7 @@ Test(journal_damage, of_files_that_are_not_its_own_is_refused)
     /* A segment under the name of another. */
     const uint8_t *file = sim_disk_file(other, DRIVER_FIRST, &bytes);
     sim_disk_put(sim, second, file, bytes);
-    struct outcome outcome = try_it(sim);
+    struct driver_outcome outcome = try_it(sim);
     expect_refusal(&outcome, second);
     cr_expect(strstr(driver_complaint, "is damaged in its head") != NULL, "%s", driver_complaint);
     /* One of another journal. */
@@ -306,7 +285,7 @@ Test(journal_damage, is_not_what_a_newer_version_wrote)
     cr_assert_eq(segment_head_read(file, &head), SEGMENT_GOOD);
     head.version = FORMAT_VERSION + 1;
     segment_head_write(&head, file);
-    struct outcome outcome = try_it(sim);
+    struct driver_outcome outcome = try_it(sim);
     cr_expect_eq(outcome.err, JOURNAL_FORMAT);
     cr_expect_str_eq(driver_complaint,
                      "the journal in 'sim': it is of format 2, and this version knows formats up "
@@ -320,7 +299,7 @@ Test(journal_damage, is_not_in_files_of_other_names)
     sim_disk_put(sim, "README", "not a segment", 13);
     sim_disk_put(sim, "00000000000000000000.journal.old", "x", 1);
     sim_disk_put(sim, LAYOUT_NEXT, "left by a crash", 15);
-    struct outcome outcome = try_it(sim);
+    struct driver_outcome outcome = try_it(sim);
     cr_expect_eq(outcome.err, JOURNAL_OK);
     cr_expect_eq(outcome.number, RECORDS);
     cr_expect_not(outcome.is_told);
@@ -424,7 +403,7 @@ struct change {
 
 static struct change find_change(const struct sim_disk *sim)
 {
-    size_t count = count_segments(sim);
+    size_t count = driver_count_segments(sim);
     struct change change = {.old = sim_disk_name(sim, count - 2),
                             .new = sim_disk_name(sim, count - 1)};
     uint64_t firsts[2];
@@ -471,11 +450,11 @@ Test(journal_damage, of_a_seal_and_of_the_first_record_behind_it_is_refused)
 {
     struct sim_disk *sim = make_journal();
     struct change change = find_change(sim);
-    size_t count = count_segments(sim);
+    size_t count = driver_count_segments(sim);
     wipe(sim, change.old, change.end - FORMAT_RECORD_BYTES, FORMAT_RECORD_BYTES);
     wipe(sim, change.new, FORMAT_SEGMENT_BYTES, FORMAT_RECORD_BYTES);
     cr_expect_eq(try_it(sim).err, JOURNAL_DAMAGED);
-    cr_expect_eq(count_segments(sim), count, "nothing was changed");
+    cr_expect_eq(driver_count_segments(sim), count, "nothing was changed");
     sim_disk_free(&sim);
 }
 
@@ -493,7 +472,7 @@ Test(journal_damage, of_two_places_around_a_change_of_segments_is_never_passed_o
             struct change place = find_change(spoiled);
             wipe(spoiled, place.old, before, STEP);
             wipe(spoiled, place.new, behind, STEP);
-            struct outcome outcome = try_it(spoiled);
+            struct driver_outcome outcome = try_it(spoiled);
             cr_assert(outcome.err == JOURNAL_DAMAGED || outcome.number == RECORDS,
                       "%zu before and %zu behind: %s, %zu records", change.end - before, behind,
                       journal_strerror(outcome.err), (size_t)outcome.number);

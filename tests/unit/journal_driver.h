@@ -23,22 +23,46 @@
 static struct journal_opened driver_opened;
 static char driver_complaint[JOURNAL_COMPLAINT_BYTES];
 
-__attribute__((unused)) static enum journal_err driver_try(struct sim_disk *sim, bool may_create,
-                                                           struct journal **out_journal)
+/* is_lazy: not synced as it goes. */
+__attribute__((unused)) static enum journal_err driver_try_as(struct sim_disk *sim, bool may_create,
+                                                              bool is_lazy,
+                                                              struct journal **out_journal)
 {
     struct disk *disk = sim_disk_open(sim);
-    struct journal_options options = {
-        .may_create = may_create, .id = DRIVER_ID, .segment_bytes = DRIVER_SEGMENT};
+    struct journal_options options = {.may_create = may_create,
+                                      .id = DRIVER_ID,
+                                      .segment_bytes = DRIVER_SEGMENT,
+                                      .is_lazy = is_lazy};
     driver_complaint[0] = '\0';
     return journal_open_disk(&disk, &options, out_journal, &driver_opened, driver_complaint);
 }
 
-__attribute__((unused)) static struct journal *driver_open(struct sim_disk *sim)
+__attribute__((unused)) static enum journal_err driver_try(struct sim_disk *sim, bool may_create,
+                                                           struct journal **out_journal)
+{
+    return driver_try_as(sim, may_create, false, out_journal);
+}
+
+__attribute__((unused)) static struct journal *driver_open_as(struct sim_disk *sim, bool is_lazy)
 {
     struct journal *journal = NULL;
-    enum journal_err err = driver_try(sim, true, &journal);
+    enum journal_err err = driver_try_as(sim, true, is_lazy, &journal);
     cr_assert(err == JOURNAL_OK, "%s: %s", journal_strerror(err), driver_complaint);
     return journal;
+}
+
+__attribute__((unused)) static struct journal *driver_open(struct sim_disk *sim)
+{
+    return driver_open_as(sim, false);
+}
+
+__attribute__((unused)) static size_t driver_count_segments(const struct sim_disk *sim)
+{
+    uint64_t first = 0;
+    size_t count = 0;
+    for (size_t i = 0; sim_disk_name(sim, i) != NULL; i++)
+        count += segment_name_read(sim_disk_name(sim, i), &first);
+    return count;
 }
 
 /* Body of the record with a number: of a size and with bytes that follow from it. */
@@ -106,6 +130,29 @@ __attribute__((unused)) static uint64_t driver_first_number(struct journal *jour
     enum journal_err err = journal_read(journal, journal_first(journal), &found);
     cr_assert(err == JOURNAL_OK && found.body.bytes >= 8);
     return format_get64(found.body.data);
+}
+
+/* What became of a spoiled journal. */
+struct driver_outcome {
+    enum journal_err err;
+    uint64_t number; /* of records there */
+    bool is_told;    /* something was cut, and it said so */
+};
+
+/* Opens it as it was left.  Refused: in words, and it stays NULL.  Else all that is there is read. */
+__attribute__((unused)) static struct driver_outcome driver_recover(struct sim_disk *sim,
+                                                                    bool may_create, bool is_lazy,
+                                                                    struct journal **out_journal)
+{
+    struct driver_outcome outcome = {.err = driver_try_as(sim, may_create, is_lazy, out_journal)};
+    if (outcome.err != JOURNAL_OK) {
+        cr_assert_neq(driver_complaint[0], '\0');
+        return outcome;
+    }
+    outcome.is_told = driver_opened.cut[0] != '\0';
+    cr_assert_eq(outcome.is_told, driver_opened.cut_bytes > 0);
+    outcome.number = driver_read_all(*out_journal, journal_first(*out_journal), 0);
+    return outcome;
 }
 
 #endif

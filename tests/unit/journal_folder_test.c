@@ -19,6 +19,21 @@
 #define NOBODY 65534
 #define V1 TEST_SOURCE_DIR "/tests/corpus/journal/v1"
 
+static struct folder own;
+static const char *const folder = own.path;
+
+static void set_up(void)
+{
+    cr_assert(folder_make(&own));
+}
+
+static void tear_down(void)
+{
+    folder_fini(&own);
+}
+
+TestSuite(journal_folder, .init = set_up, .fini = tear_down);
+
 static struct journal_opened opened;
 static char complaint[JOURNAL_COMPLAINT_BYTES];
 
@@ -66,9 +81,6 @@ static uint64_t count(struct journal *journal)
 
 Test(journal_folder, makes_its_directory_and_keeps_what_it_is_given)
 {
-    struct folder own;
-    cr_assert(folder_make(&own));
-    const char *folder = own.path;
     char where[256];
     static const uint8_t bytes[30000];
     snprintf(where, sizeof where, "%s/state/errbus/journal", folder);
@@ -86,14 +98,10 @@ Test(journal_folder, makes_its_directory_and_keeps_what_it_is_given)
     cr_expect_eq(journal_id(journal), 0xabcdef);
     cr_expect_eq(count(journal), left);
     journal_close(&journal);
-    folder_fini(&own);
 }
 
 Test(journal_folder, lets_in_one_process_at_a_time)
 {
-    struct folder own;
-    cr_assert(folder_make(&own));
-    const char *folder = own.path;
     char sentence[128];
     struct journal *journal = must_open(folder);
     snprintf(sentence, sizeof sentence, "another broker (process %ld) has the journal in",
@@ -104,15 +112,11 @@ Test(journal_folder, lets_in_one_process_at_a_time)
     journal = must_open(folder);
     cr_expect_eq(count(journal), 1);
     journal_close(&journal);
-    folder_fini(&own);
 }
 
 /* The lock goes with the process, and what it appended stays. */
 Test(journal_folder, goes_to_the_next_process_when_one_is_killed)
 {
-    struct folder own;
-    cr_assert(folder_make(&own));
-    const char *folder = own.path;
     int told[2];
     char byte = 0;
     int status = 0;
@@ -135,11 +139,10 @@ Test(journal_folder, goes_to_the_next_process_when_one_is_killed)
     journal_close(&journal);
     close(told[0]);
     close(told[1]);
-    folder_fini(&own);
 }
 
 /* Appends for ever, and says each time that it did. */
-static _Noreturn void append_and_tell(const char *folder, int told)
+static _Noreturn void append_and_tell(int told)
 {
     struct journal *journal = must_open(folder);
     static uint8_t bytes[20000];
@@ -154,8 +157,6 @@ static _Noreturn void append_and_tell(const char *folder, int told)
 /* Killed anywhere, it has what it said it had, and at most one batch more. */
 Test(journal_folder, has_what_a_killed_process_appended)
 {
-    struct folder own;
-    cr_assert(folder_make(&own));
     uint64_t appended = 0;
     for (size_t round = 0; round < 20; round++) {
         int told[2];
@@ -167,7 +168,7 @@ Test(journal_folder, has_what_a_killed_process_appended)
         cr_assert_geq(child, 0);
         if (child == 0) {
             close(told[0]);
-            append_and_tell(own.path, told[1]);
+            append_and_tell(told[1]);
         }
         close(told[1]);
         for (size_t said = 0; said < 1 + round * 3; said += (size_t)got, appended += (size_t)got)
@@ -177,21 +178,17 @@ Test(journal_folder, has_what_a_killed_process_appended)
         while ((got = read(told[0], bytes, sizeof bytes)) > 0)
             appended += (uint64_t)got;
         close(told[0]);
-        struct journal *journal = must_open(own.path);
+        struct journal *journal = must_open(folder);
         uint64_t there = count(journal);
         cr_assert(there == appended || there == appended + 1, "%llu of %llu",
                   (unsigned long long)there, (unsigned long long)appended);
         appended = there;
         journal_close(&journal);
     }
-    folder_fini(&own);
 }
 
 Test(journal_folder, says_what_the_file_system_refuses)
 {
-    struct folder own;
-    cr_assert(folder_make(&own));
-    const char *folder = own.path;
     char where[256];
     struct journal *journal = NULL;
     snprintf(where, sizeof where, "%s/file", folder);
@@ -209,15 +206,11 @@ Test(journal_folder, says_what_the_file_system_refuses)
     snprintf(where, sizeof where, "%s/00000000000000000000.journal", folder);
     cr_assert_eq(mkdir(where, 0700), 0);
     expect_refusal(folder, JOURNAL_IO, "cannot be read: Is a directory");
-    folder_fini(&own);
 }
 
 /* As nobody, since root may do anything. */
 Test(journal_folder, says_that_it_has_no_rights)
 {
-    struct folder own;
-    cr_assert(folder_make(&own));
-    const char *folder = own.path;
     char path[256];
     struct journal *journal = must_open(folder);
     append(journal, "x", 1);
@@ -240,7 +233,6 @@ Test(journal_folder, says_that_it_has_no_rights)
     expect_refusal(folder, JOURNAL_IO, "cannot be opened: Permission denied");
     cr_assert_eq(seteuid(getuid()), 0);
     cr_assert_eq(chmod(folder, 0700), 0);
-    folder_fini(&own);
 }
 
 /* ---- formats --------------------------------------------------------------------------------- */
@@ -305,9 +297,6 @@ static const char *const v1_files[] = {"00000000000000000000.journal",
 
 Test(journal_folder, reads_format_1)
 {
-    struct folder own;
-    cr_assert(folder_make(&own));
-    const char *folder = own.path;
     uint8_t body[3900];
     struct journal_found found = {.next = 0};
     for (size_t i = 0; i < 2; i++)
@@ -328,15 +317,11 @@ Test(journal_folder, reads_format_1)
     cr_expect_eq(journal_read(journal, found.next, &found), JOURNAL_END);
     append(journal, "goes on", 7);
     journal_close(&journal);
-    folder_fini(&own);
 }
 
 /* As long as 1 is the newest format, it is written as it was. */
 Test(journal_folder, writes_format_1_as_it_was)
 {
-    struct folder own;
-    cr_assert(folder_make(&own));
-    const char *folder = own.path;
     const char *keep = getenv("ERRBUS_WRITE_JOURNAL_CORPUS");
     write_v1(keep != NULL ? keep : folder);
     for (size_t i = 0; i < 2 && keep == NULL; i++) {
@@ -353,5 +338,4 @@ Test(journal_folder, writes_format_1_as_it_was)
         cr_expect_eq(counts[0], counts[1]);
         cr_expect_eq(memcmp(bytes[0], bytes[1], counts[0]), 0, "%s", v1_files[i]);
     }
-    folder_fini(&own);
 }

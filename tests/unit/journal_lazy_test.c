@@ -10,29 +10,6 @@
 
 enum { FLUSHED = 40, RECORDS = 130, SEGMENTS_MAX = 16 };
 
-struct outcome {
-    enum journal_err err;
-    uint64_t number; /* of records there */
-    bool is_told;    /* something was cut, and it said so */
-};
-
-static enum journal_err open_it(struct sim_disk *sim, bool is_lazy, struct journal **out_journal)
-{
-    struct disk *disk = sim_disk_open(sim);
-    struct journal_options options = {
-        .may_create = true, .id = DRIVER_ID, .segment_bytes = DRIVER_SEGMENT, .is_lazy = is_lazy};
-    driver_complaint[0] = '\0';
-    return journal_open_disk(&disk, &options, out_journal, &driver_opened, driver_complaint);
-}
-
-static struct journal *must_open(struct sim_disk *sim, bool is_lazy)
-{
-    struct journal *journal = NULL;
-    enum journal_err err = open_it(sim, is_lazy, &journal);
-    cr_assert(err == JOURNAL_OK, "%s: %s", journal_strerror(err), driver_complaint);
-    return journal;
-}
-
 /* The process is gone, what it wrote is there. */
 static void kill_it(struct sim_disk *sim, struct journal **journal)
 {
@@ -46,7 +23,7 @@ static void kill_it(struct sim_disk *sim, struct journal **journal)
 static struct sim_disk *make_journal(uint64_t *at_of)
 {
     struct sim_disk *sim = sim_disk_new(5);
-    struct journal *journal = must_open(sim, true);
+    struct journal *journal = driver_open_as(sim, true);
     for (uint64_t i = 0; i < RECORDS; i++) {
         cr_assert_eq(driver_append(journal, i, 1, 0, &at_of[i]), JOURNAL_OK);
         if (i + 1 == FLUSHED)
@@ -59,23 +36,17 @@ static struct sim_disk *make_journal(uint64_t *at_of)
 
 /* Opens it, goes on with other records at the places of those that were cut, and opens it again:
  * what was recovered once is whole, and nothing of what was cut comes back. */
-static struct outcome try_it(struct sim_disk *sim, bool is_lazy)
+static struct driver_outcome try_it(struct sim_disk *sim, bool is_lazy)
 {
-    struct outcome outcome = {.number = 0};
     struct journal *journal = NULL;
-    outcome.err = open_it(sim, is_lazy, &journal);
-    if (outcome.err != JOURNAL_OK) {
-        cr_assert_neq(driver_complaint[0], '\0');
+    struct driver_outcome outcome = driver_recover(sim, true, is_lazy, &journal);
+    if (journal == NULL)
         return outcome;
-    }
-    outcome.is_told = driver_opened.cut[0] != '\0';
-    cr_assert_eq(outcome.is_told, driver_opened.cut_bytes > 0);
-    outcome.number = driver_read_all(journal, journal_first(journal), 0);
     uint64_t number = outcome.number;
     for (; number < outcome.number + 30; number++)
         driver_must_append(journal, number, 1);
     kill_it(sim, &journal);
-    journal = must_open(sim, !is_lazy);
+    journal = driver_open_as(sim, !is_lazy);
     cr_assert_str_eq(driver_opened.cut, "");
     cr_assert_eq(driver_read_all(journal, journal_first(journal), 0), number);
     journal_close(&journal);
@@ -142,7 +113,7 @@ Test(journal_lazy, has_all_after_a_kill_and_says_nothing)
         struct sim_disk *sim = make_journal(at_of);
         uint64_t firsts[SEGMENTS_MAX];
         cr_assert_gt(list_segments(sim, firsts), 4);
-        struct outcome outcome = try_it(sim, is_lazy == 1);
+        struct driver_outcome outcome = try_it(sim, is_lazy == 1);
         cr_assert_eq(outcome.err, JOURNAL_OK, "%s", driver_complaint);
         cr_assert_eq(outcome.number, RECORDS);
         cr_assert_not(outcome.is_told);
@@ -167,7 +138,7 @@ Test(journal_lazy, is_cut_where_it_ends_in_whichever_segment)
         uint8_t *file = file_at(spoiled, first, name, &bytes);
         size_t offset = (size_t)(FORMAT_SEGMENT_BYTES + at - first);
         memset(file + offset, 0, bytes - offset);
-        struct outcome outcome = try_it(spoiled, at % 2 == 0);
+        struct driver_outcome outcome = try_it(spoiled, at % 2 == 0);
         cr_assert_eq(outcome.err, JOURNAL_OK, "%llu: %s", (unsigned long long)at, driver_complaint);
         /* A record may end in zeros. */
         uint64_t number = number_at(made.at_of, at);
@@ -196,7 +167,7 @@ Test(journal_lazy, is_cut_at_a_hole_with_all_that_lies_behind)
         size_t offset = (size_t)(FORMAT_SEGMENT_BYTES + at_of[number] - first);
         uint8_t *file = file_at(spoiled, first, name, &bytes);
         memset(file + offset, number % 2 == 0 ? 0 : 0xa5, 16);
-        struct outcome outcome = try_it(spoiled, number % 4 < 2);
+        struct driver_outcome outcome = try_it(spoiled, number % 4 < 2);
         if (number < FLUSHED) {
             cr_assert_eq(outcome.err, JOURNAL_DAMAGED);
             cr_assert(strstr(driver_complaint, name) != NULL, "%s", driver_complaint);
@@ -226,7 +197,7 @@ Test(journal_lazy, loses_no_more_than_what_was_not_flushed_to_zeroed_blocks)
                 struct sim_disk *spoiled = sim_disk_clone(made.sim, 1);
                 size_t bytes = 0;
                 memset(file_at(spoiled, made.firsts[i], name, &bytes) + at, 0, block);
-                struct outcome outcome = try_it(spoiled, i % 2 == 0);
+                struct driver_outcome outcome = try_it(spoiled, i % 2 == 0);
                 bool is_flushed = made.firsts[i] + at + block <= made.at_of[FLUSHED];
                 cr_assert(outcome.err == JOURNAL_OK || outcome.err == JOURNAL_DAMAGED);
                 cr_assert(outcome.err != JOURNAL_OK || outcome.number >= FLUSHED,
@@ -259,7 +230,7 @@ Test(journal_lazy, misses_a_file_that_was_flushed_and_cuts_at_one_that_was_not)
             case SHORT: sim_disk_cut(spoiled, name, 1000); break;
             default: memset(file, 0, FORMAT_SEGMENT_BYTES); break;
             }
-            struct outcome outcome = try_it(spoiled, i % 2 == 0);
+            struct driver_outcome outcome = try_it(spoiled, i % 2 == 0);
             if (made.firsts[i] < made.at_of[FLUSHED] &&
                 (how != SHORT ||
                  made.firsts[i] + 1000 - FORMAT_SEGMENT_BYTES < made.at_of[FLUSHED])) {
@@ -285,7 +256,7 @@ Test(journal_lazy, refuses_what_it_cannot_judge_without_its_proof)
     size_t bytes = 0;
     sim_disk_remove(made.sim, PROOF_NAME);
     struct sim_disk *whole = sim_disk_clone(made.sim, 1);
-    struct outcome outcome = try_it(whole, true);
+    struct driver_outcome outcome = try_it(whole, true);
     cr_assert(outcome.err == JOURNAL_OK && outcome.number == RECORDS && !outcome.is_told);
     sim_disk_free(&whole);
     memset(file_at(made.sim, made.firsts[made.count - 2], name, &bytes) + 2000, 0, 600);
@@ -305,7 +276,7 @@ Test(journal_lazy, believes_no_proof_with_any_bit_changed)
     for (size_t at = 0; at < bytes; at++) {
         struct sim_disk *spoiled = sim_disk_clone(made.sim, 1);
         sim_disk_file(spoiled, PROOF_NAME, &bytes)[at] ^= (uint8_t)(1u << at % 8);
-        struct outcome outcome = try_it(spoiled, true);
+        struct driver_outcome outcome = try_it(spoiled, true);
         cr_assert_eq(outcome.err, JOURNAL_OK, "%zu: %s", at, driver_complaint);
         cr_assert(outcome.is_told && outcome.number > FLUSHED, "%zu", at);
         sim_disk_free(&spoiled);
@@ -331,7 +302,7 @@ Test(journal_lazy, misses_all_its_files)
 Test(journal_lazy, syncs_nothing_but_by_a_flush)
 {
     struct sim_disk *sim = sim_disk_new(5);
-    struct journal *journal = must_open(sim, true);
+    struct journal *journal = driver_open_as(sim, true);
     (void)sim_disk_told(sim);
     for (uint64_t i = 0; i < RECORDS; i++)
         driver_must_append(journal, i, 1);
@@ -367,7 +338,7 @@ Test(journal_lazy, syncs_nothing_but_by_a_flush)
 Test(journal_lazy, lets_go_of_what_was_given_up_without_a_sync)
 {
     struct sim_disk *sim = sim_disk_new(5);
-    struct journal *journal = must_open(sim, true);
+    struct journal *journal = driver_open_as(sim, true);
     uint64_t firsts[SEGMENTS_MAX];
     uint64_t at = 0;
     for (uint64_t i = 0; i < RECORDS; i++)
@@ -427,7 +398,7 @@ Test(journal_lazy, writes_over_what_it_gave_up)
 {
     for (int how = 0; how < 4; how++) {
         struct sim_disk *sim = sim_disk_new(5);
-        struct journal *journal = must_open(sim, true);
+        struct journal *journal = driver_open_as(sim, true);
         uint64_t firsts[SEGMENTS_MAX];
         char name[FORMAT_NAME_BYTES];
         size_t bytes = 0;
@@ -444,7 +415,7 @@ Test(journal_lazy, writes_over_what_it_gave_up)
         cr_assert(is_stale);
         if (how >= 2) /* the last batch, but for its first bytes, or for its last one */
             last[FORMAT_SEGMENT_BYTES + end - firsts[count - 1] + (how == 2 ? 3 : 25)] ^= 1;
-        journal = must_open(sim, how % 2 == 0);
+        journal = driver_open_as(sim, how % 2 == 0);
         cr_expect_eq(driver_opened.cut[0] != '\0', how >= 2, "%d: %s", how, driver_opened.cut);
         number += how < 2;
         uint64_t first = journal_first(journal);
@@ -452,7 +423,7 @@ Test(journal_lazy, writes_over_what_it_gave_up)
         for (uint64_t i = 0; i < 30; i++)
             driver_must_append(journal, number++, 1);
         kill_it(sim, &journal);
-        journal = must_open(sim, true);
+        journal = driver_open_as(sim, true);
         cr_expect_str_eq(driver_opened.cut, "");
         cr_expect_eq(driver_read_all(journal, first, driver_first_number(journal)), number);
         for (size_t i = 0; sim_disk_name(sim, i) != NULL; i++)
@@ -466,7 +437,7 @@ Test(journal_lazy, writes_over_what_it_gave_up)
 Test(journal_lazy, flushes_what_was_written_and_not_what_was_there_before)
 {
     struct sim_disk *sim = sim_disk_new(5);
-    struct journal *journal = must_open(sim, true);
+    struct journal *journal = driver_open_as(sim, true);
     uint64_t firsts[SEGMENTS_MAX];
     char name[FORMAT_NAME_BYTES];
     (void)go_round(sim, journal);
@@ -492,7 +463,7 @@ Test(journal_lazy, begins_a_segment_with_a_checkpoint)
     for (int how = 0; how < 4; how++) {
         bool is_lazy = how % 2 == 0;
         struct sim_disk *sim = sim_disk_new(5);
-        struct journal *journal = must_open(sim, is_lazy);
+        struct journal *journal = driver_open_as(sim, is_lazy);
         uint64_t at = 0;
         uint8_t body[DRIVER_SEGMENT] = {0};
         /* just so many bytes, heads included, or one step less */
@@ -517,7 +488,7 @@ Test(journal_lazy, begins_no_segment_that_the_disk_has_not_to_spare)
     uint64_t firsts[SEGMENTS_MAX];
     for (int how = 0; how < 2; how++) {
         struct sim_disk *sim = sim_disk_new(5);
-        struct journal *journal = must_open(sim, true);
+        struct journal *journal = driver_open_as(sim, true);
         uint64_t number = 0;
         while (journal_next(journal) < DRIVER_SEGMENT / 2)
             driver_must_append(journal, number++, 1);
@@ -537,7 +508,7 @@ Test(journal_lazy, does_not_look_at_what_was_given_up)
 {
     for (int how = 0; how < 3; how++) {
         struct sim_disk *sim = sim_disk_new(5);
-        struct journal *journal = must_open(sim, true);
+        struct journal *journal = driver_open_as(sim, true);
         uint64_t firsts[SEGMENTS_MAX];
         char name[FORMAT_NAME_BYTES];
         size_t bytes = 0;
@@ -564,7 +535,7 @@ Test(journal_lazy, does_not_look_at_what_was_given_up)
                 memset(file + 300, 0, 500);
         }
         struct sim_disk *spoiled = sim_disk_clone(sim, 1);
-        journal = must_open(spoiled, how % 2 == 0);
+        journal = driver_open_as(spoiled, how % 2 == 0);
         cr_expect_str_eq(driver_opened.cut, "");
         cr_expect_eq(journal_first(journal), first);
         cr_expect_eq(driver_read_all(journal, first, driver_first_number(journal)), RECORDS);
@@ -579,7 +550,7 @@ Test(journal_lazy, never_says_synced_after_a_flush_that_failed)
 {
     for (uint64_t skip = 0; skip < 6; skip++) {
         struct sim_disk *sim = sim_disk_new(5);
-        struct journal *journal = must_open(sim, true);
+        struct journal *journal = driver_open_as(sim, true);
         struct journal_flush *flush = NULL;
         for (uint64_t i = 0; i < 100; i++)
             driver_must_append(journal, i, 1);
@@ -598,13 +569,13 @@ Test(journal_lazy, never_says_synced_after_a_flush_that_failed)
         }
         /* All is in the cache; opened anew it is written again, and then a flush is true. */
         kill_it(sim, &journal);
-        journal = must_open(sim, true);
+        journal = driver_open_as(sim, true);
         cr_assert_eq(driver_read_all(journal, 0, 0), 101);
         driver_must_sync(journal);
         sim_disk_stop_after(sim, 0);
         journal_close(&journal);
         sim_disk_crash(sim);
-        journal = must_open(sim, true);
+        journal = driver_open_as(sim, true);
         cr_assert_eq(driver_read_all(journal, 0, 0), 101);
         journal_close(&journal);
         sim_disk_free(&sim);
@@ -629,7 +600,7 @@ static uint64_t bytes_on_disk(struct sim_disk *sim)
 Test(journal_lazy, says_how_much_of_the_disk_it_has_whatever_went)
 {
     struct sim_disk *sim = sim_disk_new(5);
-    struct journal *journal = must_open(sim, true);
+    struct journal *journal = driver_open_as(sim, true);
     uint64_t number = 0;
     for (int round = 0; round < 8; round++) {
         struct journal_flush *flush = NULL;

@@ -8,15 +8,6 @@
 #define SEAL FORMAT_RECORD_BYTES
 #define TRIM (FORMAT_RECORD_BYTES + 8)
 
-static size_t count_segments(const struct sim_disk *sim)
-{
-    uint64_t first = 0;
-    size_t count = 0;
-    for (size_t i = 0; sim_disk_name(sim, i) != NULL; i++)
-        count += segment_name_read(sim_disk_name(sim, i), &first);
-    return count;
-}
-
 Test(journal, keeps_what_is_appended_over_many_openings)
 {
     struct sim_disk *sim = sim_disk_new(1);
@@ -36,7 +27,7 @@ Test(journal, keeps_what_is_appended_over_many_openings)
         cr_assert_eq(driver_read_all(journal, 0, 0), number);
         journal_close(&journal);
     }
-    cr_expect_gt(count_segments(sim), 4);
+    cr_expect_gt(driver_count_segments(sim), 4);
     sim_disk_free(&sim);
 }
 
@@ -49,7 +40,7 @@ Test(journal, finds_each_record_at_its_position_with_one_read)
     struct journal *journal = driver_open(sim);
     for (uint64_t i = 0; i < 64; i++)
         cr_assert_eq(driver_append(journal, i, 1, 0, &at[i]), JOURNAL_OK);
-    cr_assert_gt(count_segments(sim), 1);
+    cr_assert_gt(driver_count_segments(sim), 1);
     for (uint64_t i = 0; i < 64; i++) {
         size_t k = (i * 29) % 64;
         size_t bytes = driver_body(k, body);
@@ -144,7 +135,7 @@ Test(journal, has_few_files_open_and_in_the_end_none)
     struct journal *journal = driver_open(sim);
     for (uint64_t i = 0; i < COUNT; i++)
         cr_assert_eq(driver_append(journal, i, 1, 0, &at[i]), JOURNAL_OK);
-    cr_assert_gt(count_segments(sim), 150);
+    cr_assert_gt(driver_count_segments(sim), 150);
     cr_expect_eq(driver_read_all(journal, 0, 0), COUNT);
     for (uint64_t i = 0; i < COUNT; i++) {
         size_t k = (i * 2971) % COUNT;
@@ -222,7 +213,7 @@ Test(journal, changes_segments_where_a_batch_does_not_fit)
                                         &large, 1, 0, &at),
                          JOURNAL_OK);
             bool is_rolled = body > room;
-            cr_expect_eq(count_segments(sim), is_rolled ? 2 : 1, "%zu of %zu", body, room);
+            cr_expect_eq(driver_count_segments(sim), is_rolled ? 2 : 1, "%zu of %zu", body, room);
             cr_expect_eq(at, before * FORMAT_RECORD_BYTES + (is_rolled ? SEAL : 0));
             journal_close(&journal);
             journal = driver_open(sim);
@@ -242,10 +233,10 @@ Test(journal, trims_whole_segments_and_nothing_else)
     struct journal *journal = driver_open(sim);
     for (uint64_t i = 0; i < 200; i++)
         cr_assert_eq(driver_append(journal, i, 1, 0, &at[i]), JOURNAL_OK);
-    size_t count = count_segments(sim);
+    size_t count = driver_count_segments(sim);
     cr_assert_gt(count, 5);
     cr_assert_eq(journal_trim(journal, 0), JOURNAL_OK);
-    cr_assert_eq(count_segments(sim), count);
+    cr_assert_eq(driver_count_segments(sim), count);
     for (uint64_t i = 0; i < 200; i++) {
         struct journal_found found;
         cr_assert_eq(journal_trim(journal, at[i]), JOURNAL_OK);
@@ -258,7 +249,7 @@ Test(journal, trims_whole_segments_and_nothing_else)
         cr_assert_leq(first_number, i);
         cr_assert_lt(at[i] - at[first_number], 2 * DRIVER_SEGMENT);
     }
-    cr_expect_leq(count_segments(sim), 3);
+    cr_expect_leq(driver_count_segments(sim), 3);
     journal_close(&journal);
     journal = driver_open(sim);
     cr_expect_str_eq(driver_opened.cut, "");
@@ -321,7 +312,7 @@ Test(journal, lets_go_of_what_is_older_than_a_checkpoint)
                                    JOURNAL_CHECKPOINT_BEGIN | JOURNAL_CHECKPOINT_END, &begin),
                      JOURNAL_OK);
         cr_assert_eq(journal_trim(journal, journal_start(journal)), JOURNAL_OK);
-        cr_assert_leq(count_segments(sim), 2);
+        cr_assert_leq(driver_count_segments(sim), 2);
         cr_assert_eq(journal_start(journal), begin);
     }
     journal_close(&journal);
@@ -355,7 +346,7 @@ Test(journal, syncs_a_segment_before_anything_stands_in_the_next)
     const char *told = "";
     uint64_t number = 0;
     (void)sim_disk_told(sim);
-    while (count_segments(sim) == 1) {
+    while (driver_count_segments(sim) == 1) {
         driver_must_append(journal, number++, 1);
         told = sim_disk_told(sim);
     }
