@@ -6,6 +6,7 @@
  * to be whole is all of it; nothing of it is on the control channel (world.c).  When all is quiet,
  * each is whole; or is told to be cut, if who brought it is dead, or not kept, if the job may keep
  * no more; nobody waits for what will not come. */
+#include "tests/sim/seeds.h"
 #include "tests/sim/world.h"
 
 #include <criterion/criterion.h>
@@ -254,12 +255,8 @@ static void on_news(void *arg, uint32_t host, const struct session_news *news)
 static void open_world(uint64_t seed)
 {
     struct world_options options;
-    struct host_options host = {.heartbeat_ms = 100,
-                                .lost_after_ms = 800,
-                                .grace_ms = 200,
-                                .broker_lost_ms = 5000,
-                                .outbox_bytes_max = 1 << 20,
-                                .inbox_bytes_max = 1 << 20};
+    struct host_options host = {
+        .heartbeat_ms = 100, .lost_after_ms = 800, .grace_ms = 200, .broker_lost_ms = 5000};
     world_options_init(&options);
     options.seed = seed;
     options.core.has_facts = true;
@@ -335,19 +332,15 @@ static void run(uint64_t seed)
     check_quiet(seed);
     const char *violation = world_violation(world);
     cr_expect_null(violation, "seed %" PRIu64 ": %s", seed, violation);
-    for (uint32_t host = 0; host < HOSTS; host++)
-        if (world_session(world, host) != NULL)
-            world_kill(world, host, false, WORLD_NEVER);
+    world_kill_all(world);
     world_close(world);
     world_free(&play.world);
 }
 
 Test(attach, is_whole_or_told_to_be_cut_or_not_kept, .timeout = 900)
 {
-    const char *from = getenv("ERRBUS_SIM_FROM");
-    const char *seeds = getenv("ERRBUS_SIM_SEEDS");
-    uint64_t first = from != NULL ? strtoull(from, NULL, 10) : 1;
-    uint64_t count = seeds != NULL ? strtoull(seeds, NULL, 10) : SEEDS_DEFAULT;
+    uint64_t first = seeds_first();
+    uint64_t count = seeds_count(SEEDS_DEFAULT);
     for (uint64_t seed = first; seed < first + count; seed++)
         run(seed);
     fprintf(stderr,
@@ -356,7 +349,7 @@ Test(attach, is_whole_or_told_to_be_cut_or_not_kept, .timeout = 900)
             " pieces behind a break\n",
             count, seen[ATTACHMENT_COMING], seen[ATTACHMENT_AWAY], seen[ATTACHMENT_WHOLE],
             seen[ATTACHMENT_CUT], seen[ATTACHMENT_FULL], seen[ATTACHMENT_DROPPED], resumed);
-    for (int state = 0; seeds == NULL && state < ATTACHMENT_STATE_COUNT; state++)
+    for (int state = 0; count >= SEEDS_DEFAULT && state < ATTACHMENT_STATE_COUNT; state++)
         cr_expect_gt(seen[state], 0, "state %d was never to be seen", state);
-    cr_expect(seeds != NULL || resumed > 0, "none went on behind a break");
+    cr_expect(count < SEEDS_DEFAULT || resumed > 0, "none went on behind a break");
 }

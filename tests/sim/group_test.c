@@ -10,6 +10,7 @@
  *     nor with more than are allowed;
  *   - values that are no requests are done or dead: the group is behind all of them. */
 #include "tests/sim/coverage.h"
+#include "tests/sim/seeds.h"
 #include "tests/sim/world.h"
 
 #include <criterion/criterion.h>
@@ -396,12 +397,8 @@ static void open_world(uint64_t seed)
     play.is_busy = seed % 4 == 1;
     play.world = world_new(&options);
     (void)world_tap(play.world, "job");
-    struct host_options host = {.job = "job",
-                                .heartbeat_ms = 50,
-                                .grace_ms = 200,
-                                .broker_lost_ms = 10000,
-                                .outbox_bytes_max = 1 << 20,
-                                .inbox_bytes_max = 1 << 20};
+    struct host_options host = {
+        .job = "job", .heartbeat_ms = 50, .grace_ms = 200, .broker_lost_ms = 10000};
     for (uint32_t i = 0; i < HOSTS; i++) {
         host.party = names[i];
         host.lost_after_ms = i == MASTER ? 5000 : 400;
@@ -494,19 +491,15 @@ static void run(uint64_t seed)
         ask_again();
     const char *violation = world_violation(play.world);
     cr_assert_null(violation, "seed %" PRIu64 ": %s", seed, violation);
-    for (uint32_t host = 0; host < HOSTS; host++)
-        if (world_session(play.world, host) != NULL)
-            world_kill(play.world, host, false, WORLD_NEVER);
+    world_kill_all(play.world);
     world_close(play.world);
     world_free(&play.world);
 }
 
 Test(group, ends_each_task_once_and_each_lease_is_given_once, .timeout = 900)
 {
-    const char *from = getenv("ERRBUS_SIM_FROM");
-    const char *seeds = getenv("ERRBUS_SIM_SEEDS");
-    uint64_t first = from != NULL ? strtoull(from, NULL, 10) : 1;
-    uint64_t count = seeds != NULL ? strtoull(seeds, NULL, 10) : SEEDS_DEFAULT;
+    uint64_t first = seeds_first();
+    uint64_t count = seeds_count(SEEDS_DEFAULT);
     uint64_t values = 0, errors = 0, dead = 0, again = 0;
     for (uint64_t seed = first; seed < first + count; seed++) {
         run(seed);

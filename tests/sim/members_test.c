@@ -12,6 +12,7 @@
  * missed of others in none but later ones.  And when all is quiet, the newest epoch is full: its
  * ranks are those of the lives that are there, without a hole. */
 #include "tests/sim/coverage.h"
+#include "tests/sim/seeds.h"
 #include "tests/sim/world.h"
 
 #include <criterion/criterion.h>
@@ -426,9 +427,7 @@ static void open_world(uint64_t seed)
                                 .heartbeat_ms = 100,
                                 .lost_after_ms = 400,
                                 .grace_ms = 100,
-                                .broker_lost_ms = 5000,
-                                .outbox_bytes_max = 1 << 20,
-                                .inbox_bytes_max = 1 << 20};
+                                .broker_lost_ms = 5000};
     play.guarded = seed % 3 == 0 ? 0 : (uint32_t)dice_below(world_dice(play.world), 1U << HOSTS);
     for (uint32_t i = 0; i < ACTORS; i++) {
         host.party = names[party_of(i)];
@@ -436,12 +435,8 @@ static void open_world(uint64_t seed)
         host.program_of = is_program(i) ? party_of(i) + 1 : 0;
         (void)world_host(play.world, &host);
     }
-    host = (struct host_options){.heartbeat_ms = 100,
-                                 .lost_after_ms = 400,
-                                 .grace_ms = 100,
-                                 .broker_lost_ms = 5000,
-                                 .outbox_bytes_max = 1 << 20,
-                                 .inbox_bytes_max = 1 << 20};
+    host.is_guard = false;
+    host.program_of = 0;
     host.job = host.party = "";
     (void)world_host(play.world, &host);
 }
@@ -518,19 +513,15 @@ static void run(uint64_t seed)
     check_quiet();
     const char *violation = world_violation(play.world);
     cr_expect_null(violation, "seed %" PRIu64 ": %s", seed, violation);
-    for (uint32_t host = 0; host <= ASKER; host++)
-        if (world_session(play.world, host) != NULL)
-            world_kill(play.world, host, false, WORLD_NEVER);
+    world_kill_all(play.world);
     world_close(play.world);
     world_free(&play.world);
 }
 
 Test(members, have_unique_dense_ranks_in_the_same_epochs_in_the_same_order, .timeout = 900)
 {
-    const char *from = getenv("ERRBUS_SIM_FROM");
-    const char *seeds = getenv("ERRBUS_SIM_SEEDS");
-    uint64_t first = from != NULL ? strtoull(from, NULL, 10) : 1;
-    uint64_t count = seeds != NULL ? strtoull(seeds, NULL, 10) : SEEDS_DEFAULT;
+    uint64_t first = seeds_first();
+    uint64_t count = seeds_count(SEEDS_DEFAULT);
     uint64_t epochs = 0;
     uint32_t attempts = 0;
     for (uint64_t seed = first; seed < first + count; seed++) {

@@ -310,9 +310,7 @@ Test(scenario, refuses_a_second_party_of_a_name)
                                    .heartbeat_ms = 100,
                                    .lost_after_ms = 500,
                                    .grace_ms = 200,
-                                   .broker_lost_ms = 2000,
-                                   .outbox_bytes_max = 1 << 20,
-                                   .inbox_bytes_max = 1 << 20};
+                                   .broker_lost_ms = 2000};
     app_start(&scene.stage.apps[stage_add(&scene.stage, 0, &options)]);
     scene_run(&scene, 50);
     EXPECT(BOTH_UP "[  42] alice: over, EDENIED, job/alice/0/1 rejected errbus.name_taken\n");

@@ -85,8 +85,6 @@ void scene_join_job(struct scene *scene, const char *party, const char *job)
                                    .lost_after_ms = 500,
                                    .grace_ms = 200,
                                    .broker_lost_ms = 2000,
-                                   .outbox_bytes_max = 1 << 20,
-                                   .inbox_bytes_max = 1 << 20,
                                    .chunk_bytes_max = DEFAULT_CHUNK_BYTES};
     if (who < 0)
         who = (int)stage_add(&scene->stage, index, &options);

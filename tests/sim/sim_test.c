@@ -10,6 +10,7 @@
  * A seed that breaks a promise is made short and told (trial.h).  Once mended it belongs into
  * named[], with a sentence about what it found. */
 #include "tests/sim/coverage.h"
+#include "tests/sim/seeds.h"
 #include "tests/sim/trial.h"
 
 #include <criterion/criterion.h>
@@ -43,12 +44,6 @@ static void watch_over(uint64_t seed)
         (void)sigaction(numbers[i], &action, NULL); /* the numbers are valid */
 }
 
-static uint64_t number_of(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    return text != NULL && text[0] != 0 ? strtoull(text, NULL, 10) : otherwise;
-}
-
 /* What is left of the seed when it is made short. */
 static void show(uint64_t seed)
 {
@@ -61,9 +56,9 @@ static void show(uint64_t seed)
 static void check_seed(uint64_t seed, bool is_plain, struct swarm_report *sum)
 {
     struct swarm_report report;
-    struct swarm_options options = {.trace = number_of("ERRBUS_SIM_TRACE", 0) == 1 ? stderr : NULL,
-                                    .is_plain = is_plain};
-    uint64_t shrinks = number_of("ERRBUS_SIM_SHRINK", 2);
+    struct swarm_options options = {
+        .trace = seeds_number("ERRBUS_SIM_TRACE", 0) == 1 ? stderr : NULL, .is_plain = is_plain};
+    uint64_t shrinks = seeds_number("ERRBUS_SIM_SHRINK", 2);
     if (shrinks == 1)
         show(seed);
     watch_over(seed);
@@ -82,8 +77,8 @@ static void check_seed(uint64_t seed, bool is_plain, struct swarm_report *sum)
 Test(sim, keeps_the_promises_under_every_seed)
 {
     struct swarm_report sum = {.violation = ""};
-    uint64_t from = number_of("ERRBUS_SIM_FROM", 1);
-    uint64_t count = number_of("ERRBUS_SIM_SEEDS", SEEDS_DEFAULT);
+    uint64_t from = seeds_first();
+    uint64_t count = seeds_count(SEEDS_DEFAULT);
     for (uint64_t seed = from; seed < from + count; seed++)
         check_seed(seed, false, &sum);
     coverage_print(stderr);

@@ -866,9 +866,7 @@ static uint64_t visit(struct swarm *swarm, uint32_t visitor)
                                    .heartbeat_ms = 1000,
                                    .lost_after_ms = 5000,
                                    .grace_ms = 100,
-                                   .broker_lost_ms = 5000,
-                                   .outbox_bytes_max = 1 << 20,
-                                   .inbox_bytes_max = 1 << 20};
+                                   .broker_lost_ms = 5000};
     struct app_sub_options sub_options = {.keep_ms = 1000};
     struct world *world = stage->world;
     struct app *app = &stage->apps[stage_add(stage, STAGE_JOBS, &options)];

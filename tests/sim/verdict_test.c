@@ -7,6 +7,7 @@
  * whoever is told the final verdict of an attempt, be it a party, the control topic or an observer
  * that asks, is told the same bytes.  And the root is where all blame ends, however late its
  * report.  Some have something to say when all is said: that is history, marked late. */
+#include "tests/sim/seeds.h"
 #include "tests/sim/world.h"
 
 #include <criterion/criterion.h>
@@ -266,9 +267,7 @@ static void open_world(uint64_t seed)
                                 .heartbeat_ms = 200,
                                 .lost_after_ms = 1500,
                                 .grace_ms = 1000,
-                                .broker_lost_ms = 5000,
-                                .outbox_bytes_max = 1 << 20,
-                                .inbox_bytes_max = 1 << 20};
+                                .broker_lost_ms = 5000};
     for (uint32_t i = 0; i < HOSTS; i++) {
         host.party = names[i];
         (void)world_host(play.world, &host);
@@ -327,9 +326,7 @@ static uint32_t run(uint64_t seed)
         late_count += play.finals[attempt].late_count;
     const char *violation = world_violation(play.world);
     cr_expect_null(violation, "seed %" PRIu64 ": %s", seed, violation);
-    for (uint32_t host = 0; host <= ASKER; host++)
-        if (world_session(play.world, host) != NULL)
-            world_kill(play.world, host, false, WORLD_NEVER);
+    world_kill_all(play.world);
     world_close(play.world);
     world_free(&play.world);
     return told;
@@ -337,10 +334,8 @@ static uint32_t run(uint64_t seed)
 
 Test(verdict, is_one_for_all_parties_in_whatever_order_the_reports_come, .timeout = 600)
 {
-    const char *from = getenv("ERRBUS_SIM_FROM");
-    const char *seeds = getenv("ERRBUS_SIM_SEEDS");
-    uint64_t first = from != NULL ? strtoull(from, NULL, 10) : 1;
-    uint64_t count = seeds != NULL ? strtoull(seeds, NULL, 10) : SEEDS_DEFAULT;
+    uint64_t first = seeds_first();
+    uint64_t count = seeds_count(SEEDS_DEFAULT);
     uint64_t told = 0;
     for (uint64_t seed = first; seed < first + count; seed++)
         told += run(seed);

@@ -35,6 +35,7 @@ enum {
 #define WALL_EPOCH_NS INT64_C(1700000000000000000)
 #define BROKER_BYTES_MAX (UINT64_C(1) << 30)
 #define HOST_BYTES_MAX (UINT64_C(1) << 28)
+#define BOX_BYTES ((size_t)1 << 20) /* of an outbox or inbox whose size nobody gave */
 
 enum moment_kind {
     MOMENT_LANE,      /* who: connection, value: way */
@@ -974,6 +975,10 @@ uint32_t world_host(struct world *world, const struct host_options *options)
     must(world->host_count < WORLD_HOSTS);
     struct host *host = &world->hosts[world->host_count];
     host->options = *options;
+    if (host->options.outbox_bytes_max == 0)
+        host->options.outbox_bytes_max = BOX_BYTES;
+    if (host->options.inbox_bytes_max == 0)
+        host->options.inbox_bytes_max = BOX_BYTES;
     host->clock_ns = dice_between(&world->dice, 0, 1000000 * WORLD_MS);
     return world->host_count++;
 }
@@ -1027,6 +1032,13 @@ void world_kill(struct world *world, uint32_t index, bool is_flushed, int64_t no
     if (host->memory.bytes_used != 0)
         world_violate(world, "the session of %s leaks %llu bytes", host->options.party,
                       (unsigned long long)host->memory.bytes_used);
+}
+
+void world_kill_all(struct world *world)
+{
+    for (uint32_t host = 0; host < world->host_count; host++)
+        if (world_session(world, host) != NULL)
+            world_kill(world, host, false, WORLD_NEVER);
 }
 
 void world_freeze(struct world *world, uint32_t index, int64_t for_ns)

@@ -73,10 +73,10 @@ struct host_options {
     const char *job;
     const char *party;
     int64_t heartbeat_ms, lost_after_ms, grace_ms, broker_lost_ms;
-    size_t outbox_bytes_max, inbox_bytes_max;
-    uint64_t chunk_bytes_max;   /* 0: as the protocol allows */
-    enum disclosure disclosure; /* of its errors */
-    char place[24];             /* where it runs; "": nowhere */
+    size_t outbox_bytes_max, inbox_bytes_max; /* 0: a MiB */
+    uint64_t chunk_bytes_max;                 /* 0: as the protocol allows */
+    enum disclosure disclosure;               /* of its errors */
+    char place[24];                           /* where it runs; "": nowhere */
     bool is_guard;
     bool is_courier;     /* an observer: job and party are empty */
     uint32_t program_of; /* 0, or 1 + the host of the guard that guards it */
@@ -114,6 +114,8 @@ uint32_t world_host(struct world *world, const struct host_options *options);
 void world_start(struct world *world, uint32_t host);
 /* It is gone at once.  What it sent is still under way if is_flushed. */
 void world_kill(struct world *world, uint32_t host, bool is_flushed, int64_t notice_ns);
+/* All that run; the broker is never told. */
+void world_kill_all(struct world *world);
 void world_freeze(struct world *world, uint32_t host, int64_t for_ns);
 void world_thaw(struct world *world, uint32_t host);
 bool world_is_frozen(const struct world *world, uint32_t host);
