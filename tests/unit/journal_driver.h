@@ -139,7 +139,7 @@ struct driver_outcome {
     bool is_told;    /* something was cut, and it said so */
 };
 
-/* Opens it as it was left.  Refused: in words, and it stays NULL.  Else all that is there is read. */
+/* Opens it as it was left, and reads all that is there.  Refused, in words: it stays NULL. */
 __attribute__((unused)) static struct driver_outcome driver_recover(struct sim_disk *sim,
                                                                     bool may_create, bool is_lazy,
                                                                     struct journal **out_journal)
