@@ -5,12 +5,9 @@
 #include "broker/core/record/attachment.h"
 #include "broker/core/replay/lookup.h"
 
-const char *replay_attachment_announced(struct core *core,
-                                        const struct fact_attachment_announced *fact)
+static const char *announced(struct core *core, struct job *job,
+                             const struct fact_attachment_announced *fact)
 {
-    struct job *job = replayed_job(core, fact->job);
-    if (job == NULL)
-        return WRONG_NO_JOB;
     if (attach_find(core, job, fact->error, fact->name) != NULL)
         return WRONG_NO_ORDER;
     return attach_announce(core, job, fact->error, fact->name, fact->promised) != NULL
@@ -18,20 +15,15 @@ const char *replay_attachment_announced(struct core *core,
                : WRONG_NO_MEMORY;
 }
 
-const char *replay_attached(struct core *core, const struct fact_attached *fact, payload_id payload)
+static const char *next_piece(struct core *core, struct job *job, const struct fact_attached *fact,
+                              payload_id payload)
 {
-    struct job *job = replayed_job(core, fact->job);
-    if (job == NULL)
-        return WRONG_NO_JOB;
     if ((payload == 0) != (fact->bytes == 0))
         return WRONG_NO_PAYLOAD;
-    struct attachment *attachment =
-        attach_announce(core, job, fact->error, fact->name, ERROR_BYTES_UNKNOWN);
-    if (attachment == NULL)
-        return WRONG_NO_MEMORY;
-    if (attachment->state != ATTACHMENT_COMING)
+    struct attachment *known = attach_find(core, job, fact->error, fact->name);
+    if (known == NULL || known->state != ATTACHMENT_COMING)
         return WRONG_NO_ORDER;
-    return attach_add(core, job, attachment,
+    return attach_add(core, job, known,
                       &(struct attach_piece){.payload = payload,
                                              .bytes = (uint32_t)fact->bytes,
                                              .is_last = fact->is_last != 0})
@@ -39,10 +31,10 @@ const char *replay_attached(struct core *core, const struct fact_attached *fact,
                : WRONG_NO_MEMORY;
 }
 
-const char *replay_attachment_dropped(struct core *core, const struct fact_attachment_dropped *fact)
+static const char *dropped(struct core *core, struct job *job,
+                           const struct fact_attachment_dropped *fact)
 {
-    struct job *job = replayed_job(core, fact->job);
-    struct attachment *known = job != NULL ? attach_find(core, job, fact->error, fact->name) : NULL;
+    struct attachment *known = attach_find(core, job, fact->error, fact->name);
     bool is_full = fact->state == ATTACHMENT_FULL;
     if (known == NULL || (!is_full && fact->state != ATTACHMENT_DROPPED) ||
         known->state == ATTACHMENT_DROPPED || (is_full && known->state != ATTACHMENT_COMING))
@@ -52,13 +44,26 @@ const char *replay_attachment_dropped(struct core *core, const struct fact_attac
     return NULL;
 }
 
-const char *replay_attachment_forgotten(struct core *core,
-                                        const struct fact_attachment_forgotten *fact)
+static const char *forgotten(struct core *core, struct job *job,
+                             const struct fact_attachment_forgotten *fact)
 {
-    struct job *job = replayed_job(core, fact->job);
-    struct attachment *known = job != NULL ? attach_find(core, job, fact->error, fact->name) : NULL;
+    struct attachment *known = attach_find(core, job, fact->error, fact->name);
     if (known == NULL)
         return WRONG_NO_ORDER;
     attach_forget(core, job, known);
     return NULL;
+}
+
+const char *replay_of_attachment(struct core *core, const struct fact *fact, struct job *job,
+                                 payload_id payload)
+{
+    if (job == NULL)
+        return WRONG_NO_JOB;
+    switch (fact->type) {
+    case FACT_ATTACHED: return next_piece(core, job, &fact->as.attached, payload);
+    case FACT_ATTACHMENT_ANNOUNCED: return announced(core, job, &fact->as.attachment_announced);
+    case FACT_ATTACHMENT_DROPPED: return dropped(core, job, &fact->as.attachment_dropped);
+    case FACT_ATTACHMENT_FORGOTTEN: return forgotten(core, job, &fact->as.attachment_forgotten);
+    default: return WRONG_NO_ORDER; /* replay() sends no other here */
+    }
 }

@@ -5,14 +5,8 @@
 
 #include "broker/core/model.h"
 
-const char *replay_attachment_announced(struct core *core,
-                                        const struct fact_attachment_announced *fact);
-/* Before there were announcements, the first piece stood for one. */
-const char *replay_attached(struct core *core, const struct fact_attached *fact,
-                            payload_id payload);
-const char *replay_attachment_dropped(struct core *core,
-                                      const struct fact_attachment_dropped *fact);
-const char *replay_attachment_forgotten(struct core *core,
-                                        const struct fact_attachment_forgotten *fact);
+/* A fact of an attachment of this job. */
+const char *replay_of_attachment(struct core *core, const struct fact *fact, struct job *job,
+                                 payload_id payload);
 
 #endif

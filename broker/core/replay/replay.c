@@ -90,13 +90,11 @@ static const char *replay(struct core *core, const struct fact *fact, payload_id
     case FACT_END_TOLD: /* their first field is the subscription */
         return replay_of_sub(core, fact, replayed_sub(core, fact->as.watched.sub));
     case FACT_EVENT: return replay_event(core, &fact->as.event);
-    case FACT_ATTACHED: return replay_attached(core, &fact->as.attached, payload);
+    case FACT_ATTACHED:
     case FACT_ATTACHMENT_ANNOUNCED:
-        return replay_attachment_announced(core, &fact->as.attachment_announced);
     case FACT_ATTACHMENT_DROPPED:
-        return replay_attachment_dropped(core, &fact->as.attachment_dropped);
-    case FACT_ATTACHMENT_FORGOTTEN:
-        return replay_attachment_forgotten(core, &fact->as.attachment_forgotten);
+    case FACT_ATTACHMENT_FORGOTTEN: /* their first field is the job */
+        return replay_of_attachment(core, fact, replayed_job(core, fact->as.attached.job), payload);
     case FACT_VERDICT_ERROR: return replay_verdict_error(core, &fact->as.verdict_error);
     case FACT_VERDICT_SAID: return replay_verdict_said(core, &fact->as.verdict_said);
     case FACT_VERDICT_SURVIVED:
