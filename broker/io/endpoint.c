@@ -34,6 +34,17 @@ static const char *port_of(const char *endpoint)
     return colon != NULL ? colon + 1 : NULL;
 }
 
+/* With tcp:// in front of a plain HOST:PORT; the colons of an address in brackets are none of it.
+ * false: it does not fit. */
+static bool complete(const char *endpoint, char out[LIMIT_ENDPOINT_BYTES])
+{
+    const char *close = strrchr(endpoint, ']');
+    bool is_short =
+        strstr(endpoint, "://") == NULL && strchr(close != NULL ? close : endpoint, ':') != NULL;
+    int length = snprintf(out, LIMIT_ENDPOINT_BYTES, "%s%s", is_short ? tcp : "", endpoint);
+    return length >= 0 && length < LIMIT_ENDPOINT_BYTES;
+}
+
 /* libzmq takes any number for a port, and then what is left of it in 16 bits. */
 static bool is_port(const char *text, long least)
 {
@@ -75,7 +86,7 @@ static const char *fault_text(int fault)
     case EPERM: return "permission denied";
     case EADDRNOTAVAIL:
     case ENODEV: return "this machine has no such address";
-    case EINVAL: return "expected tcp://HOST:PORT or ipc://PATH";
+    case EINVAL: return "expected HOST:PORT, tcp://HOST:PORT or ipc://PATH";
     case EEXIST: return "a file of this name exists and is not a socket";
     default: return zmq_strerror(fault);
     }
@@ -109,7 +120,8 @@ static int bind_fault(void *socket, const char *endpoint)
 bool endpoint_bind(void *socket, const char *endpoint, char out_real[LIMIT_ENDPOINT_BYTES],
                    char complaint[ENDPOINT_COMPLAINT_BYTES])
 {
-    int fault = bind_fault(socket, endpoint);
+    char whole[LIMIT_ENDPOINT_BYTES];
+    int fault = complete(endpoint, whole) ? bind_fault(socket, whole) : ENAMETOOLONG;
     size_t bytes = LIMIT_ENDPOINT_BYTES;
     if (fault == 0 && zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, out_real, &bytes) != 0)
         fault = errno;
@@ -156,12 +168,13 @@ static bool is_reachable(const char *advertise)
     return is_host(advertise, strlen(advertise));
 }
 
-bool endpoint_advertise(const char *control, const char *data, const char *advertise,
+bool endpoint_advertise(const char *control, const char *data, const char *wish,
                         char out[LIMIT_ENDPOINT_BYTES])
 {
     const char *port = port_of(data);
+    char advertise[LIMIT_ENDPOINT_BYTES];
     int length;
-    if (advertise[0] != '\0' && !is_reachable(advertise))
+    if (!complete(wish, advertise) || (advertise[0] != '\0' && !is_reachable(advertise)))
         return false;
     if (strstr(advertise, "://") != NULL)
         length = snprintf(out, LIMIT_ENDPOINT_BYTES, "%s", advertise);

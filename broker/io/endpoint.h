@@ -9,9 +9,10 @@
 
 enum { ENDPOINT_COMPLAINT_BYTES = 1024 };
 
-/* Binds the socket to tcp://HOST:PORT (PORT '*' or 0: a free one) or ipc://PATH, and tells what it
- * really got.  A path that a live process listens on, or that is no socket, is refused; libzmq
- * itself would take it away from its owner.  false: complaint is one clear sentence. */
+/* Binds the socket to HOST:PORT, tcp://HOST:PORT (PORT '*' or 0: a free one) or ipc://PATH, and
+ * tells what it really got.  A path that a live process listens on, or that is no socket, is
+ * refused; libzmq itself would take it away from its owner.  false: complaint is one clear
+ * sentence. */
 bool endpoint_bind(void *socket, const char *endpoint, char out_real[LIMIT_ENDPOINT_BYTES],
                    char complaint[ENDPOINT_COMPLAINT_BYTES]);
 
@@ -19,11 +20,11 @@ bool endpoint_bind(void *socket, const char *endpoint, char out_real[LIMIT_ENDPO
  * behind. Only while it is ours: before the socket is closed. */
 void endpoint_remove(const char *endpoint);
 
-/* What clients are told of the data channel: `advertise` if it is an endpoint, that host and the
- * real port if it is a host; if it is empty the real endpoint, of host '*' (as they reached
+/* What clients are told of the data channel: `wish` if it is an endpoint, that host and the real
+ * port if it is a host; if it is empty the real endpoint, of host '*' (as they reached
  * control) if both channels listen at the same address or data listens at all of them.  false: it
  * is neither, or there is no room. */
-bool endpoint_advertise(const char *control, const char *data, const char *advertise,
+bool endpoint_advertise(const char *control, const char *data, const char *wish,
                         char out[LIMIT_ENDPOINT_BYTES]);
 
 #endif

@@ -751,9 +751,10 @@ static bool open_core_port(struct loop *loop, const struct config *config, const
     struct core_port_now now = clock_now(&loop->clock);
     if (!endpoint_advertise(loop->channels[LANE_CONTROL].endpoint,
                             loop->channels[LANE_DATA].endpoint, config->advertise, advertised)) {
-        snprintf(complaint, LOOP_COMPLAINT_BYTES,
-                 "cannot advertise '%s': give a host name, tcp://HOST:PORT or ipc://PATH",
-                 config->advertise);
+        snprintf(
+            complaint, LOOP_COMPLAINT_BYTES,
+            "cannot advertise '%s': give a host name, HOST:PORT, tcp://HOST:PORT or ipc://PATH",
+            config->advertise);
         return false;
     }
     options.broker = broker != 0 ? broker : now.random;

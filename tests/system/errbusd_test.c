@@ -263,6 +263,16 @@ Test(errbusd, replaces_the_socket_of_a_dead_broker_and_no_other_file)
     cr_expect_eq(access(path, F_OK), 0);
 }
 
+Test(errbusd, listens_at_a_host_and_port_without_a_scheme)
+{
+    struct broker broker;
+    cr_assert(broker_start(&broker, WORDS("--control", "127.0.0.1:*", "--data", "localhost:0")));
+    cr_expect_eq(strncmp(broker.control, "tcp://127.0.0.1:", 16), 0, "%s", broker.control);
+    cr_expect_eq(strncmp(broker.data, "tcp://127.0.0.1:", 16), 0, "%s", broker.data);
+    expect_service(&broker);
+    broker_fini(&broker);
+}
+
 Test(errbusd, refuses_what_it_cannot_have)
 {
     struct broker broker;
@@ -271,8 +281,9 @@ Test(errbusd, refuses_what_it_cannot_have)
     expect_refusal(WORDS("--control", "tcp://127.0.0.1:*", "--data", broker.data), 1, "in use");
     broker_fini(&broker);
     expect_refusal(WORDS("--control", "tcp://192.0.2.1:*"), 1, "no such address");
-    expect_refusal(WORDS("--control", "udp://127.0.0.1:1"), 1, "expected tcp://HOST:PORT");
-    expect_refusal(WORDS("--control", "tcp://127.0.0.1"), 1, "expected tcp://HOST:PORT");
+    expect_refusal(WORDS("--control", "udp://127.0.0.1:1"), 1,
+                   "expected HOST:PORT, tcp://HOST:PORT");
+    expect_refusal(WORDS("--control", "tcp://127.0.0.1"), 1, "expected HOST:PORT, tcp://HOST:PORT");
     expect_refusal(WORDS("--control", "ipc:///nonexistent/x"), 1, "No such file");
     static const char *const ports[] = {"tcp://127.0.0.1:65536", "tcp://127.0.0.1:-1",
                                         "tcp://127.0.0.1:1x", "tcp://127.0.0.1:"};
@@ -280,8 +291,8 @@ Test(errbusd, refuses_what_it_cannot_have)
         expect_refusal(WORDS("--control", ports[i]), 1, "the port must be 1 to 65535");
     }
     expect_refusal(WORDS("--control", "tcp://localhost:*", "--data", "tcp://127.0.0.1:*",
-                         "--advertise", "there:7371"),
-                   1, "cannot advertise 'there:7371'");
+                         "--advertise", "there:7371x"),
+                   1, "cannot advertise 'there:7371x'");
 }
 
 Test(errbusd, refuses_what_it_does_not_know)

@@ -26,6 +26,9 @@ Test(endpoint, tells_clients_where_to_come)
         /* Told. */
         {"tcp://10.0.0.1:1", "tcp://10.0.0.1:2", "bus.example.org", "tcp://bus.example.org:2"},
         {"tcp://10.0.0.1:1", "tcp://10.0.0.1:2", "tcp://a:3", "tcp://a:3"},
+        {"tcp://10.0.0.1:1", "tcp://10.0.0.1:2", "a:3", "tcp://a:3"},
+        {"tcp://10.0.0.1:1", "tcp://10.0.0.1:2", "[::1]:3", "tcp://[::1]:3"},
+        {"tcp://10.0.0.1:1", "tcp://10.0.0.1:2", "[::1]", "tcp://[::1]:2"},
         {"tcp://10.0.0.1:1", "ipc:///y", "bus.example.org", "ipc:///y"},
     };
     char told[LIMIT_ENDPOINT_BYTES];
@@ -63,7 +66,8 @@ Test(endpoint, tells_only_where_one_can_go)
         {"tcp://[::1]:1", true},
         {"ipc:///x", true},
         {"a/b", false},
-        {"h:1", false},
+        {"h:1", true},
+        {"[::1]:1", true},
         {"::1", false},
         {"*", false},
         {"h h", false},
