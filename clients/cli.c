@@ -423,7 +423,9 @@ int cli_open(struct cli *cli, const struct bus_options *options)
         cli_bus_options(cli, &defaults);
         options = &defaults;
     }
+    cli_waiting_begin(cli);
     enum bus_err err = bus_open(cli->server, options, cli_open_ms(cli), &cli->bus, &error);
+    cli_waiting_end();
     if (err != BUS_OK) {
         return cli_report(cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
     }
@@ -437,7 +439,10 @@ int cli_admin_open(const struct cli *cli, struct bus_admin **out_admin)
     struct bus_error *error = NULL;
     bus_admin_options_init(&options);
     options.job = cli->job;
+    options.is_patient = !cli->is_observer || cli->wait_ms >= 0;
+    cli_waiting_begin(cli);
     enum bus_err err = bus_admin_open(cli->server, &options, cli_open_ms(cli), out_admin, &error);
+    cli_waiting_end();
     return cli_report(cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
 }
 

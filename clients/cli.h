@@ -114,12 +114,17 @@ void cli_bus_options(const struct cli *cli, struct bus_options *options);
 /* How long opening may take, by --wait or, without one, CLI_LOST_MS. */
 int64_t cli_open_ms(const struct cli *cli);
 
+/* Around a call that may wait for a broker: says so on standard error after a second, once. */
+void cli_waiting_begin(const struct cli *cli);
+void cli_waiting_end(void);
+
 /* Opens cli->bus, and has signals stop it from then on.  CLI_OK, or the exit code after saying why:
  * a broker that does not answer in time is lost.  options NULL: those of cli_bus_options(). */
 int cli_open(struct cli *cli, const struct bus_options *options);
 
-/* Opens a handle for what operators ask, about the program's job.  CLI_OK, or the exit code after
- * saying why: a broker that does not answer in time is lost. */
+/* Opens a handle for what operators ask, about the program's job.  A question without --wait fails
+ * at once when no broker is in reach; everything else waits.  CLI_OK, or the exit code after saying
+ * why: a broker that does not answer in time is lost. */
 int cli_admin_open(const struct cli *cli, struct bus_admin **out_admin);
 /* Ends a program that asked: closes the handle, and returns CLI_OK, or the exit code after saying
  * what went wrong.  *error (or NULL) is taken over. */

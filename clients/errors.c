@@ -393,10 +393,23 @@ static int show(struct errors *errors)
     return result;
 }
 
+/* A tap waits for a broker, and a question does not. */
+static int find_broker(const struct errors *errors)
+{
+    struct bus_admin *admin = NULL;
+    int result = cli_admin_open(&errors->cli, &admin);
+    bus_admin_close(&admin);
+    return result;
+}
+
 static int run(struct errors *errors, uint64_t from_id)
 {
     struct bus_tap_options options;
     struct bus_error *error = NULL;
+    int result = find_broker(errors);
+    if (result != CLI_OK) {
+        return result;
+    }
     bus_tap_options_init(&options);
     options.job = errors->cli.job;
     options.from_id = from_id;
@@ -408,7 +421,7 @@ static int run(struct errors *errors, uint64_t from_id)
     }
     errors->next_id = from_id;
     cli_watch(NULL, errors->tap);
-    int result = read_history(errors);
+    result = read_history(errors);
     if (result == CLI_OK && errors->id != NULL && !cli_is_stopped()) {
         result = show(errors);
     }

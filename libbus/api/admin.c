@@ -78,12 +78,12 @@ void bus_admin_close(struct bus_admin **admin)
 }
 
 static enum bus_err connection_open(struct bus_admin *admin, bool is_courier, struct bus **kept,
-                                    int64_t deadline_ns, struct bus_error **reterr)
+                                    bool is_patient, int64_t deadline_ns, struct bus_error **reterr)
 {
     enum bus_err err =
         is_courier ? membership_open_courier(&admin->endpoints, &admin->options, kept, reterr)
                    : membership_open(&admin->endpoints, &admin->options, NO_JOB, "", kept, reterr);
-    return err == BUS_OK ? membership_join(kept, deadline_ns, reterr) : err;
+    return err == BUS_OK ? membership_join(kept, is_patient, deadline_ns, reterr) : err;
 }
 
 enum bus_err bus_admin_open(const char *endpoint, const struct bus_admin_options *options,
@@ -106,7 +106,8 @@ enum bus_err bus_admin_open(const char *endpoint, const struct bus_admin_options
     if (err == BUS_OK)
         err = endpoints_read(&admin->endpoints, endpoint, reterr);
     if (err == BUS_OK)
-        err = connection_open(admin, false, &admin->observer, deadline_ns, reterr);
+        err = connection_open(admin, false, &admin->observer, known.is_patient != 0, deadline_ns,
+                              reterr);
     if (err == BUS_OK)
         *out_admin = admin;
     else
@@ -192,7 +193,7 @@ static enum bus_err connection_get(struct admin_call *call, bool is_courier, str
             connection_drop(kept);
     }
     if (*kept == NULL)
-        err = connection_open(admin, is_courier, kept, call->deadline_ns, reterr);
+        err = connection_open(admin, is_courier, kept, true, call->deadline_ns, reterr);
     if (err != BUS_OK)
         return err;
     api_lock(*kept);
@@ -227,7 +228,7 @@ enum bus_err observer_wait(struct bus *bus, int64_t deadline_ns, struct bus_erro
     if (api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
         return BUS_OK;
     if (session_state(bus->session) != SESSION_UP)
-        return membership_say_unreachable(bus, reterr);
+        return membership_say_unreachable(bus, BUS_ETIMEDOUT, reterr);
     return error_say_static(reterr, BUS_ETIMEDOUT, &error_timed_out);
 }
 

@@ -29,7 +29,7 @@ enum bus_err bus_open(const char *endpoint, const struct bus_options *options, i
     if (err == BUS_OK)
         err = membership_open(&endpoints, &known, job, party, &bus, reterr);
     if (err == BUS_OK)
-        err = membership_join(&bus, deadline_ns, reterr);
+        err = membership_join(&bus, true, deadline_ns, reterr);
     if (err != BUS_OK)
         return err;
     *out_bus = bus;

@@ -10,8 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ENDPOINT_DEFAULT "tcp://127.0.0.1:7370"
-enum { IPC_PATH_BYTES = 107 }; /* unix(7): sun_path, without its NUL */
+static const char tcp[] = "tcp://";
+enum {
+    IPC_PATH_BYTES = 107, /* unix(7): sun_path, without its NUL */
+    FAILURES_ENOUGH = 2
+};
 
 /* NULL: fine; otherwise what is wrong.  "tcp://host:port", "[...]" around a host with colons. */
 static const char *tcp_fault(const char *address)
@@ -30,7 +33,6 @@ static const char *tcp_fault(const char *address)
 
 static const char *endpoint_fault(const char *endpoint)
 {
-    static const char tcp[] = "tcp://";
     static const char ipc[] = "ipc://";
     static const char inproc[] = "inproc://";
     if (!utf8_is_valid(span_text(endpoint)))
@@ -45,10 +47,11 @@ static const char *endpoint_fault(const char *endpoint)
     }
     if (strncmp(endpoint, inproc, sizeof inproc - 1) == 0 && endpoint[sizeof inproc - 1] != '\0')
         return NULL;
-    return "expected tcp://HOST:PORT or ipc://PATH";
+    return "expected HOST:PORT, tcp://HOST:PORT or ipc://PATH";
 }
 
-/* Takes the next of a list, without blanks around it; false: it does not fit. */
+/* Takes the next of a list, without blanks around it.  HOST:PORT is one of tcp.  false: it does not
+ * fit. */
 static bool take_one(const char **list, char out[LIMIT_ENDPOINT_BYTES + 1])
 {
     const char *from = *list + strspn(*list, " \t");
@@ -56,10 +59,13 @@ static bool take_one(const char **list, char out[LIMIT_ENDPOINT_BYTES + 1])
     *list = from[bytes] == ',' ? from + bytes + 1 : NULL;
     while (bytes > 0 && (from[bytes - 1] == ' ' || from[bytes - 1] == '\t'))
         bytes--;
-    if (bytes > LIMIT_ENDPOINT_BYTES)
+    bool is_short = memchr(from, ':', bytes) != NULL && memmem(from, bytes, "://", 3) == NULL;
+    size_t begin = is_short ? sizeof tcp - 1 : 0;
+    if (begin + bytes > LIMIT_ENDPOINT_BYTES)
         return false;
-    memcpy(out, from, bytes);
-    out[bytes] = '\0';
+    memcpy(out, tcp, begin);
+    memcpy(out + begin, from, bytes);
+    out[begin + bytes] = '\0';
     return true;
 }
 
@@ -70,7 +76,7 @@ enum bus_err endpoints_read(struct endpoints *endpoints, const char *list,
     if (list == NULL) {
         list = getenv("ERRBUS_SERVER");
         if (list == NULL || *list == '\0')
-            list = ENDPOINT_DEFAULT;
+            list = BUS_SERVER_DEFAULT;
     }
     while (list != NULL) {
         if (endpoints->count == LIMIT_ENDPOINTS)
@@ -98,20 +104,67 @@ const char *endpoints_next(struct endpoints *endpoints)
     return endpoints->text[endpoints->at];
 }
 
-void endpoints_describe(const struct endpoints *endpoints, char *text, size_t room)
+void endpoints_spoke(struct endpoints *endpoints)
+{
+    endpoints->notes[endpoints->at] = ENDPOINT_SPOKE;
+    endpoints->failures[endpoints->at] = 0;
+}
+
+void endpoints_closed(struct endpoints *endpoints, enum link_fault fault)
+{
+    static const enum endpoint_note notes[] = {
+        [LINK_FAULT_CLOSED] = ENDPOINT_CLOSED,
+        [LINK_FAULT_REFUSED] = ENDPOINT_REFUSED,
+        [LINK_FAULT_UNRESOLVED] = ENDPOINT_UNRESOLVED,
+        [LINK_FAULT_FOREIGN] = ENDPOINT_FOREIGN,
+    };
+    endpoints->notes[endpoints->at] = notes[fault];
+    if (fault == LINK_FAULT_CLOSED)
+        endpoints->failures[endpoints->at] = 0;
+    else
+        endpoints->failures[endpoints->at] += 1;
+}
+
+bool endpoints_are_out_of_reach(const struct endpoints *endpoints)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < endpoints->count; i++)
+        count += endpoints->failures[i] >= FAILURES_ENOUGH;
+    return count == endpoints->count;
+}
+
+static int describe_one(const char *endpoint, enum endpoint_note note, char *text, size_t room)
 {
     static const char *const words[] = {
         [ENDPOINT_UNTRIED] = "not tried yet",
         [ENDPOINT_SILENT] = "no answer",
-        [ENDPOINT_CLOSED] = "the connection was refused or closed",
-        [ENDPOINT_SPOKE] = "answered, but did not admit this party yet",
+        [ENDPOINT_CLOSED] = "the connection was closed before an answer came",
+        [ENDPOINT_REFUSED] = "nothing listens there, or it is out of reach (is errbusd running?)",
+        [ENDPOINT_UNRESOLVED] = "does not resolve: no IPv4 address is known for this name",
+        [ENDPOINT_FOREIGN] =
+            "what listens there does not answer as errbusd does (is it another service, or a "
+            "tunnel without its other end?)",
+        [ENDPOINT_SPOKE] = "it answered, but has not admitted this party yet",
         [ENDPOINT_UNFIT] = "this process cannot use this endpoint",
     };
+    const char *host = endpoint + sizeof tcp - 1; /* of tcp, if it is to be resolved */
+    if (note != ENDPOINT_UNRESOLVED)
+        return snprintf(text, room, "%s: %s", endpoint, words[note]);
+    return snprintf(text, room, "%s: %.*s %s", endpoint, (int)(strrchr(host, ':') - host), host,
+                    words[note]);
+}
+
+void endpoints_describe(const struct endpoints *endpoints, char *text, size_t room)
+{
     size_t bytes = 0;
     text[0] = '\0';
     for (unsigned i = 0; i < endpoints->count && bytes < room; i++) {
-        int more = snprintf(text + bytes, room - bytes, "%s%s: %s", i > 0 ? "; " : "",
-                            endpoints->text[i], words[endpoints->notes[i]]);
+        if (i > 0) {
+            (void)snprintf(text + bytes, room - bytes, "; ");
+            bytes += strlen(text + bytes);
+        }
+        int more =
+            describe_one(endpoints->text[i], endpoints->notes[i], text + bytes, room - bytes);
         bytes += more > 0 ? (size_t)more : 0;
     }
 }

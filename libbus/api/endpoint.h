@@ -9,6 +9,11 @@
 enum bus_err endpoints_read(struct endpoints *endpoints, const char *list,
                             struct bus_error **reterr);
 const char *endpoints_next(struct endpoints *endpoints);
+/* What became of the connection to the endpoint in use. */
+void endpoints_spoke(struct endpoints *endpoints);
+void endpoints_closed(struct endpoints *endpoints, enum link_fault fault);
+/* Whether no endpoint could be connected to, each of them twice in a row. */
+bool endpoints_are_out_of_reach(const struct endpoints *endpoints);
 void endpoints_describe(const struct endpoints *endpoints, char *text, size_t room);
 
 #endif

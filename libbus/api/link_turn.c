@@ -84,7 +84,7 @@ bool turn_take_in(struct bus *bus, struct turn *turn, int64_t now_ns)
         session_control_in(bus->session, now_ns, SPAN_NONE);
     turn->is_control_broken = turn->is_data_broken = false;
     if (turn->control_count > 0)
-        bus->endpoints.notes[bus->endpoints.at] = ENDPOINT_SPOKE;
+        endpoints_spoke(&bus->endpoints);
     return turn->control_count + turn->data_count > 0;
 }
 
@@ -204,8 +204,10 @@ void turn_sleep(struct bus *bus, struct turn *turn)
     api_lock(bus);
     bus->is_asleep = false;
     link_wait_end(bus->link, closed);
-    if (closed[LINK_CONTROL])
-        bus->endpoints.notes[bus->endpoints.at] = ENDPOINT_CLOSED;
+    if (closed[LINK_CONTROL]) {
+        endpoints_closed(&bus->endpoints, link_fault(bus->link, LINK_CONTROL));
+        waiters_broadcast(bus, &bus->news); /* membership_join() looks at it */
+    }
     turn->is_link_closed |= closed[LINK_CONTROL] || closed[LINK_DATA];
 }
 

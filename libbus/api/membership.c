@@ -169,15 +169,16 @@ enum bus_err membership_open_courier(const struct endpoints *endpoints,
     return open_as(true, endpoints, options, "", "", out_bus, reterr);
 }
 
-enum bus_err membership_say_unreachable(struct bus *bus, struct bus_error **reterr)
+enum bus_err membership_say_unreachable(struct bus *bus, enum bus_err err,
+                                        struct bus_error **reterr)
 {
     char text[LIMIT_ENDPOINTS * (LIMIT_ENDPOINT_BYTES + 64)];
     endpoints_describe(&bus->endpoints, text, sizeof text);
-    return error_say(reterr, BUS_ETIMEDOUT, ERROR_TYPE_UNREACHABLE,
-                     "no broker admitted this party: %s", text);
+    return error_say(reterr, err, ERROR_TYPE_UNREACHABLE, "no broker in reach: %s", text);
 }
 
-enum bus_err membership_join(struct bus **bus, int64_t deadline_ns, struct bus_error **reterr)
+enum bus_err membership_join(struct bus **bus, bool is_patient, int64_t deadline_ns,
+                             struct bus_error **reterr)
 {
     struct bus *joining = *bus;
     enum bus_err err = BUS_OK;
@@ -190,8 +191,10 @@ enum bus_err membership_join(struct bus **bus, int64_t deadline_ns, struct bus_e
                 *reterr = bus_error_ref(joining->unfit);
         } else if (err != BUS_OK) {
             (void)api_say_over(joining, err, reterr);
+        } else if (!is_patient && endpoints_are_out_of_reach(&joining->endpoints)) {
+            err = membership_say_unreachable(joining, BUS_ELOST, reterr);
         } else if (!api_wait(joining, &joining->news, &joining->waiters, deadline_ns)) {
-            err = membership_say_unreachable(joining, reterr);
+            err = membership_say_unreachable(joining, BUS_ETIMEDOUT, reterr);
         }
         if (err != BUS_OK)
             break;

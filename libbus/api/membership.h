@@ -13,10 +13,13 @@ enum bus_err membership_open(const struct endpoints *endpoints, const struct bus
 enum bus_err membership_open_courier(const struct endpoints *endpoints,
                                      const struct bus_options *options, struct bus **out_bus,
                                      struct bus_error **reterr);
-/* Waits until it is welcome; if it is not in time it is closed. */
-enum bus_err membership_join(struct bus **bus, int64_t deadline_ns, struct bus_error **reterr);
-/* What each endpoint said last, as a BUS_ETIMEDOUT.  Lock. */
-enum bus_err membership_say_unreachable(struct bus *bus, struct bus_error **reterr);
+/* Waits until it is welcome; if it is not in time it is closed.  Who is not patient gives up when
+ * no endpoint can be connected to (BUS_ELOST). */
+enum bus_err membership_join(struct bus **bus, bool is_patient, int64_t deadline_ns,
+                             struct bus_error **reterr);
+/* What each endpoint said last, with this code, which is returned.  Lock. */
+enum bus_err membership_say_unreachable(struct bus *bus, enum bus_err err,
+                                        struct bus_error **reterr);
 /* Flush, leave, threads, session; *bus is gone. */
 enum bus_err membership_close(struct bus **bus, int64_t timeout_ms);
 

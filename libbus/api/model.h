@@ -63,14 +63,18 @@ enum {
 
 enum endpoint_note {
     ENDPOINT_UNTRIED,
-    ENDPOINT_SILENT, /* tried; nothing was heard */
-    ENDPOINT_CLOSED, /* the connection closed, or could not be made */
-    ENDPOINT_SPOKE,  /* something was heard */
-    ENDPOINT_UNFIT,  /* the link cannot use it */
+    ENDPOINT_SILENT,     /* tried; nothing was heard */
+    ENDPOINT_CLOSED,     /* the connection closed */
+    ENDPOINT_REFUSED,    /* the connection could not be made */
+    ENDPOINT_UNRESOLVED, /* its host has no address */
+    ENDPOINT_FOREIGN,    /* what listens there does not greet as a broker does */
+    ENDPOINT_SPOKE,      /* something was heard */
+    ENDPOINT_UNFIT,      /* the link cannot use it */
 };
 struct endpoints {
     char text[LIMIT_ENDPOINTS][LIMIT_ENDPOINT_BYTES + 1];
     enum endpoint_note notes[LIMIT_ENDPOINTS]; /* what happened last */
+    unsigned failures[LIMIT_ENDPOINTS];        /* connections in a row that could not be made */
     unsigned count;
     unsigned at; /* the one in use */
 };

@@ -237,7 +237,7 @@ static enum bus_err open_observer(const char *endpoint, const struct bus_tap_opt
     if (err == BUS_OK)
         err = membership_open(&endpoints, &periods, job, "", out_bus, reterr);
     if (err == BUS_OK)
-        err = membership_join(out_bus, deadline_ns, reterr);
+        err = membership_join(out_bus, true, deadline_ns, reterr);
     return err;
 }
 

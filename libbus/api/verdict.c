@@ -44,7 +44,7 @@ static enum bus_err ask_as_observer(struct bus *bus, const struct endpoints *end
     struct bus *observer = NULL;
     enum bus_err err = membership_open(endpoints, &bus->options, NO_JOB, "", &observer, NULL);
     if (err == BUS_OK)
-        err = membership_join(&observer, join_ns, NULL);
+        err = membership_join(&observer, true, join_ns, NULL);
     if (err != BUS_OK)
         return err;
     api_lock(observer);

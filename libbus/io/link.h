@@ -33,6 +33,14 @@ enum link_err {
     LINK_RESOURCES, /* no memory or descriptors */
 };
 
+/* How a connection ended, as far as the transport tells. */
+enum link_fault {
+    LINK_FAULT_CLOSED,     /* it was made, and closed later */
+    LINK_FAULT_REFUSED,    /* it could not be made */
+    LINK_FAULT_UNRESOLVED, /* the host has no address */
+    LINK_FAULT_FOREIGN,    /* what accepted it does not speak the transport's protocol, or closed */
+};
+
 /* Starts the transport's own threads (all signals blocked). */
 enum link_err link_open(struct link **out_link);
 void link_close(struct link **link, int64_t linger_ms);
@@ -67,6 +75,8 @@ enum link_err link_receive(struct link *link, enum link_lane lane, struct buffer
 bool link_wait_begin(struct link *link, const bool wants_room[LINK_LANE_COUNT]);
 void link_wait(struct link *link, int64_t timeout_ms);
 void link_wait_end(struct link *link, bool out_closed[LINK_LANE_COUNT]);
+/* How the connection ended that link_wait_end() last told of on this lane. */
+enum link_fault link_fault(const struct link *link, enum link_lane lane);
 /* Whether something may be received now. */
 bool link_is_readable(struct link *link, enum link_lane lane);
 

@@ -61,8 +61,10 @@ struct connection {
     void *monitor;
     int fd; /* of socket and monitor, to be polled */
     int monitor_fd;
-    int lent_fd;    /* data: an epoll descriptor with fd in it, unless it is lent */
-    bool is_broken; /* to be reported; what has arrived may still be received before */
+    int lent_fd;           /* data: an epoll descriptor with fd in it, unless it is lent */
+    bool is_made;          /* the transport said that it was connected */
+    bool is_broken;        /* to be reported; what has arrived may still be received before */
+    enum link_fault fault; /* why it is broken */
 };
 static const struct connection none = {.lent_fd = -1};
 
@@ -76,6 +78,7 @@ struct link {
     struct buffer *kept[KEPT_PARTS]; /* NULL: none; the next one takes the place of kept[kept_at] */
     unsigned kept_at;
     bool is_kept_new; /* one was kept since link_wait() last ended by its time */
+    enum link_fault faults[LINK_LANE_COUNT]; /* of the connections that were last reported */
     struct connection connections[LINK_LANE_COUNT];
     struct connection aside[LINK_ASIDE_MAX][LINK_LANE_COUNT]; /* the newest first */
 };
@@ -220,14 +223,32 @@ static bool open_monitor(struct link *link, struct connection *connection)
            zmq_connect(connection->monitor, name) == 0;
 }
 
+/* What the first event that ends a connection says.  libzmq resolves a name before it has a socket:
+ * a retry that nothing was closed for means that there was no address. */
+static enum link_fault fault_of(const struct connection *connection, unsigned event)
+{
+    switch (event) {
+    case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+    case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
+    case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH: return LINK_FAULT_FOREIGN;
+    case ZMQ_EVENT_CONNECT_RETRIED:
+        return connection->is_made ? LINK_FAULT_CLOSED : LINK_FAULT_UNRESOLVED;
+    default: return connection->is_made ? LINK_FAULT_CLOSED : LINK_FAULT_REFUSED;
+    }
+}
+
 static void drain_monitor(struct connection *connection, enum link_lane lane)
 {
     struct monitor_event event;
     while (monitor_read(connection->monitor, &event)) {
-        if (event.type != ZMQ_EVENT_CONNECTED)
+        if (event.type == ZMQ_EVENT_CONNECTED) {
+            connection->is_made = true;
+            if (lane == LINK_DATA)
+                monitor_give_room(event.value);
+        } else if (!connection->is_broken) {
             connection->is_broken = true;
-        else if (lane == LINK_DATA)
-            monitor_give_room(event.value);
+            connection->fault = fault_of(connection, event.type);
+        }
     }
 }
 
@@ -392,11 +413,12 @@ enum link_err link_receive(struct link *link, enum link_lane lane, struct buffer
 /* ---- waiting --------------------------------------------------------------------------------- */
 
 /* Broken, and nothing more to receive.  Reported once: the connection is closed by that. */
-static bool take_closed(struct connection *connection)
+static bool take_closed(struct connection *connection, enum link_fault *out_fault)
 {
     if (!connection->is_broken ||
         (connection->socket != NULL && ready_has(connection->socket, ZMQ_POLLIN)))
         return false;
+    *out_fault = connection->fault;
     disconnect(connection, 0);
     return true;
 }
@@ -453,11 +475,16 @@ void link_wait_end(struct link *link, bool out_closed[LINK_LANE_COUNT])
         struct connection *connection = &link->connections[i];
         if (connection->monitor != NULL && link->items[WAIT_MONITORS + i].revents != 0)
             drain_monitor(connection, (enum link_lane)i);
-        out_closed[i] = take_closed(connection);
+        out_closed[i] = take_closed(connection, &link->faults[i]);
     }
     if (link->has_timed_out && !link->is_kept_new)
         drop_kept(link);
     link->is_kept_new = link->is_kept_new && !link->has_timed_out;
+}
+
+enum link_fault link_fault(const struct link *link, enum link_lane lane)
+{
+    return link->faults[lane];
 }
 
 bool link_is_readable(struct link *link, enum link_lane lane)

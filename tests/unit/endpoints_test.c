@@ -24,14 +24,20 @@ static enum bus_err read_list(const char *list)
 Test(endpoints, are_let_in_if_they_are_well_formed)
 {
     static const char *const good[] = {
-        "tcp://127.0.0.1:1", "tcp://host.example:65535",    "tcp://[::1]:7370",
-        "ipc:///tmp/x",      " tcp://a:1 , ipc://relative", "tcp://eth0;10.0.0.1:7370",
+        "tcp://127.0.0.1:1",
+        "tcp://host.example:65535",
+        "tcp://[::1]:7370",
+        "ipc:///tmp/x",
+        " tcp://a:1 , ipc://relative",
+        "tcp://eth0;10.0.0.1:7370",
         "inproc://name",
+        "h:1",
+        " [::1]:7370 , 127.0.0.1:1",
     };
     static const char *const bad[] = {
         "",          "tcp://",     "tcp://host", "tcp://:1",    "tcp://h:0",  "tcp://h:65536",
         "tcp://h:x", "tcp://h:1x", "tcp://h:+1", "tcp://::1:1", "ipc://",     "udp://h:1",
-        "h:1",       "tcp://a:1,", ",tcp://a:1", "inproc://",   "ipc://\xff",
+        "h",         "tcp://a:1,", ",tcp://a:1", "inproc://",   "ipc://\xff",
     };
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
         cr_expect_eq(read_list(good[i]), BUS_OK, "%s", good[i]);
@@ -58,6 +64,20 @@ Test(endpoints, are_tried_in_turn)
     cr_expect_str_eq(endpoints_next(&endpoints), "tcp://b:2");
     cr_expect_str_eq(endpoints_next(&endpoints), "tcp://c:3");
     cr_expect_str_eq(endpoints_next(&endpoints), "tcp://a:1");
+}
+
+Test(endpoints, of_a_host_and_port_alone_are_of_tcp)
+{
+    cr_assert_eq(read_list("a:1, [::1]:2 ,ipc:///x:3"), BUS_OK);
+    cr_expect_str_eq(endpoints_next(&endpoints), "tcp://a:1");
+    cr_expect_str_eq(endpoints_next(&endpoints), "tcp://[::1]:2");
+    cr_expect_str_eq(endpoints_next(&endpoints), "ipc:///x:3");
+    char text[LIMIT_ENDPOINT_BYTES + 2];
+    for (size_t bytes = LIMIT_ENDPOINT_BYTES - 7; bytes <= LIMIT_ENDPOINT_BYTES - 5; bytes++) {
+        memset(text, 'h', bytes);
+        memcpy(text + bytes - 2, ":1", 3);
+        cr_expect_eq(read_list(text), bytes <= LIMIT_ENDPOINT_BYTES - 6 ? BUS_OK : BUS_EINVAL);
+    }
 }
 
 Test(endpoints, are_limited_in_number_and_length)
@@ -90,8 +110,45 @@ Test(endpoints, say_how_each_did)
     (void)endpoints_next(&endpoints);
     endpoints.notes[1] = ENDPOINT_CLOSED;
     endpoints_describe(&endpoints, text, sizeof text);
-    cr_expect_str_eq(text, "tcp://a:1: no answer; tcp://b:2: the connection was refused or closed; "
-                           "tcp://c:3: not tried yet");
+    cr_expect_str_eq(text, "tcp://a:1: no answer; tcp://b:2: the connection was closed before an "
+                           "answer came; tcp://c:3: not tried yet");
     endpoints_describe(&endpoints, text, 10); /* cut, not overrun */
     cr_expect_eq(strlen(text), 9);
+}
+
+Test(endpoints, say_that_a_name_does_not_resolve)
+{
+    char text[512];
+    cr_assert_eq(read_list("nowhere.example:1,tcp://b:2"), BUS_OK);
+    (void)endpoints_next(&endpoints);
+    endpoints_closed(&endpoints, LINK_FAULT_UNRESOLVED);
+    (void)endpoints_next(&endpoints);
+    endpoints_closed(&endpoints, LINK_FAULT_FOREIGN);
+    endpoints_describe(&endpoints, text, sizeof text);
+    cr_expect_str_eq(text, "tcp://nowhere.example:1: nowhere.example does not resolve: no IPv4 "
+                           "address is known for this name; tcp://b:2: what listens there does "
+                           "not answer as errbusd does (is it another service, or a tunnel "
+                           "without its other end?)");
+}
+
+/* Twice in a row, each of them; who closes was there. */
+Test(endpoints, are_out_of_reach_when_each_failed_twice)
+{
+    cr_assert_eq(read_list("tcp://a:1,tcp://b:2"), BUS_OK);
+    for (unsigned i = 0; i < 4; i++) {
+        cr_expect_not(endpoints_are_out_of_reach(&endpoints), "%u", i);
+        (void)endpoints_next(&endpoints);
+        endpoints_closed(&endpoints, i % 2 == 0 ? LINK_FAULT_REFUSED : LINK_FAULT_UNRESOLVED);
+    }
+    cr_expect(endpoints_are_out_of_reach(&endpoints));
+    (void)endpoints_next(&endpoints);
+    endpoints_closed(&endpoints, LINK_FAULT_CLOSED);
+    cr_expect_not(endpoints_are_out_of_reach(&endpoints));
+    for (unsigned i = 0; i < 4; i++) {
+        (void)endpoints_next(&endpoints);
+        endpoints_closed(&endpoints, LINK_FAULT_REFUSED);
+    }
+    cr_expect(endpoints_are_out_of_reach(&endpoints));
+    endpoints_spoke(&endpoints);
+    cr_expect_not(endpoints_are_out_of_reach(&endpoints));
 }

@@ -7,10 +7,12 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -120,6 +122,53 @@ static void expect_closed_soon(enum link_lane lane)
     cr_expect_eq(link_send(subject, lane, span_text("x")), LINK_DOWN);
     wait_for(0, no_room);
     cr_expect_not(closed[lane]); /* told once */
+}
+
+static void expect_fault(const char *endpoint, enum link_fault fault)
+{
+    cr_assert_eq(link_connect(subject, LINK_CONTROL, endpoint), LINK_OK, "%s", endpoint);
+    expect_closed_soon(LINK_CONTROL);
+    cr_expect_eq(link_fault(subject, LINK_CONTROL), fault, "%s: %d", endpoint,
+                 (int)link_fault(subject, LINK_CONTROL));
+}
+
+/* A service that takes a connection, reads some of it and closes. */
+static void *close_one(void *arg)
+{
+    char bytes[10]; /* the signature of a greeting */
+    int fd = accept(*(const int *)arg, NULL, NULL);
+    cr_assert_geq(fd, 0);
+    (void)recv(fd, bytes, sizeof bytes, MSG_WAITALL);
+    close(fd);
+    return NULL;
+}
+
+Test(link_zmq, tells_how_a_connection_ended)
+{
+    uint8_t routing[5];
+    char endpoint[ENDPOINT_BYTES];
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof address;
+    pthread_t thread;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(bind(listener, (const struct sockaddr *)&address, bytes), 0);
+    cr_assert_eq(getsockname(listener, (struct sockaddr *)&address, &bytes), 0);
+    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%u", ntohs(address.sin_port));
+    expect_fault(endpoint, LINK_FAULT_REFUSED); /* bound, and nobody listens */
+    expect_fault("ipc:///nonexistent/errbus", LINK_FAULT_REFUSED);
+    expect_fault("tcp://nowhere.invalid:7370", LINK_FAULT_UNRESOLVED);
+    cr_assert_eq(listen(listener, 1), 0);
+    cr_assert_eq(pthread_create(&thread, NULL, close_one, &listener), 0);
+    expect_fault(endpoint, LINK_FAULT_FOREIGN);
+    pthread_join(thread, NULL);
+    close(listener);
+
+    cr_assert_eq(link_connect(subject, LINK_CONTROL, endpoints[LINK_CONTROL]), LINK_OK);
+    send_soon(LINK_CONTROL, "hello");
+    expect_at_router(LINK_CONTROL, "hello", routing);
+    close_router(LINK_CONTROL);
+    expect_closed_soon(LINK_CONTROL);
+    cr_expect_eq(link_fault(subject, LINK_CONTROL), LINK_FAULT_CLOSED);
 }
 
 Test(link_zmq, carries_parts_both_ways)

@@ -26,14 +26,17 @@ struct bus_admin; /* one handle: a connection to a broker, for any number of cal
 struct bus_admin_options {
     size_t struct_bytes; /* set by bus_admin_options_init */
     const char *job;     /* of calls that name none.  NULL: $ERRBUS_JOB, else "default" */
+    int is_patient;      /* 1: bus_admin_open() waits for a broker that does not run yet */
 };
 /* Fills in the defaults. */
 #define bus_admin_options_init(o) bus_admin_options_init_sized((o), sizeof *(o))
 BUS_API void bus_admin_options_init_sized(struct bus_admin_options *options, size_t bytes);
 
 /* Connects to a broker as an observer: the handle joins no job and creates none.  endpoint and
- * timeout_ms are as in bus_open().  The handle keeps its connection.  When the connection is lost,
- * the handle makes a new one: a broker that was restarted answers the next call.
+ * timeout_ms are as in bus_open().  Where no endpoint can be connected to, the call fails after two
+ * tries at each (BUS_ELOST), unless is_patient is set.  The handle keeps its connection.  When the
+ * connection is lost, the handle makes a new one: a broker that was restarted answers the next
+ * call.
  *
  * Every call on a handle takes three arguments that mean the same everywhere:
  *   admin       the handle.
@@ -44,8 +47,9 @@ BUS_API void bus_admin_options_init_sized(struct bus_admin_options *options, siz
  * waits for a final verdict makes the others wait: give such a call a handle of its own.
  *
  * Errors of every call: BUS_EINVAL; BUS_ETIMEDOUT: no answer in time (type errbus.unreachable: no
- * broker in reach, the message says what each endpoint said last); BUS_ELOST: the broker went away
- * during the call and stayed away for 30 seconds; otherwise as bus_open().  After BUS_ETIMEDOUT or
+ * broker in reach, the message says what each endpoint said last); BUS_ELOST: no broker in reach
+ * when the handle was opened (the same type and message), or the broker went away during the call
+ * and stayed away for 30 seconds; otherwise as bus_open().  After BUS_ETIMEDOUT or
  * BUS_ELOST the broker may or may not have done what the call asked for.  [any] */
 BUS_API BUS_MUST_USE enum bus_err bus_admin_open(const char *endpoint,
                                                  const struct bus_admin_options *options,

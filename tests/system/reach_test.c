@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* reach_test.c -- a broker that is not there, or not where it was looked for: who is told, when,
+ * and what to do about it. */
+#include "tests/lib/expect.h"
+
+#include <bus/admin.h>
+#include <criterion/criterion.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Two tries, and what a busy machine adds. */
+enum { TWO_TRIES_MS = 5000, WORDS_MAX = 16 };
+
+TestSuite(reach, .timeout = 240);
+
+/* A port at which nobody listens: bound for as long as the test runs, so nobody else takes it. */
+static int dead_fd;
+static char dead[32];
+
+static void set_up(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof address;
+    dead_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(bind(dead_fd, (const struct sockaddr *)&address, bytes), 0);
+    cr_assert_eq(getsockname(dead_fd, (struct sockaddr *)&address, &bytes), 0);
+    snprintf(dead, sizeof dead, "127.0.0.1:%u", ntohs(address.sin_port));
+}
+
+static void tear_down(void)
+{
+    close(dead_fd);
+}
+
+static void start(struct process *process, const char *server, const char *const *words)
+{
+    const char *argv[WORDS_MAX] = {"errbus", words[0], "-s", server};
+    for (size_t i = 1; words[i] != NULL && i + 4 < WORDS_MAX; i++)
+        argv[i + 3] = words[i];
+    cr_assert(process_start(process, argv, NULL));
+}
+
+static void expect_complaint(const struct process *process, const char *text)
+{
+    cr_expect_not_null(strstr(process_complained(process), text), "not '%s' in: %s", text,
+                       process_complained(process));
+}
+
+/* ---- nobody listens -------------------------------------------------------------------------- */
+
+static const char *const questions[][5] = {
+    {"status"},      {"errors"},        {"errors", "show", "a/b/1/1"},   {"verdict"},
+    {"job", "show"}, {"job", "cancel"}, {"job", "create", "--min", "2"}, {"dead", "list", "g"},
+};
+
+Test(reach, a_question_fails_at_once_where_no_broker_is, .init = set_up, .fini = tear_down)
+{
+    for (size_t i = 0; i < sizeof questions / sizeof questions[0]; i++) {
+        struct process process;
+        int64_t start_ms = test_now_ms();
+        start(&process, dead, questions[i]);
+        cr_expect_eq(process_wait(&process, SOON_MS), 5, "%s %s: %s", questions[i][0],
+                     questions[i][1], process_complained(&process));
+        cr_expect_lt(test_now_ms() - start_ms, TWO_TRIES_MS, "%s", questions[i][0]);
+        expect_complaint(&process, dead);
+        expect_complaint(&process, "nothing listens there");
+        cr_expect_null(strstr(process_complained(&process), "waiting"));
+        process_fini(&process);
+    }
+}
+
+static const char *const patient[][7] = {
+    {"pub", "-p", "a", "w", "x", "-W", "2"},
+    {"sub", "a/w", "-W", "2"},
+    {"request", "g", "x", "-W", "2"},
+    {"worker", "g", "-W", "2", "--", "true"},
+    {"run", "-W", "2", "--", "true"},
+    {"tap", "-W", "2"},
+    {"status", "-W", "2"},
+};
+
+Test(reach, a_party_says_once_that_it_waits, .init = set_up, .fini = tear_down)
+{
+    enum { COUNT = sizeof patient / sizeof patient[0] };
+    struct process processes[COUNT];
+    int64_t start_ms = test_now_ms();
+    for (size_t i = 0; i < COUNT; i++) {
+        const char *words[8] = {NULL};
+        memcpy(words, patient[i], sizeof patient[i]);
+        start(&processes[i], dead, words);
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        char text[128];
+        cr_expect_eq(process_wait(&processes[i], SOON_MS), 5, "%s: %s", patient[i][0],
+                     process_complained(&processes[i]));
+        cr_expect_geq(test_now_ms() - start_ms, 2000, "%s", patient[i][0]);
+        snprintf(text, sizeof text, "errbus %s: waiting for a broker at %s ...\n", patient[i][0],
+                 dead);
+        const char *said = strstr(process_complained(&processes[i]), text);
+        cr_assert_not_null(said, "%s: %s", patient[i][0], process_complained(&processes[i]));
+        cr_expect_null(strstr(said + strlen(text), "waiting"), "%s", said);
+        expect_complaint(&processes[i], "nothing listens there");
+        process_fini(&processes[i]);
+    }
+}
+
+Test(reach, a_name_that_does_not_resolve_is_named)
+{
+    struct process process;
+    const char *const words[] = {"status", NULL};
+    start(&process, "nowhere.invalid:7370", words);
+    cr_expect_eq(process_wait(&process, SOON_MS), 5);
+    expect_complaint(&process, "nowhere.invalid does not resolve");
+    process_fini(&process);
+}
+
+/* ---- the calls behind ------------------------------------------------------------------------ */
+
+Test(reach, an_admin_handle_waits_only_if_it_is_patient, .init = set_up, .fini = tear_down)
+{
+    struct bus_admin_options options;
+    struct bus_admin *admin = NULL;
+    struct bus_error *error = NULL;
+    int64_t start_ms = test_now_ms();
+    expect_code(bus_admin_open(dead, NULL, BUS_FOREVER, &admin, &error), BUS_ELOST);
+    cr_expect_lt(test_now_ms() - start_ms, TWO_TRIES_MS);
+    cr_assert_not_null(error);
+    cr_expect_str_eq(bus_error_type(error), "errbus.unreachable");
+    cr_expect_not_null(strstr(bus_error_message(error), dead), "%s", bus_error_message(error));
+    bus_error_unref(&error);
+    bus_admin_options_init(&options);
+    options.is_patient = 1;
+    start_ms = test_now_ms();
+    enum bus_err err = bus_admin_open(dead, &options, 500, &admin, &error);
+    expect_code_of(err, BUS_ETIMEDOUT, &error);
+    cr_expect_geq(test_now_ms() - start_ms, 500);
+}
+
+Test(reach, a_host_and_a_port_are_enough, .init = stage_open, .fini = stage_close)
+{
+    struct bus *bus = NULL;
+    struct bus_error *error = NULL;
+    const char *const words[] = {"status", NULL};
+    struct process process;
+    const char *server = stage.control + strlen("tcp://");
+    cr_assert_eq(strncmp(stage.control, "tcp://", 6), 0, "%s", stage.control);
+    enum bus_err err = bus_open(server, NULL, SOON_MS, &bus, &error);
+    expect_code_of(err, BUS_OK, &error);
+    must_close(&bus);
+    start(&process, server, words);
+    cr_expect_eq(process_wait(&process, SOON_MS), 0, "%s", process_complained(&process));
+    process_fini(&process);
+}
