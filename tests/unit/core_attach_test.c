@@ -347,7 +347,8 @@ Test(core_attach, is_known_with_its_error_and_cut_when_nobody_brings_it)
     pass_ms(1);
     list_of(7, error_id);
     EXPECT("7: stderr, state 3, 65536 of 100000\n7: log, state 3, 0 of -1\n7 < done 0 \n");
-    crash(1); /* whoever brought it may not have noticed yet */
+    reading_ms = options.resume_ms; /* nobody could come meanwhile */
+    crash(1);                       /* whoever brought it may not have noticed yet */
     come(6);
     list_of(6, error_id);
     EXPECT("6: stderr, state 1, 65536 of 100000\n6: log, state 1, 0 of -1\n6 < done 0 \n");

@@ -60,6 +60,7 @@ static struct record {
 static uint32_t journal_count, journal_room;
 static bool was_told[FACT_TYPE_COUNT];
 static struct core_moment clocks_seen; /* in the facts that the last crash() read */
+static int64_t reading_ms;             /* it takes a broker so long to read its journal */
 static struct memory shadow_memory;
 static struct core *shadow;
 static struct effects shadow_effects;
@@ -799,6 +800,7 @@ static inline void crash(int64_t away_ms)
         cr_assert_null(refused, "%s", refused);
     }
     clocks_seen = core_seen(core);
+    now_ns += reading_ms * MS;
     struct event now = {.now_ns = now_ns, .wall_ns = now_ns};
     uint32_t before = effects.count;
     core_resume(core, &now, &effects);

@@ -15,6 +15,7 @@ struct failing {
     const char *cause_id;    /* or NULL */
     const char *cause_party; /* of incarnation 1 */
     const char *cause_says;  /* or NULL */
+    int64_t cause_after_ns;  /* its stamp; 0: before it */
     int64_t stamp_ns;        /* 0: now */
     int64_t code;
     enum error_kind kind;
@@ -43,7 +44,8 @@ static void fail_party(conn_id conn, struct failing what, uint64_t after)
         records[1].message = span_text(what.cause_says);
         records[1].incarnation = 1;
         records[1].attempt = 1;
-        records[1].occurred_ns = records[0].occurred_ns - MS;
+        records[1].occurred_ns =
+            records[0].occurred_ns + (what.cause_after_ns != 0 ? what.cause_after_ns : -MS);
     }
     cr_assert_eq(error_encode(records, what.cause_id != NULL ? 2 : 1, error_bytes,
                               sizeof error_bytes, &bytes),
@@ -250,6 +252,24 @@ Test(core_verdict, may_be_a_slots_error_that_led_to_a_partys_failure)
     ask(4, 0);
     EXPECT("4 < row 0 root alice/1\n4 < row 1 victim bob/1 by cause of row 0\n"
            "4 < verdict 2 (application of alice) x1\n");
+}
+
+/* Clocks may be wrong: what it led to is stamped before it, and comes first in order. */
+Test(core_verdict, is_told_as_the_first_in_order_tells_it)
+{
+    join(1);
+    join(2);
+    tap(5);
+    pass_ms(100);
+    fail_party(2,
+               (struct failing){.cause_id = "job/alice/1/1",
+                                .cause_party = "alice",
+                                .cause_says = "all of it",
+                                .cause_after_ns = MS},
+               0);
+    leave(1, 0);
+    cr_expect_not_null(strstr(said, "5 < verdict.final alice/1 "), "%s", said);
+    cr_expect_str_eq(error_message, "all of it");
 }
 
 /* What alice failed of is known from bob and from carol, who do not say the same of it. */
