@@ -494,6 +494,25 @@ Test(core_port, passes_a_payload_that_is_wanted_whole_by_reference)
     buffer_unref(&held);
 }
 
+/* What stands behind the effects of a step is of an earlier one. */
+Test(core_port, passes_no_more_of_a_payload_than_is_wanted)
+{
+    uint32_t stride = (uint32_t)frame_total(5);
+    struct frame frame;
+    for (uint32_t i = 0; i < 2; i++) {
+        runs[i].sub = 1, runs[i].offset = BATCH_HEADER_BYTES + 2 * i * stride;
+        runs[i].bytes = 2 * stride, runs[i].count = 2;
+    }
+    for (run_count = 2; run_count > 0; run_count--) {
+        struct buffer *part = batch(0, 4, FRAME_VALUE, span_text("hello"));
+        let_in(&part);
+        struct buffer *sent = data_out(DATA, 1);
+        cr_expect_eq(read_frames(sent, &frame), 2 * (uint32_t)run_count);
+        buffer_unref(&sent);
+        nothing_out();
+    }
+}
+
 Test(core_port, packs_parts_of_a_payload_into_one_batch)
 {
     struct buffer *part = batch(0, 4, FRAME_VALUE, span_text("hello"));

@@ -174,6 +174,26 @@ Test(journal_tool, says_what_is_lost_and_saves_it)
     sim_disk_free(&sim);
 }
 
+Test(journal_tool, says_where_a_tail_is_torn)
+{
+    struct sim_disk *sim = make_journal();
+    size_t bytes = 0;
+    unsigned long long at = 0;
+    unsigned long long offset = 0;
+    const char *last = sim_disk_name(sim, 2);
+    uint8_t *content = sim_disk_file(sim, last, &bytes);
+    while (content[bytes - 1] == 0)
+        bytes--;
+    content[bytes - 1] ^= 1;
+    cr_expect_eq(check(sim), JOURNAL_OK);
+    const char *told = strstr(said, "from position");
+    cr_assert(strstr(said, " has a torn tail: ") != NULL && told != NULL, "%s", said);
+    cr_assert_eq(sscanf(told, "from position %llu (offset %llu)", &at, &offset), 2, "%s", said);
+    cr_expect_eq(at, at_of[RECORDS - 1]);
+    cr_expect_eq(offset, at - strtoull(last, NULL, 10) + FORMAT_SEGMENT_BYTES, "%s", said);
+    sim_disk_free(&sim);
+}
+
 /* A repair that was begun before may have saved the same place: that is the better copy. */
 Test(journal_tool, writes_over_nothing_that_was_saved)
 {

@@ -383,6 +383,7 @@ static void expect_lost(int64_t left_ms, const char *type, const char *message)
     (void)session_end(d.session, &error);
     cr_assert_eq(error_decode(buffer_span(error), &record, 1, &count), WIRE_OK);
     cr_assert_eq(record.kind, ERROR_BROKER_LOST);
+    cr_assert(record.topic.bytes == 0 && record.seq == 0, "it is about no slot");
     cr_assert(span_equal(record.message, span_text(message)), "%.*s", (int)record.message.bytes,
               (const char *)record.message.data);
     buffer_unref(&error);
