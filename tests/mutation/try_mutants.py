@@ -27,7 +27,7 @@ SIMULATION = [("sim_scenario", 60), ("sim_sim", 120), ("sim_verdict", 60), ("sim
               ("sim_attach", 60), ("sim_members", 60), ("sim_group", 60)]
 # What stands outside of the simulation, and real programs that use it.
 SYSTEM = {
-    "broker/io": ["errbusd", "flow", "restart", "loss", "hostile", "journal_tool"],
+    "broker/io": ["errbusd", "flow", "restart", "loss", "hostile", "journal_tool", "journal_disk"],
     "broker/journal": ["restart", "journal_tool", "journal_default", "journal_disk"],
     "libbus/api": ["api", "admin", "cli", "inplace", "flow", "once", "verdict", "job", "refusal", "worker",
                    "pieces", "request", "attachment"],
@@ -162,15 +162,17 @@ def environment_for(build, path, test):
             found[name.upper()] = place
     if path.startswith("broker/"):
         found["ERRBUSD"] = f"{build.work}/errbusd"
+        found["ERRBUSD_FAILPOINTS"] = f"{build.work}/errbusd_failpoints"
     else:
         found["LD_LIBRARY_PATH"] = f"{build.work}/lib"
     return found
 
 
 def link_programs(build, path):
-    """What the system tests run is broken, too: the broker, or the library of all others."""
+    """What the system tests run is broken, too: both brokers, or the library of all others."""
     if path.startswith("broker/"):
-        return build.link("broker/errbusd", path, f"{build.work}/errbusd")
+        return build.link("broker/errbusd", path, f"{build.work}/errbusd") and \
+            build.link("tests/errbusd_failpoints", path, f"{build.work}/errbusd_failpoints")
     os.makedirs(f"{build.work}/lib", exist_ok=True)
     names = [os.path.basename(place) for place in glob.glob(f"{build.folder}/libbus/libbus.so.*")]
     real = max(names, key=len, default="")
