@@ -167,6 +167,8 @@ static void result_in(struct session *session, const struct msg_result *result)
         return;
     }
     controls_answer(&session->controls, result->number);
+    if (result->number == session->complete_number && result->code != CODE_OK)
+        session->complete_number = 0; /* the party goes on */
     if (results_answer(&session->results, result->number, (enum wire_code)result->code,
                        result->error))
         session->news.is_result = true;

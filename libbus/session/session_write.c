@@ -43,6 +43,8 @@ static enum wire_code writable(struct session *session, uint32_t id, struct own_
         return session->once.code;
     if (session->is_leaving)
         return CODE_ECLOSED;
+    if (session->complete_number != 0)
+        return CODE_EENDED;
     struct own_topic *topic = own_topics_find(&session->own, id);
     if (topic == NULL)
         return CODE_EINVAL;
@@ -657,7 +659,11 @@ enum wire_code session_complete(struct session *session, uint64_t *out_number)
         .type = MSG_COMPLETE,
         .as.complete = {.number = session->controls.last + 1, .after = session->outbox.last},
     };
-    return session_say_asking(session, &msg, session_uploads_under_way(session), out_number);
+    enum wire_code code =
+        session_say_asking(session, &msg, session_uploads_under_way(session), out_number);
+    if (code == CODE_OK)
+        session->complete_number = *out_number;
+    return code;
 }
 
 enum wire_code session_result(struct session *session, uint64_t number, struct buffer **out_error)

@@ -740,6 +740,15 @@ Test(session_write, retracts_and_completes_with_an_answer)
     cr_assert_eq(session_result(d.session, number, NULL), CODE_EINVAL);
     cr_assert_eq(session_complete(d.session, &number), CODE_OK);
     cr_assert_eq(driver_expect(&d, MSG_COMPLETE).as.complete.number, number);
+    driver_say(&d, &(struct msg){.type = MSG_RESULT,
+                                 .as.result = {.number = number,
+                                               .code = CODE_EINVAL,
+                                               .error = driver_error("errbus.argument")}});
+    cr_assert_eq(publish(x, "goes on"), CODE_OK, "the broker refused that it is done");
+    cr_assert_eq(session_complete(d.session, &number), CODE_OK);
+    cr_assert_eq(driver_expect(&d, MSG_COMPLETE).as.complete.number, number);
+    cr_assert_eq(publish(x, "late"), CODE_EENDED);
+    cr_assert_eq(session_reserve(d.session, d.now_ns, x, -1, -1, 0, &seq), CODE_EENDED);
     driver_say(&d, &(struct msg){.type = MSG_RESULT, .as.result.number = number});
     driver_say(&d, &(struct msg){.type = MSG_RESULT, .as.result.number = number}); /* twice */
     cr_assert_eq(session_result(d.session, number, &error), CODE_OK);
