@@ -42,10 +42,10 @@
 #define RUN_SEEN_BYTES_MAX ((size_t)32 * 1024)
 
 /* Types of errors that speak of a program's end. */
-#define RUN_TYPE_EXIT "errbus.exit_status"
-#define RUN_TYPE_SIGNAL "errbus.signal"
-#define RUN_TYPE_MEMORY "errbus.out_of_memory"
-#define RUN_TYPE_START "errbus.not_started"
+#define RUN_TYPE_EXIT "run.exit_status"
+#define RUN_TYPE_SIGNAL "run.signal"
+#define RUN_TYPE_MEMORY "run.out_of_memory"
+#define RUN_TYPE_START "run.not_started"
 
 /* How it ended, or why it never began. */
 struct run_end {

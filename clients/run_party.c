@@ -6,8 +6,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define TYPE_OUT_OF_TIME "errbus.run_timed_out"
-#define TYPE_STUCK "errbus.not_ended"
+#define TYPE_OUT_OF_TIME "run.timed_out"
+#define TYPE_STUCK "run.not_ended"
 #define LEAVE_MS 1000
 #define WHERE_BYTES_MAX BUS_NAME_BYTES_MAX
 

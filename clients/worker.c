@@ -24,7 +24,7 @@
 #define TRY_AGAIN 75  /* EX_TEMPFAIL of sysexits.h: not here, or not now */
 #define RETRY_MS 1000 /* without --retry */
 #define JOBS_MAX 256
-#define TYPE_TIME_LIMIT "errbus.time_limit"
+#define TYPE_TIME_LIMIT "run.time_limit"
 
 enum why {
     WHY_NONE,
@@ -91,7 +91,7 @@ static struct bus_error *error_of(const struct worker *worker, const struct plac
         error = limit_error(worker, cause);
         bus_error_unref(&cause);
     } else if (error == NULL && place->child.is_too_long) {
-        error = bus_error_new("errbus.too_big", NULL, "the reply of %s is longer than %zu bytes",
+        error = bus_error_new("run.too_big", NULL, "the reply of %s is longer than %zu bytes",
                               worker->command[0], WORKER_REPLY_BYTES_MAX);
     }
     return error;

@@ -258,8 +258,8 @@ static enum bus_err say_failed(const struct gather *gather, struct bus_error **r
     for (size_t i = 0; i < gather->count; i++)
         errors += gather->wants[i].error != NULL;
     struct bus_error *error =
-        bus_error_new(ERROR_TYPE_GATHER, NULL, "%zu of %zu awaited slots failed, and %zu may",
-                      errors, gather->count, gather->errors_max);
+        error_new(ERROR_TYPE_GATHER, "%zu of %zu awaited slots failed, and %zu may", errors,
+                  gather->count, gather->errors_max);
     for (size_t i = 0; i < gather->count && !error->is_static; i++) {
         if (gather->wants[i].error != NULL && !error_add_cause(error, gather->wants[i].error)) {
             bus_error_unref(&error);

@@ -297,15 +297,35 @@ enum bus_err error_say_static(struct bus_error **reterr, enum bus_err err, struc
     return err;
 }
 
+struct bus_error *error_new(const char *type, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    struct bus_error *error = make_formatted(ERROR_APPLICATION, type, format, arguments);
+    va_end(arguments);
+    return error;
+}
+
+/* Readers believe the types of the library: only the message of the error has the one given. */
+static void withhold_type(struct bus_error **error, const char *type)
+{
+    struct bus_error *without =
+        error_new(ERROR_TYPE_RESERVED_TYPE, "%.200s: %s", type, (*error)->message);
+    bus_error_unref(error);
+    *error = without;
+}
+
 struct bus_error *bus_error_new(const char *type, const struct bus_error *cause, const char *format,
                                 ...)
 {
-    if (type == NULL || *type == '\0')
-        type = ERROR_TYPE_UNTYPED;
+    static const char reserved[] = "errbus.";
     va_list arguments;
     va_start(arguments, format);
     struct bus_error *error =
-        make_formatted(ERROR_APPLICATION, type, format != NULL ? format : "", arguments);
+        make_formatted(ERROR_APPLICATION, type != NULL && *type != '\0' ? type : ERROR_TYPE_UNTYPED,
+                       format != NULL ? format : "", arguments);
+    if (type != NULL && strncmp(type, reserved, sizeof reserved - 1) == 0 && !error->is_static)
+        withhold_type(&error, type);
     va_end(arguments);
     if (cause != NULL && !error->is_static && !error_add_cause(error, cause)) {
         bus_error_unref(&error);

@@ -27,6 +27,8 @@ enum bus_err error_say_static(struct bus_error **reterr, enum bus_err err, struc
 enum bus_err error_check_fresh(const struct bus_error *error);
 /* Never NULL: empty as long as the bus has not seen it. */
 const struct error_identity *error_identity_of(const struct bus_error *error);
+/* As bus_error_new(), of a type of the library's own. */
+struct bus_error *error_new(const char *type, const char *format, ...) BUS_PRINTF(2, 3);
 /* An empty error of this kind; NULL: no memory. */
 struct bus_error *error_make(uint64_t kind, struct span type, struct span message);
 bool error_add_cause(struct bus_error *error, const struct bus_error *cause);

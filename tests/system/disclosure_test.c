@@ -419,7 +419,7 @@ Test(disclosure, holds_for_errbus_run)
     cr_expect_not_null(strstr(process_complained(&run), IN_OUTPUT), "it is shown here");
     process_fini(&run);
     relay_fini(&relay);
-    expect_seen("errbus.exit_status", true);
+    expect_seen("run.exit_status", true);
     expect_seen(IN_OUTPUT, false);
     expect_untold_by_tap(IN_OUTPUT);
     expect_unlogged(secrets);
@@ -608,8 +608,8 @@ Test(disclosure, holds_for_workers_and_dead_letters)
         work_at(level);
         expect_seen(IN_OUTPUT, level < BUS_DISCLOSURE_TYPE);
         expect_letter(IN_OUTPUT, level < BUS_DISCLOSURE_TYPE);
-        expect_seen("errbus.exit_status", level < BUS_DISCLOSURE_NONE);
-        expect_letter("errbus.exit_status", level < BUS_DISCLOSURE_NONE);
+        expect_seen("run.exit_status", level < BUS_DISCLOSURE_NONE);
+        expect_letter("run.exit_status", level < BUS_DISCLOSURE_NONE);
         expect_never_told();
     }
 }

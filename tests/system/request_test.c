@@ -82,17 +82,17 @@ Test(request, prints_the_error_that_took_the_place_of_the_reply)
     START(&asks, "-C", "2", "tasks", "x");
     expect_exit(&asks, 3);
     cr_expect_str_eq(process_said(&asks), "");
-    const char *told = strstr(process_complained(&asks), "errbus.exit_status");
+    const char *told = strstr(process_complained(&asks), "run.exit_status");
     cr_assert_not_null(told, "%s", process_complained(&asks));
     cr_expect_not_null(strstr(told, "trouble"));
-    cr_expect_null(strstr(told + 1, "errbus.exit_status"), "an error ends it");
+    cr_expect_null(strstr(told + 1, "run.exit_status"), "an error ends it");
     process_fini(&asks);
     START(&asks, "--json", "tasks", "x");
     expect_exit(&asks, 3);
     cr_expect_not_null(strstr(process_said(&asks),
                               "{\"kind\":\"error\",\"topic\":\"shell/_replies\","
                               "\"seq\":1,\"error\":{"));
-    cr_expect_not_null(strstr(process_said(&asks), "\"type\":\"errbus.exit_status\""));
+    cr_expect_not_null(strstr(process_said(&asks), "\"type\":\"run.exit_status\""));
     process_fini(&asks);
     worker_stop(&worker);
 }

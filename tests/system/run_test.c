@@ -123,12 +123,12 @@ static const struct end {
     const char *message;
     int64_t code;
 } ends[] = {
-    {"exit 3", "errbus.exit_status", "sh exited with status 3", 3},
-    {"echo oh no >&2; exit 1", "errbus.exit_status",
+    {"exit 3", "run.exit_status", "sh exited with status 3", 3},
+    {"echo oh no >&2; exit 1", "run.exit_status",
      "sh exited with status 1; its standard error:\noh no\n", 1},
-    {"ulimit -c 0; kill -SEGV $$", "errbus.signal", "sh was killed by SIGSEGV", -SIGSEGV},
-    {"ulimit -c 0; kill -ABRT $$", "errbus.signal", "sh was killed by SIGABRT", -SIGABRT},
-    {"kill -KILL $$", "errbus.signal", "sh was killed by SIGKILL", -SIGKILL},
+    {"ulimit -c 0; kill -SEGV $$", "run.signal", "sh was killed by SIGSEGV", -SIGSEGV},
+    {"ulimit -c 0; kill -ABRT $$", "run.signal", "sh was killed by SIGABRT", -SIGABRT},
+    {"kill -KILL $$", "run.signal", "sh was killed by SIGKILL", -SIGKILL},
 };
 
 Test(run, names_the_end_of_a_program_exactly)
@@ -248,7 +248,7 @@ Test(run, says_what_was_killed_for_want_of_memory, .fini = remove_group)
     cr_assert(process_start(&run, (const char *[]){"/bin/sh", "-c", script, NULL}, NULL));
     expect_exit(&run, 1);
     const struct bus_error *error = expect_failure(tap, "alice");
-    cr_assert_str_eq(bus_error_type(error), "errbus.out_of_memory");
+    cr_assert_str_eq(bus_error_type(error), "run.out_of_memory");
     cr_assert_str_eq(bus_error_message(error), "tail was killed by SIGKILL: out of memory");
     bus_tap_close(&tap);
     process_fini(&run);
@@ -264,7 +264,7 @@ Test(run, says_what_could_not_be_started)
     expect_exit(&run, 1);
     process_fini(&run);
     const struct bus_error *error = expect_failure(tap, "alice");
-    cr_assert_str_eq(bus_error_type(error), "errbus.not_started");
+    cr_assert_str_eq(bus_error_type(error), "run.not_started");
     cr_assert_not_null(strstr(bus_error_message(error), "Permission denied"));
     cr_assert_eq(bus_error_code(error), 126);
     cr_assert_eq(bus_error_recoverable(error), 0);
@@ -858,7 +858,7 @@ Test(run, ends_when_its_time_is_over)
     struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
     start(&run, "-p", "alice", "--wait", "0.5", "--", "sleep", "600", NULL);
     expect_exit(&run, 4);
-    cr_assert_str_eq(bus_error_type(expect_failure(tap, "alice")), "errbus.run_timed_out");
+    cr_assert_str_eq(bus_error_type(expect_failure(tap, "alice")), "run.timed_out");
     bus_tap_close(&tap);
     process_fini(&run);
 }
@@ -1016,7 +1016,7 @@ Test(run, tells_an_error_of_another_from_a_loss)
     start_member(&bob, "bob", "exec sleep 600");
     expect_exit(&alice, 1);
     expect_exit(&bob, 3);
-    expect_complaint(&bob, "bob is stopped: alice: application errbus.exit_status");
+    expect_complaint(&bob, "bob is stopped: alice: application run.exit_status");
     struct process late;
     start_member(&late, "carol", "echo started");
     expect_exit(&late, 6);

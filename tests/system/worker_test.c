@@ -114,7 +114,7 @@ Test(worker, runs_a_command_for_each_task)
     uint64_t later = must_request(master, "later\n", BUS_FOREVER);
     expect_awaited(master, bus_replies(master), good, "good 1");
     struct bus_error *error = expect_await_failed(master, bus_replies(master), bad, "application");
-    cr_expect_str_eq(bus_error_type(error), "errbus.exit_status");
+    cr_expect_str_eq(bus_error_type(error), "run.exit_status");
     cr_expect_eq(bus_error_code(error), 3);
     cr_expect_not_null(strstr(bus_error_message(error), "trouble"));
     bus_error_unref(&error);
@@ -241,7 +241,7 @@ Test(worker, ends_a_command_that_runs_for_too_long)
     uint64_t next = must_request(master, "short\n", BUS_FOREVER);
     struct bus_error *error =
         expect_await_failed(master, bus_replies(master), endless, "application");
-    cr_expect_str_eq(bus_error_type(error), "errbus.time_limit");
+    cr_expect_str_eq(bus_error_type(error), "run.time_limit");
     cr_expect_str_eq(bus_error_message(error), "sh was ended: it ran for longer than 0.3 s");
     cr_expect_not_null(bus_error_cause(error));
     cr_expect_not_null(strstr(bus_error_message(bus_error_cause(error)), "in vain"));

@@ -39,6 +39,25 @@ static struct bus_error *effect_of(const struct bus_error *first, const struct b
     return error;
 }
 
+/* Only the bus gives its types: programs and operators believe them. */
+Test(bus_error, takes_no_type_of_the_library)
+{
+    struct bus_error *cause = bus_error_new("errbusy.full", NULL, "is not one of them");
+    cr_expect_str_eq(bus_error_type(cause), "errbusy.full");
+    struct bus_error *error = bus_error_new("errbus.silent", cause, "%d s", 10);
+    cr_expect_str_eq(bus_error_type(error), "errbus.reserved_type");
+    cr_expect_str_eq(bus_error_message(error), "errbus.silent: 10 s");
+    cr_expect_str_eq(bus_error_kind(error), "application");
+    cr_expect_eq(bus_error_cause(error), cause);
+    bus_error_unref(&error);
+    char type[400] = "errbus.";
+    memset(type + strlen(type), 'n', 300);
+    error = bus_error_new(type, NULL, NULL);
+    cr_expect_str_eq(bus_error_type(error), "errbus.reserved_type");
+    bus_error_unref(&error);
+    bus_error_unref(&cause);
+}
+
 Test(bus_error, says_what_it_was_told)
 {
     struct bus_error *error = bus_error_new("app.disk_full", NULL, "%d of %s", 7, "8 GiB");
