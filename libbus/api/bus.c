@@ -8,11 +8,44 @@
 #include "libbus/api/lock.h"
 #include "libbus/api/membership.h"
 #include "libbus/api/model.h"
+#include "libbus/api/open_list.h"
 #include "libbus/api/options.h"
+#include "libbus/api/party.h"
+
+#include <stdlib.h>
+
+/* ---- when the process ends ------------------------------------------------------------------- */
+
+/* What is said and not answered: waits for it.  The library's own thread would wait for itself.
+ * Lock. */
+static void flush_said(struct bus *bus, int64_t deadline_ns)
+{
+    if (bus->session == NULL || pthread_equal(pthread_self(), bus->thread))
+        return;
+    struct session_mark mark = session_mark(bus->session);
+    if (!session_is_answered(bus->session))
+        (void)party_wait_answered(bus, mark, deadline_ns);
+    api_unlock(bus);
+    (void)attach_flush(bus, deadline_ns);
+    api_lock(bus);
+}
+
+static void flush_at_exit(void)
+{
+    open_list_visit(api_deadline_ns(API_EXIT_MS), flush_said);
+}
+
+static void watch_exit(void)
+{
+    (void)atexit(flush_at_exit); /* without memory for it the process ends as by _exit() */
+}
+
+/* ---- opening and closing --------------------------------------------------------------------- */
 
 enum bus_err bus_open(const char *endpoint, const struct bus_options *options, int64_t timeout_ms,
                       struct bus **out_bus, struct bus_error **reterr)
 {
+    static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
     struct endpoints endpoints;
     struct bus_options known;
     char job[LIMIT_NAME_BYTES + 1];
@@ -32,6 +65,8 @@ enum bus_err bus_open(const char *endpoint, const struct bus_options *options, i
         err = membership_join(&bus, true, deadline_ns, reterr);
     if (err != BUS_OK)
         return err;
+    (void)pthread_once(&exit_once, watch_exit);
+    open_list_add(bus);
     *out_bus = bus;
     api_lock(bus); /* from here on the handler may run */
     bus->is_handed_over = true;

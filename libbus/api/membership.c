@@ -14,6 +14,7 @@
 #include "libbus/api/lock.h"
 #include "libbus/api/model.h"
 #include "libbus/api/news.h"
+#include "libbus/api/open_list.h"
 #include "libbus/api/options.h"
 #include "libbus/api/sub_list.h"
 #include "libbus/api/thread.h"
@@ -55,6 +56,7 @@ static struct bus *membership_new(void)
     memory_heap_init(&bus->memory, SESSION_MEMORY_MAX);
     id_map_init(&bus->subs_by_number, &bus->memory);
     list_init(&bus->subs);
+    list_init(&bus->open);
     bool has_lock = lock_init(&bus->lock);
     bool has_news = has_lock && api_cond_init(&bus->news);
     if (has_news && api_cond_init(&bus->handler_news))
@@ -269,6 +271,7 @@ enum bus_err membership_close(struct bus **bus, int64_t timeout_ms)
         api_unlock(closing);
         stop_thread(closing);
     }
+    open_list_remove(closing); /* not before it has said farewell: the process may end meanwhile */
     attach_close(closing);
     api_lock(closing);
     closing->is_closed = true;

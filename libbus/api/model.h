@@ -25,7 +25,7 @@
  *   primitives     clock, event_fd, fork, owned (the application's buffers), codes
  *   error objects  attachment_list, error, error_fields, error_walk, error_attach
  *   arguments      endpoint, options
- *   the bus        attach_jobs, lock, waiters, error_wire
+ *   the bus        attach_jobs, lock, waiters, error_wire, open_list
  *   news           sub_list, msg, await_table, news (who is woken, and how the party ends)
  *   the threads    handler, attach_bring, link_turn; then thread, courier and membership
  *   the calls      data_wait, bus, publish, party, sub, slot, await, ...; admin and its calls */
@@ -57,7 +57,8 @@ enum {
     API_LEAVE_MS = 5,                   /* data is left to receivers for so long at a time */
     API_TOKEN_BYTES = 16,               /* hexadecimal digits */
     API_CLOSE_LINGER_MS =
-        50, /* a farewell is given this long, however short the time for closing */
+        50,             /* a farewell is given this long, however short the time for closing */
+    API_EXIT_MS = 1000, /* the end of a process waits so long for the broker's answers */
     API_HANDLER_WAIT_MS = 10000, /* bus_close() waits at least this long for a handler that runs */
 };
 
@@ -118,6 +119,8 @@ struct bus {
     pthread_t handler;
     bool has_thread;
     bool has_handler;
+
+    struct list open; /* open_list.c's */
 
     /* atomic */
     atomic_uint refs;

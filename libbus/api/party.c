@@ -16,6 +16,23 @@
 
 #include <stdlib.h>
 
+/* Waits until the broker has answered all up to the mark.  Of a party that failed by itself, the
+ * failure is on its way until the connection is gone.  Lock. */
+enum bus_err party_wait_answered(struct bus *bus, struct session_mark mark, int64_t deadline_ns)
+{
+    api_wake(bus);
+    while (bus->session != NULL && !session_mark_reached(bus->session, mark)) {
+        enum bus_err end = api_ended(bus); /* after bus_stop() what is owed can still be flushed */
+        if (end == BUS_ECLOSED && bus->is_disconnected)
+            return BUS_ELOST;
+        if (end != BUS_OK && !session_is_leaving(bus->session))
+            return end;
+        if (!api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
+            return BUS_ETIMEDOUT;
+    }
+    return bus->session != NULL ? BUS_OK : BUS_ECLOSED;
+}
+
 enum bus_err bus_flush(struct bus *bus, int64_t timeout_ms)
 {
     if (bus == NULL || !options_time_is_valid(timeout_ms))
@@ -32,15 +49,7 @@ enum bus_err bus_flush(struct bus *bus, int64_t timeout_ms)
         goto done;
     }
     sub_collect_all(bus);
-    struct session_mark mark = session_mark(bus->session);
-    api_wake(bus);
-    while (err == BUS_OK && bus->session != NULL && !session_mark_reached(bus->session, mark)) {
-        err = api_ended(bus); /* after bus_stop() what is owed can still be flushed */
-        if (err == BUS_OK && !api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
-            err = BUS_ETIMEDOUT;
-    }
-    if (bus->session == NULL)
-        err = BUS_ECLOSED;
+    err = party_wait_answered(bus, session_mark(bus->session), deadline_ns);
     if (err == BUS_OK && session_refusals_ever(bus->session) > told_before) {
         bus->refusals_told = session_refusals_ever(bus->session);
         err = BUS_ESETTLED;

@@ -170,10 +170,11 @@ struct session {
     enum session_action action;
     bool is_observer;
     bool is_courier;
-    bool is_welcome; /* was up once */
-    bool is_leaving; /* LEAVE or FAIL_PARTY was said */
+    bool is_welcome;          /* was up once */
+    bool is_leaving;          /* LEAVE or FAIL_PARTY was said */
+    bool is_let_go;           /* the broker answered that */
     uint64_t complete_number; /* of COMPLETE; 0: not said, or refused */
-    bool is_failing; /* the job failed: only LEAVE or FAIL_PARTY is left to say */
+    bool is_failing;          /* the job failed: only LEAVE or FAIL_PARTY is left to say */
     bool is_hello_due;
     bool is_hello_sent; /* on this connection, asking for a new session */
     bool is_attach_due;

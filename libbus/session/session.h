@@ -243,6 +243,10 @@ struct session_mark {
 };
 struct session_mark session_mark(struct session *session);
 bool session_mark_reached(const struct session *session, struct session_mark mark);
+/* Whether the broker answered all values and messages up to now, whatever the connection does. */
+bool session_is_answered(const struct session *session);
+/* Whether LEAVE or FAIL_PARTY was said. */
+bool session_is_leaving(const struct session *session);
 bool session_has_room(const struct session *session); /* in the outbox, for bus_room_fd() */
 
 /* The oldest refusal: topic (borrowed), seq, encoded error (the caller's); false: none.  The newest

@@ -245,6 +245,7 @@ void greeting_refused_in(struct session *session, const struct msg_refused *refu
         return;
     }
     if (is_gone_as_asked(session, refused)) {
+        session->is_let_go = true;
         session_finish(session, CODE_ECLOSED, SPAN_NONE);
         return;
     }

@@ -48,6 +48,7 @@ static void over_in(struct session *session, const struct msg_over *over)
         session_break(session, "over without a reason");
     else
         session_finish(session, (enum wire_code)over->code, over->error);
+    session->is_let_go |= session->is_leaving && over->code == CODE_ECLOSED;
 }
 
 static void credit_in(struct session *session, const struct msg_credit *credit)

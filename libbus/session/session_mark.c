@@ -15,8 +15,22 @@ struct session_mark session_mark(struct session *session)
                                  .task_number = session->leases.settled};
 }
 
+bool session_is_leaving(const struct session *session)
+{
+    return session->is_leaving;
+}
+
+bool session_is_answered(const struct session *session)
+{
+    return session->is_let_go || (session->outbox.accepted == session->outbox.last &&
+                                  session->controls.accepted == session->controls.last &&
+                                  uploads_reached(&session->uploads, session->uploads.last));
+}
+
 bool session_mark_reached(const struct session *session, struct session_mark mark)
 {
+    if (session->is_let_go)
+        return true;
     /* WELCOME says what was accepted before it says again what was refused of it: only when both
      * channels stand are all refusals in. */
     if (session->phase != PHASE_UP && session->phase != PHASE_OVER)

@@ -756,6 +756,24 @@ Test(session_write, retracts_and_completes_with_an_answer)
     driver_fini(&d);
 }
 
+/* A party that failed is answered by the end of its session, not by numbers. */
+Test(session_write, knows_that_its_failure_was_heard)
+{
+    driver_up(&d);
+    cr_assert(session_is_answered(d.session));
+    cr_assert_not(session_is_leaving(d.session));
+    session_fail_party(d.session, driver_error("app.failed"));
+    struct session_mark mark = session_mark(d.session);
+    cr_assert(session_is_leaving(d.session));
+    cr_assert_not(session_is_answered(d.session));
+    cr_assert_not(session_mark_reached(d.session, mark));
+    (void)driver_expect(&d, MSG_FAIL_PARTY);
+    driver_say(&d, &(struct msg){.type = MSG_OVER, .as.over.code = CODE_ECLOSED});
+    cr_assert(session_is_answered(d.session));
+    cr_assert(session_mark_reached(d.session, mark));
+    driver_fini(&d);
+}
+
 Test(session_write, completes_and_leaves_behind_its_uploads)
 {
     driver_up(&d);
