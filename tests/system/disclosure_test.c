@@ -524,7 +524,7 @@ Test(disclosure, holds_for_traces)
         expect_seen(IN_PLACE, level < BUS_DISCLOSURE_MESSAGE);
         expect_seen("sh exited with status 1: ValueError: " IN_MESSAGE,
                     level < BUS_DISCLOSURE_TYPE);
-        expect_seen("errbus.exit_status", true);
+        expect_seen("run.exit_status", true);
     }
 }
 
