@@ -310,6 +310,7 @@ int64_t cli_left_within(const struct cli *cli, int64_t bound_ms)
 static _Atomic(struct bus *) watched_bus;
 static _Atomic(struct bus_tap *) watched_tap;
 static atomic_int signals_seen;
+static atomic_int signal_first;      /* the number of the first of them */
 static atomic_int signals_heard = 1; /* with these the bus is stopped */
 static int stop_pipe[2] = {-1, -1};
 
@@ -318,6 +319,9 @@ static void on_signal(int number)
     int errno_before = errno;
     int heard = atomic_load(&signals_heard);
     int seen = atomic_fetch_add(&signals_seen, 1) + 1;
+    if (seen == 1) {
+        atomic_store(&signal_first, number);
+    }
     if (seen > heard) {
         _exit(128 + number); /* asked once more: leave as we are */
     }
@@ -338,6 +342,22 @@ static void on_signal(int number)
 bool cli_is_stopped(void)
 {
     return atomic_load(&signals_seen) != 0;
+}
+
+/* By the signal itself and not by a status: so a shell ends its loop, and a service manager takes
+ * it for the end that it asked for. */
+int cli_end(int result)
+{
+    int number = atomic_load(&signal_first);
+    if (number == 0) {
+        return result;
+    }
+    struct sigaction action = {.sa_handler = SIG_DFL};
+    sigemptyset(&action.sa_mask);
+    (void)fflush(NULL); /* what can be written is; nobody is left to tell */
+    (void)sigaction(number, &action, NULL);
+    (void)raise(number);
+    return 128 + number;
 }
 
 void cli_take_time(void)

@@ -170,6 +170,9 @@ enum cli_woken {
 enum cli_woken cli_wait(const struct cli *cli, int fd, int64_t timeout_ms);
 
 bool cli_is_stopped(void); /* a signal told us to leave */
+/* The last call of a program: ends it by the signal that told it to leave, if one did, after all
+ * was left in good order.  Otherwise returns result. */
+int cli_end(int result);
 
 /* From now on the first signal only wakes who waits for cli_stop_fd(): the bus goes on, for what is
  * under way to end.  The second one stops it, the third ends the process. */

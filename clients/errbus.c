@@ -46,7 +46,7 @@ int main(int argc, char **argv)
     }
     for (size_t i = 0; i < SUBCOMMAND_COUNT; i++) {
         if (strcmp(argv[1], subcommands[i].name) == 0) {
-            return subcommands[i].run(argc - 1, argv + 1);
+            return cli_end(subcommands[i].run(argc - 1, argv + 1));
         }
     }
     fprintf(stderr, "errbus: unknown subcommand '%.100s' (errbus -h lists them)\n", argv[1]);

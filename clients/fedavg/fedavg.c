@@ -33,10 +33,10 @@ int main(int argc, char **argv)
     }
     (void)setvbuf(stdout, NULL, _IOLBF, 0); /* so that lines of several roles interleave */
     if (strcmp(argv[1], "aggregator") == 0) {
-        return aggregator_main(argc - 1, argv + 1);
+        return cli_end(aggregator_main(argc - 1, argv + 1));
     }
     if (strcmp(argv[1], "silo") == 0) {
-        return silo_main(argc - 1, argv + 1);
+        return cli_end(silo_main(argc - 1, argv + 1));
     }
     fprintf(stderr, "fedavg: unknown role '%.100s' (fedavg -h lists them)\n", argv[1]);
     return CLI_USAGE;

@@ -280,7 +280,7 @@ Test(cli, says_when_a_party_ends_owing_nothing)
     cr_expect_str_eq(text_of(line, "kind"), "end");
     json_decref(line);
     process_signal(&sub, SIGTERM);
-    expect_exit(&sub, 0);
+    expect_exit(&sub, 128 + SIGTERM);
     process_fini(&sub);
 }
 
@@ -492,13 +492,13 @@ Test(cli, leaves_when_told_to)
     start(&sub, "sub", "+/w", NULL);
     expect_line(&sub, "x");
     process_signal(&sub, SIGTERM);
-    expect_exit(&sub, 0);
+    expect_exit(&sub, 128 + SIGTERM);
     process_fini(&sub);
 
     start(&tap, "tap", "--json", "--from", "oldest", NULL);
     json_decref(expect_json(&tap));
     process_signal(&tap, SIGINT);
-    expect_exit(&tap, 0);
+    expect_exit(&tap, 128 + SIGINT);
     process_fini(&tap);
 
     start(&pub, "pub", "-p", "bob", "w", "--reserve-only", NULL);
@@ -558,7 +558,7 @@ Test(cli, taps_the_whole_story)
     json_decref(event);
     process_fini(&pub);
     process_signal(&tap, SIGTERM);
-    expect_exit(&tap, 0);
+    expect_exit(&tap, 128 + SIGTERM);
     process_fini(&tap);
 }
 

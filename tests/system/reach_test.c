@@ -6,13 +6,14 @@
 #include <bus/admin.h>
 #include <criterion/criterion.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 /* Two tries, and what a busy machine adds. */
-enum { TWO_TRIES_MS = 5000, WORDS_MAX = 16 };
+enum { TWO_TRIES_MS = 5000, WORDS_MAX = 16, JOINED_MS = 300 };
 
 TestSuite(reach, .timeout = 240);
 
@@ -115,6 +116,81 @@ Test(reach, a_name_that_does_not_resolve_is_named)
     cr_expect_eq(process_wait(&process, SOON_MS), 5);
     expect_complaint(&process, "nowhere.invalid does not resolve");
     process_fini(&process);
+}
+
+/* ---- a signal ends every subcommand in one way ----------------------------------------------- */
+
+static const char *const subcommands[] = {
+#define SUBCOMMAND(name, summary) #name,
+#include "clients/subcommands.def"
+#undef SUBCOMMAND
+};
+enum { SUBCOMMAND_COUNT = sizeof subcommands / sizeof subcommands[0] };
+
+/* Each of them while it waits for a broker that does not answer, or for what does not come. */
+static const struct {
+    const char *words[7];
+    bool is_question; /* it waits for a broker alone */
+} waiting[] = {
+    {{"pub", "-p", "alice", "w", "--reserve-only"}, false},
+    {{"sub", "bob/w"}, false},
+    {{"tap"}, false},
+    {{"errors"}, true},
+    {{"verdict", "--final"}, true},
+    {{"job", "show"}, true},
+    {{"request", "unserved", "x"}, false},
+    {{"dead", "list", "g"}, true},
+    {{"status"}, true},
+    {{"run", "-p", "carol", "--", "sleep", "600"}, false},
+    {{"worker", "g", "--", "true"}, false},
+};
+
+static const int numbers[] = {SIGINT, SIGTERM};
+
+static void expect_ended_by(struct process *process, const char *name, int number)
+{
+    process_signal(process, number);
+    cr_expect_eq(process_wait(process, SOON_MS), 128 + number, "%s: %d: %s", name, process->result,
+                 process_complained(process));
+    process_fini(process);
+}
+
+static const char *const *words_of(size_t at)
+{
+    cr_assert_str_eq(waiting[at].words[0], subcommands[at], "a row for each, in their order");
+    return waiting[at].words;
+}
+
+Test(reach, a_signal_ends_each_subcommand_that_waits_for_a_broker, .init = stage_open,
+     .fini = stage_close)
+{
+    struct process processes[SUBCOMMAND_COUNT];
+    const char *line = NULL;
+    process_signal(&stage.process, SIGSTOP);
+    for (size_t i = 0; i < SUBCOMMAND_COUNT; i++)
+        start(&processes[i], stage.control, words_of(i));
+    for (size_t i = 0; i < SUBCOMMAND_COUNT; i++) {
+        cr_assert(process_complaint(&processes[i], SOON_MS, &line), "%s", subcommands[i]);
+        cr_expect_not_null(strstr(line, "waiting for a broker"), "%s", line);
+        expect_ended_by(&processes[i], subcommands[i], numbers[i % 2]);
+    }
+    process_signal(&stage.process, SIGCONT);
+}
+
+Test(reach, a_signal_ends_each_subcommand_that_waits_for_others, .init = stage_open,
+     .fini = stage_close)
+{
+    struct process processes[SUBCOMMAND_COUNT];
+    for (size_t i = 0; i < SUBCOMMAND_COUNT; i++)
+        if (!waiting[i].is_question)
+            start(&processes[i], stage.control, words_of(i));
+    for (size_t i = 0; i < SUBCOMMAND_COUNT; i++) {
+        if (waiting[i].is_question)
+            continue;
+        cr_assert_eq(process_wait(&processes[i], JOINED_MS), -1, "%s: %s", subcommands[i],
+                     process_complained(&processes[i]));
+        expect_ended_by(&processes[i], subcommands[i], numbers[(i + 1) % 2]);
+    }
 }
 
 /* ---- the calls behind ------------------------------------------------------------------------ */

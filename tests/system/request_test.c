@@ -35,7 +35,7 @@ static void worker_start(struct process *worker, const char *script)
 static void worker_stop(struct process *worker)
 {
     process_signal(worker, SIGTERM);
-    expect_exit(worker, 0);
+    expect_exit(worker, 128 + SIGTERM);
     process_fini(worker);
 }
 
@@ -150,7 +150,7 @@ Test(request, is_cancelled_by_a_signal)
 {
     struct process asks = {0};
     START(&asks, "tasks", "x");
-    expect_cancelled(&asks, SIGTERM, 0);
+    expect_cancelled(&asks, SIGTERM, 128 + SIGTERM);
     process_fini(&asks);
 }
 

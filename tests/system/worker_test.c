@@ -120,7 +120,7 @@ Test(worker, runs_a_command_for_each_task)
     bus_error_unref(&error);
     expect_awaited(master, bus_replies(master), later, "later 2");
     process_signal(&worker, SIGTERM);
-    cr_expect_eq(process_wait(&worker, SOON_MS), 0, "%s", process_complained(&worker));
+    cr_expect_eq(process_wait(&worker, SOON_MS), 128 + SIGTERM, "%s", process_complained(&worker));
     process_fini(&worker);
     must_close(&master);
 }
@@ -139,7 +139,7 @@ Test(worker, ends_a_command_that_nobody_waits_for)
     uint64_t next = must_request(master, "short\n", BUS_FOREVER);
     expect_awaited(master, bus_replies(master), next, "done\n");
     process_signal(&worker, SIGTERM);
-    cr_expect_eq(process_wait(&worker, SOON_MS), 0, "%s", process_complained(&worker));
+    cr_expect_eq(process_wait(&worker, SOON_MS), 128 + SIGTERM, "%s", process_complained(&worker));
     process_fini(&worker);
     must_close(&master);
 }
@@ -167,7 +167,7 @@ Test(worker, runs_so_many_commands_at_a_time_as_it_is_told)
     expect_awaited(master, bus_replies(master), seqs[1], "done 1\n");
     expect_awaited(master, bus_replies(master), seqs[2], "done 2\n");
     process_signal(&worker, SIGTERM);
-    expect_exit(&worker, 0);
+    expect_exit(&worker, 128 + SIGTERM);
     bus_sub_close(&sub);
     must_close(&other);
     must_close(&master);
@@ -191,7 +191,7 @@ Test(worker, finishes_what_runs_when_it_is_told_to_end_and_takes_no_more)
     bus_msg_free(&msg);
     let("go");
     expect_awaited(master, bus_replies(master), seq, "done 0\n");
-    expect_exit(&worker, 0);
+    expect_exit(&worker, 128 + SIGTERM);
     bus_sub_close(&sub);
     must_close(&other);
     must_close(&master);
@@ -217,7 +217,7 @@ Test(worker, gives_back_what_runs_when_it_is_told_to_end_twice)
     process_signal(&worker, SIGTERM);
     expect_said(&worker, "asked");
     expect_said(&worker, "asked");
-    expect_exit(&worker, 0);
+    expect_exit(&worker, 128 + SIGTERM);
     uint64_t sum = 0; /* in the order in which they ended */
     for (int i = 0; i < 2; i++) {
         struct bus_msg *msg = must_receive(sub);
@@ -248,7 +248,7 @@ Test(worker, ends_a_command_that_runs_for_too_long)
     bus_error_unref(&error);
     expect_awaited(master, bus_replies(master), next, "done\n");
     process_signal(&worker, SIGTERM);
-    expect_exit(&worker, 0);
+    expect_exit(&worker, 128 + SIGTERM);
     must_close(&master);
 }
 
@@ -266,7 +266,7 @@ Test(worker, tells_a_command_which_task_it_has)
     (void)snprintf(should, sizeof should, "team master/tasks 0 2 1 () %s\n", stage.control);
     expect_awaited(master, bus_replies(master), seq, should);
     process_signal(&worker, SIGTERM);
-    expect_exit(&worker, 0);
+    expect_exit(&worker, 128 + SIGTERM);
     must_close(&master);
 }
 
@@ -281,7 +281,7 @@ Test(worker, leaves_nothing_of_a_command_behind)
     cr_assert(process_complaint(&worker, SOON_MS, &line));
     int left_fd = pidfd_open((pid_t)strtol(line, NULL, 10), 0); /* or it is gone */
     process_signal(&worker, SIGTERM);
-    expect_exit(&worker, 0);
+    expect_exit(&worker, 128 + SIGTERM);
     if (left_fd >= 0) {
         struct pollfd polled = {.fd = left_fd, .events = POLLIN};
         cr_expect_eq(poll(&polled, 1, SOON_MS), 1, "it goes on");
