@@ -351,4 +351,5 @@ Test(session_tasks, are_asked_for_with_a_slot_for_the_reply)
     cr_expect_eq(
         session_request(d.session, d.now_ns, tasks, tasks, span_text("do"), NULL, -1, &seq),
         CODE_EINVAL);
+    buffer_unref(&part);
 }
