@@ -400,6 +400,7 @@ Test(group, ends_each_request_once_though_the_broker_is_killed_too, .init = NULL
     enum { TASKS = 2000, KILLS = 3 };
     static uint64_t numbers[TASKS];
     struct process workers[WORKERS] = {{0}};
+    stage_close();
     has_revival = true;
     revival_open(&revival);
     revival_start(&revival, "process", NULL);
