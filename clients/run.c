@@ -184,6 +184,7 @@ static int make_files(struct run *run, struct run_member *member)
     char folder[RUN_PATH_BYTES_MAX];
     member->is_reported = false;
     member->is_unneeded = false;
+    member->has_told = false;
     member->place_errno = 0;
     member->rank = member->index; /* unless the job says otherwise */
     run_child_init(&member->child);

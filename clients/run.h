@@ -36,6 +36,7 @@ struct run_member {
     char prefix[BUS_NAME_BYTES_MAX + 4];
     unsigned rank;
     bool is_reported; /* what its party was to say is said */
+    bool has_told;    /* its error file is reported, though it was stopped */
     bool is_unneeded; /* ... by the broker: the job completed without it */
     bool has_waiter;  /* a thread waits for its place, or has said that it came */
     pthread_t waiter;

@@ -14,7 +14,10 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
+
+#define SECOND_NS INT64_C(1000000000)
 
 enum {
     READ_BYTES = 65536,
@@ -28,6 +31,9 @@ void run_child_init(struct run_child *child)
     child->pid = 0;
     child->report = -1;
     child->has_ended = false;
+    child->is_asked = false;
+    child->has_told = false;
+    child->began_wall_ns = 0;
     for (int i = 0; i < RUN_STREAMS; i++) {
         struct run_stream *stream = &child->streams[i];
         stream->fd = -1;
@@ -126,6 +132,13 @@ static void keep(struct run_stream *stream, const char *bytes, size_t count)
     stream->unkept += count;
 }
 
+static int64_t wall_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME, &now); /* there is one */
+    return now.tv_sec * SECOND_NS + now.tv_nsec;
+}
+
 /* ---- starting ---------------------------------------------------------------------------------*/
 
 /* The ends that the program gets. */
@@ -190,6 +203,7 @@ int run_child_start(struct run_child *child, const struct run_start *start)
         goto done;
     }
     child->kills_before = run_memory_kills("");
+    child->began_wall_ns = wall_ns();
     child->pid = fork();
     if (child->pid == 0) {
         become(start, environment,
@@ -292,13 +306,18 @@ bool run_child_has_ended(struct run_child *child, int *out_wait_status)
     return true;
 }
 
-void run_child_signal(const struct run_child *child, int number)
+void run_child_signal(struct run_child *child, int number)
 {
+    bool is_passed = number == SIGUSR1 || number == SIGUSR2;
+    if (!is_passed && !child->is_asked && !child->has_ended) {
+        child->is_asked = true;
+        child->has_told = access(child->error_file, F_OK) == 0;
+    }
     if (child->pid > 0) {
         (void)kill(-child->pid, number); /* until it is reaped the number is its group's */
     }
     /* What is stopped heeds nothing before it goes on. */
-    if (child->pid > 0 && number != SIGKILL && number != SIGUSR1 && number != SIGUSR2) {
+    if (child->pid > 0 && number != SIGKILL && !is_passed) {
         (void)kill(-child->pid, SIGCONT);
     }
 }
@@ -323,7 +342,7 @@ void run_child_reap(struct run_child *child)
 
 /* The error file's text, the caller's to free; NULL: there is none, or problem says why it is of
  * no use. */
-static char *read_error_file(const char *path, size_t *out_bytes,
+static char *read_error_file(const char *path, size_t *out_bytes, int64_t *out_written_ns,
                              char problem[CLI_PROBLEM_BYTES_MAX])
 {
     struct stat about;
@@ -341,6 +360,7 @@ static char *read_error_file(const char *path, size_t *out_bytes,
         (void)snprintf(problem, CLI_PROBLEM_BYTES_MAX, "it is not a regular file");
         goto done;
     }
+    *out_written_ns = about.st_mtim.tv_sec * SECOND_NS + about.st_mtim.tv_nsec;
     text = malloc(RUN_FILE_BYTES_MAX + 1); /* one more: so too much is seen to be */
     if (text == NULL) {
         (void)snprintf(problem, CLI_PROBLEM_BYTES_MAX, "no memory");
@@ -357,16 +377,36 @@ done:
     return text;
 }
 
+/* False: there is no error file, or problem is why it is none. */
+static bool read_error(const struct run_child *child, struct run_error *out_error,
+                       char problem[CLI_PROBLEM_BYTES_MAX])
+{
+    size_t bytes = 0;
+    int64_t written_ns = 0;
+    char *text = read_error_file(child->error_file, &bytes, &written_ns, problem);
+    bool is_read = text != NULL && run_error_of_file(text, bytes, out_error, problem);
+    free(text);
+    if (is_read) {
+        run_error_date(out_error, &(struct run_times){.began_ns = child->began_wall_ns,
+                                                      .written_ns = written_ns,
+                                                      .now_ns = wall_ns()});
+    }
+    return is_read;
+}
+
+bool run_child_told(struct run_child *child, struct run_error *out_error)
+{
+    char problem[CLI_PROBLEM_BYTES_MAX] = "";
+    bool is_due = child->is_asked ? child->has_told : child->began_wall_ns > 0;
+    return is_due && read_error(child, out_error, problem);
+}
+
 void run_child_error(struct run_child *child, const char *program, bool is_started,
                      int errno_or_status, struct run_error *out_error)
 {
     char problem[CLI_PROBLEM_BYTES_MAX] = "";
-    size_t bytes = 0;
     struct run_stream *errors = &child->streams[RUN_STDERR];
-    char *text = is_started ? read_error_file(child->error_file, &bytes, problem) : NULL;
-    bool is_told = text != NULL && run_error_of_file(text, bytes, out_error, problem);
-    free(text);
-    if (is_told) {
+    if (is_started && read_error(child, out_error, problem)) {
         return;
     }
     struct run_end end = {

@@ -28,6 +28,9 @@ struct run_child {
     pid_t pid;  /* also of its process group; 0: there is none */
     int report; /* where it says why it could not become the program; -1: that is known */
     bool has_ended;
+    bool is_asked;                      /* to end, before it did so by itself */
+    bool has_told;                      /* ... and had its error file written by then */
+    int64_t began_wall_ns;              /* when it was started */
     enum run_stream_number last_stream; /* on which it spoke last */
     uint64_t kills_before;              /* for want of memory, in its control group */
     char folder[RUN_PATH_BYTES_MAX];
@@ -70,7 +73,7 @@ bool run_child_hear(struct run_child *child, int *out_reason);
  * group's number is not given away. */
 bool run_child_has_ended(struct run_child *child, int *out_wait_status);
 
-void run_child_signal(const struct run_child *child, int number); /* its whole group */
+void run_child_signal(struct run_child *child, int number); /* its whole group */
 void run_child_reap(struct run_child *child); /* what it still says is not heard any more */
 
 /* Takes in what a stream has, limit bytes at most.  False: nothing was there. */
@@ -82,5 +85,9 @@ bool run_child_is_quiet(const struct run_child *child); /* nobody can say more *
  * run_child_start(), or of run_child_has_ended(). */
 void run_child_error(struct run_child *child, const char *program, bool is_started,
                      int errno_or_status, struct run_error *out_error);
+
+/* The error of its error file, if it ended, or was asked to, with the file written: what it writes
+ * after that follows from the request.  False: there is none. */
+bool run_child_told(struct run_child *child, struct run_error *out_error);
 
 #endif

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #define SECOND_NS INT64_C(1000000000)
+#define FILE_TICK_NS INT64_C(20000000)
 #define EPOCH_SECONDS_MAX (INT64_MAX / SECOND_NS - 1)
 #define SHELL_SIGNAL_BASE 128 /* what a shell adds to the number of a signal (POSIX, 2.8.2) */
 
@@ -577,9 +578,6 @@ static bool read_own(const struct cli_json *object, struct run_error *out_error,
     if (!make_own(object, 0, &own.error, problem)) {
         return false;
     }
-    if (own.occurred_ns > 0) {
-        (void)bus_error_set_occurred(own.error, own.occurred_ns, 0); /* as above */
-    }
     *out_error = own;
     return true;
 }
@@ -642,11 +640,43 @@ static bool read_launcher(const struct cli_json *object, struct run_error *out_e
     if (stack != NULL) {
         (void)bus_error_set_stacktrace(error.error, stack);
     }
-    if (error.occurred_ns > 0) { /* somewhere in that second */
-        (void)bus_error_set_occurred(error.error, error.occurred_ns + SECOND_NS / 2, SECOND_NS / 2);
-    }
+    error.uncertainty_ns = error.occurred_ns > 0 ? SECOND_NS : 0; /* somewhere in that second */
     *out_error = error;
     return true;
+}
+
+/* A file system may count time in steps of some milliseconds. */
+static bool is_while_running(int64_t at_ns, uint64_t uncertainty_ns, const struct run_times *times)
+{
+    int64_t slack_ns = FILE_TICK_NS + (int64_t)uncertainty_ns;
+    return at_ns >= times->began_ns - slack_ns && at_ns <= times->now_ns;
+}
+
+void run_error_date(struct run_error *error, const struct run_times *times)
+{
+    int64_t at_ns = error->occurred_ns;
+    int64_t written_ns = times->written_ns;
+    uint64_t uncertainty_ns = error->uncertainty_ns;
+    bool is_written = is_while_running(written_ns, 0, times);
+    bool is_own = at_ns > 0 && is_while_running(at_ns, uncertainty_ns, times);
+    if (is_own && is_written && at_ns > written_ns + FILE_TICK_NS) {
+        is_own = false; /* nobody writes of what is to come */
+    }
+    if (is_own && uncertainty_ns > 0) { /* the second in which it occurred */
+        bool is_same = is_written && written_ns < at_ns + (int64_t)uncertainty_ns;
+        int64_t end_ns = is_same ? written_ns : at_ns + (int64_t)uncertainty_ns;
+        uncertainty_ns = end_ns > at_ns ? (uint64_t)(end_ns - at_ns) : 0;
+        at_ns = end_ns;
+    }
+    if (!is_own) {
+        at_ns = is_written ? written_ns : 0;
+        uncertainty_ns = 0;
+    }
+    if (at_ns > 0) { /* refused by the static error of no memory alone */
+        (void)bus_error_set_occurred(error->error, at_ns, uncertainty_ns);
+    }
+    error->occurred_ns = at_ns;
+    error->uncertainty_ns = uncertainty_ns;
 }
 
 bool run_error_of_file(const char *text, size_t bytes, struct run_error *out_error,

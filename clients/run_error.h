@@ -62,6 +62,14 @@ struct run_end {
 struct run_error {
     struct bus_error *error; /* the receiver's to unref */
     int64_t occurred_ns;     /* by the program's clock, since the epoch; 0: unknown */
+    uint64_t uncertainty_ns; /* how far that may be off */
+};
+
+/* By the wall clock of this machine, since the epoch. */
+struct run_times {
+    int64_t began_ns;   /* the program was started */
+    int64_t written_ns; /* its error file was written last */
+    int64_t now_ns;
 };
 
 /* It started, and exited with 0. */
@@ -78,6 +86,10 @@ struct bus_error *run_error_of_end(const struct run_end *end);
 /* The error that an error file is.  False: problem is why it is none. */
 bool run_error_of_file(const char *text, size_t bytes, struct run_error *out_error,
                        char problem[CLI_PROBLEM_BYTES_MAX]);
+
+/* Sets when the error of a file occurred: the file's own time if the program ran then; otherwise
+ * when the file was written, if it was then; otherwise it stays now. */
+void run_error_date(struct run_error *error, const struct run_times *times);
 
 /* "SIGSEGV"; "SIGRTMIN+3"; "signal 99" for what has no name here. */
 #define RUN_SIGNAL_BYTES_MAX 32

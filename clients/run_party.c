@@ -76,9 +76,28 @@ static void fail_by_end(struct run *run, struct run_member *member, bool is_star
     fail(run, member, end.error);
 }
 
+/* A program that was stopped may have said before why it failed.  False: it has not. */
+static bool fail_by_file(struct run *run, struct run_member *member)
+{
+    struct run_error told;
+    if (member->has_told) {
+        return true;
+    }
+    if (!run_child_told(&member->child, &told)) {
+        return false;
+    }
+    member->has_told = true;
+    fail(run, member, told.error);
+    return true;
+}
+
 void run_party_report(struct run *run, struct run_member *member, enum run_how how, int number)
 {
+    bool is_stopped = how != RUN_COMPLETED && how != RUN_FAILED && how != RUN_NOT_STARTED;
     member->is_reported = true;
+    if (is_stopped && fail_by_file(run, member)) {
+        return;
+    }
     switch (how) {
     case RUN_COMPLETED:
         (void)bus_complete(member->bus, BUS_POLL); /* said; leaving waits for the answer */
@@ -114,7 +133,8 @@ int run_party_over(struct run *run, struct run_member *member)
     (void)snprintf(who, sizeof who, "%s: %s is stopped", run->cli.program, member->party);
     run_note_error(run, who, error);
     bus_error_unref(&error);
-    return code;
+    /* At once: the verdict is not final yet. */
+    return fail_by_file(run, member) ? CLI_FAILED : code;
 }
 
 int run_party_close(struct run *run, struct run_member *member, int64_t timeout_ms, int code)

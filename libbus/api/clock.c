@@ -4,8 +4,12 @@
 
 #include "libbus/api/model.h"
 
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S INT64_C(1000000000)
@@ -31,6 +35,34 @@ int64_t api_now_ns(void)
 int64_t api_wall_ns(void)
 {
     return clock_ns(CLOCK_REALTIME);
+}
+
+/* Field 22 of /proc/self/stat: ticks since the system was started.  Fields are counted behind the
+ * name of the program, which is in brackets and may have any of these in it. */
+static int64_t began_ticks(void)
+{
+    enum { STAT_BYTES = 1024, FIELDS_BEFORE = 20 };
+    char text[STAT_BYTES];
+    int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+    ssize_t bytes = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0)
+        (void)close(fd);
+    text[bytes > 0 ? bytes : 0] = '\0';
+    const char *at = strrchr(text, ')');
+    for (int i = 0; at != NULL && i < FIELDS_BEFORE; i++)
+        at = strchr(at + 1, ' ');
+    return at != NULL ? strtoll(at, NULL, 10) : -1;
+}
+
+int64_t api_process_began_ns(void)
+{
+    int64_t now_ns = api_now_ns();
+    int64_t ticks = began_ticks();
+    long ticks_per_s = sysconf(_SC_CLK_TCK);
+    if (ticks < 0 || ticks_per_s <= 0)
+        return now_ns;
+    int64_t age_ns = clock_ns(CLOCK_BOOTTIME) - ticks * (NS_PER_S / ticks_per_s);
+    return age_ns > 0 ? now_ns - age_ns : now_ns;
 }
 
 int64_t api_deadline_ns(int64_t timeout_ms)

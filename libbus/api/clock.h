@@ -7,6 +7,9 @@
 
 int64_t api_now_ns(void);
 int64_t api_wall_ns(void);
+/* When this process began, on the clock of api_now_ns(), perhaps a tick too early; now, if the
+ * system does not tell. */
+int64_t api_process_began_ns(void);
 uint64_t api_random(void); /* 0: the system gives none */
 /* The deadline after timeout_ms; INT64_MAX: never. */
 int64_t api_deadline_ns(int64_t timeout_ms);

@@ -46,6 +46,17 @@ static struct error_identity *identity_new(const struct error_record *record)
     return identity;
 }
 
+/* What was before this process began was not measured by its clock; the tick by which the system
+ * counts that may be a tenth of a second long. */
+static bool is_of_another_clock(const struct bus *bus, const struct bus_error *error)
+{
+    const int64_t tick_ns = 100000000;
+    int64_t slack_ns =
+        tick_ns + (error->made_uncertainty_ns < INT64_MAX / 2 ? (int64_t)error->made_uncertainty_ns
+                                                              : INT64_MAX / 2);
+    return error->made_ns < bus->process_began_ns - slack_ns;
+}
+
 static void stamp_one(struct bus *bus, struct bus_error *error, const char *topic, uint64_t seq)
 {
     char id[LIMIT_ERROR_ID_BYTES];
@@ -68,6 +79,8 @@ static void stamp_one(struct bus *bus, struct bus_error *error, const char *topi
     record.occurred_ns = session_broker_ns(bus->session, error->made_ns, &record.uncertainty_ns);
     if (record.uncertainty_ns <= UINT64_MAX - error->made_uncertainty_ns)
         record.uncertainty_ns += error->made_uncertainty_ns;
+    if (is_of_another_clock(bus, error))
+        record.uncertainty_ns = UINT64_MAX;
     record.wall_ns = error->made_wall_ns;
     struct error_identity *identity = identity_new(&record);
     struct error_identity *none = NULL;

@@ -53,6 +53,7 @@ static struct bus *membership_new(void)
     bus->failure_fd = bus->room_fd = bus->tap_fd = bus->poller_fd = bus->data_fd = -1;
     bus->fork_generation = fork_watch();
     bus->opener = gettid();
+    bus->process_began_ns = api_process_began_ns();
     memory_heap_init(&bus->memory, SESSION_MEMORY_MAX);
     id_map_init(&bus->subs_by_number, &bus->memory);
     list_init(&bus->subs);

@@ -110,6 +110,7 @@ struct bus {
     uint64_t guard;                  /* the token of the guard that we speak for; 0: none */
     bool is_courier;                 /* an observer that brings and fetches attachments */
     unsigned fork_generation;
+    int64_t process_began_ns;
     pid_t opener; /* thread that gets failure_signal */
     int failure_fd;
     int room_fd;

@@ -153,6 +153,8 @@
 
 /* heartbeats, in ms */
 #define LIMIT_HEARTBEAT_MS_MIN 10
+/* So long before it joins, a party may have failed in its start-up: an hour. */
+#define LIMIT_START_UP_MS INT64_C(3600000)
 #define LIMIT_PERIOD_MS_MAX INT64_C(86400000) /* a day: lost_after, grace, keeping time ... */
 
 /* the client */

@@ -323,7 +323,7 @@ static void put_judgement(struct core_dump *dump, const struct judgement *judgem
     for (uint32_t i = 0; i < judgement->count; i++) {
         const struct judged *judged = &judgement->errors[i];
         LINE(dump, "    judged", number_of(judged->failure), (uint64_t)judged->at_ns,
-             (uint64_t)judged->incarnation_from_ns, judged->blamed[0], judged->blamed[1],
+             (uint64_t)judged->believed_from_ns, judged->blamed[0], judged->blamed[1],
              judged->blamed[2], judged->blamed[LIMIT_ERROR_BLAMES - 1]);
     }
     const struct verdict_result *result = verdict_result(&judgement->verdict);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 TestSuite(verdict, .init = stage_open, .fini = stage_close, .timeout = 240);
@@ -528,6 +529,49 @@ Test(verdict, is_no_matter_for_the_handlers_of_a_job_that_has_its_minimum)
     json_t *line = ask("default", 0);
     cr_expect_str_eq(text_of(line, "state"), "ended");
     json_decref(line);
+}
+
+/* ---- stamps from before a party was open ----------------------------------------------------- */
+
+static void fail_with(struct bus **bus, struct bus_error **error)
+{
+    bus_fail(*bus, *error);
+    bus_error_unref(error);
+    (void)bus_close(bus, SOON_MS); /* it failed */
+}
+
+static void expect_root(const char *party)
+{
+    json_t *line = ask("default", 3);
+    cr_expect_str_eq(text_of(line, "state"), "final");
+    cr_expect_str_eq(text_of(json_object_get(line, "root"), "party"), party);
+    json_decref(line);
+}
+
+/* alice fails in her start-up, and bob of that: the first to say so is not the first to fail. */
+Test(verdict, finds_a_root_that_failed_before_it_was_open)
+{
+    struct bus *bob = must_open("bob");
+    struct bus_error *error = bus_error_new("app.no_model", NULL, "the model is missing");
+    struct bus *alice = must_open("alice");
+    struct bus_error *victim = bus_error_new("app.no_value", NULL, "alice did not come");
+    fail_with(&bob, &victim);
+    fail_with(&alice, &error);
+    expect_root("alice");
+}
+
+/* Ten minutes ago this process was not there, so that is no time of its clock. */
+Test(verdict, never_puts_a_stamp_from_before_its_process_first)
+{
+    struct bus *bob = must_open("bob");
+    struct bus *alice = must_open("alice");
+    struct bus_error *error = bus_error_new("app.bob", NULL, "first");
+    struct bus_error *absurd = bus_error_new("app.alice", NULL, "ten minutes ago, it says");
+    expect_code(bus_error_set_occurred(absurd, (time(NULL) - 600) * INT64_C(1000000000), 0),
+                BUS_OK);
+    fail_with(&bob, &error);
+    fail_with(&alice, &absurd);
+    expect_root("bob");
 }
 
 /* ---- a broker that is killed ----------------------------------------------------------------- */

@@ -458,6 +458,37 @@ Test(core_verdict, is_one_in_whatever_order_the_reports_come)
     }
 }
 
+/* What failed in a start-up is told when the party has joined, and is older than its victim's
+ * error. */
+Test(core_verdict, believes_a_stamp_from_before_the_party_joined)
+{
+    static const struct {
+        int64_t before_ms;
+        const char *root;
+    } cases[] = {{0, "alice"},
+                 {1, "alice"},
+                 {LIMIT_START_UP_MS - 1, "alice"},
+                 {LIMIT_START_UP_MS, "alice"},
+                 {LIMIT_START_UP_MS + 1, "bob"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char expected[100];
+        now_ns = 2 * HOUR_NS + (int64_t)i * 24 * HOUR_NS;
+        numbers[1] = numbers[2] = 0;
+        join(2);
+        join(1);
+        tap(5);
+        int64_t joined_ns = now_ns;
+        pass_ms(100);
+        forget();
+        fail_party(2, (struct failing){.stamp_ns = joined_ns}, 0);
+        fail_party(1, (struct failing){.stamp_ns = joined_ns - cases[i].before_ms * MS - 1}, 0);
+        (void)snprintf(expected, sizeof expected, "5 < verdict.final %s/%zu ",
+                       i == 0 ? "alice" : cases[i].root, i + 1);
+        cr_expect_not_null(strstr(said, expected), "case %zu, not %s: %s", i, expected, said);
+        closed(5);
+    }
+}
+
 static void fail_party_with(conn_id conn, struct span error)
 {
     message(conn, (struct msg){.type = MSG_FAIL_PARTY,

@@ -602,6 +602,47 @@ Test(run_error, holds_type_and_file_to_their_limits)
     }
 }
 
+/* ---- when it occurred -------------------------------------------------------------------------*/
+
+Test(run_error, occurred_when_its_file_says_or_else_when_that_was_written)
+{
+    enum { S = 1000000000 };
+    /* The program ran from 100 s to 200 s. */
+    static const struct {
+        int64_t own_ns, written_ns, at_ns;
+        uint64_t uncertainty_ns, left_ns;
+    } cases[] = {
+        {INT64_C(150) * S, INT64_C(160) * S, INT64_C(150) * S, 0, 0},
+        {0, INT64_C(160) * S, INT64_C(160) * S, 0, 0},
+        {INT64_C(100) * S, INT64_C(160) * S, INT64_C(100) * S, 0, 0},
+        {INT64_C(99) * S, INT64_C(160) * S, INT64_C(160) * S, 0, 0},  /* before it began */
+        {INT64_C(170) * S, INT64_C(160) * S, INT64_C(160) * S, 0, 0}, /* written before it was */
+        {INT64_C(201) * S, INT64_C(160) * S, INT64_C(160) * S, 0, 0}, /* to come */
+        {1, INT64_C(160) * S, INT64_C(160) * S, 0, 0},
+        {0, INT64_C(50) * S, 0, 0, 0},  /* a copy of another run's */
+        {0, INT64_C(300) * S, 0, 0, 0}, /* a clock of another host */
+        {1, 1, 0, 0, 0},
+        {INT64_C(150) * S, INT64_C(50) * S, INT64_C(150) * S, 0, 0},
+        /* Whole seconds: within the second, and before the file was written. */
+        {INT64_C(150) * S, INT64_C(150) * S + 7, INT64_C(150) * S + 7, S, 7},
+        {INT64_C(150) * S, INT64_C(160) * S, INT64_C(151) * S, S, S},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct run_error error = {.error = bus_error_new("t", NULL, "m"),
+                                  .occurred_ns = cases[i].own_ns,
+                                  .uncertainty_ns = cases[i].uncertainty_ns};
+        run_error_date(&error, &(struct run_times){.began_ns = INT64_C(100) * S,
+                                                   .written_ns = cases[i].written_ns,
+                                                   .now_ns = INT64_C(200) * S});
+        cr_expect_eq(error.occurred_ns, cases[i].at_ns, "case %zu: %" PRId64, i, error.occurred_ns);
+        cr_expect_eq(error.uncertainty_ns, cases[i].left_ns, "case %zu", i);
+        if (cases[i].at_ns > 0) {
+            cr_expect_eq(bus_error_occurred_ns(error.error), cases[i].at_ns, "case %zu", i);
+        }
+        bus_error_unref(&error.error);
+    }
+}
+
 /* ---- the elastic launcher's form --------------------------------------------------------------*/
 
 Test(run_error, reads_what_the_elastic_launcher_defines)

@@ -49,7 +49,7 @@ static void reference_version(const struct verdict_error *error, char *key)
         " %020" PRIu64 " %020" PRIu64 " %020" PRIu64 " %.*s\001%020" PRIu64,
         error->is_hearsay, 99 - error->cause_count, 99 - error->blame_count,
         reference_sortable(error->occurred_ns), error->uncertainty_ns,
-        reference_sortable(error->last_sign_ns), reference_sortable(error->incarnation_from_ns),
+        reference_sortable(error->last_sign_ns), reference_sortable(error->believed_from_ns),
         error->kind, error->recoverable, error->origin, reference_sortable(error->code),
         (int)error->party.bytes, (const char *)error->party.data, error->incarnation);
     for (uint32_t i = 0; i < error->cause_count; i++)
@@ -93,7 +93,7 @@ static int64_t reference_stamp(const struct verdict_error *error, int64_t now_ns
         return 0;
     double middle = (double)stamp;
     double slack = (double)error->uncertainty_ns;
-    if (error->incarnation_from_ns > 0 && middle + slack < (double)error->incarnation_from_ns)
+    if (error->believed_from_ns > 0 && middle + slack < (double)error->believed_from_ns)
         return 0;
     return middle - slack > (double)now_ns ? 0 : stamp;
 }

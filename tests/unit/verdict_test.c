@@ -434,7 +434,7 @@ Test(verdict, never_puts_a_missing_zero_or_absurd_stamp_first)
     static const struct {
         int64_t occurred_ns;
         uint64_t uncertainty_ns;
-        int64_t incarnation_from_ns;
+        int64_t believed_from_ns;
     } cases[] = {
         {0, 0, 0},
         {-1, 0, 0},
@@ -455,7 +455,7 @@ Test(verdict, never_puts_a_missing_zero_or_absurd_stamp_first)
             again();
             ADD("absurd", "alice", .is_fatal = true, .occurred_ns = cases[i].occurred_ns,
                 .uncertainty_ns = cases[i].uncertainty_ns,
-                .incarnation_from_ns = cases[i].incarnation_from_ns);
+                .believed_from_ns = cases[i].believed_from_ns);
             expect_root("absurd");
             ADD("good", "zoe", .is_fatal = true, .occurred_ns = 1000 * SECOND);
             expect_root("good");
@@ -469,7 +469,7 @@ Test(verdict, believes_stamps_up_to_their_bounds)
     static const struct {
         int64_t occurred_ns;
         uint64_t uncertainty_ns;
-        int64_t incarnation_from_ns;
+        int64_t believed_from_ns;
     } cases[] = {
         {1, 0, 0},
         {1, 86400 * (uint64_t)SECOND, 0},
@@ -484,7 +484,7 @@ Test(verdict, believes_stamps_up_to_their_bounds)
                                    .is_fatal = true,
                                    .occurred_ns = cases[i].occurred_ns,
                                    .uncertainty_ns = cases[i].uncertainty_ns,
-                                   .incarnation_from_ns = cases[i].incarnation_from_ns});
+                                   .believed_from_ns = cases[i].believed_from_ns});
         cr_expect_eq(root_of(weigh())->stamp_ns, cases[i].occurred_ns, "case %u", i);
     }
 }
@@ -715,7 +715,7 @@ static void draw_error(struct drawn *drawn, uint32_t ids)
         .occurred_ns = draw_stamp(),
         .uncertainty_ns = below(6) == 0 ? draw() : below(4),
         .last_sign_ns = below(8) == 0 ? draw_stamp() : 0,
-        .incarnation_from_ns = below(8) == 0 ? (int64_t)below(9) : 0,
+        .believed_from_ns = below(8) == 0 ? (int64_t)below(9) : 0,
         .is_fatal = below(3) != 0,
         .is_hearsay = below(4) == 0,
         .causes = drawn->causes,

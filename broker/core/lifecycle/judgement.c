@@ -198,7 +198,7 @@ static enum verdict_err add_records(struct core *core, struct job *job, struct j
     struct verdict_error head = weighable(records, 0, judged->blamed, &links);
     head.attempt = job->attempt;
     head.is_fatal = true;
-    head.incarnation_from_ns = judged->incarnation_from_ns;
+    head.believed_from_ns = judged->believed_from_ns;
     enum verdict_err err = verdict_add(&job->judgement.verdict, judged->at_ns, &head);
     for (uint32_t i = 1; i < count && err != VERDICT_LATE; i++) {
         struct verdict_error cause = weighable(records, i, unknown, &links);
@@ -264,12 +264,20 @@ static void judgement_keep(struct core *core, struct job *job, const struct judg
     note_verdict_error(core, job, judged);
 }
 
+/* A party may fail before it joins, and say so when it has joined. */
+static int64_t believed_from_ns(const struct party *party)
+{
+    const int64_t start_up_ns = LIMIT_START_UP_MS * INT64_C(1000000);
+    if (party == NULL || party->joined_ns == 0)
+        return 0;
+    return party->joined_ns > start_up_ns ? party->joined_ns - start_up_ns : 1;
+}
+
 bool judge_error(struct core *core, struct job *job, const struct party *party,
                  struct failure *failure)
 {
-    struct judged judged = {.failure = failure,
-                            .at_ns = core->now_ns,
-                            .incarnation_from_ns = party != NULL ? party->joined_ns : 0};
+    struct judged judged = {
+        .failure = failure, .at_ns = core->now_ns, .believed_from_ns = believed_from_ns(party)};
     if (verdict_survive(&job->judgement.verdict, core->now_ns))
         mark_survived(core, job);
     enum verdict_err err = reserve_kept(core, &job->judgement)

@@ -28,9 +28,9 @@ struct failure {
 
 /* An error that a job can fail of, kept for reports and snapshots. */
 struct judged {
-    struct failure *failure;             /* a reference */
-    int64_t at_ns;                       /* when it came */
-    int64_t incarnation_from_ns;         /* begin of the incarnation that it ended; 0: not known */
+    struct failure *failure;  /* a reference */
+    int64_t at_ns;            /* when it came */
+    int64_t believed_from_ns; /* no stamp of its incarnation counts before; 0: not known */
     uint32_t blamed[LIMIT_ERROR_BLAMES]; /* incarnations of the parties it blames; 0: not known */
 };
 

@@ -662,7 +662,7 @@ void note_verdict_error(struct core *core, const struct job *job, const struct j
     if (core->is_noting)
         NOTE(core, VERDICT_ERROR, verdict_error, .job = job->id,
              .failure = failure_number(core, judged->failure), .at_ns = judged->at_ns,
-             .incarnation_from_ns = judged->incarnation_from_ns, .blamed = judged->blamed[0],
+             .believed_from_ns = judged->believed_from_ns, .blamed = judged->blamed[0],
              .more_blamed = span_of(more, put_more_blamed(judged, more)));
 }
 

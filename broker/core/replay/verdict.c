@@ -33,7 +33,7 @@ static const char *find_verdict(struct core *core, uint64_t job, uint64_t failur
 
 const char *replay_verdict_error(struct core *core, const struct fact_verdict_error *fact)
 {
-    struct judged judged = {.at_ns = fact->at_ns, .incarnation_from_ns = fact->incarnation_from_ns};
+    struct judged judged = {.at_ns = fact->at_ns, .believed_from_ns = fact->believed_from_ns};
     struct job *job;
     const char *wrong = find_verdict(core, fact->job, fact->failure, &job, &judged.failure);
     if (wrong != NULL)

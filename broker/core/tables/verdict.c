@@ -78,7 +78,7 @@ static int64_t usable_stamp(const struct verdict_error *error, int64_t now_ns)
     if (stamp_ns <= 0 || error->uncertainty_ns > UNCERTAINTY_NS_MAX)
         return 0;
     int64_t slack_ns = (int64_t)error->uncertainty_ns;
-    if (error->incarnation_from_ns > 0 && stamp_ns < error->incarnation_from_ns - slack_ns)
+    if (error->believed_from_ns > 0 && stamp_ns < error->believed_from_ns - slack_ns)
         return 0;
     return stamp_ns - slack_ns > now_ns ? 0 : stamp_ns;
 }
@@ -198,7 +198,7 @@ static int compare_versions(const struct verdict_error *a, const struct verdict_
         compare_times(a->occurred_ns, b->occurred_ns),
         compare_numbers(a->uncertainty_ns, b->uncertainty_ns),
         compare_times(a->last_sign_ns, b->last_sign_ns),
-        compare_times(a->incarnation_from_ns, b->incarnation_from_ns),
+        compare_times(a->believed_from_ns, b->believed_from_ns),
         compare_numbers(a->kind, b->kind),
         compare_numbers(a->recoverable, b->recoverable),
         compare_numbers(a->origin, b->origin),

@@ -108,10 +108,10 @@ struct verdict_error {
     int64_t code;
     int64_t occurred_ns; /* broker's monotonic clock; 0: unknown */
     uint64_t uncertainty_ns;
-    int64_t last_sign_ns;        /* of a party that fell silent: when it was heard last; else 0 */
-    int64_t incarnation_from_ns; /* when this incarnation joined; 0: unknown */
-    bool is_fatal;               /* a job can fail of it */
-    bool is_hearsay;             /* told by another party, as part of a chain of causes */
+    int64_t last_sign_ns;     /* of a party that fell silent: when it was heard last; else 0 */
+    int64_t believed_from_ns; /* no stamp of its incarnation counts before; 0: unknown */
+    bool is_fatal;            /* a job can fail of it */
+    bool is_hearsay;          /* told by another party, as part of a chain of causes */
     const struct span *causes;
     uint32_t cause_count; /* up to LIMIT_ERROR_CAUSES */
     const struct verdict_blame *blames;
