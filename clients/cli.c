@@ -427,6 +427,7 @@ void cli_bus_options(const struct cli *cli, struct bus_options *options)
     options->party = cli->party;
     options->send_timeout_ms = cli_left_ms(cli);
     options->broker_lost_ms = CLI_LOST_MS;
+    options->run_rule = cli->run_rule;
 }
 
 int64_t cli_open_ms(const struct cli *cli)

@@ -21,6 +21,7 @@ struct pub {
     const char *value;   /* NULL: a line of standard input each */
     const char *failure; /* TYPE:MESSAGE, or NULL */
     bool is_promise;     /* reserve, and hold */
+    bool is_new_run;     /* begin the next run of the job */
     int64_t hold_ms;     /* how long; BUS_FOREVER: until a signal */
     int64_t sent;        /* values */
 };
@@ -309,6 +310,7 @@ int pub_main(int argc, char **argv)
          "promise the next value, and send none"},
         {0, "hold", CLI_SECONDS, &pub.hold_ms, "SECONDS",
          "keep the promise open for this time (until a signal)"},
+        {0, "new-run", CLI_YES, &pub.is_new_run, NULL, "begin the next run of the job"},
     };
     int result = CLI_OK;
     if (!cli_start(&pub.cli, argc, argv, flags, sizeof flags / sizeof flags[0], &result)) {
@@ -318,6 +320,7 @@ int pub_main(int argc, char **argv)
     if (result != CLI_OK) {
         return result;
     }
+    pub.cli.run_rule = pub.is_new_run ? BUS_RUN_NEXT : BUS_RUN_CONTINUE;
     pub.topic = pub.cli.argv[0];
     pub.value = pub.cli.argc == 2 ? pub.cli.argv[1] : NULL;
     return run(&pub);

@@ -139,6 +139,7 @@ static int ask(const struct request *request)
 static int run(struct request *request)
 {
     int64_t count = request->cli.count < 0 ? 1 : request->cli.count;
+    request->cli.run_rule = BUS_RUN_CONTINUE;
     int result = cli_open(&request->cli, NULL);
     if (result != CLI_OK) {
         return result;

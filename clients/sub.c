@@ -10,6 +10,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+enum { CLI_AGAIN = -1 }; /* no exit code: the next run of the job began */
+
 struct sub {
     struct cli cli;
     const char *durable; /* a name, or NULL */
@@ -17,6 +19,7 @@ struct sub {
     bool is_blocking;    /* hold writers back rather than lose frames */
     bool is_verbose;     /* topic and number before each value */
     struct bus_sub *sub;
+    int64_t from_seq;
     int64_t printed; /* values and errors */
     bool has_error;  /* one of them was an error */
 };
@@ -114,6 +117,18 @@ static bool print_received(struct sub *sub, enum bus_err err, const struct bus_m
     }
 }
 
+/* Whether this party is over because the next run of its job began. */
+static bool is_run_over(const struct sub *sub)
+{
+    struct bus_error *why = bus_failure(sub->cli.bus);
+    bool is_over = why != NULL && strcmp(bus_error_type(why), "errbus.attempt_over") == 0;
+    if (is_over) {
+        fprintf(stderr, "%s: %s\n", sub->cli.program, "the next run of the job began");
+    }
+    bus_error_unref(&why);
+    return is_over;
+}
+
 /* Until --count is reached, --wait is over, a signal comes, or this party is over. */
 static int receive_all(struct sub *sub)
 {
@@ -125,6 +140,10 @@ static int receive_all(struct sub *sub)
         if (err == BUS_ETIMEDOUT && sub->has_error) {
             bus_error_unref(&error);
             break;
+        }
+        if (err == BUS_EFENCED && sub->durable == NULL && is_run_over(sub)) {
+            bus_error_unref(&error);
+            return CLI_AGAIN;
         }
         if (!print_received(sub, err, msg, error)) {
             return cli_report(&sub->cli, err, &error);
@@ -153,14 +172,16 @@ static bool read_from(const char *text, int64_t *out_seq)
     return cli_number_read(text, out_seq);
 }
 
-static int run(struct sub *sub, const char *pattern, int64_t from_seq)
+/* One run of the job; *out_again: there is another one. */
+static int run(struct sub *sub, const char *pattern, bool *out_again)
 {
     struct bus_sub_options options;
     bus_sub_options_init(&options);
     options.name = sub->durable;
-    options.from_seq = from_seq;
+    options.from_seq = sub->from_seq;
     options.overflow =
         sub->is_blocking || sub->durable != NULL ? BUS_OVERFLOW_BLOCK : BUS_OVERFLOW_GAP;
+    sub->cli.run_rule = sub->durable != NULL ? BUS_RUN_CONTINUE : BUS_RUN_FOLLOW;
     int result = cli_open(&sub->cli, NULL);
     if (result != CLI_OK) {
         return result;
@@ -174,6 +195,7 @@ static int run(struct sub *sub, const char *pattern, int64_t from_seq)
     enum bus_err err = bus_sub_open(sub->cli.bus, pattern, &options, &sub->sub);
     if (err == BUS_OK) {
         result = receive_all(sub);
+        *out_again = result == CLI_AGAIN;
     } else if (err == BUS_EINVAL) {
         result = cli_usage(
             &sub->cli,
@@ -188,6 +210,22 @@ static int run(struct sub *sub, const char *pattern, int64_t from_seq)
     }
     bus_sub_close(&sub->sub);
     return cli_close(&sub->cli, result);
+}
+
+/* A viewer goes from run to run: it begins where the new one does, or at the number that was asked
+ * for. */
+static int run_all(struct sub *sub, const char *pattern)
+{
+    bool is_again = false;
+    int result = run(sub, pattern, &is_again);
+    while (is_again) {
+        is_again = false;
+        if (sub->from_seq == BUS_FROM_NOW) {
+            sub->from_seq = 0;
+        }
+        result = run(sub, pattern, &is_again);
+    }
+    return result;
 }
 
 int sub_main(int argc, char **argv)
@@ -208,7 +246,6 @@ int sub_main(int argc, char **argv)
         {'v', "verbose", CLI_YES, &sub.is_verbose, NULL,
          "print topic and number before each value"},
     };
-    int64_t from_seq = 0;
     int result = CLI_OK;
     if (!cli_start(&sub.cli, argc, argv, flags, sizeof flags / sizeof flags[0], &result)) {
         return result;
@@ -216,9 +253,9 @@ int sub_main(int argc, char **argv)
     if (sub.cli.argc != 1) {
         return cli_usage(&sub.cli, "expected one PATTERN, not %d", sub.cli.argc);
     }
-    if (!read_from(sub.from, &from_seq)) {
+    if (!read_from(sub.from, &sub.from_seq)) {
         return cli_usage(&sub.cli, "--from takes a slot number, oldest or now, not '%.100s'",
                          sub.from);
     }
-    return run(&sub, sub.cli.argv[0], from_seq);
+    return run_all(&sub, sub.cli.argv[0]);
 }

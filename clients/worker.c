@@ -339,6 +339,7 @@ static int run(struct worker *worker)
     options.deliver_max = (int)worker->deliver_max;
     bool is_short = worker->cli.count > 0 && worker->cli.count < worker->jobs;
     options.credit = (int)(is_short ? worker->cli.count : worker->jobs);
+    worker->cli.run_rule = BUS_RUN_CONTINUE;
     int result = cli_open(&worker->cli, NULL);
     if (result != CLI_OK) {
         goto done;

@@ -116,6 +116,21 @@ enum bus_durability bus_durability(const struct bus *bus)
     return (enum bus_durability)durability;
 }
 
+struct bus_run bus_run_get(const struct bus *bus)
+{
+    struct bus *locked = (struct bus *)(uintptr_t)bus; /* the lock alone changes */
+    if (bus == NULL || api_is_foreign(bus))
+        return (struct bus_run){0};
+    api_lock(locked);
+    struct session_run run = session_run(bus->session);
+    uint32_t number = session_attempt(bus->session);
+    api_unlock(locked);
+    return (struct bus_run){.number = number,
+                            .incarnations = run.incarnations,
+                            .is_continued = run.is_continued,
+                            .rest_ns = run.rest_ns};
+}
+
 const char *bus_party(const struct bus *bus)
 {
     return bus != NULL ? bus->party : "";

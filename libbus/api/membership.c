@@ -93,6 +93,8 @@ static bool session_make(struct bus *bus)
         .is_courier = bus->is_courier,
         .disclosure = (enum disclosure)bus->options.disclosure,
         .guard = bus->guard,
+        .run = span_text(bus->options.run),
+        .run_rule = (uint8_t)bus->options.run_rule,
     };
     return session_new(&bus->memory, &options, api_now_ns(), &bus->session) == CODE_OK;
 }
@@ -154,6 +156,7 @@ static enum bus_err open_as(bool is_courier, const struct endpoints *endpoints,
         (void)membership_close(&bus, BUS_POLL); /* nothing was promised yet */
         return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
     }
+    bus->options.run = NULL; /* the caller's */
     *out_bus = bus;
     return BUS_OK;
 }

@@ -189,6 +189,20 @@ static enum bus_err options_disclosure(struct bus_options *options, struct bus_e
     return BUS_OK;
 }
 
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+static enum bus_err options_run(struct bus_options *options, struct bus_error **reterr)
+{
+    const char *run = chosen(options->run, "ERRBUS_RUN", "");
+    if (*run != '\0' && !name_is_valid(span_text(run)))
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_NAME,
+                         "'%.250s' is not a run's name: expected UTF-8 of 1 to %d bytes, without "
+                         "control characters",
+                         run, LIMIT_NAME_BYTES);
+    options->run = run;
+    return BUS_OK;
+}
+
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 static enum bus_err outside(struct bus_error **reterr, const char *option, int64_t value,
@@ -214,6 +228,7 @@ enum bus_err options_periods(const struct bus_options *options, struct bus_error
         {"send_timeout_ms", options->send_timeout_ms, BUS_FOREVER, INT64_MAX},
         {"failure_signal", options->failure_signal, 0, SIGRTMAX},
         {"is_guard", options->is_guard, 0, 1},
+        {"run_rule", options->run_rule, BUS_RUN_AS_FOUND, BUS_RUN_NEXT},
     };
     for (size_t i = 0; i < sizeof periods / sizeof periods[0]; i++) {
         if (periods[i].value < periods[i].least || periods[i].value > periods[i].most)
@@ -240,6 +255,8 @@ enum bus_err options_of_bus(const struct bus_options *given, struct bus_options 
         err = options_periods(&options, reterr);
     if (err == BUS_OK)
         err = options_disclosure(&options, reterr);
+    if (err == BUS_OK)
+        err = options_run(&options, reterr);
     if (err == BUS_OK && (options.outbox_bytes_max == 0 || options.inbox_bytes_max == 0))
         err = error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
                         "outbox_bytes_max and inbox_bytes_max must not be 0");

@@ -206,6 +206,7 @@ struct session {
     uint64_t broker;
     uint32_t incarnation;
     uint32_t attempt;
+    struct session_run run;
     uint64_t value_bytes_max;
     uint8_t durability; /* of the newest acknowledgement; until there is one, as WELCOME said */
     bool is_job_created;

@@ -73,6 +73,8 @@ struct session_options {
     bool is_courier;            /* an observer that brings and fetches attachments */
     enum disclosure disclosure; /* of our errors */
     uint64_t guard;             /* 0, or the token of the guard for whose incarnation we speak */
+    struct span run;            /* name of the run that we are part of; empty: by run_rule */
+    uint8_t run_rule;           /* as HELLO.run_rule */
 };
 
 enum session_state {
@@ -358,6 +360,13 @@ struct session_membership {
     uint32_t rank;
     uint32_t world_size;
 };
+/* What the broker said of the run when this party joined it. */
+struct session_run {
+    uint32_t incarnations; /* of this party in it, with this one; 0: not welcome yet */
+    bool is_continued;     /* all its parties had ended, and others continued it */
+    int64_t rest_ns;       /* when the last of them ended, by the broker's wall clock */
+};
+struct session_run session_run(const struct session *session);
 /* The newest. */
 struct session_membership session_membership(const struct session *session);
 bool session_job_is_created(const struct session *session); /* as far as is known */

@@ -99,6 +99,9 @@ static void keep_welcome(struct session *session, const struct msg_welcome *welc
 {
     session->incarnation = (uint32_t)welcome->incarnation;
     session->attempt = (uint32_t)welcome->attempt;
+    session->run = (struct session_run){.incarnations = (uint32_t)welcome->run_incarnations,
+                                        .is_continued = welcome->is_continued != 0,
+                                        .rest_ns = welcome->rest_ns};
     session->value_bytes_max = welcome->value_bytes_max;
     session->inbox.value_bytes_max = welcome->value_bytes_max;
     session->broker = welcome->broker;

@@ -41,6 +41,8 @@ static void hello_message(struct session *session, struct msg *out)
         .dial = session->dials,
         .client = session->token != 0 ? 0 : options->client,
         .guard = session->token == 0 ? options->guard : 0,
+        .run = options->run,
+        .run_rule = options->run_rule,
     };
     session->is_hello_due = false;
     session->is_hello_sent = true;

@@ -43,6 +43,11 @@ uint32_t session_attempt(const struct session *session)
     return session->attempt;
 }
 
+struct session_run session_run(const struct session *session)
+{
+    return session->run;
+}
+
 uint8_t session_durability(const struct session *session)
 {
     return session->durability;

@@ -227,7 +227,9 @@ static void put_parties(struct core_dump *dump, const struct core *core)
         word(dump, "party");
         name(dump, party->name);
         LINE(dump, "", party->id, party->job->id, party->state, party->incarnation,
-             party->error_limit, number_of(party->ended_by), party->open_count);
+             party->error_limit, number_of(party->ended_by), party->open_count, party->attempt,
+             party->first, (uint64_t)party->ended_ns,
+             party_any_session(party) != NULL ? party->run_rule : 0);
         if (party->guard != NULL)
             LINE(dump, "   guard", party->guard->token, party->guard->incarnation,
                  (uint64_t)party->guard->beat_ns, (uint64_t)party->guard->lost_after_ns,
@@ -361,8 +363,10 @@ static void put_jobs(struct core_dump *dump, const struct core *core)
     while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL) {
         word(dump, "job");
         name(dump, job->name);
-        LINE(dump, "", job->id, job->attempt, job->party_count, job->bytes, job->open_count,
-             job->event_first, job->event_next, job->event_bytes);
+        name(dump, job->run);
+        LINE(dump, "", job->id, job->attempt, job->first_attempt, job->part_count, job->live_count,
+             job->follower_count, job->party_count, job->bytes, job->open_count, job->event_first,
+             job->event_next, job->event_bytes);
         put_members(dump, core, job);
         LIST_EACH(link, &job->attachments) {
             const struct attachment *attachment = LIST_OWNER(link, struct attachment, link);

@@ -41,6 +41,7 @@ static uint64_t numbers[CONNS_MAX]; /* of control messages */
 static uint64_t frames[CONNS_MAX];  /* of data */
 static uint32_t topic_number;       /* of the last TOPIC_OPENED */
 static uint64_t event_next;         /* as the last WELCOME said */
+static struct msg_welcome welcomed; /* the last WELCOME */
 static uint64_t event_bytes;        /* texts and error of the last event told */
 static int64_t references;          /* on payloads */
 static uint64_t steps;              /* so far */
@@ -183,6 +184,7 @@ static inline void say_msg(conn_id conn, const struct msg *msg)
     case MSG_WELCOME:
         tokens[conn] = msg->as.welcome.token;
         event_next = msg->as.welcome.event_next;
+        welcomed = msg->as.welcome;
         durability = msg->as.welcome.durability;
         say("%u < welcome incarnation %u%s", conn, (unsigned)msg->as.welcome.incarnation,
             msg->as.welcome.is_resumed ? ", resumed" : "");

@@ -276,7 +276,13 @@ Test(core_replay, gives_the_same_state_for_every_kind_of_fact)
     forget_a_party();
     write_history();
     compact();
-    leave(2, 0);
+    closed(2);
+    pass_ms(1100); /* nobody is left: a verdict, and whoever comes behind it begins a new one */
+    struct msg named = hello(2, 0);
+    named.as.hello.run = span_text("night");
+    message(2, named);
+    closed(2);
+    pass_ms(1100);
     join(2);
     pass_ms(60000); /* all fall silent: a verdict, and whoever comes behind it begins a new one */
     join(1);
@@ -775,6 +781,9 @@ static const struct {
     REFUSED(ACKNOWLEDGED, acknowledged, "a topic", .sub = 1, .topic = 9),
     REFUSED(END_DUE, end_due, "a party", .sub = 1, .party = 9),
     REFUSED(END_TOLD, end_told, "does not follow", .sub = 1),
+    REFUSED(RUN_NAMED, run_named, "a job", .job = 9),
+    REFUSED(TOOK_PART, took_part, "a party", .party = 9, .attempt = 1),
+    REFUSED(TOOK_PART, took_part, "does not follow", .party = 1, .attempt = 1),
     REFUSED(EVENT, event, "a job", .job = 9, .id = 1, .name = {"x", 1}),
     REFUSED(EVENT, event, "does not follow", .job = 1, .id = 1, .name = {"x", 1}),
 };

@@ -444,7 +444,8 @@ Test(core, knows_a_client_whose_greeting_was_slow)
     greet(51, 77, 2); /* even now */
     EXPECT("51 dropped\n");
     greet(61, 78, 1);
-    EXPECT("61 < welcome incarnation 2\n3 < party.joined alice/2 #0 x0\n");
+    EXPECT(
+        "61 < welcome incarnation 2\n3 < job.run alice/2 #0 x2\n3 < party.joined alice/2 #0 x0\n");
 }
 
 /* Alice says nothing any more, bob all the time.  When she is lost, by the clock. */

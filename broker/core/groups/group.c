@@ -556,9 +556,11 @@ void group_free(struct core *core, struct group *group)
     pool_give(&core->groups, group);
 }
 
-static uint64_t undone_count(const struct group *group)
+uint64_t group_undone(const struct group *group)
 {
     uint64_t count = 0;
+    LIST_EACH(link, &group->letters)
+        count += LIST_OWNER(link, struct letter, link)->task != NULL;
     LIST_EACH(link, &group->place->routes) {
         const struct route *route = LIST_OWNER(link, struct route, sub_link);
         LIST_EACH(task, &route->tasks)
@@ -589,7 +591,7 @@ void groups_tell_dropped(struct core *core, struct job *job, struct failure *fai
 {
     LIST_EACH(link, &job->sub_list) {
         const struct sub *sub = LIST_OWNER(link, struct sub, job_link);
-        uint64_t count = sub_is_place(sub) ? undone_count(sub->group) : 0;
+        uint64_t count = sub_is_place(sub) ? group_undone(sub->group) : 0;
         struct text text;
         if (count == 0)
             continue;

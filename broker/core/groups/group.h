@@ -31,6 +31,8 @@ void group_settle(struct core *core, struct session *session, const struct parke
 void group_lease_timer(struct core *core, struct sub *member);
 /* Tasks that nobody has, those that are put off and letters that were given again among them. */
 uint64_t group_waiting(const struct group *group);
+/* Tasks that are not done, whoever has them, letters that were given again among them. */
+uint64_t group_undone(const struct group *group);
 /* Before it does: operators are told of what was not done, and never will be. */
 void groups_tell_dropped(struct core *core, struct job *job, struct failure *failure);
 void groups_resume(struct core *core); /* at the end of a replay */

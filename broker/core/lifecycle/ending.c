@@ -63,6 +63,7 @@ static void party_end(struct core *core, struct party *party, enum party_event e
     if (!party_next(party->state, event, &party->state))
         return;
     tell_storms(core, party->job, party);
+    party->ended_ns = core->wall_ns;
     party->ended_by = failure_ref(failure);
     bool is_told_to = event == PARTY_IS_TERMINATED; /* by what ended its job: no news for that */
     bool is_late = failure != NULL && !is_told_to && judge_error(core, party->job, party, failure);

@@ -13,6 +13,7 @@
 #include "broker/core/lifecycle/judgement.h"
 #include "broker/core/lifecycle/liveness.h"
 #include "broker/core/lifecycle/membership.h"
+#include "broker/core/lifecycle/run.h"
 #include "broker/core/lifecycle/session.h"
 #include "broker/core/record/accept.h"
 #include "broker/core/record/courier.h"
@@ -82,6 +83,10 @@ static void welcome(struct core *core, struct session *session, const struct msg
     msg->durability = core->options.durability;
     msg->disclosure = session->job != NULL ? session->job->spec.disclosure : 0;
     msg->is_created = session->job != NULL && session->job->state != JOB_FREE;
+    msg->is_continued = session->job != NULL && session->job->is_continued;
+    msg->rest_ns = msg->is_continued ? session->job->rest_ns : 0;
+    if (session->party != NULL)
+        msg->run_incarnations = session->incarnation - session->party->first + 1;
     if (session->party != NULL && !session->is_guard)
         msg->errors_from = (uint64_t)session->party->program_count << PROGRAM_ERROR_BITS;
     session_arm(core, session);
@@ -107,7 +112,11 @@ void session_begin(struct core *core, struct party *party, struct session *sessi
                    uint32_t incarnation)
 {
     party->incarnation = incarnation;
+    run_take_part(party, incarnation);
+    party->job->live_count += 1;
+    party->job->follower_count += party->run_rule == RUN_FOLLOW;
     party->joined_ns = core->is_replaying ? 0 : core->now_ns;
+    party->ended_ns = 0;
     party->error_count = 0;
     party->error_limit = 0;
     failure_unref(core, party->ended_by);
@@ -188,7 +197,7 @@ static void join(struct core *core, conn_id conn, const struct msg_hello *hello,
         effects_drop(core->effects, conn); /* it came late, and what it asked for has been */
         return;
     }
-    const char *refusal = job_refusal(job, party, &type);
+    const char *refusal = run_is_free_again(core, job) ? NULL : job_refusal(job, party, &type);
     if (refusal != NULL) {
         refuse(core, conn, CODE_EDENIED, type, refusal);
         return;
@@ -202,13 +211,23 @@ static void join(struct core *core, conn_id conn, const struct msg_hello *hello,
     while (party_any_session(party) != NULL)
         session_lose(core, party_any_session(party), ERROR_TYPE_REPLACED,
                      "a fresh party of the same name came, and its connection was gone");
+    enum run_choice choice = run_choose(core, party, hello, &core->why_held);
+    if (choice == RUN_IS_HELD) {
+        refuse(core, conn, CODE_EDENIED, ERROR_TYPE_RUN_UNDER_WAY, core->why_held.data);
+        return;
+    }
     struct session *session = session_new(core, job, hello, conn);
     if (session == NULL) {
         refuse(core, conn, CODE_EFULL, ERROR_TYPE_FULL,
                "the broker has no room for another session");
         return;
     }
+    if (choice == RUN_BEGINS)
+        run_begin(core, party, hello);
+    else
+        run_join(core, party, hello);
     judge_joined(core, job);
+    party->run_rule = (uint8_t)hello->run_rule;
     session_begin(core, party, session, party->incarnation + 1);
     party->client = hello->client;
     party->dial = session->dial;
@@ -263,13 +282,20 @@ static void speak(struct core *core, conn_id conn, const struct msg_hello *hello
     welcome(core, session, hello, false);
 }
 
-/* Whether its job is at a later attempt than the one that gave the token. */
-static bool is_of_older_attempt(const struct core *core, const struct msg_hello *hello)
+/* Its job is at a later attempt than the one that gave the token.  false: it is not. */
+static bool refuse_older(struct core *core, conn_id conn, const struct msg_hello *hello)
 {
     uint32_t id;
     const struct job *job =
         name_map_get(&core->job_names, hello->job, &id) ? pool_find(&core->jobs, id) : NULL;
-    return job != NULL && hello->attempt > 0 && hello->attempt < job->attempt;
+    if (job == NULL || hello->attempt == 0 || hello->attempt >= job->attempt)
+        return false;
+    if (hello->attempt == job->cancelled)
+        refuse(core, conn, CODE_EFENCED, ERROR_TYPE_JOB_CANCELLED, "the job was cancelled");
+    else
+        refuse(core, conn, CODE_EFENCED, ERROR_TYPE_ATTEMPT_OVER,
+               "the attempt of the job that it was part of is over");
+    return true;
 }
 
 static void resume(struct core *core, conn_id conn, const struct msg_hello *hello)
@@ -286,10 +312,7 @@ static void resume(struct core *core, conn_id conn, const struct msg_hello *hell
         session->is_guard != (hello->role == HELLO_GUARD) ||
         !span_equal(session->party->name, hello->party) ||
         !span_equal(session->job->name, hello->job)) {
-        if (is_of_older_attempt(core, hello))
-            refuse(core, conn, CODE_EFENCED, ERROR_TYPE_ATTEMPT_OVER,
-                   "the attempt of the job that it was part of is over");
-        else
+        if (!refuse_older(core, conn, hello))
             refuse(core, conn, CODE_EFENCED, ERROR_TYPE_FENCED,
                    "this incarnation is over: it was lost, failed or left");
         return;

@@ -5,6 +5,7 @@
 #include "broker/core/groups/subscription.h"
 #include "broker/core/lifecycle/judgement.h"
 #include "broker/core/lifecycle/membership.h"
+#include "broker/core/lifecycle/run.h"
 #include "broker/core/record/attachment.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
@@ -126,6 +127,7 @@ void job_free(struct core *core, struct job *job)
     name_map_fini(&job->parties);
     name_map_fini(&job->topics);
     unreserve_timers(core, job);
+    span_drop(core, &job->run);
     span_drop(core, &job->name);
     pool_give(&core->jobs, job);
 }
@@ -152,8 +154,8 @@ void job_linger(struct core *core, struct job *job)
 {
     if (job->session_count > 0)
         return;
-    if (job_is_timed(job)) {
-        job_keep(core, job); /* it ends, or goes on, by itself */
+    if (job_is_timed(job) || run_owes(job)) {
+        job_keep(core, job); /* it ends, or goes on, by itself; or a reader may come back */
         return;
     }
     bool was_noting = core->is_noting;

@@ -18,6 +18,7 @@
 #include "broker/core/lifecycle/parked.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
+#include "broker/core/record/owned_span.h"
 #include "broker/core/record/tell.h"
 #include "broker/core/record/text.h"
 #include "broker/core/streams/topic.h"
@@ -62,6 +63,8 @@ void job_set_state(struct core *core, struct job *job, enum job_state state,
 {
     job->state = state;
     set_failure(core, &job->failure, failure);
+    if (state == JOB_CANCELLED)
+        job->cancelled = job->attempt;
     if (state == JOB_PAUSING || state == JOB_FAILED || state == JOB_CANCELLED)
         forget_members(core, job);
 }
@@ -78,6 +81,7 @@ static bool job_move(struct core *core, struct job *job, enum job_change event,
     job->is_window_over = false;
     if (job_is_final(job->state))
         timers_clear(&core->timers, &job->deadline);
+    job->over_ns = core_clock(core);
     note_job_moved(core, job);
     return true;
 }
@@ -210,8 +214,7 @@ static void end_judged(struct core *core, struct party *party, struct failure *f
         late_begin(core, party_any_session(party), failure);
 }
 
-/* All sessions of its parties end with this error, also of parties that are not over. */
-static void end_sessions(struct core *core, struct job *job, struct failure *failure)
+void job_end_sessions(struct core *core, struct job *job, struct failure *failure)
 {
     bool is_judged = job->judgement.is_final;
     LIST_EACH(link, &job->party_list) {
@@ -224,6 +227,10 @@ void job_begin_attempt(struct core *core, struct job *job, uint32_t attempt)
 {
     bool was_noting = core->is_noting;
     job->attempt = attempt;
+    job->part_count = 0;
+    job->is_continued = false;
+    job->rest_ns = 0;
+    span_drop(core, &job->run);
     note_attempt_begun(core, job);
     core->is_noting = false; /* that says it all */
     LIST_EACH(link, &job->topic_list)
@@ -239,14 +246,14 @@ static void retry(struct core *core, struct job *job, struct failure *root, int6
     struct failure *over =
         job_failure(core, job, ERROR_CANCELLED, ERROR_TYPE_ATTEMPT_OVER,
                     "this attempt of the job failed, and there will be another", root);
-    job->pause_ms = job_pause_ms(job->attempt - 1, retry_after_ms, core->random);
+    job->pause_ms = job_pause_ms(job->attempt - job->first_attempt, retry_after_ms, core->random);
     (void)job_move(core, job, JOB_RETRIES, root); /* from FAILING: see conclude() */
     set_window(core, job, job->pause_ms);
     text_init(&text);
     text_add(&text, "in ");
     text_add_number(&text, (uint64_t)job->pause_ms);
     text_add(&text, " ms");
-    end_sessions(core, job, over);
+    job_end_sessions(core, job, over);
     groups_tell_dropped(core, job, over);
     failure_unref(core, over);
     job_begin_attempt(core, job, job->attempt + 1);
@@ -259,7 +266,7 @@ static bool is_worth_another(struct core *core, const struct job *job,
 {
     uint32_t count = 0;
     const struct error_record *root = &core->scratch[0];
-    if (job->attempt > job->spec.max_restarts || job->is_called_off ||
+    if (job->attempt - job->first_attempt >= job->spec.max_restarts || job->is_called_off ||
         error_decode(failure_span(failure), core->scratch, LIMIT_ERROR_RECORDS, &count) != WIRE_OK)
         return false;
     *out_retry_after_ms = root->retry_after_ms;
@@ -273,7 +280,7 @@ static void give_up(struct core *core, struct job *job, struct failure *root)
     struct failure *over =
         job_failure(core, job, ERROR_CANCELLED, ERROR_TYPE_JOB_FAILED, "the job failed", root);
     (void)job_move(core, job, JOB_FAILS, root); /* from FAILING */
-    end_sessions(core, job, over);
+    job_end_sessions(core, job, over);
     failure_unref(core, over);
     tell_job(core, job, EVENT_JOB_FAILED, job->attempt, "", job->failure);
 }
@@ -543,8 +550,23 @@ static bool has_parties(const struct job *job)
     return false;
 }
 
+bool job_is_over_for_all(const struct core *core, const struct job *job)
+{
+    return job->live_count == 0 && core_clock(core) - job->over_ns >= job->spec.settle_ms * MS_NS;
+}
+
+void job_free_again(struct core *core, struct job *job)
+{
+    job->is_called_off = false;
+    (void)job_move(core, job, JOB_IS_FREED, NULL); /* from CANCELLED; a free one stays */
+}
+
 void job_begin(struct core *core, struct job *job, const struct job_spec *spec, int64_t due_wall_ns)
 {
+    forget_members(core, job);
+    set_failure(core, &job->failure, NULL);
+    job->is_called_off = false;
+    job->first_attempt = job->attempt;
     job->spec = *spec;
     job->due_wall_ns = due_wall_ns;
     note_job_created(core, job);
@@ -552,7 +574,7 @@ void job_begin(struct core *core, struct job *job, const struct job_spec *spec, 
     core->is_noting = false; /* that says it all */
     judge_anew(core, job);
     core->is_noting = was_noting;
-    (void)job_next(job->state, JOB_IS_CREATED, &job->state); /* from FREE */
+    (void)job_next(job->state, JOB_IS_CREATED, &job->state); /* from FREE, or what is final */
 }
 
 static void tell_created(struct core *core, struct job *job)
@@ -571,6 +593,8 @@ static void tell_created(struct core *core, struct job *job)
 static void create(struct core *core, struct job *job, const struct job_spec *spec)
 {
     int64_t due_wall_ns = spec->deadline_ms >= 0 ? core->wall_ns + spec->deadline_ms * MS_NS : 0;
+    if (job->part_count > 0)
+        job_begin_attempt(core, job, job->attempt + 1);
     job_begin(core, job, spec, due_wall_ns);
     if (spec->deadline_ms >= 0)
         timers_set(&core->timers, &job->deadline, core_clock(core) + spec->deadline_ms * MS_NS);
@@ -592,9 +616,11 @@ void job_create(struct core *core, struct session *session, const struct msg_job
         code = CODE_EFULL;
         type = ERROR_TYPE_FULL;
         wrong = "the broker has no room for another job";
-    } else if (job_is_final(job->state)) {
+    } else if (job_is_final(job->state) && !job_is_over_for_all(core, job)) {
         code = CODE_EDENIED;
         wrong = job_refusal(job, NULL, &type);
+    } else if (job_is_final(job->state)) {
+        create(core, job, &spec);
     } else if (job->state != JOB_FREE && !job_spec_equal(&job->spec, &spec)) {
         wrong = "a job of this name was created, and is another one";
     } else if (job->state == JOB_FREE && has_parties(job)) {
@@ -675,7 +701,7 @@ static void cancel(struct core *core, struct job *job, struct span why)
     job->is_called_off = true;
     (void)judge_error(core, job, NULL, failure);          /* late or not, it is over */
     (void)job_move(core, job, JOB_IS_CANCELLED, failure); /* from all that is not final */
-    end_sessions(core, job, failure);
+    job_end_sessions(core, job, failure);
     tell_job(core, job, EVENT_JOB_CANCELLED, 0, text.data, failure);
     failure_unref(core, failure);
 }
@@ -703,6 +729,7 @@ void job_resume(struct core *core, struct job *job)
 {
     int64_t whole_ns = job->spec.deadline_ms * MS_NS;
     int64_t left_ns = job->due_wall_ns - core->wall_ns;
+    job->over_ns = core_clock(core);
     if (job->state == JOB_FAILING && job->judgement.is_final)
         job_conclude_soon(core, job);
     else if (job->state == JOB_FAILING)

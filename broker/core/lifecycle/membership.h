@@ -30,6 +30,12 @@ void job_count(const struct job *job, struct verdict_job *out);
 struct failure *job_ending(struct core *core, struct job *job);
 /* Its verdict is final: another attempt, or the end, follows. */
 void job_conclude_soon(struct core *core, struct job *job);
+/* All sessions of its parties end with this error, also of parties that are not over. */
+void job_end_sessions(struct core *core, struct job *job, struct failure *failure);
+/* Whether all parties of a job that is over are gone, and for so long that none comes late. */
+bool job_is_over_for_all(const struct core *core, const struct job *job);
+/* A free job that was cancelled is free again. */
+void job_free_again(struct core *core, struct job *job);
 /* For replay, too. */
 void job_begin(struct core *core, struct job *job, const struct job_spec *spec,
                int64_t due_wall_ns);

@@ -8,6 +8,7 @@
 #include "broker/core/lifecycle/late.h"
 #include "broker/core/lifecycle/liveness.h"
 #include "broker/core/lifecycle/parked.h"
+#include "broker/core/lifecycle/run.h"
 #include "broker/core/record/accept.h"
 #include "broker/core/record/courier.h"
 #include "broker/core/record/failure.h"
@@ -112,6 +113,13 @@ static void free_refusals(struct core *core, struct session *session)
                 session->granted != NULL ? GRANTED_KEPT * sizeof *session->granted : 0);
 }
 
+/* The only one of the party, or NULL: it has two, or none. */
+static struct session *last_session(const struct party *party)
+{
+    bool has_both = party->session != NULL && party->guard != NULL;
+    return has_both ? NULL : party_any_session(party);
+}
+
 void session_drop(struct core *core, struct session *session)
 {
     struct job *job = session->job;
@@ -140,6 +148,10 @@ void session_drop(struct core *core, struct session *session)
     accept_drop(session);
     list_remove(&session->tap_link);
     list_remove(&session->verdict_link);
+    if (session->party != NULL && session == last_session(session->party)) {
+        job->live_count -= 1;
+        job->follower_count -= session->party->run_rule == RUN_FOLLOW;
+    }
     if (session->party != NULL && session->is_guard) {
         session->party->guard = NULL;
         party_update_bare(session->party);

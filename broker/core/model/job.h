@@ -38,8 +38,13 @@ struct judgement {
 
 struct job {
     uint32_t id;
-    struct span name; /* owned */
-    uint32_t attempt;
+    struct span name;        /* owned */
+    uint32_t attempt;        /* of a job that nobody created: the number of its run */
+    struct span run;         /* owned: what a launcher calls this run; empty: nothing */
+    bool is_continued;       /* all parties of the run had ended, and others continued it */
+    int64_t rest_ns;         /* ... when the last of them ended, by the wall clock; 0: not known */
+    int64_t woken_ns;        /* ... when the first one joined since; core_clock() */
+    int64_t over_ns;         /* since when it is over, if it is; core_clock() */
     struct name_map parties; /* name -> id in core->parties */
     struct name_map topics;  /* name -> id in core->topics */
     struct list party_list;
@@ -48,8 +53,13 @@ struct job {
     struct list bare_list; /* ended parties that nothing refers to, oldest first */
     struct list taps;      /* sessions that follow the control topic */
     uint32_t party_count;
-    uint32_t session_count; /* parties and observers */
-    uint64_t bytes;         /* of kept values */
+    uint32_t part_count;     /* parties that took part in this attempt */
+    uint32_t live_count;     /* parties with a session */
+    uint32_t follower_count; /* ... that hold no run */
+    uint32_t cancelled;      /* the last attempt that was cancelled; 0: none */
+    uint32_t first_attempt;  /* since it was created */
+    uint32_t session_count;  /* parties and observers */
+    uint64_t bytes;          /* of kept values */
     uint64_t open_count;
     struct list trim_at;      /* a mark in topic_list: where trimming of a full job goes on */
     struct list room_waiters; /* topics whose writers wait for room in the job, not in the topic */

@@ -19,7 +19,11 @@ struct party {
     struct job *job;
     enum party_state state;
     uint32_t incarnation;     /* 0: never joined */
+    uint32_t attempt;         /* of the job, when it began */
+    uint32_t first;           /* the first incarnation in that attempt */
+    uint8_t run_rule;         /* enum run_rule: as its HELLO says */
     int64_t joined_ns;        /* when it began; 0: before a restart */
+    int64_t ended_ns;         /* when the last incarnation ended, by the wall clock; 0: never */
     uint64_t error_count;     /* made here about this incarnation */
     uint64_t error_limit;     /* a fact says that numbers up to here may be in use */
     struct failure *ended_by; /* a reference: why the last incarnation ended; NULL: well, or it

@@ -75,7 +75,8 @@ void note_job_created(struct core *core, const struct job *job)
              .join_window_ms = (uint64_t)spec->join_window_ms,
              .settle_ms = (uint64_t)spec->settle_ms, .max_restarts = spec->max_restarts,
              .deadline_ms = spec->deadline_ms, .pending = spec->pending, .strategy = spec->strategy,
-             .disclosure = spec->disclosure, .due_wall_ns = job->due_wall_ns);
+             .disclosure = spec->disclosure, .due_wall_ns = job->due_wall_ns,
+             .first_attempt = job->first_attempt);
 }
 
 void note_job_moved(struct core *core, const struct job *job)
@@ -117,6 +118,19 @@ void note_attempt_begun(struct core *core, const struct job *job)
         NOTE(core, ATTEMPT_BEGUN, attempt_begun, .job = job->id, .attempt = job->attempt);
 }
 
+void note_run_named(struct core *core, const struct job *job)
+{
+    if (core->is_noting)
+        NOTE(core, RUN_NAMED, run_named, .job = job->id, .run = job->run);
+}
+
+void note_took_part(struct core *core, const struct party *party)
+{
+    if (core->is_noting)
+        NOTE(core, TOOK_PART, took_part, .party = party->id, .attempt = party->attempt,
+             .incarnation = party->first);
+}
+
 void note_party_known(struct core *core, const struct party *party)
 {
     if (core->is_noting)
@@ -139,14 +153,15 @@ void note_party_joined(struct core *core, const struct party *party)
              .heartbeat_ms = (uint64_t)(session->beat_ns / MS_NS),
              .lost_after_ms = (uint64_t)(session->lost_after_ns / MS_NS),
              .grace_ms = (uint64_t)(session->grace_ns / MS_NS), .host = session->host,
-             .pid = session->pid);
+             .pid = session->pid, .run_rule = party->run_rule);
 }
 
 void note_party_ended(struct core *core, const struct party *party)
 {
     if (core->is_noting)
         NOTE(core, PARTY_ENDED, party_ended, .party = party->id, .incarnation = party->incarnation,
-             .state = party->state, .failure = failure_number(core, party->ended_by));
+             .state = party->state, .failure = failure_number(core, party->ended_by),
+             .at_ns = party->ended_ns);
 }
 
 void note_session_ended(struct core *core, const struct party *party)
@@ -164,8 +179,8 @@ void note_guard_joined(struct core *core, const struct party *party)
             .token = guard->token, .heartbeat_ms = (uint64_t)(guard->beat_ns / MS_NS),
             .lost_after_ms = (uint64_t)(guard->lost_after_ns / MS_NS),
             .grace_ms = (uint64_t)(guard->grace_ns / MS_NS), .host = guard->host, .pid = guard->pid,
-            .programs =
-                party->program_count - (party->session != NULL)); /* that has its own fact */
+            .programs = party->program_count - (party->session != NULL), /* that has its own fact */
+            .run_rule = party->run_rule);
 }
 
 void note_program_joined(struct core *core, const struct party *party)

@@ -16,6 +16,8 @@ void note_queued(struct core *core, const struct party *party);
 void note_epoch_begun(struct core *core, const struct job *job);
 void note_met(struct core *core, const struct job *job);
 void note_attempt_begun(struct core *core, const struct job *job);
+void note_run_named(struct core *core, const struct job *job);
+void note_took_part(struct core *core, const struct party *party); /* in a snapshot */
 void note_party_known(struct core *core, const struct party *party);
 void note_party_forgotten(struct core *core, const struct party *party);
 void note_party_joined(struct core *core, const struct party *party);

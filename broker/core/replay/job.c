@@ -3,7 +3,9 @@
 #include "broker/core/replay/job.h"
 
 #include "broker/core/lifecycle/job.h"
+#include "broker/core/lifecycle/judgement.h"
 #include "broker/core/lifecycle/membership.h"
+#include "broker/core/lifecycle/run.h"
 #include "broker/core/record/tell.h"
 #include "broker/core/replay/lookup.h"
 #include "broker/core/tables/job.h"
@@ -19,6 +21,7 @@ const char *replay_job_begun(struct core *core, const struct fact_job_begun *fac
     if (job == NULL)
         return WRONG_NO_MEMORY;
     job->attempt = (uint32_t)fact->attempt;
+    judge_anew(core, job); /* it weighs the errors of this attempt */
     return NULL;
 }
 
@@ -38,7 +41,7 @@ const char *replay_job_created(struct core *core, const struct fact_job_created 
     struct job *job = replayed_job(core, fact->job);
     if (job == NULL)
         return WRONG_NO_JOB;
-    if (job->state != JOB_FREE)
+    if (job->state != JOB_FREE && !job_is_final(job->state))
         return WRONG_NO_ORDER;
     job_begin(core, job,
               &(struct job_spec){.min = (uint32_t)fact->min,
@@ -51,6 +54,8 @@ const char *replay_job_created(struct core *core, const struct fact_job_created 
                                  .strategy = (uint8_t)fact->strategy,
                                  .disclosure = (uint8_t)fact->disclosure},
               fact->due_wall_ns);
+    if (fact->first_attempt > 0)
+        job->first_attempt = (uint32_t)fact->first_attempt;
     return NULL;
 }
 
@@ -61,7 +66,8 @@ const char *replay_job_moved(struct core *core, const struct fact_job_moved *fac
     struct failure *failure = replayed_failure(core, fact->failure, &wrong);
     if (job == NULL || wrong != NULL)
         return job == NULL ? WRONG_NO_JOB : wrong;
-    if (fact->state >= JOB_STATE_COUNT || job_is_final(job->state))
+    bool is_freed = job->state == JOB_CANCELLED && fact->state == JOB_FREE;
+    if (fact->state >= JOB_STATE_COUNT || (job_is_final(job->state) && !is_freed))
         return WRONG_NO_ORDER;
     job->error_count = fact->errors;
     job->pause_ms = (int64_t)fact->pause_ms;
@@ -111,6 +117,14 @@ const char *replay_met(struct core *core, const struct fact_met *fact)
         return WRONG_NO_JOB;
     job->round = fact->round;
     return NULL;
+}
+
+const char *replay_run_named(struct core *core, const struct fact_run_named *fact)
+{
+    struct job *job = replayed_job(core, fact->job);
+    if (job == NULL)
+        return WRONG_NO_JOB;
+    return run_set_name(core, job, fact->run) ? NULL : WRONG_NO_MEMORY;
 }
 
 const char *replay_attempt_begun(struct core *core, const struct fact_attempt_begun *fact)

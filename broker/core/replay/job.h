@@ -14,6 +14,7 @@ const char *replay_placed(struct core *core, const struct fact_placed *fact);
 const char *replay_queued(struct core *core, const struct fact_queued *fact);
 const char *replay_epoch_begun(struct core *core, const struct fact_epoch_begun *fact);
 const char *replay_met(struct core *core, const struct fact_met *fact);
+const char *replay_run_named(struct core *core, const struct fact_run_named *fact);
 const char *replay_attempt_begun(struct core *core, const struct fact_attempt_begun *fact);
 const char *replay_event(struct core *core, const struct fact_event *fact);
 

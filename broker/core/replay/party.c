@@ -44,8 +44,18 @@ static bool token_is_new(const struct core *core, uint64_t token)
     return token != 0 && !id_map_get(&core->tokens, token, &known);
 }
 
+static const char *took_part(struct party *party, const struct fact_took_part *fact)
+{
+    if (party->incarnation != 0 || fact->attempt == 0 || fact->attempt > party->job->attempt)
+        return WRONG_NO_ORDER;
+    party->attempt = (uint32_t)fact->attempt;
+    party->first = (uint32_t)fact->incarnation;
+    party->job->part_count += party->attempt == party->job->attempt;
+    return NULL;
+}
+
 static const char *begin_incarnation(struct core *core, struct party *party, uint64_t incarnation,
-                                     const struct session_terms *terms)
+                                     uint64_t run_rule, const struct session_terms *terms)
 {
     if (party_any_session(party) != NULL || party_is_live(party) ||
         incarnation <= party->incarnation)
@@ -55,6 +65,7 @@ static const char *begin_incarnation(struct core *core, struct party *party, uin
     struct session *session = session_make(core, party->job, terms);
     if (session == NULL || !roster_reserve(&party->job->roster))
         return WRONG_NO_MEMORY;
+    party->run_rule = (uint8_t)run_rule;
     session_begin(core, party, session, (uint32_t)incarnation);
     return NULL;
 }
@@ -62,7 +73,7 @@ static const char *begin_incarnation(struct core *core, struct party *party, uin
 static const char *party_joined(struct core *core, struct party *party,
                                 const struct fact_party_joined *fact)
 {
-    return begin_incarnation(core, party, fact->incarnation,
+    return begin_incarnation(core, party, fact->incarnation, fact->run_rule,
                              &(struct session_terms){.token = fact->token,
                                                      .heartbeat_ms = fact->heartbeat_ms,
                                                      .lost_after_ms = fact->lost_after_ms,
@@ -75,7 +86,7 @@ static const char *guard_joined(struct core *core, struct party *party,
                                 const struct fact_guard_joined *fact)
 {
     const char *wrong =
-        begin_incarnation(core, party, fact->incarnation,
+        begin_incarnation(core, party, fact->incarnation, fact->run_rule,
                           &(struct session_terms){.token = fact->token,
                                                   .heartbeat_ms = fact->heartbeat_ms,
                                                   .lost_after_ms = fact->lost_after_ms,
@@ -142,6 +153,7 @@ static const char *party_ended(struct core *core, struct party *party,
     party->state = (enum party_state)fact->state;
     party->incarnation = (uint32_t)fact->incarnation;
     party->ended_by = failure_ref(failure);
+    party->ended_ns = fact->at_ns;
     job_left(core, party);
     party_update_bare(party);
     return NULL;
@@ -230,6 +242,7 @@ const char *replay_of_party(struct core *core, const struct fact *fact, struct p
         return WRONG_NO_PARTY;
     switch (fact->type) {
     case FACT_PARTY_FORGOTTEN: return party_forgotten(core, party);
+    case FACT_TOOK_PART: return took_part(party, &fact->as.took_part);
     case FACT_PARTY_JOINED: return party_joined(core, party, &fact->as.party_joined);
     case FACT_GUARD_JOINED: return guard_joined(core, party, &fact->as.guard_joined);
     case FACT_PROGRAM_JOINED: return program_joined(core, party, &fact->as.program_joined);

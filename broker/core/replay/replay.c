@@ -42,6 +42,7 @@ static const char *replay(struct core *core, const struct fact *fact, payload_id
     case FACT_JOB_ENDED: return replay_job_ended(core, &fact->as.job_ended);
     case FACT_PARTY_KNOWN: return replay_party_known(core, &fact->as.party_known);
     case FACT_PARTY_FORGOTTEN:
+    case FACT_TOOK_PART:
     case FACT_PARTY_JOINED:
     case FACT_GUARD_JOINED:
     case FACT_PROGRAM_JOINED:
@@ -107,6 +108,7 @@ static const char *replay(struct core *core, const struct fact *fact, payload_id
     case FACT_QUEUED: return replay_queued(core, &fact->as.queued);
     case FACT_EPOCH_BEGUN: return replay_epoch_begun(core, &fact->as.epoch_begun);
     case FACT_MET: return replay_met(core, &fact->as.met);
+    case FACT_RUN_NAMED: return replay_run_named(core, &fact->as.run_named);
     case FACT_ATTEMPT_BEGUN: return replay_attempt_begun(core, &fact->as.attempt_begun);
     case FACT_GROUP_MADE: return replay_group_made(core, &fact->as.group_made);
     case FACT_MEMBER_JOINED:

@@ -116,6 +116,8 @@ static void snap_session(struct core *core, struct session *session)
 
 static void snap_incarnation(struct core *core, const struct party *party)
 {
+    if (party->attempt != 0)
+        note_took_part(core, party);
     if (party->guard != NULL)
         note_guard_joined(core, party);
     if (party->session != NULL && party->guard != NULL)
@@ -255,6 +257,8 @@ static void snap_events(struct core *core, const struct job *job)
 static void snap_job(struct core *core, const struct job *job)
 {
     note_job_begun(core, job);
+    if (job->run.bytes > 0)
+        note_run_named(core, job);
     if (job->state != JOB_FREE) {
         note_job_created(core, job);
         note_job_moved(core, job);

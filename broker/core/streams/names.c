@@ -27,6 +27,7 @@ void party_free(struct core *core, struct party *party)
     list_remove(&party->job_link);
     list_remove(&party->bare_link);
     party->job->party_count -= 1;
+    party->job->part_count -= party->attempt == party->job->attempt;
     failure_unref(core, party->ended_by);
     timers_unreserve(&core->timers, &party->complaints.timer);
     failure_forget_fallen(core); /* its number may be another's soon */

@@ -59,22 +59,25 @@ uint32_t job_spec_max(const struct job_spec *spec)
 
 static const enum job_state table[JOB_STATE_COUNT][JOB_CHANGE_COUNT] = {
     /* is created, starts, falls short, fills up, breaks,
-       retries, gathers, fails, completes, is cancelled */
+       retries, gathers, fails, completes, is cancelled, is freed */
     [JOB_FREE] = {JOB_GATHERING, STAY, STAY, STAY, STAY, /**/
-                  STAY, STAY, STAY, STAY, JOB_CANCELLED},
+                  STAY, STAY, STAY, STAY, JOB_CANCELLED, STAY},
     [JOB_GATHERING] = {STAY, JOB_RUNNING, STAY, STAY, JOB_FAILING, /**/
-                       STAY, STAY, STAY, STAY, JOB_CANCELLED},
+                       STAY, STAY, STAY, STAY, JOB_CANCELLED, STAY},
     [JOB_RUNNING] = {STAY, STAY, JOB_SHORT, STAY, JOB_FAILING, /**/
-                     STAY, STAY, STAY, JOB_COMPLETED, JOB_CANCELLED},
+                     STAY, STAY, STAY, JOB_COMPLETED, JOB_CANCELLED, STAY},
     [JOB_SHORT] = {STAY, STAY, STAY, JOB_RUNNING, JOB_FAILING, /**/
-                   STAY, STAY, STAY, STAY, JOB_CANCELLED},
+                   STAY, STAY, STAY, STAY, JOB_CANCELLED, STAY},
     [JOB_FAILING] = {STAY, STAY, STAY, STAY, STAY, /**/
-                     JOB_PAUSING, STAY, JOB_FAILED, STAY, JOB_CANCELLED},
+                     JOB_PAUSING, STAY, JOB_FAILED, STAY, JOB_CANCELLED, STAY},
     [JOB_PAUSING] = {STAY, STAY, STAY, STAY, JOB_FAILING, /**/
-                     STAY, JOB_GATHERING, STAY, STAY, JOB_CANCELLED},
-    [JOB_COMPLETED] = {STAY, STAY, STAY, STAY, STAY, STAY, STAY, STAY, STAY, STAY},
-    [JOB_FAILED] = {STAY, STAY, STAY, STAY, STAY, STAY, STAY, STAY, STAY, STAY},
-    [JOB_CANCELLED] = {STAY, STAY, STAY, STAY, STAY, STAY, STAY, STAY, STAY, STAY},
+                     STAY, JOB_GATHERING, STAY, STAY, JOB_CANCELLED, STAY},
+    [JOB_COMPLETED] = {JOB_GATHERING, STAY, STAY, STAY, STAY, /**/
+                       STAY, STAY, STAY, STAY, STAY, STAY},
+    [JOB_FAILED] = {JOB_GATHERING, STAY, STAY, STAY, STAY, /**/
+                    STAY, STAY, STAY, STAY, STAY, STAY},
+    [JOB_CANCELLED] = {JOB_GATHERING, STAY, STAY, STAY, STAY, /**/
+                       STAY, STAY, STAY, STAY, STAY, JOB_FREE},
 };
 
 bool job_next(enum job_state state, enum job_change event, enum job_state *out_next)

@@ -46,7 +46,7 @@ enum job_state {
     JOB_SHORT,     /* fewer than min are left: others are awaited */
     JOB_FAILING,   /* it cannot go on: its verdict is being found */
     JOB_PAUSING,   /* before its next attempt */
-    JOB_COMPLETED, /* final, as all below */
+    JOB_COMPLETED, /* final for its attempt, as all below */
     JOB_FAILED,
     JOB_CANCELLED,
     JOB_STATE_COUNT,
@@ -63,6 +63,7 @@ enum job_change {
     JOB_FAILS,       /* its verdict is final */
     JOB_COMPLETES,   /* all its members did */
     JOB_IS_CANCELLED,
+    JOB_IS_FREED, /* nobody created it, it was cancelled, and its next run begins */
     JOB_CHANGE_COUNT,
 };
 

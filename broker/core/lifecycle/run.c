@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* run.c -- the runs of a job that nobody created; broker/design/runs.md has the cases.
+ *
+ * A run is an attempt, and the next one is begun as after a failed one: topics are empty and number
+ * from 0.  It begins in the step in which a party joins that took part in this run and ended well,
+ * if nobody is left in the run and nothing of it is owed to anybody.  What the party says of itself
+ * goes before that rule.  Nothing but run_begin() ends a run. */
+#include "broker/core/lifecycle/run.h"
+
+#include "broker/core/groups/group.h"
+#include "broker/core/lifecycle/membership.h"
+#include "broker/core/record/failure.h"
+#include "broker/core/record/note.h"
+#include "broker/core/record/owned_span.h"
+#include "broker/core/record/tell.h"
+#include "broker/core/streams/sub.h"
+#include "broker/core/tables/job.h"
+
+/* The parties of a run are started by one hand, so those that join within this time belong
+ * together; who was there for longer has done work that is not thrown away. */
+#define GATHER_MS 60000
+/* Parties that a refusal names. */
+#define NAMED_MAX 3
+
+/* ---- what holds a run ------------------------------------------------------------------------ */
+
+static bool is_unread(const struct route *route)
+{
+    return route_floor(route) < route->topic->slots.next_seq;
+}
+
+/* A reader that holds no run has got all that there was for it. */
+static bool is_up_to_date(const struct session *session)
+{
+    LIST_EACH(sub_link, &session->subs) {
+        const struct sub *sub = LIST_OWNER(sub_link, struct sub, session_link);
+        if (!list_is_empty(&sub->endings))
+            return false;
+        LIST_EACH(link, &sub->routes)
+            if (is_unread(LIST_OWNER(link, struct route, sub_link)))
+                return false;
+    }
+    return true;
+}
+
+/* Whether the run goes on for its sake. */
+static bool is_there(const struct party *party)
+{
+    if (party_any_session(party) == NULL)
+        return false;
+    return party->run_rule != RUN_FOLLOW ||
+           (party->session != NULL && !is_up_to_date(party->session));
+}
+
+static bool is_anybody_there(const struct job *job)
+{
+    if (job->live_count != job->follower_count)
+        return true;
+    if (job->live_count == 0)
+        return false;
+    LIST_EACH(link, &job->party_list)
+        if (is_there(LIST_OWNER(link, struct party, job_link)))
+            return true;
+    return false;
+}
+
+/* Whether a durable name has not acknowledged all, or a group has not done all. */
+static bool sub_is_owed(const struct sub *sub)
+{
+    if (sub->name.bytes == 0 || sub->is_expired)
+        return false;
+    if (sub_is_place(sub))
+        return group_undone(sub->group) > 0;
+    LIST_EACH(link, &sub->routes)
+        if (is_unread(LIST_OWNER(link, struct route, sub_link)))
+            return true;
+    return false;
+}
+
+static const struct sub *find_owed(const struct job *job)
+{
+    LIST_EACH(link, &job->sub_list)
+        if (sub_is_owed(LIST_OWNER(link, struct sub, job_link)))
+            return LIST_OWNER(link, struct sub, job_link);
+    return NULL;
+}
+
+bool run_owes(const struct job *job)
+{
+    return find_owed(job) != NULL;
+}
+
+static bool is_at_rest(const struct job *job)
+{
+    return !is_anybody_there(job) && !run_owes(job);
+}
+
+/* ---- whether the next one begins ------------------------------------------------------------- */
+
+static bool ended_well(const struct party *party)
+{
+    return party->attempt == party->job->attempt &&
+           (party->state == PARTY_COMPLETED || party->state == PARTY_LEFT ||
+            party->state == PARTY_TERMINATED);
+}
+
+/* Whether all who are there came since the run was at rest, a moment ago, and may as well be part
+ * of the next one. */
+static bool is_gathering(const struct core *core, const struct job *job)
+{
+    if (!job->is_continued || core_clock(core) - job->woken_ns >= GATHER_MS * MS_NS)
+        return false;
+    LIST_EACH(link, &job->party_list) {
+        const struct party *party = LIST_OWNER(link, struct party, job_link);
+        if (party->run_rule != RUN_AS_FOUND && is_there(party))
+            return false;
+    }
+    return !run_owes(job);
+}
+
+static void add_parties(const struct job *job, struct text *text)
+{
+    uint32_t count = 0;
+    LIST_EACH(link, &job->party_list) {
+        const struct party *party = LIST_OWNER(link, struct party, job_link);
+        if (!is_there(party) || ++count > NAMED_MAX)
+            continue;
+        text_add(text, count > 1 ? ", " : "");
+        text_add_span(text, party->name);
+    }
+    if (count > NAMED_MAX) {
+        text_add(text, " and ");
+        text_add_number(text, count - NAMED_MAX);
+        text_add(text, " more");
+    }
+}
+
+static void say_held(const struct job *job, struct text *text)
+{
+    const struct sub *owed = find_owed(job);
+    text_init(text);
+    text_add(text, "run ");
+    text_add_number(text, job->attempt);
+    text_add(text, " of the job is not over: ");
+    if (is_anybody_there(job)) {
+        add_parties(job, text);
+        text_add(text, " did not end yet; stop them, or join their run");
+        return;
+    }
+    text_add(text, sub_is_place(owed) ? "the group " : "the durable name ");
+    text_add_span(text, owed->name);
+    if (!sub_is_place(owed)) {
+        text_add(text, " of ");
+        text_add_span(text, owed->party->name);
+    }
+    text_add(text, sub_is_place(owed) ? " has tasks that nobody did" : " has not read everything");
+    text_add(text, "; let it, or forget the job");
+}
+
+enum run_choice run_choose(struct core *core, const struct party *party,
+                           const struct msg_hello *hello, struct text *out_why)
+{
+    const struct job *job = party->job;
+    if (job->state == JOB_CANCELLED)
+        return RUN_BEGINS; /* see run_is_free_again() */
+    if (job->state != JOB_FREE || job->part_count == 0)
+        return RUN_SAME;
+    if (hello->run.bytes > 0 && span_equal(hello->run, job->run))
+        return RUN_SAME;
+    if (hello->run.bytes > 0 || hello->run_rule == RUN_NEXT) {
+        if (is_at_rest(job))
+            return RUN_BEGINS;
+        say_held(job, out_why);
+        return RUN_IS_HELD;
+    }
+    if (hello->run_rule != RUN_AS_FOUND || !ended_well(party))
+        return RUN_SAME;
+    return is_at_rest(job) || is_gathering(core, job) ? RUN_BEGINS : RUN_SAME;
+}
+
+bool run_is_free_again(const struct core *core, const struct job *job)
+{
+    return job->state == JOB_CANCELLED && job->spec.min == 0 && job->judgement.is_final &&
+           job_is_over_for_all(core, job);
+}
+
+/* ---- beginning, and going on ----------------------------------------------------------------- */
+
+bool run_set_name(struct core *core, struct job *job, struct span name)
+{
+    struct span kept;
+    if (!span_keep(core, name, &kept))
+        return false;
+    span_drop(core, &job->run);
+    job->run = kept;
+    note_run_named(core, job);
+    return true;
+}
+
+void run_take_part(struct party *party, uint32_t incarnation)
+{
+    struct job *job = party->job;
+    if (party->attempt == job->attempt)
+        return; /* it was part of it before */
+    party->attempt = job->attempt;
+    party->first = incarnation;
+    job->part_count += 1;
+}
+
+static int64_t last_end_ns(const struct job *job)
+{
+    int64_t last_ns = 0;
+    LIST_EACH(link, &job->party_list) {
+        const struct party *party = LIST_OWNER(link, struct party, job_link);
+        if (party->attempt == job->attempt && party->ended_ns > last_ns)
+            last_ns = party->ended_ns;
+    }
+    return last_ns;
+}
+
+void run_join(struct core *core, struct party *party, const struct msg_hello *hello)
+{
+    struct job *job = party->job;
+    if (job->state != JOB_FREE)
+        return;
+    if (job->part_count == 0 && hello->run.bytes > 0)
+        (void)run_set_name(core, job, hello->run); /* without memory it has none: refused later */
+    if (job->part_count == 0 || hello->run_rule == RUN_FOLLOW || !is_at_rest(job))
+        return;
+    job->is_continued = true;
+    job->rest_ns = last_end_ns(job);
+    job->woken_ns = core_clock(core);
+}
+
+static void tell_begun(struct core *core, struct job *job, struct party *party)
+{
+    tell(core, job,
+         &(struct tell){.name = EVENT_JOB_RUN,
+                        .party = party,
+                        .incarnation = party->incarnation + 1,
+                        .count = job->attempt});
+}
+
+void run_begin(struct core *core, struct party *party, const struct msg_hello *hello)
+{
+    struct job *job = party->job;
+    struct text text;
+    text_init(&text);
+    text_add(&text, "run ");
+    text_add_number(&text, (uint64_t)job->attempt + 1);
+    text_add(&text, " of the job began when ");
+    text_add_span(&text, party->name);
+    text_add(&text, " joined: open the bus again to take part");
+    struct failure *over =
+        failure_make(core, &(struct failure_spec){.job = job,
+                                                  .kind = ERROR_CANCELLED,
+                                                  .type = ERROR_TYPE_ATTEMPT_OVER,
+                                                  .message = text.data});
+    job_end_sessions(core, job, over);
+    job_free_again(core, job);
+    groups_tell_dropped(core, job, over);
+    failure_unref(core, over);
+    job_begin_attempt(core, job, job->attempt + 1);
+    if (hello->run.bytes > 0)
+        (void)run_set_name(core, job, hello->run); /* as in run_join() */
+    tell_begun(core, job, party);
+}

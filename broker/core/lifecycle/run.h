@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* run.h -- the runs of a job that nobody created: when one is over, and who begins the next. */
+#ifndef CORE_LIFECYCLE_RUN_H
+#define CORE_LIFECYCLE_RUN_H
+
+#include "broker/core/model.h"
+#include "broker/core/record/text.h"
+
+enum run_rule {               /* HELLO.run_rule: whether a party begins the next run */
+                RUN_AS_FOUND, /* if its last incarnation ended well, and the run is over */
+                RUN_CONTINUE, /* never */
+                RUN_FOLLOW,   /* never; and a run may end while it is there */
+                RUN_NEXT,     /* always */
+};
+
+enum run_choice {
+    RUN_SAME,   /* the party joins the run that is under way */
+    RUN_BEGINS, /* the next run begins with it */
+    RUN_IS_HELD /* it asks for another run, and this one is not over */
+};
+
+/* What follows when this party joins.  RUN_IS_HELD: out_why says who or what holds the run. */
+enum run_choice run_choose(struct core *core, const struct party *party,
+                           const struct msg_hello *hello, struct text *out_why);
+/* The run that the party is about to join gets its name, or is noted as continued. */
+void run_join(struct core *core, struct party *party, const struct msg_hello *hello);
+/* The next run begins because this party joins: who is still there learns that the last is over. */
+void run_begin(struct core *core, struct party *party, const struct msg_hello *hello);
+/* Whether a job that was cancelled may have another run: its parties are gone, and nobody of them
+ * can come late any more. */
+bool run_is_free_again(const struct core *core, const struct job *job);
+/* Whether durable names or groups of the job have not got what they are owed. */
+bool run_owes(const struct job *job);
+/* An incarnation of the party begins: it is part of this run. */
+void run_take_part(struct party *party, uint32_t incarnation);
+/* For replay, too.  false: no memory. */
+bool run_set_name(struct core *core, struct job *job, struct span name);
+
+#endif
