@@ -148,14 +148,15 @@ static void run_aggregator(const char *wait, int code, const char *complaint)
     struct process aggregator;
     const char *const words[] = {"fedavg", "aggregator", "-s", stage.control, "--data",
                                  DATA,     "-W",         wait, "nobody",      NULL};
-    cr_assert(process_start(&aggregator, words, NULL));
+    const char *const run[] = {"ERRBUS_RUN=monday", NULL};
+    cr_assert(process_start(&aggregator, words, run));
     expect_exit(&aggregator, code);
     cr_expect_not_null(strstr(process_complained(&aggregator), complaint), "not '%s' in: %s",
                        complaint, process_complained(&aggregator));
     process_fini(&aggregator);
 }
 
-/* Nobody comes in time; and what this party has promised once in a job, it cannot again. */
+/* Nobody comes in time; and what this party has promised once in a run, it cannot again. */
 Test(fedavg, ends_with_a_word_where_it_cannot_go_on)
 {
     run_aggregator("3", 4, "--wait 3 passed");
