@@ -116,19 +116,22 @@ enum bus_durability bus_durability(const struct bus *bus)
     return (enum bus_durability)durability;
 }
 
-struct bus_run bus_run_get(const struct bus *bus)
+enum bus_err bus_run_get(const struct bus *bus, struct bus_run *out_run)
 {
     struct bus *locked = (struct bus *)(uintptr_t)bus; /* the lock alone changes */
-    if (bus == NULL || api_is_foreign(bus))
-        return (struct bus_run){0};
+    if (bus == NULL || out_run == NULL)
+        return BUS_EINVAL;
+    if (api_is_foreign(bus))
+        return BUS_ECLOSED;
     api_lock(locked);
     struct session_run run = session_run(bus->session);
     uint32_t number = session_attempt(bus->session);
     api_unlock(locked);
-    return (struct bus_run){.number = number,
-                            .incarnations = run.incarnations,
-                            .is_continued = run.is_continued,
-                            .rest_ns = run.rest_ns};
+    *out_run = (struct bus_run){.number = number,
+                                .incarnations = run.incarnations,
+                                .is_continued = run.is_continued,
+                                .rest_ns = run.rest_ns};
+    return BUS_OK;
 }
 
 const char *bus_party(const struct bus *bus)

@@ -270,7 +270,7 @@ static void expect_budget(int failures, size_t text_bytes)
     expect_story_goes_on(&before, &after);
     cr_expect_eq(after.next_id, before.next_id, "%s", after.text);
     story_fini(&after);
-    fail_many(10, text_bytes); /* the oldest go, and ids go on: a run begins, alice comes and goes */
+    fail_many(10, text_bytes); /* the oldest go, ids go on; alice came, in a new run, and left */
     after = read_story();
     cr_expect_gt(after.first_id, before.first_id);
     cr_expect_eq(after.next_id, before.next_id + 13);

@@ -100,8 +100,7 @@ static const char *replay(struct core *core, const struct fact *fact, payload_id
     case FACT_VERDICT_SAID: return replay_verdict_said(core, &fact->as.verdict_said);
     case FACT_VERDICT_SURVIVED:
     case FACT_VERDICT_FORGOTTEN: /* their only field is the job */
-        return replay_of_verdict(core, fact->type,
-                                 replayed_job(core, fact->as.verdict_survived.job));
+        return replay_of_verdict(core, fact);
     case FACT_JOB_CREATED: return replay_job_created(core, &fact->as.job_created);
     case FACT_JOB_MOVED: return replay_job_moved(core, &fact->as.job_moved);
     case FACT_PLACED: return replay_placed(core, &fact->as.placed);

@@ -54,11 +54,12 @@ const char *replay_verdict_said(struct core *core, const struct fact_verdict_sai
                : WRONG_NO_MEMORY;
 }
 
-const char *replay_of_verdict(struct core *core, enum fact_type type, struct job *job)
+const char *replay_of_verdict(struct core *core, const struct fact *fact)
 {
+    struct job *job = replayed_job(core, fact->as.verdict_survived.job);
     if (job == NULL)
         return WRONG_NO_JOB;
-    if (type == FACT_VERDICT_SURVIVED)
+    if (fact->type == FACT_VERDICT_SURVIVED)
         judge_restore_survived(job);
     else
         judge_anew(core, job);

@@ -8,6 +8,6 @@
 const char *replay_verdict_error(struct core *core, const struct fact_verdict_error *fact);
 const char *replay_verdict_said(struct core *core, const struct fact_verdict_said *fact);
 /* Facts that a job is all there is to. */
-const char *replay_of_verdict(struct core *core, enum fact_type type, struct job *job);
+const char *replay_of_verdict(struct core *core, const struct fact *fact);
 
 #endif
