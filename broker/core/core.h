@@ -73,5 +73,6 @@ void core_snapshot(struct core *core, struct effects *effects);
 
 /* Parties that would be told by STOP: 0 when nothing holds a stopping broker any more. */
 uint32_t core_session_count(const struct core *core);
+uint32_t core_job_count(const struct core *core);
 
 #endif

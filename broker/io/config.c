@@ -6,6 +6,7 @@
  * keys are kept in the order in which zconfig lists the keys. */
 #include "broker/io/config.h"
 
+#include "broker/io/endpoint.h"
 #include "libbus/base/must.h"
 
 #include <czmq.h>
@@ -22,12 +23,15 @@
 enum { LINES_MAX = 1024, LETTER_NONE = 0, LETTER_LONG_ONLY = 256 };
 
 enum kind {
-    KIND_TEXT,
-    KIND_BYTES,  /* uint64_t, with K, M, G */
-    KIND_NUMBER, /* uint64_t */
-    KIND_COUNT,  /* uint32_t */
-    KIND_TIME,   /* int64_t, in ms, with a unit */
-    KIND_YES,    /* bool; on the command line without a value */
+    KIND_TEXT,     /* this and the next three: char[CONFIG_TEXT_BYTES] */
+    KIND_ENDPOINT, /* where to listen */
+    KIND_PLACE,    /* what clients are told: an endpoint or a host */
+    KIND_LEVEL,    /* of durability */
+    KIND_BYTES,    /* uint64_t, with K, M, G */
+    KIND_NUMBER,   /* uint64_t */
+    KIND_COUNT,    /* uint32_t */
+    KIND_TIME,     /* int64_t, in ms, with a unit */
+    KIND_YES,      /* bool; on the command line without a value */
 };
 
 struct key {
@@ -93,7 +97,10 @@ static bool read_number(const char *text, enum kind kind, uint64_t *out_number)
 static const char *kind_form(enum kind kind)
 {
     switch (kind) {
-    case KIND_TEXT: return "some text";
+    case KIND_TEXT:
+    case KIND_ENDPOINT:
+    case KIND_PLACE: return "some text";
+    case KIND_LEVEL: return "memory, process or disk";
     case KIND_BYTES: return "a number of bytes such as 4096, 64K, 512M or 4G";
     case KIND_NUMBER:
     case KIND_COUNT: return "a number";
@@ -103,12 +110,31 @@ static const char *kind_form(enum kind kind)
     return "something else";
 }
 
+/* What is wrong with a text, or NULL. */
+static const char *text_fault(enum kind kind, const char *value)
+{
+    static const char *const levels[] = {"memory", "process", "disk"};
+    if (kind == KIND_ENDPOINT)
+        return endpoint_fault(value);
+    if (kind == KIND_PLACE)
+        return endpoint_advertise_fault(value);
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0] && kind == KIND_LEVEL; i++)
+        if (strcmp(value, levels[i]) == 0)
+            return NULL;
+    return kind == KIND_LEVEL ? "expected memory, process or disk" : NULL;
+}
+
 static bool set_text(const struct key *key, char *place, const char *value, char *complaint)
 {
     size_t bytes = strlen(value);
     if (bytes == 0 || bytes >= CONFIG_TEXT_BYTES) {
         snprintf(complaint, CONFIG_COMPLAINT_BYTES, "%s: takes 1 to %d bytes, not %zu", key->name,
                  CONFIG_TEXT_BYTES - 1, bytes);
+        return false;
+    }
+    const char *fault = text_fault(key->kind, value);
+    if (fault != NULL) {
+        snprintf(complaint, CONFIG_COMPLAINT_BYTES, "%s: '%.200s': %s", key->name, value, fault);
         return false;
     }
     memcpy(place, value, bytes + 1);
@@ -124,7 +150,10 @@ static bool config_set_number(const struct key *key, void *place, uint64_t numbe
         return false;
     }
     switch (key->kind) {
-    case KIND_TEXT: break;
+    case KIND_TEXT:
+    case KIND_ENDPOINT:
+    case KIND_PLACE:
+    case KIND_LEVEL: break;
     case KIND_BYTES:
     case KIND_NUMBER: *(uint64_t *)place = number; break;
     case KIND_COUNT: *(uint32_t *)place = (uint32_t)number; break;
@@ -147,12 +176,13 @@ bool config_set(struct config *config, const char *name, const char *value,
 {
     const struct key *key = find_key(name);
     if (key == NULL) {
-        snprintf(complaint, CONFIG_COMPLAINT_BYTES, "unknown key '%.100s'", name);
+        snprintf(complaint, CONFIG_COMPLAINT_BYTES, "unknown key '%.100s': --help lists the keys",
+                 name);
         return false;
     }
     char *place = (char *)config + key->offset;
     uint64_t number = 0;
-    if (key->kind == KIND_TEXT)
+    if (key->kind <= KIND_LEVEL)
         return set_text(key, place, value, complaint);
     bool is_read = false;
     if (key->kind != KIND_YES) {
@@ -188,21 +218,39 @@ struct lines {
     size_t count;
 };
 
+/* A configuration is text, and not a large one. */
+static bool is_plain(const char *text, size_t bytes, const char *path, char *complaint)
+{
+    const char *nul = memchr(text, '\0', bytes);
+    unsigned line = 1;
+    if (bytes > CONFIG_FILE_BYTES_MAX) {
+        snprintf(complaint, CONFIG_COMPLAINT_BYTES,
+                 "%.200s: larger than %d bytes: this is not a configuration of errbusd", path,
+                 CONFIG_FILE_BYTES_MAX);
+        return false;
+    }
+    for (const char *at = text; nul != NULL && at < nul; at++)
+        line += *at == '\n';
+    if (nul != NULL)
+        snprintf(complaint, CONFIG_COMPLAINT_BYTES,
+                 "%.200s:%u: a NUL byte: a configuration is plain text, of UTF-8 or ASCII", path,
+                 line);
+    return nul == NULL;
+}
+
 static bool read_text(const char *path, char **out_text, char *complaint)
 {
     bool is_read = false;
+    size_t bytes = 0;
     char *text = NULL;
     FILE *file = fopen(path, "re");
     if (file != NULL && (text = calloc(1, CONFIG_FILE_BYTES_MAX + 1)) != NULL) {
-        size_t bytes = fread(text, 1, CONFIG_FILE_BYTES_MAX + 1, file);
+        bytes = fread(text, 1, CONFIG_FILE_BYTES_MAX + 1, file);
         is_read = !ferror(file);
-        if (is_read && (bytes > CONFIG_FILE_BYTES_MAX || strlen(text) != bytes)) {
-            errno = EFBIG;
-            is_read = false;
-        }
     }
     if (!is_read)
         snprintf(complaint, CONFIG_COMPLAINT_BYTES, "%.200s: %s", path, strerror(errno));
+    is_read = is_read && is_plain(text, bytes, path, complaint);
     if (file != NULL)
         fclose(file);
     if (is_read)
@@ -216,9 +264,9 @@ static bool read_text(const char *path, char **out_text, char *complaint)
  * quoted, with a comment behind it. */
 static const char *line_fault(const char *line)
 {
-    static const char form[] = "not of the form NAME = VALUE";
+    static const char form[] = "not of the form NAME = VALUE (or # before a comment)";
     if (line[0] == ' ' || line[0] == '\t')
-        return "a key stands at the beginning of its line";
+        return "a key stands at the beginning of its line: remove the blanks before it";
     const char *at = line + strspn(line, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                          "0123456789-_./");
     if (at == line)
@@ -231,7 +279,7 @@ static const char *line_fault(const char *line)
         return NULL;
     const char *close = strchr(at + 1, *at);
     if (close == NULL)
-        return "the quote is not closed";
+        return "the quote is not closed: add one behind the value";
     close += 1 + strspn(close + 1, " \t");
     return *close == '\0' || *close == '#' ? NULL : form;
 }
@@ -253,8 +301,9 @@ static bool scan_lines(char *text, const char *path, struct lines *lines, char *
         const char *first = line + strspn(line, " \t");
         if (*first == '\0' || *first == '#')
             continue;
-        const char *fault =
-            lines->count < LINES_MAX ? line_fault(line) : "more keys than there are";
+        const char *fault = lines->count < LINES_MAX
+                                ? line_fault(line)
+                                : "more keys than there are: each is given once";
         if (fault != NULL) {
             snprintf(complaint, CONFIG_COMPLAINT_BYTES, "%.200s:%u: %s", path, number, fault);
             return false;
@@ -287,7 +336,7 @@ static bool apply_lines(struct config *config, zconfig_t *root, const struct lin
         const char *value = zconfig_value(item);
         bool is_set = false;
         if (is_given_before(first, item))
-            snprintf(fault, sizeof fault, "%.100s is given twice", name);
+            snprintf(fault, sizeof fault, "%.100s is given twice: remove one of the lines", name);
         else
             is_set = config_set(config, name, value != NULL ? value : "", fault);
         if (!is_set) {
@@ -325,7 +374,7 @@ done:
 
 /* ---- the command line ------------------------------------------------------------------------ */
 
-enum { OPTION_CONFIG = KEY_COUNT, OPTION_VERSION, OPTION_HELP, OPTION_COUNT };
+enum { OPTION_CONFIG = KEY_COUNT, OPTION_CHECK_CONFIG, OPTION_VERSION, OPTION_HELP, OPTION_COUNT };
 
 /* Long options have numbers from LETTER_LONG_ONLY on: first the keys, then the others. */
 static void list_options(struct option options[OPTION_COUNT + 1])
@@ -336,6 +385,8 @@ static void list_options(struct option options[OPTION_COUNT + 1])
                                      NULL, LETTER_LONG_ONLY + i};
     options[OPTION_CONFIG] =
         (struct option){"config", required_argument, NULL, LETTER_LONG_ONLY + OPTION_CONFIG};
+    options[OPTION_CHECK_CONFIG] =
+        (struct option){"check-config", no_argument, NULL, LETTER_LONG_ONLY + OPTION_CHECK_CONFIG};
     options[OPTION_VERSION] =
         (struct option){"version", no_argument, NULL, LETTER_LONG_ONLY + OPTION_VERSION};
     options[OPTION_HELP] =
@@ -376,6 +427,7 @@ static int next_option(int argc, char **argv, const struct option *options, char
 static enum config_outcome walk_args(struct config *config, int argc, char **argv,
                                      const char **out_path, char *complaint)
 {
+    enum config_outcome outcome = CONFIG_RUN;
     struct option options[OPTION_COUNT + 1];
     list_options(options);
     opterr = 0;
@@ -390,7 +442,9 @@ static enum config_outcome walk_args(struct config *config, int argc, char **arg
             return CONFIG_HELP;
         if (place == OPTION_VERSION)
             return CONFIG_VERSION;
-        if (place == OPTION_CONFIG) {
+        if (place == OPTION_CHECK_CONFIG) {
+            outcome = CONFIG_CHECK;
+        } else if (place == OPTION_CONFIG) {
             *out_path = value;
         } else if (!config_set(config, keys[place].name, value, fault)) {
             snprintf(complaint, CONFIG_COMPLAINT_BYTES, "--%.500s", fault);
@@ -401,7 +455,7 @@ static enum config_outcome walk_args(struct config *config, int argc, char **arg
         snprintf(complaint, CONFIG_COMPLAINT_BYTES, "unknown argument '%.100s'", argv[optind]);
         return CONFIG_WRONG;
     }
-    return CONFIG_RUN;
+    return outcome;
 }
 
 enum config_outcome config_read_args(struct config *config, int argc, char **argv,
@@ -410,7 +464,7 @@ enum config_outcome config_read_args(struct config *config, int argc, char **arg
     const char *path = NULL;
     struct config unused = *config;
     enum config_outcome outcome = walk_args(&unused, argc, argv, &path, complaint);
-    if (outcome != CONFIG_RUN)
+    if (outcome != CONFIG_RUN && outcome != CONFIG_CHECK)
         return outcome;
     if (path != NULL && !config_read_file(config, path, complaint))
         return CONFIG_WRONG;
@@ -435,9 +489,10 @@ void config_print_options(void)
     for (size_t i = 0; i < KEY_COUNT; i++)
         if (keys[i].what != NULL)
             print_option(&keys[i]);
-    printf("  %-34s %s\n  %-34s %s\n  %-34s %s\n", "--config FILE",
-           "more of the same, a NAME = VALUE a line", "--version", "print the version and end",
-           "-h, --help", "print this and end");
+    printf("  %-34s %s\n  %-34s %s\n  %-34s %s\n  %-34s %s\n", "--config FILE",
+           "more of the same, a NAME = VALUE a line", "--check-config",
+           "print the settings in force, or what is wrong, and end", "--version",
+           "print the version and end", "-h, --help", "print this and end");
 }
 
 bool config_option(size_t index, struct config_option *out_option)
@@ -450,4 +505,54 @@ bool config_option(size_t index, struct config_option *out_option)
                                          .usual = key->kind != KIND_YES ? key->usual : NULL,
                                          .is_hidden = key->what == NULL};
     return true;
+}
+
+/* ---- what is in force ------------------------------------------------------------------------ */
+
+/* In the largest unit that leaves no rest. */
+static void write_number(enum kind kind, uint64_t number, char *text, size_t room)
+{
+    static const char *const shown[2] = {"K M G", "ms s min h"};
+    const char *suffix = kind == KIND_TIME && number > 0 ? "ms" : "";
+    uint64_t factor = 1;
+    for (size_t i = 0; units[kind == KIND_TIME][i].suffix != NULL && number > 0; i++) {
+        bool is_shown =
+            strstr(shown[kind == KIND_TIME], units[kind == KIND_TIME][i].suffix) != NULL;
+        bool fits = number % units[kind == KIND_TIME][i].factor == 0;
+        if ((kind == KIND_BYTES || kind == KIND_TIME) && is_shown && fits &&
+            units[kind == KIND_TIME][i].factor >= factor) {
+            factor = units[kind == KIND_TIME][i].factor;
+            suffix = units[kind == KIND_TIME][i].suffix;
+        }
+    }
+    snprintf(text, room, "%llu%s", (unsigned long long)(number / factor), suffix);
+}
+
+static void write_value(const struct key *key, const struct config *config, char *text, size_t room)
+{
+    const char *place = (const char *)config + key->offset;
+    switch (key->kind) {
+    case KIND_TEXT:
+    case KIND_ENDPOINT:
+    case KIND_PLACE:
+    case KIND_LEVEL: snprintf(text, room, "%s", place); break;
+    case KIND_BYTES:
+    case KIND_NUMBER: write_number(key->kind, *(const uint64_t *)place, text, room); break;
+    case KIND_COUNT: write_number(key->kind, *(const uint32_t *)place, text, room); break;
+    case KIND_TIME: write_number(key->kind, (uint64_t) * (const int64_t *)place, text, room); break;
+    case KIND_YES: snprintf(text, room, "%s", *(const bool *)place ? "yes" : "no"); break;
+    }
+}
+
+void config_print(const struct config *config, FILE *file)
+{
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        char text[CONFIG_TEXT_BYTES];
+        write_value(&keys[i], config, text, sizeof text);
+        bool is_usual = keys[i].usual != NULL && strcmp(text, keys[i].usual) == 0;
+        const char *quote = strpbrk(text, " \t#'") != NULL ? "\"" : "";
+        if (keys[i].what != NULL && text[0] != '\0')
+            fprintf(file, "%s = %s%s%s%s\n", keys[i].name, quote, text, quote,
+                    is_usual ? "  # the default" : "");
+    }
 }

@@ -12,6 +12,7 @@
 #include "libbus/base/limits.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 
 enum { CONFIG_COMPLAINT_BYTES = 512, CONFIG_TEXT_BYTES = LIMIT_ENDPOINT_BYTES };
 /* A file of this many bytes is no configuration of ours. */
@@ -41,6 +42,7 @@ bool config_read_file(struct config *config, const char *path,
 
 enum config_outcome {
     CONFIG_RUN,
+    CONFIG_CHECK,   /* --check-config */
     CONFIG_HELP,    /* --help */
     CONFIG_VERSION, /* --version */
     CONFIG_WRONG,   /* complaint says what */
@@ -51,6 +53,9 @@ enum config_outcome config_read_args(struct config *config, int argc, char **arg
 
 /* The lines of --help that list the options. */
 void config_print_options(void);
+
+/* What is in force, as a file of the same form; options for tests are left out. */
+void config_print(const struct config *config, FILE *file);
 
 /* What the table says for people of one option. */
 struct config_option {

@@ -80,7 +80,7 @@ static int path_fault(const char *path)
 static const char *fault_text(int fault)
 {
     switch (fault) {
-    case EADDRINUSE: return "it is in use by another process";
+    case EADDRINUSE: return "it is in use by another process; name another one";
     case EDOM: return "the port must be 1 to 65535, or * or 0 for a free one";
     case EACCES:
     case EPERM: return "permission denied";
@@ -97,20 +97,14 @@ static int bind_fault(void *socket, const char *endpoint)
 {
     static const char local[] = "tcp://localhost:";
     char numeric[LIMIT_ENDPOINT_BYTES];
-    const char *port = port_of(endpoint);
-    if (port != NULL && strcmp(port, "*") != 0 && !is_port(port, 0))
-        return EDOM;
     /* libzmq listens at addresses and interfaces alone; this name is what everybody tries. */
     if (begins(endpoint, local)) {
-        snprintf(numeric, sizeof numeric, "tcp://127.0.0.1:%.8s", port);
+        snprintf(numeric, sizeof numeric, "tcp://127.0.0.1:%.8s", port_of(endpoint));
         endpoint = numeric;
     }
     int fault = path_of(endpoint) != NULL ? path_fault(path_of(endpoint)) : 0;
     if (fault != 0)
         return fault;
-    /* A path of libzmq's choosing would be relative to a folder that clients do not know. */
-    if ((!begins(endpoint, tcp) && !begins(endpoint, ipc)) || strcmp(endpoint, "ipc://*") == 0)
-        return EINVAL;
     int wants_v6 = strchr(endpoint, '[') != NULL;
     if (zmq_setsockopt(socket, ZMQ_IPV6, &wants_v6, sizeof wants_v6) != 0)
         return errno;
@@ -121,13 +115,14 @@ bool endpoint_bind(void *socket, const char *endpoint, char out_real[LIMIT_ENDPO
                    char complaint[ENDPOINT_COMPLAINT_BYTES])
 {
     char whole[LIMIT_ENDPOINT_BYTES];
-    int fault = complete(endpoint, whole) ? bind_fault(socket, whole) : ENAMETOOLONG;
+    const char *wrong = endpoint_fault(endpoint);
+    int fault = wrong == NULL && complete(endpoint, whole) ? bind_fault(socket, whole) : EINVAL;
     size_t bytes = LIMIT_ENDPOINT_BYTES;
     if (fault == 0 && zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, out_real, &bytes) != 0)
         fault = errno;
     if (fault != 0)
         snprintf(complaint, ENDPOINT_COMPLAINT_BYTES, "cannot listen at %s: %s", endpoint,
-                 fault_text(fault));
+                 wrong != NULL ? wrong : fault_text(fault));
     return fault == 0;
 }
 
@@ -135,6 +130,25 @@ void endpoint_remove(const char *endpoint)
 {
     if (path_of(endpoint) != NULL)
         unlink(path_of(endpoint)); /* that it is gone is all we want */
+}
+
+const char *endpoint_fault(const char *endpoint)
+{
+    char whole[LIMIT_ENDPOINT_BYTES];
+    if (!complete(endpoint, whole))
+        return fault_text(ENAMETOOLONG);
+    const char *port = port_of(whole);
+    if (port != NULL && strcmp(port, "*") != 0 && !is_port(port, 0))
+        return fault_text(EDOM);
+    bool is_tcp = port != NULL && port - 1 > whole + strlen(tcp);
+    /* A path of libzmq's choosing would be relative to a folder that clients do not know. */
+    bool is_ipc = begins(whole, ipc) && whole[strlen(ipc)] != '\0' && strcmp(whole, "ipc://*") != 0;
+    return is_tcp || is_ipc ? NULL : fault_text(EINVAL);
+}
+
+bool endpoint_is_local(const char *real)
+{
+    return begins(real, ipc) || begins(real, "tcp://127.") || begins(real, "tcp://[::1]:");
 }
 
 static bool is_same_host(const char *a, const char *b)
@@ -166,6 +180,13 @@ static bool is_reachable(const char *advertise)
     if (begins(advertise, ipc))
         return advertise[strlen(ipc)] != '\0';
     return is_host(advertise, strlen(advertise));
+}
+
+const char *endpoint_advertise_fault(const char *wish)
+{
+    char advertise[LIMIT_ENDPOINT_BYTES];
+    bool is_good = complete(wish, advertise) && is_reachable(advertise);
+    return is_good ? NULL : "expected a host name, HOST:PORT, tcp://HOST:PORT or ipc://PATH";
 }
 
 bool endpoint_advertise(const char *control, const char *data, const char *wish,

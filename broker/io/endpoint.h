@@ -16,6 +16,13 @@ enum { ENDPOINT_COMPLAINT_BYTES = 1024 };
 bool endpoint_bind(void *socket, const char *endpoint, char out_real[LIMIT_ENDPOINT_BYTES],
                    char complaint[ENDPOINT_COMPLAINT_BYTES]);
 
+/* NULL: it has the form of an endpoint to bind; otherwise what is wrong with it. */
+const char *endpoint_fault(const char *endpoint);
+/* The same of what clients can be told: see endpoint_advertise(). */
+const char *endpoint_advertise_fault(const char *wish);
+/* Whether a bound endpoint can be reached from this machine alone. */
+bool endpoint_is_local(const char *real);
+
 /* Removes the socket's file, if the endpoint (as it was asked for) has one: libzmq leaves it
  * behind. Only while it is ours: before the socket is closed. */
 void endpoint_remove(const char *endpoint);

@@ -22,7 +22,7 @@ static void tame(char *text)
 
 void log_line(enum log_level level, const char *format, ...)
 {
-    if (level == LOG_INFO && !is_verbose_log)
+    if (level == LOG_DETAIL && !is_verbose_log)
         return;
     char text[1024];
     va_list args;

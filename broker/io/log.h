@@ -7,9 +7,13 @@
 
 #include <stdbool.h>
 
-enum log_level { LOG_INFO, LOG_WARNING };
+enum log_level {
+    LOG_DETAIL, /* of single parties; unless asked for, not written */
+    LOG_INFO,
+    LOG_WARNING,
+};
 
-/* Whether lines of LOG_INFO are written; they are not, unless asked for. */
+/* Whether lines of LOG_DETAIL are written. */
 void log_init(bool is_verbose);
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -74,7 +74,8 @@ struct loop {
     void *context;
     struct channel channels[LANE_COUNT];
     int signal_fd;
-    bool is_spinning; /* it was asked never to sleep */
+    uint64_t replayed; /* steps of the journal */
+    bool is_spinning;  /* it was asked never to sleep */
     bool is_stopping;
     int64_t stop_deadline_ns;
     uint32_t clogged_count; /* peers to be reported as not reading */
@@ -175,7 +176,7 @@ static void carry_out(struct loop *loop)
         case CORE_PORT_DROP: forget(loop, out.conn); break;
         case CORE_PORT_FACT: buffer_unref(&out.part); break; /* no journal: none was asked for */
         case CORE_PORT_LOG:
-            log_line(out.is_warning ? LOG_WARNING : LOG_INFO, "%s", out.text);
+            log_line(out.is_warning ? LOG_WARNING : LOG_DETAIL, "%s", out.text);
             break;
         }
         buffer_unref(&out.part);
@@ -328,7 +329,7 @@ static struct peer *find_peer(struct loop *loop, enum lane lane, struct received
     }
     if (peer == NULL) {
         loop->ignored += 1;
-        log_line(LOG_INFO, "%s channel: ignored a message from %s (%llu so far)", lane_name(lane),
+        log_line(LOG_DETAIL, "%s channel: ignored a message from %s (%llu so far)", lane_name(lane),
                  received->is_numbered ? "a connection above the limit"
                                        : "a connection that chose its own id",
                  (unsigned long long)loop->ignored);
@@ -477,12 +478,22 @@ static void remove_endpoints(struct loop *loop)
     }
 }
 
+/* Whoever sent the signal: a service manager has number 1, a terminal none. */
+static void say_who_stops(const struct signalfd_siginfo *info)
+{
+    const char *name = info->ssi_signo == SIGINT ? "SIGINT" : "SIGTERM";
+    if (info->ssi_code == SI_USER)
+        log_line(LOG_INFO, "stopping: %s from process %u of user %u", name, info->ssi_pid,
+                 info->ssi_uid);
+    else
+        log_line(LOG_INFO, "stopping: %s", name);
+}
+
 static void begin_stop(struct loop *loop)
 {
     struct core_port_now now = clock_now(&loop->clock);
     loop->is_stopping = true;
     loop->stop_deadline_ns = now.now_ns + STOP_MS * NS_PER_MS;
-    log_line(LOG_INFO, "stopping");
     core_port_stop(loop->port, now);
     carry_out(loop);
 }
@@ -495,6 +506,7 @@ static void read_signals(struct loop *loop)
             remove_endpoints(loop);
             _exit(128 + (int)info.ssi_signo);
         }
+        say_who_stops(&info);
         begin_stop(loop);
     }
 }
@@ -562,6 +574,12 @@ static bool is_broken(const struct loop *loop)
            persistence_state(&loop->persistence) == JOURNAL_IS_FAILED;
 }
 
+static const char *why_broken(const struct loop *loop)
+{
+    return core_port_is_broken(loop->port) ? "a value cannot be read back from the journal"
+                                           : "the journal cannot be written any more";
+}
+
 /* Stopped, and nobody is left to hear of it, or the time is up; or it cannot go on. */
 static bool is_over(const struct loop *loop)
 {
@@ -609,6 +627,12 @@ bool loop_run(struct loop *loop)
         report_clogged(loop);
         watch(loop, is_busy || is_broken(loop));
     }
+    if (is_broken(loop))
+        log_line(LOG_WARNING, "stopped: %s", why_broken(loop));
+    else
+        log_line(LOG_INFO,
+                 "stopped, as it was told to; parties that did not hear of it in time: %u",
+                 core_session_count(core_port_core(loop->port)));
     return !is_broken(loop);
 }
 
@@ -731,9 +755,7 @@ static bool loop_recover(struct loop *loop, const struct config *config, struct 
         log_line(LOG_WARNING,
                  "journal: a repair removed records in %llu places: the decisions in them are lost",
                  (unsigned long long)done.gaps);
-    log_line(LOG_INFO, "journal: replayed %llu steps, kept %llu bytes of values",
-             (unsigned long long)done.steps,
-             (unsigned long long)core_port_payload_bytes(loop->port));
+    loop->replayed = done.steps;
     if (!persistence_start(&loop->persistence, config->journal, journal, durability, loop->port,
                            fault)) {
         snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: %s", fault);
@@ -804,6 +826,15 @@ struct loop *loop_open(const struct config *config, const char *version, struct 
         (*journal != NULL && !loop_recover(loop, config, journal, durability, complaint)))
         loop_close(&loop);
     return loop;
+}
+
+struct loop_restored loop_restored(const struct loop *loop)
+{
+    return (struct loop_restored){.steps = loop->replayed,
+                                  .jobs = core_job_count(core_port_core(loop->port)),
+                                  .parties = core_session_count(core_port_core(loop->port)),
+                                  .values = core_port_payload_count(loop->port),
+                                  .bytes = core_port_payload_bytes(loop->port)};
 }
 
 const char *loop_control_endpoint(const struct loop *loop)

@@ -23,12 +23,21 @@ enum { LOOP_COMPLAINT_BYTES = ENDPOINT_COMPLAINT_BYTES + JOURNAL_COMPLAINT_BYTES
 struct loop *loop_open(const struct config *config, const char *version, struct journal **journal,
                        enum durability durability, char complaint[LOOP_COMPLAINT_BYTES]);
 
+/* What the journal brought back, until the loop runs. */
+struct loop_restored {
+    uint64_t steps; /* 0: the journal was new, or there is none */
+    uint32_t jobs;
+    uint32_t parties; /* that may come back */
+    uint32_t values;
+    uint64_t bytes; /* of the values */
+};
+struct loop_restored loop_restored(const struct loop *loop);
 /* The endpoints that were really bound. */
 const char *loop_control_endpoint(const struct loop *loop);
 const char *loop_data_endpoint(const struct loop *loop);
 
-/* Until a signal says stop, and the parties were told, within a bound.  false: it could not go on;
- * the log says why. */
+/* Until a signal says stop, and the parties were told, within a bound.  false: it could not go on.
+ * The log says why it ended. */
 bool loop_run(struct loop *loop);
 
 /* Sends what is on its way, within a bound, and closes.  A second signal ends all at once. */

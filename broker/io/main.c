@@ -30,6 +30,8 @@ enum { EXIT_FINE = 0, EXIT_OWN_FAILURE = 1, EXIT_USAGE = 2 };
 static const char remedy[] =
     "name another directory with --journal DIR, or keep everything in memory with --journal none";
 
+static const char *const levels[DURABILITY_COUNT] = {"memory", "process", "disk"};
+
 static void tune_memory(void)
 {
     mallopt(M_MMAP_THRESHOLD, MALLOC_MMAP_BYTES);
@@ -86,6 +88,31 @@ static bool print_ready(const struct loop *loop)
     return fflush(stdout) == 0;
 }
 
+static void log_start(const struct config *config, const struct loop *loop)
+{
+    const char *control = loop_control_endpoint(loop);
+    const char *data = loop_data_endpoint(loop);
+    struct loop_restored restored = loop_restored(loop);
+    log_line(LOG_INFO, "errbusd %s, process %d: control %.300s, data %.300s", ERRBUS_VERSION,
+             (int)getpid(), control, data);
+    if (!endpoint_is_local(control) || !endpoint_is_local(data))
+        log_line(LOG_WARNING,
+                 "%.300s can be reached from beyond this machine: whoever reaches it can read and "
+                 "change everything, for there are no credentials; keep others out by a firewall, "
+                 "a network of its own, or a tunnel",
+                 endpoint_is_local(control) ? data : control);
+    if (strcmp(config->journal, "none") == 0)
+        log_line(LOG_INFO, "no journal: everything is in memory, and ends with this process");
+    else if (restored.steps == 0)
+        log_line(LOG_INFO, "journal %.500s: new", config->journal);
+    else
+        log_line(LOG_INFO,
+                 "journal %.500s: restored; jobs: %u, parties that may come back: %u, values: %u "
+                 "of %llu bytes",
+                 config->journal, restored.jobs, restored.parties, restored.values,
+                 (unsigned long long)restored.bytes);
+}
+
 static int run_broker(const struct config *config, struct journal **journal,
                       enum durability durability)
 {
@@ -96,6 +123,7 @@ static int run_broker(const struct config *config, struct journal **journal,
         fprintf(stderr, "errbusd: %s\n", complaint);
         return EXIT_OWN_FAILURE;
     }
+    log_start(config, loop);
     if (print_ready(loop)) {
         status = loop_run(loop) ? EXIT_FINE : EXIT_OWN_FAILURE;
     } else {
@@ -109,17 +137,12 @@ static int run_broker(const struct config *config, struct journal **journal,
  * ask for both is to have been misunderstood.  false: it was said why. */
 static bool choose_durability(struct config *config, enum durability *out_durability)
 {
-    static const char *const names[DURABILITY_COUNT] = {"memory", "process", "disk"};
     const char *asked = config->durability;
     bool is_none = strcmp(config->journal, "none") == 0;
     int level = is_none ? DURABILITY_MEMORY : DURABILITY_DISK;
     if (asked[0] != '\0')
-        for (level = 0; level < DURABILITY_COUNT && strcmp(asked, names[level]) != 0;)
+        for (level = 0; level < DURABILITY_COUNT && strcmp(asked, levels[level]) != 0;)
             level++;
-    if (level == DURABILITY_COUNT) {
-        fprintf(stderr, "errbusd: --durability takes memory, process or disk, not '%s'\n", asked);
-        return false;
-    }
     if (level != DURABILITY_MEMORY && is_none) {
         fprintf(stderr, "errbusd: --durability %s needs a journal: remove --journal none\n", asked);
         return false;
@@ -173,6 +196,22 @@ static bool open_journal(const struct config *config, enum durability durability
     return true;
 }
 
+/* Touches nothing: neither ports nor the journal. */
+static int check_config(struct config *config)
+{
+    enum durability durability = DURABILITY_MEMORY;
+    if (!choose_durability(config, &durability) || !choose_journal(config))
+        return EXIT_USAGE;
+    snprintf(config->durability, sizeof config->durability, "%s", levels[durability]);
+    if (strcmp(config->journal, "none") == 0)
+        config->durability[0] = '\0'; /* which says it all */
+    config_print(config, stdout);
+    if (fflush(stdout) == 0)
+        return EXIT_FINE;
+    fprintf(stderr, "errbusd: cannot write to standard output\n");
+    return EXIT_OWN_FAILURE;
+}
+
 int main(int argc, char **argv)
 {
     struct config config;
@@ -184,6 +223,7 @@ int main(int argc, char **argv)
     config_init(&config);
     switch (config_read_args(&config, argc, argv, complaint)) {
     case CONFIG_RUN: break;
+    case CONFIG_CHECK: return check_config(&config);
     case CONFIG_HELP: print_help(); return EXIT_FINE;
     case CONFIG_VERSION: printf("errbusd %s\n", ERRBUS_VERSION); return EXIT_FINE;
     case CONFIG_WRONG: fprintf(stderr, "errbusd: %s\n", complaint); return EXIT_USAGE;

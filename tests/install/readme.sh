@@ -57,6 +57,7 @@ grep -v '^\$ ' "$work/shown" | plain >"$work/expected"
 [ "$(grep -c '^errbus' "$work/script")" -ge 10 ] || die "README.md shows too little"
 timeout 90 bash "$work/script" >"$work/output" 2>&1 </dev/null || [ $? -ne 124 ] ||
     die "a command does not end"
-plain <"$work/output" | diff "$work/expected" - || die "other than printed"
+# On a busy machine a broker may take longer to start than a reader waits in silence.
+grep -v ': waiting for a broker at ' "$work/output" | plain | diff "$work/expected" - || die "other than printed"
 [ -d ~/.local/state/errbus/journal ] || die "the journal is not where README.md says"
 echo "the commands of README.md print what it shows"

@@ -114,17 +114,22 @@ Test(config, takes_an_empty_file)
 
 Test(config, names_the_line_of_what_it_refuses)
 {
-    expect_refused("# one\n\ntopic-windw = 1\n", ":3: unknown key 'topic-windw'");
+    expect_refused("# one\n\ntopic-windw = 1\n",
+                   ":3: unknown key 'topic-windw': --help lists the keys");
     expect_refused("verbose = yes\n  # two\nlinger = 3\n",
                    ":3: linger: takes a time such as 500ms, 30s, 10min or 2h, not '3'");
-    expect_refused("spin = no\n    spin = no\n", ":2: a key stands at the beginning of its line");
-    expect_refused("spin = no\nlinger = 2s\nspin = no\n", ":3: spin is given twice");
-    expect_refused("control\n", ":1: not of the form NAME = VALUE");
-    expect_refused("control tcp://x\n", ":1: not of the form NAME = VALUE");
-    expect_refused("= 3\n", ":1: not of the form NAME = VALUE");
-    expect_refused("\nwhat/ever = 3\n", ":2: unknown key 'what/ever'");
-    expect_refused("control = \"tcp\n", ":1: the quote is not closed");
-    expect_refused("control = \"tcp\" x\n", ":1: not of the form NAME = VALUE");
+    expect_refused("spin = no\n    spin = no\n", ":2: a key stands at the beginning of its "
+                                                 "line: remove the blanks before it");
+    expect_refused("spin = no\nlinger = 2s\nspin = no\n",
+                   ":3: spin is given twice: remove one of the "
+                   "lines");
+    expect_refused("control\n", ":1: not of the form NAME = VALUE (or # before a comment)");
+    expect_refused("control tcp://x\n", ":1: not of the form NAME = VALUE (or # before a comment)");
+    expect_refused("= 3\n", ":1: not of the form NAME = VALUE (or # before a comment)");
+    expect_refused("\nwhat/ever = 3\n", ":2: unknown key 'what/ever': --help lists the keys");
+    expect_refused("control = \"tcp\n", ":1: the quote is not closed: add one behind the value");
+    expect_refused("control = \"tcp\" x\n",
+                   ":1: not of the form NAME = VALUE (or # before a comment)");
     expect_refused("control =\n", ":1: control: takes 1 to 511 bytes, not 0");
     expect_refused("verbose = maybe\n", ":1: verbose: takes yes or no, not 'maybe'");
 }
@@ -135,6 +140,64 @@ Test(config, refuses_files_that_are_none)
     cr_expect_not_null(strstr(complaint, "Is a directory"), "%s", complaint);
     cr_expect_not(config_read_file(&config, "/nonexistent/cfg", complaint));
     cr_expect_str_eq(complaint, "/nonexistent/cfg: No such file or directory");
+}
+
+static bool read_bytes(const char *bytes, size_t count)
+{
+    FILE *file = fopen(path, "w");
+    cr_assert_not_null(file);
+    cr_assert_eq(fwrite(bytes, 1, count, file), count);
+    cr_assert_eq(fclose(file), 0);
+    return config_read_file(&config, path, complaint);
+}
+
+Test(config, names_the_line_of_a_nul_and_the_size_of_what_is_too_large)
+{
+    static char large[CONFIG_FILE_BYTES_MAX + 1];
+    cr_expect_not(read_bytes("spin = no\nlin\0ger = 2s\n", 23));
+    cr_expect_not_null(strstr(complaint, "cfg:2: a NUL byte"), "%s", complaint);
+    memset(large, '#', sizeof large);
+    cr_expect(read_bytes(large, sizeof large - 1));
+    cr_expect_not(read_bytes(large, sizeof large));
+    cr_expect_not_null(strstr(complaint, "larger than 1048576 bytes"), "%s", complaint);
+}
+
+Test(config, refuses_endpoints_and_levels_that_are_none)
+{
+    expect_refused("\ncontrol = here\n",
+                   ":2: control: 'here': expected HOST:PORT, tcp://HOST:PORT or ipc://PATH");
+    expect_refused("data = tcp://h:65536\n", ":1: data: 'tcp://h:65536': the port must be 1 to "
+                                             "65535, or * or 0 for a free one");
+    expect_refused("advertise = a/b\n", ":1: advertise: 'a/b': expected a host name, HOST:PORT, "
+                                        "tcp://HOST:PORT or ipc://PATH");
+    expect_refused("durability = hope\n",
+                   ":1: durability: 'hope': expected memory, process or disk");
+}
+
+/* What is printed is a file that sets the same. */
+Test(config, is_printed_as_a_file)
+{
+    struct config again;
+    char *text = NULL;
+    size_t bytes = 0;
+    cr_assert(read_text("control = *:1\njournal = \"a # b\"\nlinger = 90s\ntopic-window = 1536K\n"
+                        "topic-keep = 4097\nunserved = 0\ndurability = process\n"));
+    FILE *file = open_memstream(&text, &bytes);
+    cr_assert_not_null(file);
+    config_print(&config, file);
+    cr_assert_eq(fclose(file), 0);
+    cr_expect_not_null(strstr(text, "control = *:1\n"), "%s", text);
+    cr_expect_not_null(strstr(text, "journal = \"a # b\"\n"), "%s", text);
+    cr_expect_not_null(strstr(text, "linger = 90s\n"), "%s", text);
+    cr_expect_not_null(strstr(text, "topic-window = 1536K\n"), "%s", text);
+    cr_expect_not_null(strstr(text, "topic-keep = 4097\n"), "%s", text);
+    cr_expect_not_null(strstr(text, "unserved = 0\n"), "%s", text);
+    cr_expect_not_null(strstr(text, "memory = 256M  # the default\n"), "%s", text);
+    again = config;
+    config_init(&config);
+    cr_expect(read_text(text), "%s", complaint);
+    cr_expect_arr_eq(&again, &config, sizeof config);
+    free(text);
 }
 
 Test(config, holds_limits_at_both_ends)
@@ -183,9 +246,9 @@ Test(config, holds_limits_at_both_ends)
     char text[CONFIG_TEXT_BYTES + 1];
     memset(text, 'x', CONFIG_TEXT_BYTES);
     text[CONFIG_TEXT_BYTES] = '\0';
-    cr_expect_not(config_set(&config, "control", text, complaint));
+    cr_expect_not(config_set(&config, "journal", text, complaint));
     text[CONFIG_TEXT_BYTES - 1] = '\0';
-    cr_expect(config_set(&config, "control", text, complaint));
+    cr_expect(config_set(&config, "journal", text, complaint));
 }
 
 static enum config_outcome read_args(char **argv)
@@ -317,7 +380,8 @@ Test(config, has_the_options_and_defaults_of_its_manual_page)
     size_t entries = 0;
     for (const char *at = page; (at = strstr(at, "\n.It Fl ")) != NULL; at++)
         entries++;
-    cr_expect_eq(entries, shown + 6, "--config, --version, --help and three tools beside");
+    cr_expect_eq(entries, shown + 7,
+                 "--config, --check-config, --version, --help and three tools beside");
 }
 
 /* A core that is started without a file has the defaults that are shown. */

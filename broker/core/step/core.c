@@ -210,6 +210,11 @@ uint32_t core_session_count(const struct core *core)
     return core->sessions.used;
 }
 
+uint32_t core_job_count(const struct core *core)
+{
+    return core->jobs.used;
+}
+
 /* ---- messages -------------------------------------------------------------------------------- */
 
 /* Who speaks, as a column of messages.def has it. */
