@@ -106,9 +106,10 @@ Test(request, fails_at_its_deadline)
     process_fini(&asks);
 }
 
-Test(request, fails_when_nobody_serves_it_within_the_brokers_bound, .init = NULL)
+Test(request, fails_when_nobody_serves_it_within_the_brokers_bound)
 {
     struct process asks = {0};
+    stage_close();
     stage_open_with((const char *const[]){"--unserved", "200ms", NULL});
     START(&asks, "tasks", "x");
     expect_exit(&asks, 3);
