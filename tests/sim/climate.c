@@ -2,6 +2,8 @@
 /* climate.c -- drawing one; see climate.h. */
 #include "tests/sim/climate.h"
 
+#include "libbus/base/must.h"
+
 uint32_t climate_pick(struct dice *dice, const uint32_t *weights, uint32_t count)
 {
     uint32_t sum = 0;
@@ -35,6 +37,7 @@ const char *climate_fault_name(enum fault fault)
         [FAULT_MEMORY] = "an allocation that fails",
         [FAULT_RIVAL] = "a second broker",
     };
+    must(fault < FAULT_COUNT && names[fault] != NULL);
     return names[fault];
 }
 

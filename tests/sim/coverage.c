@@ -149,6 +149,14 @@ void coverage_fault(enum fault fault)
         faults[fault] += 1;
 }
 
+const char *coverage_absent_fault(void)
+{
+    for (uint32_t fault = 0; fault < FAULT_COUNT; fault++)
+        if (faults[fault] == 0)
+            return climate_fault_name((enum fault)fault);
+    return NULL;
+}
+
 void coverage_crash(void)
 {
     crashes += 1;

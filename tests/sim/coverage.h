@@ -86,6 +86,8 @@ void coverage_request(uint32_t deliveries, enum coverage_request end);
 void coverage_sub(bool is_durable, bool is_gap, enum coverage_sub_event event);
 void coverage_part(unsigned number); /* of a part that arrives: wire_number() */
 void coverage_fault(enum fault fault);
+/* The name of a fault that never happened, or NULL. */
+const char *coverage_absent_fault(void);
 void coverage_crash(void);   /* of the broker */
 void coverage_compact(void); /* of its journal */
 
