@@ -438,8 +438,15 @@ page() {
 }
 page bus_one bus_one
 page bus_two bus_two
+mkdir -p "$tree/schemas" "$tree/clients"
+echo 'EVENT(A_ROSE, "a.rose", "what")' >"$tree/schemas/errors.def"
+echo '.It Li a.rose' >"$tree/clients/errbus-tap.1"
+echo '/* "a.rose" */' >"$tree/libbus/include/bus/tap.h"
 passes manual "$tree/man3"
-rm "$tree/man3/bus_one.3"
+echo '/* "a.ruse" */' >"$tree/libbus/include/bus/tap.h"
+finds 'the event a.rose is not in libbus/include/bus/tap.h' manual "$tree/man3"
+finds 'errors.def has no events' manual "$tree/man3"
+page bus_two bus_two
 finds 'bus_one has no man page' manual "$tree/man3"
 page bus_one bus_two
 page bus_two bus_two
