@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* core_dump.h -- all durable state of a core as text, the same for the same state: what a replay
- * must bring back.  What is not durable (connections, positions that clients tell anew, what was
- * sent to whom, floors, timers) is not in it. */
+/* core_dump.h -- all durable state of a core as text: what a replay must bring back.  Equal states
+ * give equal texts.  State that is not durable is left out: connections, positions that clients
+ * tell again, what was sent to whom, floors, timers. */
 #ifndef TEST_CORE_DUMP_H
 #define TEST_CORE_DUMP_H
 

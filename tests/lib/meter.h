@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* meter.h -- what is measured while a run goes on: frames a moment, how long beats took, and what
- * the broker's process, and that of a client, have of memory and descriptors. */
+/* meter.h -- measurements during a run: frames per interval, how long beats took, and memory and
+ * descriptors of the broker's process and of one client. */
 #ifndef TESTS_LIB_METER_H
 #define TESTS_LIB_METER_H
 

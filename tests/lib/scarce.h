@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* scarce.h -- memory of which one allocation is not to be had, counted from when it is wrapped. */
+/* scarce.h -- memory in which one allocation fails: the n-th since the memory was wrapped. */
 #ifndef TESTS_LIB_SCARCE_H
 #define TESTS_LIB_SCARCE_H
 
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* First, so that what is handed on can be told by its address: users are given &scarce->memory. */
+/* Users are given &memory.  It is the first member, so a call finds the struct by this address. */
 struct scarce {
     struct memory memory;
     uint64_t asked;   /* allocations so far, but for those of effects */
@@ -16,8 +16,8 @@ struct scarce {
     void *(*resize)(struct memory *memory, void *block, size_t old_bytes, size_t new_bytes);
 };
 
-/* The heap, of which bytes_max are to be had.  What the broker's effects take cannot fail (see
- * broker/core/tables/effect.h), and is not counted: it is told by its sizes. */
+/* The heap, up to bytes_max.  Allocations of the broker's effects cannot fail, and are not counted
+ * (broker/core/tables/effect.h); they are recognized by their sizes. */
 void scarce_init(struct scarce *scarce, uint64_t bytes_max);
 /* The n-th allocation from now on fails. */
 void scarce_fail_in(struct scarce *scarce, uint64_t n);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* torturer.c -- a party of the torture test: writes or reads until it is told to come to an end,
- * and keeps a diary of it, which outlives it.
+/* torturer.c -- a party of the torture test.  It writes or reads until it is told to end, and keeps
+ * a diary in a file, which is there when the process is killed.
  *
  *   test_torturer ENDPOINT write PARTY PROCESS DIARY SEED
  *   test_torturer ENDPOINT read  PARTY PROCESS DIARY WRITERS      (their parties: w0, w1 ...)
  *
- * With TORTURE_WAIT_MS it waits so long at most between what it writes, else 4.
- * Says "ready" once it takes part, and "N PARTY" when it was told, as a reader, that PARTY ended;
- * comes to an end when a line comes in.  Exit code: 0, all is done; 3, the bus says that its
- * incarnation is over; 1, what must not be, with a word about it.
+ * TORTURE_WAIT_MS is the longest pause between two writes, in ms (4).  The party says "ready" when
+ * it takes part.  A reader says "N PARTY" when it was told that PARTY ended.  The party ends when
+ * it reads a line.  Exit codes: 0, all is done; 3, the bus said that its incarnation is over; 1, a
+ * promise is broken, and standard error says which.
  *
- * The diary of a writer.  What is written down first is done next; I counts up in its process:
+ * The diary of a writer.  A line is written before its action; I counts up in the process:
  *   P TOPIC I      a value is published       r TOPIC I        a slot is reserved
  *   C TOPIC I      its slot gets a value      R TOPIC I SEQ    it was, and has this number
  *   E TOPIC I      ... an error               F                all above is acknowledged
- * That of a reader, where what is received is written down before it is let go:
+ * The diary of a reader.  What was received is written down before it is freed:
  *   V TOPIC SEQ TEXT    E TOPIC SEQ KIND TEXT    N PARTY KIND
  *   F                   all above is acknowledged
  *   f                   ... but the E above: an error is acknowledged by the next call to receive

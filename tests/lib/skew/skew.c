@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* skew.c -- clocks that are wrong: a program that is linked with this reads them as the environment
- * says, and so do the libraries that it uses.
+/* skew.c -- wrong clocks for tests.  A program that is linked with this file, and its libraries,
+ * see the clocks of the machine with an offset from the environment:
  *
- *   ERRBUS_SKEW_MONOTONIC=N   N seconds ahead of that of the machine, as on one that was started
+ *   ERRBUS_SKEW_MONOTONIC=N   the monotonic clock is N seconds ahead, as if the machine had started
  *                             N seconds earlier
- *   ERRBUS_SKEW_WALL=N        the same of the clock for people
- *   ERRBUS_SKEW_FILE=PATH     and so many more as are in this file, two int64_t in that order, at
- *                             that moment: they jump when it is written to
+ *   ERRBUS_SKEW_WALL=N        the wall clock is N seconds ahead
+ *   ERRBUS_SKEW_FILE=PATH     the file has two int64_t, seconds in the same order, which are added
+ *                             at each reading: the clocks jump when the file is written
  *
- * Where nothing is said clocks are right. */
+ * Without these variables the clocks are right. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
