@@ -61,7 +61,7 @@ static void *read_events(void *arg)
     }
 }
 
-/* One party's life: it leaves, fails, or promises to move and does not. */
+/* One party: it leaves, fails, or promises to move and does not. */
 static void live(struct watch *watch, int number)
 {
     char name[32];

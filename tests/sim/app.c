@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* app.c -- the life of an application and what it writes; reading is in app_read.c. */
+/* app.c -- how an application begins and ends, and what it writes; reading is in app_read.c. */
 #include "tests/sim/app.h"
 
 #include "libbus/base/must.h"
@@ -23,7 +23,7 @@ static int64_t host_ns(const struct app *app)
     return world_host_ns(app->world, app->host);
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- beginning and end ----------------------------------------------------------------------- */
 
 void app_init(struct app *app, struct world *world, struct oracle *oracle, uint32_t host,
               uint32_t job, const struct host_options *options)
@@ -48,7 +48,7 @@ void app_fini(struct app *app)
 
 void app_start(struct app *app)
 {
-    app->life = oracle_life(app->oracle, app->job, app->party);
+    app->record = oracle_record(app->oracle, app->job, app->party);
     app->is_running = true;
     app->is_leaving = false;
     app->is_completed = false;
@@ -97,7 +97,7 @@ void app_durable_leave(struct app *app, const struct app_sub *sub)
             continue;
         struct app_position *place = place_of(durable, sub->positions[i].topic);
         place->next_seq = floor_of(sub, &sub->positions[i]);
-        place->life = app->life;
+        place->record = app->record;
     }
 }
 
@@ -121,7 +121,7 @@ static void note_sureties(const struct app *app, struct app_mark *mark)
         const struct app_durable *durable = &app->durables[i];
         mark->sureties[i].drops = durable->drops;
         for (uint32_t j = 0; j < durable->position_count; j++)
-            if (durable->positions[j].life == app->life)
+            if (durable->positions[j].record == app->record)
                 note_acknowledged(&mark->sureties[i], durable->positions[j].topic,
                                   durable->positions[j].next_seq);
     }
@@ -153,7 +153,7 @@ void app_gone(struct app *app)
         if (app->subs[i] != NULL && app->subs[i]->durable >= 0)
             app_durable_leave(app, app->subs[i]);
         if (app->subs[i] != NULL && app->subs[i]->group >= 0)
-            crew_parted(app->crew, (uint32_t)app->subs[i]->group, app->life);
+            crew_parted(app->crew, (uint32_t)app->subs[i]->group, app->record);
         else if (app->subs[i] != NULL)
             coverage_sub(app->subs[i]->durable >= 0, app->subs[i]->is_gap, COVERAGE_ORPHANED);
         app_sub_free(&app->subs[i]);
@@ -265,7 +265,7 @@ static void sub_joined(struct app *app, struct app_sub *sub)
 {
     sub->joined_ns = world_now_ns(app->world);
     if (sub->group >= 0 && !sub->is_denied)
-        crew_joined(app->crew, (uint32_t)sub->group, app->life, sub->joined_ns);
+        crew_joined(app->crew, (uint32_t)sub->group, app->record, sub->joined_ns);
 }
 
 /* As far as can be told without a look: a member that was refused is told when it takes, as it is
@@ -342,10 +342,10 @@ static void take_results(struct app *app)
 void app_look(struct app *app)
 {
     struct session *session = session_of(app);
-    struct oracle_life *life = oracle_life_at(app->oracle, app->life);
-    if (life->incarnation == 0 && session_incarnation(session) != 0) {
-        oracle_life_named(app->oracle, app->life, session_incarnation(session));
-        world_line(app->world, "%s: up, life %" PRIu32, app->party, life->incarnation);
+    struct oracle_record *record = oracle_record_at(app->oracle, app->record);
+    if (record->incarnation == 0 && session_incarnation(session) != 0) {
+        oracle_record_named(app->oracle, app->record, session_incarnation(session));
+        world_line(app->world, "%s: up, incarnation %" PRIu32, app->party, record->incarnation);
     }
     take_refusals(app);
     take_results(app);
@@ -384,7 +384,7 @@ static void write_add(struct app *app, uint32_t topic, uint64_t seq, struct outc
 
 void app_value_said(struct app *app, uint32_t topic, uint64_t seq, struct span value)
 {
-    oracle_said(app->oracle, app->life, topic, seq, value, world_now_ns(app->world));
+    oracle_said(app->oracle, app->record, topic, seq, value, world_now_ns(app->world));
     write_add(app, topic, seq, outcome_of_value(value), value.bytes < 8);
 }
 
@@ -431,7 +431,7 @@ static enum wire_code reserve(struct app *app, const char *name,
         .value_bytes_max = reservation->value_bytes_max,
         .ends_ns = deadline_ms < 0 ? INT64_MAX : world_now_ns(app->world) + deadline_ms * WORLD_MS};
     for (size_t i = 0; i < reservation->need_count; i++)
-        oracle_needs(app->oracle, app->life, topic->topic, reserved,
+        oracle_needs(app->oracle, app->record, topic->topic, reserved,
                      oracle_topic(app->oracle, app_space(app), reservation->needs[i].topic),
                      reservation->needs[i].seq);
     return CODE_OK;

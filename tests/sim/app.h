@@ -66,9 +66,9 @@ struct app_position {
     uint64_t first_seq;
     uint64_t next_seq;
     bool is_started;
-    uint64_t floor_seq; /* a durable name was acknowledged up to here in an earlier life */
+    uint64_t floor_seq; /* a durable name was acknowledged up to here in an earlier incarnation */
     bool has_floor;
-    uint32_t life;         /* of a closed name's place: that which closed it */
+    uint32_t record;       /* of a closed name's place: that which closed it */
     uint64_t sure_seq;     /* ... and a flush said that it was heard: what is below comes no more */
     uint64_t returned_seq; /* the first that was not done with; UINT64_MAX: none */
 };
@@ -112,7 +112,8 @@ struct app_sub {
     uint32_t held_count;
     struct app_end ends[APP_ENDS];
     uint32_t end_count;
-    struct app_end newest[APP_SEEN]; /* of each party the newest life of which a value came */
+    struct app_end
+        newest[APP_SEEN]; /* of each party the newest incarnation of which a value came */
     uint32_t newest_count;
     bool is_in_pieces;
     struct app_partial partials[APP_POSITIONS];
@@ -156,7 +157,7 @@ struct app_durable {
     const char *name;
     const char *pattern;
     uint32_t drops;  /* so often it was dropped, and made anew */
-    bool is_made;    /* some life had it in force */
+    bool is_made;    /* some incarnation had it in force */
     bool is_lossy;   /* it was unattended for too long, or drops by itself */
     int64_t left_ns; /* since when nobody reads it */
     int64_t keep_ms;
@@ -199,7 +200,7 @@ struct app {
     const char *job_name;
     const char *party;
     bool is_running;
-    uint32_t life;   /* the oracle's */
+    uint32_t record; /* the oracle's */
     bool is_leaving; /* it says nothing more */
     bool is_completed;
     struct app_topic topics[APP_TOPICS];
@@ -216,7 +217,7 @@ struct app {
     uint32_t mark_count;
     struct app_result results[APP_RESULTS];
     uint32_t result_count;
-    struct app_durable durables[APP_DURABLES]; /* kept over lives */
+    struct app_durable durables[APP_DURABLES]; /* kept over incarnations */
     uint32_t durable_count;
     struct app_task tasks[APP_TASKS]; /* that it has */
     uint32_t task_count;
@@ -242,7 +243,7 @@ void app_fini(struct app *app);
 /* A process starts; a process is gone (killed, or its session was over). */
 void app_start(struct app *app);
 void app_gone(struct app *app);
-/* What the oracle knows its topics by: its job, and which attempt of it this life is part of. */
+/* What the oracle knows its topics by: its job, and the attempt that it is part of. */
 uint32_t app_space(const struct app *app);
 /* Whether it may speak: a session that was up and is not over. */
 bool app_is_up(const struct app *app);

@@ -210,55 +210,56 @@ static void note_event(const struct app_sub *sub, enum coverage_sub_event event)
     coverage_sub(sub->durable >= 0, sub->is_gap, event);
 }
 
-/* A value of a life that the subscription was told the end of.  A pattern that was added later may
- * bring what ended before. */
+/* A value of an incarnation that the subscription was told the end of.  A pattern that was added
+ * later may bring what ended before. */
 static void end_check(struct app *app, const struct app_sub *sub, struct outcome outcome,
                       struct span name)
 {
-    const struct oracle_life *life = oracle_origin(app->oracle, outcome);
-    if (life == NULL || sub->pattern_count > 1)
+    const struct oracle_record *record = oracle_origin(app->oracle, outcome);
+    if (record == NULL || sub->pattern_count > 1)
         return;
     for (uint32_t i = 0; i < sub->end_count; i++)
-        if (sub->ends[i].incarnation >= life->incarnation &&
-            strcmp(life->party, oracle_life_at(app->oracle, sub->ends[i].party)->party) == 0)
-            world_violate(app->world, "%s was sent %.*s of life %" PRIu32 " behind its end",
-                          app->party, (int)name.bytes, (const char *)name.data, life->incarnation);
+        if (sub->ends[i].incarnation >= record->incarnation &&
+            strcmp(record->party, oracle_record_at(app->oracle, sub->ends[i].party)->party) == 0)
+            world_violate(app->world, "%s was sent %.*s of incarnation %" PRIu32 " behind its end",
+                          app->party, (int)name.bytes, (const char *)name.data,
+                          record->incarnation);
 }
 
-/* Of that party the newest life of which a value came; NULL: none did. */
+/* Of that party the newest incarnation of which a value came; NULL: none did. */
 static struct app_end *newest_find(struct app *app, struct app_sub *sub, const char *party)
 {
     for (uint32_t i = 0; i < sub->newest_count; i++)
-        if (strcmp(oracle_life_at(app->oracle, sub->newest[i].party)->party, party) == 0)
+        if (strcmp(oracle_record_at(app->oracle, sub->newest[i].party)->party, party) == 0)
             return &sub->newest[i];
     return NULL;
 }
 
-static void note_life(struct app *app, struct app_sub *sub, struct outcome outcome)
+static void note_newest(struct app *app, struct app_sub *sub, struct outcome outcome)
 {
-    const struct oracle_life *life = oracle_origin(app->oracle, outcome);
-    if (life == NULL || life->incarnation == 0)
+    const struct oracle_record *record = oracle_origin(app->oracle, outcome);
+    if (record == NULL || record->incarnation == 0)
         return;
-    struct app_end *newest = newest_find(app, sub, life->party);
+    struct app_end *newest = newest_find(app, sub, record->party);
     if (newest == NULL && sub->newest_count < APP_SEEN)
         newest = &sub->newest[sub->newest_count++];
-    if (newest != NULL && newest->incarnation < life->incarnation)
-        *newest = (struct app_end){.party = (uint32_t)(life - oracle_life_at(app->oracle, 0)),
-                                   .incarnation = life->incarnation};
+    if (newest != NULL && newest->incarnation < record->incarnation)
+        *newest = (struct app_end){.party = (uint32_t)(record - oracle_record_at(app->oracle, 0)),
+                                   .incarnation = record->incarnation};
 }
 
-/* Ends stand between lives: what the next life wrote comes behind.  Where an end stands is kept for
- * the last four lives of a party (broker/core/model/topic.h, END_MARKS). */
-static void between_check(struct app *app, struct app_sub *sub, const struct oracle_life *life)
+/* Ends stand between incarnations: what the next one wrote comes behind.  Where an end stands is
+ * kept for the last four incarnations of a party (broker/core/model/topic.h, END_MARKS). */
+static void between_check(struct app *app, struct app_sub *sub, const struct oracle_record *record)
 {
-    const struct app_end *newest = newest_find(app, sub, life->party);
-    bool is_kept = oracle_life_find(app->oracle, app->job, span_text(life->party),
-                                    life->incarnation + END_MARKS) == NULL;
-    if (newest != NULL && newest->incarnation > life->incarnation && sub->pattern_count == 1 &&
+    const struct app_end *newest = newest_find(app, sub, record->party);
+    bool is_kept = oracle_record_find(app->oracle, app->job, span_text(record->party),
+                                      record->incarnation + END_MARKS) == NULL;
+    if (newest != NULL && newest->incarnation > record->incarnation && sub->pattern_count == 1 &&
         is_kept)
         world_violate(app->world,
                       "%s was told the end of %s %" PRIu32 " behind a value of %" PRIu32,
-                      app->party, life->party, life->incarnation, newest->incarnation);
+                      app->party, record->party, record->incarnation, newest->incarnation);
 }
 
 /* What a slot became, as somebody sees it. */
@@ -318,7 +319,7 @@ static void frame_came(struct app *app, struct app_sub *sub, const struct sessio
     if (is_fallen)
         claim(app, oracle_fell(app->oracle, topic, item->seq, app->party));
     end_check(app, sub, outcome, name);
-    note_life(app, sub, outcome);
+    note_newest(app, sub, outcome);
     note_event(sub, outcome.kind == OUTCOME_ERROR ? COVERAGE_ERROR : COVERAGE_VALUE);
 }
 
@@ -366,27 +367,28 @@ static void end_came(struct app *app, struct app_sub *sub, const struct session_
                        (const char *)records[0].type.data);
     world_line(app->world, "%s: end of %.*s %" PRIu32 ", %s", app->party, (int)party.bytes,
                (const char *)party.data, incarnation, text);
-    const struct oracle_life *life = oracle_life_find(app->oracle, app->job, party, incarnation);
-    if (life == NULL) {
+    const struct oracle_record *record =
+        oracle_record_find(app->oracle, app->job, party, incarnation);
+    if (record == NULL) {
         world_violate(app->world, "%s was told the end of %.*s %" PRIu32 ", which never lived",
                       app->party, (int)party.bytes, (const char *)party.data, incarnation);
         return;
     }
-    if (life->ended_ns == INT64_MAX && !oracle_is_doubting(app->oracle))
+    if (record->ended_ns == INT64_MAX && !oracle_is_doubting(app->oracle))
         world_violate(app->world, "%s was told the end of %.*s %" PRIu32 ", which has not ended",
                       app->party, (int)party.bytes, (const char *)party.data, incarnation);
     for (uint32_t i = 0; i < sub->end_count; i++) {
-        const struct oracle_life *other = oracle_life_at(app->oracle, sub->ends[i].party);
-        if (strcmp(other->party, life->party) == 0 && sub->ends[i].incarnation >= incarnation)
+        const struct oracle_record *other = oracle_record_at(app->oracle, sub->ends[i].party);
+        if (strcmp(other->party, record->party) == 0 && sub->ends[i].incarnation >= incarnation)
             world_violate(app->world,
                           "%s was told the end of %.*s %" PRIu32 " behind that of %" PRIu32,
                           app->party, (int)party.bytes, (const char *)party.data, incarnation,
                           sub->ends[i].incarnation);
     }
-    between_check(app, sub, life);
+    between_check(app, sub, record);
     must(sub->end_count < APP_ENDS);
     sub->ends[sub->end_count++] = (struct app_end){
-        .party = (uint32_t)(life - oracle_life_at(app->oracle, 0)), .incarnation = incarnation};
+        .party = (uint32_t)(record - oracle_record_at(app->oracle, 0)), .incarnation = incarnation};
 }
 
 /* ---- subscribing ----------------------------------------------------------------------------- */
@@ -580,7 +582,7 @@ bool app_take(struct app *app, uint32_t index)
             if (sub->group < 0)
                 note_event(sub, COVERAGE_DENIED);
             else if (sub->joined_ns != INT64_MAX) /* as it seemed when all before was answered */
-                crew_parted(app->crew, (uint32_t)sub->group, app->life);
+                crew_parted(app->crew, (uint32_t)sub->group, app->record);
         }
         buffer_unref(&error);
         return false;
@@ -638,7 +640,7 @@ void app_return(struct app *app, uint32_t index, uint32_t at)
 
 /* Whether the error that records have says that there is nothing to wait for, rather than what the
  * slot's outcome is: a party that ended without promising the slot may promise it in its next
- * life. */
+ * incarnation. */
 static bool is_about_the_wait(void)
 {
     return is_type(ERROR_TYPE_NOT_KEPT) || is_type(ERROR_TYPE_NEVER_PROMISED) ||

@@ -91,7 +91,7 @@ void app_part(struct app *app, const struct app_sub *sub)
     for (uint32_t i = 0; i < app->saying_count; i++)
         if (app->sayings[i].sub == sub->number && !app->sayings[i].is_final)
             crew_back(app->crew, &app->sayings[i].terms, 0, false); /* at once, if need be */
-    crew_parted(app->crew, (uint32_t)sub->group, app->life);
+    crew_parted(app->crew, (uint32_t)sub->group, app->record);
     world_line(app->world, "%s leaves %s", app->party,
                crew_group_at(app->crew, (uint32_t)sub->group)->name);
 }
@@ -128,7 +128,7 @@ void app_task_came(struct app *app, const struct app_sub *sub, const struct sess
                                .topic = oracle_topic(app->oracle, app_space(app), name),
                                .seq = item->seq,
                                .delivery = item->delivery,
-                               .life = app->life,
+                               .record = app->record,
                                .may_lapse = sub->may_lapse,
                                .is_request = item->reply_to != FRAME_NO_REPLY,
                                .reply_seq = item->reply_to};
@@ -344,7 +344,7 @@ enum wire_code app_request(struct app *app, const char *name, struct span value,
     app_value_said(app, topic->topic, topic->next_seq, value);
     topic->next_seq += 1;
     replies->next_seq = reply_seq + 1;
-    crew_asked(app->crew, app->life, request.topic, request.seq, reply_topic, reply_seq,
+    crew_asked(app->crew, app->record, request.topic, request.seq, reply_topic, reply_seq,
                deadline_ms, world_now_ns(app->world));
     request.is_awaited = app_await(app, name_of(app, reply_topic), reply_seq, true) == CODE_OK;
     app->requests[app->request_count++] = request;

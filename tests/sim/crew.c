@@ -23,7 +23,7 @@ enum { SAYINGS_MAX = 32, DEATHS_MAX = 8, MEMBERS_MAX = 64 };
 
 struct delivery {
     uint32_t given_count;
-    uint32_t life;
+    uint32_t record;
     int64_t given_ns;
     bool may_lapse;
     bool is_back; /* its member said that it is not done, or went */
@@ -62,7 +62,7 @@ struct letter {
 };
 
 struct member {
-    uint32_t group, life;
+    uint32_t group, record;
     int64_t since_ns;
 };
 
@@ -201,17 +201,17 @@ void crew_doubt_clocks(struct crew *crew)
     crew->is_clock_wrong = true;
 }
 
-void crew_joined(struct crew *crew, uint32_t group, uint32_t life, int64_t now_ns)
+void crew_joined(struct crew *crew, uint32_t group, uint32_t record, int64_t now_ns)
 {
     if (crew->member_count < MEMBERS_MAX)
         crew->members[crew->member_count++] =
-            (struct member){.group = group, .life = life, .since_ns = now_ns};
+            (struct member){.group = group, .record = record, .since_ns = now_ns};
 }
 
-void crew_parted(struct crew *crew, uint32_t group, uint32_t life)
+void crew_parted(struct crew *crew, uint32_t group, uint32_t record)
 {
     for (uint32_t i = 0; i < crew->member_count; i++)
-        if (crew->members[i].group == group && crew->members[i].life == life) {
+        if (crew->members[i].group == group && crew->members[i].record == record) {
             crew->members[i] = crew->members[--crew->member_count];
             return;
         }
@@ -239,11 +239,11 @@ static const char *complain(struct crew *crew, uint32_t topic, uint64_t seq, con
 static bool may_be_over(struct crew *crew, const struct delivery *delivery)
 {
     return delivery->given_count != 1 || oracle_is_doubting(crew->oracle) || delivery->may_lapse ||
-           oracle_life_at(crew->oracle, delivery->life)->ended_ns != INT64_MAX;
+           oracle_record_at(crew->oracle, delivery->record)->ended_ns != INT64_MAX;
 }
 
 /* A letter that is given again is a task anew, whose deliveries count from 1. */
-static uint32_t lives_of(const struct crew *crew, uint32_t group, const struct task *task)
+static uint32_t incarnations_of(const struct crew *crew, uint32_t group, const struct task *task)
 {
     uint32_t replays = crew->groups[group].replays;
     if (oracle_is_doubting(crew->oracle))
@@ -278,7 +278,7 @@ const char *crew_given(struct crew *crew, const struct crew_lease *lease, int64_
     struct delivery *delivery = &task->deliveries[lease->delivery];
     const struct delivery *before = &task->deliveries[lease->delivery - 1];
     const char *wrong = NULL;
-    if (delivery->given_count >= lives_of(crew, lease->group, task))
+    if (delivery->given_count >= incarnations_of(crew, lease->group, task))
         return complain(crew, lease->topic, lease->seq, by, "delivery %" PRIu32 " is given twice",
                         lease->delivery);
     bool was_done = task->done > 0 && lease->delivery > task->done && task->death_count == 0;
@@ -287,7 +287,7 @@ const char *crew_given(struct crew *crew, const struct crew_lease *lease, int64_
     if (lease->delivery > 1 && task->death_count == 0)
         wrong = check_again(crew, lease, before, now_ns, by);
     *delivery = (struct delivery){.given_count = delivery->given_count + 1,
-                                  .life = lease->life,
+                                  .record = lease->record,
                                   .given_ns = now_ns,
                                   .may_lapse = lease->may_lapse};
     return wrong;
@@ -323,15 +323,16 @@ const char *crew_done(struct crew *crew, const struct crew_lease *lease, const c
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-void crew_asked(struct crew *crew, uint32_t life, uint32_t topic, uint64_t seq,
+void crew_asked(struct crew *crew, uint32_t record, uint32_t topic, uint64_t seq,
                 uint32_t reply_topic, uint64_t reply_seq, int64_t deadline_ms, int64_t now_ns)
 {
-    (void)life; /* its topics name it */
+    (void)record; /* its topics name it */
     struct request *request = table_get(&crew->requests, key_of(0, reply_topic, reply_seq));
     *request = (struct request){
         .topic = topic, .seq = seq, .deadline_ms = deadline_ms, .asked_ns = now_ns};
     uint64_t key = key_of(0, topic, seq);
-    id_map_remove(&crew->requests_by_task, key); /* said in a life that the broker never heard */
+    id_map_remove(&crew->requests_by_task,
+                  key); /* said in an incarnation that the broker never heard */
     bool is_put = id_map_put(&crew->requests_by_task, key,
                              (uint32_t)(request - (struct request *)crew->requests.items));
     must(is_put);
@@ -406,7 +407,7 @@ static bool is_served(struct crew *crew, const struct request *request)
         const struct member *member = &crew->members[i];
         const struct crew_group *group = &crew->groups[member->group];
         if (group->job == topic->job % ORACLE_ATTEMPT && member->since_ns < request->asked_ns &&
-            oracle_life_at(crew->oracle, member->life)->ended_ns == INT64_MAX &&
+            oracle_record_at(crew->oracle, member->record)->ended_ns == INT64_MAX &&
             pattern_matches(span_text(group->pattern), span_text(topic->name)))
             return true;
     }
@@ -517,7 +518,7 @@ const char *crew_died(struct crew *crew, uint32_t group, uint32_t topic, uint64_
     struct task *task = task_get(crew, group, topic, seq);
     const struct request *request = request_of_task(crew, topic, seq);
     bool was_done = task->done > 0 && task->death_count == 0;
-    uint32_t lives = lives_of(crew, group, task);
+    uint32_t incarnations = incarnations_of(crew, group, task);
     if (task->death_count < DEATHS_MAX)
         task->deaths[task->death_count] = why.mark;
     task->death_count += 1;
@@ -525,7 +526,7 @@ const char *crew_died(struct crew *crew, uint32_t group, uint32_t topic, uint64_
     *letter = (struct letter){.topic = topic, .seq = seq, .why = why};
     if (was_done)
         return complain(crew, topic, seq, "the broker", "is a dead letter, and was done");
-    if (task->death_count > lives)
+    if (task->death_count > incarnations)
         return complain(crew, topic, seq, "the broker", "is a dead letter twice");
     return request != NULL ? check_dead(crew, request, "the broker") : NULL;
 }

@@ -34,8 +34,8 @@ struct crew_lease {
     uint32_t topic; /* the oracle's */
     uint64_t seq;
     uint32_t delivery;
-    uint32_t life;  /* the oracle's */
-    bool may_lapse; /* it lasts for so long without a sign of life */
+    uint32_t record; /* the oracle's */
+    bool may_lapse;  /* it lasts for so long without a sign of life */
     bool is_request;
     uint32_t reply_topic;
     uint64_t reply_seq;
@@ -53,11 +53,11 @@ uint32_t crew_group_count(const struct crew *crew);
 void crew_doubt_clocks(struct crew *crew);
 
 /* A member is known to be in force; its subscription is closed, or it ended. */
-void crew_joined(struct crew *crew, uint32_t group, uint32_t life, int64_t now_ns);
-void crew_parted(struct crew *crew, uint32_t group, uint32_t life);
+void crew_joined(struct crew *crew, uint32_t group, uint32_t record, int64_t now_ns);
+void crew_parted(struct crew *crew, uint32_t group, uint32_t record);
 
-/* That life asks; deadline_ms -1: for as long as it takes. */
-void crew_asked(struct crew *crew, uint32_t life, uint32_t topic, uint64_t seq,
+/* That incarnation asks; deadline_ms -1: for as long as it takes. */
+void crew_asked(struct crew *crew, uint32_t record, uint32_t topic, uint64_t seq,
                 uint32_t reply_topic, uint64_t reply_seq, int64_t deadline_ms, int64_t now_ns);
 
 /* What members do with a lease; is_never: it is not to be given again. */

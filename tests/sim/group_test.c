@@ -41,7 +41,7 @@ struct held {
     bool is_request;
 };
 
-struct hand { /* of a worker, in one life */
+struct hand { /* of a worker, in one incarnation */
     uint32_t sub;
     bool has_sub;
     struct held held[HELD_MAX];
@@ -212,11 +212,11 @@ static void on_task(uint32_t host, const struct session_item *item)
     cr_assert_lt(hand->held_count, (uint32_t)HELD_MAX);
     hand->held[hand->held_count] = (struct held){
         .lease = item->lease, .seq = seq, .is_request = item->reply_to != FRAME_NO_REPLY};
-    uint64_t life = session_incarnation(world_session(play.world, host));
+    uint64_t incarnation = session_incarnation(world_session(play.world, host));
     world_at(play.world,
              world_now_ns(play.world) +
                  dice_between(dice(), 0, play.is_busy ? 2500 : 400) * WORLD_MS,
-             ACT_FINISH, host, life << 32 | hand->held_count);
+             ACT_FINISH, host, incarnation << 32 | hand->held_count);
     hand->held_count += 1;
 }
 
@@ -258,7 +258,7 @@ static void finish(uint32_t host, uint64_t value)
     struct hand *hand = &play.hands[host];
     if (session == NULL || session_incarnation(session) != value >> 32 ||
         session_end(session, NULL) != CODE_OK)
-        return; /* its life is over */
+        return; /* its incarnation is over */
     const struct held *held = &hand->held[(uint32_t)value];
     unsigned what = (unsigned)dice_below(dice(), 12);
     struct asked *asked = &play.asked[held->seq];

@@ -4,13 +4,17 @@
  * Some of the parties have a guard, and a program that comes and goes beside it, or dies of its
  * own; and some of the jobs are cancelled.
  *
- * Held to all along: no epoch has fewer than min or more than max; in each, every rank belongs to
- * one life, and all who are told of it are told the same size and attempt; nobody is told of epochs
- * but upwards; the control topic tells of each, one after the other.  An attempt has one final
- * verdict, whatever the broker forgot meanwhile, and its root is why the next attempt begins.
- * Whoever reads, by a durable name, is given values of its own attempt alone, and told what it
- * missed of others in none but later ones.  And when all is quiet, the newest epoch is full: its
- * ranks are those of the lives that are there, without a hole. */
+ * Held to all along:
+ *   - An epoch has at least min and at most max members.
+ *   - In an epoch every rank belongs to one incarnation.  All that are told of an epoch are told
+ *     the same size and attempt, and the epochs that a party is told of count upwards.
+ *   - The control topic tells of each epoch, one after the other.
+ *   - An attempt has one final verdict, whatever the broker forgot meanwhile, and its root is why
+ *     the next attempt begins.
+ *   - A reader with a durable name is given values of its own attempt alone.  Only later attempts
+ *     are told what they missed of earlier ones.
+ *   - When all is quiet, the newest epoch is full: its ranks are those of the incarnations that are
+ *     there, without a hole. */
 #include "tests/sim/coverage.h"
 #include "tests/sim/seeds.h"
 #include "tests/sim/world.h"
@@ -87,7 +91,7 @@ static bool is_up(uint32_t host)
 
 /* ---- what is seen ---------------------------------------------------------------------------- */
 
-static void check_place(uint32_t host, struct session_membership place, uint64_t life)
+static void check_place(uint32_t host, struct session_membership place, uint64_t incarnation)
 {
     const char *name = names[party_of(host)];
     struct epoch *epoch = &play.epochs[place.epoch % EPOCHS];
@@ -99,12 +103,12 @@ static void check_place(uint32_t host, struct session_membership place, uint64_t
     else if (epoch->world_size != place.world_size || epoch->attempt != place.attempt)
         world_violate(play.world, "%s was told another epoch %" PRIu64 " than others", name,
                       place.epoch);
-    else if (epoch->owner[place.rank] != 0 && epoch->owner[place.rank] != life)
+    else if (epoch->owner[place.rank] != 0 && epoch->owner[place.rank] != incarnation)
         world_violate(play.world, "two have rank %u in epoch %" PRIu64, place.rank, place.epoch);
     else
-        epoch->owner[place.rank] = life;
+        epoch->owner[place.rank] = incarnation;
     for (uint32_t rank = 0; rank < MAX; rank++)
-        if (rank != place.rank && epoch->owner[rank] == life)
+        if (rank != place.rank && epoch->owner[rank] == incarnation)
             world_violate(play.world, "%s has two ranks in epoch %" PRIu64, name, place.epoch);
 }
 
@@ -113,7 +117,7 @@ static void look_at_place(uint32_t host)
     const char *name = names[party_of(host)];
     const struct session *session = world_session(play.world, host);
     struct session_membership place = session_membership(session);
-    uint64_t life = (uint64_t)(party_of(host) + 1) << 32 | session_incarnation(session);
+    uint64_t incarnation = (uint64_t)(party_of(host) + 1) << 32 | session_incarnation(session);
     if (place.epoch == play.seen[host])
         return;
     if (place.epoch < play.seen[host])
@@ -126,7 +130,7 @@ static void look_at_place(uint32_t host)
         play.newest = place.epoch;
     if (play.attempts < place.attempt)
         play.attempts = place.attempt;
-    check_place(host, place, life);
+    check_place(host, place, incarnation);
 }
 
 static void take(uint32_t host, const struct session_item *item)

@@ -26,21 +26,21 @@ struct fact {
 struct origin {
     bool is_used;
     uint64_t mark;
-    uint32_t life;
+    uint32_t record;
     uint32_t topic;
     uint64_t seq;
     int64_t said_ns;
 };
 
 struct edge {
-    uint32_t life;
+    uint32_t record;
     uint32_t topic, need_topic;
     uint64_t seq, need_seq;
 };
 
 struct oracle {
-    struct oracle_life lives[ORACLE_LIVES];
-    uint32_t life_count;
+    struct oracle_record records[ORACLE_RECORDS];
+    uint32_t record_count;
     struct oracle_topic topics[ORACLE_TOPICS];
     uint32_t topic_count;
     struct fact *facts;
@@ -142,7 +142,7 @@ static void origins_grow(struct oracle *oracle)
     oracle->origin_room = room;
 }
 
-/* ---- lives, topics --------------------------------------------------------------------------- */
+/* ---- incarnations, topics -------------------------------------------------------------------- */
 
 struct oracle *oracle_new(void)
 {
@@ -174,65 +174,65 @@ bool oracle_is_doubting(const struct oracle *oracle)
     return oracle->is_doubting;
 }
 
-uint32_t oracle_life(struct oracle *oracle, uint32_t job, const char *party)
+uint32_t oracle_record(struct oracle *oracle, uint32_t job, const char *party)
 {
-    must(oracle->life_count < ORACLE_LIVES);
-    struct oracle_life *life = &oracle->lives[oracle->life_count];
-    *life = (struct oracle_life){.job = job, .lost_ns = INT64_MAX, .ended_ns = INT64_MAX};
-    must(strlen(party) < sizeof life->party);
-    memcpy(life->party, party, strlen(party) + 1);
-    return oracle->life_count++;
+    must(oracle->record_count < ORACLE_RECORDS);
+    struct oracle_record *record = &oracle->records[oracle->record_count];
+    *record = (struct oracle_record){.job = job, .lost_ns = INT64_MAX, .ended_ns = INT64_MAX};
+    must(strlen(party) < sizeof record->party);
+    memcpy(record->party, party, strlen(party) + 1);
+    return oracle->record_count++;
 }
 
-struct oracle_life *oracle_life_at(struct oracle *oracle, uint32_t life)
+struct oracle_record *oracle_record_at(struct oracle *oracle, uint32_t record)
 {
-    return &oracle->lives[life];
+    return &oracle->records[record];
 }
 
-struct oracle_life *oracle_life_find(struct oracle *oracle, uint32_t job, struct span party,
-                                     uint32_t incarnation)
+struct oracle_record *oracle_record_find(struct oracle *oracle, uint32_t job, struct span party,
+                                         uint32_t incarnation)
 {
-    for (uint32_t i = 0; i < oracle->life_count; i++) {
-        struct oracle_life *life = &oracle->lives[i];
-        if (life->job == job && life->incarnation == incarnation &&
-            span_equal(span_text(life->party), party))
-            return life;
+    for (uint32_t i = 0; i < oracle->record_count; i++) {
+        struct oracle_record *record = &oracle->records[i];
+        if (record->job == job && record->incarnation == incarnation &&
+            span_equal(span_text(record->party), party))
+            return record;
     }
     return NULL;
 }
 
-void oracle_life_named(struct oracle *oracle, uint32_t index, uint32_t incarnation)
+void oracle_record_named(struct oracle *oracle, uint32_t index, uint32_t incarnation)
 {
-    struct oracle_life *life = &oracle->lives[index];
-    const struct oracle_life *known =
-        oracle_life_find(oracle, life->job, span_text(life->party), incarnation);
+    struct oracle_record *record = &oracle->records[index];
+    const struct oracle_record *known =
+        oracle_record_find(oracle, record->job, span_text(record->party), incarnation);
     if (known != NULL) { /* it ended before it heard its number */
-        life->lost_ns = known->lost_ns;
-        life->ended_ns = known->ended_ns;
+        record->lost_ns = known->lost_ns;
+        record->ended_ns = known->ended_ns;
     }
-    life->incarnation = incarnation;
+    record->incarnation = incarnation;
 }
 
-const char *oracle_life_ended(struct oracle *oracle, uint32_t job, struct span party,
-                              uint32_t incarnation, bool is_lost, int64_t now_ns)
+const char *oracle_record_ended(struct oracle *oracle, uint32_t job, struct span party,
+                                uint32_t incarnation, bool is_lost, int64_t now_ns)
 {
     char name[32];
-    struct oracle_life *life = oracle_life_find(oracle, job, party, incarnation);
+    struct oracle_record *record = oracle_record_find(oracle, job, party, incarnation);
     /* It fits: names are short here. */
     (void)snprintf(name, sizeof name, "%.*s", (int)party.bytes, (const char *)party.data);
-    if (life == NULL) {
-        life = &oracle->lives[oracle_life(oracle, job, name)];
-        life->incarnation = incarnation;
+    if (record == NULL) {
+        record = &oracle->records[oracle_record(oracle, job, name)];
+        record->incarnation = incarnation;
     }
-    if (is_lost && life->ended_ns != INT64_MAX) {
+    if (is_lost && record->ended_ns != INT64_MAX) {
         (void)snprintf(oracle->text, sizeof oracle->text, "%s %u is lost after it ended", name,
                        (unsigned)incarnation); /* fits */
         return oracle->text;
     }
-    if (life->ended_ns == INT64_MAX)
-        life->ended_ns = now_ns;
+    if (record->ended_ns == INT64_MAX)
+        record->ended_ns = now_ns;
     if (is_lost)
-        life->lost_ns = now_ns;
+        record->lost_ns = now_ns;
     return NULL;
 }
 
@@ -261,7 +261,7 @@ uint32_t oracle_topic_count(const struct oracle *oracle)
 
 /* ---- what is said and seen ------------------------------------------------------------------- */
 
-void oracle_said(struct oracle *oracle, uint32_t life, uint32_t topic, uint64_t seq,
+void oracle_said(struct oracle *oracle, uint32_t record, uint32_t topic, uint64_t seq,
                  struct span value, int64_t now_ns)
 {
     if (value.bytes < 8)
@@ -272,8 +272,12 @@ void oracle_said(struct oracle *oracle, uint32_t life, uint32_t topic, uint64_t 
     struct origin *origin = origin_slot(oracle->origins, oracle->origin_room, mark);
     if (!origin->is_used)
         oracle->origin_count += 1;
-    *origin = (struct origin){
-        .is_used = true, .mark = mark, .life = life, .topic = topic, .seq = seq, .said_ns = now_ns};
+    *origin = (struct origin){.is_used = true,
+                              .mark = mark,
+                              .record = record,
+                              .topic = topic,
+                              .seq = seq,
+                              .said_ns = now_ns};
 }
 
 static const char *kind_name(enum outcome_kind kind)
@@ -334,7 +338,7 @@ static const char *claim(struct oracle *oracle, uint32_t topic, uint64_t seq,
     return NULL;
 }
 
-void oracle_needs(struct oracle *oracle, uint32_t life, uint32_t topic, uint64_t seq,
+void oracle_needs(struct oracle *oracle, uint32_t record, uint32_t topic, uint64_t seq,
                   uint32_t need_topic, uint64_t need_seq)
 {
     if (oracle->edge_count == oracle->edge_room) {
@@ -342,17 +346,20 @@ void oracle_needs(struct oracle *oracle, uint32_t life, uint32_t topic, uint64_t
         oracle->edges = realloc(oracle->edges, oracle->edge_room * sizeof *oracle->edges);
         must(oracle->edges != NULL);
     }
-    oracle->edges[oracle->edge_count++] = (struct edge){
-        .life = life, .topic = topic, .seq = seq, .need_topic = need_topic, .need_seq = need_seq};
+    oracle->edges[oracle->edge_count++] = (struct edge){.record = record,
+                                                        .topic = topic,
+                                                        .seq = seq,
+                                                        .need_topic = need_topic,
+                                                        .need_seq = need_seq};
 }
 
 /* The name of a topic in which somebody saw, before that time, that what this slot needs failed. */
-static const char *failed_need(const struct oracle *oracle, uint32_t life, uint32_t topic,
+static const char *failed_need(const struct oracle *oracle, uint32_t record, uint32_t topic,
                                uint64_t seq, int64_t before_ns)
 {
     for (uint32_t i = 0; i < oracle->edge_count; i++) {
         const struct edge *edge = &oracle->edges[i];
-        if (edge->life != life || edge->topic != topic || edge->seq != seq)
+        if (edge->record != record || edge->topic != topic || edge->seq != seq)
             continue;
         const struct fact *fact =
             fact_slot(oracle->facts, oracle->fact_room, edge->need_topic, edge->need_seq);
@@ -362,10 +369,10 @@ static const char *failed_need(const struct oracle *oracle, uint32_t life, uint3
     return NULL;
 }
 
-const char *oracle_failed_need(const struct oracle *oracle, uint32_t life, uint32_t topic,
+const char *oracle_failed_need(const struct oracle *oracle, uint32_t record, uint32_t topic,
                                uint64_t seq)
 {
-    return failed_need(oracle, life, topic, seq, INT64_MAX);
+    return failed_need(oracle, record, topic, seq, INT64_MAX);
 }
 
 const char *oracle_fell(struct oracle *oracle, uint32_t topic, uint64_t seq, const char *by)
@@ -387,14 +394,14 @@ static const char *check_origin(struct oracle *oracle, uint32_t topic, uint64_t 
     struct origin *origin = origin_slot(oracle->origins, oracle->origin_room, mark);
     if (!origin->is_used)
         return NULL;
-    const struct oracle_life *life = &oracle->lives[origin->life];
-    if (life->job != oracle->topics[topic].job % ORACLE_ATTEMPT)
+    const struct oracle_record *record = &oracle->records[origin->record];
+    if (record->job != oracle->topics[topic].job % ORACLE_ATTEMPT)
         return complain(oracle, topic, seq, "a value of another job", by);
     if (origin->topic != topic || origin->seq != seq)
         return complain(oracle, topic, seq, "a value of another slot", by);
-    if (origin->said_ns > life->lost_ns)
+    if (origin->said_ns > record->lost_ns)
         return complain(oracle, topic, seq, "a value that a dead party wrote", by);
-    if (failed_need(oracle, origin->life, topic, seq, origin->said_ns) != NULL)
+    if (failed_need(oracle, origin->record, topic, seq, origin->said_ns) != NULL)
         return complain(oracle, topic, seq, "a value, and what it needs had failed before", by);
     return NULL;
 }
@@ -454,10 +461,10 @@ struct outcome oracle_known(const struct oracle *oracle, uint32_t topic, uint64_
     return fact_slot(oracle->facts, oracle->fact_room, topic, seq)->outcome;
 }
 
-const struct oracle_life *oracle_origin(const struct oracle *oracle, struct outcome outcome)
+const struct oracle_record *oracle_origin(const struct oracle *oracle, struct outcome outcome)
 {
     if (outcome.kind != OUTCOME_VALUE)
         return NULL;
     struct origin *origin = origin_slot(oracle->origins, oracle->origin_room, outcome.mark);
-    return origin->is_used ? &oracle->lives[origin->life] : NULL;
+    return origin->is_used ? &oracle->records[origin->record] : NULL;
 }

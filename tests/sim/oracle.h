@@ -33,8 +33,8 @@ struct outcome {
 /* As mark: the error that stands in for any for which memory was short. */
 #define OUTCOME_STAND_IN 0
 
-/* One life of a party. */
-struct oracle_life {
+/* What is known of one incarnation of a party. */
+struct oracle_record {
     uint32_t job;
     char party[32];
     uint32_t incarnation; /* 0: not known yet */
@@ -53,7 +53,7 @@ struct oracle_topic {
     int64_t accepted_said_ns; /* when the newest of what was accepted was said; -1: nothing */
 };
 
-enum { ORACLE_LIVES = 512, ORACLE_TOPICS = 512, ORACLE_TEXT = 256 };
+enum { ORACLE_RECORDS = 512, ORACLE_TOPICS = 512, ORACLE_TEXT = 256 };
 
 struct oracle;
 
@@ -64,16 +64,16 @@ void oracle_free(struct oracle **oracle);
 void oracle_doubt(struct oracle *oracle);
 bool oracle_is_doubting(const struct oracle *oracle);
 
-uint32_t oracle_life(struct oracle *oracle, uint32_t job, const char *party);
-struct oracle_life *oracle_life_at(struct oracle *oracle, uint32_t life);
-/* The life of this incarnation; NULL: nobody spoke of it yet. */
-struct oracle_life *oracle_life_find(struct oracle *oracle, uint32_t job, struct span party,
-                                     uint32_t incarnation);
-/* That life has learnt which incarnation it is. */
-void oracle_life_named(struct oracle *oracle, uint32_t life, uint32_t incarnation);
+uint32_t oracle_record(struct oracle *oracle, uint32_t job, const char *party);
+struct oracle_record *oracle_record_at(struct oracle *oracle, uint32_t record);
+/* What is known of this incarnation; NULL: nobody spoke of it yet. */
+struct oracle_record *oracle_record_find(struct oracle *oracle, uint32_t job, struct span party,
+                                         uint32_t incarnation);
+/* That party has learnt the number of its incarnation. */
+void oracle_record_named(struct oracle *oracle, uint32_t record, uint32_t incarnation);
 /* The broker says that this incarnation ended.  NULL, or what is wrong. */
-const char *oracle_life_ended(struct oracle *oracle, uint32_t job, struct span party,
-                              uint32_t incarnation, bool is_lost, int64_t now_ns);
+const char *oracle_record_ended(struct oracle *oracle, uint32_t job, struct span party,
+                                uint32_t incarnation, bool is_lost, int64_t now_ns);
 uint32_t oracle_topic(struct oracle *oracle, uint32_t job, struct span name);
 struct oracle_topic *oracle_topic_at(struct oracle *oracle, uint32_t topic);
 uint32_t oracle_topic_count(const struct oracle *oracle);
@@ -81,17 +81,17 @@ uint32_t oracle_topic_count(const struct oracle *oracle);
 struct outcome outcome_of_value(struct span value);
 struct outcome outcome_of_error(struct span error_id);
 
-/* That life is about to write this value to that slot.  Values shorter than 8 bytes are not told
- * apart, and so not remembered. */
-void oracle_said(struct oracle *oracle, uint32_t life, uint32_t topic, uint64_t seq,
+/* That incarnation is about to write this value to that slot.  Values shorter than 8 bytes are not
+ * told apart, and so not remembered. */
+void oracle_said(struct oracle *oracle, uint32_t record, uint32_t topic, uint64_t seq,
                  struct span value, int64_t now_ns);
 
-/* That life promises a slot that needs the other one.  (If the promise is not heard, a later life
- * may give its number to another slot.) */
-void oracle_needs(struct oracle *oracle, uint32_t life, uint32_t topic, uint64_t seq,
+/* That incarnation promises a slot that needs the other one.  (If the promise is not heard, a later
+ * incarnation may give its number to another slot.) */
+void oracle_needs(struct oracle *oracle, uint32_t record, uint32_t topic, uint64_t seq,
                   uint32_t need_topic, uint64_t need_seq);
 /* The name of something that this slot needs and that is known to have failed; NULL: nothing. */
-const char *oracle_failed_need(const struct oracle *oracle, uint32_t life, uint32_t topic,
+const char *oracle_failed_need(const struct oracle *oracle, uint32_t record, uint32_t topic,
                                uint64_t seq);
 /* An error that stands for what it needs was seen in its place.  NULL, or what is wrong. */
 const char *oracle_fell(struct oracle *oracle, uint32_t topic, uint64_t seq, const char *by);
@@ -110,8 +110,8 @@ const char *oracle_retracted(struct oracle *oracle, uint32_t topic, uint64_t seq
 /* Its writer was told that this outcome, which it said, does not stand. */
 const char *oracle_refused(struct oracle *oracle, uint32_t topic, uint64_t seq,
                            struct outcome outcome, const char *by);
-/* The life that wrote it, as far as that is known; NULL: nobody knows. */
-const struct oracle_life *oracle_origin(const struct oracle *oracle, struct outcome outcome);
+/* The incarnation that wrote it, as far as that is known; NULL: nobody knows. */
+const struct oracle_record *oracle_origin(const struct oracle *oracle, struct outcome outcome);
 struct outcome oracle_known(const struct oracle *oracle, uint32_t topic, uint64_t seq);
 
 #endif

@@ -57,8 +57,8 @@ static void expect_code(enum wire_code code, enum wire_code expected)
 }
 
 #define BOTH_UP                                                                                    \
-    "[   2] alice: up, life 1\n"                                                                   \
-    "[  22] bob: up, life 1\n"
+    "[   2] alice: up, incarnation 1\n"                                                            \
+    "[  22] bob: up, incarnation 1\n"
 
 static void join_both(void)
 {
@@ -110,7 +110,7 @@ Test(scenario, keeps_origin_and_path_over_hops)
     scene_reserve(&scene, "alice", "alice/w", -1);
     scene_reserve(&scene, "bob", "bob/w", -1);
     scene_run(&scene, 10);
-    EXPECT(BOTH_UP "[  42] carol: up, life 1\n");
+    EXPECT(BOTH_UP "[  42] carol: up, incarnation 1\n");
     scene_fail(&scene, "alice", "alice/w", 0, "app.hot", false);
     scene_run(&scene, 10);
     scene_fail(&scene, "bob", "bob/w", 0, "app.no_input", true);
@@ -235,15 +235,16 @@ Test(scenario, takes_silence_for_a_loss)
                    "[ 546] bob: end of alice 1, errbus.silent\n");
     /* She wakes up, and commits before she has looked: nothing of it lands. */
     scene_run(&scene, 299);
-    expect_code(scene_commit(&scene, "alice", "alice/w", 0, "of a life that is over"), CODE_OK);
+    expect_code(scene_commit(&scene, "alice", "alice/w", 0, "of an incarnation that is over"),
+                CODE_OK);
     scene_run(&scene, 100);
     EXPECT("[1054] alice: over, EFENCED, job/alice/1/2 party_lost errbus.silent\n"
            "[1054] alice: alice/w 0 refused, errbus.fenced\n");
     scene_join(&scene, "alice");
-    expect_code(scene_publish(&scene, "alice", "alice/w", "of the next life"), CODE_OK);
+    expect_code(scene_publish(&scene, "alice", "alice/w", "of the next incarnation"), CODE_OK);
     scene_run(&scene, 10);
-    EXPECT("[1155] alice: up, life 2\n"
-           "[1179] bob: alice/w 1 = of the next life\n");
+    EXPECT("[1155] alice: up, incarnation 2\n"
+           "[1179] bob: alice/w 1 = of the next incarnation\n");
     expect_end();
 }
 
@@ -282,12 +283,12 @@ Test(scenario, tells_who_waits_for_what_was_never_promised)
     for (int i = 0; i < 8; i++)
         expect_code(scene_publish(&scene, "carol", "carol/w", numbers[i]), CODE_OK);
     scene_run(&scene, 10);
-    EXPECT("[ 362] carol: up, life 1\n"
+    EXPECT("[ 362] carol: up, incarnation 1\n"
            "[ 388] bob: awaited carol/w 7 = seven\n");
     expect_end();
 }
 
-Test(scenario, ends_an_old_life_when_a_new_one_comes)
+Test(scenario, ends_an_old_incarnation_when_a_new_one_comes)
 {
     begin();
     promise_to_bob("alice/w");
@@ -295,7 +296,7 @@ Test(scenario, ends_an_old_life_when_a_new_one_comes)
     scene_kill(&scene, "alice", 0);
     scene_run(&scene, 10);
     scene_join(&scene, "alice"); /* long before the grace is over */
-    EXPECT(BOTH_UP "[  66] alice: up, life 2\n"
+    EXPECT(BOTH_UP "[  66] alice: up, incarnation 2\n"
                    "[  66] bob: alice/w 0 failed, root alice errbus.replaced\n"
                    "[  66] bob: end of alice 1, errbus.replaced\n");
     expect_end();
@@ -398,7 +399,7 @@ Test(scenario, tells_the_party_of_a_broker_that_forgot_it)
     scene_run(&scene, 10);
     world_replace_broker(scene.stage.world);
     scene_run(&scene, 500);
-    EXPECT("[   2] alice: up, life 1\n"
+    EXPECT("[   2] alice: up, incarnation 1\n"
            "[  43] alice: over, ELOST, job/alice/1/1 broker_lost errbus.session\n");
     expect_end();
 }
@@ -484,10 +485,10 @@ Test(scenario, goes_on_from_a_snapshot_and_what_followed)
     scene_join(&scene, "bob");
     scene_subscribe(&scene, "bob", "alice/#");
     scene_run(&scene, 20);
-    EXPECT("[   2] alice: up, life 1\n"
+    EXPECT("[   2] alice: up, incarnation 1\n"
            "[  64] the broker is killed\n"
            "[ 164] the broker is back\n"
-           "[ 566] bob: up, life 1\n"
+           "[ 566] bob: up, incarnation 1\n"
            "[ 586] bob: alice/w 0 failed, root alice app.hot\n"
            "[ 586] bob: alice/w 1 = 1\n");
     expect_end();
@@ -509,8 +510,8 @@ Test(scenario, gives_a_late_joiner_all_that_is_kept)
     scene_run(&scene, 10);
     scene_await(&scene, "bob", "alice/w", 1);
     scene_run(&scene, 10);
-    EXPECT("[   2] alice: up, life 1\n"
-           "[10026] bob: up, life 1\n"
+    EXPECT("[   2] alice: up, incarnation 1\n"
+           "[10026] bob: up, incarnation 1\n"
            "[10046] bob: alice/w 0 = 0\n"
            "[10046] bob: alice/w 1 failed, root alice app.hot\n"
            "[10046] bob: alice/w 2 = 2\n"
@@ -532,7 +533,7 @@ Test(scenario, ends_a_topic_behind_its_last_frame)
     app_leave(scene_app(&scene, "alice"));
     world_pump(scene.stage.world, scene_app(&scene, "alice")->host);
     scene_run(&scene, 10);
-    EXPECT(BOTH_UP "[  42] carol: up, life 1\n"
+    EXPECT(BOTH_UP "[  42] carol: up, incarnation 1\n"
                    "[  66] bob: alice/w 0 = the last one\n"
                    "[  66] carol: alice/w 0 = the last one\n"
                    "[  66] bob: end of alice 1, owing nothing\n"
@@ -580,7 +581,7 @@ Test(scenario, goes_on_where_a_durable_name_was_acknowledged)
     EXPECT(BOTH_UP "[  46] bob: alice/w 0 = 0\n"
                    "[  46] bob: alice/w 1 = 1\n"
                    "[  48] bob: alice/w 2 = 2\n"
-                   "[  76] bob: up, life 2\n"
+                   "[  76] bob: up, incarnation 2\n"
                    "[  96] bob: alice/w 1 = 1\n"
                    "[  96] bob: alice/w 2 = 2\n"
                    "[  96] bob: alice/w 3 = 3\n");
@@ -602,7 +603,7 @@ Test(scenario, keeps_jobs_apart)
     world_pump(scene.stage.world, 2);
     scene_publish(&scene, "alice", "alice/w", "of this job");
     scene_run(&scene, 10);
-    EXPECT(BOTH_UP "[  42] alice: up, life 1\n"
+    EXPECT(BOTH_UP "[  42] alice: up, incarnation 1\n"
                    "[  70] bob: alice/w 0 = of this job\n");
     expect_end();
 }
@@ -622,10 +623,10 @@ Test(scenario, takes_back_what_nobody_was_sent)
     scene_join(&scene, "bob");
     scene_subscribe(&scene, "bob", "alice/w");
     scene_run(&scene, 10);
-    EXPECT("[   2] alice: up, life 1\n"
+    EXPECT("[   2] alice: up, incarnation 1\n"
            "[  26] alice: flushed\n"
            "[  36] alice: alice/w 0 retracted\n"
-           "[  46] bob: up, life 1\n"
+           "[  46] bob: up, incarnation 1\n"
            "[  66] bob: alice/w 0 failed, root alice app.mistaken\n");
     expect_end();
 }
@@ -777,7 +778,7 @@ Test(scenario, says_a_result_again)
     world_pump(scene.stage.world, 0);
     world_half_open(scene.stage.world, 0, WAY_DOWN);
     scene_run(&scene, 500);
-    EXPECT("[   2] alice: up, life 1\n"
+    EXPECT("[   2] alice: up, incarnation 1\n"
            "[ 332] alice: alice/w 0 retracted\n");
     expect_end();
 }
@@ -811,14 +812,14 @@ Test(scenario, flushes_only_when_all_refusals_are_in)
     scene_commit(&scene, "alice", "alice/w", 0, "too late");
     scene_flush(&scene, "alice");
     scene_run(&scene, 500);
-    EXPECT("[   2] alice: up, life 1\n"
+    EXPECT("[   2] alice: up, incarnation 1\n"
            "[ 328] alice: alice/w 0 refused, errbus.too_late because of errbus.deadline by alice\n"
            "[ 330] alice: flushed\n");
     expect_end();
 }
 
 /* A SUBSCRIBE whose answer was lost was said again, and brought a subscription back to
- * life that had been closed meanwhile; nobody read it, and it held the writer back. */
+ * incarnation that had been closed meanwhile; nobody read it, and it held the writer back. */
 Test(scenario, keeps_a_closed_subscription_closed)
 {
     begin_with_window(4096);

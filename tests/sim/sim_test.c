@@ -124,7 +124,7 @@ static const struct {
      "ECHO did not say what was sent while nothing was decided: a dead link went unnoticed"},
     {8366, true, "a deadline that passed while its job was failing was forgotten with the broker"},
     {41840, true,
-     "a reader of five lives of one party waited for ever at an end that was forgotten"},
+     "a reader of five incarnations of one party waited for ever at an end that was forgotten"},
     {13707, false, "a dead letter lost its value, as no slot could be opened for it"},
     {19331, false, "a subscription that was refused a pattern held writers back for nobody"},
     {20527, false,

@@ -113,8 +113,8 @@ static void on_event(void *arg, uint32_t job, const struct msg_event *event)
         !span_equal(event->name, span_text(EVENT_PARTY_TERMINATED)))
         return;
     const char *wrong =
-        oracle_life_ended(stage->oracle, job, event->party, (uint32_t)event->incarnation, is_lost,
-                          world_now_ns(stage->world));
+        oracle_record_ended(stage->oracle, job, event->party, (uint32_t)event->incarnation, is_lost,
+                            world_now_ns(stage->world));
     if (wrong != NULL)
         world_violate(stage->world, "%s", wrong);
 }

@@ -492,10 +492,10 @@ static void on_speak(struct swarm *swarm, uint32_t who)
              SWARM_SPEAK, who, 0);
 }
 
-static void on_bury(struct swarm *swarm, uint32_t who, uint64_t life)
+static void on_end(struct swarm *swarm, uint32_t who, uint64_t record)
 {
     struct app *app = &swarm->stage.apps[who];
-    if (!app->is_running || app->life != life)
+    if (!app->is_running || app->record != record)
         return;
     for (uint32_t sub = 0; sub < APP_SUBS; sub++)
         while (app->subs[sub] != NULL && app_take(app, sub)) {
@@ -530,7 +530,7 @@ static void on_probe(struct swarm *swarm, uint32_t who, uint64_t index)
     struct world *world = swarm->stage.world;
     struct app *app = &swarm->stage.apps[who];
     if (!app_is_up(app) || swarm->is_completing[who] || index >= app->topic_count) {
-        swarm->probe_count -= 1; /* its life is over: nobody is held back */
+        swarm->probe_count -= 1; /* its incarnation is over: nobody is held back */
         return;
     }
     struct span value = swarm_value(swarm, 0, 16);
@@ -603,7 +603,7 @@ static void act(struct swarm *swarm, enum swarm_act what, uint32_t who, uint64_t
                  SWARM_HARM, WORLD_NOBODY, 0);
         break;
     case SWARM_START: on_start(swarm, (uint32_t)value); break;
-    case SWARM_BURY: on_bury(swarm, who, value); break;
+    case SWARM_END: on_end(swarm, who, value); break;
     case SWARM_QUIET: on_quiet(swarm, who); break;
     case SWARM_PROBE: on_probe(swarm, who, value); break;
     case SWARM_CRASH: on_crash(swarm); break;
@@ -638,8 +638,8 @@ static void on_news(void *arg, uint32_t who)
     if (session_state(world_session(world, who)) != SESSION_OVER || swarm->is_burying[who])
         return;
     swarm->is_burying[who] = true;
-    world_at(world, world_now_ns(world) + dice_between(swarm->dice, 0, 50) * WORLD_MS, SWARM_BURY,
-             who, swarm->stage.apps[who].life);
+    world_at(world, world_now_ns(world) + dice_between(swarm->dice, 0, 50) * WORLD_MS, SWARM_END,
+             who, swarm->stage.apps[who].record);
 }
 
 /* ---- phases ---------------------------------------------------------------------------------- */

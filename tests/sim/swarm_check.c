@@ -66,8 +66,8 @@ static uint64_t settled_to(struct swarm *swarm, uint32_t index)
 static bool has_lived(struct swarm *swarm, const struct oracle_topic *topic)
 {
     struct span party = topic_party(span_text(topic->name));
-    for (uint32_t i = 1; i < ORACLE_LIVES; i++)
-        if (oracle_life_find(swarm->stage.oracle, topic->job % ORACLE_ATTEMPT, party, i) != NULL)
+    for (uint32_t i = 1; i < ORACLE_RECORDS; i++)
+        if (oracle_record_find(swarm->stage.oracle, topic->job % ORACLE_ATTEMPT, party, i) != NULL)
             return true;
     return false;
 }
@@ -161,7 +161,7 @@ static void check_needs(struct swarm *swarm, const struct app *app)
     for (uint32_t i = 0; i < app->slot_count; i++) {
         const struct app_topic *topic = &app->topics[app->slots[i].topic];
         uint64_t seq = app->slots[i].seq;
-        const char *failed = oracle_failed_need(app->oracle, app->life, topic->topic, seq);
+        const char *failed = oracle_failed_need(app->oracle, app->record, topic->topic, seq);
         bool is_over = app->slots[i].ends_ns < world_now_ns(app->world) + DEADLINE_SLACK_NS ||
                        oracle_known(app->oracle, topic->topic, seq).kind != OUTCOME_NONE;
         if (failed != NULL && !is_over && !session_is_settled(session, topic->number, seq))
@@ -226,7 +226,7 @@ static bool was_told(const struct app *app, const struct app_sub *sub, const cha
 {
     for (uint32_t i = 0; i < sub->end_count; i++)
         if (sub->ends[i].incarnation == incarnation &&
-            strcmp(oracle_life_at(app->oracle, sub->ends[i].party)->party, party) == 0)
+            strcmp(oracle_record_at(app->oracle, sub->ends[i].party)->party, party) == 0)
             return true;
     return false;
 }
@@ -235,10 +235,10 @@ void swarm_check_ended(struct swarm *swarm, uint32_t who)
 {
     struct stage *stage = &swarm->stage;
     const struct app *gone = &stage->apps[who];
-    const struct oracle_life *life = oracle_life_at(stage->oracle, gone->life);
+    const struct oracle_record *record = oracle_record_at(stage->oracle, gone->record);
     if (gone->is_running && session_state(world_session(stage->world, who)) != SESSION_OVER)
         world_violate(stage->world, "%s said that it ends, and goes on", gone->party);
-    if (life->ended_ns == INT64_MAX && !oracle_is_doubting(stage->oracle))
+    if (record->ended_ns == INT64_MAX && !oracle_is_doubting(stage->oracle))
         world_violate(stage->world, "nobody was told that %s ended", gone->party);
     for (uint32_t i = 0; i < stage->app_count; i++) {
         struct app *app = &stage->apps[i];
@@ -250,10 +250,10 @@ void swarm_check_ended(struct swarm *swarm, uint32_t who)
             continue;
         for (uint32_t j = 0; j < APP_SUBS; j++)
             if (app->subs[j] != NULL && !app->subs[j]->is_denied && app->subs[j]->group < 0 &&
-                is_named(app->subs[j], gone->party) && app->subs[j]->joined_ns < life->ended_ns &&
-                !was_told(app, app->subs[j], gone->party, life->incarnation))
+                is_named(app->subs[j], gone->party) && app->subs[j]->joined_ns < record->ended_ns &&
+                !was_told(app, app->subs[j], gone->party, record->incarnation))
                 world_violate(stage->world, "%s was not told of the end of %s %" PRIu32 " on %s",
-                              app->party, gone->party, life->incarnation,
+                              app->party, gone->party, record->incarnation,
                               app->subs[j]->patterns[0]);
     }
 }

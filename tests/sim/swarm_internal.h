@@ -18,7 +18,7 @@ enum swarm_act {
     SWARM_SPEAK, /* who says something, if it is up */
     SWARM_HARM,
     SWARM_START, /* value: who */
-    SWARM_BURY,  /* who's session is over; value: the life */
+    SWARM_END,   /* who's session is over; value: the oracle's record of it */
     SWARM_QUIET, /* who reads all there is */
     SWARM_PROBE, /* who must be able to publish; value: topic */
     SWARM_CRASH, /* the broker is killed */

@@ -39,7 +39,7 @@ enum {
 
 enum moment_kind {
     MOMENT_LANE,      /* who: connection, value: way */
-    MOMENT_HOST_TICK, /* who: host, value: its life */
+    MOMENT_HOST_TICK, /* who: host, value: how often it started */
     MOMENT_BROKER_TICK,
     MOMENT_CLOSED_BROKER, /* who: connection */
     MOMENT_CLOSED_CLIENT, /* who: connection */
@@ -74,7 +74,7 @@ struct host {
     struct host_options options;
     struct memory memory;
     struct session *session;
-    uint32_t life;                /* sessions so far */
+    uint32_t starts;              /* sessions so far */
     conn_id conns[CHANNEL_COUNT]; /* 0: none */
     int64_t clock_ns;             /* its clock is so far ahead of the world's */
     int64_t armed_ns;             /* the next tick put down */
@@ -868,7 +868,7 @@ static void host_arm(struct world *world, uint32_t index)
     if (host->armed_ns > world->now_ns && host->armed_ns <= at_ns)
         return;
     host->armed_ns = at_ns + dice_between(&world->dice, 0, world->options.tick_late_ns);
-    agenda_put(&world->agenda, host->armed_ns, MOMENT_HOST_TICK, index, host->life);
+    agenda_put(&world->agenda, host->armed_ns, MOMENT_HOST_TICK, index, host->starts);
 }
 
 static bool has_news(const struct session_news *news)
@@ -902,13 +902,13 @@ void world_pump(struct world *world, uint32_t index)
         host_arm(world, index);
 }
 
-static void host_tick(struct world *world, uint32_t index, uint64_t life)
+static void host_tick(struct world *world, uint32_t index, uint64_t start)
 {
     struct host *host = &world->hosts[index];
-    if (host->session == NULL || host->life != life)
+    if (host->session == NULL || host->starts != start)
         return;
     if (world_is_frozen(world, index)) {
-        agenda_put(&world->agenda, host->frozen_until_ns, MOMENT_HOST_TICK, index, life);
+        agenda_put(&world->agenda, host->frozen_until_ns, MOMENT_HOST_TICK, index, start);
         host->armed_ns = host->frozen_until_ns;
         return;
     }
@@ -996,7 +996,7 @@ void world_start(struct world *world, uint32_t index)
         .host = span_text(host->options.place[0] != 0 ? host->options.place : "nowhere"),
         .disclosure = host->options.disclosure,
         .pid = index + 1,
-        .client = (uint64_t)(index + 1) << 32 | (host->life + 1),
+        .client = (uint64_t)(index + 1) << 32 | (host->starts + 1),
         .heartbeat_ms = host->options.heartbeat_ms,
         .lost_after_ms = host->options.lost_after_ms,
         .grace_ms = host->options.grace_ms,
@@ -1014,7 +1014,7 @@ void world_start(struct world *world, uint32_t index)
     enum wire_code code =
         session_new(&host->memory, &options, world_host_ns(world, index), &host->session);
     must(code == CODE_OK);
-    host->life += 1;
+    host->starts += 1;
     host->armed_ns = 0;
     host->frozen_until_ns = 0;
     host->end = CODE_OK;
@@ -1057,7 +1057,7 @@ void world_thaw(struct world *world, uint32_t index)
             lane_arm(world, host->conns[channel], WAY_DOWN);
         }
     if (host->session != NULL)
-        agenda_put(&world->agenda, world->now_ns, MOMENT_HOST_TICK, index, host->life);
+        agenda_put(&world->agenda, world->now_ns, MOMENT_HOST_TICK, index, host->starts);
 }
 
 /* ---- the network ----------------------------------------------------------------------------- */

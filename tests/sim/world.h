@@ -142,7 +142,7 @@ void world_stall(struct world *world, uint32_t host, unsigned channels, int64_t 
 void world_calm(struct world *world, int64_t delay_most_ns);
 /* An outsider sends these bytes over a connection of its own. */
 void world_intrude(struct world *world, enum channel channel, struct span bytes);
-/* A batch, or a message with a number, that this host sent in this life comes once more. */
+/* A batch, or a message with a number, that this host sent in this incarnation comes once more. */
 void world_repeat(struct world *world, uint32_t host, enum channel channel);
 /* A part that this host sent lately, for an outsider to send again; empty: there is none. */
 struct span world_overheard(const struct world *world, uint32_t host, enum channel channel);

@@ -2,7 +2,7 @@
 /* hostile_test.c -- bytes that are no message, on both channels: refused, counted, named, and
  * nobody else notices.
  *
- * The few messages that a stranger needs to get in are packed by hand here, so that this test does
+ * The few messages that a raw peer needs to get in are packed by hand here, so that this test does
  * not trust the library's own idea of them. */
 #include "tests/lib/expect.h"
 
@@ -67,7 +67,7 @@ static void expect_refused(uint64_t count)
                   (unsigned long long)count);
 }
 
-/* ---- a stranger ------------------------------------------------------------------------------ */
+/* ---- a raw peer ------------------------------------------------------------------------------ */
 
 /* So many parts, and bytes, are taken in by libzmq and the system before somebody reads; 0: as
  * usual. */
@@ -252,7 +252,7 @@ static void attach_as(const char *party, void **out_control, void **out_data)
     attach(party, *out_control, out_data);
 }
 
-/* ---- what strangers send ----------------------------------------------------------------------*/
+/* ---- what raw peers send ----------------------------------------------------------------------*/
 
 Test(hostile, greetings_are_answered_or_refused)
 {

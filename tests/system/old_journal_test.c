@@ -149,7 +149,7 @@ static void go_on_with(const char *version)
     expect_value(sub, "alice/w", 2, large_text());
     expect_failed(sub, "alice/w", 3, "party_lost");
     expect_history();
-    struct bus *alice = must_open("alice"); /* her next life */
+    struct bus *alice = must_open("alice"); /* her next incarnation */
     must_publish(alice, "w", "goes on");
     expect_end(sub, "party_lost");
     expect_value(sub, "alice/w", 4, "goes on");

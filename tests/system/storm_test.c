@@ -391,7 +391,7 @@ Test(storm, that_takes_all_descriptors_leaves_those_who_are_in)
     expect_undisturbed();
 }
 
-/* The same by strangers: they are let go, whoever keeps to the protocol gets in at once. */
+/* The same by raw peers: they are let go, whoever keeps to the protocol gets in at once. */
 Test(storm, of_silence_takes_no_descriptors_from_parties)
 {
     start_with_few_descriptors();

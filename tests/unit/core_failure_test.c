@@ -169,8 +169,8 @@ static void expect_process(const struct error_record *error, const char *host, u
     cr_expect_eq(error->pid, pid);
 }
 
-/* A life is known to have run where it said, and to have ended when it was heard last: by both
- * clocks, though it is told later. */
+/* An incarnation is known to have run where it said, and to have ended when it was heard last: by
+ * both clocks, though it is told later. */
 Test(core_failure, of_a_lost_party_says_where_it_ran_and_when_it_ended)
 {
     wall_ahead_ns = 1000 * 1000 * MS;

@@ -370,7 +370,7 @@ Test(core, waits_for_who_has_not_joined_and_not_for_who_has_gone)
     EXPECT("12 < sub 0 error #0 (party_left of alice)\n");
 }
 
-/* ---- life and death -------------------------------------------------------------------------- */
+/* ---- joining and ending ---------------------------------------------------------------------- */
 
 Test(core, loses_a_party_whose_connection_does_not_come_back)
 {
@@ -1053,7 +1053,7 @@ Test(core, drops_who_breaks_the_protocol_and_nobody_else)
     EXPECT("7 dropped\n3 < refused /0 #0 x1\n");
     step((struct event){.type = EVENT_DATA, .conn = 8});
     EXPECT("8 dropped\n");
-    pass_ms(LIMIT_COMPLAINTS_MS_MIN); /* of strangers it is told now and then */
+    pass_ms(LIMIT_COMPLAINTS_MS_MIN); /* rejected connections are told of now and then */
     EXPECT("3 < refused /0 #0 x1\n");
     step((struct event){.type = EVENT_VIOLATION, .conn = 11, .as.complaint = "noise"});
     EXPECT("1 dropped\n11 dropped\n3 < refused alice/1 #0 x1\n3 < party.suspect alice/1 #0 x0\n");
@@ -1352,7 +1352,7 @@ Test(core, acknowledges_what_was_done_with_before_a_durable_name_was_closed)
     EXPECT("2 < subscribed 0\n2 < accepted 1 4\n12 < sub 2 payload 7 x1\n");
 }
 
-/* It does not come to the next handle either, but to the next life: what came of it is lost. */
+/* It does not come to the next handle either, but to the next incarnation: its outcome is lost. */
 Test(core, sends_nothing_again_that_is_to_be_acknowledged)
 {
     uint32_t b;

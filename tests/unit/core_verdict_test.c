@@ -133,7 +133,7 @@ Test(core_verdict, is_of_any_that_are_blamed)
 }
 
 /* bob/1 failed, bob/2 lives when carol blames bob: that is whom she means, and he did not fail.
- * Which life it was is not looked up again when the broker begins again. */
+ * Which incarnation it was is not looked up again when the broker begins again. */
 Test(core_verdict, is_not_of_an_earlier_life_than_the_one_that_is_blamed)
 {
     for (unsigned i = 0; i < 2; i++) {

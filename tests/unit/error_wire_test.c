@@ -291,7 +291,7 @@ Test(error_wire, lets_pass_what_the_bus_made)
     bus_error_unref(&got);
 }
 
-/* Of a life that was more open, or of our own end of a bus, which names host and process. */
+/* Of an incarnation that was more open, or of our own end of a bus: it names host and process. */
 Test(error_wire, withholds_what_came_back_of_ours)
 {
     disclose(DISCLOSURE_FULL, DISCLOSURE_UNSAID);

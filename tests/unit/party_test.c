@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* party_test.c -- every pair of state and event of a party's life. */
+/* party_test.c -- every pair of state and event of a party. */
 #include "broker/core/tables/party.h"
 
 #include <criterion/criterion.h>

@@ -368,7 +368,7 @@ Test(verdict, blames_the_life_that_is_named_or_else_the_newest_that_failed)
         again();
         ADD("a1", "alice", .incarnation = 1, .is_fatal = true, .occurred_ns = i == 1 ? 30 : 40);
         ADD("a2", "alice", .incarnation = 2,
-            .occurred_ns = 31); /* a slot's: this life did not fail */
+            .occurred_ns = 31); /* a slot's: this incarnation did not fail */
         ADD("a3", "alice", .incarnation = 3, .is_fatal = true, .occurred_ns = 35);
         ADD("b", "bob", .is_fatal = true, .occurred_ns = 20, .blames = &blame, .blame_count = 1);
         expect_root(cases[i].root);
