@@ -827,6 +827,32 @@ Test(core, tells_what_was_gone_apart_from_what_was_lost_since)
                                     "12 < sub 1 payload 21 x1\n"));
 }
 
+/* A durable name that nobody read for too long was not too slow: what went before it came, and what
+ * went meanwhile, are one gap. */
+Test(core, tells_a_durable_name_that_stayed_away_of_one_gap)
+{
+    options.topic_window_bytes = 1024;
+    options.topic_keep_bytes = 256;
+    restart();
+    join(1);
+    join(2);
+    uint32_t a = open_topic(1, "alice/a");
+    for (uint32_t i = 0; i < 4; i++)
+        publish(1, a, i * 4, 4, 5 + i);
+    closed(12);
+    message(2, hello(2, tokens[2]));
+    subscribe(2, 1, "alice/a", "diary", 0, 0); /* its data connection does not stand yet */
+    message(2, (struct msg){.type = MSG_UNSUBSCRIBE,
+                            .as.unsubscribe = {.number = ++numbers[2], .sub = 1}});
+    pass_ms(6000); /* its keeping time is 5 s */
+    for (uint32_t i = 4; i < 20; i++)
+        publish(1, a, i * 4, 4, 5 + i);
+    attach(2, 12, tokens[2]);
+    forget();
+    subscribe(2, 2, "alice/a", "diary", 0, 0);
+    cr_expect_not_null(strstr(said, "12 < sub 2 gap #0 x64 not kept\n12 < sub 2 payload 21 x1\n"));
+}
+
 /* A writer that begins at a number of its own left nothing out below it. */
 Test(core, tells_nobody_of_numbers_below_the_first_one)
 {

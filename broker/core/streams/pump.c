@@ -287,12 +287,13 @@ static void tell_lossy(struct core *core, struct route *route, uint64_t count)
                         .text = text.data});
 }
 
-/* What was gone before the subscription came, and what it was too slow for, are two gaps. */
+/* What was gone before the subscription came, and what it was too slow for, are two gaps.  A
+ * durable name that nobody read for too long was not too slow: all that went is one gap. */
 static uint64_t route_gap(struct core *core, struct route *route, uint64_t first_seq)
 {
     struct sub *sub = route->sub;
     bool was_gone = route->next_seq < route->gone_seq;
-    if (was_gone && route->gone_seq < first_seq)
+    if (was_gone && route->gone_seq < first_seq && !sub_holds(sub))
         first_seq = route->gone_seq;
     uint64_t count = first_seq - route->next_seq;
     enum gap_reason reason = was_gone || sub_holds(sub) ? GAP_NOT_KEPT : GAP_OVERFLOW;
