@@ -790,10 +790,8 @@ static bool open_core_port(struct loop *loop, const struct config *config, const
     return loop->port != NULL;
 }
 
-struct loop *loop_open(const struct config *config, const char *version, struct journal **journal,
-                       enum durability durability, char complaint[LOOP_COMPLAINT_BYTES])
+struct loop *loop_open(const struct config *config, char complaint[LOOP_COMPLAINT_BYTES])
 {
-    uint64_t broker = *journal != NULL ? journal_id(*journal) : 0;
     struct loop *loop = calloc(1, sizeof *loop);
     if (loop == NULL) {
         snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: out of memory");
@@ -821,11 +819,18 @@ struct loop *loop_open(const struct config *config, const char *version, struct 
         return NULL;
     }
     if (!open_channel(loop, LANE_CONTROL, config->control, complaint) ||
-        !open_channel(loop, LANE_DATA, config->data, complaint) ||
-        !open_core_port(loop, config, version, broker, durability, complaint) ||
-        (*journal != NULL && !loop_recover(loop, config, journal, durability, complaint)))
+        !open_channel(loop, LANE_DATA, config->data, complaint))
         loop_close(&loop);
     return loop;
+}
+
+bool loop_begin(struct loop *loop, const struct config *config, const char *version,
+                struct journal **journal, enum durability durability,
+                char complaint[LOOP_COMPLAINT_BYTES])
+{
+    uint64_t broker = *journal != NULL ? journal_id(*journal) : 0;
+    return open_core_port(loop, config, version, broker, durability, complaint) &&
+           (*journal == NULL || loop_recover(loop, config, journal, durability, complaint));
 }
 
 struct loop_restored loop_restored(const struct loop *loop)

@@ -17,11 +17,15 @@ struct loop;
 
 enum { LOOP_COMPLAINT_BYTES = ENDPOINT_COMPLAINT_BYTES + JOURNAL_COMPLAINT_BYTES };
 
-/* Opens and binds, replays the journal, if there is one, and takes it over; the options' strings
- * are the loop's to set.  SIGTERM and SIGINT must be blocked: the loop reads them.  NULL:
- * complaint is one clear sentence, and the journal is still the caller's. */
-struct loop *loop_open(const struct config *config, const char *version, struct journal **journal,
-                       enum durability durability, char complaint[LOOP_COMPLAINT_BYTES]);
+/* Opens and binds: whoever comes waits for loop_begin().  NULL: complaint is one clear sentence. */
+struct loop *loop_open(const struct config *config, char complaint[LOOP_COMPLAINT_BYTES]);
+
+/* Replays the journal, if there is one, and takes it over; the options' strings are the loop's to
+ * set.  SIGTERM and SIGINT must be blocked: the loop reads them.  false: complaint is one clear
+ * sentence, and the journal is still the caller's. */
+bool loop_begin(struct loop *loop, const struct config *config, const char *version,
+                struct journal **journal, enum durability durability,
+                char complaint[LOOP_COMPLAINT_BYTES]);
 
 /* What the journal brought back, until the loop runs. */
 struct loop_restored {

@@ -26,6 +26,9 @@ enum { EXIT_FINE = 0, EXIT_OWN_FAILURE = 1, EXIT_USAGE = 2 };
 #define MALLOC_MMAP_BYTES (32 * 1024 * 1024)
 #define MALLOC_TRIM_BYTES (256 * 1024 * 1024)
 
+/* Of a new journal: who only tries a broker needs no more. */
+#define FIRST_SEGMENT_BYTES (UINT64_C(256) * 1024)
+
 /* Where there can be no journal in one place. */
 static const char remedy[] =
     "name another directory with --journal DIR, or keep everything in memory with --journal none";
@@ -58,16 +61,22 @@ static void raise_descriptors(void)
     }
 }
 
-/* The loop reads the signals that end us; a reader that is gone is an error of its write. */
-static void block_signals(void)
+/* A reader that is gone is an error of its write. */
+static void ignore_sigpipe(void)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigaction(SIGPIPE, &ignore, NULL);
+}
+
+/* The loop reads the signals that end us, and no thread of libzmq takes them.  Before the loop runs
+ * they end the process as they end any. */
+static void block_signals(bool is_blocked)
 {
     sigset_t signals;
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
-    sigprocmask(SIG_BLOCK, &signals, NULL);
-    sigaction(SIGPIPE, &ignore, NULL);
+    sigprocmask(is_blocked ? SIG_BLOCK : SIG_UNBLOCK, &signals, NULL);
 }
 
 static void print_help(void)
@@ -111,26 +120,6 @@ static void log_start(const struct config *config, const struct loop *loop)
                  "of %llu bytes",
                  config->journal, restored.jobs, restored.parties, restored.values,
                  (unsigned long long)restored.bytes);
-}
-
-static int run_broker(const struct config *config, struct journal **journal,
-                      enum durability durability)
-{
-    int status = EXIT_OWN_FAILURE;
-    char complaint[LOOP_COMPLAINT_BYTES] = "";
-    struct loop *loop = loop_open(config, ERRBUS_VERSION, journal, durability, complaint);
-    if (loop == NULL) {
-        fprintf(stderr, "errbusd: %s\n", complaint);
-        return EXIT_OWN_FAILURE;
-    }
-    log_start(config, loop);
-    if (print_ready(loop)) {
-        status = loop_run(loop) ? EXIT_FINE : EXIT_OWN_FAILURE;
-    } else {
-        fprintf(stderr, "errbusd: cannot write to standard output\n");
-    }
-    loop_close(&loop);
-    return status;
 }
 
 /* Without a word about it, what the journal makes possible: without one nothing is durable, and to
@@ -181,6 +170,7 @@ static bool open_journal(const struct config *config, enum durability durability
     struct clock clock = {0};
     struct journal_options options = {.may_create = true,
                                       .id = clock_now(&clock).random,
+                                      .first_bytes = FIRST_SEGMENT_BYTES,
                                       .segment_bytes = failpoint_number("SEGMENT_BYTES", 0),
                                       .is_lazy = durability != DURABILITY_DISK};
     struct journal_opened opened;
@@ -194,6 +184,37 @@ static bool open_journal(const struct config *config, enum durability durability
     if (opened.cut[0] != '\0')
         log_line(LOG_WARNING, "journal: %s", opened.cut);
     return true;
+}
+
+/* The ports come first: a start that cannot have them leaves no journal behind. */
+static int run_broker(const struct config *config, enum durability durability)
+{
+    int status = EXIT_OWN_FAILURE;
+    char complaint[LOOP_COMPLAINT_BYTES] = "";
+    struct journal *journal = NULL;
+    block_signals(true);
+    struct loop *loop = loop_open(config, complaint);
+    if (loop == NULL) {
+        fprintf(stderr, "errbusd: %s\n", complaint);
+        return EXIT_OWN_FAILURE;
+    }
+    block_signals(false);
+    if (!open_journal(config, durability, &journal))
+        goto done;
+    block_signals(true);
+    if (!loop_begin(loop, config, ERRBUS_VERSION, &journal, durability, complaint)) {
+        fprintf(stderr, "errbusd: %s\n", complaint);
+        goto done;
+    }
+    log_start(config, loop);
+    if (print_ready(loop))
+        status = loop_run(loop) ? EXIT_FINE : EXIT_OWN_FAILURE;
+    else
+        fprintf(stderr, "errbusd: cannot write to standard output\n");
+done:
+    loop_close(&loop);
+    journal_close(&journal);
+    return status;
 }
 
 /* Touches nothing: neither ports nor the journal. */
@@ -230,15 +251,12 @@ int main(int argc, char **argv)
     }
     log_init(config.is_verbose);
     enum durability durability = DURABILITY_MEMORY;
-    struct journal *journal = NULL;
     if (!choose_durability(&config, &durability))
         return EXIT_USAGE;
-    if (!choose_journal(&config) || !open_journal(&config, durability, &journal))
+    if (!choose_journal(&config))
         return EXIT_OWN_FAILURE;
     tune_memory();
     raise_descriptors();
-    block_signals();
-    status = run_broker(&config, &journal, durability);
-    journal_close(&journal);
-    return status;
+    ignore_sigpipe();
+    return run_broker(&config, durability);
 }

@@ -52,6 +52,8 @@ struct journal_options {
     bool may_create;        /* a journal is made where there is none */
     uint64_t id;            /* the name of one that is made: a random number */
     uint64_t segment_bytes; /* of one file; 0: the default; LIMIT_JOURNAL_SEGMENT_BYTES_... */
+    uint64_t first_bytes;   /* of the first file of a new journal, if that is less; then nothing is
+                               set aside before the first append.  0: as all others */
     bool is_lazy; /* nothing is synced but by a flush or journal_sync(): appends wait for no disk */
 };
 /* What was found. */

@@ -310,12 +310,14 @@ static enum journal_err create(struct journal *journal, const struct journal_opt
                  journal->disk->name);
         return JOURNAL_MISSING;
     }
+    bool is_small = options->first_bytes > 0 && options->first_bytes < journal->segment_bytes;
+    uint64_t first_bytes = is_small ? options->first_bytes : journal->segment_bytes;
     journal->id = options->id;
     journal->is_lazy = false; /* the first segment is on the disk, whatever follows */
     if (!journal_reserve_segment(journal))
         return opening_refuse(journal, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
     enum journal_err err =
-        journal_make_segment(journal, 0, journal->segment_bytes, false, &journal->segments[0]);
+        journal_make_segment(journal, 0, first_bytes, false, &journal->segments[0]);
     journal->count = err == JOURNAL_OK;
     journal->is_lazy = options->is_lazy;
     if (err == JOURNAL_OK)
@@ -352,9 +354,10 @@ static enum journal_err open_directory(struct journal *journal,
     opened->is_new = survey.count == 0;
     if (err == JOURNAL_OK)
         err = store_proof(journal);
-    if (err == JOURNAL_OK)
+    if (err == JOURNAL_OK && (journal->next > 0 || options->first_bytes == 0))
         /* The next append tells if there is no room for it.  One that is larger stays as it is:
-         * how much is wanted is told later. */
+         * how much is wanted is told later.  In an empty journal the first append can make it:
+         * before that nothing was promised, so there is no bad news. */
         (void)journal_make_spare(journal);
     survey_fini(&survey);
     return err;

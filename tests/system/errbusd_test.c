@@ -5,11 +5,13 @@
 
 #include <bus/bus.h>
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -348,6 +350,52 @@ Test(errbusd, logs_where_it_listens_what_it_restored_and_why_it_ended)
                        process_complained(&broker.process));
         broker_fini(&broker);
     }
+}
+
+/* On the disk, as du has it. */
+static int64_t folder_kib(const char *path)
+{
+    int64_t blocks = 0;
+    struct dirent *entry = NULL;
+    DIR *names = opendir(path);
+    cr_assert_not_null(names, "%s", path);
+    while ((entry = readdir(names)) != NULL) {
+        struct stat status;
+        cr_assert_eq(fstatat(dirfd(names), entry->d_name, &status, 0), 0);
+        blocks += S_ISREG(status.st_mode) ? status.st_blocks : 0;
+    }
+    closedir(names);
+    return blocks / 2;
+}
+
+/* A value is let in only when there is room for bad news: so it is there with the first one. */
+Test(errbusd, sets_room_aside_in_its_journal_with_the_first_value)
+{
+    struct broker broker;
+    struct bus *bus = NULL;
+    struct stat spare;
+    char path[FOLDER_PATH_BYTES_MAX + 32];
+    char journal[FOLDER_PATH_BYTES_MAX + 16];
+    snprintf(journal, sizeof journal, "%s/journal", folder.path);
+    for (int i = 0; i < 2; i++) {
+        cr_assert(broker_start(&broker, WORDS("--journal", journal)));
+        cr_expect_leq(folder_kib(journal), 512, "%s takes %lld KiB", i == 0 ? "new" : "empty",
+                      (long long)folder_kib(journal));
+        /* Who cannot have the ports leaves no other journal behind. */
+        snprintf(path, sizeof path, "%s/other", folder.path);
+        expect_refusal(WORDS("--control", broker.control, "--journal", path), 1, "in use");
+        cr_expect_eq(access(path, F_OK), -1);
+        cr_expect_eq(broker_stop(&broker, SOON_MS), 0);
+        broker_fini(&broker);
+    }
+    cr_assert(broker_start(&broker, WORDS("--journal", journal)));
+    cr_assert_eq(bus_open(broker.control, NULL, SOON_MS, &bus, NULL), BUS_OK);
+    cr_assert_eq(bus_publish(bus, "w", "x", 1), BUS_OK);
+    cr_assert_eq(bus_close(&bus, SOON_MS), BUS_OK);
+    snprintf(path, sizeof path, "%s/spare", journal);
+    cr_assert_eq(stat(path, &spare), 0);
+    cr_expect_geq((int64_t)spare.st_blocks * 512, 64 * 1024 * 1024);
+    broker_fini(&broker);
 }
 
 Test(errbusd, warns_when_others_can_reach_it)

@@ -101,8 +101,10 @@ static void start_stage(const struct places *places, const char *const *more, co
 static void expect_refusal(const struct places *places, const char *const *prefix,
                            const char *complaint)
 {
+    static const char *const free_ports[] = {"--control", "tcp://127.0.0.1:*", "--data",
+                                             "tcp://127.0.0.1:*", NULL};
     struct process process = {.pid = 0};
-    start(&process, places, prefix, NULL);
+    start(&process, places, prefix, free_ports);
     cr_expect_eq(process_wait(&process, SOON_MS), 1);
     cr_expect_str_eq(process_complained(&process), complaint);
     cr_expect_str_empty(process_said(&process));

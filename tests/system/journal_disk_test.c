@@ -316,7 +316,7 @@ static void expect_journal(enum bus_journal_state state)
     cr_expect_eq(told->state, state);
     cr_expect_str_eq(told->directory, journal);
     cr_expect_eq(told->reason[0] == '\0', state == BUS_JOURNAL_WELL, "'%s'", told->reason);
-    cr_expect_gt(told->bytes, 16777216);
+    cr_expect_geq(told->bytes, 256 * 1024, "the first segment");
     bus_status_free(&status);
 }
 
