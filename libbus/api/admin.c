@@ -101,7 +101,7 @@ enum bus_err bus_admin_open(const char *endpoint, const struct bus_admin_options
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
     struct bus_admin *admin = admin_new();
     if (admin == NULL)
-        return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+        return error_give(reterr, BUS_ENOMEM, &error_no_memory);
     enum bus_err err = options_job(known.job, admin->job, reterr);
     if (err == BUS_OK)
         err = endpoints_read(&admin->endpoints, endpoint, reterr);
@@ -144,7 +144,7 @@ static enum bus_err turn_take(struct bus_admin *admin, int64_t deadline_ns,
         err = error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
                         "a bus_attachment_fn cannot call the handle that calls it");
     } else if (!turn_wait(admin, deadline_ns)) {
-        err = error_say_static(reterr, BUS_ETIMEDOUT, &error_timed_out);
+        err = error_give(reterr, BUS_ETIMEDOUT, &error_timed_out);
     } else {
         admin->is_turn = true;
         admin->turn_owner = pthread_self();
@@ -160,7 +160,7 @@ enum bus_err admin_begin(struct bus_admin *admin, const char *job, int64_t timeo
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
                          "the call needs a handle and a timeout_ms of at least 0, or BUS_FOREVER");
     if (admin_is_foreign(admin))
-        return error_say_static(reterr, BUS_ECLOSED, &error_forked);
+        return error_give(reterr, BUS_ECLOSED, &error_forked);
     out_call->admin = admin;
     out_call->deadline_ns = api_deadline_ns(timeout_ms);
     enum bus_err err = options_job(job != NULL ? job : admin->job, out_call->job, reterr);
@@ -229,7 +229,7 @@ enum bus_err observer_wait(struct bus *bus, int64_t deadline_ns, struct bus_erro
         return BUS_OK;
     if (session_state(bus->session) != SESSION_UP)
         return membership_say_unreachable(bus, BUS_ETIMEDOUT, reterr);
-    return error_say_static(reterr, BUS_ETIMEDOUT, &error_timed_out);
+    return error_give(reterr, BUS_ETIMEDOUT, &error_timed_out);
 }
 
 /* ---- one question ---------------------------------------------------------------------------- */

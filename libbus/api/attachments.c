@@ -145,7 +145,7 @@ static enum bus_err attachment_add(struct bus_attachments *list,
     struct attachment *row =
         attachments_have_room(list) ? malloc(sizeof *row + from->name.bytes + 1) : NULL;
     if (row == NULL)
-        return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+        return error_give(reterr, BUS_ENOMEM, &error_no_memory);
     char *at = row->name;
     row->public = (struct bus_attachment){
         .name = api_place(&at, from->name),
@@ -192,7 +192,7 @@ enum bus_err bus_admin_attachment_list(struct bus_admin *admin, const char *job,
         .type = MSG_ATTACHMENTS,
         .as.attachments = {.job = span_text(call.job), .error = span_text(error_id)}};
     err = list != NULL ? admin_ask(&call, &question, attachment_row, list, reterr)
-                       : error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+                       : error_give(reterr, BUS_ENOMEM, &error_no_memory);
     if (err == BUS_OK)
         *out_list = list;
     else

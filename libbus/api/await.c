@@ -50,8 +50,8 @@ static enum bus_err say(struct bus *bus, enum bus_err err, const char *topic,
 {
     switch (err) {
     case BUS_OK: return err;
-    case BUS_ENOMEM: return error_say_static(reterr, err, &error_no_memory);
-    case BUS_ETIMEDOUT: return error_say_static(reterr, err, &error_timed_out);
+    case BUS_ENOMEM: return error_give(reterr, err, &error_no_memory);
+    case BUS_ETIMEDOUT: return error_give(reterr, err, &error_timed_out);
     case BUS_EINVAL:
         return error_say(reterr, err, ERROR_TYPE_NAME,
                          "'%.250s' is not a topic: expected \"party/name\"", topic);
@@ -75,17 +75,15 @@ static enum bus_err answer(struct await *await, struct bus_msg **out_msg, struct
 {
     enum bus_err err = (enum bus_err)await->code;
     if (err == BUS_ENOMEM) {
-        (void)error_say_static(reterr, err, &error_no_memory);
+        (void)error_give(reterr, err, &error_no_memory);
     } else if (err != BUS_OK) {
         (void)error_say(reterr, err, ERROR_TYPE_CLOSED, "%s", bus_strerror(err));
     } else if (await->item.kind != SESSION_ITEM_VALUE) {
-        if (reterr != NULL)
-            *reterr = error_from_wire(await->item.value);
-        err = BUS_EFAILED;
+        err = error_give(reterr, BUS_EFAILED, error_from_wire(await->item.value));
     } else if (out_msg != NULL) {
         *out_msg = msg_new(await->topic, &await->item);
         if (*out_msg == NULL)
-            err = error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+            err = error_give(reterr, BUS_ENOMEM, &error_no_memory);
     }
     buffer_unref(&await->item.buffer);
     free(await);
@@ -101,7 +99,7 @@ enum bus_err bus_await(struct bus *bus, const char *topic, uint64_t seq, int64_t
             reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
             "bus_await() needs bus, topic and a timeout_ms of at least 0, or BUS_FOREVER");
     if (api_is_foreign(bus))
-        return error_say_static(reterr, BUS_ECLOSED, &error_forked);
+        return error_give(reterr, BUS_ECLOSED, &error_forked);
     if (!topic_is_valid(span_text(topic)))
         return say(bus, BUS_EINVAL, topic, reterr);
     if (seq >= INT64_MAX)
@@ -253,8 +251,6 @@ static enum bus_err run(struct gather *gather, int64_t deadline_ns)
 static enum bus_err say_failed(const struct gather *gather, struct bus_error **reterr)
 {
     size_t errors = 0;
-    if (reterr == NULL)
-        return BUS_EFAILED;
     for (size_t i = 0; i < gather->count; i++)
         errors += gather->wants[i].error != NULL;
     struct bus_error *error =
@@ -266,8 +262,7 @@ static enum bus_err say_failed(const struct gather *gather, struct bus_error **r
             error = &error_no_memory;
         }
     }
-    *reterr = error;
-    return BUS_EFAILED;
+    return error_give(reterr, BUS_EFAILED, error);
 }
 
 static enum bus_err check_wants(const struct bus_want *wants, size_t count,
@@ -299,7 +294,7 @@ enum bus_err bus_gather(struct bus *bus, struct bus_want *wants, size_t count, s
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
                          "bus_gather() needs bus and a timeout_ms of at least 0, or BUS_FOREVER");
     if (api_is_foreign(bus))
-        return error_say_static(reterr, BUS_ECLOSED, &error_forked);
+        return error_give(reterr, BUS_ECLOSED, &error_forked);
     enum bus_err err = check_wants(wants, count, reterr);
     if (err != BUS_OK)
         return err;

@@ -8,6 +8,7 @@
 #include "libbus/api/lock.h"
 #include "libbus/api/membership.h"
 #include "libbus/api/model.h"
+#include "libbus/api/news.h"
 #include "libbus/api/open_list.h"
 #include "libbus/api/options.h"
 #include "libbus/api/party.h"
@@ -88,21 +89,40 @@ void bus_stop(struct bus *bus)
     link_wake(bus->link);
 }
 
+static enum bus_err say_not_closed(struct bus *bus, enum bus_err err)
+{
+    if (err == BUS_ETIMEDOUT)
+        return error_say(NULL, err, ERROR_TYPE_TIMED_OUT,
+                         "the broker did not acknowledge everything in time, or the failure "
+                         "handler still runs");
+    if (err == BUS_ESETTLED)
+        return error_say(NULL, err, ERROR_TYPE_TOO_LATE,
+                         "the broker refused something that no bus_flush() told of");
+    return api_say_over(bus, err, NULL);
+}
+
 enum bus_err bus_close(struct bus **bus, int64_t timeout_ms)
 {
     if (bus == NULL || !options_time_is_valid(timeout_ms))
-        return BUS_EINVAL;
+        return error_say_code(BUS_EINVAL, __func__);
     if (*bus == NULL)
         return BUS_OK;
     if (api_is_foreign(*bus)) {
         /* Threads and locks of the parent are not here; its memory goes with the child. */
         *bus = NULL;
-        return BUS_ECLOSED;
+        return error_give(NULL, BUS_ECLOSED, &error_forked);
     }
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
     enum bus_err attached = timeout_ms != BUS_POLL ? attach_flush(*bus, deadline_ns) : BUS_OK;
+    struct bus *closed = *bus;
+    api_ref(closed); /* its failure outlives it */
     enum bus_err err = membership_close(bus, timeout_ms);
-    return err == BUS_OK ? attached : err;
+    if (err == BUS_OK)
+        err = attached;
+    if (err != BUS_OK)
+        (void)say_not_closed(closed, err);
+    api_unref(closed);
+    return err;
 }
 
 enum bus_durability bus_durability(const struct bus *bus)
@@ -120,9 +140,9 @@ enum bus_err bus_run_get(const struct bus *bus, struct bus_run *out_run)
 {
     struct bus *locked = (struct bus *)(uintptr_t)bus; /* the lock alone changes */
     if (bus == NULL || out_run == NULL)
-        return BUS_EINVAL;
+        return error_say_code(BUS_EINVAL, __func__);
     if (api_is_foreign(bus))
-        return BUS_ECLOSED;
+        return error_give(NULL, BUS_ECLOSED, &error_forked);
     api_lock(locked);
     struct session_run run = session_run(bus->session);
     uint32_t number = session_attempt(bus->session);

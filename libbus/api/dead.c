@@ -100,10 +100,7 @@ static enum bus_err dead_end_say(struct bus_dead *dead, const struct msg_dead_en
     dead->done = end->count;
     if (end->code == CODE_OK)
         return BUS_OK;
-    if (reterr != NULL)
-        *reterr = error_make(ERROR_REJECTED, end->type, end->message);
-    if (reterr != NULL && *reterr == NULL)
-        *reterr = &error_no_memory;
+    (void)error_give(reterr, BUS_EINVAL, error_make(ERROR_REJECTED, end->type, end->message));
     return (enum bus_err)end->code;
 }
 
@@ -120,7 +117,7 @@ static enum bus_err dead_take_row(struct bus *bus, const struct msg *row, void *
         is_kept = add_value(dead, &row->as.dead_value);
     else if (row->type == MSG_DEAD_ROW)
         is_kept = is_more || add_letter(dead, &row->as.dead_row);
-    return is_kept ? BUS_OK : error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+    return is_kept ? BUS_OK : error_give(reterr, BUS_ENOMEM, &error_no_memory);
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
@@ -141,7 +138,7 @@ static enum bus_err dead_begin(struct bus_admin *admin, const char *job, const c
     if (*out_dead != NULL)
         return BUS_OK;
     admin_end(out_call);
-    return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+    return error_give(reterr, BUS_ENOMEM, &error_no_memory);
 }
 
 /* Ends it: the answer is the caller's, or freed. */

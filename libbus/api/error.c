@@ -275,26 +275,103 @@ static struct bus_error *make_formatted(uint64_t kind, const char *type, const c
     return error != NULL ? error : &error_no_memory;
 }
 
+/* ---- the last error of a thread -------------------------------------------------------------- */
+
+static pthread_key_t last_key;
+static bool has_last_key;
+
+static void forget_last(void *value)
+{
+    struct bus_error *error = value;
+    bus_error_unref(&error);
+}
+
+static void make_last_key(void)
+{
+    has_last_key = pthread_key_create(&last_key, forget_last) == 0;
+}
+
+/* A thread that ends when the library is unloaded already must not call it. */
+__attribute__((destructor)) static void drop_last_key(void)
+{
+    if (has_last_key)
+        (void)pthread_key_delete(last_key);
+    has_last_key = false;
+}
+
+static bool can_keep_last(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, make_last_key);
+    return has_last_key;
+}
+
+/* Takes error over. */
+static void keep_last(struct bus_error *error)
+{
+    bool can_keep = can_keep_last();
+    struct bus_error *before = can_keep ? pthread_getspecific(last_key) : NULL;
+    if (!can_keep || pthread_setspecific(last_key, error) != 0)
+        bus_error_unref(&error);
+    else
+        bus_error_unref(&before);
+}
+
+struct bus_error *bus_last_error(void)
+{
+    return bus_error_ref(can_keep_last() ? pthread_getspecific(last_key) : NULL);
+}
+
+enum bus_err error_give(struct bus_error **reterr, enum bus_err err, struct bus_error *error)
+{
+    if (error == NULL)
+        error = &error_no_memory;
+    if (reterr != NULL)
+        *reterr = error;
+    else
+        keep_last(error);
+    return err;
+}
+
 enum bus_err error_say(struct bus_error **reterr, enum bus_err err, const char *type,
                        const char *format, ...)
 {
-    if (reterr == NULL)
-        return err;
     va_list arguments;
     va_start(arguments, format);
     struct bus_error *error = make_formatted(ERROR_LOCAL, type, format, arguments);
     va_end(arguments);
     if (!error->is_static)
         error->origin = ORIGIN_SYSTEM;
-    *reterr = error;
-    return err;
+    return error_give(reterr, err, error);
 }
 
-enum bus_err error_say_static(struct bus_error **reterr, enum bus_err err, struct bus_error *error)
+static const char *type_of(enum bus_err err)
 {
-    if (reterr != NULL)
-        *reterr = error;
-    return err;
+    switch (err) {
+    case BUS_EFULL: return ERROR_TYPE_FULL;
+    case BUS_ETOOBIG: return ERROR_TYPE_TOO_BIG;
+    case BUS_EPROTO: return ERROR_TYPE_PROTOCOL;
+    case BUS_ELOST: return ERROR_TYPE_BROKER_LOST;
+    case BUS_ESETTLED: return ERROR_TYPE_TOO_LATE;
+    case BUS_EFENCED: return ERROR_TYPE_FENCED;
+    case BUS_EDENIED: return ERROR_TYPE_NOT_AUTHORISED;
+    case BUS_EENDED: return ERROR_TYPE_COMPLETED;
+    default: return ERROR_TYPE_ARGUMENT;
+    }
+}
+
+enum bus_err error_say_code(enum bus_err err, const char *call)
+{
+    switch (err) {
+    case BUS_OK: return err;
+    case BUS_ENOMEM: return error_give(NULL, err, &error_no_memory);
+    case BUS_ETIMEDOUT: return error_give(NULL, err, &error_timed_out);
+    case BUS_ECLOSED: return error_give(NULL, err, &error_closed);
+    case BUS_EINVAL:
+        return error_say(NULL, err, ERROR_TYPE_ARGUMENT,
+                         "%s(): an argument is NULL or not allowed: see bus.h", call);
+    default: return error_say(NULL, err, type_of(err), "%s(): %s", call, bus_strerror(err));
+    }
 }
 
 struct bus_error *error_new(const char *type, const char *format, ...)
@@ -349,11 +426,11 @@ enum bus_err error_check_fresh(const struct bus_error *error)
 enum bus_err bus_error_add_cause(struct bus_error *error, const struct bus_error *cause)
 {
     if (cause == NULL || error == cause)
-        return BUS_EINVAL;
+        return error_say_code(BUS_EINVAL, __func__);
     enum bus_err err = error_check_fresh(error);
     if (err == BUS_OK && !error_add_cause(error, cause))
         err = BUS_ENOMEM;
-    return err;
+    return error_say_code(err, __func__);
 }
 
 enum bus_err bus_error_set_recoverable(struct bus_error *error, int yes)
@@ -361,17 +438,17 @@ enum bus_err bus_error_set_recoverable(struct bus_error *error, int yes)
     enum bus_err err = error_check_fresh(error);
     if (err == BUS_OK)
         error->recoverable = yes != 0 ? RECOVERABLE_YES : RECOVERABLE_NO;
-    return err;
+    return error_say_code(err, __func__);
 }
 
 enum bus_err bus_error_set_retry_after(struct bus_error *error, int64_t retry_after_ms)
 {
     if (retry_after_ms < 0)
-        return BUS_EINVAL;
+        return error_say_code(BUS_EINVAL, __func__);
     enum bus_err err = error_check_fresh(error);
     if (err == BUS_OK)
         error->retry_after_ms = retry_after_ms;
-    return err;
+    return error_say_code(err, __func__);
 }
 
 enum bus_err bus_error_set_code(struct bus_error *error, int64_t code)
@@ -379,18 +456,18 @@ enum bus_err bus_error_set_code(struct bus_error *error, int64_t code)
     enum bus_err err = error_check_fresh(error);
     if (err == BUS_OK)
         error->code = code;
-    return err;
+    return error_say_code(err, __func__);
 }
 
 enum bus_err bus_error_set_stacktrace(struct bus_error *error, const char *text)
 {
     enum bus_err err = error_check_fresh(error);
     if (err != BUS_OK)
-        return err;
+        return error_say_code(err, __func__);
     bool is_cut = false;
     char *copy = error_text(span_text(text), LIMIT_ERROR_STACK_BYTES, &is_cut);
     if (copy == NULL)
-        return BUS_ENOMEM;
+        return error_say_code(BUS_ENOMEM, __func__);
     text_free(error->stacktrace);
     error->stacktrace = copy;
     error->is_stack_cut = is_cut;
@@ -414,13 +491,13 @@ bool error_add_blame(struct bus_error *error, struct span party)
 enum bus_err bus_error_set_blame(struct bus_error *error, const char *party)
 {
     if (!party_is_valid(span_text(party)))
-        return BUS_EINVAL;
+        return error_say_code(BUS_EINVAL, __func__);
     enum bus_err err = error_check_fresh(error);
     if (err != BUS_OK)
-        return err;
+        return error_say_code(err, __func__);
     char *copy = blame_text(span_text(party)); /* party may be one of those that go */
     if (copy == NULL)
-        return BUS_ENOMEM;
+        return error_say_code(BUS_ENOMEM, __func__);
     forget_blames(error);
     error->blames[error->blame_count++] = copy;
     return BUS_OK;
@@ -437,13 +514,13 @@ static bool has_blame(const struct bus_error *error, const char *party)
 enum bus_err bus_error_add_blame(struct bus_error *error, const char *party)
 {
     if (!party_is_valid(span_text(party)))
-        return BUS_EINVAL;
+        return error_say_code(BUS_EINVAL, __func__);
     enum bus_err err = error_check_fresh(error);
     if (err != BUS_OK || has_blame(error, party))
-        return err;
+        return error_say_code(err, __func__);
     if (error->blame_count == LIMIT_ERROR_BLAMES)
-        return BUS_EFULL;
-    return error_add_blame(error, span_text(party)) ? BUS_OK : BUS_ENOMEM;
+        return error_say_code(BUS_EFULL, __func__);
+    return error_say_code(error_add_blame(error, span_text(party)) ? BUS_OK : BUS_ENOMEM, __func__);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

@@ -18,11 +18,14 @@ static inline const struct bus_error *error_or_none(const struct bus_error *erro
     return error != NULL ? error : &error_none;
 }
 
-/* Writes what happened to reterr, if that is not NULL, and returns err.  What never left the
- * process is of kind local. */
+/* Writes what happened to reterr, or keeps it as the last error of this thread, and returns err.
+ * What never left the process is of kind local. */
 enum bus_err error_say(struct bus_error **reterr, enum bus_err err, const char *type,
                        const char *format, ...) BUS_PRINTF(4, 5);
-enum bus_err error_say_static(struct bus_error **reterr, enum bus_err err, struct bus_error *error);
+/* The same with an error that there is, taken over.  NULL: there was no memory for it. */
+enum bus_err error_give(struct bus_error **reterr, enum bus_err err, struct bus_error *error);
+/* What the code says, for a call without a reterr that has nothing better to say. */
+enum bus_err error_say_code(enum bus_err err, const char *call);
 /* BUS_OK: it may be changed. */
 enum bus_err error_check_fresh(const struct bus_error *error);
 /* Never NULL: empty as long as the bus has not seen it. */

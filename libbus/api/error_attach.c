@@ -29,22 +29,22 @@ enum bus_err bus_error_add_data(struct bus_error *error, const char *name, const
         memcpy(attachment->data, data, bytes);
     if (err == BUS_OK)
         attachments_list_again(error);
-    return err;
+    return error_say_code(err, __func__);
 }
 
 enum bus_err bus_error_add_file(struct bus_error *error, const char *name, const char *path)
 {
     enum bus_err err = may_add(error, name);
     if (err != BUS_OK || path == NULL)
-        return BUS_EINVAL;
+        return error_say_code(BUS_EINVAL, __func__);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return BUS_EINVAL;
+        return error_say_code(BUS_EINVAL, __func__);
     struct error_attachment *attachment = NULL;
     err = attachments_add(error, span_text(name), 0, &attachment);
     if (err != BUS_OK) {
         close(fd);
-        return err;
+        return error_say_code(err, __func__);
     }
     attachment->fd = fd;
     attachment->bytes = attachment_file_bytes(fd);

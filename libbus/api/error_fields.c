@@ -20,9 +20,9 @@ enum bus_err bus_error_set_kind(struct bus_error *error, const char *kind)
             continue;
         if (err == BUS_OK)
             error->kind = own[i];
-        return err;
+        return error_say_code(err, __func__);
     }
-    return BUS_EINVAL;
+    return error_say_code(BUS_EINVAL, __func__);
 }
 
 enum bus_err bus_error_set_origin(struct bus_error *error, int is_system)
@@ -30,27 +30,27 @@ enum bus_err bus_error_set_origin(struct bus_error *error, int is_system)
     enum bus_err err = error_check_fresh(error);
     if (err == BUS_OK)
         error->origin = is_system != 0 ? ORIGIN_SYSTEM : ORIGIN_USER;
-    return err;
+    return error_say_code(err, __func__);
 }
 
 enum bus_err bus_error_set_exit_code(struct bus_error *error, int exit_code)
 {
     if (exit_code < 0)
-        return BUS_EINVAL;
+        return error_say_code(BUS_EINVAL, __func__);
     enum bus_err err = error_check_fresh(error);
     if (err == BUS_OK)
         error->exit_code = exit_code;
-    return err;
+    return error_say_code(err, __func__);
 }
 
 enum bus_err bus_error_set_signal(struct bus_error *error, int number)
 {
     if (number < 1 || number > UINT16_MAX)
-        return BUS_EINVAL;
+        return error_say_code(BUS_EINVAL, __func__);
     enum bus_err err = error_check_fresh(error);
     if (err == BUS_OK)
         error->signal = (uint64_t)number;
-    return err;
+    return error_say_code(err, __func__);
 }
 
 /* Both clocks move by the same; what was before this machine was started is just that. */
@@ -58,10 +58,10 @@ enum bus_err bus_error_set_occurred(struct bus_error *error, int64_t occurred_ns
                                     uint64_t uncertainty_ns)
 {
     if (occurred_ns <= 0)
-        return BUS_EINVAL;
+        return error_say_code(BUS_EINVAL, __func__);
     enum bus_err err = error_check_fresh(error);
     if (err != BUS_OK)
-        return err;
+        return error_say_code(err, __func__);
     int64_t earlier_ns = error->made_wall_ns - occurred_ns;
     error->made_ns = error->made_ns > earlier_ns ? error->made_ns - earlier_ns : 1;
     error->made_wall_ns = occurred_ns;
@@ -82,18 +82,18 @@ enum bus_err bus_error_set_trace_id(struct bus_error *error, const char *trace_i
     uint8_t bytes[sizeof error->trace_id];
     uint8_t any = 0;
     if (trace_id == NULL || strlen(trace_id) != 2 * sizeof bytes)
-        return BUS_EINVAL;
+        return error_say_code(BUS_EINVAL, __func__);
     for (size_t i = 0; i < sizeof bytes; i++) {
         int high = hex_value(trace_id[2 * i]);
         int low = hex_value(trace_id[2 * i + 1]);
         if (high < 0 || low < 0)
-            return BUS_EINVAL;
+            return error_say_code(BUS_EINVAL, __func__);
         bytes[i] = (uint8_t)(high * 16 + low);
         any |= bytes[i];
     }
     enum bus_err err = any != 0 ? error_check_fresh(error) : BUS_EINVAL;
     if (err != BUS_OK)
-        return err;
+        return error_say_code(err, __func__);
     error_keep_trace_id(error, span_of(bytes, sizeof bytes));
     return BUS_OK;
 }

@@ -32,11 +32,8 @@ static enum bus_err job_done_say(const struct msg_job_done *done, struct bus_err
 {
     if (done->code == CODE_OK)
         return BUS_OK;
-    if (reterr != NULL)
-        *reterr = error_make(ERROR_REJECTED, done->type, done->message);
-    if (reterr != NULL && *reterr == NULL)
-        *reterr = &error_no_memory;
-    return (enum bus_err)done->code;
+    return error_give(reterr, (enum bus_err)done->code,
+                      error_make(ERROR_REJECTED, done->type, done->message));
 }
 
 static enum bus_err job_done_row(struct bus *bus, const struct msg *row, void *arg,
@@ -175,7 +172,7 @@ static enum bus_err job_row(struct bus *bus, const struct msg *row, void *arg,
     if (row->type == MSG_JOB_SHOWN)
         job_fill(job, &row->as.job_shown);
     else if (!add_member(job, &row->as.job_member))
-        return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+        return error_give(reterr, BUS_ENOMEM, &error_no_memory);
     return BUS_OK;
 }
 
@@ -192,7 +189,7 @@ enum bus_err bus_admin_job_get(struct bus_admin *admin, const char *job, int64_t
     struct bus_job *picture = calloc(1, sizeof *picture);
     const struct msg question = {.type = MSG_JOB_SHOW, .as.job_show = {.job = span_text(call.job)}};
     if (picture == NULL) {
-        err = error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+        err = error_give(reterr, BUS_ENOMEM, &error_no_memory);
         goto done;
     }
     memcpy(picture->name, call.job, sizeof picture->name);

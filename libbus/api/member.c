@@ -23,7 +23,7 @@ enum bus_err bus_membership_wait(struct bus *bus, uint64_t after_epoch, int64_t 
                          "bus_membership_wait() needs bus, out_membership and a timeout_ms of at "
                          "least 0, or BUS_FOREVER");
     if (api_is_foreign(bus))
-        return error_say_static(reterr, BUS_ECLOSED, &error_forked);
+        return error_give(reterr, BUS_ECLOSED, &error_forked);
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
     enum bus_err err = BUS_OK;
     struct session_membership membership = {0};
@@ -40,7 +40,7 @@ enum bus_err bus_membership_wait(struct bus *bus, uint64_t after_epoch, int64_t 
         if (!session_job_is_created(bus->session))
             err = say_free(bus, reterr);
         else if (!api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
-            err = error_say_static(reterr, BUS_ETIMEDOUT, &error_timed_out);
+            err = error_give(reterr, BUS_ETIMEDOUT, &error_timed_out);
         if (err != BUS_OK)
             break;
     }
@@ -61,8 +61,8 @@ static enum bus_err look(struct bus *bus, uint64_t epoch, struct bus_error **ret
     if (err != BUS_OK)
         return api_say_over(bus, err, reterr);
     err = (enum bus_err)session_barrier(bus->session, epoch, &why);
-    if (err != BUS_OK && err != BUS_ETIMEDOUT && reterr != NULL)
-        *reterr = why != NULL ? error_from_wire(buffer_span(why)) : &error_no_memory;
+    if (err != BUS_OK && err != BUS_ETIMEDOUT)
+        (void)error_give(reterr, err, why != NULL ? error_from_wire(buffer_span(why)) : NULL);
     buffer_unref(&why);
     return err;
 }
@@ -74,7 +74,7 @@ enum bus_err bus_barrier(struct bus *bus, uint64_t epoch, int64_t timeout_ms,
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
                          "bus_barrier() needs bus and a timeout_ms of at least 0, or BUS_FOREVER");
     if (api_is_foreign(bus))
-        return error_say_static(reterr, BUS_ECLOSED, &error_forked);
+        return error_give(reterr, BUS_ECLOSED, &error_forked);
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
     api_lock(bus);
     enum bus_err err = look(bus, epoch, reterr);
@@ -82,7 +82,7 @@ enum bus_err bus_barrier(struct bus *bus, uint64_t epoch, int64_t timeout_ms,
     while (err == BUS_ETIMEDOUT && api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
         err = look(bus, epoch, reterr);
     if (err == BUS_ETIMEDOUT) {
-        (void)error_say_static(reterr, err, &error_timed_out);
+        (void)error_give(reterr, err, &error_timed_out);
         session_barrier_leave(bus->session);
     }
     api_unlock_wake(bus);

@@ -140,7 +140,7 @@ static enum bus_err open_as(bool is_courier, const struct endpoints *endpoints,
         return err;
     struct bus *bus = membership_new();
     if (bus == NULL)
-        return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+        return error_give(reterr, BUS_ENOMEM, &error_no_memory);
     bus->options = *options;
     bus->options.token = NULL; /* the caller's */
     bus->guard = guard;
@@ -154,7 +154,7 @@ static enum bus_err open_as(bool is_courier, const struct endpoints *endpoints,
     if (bus->turn == NULL || !party_make(bus) || !session_make(bus) ||
         link_open(&bus->link) != LINK_OK || !threads_start(bus)) {
         (void)membership_close(&bus, BUS_POLL); /* nothing was promised yet */
-        return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+        return error_give(reterr, BUS_ENOMEM, &error_no_memory);
     }
     bus->options.run = NULL; /* the caller's */
     *out_bus = bus;
@@ -193,8 +193,7 @@ enum bus_err membership_join(struct bus **bus, bool is_patient, int64_t deadline
         err = joining->end;
         if (joining->unfit != NULL) {
             err = BUS_EINVAL;
-            if (reterr != NULL)
-                *reterr = bus_error_ref(joining->unfit);
+            (void)error_give(reterr, err, bus_error_ref(joining->unfit));
         } else if (err != BUS_OK) {
             (void)api_say_over(joining, err, reterr);
         } else if (!is_patient && endpoints_are_out_of_reach(&joining->endpoints)) {

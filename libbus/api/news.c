@@ -16,15 +16,11 @@
 
 enum bus_err api_say_over(const struct bus *bus, enum bus_err err, struct bus_error **reterr)
 {
-    if (reterr == NULL)
-        return err;
     if (bus->failure != NULL && err == bus->end)
-        *reterr = bus_error_ref(bus->failure);
-    else if (err == BUS_ECLOSED)
-        *reterr = &error_closed;
-    else
-        (void)error_say(reterr, err, ERROR_TYPE_CLOSED, "%s", bus_strerror(err));
-    return err;
+        return error_give(reterr, err, bus_error_ref(bus->failure));
+    if (err == BUS_ECLOSED)
+        return error_give(reterr, err, &error_closed);
+    return error_say(reterr, err, ERROR_TYPE_CLOSED, "%s", bus_strerror(err));
 }
 
 /* Takes note of the party's end, once; lock. */

@@ -33,12 +33,26 @@ enum bus_err party_wait_answered(struct bus *bus, struct session_mark mark, int6
     return bus->session != NULL ? BUS_OK : BUS_ECLOSED;
 }
 
+/* Lock. */
+static enum bus_err say_not_answered(struct bus *bus, enum bus_err err)
+{
+    if (err == BUS_OK)
+        return err;
+    if (err == BUS_ETIMEDOUT)
+        return error_say(NULL, err, ERROR_TYPE_TIMED_OUT,
+                         "the broker has not answered everything in time; call again");
+    if (err == BUS_ESETTLED)
+        return error_say(NULL, err, ERROR_TYPE_TOO_LATE,
+                         "the broker refused something: bus_refusal() has it");
+    return api_say_over(bus, err, NULL);
+}
+
 enum bus_err bus_flush(struct bus *bus, int64_t timeout_ms)
 {
     if (bus == NULL || !options_time_is_valid(timeout_ms))
-        return BUS_EINVAL;
+        return error_say_code(BUS_EINVAL, __func__);
     if (api_is_foreign(bus))
-        return BUS_ECLOSED;
+        return error_give(NULL, BUS_ECLOSED, &error_forked);
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
     enum bus_err err = BUS_OK;
     enum bus_err attached = attach_flush(bus, deadline_ns);
@@ -55,8 +69,11 @@ enum bus_err bus_flush(struct bus *bus, int64_t timeout_ms)
         err = BUS_ESETTLED;
     }
 done:
+    if (err == BUS_OK)
+        err = attached;
+    (void)say_not_answered(bus, err);
     api_unlock_wake(bus);
-    return err == BUS_OK ? attached : err;
+    return err;
 }
 
 enum bus_err bus_refusal(struct bus *bus, struct bus_error **out_refusal)
@@ -65,14 +82,14 @@ enum bus_err bus_refusal(struct bus *bus, struct bus_error **out_refusal)
     uint64_t seq = 0;
     struct buffer *encoded = NULL;
     if (bus == NULL || out_refusal == NULL)
-        return BUS_EINVAL;
+        return error_say_code(BUS_EINVAL, __func__);
     if (api_is_foreign(bus))
-        return BUS_ECLOSED;
+        return error_give(NULL, BUS_ECLOSED, &error_forked);
     api_lock(bus);
     bool is_there = bus->session != NULL && session_refusal(bus->session, &topic, &seq, &encoded);
     api_unlock(bus);
     if (!is_there)
-        return BUS_ETIMEDOUT;
+        return error_give(NULL, BUS_ETIMEDOUT, &error_timed_out);
     *out_refusal = error_from_wire(encoded != NULL ? buffer_span(encoded) : SPAN_NONE);
     buffer_unref(&encoded);
     return BUS_OK;
@@ -102,9 +119,9 @@ enum bus_err party_wait_result(struct bus *bus, uint64_t number, int64_t deadlin
 enum bus_err bus_complete(struct bus *bus, int64_t timeout_ms)
 {
     if (bus == NULL || !options_time_is_valid(timeout_ms))
-        return BUS_EINVAL;
+        return error_say_code(BUS_EINVAL, __func__);
     if (api_is_foreign(bus))
-        return BUS_ECLOSED;
+        return error_give(NULL, BUS_ECLOSED, &error_forked);
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
     uint64_t number = 0;
     api_lock(bus);
@@ -115,6 +132,11 @@ enum bus_err bus_complete(struct bus *bus, int64_t timeout_ms)
     }
     if (err == BUS_OK)
         err = party_wait_result(bus, number, deadline_ns);
+    if (err == BUS_EINVAL)
+        (void)error_say(NULL, err, ERROR_TYPE_ARGUMENT,
+                        "%s cannot complete: some of its slots are not settled", bus->party);
+    else
+        (void)say_not_answered(bus, err);
     api_unlock_wake(bus);
     return err;
 }

@@ -7,33 +7,88 @@
 #include "libbus/api/publish.h"
 
 #include "libbus/api/clock.h"
+#include "libbus/api/error.h"
 #include "libbus/api/event_fd.h"
 #include "libbus/api/fork.h"
 #include "libbus/api/link_turn.h"
 #include "libbus/api/lock.h"
 #include "libbus/api/model.h"
+#include "libbus/api/news.h"
 #include "libbus/base/pattern.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { SPANS_ON_STACK = 128 };
 
-bool publish_whole_name(const struct bus *bus, const char *name, char out[LIMIT_NAME_BYTES + 1])
+enum bus_err publish_whole_name(const struct bus *bus, const char *name,
+                                char out[LIMIT_NAME_BYTES + 1])
 {
     size_t party_bytes = strlen(bus->party);
     size_t name_bytes = strnlen(name, LIMIT_NAME_BYTES + 1);
-    bool is_whole = strncmp(name, bus->party, party_bytes) == 0 && name[party_bytes] == '/';
+    bool is_whole = strchr(name, '/') != NULL;
     size_t prefix_bytes = is_whole ? 0 : party_bytes + 1;
     if (prefix_bytes + name_bytes > LIMIT_NAME_BYTES)
-        return false;
+        return BUS_EINVAL;
     if (!is_whole) {
         memcpy(out, bus->party, party_bytes);
         out[party_bytes] = '/';
     }
     memcpy(out + prefix_bytes, name, name_bytes);
     out[prefix_bytes + name_bytes] = '\0';
-    return topic_is_valid(span_text(out));
+    if (!topic_is_valid(span_text(out)))
+        return BUS_EINVAL;
+    bool is_own = strncmp(out, bus->party, party_bytes) == 0 && out[party_bytes] == '/';
+    return is_own ? BUS_OK : BUS_EDENIED;
+}
+
+static uint64_t value_limit(const struct bus *bus)
+{
+    uint64_t limit = bus->session != NULL ? session_value_bytes_max(bus->session) : UINT64_MAX;
+    return limit < LIMIT_VALUE_BYTES ? limit : LIMIT_VALUE_BYTES;
+}
+
+static enum bus_err say_denied(struct bus *bus, const char *topic, struct bus_error **reterr)
+{
+    if (bus->options.is_guard)
+        return error_say(reterr, BUS_EDENIED, ERROR_TYPE_NOT_AUTHORISED,
+                         "the guard of %s cannot write: its program can", bus->party);
+    return error_say(reterr, BUS_EDENIED, ERROR_TYPE_NOT_YOURS,
+                     "%s cannot write '%.250s': it is a topic of another party; a topic of %s with "
+                     "levels is '%s/%.250s'",
+                     bus->party, topic, bus->party, bus->party, topic);
+}
+
+enum bus_err publish_say(struct bus *bus, enum bus_err err, const char *topic, size_t value_bytes,
+                         struct bus_error **reterr)
+{
+    char whole[LIMIT_NAME_BYTES + 1];
+    switch (err) {
+    case BUS_OK: return err;
+    case BUS_ENOMEM: return error_give(reterr, err, &error_no_memory);
+    case BUS_EINVAL:
+        if (publish_whole_name(bus, topic, whole) == BUS_EINVAL)
+            return error_say(reterr, err, ERROR_TYPE_NAME,
+                             "'%.250s' is not a topic: it needs NAME, or %s/NAME, of at most %d "
+                             "bytes with the party, without '+' and '#'",
+                             topic, bus->party, LIMIT_NAME_BYTES);
+        return error_say(reterr, err, ERROR_TYPE_ARGUMENT, "a value of '%.250s' is NULL", topic);
+    case BUS_EDENIED: return say_denied(bus, topic, reterr);
+    case BUS_EFULL:
+        return error_say(reterr, err, ERROR_TYPE_FULL,
+                         "no room for another slot of '%.250s' within %" PRId64 " ms", topic,
+                         bus->options.send_timeout_ms);
+    case BUS_ETOOBIG:
+        return error_say(reterr, err, ERROR_TYPE_TOO_BIG,
+                         "a value of %zu bytes is too large for '%.250s': the limit is %" PRIu64
+                         " bytes",
+                         value_bytes, topic, value_limit(bus));
+    case BUS_EENDED:
+        return error_say(reterr, err, ERROR_TYPE_COMPLETED,
+                         "%s has completed, and writes nothing more", bus->party);
+    default: return api_say_over(bus, err, reterr);
+    }
 }
 
 /* FNV-1a; names are short. */
@@ -65,8 +120,9 @@ static enum bus_err find_topic(struct bus *bus, const char *name, uint32_t *out_
     struct topic_cache_entry *entry = &bus->topics[hash_of(name) % API_TOPIC_CACHE];
     if (!entry->is_used || strcmp(entry->name, name) != 0) {
         uint32_t topic = 0;
-        if (!publish_whole_name(bus, name, whole))
-            return BUS_EINVAL;
+        enum bus_err err = publish_whole_name(bus, name, whole);
+        if (err != BUS_OK)
+            return err;
         enum wire_code code = session_topic(bus->session, span_text(whole), &topic);
         if (code != CODE_OK)
             return (enum bus_err)code;
@@ -107,6 +163,15 @@ enum bus_err publish_wait(struct bus *bus, int64_t *deadline_ns)
     return BUS_EFULL;
 }
 
+/* For the text of an error. */
+static size_t largest(const struct span *values, size_t count, struct buffer *const *owned)
+{
+    size_t bytes = owned != NULL && *owned != NULL ? (*owned)->bytes : 0;
+    for (size_t i = 0; i < count; i++)
+        bytes = values[i].bytes > bytes ? values[i].bytes : bytes;
+    return bytes;
+}
+
 /* owned: one value that is copied already, taken over; or NULL, and values. */
 static enum bus_err publish(struct bus *bus, const char *name, const struct span *values,
                             size_t count, struct buffer **owned)
@@ -131,6 +196,8 @@ static enum bus_err publish(struct bus *bus, const char *name, const struct span
     /* Otherwise the broker's answer wakes the library's thread. */
     if (bus->is_asleep && err == BUS_OK && session_data_is_due(bus->session))
         thread_say(bus);
+    if (err != BUS_OK)
+        (void)publish_say(bus, err, name, largest(values, count, owned), NULL);
     api_unlock(bus);
     return err;
 }
@@ -139,14 +206,14 @@ enum bus_err bus_publish(struct bus *bus, const char *topic, const void *value, 
 {
     const struct span one = span_of(value, value_bytes);
     if (bus == NULL || topic == NULL || (value == NULL && value_bytes > 0))
-        return BUS_EINVAL;
+        return error_say_code(BUS_EINVAL, __func__);
     if (api_is_foreign(bus))
-        return BUS_ECLOSED;
-    if (value_bytes <= API_COPY_BYTES)
+        return error_give(NULL, BUS_ECLOSED, &error_forked);
+    if (value_bytes <= API_COPY_BYTES || value_bytes > LIMIT_VALUE_BYTES) /* refused in there */
         return publish(bus, topic, &one, 1, NULL);
-    struct buffer *copy = value_bytes <= LIMIT_VALUE_BYTES ? buffer_copy(one) : NULL;
+    struct buffer *copy = buffer_copy(one);
     if (copy == NULL)
-        return value_bytes <= LIMIT_VALUE_BYTES ? BUS_ENOMEM : BUS_ETOOBIG;
+        return error_say_code(BUS_ENOMEM, __func__);
     enum bus_err err = publish(bus, topic, NULL, 0, &copy);
     buffer_unref(&copy);
     return err;
@@ -158,19 +225,19 @@ enum bus_err bus_publish_many(struct bus *bus, const char *topic, const struct b
     struct span few[SPANS_ON_STACK];
     struct span *spans = few;
     if (bus == NULL || topic == NULL || (values == NULL && count > 0))
-        return BUS_EINVAL;
+        return error_say_code(BUS_EINVAL, __func__);
     if (api_is_foreign(bus))
-        return BUS_ECLOSED;
+        return error_give(NULL, BUS_ECLOSED, &error_forked);
     if (count == 0)
         return BUS_OK;
     if (count > SPANS_ON_STACK)
         spans = count <= SIZE_MAX / sizeof *spans ? malloc(count * sizeof *spans) : NULL;
     if (spans == NULL)
-        return BUS_ENOMEM;
+        return error_say_code(BUS_ENOMEM, __func__);
     enum bus_err err = BUS_OK;
     for (size_t i = 0; i < count; i++) {
         if (values[i].data == NULL && values[i].bytes > 0)
-            err = BUS_EINVAL;
+            err = error_say_code(BUS_EINVAL, __func__);
         spans[i] = span_of(values[i].data, values[i].bytes);
     }
     if (err == BUS_OK)

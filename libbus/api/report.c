@@ -110,7 +110,7 @@ static enum bus_err report_collect(struct bus *observer, struct bus_report *repo
             bool is_kept = is_end ? report_finish(report, &msg.as.verdict)
                                   : report_add_row(report, &msg.as.verdict_row);
             if (!is_kept)
-                return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+                return error_give(reterr, BUS_ENOMEM, &error_no_memory);
             if (is_end)
                 return BUS_OK;
         }
@@ -126,7 +126,7 @@ enum bus_err report_read(struct bus *observer, const struct report_question *que
 {
     struct bus_report *report = calloc(1, sizeof *report);
     if (report == NULL)
-        return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+        return error_give(reterr, BUS_ENOMEM, &error_no_memory);
     session_ask_verdict(observer->session, span_text(question->job), question->attempt,
                         question->is_waiting);
     api_wake(observer);

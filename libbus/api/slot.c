@@ -58,24 +58,17 @@ static enum bus_err say_not_reserved(struct bus *bus, enum bus_err err, const ch
     char whole[LIMIT_NAME_BYTES + 1];
     switch (err) {
     case BUS_EINVAL:
-        if (publish_whole_name(bus, topic, whole))
+        if (publish_whole_name(bus, topic, whole) == BUS_OK)
             return error_say(reterr, err, ERROR_TYPE_CYCLE,
                              "a slot of '%s' may only need slots that were promised before it",
                              topic);
-        return error_say(reterr, err, ERROR_TYPE_NAME, "'%.250s' is not a topic", topic);
-    case BUS_ENOMEM: return error_say_static(reterr, err, &error_no_memory);
-    case BUS_EFULL:
-        return error_say(reterr, err, ERROR_TYPE_FULL,
-                         "no room for another slot of '%s' within send_timeout_ms", topic);
+        break;
     case BUS_ESETTLED:
         return error_say(reterr, err, ERROR_TYPE_TOO_LATE,
                          "number %" PRId64 " of '%s' was reserved before", options->seq, topic);
-    case BUS_ETOOBIG:
-        return error_say(reterr, err, ERROR_TYPE_TOO_BIG,
-                         "a value of %zu bytes is larger than the job allows in '%s'",
-                         options->value_bytes_max, topic);
-    default: return api_say_over(bus, err, reterr);
+    default: break;
     }
+    return publish_say(bus, err, topic, options->value_bytes_max, reterr);
 }
 
 static enum bus_err check_options(const struct bus_slot_options *given,
@@ -109,7 +102,7 @@ static struct frame_need *needs_of(const struct bus_slot_options *options, enum 
     struct frame_need *needs =
         options->need_count > 0 ? calloc(options->need_count, sizeof *needs) : NULL;
     if (needs == NULL && options->need_count > 0)
-        *err = error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+        *err = error_give(reterr, BUS_ENOMEM, &error_no_memory);
     for (size_t i = 0; needs != NULL && i < options->need_count; i++) {
         const char *topic = options->needs[i].topic;
         needs[i] = (struct frame_need){.topic = span_text(topic), .seq = options->needs[i].seq};
@@ -134,7 +127,7 @@ static enum bus_err promise(struct bus *bus, const char *topic,
                                               .need_count = options->need_count};
     struct bus_slot *slot = calloc(1, sizeof *slot);
     if (slot == NULL)
-        return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+        return error_give(reterr, BUS_ENOMEM, &error_no_memory);
     api_lock(bus);
     enum bus_err err = reserve(bus, topic, &asked, slot);
     if (err == BUS_OK) {
@@ -157,9 +150,10 @@ enum bus_err bus_slot_reserve_with(struct bus *bus, const char *topic,
     struct bus_slot_options known;
     bus_slot_options_init(&known);
     if (bus == NULL || topic == NULL || out_slot == NULL)
-        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT, "an argument is NULL");
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "bus_slot_reserve() needs bus, topic and out_slot");
     if (api_is_foreign(bus))
-        return error_say_static(reterr, BUS_ECLOSED, &error_forked);
+        return error_give(reterr, BUS_ECLOSED, &error_forked);
     enum bus_err err = check_options(options, &known, reterr);
     struct frame_need *needs = err == BUS_OK ? needs_of(&known, &err, reterr) : NULL;
     if (err == BUS_OK)
@@ -204,6 +198,21 @@ static bool is_kept_after(enum bus_err err)
     return err == BUS_EINVAL || err == BUS_ENOMEM || err == BUS_EFULL || err == BUS_ETOOBIG;
 }
 
+/* Lock. */
+static enum bus_err say_not_committed(struct bus *bus, enum bus_err err,
+                                      const struct bus_slot *slot, size_t value_bytes)
+{
+    if (err == BUS_ESETTLED)
+        return error_say(NULL, err, ERROR_TYPE_TOO_LATE,
+                         "slot %" PRIu64 " of '%s' was settled before: its first outcome stands",
+                         slot->seq, slot->name);
+    if (err == BUS_ETOOBIG)
+        return error_say(NULL, err, ERROR_TYPE_TOO_BIG,
+                         "a value of %zu bytes is larger than slot %" PRIu64 " of '%s' may hold",
+                         value_bytes, slot->seq, slot->name);
+    return publish_say(bus, err, slot->name, value_bytes, NULL);
+}
+
 /* Of value and owned one is used. */
 static enum bus_err commit(struct bus_slot **slot, struct span value, struct buffer **owned)
 {
@@ -226,6 +235,8 @@ static enum bus_err commit(struct bus_slot **slot, struct span value, struct buf
         if (err == BUS_ECLOSED && api_ended(bus) == BUS_OK)
             err = BUS_EFULL;
     }
+    (void)say_not_committed(bus, err, kept,
+                            owned != NULL && *owned != NULL ? (*owned)->bytes : value.bytes);
     thread_unlock_say(bus);
     if (!is_kept_after(err))
         slot_free(slot);
@@ -235,16 +246,16 @@ static enum bus_err commit(struct bus_slot **slot, struct span value, struct buf
 enum bus_err bus_slot_commit(struct bus_slot **slot, const void *value, size_t value_bytes)
 {
     if (slot == NULL || *slot == NULL || (value == NULL && value_bytes > 0))
-        return BUS_EINVAL;
+        return error_say_code(BUS_EINVAL, __func__);
     if (api_is_foreign((*slot)->bus)) {
         *slot = NULL;
-        return BUS_ECLOSED;
+        return error_give(NULL, BUS_ECLOSED, &error_forked);
     }
     if (value_bytes <= API_COPY_BYTES || value_bytes > LIMIT_VALUE_BYTES) /* refused in there */
         return commit(slot, span_of(value, value_bytes), NULL);
     struct buffer *copy = buffer_copy(span_of(value, value_bytes));
     if (copy == NULL)
-        return BUS_ENOMEM;
+        return error_say_code(BUS_ENOMEM, __func__);
     enum bus_err err = commit(slot, SPAN_NONE, &copy);
     buffer_unref(&copy);
     return err;
@@ -254,15 +265,15 @@ enum bus_err bus_slot_commit_owned(struct bus_slot **slot, void *value, size_t v
                                    void (*free_fn)(void *value, void *arg), void *arg)
 {
     if (slot == NULL || *slot == NULL || free_fn == NULL || (value == NULL && value_bytes > 0))
-        return BUS_EINVAL;
+        return error_say_code(BUS_EINVAL, __func__);
     if (api_is_foreign((*slot)->bus)) {
         *slot = NULL;
         free_fn(value, arg);
-        return BUS_ECLOSED;
+        return error_give(NULL, BUS_ECLOSED, &error_forked);
     }
     struct buffer *owned = owned_new(value, value_bytes, free_fn, arg);
     if (owned == NULL)
-        return BUS_ENOMEM;
+        return error_say_code(BUS_ENOMEM, __func__);
     enum bus_err err = commit(slot, SPAN_NONE, &owned);
     if (owned != NULL && is_kept_after(err))
         owned_discard(&owned);
@@ -311,24 +322,39 @@ static enum bus_err retract(struct bus *bus, const char *whole, uint64_t seq,
     return err;
 }
 
+/* Lock. */
+static enum bus_err say_not_retracted(struct bus *bus, enum bus_err err, const char *topic,
+                                      uint64_t seq)
+{
+    if (err == BUS_ETIMEDOUT)
+        return error_give(NULL, err, &error_timed_out);
+    if (err == BUS_ESETTLED)
+        return error_say(NULL, err, ERROR_TYPE_TOO_LATE,
+                         "slot %" PRIu64 " of '%.250s' cannot be taken back: a subscriber has its "
+                         "outcome, that is an error already, or nobody promised the slot",
+                         seq, topic);
+    return publish_say(bus, err, topic, 0, NULL);
+}
+
 enum bus_err bus_retract(struct bus *bus, const char *topic, uint64_t seq,
                          const struct bus_error *error, int64_t timeout_ms)
 {
     char whole[LIMIT_NAME_BYTES + 1];
     uint64_t request = 0;
     if (bus == NULL || topic == NULL || !options_time_is_valid(timeout_ms))
-        return BUS_EINVAL;
+        return error_say_code(BUS_EINVAL, __func__);
     if (api_is_foreign(bus))
-        return BUS_ECLOSED;
-    if (!publish_whole_name(bus, topic, whole))
-        return BUS_EINVAL;
+        return error_give(NULL, BUS_ECLOSED, &error_forked);
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
     api_lock(bus);
     enum bus_err err = api_over(bus);
     if (err == BUS_OK)
+        err = publish_whole_name(bus, topic, whole);
+    if (err == BUS_OK)
         err = retract(bus, whole, seq, error, deadline_ns, &request);
     if (err == BUS_OK)
         err = party_wait_result(bus, request, deadline_ns);
+    (void)say_not_retracted(bus, err, topic, seq);
     api_unlock_wake(bus);
     return err;
 }

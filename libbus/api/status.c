@@ -115,7 +115,7 @@ static enum bus_err status_take_row(struct bus *bus, const struct msg *row, void
         return BUS_OK;
     }
     if (!status_add_row(status, &row->as.status_row))
-        return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+        return error_give(reterr, BUS_ENOMEM, &error_no_memory);
     return BUS_OK;
 }
 
@@ -134,7 +134,7 @@ enum bus_err bus_admin_status_get(struct bus_admin *admin, const char *job, int6
     const struct msg question = {.type = MSG_STATUS,
                                  .as.status = {.job = is_all ? SPAN_NONE : span_text(call.job)}};
     if (status == NULL) {
-        err = error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+        err = error_give(reterr, BUS_ENOMEM, &error_no_memory);
         goto done;
     }
     err = admin_ask(&call, &question, status_take_row, status, reterr);

@@ -111,27 +111,72 @@ static struct bus_sub *sub_new(struct bus *bus)
     return sub;
 }
 
+static enum bus_err say_option(const char *text)
+{
+    return error_say(NULL, BUS_EINVAL, ERROR_TYPE_ARGUMENT, "bus_sub_options: %s", text);
+}
+
+/* Of a member of a group. */
+static enum bus_err check_member(const struct bus_sub_options *options)
+{
+    if (!party_is_valid(span_text(options->group)) ||
+        strlen(options->group) > LIMIT_GROUP_NAME_BYTES)
+        return say_option("group needs 1 to 180 bytes of UTF-8, without '/', '+' and '#'");
+    if (options->name != NULL || options->overflow != BUS_OVERFLOW_BLOCK ||
+        options->is_in_pieces != 0)
+        return say_option("group cannot be used with name, overflow or is_in_pieces");
+    if (options->credit < 0 || options->credit > LIMIT_GROUP_CREDIT)
+        return say_option("credit must be from 0 to 1024");
+    if (options->deliver_max < 0 || options->deliver_max > LIMIT_DELIVER)
+        return say_option("deliver_max must be from 0 to 16");
+    if (options->lease_ms < 0 || options->lease_ms > LIMIT_PERIOD_MS_MAX)
+        return say_option("lease_ms must be from 0 to a day");
+    return BUS_OK;
+}
+
 static enum bus_err check_options(const struct bus_sub_options *given,
                                   struct bus_sub_options *options)
 {
     if (given != NULL && !options_take(options, sizeof *options, given, given->struct_bytes))
-        return BUS_EINVAL;
+        return say_option("they are not initialised, or were made for a newer library");
     if (options->name != NULL && !name_is_valid(span_text(options->name)))
-        return BUS_EINVAL;
-    if (options->from_seq < BUS_FROM_OLDEST || options->keep_ms < 0 ||
-        options->keep_ms > LIMIT_PERIOD_MS_MAX ||
-        (options->overflow != BUS_OVERFLOW_BLOCK && options->overflow != BUS_OVERFLOW_GAP) ||
-        (options->is_in_pieces != 0 && options->is_in_pieces != 1))
-        return BUS_EINVAL;
-    if (options->group == NULL)
-        return BUS_OK;
-    bool is_group = party_is_valid(span_text(options->group)) &&
-                    strlen(options->group) <= LIMIT_GROUP_NAME_BYTES && options->name == NULL &&
-                    options->overflow == BUS_OVERFLOW_BLOCK && options->is_in_pieces == 0;
-    bool is_bounded = options->credit >= 0 && options->credit <= LIMIT_GROUP_CREDIT &&
-                      options->deliver_max >= 0 && options->deliver_max <= LIMIT_DELIVER &&
-                      options->lease_ms >= 0 && options->lease_ms <= LIMIT_PERIOD_MS_MAX;
-    return is_group && is_bounded ? BUS_OK : BUS_EINVAL;
+        return say_option("name needs 1 to 200 bytes of UTF-8 without control characters");
+    if (options->from_seq < BUS_FROM_OLDEST)
+        return say_option("from_seq must be BUS_FROM_OLDEST, BUS_FROM_NOW or a number");
+    if (options->keep_ms < 0 || options->keep_ms > LIMIT_PERIOD_MS_MAX)
+        return say_option("keep_ms must be from 0 to a day");
+    if (options->overflow != BUS_OVERFLOW_BLOCK && options->overflow != BUS_OVERFLOW_GAP)
+        return say_option("overflow is no enum bus_overflow");
+    if (options->is_in_pieces != 0 && options->is_in_pieces != 1)
+        return say_option("is_in_pieces must be 0 or 1");
+    return options->group != NULL ? check_member(options) : BUS_OK;
+}
+
+static enum bus_err say_pattern(const char *pattern)
+{
+    return error_say(NULL, BUS_EINVAL, ERROR_TYPE_NAME,
+                     "'%.250s' is not a pattern: it needs PARTY/NAME of at most %d bytes, with + "
+                     "for one level or # for all that follow",
+                     pattern, LIMIT_NAME_BYTES);
+}
+
+/* Lock. */
+static enum bus_err say_not_subscribed(struct bus *bus, enum bus_err err)
+{
+    switch (err) {
+    case BUS_OK: return err;
+    case BUS_ENOMEM: return error_give(NULL, err, &error_no_memory);
+    case BUS_EDENIED:
+        return error_say(NULL, err, ERROR_TYPE_NOT_AUTHORISED,
+                         "the guard of %s cannot subscribe: its program can", bus->party);
+    case BUS_EFULL:
+        return error_say(NULL, err, ERROR_TYPE_FULL,
+                         "no room for another subscription or pattern: see the limits of the bus");
+    case BUS_EINVAL:
+        return error_say(NULL, err, ERROR_TYPE_ARGUMENT,
+                         "only a member of a group can drain, and a member has one pattern");
+    default: return api_say_over(bus, err, NULL);
+    }
 }
 
 /* Lock. */
@@ -168,18 +213,21 @@ enum bus_err bus_sub_open(struct bus *bus, const char *pattern,
 {
     struct bus_sub_options known;
     bus_sub_options_init(&known);
-    if (bus == NULL || pattern == NULL || out_sub == NULL || !pattern_is_valid(span_text(pattern)))
-        return BUS_EINVAL;
+    if (bus == NULL || pattern == NULL || out_sub == NULL)
+        return error_say_code(BUS_EINVAL, __func__);
     if (api_is_foreign(bus))
-        return BUS_ECLOSED;
+        return error_give(NULL, BUS_ECLOSED, &error_forked);
+    if (!pattern_is_valid(span_text(pattern)))
+        return say_pattern(pattern);
     enum bus_err err = check_options(options, &known);
     if (err != BUS_OK)
         return err;
     struct bus_sub *sub = sub_new(bus);
     if (sub == NULL)
-        return BUS_ENOMEM;
+        return error_say_code(BUS_ENOMEM, __func__);
     api_lock(bus);
     err = subscribe(bus, pattern, &known, sub);
+    (void)say_not_subscribed(bus, err);
     api_unlock_wake(bus);
     if (err == BUS_OK)
         *out_sub = sub;
@@ -190,15 +238,18 @@ enum bus_err bus_sub_open(struct bus *bus, const char *pattern,
 
 enum bus_err bus_sub_add(struct bus_sub *sub, const char *pattern)
 {
-    if (sub == NULL || pattern == NULL || !pattern_is_valid(span_text(pattern)))
-        return BUS_EINVAL;
+    if (sub == NULL || pattern == NULL)
+        return error_say_code(BUS_EINVAL, __func__);
     struct bus *bus = sub->bus;
     if (api_is_foreign(bus))
-        return BUS_ECLOSED;
+        return error_give(NULL, BUS_ECLOSED, &error_forked);
+    if (!pattern_is_valid(span_text(pattern)))
+        return say_pattern(pattern);
     api_lock(bus);
     enum bus_err err = api_over(bus);
     if (err == BUS_OK)
         err = (enum bus_err)session_sub_add(bus->session, sub->number, span_text(pattern));
+    (void)say_not_subscribed(bus, err);
     api_unlock_wake(bus);
     return err;
 }
@@ -206,14 +257,15 @@ enum bus_err bus_sub_add(struct bus_sub *sub, const char *pattern)
 enum bus_err bus_sub_drain(struct bus_sub *sub)
 {
     if (sub == NULL)
-        return BUS_EINVAL;
+        return error_say_code(BUS_EINVAL, __func__);
     struct bus *bus = sub->bus;
     if (api_is_foreign(bus))
-        return BUS_ECLOSED;
+        return error_give(NULL, BUS_ECLOSED, &error_forked);
     api_lock(bus);
     enum bus_err err = api_ended(bus);
     if (err == BUS_OK)
         err = (enum bus_err)session_sub_drain(bus->session, sub->number);
+    (void)say_not_subscribed(bus, err);
     api_unlock_wake(bus);
     return err;
 }
@@ -460,15 +512,11 @@ static enum wire_code fetch_many(struct bus_sub *sub, uint32_t *out_count,
 static enum bus_err say_refused(struct bus_sub *sub, enum wire_code code, struct buffer *encoded,
                                 struct bus_error **reterr)
 {
-    if (reterr == NULL)
-        return (enum bus_err)code;
     if (encoded != NULL && encoded->bytes > 0)
-        *reterr = error_from_wire(buffer_span(encoded));
-    else if (code == CODE_ENOMEM)
-        *reterr = &error_no_memory;
-    else
-        (void)api_say_over(sub->bus, (enum bus_err)code, reterr);
-    return (enum bus_err)code;
+        return error_give(reterr, (enum bus_err)code, error_from_wire(buffer_span(encoded)));
+    if (code == CODE_ENOMEM)
+        return error_give(reterr, BUS_ENOMEM, &error_no_memory);
+    return api_say_over(sub->bus, (enum bus_err)code, reterr);
 }
 
 /* Nothing is here: waits for news.  BUS_OK: look again.  Lock. */
@@ -483,7 +531,7 @@ static enum bus_err wait_for_news(struct bus_sub *sub, int64_t deadline_ns,
     atomic_store(&sub->is_waiting, true);
     bool is_awake = data_wait(bus, &sub->news, &sub->waiters, deadline_ns);
     atomic_store(&sub->is_waiting, false);
-    return is_awake ? BUS_OK : error_say_static(reterr, BUS_ETIMEDOUT, &error_timed_out);
+    return is_awake ? BUS_OK : error_give(reterr, BUS_ETIMEDOUT, &error_timed_out);
 }
 
 /* Until something is ready. */
@@ -527,9 +575,7 @@ static enum bus_err refill(struct bus_sub *sub, bool is_many, int64_t timeout_ms
 
 static enum bus_err raise(const struct bus_msg *msg, struct bus_error **reterr)
 {
-    if (reterr != NULL)
-        *reterr = error_from_wire(msg->value);
-    return BUS_EFAILED;
+    return error_give(reterr, BUS_EFAILED, error_from_wire(msg->value));
 }
 
 static enum bus_err tell_gap(struct bus_sub *sub, const struct bus_msg *msg,
@@ -591,7 +637,7 @@ static enum bus_err receive(struct bus_sub *sub, bool is_many, int64_t timeout_m
                          "%s needs sub, out_msg and a timeout_ms of at least 0, or BUS_FOREVER",
                          is_many ? "bus_sub_recv_many()" : "bus_sub_recv()");
     if (api_is_foreign(sub->bus))
-        return error_say_static(reterr, BUS_ECLOSED, &error_forked);
+        return error_give(reterr, BUS_ECLOSED, &error_forked);
     if (sub->given != NULL)
         finish_given(sub);
     if (atomic_load_explicit(&sub->ready, memory_order_relaxed) == NULL) {

@@ -261,7 +261,7 @@ static enum bus_err follow(struct bus *bus, uint64_t from_id, int64_t deadline_n
         if (err != BUS_OK)
             (void)api_say_over(bus, err, reterr);
         else if (!api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
-            err = error_say_static(reterr, BUS_ETIMEDOUT, &error_timed_out);
+            err = error_give(reterr, BUS_ETIMEDOUT, &error_timed_out);
     }
     if (err == BUS_OK)
         *out_next_id = session_event_next(bus->session);
@@ -284,7 +284,7 @@ enum bus_err bus_tap_open(const char *endpoint, const struct bus_tap_options *op
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT, "until_id is less than from_id");
     struct bus_tap *tap = calloc(1, sizeof *tap);
     if (tap == NULL)
-        return error_say_static(reterr, BUS_ENOMEM, &error_no_memory);
+        return error_give(reterr, BUS_ENOMEM, &error_no_memory);
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
     enum bus_err err = open_observer(endpoint, &known, deadline_ns, &tap->bus, reterr);
     if (err == BUS_OK)
@@ -334,7 +334,7 @@ static enum bus_err move_on(struct bus_tap *tap, int64_t deadline_ns, struct bus
         settle_fd(tap);
         api_wake(bus); /* what was taken makes room for more */
         if (!api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
-            return error_say_static(reterr, BUS_ETIMEDOUT, &error_timed_out);
+            return error_give(reterr, BUS_ETIMEDOUT, &error_timed_out);
     }
     if (is_ended(tap))
         return error_say(reterr, BUS_EENDED, ERROR_TYPE_CLOSED,
@@ -356,7 +356,7 @@ enum bus_err bus_tap_next(struct bus_tap *tap, int64_t timeout_ms,
             reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
             "bus_tap_next() needs tap, out_event and a timeout_ms of at least 0, or BUS_FOREVER");
     if (api_is_foreign(tap->bus))
-        return error_say_static(reterr, BUS_ECLOSED, &error_forked);
+        return error_give(reterr, BUS_ECLOSED, &error_forked);
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
     api_lock(tap->bus);
     enum bus_err err = move_on(tap, deadline_ns, reterr);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* task.c -- requests, and what members of groups make of what they are given. */
+#include "libbus/api/error.h"
 #include "libbus/api/error_wire.h"
 #include "libbus/api/fork.h"
 #include "libbus/api/lock.h"
@@ -8,6 +9,7 @@
 #include "libbus/api/publish.h"
 #include "libbus/api/sub_list.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -40,18 +42,18 @@ enum bus_err bus_request(struct bus *bus, const char *topic, const void *value, 
     struct buffer *copy = NULL;
     const struct span one = span_of(value, value_bytes);
     if (bus == NULL || topic == NULL || out_seq == NULL || (value == NULL && value_bytes > 0))
-        return BUS_EINVAL;
+        return error_say_code(BUS_EINVAL, __func__);
     if (deadline_ms != BUS_FOREVER && (deadline_ms <= 0 || deadline_ms > LIMIT_PERIOD_MS_MAX))
-        return BUS_EINVAL;
-    if (value_bytes > LIMIT_VALUE_BYTES)
-        return BUS_ETOOBIG;
+        return error_say_code(BUS_EINVAL, __func__);
     if (api_is_foreign(bus))
-        return BUS_ECLOSED;
-    if (value_bytes > API_COPY_BYTES && (copy = buffer_copy(one)) == NULL)
-        return BUS_ENOMEM;
+        return error_give(NULL, BUS_ECLOSED, &error_forked);
+    if (value_bytes > API_COPY_BYTES && value_bytes <= LIMIT_VALUE_BYTES &&
+        (copy = buffer_copy(one)) == NULL)
+        return error_say_code(BUS_ENOMEM, __func__);
     api_lock(bus);
     enum bus_err err =
         request(bus, topic, copy != NULL ? buffer_span(copy) : one, copy, deadline_ms, out_seq);
+    (void)publish_say(bus, err, topic, value_bytes, NULL);
     api_unlock_wake(bus);
     buffer_unref(&copy);
     return err;
@@ -122,25 +124,41 @@ static enum bus_err reply(struct bus *bus, const struct bus_msg *msg, struct spa
     return err;
 }
 
+/* Lock. */
+static enum bus_err say_not_replied(struct bus *bus, enum bus_err err, const struct bus_msg *msg,
+                                    size_t value_bytes)
+{
+    if (err == BUS_ESETTLED)
+        return error_say(NULL, err, ERROR_TYPE_LEASE_OVER,
+                         "nobody waits any more for the reply to %s#%" PRIu64
+                         ": bus_msg_is_over() says why",
+                         msg->topic, msg->seq);
+    if (err == BUS_EINVAL)
+        return error_say(NULL, err, ERROR_TYPE_ARGUMENT, "%s#%" PRIu64 " is not a request",
+                         msg->topic, msg->seq);
+    return publish_say(bus, err, bus->replies, value_bytes, NULL);
+}
+
 enum bus_err bus_msg_reply(struct bus_msg **msg, const void *value, size_t value_bytes)
 {
     struct buffer *copy = NULL;
     const struct span one = span_of(value, value_bytes);
     if (msg == NULL || *msg == NULL || (value == NULL && value_bytes > 0))
-        return BUS_EINVAL;
+        return error_say_code(BUS_EINVAL, __func__);
     if ((*msg)->lease == 0)
-        return BUS_EINVAL;
+        return error_say_code(BUS_EINVAL, __func__);
     struct bus *bus = bus_of(*msg);
     if (bus == NULL) {
         bus_msg_free(msg);
-        return BUS_ECLOSED;
+        return error_say_code(BUS_ECLOSED, __func__);
     }
     if (value_bytes > LIMIT_VALUE_BYTES)
-        return BUS_ETOOBIG;
+        return error_say_code(BUS_ETOOBIG, __func__);
     if (value_bytes > API_COPY_BYTES && (copy = buffer_copy(one)) == NULL)
-        return BUS_ENOMEM;
+        return error_say_code(BUS_ENOMEM, __func__);
     api_lock(bus);
     enum bus_err err = reply(bus, *msg, copy != NULL ? buffer_span(copy) : one, copy);
+    (void)say_not_replied(bus, err, *msg, value_bytes);
     api_unlock_wake(bus);
     buffer_unref(&copy);
     if (err == BUS_OK)

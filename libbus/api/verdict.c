@@ -4,6 +4,7 @@
  * A party hears the verdict over its own connection as long as that stands.  A party that failed,
  * was fenced or has left has none: it asks as an observer. */
 #include "libbus/api/clock.h"
+#include "libbus/api/error.h"
 #include "libbus/api/error_wire.h"
 #include "libbus/api/fork.h"
 #include "libbus/api/lock.h"
@@ -78,9 +79,9 @@ static enum bus_err ask_for_final(struct bus *bus, const struct endpoints *endpo
 enum bus_err bus_verdict(struct bus *bus, int64_t timeout_ms, struct bus_error **out_verdict)
 {
     if (bus == NULL || out_verdict == NULL || !options_time_is_valid(timeout_ms))
-        return BUS_EINVAL;
+        return error_say_code(BUS_EINVAL, __func__);
     if (api_is_foreign(bus))
-        return BUS_ECLOSED;
+        return error_give(NULL, BUS_ECLOSED, &error_forked);
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
     struct endpoints endpoints;
     struct bus_error *verdict = NULL;
@@ -107,5 +108,5 @@ enum bus_err bus_verdict(struct bus *bus, int64_t timeout_ms, struct bus_error *
     if (err == BUS_OK)
         *out_verdict = verdict;
     api_unref(bus);
-    return err;
+    return error_say_code(err, __func__);
 }

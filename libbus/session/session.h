@@ -94,6 +94,8 @@ enum session_state session_state(const struct session *session);
 enum disclosure session_disclosure(const struct session *session);
 /* What its job asks for of all; UNSAID: nothing. */
 enum disclosure session_job_disclosure(const struct session *session);
+/* The largest value that the job allows; UINT64_MAX: no limit was told yet. */
+uint64_t session_value_bytes_max(const struct session *session);
 bool session_is_welcome(const struct session *session); /* has been up at least once */
 
 /* ---- time and link in ------------------------------------------------------------------------ */

@@ -23,6 +23,11 @@ enum session_state session_state(const struct session *session)
     }
 }
 
+uint64_t session_value_bytes_max(const struct session *session)
+{
+    return session->value_bytes_max;
+}
+
 bool session_is_welcome(const struct session *session)
 {
     return session->is_welcome;

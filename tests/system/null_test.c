@@ -205,9 +205,15 @@ static void expect_by_rule(size_t at)
 {
     const char *name = calls[at].name;
     enum kind kind = calls[at].kind;
+    struct bus_error *before = bus_last_error();
     struct result result = calls[at].run();
-    if (kind == CODE)
+    struct bus_error *after = bus_last_error();
+    if (kind == CODE) {
         cr_expect_eq(result.number, BUS_EINVAL, "%s: code %d", name, (int)result.number);
+        cr_expect(after != before && *bus_error_message(after) != '\0', "%s: no reason", name);
+    }
+    bus_error_unref(&before);
+    bus_error_unref(&after);
     if (strncmp(name, "bus_error_new.", strlen("bus_error_new.")) == 0) {
         struct bus_error *made = (struct bus_error *)(uintptr_t)result.pointer;
         cr_expect_not_null(made, "%s", name);
