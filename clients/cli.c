@@ -553,6 +553,13 @@ void cli_print_error(FILE *file, const char *program, const struct bus_error *er
     free(text);
 }
 
+/* The program itself gives no such code: a call of this thread did, and says why. */
+static bool is_said_by_call(enum bus_err err)
+{
+    return err == BUS_EINVAL || err == BUS_EFULL || err == BUS_ETOOBIG || err == BUS_EDENIED ||
+           err == BUS_ESETTLED || err == BUS_EENDED;
+}
+
 int cli_report(const struct cli *cli, enum bus_err err, struct bus_error **error)
 {
     int result = cli_exit_of(err);
@@ -562,6 +569,8 @@ int cli_report(const struct cli *cli, enum bus_err err, struct bus_error **error
         *error = NULL;
     } else if (err != BUS_OK && cli->bus != NULL) {
         why = bus_failure(cli->bus); /* the call had no place for it */
+        if (why == NULL && is_said_by_call(err))
+            why = bus_last_error();
     }
     if (err == BUS_ECLOSED && cli_is_stopped()) {
         result = CLI_OK;

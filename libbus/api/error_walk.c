@@ -2,6 +2,7 @@
 /* error_walk.c -- over an error and its causes: finding one, describing all. */
 #include "libbus/api/error_walk.h"
 
+#include "libbus/api/error.h"
 #include "libbus/api/model.h"
 #include "libbus/base/utf8.h"
 
@@ -99,6 +100,12 @@ static void put_number(struct writer *writer, const char *before, uint64_t numbe
     put(writer, text);
 }
 
+/* Kind and type are about what others can see. */
+static bool is_of_this_process(const struct bus_error *error)
+{
+    return strcmp(bus_error_kind(error), error_kind_name(ERROR_LOCAL)) == 0;
+}
+
 /* "alice: party_lost errbus.silent: no sign of life for 10000 ms [alice/grads#7]
  * (job/alice/1/2)" */
 static void put_error(struct writer *writer, const struct bus_error *error)
@@ -109,11 +116,14 @@ static void put_error(struct writer *writer, const struct bus_error *error)
         put_line(writer, bus_error_party(error));
         put(writer, ": ");
     }
-    put(writer, bus_error_kind(error));
-    put(writer, " ");
-    put_line(writer, error->type);
+    bool is_plain = is_of_this_process(error) && *error->message != '\0';
+    if (!is_plain) {
+        put(writer, bus_error_kind(error));
+        put(writer, " ");
+        put_line(writer, error->type);
+    }
     if (*error->message != '\0') {
-        put(writer, ": ");
+        put(writer, is_plain ? "" : ": ");
         put_line(writer, error->message);
     }
     if (topic != NULL) {
