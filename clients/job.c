@@ -14,6 +14,7 @@ struct wish {
     int64_t min;
     int64_t max;
     int64_t join_window_ms;
+    int64_t join_timeout_ms;
     int64_t settle_ms;
     int64_t max_restarts;
     int64_t deadline_ms;
@@ -68,6 +69,9 @@ static int read_wish(const struct cli *cli, const struct wish *wish,
     set_number(wish->max_restarts, &options->max_restarts);
     if (wish->join_window_ms >= 0) {
         options->join_window_ms = wish->join_window_ms;
+    }
+    if (wish->join_timeout_ms >= 0) {
+        options->join_timeout_ms = wish->join_timeout_ms > 0 ? wish->join_timeout_ms : BUS_FOREVER;
     }
     if (wish->settle_ms >= 0) {
         options->settle_ms = wish->settle_ms;
@@ -147,6 +151,7 @@ static void print_job(const struct cli *cli, const struct bus_job *job)
     }
     printf(", restarts %" PRIu32, info->max_restarts);
     print_seconds("join window", info->join_window_ms);
+    print_seconds("join timeout", info->join_timeout_ms);
     print_seconds("settle window", info->settle_ms);
     print_seconds("deadline", info->deadline_ms);
     printf(", pending %s, strategy %s", pending_word(info->pending), strategy_word(info->strategy));
@@ -175,6 +180,11 @@ static void print_json(const struct bus_job *job)
     cli_json_number(line, "max", info->max);
     cli_json_number(line, "max_restarts", info->max_restarts);
     cli_json_number(line, "join_window_ms", info->join_window_ms);
+    if (info->join_timeout_ms >= 0) {
+        cli_json_number(line, "join_timeout_ms", info->join_timeout_ms);
+    } else {
+        cli_json_null(line, "join_timeout_ms");
+    }
     cli_json_number(line, "settle_ms", info->settle_ms);
     if (info->deadline_ms >= 0) {
         cli_json_number(line, "deadline_ms", info->deadline_ms);
@@ -243,7 +253,7 @@ static int cancel(const struct cli *cli, const struct wish *wish)
 
 int job_main(int argc, char **argv)
 {
-    struct wish wish = {-1, -1, -1, -1, -1, -1, NULL, NULL, NULL, NULL};
+    struct wish wish = {-1, -1, -1, -1, -1, -1, -1, NULL, NULL, NULL, NULL};
     const struct cli_flag flags[] = {
         {0, "min", CLI_NUMBER, &wish.min, "N", "parties that the job needs (1)"},
         {0, "max", CLI_NUMBER, &wish.max, "N",
@@ -251,6 +261,8 @@ int job_main(int argc, char **argv)
         {0, "max-restarts", CLI_NUMBER, &wish.max_restarts, "N", "attempts after the first (0)"},
         {0, "join-window", CLI_SECONDS, &wish.join_window_ms, "SECONDS",
          "wait so long for more than --min, and for spares (30)"},
+        {0, "join-timeout", CLI_SECONDS, &wish.join_timeout_ms, "SECONDS",
+         "fail if --min are not there within this time; 0: never (600)"},
         {0, "settle-window", CLI_SECONDS, &wish.settle_ms, "SECONDS",
          "wait so long for reports before the verdict is final (2)"},
         {0, "deadline", CLI_SECONDS, &wish.deadline_ms, "SECONDS",

@@ -101,6 +101,7 @@ static int name_members(struct run *run)
         }
         (void)snprintf(member->prefix, sizeof member->prefix, "%s: ", member->party);
         member->index = i;
+        member->run = run;
     }
     return CLI_OK;
 }
@@ -340,7 +341,7 @@ int run_main(int argc, char **argv)
         .summary = "Starts PROGRAM as a party of the job, and tells the other parties how it ends.",
         .exits = ",\n             7 a party was lost, 128+N ended by signal N"};
     run->copies = 1;
-    run->min = run->max = run->max_restarts = run->join_window_ms = -1;
+    run->min = run->max = run->max_restarts = run->join_window_ms = run->join_timeout_ms = -1;
     run->grace_ms = GRACE_DEFAULT_MS;
     const struct cli_flag flags[] = {
         {'n', "nproc", CLI_NUMBER, &run->copies, "N",
@@ -348,11 +349,13 @@ int run_main(int argc, char **argv)
         {0, "min", CLI_NUMBER, &run->min, "N",
          "create the job: it needs N parties (the copies here)"},
         {0, "max", CLI_NUMBER, &run->max, "N",
-         "create the job: N parties take part (without --min: the copies here)"},
+         "create the job: N parties take part (the copies here, or no limit if --min is more)"},
         {0, "max-restarts", CLI_NUMBER, &run->max_restarts, "N",
          "create the job: attempts after the first (0)"},
         {0, "join-window", CLI_SECONDS, &run->join_window_ms, "SECONDS",
          "create the job: wait so long for more parties (30 with --min)"},
+        {0, "join-timeout", CLI_SECONDS, &run->join_timeout_ms, "SECONDS",
+         "create the job: fail if --min are not there in this time; 0: never (600)"},
         {0, "grace", CLI_SECONDS, &run->grace_ms, "SECONDS", "time from SIGTERM to SIGKILL (10)"},
         {0, "stall", CLI_SECONDS, &run->stall_ms, "SECONDS",
          "fail a program without output or progress for this time (never)"},

@@ -20,18 +20,24 @@
 #include "clients/run_warden.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #define RUN_UNNEEDED 256 /* beside exit codes: the job completed before this party was in it */
 
-/* A wait for a place is over: whose, and which of them. */
+/* A wait for a place is over, or still goes on: whose, and which of them. */
 struct run_word {
     unsigned index;
     unsigned wait;
+    bool is_waiting;
 };
+
+#define RUN_NEWS_BYTES_MAX 1024 /* of what a party waits for, in words */
 
 /* One of the program's copies. */
 struct run_member {
     struct bus *bus;
+    struct run *run;
+    char news[RUN_NEWS_BYTES_MAX]; /* by the thread that waits: what it waits for */
     char party[BUS_NAME_BYTES_MAX + 1];
     char prefix[BUS_NAME_BYTES_MAX + 4];
     unsigned rank;
@@ -69,6 +75,7 @@ struct run {
     int64_t max;
     int64_t max_restarts;
     int64_t join_window_ms;
+    int64_t join_timeout_ms;
     int64_t grace_ms;
     int64_t stall_ms;
     const char *disclosure; /* of errors; NULL: as the environment says */
@@ -82,6 +89,7 @@ struct run {
     unsigned world_size;
     bool is_created;       /* the job has members, ranks, attempts */
     unsigned restarts_max; /* of the job */
+    atomic_bool is_noting; /* one of the threads that wait says what they wait for */
     struct bus_tap *tap;   /* what becomes of the job; NULL: it has no other attempt */
     int place_pipe[2];     /* members whose place is there */
     struct run_core core;

@@ -8,6 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
+enum {
+    NEWS_FIRST_MS = 3000, /* a wait that takes no longer needs no words */
+    NEWS_NEXT_MS = 30000,
+    NEWS_ANSWER_MS = 1000,
+};
+
 static uint32_t number_of(int64_t wish, uint32_t otherwise)
 {
     if (wish < 0) {
@@ -16,7 +22,7 @@ static uint32_t number_of(int64_t wish, uint32_t otherwise)
     return wish <= UINT32_MAX ? (uint32_t)wish : UINT32_MAX; /* too many, both */
 }
 
-/* Where nothing is said of others, all members are ours, and nobody else is waited for. */
+/* Where the copies here can be enough, they are all: nobody else is waited for. */
 static int create(struct run *run, struct bus_admin *admin)
 {
     struct bus_job_options options;
@@ -24,7 +30,10 @@ static int create(struct run *run, struct bus_admin *admin)
     bool is_ours = run->min < 0 && run->max < 0;
     bus_job_options_init(&options);
     options.min = number_of(run->min, (uint32_t)run->copies);
-    options.max = number_of(run->max, is_ours ? (uint32_t)run->copies : options.max);
+    options.max = number_of(run->max, options.min <= run->copies ? (uint32_t)run->copies : 0);
+    if (run->join_timeout_ms >= 0) {
+        options.join_timeout_ms = run->join_timeout_ms > 0 ? run->join_timeout_ms : BUS_FOREVER;
+    }
     options.max_restarts = number_of(run->max_restarts, options.max_restarts);
     if (run->join_window_ms >= 0 || is_ours) {
         options.join_window_ms = run->join_window_ms >= 0 ? run->join_window_ms : 0;
@@ -51,8 +60,8 @@ static int follow(struct run *run)
 static int look_at_job(struct run *run, struct bus_job **out_job)
 {
     struct bus_admin *admin = NULL;
-    bool is_asked =
-        run->min >= 0 || run->max >= 0 || run->max_restarts >= 0 || run->join_window_ms >= 0;
+    bool is_asked = run->min >= 0 || run->max >= 0 || run->max_restarts >= 0 ||
+                    run->join_window_ms >= 0 || run->join_timeout_ms >= 0;
     int result = cli_admin_open(&run->cli, &admin);
     if (result == CLI_OK && is_asked) {
         result = create(run, admin);
@@ -94,14 +103,100 @@ void run_job_finish(struct run *run)
 
 /* ---- places -----------------------------------------------------------------------------------*/
 
+/* "alice, bob": who waits for a place. */
+static unsigned list_waiting(const struct bus_job *job, char *names, size_t room)
+{
+    const struct bus_job_info *info = bus_job_info(job);
+    unsigned count = 0;
+    size_t at = 0;
+    for (size_t i = 0; i < info->member_count; i++) {
+        const struct bus_job_member *member = bus_job_member_at(job, i);
+        if (member->rank >= 0) {
+            continue;
+        }
+        int bytes = snprintf(names + at, room - at, "%s%s", count > 0 ? ", " : "", member->party);
+        at += bytes > 0 && at + (size_t)bytes < room ? (size_t)bytes : 0;
+        names[at] = '\0'; /* a name without room is left out */
+        count += 1;
+    }
+    return count;
+}
+
+/* What the members of the job wait for. */
+static void describe(const struct bus_job *job, int64_t since_ms, char news[RUN_NEWS_BYTES_MAX])
+{
+    char names[RUN_NEWS_BYTES_MAX / 2] = "";
+    const struct bus_job_info *info = bus_job_info(job);
+    unsigned there = list_waiting(job, names, sizeof names);
+    int64_t waited_s = (cli_now_ms() - since_ms) / 1000;
+    if (info->state != BUS_STATE_GATHERING) {
+        (void)snprintf(news, RUN_NEWS_BYTES_MAX,
+                       "waiting for %" PRId64 " s: the job is %s with %u parties, and %u wait for "
+                       "a place: %s",
+                       waited_s, bus_state_name(info->state), info->world_size, there, names);
+    } else if (there >= info->min) {
+        (void)snprintf(news, RUN_NEWS_BYTES_MAX,
+                       "waiting for %" PRId64 " s: %u parties are there, and the job waits for "
+                       "more until its join window of %g s is over: %s",
+                       waited_s, there, (double)info->join_window_ms / 1000, names);
+    } else {
+        (void)snprintf(news, RUN_NEWS_BYTES_MAX,
+                       "waiting for %" PRId64 " s: %u of %u parties are there: %s", waited_s, there,
+                       info->min, names);
+    }
+}
+
+/* Asks the broker.  False: it does not say, for which its parties have a bound of their own. */
+static bool ask_for_news(struct run_member *member, int64_t since_ms)
+{
+    struct bus_admin_options options;
+    struct bus_admin *admin = NULL;
+    struct bus_job *job = NULL;
+    const struct run *run = member->run;
+    bus_admin_options_init(&options);
+    options.job = run->cli.job;
+    bool is_known =
+        bus_admin_open(run->cli.server, &options, NEWS_ANSWER_MS, &admin, NULL) == BUS_OK &&
+        bus_admin_job_get(admin, run->job, NEWS_ANSWER_MS, &job, NULL) == BUS_OK;
+    if (is_known) {
+        describe(job, since_ms, member->news);
+    }
+    bus_job_free(&job);
+    bus_admin_close(&admin);
+    return is_known;
+}
+
+/* A pipe has room for a word of each, and of those whose wait was ended before it was read. */
+static void say_word(const struct run_member *member, bool is_waiting)
+{
+    const struct run_word word = {
+        .index = member->index, .wait = member->wait, .is_waiting = is_waiting};
+    ssize_t written = write(member->place_fd, &word, sizeof word);
+    (void)written;
+}
+
+/* One thread of those that wait says what for: after some seconds, and then now and then. */
 static void *wait_for_place(void *arg)
 {
     struct run_member *member = arg;
-    member->place_err = bus_membership_wait(member->bus, 0, BUS_FOREVER, &member->place, NULL);
-    /* A pipe has room for a word of each, and of those whose wait was ended before it was read. */
-    const struct run_word word = {.index = member->index, .wait = member->wait};
-    ssize_t written = write(member->place_fd, &word, sizeof word);
-    (void)written;
+    int64_t since_ms = cli_now_ms();
+    int64_t timeout_ms = NEWS_FIRST_MS;
+    bool is_noting = false;
+    for (;;) {
+        member->place_err = bus_membership_wait(member->bus, 0, timeout_ms, &member->place, NULL);
+        if (member->place_err != BUS_ETIMEDOUT) {
+            break;
+        }
+        is_noting = is_noting || !atomic_exchange(&member->run->is_noting, true);
+        if (is_noting && ask_for_news(member, since_ms)) {
+            say_word(member, true);
+        }
+        timeout_ms = NEWS_NEXT_MS;
+    }
+    if (is_noting) {
+        atomic_store(&member->run->is_noting, false);
+    }
+    say_word(member, false);
     return NULL;
 }
 

@@ -179,6 +179,10 @@ static void look_at_places(struct run *run)
     if (!member->has_waiter || member->wait != word.wait) {
         return; /* of a wait that was ended, and joined then */
     }
+    if (word.is_waiting) {
+        run_note(run, "%s: %s", member->party, member->news);
+        return;
+    }
     (void)pthread_join(member->waiter, NULL); /* it has said its last word */
     member->has_waiter = false;
     if (member->place_err == BUS_OK) {

@@ -132,8 +132,9 @@
 #define LIMIT_RESTARTS 1000
 /* Long enough for the rest of a cluster to start, short enough to be watched. */
 #define DEFAULT_JOIN_WINDOW_MS 30000
-#define DEFAULT_PAUSE_MS 1000 /* before the second attempt; each time twice as long ... */
-#define LIMIT_PAUSE_MS 60000  /* ... up to this */
+#define DEFAULT_JOIN_TIMEOUT_MS 600000 /* ten minutes, as other launchers have it */
+#define DEFAULT_PAUSE_MS 1000          /* before the second attempt; each time twice as long ... */
+#define LIMIT_PAUSE_MS 60000           /* ... up to this */
 
 /* groups */
 #define LIMIT_GROUP_NAME_BYTES 180 /* its dead letters have topics, whose names have it in them */

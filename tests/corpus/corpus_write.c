@@ -182,7 +182,7 @@ static void fact_mend(struct fact *fact)
     if (fact->type == FACT_RESERVED)
         fact->as.reserved.deadline_ms = -1;
     if (fact->type == FACT_JOB_CREATED)
-        fact->as.job_created.deadline_ms = -1;
+        fact->as.job_created.deadline_ms = fact->as.job_created.join_timeout_ms = -1;
     if (fact->type == FACT_SUB_OPENED)
         fact->as.sub_opened.from_seq = FROM_NOW;
     if (fact->type == FACT_PARKED)

@@ -456,6 +456,7 @@ static void create_job(void)
                                                                .min = MIN,
                                                                .max = MAX,
                                                                .join_window_ms = 700,
+                                                               .join_timeout_ms = -1,
                                                                .settle_ms = 100,
                                                                .max_restarts = 1000,
                                                                .deadline_ms = -1}});

@@ -141,6 +141,7 @@ static void play_created(void)
                                                        .min = 2,
                                                        .max = 2,
                                                        .join_window_ms = 50,
+                                                       .join_timeout_ms = 60000,
                                                        .settle_ms = 50,
                                                        .deadline_ms = -1}});
     scene_join_job(&scene, "dave", "other");

@@ -998,7 +998,9 @@ static void create_job(struct swarm *swarm, uint64_t seed)
 {
     struct dice dice;
     const struct climate *climate = &swarm->climate;
+    struct dice timeout_dice; /* what it draws leaves the rest as it is */
     dice_init(&dice, seed ^ UINT64_C(0x6a6f62));
+    dice_init(&timeout_dice, seed ^ UINT64_C(0x6a6f696e));
     uint64_t min = (uint64_t)dice_between(&dice, 1, climate->party_count);
     struct msg_job_create job = {
         .request = 1,
@@ -1008,6 +1010,8 @@ static void create_job(struct swarm *swarm, uint64_t seed)
                    ? 0
                    : (uint64_t)dice_between(&dice, (int64_t)min, climate->party_count),
         .join_window_ms = dice_between(&dice, 0, 400),
+        .join_timeout_ms =
+            dice_hits(&timeout_dice, 300) ? dice_between(&timeout_dice, 1, 2000) : -1,
         .settle_ms = dice_between(&dice, 0, 200),
         .max_restarts = dice_below(&dice, 5),
         .deadline_ms = dice_hits(&dice, 200) ? dice_between(&dice, 200, 4000) : -1,

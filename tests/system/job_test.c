@@ -3,6 +3,7 @@
 #include "tests/lib/expect.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -44,12 +45,13 @@ static const char *const quick[] = {"reconnect_grace_ms=100", NULL};
 Test(job, is_created_shown_and_cancelled_from_the_shell)
 {
     errbus_job(0, "create", "--min", "2", "--max", "4", "--max-restarts", "1", "--join-window",
-               "1.5", "--deadline", "60", "--strategy", "first", "--pending", "replace", NULL);
+               "1.5", "--join-timeout", "90", "--deadline", "60", "--strategy", "first",
+               "--pending", "replace", NULL);
     cr_expect_str_eq(
         errbus_job(0, "show", NULL),
         "job default: gathering, attempt 1, epoch 0 of 0\n"
-        "  min 2, max 4, restarts 1, join window 1.500 s, settle window 2.000 s, deadline 60.000 "
-        "s, pending replace, strategy first\n");
+        "  min 2, max 4, restarts 1, join window 1.500 s, join timeout 90.000 s, settle window "
+        "2.000 s, deadline 60.000 s, pending replace, strategy first\n");
     expect_within(errbus_job(1, "create", "--min", "3", NULL), "errbus.job_differs");
     expect_within(errbus_job(0, "show", "--json", NULL),
                   "\"state\":\"gathering\",\"attempt\":1,\"epoch\":0,\"world_size\":0,\"min\":2");
@@ -353,4 +355,65 @@ Test(job, is_told_on_the_control_topic)
     (void)expect_event(tap, "job.completed", NULL);
     must_close(&alice);
     bus_tap_close(&tap);
+}
+
+/* ---- the join timeout ------------------------------------------------------------------------ */
+
+static void expect_too_few(const struct bus_error *error)
+{
+    const struct bus_error *found = bus_error_find(error, "errbus.too_few_joined");
+    cr_assert_not_null(found, "%s: %s", bus_error_type(error), bus_error_message(error));
+    cr_expect_str_eq(bus_error_message(found),
+                     "1 of 2 parties joined within the join timeout of 500 ms: alice");
+}
+
+static void note_failure(const struct bus_error *error, void *arg)
+{
+    struct bus_error **told = arg;
+    *told = bus_error_ref(error);
+}
+
+static void *await_place(void *arg)
+{
+    struct bus_membership place;
+    struct bus_error *error = NULL;
+    expect_code(bus_membership_wait(arg, 0, BUS_FOREVER, &place, &error), BUS_EFENCED);
+    return error;
+}
+
+/* Whatever a party waits for, alone in a job that needs two, ends with who is missing. */
+Test(job, ends_every_wait_for_parties_that_do_not_come)
+{
+    struct bus_job_options options;
+    struct bus_options with;
+    struct bus_error *told = NULL;
+    struct bus_error *error = NULL;
+    struct bus_msg *msg = NULL;
+    void *place_error = NULL;
+    pthread_t waiter;
+    bus_job_options_init(&options);
+    cr_expect_eq(options.join_timeout_ms, 600000);
+    options.min = 2;
+    options.join_timeout_ms = 500;
+    expect_code(bus_admin_job_create(stage_admin(), NULL, &options, SOON_MS, NULL), BUS_OK);
+    bus_options_init(&with);
+    with.party = "alice";
+    with.on_failure = note_failure;
+    with.on_failure_arg = &told;
+    struct bus *alice = must_open_with(&with);
+    cr_assert_eq(pthread_create(&waiter, NULL, await_place, alice), 0);
+    enum bus_err err = bus_await(alice, "bob/w", 0, BUS_FOREVER, &msg, &error);
+    cr_expect_neq(err, BUS_OK);
+    expect_too_few(error);
+    bus_error_unref(&error);
+    cr_assert_eq(pthread_join(waiter, &place_error), 0);
+    expect_too_few(place_error);
+    error = place_error;
+    bus_error_unref(&error);
+    expect_code(bus_verdict(alice, SOON_MS, &error), BUS_OK);
+    expect_too_few(error);
+    bus_error_unref(&error);
+    expect_too_few(told);
+    bus_error_unref(&told);
+    (void)bus_close(&alice, SOON_MS); /* it is over */
 }

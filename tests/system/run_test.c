@@ -1073,6 +1073,31 @@ Test(run, ignores_an_error_file_that_follows_from_being_stopped)
     bus_tap_close(&tap);
 }
 
+/* Whoever waits sees what for, and not for ever. */
+Test(run, says_for_whom_it_waits_and_ends)
+{
+    struct process run;
+    start(&run, "-j", "pair", "-p", "alice", "--min", "2", "--join-timeout", "4", "--", "true",
+          NULL);
+    expect_exit(&run, 3);
+    expect_complaint(&run, "alice: waiting for 3 s: 1 of 2 parties are there: alice\n");
+    expect_complaint(&run,
+                     "errbus.too_few_joined: 1 of 2 parties joined within the join timeout of "
+                     "4000 ms: alice");
+    process_fini(&run);
+}
+
+/* All who are to come are started here, so the join window is open for nobody. */
+Test(run, does_not_wait_for_more_than_it_starts)
+{
+    struct process run;
+    int64_t begin_ms = test_now_ms();
+    start(&run, "-j", "four", "-p", "w", "-n", "4", "--min", "4", "--", "true", NULL);
+    expect_exit(&run, 0);
+    cr_expect_lt(test_now_ms() - begin_ms, SOON_MS);
+    process_fini(&run);
+}
+
 Test(run, tells_an_error_of_another_from_a_loss)
 {
     struct process alice;

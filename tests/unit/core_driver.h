@@ -564,6 +564,7 @@ static inline struct msg_job_create a_job(uint64_t min, uint64_t max)
                                    .min = min,
                                    .max = max,
                                    .join_window_ms = 3000,
+                                   .join_timeout_ms = -1,
                                    .settle_ms = 0,
                                    .deadline_ms = -1};
 }

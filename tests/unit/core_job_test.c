@@ -315,6 +315,103 @@ Test(core_job, fails_at_once_without_a_window)
     EXPECT("5 < failed, attempt 1, epoch 1 of 0 (party_left of )\n");
 }
 
+/* ---- the join timeout ------------------------------------------------------------------------ */
+
+/* A job of three, whose parties wait for a second. */
+static void made_hasty(uint64_t restarts)
+{
+    ask_from(5);
+    struct msg_job_create job = a_job(3, 3);
+    job.join_timeout_ms = 1000;
+    job.max_restarts = restarts;
+    create_job(5, job);
+    forget();
+}
+
+Test(core_job, fails_when_too_few_join_within_its_timeout)
+{
+    made_hasty(3);
+    tap(4);
+    pass_ms(5000); /* nobody waits */
+    EXPECT("");
+    come(1);
+    come(2);
+    pass_alive_ms(999, 2);
+    EXPECT("");
+    pass_alive_ms(1, 2);
+    EXPECT("1 < verdict 2 (deadline of ) x0, over\n"
+           "2 < verdict 2 (deadline of ) x0, over\n"
+           "4 < job.failing /0 #0 x0 (deadline of )\n"
+           "4 < verdict.final /0 #0 x0 (deadline of )\n"
+           "11 dropped\n"
+           "12 dropped\n"
+           "4 < party.terminated alice/1 #0 x0 (cancelled of )\n"
+           "4 < party.terminated bob/1 #0 x0 (cancelled of )\n"
+           "4 < job.failed /0 #0 x1 (deadline of )\n");
+    show_job(5);
+    EXPECT("5 < failed, attempt 1, epoch 0 of 0 (deadline of )\n");
+}
+
+/* The error says how many came, who, and how many were needed. */
+Test(core_job, says_who_came_within_its_join_timeout)
+{
+    const struct span text = span_text("2 of 3 parties joined within the join timeout of 1000 ms: "
+                                       "alice, bob");
+    made_hasty(0);
+    tap(4);
+    come(1);
+    come(2);
+    pass_ms(1000);
+    bool is_told = false;
+    for (uint32_t i = 0; i < effects.msg_count; i++) {
+        struct error_record records[LIMIT_ERROR_RECORDS];
+        uint32_t count = 0;
+        struct span error = effects.msgs[i].as.event.error;
+        if (effects.msgs[i].type != MSG_EVENT || error.bytes == 0 ||
+            error_decode(error, records, LIMIT_ERROR_RECORDS, &count) != WIRE_OK)
+            continue;
+        is_told |= span_equal(records[0].message, text) &&
+                   span_equal(records[0].type, span_text("errbus.too_few_joined"));
+    }
+    cr_expect(is_told, "%s", said);
+}
+
+Test(core_job, counts_its_join_timeout_from_the_first_who_still_waits)
+{
+    made_hasty(0);
+    come(1);
+    pass_ms(600);
+    leave(1, 0);
+    forget();
+    pass_ms(900); /* nobody waits */
+    come(2);
+    pass_ms(500);
+    come(3);
+    pass_ms(499);
+    EXPECT("");
+    come(1);
+    forget();
+    pass_alive_ms(5000, 3);
+    ask_from(6);
+    forget();
+    show_job(6);
+    EXPECT("6 < member 0 bob/1 running\n6 < member 1 carol/1 running\n"
+           "6 < member 2 alice/2 running\n6 < running, attempt 1, epoch 1 of 3\n");
+}
+
+Test(core_job, waits_for_its_join_window_beyond_its_join_timeout)
+{
+    ask_from(5);
+    struct msg_job_create job = a_job(1, 2);
+    job.join_timeout_ms = 1000;
+    create_job(5, job);
+    come(1);
+    pass_ms(2999);
+    EXPECT("");
+    pass_ms(1);
+    EXPECT("1 < epoch 1: rank 0 of 1, attempt 1\n");
+}
+
 Test(core_job, counts_who_completed_as_there)
 {
     made(2, 2);
@@ -443,6 +540,25 @@ static void break_down_as(conn_id conn, const char *type, uint64_t recoverable)
                                .as.fail_party = {.number = ++numbers[conn],
                                                  .error = span_of(error_bytes, bytes)}});
     pass_ms(0);
+}
+
+/* For another attempt a job waits before the first is back. */
+Test(core_job, fails_when_nobody_comes_back_for_another_attempt)
+{
+    struct msg_job_create job = a_job(2, 2);
+    job.join_window_ms = 0;
+    job.join_timeout_ms = 1000;
+    job.max_restarts = 1;
+    ask_from(5);
+    create_job(5, job);
+    come(1);
+    come(2);
+    break_down_as(1, "app.flaky", RECOVERABLE_YES);
+    pass_ms(2500); /* of which it pauses for a second at most */
+    ask_from(6);
+    forget();
+    show_job(6);
+    EXPECT("6 < failed, attempt 2, epoch 1 of 0 (deadline of )\n");
 }
 
 /* The journal hears of it, though the job's state stays as it is: a broker that begins again in

@@ -319,6 +319,29 @@ static void make_a_job(uint64_t min, uint64_t max, int64_t window_ms, int64_t de
     forget();
 }
 
+/* The join timeout is kept, and begins anew. */
+Test(core_replay, waits_for_parties_as_long_as_the_job_says)
+{
+    struct msg_job_create job = a_job(2, 2);
+    job.join_timeout_ms = 1000;
+    ask_from(5);
+    create_job(5, job);
+    join(1);
+    pass_ms(600);
+    crash(1000);
+    compact();
+    resume(1, tokens[1], 0);
+    pass_ms(999);
+    forget();
+    ask_from(6);
+    show_job(6);
+    EXPECT("6 < member -1 alice/1 scheduling\n6 < gathering, attempt 1, epoch 0 of 0\n");
+    pass_ms(1);
+    forget();
+    show_job(6);
+    EXPECT("6 < failed, attempt 1, epoch 0 of 0 (deadline of )\n");
+}
+
 Test(core_replay, keeps_places_and_barriers_that_were_passed)
 {
     make_a_job(2, 2, 3000, -1);

@@ -51,6 +51,22 @@ Test(job, takes_periods_up_to_their_limits)
         spec.deadline_ms = cases[i].deadline_ms;
         cr_expect_eq(is_taken(spec), cases[i].is_taken, "case %zu", i);
     }
+    static const struct {
+        int64_t timeout_ms;
+        bool is_taken;
+    } timeouts[] = {{-2, false},
+                    {-1, true},
+                    {0, false},
+                    {1, true},
+                    {2, true},
+                    {LIMIT_PERIOD_MS_MAX - 1, true},
+                    {LIMIT_PERIOD_MS_MAX, true},
+                    {LIMIT_PERIOD_MS_MAX + 1, false}};
+    for (size_t i = 0; i < sizeof timeouts / sizeof *timeouts; i++) {
+        struct job_spec spec = spec_of(1, 0);
+        spec.join_timeout_ms = timeouts[i].timeout_ms;
+        cr_expect_eq(is_taken(spec), timeouts[i].is_taken, "timeout %zu", i);
+    }
     struct job_spec spec = spec_of(1, 0);
     spec.max_restarts = LIMIT_RESTARTS;
     cr_expect(is_taken(spec));
@@ -70,6 +86,9 @@ Test(job, two_specs_are_the_same_if_nothing_differs)
     cr_expect_not(job_spec_equal(&a, &b));
     b = a;
     b.deadline_ms = 5;
+    cr_expect_not(job_spec_equal(&a, &b));
+    b = a;
+    b.join_timeout_ms = 5;
     cr_expect_not(job_spec_equal(&a, &b));
     b = a;
     b.max = 5;

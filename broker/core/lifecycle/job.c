@@ -19,12 +19,13 @@
 #include "broker/core/tables/storms.h"
 #include "broker/core/tables/timers.h"
 
-enum { JOB_TIMERS = 5 };
+enum { JOB_TIMERS = 6 };
 
 static void unreserve_timers(struct core *core, struct job *job)
 {
     timers_unreserve(&core->timers, &job->linger);
     timers_unreserve(&core->timers, &job->window);
+    timers_unreserve(&core->timers, &job->join);
     timers_unreserve(&core->timers, &job->deadline);
     timers_unreserve(&core->timers, &job->observers.timer);
     timers_unreserve(&core->timers, &job->storms_timer);
@@ -38,6 +39,7 @@ static bool reserve_timers(struct core *core, struct job *job)
         count += 1;
     job->linger.kind = TIMER_JOB;
     job->window.kind = TIMER_JOB_WINDOW;
+    job->join.kind = TIMER_JOB_JOIN;
     job->deadline.kind = TIMER_JOB_DEADLINE;
     job->storms_timer.kind = TIMER_STORMS;
     complaints_init(&job->observers, job, NULL);

@@ -78,6 +78,7 @@ static bool job_move(struct core *core, struct job *job, enum job_change event,
         return false;
     job_set_state(core, job, next, failure);
     timers_clear(&core->timers, &job->window);
+    timers_clear(&core->timers, &job->join);
     job->is_window_over = false;
     if (job_is_final(job->state))
         timers_clear(&core->timers, &job->deadline);
@@ -348,9 +349,20 @@ static void complete(struct core *core, struct job *job)
 
 /* ---- weighing -------------------------------------------------------------------------------- */
 
+/* The join timeout is for those who wait.  For another attempt they do before they are back. */
+static void await_members(struct core *core, struct job *job)
+{
+    int64_t timeout_ms = job->spec.join_timeout_ms;
+    if (job->roster.waiting_count == 0 && job->attempt == job->first_attempt)
+        timers_clear(&core->timers, &job->join);
+    else if (job->join.place == 0 && timeout_ms >= 0)
+        timers_set(&core->timers, &job->join, core_clock(core) + timeout_ms * MS_NS);
+}
+
 static void gather(struct core *core, struct job *job)
 {
     uint32_t there = job->roster.waiting_count;
+    await_members(core, job);
     if (there == 0) {
         timers_clear(&core->timers, &job->window);
         job->is_window_over = false;
@@ -423,6 +435,40 @@ void job_window_over(struct core *core, struct job *job)
         conclude(core, job);
     else if (job_move(core, job, JOB_GATHERS, job->failure)) /* if it paused */
         job_keep(core, job);                                 /* from now on */
+    mark_due(core, job);
+}
+
+/* "2 of 4 parties joined within the join timeout of 600000 ms: alice, bob" */
+static void add_missing(struct core *core, const struct job *job, struct text *text)
+{
+    enum { NAMED_MAX = 8 };
+    const struct roster *roster = &job->roster;
+    text_add_number(text, roster->waiting_count);
+    text_add(text, " of ");
+    text_add_number(text, job->spec.min);
+    text_add(text, " parties joined within the join timeout of ");
+    text_add_number(text, (uint64_t)job->spec.join_timeout_ms);
+    text_add(text, " ms");
+    for (uint32_t i = 0; i < roster->waiting_count && i < NAMED_MAX; i++) {
+        const struct party *party = pool_find(&core->parties, roster->waiting[i]);
+        text_add(text, i == 0 ? ": " : ", ");
+        text_add_span(text, party->name);
+    }
+    if (roster->waiting_count > NAMED_MAX)
+        text_add(text, " and others");
+}
+
+void job_join_over(struct core *core, struct job *job)
+{
+    struct text text;
+    if (job->state != JOB_GATHERING || job->roster.waiting_count >= job->spec.min)
+        return; /* the join window is open for more */
+    text_init(&text);
+    add_missing(core, job, &text);
+    struct failure *failure =
+        job_failure(core, job, ERROR_DEADLINE, ERROR_TYPE_TOO_FEW_JOINED, text.data, NULL);
+    job->is_called_off = true; /* another attempt would wait for the same parties */
+    break_off_for(core, job, failure);
     mark_due(core, job);
 }
 
@@ -524,6 +570,7 @@ static struct job_spec spec_of(const struct msg_job_create *msg)
     return (struct job_spec){.min = number_within(msg->min),
                              .max = number_within(msg->max),
                              .join_window_ms = msg->join_window_ms,
+                             .join_timeout_ms = msg->join_timeout_ms,
                              .settle_ms = msg->settle_ms,
                              .max_restarts = number_within(msg->max_restarts),
                              .deadline_ms = msg->deadline_ms,
@@ -676,6 +723,7 @@ void job_show(struct core *core, struct session *session, const struct msg_job_s
                                .min = spec->min,
                                .max = spec->max,
                                .join_window_ms = spec->join_window_ms,
+                               .join_timeout_ms = spec->join_timeout_ms,
                                .settle_ms = spec->settle_ms,
                                .max_restarts = spec->max_restarts,
                                .deadline_ms = spec->deadline_ms,

@@ -21,6 +21,7 @@ void job_lost(struct core *core, struct party *party, struct failure *failure);
 void job_greet(struct core *core, struct session *session); /* its place, on a new connection */
 void jobs_settle(struct core *core); /* at the end of a step: what follows from all that */
 void job_window_over(struct core *core, struct job *job);
+void job_join_over(struct core *core, struct job *job);
 void job_deadline_passed(struct core *core, struct job *job);
 bool job_is_timed(const struct job *job);
 void job_resume(struct core *core, struct job *job); /* at the end of a replay */

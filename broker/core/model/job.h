@@ -69,11 +69,12 @@ struct job {
     struct job_spec spec;
     enum job_state state;
     struct roster roster;
-    bool is_called_off;  /* deadline passed, or cancelled: no other attempt */
+    bool is_called_off;  /* a limit passed, or cancelled: no other attempt */
     bool is_window_over; /* GATHERING: min parties are enough */
     int64_t pause_ms;    /* PAUSING */
     int64_t due_wall_ns; /* the deadline by the wall clock, for a restart */
     struct timer window; /* join window, or pause: by its state */
+    struct timer join;   /* GATHERING: the join timeout */
     struct timer deadline;
     struct failure *failure; /* a reference: what it, or its last attempt, failed of; or NULL */
     struct failure *loss;    /* a reference: of the first member lost in this epoch; or NULL */

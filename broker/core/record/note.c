@@ -73,10 +73,10 @@ void note_job_created(struct core *core, const struct job *job)
     if (core->is_noting)
         NOTE(core, JOB_CREATED, job_created, .job = job->id, .min = spec->min, .max = spec->max,
              .join_window_ms = (uint64_t)spec->join_window_ms,
-             .settle_ms = (uint64_t)spec->settle_ms, .max_restarts = spec->max_restarts,
-             .deadline_ms = spec->deadline_ms, .pending = spec->pending, .strategy = spec->strategy,
-             .disclosure = spec->disclosure, .due_wall_ns = job->due_wall_ns,
-             .first_attempt = job->first_attempt);
+             .join_timeout_ms = spec->join_timeout_ms, .settle_ms = (uint64_t)spec->settle_ms,
+             .max_restarts = spec->max_restarts, .deadline_ms = spec->deadline_ms,
+             .pending = spec->pending, .strategy = spec->strategy, .disclosure = spec->disclosure,
+             .due_wall_ns = job->due_wall_ns, .first_attempt = job->first_attempt);
 }
 
 void note_job_moved(struct core *core, const struct job *job)

@@ -47,6 +47,7 @@ const char *replay_job_created(struct core *core, const struct fact_job_created 
               &(struct job_spec){.min = (uint32_t)fact->min,
                                  .max = (uint32_t)fact->max,
                                  .join_window_ms = (int64_t)fact->join_window_ms,
+                                 .join_timeout_ms = fact->join_timeout_ms,
                                  .settle_ms = (int64_t)fact->settle_ms,
                                  .max_restarts = (uint32_t)fact->max_restarts,
                                  .deadline_ms = fact->deadline_ms,

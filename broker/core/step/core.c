@@ -404,6 +404,7 @@ static void fire(struct core *core, struct timer *timer)
     case TIMER_LEASE: group_lease_timer(core, LIST_OWNER(timer, struct sub, lease_timer)); break;
     case TIMER_TASK: task_timer(core, LIST_OWNER(timer, struct task, timer)); break;
     case TIMER_JOB_WINDOW: job_window_over(core, LIST_OWNER(timer, struct job, window)); break;
+    case TIMER_JOB_JOIN: job_join_over(core, LIST_OWNER(timer, struct job, join)); break;
     case TIMER_JOB_DEADLINE:
         job_deadline_passed(core, LIST_OWNER(timer, struct job, deadline));
         break;

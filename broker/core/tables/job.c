@@ -11,6 +11,7 @@
 void job_spec_init(struct job_spec *spec)
 {
     *spec = (struct job_spec){.join_window_ms = DEFAULT_JOIN_WINDOW_MS,
+                              .join_timeout_ms = DEFAULT_JOIN_TIMEOUT_MS,
                               .settle_ms = DEFAULT_SETTLE_MS,
                               .deadline_ms = -1,
                               .pending = JOB_PENDING_DELIVER};
@@ -29,6 +30,9 @@ const char *job_spec_complaint(const struct job_spec *spec)
         return "max is less than min, or more than 16384";
     if (!is_period(spec->join_window_ms) || !is_period(spec->settle_ms))
         return "a window is longer than a day";
+    if (spec->join_timeout_ms != -1 &&
+        (spec->join_timeout_ms < 1 || spec->join_timeout_ms > LIMIT_PERIOD_MS_MAX))
+        return "the join timeout is not between 1 ms and a day";
     if (spec->deadline_ms != -1 && (spec->deadline_ms < 1 || spec->deadline_ms > LIMIT_JOB_MS_MAX))
         return "the deadline is not between 1 ms and a year";
     if (spec->max_restarts > LIMIT_RESTARTS)
@@ -43,9 +47,9 @@ const char *job_spec_complaint(const struct job_spec *spec)
 bool job_spec_equal(const struct job_spec *a, const struct job_spec *b)
 {
     return a->min == b->min && a->max == b->max && a->join_window_ms == b->join_window_ms &&
-           a->settle_ms == b->settle_ms && a->max_restarts == b->max_restarts &&
-           a->deadline_ms == b->deadline_ms && a->pending == b->pending &&
-           a->strategy == b->strategy && a->disclosure == b->disclosure;
+           a->join_timeout_ms == b->join_timeout_ms && a->settle_ms == b->settle_ms &&
+           a->max_restarts == b->max_restarts && a->deadline_ms == b->deadline_ms &&
+           a->pending == b->pending && a->strategy == b->strategy && a->disclosure == b->disclosure;
 }
 
 uint32_t job_spec_max(const struct job_spec *spec)

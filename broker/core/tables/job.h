@@ -25,7 +25,8 @@ struct job_spec {
     uint32_t max; /* parties that take part at a time; more wait; 0: no limit of its own */
     int64_t
         join_window_ms; /* so long more than min are awaited, and spares when too few are left */
-    int64_t settle_ms;  /* so long reports are awaited before a verdict is final */
+    int64_t join_timeout_ms; /* so long parties wait for an attempt to begin; -1: for ever */
+    int64_t settle_ms;       /* so long reports are awaited before a verdict is final */
     uint32_t max_restarts;
     int64_t deadline_ms; /* from its creation on, for all attempts; -1: none */
     uint8_t pending;     /* enum job_pending */

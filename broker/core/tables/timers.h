@@ -18,6 +18,7 @@ enum timer_kind {
     TIMER_SUB,      /* keeping time of a durable name */
     TIMER_JOB,      /* linger */
     TIMER_JOB_WINDOW,
+    TIMER_JOB_JOIN,
     TIMER_JOB_DEADLINE,
     TIMER_VERDICT,    /* the next look at what a job failed of */
     TIMER_COMPLAINTS, /* the next word about somebody who breaks the protocol */

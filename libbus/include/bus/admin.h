@@ -109,13 +109,16 @@ struct bus_job_options {
     uint32_t max;           /* 0: no limit; or min and more: others wait for a place */
     int64_t join_window_ms; /* 30000: how long the job waits for more parties.  0: min are enough at
                                once, and a missing party is not replaced */
-    int64_t settle_ms;      /* 2000: how long the broker waits for reports before a verdict is
+    int64_t join_timeout_ms; /* 600000: how long parties wait for the job to begin, from the first
+                                party on.  Then it fails with errbus.too_few_joined, which says who
+                                came.  1 to a day, or BUS_FOREVER */
+    int64_t settle_ms;       /* 2000: how long the broker waits for reports before a verdict is
                                final */
-    uint32_t max_restarts;  /* 0: attempts after the first; 1000 at most */
-    int64_t deadline_ms;    /* BUS_FOREVER, or 1 to a year: for all attempts together */
-    int pending;            /* enum bus_pending */
-    int strategy;           /* enum bus_strategy */
-    int disclosure;         /* 0: each party chooses; or an enum bus_disclosure: no party discloses
+    uint32_t max_restarts;   /* 0: attempts after the first; 1000 at most */
+    int64_t deadline_ms;     /* BUS_FOREVER, or 1 to a year: for all attempts together */
+    int pending;             /* enum bus_pending */
+    int strategy;            /* enum bus_strategy */
+    int disclosure;          /* 0: each party chooses; or an enum bus_disclosure: no party discloses
                                more of its errors than this */
 };
 /* Fills in the defaults. */
@@ -146,9 +149,10 @@ struct bus_job; /* a snapshot of one job */
 struct bus_job_info {
     const char *name;
     enum bus_state state;
-    uint32_t min; /* this and the next seven: as in struct bus_job_options */
+    uint32_t min; /* this and the next eight: as in struct bus_job_options */
     uint32_t max;
     int64_t join_window_ms;
+    int64_t join_timeout_ms;
     int64_t settle_ms;
     uint32_t max_restarts;
     int64_t deadline_ms;
