@@ -2,6 +2,7 @@
 /* run_child.c -- a program as a child: started, listened to, signalled, and its end understood. */
 #include "clients/run_child.h"
 
+#include "clients/run_json.h"
 #include "clients/run_memory.h"
 
 #include <errno.h>
@@ -21,7 +22,8 @@
 
 enum {
     READ_BYTES = 65536,
-    CORE_FLAG = 0x80, /* of a wait status */
+    RUN_READ_BYTES_MAX = 256 * 1024 * 1024, /* of an error file, the rest is not looked at */
+    CORE_FLAG = 0x80,                       /* of a wait status */
 };
 
 extern char **environ;
@@ -340,52 +342,82 @@ void run_child_reap(struct run_child *child)
 
 /* ---- errors -----------------------------------------------------------------------------------*/
 
-/* The error file's text, the caller's to free; NULL: there is none, or problem says why it is of
- * no use. */
-static char *read_error_file(const char *path, size_t *out_bytes, int64_t *out_written_ns,
-                             char problem[CLI_PROBLEM_BYTES_MAX])
+/* The error file, open to be read; -1: there is none, or problem says why it is of no use. */
+static int open_error_file(const char *path, int64_t *out_written_ns,
+                           char problem[CLI_PROBLEM_BYTES_MAX])
 {
     struct stat about;
-    char *text = NULL;
-    size_t count = 0;
-    ssize_t more = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) {
         if (errno != ENOENT) {
             (void)snprintf(problem, CLI_PROBLEM_BYTES_MAX, "%s", strerror(errno));
         }
-        return NULL;
+        return -1;
     }
     if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)) {
         (void)snprintf(problem, CLI_PROBLEM_BYTES_MAX, "it is not a regular file");
-        goto done;
+        (void)close(fd);
+        return -1;
     }
     *out_written_ns = about.st_mtim.tv_sec * SECOND_NS + about.st_mtim.tv_nsec;
-    text = malloc(RUN_FILE_BYTES_MAX + 1); /* one more: so too much is seen to be */
-    if (text == NULL) {
-        (void)snprintf(problem, CLI_PROBLEM_BYTES_MAX, "no memory");
-        goto done;
-    }
-    while (count <= RUN_FILE_BYTES_MAX &&
-           ((more = read(fd, text + count, RUN_FILE_BYTES_MAX + 1 - count)) > 0 ||
-            (more < 0 && errno == EINTR))) {
+    return fd;
+}
+
+static size_t read_bytes(int fd, char *text, size_t room)
+{
+    size_t count = 0;
+    ssize_t more = 0;
+    while (count < room &&
+           ((more = read(fd, text + count, room - count)) > 0 || (more < 0 && errno == EINTR))) {
         count += more > 0 ? (size_t)more : 0;
     }
-    *out_bytes = count;
-done:
-    (void)close(fd);
-    return text;
+    return count;
+}
+
+/* The file is longer than text, which has its beginning: the rest is read piece by piece, and the
+ * long strings in it are cut. */
+static bool read_long(int fd, const char *text, size_t bytes, struct run_error *out_error,
+                      char problem[CLI_PROBLEM_BYTES_MAX])
+{
+    char piece[READ_BYTES];
+    size_t count = 0;
+    bool is_torn = false;
+    struct run_json *json = run_json_new();
+    if (json == NULL) {
+        (void)snprintf(problem, CLI_PROBLEM_BYTES_MAX, "no memory");
+        return false;
+    }
+    bool is_wanted = run_json_feed(json, text, bytes);
+    for (size_t all = bytes; is_wanted && all < RUN_READ_BYTES_MAX; all += count) {
+        count = read_bytes(fd, piece, sizeof piece);
+        is_wanted = count > 0 && run_json_feed(json, piece, count);
+    }
+    const char *saved = run_json_finish(json, &count, &is_torn);
+    bool is_read = run_error_of_json(saved, count, is_torn, out_error, problem);
+    run_json_free(&json);
+    return is_read;
 }
 
 /* False: there is no error file, or problem is why it is none. */
 static bool read_error(const struct run_child *child, struct run_error *out_error,
                        char problem[CLI_PROBLEM_BYTES_MAX])
 {
-    size_t bytes = 0;
     int64_t written_ns = 0;
-    char *text = read_error_file(child->error_file, &bytes, &written_ns, problem);
-    bool is_read = text != NULL && run_error_of_file(text, bytes, out_error, problem);
+    bool is_read = false;
+    int fd = open_error_file(child->error_file, &written_ns, problem);
+    if (fd < 0) {
+        return false;
+    }
+    char *text = malloc(RUN_FILE_BYTES_MAX + 1); /* one more: so too much is seen to be */
+    if (text == NULL) {
+        (void)snprintf(problem, CLI_PROBLEM_BYTES_MAX, "no memory");
+    } else {
+        size_t bytes = read_bytes(fd, text, RUN_FILE_BYTES_MAX + 1);
+        is_read = bytes > RUN_FILE_BYTES_MAX ? read_long(fd, text, bytes, out_error, problem)
+                                             : run_error_of_file(text, bytes, out_error, problem);
+    }
     free(text);
+    (void)close(fd);
     if (is_read) {
         run_error_date(out_error, &(struct run_times){.began_ns = child->began_wall_ns,
                                                       .written_ns = written_ns,

@@ -2,6 +2,7 @@
 /* run_error.c -- error files and wait statuses become errors; the forms are in run_error.h. */
 #include "clients/run_error.h"
 
+#include "clients/run_json.h"
 #include "clients/run_trace.h"
 
 #include <errno.h>
@@ -22,6 +23,7 @@ enum {
     SENTENCE_BYTES_MAX = 900, /* of all that stands before the tail */
     WHAT_BYTES_MAX = 500,     /* of the line of a trace that says what happened, inline */
     PART_BYTES_MAX = 80,      /* of how much of what was said is shown */
+    TORN_BYTES_MAX = 3000,    /* of the message of an error file that breaks off */
     REST_BYTES_MAX = 2000,    /* of what was said after a trace, inline */
 };
 
@@ -679,6 +681,55 @@ void run_error_date(struct run_error *error, const struct run_times *times)
     error->uncertainty_ns = uncertainty_ns;
 }
 
+/* What there is of an error whose file broke off: at least its type, or its message. */
+static void complete(struct cli_json *object)
+{
+    static const char torn[] = "its error file breaks off";
+    char text[TORN_BYTES_MAX];
+    const char *message = cli_json_find_text(object, "message");
+    if (message == NULL && (cli_json_has(object, "message") || !cli_json_has(object, "type"))) {
+        return; /* of the launcher, or of no form */
+    }
+    (void)snprintf(text, sizeof text, "%.*s%s%s%s", TORN_BYTES_MAX - 64,
+                   message != NULL ? message : "", message != NULL ? " (" : "", torn,
+                   message != NULL ? ")" : "");
+    cli_json_text(object, "message", text);
+}
+
+bool run_error_of_json(const char *text, size_t bytes, bool is_torn, struct run_error *out_error,
+                       char problem[CLI_PROBLEM_BYTES_MAX])
+{
+    struct cli_json *object = cli_json_read(text, bytes, problem);
+    if (object == NULL) {
+        return false;
+    }
+    if (is_torn) {
+        complete(object);
+    }
+    bool is_own = cli_json_has(object, "type");
+    bool is_read =
+        is_own ? read_own(object, out_error, problem) : read_launcher(object, out_error, problem);
+    cli_json_free(&object);
+    return is_read;
+}
+
+/* What can be saved of it; problem stays where nothing can. */
+static bool save(const char *text, size_t bytes, struct run_error *out_error)
+{
+    char other[CLI_PROBLEM_BYTES_MAX];
+    bool is_torn = false;
+    size_t left = 0;
+    struct run_json *json = run_json_new();
+    if (json == NULL) {
+        return false;
+    }
+    (void)run_json_feed(json, text, bytes); /* what has no room is left out, which makes it torn */
+    const char *saved = run_json_finish(json, &left, &is_torn);
+    bool is_saved = is_torn && run_error_of_json(saved, left, true, out_error, other);
+    run_json_free(&json);
+    return is_saved;
+}
+
 bool run_error_of_file(const char *text, size_t bytes, struct run_error *out_error,
                        char problem[CLI_PROBLEM_BYTES_MAX])
 {
@@ -686,18 +737,6 @@ bool run_error_of_file(const char *text, size_t bytes, struct run_error *out_err
         (void)snprintf(problem, CLI_PROBLEM_BYTES_MAX, "it is empty");
         return false;
     }
-    if (bytes > RUN_FILE_BYTES_MAX) {
-        (void)snprintf(problem, CLI_PROBLEM_BYTES_MAX, "it has more than %zu bytes",
-                       RUN_FILE_BYTES_MAX);
-        return false;
-    }
-    struct cli_json *object = cli_json_read(text, bytes, problem);
-    if (object == NULL) {
-        return false;
-    }
-    bool is_own = cli_json_has(object, "type");
-    bool is_read =
-        is_own ? read_own(object, out_error, problem) : read_launcher(object, out_error, problem);
-    cli_json_free(&object);
-    return is_read;
+    return run_error_of_json(text, bytes, false, out_error, problem) ||
+           save(text, bytes, out_error);
 }

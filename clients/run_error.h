@@ -21,6 +21,9 @@
  * perhaps an "errorCode", and "extraInfo" with "py_callstack" and "timestamp", seconds since the
  * epoch as text or number; or it is a text, with a "timestamp" beside it.
  *
+ * Of a file above RUN_FILE_BYTES_MAX, long texts are cut in their middle; all else stays.  Of one
+ * that breaks off, what is there counts, and the message says so.
+ *
  * A file that is neither is no error, but a problem that is said beside how the program ended. */
 #ifndef CLIENTS_RUN_ERROR_H
 #define CLIENTS_RUN_ERROR_H
@@ -32,7 +35,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RUN_FILE_BYTES_MAX ((size_t)1024 * 1024) /* of an error file */
+#define RUN_FILE_BYTES_MAX ((size_t)1024 * 1024) /* of an error file: above, its texts are cut */
 #define RUN_CAUSES_DEPTH_MAX 16                  /* of causes in it, one below the other */
 #define RUN_CAUSES_MAX 16                        /* of one error in it */
 /* Of what the program said last, inline: with the sentence before it within the 4096 bytes of a
@@ -64,6 +67,10 @@ struct run_error {
     int64_t occurred_ns;     /* by the program's clock, since the epoch; 0: unknown */
     uint64_t uncertainty_ns; /* how far that may be off */
 };
+
+/* Reads the error that a whole file is, or what run_json.h made of it.  is_torn: it broke off. */
+bool run_error_of_json(const char *text, size_t bytes, bool is_torn, struct run_error *out_error,
+                       char problem[CLI_PROBLEM_BYTES_MAX]);
 
 /* By the wall clock of this machine, since the epoch. */
 struct run_times {

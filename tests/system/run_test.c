@@ -531,6 +531,59 @@ Test(run, takes_an_error_file_for_the_error)
     bus_tap_close(&tap);
 }
 
+/* Of a file of any size, texts are cut and facts are kept: what is not recoverable is not tried
+ * again. */
+Test(run, keeps_the_facts_of_an_error_file_of_any_size)
+{
+    static const int mib[] = {1, 2, 100};
+    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
+    for (size_t i = 0; i < sizeof mib / sizeof *mib; i++) {
+        char script[512];
+        struct process run;
+        snprintf(script, sizeof script,
+                 "{ printf '{\"type\": \"app.big\", \"message\": \"begin '; "
+                 "head -c %dM /dev/zero | tr '\\0' x; printf '\\\\nend\", \"code\": 7, "
+                 "\"recoverable\": false}'; } > $ERRBUS_ERROR_FILE; exit 9",
+                 mib[i]);
+        start_script(&run, script);
+        expect_exit(&run, 1);
+        const struct bus_error *error = expect_failure(tap, "alice");
+        cr_assert_str_eq(bus_error_type(error), "app.big");
+        cr_assert_eq(strncmp(bus_error_message(error), "begin xxx", 9), 0);
+        cr_assert_not_null(strstr(bus_error_message(error), "\nend"));
+        cr_assert(bus_error_is_cut(error));
+        cr_assert_eq(bus_error_code(error), 7);
+        cr_assert_eq(bus_error_recoverable(error), 0);
+        process_fini(&run);
+    }
+    bus_tap_close(&tap);
+}
+
+Test(run, says_what_is_no_error_file)
+{
+    static const struct {
+        const char *script, *problem;
+    } cases[] = {
+        {"mkfifo $ERRBUS_ERROR_FILE; exit 9", "it is not a regular file"},
+        {"head -c 100000 /dev/urandom > $ERRBUS_ERROR_FILE; exit 9", "could not be used"},
+        {"head -c 3000000 /dev/zero > $ERRBUS_ERROR_FILE; exit 9", "could not be used"},
+        {"echo Segmentation fault > $ERRBUS_ERROR_FILE; exit 9", "could not be used"},
+        {"mkdir $ERRBUS_ERROR_FILE; exit 9", "it is not a regular file"},
+    };
+    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct process run;
+        start_script(&run, cases[i].script);
+        expect_exit(&run, 1);
+        const struct bus_error *error = expect_failure(tap, "alice");
+        cr_assert_str_eq(bus_error_type(error), "run.exit_status");
+        cr_assert_not_null(strstr(bus_error_message(error), cases[i].problem), "%s",
+                           bus_error_message(error));
+        process_fini(&run);
+    }
+    bus_tap_close(&tap);
+}
+
 /* Its folder was named from where we are, and the program has gone elsewhere. */
 Test(run, finds_the_error_file_of_a_program_that_moved)
 {

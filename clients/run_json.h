@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* run_json.h -- makes JSON of an error file that is too long, or that was cut short.  Pure.
+ *
+ * Bytes go in as they come.  Of each string that is too long the beginning is kept, and of its end
+ * whole lines.  What a text that breaks off has left open is closed, and half a member is left out.
+ * What is no JSON stays none. */
+#ifndef CLIENTS_RUN_JSON_H
+#define CLIENTS_RUN_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define RUN_JSON_BYTES_MAX ((size_t)1024 * 1024) /* of what comes out */
+#define RUN_JSON_STRING_MAX ((size_t)20 * 1024)  /* of a string: so much of each end */
+#define RUN_JSON_DEPTH_MAX 64                    /* of what may be left open */
+
+struct run_json;
+
+struct run_json *run_json_new(void); /* NULL: no memory */
+void run_json_free(struct run_json **json);
+
+/* False: there is no room for what comes now, nor for anything after it. */
+bool run_json_feed(struct run_json *json, const char *bytes, size_t count);
+
+/* The text, until it is freed.  out_is_torn: it broke off. */
+const char *run_json_finish(struct run_json *json, size_t *out_bytes, bool *out_is_torn);
+
+#endif
