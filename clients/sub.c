@@ -44,22 +44,51 @@ static void print_value(const struct sub *sub, const struct bus_msg *msg)
     putchar('\n');
 }
 
+/* "alice/2", or "alice/1 to alice/7" where the ends of several incarnations are told as one. */
+static void print_who_ended(const struct sub *sub)
+{
+    uint64_t last = 0;
+    uint64_t first = 0;
+    const char *party = bus_sub_slot(sub->sub, &last);
+    if (bus_sub_gap(sub->sub, &first) > 1) {
+        fprintf(stderr, "%s: %s/%" PRIu64 " to %s/%" PRIu64 " ended", sub->cli.program, party,
+                first, party, last);
+    } else {
+        fprintf(stderr, "%s: %s/%" PRIu64 " ended", sub->cli.program, party, last);
+    }
+}
+
+static void put_since(const struct sub *sub, struct cli_json *line)
+{
+    uint64_t first = 0;
+    if (bus_sub_gap(sub->sub, &first) > 1) {
+        cli_json_number(line, "since", (int64_t)first);
+    }
+}
+
 static void print_remote_error(const struct sub *sub, const struct bus_error *error)
 {
     uint64_t seq = 0;
     const char *topic = bus_sub_slot(sub->sub, &seq);
+    bool is_end = strchr(topic, '/') == NULL; /* a party, and its incarnation */
     if (sub->cli.is_json) {
         struct cli_json *line = cli_json_new();
         cli_json_text(line, "kind", "error");
         cli_json_text(line, "topic", topic);
         cli_json_number(line, "seq", (int64_t)seq);
+        if (is_end) {
+            put_since(sub, line);
+        }
         cli_json_error(line, "error", error);
         cli_json_print(&line, stdout);
         return;
     }
-    bool is_end = topic != NULL && strchr(topic, '/') == NULL; /* a party, and its incarnation */
-    fprintf(stderr, "%s: %s%s%" PRIu64 " %s\n", sub->cli.program, topic != NULL ? topic : "?",
-            is_end ? "/" : " ", seq, is_end ? "ended" : "failed");
+    if (is_end) {
+        print_who_ended(sub);
+        fputc('\n', stderr);
+    } else {
+        fprintf(stderr, "%s: %s %" PRIu64 " failed\n", sub->cli.program, topic, seq);
+    }
     cli_print_error(stderr, sub->cli.program, error);
 }
 
@@ -90,11 +119,12 @@ static void print_end(const struct sub *sub)
         cli_json_text(line, "kind", "end");
         cli_json_text(line, "party", party);
         cli_json_number(line, "incarnation", (int64_t)incarnation);
+        put_since(sub, line);
         cli_json_print(&line, stdout);
         return;
     }
-    fprintf(stderr, "%s: %s/%" PRIu64 " ended and owes nothing\n", sub->cli.program,
-            party != NULL ? party : "?", incarnation);
+    print_who_ended(sub);
+    fputs(" and owed nothing\n", stderr);
 }
 
 /* Prints what was received.  False: that was no frame, gap or end. */

@@ -220,7 +220,7 @@ struct bus_msg {
     const char *topic;
     uint64_t seq;
     uint64_t count;       /* of values; of what is missing in a gap; 0 from bus_await() */
-    uint64_t offset;      /* of a piece, in its value ... */
+    uint64_t offset;      /* of an end: the first incarnation; of a piece, in its value ... */
     uint64_t total_bytes; /* ... of so many bytes; 0: it is no piece */
     int64_t stamp_ns;
     uint32_t number; /* of the topic, for the session */

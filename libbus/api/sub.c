@@ -413,7 +413,7 @@ static void fill(struct bus_msg *msg, const struct session_item *item, const cha
     msg->topic = topic;
     msg->seq = item->seq;
     msg->count = item->count;
-    msg->offset = item->offset;
+    msg->offset = item->kind == SESSION_ITEM_END ? item->first : item->offset;
     msg->total_bytes = item->total_bytes;
     msg->stamp_ns = item->stamp_ns;
     msg->number = item->topic;
@@ -578,6 +578,24 @@ static enum bus_err raise(const struct bus_msg *msg, struct bus_error **reterr)
     return error_give(reterr, BUS_EFAILED, error_from_wire(msg->value));
 }
 
+static enum bus_err tell_end(struct bus_sub *sub, const struct bus_msg *msg,
+                             struct bus_error **reterr)
+{
+    unsigned long long first = msg->offset;
+    unsigned long long last = msg->seq;
+    sub->gap_first = msg->offset;
+    sub->gap_count = msg->seq - msg->offset + 1;
+    if (msg->value.bytes > 0)
+        return raise(msg, reterr);
+    if (first == last)
+        return error_say(reterr, BUS_EENDED, ERROR_TYPE_LEFT,
+                         "%s (incarnation %llu) ended and owed nothing", msg->topic, last);
+    return error_say(reterr, BUS_EENDED, ERROR_TYPE_LEFT,
+                     "%s (incarnations %llu to %llu) ended and owed nothing; their ends are told "
+                     "as one",
+                     msg->topic, first, last);
+}
+
 static enum bus_err tell_gap(struct bus_sub *sub, const struct bus_msg *msg,
                              struct bus_error **reterr)
 {
@@ -617,11 +635,7 @@ static enum bus_err give(struct bus_sub *sub, struct bus_msg **out_msg, struct b
     case SESSION_ITEM_VALUE:
     case SESSION_ITEM_PIECE: break;
     case SESSION_ITEM_ERROR: return raise(msg, reterr);
-    case SESSION_ITEM_END:
-        if (msg->value.bytes > 0)
-            return raise(msg, reterr);
-        return error_say(reterr, BUS_EENDED, ERROR_TYPE_LEFT,
-                         "the writer of %s ended and owes nothing", msg->topic);
+    case SESSION_ITEM_END: return tell_end(sub, msg, reterr);
     case SESSION_ITEM_GAP:
     case SESSION_ITEM_DROPPED:
     case SESSION_ITEM_PAST: break;

@@ -313,6 +313,8 @@ static enum wire_code frame_in(struct inbox *inbox, struct inbox_sub *sub,
         values_in(inbox, sub, stream, frame);
     } else {
         make_ready(sub, stream, frame, kinds[kind]);
+        if (kind == FRAME_END)
+            sub->ready.first = frame->reply_to < frame->seq ? frame->reply_to : frame->seq;
         stream->next_seq = frame->seq + 1;
     }
     if (stream->assembly.is_begun)

@@ -26,6 +26,7 @@ struct session_item {
     uint32_t topic;        /* the broker's number, for session_topic_name() */
     uint64_t seq;
     uint64_t count;       /* values, or what is missing */
+    uint64_t first;       /* of an end: it stands for incarnations from this one to seq */
     uint64_t offset;      /* of a piece: where it is in its value, ... */
     uint64_t total_bytes; /* ... and how long that is; 0: the value is all of its slot's */
     uint8_t delivery;

@@ -61,7 +61,8 @@ enum frame_kind {
     FRAME_TOPIC = 5,   /* to subscribers: value is the name of this topic number; seq 0 */
     FRAME_GAP = 6, /* to subscribers: slots from seq on are missing; value: frame_gap_encode() */
     FRAME_END = 7, /* to subscribers: topic names a party, which ended; seq: its incarnation;
-                          value: an encoded error, or empty: it completed or left owing nothing */
+                      reply_to: the first of the incarnations up to seq that it stands for; value:
+                      an encoded error, or empty: it completed or left owing nothing */
     FRAME_KIND_COUNT = 8,
 };
 

@@ -230,6 +230,9 @@ static void put_parties(struct core_dump *dump, const struct core *core)
              party->error_limit, number_of(party->ended_by), party->open_count, party->attempt,
              party->first, (uint64_t)party->ended_ns,
              party_any_session(party) != NULL ? party->run_rule : 0);
+        for (uint32_t i = 0; i < party->end_count; i++)
+            LINE(dump, "   end", party->ends[i].first, party->ends[i].incarnation,
+                 number_of(party->ends[i].failure));
         if (party->guard != NULL)
             LINE(dump, "   guard", party->guard->token, party->guard->incarnation,
                  (uint64_t)party->guard->beat_ns, (uint64_t)party->guard->lost_after_ns,
@@ -308,7 +311,7 @@ static void put_subs(struct core_dump *dump, const struct core *core)
             LINE(dump, "   watch", LIST_OWNER(link, struct watch, sub_link)->party->id);
         LIST_EACH(link, &sub->endings) {
             const struct ending *ending = LIST_OWNER(link, struct ending, link);
-            LINE(dump, "   ending", ending->party->id, ending->incarnation,
+            LINE(dump, "   ending", ending->party->id, ending->first, ending->incarnation,
                  number_of(ending->failure));
         }
     }

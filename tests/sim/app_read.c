@@ -216,14 +216,25 @@ static void end_check(struct app *app, const struct app_sub *sub, struct outcome
                       struct span name)
 {
     const struct oracle_record *record = oracle_origin(app->oracle, outcome);
+    uint32_t told = 0;
+    struct span party;
     if (record == NULL || sub->pattern_count > 1)
         return;
     for (uint32_t i = 0; i < sub->end_count; i++)
-        if (sub->ends[i].incarnation >= record->incarnation &&
-            strcmp(record->party, oracle_record_at(app->oracle, sub->ends[i].party)->party) == 0)
-            world_violate(app->world, "%s was sent %.*s of incarnation %" PRIu32 " behind its end",
-                          app->party, (int)name.bytes, (const char *)name.data,
-                          record->incarnation);
+        if (strcmp(record->party, oracle_record_at(app->oracle, sub->ends[i].party)->party) == 0 &&
+            sub->ends[i].incarnation > told)
+            told = sub->ends[i].incarnation;
+    if (told >= record->incarnation)
+        world_violate(app->world, "%s was sent %.*s of incarnation %" PRIu32 " behind its end",
+                      app->party, (int)name.bytes, (const char *)name.data, record->incarnation);
+    bool is_due = pattern_names_party(span_text(sub->patterns[0]), &party) && sub->from_seq == 0 &&
+                  sub->durable < 0 && session_attempt(session_of(app)) == 1;
+    if (is_due && told + 1 < record->incarnation && !oracle_is_doubting(app->oracle))
+        world_violate(app->world,
+                      "%s was sent %.*s of incarnation %" PRIu32
+                      ", and was told no end behind that of %" PRIu32,
+                      app->party, (int)name.bytes, (const char *)name.data, record->incarnation,
+                      told);
 }
 
 /* Of that party the newest incarnation of which a value came; NULL: none did. */

@@ -202,6 +202,9 @@ Test(cli, settles_with_an_error_and_prints_it_in_full)
     cr_expect_str_eq(text_of(json_object_get(error, "root"), "type"), "app.disk_full");
     json_decref(line);
     line = expect_json(&sub);
+    cr_expect_str_eq(text_of(line, "kind"), "end"); /* each pub is an incarnation of alice */
+    json_decref(line);
+    line = expect_json(&sub);
     cr_expect_str_eq(text_of(line, "kind"), "value");
     cr_expect_eq(number_of(line, "seq"), 1);
     cr_expect_str_eq(text_of(line, "value"), "next");
@@ -282,6 +285,29 @@ Test(cli, says_when_a_party_ends_owing_nothing)
     process_signal(&sub, SIGTERM);
     expect_exit(&sub, 128 + SIGTERM);
     process_fini(&sub);
+}
+
+/* Each pub is an incarnation of alice.  The ends of the oldest are told as one. */
+Test(cli, says_of_each_incarnation_that_it_ended)
+{
+    struct process sub;
+    for (int i = 0; i < 11; i++)
+        run_pub("alice", "w", "x");
+    for (int i = 0; i < 2; i++) {
+        bool is_json = i == 1;
+        const char *wait[] = {"-W", "1", is_json ? "--json" : NULL};
+        start(&sub, "sub", "alice/w", wait[0], wait[1], wait[2], NULL);
+        expect_exit(&sub, 4);
+        if (is_json)
+            cr_expect_not_null(strstr(process_said(&sub), "\"incarnation\":3,\"since\":1}"), "%s",
+                               process_said(&sub));
+        else
+            cr_expect_not_null(strstr(process_complained(&sub),
+                                      "errbus sub: alice/1 to alice/3 ended and owed nothing\n"
+                                      "errbus sub: alice/4 ended and owed nothing\n"),
+                               "%s", process_complained(&sub));
+        process_fini(&sub);
+    }
 }
 
 Test(cli, goes_on_where_a_durable_name_was)

@@ -235,6 +235,50 @@ Test(loss, is_told_at_once_when_a_fresh_party_takes_the_name)
     must_close(&bob);
 }
 
+/* Who subscribes after all of it gets what an early subscriber got. */
+Test(loss, is_told_in_its_place_to_who_comes_late)
+{
+    struct bus *bob = must_open("bob");
+    struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
+    struct party first;
+    struct party second;
+    party_start(&first, "alice", quick);
+    party_do(&first, "OK", "publish w 1 one");
+    party_do(&first, "OK", "reserve w 1");
+    party_do(&first, "OK", "flush 20000");
+    process_signal(&first.process, SIGKILL);
+    expect_event(tap, "party.lost", "alice");
+    struct bus *alice = must_open("alice");
+    must_publish(alice, "w", "two");
+    must_close(&alice);
+    party_start(&second, "alice", quick);
+    party_do(&second, "OK", "publish w 1 three");
+    party_do(&second, "OK", "flush 20000");
+
+    struct bus_sub *sub = must_subscribe(bob, "alice/w");
+    uint64_t number = 0;
+    expect_value(sub, "alice/w", 0, "one-0");
+    expect_failed(sub, "alice/w", 1, "party_lost");
+    expect_end(sub, "party_lost");
+    cr_expect_str_eq(bus_sub_slot(sub, &number), "alice");
+    cr_expect_eq(number, 1);
+    expect_value(sub, "alice/w", 2, "two");
+    expect_end(sub, NULL);
+    cr_expect_str_eq(bus_sub_slot(sub, &number), "alice");
+    cr_expect_eq(number, 2);
+    cr_expect_eq(bus_sub_gap(sub, &number), 1);
+    expect_value(sub, "alice/w", 3, "three-0");
+    expect_nothing(bob, sub);
+
+    party_do(&second, "OK", "close 20000");
+    expect_end(sub, NULL);
+    party_fini(&first);
+    party_fini(&second);
+    bus_tap_close(&tap);
+    bus_sub_close(&sub);
+    must_close(&bob);
+}
+
 /* ---- frozen, and busy ------------------------------------------------------------------------ */
 
 /* She hears of her loss on the old connection, or, coming back on a new one, that she is fenced. */

@@ -255,6 +255,8 @@ static inline void say_frame(const struct effect *effect, const struct effect_fr
                                                : "");
     else
         say_error(made->frame.value);
+    if (made->frame.reply_to != FRAME_NO_REPLY)
+        say(" since #%llu", (unsigned long long)made->frame.reply_to);
     say("\n");
 }
 

@@ -266,11 +266,12 @@ Test(core_replay, gives_the_same_state_for_every_kind_of_fact)
     closed(1);
     pass_ms(2000);
     join(1);
-    subscribe(2, 1, "alice/b", "", 0, 0); /* an end is due at once, sent, and taken */
-    leave(1, 0);
+    subscribe(2, 1, "alice/b", "", 0, 0); /* two ends are due, sent, and taken */
     uint64_t bytes = bytes_sent(12, 1);
     cr_assert_gt(bytes, 0);
-    taken(2, 1, bytes);
+    leave(1, 0);
+    cr_assert_gt(bytes_sent(12, 1), 0);
+    taken(2, 1, bytes + bytes_sent(12, 1));
     attach_and_forget();
     locate(2, "node-9", 9);
     forget_a_party();
@@ -747,6 +748,8 @@ static const struct {
     REFUSED(PARTY_ENDED, party_ended, "does not follow", .party = 1, .incarnation = 1, .state = 1),
     REFUSED(PARTY_ENDED, party_ended, "an error", .party = 1, .incarnation = 1, .state = 5,
             .failure = 900),
+    REFUSED(PAST_END, past_end, "a party", .party = 9, .first = 1, .incarnation = 1),
+    REFUSED(PAST_END, past_end, "does not follow", .party = 1, .first = 1, .incarnation = 1),
     REFUSED(SESSION_ENDED, session_ended, "a session", .party = 9),
     REFUSED(SESSION_ENDED, session_ended, "does not follow", .party = 1),
     REFUSED(GUARD_JOINED, guard_joined, "a party", .party = 9),
@@ -803,6 +806,8 @@ static const struct {
     REFUSED(SUB_DETACHED, sub_detached, "does not follow", .sub = 1),
     REFUSED(ACKNOWLEDGED, acknowledged, "a topic", .sub = 1, .topic = 9),
     REFUSED(END_DUE, end_due, "a party", .sub = 1, .party = 9),
+    REFUSED(END_DUE, end_due, "does not follow", .sub = 1, .party = 1, .incarnation = 1,
+            .first = 2),
     REFUSED(END_TOLD, end_told, "does not follow", .sub = 1),
     REFUSED(RUN_NAMED, run_named, "a job", .job = 9),
     REFUSED(TOOK_PART, took_part, "a party", .party = 9, .attempt = 1),

@@ -645,6 +645,109 @@ Test(core, puts_an_end_between_two_lives)
            "12 < sub 1 payload 6 x1\n");
 }
 
+/* So many incarnations of alice, each with one value and lost, but the last one is live. */
+static void live_often(uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        join(1);
+        publish(1, open_topic(1, "alice/a"), i, 1, 5 + i);
+        if (i + 1 < count) {
+            closed(1);
+            pass_ms(1000);
+        }
+    }
+    forget();
+}
+
+/* Who comes late gets the end of each incarnation where it was, as who was there before. */
+Test(core, tells_who_comes_late_of_each_end_in_its_place)
+{
+    static const char *const all = "12 < sub 1 payload 5 x1\n"
+                                   "12 < sub 1 end #1 (party_lost of alice)\n"
+                                   "12 < sub 1 payload 6 x1\n"
+                                   "12 < sub 1 end #2 (party_lost of alice)\n"
+                                   "12 < sub 1 payload 7 x1\n";
+    join(2);
+    live_often(3);
+    compact();
+    subscribe(2, 1, "alice/#", "", 0, 0);
+    cr_expect_not_null(strstr(said, all), "%s", said);
+    forget();
+    leave(1, 1);
+    cr_expect_not_null(strstr(said, "12 < sub 1 end #3\n"), "%s", said);
+    forget();
+    subscribe(2, 2, "alice/a", "", 1, 0); /* what incarnation 1 wrote lies below */
+    cr_expect_null(strstr(said, "end #1"));
+    cr_expect_not_null(strstr(said, "12 < sub 2 payload 6 x1\n"
+                                    "12 < sub 2 end #2 (party_lost of alice)\n"
+                                    "12 < sub 2 payload 7 x1\n12 < sub 2 end #3\n"),
+                       "%s", said);
+    forget();
+    subscribe(2, 4, "alice/a", "", FROM_NOW, 0);
+    cr_expect_null(strstr(said, "end #2"));
+    cr_expect_not_null(strstr(said, "12 < sub 4 end #3\n"), "%s", said);
+}
+
+/* A durable name is told of them over a restart of the broker. */
+Test(core, tells_a_durable_name_of_ends_before_it_after_a_restart)
+{
+    join(2);
+    live_often(2);
+    closed(12);
+    message(2, hello(2, tokens[2]));
+    subscribe(2, 1, "alice/#", "deep", 0, 0); /* nothing is sent of it yet */
+    compact();
+    crash(100);
+    resume(2, tokens[2], 0);
+    cr_expect_not_null(strstr(said, "12 < sub 1 payload 5 x1\n"
+                                    "12 < sub 1 end #1 (party_lost of alice)\n"
+                                    "12 < sub 1 payload 6 x1\n"),
+                       "%s", said);
+}
+
+/* In the next run nobody has ended yet: who comes first waits for those of whom it knows. */
+Test(core, waits_in_the_next_run_for_who_ended_in_the_last_one)
+{
+    join(1);
+    join(2);
+    publish(1, open_topic(1, "alice/a"), 0, 1, 5);
+    leave(1, 1);
+    leave(2, 0);
+    join(2); /* begins it */
+    forget();
+    subscribe(2, 1, "alice/a", "", 0, 0);
+    await_slot(2, 1, "alice/a", 0);
+    cr_expect_null(strstr(said, "end"), "%s", said);
+    cr_expect_null(strstr(said, "error"), "%s", said);
+    forget();
+    compact();
+    join(1);
+    cr_expect_null(strstr(said, "12 <"), "%s", said);
+    forget();
+    leave(1, 0);
+    cr_expect_not_null(strstr(said, "12 < sub 0 error #0 (party_left of alice)\n"
+                                    "12 < sub 1 end #2\n"),
+                       "%s", said);
+}
+
+/* Beyond so many, the oldest ends are told as one: in the place of the last of them. */
+Test(core, tells_the_oldest_ends_as_one)
+{
+    live_often(LIMIT_PARTY_ENDS + 3);
+    join(2);
+    compact();
+    crash(100);
+    resume(2, tokens[2], 0);
+    forget();
+    subscribe(2, 1, "alice/#", "", 0, 0);
+    cr_expect_not_null(strstr(said, "12 < sub 1 payload 5 x1\n12 < sub 1 payload 6 x1\n"
+                                    "12 < sub 1 payload 7 x1\n"
+                                    "12 < sub 1 end #3 (party_lost of alice) since #1\n"
+                                    "12 < sub 1 payload 8 x1\n"
+                                    "12 < sub 1 end #4 (party_lost of alice)\n"),
+                       "%s", said);
+}
+
 /* What ECHO says was sent on the data connection. */
 static uint64_t told_bytes(conn_id conn)
 {

@@ -29,8 +29,9 @@ static bool add_watch(struct core *core, struct sub *sub, struct span party_name
             return true;
     if (!sub_watch(core, sub, party))
         return false;
-    if (party_is_final(party->state))
-        ending_add(core, sub, party, party->ended_by);
+    sub_add_past_endings(core, sub, party);
+    if (party_is_over(party, sub->job->attempt))
+        ending_add(core, sub, party);
     return true;
 }
 

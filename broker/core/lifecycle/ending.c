@@ -89,7 +89,7 @@ static void party_end(struct core *core, struct party *party, enum party_event e
     LIST_EACH(link, &party->topics)
         mark_end(core, LIST_OWNER(link, struct topic, party_link));
     await_never(core, party, failure);
-    sub_ended(core, party, failure);
+    sub_ended(core, party);
     job_lost(core, party, failure);
     job_left(core, party);
 }

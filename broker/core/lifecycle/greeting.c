@@ -111,6 +111,7 @@ static const char *hello_complaint(const struct msg_hello *hello)
 void session_begin(struct core *core, struct party *party, struct session *session,
                    uint32_t incarnation)
 {
+    party_keep_end(core, party);
     party->incarnation = incarnation;
     run_take_part(party, incarnation);
     party->job->live_count += 1;
@@ -119,8 +120,6 @@ void session_begin(struct core *core, struct party *party, struct session *sessi
     party->ended_ns = 0;
     party->error_count = 0;
     party->error_limit = 0;
-    failure_unref(core, party->ended_by);
-    party->ended_by = NULL;
     party->program_count = 0;
     party->program_client = 0;
     *(session->is_guard ? &party->guard : &party->session) = session;

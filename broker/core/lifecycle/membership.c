@@ -21,6 +21,7 @@
 #include "broker/core/record/owned_span.h"
 #include "broker/core/record/tell.h"
 #include "broker/core/record/text.h"
+#include "broker/core/streams/names.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/job.h"
@@ -237,6 +238,8 @@ void job_begin_attempt(struct core *core, struct job *job, uint32_t attempt)
     LIST_EACH(link, &job->topic_list)
         if (link != &job->trim_at)
             topic_restart(core, LIST_OWNER(link, struct topic, job_link));
+    LIST_EACH(link, &job->party_list)
+        party_forget_ends(core, LIST_OWNER(link, struct party, job_link));
     judge_anew(core, job);
     core->is_noting = was_noting;
 }

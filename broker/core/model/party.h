@@ -5,6 +5,7 @@
 
 #include "broker/core/model/report.h"
 #include "broker/core/tables/party.h"
+#include "libbus/base/limits.h"
 #include "libbus/base/list.h"
 #include "libbus/base/span.h"
 
@@ -12,6 +13,13 @@
 #include <stdint.h>
 
 #define RANK_NONE UINT32_MAX
+
+/* How an incarnation ended, or several: the oldest ends of a party become one. */
+struct party_end {
+    uint32_t first; /* incarnations first to incarnation */
+    uint32_t incarnation;
+    struct failure *failure; /* a reference: the newest of theirs; NULL: all ended well */
+};
 
 struct party {
     uint32_t id;
@@ -28,6 +36,8 @@ struct party {
     uint64_t error_limit;     /* a fact says that numbers up to here may be in use */
     struct failure *ended_by; /* a reference: why the last incarnation ended; NULL: well, or it
                                  has not ended */
+    struct party_end ends[LIMIT_PARTY_ENDS]; /* of earlier ones of this attempt, oldest first */
+    uint32_t end_count;
     uint64_t client; /* client id of the HELLO that began it; 0: none, or before a restart */
     uint32_t dial;   /* HELLO.dial of that client's last connection */
     uint32_t rank;   /* its place in the job, or RANK_NONE */
@@ -49,6 +59,19 @@ struct party {
 static inline bool party_is_live(const struct party *party)
 {
     return party->incarnation > 0 && !party_is_final(party->state);
+}
+
+/* How the last incarnation ended. */
+static inline struct party_end party_last_end(const struct party *party)
+{
+    return (struct party_end){
+        .first = party->incarnation, .incarnation = party->incarnation, .failure = party->ended_by};
+}
+
+/* It ended in this attempt of its job.  One that ended in an earlier one has not come yet. */
+static inline bool party_is_over(const struct party *party, uint32_t attempt)
+{
+    return party_is_final(party->state) && party->attempt == attempt;
 }
 
 /* Any of the sessions of a live party, the writing one first. */

@@ -24,6 +24,7 @@ struct ending { /* an end that is to be told to a subscription, kept until it is
     struct list link;
     bool is_sent;
     struct party *party;
+    uint32_t first; /* it stands for the ends of these: first to incarnation */
     uint32_t incarnation;
     struct failure *failure; /* a reference, or NULL */
 };

@@ -4,6 +4,7 @@
 #define CORE_MODEL_TOPIC_H
 
 #include "broker/core/tables/slot_table.h"
+#include "libbus/base/limits.h"
 #include "libbus/base/list.h"
 #include "libbus/base/map.h"
 #include "libbus/base/span.h"
@@ -16,7 +17,7 @@ struct end_mark {
     uint64_t seq; /* the first slot that is not of this incarnation */
 };
 
-enum { END_MARKS = 4 };
+enum { END_MARKS = LIMIT_PARTY_ENDS + 1 }; /* and that of the last incarnation */
 
 /* How far the writer of a topic may be ahead: streams/lead.c. */
 struct lead {

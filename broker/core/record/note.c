@@ -164,6 +164,13 @@ void note_party_ended(struct core *core, const struct party *party)
              .at_ns = party->ended_ns);
 }
 
+void note_past_end(struct core *core, const struct party *party, const struct party_end *end)
+{
+    if (core->is_noting)
+        NOTE(core, PAST_END, past_end, .party = party->id, .first = end->first,
+             .incarnation = end->incarnation, .failure = failure_number(core, end->failure));
+}
+
 void note_session_ended(struct core *core, const struct party *party)
 {
     if (core->is_noting)
@@ -536,7 +543,8 @@ void note_end_due(struct core *core, const struct sub *sub, const struct ending 
 {
     if (core->is_noting)
         NOTE(core, END_DUE, end_due, .sub = sub->id, .party = ending->party->id,
-             .incarnation = ending->incarnation, .failure = failure_number(core, ending->failure));
+             .incarnation = ending->incarnation, .failure = failure_number(core, ending->failure),
+             .first = ending->first);
 }
 
 void note_end_told(struct core *core, const struct sub *sub)

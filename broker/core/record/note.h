@@ -22,6 +22,7 @@ void note_party_known(struct core *core, const struct party *party);
 void note_party_forgotten(struct core *core, const struct party *party);
 void note_party_joined(struct core *core, const struct party *party);
 void note_party_ended(struct core *core, const struct party *party);
+void note_past_end(struct core *core, const struct party *party, const struct party_end *end);
 void note_session_ended(struct core *core, const struct party *party);
 void note_guard_joined(struct core *core, const struct party *party);
 void note_program_joined(struct core *core, const struct party *party);

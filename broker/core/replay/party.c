@@ -159,6 +159,24 @@ static const char *party_ended(struct core *core, struct party *party,
     return NULL;
 }
 
+/* Only a snapshot tells of them, the oldest first. */
+static const char *past_end(struct core *core, struct party *party,
+                            const struct fact_past_end *fact)
+{
+    const char *wrong = NULL;
+    struct failure *failure = replayed_failure(core, fact->failure, &wrong);
+    uint32_t before = party->end_count > 0 ? party->ends[party->end_count - 1].incarnation : 0;
+    if (wrong != NULL)
+        return wrong;
+    if (party->incarnation != 0 || party->end_count == LIMIT_PARTY_ENDS || fact->first <= before ||
+        fact->incarnation < fact->first)
+        return WRONG_NO_ORDER;
+    party->ends[party->end_count++] = (struct party_end){.first = (uint32_t)fact->first,
+                                                         .incarnation = (uint32_t)fact->incarnation,
+                                                         .failure = failure_ref(failure)};
+    return NULL;
+}
+
 static const char *session_ended(struct core *core, struct session *session)
 {
     bool is_needed = party_is_live(session->party) && session->party->guard == NULL;
@@ -249,6 +267,7 @@ const char *replay_of_party(struct core *core, const struct fact *fact, struct p
     case FACT_GUARD_ENDED: return guard_ended(core, party);
     case FACT_LOCATED: return located(core, party, &fact->as.located);
     case FACT_PARTY_ENDED: return party_ended(core, party, &fact->as.party_ended);
+    case FACT_PAST_END: return past_end(core, party, &fact->as.past_end);
     case FACT_ERROR_NUMBERS: party->error_limit = fact->as.error_numbers.limit; return NULL;
     default: return WRONG_NO_ORDER; /* replay() sends no other here */
     }

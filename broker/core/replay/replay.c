@@ -49,6 +49,7 @@ static const char *replay(struct core *core, const struct fact *fact, payload_id
     case FACT_GUARD_ENDED:
     case FACT_LOCATED:
     case FACT_PARTY_ENDED:
+    case FACT_PAST_END:
     case FACT_ERROR_NUMBERS: /* their first field is the party */
         return replay_of_party(core, fact, replayed_party(core, fact->as.located.party));
     case FACT_SESSION_ENDED:

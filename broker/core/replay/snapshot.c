@@ -118,6 +118,8 @@ static void snap_incarnation(struct core *core, const struct party *party)
 {
     if (party->attempt != 0)
         note_took_part(core, party);
+    for (uint32_t i = 0; i < party->end_count; i++)
+        note_past_end(core, party, &party->ends[i]);
     if (party->guard != NULL)
         note_guard_joined(core, party);
     if (party->session != NULL && party->guard != NULL)

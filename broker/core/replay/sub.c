@@ -105,7 +105,12 @@ static const char *end_due(struct core *core, struct sub *sub, const struct fact
     struct failure *failure = replayed_failure(core, fact->failure, &wrong);
     if (party == NULL || party->job != sub->job)
         return WRONG_NO_PARTY;
-    if (wrong == NULL && !sub_add_ending(core, sub, party, (uint32_t)fact->incarnation, failure))
+    if (fact->first > fact->incarnation)
+        return WRONG_NO_ORDER;
+    struct party_end end = {.first = (uint32_t)(fact->first > 0 ? fact->first : fact->incarnation),
+                            .incarnation = (uint32_t)fact->incarnation,
+                            .failure = failure};
+    if (wrong == NULL && !sub_add_ending(core, sub, party, end))
         wrong = WRONG_NO_MEMORY;
     return wrong;
 }

@@ -179,7 +179,7 @@ const char *await_open(struct core *core, struct session *session, const struct 
     list_push(&session->awaits, &await->session_link);
     if (msg->seq < topic->slots.next_seq)
         place_promised(core, await);
-    else if (party_is_final(topic->writer->state)) {
+    else if (party_is_over(topic->writer, session->job->attempt)) {
         struct failure *why = never(core, topic->writer, topic->writer->ended_by);
         answer_failed(core, await, why);
         failure_unref(core, why);

@@ -21,8 +21,39 @@ bool name_is_replies(struct span topic)
            memcmp((const char *)topic.data + party.bytes + 1, replies_level, bytes) == 0;
 }
 
+void party_keep_end(struct core *core, struct party *party)
+{
+    struct party_end end = party_last_end(party);
+    party->ended_by = NULL;
+    if (end.incarnation == 0 || party->attempt != party->job->attempt) {
+        failure_unref(core, end.failure);
+        return;
+    }
+    if (party->end_count == LIMIT_PARTY_ENDS) { /* the two oldest become one */
+        struct party_end *oldest = &party->ends[0];
+        struct party_end *next = &party->ends[1];
+        next->first = oldest->first;
+        if (next->failure == NULL)
+            next->failure = oldest->failure;
+        else
+            failure_unref(core, oldest->failure);
+        party->end_count -= 1;
+        for (uint32_t i = 0; i < party->end_count; i++)
+            party->ends[i] = party->ends[i + 1];
+    }
+    party->ends[party->end_count++] = end;
+}
+
+void party_forget_ends(struct core *core, struct party *party)
+{
+    for (uint32_t i = 0; i < party->end_count; i++)
+        failure_unref(core, party->ends[i].failure);
+    party->end_count = 0;
+}
+
 void party_free(struct core *core, struct party *party)
 {
+    party_forget_ends(core, party);
     name_map_remove(&party->job->parties, party->name);
     list_remove(&party->job_link);
     list_remove(&party->bare_link);

@@ -14,6 +14,10 @@ bool name_is_replies(struct span topic);
 struct party *party_get(struct core *core, struct job *job, struct span name);
 /* id 0: any.  NULL: no memory. */
 struct party *party_make(struct core *core, uint32_t id, struct job *job, struct span name);
+/* The last incarnation is over, and another one is about to begin: its end is one of the earlier
+ * ones.  An end of an earlier attempt is forgotten. */
+void party_keep_end(struct core *core, struct party *party);
+void party_forget_ends(struct core *core, struct party *party);
 void party_free(struct core *core, struct party *party);
 /* A party is bare when nothing refers to it.  The oldest bare party goes when the job is full. */
 void party_update_bare(struct party *party);

@@ -425,6 +425,21 @@ static uint64_t route_send(struct core *core, struct route *route)
     return sent;
 }
 
+static uint64_t send_end(struct core *core, const struct sub *sub, uint32_t number,
+                         const struct ending *ending)
+{
+    struct effect_frame *made =
+        effects_frame(core->effects, sub->session->data, sub->number, FRAME_END);
+    made->frame.attempt = sub->job->attempt;
+    made->frame.topic = number;
+    made->frame.seq = ending->incarnation;
+    made->frame.stamp_ns = core->now_ns;
+    made->frame.value = failure_span(ending->failure);
+    if (ending->first < ending->incarnation)
+        made->frame.reply_to = ending->first;
+    return frame_total(made->frame.value.bytes);
+}
+
 /* The first end that is due and not sent, if all before it is. */
 static enum pumped pump_ending(struct core *core, struct sub *sub)
 {
@@ -446,8 +461,7 @@ static enum pumped pump_ending(struct core *core, struct sub *sub)
     uint32_t number = PARTY_NUMBER_BIT | party->id;
     uint64_t sent =
         send_frame(core, sub->session, sub->number, FRAME_TOPIC, number, 0, party->name);
-    sent += send_frame(core, sub->session, sub->number, FRAME_END, number, ending->incarnation,
-                       failure_span(ending->failure));
+    sent += send_end(core, sub, number, ending);
     ending->is_sent = true;
     take_off(sub, NULL, UINT64_MAX, sent);
     LIST_EACH(link, &sub->routes) /* what its next incarnation wrote was held back */

@@ -221,24 +221,51 @@ void ending_free(struct core *core, struct ending *ending)
     memory_give(core->memory, ending, sizeof *ending);
 }
 
-bool sub_add_ending(struct core *core, struct sub *sub, struct party *party, uint32_t incarnation,
-                    struct failure *failure)
+bool sub_add_ending(struct core *core, struct sub *sub, struct party *party, struct party_end end)
 {
     struct ending *ending = memory_take(core->memory, sizeof *ending);
     if (ending == NULL)
         return false;
     ending->party = party;
-    ending->incarnation = incarnation;
-    ending->failure = failure_ref(failure);
+    ending->first = end.first;
+    ending->incarnation = end.incarnation;
+    ending->failure = failure_ref(end.failure);
     list_push(&sub->endings, &ending->link);
     note_end_due(core, sub, ending);
     sub_mark(core, sub);
     return true;
 }
 
-void ending_add(struct core *core, struct sub *sub, struct party *party, struct failure *failure)
+void ending_add(struct core *core, struct sub *sub, struct party *party)
 {
-    (void)sub_add_ending(core, sub, party, party->incarnation, failure);
+    (void)sub_add_ending(core, sub, party, party_last_end(party));
+}
+
+/* Whether the subscription comes to the end of an earlier incarnation: it wrote a slot that is not
+ * read yet, or the subscription reads all. */
+static bool is_ahead(struct core *core, const struct sub *sub, const struct party *party,
+                     uint32_t incarnation)
+{
+    bool has_route = false;
+    LIST_EACH(link, &party->topics) {
+        const struct topic *topic = LIST_OWNER(link, struct topic, party_link);
+        uint32_t id;
+        if (!id_map_get(&sub->route_ids, topic->id, &id))
+            continue;
+        const struct route *route = pool_find(&core->routes, id);
+        if (route->next_seq <= topic->begin_seq ||
+            route->next_seq < topic_end_of(topic, incarnation))
+            return true;
+        has_route = true;
+    }
+    return !has_route && sub->from_seq == 0;
+}
+
+void sub_add_past_endings(struct core *core, struct sub *sub, struct party *party)
+{
+    for (uint32_t i = 0; i < party->end_count; i++)
+        if (sub->from_seq != FROM_NOW && is_ahead(core, sub, party, party->ends[i].incarnation))
+            (void)sub_add_ending(core, sub, party, party->ends[i]);
 }
 
 void sub_end_told(struct core *core, struct sub *sub)
@@ -247,10 +274,10 @@ void sub_end_told(struct core *core, struct sub *sub)
     note_end_told(core, sub);
 }
 
-void sub_ended(struct core *core, struct party *party, struct failure *failure)
+void sub_ended(struct core *core, struct party *party)
 {
     LIST_EACH(link, &party->watches)
-        ending_add(core, LIST_OWNER(link, struct watch, party_link)->sub, party, failure);
+        ending_add(core, LIST_OWNER(link, struct watch, party_link)->sub, party);
 }
 
 bool sub_watch(struct core *core, struct sub *sub, struct party *party)

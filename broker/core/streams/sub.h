@@ -35,12 +35,14 @@ void sub_rewind(struct core *core, struct sub *sub);
 /* What was acknowledged, though the acknowledgement waits for its data, is not sent again. */
 void sub_pass_done(struct core *core, struct session *session);
 /* The party has ended: subscriptions that name it are to be told. */
-void sub_ended(struct core *core, struct party *party, struct failure *failure);
+void sub_ended(struct core *core, struct party *party);
 /* false: no memory. */
-bool sub_add_ending(struct core *core, struct sub *sub, struct party *party, uint32_t incarnation,
-                    struct failure *failure);
-/* The same of the last incarnation.  Without memory the end is not told; slots and waits are. */
-void ending_add(struct core *core, struct sub *sub, struct party *party, struct failure *failure);
+bool sub_add_ending(struct core *core, struct sub *sub, struct party *party, struct party_end end);
+/* The ends of earlier incarnations, as far as they stand where the subscription reads from now on.
+ * Without memory an end is not told; slots and waits are. */
+void sub_add_past_endings(struct core *core, struct sub *sub, struct party *party);
+/* The same of the last incarnation. */
+void ending_add(struct core *core, struct sub *sub, struct party *party);
 void ending_free(struct core *core, struct ending *ending);
 /* The client has taken the oldest end. */
 void sub_end_told(struct core *core, struct sub *sub);
