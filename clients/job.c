@@ -143,8 +143,13 @@ static void print_member(const struct bus_job_member *member)
 static void print_job(const struct cli *cli, const struct bus_job *job)
 {
     const struct bus_job_info *info = bus_job_info(job);
-    printf("job %s: %s, attempt %" PRIu32 ", epoch %" PRIu64 " of %" PRIu32 "\n", info->name,
-           bus_state_name(info->state), info->attempt, info->epoch, info->world_size);
+    printf("job %s: %s, attempt %" PRIu32 ", ", info->name, bus_state_name(info->state),
+           info->attempt);
+    if (info->epoch > 0) {
+        printf("epoch %" PRIu64 ", members: %" PRIu32 "\n", info->epoch, info->world_size);
+    } else {
+        printf("no members yet\n");
+    }
     printf("  min %" PRIu32, info->min);
     if (info->max > 0) {
         printf(", max %" PRIu32, info->max);

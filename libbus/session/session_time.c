@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* What is said about a lost broker, beside its endpoint. */
-enum { LOST_TEXT_BYTES = 100 };
+enum { LOST_TEXT_BYTES = 128, DIGITS_MAX = 20 };
 
 /* ---- a lost broker --------------------------------------------------------------------------- */
 
@@ -19,19 +19,35 @@ static size_t append_text(char *text, size_t at, const char *more)
     return at + bytes;
 }
 
-/* before, the endpoint of the broker that welcomed us last, after. */
+/* In decimal digits. */
+static size_t append_number(char *text, size_t at, uint64_t number)
+{
+    char digits[DIGITS_MAX];
+    size_t count = 0;
+    do {
+        digits[count++] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    while (count > 0)
+        text[at++] = digits[--count];
+    return at;
+}
+
+/* before, the endpoint of the broker that welcomed us last, after, and how long it was away. */
 static void end_lost(struct session *session, const char *type, const char *before,
                      const char *after)
 {
     uint8_t error[SESSION_ERROR_BYTES];
     char text[LIMIT_ENDPOINT_BYTES + LOST_TEXT_BYTES];
-    must(strlen(before) + strlen(after) + sizeof " at " <= LOST_TEXT_BYTES);
+    must(strlen(before) + strlen(after) + sizeof " at  ms" + DIGITS_MAX <= LOST_TEXT_BYTES);
     size_t bytes = append_text(text, 0, before);
     if (*session->welcomed != 0) {
         bytes = append_text(text, bytes, " at ");
         bytes = append_text(text, bytes, session->welcomed);
     }
     bytes = append_text(text, bytes, after);
+    bytes = append_number(text, bytes, (uint64_t)session->options.broker_lost_ms);
+    bytes = append_text(text, bytes, " ms");
     session_finish(session, CODE_ELOST,
                    session_error_make(session, ERROR_BROKER_LOST, span_text(type),
                                       span_of(text, bytes), error));
@@ -41,9 +57,9 @@ static void lose_broker(struct session *session)
 {
     if (session->is_bye_said)
         end_lost(session, ERROR_TYPE_BROKER_STOPPED, "the broker",
-                 " stopped in good order and did not come back within broker_lost_ms");
+                 " stopped in good order and did not come back within ");
     else
-        end_lost(session, ERROR_TYPE_BROKER_LOST, "no word from the broker", " for broker_lost_ms");
+        end_lost(session, ERROR_TYPE_BROKER_LOST, "no word from the broker", " for ");
 }
 
 /* ---- deadlines ------------------------------------------------------------------------------- */

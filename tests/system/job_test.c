@@ -49,7 +49,7 @@ Test(job, is_created_shown_and_cancelled_from_the_shell)
                "--pending", "replace", NULL);
     cr_expect_str_eq(
         errbus_job(0, "show", NULL),
-        "job default: gathering, attempt 1, epoch 0 of 0\n"
+        "job default: gathering, attempt 1, no members yet\n"
         "  min 2, max 4, restarts 1, join window 1.500 s, join timeout 90.000 s, settle window "
         "2.000 s, deadline 60.000 s, pending replace, strategy first\n");
     expect_within(errbus_job(1, "create", "--min", "3", NULL), "errbus.job_differs");
@@ -240,7 +240,8 @@ Test(job, tries_a_flaky_group_again_twice_and_keeps_all_errors)
     expect_failures(tap, 3);
     cr_expect_eq(bus_event_count(expect_event(tap, "job.failed", NULL)), 3);
     bus_tap_close(&tap);
-    expect_within(errbus_job(0, "show", NULL), "job default: failed, attempt 3, epoch 3 of 0\n");
+    expect_within(errbus_job(0, "show", NULL),
+                  "job default: failed, attempt 3, epoch 3, members: 0\n");
 }
 
 /* ---- what was not read when an attempt ended ------------------------------------------------- */
