@@ -3,13 +3,20 @@
 #include "clients/errbus.h"
 
 #include "clients/cli.h"
+#include "clients/status_text.h"
 
 #include <bus/admin.h>
-#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #define EVERY_MS INT64_C(1000) /* between two pictures, with --count */
+#define COLUMNS_DEFAULT 80     /* of a terminal that does not say */
+
+struct asked {
+    struct cli cli;
+    bool is_all; /* nothing is only counted */
+};
 
 static const char *kind_text(enum bus_status_kind kind)
 {
@@ -38,7 +45,12 @@ static void print_row_json(const struct bus_status_row *row)
     case BUS_STATUS_PARTY:
         cli_json_text(line, "state", bus_state_name(row->state));
         cli_json_number(line, "incarnation", row->incarnation);
-        cli_json_number(line, "silent_ms", (int64_t)row->silent_ms);
+        if (status_has_ended(row)) {
+            cli_json_number(line, "ended_ms", (int64_t)row->ended_ms);
+            cli_json_text(line, "reason", row->reason);
+        } else {
+            cli_json_number(line, "silent_ms", (int64_t)row->silent_ms);
+        }
         cli_json_number(line, "open", (int64_t)row->open);
         break;
     case BUS_STATUS_TOPIC:
@@ -67,37 +79,6 @@ static void print_row_json(const struct bus_status_row *row)
     cli_json_print(&line, stdout);
 }
 
-static void print_row(const struct bus_status_row *row)
-{
-    switch (row->kind) {
-    case BUS_STATUS_JOB:
-        printf("job %s: %" PRIu64 " open, %" PRIu64 " bytes kept\n", row->name, row->open,
-               row->pending_bytes);
-        break;
-    case BUS_STATUS_PARTY:
-        printf("  party %s/%" PRIu32 ": %s, last sign of life %" PRIu64 ".%03" PRIu64
-               " s ago, %" PRIu64 " open\n",
-               row->name, row->incarnation, bus_state_name(row->state), row->silent_ms / 1000,
-               row->silent_ms % 1000, row->open);
-        break;
-    case BUS_STATUS_TOPIC:
-        printf("  topic %s: %" PRIu64 " open, %" PRIu64 " pending (%" PRIu64
-               " bytes), next %" PRIu64 "\n",
-               row->name, row->open, row->pending, row->pending_bytes, row->next_seq);
-        break;
-    case BUS_STATUS_SUB:
-        printf("  subscription %s of %s: %s, %" PRIu64 " behind\n", row->name, row->party,
-               bus_state_name(row->state), row->pending);
-        break;
-    case BUS_STATUS_GROUP:
-        printf("  group %s of %s: %" PRIu32 " %s, %" PRIu64 " of %" PRIu64 " leased, %" PRIu64
-               " waiting, %" PRIu32 " dead\n",
-               row->name, row->pattern, row->members, row->members == 1 ? "member" : "members",
-               row->leased, row->credit, row->waiting, row->dead);
-        break;
-    }
-}
-
 static void print_journal_json(const struct bus_status_journal *journal, const char *durability)
 {
     struct cli_json *line = cli_json_new();
@@ -116,54 +97,62 @@ static void print_journal_json(const struct bus_status_journal *journal, const c
     cli_json_print(&line, stdout);
 }
 
-/* What a state that is not well means for those who send. */
-static const char *held_text(enum bus_journal_state state)
+static void print_json(const struct bus_status *status, const struct bus_status_row *const *rows)
 {
-    if (state == BUS_JOURNAL_FULL)
-        return "values are held back";
-    return state == BUS_JOURNAL_REFUSED ? "everything is held back" : bus_journal_state_name(state);
-}
-
-static void print_journal(const struct bus_status_journal *journal)
-{
-    if (strcmp(journal->backend, "none") == 0) {
-        printf("journal none\n");
-        return;
-    }
-    printf("journal %s (%s): %" PRIu64 " bytes, first %" PRIu64 ", next %" PRIu64
-           ", synced %" PRIu64 ", %" PRIu64 " pieces on the disk only (%" PRIu64 " bytes)\n",
-           journal->directory, journal->backend, journal->bytes, journal->first, journal->next,
-           journal->synced, journal->spilled, journal->spilled_bytes);
-    if (journal->state != BUS_JOURNAL_WELL)
-        printf("  %s: %s\n", held_text(journal->state), journal->reason);
-}
-
-static void print_status(const struct cli *cli, const struct bus_status *status)
-{
-    uint64_t uptime_ms = bus_status_uptime_ms(status);
-    if (cli->is_json) {
-        struct cli_json *line = cli_json_new();
-        cli_json_text(line, "kind", "broker");
-        cli_json_text(line, "version", bus_status_version(status));
-        cli_json_text(line, "durability", bus_durability_name(bus_status_durability(status)));
-        cli_json_number(line, "uptime_ms", (int64_t)uptime_ms);
-        cli_json_number(line, "refused", (int64_t)bus_status_refused(status));
-        cli_json_print(&line, stdout);
-        print_journal_json(bus_status_journal(status),
-                           bus_durability_name(bus_status_durability(status)));
-    } else {
-        printf("broker %s: up %" PRIu64 " s, durability %s, %" PRIu64 " messages refused\n",
-               bus_status_version(status), uptime_ms / 1000,
-               bus_durability_name(bus_status_durability(status)), bus_status_refused(status));
-        print_journal(bus_status_journal(status));
-    }
+    struct cli_json *line = cli_json_new();
+    cli_json_text(line, "kind", "broker");
+    cli_json_text(line, "version", bus_status_version(status));
+    cli_json_text(line, "durability", bus_durability_name(bus_status_durability(status)));
+    cli_json_number(line, "uptime_ms", (int64_t)bus_status_uptime_ms(status));
+    cli_json_number(line, "refused", (int64_t)bus_status_refused(status));
+    cli_json_print(&line, stdout);
+    print_journal_json(bus_status_journal(status),
+                       bus_durability_name(bus_status_durability(status)));
     for (size_t i = 0; i < bus_status_count(status); i++) {
-        if (cli->is_json) {
-            print_row_json(bus_status_at(status, i));
-        } else {
-            print_row(bus_status_at(status, i));
-        }
+        print_row_json(rows[i]);
     }
+}
+
+/* A terminal's columns; what is no terminal has no limit. */
+static size_t columns_of_output(void)
+{
+    struct winsize size = {0};
+    if (!isatty(STDOUT_FILENO)) {
+        return 0;
+    }
+    bool is_known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    return is_known ? size.ws_col : COLUMNS_DEFAULT;
+}
+
+/* False: memory is short. */
+static bool print_status(const struct asked *asked, const struct bus_status *status)
+{
+    size_t count = bus_status_count(status);
+    const struct bus_status_row **rows = calloc(count + 1, sizeof *rows);
+    if (rows == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        rows[i] = bus_status_at(status, i);
+    }
+    struct status_picture picture = {.version = bus_status_version(status),
+                                     .durability =
+                                         bus_durability_name(bus_status_durability(status)),
+                                     .uptime_ms = bus_status_uptime_ms(status),
+                                     .refused = bus_status_refused(status),
+                                     .journal = bus_status_journal(status),
+                                     .rows = rows,
+                                     .count = count};
+    struct status_style style = {.columns = columns_of_output(), .is_all = asked->is_all};
+    bool is_printed = true;
+    status_sort(rows, count);
+    if (asked->cli.is_json) {
+        print_json(status, rows);
+    } else {
+        is_printed = status_text_print(stdout, &picture, &style);
+    }
+    free(rows);
+    return is_printed;
 }
 
 /* The job asked for.  An empty name takes back what the environment says. */
@@ -174,8 +163,9 @@ static const char *job_asked(const struct cli *cli)
 }
 
 /* True: another picture may follow. */
-static bool show(const struct cli *cli, struct bus_admin *admin, const char *job, int *out_exit)
+static bool show(const struct asked *asked, struct bus_admin *admin, const char *job, int *out_exit)
 {
+    const struct cli *cli = &asked->cli;
     struct bus_status *status = NULL;
     struct bus_error *error = NULL;
     enum bus_err err = bus_admin_status_get(admin, job, cli_open_ms(cli), &status, &error);
@@ -183,41 +173,62 @@ static bool show(const struct cli *cli, struct bus_admin *admin, const char *job
         *out_exit = cli_report(cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
         return false;
     }
-    print_status(cli, status);
+    bool is_printed = print_status(asked, status);
     bus_status_free(&status);
+    if (!is_printed) {
+        *out_exit = cli_report(cli, BUS_ENOMEM, NULL);
+        return false;
+    }
     return cli_flush_output(cli, out_exit);
+}
+
+/* So many pictures, a second apart. */
+static int show_all(struct asked *asked, struct bus_admin *admin, const char *job)
+{
+    int result = CLI_OK;
+    int64_t count = asked->cli.count < 0 ? 1 : asked->cli.count;
+    for (int64_t i = 0; i < count; i++) {
+        if (i > 0 && cli_wait(&asked->cli, -1, EVERY_MS) != CLI_WOKEN_TIME) {
+            break;
+        }
+        if (!show(asked, admin, job, &result)) {
+            break;
+        }
+    }
+    return result;
 }
 
 int status_main(int argc, char **argv)
 {
-    struct cli cli = {
-        .program = "errbus status",
-        .prints_lines = true,
-        .count_help = "print N pictures, a second apart (1)",
-        .is_observer = true,
-        .operands = "",
-        .summary = "Shows the broker's journal, jobs, parties, topics, subscriptions and groups."};
+    struct asked asked = {
+        .cli = {
+            .program = "errbus status",
+            .prints_lines = true,
+            .count_help = "print N pictures, a second apart (1)",
+            .is_observer = true,
+            .operands = "",
+            .summary =
+                "Shows the broker's journal, jobs, parties, topics, subscriptions and groups."}};
+    struct cli *cli = &asked.cli;
+    const struct cli_flag flags[] = {
+        {'a', "all", CLI_YES, &asked.is_all, NULL,
+         "list parties that ended long ago, and long tables, instead of counting them"},
+    };
     int result = CLI_OK;
-    if (!cli_start(&cli, argc, argv, NULL, 0, &result)) {
+    if (!cli_start(cli, argc, argv, flags, sizeof flags / sizeof flags[0], &result)) {
         return result;
     }
-    if (cli.argc != 0) {
-        return cli_usage(&cli, "unexpected operand '%.100s'", cli.argv[0]);
+    if (cli->argc != 0) {
+        return cli_usage(cli, "unexpected operand '%.100s'", cli->argv[0]);
     }
     struct bus_admin *admin = NULL;
-    const char *job = job_asked(&cli);
-    cli.job = job[0] != '\0' ? job : NULL; /* the handle's; each question names its own */
-    result = cli_admin_open(&cli, &admin);
+    const char *job = job_asked(cli);
+    cli->job = job[0] != '\0' ? job : NULL; /* the handle's; each question names its own */
+    result = cli_admin_open(cli, &admin);
     if (result != CLI_OK) {
         return result;
     }
-    int64_t count = cli.count < 0 ? 1 : cli.count;
-    for (int64_t i = 0; i < count && (i == 0 || cli_wait(&cli, -1, EVERY_MS) == CLI_WOKEN_TIME);
-         i++) {
-        if (!show(&cli, admin, job, &result)) {
-            break;
-        }
-    }
+    result = show_all(&asked, admin, job);
     bus_admin_close(&admin);
     return result;
 }

@@ -33,7 +33,8 @@ static bool status_add_row(struct bus_status *status, const struct msg_status_ro
     if (rows == NULL)
         return false;
     status->rows = rows;
-    size_t texts = from->job.bytes + from->name.bytes + from->party.bytes + from->pattern.bytes + 4;
+    size_t texts = from->job.bytes + from->name.bytes + from->party.bytes + from->pattern.bytes +
+                   from->reason.bytes + 5;
     struct row *row = malloc(sizeof *row + texts);
     if (row == NULL)
         return false;
@@ -44,6 +45,7 @@ static bool status_add_row(struct bus_status *status, const struct msg_status_ro
         .state = names_state(from->state),
         .incarnation = (uint32_t)from->incarnation,
         .silent_ms = from->silent_ms,
+        .ended_ms = from->ended_ms,
         .open = from->open,
         .pending = from->pending,
         .pending_bytes = from->pending_bytes,
@@ -57,6 +59,7 @@ static bool status_add_row(struct bus_status *status, const struct msg_status_ro
     row->public.name = api_place(&at, from->name);
     row->public.party = api_place(&at, from->party);
     row->public.pattern = api_place(&at, from->pattern);
+    row->public.reason = api_place(&at, from->reason);
     status->rows[status->count++] = row;
     return true;
 }

@@ -927,11 +927,11 @@ Test(cli, shows_the_status)
     expect_line(&pub, "reserved alice/w 0");
     start(&status, "status", NULL);
     expect_exit(&status, 0);
+    expect_said(&status, "1 party: 1 running; 1 open slot; no journal\n");
     expect_said(&status, " s, durability memory, ");
-    expect_said(&status, "\njournal none\n");
-    expect_said(&status, "job shown: 1 open");
-    expect_said(&status, "party alice/1: running");
-    expect_said(&status, "topic alice/w: 1 open");
+    expect_said(&status, "job shown (running): 1 party, 1 open slot");
+    expect_said(&status, "  alice/1  running     1  heard ");
+    expect_said(&status, "  alice/w     1     1     0 ");
     process_fini(&status);
 
     start(&sub, "sub", "-j", "shown", "-p", "bob", "--durable", "all", "+/w", NULL);
@@ -943,7 +943,9 @@ Test(cli, shows_the_status)
     start(&status, "status", "-j", "shown", NULL);
     expect_exit(&status, 0);
     /* The value, and the open slot that it waits for. */
-    expect_said(&status, "subscription all of bob: live, 2 behind\n");
+    expect_said(&status, "  all           live        2  bob\n");
+    expect_said(&status, "  carol/1  left        0  "); /* and no last sign of life */
+    cr_expect_null(strstr(process_said(&status), "ended 0"));
     process_fini(&status);
 
     start(&status, "status", "--json", "-j", "shown", NULL);

@@ -1285,6 +1285,41 @@ static void ask_status(conn_id conn)
     message(conn, (struct msg){.type = MSG_STATUS, .as.status.request = 1});
 }
 
+/* The row of alice; it is the only party. */
+static const struct msg_status_row *row_of_alice(conn_id conn)
+{
+    const struct msg_status_row *row = NULL;
+    forget();
+    ask_status(conn);
+    for (size_t i = 0; i < effects.msg_count; i++)
+        if (effects.msgs[i].type == MSG_STATUS_ROW && effects.msgs[i].as.status_row.kind == 1)
+            row = &effects.msgs[i].as.status_row;
+    cr_assert_not_null(row);
+    return row;
+}
+
+/* Of who is gone there is no last sign of life, but when and why she went. */
+Test(core, says_in_its_status_when_a_party_ended_and_of_what)
+{
+    is_alone = true;
+    join(1);
+    observe(3, "");
+    pass_ms(50);
+    cr_expect_eq(row_of_alice(3)->silent_ms, 50);
+    cr_expect_eq(row_of_alice(3)->ended_ms, 0);
+    cr_expect_eq(row_of_alice(3)->reason.bytes, 0);
+    leave(1, 0);
+    cr_expect_eq(row_of_alice(3)->ended_ms, 1, "at least");
+    pass_ms(70);
+    cr_expect_eq(row_of_alice(3)->ended_ms, 70);
+    cr_expect_eq(row_of_alice(3)->silent_ms, 0);
+    cr_expect_eq(row_of_alice(3)->reason.bytes, 0, "she left well");
+    join(1);
+    cr_expect_eq(row_of_alice(3)->ended_ms, 0, "she is there again");
+    break_down(1);
+    cr_expect(span_equal(row_of_alice(3)->reason, span_text("app.broken")));
+}
+
 Test(core, lets_an_observer_without_a_job_ask_and_not_tap)
 {
     join(1);

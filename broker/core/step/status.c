@@ -3,6 +3,7 @@
 #include "broker/core/step/status.h"
 
 #include "broker/core/groups/group.h"
+#include "broker/core/record/failure.h"
 #include "broker/core/streams/names.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/tables/effect.h"
@@ -39,6 +40,12 @@ static void add_party(struct core *core, struct session *session, const struct m
         row->state = span_text("grace");
     else if (live != NULL && party_is_live(party) && live->is_suspect)
         row->state = span_text("suspect");
+    if (party_is_final(party->state)) {
+        int64_t ended_ms = (core->wall_ns - party->ended_ns) / MS_NS;
+        row->ended_ms = party->ended_ns == 0 ? 0 : ended_ms > 0 ? (uint64_t)ended_ms : 1;
+        if (party->ended_by != NULL)
+            row->reason = failure_type(party->ended_by);
+    }
     if (live != NULL)
         row->silent_ms = (uint64_t)((core_clock(core) - live->heard_ns) / MS_NS);
 }

@@ -204,7 +204,9 @@ struct bus_status_row {
     const char *party;    /* the party, the topic's writer, the subscriber; group: "" */
     enum bus_state state; /* of a topic: BUS_STATE_UNKNOWN */
     uint32_t incarnation;
-    uint64_t silent_ms;     /* party: time since the broker last heard it */
+    uint64_t silent_ms;     /* live party: time since the broker last heard it */
+    uint64_t ended_ms;      /* party that ended: time since then; 0: not known */
+    const char *reason;     /* party that ended: type of the error that ended it; else "" */
     uint64_t open;          /* job, party, topic: slots reserved and not settled */
     uint64_t pending;       /* topic: settled slots kept; subscription: slots not acknowledged */
     uint64_t pending_bytes; /* job, topic: bytes of values kept */

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* status_text.h -- what a broker holds, as text for people: a summary first, then the broker, its
+ * journal, and each job with tables of what it has. */
+#ifndef CLIENTS_STATUS_TEXT_H
+#define CLIENTS_STATUS_TEXT_H
+
+#include <bus/admin.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* A party that ended longer ago is counted, and not shown. */
+#define STATUS_ENDED_SHOWN_MS UINT64_C(600000)
+/* A table of topics or of subscriptions with more rows is one line. */
+#define STATUS_ROWS_SHOWN 10
+
+struct status_picture {
+    const char *version;
+    const char *durability;
+    uint64_t uptime_ms;
+    uint64_t refused;
+    const struct bus_status_journal *journal;
+    const struct bus_status_row **rows; /* put in order here: by name, and 2 comes before 10 */
+    size_t count;
+};
+
+struct status_style {
+    size_t columns; /* of a line; 0: no limit */
+    bool is_all;    /* nothing is only counted */
+};
+
+/* Whether the state of a party is final. */
+bool status_has_ended(const struct bus_status_row *party);
+/* Puts names in the order of people: runs of digits count as numbers. */
+int status_compare_names(const char *left, const char *right);
+void status_sort(const struct bus_status_row **rows, size_t count);
+/* False: memory is short. */
+bool status_text_print(FILE *out, const struct status_picture *picture,
+                       const struct status_style *style);
+
+#endif
