@@ -2,6 +2,8 @@
 /* cli.c -- flags, opening and closing, signals, messages and exit codes of the programs. */
 #include "clients/cli.h"
 
+#include "clients/nearest.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -117,6 +119,28 @@ static void make_getopt_tables(const struct cli_flag *flags, size_t count, struc
     *letters = '\0';
 }
 
+/* A long flag that getopt does not take, with the one that is near to it. */
+static void describe_unknown(const struct cli_flag *flags, size_t count, const char *word,
+                             char *problem)
+{
+    const char *names[CLI_FLAGS_MAX];
+    char name[NEAREST_BYTES_MAX + 2];
+    for (size_t i = 0; i < count; i++) {
+        names[i] = flags[i].name;
+    }
+    const char *bare = word + strspn(word, "-");
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(bare, "="), bare);
+    const char *meant = nearest_word(name, names, count);
+    if (meant != NULL && strcmp(meant, name) == 0) {
+        snprintf(problem, CLI_PROBLEM_BYTES_MAX, "--%s takes no value, as '%.100s' has", meant,
+                 word);
+    } else {
+        snprintf(problem, CLI_PROBLEM_BYTES_MAX, "unknown flag '%.100s'%s%s%s", word,
+                 meant != NULL ? "; did you mean --" : "", meant != NULL ? meant : "",
+                 meant != NULL ? "?" : "");
+    }
+}
+
 bool cli_flags_read(const struct cli_flag *flags, size_t count, int argc, char **argv,
                     int *out_operands_at, char problem[CLI_PROBLEM_BYTES_MAX])
 {
@@ -145,9 +169,7 @@ bool cli_flags_read(const struct cli_flag *flags, size_t count, int argc, char *
             if (find_letter(flags, count, optopt) == NULL && optopt != 0) {
                 snprintf(problem, CLI_PROBLEM_BYTES_MAX, "unknown flag '-%c'", optopt);
             } else {
-                snprintf(problem, CLI_PROBLEM_BYTES_MAX,
-                         "unknown flag '%.100s', or a value for a flag that takes none",
-                         argv[optind - 1]);
+                describe_unknown(flags, count, argv[optind - 1], problem);
             }
             return false;
         }

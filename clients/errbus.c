@@ -3,6 +3,7 @@
 #include "clients/errbus.h"
 
 #include "clients/cli.h"
+#include "clients/nearest.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +27,38 @@ static void print_help(FILE *file)
         fprintf(file, "  %-8s %s\n", subcommands[i].name, subcommands[i].summary);
     }
     fprintf(file,
-            "\nFor one of them: errbus SUBCOMMAND -h, and the man page errbus-SUBCOMMAND(1).\n");
+            "\nFor one of them: errbus help SUBCOMMAND, and the man page errbus-SUBCOMMAND(1).\n");
+}
+
+static const struct subcommand *find(const char *name)
+{
+    for (size_t i = 0; i < SUBCOMMAND_COUNT; i++) {
+        if (strcmp(name, subcommands[i].name) == 0) {
+            return &subcommands[i];
+        }
+    }
+    return NULL;
+}
+
+static int complain(const char *name)
+{
+    const char *names[SUBCOMMAND_COUNT];
+    for (size_t i = 0; i < SUBCOMMAND_COUNT; i++) {
+        names[i] = subcommands[i].name;
+    }
+    const char *meant = nearest_word(name, names, SUBCOMMAND_COUNT);
+    fprintf(stderr, "errbus: unknown subcommand '%.100s'%s%s%s (errbus -h lists them)\n", name,
+            meant != NULL ? "; did you mean '" : "", meant != NULL ? meant : "",
+            meant != NULL ? "'?" : "");
+    return CLI_USAGE;
+}
+
+/* errbus help SUBCOMMAND: what its -h prints. */
+static int help(char *name)
+{
+    char *words[] = {name, (char[]){"-h"}, NULL};
+    const struct subcommand *found = find(name);
+    return found != NULL ? found->run(2, words) : complain(name);
 }
 
 int main(int argc, char **argv)
@@ -35,20 +67,21 @@ int main(int argc, char **argv)
         print_help(stderr);
         return CLI_USAGE;
     }
+    if (argc > 2 && strcmp(argv[1], "help") == 0) {
+        return help(argv[2]);
+    }
     if (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0 ||
         strcmp(argv[1], "help") == 0) {
         print_help(stdout);
         return CLI_OK;
     }
-    if (strcmp(argv[1], "--version") == 0) {
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
         printf("errbus %s\n", bus_version());
         return CLI_OK;
     }
-    for (size_t i = 0; i < SUBCOMMAND_COUNT; i++) {
-        if (strcmp(argv[1], subcommands[i].name) == 0) {
-            return cli_end(subcommands[i].run(argc - 1, argv + 1));
-        }
+    const struct subcommand *found = find(argv[1]);
+    if (found != NULL) {
+        return cli_end(found->run(argc - 1, argv + 1));
     }
-    fprintf(stderr, "errbus: unknown subcommand '%.100s' (errbus -h lists them)\n", argv[1]);
-    return CLI_USAGE;
+    return complain(argv[1]);
 }

@@ -31,6 +31,8 @@ struct told {
     char first_error[ERROR_ID_BYTES_MAX + 1]; /* of those that it stands for; empty: of one */
     char last_error[ERROR_ID_BYTES_MAX + 1];
     char name[BUS_NAME_BYTES_MAX + 1];
+    char party[BUS_NAME_BYTES_MAX + 1]; /* whom the event is about; empty: nobody */
+    uint32_t incarnation;
     char job[BUS_NAME_BYTES_MAX + 1];
 };
 
@@ -91,6 +93,11 @@ static void print_listed(const struct told *told, const struct bus_error *error)
     printf("%4" PRIu64 " ", told->id);
     print_clock(told->at_ns);
     printf(" %s", told->name);
+    if (told->party[0] != '\0' && strcmp(told->party, bus_error_party(error)) != 0) {
+        putchar(' '); /* the error is somebody else's */
+        cli_print_text(stdout, told->party, "");
+        printf("/%" PRIu32, told->incarnation);
+    }
     error_count_print(stdout, told->count, told->first_error, told->last_error);
     printf("%s\n", told->is_late ? ", late" : "");
     print_described(error);
@@ -109,6 +116,10 @@ static void print_json(const struct told *told, const struct bus_error *error,
     cli_json_time(event, "at", told->at_ns);
     cli_json_text(event, "job", told->job);
     cli_json_text(event, "event", told->name);
+    if (told->party[0] != '\0') {
+        cli_json_text(event, "party", told->party);
+        cli_json_number(event, "incarnation", told->incarnation);
+    }
     if (told->count > 0) {
         cli_json_number(event, "count", (int64_t)told->count);
     }
@@ -242,6 +253,9 @@ static struct told told_by(const struct bus_event *event)
                         .count = bus_event_count(event),
                         .is_late = bus_event_is_late(event) != 0};
     snprintf(told.name, sizeof told.name, "%s", bus_event_name(event));
+    snprintf(told.party, sizeof told.party, "%s",
+             bus_event_party(event) != NULL ? bus_event_party(event) : "");
+    told.incarnation = bus_event_incarnation(event);
     snprintf(told.job, sizeof told.job, "%s", bus_event_job(event));
     snprintf(told.first_error, sizeof told.first_error, "%s", bus_event_first_error(event));
     snprintf(told.last_error, sizeof told.last_error, "%s", bus_event_last_error(event));

@@ -4,33 +4,32 @@
 #include "clients/errbus.h"
 
 #include "clients/cli.h"
+#include "clients/input.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define READ_BYTES ((size_t)64 * 1024)
 #define TYPE_BYTES_MAX BUS_NAME_BYTES_MAX
 #define HOLD_DEFAULT_MS BUS_FOREVER
 
 struct pub {
     struct cli cli;
     const char *topic;
-    const char *value;   /* NULL: a line of standard input each */
+    const char *value;   /* NULL: a line of standard input each; "-": all of it is one */
+    const char *file;    /* its bytes are the value; or NULL */
     const char *failure; /* TYPE:MESSAGE, or NULL */
     bool is_promise;     /* reserve, and hold */
     bool is_new_run;     /* begin the next run of the job */
     int64_t hold_ms;     /* how long; BUS_FOREVER: until a signal */
+    int64_t seq;         /* of the next slot, or BUS_NEXT */
     int64_t sent;        /* values */
 };
 
-/* What was read of standard input and not yet sent; the lines before start are gone. */
-struct input {
-    char *bytes;
-    size_t count;
-    size_t capacity;
+/* What was read of standard input and not yet sent. */
+struct lines {
+    struct input input;
     size_t searched; /* so far there is no newline */
 };
 
@@ -49,9 +48,34 @@ static int report(const struct pub *pub, enum bus_err err, struct bus_error **er
 
 /* ---- values -----------------------------------------------------------------------------------*/
 
+static enum bus_err reserve_numbered(struct pub *pub, struct bus_slot **out_slot,
+                                     struct bus_error **reterr)
+{
+    struct bus_slot_options options;
+    bus_slot_options_init(&options);
+    options.seq = pub->seq;
+    enum bus_err err = bus_slot_reserve_with(pub->cli.bus, pub->topic, &options, out_slot, reterr);
+    if (err == BUS_OK && pub->seq != BUS_NEXT) {
+        pub->seq++;
+    }
+    return err;
+}
+
+static enum bus_err send_numbered(struct pub *pub, const char *value, size_t bytes)
+{
+    struct bus_slot *slot = NULL;
+    enum bus_err err = reserve_numbered(pub, &slot, NULL);
+    if (err == BUS_OK) {
+        err = bus_slot_commit(&slot, value, bytes);
+        bus_slot_fail(&slot, NULL); /* nothing, unless the commit left it open */
+    }
+    return err;
+}
+
 static enum bus_err send_value(struct pub *pub, const char *value, size_t bytes)
 {
-    enum bus_err err = bus_publish(pub->cli.bus, pub->topic, value, bytes);
+    enum bus_err err = pub->seq != BUS_NEXT ? send_numbered(pub, value, bytes)
+                                            : bus_publish(pub->cli.bus, pub->topic, value, bytes);
     if (err == BUS_OK) {
         pub->sent++;
     }
@@ -63,13 +87,14 @@ static bool is_enough(const struct pub *pub)
     return pub->cli.count >= 0 && pub->sent >= pub->cli.count;
 }
 
-/* Sends the whole lines of input; what follows the last newline stays in it, or is sent too. */
-static enum bus_err send_lines(struct pub *pub, struct input *input, bool is_end)
+/* Sends the whole lines that were read; what follows the last newline stays, or is sent too. */
+static enum bus_err send_lines(struct pub *pub, struct lines *lines, bool is_end)
 {
     enum bus_err err = BUS_OK;
+    struct input *input = &lines->input;
     size_t start = 0;
     while (err == BUS_OK && start < input->count && !is_enough(pub)) {
-        size_t from = start > input->searched ? start : input->searched;
+        size_t from = start > lines->searched ? start : lines->searched;
         char *newline = memchr(input->bytes + from, '\n', input->count - from);
         if (newline == NULL && !is_end) {
             break;
@@ -80,30 +105,8 @@ static enum bus_err send_lines(struct pub *pub, struct input *input, bool is_end
     }
     memmove(input->bytes, input->bytes + start, input->count - start);
     input->count -= start;
-    input->searched = input->count;
+    lines->searched = input->count;
     return err;
-}
-
-/* Reads what is there.  1: something came, 0: the end, -1: an error, which is said. */
-static int read_more(const struct pub *pub, struct input *input)
-{
-    if (input->capacity - input->count < READ_BYTES) {
-        size_t capacity = 2 * input->capacity + READ_BYTES;
-        char *bytes = realloc(input->bytes, capacity);
-        if (bytes == NULL) {
-            fprintf(stderr, "%s: no memory for a line of %zu bytes\n", pub->cli.program, capacity);
-            return -1;
-        }
-        input->bytes = bytes;
-        input->capacity = capacity;
-    }
-    ssize_t count = read(STDIN_FILENO, input->bytes + input->count, READ_BYTES);
-    if (count < 0 && errno != EINTR && errno != EAGAIN) {
-        fprintf(stderr, "%s: standard input: %s\n", pub->cli.program, strerror(errno));
-        return -1;
-    }
-    input->count += count > 0 ? (size_t)count : 0;
-    return count == 0 ? 0 : 1;
 }
 
 /* Why this party is over, as an exit code. */
@@ -116,7 +119,7 @@ static int report_end(struct pub *pub)
 
 static int send_input(struct pub *pub)
 {
-    struct input input = {.bytes = NULL};
+    struct lines lines = {.searched = 0};
     int result = CLI_OK;
     int more = 1;
     while (more == 1 && result == CLI_OK && !is_enough(pub)) {
@@ -129,11 +132,25 @@ static int send_input(struct pub *pub)
         if (woken != CLI_WOKEN_READABLE) {
             break;
         }
-        more = read_more(pub, &input);
-        enum bus_err err = send_lines(pub, &input, more == 0);
+        more = input_read_more(&lines.input, &pub->cli, STDIN_FILENO, "standard input");
+        enum bus_err err = send_lines(pub, &lines, more == 0);
         result = more < 0 ? CLI_FAILED : report(pub, err, NULL);
     }
-    free(input.bytes);
+    input_fini(&lines.input);
+    return result;
+}
+
+/* A file, or all of standard input, is one value. */
+static int send_whole(struct pub *pub)
+{
+    struct input input = {.bytes = NULL};
+    int result = CLI_FAILED;
+    if (pub->file != NULL ? input_read_file(&input, &pub->cli, pub->file)
+                          : input_read_all(&input, &pub->cli, &result)) {
+        const char *value = input.bytes != NULL ? input.bytes : "";
+        result = report(pub, send_value(pub, value, input.count), NULL);
+    }
+    input_fini(&input);
     return result;
 }
 
@@ -164,10 +181,8 @@ static int print_refusals(struct pub *pub)
 
 static int reserve(struct pub *pub, struct bus_slot **out_slot)
 {
-    struct bus_slot_options options;
     struct bus_error *error = NULL;
-    bus_slot_options_init(&options);
-    enum bus_err err = bus_slot_reserve_with(pub->cli.bus, pub->topic, &options, out_slot, &error);
+    enum bus_err err = reserve_numbered(pub, out_slot, &error);
     return report(pub, err, &error);
 }
 
@@ -260,6 +275,8 @@ static int run(struct pub *pub)
     }
     if (pub->failure != NULL) {
         result = send_failure(pub);
+    } else if (pub->file != NULL || (pub->value != NULL && strcmp(pub->value, "-") == 0)) {
+        result = send_whole(pub);
     } else if (pub->value != NULL) {
         result = report(pub, send_value(pub, pub->value, strlen(pub->value)), NULL);
     } else {
@@ -282,6 +299,9 @@ static int check(const struct pub *pub)
         return cli_usage(cli, "a VALUE and --%s exclude each other",
                          pub->is_promise ? "reserve-only" : "fail");
     }
+    if (pub->file != NULL && (cli->argc == 2 || pub->failure != NULL || pub->is_promise)) {
+        return cli_usage(cli, "--file excludes a VALUE, --fail and --reserve-only");
+    }
     if (pub->hold_ms != HOLD_DEFAULT_MS && !pub->is_promise) {
         return cli_usage(cli, "--hold needs --reserve-only");
     }
@@ -301,11 +321,16 @@ int pub_main(int argc, char **argv)
                 .prints_lines = true,
                 .count_help = "end after N lines (no limit)",
                 .operands = "TOPIC [VALUE]",
-                .summary = "Publishes VALUE, or each line of standard input, to TOPIC.\nEnds when "
-                           "the broker has acknowledged all of it."},
-        .hold_ms = HOLD_DEFAULT_MS};
+                .summary =
+                    "Publishes VALUE, or each line of standard input, to TOPIC.  '-' as VALUE "
+                    "is all of\nstandard input as one value.  Ends when the broker has "
+                    "acknowledged all of it."},
+        .hold_ms = HOLD_DEFAULT_MS,
+        .seq = BUS_NEXT};
     const struct cli_flag flags[] = {
         {0, "fail", CLI_TEXT, &pub.failure, "TYPE:MESSAGE", "settle the next slot with this error"},
+        {0, "file", CLI_TEXT, &pub.file, "FILE", "publish the bytes of FILE as one value"},
+        {0, "seq", CLI_NUMBER, &pub.seq, "N", "number of the first slot (the next one)"},
         {0, "reserve-only", CLI_YES, &pub.is_promise, NULL,
          "promise the next value, and send none"},
         {0, "hold", CLI_SECONDS, &pub.hold_ms, "SECONDS",

@@ -7,64 +7,19 @@
 #include "clients/errbus.h"
 
 #include "clients/cli.h"
+#include "clients/input.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define READ_BYTES ((size_t)64 * 1024)
-
 struct request {
     struct cli cli;
     const char *topic;
-    char *value;
-    size_t bytes;
+    const char *value; /* NULL: all of standard input */
+    struct input input;
     int64_t deadline_ms; /* BUS_FOREVER: none */
 };
-
-/* ---- the value --------------------------------------------------------------------------------*/
-
-/* Reads what is there.  1: something came, 0: the end, -1: an error, which is said. */
-static int read_more(struct request *request, size_t *capacity)
-{
-    if (*capacity - request->bytes < READ_BYTES) {
-        size_t larger = 2 * *capacity + READ_BYTES;
-        char *bytes = realloc(request->value, larger);
-        if (bytes == NULL) {
-            fprintf(stderr, "%s: no memory for %zu bytes\n", request->cli.program, larger);
-            return -1;
-        }
-        request->value = bytes;
-        *capacity = larger;
-    }
-    ssize_t count = read(STDIN_FILENO, request->value + request->bytes, READ_BYTES);
-    if (count < 0 && errno != EINTR && errno != EAGAIN) {
-        fprintf(stderr, "%s: standard input: %s\n", request->cli.program, strerror(errno));
-        return -1;
-    }
-    request->bytes += count > 0 ? (size_t)count : 0;
-    return count == 0 ? 0 : 1;
-}
-
-/* All of standard input.  False: *out_exit says how to end, and why is printed. */
-static bool read_input(struct request *request, int *out_exit)
-{
-    size_t capacity = 0;
-    int more = 1;
-    while (more == 1) {
-        switch (cli_wait(&request->cli, STDIN_FILENO, cli_left_ms(&request->cli))) {
-        case CLI_WOKEN_READABLE: more = read_more(request, &capacity); break;
-        case CLI_WOKEN_STOP: *out_exit = CLI_OK; return false;
-        case CLI_WOKEN_TIME:
-            *out_exit = cli_report(&request->cli, BUS_ETIMEDOUT, NULL);
-            return false;
-        case CLI_WOKEN_OVER: *out_exit = cli_report(&request->cli, BUS_EFENCED, NULL); return false;
-        }
-    }
-    *out_exit = CLI_FAILED;
-    return more == 0;
-}
 
 /* ---- the reply --------------------------------------------------------------------------------*/
 
@@ -81,6 +36,10 @@ static void print_reply(const struct request *request, const struct bus_msg *rep
         cli_json_print(&line, stdout);
     } else {
         fwrite(value, 1, bytes, stdout); /* cli_flush_output() sees what went wrong */
+        bool is_line = bytes > 0 && ((const char *)value)[bytes - 1] == '\n';
+        if (!is_line && isatty(STDOUT_FILENO)) {
+            putchar('\n'); /* for the prompt; a pipe gets the bytes alone */
+        }
     }
 }
 
@@ -116,7 +75,7 @@ static int ask(const struct request *request)
     struct bus_msg *reply = NULL;
     struct bus_error *error = NULL;
     int result = CLI_OK;
-    enum bus_err err = bus_request(bus, request->topic, request->value, request->bytes,
+    enum bus_err err = bus_request(bus, request->topic, request->input.bytes, request->input.count,
                                    request->deadline_ms, &seq);
     if (err != BUS_OK) {
         return report(request, err, NULL);
@@ -146,7 +105,7 @@ static int run(struct request *request)
     }
     if (cli_is_anothers(&request->cli, request->topic)) {
         result = CLI_DENIED;
-    } else if (request->value != NULL || read_input(request, &result)) {
+    } else if (request->value != NULL || input_read_all(&request->input, &request->cli, &result)) {
         result = CLI_OK;
         for (int64_t i = 0; i < count && result == CLI_OK && !cli_is_stopped(); i++) {
             result = ask(request);
@@ -180,13 +139,14 @@ int request_main(int argc, char **argv)
     }
     request.topic = request.cli.argv[0];
     if (request.cli.argc == 2) {
-        request.bytes = strlen(request.cli.argv[1]);
-        request.value = strdup(request.cli.argv[1]);
-        if (request.value == NULL) {
+        request.value = request.cli.argv[1];
+        request.input.count = strlen(request.value);
+        request.input.bytes = strdup(request.value);
+        if (request.input.bytes == NULL) {
             return cli_report(&request.cli, BUS_ENOMEM, NULL);
         }
     }
     result = run(&request);
-    free(request.value);
+    input_fini(&request.input);
     return result;
 }

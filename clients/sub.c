@@ -18,6 +18,7 @@ struct sub {
     const char *from;    /* a number, "oldest" or "now" */
     bool is_blocking;    /* hold writers back rather than lose frames */
     bool is_verbose;     /* topic and number before each value */
+    bool is_raw;         /* the bytes of each value, and nothing else */
     struct bus_sub *sub;
     int64_t from_seq;
     int64_t printed; /* values and errors */
@@ -41,7 +42,9 @@ static void print_value(const struct sub *sub, const struct bus_msg *msg)
         printf("%s %" PRIu64 " ", bus_msg_topic(msg), bus_msg_seq(msg));
     }
     fwrite(value, 1, bytes, stdout);
-    putchar('\n');
+    if (!sub->is_raw) {
+        putchar('\n');
+    }
 }
 
 /* "alice/2", or "alice/1 to alice/7" where the ends of several incarnations are told as one. */
@@ -273,6 +276,7 @@ int sub_main(int argc, char **argv)
         {'d', "durable", CLI_TEXT, &sub.durable, "NAME",
          "continue where the durable subscription NAME of this party was"},
         {'f', "from", CLI_TEXT, &sub.from, "WHERE", "a slot number, oldest or now (0)"},
+        {0, "raw", CLI_YES, &sub.is_raw, NULL, "print the bytes of each value, and no newline"},
         {'v', "verbose", CLI_YES, &sub.is_verbose, NULL,
          "print topic and number before each value"},
     };
@@ -282,6 +286,9 @@ int sub_main(int argc, char **argv)
     }
     if (sub.cli.argc != 1) {
         return cli_usage(&sub.cli, "expected one PATTERN, not %d", sub.cli.argc);
+    }
+    if (sub.is_raw && (sub.is_verbose || sub.cli.is_json)) {
+        return cli_usage(&sub.cli, "--raw excludes --verbose and --json");
     }
     if (!read_from(sub.from, &sub.from_seq)) {
         return cli_usage(&sub.cli, "--from takes a slot number, oldest or now, not '%.100s'",

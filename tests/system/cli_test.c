@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* cli_test.c -- errbus pub, sub, tap, errors, status: flags, environment, output, exit codes. */
 #include "tests/lib/expect.h"
+#include "tests/lib/folder.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>
@@ -49,6 +50,13 @@ static void expect_line(struct process *process, const char *text)
     cr_assert(process_line(process, SOON_MS, &line), "no line, where '%s' was due: %s", text,
               process_complained(process));
     cr_assert_str_eq(line, text);
+}
+
+/* What it printed, zeros and all. */
+static void expect_bytes(struct process *process, const void *bytes, size_t count)
+{
+    cr_assert_eq(process->said.count, count, "%zu bytes", process->said.count);
+    cr_assert_arr_eq(process_said(process), bytes, count);
 }
 
 static void expect_complaint(const struct process *process, const char *text)
@@ -144,6 +152,82 @@ Test(cli, publishes_a_line_of_input_each)
     struct bus_status_row row;
     cr_assert(find_row(NULL, BUS_STATUS_TOPIC, "alice/w", &row));
     cr_expect_eq(row.next_seq, 6);
+}
+
+/* A file, or all of standard input: lines and zeros in it are no matter. */
+Test(cli, publishes_one_whole_value)
+{
+    static const char text[] = "one\ntwo\0three\n";
+    struct process pub;
+    struct process sub;
+    char path[FOLDER_PATH_BYTES_MAX];
+    struct folder folder;
+    cr_assert(folder_make(&folder));
+    cr_assert(folder_write(&folder, "value", "from\na file", path));
+    start(&pub, "pub", "-p", "alice", "w", "-", NULL);
+    cr_assert(process_say(&pub, text, sizeof text - 1));
+    process_say_end(&pub);
+    expect_exit(&pub, 0);
+    process_fini(&pub);
+    start(&pub, "pub", "-p", "alice", "w", "--file", path, NULL);
+    expect_exit(&pub, 0);
+    process_fini(&pub);
+    start(&pub, "pub", "-p", "alice", "w", "--file", "/dev/null", NULL);
+    expect_exit(&pub, 0);
+    process_fini(&pub);
+    start(&sub, "sub", "--raw", "-C", "3", "alice/w", NULL);
+    expect_exit(&sub, 0);
+    expect_bytes(&sub, "one\ntwo\0three\nfrom\na file", sizeof text - 1 + 11);
+    process_fini(&sub);
+    start(&pub, "pub", "-p", "alice", "w", "--file", "/nonexistent/value", NULL);
+    expect_exit(&pub, 1);
+    expect_complaint(&pub, "errbus pub: /nonexistent/value: No such file or directory\n");
+    process_fini(&pub);
+    start(&pub, "pub", "-p", "alice", "w", "--file", folder.path, NULL);
+    expect_exit(&pub, 1);
+    expect_complaint(&pub, "Is a directory\n");
+    process_fini(&pub);
+    folder_fini(&folder);
+    struct bus_status_row row;
+    cr_assert(find_row(NULL, BUS_STATUS_TOPIC, "alice/w", &row));
+    cr_expect_eq(row.next_seq, 3, "three values, no more");
+}
+
+/* A round or a step, whatever was published before. */
+Test(cli, publishes_under_numbers_of_its_own)
+{
+    struct process pub;
+    struct process sub;
+    start(&pub, "pub", "-p", "alice", "--seq", "7", "w", "seven", NULL);
+    expect_exit(&pub, 0);
+    process_fini(&pub);
+    start(&pub, "pub", "-p", "alice", "--seq", "9", "w", NULL);
+    cr_assert(process_say(&pub, "nine\nten\n", 9));
+    process_say_end(&pub);
+    expect_exit(&pub, 0);
+    process_fini(&pub);
+    start(&sub, "sub", "-v", "-C", "1", "--from", "7", "alice/w", NULL);
+    expect_exit(&sub, 0);
+    expect_output(&sub, "alice/w 7 seven\n");
+    process_fini(&sub);
+    start(&sub, "sub", "-v", "-C", "2", "--from", "9", "alice/w", NULL);
+    expect_exit(&sub, 0);
+    expect_output(&sub, "alice/w 9 nine\nalice/w 10 ten\n");
+    process_fini(&sub);
+    start(&pub, "pub", "-p", "alice", "--seq", "12", "--reserve-only", "--hold", "0", "w", NULL);
+    expect_exit(&pub, 0);
+    expect_output(&pub, "reserved alice/w 12\n");
+    process_fini(&pub);
+    start(&pub, "pub", "-p", "alice", "--seq", "14", "--fail", "app.x:no", "w", NULL);
+    expect_exit(&pub, 0);
+    process_fini(&pub);
+    start(&sub, "sub", "-C", "1", "--from", "14", "alice/w", NULL);
+    expect_exit(&sub, 3);
+    expect_complaint(&sub, "alice/w 14 failed");
+    process_fini(&sub);
+    start(&pub, "pub", "-p", "alice", "--seq", "7", "w", "again", NULL);
+    expect_exit(&pub, 1);
+    process_fini(&pub);
 }
 
 Test(cli, takes_the_environment_where_no_flag_says_otherwise)
@@ -1010,6 +1094,11 @@ Test(cli, says_2_of_a_wrong_call)
         {"pub", "w", "--fail", "a:b", "--reserve-only", NULL},
         {"pub", "w", "x", "--reserve-only", NULL},
         {"pub", "w", "--hold", "1", NULL},
+        {"pub", "w", "x", "--file", "/dev/null", NULL},
+        {"pub", "w", "--file", "/dev/null", "--reserve-only", NULL},
+        {"pub", "w", "x", "--seq", "-1", NULL},
+        {"sub", "a/#", "--raw", "-v", NULL},
+        {"sub", "a/#", "--raw", "--json", NULL},
         {"pub", "w", "--nonsense", NULL},
         {"pub", "w", "x", "-W", "soon", NULL},
         {"sub", NULL},
@@ -1043,11 +1132,60 @@ Test(cli, says_2_of_a_wrong_call)
     }
 }
 
+/* errbus help NAME is what NAME says itself; who mistypes is told what may have been meant. */
+Test(cli, helps_who_does_not_know_a_word)
+{
+    struct process own;
+    struct process help;
+    cr_assert(process_start(&own, (const char *const[]){"errbus", "sub", "-h", NULL}, NULL));
+    cr_assert(process_start(&help, (const char *const[]){"errbus", "help", "sub", NULL}, NULL));
+    expect_exit(&own, 0);
+    expect_exit(&help, 0);
+    cr_expect_str_eq(process_said(&help), process_said(&own));
+    process_fini(&own);
+    process_fini(&help);
+    static const struct {
+        const char *words[4];
+        const char *complaint;
+    } cases[] = {
+        {{"errbus", "stauts", NULL}, "unknown subcommand 'stauts'; did you mean 'status'?"},
+        {{"errbus", "help", "pubb", NULL}, "unknown subcommand 'pubb'; did you mean 'pub'?"},
+        {{"errbus", "publish", NULL}, "unknown subcommand 'publish' (errbus -h lists them)"},
+        {{"errbus", "pub", "--resrve-only", NULL},
+         "unknown flag '--resrve-only'; did you mean --reserve-only?"},
+        {{"errbus", "pub", "--reserve-only=1", NULL},
+         "--reserve-only takes no value, as '--reserve-only=1' has"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        cr_assert(process_start(&help, cases[i].words, NULL));
+        expect_exit(&help, 2);
+        expect_complaint(&help, cases[i].complaint);
+        process_fini(&help);
+    }
+}
+
+/* The error is the one that cancelled the job: the event says which party it ended. */
+Test(cli, says_which_party_was_terminated)
+{
+    struct process errors;
+    struct bus *alice = must_open("alice");
+    expect_code(bus_admin_job_cancel(stage_admin(), "default", "enough", SOON_MS, NULL), BUS_OK);
+    struct bus_tap *tap = must_tap(NULL, 1);
+    (void)expect_event(tap, "party.terminated", "alice");
+    bus_tap_close(&tap);
+    (void)bus_close(&alice, SOON_MS);
+    start(&errors, "errors", NULL);
+    expect_exit(&errors, 0);
+    expect_said(&errors, "party.terminated alice/1");
+    process_fini(&errors);
+}
+
 Test(cli, says_0_of_help)
 {
     static const char *const calls[][4] = {
         {"errbus", "-h", NULL},          {"errbus", "--version", NULL},
         {"errbus", "pub", "-h", NULL},   {"errbus", "sub", "--help", NULL},
+        {"errbus", "help", "pub", NULL}, {"errbus", "-V", NULL},
         {"errbus", "tap", "-h", NULL},   {"errbus", "status", "-h", NULL},
         {"errbus", "errors", "-h", NULL}};
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
