@@ -3,6 +3,7 @@
 #include "clients/cli.h"
 
 #include "clients/nearest.h"
+#include "clients/text_table.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -570,7 +571,7 @@ void cli_print_error(FILE *file, const char *program, const struct bus_error *er
     const char *said = text != NULL ? text : bus_error_message(error);
     size_t length = strlen(said);
     fprintf(file, "%s: ", program);
-    cli_print_text(file, said, "\n\t");
+    text_print_wrapped(file, said, strlen(program) + 2, text_stream_columns(file));
     fputs(length > 0 && said[length - 1] == '\n' ? "" : "\n", file);
     free(text);
 }

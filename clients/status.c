@@ -4,14 +4,12 @@
 
 #include "clients/cli.h"
 #include "clients/status_text.h"
+#include "clients/text_table.h"
 
 #include <bus/admin.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #define EVERY_MS INT64_C(1000) /* between two pictures, with --count */
-#define COLUMNS_DEFAULT 80     /* of a terminal that does not say */
 
 struct asked {
     struct cli cli;
@@ -113,17 +111,6 @@ static void print_json(const struct bus_status *status, const struct bus_status_
     }
 }
 
-/* A terminal's columns; what is no terminal has no limit. */
-static size_t columns_of_output(void)
-{
-    struct winsize size = {0};
-    if (!isatty(STDOUT_FILENO)) {
-        return 0;
-    }
-    bool is_known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-    return is_known ? size.ws_col : COLUMNS_DEFAULT;
-}
-
 /* False: memory is short. */
 static bool print_status(const struct asked *asked, const struct bus_status *status)
 {
@@ -143,7 +130,7 @@ static bool print_status(const struct asked *asked, const struct bus_status *sta
                                      .journal = bus_status_journal(status),
                                      .rows = rows,
                                      .count = count};
-    struct status_style style = {.columns = columns_of_output(), .is_all = asked->is_all};
+    struct status_style style = {.columns = text_stream_columns(stdout), .is_all = asked->is_all};
     bool is_printed = true;
     status_sort(rows, count);
     if (asked->cli.is_json) {

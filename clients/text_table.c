@@ -6,8 +6,11 @@
 
 #include <stdint.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
-#define INDENT 2 /* before a line, and between two columns */
+#define INDENT 2           /* before a line, and between two columns */
+#define COLUMNS_DEFAULT 80 /* of a terminal that does not say */
 
 /* ---- how wide a text is -----------------------------------------------------------------------*/
 
@@ -73,6 +76,59 @@ static size_t bytes_within(const char *text, size_t columns)
         columns -= wide;
     }
     return (size_t)(end - text);
+}
+
+/* ---- wrapping ---------------------------------------------------------------------------------*/
+
+/* A word and the blanks before it, on this line or the next. */
+static void print_word(FILE *out, const char *word, size_t bytes, size_t indent, size_t width,
+                       size_t *at)
+{
+    char piece[TABLE_CELL_BYTES_MAX];
+    snprintf(piece, sizeof piece, "%.*s", (int)bytes, word);
+    size_t blanks = strspn(piece, " ");
+    size_t columns = text_columns(piece);
+    bool is_first = blanks == 0; /* of its line, but for those that are indented */
+    if (width > 0 && !is_first && *at + columns > width) {
+        fprintf(out, "\n%*s", (int)indent, "");
+        *at = indent;
+        columns -= blanks;
+    } else {
+        blanks = 0;
+    }
+    cli_print_text(out, piece + blanks, "\t");
+    *at += columns;
+}
+
+void text_print_wrapped(FILE *out, const char *text, size_t first, size_t width)
+{
+    size_t at = first;
+    for (const char *line = text; *line != '\0';) {
+        size_t bytes = strcspn(line, "\n");
+        size_t indent = strspn(line, " ") + INDENT;
+        for (size_t from = 0, to; from < bytes; from = to) {
+            to = from + strspn(line + from, " ");
+            to += strcspn(line + to, " \n");
+            to = to - from < TABLE_CELL_BYTES_MAX ? to : from + TABLE_CELL_BYTES_MAX - 1;
+            print_word(out, line + from, to - from, indent, width, &at);
+        }
+        line += bytes;
+        if (*line == '\n') {
+            putc('\n', out);
+            line++;
+            at = 0;
+        }
+    }
+}
+
+size_t text_stream_columns(FILE *stream)
+{
+    struct winsize size = {0};
+    if (!isatty(fileno(stream))) {
+        return 0;
+    }
+    bool is_known = ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    return is_known ? size.ws_col : COLUMNS_DEFAULT;
 }
 
 /* ---- printing ---------------------------------------------------------------------------------*/

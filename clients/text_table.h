@@ -31,6 +31,14 @@ struct table {
 #define TABLE_FIRST_MIN 12
 void table_print(FILE *out, const struct table *table, size_t width);
 
+/* Prints text, whose first line begins in the column first, in lines of at most width columns.
+ * What goes on in a new line is indented by two blanks more.  Lines that are there stay.  A word
+ * that is wider stands alone.  width 0: no limit. */
+void text_print_wrapped(FILE *out, const char *text, size_t first, size_t width);
+
+/* How many columns the terminal has that a stream is written to; 0: it is no terminal. */
+size_t text_stream_columns(FILE *stream);
+
 /* How many columns of a terminal a text of UTF-8 takes. */
 size_t text_columns(const char *text);
 
