@@ -146,6 +146,8 @@ void run_loop(struct run *run);
 void run_note(struct run *run, const char *format, ...) BUS_PRINTF(2, 3);
 /* who: what stands before it. */
 void run_note_error(struct run *run, const char *who, const struct bus_error *error);
+/* The error that the end of a program is, without what that wrote, which is shown as it came. */
+void run_note_end(struct run *run, const char *who, const struct bus_error *error);
 /* Whether there is something to write. */
 bool run_screen_is_due(struct run *run, enum run_stream_number number);
 /* It can be written to. */

@@ -419,6 +419,7 @@ static bool read_error(const struct run_child *child, struct run_error *out_erro
     free(text);
     (void)close(fd);
     if (is_read) {
+        out_error->is_of_file = true;
         run_error_date(out_error, &(struct run_times){.began_ns = child->began_wall_ns,
                                                       .written_ns = written_ns,
                                                       .now_ns = wall_ns()});

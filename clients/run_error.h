@@ -66,6 +66,7 @@ struct run_error {
     struct bus_error *error; /* the receiver's to unref */
     int64_t occurred_ns;     /* by the program's clock, since the epoch; 0: unknown */
     uint64_t uncertainty_ns; /* how far that may be off */
+    bool is_of_file;         /* not of the end itself */
 };
 
 /* Reads the error that a whole file is, or what run_json.h made of it.  is_torn: it broke off. */

@@ -73,7 +73,13 @@ static void fail_by_end(struct run *run, struct run_member *member, bool is_star
     if (member->child.streams[RUN_STDERR].output.said_bytes > 0) {
         (void)bus_error_add_file(end.error, "stderr", path); /* or without */
     }
-    fail(run, member, end.error);
+    bus_fail(member->bus, end.error);
+    if (end.is_of_file) {
+        run_note_error(run, run->cli.program, end.error);
+    } else {
+        run_note_end(run, run->cli.program, end.error);
+    }
+    bus_error_unref(&end.error);
 }
 
 /* A program that was stopped may have said before why it failed.  False: it has not. */

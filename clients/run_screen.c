@@ -33,6 +33,31 @@ void run_note(struct run *run, const char *format, ...)
     say(run, "\n");
 }
 
+void run_note_end(struct run *run, const char *who, const struct bus_error *error)
+{
+    char *text = NULL;
+    char *line = strdup(bus_error_message(error));
+    char *newline = line != NULL ? strchr(line, '\n') : NULL;
+    bool is_shown = newline != NULL && newline[1] != '\0' && newline[-1] == ':';
+    size_t bytes = 0;
+    FILE *file = is_shown ? open_memstream(&text, &bytes) : NULL;
+    if (file == NULL) {
+        free(line);
+        run_note_error(run, who, error);
+        return;
+    }
+    *newline = '\0';
+    fprintf(file, "%s: %s: %s %s: ", who, bus_error_party(error), bus_error_kind(error),
+            bus_error_type(error));
+    cli_print_text(file, line, "");
+    fputs(" see above\n", file);
+    if (fclose(file) == 0) {
+        run_output_add(&run->notes, text, bytes);
+    }
+    free(text);
+    free(line);
+}
+
 void run_note_error(struct run *run, const char *who, const struct bus_error *error)
 {
     char *text = NULL;

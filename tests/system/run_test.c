@@ -148,6 +148,21 @@ Test(run, names_the_end_of_a_program_exactly)
     bus_tap_close(&tap);
 }
 
+/* What the program wrote is shown once, as it came. */
+Test(run, does_not_repeat_what_the_program_wrote)
+{
+    struct process run;
+    start_script(&run, "echo oh no >&2; echo dear >&2; exit 1");
+    expect_exit(&run, 1);
+    const char *shown = process_complained(&run);
+    expect_complaint(&run, "alice: oh no\nalice: dear\n");
+    expect_complaint(&run,
+                     "errbus run: alice: application run.exit_status: sh exited with status 1; "
+                     "its standard error: see above\n");
+    cr_assert_null(strstr(strstr(shown, "oh no") + 1, "oh no"), "%s", shown);
+    process_fini(&run);
+}
+
 /* What a shell says to end by SIGSEGV where cores may be as large as they like. */
 static void make_crash(char *script, size_t bytes)
 {
