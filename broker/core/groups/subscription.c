@@ -47,9 +47,7 @@ static void watch_free(struct core *core, struct watch *watch)
 static void sub_answer(struct core *core, struct session *session, uint64_t number, uint32_t sub,
                        enum wire_code code, const char *type, const char *message)
 {
-    struct failure *failure = NULL;
-    if (code != CODE_OK)
-        failure = failure_of_rejection(core, session, type, message, NULL, 0);
+    struct failure *failure = failure_of_answer(core, session, code, type, message);
     struct msg_subscribed *msg =
         &effects_msg(core->effects, session->control, MSG_SUBSCRIBED)->as.subscribed;
     msg->number = number;

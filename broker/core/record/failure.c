@@ -185,6 +185,12 @@ struct failure *failure_of_rejection(struct core *core, const struct session *se
                                                      .seq = seq});
 }
 
+struct failure *failure_of_answer(struct core *core, const struct session *session,
+                                  enum wire_code code, const char *type, const char *message)
+{
+    return code == CODE_OK ? NULL : failure_of_rejection(core, session, type, message, NULL, 0);
+}
+
 bool failure_keep_spare(struct core *core)
 {
     struct job nobody = {.name = span_text("-"), .attempt = 0};

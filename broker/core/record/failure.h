@@ -30,6 +30,9 @@ struct failure *failure_make(struct core *core, const struct failure_spec *spec)
 struct failure *failure_of_rejection(struct core *core, const struct session *session,
                                      const char *type, const char *message, struct topic *topic,
                                      uint64_t seq);
+/* The same for an answer that is about no slot.  NULL: the code is CODE_OK, nothing is rejected. */
+struct failure *failure_of_answer(struct core *core, const struct session *session,
+                                  enum wire_code code, const char *type, const char *message);
 /* An error as a client encoded it, with who it is from put right; of bytes that cannot be read, one
  * that says so. */
 struct failure *failure_take(struct core *core, struct session *session, struct span bytes,

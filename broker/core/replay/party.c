@@ -54,6 +54,14 @@ static const char *took_part(struct party *party, const struct fact_took_part *f
     return NULL;
 }
 
+/* The terms in a fact of one that joined: each of the three has the same fields. */
+#define TERMS_OF(fact)                                                                             \
+    {                                                                                              \
+        .token = (fact)->token, .heartbeat_ms = (fact)->heartbeat_ms,                              \
+        .lost_after_ms = (fact)->lost_after_ms, .grace_ms = (fact)->grace_ms,                      \
+        .host = (fact)->host, .pid = (fact)->pid                                                   \
+    }
+
 static const char *begin_incarnation(struct core *core, struct party *party, uint64_t incarnation,
                                      uint64_t run_rule, const struct session_terms *terms)
 {
@@ -73,27 +81,16 @@ static const char *begin_incarnation(struct core *core, struct party *party, uin
 static const char *party_joined(struct core *core, struct party *party,
                                 const struct fact_party_joined *fact)
 {
-    return begin_incarnation(core, party, fact->incarnation, fact->run_rule,
-                             &(struct session_terms){.token = fact->token,
-                                                     .heartbeat_ms = fact->heartbeat_ms,
-                                                     .lost_after_ms = fact->lost_after_ms,
-                                                     .grace_ms = fact->grace_ms,
-                                                     .host = fact->host,
-                                                     .pid = fact->pid});
+    const struct session_terms terms = TERMS_OF(fact);
+    return begin_incarnation(core, party, fact->incarnation, fact->run_rule, &terms);
 }
 
 static const char *guard_joined(struct core *core, struct party *party,
                                 const struct fact_guard_joined *fact)
 {
-    const char *wrong =
-        begin_incarnation(core, party, fact->incarnation, fact->run_rule,
-                          &(struct session_terms){.token = fact->token,
-                                                  .heartbeat_ms = fact->heartbeat_ms,
-                                                  .lost_after_ms = fact->lost_after_ms,
-                                                  .grace_ms = fact->grace_ms,
-                                                  .host = fact->host,
-                                                  .pid = fact->pid,
-                                                  .is_guard = true});
+    struct session_terms terms = TERMS_OF(fact);
+    terms.is_guard = true;
+    const char *wrong = begin_incarnation(core, party, fact->incarnation, fact->run_rule, &terms);
     if (wrong == NULL)
         party->program_count = (uint32_t)fact->programs;
     return wrong;
@@ -102,18 +99,12 @@ static const char *guard_joined(struct core *core, struct party *party,
 static const char *program_joined(struct core *core, struct party *party,
                                   const struct fact_program_joined *fact)
 {
+    const struct session_terms terms = TERMS_OF(fact);
     if (party->guard == NULL || party->session != NULL || fact->program <= party->program_count)
         return WRONG_NO_ORDER;
     if (!token_is_new(core, fact->token))
         return WRONG_TWICE;
-    struct session *session =
-        session_make(core, party->job,
-                     &(struct session_terms){.token = fact->token,
-                                             .heartbeat_ms = fact->heartbeat_ms,
-                                             .lost_after_ms = fact->lost_after_ms,
-                                             .grace_ms = fact->grace_ms,
-                                             .host = fact->host,
-                                             .pid = fact->pid});
+    struct session *session = session_make(core, party->job, &terms);
     if (session == NULL)
         return WRONG_NO_MEMORY;
     party->program_count = (uint32_t)fact->program - 1;

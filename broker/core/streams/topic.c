@@ -553,9 +553,7 @@ static void answer_open(struct core *core, struct session *session,
                         const struct msg_topic_open *asked, const struct topic *topic,
                         enum wire_code code, const char *type, const char *text)
 {
-    struct failure *failure = NULL;
-    if (code != CODE_OK)
-        failure = failure_of_rejection(core, session, type, text, NULL, 0);
+    struct failure *failure = failure_of_answer(core, session, code, type, text);
     struct msg_topic_opened *msg =
         &effects_msg(core->effects, session->control, MSG_TOPIC_OPENED)->as.topic_opened;
     msg->request = asked->request;
