@@ -13,21 +13,6 @@ BEGIN {
     CROWD = 4 # more systems that do one thing have a plot of their own
 }
 
-function text(name,    at)
-{
-    at = index($0, "\"" name "\":\"")
-    if (at == 0)
-        return ""
-    at = substr($0, at + length(name) + 4)
-    return substr(at, 1, index(at, "\"") - 1)
-}
-
-function number(name,    at)
-{
-    at = index($0, "\"" name "\":")
-    return at == 0 ? 0 : substr($0, at + length(name) + 3) + 0
-}
-
 function learn(list, count, seen, name)
 {
     if (!(name in seen)) {

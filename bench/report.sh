@@ -107,7 +107,7 @@ draw() {
         "set output '$folder/$1.svg'" "set title \"$3\"" "$commands" | gnuplot
 }
 
-awk -v page="$folder" -f "$here/report.awk" "$file"
+awk -v page="$folder" -f "$here/../tests/lib/json.awk" -f "$here/report.awk" "$file"
 count=$(wc -l <"$folder/plots")
 if command -v gnuplot >/dev/null; then
     while IFS="$(printf '\t')" read -r name kind title unit; do
@@ -117,8 +117,10 @@ else
     echo "plots: skipped, gnuplot is not installed (Debian: gnuplot-nox)"
     count=all
 fi
-awk -v page="$folder" -v targets="$here/targets.table" -v is_drawn="$count" -f "$here/report.awk" \
+awk -v page="$folder" -v targets="$here/targets.table" -v is_drawn="$count" \
+    -f "$here/../tests/lib/json.awk" -f "$here/report.awk" \
     "$file" >"$page"
-awk -v table=1 -v targets="$here/targets.table" -f "$here/report.awk" "$file"
+awk -v table=1 -v targets="$here/targets.table" \
+    -f "$here/../tests/lib/json.awk" -f "$here/report.awk" "$file"
 echo
 echo "the page: $page"

@@ -12,7 +12,8 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "$3" --quick --json "$folder/lines"
 grep "| $question;" "$source_dir/bench/targets.table" >"$folder/targets" || exit 0
-awk -v table=1 -v targets="$folder/targets" -f "$source_dir/bench/report.awk" "$folder/lines" >"$folder/table"
+awk -v table=1 -v targets="$folder/targets" -f "$source_dir/tests/lib/json.awk" \
+    -f "$source_dir/bench/report.awk" "$folder/lines" >"$folder/table"
 if grep 'not measured' "$folder/table" >&2; then
     exit 1
 fi

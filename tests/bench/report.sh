@@ -51,7 +51,8 @@ a time | <= 5000 | kill; all of it; errbus |
 too long | <= 4998 | kill; all of it; errbus |
 nobody asked | >= 1 | throughput; 16 B; errbus | throughput; 16 B; relay
 END
-awk -v table=1 -v targets="$folder/targets" -f "$source_dir/bench/report.awk" "$folder/lines" >"$folder/table"
+awk -v table=1 -v targets="$folder/targets" -f "$source_dir/tests/lib/json.awk" \
+    -f "$source_dir/bench/report.awk" "$folder/lines" >"$folder/table"
 expect "$folder/table" 'What is asked for, and what this run has: medians of 3 runs. a; b: one by one, and many at once.'
 expect "$folder/table" 'the better one counts >= 12 3.00; 12.00 reached'
 expect "$folder/table" 'be it the first <= 3 3.00; 12.00 reached'
@@ -62,7 +63,8 @@ expect "$folder/table" 'a time <= 5.00 ms 5.00 ms reached'
 expect "$folder/table" 'too long <= 5.00 ms 5.00 ms missed'
 expect "$folder/table" 'nobody asked >= 1 not measured'
 
-awk -v page="$folder" -f "$source_dir/bench/report.awk" "$folder/lines"
+awk -v page="$folder" -f "$source_dir/tests/lib/json.awk" \
+    -f "$source_dir/bench/report.awk" "$folder/lines"
 tr '\t' ' ' <"$folder/plots" >"$folder/named"
 expect "$folder/named" 'plot1 lines Throughput by size of the values, one reader values a second'
 expect "$folder/named" 'plot2 ratios Throughput by size, to that of Errbus one by one to errbus'

@@ -5,21 +5,6 @@
 #   -v mode=data      -v folder=DIR: the data of the plots, a file each
 #   -v mode=page      -v folder=DIR: the page in HTML; where DIR/<plot>.svg is there, it is on it
 
-function text(name,    at)
-{
-    at = index($0, "\"" name "\":\"")
-    if (at == 0)
-        return ""
-    at = substr($0, at + length(name) + 4)
-    return substr(at, 1, index(at, "\"") - 1)
-}
-
-function number(name,    at)
-{
-    at = index($0, "\"" name "\":")
-    return at == 0 ? 0 : substr($0, at + length(name) + 3) + 0
-}
-
 # "NAME":{"WHO":NUMBER,...}: what of each of them, and of all together.
 function add_each(what, row, name,    at, part, pair, i, n, who)
 {

@@ -74,7 +74,7 @@ plot '$folder/faults' using 1:2 with points pt 9 ps 0.6 lc rgb '#b00000' title '
 END
 }
 
-awk -v mode=data -v folder="$folder" -f "$here/report.awk" "$file"
+awk -v mode=data -v folder="$folder" -f "$here/../lib/json.awk" -f "$here/report.awk" "$file"
 if command -v gnuplot >/dev/null; then
     dots detected rows 'ms from the fault until the broker told of it'
     dots waited rows 'ms from the fault until a survivor had been told'
@@ -88,6 +88,7 @@ if command -v gnuplot >/dev/null; then
 else
     echo "plots: left out, gnuplot is not installed (Debian: gnuplot-nox)"
 fi
-awk -v mode=page -v folder="$folder" -f "$here/report.awk" "$file" >"$page"
-awk -v mode=table -f "$here/report.awk" "$file"
+awk -v mode=page -v folder="$folder" -f "$here/../lib/json.awk" \
+    -f "$here/report.awk" "$file" >"$page"
+awk -v mode=table -f "$here/../lib/json.awk" -f "$here/report.awk" "$file"
 echo "the page: $page"
