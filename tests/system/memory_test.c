@@ -4,9 +4,8 @@
  *
  * Whatever failed says BUS_ENOMEM, or is done again by the library itself; tried again it succeeds,
  * and the conversation comes to the same end.  And values are received without an allocation or a
- * lock for each, and sent without waking the library's thread.  The program is linked so that
- * malloc and its like,
- * where our own objects call them, are those below; what libzmq takes for itself is not ours. */
+ * lock for each, and sent without waking the library's thread. */
+#include "tests/lib/failpoint/allocation.h"
 #include "tests/lib/expect.h"
 
 #include <criterion/criterion.h>
@@ -31,34 +30,10 @@ static _Thread_local unsigned long own_allocations;
 static _Thread_local unsigned long own_locks;
 static _Thread_local unsigned long own_wakes;
 
-static bool is_to_be_had(void)
+bool allocation_is_granted(void)
 {
     own_allocations++;
     return !atomic_load(&is_counting) || atomic_fetch_add(&asked, 1) + 1 != atomic_load(&fail_at);
-}
-
-/* The linker's names for what it puts in place of a function, and for that function. */
-void *__real_malloc(size_t bytes);
-void *__real_calloc(size_t count, size_t bytes);
-void *__real_realloc(void *block, size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_calloc(size_t count, size_t bytes);
-void *__wrap_realloc(void *block, size_t bytes);
-
-void *__wrap_malloc(size_t bytes)
-{
-    return is_to_be_had() ? __real_malloc(bytes) : NULL;
-}
-
-void *__wrap_calloc(size_t count, size_t bytes)
-{
-    return is_to_be_had() ? __real_calloc(count, bytes) : NULL;
-}
-
-/* To give back never fails. */
-void *__wrap_realloc(void *block, size_t bytes)
-{
-    return bytes == 0 || is_to_be_had() ? __real_realloc(block, bytes) : NULL;
 }
 
 int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
