@@ -4,6 +4,7 @@
  *
  * The few messages that a raw peer needs to get in are packed by hand here, so that this test does
  * not trust the library's own idea of them. */
+#include "tests/lib/bystanders.h"
 #include "tests/lib/expect.h"
 
 #include <arpa/inet.h>
@@ -16,44 +17,22 @@
 #include <zmq.h>
 
 static void *context;
-static struct bus *writer;
-static struct bus *reader;
-static struct bus_sub *sub;
-static uint64_t next_seq;
 
-/* Two who work while the others misbehave. */
 static void open_all(void)
 {
     stage_open();
     context = zmq_ctx_new();
-    writer = must_open("writer");
-    reader = must_open("reader");
-    sub = must_subscribe(reader, "writer/w");
-    next_seq = 0;
+    bystanders_open();
 }
 
 static void close_all(void)
 {
-    bus_sub_close(&sub);
-    bus_close(&writer, SOON_MS);
-    bus_close(&reader, SOON_MS);
+    bystanders_close();
     zmq_ctx_term(context);
     stage_close();
 }
 
 TestSuite(hostile, .init = open_all, .fini = close_all, .timeout = 120);
-
-static void expect_undisturbed(void)
-{
-    must_publish(writer, "w", "undisturbed");
-    expect_value(sub, "writer/w", next_seq++, "undisturbed");
-    must_flush(writer);
-    must_flush(reader);
-    cr_assert_null(bus_failure(writer));
-    cr_assert_null(bus_failure(reader));
-    cr_assert_eq(process_wait(&stage.process, 0), -1, "errbusd ended: %s",
-                 process_complained(&stage.process));
-}
 
 /* Waits for the broker to have counted so many refusals. */
 static void expect_refused(uint64_t count)
@@ -257,7 +236,7 @@ static void attach_as(const char *party, void **out_control, void **out_data)
 Test(hostile, greetings_are_answered_or_refused)
 {
     void *control = join_as_mallory();
-    expect_undisturbed();
+    bystanders_expect_undisturbed();
     zmq_close(control);
 
     control = dial(stage.control);
@@ -283,7 +262,7 @@ Test(hostile, greetings_are_answered_or_refused)
     send_part(control, bytes.at, bytes.count, 0);
     expect_answer(control, REFUSED, "errbus.fenced");
     zmq_close(control);
-    expect_undisturbed();
+    bystanders_expect_undisturbed();
 }
 
 Test(hostile, truncated_greetings_are_refused_at_every_byte)
@@ -296,7 +275,7 @@ Test(hostile, truncated_greetings_are_refused_at_every_byte)
         expect_refused(++before);
         zmq_close(control);
     }
-    expect_undisturbed();
+    bystanders_expect_undisturbed();
     struct bus_status_row row;
     cr_expect_not(find_row("default", BUS_STATUS_PARTY, "mallory", &row));
 }
@@ -345,7 +324,7 @@ Test(hostile, bytes_are_refused_on_both_channels)
         send_part(socket, text, sizeof text, 0);
         expect_refused(++before);
         zmq_close(socket);
-        expect_undisturbed();
+        bystanders_expect_undisturbed();
     }
 }
 
@@ -367,7 +346,7 @@ Test(hostile, parts_far_too_large_are_dropped)
         zmq_socket_monitor(socket, NULL, 0);
         zmq_close(monitor);
         zmq_close(socket);
-        expect_undisturbed();
+        bystanders_expect_undisturbed();
     }
 }
 
@@ -397,7 +376,7 @@ Test(hostile, random_bytes_are_refused_on_both_channels)
         expect_refused(++before);
         zmq_close(socket);
     }
-    expect_undisturbed();
+    bystanders_expect_undisturbed();
 }
 
 /* Bytes with one bit turned, of a message that is right otherwise. */
@@ -410,11 +389,11 @@ Test(hostile, greetings_with_a_wrong_bit_harm_nobody)
         void *control = dial(stage.control);
         send_part(control, bytes.at, bytes.count, 0);
         if (bit % 64 == 0) {
-            must_flush(writer);
+            must_flush(bystanders.writer);
         }
         zmq_close(control);
     }
-    expect_undisturbed();
+    bystanders_expect_undisturbed();
 }
 
 /* One who is in, and then breaks the protocol, is named on the control topic of its job: at once,
@@ -438,7 +417,7 @@ Test(hostile, members_are_named_in_a_refused_event)
         cr_expect_str_neq(bus_event_text(event), "");
         cr_expect_str_eq(bus_event_job(event), "default");
         zmq_close(control);
-        expect_undisturbed();
+        bystanders_expect_undisturbed();
     }
     bus_tap_close(&tap);
 }
@@ -474,7 +453,7 @@ Test(hostile, members_are_named_for_their_data_too)
         cr_expect_str_neq(bus_event_text(event), "", "part %zu", i);
         zmq_close(data);
         zmq_close(control);
-        expect_undisturbed();
+        bystanders_expect_undisturbed();
     }
     bus_tap_close(&tap);
 }
@@ -500,7 +479,7 @@ Test(hostile, data_connections_need_a_token)
     send_part(data, bytes.at, bytes.count, 0);
     expect_refused(before + 1);
     zmq_close(data);
-    expect_undisturbed();
+    bystanders_expect_undisturbed();
 }
 
 /* No ZeroMQ at all. */
@@ -520,7 +499,7 @@ Test(hostile, strangers_without_zeromq_harm_nobody)
         cr_assert(sent >= 0 || errno == EPIPE || errno == ECONNRESET);
         close(fd);
     }
-    expect_undisturbed();
+    bystanders_expect_undisturbed();
 }
 
 /* Whoever connects and never reads is nobody's burden. */
@@ -538,7 +517,7 @@ Test(hostile, members_that_never_read_harm_nobody)
         }
     }
     for (int i = 0; i < 20; i++) {
-        expect_undisturbed();
+        bystanders_expect_undisturbed();
     }
     zmq_close(control);
     bus_tap_close(&tap);
@@ -614,14 +593,14 @@ Test(hostile, writers_that_never_hear_what_was_accepted_are_let_go)
         send_value(data, topic, (uint64_t)sent);
         if (sent % BETWEEN != 0)
             continue;
-        expect_undisturbed();
+        bystanders_expect_undisturbed();
         while (!is_told && bus_tap_next(tap, BUS_POLL, &event, NULL) == BUS_OK)
             is_told = strcmp(bus_event_name(event), "refused") == 0 &&
                       strcmp(bus_event_party(event), "deaf") == 0;
     }
     cr_assert(is_told, "after %d batches", sent);
     cr_expect_not_null(strstr(bus_event_text(event), "does not read"), "%s", bus_event_text(event));
-    expect_undisturbed();
+    bystanders_expect_undisturbed();
     zmq_close(data);
     zmq_close(control);
     bus_tap_close(&tap);

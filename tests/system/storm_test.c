@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* storm_test.c -- connections by the thousand, that say nothing, or come and go, or take the last
  * descriptors: who is in goes on, and who keeps to the protocol gets in. */
+#include "tests/lib/bystanders.h"
 #include "tests/lib/expect.h"
 
 #include <arpa/inet.h>
@@ -25,53 +26,24 @@ enum {
 /* What the broker may take for all that is done here: libzmq needs 23 KiB for a connection. */
 #define MEMORY_MAX_KIB (512L * 1024)
 
-static struct bus *writer;
-static struct bus *reader;
-static struct bus_sub *sub;
-static uint64_t next_seq;
 static int silent[SILENT];
-
-static void begin_work(void)
-{
-    writer = must_open("writer");
-    reader = must_open("reader");
-    sub = must_subscribe(reader, "writer/w");
-    next_seq = 0;
-}
 
 static void open_all(void)
 {
     stage_open();
-    begin_work();
-}
-
-static void end_work(void)
-{
-    bus_sub_close(&sub);
-    bus_close(&writer, SOON_MS);
-    bus_close(&reader, SOON_MS);
+    bystanders_open();
 }
 
 static struct folder kept; /* of a journal; mostly there is none */
 
 static void close_all(void)
 {
-    end_work();
+    bystanders_close();
     stage_close();
     folder_fini(&kept);
 }
 
 TestSuite(storm, .init = open_all, .fini = close_all, .timeout = 300);
-
-static void expect_undisturbed(void)
-{
-    must_publish(writer, "w", "undisturbed");
-    expect_value(sub, "writer/w", next_seq++, "undisturbed");
-    must_flush(writer);
-    must_flush(reader);
-    cr_assert_null(bus_failure(writer));
-    cr_assert_null(bus_failure(reader));
-}
 
 /* ---- the broker, from outside ---------------------------------------------------------------- */
 
@@ -95,7 +67,7 @@ static void expect_descriptors(int at_most)
     while (count_descriptors() > at_most) {
         cr_assert_lt(test_now_ms(), until_ms, "%d descriptors, not %d", count_descriptors(),
                      at_most);
-        expect_undisturbed();
+        bystanders_expect_undisturbed();
     }
 }
 
@@ -187,7 +159,7 @@ static int open_silent(int wanted, bool is_shaking_hands)
         if (is_shaking_hands)
             shake_hands(silent[i]);
         if (i % 1000 == 0)
-            expect_undisturbed();
+            bystanders_expect_undisturbed();
     }
     return count;
 }
@@ -220,7 +192,7 @@ Test(storm, of_ten_thousand_that_say_nothing_shuts_nobody_out)
     struct bus *late = must_open("late");
     must_publish(late, "w", "in");
     must_close(&late);
-    expect_undisturbed();
+    bystanders_expect_undisturbed();
     cr_expect_lt(memory_kib(), MEMORY_MAX_KIB);
     close_silent(count);
     expect_descriptors(OTHERS_MAX);
@@ -243,7 +215,7 @@ static void start_with_short_time(void)
     cr_assert(process_line(&stage.process, SOON_MS, &line));
     cr_assert_eq(sscanf(line, "errbusd ready control=%255s data=%255s", stage.control, stage.data),
                  2);
-    begin_work();
+    bystanders_open();
 }
 
 /* Those who never greet libzmq, or stop in the middle of a greeting, a handshake or a message;
@@ -264,12 +236,12 @@ Test(storm, of_silence_is_over_when_its_time_is)
         say_half(mute, (enum half)(i / 2 % HALVES));
         expect_closed(mute);
         close(mute);
-        expect_undisturbed();
+        bystanders_expect_undisturbed();
     }
     for (int i = 0; i < count; i++)
         expect_closed(silent[i]);
     close_silent(count);
-    expect_undisturbed();
+    bystanders_expect_undisturbed();
     struct bus *late = must_open("late");
     must_close(&late);
     expect_event(tap, "party.left", "late");
@@ -288,7 +260,7 @@ Test(storm, of_connections_that_come_and_go_leaves_nothing)
         for (int i = 0; round % 2 == 0 && i < count; i++)
             setsockopt(silent[i], SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
         close_silent(count);
-        expect_undisturbed();
+        bystanders_expect_undisturbed();
     }
     expect_descriptors(before);
     cr_expect_lt(memory_kib(), MEMORY_MAX_KIB);
@@ -309,7 +281,7 @@ Test(storm, of_parties_lets_all_in)
     }
     for (int i = 0; i < PARTIES; i++)
         must_publish(parties[i], "w", "in");
-    expect_undisturbed();
+    bystanders_expect_undisturbed();
     for (int i = 0; i < PARTIES; i++)
         must_close(&parties[i]);
 }
@@ -333,7 +305,7 @@ static void start_with_few_descriptors(void)
     cr_assert(process_line(&stage.process, SOON_MS, &line));
     cr_assert_eq(sscanf(line, "errbusd ready control=%255s data=%255s", stage.control, stage.data),
                  2);
-    begin_work();
+    bystanders_open();
 }
 
 /* So much that the journal needs new files. */
@@ -341,10 +313,10 @@ static void write_segments(void)
 {
     static char large[40000];
     for (int i = 0; i < 8; i++) {
-        cr_assert_eq(bus_publish(writer, "large", large, sizeof large), BUS_OK);
-        must_flush(writer);
+        cr_assert_eq(bus_publish(bystanders.writer, "large", large, sizeof large), BUS_OK);
+        must_flush(bystanders.writer);
     }
-    expect_undisturbed();
+    bystanders_expect_undisturbed();
 }
 
 static enum bus_err try_to_open(const char *party, struct bus **out_bus)
@@ -388,7 +360,7 @@ Test(storm, that_takes_all_descriptors_leaves_those_who_are_in)
     must_close(&late);
     for (int i = 2; i < count; i++)
         must_close(&parties[i]);
-    expect_undisturbed();
+    bystanders_expect_undisturbed();
 }
 
 /* The same by raw peers: they are let go, whoever keeps to the protocol gets in at once. */
