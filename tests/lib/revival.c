@@ -8,26 +8,33 @@
 
 enum { OPTIONS_MAX = 32 };
 
-void revival_open(struct revival *revival)
+struct revival revival;
+
+void revival_open(void)
 {
-    cr_assert(folder_make(&revival->folder));
-    const char *path = revival->folder.path;
-    snprintf(revival->control, sizeof revival->control, "ipc://%s/control", path);
-    snprintf(revival->data, sizeof revival->data, "ipc://%s/data", path);
-    snprintf(revival->journal, sizeof revival->journal, "%s/journal", path);
+    cr_assert(folder_make(&revival.folder));
+    const char *path = revival.folder.path;
+    snprintf(revival.control, sizeof revival.control, "ipc://%s/control", path);
+    snprintf(revival.data, sizeof revival.data, "ipc://%s/data", path);
+    snprintf(revival.journal, sizeof revival.journal, "%s/journal", path);
 }
 
-void revival_close(struct revival *revival)
+void revival_begin(void)
+{
+    revival_open();
+    revival_start("process", NULL);
+}
+
+void revival_close(void)
 {
     stage_close();
-    folder_fini(&revival->folder);
+    folder_fini(&revival.folder);
 }
 
-void revival_start(const struct revival *revival, const char *durability, const char *const *more)
+void revival_start(const char *durability, const char *const *more)
 {
-    const char *options[OPTIONS_MAX] = {"--control",    revival->control, "--data",
-                                        revival->data,  "--journal",      revival->journal,
-                                        "--durability", durability};
+    const char *options[OPTIONS_MAX] = {"--control", revival.control, "--data",       revival.data,
+                                        "--journal", revival.journal, "--durability", durability};
     size_t count = 8;
     for (size_t i = 0; more != NULL && more[i] != NULL; i++) {
         cr_assert_lt(count + 1, OPTIONS_MAX);
@@ -36,17 +43,16 @@ void revival_start(const struct revival *revival, const char *durability, const 
     stage_open_with(options);
 }
 
-bool revival_start_failing(const struct revival *revival, const char *durability,
-                           const char *const *environment)
+bool revival_start_failing(const char *durability, const char *const *environment)
 {
     /* Little is kept for who comes late, so that the journal has something to let go. */
     const char *const argv[] = {
-        "errbusd_failpoints", "--control",    revival->control, "--data",
-        revival->data,        "--journal",    revival->journal, "--durability",
-        durability,           "--topic-keep", "150000",         NULL};
+        "errbusd_failpoints", "--control",    revival.control, "--data",
+        revival.data,         "--journal",    revival.journal, "--durability",
+        durability,           "--topic-keep", "150000",        NULL};
     const char *line = NULL;
     cr_assert(process_start(&stage.process, argv, environment));
-    snprintf(stage.control, sizeof stage.control, "%s", revival->control);
+    snprintf(stage.control, sizeof stage.control, "%s", revival.control);
     return process_line(&stage.process, SOON_MS, &line);
 }
 

@@ -15,15 +15,18 @@ struct revival {
     char journal[REVIVAL_PATH_BYTES]; /* the directory */
 };
 
+/* The one of the running test; test files name these functions as init and fini. */
+extern struct revival revival;
 /* The folder and the names; no broker yet. */
-void revival_open(struct revival *revival);
-void revival_close(struct revival *revival);
+void revival_open(void);
+/* The same, and its broker, with durability process. */
+void revival_begin(void);
+void revival_close(void);
 /* Starts the stage's broker over the journal; more: other options, NULL at their end, or NULL. */
-void revival_start(const struct revival *revival, const char *durability, const char *const *more);
+void revival_start(const char *durability, const char *const *more);
 /* The same with the broker that dies where it is told to (broker/io/failpoint.h), by this
  * environment.  False: it did so before it was ready. */
-bool revival_start_failing(const struct revival *revival, const char *durability,
-                           const char *const *environment);
+bool revival_start_failing(const char *durability, const char *const *environment);
 /* SIGKILL, and the stage is empty. */
 void revival_kill(void);
 

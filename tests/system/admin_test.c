@@ -306,23 +306,22 @@ Test(admin, of_a_forked_child_is_closed)
 
 Test(admin_restart, goes_on_with_a_broker_that_was_started_again)
 {
-    struct revival revival;
     struct bus_error *error = NULL;
     struct bus_status *status = NULL;
-    revival_open(&revival);
-    revival_start(&revival, "process", NULL);
+    revival_open();
+    revival_start("process", NULL);
     struct bus_admin *admin = must_open_admin(revival.control, NULL);
     expect_code(ask(admin, SOON_MS), BUS_OK);
     revival_kill();
-    revival_start(&revival, "process", NULL);
+    revival_start("process", NULL);
     expect_code(ask(admin, SOON_MS), BUS_OK);
     revival_kill();
     int64_t began_ms = test_now_ms();
     expect_code_of(bus_admin_status_get(admin, NULL, 300, &status, &error), BUS_ETIMEDOUT, &error);
     expect_code_of(bus_admin_status_get(admin, NULL, 300, &status, &error), BUS_ETIMEDOUT, &error);
     cr_expect_lt(test_now_ms() - began_ms, 600 + AT_ONCE_MS);
-    revival_start(&revival, "process", NULL);
+    revival_start("process", NULL);
     expect_code(ask(admin, SOON_MS), BUS_OK);
     bus_admin_close(&admin);
-    revival_close(&revival);
+    revival_close();
 }

@@ -10,20 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct revival revival;
-
-static void open_stage(void)
-{
-    revival_open(&revival);
-    revival_start(&revival, "process", NULL);
-}
-
-static void close_stage(void)
-{
-    revival_close(&revival);
-}
-
-TestSuite(attachment, .init = open_stage, .fini = close_stage, .timeout = 120);
+TestSuite(attachment, .init = revival_begin, .fini = revival_close, .timeout = 120);
 
 struct text {
     char *bytes;
@@ -125,7 +112,7 @@ Test(attachment, is_brought_beside_its_error_and_stays)
         expect_none("default/alice/1/99", "log");
         if (life == 0) {
             revival_kill();
-            revival_start(&revival, "process", NULL);
+            revival_start("process", NULL);
         }
     }
     struct text text = {.most = 100000};

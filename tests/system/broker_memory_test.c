@@ -18,8 +18,6 @@ enum {
     BROKER_LOST_MS = 300, /* a broker that ended is not waited for */
 };
 
-static struct revival revival;
-
 struct written {
     int count; /* acknowledged, or refused in words */
     bool is_refused[VALUES];
@@ -105,8 +103,8 @@ static bool try_it(uint64_t which)
     struct written written = {.count = 0};
     snprintf(number, sizeof number, "ERRBUS_NUMBER_FAIL_ALLOCATION=%llu",
              (unsigned long long)which);
-    revival_open(&revival);
-    if (revival_start_failing(&revival, "process", environment)) {
+    revival_open();
+    if (revival_start_failing("process", environment)) {
         write_all(&written);
         end_broker(which);
     } else {
@@ -116,9 +114,9 @@ static bool try_it(uint64_t which)
                   process_complained(&stage.process));
         broker_fini(&stage);
     }
-    revival_start(&revival, "process", NULL);
+    revival_start("process", NULL);
     read_all(which, &written);
-    revival_close(&revival);
+    revival_close();
     return written.count < VALUES;
 }
 

@@ -19,7 +19,6 @@ struct clocks {
     _Atomic int64_t *ahead_s;
 };
 
-static struct revival revival;
 static struct clocks of_broker, of_alice;
 static struct party alice;
 static struct bus *bob;
@@ -49,14 +48,14 @@ static void jump(struct clocks *clocks, int which, int64_t hours)
 static void start_broker(void)
 {
     const char *const environment[] = {of_broker.variable, NULL};
-    cr_assert(revival_start_failing(&revival, "process", environment));
+    cr_assert(revival_start_failing("process", environment));
 }
 
 static void set_up(void)
 {
     static const char *const words[] = {"heartbeat_ms=100", "lost_after_ms=2000",
                                         "reconnect_grace_ms=500", NULL};
-    revival_open(&revival);
+    revival_open();
     clocks_open(&of_broker, "clocks-of-broker");
     clocks_open(&of_alice, "clocks-of-alice");
     start_broker();
@@ -72,7 +71,7 @@ static void tear_down(void)
     bus_sub_close(&sub);
     must_close(&bob);
     party_fini(&alice);
-    revival_close(&revival);
+    revival_close();
     munmap(of_broker.ahead_s, CLOCKS * sizeof *of_broker.ahead_s);
     munmap(of_alice.ahead_s, CLOCKS * sizeof *of_alice.ahead_s);
 }

@@ -8,20 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-static struct revival revival;
-
-static void set_up(void)
-{
-    revival_open(&revival);
-    revival_start(&revival, "process", NULL);
-}
-
-static void tear_down(void)
-{
-    revival_close(&revival);
-}
-
-TestSuite(descriptors, .init = set_up, .fini = tear_down, .timeout = 240);
+TestSuite(descriptors, .init = revival_begin, .fini = revival_close, .timeout = 240);
 
 static void expect_values(struct bus_sub *sub, uint64_t first, int count)
 {
@@ -50,7 +37,7 @@ Test(descriptors, that_are_all_taken_cost_a_party_nothing_but_time)
             party_do(&alice, "OK", "descriptors 0");
     }
     revival_kill();
-    revival_start(&revival, "process", NULL);
+    revival_start("process", NULL);
     must_flush(bob);
     party_do(&alice, "OK", "publish w %d x", SOME);
     party_do(&alice, "TIMEDOUT", "flush %d", TRIES_MS);

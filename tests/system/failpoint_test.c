@@ -13,8 +13,6 @@
 
 enum { ROUNDS = 14, OLD = 2, VALUE_BYTES = 20000, LOOK_MS = 20 };
 
-static struct revival revival;
-
 /* ---- the broker -------------------------------------------------------------------------------*/
 
 /* failpoint: NAME:COUNT, or "" */
@@ -29,21 +27,11 @@ static void start_broker(const char *durability, const char *failpoint)
                                        "ERRBUS_NUMBER_FLUSH_BYTES=150000",
                                        "ERRBUS_NUMBER_SEGMENT_BYTES=131072",
                                        NULL};
-    cr_assert(revival_start_failing(&revival, durability, environment) || failpoint[0] != '\0',
-              "%s", process_complained(&stage.process));
+    cr_assert(revival_start_failing(durability, environment) || failpoint[0] != '\0', "%s",
+              process_complained(&stage.process));
 }
 
-static void set_up(void)
-{
-    revival_open(&revival);
-}
-
-static void tear_down(void)
-{
-    revival_close(&revival);
-}
-
-TestSuite(failpoint, .init = set_up, .fini = tear_down, .timeout = 300);
+TestSuite(failpoint, .init = revival_open, .fini = revival_close, .timeout = 300);
 
 /* ---- the parties, in a thread of their own ----------------------------------------------------*/
 

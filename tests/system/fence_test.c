@@ -7,19 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static struct revival revival;
-
-static void open_all(void)
-{
-    revival_open(&revival);
-}
-
-static void close_all(void)
-{
-    revival_close(&revival);
-}
-
-TestSuite(fence, .init = open_all, .fini = close_all, .timeout = 120);
+TestSuite(fence, .init = revival_open, .fini = revival_close, .timeout = 120);
 
 /* The file of the lock is removed, so a second broker gets in.  What the first one accepts from now
  * on would be lost, or lie across what the second one writes: so it accepts nothing. */
@@ -28,7 +16,7 @@ static void expect_fenced(const char *durability)
     char lock[REVIVAL_PATH_BYTES + 8];
     struct broker second;
     snprintf(lock, sizeof lock, "%s/lock", revival.journal);
-    revival_start(&revival, durability, NULL);
+    revival_start(durability, NULL);
     struct bus *alice = must_open("alice");
     struct bus_slot *slot = must_reserve(alice, "behind");
     must_publish(alice, "before", "1");

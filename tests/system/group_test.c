@@ -11,13 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct revival revival;
 static bool has_revival;
 
 static void tear_down(void)
 {
     if (has_revival)
-        revival_close(&revival);
+        revival_close();
     else
         stage_close();
 }
@@ -402,8 +401,8 @@ Test(group, ends_each_request_once_though_the_broker_is_killed_too, .init = NULL
     struct process workers[WORKERS] = {{0}};
     stage_close();
     has_revival = true;
-    revival_open(&revival);
-    revival_start(&revival, "process", NULL);
+    revival_open();
+    revival_start("process", NULL);
     struct bus *master = must_open("master");
     for (int i = 0; i < WORKERS; i++) {
         char name[16];
@@ -417,7 +416,7 @@ Test(group, ends_each_request_once_though_the_broker_is_killed_too, .init = NULL
             BUS_OK);
         revival_kill();
         worker_kill(&workers[kill]); /* it is lost when the broker is back */
-        revival_start(&revival, "process", NULL);
+        revival_start("process", NULL);
     }
     expect_code(bus_gather(master, wants, TASKS, TASKS, TASKS, 6 * SOON_MS, NULL), BUS_OK);
     struct ends ends = count_ends(master, wants, numbers, TASKS);

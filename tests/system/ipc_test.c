@@ -16,20 +16,7 @@
 
 enum { ROOM_BYTES = 1024 * 1024 }; /* MONITOR_ROOM_BYTES, which is not for users */
 
-static struct revival revival;
-
-static void set_up(void)
-{
-    revival_open(&revival);
-    revival_start(&revival, "process", NULL);
-}
-
-static void tear_down(void)
-{
-    revival_close(&revival);
-}
-
-TestSuite(ipc, .init = set_up, .fini = tear_down, .timeout = 60);
+TestSuite(ipc, .init = revival_begin, .fini = revival_close, .timeout = 60);
 
 static long number_of(const char *path)
 {

@@ -17,19 +17,7 @@
 
 enum { FILE_BYTES_MAX = 65536, PATH_BYTES = 1024 };
 
-static struct revival revival;
-
-static void set_up(void)
-{
-    revival_open(&revival);
-}
-
-static void tear_down(void)
-{
-    revival_close(&revival);
-}
-
-TestSuite(old_journal, .init = set_up, .fini = tear_down, .timeout = 120);
+TestSuite(old_journal, .init = revival_open, .fini = revival_close, .timeout = 120);
 
 static void copy_file(const char *from_path, const char *to_path)
 {
@@ -90,7 +78,7 @@ Test(old_journal, is_written_when_it_is_asked_for)
 {
     const char *keep = getenv("ERRBUS_WRITE_BROKER_CORPUS");
     const char *const small_segments[] = {"ERRBUS_NUMBER_SEGMENT_BYTES=4096", NULL};
-    cr_assert(revival_start_failing(&revival, "disk", small_segments));
+    cr_assert(revival_start_failing("disk", small_segments));
     struct bus *alice = must_open("alice");
     struct bus *bob = must_open("bob");
     struct bus_sub *sub = read_durably(bob);
@@ -138,7 +126,7 @@ static void go_on_with(const char *version)
 {
     static const char *const at_once[] = {"--resume-window", "0", NULL};
     take_journal(version);
-    revival_start(&revival, "disk", at_once);
+    revival_start("disk", at_once);
     cr_expect_null(strstr(process_complained(&stage.process), "warning"), "%s",
                    process_complained(&stage.process));
     struct bus *bob = must_open("bob");
@@ -233,7 +221,7 @@ Test(old_journal, with_a_torn_end_is_cut_there_and_says_so)
 {
     take_journal("v0.1");
     turn_byte("00000000000000001024", -1);
-    revival_start(&revival, "disk", NULL);
+    revival_start("disk", NULL);
     const char *line = NULL;
     cr_assert(process_complaint(&stage.process, SOON_MS, &line));
     cr_expect_not_null(strstr(line, "warning: journal: "), "%s", line);

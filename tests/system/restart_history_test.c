@@ -17,26 +17,14 @@
 #define EVENT_BYTES_MAX (16 * 1024 * 1024)
 #define MESSAGE_BYTES_MAX 4096 /* of an error, uncut */
 
-static struct revival revival;
-
 /* It tells of each error, however many are alike. */
 static void start_broker(const char *durability)
 {
     const char *const more[] = {"--test-like-errors", "1000000", NULL};
-    revival_start(&revival, durability, more);
+    revival_start(durability, more);
 }
 
-static void set_up(void)
-{
-    revival_open(&revival);
-}
-
-static void tear_down(void)
-{
-    revival_close(&revival);
-}
-
-TestSuite(restart_history, .init = set_up, .fini = tear_down, .timeout = 180);
+TestSuite(restart_history, .init = revival_open, .fini = revival_close, .timeout = 180);
 
 static void restart_broker(const char *durability)
 {

@@ -11,24 +11,12 @@
 /* Of errbusd(8). */
 #define DEFAULT_WINDOW_MS 10000
 
-static struct revival revival;
-
 static void start_broker(const char *durability)
 {
-    revival_start(&revival, durability, NULL);
+    revival_start(durability, NULL);
 }
 
-static void set_up(void)
-{
-    revival_open(&revival);
-}
-
-static void tear_down(void)
-{
-    revival_close(&revival);
-}
-
-TestSuite(restart, .init = set_up, .fini = tear_down, .timeout = 120);
+TestSuite(restart, .init = revival_open, .fini = revival_close, .timeout = 120);
 
 static struct bus *open_patient(const char *party)
 {
@@ -219,7 +207,7 @@ Test(restart, waits_for_parties_as_long_as_it_is_told)
     process_signal(&carol.process, SIGKILL);
     cr_assert_eq(process_wait(&carol.process, SOON_MS), 128 + SIGKILL);
     int64_t begin_ms = test_now_ms();
-    revival_start(&revival, "disk", words);
+    revival_start("disk", words);
     struct bus *bob = open_patient("bob");
     struct bus_error *error = expect_await_failed(bob, "carol/w", 0, "party_lost");
     bus_error_unref(&error);

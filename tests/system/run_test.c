@@ -1281,16 +1281,15 @@ Test(run, does_not_learn_where_it_cannot)
 
 Test(run, goes_on_with_its_program_when_the_broker_comes_back)
 {
-    struct revival revival;
     struct process run;
     stage_close();
-    revival_open(&revival);
-    revival_start(&revival, "process", NULL);
+    revival_open();
+    revival_start("process", NULL);
     start_party(&run, "exit 0");
     command(&run, "publish w 1 one\n", "= OK");
     command(&run, "flush 20000\n", "= OK");
     revival_kill();
-    revival_start(&revival, "process", NULL);
+    revival_start("process", NULL);
     command(&run, "publish w 1 two\n", "= OK");
     command(&run, "flush 20000\n", "= OK");
     process_say_end(&run);
@@ -1300,7 +1299,7 @@ Test(run, goes_on_with_its_program_when_the_broker_comes_back)
     expect_awaited(bus, "alice/w", 1, "two-0");
     must_close(&bus);
     process_fini(&run);
-    revival_close(&revival);
+    revival_close();
 }
 
 /* ---- wrong calls ----------------------------------------------------------------------------- */

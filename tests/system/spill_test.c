@@ -25,7 +25,6 @@
  * the spare one, and four files that are kept to be written over. */
 #define DIRECTORY_BYTES (640 * MIB)
 
-static struct revival revival;
 static uint64_t backlog_bytes;
 static uint64_t memory_bytes;
 
@@ -39,7 +38,7 @@ static void start_broker(void)
     snprintf(job, sizeof job, "%lluM", (unsigned long long)(backlog_bytes / MIB * 20));
     const char *const more[] = {"--memory",       memory, "--job-bytes", job,
                                 "--topic-window", window, NULL};
-    revival_start(&revival, "process", more);
+    revival_start("process", more);
 }
 
 static void set_up(void)
@@ -47,16 +46,11 @@ static void set_up(void)
     bool is_large = is_asked("TEST_LARGE");
     backlog_bytes = is_large ? 10 * KIB * MIB : 64 * MIB;
     memory_bytes = is_large ? 256 * MIB : 4 * MIB;
-    revival_open(&revival);
+    revival_open();
     start_broker();
 }
 
-static void tear_down(void)
-{
-    revival_close(&revival);
-}
-
-TestSuite(spill, .init = set_up, .fini = tear_down, .timeout = 1200);
+TestSuite(spill, .init = set_up, .fini = revival_close, .timeout = 1200);
 
 static struct bus *open_patient(const char *party)
 {

@@ -576,23 +576,11 @@ Test(verdict, never_puts_a_stamp_from_before_its_process_first)
 
 /* ---- a broker that is killed ----------------------------------------------------------------- */
 
-static struct revival revival;
-
-static void set_up(void)
-{
-    revival_open(&revival);
-}
-
-static void tear_down(void)
-{
-    revival_close(&revival);
-}
-
-TestSuite(verdict_restart, .init = set_up, .fini = tear_down, .timeout = 240);
+TestSuite(verdict_restart, .init = revival_open, .fini = revival_close, .timeout = 240);
 
 Test(verdict_restart, is_the_same_afterwards)
 {
-    revival_start(&revival, "process", NULL);
+    revival_start("process", NULL);
     struct bus *alice = must_open("alice");
     struct bus *bob = must_open("bob");
     fail_blaming(alice, "app.first", "nobody");
@@ -602,7 +590,7 @@ Test(verdict_restart, is_the_same_afterwards)
     must_close(&alice);
     must_close(&bob);
     revival_kill();
-    revival_start(&revival, "process", NULL);
+    revival_start("process", NULL);
     expect_answer("alice", 1);
     json_t *line = ask("default", 3);
     cr_expect_str_eq(text_of(json_object_get(line, "root"), "id"), bus_error_id(before));
@@ -619,7 +607,7 @@ Test(verdict_restart, is_corrected_though_the_broker_ends_in_the_window)
     struct bus_error *error = bus_error_new("app.consequence", NULL, "what alice knows");
     int64_t earlier_ns = bus_error_occurred_ns(error) - INT64_C(200000000);
     expect_code(bus_error_set_occurred(root, earlier_ns, UINT64_C(1000000000)), BUS_OK);
-    revival_start(&revival, "process", NULL);
+    revival_start("process", NULL);
     make_job(2);
     seen_open(&alice, "alice");
     seen_open(&bob, "bob");
@@ -631,7 +619,7 @@ Test(verdict_restart, is_corrected_though_the_broker_ends_in_the_window)
     expect_seen(&bob, "app.consequence");
     seen_close(&alice, BUS_OK); /* so it is in the journal */
     revival_kill();
-    revival_start(&revival, "process", NULL);
+    revival_start("process", NULL);
     bus_fail(bob.bus, root);
     struct bus_error *verdict = must_verdict(bob.bus);
     cr_expect_str_eq(bus_error_type(verdict), "app.root");
@@ -667,7 +655,7 @@ struct skewed {
 
 static void skewed_open(struct skewed *skewed)
 {
-    cr_assert(revival_start_failing(&revival, "process", broker_skew));
+    cr_assert(revival_start_failing("process", broker_skew));
     make_job_of(3, BUS_STRATEGY_EARLIEST);
     party_start_in(&skewed->bob, "bob", NULL, bob_skew);
     party_start_in(&skewed->carol, "carol", NULL, carol_skew);
@@ -703,14 +691,14 @@ static void expect_stamps(const json_t *line)
     expect_stamps_after(line, HOUR_NS);
 }
 
-TestSuite(verdict_clocks, .init = set_up, .fini = tear_down, .timeout = 240);
+TestSuite(verdict_clocks, .init = revival_open, .fini = revival_close, .timeout = 240);
 
 /* Whoever witnesses a death is believed, however wrong its clocks are. */
 Test(verdict_clocks, an_hour_off_do_not_hide_the_death_that_others_blame)
 {
     struct skewed skewed;
     struct party alice;
-    cr_assert(revival_start_failing(&revival, "process", broker_skew));
+    cr_assert(revival_start_failing("process", broker_skew));
     party_start(&alice, "alice", quick);
     party_start_in(&skewed.bob, "bob", NULL, bob_skew);
     party_start_in(&skewed.carol, "carol", NULL, carol_skew);
@@ -736,7 +724,7 @@ Test(verdict_clocks, of_another_machine_do_not_turn_the_order_either)
     static const char *const new_machine[] = {"ERRBUS_SKEW_MONOTONIC=0", NULL};
     struct party alice;
     struct party bob;
-    cr_assert(revival_start_failing(&revival, "process", old_machine));
+    cr_assert(revival_start_failing("process", old_machine));
     make_job_of(2, BUS_STRATEGY_EARLIEST);
     party_start(&alice, "alice", NULL);
     party_start(&bob, "bob", NULL);
@@ -747,7 +735,7 @@ Test(verdict_clocks, of_another_machine_do_not_turn_the_order_either)
     (void)expect_event(watch, "verdict.provisional", "alice");
     bus_tap_close(&watch);
     revival_kill();
-    cr_assert(revival_start_failing(&revival, "process", new_machine));
+    cr_assert(revival_start_failing("process", new_machine));
     watch = must_tap(NULL, 1);
     (void)expect_event(watch, "verdict.provisional", "alice");
     party_do(&bob, "OK", "compute 1000");
