@@ -1,0 +1,269 @@
+#!/bin/sh
+# SPDX-License-Identifier: MPL-2.0
+# usage: first_hour.sh BUILD CMAKE
+# What a newcomer meets in the first hour, as a transcript: the installed tree, a shell, and the
+# coreutils, and nothing else. Each command must end in time, with the status that its page says, and
+# say the words that help. What C programs meet is in examples.sh, the sessions of README.md in
+# readme.sh.
+set -eu
+build=$1
+cmake=$2
+work=$(mktemp -d)
+broker=
+pids=
+
+# stop PID...: asks these processes to end, and waits until they have.
+stop() {
+    for pid; do
+        kill "$pid" 2>/dev/null || true
+        wait "$pid" 2>/dev/null || true
+    done
+}
+# shellcheck disable=SC2086 # several words
+trap 'stop $pids $broker; rm -rf "$work"' EXIT
+
+die() {
+    echo "first_hour: $*" >&2
+    exit 1
+}
+
+# ---- the machine of the newcomer ----------------------------------------------------------------------
+tree=$work/tree
+"$cmake" --install "$build" --prefix "$tree" >"$work/install.log" 2>&1 || die "cannot install"
+mkdir "$work/bin" "$work/home"
+for tool in sh cat cp date du env head mkdir mktemp rm seq sleep \
+    tail timeout tr true wc; do
+    ln -s "$(command -v "$tool")" "$work/bin/$tool"
+done
+unset ERRBUS_PARTY ERRBUS_JOB ERRBUS_SERVER LD_LIBRARY_PATH STATE_DIRECTORY XDG_STATE_HOME
+PATH=$tree/bin:$work/bin
+HOME=$work/home
+export PATH HOME
+cd "$HOME"
+
+# meets TITLE: what comes next, in the transcript.
+meets() {
+    printf '\n==== %s\n' "$*"
+}
+
+# says STATUS TEXT... -- COMMAND...: the command ends in time, with STATUS; what it prints, on both
+# outputs, has each TEXT. Before a text, '!' means that it must not be there.
+says() {
+    status=$1
+    shift
+    count=0
+    for word; do
+        [ "$word" != -- ] || break
+        count=$((count + 1))
+    done
+    texts=$count
+    list=
+    while [ "$texts" -gt 0 ]; do
+        list="$list$1
+"
+        shift
+        texts=$((texts - 1))
+    done
+    shift
+    echo "\$ $*"
+    got=0
+    timeout -k 5 20 "$@" >"$work/output" 2>&1 </dev/null || got=$?
+    cat "$work/output"
+    [ "$got" -eq "$status" ] || die "$1 ${2-}: ended with $got, not $status"
+    output=$(tr -d '\000' <"$work/output")
+    printf '%s' "$list" >"$work/texts"
+    while IFS= read -r text; do
+        case $text in
+        !*) case $output in *"${text#!}"*) die "$1 ${2-}: said: ${text#!}" ;; esac ;;
+        *) case $output in *"$text"*) ;; *) die "$1 ${2-}: did not say: $text" ;; esac ;;
+        esac
+    done <"$work/texts"
+}
+
+# within SECONDS STATUS TEXT... -- COMMAND...: the same, and no later.
+within() {
+    limit=$1
+    shift
+    begun=$(date +%s)
+    says "$@"
+    took=$(($(date +%s) - begun))
+    [ "$took" -le "$limit" ] || die "took $took s, not $limit"
+}
+
+# prints TEXT COMMAND...: exactly that on standard output, and status 0.
+prints() {
+    text=$1
+    shift
+    echo "\$ $*"
+    got=$(timeout -k 5 20 "$@" </dev/null) || die "$1 ${2-}: fails"
+    printf '%s\n' "$got"
+    [ "$got" = "$text" ] || die "$1 ${2-}: did not print: $text"
+}
+
+# starts COMMAND...: in the background, its output in $work/started; its process id is in $started.
+starts() {
+    echo "\$ $* &"
+    timeout -k 5 50 "$@" >"$work/started" 2>&1 </dev/null &
+    started=$!
+    pids="$pids $started"
+}
+
+# appears TEXT FILE: within some seconds.
+appears() {
+    tries=0
+    until case $(cat "$2") in *"$1"*) ;; *) false ;; esac do
+        tries=$((tries + 1))
+        [ "$tries" -le 100 ] || die "$2 does not say: $1"
+        sleep 0.1
+    done
+}
+
+# runs_broker WORD...: a broker whose control endpoint is in ERRBUS_SERVER.
+runs_broker() {
+    : >"$work/errbusd.log"
+    errbusd --control "${control:-tcp://127.0.0.1:*}" --data 'tcp://127.0.0.1:*' "$@" \
+        >"$work/errbusd.log" 2>&1 &
+    broker=$!
+    appears 'errbusd ready control=' "$work/errbusd.log"
+    ready=$(tail -n 1 "$work/errbusd.log")
+    ERRBUS_SERVER=${ready#*control=}
+    ERRBUS_SERVER=${ERRBUS_SERVER%% *}
+    control=$ERRBUS_SERVER
+    export ERRBUS_SERVER
+}
+stops_broker() {
+    kill "$broker"
+    wait "$broker" || die "errbusd ends with $?"
+    broker=
+}
+
+# ---- before there is a broker -------------------------------------------------------------------------
+control=
+runs_broker --journal none
+stops_broker # its port is nobody's now
+host_port=${ERRBUS_SERVER#tcp://}
+
+meets 'the first words: a list of subcommands, a version, help, a slip of the finger'
+says 2 'usage: errbus SUBCOMMAND' 'publish values' -- errbus
+says 0 'errbus 0.' -- errbus --version
+says 0 'usage: errbus pub' '--reserve-only' '--file' -- errbus help pub
+says 2 "did you mean 'status'?" -- errbus stauts
+says 2 'did you mean --reserve-only?' -- errbus pub --resrve-only x
+says 2 'expected a TOPIC' -- errbus pub
+
+meets 'no broker: questions fail at once, parties say what they wait for'
+for question in status errors verdict 'dead list g'; do
+    # shellcheck disable=SC2086 # several words
+    within 4 5 "$host_port" 'no broker in reach' -- errbus $question
+done
+within 4 5 "waiting for a broker at" "$host_port" -- errbus pub -W 1.5 -p alice grads x
+within 4 5 "waiting for a broker at" "$host_port" -- errbus sub -W 1.5 '#'
+within 4 5 'name-of-nobody.invalid does not resolve' -- errbus status -s name-of-nobody.invalid:7370
+
+meets 'a broker, and host:port without tcp://'
+runs_broker --journal "$HOME/journal" --topic-keep 4096
+says 0 -- errbus pub -s "$host_port" -p alice grads 'gradients of round 0'
+prints 'gradients of round 0' errbus sub -s "$host_port" -C 1 alice/grads
+
+meets 'whole values, as they are'
+printf 'one\ntwo\n' >value
+says 0 -- errbus pub -p alice whole --file value
+errbus pub -p alice whole - <value
+errbus sub --raw -C 2 alice/whole >both
+[ "$(wc -c <both)" -eq 16 ] || die "sub --raw: $(wc -c <both) bytes, not 16"
+says 1 'no-such-file: No such file' -- errbus pub -p alice whole --file no-such-file
+
+meets 'Alice of README.md, played from the shell'
+says 0 'reserved alice/rounds 7' -- errbus pub -p alice rounds --reserve-only --seq 7 --hold 0.1
+says 3 'alice/rounds 7 failed' 'party_left' -- errbus sub -C 1 --from 7 alice/rounds
+says 0 -- errbus pub -p alice rounds --seq 8 'round 8'
+says 0 'round 8' -- errbus sub -C 1 --from 8 alice/rounds
+
+meets 'a topic of another party is denied'
+says 6 "belongs to another party" 'alice' -- errbus pub -p alice bob/x y
+
+meets 'what is gone is told'
+seq 1 2000 | errbus pub -p carol much
+says 0 'slots 0 to ' 'of carol/much are gone' -- errbus sub -C 1 --from 0 carol/much
+says 0 '!gone' -- errbus sub -C 1 --from oldest carol/much
+
+meets 'a program that fails, with a traceback'
+says 1 'ValueError: no such file' 'run.exit_status' -- errbus run -p trainer -- sh -c '
+    echo "Traceback (most recent call last):" >&2
+    echo "  File \"train.py\", line 12, in <module>" >&2
+    echo "    load(SECRET)" >&2
+    echo "ValueError: no such file" >&2
+    exit 3'
+says 0 'trainer: application run.exit_status' 'ValueError: no such file' '!SECRET' -- errbus errors
+
+meets 'status: a summary first, columns, people before machines'
+for n in 10 2; do
+    starts errbus pub -p "worker-$n" out --reserve-only --hold 30
+    appears "reserved worker-$n/out 0" "$work/started"
+done
+timeout -s KILL 0.5 errbus pub -p dave out --reserve-only >/dev/null 2>&1 || true
+says 3 'party dave lost' -- errbus sub -C 1 dave/out
+says 0 ' running, ' ' lost, ' ' left; ' ' open slots; journal well' 'PARTY ' 'STATE' \
+    ' lost ' 'errbus.connection_closed' '!last sign of life' -- errbus status
+output=$(cat "$work/output")
+case $output in *worker-2/1*worker-10/1*) ;; *) die 'worker-10 comes before worker-2' ;; esac
+[ "$(wc -l <"$work/output")" -le 40 ] || die 'status has more than 40 lines'
+
+meets 'verdict: goes on, ended well, failed, unknown'
+says 8 'goes on (' 'running' -- errbus verdict
+says 1 "no job 'typo'" -- errbus verdict -j typo
+says 0 -- errbus pub -j well -p alice grads x
+says 0 'no verdict: job well ended well (1 left)' -- errbus verdict -j well
+says 1 -- errbus run -j bad -p alice -- sh -c 'exit 3'
+says 3 'final verdict' 'alice/1: application run.exit_status' -- errbus verdict -j bad
+
+meets 'Ctrl-C: the same for each subcommand'
+for command in 'sub #' tap 'pub w -p x --reserve-only' 'request -p y q 1' 'worker -p z g -- true' \
+    'run -p v -- sleep 30' 'status -C 99'; do
+    # shellcheck disable=SC2086 # several words
+    says 130 -- timeout --preserve-status -s INT 0.7 errbus $command
+done
+
+meets 'work that outlives its worker, and a reply that ends its line'
+starts errbus worker -p squarer squares -- sh -c 'read n; echo $((n * n))'
+prints 49 errbus request -p boss -W 15 squares 7
+# shellcheck disable=SC2086 # several words
+stop $pids
+pids=
+
+meets 'who was terminated, by whom'
+starts errbus sub -j doomed -p eve '#'
+tries=0
+until errbus status -j doomed | tr -d '\000' | head -c 100000 >"$work/doomed" &&
+    case $(cat "$work/doomed") in *eve/1*running*) ;; *) false ;; esac do
+    tries=$((tries + 1))
+    [ "$tries" -le 50 ] || die 'eve does not join'
+    sleep 0.1
+done
+says 0 -- errbus job cancel -j doomed
+wait "$started" || true
+pids=
+says 0 'job was cancelled' -- errbus errors -j doomed
+
+meets 'a job that nobody fills ends'
+says 0 -- errbus job create -j pair --min 2 --join-window 0.2 --join-timeout 1
+says 1 'errbus.too_few' -- errbus run -j pair -p alone -- sleep 30
+
+meets 'back up: a copy of the journal, read and continued'
+stops_broker
+cp -R "$HOME/journal" "$HOME/copy"
+says 0 -- errbusd --check "$HOME/copy"
+runs_broker --journal "$HOME/copy" --topic-keep 4096
+says 0 'gradients of round 0' -- errbus sub -C 1 alice/grads
+says 0 ' lost ' 'errbus.connection_closed' -- errbus status --all
+stops_broker
+
+meets 'the log of the broker: what it is, what it restored, why it ended'
+says 0 'restored' "$HOME/copy" 'SIGTERM' -- cat "$work/errbusd.log"
+
+meets 'a configuration that is looked at, and not used'
+printf 'control = tcp://*:7370\nlingre = 1h\n' >bad.conf
+says 2 'bad.conf' 'lingre' '2' -- errbusd --check-config --config bad.conf
+says 0 'linger' 'topic-keep' -- errbusd --check-config
+
+printf '\nthe first hour is over\n'
