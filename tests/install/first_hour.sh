@@ -31,7 +31,7 @@ die() {
 tree=$work/tree
 "$cmake" --install "$build" --prefix "$tree" >"$work/install.log" 2>&1 || die "cannot install"
 mkdir "$work/bin" "$work/home"
-for tool in sh cat cp date du env head mkdir mktemp rm seq sleep \
+for tool in sh cat cp cut date du env head mkdir mktemp rm seq sleep \
     tail timeout tr true wc; do
     ln -s "$(command -v "$tool")" "$work/bin/$tool"
 done
@@ -162,8 +162,14 @@ within 4 5 'name-of-nobody.invalid does not resolve' -- errbus status -s name-of
 
 meets 'a broker, and host:port without tcp://'
 runs_broker --journal "$HOME/journal" --topic-keep 4096
+[ "$(du -sk "$HOME/journal" | cut -f 1)" -le 1024 ] || die 'an empty journal takes over 1 MiB'
 says 0 -- errbus pub -s "$host_port" -p alice grads 'gradients of round 0'
 prints 'gradients of round 0' errbus sub -s "$host_port" -C 1 alice/grads
+
+meets 'a second broker on the same port: refused, and it leaves nothing'
+says 1 'it is in use by another process' -- errbusd --journal "$HOME/second" \
+    --control "$ERRBUS_SERVER" --data 'tcp://127.0.0.1:*'
+[ ! -e "$HOME/second" ] || die 'a broker that does not start leaves a journal'
 
 meets 'whole values, as they are'
 printf 'one\ntwo\n' >value
@@ -195,6 +201,19 @@ says 1 'ValueError: no such file' 'run.exit_status' -- errbus run -p trainer -- 
     echo "ValueError: no such file" >&2
     exit 3'
 says 0 'trainer: application run.exit_status' 'ValueError: no such file' '!SECRET' -- errbus errors
+
+meets 'an error file that is far too long keeps its facts'
+says 1 'out of tokens' -- errbus run -p large -- sh -c '
+    { printf "{\"message\":{\"message\":\"out of tokens\",\"extraInfo\":{\"py_callstack\":\""
+      head -c 1200000 /dev/zero | tr "\\000" x
+      printf "\"}},\"recoverable\":false}"; } >"$ERRBUS_ERROR_FILE"
+    exit 1'
+says 0 'out of tokens' '!xxxxxxxxxxxxxxxxxxxx' -- errbus errors
+
+meets 'a program that is run twice'
+says 0 -- errbus run -j again -p maker -- errbus pub out 'value of run 1'
+says 0 -- errbus run -j again -p maker -- errbus pub out 'value of run 2'
+prints 'value of run 2' errbus sub -j again -C 1 maker/out
 
 meets 'status: a summary first, columns, people before machines'
 for n in 10 2; do
@@ -247,7 +266,7 @@ says 0 'job was cancelled' -- errbus errors -j doomed
 
 meets 'a job that nobody fills ends'
 says 0 -- errbus job create -j pair --min 2 --join-window 0.2 --join-timeout 1
-says 1 'errbus.too_few' -- errbus run -j pair -p alone -- sleep 30
+says 3 '1 of 2 parties joined' 'errbus.too_few_joined' -- errbus run -j pair -p alone -- sleep 30
 
 meets 'back up: a copy of the journal, read and continued'
 stops_broker
@@ -265,5 +284,7 @@ meets 'a configuration that is looked at, and not used'
 printf 'control = tcp://*:7370\nlingre = 1h\n' >bad.conf
 says 2 'bad.conf' 'lingre' '2' -- errbusd --check-config --config bad.conf
 says 0 'linger' 'topic-keep' -- errbusd --check-config
+printf 'linger = 1h\0\n' >nul.conf
+says 2 'nul.conf:1: a NUL byte' -- errbusd --config nul.conf
 
 printf '\nthe first hour is over\n'
