@@ -11,9 +11,13 @@
 #include <string.h>
 
 static const char tcp[] = "tcp://";
+static const char data_is[] = "data=";
 enum {
     IPC_PATH_BYTES = 107, /* unix(7): sun_path, without its NUL */
-    FAILURES_ENOUGH = 2
+    PORT_DIGITS = 5,
+    FAILURES_ENOUGH = 2,
+    DATA_FAILURES_ENOUGH = 3,
+    DESCRIBED_BYTES = LIMIT_ENDPOINT_BYTES + 128, /* a host, and words */
 };
 
 /* NULL: fine; otherwise what is wrong.  "tcp://host:port", "[...]" around a host with colons. */
@@ -69,37 +73,73 @@ static bool take_one(const char **list, char out[LIMIT_ENDPOINT_BYTES + 1])
     return true;
 }
 
+/* The next of the list into text. */
+static enum bus_err read_one(const char **list, char *text, struct bus_error **reterr)
+{
+    if (!take_one(list, text))
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "an endpoint is longer than %d bytes", LIMIT_ENDPOINT_BYTES);
+    const char *fault = endpoint_fault(text);
+    if (fault != NULL)
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT, "'%s' is not an endpoint: %s",
+                         text, fault);
+    return BUS_OK;
+}
+
+/* "data=ENDPOINT" or "data=PORT", of the endpoint before it. */
+static enum bus_err read_data(struct endpoints *endpoints, const char **list,
+                              struct bus_error **reterr)
+{
+    char *text = endpoints->count > 0 ? endpoints->data[endpoints->count - 1] : NULL;
+    const char *value = *list + sizeof data_is - 1;
+    size_t digits = strspn(value, "0123456789");
+    char port[LIMIT_ENDPOINT_BYTES + 1];
+    if (text == NULL || *text != '\0')
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "'%s': data= stands once behind an endpoint, as in HOST:PORT,data=PORT",
+                         *list);
+    *list = value;
+    if (digits == 0 || digits > PORT_DIGITS || (value[digits] != ',' && value[digits] != '\0'))
+        return read_one(list, text, reterr);
+    (void)snprintf(port, sizeof port, "tcp://*:%.*s", (int)digits, value);
+    *list = value[digits] == ',' ? value + digits + 1 : NULL;
+    const char *only = port;
+    return read_one(&only, text, reterr);
+}
+
 enum bus_err endpoints_read(struct endpoints *endpoints, const char *list,
                             struct bus_error **reterr)
 {
+    enum bus_err err = BUS_OK;
     memset(endpoints, 0, sizeof *endpoints);
     if (list == NULL) {
         list = getenv("ERRBUS_SERVER");
         if (list == NULL || *list == '\0')
             list = BUS_SERVER_DEFAULT;
     }
-    while (list != NULL) {
-        if (endpoints->count == LIMIT_ENDPOINTS)
-            return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT, "more than %d endpoints",
-                             LIMIT_ENDPOINTS);
-        char *text = endpoints->text[endpoints->count];
-        if (!take_one(&list, text))
-            return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                             "an endpoint is longer than %d bytes", LIMIT_ENDPOINT_BYTES);
-        const char *fault = endpoint_fault(text);
-        if (fault != NULL)
-            return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT, "'%s' is not an endpoint: %s",
-                             text, fault);
-        endpoints->count++;
+    while (list != NULL && err == BUS_OK) {
+        list += strspn(list, " \t");
+        if (strncmp(list, data_is, sizeof data_is - 1) == 0) {
+            err = read_data(endpoints, &list, reterr);
+        } else if (endpoints->count == LIMIT_ENDPOINTS) {
+            err = error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT, "more than %d endpoints",
+                            LIMIT_ENDPOINTS);
+        } else {
+            err = read_one(&list, endpoints->text[endpoints->count], reterr);
+            endpoints->count += err == BUS_OK;
+        }
     }
-    endpoints->at = endpoints->count - 1; /* so that the next is the first */
-    return BUS_OK;
+    if (err == BUS_OK)
+        endpoints->at = endpoints->count - 1; /* so that the next is the first */
+    return err;
 }
 
 const char *endpoints_next(struct endpoints *endpoints)
 {
     endpoints->at = (endpoints->at + 1) % endpoints->count;
-    if (endpoints->notes[endpoints->at] != ENDPOINT_UNFIT)
+    bool keeps_note = endpoints->notes[endpoints->at] == ENDPOINT_UNFIT ||
+                      endpoints->failures[endpoints->at] > 0; /* the next one may fail as well */
+    if (!keeps_note)
         endpoints->notes[endpoints->at] = ENDPOINT_SILENT;
     return endpoints->text[endpoints->at];
 }
@@ -110,7 +150,7 @@ void endpoints_spoke(struct endpoints *endpoints)
     endpoints->failures[endpoints->at] = 0;
 }
 
-void endpoints_closed(struct endpoints *endpoints, enum link_fault fault)
+static enum endpoint_note note_of(enum link_fault fault)
 {
     static const enum endpoint_note notes[] = {
         [LINK_FAULT_CLOSED] = ENDPOINT_CLOSED,
@@ -118,11 +158,49 @@ void endpoints_closed(struct endpoints *endpoints, enum link_fault fault)
         [LINK_FAULT_UNRESOLVED] = ENDPOINT_UNRESOLVED,
         [LINK_FAULT_FOREIGN] = ENDPOINT_FOREIGN,
     };
-    endpoints->notes[endpoints->at] = notes[fault];
+    return notes[fault];
+}
+
+/* A broker that goes leaves data first, perhaps: that says nothing about data. */
+void endpoints_closed(struct endpoints *endpoints, enum link_fault fault)
+{
+    endpoints->notes[endpoints->at] = note_of(fault);
     if (fault == LINK_FAULT_CLOSED)
         endpoints->failures[endpoints->at] = 0;
     else
         endpoints->failures[endpoints->at] += 1;
+    endpoints->data_failures = 0;
+}
+
+bool endpoints_data(struct endpoints *endpoints, const char *announced,
+                    char out[LIMIT_ENDPOINT_BYTES + 1])
+{
+    const char *given = endpoints->data[endpoints->at];
+    if (!link_endpoint_resolve(endpoints->text[endpoints->at], *given != '\0' ? given : announced,
+                               out, LIMIT_ENDPOINT_BYTES + 1))
+        return false;
+    memcpy(endpoints->data_tried, out, strlen(out) + 1);
+    if (endpoints->data_failures == 0)
+        endpoints->data_note = ENDPOINT_SILENT;
+    endpoints->data_at = endpoints->at;
+    return true;
+}
+
+void endpoints_data_spoke(struct endpoints *endpoints)
+{
+    endpoints->data_note = ENDPOINT_SPOKE;
+    endpoints->data_failures = 0;
+}
+
+void endpoints_data_closed(struct endpoints *endpoints, enum link_fault fault)
+{
+    endpoints->data_note = note_of(fault);
+    endpoints->data_failures += 1;
+}
+
+bool endpoints_lack_data(const struct endpoints *endpoints)
+{
+    return endpoints->data_failures >= DATA_FAILURES_ENOUGH * endpoints->count;
 }
 
 bool endpoints_are_out_of_reach(const struct endpoints *endpoints)
@@ -133,25 +211,47 @@ bool endpoints_are_out_of_reach(const struct endpoints *endpoints)
     return count == endpoints->count;
 }
 
-static int describe_one(const char *endpoint, enum endpoint_note note, char *text, size_t room)
+static void describe_one(const char *endpoint, enum endpoint_note note, char *text, size_t room)
 {
     static const char *const words[] = {
         [ENDPOINT_UNTRIED] = "not tried yet",
         [ENDPOINT_SILENT] = "no answer",
         [ENDPOINT_CLOSED] = "the connection was closed before an answer came",
-        [ENDPOINT_REFUSED] = "nothing listens there, or it is out of reach (is errbusd running?)",
+        [ENDPOINT_REFUSED] = "nothing listens there, or it is out of reach",
         [ENDPOINT_UNRESOLVED] = "does not resolve: no IPv4 address is known for this name",
-        [ENDPOINT_FOREIGN] =
-            "what listens there does not answer as errbusd does (is it another service, or a "
-            "tunnel without its other end?)",
+        [ENDPOINT_FOREIGN] = "what listens there does not answer as errbusd does (is it another "
+                             "service, or a tunnel without its other end?)",
         [ENDPOINT_SPOKE] = "it answered, but has not admitted this party yet",
         [ENDPOINT_UNFIT] = "this process cannot use this endpoint",
     };
     const char *host = endpoint + sizeof tcp - 1; /* of tcp, if it is to be resolved */
     if (note != ENDPOINT_UNRESOLVED)
-        return snprintf(text, room, "%s: %s", endpoint, words[note]);
-    return snprintf(text, room, "%s: %.*s %s", endpoint, (int)(strrchr(host, ':') - host), host,
-                    words[note]);
+        (void)snprintf(text, room, "%s: %s", endpoint, words[note]);
+    else
+        (void)snprintf(text, room, "%s: %.*s %s", endpoint, (int)(strrchr(host, ':') - host), host,
+                       words[note]);
+}
+
+/* Of the endpoint at this place.  Where control answered and data lacks: where data was looked for,
+ * and what to do. */
+static size_t describe_at(const struct endpoints *endpoints, unsigned at, char *text, size_t room)
+{
+    const char *control = endpoints->text[at];
+    bool lacks_data = at == endpoints->data_at && *endpoints->data_tried != '\0' &&
+                      endpoints->data_note != ENDPOINT_SPOKE;
+    char data[LIMIT_ENDPOINT_BYTES + DESCRIBED_BYTES];
+    if (!lacks_data) {
+        bool is_refused = endpoints->notes[at] == ENDPOINT_REFUSED;
+        describe_one(control, endpoints->notes[at], data, sizeof data);
+        (void)snprintf(text, room, "%s%s", data, is_refused ? " (is errbusd running?)" : "");
+    } else {
+        describe_one(endpoints->data_tried, endpoints->data_note, data, sizeof data);
+        (void)snprintf(text, room,
+                       "%s: the broker answered, but not its data channel at %s; forward that port "
+                       "as well, or say where it is: %s,data=HOST:PORT",
+                       control, data, control);
+    }
+    return strlen(text);
 }
 
 void endpoints_describe(const struct endpoints *endpoints, char *text, size_t room)
@@ -163,8 +263,6 @@ void endpoints_describe(const struct endpoints *endpoints, char *text, size_t ro
             (void)snprintf(text + bytes, room - bytes, "; ");
             bytes += strlen(text + bytes);
         }
-        int more =
-            describe_one(endpoints->text[i], endpoints->notes[i], text + bytes, room - bytes);
-        bytes += more > 0 ? (size_t)more : 0;
+        bytes += describe_at(endpoints, i, text + bytes, room - bytes);
     }
 }

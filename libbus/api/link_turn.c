@@ -85,6 +85,8 @@ bool turn_take_in(struct bus *bus, struct turn *turn, int64_t now_ns)
     turn->is_control_broken = turn->is_data_broken = false;
     if (turn->control_count > 0)
         endpoints_spoke(&bus->endpoints);
+    if (bus->endpoints.data_note != ENDPOINT_SPOKE && session_state(bus->session) == SESSION_UP)
+        endpoints_data_spoke(&bus->endpoints);
     return turn->control_count + turn->data_count > 0;
 }
 
@@ -122,10 +124,8 @@ static void connect_data(struct bus *bus, int64_t now_ns)
 {
     char endpoint[LIMIT_ENDPOINT_BYTES + 1];
     link_close_aside(bus->link); /* the broker has us here, and heeds nothing else any more */
-    bool is_resolved =
-        link_endpoint_resolve(bus->endpoints.text[bus->endpoints.at],
-                              session_data_endpoint(bus->session), endpoint, sizeof endpoint);
-    if (!is_resolved || link_connect(bus->link, LINK_DATA, endpoint) != LINK_OK)
+    bool is_known = endpoints_data(&bus->endpoints, session_data_endpoint(bus->session), endpoint);
+    if (!is_known || link_connect(bus->link, LINK_DATA, endpoint) != LINK_OK)
         session_link_closed(bus->session, now_ns);
     waiters_reconnected(bus);
 }
@@ -206,6 +206,10 @@ void turn_sleep(struct bus *bus, struct turn *turn)
     link_wait_end(bus->link, closed);
     if (closed[LINK_CONTROL]) {
         endpoints_closed(&bus->endpoints, link_fault(bus->link, LINK_CONTROL));
+    } else if (closed[LINK_DATA] && session_state(bus->session) == SESSION_GREETED) {
+        endpoints_data_closed(&bus->endpoints, link_fault(bus->link, LINK_DATA));
+    }
+    if (closed[LINK_CONTROL] || closed[LINK_DATA]) {
         waiters_broadcast(bus, &bus->news); /* membership_join() looks at it */
     }
     turn->is_link_closed |= closed[LINK_CONTROL] || closed[LINK_DATA];

@@ -178,7 +178,7 @@ enum bus_err membership_open_courier(const struct endpoints *endpoints,
 enum bus_err membership_say_unreachable(struct bus *bus, enum bus_err err,
                                         struct bus_error **reterr)
 {
-    char text[LIMIT_ENDPOINTS * (LIMIT_ENDPOINT_BYTES + 64)];
+    char text[(LIMIT_ENDPOINTS + 2) * (2 * LIMIT_ENDPOINT_BYTES + 160)];
     endpoints_describe(&bus->endpoints, text, sizeof text);
     return error_say(reterr, err, ERROR_TYPE_UNREACHABLE, "no broker in reach: %s", text);
 }
@@ -197,6 +197,8 @@ enum bus_err membership_join(struct bus **bus, bool is_patient, int64_t deadline
         } else if (err != BUS_OK) {
             (void)api_say_over(joining, err, reterr);
         } else if (!is_patient && endpoints_are_out_of_reach(&joining->endpoints)) {
+            err = membership_say_unreachable(joining, BUS_ELOST, reterr);
+        } else if (endpoints_lack_data(&joining->endpoints)) {
             err = membership_say_unreachable(joining, BUS_ELOST, reterr);
         } else if (!api_wait(joining, &joining->news, &joining->waiters, deadline_ns)) {
             err = membership_say_unreachable(joining, BUS_ETIMEDOUT, reterr);

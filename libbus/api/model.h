@@ -78,6 +78,13 @@ struct endpoints {
     unsigned failures[LIMIT_ENDPOINTS];        /* connections in a row that could not be made */
     unsigned count;
     unsigned at; /* the one in use */
+    /* the data channel: where the user says that it is, "" if nothing is said; and how the last
+       connection to it did */
+    char data[LIMIT_ENDPOINTS][LIMIT_ENDPOINT_BYTES + 1];
+    char data_tried[LIMIT_ENDPOINT_BYTES + 1]; /* "": not yet */
+    enum endpoint_note data_note;
+    unsigned data_at;       /* of which endpoint */
+    unsigned data_failures; /* in a row */
 };
 
 struct topic_cache_entry {

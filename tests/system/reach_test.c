@@ -118,6 +118,63 @@ Test(reach, a_name_that_does_not_resolve_is_named)
     process_fini(&process);
 }
 
+/* ---- a tunnel that has control alone --------------------------------------------------------- */
+
+static const char *port_of(const char *endpoint)
+{
+    return strrchr(endpoint, ':') + 1;
+}
+
+/* The broker announces a port at which nobody listens, as a tunnel would have it. */
+static void open_without_data(void)
+{
+    set_up();
+    const char *const more[] = {"--advertise", dead, "--data", "tcp://127.0.0.1:*", NULL};
+    stage_open_with(more);
+}
+
+static void close_without_data(void)
+{
+    stage_close();
+    tear_down();
+}
+
+Test(reach, the_data_channel_that_is_missing_is_named_at_once, .init = open_without_data,
+     .fini = close_without_data)
+{
+    struct process process;
+    struct bus *bus = NULL;
+    struct bus_error *error = NULL;
+    const char *const words[] = {"pub", "-p", "alice", "w", "x", NULL};
+    int64_t start_ms = test_now_ms();
+    start(&process, stage.control, words);
+    cr_expect_eq(process_wait(&process, SOON_MS), 5);
+    cr_expect_lt(test_now_ms() - start_ms, TWO_TRIES_MS);
+    expect_complaint(&process, "the broker answered, but not its data channel at tcp://127.0.0.1:");
+    expect_complaint(&process, port_of(dead));
+    expect_complaint(&process, ",data=HOST:PORT");
+    process_fini(&process);
+    expect_code(bus_open(stage.control, NULL, BUS_FOREVER, &bus, &error), BUS_ELOST);
+    cr_expect_str_eq(bus_error_type(error), "errbus.unreachable");
+    bus_error_unref(&error);
+}
+
+Test(reach, the_data_channel_is_where_the_user_says, .init = open_without_data,
+     .fini = close_without_data)
+{
+    char server[1024];
+    struct bus *bus = NULL;
+    struct bus_error *error = NULL;
+    const char *const forms[] = {stage.data, stage.data + strlen("tcp://"), port_of(stage.data)};
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        snprintf(server, sizeof server, "%s,data=%s", stage.control, forms[i]);
+        expect_code_of(bus_open(server, NULL, SOON_MS, &bus, &error), BUS_OK, &error);
+        must_publish(bus, "w", "x");
+        must_flush(bus);
+        must_close(&bus);
+    }
+}
+
 /* ---- a signal ends every subcommand in one way ----------------------------------------------- */
 
 static const char *const subcommands[] = {

@@ -131,6 +131,50 @@ Test(endpoints, say_that_a_name_does_not_resolve)
                            "without its other end?)");
 }
 
+/* Of each endpoint, as it is given, or with the host by which control was reached. */
+Test(endpoints, have_a_data_channel_of_their_own)
+{
+    char data[LIMIT_ENDPOINT_BYTES + 1];
+    cr_assert_eq(read_list("a:1,data=2, tcp://b:3 , data=tcp://c:4 ,d:5"), BUS_OK);
+    cr_expect_eq(endpoints.count, 3);
+    static const char *const expected[] = {"tcp://a:2", "tcp://c:4", "tcp://d:9"};
+    for (size_t i = 0; i < 3; i++) {
+        (void)endpoints_next(&endpoints);
+        cr_assert(endpoints_data(&endpoints, "tcp://*:9", data));
+        cr_expect_str_eq(data, expected[i]);
+    }
+    static const char *const bad[] = {"data=2",         "a:1,data=",     "a:1,data=0",
+                                      "a:1,data=65536", "a:1,data=x",    "a:1,data=2,data=3",
+                                      "a:1,data=2x",    "a:1,data=b:2,", "a:1,data=123456"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        cr_expect_eq(read_list(bad[i]), BUS_EINVAL, "%s", bad[i]);
+}
+
+Test(endpoints, say_where_data_was_looked_for)
+{
+    char data[LIMIT_ENDPOINT_BYTES + 1];
+    char text[512];
+    cr_assert_eq(read_list("a:1"), BUS_OK);
+    for (unsigned i = 0; i < 3; i++) {
+        cr_expect_not(endpoints_lack_data(&endpoints), "%u", i);
+        (void)endpoints_next(&endpoints);
+        endpoints_spoke(&endpoints);
+        cr_assert(endpoints_data(&endpoints, "tcp://*:7371", data));
+        endpoints_data_closed(&endpoints, LINK_FAULT_REFUSED);
+    }
+    cr_expect(endpoints_lack_data(&endpoints));
+    cr_assert(endpoints_data(&endpoints, "tcp://*:7371", data)); /* it may be tried once more */
+    endpoints_describe(&endpoints, text, sizeof text);
+    cr_expect_str_eq(text, "tcp://a:1: the broker answered, but not its data channel at "
+                           "tcp://a:7371: nothing listens there, or it is out of reach; forward "
+                           "that port as well, or say where it is: tcp://a:1,data=HOST:PORT");
+    endpoints_closed(&endpoints, LINK_FAULT_REFUSED); /* a broker that goes */
+    cr_expect_not(endpoints_lack_data(&endpoints));
+    endpoints_data_closed(&endpoints, LINK_FAULT_CLOSED);
+    endpoints_data_spoke(&endpoints);
+    cr_expect_eq(endpoints.data_failures, 0);
+}
+
 /* Twice in a row, each of them; who closes was there. */
 Test(endpoints, are_out_of_reach_when_each_failed_twice)
 {
