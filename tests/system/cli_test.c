@@ -1083,6 +1083,33 @@ static void expect_usage(const char *const *words)
     process_fini(&process);
 }
 
+/* Nothing matches a pattern of one level.  Nothing is sent, and so no broker is needed. */
+Test(cli, says_what_a_topic_is_to_who_names_one_level)
+{
+    struct process sub;
+    const char *argv[] = {"errbus", "sub", "-s", "ipc:///nonexistent", "hello", NULL};
+    cr_assert(process_start(&sub, argv, NULL));
+    expect_exit(&sub, 2);
+    expect_complaint(&sub, "topics are PARTY/NAME; did you mean '+/hello'?");
+    process_fini(&sub);
+}
+
+/* A party that somebody waits for, and that never joined, is none that the job has. */
+Test(cli, shows_no_party_that_never_joined)
+{
+    struct bus *bob = must_open("bob");
+    struct bus_sub *sub = must_subscribe(bob, "alise/w");
+    struct process status;
+    start(&status, "status", NULL);
+    expect_exit(&status, 0);
+    cr_expect_null(strstr(process_said(&status), "scheduling"), "%s", process_said(&status));
+    cr_expect_null(strstr(process_said(&status), "alise/0"), "%s", process_said(&status));
+    cr_expect_not_null(strstr(process_said(&status), "alise/w"), "%s", process_said(&status));
+    process_fini(&status);
+    bus_sub_close(&sub);
+    must_close(&bob);
+}
+
 Test(cli, says_2_of_a_wrong_call)
 {
     static const char *const calls[][8] = {

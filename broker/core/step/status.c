@@ -4,7 +4,6 @@
 
 #include "broker/core/groups/group.h"
 #include "broker/core/record/failure.h"
-#include "broker/core/streams/names.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/job.h"
@@ -116,7 +115,7 @@ static void add_job(struct core *core, struct session *session, const struct msg
     row->next_seq = job->event_next;
     LIST_EACH(link, &job->party_list) {
         const struct party *party = LIST_OWNER(link, struct party, job_link);
-        if (!span_equal(party->name, span_text(GROUPS_PARTY)))
+        if (party->incarnation > 0) /* not the place of groups, nor who is only waited for */
             add_party(core, session, asked, party);
     }
     uint32_t rows = 0;
