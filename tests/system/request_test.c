@@ -47,6 +47,34 @@ static struct bus_sub *share(struct bus *bus)
     return must_subscribe_with(bus, "+/tasks", &options);
 }
 
+/* errbus request on a terminal, which script(1) gives; a newline there is \r\n. */
+static void expect_on_terminal(const char *value, const char *expected)
+{
+    char program[512];
+    char command[800];
+    struct process asks;
+    snprintf(command, sizeof command, "'%s' request -s %s -p shell tasks %s",
+             process_path("errbus", program, sizeof program), stage.control, value);
+    const char *const argv[] = {"/usr/bin/script", "-qec", command, "/dev/null", NULL};
+    cr_assert(process_start(&asks, argv, NULL));
+    expect_exit(&asks, 0);
+    cr_expect_str_eq(process_said(&asks), expected);
+    process_fini(&asks);
+}
+
+/* For the prompt that comes next; one newline is enough. */
+Test(request, ends_the_line_of_a_reply_on_a_terminal)
+{
+    struct process worker = {0};
+    worker_start(&worker, "cat");
+    expect_on_terminal("hello", "hello\r\n");
+    expect_on_terminal("\"$(printf 'two\\nlines\\n.')\"", "two\r\nlines\r\n.\r\n");
+    worker_stop(&worker);
+    worker_start(&worker, "cat; echo");
+    expect_on_terminal("hello", "hello\r\n");
+    worker_stop(&worker);
+}
+
 Test(request, prints_the_reply_as_it_is)
 {
     static const char bytes[] = "a\xff\x01\nb\n\n";
