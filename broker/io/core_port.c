@@ -405,15 +405,15 @@ static int text_length(struct span text)
 static void log_out(const struct msg *msg, struct core_port_out *out)
 {
     const struct msg_event *event = &msg->as.event;
-    char life[16] = "";
+    char incarnation[16] = "";
     if (event->party.bytes > 0)
-        snprintf(life, sizeof life, "/%llu", (unsigned long long)event->incarnation);
+        snprintf(incarnation, sizeof incarnation, "/%llu", (unsigned long long)event->incarnation);
     out->kind = CORE_PORT_LOG;
     out->is_warning = span_equal(event->name, span_text("party.lost"));
     snprintf(out->text, sizeof out->text, "%.*s %.*s%s%.*s%s%s%.*s", text_length(event->name),
              (const char *)event->name.data, text_length(event->topic),
              (const char *)event->topic.data, event->party.bytes > 0 ? "/" : "",
-             text_length(event->party), (const char *)event->party.data, life,
+             text_length(event->party), (const char *)event->party.data, incarnation,
              event->text.bytes > 0 ? ": " : "", text_length(event->text),
              (const char *)event->text.data);
 }

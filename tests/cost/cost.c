@@ -33,7 +33,7 @@ static struct core_port *port;
 static struct party *parties;
 static uint32_t party_count;
 static struct party *talking;
-static uint64_t lives;
+static uint64_t clients;
 static const struct core_port_now now = {.now_ns = 1, .wall_ns = 1, .random = 1};
 
 /* ---- the wire -------------------------------------------------------------------------------- */
@@ -122,7 +122,7 @@ static struct party *join(const char *name)
                                       .party = span_text(name),
                                       .library = span_text("cost"),
                                       .host = span_text("here"),
-                                      .client = ++lives,
+                                      .client = ++clients,
                                       .heartbeat_ms = 3600000,
                                       .lost_after_ms = 36000000,
                                       .grace_ms = 36000000,

@@ -241,7 +241,7 @@ static void hear_tap(struct cast *cast, const char *line)
     } else if (is_last && strcmp(event, "party.suspect") == 0) {
         cast->suspect_ms = test_now_ms();
     } else if (is_last && strcmp(event, "party.joined") == 0) {
-        cast->lives++;
+        cast->incarnations++;
     }
 }
 

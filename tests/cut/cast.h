@@ -39,16 +39,16 @@ struct cast {
     size_t party_count;
     const struct actor *last; /* of parties: whose link is cut */
 
-    bool has_matched;     /* the pattern was in the last party's log */
-    int64_t lost_ms;      /* when the broker said that it was lost; 0: never */
-    int64_t suspect_ms;   /* ... that it was in doubt, since the cut */
-    unsigned strays;      /* losses and failures of others */
-    unsigned lives;       /* of the last party */
-    int64_t end_ms;       /* when the reader came to its end */
-    bool is_end_error;    /* ... which was a loss */
-    unsigned after_end;   /* frames behind it */
-    uint64_t values;      /* the reader was given */
-    uint64_t lost, twice; /* of the values */
+    bool has_matched;      /* the pattern was in the last party's log */
+    int64_t lost_ms;       /* when the broker said that it was lost; 0: never */
+    int64_t suspect_ms;    /* ... that it was in doubt, since the cut */
+    unsigned strays;       /* losses and failures of others */
+    unsigned incarnations; /* of the last party */
+    int64_t end_ms;        /* when the reader came to its end */
+    bool is_end_error;     /* ... which was a loss */
+    unsigned after_end;    /* frames behind it */
+    uint64_t values;       /* the reader was given */
+    uint64_t lost, twice;  /* of the values */
     struct followed followed[CAST_TOPICS_MAX];
 };
 

@@ -287,8 +287,8 @@ static void judge_resumed(struct run *run)
     for (size_t i = 0; i < cast->party_count; i++) {
         expect_exit(run, &cast->parties[i], 0);
     }
-    if (cast->lives != 1 || cast->is_end_error) {
-        blame(run, "%u lives, and an end that is %s", cast->lives,
+    if (cast->incarnations != 1 || cast->is_end_error) {
+        blame(run, "%u incarnations, and an end that is %s", cast->incarnations,
               cast->is_end_error ? "a loss" : "none");
     }
     if (plan_is_fedavg(run->plan)) {

@@ -47,7 +47,7 @@ enum {
 struct task {
     uint32_t deliveries; /* of which a worker reported, a bit each */
     uint16_t worker;     /* of the newest of them ... */
-    uint32_t life;
+    uint32_t process;
     bool is_replied; /* its reply slot has an outcome */
     bool is_dead;    /* it is among the dead letters */
     bool has_ended;
@@ -63,7 +63,7 @@ static struct asker {
     const char *party;
     char replies[TEXT_BYTES], whole[TEXT_BYTES];
     char **workers;
-    uint32_t lives[WORKERS_MAX]; /* the newest life of each that was heard of */
+    uint32_t processes[WORKERS_MAX]; /* the newest of each that was heard of */
     uint64_t asked, ended;
     uint64_t ends[TASK_ENDS], again, needs, attachments;
     uint64_t wholes_open;
@@ -75,9 +75,9 @@ static struct asker {
     uint64_t whole_count;
     struct {
         uint16_t worker;
-        uint32_t life;
+        uint32_t process;
         uint64_t number;
-    } passed[TASKS_MAX]; /* who reported a task that another was given later */
+    } passed[TASKS_MAX]; /* who reported a task that another worker was given later */
     uint64_t passed_count;
 } a;
 
@@ -218,7 +218,7 @@ static void hear_dead(const struct bus_msg *msg)
     }
     struct task *task = task_of(number, "a dead letter that was no task");
     if (task_end_of(number) != TASK_DIES || task->is_dead) {
-        give_up("a dead letter twice, or of a task that lives", number, BUS_OK, NULL);
+        give_up("a dead letter twice, or of a task that is not to die", number, BUS_OK, NULL);
     }
     task->is_dead = true;
     look(number);
@@ -230,16 +230,16 @@ static uint32_t again_from(uint64_t number)
     return UINT32_C(1) << (task_is_given_back(number) ? 3 : 2);
 }
 
-/* "life LIFE", or "NUMBER DELIVERY".  A task that was reported comes again only if its worker did
- * not live to acknowledge it: see check_passed(). */
+/* "process NUMBER", or "NUMBER DELIVERY".  A reported task comes again only if its worker ended
+ * before it acknowledged the task: see check_passed(). */
 static void hear_report(size_t worker, const struct bus_msg *msg)
 {
     uint64_t number = 0;
     unsigned delivery = 0;
-    unsigned life = a.lives[worker];
+    unsigned process = a.processes[worker];
     const char *text = bus_msg_value(msg, NULL);
-    if (sscanf(text, "life %u", &life) == 1) {
-        a.lives[worker] = life;
+    if (sscanf(text, "process %u", &process) == 1) {
+        a.processes[worker] = process;
         return;
     }
     if (sscanf(text, "%" SCNu64 " %u", &number, &delivery) != 2 || delivery >= 32) {
@@ -253,14 +253,14 @@ static void hear_report(size_t worker, const struct bus_msg *msg)
     bool is_newest = bit > task->deliveries;
     if (task->deliveries != 0 && a.passed_count < TASKS_MAX) {
         a.passed[a.passed_count].worker = is_newest ? task->worker : (uint16_t)worker;
-        a.passed[a.passed_count].life = is_newest ? task->life : life;
+        a.passed[a.passed_count].process = is_newest ? task->process : process;
         a.passed[a.passed_count++].number = number;
     }
     bool was_again = task->deliveries >= again_from(number);
     a.again += !was_again && bit >= again_from(number);
     if (is_newest) {
         task->worker = (uint16_t)worker;
-        task->life = life;
+        task->process = process;
     }
     task->deliveries |= bit;
     look(number);
@@ -491,7 +491,7 @@ static void await_ends(void)
 static void check_passed(void)
 {
     for (uint64_t i = 0; i < a.passed_count; i++) {
-        if (a.passed[i].life == a.lives[a.passed[i].worker]) {
+        if (a.passed[i].process == a.processes[a.passed[i].worker]) {
             give_up("a task was given again that was done", a.passed[i].number, BUS_OK, NULL);
         }
     }

@@ -100,38 +100,38 @@ static bool is_to_end(const struct crew *crew, const struct victim *victim)
            (victim->role == VICTIM_WORKS && crew->is_work_done);
 }
 
-static bool start_torturer(struct crew *crew, struct victim *victim, const char *life)
+static bool start_torturer(struct crew *crew, struct victim *victim, const char *number)
 {
     char diary[CREW_PATH];
     char last[32];
     bool is_writer = victim->role == VICTIM_WRITES;
     snprintf(diary, sizeof diary, "%s/%s.diary", crew->diaries.path, victim->name);
-    snprintf(last, sizeof last, "%d", is_writer ? (int)victim->life * 7919 : CREW_WRITERS);
+    snprintf(last, sizeof last, "%d", is_writer ? (int)victim->starts * 7919 : CREW_WRITERS);
     const char *const argv[] = {"test_torturer",
                                 crew->control,
                                 is_writer ? "write" : "read",
                                 victim->name,
-                                life,
+                                number,
                                 diary,
                                 last,
                                 NULL};
     return start(crew, &victim->process, victim->host, argv);
 }
 
-static bool start_worker(struct crew *crew, struct victim *victim, const char *life)
+static bool start_worker(struct crew *crew, struct victim *victim, const char *number)
 {
     const char *const argv[] = {"prove_worker", crew->control,    victim->name,
-                                life,           crew->asker.name, NULL};
+                                number,         crew->asker.name, NULL};
     return start(crew, &victim->process, victim->host, argv);
 }
 
 void crew_start_victim(struct crew *crew, struct victim *victim)
 {
-    char life[16];
-    snprintf(life, sizeof life, "%u", victim->life++);
+    char number[16];
+    snprintf(number, sizeof number, "%u", victim->starts++);
     victim->is_held = false;
-    victim->is_running = victim->role == VICTIM_WORKS ? start_worker(crew, victim, life)
-                                                      : start_torturer(crew, victim, life);
+    victim->is_running = victim->role == VICTIM_WORKS ? start_worker(crew, victim, number)
+                                                      : start_torturer(crew, victim, number);
     if (is_to_end(crew, victim) && victim->is_running) {
         process_say(&victim->process, "\n", 1);
     }
@@ -392,7 +392,7 @@ static void look_at_victim(struct crew *crew, struct victim *victim)
     process_fini(&victim->process);
     victim->is_running = false;
     victim->is_done = code == 0;
-    crew->lives_over += code == EXIT_OVER;
+    crew->incarnations_over += code == EXIT_OVER;
     if (code == EXIT_OVER && !victim->is_held) {
         crew_start_victim(crew, victim);
     }
@@ -494,7 +494,7 @@ bool crew_begin_watch(struct crew *crew)
     /* Workers and readers first: they shall miss nothing. */
     for (size_t i = CREW_VICTIMS; crew_is_well(crew) && i-- > 0;) {
         struct victim *victim = &crew->victims[i];
-        victim->life = 0;
+        victim->starts = 0;
         victim->is_done = false;
         crew_start_victim(crew, victim);
         if (crew_is_well(crew) && victim->role != VICTIM_WRITES) {

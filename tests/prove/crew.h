@@ -46,7 +46,7 @@ struct victim {
     char name[8];
     size_t host;
     struct process process;
-    unsigned life;
+    unsigned starts;
     enum victim_role role;
     bool is_running;
     bool has_moved;                /* its host has its second address */
@@ -101,8 +101,8 @@ struct crew {
     FILE *results;
     struct diaries_sums sums; /* of all watches, as the next */
     struct crew_tasks tasks;
-    unsigned lives_over;    /* ended because the bus said so */
-    char words[CREW_WORDS]; /* what is wrong; "": nothing yet */
+    unsigned incarnations_over; /* ended because the bus said so */
+    char words[CREW_WORDS];     /* what is wrong; "": nothing yet */
 };
 
 /* with_links: hosts and cables, if the system allows them; why_not then says why it does not. */

@@ -277,9 +277,9 @@ static void tell_end(struct run *run)
     int stopped_by = process_stopped_by();
     bool is_well = crew->words[0] == '\0';
     printf("\n%u faults in %.0f s and %u watches, seed %" PRIu64 ": %" PRIu64
-           " values acknowledged, %" PRIu64 " promises settled, %u lives declared over\n",
+           " values acknowledged, %" PRIu64 " promises settled, %u incarnations declared over\n",
            run->count, seconds, crew->watch, run->command.seed, sums->written, sums->promises,
-           crew->lives_over);
+           crew->incarnations_over);
     printf("%" PRIu64 " tasks: %" PRIu64 " answered, %" PRIu64 " failed, %" PRIu64 " done, %" PRIu64
            " dead letters; %" PRIu64 " given again; %" PRIu64 " values needed a reply; %" PRIu64
            " attachments\n",
@@ -299,14 +299,14 @@ static void tell_end(struct run *run)
         "{\"what\":\"end\",\"ok\":%s,\"words\":\"%s\",\"seed\":%" PRIu64
         ",\"seconds\":%.1f,\"stopped\":%s,\"links\":%s,\"soak\":%s,\"faults\":%u,\"watches\":%u,"
         "\"acknowledged\":%" PRIu64 ",\"promises\":%" PRIu64
-        ",\"lost\":%s,\"lives_over\":%u,\"tasks_answered\":%" PRIu64 ",\"tasks_failed\":%" PRIu64
-        ",\"tasks_done\":%" PRIu64 ",\"tasks_dead\":%" PRIu64 ",\"tasks_again\":%" PRIu64
-        ",\"needs\":%" PRIu64 ",\"attachments\":%" PRIu64 "}\n",
+        ",\"lost\":%s,\"incarnations_over\":%u,\"tasks_answered\":%" PRIu64
+        ",\"tasks_failed\":%" PRIu64 ",\"tasks_done\":%" PRIu64 ",\"tasks_dead\":%" PRIu64
+        ",\"tasks_again\":%" PRIu64 ",\"needs\":%" PRIu64 ",\"attachments\":%" PRIu64 "}\n",
         is_well ? "true" : "false", quoted(crew->words, words, sizeof words), run->command.seed,
         seconds, stopped_by != 0 ? "true" : "false", crew->has_links ? "true" : "false",
         run->command.is_soak ? "true" : "false", run->count, crew->watch, sums->written,
-        sums->promises, is_well ? "0" : "null", crew->lives_over, tasks->answered, tasks->failed,
-        tasks->done, tasks->dead, tasks->again, tasks->needs, tasks->attachments);
+        sums->promises, is_well ? "0" : "null", crew->incarnations_over, tasks->answered,
+        tasks->failed, tasks->done, tasks->dead, tasks->again, tasks->needs, tasks->attachments);
 }
 
 /* ---- the run ----------------------------------------------------------------------------------*/

@@ -145,7 +145,7 @@ function row_of(kind)
     attachments += number("attachments")
     ran_s += number("seconds")
     watches += number("watches")
-    lives_over += number("lives_over")
+    incarnations_over += number("incarnations_over")
     has_links += index($0, "\"links\":true") > 0
     seeds = seeds (seeds != "" ? ", " : "") number("seed")
     next
@@ -352,7 +352,8 @@ function print_page(    i, row, part)
             " is not so would have ended the run, and be named here. Times are those of this machine and what else it" \
             " had to do; <code>tests/README.md</code> says what each row is.</p>"
     if (runs > 0)
-        printf "<p>Seeds %s; %d watches; %d lives declared over; cables %s.</p>\n", seeds, watches, lives_over, \
+        printf "<p>Seeds %s; %d watches; %d incarnations declared over; cables %s.</p>\n", \
+            seeds, watches, incarnations_over, \
             has_links ? "cut" : "left out, for network namespaces are not allowed here"
     if (steps > 1) {
         print "<table><tr><th>part of the run<th>its promises<th>seconds</tr>"

@@ -10,7 +10,7 @@
 #define TASK_TOPIC "jobs"
 #define TASK_REPORT "done"
 #define TASK_FAILED "task.failed"
-enum { TASK_DELIVER_MAX = 16 }; /* more lives than a task meets in a watch */
+enum { TASK_DELIVER_MAX = 16 }; /* more incarnations than a task meets in a watch */
 
 enum task_end {
     TASK_IS_DONE,     /* acknowledged, of those who want no reply */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* worker.c -- a member of the group that works on what asker.c asks, as a process that is harmed.
  *
- *   prove_worker ENDPOINT PARTY LIFE ASKER
+ *   prove_worker ENDPOINT PARTY PROCESS ASKER
  *
- * What it does with a task hangs on the task's number alone (task.h), so whoever else is given it
- * comes to the same end.  To its own topic "done" it says "life LIFE" once, and "NUMBER DELIVERY"
- * of each task before it lets it go.  Says "ready" when it is in the group, and comes to an end
- * when a line comes in.  Exit code: 0, all it had is done; 3, this life is over, says the bus; 1,
- * what must not be. */
+ * What the worker does with a task hangs on the task's number alone (task.h), so any other worker
+ * comes to the same end.  To its own topic "done" it says "process NUMBER" once.  Before it lets a
+ * task go, it says "NUMBER DELIVERY" there.  On standard output it says "ready" when it is in the
+ * group.  It ends when it reads a line.  Exit codes: 0, all its tasks are done; 3, the bus said
+ * that its incarnation is over; 1, something is wrong. */
 #include "tests/prove/task.h"
 
 #include <bus/bus.h>
@@ -25,7 +25,7 @@ enum { CREDIT = 4, WORK_MS = 8, TEXT_BYTES = 128, EXIT_WRONG = 1, EXIT_OVER = 3 
 
 static struct bus *bus;
 static const char *party;
-static const char *life;
+static const char *process;
 
 /* Ends the process: this incarnation is over, or something is wrong. */
 static _Noreturn void give_up(const char *what, enum bus_err err, const struct bus_error *error)
@@ -34,7 +34,7 @@ static _Noreturn void give_up(const char *what, enum bus_err err, const struct b
     if (error != NULL) {
         bus_error_describe(error, text, sizeof text);
     }
-    fprintf(stderr, "%s/%s: %s: %s %s\n", party, life, what, bus_strerror(err), text);
+    fprintf(stderr, "%s/%s: %s: %s %s\n", party, process, what, bus_strerror(err), text);
     _exit(err == BUS_EFENCED ? EXIT_OVER : EXIT_WRONG);
 }
 
@@ -84,7 +84,7 @@ static struct bus_sub *join(const char *asker)
     options.group = TASK_GROUP;
     options.credit = CREDIT;
     options.deliver_max = TASK_DELIVER_MAX;
-    snprintf(text, sizeof text, "life %s", life);
+    snprintf(text, sizeof text, "process %s", process);
     report(text);
     must_be_fine("subscribe", bus_sub_open(bus, pattern, &options, &sub));
     must_be_fine("flush", bus_flush(bus, PATIENCE_MS));
@@ -94,7 +94,8 @@ static struct bus_sub *join(const char *asker)
 static void answer(struct bus_msg **msg, uint64_t number)
 {
     enum bus_err err = bus_msg_reply(msg, &number, sizeof number);
-    if (err != BUS_OK && err != BUS_ESETTLED) { /* settled: this life is over, we are soon told */
+    /* ESETTLED: the incarnation is over, which the next call tells. */
+    if (err != BUS_OK && err != BUS_ESETTLED) {
         must_be_fine("reply", err);
     }
 }
@@ -148,7 +149,7 @@ int main(int argc, char **argv)
         return 2;
     }
     party = argv[2];
-    life = argv[3];
+    process = argv[3];
     open_bus(argv[1]);
     struct bus_sub *sub = join(argv[4]);
     printf("ready\n");

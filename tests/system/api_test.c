@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* api_test.c -- what bus.h says of arguments, limits, timeouts, lives and threads, call by call. */
+/* api_test.c -- what bus.h says of arguments, limits, timeouts, incarnations and threads, call by
+ * call. */
 #include "tests/lib/expect.h"
 
 #include <criterion/criterion.h>
@@ -704,7 +705,7 @@ Test(api, matches_patterns_as_mqtt_does)
     must_close(&bob);
 }
 
-/* ---- lives and threads ------------------------------------------------------------------------*/
+/* ---- incarnations and threads ----------------------------------------------------------------*/
 
 Test(api, lets_things_outlive_their_bus)
 {

@@ -102,7 +102,7 @@ Test(attachment, is_brought_beside_its_error_and_stays)
     cr_expect_eq(bytes, LONG_BYTES);
     cr_expect_null(bus_error_attachment_at(raised, 7, &bytes));
     must_flush(alice);
-    for (int life = 0; life < 2; life++) {
+    for (int start = 0; start < 2; start++) {
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             snprintf(name, sizeof name, "of %zu", sizes[i]);
             expect_fetched(id, name, output, sizes[i]);
@@ -110,7 +110,7 @@ Test(attachment, is_brought_beside_its_error_and_stays)
         expect_fetched(id, "log", "what the file has", 17);
         expect_none(id, "nothing");
         expect_none("default/alice/1/99", "log");
-        if (life == 0) {
+        if (start == 0) {
             revival_kill();
             revival_start("process", NULL);
         }

@@ -222,9 +222,9 @@ static void run_attempt(const char *attempt, const char *epoch)
 /* What failed, oldest first, as far as there is history: who, in which incarnation. */
 static void expect_failures(struct bus_tap *tap, uint32_t count)
 {
-    for (uint32_t life = 1; life <= count; life++) {
+    for (uint32_t incarnation = 1; incarnation <= count; incarnation++) {
         const struct bus_event *event = expect_event(tap, "party.failed", "bob");
-        cr_expect_eq(bus_event_incarnation(event), life);
+        cr_expect_eq(bus_event_incarnation(event), incarnation);
         cr_expect_str_eq(bus_error_type(bus_event_error(event)), "app.flaky");
     }
 }

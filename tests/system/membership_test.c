@@ -252,22 +252,22 @@ Test(membership, takes_nothing_more_of_who_completed)
     must_close(&bob);
 }
 
-Test(membership, counts_lives_and_goes_on_counting_slots)
+Test(membership, counts_incarnations_and_goes_on_counting_slots)
 {
     struct bus *bob = must_open("bob");
     struct bus_sub *sub = must_subscribe(bob, "alice/w");
     struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
-    for (uint64_t life = 0; life < 5; life++) {
+    for (uint64_t round = 0; round < 5; round++) {
         struct bus *alice = must_open("alice");
         const struct bus_event *event = expect_event(tap, "party.joined", "alice");
-        cr_expect_eq(bus_event_incarnation(event), life + 1);
+        cr_expect_eq(bus_event_incarnation(event), round + 1);
         must_publish(alice, "w", "a");
         struct bus_slot *slot = must_reserve(alice, "w");
-        cr_expect_eq(bus_slot_seq(slot), 2 * life + 1);
+        cr_expect_eq(bus_slot_seq(slot), 2 * round + 1);
         must_commit(&slot, "b");
         must_close(&alice);
-        expect_value(sub, "alice/w", 2 * life, "a");
-        expect_value(sub, "alice/w", 2 * life + 1, "b");
+        expect_value(sub, "alice/w", 2 * round, "a");
+        expect_value(sub, "alice/w", 2 * round + 1, "b");
         expect_end(sub, NULL);
     }
     bus_tap_close(&tap);

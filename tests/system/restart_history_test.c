@@ -123,20 +123,20 @@ static void expect_history_after_kill(const char *durability)
     (void)expect_event(tap, "party.lost", "carol");
     bus_tap_close(&tap);
     struct bus *alice = open_patient("alice");
-    fail_one(alice, "of the first life");
+    fail_one(alice, "of the first incarnation");
     must_flush(alice);
     struct story first = read_story();
     cr_assert_gt(first.next_id, 4);
     restart_broker(durability);
     struct story second = read_story();
     expect_story_goes_on(&first, &second);
-    fail_one(alice, "of the second life");
+    fail_one(alice, "of the second incarnation");
     must_flush(alice);
     restart_broker(durability);
     must_close(&alice);
     struct story third = read_story();
     expect_story_goes_on(&second, &third);
-    cr_expect_not_null(strstr(third.text, "of the second life"));
+    cr_expect_not_null(strstr(third.text, "of the second incarnation"));
     cr_expect_not_null(strstr(third.text, "party.left alice/1"), "%s", third.text);
     cr_expect_null(strstr(third.text, "party.lost alice"), "%s", third.text);
     story_fini(&third);
@@ -332,7 +332,7 @@ Test(restart_history, outlives_checkpoints)
 
 /* ---- those who are there meanwhile ----------------------------------------------------------- */
 
-/* A tap that lives through restarts is told each failure once, under ids without a gap. */
+/* A tap that stays open through restarts is told each failure once, under ids without a gap. */
 Test(restart_history, goes_on_for_a_tap_that_is_there)
 {
     enum { ROUNDS = 5, EACH = 20 };

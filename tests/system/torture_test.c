@@ -35,7 +35,7 @@ enum {
 struct victim {
     struct process process;
     char name[16];
-    unsigned life;
+    unsigned starts;
     bool is_writer;
     bool is_done;
 };
@@ -122,10 +122,10 @@ static void kill_broker(void)
 
 static void start_victim(struct victim *victim)
 {
-    char life[16];
+    char incarnation[16];
     char diary[FOLDER_PATH_BYTES_MAX + 32];
     char last[32];
-    snprintf(life, sizeof life, "%u", victim->life++);
+    snprintf(incarnation, sizeof incarnation, "%u", victim->starts++);
     snprintf(diary, sizeof diary, "%s/%s.diary", folder.path, victim->name);
     snprintf(last, sizeof last, "%llu",
              (unsigned long long)(victim->is_writer ? below(UINT32_MAX) : WRITERS));
@@ -133,7 +133,7 @@ static void start_victim(struct victim *victim)
                                 control,
                                 victim->is_writer ? "write" : "read",
                                 victim->name,
-                                life,
+                                incarnation,
                                 diary,
                                 last,
                                 NULL};
@@ -341,12 +341,12 @@ Test(torture, loses_nothing_that_was_acknowledged, .init = set_up, .fini = tear_
               (unsigned long long)seed, complaint);
     cr_assert_gt(sums.written, 100 * kills_wanted);
     cr_assert_gt(sums.promises, kills_wanted);
-    fprintf(
-        stderr,
-        "torture: seed %llu, %u kills, %u lives over, %u times full; %llu written, %llu promises, "
-        "%llu outcomes, %llu failures of the bus's, %llu again\n",
-        (unsigned long long)seed, kill_count, over_count, full_count,
-        (unsigned long long)sums.written, (unsigned long long)sums.promises,
-        (unsigned long long)sums.outcomes, (unsigned long long)sums.failures,
-        (unsigned long long)sums.again);
+    fprintf(stderr,
+            "torture: seed %llu, %u kills, %u incarnations over, %u times full; %llu written, %llu "
+            "promises, "
+            "%llu outcomes, %llu failures of the bus's, %llu again\n",
+            (unsigned long long)seed, kill_count, over_count, full_count,
+            (unsigned long long)sums.written, (unsigned long long)sums.promises,
+            (unsigned long long)sums.outcomes, (unsigned long long)sums.failures,
+            (unsigned long long)sums.again);
 }

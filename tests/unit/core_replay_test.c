@@ -982,36 +982,36 @@ Test(core_replay, knows_of_what_failed_for_want_of_memory)
 
 /* The stand-in for errors that memory was short for has no time of its own: one core begins an
  * hour before the other. */
-Test(core_replay, stands_in_with_the_same_error_in_every_life)
+Test(core_replay, stands_in_with_the_same_error_in_every_core)
 {
     static uint8_t first[1024];
     size_t first_bytes = 0;
     memory_heap_init(&heap, UINT64_MAX);
     for (int i = 0; i < 2; i++) {
-        struct core *life = core_new(&heap, &options, 1 + i * 3600 * INT64_C(1000000000));
-        cr_assert_not_null(life);
-        struct span error = failure_span(pool_find(&life->failures, 1));
+        struct core *made = core_new(&heap, &options, 1 + i * 3600 * INT64_C(1000000000));
+        cr_assert_not_null(made);
+        struct span error = failure_span(pool_find(&made->failures, 1));
         cr_assert_leq(error.bytes, sizeof first);
         if (i == 0)
             memcpy(first, error.data, first_bytes = error.bytes);
         cr_expect(span_equal(error, span_of(first, first_bytes)));
-        core_free(&life);
+        core_free(&made);
     }
 }
 
 Test(core_replay, is_made_with_all_its_memory_or_not_at_all)
 {
     uint64_t n = 0;
-    for (struct core *life = NULL; life == NULL; n++) {
+    for (struct core *made = NULL; made == NULL; n++) {
         struct memory scarce;
         memory_heap_init(&heap, UINT64_MAX);
         scarce = heap;
         scarce.resize = resize_or_fail;
         calls_left = n;
-        life = core_new(&scarce, &options, now_ns);
+        made = core_new(&scarce, &options, now_ns);
         calls_left = UINT64_MAX;
-        if (life != NULL) {
-            core_free(&life);
+        if (made != NULL) {
+            core_free(&made);
             cr_assert_eq(scarce.bytes_used, 0);
             break;
         }

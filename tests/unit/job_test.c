@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* job_test.c -- what may be asked for, and every pair of state and event of a job's life. */
+/* job_test.c -- what may be asked for, and every pair of state and event of a job. */
 #include "broker/core/tables/job.h"
 
 #include "libbus/base/limits.h"

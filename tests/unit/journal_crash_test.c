@@ -312,7 +312,7 @@ static void plan_fault(struct history *history)
                    1 + sim_disk_below(history->sim, 3), errs[sim_disk_below(history->sim, 4)]);
 }
 
-/* One life of a process; it ends of itself, by a kill or with its machine. */
+/* One process with the journal; it ends of itself, by a kill or with its machine. */
 static void live(struct history *history)
 {
     uint64_t faults = sim_disk_below(history->sim, 4);
@@ -351,8 +351,8 @@ Test(journal_crash, goes_on_whatever_the_disk_refuses)
         struct history *history = history_new(seed);
         if (seed % 2 == 0)
             sim_disk_stint(history->sim);
-        for (size_t life = 0; life < 12; life++) {
-            history->is_lazy = seed % 3 == 0 || (seed % 3 == 1 && life % 2 == 0);
+        for (size_t run = 0; run < 12; run++) {
+            history->is_lazy = seed % 3 == 0 || (seed % 3 == 1 && run % 2 == 0);
             live(history);
         }
         cr_assert_eq(try_open(history), JOURNAL_OK);

@@ -382,9 +382,9 @@ Test(journal_damage, of_a_seal_leaves_whole_batches_before_it_and_nothing_behind
         struct journal *journal = NULL;
         struct sim_disk *sim = sim_disk_new(5);
         put_segment(sim, 0, cases[i]);
-        for (int life = 0; life < 2; life++) {
+        for (int opening = 0; opening < 2; opening++) {
             cr_assert_eq(driver_try(sim, false, &journal), JOURNAL_OK, "%s", driver_complaint);
-            cr_expect_eq(driver_opened.cut_bytes, life == 0 ? 2 * FORMAT_RECORD_BYTES : 0);
+            cr_expect_eq(driver_opened.cut_bytes, opening == 0 ? 2 * FORMAT_RECORD_BYTES : 0);
             cr_expect_eq(journal_next(journal), FORMAT_RECORD_BYTES);
             journal_close(&journal);
         }

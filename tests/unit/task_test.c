@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* task_test.c -- every pair of state and event of a task's life, and what becomes of one that was
+/* task_test.c -- every pair of state and event of a task, and what becomes of one that was
  * not done. */
 #include "broker/core/tables/task.h"
 
