@@ -532,7 +532,7 @@ static long wait_ms(const struct loop *loop)
 }
 
 /* What can be told by their descriptors alone: monitors, signals, and the journal's news. */
-enum { WATCH_SIGNALS, WATCH_KEEPER, WATCH_MONITORS, WATCH_SOCKETS = WATCH_MONITORS + LANE_COUNT };
+enum { WATCH_SIGNALS, WATCH_JOURNAL, WATCH_MONITORS, WATCH_SOCKETS = WATCH_MONITORS + LANE_COUNT };
 
 static bool is_lane_ready(struct loop *loop, enum lane lane)
 {
@@ -545,7 +545,7 @@ static void watch(struct loop *loop, bool is_busy)
     struct pollfd items[WATCH_SOCKETS + LANE_COUNT];
     bool reads_data = may_read_data(loop);
     items[WATCH_SIGNALS] = (struct pollfd){.fd = loop->signal_fd, .events = POLLIN};
-    items[WATCH_KEEPER] =
+    items[WATCH_JOURNAL] =
         (struct pollfd){.fd = persistence_fd(&loop->persistence), .events = POLLIN};
     for (int i = 0; i < LANE_COUNT; i++) {
         bool is_read = i != LANE_DATA || reads_data;

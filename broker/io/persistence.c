@@ -200,7 +200,7 @@ static bool pays(const struct persistence *persistence, uint64_t needed_from)
     return journal_between(news->first, until) >= 2 * bound_bytes(persistence) + file_bytes;
 }
 
-/* What a checkpoint would take, by making one for nobody. */
+/* Measures how many bytes a checkpoint would take. */
 static void measure(struct persistence *persistence, struct core_port *port, int64_t now_ns)
 {
     persistence->snapshot_bytes = core_port_snapshot_bytes(port);

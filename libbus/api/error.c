@@ -115,7 +115,7 @@ static void text_free(char *text)
         free(text);
 }
 
-/* ---- making and freeing ---------------------------------------------------------------------- */
+/* ---- creating and freeing an error ----------------------------------------------------------- */
 
 struct bus_error *error_make(uint64_t kind, struct span type, struct span message)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* session.c -- making and freeing a session; see session.h. */
+/* session.c -- creates and frees a session; see session.h. */
 #include "libbus/session/session.h"
 
 #include "libbus/base/must.h"

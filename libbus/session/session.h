@@ -37,7 +37,7 @@
  *   15  session_greeting   from HELLO to ATTACHED
  *   16  session_in         one control message from the broker, dispatched
  *       session_out        the next message to send, on both channels
- *       session            making and freeing a session */
+ *       session            creating and freeing a session */
 #ifndef SESSION_SESSION_H
 #define SESSION_SESSION_H
 

@@ -136,7 +136,7 @@ const char *words_judge(struct span error)
     return NULL;
 }
 
-/* ---- making ---------------------------------------------------------------------------------- */
+/* ---- creating -------------------------------------------------------------------------------- */
 
 static void plant_trace_id(struct bus_error *error, const struct secret_owner *owner)
 {

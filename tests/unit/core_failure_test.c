@@ -146,7 +146,7 @@ Test(core_failure, that_cannot_be_read_spoils_no_other)
     cr_expect_not_null(strstr(said, "11 < sub 1 error #0 (application of bob)\n"), "%s", said);
 }
 
-/* ---- of the broker's making ------------------------------------------------------------------ */
+/* ---- errors that the broker makes ------------------------------------------------------------ */
 
 /* The error of the event that was told last. */
 static struct error_record last_error(void)

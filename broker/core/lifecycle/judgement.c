@@ -35,7 +35,7 @@ static struct job *job_of(struct judgement *judgement)
     return LIST_OWNER(judgement, struct job, judgement);
 }
 
-/* ---- making ---------------------------------------------------------------------------------- */
+/* ---- beginning and ending -------------------------------------------------------------------- */
 
 static void judgement_begin(struct core *core, struct job *job)
 {

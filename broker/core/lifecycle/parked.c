@@ -202,7 +202,7 @@ static bool execute(struct core *core, struct session *session, const struct par
     return true;
 }
 
-/* ---- parking --------------------------------------------------------------------------------- */
+/* ---- parking a message ----------------------------------------------------------------------- */
 
 static uint64_t parked_bytes(const struct parked *op)
 {

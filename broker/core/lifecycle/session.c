@@ -25,7 +25,7 @@ struct session *session_of_conn(struct core *core, conn_id conn)
     return id_map_get(&core->conns, conn, &id) ? pool_find(&core->sessions, id) : NULL;
 }
 
-/* ---- sessions: making and freeing ------------------------------------------------------------ */
+/* ---- creating and freeing a session ---------------------------------------------------------- */
 
 void session_drop_conn(struct core *core, conn_id *conn)
 {

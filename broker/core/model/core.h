@@ -78,7 +78,7 @@ struct core {
     struct id_map replayed;       /* in a replay: number of a failure -> id; a reference each */
     bool is_stopping;             /* BYE was said; new clients are told BYE, too */
     bool has_more;                /* a bound of this step was reached: call core_step() again */
-    struct error_record *scratch; /* LIMIT_ERROR_RECORDS + 1, for making errors */
+    struct error_record *scratch; /* LIMIT_ERROR_RECORDS + 1, where an error is composed */
     uint8_t *scratch_bytes;       /* LIMIT_ERROR_BYTES */
 };
 

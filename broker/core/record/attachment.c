@@ -73,7 +73,7 @@ enum attachment_state attach_state(const struct core *core, const struct attachm
     return away_ns < core->options.resume_ms * MS_NS ? ATTACHMENT_AWAY : ATTACHMENT_CUT;
 }
 
-/* ---- making and forgetting ------------------------------------------------------------------- */
+/* ---- forgetting and announcing --------------------------------------------------------------- */
 
 static void release_pieces(struct core *core, struct job *job, struct attachment *attachment)
 {

@@ -124,7 +124,7 @@ void settle_replace_unseen(struct core *core, struct topic *topic, struct failur
     topic_update(core, topic);
 }
 
-/* ---- parking --------------------------------------------------------------------------------- */
+/* ---- a slot whose chunks are complete -------------------------------------------------------- */
 
 void settle_whole(struct core *core, struct open_slot *open)
 {

@@ -93,7 +93,7 @@ void topic_account(struct topic *topic, const struct slot_entry *entry, uint64_t
         topic->done_bytes += delta;
 }
 
-/* ---- making ---------------------------------------------------------------------------------- */
+/* ---- creating a topic ------------------------------------------------------------------------ */
 
 struct topic *topic_make(struct core *core, uint32_t id, struct party *writer, struct span name)
 {
