@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* recovery.c -- see recovery.h.
  *
- * Facts speak of payloads: of the newest one that was met, or, in a checkpoint, of one at an older
- * position.  Those are held for the whole replay, for more facts may speak of them; the port drops
- * in the end what no fact wanted.  Their bytes stay in the journal until they are sent.
+ * A fact may need a payload: the newest one before it, or, in a checkpoint, one at an older
+ * position.  The older ones are kept for the whole replay, because later facts may need them too.
+ * In the end the port drops those that no fact used.  Their bytes stay in the journal until they
+ * are sent.
  *
- * A checkpoint may speak of one that is trimmed: it was not wanted any more when it went, and facts
- * behind the checkpoint say so.  If they do not, something is missing. */
+ * A checkpoint may need a payload that was trimmed since.  Then facts after the checkpoint released
+ * it.  If there are no such facts, the journal is incomplete. */
 #include "broker/io/recovery.h"
 
 #include "broker/io/journal_codec.h"
@@ -32,7 +33,7 @@ static const char *short_of_memory = "out of memory";
 static const char *add_payload(struct replay *replay, uint64_t at, size_t bytes, payload_id *out_id)
 {
     if (bytes == 0 || bytes > LIMIT_PART_BYTES)
-        return "a payload of a size that none has";
+        return "it holds a payload of an impossible size";
     replay->out->payloads += 1;
     bool is_added = core_port_payload_add_stored(replay->port, at, (uint32_t)bytes, out_id);
     return is_added ? NULL : short_of_memory;
@@ -46,8 +47,8 @@ static const char *meet_payload(struct replay *replay, const struct journal_foun
     return add_payload(replay, found->at, found->body.bytes, &replay->newest);
 }
 
-/* A repair cut something out here.  What it was shows in the facts behind it; but it may have been
- * the payload that they mean, and the one before it must not pass for that. */
+/* A repair cut records out here.  One of them may have been the payload that the next facts mean.
+ * So the payload before the gap must not pass for it. */
 static void meet_gap(struct replay *replay)
 {
     if (replay->newest != 0)
@@ -66,7 +67,7 @@ static const char *find_older(struct replay *replay, const struct journal_codec_
     /* Its bytes were found good when the journal was opened. */
     if (entry->payload_at >= journal_first(replay->journal) &&
         journal_fetch(replay->journal, entry->payload_at, NULL, entry->payload_bytes) != JOURNAL_OK)
-        return "a payload that a checkpoint needs is not there";
+        return "a payload that the checkpoint needs is missing";
     const char *wrong = add_payload(replay, entry->payload_at, entry->payload_bytes, out_id);
     if (wrong == NULL)
         (void)id_map_put(&replay->older, entry->payload_at, *out_id); /* reserved */
@@ -91,7 +92,7 @@ static const char *replay_entry(struct replay *replay, const struct journal_code
     const char *wrong = NULL;
     if (entry->tag == JOURNAL_CODEC_NEWEST_PAYLOAD) {
         payload = replay->newest;
-        wrong = payload != 0 ? NULL : "a fact speaks of a payload that is not there";
+        wrong = payload != 0 ? NULL : "a fact needs a payload that is missing";
     } else if (entry->tag == JOURNAL_CODEC_PAYLOAD_AT) {
         wrong = find_older(replay, entry, &payload);
     }
@@ -100,7 +101,7 @@ static const char *replay_entry(struct replay *replay, const struct journal_code
 
 static const char *replay_facts(struct replay *replay, struct span body)
 {
-    /* A copy: to fetch a payload from the journal takes what was read away. */
+    /* A copy, because fetching a payload from the journal overwrites the record that was read. */
     struct buffer *record = buffer_copy(body);
     if (record == NULL)
         return short_of_memory;
@@ -122,11 +123,11 @@ static const char *replay_record(struct replay *replay, const struct journal_fou
     switch (found->kind) {
     case JOURNAL_CODEC_PAYLOAD: return meet_payload(replay, found);
     case JOURNAL_CODEC_FACTS: return replay_facts(replay, found->body);
-    case JOURNAL_CODEC_SNAPSHOT: /* else of a checkpoint that did not get to its end */
+    case JOURNAL_CODEC_SNAPSHOT: /* outside: of a checkpoint that was not finished */
         return replay->is_in_checkpoint ? replay_facts(replay, found->body) : NULL;
     case JOURNAL_THREAD_KIND_PROBE: return NULL;
     case JOURNAL_KIND_LOST: meet_gap(replay); return NULL;
-    default: return "a record of a kind that this version does not know";
+    default: return "this version does not know records of its kind";
     }
 }
 
@@ -146,7 +147,7 @@ static bool read_all(struct replay *replay, char *complaint)
             snprintf(complaint, JOURNAL_COMPLAINT_BYTES,
                      "the record at position %llu cannot be replayed%s: %.400s",
                      (unsigned long long)here,
-                     replay->out->gaps > 0 ? ", for a repair cut out what stood before it" : "",
+                     replay->out->gaps > 0 ? ", because a repair cut out records before it" : "",
                      wrong);
             return false;
         }
@@ -157,8 +158,8 @@ static bool read_all(struct replay *replay, char *complaint)
     return err == JOURNAL_END;
 }
 
-/* What was trimmed is not wanted; where a repair cut out the fact that says so, whoever is to have
- * it is told that it cannot be read. */
+/* Whether every payload that a fact needs is in the journal.  A repair may have cut out the fact
+ * that released a trimmed payload: then its reader is told that the value cannot be read. */
 static bool has_all(const struct replay *replay, char *complaint)
 {
     uint64_t first = journal_first(replay->journal);
@@ -166,7 +167,7 @@ static bool has_all(const struct replay *replay, char *complaint)
     if (needed >= first || replay->out->gaps > 0)
         return true;
     snprintf(complaint, JOURNAL_COMPLAINT_BYTES,
-             "a payload at position %llu is wanted, and the journal begins at %llu",
+             "the payload at position %llu is missing: the journal begins at position %llu",
              (unsigned long long)needed, (unsigned long long)first);
     return false;
 }

@@ -74,7 +74,7 @@ static int refuse_scheme(const char *where, char *complaint)
 {
     int length = (int)scheme_length(where);
     size_t used = (size_t)snprintf(complaint, DISK_COMPLAINT_BYTES,
-                                   "no journal has the scheme '%.*s:'; known are",
+                                   "unknown scheme '%.*s:' of a journal; use",
                                    length < SCHEME_SHOWN_MAX ? length : SCHEME_SHOWN_MAX, where);
     for (size_t i = 0; i < disk_kind_count && used < DISK_COMPLAINT_BYTES; i++)
         used += (size_t)snprintf(complaint + used, DISK_COMPLAINT_BYTES - used, "%s %s:%s",

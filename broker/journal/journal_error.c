@@ -10,18 +10,18 @@
 const char *journal_strerror(enum journal_err err)
 {
     switch (err) {
-    case JOURNAL_OK: return "fine";
-    case JOURNAL_END: return "no record there";
-    case JOURNAL_POSITION: return "not a position of the journal for this";
+    case JOURNAL_OK: return "success";
+    case JOURNAL_END: return "no record is at this position";
+    case JOURNAL_POSITION: return "this position is not in the journal";
     case JOURNAL_FENCED: return "another broker has the journal";
-    case JOURNAL_DISK: return "no disk of this kind is known";
+    case JOURNAL_DISK: return "no disk has this scheme";
     case JOURNAL_MEMORY: return "out of memory";
     case JOURNAL_LIMIT: return "too large for the journal";
     case JOURNAL_FULL: return "the disk of the journal is full";
-    case JOURNAL_IO: return "the system refused a call on the files of the journal";
-    case JOURNAL_FAILED: return "the journal could not be brought to the disk";
+    case JOURNAL_IO: return "a system call on the files of the journal failed";
+    case JOURNAL_FAILED: return "the journal could not be written to the disk";
     case JOURNAL_DAMAGED: return "the journal is damaged";
-    case JOURNAL_FORMAT: return "a newer version wrote the journal";
+    case JOURNAL_FORMAT: return "a newer version of errbusd wrote the journal";
     case JOURNAL_LOCKED: return "another process has the journal";
     case JOURNAL_MISSING: return "there is no journal";
     }
@@ -50,13 +50,14 @@ enum journal_err journal_refuse(struct journal *journal, enum journal_err err)
     return err;
 }
 
-/* Another process has the disk by now: nothing of this one counts any more. */
+/* Another process has the journal now: this process may not write to it any more. */
 static enum journal_err fence(struct journal *journal)
 {
-    snprintf(journal->complaint, sizeof journal->complaint,
-             "another broker has taken over the journal in '%.1000s': this one writes nothing more "
-             "to it, and what it appended from position %" PRIu64 " on may be lost",
-             journal->disk->name, journal->synced);
+    snprintf(
+        journal->complaint, sizeof journal->complaint,
+        "another broker has taken over the journal in '%.1000s': this broker writes nothing more "
+        "to it, and the records from position %" PRIu64 " on may be lost",
+        journal->disk->name, journal->synced);
     journal->failure = JOURNAL_FENCED;
     return JOURNAL_FENCED;
 }
@@ -78,9 +79,9 @@ enum journal_err journal_fail(struct journal *journal, int result)
         return fence(journal);
     segment_name_write(journal_last(journal)->first, name);
     snprintf(journal->complaint, sizeof journal->complaint,
-             "'%.1000s/%s' could not be brought to the disk: %s; what was appended from position "
-             "%" PRIu64 " on may not be there after a power failure. Nothing more is written to "
-             "this journal until it is opened again",
+             "'%.1000s/%s' could not be written to the disk: %s. A power failure now may lose the "
+             "records from position %" PRIu64 " on. Nothing more is written to this journal until "
+             "it is opened again: check the disk, then start errbusd again",
              journal->disk->name, name, strerror(-result), journal->synced);
     journal->failure = JOURNAL_FAILED;
     return JOURNAL_FAILED;

@@ -178,7 +178,7 @@ static enum journal_err opening_mend(struct journal *journal, const struct surve
         if (finding->kind == FINDING_TORN) {
             err = cut(journal, finding->from, finding->until);
             survey_describe(survey, finding, text);
-            snprintf(opened->cut, sizeof opened->cut, "%s; they are cut", text);
+            snprintf(opened->cut, sizeof opened->cut, "%s; they were cut off", text);
             opened->cut_bytes = finding->until - finding->from + finding->behind;
             opened->cut_records = finding->records;
         } else if (survey_is_harmless(finding)) {
@@ -296,9 +296,9 @@ static enum journal_err refuse_damage(struct journal *journal, const struct surv
     const char *name = journal->disk->name;
     survey_describe(survey, finding, text);
     snprintf(journal->complaint, sizeof journal->complaint,
-             "%s. Nothing was changed: 'errbusd --check %.300s' tells all that is wrong, "
-             "'errbusd --export %.300s' writes out what can be read, and "
-             "'errbusd --repair %.300s' cuts out what cannot",
+             "%s. Nothing was changed: 'errbusd --check %.300s' lists the damage, "
+             "'errbusd --export %.300s' prints what can be read, and "
+             "'errbusd --repair %.300s' cuts the damage out",
              text, name, name, name);
     return JOURNAL_DAMAGED;
 }
@@ -337,7 +337,7 @@ static enum journal_err open_directory(struct journal *journal,
     journal->wanted_bytes = bytes;
     if (bytes < LIMIT_JOURNAL_SEGMENT_BYTES_MIN || bytes > LIMIT_JOURNAL_SEGMENT_BYTES_MAX)
         return opening_refuse(journal, JOURNAL_LIMIT,
-                              "a segment of the journal has 4 KiB to 1 GiB");
+                              "a segment of the journal must have 4 KiB to 1 GiB");
     enum journal_err err = opening_lock(journal);
     if (err != JOURNAL_OK)
         return err;

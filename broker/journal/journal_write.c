@@ -234,7 +234,7 @@ static enum journal_err grow_spare(struct journal *journal, uint64_t wanted)
         (void)ops->unlink(journal->disk, LAYOUT_SPARE); /* some of it helps nobody */
     else if (bytes > (int64_t)journal->spare_bytes)
         journal->spare_bytes = (uint64_t)bytes;
-    return result < 0 ? journal_complain(journal, LAYOUT_SPARE, "given its room", result)
+    return result < 0 ? journal_complain(journal, LAYOUT_SPARE, "given room on the disk", result)
                       : JOURNAL_OK;
 }
 

@@ -47,7 +47,8 @@ static enum journal_err survey_find(struct survey *survey, struct finding findin
 {
     finding.batch = survey->batch;
     if (survey->finding_count == SURVEY_FINDINGS_MAX)
-        return survey_refuse(survey, JOURNAL_LIMIT, "more is damaged than can be listed");
+        return survey_refuse(survey, JOURNAL_LIMIT,
+                             "it is damaged in more places than can be listed");
     void *findings = survey->findings;
     if (!survey_grow(&findings, sizeof finding, survey->finding_count, &survey->finding_room))
         return survey_refuse(survey, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
@@ -90,7 +91,8 @@ static void list_name(void *arg, const char *name)
         return;
     void *segments = survey->segments;
     if (survey->count == LIMIT_JOURNAL_SEGMENTS)
-        listing->err = survey_refuse(survey, JOURNAL_LIMIT, "it has too many files");
+        listing->err =
+            survey_refuse(survey, JOURNAL_LIMIT, "it has more files than a journal can have");
     else if (!survey_grow(&segments, sizeof *survey->segments, survey->count, &survey->room))
         listing->err = survey_refuse(survey, JOURNAL_MEMORY, journal_strerror(JOURNAL_MEMORY));
     else
@@ -152,8 +154,8 @@ static enum journal_err read_head(struct survey *survey, struct surveyed *segmen
     if (verdict == SEGMENT_NEWER) {
         char why[160];
         snprintf(why, sizeof why,
-                 "it is of format %" PRIu32 ", and this version knows formats up to %d: a newer "
-                 "errbusd wrote it",
+                 "a newer errbusd wrote it, in format %" PRIu32
+                 ", and this version reads formats up to %d: start the newer version",
                  head.version, FORMAT_VERSION);
         err = survey_refuse(survey, JOURNAL_FORMAT, why);
     } else if (segment->has_head && !survey->has_journal) {
@@ -626,10 +628,10 @@ static void describe_torn(const char *file, const struct finding *finding, char 
 {
     char more[96] = "";
     if (finding->behind > 0)
-        snprintf(more, sizeof more, " and %" PRIu64 " B in the files behind it", finding->behind);
+        snprintf(more, sizeof more, " and %" PRIu64 " B in later files", finding->behind);
     snprintf(text, SURVEY_TEXT_BYTES,
              "'%s' has a torn tail: %" PRIu64 " B from position %" PRIu64 " (offset %" PRIu64
-             ")%s, %" PRIu64 " whole records among them, were never said to be on the disk",
+             ")%s, with %" PRIu64 " whole records, which were not yet confirmed as on the disk",
              file, finding->until - finding->from, finding->from,
              FORMAT_SEGMENT_BYTES + finding->from - finding->segment, more, finding->records);
 }
@@ -655,30 +657,31 @@ void survey_describe(const struct survey *survey, const struct finding *finding,
     switch (finding->kind) {
     case FINDING_TORN: describe_torn(file, finding, text); break;
     case FINDING_ROLL:
-        snprintf(text, SURVEY_TEXT_BYTES, "'%s' was made and not used yet", file);
+        snprintf(text, SURVEY_TEXT_BYTES, "'%s' was created and not used yet", file);
         break;
     case FINDING_BEHIND:
-        snprintf(text, SURVEY_TEXT_BYTES, "'%s' lies behind a torn tail", file);
+        snprintf(text, SURVEY_TEXT_BYTES, "'%s' follows a file with a torn tail", file);
         break;
     case FINDING_GONE:
-        snprintf(text, SURVEY_TEXT_BYTES, "'%s' was given up and has not gone yet", file);
+        snprintf(text, SURVEY_TEXT_BYTES, "'%s' is not needed any more and was not removed yet",
+                 file);
         break;
     case FINDING_DAMAGE: describe_damage(file, finding, text); break;
     case FINDING_MISSING:
         snprintf(text, SURVEY_TEXT_BYTES,
-                 "beside '%s' a file is missing: none has positions %" PRIu64 " to %" PRIu64, file,
+                 "next to '%s' a file is missing: none has positions %" PRIu64 " to %" PRIu64, file,
                  finding->from, finding->until);
         break;
     case FINDING_SHORT:
         snprintf(text, SURVEY_TEXT_BYTES,
-                 "'%s' ends at offset %" PRIu64 ", and was made with %" PRIu64
-                 " B: what stood behind is gone",
+                 "'%s' ends at offset %" PRIu64 ", but was created with %" PRIu64
+                 " B: the rest is lost",
                  file, finding->from, finding->until);
         break;
     case FINDING_LAST:
         snprintf(text, SURVEY_TEXT_BYTES,
-                 "behind '%s' a file is missing: none begins at position %" PRIu64
-                 ", and the newest records were there",
+                 "after '%s' a file is missing: none begins at position %" PRIu64
+                 ", where the newest records were",
                  file, finding->from);
         break;
     case FINDING_HEAD:

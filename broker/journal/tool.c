@@ -42,7 +42,7 @@ static enum journal_err tool_lock(struct disk *disk, const struct teller *teller
     return journal_err_of(result);
 }
 
-/* A survey of a journal that nobody else has; told if it cannot be had. */
+/* Locks the journal and surveys it; reports why it cannot. */
 static enum journal_err tool_look(struct disk *disk, const struct teller *teller,
                                   struct survey *survey,
                                   void (*visit)(void *arg, const struct scan_record *record),
@@ -80,9 +80,9 @@ static void tell_survey(const struct teller *teller, const struct survey *survey
         const struct finding *finding = &survey->findings[i];
         bool is_mended = survey_is_harmless(finding);
         survey_describe(survey, finding, text);
-        tool_tell(teller, "%s%s", text, is_mended ? " (a start removes it)" : "");
+        tool_tell(teller, "%s%s", text, is_mended ? " (the next start of errbusd removes it)" : "");
     }
-    tool_tell(teller, "the journal in '%s' is %s: %" PRIu64 " records, its own included",
+    tool_tell(teller, "the journal in '%s' is %s: %" PRIu64 " records, including its internal ones",
               survey->disk->name, survey_damage(survey) == NULL ? "whole" : "damaged", records);
 }
 

@@ -51,8 +51,8 @@ static enum journal_err repair_complain(const struct repair *repair, const char 
 {
     if (result >= 0)
         return JOURNAL_OK;
-    repair_tell(repair, "'%s/%s': %s; the repair is not finished, and can be begun again",
-                repair->disk->name, name, strerror((int)-result));
+    repair_tell(repair, "'%s/%s': %s. The repair is not finished; run it again", repair->disk->name,
+                name, strerror((int)-result));
     return journal_err_of((int)result);
 }
 
@@ -125,7 +125,7 @@ static enum journal_err move_aside(struct repair *repair, const struct finding *
     if (result == 0)
         result = repair->disk->ops->sync_names(repair->disk);
     if (result == 0)
-        repair_tell(repair, "'%s' is now '%s'", name, aside);
+        repair_tell(repair, "'%s' was renamed to '%s'", name, aside);
     return repair_complain(repair, name, result);
 }
 
@@ -161,7 +161,7 @@ static int fill(struct repair *repair, int file, const struct finding *finding, 
         uint64_t left = finding->until - at;
         if (left < FORMAT_RECORD_BYTES)
             return -EINVAL; /* no crash and no flaw of a disk makes such a gap */
-        /* What is left must have room for a head, too. */
+        /* The rest must have room for the head of another record. */
         uint64_t whole = left <= FILL_BYTES ? left : FILL_BYTES / 2;
         struct record_head head = {.body_crc = crc_of_zeros(whole - FORMAT_RECORD_BYTES),
                                    .bytes = (uint32_t)(whole - FORMAT_RECORD_BYTES),
@@ -179,7 +179,7 @@ static int fill(struct repair *repair, int file, const struct finding *finding, 
     return result == 0 ? repair->disk->ops->sync(repair->disk, file) : result;
 }
 
-/* The number of the batch behind a range: or, where that is not to be had, of the one before it. */
+/* The number of the batch after a range, or of the batch before it if the next is unreadable. */
 static uint32_t batch_at(struct repair *repair, int file, const struct finding *finding)
 {
     uint8_t bytes[FORMAT_RECORD_BYTES];
@@ -218,7 +218,7 @@ static enum journal_err cut_out(struct repair *repair, const struct finding *fin
     return repair_complain(repair, name, result);
 }
 
-/* Makes a segment where one is missing. */
+/* Creates a segment of lost records where a segment is missing. */
 static enum journal_err make_up(struct repair *repair, const struct finding *finding)
 {
     const struct disk_ops *ops = repair->disk->ops;
@@ -248,13 +248,13 @@ static enum journal_err make_up(struct repair *repair, const struct finding *fin
     ops->shut(repair->disk, file);
     if (result == 0)
         result = ops->rename(repair->disk, LAYOUT_NEXT, name);
-    /* What was on the disk beyond is given up: the proof of it, too. */
+    /* The records of the missing file are given up, and so is the proof that they were there. */
     if (result == 0 && finding->kind == FINDING_LAST)
         result = ops->unlink(repair->disk, PROOF_NAME);
     if (result == 0 || result == -ENOENT)
         result = ops->sync_names(repair->disk);
     if (result == 0)
-        repair_tell(repair, "%s: it is made up, and says that what it held is lost", text);
+        repair_tell(repair, "%s: an empty file replaces it, and its records are lost", text);
     return repair_complain(repair, name, result);
 }
 
@@ -269,11 +269,11 @@ static enum journal_err mend_head(struct repair *repair, const struct finding *f
                                 .journal = repair->survey.journal,
                                 .first = finding->segment,
                                 .synced = finding->segment};
-    /* Of the oldest it is not known what was trimmed before it: all, unless another one tells. */
+    /* No other head says how far the journal was trimmed: up to this oldest segment. */
     if (repair->survey.count > 0 && repair->survey.segments[0].first == finding->segment &&
         repair->survey.trimmed == 0)
         head.trimmed = finding->segment;
-    /* Whose records follow is not known: nothing of them can be told from chance. */
+    /* Without the id of the journal no record of this file can be recognised. */
     if (!repair->survey.has_journal)
         return move_aside(repair, finding);
     segment_name_write(finding->segment, name);
@@ -289,7 +289,7 @@ static enum journal_err mend_head(struct repair *repair, const struct finding *f
         result = repair->disk->ops->sync(repair->disk, file);
     repair->disk->ops->shut(repair->disk, file);
     if (result == 0)
-        repair_tell(repair, "'%s' has a new head, the old one is in '%s'", name, saved);
+        repair_tell(repair, "'%s' has a new head; the old one is in '%s'", name, saved);
     return repair_complain(repair, name, result);
 }
 
@@ -307,7 +307,7 @@ static enum journal_err give_room(struct repair *repair, const struct finding *f
         result = repair->disk->ops->sync(repair->disk, file);
     repair->disk->ops->shut(repair->disk, file);
     if (result == 0)
-        repair_tell(repair, "%s, and lost if there was anything; it has its size again", text);
+        repair_tell(repair, "%s; the file has its full size again", text);
     return repair_complain(repair, name, result);
 }
 
@@ -319,7 +319,7 @@ static enum journal_err remove_roll(struct repair *repair, const struct finding 
     if (result == 0)
         result = repair->disk->ops->sync_names(repair->disk);
     if (result == 0)
-        repair_tell(repair, "'%s' held nothing that is needed and is removed", name);
+        repair_tell(repair, "'%s' held no records that are needed and was removed", name);
     return repair_complain(repair, name, result);
 }
 
@@ -377,7 +377,8 @@ static enum journal_err repair_all(struct repair *repair)
             return err;
         survey_fini(&repair->survey);
     }
-    repair_tell(repair, "the journal in '%s' cannot be mended", repair->disk->name);
+    repair_tell(repair, "the journal in '%s' cannot be repaired: start with another directory",
+                repair->disk->name);
     return JOURNAL_DAMAGED;
 }
 

@@ -205,7 +205,7 @@ static enum journal_err try_open(struct history *history)
                   err == JOURNAL_FAILED,
               "seed %llu: %s", (unsigned long long)history->seed, complaint);
     history->cuts += err == JOURNAL_OK && opened.cut_bytes > 0;
-    history->wide_cuts += err == JOURNAL_OK && strstr(opened.cut, "in the files behind it") != NULL;
+    history->wide_cuts += err == JOURNAL_OK && strstr(opened.cut, "B in later files") != NULL;
     return err;
 }
 

@@ -288,8 +288,8 @@ Test(journal_damage, is_not_what_a_newer_version_wrote)
     struct driver_outcome outcome = try_it(sim);
     cr_expect_eq(outcome.err, JOURNAL_FORMAT);
     cr_expect_str_eq(driver_complaint,
-                     "the journal in 'sim': it is of format 2, and this version knows formats up "
-                     "to 1: a newer errbusd wrote it");
+                     "the journal in 'sim': a newer errbusd wrote it, in format 2, and this "
+                     "version reads formats up to 1: start the newer version");
     sim_disk_free(&sim);
 }
 

@@ -565,7 +565,8 @@ Test(journal_lazy, never_says_synced_after_a_flush_that_failed)
             cr_assert_eq(err, JOURNAL_FAILED);
             cr_assert_eq(journal_synced(journal), 0);
             cr_assert_eq(driver_append(journal, 101, 1, 0, NULL), JOURNAL_FAILED);
-            cr_assert(strstr(journal_complaint(journal), "could not be brought") != NULL);
+            cr_assert(strstr(journal_complaint(journal), "could not be written to the disk") !=
+                      NULL);
         }
         /* All is in the cache; opened anew it is written again, and then a flush is true. */
         kill_it(sim, &journal);

@@ -257,7 +257,7 @@ Test(recovery, does_without_a_payload_that_went_since_the_checkpoint)
 Test(recovery, misses_a_payload_that_no_fact_let_go)
 {
     trim_behind_checkpoint();
-    expect_refused("is wanted, and the journal begins at");
+    expect_refused("is missing: the journal begins at");
 }
 
 /* A crash in the middle of a checkpoint: the one before counts, and all behind it. */
@@ -278,7 +278,7 @@ Test(recovery, refuses_facts_of_a_payload_that_is_not_there)
 {
     add_fact(JOURNAL_CODEC_NEWEST_PAYLOAD, 1, 0, 0);
     append_facts(0);
-    expect_refused("a fact speaks of a payload that is not there");
+    expect_refused("a fact needs a payload that is missing");
 }
 
 Test(recovery, refuses_a_place_where_no_such_payload_is)
@@ -286,13 +286,13 @@ Test(recovery, refuses_a_place_where_no_such_payload_is)
     uint64_t at = append(JOURNAL_CODEC_PAYLOAD, span_text("kept"), 0);
     add_fact(JOURNAL_CODEC_PAYLOAD_AT, 1, at, 5);
     append_facts(JOURNAL_CHECKPOINT_BEGIN | JOURNAL_CHECKPOINT_END);
-    expect_refused("a payload that a checkpoint needs is not there");
+    expect_refused("a payload that the checkpoint needs is missing");
 }
 
 Test(recovery, refuses_an_empty_payload)
 {
     append(JOURNAL_CODEC_PAYLOAD, span_text(""), 0);
-    expect_refused("a size that none has");
+    expect_refused("an impossible size");
 }
 
 Test(recovery, refuses_a_record_that_is_cut)
@@ -316,7 +316,7 @@ Test(recovery, refuses_a_fact_that_the_core_refuses)
 Test(recovery, refuses_a_kind_that_it_does_not_know)
 {
     append(JOURNAL_CODEC_SNAPSHOT + 1, span_text("of a later version"), 0);
-    expect_refused("a record of a kind that this version does not know");
+    expect_refused("this version does not know records of its kind");
 }
 
 static void append_snapshot(uint64_t number, unsigned how)
@@ -379,8 +379,8 @@ Test(recovery, gives_no_fact_the_payload_of_another)
     add_fact(JOURNAL_CODEC_NEWEST_PAYLOAD, 2, 0, 0);
     append_facts(0);
     lose("other");
-    expect_refused("cannot be replayed, for a repair cut out what stood before it: a fact speaks "
-                   "of a payload that is not there");
+    expect_refused("cannot be replayed, because a repair cut out records before it: a fact needs "
+                   "a payload that is missing");
     cr_assert_eq(told_count, 1);
 }
 
