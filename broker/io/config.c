@@ -225,7 +225,7 @@ static bool is_plain(const char *text, size_t bytes, const char *path, char *com
     unsigned line = 1;
     if (bytes > CONFIG_FILE_BYTES_MAX) {
         snprintf(complaint, CONFIG_COMPLAINT_BYTES,
-                 "%.200s: larger than %d bytes: this is not a configuration of errbusd", path,
+                 "%.200s: larger than %d bytes: not a configuration of errbusd", path,
                  CONFIG_FILE_BYTES_MAX);
         return false;
     }
@@ -233,7 +233,7 @@ static bool is_plain(const char *text, size_t bytes, const char *path, char *com
         line += *at == '\n';
     if (nul != NULL)
         snprintf(complaint, CONFIG_COMPLAINT_BYTES,
-                 "%.200s:%u: a NUL byte: a configuration is plain text, of UTF-8 or ASCII", path,
+                 "%.200s:%u: a NUL byte: a configuration is plain text in UTF-8 or ASCII", path,
                  line);
     return nul == NULL;
 }
@@ -301,9 +301,8 @@ static bool scan_lines(char *text, const char *path, struct lines *lines, char *
         const char *first = line + strspn(line, " \t");
         if (*first == '\0' || *first == '#')
             continue;
-        const char *fault = lines->count < LINES_MAX
-                                ? line_fault(line)
-                                : "more keys than there are: each is given once";
+        const char *fault =
+            lines->count < LINES_MAX ? line_fault(line) : "too many keys: give each key once";
         if (fault != NULL) {
             snprintf(complaint, CONFIG_COMPLAINT_BYTES, "%.200s:%u: %s", path, number, fault);
             return false;
@@ -362,7 +361,8 @@ bool config_read_file(struct config *config, const char *path,
         goto done;
     root = zconfig_str_load(text);
     if (root == NULL) {
-        snprintf(complaint, CONFIG_COMPLAINT_BYTES, "%.200s: not a configuration", path);
+        snprintf(complaint, CONFIG_COMPLAINT_BYTES,
+                 "%.200s: not a configuration of errbusd: expected lines NAME = VALUE", path);
         goto done;
     }
     is_good = apply_lines(config, root, &lines, path, complaint);

@@ -222,8 +222,8 @@ static void complain_of_accepting(struct loop *loop, enum lane lane, int fault)
     if (loop->complained_ns != 0 && now_ns - loop->complained_ns < COMPLAINTS_EVERY_MS * NS_PER_MS)
         return;
     loop->complained_ns = now_ns;
-    log_line(LOG_WARNING, "%s channel: cannot accept a connection: %s", lane_name(lane),
-             zmq_strerror(fault));
+    log_line(LOG_WARNING, "%s channel: cannot accept a connection from a client: %s",
+             lane_name(lane), zmq_strerror(fault));
 }
 
 static void drain_monitor(struct loop *loop, enum lane lane)
@@ -249,15 +249,15 @@ static void complain_of_dismissed(struct loop *loop, int64_t now_ns)
     if (loop->dismissed == 0 ||
         (loop->dismissed_ns != 0 && now_ns - loop->dismissed_ns < COMPLAINTS_EVERY_MS * NS_PER_MS))
         return;
-    log_line(LOG_WARNING, "closed %llu connections that sent no valid greeting in time",
+    log_line(LOG_WARNING, "closed %llu connections that sent no valid first message in time",
              (unsigned long long)loop->dismissed);
     loop->dismissed_ns = now_ns;
     loop->dismissed = 0;
 }
 
-/* libzmq closes a connection only with its socket.  Its descriptor is ours as well: what reads from
- * it finds the end.  The monitors are emptied first, so that it is no other connection's by now; if
- * it becomes one in this very moment, that one's client comes again. */
+/* libzmq closes a single connection only with its whole socket.  So the broker shuts the descriptor
+ * down, and libzmq reads the end of the connection.  The monitors are emptied first: the descriptor
+ * may be another connection by now.  If it becomes one just now, that client connects again. */
 static void dismiss_new_connections(struct loop *loop)
 {
     int64_t now_ns = clock_monotonic_ns();
@@ -267,7 +267,7 @@ static void dismiss_new_connections(struct loop *loop)
             drain_monitor(loop, (enum lane)i);
     for (int i = 0;
          i < DISMISSED_AT_ONCE && new_connections_next(&loop->new_connections, now_ns, &fd); i++) {
-        (void)shutdown(fd, SHUT_RDWR); /* whoever is gone need not be closed */
+        (void)shutdown(fd, SHUT_RDWR); /* a closed connection needs no shutdown */
         loop->dismissed += 1;
     }
     complain_of_dismissed(loop, now_ns);
@@ -275,7 +275,7 @@ static void dismiss_new_connections(struct loop *loop)
 
 /* ---- receiving ------------------------------------------------------------------------------- */
 
-/* A message of ROUTER's: who, and one part, if it is one. */
+/* A message from ROUTER: the id of its connection, and its first part. */
 struct received {
     bool is_numbered; /* the connection has an id that ROUTER gave it */
     uint32_t routing;
@@ -314,7 +314,7 @@ static bool receive(void *socket, struct received *received)
     return is_there;
 }
 
-/* The connection of a part; one that is new is made known.  NULL: its parts are ignored. */
+/* The connection of a part, which is added if it is new.  NULL: its parts are ignored. */
 static struct peer *find_peer(struct loop *loop, enum lane lane, struct received *received)
 {
     struct peer *peer = NULL;
@@ -339,7 +339,7 @@ static struct peer *find_peer(struct loop *loop, enum lane lane, struct received
     return peer->is_forgotten || peer->is_mute ? NULL : peer;
 }
 
-/* Whether this part, of data, is not let in now: it waits for room, or comes again. */
+/* Whether this data part waits for room, or is dropped and comes again. */
 static bool park(struct loop *loop, struct peer *peer, struct buffer **part)
 {
     bool must_wait = peer->is_shed || persistence_is_full(&loop->persistence) ||
@@ -372,8 +372,8 @@ static bool may_read_data(const struct loop *loop)
     return persistence_has_room(&loop->persistence) || persistence_is_full(&loop->persistence);
 }
 
-/* Whether this part, of control, must wait: little is left of what is set aside on a full disk, and
- * that is for what makes room.  It is dropped, and said again by the next connection. */
+/* Whether this control message must wait.  On a full disk the rest of the reserve is for messages
+ * that make room.  Any other message is dropped, and the next connection sends it again. */
 static bool put_off(struct loop *loop, struct peer *peer, struct span part)
 {
     bool is_short = persistence_is_short(&loop->persistence);
@@ -389,8 +389,8 @@ static bool put_off(struct loop *loop, struct peer *peer, struct span part)
     return peer->is_put_off && weight != MSG_LIGHT;
 }
 
-/* There is room again: who was put off shall come back, and say it again.  The connection that goes
- * mute is given up by its client within two beats. */
+/* There is room again: the clients that were put off shall send their messages again.  Their
+ * connections go mute, and a client gives up a mute connection within two heartbeats. */
 static void recall(struct loop *loop)
 {
     if (!loop->has_put_off || persistence_is_short(&loop->persistence))
@@ -478,7 +478,7 @@ static void remove_endpoints(struct loop *loop)
     }
 }
 
-/* Whoever sent the signal: a service manager has number 1, a terminal none. */
+/* Logs who sent the signal: process 1 is a service manager; a terminal has no process. */
 static void say_who_stops(const struct signalfd_siginfo *info)
 {
     const char *name = info->ssi_signo == SIGINT ? "SIGINT" : "SIGTERM";
@@ -531,7 +531,7 @@ static long wait_ms(const struct loop *loop)
     return (long)((left_ns + NS_PER_MS - 1) / NS_PER_MS);
 }
 
-/* What can be told by their descriptors alone: monitors, signals, and the journal's news. */
+/* What the loop waits for: signals, news of the journal, monitors, and the two sockets. */
 enum { WATCH_SIGNALS, WATCH_JOURNAL, WATCH_MONITORS, WATCH_SOCKETS = WATCH_MONITORS + LANE_COUNT };
 
 static bool is_lane_ready(struct loop *loop, enum lane lane)
@@ -539,7 +539,7 @@ static bool is_lane_ready(struct loop *loop, enum lane lane)
     return ready_has(loop->channels[lane].socket, ZMQ_POLLIN);
 }
 
-/* Looks at what is told by descriptors; if nothing is to be done, sleeps until something is. */
+/* Handles monitors and signals; sleeps until a descriptor is ready, unless there is work. */
 static void watch(struct loop *loop, bool is_busy)
 {
     struct pollfd items[WATCH_SOCKETS + LANE_COUNT];
@@ -567,7 +567,7 @@ static void watch(struct loop *loop, bool is_busy)
         read_signals(loop);
 }
 
-/* It cannot go on: values cannot be read back, or nothing can be kept. */
+/* The broker must end: it cannot read a value back, or cannot write the journal. */
 static bool is_broken(const struct loop *loop)
 {
     return core_port_is_broken(loop->port) ||
@@ -580,7 +580,7 @@ static const char *why_broken(const struct loop *loop)
                                            : "the journal cannot be written any more";
 }
 
-/* Stopped, and nobody is left to hear of it, or the time is up; or it cannot go on. */
+/* The broker was stopped and has told its parties, or had no more time; or it is broken. */
 static bool is_over(const struct loop *loop)
 {
     bool is_stopped = loop->is_stopping && (core_session_count(core_port_core(loop->port)) == 0 ||
@@ -589,7 +589,7 @@ static bool is_over(const struct loop *loop)
     return is_stopped || is_broken(loop);
 }
 
-/* What operators must know of the journal, once: in the log, and by the taps of all jobs. */
+/* Reports each change of the journal once: in the log, and to the taps of all jobs. */
 static void report_journal(struct loop *loop)
 {
     static const enum journal_health healths[] = {
@@ -603,7 +603,7 @@ static void report_journal(struct loop *loop)
     const char *sentence = persistence_sentence(&loop->persistence);
     log_line(LOG_WARNING, "journal: %s", sentence);
     if (state == JOURNAL_IS_FAILED)
-        return; /* it ends: nobody is told anything more */
+        return; /* the broker ends, and sends nothing more */
     core_port_journal(loop->port, clock_now(&loop->clock), healths[state], sentence);
     carry_out(loop);
 }
@@ -621,7 +621,7 @@ bool loop_run(struct loop *loop)
         dismiss_new_connections(loop);
         tick(loop);
         say_kept(loop);
-        unpark(loop); /* here: what was heard just now may have made room */
+        unpark(loop); /* after reading, which may have made room */
         recall(loop);
         report_journal(loop);
         report_clogged(loop);
@@ -630,15 +630,14 @@ bool loop_run(struct loop *loop)
     if (is_broken(loop))
         log_line(LOG_WARNING, "stopped: %s", why_broken(loop));
     else
-        log_line(LOG_INFO,
-                 "stopped, as it was told to; parties that did not hear of it in time: %u",
+        log_line(LOG_INFO, "stopped, as requested; parties that were not told in time: %u",
                  core_session_count(core_port_core(loop->port)));
     return !is_broken(loop);
 }
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
-/* libzmq aborts when its own threads find no descriptors: see that there are some. */
+/* libzmq aborts when its own threads find no descriptors, so this checks that some are left. */
 static bool has_descriptors(void)
 {
     int fds[SPARE_DESCRIPTORS];
@@ -655,7 +654,7 @@ static bool has_descriptors(void)
     return is_enough;
 }
 
-/* How many connections there are descriptors for.  With few of them half is for connections. */
+/* How many connections the descriptors are enough for.  Of few descriptors, they get half. */
 static uint32_t connections_max(void)
 {
     struct rlimit limit;
@@ -714,7 +713,7 @@ static bool open_channel(struct loop *loop, enum lane lane, const char *endpoint
     char fault[ENDPOINT_COMPLAINT_BYTES];
     if (!endpoint_bind(channel->socket, endpoint, channel->endpoint, fault)) {
         channel->endpoint[0] = '\0';
-        snprintf(complaint, LOOP_COMPLAINT_BYTES, "%s: %.1000s", lane_name(lane), fault);
+        snprintf(complaint, LOOP_COMPLAINT_BYTES, "%s channel: %.1000s", lane_name(lane), fault);
         return false;
     }
     return true;
@@ -737,7 +736,7 @@ static int open_signals(void)
     return signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
-/* The broker is where it was when the journal ends. */
+/* Replays the journal, so that the broker has the state of the last record. */
 static bool loop_recover(struct loop *loop, const struct config *config, struct journal **journal,
                          enum durability durability, char *complaint)
 {
@@ -807,7 +806,8 @@ struct loop *loop_open(const struct config *config, char complaint[LOOP_COMPLAIN
     loop->is_spinning = config->is_spinning;
     loop->signal_fd = open_signals();
     if (loop->signal_fd < 0 || !has_descriptors()) {
-        snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: no file descriptors left");
+        snprintf(complaint, LOOP_COMPLAINT_BYTES,
+                 "cannot start: too few file descriptors: raise the limit (ulimit -n)");
         loop_close(&loop);
         return NULL;
     }

@@ -41,7 +41,7 @@ bool persistence_start(struct persistence *persistence, const char *where, struc
     persistence->thread = journal_thread_open(journal, durability == DURABILITY_DISK);
     if (persistence->thread == NULL) {
         snprintf(complaint, JOURNAL_COMPLAINT_BYTES,
-                 "no memory or thread for the writer of the journal");
+                 "out of memory or threads for the writer of the journal");
         return false;
     }
     persistence->durability = durability;
@@ -66,7 +66,7 @@ static bool persistence_fetch(void *arg, uint64_t at, void *out_body, size_t byt
     return false;
 }
 
-/* A path may be no text: what is not is shown as '?'. */
+/* A path may have bytes that are no text: each is shown as '?'. */
 static struct span as_text(char *text)
 {
     if (!utf8_is_valid(span_text(text)))
@@ -209,8 +209,8 @@ static void measure(struct persistence *persistence, struct core_port *port, int
     persistence->measure_ns = now_ns + PERSISTENCE_MEASURE_MS * NS_PER_MS;
 }
 
-/* What is let go between makes a checkpoint smaller, and is not counted.  So one that would not fit
- * is measured again once something has happened: nothing else can become of a full disk. */
+/* Released values make the next checkpoint smaller, and are not counted.  So a checkpoint that
+ * would not fit is measured again after further steps.  Without one a full disk gets no room. */
 static bool is_to_be_measured(const struct persistence *persistence, const struct core_port *port)
 {
     return persistence_is_full(persistence) &&

@@ -345,7 +345,7 @@ Test(errbusd, logs_where_it_listens_what_it_restored_and_why_it_ended)
         snprintf(text, sizeof text, "info: stopping: SIGTERM from process %d of user %u\n",
                  (int)getpid(), getuid());
         expect_logged(&broker, text);
-        expect_logged(&broker, "info: stopped, as it was told to; ");
+        expect_logged(&broker, "info: stopped, as requested; ");
         cr_expect_null(strstr(process_complained(&broker.process), "beyond this machine"), "%s",
                        process_complained(&broker.process));
         broker_fini(&broker);
@@ -478,7 +478,8 @@ Test(errbusd, says_so_when_no_descriptors_are_left)
     cr_assert(process_start(&process, WORDS("/bin/sh", "-c", command), NULL));
     cr_expect_eq(process_wait(&process, SOON_MS), 1);
     cr_expect_str_eq(process_complained(&process),
-                     "errbusd: cannot start: no file descriptors left\n");
+                     "errbusd: cannot start: too few file descriptors: raise the "
+                     "limit (ulimit -n)\n");
     process_fini(&process);
 }
 
