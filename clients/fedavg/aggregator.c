@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* aggregator.c -- collects what the silos made of each round, and gives back its average.
+/* aggregator.c -- collects the models of the silos in each round, and sends back their average.
  *
- * It promises its next message before it collects what goes into it.  So if too few silos are left,
- * their errors stand where the global model would have stood, and every silo that waits there has
- * them raised. */
+ * The aggregator promises its next message before it collects the models for it.  If too few silos
+ * are left, it settles that slot with their errors.  Every silo that waits for the global model
+ * receives them. */
 #include "clients/cli.h"
 #include "clients/fedavg/fedavg.h"
 
@@ -25,16 +25,16 @@ struct aggregator {
     struct data test;
 };
 
-/* What came of one message that every silo owed. */
+/* The answers to one message that every silo owes. */
 struct harvest {
-    int64_t within_ms; /* waited for it so long at most */
+    int64_t within_ms; /* the longest wait for all of them */
     struct bus_want wants[SILOS_MAX];
     char topics[SILOS_MAX][BUS_NAME_BYTES_MAX + 1];
-    const double *numbers[SILOS_MAX]; /* of the silos that gave good ones, borrowed from wants */
+    const double *numbers[SILOS_MAX]; /* of the silos whose message is valid; in wants */
     size_t good;
 };
 
-/* Says in one line who is missing where, and what the error says about it. */
+/* Prints one line: which silo is missing in which round, and its error. */
 static void print_lack(const char *what, const char *silo, const struct bus_error *error)
 {
     const struct bus_error *root = bus_error_root(error);
@@ -42,7 +42,7 @@ static void print_lack(const char *what, const char *silo, const struct bus_erro
            bus_error_message(root));
 }
 
-/* Keeps the good ones, says who is missing, and turns bad ones into errors. */
+/* Keeps the valid messages, turns the others into errors, and prints which silos are missing. */
 static void sort_out(const struct aggregator *aggregator, struct harvest *harvest, const char *what,
                      size_t count)
 {
@@ -65,8 +65,8 @@ static void sort_out(const struct aggregator *aggregator, struct harvest *harves
     }
 }
 
-/* Waits for SILO/name seq of every silo.  True: at least min are good.  False: *out_exit says how
- * to end, and promise, which depended on them, is failed with all their errors. */
+/* Waits for SILO/name seq of every silo.  True: at least min messages are valid.  False: promise,
+ * which depends on them, is settled with all their errors, and *out_exit is the exit status. */
 static bool collect(const struct aggregator *aggregator, struct harvest *harvest, const char *name,
                     uint64_t seq, size_t count, struct bus_slot **promise, int *out_exit)
 {
@@ -87,7 +87,8 @@ static bool collect(const struct aggregator *aggregator, struct harvest *harvest
                                   harvest->within_ms, &error);
     bool is_told = err == BUS_OK || err == BUS_ETIMEDOUT || err == BUS_EFAILED;
     if (!is_told) {
-        struct bus_error *mine = bus_error_new("fedavg.gave_up", error, "the aggregator is ending");
+        struct bus_error *mine = bus_error_new(
+            "fedavg.gave_up", error, "the aggregator ended before it had the models of the silos");
         bus_slot_fail(promise, mine);
         bus_error_unref(&mine);
         *out_exit = cli_report(&aggregator->cli, err, &error);
@@ -104,8 +105,9 @@ static bool collect(const struct aggregator *aggregator, struct harvest *harvest
     if (harvest->good >= min) {
         return true;
     }
-    error = bus_error_new("fedavg.too_few", NULL, "%s: %zu of %zu silos, at least %zu are needed",
-                          what, harvest->good, silos, min);
+    error = bus_error_new("fedavg.too_few", NULL,
+                          "%s: %zu of %zu silos are left, at least %zu are needed", what,
+                          harvest->good, silos, min);
     for (size_t i = 0; i < silos; i++) {
         if (harvest->wants[i].error != NULL) {
             (void)bus_error_add_cause(error, harvest->wants[i].error); /* as many as fit */
@@ -119,7 +121,7 @@ static bool collect(const struct aggregator *aggregator, struct harvest *harvest
     return false;
 }
 
-/* As promise_make(); what was promised before cannot be averaged anew. */
+/* As promise_make(), but a slot that was promised before is an error: it is averaged only once. */
 static bool promise(const struct aggregator *aggregator, const char *name, int64_t seq,
                     struct bus_slot **out_slot, int *out_exit)
 {
@@ -133,7 +135,7 @@ static bool promise(const struct aggregator *aggregator, const char *name, int64
     return err == BUS_OK;
 }
 
-/* Sums what the silos know of their features, and gives all of them one scale. */
+/* Adds up the sums of the silos, and sends all of them one scale. */
 static bool agree_on_scale(struct aggregator *aggregator, struct harvest *harvest, int *out_exit)
 {
     double moments[MOMENTS_COUNT] = {0};
@@ -159,7 +161,7 @@ static bool agree_on_scale(struct aggregator *aggregator, struct harvest *harves
     return promise_keep(&aggregator->cli, &slot, scale, SCALE_COUNT, out_exit);
 }
 
-/* Promises the model behind this round, collects what the silos make of the one before it. */
+/* Promises the next global model, and collects the models that the silos trained in this round. */
 static bool run_round(const struct aggregator *aggregator, struct harvest *harvest, int64_t round,
                       double weights[WEIGHTS], int *out_exit)
 {
@@ -234,7 +236,7 @@ int aggregator_main(int argc, char **argv)
         {0, "rounds", CLI_NUMBER, &aggregator.rounds, "N", "number of rounds (10)"},
         {0, "min", CLI_NUMBER, &aggregator.min, "N", "continue with at least N silos; 0: all (0)"},
         {0, "round-timeout", CLI_SECONDS, &aggregator.round_ms, "SECONDS",
-         "wait so long for the silos in each round (60)"},
+         "longest wait for the silos in each round (60)"},
     };
     char problem[CLI_PROBLEM_BYTES_MAX];
     int result = CLI_OK;

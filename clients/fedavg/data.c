@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* data.c -- the rows of the data set, and how they are dealt out and put on one scale. */
+/* data.c -- reads the rows of the data set, deals them out to the silos, and scales them. */
 #include "clients/fedavg/fedavg.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ void data_path_default(char path[DATA_PATH_BYTES])
     }
 }
 
-/* One line of numbers between commas.  False: not as many as there should be. */
+/* Reads one line of numbers between commas.  False: the line is not a row. */
 static bool read_row(char *line, struct row *row)
 {
     char *at = line;
@@ -49,7 +49,7 @@ static bool read_row(char *line, struct row *row)
     return row->label == 0.0 || row->label == 1.0;
 }
 
-/* All rows, behind the line that counts them. */
+/* Reads the line that counts the rows, then all rows. */
 static bool load(struct data *data, const char *path, char *problem, size_t problem_bytes)
 {
     char *line = NULL;
@@ -119,7 +119,8 @@ bool data_load_shard(struct data *data, const char *path, size_t index, size_t c
     }
     data->count = kept;
     if (kept == 0) {
-        snprintf(problem, problem_bytes, "%s: no row is left for shard %zu of %zu", path, index + 1,
+        snprintf(problem, problem_bytes,
+                 "%s: no row is left for shard %zu of %zu: use fewer shards", path, index + 1,
                  count);
         data_fini(data);
     }
@@ -152,7 +153,7 @@ void data_scale(const double moments[MOMENTS_COUNT], double scale[SCALE_COUNT])
         double mean = moments[1 + j] / rows;
         double variance = moments[1 + FEATURES + j] / rows - mean * mean;
         scale[1 + j] = mean;
-        scale[1 + FEATURES + j] = variance > 0 ? sqrt(variance) : 1; /* a constant stays one */
+        scale[1 + FEATURES + j] = variance > 0 ? sqrt(variance) : 1; /* a constant feature */
     }
 }
 

@@ -8,13 +8,13 @@
 
 static void print_help(FILE *file)
 {
-    fprintf(file,
-            "usage: fedavg aggregator [flags] SILO...\n"
-            "       fedavg silo --shard K/N [flags]\n"
-            "       fedavg -h | --version\n"
-            "\n"
-            "Federated averaging over Errbus: silos learn from their own rows, the aggregator\n"
-            "averages what they learnt. fedavg aggregator -h and fedavg silo -h explain more.\n");
+    fprintf(file, "usage: fedavg aggregator [flags] SILO...\n"
+                  "       fedavg silo --shard K/N [flags]\n"
+                  "       fedavg -h | --version\n"
+                  "\n"
+                  "Federated averaging over Errbus. Each silo trains a model on its own rows.\n"
+                  "The aggregator averages their models. fedavg aggregator -h and fedavg silo -h\n"
+                  "list the flags.\n");
 }
 
 int main(int argc, char **argv)

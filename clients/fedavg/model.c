@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define STEP_SIZE 0.1 /* on standardised features */
-#define DECAY 1e-3    /* of the weights, not of the bias: keeps them small where silos disagree */
+#define DECAY 1e-3    /* of the weights without the bias: keeps them small where silos disagree */
 #define CHANCE_MIN 1e-12
 
 static double predict(const double weights[WEIGHTS], const struct row *row)

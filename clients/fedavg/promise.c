@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* promise.c -- numbers under a promised position, and whether those that came are any good. */
+/* promise.c -- sends numbers in a promised slot, and checks the numbers that were received. */
 #include "clients/fedavg/fedavg.h"
 
 enum bus_err promise_make(const struct cli *cli, const char *name, int64_t seq, int64_t deadline_ms,
@@ -22,7 +22,7 @@ bool promise_keep(const struct cli *cli, struct bus_slot **slot, const double *n
                   size_t count, int *out_exit)
 {
     enum bus_err err = bus_slot_commit(slot, numbers, count * sizeof *numbers);
-    bus_slot_fail(slot, NULL); /* a no-op, unless the commit did not take it over */
+    bus_slot_fail(slot, NULL); /* frees a slot that the commit refused */
     if (err != BUS_OK) {
         *out_exit = cli_report(cli, err, NULL);
     }
@@ -44,7 +44,8 @@ struct bus_error *promise_examine(const struct bus_msg *msg, const char *party, 
                               numbers[at], at, count);
     }
     if (error != NULL) {
-        (void)bus_error_set_blame(error, party); /* without memory, the message still names it */
+        /* Without memory for the blame, the message still names the party. */
+        (void)bus_error_set_blame(error, party);
     }
     return error;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* silo.c -- learns from its own rows, round by round, and fails in a chosen way if asked to. */
+/* silo.c -- trains the model on its own rows, round by round, and fails on purpose if asked to. */
 #include "clients/cli.h"
 #include "clients/fedavg/fedavg.h"
 
@@ -31,8 +31,8 @@ struct silo {
     struct data data;
 };
 
-/* Waits for AGGREGATOR/name seq.  False: it will not come, or is no good, which is printed, and
- * *out_exit says how to end. */
+/* Waits for AGGREGATOR/name seq.  False: an error came instead, or the message is not valid.  Then
+ * this is printed, and *out_exit is the exit status. */
 static bool await_numbers(const struct silo *silo, const char *name, int64_t seq, double *numbers,
                           size_t count, int *out_exit)
 {
@@ -57,8 +57,8 @@ static bool await_numbers(const struct silo *silo, const char *name, int64_t seq
     return true;
 }
 
-/* Gives what the aggregator needs for one scale, unless an earlier incarnation of ours did.  Waits
- * for the scale, and uses it. */
+/* Sends the sums that the aggregator needs for one scale, unless an earlier incarnation did.  Waits
+ * for the scale, and applies it to the rows. */
 static bool agree_on_scale(struct silo *silo, int64_t *out_rounds, int *out_exit)
 {
     double moments[MOMENTS_COUNT];
@@ -78,16 +78,17 @@ static bool agree_on_scale(struct silo *silo, int64_t *out_rounds, int *out_exit
     return true;
 }
 
-/* Fails as asked, when the promise of *slot is in force.  True: it still is. */
+/* Fails as asked, after the broker knows of the promise of *slot.  True: *slot is still open. */
 static bool fail_on_purpose(struct silo *silo, int64_t round, struct bus_slot **slot,
                             double update[UPDATE_COUNT], int *out_exit)
 {
     struct bus_error *error = NULL;
-    (void)bus_flush(silo->cli.bus, CLI_CLOSE_MS); /* if it cannot be in force, failing goes on */
+    (void)bus_flush(silo->cli.bus, CLI_CLOSE_MS); /* without success it fails all the same */
     printf("round %lld: fails on purpose: %s\n", (long long)round, fail_names[silo->how]);
     switch (silo->how) {
     case FAIL_RAISE:
-        error = bus_error_new("fedavg.training_failed", NULL, "%s could not learn in round %lld",
+        error = bus_error_new("fedavg.training_failed", NULL,
+                              "%s could not train in round %lld: asked to fail by --fail-at",
                               bus_party(silo->cli.bus), (long long)round);
         bus_slot_fail(slot, error);
         bus_error_unref(&error);
@@ -101,7 +102,7 @@ static bool fail_on_purpose(struct silo *silo, int64_t round, struct bus_slot **
     return *slot != NULL;
 }
 
-/* One round: the global model comes, what this silo makes of it goes. */
+/* One round: receives the global model, trains it, and sends the result. */
 static bool run_round(struct silo *silo, int64_t round, struct bus_slot **slot, int *out_exit)
 {
     double update[UPDATE_COUNT] = {(double)silo->data.count};
@@ -112,7 +113,7 @@ static bool run_round(struct silo *silo, int64_t round, struct bus_slot **slot, 
     enum bus_err err =
         promise_make(&silo->cli, "weights", round, silo->deadline_ms, slot, out_exit);
     if (err != BUS_OK) {
-        return err == BUS_ESETTLED; /* an earlier incarnation of ours had this round */
+        return err == BUS_ESETTLED; /* an earlier incarnation did this round */
     }
     model_train(weights, &silo->data, (size_t)silo->steps);
     double loss = model_loss(weights, &silo->data);
@@ -120,7 +121,7 @@ static bool run_round(struct silo *silo, int64_t round, struct bus_slot **slot, 
         return true;
     }
     if (*out_exit != CLI_OK) {
-        return false; /* leaves with the slot open */
+        return false; /* the party leaves with the slot open */
     }
     if (!promise_keep(&silo->cli, slot, update, UPDATE_COUNT, out_exit)) {
         return false;
@@ -133,7 +134,7 @@ static bool run_round(struct silo *silo, int64_t round, struct bus_slot **slot, 
 static int run(struct silo *silo)
 {
     double weights[WEIGHTS];
-    struct bus_slot *slot = NULL; /* of the round that runs */
+    struct bus_slot *slot = NULL; /* of the current round */
     int64_t rounds = 0;
     int result = CLI_OK;
     bool is_well = agree_on_scale(silo, &rounds, &result);
@@ -146,7 +147,7 @@ static int run(struct silo *silo)
         result = cli_report(&silo->cli, err, NULL);
     }
     result = cli_close(&silo->cli, result);
-    bus_slot_fail(&slot, NULL); /* settled by the leave; this frees it */
+    bus_slot_fail(&slot, NULL); /* the leave has settled it; this frees it */
     return result;
 }
 
@@ -188,7 +189,7 @@ static int check(struct silo *silo, size_t *out_index, size_t *out_count)
         return cli_usage(cli, "unexpected operand '%.100s'", cli->argv[0]);
     }
     if (silo->shard == NULL || !read_shard(silo->shard, out_index, out_count)) {
-        return cli_usage(cli, "--shard takes K/N, 1 <= K <= N <= %d", SILOS_MAX);
+        return cli_usage(cli, "--shard takes K/N with 1 <= K <= N <= %d, such as 1/3", SILOS_MAX);
     }
     if (!read_how(silo->how_text, &silo->how)) {
         return cli_usage(cli, "--fail-how takes raise, exit, kill, stop or nan, not '%.100s'",
@@ -221,7 +222,7 @@ int silo_main(int argc, char **argv)
     struct silo silo = {
         .cli = {.program = "fedavg silo",
                 .operands = "",
-                .summary = "Learns from shard K of N of the rows, and gives its model to the "
+                .summary = "Trains on shard K of N of the rows, and sends its model to the "
                            "aggregator."},
         .data_path = data_path,
         .aggregator = "aggregator",
@@ -233,7 +234,8 @@ int silo_main(int argc, char **argv)
         .steps = STEPS,
     };
     const struct cli_flag flags[] = {
-        {0, "shard", CLI_TEXT, &silo.shard, "K/N", "learn from shard K of N, from 1/N on"},
+        {0, "shard", CLI_TEXT, &silo.shard, "K/N",
+         "train on shard K of N, counted from 1 (required)"},
         {0, "data", CLI_TEXT, &silo.data_path, "FILE", "the data set (the installed one)"},
         {0, "aggregator", CLI_TEXT, &silo.aggregator, "PARTY",
          "the party that averages (aggregator)"},
