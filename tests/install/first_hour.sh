@@ -188,6 +188,10 @@ says 0 'round 8' -- errbus sub -C 1 --from 8 alice/rounds
 meets 'a topic of another party is denied'
 says 6 "belongs to another party" 'alice' -- errbus pub -p alice bob/x y
 
+meets 'a topic of one level: what was meant'
+says 2 "did you mean '+/hello'?" -- errbus sub hello
+says 0 '!hello/0' -- errbus status --all
+
 meets 'what is gone is told'
 seq 1 2000 | errbus pub -p carol much
 says 0 'slots 0 to ' 'of carol/much are gone' -- errbus sub -C 1 --from 0 carol/much
