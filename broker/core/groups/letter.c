@@ -287,7 +287,7 @@ static void show_letter(struct core *core, struct session *session, const struct
     end(core, session, asked, CODE_OK, "", 1);
 }
 
-/* Gives letters again, or drops them, as far as nobody works on them. */
+/* Gives dead letters to members again, or drops them; those in work are left alone. */
 static void do_letters(struct core *core, struct session *session, const struct msg_dead *asked,
                        struct group *group, bool is_drop)
 {

@@ -230,7 +230,7 @@ static struct group *found_group(struct core *core, struct session *session,
     return NULL;
 }
 
-/* A member itself follows no topic: it is sent what is leased to it. */
+/* A member follows no topic itself: it receives the values that are leased to it. */
 static bool open_share(struct core *core, struct session *session, struct group *group,
                        const struct msg_subscribe *msg)
 {

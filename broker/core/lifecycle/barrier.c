@@ -34,7 +34,7 @@ static struct session *member_session(const struct core *core, const struct job 
     return party != NULL ? party->session : NULL;
 }
 
-/* Everybody who is there is told the same, and goes. */
+/* All sessions at the barrier get the same answer, and leave the barrier. */
 static void dismiss(struct core *core, struct job *job, uint64_t epoch, uint64_t round,
                     enum wire_code code, const char *type, const char *message)
 {

@@ -85,9 +85,9 @@ void session_hear(struct core *core, struct session *session)
     barrier_look(core, session->job); /* all may have waited for it */
 }
 
-/* Frames wait until what they tell is in the journal; ECHO does not, and must not speak of frames
- * that are still held: its client would take the connection for dead.  So it says what was sent up
- * to a step that is known to be kept, which may be less. */
+/* Frames wait for the journal, and ECHO does not.  If ECHO counted frames that still wait, the
+ * client would take the connection for dead.  So ECHO counts the frames up to a step that is known
+ * to be in the journal, which may be fewer. */
 static uint64_t data_said(const struct core *core, struct session *session)
 {
     bool is_all_kept = !core->options.has_facts || core->kept + 1 >= core->steps;

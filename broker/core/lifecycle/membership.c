@@ -172,7 +172,7 @@ static void begin_epoch(struct core *core, struct job *job)
     }
     barrier_end(core, job, CODE_EFAILED, ERROR_TYPE_EPOCH, "the membership changed");
     job->round = 0;
-    set_failure(core, &job->loss, NULL); /* it goes on without whom it lost */
+    set_failure(core, &job->loss, NULL); /* the job goes on without the lost parties */
     note_epoch_begun(core, job);
     tell_epoch(core, job);
     for (uint32_t rank = 0; rank < job->roster.place_count; rank++)
@@ -191,7 +191,7 @@ static struct failure *job_failure(struct core *core, struct job *job, enum erro
                   .job = job, .kind = kind, .type = type, .message = message, .cause = cause});
 }
 
-/* Its sessions end with this error, unless what they said before ends them. */
+/* The sessions of the party end with this error, unless a parked message ends them first. */
 static void end_member(struct core *core, struct party *party, struct failure *failure)
 {
     if (party->session != NULL)

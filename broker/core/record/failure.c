@@ -244,7 +244,7 @@ static bool is_own_id(const struct party *party, uint32_t incarnation, struct sp
     return id.bytes > prefix.bytes && memcmp(id.data, prefix.data, prefix.bytes) == 0;
 }
 
-/* What the job lets nobody see does not come in, whatever its client knew of that. */
+/* Removes what the job may not disclose, in case the client did not remove it. */
 static void withhold(struct core *core, const struct job *job, uint32_t count)
 {
     disclosure_apply_all((enum disclosure)job->spec.disclosure, core->scratch, count);

@@ -432,7 +432,7 @@ static bool is_too_far_behind(const struct job *job, const struct session *sessi
            job->event_bytes_ever - event_at(job, next)->bytes_before > LIMIT_TAP_BEHIND_BYTES;
 }
 
-/* It is not sent what lies before next_id, and told so. */
+/* The tap skips the events before next_id, and gets the range of ids that it missed. */
 static void skip_to(struct core *core, struct session *session, uint64_t next_id)
 {
     struct msg *msg = effects_msg(core->effects, session->control, MSG_MISSED);

@@ -22,7 +22,7 @@
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-/* What was within its limits when it was decided is taken whatever they are now. */
+/* A fact was within the limits of its day, so a replay takes it under any limits. */
 static void limits_lift(struct core *core)
 {
     core->jobs.used_max = UINT32_MAX;

@@ -75,7 +75,7 @@ static void snap_topic(struct core *core, const struct topic *topic)
     note_credit(core, topic); /* slots counted what they cost anew: this says what is right */
 }
 
-/* What is needed may lie in a topic that comes later, so this comes when all topics are there. */
+/* A needed slot may be in a later topic, so this runs when all topics are written. */
 static void snap_needs(struct core *core, const struct job *job)
 {
     LIST_EACH(party_link, &job->party_list)

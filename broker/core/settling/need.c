@@ -75,7 +75,7 @@ static struct failure *error_make_for(struct core *core, struct party *party, st
                                      .cause = root});
 }
 
-/* The one that stands for what this party owes and root takes; one reference for the caller. */
+/* The error of the slots of this party that fail with root; one reference for the caller. */
 static struct failure *error_for(struct core *core, struct party *party, struct failure *root)
 {
     struct fallen *oldest = &core->fallen[core->fallen_at % FALLEN_KEPT];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* refusal.c -- what a writer is told of slots that got another outcome than it said. */
+/* refusal.c -- tells a writer which of its slots got another outcome than it gave. */
 #include "broker/core/settling/refusal.h"
 
 #include "broker/core/record/failure.h"

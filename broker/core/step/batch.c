@@ -198,7 +198,7 @@ static bool write_reserve(struct core *core, struct session *session, struct top
     return false;
 }
 
-/* NULL: it is not open, or what it needs has failed, and so has it. */
+/* NULL: the slot is not open, or it has failed because a slot that it needs has failed. */
 static struct open_slot *find_keepable(struct core *core, struct topic *topic, uint64_t seq)
 {
     struct open_slot *open = open_slot_find(core, topic, seq);

@@ -59,7 +59,7 @@ static void shrink(struct core *core, struct lead *lead)
         lead->window_bytes = least;
 }
 
-/* Whether it is the writer itself that what comes next waits for. */
+/* Whether readers wait for the writer: the next slot to send is still open. */
 static bool is_owed(const struct topic *topic, uint64_t sent_seq)
 {
     uint32_t index;

@@ -253,8 +253,8 @@ static void take_off(struct sub *sub, struct route *route, uint64_t end_seq, uin
     sub->flight_count += 1;
 }
 
-/* An end that is due holds back what its party's next incarnation wrote, so that it comes in
- * between. */
+/* Readers get the end of an incarnation before the values of the next one.  So an end that is due
+ * holds those values back. */
 static uint64_t route_limit(const struct sub *sub, const struct topic *topic)
 {
     LIST_EACH(link, &sub->endings) {
@@ -306,7 +306,7 @@ static uint64_t route_gap(struct core *core, struct route *route, uint64_t first
     return bytes;
 }
 
-/* What it had not read of earlier attempts, before anything of this one. */
+/* Tells the reader which slots of earlier attempts it missed, before it gets any of this one. */
 static uint64_t route_missed(struct core *core, struct route *route)
 {
     route->is_missed_sent = true;

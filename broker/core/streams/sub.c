@@ -326,7 +326,7 @@ void sub_expire(struct core *core, struct sub *sub)
 
 /* ---- taken and acknowledged ------------------------------------------------------------------ */
 
-/* What was in flight up to so many bytes has arrived where it was wanted. */
+/* The reader took taken_bytes: the messages in flight up to there have arrived. */
 static void land(struct core *core, struct sub *sub)
 {
     while (sub->flight_count > 0) {
