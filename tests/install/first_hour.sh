@@ -38,7 +38,8 @@ done
 unset ERRBUS_PARTY ERRBUS_JOB ERRBUS_SERVER LD_LIBRARY_PATH STATE_DIRECTORY XDG_STATE_HOME
 PATH=$tree/bin:$work/bin
 HOME=$work/home
-export PATH HOME
+TMPDIR=$work
+export PATH HOME TMPDIR
 cd "$HOME"
 
 # meets TITLE: what comes next, in the transcript.
