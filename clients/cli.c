@@ -490,6 +490,19 @@ int cli_admin_open(const struct cli *cli, struct bus_admin **out_admin)
     return cli_report(cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
 }
 
+int cli_find_job(const struct cli *cli, struct bus_admin *admin)
+{
+    struct bus_job *job = NULL;
+    struct bus_error *error = NULL;
+    const char *name = getenv("ERRBUS_JOB");
+    if (cli->job == NULL && (name == NULL || *name == '\0')) {
+        return CLI_OK;
+    }
+    enum bus_err err = bus_admin_job_get(admin, NULL, cli_open_ms(cli), &job, &error);
+    bus_job_free(&job);
+    return cli_report(cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
+}
+
 int cli_admin_done(const struct cli *cli, struct bus_admin **admin, enum bus_err err,
                    struct bus_error **error)
 {

@@ -127,6 +127,9 @@ int cli_open(struct cli *cli, const struct bus_options *options);
  * at once when no broker is in reach; everything else waits.  CLI_OK, or the exit code after saying
  * why: a broker that does not answer in time is lost. */
 int cli_admin_open(const struct cli *cli, struct bus_admin **out_admin);
+/* Whether the job that the user named is there: CLI_OK, also if no job was named, or the exit code
+ * after saying why not. */
+int cli_find_job(const struct cli *cli, struct bus_admin *admin);
 /* Ends a program that asked: closes the handle, and returns CLI_OK, or the exit code after saying
  * what went wrong.  *error (or NULL) is taken over. */
 int cli_admin_done(const struct cli *cli, struct bus_admin **admin, enum bus_err err,

@@ -412,6 +412,9 @@ static int find_broker(const struct errors *errors)
 {
     struct bus_admin *admin = NULL;
     int result = cli_admin_open(&errors->cli, &admin);
+    if (result == CLI_OK) {
+        result = cli_find_job(&errors->cli, admin);
+    }
     bus_admin_close(&admin);
     return result;
 }

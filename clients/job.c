@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* job.c -- errbus job: creates a job with members, shows it, ends it. */
+/* job.c -- errbus job: creates a job with members, shows it, ends it, removes it. */
 #include "clients/errbus.h"
 
 #include "clients/cli.h"
@@ -256,6 +256,27 @@ static int cancel(const struct cli *cli, const struct wish *wish)
     return cli_admin_done(cli, &admin, err, &error);
 }
 
+/* ---- forget ---------------------------------------------------------------------------------- */
+
+static int forget(const struct cli *cli)
+{
+    struct bus_admin *admin = NULL;
+    struct bus_error *error = NULL;
+    int result = cli_admin_open(cli, &admin);
+    if (result != CLI_OK) {
+        return result;
+    }
+    enum bus_err err = bus_admin_job_forget(admin, NULL, cli_open_ms(cli), &error);
+    return cli_admin_done(cli, &admin, err, &error);
+}
+
+/* What ends something is not done to a job that nobody named. */
+static bool is_named(const struct cli *cli)
+{
+    const char *job = getenv("ERRBUS_JOB");
+    return cli->job != NULL || (job != NULL && *job != '\0');
+}
+
 int job_main(int argc, char **argv)
 {
     struct wish wish = {-1, -1, -1, -1, -1, -1, -1, NULL, NULL, NULL, NULL};
@@ -283,24 +304,31 @@ int job_main(int argc, char **argv)
     struct cli cli = {.program = "errbus job",
                       .prints_lines = true,
                       .is_observer = true,
-                      .operands = "create|show|cancel",
-                      .summary = "Creates a job with members, shows its state, or cancels it."};
+                      .operands = "create|show|cancel|forget [JOB]",
+                      .summary =
+                          "Creates a job with members, shows its state, cancels it, or removes "
+                          "it with all its values."};
     int result = CLI_OK;
     if (!cli_start(&cli, argc, argv, flags, sizeof flags / sizeof flags[0], &result)) {
         return result;
     }
     const char *verb = cli.argc > 0 ? cli.argv[0] : "";
-    if (cli.argc > 1) {
-        return cli_usage(&cli, "unexpected operand '%.100s'", cli.argv[1]);
+    if (cli.argc > 2) {
+        return cli_usage(&cli, "unexpected operand '%.100s'", cli.argv[2]);
     }
+    cli.job = cli.argc == 2 ? cli.argv[1] : cli.job;
     if (strcmp(verb, "create") == 0) {
         return create(&cli, &wish);
     }
     if (strcmp(verb, "show") == 0) {
         return show(&cli);
     }
-    if (strcmp(verb, "cancel") == 0) {
-        return cancel(&cli, &wish);
+    bool is_forget = strcmp(verb, "forget") == 0;
+    if (!is_forget && strcmp(verb, "cancel") != 0) {
+        return cli_usage(&cli, "expected create, show, cancel or forget");
     }
-    return cli_usage(&cli, "expected create, show or cancel");
+    if (!is_named(&cli)) {
+        return cli_usage(&cli, "%s which job? Name it: errbus job %s JOB", verb, verb);
+    }
+    return is_forget ? forget(&cli) : cancel(&cli, &wish);
 }

@@ -215,7 +215,12 @@ int status_main(int argc, char **argv)
     if (result != CLI_OK) {
         return result;
     }
-    result = show_all(&asked, admin, job);
+    if (asked.cli.job != NULL) {
+        result = cli_find_job(&asked.cli, admin);
+    }
+    if (result == CLI_OK) {
+        result = show_all(&asked, admin, job);
+    }
     bus_admin_close(&admin);
     return result;
 }

@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-
 static struct bus *bus;
 static void stop(int signal_number)
 {
@@ -52,6 +51,7 @@ int main(int argc, char **argv)
     struct bus_options options;
     bus_options_init(&options);
     options.party = argc == 2 ? argv[1] : "boss";
+    options.run_rule = BUS_RUN_CONTINUE; /* one set of workers serves every run of the boss */
     if (bus_open(NULL, &options, 9000, &bus, NULL) != BUS_OK)
         return 1;
     strcmp(options.party, "boss") == 0 ? ask() : work();

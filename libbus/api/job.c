@@ -102,6 +102,20 @@ enum bus_err bus_admin_job_cancel(struct bus_admin *admin, const char *job, cons
     return err;
 }
 
+enum bus_err bus_admin_job_forget(struct bus_admin *admin, const char *job, int64_t timeout_ms,
+                                  struct bus_error **reterr)
+{
+    struct admin_call call;
+    enum bus_err err = admin_begin(admin, job, timeout_ms, &call, reterr);
+    if (err != BUS_OK)
+        return err;
+    const struct msg question = {.type = MSG_JOB_FORGET,
+                                 .as.job_forget = {.job = span_text(call.job)}};
+    err = admin_ask(&call, &question, job_done_row, NULL, reterr);
+    admin_end(&call);
+    return err;
+}
+
 /* ---- looked at ------------------------------------------------------------------------------- */
 
 /* A member and its texts, in one block. */

@@ -55,7 +55,7 @@ Test(job, is_created_shown_and_cancelled_from_the_shell)
     expect_within(errbus_job(1, "create", "--min", "3", NULL), "errbus.job_differs");
     expect_within(errbus_job(0, "show", "--json", NULL),
                   "\"state\":\"gathering\",\"attempt\":1,\"epoch\":0,\"world_size\":0,\"min\":2");
-    errbus_job(0, "cancel", "--why", "wrong data", NULL);
+    errbus_job(0, "cancel", "--why", "wrong data", "default", NULL);
     expect_within(errbus_job(0, "show", NULL), "errbus.job_cancelled: the job was cancelled: "
                                                "wrong data");
     expect_within(errbus_job(6, "create", NULL), "errbus.job_over");
@@ -63,8 +63,8 @@ Test(job, is_created_shown_and_cancelled_from_the_shell)
 
 Test(job, says_what_is_wrong_with_the_call)
 {
-    expect_within(errbus_job(2, NULL), "expected create, show or cancel");
-    expect_within(errbus_job(2, "create", "now", NULL), "unexpected operand 'now'");
+    expect_within(errbus_job(2, NULL), "expected create, show, cancel or forget");
+    expect_within(errbus_job(2, "create", "now", "then", NULL), "unexpected operand 'then'");
     expect_within(errbus_job(2, "create", "--strategy", "last", NULL), "causal, earliest or first");
     expect_within(errbus_job(2, "create", "--pending", "drop", NULL), "deliver or replace");
     expect_within(errbus_job(2, "create", "--min", "0", NULL), "min is not between 1");
@@ -121,7 +121,7 @@ Test(job, tells_a_late_one_that_it_is_over)
     struct bus *alice = must_open("alice");
     struct bus_membership membership;
     expect_code(bus_membership_wait(alice, 0, BUS_POLL, &membership, NULL), BUS_ETIMEDOUT);
-    errbus_job(0, "cancel", NULL);
+    errbus_job(0, "cancel", "default", NULL);
     struct bus_error *error = NULL;
     expect_code(bus_membership_wait(alice, 0, SOON_MS, &membership, &error), BUS_EFENCED);
     cr_expect_str_eq(bus_error_kind(error), "cancelled");
@@ -152,7 +152,7 @@ Test(job, ends_every_wait_when_it_is_cancelled)
     struct waiter *const waiters[] = {&promised, &never, &received};
     for (size_t i = 0; i < 3; i++)
         waiter_start(waiters[i]);
-    errbus_job(0, "cancel", NULL);
+    errbus_job(0, "cancel", "default", NULL);
     for (size_t i = 0; i < 3; i++) {
         waiter_join(waiters[i]);
         expect_code(waiters[i]->err, BUS_EFENCED);
@@ -174,7 +174,7 @@ Test(job, ends_a_wait_at_a_barrier_when_it_is_cancelled)
     party_do(&alice, "OK 1 0 2 1", "membership 0");
     party_command(&alice, "barrier 1 20000");
     party_command(&bob, "membership 1");
-    errbus_job(0, "cancel", NULL);
+    errbus_job(0, "cancel", "default", NULL);
     party_expect(&alice, "FENCED errbus.job_cancelled");
     party_expect(&bob, "FENCED errbus.job_cancelled");
     party_fini(&alice);

@@ -506,3 +506,51 @@ Test(core_run, a_job_that_is_over_is_made_again)
     show_job(5);
     EXPECT("5 < member 0 alice/2 running\n5 < running, attempt 2, epoch 2 of 1\n");
 }
+
+static void forget_job(conn_id conn, const char *job)
+{
+    message(conn, (struct msg){.type = MSG_JOB_FORGET,
+                               .as.job_forget = {.request = 4, .job = span_text(job)}});
+}
+
+Test(core_run, a_job_is_forgotten_when_nobody_is_in_it)
+{
+    cr_assert_eq(come(2), 1);
+    subscribe(2, 1, "alice/#", "diary", 0, 0);
+    cr_assert_eq(come(1), 1);
+    write_one(1, "alice/a", 1);
+    go(1);
+    ask_from(5);
+    tap(4);
+    forget_job(5, "job");
+    EXPECT("5 < done 12 errbus.run_under_way\n");
+    cr_expect_str_eq(core->why_held.data, "bob did not end yet: stop them, or cancel the job");
+    go(2);
+    forget_job(5, "job");
+    EXPECT("4 dropped\n5 < done 0 \n");
+    forget_job(5, "job");
+    EXPECT("5 < done 1 errbus.no_job\n");
+    crash(100);
+    cr_expect_eq(come(1), 1); /* a job of the same name that begins */
+    cr_expect_eq(welcomed.incarnation, 1);
+    cr_expect_eq(welcomed.is_continued, 0);
+}
+
+Test(core_run, an_observer_of_the_job_may_have_it_forgotten)
+{
+    run_once();
+    tap(5);
+    forget_job(5, "job");
+    EXPECT("5 < done 0 \n");
+    message(5, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
+    EXPECT("5 < echo\n");
+}
+
+Test(core_run, an_unknown_job_is_answered_with_those_there_are)
+{
+    run_once();
+    ask_from(5);
+    forget_job(5, "jbo");
+    EXPECT("5 < done 1 errbus.no_job\n");
+    cr_expect_str_eq(core->why_held.data, "there is no job jbo; there are job");
+}

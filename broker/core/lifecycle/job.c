@@ -152,6 +152,15 @@ void job_release(struct core *core, struct job *job)
     job_keep(core, job);
 }
 
+void job_end(struct core *core, struct job *job)
+{
+    bool was_noting = core->is_noting;
+    note_job_ended(core, job);
+    core->is_noting = false; /* all in it goes with it */
+    job_free(core, job);
+    core->is_noting = was_noting;
+}
+
 void job_linger(struct core *core, struct job *job)
 {
     if (job->session_count > 0)
@@ -160,9 +169,5 @@ void job_linger(struct core *core, struct job *job)
         job_keep(core, job); /* it ends, or goes on, by itself; or a reader may come back */
         return;
     }
-    bool was_noting = core->is_noting;
-    note_job_ended(core, job);
-    core->is_noting = false; /* all in it goes with it */
-    job_free(core, job);
-    core->is_noting = was_noting;
+    job_end(core, job);
 }

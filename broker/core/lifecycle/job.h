@@ -15,6 +15,8 @@ void job_hold(struct core *core, struct job *job);
 void job_release(struct core *core, struct job *job);
 /* A job without sessions stays for its linger time. */
 void job_keep(struct core *core, struct job *job);
+/* A job without sessions goes, with all that is in it. */
+void job_end(struct core *core, struct job *job);
 /* The linger time is over. */
 void job_linger(struct core *core, struct job *job);
 

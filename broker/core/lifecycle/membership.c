@@ -35,6 +35,9 @@
 #define DELIBERATE_KINDS                                                                           \
     (1U << ERROR_CANCELLED | 1U << ERROR_REJECTED | 1U << ERROR_PARTY_LEFT | 1U << ERROR_TERMINATED)
 
+/* Jobs that an answer names when it does not know the one that was asked for. */
+enum { JOBS_NAMED_MAX = 4 };
+
 /* ---- state ----------------------------------------------------------------------------------- */
 
 static void mark_due(struct core *core, struct job *job)
@@ -684,16 +687,34 @@ void job_create(struct core *core, struct session *session, const struct msg_job
         effects_job_done(core->effects, session->control, msg->request, CODE_OK, "", "");
 }
 
-/* NULL: there is none, or none that anybody but observers spoke of; that was answered. */
-static struct job *find(struct core *core, const struct session *session, struct span name,
-                        uint64_t request)
+static void add_jobs(struct core *core, struct text *text)
+{
+    uint32_t count = 0;
+    struct job *job = NULL;
+    while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL) {
+        if (job->event_next <= 1 || ++count > JOBS_NAMED_MAX)
+            continue;
+        text_add(text, count == 1 ? "; there are " : ", ");
+        text_add_span(text, job->name);
+    }
+    text_add(text, count == 0               ? "; there are no jobs"
+                   : count > JOBS_NAMED_MAX ? " and others"
+                                            : "");
+}
+
+struct job *job_find(struct core *core, const struct session *session, struct span name,
+                     uint64_t request)
 {
     uint32_t id;
     struct job *job = name_map_get(&core->job_names, name, &id) ? pool_find(&core->jobs, id) : NULL;
     if (job != NULL && job->event_next > 1)
         return job;
+    text_init(&core->why_held);
+    text_add(&core->why_held, "there is no job ");
+    text_add_span(&core->why_held, name);
+    add_jobs(core, &core->why_held);
     effects_job_done(core->effects, session->control, request, CODE_EINVAL, ERROR_TYPE_NO_JOB,
-                     "there is no such job");
+                     core->why_held.data);
     return NULL;
 }
 
@@ -711,7 +732,7 @@ static void show_member(struct core *core, const struct session *session, uint64
 
 void job_show(struct core *core, struct session *session, const struct msg_job_show *msg)
 {
-    const struct job *job = find(core, session, msg->job, msg->request);
+    const struct job *job = job_find(core, session, msg->job, msg->request);
     if (job == NULL)
         return;
     const struct job_spec *spec = &job->spec;
@@ -760,7 +781,7 @@ static void cancel(struct core *core, struct job *job, struct span why)
 void job_cancel(struct core *core, struct session *session, const struct msg_job_cancel *msg)
 {
     const char *type;
-    struct job *job = find(core, session, msg->job, msg->request);
+    struct job *job = job_find(core, session, msg->job, msg->request);
     if (job == NULL)
         return;
     if (job->state != JOB_CANCELLED && job_is_final(job->state)) {

@@ -118,12 +118,12 @@ static bool is_gathering(const struct core *core, const struct job *job)
     return !run_owes(job);
 }
 
-static void add_parties(const struct job *job, struct text *text)
+void run_add_parties(const struct job *job, struct text *text)
 {
     uint32_t count = 0;
     LIST_EACH(link, &job->party_list) {
         const struct party *party = LIST_OWNER(link, struct party, job_link);
-        if (!is_there(party) || ++count > NAMED_MAX)
+        if (party_any_session(party) == NULL || ++count > NAMED_MAX)
             continue;
         text_add(text, count > 1 ? ", " : "");
         text_add_span(text, party->name);
@@ -143,7 +143,7 @@ static void say_held(const struct job *job, struct text *text)
     text_add_number(text, job->attempt);
     text_add(text, " of the job is not over: ");
     if (is_anybody_there(job)) {
-        add_parties(job, text);
+        run_add_parties(job, text);
         text_add(text, " did not end yet; stop them, or join their run");
         return;
     }

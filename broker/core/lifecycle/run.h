@@ -33,6 +33,8 @@ bool run_is_free_again(const struct core *core, const struct job *job);
 bool run_owes(const struct job *job);
 /* An incarnation of the party begins: it is part of this run. */
 void run_take_part(struct party *party, uint32_t incarnation);
+/* The names of the parties that have a session, as many as a sentence bears. */
+void run_add_parties(const struct job *job, struct text *text);
 /* For replay, too.  false: no memory. */
 bool run_set_name(struct core *core, struct job *job, struct span name);
 

@@ -11,6 +11,7 @@
 #include "broker/core/groups/request.h"
 #include "broker/core/groups/subscription.h"
 #include "broker/core/lifecycle/barrier.h"
+#include "broker/core/lifecycle/forget.h"
 #include "broker/core/lifecycle/greeting.h"
 #include "broker/core/lifecycle/job.h"
 #include "broker/core/lifecycle/judgement.h"
@@ -316,6 +317,7 @@ static const char *dispatch(struct core *core, struct session *session, const st
     case TO_BROKER_VERDICT_ASK: judge_asked(core, session, &msg->as.verdict_ask); break;
     case TO_BROKER_JOB_CREATE: job_create(core, session, &msg->as.job_create); break;
     case TO_BROKER_JOB_SHOW: job_show(core, session, &msg->as.job_show); break;
+    case TO_BROKER_JOB_FORGET: job_forget(core, session, &msg->as.job_forget); break;
     case TO_BROKER_JOB_CANCEL: job_cancel(core, session, &msg->as.job_cancel); break;
     case TO_BROKER_BARRIER: return barrier_come(core, session, &msg->as.barrier);
     case TO_BROKER_TASK: return parked_take(core, session, PARKED_TASK, msg);

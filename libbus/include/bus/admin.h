@@ -135,6 +135,14 @@ BUS_API BUS_MUST_USE enum bus_err bus_admin_job_create(struct bus_admin *admin, 
                                                        int64_t timeout_ms,
                                                        struct bus_error **reterr);
 
+/* Removes a job that no party is in, with its values, durable names, groups, dead letters, events
+ * and verdict: the next party of that name begins with nothing.
+ * Errors: BUS_EINVAL (errbus.no_job); BUS_EDENIED (errbus.run_under_way): parties are in it, as the
+ * message says.  [any]  Wire: JOB_FORGET */
+BUS_API BUS_MUST_USE enum bus_err bus_admin_job_forget(struct bus_admin *admin, const char *job,
+                                                       int64_t timeout_ms,
+                                                       struct bus_error **reterr);
+
 /* Ends a job, whether somebody created it or not.  Each bus of the job is then over, with
  * BUS_EFENCED and an error of kind cancelled and type errbus.job_cancelled.  The same error settles
  * its open slots.  why is a message for people: UTF-8, cut at 400 bytes, or NULL.  Cancelling a

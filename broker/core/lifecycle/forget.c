@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* forget.c -- a job that nobody is in is forgotten at the word of an operator.
+ *
+ * It goes as a job goes whose linger time is over: values, durable names, groups, dead letters,
+ * events and the verdict.  Nothing is taken from a party that is there; who wants that cancels the
+ * job first. */
+#include "broker/core/lifecycle/forget.h"
+
+#include "broker/core/lifecycle/job.h"
+#include "broker/core/lifecycle/membership.h"
+#include "broker/core/lifecycle/run.h"
+#include "broker/core/lifecycle/session.h"
+#include "broker/core/record/note.h"
+#include "broker/core/record/text.h"
+#include "broker/core/tables/effect.h"
+
+/* Observers of the job connect again, if they want to see another one of its name.  The one that
+ * speaks stays, as an observer of no job. */
+static void send_observers_away(struct core *core, struct job *job, struct session *speaker)
+{
+    uint32_t id = 0;
+    struct session *session;
+    while ((session = pool_next(&core->sessions, id)) != NULL) {
+        id = session->id;
+        if (session->job == job && session != speaker)
+            session_drop(core, session);
+    }
+    if (speaker->job != job)
+        return;
+    list_remove(&speaker->tap_link);
+    list_remove(&speaker->verdict_link);
+    speaker->tap_window = 0;
+    speaker->job = NULL;
+    job_release(core, job);
+}
+
+void job_forget(struct core *core, struct session *session, const struct msg_job_forget *msg)
+{
+    conn_id conn = session->control;
+    struct job *job = job_find(core, session, msg->job, msg->request);
+    if (job == NULL)
+        return;
+    if (job->live_count > 0) {
+        struct text *why = &core->why_held;
+        text_init(why);
+        run_add_parties(job, why);
+        text_add(why, " did not end yet: stop them, or cancel the job");
+        effects_job_done(core->effects, conn, msg->request, CODE_EDENIED, ERROR_TYPE_RUN_UNDER_WAY,
+                         why->data);
+        return;
+    }
+    send_observers_away(core, job, session);
+    job_end(core, job);
+    effects_job_done(core->effects, conn, msg->request, CODE_OK, "", "");
+}

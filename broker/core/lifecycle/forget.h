@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* forget.h -- a job that nobody is in is forgotten at the word of an operator. */
+#ifndef CORE_LIFECYCLE_FORGET_H
+#define CORE_LIFECYCLE_FORGET_H
+
+#include "broker/core/model.h"
+
+void job_forget(struct core *core, struct session *session, const struct msg_job_forget *msg);
+
+#endif
