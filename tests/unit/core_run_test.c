@@ -552,5 +552,5 @@ Test(core_run, an_unknown_job_is_answered_with_those_there_are)
     ask_from(5);
     forget_job(5, "jbo");
     EXPECT("5 < done 1 errbus.no_job\n");
-    cr_expect_str_eq(core->why_held.data, "there is no job jbo; there are job");
+    cr_expect_str_eq(core->why_held.data, "there is no job jbo; the jobs are job");
 }

@@ -694,7 +694,7 @@ static void add_jobs(struct core *core, struct text *text)
     while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL) {
         if (job->event_next <= 1 || ++count > JOBS_NAMED_MAX)
             continue;
-        text_add(text, count == 1 ? "; there are " : ", ");
+        text_add(text, count == 1 ? "; the jobs are " : ", ");
         text_add_span(text, job->name);
     }
     text_add(text, count == 0               ? "; there are no jobs"
