@@ -134,6 +134,16 @@ Test(core_run, each_run_counts_on)
     }
 }
 
+Test(core_run, waits_for_a_party_that_ended_in_an_earlier_run)
+{
+    run_once();
+    cr_assert_eq(come(1), 2);
+    await_slot(1, 7, "bob/a", 0);
+    subscribe(1, 1, "bob/#", "", 0, 0);
+    EXPECT("1 < subscribed 0\n1 < accepted 0 1\n"); /* no word that he has ended: he may come */
+    go(1);
+}
+
 /* ---- who continues it ------------------------------------------------------------------------ */
 
 Test(core_run, goes_on_with_a_party_that_is_new_to_it)
