@@ -842,7 +842,7 @@ Test(cli, has_no_errors_where_nothing_failed)
 {
     struct process errors;
     run_pub("alice", "w", "x");
-    static const char *const flags[] = {"--json", "-jnobody", "--since=1", "--since=oldest",
+    static const char *const flags[] = {"--json", "-jdefault", "--since=1", "--since=oldest",
                                         "--since=99"};
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         start(&errors, "errors", flags[i], NULL);
@@ -850,6 +850,22 @@ Test(cli, has_no_errors_where_nothing_failed)
         expect_output(&errors, "");
         cr_expect_str_eq(process_complained(&errors), "");
         process_fini(&errors);
+    }
+}
+
+Test(cli, says_that_the_job_it_was_asked_for_is_not_there)
+{
+    struct process asked;
+    static const char *const questions[] = {"errors", "status"};
+    run_pub("alice", "w", "x");
+    for (size_t i = 0; i < sizeof questions / sizeof questions[0]; i++) {
+        start(&asked, questions[i], "-jtypo", NULL);
+        expect_exit(&asked, 2);
+        expect_output(&asked, "");
+        cr_expect_not_null(
+            strstr(process_complained(&asked), "there is no job typo; the jobs are "), "%s",
+            process_complained(&asked));
+        process_fini(&asked);
     }
 }
 
