@@ -235,6 +235,7 @@ static void release_signals(struct run *run)
 static int open_all(struct run *run)
 {
     int result = CLI_OK;
+    run->core.status = 0;
     for (unsigned i = 0; i < run->copies && result == CLI_OK; i++) {
         result = run_party_open(run, &run->members[i]);
     }
@@ -295,6 +296,9 @@ static int run_attempts(struct run *run)
         run->world_size = (unsigned)run->copies;
         result = run_attempt(run);
         run_screen_finish(run);
+    }
+    if (result == CLI_FAILED && run->core.status != 0 && !run->is_own_status) {
+        return run->core.status;
     }
     return result == RUN_UNNEEDED ? CLI_OK : result;
 }
@@ -363,6 +367,8 @@ int run_main(int argc, char **argv)
          "what others see of errors: full, message, type or none (message)"},
         {0, "log-dir", CLI_TEXT, &run->log_folder, "DIR",
          "keep the output in this directory (a new one in TMPDIR)"},
+        {0, "own-status", CLI_YES, &run->is_own_status, NULL,
+         "end with 1 when a program failed, not with its own status"},
         {0, "plain", CLI_YES, &run->is_plain, NULL,
          "show output without the party's name before each line"},
         {0, "master-addr", CLI_TEXT, &run->master_address, "HOST",

@@ -83,6 +83,7 @@ struct run {
     const char *master_address;
     int64_t master_port;
     bool is_plain;
+    bool is_own_status; /* a program's exit status is not ours */
 
     char folder[RUN_PATH_BYTES_MAX]; /* where the output is kept */
     unsigned attempt;                /* from 1 */

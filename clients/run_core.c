@@ -2,14 +2,18 @@
 /* run_core.c -- the supervisor: one table of states and steps for each copy. */
 #include "clients/run_core.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
 
 enum {
-    CODE_FAILED = 1,        /* CLI_FAILED */
-    CODE_TIMEDOUT = 4,      /* CLI_TIMEDOUT */
-    CODE_SIGNAL_BASE = 128, /* as a shell says that a signal ended it */
-    TOLD_TIMES = 10,        /* in the time that a copy may stand still */
+    CODE_FAILED = 1,          /* CLI_FAILED */
+    CODE_TIMEDOUT = 4,        /* CLI_TIMEDOUT */
+    CODE_SIGNAL_BASE = 128,   /* as a shell says that a signal ended it */
+    STATUS_NOT_STARTED = 126, /* as a shell: it cannot be executed */
+    STATUS_NOT_FOUND = 127,   /* there is no such program */
+    TOLD_TIMES = 10,          /* in the time that a copy may stand still */
 };
 
 /* What happens to one copy. */
@@ -132,6 +136,18 @@ static int code_of(const struct run_core *core, const struct run_copy *copy, enu
     return CODE_FAILED;
 }
 
+/* What a shell would call the end of the program; 0: it is not the program's own end. */
+static int status_of(enum run_how how, int number)
+{
+    if (how == RUN_NOT_STARTED) {
+        return number == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_STARTED;
+    }
+    if (how != RUN_FAILED) {
+        return 0;
+    }
+    return WIFSIGNALED(number) ? CODE_SIGNAL_BASE + WTERMSIG(number) : WEXITSTATUS(number);
+}
+
 /* Once for each copy, whatever else becomes of it. */
 static void report(struct work *work, unsigned index, enum run_how how, int number)
 {
@@ -143,6 +159,7 @@ static void report(struct work *work, unsigned index, enum run_how how, int numb
     copy->is_reported = true;
     if (core->code == 0) {
         core->code = code_of(core, copy, how);
+        core->status = status_of(how, number);
     }
     put(work, RUN_EFFECT_REPORT, index, number);
     work->effects->items[work->effects->count - 1].how = how;

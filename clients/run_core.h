@@ -126,8 +126,9 @@ struct run_rules {
 struct run_core {
     struct run_rules rules;
     struct run_copy copies[RUN_COPIES_MAX];
-    int asked; /* the signal that asked us to end; 0: none */
-    int code;  /* the exit code; the first that is not 0 stands */
+    int asked;  /* the signal that asked us to end; 0: none */
+    int code;   /* the exit code; the first that is not 0 stands */
+    int status; /* of the program whose end that was, as a shell has it; 0: it was none's */
     bool is_over;
 };
 

@@ -199,7 +199,7 @@ says 0 'slots 0 to ' 'of carol/much are gone' -- errbus sub -C 1 --from 0 carol/
 says 0 '!gone' -- errbus sub -C 1 --from oldest carol/much
 
 meets 'a program that fails, with a traceback'
-says 1 'ValueError: no such file' 'run.exit_status' -- errbus run -p trainer -- sh -c '
+says 3 'ValueError: no such file' 'run.exit_status' -- errbus run -p trainer -- sh -c '
     echo "Traceback (most recent call last):" >&2
     echo "  File \"train.py\", line 12, in <module>" >&2
     echo "    load(SECRET)" >&2
@@ -238,7 +238,7 @@ says 8 'goes on (' 'running' -- errbus verdict
 says 1 "no job 'typo'" -- errbus verdict -j typo
 says 0 -- errbus pub -j well -p alice grads x
 says 0 'no verdict: job well ended well (1 left)' -- errbus verdict -j well
-says 1 -- errbus run -j bad -p alice -- sh -c 'exit 3'
+says 3 -- errbus run -j bad -p alice -- sh -c 'exit 3'
 says 3 'final verdict' 'alice/1: application run.exit_status' -- errbus verdict -j bad
 
 meets 'Ctrl-C: the same for each subcommand'

@@ -221,7 +221,7 @@ Test(attachment, of_errbus_run_is_all_of_standard_error)
         NULL};
     struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
     cr_assert(process_start(&run, argv, NULL));
-    cr_expect_eq(process_wait(&run, SOON_MS), 1);
+    cr_expect_eq(process_wait(&run, SOON_MS), 3);
     process_fini(&run);
     const struct bus_event *event = expect_event(tap, "party.failed", "alice");
     const char *const ask[] = {"errbus",

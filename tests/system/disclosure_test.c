@@ -415,7 +415,7 @@ Test(disclosure, holds_for_errbus_run)
                                 NULL};
     struct process run;
     cr_assert(process_start(&run, argv, NULL));
-    cr_expect_eq(process_wait(&run, SOON_MS), 1, "%s", process_complained(&run));
+    cr_expect_eq(process_wait(&run, SOON_MS), 3, "%s", process_complained(&run));
     cr_expect_not_null(strstr(process_complained(&run), IN_OUTPUT), "it is shown here");
     process_fini(&run);
     relay_fini(&relay);
@@ -458,7 +458,7 @@ static const char with_file[] =
 static const char with_traceback[] =
     "cat >&2 <<END\n" IN_OUTPUT "\n"
     "Traceback (most recent call last):\n  File \"" IN_PLACE "\", line 7, in <module>\n"
-    "    " IN_SOURCE "()\nValueError: " IN_MESSAGE "\nEND\nexit 1";
+    "    " IN_SOURCE "()\nValueError: " IN_MESSAGE "\nEND\nexit 3";
 
 static void run_at(int level, const char *script)
 {
@@ -487,7 +487,7 @@ static void run_at(int level, const char *script)
                                 NULL};
     struct process run;
     cr_assert(process_start(&run, argv, environment));
-    cr_expect_eq(process_wait(&run, SOON_MS), 1, "%s", process_complained(&run));
+    cr_expect_eq(process_wait(&run, SOON_MS), 3, "%s", process_complained(&run));
     process_fini(&run);
     relay_fini(&relay);
 }
@@ -522,7 +522,7 @@ Test(disclosure, holds_for_traces)
         run_at(level, with_traceback);
         expect_seen(IN_SOURCE, level < BUS_DISCLOSURE_MESSAGE);
         expect_seen(IN_PLACE, level < BUS_DISCLOSURE_MESSAGE);
-        expect_seen("sh exited with status 1: ValueError: " IN_MESSAGE,
+        expect_seen("sh exited with status 3: ValueError: " IN_MESSAGE,
                     level < BUS_DISCLOSURE_TYPE);
         expect_seen("run.exit_status", true);
     }

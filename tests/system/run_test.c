@@ -137,7 +137,7 @@ Test(run, names_the_end_of_a_program_exactly)
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         struct process run;
         start_script(&run, ends[i].script);
-        expect_exit(&run, 1);
+        expect_exit(&run, (int)(ends[i].code < 0 ? 128 - ends[i].code : ends[i].code));
         const struct bus_error *error = expect_failure(tap, "alice");
         cr_assert_str_eq(bus_error_type(error), ends[i].type);
         cr_assert_str_eq(bus_error_message(error), ends[i].message);
@@ -146,6 +146,14 @@ Test(run, names_the_end_of_a_program_exactly)
         process_fini(&run);
     }
     bus_tap_close(&tap);
+}
+
+Test(run, ends_with_a_status_of_its_own_if_it_is_told_to)
+{
+    struct process run;
+    start(&run, "-p", "alice", "--own-status", "--", "sh", "-c", "exit 3", NULL);
+    expect_exit(&run, 1);
+    process_fini(&run);
 }
 
 /* What the program wrote is shown once, as it came. */
@@ -191,7 +199,7 @@ Test(run, says_whether_a_core_was_dumped)
     make_crash(script, sizeof script);
     bool is_dumped = dumps_core(script);
     start_script(&run, script);
-    expect_exit(&run, 1);
+    expect_exit(&run, 139);
     const struct bus_error *error = expect_failure(tap, "alice");
     cr_assert_eq(bus_error_signal(error), SIGSEGV);
     cr_assert_str_eq(bus_error_message(error), is_dumped ? "sh was killed by SIGSEGV, core dumped"
@@ -261,7 +269,7 @@ Test(run, says_what_was_killed_for_want_of_memory, .fini = remove_group)
              "/dev/zero",
              group, process_path("errbus", path, sizeof path), stage.control, folder.path);
     cr_assert(process_start(&run, (const char *[]){"/bin/sh", "-c", script, NULL}, NULL));
-    expect_exit(&run, 1);
+    expect_exit(&run, 137);
     const struct bus_error *error = expect_failure(tap, "alice");
     cr_assert_str_eq(bus_error_type(error), "run.out_of_memory");
     cr_assert_str_eq(bus_error_message(error), "tail was killed by SIGKILL: out of memory");
@@ -276,7 +284,7 @@ Test(run, says_what_could_not_be_started)
     struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
     cr_assert(folder_write(&folder, "plain", "no program\n", path));
     start(&run, "-p", "alice", "--", path, NULL);
-    expect_exit(&run, 1);
+    expect_exit(&run, 126);
     process_fini(&run);
     const struct bus_error *error = expect_failure(tap, "alice");
     cr_assert_str_eq(bus_error_type(error), "run.not_started");
@@ -285,7 +293,7 @@ Test(run, says_what_could_not_be_started)
     cr_assert_eq(bus_error_recoverable(error), 0);
 
     start(&run, "-p", "alice", "--", "errbus-no-such-program", "x", NULL);
-    expect_exit(&run, 1);
+    expect_exit(&run, 127);
     process_fini(&run);
     error = expect_failure(tap, "alice");
     cr_assert_str_eq(bus_error_message(error),
@@ -327,7 +335,7 @@ Test(run, tells_the_end_at_once)
         cr_assert_eq(kill(pid, SIGKILL), 0);
         expect_end(sub, "application");
         told_ns[i] = test_now_ns() - killed_ns;
-        expect_exit(&run, 1);
+        expect_exit(&run, 137);
         process_fini(&run);
         bus_sub_drop(&sub);
     }
@@ -344,7 +352,7 @@ Test(run, tells_an_end_while_others_are_started)
     char crowd[8];
     snprintf(crowd, sizeof crowd, "%d", CROWD);
     start(&run, "-p", "w", "-n", crowd, "--", "sh", "-c", script, NULL);
-    expect_exit(&run, 1);
+    expect_exit(&run, 3);
     const char *last = strstr(process_said(&run), "w-127: ");
     cr_assert_not_null(last, "%s", process_said(&run));
     int64_t failed_ns = bus_event_at_ns(expect_event(tap, "party.failed", "w-0"));
@@ -391,7 +399,7 @@ Test(run, keeps_100_mb_of_standard_error_and_shows_its_end)
     expect_line(&run, "alice: done");
     cr_assert_lt(peak_kib(run.pid), 64 * 1024);
     process_signal(&run, SIGUSR1); /* the shell has no handler for it: that ends it */
-    expect_exit(&run, 1);
+    expect_exit(&run, 128 + SIGUSR1);
     const struct bus_error *error = expect_failure(tap, "alice");
     const char *message = bus_error_message(error);
     cr_assert_not_null(strstr(message, "sh was killed by SIGUSR1; the last "), "%s", message);
@@ -414,7 +422,7 @@ Test(run, tells_the_end_though_nobody_reads_the_output)
     start_script(&run, "yes | head -c 120000; exit 3");
     const struct bus_error *error = expect_failure(tap, "alice");
     cr_assert_eq(bus_error_code(error), 3);
-    expect_exit(&run, 1);
+    expect_exit(&run, 3);
     cr_assert_eq(size_of("alice/1/stdout"), 120000);
     cr_assert_eq(strlen(process_said(&run)), 120000 / 2 * strlen("alice: y\n"));
     bus_tap_close(&tap);
@@ -472,7 +480,7 @@ Test(run, says_what_it_could_not_keep)
     snprintf(path, sizeof path, "%s/alice/1/stderr", folder.path);
     cr_assert_eq(symlink("/dev/full", path), 0);
     start_script(&run, "echo lost >&2; exit 3");
-    expect_exit(&run, 1);
+    expect_exit(&run, 3);
     expect_complaint(&run, "stderr is not complete: 5 bytes are missing: No space left on device");
     cr_assert_str_eq(bus_error_message(expect_failure(tap, "alice")),
                      "sh exited with status 3; its standard error:\nlost\n");
@@ -508,7 +516,7 @@ Test(run, lets_the_others_go_on_when_one_fails)
     struct process run;
     struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
     start(&run, "-p", "w", "-n", "2", "--", "sh", "-c", "read x; exit $((4 * ERRBUS_RANK))", NULL);
-    expect_exit(&run, 1);
+    expect_exit(&run, 4);
     cr_assert_eq(bus_error_code(expect_failure(tap, "w-1")), 4);
     bus_tap_close(&tap);
     tap = must_tap("default", 1);
@@ -527,7 +535,7 @@ Test(run, takes_an_error_file_for_the_error)
     struct process run;
     struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
     start_script(&run, script);
-    expect_exit(&run, 1);
+    expect_exit(&run, 9);
     const struct bus_error *error = expect_failure(tap, "alice");
     cr_assert_str_eq(bus_error_type(error), "app.disk_full");
     cr_assert_str_eq(bus_error_message(error), "no room for the model");
@@ -537,7 +545,7 @@ Test(run, takes_an_error_file_for_the_error)
     process_fini(&run);
 
     start_script(&run, "echo '{\"type\": 5}' > $ERRBUS_ERROR_FILE; exit 9");
-    expect_exit(&run, 1);
+    expect_exit(&run, 9);
     error = expect_failure(tap, "alice");
     cr_assert_str_eq(bus_error_message(error),
                      "sh exited with status 9; its error file could not be used: \"type\" is not a "
@@ -561,7 +569,7 @@ Test(run, keeps_the_facts_of_an_error_file_of_any_size)
                  "\"recoverable\": false}'; } > $ERRBUS_ERROR_FILE; exit 9",
                  mib[i]);
         start_script(&run, script);
-        expect_exit(&run, 1);
+        expect_exit(&run, 9);
         const struct bus_error *error = expect_failure(tap, "alice");
         cr_assert_str_eq(bus_error_type(error), "app.big");
         cr_assert_eq(strncmp(bus_error_message(error), "begin xxx", 9), 0);
@@ -589,7 +597,7 @@ Test(run, says_what_is_no_error_file)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct process run;
         start_script(&run, cases[i].script);
-        expect_exit(&run, 1);
+        expect_exit(&run, 9);
         const struct bus_error *error = expect_failure(tap, "alice");
         cr_assert_str_eq(bus_error_type(error), "run.exit_status");
         cr_assert_not_null(strstr(bus_error_message(error), cases[i].problem), "%s",
@@ -613,7 +621,7 @@ Test(run, finds_the_error_file_of_a_program_that_moved)
                          "$ERRBUS_ERROR_FILE; exit 9",
                          NULL},
         NULL));
-    expect_exit(&run, 1);
+    expect_exit(&run, 9);
     cr_assert_str_eq(bus_error_type(expect_failure(tap, "alice")), "app.moved");
     bus_tap_close(&tap);
     process_fini(&run);
@@ -721,7 +729,7 @@ Test(run, fails_what_its_program_promised_with_how_it_ended)
     cr_assert_str_eq(bus_error_message(error), "sh exited with status 5");
     bus_error_unref(&error);
     expect_end(sub, "application");
-    expect_exit(&run, 1);
+    expect_exit(&run, 5);
     bus_sub_close(&sub);
     must_close(&bus);
     process_fini(&run);
@@ -1082,7 +1090,7 @@ Test(run, tells_what_it_was_stopped_for)
     "told; "
 
 /* alice fails first, and takes her time to end; bob fails of it, and ends at once. */
-static void fail_slowly(bool is_created, const char *script)
+static void fail_slowly(bool is_created, const char *script, int status)
 {
     struct process alice;
     struct process bob;
@@ -1098,7 +1106,7 @@ static void fail_slowly(bool is_created, const char *script)
     process_say_end(&bob);
     (void)process_wait(&bob, SOON_MS);
     process_say_end(&alice);
-    expect_exit(&alice, 1);
+    expect_exit(&alice, status);
     expect_complaint(&alice, "app.disk_full: no room");
     struct bus_tap *tap = must_tap(job, 1);
     const struct bus_error *root = bus_event_error(expect_event(tap, "verdict.final", "alice"));
@@ -1110,12 +1118,12 @@ static void fail_slowly(bool is_created, const char *script)
 
 Test(run, tells_the_error_file_of_a_program_that_it_stops)
 {
-    fail_slowly(true, WRITES_ITS_ERROR "exec sleep 600");
+    fail_slowly(true, WRITES_ITS_ERROR "exec sleep 600", 1);
 }
 
 Test(run, dates_an_error_file_to_when_it_was_written)
 {
-    fail_slowly(false, WRITES_ITS_ERROR "read x; exit 9");
+    fail_slowly(false, WRITES_ITS_ERROR "read x; exit 9", 9);
 }
 
 /* What a program writes because it is asked to end is no cause of it. */
@@ -1172,7 +1180,7 @@ Test(run, tells_an_error_of_another_from_a_loss)
     struct process bob;
     start_member(&alice, "alice", "exit 3");
     start_member(&bob, "bob", "exec sleep 600");
-    expect_exit(&alice, 1);
+    expect_exit(&alice, 3);
     expect_exit(&bob, 3);
     expect_complaint(&bob, "bob is stopped: alice: application run.exit_status");
     struct process late;

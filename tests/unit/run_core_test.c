@@ -391,6 +391,33 @@ Test(run_core, lets_the_others_go_on_and_ends_with_the_first_code)
            "[   0] 2: SIGKILL\n"
            "[   0] 2: reap\n"
            "[   0] exit 1\n");
+    cr_expect_eq(core.status, 9);
+}
+
+Test(run_core, has_the_status_of_the_first_program_that_failed)
+{
+    static const struct {
+        enum run_event_kind kind;
+        int number;
+        int status;
+    } ends[] = {
+        {RUN_EVENT_ENDED, 0, 0},
+        {RUN_EVENT_ENDED, W_EXITCODE(1, 0), 1},
+        {RUN_EVENT_ENDED, W_EXITCODE(255, 0), 255},
+        {RUN_EVENT_ENDED, SIGKILL, 128 + SIGKILL},
+        {RUN_EVENT_ENDED, SIGSEGV | 0x80, 128 + SIGSEGV}, /* it left a core */
+        {RUN_EVENT_NOT_STARTED, ENOENT, 127},
+        {RUN_EVENT_NOT_STARTED, EACCES, 126},
+        {RUN_EVENT_OVER, LOST, 0},
+    };
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        begin(1, 0, RUN_NEVER);
+        step(RUN_EVENT_BEGIN, 0, 0);
+        if (ends[i].kind != RUN_EVENT_NOT_STARTED)
+            step(RUN_EVENT_STARTED, 0, 0);
+        step(ends[i].kind, 0, ends[i].number);
+        cr_expect_eq(core.status, ends[i].status, "case %zu: %d", i, core.status);
+    }
 }
 
 Test(run_core, heeds_no_copy_beyond_the_last)
