@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define WALK_FDS 16
+enum { PATH_BYTES = 1024, COPY_BYTES = 65536 };
 
 bool folder_make(struct folder *folder)
 {
@@ -35,6 +36,29 @@ bool folder_write(const struct folder *folder, const char *name, const char *tex
     }
     bool is_written = fputs(text, file) >= 0;
     return fclose(file) == 0 && is_written;
+}
+
+static FILE *open_in(const char *folder, const char *name, const char *mode)
+{
+    char path[PATH_BYTES];
+    int length = snprintf(path, sizeof path, "%s/%s", folder, name);
+    return length < PATH_BYTES ? fopen(path, mode) : NULL;
+}
+
+bool folder_copy(const char *from, const char *to, const char *name)
+{
+    char bytes[COPY_BYTES];
+    size_t count = 0;
+    FILE *source = open_in(from, name, "re");
+    FILE *copy = source != NULL ? open_in(to, name, "we") : NULL;
+    bool is_copied = copy != NULL;
+    while (is_copied && (count = fread(bytes, 1, sizeof bytes, source)) > 0)
+        is_copied = fwrite(bytes, 1, count, copy) == count;
+    if (source != NULL)
+        is_copied = !ferror(source) && is_copied;
+    if (source != NULL)
+        fclose(source);
+    return copy != NULL && fclose(copy) == 0 && is_copied;
 }
 
 static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *at)

@@ -22,27 +22,11 @@
 static struct folder folder;
 static struct process process;
 
-static void copy_file(const char *name)
-{
-    char path[512];
-    static char bytes[65536];
-    snprintf(path, sizeof path, "%s/%s", V1, name);
-    FILE *from = fopen(path, "re");
-    cr_assert_not_null(from, "%s", path);
-    size_t count = fread(bytes, 1, sizeof bytes, from);
-    fclose(from);
-    snprintf(path, sizeof path, "%s/%s", folder.path, name);
-    FILE *to = fopen(path, "we");
-    cr_assert_not_null(to, "%s", path);
-    cr_assert_eq(fwrite(bytes, 1, count, to), count);
-    cr_assert_eq(fclose(to), 0);
-}
-
 static void set_up(void)
 {
     cr_assert(folder_make(&folder));
-    copy_file(FIRST);
-    copy_file(SECOND);
+    cr_assert(folder_copy(V1, folder.path, FIRST));
+    cr_assert(folder_copy(V1, folder.path, SECOND));
 }
 
 static void tear_down(void)

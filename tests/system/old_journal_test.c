@@ -19,20 +19,6 @@ enum { FILE_BYTES_MAX = 65536, PATH_BYTES = 1024 };
 
 TestSuite(old_journal, .init = revival_open, .fini = revival_close, .timeout = 120);
 
-static void copy_file(const char *from_path, const char *to_path)
-{
-    static uint8_t bytes[FILE_BYTES_MAX];
-    FILE *from = fopen(from_path, "re");
-    cr_assert_not_null(from, "%s", from_path);
-    size_t count = fread(bytes, 1, sizeof bytes, from);
-    cr_assert_lt(count, sizeof bytes);
-    fclose(from);
-    FILE *to = fopen(to_path, "we");
-    cr_assert_not_null(to, "%s", to_path);
-    cr_assert_eq(fwrite(bytes, 1, count, to), count);
-    cr_assert_eq(fclose(to), 0);
-}
-
 /* The segments of a journal; what else is in its directory is made anew. */
 static void copy_segments(const char *from, const char *to)
 {
@@ -41,13 +27,9 @@ static void copy_segments(const char *from, const char *to)
     DIR *names = opendir(from);
     cr_assert_not_null(names, "%s", from);
     while ((entry = readdir(names)) != NULL) {
-        char from_path[PATH_BYTES];
-        char to_path[PATH_BYTES];
         if (strstr(entry->d_name, ".journal") == NULL)
             continue;
-        snprintf(from_path, sizeof from_path, "%s/%.255s", from, entry->d_name);
-        snprintf(to_path, sizeof to_path, "%s/%.255s", to, entry->d_name);
-        copy_file(from_path, to_path);
+        cr_assert(folder_copy(from, to, entry->d_name), "%s", entry->d_name);
         count += 1;
     }
     closedir(names);

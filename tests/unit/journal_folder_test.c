@@ -276,22 +276,6 @@ static void write_v1(const char *where)
     journal_close(&journal);
 }
 
-static void copy_file(const char *from_folder, const char *to_folder, const char *name)
-{
-    char path[512];
-    static uint8_t bytes[65536];
-    snprintf(path, sizeof path, "%s/%s", from_folder, name);
-    FILE *from = fopen(path, "re");
-    cr_assert_not_null(from, "%s", path);
-    size_t count_bytes = fread(bytes, 1, sizeof bytes, from);
-    fclose(from);
-    snprintf(path, sizeof path, "%s/%s", to_folder, name);
-    FILE *to = fopen(path, "we");
-    cr_assert_not_null(to, "%s", path);
-    cr_assert_eq(fwrite(bytes, 1, count_bytes, to), count_bytes);
-    cr_assert_eq(fclose(to), 0);
-}
-
 static const char *const v1_files[] = {"00000000000000000000.journal",
                                        "00000000000000000312.journal"};
 
@@ -300,7 +284,7 @@ Test(journal_folder, reads_format_1)
     uint8_t body[3900];
     struct journal_found found = {.next = 0};
     for (size_t i = 0; i < 2; i++)
-        copy_file(V1, folder, v1_files[i]);
+        cr_assert(folder_copy(V1, folder, v1_files[i]), "%s", v1_files[i]);
     struct journal *journal = must_open(folder);
     cr_expect_str_eq(opened.cut, "");
     cr_expect_eq(journal_id(journal), UINT64_C(0x0123456789abcdef));
