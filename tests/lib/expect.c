@@ -117,6 +117,19 @@ struct bus *must_open_with(const struct bus_options *options)
     return bus;
 }
 
+struct bus *must_open_over(const struct relay *relay, const char *party, int disclosure)
+{
+    struct bus_options options;
+    struct bus *bus = NULL;
+    struct bus_error *error = NULL;
+    bus_options_init(&options);
+    options.party = party;
+    options.disclosure = disclosure;
+    enum bus_err err = bus_open(relay->control_endpoint, &options, SOON_MS, &bus, &error);
+    expect_code_of(err, BUS_OK, &error);
+    return bus;
+}
+
 struct bus *must_open(const char *party)
 {
     struct bus_options options;
@@ -202,6 +215,15 @@ static void expect_position(const struct bus_sub *sub, const char *topic, uint64
               (unsigned long long)got, topic, (unsigned long long)seq);
 }
 
+/* It is this value; frees it. */
+static void take_value(struct bus_msg **msg, const char *topic, uint64_t seq, const char *text)
+{
+    cr_assert_str_eq(bus_msg_topic(*msg), topic);
+    cr_assert_eq(bus_msg_seq(*msg), seq);
+    expect_message(*msg, text);
+    bus_msg_free(msg);
+}
+
 void expect_value(struct bus_sub *sub, const char *topic, uint64_t seq, const char *text)
 {
     struct bus_msg *msg = NULL;
@@ -209,10 +231,7 @@ void expect_value(struct bus_sub *sub, const char *topic, uint64_t seq, const ch
     enum bus_err err = bus_sub_recv(sub, SOON_MS, &msg, &error);
     expect_code_of(err, BUS_OK, &error);
     expect_position(sub, topic, seq);
-    cr_assert_str_eq(bus_msg_topic(msg), topic);
-    cr_assert_eq(bus_msg_seq(msg), seq);
-    expect_message(msg, text);
-    bus_msg_free(&msg);
+    take_value(&msg, topic, seq, text);
 }
 
 struct bus_error *expect_error(struct bus_sub *sub, const char *topic, uint64_t seq,
@@ -267,10 +286,7 @@ void expect_awaited(struct bus *bus, const char *topic, uint64_t seq, const char
     struct bus_error *error = NULL;
     enum bus_err err = bus_await(bus, topic, seq, SOON_MS, &msg, &error);
     expect_code_of(err, BUS_OK, &error);
-    cr_assert_str_eq(bus_msg_topic(msg), topic);
-    cr_assert_eq(bus_msg_seq(msg), seq);
-    expect_message(msg, text);
-    bus_msg_free(&msg);
+    take_value(&msg, topic, seq, text);
 }
 
 struct bus_error *expect_await_failed(struct bus *bus, const char *topic, uint64_t seq,

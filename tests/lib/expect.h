@@ -47,6 +47,8 @@ struct bus *must_open(const char *party);
 struct bus *must_open_with(const struct bus_options *options);
 /* One that lets others see all of its errors. */
 struct bus *must_open_frank(const char *party);
+/* One whose connections go over the relay. */
+struct bus *must_open_over(const struct relay *relay, const char *party, int disclosure);
 void must_close(struct bus **bus);
 
 void must_publish(struct bus *bus, const char *topic, const char *text);

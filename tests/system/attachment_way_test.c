@@ -149,15 +149,7 @@ static struct row expect_state(const char *id, enum bus_attachment_state state)
 
 static struct bus *must_open_behind(const char *party)
 {
-    struct bus_options options;
-    struct bus_error *error = NULL;
-    struct bus *bus = NULL;
-    bus_options_init(&options);
-    options.party = party;
-    options.disclosure = BUS_DISCLOSURE_FULL;
-    expect_code_of(bus_open(relay.control_endpoint, &options, SOON_MS, &bus, &error), BUS_OK,
-                   &error);
-    return bus;
+    return must_open_over(&relay, party, BUS_DISCLOSURE_FULL);
 }
 
 static void fail_with(struct bus_slot **slot, const char *output, size_t bytes, char *id,

@@ -123,6 +123,18 @@ static void expect_numbers_over(enum relay_state state)
     must_close(&carol);
 }
 
+static void expect_bytes(struct bus_sub *sub, const void *value, size_t bytes)
+{
+    struct bus_msg *msg = NULL;
+    struct bus_error *error = NULL;
+    size_t got = 0;
+    expect_code_of(bus_sub_recv(sub, 2 * SOON_MS, &msg, &error), BUS_OK, &error);
+    const void *received = bus_msg_value(msg, &got);
+    cr_assert_eq(got, bytes);
+    cr_assert_eq(memcmp(received, value, bytes), 0);
+    bus_msg_free(&msg);
+}
+
 Test(cut, and_mended_goes_on_where_it_was)
 {
     expect_numbers_over(RELAY_CUT);
@@ -192,15 +204,7 @@ Test(cut, goes_on_within_a_large_value)
         relay_set(&relay, RELAY_WHOLE);
         cr_assert(bus_flush(alice, 50) != BUS_ELOST);
     }
-    struct bus_msg *msg = NULL;
-    struct bus_error *error = NULL;
-    size_t got = 0;
-    enum bus_err err = bus_sub_recv(sub, 2 * SOON_MS, &msg, &error);
-    expect_code_of(err, BUS_OK, &error);
-    const void *received = bus_msg_value(msg, &got);
-    cr_assert_eq(got, bytes);
-    cr_assert_eq(memcmp(received, value, bytes), 0);
-    bus_msg_free(&msg);
+    expect_bytes(sub, value, bytes);
     free(value);
     bus_sub_close(&sub);
     must_close(&alice);
@@ -270,15 +274,8 @@ static void expect_resumption(bool kills)
     struct bus_sub *sub = NULL;
     expect_code(bus_sub_open(bob, "alice/model", NULL, &sub), BUS_OK);
     interrupt(RELAY_BACK, kills);
-    struct bus_msg *msg = NULL;
-    struct bus_error *error = NULL;
-    size_t got = 0;
-    enum bus_err err = bus_sub_recv(sub, 2 * SOON_MS, &msg, &error);
-    expect_code_of(err, BUS_OK, &error);
-    const void *received = bus_msg_value(msg, &got);
-    cr_assert(got == MODEL_BYTES && memcmp(received, value, got) == 0);
+    expect_bytes(sub, value, MODEL_BYTES);
     expect_little_again(RELAY_BACK, before);
-    bus_msg_free(&msg);
     free(value);
     bus_sub_close(&sub);
     must_close(&alice);

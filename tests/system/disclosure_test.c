@@ -55,6 +55,15 @@ static void close_stage(void)
     folder_fini(&folder);
 }
 
+/* The first level has the stage of the test, each further one a stage of its own. */
+static void begin_level(int level)
+{
+    if (level > BUS_DISCLOSURE_FULL) {
+        close_stage();
+        open_stage();
+    }
+}
+
 TestSuite(disclosure, .init = open_stage, .fini = close_stage, .timeout = 120);
 
 /* ---- looking everywhere ---------------------------------------------------------------------- */
@@ -181,15 +190,7 @@ static bool is_bob_discreet; /* by his job, or his environment */
 
 static struct bus *open_at(const char *party, int disclosure)
 {
-    struct bus_options options;
-    struct bus *bus = NULL;
-    struct bus_error *error = NULL;
-    bus_options_init(&options);
-    options.party = party;
-    options.disclosure = disclosure;
-    expect_code_of(bus_open(relay.control_endpoint, &options, SOON_MS, &bus, &error), BUS_OK,
-                   &error);
-    return bus;
+    return must_open_over(&relay, party, disclosure);
 }
 
 /* With a cause that never was on a bus. */
@@ -495,10 +496,7 @@ static void run_at(int level, const char *script)
 Test(disclosure, holds_for_error_files)
 {
     for (int level = BUS_DISCLOSURE_FULL; level <= BUS_DISCLOSURE_NONE; level++) {
-        if (level > BUS_DISCLOSURE_FULL) {
-            close_stage();
-            open_stage();
-        }
+        begin_level(level);
         run_at(level, with_file);
         expect_seen(IN_STACK, level < BUS_DISCLOSURE_MESSAGE);
         expect_seen(IN_CAUSE_STACK, level < BUS_DISCLOSURE_MESSAGE);
@@ -515,10 +513,7 @@ Test(disclosure, holds_for_error_files)
 Test(disclosure, holds_for_traces)
 {
     for (int level = BUS_DISCLOSURE_FULL; level <= BUS_DISCLOSURE_TYPE; level++) {
-        if (level > BUS_DISCLOSURE_FULL) {
-            close_stage();
-            open_stage();
-        }
+        begin_level(level);
         run_at(level, with_traceback);
         expect_seen(IN_SOURCE, level < BUS_DISCLOSURE_MESSAGE);
         expect_seen(IN_PLACE, level < BUS_DISCLOSURE_MESSAGE);
@@ -601,10 +596,7 @@ static void expect_letter(const char *secret, bool is_seen)
 Test(disclosure, holds_for_workers_and_dead_letters)
 {
     for (int level = BUS_DISCLOSURE_FULL; level <= BUS_DISCLOSURE_NONE; level++) {
-        if (level > BUS_DISCLOSURE_FULL) {
-            close_stage();
-            open_stage();
-        }
+        begin_level(level);
         work_at(level);
         expect_seen(IN_OUTPUT, level < BUS_DISCLOSURE_TYPE);
         expect_letter(IN_OUTPUT, level < BUS_DISCLOSURE_TYPE);

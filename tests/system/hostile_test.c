@@ -233,35 +233,23 @@ static void attach_as(const char *party, void **out_control, void **out_data)
 
 /* ---- what raw peers send ----------------------------------------------------------------------*/
 
+static void expect_greeting_refused(struct bytes greeting, const char *type)
+{
+    void *control = dial(stage.control);
+    send_part(control, greeting.at, greeting.count, 0);
+    expect_answer(control, REFUSED, type);
+    zmq_close(control);
+}
+
 Test(hostile, greetings_are_answered_or_refused)
 {
     void *control = join_as_mallory();
     bystanders_expect_undisturbed();
     zmq_close(control);
-
-    control = dial(stage.control);
-    struct bytes bytes = hello(99, "default", "eve", 0);
-    send_part(control, bytes.at, bytes.count, 0);
-    expect_answer(control, REFUSED, "errbus.version");
-    zmq_close(control);
-
-    control = dial(stage.control);
-    bytes = hello(1, "default", "writer", 0);
-    send_part(control, bytes.at, bytes.count, 0);
-    expect_answer(control, REFUSED, "errbus.name_taken");
-    zmq_close(control);
-
-    control = dial(stage.control);
-    bytes = hello(1, "default", "a/b", 0);
-    send_part(control, bytes.at, bytes.count, 0);
-    expect_answer(control, REFUSED, "errbus.name");
-    zmq_close(control);
-
-    control = dial(stage.control);
-    bytes = hello(1, "default", "writer", 0x1234567890);
-    send_part(control, bytes.at, bytes.count, 0);
-    expect_answer(control, REFUSED, "errbus.fenced");
-    zmq_close(control);
+    expect_greeting_refused(hello(99, "default", "eve", 0), "errbus.version");
+    expect_greeting_refused(hello(1, "default", "writer", 0), "errbus.name_taken");
+    expect_greeting_refused(hello(1, "default", "a/b", 0), "errbus.name");
+    expect_greeting_refused(hello(1, "default", "writer", 0x1234567890), "errbus.fenced");
     bystanders_expect_undisturbed();
 }
 

@@ -10,16 +10,23 @@
 
 TestSuite(need, .init = stage_open, .fini = stage_close, .timeout = 300);
 
-static struct bus_slot *must_need(struct bus *bus, const char *topic,
-                                  const struct bus_slot_ref *needs, size_t count)
+static enum bus_err reserve_needing(struct bus *bus, const char *topic,
+                                    const struct bus_slot_ref *needs, size_t count,
+                                    struct bus_slot **out_slot, struct bus_error **reterr)
 {
     struct bus_slot_options options;
-    struct bus_slot *slot = NULL;
-    struct bus_error *error = NULL;
     bus_slot_options_init(&options);
     options.needs = needs;
     options.need_count = count;
-    expect_code_of(bus_slot_reserve_with(bus, topic, &options, &slot, &error), BUS_OK, &error);
+    return bus_slot_reserve_with(bus, topic, &options, out_slot, reterr);
+}
+
+static struct bus_slot *must_need(struct bus *bus, const char *topic,
+                                  const struct bus_slot_ref *needs, size_t count)
+{
+    struct bus_slot *slot = NULL;
+    struct bus_error *error = NULL;
+    expect_code_of(reserve_needing(bus, topic, needs, count, &slot, &error), BUS_OK, &error);
     return slot;
 }
 
@@ -66,13 +73,9 @@ Test(need, fails_a_slot_without_its_writer_and_tells_it)
 static void expect_wrong(struct bus *bob, const struct bus_slot_ref *needs, size_t count,
                          enum bus_err expected, const char *type)
 {
-    struct bus_slot_options options;
     struct bus_slot *slot = NULL;
     struct bus_error *error = NULL;
-    bus_slot_options_init(&options);
-    options.needs = needs;
-    options.need_count = count;
-    enum bus_err err = bus_slot_reserve_with(bob, "w", &options, &slot, &error);
+    enum bus_err err = reserve_needing(bob, "w", needs, count, &slot, &error);
     cr_expect_eq(err, expected, "%s: %s", type, code_name(err));
     if (err == BUS_OK) {
         expect_code(bus_flush(bob, SOON_MS), BUS_ESETTLED);

@@ -32,17 +32,6 @@ static void restart_broker(const char *durability)
     start_broker(durability);
 }
 
-static struct bus *open_patient(const char *party)
-{
-    struct bus_options options;
-    bus_options_init(&options);
-    options.party = party;
-    options.heartbeat_ms = 100;
-    options.broker_lost_ms = SOON_MS;
-    options.send_timeout_ms = SOON_MS;
-    return must_open_with(&options);
-}
-
 /* ---- what a job was told --------------------------------------------------------------------- */
 
 /* All events that are kept, a line each. */
@@ -122,7 +111,7 @@ static void expect_history_after_kill(const char *durability)
     process_signal(&carol.process, SIGKILL);
     (void)expect_event(tap, "party.lost", "carol");
     bus_tap_close(&tap);
-    struct bus *alice = open_patient("alice");
+    struct bus *alice = revival_open_patient("alice");
     fail_one(alice, "of the first incarnation");
     must_flush(alice);
     struct story first = read_story();
@@ -187,7 +176,7 @@ static void expect_events_become_durable(const char *durability)
     start_broker(durability);
     expect_durability(durability);
     struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
-    struct bus *alice = open_patient("alice");
+    struct bus *alice = revival_open_patient("alice");
     const struct bus_event *event = expect_event(tap, "party.joined", "alice");
     cr_expect_not(bus_event_is_durable(event), "it is told before it can be");
     bus_tap_close(&tap);
@@ -220,7 +209,7 @@ Test(restart_history, is_never_durable_without_a_journal)
                                 "--journal", "none",          NULL};
     stage_open_with(more);
     expect_durability("memory");
-    struct bus *alice = open_patient("alice");
+    struct bus *alice = revival_open_patient("alice");
     must_publish(alice, "w", "x");
     must_flush(alice);
     expect_level(alice, "memory");
@@ -234,7 +223,7 @@ Test(restart_history, is_never_durable_without_a_journal)
 static void fail_many(int count, size_t text_bytes)
 {
     char *text = calloc(1, text_bytes + 1);
-    struct bus *alice = open_patient("alice");
+    struct bus *alice = revival_open_patient("alice");
     cr_assert_not_null(text);
     for (int i = 0; i < count; i++) {
         memset(text, 'a' + i % 26, text_bytes);
@@ -315,7 +304,7 @@ Test(restart_history, outlives_checkpoints)
     uint64_t told_in = oldest_segment();
     struct story before = read_story();
     for (int round = 0; round < 2; round++) {
-        struct bus *bob = open_patient("bob");
+        struct bus *bob = revival_open_patient("bob");
         for (int i = 0; i < VALUES; i++) {
             expect_code(bus_publish(bob, "bulk", value, sizeof value), BUS_OK);
         }
@@ -338,7 +327,7 @@ Test(restart_history, goes_on_for_a_tap_that_is_there)
     enum { ROUNDS = 5, EACH = 20 };
     start_broker("process");
     struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
-    struct bus *alice = open_patient("alice");
+    struct bus *alice = revival_open_patient("alice");
     uint64_t id = 0;
     uint64_t seq = 0;
     for (int round = 0; round < ROUNDS; round++) {

@@ -18,22 +18,11 @@ static void start_broker(const char *durability)
 
 TestSuite(restart, .init = revival_open, .fini = revival_close, .timeout = 120);
 
-static struct bus *open_patient(const char *party)
-{
-    struct bus_options options;
-    bus_options_init(&options);
-    options.party = party;
-    options.heartbeat_ms = 100;
-    options.broker_lost_ms = SOON_MS;
-    options.send_timeout_ms = SOON_MS;
-    return must_open_with(&options);
-}
-
 static void go_on_with(const char *durability)
 {
     start_broker(durability);
-    struct bus *alice = open_patient("alice");
-    struct bus *bob = open_patient("bob");
+    struct bus *alice = revival_open_patient("alice");
+    struct bus *bob = revival_open_patient("bob");
     struct bus_sub *sub = must_subscribe(bob, "alice/#");
     must_publish(alice, "w", "before");
     expect_value(sub, "alice/w", 0, "before");
@@ -69,7 +58,7 @@ Test(restart, gives_what_was_accepted_to_who_comes_later)
 {
     enum { VALUES = 5000 };
     start_broker("disk");
-    struct bus *alice = open_patient("alice");
+    struct bus *alice = revival_open_patient("alice");
     for (int i = 0; i < VALUES; i++) {
         char text[32];
         snprintf(text, sizeof text, "value %d", i);
@@ -78,7 +67,7 @@ Test(restart, gives_what_was_accepted_to_who_comes_later)
     must_flush(alice);
     revival_kill();
     start_broker("disk");
-    struct bus *bob = open_patient("bob");
+    struct bus *bob = revival_open_patient("bob");
     struct bus_sub *sub = must_subscribe(bob, "alice/w");
     for (int i = 0; i < VALUES; i++) {
         char text[32];
@@ -98,8 +87,8 @@ Test(restart, keeps_the_place_of_durable_readers)
     bus_sub_options_init(&options);
     options.name = "reader";
     start_broker("disk");
-    struct bus *alice = open_patient("alice");
-    struct bus *bob = open_patient("bob");
+    struct bus *alice = revival_open_patient("alice");
+    struct bus *bob = revival_open_patient("bob");
     struct bus_sub *sub = must_subscribe_with(bob, "alice/w", &options);
     for (int i = 0; i < 10; i++) {
         char text[32];
@@ -117,7 +106,7 @@ Test(restart, keeps_the_place_of_durable_readers)
     must_flush(alice);
     revival_kill();
     start_broker("disk");
-    bob = open_patient("bob");
+    bob = revival_open_patient("bob");
     sub = must_subscribe_with(bob, "alice/w", &options);
     for (int i = 4; i < 10; i++) {
         char text[32];
@@ -142,7 +131,7 @@ Test(restart, keeps_the_place_of_a_reader_that_is_killed_too)
 {
     struct party bob = {0};
     start_broker("disk");
-    struct bus *alice = open_patient("alice");
+    struct bus *alice = revival_open_patient("alice");
     start_reader(&bob);
     must_publish(alice, "w", "0");
     must_publish(alice, "w", "1");
@@ -177,13 +166,13 @@ Test(restart, leaves_the_dead_dead)
     struct party carol = {0};
     party_start(&carol, "carol", NULL);
     party_do(&carol, "OK", "reserve w 1");
-    struct bus *bob = open_patient("bob");
+    struct bus *bob = revival_open_patient("bob");
     struct bus_sub *sub = must_subscribe(bob, "carol/w");
     process_signal(&carol.process, SIGKILL);
     expect_failed(sub, "carol/w", 0, "party_lost");
     revival_kill();
     start_broker("disk");
-    struct bus *dora = open_patient("dora");
+    struct bus *dora = revival_open_patient("dora");
     struct bus_sub *late = must_subscribe(dora, "carol/w");
     expect_failed(late, "carol/w", 0, "party_lost");
     bus_sub_close(&late);
@@ -208,7 +197,7 @@ Test(restart, waits_for_parties_as_long_as_it_is_told)
     cr_assert_eq(process_wait(&carol.process, SOON_MS), 128 + SIGKILL);
     int64_t begin_ms = test_now_ms();
     revival_start("disk", words);
-    struct bus *bob = open_patient("bob");
+    struct bus *bob = revival_open_patient("bob");
     struct bus_error *error = expect_await_failed(bob, "carol/w", 0, "party_lost");
     bus_error_unref(&error);
     cr_expect_lt(test_now_ms() - begin_ms, DEFAULT_WINDOW_MS);
@@ -221,8 +210,8 @@ Test(restart, loses_nothing_however_often)
 {
     enum { ROUNDS = 8, EACH = 400 };
     start_broker("process");
-    struct bus *alice = open_patient("alice");
-    struct bus *bob = open_patient("bob");
+    struct bus *alice = revival_open_patient("alice");
+    struct bus *bob = revival_open_patient("bob");
     struct bus_sub *sub = must_subscribe(bob, "alice/w");
     uint64_t seq = 0;
     for (int round = 0; round < ROUNDS; round++) {
