@@ -88,30 +88,29 @@ Test(peers, count_another_writer_for_itself)
     cr_assert(tally_is_full(&tally));
 }
 
-Test(peers, see_a_lost_value_of_another_writer, .exit_code = 1)
+static void take_two(const struct peer_work *of, uint64_t first, uint64_t second, size_t bytes)
 {
     struct tally tally;
+    tally_init(&tally, of);
+    take(&tally, first, bytes);
+    take(&tally, second, bytes);
+}
+
+Test(peers, see_a_lost_value_of_another_writer, .exit_code = 1)
+{
     struct peer_work both = work;
     both.beside = 16;
-    tally_init(&tally, &both);
-    take(&tally, 0, both.beside);
-    take(&tally, 2, both.beside);
+    take_two(&both, 0, 2, both.beside);
 }
 
 Test(peers, see_a_lost_value, .exit_code = 1)
 {
-    struct tally tally;
-    tally_init(&tally, &work);
-    take(&tally, 0, work.bytes);
-    take(&tally, 2, work.bytes);
+    take_two(&work, 0, 2, work.bytes);
 }
 
 Test(peers, see_a_value_twice, .exit_code = 1)
 {
-    struct tally tally;
-    tally_init(&tally, &work);
-    take(&tally, 0, work.bytes);
-    take(&tally, 0, work.bytes);
+    take_two(&work, 0, 0, work.bytes);
 }
 
 Test(peers, see_a_value_cut_short, .exit_code = 1)

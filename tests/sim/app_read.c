@@ -628,11 +628,18 @@ bool app_take(struct app *app, uint32_t index)
     return true;
 }
 
+/* Takes it out of what is held; the last one has its place. */
+static struct app_held held_take(struct app_sub *sub, uint32_t at)
+{
+    struct app_held held = sub->held[at];
+    sub->held[at] = sub->held[--sub->held_count];
+    return held;
+}
+
 void app_ack(struct app *app, uint32_t index, uint32_t at)
 {
     struct app_sub *sub = app->subs[index];
-    struct app_held held = sub->held[at];
-    sub->held[at] = sub->held[--sub->held_count];
+    struct app_held held = held_take(sub, at);
     note_event(sub, COVERAGE_ACKED);
     session_ack(session_of(app), sub->number, held.number, held.seq);
 }
@@ -640,8 +647,7 @@ void app_ack(struct app *app, uint32_t index, uint32_t at)
 void app_return(struct app *app, uint32_t index, uint32_t at)
 {
     struct app_sub *sub = app->subs[index];
-    struct app_held held = sub->held[at];
-    sub->held[at] = sub->held[--sub->held_count];
+    struct app_held held = held_take(sub, at);
     note_event(sub, COVERAGE_RETURNED);
     session_return(session_of(app), sub->number, held.number, held.seq);
     struct app_position *position = position_get(app, sub, held.topic);

@@ -71,6 +71,12 @@ static void select_and_check(uint32_t count, size_t budget)
     check_chain(count);
 }
 
+static void set_sizes(uint32_t count, size_t bytes)
+{
+    for (uint32_t i = 0; i < count; i++)
+        sizes[i] = bytes;
+}
+
 Test(chain, keeps_head_and_root_of_one_that_is_too_long)
 {
     for (uint32_t count = LIMIT_ERROR_RECORDS - 1; count <= LIMIT_ERROR_RECORDS + 1; count++) {
@@ -126,8 +132,7 @@ Test(chain, prefers_the_foremost_root)
     cause_add(0, 1); /* a root, and before the other in place */
     cause_add(2, 3);
     cause_add(3, 4);
-    for (uint32_t i = 0; i < 5; i++)
-        sizes[i] = 10;
+    set_sizes(5, 10);
     select_and_check(5, 20);
     cr_assert_eq(chain.count, 2);
     cr_assert_not_null(link_of(4));
@@ -139,8 +144,7 @@ Test(chain, takes_what_fits_at_one_less_exactly_and_one_more)
     clear(3);
     cause_add(0, 1);
     cause_add(1, 2);
-    for (uint32_t i = 0; i < 3; i++)
-        sizes[i] = 10;
+    set_sizes(3, 10);
     select_and_check(3, 29);
     cr_assert_eq(chain.count, 2);
     cr_assert_null(link_of(1));

@@ -27,6 +27,15 @@ static struct msg a_retract(uint64_t number, uint32_t topic, uint64_t seq)
         .as.retract = {.number = number, .topic = topic, .seq = seq, .error = unreadable()}};
 }
 
+/* Alice writes to a topic, one taps, and one asks for the status. */
+static uint32_t meet(void)
+{
+    join(1);
+    tap(3);
+    ask_from(4);
+    return open_topic(1, "alice/a");
+}
+
 static void come_back(conn_id conn)
 {
     closed(conn);
@@ -39,10 +48,7 @@ static void come_back(conn_id conn)
  * of anything twice. */
 Test(core_failure, that_cannot_be_read_is_counted_once_though_it_is_sent_again)
 {
-    join(1);
-    tap(3);
-    ask_from(4);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = meet();
     reserve(1, a, 0);
     uint64_t refused = count_refused(4);
     message(1, a_fail(1, 0, a, 0));
@@ -61,10 +67,7 @@ Test(core_failure, that_cannot_be_read_is_counted_once_though_it_is_sent_again)
 /* It is told of at once, waits for its data, and comes again meanwhile. */
 Test(core_failure, that_cannot_be_read_is_counted_once_though_it_waits)
 {
-    join(1);
-    tap(3);
-    ask_from(4);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = meet();
     forget();
     uint64_t refused = count_refused(4);
     message(1, a_fail(1, 1, a, 0));
@@ -84,10 +87,7 @@ Test(core_failure, that_cannot_be_read_is_counted_when_it_is_taken)
 {
     options.parked_bytes_max = 1;
     restart();
-    join(1);
-    tap(3);
-    ask_from(4);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = meet();
     forget();
     uint64_t refused = count_refused(4);
     message(1, a_fail(1, 1, a, 0));
@@ -103,10 +103,7 @@ Test(core_failure, that_cannot_be_read_is_counted_when_it_is_taken)
 /* A question is answered again, whatever it was answered: with no, it is looked at again. */
 Test(core_failure, that_cannot_be_read_is_counted_once_in_a_question_that_is_asked_again)
 {
-    join(1);
-    tap(3);
-    ask_from(4);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = meet();
     reserve(1, a, 0);
     uint64_t refused = count_refused(4);
     message(1, a_retract(1, a, 7)); /* never promised */

@@ -247,6 +247,15 @@ static void work_all_sorts(void)
     closed(2);
 }
 
+/* All that is written and read, by a durable name whose party is away meanwhile. */
+static void flow_of_all_sorts(uint32_t a)
+{
+    subscribe(2, 1, "alice/#", "deep", 0, 0);
+    closed(2);
+    write_all_sorts(a);
+    read_all_sorts(a);
+}
+
 Test(core_replay, gives_the_same_state_for_every_kind_of_fact)
 {
     options.attachment_bytes_max = 10;
@@ -259,10 +268,7 @@ Test(core_replay, gives_the_same_state_for_every_kind_of_fact)
     join(2);
     tap(5);
     uint32_t a = open_topic(1, "alice/a");
-    subscribe(2, 1, "alice/#", "deep", 0, 0);
-    closed(2);
-    write_all_sorts(a);
-    read_all_sorts(a);
+    flow_of_all_sorts(a);
     closed(1);
     pass_ms(2000);
     join(1);
@@ -450,13 +456,20 @@ Test(core_replay, counts_a_job_s_deadline_by_the_wall_clock)
 
 /* ---- going on -------------------------------------------------------------------------------- */
 
-Test(core_replay, lets_sessions_go_on_where_they_were)
+/* Alice promises what bob follows. */
+static uint32_t promise_to_bob(void)
 {
     join(1);
     join(2);
     uint32_t a = open_topic(1, "alice/a");
     subscribe(2, 1, "alice/a", "", 0, 0);
     reserve(1, a, 0);
+    return a;
+}
+
+Test(core_replay, lets_sessions_go_on_where_they_were)
+{
+    uint32_t a = promise_to_bob();
     publish(1, a, 1, 2, 5);
     closed(1);
     crash(100000);
@@ -474,11 +487,7 @@ Test(core_replay, lets_sessions_go_on_where_they_were)
 
 Test(core_replay, loses_who_does_not_come_back_in_time)
 {
-    join(1);
-    join(2);
-    uint32_t a = open_topic(1, "alice/a");
-    subscribe(2, 1, "alice/a", "", 0, 0);
-    reserve(1, a, 0);
+    (void)promise_to_bob();
     crash(50);
     resume(2, tokens[2], 0);
     forget();
@@ -931,10 +940,7 @@ Test(core_replay, says_so_when_memory_is_short)
     join(1);
     join(2);
     uint32_t a = open_topic(1, "alice/a");
-    subscribe(2, 1, "alice/#", "deep", 0, 0);
-    closed(2);
-    write_all_sorts(a);
-    read_all_sorts(a);
+    flow_of_all_sorts(a);
     guard_and_program();
     uint64_t n = 0;
     while (replay_short(n))

@@ -213,7 +213,8 @@ Test(core_run, never_ends_while_a_party_that_completed_reads_on)
 
 /* ---- what is owed ---------------------------------------------------------------------------- */
 
-Test(core_run, never_ends_while_a_durable_name_has_not_read_it)
+/* Bob's durable name reads what alice writes, and bob is away. */
+static void owe_to_a_diary(void)
 {
     cr_assert_eq(come(2), 1);
     subscribe(2, 1, "alice/#", "diary", 0, 0);
@@ -221,6 +222,11 @@ Test(core_run, never_ends_while_a_durable_name_has_not_read_it)
     cr_assert_eq(come(1), 1);
     write_one(1, "alice/a", 1);
     go(1);
+}
+
+Test(core_run, never_ends_while_a_durable_name_has_not_read_it)
+{
+    owe_to_a_diary();
     cr_expect_eq(come(1), 1); /* each night alice's values follow those of the last */
     write_one(1, "alice/a", 2);
     go(1);
@@ -240,12 +246,7 @@ Test(core_run, never_ends_while_a_durable_name_has_not_read_it)
 
 Test(core_run, ends_when_a_durable_name_stayed_away_for_too_long)
 {
-    cr_assert_eq(come(2), 1);
-    subscribe(2, 1, "alice/#", "diary", 0, 0);
-    go(2);
-    cr_assert_eq(come(1), 1);
-    write_one(1, "alice/a", 1);
-    go(1);
+    owe_to_a_diary();
     pass_ms(6000); /* its keeping time is 5 s */
     cr_expect_eq(come(1), 2);
 }
@@ -272,12 +273,7 @@ Test(core_run, a_job_stays_while_a_durable_name_has_not_read_it)
 {
     options.linger_ms = 1000;
     restart();
-    cr_assert_eq(come(2), 1);
-    subscribe(2, 1, "alice/#", "diary", 0, 0);
-    go(2);
-    cr_assert_eq(come(1), 1);
-    write_one(1, "alice/a", 1);
-    go(1);
+    owe_to_a_diary();
     pass_ms(4000); /* four times its linger time, and less than the name is kept */
     cr_assert_eq(come(2), 1);
     subscribe(2, 1, "alice/#", "diary", 0, 0);

@@ -266,17 +266,24 @@ static bool crash_at(uint64_t seed, bool is_lazy, uint64_t call, uint64_t *cuts,
     return is_stopped;
 }
 
+/* Each history stops at each of its calls.  How often one stopped. */
+static uint64_t crash_everywhere(uint64_t seeds, bool is_lazy, uint64_t *cuts, uint64_t *wide_cuts)
+{
+    uint64_t stops = 0;
+    for (uint64_t seed = 1; seed <= seeds; seed++) {
+        uint64_t call = 0;
+        while (crash_at(seed, is_lazy, call, cuts, wide_cuts))
+            call++;
+        stops += call;
+    }
+    return stops;
+}
+
 Test(journal_crash, keeps_what_was_synced_wherever_the_machine_stops)
 {
     uint64_t cuts = 0;
     uint64_t wide_cuts = 0;
-    uint64_t stops = 0;
-    for (uint64_t seed = 1; seed <= 24; seed++) {
-        uint64_t call = 0;
-        while (crash_at(seed, false, call, &cuts, &wide_cuts))
-            call++;
-        stops += call;
-    }
+    uint64_t stops = crash_everywhere(24, false, &cuts, &wide_cuts);
     cr_expect_eq(wide_cuts, 0);
     /* The test is about something: it stopped often, and often left a torn tail. */
     cr_expect(stops > 1000 && cuts > 200, "%llu stops, %llu cuts", (unsigned long long)stops,
@@ -289,13 +296,7 @@ Test(journal_crash, keeps_what_was_flushed_wherever_the_machine_stops)
 {
     uint64_t cuts = 0;
     uint64_t wide_cuts = 0;
-    uint64_t stops = 0;
-    for (uint64_t seed = 1; seed <= 40; seed++) {
-        uint64_t call = 0;
-        while (crash_at(seed, true, call, &cuts, &wide_cuts))
-            call++;
-        stops += call;
-    }
+    uint64_t stops = crash_everywhere(40, true, &cuts, &wide_cuts);
     cr_expect(stops > 2000 && cuts > 500 && wide_cuts > 50, "%llu stops, %llu cuts, %llu wide",
               (unsigned long long)stops, (unsigned long long)cuts, (unsigned long long)wide_cuts);
 }

@@ -369,15 +369,22 @@ static void lose(const char *text)
     gaps += 1;
 }
 
-/* The value before it has the same size, and is not taken for it. */
-Test(recovery, gives_no_fact_the_payload_of_another)
+/* Two payloads of the same size, a fact behind each.  The second fact has the second payload;
+ * first_payload says what the first has. */
+static void append_two(enum journal_codec_tag first_payload)
 {
     append(JOURNAL_CODEC_PAYLOAD, span_text("first"), 0);
-    add_fact(JOURNAL_CODEC_NEWEST_PAYLOAD, 1, 0, 0);
+    add_fact(first_payload, 1, 0, 0);
     append_facts(0);
     append(JOURNAL_CODEC_PAYLOAD, span_text("other"), 0);
     add_fact(JOURNAL_CODEC_NEWEST_PAYLOAD, 2, 0, 0);
     append_facts(0);
+}
+
+/* The value before it has the same size, and is not taken for it. */
+Test(recovery, gives_no_fact_the_payload_of_another)
+{
+    append_two(JOURNAL_CODEC_NEWEST_PAYLOAD);
     lose("other");
     expect_refused("cannot be replayed, because a repair cut out records before it: a fact needs "
                    "a payload that is missing");
@@ -386,12 +393,7 @@ Test(recovery, gives_no_fact_the_payload_of_another)
 
 Test(recovery, counts_what_a_repair_cut_out)
 {
-    append(JOURNAL_CODEC_PAYLOAD, span_text("first"), 0);
-    add_fact(JOURNAL_CODEC_NO_PAYLOAD, 1, 0, 0);
-    append_facts(0);
-    append(JOURNAL_CODEC_PAYLOAD, span_text("other"), 0);
-    add_fact(JOURNAL_CODEC_NEWEST_PAYLOAD, 2, 0, 0);
-    append_facts(0);
+    append_two(JOURNAL_CODEC_NO_PAYLOAD);
     lose("first");
     recover(2, 1);
 }

@@ -7,6 +7,18 @@
 enum { WIDE = 1 << 30 };
 static struct driver d;
 
+static void init(void)
+{
+    driver_up(&d);
+}
+
+static void fini(void)
+{
+    driver_fini(&d);
+}
+
+TestSuite(session_acks, .init = init, .fini = fini);
+
 static uint32_t subscribe(const char *name)
 {
     uint32_t sub = 0;
@@ -79,7 +91,6 @@ static void upload_done(uint64_t seq)
 
 Test(session_acks, says_that_what_is_missing_of_earlier_attempts_was_told)
 {
-    driver_up(&d);
     uint32_t sub = subscribe("deep");
     uint8_t bytes[FRAME_GAP_BYTES_MAX];
     size_t size = frame_gap_encode(bytes, &(struct frame_gap){.count = 5, .reason = GAP_ATTEMPT});
@@ -95,12 +106,10 @@ Test(session_acks, says_that_what_is_missing_of_earlier_attempts_was_told)
     receive(sub, 1, 0, 1);
     session_ack(d.session, sub, 1, 0);
     expect_ack(sub, 1, 1, 3);
-    driver_fini(&d);
 }
 
 Test(session_acks, acknowledges_a_prefix)
 {
-    driver_up(&d);
     uint32_t sub = subscribe("durable");
     receive(sub, 4, 0, 5);
     session_ack(d.session, sub, 4, 2);
@@ -116,12 +125,10 @@ Test(session_acks, acknowledges_a_prefix)
     session_ack(d.session, sub, 4, 3);
     session_ack(d.session, sub, 4, 4);
     (void)expect_ack(sub, 4, 5, 3);
-    driver_fini(&d);
 }
 
 Test(session_acks, says_one_at_a_time_of_each_topic)
 {
-    driver_up(&d);
     uint32_t sub = subscribe("durable");
     receive(sub, 4, 0, 10);
     receive(sub, 5, 0, 2);
@@ -136,12 +143,10 @@ Test(session_acks, says_one_at_a_time_of_each_topic)
     driver_accept(&d, 0, 2);
     (void)expect_ack(sub, 4, 10, 4);
     expect_silence();
-    driver_fini(&d);
 }
 
 Test(session_acks, stops_before_what_was_returned)
 {
-    driver_up(&d);
     uint32_t sub = subscribe("durable");
     receive(sub, 4, 0, 4);
     session_return(d.session, sub, 4, 2);
@@ -155,12 +160,10 @@ Test(session_acks, stops_before_what_was_returned)
     receive(sub, 4, 4, 3);
     session_ack(d.session, sub, 4, 4);
     expect_silence();
-    driver_fini(&d);
 }
 
 Test(session_acks, follows_the_frames_that_were_said_before)
 {
-    driver_up(&d);
     uint32_t sub = subscribe("durable");
     uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
     receive(sub, 4, 0, 1);
@@ -168,12 +171,10 @@ Test(session_acks, follows_the_frames_that_were_said_before)
     cr_assert_eq(session_publish(d.session, d.now_ns, x, &value, 1, NULL), CODE_OK);
     session_ack(d.session, sub, 4, 0);
     cr_assert_eq(expect_ack(sub, 4, 1, 2).after, 1);
-    driver_fini(&d);
 }
 
 Test(session_acks, waits_for_the_uploads_that_were_said_before)
 {
-    driver_up(&d);
     uint32_t sub = subscribe("durable");
     uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
     receive(sub, 4, 0, 4);
@@ -192,12 +193,10 @@ Test(session_acks, waits_for_the_uploads_that_were_said_before)
     expect_silence();
     upload_done(1);
     (void)expect_ack(sub, 4, 3, 4);
-    driver_fini(&d);
 }
 
 Test(session_acks, belongs_to_marks)
 {
-    driver_up(&d);
     uint32_t sub = subscribe("durable");
     driver_accept(&d, 0, 1);
     uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
@@ -232,12 +231,10 @@ Test(session_acks, belongs_to_marks)
     upload_done(1);
     expect_silence();
     cr_assert(session_mark_reached(d.session, second));
-    driver_fini(&d);
 }
 
 Test(session_acks, goes_before_unsubscribing_and_leaving)
 {
-    driver_up(&d);
     uint32_t sub = subscribe("durable");
     uint32_t other = subscribe("other");
     receive(sub, 4, 0, 3);
@@ -254,12 +251,10 @@ Test(session_acks, goes_before_unsubscribing_and_leaving)
     (void)expect_ack(other, 4, 1, 6);
     (void)driver_expect(&d, MSG_LEAVE);
     expect_silence();
-    driver_fini(&d);
 }
 
 Test(session_acks, lets_a_subscription_close_behind_its_uploads)
 {
-    driver_up(&d);
     uint32_t sub = subscribe("durable");
     uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
     receive(sub, 4, 0, 1);
@@ -274,12 +269,10 @@ Test(session_acks, lets_a_subscription_close_behind_its_uploads)
     (void)expect_ack(sub, 4, 1, 3);
     (void)driver_expect(&d, MSG_UNSUBSCRIBE);
     expect_silence();
-    driver_fini(&d);
 }
 
 Test(session_acks, has_no_number_where_nothing_is_durable)
 {
-    driver_up(&d);
     uint32_t sub = subscribe("");
     receive(sub, 4, 0, 3);
     receive(sub, 5, 0, 1);
@@ -306,7 +299,6 @@ Test(session_acks, has_no_number_where_nothing_is_durable)
     session_ack(d.session, sub, 4, 2);
     session_unsubscribe(d.session, sub, false);
     (void)driver_expect(&d, MSG_UNSUBSCRIBE);
-    driver_fini(&d);
 }
 
 /* So that a stream has two answers less of three. */
@@ -314,7 +306,6 @@ Test(session_acks, goes_with_what_completes_a_window_where_nothing_is_durable)
 {
     enum { BIG = 65536, ALL = DEFAULT_SUB_WINDOW_BYTES / BIG };
     static char bytes[BIG];
-    driver_up(&d);
     uint32_t sub = subscribe("");
     for (uint64_t round = 0; round < 2; round++) {
         for (uint64_t i = 0; i < ALL; i++) {
@@ -333,12 +324,10 @@ Test(session_acks, goes_with_what_completes_a_window_where_nothing_is_durable)
             expect_silence();
         }
     }
-    driver_fini(&d);
 }
 
 Test(session_acks, says_numbered_ones_again_on_a_new_connection)
 {
-    driver_up(&d);
     uint32_t sub = subscribe("durable");
     driver_accept(&d, 0, 1);
     receive(sub, 4, 0, 2);
@@ -354,5 +343,4 @@ Test(session_acks, says_numbered_ones_again_on_a_new_connection)
     expect_silence();
     driver_accept(&d, 0, 2);
     (void)expect_ack(sub, 4, 2, 3);
-    driver_fini(&d);
 }

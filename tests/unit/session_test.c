@@ -31,6 +31,16 @@ static void sleep_through(int64_t ms)
     d.now_ns = until_ns;
 }
 
+/* The broker has lost it meanwhile. */
+static void end_as_fenced(void)
+{
+    driver_say(&d, &(struct msg){.type = MSG_REFUSED,
+                                 .as.refused = {.code = CODE_EFENCED,
+                                                .type = span_text(ERROR_TYPE_FENCED),
+                                                .message = span_text("lost meanwhile")}});
+    driver_expect_end(&d, CODE_EFENCED, ERROR_TYPE_FENCED);
+}
+
 Test(session, says_hello_first_and_is_up_once_attached)
 {
     driver_init(&d);
@@ -326,11 +336,7 @@ Test(session, asks_a_broker_again_after_it_stood_still_itself)
     driver_break_link(&d); /* and there the old connection turns out to be gone */
     cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
     (void)driver_expect(&d, MSG_HELLO);
-    driver_say(&d, &(struct msg){.type = MSG_REFUSED,
-                                 .as.refused = {.code = CODE_EFENCED,
-                                                .type = span_text(ERROR_TYPE_FENCED),
-                                                .message = span_text("lost meanwhile")}});
-    driver_expect_end(&d, CODE_EFENCED, ERROR_TYPE_FENCED);
+    end_as_fenced();
     driver_fini(&d);
 }
 
@@ -613,11 +619,7 @@ Test(session, has_not_left_when_its_farewell_was_never_sent)
     session_leave(d.session);
     cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
     (void)driver_expect(&d, MSG_HELLO);
-    driver_say(&d, &(struct msg){.type = MSG_REFUSED,
-                                 .as.refused = {.code = CODE_EFENCED,
-                                                .type = span_text(ERROR_TYPE_FENCED),
-                                                .message = span_text("lost meanwhile")}});
-    driver_expect_end(&d, CODE_EFENCED, ERROR_TYPE_FENCED);
+    end_as_fenced();
     driver_fini(&d);
 }
 
