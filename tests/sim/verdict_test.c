@@ -287,6 +287,7 @@ static void create_job(void)
                                                                .max = HOSTS,
                                                                .settle_ms = SETTLE_MS,
                                                                .max_restarts = ATTEMPTS - 1,
+                                                               .join_timeout_ms = -1,
                                                                .deadline_ms = -1}});
     world_pump(play.world, ASKER);
     world_run(play.world, world_now_ns(play.world) + 2000 * WORLD_MS);
