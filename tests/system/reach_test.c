@@ -53,8 +53,14 @@ static void expect_complaint(const struct process *process, const char *text)
 /* ---- nobody listens -------------------------------------------------------------------------- */
 
 static const char *const questions[][5] = {
-    {"status"},      {"errors"},        {"errors", "show", "a/b/1/1"},   {"verdict"},
-    {"job", "show"}, {"job", "cancel"}, {"job", "create", "--min", "2"}, {"dead", "list", "g"},
+    {"status"},
+    {"errors"},
+    {"errors", "show", "a/b/1/1"},
+    {"verdict"},
+    {"job", "show"},
+    {"job", "cancel", "j"},
+    {"job", "create", "--min", "2"},
+    {"dead", "list", "g"},
 };
 
 Test(reach, a_question_fails_at_once_where_no_broker_is, .init = set_up, .fini = tear_down)
