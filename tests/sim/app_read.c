@@ -227,8 +227,9 @@ static void end_check(struct app *app, const struct app_sub *sub, struct outcome
     if (told >= record->incarnation)
         world_violate(app->world, "%s was sent %.*s of incarnation %" PRIu32 " behind its end",
                       app->party, (int)name.bytes, (const char *)name.data, record->incarnation);
-    bool is_due = pattern_names_party(span_text(sub->patterns[0]), &party) && sub->from_seq == 0 &&
-                  sub->durable < 0 && session_attempt(session_of(app)) == 1;
+    bool is_due = pattern_names_party(span_text(sub->patterns[0]), &party) &&
+                  span_equal(span_text(record->party), party) && /* a reply is its worker's */
+                  sub->from_seq == 0 && sub->durable < 0 && session_attempt(session_of(app)) == 1;
     if (is_due && told + 1 < record->incarnation && !oracle_is_doubting(app->oracle))
         world_violate(app->world,
                       "%s was sent %.*s of incarnation %" PRIu32
