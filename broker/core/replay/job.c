@@ -55,8 +55,7 @@ const char *replay_job_created(struct core *core, const struct fact_job_created 
                                  .strategy = (uint8_t)fact->strategy,
                                  .disclosure = (uint8_t)fact->disclosure},
               fact->due_wall_ns);
-    if (fact->first_attempt > 0)
-        job->first_attempt = (uint32_t)fact->first_attempt;
+    job->first_attempt = (uint32_t)fact->first_attempt; /* 0: cancelled, and never created */
     return NULL;
 }
 
