@@ -345,6 +345,7 @@ void app_look(struct app *app)
     struct oracle_record *record = oracle_record_at(app->oracle, app->record);
     if (record->incarnation == 0 && session_incarnation(session) != 0) {
         oracle_record_named(app->oracle, app->record, session_incarnation(session));
+        record->attempt = session_attempt(session);
         world_line(app->world, "%s: up, incarnation %" PRIu32, app->party, record->incarnation);
     }
     take_refusals(app);

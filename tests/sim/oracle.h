@@ -38,6 +38,7 @@ struct oracle_record {
     uint32_t job;
     char party[32];
     uint32_t incarnation; /* 0: not known yet */
+    uint32_t attempt;     /* of the job, in which it took part; 0: not known */
     int64_t lost_ns;      /* when the broker declared it lost; INT64_MAX: it did not */
     int64_t ended_ns;     /* when the broker said that it ended, in whatever way; INT64_MAX */
 };

@@ -63,12 +63,17 @@ static uint64_t settled_to(struct swarm *swarm, uint32_t index)
     return seq;
 }
 
+/* A party that took part in earlier attempts alone is waited for, as one that never joined. */
 static bool has_lived(struct swarm *swarm, const struct oracle_topic *topic)
 {
     struct span party = topic_party(span_text(topic->name));
-    for (uint32_t i = 1; i < ORACLE_RECORDS; i++)
-        if (oracle_record_find(swarm->stage.oracle, topic->job % ORACLE_ATTEMPT, party, i) != NULL)
+    uint32_t attempt = topic->job / ORACLE_ATTEMPT + 1;
+    for (uint32_t i = 1; i < ORACLE_RECORDS; i++) {
+        const struct oracle_record *record =
+            oracle_record_find(swarm->stage.oracle, topic->job % ORACLE_ATTEMPT, party, i);
+        if (record != NULL && record->attempt == attempt)
             return true;
+    }
     return false;
 }
 
