@@ -3,41 +3,12 @@
  * and newer versions wrote. */
 #include "libbus/wire/fact.h"
 
+#define SCHEMA "schemas/facts.def"
+#define STRUCT_OF(name) struct fact_##name
+#include "tests/unit/schema_fields.def"
+
 #include <criterion/criterion.h>
-#include <stddef.h>
 #include <string.h>
-
-enum type { U64, I64, STR, BIN };
-
-struct row {
-    unsigned number; /* of its fact */
-    const char *name;
-    enum type type;
-    size_t offset; /* in its struct */
-    int64_t least;
-    uint64_t most;
-};
-
-enum number_of {
-#define FACT(upper, name, number, weight, what) NUMBER_##name = number,
-#include "schemas/facts.def"
-};
-
-#define ROW(owner, member, kind, from, to)                                                         \
-    {.number = NUMBER_##owner,                                                                     \
-     .name = #owner "." #member,                                                                   \
-     .type = kind,                                                                                 \
-     .offset = offsetof(struct fact_##owner, member),                                              \
-     .least = from,                                                                                \
-     .most = to},
-static const struct row rows[] = {
-#define FIELD_U64(owner, member, largest, what) ROW(owner, member, U64, 0, largest)
-#define FIELD_I64(owner, member, smallest, what) ROW(owner, member, I64, smallest, INT64_MAX)
-#define FIELD_STR(owner, member, shortest, longest, what) ROW(owner, member, STR, shortest, longest)
-#define FIELD_BIN(owner, member, shortest, longest, what) ROW(owner, member, BIN, shortest, longest)
-#include "schemas/facts.def"
-};
-enum { ROWS = sizeof rows / sizeof rows[0] };
 
 static char filler[LIMIT_FACT_BYTES + 1];
 static uint8_t record[2 * LIMIT_FACT_BYTES];

@@ -6,42 +6,13 @@
 #include "libbus/wire/msg.h"
 
 #include "tests/lib/titles.h"
+#define SCHEMA "schemas/messages.def"
+#define STRUCT_OF(name) struct msg_##name
+#include "tests/unit/schema_fields.def"
 
 #include <criterion/criterion.h>
 #include <msgpack.h>
 #include <stdlib.h>
-
-enum type { U64, I64, STR, BIN };
-
-struct row {
-    unsigned number; /* of its message */
-    const char *name;
-    enum type type;
-    size_t offset; /* in its struct */
-    int64_t least;
-    uint64_t most;
-};
-
-enum number_of {
-#define MESSAGE(upper, name, number, lane, direction, what) NUMBER_##name = number,
-#include "schemas/messages.def"
-};
-
-#define ROW(owner, member, kind, from, to)                                                         \
-    {.number = NUMBER_##owner,                                                                     \
-     .name = #owner "." #member,                                                                   \
-     .type = kind,                                                                                 \
-     .offset = offsetof(struct msg_##owner, member),                                               \
-     .least = from,                                                                                \
-     .most = to},
-static const struct row rows[] = {
-#define FIELD_U64(owner, member, largest, what) ROW(owner, member, U64, 0, largest)
-#define FIELD_I64(owner, member, smallest, what) ROW(owner, member, I64, smallest, INT64_MAX)
-#define FIELD_STR(owner, member, shortest, longest, what) ROW(owner, member, STR, shortest, longest)
-#define FIELD_BIN(owner, member, shortest, longest, what) ROW(owner, member, BIN, shortest, longest)
-#include "schemas/messages.def"
-};
-enum { ROWS = sizeof rows / sizeof rows[0] };
 
 /* ---- values for the fields ------------------------------------------------------------------- */
 /* A field's value as the test wants it on the wire. */
@@ -51,6 +22,20 @@ struct value {
 };
 
 static char filler[LIMIT_CONTROL_BYTES];
+static msgpack_sbuffer bytes; /* the message of the running test */
+
+static void init(void)
+{
+    memset(filler, 'x', sizeof filler);
+    msgpack_sbuffer_init(&bytes);
+}
+
+static void fini(void)
+{
+    msgpack_sbuffer_destroy(&bytes);
+}
+
+TestSuite(msg, .init = init, .fini = fini);
 
 static struct value value_least(const struct row *row)
 {
@@ -88,14 +73,13 @@ static void value_pack(msgpack_packer *packer, struct value value)
 
 /* The message with all fields at their least, or most, but row `special`, which has this value; if
  * that is ABSENT, the rest is absent too. */
-static void message_pack(msgpack_sbuffer *out, unsigned number, bool is_most, uint32_t special,
-                         struct value value)
+static void message_pack(unsigned number, bool is_most, uint32_t special, struct value value)
 {
     msgpack_packer packer;
     uint32_t fields = 0;
     bool is_over = false;
-    msgpack_sbuffer_clear(out);
-    msgpack_packer_init(&packer, out, msgpack_sbuffer_write);
+    msgpack_sbuffer_clear(&bytes);
+    msgpack_packer_init(&packer, &bytes, msgpack_sbuffer_write);
     for (uint32_t i = 0; i < ROWS; i++)
         if (rows[i].number == number && !(special <= i && value.as == ABSENT))
             fields += 1;
@@ -121,10 +105,10 @@ static const struct title *title_of(unsigned number)
     return NULL;
 }
 
-static enum wire_err decode(const msgpack_sbuffer *bytes, struct msg *out_msg)
+static enum wire_err decode(struct msg *out_msg)
 {
     unsigned number = 0;
-    struct span part = span_of(bytes->data, bytes->size);
+    struct span part = span_of(bytes.data, bytes.size);
     const struct title *title = title_of(wire_number(part));
     enum wire_err err = msg_decode(part, title->lane, title->direction, out_msg, &number);
     cr_assert_eq(number, title->number);
@@ -132,8 +116,7 @@ static enum wire_err decode(const msgpack_sbuffer *bytes, struct msg *out_msg)
 }
 
 /* ---- what is taken --------------------------------------------------------------------------- */
-static void check_member(const struct msg *msg, const struct row *row, struct value value,
-                         const msgpack_sbuffer *bytes)
+static void check_member(const struct msg *msg, const struct row *row, struct value value)
 {
     const char *member = (const char *)&msg->as + row->offset;
     uint64_t number;
@@ -147,54 +130,45 @@ static void check_member(const struct msg *msg, const struct row *row, struct va
     cr_assert_eq(span.bytes, value.number, "%s", row->name);
     cr_assert_eq(memcmp(span.bytes > 0 ? span.data : "", filler, span.bytes), 0, "%s", row->name);
     if (span.bytes > 0)
-        cr_assert((const char *)span.data >= bytes->data &&
-                      (const char *)span.data + span.bytes <= bytes->data + bytes->size,
+        cr_assert((const char *)span.data >= bytes.data &&
+                      (const char *)span.data + span.bytes <= bytes.data + bytes.size,
                   "%s is a part of what was read", row->name);
 }
 
 Test(msg, comes_back_with_every_field_at_its_least_and_most)
 {
-    msgpack_sbuffer bytes;
     static uint8_t out[LIMIT_CONTROL_BYTES];
-    msgpack_sbuffer_init(&bytes);
-    memset(filler, 'x', sizeof filler);
     for (uint32_t i = 0; i < TITLES; i++)
         for (unsigned is_most = 0; is_most <= 1; is_most++) {
             struct msg msg;
             size_t size = 0;
-            message_pack(&bytes, titles[i].number, is_most, ROWS, (struct value){NIL, 0});
-            cr_assert_eq(decode(&bytes, &msg), WIRE_OK, "%s", titles[i].name);
+            message_pack(titles[i].number, is_most, ROWS, (struct value){NIL, 0});
+            cr_assert_eq(decode(&msg), WIRE_OK, "%s", titles[i].name);
             cr_assert_eq((unsigned)msg.type, titles[i].number);
             for (uint32_t row = 0; row < ROWS; row++)
                 if (rows[row].number == titles[i].number)
                     check_member(&msg, &rows[row],
-                                 is_most ? value_most(&rows[row]) : value_least(&rows[row]),
-                                 &bytes);
+                                 is_most ? value_most(&rows[row]) : value_least(&rows[row]));
             cr_assert_eq(msg_encode(&msg, out, sizeof out, &size), WIRE_OK, "%s", titles[i].name);
             cr_assert(span_equal(span_of(out, size), span_of(bytes.data, bytes.size)), "%s",
                       titles[i].name);
         }
-    msgpack_sbuffer_destroy(&bytes);
 }
 
 Test(msg, lacks_fields_of_an_older_version)
 {
-    msgpack_sbuffer bytes;
-    msgpack_sbuffer_init(&bytes);
-    memset(filler, 'x', sizeof filler);
     for (uint32_t from = 0; from < ROWS; from++) {
         struct msg msg;
         bool is_needed = false;
-        message_pack(&bytes, rows[from].number, true, from, (struct value){ABSENT, 0});
+        message_pack(rows[from].number, true, from, (struct value){ABSENT, 0});
         for (uint32_t row = from; row < ROWS; row++)
             if (rows[row].number == rows[from].number && rows[row].type >= STR)
                 is_needed = is_needed || rows[row].least > 0;
-        cr_assert_eq(decode(&bytes, &msg), is_needed ? WIRE_RANGE : WIRE_OK, "%s", rows[from].name);
+        cr_assert_eq(decode(&msg), is_needed ? WIRE_RANGE : WIRE_OK, "%s", rows[from].name);
         for (uint32_t row = from; !is_needed && row < ROWS; row++)
             if (rows[row].number == rows[from].number)
-                check_member(&msg, &rows[row], (struct value){NUMBER, 0}, &bytes);
+                check_member(&msg, &rows[row], (struct value){NUMBER, 0});
     }
-    msgpack_sbuffer_destroy(&bytes);
 }
 
 Test(msg, skips_fields_of_a_newer_version)
@@ -237,55 +211,47 @@ Test(msg, takes_numbers_of_any_width)
 }
 
 /* ---- what is refused ------------------------------------------------------------------------- */
-static void check_refusal(msgpack_sbuffer *bytes, uint32_t row, struct value value,
-                          enum wire_err wanted)
+static void check_refusal(uint32_t row, struct value value, enum wire_err wanted)
 {
     struct msg msg = {.type = MSG_NONE};
-    message_pack(bytes, rows[row].number, false, row, value);
-    cr_assert_eq(decode(bytes, &msg), wanted, "%s", rows[row].name);
+    message_pack(rows[row].number, false, row, value);
+    cr_assert_eq(decode(&msg), wanted, "%s", rows[row].name);
     cr_assert_eq(msg.type, MSG_NONE, "nothing is written without success");
 }
 
 Test(msg, is_refused_for_any_field_beyond_its_limits)
 {
-    msgpack_sbuffer bytes;
-    msgpack_sbuffer_init(&bytes);
-    memset(filler, 'x', sizeof filler);
     for (uint32_t i = 0; i < ROWS; i++) {
         const struct row *row = &rows[i];
         bool is_number = row->type == U64 || row->type == I64;
         unsigned as = row->type == STR ? TEXT : row->type == BIN ? BYTES : NUMBER;
-        check_refusal(&bytes, i, (struct value){NIL, 0}, WIRE_FORMAT);
-        check_refusal(&bytes, i, (struct value){EMPTY_ARRAY, 0}, WIRE_FORMAT);
-        check_refusal(&bytes, i, (struct value){is_number ? TEXT : NUMBER, 1}, WIRE_FORMAT);
+        check_refusal(i, (struct value){NIL, 0}, WIRE_FORMAT);
+        check_refusal(i, (struct value){EMPTY_ARRAY, 0}, WIRE_FORMAT);
+        check_refusal(i, (struct value){is_number ? TEXT : NUMBER, 1}, WIRE_FORMAT);
         if (row->type == U64)
-            check_refusal(&bytes, i, (struct value){SIGNED, UINT64_MAX}, WIRE_RANGE);
+            check_refusal(i, (struct value){SIGNED, UINT64_MAX}, WIRE_RANGE);
         if (row->type == STR)
-            check_refusal(&bytes, i, (struct value){BYTES, row->most}, WIRE_FORMAT);
+            check_refusal(i, (struct value){BYTES, row->most}, WIRE_FORMAT);
         if (row->type == BIN)
-            check_refusal(&bytes, i, (struct value){TEXT, row->most}, WIRE_FORMAT);
+            check_refusal(i, (struct value){TEXT, row->most}, WIRE_FORMAT);
         if (row->type == STR)
-            check_refusal(&bytes, i, (struct value){BAD_TEXT, 4}, WIRE_UTF8);
+            check_refusal(i, (struct value){BAD_TEXT, 4}, WIRE_UTF8);
         if (row->type != I64 && row->most < UINT64_MAX)
-            check_refusal(&bytes, i, (struct value){as, row->most + 1}, WIRE_RANGE);
+            check_refusal(i, (struct value){as, row->most + 1}, WIRE_RANGE);
         if (row->type == I64)
-            check_refusal(&bytes, i, (struct value){NUMBER, (uint64_t)INT64_MAX + 1}, WIRE_RANGE);
+            check_refusal(i, (struct value){NUMBER, (uint64_t)INT64_MAX + 1}, WIRE_RANGE);
         if (row->type == I64 && row->least > INT64_MIN)
-            check_refusal(&bytes, i, (struct value){SIGNED, (uint64_t)row->least - 1}, WIRE_RANGE);
+            check_refusal(i, (struct value){SIGNED, (uint64_t)row->least - 1}, WIRE_RANGE);
         if (!is_number && row->least > 0)
-            check_refusal(&bytes, i, (struct value){as, (uint64_t)row->least - 1}, WIRE_RANGE);
+            check_refusal(i, (struct value){as, (uint64_t)row->least - 1}, WIRE_RANGE);
     }
-    msgpack_sbuffer_destroy(&bytes);
 }
 
 Test(msg, is_refused_when_cut_anywhere)
 {
-    msgpack_sbuffer bytes;
-    msgpack_sbuffer_init(&bytes);
-    memset(filler, 'x', sizeof filler);
     for (uint32_t i = 0; i < TITLES; i++) {
         struct msg msg;
-        message_pack(&bytes, titles[i].number, false, ROWS, (struct value){NIL, 0});
+        message_pack(titles[i].number, false, ROWS, (struct value){NIL, 0});
         for (size_t size = 0; size < bytes.size; size++) {
             uint8_t *copy = malloc(size + 1);
             memcpy(copy, bytes.data, size);
@@ -297,14 +263,10 @@ Test(msg, is_refused_when_cut_anywhere)
             free(copy);
         }
     }
-    msgpack_sbuffer_destroy(&bytes);
 }
 
 Test(msg, is_refused_on_the_other_channel_and_in_the_other_direction)
 {
-    msgpack_sbuffer bytes;
-    msgpack_sbuffer_init(&bytes);
-    memset(filler, 'x', sizeof filler);
     for (uint32_t i = 0; i < TITLES; i++)
         for (unsigned way = 0; way < 4; way++) {
             struct msg msg;
@@ -312,13 +274,12 @@ Test(msg, is_refused_on_the_other_channel_and_in_the_other_direction)
             enum msg_lane lane = (enum msg_lane)(way & 1);
             enum msg_direction direction = (enum msg_direction)(way >> 1);
             bool is_its = lane == titles[i].lane && direction == titles[i].direction;
-            message_pack(&bytes, titles[i].number, false, ROWS, (struct value){NIL, 0});
+            message_pack(titles[i].number, false, ROWS, (struct value){NIL, 0});
             cr_assert_eq(
                 msg_decode(span_of(bytes.data, bytes.size), lane, direction, &msg, &number),
                 is_its ? WIRE_OK : WIRE_LANE, "%s", titles[i].name);
             cr_assert_eq(number, titles[i].number);
         }
-    msgpack_sbuffer_destroy(&bytes);
 }
 
 static void check_number(struct span part, enum wire_err wanted, unsigned wanted_number)
@@ -382,7 +343,6 @@ static void message_fill(struct msg *msg, unsigned number)
 Test(msg, does_not_encode_a_field_beyond_its_limits)
 {
     static uint8_t out[2 * LIMIT_CONTROL_BYTES];
-    memset(filler, 'x', sizeof filler);
     for (uint32_t i = 0; i < ROWS; i++) {
         const struct row *row = &rows[i];
         struct msg msg;
@@ -408,7 +368,6 @@ Test(msg, does_not_encode_a_field_beyond_its_limits)
 
 Test(msg, is_full_in_less_room_than_it_needs)
 {
-    memset(filler, 'x', sizeof filler);
     for (uint32_t i = 0; i < TITLES; i++) {
         struct msg msg;
         uint8_t whole[256];
