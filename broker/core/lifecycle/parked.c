@@ -342,13 +342,23 @@ static void tell_ahead(struct core *core, struct session *session, struct parked
     }
 }
 
+static void read_order(struct parked *op, uint64_t number, uint64_t after)
+{
+    op->number = number;
+    op->after = after;
+}
+
+static void read_slot(struct parked *op, uint64_t topic, uint64_t seq)
+{
+    op->topic = (uint32_t)topic;
+    op->seq = seq;
+}
+
 static void read_task(const struct msg_task *msg, struct parked *op)
 {
-    op->number = msg->number;
-    op->after = msg->after;
+    read_order(op, msg->number, msg->after);
+    read_slot(op, msg->topic, msg->seq);
     op->sub = (uint32_t)msg->sub;
-    op->topic = (uint32_t)msg->topic;
-    op->seq = msg->seq;
     op->delivery = (uint32_t)msg->delivery;
     op->how = (uint32_t)msg->how;
     op->retry_after_ms =
@@ -363,32 +373,25 @@ static bool read_op(struct core *core, struct session *session, enum parked_type
     *op = (struct parked){.type = type};
     switch (type) {
     case PARKED_FAIL:
-    case PARKED_RETRACT: /* the same fields, in another struct */
-        op->number = type == PARKED_FAIL ? msg->as.fail.number : msg->as.retract.number;
-        op->after = type == PARKED_FAIL ? msg->as.fail.after : msg->as.retract.after;
-        op->topic = (uint32_t)(type == PARKED_FAIL ? msg->as.fail.topic : msg->as.retract.topic);
-        op->seq = type == PARKED_FAIL ? msg->as.fail.seq : msg->as.retract.seq;
-        *out_error = type == PARKED_FAIL ? msg->as.fail.error : msg->as.retract.error;
+        read_order(op, msg->as.fail.number, msg->as.fail.after);
+        read_slot(op, msg->as.fail.topic, msg->as.fail.seq);
+        *out_error = msg->as.fail.error;
         break;
-    case PARKED_COMPLETE:
-        op->number = msg->as.complete.number;
-        op->after = msg->as.complete.after;
+    case PARKED_RETRACT:
+        read_order(op, msg->as.retract.number, msg->as.retract.after);
+        read_slot(op, msg->as.retract.topic, msg->as.retract.seq);
+        *out_error = msg->as.retract.error;
         break;
-    case PARKED_LEAVE:
-        op->number = msg->as.leave.number;
-        op->after = msg->as.leave.after;
-        break;
+    case PARKED_COMPLETE: read_order(op, msg->as.complete.number, msg->as.complete.after); break;
+    case PARKED_LEAVE: read_order(op, msg->as.leave.number, msg->as.leave.after); break;
     case PARKED_FAIL_PARTY:
-        op->number = msg->as.fail_party.number;
-        op->after = msg->as.fail_party.after;
+        read_order(op, msg->as.fail_party.number, msg->as.fail_party.after);
         *out_error = msg->as.fail_party.error;
         break;
     case PARKED_ACK:
-        op->number = msg->as.ack.number;
-        op->after = msg->as.ack.after;
+        read_order(op, msg->as.ack.number, msg->as.ack.after);
+        read_slot(op, msg->as.ack.topic, msg->as.ack.next_seq);
         op->sub = (uint32_t)msg->as.ack.sub;
-        op->topic = (uint32_t)msg->as.ack.topic;
-        op->seq = msg->as.ack.next_seq;
         op->durable = sub_durable(core, session, op->sub);
         return true;
     case PARKED_UNSUBSCRIBE:
