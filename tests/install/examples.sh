@@ -10,13 +10,8 @@ cc=$3
 work=$(mktemp -d)
 pids=
 
-# stop PID...: asks these processes to end, and waits until they have.
-stop() {
-    for pid; do
-        kill "$pid" 2>/dev/null || true
-        wait "$pid" 2>/dev/null || true
-    done
-}
+# shellcheck source=tests/install/processes.sh
+. "$(dirname "$0")/processes.sh"
 # shellcheck disable=SC2086 # several words
 trap 'stop $pids; rm -rf "$work"' EXIT
 

@@ -12,13 +12,8 @@ work=$(mktemp -d)
 broker=
 pids=
 
-# stop PID...: asks these processes to end, and waits until they have.
-stop() {
-    for pid; do
-        kill "$pid" 2>/dev/null || true
-        wait "$pid" 2>/dev/null || true
-    done
-}
+# shellcheck source=tests/install/processes.sh
+. "$(dirname "$0")/processes.sh"
 # shellcheck disable=SC2086 # several words
 trap 'stop $pids $broker; rm -rf "$work"' EXIT
 

@@ -108,26 +108,27 @@ void expect_code_of(enum bus_err err, enum bus_err expected, struct bus_error **
 
 /* ---- parties in this process ------------------------------------------------------------------*/
 
-struct bus *must_open_with(const struct bus_options *options)
+struct bus *must_open_at(const char *endpoint, const struct bus_options *options)
 {
     struct bus *bus = NULL;
     struct bus_error *error = NULL;
-    enum bus_err err = bus_open(stage.control, options, SOON_MS, &bus, &error);
+    enum bus_err err = bus_open(endpoint, options, SOON_MS, &bus, &error);
     expect_code_of(err, BUS_OK, &error);
     return bus;
+}
+
+struct bus *must_open_with(const struct bus_options *options)
+{
+    return must_open_at(stage.control, options);
 }
 
 struct bus *must_open_over(const struct relay *relay, const char *party, int disclosure)
 {
     struct bus_options options;
-    struct bus *bus = NULL;
-    struct bus_error *error = NULL;
     bus_options_init(&options);
     options.party = party;
     options.disclosure = disclosure;
-    enum bus_err err = bus_open(relay->control_endpoint, &options, SOON_MS, &bus, &error);
-    expect_code_of(err, BUS_OK, &error);
-    return bus;
+    return must_open_at(relay->control_endpoint, &options);
 }
 
 struct bus *must_open(const char *party)
@@ -234,17 +235,24 @@ void expect_value(struct bus_sub *sub, const char *topic, uint64_t seq, const ch
     take_value(&msg, topic, seq, text);
 }
 
+/* The call ended with an error of this kind, for this slot. */
+static void check_failure(enum bus_err err, const struct bus_error *error, const char *topic,
+                          uint64_t seq, const char *kind)
+{
+    char text[DESCRIPTION_BYTES_MAX];
+    cr_assert(err == BUS_EFAILED, "%s, where the error of %s %llu was due: %s", code_name(err),
+              topic, (unsigned long long)seq, describe(err != BUS_OK ? error : NULL, text));
+    cr_assert_str_eq(bus_error_kind(error), kind, "%s", describe(error, text));
+}
+
 struct bus_error *expect_error(struct bus_sub *sub, const char *topic, uint64_t seq,
                                const char *kind)
 {
-    char text[DESCRIPTION_BYTES_MAX];
     struct bus_msg *msg = NULL;
     struct bus_error *error = NULL;
     enum bus_err err = bus_sub_recv(sub, SOON_MS, &msg, &error);
-    cr_assert(err == BUS_EFAILED, "%s, where the error of %s %llu was due: %s", code_name(err),
-              topic, (unsigned long long)seq, describe(err != BUS_OK ? error : NULL, text));
+    check_failure(err, error, topic, seq, kind);
     expect_position(sub, topic, seq);
-    cr_assert_str_eq(bus_error_kind(error), kind, "%s", describe(error, text));
     return error;
 }
 
@@ -292,13 +300,10 @@ void expect_awaited(struct bus *bus, const char *topic, uint64_t seq, const char
 struct bus_error *expect_await_failed(struct bus *bus, const char *topic, uint64_t seq,
                                       const char *kind)
 {
-    char text[DESCRIPTION_BYTES_MAX];
     struct bus_msg *msg = NULL;
     struct bus_error *error = NULL;
     enum bus_err err = bus_await(bus, topic, seq, SOON_MS, &msg, &error);
-    cr_assert(err == BUS_EFAILED, "%s, where %s %llu was to fail", code_name(err), topic,
-              (unsigned long long)seq);
-    cr_assert_str_eq(bus_error_kind(error), kind, "%s", describe(error, text));
+    check_failure(err, error, topic, seq, kind);
     return error;
 }
 

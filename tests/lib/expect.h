@@ -45,6 +45,8 @@ void expect_code_of(enum bus_err err, enum bus_err expected, struct bus_error **
 
 struct bus *must_open(const char *party);
 struct bus *must_open_with(const struct bus_options *options);
+/* The same, by this endpoint. */
+struct bus *must_open_at(const char *endpoint, const struct bus_options *options);
 /* One that lets others see all of its errors. */
 struct bus *must_open_frank(const char *party);
 /* One whose connections go over the relay. */

@@ -44,8 +44,6 @@ static struct bus *open_far(const char *party, int64_t grace_ms, int64_t lost_af
                             struct handled *handled)
 {
     struct bus_options options;
-    struct bus *bus = NULL;
-    struct bus_error *error = NULL;
     bus_options_init(&options);
     options.party = party;
     options.heartbeat_ms = 100;
@@ -54,9 +52,7 @@ static struct bus *open_far(const char *party, int64_t grace_ms, int64_t lost_af
     options.broker_lost_ms = 60000;
     options.on_failure = handled != NULL ? count_failure : NULL;
     options.on_failure_arg = handled;
-    enum bus_err err = bus_open(relay.control_endpoint, &options, SOON_MS, &bus, &error);
-    expect_code_of(err, BUS_OK, &error);
-    return bus;
+    return must_open_at(relay.control_endpoint, &options);
 }
 
 static void publish_number(struct bus *bus, uint64_t number)

@@ -50,13 +50,8 @@ static bool check(struct job *job, bool is_fine, const char *what, int round)
 
 static struct bus *open_party(const char *party)
 {
-    struct bus_options options;
+    struct bus_options options = revival_patient(party);
     struct bus *bus = NULL;
-    bus_options_init(&options);
-    options.party = party;
-    options.heartbeat_ms = 100;
-    options.broker_lost_ms = SOON_MS;
-    options.send_timeout_ms = SOON_MS;
     return bus_open(revival.control, &options, SOON_MS, &bus, NULL) == BUS_OK ? bus : NULL;
 }
 

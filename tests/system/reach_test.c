@@ -169,12 +169,10 @@ Test(reach, the_data_channel_is_where_the_user_says, .init = open_without_data,
      .fini = close_without_data)
 {
     char server[1024];
-    struct bus *bus = NULL;
-    struct bus_error *error = NULL;
     const char *const forms[] = {stage.data, stage.data + strlen("tcp://"), port_of(stage.data)};
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         snprintf(server, sizeof server, "%s,data=%s", stage.control, forms[i]);
-        expect_code_of(bus_open(server, NULL, SOON_MS, &bus, &error), BUS_OK, &error);
+        struct bus *bus = must_open_at(server, NULL);
         must_publish(bus, "w", "x");
         must_flush(bus);
         must_close(&bus);
@@ -280,14 +278,11 @@ Test(reach, an_admin_handle_waits_only_if_it_is_patient, .init = set_up, .fini =
 
 Test(reach, a_host_and_a_port_are_enough, .init = stage_open, .fini = stage_close)
 {
-    struct bus *bus = NULL;
-    struct bus_error *error = NULL;
     const char *const words[] = {"status", NULL};
     struct process process;
     const char *server = stage.control + strlen("tcp://");
     cr_assert_eq(strncmp(stage.control, "tcp://", 6), 0, "%s", stage.control);
-    enum bus_err err = bus_open(server, NULL, SOON_MS, &bus, &error);
-    expect_code_of(err, BUS_OK, &error);
+    struct bus *bus = must_open_at(server, NULL);
     must_close(&bus);
     start(&process, server, words);
     cr_expect_eq(process_wait(&process, SOON_MS), 0, "%s", process_complained(&process));
