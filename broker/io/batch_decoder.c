@@ -19,12 +19,12 @@ void batch_decoder_fini(struct batch_decoder *decoder)
     *decoder = (struct batch_decoder){.memory = decoder->memory};
 }
 
-static struct event_run *decoder_append(struct batch_decoder *decoder)
+static struct event_range *decoder_append(struct batch_decoder *decoder)
 {
     if (decoder->count == decoder->room) {
         uint32_t room = decoder->room > 0 ? decoder->room * 2 : ROOM_FIRST;
         size_t size = sizeof *decoder->items;
-        struct event_run *items =
+        struct event_range *items =
             memory_resize(decoder->memory, decoder->items, decoder->room * size, room * size);
         if (items == NULL)
             return NULL;
@@ -40,31 +40,31 @@ bool batch_decoder_is_batch(struct span part)
     return part.bytes >= sizeof head && memcmp(part.data, head, sizeof head) == 0;
 }
 
-/* What the value of a RESERVE or CHUNK says, into the run. */
-static enum wire_err read_value(struct event_run *run, struct span value)
+/* What the value of a RESERVE or CHUNK says, into the range. */
+static enum wire_err read_value(struct event_range *range, struct span value)
 {
     enum wire_err err = WIRE_OK;
     struct frame_reserve reserve;
     struct frame_chunk chunk;
-    switch (run->kind) {
+    switch (range->kind) {
     case FRAME_VALUE: break;
     case FRAME_COMMIT: break;
     case FRAME_RESERVE:
         err = frame_reserve_decode(value, &reserve);
         if (err != WIRE_OK)
             break;
-        run->deadline_ms = reserve.deadline_ms;
-        run->value_bytes_max = reserve.value_bytes_max;
-        run->need_count = reserve.need_count;
-        run->needs = reserve.needs;
+        range->deadline_ms = reserve.deadline_ms;
+        range->value_bytes_max = reserve.value_bytes_max;
+        range->need_count = reserve.need_count;
+        range->needs = reserve.needs;
         break;
     case FRAME_CHUNK:
         err = frame_chunk_decode(value, &chunk);
         if (err != WIRE_OK)
             break;
-        run->chunk_total = chunk.total_bytes;
-        run->chunk_offset = chunk.offset;
-        run->chunk_bytes = (uint32_t)chunk.bytes.bytes;
+        range->chunk_total = chunk.total_bytes;
+        range->chunk_offset = chunk.offset;
+        range->chunk_bytes = (uint32_t)chunk.bytes.bytes;
         break;
     case FRAME_ERROR:
     case FRAME_TOPIC:
@@ -75,13 +75,13 @@ static enum wire_err read_value(struct event_run *run, struct span value)
     return err;
 }
 
-static enum wire_err append_run(struct batch_decoder *decoder, const struct frame *frame,
-                                size_t offset)
+static enum wire_err append_range(struct batch_decoder *decoder, const struct frame *frame,
+                                  size_t offset)
 {
-    struct event_run *run = decoder_append(decoder);
-    if (run == NULL)
+    struct event_range *range = decoder_append(decoder);
+    if (range == NULL)
         return WIRE_FULL;
-    *run = (struct event_run){
+    *range = (struct event_range){
         .kind = (enum frame_kind)(frame->flags & FRAME_KIND_MASK),
         .attempt = frame->attempt,
         .topic = frame->topic,
@@ -92,7 +92,7 @@ static enum wire_err append_run(struct batch_decoder *decoder, const struct fram
         .deadline_ms = -1,
         .reply_to = frame->reply_to,
     };
-    return read_value(run, frame->value);
+    return read_value(range, frame->value);
 }
 
 enum wire_err batch_decoder_read(struct batch_decoder *decoder, struct span part)
@@ -106,7 +106,7 @@ enum wire_err batch_decoder_read(struct batch_decoder *decoder, struct span part
     decoder->number = reader.number;
     size_t offset = reader.at;
     while ((err = batch_reader_next(&reader, &frame)) == WIRE_OK) {
-        err = append_run(decoder, &frame, offset);
+        err = append_range(decoder, &frame, offset);
         if (err != WIRE_OK)
             return err;
         offset = reader.at;

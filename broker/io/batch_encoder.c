@@ -29,7 +29,7 @@ static bool is_count(const struct effect *effect)
 
 static bool is_same_stream(const struct effect *a, const struct effect *b)
 {
-    bool is_sent = b->type == EFFECT_SEND_RUN || b->type == EFFECT_SEND_PART ||
+    bool is_sent = b->type == EFFECT_SEND_RANGE || b->type == EFFECT_SEND_PART ||
                    b->type == EFFECT_SEND_TASK || b->type == EFFECT_SEND_FRAME;
     return is_sent && a->conn == b->conn && a->sub == b->sub;
 }
@@ -41,22 +41,22 @@ static uint32_t skip_counts(const struct effects *effects, uint32_t at)
     return at;
 }
 
-/* Whether the runs from here on are one payload, one behind the other, all of it. */
+/* Whether the ranges from here on are one payload, one behind the other, all of it. */
 static bool plan_reference(const struct effects *effects, const struct payload_table *payloads,
                            uint32_t first, struct plan *out_plan)
 {
     const struct effect *head = &effects->items[first];
-    if (head->type != EFFECT_SEND_RUN || head->offset != BATCH_HEADER_BYTES)
+    if (head->type != EFFECT_SEND_RANGE || head->offset != BATCH_HEADER_BYTES)
         return false;
     size_t bytes = payload_bytes(payloads, head->payload);
     size_t offset = BATCH_HEADER_BYTES;
     uint32_t at = first;
     while (at < effects->count) {
-        const struct effect *run = &effects->items[at];
-        if (run->type != EFFECT_SEND_RUN || !is_same_stream(head, run) ||
-            run->payload != head->payload || run->offset != offset)
+        const struct effect *range = &effects->items[at];
+        if (range->type != EFFECT_SEND_RANGE || !is_same_stream(head, range) ||
+            range->payload != head->payload || range->offset != offset)
             return false;
-        offset += run->bytes;
+        offset += range->bytes;
         at = skip_counts(effects, at + 1);
         if (offset == bytes)
             break;
@@ -84,7 +84,7 @@ static size_t effect_bytes(const struct effects *effects, const struct effect *e
 
 static uint32_t effect_frames(const struct effect *effect)
 {
-    return effect->type == EFFECT_SEND_RUN ? effect->count : 1;
+    return effect->type == EFFECT_SEND_RANGE ? effect->count : 1;
 }
 
 /* Takes effects into the plan as long as they are of one stream and there is room. */

@@ -13,9 +13,9 @@
 
 #include <stdint.h>
 
-/* The batch that begins with the SEND_RUN or SEND_FRAME at effects->items[*at], as far as it goes;
- * *at is moved behind it.  A reference of the caller's own; without memory the process ends, as in
- * effect.h.  NULL: a payload cannot be read back. */
+/* The batch that begins with the SEND_RANGE or SEND_FRAME at effects->items[*at].  *at is moved
+ * behind its last effect.  The caller gets a reference of its own.  Without memory the process
+ * ends, as in effect.h.  NULL: a payload cannot be read back. */
 struct buffer *batch_encode(const struct effects *effects, struct payload_table *payloads,
                             uint32_t *at);
 

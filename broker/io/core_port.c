@@ -4,7 +4,7 @@
  * Order within one step: the core decides, counts of references are carried out, then
  * core_port_out() gives the effects one by one, ACCEPTED last, for a reader waits for a value and
  * its writer does not wait for the answer.  When all is given, payloads that nobody refers to any
- * more are freed. So a run may be sent from a payload that the same step released. */
+ * more are freed. So a range may be sent from a payload that the same step released. */
 #include "broker/io/core_port.h"
 
 #include "broker/io/journal_codec.h"
@@ -242,8 +242,8 @@ static void batch_in(struct core_port *port, struct core_port_now now, conn_id c
     event.as.data.number = port->decoder.number;
     event.as.data.payload = payload;
     event.as.data.payload_bytes = bytes;
-    event.as.data.runs = port->decoder.items;
-    event.as.data.run_count = port->decoder.count;
+    event.as.data.ranges = port->decoder.items;
+    event.as.data.range_count = port->decoder.count;
     port_step(port, now, event);
     payload_release(&port->payloads, payload, 1);
 }
@@ -434,7 +434,7 @@ static bool is_kept(const struct core_port *port, uint32_t from, uint32_t until)
     for (uint32_t i = from; i < until; i++) {
         const struct effect *effect = &port->effects.items[i];
         switch (effect->type) {
-        case EFFECT_SEND_RUN:
+        case EFFECT_SEND_RANGE:
         case EFFECT_SEND_PART:
             if (!effect->is_whole ||
                 payload_at(&port->payloads, effect->payload) == PAYLOAD_NOWHERE)
@@ -506,7 +506,7 @@ bool core_port_out(struct core_port *port, struct core_port_out *out)
                 control_out(port, effect, out);
             port->at = port->is_broken ? port->effects.count : port->at + 1;
             break;
-        case EFFECT_SEND_RUN:
+        case EFFECT_SEND_RANGE:
         case EFFECT_SEND_PART:
         case EFFECT_SEND_TASK:
         case EFFECT_SEND_FRAME:

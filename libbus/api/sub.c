@@ -469,9 +469,9 @@ static enum wire_code fetch(struct bus_sub *sub, uint32_t *out_count, struct buf
     size_t bytes = 0;
     while (count < FETCH_FRAMES && bytes < FETCH_BYTES && sub->pool != NULL && name_reserve(sub)) {
         uint32_t room = FETCH_FRAMES - count;
-        code =
-            session_sub_take_run(session, sub->number,
-                                 sub->pool_count < room ? sub->pool_count : room, &item, out_error);
+        code = session_sub_take_range(session, sub->number,
+                                      sub->pool_count < room ? sub->pool_count : room, &item,
+                                      out_error);
         if (code != CODE_OK)
             break;
         count += values_of(&item);
@@ -495,7 +495,7 @@ static enum wire_code fetch_many(struct bus_sub *sub, uint32_t *out_count,
     if (sub->pool == NULL || !name_reserve(sub))
         return CODE_ENOMEM;
     enum wire_code code =
-        session_sub_take_run(sub->bus->session, sub->number, UINT32_MAX, &item, out_error);
+        session_sub_take_range(sub->bus->session, sub->number, UINT32_MAX, &item, out_error);
     if (code != CODE_OK)
         return code;
     const char *topic = name_of(sub, item.topic);

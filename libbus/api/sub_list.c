@@ -77,31 +77,33 @@ void sub_give_back(struct bus_msg *msg)
 }
 
 /* Slots of one topic whose numbers follow each other: acknowledged together. */
-struct run {
+struct range {
     uint32_t topic;
     uint64_t first_seq;
     uint64_t count;
 };
 
 /* Lock. */
-static void acknowledge(struct bus_sub *sub, struct run *run)
+static void acknowledge(struct bus_sub *sub, struct range *range)
 {
-    if (run->count > 0)
-        session_ack_run(sub->bus->session, sub->number, run->topic, run->first_seq, run->count);
-    run->count = 0;
+    if (range->count > 0)
+        session_ack_range(sub->bus->session, sub->number, range->topic, range->first_seq,
+                          range->count);
+    range->count = 0;
 }
 
 /* One slot, or the missing ones of a gap, is done with, or goes back; an end is nobody's slot, and
  * a piece is none as long as there are more.  Lock. */
-static void finish_msg(struct bus_sub *sub, struct run *run, const struct bus_msg *msg)
+static void finish_msg(struct bus_sub *sub, struct range *range, const struct bus_msg *msg)
 {
     bool is_slot = msg->kind == SESSION_ITEM_VALUE || msg->kind == SESSION_ITEM_ERROR;
-    if (is_slot && msg->done == MSG_ACKNOWLEDGED && msg->lease == 0 && run->topic == msg->number &&
-        run->first_seq + run->count == msg->seq && run->count > 0) {
-        run->count += msg->count;
+    if (is_slot && msg->done == MSG_ACKNOWLEDGED && msg->lease == 0 &&
+        range->topic == msg->number && range->first_seq + range->count == msg->seq &&
+        range->count > 0) {
+        range->count += msg->count;
         return;
     }
-    acknowledge(sub, run);
+    acknowledge(sub, range);
     if (msg->lease != 0) {
         if (msg->done != MSG_SETTLED)
             session_task_end(sub->bus->session, msg->lease,
@@ -115,7 +117,7 @@ static void finish_msg(struct bus_sub *sub, struct run *run, const struct bus_ms
     else if (msg->kind == SESSION_ITEM_PAST)
         session_ack_past(sub->bus->session, sub->number, msg->number);
     else if (is_slot && msg->done == MSG_ACKNOWLEDGED)
-        *run = (struct run){.topic = msg->number, .first_seq = msg->seq, .count = msg->count};
+        *range = (struct range){.topic = msg->number, .first_seq = msg->seq, .count = msg->count};
     else if (is_slot) /* of many the first, and so all behind it */
         session_return(sub->bus->session, sub->number, msg->number, msg->seq);
 }
@@ -132,7 +134,7 @@ void buffer_drop_many(struct buffer *buffer, unsigned count)
 static uint32_t take_back(struct bus_sub *sub, struct bus_msg *stack)
 {
     bool is_open = sub->bus->session != NULL;
-    struct run run = {.count = 0};
+    struct range range = {.count = 0};
     struct bus_msg *oldest = NULL;
     struct buffer *held = NULL;
     unsigned held_count = 0;
@@ -147,7 +149,7 @@ static uint32_t take_back(struct bus_sub *sub, struct bus_msg *stack)
         struct bus_msg *msg = oldest;
         oldest = msg->next;
         if (is_open)
-            finish_msg(sub, &run, msg);
+            finish_msg(sub, &range, msg);
         if (msg->buffer != NULL && msg->buffer != held) {
             buffer_drop_many(held, held_count);
             held = msg->buffer;
@@ -161,7 +163,7 @@ static uint32_t take_back(struct bus_sub *sub, struct bus_msg *stack)
     }
     buffer_drop_many(held, held_count);
     if (is_open)
-        acknowledge(sub, &run);
+        acknowledge(sub, &range);
     sub->spare_count += count;
     return count;
 }

@@ -106,7 +106,7 @@ bool ack_prefix_ack(struct ack_prefix *prefix, uint64_t seq)
     return true;
 }
 
-bool ack_prefix_ack_run(struct ack_prefix *prefix, uint64_t first_seq, uint64_t count)
+bool ack_prefix_ack_range(struct ack_prefix *prefix, uint64_t first_seq, uint64_t count)
 {
     /* Numbers ascend: if first and last stand count - 1 places apart, so do all between them. */
     bool is_head = count > 0 && count <= prefix->count && !prefix->is_stopped &&

@@ -34,9 +34,9 @@ bool ack_prefix_reserve(struct ack_prefix *prefix, struct memory *memory, uint32
 void ack_prefix_hand(struct ack_prefix *prefix, uint64_t first_seq, uint32_t count);
 /* true: next_seq moved.  A slot that was not handed out changes nothing. */
 bool ack_prefix_ack(struct ack_prefix *prefix, uint64_t seq);
-/* The same for count slots from first_seq on.  A run in the order of handing out costs as much as
+/* The same for count slots from first_seq on.  A range in the order of handing out costs as much as
  * one slot. */
-bool ack_prefix_ack_run(struct ack_prefix *prefix, uint64_t first_seq, uint64_t count);
+bool ack_prefix_ack_range(struct ack_prefix *prefix, uint64_t first_seq, uint64_t count);
 /* The reader gives the slot back: acknowledgement stops before it for good. */
 void ack_prefix_return(struct ack_prefix *prefix, uint64_t seq);
 

@@ -306,8 +306,8 @@ enum wire_code session_sub_drain(struct session *session, uint32_t sub);
 enum wire_code session_sub_take(struct session *session, uint32_t sub, struct session_item *out,
                                 struct buffer **out_error);
 /* The same, but as many as values_max values at once, as far as they came together. */
-enum wire_code session_sub_take_run(struct session *session, uint32_t sub, uint32_t values_max,
-                                    struct session_item *out, struct buffer **out_error);
+enum wire_code session_sub_take_range(struct session *session, uint32_t sub, uint32_t values_max,
+                                      struct session_item *out, struct buffer **out_error);
 bool session_sub_is_readable(const struct session *session, uint32_t sub);
 /* ---- groups ---------------------------------------------------------------------------------- */
 
@@ -346,8 +346,8 @@ struct span session_topic_name(const struct session *session, uint32_t topic);
  * GAP or DROPPED item seq is the last missing one: item.seq + item.count - 1. */
 void session_ack(struct session *session, uint32_t sub, uint32_t topic, uint64_t seq);
 /* The same for count slots from first_seq on, for the price of one look-up. */
-void session_ack_run(struct session *session, uint32_t sub, uint32_t topic, uint64_t first_seq,
-                     uint64_t count);
+void session_ack_range(struct session *session, uint32_t sub, uint32_t topic, uint64_t first_seq,
+                       uint64_t count);
 /* A PAST item is done with. */
 void session_ack_past(struct session *session, uint32_t sub, uint32_t topic);
 /* The reader gives the slot back: this subscription never acknowledges it, nor any slot after

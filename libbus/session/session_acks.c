@@ -66,16 +66,17 @@ static void make_dirty(struct session *session, struct inbox_sub *sub, struct in
 
 void session_ack(struct session *session, uint32_t number, uint32_t topic, uint64_t seq)
 {
-    session_ack_run(session, number, topic, seq, 1);
+    session_ack_range(session, number, topic, seq, 1);
 }
 
-void session_ack_run(struct session *session, uint32_t number, uint32_t topic, uint64_t first_seq,
-                     uint64_t count)
+void session_ack_range(struct session *session, uint32_t number, uint32_t topic, uint64_t first_seq,
+                       uint64_t count)
 {
     struct inbox_sub *sub = inbox_sub_find(&session->inbox, number);
     struct inbox_stream *stream =
         sub != NULL ? inbox_stream_find(&session->inbox, sub, topic) : NULL;
-    if (stream != NULL && ack_prefix_ack_run(&stream->acks, first_seq, count) && !stream->is_party)
+    if (stream != NULL && ack_prefix_ack_range(&stream->acks, first_seq, count) &&
+        !stream->is_party)
         make_dirty(session, sub, stream);
 }
 

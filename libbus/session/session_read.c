@@ -295,11 +295,11 @@ static enum wire_code hand_task(struct session *session, const struct inbox_sub 
 enum wire_code session_sub_take(struct session *session, uint32_t number, struct session_item *out,
                                 struct buffer **out_error)
 {
-    return session_sub_take_run(session, number, 1, out, out_error);
+    return session_sub_take_range(session, number, 1, out, out_error);
 }
 
-enum wire_code session_sub_take_run(struct session *session, uint32_t number, uint32_t values_max,
-                                    struct session_item *out, struct buffer **out_error)
+enum wire_code session_sub_take_range(struct session *session, uint32_t number, uint32_t values_max,
+                                      struct session_item *out, struct buffer **out_error)
 {
     struct inbox_sub *sub = sub_find(session, number);
     enum wire_code code = sub != NULL ? look_for_item(session, sub) : CODE_OK;

@@ -220,11 +220,11 @@ static void read_all(struct stream *stream, enum session_item_kind kind)
         struct session *session = stream->readers[i]->session;
         struct session_item item;
         struct buffer *error = NULL;
-        while (session_sub_take_run(session, stream->subs[i], VALUES_AT_ONCE, &item, &error) ==
+        while (session_sub_take_range(session, stream->subs[i], VALUES_AT_ONCE, &item, &error) ==
                CODE_OK) {
             must(item.kind == kind);
             uint64_t count = kind == SESSION_ITEM_VALUE ? item.count : 1;
-            session_ack_run(session, stream->subs[i], item.topic, item.seq, count);
+            session_ack_range(session, stream->subs[i], item.topic, item.seq, count);
             buffer_unref(&item.buffer);
             stream->read += count;
         }

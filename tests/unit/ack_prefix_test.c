@@ -134,15 +134,15 @@ Test(ack_prefix, acknowledges_a_run_as_its_slots_one_by_one)
 {
     uint64_t dice = 1;
     for (int round = 0; round < 2000; round++) {
-        struct ack_prefix by_run = {0};
+        struct ack_prefix by_range = {0};
         struct ack_prefix by_one = {0};
         uint64_t seq = 0;
         for (int i = 0; i < 20; i++) {
             dice = dice * 6364136223846793005u + 1442695040888963407u;
             seq += dice >> 60 == 0 ? 2 : 1; /* now and then a number is missing */
-            cr_assert(ack_prefix_reserve(&by_run, &memory, 1) &&
+            cr_assert(ack_prefix_reserve(&by_range, &memory, 1) &&
                       ack_prefix_reserve(&by_one, &memory, 1));
-            ack_prefix_hand(&by_run, seq, 1);
+            ack_prefix_hand(&by_range, seq, 1);
             ack_prefix_hand(&by_one, seq, 1);
         }
         for (int i = 0; i < 6; i++) {
@@ -152,11 +152,11 @@ Test(ack_prefix, acknowledges_a_run_as_its_slots_one_by_one)
             bool has_moved = false;
             for (uint64_t k = 0; k < count; k++)
                 has_moved |= ack_prefix_ack(&by_one, first + k);
-            cr_assert_eq(ack_prefix_ack_run(&by_run, first, count), has_moved);
-            cr_assert_eq(by_run.next_seq, by_one.next_seq);
-            cr_assert_eq(by_run.count, by_one.count);
+            cr_assert_eq(ack_prefix_ack_range(&by_range, first, count), has_moved);
+            cr_assert_eq(by_range.next_seq, by_one.next_seq);
+            cr_assert_eq(by_range.count, by_one.count);
         }
-        ack_prefix_fini(&by_run, &memory);
+        ack_prefix_fini(&by_range, &memory);
         ack_prefix_fini(&by_one, &memory);
     }
 }

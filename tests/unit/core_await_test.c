@@ -9,10 +9,10 @@ static void publish_window(uint32_t topic, uint64_t seq, payload_id payload)
 {
     batch_bytes = 2 * (uint32_t)DEFAULT_SUB_WINDOW_BYTES;
     batch(1, payload,
-          (struct event_run){.kind = FRAME_VALUE,
-                             .topic = topic,
-                             .seq = seq,
-                             .value_bytes = (uint32_t)DEFAULT_SUB_WINDOW_BYTES});
+          (struct event_range){.kind = FRAME_VALUE,
+                               .topic = topic,
+                               .seq = seq,
+                               .value_bytes = (uint32_t)DEFAULT_SUB_WINDOW_BYTES});
 }
 
 static void take_awaited(uint64_t bytes)

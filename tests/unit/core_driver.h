@@ -351,7 +351,7 @@ static inline void expect_same(void)
         fail_test("live | replayed: %s", difference);
 }
 
-static unsigned sent_whole; /* runs and parts of what one step let in and settled */
+static unsigned sent_whole; /* ranges and parts of what one step let in and settled */
 
 static inline void step(struct event event)
 {
@@ -364,12 +364,12 @@ static inline void step(struct event event)
     core_step(core, &event, &effects);
     for (uint32_t i = 0; i < effects.count; i++) {
         const struct effect *effect = &effects.items[i];
-        bool is_stored = effect->type == EFFECT_SEND_RUN || effect->type == EFFECT_SEND_PART;
+        bool is_stored = effect->type == EFFECT_SEND_RANGE || effect->type == EFFECT_SEND_PART;
         sent_whole += is_stored && effect->is_whole;
         switch (effect->type) {
         case EFFECT_SEND_MSG: say_msg(effect->conn, &effects.msgs[effect->index]); break;
         case EFFECT_SEND_FRAME: say_frame(effect, &effects.frames[effect->index]); break;
-        case EFFECT_SEND_RUN:
+        case EFFECT_SEND_RANGE:
             say("%u < sub %u payload %u x%u\n", effect->conn, effect->sub, effect->payload,
                 effect->count);
             break;
@@ -604,36 +604,36 @@ static inline uint32_t open_topic(conn_id conn, const char *name)
 static uint64_t reply_to = FRAME_NO_REPLY; /* of what is sent */
 static uint32_t batch_bytes = 4096;
 
-static inline void batch(conn_id conn, payload_id payload, struct event_run run)
+static inline void batch(conn_id conn, payload_id payload, struct event_range range)
 {
-    run.value_bytes = run.value_bytes ? run.value_bytes : 16;
-    run.offset = BATCH_HEADER_BYTES;
-    run.count = run.count ? run.count : 1;
-    run.attempt = attempt;
-    run.reply_to = reply_to;
-    if (run.kind == FRAME_RESERVE && run.deadline_ms == 0)
-        run.deadline_ms = -1;
+    range.value_bytes = range.value_bytes ? range.value_bytes : 16;
+    range.offset = BATCH_HEADER_BYTES;
+    range.count = range.count ? range.count : 1;
+    range.attempt = attempt;
+    range.reply_to = reply_to;
+    if (range.kind == FRAME_RESERVE && range.deadline_ms == 0)
+        range.deadline_ms = -1;
     step((struct event){.type = EVENT_DATA,
                         .conn = conn + 10,
-                        .as.data = {.number = run.kind == FRAME_CHUNK ? 0 : frames[conn] + 1,
+                        .as.data = {.number = range.kind == FRAME_CHUNK ? 0 : frames[conn] + 1,
                                     .payload = payload,
                                     .payload_bytes = batch_bytes,
-                                    .runs = &run,
-                                    .run_count = 1}});
-    if (run.kind != FRAME_CHUNK)
-        frames[conn] += run.count;
+                                    .ranges = &range,
+                                    .range_count = 1}});
+    if (range.kind != FRAME_CHUNK)
+        frames[conn] += range.count;
 }
 
 static inline void publish(conn_id conn, uint32_t topic, uint64_t seq, uint32_t count,
                            payload_id payload)
 {
     batch(conn, payload,
-          (struct event_run){.kind = FRAME_VALUE, .topic = topic, .seq = seq, .count = count});
+          (struct event_range){.kind = FRAME_VALUE, .topic = topic, .seq = seq, .count = count});
 }
 
 static inline void reserve(conn_id conn, uint32_t topic, uint64_t seq)
 {
-    batch(conn, 99, (struct event_run){.kind = FRAME_RESERVE, .topic = topic, .seq = seq});
+    batch(conn, 99, (struct event_range){.kind = FRAME_RESERVE, .topic = topic, .seq = seq});
 }
 
 /* One that needs count others. */
@@ -646,11 +646,11 @@ static inline void reserve_needing(conn_id conn, uint32_t topic, uint64_t seq,
     size_t size = frame_promise_encode(bytes, room, &reserve, needs);
     cr_assert_eq(frame_reserve_decode(span_of(bytes, size), &reserve), WIRE_OK);
     batch(conn, 99,
-          (struct event_run){.kind = FRAME_RESERVE,
-                             .topic = topic,
-                             .seq = seq,
-                             .need_count = reserve.need_count,
-                             .needs = reserve.needs});
+          (struct event_range){.kind = FRAME_RESERVE,
+                               .topic = topic,
+                               .seq = seq,
+                               .need_count = reserve.need_count,
+                               .needs = reserve.needs});
     free(bytes);
 }
 
@@ -662,7 +662,7 @@ static inline void reserve_after(conn_id conn, uint32_t topic, uint64_t seq, con
 
 static inline void commit(conn_id conn, uint32_t topic, uint64_t seq, payload_id payload)
 {
-    batch(conn, payload, (struct event_run){.kind = FRAME_COMMIT, .topic = topic, .seq = seq});
+    batch(conn, payload, (struct event_range){.kind = FRAME_COMMIT, .topic = topic, .seq = seq});
 }
 
 static uint8_t error_bytes[LIMIT_ERROR_BYTES];

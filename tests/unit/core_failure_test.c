@@ -227,7 +227,7 @@ Test(core_failure, of_a_deadline_says_where_its_writer_runs)
     join(1);
     tap(3);
     uint32_t a = open_topic(1, "alice/a");
-    batch(1, 99, (struct event_run){.kind = FRAME_RESERVE, .topic = a, .deadline_ms = 20});
+    batch(1, 99, (struct event_range){.kind = FRAME_RESERVE, .topic = a, .deadline_ms = 20});
     pass_ms(20);
     struct error_record error = last_error();
     cr_assert_eq(error.kind, ERROR_DEADLINE);

@@ -514,7 +514,7 @@ static uint32_t replies; /* number of alice/_replies */
 static void request(uint64_t reply, uint64_t seq, payload_id payload, int64_t deadline_ms)
 {
     batch(1, 99,
-          (struct event_run){
+          (struct event_range){
               .kind = FRAME_RESERVE, .topic = replies, .seq = reply, .deadline_ms = deadline_ms});
     reply_to = reply;
     publish(1, tasks, seq, 1, payload);
@@ -875,13 +875,13 @@ Test(core_group, take_no_workers_word_for_a_reply_that_did_not_come)
 static void piece(conn_id conn, uint64_t reply, uint64_t at, payload_id payload)
 {
     batch(conn, payload,
-          (struct event_run){.kind = FRAME_CHUNK,
-                             .topic = replies,
-                             .seq = reply,
-                             .value_bytes = FRAME_CHUNK_PREFIX_BYTES + 100,
-                             .chunk_total = 200,
-                             .chunk_offset = at,
-                             .chunk_bytes = 100});
+          (struct event_range){.kind = FRAME_CHUNK,
+                               .topic = replies,
+                               .seq = reply,
+                               .value_bytes = FRAME_CHUNK_PREFIX_BYTES + 100,
+                               .chunk_total = 200,
+                               .chunk_offset = at,
+                               .chunk_bytes = 100});
 }
 
 Test(core_group, mix_no_pieces_of_two_answers)
@@ -905,12 +905,12 @@ static void task_in_pieces(void)
     reserve(1, tasks, 0);
     for (uint64_t at = 0; at < 200; at += 100)
         batch(1, (payload_id)(40 + at / 100),
-              (struct event_run){.kind = FRAME_CHUNK,
-                                 .topic = tasks,
-                                 .value_bytes = FRAME_CHUNK_PREFIX_BYTES + 100,
-                                 .chunk_total = 200,
-                                 .chunk_offset = at,
-                                 .chunk_bytes = 100});
+              (struct event_range){.kind = FRAME_CHUNK,
+                                   .topic = tasks,
+                                   .value_bytes = FRAME_CHUNK_PREFIX_BYTES + 100,
+                                   .chunk_total = 200,
+                                   .chunk_offset = at,
+                                   .chunk_bytes = 100});
 }
 
 /* Whole, so that a group of its own can be given it in pieces. */

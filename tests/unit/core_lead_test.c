@@ -111,7 +111,7 @@ static void hear_data(const struct effect *effect, uint64_t bytes)
     for (uint32_t i = 0; i < reader_count; i++)
         if (effect->conn == readers[i].conn + 10)
             way_add(&readers[i].data, now_ns + readers[i].delay_ns, bytes);
-    if (effect->conn != 12 || effect->type != EFFECT_SEND_RUN)
+    if (effect->conn != 12 || effect->type != EFFECT_SEND_RANGE)
         return;
     alice.sent_bytes += bytes; /* to bob, who stands for all */
     for (uint32_t i = 0; i < effect->count; i++) {
@@ -129,7 +129,7 @@ static void hear(void)
         const struct effect *effect = &effects.items[i];
         switch (effect->type) {
         case EFFECT_SEND_MSG: hear_credit(effect); break;
-        case EFFECT_SEND_RUN: hear_data(effect, effect->bytes); break;
+        case EFFECT_SEND_RANGE: hear_data(effect, effect->bytes); break;
         case EFFECT_SEND_FRAME:
             hear_data(effect, frame_total(effects.frames[effect->index].frame.value.bytes));
             break;
@@ -186,11 +186,11 @@ static void write_some(void)
         alice.arrived_seq = number + FRAME_VALUES;
         way_add(&alice.here, now_ns, number);
         batch(1, (payload_id)(1 + number / FRAME_VALUES),
-              (struct event_run){.kind = FRAME_VALUE,
-                                 .topic = alice.topic,
-                                 .seq = number,
-                                 .count = FRAME_VALUES,
-                                 .value_bytes = VALUE_BYTES});
+              (struct event_range){.kind = FRAME_VALUE,
+                                   .topic = alice.topic,
+                                   .seq = number,
+                                   .count = FRAME_VALUES,
+                                   .value_bytes = VALUE_BYTES});
         cr_assert_null(strstr(said, "refusal"), "%s", error_message);
         hear();
     }
@@ -395,7 +395,7 @@ static void look(void)
     for (uint32_t i = 0; i < effects.count; i++) {
         const struct effect *effect = &effects.items[i];
         const struct msg *msg = &effects.msgs[effect->index];
-        if (effect->conn == 12 && effect->type == EFFECT_SEND_RUN)
+        if (effect->conn == 12 && effect->type == EFFECT_SEND_RANGE)
             bob_sent += effect->bytes;
         if (effect->conn == 12 && effect->type == EFFECT_SEND_FRAME)
             bob_sent += frame_total(effects.frames[effect->index].frame.value.bytes);
@@ -408,7 +408,7 @@ static void look(void)
 static void write_one(uint32_t topic, uint64_t seq)
 {
     batch(1, 7,
-          (struct event_run){
+          (struct event_range){
               .kind = FRAME_VALUE, .topic = topic, .seq = seq, .value_bytes = VALUE_BYTES});
     look();
 }
@@ -577,7 +577,7 @@ Test(core_lead, begins_again_with_the_whole_window)
 static void write_large(uint32_t topic, uint64_t seq)
 {
     batch(1, 7,
-          (struct event_run){
+          (struct event_range){
               .kind = FRAME_VALUE, .topic = topic, .seq = seq, .value_bytes = 10 * SMALL});
 }
 

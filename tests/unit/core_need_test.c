@@ -133,7 +133,7 @@ Test(core_need, fails_by_whatever_way_the_other_fails)
     meet();
     reserve(1, a, 0); /* its party is lost */
     batch(1, 99,
-          (struct event_run){.kind = FRAME_RESERVE, .topic = a, .seq = 1, .deadline_ms = 50});
+          (struct event_range){.kind = FRAME_RESERVE, .topic = a, .seq = 1, .deadline_ms = 50});
     publish(1, a, 2, 1, 5); /* taken back */
     publish(1, a, 5, 1, 5); /* jumps over 3 and 4 */
     reserve_after(2, b, 0, "alice/a", 0);

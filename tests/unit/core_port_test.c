@@ -18,7 +18,7 @@ static struct core_moment seen;
 static int64_t core_due_ns = 77;
 static struct msg last_msg;
 static char last_complaint[256];
-static struct event_run last_runs[8];
+static struct event_range last_ranges[8];
 static int steps;
 static void (*script)(struct effects *effects);
 
@@ -32,8 +32,8 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
     if (event->type == EVENT_VIOLATION)
         snprintf(last_complaint, sizeof last_complaint, "%s", event->as.complaint);
     if (event->type == EVENT_DATA)
-        for (uint32_t i = 0; i < event->as.data.run_count && i < 8; i++)
-            last_runs[i] = event->as.data.runs[i];
+        for (uint32_t i = 0; i < event->as.data.range_count && i < 8; i++)
+            last_ranges[i] = event->as.data.ranges[i];
     if (script != NULL)
         script(effects);
     script = NULL;
@@ -239,13 +239,13 @@ Test(core_port, keeps_a_batch_as_long_as_the_core_wants)
     cr_expect_eq(last.type, EVENT_DATA);
     cr_expect_eq(last.as.data.number, 41);
     cr_expect_eq(last.as.data.payload_bytes, bytes);
-    cr_assert_eq(last.as.data.run_count, 1);
-    cr_expect_eq(last_runs[0].kind, FRAME_VALUE);
-    cr_expect_eq(last_runs[0].topic, 9);
-    cr_expect_eq(last_runs[0].seq, 100);
-    cr_expect_eq(last_runs[0].count, 3);
-    cr_expect_eq(last_runs[0].offset, BATCH_HEADER_BYTES);
-    cr_expect_eq(last_runs[0].value_bytes, 8);
+    cr_assert_eq(last.as.data.range_count, 1);
+    cr_expect_eq(last_ranges[0].kind, FRAME_VALUE);
+    cr_expect_eq(last_ranges[0].topic, 9);
+    cr_expect_eq(last_ranges[0].seq, 100);
+    cr_expect_eq(last_ranges[0].count, 3);
+    cr_expect_eq(last_ranges[0].offset, BATCH_HEADER_BYTES);
+    cr_expect_eq(last_ranges[0].value_bytes, 8);
     nothing_out();
     cr_expect_eq(core_port_payload_count(port), 1);
     cr_expect_eq(core_port_payload_bytes(port), bytes);
@@ -271,11 +271,11 @@ Test(core_port, reads_what_reservations_and_chunks_say)
     size_t bytes = frame_reserve_encode(value, &reserve);
     struct buffer *part = batch(1, 2, FRAME_RESERVE, span_of(value, bytes));
     core_port_data_in(port, now, DATA, &part);
-    cr_assert_eq(last.as.data.run_count, 2);
-    cr_expect_eq(last_runs[1].seq, 101);
-    cr_expect_eq(last_runs[1].count, 1);
-    cr_expect_eq(last_runs[1].deadline_ms, 5);
-    cr_expect_eq(last_runs[1].value_bytes_max, 6);
+    cr_assert_eq(last.as.data.range_count, 2);
+    cr_expect_eq(last_ranges[1].seq, 101);
+    cr_expect_eq(last_ranges[1].count, 1);
+    cr_expect_eq(last_ranges[1].deadline_ms, 5);
+    cr_expect_eq(last_ranges[1].value_bytes_max, 6);
     nothing_out();
 
     uint8_t chunk[FRAME_CHUNK_PREFIX_BYTES + 3] = {0};
@@ -283,10 +283,10 @@ Test(core_port, reads_what_reservations_and_chunks_say)
     part = batch(0, 1, FRAME_CHUNK, span_of(chunk, sizeof chunk));
     core_port_data_in(port, now, DATA, &part);
     cr_expect_eq(last.as.data.number, 0);
-    cr_expect_eq(last_runs[0].chunk_total, 1000);
-    cr_expect_eq(last_runs[0].chunk_offset, 7);
-    cr_expect_eq(last_runs[0].chunk_bytes, 3);
-    cr_expect_eq(last_runs[0].deadline_ms, -1);
+    cr_expect_eq(last_ranges[0].chunk_total, 1000);
+    cr_expect_eq(last_ranges[0].chunk_offset, 7);
+    cr_expect_eq(last_ranges[0].chunk_bytes, 3);
+    cr_expect_eq(last_ranges[0].deadline_ms, -1);
     nothing_out();
 }
 
@@ -444,19 +444,19 @@ Test(core_port, tells_writers_behind_what_readers_wait_for)
     nothing_out();
 }
 
-/* What the next script sends: runs of the payload that was let in last. */
+/* What the next script sends: ranges of the payload that was let in last. */
 static struct {
     uint32_t sub, offset, bytes, count;
-} runs[64];
-static int run_count;
+} ranges[64];
+static int range_count;
 
-static void send_runs(struct effects *effects)
+static void send_ranges(struct effects *effects)
 {
-    for (int i = 0; i < run_count; i++) {
-        struct effect *run = effects_run(effects, DATA, runs[i].sub, last.as.data.payload);
-        run->offset = runs[i].offset;
-        run->bytes = runs[i].bytes;
-        run->count = runs[i].count;
+    for (int i = 0; i < range_count; i++) {
+        struct effect *range = effects_range(effects, DATA, ranges[i].sub, last.as.data.payload);
+        range->offset = ranges[i].offset;
+        range->bytes = ranges[i].bytes;
+        range->count = ranges[i].count;
         /* Counts may stand anywhere. */
         effects_retain(effects, last.as.data.payload, 2);
         effects_release(effects, last.as.data.payload, 2);
@@ -465,7 +465,7 @@ static void send_runs(struct effects *effects)
 
 static void let_in(struct buffer **part)
 {
-    script = send_runs;
+    script = send_ranges;
     core_port_data_in(port, now, DATA, part);
 }
 
@@ -474,14 +474,14 @@ Test(core_port, passes_a_payload_that_is_wanted_whole_by_reference)
     struct buffer *part = batch(0, 1000, FRAME_VALUE, span_text("hello"));
     struct buffer *held = buffer_ref(part);
     uint32_t stride = (uint32_t)frame_total(5);
-    runs[0].sub = 1, runs[0].offset = BATCH_HEADER_BYTES;
-    runs[0].bytes = 1000 * stride, runs[0].count = 1000;
-    /* To another subscription in two runs, which are one behind the other. */
-    runs[1].sub = 2, runs[1].offset = BATCH_HEADER_BYTES;
-    runs[1].bytes = 10 * stride, runs[1].count = 10;
-    runs[2].sub = 2, runs[2].offset = BATCH_HEADER_BYTES + 10 * stride;
-    runs[2].bytes = 990 * stride, runs[2].count = 990;
-    run_count = 3;
+    ranges[0].sub = 1, ranges[0].offset = BATCH_HEADER_BYTES;
+    ranges[0].bytes = 1000 * stride, ranges[0].count = 1000;
+    /* To another subscription in two ranges, which are one behind the other. */
+    ranges[1].sub = 2, ranges[1].offset = BATCH_HEADER_BYTES;
+    ranges[1].bytes = 10 * stride, ranges[1].count = 10;
+    ranges[2].sub = 2, ranges[2].offset = BATCH_HEADER_BYTES + 10 * stride;
+    ranges[2].bytes = 990 * stride, ranges[2].count = 990;
+    range_count = 3;
     let_in(&part);
     for (uint32_t sub = 1; sub <= 2; sub++) {
         struct buffer *sent = data_out(DATA, sub);
@@ -500,14 +500,14 @@ Test(core_port, passes_no_more_of_a_payload_than_is_wanted)
     uint32_t stride = (uint32_t)frame_total(5);
     struct frame frame;
     for (uint32_t i = 0; i < 2; i++) {
-        runs[i].sub = 1, runs[i].offset = BATCH_HEADER_BYTES + 2 * i * stride;
-        runs[i].bytes = 2 * stride, runs[i].count = 2;
+        ranges[i].sub = 1, ranges[i].offset = BATCH_HEADER_BYTES + 2 * i * stride;
+        ranges[i].bytes = 2 * stride, ranges[i].count = 2;
     }
-    for (run_count = 2; run_count > 0; run_count--) {
+    for (range_count = 2; range_count > 0; range_count--) {
         struct buffer *part = batch(0, 4, FRAME_VALUE, span_text("hello"));
         let_in(&part);
         struct buffer *sent = data_out(DATA, 1);
-        cr_expect_eq(read_frames(sent, &frame), 2 * (uint32_t)run_count);
+        cr_expect_eq(read_frames(sent, &frame), 2 * (uint32_t)range_count);
         buffer_unref(&sent);
         nothing_out();
     }
@@ -519,13 +519,13 @@ Test(core_port, packs_parts_of_a_payload_into_one_batch)
     struct buffer *held = buffer_ref(part);
     struct frame frame;
     uint32_t stride = (uint32_t)frame_total(5);
-    runs[0].sub = 1, runs[0].offset = BATCH_HEADER_BYTES;
-    runs[0].bytes = stride, runs[0].count = 1;
-    runs[1].sub = 1, runs[1].offset = BATCH_HEADER_BYTES + 2 * stride;
-    runs[1].bytes = 2 * stride, runs[1].count = 2;
-    runs[2].sub = 2, runs[2].offset = BATCH_HEADER_BYTES + stride;
-    runs[2].bytes = stride, runs[2].count = 1;
-    run_count = 3;
+    ranges[0].sub = 1, ranges[0].offset = BATCH_HEADER_BYTES;
+    ranges[0].bytes = stride, ranges[0].count = 1;
+    ranges[1].sub = 1, ranges[1].offset = BATCH_HEADER_BYTES + 2 * stride;
+    ranges[1].bytes = 2 * stride, ranges[1].count = 2;
+    ranges[2].sub = 2, ranges[2].offset = BATCH_HEADER_BYTES + stride;
+    ranges[2].bytes = stride, ranges[2].count = 1;
+    range_count = 3;
     let_in(&part);
     struct buffer *sent = data_out(DATA, 1);
     cr_expect_neq(sent, held);
@@ -578,8 +578,8 @@ static void send_frames(struct effects *effects)
     made->frame.topic = 9;
     made->frame.seq = 4;
     made->gap = (struct frame_gap){.count = 6, .reason = GAP_NOT_KEPT};
-    run_count = 1;
-    send_runs(effects);
+    range_count = 1;
+    send_ranges(effects);
 }
 
 Test(core_port, packs_frames_made_here_with_small_payloads)
@@ -588,8 +588,8 @@ Test(core_port, packs_frames_made_here_with_small_payloads)
     struct batch_reader reader;
     struct frame frame;
     struct frame_gap gap;
-    runs[0].sub = 1, runs[0].offset = BATCH_HEADER_BYTES;
-    runs[0].bytes = (uint32_t)frame_total(5), runs[0].count = 1;
+    ranges[0].sub = 1, ranges[0].offset = BATCH_HEADER_BYTES;
+    ranges[0].bytes = (uint32_t)frame_total(5), ranges[0].count = 1;
     script = send_frames;
     core_port_data_in(port, now, DATA, &part);
     struct buffer *sent = data_out(DATA, 1);
@@ -616,8 +616,8 @@ Test(core_port, does_not_pack_a_large_payload_that_is_wanted_whole)
     struct buffer *part = batch(0, 1000, FRAME_VALUE, span_text("hello"));
     struct buffer *held = buffer_ref(part);
     struct frame frame;
-    runs[0].sub = 1, runs[0].offset = BATCH_HEADER_BYTES;
-    runs[0].bytes = 1000 * (uint32_t)frame_total(5), runs[0].count = 1000;
+    ranges[0].sub = 1, ranges[0].offset = BATCH_HEADER_BYTES;
+    ranges[0].bytes = 1000 * (uint32_t)frame_total(5), ranges[0].count = 1000;
     script = send_frames;
     core_port_data_in(port, now, DATA, &part);
     struct buffer *sent = data_out(DATA, 1);
@@ -630,19 +630,19 @@ Test(core_port, does_not_pack_a_large_payload_that_is_wanted_whole)
     buffer_unref(&held);
 }
 
-/* Sends count runs of a frame each, all but the first of a payload, with values of this size. */
+/* Sends count ranges of a frame each, all but the first of a payload, with values of this size. */
 static void send_singly(uint32_t count, size_t value_bytes)
 {
     static uint8_t value[LIMIT_CHUNK_BYTES];
     struct buffer *part = batch(0, 1 + count, FRAME_VALUE, span_of(value, value_bytes));
     uint32_t stride = (uint32_t)frame_total(value_bytes);
     for (uint32_t i = 0; i < count; i++) {
-        runs[i].sub = 1;
-        runs[i].offset = BATCH_HEADER_BYTES + (1 + i) * stride;
-        runs[i].bytes = stride;
-        runs[i].count = 1;
+        ranges[i].sub = 1;
+        ranges[i].offset = BATCH_HEADER_BYTES + (1 + i) * stride;
+        ranges[i].bytes = stride;
+        ranges[i].count = 1;
     }
-    run_count = (int)count;
+    range_count = (int)count;
     let_in(&part);
 }
 
@@ -762,10 +762,10 @@ static void store_batch(struct buffer *part, bool *is_there)
 
 static void send_whole(struct effects *effects)
 {
-    struct effect *run = effects_run(effects, DATA, 2, kept);
-    run->offset = BATCH_HEADER_BYTES;
-    run->count = 3;
-    run->bytes = (uint32_t)(stored->bytes - BATCH_HEADER_BYTES);
+    struct effect *range = effects_range(effects, DATA, 2, kept);
+    range->offset = BATCH_HEADER_BYTES;
+    range->count = 3;
+    range->bytes = (uint32_t)(stored->bytes - BATCH_HEADER_BYTES);
     log_something(effects);
 }
 
@@ -775,11 +775,11 @@ static bool is_frame_between;
 
 static void send_one(struct effects *effects)
 {
-    struct effect *run = effects_run(effects, DATA, 2, whole_from);
-    run->offset = BATCH_HEADER_BYTES;
-    run->count = 1;
-    run->bytes = (uint32_t)frame_total(4);
-    run->is_whole = is_settled_whole;
+    struct effect *range = effects_range(effects, DATA, 2, whole_from);
+    range->offset = BATCH_HEADER_BYTES;
+    range->count = 1;
+    range->bytes = (uint32_t)frame_total(4);
+    range->is_whole = is_settled_whole;
     if (is_frame_between)
         effects_frame(effects, DATA, 2, FRAME_END)->frame.seq = 2;
 }

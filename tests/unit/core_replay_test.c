@@ -10,13 +10,13 @@ TestSuite(core_replay, .init = init, .fini = fini);
 static void chunk(conn_id conn, uint32_t topic, uint64_t seq, uint64_t at, payload_id payload)
 {
     batch(conn, payload,
-          (struct event_run){.kind = FRAME_CHUNK,
-                             .topic = topic,
-                             .seq = seq,
-                             .value_bytes = FRAME_CHUNK_PREFIX_BYTES + 100,
-                             .chunk_total = 200,
-                             .chunk_offset = at,
-                             .chunk_bytes = 100});
+          (struct event_range){.kind = FRAME_CHUNK,
+                               .topic = topic,
+                               .seq = seq,
+                               .value_bytes = FRAME_CHUNK_PREFIX_BYTES + 100,
+                               .chunk_total = 200,
+                               .chunk_offset = at,
+                               .chunk_bytes = 100});
 }
 
 static void numbered(conn_id conn, struct msg msg)
@@ -103,7 +103,7 @@ static uint64_t bytes_sent(conn_id conn, uint32_t sub)
             continue;
         if (effect->type == EFFECT_SEND_FRAME)
             bytes += frame_total(effects.frames[effect->index].frame.value.bytes);
-        else if (effect->type == EFFECT_SEND_RUN || effect->type == EFFECT_SEND_PART)
+        else if (effect->type == EFFECT_SEND_RANGE || effect->type == EFFECT_SEND_PART)
             bytes += effect->bytes;
     }
     return bytes;
@@ -633,7 +633,7 @@ Test(core_replay, never_gives_a_number_of_an_error_twice)
 static void promise(conn_id conn, uint32_t topic, uint64_t seq, int64_t deadline_ms)
 {
     batch(conn, 99,
-          (struct event_run){
+          (struct event_range){
               .kind = FRAME_RESERVE, .topic = topic, .seq = seq, .deadline_ms = deadline_ms});
 }
 

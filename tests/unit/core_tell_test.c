@@ -47,25 +47,25 @@ static void take(conn_id conn, uint64_t id)
 /* That many slots, promised in one batch, and all of them too late in some steps. */
 static void miss_deadlines(uint32_t topic, uint32_t count)
 {
-    static struct event_run runs[WINDOW + LIMIT_TAP_BEHIND + 1];
-    cr_assert_leq(count, sizeof runs / sizeof runs[0]);
+    static struct event_range ranges[WINDOW + LIMIT_TAP_BEHIND + 1];
+    cr_assert_leq(count, sizeof ranges / sizeof ranges[0]);
     for (uint32_t i = 0; i < count; i++)
-        runs[i] = (struct event_run){.kind = FRAME_RESERVE,
-                                     .reply_to = FRAME_NO_REPLY,
-                                     .topic = topic,
-                                     .seq = next_seq++,
-                                     .offset = BATCH_HEADER_BYTES,
-                                     .count = 1,
-                                     .attempt = 1,
-                                     .value_bytes = 16,
-                                     .deadline_ms = 10};
+        ranges[i] = (struct event_range){.kind = FRAME_RESERVE,
+                                         .reply_to = FRAME_NO_REPLY,
+                                         .topic = topic,
+                                         .seq = next_seq++,
+                                         .offset = BATCH_HEADER_BYTES,
+                                         .count = 1,
+                                         .attempt = 1,
+                                         .value_bytes = 16,
+                                         .deadline_ms = 10};
     step((struct event){.type = EVENT_DATA,
                         .conn = 11,
                         .as.data = {.number = frames[1] + 1,
                                     .payload = 99,
                                     .payload_bytes = 4096,
-                                    .runs = runs,
-                                    .run_count = count}});
+                                    .ranges = ranges,
+                                    .range_count = count}});
     frames[1] += count;
     pass_ms(20);
 }

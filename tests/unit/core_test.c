@@ -202,7 +202,7 @@ Test(core, refuses_a_late_commit_and_says_what_won)
     join(1);
     uint32_t a = open_topic(1, "alice/a");
     batch(1, 9,
-          (struct event_run){.kind = FRAME_RESERVE, .topic = a, .seq = 0, .deadline_ms = 100});
+          (struct event_range){.kind = FRAME_RESERVE, .topic = a, .seq = 0, .deadline_ms = 100});
     pass_ms(101);
     forget();
     commit(1, a, 0, 7);
@@ -1025,13 +1025,13 @@ static void chunk(conn_id conn, uint32_t topic, uint64_t seq, uint64_t total, ui
                   uint32_t bytes, payload_id payload)
 {
     batch(conn, payload,
-          (struct event_run){.kind = FRAME_CHUNK,
-                             .topic = topic,
-                             .seq = seq,
-                             .value_bytes = bytes + FRAME_CHUNK_PREFIX_BYTES,
-                             .chunk_total = total,
-                             .chunk_offset = offset,
-                             .chunk_bytes = bytes});
+          (struct event_range){.kind = FRAME_CHUNK,
+                               .topic = topic,
+                               .seq = seq,
+                               .value_bytes = bytes + FRAME_CHUNK_PREFIX_BYTES,
+                               .chunk_total = total,
+                               .chunk_offset = offset,
+                               .chunk_bytes = bytes});
 }
 
 Test(core, settles_with_the_last_chunk_and_sends_them_in_turn)
@@ -1132,7 +1132,7 @@ Test(core, says_which_values_were_settled_when_they_came)
     chunk(1, a, 1, 300, 0, 200, 6);
     chunk(1, a, 1, 300, 200, 100, 7);
     cr_expect_eq(sent_whole, 1);
-    batch(1, 8, (struct event_run){.topic = a, .seq = 2, .count = 3, .value_bytes = 16});
+    batch(1, 8, (struct event_range){.topic = a, .seq = 2, .count = 3, .value_bytes = 16});
     cr_expect_eq(sent_whole, 2);
     subscribe(2, 2, "alice/a", "", 3, 0); /* from the middle of it */
     cr_expect_eq(sent_whole, 3);
@@ -1673,10 +1673,10 @@ static void publish_bytes(conn_id conn, uint32_t topic, uint64_t seq, uint32_t b
 {
     batch_bytes = bytes + BATCH_HEADER_BYTES;
     batch(conn, 5,
-          (struct event_run){.kind = FRAME_VALUE,
-                             .topic = topic,
-                             .seq = seq,
-                             .value_bytes = bytes - FRAME_HEADER_BYTES});
+          (struct event_range){.kind = FRAME_VALUE,
+                               .topic = topic,
+                               .seq = seq,
+                               .value_bytes = bytes - FRAME_HEADER_BYTES});
     batch_bytes = 4096;
 }
 

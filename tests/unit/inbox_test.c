@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* inbox_test.c -- batches by reference, runs, duplicates, positions, short memory. */
+/* inbox_test.c -- batches by reference, ranges, duplicates, positions, short memory. */
 #include "libbus/session/inbox.h"
 
 #include "libbus/base/limits.h"
@@ -226,7 +226,7 @@ Test(inbox, keeps_a_batch_as_long_as_any_value_of_it_is_held)
     buffer_unref(&first.buffer);
 }
 
-Test(inbox, passes_over_what_it_had_in_the_middle_of_runs)
+Test(inbox, passes_over_what_it_had_in_the_middle_of_ranges)
 {
     static const struct spec some[] = {{4, 3, "3"}, {4, 4, "4"}, {4, 5, "5"}};
     static const struct spec more[] = {{4, 1, "1"}, {4, 2, "2"}, {4, 3, "3"}, {4, 4, "4"},
@@ -408,7 +408,7 @@ Test(inbox, hands_pieces_out_as_they_come)
     cr_assert_eq(stream->acks.next_seq, 0, "a piece is no slot that could be acknowledged");
     receive_chunk(3, 24, 16);
     expect_position(4, 0);
-    cr_assert(ack_prefix_ack_run(&stream->acks, 3, 1));
+    cr_assert(ack_prefix_ack_range(&stream->acks, 3, 1));
     cr_assert_eq(stream->acks.next_seq, 4);
     receive_chunk(4, 24, 0);
     static const struct spec other[] = {{4, 4, "it settled with this"}};

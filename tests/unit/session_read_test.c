@@ -148,7 +148,7 @@ Test(session_read, hands_out_values_together_as_far_as_they_came_together)
     uint64_t seq = 0;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         struct session_item item;
-        cr_assert_eq(session_sub_take_run(d.session, sub, 2, &item, NULL), CODE_OK);
+        cr_assert_eq(session_sub_take_range(d.session, sub, 2, &item, NULL), CODE_OK);
         cr_assert_eq(item.seq, seq);
         cr_assert_eq(item.count, counts[i]);
         seq += item.count;

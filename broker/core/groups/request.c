@@ -41,19 +41,20 @@ static void reject_reply(struct core *core, struct session *session, struct open
 }
 
 void request_written(struct core *core, struct session *session, struct topic *topic,
-                     const struct event_run *run, bool is_kept)
+                     const struct event_range *range, bool is_kept)
 {
     if (topic->is_replies)
         return; /* a reply is no request: it could come to wait for itself */
     struct topic *replies = replies_of(core, session->party);
-    struct open_slot *reply = replies != NULL ? open_slot_find(core, replies, run->reply_to) : NULL;
+    struct open_slot *reply =
+        replies != NULL ? open_slot_find(core, replies, range->reply_to) : NULL;
     if (reply != NULL && open_slot_is_reply(reply))
         reply = NULL; /* it is another request's */
     if (!is_kept && reply != NULL)
         reject_reply(core, session, reply, ERROR_TYPE_NOT_OPEN, "the request was not accepted");
     if (!is_kept)
         return;
-    if (reply_link(core, topic, run->seq, reply)) {
+    if (reply_link(core, topic, range->seq, reply)) {
         if (reply != NULL)
             reply_arm(core, reply);
     } else if (reply != NULL)

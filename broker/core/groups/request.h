@@ -5,9 +5,9 @@
 
 #include "broker/core/model.h"
 
-/* The slot of this run was written as a request: it gets its reply slot, or that slot fails. */
+/* The slot of this range was written as a request: it gets its reply slot, or that slot fails. */
 void request_written(struct core *core, struct session *session, struct topic *topic,
-                     const struct event_run *run, bool is_kept);
+                     const struct event_range *range, bool is_kept);
 /* The timer of a reply slot fired.  true: its deadline has passed.  false: it was looked at, and it
  * failed if nobody serves the request. */
 bool request_look(struct core *core, struct open_slot *reply);

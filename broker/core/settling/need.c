@@ -242,14 +242,14 @@ static const char *refusal_of_one(const struct topic *needed, const struct topic
     return NULL;
 }
 
-const char *need_refusal(struct core *core, const struct topic *topic, const struct event_run *run,
-                         const char **out_message)
+const char *need_refusal(struct core *core, const struct topic *topic,
+                         const struct event_range *range, const char **out_message)
 {
-    struct span needs = run->needs;
+    struct span needs = range->needs;
     struct frame_need need;
     const char *type = NULL;
     while (type == NULL && frame_need_next(&needs, &need))
-        type = refusal_of_one(topic_of_need(core, topic->job, &need), topic, run->seq, &need,
+        type = refusal_of_one(topic_of_need(core, topic->job, &need), topic, range->seq, &need,
                               out_message);
     return type;
 }
@@ -274,9 +274,9 @@ static struct failure *failure_at(struct core *core, const struct topic *topic, 
     return entry->state == SLOT_ERROR ? pool_find(&core->failures, entry->ref) : NULL;
 }
 
-bool need_take(struct core *core, struct open_slot *open, const struct event_run *run)
+bool need_take(struct core *core, struct open_slot *open, const struct event_range *range)
 {
-    struct span needs = run->needs;
+    struct span needs = range->needs;
     struct frame_need need;
     struct failure *failed = NULL;
     while (frame_need_next(&needs, &need)) {

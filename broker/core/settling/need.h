@@ -5,12 +5,12 @@
 
 #include "broker/core/model.h"
 
-/* What is wrong with what the slot of this run needs: a type of error; or NULL. */
-const char *need_refusal(struct core *core, const struct topic *topic, const struct event_run *run,
-                         const char **out_message);
-/* A slot that was just promised needs what its run says, in which nothing is wrong; it is settled
+/* What is wrong with what the slot of this range needs: a type of error; or NULL. */
+const char *need_refusal(struct core *core, const struct topic *topic,
+                         const struct event_range *range, const char **out_message);
+/* A slot that was just promised needs what its range says, in which nothing is wrong; it is settled
  * at once if some of that has failed.  false: no memory. */
-bool need_take(struct core *core, struct open_slot *open, const struct event_run *run);
+bool need_take(struct core *core, struct open_slot *open, const struct event_range *range);
 bool need_add(struct core *core, struct open_slot *open, const struct topic *needed, uint64_t seq);
 /* Slots are settled with an error, whoever needs them is, too, in this step or a later one. */
 void need_slots_failed(struct core *core, struct topic *topic, uint64_t first_seq, uint64_t count,

@@ -39,13 +39,13 @@ void upload_remember_refused(struct core *core, struct session *session, uint32_
 }
 
 bool upload_is_known(const struct session *session, const struct topic *topic,
-                     const struct event_run *run)
+                     const struct event_range *range)
 {
     for (uint32_t i = 0; i < UPLOADED_KEPT; i++)
-        if (session->uploaded[i].topic == topic->id && session->uploaded[i].seq == run->seq)
+        if (session->uploaded[i].topic == topic->id && session->uploaded[i].seq == range->seq)
             return true;
     uint32_t index;
-    return slot_table_find(&topic->slots, run->seq, &index) &&
+    return slot_table_find(&topic->slots, range->seq, &index) &&
            slot_table_at(&topic->slots, index)->state == SLOT_CHUNKED;
 }
 

@@ -17,6 +17,6 @@ void upload_remember_refused(struct core *core, struct session *session, uint32_
                              uint64_t seq);
 /* Whether the chunk is of a value that is whole.  The value may be kept no more. */
 bool upload_is_known(const struct session *session, const struct topic *topic,
-                     const struct event_run *run);
+                     const struct event_range *range);
 
 #endif

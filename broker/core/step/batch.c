@@ -27,42 +27,42 @@
 
 /* ---- refusals -------------------------------------------------------------------------------- */
 
-/* One event for a run of refused slots. */
+/* One event for a range of refused slots. */
 static void tell_refused(struct core *core, struct session *session, struct topic *topic,
-                         const struct event_run *run, const char *message)
+                         const struct event_range *range, const char *message)
 {
     tell_like(core, session->job, STORM_REFUSED,
               &(struct tell){.name = EVENT_REFUSED,
                              .party = session->party,
                              .incarnation = session->incarnation,
                              .topic = topic,
-                             .seq = run->seq,
-                             .count = run->count,
+                             .seq = range->seq,
+                             .count = range->count,
                              .text = message});
 }
 
-static void refuse_run(struct core *core, struct session *session, struct topic *topic,
-                       const struct event_run *run, const char *type, const char *message)
+static void refuse_range(struct core *core, struct session *session, struct topic *topic,
+                         const struct event_range *range, const char *type, const char *message)
 {
-    tell_refused(core, session, topic, run, message);
-    for (uint32_t i = 0; i < run->count; i++) {
+    tell_refused(core, session, topic, range, message);
+    for (uint32_t i = 0; i < range->count; i++) {
         uint32_t index;
         struct failure *cause = NULL;
-        if (slot_table_find(&topic->slots, run->seq + i, &index) &&
+        if (slot_table_find(&topic->slots, range->seq + i, &index) &&
             slot_table_at(&topic->slots, index)->state == SLOT_ERROR)
             cause = pool_find(&core->failures, slot_table_at(&topic->slots, index)->ref);
         enum error_kind kind = cause != NULL ? cause->kind : ERROR_REJECTED;
-        refusal_of_slot(core, session, topic, run->seq + i, kind, type, message, cause);
+        refusal_of_slot(core, session, topic, range->seq + i, kind, type, message, cause);
     }
 }
 
 /* A promise that cannot be taken: its readers are told in its place, its writer by refusal. */
-static void reject_run(struct core *core, struct session *session, struct topic *topic,
-                       const struct event_run *run, const char *type, const char *message)
+static void reject_range(struct core *core, struct session *session, struct topic *topic,
+                         const struct event_range *range, const char *type, const char *message)
 {
-    struct failure *failure = failure_of_rejection(core, session, type, message, topic, run->seq);
-    (void)topic_append_failed(core, topic, run->seq, run->count, failure); /* or only refused */
-    refuse_run(core, session, topic, run, type, message);
+    struct failure *failure = failure_of_rejection(core, session, type, message, topic, range->seq);
+    (void)topic_append_failed(core, topic, range->seq, range->count, failure); /* or only refused */
+    refuse_range(core, session, topic, range, type, message);
     failure_unref(core, failure);
 }
 
@@ -90,69 +90,69 @@ static bool jump(struct core *core, struct session *session, struct topic *topic
     return is_done;
 }
 
-/* Whether a new promise of this run can be taken; otherwise it is refused here. */
+/* Whether a new promise of this range can be taken; otherwise it is refused here. */
 static bool may_promise(struct core *core, struct session *session, struct topic *topic,
-                        const struct event_run *run)
+                        const struct event_range *range)
 {
     uint64_t next = topic->slots.next_seq;
     if (!party_is_live(session->party)) {
-        refuse_run(core, session, topic, run, ERROR_TYPE_FENCED, "the party has completed");
+        refuse_range(core, session, topic, range, ERROR_TYPE_FENCED, "the party has completed");
         return false;
     }
-    if (run->seq < next || run->seq > UINT64_MAX - 1 - run->count) {
-        refuse_run(core, session, topic, run, ERROR_TYPE_TOO_LATE,
-                   "this number was reserved before");
+    if (range->seq < next || range->seq > UINT64_MAX - 1 - range->count) {
+        refuse_range(core, session, topic, range, ERROR_TYPE_TOO_LATE,
+                     "this number was reserved before");
         return false;
     }
-    if (run->seq - next > JUMP_SLOTS_MAX && next > 0) {
-        refuse_run(core, session, topic, run, ERROR_TYPE_FULL,
-                   "more than 65536 numbers are jumped over at once");
+    if (range->seq - next > JUMP_SLOTS_MAX && next > 0) {
+        refuse_range(core, session, topic, range, ERROR_TYPE_FULL,
+                     "more than 65536 numbers are jumped over at once");
         return false;
     }
-    if (!slot_table_reserve(&topic->slots, 2) || !jump(core, session, topic, run->seq)) {
-        refuse_run(core, session, topic, run, ERROR_TYPE_NO_MEMORY,
-                   "the broker is short of memory");
+    if (!slot_table_reserve(&topic->slots, 2) || !jump(core, session, topic, range->seq)) {
+        refuse_range(core, session, topic, range, ERROR_TYPE_NO_MEMORY,
+                     "the broker is short of memory");
         return false;
     }
     if (topic->credit_used >= topic->credit_limit) {
-        reject_run(core, session, topic, run, ERROR_TYPE_NO_CREDIT,
-                   "more was promised than the broker had granted credit for");
+        reject_range(core, session, topic, range, ERROR_TYPE_NO_CREDIT,
+                     "more was promised than the broker had granted credit for");
         return false;
     }
     return true;
 }
 
-static struct slot_place place_of(const struct event_run *run, uint32_t skip)
+static struct slot_place place_of(const struct event_range *range, uint32_t skip)
 {
-    return (struct slot_place){.offset = run->offset,
-                               .value_bytes = run->value_bytes,
-                               .frame_count = (uint16_t)(skip + run->count),
+    return (struct slot_place){.offset = range->offset,
+                               .value_bytes = range->value_bytes,
+                               .frame_count = (uint16_t)(skip + range->count),
                                .skip = (uint16_t)skip};
 }
 
-/* skip: values of the run's frame before it, which came before.  Whether they are kept. */
+/* skip: values of the range's frame before it, which came before.  Whether they are kept. */
 static bool write_values(struct core *core, struct session *session, struct topic *topic,
-                         const struct event_run *run, uint32_t skip, payload_id payload)
+                         const struct event_range *range, uint32_t skip, payload_id payload)
 {
-    uint64_t bytes = run->count * frame_total(run->value_bytes);
-    if (!may_promise(core, session, topic, run))
+    uint64_t bytes = range->count * frame_total(range->value_bytes);
+    if (!may_promise(core, session, topic, range))
         return false;
     if (!job_has_room(core, topic->job, bytes)) {
-        reject_run(core, session, topic, run, ERROR_TYPE_FULL,
-                   "the job keeps all the bytes it may");
+        reject_range(core, session, topic, range, ERROR_TYPE_FULL,
+                     "the job keeps all the bytes it may");
         return false;
     }
     if (!slot_table_reserve(&topic->slots, 1)) {
-        refuse_run(core, session, topic, run, ERROR_TYPE_NO_MEMORY,
-                   "the broker is short of memory");
+        refuse_range(core, session, topic, range, ERROR_TYPE_NO_MEMORY,
+                     "the broker is short of memory");
         return false;
     }
     topic_keep(core, topic,
-               &(struct slot_entry){.first_seq = run->seq,
-                                    .count = run->count,
+               &(struct slot_entry){.first_seq = range->seq,
+                                    .count = range->count,
                                     .state = SLOT_VALUE,
                                     .ref = payload,
-                                    .place = place_of(run, skip)});
+                                    .place = place_of(range, skip)});
     return true;
 }
 
@@ -166,33 +166,33 @@ static void reject_open(struct core *core, struct session *session, struct open_
     uint64_t seq = open->seq;
     struct failure *failure = failure_of_rejection(core, session, type, message, topic, seq);
     settle_open_failed(core, open, failure);
-    struct event_run one = {.seq = seq, .count = 1};
-    refuse_run(core, session, topic, &one, type, message);
+    struct event_range one = {.seq = seq, .count = 1};
+    refuse_range(core, session, topic, &one, type, message);
     failure_unref(core, failure);
 }
 
 /* Whether it is promised. */
 static bool write_reserve(struct core *core, struct session *session, struct topic *topic,
-                          const struct event_run *run)
+                          const struct event_range *range)
 {
-    int64_t due_wall_ns = run->deadline_ms >= 0 ? core->wall_ns + run->deadline_ms * MS_NS : 0;
+    int64_t due_wall_ns = range->deadline_ms >= 0 ? core->wall_ns + range->deadline_ms * MS_NS : 0;
     const char *message = NULL;
     const char *type = NULL;
-    if (!may_promise(core, session, topic, run))
+    if (!may_promise(core, session, topic, range))
         return false;
-    if (run->need_count > 0)
-        type = need_refusal(core, topic, run, &message);
-    if (type == NULL && !open_slot_promise(core, topic, run->seq, run->value_bytes_max,
-                                           run->deadline_ms, due_wall_ns)) {
+    if (range->need_count > 0)
+        type = need_refusal(core, topic, range, &message);
+    if (type == NULL && !open_slot_promise(core, topic, range->seq, range->value_bytes_max,
+                                           range->deadline_ms, due_wall_ns)) {
         type = ERROR_TYPE_FULL;
         message = "the broker has no room for another open slot";
     }
     if (type != NULL) {
-        reject_run(core, session, topic, run, type, message);
+        reject_range(core, session, topic, range, type, message);
         return false;
     }
-    struct open_slot *open = open_slot_find(core, topic, run->seq);
-    if (run->need_count == 0 || need_take(core, open, run))
+    struct open_slot *open = open_slot_find(core, topic, range->seq);
+    if (range->need_count == 0 || need_take(core, open, range))
         return true;
     reject_open(core, session, open, ERROR_TYPE_NO_MEMORY, "the broker is short of memory");
     return false;
@@ -213,12 +213,12 @@ static bool is_too_big(const struct core *core, const struct open_slot *open, ui
 
 /* A reply comes from whoever the request is leased to, and is refused from everybody else. */
 static bool may_settle(struct core *core, struct session *session, const struct open_slot *open,
-                       const struct event_run *run)
+                       const struct event_range *range)
 {
     if (!open->topic->is_replies || reply_task(core, session, open) != NULL)
         return true;
-    refuse_run(core, session, open->topic, run, ERROR_TYPE_LEASE_OVER,
-               "the request is not, or no longer, leased to this party");
+    refuse_range(core, session, open->topic, range, ERROR_TYPE_LEASE_OVER,
+                 "the request is not, or no longer, leased to this party");
     return false;
 }
 
@@ -231,87 +231,89 @@ static void end_request(struct core *core, struct session *session, const struct
 }
 
 static void write_commit(struct core *core, struct session *session, struct topic *topic,
-                         const struct event_run *run, payload_id payload)
+                         const struct event_range *range, payload_id payload)
 {
-    struct open_slot *open = find_keepable(core, topic, run->seq);
+    struct open_slot *open = find_keepable(core, topic, range->seq);
     if (open == NULL) {
-        refuse_run(core, session, topic, run, ERROR_TYPE_TOO_LATE,
-                   run->seq < topic->slots.next_seq ? "the slot was settled before"
-                                                    : "the slot was never reserved");
+        refuse_range(core, session, topic, range, ERROR_TYPE_TOO_LATE,
+                     range->seq < topic->slots.next_seq ? "the slot was settled before"
+                                                        : "the slot was never reserved");
         return;
     }
-    if (!may_settle(core, session, open, run))
+    if (!may_settle(core, session, open, range))
         return;
-    if (is_too_big(core, open, run->value_bytes)) {
+    if (is_too_big(core, open, range->value_bytes)) {
         reject_open(core, session, open, ERROR_TYPE_TOO_BIG,
                     "the value is larger than was reserved, or than the job allows");
         return;
     }
-    if (!job_has_room(core, topic->job, frame_total(run->value_bytes))) {
+    if (!job_has_room(core, topic->job, frame_total(range->value_bytes))) {
         reject_open(core, session, open, ERROR_TYPE_FULL, "the job keeps all the bytes it may");
         return;
     }
     effects_retain(core->effects, payload, 1);
     end_request(core, session, open);
-    settle_open(core, open, SLOT_VALUE, payload, place_of(run, 0));
+    settle_open(core, open, SLOT_VALUE, payload, place_of(range, 0));
 }
 
 /* ---- keeping in pieces ----------------------------------------------------------------------- */
 
 /* Chunks of a slot that is settled: its writer is told once, and that it may stop. */
 static void refuse_chunk(struct core *core, struct session *session, struct topic *topic,
-                         const struct event_run *run)
+                         const struct event_range *range)
 {
-    if (session->chunk_refused_topic != topic->id || session->chunk_refused_seq != run->seq)
-        refuse_run(core, session, topic, run, ERROR_TYPE_TOO_LATE, "the slot was settled before");
-    upload_remember_refused(core, session, topic->id, run->seq);
-    upload_tell(core, session, topic, run->seq, run->chunk_total);
+    if (session->chunk_refused_topic != topic->id || session->chunk_refused_seq != range->seq)
+        refuse_range(core, session, topic, range, ERROR_TYPE_TOO_LATE,
+                     "the slot was settled before");
+    upload_remember_refused(core, session, topic->id, range->seq);
+    upload_tell(core, session, topic, range->seq, range->chunk_total);
 }
 
 static void write_chunk(struct core *core, struct session *session, struct topic *topic,
-                        const struct event_run *run, payload_id payload)
+                        const struct event_range *range, payload_id payload)
 {
-    struct open_slot *open = find_keepable(core, topic, run->seq);
+    struct open_slot *open = find_keepable(core, topic, range->seq);
     if (open == NULL) {
-        if (upload_is_known(session, topic, run))
-            upload_tell(core, session, topic, run->seq, run->chunk_total);
+        if (upload_is_known(session, topic, range))
+            upload_tell(core, session, topic, range->seq, range->chunk_total);
         else
-            refuse_chunk(core, session, topic, run);
+            refuse_chunk(core, session, topic, range);
         return;
     }
     uint64_t have = open->chunks != NULL ? open->chunks->bytes : 0;
-    if (!may_settle(core, session, open, run)) {
-        upload_remember_refused(core, session, topic->id, run->seq);
-        upload_tell(core, session, topic, run->seq, run->chunk_total);
+    if (!may_settle(core, session, open, range)) {
+        upload_remember_refused(core, session, topic->id, range->seq);
+        upload_tell(core, session, topic, range->seq, range->chunk_total);
         return;
     }
-    if (run->chunk_offset + run->chunk_bytes <= have) { /* sent again after a reconnect */
+    if (range->chunk_offset + range->chunk_bytes <= have) { /* sent again after a reconnect */
         if (topic->writer != session->party)
-            upload_tell(core, session, topic, run->seq, have);
+            upload_tell(core, session, topic, range->seq, have);
         return;
     }
     const char *type = NULL;
-    if (is_too_big(core, open, run->chunk_total))
+    if (is_too_big(core, open, range->chunk_total))
         type = ERROR_TYPE_TOO_BIG;
-    else if (!job_has_room(core, topic->job, have == 0 ? run->chunk_total : run->chunk_bytes))
+    else if (!job_has_room(core, topic->job, have == 0 ? range->chunk_total : range->chunk_bytes))
         type = ERROR_TYPE_FULL;
-    else if (run->chunk_offset != have || run->chunk_offset + run->chunk_bytes > run->chunk_total ||
-             (open->chunks != NULL && open->chunks->total != run->chunk_total))
+    else if (range->chunk_offset != have ||
+             range->chunk_offset + range->chunk_bytes > range->chunk_total ||
+             (open->chunks != NULL && open->chunks->total != range->chunk_total))
         type = ERROR_TYPE_PROTOCOL;
     else if (!open_slot_add_chunk(
-                 core, open, run->chunk_total,
+                 core, open, range->chunk_total,
                  &(struct chunk){.payload = payload,
-                                 .bytes = run->chunk_bytes,
-                                 .frame_bytes = (uint32_t)frame_total(run->value_bytes),
-                                 .offset = run->offset}))
+                                 .bytes = range->chunk_bytes,
+                                 .frame_bytes = (uint32_t)frame_total(range->value_bytes),
+                                 .offset = range->offset}))
         type = ERROR_TYPE_NO_MEMORY;
     if (type != NULL) {
         reject_open(core, session, open, type, "a value in chunks could not be accepted");
-        upload_remember_refused(core, session, topic->id, run->seq);
-        upload_tell(core, session, topic, run->seq, run->chunk_total);
+        upload_remember_refused(core, session, topic->id, range->seq);
+        upload_tell(core, session, topic, range->seq, range->chunk_total);
         return;
     }
-    upload_tell(core, session, topic, run->seq, open->chunks->bytes);
+    upload_tell(core, session, topic, range->seq, open->chunks->bytes);
     if (open->chunks->bytes < open->chunks->total) {
         topic_news(core, topic, open->seq, open->seq + 1);
         return;
@@ -323,20 +325,21 @@ static void write_chunk(struct core *core, struct session *session, struct topic
 
 /* ---- the batch ------------------------------------------------------------------------------- */
 
-static void write_run(struct core *core, struct session *session, const struct event_run *run,
-                      uint32_t skip, payload_id payload)
+static void write_range(struct core *core, struct session *session, const struct event_range *range,
+                        uint32_t skip, payload_id payload)
 {
-    struct topic *topic = pool_find(&core->topics, run->topic);
+    struct topic *topic = pool_find(&core->topics, range->topic);
     bool is_kept = false;
-    switch (run->kind) {
-    case FRAME_VALUE: is_kept = write_values(core, session, topic, run, skip, payload); break;
-    case FRAME_RESERVE: is_kept = write_reserve(core, session, topic, run); break;
-    case FRAME_CHUNK: write_chunk(core, session, topic, run, payload); break;
-    case FRAME_COMMIT: write_commit(core, session, topic, run, payload); break;
+    switch (range->kind) {
+    case FRAME_VALUE: is_kept = write_values(core, session, topic, range, skip, payload); break;
+    case FRAME_RESERVE: is_kept = write_reserve(core, session, topic, range); break;
+    case FRAME_CHUNK: write_chunk(core, session, topic, range, payload); break;
+    case FRAME_COMMIT: write_commit(core, session, topic, range, payload); break;
     default: must(false); /* batch_complaint() let it through */
     }
-    if (run->reply_to != FRAME_NO_REPLY && run->kind != FRAME_COMMIT && run->kind != FRAME_CHUNK)
-        request_written(core, session, topic, run, is_kept);
+    if (range->reply_to != FRAME_NO_REPLY && range->kind != FRAME_COMMIT &&
+        range->kind != FRAME_CHUNK)
+        request_written(core, session, topic, range, is_kept);
     topic_update(core, topic);
 }
 
@@ -357,19 +360,19 @@ static const char *batch_complaint(struct core *core, const struct session *sess
     bool is_chunks = event->as.data.number == 0;
     if (!is_chunks && event->as.data.number > session->data_number + 1)
         return "frames are missing before this batch";
-    for (uint32_t i = 0; i < event->as.data.run_count; i++) {
-        const struct event_run *run = &event->as.data.runs[i];
-        const struct topic *topic = pool_find(&core->topics, run->topic);
-        if (topic == NULL || !may_write(session, topic, run->kind))
+    for (uint32_t i = 0; i < event->as.data.range_count; i++) {
+        const struct event_range *range = &event->as.data.ranges[i];
+        const struct topic *topic = pool_find(&core->topics, range->topic);
+        if (topic == NULL || !may_write(session, topic, range->kind))
             return "a frame of a topic that this party did not open";
-        if (run->kind > FRAME_CHUNK)
+        if (range->kind > FRAME_CHUNK)
             return "a frame that only the broker may send";
-        if ((run->kind == FRAME_CHUNK) != is_chunks)
+        if ((range->kind == FRAME_CHUNK) != is_chunks)
             return "chunks and numbered frames in one batch";
-        if (run->attempt != session->job->attempt)
+        if (range->attempt != session->job->attempt)
             return "a frame of another attempt";
-        if (run->kind == FRAME_RESERVE &&
-            (run->deadline_ms > LIMIT_PERIOD_MS_MAX || run->value_bytes_max > LIMIT_VALUE_BYTES))
+        if (range->kind == FRAME_RESERVE && (range->deadline_ms > LIMIT_PERIOD_MS_MAX ||
+                                             range->value_bytes_max > LIMIT_VALUE_BYTES))
             return "a reservation beyond its limits";
     }
     return NULL;
@@ -382,17 +385,17 @@ const char *write_batch(struct core *core, struct session *session, const struct
         return wrong;
     uint64_t number = event->as.data.number;
     uint64_t known = number == 0 ? 0 : session->data_number + 1 - number; /* to skip */
-    for (uint32_t i = 0; i < event->as.data.run_count; i++) {
-        struct event_run run = event->as.data.runs[i];
-        uint32_t skip = known < run.count ? (uint32_t)known : run.count;
+    for (uint32_t i = 0; i < event->as.data.range_count; i++) {
+        struct event_range range = event->as.data.ranges[i];
+        uint32_t skip = known < range.count ? (uint32_t)known : range.count;
         known -= skip;
-        if (skip == run.count)
+        if (skip == range.count)
             continue;
-        run.seq += skip;
-        run.count -= skip;
-        write_run(core, session, &run, skip, event->as.data.payload);
+        range.seq += skip;
+        range.count -= skip;
+        write_range(core, session, &range, skip, event->as.data.payload);
         if (number != 0)
-            session->data_number += run.count;
+            session->data_number += range.count;
     }
     core_mark_dirty(core, session);
     parked_execute(core, session); /* may end the session */

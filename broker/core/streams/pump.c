@@ -54,7 +54,7 @@ static uint64_t send_gap(struct core *core, struct session *session, uint32_t su
 static uint64_t send_stored(struct core *core, struct session *session, uint32_t sub,
                             payload_id payload, uint32_t offset, uint32_t bytes, uint32_t frames)
 {
-    struct effect *effect = effects_run(core->effects, session->data, sub, payload);
+    struct effect *effect = effects_range(core->effects, session->data, sub, payload);
     effect->offset = offset;
     effect->bytes = bytes;
     effect->count = frames;

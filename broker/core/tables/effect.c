@@ -95,9 +95,10 @@ struct effect_frame *effects_frame(struct effects *effects, conn_id conn, uint32
     return made;
 }
 
-struct effect *effects_run(struct effects *effects, conn_id conn, uint32_t sub, payload_id payload)
+struct effect *effects_range(struct effects *effects, conn_id conn, uint32_t sub,
+                             payload_id payload)
 {
-    struct effect *effect = append(effects, EFFECT_SEND_RUN, conn);
+    struct effect *effect = append(effects, EFFECT_SEND_RANGE, conn);
     effect->sub = sub;
     effect->payload = payload;
     return effect;
@@ -105,7 +106,7 @@ struct effect *effects_run(struct effects *effects, conn_id conn, uint32_t sub, 
 
 struct effect *effects_part(struct effects *effects, conn_id conn, uint32_t sub, payload_id payload)
 {
-    struct effect *effect = effects_run(effects, conn, sub, payload);
+    struct effect *effect = effects_range(effects, conn, sub, payload);
     effect->type = EFFECT_SEND_PART;
     return effect;
 }

@@ -14,7 +14,7 @@
 
 enum effect_type {
     EFFECT_SEND_MSG,   /* a control message to conn */
-    EFFECT_SEND_RUN,   /* frames that lie in a payload, to conn (data), as they are */
+    EFFECT_SEND_RANGE, /* frames that lie in a payload, to conn (data), as they are */
     EFFECT_SEND_PART,  /* some values of one of them, in a frame with a header of its own */
     EFFECT_SEND_TASK,  /* one value of one of them, or a piece, with a header made here */
     EFFECT_SEND_FRAME, /* a frame made here: TOPIC ERROR GAP END, or an empty VALUE */
@@ -32,14 +32,14 @@ struct effect {
     payload_id payload; /* FACT: whose bytes stand beside it; 0: it has none;
                            SEND_MSG of DEAD_VALUE: where its bytes are; 0: they are none;
                            SEND_MSG of FETCHED_PIECE: where its bytes are */
-    uint32_t offset;    /* SEND_RUN, SEND_PART: of the first frame; FACT: in fact_bytes;
+    uint32_t offset;    /* SEND_RANGE, SEND_PART: of the first frame; FACT: in fact_bytes;
                            SEND_MSG of FETCHED_PIECE: in the payload */
     uint32_t bytes;     /* ...: of what is sent, with headers; FACT: of the record;
                            SEND_MSG of FETCHED_PIECE: its own */
-    uint32_t count;     /* SEND_RUN: frames; SEND_PART: values; RETAIN, RELEASE: references;
+    uint32_t count;     /* SEND_RANGE: frames; SEND_PART: values; RETAIN, RELEASE: references;
                            SEND_MSG of DEAD_VALUE: bytes of the value before those wanted */
     uint32_t skip;      /* SEND_PART, SEND_TASK: values of the frame before the first one sent */
-    bool is_whole;  /* SEND_RUN, SEND_PART: the step that let the payload in settled these slots */
+    bool is_whole; /* SEND_RANGE, SEND_PART: the step that let the payload in settled these slots */
     uint32_t index; /* of the message or frame in the arrays below; FACT: its enum fact_type */
 };
 
@@ -74,7 +74,8 @@ void effects_job_done(struct effects *effects, conn_id conn, uint64_t request, e
                       const char *type, const char *message);
 struct effect_frame *effects_frame(struct effects *effects, conn_id conn, uint32_t sub,
                                    enum frame_kind kind);
-struct effect *effects_run(struct effects *effects, conn_id conn, uint32_t sub, payload_id payload);
+struct effect *effects_range(struct effects *effects, conn_id conn, uint32_t sub,
+                             payload_id payload);
 struct effect *effects_part(struct effects *effects, conn_id conn, uint32_t sub,
                             payload_id payload);
 /* The effect's index is that of the frame in effects->frames: kind, topic, seq, delivery, reply_to

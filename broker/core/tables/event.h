@@ -34,9 +34,9 @@ enum journal_health {
     HEALTH_COUNT,
 };
 
-/* A frame, as the core needs to know it: one slot, or a run of values for slots whose numbers
+/* A frame, as the core needs to know it: one slot, or a range of values for slots whose numbers
  * follow each other. */
-struct event_run {
+struct event_range {
     enum frame_kind kind;
     uint32_t attempt;
     uint32_t topic;
@@ -65,11 +65,11 @@ struct event {
     union {
         const struct msg *msg; /* MESSAGE */
         struct {
-            uint64_t number;    /* of the first run; 0: chunks */
+            uint64_t number;    /* of the first range; 0: chunks */
             payload_id payload; /* io holds a reference during the step */
             uint32_t payload_bytes;
-            const struct event_run *runs;
-            uint32_t run_count;
+            const struct event_range *ranges;
+            uint32_t range_count;
         } data;                /* DATA */
         const char *complaint; /* VIOLATION: what was wrong, for people */
         struct {

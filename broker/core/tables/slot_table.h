@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* slot_table.h -- the slots of one topic, in order, with their outcomes.
  *
- * An entry is one slot, or a run of slots with the same outcome or with values that lie in one
+ * An entry is one slot, or a range of slots with the same outcome or with values that lie in one
  * frame of a payload: a frame of a thousand small values is one entry.  Entries cover
  * [first kept, next) without a hole.
  *
