@@ -412,7 +412,7 @@ Test(core_attach, is_fetched_in_windows)
     fetch_of(5, error_id, "a", 0, 10, UINT64_MAX);
     EXPECT("5: 10 from 0 of 1114113, state 2, 1114113 of -1\n"
            "15: at 0, payload 1 from 0, 10 bytes\n");
-    message(5, (struct msg){.type = MSG_BEAT});
+    beat(5);
     uint64_t told = 0;
     for (uint32_t i = 0; i < effects.count; i++)
         if (effects.items[i].type == EFFECT_SEND_MSG &&
@@ -420,7 +420,7 @@ Test(core_attach, is_fetched_in_windows)
             told = effects.msgs[effects.items[i].index].as.echo.data_bytes;
     cr_expect_eq(told, 0, "what is not kept yet is not spoken of");
     kept = steps;
-    message(5, (struct msg){.type = MSG_BEAT});
+    beat(5);
     for (uint32_t i = 0; i < effects.count; i++)
         if (effects.items[i].type == EFFECT_SEND_MSG &&
             effects.msgs[effects.items[i].index].type == MSG_ECHO)

@@ -75,8 +75,7 @@ static void expect_noted(enum disclosure level)
 
 static void fail_one_slot(void)
 {
-    join(1);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_by_alice();
     reserve(1, a, 0);
     message(1, (struct msg){.type = MSG_FAIL,
                             .as.fail = {.number = ++numbers[1],

@@ -548,6 +548,21 @@ static inline void ask_from(conn_id conn)
     forget();
 }
 
+static inline void beat(conn_id conn)
+{
+    message(conn, (struct msg){.type = MSG_BEAT});
+}
+
+/* So often this time passes, and then these beat: connections, and 0 behind the last one. */
+static inline void beat_on(unsigned times, int64_t each_ms, const conn_id *conns)
+{
+    for (unsigned i = 0; i < times; i++) {
+        pass_ms(each_ms);
+        for (const conn_id *conn = conns; *conn != 0; conn++)
+            beat(*conn);
+    }
+}
+
 /* How many things the broker has refused, as its status says; conn is an observer. */
 static inline uint64_t count_refused(conn_id conn)
 {
@@ -636,6 +651,13 @@ static inline void reserve(conn_id conn, uint32_t topic, uint64_t seq)
     batch(conn, 99, (struct event_range){.kind = FRAME_RESERVE, .topic = topic, .seq = seq});
 }
 
+static inline void promise(conn_id conn, uint32_t topic, uint64_t seq, int64_t deadline_ms)
+{
+    batch(conn, 99,
+          (struct event_range){
+              .kind = FRAME_RESERVE, .topic = topic, .seq = seq, .deadline_ms = deadline_ms});
+}
+
 /* One that needs count others. */
 static inline void reserve_needing(conn_id conn, uint32_t topic, uint64_t seq,
                                    const struct frame_need *needs, uint32_t count)
@@ -665,6 +687,19 @@ static inline void commit(conn_id conn, uint32_t topic, uint64_t seq, payload_id
     batch(conn, payload, (struct event_range){.kind = FRAME_COMMIT, .topic = topic, .seq = seq});
 }
 
+static inline void chunk(conn_id conn, uint32_t topic, uint64_t seq, uint64_t total,
+                         uint64_t offset, uint32_t bytes, payload_id payload)
+{
+    batch(conn, payload,
+          (struct event_range){.kind = FRAME_CHUNK,
+                               .topic = topic,
+                               .seq = seq,
+                               .value_bytes = bytes + FRAME_CHUNK_PREFIX_BYTES,
+                               .chunk_total = total,
+                               .chunk_offset = offset,
+                               .chunk_bytes = bytes});
+}
+
 static uint8_t error_bytes[LIMIT_ERROR_BYTES];
 
 static inline struct span an_error(const char *id)
@@ -689,31 +724,80 @@ static inline void fail(conn_id conn, uint32_t topic, uint64_t seq, uint64_t aft
                                            .error = an_error("")}});
 }
 
+static inline void retract(conn_id conn, uint32_t topic, uint64_t seq)
+{
+    message(conn, (struct msg){.type = MSG_RETRACT,
+                               .as.retract = {.number = ++numbers[conn],
+                                              .after = frames[conn],
+                                              .topic = topic,
+                                              .seq = seq,
+                                              .error = an_error("")}});
+}
+
+static inline void subscribe_as(conn_id conn, struct msg_subscribe what)
+{
+    what.number = ++numbers[conn];
+    message(conn, (struct msg){.type = MSG_SUBSCRIBE, .as.subscribe = what});
+}
+
 static inline void subscribe(conn_id conn, uint32_t sub, const char *pattern, const char *durable,
                              int64_t from_seq, uint64_t overflow)
 {
-    message(conn, (struct msg){.type = MSG_SUBSCRIBE,
-                               .as.subscribe = {.number = ++numbers[conn],
-                                                .sub = sub,
-                                                .pattern = span_text(pattern),
-                                                .name = span_text(durable),
-                                                .from_seq = from_seq,
-                                                .overflow = overflow,
-                                                .keep_ms = 5000,
-                                                .window_bytes = 512 * 1024}});
+    subscribe_as(conn, (struct msg_subscribe){.sub = sub,
+                                              .pattern = span_text(pattern),
+                                              .name = span_text(durable),
+                                              .from_seq = from_seq,
+                                              .overflow = overflow,
+                                              .keep_ms = 5000,
+                                              .window_bytes = 512 * 1024});
+}
+
+static inline uint32_t open_by_alice(void)
+{
+    join(1);
+    return open_topic(1, "alice/a");
+}
+
+/* Alice and bob join, and bob reads this topic of hers, which she opens. */
+static inline uint32_t open_for_bob(void)
+{
+    join(1);
+    join(2);
+    subscribe(2, 1, "alice/a", "", 0, 0);
+    return open_topic(1, "alice/a");
+}
+
+static inline void taken(conn_id conn, uint32_t sub, uint64_t bytes)
+{
+    message(conn, (struct msg){.type = MSG_TAKEN, .as.taken = {.sub = sub, .bytes = bytes}});
+}
+
+/* after: what the acknowledgement is behind, of the data of this party. */
+static inline void ack_after(conn_id conn, uint64_t after, uint32_t sub, uint32_t topic,
+                             uint64_t next_seq)
+{
+    message(conn, (struct msg){.type = MSG_ACK,
+                               .as.ack = {.number = ++numbers[conn],
+                                          .after = after,
+                                          .sub = sub,
+                                          .topic = topic,
+                                          .next_seq = next_seq}});
+}
+
+static inline void ack(conn_id conn, uint32_t sub, uint32_t topic, uint64_t next_seq)
+{
+    ack_after(conn, 0, sub, topic, next_seq);
 }
 
 /* A member of a group. */
 static inline void share(conn_id conn, uint32_t sub, const char *pattern, const char *group,
                          uint64_t credit)
 {
-    message(conn, (struct msg){.type = MSG_SUBSCRIBE,
-                               .as.subscribe = {.number = ++numbers[conn],
-                                                .sub = sub,
-                                                .pattern = span_text(pattern),
-                                                .group = span_text(group),
-                                                .window_bytes = 512 * 1024,
-                                                .credit = credit}});
+    subscribe_as(conn, (struct msg_subscribe){.sub = sub,
+                                              .pattern = span_text(pattern),
+                                              .group = span_text(group),
+                                              .window_bytes = 512 * 1024,
+                                              .credit = credit});
 }
 
 /* A member is given nothing more. */
@@ -777,11 +861,17 @@ static inline void complete(conn_id conn)
     message(conn, (struct msg){.type = MSG_COMPLETE, .as.complete = {.number = ++numbers[conn]}});
 }
 
-static inline void break_down(conn_id conn)
+static inline void break_down_after(conn_id conn, uint64_t after)
 {
     message(conn,
             (struct msg){.type = MSG_FAIL_PARTY,
-                         .as.fail_party = {.number = ++numbers[conn], .error = an_error("")}});
+                         .as.fail_party = {
+                             .number = ++numbers[conn], .after = after, .error = an_error("")}});
+}
+
+static inline void break_down(conn_id conn)
+{
+    break_down_after(conn, 0);
 }
 
 static inline void closed(conn_id conn)
@@ -841,6 +931,13 @@ static inline void resume(conn_id conn, uint64_t token, uint64_t refusal_number)
     msg.as.hello.refusal_number = refusal_number;
     message(conn, msg);
     attach(conn, conn + 10, token);
+}
+
+/* Its data connection is cut, and stands again. */
+static inline void reconnect(conn_id conn)
+{
+    closed(conn + 10);
+    resume(conn, tokens[conn], 0);
 }
 
 #endif

@@ -30,6 +30,16 @@ static void fini_groups(void)
 
 TestSuite(core_group, .init = init_groups, .fini = fini_groups);
 
+/* A member of a group of alice/tasks that asks for more than others do. */
+static void share_tasks(conn_id conn, const char *group, struct msg_subscribe more)
+{
+    more.sub = 1;
+    more.pattern = span_text("alice/tasks");
+    more.group = span_text(group);
+    more.window_bytes = 4096;
+    subscribe_as(conn, more);
+}
+
 static void workers(uint64_t credit)
 {
     share(2, 1, "alice/tasks", "work", credit);
@@ -69,14 +79,12 @@ Test(core_group, begin_where_their_first_member_asks_for)
 {
     publish(1, tasks, 0, 3, 5);
     forget();
-    message(2, (struct msg){.type = MSG_SUBSCRIBE,
-                            .as.subscribe = {.number = ++numbers[2],
-                                             .sub = 1,
-                                             .pattern = span_text("alice/+"),
-                                             .group = span_text("new"),
-                                             .from_seq = -1,
-                                             .window_bytes = 4096,
-                                             .credit = 8}});
+    subscribe_as(2, (struct msg_subscribe){.sub = 1,
+                                           .pattern = span_text("alice/+"),
+                                           .group = span_text("new"),
+                                           .from_seq = -1,
+                                           .window_bytes = 4096,
+                                           .credit = 8});
     EXPECT("2 < subscribed 0\n2 < accepted 0 1\n");
     share(3, 1, "alice/+", "all", 8);
     EXPECT("3 < subscribed 0\n3 < accepted 0 1\n"
@@ -94,12 +102,10 @@ Test(core_group, have_one_pattern_and_one_bound)
     join(4);
     share(4, 1, "alice/other", "work", 1);
     EXPECT("4 < subscribed 12\n4 < accepted 0 1\n");
-    message(4, (struct msg){.type = MSG_SUBSCRIBE,
-                            .as.subscribe = {.number = ++numbers[4],
-                                             .sub = 2,
-                                             .pattern = span_text("alice/tasks"),
-                                             .group = span_text("work"),
-                                             .deliver_max = DEFAULT_DELIVER + 1}});
+    subscribe_as(4, (struct msg_subscribe){.sub = 2,
+                                           .pattern = span_text("alice/tasks"),
+                                           .group = span_text("work"),
+                                           .deliver_max = DEFAULT_DELIVER + 1});
     EXPECT("4 < subscribed 12\n4 < accepted 0 2\n");
     message(2, (struct msg){.type = MSG_SUB_ADD,
                             .as.sub_add = {.number = ++numbers[2],
@@ -129,6 +135,19 @@ Test(core_group, take_no_name_that_their_letters_cannot_have)
     EXPECT("2 < subscribed 0\n2 < accepted 0 3\n");
 }
 
+/* How many values the group keeps, as the status says. */
+static uint64_t pending_of_work(conn_id conn)
+{
+    const struct msg_status_row *place = NULL;
+    message(conn, (struct msg){.type = MSG_STATUS, .as.status = {.request = 1}});
+    for (uint32_t i = 0; i < effects.msg_count; i++)
+        if (effects.msgs[i].type == MSG_STATUS_ROW &&
+            span_equal(effects.msgs[i].as.status_row.name, span_text("work")))
+            place = &effects.msgs[i].as.status_row;
+    cr_assert_not_null(place);
+    return place->pending;
+}
+
 Test(core_group, hold_what_is_not_done_and_nothing_else)
 {
     workers(4);
@@ -139,20 +158,9 @@ Test(core_group, hold_what_is_not_done_and_nothing_else)
     done(3, tasks, 1, 1);
     forget();
     tap(4);
-    message(4, (struct msg){.type = MSG_STATUS, .as.status = {.request = 1}});
-    const struct msg_status_row *place = NULL;
-    for (uint32_t i = 0; i < effects.msg_count; i++)
-        if (effects.msgs[i].type == MSG_STATUS_ROW &&
-            span_equal(effects.msgs[i].as.status_row.name, span_text("work")))
-            place = &effects.msgs[i].as.status_row;
-    cr_assert_not_null(place);
-    cr_expect_eq(place->pending, 3, "from the first that is not done on");
+    cr_expect_eq(pending_of_work(4), 3, "from the first that is not done on");
     done(2, tasks, 0, 1);
-    message(4, (struct msg){.type = MSG_STATUS, .as.status = {.request = 1}});
-    for (uint32_t i = 0; i < effects.msg_count; i++)
-        if (effects.msgs[i].type == MSG_STATUS_ROW &&
-            span_equal(effects.msgs[i].as.status_row.name, span_text("work")))
-            cr_expect_eq(effects.msgs[i].as.status_row.pending, 0);
+    cr_expect_eq(pending_of_work(4), 0);
 }
 
 Test(core_group, give_nothing_more_to_who_is_drained)
@@ -283,13 +291,7 @@ Test(core_group, give_again_what_a_closed_subscription_has)
 static void lease_to_dave(void)
 {
     join(4);
-    message(4, (struct msg){.type = MSG_SUBSCRIBE,
-                            .as.subscribe = {.number = ++numbers[4],
-                                             .sub = 1,
-                                             .pattern = span_text("alice/tasks"),
-                                             .group = span_text("work"),
-                                             .window_bytes = 4096,
-                                             .lease_ms = 4000}});
+    share_tasks(4, "work", (struct msg_subscribe){.lease_ms = 4000});
     publish(1, tasks, 0, 1, 5);
 }
 
@@ -298,23 +300,15 @@ Test(core_group, end_the_leases_of_who_is_silent)
 {
     lease_to_dave();
     forget();
-    for (int beat = 0; beat < 8; beat++) { /* it beats, and so goes on */
-        pass_ms(1000);
-        for (conn_id conn = 1; conn <= 4; conn++)
-            message(conn, (struct msg){.type = MSG_BEAT});
-    }
+    beat_on(8, 1000, (conn_id[]){1, 2, 3, 4, 0}); /* it beats, and so goes on */
     share(3, 1, "alice/tasks", "work", 1);
     forget();
-    for (int beat = 0; beat < 4; beat++) {
-        pass_ms(999);
-        for (conn_id conn = 1; conn <= 3; conn++)
-            message(conn, (struct msg){.type = MSG_BEAT});
-    }
+    beat_on(4, 999, (conn_id[]){1, 2, 3, 0});
     forget();
     pass_ms(10);
     EXPECT("4 < over: sub 1 task 1#0, delivery 1 (worker_lost of dave)\n"
            "13 < sub 1 task 1#0, delivery 2, payload 5\n");
-    message(4, (struct msg){.type = MSG_BEAT});
+    beat(4);
     publish(1, tasks, 1, 1, 6); /* it is back */
     EXPECT("4 < echo\n1 < accepted 2 0\n14 < sub 1 task 1#1, delivery 1, payload 6\n");
 }
@@ -328,7 +322,7 @@ Test(core_group, end_no_leases_for_a_standstill_of_the_broker)
     forget();
     pass_ms(9000);
     EXPECT("");
-    message(4, (struct msg){.type = MSG_BEAT});
+    beat(4);
     EXPECT("4 < echo\n");
 }
 
@@ -497,11 +491,7 @@ Test(core_group, end_a_lost_workers_leases_after_a_crash_too)
     resume(3, tokens[3], 0);
     tap(5);
     forget();
-    for (int beat = 0; beat < 10; beat++) {
-        pass_ms(1001);
-        message(3, (struct msg){.type = MSG_BEAT});
-        message(5, (struct msg){.type = MSG_BEAT});
-    }
+    beat_on(10, 1001, (conn_id[]){3, 5, 0});
     cr_expect_not_null(
         strstr(said, "5 < leases.lost bob/1 alice/tasks#0 x1 (party_lost of bob)\n"));
     cr_expect_not_null(strstr(said, "13 < sub 1 task 1#0, delivery 2, payload 5\n"));
@@ -513,9 +503,7 @@ static uint32_t replies; /* number of alice/_replies */
 
 static void request(uint64_t reply, uint64_t seq, payload_id payload, int64_t deadline_ms)
 {
-    batch(1, 99,
-          (struct event_range){
-              .kind = FRAME_RESERVE, .topic = replies, .seq = reply, .deadline_ms = deadline_ms});
+    promise(1, replies, reply, deadline_ms);
     reply_to = reply;
     publish(1, tasks, seq, 1, payload);
     reply_to = FRAME_NO_REPLY;
@@ -582,23 +570,13 @@ Test(core_group, tell_a_worker_that_its_request_was_taken_back)
     workers(1);
     requests(4);
     tap(5);
-    message(1, (struct msg){.type = MSG_RETRACT,
-                            .as.retract = {.number = ++numbers[1],
-                                           .after = frames[1],
-                                           .topic = replies,
-                                           .seq = 0,
-                                           .error = an_error("")}});
+    retract(1, replies, 0);
     EXPECT("2 < over: sub 1 task 1#0, delivery 1 (application of alice)\n"
            "1 < result 0\n"
            "1 < accepted 8 1\n"
            "5 < slot.failed alice/1 alice/_replies#0 x1 (application of alice)\n"
            "12 < sub 1 task 1#2, delivery 1, payload 22, reply to #2\n");
-    message(1, (struct msg){.type = MSG_RETRACT, /* nobody has it */
-                            .as.retract = {.number = ++numbers[1],
-                                           .after = frames[1],
-                                           .topic = replies,
-                                           .seq = 3,
-                                           .error = an_error("")}});
+    retract(1, replies, 3); /* nobody has it */
     answer(2, 2, 30);
     done(2, tasks, 2, 1);
     answer(3, 1, 31);
@@ -623,7 +601,7 @@ static void keep_alive(int64_t ms)
         pass_ms(1000);
         for (conn_id conn = 1; conn <= 3; conn++)
             if (tokens[conn] != 0)
-                message(conn, (struct msg){.type = MSG_BEAT});
+                beat(conn);
     }
 }
 
@@ -643,13 +621,7 @@ Test(core_group, fail_requests_that_nobody_serves)
 Test(core_group, fail_a_request_that_its_group_will_not_come_to)
 {
     requests(1);
-    message(2, (struct msg){.type = MSG_SUBSCRIBE,
-                            .as.subscribe = {.number = ++numbers[2],
-                                             .sub = 1,
-                                             .pattern = span_text("alice/tasks"),
-                                             .group = span_text("late"),
-                                             .from_seq = -1,
-                                             .window_bytes = 4096}});
+    share_tasks(2, "late", (struct msg_subscribe){.from_seq = -1});
     await_slot(1, 7, "alice/_replies", 0);
     keep_alive(DEFAULT_UNSERVED_MS);
     cr_expect_not_null(strstr(said, "11 < sub 0 error #0 (rejected of alice)\n"));
@@ -771,13 +743,7 @@ Test(core_group, wait_for_workers_after_a_crash_too)
 
 Test(core_group, fail_a_request_whose_workers_are_all_lost)
 {
-    message(2, (struct msg){.type = MSG_SUBSCRIBE,
-                            .as.subscribe = {.number = ++numbers[2],
-                                             .sub = 1,
-                                             .pattern = span_text("alice/tasks"),
-                                             .group = span_text("work"),
-                                             .window_bytes = 4096,
-                                             .deliver_max = 2}});
+    share_tasks(2, "work", (struct msg_subscribe){.deliver_max = 2});
     share(3, 1, "alice/tasks", "work", 1);
     requests(1);
     await_slot(1, 7, "alice/_replies", 0);
@@ -834,12 +800,7 @@ Test(core_group, take_no_reply_for_a_request)
     reply_to = FRAME_NO_REPLY;
     await_slot(1, 7, "alice/_replies", 0);
     EXPECT("1 < accepted 1 0\n");
-    message(1, (struct msg){.type = MSG_RETRACT,
-                            .as.retract = {.number = ++numbers[1],
-                                           .after = frames[1],
-                                           .topic = replies,
-                                           .seq = 0,
-                                           .error = an_error("")}});
+    retract(1, replies, 0);
     EXPECT("1 < result 0\n1 < accepted 1 1\n11 < sub 0 error #0 (application of alice)\n");
 }
 
@@ -874,14 +835,7 @@ Test(core_group, take_no_workers_word_for_a_reply_that_did_not_come)
 /* One in pieces of 100, of which there are two. */
 static void piece(conn_id conn, uint64_t reply, uint64_t at, payload_id payload)
 {
-    batch(conn, payload,
-          (struct event_range){.kind = FRAME_CHUNK,
-                               .topic = replies,
-                               .seq = reply,
-                               .value_bytes = FRAME_CHUNK_PREFIX_BYTES + 100,
-                               .chunk_total = 200,
-                               .chunk_offset = at,
-                               .chunk_bytes = 100});
+    chunk(conn, replies, reply, 200, at, 100, payload);
 }
 
 Test(core_group, mix_no_pieces_of_two_answers)
@@ -903,14 +857,8 @@ static void task_in_pieces(void)
 {
     share(2, 1, "alice/tasks", "work", 1);
     reserve(1, tasks, 0);
-    for (uint64_t at = 0; at < 200; at += 100)
-        batch(1, (payload_id)(40 + at / 100),
-              (struct event_range){.kind = FRAME_CHUNK,
-                                   .topic = tasks,
-                                   .value_bytes = FRAME_CHUNK_PREFIX_BYTES + 100,
-                                   .chunk_total = 200,
-                                   .chunk_offset = at,
-                                   .chunk_bytes = 100});
+    chunk(1, tasks, 0, 200, 0, 100, 40);
+    chunk(1, tasks, 0, 200, 100, 100, 41);
 }
 
 /* Whole, so that a group of its own can be given it in pieces. */
@@ -992,12 +940,7 @@ Test(core_group, give_again_what_one_who_left_did_not_bring)
     resume(1, tokens[1], 0);
     resume(3, tokens[3], 0);
     tap(5);
-    for (int beat = 0; beat < 12; beat++) {
-        pass_ms(1001);
-        message(1, (struct msg){.type = MSG_BEAT});
-        message(3, (struct msg){.type = MSG_BEAT});
-        message(5, (struct msg){.type = MSG_BEAT});
-    }
+    beat_on(12, 1001, (conn_id[]){1, 3, 5, 0});
     cr_expect_not_null(
         strstr(said, "5 < leases.lost bob/1 alice/tasks#0 x1 (party_lost of bob)\n"));
     cr_expect_not_null(strstr(said, "13 < sub 1 task 1#0, delivery 2, payload 20, reply to #0"));
@@ -1033,7 +976,7 @@ static bool comes_all_the_same(uint64_t n, const char *group)
         subscribe(2, 1, "alice/tasks", "", 0, 0);
     memory.resize = heap_resize;
     bool is_open = strstr(said, "2 < subscribed 0\n") != NULL;
-    message(3, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
+    beat(3);
     bool has_come = strstr(said, "12 < sub 1 ") != NULL;
     cr_expect(!is_open || has_come, "allocation %llu: %s", (unsigned long long)n, said);
     forget();
@@ -1142,13 +1085,7 @@ static bool goes_in_the_end(uint64_t n)
     asked = 0;
     fail_at = n;
     memory.resize = resize_but_once;
-    message(2, (struct msg){.type = MSG_SUBSCRIBE,
-                            .as.subscribe = {.number = ++numbers[2],
-                                             .sub = 1,
-                                             .pattern = span_text("alice/tasks"),
-                                             .group = span_text("work"),
-                                             .keep_ms = 500,
-                                             .window_bytes = 4096}});
+    share_tasks(2, "work", (struct msg_subscribe){.keep_ms = 500});
     memory.resize = heap_resize;
     bool is_open = strstr(said, "2 < subscribed 0\n") != NULL;
     uint32_t seq = 0;

@@ -282,9 +282,9 @@ static void progress(conn_id conn, uint64_t within_ms, const char *where)
 static void beat_all(void)
 {
     size_t kept_bytes = said_bytes;
-    message(GUARD, (struct msg){.type = MSG_BEAT});
-    message(PROGRAM, (struct msg){.type = MSG_BEAT});
-    message(BOB, (struct msg){.type = MSG_BEAT});
+    beat(GUARD);
+    beat(PROGRAM);
+    beat(BOB);
     said_bytes = kept_bytes; /* echoes */
     said[said_bytes] = '\0';
 }

@@ -28,7 +28,7 @@ static void pass_alive_ms(int64_t ms, conn_id last)
         pass_ms(ms < 500 ? ms : 500);
         size_t kept_bytes = said_bytes;
         for (conn_id conn = 1; conn <= last; conn++)
-            message(conn, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
+            beat(conn);
         said_bytes = kept_bytes; /* echoes */
         said[said_bytes] = '\0';
     }
@@ -264,7 +264,7 @@ Test(core_job, waits_for_spares_when_fewer_than_min_are_left)
     leave(1, 0);
     forget();
     pass_alive_ms(2500, 0);
-    message(2, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
+    beat(2);
     forget();
     show_job(5);
     EXPECT("5 < member 1 bob/1 running\n5 < short, attempt 1, epoch 1 of 2\n");
@@ -286,7 +286,7 @@ Test(core_job, fails_when_nobody_comes_in_its_window)
            "4 < party.failed alice/1 #0 x0 (application of alice)\n"
            "4 < job.short /0 #0 x1 (application of alice)\n");
     pass_alive_ms(2400, 0);
-    message(2, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
+    beat(2);
     forget();
     pass_ms(600);
     EXPECT("2 < verdict 2 (application of alice) x0, over\n"
@@ -1049,12 +1049,12 @@ Test(core_job, does_not_meet_while_one_of_them_is_in_doubt)
     come(2);
     barrier(1, 1, 1, 1);
     pass_ms(2400);
-    message(2, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
+    beat(2);
     pass_ms(200);
     forget();
     barrier(2, 1, 1, 1);
     EXPECT("");
-    message(1, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
+    beat(1);
     EXPECT("1 < barrier 1/1: 0 \n2 < barrier 1/1: 0 \n1 < echo\n");
 }
 

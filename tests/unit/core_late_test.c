@@ -95,7 +95,7 @@ Test(core_late, one_is_answered_its_beats_and_no_more)
 {
     fail_the_job(0);
     uint64_t refused = count_refused(5);
-    message(2, (struct msg){.type = MSG_BEAT, .as.beat.sent_ns = 1});
+    beat(2);
     EXPECT("2 < echo\n");
     subscribe(2, 1, "alice/#", "", 0, 0);
     await_slot(2, 1, "alice/a", 0);
@@ -112,9 +112,9 @@ static void beat_for_ms(conn_id conn, int64_t ms)
 {
     for (; ms > 0; ms -= 1000) {
         pass_ms(ms < 1000 ? ms : 1000);
-        message(conn, (struct msg){.type = MSG_BEAT});
-        message(4, (struct msg){.type = MSG_BEAT});
-        message(5, (struct msg){.type = MSG_BEAT});
+        beat(conn);
+        beat(4);
+        beat(5);
         forget();
     }
 }
@@ -134,8 +134,8 @@ Test(core_late, one_that_is_silent_is_forgotten)
     fail_the_job(0);
     for (int i = 0; i < 9; i++) {
         pass_ms(1000);
-        message(4, (struct msg){.type = MSG_BEAT});
-        message(5, (struct msg){.type = MSG_BEAT});
+        beat(4);
+        beat(5);
         forget();
     }
     pass_ms(999);

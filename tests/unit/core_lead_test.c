@@ -438,11 +438,8 @@ static void start_small(const char *pattern)
     memset(granted, 0, sizeof granted);
     join(1);
     join(2);
-    message(2, (struct msg){.type = MSG_SUBSCRIBE,
-                            .as.subscribe = {.number = ++numbers[2],
-                                             .sub = 1,
-                                             .pattern = span_text(pattern),
-                                             .window_bytes = 1}});
+    subscribe_as(
+        2, (struct msg_subscribe){.sub = 1, .pattern = span_text(pattern), .window_bytes = 1});
     forget();
 }
 

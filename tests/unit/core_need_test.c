@@ -132,8 +132,7 @@ Test(core_need, fails_by_whatever_way_the_other_fails)
 {
     meet();
     reserve(1, a, 0); /* its party is lost */
-    batch(1, 99,
-          (struct event_range){.kind = FRAME_RESERVE, .topic = a, .seq = 1, .deadline_ms = 50});
+    promise(1, a, 1, 50);
     publish(1, a, 2, 1, 5); /* taken back */
     publish(1, a, 5, 1, 5); /* jumps over 3 and 4 */
     reserve_after(2, b, 0, "alice/a", 0);
@@ -147,12 +146,7 @@ Test(core_need, fails_by_whatever_way_the_other_fails)
     EXPECT("2 < refusal #1 (dependency of bob)\n"
            "3 < slot.failed alice/1 alice/a#1 x1 (deadline of alice)\n"
            "3 < slot.failed bob/1 bob/b#1 x1 (dependency of bob)\n");
-    message(1, (struct msg){.type = MSG_RETRACT,
-                            .as.retract = {.number = ++numbers[1],
-                                           .after = frames[1],
-                                           .topic = a,
-                                           .seq = 2,
-                                           .error = an_error("")}});
+    retract(1, a, 2);
     EXPECT("1 < result 0\n2 < refusal #2 (dependency of bob)\n1 < accepted 4 1\n"
            "3 < slot.failed alice/1 alice/a#2 x1 (application of alice)\n"
            "3 < slot.failed bob/1 bob/b#2 x1 (dependency of bob)\n");

@@ -7,16 +7,10 @@
 
 TestSuite(core_replay, .init = init, .fini = fini);
 
-static void chunk(conn_id conn, uint32_t topic, uint64_t seq, uint64_t at, payload_id payload)
+/* One half of a value of 200 bytes. */
+static void half(conn_id conn, uint32_t topic, uint64_t seq, uint64_t at, payload_id payload)
 {
-    batch(conn, payload,
-          (struct event_range){.kind = FRAME_CHUNK,
-                               .topic = topic,
-                               .seq = seq,
-                               .value_bytes = FRAME_CHUNK_PREFIX_BYTES + 100,
-                               .chunk_total = 200,
-                               .chunk_offset = at,
-                               .chunk_bytes = 100});
+    chunk(conn, topic, seq, 200, at, 100, payload);
 }
 
 static void numbered(conn_id conn, struct msg msg)
@@ -24,29 +18,6 @@ static void numbered(conn_id conn, struct msg msg)
     uint64_t number = ++numbers[conn];
     memcpy(&msg.as, &number, sizeof number); /* the first field of all that have one */
     message(conn, msg);
-}
-
-static void retract(conn_id conn, uint32_t topic, uint64_t seq, uint64_t after)
-{
-    numbered(conn,
-             (struct msg){.type = MSG_RETRACT,
-                          .as.retract = {
-                              .after = after, .topic = topic, .seq = seq, .error = an_error("")}});
-}
-
-static void ack(conn_id conn, uint32_t sub, uint32_t topic, uint64_t next_seq)
-{
-    numbers[conn] += 1;
-    message(
-        conn,
-        (struct msg){
-            .type = MSG_ACK,
-            .as.ack = {.number = numbers[conn], .sub = sub, .topic = topic, .next_seq = next_seq}});
-}
-
-static void taken(conn_id conn, uint32_t sub, uint64_t bytes)
-{
-    message(conn, (struct msg){.type = MSG_TAKEN, .as.taken = {.sub = sub, .bytes = bytes}});
 }
 
 /* ---- every kind ------------------------------------------------------------------------------ */
@@ -60,12 +31,12 @@ static void write_all_sorts(uint32_t a)
         reserve(1, a, seq);
     commit(1, a, 11, 3);
     fail(1, a, 12, frames[1]);
-    chunk(1, a, 13, 0, 4);
-    chunk(1, a, 13, 100, 5);
-    chunk(1, a, 14, 0, 6);
-    commit(1, a, 11, 7);         /* refused: it came before */
-    chunk(1, a, 12, 0, 8);       /* refused: it failed */
-    retract(1, a, 6, frames[1]); /* nobody was sent it: granted */
+    half(1, a, 13, 0, 4);
+    half(1, a, 13, 100, 5);
+    half(1, a, 14, 0, 6);
+    commit(1, a, 11, 7);  /* refused: it came before */
+    half(1, a, 12, 0, 8); /* refused: it failed */
+    retract(1, a, 6);     /* nobody was sent it: granted */
     fail(1, a, 15, frames[1] + 1);
     publish(1, a, 17, 1, 9);       /* ... and what it waited for */
     fail(1, a, 16, frames[1] + 5); /* parked to its end */
@@ -221,14 +192,9 @@ static void work_all_sorts(void)
     for (reply_to = 0; reply_to < 2; reply_to++)
         publish(1, tasks, 5 + reply_to, 1, 2);
     reply_to = FRAME_NO_REPLY;
-    message(2, (struct msg){.type = MSG_SUBSCRIBE, /* it comes to the request when it is none */
-                            .as.subscribe = {.number = ++numbers[2],
-                                             .sub = 2,
-                                             .pattern = span_text("alice/tasks"),
-                                             .group = span_text("late"),
-                                             .window_bytes = 4096}});
+    share(2, 2, "alice/tasks", "late", 0); /* it comes to the request when it is none */
     drain(2, 2);
-    retract(1, replies, 0, frames[1]);
+    retract(1, replies, 0);
     done(2, tasks, 0, 1);
     settle(2, tasks, 1, 1, TASK_REJECTED, -1, "");
     settle(2, tasks, 2, 1, TASK_REJECTED, -1, "");
@@ -387,7 +353,7 @@ Test(core_replay, goes_on_waiting_for_who_is_missing)
     resume(2, tokens[2], 0);
     forget();
     pass_ms(2000);
-    message(2, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
+    beat(2);
     pass_ms(999);
     forget();
     ask_from(5);
@@ -428,7 +394,7 @@ Test(core_replay, tells_how_far_the_clocks_had_come)
     join(2);
     int64_t told_ns = now_ns;
     now_ns += 500 * MS;
-    message(1, (struct msg){.type = MSG_BEAT});
+    beat(1);
     crash(1000);
     cr_expect_eq(clocks_seen.now_ns, told_ns);
     cr_expect_eq(clocks_seen.wall_ns, told_ns + wall_ahead_ns);
@@ -444,10 +410,7 @@ Test(core_replay, counts_a_job_s_deadline_by_the_wall_clock)
     join(1);
     crash(60000);
     resume(1, tokens[1], 0);
-    for (int i = 0; i < 29; i++) {
-        pass_ms(1000);
-        message(1, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
-    }
+    beat_on(29, 1000, (conn_id[]){1, 0});
     forget();
     pass_ms(1000);
     EXPECT("1 < verdict 2 (deadline of ) x0, over\n"
@@ -491,10 +454,7 @@ Test(core_replay, loses_who_does_not_come_back_in_time)
     crash(50);
     resume(2, tokens[2], 0);
     forget();
-    for (int beat = 0; beat < 9; beat++) {
-        pass_ms(1000);
-        message(2, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
-    }
+    beat_on(9, 1000, (conn_id[]){2, 0});
     forget();
     pass_ms(DEFAULT_RESUME_MS - 9000 - 1);
     EXPECT("");
@@ -504,8 +464,7 @@ Test(core_replay, loses_who_does_not_come_back_in_time)
 
 Test(core_replay, skips_what_came_before_and_asks_for_nothing_twice)
 {
-    join(1);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_by_alice();
     publish(1, a, 0, 3, 5);
     subscribe(1, 1, "alice/a", "", 0, 0);
     crash(0);
@@ -519,13 +478,8 @@ Test(core_replay, skips_what_came_before_and_asks_for_nothing_twice)
 
 Test(core_replay, settles_what_waited_for_its_data_when_that_comes_after_all)
 {
-    join(1);
-    join(2);
-    subscribe(2, 1, "alice/a", "", 0, 0);
-    uint32_t a = open_topic(1, "alice/a");
-    message(1, (struct msg){
-                   .type = MSG_FAIL_PARTY,
-                   .as.fail_party = {.number = ++numbers[1], .after = 1, .error = an_error("")}});
+    uint32_t a = open_for_bob();
+    break_down_after(1, 1);
     crash(0);
     resume(2, tokens[2], 0);
     resume(1, tokens[1], 0);
@@ -539,19 +493,14 @@ Test(core_replay, settles_what_waited_for_its_data_when_that_comes_after_all)
 /* It said why it fails, and did not come back: that is why it failed. */
 Test(core_replay, keeps_the_reason_of_who_failed_and_was_lost)
 {
-    join(1);
-    join(2);
-    subscribe(2, 1, "alice/a", "", 0, 0);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_for_bob();
     reserve(1, a, 0);
-    message(1, (struct msg){
-                   .type = MSG_FAIL_PARTY,
-                   .as.fail_party = {.number = ++numbers[1], .after = 2, .error = an_error("")}});
+    break_down_after(1, 2);
     crash(0);
     resume(2, tokens[2], 0);
     forget();
     pass_ms(9000);
-    message(2, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
+    beat(2);
     forget();
     pass_ms(1000);
     EXPECT("12 < sub 1 error #0 (application of alice)\n"
@@ -560,10 +509,9 @@ Test(core_replay, keeps_the_reason_of_who_failed_and_was_lost)
 
 Test(core_replay, says_refusals_and_yes_again)
 {
-    join(1);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_by_alice();
     reserve(1, a, 0);
-    retract(1, a, 0, 1);
+    retract(1, a, 0);
     commit(1, a, 0, 7);
     EXPECT(
         "1 < accepted 1 0\n1 < result 0\n1 < accepted 1 1\n1 < refusal #0 (application of alice)\n"
@@ -573,19 +521,18 @@ Test(core_replay, says_refusals_and_yes_again)
     EXPECT("1 < welcome incarnation 1, resumed\n1 < refusal #0 (application of alice)\n"
            "1 < attached\n1 < credit\n1 < accepted 2 1\n");
     numbers[1] = 0;
-    retract(1, a, 0, 1);
+    retract(1, a, 0);
     EXPECT("1 < result 0\n");
 }
 
 Test(core_replay, seals_every_outcome)
 {
-    join(1);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_by_alice();
     publish(1, a, 0, 1, 5);
     crash(0);
     resume(1, tokens[1], 0);
     forget();
-    retract(1, a, 0, 1);
+    retract(1, a, 0);
     EXPECT("1 < result 10\n1 < accepted 1 1\n");
 }
 
@@ -610,8 +557,7 @@ Test(core_replay, fences_the_dead_and_knows_other_brokers)
 Test(core_replay, never_gives_a_number_of_an_error_twice)
 {
     join(1);
-    numbered(1, (struct msg){.type = MSG_SUBSCRIBE,
-                             .as.subscribe = {.sub = 1, .pattern = span_text("#/x")}});
+    subscribe(1, 1, "#/x", "", 0, 0);
     struct span first = effects.msgs[0].as.subscribed.error;
     struct error_record records[LIMIT_ERROR_RECORDS];
     uint32_t count = 0;
@@ -621,8 +567,7 @@ Test(core_replay, never_gives_a_number_of_an_error_twice)
     memcpy(id, records[0].id.data, records[0].id.bytes);
     crash(0);
     resume(1, tokens[1], 0);
-    numbered(1, (struct msg){.type = MSG_SUBSCRIBE,
-                             .as.subscribe = {.sub = 2, .pattern = span_text("#/x")}});
+    subscribe(1, 2, "#/x", "", 0, 0);
     struct span second = effects.msgs[0].as.subscribed.error;
     cr_assert_eq(error_decode(second, records, LIMIT_ERROR_RECORDS, &count), WIRE_OK);
     cr_assert_not(span_equal(records[0].id, span_text(id)));
@@ -630,20 +575,13 @@ Test(core_replay, never_gives_a_number_of_an_error_twice)
 
 /* ---- deadlines ------------------------------------------------------------------------------- */
 
-static void promise(conn_id conn, uint32_t topic, uint64_t seq, int64_t deadline_ms)
-{
-    batch(conn, 99,
-          (struct event_range){
-              .kind = FRAME_RESERVE, .topic = topic, .seq = seq, .deadline_ms = deadline_ms});
-}
-
 /* alice beats, so that nothing else happens. */
 static void beat_for_ms(int64_t ms)
 {
     while (ms > 0) {
         int64_t part_ms = ms < 2000 ? ms : 2000;
-        message(1, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
-        message(3, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
+        beat(1);
+        beat(3);
         EXPECT("1 < echo\n3 < echo\n");
         pass_ms(part_ms);
         ms -= part_ms;
@@ -652,8 +590,7 @@ static void beat_for_ms(int64_t ms)
 
 Test(core_replay, keeps_deadlines_and_gives_those_that_passed_the_resume_window)
 {
-    join(1);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_by_alice();
     promise(1, a, 0, 1000);  /* passes while the broker is away */
     promise(1, a, 1, 15000); /* passes 14 s after its return */
     crash(1000);
@@ -677,8 +614,7 @@ Test(core_replay, keeps_to_the_resume_window_it_is_told)
     for (size_t i = 0; i < sizeof windows_ms / sizeof windows_ms[0]; i++) {
         options.resume_ms = windows_ms[i];
         restart();
-        join(1);
-        uint32_t a = open_topic(1, "alice/a");
+        uint32_t a = open_by_alice();
         promise(1, a, 0, 1000);
         crash(1000);
         resume(1, tokens[1], 0);
@@ -696,8 +632,7 @@ Test(core_replay, may_have_no_resume_window)
 {
     options.resume_ms = 0;
     restart();
-    join(1);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_by_alice();
     promise(1, a, 0, 1000);
     crash(1000);
     resume(1, tokens[1], 0);
@@ -710,8 +645,7 @@ Test(core_replay, may_have_no_resume_window)
 /* However the wall clock is set, no slot waits for longer than it was promised for. */
 Test(core_replay, takes_no_deadline_for_longer_than_it_was)
 {
-    join(1);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_by_alice();
     wall_ahead_ns = 86400000 * MS;
     promise(1, a, 0, 20000);
     wall_ahead_ns = 0;

@@ -299,7 +299,7 @@ Test(core_run, whoever_came_too_early_is_told_to_come_again)
     lose_carol();
     cr_assert_eq(come(3), 1); /* it may be a late restart, for all that is known */
     pass_ms(9000);
-    message(3, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
+    beat(3);
     forget();
     message(1, hello(1, 0));
     EXPECT("3 < over 11 (cancelled of )\n3 dropped\n13 dropped\n1 < welcome incarnation 2\n");
@@ -315,10 +315,7 @@ Test(core_run, whoever_was_there_for_a_minute_is_not_thrown_out)
 {
     lose_carol();
     cr_assert_eq(come(3), 1);
-    for (int i = 0; i < 60; i++) {
-        pass_ms(1000);
-        message(3, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
-    }
+    beat_on(60, 1000, (conn_id[]){3, 0});
     forget();
     cr_expect_eq(come(1), 1);
     cr_expect_eq(welcomed.is_continued, 1);
@@ -548,7 +545,7 @@ Test(core_run, an_observer_of_the_job_may_have_it_forgotten)
     tap(5);
     forget_job(5, "job");
     EXPECT("5 < done 0 \n");
-    message(5, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
+    beat(5);
     EXPECT("5 < echo\n");
 }
 

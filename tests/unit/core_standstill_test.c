@@ -49,11 +49,6 @@ static void look(void)
     message(3, (struct msg){.type = MSG_TAP_TAKEN, .as.tap_taken.id = 1});
 }
 
-static void beat(conn_id conn)
-{
-    message(conn, (struct msg){.type = MSG_BEAT});
-}
-
 /* Nothing is looked at. */
 static void stand_ms(int64_t ms)
 {

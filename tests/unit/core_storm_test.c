@@ -71,9 +71,7 @@ Test(core_storm, tells_apart_what_is_not_alike)
     reserve(1, b, 0);
     fail(1, b, 0, frames[1]);
     cr_expect_eq(count_told(&events), 1, "another place");
-    batch(1, 99,
-          (struct event_range){
-              .kind = FRAME_RESERVE, .topic = a, .seq = next_seq++, .deadline_ms = 10});
+    promise(1, a, next_seq++, 10);
     pass_ms(20);
     cr_expect_eq(count_told(&events), 2, "another type");
     join(2);

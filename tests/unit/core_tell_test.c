@@ -149,8 +149,7 @@ Test(core_tell, leads_a_tap_that_begins_in_the_past_through_all_that_is_kept)
 /* What is kept no more is told, too. */
 Test(core_tell, tells_a_tap_what_is_no_longer_kept)
 {
-    join(1);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_by_alice();
     for (int i = 0; i < LIMIT_EVENTS / 4096; i++)
         miss_deadlines(a, 4096);
     forget();
@@ -293,7 +292,7 @@ Test(core_tell, keeps_a_flood_of_strangers_from_pushing_out_events)
     tap(2);
     for (int i = 0; i < HOURS * 3600; i++) {
         uint32_t events;
-        message(2, (struct msg){.type = MSG_BEAT});
+        beat(2);
         for (conn_id conn = 40; conn < 40 + A_SECOND; conn++)
             intrude(conn);
         pass_ms(1000);
@@ -323,7 +322,7 @@ Test(core_tell, keeps_a_flood_of_a_party_from_pushing_out_events)
            "2 < party.suspect alice/1 #0 x0\n");
     for (int i = 0; i < MINUTES * A_MINUTE; i++) {
         resume(1, tokens[1], 0);
-        message(2, (struct msg){.type = MSG_BEAT});
+        beat(2);
         intrude(1);
         pass_ms(APART_MS);
         for (const char *at = said; (at = strstr(at, told_as)) != NULL; at++, events++)
@@ -446,7 +445,7 @@ Test(core_tell, tells_of_a_journal_that_changes_soon_after_when_the_pause_is_ove
     EXPECT("");
     pass_ms(4 * LIMIT_COMPLAINTS_MS_MIN);
     EXPECT("5 < journal.full /0 #0 x0\n");
-    message(5, (struct msg){.type = MSG_BEAT});
+    beat(5);
     pass_ms(8 * LIMIT_COMPLAINTS_MS_MIN); /* it is settled */
     forget();
     hear_journal(HEALTH_WELL);
@@ -461,7 +460,7 @@ Test(core_tell, keeps_a_restless_journal_from_pushing_out_events)
     tap(5);
     forget();
     for (int i = 0; i < MINUTES * 600; i++) {
-        message(5, (struct msg){.type = MSG_BEAT});
+        beat(5);
         hear_journal(i % 2 == 0 ? HEALTH_FULL : HEALTH_WELL);
         pass_ms(100);
         count += count_said("5 < journal.");

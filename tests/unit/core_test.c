@@ -170,10 +170,7 @@ Test(core, keeps_so_many_bytes_of_errors_that_wait_for_their_data_in_all)
 
 Test(core, does_not_let_a_leave_overtake_a_commit)
 {
-    join(1);
-    join(2);
-    subscribe(2, 1, "alice/a", "", 0, 0);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_for_bob();
     reserve(1, a, 0);
     forget();
     leave(1, 2);
@@ -184,11 +181,8 @@ Test(core, does_not_let_a_leave_overtake_a_commit)
 
 Test(core, settles_what_a_leaver_owes)
 {
-    join(1);
-    join(2);
+    uint32_t a = open_for_bob();
     tap(3);
-    subscribe(2, 1, "alice/a", "", 0, 0);
-    uint32_t a = open_topic(1, "alice/a");
     reserve(1, a, 0);
     forget();
     leave(1, 1);
@@ -199,10 +193,8 @@ Test(core, settles_what_a_leaver_owes)
 
 Test(core, refuses_a_late_commit_and_says_what_won)
 {
-    join(1);
-    uint32_t a = open_topic(1, "alice/a");
-    batch(1, 9,
-          (struct event_range){.kind = FRAME_RESERVE, .topic = a, .seq = 0, .deadline_ms = 100});
+    uint32_t a = open_by_alice();
+    promise(1, a, 0, 100);
     pass_ms(101);
     forget();
     commit(1, a, 0, 7);
@@ -211,8 +203,7 @@ Test(core, refuses_a_late_commit_and_says_what_won)
 
 Test(core, does_nothing_twice_when_frames_come_again)
 {
-    join(1);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_by_alice();
     publish(1, a, 0, 4, 5);
     closed(11);
     message(1, hello(1, tokens[1]));
@@ -229,10 +220,7 @@ Test(core, does_nothing_twice_when_frames_come_again)
 
 Test(core, settles_numbers_that_are_jumped_over_as_cancelled)
 {
-    join(1);
-    join(2);
-    subscribe(2, 1, "alice/a", "", 0, 0);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_for_bob();
     publish(1, a, 100, 1, 5); /* the first may be any */
     publish(1, a, 102, 1, 6);
     forget();
@@ -247,8 +235,7 @@ Test(core, settles_numbers_that_are_jumped_over_as_cancelled)
 /* One number stays for the end behind it. */
 Test(core, takes_the_last_numbers_that_there_are)
 {
-    join(1);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_by_alice();
     forget();
     publish(1, a, UINT64_MAX - 2, 1, 5);
     EXPECT("1 < accepted 1 0\n");
@@ -258,20 +245,9 @@ Test(core, takes_the_last_numbers_that_there_are)
 
 /* ---- retracting ------------------------------------------------------------------------------ */
 
-static void retract(conn_id conn, uint32_t topic, uint64_t seq)
-{
-    message(conn, (struct msg){.type = MSG_RETRACT,
-                               .as.retract = {.number = ++numbers[conn],
-                                              .after = frames[conn],
-                                              .topic = topic,
-                                              .seq = seq,
-                                              .error = an_error("")}});
-}
-
 Test(core, retracts_what_nobody_was_sent)
 {
-    join(1);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_by_alice();
     publish(1, a, 0, 5, 5);
     forget();
     retract(1, a, 2);
@@ -286,8 +262,7 @@ Test(core, retracts_what_nobody_was_sent)
 
 Test(core, answers_a_retraction_again_when_it_is_asked_again)
 {
-    join(1);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_by_alice();
     publish(1, a, 0, 1, 5);
     struct span error = an_error("job/alice/1/1");
     struct msg msg = {
@@ -303,8 +278,7 @@ Test(core, remembers_that_it_retracted_when_the_slot_is_no_longer_kept)
 {
     options.topic_keep_bytes = 64;
     restart();
-    join(1);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_by_alice();
     publish(1, a, 0, 1, 5);
     retract(1, a, 0);
     for (uint32_t i = 1; i < 10; i++)
@@ -318,10 +292,7 @@ Test(core, remembers_that_it_retracted_when_the_slot_is_no_longer_kept)
 /* It was answered with no, and its answer may be lost: its turn was before what is parked. */
 Test(core, answers_again_at_once_while_others_wait_for_their_data)
 {
-    join(1);
-    join(2);
-    subscribe(2, 1, "alice/a", "", 0, 0);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_for_bob();
     publish(1, a, 0, 1, 5);
     struct msg late = {.type = MSG_RETRACT,
                        .as.retract = {.number = 1, .after = 1, .topic = a, .error = an_error("")}};
@@ -399,17 +370,11 @@ Test(core, suspects_and_loses_a_silent_party_and_tells_it)
 {
     join(1);
     tap(3);
-    for (int i = 0; i < 24; i++) { /* the tap beats, alice does not */
-        pass_ms(100);
-        message(3, (struct msg){.type = MSG_BEAT});
-    }
+    beat_on(24, 100, (conn_id[]){3, 0}); /* the tap beats, alice does not */
     forget();
     pass_ms(200);
     EXPECT("3 < party.suspect alice/1 #0 x0\n");
-    for (int i = 0; i < 73; i++) {
-        pass_ms(100);
-        message(3, (struct msg){.type = MSG_BEAT});
-    }
+    beat_on(73, 100, (conn_id[]){3, 0});
     forget();
     pass_ms(200);
     EXPECT("1 < over 11 (party_lost of alice)\n1 dropped\n11 dropped\n"
@@ -456,8 +421,8 @@ static int64_t lose_while_late(int64_t late_ms)
     while (strstr(said, "party.lost alice") == NULL) {
         cr_assert_lt(now_ns - begin_ns, 3600 * 1000 * MS, "she is never lost");
         now_ns += late_ms * MS;
-        message(2, (struct msg){.type = MSG_BEAT}); /* they are read first */
-        message(3, (struct msg){.type = MSG_BEAT});
+        beat(2); /* they are read first */
+        beat(3);
         step((struct event){.type = EVENT_TICK});
         message(3, (struct msg){.type = MSG_TAP_TAKEN, .as.tap_taken.id = 1});
     }
@@ -511,10 +476,7 @@ Test(core, loses_nobody_that_was_not_suspect_for_half_a_beat)
 
 Test(core, resumes_a_session_where_it_was)
 {
-    join(1);
-    join(2);
-    subscribe(2, 1, "alice/a", "", 0, 0);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_for_bob();
     publish(1, a, 0, 2, 5);
     publish(1, a, 2, 2, 6);
     closed(12);
@@ -595,8 +557,7 @@ Test(core, says_goodbye_to_who_comes_while_it_stops)
 
 Test(core, refuses_a_second_live_party_of_a_name_and_replaces_a_dead_one)
 {
-    join(1);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_by_alice();
     reserve(1, a, 0);
     message(21, hello(1, 0));
     forget();
@@ -617,7 +578,7 @@ Test(core, does_not_blame_parties_for_the_time_it_stood_still_itself)
     now_ns += 60000 * MS; /* no tick came: it was the broker that did not run */
     step((struct event){.type = EVENT_TICK});
     EXPECT("");
-    message(1, (struct msg){.type = MSG_BEAT});
+    beat(1);
     EXPECT("1 < echo\n");
 }
 
@@ -633,8 +594,7 @@ Test(core, puts_an_end_between_two_lives)
     join(1);
     a = open_topic(1, "alice/a");
     publish(1, a, 1, 1, 6);
-    message(2, hello(2, tokens[2]));
-    attach(2, 12, tokens[2]);
+    resume(2, tokens[2], 0);
     forget();
     join(4);
     closed(12);
@@ -752,7 +712,7 @@ Test(core, tells_the_oldest_ends_as_one)
 static uint64_t told_bytes(conn_id conn)
 {
     kept = steps;
-    message(conn, (struct msg){.type = MSG_BEAT});
+    beat(conn);
     cr_assert_eq(effects.msgs[0].type, MSG_ECHO);
     return effects.msgs[0].as.echo.data_bytes;
 }
@@ -782,20 +742,17 @@ Test(core, tells_with_each_echo_what_it_sent_on_the_data_connection)
 /* Frames of steps that are not in the journal yet are held: no ECHO may speak of them. */
 Test(core, tells_with_no_echo_what_waits_for_the_journal)
 {
-    join(1);
-    join(2);
-    subscribe(2, 1, "alice/a", "", 0, 0);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_for_bob();
     publish(1, a, 0, 1, 5);
     uint64_t first = told_bytes(2);
     publish(1, a, 1, 1, 6);
     kept = steps - 1; /* all but that */
-    message(2, (struct msg){.type = MSG_BEAT});
+    beat(2);
     cr_expect_eq(effects.msgs[0].as.echo.data_bytes, first);
     uint64_t marked = steps;
     publish(1, a, 2, 1, 7);
     for (; kept <= marked; kept++) {
-        message(2, (struct msg){.type = MSG_BEAT});
+        beat(2);
         uint64_t told = effects.msgs[0].as.echo.data_bytes;
         cr_expect_eq(told, kept < marked ? first : first + 64, "%d", (int)(told - first));
     }
@@ -838,11 +795,6 @@ Test(core, queues_a_subscription_once_after_an_end, .timeout = 10)
 
 /* ---- credit, durability, gaps ---------------------------------------------------------------- */
 
-static void taken(conn_id conn, uint32_t sub, uint64_t bytes)
-{
-    message(conn, (struct msg){.type = MSG_TAKEN, .as.taken = {.sub = sub, .bytes = bytes}});
-}
-
 /* Frames of 64 bytes; the name of alice/a takes 56. */
 enum { NAMED = 48 + 8 };
 
@@ -850,11 +802,8 @@ Test(core, holds_a_writer_back_and_lets_settlements_through)
 {
     options.topic_window_bytes = 1024;
     restart();
-    join(1);
-    join(2);
+    uint32_t a = open_for_bob();
     tap(3);
-    subscribe(2, 1, "alice/a", "", 0, 0);
-    uint32_t a = open_topic(1, "alice/a");
     reserve(1, a, 0);
     publish(1, a, 1, 16, 5); /* 128 + 1024 > 1024: one may pass the limit */
     forget();
@@ -873,14 +822,28 @@ Test(core, tells_the_log_who_is_slow)
 {
     options.topic_window_bytes = 1024;
     restart();
-    join(1);
-    join(2);
-    subscribe(2, 1, "alice/a", "", 0, 0);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_for_bob();
     publish(1, a, 0, 16, 5);
     cr_expect_str_eq(
         logged, "consumer.slow: bob holds the writer of alice/a back: 1024 bytes are not taken");
     forget();
+}
+
+/* Bob is there, and alice opens a topic that holds 16 frames, and keeps 4 for who comes late. */
+static uint32_t open_small(void)
+{
+    options.topic_window_bytes = 1024;
+    options.topic_keep_bytes = 256;
+    restart();
+    join(2);
+    return open_by_alice();
+}
+
+/* Batches of four values; their payloads are numbered from 5 on. */
+static void publish_fours(uint32_t topic, uint32_t begin, uint32_t end)
+{
+    for (uint32_t i = begin; i < end; i++)
+        publish(1, topic, i * 4, 4, 5 + i);
 }
 
 /* Number 0 is a number: who begins there and comes late is told what is gone, also if it asked to
@@ -893,8 +856,7 @@ Test(core, tells_who_comes_late_what_is_gone)
     join(2);
     tap(3);
     uint32_t a = open_topic(1, "alice/a");
-    for (uint32_t i = 0; i < 20; i++)
-        publish(1, a, i * 4, 4, 5 + i);
+    publish_fours(a, 0, 20);
     forget();
     subscribe(2, 1, "alice/a", "", 0, 0);
     cr_expect_not_null(strstr(said, "12 < sub 1 gap #0 x76 not kept\n12 < sub 1 payload 24 x1\n"));
@@ -911,19 +873,12 @@ Test(core, tells_who_comes_late_what_is_gone)
 /* What was gone before it came, and what it was too slow for, are two gaps. */
 Test(core, tells_what_was_gone_apart_from_what_was_lost_since)
 {
-    options.topic_window_bytes = 1024;
-    options.topic_keep_bytes = 256;
-    restart();
-    join(1);
-    join(2);
-    uint32_t a = open_topic(1, "alice/a");
-    for (uint32_t i = 0; i < 4; i++)
-        publish(1, a, i * 4, 4, 5 + i);
+    uint32_t a = open_small();
+    publish_fours(a, 0, 4);
     closed(12);
     message(2, hello(2, tokens[2]));
     subscribe(2, 1, "alice/a", "", 0, 1); /* its data connection does not stand yet */
-    for (uint32_t i = 4; i < 20; i++)
-        publish(1, a, i * 4, 4, 5 + i);
+    publish_fours(a, 4, 20);
     forget();
     attach(2, 12, tokens[2]);
     cr_expect_not_null(strstr(said, "12 < sub 1 gap #0 x12 not kept\n12 < sub 1 gap #12 x52\n"
@@ -934,22 +889,15 @@ Test(core, tells_what_was_gone_apart_from_what_was_lost_since)
  * went meanwhile, are one gap. */
 Test(core, tells_a_durable_name_that_stayed_away_of_one_gap)
 {
-    options.topic_window_bytes = 1024;
-    options.topic_keep_bytes = 256;
-    restart();
-    join(1);
-    join(2);
-    uint32_t a = open_topic(1, "alice/a");
-    for (uint32_t i = 0; i < 4; i++)
-        publish(1, a, i * 4, 4, 5 + i);
+    uint32_t a = open_small();
+    publish_fours(a, 0, 4);
     closed(12);
     message(2, hello(2, tokens[2]));
     subscribe(2, 1, "alice/a", "diary", 0, 0); /* its data connection does not stand yet */
     message(2, (struct msg){.type = MSG_UNSUBSCRIBE,
                             .as.unsubscribe = {.number = ++numbers[2], .sub = 1}});
     pass_ms(6000); /* its keeping time is 5 s */
-    for (uint32_t i = 4; i < 20; i++)
-        publish(1, a, i * 4, 4, 5 + i);
+    publish_fours(a, 4, 20);
     attach(2, 12, tokens[2]);
     forget();
     subscribe(2, 2, "alice/a", "diary", 0, 0);
@@ -971,30 +919,15 @@ Test(core, tells_nobody_of_numbers_below_the_first_one)
 
 Test(core, drops_the_oldest_for_who_asked_for_it)
 {
-    options.topic_window_bytes = 1024;
-    options.topic_keep_bytes = 256;
-    restart();
-    join(1);
-    join(2);
+    uint32_t a = open_small();
     tap(3);
     subscribe(2, 1, "alice/a", "", 0, 1);
-    uint32_t a = open_topic(1, "alice/a");
     closed(12);
-    for (uint32_t i = 0; i < 20; i++)
-        publish(1, a, i * 4, 4, 5 + i);
+    publish_fours(a, 0, 20);
     message(2, hello(2, tokens[2]));
     forget();
     attach(2, 12, tokens[2]);
     cr_expect_not_null(strstr(said, "12 < sub 1 gap #0 x64\n12 < sub 1 payload 21 x1\n"));
-}
-
-static void ack(conn_id conn, uint32_t sub, uint32_t topic, uint64_t next_seq)
-{
-    message(conn, (struct msg){.type = MSG_ACK,
-                               .as.ack = {.sub = sub,
-                                          .topic = topic,
-                                          .next_seq = next_seq,
-                                          .number = ++numbers[conn]}});
 }
 
 Test(core, lets_a_durable_name_go_on_at_its_last_acknowledgement)
@@ -1021,25 +954,9 @@ Test(core, lets_a_durable_name_go_on_at_its_last_acknowledgement)
 
 /* ---- values in chunks ------------------------------------------------------------------------ */
 
-static void chunk(conn_id conn, uint32_t topic, uint64_t seq, uint64_t total, uint64_t offset,
-                  uint32_t bytes, payload_id payload)
-{
-    batch(conn, payload,
-          (struct event_range){.kind = FRAME_CHUNK,
-                               .topic = topic,
-                               .seq = seq,
-                               .value_bytes = bytes + FRAME_CHUNK_PREFIX_BYTES,
-                               .chunk_total = total,
-                               .chunk_offset = offset,
-                               .chunk_bytes = bytes});
-}
-
 Test(core, settles_with_the_last_chunk_and_sends_them_in_turn)
 {
-    join(1);
-    join(2);
-    subscribe(2, 1, "alice/a", "", 0, 0);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_for_bob();
     reserve(1, a, 0);
     forget();
     chunk(1, a, 0, 300, 0, 200, 5);
@@ -1052,10 +969,7 @@ Test(core, settles_with_the_last_chunk_and_sends_them_in_turn)
 
 Test(core, passes_chunks_on_as_they_come_and_an_error_in_their_place)
 {
-    join(1);
-    join(2);
-    subscribe(2, 1, "alice/a", "", 0, 0);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_for_bob();
     reserve(1, a, 0);
     reserve(1, a, 1);
     chunk(1, a, 1, 300, 0, 100, 4); /* its turn has not come */
@@ -1082,10 +996,7 @@ static void come_back(uint32_t a, uint64_t chunk_offset)
 /* Slot 0 of a topic of alice's, of whose 300 bytes 200 are there, and have been sent to bob. */
 static uint32_t open_with_chunks(void)
 {
-    join(1);
-    join(2);
-    subscribe(2, 1, "alice/a", "", 0, 0);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_for_bob();
     reserve(1, a, 0);
     chunk(1, a, 0, 300, 0, 100, 4);
     chunk(1, a, 0, 300, 100, 100, 5);
@@ -1121,10 +1032,7 @@ Test(core, begins_a_value_again_for_who_has_more_of_it_than_there_is)
 /* Of a value in chunks the payload may be in the journal long before the outcome is. */
 Test(core, says_which_values_were_settled_when_they_came)
 {
-    join(1);
-    join(2);
-    subscribe(2, 1, "alice/a", "", 0, 0);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_for_bob();
     sent_whole = 0;
     publish(1, a, 0, 1, 5);
     cr_expect_eq(sent_whole, 1);
@@ -1140,8 +1048,7 @@ Test(core, says_which_values_were_settled_when_they_came)
 
 Test(core, refuses_the_chunks_of_a_slot_that_has_failed_once)
 {
-    join(1);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_by_alice();
     reserve(1, a, 0);
     chunk(1, a, 0, 300, 0, 100, 5);
     fail(1, a, 0, 1);
@@ -1178,7 +1085,7 @@ Test(core, drops_who_breaks_the_protocol_and_nobody_else)
     join(1);
     join(2);
     tap(3);
-    message(7, (struct msg){.type = MSG_BEAT});
+    beat(7);
     EXPECT("7 dropped\n3 < refused /0 #0 x1\n");
     step((struct event){.type = EVENT_DATA, .conn = 8});
     EXPECT("8 dropped\n");
@@ -1186,7 +1093,7 @@ Test(core, drops_who_breaks_the_protocol_and_nobody_else)
     EXPECT("3 < refused /0 #0 x1\n");
     step((struct event){.type = EVENT_VIOLATION, .conn = 11, .as.complaint = "noise"});
     EXPECT("1 dropped\n11 dropped\n3 < refused alice/1 #0 x1\n3 < party.suspect alice/1 #0 x0\n");
-    message(2, (struct msg){.type = MSG_BEAT});
+    beat(2);
     EXPECT("2 < echo\n");
 }
 
@@ -1205,8 +1112,7 @@ Test(core, lets_nobody_write_what_belongs_to_another)
 
 Test(core, does_not_look_into_another_job)
 {
-    join(1);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_by_alice();
     publish(1, a, 0, 1, 5);
     struct msg other = hello(2, 0);
     other.as.hello.job = span_text("other");
@@ -1326,7 +1232,7 @@ Test(core, lets_an_observer_without_a_job_ask_and_not_tap)
     tap(2);
     observe(3, "");
     EXPECT("3 < welcome incarnation 0\n");
-    message(3, (struct msg){.type = MSG_BEAT});
+    beat(3);
     ask_status(3);
     EXPECT("3 < echo\n3 < status_row\n3 < status_row\n3 < status_end\n");
     message(3, (struct msg){.type = MSG_TAP, .as.tap = {.from_id = 1, .window = 10}});
@@ -1382,8 +1288,7 @@ Test(core, limits_open_slots)
 {
     options.open_slots_max = 2;
     restart();
-    join(1);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_by_alice();
     reserve(1, a, 0);
     reserve(1, a, 1);
     forget();
@@ -1432,18 +1337,11 @@ Test(core, loses_nobody_and_forgets_nobody_when_the_wall_clock_jumps)
     forget();
     for (int i = 0; i < 2; i++) {
         wall_ahead_ns = (i == 0 ? 5 : -5) * 3600000 * MS;
-        for (int beat = 0; beat < 4; beat++) {
-            pass_ms(1000);
-            message(1, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
-            message(2, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
-        }
+        beat_on(4, 1000, (conn_id[]){1, 2, 0});
         cr_expect_null(strstr(said, "suspect"), "%s", said);
         cr_expect_null(strstr(said, "lost"), "%s", said);
     }
-    for (int beat = 0; beat < 12; beat++) {
-        pass_ms(1000);
-        message(2, (struct msg){.type = MSG_BEAT, .as.beat = {.sent_ns = 1}});
-    }
+    beat_on(12, 1000, (conn_id[]){2, 0});
     cr_expect_not_null(strstr(said, "party.lost alice/1"), "%s", said);
 }
 
@@ -1456,12 +1354,7 @@ Test(core, takes_nothing_for_done_whose_outcome_did_not_come)
     uint32_t a = open_topic(1, "alice/a");
     publish(1, a, 0, 2, 5);
     subscribe(2, 1, "alice/a", "deep", 0, 0);
-    message(2, (struct msg){.type = MSG_ACK,
-                            .as.ack = {.number = ++numbers[2],
-                                       .after = 1, /* what came of it is on its way */
-                                       .sub = 1,
-                                       .topic = a,
-                                       .next_seq = 2}});
+    ack_after(2, 1, 1, a, 2); /* what came of it is on its way */
     closed(2);
     pass_ms(1000);
     join(2);
@@ -1478,50 +1371,44 @@ static void unsubscribe(conn_id conn, uint32_t sub, bool is_drop)
                                    .number = ++numbers[conn], .sub = sub, .is_drop = is_drop}});
 }
 
-static void ack_behind(uint64_t after, uint32_t topic, uint64_t next_seq)
-{
-    message(2, (struct msg){.type = MSG_ACK,
-                            .as.ack = {.number = ++numbers[2],
-                                       .after = after,
-                                       .sub = 1,
-                                       .topic = topic,
-                                       .next_seq = next_seq}});
-}
-
-/* Bob reads three values of alice's by a durable name, is done with two, and says so behind what
- * came of them, which is still on its way. */
-static uint32_t read_and_answer(uint32_t *out_b)
+/* Bob reads three values of alice's by a durable name, is done with two, says so behind what came
+ * of them, which is still on its way, and closes the subscription.  The topic of what comes. */
+static uint32_t answer_and_close(bool is_drop)
 {
     join(1);
     join(2);
     uint32_t a = open_topic(1, "alice/a");
-    *out_b = open_topic(2, "bob/b");
+    uint32_t b = open_topic(2, "bob/b");
     publish(1, a, 0, 1, 5);
     publish(1, a, 1, 1, 6);
     publish(1, a, 2, 1, 7);
     subscribe(2, 1, "alice/a", "deep", 0, 0);
-    ack_behind(1, a, 2);
+    ack_after(2, 1, 1, a, 2);
     forget();
-    return a;
+    unsubscribe(2, 1, is_drop);
+    return b;
+}
+
+/* What came of them is there, and he reads on. */
+static void read_on(uint32_t b)
+{
+    publish(2, b, 0, 1, 8);
+    forget();
+    subscribe(2, 2, "alice/a", "deep", 0, 0);
 }
 
 Test(core, acknowledges_what_was_done_with_before_a_durable_name_was_closed)
 {
-    uint32_t b;
-    (void)read_and_answer(&b);
-    unsubscribe(2, 1, false);
-    publish(2, b, 0, 1, 8);
-    forget();
-    subscribe(2, 2, "alice/a", "deep", 0, 0);
+    uint32_t b = answer_and_close(false);
+    read_on(b);
     EXPECT("2 < subscribed 0\n2 < accepted 1 4\n12 < sub 2 payload 7 x1\n");
 }
 
 /* It does not come to the next handle either, but to the next incarnation: its outcome is lost. */
 Test(core, sends_nothing_again_that_is_to_be_acknowledged)
 {
-    uint32_t b;
-    (void)read_and_answer(&b);
-    unsubscribe(2, 1, false);
+    (void)answer_and_close(false);
+    forget();
     subscribe(2, 2, "alice/a", "deep", 0, 0);
     EXPECT("2 < subscribed 0\n12 < sub 2 payload 7 x1\n");
     crash(100);
@@ -1540,24 +1427,17 @@ Test(core, sends_nothing_again_that_is_to_be_acknowledged)
 /* ... also if the broker began anew meanwhile, with a snapshot of it all. */
 Test(core, acknowledges_that_over_a_snapshot_too)
 {
-    uint32_t b;
-    (void)read_and_answer(&b);
-    unsubscribe(2, 1, false);
+    uint32_t b = answer_and_close(false);
     compact();
     crash(100);
-    message(2, hello(2, tokens[2]));
-    attach(2, 12, tokens[2]);
-    publish(2, b, 0, 1, 8);
-    forget();
-    subscribe(2, 2, "alice/a", "deep", 0, 0);
+    resume(2, tokens[2], 0);
+    read_on(b);
     EXPECT("2 < subscribed 0\n2 < accepted 1 4\n12 < sub 2 payload 7 x1\n");
 }
 
 Test(core, acknowledges_nothing_of_another_name_that_takes_the_place_of_one_that_is_gone)
 {
-    uint32_t b;
-    (void)read_and_answer(&b);
-    unsubscribe(2, 1, true);
+    uint32_t b = answer_and_close(true);
     subscribe(2, 2, "alice/a", "other", 0, 0);
     publish(2, b, 0, 1, 8);
     unsubscribe(2, 2, false);
@@ -1578,17 +1458,13 @@ Test(core, takes_an_acknowledgement_again_of_a_name_that_was_closed_meanwhile)
         publish(1, a, i, 1, 5 + i);
     reserve(1, a, 3);
     subscribe(2, 1, "alice/a", "deep", 0, 0);
-    closed(12);
-    message(2, hello(2, tokens[2]));
-    attach(2, 12, tokens[2]);
-    ack_behind(0, a, 4); /* of what is not settled nothing was sent */
+    reconnect(2);
+    ack(2, 1, a, 4); /* of what is not settled nothing was sent */
     unsubscribe(2, 1, false);
     subscribe(2, 2, "alice/a", "deep", 0, 0);
     closed(12);
     message(2, hello(2, tokens[2]));
-    message(2,
-            (struct msg){.type = MSG_ACK,
-                         .as.ack = {.number = ++numbers[2], .sub = 2, .topic = a, .next_seq = 2}});
+    ack(2, 2, a, 2);
     unsubscribe(2, 2, false);
     attach(2, 12, tokens[2]);
     forget();
@@ -1621,8 +1497,7 @@ static uint64_t number_of_refusal(void)
 /* By its number a client says later that it has seen it; 0: it will not be sent again. */
 Test(core, numbers_the_refusals_that_it_remembers)
 {
-    join(1);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_by_alice();
     publish(1, a, 0, 1, 5);
     for (uint64_t number = 1; number <= 2; number++) {
         commit(1, a, 0, 5); /* it is settled */
@@ -1633,8 +1508,7 @@ Test(core, numbers_the_refusals_that_it_remembers)
 /* Who is not told of it goes on as if the value stood, and never counts its credit anew. */
 Test(core, tells_of_a_refusal_that_it_cannot_remember)
 {
-    join(1);
-    uint32_t a = open_topic(1, "alice/a");
+    uint32_t a = open_by_alice();
     publish(1, a, 0, 1, 5);
     forget();
     heap_resize = memory.resize;

@@ -205,11 +205,7 @@ Test(core_verdict, finds_what_was_survived_when_something_leads_to_it)
     pass_ms(100);
     fail_party(1, (struct failing){.code = 42}, 0);
     fail_party(3, (struct failing){0}, 0);
-    for (int i = 0; i < 50; i++) { /* long enough to be survived, and bob beats */
-        pass_ms(100);
-        message(2, (struct msg){.type = MSG_BEAT});
-        message(5, (struct msg){.type = MSG_BEAT});
-    }
+    beat_on(50, 100, (conn_id[]){2, 5, 0}); /* long enough to be survived, and bob beats */
     forget();
     fail_party(2, (struct failing){.blames = "alice"}, 0);
     EXPECT("2 < over 13\n2 dropped\n12 dropped\n"
@@ -225,10 +221,7 @@ Test(core_verdict, counts_what_was_survived)
     observe(4);
     pass_ms(100);
     fail_party(1, (struct failing){0}, 0);
-    for (int i = 0; i < 50; i++) { /* long enough to be survived, and bob beats */
-        pass_ms(100);
-        message(2, (struct msg){.type = MSG_BEAT});
-    }
+    beat_on(50, 100, (conn_id[]){2, 0}); /* long enough to be survived, and bob beats */
     fail_party(2, (struct failing){0}, 0);
     forget();
     ask(4, 0);
