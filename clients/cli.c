@@ -537,6 +537,15 @@ bool cli_is_anothers(const struct cli *cli, const char *topic)
     return is_anothers;
 }
 
+bool cli_is_pattern(const struct cli *cli, const char *pattern)
+{
+    bool is_pattern = strchr(pattern, '/') != NULL || strcmp(pattern, "#") == 0;
+    if (!is_pattern) {
+        (void)cli_usage(cli, "topics are PARTY/NAME; did you mean '+/%.200s'?", pattern);
+    }
+    return is_pattern;
+}
+
 int cli_exit_of(enum bus_err err)
 {
     switch (err) {

@@ -146,6 +146,9 @@ int cli_close(struct cli *cli, int result);
  * for a name of our own, and write to a topic of which nobody thought. */
 bool cli_is_anothers(const struct cli *cli, const char *topic);
 
+/* Whether pattern has a '/' or is "#".  Any other matches no topic, which is said then. */
+bool cli_is_pattern(const struct cli *cli, const char *pattern);
+
 /* The exit code that goes with err. */
 int cli_exit_of(enum bus_err err);
 

@@ -294,9 +294,8 @@ int sub_main(int argc, char **argv)
         return cli_usage(&sub.cli, "--from takes a slot number, oldest or now, not '%.100s'",
                          sub.from);
     }
-    const char *pattern = sub.cli.argv[0];
-    if (strchr(pattern, '/') == NULL && strcmp(pattern, "#") != 0) { /* no topic matches it */
-        return cli_usage(&sub.cli, "topics are PARTY/NAME; did you mean '+/%.200s'?", pattern);
+    if (!cli_is_pattern(&sub.cli, sub.cli.argv[0])) {
+        return CLI_USAGE;
     }
-    return run_all(&sub, pattern);
+    return run_all(&sub, sub.cli.argv[0]);
 }

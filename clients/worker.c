@@ -407,6 +407,9 @@ int worker_main(int argc, char **argv)
         (void)snprintf(pattern, sizeof pattern, "+/%.200s", worker.group); /* or it is refused */
         worker.pattern = pattern;
     }
+    if (!cli_is_pattern(&worker.cli, worker.pattern)) {
+        return CLI_USAGE;
+    }
     if (worker.jobs < 1 || worker.jobs > JOBS_MAX) {
         return cli_usage(&worker.cli, "--jobs takes 1 to %d", JOBS_MAX);
     }

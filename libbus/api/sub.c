@@ -152,8 +152,14 @@ static enum bus_err check_options(const struct bus_sub_options *given,
     return options->group != NULL ? check_member(options) : BUS_OK;
 }
 
+/* Whoever gives one level means the topics of that name, mostly. */
 static enum bus_err say_pattern(const char *pattern)
 {
+    bool is_one_level = name_is_valid(span_text(pattern)) && strchr(pattern, '/') == NULL;
+    if (is_one_level && strchr(pattern, '#') == NULL)
+        return error_say(NULL, BUS_EINVAL, ERROR_TYPE_NAME,
+                         "'%s' matches no topic: topics are PARTY/NAME; did you mean '+/%s'?",
+                         pattern, pattern);
     return error_say(NULL, BUS_EINVAL, ERROR_TYPE_NAME,
                      "'%.250s' is not a pattern: it needs PARTY/NAME of at most %d bytes, with + "
                      "for one level or # for all that follow",

@@ -82,7 +82,7 @@ bool topic_is_valid(struct span topic)
 
 bool pattern_is_valid(struct span pattern)
 {
-    return levels_count(pattern, true) >= 1;
+    return levels_count(pattern, true) >= 2 || (pattern.bytes == 1 && level_is(pattern, '#'));
 }
 
 bool pattern_matches(struct span pattern, struct span topic)

@@ -18,7 +18,8 @@ bool name_is_valid(struct span name);
 bool party_is_valid(struct span party);
 /* "party/name...": at least two levels, no wildcards. */
 bool topic_is_valid(struct span topic);
-/* Topics and patterns have LIMIT_TOPIC_LEVELS at most and are LIMIT_NAME_BYTES long at most. */
+/* Topics and patterns have LIMIT_TOPIC_LEVELS at most and are LIMIT_NAME_BYTES long at most.  A
+ * pattern of one level would match no topic; "#" alone matches all. */
 bool pattern_is_valid(struct span pattern);
 
 /* Both well formed: otherwise the answer means nothing. */

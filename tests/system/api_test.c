@@ -272,9 +272,9 @@ Test(api, refuses_topics_and_patterns_that_are_none)
 {
     static const char *const no_topics[] = {"",    "/", "a/", "/a",   "a//b",
                                             "a/+", "#", "+",  "a\nb", "\xff"};
-    static const char *const no_patterns[] = {"",     "a//b", "a/#/b", "a#",
-                                              "a/b+", "/a",   "a/",    "\xff"};
-    static const char *const patterns[] = {"#", "+", "+/+", "a/#", "a/+/b", "+/w", "alice/w"};
+    static const char *const no_patterns[] = {"",  "a//b", "a/#/b", "a#", "a",
+                                              "+", "a/b+", "/a",    "a/", "\xff"};
+    static const char *const patterns[] = {"#", "+/+", "a/#", "a/+/b", "+/w", "alice/w"};
     struct bus *alice = must_open("alice");
     for (size_t i = 0; i < sizeof no_topics / sizeof no_topics[0]; i++) {
         struct bus_slot *slot = NULL;
@@ -407,6 +407,27 @@ Test(api, refuses_options_of_another_shape)
     expect_code_of(bus_open("nonsense", &options, SOON_MS, &bus, &error), BUS_EINVAL, &error);
 }
 
+/* No topic matches a pattern of one level.  Whoever gives one is told what a topic is. */
+static void expect_one_level_refused(struct bus *bus, const struct bus_sub_options *options)
+{
+    struct bus_sub *sub = NULL;
+    expect_code(bus_sub_open(bus, "hello", options, &sub), BUS_EINVAL);
+    struct bus_error *why = bus_last_error();
+    cr_expect_not_null(strstr(bus_error_message(why), "did you mean '+/hello'?"), "%s",
+                       bus_error_message(why));
+    bus_error_unref(&why);
+}
+
+Test(api, refuses_a_pattern_of_one_level)
+{
+    struct bus *alice = must_open("alice");
+    struct bus_sub *sub = must_subscribe(alice, "#");
+    expect_one_level_refused(alice, NULL);
+    expect_code(bus_sub_add(sub, "hello"), BUS_EINVAL);
+    bus_sub_close(&sub);
+    must_close(&alice);
+}
+
 Test(api, refuses_groups_and_requests_that_are_none)
 {
     struct bus *alice = must_open("alice");
@@ -429,6 +450,8 @@ Test(api, refuses_groups_and_requests_that_are_none)
     options.deliver_max = 16;
     options.overflow = BUS_OVERFLOW_GAP;
     expect_code(bus_sub_open(alice, "bob/w", &options, &sub), BUS_EINVAL);
+    options.overflow = BUS_OVERFLOW_BLOCK;
+    expect_one_level_refused(alice, &options);
     expect_code(bus_request(alice, "work", "x", 1, 0, &seq), BUS_EINVAL);
     expect_code(bus_request(alice, "_replies", "x", 1, 1000, &seq), BUS_EINVAL);
     expect_code(bus_msg_reply(&none, "x", 1), BUS_EINVAL);

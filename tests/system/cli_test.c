@@ -1100,14 +1100,23 @@ static void expect_usage(const char *const *words)
 }
 
 /* Nothing matches a pattern of one level.  Nothing is sent, and so no broker is needed. */
+static void expect_one_level_refused(const char *const *argv)
+{
+    struct process process;
+    cr_assert(process_start(&process, argv, NULL));
+    expect_exit(&process, 2);
+    expect_complaint(&process, "topics are PARTY/NAME; did you mean '+/hello'?");
+    process_fini(&process);
+}
+
 Test(cli, says_what_a_topic_is_to_who_names_one_level)
 {
-    struct process sub;
-    const char *argv[] = {"errbus", "sub", "-s", "ipc:///nonexistent", "hello", NULL};
-    cr_assert(process_start(&sub, argv, NULL));
-    expect_exit(&sub, 2);
-    expect_complaint(&sub, "topics are PARTY/NAME; did you mean '+/hello'?");
-    process_fini(&sub);
+    const char *const sub[] = {"errbus", "sub", "-s", "ipc:///nonexistent", "hello", NULL};
+    const char *const worker[] = {"errbus",  "worker", "-s", "ipc:///nonexistent",
+                                  "--topic", "hello",  "g",  "--",
+                                  "true",    NULL};
+    expect_one_level_refused(sub);
+    expect_one_level_refused(worker);
 }
 
 /* A party that somebody waits for, and that never joined, is none that the job has. */

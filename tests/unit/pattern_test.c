@@ -13,12 +13,12 @@ static const struct {
     unsigned is;
 } words[] = {
     {"", 0},
-    {"alice", IS_NAME | IS_PARTY | IS_PATTERN},
+    {"alice", IS_NAME | IS_PARTY},
     {"alice/grads", IS_NAME | IS_TOPIC | IS_PATTERN},
     {"alice/grads/layer 1", IS_NAME | IS_TOPIC | IS_PATTERN},
-    {"$sys", IS_NAME | IS_PARTY | IS_PATTERN},
-    {"J\xc3\xbcrgen", IS_NAME | IS_PARTY | IS_PATTERN},
-    {"+", IS_NAME | IS_PATTERN},
+    {"$sys", IS_NAME | IS_PARTY},
+    {"J\xc3\xbcrgen", IS_NAME | IS_PARTY},
+    {"+", IS_NAME}, /* no topic has one level */
     {"#", IS_NAME | IS_PATTERN},
     {"+/grads", IS_NAME | IS_PATTERN},
     {"alice/+", IS_NAME | IS_PATTERN},
@@ -42,7 +42,7 @@ static const struct {
     {"\x1f", 0},
     {"a\xc2\x80", 0}, /* U+0080 */
     {"a\xc2\x9f", 0},
-    {"a\xc2\xa0", IS_NAME | IS_PARTY | IS_PATTERN},
+    {"a\xc2\xa0", IS_NAME | IS_PARTY},
     {"a\xff", 0},
     {"alice/\xc3", 0},
 };
@@ -68,8 +68,8 @@ Test(pattern, holds_the_limit_of_bytes)
     char text[LIMIT_NAME_BYTES + 1];
     memset(text, 'x', sizeof text);
     for (size_t bytes = LIMIT_NAME_BYTES - 1; bytes <= LIMIT_NAME_BYTES + 1; bytes++)
-        check_word(span_of(text, bytes),
-                   bytes <= LIMIT_NAME_BYTES ? IS_NAME | IS_PARTY | IS_PATTERN : 0, "x...");
+        check_word(span_of(text, bytes), bytes <= LIMIT_NAME_BYTES ? IS_NAME | IS_PARTY : 0,
+                   "x...");
     text[1] = '/';
     for (size_t bytes = LIMIT_NAME_BYTES - 1; bytes <= LIMIT_NAME_BYTES + 1; bytes++)
         check_word(span_of(text, bytes),
