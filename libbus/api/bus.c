@@ -14,6 +14,7 @@
 #include "libbus/api/party.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- when the process ends ------------------------------------------------------------------- */
 
@@ -43,6 +44,25 @@ static void watch_exit(void)
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
+/* A run of the job may end while a party joins it.  The party has done nothing in that run yet, so
+ * it joins the next one. */
+static enum bus_err join(const struct endpoints *endpoints, const struct bus_options *options,
+                         const char *job, const char *party, int64_t deadline_ns,
+                         struct bus **out_bus, struct bus_error **reterr)
+{
+    struct bus_error *why = NULL;
+    enum bus_err err;
+    bool is_over;
+    do {
+        bus_error_unref(&why);
+        err = membership_open(endpoints, options, job, party, out_bus, &why);
+        if (err == BUS_OK)
+            err = membership_join(out_bus, true, deadline_ns, &why);
+        is_over = err == BUS_EFENCED && strcmp(bus_error_type(why), ERROR_TYPE_ATTEMPT_OVER) == 0;
+    } while (is_over && api_now_ns() < deadline_ns);
+    return err != BUS_OK ? error_give(reterr, err, why) : BUS_OK;
+}
+
 enum bus_err bus_open(const char *endpoint, const struct bus_options *options, int64_t timeout_ms,
                       struct bus **out_bus, struct bus_error **reterr)
 {
@@ -61,9 +81,7 @@ enum bus_err bus_open(const char *endpoint, const struct bus_options *options, i
     if (err == BUS_OK)
         err = endpoints_read(&endpoints, endpoint, reterr);
     if (err == BUS_OK)
-        err = membership_open(&endpoints, &known, job, party, &bus, reterr);
-    if (err == BUS_OK)
-        err = membership_join(&bus, true, deadline_ns, reterr);
+        err = join(&endpoints, &known, job, party, deadline_ns, &bus, reterr);
     if (err != BUS_OK)
         return err;
     (void)pthread_once(&exit_once, watch_exit);
