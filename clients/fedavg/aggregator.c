@@ -253,7 +253,7 @@ int aggregator_main(int argc, char **argv)
         fprintf(stderr, "%s: %s\n", aggregator.cli.program, problem);
         return CLI_FAILED;
     }
-    result = cli_open(&aggregator.cli, NULL);
+    result = run_open(&aggregator.cli, NULL);
     if (result == CLI_OK) {
         result = cli_close(&aggregator.cli, run(&aggregator));
     }

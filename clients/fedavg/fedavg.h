@@ -86,6 +86,14 @@ bool promise_keep(const struct cli *cli, struct bus_slot **slot, const double *n
  * and blames the party that sent it. */
 struct bus_error *promise_examine(const struct bus_msg *msg, const char *party, size_t count);
 
+/* ---- run.c ------------------------------------------------------------------------------------*/
+
+/* Opens cli->bus, in a run in which there is still something to do.  Returns the exit status. */
+int run_open(struct cli *cli, const struct bus_options *options);
+
+/* Whether this party was fenced because the next run has begun: open the bus again. */
+bool run_is_over(const struct cli *cli);
+
 /* ---- the roles: argv[0] is the role; they return the exit status of the process ---------------*/
 
 int aggregator_main(int argc, char **argv);

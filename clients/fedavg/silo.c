@@ -131,7 +131,8 @@ static bool run_round(struct silo *silo, int64_t round, struct bus_slot **slot, 
     return true;
 }
 
-static int run(struct silo *silo)
+/* Takes part in one run.  *out_is_again: it ended, and the next one has begun. */
+static int run(struct silo *silo, bool *out_is_again)
 {
     double weights[WEIGHTS];
     struct bus_slot *slot = NULL; /* of the current round */
@@ -146,6 +147,7 @@ static int run(struct silo *silo)
         enum bus_err err = bus_complete(silo->cli.bus, CLI_CLOSE_MS);
         result = cli_report(&silo->cli, err, NULL);
     }
+    *out_is_again = !is_well && run_is_over(&silo->cli);
     result = cli_close(&silo->cli, result);
     bus_slot_fail(&slot, NULL); /* the leave has settled it; this frees it */
     return result;
@@ -198,10 +200,29 @@ static int check(struct silo *silo, size_t *out_index, size_t *out_count)
     return CLI_OK;
 }
 
-static int open_and_run(struct silo *silo, size_t index)
+/* The rows are read again for each run: training scales them. */
+static int open_and_run(struct silo *silo, const struct bus_options *options, size_t index,
+                        size_t count, bool *out_is_again)
+{
+    char problem[CLI_PROBLEM_BYTES_MAX];
+    if (!data_load_shard(&silo->data, silo->data_path, index, count, problem, sizeof problem)) {
+        fprintf(stderr, "%s: %s\n", silo->cli.program, problem);
+        return CLI_FAILED;
+    }
+    int result = run_open(&silo->cli, options);
+    if (result == CLI_OK) {
+        result = run(silo, out_is_again);
+    }
+    data_fini(&silo->data);
+    return result;
+}
+
+static int take_part(struct silo *silo, size_t index, size_t count)
 {
     char party[32];
     struct bus_options options;
+    bool is_again;
+    int result;
     snprintf(party, sizeof party, "silo-%zu", index + 1);
     cli_default_party(&silo->cli, party);
     cli_bus_options(&silo->cli, &options);
@@ -212,8 +233,11 @@ static int open_and_run(struct silo *silo, size_t index)
     if (silo->grace_ms >= 0) {
         options.reconnect_grace_ms = silo->grace_ms;
     }
-    int result = cli_open(&silo->cli, &options);
-    return result == CLI_OK ? run(silo) : result;
+    do {
+        is_again = false;
+        result = open_and_run(silo, &options, index, count, &is_again);
+    } while (is_again);
+    return result;
 }
 
 int silo_main(int argc, char **argv)
@@ -250,7 +274,6 @@ int silo_main(int argc, char **argv)
         {0, "fail-how", CLI_TEXT, &silo.how_text, "HOW",
          "how to fail: raise, exit, kill, stop or nan (raise)"},
     };
-    char problem[CLI_PROBLEM_BYTES_MAX];
     size_t index = 0;
     size_t count = 0;
     int result = CLI_OK;
@@ -259,14 +282,5 @@ int silo_main(int argc, char **argv)
         return result;
     }
     result = check(&silo, &index, &count);
-    if (result != CLI_OK) {
-        return result;
-    }
-    if (!data_load_shard(&silo.data, silo.data_path, index, count, problem, sizeof problem)) {
-        fprintf(stderr, "%s: %s\n", silo.cli.program, problem);
-        return CLI_FAILED;
-    }
-    result = open_and_run(&silo, index);
-    data_fini(&silo.data);
-    return result;
+    return result == CLI_OK ? take_part(&silo, index, count) : result;
 }

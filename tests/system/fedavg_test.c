@@ -8,36 +8,50 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 TestSuite(fedavg, .init = stage_open, .fini = stage_close, .timeout = 300);
 
 #define SILOS 3
 #define DATA TEST_SOURCE_DIR "/clients/fedavg/breast_cancer.csv"
 #define ROUNDS "6"
+#define GRACE_US 1500000 /* a party whose connection closed is lost by then */
+#define FIRST_US 300000  /* so long the first party of a run is alone */
 
 struct run {
     struct process aggregator;
     struct process silos[SILOS];
 };
 
-/* Silo 2 fails in round 2 in this way, or nobody does (NULL). */
-static void start_run(struct run *run, const char *how, const char *min)
+/* Silo 2 (1 in run->silos) fails in round 2 in this way, or does not (NULL). */
+static void start_silo(struct run *run, size_t index, const char *how)
 {
     static const char *const shards[SILOS] = {"1/3", "2/3", "3/3"};
-    for (size_t i = 0; i < SILOS; i++) {
-        const char *silo[] = {"fedavg",  "silo",   "-s", stage.control, "--shard",
-                              shards[i], "--data", DATA, NULL,          NULL,
-                              NULL,      NULL,     NULL, NULL,          NULL};
-        if (i == 1 && how != NULL) {
-            const char *const more[] = {"--fail-at", "2", "--fail-how", how, "--lost-after", "1"};
-            memcpy(silo + 8, more, sizeof more);
-        }
-        cr_assert(process_start(&run->silos[i], silo, NULL));
+    const char *silo[] = {"fedavg",      "silo",   "-s", stage.control, "--shard",
+                          shards[index], "--data", DATA, NULL,          NULL,
+                          NULL,          NULL,     NULL, NULL,          NULL};
+    if (index == 1 && how != NULL) {
+        const char *const more[] = {"--fail-at", "2", "--fail-how", how, "--lost-after", "1"};
+        memcpy(silo + 8, more, sizeof more);
     }
+    cr_assert(process_start(&run->silos[index], silo, NULL));
+}
+
+static void start_aggregator(struct run *run, const char *min)
+{
     const char *const aggregator[] = {"fedavg", "aggregator", "-s",     stage.control, "--data",
                                       DATA,     "--min",      min,      "--rounds",    ROUNDS,
                                       "silo-1", "silo-2",     "silo-3", NULL};
     cr_assert(process_start(&run->aggregator, aggregator, NULL));
+}
+
+/* Silo 2 fails in round 2 in this way, or nobody does (NULL). */
+static void start_run(struct run *run, const char *how, const char *min)
+{
+    for (size_t i = 0; i < SILOS; i++) {
+        start_silo(run, i, how);
+    }
+    start_aggregator(run, min);
 }
 
 static void fini_run(struct run *run)
@@ -53,6 +67,16 @@ static void expect_exit(struct process *process, int code)
     int got = process_wait(process, 3 * SOON_MS);
     cr_assert_eq(got, code, "ended with %d, not %d: %s%s", got, code, process_said(process),
                  process_complained(process));
+}
+
+/* Waits until the process says a line that begins so. */
+static void expect_line(struct process *process, const char *start)
+{
+    const char *line = NULL;
+    do {
+        cr_assert(process_line(process, SOON_MS, &line), "no line '%s...': %s%s", start,
+                  process_said(process), process_complained(process));
+    } while (strncmp(line, start, strlen(start)) != 0);
 }
 
 static double accuracy_of(const struct process *process)
@@ -143,29 +167,108 @@ Test(fedavg, fails_for_all_when_too_few_are_left)
     fini_run(&run);
 }
 
-/* What an aggregator says of a run in which nobody fails. */
+/* A run in which nobody fails ends, and its aggregator said what is in said; or that is said now,
+ * if said is empty. */
+static void expect_learnt(struct run *run, char *said, size_t said_bytes)
+{
+    expect_exit(&run->aggregator, 0);
+    for (size_t i = 0; i < SILOS; i++) {
+        expect_exit(&run->silos[i], 0);
+    }
+    const char *scale = strstr(process_said(&run->aggregator), "scale:");
+    cr_assert_not_null(scale, "%s", process_said(&run->aggregator));
+    if (said[0] == '\0') {
+        (void)snprintf(said, said_bytes, "%s", scale);
+    }
+    cr_expect_str_eq(scale, said);
+    fini_run(run);
+}
+
 static void learn(char *said, size_t said_bytes)
 {
     struct run run;
     start_run(&run, NULL, "3");
-    expect_exit(&run.aggregator, 0);
-    for (size_t i = 0; i < SILOS; i++) {
-        expect_exit(&run.silos[i], 0);
-    }
-    (void)snprintf(said, said_bytes, "%s", process_said(&run.aggregator));
-    fini_run(&run);
+    expect_learnt(&run, said, said_bytes);
 }
 
 /* As README says: no flag is needed, and nothing of the last run is in the next. */
 Test(fedavg, learns_the_same_in_a_second_run)
 {
-    char first[4096];
-    char again[4096];
-    learn(first, sizeof first);
-    for (int i = 0; i < 2; i++) {
-        learn(again, sizeof again);
-        cr_expect_str_eq(again, first);
+    char said[4096] = "";
+    for (int i = 0; i < 3; i++) {
+        learn(said, sizeof said);
     }
+}
+
+/* Silo 2 is killed in a round that goes on without it. */
+static void lose_a_silo(void)
+{
+    struct run run;
+    start_run(&run, "kill", "2");
+    expect_exit(&run.aggregator, 0);
+    expect_exit(&run.silos[0], 0);
+    expect_exit(&run.silos[1], 128 + SIGKILL);
+    expect_exit(&run.silos[2], 0);
+    fini_run(&run);
+}
+
+/* All are in the middle of a run, and are killed as by a power cut.  Then the broker waits whether
+ * they connect again. */
+static void lose_all(void)
+{
+    struct run run;
+    start_silo(&run, 0, NULL);
+    start_silo(&run, 1, "stop");
+    start_silo(&run, 2, NULL);
+    start_aggregator(&run, "3");
+    expect_line(&run.aggregator, "round 1:");
+    struct process *const all[] = {&run.aggregator, &run.silos[0], &run.silos[1], &run.silos[2]};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        process_signal(all[i], SIGKILL);
+        expect_exit(all[i], 128 + SIGKILL);
+    }
+    usleep(GRACE_US);
+    fini_run(&run);
+}
+
+/* The first one is alone for a while.  SILOS: the aggregator; above: all come at once. */
+static void learn_after(size_t first, char *said, size_t said_bytes)
+{
+    struct run run;
+    if (first == SILOS)
+        start_aggregator(&run, "3");
+    else if (first < SILOS)
+        start_silo(&run, first, NULL);
+    if (first <= SILOS)
+        usleep(FIRST_US);
+    for (size_t i = 0; i < SILOS; i++) {
+        if (i != first)
+            start_silo(&run, i, NULL);
+    }
+    if (first != SILOS)
+        start_aggregator(&run, "3");
+    expect_learnt(&run, said, said_bytes);
+}
+
+/* Whoever comes first, the next run has nothing of the last one, and everybody takes part. */
+static void expect_learns_after(void (*lose)(void))
+{
+    char said[4096] = "";
+    learn(said, sizeof said);
+    for (size_t first = 0; first <= SILOS + 1; first++) {
+        lose();
+        learn_after(first, said, sizeof said);
+    }
+}
+
+Test(fedavg, learns_the_same_after_a_run_in_which_a_silo_was_killed)
+{
+    expect_learns_after(lose_a_silo);
+}
+
+Test(fedavg, learns_the_same_after_a_run_in_which_all_were_killed)
+{
+    expect_learns_after(lose_all);
 }
 
 static void run_aggregator(const char *wait, int code, const char *complaint)
